@@ -1,0 +1,58 @@
+# What every target of ours shares: warnings, sanitizers, include root, ccache; and two short ways to declare a target.
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+
+add_library(millrace_options INTERFACE)
+target_include_directories(millrace_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(millrace_options INTERFACE
+  -Wall -Wextra -Wpedantic -Werror -Wconversion -Wno-sign-conversion -Wshadow -Wnon-virtual-dtor
+  # The numeric contracts name each fused multiply-add; the compiler adds none of its own.
+  -ffp-contract=off)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # clang 14 sees libstdc++'s std::expected only with this.
+  target_compile_options(millrace_options INTERFACE
+    -D__cpp_concepts=202002L -Wno-builtin-macro-redefined)
+endif()
+if(MILLRACE_SANITIZE)
+  add_compile_options(-fsanitize=${MILLRACE_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${MILLRACE_SANITIZE})
+endif()
+
+# millrace_library(NAME SOURCES... ): a static library of ours. Link it with target_link_libraries.
+function(millrace_library name)
+  add_library(${name} STATIC ${ARGN})
+  target_link_libraries(${name} PUBLIC millrace_options)
+endfunction()
+
+# millrace_program(NAME SOURCES...): an executable in build/bin.
+function(millrace_program name)
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE millrace_options)
+endfunction()
+
+# millrace_test(NAME SOURCES s... LIBS l... [TIMEOUT s] [LABELS l...]): one GoogleTest program, one ctest entry.
+# Label a test `long` to keep it behind `ops/test --long`, `serial` where it must not share the machine.
+function(millrace_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  find_package(GTest REQUIRED)
+  add_executable(${name} ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_link_libraries(${name} PRIVATE millrace_options ${ARG_LIBS} GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE MILLRACE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+    MILLRACE_BIN_DIR="${CMAKE_BINARY_DIR}/bin")
+  add_test(NAME ${name} COMMAND ${name})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  if("serial" IN_LIST ARG_LABELS)
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+  endif()
+endfunction()

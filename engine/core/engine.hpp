@@ -1,0 +1,86 @@
+#pragma once
+// The engine as its users see it: requests in, steps, events out. It runs one model on one device.
+//
+//   auto engine = Engine::create(options);
+//   engine->add(id, request);            // checked before anything changes
+//   while (engine->busy()) engine->step(events);
+//
+// A step is one ragged batch: every decoding row first, then prefill chunks up to the token budget.
+// Rows join and leave at any step. The tokens and logprob bits of a request depend on the request
+// and the fingerprint alone (DESIGN section 6). Errors: values; a refused `add` leaves no trace. A
+// device error during a step fails the affected requests; if the device itself is lost `step`
+// returns the error and the engine must be dropped. Thread safety: one owner thread.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schemas/base/generation.hpp"
+#include "schemas/base/limits.hpp"
+
+namespace millrace::engine {
+
+enum class MathMode : std::uint8_t {
+  exact
+};  // fp32 activations; `fast` (integer products) comes later
+
+struct EngineOptions {
+  std::string model_path;
+  std::string device;  // "" first fit, or "PLATFORM:DEVICE" numbers or a part of the device's name
+  std::string kv = "f16";
+  std::uint64_t kv_memory_bytes = 1 * limits::GiB;
+  std::uint32_t max_batch = 64;       // sequences in one step
+  std::uint32_t step_tokens = 512;    // tokens in one step, decode first
+  std::uint32_t prefill_chunk = 256;  // tokens of one sequence in one step
+  MathMode math = MathMode::exact;
+  std::string kernel_variant;  // "" by device; "generic", "cpu" forces one
+  std::string cache_dir;       // program cache; "" is $XDG_CACHE_HOME/millrace
+};
+
+struct EngineInfo {
+  std::string model_name, architecture, device_name, driver, fingerprint, kv;
+  std::uint32_t context_tokens = 0, vocabulary = 0;
+  std::uint64_t kv_pool_tokens = 0;
+};
+
+using RequestId = std::uint64_t;
+
+// How a request ended. Exactly one for every accepted request.
+struct Event {
+  RequestId id = 0;
+  std::optional<Error> error;  // failed: no result
+  bool cancelled = false;      // cancelled: result holds what was generated
+  GenerationResult result;
+};
+
+struct Counters {
+  std::uint64_t steps = 0, prompt_tokens = 0, generated_tokens = 0;
+  std::uint32_t last_rows = 0;    // sequences in the last step
+  std::uint32_t last_tokens = 0;  // tokens in the last step
+  std::uint32_t waiting = 0, running = 0;
+  std::uint64_t kv_pages_used = 0, kv_pages_total = 0;
+};
+
+class Engine {
+ public:
+  static Result<std::unique_ptr<Engine>> create(const EngineOptions& options);
+  virtual ~Engine() = default;
+
+  virtual const EngineInfo& info() const = 0;
+  virtual Counters counters() const = 0;
+
+  // Accepts a request under an id of the caller's choosing that is not in use. seed must be set.
+  virtual Status add(RequestId id, const GenerationRequest& request) = 0;
+  // Ends a request by the end of the step already under way; unknown ids are ignored.
+  virtual void cancel(RequestId id) = 0;
+  virtual bool busy() const = 0;
+  // Runs one step; appends the requests that ended.
+  virtual Status step(std::vector<Event>& events) = 0;
+
+  virtual Result<Tokens> tokenize(std::string_view text, bool add_special_tokens,
+                                  bool parse_special) const = 0;
+  virtual Result<std::string> detokenize(const Tokens& tokens) const = 0;
+};
+
+}  // namespace millrace::engine

@@ -1,0 +1,51 @@
+#pragma once
+// Every limit of the product, in one place. Sizes are in bytes, times in the unit their name ends
+// with.
+#include <cstdint>
+
+namespace millrace::limits {
+
+inline constexpr std::uint64_t KiB = 1024, MiB = 1024 * KiB, GiB = 1024 * MiB;
+
+// Messages
+inline constexpr std::uint64_t frame_bytes = 64 * MiB;   // one ZeroMQ frame (MAXMSGSIZE)
+inline constexpr std::uint64_t job_bytes = 8 * MiB;      // one job's msgpack body
+inline constexpr std::uint64_t result_bytes = 32 * MiB;  // one result's msgpack body
+inline constexpr std::uint32_t jobs_per_submit = 10'000;
+inline constexpr std::uint32_t message_depth = 16;
+inline constexpr std::uint32_t message_nodes = 4'000'000;  // msgpack objects in one frame
+inline constexpr std::uint32_t id_bytes = 256;             // job, batch, stream and custom ids
+inline constexpr std::uint32_t metadata_entries = 64;
+inline constexpr std::uint32_t metadata_bytes = 16 * KiB;
+
+// Jobs
+inline constexpr std::uint32_t n = 128;
+inline constexpr std::uint32_t job_tokens = 1'048'576;  // n x max_tokens
+inline constexpr std::uint32_t top_logprobs = 128;
+inline constexpr std::uint32_t stop_strings = 64;
+inline constexpr std::uint32_t stop_string_bytes = 1024;
+inline constexpr std::uint32_t stop_token_ids = 1024;
+inline constexpr std::uint32_t chat_messages = 4096;
+inline constexpr std::uint32_t priority_count = 5;  // 0 is served first
+inline constexpr std::uint32_t priority_default = 2;
+inline constexpr std::uint32_t max_attempts = 100;
+inline constexpr std::uint32_t max_attempts_default = 2;  // engine deaths while running alone
+
+// Input lines of `millrace run` and `submit`
+inline constexpr std::uint64_t line_bytes = 8 * MiB;
+
+// Broker
+inline constexpr std::uint32_t sessions = 4096;
+inline constexpr std::uint32_t leases_per_engine = 1024;
+inline constexpr std::uint64_t queued_jobs = 50'000'000;
+inline constexpr std::uint32_t group_commit_operations = 256;
+inline constexpr std::uint32_t group_commit_wait_us = 2'000;
+inline constexpr std::uint32_t heartbeat_ms = 1'000;
+inline constexpr std::uint32_t lease_ms = 15'000;    // without renewal a lease ends
+inline constexpr std::uint32_t doorbell_ms = 1'000;  // the last number is repeated this often
+inline constexpr std::uint32_t socket_high_water_mark = 1'000;
+inline constexpr std::uint64_t ballast_bytes = 16 * MiB;
+inline constexpr std::uint32_t fetch_entries = 1'000;  // one DATA message
+inline constexpr std::uint64_t fetch_bytes = 16 * MiB;
+
+}  // namespace millrace::limits

@@ -1,0 +1,54 @@
+#pragma once
+// A job as producers submit it, and its result as the broker stores and publishes it.
+// The wire form, field by field, is in schemas/README.md; encode and decode are in
+// schemas/codec.hpp. Thread safety: plain values.
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schemas/base/generation.hpp"
+#include "schemas/base/limits.hpp"
+
+namespace millrace {
+
+struct Job {
+  // Queue
+  std::string id;         // chosen by the producer; empty: the broker derives one from the body
+  std::string custom_id;  // a label, echoed in the result
+  std::string model;      // "*" matches any engine
+  std::uint32_t priority = limits::priority_default;
+  std::optional<std::int64_t> deadline_us;  // Unix time; a job not ended by then is `expired`
+  std::uint32_t max_attempts = limits::max_attempts_default;
+  std::string stream = "results";
+  std::string batch;  // empty: none
+  std::map<std::string, std::string> metadata;
+  bool strict = false;  // refuse unknown fields instead of warning
+  // Generation
+  GenerationRequest request;
+  friend bool operator==(const Job&, const Job&) = default;
+};
+
+enum class JobState : std::uint8_t { queued, leased, completed, failed, cancelled, expired };
+constexpr bool is_end(JobState s) {
+  return s != JobState::queued && s != JobState::leased;
+}
+
+// The end of one job. Either `result` (completed; cancelled with what was generated) or `error`.
+struct JobResult {
+  std::string job;
+  std::string custom_id;
+  std::string model;  // as the job named it
+  JobState state = JobState::completed;
+  std::optional<GenerationResult> result;
+  std::optional<Error> error;
+  std::vector<std::string> warnings;  // unknown fields that were kept out, and the like
+  std::map<std::string, std::string> metadata;
+  std::uint32_t attempts = 0;     // hand-outs, this one included
+  std::int64_t submitted_us = 0;  // Unix times, by the broker's clock
+  std::int64_t ended_us = 0;
+  friend bool operator==(const JobResult&, const JobResult&) = default;
+};
+
+}  // namespace millrace

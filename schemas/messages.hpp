@@ -1,0 +1,197 @@
+#pragma once
+// Every message of the protocol, as C++ values. One ZeroMQ frame holds one envelope {v, kind, id,
+// body}; `id` is chosen by the asking side and echoed in the answer (0 where nothing is answered).
+// Kinds are the struct names in lower_snake_case (Hello -> "hello").
+// Bodies of jobs and results travel and are stored as the msgpack bytes that arrived (`Body`).
+// Wire form of each field, with examples: schemas/README.md. Thread safety: plain values.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "schemas/job.hpp"
+
+namespace millrace {
+
+inline constexpr std::uint32_t protocol_version = 1;
+
+using Body = std::string;  // msgpack bytes
+using LeaseId = std::uint64_t;
+
+enum class Role : std::uint8_t { client, engine };
+
+// First message of each session, either way. The broker answers Welcome or Refused.
+struct Hello {
+  Role role = Role::client;
+  std::string name;      // for people: host and process
+  std::string software;  // "millrace 0.1.0"
+  std::uint32_t version_min = protocol_version, version_max = protocol_version;
+  std::vector<std::string> capabilities;
+  // Engines only
+  std::string model;  // the name jobs must give; "*" in a job matches any
+  std::string fingerprint;
+  std::vector<std::string> kv_policies;
+  std::uint32_t context_tokens = 0;
+};
+struct Welcome {
+  std::string broker;  // random id of this broker process
+  std::string software;
+  std::uint32_t version = protocol_version;
+  std::vector<std::string> capabilities;
+  std::uint64_t frame_bytes = limits::frame_bytes, job_bytes = limits::job_bytes;
+  std::uint32_t jobs_per_submit = limits::jobs_per_submit;
+  std::uint32_t heartbeat_ms = limits::heartbeat_ms, lease_ms = limits::lease_ms;
+  std::string
+      doorbell;  // endpoint of the PUB socket; empty: same host and port + 1 rule does not apply
+};
+// The answer to anything that is refused as a whole. `error.code` is one of base/error.hpp.
+struct Refused {
+  Error error;
+};
+
+// ---- producers
+// -----------------------------------------------------------------------------------
+struct Submit {
+  std::vector<Body> jobs;  // each a job map
+};
+struct SubmitAnswer {
+  std::string job;     // its id, also when it was derived
+  bool known = false;  // the same id and body had been submitted before
+  JobState state = JobState::queued;
+  std::optional<Error> error;  // refused: nothing was stored
+};
+struct Submitted {  // sent after the commit that holds the jobs; one answer a job, in order
+  std::vector<SubmitAnswer> answers;
+};
+struct Cancel {  // jobs by id, or a whole batch
+  std::vector<std::string> jobs;
+  std::string batch;
+};
+struct Cancelled {
+  std::uint64_t cancelled = 0;  // ended at once, they were queued
+  std::uint64_t requested = 0;  // leased: the engine is told and will end them
+  std::uint64_t ended = 0;      // had ended already
+  std::uint64_t unknown = 0;
+};
+struct Retry {  // failed jobs of a batch, or by id, are queued again
+  std::vector<std::string> jobs;
+  std::string batch;
+};
+struct Retried {
+  std::uint64_t retried = 0, not_failed = 0, unknown = 0;
+};
+struct JobCounts {
+  std::uint64_t queued = 0, leased = 0, completed = 0, failed = 0, cancelled = 0, expired = 0;
+  friend bool operator==(const JobCounts&, const JobCounts&) = default;
+};
+struct StatusRequest {  // what is named is answered; nothing named: the whole broker
+  std::string job, batch, stream;
+};
+struct EngineInfo {
+  std::string name, model, fingerprint;
+  std::uint32_t leases = 0;
+  double tokens_per_second = 0;
+};
+struct StatusAnswer {
+  JobCounts counts;               // of the batch, or of all
+  std::optional<JobState> state;  // of the job
+  std::uint32_t attempts = 0;
+  std::string epoch;  // of the stream
+  std::uint64_t first = 0, high = 0;
+  std::vector<EngineInfo> engines;
+  bool draining = false;
+};
+
+// ---- readers
+// ------------------------------------------------------------------------------------- One Fetch
+// is credit for one Data answer of at most max_entries and max_bytes.
+struct Fetch {
+  std::string stream = "results";
+  std::string epoch;       // empty: any; else another one is refused (epoch_changed)
+  std::uint64_t from = 1;  // first number wanted; 0: from the cursor named
+  std::string cursor;      // optional name, see Acknowledge
+  std::uint32_t max_entries = limits::fetch_entries;
+  std::uint64_t max_bytes = limits::fetch_bytes;
+};
+struct Entry {
+  std::uint64_t number = 0;
+  std::string job;
+  Body body;  // a JobResult map
+};
+struct Data {  // no entries: caught up
+  std::string stream, epoch;
+  std::uint64_t first = 0;  // first number kept
+  std::uint64_t high = 0;   // last number written
+  std::vector<Entry> entries;
+};
+struct Trimmed {  // the range asked for is no longer kept
+  std::string stream, epoch;
+  std::uint64_t first = 0;
+};
+struct Acknowledge {  // moves a named cursor forward; cumulative
+  std::string stream, cursor;
+  std::uint64_t number = 0;
+};
+struct Acknowledged {
+  std::uint64_t number = 0;
+};
+
+// ---- engines
+// -------------------------------------------------------------------------------------
+struct Ready {  // grants credit: how many more leases the engine would take now (absolute, not
+                // added)
+  std::uint32_t credit = 0;
+};
+struct Lease {
+  LeaseId lease = 0;
+  std::string job;
+  std::uint32_t attempt = 1;  // hand-outs, this one included
+  bool alone = false;         // a suspect: run it with no other job
+  std::int64_t submitted_us = 0;
+  Body body;  // the job map
+};
+struct Leases {
+  std::vector<Lease> leases;
+};
+struct Heartbeat {  // every heartbeat_ms; renews what it lists
+  std::vector<LeaseId> leases;
+  std::uint64_t steps = 0;  // engine steps so far: progress, not just life
+  std::uint64_t tokens = 0;
+  std::uint32_t credit = 0;
+};
+struct HeartbeatAnswer {
+  std::vector<LeaseId> lost;       // no longer this engine's: stop them
+  std::vector<LeaseId> cancelled;  // cancel these and send their results
+  bool drain = false;              // take no more, finish or release what is held, then leave
+};
+struct JobEnd {  // the engine's part of the result; the broker adds what it knows
+  LeaseId lease = 0;
+  JobState state = JobState::completed;  // completed, failed or cancelled
+  Body body;                             // a JobResult map
+};
+struct Ends {
+  std::vector<JobEnd> ends;
+};
+struct Committed {
+  std::vector<LeaseId> committed;  // on disk: the engine may forget them
+  std::vector<LeaseId> stale;      // refused: the lease was not current
+};
+struct Release {  // hands leases back unblamed (draining)
+  std::vector<LeaseId> leases;
+};
+struct Goodbye {  // either side leaves on purpose; an engine's leases are released
+  std::string reason;
+};
+
+using Message =
+    std::variant<Hello, Welcome, Refused, Submit, Submitted, Cancel, Cancelled, Retry, Retried,
+                 StatusRequest, StatusAnswer, Fetch, Data, Trimmed, Acknowledge, Acknowledged,
+                 Ready, Leases, Heartbeat, HeartbeatAnswer, Ends, Committed, Release, Goodbye>;
+
+struct Envelope {
+  std::uint64_t id = 0;
+  Message message;
+};
+
+}  // namespace millrace
