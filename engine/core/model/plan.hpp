@@ -1,0 +1,54 @@
+#pragma once
+// The plan of one step: a ragged batch of rows, each some consecutive tokens of one sequence
+// (DESIGN section 5). Made by the scheduler, carried out by Model::forward. Thread safety: plain
+// values.
+#include <cstdint>
+#include <vector>
+
+#include "schemas/base/generation.hpp"
+
+namespace millrace::engine {
+
+using PageId = std::uint32_t;
+inline constexpr std::uint32_t no_slot = 0xffffffffu;
+
+// What a row must deliver, at `offset` from its first token. Logits rows are written to the logits
+// buffer in the order of the plan: rows in order, outputs of a row in order.
+enum class OutputKind : std::uint8_t { logits, prompt_logprob, hidden };
+struct RowOutput {
+  std::uint32_t offset = 0;
+  OutputKind kind = OutputKind::logits;
+};
+
+struct PlanRow {
+  std::uint32_t sequence = 0;        // the scheduler's number of the sequence
+  std::uint32_t first_position = 0;  // of tokens[0]
+  std::uint32_t count = 0;           // tokens of this row in this step
+  // The ids: `count` of them from StepPlan::tokens at token_offset; or, for a decoding row whose id
+  // is still on the device, the entry `device_slot` of the sampler's id buffer (then count is 1 and
+  // the host id is ignored).
+  std::uint32_t token_offset = 0;
+  std::uint32_t device_slot = no_slot;
+  // Page table of the sequence in StepPlan::pages: page i holds positions [i*page_tokens,
+  // (i+1)*page_tokens). Must cover first_position + count. Pages written in this step belong to
+  // this row alone.
+  std::uint32_t page_offset = 0, page_count = 0;
+  std::uint32_t output_offset = 0, output_count = 0;  // in StepPlan::outputs
+  std::uint32_t adapter = no_slot;                    // reserved for LoRA
+  std::uint32_t mask = no_slot;                       // reserved for constraints
+};
+
+struct StepPlan {
+  std::vector<PlanRow> rows;
+  Tokens tokens;
+  std::vector<PageId> pages;
+  std::vector<RowOutput> outputs;
+  void clear() {
+    rows.clear();
+    tokens.clear();
+    pages.clear();
+    outputs.clear();
+  }
+};
+
+}  // namespace millrace::engine
