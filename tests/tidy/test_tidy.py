@@ -1,0 +1,139 @@
+"""House rules that a machine can check: layout, line and file length, includes, format, leftovers.
+
+The table of who may include whom is DESIGN section 2; change it there and here together.
+"""
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CODE = {".cpp", ".hpp", ".cl", ".py"}
+LINE_LIMIT = 100
+FILE_LIMIT = 600  # a hard stop; most files stay under 300 (see the report)
+
+# folder -> what it may include of ours; the longest matching folder counts.
+MAY_INCLUDE = {
+    "schemas/base": ["schemas/base"],
+    "schemas": ["schemas"],
+    "broker": ["broker", "schemas"],
+    "engine/core": ["engine/core", "schemas/base", "kernels"],
+    "engine/worker": ["engine/worker", "engine/core", "schemas"],
+    "client": ["client", "schemas"],
+    "tests": [""],
+    "bench": [""],
+}
+MUST_NOT_INCLUDE = {"engine/core": ["schemas/base/net"]}
+# Commands that need more than the folder: `run` holds a broker and starts an engine, others load a model.
+EXTRA = {
+    "client/run": ["broker", "engine/worker/options.hpp"],
+    "client/commands": ["engine/core", "engine/worker/options.hpp", "broker"],
+}
+# Headers that cost seconds to compile stay out of ours.
+HEAVY = re.compile(r"msgpack|CL/opencl\.hpp|nlohmann/|CLI/|spdlog/|zmq\.hpp|sqlite3\.h")
+ENGINE_CORE_BANNED = re.compile(r"[<\"](zmq|msgpack|sqlite3)")
+INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
+LEFTOVERS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+
+
+def tracked(*suffixes):
+    names = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True,
+                           text=True).stdout.split("\n")
+    return [ROOT / n for n in names if n and (not suffixes or pathlib.Path(n).suffix in suffixes)
+            and (ROOT / n).exists()]
+
+
+def relative(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+def longest_prefix(table, name):
+    fits = [folder for folder in table if name.startswith(folder + "/")]
+    return max(fits, key=len) if fits else None
+
+
+def test_line_length():
+    bad = []
+    for path in tracked(*CODE):
+        if relative(path) == relative(pathlib.Path(__file__)):
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+            if len(line) > LINE_LIMIT and "http" not in line:
+                bad.append(f"{relative(path)}:{number} has {len(line)} columns")
+    assert not bad, "\n".join(bad)
+
+
+def test_file_length():
+    lengths = sorted(((len(p.read_text(encoding="utf-8").split("\n")), relative(p))
+                      for p in tracked(*CODE)), reverse=True)
+    print("\n".join(f"{n:5d} {name}" for n, name in lengths[:20]))
+    assert not [x for x in lengths if x[0] > FILE_LIMIT]
+
+
+def test_no_leftovers():
+    bad = [f"{relative(p)}: {m.group(0)}" for p in tracked(*CODE, ".md", ".cmake", ".txt")
+           if relative(p) != relative(pathlib.Path(__file__))
+           for m in LEFTOVERS.finditer(p.read_text(encoding="utf-8"))]
+    assert not bad, "\n".join(bad)
+
+
+def test_includes_follow_the_table():
+    bad = []
+    for path in tracked(".cpp", ".hpp"):
+        name = relative(path)
+        owner = longest_prefix(MAY_INCLUDE, name)
+        if owner is None:
+            continue
+        extra = [x for folder, more in EXTRA.items() if name.startswith(folder) for x in more]
+        allowed = MAY_INCLUDE[owner] + extra
+        for kind, target in INCLUDE.findall(path.read_text(encoding="utf-8")):
+            if kind == "<" or not (ROOT / target).exists():
+                continue
+            banned = [x for x in MUST_NOT_INCLUDE.get(owner, []) if target.startswith(x)]
+            if banned or not any(target.startswith(x) for x in allowed):
+                bad.append(f"{name} may not include {target}")
+    assert not bad, "\n".join(bad)
+
+
+def test_heavy_headers_stay_in_sources():
+    bad = [f"{relative(p)} includes {target}" for p in tracked(".hpp")
+           for _, target in INCLUDE.findall(p.read_text(encoding="utf-8")) if HEAVY.search(target)]
+    assert not bad, "\n".join(bad)
+
+
+def test_engine_core_stands_alone():
+    bad = [relative(p) for p in tracked(".cpp", ".hpp") if relative(p).startswith("engine/core/")
+           and ENGINE_CORE_BANNED.search(p.read_text(encoding="utf-8"))]
+    assert not bad, f"engine/core must not use ZeroMQ, msgpack or SQLite: {bad}"
+
+
+def test_every_folder_has_a_readme():
+    folders = {p.parent for p in tracked(*CODE)} - {ROOT}
+    # A folder of tests or of one part's sources is described by the nearest README above it.
+    need = {f for f in folders if len(f.relative_to(ROOT).parts) <= 2
+            and f.relative_to(ROOT).parts[0] != "tests"} | {ROOT / "tests"}
+    missing = [relative(f) for f in sorted(need) if not (f / "README.md").exists()]
+    assert not missing, f"no README.md in {missing}"
+
+
+def test_headers_have_a_guard():
+    bad = [relative(p) for p in tracked(".hpp") if "#pragma once" not in p.read_text()]
+    assert not bad
+
+
+def test_format():
+    assert shutil.which("clang-format"), "clang-format is missing: run ops/setup --tests"
+    files = [str(p) for p in tracked(".cpp", ".hpp")]
+    result = subprocess.run(["clang-format", "--dry-run", "-Werror", *files],
+                            capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr[:4000]
+
+
+def test_the_check_itself_sees_a_violation():
+    """The include table must be able to fail: a broker header in the engine core is not allowed."""
+    assert longest_prefix(MAY_INCLUDE, "engine/core/x.cpp") == "engine/core"
+    assert not any("broker/a.hpp".startswith(x) for x in MAY_INCLUDE["engine/core"])
+    with pytest.raises(AssertionError):
+        assert not LEFTOVERS.findall("// " + "TO" + "DO: later")
