@@ -12,8 +12,8 @@ def suite_counts(path):
     """(tests, failed) of one JUnit file, skipped ones left out."""
     root = ElementTree.parse(path).getroot()
     cases = list(root.iter("testcase"))
-    failed = sum(1 for c in cases if c.find("failure") is not None or c.find("error") is not None)
-    skipped = sum(1 for c in cases if c.find("skipped") is not None or c.get("status") == "notrun")
+    failed = sum(c.find("failure") is not None or c.find("error") is not None for c in cases)
+    skipped = sum(c.find("skipped") is not None or c.get("status") == "notrun" for c in cases)
     return len(cases) - skipped, failed
 
 

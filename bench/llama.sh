@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Fetches llama.cpp's source by package name (the PyPI sdist llama-cpp-python carries it) and builds the
+# peer's own benchmark in the cache folder, optimised for this machine. Prints the program's path as its last line.
+#   bench/llama.sh [TARGET]        default: llama-batched-bench
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/../ops/lib/common.sh"
+
+version=0.3.36
+target=${1:-llama-batched-bench}
+home=$cache/llama-cpp-python-$version
+program=$home/build/bin/$target
+if [ ! -x "$program" ]; then
+  ensure_packages g++ cmake ninja-build python3-pip
+  mkdir -p "$home"
+  if [ ! -d "$home/source" ]; then
+    note "fetching llama-cpp-python $version"
+    python3 -m pip download -q --disable-pip-version-check --no-deps --no-binary :all: -d "$home" \
+      "llama-cpp-python==$version"
+    rm -rf "$home/unpacked"
+    mkdir "$home/unpacked"
+    tar -xzf "$home"/llama_cpp_python-*.tar.gz -C "$home/unpacked" --strip-components 3 \
+      --wildcards '*/vendor/llama.cpp/*'
+    mv "$home/unpacked" "$home/source"
+  fi
+  note "building $target"
+  cmake -S "$home/source" -B "$home/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON \
+    -DLLAMA_CURL=OFF -DBUILD_SHARED_LIBS=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_TOOLS=ON \
+    -DLLAMA_BUILD_SERVER=OFF >&2
+  cmake --build "$home/build" -j "$jobs" --target "$target" >&2
+fi
+printf '%s\n' "$program"
