@@ -1,0 +1,70 @@
+#include "engine/core/kv/page_pool.hpp"
+
+#include <cassert>
+#include <utility>
+
+namespace millrace::engine {
+
+PagePool::PagePool(std::uint32_t pages, std::uint32_t page_tokens)
+    : page_tokens_(page_tokens), references_(pages, 0) {
+  free_.reserve(pages);
+  for (std::uint32_t page = pages; page > 0; --page) free_.push_back(page - 1);
+}
+
+std::optional<PageId> PagePool::allocate() {
+  if (free_.empty()) return std::nullopt;
+  const PageId page = free_.back();
+  free_.pop_back();
+  assert(references_[page] == 0);
+  references_[page] = 1;
+  return page;
+}
+
+void PagePool::retain(PageId page) {
+  assert(references_[page] > 0);
+  ++references_[page];
+}
+
+void PagePool::release(PageId page) {
+  assert(references_[page] > 0);
+  if (--references_[page] == 0) free_.push_back(page);
+}
+
+PageTable::PageTable(PageTable&& other) noexcept
+    : pool_(other.pool_), pages_(std::exchange(other.pages_, {})) {}
+
+PageTable& PageTable::operator=(PageTable&& other) noexcept {
+  if (this == &other) return *this;
+  clear();
+  pool_ = other.pool_;
+  pages_ = std::exchange(other.pages_, {});
+  return *this;
+}
+
+bool PageTable::cover(std::uint64_t tokens) {
+  const std::uint32_t wanted = pool_->pages_for(tokens);
+  if (wanted <= size()) return true;
+  if (wanted - size() > pool_->available()) return false;
+  while (size() < wanted) pages_.push_back(*pool_->allocate());
+  return true;
+}
+
+void PageTable::truncate(std::uint64_t tokens) {
+  const std::uint32_t kept = pool_->pages_for(tokens);
+  while (size() > kept) {
+    pool_->release(pages_.back());
+    pages_.pop_back();
+  }
+}
+
+PageTable PageTable::fork(std::uint64_t tokens) const {
+  PageTable copy(*pool_);
+  const auto whole = static_cast<std::size_t>(tokens / pool_->page_tokens());
+  for (std::size_t i = 0; i < whole && i < pages_.size(); ++i) {
+    pool_->retain(pages_[i]);
+    copy.pages_.push_back(pages_[i]);
+  }
+  return copy;
+}
+
+}  // namespace millrace::engine

@@ -1,0 +1,67 @@
+#pragma once
+// Which pages of the KV pool belong to whom: host-side book-keeping only, the bytes are elsewhere.
+// A page holds `page_tokens` consecutive positions of one cache group. Pages are reference
+// counted, because sequences with a common beginning share whole pages; a shared page is always
+// full and is never written again, so nothing is ever copied. Exhaustion is a value, not an error:
+// the scheduler answers it by pausing somebody. Thread safety: one owner thread.
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/core/model/plan.hpp"
+
+namespace millrace::engine {
+
+class PagePool {
+ public:
+  PagePool(std::uint32_t pages, std::uint32_t page_tokens);
+
+  std::uint32_t page_tokens() const { return page_tokens_; }
+  std::uint32_t total() const { return static_cast<std::uint32_t>(references_.size()); }
+  std::uint32_t available() const { return static_cast<std::uint32_t>(free_.size()); }
+  std::uint32_t used() const { return total() - available(); }
+  std::uint32_t references(PageId page) const { return references_[page]; }
+  // Pages that hold `tokens` positions.
+  std::uint32_t pages_for(std::uint64_t tokens) const {
+    return static_cast<std::uint32_t>((tokens + page_tokens_ - 1) / page_tokens_);
+  }
+
+  std::optional<PageId> allocate();  // with one reference; nothing when the pool is exhausted
+  void retain(PageId page);
+  void release(PageId page);  // free again with its last reference
+
+ private:
+  std::uint32_t page_tokens_;
+  std::vector<std::uint32_t> references_;
+  std::vector<PageId> free_;  // used as a stack
+};
+
+// The pages of one sequence, first position first. Gives them back when it goes.
+class PageTable {
+ public:
+  explicit PageTable(PagePool& pool) : pool_(&pool) {}
+  PageTable(PageTable&& other) noexcept;
+  PageTable& operator=(PageTable&& other) noexcept;
+  PageTable(const PageTable&) = delete;
+  PageTable& operator=(const PageTable&) = delete;
+  ~PageTable() { clear(); }
+
+  std::span<const PageId> pages() const { return pages_; }
+  std::uint32_t size() const { return static_cast<std::uint32_t>(pages_.size()); }
+
+  // Makes positions [0, tokens) writable; takes all the pages that it lacks or none.
+  bool cover(std::uint64_t tokens);
+  // Gives back what holds only positions from `tokens` on. The last page kept may be partial; it
+  // must not be shared, for what follows will be written into it.
+  void truncate(std::uint64_t tokens);
+  // A second table over the whole pages below position `tokens`.
+  PageTable fork(std::uint64_t tokens) const;
+  void clear() { truncate(0); }
+
+ private:
+  PagePool* pool_;
+  std::vector<PageId> pages_;
+};
+
+}  // namespace millrace::engine
