@@ -29,6 +29,10 @@ struct Hello {
   std::uint32_t version_min = protocol_version, version_max = protocol_version;
   std::vector<std::string> capabilities;
   // Engines only
+  // Random id of this process, the same over all its reconnections: leases belong to it. Another
+  // instance under the same name is another engine, and the one before it is taken as dead once its
+  // leases lapse. Empty: the name, which then must be unique.
+  std::string instance;
   std::string model;  // the name jobs must give; "*" in a job matches any
   std::string fingerprint;
   std::vector<std::string> kv_policies;
@@ -154,14 +158,15 @@ struct Lease {
 struct Leases {
   std::vector<Lease> leases;
 };
-struct Heartbeat {  // every heartbeat_ms; renews what it lists
+struct Heartbeat {  // every heartbeat_ms; renews what it lists: all that is held, and all that
+                    // ended but was not yet answered by Committed
   std::vector<LeaseId> leases;
   std::uint64_t steps = 0;  // engine steps so far: progress, not just life
   std::uint64_t tokens = 0;
   std::uint32_t credit = 0;
 };
-struct HeartbeatAnswer {
-  std::vector<LeaseId> lost;       // no longer this engine's: stop them
+struct HeartbeatAnswer {      // also sent unasked (id 0), as soon as there is something to tell
+  std::vector<LeaseId> lost;  // no longer this engine's: stop them
   std::vector<LeaseId> cancelled;  // cancel these and send their results
   bool drain = false;              // take no more, finish or release what is held, then leave
 };

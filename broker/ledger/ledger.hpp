@@ -124,6 +124,7 @@ struct FindLapsed {
 struct LapsedLease {
   LeaseId lease = 0;
   std::string engine, tenant, job;
+  bool alone = false;  // claimed as a suspect
 };
 struct FindLapsedReply {
   std::vector<LapsedLease> leases;
