@@ -1,17 +1,25 @@
 #pragma once
-// The ledger: the only truth about jobs, results, streams and batches. About fifteen operations, no
+// The ledger: the only truth about jobs, results, streams and batches. Seventeen operations, no
 // SQL above them. Every operation is a transaction conditional on state and fence; `apply` carries
 // out many in one durable commit (group commit) and answers each, in order. An operation that is
 // refused changes nothing and does not disturb its neighbours.
 //
 // Every key starts with the tenant. Streams number their entries from 1 without gaps; a job's end,
-// its result and the stream's next number are written together.
+// its result and the stream's next number are written together. All streams of one ledger share its
+// epoch, a random id made when the ledger was created.
 //
-// Errors: an operation's own refusal stands in its reply. If `apply` itself fails (I/O, fsync,
-// corruption) nothing is known about the batch: the process must stop and recover from disk. A full
-// disk is no such failure: submits are refused (disk_full) while results still commit from the
-// ballast. Thread safety: one thread at a time; see ledger_thread.hpp for the asynchronous form.
+// Where an operation itself ends jobs (cancelled in the queue, past their deadline, out of
+// attempts, damaged on disk), their results are built by the `end_body` function the ledger was
+// opened with, so that the end and its result are one transaction.
+//
+// Errors: an operation's own refusal stands in its reply, with the codes named beside it below. If
+// `apply` itself fails (I/O, fsync, corruption) nothing is known about the batch: the process must
+// stop and recover from disk. A full disk is no such failure: submits and appends are refused
+// (disk_full) while results still commit from the ballast; when that is spent as well, every
+// operation that writes is refused with disk_full and may be sent again.
+// Thread safety: one thread at a time; see ledger_thread.hpp for the asynchronous form.
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,7 +36,9 @@ inline constexpr const char* default_tenant = "default";
 
 // ---- operations
 // ----------------------------------------------------------------------------------
-struct SubmitJob {  // idempotent by (tenant, id); another hash under a known id: conflict
+// Idempotent by (tenant, id). Refused: conflict (another hash under a known id), disk_full,
+// overloaded (limits::queued_jobs).
+struct SubmitJob {
   std::string tenant, id;
   std::string hash;  // canonical_hash of the body
   int hash_version = canonical_hash_version;
@@ -43,9 +53,28 @@ struct SubmitReply {
   JobState state = JobState::queued;
 };
 
+// The end of one job, and where its result stands.
+struct FinishReply {
+  std::uint64_t number = 0;  // in the stream
+  std::string tenant, stream, job, epoch;
+  JobState state = JobState::completed;
+};
+
+// A job that an operation is about to end; what the body of its result is built from.
+struct EndingJob {
+  std::string tenant, job, custom_id, model;
+  std::uint32_t attempts = 0, failures = 0;
+  std::int64_t submitted_us = 0;
+  Body body;  // the job map; empty where it is damaged
+};
+// Builds the complete JobResult. `reason` is cancelled, expired, engine_died or ledger_corrupt.
+// Called by `apply`, on its thread; must be pure.
+using EndBody =
+    std::function<Body(const EndingJob& job, JobState state, Code reason, std::int64_t now_us)>;
+
 // Hands out queued jobs: lowest priority number first, then in order of submission, jobs of model
 // `model` or "*". Suspects are never among them unless `suspect` is set: then at most one job, a
-// suspect, is given.
+// suspect, is given. Jobs past their deadline are passed over (see ExpireJobs).
 struct Claim {
   std::string tenant, engine, model;
   std::uint32_t max_jobs = 0;
@@ -64,6 +93,7 @@ struct ClaimedJob {
 };
 struct ClaimReply {
   std::vector<ClaimedJob> jobs;
+  std::vector<FinishReply> ended;  // jobs whose stored body is damaged: failed, ledger_corrupt
 };
 
 struct Renew {
@@ -76,48 +106,42 @@ struct RenewReply {
   std::vector<LeaseId> cancelled;  // cancel was asked for
 };
 
-// The end of a leased job. Refused with `stale` unless the lease is the job's current one.
+// The end of a leased job. Refused: stale unless the lease is the job's current one (and `engine`,
+// where given, its holder); invalid_value where `state` is no end.
 struct Finish {
   LeaseId lease = 0;
   JobState state = JobState::completed;
-  Body body;  // the complete JobResult
+  Body body;           // the complete JobResult
+  std::string engine;  // empty: not checked
 };
-// The end of a job that is not leased (cancelled in the queue, expired, dead-lettered by the
-// broker), or of a leased one by the broker's decision (expired). Conditional on the job not having
-// ended.
+// The end of a job by the broker's own decision, leased or not; its lease, if any, becomes stale.
+// Refused: not_found, stale (it has ended already), invalid_value.
 struct FinishUnleased {
   std::string tenant, job;
   JobState state = JobState::failed;
   Body body;
 };
-struct FinishReply {
-  std::uint64_t number = 0;  // in the stream
-  std::string tenant, stream, job;
-};
 
-// Gives leases back. `blame` none: queued again, no mark. `died`: the engine died with these in
-// flight: each becomes a suspect; one that was the engine's only lease and was handed out alone has
-// its failure count raised, and is reported in `exhausted` once that reaches max_attempts (the
-// broker then ends it with FinishUnleased).
+// Gives leases back; leases that are not current (or not `engine`'s, where given) are passed over.
+// `blame` none: queued again in its old place, no mark. `died`: the engine died with these in
+// flight: each becomes a suspect; one that was handed out alone (Claim::suspect) and was the
+// engine's only lease has its failure count raised, and once that reaches max_attempts it ends as
+// failed (engine_died). A job whose cancel was asked for ends as cancelled instead.
 enum class Blame : std::uint8_t { none, died };
 struct GiveBack {
   std::vector<LeaseId> leases;
   Blame blame = Blame::none;
-};
-struct ExhaustedJob {
-  std::string tenant, job, custom_id, model;
-  std::uint32_t attempts = 0, failures = 0;
-  std::int64_t submitted_us = 0;
+  std::string engine;  // empty: not checked
 };
 struct GiveBackReply {
-  std::vector<std::string> returned;
-  std::vector<ExhaustedJob> exhausted;
+  std::vector<std::string> returned;  // job ids, queued again
+  std::vector<FinishReply> ended;     // failed (out of attempts) and cancelled ones
 };
 
 // Leases whose end has passed, and leases of engines in `engines` whatever their end (used at a
 // start where those are known to be gone). Read only; the broker then gives them back.
 struct FindLapsed {
-  std::int64_t now_us = 0;
+  std::int64_t now_us = 0;  // lapsed: until_us <= now_us
   std::vector<std::string> engines;
   bool all = false;  // every lease
 };
@@ -130,89 +154,117 @@ struct FindLapsedReply {
   std::vector<LapsedLease> leases;
 };
 
-// Jobs past their deadline that have not ended, at most `max_jobs`. Read only.
-struct FindExpired {
-  std::int64_t now_us = 0;
+// Ends jobs whose deadline is not after now as expired, leased ones too (their leases become
+// stale), at most `max_jobs` a call; `more` is set while some remain.
+struct ExpireJobs {
+  std::string tenant;
   std::uint32_t max_jobs = 1000;
 };
-struct ExpiredJob {
-  std::string tenant, job, custom_id, model;
-  std::optional<LeaseId> lease;
-  std::uint32_t attempts = 0;
-  std::int64_t submitted_us = 0;
-};
-struct FindExpiredReply {
-  std::vector<ExpiredJob> jobs;
+struct ExpireReply {
+  std::vector<FinishReply> ended;
+  std::vector<LapsedLease> leases;  // those that became stale
+  bool more = false;
 };
 
-// Queued jobs end at once (their results are built with `cancelled_body`); leased ones are marked.
+// Queued jobs end at once; leased ones are marked, and their engines end them.
 struct CancelJobs {
   std::string tenant;
   std::vector<std::string> jobs;
   std::string batch;  // instead of jobs; at most max_jobs a call, `more` is set while some remain
   std::uint32_t max_jobs = 1000;
-  std::int64_t now_us = 0;
 };
 struct CancelReply {
-  std::uint64_t cancelled = 0, requested = 0, ended = 0, unknown = 0;
+  std::uint64_t cancelled = 0, requested = 0, ended = 0, unknown = 0;  // `ended`: by id only
   std::vector<FinishReply> numbers;
-  std::vector<LeaseId> leases;  // those marked
+  std::vector<LapsedLease> leases;  // those marked
   bool more = false;
 };
 
-struct RetryJobs {  // failed jobs are queued again, counters cleared; their old result stays in the
-                    // stream
+// Failed jobs are queued again, counters and suspicion cleared; their old result stays in the
+// stream. Of a batch at most max_jobs a call, `more` is set while some remain.
+struct RetryJobs {
   std::string tenant;
   std::vector<std::string> jobs;
   std::string batch;
+  std::uint32_t max_jobs = 1000;
 };
 struct RetryReply {
   std::uint64_t retried = 0, not_failed = 0, unknown = 0;
+  bool more = false;
 };
 
-struct ReadStream {  // a slice, by (tenant, stream, number >= from); from 0: after the named cursor
+// A slice, by (tenant, stream, number >= from); from 0: after the named cursor. Where the first
+// number wanted is no longer kept the answer holds no entries and says `trimmed`. max_entries 0
+// asks for the numbers alone. A stream nobody wrote to is empty: first 1, high 0.
+// Refused: epoch_changed, ledger_corrupt (the first entry wanted is damaged).
+struct ReadStream {
   std::string tenant, stream;
+  std::string epoch;  // empty: any
   std::uint64_t from = 1;
   std::string cursor;
   std::uint32_t max_entries = limits::fetch_entries;
-  std::uint64_t max_bytes = limits::fetch_bytes;  // at least one entry is always given
+  std::uint64_t max_bytes = limits::fetch_bytes;  // of bodies; at least one entry is always given
 };
 struct ReadStreamReply {
   std::string epoch;
-  std::uint64_t first = 0, high = 0;
+  std::uint64_t first = 1, high = 0;
+  bool trimmed = false;
   std::vector<Entry> entries;
 };
 
-struct MoveCursor {  // forward only
+struct ListStreams {  // in order of name, those after `after`
+  std::string tenant, after;
+  std::uint32_t max_streams = 1000;
+};
+struct StreamInfo {
+  std::string stream;
+  std::uint64_t first = 1, high = 0;
+};
+struct ListStreamsReply {
+  std::string epoch;
+  std::vector<StreamInfo> streams;
+};
+
+// Forward only: a smaller number changes nothing. Refused: invalid_value (past the stream's end).
+struct MoveCursor {
   std::string tenant, stream, cursor;
   std::uint64_t number = 0;
 };
 struct MoveCursorReply {
-  std::uint64_t number = 0;
+  std::uint64_t number = 0;  // where it stands now
 };
 
-struct TrimStream {  // drops numbers below `first`
+// Drops entries below `first`, at most max_entries a call. Jobs keep their records, so that their
+// ids stay known. Refused: not_found, invalid_value (past the stream's next number).
+struct TrimStream {
   std::string tenant, stream;
   std::uint64_t first = 0;
+  std::uint32_t max_entries = 10'000;
 };
 struct TrimReply {
-  std::uint64_t first = 0;
+  std::uint64_t first = 0;  // the first number kept now
+  bool more = false;
 };
 
-struct Append {  // an entry that is no job's end: the `rejected` stream
+// An entry that is no job's end: the `rejected` stream. Answered by FinishReply (its state means
+// nothing). Refused: disk_full.
+struct Append {
   std::string tenant, stream, job;
   Body body;
 };
 
-struct GetJob {
+struct GetJob {  // refused: not_found
   std::string tenant, job;
 };
 struct GetJobReply {
   JobState state = JobState::queued;
   std::uint32_t attempts = 0, failures = 0;
   bool suspect = false, cancel_requested = false;
-  std::string stream, batch;
+  std::string stream, batch, custom_id;
   std::uint64_t number = 0;  // of its result, 0 before
+  std::int64_t submitted_us = 0;
+  std::optional<LeaseId> lease;
+  std::string engine;  // that holds it
 };
 
 struct Count {  // of a batch, or of the tenant where batch is empty; live
@@ -220,16 +272,16 @@ struct Count {  // of a batch, or of the tenant where batch is empty; live
 };
 struct CountReply {
   JobCounts counts;
-  std::uint64_t suspects = 0;
-  std::optional<std::int64_t> oldest_suspect_us;  // since when the oldest waits
+  std::uint64_t suspects = 0;                     // queued ones, of the tenant
+  std::optional<std::int64_t> oldest_suspect_us;  // since when the oldest of them is suspected
 };
 
-using Operation =
-    std::variant<SubmitJob, Claim, Renew, Finish, FinishUnleased, GiveBack, FindLapsed, FindExpired,
-                 CancelJobs, RetryJobs, ReadStream, MoveCursor, TrimStream, Append, GetJob, Count>;
+using Operation = std::variant<SubmitJob, Claim, Renew, Finish, FinishUnleased, GiveBack,
+                               FindLapsed, ExpireJobs, CancelJobs, RetryJobs, ReadStream,
+                               ListStreams, MoveCursor, TrimStream, Append, GetJob, Count>;
 using Reply = std::variant<SubmitReply, ClaimReply, RenewReply, FinishReply, GiveBackReply,
-                           FindLapsedReply, FindExpiredReply, CancelReply, RetryReply,
-                           ReadStreamReply, MoveCursorReply, TrimReply, GetJobReply, CountReply>;
+                           FindLapsedReply, ExpireReply, CancelReply, RetryReply, ReadStreamReply,
+                           ListStreamsReply, MoveCursorReply, TrimReply, GetJobReply, CountReply>;
 
 class Ledger {
  public:
