@@ -1,0 +1,164 @@
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "engine/core/stop/stop_machine.hpp"
+
+namespace millrace::engine {
+namespace {
+
+TextStop text_stop(std::vector<std::string> strings) {
+  return TextStop(std::make_shared<const StopStrings>(std::move(strings)));
+}
+
+TEST(TextStop, HoldsBackWhatMayBecomeAStopString) {
+  TextStop t = text_stop({"END"});
+  EXPECT_FALSE(t.push("the E", true));
+  EXPECT_EQ(t.text(), "the ");
+  EXPECT_EQ(t.held(), "E");
+  EXPECT_FALSE(t.push("N", true));
+  EXPECT_EQ(t.text(), "the ");
+  EXPECT_FALSE(t.push("EM", true));  // "ENEM": nothing of it can become END
+  EXPECT_EQ(t.text(), "the ENEM");
+  EXPECT_EQ(t.push("xENDtail", true), "END");
+  EXPECT_EQ(t.text(), "the ENEMx");
+  EXPECT_EQ(t.held(), "");
+}
+
+TEST(TextStop, FlushGivesTheHeldPartBack) {
+  TextStop t = text_stop({"\n\nUser:"});
+  EXPECT_FALSE(t.push("hello\n\nUs", true));
+  EXPECT_EQ(t.text(), "hello");
+  t.flush();
+  EXPECT_EQ(t.text(), "hello\n\nUs");
+}
+
+TEST(TextStop, TheFirstCompletedWinsAndOfThoseTheLongest) {
+  TextStop a = text_stop({"bc", "abcd"});
+  EXPECT_EQ(a.push("xabcd", true), "bc");
+  EXPECT_EQ(a.text(), "xa");
+  TextStop b = text_stop({"c", "abc"});
+  EXPECT_EQ(b.push("xabc", true), "abc");
+  EXPECT_EQ(b.text(), "x");
+}
+
+TEST(TextStop, OverlapsFollowFailureLinks) {
+  TextStop t = text_stop({"aab"});
+  EXPECT_EQ(t.push("aaab", true), "aab");
+  EXPECT_EQ(t.text(), "a");
+  TextStop u = text_stop({"abab", "bac"});
+  EXPECT_EQ(u.push("ababac", false), std::nullopt);
+  TextStop v = text_stop({"abax", "bac"});
+  EXPECT_EQ(v.push("abac", true), "bac");
+  EXPECT_EQ(v.text(), "a");
+}
+
+// Against the plain definition, over random texts cut at random places.
+TEST(TextStop, EqualsSearchForEveryCut) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<std::string> strings(1 + random() % 3);
+    for (auto& s : strings)
+      for (std::size_t i = 0, n = 1 + random() % 4; i < n; ++i)
+        s += static_cast<char>('a' + random() % 2);
+    std::string text;
+    for (std::size_t i = 0, n = random() % 20; i < n; ++i)
+      text += static_cast<char>('a' + random() % 3);
+    std::size_t end = std::string::npos, length = 0;
+    for (const auto& s : strings) {
+      const std::size_t at = text.find(s);
+      if (at == std::string::npos) continue;
+      if (at + s.size() < end || (at + s.size() == end && s.size() > length)) {
+        end = at + s.size();
+        length = s.size();
+      }
+    }
+    TextStop t = text_stop(strings);
+    std::optional<std::string> found;
+    for (std::size_t at = 0; at < text.size() && !found;) {
+      const std::size_t n = 1 + random() % 5;
+      found = t.push(std::string_view(text).substr(at, n), true);
+      at += n;
+    }
+    if (!found) t.flush();
+    ASSERT_EQ(found.has_value(), end != std::string::npos) << text;
+    ASSERT_EQ(t.text(), found ? text.substr(0, end - length) : text);
+  }
+}
+
+StopMachine machine(Stops stops, std::uint32_t minimum, std::uint32_t maximum) {
+  return StopMachine(std::make_shared<const StopRules>(stops, Tokens{2}, minimum, maximum));
+}
+
+TEST(StopMachine, EndOfTextStops) {
+  StopMachine m = machine({}, 0, 9);
+  EXPECT_EQ(m.push(5, "hi"), std::nullopt);
+  EXPECT_TRUE(m.is_stop_token(2));
+  EXPECT_EQ(m.push(2, ""), FinishReason::stop);
+  EXPECT_EQ(m.stop_token(), 2u);
+  EXPECT_FALSE(m.close(""));
+  EXPECT_EQ(m.text(), "hi");
+}
+
+TEST(StopMachine, IgnoreEosLetsItPassButNotTheRequestsIds) {
+  Stops stops;
+  stops.ignore_eos = true;
+  stops.token_ids = {7};
+  StopMachine m = machine(stops, 0, 9);
+  EXPECT_EQ(m.push(2, ""), std::nullopt);
+  EXPECT_EQ(m.push(7, ""), FinishReason::stop);
+  EXPECT_EQ(m.stop_token(), 7u);
+}
+
+TEST(StopMachine, StopWinsOverLengthOnTheSameToken) {
+  Stops stops;
+  stops.strings = {"!"};
+  StopMachine by_string = machine(stops, 0, 2);
+  EXPECT_EQ(by_string.push(5, "a"), std::nullopt);
+  EXPECT_EQ(by_string.push(6, "b!"), FinishReason::stop);
+  EXPECT_EQ(by_string.text(), "ab");
+  StopMachine by_token = machine(stops, 0, 1);
+  EXPECT_EQ(by_token.push(2, ""), FinishReason::stop);
+  StopMachine by_length = machine(stops, 0, 1);
+  EXPECT_EQ(by_length.push(5, "a"), FinishReason::length);
+}
+
+TEST(StopMachine, MinTokensBansAndLetsEarlyStringsThrough) {
+  Stops stops;
+  stops.strings = {"x"};
+  StopMachine m = machine(stops, 2, 9);
+  EXPECT_TRUE(m.bans_stop_tokens());
+  EXPECT_EQ(m.push(5, "x"), std::nullopt);
+  EXPECT_TRUE(m.bans_stop_tokens());
+  EXPECT_EQ(m.push(5, "y"), std::nullopt);
+  EXPECT_FALSE(m.bans_stop_tokens());
+  EXPECT_EQ(m.push(5, "x"), FinishReason::stop);
+  EXPECT_EQ(m.text(), "xy");
+}
+
+TEST(StopMachine, TheTailCountsAsText) {
+  Stops stops;
+  stops.strings = {"\xEF\xBF\xBD", "ab"};
+  StopMachine m = machine(stops, 0, 1);
+  EXPECT_EQ(m.push(5, "a"), FinishReason::length);
+  StopMachine other = m;
+  EXPECT_FALSE(m.close("c"));
+  EXPECT_EQ(m.text(), "ac");
+  EXPECT_TRUE(other.close("b"));
+  EXPECT_EQ(other.text(), "");
+  EXPECT_EQ(other.stop_string(), "ab");
+}
+
+TEST(StopMachine, HeldTextBelongsToTheTextWhenATokenStops) {
+  Stops stops;
+  stops.strings = {"abc"};
+  StopMachine m = machine(stops, 0, 9);
+  EXPECT_EQ(m.push(5, "ab"), std::nullopt);
+  EXPECT_EQ(m.push(2, ""), FinishReason::stop);
+  EXPECT_FALSE(m.close("c"));
+  EXPECT_EQ(m.text(), "abc");
+  EXPECT_FALSE(m.stop_string().has_value());
+}
+
+}  // namespace
+}  // namespace millrace::engine
