@@ -4,11 +4,11 @@
 // Errors of opening: io_error, ledger_in_use, ledger_newer, ledger_corrupt, ledger_settings,
 // disk_full. Thread safety: one thread at a time; open and use may be on different threads.
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "broker/ledger/ledger.hpp"
+#include "schemas/base/env.hpp"
 
 namespace millrace::broker {
 
@@ -18,10 +18,8 @@ struct SqliteLedgerOptions {
   std::uint64_t ballast_bytes = limits::ballast_bytes;  // 0: none
   // Past this size the write-ahead log is cut back to nothing in the next idle().
   std::uint64_t wal_bytes = 64 * limits::MiB;
-  // Seams for tests; empty means the operating system's.
-  std::string vfs;                                           // name of an SQLite VFS
-  std::function<Result<std::uint64_t>()> free_bytes;         // on the ledger's file system
-  std::function<Status(const std::string&)> sync_directory;  // makes created names durable
+  Env* env = nullptr;  // for the folder and the ballast; not owned; null: the machine's
+  std::string vfs;     // name of an SQLite VFS; empty: the machine's. For tests.
 };
 
 // The folder must exist; the file is created where it is missing.

@@ -1,0 +1,437 @@
+#include "broker/ledger/memory_store.hpp"
+
+#include <algorithm>
+
+#include "broker/ledger/refusals.hpp"
+#include "schemas/base/random_id.hpp"
+
+namespace millrace::broker {
+namespace {
+
+// How many jobs past their deadline one claim steps over before it leaves them to ExpireJobs.
+constexpr std::size_t claim_overscan = 1000;
+
+std::size_t index(JobState state) {
+  return static_cast<std::size_t>(state);
+}
+
+}  // namespace
+
+MemoryStore::MemoryStore(MemoryStoreOptions options) : options_(std::move(options)) {
+  if (options_.epoch.empty()) options_.epoch = random_id();
+}
+
+Result<Reply> MemoryStore::carry_out(const Operation& operation, std::int64_t now_us) {
+  now_us_ = now_us;
+  return std::visit([this](const auto& op) { return carry_out(op); }, operation);
+}
+
+// ---- records
+
+MemoryStore::JobRecord* MemoryStore::find_job(const std::string& tenant, const std::string& job) {
+  const auto it = jobs_.find({tenant, job});
+  return it == jobs_.end() ? nullptr : &it->second;
+}
+
+MemoryStore::Queue& MemoryStore::queue_of(const JobRecord& job) {
+  return queues_[{job.given.tenant, job.suspect, job.given.model}];
+}
+void MemoryStore::enqueue(JobRecord& job) {
+  queue_of(job).emplace(std::pair{job.given.priority, job.sequence}, &job);
+}
+void MemoryStore::dequeue(JobRecord& job) {
+  queue_of(job).erase({job.given.priority, job.sequence});
+}
+
+void MemoryStore::drop_lease(JobRecord& job) {
+  leases_.erase(job.lease);
+  job.lease = 0;
+}
+
+void MemoryStore::set_state(JobRecord& job, JobState state) {
+  auto& counts = counts_[job.given.tenant];
+  --counts[index(job.state)];
+  ++counts[index(state)];
+  if (!job.given.batch.empty()) {
+    auto& members = batches_[{job.given.tenant, job.given.batch}];
+    members[index(job.state)].erase({job.sequence, &job});
+    members[index(state)].emplace(job.sequence, &job);
+  }
+  job.state = state;
+}
+
+FinishReply MemoryStore::append(const std::string& tenant, const std::string& stream,
+                                const std::string& job, Body body, JobState state) {
+  Stream& to = streams_[{tenant, stream}];
+  const std::uint64_t number = to.high() + 1;
+  to.entries.push_back({number, job, std::move(body)});
+  return {number, tenant, stream, job, options_.epoch, state};
+}
+
+FinishReply MemoryStore::end(JobRecord& job, JobState state, Body body) {
+  if (job.state == JobState::queued) dequeue(job);
+  if (job.state == JobState::leased) drop_lease(job);
+  if (job.given.deadline_us) {
+    deadlines_.erase({job.given.tenant, *job.given.deadline_us, job.sequence, &job});
+  }
+  set_state(job, state);
+  if (state != JobState::failed) job.given.body = {};
+  FinishReply reply =
+      append(job.given.tenant, job.given.stream, job.given.id, std::move(body), state);
+  job.number = reply.number;
+  return reply;
+}
+
+FinishReply MemoryStore::end_here(JobRecord& job, JobState state, Code reason) {
+  const EndingJob ending{job.given.tenant, job.given.id, job.given.custom_id, job.given.model,
+                         job.attempts,     job.failures, job.submitted_us,    job.given.body};
+  return end(job, state, options_.end_body(ending, state, reason, now_us_));
+}
+
+LapsedLease MemoryStore::describe(LeaseId id, const LeaseRecord& lease) const {
+  LapsedLease out;
+  out.lease = id;
+  out.engine = lease.engine;
+  out.tenant = lease.job->given.tenant;
+  out.job = lease.job->given.id;
+  out.alone = lease.alone;
+  return out;
+}
+
+// ---- jobs
+
+Result<Reply> MemoryStore::carry_out(const SubmitJob& op) {
+  if (const JobRecord* known = find_job(op.tenant, op.id)) {
+    if (known->given.hash != op.hash || known->given.hash_version != op.hash_version) {
+      return refuse_conflict(op.id);
+    }
+    return SubmitReply{true, known->state};
+  }
+  auto& counts = counts_[op.tenant];
+  if (counts[index(JobState::queued)] >= options_.max_queued_jobs) {
+    return refuse_overloaded(counts[index(JobState::queued)]);
+  }
+  JobRecord& job = jobs_[{op.tenant, op.id}];
+  job.given = op;
+  job.sequence = next_sequence_++;
+  job.submitted_us = now_us_;
+  ++counts[index(JobState::queued)];
+  if (!op.batch.empty()) {
+    batches_[{op.tenant, op.batch}][index(JobState::queued)].emplace(job.sequence, &job);
+  }
+  if (op.deadline_us) deadlines_.emplace(op.tenant, *op.deadline_us, job.sequence, &job);
+  enqueue(job);
+  return SubmitReply{false, JobState::queued};
+}
+
+// Both queues an engine is served from, its model's and "*", merged by priority and sequence.
+std::vector<MemoryStore::JobRecord*> MemoryStore::next_queued(const Claim& op) {
+  const Queue& own = queues_[{op.tenant, op.suspect, op.model}];
+  const Queue& any = queues_[{op.tenant, op.suspect, "*"}];
+  const std::size_t wanted = op.suspect ? std::min(op.max_jobs, 1u) : op.max_jobs;
+  auto a = own.begin();
+  auto b = op.model == "*" ? any.end() : any.begin();
+  std::vector<JobRecord*> out;
+  for (std::size_t seen = 0; out.size() < wanted && seen < wanted + claim_overscan; ++seen) {
+    if (a == own.end() && b == any.end()) break;
+    const bool take_own = b == any.end() || (a != own.end() && a->first < b->first);
+    JobRecord* job = take_own ? (a++)->second : (b++)->second;
+    if (!job->given.deadline_us || *job->given.deadline_us > now_us_) out.push_back(job);
+  }
+  return out;
+}
+
+Result<Reply> MemoryStore::carry_out(const Claim& op) {
+  ClaimReply reply;
+  for (JobRecord* job : next_queued(op)) {
+    dequeue(*job);
+    set_state(*job, JobState::leased);
+    job->lease = next_lease_++;
+    ++job->attempts;
+    leases_[job->lease] = {job, op.engine, op.until_us, op.suspect};
+    reply.jobs.push_back({job->lease, op.tenant, job->given.id, job->attempts, job->submitted_us,
+                          job->given.deadline_us, job->suspect, job->given.body});
+  }
+  return reply;
+}
+
+Result<Reply> MemoryStore::carry_out(const Renew& op) {
+  RenewReply reply;
+  for (const LeaseId id : op.leases) {
+    const auto it = leases_.find(id);
+    if (it == leases_.end() || it->second.engine != op.engine) {
+      reply.lost.push_back(id);
+      continue;
+    }
+    it->second.until_us = op.until_us;
+    if (it->second.job->cancel_requested) reply.cancelled.push_back(id);
+  }
+  return reply;
+}
+
+Result<Reply> MemoryStore::carry_out(const Finish& op) {
+  if (!is_end(op.state)) return refuse_end_state();
+  const auto it = leases_.find(op.lease);
+  if (it == leases_.end() || (!op.engine.empty() && it->second.engine != op.engine)) {
+    return refuse_stale_lease(op.lease);
+  }
+  return end(*it->second.job, op.state, op.body);
+}
+
+Result<Reply> MemoryStore::carry_out(const FinishUnleased& op) {
+  if (!is_end(op.state)) return refuse_end_state();
+  JobRecord* job = find_job(op.tenant, op.job);
+  if (job == nullptr) return refuse_unknown_job(op.job);
+  if (is_end(job->state)) return refuse_ended(op.job);
+  return end(*job, op.state, op.body);
+}
+
+Result<Reply> MemoryStore::carry_out(const GiveBack& op) {
+  std::map<std::string, std::size_t> held;  // leases an engine had when it died
+  if (op.blame == Blame::died) {
+    for (const auto& [id, lease] : leases_) ++held[lease.engine];
+  }
+  GiveBackReply reply;
+  for (const LeaseId id : op.leases) {
+    const auto it = leases_.find(id);
+    if (it == leases_.end() || (!op.engine.empty() && it->second.engine != op.engine)) continue;
+    JobRecord& job = *it->second.job;
+    const bool proven = op.blame == Blame::died && it->second.alone && held[it->second.engine] == 1;
+    if (op.blame == Blame::died && !job.suspect) {
+      job.suspect = true;
+      job.suspect_us = now_us_;
+    }
+    if (proven) ++job.failures;
+    if (job.cancel_requested) {
+      reply.ended.push_back(end_here(job, JobState::cancelled, Code::cancelled));
+    } else if (proven && job.failures >= job.given.max_attempts) {
+      reply.ended.push_back(end_here(job, JobState::failed, Code::engine_died));
+    } else {
+      drop_lease(job);
+      set_state(job, JobState::queued);
+      enqueue(job);
+      reply.returned.push_back(job.given.id);
+    }
+  }
+  return reply;
+}
+
+Result<Reply> MemoryStore::carry_out(const FindLapsed& op) {
+  FindLapsedReply reply;
+  for (const auto& [id, lease] : leases_) {
+    const bool of_engine =
+        std::find(op.engines.begin(), op.engines.end(), lease.engine) != op.engines.end();
+    if (op.all || of_engine || lease.until_us <= op.now_us) {
+      reply.leases.push_back(describe(id, lease));
+    }
+  }
+  return reply;
+}
+
+Result<Reply> MemoryStore::carry_out(const ExpireJobs& op) {
+  ExpireReply reply;
+  const auto next = [&]() -> JobRecord* {
+    const auto it = deadlines_.lower_bound({op.tenant, INT64_MIN, 0, nullptr});
+    const bool due =
+        it != deadlines_.end() && std::get<0>(*it) == op.tenant && std::get<1>(*it) <= now_us_;
+    return due ? std::get<3>(*it) : nullptr;
+  };
+  while (JobRecord* job = next()) {
+    if (reply.ended.size() >= op.max_jobs) {
+      reply.more = true;
+      break;
+    }
+    if (job->state == JobState::leased) {
+      reply.leases.push_back(describe(job->lease, leases_[job->lease]));
+    }
+    reply.ended.push_back(end_here(*job, JobState::expired, Code::expired));
+  }
+  return reply;
+}
+
+void MemoryStore::cancel(JobRecord& job, CancelReply& reply) {
+  if (is_end(job.state)) {
+    ++reply.ended;
+  } else if (job.state == JobState::queued) {
+    reply.numbers.push_back(end_here(job, JobState::cancelled, Code::cancelled));
+    ++reply.cancelled;
+  } else {
+    job.cancel_requested = true;
+    reply.leases.push_back(describe(job.lease, leases_[job.lease]));
+    ++reply.requested;
+  }
+}
+
+Result<Reply> MemoryStore::carry_out(const CancelJobs& op) {
+  CancelReply reply;
+  for (const std::string& id : op.jobs) {
+    JobRecord* job = find_job(op.tenant, id);
+    if (job == nullptr) {
+      ++reply.unknown;
+    } else {
+      cancel(*job, reply);
+    }
+  }
+  if (!op.jobs.empty() || op.batch.empty()) return reply;
+  const auto members = batches_.find({op.tenant, op.batch});
+  if (members == batches_.end()) return reply;
+  std::vector<JobRecord*> chosen;
+  for (const JobState state : {JobState::queued, JobState::leased}) {
+    for (const auto& [sequence, job] : members->second[index(state)]) {
+      if (!job->cancel_requested) chosen.push_back(job);
+    }
+  }
+  if (chosen.size() > op.max_jobs) {
+    reply.more = true;
+    chosen.resize(op.max_jobs);
+  }
+  for (JobRecord* job : chosen) cancel(*job, reply);
+  return reply;
+}
+
+void MemoryStore::retry(JobRecord& job) {
+  job.attempts = job.failures = 0;
+  job.suspect = job.cancel_requested = false;
+  job.number = 0;
+  set_state(job, JobState::queued);
+  if (job.given.deadline_us) {
+    deadlines_.emplace(job.given.tenant, *job.given.deadline_us, job.sequence, &job);
+  }
+  enqueue(job);
+}
+
+Result<Reply> MemoryStore::carry_out(const RetryJobs& op) {
+  RetryReply reply;
+  for (const std::string& id : op.jobs) {
+    JobRecord* job = find_job(op.tenant, id);
+    if (job == nullptr) {
+      ++reply.unknown;
+    } else if (job->state != JobState::failed) {
+      ++reply.not_failed;
+    } else {
+      retry(*job);
+      ++reply.retried;
+    }
+  }
+  if (!op.jobs.empty() || op.batch.empty()) return reply;
+  const auto members = batches_.find({op.tenant, op.batch});
+  if (members == batches_.end()) return reply;
+  InOrder& failed = members->second[index(JobState::failed)];
+  while (!failed.empty() && reply.retried < op.max_jobs) {
+    retry(*failed.begin()->second);
+    ++reply.retried;
+  }
+  reply.more = !failed.empty();
+  return reply;
+}
+
+// ---- streams
+
+Result<Reply> MemoryStore::carry_out(const ReadStream& op) {
+  if (!op.epoch.empty() && op.epoch != options_.epoch) {
+    return refuse_epoch(op.stream, op.epoch, options_.epoch);
+  }
+  ReadStreamReply reply;
+  reply.epoch = options_.epoch;
+  const auto it = streams_.find({op.tenant, op.stream});
+  if (it == streams_.end()) return reply;
+  const Stream& stream = it->second;
+  reply.first = stream.first;
+  reply.high = stream.high();
+  std::uint64_t from = op.from;
+  if (from == 0) {
+    const auto cursor = stream.cursors.find(op.cursor);
+    from = cursor == stream.cursors.end() ? 1 : cursor->second + 1;
+  }
+  reply.trimmed = from < stream.first;
+  if (reply.trimmed) return reply;
+  std::uint64_t bytes = 0;
+  for (; from <= reply.high && reply.entries.size() < op.max_entries; ++from) {
+    const Entry& entry = stream.entries[from - stream.first];
+    bytes += entry.body.size();
+    if (!reply.entries.empty() && bytes > op.max_bytes) break;
+    reply.entries.push_back(entry);
+  }
+  return reply;
+}
+
+Result<Reply> MemoryStore::carry_out(const ListStreams& op) {
+  ListStreamsReply reply;
+  reply.epoch = options_.epoch;
+  for (auto it = streams_.upper_bound({op.tenant, op.after}); it != streams_.end(); ++it) {
+    if (it->first.first != op.tenant || reply.streams.size() >= op.max_streams) break;
+    reply.streams.push_back({it->first.second, it->second.first, it->second.high()});
+  }
+  return reply;
+}
+
+Result<Reply> MemoryStore::carry_out(const MoveCursor& op) {
+  const auto it = streams_.find({op.tenant, op.stream});
+  const std::uint64_t high = it == streams_.end() ? 0 : it->second.high();
+  if (op.number > high) return refuse_past_end(op.stream, op.number, high);
+  if (it == streams_.end()) return MoveCursorReply{0};
+  std::uint64_t& cursor = it->second.cursors[op.cursor];
+  cursor = std::max(cursor, op.number);
+  return MoveCursorReply{cursor};
+}
+
+Result<Reply> MemoryStore::carry_out(const TrimStream& op) {
+  const auto it = streams_.find({op.tenant, op.stream});
+  if (it == streams_.end()) return refuse_unknown_stream(op.stream);
+  Stream& stream = it->second;
+  if (op.first > stream.high() + 1) return refuse_past_end(op.stream, op.first, stream.high());
+  for (std::uint32_t i = 0; i < op.max_entries && stream.first < op.first; ++i) {
+    stream.entries.pop_front();
+    ++stream.first;
+  }
+  return TrimReply{stream.first, stream.first < op.first};
+}
+
+Result<Reply> MemoryStore::carry_out(const Append& op) {
+  return append(op.tenant, op.stream, op.job, op.body, JobState::failed);
+}
+
+// ---- questions
+
+Result<Reply> MemoryStore::carry_out(const GetJob& op) {
+  const JobRecord* job = find_job(op.tenant, op.job);
+  if (job == nullptr) return refuse_unknown_job(op.job);
+  GetJobReply reply;
+  reply.state = job->state;
+  reply.attempts = job->attempts;
+  reply.failures = job->failures;
+  reply.suspect = job->suspect;
+  reply.cancel_requested = job->cancel_requested;
+  reply.stream = job->given.stream;
+  reply.batch = job->given.batch;
+  reply.custom_id = job->given.custom_id;
+  reply.number = job->number;
+  reply.submitted_us = job->submitted_us;
+  if (job->lease != 0) {
+    reply.lease = job->lease;
+    reply.engine = leases_[job->lease].engine;
+  }
+  return reply;
+}
+
+Result<Reply> MemoryStore::carry_out(const Count& op) {
+  CountReply reply;
+  std::array<std::uint64_t, 6> counts{};
+  if (op.batch.empty()) {
+    counts = counts_[op.tenant];
+  } else if (const auto it = batches_.find({op.tenant, op.batch}); it != batches_.end()) {
+    for (std::size_t i = 0; i < counts.size(); ++i) counts[i] = it->second[i].size();
+  }
+  reply.counts = {counts[0], counts[1], counts[2], counts[3], counts[4], counts[5]};
+  for (auto it = queues_.lower_bound({op.tenant, true, ""}); it != queues_.end(); ++it) {
+    if (std::get<0>(it->first) != op.tenant) break;
+    for (const auto& [place, job] : it->second) {
+      ++reply.suspects;
+      reply.oldest_suspect_us =
+          std::min(reply.oldest_suspect_us.value_or(job->suspect_us), job->suspect_us);
+    }
+  }
+  return reply;
+}
+
+}  // namespace millrace::broker

@@ -1,0 +1,51 @@
+#pragma once
+// The refusals of ledger operations, worded once for all ledgers. Thread safety: pure functions.
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "schemas/base/error.hpp"
+#include "schemas/messages.hpp"
+
+namespace millrace::broker {
+
+inline auto refuse_conflict(std::string_view job) {
+  return fail(Code::conflict, "job '" + std::string(job) + "' is already known with another body",
+              "give the changed job a new id");
+}
+inline auto refuse_overloaded(std::uint64_t queued) {
+  return fail(Code::overloaded, "the queue is full with " + std::to_string(queued) + " jobs",
+              "wait until some have ended and submit again");
+}
+inline auto refuse_stale_lease(LeaseId lease) {
+  return fail(Code::stale, "lease " + std::to_string(lease) + " is no longer current",
+              "forget the job: it was given to another engine or has ended");
+}
+inline auto refuse_ended(std::string_view job) {
+  return fail(Code::stale, "job '" + std::string(job) + "' has ended already");
+}
+inline auto refuse_unknown_job(std::string_view job) {
+  return fail(Code::not_found, "no job '" + std::string(job) + "'",
+              "look at the id; jobs are known under the id their submission was answered with");
+}
+inline auto refuse_unknown_stream(std::string_view stream) {
+  return fail(Code::not_found, "no stream '" + std::string(stream) + "'",
+              "a stream exists from its first result on");
+}
+inline auto refuse_end_state() {
+  return fail(Code::invalid_value, "a job can only end as completed, failed, cancelled or expired");
+}
+inline auto refuse_past_end(std::string_view stream, std::uint64_t number, std::uint64_t high) {
+  return fail(Code::invalid_value,
+              "number " + std::to_string(number) + " lies past the end of stream '" +
+                  std::string(stream) + "', whose last number is " + std::to_string(high),
+              "use numbers that were read from this stream in its present epoch");
+}
+inline auto refuse_epoch(std::string_view stream, std::string_view wanted, std::string_view is) {
+  return fail(Code::epoch_changed,
+              "stream '" + std::string(stream) + "' is of epoch " + std::string(is) + ", not " +
+                  std::string(wanted),
+              "the log is another one than the numbers came from: read again from number 1");
+}
+
+}  // namespace millrace::broker
