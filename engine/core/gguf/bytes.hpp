@@ -1,0 +1,27 @@
+#pragma once
+// Where a model file's bytes come from: a mapped file in production, a buffer in tests.
+// Thread safety: immutable after construction.
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "schemas/base/error.hpp"
+
+namespace millrace::engine {
+
+class Bytes {
+ public:
+  virtual ~Bytes() = default;
+  virtual std::span<const std::byte> view() const = 0;
+};
+
+// Maps a regular file for reading. The pages stay shared with every process that maps the same
+// file. Whoever shortens the file while it is mapped takes the process down (SIGBUS), as with every
+// mapped file; replace model files by renaming. Errors: gguf_unreadable.
+Result<std::unique_ptr<Bytes>> map_file(const std::string& path);
+
+std::unique_ptr<Bytes> bytes_of(std::vector<std::byte> content);
+
+}  // namespace millrace::engine

@@ -1,0 +1,70 @@
+#pragma once
+// A GGUF v2/v3 model file, mapped and checked: metadata by key, tensors by name. `open` checks
+// every count, offset, length and type against the file, so that users index without checks.
+//
+//   MILLRACE_ASSIGN(GgufFile file, GgufFile::open(path));
+//   MILLRACE_ASSIGN(auto layers, file.metadata().get<std::uint32_t>("llama.block_count"));
+//   MILLRACE_ASSIGN(const Tensor* weight, file.tensor("token_embd.weight"));
+//
+// Errors: gguf_unreadable (cannot be opened or mapped, one part of a split model), gguf_version
+// (v1, newer, big-endian), gguf_malformed (with the byte, key or tensor), unsupported_tensor_type
+// (with tensor and type). Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+// Thread safety: immutable after construction; movable, views stay valid when it moves.
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/core/gguf/bytes.hpp"
+#include "engine/core/gguf/metadata.hpp"
+#include "engine/core/gguf/tensor_type.hpp"
+#include "schemas/base/error.hpp"
+
+namespace millrace::engine {
+
+struct Tensor {
+  std::string_view name;
+  TensorType type = TensorType::f32;
+  std::uint32_t rank = 0;                          // 1 to 4
+  std::array<std::uint64_t, 4> shape{1, 1, 1, 1};  // innermost (contiguous) dimension first
+  std::span<const std::byte> data;  // packed as in the file, aligned to its alignment
+  std::uint64_t offset = 0;         // of data, from the file's first byte
+
+  std::uint64_t elements() const { return shape[0] * shape[1] * shape[2] * shape[3]; }
+  std::uint64_t rows() const { return elements() / shape[0]; }
+  std::uint64_t row_bytes() const { return data.size() / rows(); }
+};
+
+class GgufFile {
+ public:
+  static Result<GgufFile> open(const std::string& path);
+  // `source` names the bytes in messages.
+  static Result<GgufFile> parse(std::unique_ptr<Bytes> bytes, std::string source);
+
+  std::uint32_t version() const { return version_; }
+  std::uint32_t alignment() const { return alignment_; }
+  const std::string& source() const { return source_; }
+  std::span<const std::byte> bytes() const { return bytes_->view(); }  // the whole file
+  const Metadata& metadata() const { return metadata_; }
+  std::span<const Tensor> tensors() const { return tensors_; }  // in file order
+  const Tensor* find_tensor(std::string_view name) const;       // null: absent
+  Result<const Tensor*> tensor(std::string_view name) const;    // absent: gguf_malformed
+
+ private:
+  friend class GgufParser;
+  GgufFile() = default;
+
+  std::string source_;
+  std::unique_ptr<Bytes> bytes_;
+  std::uint32_t version_ = 0;
+  std::uint32_t alignment_ = 0;
+  Metadata metadata_;
+  std::vector<Tensor> tensors_;
+  std::unordered_map<std::string_view, std::size_t> tensor_index_;
+};
+
+}  // namespace millrace::engine

@@ -1,0 +1,63 @@
+#include "engine/core/gguf/tensor_type.hpp"
+
+#include <array>
+#include <cstdlib>
+
+namespace millrace::engine {
+namespace {
+
+constexpr std::array<TensorTypeTraits, 6> kSupported{{
+    {TensorType::f32, "F32", 1, 4},
+    {TensorType::f16, "F16", 1, 2},
+    {TensorType::bf16, "BF16", 1, 2},
+    {TensorType::q8_0, "Q8_0", 32, 34},
+    {TensorType::q4_0, "Q4_0", 32, 18},
+    {TensorType::q4_1, "Q4_1", 32, 20},
+}};
+
+struct KnownName {
+  std::uint32_t number;
+  std::string_view name;
+};
+
+// Types that other programs write and this version cannot read: named in the refusal.
+constexpr std::array<KnownName, 29> kUnsupported{{
+    {6, "Q5_0"},      {7, "Q5_1"},     {9, "Q8_1"},   {10, "Q2_K"},     {11, "Q3_K"},
+    {12, "Q4_K"},     {13, "Q5_K"},    {14, "Q6_K"},  {15, "Q8_K"},     {16, "IQ2_XXS"},
+    {17, "IQ2_XS"},   {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"},   {21, "IQ3_S"},
+    {22, "IQ2_S"},    {23, "IQ4_XS"},  {24, "I8"},    {25, "I16"},      {26, "I32"},
+    {27, "I64"},      {28, "F64"},     {29, "IQ1_M"}, {31, "Q4_0_4_4"}, {32, "Q4_0_4_8"},
+    {33, "Q4_0_8_8"}, {34, "TQ1_0"},   {35, "TQ2_0"}, {39, "MXFP4"},
+}};
+
+}  // namespace
+
+const TensorTypeTraits* find_tensor_type(std::uint32_t number) {
+  for (const auto& traits : kSupported)
+    if (static_cast<std::uint32_t>(traits.type) == number) return &traits;
+  return nullptr;
+}
+
+const TensorTypeTraits& traits_of(TensorType type) {
+  const auto* traits = find_tensor_type(static_cast<std::uint32_t>(type));
+  if (traits == nullptr) std::abort();  // every enumerator stands in the table; a test walks them
+  return *traits;
+}
+
+std::string tensor_type_name(std::uint32_t number) {
+  if (const auto* traits = find_tensor_type(number)) return std::string(traits->name);
+  for (const auto& known : kUnsupported)
+    if (known.number == number) return std::string(known.name);
+  return "type " + std::to_string(number);
+}
+
+std::string supported_tensor_types() {
+  std::string names;
+  for (const auto& traits : kSupported) {
+    if (!names.empty()) names += ", ";
+    names += traits.name;
+  }
+  return names;
+}
+
+}  // namespace millrace::engine

@@ -1,0 +1,37 @@
+#pragma once
+// The tensor types of GGUF files: numbers as in ggml's enum, how many elements a block holds and
+// how many bytes it takes. Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+// Thread safety: constants.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace millrace::engine {
+
+enum class TensorType : std::uint32_t {
+  f32 = 0,
+  f16 = 1,
+  q4_0 = 2,
+  q4_1 = 3,
+  q8_0 = 8,
+  bf16 = 30,
+};
+
+struct TensorTypeTraits {
+  TensorType type;
+  std::string_view name;         // "Q4_1"
+  std::uint32_t block_elements;  // along the innermost dimension
+  std::uint32_t block_bytes;
+};
+
+// The traits of a supported type, or nothing for a number that this version cannot read.
+const TensorTypeTraits* find_tensor_type(std::uint32_t number);
+const TensorTypeTraits& traits_of(TensorType type);
+
+// A name for any number in a file, also for types not supported: "Q4_K", "type 99".
+std::string tensor_type_name(std::uint32_t number);
+// "F32, F16, ...", for error hints.
+std::string supported_tensor_types();
+
+}  // namespace millrace::engine
