@@ -16,14 +16,11 @@
 #include <string>
 #include <vector>
 
+#include "engine/core/model/math_mode.hpp"
 #include "schemas/base/generation.hpp"
 #include "schemas/base/limits.hpp"
 
 namespace millrace::engine {
-
-enum class MathMode : std::uint8_t {
-  exact
-};  // fp32 activations; `fast` (integer products) comes later
 
 struct EngineOptions {
   std::string model_path;

@@ -1,0 +1,145 @@
+#pragma once
+// One OpenCL device with one in-order queue: memory, programs, launches, transfers. Passed
+// explicitly to everything that computes; a process may open several.
+//
+//   MILLRACE_ASSIGN(auto device, Device::open({.device = "NVIDIA"}));
+//   MILLRACE_ASSIGN(Buffer x, device->allocate(bytes, "activations"));
+//   MILLRACE_ASSIGN(Program p, device->build({.name = "norm", .sources = {"norm/rms.cl"}}));
+//   MILLRACE_ASSIGN(Kernel k, device->kernel(p, "rms_norm"));
+//   MILLRACE_TRY(device->launch(k, {.groups = {rows}}, {x, weight, out, width}));
+//
+// Commands run in the order in which they are enqueued; nothing but `read`, `wait` and `finish`
+// blocks. Errors: no_device; device_error and out_of_memory with the call that failed and what it
+// was for; kernel_build with the compiler's log. Thread safety: one owner thread.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/core/device/handles.hpp"
+#include "schemas/base/error.hpp"
+
+namespace millrace::engine {
+
+// Which kernels a device runs: `generic` is plain OpenCL C 1.2, `cpu` explicit 16-wide vectors.
+enum class Family : std::uint8_t { generic, cpu };
+std::string_view family_name(Family family);
+
+struct DeviceOptions {
+  // "" takes $MILLRACE_DEVICE, and the first fit where that is empty too: a GPU or accelerator
+  // before a CPU, then the order of the loader. Otherwise "PLATFORM:DEVICE" (two numbers, as
+  // `list_devices` gives them) or a part of the device's or platform's name, in any case.
+  std::string device;
+  std::string variant;    // "" by the device's type; "generic", "cpu" forces a family
+  std::string cache_dir;  // program cache; "" is $XDG_CACHE_HOME/millrace/programs
+  bool profile = false;   // time every launch, see Device::profile
+  std::uint64_t max_allocation_bytes = 0;  // lowers the device's own limit; 0 leaves it
+};
+
+enum class DeviceType : std::uint8_t { cpu, gpu, accelerator, other };
+
+struct DeviceInfo {
+  std::uint32_t platform_index = 0, device_index = 0;
+  std::string platform, name, vendor, driver, version;
+  DeviceType type = DeviceType::other;
+  std::uint32_t compute_units = 1;
+  std::uint32_t vector_width_float = 1;  // the device's native one; 0 or 1 where it has none
+  std::uint64_t global_bytes = 0;
+  std::uint64_t max_allocation_bytes = 0;  // of one buffer; the total is not bound by it
+};
+
+// Every device of every platform, in the loader's order; empty when there is none.
+Result<std::vector<DeviceInfo>> list_devices();
+
+// One argument of a launch: a buffer or a scalar.
+class KernelArg {
+ public:
+  KernelArg(const Buffer& buffer) : size_(sizeof(void*)), is_buffer_(true) {  // NOLINT
+    buffer_ = buffer.handle();
+  }
+  KernelArg(std::uint32_t value) : size_(4) { scalar_.u32 = value; }  // NOLINT
+  KernelArg(std::int32_t value) : size_(4) { scalar_.i32 = value; }   // NOLINT
+  KernelArg(std::uint64_t value) : size_(8) { scalar_.u64 = value; }  // NOLINT
+  KernelArg(float value) : size_(4) { scalar_.f32 = value; }          // NOLINT
+
+  std::size_t size() const { return size_; }
+  const void* data() const {
+    return is_buffer_ ? static_cast<const void*>(&buffer_) : static_cast<const void*>(&scalar_);
+  }
+
+ private:
+  _cl_mem* buffer_ = nullptr;
+  union {
+    std::uint32_t u32;
+    std::int32_t i32;
+    std::uint64_t u64;
+    float f32;
+  } scalar_{};
+  std::size_t size_;
+  bool is_buffer_ = false;
+};
+
+// How many groups, and how many work-items in each (1 on the cpu family).
+struct Grid {
+  std::array<std::size_t, 3> groups{1, 1, 1};
+  std::array<std::size_t, 3> local{1, 1, 1};
+};
+
+struct ProgramSpec {
+  std::string name;                  // for messages and the cache
+  std::vector<std::string> sources;  // paths below kernels/, joined in order after common/*.cl
+  std::vector<std::string> defines;  // "HEAD_DIM=64"
+};
+
+struct KernelTime {
+  std::string kernel;
+  std::uint64_t launches = 0, total_ns = 0;
+};
+
+class Device {
+ public:
+  static Result<std::unique_ptr<Device>> open(const DeviceOptions& options);
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  ~Device();
+
+  const DeviceInfo& info() const;
+  Family family() const;
+
+  // Memory with undefined content, at most info().max_allocation_bytes; `what` names it in errors.
+  Result<Buffer> allocate(std::uint64_t bytes, std::string_view what);
+  Result<Buffer> allocate_zeroed(std::uint64_t bytes, std::string_view what);
+
+  // Compiles, or loads from the program cache. Takes long the first time.
+  Result<Program> build(const ProgramSpec& spec);
+  Result<Kernel> kernel(const Program& program, const char* name);
+
+  Status launch(Kernel& kernel, const Grid& grid, std::initializer_list<KernelArg> args);
+  // Copies `bytes` before it returns: the caller's memory is free again at once.
+  Status write(const Buffer& to, std::uint64_t offset, std::span<const std::byte> bytes);
+  Status copy(const Buffer& from, std::uint64_t from_offset, const Buffer& to,
+              std::uint64_t to_offset, std::uint64_t bytes);
+  Status fill_zero(const Buffer& buffer, std::uint64_t offset, std::uint64_t bytes);
+  // Blocks until everything before it is done and the bytes have arrived.
+  Status read(const Buffer& from, std::uint64_t offset, std::span<std::byte> into);
+  // `into` must stay until the event has been waited for.
+  Result<Event> enqueue_read(const Buffer& from, std::uint64_t offset, std::span<std::byte> into);
+  Status wait(const Event& event);
+  Status flush();   // hands what is enqueued to the device
+  Status finish();  // and waits for all of it
+
+  // Time of each kernel since the last call, longest first; empty without options.profile.
+  Result<std::vector<KernelTime>> profile();
+
+ private:
+  struct State;
+  explicit Device(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace millrace::engine

@@ -1,0 +1,84 @@
+#pragma once
+// Owners of OpenCL objects: released when they go, movable, never copied. The C API's types are
+// only named here, so that no user of a Buffer pays for its headers. Thread safety: plain values.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+struct _cl_mem;      // NOLINT(bugprone-reserved-identifier): the names that OpenCL's headers use
+struct _cl_kernel;   // NOLINT(bugprone-reserved-identifier)
+struct _cl_program;  // NOLINT(bugprone-reserved-identifier)
+struct _cl_event;    // NOLINT(bugprone-reserved-identifier)
+
+namespace millrace::engine {
+
+struct ReleaseHandle {
+  void operator()(_cl_mem* handle) const;
+  void operator()(_cl_kernel* handle) const;
+  void operator()(_cl_program* handle) const;
+  void operator()(_cl_event* handle) const;
+};
+template <class T>
+using Handle = std::unique_ptr<T, ReleaseHandle>;
+
+// Device memory. An empty Buffer may be given to a kernel: it receives a null pointer.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Handle<_cl_mem> handle, std::uint64_t size_bytes)
+      : handle_(std::move(handle)), size_bytes_(size_bytes) {}
+
+  std::uint64_t size_bytes() const { return size_bytes_; }
+  explicit operator bool() const { return handle_ != nullptr; }
+  _cl_mem* handle() const { return handle_.get(); }
+
+ private:
+  Handle<_cl_mem> handle_;
+  std::uint64_t size_bytes_ = 0;
+};
+
+// A compiled function. Launching sets its arguments, so one Kernel belongs to one thread.
+class Kernel {
+ public:
+  Kernel() = default;
+  Kernel(Handle<_cl_kernel> handle, std::string name)
+      : handle_(std::move(handle)), name_(std::move(name)) {}
+
+  const std::string& name() const { return name_; }
+  explicit operator bool() const { return handle_ != nullptr; }
+  _cl_kernel* handle() const { return handle_.get(); }
+
+ private:
+  Handle<_cl_kernel> handle_;
+  std::string name_;
+};
+
+// A compiled set of sources.
+class Program {
+ public:
+  Program() = default;
+  Program(Handle<_cl_program> handle, std::string name)
+      : handle_(std::move(handle)), name_(std::move(name)) {}
+
+  const std::string& name() const { return name_; }
+  _cl_program* handle() const { return handle_.get(); }
+
+ private:
+  Handle<_cl_program> handle_;
+  std::string name_;
+};
+
+// The end of a command that was enqueued; Device::wait blocks until then.
+class Event {
+ public:
+  Event() = default;
+  explicit Event(Handle<_cl_event> handle) : handle_(std::move(handle)) {}
+  explicit operator bool() const { return handle_ != nullptr; }
+  _cl_event* handle() const { return handle_.get(); }
+
+ private:
+  Handle<_cl_event> handle_;
+};
+
+}  // namespace millrace::engine

@@ -1,0 +1,79 @@
+#pragma once
+// A language model on a device: weights, KV memory, and the forward pass of a step.
+//
+//   MILLRACE_ASSIGN(GgufFile file, GgufFile::open(path));
+//   MILLRACE_ASSIGN(auto model, Model::load(*device, file, options));
+//   MILLRACE_TRY(model->forward(plan, sampler_ids));   // enqueues, does not wait
+//   ... kernels that read model->logits() ...
+//
+// forward() enqueues everything a step needs on the device's in-order queue and returns. It leaves
+// one row of logits for each RowOutput of kind `logits` or `prompt_logprob`, in the order of the
+// plan: float32, model->logits_stride() apart, of which the first info().vocabulary are valid. The
+// rows stay until the next forward().
+//
+// The bits of a row's logits depend on the tokens of its sequence up to that position and on the
+// fingerprint alone: not on the other rows, nor on how the tokens were split over steps.
+//
+// The file must stay open during load() only. Errors of load: unsupported_architecture,
+// unsupported_tensor_type, gguf_malformed (a tensor missing or of another shape, with its name),
+// kv_exceeded (memory for less than one page), invalid_value (an option), out_of_memory,
+// kernel_build, device_error. Errors of forward: invalid_token, and internal for a plan that breaks
+// its contract; nothing was enqueued then. Thread safety: the device's owner thread.
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "engine/core/device/device.hpp"
+#include "engine/core/gguf/file.hpp"
+#include "engine/core/model/math_mode.hpp"
+#include "engine/core/model/plan.hpp"
+#include "schemas/base/error.hpp"
+
+namespace millrace::engine {
+
+struct ModelOptions {
+  std::string kv = "f16";               // KV policy
+  std::uint64_t kv_bytes = 1ull << 30;  // for the whole pool, all layers
+  std::uint32_t step_tokens = 512;      // most tokens in one plan
+  std::uint32_t step_outputs = 512;     // most logits rows in one plan
+  MathMode math = MathMode::exact;
+};
+
+struct ModelInfo {
+  std::string name, architecture;
+  std::string kv;           // policy per layer as it is used, e.g. "f16/f16 x30"
+  std::string fingerprint;  // numeric fingerprint, 32 hex digits
+  std::uint32_t layers = 0, width = 0, vocabulary = 0;
+  std::uint32_t context_tokens = 0;  // the model's own limit
+  std::uint32_t page_tokens = 0;     // positions in a KV page
+  std::uint32_t page_count = 0;      // ids 0 to page_count - 1
+  std::uint64_t page_bytes = 0;      // of one page over all layers
+};
+
+class Model {
+ public:
+  static Result<std::unique_ptr<Model>> load(Device& device, const GgufFile& file,
+                                             const ModelOptions& options);
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+  ~Model();
+
+  const ModelInfo& info() const;
+
+  // `device_ids` holds uint32 ids by slot, for rows with a device_slot; may be empty when no row
+  // has one. An id in it that lies outside the vocabulary is read as id 0.
+  Status forward(const StepPlan& plan, const Buffer& device_ids);
+
+  const Buffer& logits() const;
+  std::uint32_t logits_stride() const;  // floats from one row to the next
+
+  // Copies a page of every layer, after everything enqueued so far.
+  Status copy_page(PageId from, PageId to);
+
+ private:
+  struct State;
+  explicit Model(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace millrace::engine
