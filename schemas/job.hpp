@@ -15,9 +15,9 @@ namespace millrace {
 
 struct Job {
   // Queue
-  std::string id;         // chosen by the producer; empty: the broker derives one from the body
-  std::string custom_id;  // a label, echoed in the result
-  std::string model;      // "*" matches any engine
+  std::string id;           // chosen by the producer; empty: the broker derives one from the body
+  std::string custom_id;    // a label, echoed in the result
+  std::string model = "*";  // "*" matches any engine
   std::uint32_t priority = limits::priority_default;
   std::optional<std::int64_t> deadline_us;  // Unix time; a job not ended by then is `expired`
   std::uint32_t max_attempts = limits::max_attempts_default;
@@ -40,6 +40,7 @@ struct JobResult {
   std::string job;
   std::string custom_id;
   std::string model;  // as the job named it
+  std::string batch;  // empty: none
   JobState state = JobState::completed;
   std::optional<GenerationResult> result;
   std::optional<Error> error;

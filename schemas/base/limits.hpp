@@ -13,8 +13,15 @@ inline constexpr std::uint64_t job_bytes = 8 * MiB;      // one job's msgpack bo
 inline constexpr std::uint64_t result_bytes = 32 * MiB;  // one result's msgpack body
 inline constexpr std::uint32_t jobs_per_submit = 10'000;
 inline constexpr std::uint32_t message_depth = 16;
-inline constexpr std::uint32_t message_nodes = 4'000'000;  // msgpack objects in one frame
-inline constexpr std::uint32_t id_bytes = 256;             // job, batch, stream and custom ids
+// msgpack objects in one frame. A node takes at least a byte, so a frame of lease_bytes or
+// fetch_bytes always passes.
+inline constexpr std::uint32_t message_nodes = 20'000'000;
+inline constexpr std::uint32_t body_depth = 8;         // of a job or a result by itself
+inline constexpr std::uint32_t body_nodes = 200'000;   // so send long token lists as `bin`
+inline constexpr std::uint32_t map_keys = 128;         // keys of one map
+inline constexpr std::uint32_t list_items = 10'000;    // items of one list of a message
+inline constexpr std::uint64_t lease_bytes = 4 * MiB;  // jobs in one Leases; one is always given
+inline constexpr std::uint32_t id_bytes = 256;         // job, batch, stream, cursor and custom ids
 inline constexpr std::uint32_t metadata_entries = 64;
 inline constexpr std::uint32_t metadata_bytes = 16 * KiB;
 
@@ -26,6 +33,7 @@ inline constexpr std::uint32_t stop_strings = 64;
 inline constexpr std::uint32_t stop_string_bytes = 1024;
 inline constexpr std::uint32_t stop_token_ids = 1024;
 inline constexpr std::uint32_t chat_messages = 4096;
+inline constexpr float temperature = 100.0f;
 inline constexpr std::uint32_t priority_count = 5;  // 0 is served first
 inline constexpr std::uint32_t priority_default = 2;
 inline constexpr std::uint32_t max_attempts = 100;
