@@ -26,9 +26,13 @@ namespace millrace::broker {
 
 struct LedgerThreadOptions {
   std::uint32_t commit_operations = limits::group_commit_operations;
+  std::uint64_t commit_bytes =
+      16 * limits::MiB;  // of bodies; a commit holds at least one operation
   std::uint32_t commit_wait_us = limits::group_commit_wait_us;
   std::uint32_t inbox_operations = 100'000;       // beyond: post is refused (overloaded)
   std::uint64_t inbox_bytes = 256 * limits::MiB;  // of bodies waiting in the inbox
+  // Of entries read and not yet taken; beyond, stream reads wait.
+  std::uint64_t outbox_bytes = 64 * limits::MiB;
   std::uint64_t read_slice_bytes = 256 * limits::KiB;
   std::uint32_t idle_ms = 200;           // quiet for so long: housekeeping
   std::function<std::int64_t()> now_us;  // Unix time; empty: the system's clock
@@ -66,8 +70,8 @@ class LedgerThread {
 
   // Errors: overloaded (the inbox is full), draining (stopped), or the ledger's failure.
   Status post(std::uint64_t token, Operation operation);
-  // All or nothing, so that the jobs of one message stay together; token is shared, one completion
-  // an operation, in order.
+  // All are accepted, or none. One completion an operation, in order, all with this token; they may
+  // be spread over several commits.
   Status post(std::uint64_t token, std::vector<Operation> operations);
   std::vector<Completion> take();  // what has completed since the last call
 
