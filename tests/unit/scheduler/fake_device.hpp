@@ -1,0 +1,168 @@
+#pragma once
+// A model whose keys and values are the tokens themselves. It reads each row's history back from
+// the row's pages, so every error of pages, positions, slots or order changes the tokens it draws.
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <random>
+#include <set>
+
+#include "engine/core/scheduler/scheduler.hpp"
+
+namespace millrace::engine {
+
+struct Random {
+  std::mt19937_64 engine;
+  explicit Random(std::uint32_t seed) : engine(seed) {}
+  std::uint32_t operator()() { return static_cast<std::uint32_t>(engine()); }
+};
+
+// The next token is a hash of everything before it.
+inline TokenId next_token(const Tokens& history) {
+  std::uint64_t h = 1469598103934665603ull;
+  for (const TokenId t : history) h = (h ^ t) * 1099511628211ull;
+  return static_cast<TokenId>(h >> 33) % 1000;
+}
+
+inline Tokens expected(Tokens history, std::uint32_t count) {
+  Tokens out;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    out.push_back(next_token(history));
+    history.push_back(out.back());
+  }
+  return out;
+}
+
+class FakeDevice {
+ public:
+  FakeDevice(const PagePool& pool, std::uint32_t slots)
+      : page_tokens_(pool.page_tokens()),
+        memory_(std::size_t{pool.total()} * page_tokens_, empty),
+        slots_(slots, empty) {}
+
+  struct Drawn {
+    PlannedOutput output;
+    TokenId token = 0;
+  };
+
+  // Carries the step out; returns what each output gives.
+  std::vector<Drawn> run(const PlannedStep& step) {
+    const StepPlan& plan = step.plan;
+    std::set<PageId> written;
+    for (const PlanRow& row : plan.rows) {
+      for (std::uint32_t i = 0; i < row.count; ++i) {
+        const std::uint32_t position = row.first_position + i;
+        const TokenId id = row.device_slot == no_slot ? plan.tokens[row.token_offset + i]
+                                                      : slots_[row.device_slot];
+        const PageId page = plan.pages[row.page_offset + position / page_tokens_];
+        if (i == 0 || position % page_tokens_ == 0) {
+          EXPECT_TRUE(written.insert(page).second) << "two rows write one page";
+        }
+        memory_[std::size_t{page} * page_tokens_ + position % page_tokens_] = id;
+      }
+    }
+    std::vector<Drawn> out;
+    for (const PlanRow& row : plan.rows) outputs(step, row, written, out);
+    for (const Drawn& d : out)
+      if (d.output.kind == OutputKind::logits) slots_[d.output.slot] = d.token;
+    return out;
+  }
+
+ private:
+  static constexpr TokenId empty = 0xffffffffu;
+
+  void outputs(const PlannedStep& step, const PlanRow& row, const std::set<PageId>& written,
+               std::vector<Drawn>& out) const {
+    const StepPlan& plan = step.plan;
+    Tokens history;
+    for (std::uint32_t position = 0; position < row.first_position + row.count; ++position) {
+      const PageId page = plan.pages[row.page_offset + position / page_tokens_];
+      if (position < row.first_position / page_tokens_ * page_tokens_) {
+        EXPECT_FALSE(written.contains(page)) << "a page is read in the step that writes it";
+      }
+      history.push_back(memory_[std::size_t{page} * page_tokens_ + position % page_tokens_]);
+    }
+    for (std::uint32_t i = 0; i < row.output_count; ++i) {
+      const std::uint32_t at = row.output_offset + i;
+      const PlannedOutput& output = step.outputs[at];
+      EXPECT_EQ(output.sequence, row.sequence);
+      EXPECT_EQ(output.position, row.first_position + plan.outputs[at].offset + 1);
+      const Tokens seen(history.begin(), history.begin() + output.position);
+      out.push_back({output, next_token(seen)});
+    }
+  }
+
+  std::uint32_t page_tokens_;
+  std::vector<TokenId> memory_;
+  std::vector<TokenId> slots_;
+};
+
+// Scheduler and device in a loop, `depth` steps delivered late (0 or 1, as the engine does).
+struct Loop {
+  SchedulerOptions options;
+  PagePool pool;
+  Scheduler scheduler{options, pool};
+  FakeDevice device;
+  std::uint32_t depth;
+  std::deque<std::vector<FakeDevice::Drawn>> in_flight;
+  std::map<SequenceId, Tokens> drawn;
+  std::map<SequenceId, std::vector<std::uint32_t>> judged;
+  std::map<SequenceId, std::uint32_t> wanted;    // max_tokens of live sequences
+  std::map<SequenceId, std::uint32_t> stops_at;  // ends early, as a stop token would
+  std::vector<std::size_t> rows;                 // of each step
+
+  Loop(const SchedulerOptions& o, std::uint32_t pages, std::uint32_t page_tokens, std::uint32_t d)
+      : options(o), pool(pages, page_tokens), device(pool, o.max_batch), depth(d) {}
+
+  SequenceId add(const Tokens& prompt, std::uint32_t max_tokens, bool prompt_logprobs = false,
+                 std::uint32_t siblings = 0) {
+    const SequenceId id = scheduler.add({prompt, max_tokens, prompt_logprobs}, siblings);
+    for (SequenceId i = id; i <= id + siblings; ++i) wanted[i] = max_tokens;
+    return id;
+  }
+  void finish(SequenceId id) {
+    scheduler.finish(id);
+    wanted.erase(id);
+  }
+  void deliver() {
+    for (const auto& d : in_flight.front()) {
+      const SequenceId id = d.output.sequence;
+      if (!wanted.contains(id)) continue;  // ended while this step was under way
+      if (d.output.kind == OutputKind::prompt_logprob) {
+        judged[id].push_back(d.output.position);
+        continue;
+      }
+      scheduler.deliver(id, d.token);
+      drawn[id].push_back(d.token);
+      const bool stops = stops_at.contains(id) && drawn[id].size() >= stops_at[id];
+      if (stops || drawn[id].size() == wanted[id]) finish(id);
+    }
+    in_flight.pop_front();
+  }
+  bool step() {
+    PlannedStep step;
+    const bool planned = scheduler.plan(step);
+    if (planned) {
+      EXPECT_LE(step.plan.tokens.size(), options.step_tokens);
+      EXPECT_LE(step.outputs.size(), options.step_outputs);
+      EXPECT_LE(step.plan.rows.size(), options.max_batch);
+      rows.push_back(step.plan.rows.size());
+      in_flight.push_back(device.run(step));
+      for (const SequenceId id : step.computed) finish(id);
+    }
+    while (!in_flight.empty() && (in_flight.size() > depth || !planned)) deliver();
+    return planned || !wanted.empty();
+  }
+  void run(int limit = 100000) {
+    while (step()) ASSERT_GT(limit--, 0) << "no end in sight";
+  }
+};
+
+inline Tokens prompt_of(std::uint32_t seed, std::uint32_t length) {
+  Tokens out;
+  for (std::uint32_t i = 0; i < length; ++i) out.push_back((seed * 7919 + i * 31) % 997);
+  return out;
+}
+
+}  // namespace millrace::engine
