@@ -32,6 +32,10 @@ constexpr std::array<KnownName, 29> kUnsupported{{
 
 }  // namespace
 
+std::span<const TensorTypeTraits> tensor_types() {
+  return kSupported;
+}
+
 const TensorTypeTraits* find_tensor_type(std::uint32_t number) {
   for (const auto& traits : kSupported)
     if (static_cast<std::uint32_t>(traits.type) == number) return &traits;

@@ -3,7 +3,7 @@
 // how many bytes it takes. Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 // Thread safety: constants.
 #include <cstdint>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -24,6 +24,8 @@ struct TensorTypeTraits {
   std::uint32_t block_elements;  // along the innermost dimension
   std::uint32_t block_bytes;
 };
+
+std::span<const TensorTypeTraits> tensor_types();  // the supported ones
 
 // The traits of a supported type, or nothing for a number that this version cannot read.
 const TensorTypeTraits* find_tensor_type(std::uint32_t number);

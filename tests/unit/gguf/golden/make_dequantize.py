@@ -1,0 +1,55 @@
+"""Makes dequantize.txt from the PyPI package gguf (0.19.0 made the committed file):
+
+    pip install gguf && python3 make_dequantize.py > dequantize.txt
+
+A line each: the type, the packed bytes, the fp32 results as bits, both in hex. Scales cover zero,
+negative zero, subnormals, the smallest and largest normals, both signs; codes cover every value.
+"""
+import struct
+
+import gguf
+import numpy as np
+from gguf.quants import dequantize
+
+SCALES = [0x0000, 0x8000, 0x0001, 0x83ff, 0x0400, 0x3c00, 0xb555, 0x2e66, 0x7bff, 0xfbff]
+random = np.random.default_rng(7)
+
+
+def halves(values):
+    return b"".join(struct.pack("<H", v) for v in values)
+
+
+def nibbles(i):
+    if i == 0:
+        return bytes((15 - k) << 4 | k for k in range(16))
+    return random.integers(0, 256, 16, dtype=np.uint8).tobytes()
+
+
+def bytes_of_codes(i):
+    if i == 0:
+        return bytes([0x80, 0x81, 0xff, 0, 1, 0x7f] + list(range(26)))
+    return random.integers(0, 256, 32, dtype=np.uint8).tobytes()
+
+
+PACKED = {
+    "F32": struct.pack("<8f", 0.0, -0.0, 1.5, -3.25e-39, 3.4e38, 1e-45, float("inf"), -0.1),
+    "F16": halves(SCALES + [0x7c00, 0xfc00, 0x03ff, 0x0155]),
+    "BF16": halves([0x0000, 0x8000, 0x0001, 0x3f80, 0xc049, 0x7f7f, 0x7f80, 0x0080]),
+    "Q8_0": b"".join(halves([s]) + bytes_of_codes(i) for i, s in enumerate(SCALES)),
+    "Q4_0": b"".join(halves([s]) + nibbles(i) for i, s in enumerate(SCALES)),
+    "Q4_1": b"".join(halves([s, m]) + nibbles(i)
+                     for i, (s, m) in enumerate(zip(SCALES, SCALES[3:] + SCALES[:3]))),
+}
+
+print(f"# made by make_dequantize.py, gguf package {__import__('importlib.metadata').metadata.version('gguf')}")
+for name, packed in PACKED.items():
+    kind = getattr(gguf.GGMLQuantizationType, name)
+    data = np.frombuffer(packed, dtype=np.uint8)
+    if name == "F32":
+        values = data.view(np.float32)
+    elif name == "F16":
+        values = data.view(np.float16).astype(np.float32)
+    else:
+        values = dequantize(data, kind)
+    bits = np.ascontiguousarray(values, dtype=np.float32).reshape(-1).view(np.uint32)
+    print(name, packed.hex(), "".join(f"{b:08x}" for b in bits))
