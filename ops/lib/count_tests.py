@@ -1,7 +1,7 @@
 """Adds up the reports of ctest, GoogleTest and pytest and prints one line: N passed, N failed.
 
-A C++ test program that died before writing its report counts as one failure. Exits 1 if anything failed
-or nothing ran.
+A C++ test program that died before writing its report counts as one failure. Exits 1 if anything
+failed or nothing ran.
 """
 import pathlib
 import sys

@@ -1,5 +1,8 @@
-"""clang-tidy over our own sources, as many at a time as there are cores. What passed is remembered in the build folder
-by the hash of the preprocessed text's inputs (the file, every header of ours, the configuration)."""
+"""clang-tidy over our own sources, as many at a time as there are cores.
+
+What passed is remembered in the build folder, by a hash of the file, every header of ours and the
+configuration.
+"""
 import concurrent.futures
 import hashlib
 import json
