@@ -14,11 +14,6 @@ target_compile_options(millrace_options INTERFACE
   -Wall -Wextra -Wpedantic -Werror -Wconversion -Wno-sign-conversion -Wshadow -Wnon-virtual-dtor
   # The numeric contracts name each fused multiply-add; the compiler adds none of its own.
   -ffp-contract=off)
-if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  # clang 14 sees libstdc++'s std::expected only with this.
-  target_compile_options(millrace_options INTERFACE
-    -D__cpp_concepts=202002L -Wno-builtin-macro-redefined)
-endif()
 if(MILLRACE_SANITIZE)
   add_compile_options(-fsanitize=${MILLRACE_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)

@@ -35,10 +35,7 @@ def check(path, common, passed):
     if (passed / key).exists():
         return None
     result = subprocess.run(
-        ["clang-tidy", "--quiet", "-p", str(BUILD), str(path),
-         "--extra-arg=-D__cpp_concepts=202002L", "--extra-arg=-Wno-builtin-macro-redefined",
-         "--extra-arg=-Wno-unknown-warning-option"],
-        capture_output=True, text=True)
+        ["clang-tidy-19", "--quiet", "-p", str(BUILD), str(path)], capture_output=True, text=True)
     if result.returncode == 0:
         (passed / key).touch()
         return None
