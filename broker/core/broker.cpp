@@ -1,0 +1,252 @@
+#include "broker/core/broker.hpp"
+
+#include <utility>
+
+#include "broker/core/results.hpp"
+
+namespace millrace::broker {
+namespace {
+
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+template <class... F>
+Overloaded(F...) -> Overloaded<F...>;
+
+Error say_hello_first() {
+  return {Code::unexpected_message, "no session is open on this connection",
+          "send hello first, and again whenever the broker answers so: it may have restarted"};
+}
+
+}  // namespace
+
+Broker::Broker(CoreConfig config)
+    : config_(std::move(config)),
+      sessions_(out_, config_),
+      doorbell_(out_, config_),
+      models_(out_),
+      dispatcher_(out_, config_, table_, doorbell_),
+      custody_(out_, config_, table_, sessions_, dispatcher_, doorbell_),
+      engines_(out_, config_, table_, sessions_, models_, dispatcher_, custody_, doorbell_),
+      submissions_(out_, config_, sessions_, models_, doorbell_,
+                   [this] { dispatcher_.work_arrived(); }),
+      requests_(out_, sessions_, table_, engines_, dispatcher_, doorbell_) {}
+
+Actions Broker::handle(Event event, Now now) {
+  out_.begin(now);
+  std::visit(Overloaded{
+                 [this](Start&) { start(); },
+                 [this](Received& e) { received(std::move(e)); },
+                 [this](Malformed& e) { malformed(std::move(e)); },
+                 [this](PeerGone& e) { peer_gone(e.peer); },
+                 [this](Completed& e) { out_.complete(std::move(e)); },
+                 [this](Tick&) { tick(); },
+                 [this](Drain& e) { drain(e.engines); },
+                 [this](EngineDied& e) { custody_.died_by_name(e.engine); },
+             },
+             event);
+  if (draining_) check_drained();
+  doorbell_.flush();
+  return out_.take();
+}
+
+void Broker::start() {
+  recovering_ = 3;
+  swept_us_ = out_.now().mono_us;
+  const auto one_done = [this] {
+    if (--recovering_ == 0) recovered();
+  };
+  custody_.recover(one_done);
+  models_.recover(one_done);
+  out_.ask_one(Count{default_tenant, {}}, [this, one_done](Result<Reply> reply) {
+    if (const auto* r = reply_as<CountReply>(reply)) {
+      dispatcher_.count(r->suspects, r->oldest_suspect_us);
+    } else {
+      out_.note(NoteLevel::error, "counting jobs: " + reply_error(reply).text());
+    }
+    one_done();
+  });
+}
+
+void Broker::recovered() {
+  if (!draining_) dispatcher_.open();
+  for (auto& event : std::exchange(early_, {})) received(std::move(event));
+}
+
+void Broker::received(Received event) {
+  if (stopped_) return;
+  if (!ready()) {
+    if (early_.size() < early_messages) return early_.push_back(std::move(event));
+    return out_.refuse(event.peer, event.envelope.id,
+                       {Code::overloaded, "the broker is still starting", "try again"});
+  }
+  message(event.peer, std::move(event.envelope));
+}
+
+void Broker::message(const Peer& peer, Envelope envelope) {
+  if (peer.door == Door::push) return push_message(std::move(envelope.message));
+  if (const auto* h = std::get_if<Hello>(&envelope.message)) return hello(peer, envelope.id, *h);
+  if (sessions_.heard(peer) == nullptr) return out_.refuse(peer, envelope.id, say_hello_first());
+  if (std::holds_alternative<Goodbye>(envelope.message)) return goodbye(peer);
+  if (peer.door == Door::client) {
+    client_message(peer, envelope.id, std::move(envelope.message));
+  } else {
+    engine_message(peer, envelope.id, std::move(envelope.message));
+  }
+}
+
+void Broker::client_message(const Peer& peer, std::uint64_t id, Message message) {
+  std::visit(Overloaded{
+                 [&](Submit& m) {
+                   if (draining_) {
+                     return out_.refuse(peer, id,
+                                        {Code::draining, "the broker takes no new jobs any more",
+                                         "send them again when it is back"});
+                   }
+                   submissions_.submit(peer, id, std::move(m));
+                 },
+                 [&](Fetch& m) { requests_.fetch(peer, id, std::move(m)); },
+                 [&](Acknowledge& m) { requests_.acknowledge(peer, id, std::move(m)); },
+                 [&](Cancel& m) { requests_.cancel(peer, id, std::move(m)); },
+                 [&](Retry& m) { requests_.retry(peer, id, std::move(m)); },
+                 [&](StatusRequest& m) { requests_.status(peer, id, std::move(m), draining_); },
+                 [&](auto&) { refuse_unexpected(peer, id, message); },
+             },
+             message);
+}
+
+void Broker::engine_message(const Peer& peer, std::uint64_t id, Message message) {
+  Engine* engine = table_.at(peer);
+  if (engine == nullptr) return out_.refuse(peer, id, say_hello_first());
+  engine->heard_us = out_.now().mono_us;
+  std::visit(Overloaded{
+                 [&](Ready& m) { engines_.ready(*engine, m); },
+                 [&](Heartbeat& m) { engines_.heartbeat(*engine, id, std::move(m)); },
+                 [&](Ends& m) { engines_.ends(*engine, id, std::move(m)); },
+                 [&](Release& m) { engines_.release(*engine, std::move(m)); },
+                 [&](auto&) { refuse_unexpected(peer, id, message); },
+             },
+             message);
+}
+
+void Broker::push_message(Message message) {
+  if (auto* submit = std::get_if<Submit>(&message)) {
+    if (submit->jobs.size() <= limits::jobs_per_submit)
+      return submissions_.push(std::move(*submit));
+    ++out_.counters().refused;
+    return submissions_.reject(
+        {}, {},
+        {Code::limit_exceeded,
+         "submit: " + std::to_string(submit->jobs.size()) + " jobs in one message, the limit is " +
+             std::to_string(limits::jobs_per_submit),
+         "send them in several messages"});
+  }
+  ++out_.counters().refused;
+  submissions_.reject({}, {},
+                      {Code::unexpected_message, "this socket takes submit alone",
+                       "connect to the client endpoint for anything else"});
+}
+
+void Broker::refuse_unexpected(const Peer& peer, std::uint64_t id, const Message&) {
+  const bool client = peer.door == Door::client;
+  out_.refuse(peer, id,
+              {Code::unexpected_message,
+               client ? "a message that clients do not send" : "a message that engines do not send",
+               client ? "clients send submit, fetch, acknowledge, cancel, retry, status_request"
+                      : "engines send ready, heartbeat, ends, release"});
+}
+
+void Broker::hello(const Peer& peer, std::uint64_t id, const Hello& hello) {
+  if (peer.door == Door::engine && hello.role == Role::engine && hello.instance.empty() &&
+      hello.name.empty()) {
+    return out_.refuse(peer, id,
+                       {Code::missing_field, "hello: an engine without instance and name",
+                        "give instance: a random id of the process"});
+  }
+  if (auto opened = sessions_.open(peer, hello); !opened) {
+    return out_.refuse(peer, id, std::move(opened.error()));
+  }
+  out_.send(peer, id, sessions_.welcome());
+  if (peer.door == Door::engine) engines_.hello(peer, hello);
+}
+
+void Broker::goodbye(const Peer& peer) {
+  if (const Engine* engine = table_.at(peer)) custody_.leave(std::string(engine->id));
+  sessions_.close(peer);
+}
+
+void Broker::malformed(Malformed event) {
+  ++out_.counters().malformed;
+  if (event.peer.door == Door::push) {
+    if (ready()) submissions_.reject({}, {}, std::move(event.error));
+    return;
+  }
+  out_.refuse(event.peer, event.id, std::move(event.error));
+}
+
+void Broker::peer_gone(const Peer& peer) {
+  // An engine may come back on another connection: its leases live on until they lapse.
+  if (peer.door == Door::engine) table_.disconnect(peer);
+  sessions_.close(peer);
+}
+
+void Broker::tick() {
+  if (!ready()) return;
+  doorbell_.tick();
+  sessions_.tick();
+  if (out_.now().mono_us - swept_us_ >= 1000 * std::int64_t{config_.sweep_ms}) sweep();
+}
+
+void Broker::sweep() {
+  swept_us_ = out_.now().mono_us;
+  custody_.sweep();
+  expire();
+  out_.ask_one(Count{default_tenant, {}}, [this](Result<Reply> reply) {
+    if (const auto* r = reply_as<CountReply>(reply)) {
+      dispatcher_.count(r->suspects, r->oldest_suspect_us);
+    }
+  });
+  dispatcher_.work_arrived();  // other brokers on this ledger may have queued jobs
+}
+
+void Broker::expire() {
+  if (std::exchange(expiring_, true)) return;
+  ExpireJobs expire_jobs;
+  expire_jobs.tenant = default_tenant;
+  out_.ask_one(std::move(expire_jobs), [this](Result<Reply> reply) {
+    expiring_ = false;
+    const auto* r = reply_as<ExpireReply>(reply);
+    if (r == nullptr) {
+      return out_.note(NoteLevel::error, "ending expired jobs: " + reply_error(reply).text());
+    }
+    out_.counters().expired += r->ended.size();
+    for (const auto& ended : r->ended) doorbell_.written(ended);
+    custody_.revoke(r->leases);
+    if (r->more) expire();
+  });
+}
+
+void Broker::drain(bool engines) {
+  if (std::exchange(draining_, true)) return;
+  drain_us_ = out_.now().mono_us;
+  dispatcher_.close();
+  if (engines) engines_.drain();
+  out_.note(NoteLevel::info, "draining: no new jobs and no hand-outs");
+}
+
+void Broker::check_drained() {
+  if (stopped_ || !submissions_.idle() || !engines_.idle()) return;
+  const bool over = out_.now().mono_us - drain_us_ >= 1000 * std::int64_t{config_.drain_wait_ms};
+  for (const auto& [id, engine] : table_.all()) {
+    const bool busy = engine.claiming || (engine.joined && !engine.leases.empty());
+    if (busy && !over) return;
+  }
+  if (ready() && out_.waiting() > 0 && !over) return;
+  for (const auto& [peer, session] : sessions_.all()) {
+    out_.send(peer, 0, Goodbye{"the broker stops; its queue is on disk"});
+  }
+  stopped_ = true;
+}
+
+}  // namespace millrace::broker

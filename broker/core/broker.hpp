@@ -1,0 +1,85 @@
+#pragma once
+// The broker's logic: (event, now) in, (ledger operations, messages) out. No sockets, threads or
+// clocks; the same object runs in the server and in the seeded simulator.
+//
+//   hello ─▶ sessions            submit, push ─▶ submissions ─┐
+//   ready, heartbeat, ends,      fetch, acknowledge, cancel,  ├─▶ ledger requests ─▶ completions
+//   release ─▶ engines           retry, status ─▶ requests ───┘
+//   tick ─▶ custody (dead, hung, lapsed), dispatcher (hand-outs), doorbell
+//
+// Until the ledger has told what was live before the start, messages wait here. Each part's rules
+// stand at the top of its header. Thread safety: none; one owner.
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include "broker/core/custody.hpp"
+#include "broker/core/dispatcher.hpp"
+#include "broker/core/doorbell.hpp"
+#include "broker/core/engine_table.hpp"
+#include "broker/core/engines.hpp"
+#include "broker/core/models.hpp"
+#include "broker/core/requests.hpp"
+#include "broker/core/sessions.hpp"
+#include "broker/core/submissions.hpp"
+
+namespace millrace::broker {
+
+class Broker {
+ public:
+  explicit Broker(CoreConfig config);
+  Broker(const Broker&) = delete;
+  Broker& operator=(const Broker&) = delete;
+
+  Actions handle(Event event, Now now);
+
+  // False while pushed jobs must stay in their socket.
+  bool accepts_push() const { return ready() && !draining_ && submissions_.has_room(); }
+  bool draining() const { return draining_; }
+  // The drain is done: everything acknowledged is on disk and every session was told goodbye.
+  bool stopped() const { return stopped_; }
+  // Set when going on would risk a loss: the process must end with this error.
+  const std::optional<Error>& fatal() const { return engines_.fatal(); }
+  const CoreCounters& counters() const { return out_.counters(); }
+  std::size_t sessions() const { return sessions_.size(); }
+
+ private:
+  bool ready() const { return recovering_ == 0; }
+  void start();
+  void recovered();
+  void received(Received event);
+  void message(const Peer& peer, Envelope envelope);
+  void client_message(const Peer& peer, std::uint64_t id, Message message);
+  void engine_message(const Peer& peer, std::uint64_t id, Message message);
+  void push_message(Message message);
+  void hello(const Peer& peer, std::uint64_t id, const Hello& hello);
+  void goodbye(const Peer& peer);
+  void malformed(Malformed event);
+  void peer_gone(const Peer& peer);
+  void tick();
+  void sweep();
+  void expire();
+  void drain(bool engines);
+  void check_drained();
+  void refuse_unexpected(const Peer& peer, std::uint64_t id, const Message& message);
+
+  static constexpr std::size_t early_messages = 1'000;
+
+  const CoreConfig config_;
+  Outbox out_;
+  Sessions sessions_;
+  Doorbell doorbell_;
+  Models models_;
+  EngineTable table_;
+  Dispatcher dispatcher_;
+  Custody custody_;
+  Engines engines_;
+  Submissions submissions_;
+  Requests requests_;
+  int recovering_ = 1;  // steps left until the ledger's state is known
+  std::deque<Received> early_;
+  bool draining_ = false, stopped_ = false, expiring_ = false;
+  std::int64_t swept_us_ = 0, drain_us_ = 0;
+};
+
+}  // namespace millrace::broker

@@ -1,0 +1,210 @@
+#include "broker/core/custody.hpp"
+
+#include <map>
+#include <utility>
+
+namespace millrace::broker {
+
+void Custody::recover(std::function<void()> then) {
+  started_us_ = out_.now().mono_us;
+  FindLapsed find;
+  find.all = true;
+  out_.ask_one(std::move(find), [this, then = std::move(then)](Result<Reply> reply) {
+    const auto* found = reply_as<FindLapsedReply>(reply);
+    if (found == nullptr) {
+      out_.note(NoteLevel::error, "reading live leases: " + reply_error(reply).text());
+      return then();
+    }
+    std::map<std::string, std::vector<LeaseId>> by_engine;
+    for (const auto& lease : found->leases) {
+      by_engine[lease.engine].push_back(lease.lease);
+      if (config_.engines_of_before_are_gone) continue;
+      HeldLease held;
+      held.facts.job = lease.job;
+      held.alone = lease.alone;
+      held.seen_us = out_.now().mono_us;
+      auto& engine = engines_.add(lease.engine);
+      engine.name = lease.engine;
+      engine.heard_us = engine.progress_us = out_.now().mono_us;
+      engines_.hold(engine, lease.lease, std::move(held));
+    }
+    if (config_.engines_of_before_are_gone) {
+      for (auto& [engine, leases] : by_engine) give_back(engine, std::move(leases), Blame::none);
+    }
+    if (!found->leases.empty()) {
+      out_.note(NoteLevel::info, std::to_string(found->leases.size()) + " leases of " +
+                                     std::to_string(by_engine.size()) +
+                                     " engines were live before this start");
+    }
+    then();
+  });
+}
+
+void Custody::give_back(const std::string& engine, std::vector<LeaseId> leases, Blame blame) {
+  if (leases.empty()) return;
+  for (const auto lease : leases) {
+    engines_.drop(lease);
+    leaving_.insert(lease);
+  }
+  GiveBack give;
+  give.leases = leases;
+  give.blame = blame;
+  give.engine = engine;
+  out_.ask_one(std::move(give), [this, leases = std::move(leases)](Result<Reply> reply) {
+    for (const auto lease : leases) leaving_.erase(lease);
+    auto* back = reply_as<GiveBackReply>(reply);
+    if (back == nullptr) {
+      // The leases are still in the ledger and lapse there; the sweep gives them back again.
+      return out_.note(NoteLevel::error, "giving leases back: " + reply_error(reply).text());
+    }
+    for (const auto& ended : back->ended) {
+      if (ended.state == JobState::failed) ++out_.counters().dead_lettered;
+      doorbell_.written(ended);
+    }
+    if (back->returned.empty()) return;
+    dispatcher_.suspects_arrived();  // also unblamed: a suspect stays one
+    dispatcher_.work_arrived();
+  });
+}
+
+void Custody::leave(const std::string& id) {
+  Engine* engine = engines_.find(id);
+  if (engine == nullptr) return;
+  std::vector<LeaseId> leases;
+  for (const auto& item : engine->leases) leases.push_back(item.first);
+  out_.note(NoteLevel::info, "engine " + engine->name + " left, " + std::to_string(leases.size()) +
+                                 " leases given back");
+  if (engine->peer) sessions_.close(*engine->peer);
+  give_back(id, std::move(leases), Blame::none);
+  engines_.remove(id);
+}
+
+void Custody::died(const std::string& id, const std::string& how) {
+  Engine* engine = engines_.find(id);
+  if (engine == nullptr) return;
+  std::vector<LeaseId> leases;
+  for (const auto& item : engine->leases) leases.push_back(item.first);
+  ++out_.counters().engines_died;
+  out_.note(NoteLevel::warning, "engine " + engine->name + " is gone (" + how + "), its " +
+                                    std::to_string(leases.size()) + " jobs are suspects");
+  if (engine->peer) sessions_.close(*engine->peer);
+  give_back(id, std::move(leases), Blame::died);
+  engines_.remove(id);
+}
+
+void Custody::died_by_name(const std::string& name) {
+  std::vector<std::string> gone;
+  for (const auto& [id, engine] : engines_.all()) {
+    if (name.empty() || id == name || engine.name == name) gone.push_back(id);
+  }
+  for (const auto& id : gone) died(id, "its process ended");
+}
+
+// Its leases are left to lapse in the ledger: it may have gone to another broker that renews them.
+void Custody::silence(Engine& engine) {
+  ++out_.counters().engines_died;
+  out_.note(NoteLevel::warning, "engine " + engine.name + " was silent for " +
+                                    std::to_string(config_.lease_ms / 1000) + " s with " +
+                                    std::to_string(engine.leases.size()) + " leases");
+  if (engine.peer) {
+    sessions_.close(*engine.peer);
+    engines_.disconnect(*engine.peer);
+  }
+  engine.joined = false;
+  engine.credit = 0;
+}
+
+void Custody::hang(Engine& engine) {
+  std::vector<LeaseId> leases;
+  for (const auto& item : engine.leases) leases.push_back(item.first);
+  engine.hung = true;
+  engine.credit = 0;
+  ++out_.counters().engines_hung;
+  out_.hung(engine.name);
+  out_.note(NoteLevel::warning, "engine " + engine.name + " made no step for " +
+                                    std::to_string(config_.hang_ms / 1000) + " s, its " +
+                                    std::to_string(leases.size()) + " jobs are suspects");
+  if (engine.peer) out_.send(*engine.peer, 0, HeartbeatAnswer{leases, {}, engines_.drain});
+  give_back(engine.id, std::move(leases), Blame::died);
+}
+
+void Custody::sweep() {
+  const auto now = out_.now().mono_us;
+  const auto lease_us = 1000 * std::int64_t{config_.lease_ms};
+  std::vector<std::string> silent, hanging;
+  for (const auto& [id, engine] : engines_.all()) {
+    if (engine.joined && now - engine.heard_us > lease_us) {
+      silent.push_back(id);
+    } else if (engine.joined && !engine.leases.empty() &&
+               now - engine.progress_us > 1000 * std::int64_t{config_.hang_ms}) {
+      hanging.push_back(id);
+    }
+  }
+  for (const auto& id : silent) silence(*engines_.find(id));
+  for (const auto& id : hanging) hang(*engines_.find(id));
+  // Nothing of theirs is left, or another broker has them.
+  for (const auto& id : ids_of_absent()) {
+    const Engine& engine = *engines_.find(id);
+    if (engine.leases.empty() || now - engine.heard_us > 10 * lease_us) engines_.remove(id);
+  }
+  // Engines of before a restart get one lease time to come back, however long the broker was away.
+  if (now - started_us_ > lease_us) find_lapsed();
+}
+
+std::vector<std::string> Custody::ids_of_absent() const {
+  std::vector<std::string> absent;
+  for (const auto& [id, engine] : engines_.all()) {
+    if (!engine.joined) absent.push_back(id);
+  }
+  return absent;
+}
+
+void Custody::find_lapsed() {
+  FindLapsed find;
+  find.now_us = out_.now().unix_us;
+  out_.ask_one(std::move(find), [this](Result<Reply> reply) {
+    const auto* found = reply_as<FindLapsedReply>(reply);
+    if (found == nullptr) return;
+    std::map<std::string, std::vector<LeaseId>> by_engine;
+    for (const auto& lease : found->leases) {
+      if (!leaving(lease.lease)) by_engine[lease.engine].push_back(lease.lease);
+    }
+    for (const auto& [engine, leases] : by_engine) lapsed(engine, leases);
+  });
+}
+
+void Custody::lapsed(const std::string& id, const std::vector<LeaseId>& leases) {
+  const Engine* engine = engines_.find(id);
+  if (engine == nullptr || !engine->joined) {
+    out_.note(NoteLevel::warning, "engine " + id + " did not come back, " +
+                                      std::to_string(leases.size()) + " of its jobs are suspects");
+    return give_back(id, leases, Blame::died);
+  }
+  // The engine lives. What it lists is being renewed (the Unix clock jumped); what it does not list
+  // never reached it.
+  const auto lease_us = 1000 * std::int64_t{config_.lease_ms};
+  std::vector<LeaseId> unheld;
+  for (const auto lease : leases) {
+    const auto held = engine->leases.find(lease);
+    if (held == engine->leases.end() || out_.now().mono_us - held->second.seen_us > lease_us) {
+      unheld.push_back(lease);
+    }
+  }
+  give_back(id, std::move(unheld), Blame::none);
+}
+
+void Custody::revoke(const std::vector<LapsedLease>& leases) {
+  std::map<std::string, std::vector<LeaseId>> by_engine;
+  for (const auto& lease : leases) {
+    engines_.drop(lease.lease);
+    by_engine[lease.engine].push_back(lease.lease);
+  }
+  for (auto& [id, lost] : by_engine) {
+    Engine* engine = engines_.find(id);
+    if (engine == nullptr || !engine->peer) continue;
+    out_.send(*engine->peer, 0, HeartbeatAnswer{std::move(lost), {}, engines_.drain});
+    dispatcher_.offer(*engine);
+  }
+}
+
+}  // namespace millrace::broker

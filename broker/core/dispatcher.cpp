@@ -1,0 +1,171 @@
+#include "broker/core/dispatcher.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace millrace::broker {
+
+void Dispatcher::work_arrived() {
+  ++work_generation_;
+  for (auto& [id, engine] : engines_.all()) engine.hungry = false;
+  offer_all();
+}
+
+void Dispatcher::suspects_arrived() {
+  ++suspect_generation_;
+  suspects_raised_us = out_.now().mono_us;
+  offer_all();
+}
+
+// The emptiest engine is served first, so that little work does not pile up on one.
+void Dispatcher::offer_all() {
+  std::vector<Engine*> order;
+  for (auto& [id, engine] : engines_.all()) order.push_back(&engine);
+  std::stable_sort(order.begin(), order.end(), [](const Engine* a, const Engine* b) {
+    return a->leases.size() < b->leases.size();
+  });
+  for (Engine* engine : order) offer(*engine);
+}
+
+bool Dispatcher::willing(const Engine& engine) const {
+  return open_ && engine.peer && !engine.claiming && !engine.hung && engine.credit > 0 &&
+         engine.leases.size() < limits::leases_per_engine && !engine.exclusive();
+}
+
+void Dispatcher::offer(Engine& engine) {
+  if (!willing(engine)) return;
+  if (engine.leases.empty()) {
+    if (engine.suspects_seen != suspect_generation_) return claim(engine, true);
+    engine.reserved = false;
+  }
+  if (engine.reserved || engine.hungry) return;
+  claim(engine, false);
+}
+
+void Dispatcher::claim(Engine& engine, bool suspect) {
+  Claim claim;
+  claim.tenant = default_tenant;
+  claim.engine = engine.id;
+  claim.model = engine.model;
+  claim.until_us = out_.now().unix_us + 1000 * std::int64_t{config_.lease_ms};
+  claim.suspect = suspect;
+  claim.max_jobs = 1;
+  if (!suspect) {
+    // Engines that want work at the same time share it: nobody takes all of a short queue.
+    const auto rivals =
+        std::count_if(engines_.all().begin(), engines_.all().end(), [&](const auto& item) {
+          return item.second.model == engine.model && !item.second.hungry && willing(item.second);
+        });
+    const auto sharing = static_cast<std::uint32_t>(std::max<std::ptrdiff_t>(rivals, 1));
+    const auto room = limits::leases_per_engine - static_cast<std::uint32_t>(engine.leases.size());
+    claim.max_jobs =
+        std::min({(engine.credit + sharing - 1) / sharing, room, config_.jobs_per_claim});
+  }
+  engine.claiming = true;
+  const auto generation = suspect ? suspect_generation_ : work_generation_;
+  out_.ask_one(std::move(claim), [this, id = engine.id, suspect, generation](Result<Reply> reply) {
+    claimed(id, suspect, generation, std::move(reply));
+  });
+}
+
+void Dispatcher::claimed(const std::string& id, bool suspect, std::uint64_t generation,
+                         Result<Reply> reply) {
+  Engine* engine = engines_.find(id);
+  if (engine != nullptr) engine->claiming = false;
+  auto* got = reply_as<ClaimReply>(reply);
+  if (got == nullptr) {
+    // Asked again with the next sweep, which clears `hungry`.
+    if (engine != nullptr) engine->hungry = true;
+    return out_.note(NoteLevel::error, "claiming jobs: " + reply_error(reply).text());
+  }
+  for (const auto& ended : got->ended) doorbell_.written(ended);
+  const bool wanted = engine != nullptr && engine->peer && !engine->hung && open_;
+  if (!wanted) return return_unsent(id, got->jobs);
+  if (!got->jobs.empty()) {
+    send(*engine, std::move(got->jobs), suspect);
+  } else if (suspect) {
+    engine->suspects_seen = generation;
+  } else {
+    engine->hungry = generation == work_generation_;
+  }
+  offer(*engine);
+}
+
+void Dispatcher::send(Engine& engine, std::vector<ClaimedJob> jobs, bool suspect) {
+  const auto now = out_.now().mono_us;
+  if (engine.leases.empty()) engine.progress_us = now;
+  engine.credit -= std::min(engine.credit, static_cast<std::uint32_t>(jobs.size()));
+  out_.counters().handed_out += jobs.size();
+  Leases message;
+  std::uint64_t bytes = 0;
+  for (auto& job : jobs) {
+    HeldLease held;
+    held.facts = facts_of(job.body);
+    held.facts.job = job.job;
+    held.facts.attempts = job.attempt;
+    held.facts.submitted_us = job.submitted_us;
+    held.alone = suspect;
+    held.seen_us = now;
+    engines_.hold(engine, job.lease, std::move(held));
+    if (!message.leases.empty() && bytes + job.body.size() > message_bytes) {
+      out_.send(*engine.peer, 0, std::exchange(message, {}));
+      bytes = 0;
+    }
+    bytes += job.body.size();
+    message.leases.push_back({job.lease, std::move(job.job), job.attempt, suspect, job.submitted_us,
+                              std::move(job.body)});
+  }
+  out_.send(*engine.peer, 0, std::move(message));
+}
+
+// Claimed for an engine that has gone in the meantime: nobody ran them, nobody is to blame.
+void Dispatcher::return_unsent(const std::string& engine, const std::vector<ClaimedJob>& jobs) {
+  if (jobs.empty()) return;
+  GiveBack give;
+  give.engine = engine;
+  const bool suspects =
+      std::any_of(jobs.begin(), jobs.end(), [](const ClaimedJob& job) { return job.suspect; });
+  for (const auto& job : jobs) give.leases.push_back(job.lease);
+  out_.ask_one(std::move(give), [this, suspects](Result<Reply> reply) {
+    if (auto* r = reply_as<GiveBackReply>(reply)) {
+      for (const auto& ended : r->ended) doorbell_.written(ended);
+      if (suspects) suspects_arrived();
+      work_arrived();
+    } else {
+      out_.note(NoteLevel::error, "giving leases back: " + reply_error(reply).text());
+    }
+  });
+}
+
+void Dispatcher::count(std::uint64_t suspects, std::optional<std::int64_t> oldest_us) {
+  const auto wait_us = 1000 * std::int64_t{config_.suspect_wait_ms};
+  const bool more = suspects > suspects_;
+  suspects_ = suspects;
+  if (suspects == 0) {
+    for (auto& [id, engine] : engines_.all()) engine.reserved = false;
+    return;
+  }
+  // Raised again now and then, for engines that joined or found them leased to others.
+  if (more || out_.now().mono_us - suspects_raised_us > wait_us) suspects_arrived();
+  if (oldest_us && out_.now().unix_us - *oldest_us > wait_us) reserve_one();
+}
+
+void Dispatcher::reserve_one() {
+  std::set<std::string> served;  // models for which one engine is at it
+  for (auto& [id, engine] : engines_.all()) {
+    if (engine.reserved) return;
+    if (engine.peer && engine.exclusive()) served.insert(engine.model);
+  }
+  Engine* best = nullptr;
+  for (auto& [id, engine] : engines_.all()) {
+    if (!open_ || !engine.peer || engine.hung || served.contains(engine.model)) continue;
+    if (engine.suspects_seen == suspect_generation_) continue;
+    if (best == nullptr || engine.leases.size() < best->leases.size()) best = &engine;
+  }
+  if (best == nullptr) return;
+  best->reserved = true;
+  out_.note(NoteLevel::info, "engine " + best->name + " finishes its jobs to run a suspect alone");
+}
+
+}  // namespace millrace::broker

@@ -1,0 +1,38 @@
+#pragma once
+// Announces the last number of a stream after its commit, and repeats it, because a PUB socket
+// drops. Remembers recently written streams only; losing one costs a reader latency, never data.
+// Thread safety: none.
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "broker/core/outbox.hpp"
+
+namespace millrace::broker {
+
+class Doorbell {
+ public:
+  Doorbell(Outbox& out, const CoreConfig& config) : out_(out), config_(config) {}
+
+  void written(const FinishReply& entry);  // it is committed
+  void flush();                            // rings once for all that one event wrote
+  void tick();
+
+ private:
+  struct State {
+    std::string epoch;
+    std::uint64_t high = 0;
+    std::int64_t written_us = 0, rung_us = 0;
+    bool due = false;  // written since it was last rung
+  };
+
+  static constexpr std::size_t streams_kept = 1024;
+  static constexpr std::int64_t repeat_for_us = 60'000'000;
+
+  Outbox& out_;
+  const CoreConfig& config_;
+  std::map<std::string, State> streams_;
+  bool due_ = false;
+};
+
+}  // namespace millrace::broker

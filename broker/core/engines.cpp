@@ -1,0 +1,241 @@
+#include "broker/core/engines.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "broker/core/results.hpp"
+
+namespace millrace::broker {
+
+void Engines::hello(const Peer& peer, const Hello& hello) {
+  const std::string& id = hello.instance.empty() ? hello.name : hello.instance;
+  if (Engine* before = table_.at(peer); before != nullptr && before->id != id) {
+    // Two processes never share a routing id: the one before has been replaced.
+    custody_.died(std::string(before->id), "replaced by another process on its connection");
+    (void)sessions_.open(peer, hello);
+  }
+  auto& engine = table_.add(id);
+  if (engine.peer && *engine.peer != peer) sessions_.close(*engine.peer);
+  table_.connect(engine, peer);
+  const bool again = engine.joined;
+  engine.name = hello.name.empty() ? id : hello.name;
+  engine.model = hello.model;
+  engine.fingerprint = hello.fingerprint;
+  engine.joined = true;
+  engine.credit = 0;
+  engine.hungry = false;
+  engine.heard_us = engine.progress_us = out_.now().mono_us;
+  models_.serve(hello.model);
+  out_.note(NoteLevel::info, "engine " + engine.name + (again ? " is back" : " joined") +
+                                 ", model " + engine.model + ", " +
+                                 std::to_string(engine.leases.size()) + " leases");
+  if (table_.drain) out_.send(peer, 0, HeartbeatAnswer{{}, {}, true});
+}
+
+void Engines::ready(Engine& engine, const Ready& ready) {
+  engine.credit = std::min(ready.credit, limits::leases_per_engine);
+  dispatcher_.offer(engine);
+}
+
+void Engines::progress(Engine& engine, const Heartbeat& heartbeat) {
+  const auto now = out_.now().mono_us;
+  if (heartbeat.steps != engine.steps || heartbeat.tokens != engine.tokens ||
+      engine.leases.empty()) {
+    engine.progress_us = now;
+  }
+  if (heartbeat.steps != engine.steps) engine.hung = false;
+  engine.steps = heartbeat.steps;
+  const auto since_us = now - engine.tokens_us;
+  if (heartbeat.tokens < engine.tokens || engine.tokens_us == 0) {
+    engine.tokens_per_second = 0;
+  } else if (since_us > 0) {
+    engine.tokens_per_second =
+        static_cast<double>(heartbeat.tokens - engine.tokens) * 1e6 / static_cast<double>(since_us);
+  }
+  engine.tokens = heartbeat.tokens;
+  engine.tokens_us = now;
+}
+
+void Engines::heartbeat(Engine& engine, std::uint64_t id, Heartbeat heartbeat) {
+  if (heartbeat.leases.size() > 2 * std::size_t{limits::leases_per_engine}) {
+    return out_.refuse(
+        *engine.peer, id,
+        {Code::limit_exceeded, "heartbeat: " + std::to_string(heartbeat.leases.size()) + " leases",
+         "an engine holds at most " + std::to_string(limits::leases_per_engine)});
+  }
+  progress(engine, heartbeat);
+  for (auto& [lease, held] : engine.leases) held.listed = false;
+  std::vector<LeaseId> asked, done;
+  for (const auto lease : heartbeat.leases) {
+    if (committed_.contains(lease)) {
+      done.push_back(lease);
+    } else if (!finishing_.contains(lease)) {
+      asked.push_back(lease);
+    }
+    const auto held = engine.leases.find(lease);
+    if (held == engine.leases.end()) continue;
+    held->second.listed = true;
+    held->second.seen_us = out_.now().mono_us;
+  }
+  // Leases on their way to the engine were not in its account when it counted its room.
+  const auto on_the_way = static_cast<std::uint32_t>(
+      std::count_if(engine.leases.begin(), engine.leases.end(),
+                    [](const auto& item) { return !item.second.listed; }));
+  const auto credit = std::min(heartbeat.credit, limits::leases_per_engine);
+  engine.credit = credit - std::min(credit, on_the_way);
+  dispatcher_.offer(engine);
+  if (asked.empty()) return renewed(engine.id, id, asked, std::move(done), RenewReply{});
+  Renew renew{engine.id, asked, out_.now().unix_us + 1000 * std::int64_t{config_.lease_ms}};
+  out_.ask_one(std::move(renew),
+               [this, name = engine.id, id, asked = std::move(asked), done = std::move(done)](
+                   Result<Reply> reply) { renewed(name, id, asked, done, std::move(reply)); });
+}
+
+void Engines::renewed(const std::string& name, std::uint64_t id, const std::vector<LeaseId>& asked,
+                      std::vector<LeaseId> done, Result<Reply> reply) {
+  Engine* engine = table_.find(name);
+  if (engine == nullptr || !engine->peer) return;
+  HeartbeatAnswer answer;
+  answer.drain = table_.drain;
+  if (const auto* r = reply_as<RenewReply>(reply)) {
+    adopt(*engine, asked, *r);
+    for (const auto lease : r->lost) {
+      // Ended while the renewal was on its way: its own answer tells the engine.
+      if (finishing_.contains(lease) || committed_.contains(lease)) continue;
+      answer.lost.push_back(lease);
+      table_.drop(lease);
+    }
+    answer.cancelled = r->cancelled;
+    for (const auto lease : r->cancelled) {
+      if (const auto held = engine->leases.find(lease); held != engine->leases.end()) {
+        held->second.cancelled = true;
+      }
+    }
+  } else {
+    out_.note(NoteLevel::error, "renewing leases: " + reply_error(reply).text());
+  }
+  if (!done.empty()) out_.send(*engine->peer, 0, Committed{std::move(done), {}});
+  out_.send(*engine->peer, id, std::move(answer));
+  dispatcher_.offer(*engine);
+}
+
+// Leases that the ledger calls this engine's and this broker did not know: another broker handed
+// them out.
+void Engines::adopt(Engine& engine, const std::vector<LeaseId>& asked, const RenewReply& reply) {
+  for (const auto lease : asked) {
+    if (table_.holder(lease) != nullptr || finishing_.contains(lease) ||
+        committed_.contains(lease) || custody_.leaving(lease)) {
+      continue;
+    }
+    if (std::find(reply.lost.begin(), reply.lost.end(), lease) != reply.lost.end()) continue;
+    HeldLease held;
+    held.listed = true;
+    held.seen_us = out_.now().mono_us;
+    table_.hold(engine, lease, std::move(held));
+  }
+}
+
+void Engines::ends(Engine& engine, std::uint64_t id, Ends ends) {
+  Committed answer;
+  std::vector<LeaseId> leases;
+  std::vector<Operation> operations;
+  engine.progress_us = out_.now().mono_us;
+  for (auto& end : ends.ends) {
+    const auto lease = end.lease;
+    if (committed_.contains(lease)) {
+      answer.committed.push_back(lease);
+      continue;
+    }
+    if (finishing_.contains(lease)) continue;  // sent twice; the first is answered after its commit
+    HeldLease held;
+    if (table_.holder(lease) == &engine) held = *table_.drop(lease);
+    held.facts.ended_us = out_.now().unix_us;
+    auto result = complete_result(std::move(end), held.facts);
+    if (!result.sound) {
+      out_.note(
+          NoteLevel::warning,
+          "engine " + engine.name + " sent an unusable result for lease " + std::to_string(lease));
+    }
+    finishing_.insert(lease);
+    leases.push_back(lease);
+    operations.push_back(Finish{lease, result.state, std::move(result.body), engine.id});
+  }
+  if (operations.empty()) {
+    if (!answer.committed.empty()) out_.send(*engine.peer, id, std::move(answer));
+    return;
+  }
+  out_.ask(std::move(operations),
+           [this, name = engine.id, id, leases = std::move(leases), answer = std::move(answer)](
+               Replies replies) { finished(name, id, leases, answer, std::move(replies)); });
+  dispatcher_.offer(engine);
+}
+
+void Engines::finished(const std::string& name, std::uint64_t id,
+                       const std::vector<LeaseId>& leases, Committed answer, Replies replies) {
+  for (std::size_t i = 0; i < leases.size(); ++i) {
+    finishing_.erase(leases[i]);
+    if (const auto* r = reply_as<FinishReply>(replies[i])) {
+      ++out_.counters().finished;
+      answer.committed.push_back(leases[i]);
+      remember(leases[i]);
+      doorbell_.written(*r);
+      continue;
+    }
+    const auto error = reply_error(replies[i]);
+    if (error.code == Code::stale) {
+      ++out_.counters().stale;
+      answer.stale.push_back(leases[i]);
+      continue;
+    }
+    // Not stored and not refused: the engine keeps it and sends it to the next broker process.
+    fatal_ = error;
+    out_.note(NoteLevel::error, "a result could not be stored: " + error.text());
+  }
+  Engine* engine = table_.find(name);
+  if (engine == nullptr || !engine->peer) return;
+  out_.send(*engine->peer, id, std::move(answer));
+  dispatcher_.offer(*engine);
+}
+
+void Engines::remember(LeaseId lease) {
+  if (!committed_.insert(lease).second) return;
+  committed_order_.push_back(lease);
+  if (committed_order_.size() <= ends_kept) return;
+  committed_.erase(committed_order_.front());
+  committed_order_.pop_front();
+}
+
+void Engines::release(Engine& engine, Release release) {
+  std::vector<LeaseId> own;
+  for (const auto lease : release.leases) {
+    const Engine* holder = table_.holder(lease);
+    if (holder == &engine || (holder == nullptr && !finishing_.contains(lease))) {
+      own.push_back(lease);
+    }
+  }
+  custody_.give_back(engine.id, std::move(own), Blame::none);
+}
+
+void Engines::cancel(const std::vector<LapsedLease>& leases) {
+  std::map<std::string, std::vector<LeaseId>> by_engine;
+  for (const auto& lease : leases) by_engine[lease.engine].push_back(lease.lease);
+  for (auto& [id, cancelled] : by_engine) {
+    Engine* engine = table_.find(id);
+    if (engine == nullptr || !engine->peer) continue;
+    for (const auto lease : cancelled) {
+      if (const auto held = engine->leases.find(lease); held != engine->leases.end()) {
+        held->second.cancelled = true;
+      }
+    }
+    out_.send(*engine->peer, 0, HeartbeatAnswer{{}, std::move(cancelled), table_.drain});
+  }
+}
+
+void Engines::drain() {
+  table_.drain = true;
+  for (const auto& [id, engine] : table_.all()) {
+    if (engine.peer) out_.send(*engine.peer, 0, HeartbeatAnswer{{}, {}, true});
+  }
+}
+
+}  // namespace millrace::broker

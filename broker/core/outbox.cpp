@@ -1,0 +1,56 @@
+#include "broker/core/outbox.hpp"
+
+namespace millrace::broker {
+
+void Outbox::send(const Peer& peer, std::uint64_t id, Message message) {
+  if (peer.door == Door::push) return;  // one-way
+  actions_.messages.push_back({peer, Envelope{id, std::move(message)}});
+}
+
+void Outbox::refuse(const Peer& peer, std::uint64_t id, Error error) {
+  ++counters_.refused;
+  send(peer, id, Refused{std::move(error)});
+}
+
+void Outbox::ask(std::vector<Operation> operations, Continuation then) {
+  if (operations.empty()) return then({});
+  const auto ticket = next_ticket_++;
+  continuations_.emplace(ticket, std::move(then));
+  actions_.ledger.push_back({ticket, std::move(operations)});
+}
+
+void Outbox::ask_one(Operation operation, std::function<void(Result<Reply>)> then) {
+  std::vector<Operation> operations;
+  operations.push_back(std::move(operation));
+  ask(std::move(operations),
+      [then = std::move(then)](Replies replies) { then(std::move(replies.front())); });
+}
+
+void Outbox::ring(std::string stream, std::string epoch, std::uint64_t high) {
+  actions_.rings.push_back({std::move(stream), std::move(epoch), high});
+}
+
+void Outbox::note(NoteLevel level, std::string text) {
+  actions_.notes.push_back({level, std::move(text)});
+}
+
+void Outbox::hung(std::string engine) {
+  actions_.hung.push_back(std::move(engine));
+}
+
+void Outbox::complete(Completed completed) {
+  const auto found = continuations_.find(completed.ticket);
+  if (found == continuations_.end()) return;
+  // Taken out first: the continuation may ask again.
+  auto then = std::move(found->second);
+  continuations_.erase(found);
+  then(std::move(completed.replies));
+}
+
+Error reply_error(const Result<Reply>& reply) {
+  if (!reply) return reply.error();
+  return {Code::internal, "the ledger answered with another kind of reply",
+          "please report it with the broker's log"};
+}
+
+}  // namespace millrace::broker

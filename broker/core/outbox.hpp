@@ -1,0 +1,61 @@
+#pragma once
+// What the parts of the state machine share while one event is handled: the time, the actions
+// gathered so far, and the continuations that wait for the ledger.
+// Thread safety: none; it belongs to one state machine.
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "broker/core/config.hpp"
+#include "broker/core/events.hpp"
+
+namespace millrace::broker {
+
+using Replies = std::vector<Result<Reply>>;
+using Continuation = std::function<void(Replies)>;
+
+class Outbox {
+ public:
+  void begin(Now now) { now_ = now; }
+  const Now& now() const { return now_; }
+  CoreCounters& counters() { return counters_; }
+  const CoreCounters& counters() const { return counters_; }
+
+  void send(const Peer& peer, std::uint64_t id, Message message);
+  void refuse(const Peer& peer, std::uint64_t id, Error error);  // also counts it
+  // The continuation runs when all operations are durable, with one reply each, in order.
+  // A ReadStream is asked alone: ledgers may serve it between commits, out of order.
+  void ask(std::vector<Operation> operations, Continuation then);
+  void ask_one(Operation operation, std::function<void(Result<Reply>)> then);
+  void ring(std::string stream, std::string epoch, std::uint64_t high);
+  void note(NoteLevel level, std::string text);
+  void hung(std::string engine);
+
+  void complete(Completed completed);  // runs its continuation
+  std::size_t waiting() const { return continuations_.size(); }
+  Actions take() { return std::exchange(actions_, {}); }
+
+ private:
+  Now now_;
+  CoreCounters counters_;
+  Actions actions_;
+  std::uint64_t next_ticket_ = 1;
+  std::unordered_map<std::uint64_t, Continuation> continuations_;
+};
+
+// A part of a vector of replies that must be of one kind; null where the operation was refused.
+template <class T>
+const T* reply_as(const Result<Reply>& reply) {
+  return reply ? std::get_if<T>(&*reply) : nullptr;
+}
+template <class T>
+T* reply_as(Result<Reply>& reply) {
+  return reply ? std::get_if<T>(&*reply) : nullptr;
+}
+// The error of a refused operation, or `internal` where the reply is of the wrong kind.
+Error reply_error(const Result<Reply>& reply);
+
+}  // namespace millrace::broker

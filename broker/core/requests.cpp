@@ -1,0 +1,193 @@
+#include "broker/core/requests.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace millrace::broker {
+namespace {
+
+// Cancel and Retry name jobs or one batch.
+Status check_named(const char* what, const std::vector<std::string>& jobs,
+                   const std::string& batch) {
+  if (jobs.empty() == batch.empty()) {
+    return fail(Code::invalid_value,
+                std::string(what) + ": " +
+                    (jobs.empty() ? "neither jobs nor a batch are named"
+                                  : "both jobs and a batch are named"),
+                "name jobs, or one batch");
+  }
+  if (jobs.size() > limits::jobs_per_submit) {
+    return fail(Code::limit_exceeded,
+                std::string(what) + ": " + std::to_string(jobs.size()) +
+                    " jobs in one message, the limit is " + std::to_string(limits::jobs_per_submit),
+                "send several messages, or name the batch");
+  }
+  return {};
+}
+
+}  // namespace
+
+void Requests::answer(const Peer& peer, std::uint64_t id, Message message) {
+  sessions_.end(peer);
+  out_.send(peer, id, std::move(message));
+}
+
+// A refused operation is the request's refusal.
+void Requests::ask(const Peer& peer, std::uint64_t id, Operation operation,
+                   std::function<void(Reply)> then) {
+  out_.ask_one(std::move(operation), [this, peer, id, then = std::move(then)](Result<Reply> reply) {
+    if (reply) return then(std::move(*reply));
+    sessions_.end(peer);
+    out_.refuse(peer, id, std::move(reply.error()));
+  });
+}
+
+void Requests::fetch(const Peer& peer, std::uint64_t id, Fetch fetch) {
+  if (!sessions_.begin(peer, id)) return;
+  ReadStream read;
+  read.tenant = default_tenant;
+  read.stream = fetch.stream;
+  read.epoch = std::move(fetch.epoch);
+  read.from = fetch.from;
+  read.cursor = std::move(fetch.cursor);
+  read.max_entries = std::clamp(fetch.max_entries, 1u, limits::fetch_entries);
+  read.max_bytes = std::clamp<std::uint64_t>(fetch.max_bytes, 1, limits::fetch_bytes);
+  ask(peer, id, std::move(read),
+      [this, peer, id, stream = std::move(fetch.stream)](Reply reply) mutable {
+        auto* r = std::get_if<ReadStreamReply>(&reply);
+        if (r->trimmed) return answer(peer, id, Trimmed{std::move(stream), r->epoch, r->first});
+        answer(
+            peer, id,
+            Data{std::move(stream), std::move(r->epoch), r->first, r->high, std::move(r->entries)});
+      });
+}
+
+void Requests::acknowledge(const Peer& peer, std::uint64_t id, Acknowledge acknowledge) {
+  if (acknowledge.cursor.empty() || acknowledge.cursor.size() > limits::id_bytes) {
+    return out_.refuse(peer, id,
+                       {Code::invalid_value,
+                        "acknowledge: cursor: 1 to " + std::to_string(limits::id_bytes) + " bytes",
+                        "name the cursor that is to move"});
+  }
+  if (!sessions_.begin(peer, id)) return;
+  ask(peer, id,
+      MoveCursor{default_tenant, std::move(acknowledge.stream), std::move(acknowledge.cursor),
+                 acknowledge.number},
+      [this, peer, id](Reply reply) {
+        answer(peer, id, Acknowledged{std::get<MoveCursorReply>(reply).number});
+      });
+}
+
+void Requests::cancel(const Peer& peer, std::uint64_t id, Cancel cancel) {
+  if (auto named = check_named("cancel", cancel.jobs, cancel.batch); !named) {
+    return out_.refuse(peer, id, std::move(named.error()));
+  }
+  if (sessions_.begin(peer, id)) cancel_more(peer, id, std::move(cancel), {});
+}
+
+void Requests::cancel_more(const Peer& peer, std::uint64_t id, Cancel cancel, Cancelled so_far) {
+  CancelJobs operation;
+  operation.tenant = default_tenant;
+  operation.jobs = cancel.jobs;
+  operation.batch = cancel.batch;
+  ask(peer, id, std::move(operation),
+      [this, peer, id, cancel = std::move(cancel), so_far](Reply reply) mutable {
+        const auto& r = std::get<CancelReply>(reply);
+        so_far.cancelled += r.cancelled;
+        so_far.requested += r.requested;
+        so_far.ended += r.ended;
+        so_far.unknown += r.unknown;
+        for (const auto& ended : r.numbers) doorbell_.written(ended);
+        engines_.cancel(r.leases);
+        if (r.more) return cancel_more(peer, id, std::move(cancel), so_far);
+        answer(peer, id, so_far);
+      });
+}
+
+void Requests::retry(const Peer& peer, std::uint64_t id, Retry retry) {
+  if (auto named = check_named("retry", retry.jobs, retry.batch); !named) {
+    return out_.refuse(peer, id, std::move(named.error()));
+  }
+  if (sessions_.begin(peer, id)) retry_more(peer, id, std::move(retry), {});
+}
+
+void Requests::retry_more(const Peer& peer, std::uint64_t id, Retry retry, Retried so_far) {
+  RetryJobs operation;
+  operation.tenant = default_tenant;
+  operation.jobs = retry.jobs;
+  operation.batch = retry.batch;
+  ask(peer, id, std::move(operation),
+      [this, peer, id, retry = std::move(retry), so_far](Reply reply) mutable {
+        const auto& r = std::get<RetryReply>(reply);
+        so_far.retried += r.retried;
+        so_far.not_failed += r.not_failed;
+        so_far.unknown += r.unknown;
+        if (r.retried > 0) dispatcher_.work_arrived();
+        if (r.more) return retry_more(peer, id, std::move(retry), so_far);
+        answer(peer, id, so_far);
+      });
+}
+
+void Requests::status(const Peer& peer, std::uint64_t id, StatusRequest request, bool draining) {
+  if (!sessions_.begin(peer, id)) return;
+  StatusAnswer answer;
+  answer.draining = draining;
+  for (const auto& [name, engine] : table_.all()) {
+    if (!engine.joined) continue;
+    answer.engines.push_back({engine.name, engine.model, engine.fingerprint,
+                              static_cast<std::uint32_t>(engine.leases.size()),
+                              engine.tokens_per_second});
+  }
+  // What is named is asked for in turn: job, then stream, then the counts.
+  if (request.job.empty() && request.stream.empty()) {
+    return status_counts(peer, id, std::move(answer), std::move(request.batch));
+  }
+  if (request.job.empty()) {
+    return status_of_stream(peer, id, std::move(answer), std::move(request));
+  }
+  status_of_job(peer, id, std::move(answer), std::move(request));
+}
+
+void Requests::status_of_job(const Peer& peer, std::uint64_t id, StatusAnswer so_far,
+                             StatusRequest request) {
+  GetJob get{default_tenant, request.job};
+  ask(peer, id, std::move(get),
+      [this, peer, id, so_far = std::move(so_far),
+       request = std::move(request)](Reply reply) mutable {
+        const auto& r = std::get<GetJobReply>(reply);
+        so_far.state = r.state;
+        so_far.attempts = r.attempts;
+        if (request.stream.empty()) {
+          return status_counts(peer, id, std::move(so_far), std::move(request.batch));
+        }
+        status_of_stream(peer, id, std::move(so_far), std::move(request));
+      });
+}
+
+void Requests::status_of_stream(const Peer& peer, std::uint64_t id, StatusAnswer so_far,
+                                StatusRequest request) {
+  ReadStream read;
+  read.tenant = default_tenant;
+  read.stream = request.stream;
+  read.max_entries = 0;
+  ask(peer, id, std::move(read),
+      [this, peer, id, so_far = std::move(so_far),
+       request = std::move(request)](Reply reply) mutable {
+        auto& r = std::get<ReadStreamReply>(reply);
+        so_far.epoch = std::move(r.epoch);
+        so_far.first = r.first;
+        so_far.high = r.high;
+        status_counts(peer, id, std::move(so_far), std::move(request.batch));
+      });
+}
+
+void Requests::status_counts(const Peer& peer, std::uint64_t id, StatusAnswer so_far,
+                             std::string batch) {
+  ask(peer, id, Count{default_tenant, std::move(batch)},
+      [this, peer, id, so_far = std::move(so_far)](Reply reply) mutable {
+        so_far.counts = std::get<CountReply>(reply).counts;
+        answer(peer, id, std::move(so_far));
+      });
+}
+
+}  // namespace millrace::broker

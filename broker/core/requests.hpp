@@ -1,0 +1,53 @@
+#pragma once
+// What clients ask about stored things: fetch, acknowledge, cancel, retry, status. Each answer is
+// the ledger's. Thread safety: none.
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "broker/core/dispatcher.hpp"
+#include "broker/core/doorbell.hpp"
+#include "broker/core/engines.hpp"
+#include "broker/core/outbox.hpp"
+#include "broker/core/sessions.hpp"
+
+namespace millrace::broker {
+
+class Requests {
+ public:
+  Requests(Outbox& out, Sessions& sessions, const EngineTable& table, Engines& engines,
+           Dispatcher& dispatcher, Doorbell& doorbell)
+      : out_(out),
+        sessions_(sessions),
+        table_(table),
+        engines_(engines),
+        dispatcher_(dispatcher),
+        doorbell_(doorbell) {}
+
+  void fetch(const Peer& peer, std::uint64_t id, Fetch fetch);
+  void acknowledge(const Peer& peer, std::uint64_t id, Acknowledge acknowledge);
+  void cancel(const Peer& peer, std::uint64_t id, Cancel cancel);
+  void retry(const Peer& peer, std::uint64_t id, Retry retry);
+  void status(const Peer& peer, std::uint64_t id, StatusRequest request, bool draining);
+
+ private:
+  void ask(const Peer& peer, std::uint64_t id, Operation operation,
+           std::function<void(Reply)> then);
+  void answer(const Peer& peer, std::uint64_t id, Message message);
+  void cancel_more(const Peer& peer, std::uint64_t id, Cancel cancel, Cancelled so_far);
+  void retry_more(const Peer& peer, std::uint64_t id, Retry retry, Retried so_far);
+  void status_of_job(const Peer& peer, std::uint64_t id, StatusAnswer so_far,
+                     StatusRequest request);
+  void status_of_stream(const Peer& peer, std::uint64_t id, StatusAnswer so_far,
+                        StatusRequest request);
+  void status_counts(const Peer& peer, std::uint64_t id, StatusAnswer so_far, std::string batch);
+
+  Outbox& out_;
+  Sessions& sessions_;
+  const EngineTable& table_;
+  Engines& engines_;
+  Dispatcher& dispatcher_;
+  Doorbell& doorbell_;
+};
+
+}  // namespace millrace::broker

@@ -1,0 +1,79 @@
+#include "broker/core/sessions.hpp"
+
+namespace millrace::broker {
+
+Welcome Sessions::welcome() const {
+  Welcome welcome;
+  welcome.broker = config_.broker_id;
+  welcome.software = config_.software;
+  welcome.capabilities = {"bulk_submit", "cancel", "cursors", "replay", "retry"};
+  if (!config_.doorbell.empty()) welcome.capabilities.push_back("doorbell");
+  if (config_.push) welcome.capabilities.push_back("push");
+  welcome.heartbeat_ms = config_.heartbeat_ms;
+  welcome.lease_ms = config_.lease_ms;
+  welcome.doorbell = config_.doorbell;
+  return welcome;
+}
+
+Status Sessions::open(const Peer& peer, const Hello& hello) {
+  const auto role = peer.door == Door::engine ? Role::engine : Role::client;
+  if (hello.role != role) {
+    return fail(Code::unexpected_message,
+                std::string("hello: this endpoint is for ") +
+                    (role == Role::engine ? "engines" : "clients"),
+                role == Role::engine ? "clients connect to the broker's client endpoint"
+                                     : "engines connect to the broker's engine endpoint");
+  }
+  if (hello.version_min > protocol_version || hello.version_max < protocol_version) {
+    return fail(Code::unsupported_version,
+                "hello: versions " + std::to_string(hello.version_min) + " to " +
+                    std::to_string(hello.version_max) + " are offered, this broker speaks " +
+                    std::to_string(protocol_version),
+                "use a client and a broker of the same major version");
+  }
+  if (sessions_.size() >= config_.sessions && !sessions_.contains(peer)) {
+    return fail(Code::overloaded,
+                "hello: all " + std::to_string(config_.sessions) + " sessions are in use",
+                "wait and try again; close sessions with goodbye");
+  }
+  auto& session = sessions_[peer];
+  session.name = hello.name;
+  session.software = hello.software;
+  session.heard_us = out_.now().mono_us;
+  return {};
+}
+
+Session* Sessions::heard(const Peer& peer) {
+  const auto found = sessions_.find(peer);
+  if (found == sessions_.end()) return nullptr;
+  found->second.heard_us = out_.now().mono_us;
+  return &found->second;
+}
+
+void Sessions::tick() {
+  const auto limit_us = 1000 * std::int64_t{config_.session_idle_ms};
+  std::erase_if(sessions_, [&](const auto& item) {
+    return item.second.requests == 0 && out_.now().mono_us - item.second.heard_us > limit_us;
+  });
+}
+
+bool Sessions::begin(const Peer& peer, std::uint64_t id) {
+  const auto found = sessions_.find(peer);
+  if (found == sessions_.end()) return false;
+  if (found->second.requests >= config_.requests_per_session) {
+    out_.refuse(peer, id,
+                {Code::overloaded,
+                 std::to_string(found->second.requests) + " requests of this session wait already",
+                 "wait for their answers before sending more"});
+    return false;
+  }
+  ++found->second.requests;
+  return true;
+}
+
+void Sessions::end(const Peer& peer) {
+  const auto found = sessions_.find(peer);
+  if (found != sessions_.end() && found->second.requests > 0) --found->second.requests;
+}
+
+}  // namespace millrace::broker

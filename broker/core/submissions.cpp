@@ -1,0 +1,216 @@
+#include "broker/core/submissions.hpp"
+
+#include <optional>
+
+#include "broker/core/results.hpp"
+
+namespace millrace::broker {
+namespace {
+
+// One job of a message.
+struct Item {
+  std::optional<SubmitJob> operation;  // none: refused
+  std::optional<Error> unless_known;   // holds only for a job that is not stored yet
+  std::string custom_id;
+};
+
+Status check_queue_fields(const Job& job) {
+  if (job.stream.empty()) {
+    return fail(Code::invalid_value, "stream: empty", "leave it out for \"results\"");
+  }
+  if (job.stream.front() == reserved_stream_prefix) {
+    return fail(Code::invalid_value, "stream: " + job.stream + " is reserved",
+                "choose a name that does not begin with $");
+  }
+  return {};
+}
+
+}  // namespace
+
+struct Submissions::Pending {
+  Peer peer;
+  std::uint64_t id = 0, bytes = 0;
+  std::vector<Item> items;
+  std::vector<SubmitAnswer> answers;
+
+  void refuse(std::size_t i, Error error) {
+    answers[i].error = std::move(error);
+    items[i].operation.reset();
+    items[i].unless_known.reset();
+  }
+};
+
+namespace {
+
+// What is wrong with a job whatever the ledger holds.
+Result<Item> prepare(Body body, const Models& models, std::int64_t now_us) {
+  if (body.size() > limits::job_bytes) {
+    return fail(Code::too_large,
+                "the job has " + std::to_string(body.size()) + " bytes, the limit is " +
+                    std::to_string(limits::job_bytes),
+                "split its prompt");
+  }
+  MILLRACE_ASSIGN(auto decoded, decode_job(body));
+  auto& job = decoded.job;
+  MILLRACE_TRY(check_queue_fields(job));
+  MILLRACE_ASSIGN(auto hash, canonical_hash(body));
+  Item item;
+  item.custom_id = job.custom_id;
+  if (!models.known(job.model)) {
+    item.unless_known =
+        Error{Code::unknown_model, "model: no engine has ever served \"" + job.model + "\" here",
+              "check the name with `millrace status`, start an engine for it, or give \"*\""};
+  } else if (job.deadline_us && *job.deadline_us <= now_us) {
+    item.unless_known =
+        Error{Code::deadline_passed,
+              "deadline_us: " + std::to_string(*job.deadline_us) + " lies " +
+                  std::to_string((now_us - *job.deadline_us) / 1'000'000) + " s in the past",
+              "give a later deadline, or none"};
+  }
+  SubmitJob operation;
+  operation.tenant = default_tenant;
+  operation.id = job.id.empty() ? hash : job.id;
+  operation.hash = std::move(hash);
+  operation.body = std::move(body);
+  operation.custom_id = std::move(job.custom_id);
+  operation.model = std::move(job.model);
+  operation.stream = std::move(job.stream);
+  operation.batch = std::move(job.batch);
+  operation.priority = job.priority;
+  operation.max_attempts = job.max_attempts;
+  operation.deadline_us = job.deadline_us;
+  item.operation = std::move(operation);
+  return item;
+}
+
+}  // namespace
+
+void Submissions::submit(const Peer& peer, std::uint64_t id, Submit submit) {
+  if (submit.jobs.size() > limits::jobs_per_submit) {
+    return out_.refuse(
+        peer, id,
+        {Code::limit_exceeded,
+         "submit: " + std::to_string(submit.jobs.size()) + " jobs in one message, the limit is " +
+             std::to_string(limits::jobs_per_submit),
+         "send them in several messages"});
+  }
+  if (!has_room()) {
+    return out_.refuse(
+        peer, id,
+        {Code::overloaded, std::to_string(jobs_) + " jobs wait for their commit already",
+         "wait a little and send the message again"});
+  }
+  if (!sessions_.begin(peer, id)) return;
+  begin(peer, id, std::move(submit));
+}
+
+void Submissions::push(Submit submit) {
+  begin(Peer{Door::push, {}}, 0, std::move(submit));
+}
+
+void Submissions::begin(const Peer& peer, std::uint64_t id, Submit submit) {
+  auto pending = std::make_shared<Pending>();
+  pending->peer = peer;
+  pending->id = id;
+  pending->items.resize(submit.jobs.size());
+  pending->answers.resize(submit.jobs.size());
+  for (std::size_t i = 0; i < submit.jobs.size(); ++i) {
+    pending->bytes += submit.jobs[i].size();
+    auto item = prepare(std::move(submit.jobs[i]), models_, out_.now().unix_us);
+    if (!item) {
+      pending->refuse(i, std::move(item.error()));
+      continue;
+    }
+    pending->answers[i].job = item->operation->id;
+    pending->items[i] = std::move(*item);
+  }
+  jobs_ += pending->items.size();
+  bytes_ += pending->bytes;
+  ask_known(std::move(pending));
+}
+
+// A job that is stored already is answered from the ledger, even where its deadline has passed in
+// the meantime: the same submit gets the same answer.
+void Submissions::ask_known(std::shared_ptr<Pending> pending) {
+  std::vector<Operation> operations;
+  std::vector<std::size_t> asked;
+  for (std::size_t i = 0; i < pending->items.size(); ++i) {
+    if (!pending->items[i].unless_known) continue;
+    operations.push_back(GetJob{default_tenant, pending->items[i].operation->id});
+    asked.push_back(i);
+  }
+  if (operations.empty()) return store(std::move(pending));
+  out_.ask(std::move(operations), [this, pending, asked = std::move(asked)](Replies replies) {
+    for (std::size_t k = 0; k < asked.size(); ++k) {
+      if (!replies[k]) pending->refuse(asked[k], std::move(*pending->items[asked[k]].unless_known));
+    }
+    store(pending);
+  });
+}
+
+void Submissions::store(std::shared_ptr<Pending> pending) {
+  std::vector<Operation> operations;
+  std::vector<std::size_t> asked;
+  for (std::size_t i = 0; i < pending->items.size(); ++i) {
+    if (!pending->items[i].operation) continue;
+    operations.push_back(std::move(*pending->items[i].operation));
+    asked.push_back(i);
+  }
+  out_.ask(std::move(operations), [this, pending, asked = std::move(asked)](Replies replies) {
+    stored(*pending, asked, std::move(replies));
+    answer(*pending);
+  });
+}
+
+void Submissions::stored(Pending& pending, const std::vector<std::size_t>& asked, Replies replies) {
+  bool queued = false;
+  for (std::size_t k = 0; k < asked.size(); ++k) {
+    auto& answer = pending.answers[asked[k]];
+    if (const auto* reply = reply_as<SubmitReply>(replies[k])) {
+      answer.known = reply->known;
+      answer.state = reply->state;
+      ++(reply->known ? out_.counters().known : out_.counters().submitted);
+      queued = queued || !reply->known;
+    } else {
+      answer.error = reply_error(replies[k]);
+    }
+  }
+  if (queued) on_queued_();
+}
+
+void Submissions::answer(Pending& pending) {
+  jobs_ -= pending.items.size();
+  bytes_ -= pending.bytes;
+  for (const auto& answer : pending.answers) {
+    if (answer.error) ++out_.counters().refused_jobs;
+  }
+  if (pending.peer.door != Door::push) {
+    sessions_.end(pending.peer);
+    return out_.send(pending.peer, pending.id, Submitted{std::move(pending.answers)});
+  }
+  for (std::size_t i = 0; i < pending.answers.size(); ++i) {
+    auto& answer = pending.answers[i];
+    if (answer.error) reject(answer.job, pending.items[i].custom_id, std::move(*answer.error));
+  }
+}
+
+void Submissions::reject(const std::string& job, const std::string& custom_id, Error error) {
+  JobFacts facts;
+  facts.job = job;
+  facts.custom_id = custom_id;
+  facts.ended_us = out_.now().unix_us;
+  const auto text = error.text();
+  Append append{default_tenant, rejected_stream, job,
+                ended_body(facts, JobState::failed, std::move(error))};
+  out_.ask_one(std::move(append), [this, text](Result<Reply> reply) {
+    if (const auto* r = reply_as<FinishReply>(reply)) {
+      ++out_.counters().rejected;
+      return doorbell_.written(*r);
+    }
+    out_.note(NoteLevel::error,
+              "a pushed job was refused (" + text +
+                  ") and the rejected stream could not take it: " + reply_error(reply).text());
+  });
+}
+
+}  // namespace millrace::broker

@@ -1,0 +1,57 @@
+#pragma once
+// Jobs on their way in: checked, given an id, written, and acknowledged only when the commit that
+// holds them has completed. Serves the client door (answered per job) and the push door (one-way:
+// what must be refused is written to the `rejected` stream instead). Thread safety: none.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "broker/core/doorbell.hpp"
+#include "broker/core/models.hpp"
+#include "broker/core/outbox.hpp"
+#include "broker/core/sessions.hpp"
+
+namespace millrace::broker {
+
+inline constexpr const char* rejected_stream = "rejected";
+
+class Submissions {
+ public:
+  Submissions(Outbox& out, const CoreConfig& config, Sessions& sessions, Models& models,
+              Doorbell& doorbell, std::function<void()> on_queued)
+      : out_(out),
+        config_(config),
+        sessions_(sessions),
+        models_(models),
+        doorbell_(doorbell),
+        on_queued_(std::move(on_queued)) {}
+
+  // Answers Submitted after the commit, or Refused: limit_exceeded, overloaded.
+  void submit(const Peer& peer, std::uint64_t id, Submit submit);
+  void push(Submit submit);
+  void reject(const std::string& job, const std::string& custom_id, Error error);
+  // False while the jobs that wait for their commit fill their allowance: leave pushes in their
+  // socket, where they press back on the producers.
+  bool has_room() const { return jobs_ < config_.pending_jobs && bytes_ < config_.pending_bytes; }
+  bool idle() const { return jobs_ == 0; }
+
+ private:
+  struct Pending;  // one message
+  void begin(const Peer& peer, std::uint64_t id, Submit submit);
+  void ask_known(std::shared_ptr<Pending> pending);
+  void store(std::shared_ptr<Pending> pending);
+  void stored(Pending& pending, const std::vector<std::size_t>& asked, Replies replies);
+  void answer(Pending& pending);
+
+  Outbox& out_;
+  const CoreConfig& config_;
+  Sessions& sessions_;
+  Models& models_;
+  Doorbell& doorbell_;
+  std::function<void()> on_queued_;
+  std::uint64_t jobs_ = 0, bytes_ = 0;  // in messages that are not yet answered
+};
+
+}  // namespace millrace::broker
