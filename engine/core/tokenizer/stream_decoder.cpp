@@ -1,0 +1,27 @@
+#include "engine/core/tokenizer/stream_decoder.hpp"
+
+#include "schemas/base/utf8.hpp"
+
+namespace millrace::engine {
+
+Result<std::string> StreamDecoder::push(TokenId token) {
+  if (token >= tokenizer_->vocabulary_size())
+    return fail(Code::invalid_token,
+                "token " + std::to_string(token) + " lies outside the vocabulary of " +
+                    std::to_string(tokenizer_->vocabulary_size()) + " tokens",
+                "use ids of this model's tokenizer (millrace tokenize)");
+  if (tokenizer_->is_special(token) && !options_.render_special) return std::string();
+  held_ += tokenizer_->token_bytes(token);
+  const auto complete = utf8_complete_prefix(held_);
+  auto text = utf8_replace_invalid(std::string_view(held_).substr(0, complete));
+  held_.erase(0, complete);
+  return text;
+}
+
+std::string StreamDecoder::finish() {
+  auto text = utf8_replace_invalid(held_);
+  held_.clear();
+  return text;
+}
+
+}  // namespace millrace::engine

@@ -1,0 +1,164 @@
+#include "engine/core/tokenizer/vocabulary.hpp"
+
+#include <string>
+
+#include "engine/core/gguf/cursor.hpp"
+#include "engine/core/tokenizer/byte_alphabet.hpp"
+
+namespace millrace::engine {
+namespace {
+
+constexpr std::string_view kTokensKey = "tokenizer.ggml.tokens";
+constexpr std::string_view kKindsKey = "tokenizer.ggml.token_type";
+constexpr std::string_view kMergesKey = "tokenizer.ggml.merges";
+constexpr std::size_t kMostTokens = 1 << 24;
+constexpr std::size_t kLongestLiteral = 1024;  // bounds the search for literals in text
+
+std::unexpected<Error> bad_entry(std::string_view key, std::size_t index,
+                                 const std::string& reason) {
+  return fail(
+      Code::gguf_malformed,
+      "metadata key '" + std::string(key) + "': entry " + std::to_string(index) + " " + reason,
+      "the model file's tokenizer is damaged: convert the model again");
+}
+
+std::string quoted(std::string_view text) {
+  std::string result = "'";
+  result += printable(text);
+  result += "'";
+  return result;
+}
+
+// The byte of an entry "<0x1F>".
+std::optional<char> parse_byte_entry(std::string_view text) {
+  const auto digit = [](char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+  };
+  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return std::nullopt;
+  const int high = digit(text[3]), low = digit(text[4]);
+  if (high < 0 || low < 0) return std::nullopt;
+  return static_cast<char>(high << 4 | low);
+}
+
+}  // namespace
+
+Result<Vocabulary> Vocabulary::load(const Metadata& metadata) {
+  MILLRACE_ASSIGN(const auto tokens,
+                  metadata.get<std::vector<std::string_view>>(std::string_view(kTokensKey)));
+  if (tokens.empty() || tokens.size() > kMostTokens)
+    return fail(Code::gguf_malformed,
+                "metadata key '" + std::string(kTokensKey) + "' holds " +
+                    std::to_string(tokens.size()) + " tokens, wanted 1 to 16777216",
+                "convert the model again");
+  Vocabulary vocabulary;
+  MILLRACE_TRY(vocabulary.load_kinds(metadata, tokens.size()));
+  MILLRACE_TRY(vocabulary.load_bytes(tokens));
+  vocabulary.index_bytes();
+  MILLRACE_TRY(vocabulary.load_merges(metadata, tokens));
+  return vocabulary;
+}
+
+Status Vocabulary::load_kinds(const Metadata& metadata, std::size_t count) {
+  MILLRACE_ASSIGN(const auto numbers, metadata.find<std::vector<std::int32_t>>(kKindsKey));
+  if (!numbers) {
+    kinds_.assign(count, TokenKind::normal);
+    return {};
+  }
+  if (numbers->size() != count)
+    return fail(Code::gguf_malformed,
+                "metadata key '" + std::string(kKindsKey) + "' holds " +
+                    std::to_string(numbers->size()) + " entries, '" + std::string(kTokensKey) +
+                    "' " + std::to_string(count),
+                "convert the model again");
+  kinds_.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto number = (*numbers)[i];
+    if (number < 1 || number > 6)
+      return bad_entry(kKindsKey, i, "is " + std::to_string(number) + ", wanted 1 to 6");
+    kinds_.push_back(static_cast<TokenKind>(number));
+  }
+  return {};
+}
+
+Status Vocabulary::load_bytes(const std::vector<std::string_view>& tokens) {
+  starts_.reserve(tokens.size() + 1);
+  starts_.push_back(0);
+  const auto add = [this](std::string_view bytes) {
+    arena_.insert(arena_.end(), bytes.begin(), bytes.end());
+    starts_.push_back(arena_.size());
+  };
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const auto text = tokens[i];
+    if (text.empty() && kinds_[i] != TokenKind::unused) return bad_entry(kTokensKey, i, "is empty");
+    if (kinds_[i] == TokenKind::normal) {
+      // An entry outside the alphabet can come out of the model, never out of text.
+      const auto bytes = alphabet_to_bytes(text);
+      add(bytes ? std::string_view(*bytes) : text);
+    } else if (kinds_[i] == TokenKind::byte) {
+      const auto byte = parse_byte_entry(text);
+      if (!byte) return bad_entry(kTokensKey, i, "is " + quoted(text) + ", a byte token is <0xNN>");
+      add({&*byte, 1});
+    } else {
+      if (text.size() > kLongestLiteral)
+        return bad_entry(kTokensKey, i,
+                         "is a special token of " + std::to_string(text.size()) +
+                             " bytes, at most 1024 are allowed");
+      add(text);
+    }
+  }
+  return {};
+}
+
+void Vocabulary::index_bytes() {
+  by_bytes_.reserve(kinds_.size());
+  for (TokenId id = 0; id < size(); ++id)
+    if (kinds_[id] == TokenKind::normal) by_bytes_.emplace(bytes(id), id);
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    const char c = static_cast<char>(byte);
+    byte_tokens_[byte] = find({&c, 1});
+  }
+  // Byte tokens stand in only where no normal token does: the fallback.
+  for (TokenId id = 0; id < size(); ++id) {
+    if (kinds_[id] != TokenKind::byte) continue;
+    auto& token = byte_tokens_[static_cast<std::uint8_t>(bytes(id)[0])];
+    if (!token) token = id;
+  }
+}
+
+Status Vocabulary::load_merges(const Metadata& metadata,
+                               const std::vector<std::string_view>& tokens) {
+  MILLRACE_ASSIGN(const auto merges, metadata.get<std::vector<std::string_view>>(kMergesKey));
+  std::unordered_map<std::string_view, TokenId> by_text;
+  by_text.reserve(tokens.size());
+  for (TokenId id = 0; id < size(); ++id)
+    if (!by_text.emplace(tokens[id], id).second && kinds_[id] != TokenKind::unused)
+      return bad_entry(kTokensKey, id, quoted(tokens[id]) + " stands twice");
+  merges_.reserve(merges.size());
+  std::string joined;
+  for (std::size_t i = 0; i < merges.size(); ++i) {
+    // Neither half holds a space (the alphabet writes it as U+0120), so the only one parts them.
+    const auto space = merges[i].find(' ', 1);
+    if (space == std::string_view::npos)
+      return bad_entry(kMergesKey, i, quoted(merges[i]) + " is not two tokens");
+    const auto left = merges[i].substr(0, space), right = merges[i].substr(space + 1);
+    joined.assign(left);
+    joined += right;
+    const auto a = by_text.find(left), b = by_text.find(right), c = by_text.find(joined);
+    if (a == by_text.end() || b == by_text.end() || c == by_text.end())
+      return bad_entry(
+          kMergesKey, i,
+          quoted(merges[i]) + " names a token that is not in '" + std::string(kTokensKey) + "'");
+    merges_.push_back({a->second, b->second, c->second});
+  }
+  return {};
+}
+
+std::optional<TokenId> Vocabulary::find(std::string_view bytes) const {
+  const auto found = by_bytes_.find(bytes);
+  if (found == by_bytes_.end()) return std::nullopt;
+  return found->second;
+}
+
+}  // namespace millrace::engine

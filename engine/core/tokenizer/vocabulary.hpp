@@ -1,0 +1,68 @@
+#pragma once
+// A model file's vocabulary: what each token id stands for, as bytes. Tokens, types and merges come
+// from the file's `tokenizer.ggml.*` keys and are copied: the file may be closed afterwards.
+// Errors: gguf_malformed, naming the key and the entry. Thread safety: immutable; movable.
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/core/gguf/metadata.hpp"
+#include "schemas/base/generation.hpp"
+
+namespace millrace::engine {
+
+// Numbers as in the file.
+enum class TokenKind : std::uint8_t {
+  normal = 1,
+  unknown = 2,
+  control = 3,
+  user_defined = 4,
+  unused = 5,
+  byte = 6,
+};
+
+struct MergePair {
+  TokenId left, right, merged;
+};
+
+class Vocabulary {
+ public:
+  static Result<Vocabulary> load(const Metadata& metadata);
+  Vocabulary(Vocabulary&&) = default;
+  Vocabulary& operator=(Vocabulary&&) = default;
+
+  std::uint32_t size() const { return static_cast<std::uint32_t>(kinds_.size()); }
+  TokenKind kind(TokenId id) const { return kinds_[id]; }
+  // What the token stands for: text of normal and byte tokens, the literal of all others.
+  std::string_view bytes(TokenId id) const {
+    return {arena_.data() + starts_[id], starts_[id + 1] - starts_[id]};
+  }
+  // Control and unknown tokens: matched in text only on request, rendered only on request.
+  bool is_special(TokenId id) const {
+    return kinds_[id] == TokenKind::control || kinds_[id] == TokenKind::unknown;
+  }
+  // The normal token that stands for exactly these bytes.
+  std::optional<TokenId> find(std::string_view bytes) const;
+  // The token of one byte; nothing for a byte that the vocabulary does not hold.
+  std::optional<TokenId> byte_token(std::uint8_t byte) const { return byte_tokens_[byte]; }
+  const std::vector<MergePair>& merges() const { return merges_; }  // best first
+
+ private:
+  Vocabulary() = default;
+  Status load_kinds(const Metadata& metadata, std::size_t count);
+  Status load_bytes(const std::vector<std::string_view>& tokens);
+  Status load_merges(const Metadata& metadata, const std::vector<std::string_view>& tokens);
+  void index_bytes();
+
+  std::vector<TokenKind> kinds_;
+  std::vector<char> arena_;  // a vector, so that views survive a move
+  std::vector<std::size_t> starts_;
+  std::vector<MergePair> merges_;
+  std::array<std::optional<TokenId>, 256> byte_tokens_;
+  std::unordered_map<std::string_view, TokenId> by_bytes_;  // views of arena_
+};
+
+}  // namespace millrace::engine
