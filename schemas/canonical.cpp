@@ -1,0 +1,90 @@
+// The canonical form of a job map, version 1: what the producer gave, whatever library wrote it.
+// Keys are sorted by their bytes; keys whose value is nil are left out; numbers that are whole are
+// integers in their shortest form, others float64; everything else is written in its shortest form.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "schemas/base/hash.hpp"
+#include "schemas/codec.hpp"
+#include "schemas/pack.hpp"
+#include "schemas/unpack.hpp"
+#include "schemas/validate.hpp"
+
+namespace millrace {
+namespace {
+
+using wire::next;
+using wire::Packer;
+using wire::Reader;
+using wire::Token;
+using wire::Type;
+
+void put_number(Packer& out, double value) {
+  constexpr double exact = 9007199254740992.0;  // 2^53
+  if (std::trunc(value) == value && std::abs(value) <= exact) {
+    out.value(static_cast<std::int64_t>(value));
+  } else {
+    out.value(value);
+  }
+}
+
+void put_value(Packer& out, Reader& in);
+
+void put_map(Packer& out, Reader& in, std::uint32_t count) {
+  struct Pair {
+    std::string_view key;
+    std::string_view value;
+  };
+  std::vector<Pair> pairs;
+  pairs.reserve(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::string_view key = next(in).bytes;
+    if (!wire::take_nil(in)) pairs.push_back({key, wire::slice(in)});
+  }
+  std::sort(pairs.begin(), pairs.end(), [](const Pair& a, const Pair& b) { return a.key < b.key; });
+  out.map(pairs.size());
+  for (const Pair& pair : pairs) {
+    out.value(pair.key);
+    Reader value(pair.value);
+    put_value(out, value);
+  }
+}
+
+// As deep as the validating visitor lets through.
+void put_value(Packer& out, Reader& in) {
+  const Token token = next(in);
+  switch (token.type) {
+    case Type::nil:
+      return out.nil();
+    case Type::boolean:
+      return out.value(token.number != 0);
+    case Type::integer:
+      return token.negative ? out.value(static_cast<std::int64_t>(token.number))
+                            : out.value(token.number);
+    case Type::floating:
+      return put_number(out, token.real);
+    case Type::string:
+      return out.value(token.bytes);
+    case Type::binary:
+      return out.binary(token.bytes);
+    case Type::array:
+      out.array(token.count);
+      for (std::uint32_t i = 0; i < token.count; ++i) put_value(out, in);
+      return;
+    case Type::map:
+      return put_map(out, in, token.count);
+  }
+}
+
+}  // namespace
+
+Result<std::string> canonical_hash(std::string_view job_body) {
+  MILLRACE_TRY(validate(job_body, job_bounds));
+  Packer out;
+  Reader in(job_body);
+  put_value(out, in);
+  return hash128(std::move(out).take()).hex();
+}
+
+}  // namespace millrace

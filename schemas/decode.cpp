@@ -1,0 +1,288 @@
+// msgpack to values: messages and results. Jobs are decoded in job_codec.cpp.
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "schemas/codec.hpp"
+#include "schemas/describe.hpp"
+#include "schemas/names.hpp"
+#include "schemas/unpack.hpp"
+#include "schemas/validate.hpp"
+
+namespace millrace {
+namespace {
+
+using wire::next;
+using wire::Path;
+using wire::Reader;
+using wire::Token;
+using wire::Type;
+
+template <class M>
+Status read_map(Reader& in, const Path& path, M& message);
+
+template <class T>
+Status read_value(Reader& in, const Path& path, T& out) {
+  if constexpr (std::is_same_v<T, Code>) {
+    return fail(Code::internal, "codes are read with their error");
+  } else if constexpr (std::is_enum_v<T>) {
+    std::string word;
+    MILLRACE_TRY(wire::read(in, path, word));
+    const auto value = wire::from_name<T>(word);
+    if (!value) return wire::wrong_value(path, "unknown value " + wire::shown(word));
+    out = *value;
+    return {};
+  } else if constexpr (requires { wire::read(in, path, out); }) {
+    return wire::read(in, path, out);
+  } else {
+    return read_map(in, path, out);
+  }
+}
+
+// A code of a later version keeps its name in the message, so that a person still learns it.
+Status read_value(Reader& in, const Path& path, Error& out) {
+  Reader again = in;
+  const Token map = next(again);
+  if (map.type != Type::map) return wire::wrong_type(path, "a map", map);
+  std::string code;
+  for (std::uint32_t i = 0; i < map.count; ++i) {
+    const std::string_view key = next(again).bytes;
+    if (key == "code") {
+      MILLRACE_TRY(wire::read(again, Path{&path, key}, code));
+    } else if (key == "message" && wire::peek(again).type == Type::string) {
+      out.message = next(again).bytes;
+    } else if (key == "hint" && wire::peek(again).type == Type::string) {
+      out.hint = next(again).bytes;
+    } else {
+      wire::skip(again);
+    }
+  }
+  in = again;
+  if (code.empty()) return fail(Code::missing_field, path.text() + ".code is absent");
+  const auto known = code_from_name(code);
+  out.code = known.value_or(Code::internal);
+  if (!known) out.message = code + ": " + out.message;
+  return {};
+}
+
+template <class T>
+Status read_value(Reader& in, const Path& path, std::optional<T>& out) {
+  T value{};
+  MILLRACE_TRY(read_value(in, path, value));
+  out = std::move(value);
+  return {};
+}
+
+Result<std::uint32_t> list_size(Reader& in, const Path& path) {
+  const Token token = next(in);
+  if (token.type != Type::array) return wire::wrong_type(path, "an array", token);
+  if (token.count > limits::list_items) {
+    return fail(Code::limit_exceeded, path.text() + " has " + std::to_string(token.count) +
+                                          " items; the limit is " +
+                                          std::to_string(limits::list_items));
+  }
+  return token.count;
+}
+
+template <class T>
+requires(!std::is_same_v<T, TokenId> && !std::is_same_v<T, float>) Status
+    read_value(Reader& in, const Path& path, std::vector<T>& out) {
+  MILLRACE_ASSIGN(const std::uint32_t count, list_size(in, path));
+  out.clear();
+  out.resize(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    MILLRACE_TRY(read_value(in, Path{&path, {}, i}, out[i]));
+  }
+  return {};
+}
+
+Status read_body(Reader& in, const Path& path, Body& out) {
+  const Token token = wire::peek(in);
+  if (token.type != Type::map) return wire::wrong_type(path, "a map", token);
+  out = wire::slice(in);
+  return {};
+}
+
+// Walks the list of a message's fields to find the one a key names, and reads its value.
+class OneField {
+ public:
+  OneField(Reader& in, const Path& path, std::string_view key, std::uint64_t& seen)
+      : in_(in), path_(path), key_(key), seen_(seen) {}
+
+  template <class T>
+  void field(std::string_view name, T& value) {
+    if (here(name)) status_ = read_value(in_, Path{&path_, name}, value);
+  }
+  template <class T>
+  void required(std::string_view name, T& value) {
+    field(name, value);
+  }
+  void body(std::string_view name, Body& value) {
+    if (here(name)) status_ = read_body(in_, Path{&path_, name}, value);
+  }
+  void bodies(std::string_view name, std::vector<Body>& list) {
+    if (here(name)) status_ = read_bodies(Path{&path_, name}, list);
+  }
+  bool found() const { return found_; }
+  Status take_status() { return std::move(status_); }
+
+ private:
+  bool here(std::string_view name) {
+    const unsigned index = index_++;
+    if (found_ || name != key_) return false;
+    found_ = true;
+    if (wire::take_nil(in_)) return false;  // nil is absent
+    seen_ |= std::uint64_t{1} << index;
+    return true;
+  }
+  Status read_bodies(const Path& path, std::vector<Body>& list) {
+    MILLRACE_ASSIGN(const std::uint32_t count, list_size(in_, path));
+    list.clear();
+    list.resize(count);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      MILLRACE_TRY(read_body(in_, Path{&path, {}, i}, list[i]));
+    }
+    return {};
+  }
+
+  Reader& in_;
+  const Path& path_;
+  std::string_view key_;
+  std::uint64_t& seen_;
+  unsigned index_ = 0;
+  bool found_ = false;
+  Status status_;
+};
+
+class MissingField {
+ public:
+  explicit MissingField(std::uint64_t seen) : seen_(seen) {}
+  void field(std::string_view, const auto&) { ++index_; }
+  void required(std::string_view name, const auto&) { need(name); }
+  void body(std::string_view name, const Body&) { need(name); }
+  void bodies(std::string_view name, const std::vector<Body>&) { need(name); }
+  std::string_view first;
+
+ private:
+  void need(std::string_view name) {
+    if (((seen_ >> index_++) & 1) == 0 && first.empty()) first = name;
+  }
+  std::uint64_t seen_;
+  unsigned index_ = 0;
+};
+
+template <class M>
+Status read_map(Reader& in, const Path& path, M& message) {
+  const Token map = next(in);
+  if (map.type != Type::map) return wire::wrong_type(path, "a map", map);
+  std::uint64_t seen = 0;
+  for (std::uint32_t i = 0; i < map.count; ++i) {
+    const std::string_view key = next(in).bytes;
+    OneField visitor(in, path, key, seen);
+    wire::describe(visitor, message);
+    MILLRACE_TRY(visitor.take_status());
+    if (!visitor.found()) wire::skip(in);  // of a later minor version
+  }
+  MissingField missing(seen);
+  wire::describe(missing, std::as_const(message));
+  if (!missing.first.empty()) {
+    return fail(Code::missing_field, Path{&path, missing.first}.text() + " is absent");
+  }
+  return {};
+}
+
+template <std::size_t index>
+Result<Message> read_alternative(Reader& in, const Path& path) {
+  std::variant_alternative_t<index, Message> message;
+  MILLRACE_TRY(read_map(in, path, message));
+  return Message(std::move(message));
+}
+
+Result<Message> read_message(std::size_t kind, Reader& in, const Path& path) {
+  using Function = Result<Message> (*)(Reader&, const Path&);
+  static constexpr auto table = []<std::size_t... i>(std::index_sequence<i...>) {
+    return std::array<Function, sizeof...(i)>{&read_alternative<i>...};
+  }
+  (std::make_index_sequence<std::variant_size_v<Message>>());
+  return table[kind](in, path);
+}
+
+// Where the four values of an envelope stand. They are read one by one, the version first, since
+// another version may give the others other types.
+struct Head {
+  std::optional<Reader> version, kind, id, body;
+};
+
+Result<Head> find_head(std::string_view frame) {
+  Reader in(frame);
+  const Token map = next(in);
+  if (map.type != Type::map) return wire::wrong_type(Path{nullptr, "envelope"}, "a map", map);
+  Head head;
+  for (std::uint32_t i = 0; i < map.count; ++i) {
+    const std::string_view key = next(in).bytes;
+    const Reader value = in;
+    wire::skip(in);
+    if (wire::peek(value).type == Type::nil) continue;
+    if (key == "v") head.version = value;
+    if (key == "kind") head.kind = value;
+    if (key == "id") head.id = value;
+    if (key == "body") head.body = value;
+  }
+  return head;
+}
+
+Status check_version(Head& head) {
+  std::uint64_t version = 0;
+  if (!head.version) return fail(Code::missing_field, "envelope.v is absent");
+  MILLRACE_TRY(wire::read(*head.version, Path{nullptr, "envelope.v"}, version));
+  if (version == protocol_version) return {};
+  return fail(Code::unsupported_version,
+              "protocol version " + std::to_string(version) + " is not supported",
+              "use version " + std::to_string(protocol_version));
+}
+
+Result<std::size_t> read_kind(Head& head) {
+  std::string kind;
+  if (!head.kind) return fail(Code::missing_field, "envelope.kind is absent");
+  MILLRACE_TRY(wire::read(*head.kind, Path{nullptr, "envelope.kind"}, kind));
+  const auto at = std::find(wire::kinds.begin(), wire::kinds.end(), kind);
+  if (at == wire::kinds.end()) {
+    return fail(
+        Code::unknown_kind, "no message kind " + wire::shown(kind),
+        "the kinds of version " + std::to_string(protocol_version) + " stand in schemas/README.md");
+  }
+  return static_cast<std::size_t>(at - wire::kinds.begin());
+}
+
+}  // namespace
+
+Result<Envelope> decode_envelope(std::string_view frame) {
+  MILLRACE_TRY(validate(frame, frame_bounds));
+  MILLRACE_ASSIGN(Head head, find_head(frame));
+  MILLRACE_TRY(check_version(head));
+  MILLRACE_ASSIGN(const std::size_t kind, read_kind(head));
+  Envelope envelope;
+  if (head.id) MILLRACE_TRY(wire::read(*head.id, Path{nullptr, "envelope.id"}, envelope.id));
+  constexpr std::string_view empty_map = "\x80";
+  Reader body = head.body.value_or(Reader(empty_map));
+  MILLRACE_ASSIGN(envelope.message, read_message(kind, body, Path{nullptr, wire::kinds[kind]}));
+  return envelope;
+}
+
+std::uint64_t peek_id(std::string_view frame) {
+  if (!validate(frame, frame_bounds)) return 0;
+  auto head = find_head(frame);
+  std::uint64_t id = 0;
+  if (!head || !head->id || !wire::read(*head->id, Path{}, id)) return 0;
+  return id;
+}
+
+Result<JobResult> decode_result(std::string_view body) {
+  MILLRACE_TRY(validate(body, result_bounds));
+  Reader in(body);
+  JobResult result;
+  MILLRACE_TRY(read_map(in, Path{nullptr, "result"}, result));
+  return result;
+}
+
+}  // namespace millrace

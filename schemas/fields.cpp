@@ -1,0 +1,301 @@
+#include "schemas/fields.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+
+namespace millrace {
+namespace {
+
+constexpr JobField yes(std::string_view name, std::string_view about) {
+  return {name, true, neutral_null, about};
+}
+constexpr JobField no(std::string_view name, std::uint32_t neutral, std::string_view about) {
+  return {name, false, neutral, about};
+}
+
+// Sorted by name; a static_assert below holds it.
+constexpr auto table = std::to_array<JobField>({
+    no("adapter", neutral_empty, "null or empty"),
+    no("add_generation_prompt", neutral_true, "true"),
+    yes("add_special_tokens", "put BOS before a text prompt where the model says so"),
+    no("allowed_token_ids", neutral_empty, "null or []"),
+    no("audio", neutral_null, "null"),
+    no("bad_words", neutral_empty, "null or []"),
+    yes("batch", "the batch this job is counted in"),
+    no("best_of", neutral_one, "1"),
+    no("chat_template", neutral_null, "null: the model file's own is used"),
+    no("chat_template_kwargs", neutral_empty, "{}"),
+    no("continue_final_message", neutral_false, "false"),
+    yes("custom_id", "a label, echoed in the result"),
+    yes("deadline_us", "Unix time in microseconds; not ended by then, the job expires"),
+    no("dry_multiplier", neutral_zero, "0"),
+    no("early_stopping", neutral_false, "false"),
+    no("echo", neutral_false, "false"),
+    no("frequency_penalty", neutral_zero, "0"),
+    no("function_call", neutral_none_or_auto, "none or auto"),
+    no("functions", neutral_empty, "[]"),
+    no("grammar", neutral_empty, "empty"),
+    no("guided_choice", neutral_empty, "null or []"),
+    no("guided_grammar", neutral_empty, "null or empty"),
+    no("guided_json", neutral_null, "null"),
+    no("guided_regex", neutral_empty, "null or empty"),
+    yes("id", "the job's id, chosen by the producer; absent: derived from the body"),
+    yes("ignore_eos", "go on after an end-of-text token"),
+    no("include_stop_str_in_output", neutral_false, "false"),
+    yes("kv", "KV policy wanted"),
+    no("length_penalty", neutral_one, "1"),
+    no("logit_bias", neutral_empty, "{}"),
+    no("logits_processors", neutral_empty, "null or []"),
+    yes("logprob_mode", "raw or processed"),
+    yes("logprobs", "true: of sampled tokens; a number: of that many likeliest ones as well"),
+    yes("max_attempts", "engine deaths while running alone before the job is given up"),
+    yes("max_completion_tokens", "another name of max_tokens"),
+    yes("max_tokens", "most tokens to sample; absent: 16, for a chat the rest of the context"),
+    yes("messages", "a chat"),
+    yes("metadata", "strings by name, echoed in the result"),
+    yes("min_p", "keep tokens of at least this share of the likeliest one's probability"),
+    yes("min_tokens", "no stop before so many tokens"),
+    no("min_tokens_to_keep", neutral_one, "1"),
+    no("mirostat", neutral_zero, "0"),
+    no("modalities", neutral_text, "[\"text\"]"),
+    yes("model", "the model's name; * is any"),
+    yes("n", "how many answers"),
+    no("no_repeat_ngram_size", neutral_zero, "0"),
+    no("parallel_tool_calls", neutral_any, "any: there are no tools"),
+    no("prediction", neutral_any, "any: it only hints at speed"),
+    no("presence_penalty", neutral_zero, "0"),
+    yes("priority", "0 is served first, 4 last"),
+    yes("prompt", "text, or token ids as an array"),
+    no("prompt_cache_key", neutral_any, "any: prefixes are found without it"),
+    no("prompt_cache_retention", neutral_any, "any"),
+    yes("prompt_logprobs", "logprobs of the prompt's tokens as well"),
+    no("reasoning_effort", neutral_null, "null"),
+    no("repeat_penalty", neutral_one, "1"),
+    no("repetition_penalty", neutral_one, "1"),
+    yes("require_fingerprint", "refuse an engine with another numeric fingerprint"),
+    no("response_format", neutral_text, "{\"type\": \"text\"}"),
+    no("safety_identifier", neutral_any, "any"),
+    yes("seed", "of the random numbers; absent: from a hash of the job"),
+    no("service_tier", neutral_any, "any"),
+    no("skip_special_tokens", neutral_true, "true"),
+    no("spaces_between_special_tokens", neutral_true, "true"),
+    yes("stop", "a string or several that end the text; they are cut off"),
+    yes("stop_token_ids", "token ids that end the text"),
+    no("store", neutral_any, "any: results are kept in their stream"),
+    yes("stream", "result stream's name (false, OpenAI's default, is neutral)"),
+    no("stream_options", neutral_any, "any: nothing is streamed token by token"),
+    yes("strict", "refuse unknown fields instead of warning"),
+    no("structured_outputs", neutral_empty, "null or {}"),
+    no("suffix", neutral_empty, "null or empty"),
+    yes("task", "generate or score"),
+    yes("temperature", "0 is greedy"),
+    yes("tokens", "the prompt as token ids: bin of uint32, or an array"),
+    no("tool_choice", neutral_none_or_auto, "none or auto"),
+    no("tools", neutral_empty, "[]"),
+    yes("top_k", "keep the k likeliest tokens; 0 is off"),
+    yes("top_logprobs", "of so many likeliest tokens at each position"),
+    yes("top_p", "keep the likeliest tokens up to this probability; 1 is off"),
+    no("truncate_prompt_tokens", neutral_null, "null"),
+    no("typical_p", neutral_one, "1"),
+    no("use_beam_search", neutral_false, "false"),
+    no("user", neutral_any, "any"),
+    no("verbosity", neutral_null, "null"),
+    no("web_search_options", neutral_null, "null"),
+    no("xtc_probability", neutral_zero, "0"),
+});
+constexpr bool by_name(const JobField& a, const JobField& b) {
+  return a.name < b.name;
+}
+static_assert(std::is_sorted(table.begin(), table.end(), by_name));
+
+std::unexpected<Error> bad(std::string_view field, const std::string& what, std::string hint = {}) {
+  return fail(Code::invalid_value, std::string(field) + ": " + what, std::move(hint));
+}
+std::unexpected<Error> over(std::string_view field, const std::string& what, std::uint64_t limit) {
+  return fail(Code::limit_exceeded,
+              std::string(field) + ": " + what + "; the limit is " + std::to_string(limit));
+}
+
+Status check_text(std::string_view field, std::string_view value, bool required) {
+  if (required && value.empty()) return bad(field, "must not be empty");
+  if (value.size() > limits::id_bytes) {
+    return over(field, std::to_string(value.size()) + " bytes", limits::id_bytes);
+  }
+  for (const char c : value) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+      return bad(field, "holds a control character");
+    }
+  }
+  return {};
+}
+
+Status check_range(std::string_view field, float value, float least, float most) {
+  if (std::isfinite(value) && value >= least && value <= most) return {};
+  const auto text = [](float f) {
+    std::string s = std::to_string(f);
+    while (s.back() == '0') s.pop_back();
+    if (s.back() == '.') s.pop_back();
+    return s;
+  };
+  return bad(field, text(value) + " is not between " + text(least) + " and " + text(most));
+}
+
+Status check_queue(const Job& job) {
+  MILLRACE_TRY(check_text("id", job.id, false));
+  MILLRACE_TRY(check_text("custom_id", job.custom_id, false));
+  MILLRACE_TRY(check_text("model", job.model, true));
+  MILLRACE_TRY(check_text("stream", job.stream, true));
+  MILLRACE_TRY(check_text("batch", job.batch, false));
+  if (job.priority >= limits::priority_count) {
+    return bad("priority", std::to_string(job.priority) + " is not between 0 and " +
+                               std::to_string(limits::priority_count - 1));
+  }
+  if (job.deadline_us && *job.deadline_us <= 0) {
+    return bad("deadline_us", "is not a Unix time in microseconds");
+  }
+  if (job.max_attempts == 0) return bad("max_attempts", "must be at least 1");
+  if (job.max_attempts > limits::max_attempts) {
+    return over("max_attempts", std::to_string(job.max_attempts), limits::max_attempts);
+  }
+  if (job.metadata.size() > limits::metadata_entries) {
+    return over("metadata", std::to_string(job.metadata.size()) + " entries",
+                limits::metadata_entries);
+  }
+  std::size_t bytes = 0;
+  for (const auto& [key, value] : job.metadata) bytes += key.size() + value.size();
+  if (bytes > limits::metadata_bytes) {
+    return over("metadata", std::to_string(bytes) + " bytes", limits::metadata_bytes);
+  }
+  return {};
+}
+
+Status check_prompt(const Prompt& prompt) {
+  if (const auto* tokens = std::get_if<Tokens>(&prompt)) {
+    if (tokens->empty()) {
+      return fail(Code::empty_prompt, "tokens: the prompt holds no token",
+                  "give at least one token");
+    }
+  } else if (const auto* chat = std::get_if<Chat>(&prompt)) {
+    if (chat->empty()) {
+      return fail(Code::empty_prompt, "messages: the chat holds no message",
+                  "give at least one message");
+    }
+    if (chat->size() > limits::chat_messages) {
+      return over("messages", std::to_string(chat->size()) + " messages", limits::chat_messages);
+    }
+    for (const ChatMessage& message : *chat) {
+      MILLRACE_TRY(check_text("messages.role", message.role, true));
+    }
+  }
+  return {};
+}
+
+Status check_counts(const GenerationRequest& request) {
+  if (request.n == 0) return bad("n", "must be at least 1");
+  if (request.n > limits::n) return over("n", std::to_string(request.n), limits::n);
+  const bool chat = std::holds_alternative<Chat>(request.prompt);
+  // The rest of a context is not known here; the engine holds it against its own limits.
+  const std::uint64_t most = request.max_tokens.value_or(chat ? 0 : 16);
+  if (request.max_tokens == 0u && request.task == Task::generate) {
+    return bad("max_tokens", "must be at least 1", "to score a given text use task \"score\"");
+  }
+  if (request.n * most > limits::job_tokens) {
+    return over("max_tokens", "n x max_tokens is " + std::to_string(request.n * most),
+                limits::job_tokens);
+  }
+  if (request.min_tokens > limits::job_tokens) {
+    return over("min_tokens", std::to_string(request.min_tokens), limits::job_tokens);
+  }
+  if (request.min_tokens > most && (request.max_tokens || !chat)) {
+    return bad("min_tokens", std::to_string(request.min_tokens) + " is more than max_tokens, " +
+                                 std::to_string(most));
+  }
+  return {};
+}
+
+Status check_sampling(const Sampling& s) {
+  MILLRACE_TRY(check_range("temperature", s.temperature, 0, limits::temperature));
+  MILLRACE_TRY(check_range("top_p", s.top_p, 0, 1));
+  if (s.top_p == 0) return bad("top_p", "must be above 0", "for greedy ask for temperature 0");
+  return check_range("min_p", s.min_p, 0, 1);
+}
+
+Status check_stops(const Stops& stops) {
+  if (stops.strings.size() > limits::stop_strings) {
+    return over("stop", std::to_string(stops.strings.size()) + " strings", limits::stop_strings);
+  }
+  for (const std::string& s : stops.strings) {
+    if (s.empty()) return bad("stop", "a stop string is empty", "leave it out");
+    if (s.size() > limits::stop_string_bytes) {
+      return over("stop", "a string of " + std::to_string(s.size()) + " bytes",
+                  limits::stop_string_bytes);
+    }
+  }
+  if (stops.token_ids.size() > limits::stop_token_ids) {
+    return over("stop_token_ids", std::to_string(stops.token_ids.size()) + " ids",
+                limits::stop_token_ids);
+  }
+  return {};
+}
+
+Status check_logprobs(const GenerationRequest& request) {
+  const LogprobRequest& wanted = request.logprobs;
+  if (wanted.top > limits::top_logprobs) {
+    return over("top_logprobs", std::to_string(wanted.top), limits::top_logprobs);
+  }
+  if (wanted.top > 0 && !wanted.sampled && !wanted.prompt) {
+    return bad("top_logprobs", "needs logprobs or prompt_logprobs", "add \"logprobs\": true");
+  }
+  return {};
+}
+
+// A score job samples nothing, so whatever would shape sampling is a mistake worth telling.
+Status check_score(const GenerationRequest& request) {
+  const char* hint = "leave it out, or use task \"generate\"";
+  if (request.n != 1) return bad("n", "has no meaning for a score job", hint);
+  if (request.max_tokens.value_or(0) != 0) {
+    return bad("max_tokens", "has no meaning for a score job", hint);
+  }
+  if (request.min_tokens != 0) return bad("min_tokens", "has no meaning for a score job", hint);
+  if (!request.stops.strings.empty()) return bad("stop", "has no meaning for a score job", hint);
+  if (!request.stops.token_ids.empty()) {
+    return bad("stop_token_ids", "has no meaning for a score job", hint);
+  }
+  if (request.logprobs.mode != LogprobMode::raw) {
+    return bad("logprob_mode", "a score job gives raw logprobs only", hint);
+  }
+  if (!request.logprobs.prompt) return bad("prompt_logprobs", "a score job always gives them");
+  return {};
+}
+
+}  // namespace
+
+std::span<const JobField> job_fields() {
+  return table;
+}
+
+const JobField* find_job_field(std::string_view name) {
+  const JobField wanted{name, false, 0, {}};
+  const auto at = std::lower_bound(table.begin(), table.end(), wanted, by_name);
+  return at != table.end() && at->name == name ? &*at : nullptr;
+}
+
+Status check_job(const Job& job) {
+  const GenerationRequest& request = job.request;
+  MILLRACE_TRY(check_queue(job));
+  MILLRACE_TRY(check_prompt(request.prompt));
+  MILLRACE_TRY(check_counts(request));
+  MILLRACE_TRY(check_sampling(request.sampling));
+  MILLRACE_TRY(check_stops(request.stops));
+  MILLRACE_TRY(check_logprobs(request));
+  if (request.kv) MILLRACE_TRY(check_text("kv", *request.kv, true));
+  if (request.require_fingerprint) {
+    MILLRACE_TRY(check_text("require_fingerprint", *request.require_fingerprint, true));
+  }
+  if (request.task == Task::score) return check_score(request);
+  return {};
+}
+
+}  // namespace millrace

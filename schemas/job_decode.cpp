@@ -1,0 +1,426 @@
+// msgpack to a job. OpenAI's request bodies are jobs too: the same names, and the values that its
+// clients send for "nothing", so null is absent everywhere.
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "schemas/codec.hpp"
+#include "schemas/fields.hpp"
+#include "schemas/names.hpp"
+#include "schemas/unpack.hpp"
+#include "schemas/validate.hpp"
+
+namespace millrace {
+namespace {
+
+using wire::next;
+using wire::Path;
+using wire::peek;
+using wire::Reader;
+using wire::Token;
+using wire::Type;
+
+std::unexpected<Error> unsupported(const std::string& where, std::string_view accepted) {
+  return fail(Code::unsupported_field,
+              where + ": known, but not supported; accepted is only: " + std::string(accepted),
+              "leave it out");
+}
+
+// Whether a value of a field that is not supported changes nothing. Passes over the value.
+bool neutral(Reader& in, std::uint32_t allowed) {
+  const Token token = peek(in);
+  Reader inside = in;
+  next(inside);
+  wire::skip(in);
+  if ((allowed & neutral_any) != 0) return true;
+  const auto allows = [&](Neutral what) { return (allowed & what) != 0; };
+  switch (token.type) {
+    case Type::nil:
+      return true;
+    case Type::boolean:
+      return allows(token.number != 0 ? neutral_true : neutral_false);
+    case Type::integer:
+      return (token.number == 0 && allows(neutral_zero)) ||
+             (token.number == 1 && allows(neutral_one));
+    case Type::floating:
+      return (token.real == 0 && allows(neutral_zero)) || (token.real == 1 && allows(neutral_one));
+    case Type::string:
+      return (token.bytes.empty() && allows(neutral_empty)) ||
+             (token.bytes == "text" && allows(neutral_text)) ||
+             ((token.bytes == "none" || token.bytes == "auto") && allows(neutral_none_or_auto));
+    case Type::binary:
+      return token.bytes.empty() && allows(neutral_empty);
+    case Type::array:
+      if (token.count == 0) return allows(neutral_empty);
+      return token.count == 1 && allows(neutral_text) && next(inside).bytes == "text";
+    case Type::map:
+      if (token.count == 0) return allows(neutral_empty);
+      return token.count == 1 && allows(neutral_text) && next(inside).bytes == "type" &&
+             next(inside).bytes == "text";
+  }
+  return false;
+}
+
+// Token ids: bin of uint32, or an array of whole numbers.
+Status read_token_ids(Reader& in, const Path& path, Tokens& out) {
+  const Token token = peek(in);
+  if (token.type == Type::binary) return wire::read(in, path, out);
+  if (token.type != Type::array)
+    return wire::wrong_type(path, "bin or an array of token ids", token);
+  next(in);
+  out.clear();
+  out.reserve(token.count);
+  for (std::uint32_t i = 0; i < token.count; ++i) {
+    MILLRACE_TRY(wire::read(in, Path{&path, {}, i}, out.emplace_back()));
+  }
+  return {};
+}
+
+// A message's content: a string, or OpenAI's list of parts, of which text is supported.
+Status read_content(Reader& in, const Path& path, std::string& out) {
+  const Token token = peek(in);
+  if (token.type == Type::string) return wire::read(in, path, out);
+  if (token.type != Type::array) {
+    return wire::wrong_type(path, "a string or an array of text parts", token);
+  }
+  next(in);
+  out.clear();
+  for (std::uint32_t i = 0; i < token.count; ++i) {
+    const Path part{&path, {}, i};
+    const Token map = next(in);
+    if (map.type != Type::map) return wire::wrong_type(part, "a map", map);
+    std::string type, text;
+    for (std::uint32_t k = 0; k < map.count; ++k) {
+      const std::string_view key = next(in).bytes;
+      const Path here{&part, key};
+      if (key == "type") {
+        MILLRACE_TRY(wire::read(in, here, type));
+      } else if (key == "text") {
+        MILLRACE_TRY(wire::read(in, here, text));
+      } else {
+        wire::skip(in);  // what belongs to a part of another type, refused below
+      }
+    }
+    if (type != "text") return unsupported(Path{&part, "type"}.text(), "text");
+    out += text;
+  }
+  return {};
+}
+
+class JobReader {
+ public:
+  explicit JobReader(std::string_view body) : in_(body) {}
+  Result<DecodedJob> run();
+
+ private:
+  struct Handler {
+    std::string_view name;
+    Status (*read)(JobReader&, const Path&);
+  };
+  static const Handler handlers[];
+
+  Status one_field(std::string_view key);
+  Status finish();
+  GenerationRequest& request() { return job_.request; }
+
+  // One of prompt, tokens and messages.
+  Status claim_prompt(std::string_view field) {
+    if (!prompt_field_.empty()) {
+      return fail(Code::invalid_value,
+                  std::string(field) + ": given beside " + std::string(prompt_field_),
+                  "give one of prompt, tokens and messages");
+    }
+    prompt_field_ = field;
+    return {};
+  }
+  Status read_prompt(const Path& path);
+  Status read_prompt_array(const Path& path);
+  Status read_messages(const Path& path);
+  Status read_message(const Path& path, ChatMessage& out);
+  Status read_max_tokens(const Path& path);
+  Status read_stop(const Path& path);
+  Status read_logprobs(const Path& path);
+  Status read_stream(const Path& path);
+  Status read_task(const Path& path);
+  Status read_logprob_mode(const Path& path);
+  template <class T>
+  Status read_optional(const Path& path, std::optional<T>& out) {
+    return wire::read(in_, path, out.emplace());
+  }
+
+  Reader in_;
+  Job job_;
+  std::vector<std::string> unknown_;
+  std::string_view prompt_field_;
+  std::optional<std::uint32_t> top_by_logprobs_, top_given_;
+};
+
+#define SIMPLE(name, member)                                                         \
+  {                                                                                  \
+    name, [](JobReader& r, const Path& p) { return wire::read(r.in_, p, r.member); } \
+  }
+#define OPTIONAL(name, member)                                                     \
+  {                                                                                \
+    name, [](JobReader& r, const Path& p) { return r.read_optional(p, r.member); } \
+  }
+#define METHOD(name, method)                                      \
+  {                                                               \
+    name, [](JobReader& r, const Path& p) { return r.method(p); } \
+  }
+
+const JobReader::Handler JobReader::handlers[] = {
+    SIMPLE("id", job_.id),
+    SIMPLE("custom_id", job_.custom_id),
+    SIMPLE("model", job_.model),
+    METHOD("task", read_task),
+    METHOD("prompt", read_prompt),
+    {"tokens",
+     [](JobReader& r, const Path& p) -> Status {
+       MILLRACE_TRY(r.claim_prompt(p.name));
+       return read_token_ids(r.in_, p, r.request().prompt.emplace<Tokens>());
+     }},
+    METHOD("messages", read_messages),
+    SIMPLE("add_special_tokens", job_.request.add_special_tokens),
+    SIMPLE("n", job_.request.n),
+    METHOD("max_tokens", read_max_tokens),
+    METHOD("max_completion_tokens", read_max_tokens),
+    SIMPLE("min_tokens", job_.request.min_tokens),
+    SIMPLE("temperature", job_.request.sampling.temperature),
+    SIMPLE("top_k", job_.request.sampling.top_k),
+    SIMPLE("top_p", job_.request.sampling.top_p),
+    SIMPLE("min_p", job_.request.sampling.min_p),
+    OPTIONAL("seed", job_.request.sampling.seed),
+    METHOD("stop", read_stop),
+    {"stop_token_ids",
+     [](JobReader& r, const Path& p) {
+       return read_token_ids(r.in_, p, r.request().stops.token_ids);
+     }},
+    SIMPLE("ignore_eos", job_.request.stops.ignore_eos),
+    METHOD("logprobs", read_logprobs),
+    OPTIONAL("top_logprobs", top_given_),
+    SIMPLE("prompt_logprobs", job_.request.logprobs.prompt),
+    METHOD("logprob_mode", read_logprob_mode),
+    OPTIONAL("kv", job_.request.kv),
+    OPTIONAL("require_fingerprint", job_.request.require_fingerprint),
+    SIMPLE("priority", job_.priority),
+    OPTIONAL("deadline_us", job_.deadline_us),
+    SIMPLE("max_attempts", job_.max_attempts),
+    METHOD("stream", read_stream),
+    SIMPLE("batch", job_.batch),
+    SIMPLE("metadata", job_.metadata),
+    SIMPLE("strict", job_.strict),
+};
+
+#undef SIMPLE
+#undef OPTIONAL
+#undef METHOD
+
+Result<DecodedJob> JobReader::run() {
+  const Token map = next(in_);
+  if (map.type != Type::map) return wire::wrong_type(Path{nullptr, "job"}, "a map", map);
+  for (std::uint32_t i = 0; i < map.count; ++i) MILLRACE_TRY(one_field(next(in_).bytes));
+  MILLRACE_TRY(finish());
+  MILLRACE_TRY(check_job(job_));
+  DecodedJob decoded{std::move(job_), {}};
+  for (const std::string& name : unknown_) {
+    decoded.warnings.push_back("unknown field " + name + " was left out");
+  }
+  return decoded;
+}
+
+Status JobReader::one_field(std::string_view key) {
+  const JobField* field = find_job_field(key);
+  if (field == nullptr) {
+    unknown_.push_back(wire::shown(key));
+    wire::skip(in_);
+    return {};
+  }
+  const Path path{nullptr, key};
+  if (!field->supported) {
+    if (neutral(in_, field->neutral)) return {};
+    return unsupported(path.text(), field->about);
+  }
+  if (wire::take_nil(in_)) return {};
+  const auto handler = std::find_if(std::begin(handlers), std::end(handlers),
+                                    [&](const Handler& h) { return h.name == key; });
+  if (handler == std::end(handlers)) return fail(Code::internal, "no reader for " + path.text());
+  return handler->read(*this, path);
+}
+
+Status JobReader::finish() {
+  if (prompt_field_.empty()) {
+    return fail(Code::missing_field, "prompt: absent", "give one of prompt, tokens and messages");
+  }
+  if (job_.strict && !unknown_.empty()) {
+    return fail(Code::unknown_field, "unknown field " + unknown_.front() + " in a strict job",
+                "correct its name, or leave it or `strict` out");
+  }
+  if (top_given_ && top_by_logprobs_ && *top_given_ != *top_by_logprobs_) {
+    return fail(Code::invalid_value, "top_logprobs: differs from the number given as logprobs");
+  }
+  request().logprobs.top = top_given_.value_or(top_by_logprobs_.value_or(0));
+  if (request().task == Task::score) request().logprobs.prompt = true;
+  return {};
+}
+
+Status JobReader::read_prompt(const Path& path) {
+  MILLRACE_TRY(claim_prompt(path.name));
+  const Token token = peek(in_);
+  if (token.type == Type::array) return read_prompt_array(path);
+  if (token.type != Type::string) {
+    return wire::wrong_type(path, "a string or an array of token ids", token);
+  }
+  return wire::read(in_, path, request().prompt.emplace<std::string>());
+}
+
+// OpenAI's completions take one prompt as text or ids, or an array of such prompts. One job has one
+// prompt, so an array of prompts may hold just one.
+Status JobReader::read_prompt_array(const Path& path) {
+  const Token array = peek(in_);
+  Reader inside = in_;
+  next(inside);
+  const Type first = array.count == 0 ? Type::integer : peek(inside).type;
+  if (first == Type::integer) {
+    return read_token_ids(in_, path, request().prompt.emplace<Tokens>());
+  }
+  if (first != Type::string && first != Type::array) {
+    return wire::wrong_type(Path{&path, {}, 0}, "a token id", peek(inside));
+  }
+  if (array.count > 1) {
+    return fail(Code::unsupported_field,
+                path.text() + ": " + std::to_string(array.count) + " prompts in one job",
+                "give each prompt a job of its own");
+  }
+  next(in_);
+  const Path only{&path, {}, 0};
+  if (first == Type::string) {
+    return wire::read(in_, only, request().prompt.emplace<std::string>());
+  }
+  return read_token_ids(in_, only, request().prompt.emplace<Tokens>());
+}
+
+Status JobReader::read_messages(const Path& path) {
+  MILLRACE_TRY(claim_prompt(path.name));
+  const Token token = next(in_);
+  if (token.type != Type::array) return wire::wrong_type(path, "an array", token);
+  if (token.count > limits::chat_messages) {
+    return fail(Code::limit_exceeded, path.text() + ": " + std::to_string(token.count) +
+                                          " messages; the limit is " +
+                                          std::to_string(limits::chat_messages));
+  }
+  Chat& chat = request().prompt.emplace<Chat>(token.count);
+  for (std::uint32_t i = 0; i < token.count; ++i) {
+    MILLRACE_TRY(read_message(Path{&path, {}, i}, chat[i]));
+  }
+  return {};
+}
+
+Status JobReader::read_message(const Path& path, ChatMessage& out) {
+  // What OpenAI's messages may hold beside the two fields a template renders here.
+  static constexpr auto known = std::to_array<std::string_view>(
+      {"annotations", "audio", "function_call", "name", "reasoning", "reasoning_content", "refusal",
+       "tool_call_id", "tool_calls"});
+  const Token map = next(in_);
+  if (map.type != Type::map) return wire::wrong_type(path, "a map", map);
+  bool role = false, content = false;
+  for (std::uint32_t i = 0; i < map.count; ++i) {
+    const std::string_view key = next(in_).bytes;
+    const Path here{&path, key};
+    if (key == "role") {
+      MILLRACE_TRY(wire::read(in_, here, out.role));
+      role = true;
+    } else if (key == "content") {
+      if (wire::take_nil(in_)) continue;
+      MILLRACE_TRY(read_content(in_, here, out.content));
+      content = true;
+    } else if (std::find(known.begin(), known.end(), key) != known.end()) {
+      if (!neutral(in_, neutral_empty)) return unsupported(here.text(), "null or empty");
+    } else {
+      wire::skip(in_);
+      unknown_.push_back(wire::shown(here.text()));
+    }
+  }
+  if (!role) return fail(Code::missing_field, path.text() + ".role is absent");
+  if (!content) return fail(Code::missing_field, path.text() + ".content is absent");
+  return {};
+}
+
+Status JobReader::read_max_tokens(const Path& path) {
+  std::uint32_t value = 0;
+  MILLRACE_TRY(wire::read(in_, path, value));
+  if (request().max_tokens && *request().max_tokens != value) {
+    return wire::wrong_value(path, "max_tokens and max_completion_tokens differ",
+                             "give one of them");
+  }
+  request().max_tokens = value;
+  return {};
+}
+
+Status JobReader::read_stop(const Path& path) {
+  const Token token = peek(in_);
+  std::vector<std::string>& strings = request().stops.strings;
+  if (token.type == Type::string) return wire::read(in_, path, strings.emplace_back());
+  if (token.type != Type::array) {
+    return wire::wrong_type(path, "a string or an array of strings", token);
+  }
+  next(in_);
+  if (token.count > limits::stop_strings) {
+    return fail(Code::limit_exceeded, path.text() + ": " + std::to_string(token.count) +
+                                          " strings; the limit is " +
+                                          std::to_string(limits::stop_strings));
+  }
+  for (std::uint32_t i = 0; i < token.count; ++i) {
+    MILLRACE_TRY(wire::read(in_, Path{&path, {}, i}, strings.emplace_back()));
+  }
+  return {};
+}
+
+// Chat: true or false beside top_logprobs. Completions: how many likeliest tokens.
+Status JobReader::read_logprobs(const Path& path) {
+  if (peek(in_).type == Type::integer) {
+    request().logprobs.sampled = true;
+    return read_optional(path, top_by_logprobs_);
+  }
+  return wire::read(in_, path, request().logprobs.sampled);
+}
+
+Status JobReader::read_stream(const Path& path) {
+  if (peek(in_).type == Type::boolean) {
+    // OpenAI's `stream` asks for token by token delivery; ours names the result stream.
+    if (next(in_).number == 0) return {};
+    return unsupported(path.text(), "false, or the name of a result stream");
+  }
+  return wire::read(in_, path, job_.stream);
+}
+
+Status JobReader::read_task(const Path& path) {
+  std::string word;
+  MILLRACE_TRY(wire::read(in_, path, word));
+  const auto task = wire::from_name<Task>(word);
+  if (!task) {
+    return fail(Code::unknown_task, path.text() + ": no task " + wire::shown(word),
+                "use \"generate\" or \"score\"");
+  }
+  request().task = *task;
+  return {};
+}
+
+Status JobReader::read_logprob_mode(const Path& path) {
+  std::string word;
+  MILLRACE_TRY(wire::read(in_, path, word));
+  const auto mode = wire::from_name<LogprobMode>(word);
+  if (!mode) {
+    return wire::wrong_value(path, "unknown value " + wire::shown(word), "use raw or processed");
+  }
+  request().logprobs.mode = *mode;
+  return {};
+}
+
+}  // namespace
+
+Result<DecodedJob> decode_job(std::string_view body) {
+  MILLRACE_TRY(validate(body, job_bounds));
+  return JobReader(body).run();
+}
+
+}  // namespace millrace

@@ -1,0 +1,118 @@
+// A job to msgpack: fixed key order, defaults left out, so that equal jobs have equal bytes.
+#include "schemas/base/hash.hpp"
+#include "schemas/codec.hpp"
+#include "schemas/names.hpp"
+#include "schemas/pack.hpp"
+
+namespace millrace {
+namespace {
+
+using wire::Packer;
+
+class JobWriter {
+ public:
+  std::string finish() && {
+    Packer out;
+    out.map(pairs_);
+    out.raw(std::move(pairs_bytes_).take());
+    return std::move(out).take();
+  }
+
+  void queue_head(const Job& job, const Job& defaults) {
+    put("id", job.id, defaults.id);
+    put("custom_id", job.custom_id, defaults.custom_id);
+    put("model", job.model, defaults.model);
+  }
+
+  void request(const GenerationRequest& r) {
+    const GenerationRequest defaults;
+    if (r.task != defaults.task) key("task").value(wire::to_name(r.task));
+    prompt(r.prompt);
+    put("add_special_tokens", r.add_special_tokens, defaults.add_special_tokens);
+    put("n", r.n, defaults.n);
+    if (r.max_tokens) key("max_tokens").value(*r.max_tokens);
+    put("min_tokens", r.min_tokens, defaults.min_tokens);
+    put("temperature", r.sampling.temperature, defaults.sampling.temperature);
+    put("top_k", r.sampling.top_k, defaults.sampling.top_k);
+    put("top_p", r.sampling.top_p, defaults.sampling.top_p);
+    put("min_p", r.sampling.min_p, defaults.sampling.min_p);
+    if (r.sampling.seed) key("seed").value(*r.sampling.seed);
+    if (!r.stops.strings.empty()) key("stop").strings(r.stops.strings);
+    if (!r.stops.token_ids.empty()) key("stop_token_ids").words(r.stops.token_ids);
+    put("ignore_eos", r.stops.ignore_eos, defaults.stops.ignore_eos);
+    put("logprobs", r.logprobs.sampled, defaults.logprobs.sampled);
+    put("top_logprobs", r.logprobs.top, defaults.logprobs.top);
+    // A score job gives the prompt's logprobs without being asked.
+    put("prompt_logprobs", r.logprobs.prompt && r.task != Task::score, false);
+    if (r.logprobs.mode != defaults.logprobs.mode) {
+      key("logprob_mode").value(wire::to_name(r.logprobs.mode));
+    }
+    if (r.kv) key("kv").value(*r.kv);
+    if (r.require_fingerprint) key("require_fingerprint").value(*r.require_fingerprint);
+  }
+
+  void queue_tail(const Job& job, const Job& defaults) {
+    put("priority", job.priority, defaults.priority);
+    if (job.deadline_us) key("deadline_us").value(*job.deadline_us);
+    put("max_attempts", job.max_attempts, defaults.max_attempts);
+    put("stream", job.stream, defaults.stream);
+    put("batch", job.batch, defaults.batch);
+    if (!job.metadata.empty()) key("metadata").dictionary(job.metadata);
+    put("strict", job.strict, defaults.strict);
+  }
+
+ private:
+  Packer& key(const char* name) {
+    ++pairs_;
+    pairs_bytes_.value(name);
+    return pairs_bytes_;
+  }
+  template <class T>
+  void put(const char* name, const T& value, const T& standard) {
+    if (value != standard) key(name).value(value);
+  }
+  void prompt(const Prompt& prompt) {
+    if (const auto* text = std::get_if<std::string>(&prompt)) {
+      key("prompt").value(*text);
+    } else if (const auto* tokens = std::get_if<Tokens>(&prompt)) {
+      key("tokens").words(*tokens);
+    } else {
+      const Chat& chat = std::get<Chat>(prompt);
+      Packer& out = key("messages");
+      out.array(chat.size());
+      for (const ChatMessage& message : chat) {
+        out.map(2);
+        out.value("role");
+        out.value(message.role);
+        out.value("content");
+        out.value(message.content);
+      }
+    }
+  }
+
+  Packer pairs_bytes_;
+  std::size_t pairs_ = 0;
+};
+
+}  // namespace
+
+std::string encode_job(const Job& job) {
+  const Job defaults;
+  JobWriter writer;
+  writer.queue_head(job, defaults);
+  writer.request(job.request);
+  writer.queue_tail(job, defaults);
+  return std::move(writer).finish();
+}
+
+std::uint64_t derived_seed(const Job& job) {
+  Job asked;  // without what only the queue cares about
+  asked.custom_id = job.custom_id;
+  asked.model = job.model;
+  asked.request = job.request;
+  asked.request.sampling.seed.reset();
+  constexpr unsigned bits_kept = 53;
+  return hash64(encode_job(asked)) >> (64 - bits_kept);
+}
+
+}  // namespace millrace

@@ -1,0 +1,54 @@
+#pragma once
+// The words that enumerations are written as. Thread safety: pure.
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "schemas/messages.hpp"
+
+namespace millrace::wire {
+
+template <class E>
+struct Names;
+template <>
+struct Names<Role> {
+  static constexpr std::array<std::string_view, 2> all = {"client", "engine"};
+};
+template <>
+struct Names<Task> {
+  static constexpr std::array<std::string_view, 2> all = {"generate", "score"};
+};
+template <>
+struct Names<JobState> {
+  static constexpr std::array<std::string_view, 6> all = {"queued", "leased",    "completed",
+                                                          "failed", "cancelled", "expired"};
+};
+template <>
+struct Names<FinishReason> {
+  static constexpr std::array<std::string_view, 4> all = {"stop", "length", "cancelled", "error"};
+};
+template <>
+struct Names<LogprobMode> {
+  static constexpr std::array<std::string_view, 2> all = {"raw", "processed"};
+};
+
+template <class E>
+constexpr std::string_view to_name(E value) {
+  return Names<E>::all[static_cast<std::size_t>(value)];
+}
+template <class E>
+constexpr std::optional<E> from_name(std::string_view name) {
+  for (std::size_t i = 0; i < Names<E>::all.size(); ++i) {
+    if (Names<E>::all[i] == name) return static_cast<E>(i);
+  }
+  return std::nullopt;
+}
+
+inline constexpr std::array<std::string_view, std::variant_size_v<Message>> kinds = {
+    "hello",         "welcome",   "refused", "submit",    "submitted",
+    "cancel",        "cancelled", "retry",   "retried",   "status_request",
+    "status_answer", "fetch",     "data",    "trimmed",   "acknowledge",
+    "acknowledged",  "ready",     "leases",  "heartbeat", "heartbeat_answer",
+    "ends",          "committed", "release", "goodbye"};
+
+}  // namespace millrace::wire

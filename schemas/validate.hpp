@@ -1,0 +1,27 @@
+#pragma once
+// The validating visitor: walks untrusted msgpack bytes once, before anything is decoded, and
+// allocates nothing (only the text of a refusal does). What passes is exactly one object, whole,
+// no deeper and no larger than its bounds; maps have string keys, none twice; strings are UTF-8;
+// counts fit the bytes that are left; there are no extension types. Time is linear in the bytes.
+// Errors: malformed_frame, invalid_utf8, limit_exceeded, too_large, with the offset of the fault.
+// Thread safety: pure.
+#include <cstdint>
+#include <string_view>
+
+#include "schemas/base/error.hpp"
+#include "schemas/base/limits.hpp"
+
+namespace millrace {
+
+struct Bounds {
+  std::uint64_t bytes = limits::frame_bytes;
+  std::uint32_t depth = limits::message_depth;  // nested arrays and maps, at most message_depth
+  std::uint32_t nodes = limits::message_nodes;
+};
+inline constexpr Bounds frame_bounds{};
+inline constexpr Bounds job_bounds{limits::job_bytes, limits::body_depth, limits::body_nodes};
+inline constexpr Bounds result_bounds{limits::result_bytes, limits::body_depth, limits::body_nodes};
+
+Status validate(std::string_view bytes, const Bounds& bounds);
+
+}  // namespace millrace

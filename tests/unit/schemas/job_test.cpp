@@ -1,0 +1,327 @@
+// Jobs: what is accepted, what is refused and under which name.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "schemas/codec.hpp"
+#include "schemas/fields.hpp"
+#include "tests/unit/schemas/build.hpp"
+
+namespace millrace {
+namespace {
+
+using namespace build;
+
+DecodedJob accepted(const std::string& body) {
+  auto decoded = decode_job(body);
+  if (!decoded) {
+    ADD_FAILURE() << decoded.error().text();
+    return {};
+  }
+  return *std::move(decoded);
+}
+Error refused(const std::string& body) {
+  const auto decoded = decode_job(body);
+  if (decoded) {
+    ADD_FAILURE() << "was accepted";
+    return {};
+  }
+  return decoded.error();
+}
+// A job with one more field.
+std::string with(std::string_view key, const std::string& value) {
+  return map({{"prompt", str("hi")}, {key, value}});
+}
+#define EXPECT_REFUSED(body, expected_code, word)                                     \
+  do {                                                                                \
+    const Error error = refused(body);                                                \
+    EXPECT_EQ(code_name(error.code), code_name(Code::expected_code)) << error.text(); \
+    EXPECT_NE(error.text().find(word), std::string::npos) << error.text();            \
+  } while (false)
+
+Job full_job() {
+  Job job;
+  job.id = "job-1";
+  job.custom_id = "line 1";
+  job.model = "smollm2";
+  job.priority = 4;
+  job.deadline_us = 1'800'000'000'000'000;
+  job.max_attempts = 7;
+  job.stream = "out";
+  job.batch = "b";
+  job.metadata = {{"a", "1"}, {"b", "\xC3\xA4"}};
+  job.strict = true;
+  GenerationRequest& r = job.request;
+  r.prompt = Chat{{"system", "be brief"}, {"user", "hello"}};
+  r.add_special_tokens = false;
+  r.n = 2;
+  r.max_tokens = 100;
+  r.min_tokens = 3;
+  r.sampling = {0.7f, 40, 0.9f, 0.05f, std::numeric_limits<std::uint64_t>::max()};
+  r.stops = {{"\n\n", "END"}, {0, 2, 0xFFFFFFFF}, true};
+  r.logprobs = {true, 5, true, LogprobMode::processed};
+  r.kv = "f16";
+  r.require_fingerprint = "abc";
+  return job;
+}
+
+TEST(Job, EveryFieldRoundTrips) {
+  const Job job = full_job();
+  const DecodedJob decoded = accepted(encode_job(job));
+  EXPECT_EQ(decoded.job, job);
+  EXPECT_TRUE(decoded.warnings.empty());
+  EXPECT_EQ(encode_job(decoded.job), encode_job(job));
+}
+
+TEST(Job, DefaultsAreLeftOut) {
+  Job job;
+  job.request.prompt = "hi";
+  EXPECT_EQ(encode_job(job), "\x81\xA6prompt\xA2hi");
+  EXPECT_EQ(accepted(encode_job(job)).job, job);
+  job.request.prompt = Tokens{1, 258};
+  EXPECT_EQ(encode_job(job), std::string("\x81\xA6tokens\xC4\x08\x01\0\0\0\x02\x01\0\0", 18));
+  EXPECT_EQ(accepted(encode_job(job)).job, job);
+}
+
+TEST(Job, EveryFieldOfTheTableIsRead) {
+  for (const JobField& field : job_fields()) {
+    // A map fits no supported field but metadata; whatever the refusal, it names the field.
+    const auto decoded = decode_job(map({{field.name, map({{"x", boolean(true)}})}}));
+    if (field.supported || (field.neutral & neutral_any) == 0) {
+      ASSERT_FALSE(decoded) << field.name;
+      EXPECT_NE(decoded.error().code, Code::internal) << decoded.error().text();
+      EXPECT_NE(decoded.error().message.find(field.name), std::string::npos)
+          << decoded.error().text();
+    }
+    EXPECT_EQ(find_job_field(field.name), &field);
+    // Null is absent, for every field.
+    if (field.name != "prompt") accepted(with(field.name, nil()));
+  }
+  EXPECT_EQ(find_job_field("no_such_field"), nullptr);
+}
+
+TEST(Job, NeutralValuesPass) {
+  for (const auto& [key, value] : {
+           std::pair{"presence_penalty", uint(0)},
+           {"presence_penalty", real(0)},
+           {"frequency_penalty", real(0)},
+           {"repetition_penalty", real(1)},
+           {"repetition_penalty", uint(1)},
+           {"logit_bias", map({})},
+           {"response_format", map({{"type", str("text")}})},
+           {"tools", arr({})},
+           {"tool_choice", str("none")},
+           {"tool_choice", str("auto")},
+           {"best_of", uint(1)},
+           {"echo", boolean(false)},
+           {"suffix", str("")},
+           {"stream", boolean(false)},
+           {"modalities", arr({str("text")})},
+           {"user", str("u-1")},
+           {"store", boolean(true)},
+           {"parallel_tool_calls", boolean(true)},
+       }) {
+    const DecodedJob decoded = accepted(with(key, value));
+    EXPECT_TRUE(decoded.warnings.empty()) << key;
+    EXPECT_EQ(decoded.job.stream, "results");
+  }
+}
+
+TEST(Job, KnownFieldsThatWouldChangeTheTextAreRefused) {
+  for (const auto& [key, value] : {
+           std::pair{"presence_penalty", real(0.5)},
+           {"frequency_penalty", uint(1)},
+           {"repetition_penalty", real(1.1)},
+           {"logit_bias", map({{"50256", sint(-100)}})},
+           {"response_format", map({{"type", str("json_object")}})},
+           {"response_format", map({{"type", str("text")}, {"schema", map({})}})},
+           {"tools", arr({map({})})},
+           {"tool_choice", str("required")},
+           {"best_of", uint(2)},
+           {"echo", boolean(true)},
+           {"suffix", str("x")},
+           {"stream", boolean(true)},
+           {"modalities", arr({str("audio")})},
+           {"guided_json", map({})},
+       }) {
+    EXPECT_REFUSED(with(key, value), unsupported_field, key);
+  }
+}
+
+TEST(Job, UnknownFieldsWarnAndStrictRefuses) {
+  const DecodedJob decoded = accepted(with("temprature", uint(1)));
+  ASSERT_EQ(decoded.warnings.size(), 1u);
+  EXPECT_NE(decoded.warnings[0].find("temprature"), std::string::npos);
+  EXPECT_REFUSED(map({{"prompt", str("x")}, {"foo", uint(1)}, {"strict", boolean(true)}}),
+                 unknown_field, "foo");
+  accepted(map({{"prompt", str("x")}, {"strict", boolean(true)}, {"user", str("u")}}));
+}
+
+TEST(Job, OnePromptOfThreeKinds) {
+  EXPECT_REFUSED(map({}), missing_field, "prompt");
+  EXPECT_REFUSED(map({{"prompt", str("x")}, {"tokens", arr({uint(1)})}}), invalid_value, "tokens");
+  EXPECT_EQ(accepted(map({{"prompt", arr({uint(1), uint(7)})}})).job.request.prompt,
+            Prompt(Tokens{1, 7}));
+  EXPECT_EQ(accepted(map({{"prompt", arr({str("x")})}})).job.request.prompt, Prompt("x"));
+  EXPECT_EQ(accepted(map({{"prompt", arr({arr({uint(3)})})}})).job.request.prompt,
+            Prompt(Tokens{3}));
+  EXPECT_REFUSED(map({{"prompt", arr({str("x"), str("y")})}}), unsupported_field, "prompt");
+  EXPECT_REFUSED(map({{"prompt", arr({})}}), empty_prompt, "token");
+  EXPECT_REFUSED(map({{"tokens", bin("")}}), empty_prompt, "token");
+  EXPECT_REFUSED(map({{"tokens", bin("abc")}}), invalid_value, "tokens");
+  EXPECT_REFUSED(map({{"tokens", arr({sint(-1)})}}), invalid_value, "tokens[0]");
+  EXPECT_REFUSED(map({{"tokens", arr({uint(1), uint(1ull << 32)})}}), invalid_value, "tokens[1]");
+  EXPECT_REFUSED(map({{"tokens", arr({real(1.5)})}}), invalid_value, "tokens[0]");
+  EXPECT_REFUSED(map({{"prompt", uint(1)}}), invalid_value, "prompt");
+}
+
+TEST(Job, ChatMessages) {
+  const auto chat = [](const std::string& message) { return map({{"messages", arr({message})}}); };
+  const auto one = [&](Pairs pairs) { return chat(map(pairs)); };
+  EXPECT_EQ(accepted(one({{"role", str("user")},
+                          {"content", arr({map({{"type", str("text")}, {"text", str("a")}}),
+                                           map({{"text", str("b")}, {"type", str("text")}})})}}))
+                .job.request.prompt,
+            Prompt(Chat{{"user", "ab"}}));
+  EXPECT_REFUSED(map({{"messages", arr({})}}), empty_prompt, "messages");
+  EXPECT_REFUSED(map({{"messages", str("x")}}), invalid_value, "messages");
+  EXPECT_REFUSED(chat(str("x")), invalid_value, "messages[0]");
+  EXPECT_REFUSED(one({{"role", str("user")}}), missing_field, "messages[0].content");
+  EXPECT_REFUSED(one({{"content", str("x")}}), missing_field, "messages[0].role");
+  EXPECT_REFUSED(one({{"role", str("")}, {"content", str("x")}}), invalid_value, "role");
+  EXPECT_REFUSED(
+      one({{"role", str("user")}, {"content", arr({map({{"type", str("image_url")}})})}}),
+      unsupported_field, "messages[0].content[0].type");
+  EXPECT_REFUSED(one({{"role", str("user")}, {"content", str("x")}, {"name", str("bob")}}),
+                 unsupported_field, "messages[0].name");
+  EXPECT_EQ(accepted(one({{"role", str("user")}, {"content", str("x")}, {"mood", uint(1)}}))
+                .warnings.size(),
+            1u);
+  accepted(one({{"role", str("user")}, {"content", str("x")}, {"tool_calls", nil()}}));
+}
+
+TEST(Job, Ranges) {
+  const double inf = std::numeric_limits<double>::infinity();
+  EXPECT_REFUSED(with("temperature", real(std::nan(""))), invalid_value, "temperature");
+  EXPECT_REFUSED(with("temperature", real(inf)), invalid_value, "temperature");
+  EXPECT_REFUSED(with("temperature", real(-0.1)), invalid_value, "temperature");
+  EXPECT_REFUSED(with("temperature", real(1e300)), invalid_value, "temperature");
+  EXPECT_REFUSED(with("temperature", real(1e-60)), invalid_value, "temperature");
+  EXPECT_REFUSED(with("temperature", uint(101)), invalid_value, "temperature");
+  EXPECT_REFUSED(with("temperature", str("1")), invalid_value, "temperature");
+  EXPECT_REFUSED(with("top_p", uint(0)), invalid_value, "top_p");
+  EXPECT_REFUSED(with("top_p", real(1.01)), invalid_value, "top_p");
+  EXPECT_REFUSED(with("min_p", real(-0.01)), invalid_value, "min_p");
+  EXPECT_REFUSED(with("top_k", sint(-1)), invalid_value, "top_k");
+  EXPECT_REFUSED(with("n", uint(0)), invalid_value, "n");
+  EXPECT_REFUSED(with("n", real(1)), invalid_value, "n");
+  EXPECT_REFUSED(with("n", uint(limits::n + 1)), limit_exceeded, "n");
+  EXPECT_REFUSED(with("max_tokens", uint(0)), invalid_value, "max_tokens");
+  EXPECT_REFUSED(with("max_tokens", sint(-5)), invalid_value, "max_tokens");
+  EXPECT_REFUSED(with("max_tokens", uint(1ull << 40)), invalid_value, "max_tokens");
+  EXPECT_REFUSED(with("max_tokens", uint(limits::job_tokens + 1)), limit_exceeded, "max_tokens");
+  EXPECT_REFUSED(map({{"prompt", str("x")},
+                      {"n", uint(128)},
+                      {"max_tokens", uint(limits::job_tokens / 128 + 1)}}),
+                 limit_exceeded, "n x max_tokens");
+  EXPECT_REFUSED(with("min_tokens", uint(17)), invalid_value, "min_tokens");
+  EXPECT_REFUSED(with("seed", sint(-1)), invalid_value, "seed");
+  EXPECT_REFUSED(with("stop", str("")), invalid_value, "stop");
+  EXPECT_REFUSED(with("stop", arr({str("a"), str("")})), invalid_value, "stop");
+  EXPECT_REFUSED(with("stop", arr({uint(1)})), invalid_value, "stop[0]");
+  EXPECT_REFUSED(with("stop", str(std::string(limits::stop_string_bytes + 1, 'x'))), limit_exceeded,
+                 "stop");
+  EXPECT_REFUSED(with("stop_token_ids", bin(std::string(4 * limits::stop_token_ids + 4, '\0'))),
+                 limit_exceeded, "stop_token_ids");
+  EXPECT_REFUSED(with("top_logprobs", uint(2)), invalid_value, "top_logprobs");
+  EXPECT_REFUSED(with("logprobs", uint(limits::top_logprobs + 1)), limit_exceeded, "top_logprobs");
+  EXPECT_REFUSED(with("logprob_mode", str("cooked")), invalid_value, "logprob_mode");
+  EXPECT_REFUSED(with("priority", uint(limits::priority_count)), invalid_value, "priority");
+  EXPECT_REFUSED(with("deadline_us", uint(0)), invalid_value, "deadline_us");
+  EXPECT_REFUSED(with("deadline_us", uint(~0ull)), invalid_value, "deadline_us");
+  EXPECT_REFUSED(with("max_attempts", uint(0)), invalid_value, "max_attempts");
+  EXPECT_REFUSED(with("max_attempts", uint(limits::max_attempts + 1)), limit_exceeded,
+                 "max_attempts");
+  EXPECT_REFUSED(with("model", str("")), invalid_value, "model");
+  EXPECT_REFUSED(with("stream", str("")), invalid_value, "stream");
+  EXPECT_REFUSED(with("id", str("a\nb")), invalid_value, "id");
+  EXPECT_REFUSED(with("id", str(std::string(limits::id_bytes + 1, 'x'))), limit_exceeded, "id");
+  EXPECT_REFUSED(with("metadata", map({{"a", uint(1)}})), invalid_value, "metadata.a");
+  EXPECT_REFUSED(with("metadata", map({{"a", str(std::string(limits::metadata_bytes, 'x'))}})),
+                 limit_exceeded, "metadata");
+}
+
+TEST(Job, LogprobsInEitherOfOpenAisForms) {
+  const auto wanted = [](Pairs pairs) {
+    std::string body = map(pairs);
+    return accepted(body).job.request.logprobs;
+  };
+  EXPECT_EQ(wanted({{"prompt", str("x")}, {"logprobs", boolean(true)}}),
+            (LogprobRequest{true, 0, false, LogprobMode::raw}));
+  EXPECT_EQ(wanted({{"prompt", str("x")}, {"logprobs", uint(3)}}),
+            (LogprobRequest{true, 3, false, LogprobMode::raw}));
+  EXPECT_EQ(wanted({{"prompt", str("x")}, {"top_logprobs", uint(4)}, {"logprobs", boolean(true)}}),
+            (LogprobRequest{true, 4, false, LogprobMode::raw}));
+  EXPECT_EQ(wanted({{"prompt", str("x")}, {"logprobs", boolean(false)}}), LogprobRequest{});
+  EXPECT_REFUSED(map({{"prompt", str("x")}, {"logprobs", uint(2)}, {"top_logprobs", uint(3)}}),
+                 invalid_value, "top_logprobs");
+}
+
+TEST(Job, MaxTokensHasTwoNames) {
+  EXPECT_EQ(accepted(with("max_completion_tokens", uint(9))).job.request.max_tokens, 9u);
+  EXPECT_REFUSED(
+      map({{"prompt", str("x")}, {"max_tokens", uint(9)}, {"max_completion_tokens", uint(8)}}),
+      invalid_value, "max_completion_tokens");
+}
+
+TEST(Job, ScoreAlwaysGivesPromptLogprobsAndTakesNoSampling) {
+  const auto score = [](std::string_view key, const std::string& value) {
+    return map({{"task", str("score")}, {"prompt", str("x")}, {key, value}});
+  };
+  const Job job = accepted(score("top_logprobs", uint(2))).job;
+  EXPECT_TRUE(job.request.logprobs.prompt);
+  EXPECT_EQ(accepted(encode_job(job)).job, job);
+  EXPECT_REFUSED(score("n", uint(2)), invalid_value, "n");
+  EXPECT_REFUSED(score("max_tokens", uint(5)), invalid_value, "max_tokens");
+  EXPECT_REFUSED(score("stop", str("x")), invalid_value, "stop");
+  EXPECT_REFUSED(map({{"prompt", str("x")}, {"task", str("embed")}}), unknown_task, "embed");
+}
+
+TEST(CanonicalHash, IgnoresSpellingButNotContent) {
+  const auto hash = [](const std::string& body) { return canonical_hash(body).value(); };
+  const std::string plain = hash(map({{"prompt", str("x")}, {"n", uint(2)}}));
+  EXPECT_EQ(plain.size(), 32u);
+  EXPECT_EQ(hash(map({{"n", uint(2)}, {"prompt", str("x")}})), plain);
+  EXPECT_EQ(hash("\x82\xA1n\x02\xA6prompt\xA1x"), plain);
+  EXPECT_EQ(hash(map({{"n", real(2)}, {"prompt", str("x")}})), plain);
+  EXPECT_EQ(hash(map({{"n", uint(2)}, {"prompt", str("x")}, {"stop", nil()}})), plain);
+  EXPECT_NE(hash(map({{"n", uint(3)}, {"prompt", str("x")}})), plain);
+  EXPECT_NE(hash(map({{"n", uint(2)}, {"prompt", bin("x")}})), plain);
+  // Defaults are not filled in: saying n = 1 is something else than saying nothing.
+  EXPECT_NE(hash(map({{"prompt", str("x")}, {"n", uint(1)}})), hash(map({{"prompt", str("x")}})));
+  EXPECT_EQ(canonical_hash("\xC1").error().code, Code::malformed_frame);
+  // Version 1 is stored in ledgers: its value may never change. The number is what Python's
+  // xxhash.xxh3_128_hexdigest(msgpack.packb({"prompt": "x"})) gives.
+  EXPECT_EQ(hash(map({{"prompt", str("x")}})), "b9b227c97bd7f9ef2de5a3aac6d5a057");
+}
+
+TEST(DerivedSeed, DependsOnWhatIsAskedAndTheLabelOnly) {
+  const Job job = full_job();
+  Job other = job;
+  other.id = "other";
+  other.stream = "elsewhere";
+  other.priority = 0;
+  other.metadata.clear();
+  other.request.sampling.seed = 5;
+  EXPECT_EQ(derived_seed(other), derived_seed(job));
+  EXPECT_LT(derived_seed(job), 1ull << 53);
+  other.custom_id = "line 2";
+  EXPECT_NE(derived_seed(other), derived_seed(job));
+  other = job;
+  other.request.sampling.temperature = 0.8f;
+  EXPECT_NE(derived_seed(other), derived_seed(job));
+}
+
+}  // namespace
+}  // namespace millrace
