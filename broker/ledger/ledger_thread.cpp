@@ -138,9 +138,10 @@ void LedgerThread::State::run() {
     const bool read = !replays.empty() && may_read();
     const bool quiet = batch.empty() && !read;
     lock.unlock();
-    if (!batch.empty()) commit(std::move(batch));
+    const bool committed = !batch.empty();
+    if (committed) commit(std::move(batch));
     if (read) read_slice();
-    if (quiet) keep_house();
+    if (committed || quiet) keep_house();
     lock.lock();
   }
 }

@@ -1,0 +1,82 @@
+#include "broker/ledger/disk_reserve.hpp"
+
+#include <algorithm>
+
+#include "schemas/base/limits.hpp"
+
+namespace millrace::broker {
+namespace {
+
+// A row, its index entries and the copy in the write-ahead log, for each byte of a body.
+constexpr std::uint64_t write_amplification = 4;
+
+}  // namespace
+
+DiskReserve::DiskReserve(Env& env, std::string path, std::uint64_t bytes)
+    : env_(env), path_(std::move(path)), folder_(parent_directory(path_)), bytes_(bytes) {}
+
+Result<std::uint64_t> DiskReserve::free_bytes() {
+  return env_.free_bytes(folder_);
+}
+
+// Written with bytes rather than set to a size: a hole would reserve nothing.
+Status DiskReserve::fill() {
+  MILLRACE_ASSIGN(const auto file, env_.open(path_, OpenMode::write));
+  MILLRACE_ASSIGN(std::uint64_t size, file->size());
+  if (size > bytes_) {
+    MILLRACE_TRY(file->truncate(bytes_));
+    size = bytes_;
+  }
+  std::string block(limits::MiB, '\0');
+  for (std::size_t i = 0; i < block.size(); ++i) {
+    block[i] = static_cast<char>(i * 2654435761u >> 13);  // a file system may not store zeros
+  }
+  while (size < bytes_) {
+    const auto step = std::min<std::uint64_t>(block.size(), bytes_ - size);
+    MILLRACE_TRY(file->write_at(size, std::string_view(block).substr(0, step)));
+    size += step;
+  }
+  return file->sync();
+}
+
+Status DiskReserve::keep() {
+  if (held_ || bytes_ == 0) return {};
+  MILLRACE_ASSIGN(const bool exists, env_.exists(path_));
+  MILLRACE_ASSIGN(const std::uint64_t free, free_bytes());
+  if (!exists && free < 2 * bytes_) return {};
+  if (const Status filled = fill(); !filled) {
+    if (filled.error().code != Code::disk_full) return filled;
+    MILLRACE_ASSIGN([[maybe_unused]] const bool gave_up, release());
+    return {};
+  }
+  held_ = true;
+  return {};
+}
+
+Status DiskReserve::room_for(std::uint64_t bytes) {
+  const char* hint = "free space on the ledger's disk; jobs are taken again by themselves then";
+  if (!held_ && bytes_ != 0) {
+    MILLRACE_TRY(keep());
+    if (!held_) {
+      return fail(Code::disk_full, "the disk of " + folder_ + " is full: no new jobs are taken",
+                  hint);
+    }
+  }
+  MILLRACE_ASSIGN(const std::uint64_t free, free_bytes());
+  const std::uint64_t wanted = bytes_ + write_amplification * bytes;
+  if (free >= wanted) return {};
+  return fail(Code::disk_full,
+              "the disk of " + folder_ + " has " + std::to_string(free) + " bytes left and " +
+                  std::to_string(wanted) + " are needed: no new jobs are taken",
+              hint);
+}
+
+Result<bool> DiskReserve::release() {
+  held_ = false;
+  MILLRACE_ASSIGN(const bool exists, env_.exists(path_));
+  if (!exists) return false;
+  MILLRACE_TRY(env_.remove(path_));
+  return true;
+}
+
+}  // namespace millrace::broker

@@ -1,0 +1,97 @@
+#pragma once
+// A thin hold on one SQLite connection and its prepared statements.
+//
+// Errors are sticky: after the first failure every statement yields no row and changes nothing, and
+// `status()` tells what happened. A group commit is abandoned as a whole anyway, so the operations
+// read like plain steps and the caller looks once, before the commit.
+// Error codes: disk_full, ledger_in_use, ledger_corrupt, else io_error.
+// Thread safety: one thread at a time.
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "schemas/base/error.hpp"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace millrace::broker {
+
+class Database {
+ public:
+  Database() = default;
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  // `vfs`: empty for the machine's own.
+  Status open(const std::string& path, const std::string& vfs);
+  Status execute(const char* sql);                      // no rows wanted; not sticky
+  Result<std::string> pragma(const std::string& name);  // its value as text
+
+  // After a COMMIT or ROLLBACK no statement may stand half read.
+  void reset_statements();
+  bool in_transaction() const;
+
+  const Status& status() const { return status_; }
+  bool failed() const { return !status_.has_value(); }
+  void forget_failure() { status_ = {}; }
+  void note_failure(const char* doing);  // of the call just made
+  void note_failure(Error error);
+  Error error(const char* doing) const;  // the same, told and not kept
+
+  sqlite3* handle() const { return handle_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  sqlite3* handle_ = nullptr;
+  std::string path_;
+  Status status_;
+};
+
+struct Blob {
+  std::string_view bytes;
+};
+
+class Statement {
+ public:
+  Statement(Database& database, const char* sql);  // failure is sticky in the database
+  ~Statement();
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  // Begins anew with these values for ?1, ?2, ... and makes the first step. True: a row stands.
+  // Strings must live until the statement was read to its end or begun anew.
+  template <class... Values>
+  bool run(const Values&... values) {
+    if (!begin()) return false;
+    int place = 0;
+    (bind(++place, values), ...);
+    return next();
+  }
+  bool next();
+  int changes() const;  // rows changed by the last run
+
+  bool null(int column) const;
+  std::int64_t integer(int column) const;
+  std::string text(int column) const;        // of text or blob
+  std::string_view bytes(int column) const;  // until the next step
+
+ private:
+  bool begin();
+  void bind(int place, std::int64_t value);
+  void bind(int place, std::string_view value);
+  void bind(int place, Blob value);
+  void bind(int place, std::optional<std::int64_t> value);
+  template <std::integral Value>
+  void bind(int place, Value value) {
+    bind(place, static_cast<std::int64_t>(value));
+  }
+
+  Database& database_;
+  sqlite3_stmt* statement_ = nullptr;
+};
+
+}  // namespace millrace::broker

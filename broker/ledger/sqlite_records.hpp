@@ -1,0 +1,90 @@
+#pragma once
+// Jobs, leases, streams and counts as rows: the steps that the operations are made of. No step
+// checks a contract; that is done before the first of them, so that what is refused changes
+// nothing. Errors are sticky in the Database. Thread safety: one thread at a time.
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "broker/ledger/ledger.hpp"
+#include "broker/ledger/sqlite_database.hpp"
+
+namespace millrace::broker {
+
+struct JobRow {
+  std::string tenant, job, hash, custom_id, model, stream, batch;
+  int hash_version = 0;
+  std::uint32_t priority = 0, max_attempts = 0, attempts = 0, failures = 0;
+  std::optional<std::int64_t> deadline_us, suspect_us;  // suspect_us: since when, if it is one
+  std::uint64_t sequence = 0, number = 0;
+  std::int64_t submitted_us = 0;
+  JobState state = JobState::queued;
+  bool cancel_requested = false;
+  LeaseId lease = 0;  // 0: none
+};
+
+struct LeaseRow {
+  LeaseId lease = 0;
+  std::string tenant, job, engine;
+  std::int64_t until_us = 0;
+  bool alone = false;
+};
+
+class Records {
+ public:
+  // The tables must stand.
+  Records(Database& database, const EndBody& end_body);
+
+  void load();   // counters, after opening and after each rollback
+  void flush();  // counters, before each commit and before counts are read
+
+  const std::string& epoch() const { return epoch_; }
+
+  std::optional<JobRow> find_job(const std::string& tenant, const std::string& job);
+  // A job that another row speaks of. Its absence is damage, noted in the database.
+  std::optional<JobRow> known_job(const std::string& tenant, const std::string& job);
+  std::optional<LeaseRow> find_lease(LeaseId lease);
+  std::uint64_t leases_of(const std::string& engine);
+  std::uint64_t queued_of(const std::string& tenant);  // live, this transaction included
+
+  void insert(const SubmitJob& op, std::int64_t now_us);
+  // The body as it was submitted; absent where it is damaged or gone.
+  std::optional<Body> body_of(const JobRow& row);
+
+  // Each changes the row given and the tables alike.
+  LeaseId hand_out(JobRow& row, const std::string& engine, std::int64_t until_us, bool alone);
+  void put_back(JobRow& row);  // leased or failed to queued, with the row's present marks
+  void mark_cancelled(JobRow& row);
+  FinishReply end(JobRow& row, JobState state, const Body& body);
+  FinishReply end_here(JobRow& row, JobState state, Code reason, std::int64_t now_us);
+  FinishReply append(const std::string& tenant, const std::string& stream, const std::string& job,
+                     const Body& body, JobState state);
+
+ private:
+  void count(const JobRow& row, JobState state, std::int64_t change);
+  void enqueue(const JobRow& row);
+  void dequeue(const JobRow& row);
+  void update(const JobRow& row);
+
+  const EndBody& end_body_;
+  std::string epoch_;
+  std::int64_t next_sequence_ = 1, next_lease_ = 1;
+  bool counters_changed_ = false;
+  std::map<std::string, std::int64_t> queued_;  // by tenant, as far as asked for
+  // Changes of this transaction by (tenant, batch) and state, written at its end.
+  std::map<std::pair<std::string, std::string>, std::array<std::int64_t, 6>> count_changes_;
+
+  Database& database_;
+  Statement select_meta_, select_counter_, update_counter_;
+  Statement select_job_, insert_job_, update_job_;
+  Statement insert_body_, select_body_, delete_body_;
+  Statement insert_queue_, delete_queue_;
+  Statement select_lease_, insert_lease_, delete_lease_, count_leases_;
+  Statement add_count_, select_count_;
+  Statement next_number_, insert_entry_;
+};
+
+}  // namespace millrace::broker

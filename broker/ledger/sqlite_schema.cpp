@@ -1,0 +1,219 @@
+#include "broker/ledger/sqlite_schema.hpp"
+
+#include <array>
+#include <cstdlib>
+#include <utility>
+
+#include "schemas/base/random_id.hpp"
+
+namespace millrace::broker {
+namespace {
+
+std::string settings_sql(const DurabilitySettings& settings) {
+  return "PRAGMA mmap_size=0;"
+         "PRAGMA journal_mode=WAL;"
+         "PRAGMA synchronous=" +
+         settings.synchronous +
+         ";"
+         "PRAGMA wal_autocheckpoint=0;"
+         "PRAGMA cell_size_check=ON;"
+         "PRAGMA trusted_schema=OFF;"
+         "PRAGMA secure_delete=FAST;"
+         "PRAGMA temp_store=MEMORY;"
+         "PRAGMA cache_size=-32768;";
+}
+
+std::string synchronous_number(const std::string& name) {
+  if (name == "FULL") return "2";
+  return name == "NORMAL" ? "1" : "0";
+}
+
+constexpr const char* version_1 = R"sql(
+CREATE TABLE meta (
+  name TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE counters (
+  name TEXT PRIMARY KEY,
+  value INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE jobs (
+  tenant TEXT NOT NULL,
+  job TEXT NOT NULL,
+  hash TEXT NOT NULL,
+  hash_version INTEGER NOT NULL,
+  custom_id TEXT NOT NULL,
+  model TEXT NOT NULL,
+  stream TEXT NOT NULL,
+  batch TEXT NOT NULL,
+  priority INTEGER NOT NULL,
+  max_attempts INTEGER NOT NULL,
+  deadline_us INTEGER,
+  sequence INTEGER NOT NULL,
+  submitted_us INTEGER NOT NULL,
+  state INTEGER NOT NULL,
+  attempts INTEGER NOT NULL DEFAULT 0,
+  failures INTEGER NOT NULL DEFAULT 0,
+  suspect_us INTEGER,
+  cancel INTEGER NOT NULL DEFAULT 0,
+  number INTEGER NOT NULL DEFAULT 0,
+  lease INTEGER,
+  PRIMARY KEY (tenant, job)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX jobs_of_batch ON jobs (tenant, batch, state, sequence) WHERE batch <> '';
+CREATE INDEX jobs_by_deadline ON jobs (tenant, deadline_us, sequence)
+  WHERE deadline_us IS NOT NULL AND state < 2;
+
+CREATE TABLE job_bodies (
+  tenant TEXT NOT NULL,
+  sequence INTEGER NOT NULL,
+  checksum INTEGER NOT NULL,
+  body BLOB NOT NULL,
+  PRIMARY KEY (tenant, sequence)
+) STRICT;
+
+CREATE TABLE queue (
+  tenant TEXT NOT NULL,
+  suspect INTEGER NOT NULL,
+  model TEXT NOT NULL,
+  priority INTEGER NOT NULL,
+  sequence INTEGER NOT NULL,
+  job TEXT NOT NULL,
+  deadline_us INTEGER,
+  PRIMARY KEY (tenant, suspect, model, priority, sequence)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE leases (
+  lease INTEGER PRIMARY KEY,
+  tenant TEXT NOT NULL,
+  job TEXT NOT NULL,
+  engine TEXT NOT NULL,
+  until_us INTEGER NOT NULL,
+  alone INTEGER NOT NULL
+) STRICT;
+CREATE INDEX leases_of_engine ON leases (engine);
+CREATE INDEX leases_by_end ON leases (until_us);
+
+CREATE TABLE job_counts (
+  tenant TEXT NOT NULL,
+  batch TEXT NOT NULL,
+  state INTEGER NOT NULL,
+  jobs INTEGER NOT NULL,
+  PRIMARY KEY (tenant, batch, state)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE streams (
+  tenant TEXT NOT NULL,
+  stream TEXT NOT NULL,
+  first INTEGER NOT NULL,
+  high INTEGER NOT NULL,
+  PRIMARY KEY (tenant, stream)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE entries (
+  tenant TEXT NOT NULL,
+  stream TEXT NOT NULL,
+  number INTEGER NOT NULL,
+  job TEXT NOT NULL,
+  checksum INTEGER NOT NULL,
+  body BLOB NOT NULL,
+  PRIMARY KEY (tenant, stream, number)
+) STRICT;
+
+CREATE TABLE cursors (
+  tenant TEXT NOT NULL,
+  stream TEXT NOT NULL,
+  cursor TEXT NOT NULL,
+  number INTEGER NOT NULL,
+  PRIMARY KEY (tenant, stream, cursor)
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO counters VALUES ('next_sequence', 1), ('next_lease', 1);
+)sql";
+
+Status create_version_1(Database& database, std::int64_t now_us) {
+  MILLRACE_TRY(database.execute(version_1));
+  const std::string meta = "INSERT INTO meta VALUES ('epoch', '" + random_id() +
+                           "'), ('created_us', '" + std::to_string(now_us) +
+                           "'); PRAGMA application_id=" + std::to_string(ledger_application);
+  return database.execute(meta.c_str());
+}
+
+using Migration = Status (*)(Database&, std::int64_t);
+constexpr auto migrations = std::to_array<Migration>({create_version_1});
+static_assert(migrations.size() == ledger_version);
+
+Status check_owner(Database& database, const std::string& version) {
+  MILLRACE_ASSIGN(const std::string application, database.pragma("application_id"));
+  if (application == std::to_string(ledger_application)) return {};
+  MILLRACE_ASSIGN(const std::string changes, database.pragma("schema_version"));
+  if (application == "0" && version == "0" && changes == "0") return {};  // new
+  return fail(Code::ledger_corrupt,
+              "ledger " + database.path() + ": this is another program's file",
+              "name another path for the ledger");
+}
+
+}  // namespace
+
+Result<int> ledger_version_of(Database& database) {
+  // Taken before the write-ahead log is opened, this makes SQLite keep that log's index in its own
+  // memory, and no second process can come in.
+  MILLRACE_TRY(database.execute("PRAGMA locking_mode=EXCLUSIVE"));
+  MILLRACE_ASSIGN(const std::string text, database.pragma("user_version"));
+  MILLRACE_TRY(check_owner(database, text));
+  const int found = std::atoi(text.c_str());
+  if (found <= ledger_version) return found;
+  return fail(Code::ledger_newer,
+              "ledger " + database.path() + " is of version " + text +
+                  ", this program knows versions up to " + std::to_string(ledger_version),
+              "use the newer Millrace that wrote it");
+}
+
+Status check_settings(Database& database, const DurabilitySettings& settings) {
+  const auto required = std::to_array<std::pair<const char*, std::string>>({
+      {"locking_mode", "exclusive"},
+      {"journal_mode", "wal"},
+      {"synchronous", synchronous_number(settings.synchronous)},
+      {"wal_autocheckpoint", "0"},
+  });
+  for (const auto& [name, wanted] : required) {
+    MILLRACE_ASSIGN(const std::string is, database.pragma(name));
+    if (is == wanted) continue;
+    return fail(
+        Code::ledger_settings,
+        "ledger " + database.path() + ": " + name + " is '" + is + "' and must be '" + wanted + "'",
+        "the ledger needs a local file system with working locks and write-ahead logs");
+  }
+  // Where memory mapping is not compiled in there is no answer at all, which is as good.
+  MILLRACE_ASSIGN(const std::string mapped, database.pragma("mmap_size"));
+  if (mapped.empty() || mapped == "0") return {};
+  return fail(Code::ledger_settings, "ledger " + database.path() + ": mmap_size is " + mapped,
+              "memory mapping must be off");
+}
+
+Status settle_settings(Database& database, const DurabilitySettings& settings) {
+  MILLRACE_TRY(database.execute(settings_sql(settings).c_str()));
+  // The first write lock is what a second process runs into.
+  MILLRACE_TRY(database.execute("BEGIN EXCLUSIVE; COMMIT;"));
+  return check_settings(database, settings);
+}
+
+Status migrate(Database& database, std::int64_t now_us) {
+  MILLRACE_ASSIGN(const int found, ledger_version_of(database));
+  for (int version = found; version < ledger_version; ++version) {
+    MILLRACE_TRY(database.execute("BEGIN IMMEDIATE"));
+    Status status = migrations[static_cast<std::size_t>(version)](database, now_us);
+    const std::string mark = "PRAGMA user_version=" + std::to_string(version + 1);
+    if (status) status = database.execute(mark.c_str());
+    if (status) status = database.execute("COMMIT");
+    if (!status) {
+      if (database.in_transaction()) (void)database.execute("ROLLBACK");
+      return status;
+    }
+  }
+  return {};
+}
+
+}  // namespace millrace::broker

@@ -1,0 +1,13 @@
+#pragma once
+// For the ledger's own tests: a ledger whose durability is lowered on purpose, so that the power
+// cut test can show that it would notice. Nothing else may include this.
+#include "broker/ledger/sqlite_ledger.hpp"
+#include "broker/ledger/sqlite_schema.hpp"
+
+namespace millrace::broker {
+
+Result<std::unique_ptr<Ledger>> open_weakened_sqlite_ledger(const std::string& path,
+                                                            SqliteLedgerOptions options,
+                                                            const DurabilitySettings& settings);
+
+}  // namespace millrace::broker

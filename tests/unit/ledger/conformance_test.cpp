@@ -1,0 +1,391 @@
+// What every ledger must do with jobs and leases.
+#include "tests/unit/ledger/harness.hpp"
+
+namespace millrace::broker::test {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+INSTANTIATE_TEST_SUITE_P(Ledgers, LedgerTest,
+                         testing::Values(Kind::memory, Kind::memory_two_handles, Kind::sqlite,
+                                         Kind::sqlite_reopened),
+                         kind_name);
+
+TEST_P(LedgerTest, SubmittingTwiceStoresOnceAndAnswersTheStoredState) {
+  EXPECT_FALSE(submit(job("a")).known);
+  const SubmitReply again = submit(job("a"));
+  EXPECT_TRUE(again.known);
+  EXPECT_EQ(again.state, JobState::queued);
+  finish(take(5).at(0).lease);
+  EXPECT_EQ(submit(job("a")).state, JobState::completed);
+  EXPECT_EQ(count().counts, (JobCounts{0, 0, 1, 0, 0, 0}));
+}
+
+TEST_P(LedgerTest, AnotherBodyUnderAKnownIdIsAConflict) {
+  submit(job("a"));
+  SubmitJob other = job("a");
+  other.hash = "another";
+  refuse(other, Code::conflict, "'a'");
+  EXPECT_EQ(take(5).at(0).body, "body of a");
+}
+
+TEST_P(LedgerTest, ARefusedOperationLeavesItsNeighboursAlone) {
+  submit(job("a"));
+  SubmitJob other = job("a");
+  other.hash = "another";
+  const auto replies = ledger.apply({job("b"), other, Finish{99, JobState::completed, "x", ""},
+                                     FinishUnleased{tenant, "zz", JobState::failed, "x"}, job("c"),
+                                     Count{tenant, ""}});
+  ASSERT_EQ(replies.size(), 6u);
+  EXPECT_TRUE(replies[0]);
+  EXPECT_EQ(replies[1].error().code, Code::conflict);
+  EXPECT_EQ(replies[2].error().code, Code::stale);
+  EXPECT_EQ(replies[3].error().code, Code::not_found);
+  EXPECT_TRUE(replies[4]);
+  EXPECT_EQ(std::get<CountReply>(*replies[5]).counts.queued, 3u);
+}
+
+TEST_P(LedgerTest, TenantsDoNotSeeEachOther) {
+  submit(job("a"));
+  SubmitJob other = job("a");
+  other.tenant = "other";
+  other.hash = "another";
+  EXPECT_FALSE(submit(other).known);
+  Claim op = claim(5);
+  op.tenant = "other";
+  EXPECT_EQ(expect<ClaimReply>(op).jobs.size(), 1u);
+  EXPECT_EQ(count().counts.queued, 1u);
+  EXPECT_EQ(expect<CountReply>(Count{"other", ""}).counts.leased, 1u);
+}
+
+TEST_P(LedgerTest, ClaimsFollowPriorityThenSubmission) {
+  for (const auto& [id, priority] : std::vector<std::pair<std::string, std::uint32_t>>{
+           {"c1", 2}, {"d1", 4}, {"a1", 0}, {"c2", 2}, {"a2", 0}}) {
+    SubmitJob op = job(id);
+    op.priority = priority;
+    submit(op);
+  }
+  EXPECT_EQ(ids(take(3)), (Strings{"a1", "a2", "c1"}));
+  EXPECT_EQ(ids(take(9)), (Strings{"c2", "d1"}));
+  EXPECT_TRUE(take(9).empty());
+}
+
+TEST_P(LedgerTest, ClaimsServeOneModelAndAny) {
+  for (const auto& [id, model] : std::vector<std::pair<std::string, std::string>>{
+           {"1", "other"}, {"2", "*"}, {"3", "model"}, {"4", "*"}, {"5", "other"}}) {
+    SubmitJob op = job(id);
+    op.model = model;
+    submit(op);
+  }
+  EXPECT_EQ(ids(take(2)), (Strings{"2", "3"}));
+  EXPECT_EQ(ids(take(9)), (Strings{"4"}));
+  Claim op = claim(9);
+  op.model = "other";
+  EXPECT_EQ(ids(expect<ClaimReply>(op).jobs), (Strings{"1", "5"}));
+}
+
+TEST_P(LedgerTest, AClaimSaysWhatTheEngineNeeds) {
+  SubmitJob op = job("a");
+  op.deadline_us = start_us + 5'000'000;
+  submit(op);
+  ledger.now_us += 7;
+  const ClaimedJob claimed = take(1).at(0);
+  EXPECT_EQ(claimed.tenant, tenant);
+  EXPECT_EQ(claimed.attempt, 1u);
+  EXPECT_EQ(claimed.submitted_us, start_us);
+  EXPECT_EQ(claimed.deadline_us, start_us + 5'000'000);
+  EXPECT_FALSE(claimed.suspect);
+  EXPECT_EQ(claimed.body, "body of a");
+  const GetJobReply seen = look("a");
+  EXPECT_EQ(seen.state, JobState::leased);
+  EXPECT_EQ(seen.lease, claimed.lease);
+  EXPECT_EQ(seen.engine, "engine");
+  EXPECT_EQ(seen.custom_id, "label of a");
+}
+
+TEST_P(LedgerTest, LeasesAreNeverUsedTwice) {
+  submit(job("a"));
+  LeaseId last = 0;
+  for (std::uint32_t i = 1; i <= 5; ++i) {
+    const ClaimedJob claimed = take(1).at(0);
+    EXPECT_GT(claimed.lease, last);
+    EXPECT_EQ(claimed.attempt, i);
+    last = claimed.lease;
+    give_back({last});
+  }
+  EXPECT_EQ(look("a").attempts, 5u);
+  EXPECT_EQ(look("a").failures, 0u);
+}
+
+TEST_P(LedgerTest, OnlyTheCurrentLeaseMayEndAJob) {
+  submit(job("a"));
+  const LeaseId old = take(1).at(0).lease;
+  give_back({old});
+  refuse(Finish{old, JobState::completed, "x", ""}, Code::stale, std::to_string(old));
+  const LeaseId current = take(1).at(0).lease;
+  refuse(Finish{old, JobState::completed, "x", ""}, Code::stale);
+  refuse(Finish{current, JobState::completed, "x", "another"}, Code::stale);
+  refuse(Finish{current, JobState::queued, "x", "engine"}, Code::invalid_value);
+  EXPECT_EQ(count().counts.leased, 1u);
+  EXPECT_EQ(read().high, 0u);
+  EXPECT_EQ(expect<FinishReply>(Finish{current, JobState::completed, "x", "engine"}).number, 1u);
+  refuse(Finish{current, JobState::completed, "x", "engine"}, Code::stale);
+  EXPECT_EQ(read().entries.size(), 1u);
+}
+
+TEST_P(LedgerTest, RenewalsMoveTheEndAndTellWhatIsLost) {
+  for (const char* id : {"a", "b", "c"}) submit(job(id));
+  const auto held = take(2);
+  const auto others = take(1, false, "another");
+  expect<CancelReply>(CancelJobs{tenant, {"b"}, ""});
+  const auto reply = expect<RenewReply>(Renew{
+      "engine", {held[0].lease, held[1].lease, others[0].lease, 77}, start_us + 2'000'000'000});
+  EXPECT_EQ(reply.lost, (std::vector<LeaseId>{others[0].lease, 77}));
+  EXPECT_EQ(reply.cancelled, (std::vector<LeaseId>{held[1].lease}));
+  const auto lapsed = expect<FindLapsedReply>(FindLapsed{start_us + 1'500'000'000, {}});
+  ASSERT_EQ(lapsed.leases.size(), 1u);
+  EXPECT_EQ(lapsed.leases[0].lease, others[0].lease);
+  EXPECT_EQ(lapsed.leases[0].engine, "another");
+  EXPECT_EQ(lapsed.leases[0].job, "c");
+}
+
+TEST_P(LedgerTest, LapsedLeasesAreFoundByTimeByEngineOrAll) {
+  for (const char* id : {"a", "b", "c"}) submit(job(id));
+  take(1, false, "one");
+  take(1, false, "two");
+  const auto find = [&](FindLapsed op) { return expect<FindLapsedReply>(op).leases.size(); };
+  EXPECT_EQ(find({start_us, {}}), 0u);
+  EXPECT_EQ(find({start_us, {"two", "three"}}), 1u);
+  EXPECT_EQ(find({start_us, {}, true}), 2u);
+  EXPECT_EQ(find({start_us + 1'000'000'000, {}}), 2u);
+}
+
+TEST_P(LedgerTest, WhatIsGivenBackReturnsToItsPlace) {
+  for (const char* id : {"a", "b", "c"}) submit(job(id));
+  const auto held = take(2);
+  EXPECT_EQ(give_back({held[1].lease, held[0].lease, 99}).returned, (Strings{"b", "a"}));
+  EXPECT_EQ(count().suspects, 0u);
+  EXPECT_EQ(ids(take(3)), (Strings{"a", "b", "c"}));
+}
+
+TEST_P(LedgerTest, OnlyTheHolderGivesBackWhenNamed) {
+  submit(job("a"));
+  const LeaseId lease = take(1).at(0).lease;
+  EXPECT_TRUE(expect<GiveBackReply>(GiveBack{{lease}, Blame::none, "another"}).returned.empty());
+  EXPECT_EQ(expect<GiveBackReply>(GiveBack{{lease}, Blame::none, "engine"}).returned.size(), 1u);
+}
+
+TEST_P(LedgerTest, ADeathMakesSuspectsAndBlamesNobodyYet) {
+  for (const char* id : {"a", "b", "c"}) submit(job(id));
+  const auto held = take(2);
+  ledger.now_us += 10;
+  give_back({held[0].lease, held[1].lease}, Blame::died);
+  EXPECT_EQ(count().suspects, 2u);
+  EXPECT_EQ(count().oldest_suspect_us, start_us + 10);
+  EXPECT_EQ(look("a").failures, 0u);
+  EXPECT_TRUE(look("a").suspect);
+  EXPECT_EQ(ids(take(9)), (Strings{"c"})) << "suspects are no ordinary work";
+  const auto alone = take(9, true, "fresh");
+  EXPECT_EQ(ids(alone), (Strings{"a"})) << "one at a time";
+  EXPECT_TRUE(alone[0].suspect);
+  EXPECT_EQ(alone[0].attempt, 2u);
+  finish(alone[0].lease);
+  EXPECT_EQ(count().suspects, 1u);
+}
+
+TEST_P(LedgerTest, DyingAloneCountsUntilTheJobIsOutOfAttempts) {
+  submit(job("a"));
+  give_back({take(1).at(0).lease}, Blame::died);
+  EXPECT_EQ(look("a").failures, 0u) << "it was not handed out alone";
+  const LeaseId first = take(1, true).at(0).lease;
+  EXPECT_EQ(give_back({first}, Blame::died).returned, (Strings{"a"}));
+  EXPECT_EQ(look("a").failures, 1u);
+  const LeaseId second = take(1, true).at(0).lease;
+  EXPECT_TRUE(expect<FindLapsedReply>(FindLapsed{0, {}, true}).leases.at(0).alone);
+  const GiveBackReply last = give_back({second}, Blame::died);
+  EXPECT_TRUE(last.returned.empty());
+  ASSERT_EQ(last.ended.size(), 1u);
+  EXPECT_EQ(last.ended[0].job, "a");
+  EXPECT_EQ(last.ended[0].state, JobState::failed);
+  EXPECT_EQ(last.ended[0].number, 1u);
+  EXPECT_EQ(read().entries.at(0).body,
+            "a|label of a|3|engine_died|3|" + std::to_string(start_us) + "|body of a");
+  EXPECT_EQ(count().counts, (JobCounts{0, 0, 0, 1, 0, 0}));
+  EXPECT_EQ(count().suspects, 0u);
+}
+
+TEST_P(LedgerTest, ASuspectBesideOthersIsNotBlamed) {
+  for (const char* id : {"a", "b"}) submit(job(id));
+  const auto both = take(2);
+  give_back({both[0].lease, both[1].lease}, Blame::died);
+  submit(job("c"));
+  const LeaseId suspect = take(1, true).at(0).lease;
+  const LeaseId other = take(1).at(0).lease;
+  give_back({suspect, other}, Blame::died);
+  EXPECT_EQ(look("a").failures, 0u);
+  EXPECT_EQ(look("c").failures, 0u);
+}
+
+TEST_P(LedgerTest, ASuspectGivenBackUnblamedStaysOne) {
+  submit(job("a"));
+  give_back({take(1).at(0).lease}, Blame::died);
+  give_back({take(1, true).at(0).lease}, Blame::none);
+  EXPECT_EQ(look("a").failures, 0u);
+  EXPECT_TRUE(take(1).empty());
+  EXPECT_EQ(take(1, true).size(), 1u);
+}
+
+TEST_P(LedgerTest, CancellingTellsQueuedLeasedEndedAndUnknownApart) {
+  for (const char* id : {"a", "b", "c"}) submit(job(id));
+  finish(take(1).at(0).lease);
+  const LeaseId lease = take(1).at(0).lease;
+  const auto reply = expect<CancelReply>(CancelJobs{tenant, {"a", "b", "c", "d"}, ""});
+  EXPECT_EQ(reply.ended, 1u);
+  EXPECT_EQ(reply.requested, 1u);
+  EXPECT_EQ(reply.cancelled, 1u);
+  EXPECT_EQ(reply.unknown, 1u);
+  ASSERT_EQ(reply.leases.size(), 1u);
+  EXPECT_EQ(reply.leases[0].lease, lease);
+  ASSERT_EQ(reply.numbers.size(), 1u);
+  EXPECT_EQ(reply.numbers[0].number, 2u);
+  EXPECT_EQ(read(2).entries.at(0).body,
+            "c|label of c|4|cancelled|0|" + std::to_string(start_us) + "|body of c");
+  EXPECT_TRUE(look("b").cancel_requested);
+  finish(lease, JobState::cancelled);
+  EXPECT_EQ(count().counts, (JobCounts{0, 0, 1, 0, 2, 0}));
+}
+
+TEST_P(LedgerTest, AGivenBackJobWhoseCancelWasAskedForEnds) {
+  submit(job("a"));
+  const LeaseId lease = take(1).at(0).lease;
+  expect<CancelReply>(CancelJobs{tenant, {"a"}, ""});
+  const GiveBackReply reply = give_back({lease});
+  EXPECT_TRUE(reply.returned.empty());
+  ASSERT_EQ(reply.ended.size(), 1u);
+  EXPECT_EQ(reply.ended[0].state, JobState::cancelled);
+  EXPECT_TRUE(take(1).empty());
+}
+
+TEST_P(LedgerTest, ABatchIsCancelledInSlices) {
+  for (int i = 0; i < 7; ++i) submit(job(numbered("j", static_cast<std::uint64_t>(i)), "batch"));
+  submit(job("outside"));
+  const auto held = take(2);
+  CancelJobs op{tenant, {}, "batch", 3};
+  auto reply = expect<CancelReply>(op);
+  EXPECT_EQ(reply.cancelled, 3u);
+  EXPECT_TRUE(reply.more);
+  reply = expect<CancelReply>(op);
+  EXPECT_EQ(reply.cancelled, 2u);
+  EXPECT_EQ(reply.requested, 1u);
+  EXPECT_TRUE(reply.more);
+  reply = expect<CancelReply>(op);
+  EXPECT_EQ(reply.requested, 1u);
+  EXPECT_FALSE(reply.more);
+  reply = expect<CancelReply>(op);
+  EXPECT_EQ(reply.cancelled + reply.requested, 0u);
+  EXPECT_FALSE(reply.more);
+  EXPECT_EQ(count("batch").counts, (JobCounts{0, 2, 0, 0, 5, 0}));
+  EXPECT_EQ(count().counts, (JobCounts{1, 2, 0, 0, 5, 0}));
+}
+
+TEST_P(LedgerTest, FailedJobsRunAgainWhenAsked) {
+  for (const char* id : {"a", "b"}) submit(job(id, "batch"));
+  const auto held = take(2);
+  finish(held[0].lease, JobState::failed);
+  finish(held[1].lease);
+  const auto reply = expect<RetryReply>(RetryJobs{tenant, {"a", "b", "c"}, ""});
+  EXPECT_EQ(reply.retried, 1u);
+  EXPECT_EQ(reply.not_failed, 1u);
+  EXPECT_EQ(reply.unknown, 1u);
+  EXPECT_EQ(look("a").number, 0u);
+  const ClaimedJob again = take(5).at(0);
+  EXPECT_EQ(again.attempt, 1u);
+  EXPECT_EQ(again.body, "body of a");
+  EXPECT_EQ(finish(again.lease).number, 3u) << "the first end stays in the stream";
+  EXPECT_EQ(count("batch").counts, (JobCounts{0, 0, 2, 0, 0, 0}));
+}
+
+TEST_P(LedgerTest, ABatchIsRetriedInSlices) {
+  for (int i = 0; i < 5; ++i) submit(job(numbered("j", static_cast<std::uint64_t>(i)), "batch"));
+  for (const auto& claimed : take(5)) finish(claimed.lease, JobState::failed);
+  auto reply = expect<RetryReply>(RetryJobs{tenant, {}, "batch", 3});
+  EXPECT_EQ(reply.retried, 3u);
+  EXPECT_TRUE(reply.more);
+  reply = expect<RetryReply>(RetryJobs{tenant, {}, "batch", 3});
+  EXPECT_EQ(reply.retried, 2u);
+  EXPECT_FALSE(reply.more);
+  EXPECT_EQ(ids(take(9)), (Strings{"j0", "j1", "j2", "j3", "j4"}));
+}
+
+TEST_P(LedgerTest, DeadlinesEndQueuedAndLeasedJobs) {
+  for (const auto& [id, after] : std::vector<std::pair<std::string, std::int64_t>>{
+           {"late", 300}, {"leased", 50}, {"soon", 100}, {"sooner", 60}}) {
+    SubmitJob op = job(id);
+    op.deadline_us = start_us + after;
+    if (id == "leased") op.priority = 0;
+    submit(op);
+  }
+  submit(job("never"));
+  const LeaseId lease = take(1).at(0).lease;
+  EXPECT_TRUE(expect<ExpireReply>(ExpireJobs{tenant}).ended.empty());
+  ledger.now_us = start_us + 100;
+  EXPECT_EQ(ids(take(1)), (Strings{"late"})) << "what is past its deadline is not handed out";
+  auto reply = expect<ExpireReply>(ExpireJobs{tenant, 2});
+  ASSERT_EQ(reply.ended.size(), 2u);
+  EXPECT_EQ(reply.ended[0].job, "leased");
+  EXPECT_EQ(reply.ended[1].job, "sooner");
+  ASSERT_EQ(reply.leases.size(), 1u);
+  EXPECT_EQ(reply.leases[0].lease, lease);
+  EXPECT_TRUE(reply.more);
+  reply = expect<ExpireReply>(ExpireJobs{tenant, 2});
+  ASSERT_EQ(reply.ended.size(), 1u);
+  EXPECT_EQ(reply.ended[0].state, JobState::expired);
+  EXPECT_FALSE(reply.more);
+  refuse(Finish{lease, JobState::completed, "x", ""}, Code::stale);
+  EXPECT_EQ(count().counts, (JobCounts{1, 1, 0, 0, 0, 3}));
+}
+
+TEST_P(LedgerTest, TheBrokerEndsAJobWhateverItsState) {
+  for (const char* id : {"a", "b"}) submit(job(id));
+  const LeaseId lease = take(1).at(0).lease;
+  EXPECT_EQ(expect<FinishReply>(FinishUnleased{tenant, "a", JobState::failed, "x"}).number, 1u);
+  EXPECT_EQ(expect<FinishReply>(FinishUnleased{tenant, "b", JobState::failed, "y"}).number, 2u);
+  refuse(Finish{lease, JobState::completed, "x", ""}, Code::stale);
+  refuse(FinishUnleased{tenant, "a", JobState::failed, "x"}, Code::stale, "'a'");
+  refuse(FinishUnleased{tenant, "c", JobState::failed, "x"}, Code::not_found, "'c'");
+  refuse(FinishUnleased{tenant, "a", JobState::leased, "x"}, Code::invalid_value);
+  EXPECT_TRUE(take(5).empty());
+}
+
+TEST_P(LedgerTest, CountsAreLivePerBatchAndPerTenant) {
+  for (int i = 0; i < 6; ++i) submit(job(numbered("a", static_cast<std::uint64_t>(i)), "first"));
+  for (int i = 0; i < 3; ++i) submit(job(numbered("b", static_cast<std::uint64_t>(i)), "second"));
+  const auto held = take(4);
+  finish(held[0].lease);
+  finish(held[1].lease, JobState::failed);
+  finish(held[2].lease, JobState::cancelled);
+  EXPECT_EQ(count("first").counts, (JobCounts{2, 1, 1, 1, 1, 0}));
+  EXPECT_EQ(count("second").counts, (JobCounts{3, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(count().counts, (JobCounts{5, 1, 1, 1, 1, 0}));
+  EXPECT_EQ(count("third").counts, JobCounts{});
+  refuse(GetJob{tenant, "zz"}, Code::not_found, "'zz'");
+}
+
+class FullQueue : public testing::TestWithParam<Kind> {};
+INSTANTIATE_TEST_SUITE_P(Ledgers, FullQueue, testing::Values(Kind::memory, Kind::sqlite),
+                         kind_name);
+
+TEST_P(FullQueue, RefusesSubmitsUntilThereIsRoom) {
+  AnyLedger ledger(GetParam(), {.max_queued_jobs = 3});
+  auto replies = ledger.apply({job("a"), job("b"), job("c"), job("d"), job("a")});
+  EXPECT_TRUE(replies[2]);
+  ASSERT_FALSE(replies[3]);
+  EXPECT_EQ(replies[3].error().code, Code::overloaded);
+  EXPECT_TRUE(replies[4]) << "what is known is no new job";
+  replies = ledger.apply({claim(1), job("d"), job("e")});
+  EXPECT_TRUE(replies[1]);
+  EXPECT_FALSE(replies[2]);
+}
+
+}  // namespace
+}  // namespace millrace::broker::test

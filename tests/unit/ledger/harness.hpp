@@ -1,0 +1,189 @@
+#pragma once
+// One ledger of each kind, so that one suite holds them all to the contract.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "broker/ledger/ledger.hpp"
+#include "broker/ledger/memory_ledger.hpp"
+#include "broker/ledger/sqlite_ledger.hpp"
+#include "schemas/base/random_id.hpp"
+
+namespace millrace::broker::test {
+
+constexpr std::int64_t start_us = 1'700'000'000'000'000;
+constexpr const char* tenant = "default";
+
+inline Body build_end(const EndingJob& job, JobState state, Code reason, std::int64_t now_us) {
+  return job.job + "|" + job.custom_id + "|" + std::to_string(static_cast<int>(state)) + "|" +
+         std::string(code_name(reason)) + "|" + std::to_string(job.attempts) + "|" +
+         std::to_string(now_us) + "|" + job.body;
+}
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder()
+      : path_(std::filesystem::temp_directory_path() / ("millrace-ledger-" + random_id())) {
+    std::filesystem::create_directories(path_);
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+enum class Kind { memory, memory_two_handles, sqlite, sqlite_reopened };
+inline std::string name_of(Kind kind) {
+  switch (kind) {
+    case Kind::memory:
+      return "Memory";
+    case Kind::memory_two_handles:
+      return "MemoryTwoHandles";
+    case Kind::sqlite:
+      return "Sqlite";
+    case Kind::sqlite_reopened:
+      return "SqliteReopened";
+  }
+  return "";
+}
+
+inline std::string kind_name(const testing::TestParamInfo<Kind>& of) {
+  return name_of(of.param);
+}
+
+inline std::string numbered(std::string prefix, std::uint64_t number) {
+  return prefix.append(std::to_string(number));
+}
+
+struct Limits {
+  std::uint64_t max_queued_jobs = limits::queued_jobs;
+};
+
+// Two handles are used in turn; a reopened ledger is closed and opened before each commit.
+class AnyLedger {
+ public:
+  explicit AnyLedger(Kind kind, Limits with = {}) : kind_(kind), limits_(with) {
+    if (kind == Kind::memory || kind == Kind::memory_two_handles) {
+      auto store = make_memory_store({build_end, "", with.max_queued_jobs});
+      handles_.push_back(make_memory_ledger(store));
+      if (kind == Kind::memory_two_handles) handles_.push_back(make_memory_ledger(store));
+    } else {
+      handles_.resize(1);
+      open();
+    }
+  }
+
+  void open() {
+    handles_[0].reset();
+    SqliteLedgerOptions options;
+    options.end_body = build_end;
+    options.max_queued_jobs = limits_.max_queued_jobs;
+    options.ballast_bytes = 0;
+    auto opened = open_sqlite_ledger(folder_.file("ledger"), std::move(options));
+    ASSERT_TRUE(opened) << opened.error().text();
+    handles_[0] = *std::move(opened);
+  }
+
+  std::vector<Result<Reply>> apply(const std::vector<Operation>& operations) {
+    if (kind_ == Kind::sqlite_reopened) open();
+    turn_ = (turn_ + 1) % handles_.size();
+    auto replies = handles_[turn_]->apply(operations, now_us);
+    EXPECT_TRUE(replies) << (replies ? "" : replies.error().text());
+    if (!replies) return {};
+    EXPECT_EQ(replies->size(), operations.size());
+    EXPECT_TRUE(handles_[turn_]->idle());
+    return *std::move(replies);
+  }
+  Result<Reply> apply_one(Operation operation) {
+    auto replies = apply({std::move(operation)});
+    if (replies.size() != 1) return fail(Code::internal, "no reply");
+    return std::move(replies[0]);
+  }
+
+  std::int64_t now_us = start_us;
+
+ private:
+  Kind kind_;
+  Limits limits_;
+  TemporaryFolder folder_;
+  std::vector<std::unique_ptr<Ledger>> handles_;
+  std::size_t turn_ = 0;
+};
+
+inline SubmitJob job(const std::string& id, const std::string& batch = "") {
+  SubmitJob op;
+  op.tenant = tenant;
+  op.id = id;
+  op.hash = "hash of " + id;
+  op.body = "body of " + id;
+  op.custom_id = "label of " + id;
+  op.model = "model";
+  op.stream = "results";
+  op.batch = batch;
+  return op;
+}
+inline Claim claim(std::uint32_t max_jobs, bool suspect = false,
+                   const std::string& engine = "engine") {
+  return {tenant, engine, "model", max_jobs, start_us + 1'000'000'000, suspect, 0};
+}
+
+// A fixture whose helpers expect success and give the reply its type.
+class LedgerTest : public testing::TestWithParam<Kind> {
+ protected:
+  template <class T>
+  T expect(Operation operation) {
+    auto reply = ledger.apply_one(std::move(operation));
+    EXPECT_TRUE(reply) << (reply ? "" : reply.error().text());
+    if (!reply || !std::holds_alternative<T>(*reply)) {
+      ADD_FAILURE() << "not the expected reply";
+      return T{};
+    }
+    return std::get<T>(*std::move(reply));
+  }
+  void refuse(Operation operation, Code code, const std::string& says = "") {
+    const auto reply = ledger.apply_one(std::move(operation));
+    ASSERT_FALSE(reply) << "expected " << code_name(code);
+    EXPECT_EQ(code_name(reply.error().code), code_name(code)) << reply.error().text();
+    EXPECT_NE(reply.error().message.find(says), std::string::npos) << reply.error().text();
+  }
+
+  SubmitReply submit(const SubmitJob& op) { return expect<SubmitReply>(op); }
+  std::vector<ClaimedJob> take(std::uint32_t n, bool suspect = false,
+                               const std::string& engine = "engine") {
+    return expect<ClaimReply>(claim(n, suspect, engine)).jobs;
+  }
+  FinishReply finish(LeaseId lease, JobState state = JobState::completed) {
+    return expect<FinishReply>(Finish{lease, state, "result " + std::to_string(lease), ""});
+  }
+  GiveBackReply give_back(std::vector<LeaseId> leases, Blame blame = Blame::none) {
+    return expect<GiveBackReply>(GiveBack{std::move(leases), blame, ""});
+  }
+  GetJobReply look(const std::string& id) { return expect<GetJobReply>(GetJob{tenant, id}); }
+  CountReply count(const std::string& batch = "") {
+    return expect<CountReply>(Count{tenant, batch});
+  }
+  ReadStreamReply read(std::uint64_t from = 1, const std::string& stream = "results") {
+    ReadStream op;
+    op.tenant = tenant;
+    op.stream = stream;
+    op.from = from;
+    return expect<ReadStreamReply>(op);
+  }
+  static std::vector<std::string> ids(const std::vector<ClaimedJob>& jobs) {
+    std::vector<std::string> out;
+    for (const auto& claimed : jobs) out.push_back(claimed.job);
+    return out;
+  }
+
+  AnyLedger ledger{GetParam()};
+};
+
+}  // namespace millrace::broker::test
