@@ -11,7 +11,6 @@
 // Commands run in the order in which they are enqueued; nothing but `read`, `wait` and `finish`
 // blocks. Errors: no_device; device_error and out_of_memory with the call that failed and what it
 // was for; kernel_build with the compiler's log. Thread safety: one owner thread.
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -84,10 +83,12 @@ class KernelArg {
   bool is_buffer_ = false;
 };
 
-// How many groups, and how many work-items in each (1 on the cpu family).
+// How many groups, and how many work-items in each (1 on the cpu family). None may be 0.
+struct Extent {
+  std::size_t x = 1, y = 1, z = 1;
+};
 struct Grid {
-  std::array<std::size_t, 3> groups{1, 1, 1};
-  std::array<std::size_t, 3> local{1, 1, 1};
+  Extent groups, local;
 };
 
 struct ProgramSpec {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 struct _cl_mem;      // NOLINT(bugprone-reserved-identifier): the names that OpenCL's headers use
 struct _cl_kernel;   // NOLINT(bugprone-reserved-identifier)

@@ -1,0 +1,288 @@
+#include "engine/core/device/device.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <utility>
+
+#include "engine/core/device/opencl.hpp"
+#include "engine/core/device/program_builder.hpp"
+#include "engine/core/device/select.hpp"
+#include "schemas/base/log.hpp"
+
+namespace millrace::engine {
+
+void ReleaseHandle::operator()(_cl_mem* handle) const {
+  clReleaseMemObject(handle);
+}
+void ReleaseHandle::operator()(_cl_kernel* handle) const {
+  clReleaseKernel(handle);
+}
+void ReleaseHandle::operator()(_cl_program* handle) const {
+  clReleaseProgram(handle);
+}
+void ReleaseHandle::operator()(_cl_event* handle) const {
+  clReleaseEvent(handle);
+}
+
+namespace {
+
+struct ReleaseContext {
+  void operator()(cl_context context) const { clReleaseContext(context); }
+};
+struct ReleaseQueue {
+  void operator()(cl_command_queue queue) const { clReleaseCommandQueue(queue); }
+};
+
+// Above this many bytes a write waits for the device instead of copying.
+constexpr std::size_t largest_staged_write = std::size_t{8} << 20;
+
+// The bytes of a write that the device has not taken yet.
+struct StagedWrite {
+  Event done;
+  std::vector<std::byte> bytes;
+};
+
+struct TimedLaunch {
+  std::string kernel;
+  Event done;
+};
+
+Result<Family> family_for(const DeviceInfo& info, const std::string& variant) {
+  if (variant == "generic") return Family::generic;
+  if (variant == "cpu") return Family::cpu;
+  if (variant.empty()) return info.type == DeviceType::cpu ? Family::cpu : Family::generic;
+  return fail(Code::invalid_value, "no kernel variant \"" + variant + "\"",
+              "use \"generic\" or \"cpu\", or leave it out to choose by the device's type");
+}
+
+}  // namespace
+
+std::string_view family_name(Family family) {
+  return family == Family::cpu ? "cpu" : "generic";
+}
+
+struct Device::State {
+  cl_device_id device = nullptr;
+  DeviceInfo info;
+  Family family = Family::generic;
+  bool profile = false;
+  ProgramCache cache{""};
+  std::unique_ptr<_cl_context, ReleaseContext> context;
+  std::unique_ptr<_cl_command_queue, ReleaseQueue> queue;
+  std::deque<StagedWrite> staged;
+  std::vector<TimedLaunch> timed;
+
+  // Forgets the staged writes that have arrived; the queue is in order, so the oldest comes first.
+  void collect_writes() {
+    while (!staged.empty()) {
+      cl_int status = CL_COMPLETE;
+      const cl_int error =
+          clGetEventInfo(staged.front().done.handle(), CL_EVENT_COMMAND_EXECUTION_STATUS,
+                         sizeof status, &status, nullptr);
+      if (error == CL_SUCCESS && status > CL_COMPLETE) return;
+      staged.pop_front();
+    }
+  }
+};
+
+Device::Device(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Device::~Device() {
+  if (state_->queue) clFinish(state_->queue.get());  // staged writes point into our memory
+}
+
+Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
+  std::string wanted = options.device;
+  if (wanted.empty()) {
+    if (const char* from_environment = std::getenv("MILLRACE_DEVICE")) wanted = from_environment;
+  }
+  MILLRACE_ASSIGN(const auto found, find_devices());
+  MILLRACE_ASSIGN(FoundDevice chosen, choose_device(found, wanted));
+  auto state = std::make_unique<State>();
+  state->device = chosen.device;
+  state->info = std::move(chosen.info);
+  MILLRACE_ASSIGN(state->family, family_for(state->info, options.variant));
+  if (options.max_allocation_bytes != 0) {
+    state->info.max_allocation_bytes =
+        std::min(state->info.max_allocation_bytes, options.max_allocation_bytes);
+  }
+  state->profile = options.profile;
+  state->cache =
+      ProgramCache(options.cache_dir.empty() ? ProgramCache::default_folder() : options.cache_dir);
+  cl_int error = CL_SUCCESS;
+  state->context.reset(clCreateContext(nullptr, 1, &state->device, nullptr, nullptr, &error));
+  MILLRACE_TRY(check_opencl(error, "clCreateContext", state->info.name));
+  const cl_command_queue_properties properties =
+      options.profile ? cl_command_queue_properties{CL_QUEUE_PROFILING_ENABLE} : 0;
+  state->queue.reset(clCreateCommandQueue(state->context.get(), state->device, properties, &error));
+  MILLRACE_TRY(check_opencl(error, "clCreateCommandQueue", state->info.name));
+  log_info("device opened", {{"device", state->info.name},
+                             {"platform", state->info.platform},
+                             {"driver", state->info.driver},
+                             {"kernels", family_name(state->family)}});
+  return std::unique_ptr<Device>(new Device(std::move(state)));
+}
+
+const DeviceInfo& Device::info() const {
+  return state_->info;
+}
+Family Device::family() const {
+  return state_->family;
+}
+
+Result<Buffer> Device::allocate(std::uint64_t bytes, std::string_view what) {
+  if (bytes == 0 || bytes > state_->info.max_allocation_bytes) {
+    return fail(Code::out_of_memory,
+                std::string(what) + " needs a buffer of " + std::to_string(bytes) +
+                    " bytes; the device allows 1 to " +
+                    std::to_string(state_->info.max_allocation_bytes),
+                "use smaller steps or less KV memory");
+  }
+  cl_int error = CL_SUCCESS;
+  Handle<_cl_mem> handle(
+      clCreateBuffer(state_->context.get(), CL_MEM_READ_WRITE, bytes, nullptr, &error));
+  MILLRACE_TRY(check_opencl(error, "clCreateBuffer", what));
+  return Buffer(std::move(handle), bytes);
+}
+
+Result<Buffer> Device::allocate_zeroed(std::uint64_t bytes, std::string_view what) {
+  MILLRACE_ASSIGN(Buffer buffer, allocate(bytes, what));
+  MILLRACE_TRY(fill_zero(buffer, 0, bytes));
+  return buffer;
+}
+
+Result<Program> Device::build(const ProgramSpec& spec) {
+  return build_program(state_->context.get(), state_->device, state_->info, state_->cache, spec);
+}
+
+Result<Kernel> Device::kernel(const Program& program, const char* name) {
+  cl_int error = CL_SUCCESS;
+  Handle<_cl_kernel> handle(clCreateKernel(program.handle(), name, &error));
+  MILLRACE_TRY(check_opencl(error, "clCreateKernel", name));
+  return Kernel(std::move(handle), name);
+}
+
+Status Device::launch(Kernel& kernel, const Grid& grid, std::initializer_list<KernelArg> args) {
+  cl_uint index = 0;
+  for (const KernelArg& arg : args) {
+    const cl_int error = clSetKernelArg(kernel.handle(), index, arg.size(), arg.data());
+    if (error != CL_SUCCESS) [[unlikely]] {
+      return check_opencl(error, "clSetKernelArg",
+                          kernel.name() + ", argument " + std::to_string(index));
+    }
+    ++index;
+  }
+  const std::array<std::size_t, 3> local{grid.local.x, grid.local.y, grid.local.z};
+  const std::array<std::size_t, 3> global{grid.groups.x * local[0], grid.groups.y * local[1],
+                                          grid.groups.z * local[2]};
+  if (global[0] == 0 || global[1] == 0 || global[2] == 0) [[unlikely]] {
+    return fail(Code::internal, "an empty launch of " + kernel.name());
+  }
+  cl_event event = nullptr;
+  MILLRACE_TRY(check_opencl(
+      clEnqueueNDRangeKernel(state_->queue.get(), kernel.handle(), 3, nullptr, global.data(),
+                             local.data(), 0, nullptr, state_->profile ? &event : nullptr),
+      "clEnqueueNDRangeKernel", kernel.name()));
+  if (state_->profile) {
+    state_->timed.push_back({kernel.name(), Event(Handle<_cl_event>(event))});
+  }
+  return {};
+}
+
+Status Device::write(const Buffer& to, std::uint64_t offset, std::span<const std::byte> bytes) {
+  if (bytes.empty()) return {};
+  state_->collect_writes();
+  if (bytes.size() > largest_staged_write) {
+    return check_opencl(clEnqueueWriteBuffer(state_->queue.get(), to.handle(), CL_TRUE, offset,
+                                             bytes.size(), bytes.data(), 0, nullptr, nullptr),
+                        "clEnqueueWriteBuffer", "a blocking write");
+  }
+  StagedWrite staged{.done = {}, .bytes = {bytes.begin(), bytes.end()}};
+  cl_event event = nullptr;
+  MILLRACE_TRY(
+      check_opencl(clEnqueueWriteBuffer(state_->queue.get(), to.handle(), CL_FALSE, offset,
+                                        bytes.size(), staged.bytes.data(), 0, nullptr, &event),
+                   "clEnqueueWriteBuffer", "a write"));
+  staged.done = Event(Handle<_cl_event>(event));
+  state_->staged.push_back(std::move(staged));
+  return {};
+}
+
+Status Device::copy(const Buffer& from, std::uint64_t from_offset, const Buffer& to,
+                    std::uint64_t to_offset, std::uint64_t bytes) {
+  return check_opencl(clEnqueueCopyBuffer(state_->queue.get(), from.handle(), to.handle(),
+                                          from_offset, to_offset, bytes, 0, nullptr, nullptr),
+                      "clEnqueueCopyBuffer", "a copy");
+}
+
+Status Device::fill_zero(const Buffer& buffer, std::uint64_t offset, std::uint64_t bytes) {
+  const cl_uchar zero = 0;
+  return check_opencl(clEnqueueFillBuffer(state_->queue.get(), buffer.handle(), &zero, sizeof zero,
+                                          offset, bytes, 0, nullptr, nullptr),
+                      "clEnqueueFillBuffer", "zeros");
+}
+
+Status Device::read(const Buffer& from, std::uint64_t offset, std::span<std::byte> into) {
+  if (into.empty()) return {};
+  MILLRACE_TRY(check_opencl(clEnqueueReadBuffer(state_->queue.get(), from.handle(), CL_TRUE, offset,
+                                                into.size(), into.data(), 0, nullptr, nullptr),
+                            "clEnqueueReadBuffer", "a read"));
+  state_->collect_writes();
+  return {};
+}
+
+Result<Event> Device::enqueue_read(const Buffer& from, std::uint64_t offset,
+                                   std::span<std::byte> into) {
+  cl_event event = nullptr;
+  MILLRACE_TRY(
+      check_opencl(clEnqueueReadBuffer(state_->queue.get(), from.handle(), CL_FALSE, offset,
+                                       into.size(), into.data(), 0, nullptr, &event),
+                   "clEnqueueReadBuffer", "a read"));
+  return Event(Handle<_cl_event>(event));
+}
+
+Status Device::wait(const Event& event) {
+  cl_event handle = event.handle();
+  return check_opencl(clWaitForEvents(1, &handle), "clWaitForEvents", "a command's end");
+}
+
+Status Device::flush() {
+  return check_opencl(clFlush(state_->queue.get()), "clFlush", "the queue");
+}
+
+Status Device::finish() {
+  MILLRACE_TRY(check_opencl(clFinish(state_->queue.get()), "clFinish", "the queue"));
+  state_->collect_writes();
+  return {};
+}
+
+Result<std::vector<KernelTime>> Device::profile() {
+  MILLRACE_TRY(finish());
+  std::map<std::string, KernelTime> times;
+  for (const TimedLaunch& launch : state_->timed) {
+    cl_ulong start = 0, end = 0;
+    MILLRACE_TRY(
+        check_opencl(clGetEventProfilingInfo(launch.done.handle(), CL_PROFILING_COMMAND_START,
+                                             sizeof start, &start, nullptr),
+                     "clGetEventProfilingInfo", launch.kernel));
+    MILLRACE_TRY(
+        check_opencl(clGetEventProfilingInfo(launch.done.handle(), CL_PROFILING_COMMAND_END,
+                                             sizeof end, &end, nullptr),
+                     "clGetEventProfilingInfo", launch.kernel));
+    KernelTime& entry = times[launch.kernel];
+    entry.kernel = launch.kernel;
+    ++entry.launches;
+    entry.total_ns += end - start;
+  }
+  state_->timed.clear();
+  std::vector<KernelTime> out;
+  out.reserve(times.size());
+  for (auto& [name, entry] : times) out.push_back(std::move(entry));
+  std::ranges::sort(out, std::ranges::greater(), &KernelTime::total_ns);
+  return out;
+}
+
+}  // namespace millrace::engine

@@ -1,0 +1,132 @@
+#include "engine/core/device/program_builder.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/sources.hpp"
+#include "schemas/base/hash.hpp"
+#include "schemas/base/log.hpp"
+
+namespace millrace::engine {
+namespace {
+
+constexpr std::string_view cache_version = "1";
+
+std::string options_of(const ProgramSpec& spec) {
+  // Only options that every OpenCL 1.2 compiler knows: PoCL refuses unknown ones.
+  std::string options = "-cl-std=CL1.2";
+  for (const std::string& define : spec.defines) options += " -D " + define;
+  return options;
+}
+
+// common/*.cl in order of path, then the sources asked for.
+Result<std::string> text_of(const ProgramSpec& spec) {
+  std::string text;
+  for (const kernels::Source& source : kernels::sources()) {
+    if (source.path.starts_with("common/")) text += source.text;
+  }
+  for (const std::string& path : spec.sources) {
+    const kernels::Source* const source = kernels::find_source(path);
+    if (source == nullptr) {
+      return fail(Code::internal, "no kernel source \"" + path + "\" for program " + spec.name);
+    }
+    text += "#line 1 \"" + path + "\"\n";
+    text += source->text;
+  }
+  return text;
+}
+
+Hash128 key_of(const DeviceInfo& info, std::string_view text, std::string_view options) {
+  Hasher128 hasher;
+  for (const std::string_view part :
+       {cache_version, std::string_view(info.platform), std::string_view(info.name),
+        std::string_view(info.driver), std::string_view(info.version), options, text}) {
+    hasher.update(part);
+    hasher.update(std::string_view("\0", 1));
+  }
+  return hasher.digest();
+}
+
+std::string build_log(cl_program program, cl_device_id device) {
+  std::size_t size = 0;
+  if (clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size) !=
+      CL_SUCCESS) {
+    return "the driver gives no build log";
+  }
+  std::string log(size, '\0');
+  clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, size, log.data(), nullptr);
+  while (!log.empty() && (log.back() == '\0' || log.back() == '\n')) log.pop_back();
+  return log.empty() ? "the driver's build log is empty" : log;
+}
+
+Result<Handle<_cl_program>> from_source(cl_context context, cl_device_id device,
+                                        const ProgramSpec& spec, const std::string& text,
+                                        const std::string& options) {
+  const char* start = text.data();
+  const std::size_t size = text.size();
+  cl_int error = CL_SUCCESS;
+  Handle<_cl_program> program(clCreateProgramWithSource(context, 1, &start, &size, &error));
+  MILLRACE_TRY(check_opencl(error, "clCreateProgramWithSource", spec.name));
+  error = clBuildProgram(program.get(), 1, &device, options.c_str(), nullptr, nullptr);
+  if (error == CL_SUCCESS) return program;
+  return fail(Code::kernel_build,
+              "clBuildProgram failed with " + std::string(opencl_error_name(error)) +
+                  " for program " + spec.name + " (" + options + "):\n" +
+                  build_log(program.get(), device),
+              "the driver's OpenCL compiler refused this source: update the driver, choose another "
+              "device, or force the `generic` kernels");
+}
+
+// Nothing when the driver does not want the binary any more.
+Handle<_cl_program> from_binary(cl_context context, cl_device_id device, const std::string& binary,
+                                const std::string& options) {
+  const auto* start = reinterpret_cast<const unsigned char*>(binary.data());
+  const std::size_t size = binary.size();
+  cl_int accepted = CL_SUCCESS, error = CL_SUCCESS;
+  Handle<_cl_program> program(
+      clCreateProgramWithBinary(context, 1, &device, &size, &start, &accepted, &error));
+  if (error != CL_SUCCESS || accepted != CL_SUCCESS) return nullptr;
+  error = clBuildProgram(program.get(), 1, &device, options.c_str(), nullptr, nullptr);
+  if (error != CL_SUCCESS) return nullptr;
+  return program;
+}
+
+Result<std::string> binary_of(cl_program program, std::string_view name) {
+  std::size_t size = 0;
+  MILLRACE_TRY(
+      check_opencl(clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, nullptr),
+                   "clGetProgramInfo", name));
+  std::string binary(size, '\0');
+  auto* start = reinterpret_cast<unsigned char*>(binary.data());
+  MILLRACE_TRY(check_opencl(clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof start,
+                                             static_cast<void*>(&start), nullptr),
+                            "clGetProgramInfo", name));
+  return binary;
+}
+
+}  // namespace
+
+Result<Program> build_program(cl_context context, cl_device_id device, const DeviceInfo& info,
+                              const ProgramCache& cache, const ProgramSpec& spec) {
+  MILLRACE_ASSIGN(const std::string text, text_of(spec));
+  const std::string options = options_of(spec);
+  const Hash128 key = key_of(info, text, options);
+  if (const auto binary = cache.load(key, spec.name)) {
+    if (auto program = from_binary(context, device, *binary, options)) {
+      return Program(std::move(program), spec.name);
+    }
+    log_warn("the driver refuses a cached program, which is built again",
+             {{"program", spec.name}, {"file", cache.path_of(key, spec.name)}});
+  }
+  MILLRACE_ASSIGN(Handle<_cl_program> program, from_source(context, device, spec, text, options));
+  if (const auto binary = binary_of(program.get(), spec.name)) {
+    if (!binary->empty()) cache.store(key, spec.name, *binary);
+  } else {
+    log_warn("a program's binary cannot be had and will not be cached", binary.error());
+  }
+  return Program(std::move(program), spec.name);
+}
+
+}  // namespace millrace::engine

@@ -1,0 +1,187 @@
+#include "engine/core/device/select.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace millrace::engine {
+namespace {
+
+constexpr cl_int no_platform = -1001;  // CL_PLATFORM_NOT_FOUND_KHR, from the loader
+
+constexpr const char* how_to_get_one =
+    "install an OpenCL driver: `apt install pocl-opencl-icd` runs on any CPU, a GPU needs its "
+    "vendor's driver; if a driver is installed but not seen, name the folder of its .icd file in "
+    "the environment variable OCL_ICD_VENDORS";
+
+Result<std::string> device_text(cl_device_id device, cl_device_info key, std::string_view name) {
+  std::size_t size = 0;
+  MILLRACE_TRY(
+      check_opencl(clGetDeviceInfo(device, key, 0, nullptr, &size), "clGetDeviceInfo", name));
+  std::string text(size, '\0');
+  MILLRACE_TRY(check_opencl(clGetDeviceInfo(device, key, size, text.data(), nullptr),
+                            "clGetDeviceInfo", name));
+  while (!text.empty() && (text.back() == '\0' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
+Result<std::string> platform_name(cl_platform_id platform) {
+  std::size_t size = 0;
+  MILLRACE_TRY(check_opencl(clGetPlatformInfo(platform, CL_PLATFORM_NAME, 0, nullptr, &size),
+                            "clGetPlatformInfo", "a platform's name"));
+  std::string text(size, '\0');
+  MILLRACE_TRY(
+      check_opencl(clGetPlatformInfo(platform, CL_PLATFORM_NAME, size, text.data(), nullptr),
+                   "clGetPlatformInfo", "a platform's name"));
+  while (!text.empty() && (text.back() == '\0' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
+template <class T>
+Result<T> device_value(cl_device_id device, cl_device_info key, std::string_view name) {
+  T value{};
+  MILLRACE_TRY(check_opencl(clGetDeviceInfo(device, key, sizeof value, &value, nullptr),
+                            "clGetDeviceInfo", name));
+  return value;
+}
+
+DeviceType type_of(cl_device_type type) {
+  if ((type & CL_DEVICE_TYPE_GPU) != 0) return DeviceType::gpu;
+  if ((type & CL_DEVICE_TYPE_CPU) != 0) return DeviceType::cpu;
+  if ((type & CL_DEVICE_TYPE_ACCELERATOR) != 0) return DeviceType::accelerator;
+  return DeviceType::other;
+}
+
+Status describe(cl_device_id device, DeviceInfo& info) {
+  MILLRACE_ASSIGN(info.name, device_text(device, CL_DEVICE_NAME, "a device's name"));
+  MILLRACE_ASSIGN(info.vendor, device_text(device, CL_DEVICE_VENDOR, "a device's vendor"));
+  MILLRACE_ASSIGN(info.driver, device_text(device, CL_DRIVER_VERSION, "a driver's version"));
+  MILLRACE_ASSIGN(info.version, device_text(device, CL_DEVICE_VERSION, "a device's version"));
+  MILLRACE_ASSIGN(const auto type,
+                  device_value<cl_device_type>(device, CL_DEVICE_TYPE, "a device's type"));
+  info.type = type_of(type);
+  MILLRACE_ASSIGN(info.compute_units, device_value<cl_uint>(device, CL_DEVICE_MAX_COMPUTE_UNITS,
+                                                            "a device's compute units"));
+  MILLRACE_ASSIGN(info.vector_width_float,
+                  device_value<cl_uint>(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT,
+                                        "a device's vector width"));
+  MILLRACE_ASSIGN(info.global_bytes, device_value<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_SIZE,
+                                                            "a device's memory size"));
+  MILLRACE_ASSIGN(info.max_allocation_bytes,
+                  device_value<cl_ulong>(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE,
+                                         "a device's largest allocation"));
+  return {};
+}
+
+Result<bool> usable(cl_device_id device) {
+  MILLRACE_ASSIGN(const auto available,
+                  device_value<cl_bool>(device, CL_DEVICE_AVAILABLE, "a device's availability"));
+  MILLRACE_ASSIGN(const auto compiler, device_value<cl_bool>(device, CL_DEVICE_COMPILER_AVAILABLE,
+                                                             "a device's compiler"));
+  return available == CL_TRUE && compiler == CL_TRUE;
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return out;
+}
+
+// "P:D" as two numbers, or nothing when it is a name.
+std::optional<std::pair<std::uint32_t, std::uint32_t>> numbers_of(std::string_view wanted) {
+  const auto colon = wanted.find(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  std::uint32_t platform = 0, device = 0;
+  const char* const end = wanted.data() + wanted.size();
+  const char* const middle = wanted.data() + colon;
+  const auto first = std::from_chars(wanted.data(), middle, platform);
+  const auto second = std::from_chars(middle + 1, end, device);
+  if (first.ec != std::errc() || first.ptr != middle) return std::nullopt;
+  if (second.ec != std::errc() || second.ptr != end) return std::nullopt;
+  return std::pair{platform, device};
+}
+
+std::string listing(const std::vector<FoundDevice>& found) {
+  std::string text = "devices here: ";
+  for (const FoundDevice& entry : found) {
+    if (&entry != found.data()) text += ", ";
+    text += std::to_string(entry.info.platform_index) + ":" +
+            std::to_string(entry.info.device_index) + " " + entry.info.name + " (" +
+            entry.info.platform + ")";
+  }
+  return text;
+}
+
+Status add_devices(cl_platform_id platform, std::uint32_t index, std::vector<FoundDevice>& found) {
+  cl_uint count = 0;
+  const cl_int error = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count);
+  if (error == CL_DEVICE_NOT_FOUND || (error == CL_SUCCESS && count == 0)) return {};
+  MILLRACE_TRY(check_opencl(error, "clGetDeviceIDs", "a platform's devices"));
+  std::vector<cl_device_id> devices(count);
+  MILLRACE_TRY(
+      check_opencl(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr),
+                   "clGetDeviceIDs", "a platform's devices"));
+  for (std::uint32_t i = 0; i < count; ++i) {
+    MILLRACE_ASSIGN(const bool works, usable(devices[i]));
+    if (!works) continue;
+    FoundDevice entry{.platform = platform, .device = devices[i], .info = {}};
+    entry.info.platform_index = index;
+    entry.info.device_index = i;
+    MILLRACE_ASSIGN(entry.info.platform, platform_name(platform));
+    MILLRACE_TRY(describe(devices[i], entry.info));
+    found.push_back(std::move(entry));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<FoundDevice>> find_devices() {
+  std::vector<FoundDevice> found;
+  cl_uint count = 0;
+  const cl_int error = clGetPlatformIDs(0, nullptr, &count);
+  if (error == no_platform || (error == CL_SUCCESS && count == 0)) return found;
+  MILLRACE_TRY(check_opencl(error, "clGetPlatformIDs", "the list of platforms"));
+  std::vector<cl_platform_id> platforms(count);
+  MILLRACE_TRY(check_opencl(clGetPlatformIDs(count, platforms.data(), nullptr), "clGetPlatformIDs",
+                            "the list of platforms"));
+  for (std::uint32_t i = 0; i < count; ++i) MILLRACE_TRY(add_devices(platforms[i], i, found));
+  return found;
+}
+
+Result<FoundDevice> choose_device(const std::vector<FoundDevice>& found, std::string_view wanted) {
+  if (found.empty()) return fail(Code::no_device, "no OpenCL device found", how_to_get_one);
+  if (wanted.empty()) {
+    const auto is_fast = [](const FoundDevice& d) {
+      return d.info.type == DeviceType::gpu || d.info.type == DeviceType::accelerator;
+    };
+    const auto fast = std::ranges::find_if(found, is_fast);
+    return fast == found.end() ? found.front() : *fast;
+  }
+  const auto numbers = numbers_of(wanted);
+  const std::string part = lower(wanted);
+  for (const FoundDevice& entry : found) {
+    if (numbers) {
+      if (std::pair{entry.info.platform_index, entry.info.device_index} == *numbers) return entry;
+    } else if (lower(entry.info.name).find(part) != std::string::npos ||
+               lower(entry.info.platform).find(part) != std::string::npos) {
+      return entry;
+    }
+  }
+  return fail(Code::no_device, "no OpenCL device fits \"" + std::string(wanted) + "\"",
+              listing(found) + "; name one by PLATFORM:DEVICE or by a part of its name");
+}
+
+Result<std::vector<DeviceInfo>> list_devices() {
+  MILLRACE_ASSIGN(const auto found, find_devices());
+  std::vector<DeviceInfo> out;
+  out.reserve(found.size());
+  for (const FoundDevice& entry : found) out.push_back(entry.info);
+  return out;
+}
+
+}  // namespace millrace::engine

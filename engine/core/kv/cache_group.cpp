@@ -1,0 +1,54 @@
+#include "engine/core/kv/cache_group.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "schemas/base/log.hpp"
+
+namespace millrace::engine {
+
+Result<CacheGroup> CacheGroup::create(Device& device, const CacheShape& shape,
+                                      std::uint64_t bytes) {
+  const std::uint64_t in_layer = device.info().max_allocation_bytes / shape.layer_page_bytes();
+  const std::uint64_t wanted = bytes / shape.page_bytes();
+  const std::uint64_t pages =
+      std::min({wanted, in_layer, std::uint64_t{std::numeric_limits<std::int32_t>::max()}});
+  if (pages == 0) {
+    return fail(Code::kv_exceeded,
+                "a KV memory of " + std::to_string(bytes) + " bytes holds no page: one page of " +
+                    std::to_string(kv_page_tokens) + " tokens takes " +
+                    std::to_string(shape.page_bytes()) + " bytes",
+                "give the KV cache more memory");
+  }
+  if (pages < wanted) {
+    log_warn("the device's largest allocation bounds the KV pool",
+             {{"pages", pages}, {"wanted_pages", wanted}});
+  }
+  CacheGroup group;
+  group.shape_ = shape;
+  group.page_count_ = static_cast<std::uint32_t>(pages);
+  group.layers_.reserve(shape.layers);
+  for (std::uint32_t i = 0; i < shape.layers; ++i) {
+    MILLRACE_ASSIGN(Buffer buffer, device.allocate(pages * shape.layer_page_bytes(),
+                                                   "the KV pages of layer " + std::to_string(i)));
+    group.layers_.push_back(std::move(buffer));
+  }
+  return group;
+}
+
+Status CacheGroup::copy_page(Device& device, PageId from, PageId to) const {
+  if (from >= page_count_ || to >= page_count_) {
+    return fail(Code::internal, "copy of page " + std::to_string(from) + " to " +
+                                    std::to_string(to) + " in a pool of " +
+                                    std::to_string(page_count_));
+  }
+  if (from == to) return {};
+  const std::uint64_t bytes = shape_.layer_page_bytes();
+  for (const Buffer& layer : layers_) {
+    MILLRACE_TRY(device.copy(layer, from * bytes, layer, to * bytes, bytes));
+  }
+  return {};
+}
+
+}  // namespace millrace::engine

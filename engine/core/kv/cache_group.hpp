@@ -1,0 +1,49 @@
+#pragma once
+// The device memory of one cache group: layers that keep the same positions and share one page
+// table per sequence (DESIGN section 5). A llama has one group with all its layers. Each layer has
+// a buffer of its own, which keeps every allocation under the device's limit; a page id means the
+// same page in each of them. Which page belongs to whom is PagePool's affair; the layout inside a
+// page is kernels/kv/layout.cl. Errors: kv_exceeded, out_of_memory, device_error. Thread safety:
+// the device's owner thread.
+#include <cstdint>
+#include <vector>
+
+#include "engine/core/device/device.hpp"
+#include "engine/core/kv/codec.hpp"
+#include "engine/core/model/plan.hpp"
+#include "schemas/base/error.hpp"
+
+namespace millrace::engine {
+
+inline constexpr std::uint32_t kv_page_tokens = 16;      // divides the attention segment
+inline constexpr std::uint32_t kv_segment_tokens = 256;  // of the attention's sums
+static_assert(kv_segment_tokens % kv_page_tokens == 0);
+
+struct CacheShape {
+  std::uint32_t layers = 0, kv_heads = 0, head_dim = 0;
+  KvPolicy policy;
+  // Of one page in one layer.
+  std::uint64_t layer_page_bytes() const {
+    return kv_heads * (codec_bytes(policy.key, kv_page_tokens, head_dim) +
+                       codec_bytes(policy.value, kv_page_tokens, head_dim));
+  }
+  std::uint64_t page_bytes() const { return layers * layer_page_bytes(); }
+};
+
+class CacheGroup {
+ public:
+  // As many pages as fit `bytes`, and the device's largest allocation in each layer.
+  static Result<CacheGroup> create(Device& device, const CacheShape& shape, std::uint64_t bytes);
+
+  const CacheShape& shape() const { return shape_; }
+  std::uint32_t page_count() const { return page_count_; }
+  const Buffer& layer(std::uint32_t index) const { return layers_[index]; }
+  Status copy_page(Device& device, PageId from, PageId to) const;
+
+ private:
+  CacheShape shape_;
+  std::uint32_t page_count_ = 0;
+  std::vector<Buffer> layers_;
+};
+
+}  // namespace millrace::engine

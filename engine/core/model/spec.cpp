@@ -1,0 +1,226 @@
+#include "engine/core/model/spec.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+namespace millrace::engine {
+namespace {
+
+std::unexpected<Error> unsupported(const GgufFile& file, const std::string& what) {
+  return fail(Code::unsupported_architecture, file.source() + ": " + what,
+              "this version runs llama models (SmolLM, Llama 2 and 3, Mistral and their kin)");
+}
+
+// Reads keys of one architecture: "llama.block_count".
+class Keys {
+ public:
+  Keys(const GgufFile& file, std::string_view architecture)
+      : metadata_(file.metadata()), prefix_(std::string(architecture) + ".") {}
+  template <class T>
+  Result<T> get(std::string_view name) const {
+    return metadata_.get<T>(prefix_ + std::string(name));
+  }
+  template <class T>
+  Result<T> get_or(std::string_view name, T fallback) const {
+    return metadata_.get_or<T>(prefix_ + std::string(name), fallback);
+  }
+  std::string full(std::string_view name) const { return prefix_ + std::string(name); }
+
+ private:
+  const Metadata& metadata_;
+  std::string prefix_;
+};
+
+Status refuse_features(const GgufFile& file, const Keys& keys, const ModelSpec& spec) {
+  for (const char* name : {"expert_count", "expert_used_count"}) {
+    MILLRACE_ASSIGN(const auto count, keys.get_or<std::uint32_t>(name, 0));
+    if (count > 0) return unsupported(file, keys.full(name) + " asks for a mixture of experts");
+  }
+  MILLRACE_ASSIGN(const auto window, keys.get_or<std::uint32_t>("attention.sliding_window", 0));
+  if (window > 0 && window < spec.context_tokens) {
+    return unsupported(file, keys.full("attention.sliding_window") + " = " +
+                                 std::to_string(window) + " asks for sliding-window attention");
+  }
+  MILLRACE_ASSIGN(const bool causal, keys.get_or<bool>("attention.causal", true));
+  if (!causal) return unsupported(file, keys.full("attention.causal") + " is false");
+  // Factors that are 1 or 0 where they do nothing.
+  for (const char* name :
+       {"attn_logit_softcapping", "final_logit_softcapping", "logit_scale", "residual_scale",
+        "embedding_scale", "attention.scale", "attention.clamp_kqv", "attention.max_alibi_bias"}) {
+    MILLRACE_ASSIGN(const float value, keys.get_or<float>(name, 0.0f));
+    if (value != 0.0f && value != 1.0f) {
+      return unsupported(file, keys.full(name) + " = " + std::to_string(value));
+    }
+  }
+  return {};
+}
+
+Status read_rope(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
+  MILLRACE_ASSIGN(spec.rope_dim, keys.get_or<std::uint32_t>("rope.dimension_count", spec.head_dim));
+  MILLRACE_ASSIGN(spec.rope_base, keys.get_or<double>("rope.freq_base", 10000.0));
+  MILLRACE_ASSIGN(const auto kind,
+                  keys.get_or<std::string_view>("rope.scaling.type", std::string_view("none")));
+  MILLRACE_ASSIGN(const double legacy, keys.get_or<double>("rope.scale_linear", 1.0));
+  MILLRACE_ASSIGN(const double factor, keys.get_or<double>("rope.scaling.factor", legacy));
+  if (kind != "none" && kind != "linear") {
+    return unsupported(file, keys.full("rope.scaling.type") + " = " + std::string(kind));
+  }
+  if (kind == "linear" || legacy != 1.0) spec.rope_linear_factor = factor;
+  if (spec.rope_dim == 0 || spec.rope_dim % 2 != 0 || spec.rope_dim > spec.head_dim) {
+    return fail(Code::gguf_malformed, file.source() + ": " + keys.full("rope.dimension_count") +
+                                          " = " + std::to_string(spec.rope_dim) +
+                                          " does not fit heads of " +
+                                          std::to_string(spec.head_dim));
+  }
+  if (!(spec.rope_base > 0.0) || !std::isfinite(spec.rope_base) ||
+      !(spec.rope_linear_factor > 0.0) || !std::isfinite(spec.rope_linear_factor)) {
+    return fail(Code::gguf_malformed,
+                file.source() + ": the rotary base and factor must be positive numbers");
+  }
+  const Tensor* const factors = file.find_tensor("rope_freqs.weight");
+  if (factors == nullptr) return {};
+  if (factors->type != TensorType::f32 || factors->elements() != spec.rope_dim / 2) {
+    return fail(Code::gguf_malformed, file.source() + ": rope_freqs.weight must hold " +
+                                          std::to_string(spec.rope_dim / 2) + " F32 values");
+  }
+  spec.rope_frequency_factors.resize(spec.rope_dim / 2);
+  std::memcpy(spec.rope_frequency_factors.data(), factors->data.data(), factors->data.size());
+  return {};
+}
+
+Status read_heads(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
+  MILLRACE_ASSIGN(spec.heads, keys.get<std::uint32_t>("attention.head_count"));
+  MILLRACE_ASSIGN(spec.kv_heads, keys.get_or<std::uint32_t>("attention.head_count_kv", spec.heads));
+  const bool counts_fit =
+      spec.heads > 0 && spec.kv_heads > 0 && spec.heads % spec.kv_heads == 0 && spec.heads <= 1024;
+  if (!counts_fit) {
+    return fail(Code::gguf_malformed, file.source() + ": " + std::to_string(spec.heads) +
+                                          " heads over " + std::to_string(spec.kv_heads) +
+                                          " KV heads");
+  }
+  MILLRACE_ASSIGN(spec.head_dim,
+                  keys.get_or<std::uint32_t>("attention.key_length", spec.width / spec.heads));
+  MILLRACE_ASSIGN(const auto value_dim,
+                  keys.get_or<std::uint32_t>("attention.value_length", spec.head_dim));
+  if (spec.head_dim == 0 || spec.head_dim % 16 != 0 || spec.head_dim > 512 ||
+      value_dim != spec.head_dim) {
+    return unsupported(file, "heads of " + std::to_string(spec.head_dim) + " key and " +
+                                 std::to_string(value_dim) +
+                                 " value channels (equal multiples of 16 up to 512 are)");
+  }
+  return {};
+}
+
+Status read_sizes(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
+  MILLRACE_ASSIGN(spec.layers, keys.get<std::uint32_t>("block_count"));
+  MILLRACE_ASSIGN(spec.width, keys.get<std::uint32_t>("embedding_length"));
+  MILLRACE_ASSIGN(spec.ffn_width, keys.get<std::uint32_t>("feed_forward_length"));
+  MILLRACE_ASSIGN(spec.context_tokens, keys.get<std::uint32_t>("context_length"));
+  MILLRACE_ASSIGN(spec.norm_epsilon, keys.get<float>("attention.layer_norm_rms_epsilon"));
+  MILLRACE_ASSIGN(const Tensor* embedding, file.tensor("token_embd.weight"));
+  spec.vocabulary = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(embedding->rows(), std::uint32_t{1} << 24));
+  const auto within = [](std::uint32_t value, std::uint32_t most) {
+    return value > 0 && value <= most;
+  };
+  if (!within(spec.layers, 1024) || !within(spec.width, 1u << 17) ||
+      !within(spec.ffn_width, 1u << 19) || !within(spec.context_tokens, 1u << 24) ||
+      embedding->rows() != spec.vocabulary || !(spec.norm_epsilon > 0.0f)) {
+    return fail(Code::gguf_malformed, file.source() +
+                                          ": absurd sizes: " + std::to_string(spec.layers) +
+                                          " layers, " + std::to_string(spec.width) +
+                                          " wide, feed-forward " + std::to_string(spec.ffn_width) +
+                                          ", context " + std::to_string(spec.context_tokens) +
+                                          ", vocabulary " + std::to_string(embedding->rows()));
+  }
+  return {};
+}
+
+constexpr auto layer_tensors = std::to_array<std::string_view>({
+    "attn_norm.weight",
+    "attn_q.weight",
+    "attn_k.weight",
+    "attn_v.weight",
+    "attn_output.weight",
+    "attn_q.bias",
+    "attn_k.bias",
+    "attn_v.bias",
+    "attn_output.bias",
+    "ffn_norm.weight",
+    "ffn_gate.weight",
+    "ffn_up.weight",
+    "ffn_down.weight",
+    "ffn_gate.bias",
+    "ffn_up.bias",
+    "ffn_down.bias",
+});
+constexpr auto model_tensors = std::to_array<std::string_view>(
+    {"token_embd.weight", "output_norm.weight", "output.weight", "rope_freqs.weight"});
+
+bool is_known_tensor(std::string_view name, std::uint32_t layers) {
+  if (std::ranges::find(model_tensors, name) != model_tensors.end()) return true;
+  if (!name.starts_with("blk.")) return false;
+  const auto dot = name.find('.', 4);
+  if (dot == std::string_view::npos) return false;
+  std::uint32_t layer = 0;
+  const auto parsed = std::from_chars(name.data() + 4, name.data() + dot, layer);
+  if (parsed.ec != std::errc() || parsed.ptr != name.data() + dot || layer >= layers) return false;
+  return std::ranges::find(layer_tensors, name.substr(dot + 1)) != layer_tensors.end();
+}
+
+}  // namespace
+
+Result<ModelSpec> read_spec(const GgufFile& file) {
+  ModelSpec spec;
+  MILLRACE_ASSIGN(const auto architecture,
+                  file.metadata().get<std::string_view>("general.architecture"));
+  if (architecture != "llama") {
+    return unsupported(file, "architecture \"" + std::string(architecture) + "\"");
+  }
+  spec.architecture = architecture;
+  MILLRACE_ASSIGN(const auto name,
+                  file.metadata().get_or<std::string_view>("general.name", architecture));
+  spec.name = name;
+  const Keys keys(file, architecture);
+  MILLRACE_TRY(read_sizes(file, keys, spec));
+  MILLRACE_TRY(read_heads(file, keys, spec));
+  MILLRACE_TRY(read_rope(file, keys, spec));
+  MILLRACE_TRY(refuse_features(file, keys, spec));
+  spec.tied_output = file.find_tensor("output.weight") == nullptr;
+  for (const Tensor& tensor : file.tensors()) {
+    if (!is_known_tensor(tensor.name, spec.layers)) {
+      return unsupported(file, "tensor \"" + std::string(tensor.name) +
+                                   "\" belongs to no llama model of " +
+                                   std::to_string(spec.layers) + " layers");
+    }
+  }
+  return spec;
+}
+
+std::vector<float> rope_table(const ModelSpec& spec, std::uint32_t positions) {
+  const std::uint32_t half = spec.rope_dim / 2;
+  std::vector<double> frequency(half);
+  for (std::uint32_t i = 0; i < half; ++i) {
+    frequency[i] = std::pow(spec.rope_base, -2.0 * i / spec.rope_dim) / spec.rope_linear_factor;
+    if (!spec.rope_frequency_factors.empty()) {
+      frequency[i] /= static_cast<double>(spec.rope_frequency_factors[i]);
+    }
+  }
+  std::vector<float> table(std::size_t{positions} * half * 2);
+  std::size_t at = 0;
+  for (std::uint32_t position = 0; position < positions; ++position) {
+    for (std::uint32_t i = 0; i < half; ++i) {
+      const double angle = position * frequency[i];
+      table[at++] = static_cast<float>(std::cos(angle));
+      table[at++] = static_cast<float>(std::sin(angle));
+    }
+  }
+  return table;
+}
+
+}  // namespace millrace::engine

@@ -1,0 +1,37 @@
+#pragma once
+// A model's architecture as data, read from GGUF metadata and tensor names. Anything in the file
+// that would change the arithmetic and is not known here is refused by name, never ignored.
+// Errors: unsupported_architecture, gguf_malformed. Thread safety: plain values.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/core/gguf/file.hpp"
+#include "schemas/base/error.hpp"
+
+namespace millrace::engine {
+
+enum class RopeKind : std::uint8_t {
+  pairs,  // channels (2i, 2i+1), as GGUF permutes llama's rows for
+  halves  // channels (i, i + rope_dim / 2)
+};
+
+struct ModelSpec {
+  std::string architecture, name;
+  std::uint32_t layers = 0, width = 0, ffn_width = 0, vocabulary = 0, context_tokens = 0;
+  std::uint32_t heads = 0, kv_heads = 0, head_dim = 0;
+  float norm_epsilon = 0.0f;
+  RopeKind rope = RopeKind::pairs;
+  std::uint32_t rope_dim = 0;
+  double rope_base = 10000.0;
+  double rope_linear_factor = 1.0;            // positions are divided by it
+  std::vector<float> rope_frequency_factors;  // [rope_dim / 2], or empty; frequencies divided by it
+  bool tied_output = false;                   // logits from the embedding matrix
+};
+
+Result<ModelSpec> read_spec(const GgufFile& file);
+
+// cos and sin of each position and frequency, [positions][rope_dim / 2][2], computed in double.
+std::vector<float> rope_table(const ModelSpec& spec, std::uint32_t positions);
+
+}  // namespace millrace::engine

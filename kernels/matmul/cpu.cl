@@ -1,0 +1,181 @@
+// out[c][r] = sum over k of weight[r][k] * x[c][k]   (+ bias[r]) (+ out[c][r] before)
+//
+// For CPUs: lanes are the 16 rows of a panel, so there is no horizontal sum. One work-item a group
+// owns consecutive panels and walks all columns in tiles:
+//
+//            columns c .. c+C-1 (x: scalars that are broadcast)
+//            +---+---+---+
+//    panel   |acc|acc|acc|   P x C accumulators of 16 rows in registers;
+//    of 16   |   |   |   |   each weight is unpacked once for C multiply-adds
+//    rows    +---+---+---+
+//
+//   arguments and order of sums as in generic.cl; out_stride and out_row are multiples of 16; x has
+//   TILE readable rows after its last one, whatever they hold
+//   launch   local (1), groups (any number): group g takes panels [g*panels/G, (g+1)*panels/G)
+//   defines  X_STRIDE = x_stride, known at compile time so that columns cost no address registers;
+//            TILE, the widest tile: 16, or 6 where registers hold 8 floats or fewer
+// Columns are cut into equal tiles no wider than TILE, each rounded up to a width that was
+// compiled; what the added columns give is dropped. Tiles of up to four columns take four panels at
+// once, to have enough independent sums in flight.
+// Limit: fp32 multiply-adds from about 4 columns on, memory below.
+
+static inline float16 mr_load16(__global const float* p) {
+  return *(__global const float16*)p;
+}
+
+#if TYPE == MR_F32
+#define STEP 1
+#elif TYPE == MR_F16 || TYPE == MR_BF16 || TYPE == MR_Q8_0
+#define STEP 1
+#else
+#define STEP 2
+#endif
+
+// Sixteen halves as they lie in memory, exactly: sign and magnitude are moved into place, and the
+// product corrects the exponent (denormal halves included, as floats keep denormals on CPUs).
+static inline float16 mr_half16(__global const ushort* p) {
+  const int16 bits = convert_int16(*(__global const ushort16*)p) << 16;
+  return as_float16((bits >> 3) & (int16)(0x8fffe000)) * (float16)(0x1p112f);
+}
+
+// Weights k and k+1 (STEP 2) or k alone (STEP 1) of the 16 rows of a panel.
+typedef struct {
+#if TYPE == MR_Q8_0 || TYPE == MR_Q4_0 || TYPE == MR_Q4_1
+  float16 d;
+#endif
+#if TYPE == MR_Q4_1
+  float16 m;
+#endif
+  float16 w[STEP];
+} Weights;
+
+static inline void mr_scales(Weights* s, __global const uchar* panel, uint block) {
+#if TYPE == MR_Q8_0 || TYPE == MR_Q4_0
+  s->d = mr_half16((__global const ushort*)panel + block * 16);
+#elif TYPE == MR_Q4_1
+  s->d = mr_half16((__global const ushort*)panel + block * 32);
+  s->m = mr_half16((__global const ushort*)panel + block * 32 + 16);
+#endif
+}
+
+static inline void mr_unpack(Weights* s, __global const uchar* panel, uint k) {
+#if TYPE == MR_F32
+  s->w[0] = mr_load16((__global const float*)panel + k * 16);
+#elif TYPE == MR_F16
+  s->w[0] = mr_half16((__global const ushort*)panel + k * 16);
+#elif TYPE == MR_BF16
+  s->w[0] = as_float16(convert_uint16(((__global const ushort16*)panel)[k]) << 16);
+#elif TYPE == MR_Q8_0
+  s->w[0] = s->d * convert_float16(*(__global const char16*)(panel + SCALE_SPACE + k * 16));
+#else
+  const int16 pair = convert_int16(*(__global const uchar16*)(panel + SCALE_SPACE + k * 8));
+#if TYPE == MR_Q4_0
+  s->w[0] = s->d * convert_float16((pair & 15) - 8);
+  s->w[1] = s->d * convert_float16((pair >> 4) - 8);
+#else
+  s->w[0] = fma(s->d, convert_float16(pair & 15), s->m);
+  s->w[1] = fma(s->d, convert_float16(pair >> 4), s->m);
+#endif
+#endif
+}
+
+// P panels by C columns, of which the first `width` are stored.
+#define MR_TILE(P, C)                                                                             \
+  static inline void mr_tile_##P##_##C(__global const uchar* weight, __global const float* x,     \
+                                       __global float* out, __global const float* bias,           \
+                                       uint out_stride, uint width, uint mode) {                  \
+    float16 acc[(P) * (C)];                                                                       \
+    _Pragma("unroll") for (int i = 0; i < (P) * (C); ++i) acc[i] = (float16)(0.0f);               \
+    for (uint b = 0; b < K_BLOCKS; ++b) {                                                         \
+      Weights s[P];                                                                               \
+      _Pragma("unroll") for (int p = 0; p < (P); ++p)                                             \
+          mr_scales(&s[p], weight + p * PANEL_BYTES, b);                                          \
+      _Pragma("unroll 2") for (uint k = b * 32; k < b * 32 + 32; k += STEP) {                     \
+        _Pragma("unroll") for (int p = 0; p < (P); ++p)                                           \
+            mr_unpack(&s[p], weight + p * PANEL_BYTES, k);                                        \
+        _Pragma("unroll") for (int i = 0; i < STEP; ++i)                                          \
+            _Pragma("unroll") for (int c = 0; c < (C); ++c) {                                     \
+          const float16 value = (float16)(x[c * X_STRIDE + k + i]);                               \
+          _Pragma("unroll") for (int p = 0; p < (P); ++p)                                         \
+              acc[p * (C) + c] = fma(s[p].w[i], value, acc[p * (C) + c]);                         \
+        }                                                                                         \
+      }                                                                                           \
+    }                                                                                             \
+    _Pragma("unroll") for (int c = 0; c < (C); ++c) {                                             \
+      if (c < width) {                                                                            \
+        _Pragma("unroll") for (int p = 0; p < (P); ++p) {                                         \
+          __global float16* to = (__global float16*)(out + (size_t)c * out_stride + p * 16);      \
+          float16 sum = acc[p * (C) + c];                                                         \
+          if ((mode & 2) != 0) sum = sum + mr_load16(bias + p * 16);                              \
+          if ((mode & 1) != 0) sum = sum + *to;                                                   \
+          *to = sum;                                                                              \
+        }                                                                                         \
+      }                                                                                           \
+    }                                                                                             \
+  }
+
+MR_TILE(4, 1)
+MR_TILE(4, 2)
+MR_TILE(4, 4)
+MR_TILE(1, 1)
+MR_TILE(1, 2)
+MR_TILE(1, 4)
+MR_TILE(1, 6)
+#if TILE > 6
+MR_TILE(1, 8)
+MR_TILE(1, 10)
+MR_TILE(1, 12)
+MR_TILE(1, 14)
+MR_TILE(1, 16)
+#endif
+
+#define MR_ARGS(p)                                                                     \
+  weight + (size_t)(p) * PANEL_BYTES, x + (size_t)c * X_STRIDE,                        \
+      out + (size_t)c * out_stride + (p) * 16, bias + (p) * 16, out_stride, width, mode
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void matmul(__global const uchar* weight, __global const float* x, __global float* out,
+            __global const float* bias, uint panels, uint columns, uint x_stride, uint out_stride,
+            uint out_row, uint mode) {
+  const uint g = (uint)get_group_id(0), groups = (uint)get_num_groups(0);
+  const uint first = (uint)((ulong)panels * g / groups);
+  const uint last = (uint)((ulong)panels * (g + 1) / groups);
+  const uint tiles = (columns + TILE - 1) / TILE;
+  out += out_row;
+  for (uint t = 0; t < tiles; ++t) {
+    const uint c = (uint)((ulong)columns * t / tiles);
+    const uint width = (uint)((ulong)columns * (t + 1) / tiles) - c;
+    uint p = first;
+    if (width <= 4) {
+      for (; p + 4 <= last; p += 4) {
+        if (width == 1) {
+          mr_tile_4_1(MR_ARGS(p));
+        } else if (width == 2) {
+          mr_tile_4_2(MR_ARGS(p));
+        } else {
+          mr_tile_4_4(MR_ARGS(p));
+        }
+      }
+    }
+    for (; p < last; ++p) {
+      switch ((width + 1) / 2) {
+        case 1:
+          if (width == 1) {
+            mr_tile_1_1(MR_ARGS(p));
+          } else {
+            mr_tile_1_2(MR_ARGS(p));
+          }
+          break;
+        case 2: mr_tile_1_4(MR_ARGS(p)); break;
+        case 3: mr_tile_1_6(MR_ARGS(p)); break;
+#if TILE > 6
+        case 4: mr_tile_1_8(MR_ARGS(p)); break;
+        case 5: mr_tile_1_10(MR_ARGS(p)); break;
+        case 6: mr_tile_1_12(MR_ARGS(p)); break;
+        case 7: mr_tile_1_14(MR_ARGS(p)); break;
+        case 8: mr_tile_1_16(MR_ARGS(p)); break;
+#endif
+      }
+    }
+  }
+}

@@ -1,0 +1,25 @@
+// out[c][r] = sum over k of weight[r][k] * x[c][k]   (+ bias[r]) (+ out[c][r] before)
+//
+// Plain form: one work-item per output, 16 work-items (one panel) a group.
+//   weight  packed, see layout.cl; the panels from `first_panel` on are used
+//   x       float [columns][x_stride], zero from the true K to the padded K
+//   out     float [columns][out_stride]; row r of panel p goes to out[c][out_row + 16p + r]
+//   mode    1 adds to what out holds, 2 adds bias[16p + r]; 3 both
+//   launch  local (16, 1), groups (panels, columns)
+// Order of sums: k ascending from 0, one fma each, from +0; then bias, then the old value. Every
+// variant does exactly that for every output, so all give the same bits whatever shares the call.
+// Limit: memory; meant as the reference, not as the fast path.
+__kernel __attribute__((reqd_work_group_size(16, 1, 1)))
+void matmul(__global const uchar* weight, __global const float* x, __global float* out,
+            __global const float* bias, uint panels, uint columns, uint x_stride, uint out_stride,
+            uint out_row, uint mode) {
+  const uint row = (uint)get_local_id(0), p = (uint)get_group_id(0), c = (uint)get_group_id(1);
+  __global const uchar* panel = weight + (size_t)p * PANEL_BYTES;
+  x += (size_t)c * x_stride;
+  float sum = 0.0f;
+  for (uint k = 0; k < K; ++k) sum = fma(mr_weight(panel, row, k), x[k], sum);
+  if ((mode & 2) != 0) sum = sum + bias[p * 16 + row];
+  out += (size_t)c * out_stride + out_row + p * 16 + row;
+  if ((mode & 1) != 0) sum = sum + *out;
+  *out = sum;
+}

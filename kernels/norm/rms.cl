@@ -1,0 +1,26 @@
+// Root-mean-square norm of rows: out = (x * (1 / sqrt(mean(x^2) + epsilon))) * weight.
+//
+//   x       float [.][x_stride]; row i of the launch is row i of x, or row step[rows + i] where
+//           `gather` is not 0
+//   weight  float [blocks * 16], zero beyond the true width
+//   out     float [launch][out_stride], 16 * blocks of each row written
+//   launch  one work-item a row, local (1)
+// Order of sums: lane l adds the squares of channels l, l + 16, ... by fma; then mr_sum16.
+// Limit: memory.
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void rms_norm(__global const float* x, __global const float* weight, __global float* out,
+              __global const uint* step, uint rows, uint gather, uint blocks, uint x_stride,
+              uint out_stride, float inverse_width, float epsilon) {
+  const uint i = (uint)get_group_id(0);
+  x += (size_t)(gather != 0 ? step[rows + i] : i) * x_stride;
+  out += (size_t)i * out_stride;
+  float16 squares = (float16)(0.0f);
+  for (uint b = 0; b < blocks; ++b) {
+    const float16 v = vload16(b, x);
+    squares = fma(v, v, squares);
+  }
+  const float scale = mr_rsqrt(fma(mr_sum16(squares), inverse_width, epsilon));
+  for (uint b = 0; b < blocks; ++b) {
+    vstore16((vload16(b, x) * scale) * vload16(b, weight), b, out);
+  }
+}
