@@ -28,16 +28,39 @@ void Custody::recover(std::function<void()> then) {
       engine.heard_us = engine.progress_us = out_.now().mono_us;
       engines_.hold(engine, lease.lease, std::move(held));
     }
+    std::vector<LapsedLease> kept;
     if (config_.engines_of_before_are_gone) {
       for (auto& [engine, leases] : by_engine) give_back(engine, std::move(leases), Blame::none);
+    } else {
+      kept = found->leases;
     }
     if (!found->leases.empty()) {
       out_.note(NoteLevel::info, std::to_string(found->leases.size()) + " leases of " +
                                      std::to_string(by_engine.size()) +
                                      " engines were live before this start");
     }
-    then();
+    recover_facts(std::move(kept), then);
   });
+}
+
+// What their results will need.
+void Custody::recover_facts(std::vector<LapsedLease> leases, std::function<void()> then) {
+  std::vector<Operation> operations;
+  for (const auto& lease : leases) operations.push_back(GetJob{lease.tenant, lease.job});
+  out_.ask(std::move(operations),
+           [this, leases = std::move(leases), then = std::move(then)](Replies replies) {
+             for (std::size_t i = 0; i < leases.size(); ++i) {
+               const auto* job = reply_as<GetJobReply>(replies[i]);
+               Engine* engine = engines_.holder(leases[i].lease);
+               if (job == nullptr || engine == nullptr) continue;
+               auto& held = engine->leases[leases[i].lease];
+               held.facts.custom_id = job->custom_id;
+               held.facts.attempts = job->attempts;
+               held.facts.submitted_us = job->submitted_us;
+               held.cancelled = job->cancel_requested;
+             }
+             then();
+           });
 }
 
 void Custody::give_back(const std::string& engine, std::vector<LeaseId> leases, Blame blame) {

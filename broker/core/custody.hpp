@@ -43,6 +43,7 @@ class Custody {
   void revoke(const std::vector<LapsedLease>& leases);
 
  private:
+  void recover_facts(std::vector<LapsedLease> leases, std::function<void()> then);
   void silence(Engine& engine);
   void hang(Engine& engine);
   std::vector<std::string> ids_of_absent() const;

@@ -1,0 +1,350 @@
+// Leases: credit, heartbeats, fencing, ends, reconnection, restart, engines that leave.
+#include <gtest/gtest.h>
+
+#include "tests/unit/broker/world.hpp"
+
+namespace millrace::broker::testing {
+namespace {
+
+TEST(Credit, IsNeverExceeded) {
+  World world;
+  world.join_engine("e", 2);
+  world.submit({job_body("a"), job_body("b"), job_body("d")});
+  auto leases = world.leases("e");
+  ASSERT_EQ(leases.size(), 2u);
+  world.say(World::engine("e"), Ends{{completed(leases[0].lease)}});
+  EXPECT_TRUE(world.leases("e").empty());
+  world.say(World::engine("e"), Ready{1});
+  EXPECT_EQ(world.leases("e").size(), 1u);
+}
+
+TEST(Credit, OfAHeartbeatDoesNotCountLeasesOnTheirWay) {
+  World world;
+  world.join_engine("e", 2);
+  world.submit({job_body("a"), job_body("b"), job_body("d")});
+  ASSERT_EQ(world.leases("e").size(), 2u);
+  // Sent before the two leases reached the engine.
+  world.beat("e", {}, 1, 2);
+  EXPECT_TRUE(world.leases("e").empty());
+}
+
+TEST(Credit, EnginesThatWantWorkShareIt) {
+  World world;
+  world.join_engine("e1", 4);
+  world.join_engine("e2", 4);
+  world.submit({job_body("a"), job_body("b"), job_body("d"), job_body("f")});
+  EXPECT_EQ(world.leases("e1").size(), 2u);
+  EXPECT_EQ(world.leases("e2").size(), 2u);
+}
+
+TEST(Dispatch, MatchesTheModel) {
+  World world;
+  world.join_engine("e1", 4, "m1");
+  world.join_engine("e2", 4, "m2");
+  world.submit({job_body("a", "m2"), job_body("b", "m1"), job_body("d", "m2")});
+  EXPECT_EQ(world.leases("e1").size(), 1u);
+  EXPECT_EQ(world.leases("e2").size(), 2u);
+}
+
+TEST(Dispatch, GoesByPriorityThenOrder) {
+  World world;
+  world.join_engine("e");
+  Job urgent;
+  urgent.id = "urgent";
+  urgent.model = "m";
+  urgent.request.prompt = "x";
+  urgent.priority = 0;
+  world.submit({job_body("a"), job_body("b"), encode_job(urgent)});
+  world.say(World::engine("e"), Ready{2});
+  const auto leases = world.leases("e");
+  ASSERT_EQ(leases.size(), 2u);
+  EXPECT_EQ(leases[0].job, "urgent");
+  EXPECT_EQ(leases[1].job, "a");
+  EXPECT_EQ(leases[0].attempt, 1u);
+}
+
+TEST(Ends, AreCommittedNumberedAndAnnounced) {
+  World world;
+  world.join_engine("e", 2);
+  world.submit({job_body("a"), job_body("b")});
+  const auto leases = world.leases("e");
+  world.hold_commits = true;
+  world.say(World::engine("e"), Ends{{completed(leases[0].lease), completed(leases[1].lease)}}, 6);
+  EXPECT_TRUE(world.take<Committed>(World::engine("e")).empty());
+  EXPECT_TRUE(world.rings.empty());
+  world.commit();
+  const auto committed = world.take<Committed>(World::engine("e"));
+  ASSERT_EQ(committed.size(), 1u);
+  EXPECT_EQ(committed[0].committed, (std::vector<LeaseId>{leases[0].lease, leases[1].lease}));
+  ASSERT_EQ(world.rings.size(), 1u);
+  EXPECT_EQ(world.rings[0].high, 2u);
+  EXPECT_FALSE(world.rings[0].epoch.empty());
+  const auto result = world.result_of("a");
+  EXPECT_EQ(result.state, JobState::completed);
+  EXPECT_EQ(result.job, "a");
+  EXPECT_EQ(result.model, "m");
+  EXPECT_EQ(result.attempts, 1u);
+  EXPECT_EQ(result.ended_us, world.unix_us);
+  EXPECT_EQ(world.broker().counters().finished, 2u);
+}
+
+TEST(Ends, CarryTheJobsLabelsEvenIfTheEngineDropsThem) {
+  World world;
+  world.join_engine("e", 1);
+  Job job;
+  job.id = "a";
+  job.custom_id = "line-7";
+  job.model = "m";
+  job.request.prompt = "x";
+  job.metadata = {{"k", "v"}};
+  world.submit({encode_job(job)});
+  world.say(World::engine("e"), Ends{{completed(world.leases("e").at(0).lease)}});
+  const auto result = world.result_of("a");
+  EXPECT_EQ(result.custom_id, "line-7");
+  EXPECT_EQ(result.metadata, job.metadata);
+}
+
+TEST(Ends, SentAgainAreCommittedOnce) {
+  World world;
+  world.join_engine("e", 1);
+  world.submit({job_body("a")});
+  const auto lease = world.leases("e").at(0).lease;
+  world.hold_commits = true;
+  world.say(World::engine("e"), Ends{{completed(lease)}});
+  world.say(World::engine("e"), Ends{{completed(lease)}});
+  world.commit();
+  world.hold_commits = false;
+  world.say(World::engine("e"), Ends{{completed(lease)}});
+  for (const auto& answer : world.take<Committed>(World::engine("e"))) {
+    EXPECT_EQ(answer.committed, std::vector<LeaseId>{lease});
+    EXPECT_TRUE(answer.stale.empty());
+  }
+  EXPECT_EQ(world.stream().size(), 1u);
+}
+
+TEST(Ends, AHeartbeatThatListsACommittedLeaseIsToldSo) {
+  World world;
+  world.join_engine("e", 1);
+  world.submit({job_body("a")});
+  const auto lease = world.leases("e").at(0).lease;
+  world.say(World::engine("e"), Ends{{completed(lease)}});
+  (void)world.take<Committed>(World::engine("e"));
+  world.beat("e", {lease}, 1);
+  const auto committed = world.take<Committed>(World::engine("e"));
+  ASSERT_EQ(committed.size(), 1u);
+  EXPECT_EQ(committed[0].committed, std::vector<LeaseId>{lease});
+  EXPECT_TRUE(world.take<HeartbeatAnswer>(World::engine("e")).at(0).lost.empty());
+}
+
+TEST(Ends, UnderAnotherEnginesLeaseAreStale) {
+  World world;
+  world.join_engine("e1", 1);
+  world.submit({job_body("a")});
+  const auto lease = world.leases("e1").at(0).lease;
+  world.join_engine("e2");
+  world.say(World::engine("e2"), Ends{{completed(lease), completed(9999)}});
+  const auto answer = world.take<Committed>(World::engine("e2"));
+  ASSERT_EQ(answer.size(), 1u);
+  EXPECT_EQ(answer[0].stale, (std::vector<LeaseId>{lease, 9999}));
+  EXPECT_TRUE(world.stream().empty());
+  EXPECT_EQ(world.broker().counters().stale, 2u);
+  world.say(World::engine("e1"), Ends{{completed(lease)}});
+  EXPECT_EQ(world.take<Committed>(World::engine("e1")).at(0).committed.size(), 1u);
+}
+
+TEST(Ends, ThatCannotBeUsedFailTheJobAndSayWhy) {
+  World world;
+  world.join_engine("e", 4);
+  world.submit({job_body("a"), job_body("b"), job_body("d"), job_body("f")});
+  const auto leases = world.leases("e");
+  JobResult empty;
+  JobResult other;
+  other.job = "not-d";
+  other.result.emplace();
+  world.say(World::engine("e"), Ends{{{leases[0].lease, JobState::completed, "\xc1"},
+                                      {leases[1].lease, JobState::completed, encode_result(empty)},
+                                      {leases[2].lease, JobState::completed, encode_result(other)},
+                                      {leases[3].lease, JobState::expired, encode_result(other)}}});
+  for (const char* job : {"a", "b", "d", "f"}) {
+    const auto result = world.result_of(job);
+    EXPECT_EQ(result.state, JobState::failed) << job;
+    ASSERT_TRUE(result.error) << job;
+    EXPECT_EQ(result.error->code, Code::engine_failed) << job;
+  }
+}
+
+TEST(Fencing, AResultUnderAnOldLeaseIsStale) {
+  World world;
+  world.join_engine("slow", 1);
+  world.submit({job_body("a")});
+  const auto old = world.leases("slow").at(0).lease;
+  world.advance_ms(17'000);
+  EXPECT_EQ(world.job("a").state, JobState::queued);
+  world.join_engine("quick", 1);
+  const auto fresh = world.leases("quick").at(0);
+  EXPECT_NE(fresh.lease, old);
+  EXPECT_TRUE(fresh.alone);
+  world.say(World::engine("slow"), Ends{{completed(old)}});
+  EXPECT_EQ(world.refusal(World::engine("slow")), Code::unexpected_message);
+  world.join_engine("slow");
+  world.say(World::engine("slow"), Ends{{completed(old)}});
+  EXPECT_EQ(world.take<Committed>(World::engine("slow")).at(0).stale.size(), 1u);
+  EXPECT_TRUE(world.stream().empty());
+  world.say(World::engine("quick"), Ends{{completed(fresh.lease)}});
+  EXPECT_EQ(world.stream().size(), 1u);
+}
+
+TEST(Heartbeat, KeepsLeasesForAsLongAsItComes) {
+  World world;
+  world.join_engine("e", 1);
+  world.submit({job_body("a")});
+  const auto lease = world.leases("e").at(0).lease;
+  world.live_ms(60'000, {{"e", {lease}}});
+  EXPECT_EQ(world.job("a").state, JobState::leased);
+  EXPECT_EQ(world.broker().counters().engines_died, 0u);
+}
+
+TEST(Heartbeat, TellsWhichLeasesAreLost) {
+  World world;
+  world.join_engine("e");
+  world.beat("e", {77}, 1);
+  EXPECT_EQ(world.take<HeartbeatAnswer>(World::engine("e")).at(0).lost, std::vector<LeaseId>{77});
+}
+
+TEST(Heartbeat, SurvivesAJumpOfTheMachinesClock) {
+  World world;
+  world.join_engine("e", 1);
+  world.submit({job_body("a")});
+  const auto lease = world.leases("e").at(0).lease;
+  world.live_ms(20'000, {{"e", {lease}}});
+  world.unix_us += 3'600'000'000;
+  world.advance_ms(1'000);
+  world.beat("e", {lease}, 1'000);
+  world.live_ms(20'000, {{"e", {lease}}});
+  EXPECT_EQ(world.job("a").state, JobState::leased);
+  EXPECT_EQ(world.job("a").attempts, 1u);
+}
+
+TEST(Heartbeat, ALeaseThatNeverArrivedComesBackUnblamed) {
+  World world;
+  world.join_engine("e", 1);
+  world.submit({job_body("a")});
+  (void)world.leases("e");
+  world.live_ms(18'000, {{"e", {}}});
+  EXPECT_EQ(world.job("a").state, JobState::queued);
+  EXPECT_FALSE(world.job("a").suspect);
+}
+
+TEST(Reconnect, KeepsTheLeasesOfTheSameProcess) {
+  World world;
+  world.join_engine("e", 1);
+  world.submit({job_body("a")});
+  const auto lease = world.leases("e").at(0).lease;
+  world.feed(PeerGone{World::engine("e")});
+  world.advance_ms(5'000);
+  world.join_engine("e", 0, "m", "other-route");
+  world.say(World::engine("other-route"), Heartbeat{{lease}, 1, 0, 0});
+  world.say(World::engine("other-route"), Ends{{completed(lease)}});
+  EXPECT_EQ(world.take<Committed>(World::engine("other-route")).at(0).committed.size(), 1u);
+}
+
+TEST(Reconnect, AnotherProcessOnTheSameRouteReplacesTheOneBefore) {
+  World world;
+  world.join_engine("e", 1);
+  world.submit({job_body("a")});
+  (void)world.leases("e");
+  Hello hello;
+  hello.role = Role::engine;
+  hello.name = "e";
+  hello.instance = "e-second";
+  hello.model = "m";
+  world.say(World::engine("e"), hello, 1);
+  EXPECT_TRUE(world.job("a").suspect);
+  world.say(World::engine("e"), Ready{1});
+  ASSERT_EQ(world.leases("e").size(), 1u);
+  EXPECT_EQ(world.job("a").engine, "e-second");
+}
+
+TEST(Restart, KeepsLiveLeases) {
+  World world;
+  world.join_engine("e", 2);
+  world.submit({job_body("a"), job_body("b")});
+  const auto leases = world.leases("e");
+  world.restart();
+  world.unix_us += 60'000'000;  // the broker was away for longer than a lease
+  world.advance_ms(10'000);
+  world.beat("e", {leases[0].lease}, 5);
+  EXPECT_EQ(world.refusal(World::engine("e")), Code::unexpected_message);
+  world.join_engine("e");
+  world.live_ms(20'000, {{"e", {leases[0].lease, leases[1].lease}}});
+  EXPECT_EQ(world.job("a").state, JobState::leased);
+  world.say(World::engine("e"), Ends{{completed(leases[0].lease), completed(leases[1].lease)}});
+  EXPECT_EQ(world.stream().size(), 2u);
+  EXPECT_EQ(world.result_of("a").attempts, 1u);
+}
+
+TEST(Restart, EnginesThatDoNotComeBackMakeSuspects) {
+  World world;
+  world.join_engine("e", 1);
+  world.submit({job_body("a")});
+  (void)world.leases("e");
+  world.restart();
+  world.advance_ms(14'000);
+  EXPECT_EQ(world.job("a").state, JobState::leased);
+  world.advance_ms(3'000);
+  EXPECT_EQ(world.job("a").state, JobState::queued);
+  EXPECT_TRUE(world.job("a").suspect);
+}
+
+TEST(Restart, OfAnEmbeddedBrokerGivesAllLeasesBackUnblamed) {
+  World world;
+  world.join_engine("e", 2);
+  world.submit({job_body("a"), job_body("b")});
+  (void)world.leases("e");
+  CoreConfig config;
+  config.engines_of_before_are_gone = true;
+  world.reconfigure(config);
+  world.restart();
+  EXPECT_EQ(world.counts().queued, 2u);
+  EXPECT_FALSE(world.job("a").suspect);
+}
+
+TEST(Leaving, GoodbyeGivesLeasesBackUnblamed) {
+  World world;
+  world.join_engine("e", 2);
+  world.submit({job_body("a"), job_body("b")});
+  (void)world.leases("e");
+  world.say(World::engine("e"), Goodbye{});
+  EXPECT_EQ(world.counts().queued, 2u);
+  EXPECT_FALSE(world.job("a").suspect);
+  world.join_engine("e2", 4);
+  EXPECT_EQ(world.leases("e2").size(), 2u);
+}
+
+TEST(Leaving, ReleaseGivesBackWhatItNames) {
+  World world;
+  world.join_engine("e", 2);
+  world.submit({job_body("a"), job_body("b")});
+  const auto leases = world.leases("e");
+  world.join_engine("e2");
+  world.say(World::engine("e2"), Release{{leases[0].lease}});  // not its own
+  EXPECT_EQ(world.counts().leased, 2u);
+  world.say(World::engine("e"), Release{{leases[0].lease}});
+  EXPECT_EQ(world.counts().queued, 1u);
+  EXPECT_FALSE(world.job(leases[0].job).suspect);
+}
+
+TEST(Leaving, AClaimForAnEngineThatHasGoneIsUndone) {
+  World world;
+  world.join_engine("e");
+  world.submit({job_body("a")});
+  world.hold_commits = true;
+  world.say(World::engine("e"), Ready{1});
+  world.say(World::engine("e"), Goodbye{});
+  world.commit();
+  EXPECT_EQ(world.counts().queued, 1u);
+  EXPECT_FALSE(world.job("a").suspect);
+}
+
+}  // namespace
+}  // namespace millrace::broker::testing

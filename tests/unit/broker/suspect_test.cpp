@@ -1,0 +1,245 @@
+// Blame: who is suspected, who runs alone, and when a job is given up.
+#include <gtest/gtest.h>
+
+#include "tests/unit/broker/world.hpp"
+
+namespace millrace::broker::testing {
+namespace {
+
+std::vector<Body> jobs(int count) {
+  std::vector<Body> bodies;
+  for (int i = 0; i < count; ++i) bodies.push_back(job_body("j" + std::to_string(i)));
+  return bodies;
+}
+
+TEST(Suspects, AJobThatKillsItsEngineFailsAfterThreeDeathsAndAllOthersComplete) {
+  World world;
+  world.join_engine("e0", 8);
+  world.submit(jobs(20));
+  int deaths = 0;
+  std::string engine = "e0";
+  std::map<LeaseId, std::string> held;
+  for (int round = 0; round < 200 && world.counts().completed < 19; ++round) {
+    for (const auto& lease : world.leases(engine)) {
+      held[lease.lease] = lease.job;
+      EXPECT_TRUE(!lease.alone || held.size() == 1) << "a suspect shares its engine";
+    }
+    bool killed = false;
+    for (const auto& [lease, job] : held) killed = killed || job == "j3";
+    if (killed) {
+      ++deaths;
+      world.feed(EngineDied{engine});
+      engine = "e" + std::to_string(deaths);
+      held.clear();
+      world.join_engine(engine, 8);
+      continue;
+    }
+    Ends ends;
+    for (const auto& [lease, job] : held) ends.ends.push_back(completed(lease));
+    held.clear();
+    world.say(World::engine(engine), std::move(ends));
+    world.say(World::engine(engine), Ready{8});
+  }
+  EXPECT_EQ(deaths, 3);
+  EXPECT_EQ(world.counts().completed, 19u);
+  EXPECT_EQ(world.counts().failed, 1u);
+  const auto result = world.result_of("j3");
+  ASSERT_TRUE(result.error);
+  EXPECT_EQ(result.error->code, Code::engine_died);
+  EXPECT_EQ(world.broker().counters().dead_lettered, 1u);
+}
+
+TEST(Suspects, MoreAttemptsMeanMoreDeathsAlone) {
+  World world;
+  world.join_engine("e0", 1);
+  Job job;
+  job.id = "a";
+  job.model = "m";
+  job.request.prompt = "x";
+  job.max_attempts = 4;
+  world.submit({encode_job(job)});
+  for (int death = 0; death < 5; ++death) {
+    EXPECT_EQ(world.job("a").state, JobState::leased) << death;
+    world.feed(EngineDied{});
+    world.join_engine("e" + std::to_string(death + 1), 1);
+  }
+  EXPECT_EQ(world.job("a").state, JobState::failed);
+  EXPECT_EQ(world.job("a").failures, 4u);
+}
+
+TEST(Suspects, AreHandedOutAloneBeforeNormalJobs) {
+  World world;
+  world.join_engine("e1", 2);
+  world.submit(jobs(6));
+  (void)world.leases("e1");
+  world.feed(EngineDied{"e1"});
+  world.join_engine("e2", 4);
+  auto leases = world.leases("e2");
+  ASSERT_EQ(leases.size(), 1u);
+  EXPECT_TRUE(leases[0].alone);
+  EXPECT_EQ(leases[0].job, "j0");
+  // Credit changes nothing while it runs alone.
+  world.beat("e2", {leases[0].lease}, 1, 3);
+  world.say(World::engine("e2"), Ready{4});
+  EXPECT_TRUE(world.leases("e2").empty());
+  world.say(World::engine("e2"), Ends{{completed(leases[0].lease)}});
+  leases = world.leases("e2");
+  ASSERT_EQ(leases.size(), 1u);
+  EXPECT_TRUE(leases[0].alone);
+  EXPECT_EQ(leases[0].job, "j1");
+  world.say(World::engine("e2"), Ends{{completed(leases[0].lease)}});
+  world.say(World::engine("e2"), Ready{4});
+  leases = world.leases("e2");
+  ASSERT_EQ(leases.size(), 4u);
+  EXPECT_FALSE(leases[0].alone);
+}
+
+TEST(Suspects, AreNotGivenToABusyEngineUntilTheyWaitedLong) {
+  World world;
+  world.join_engine("dies", 1);
+  world.submit({job_body("a")});
+  (void)world.leases("dies");
+  world.join_engine("busy", 2);
+  world.submit({job_body("b"), job_body("d"), job_body("f"), job_body("g")});
+  auto leases = world.leases("busy");
+  ASSERT_EQ(leases.size(), 2u);
+  world.feed(EngineDied{"dies"});
+  // One slot is free: it is filled with a normal job, the suspect waits.
+  world.say(World::engine("busy"), Ends{{completed(leases[0].lease)}});
+  world.say(World::engine("busy"), Ready{1});
+  auto next = world.leases("busy");
+  ASSERT_EQ(next.size(), 1u);
+  EXPECT_FALSE(next[0].alone);
+  // Waited for long: the engine is kept free for it.
+  world.live_ms(33'000, {{"busy", {leases[1].lease, next[0].lease}}});
+  world.say(World::engine("busy"), Ends{{completed(leases[1].lease)}});
+  world.say(World::engine("busy"), Ready{1});
+  EXPECT_TRUE(world.leases("busy").empty());
+  world.say(World::engine("busy"), Ends{{completed(next[0].lease)}});
+  world.say(World::engine("busy"), Ready{2});
+  next = world.leases("busy");
+  ASSERT_EQ(next.size(), 1u);
+  EXPECT_TRUE(next[0].alone);
+  EXPECT_EQ(next[0].job, "a");
+  // Afterwards normal jobs go on.
+  world.say(World::engine("busy"), Ends{{completed(next[0].lease)}});
+  world.say(World::engine("busy"), Ready{2});
+  EXPECT_EQ(world.leases("busy").size(), 1u);
+}
+
+TEST(Suspects, RunAloneAlsoOverARestartOfTheBroker) {
+  World world;
+  world.join_engine("e1", 1);
+  world.submit(jobs(4));
+  (void)world.leases("e1");
+  world.feed(EngineDied{"e1"});
+  world.join_engine("e2", 4);
+  const auto alone = world.leases("e2");
+  ASSERT_EQ(alone.size(), 1u);
+  world.restart();
+  world.join_engine("e2", 4);
+  world.beat("e2", {alone[0].lease}, 1, 3);
+  EXPECT_TRUE(world.leases("e2").empty());
+}
+
+TEST(Suspects, OfBeforeARestartAreFound) {
+  World world;
+  world.join_engine("e1", 1);
+  world.submit(jobs(2));
+  (void)world.leases("e1");
+  world.feed(EngineDied{"e1"});
+  world.restart();
+  world.join_engine("e2", 4);
+  const auto leases = world.leases("e2");
+  ASSERT_EQ(leases.size(), 1u);
+  EXPECT_TRUE(leases[0].alone);
+}
+
+TEST(Hung, AnEngineWithoutProgressLosesItsLeases) {
+  World world;
+  world.join_engine("e", 1);
+  world.submit({job_body("a")});
+  const auto lease = world.leases("e").at(0).lease;
+  for (int s = 0; s < 58; ++s) {
+    world.advance_ms(1'000);
+    world.beat("e", {lease}, 7);
+  }
+  EXPECT_EQ(world.job("a").state, JobState::leased);
+  for (int s = 0; s < 5; ++s) {
+    world.advance_ms(1'000);
+    world.beat("e", {lease}, 7, 1);
+  }
+  EXPECT_EQ(world.job("a").state, JobState::queued);
+  EXPECT_TRUE(world.job("a").suspect);
+  EXPECT_EQ(world.hung, std::vector<std::string>{"e"});
+  bool told = false;
+  for (const auto& answer : world.take<HeartbeatAnswer>(World::engine("e"))) {
+    told = told || answer.lost == std::vector<LeaseId>{lease};
+  }
+  EXPECT_TRUE(told);
+  // It gets nothing until it moves again.
+  EXPECT_TRUE(world.leases("e").empty());
+  world.beat("e", {}, 8, 1);
+  EXPECT_EQ(world.leases("e").size(), 1u);
+}
+
+TEST(Hung, AnIdleEngineNeedNotMove) {
+  World world;
+  world.join_engine("e", 1);
+  for (int s = 0; s < 120; ++s) {
+    world.advance_ms(1'000);
+    world.beat("e", {}, 7, 1);
+  }
+  EXPECT_EQ(world.broker().counters().engines_hung, 0u);
+  // Nor is the time before a job counted against it.
+  world.submit({job_body("a")});
+  const auto lease = world.leases("e").at(0).lease;
+  world.advance_ms(2'000);
+  world.beat("e", {lease}, 7);
+  EXPECT_EQ(world.job("a").state, JobState::leased);
+}
+
+TEST(Silence, OfAnEngineMakesSuspects) {
+  World world;
+  world.join_engine("e", 2);
+  world.submit(jobs(2));
+  (void)world.leases("e");
+  world.advance_ms(14'000);
+  EXPECT_EQ(world.counts().leased, 2u);
+  world.advance_ms(3'000);
+  EXPECT_EQ(world.counts().queued, 2u);
+  EXPECT_TRUE(world.job("j0").suspect);
+  EXPECT_EQ(world.broker().counters().engines_died, 1u);
+}
+
+TEST(Died, MeansTheNamedEngineAlone) {
+  World world;
+  world.join_engine("e1", 1);
+  world.join_engine("e2", 1);
+  world.submit(jobs(2));
+  world.feed(EngineDied{"e1"});
+  EXPECT_EQ(world.counts().leased, 1u);
+  EXPECT_TRUE(world.job("j0").suspect != world.job("j1").suspect);
+}
+
+TEST(Retry, QueuesAFailedJobAgain) {
+  World world;
+  world.join_engine("e0", 1);
+  world.submit({job_body("a", "m", "b")});
+  for (int death = 0; death < 3; ++death) {
+    world.feed(EngineDied{});
+    world.join_engine("e" + std::to_string(death + 1), 1);
+  }
+  ASSERT_EQ(world.job("a").state, JobState::failed);
+  (void)world.leases("e3");
+  world.say(World::client("c"), Retry{{}, "b"}, 4);
+  const auto retried = world.take<Retried>(World::client("c"));
+  ASSERT_EQ(retried.size(), 1u);
+  EXPECT_EQ(retried[0].retried, 1u);
+  const auto leases = world.leases("e3");
+  ASSERT_EQ(leases.size(), 1u);
+  EXPECT_FALSE(leases[0].alone);
+}
+
+}  // namespace
+}  // namespace millrace::broker::testing

@@ -1,0 +1,201 @@
+#pragma once
+// A broker core over a memory ledger, with a clock that a test moves by hand. Messages that the
+// broker sends are kept per peer until a test takes them.
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "broker/core/broker.hpp"
+#include "broker/ledger/memory_ledger.hpp"
+#include "schemas/codec.hpp"
+
+namespace millrace::broker::testing {
+
+inline Body job_body(const std::string& id, const std::string& model = "m",
+                     const std::string& batch = {}) {
+  Job job;
+  job.id = id;
+  job.model = model;
+  job.batch = batch;
+  job.request.prompt = "say " + id;
+  return encode_job(job);
+}
+
+inline JobEnd completed(LeaseId lease, const std::string& job = {}) {
+  JobResult result;
+  result.job = job;
+  result.result.emplace();
+  return {lease, JobState::completed, encode_result(result)};
+}
+inline JobEnd cancelled_end(LeaseId lease) {
+  JobResult result;
+  result.state = JobState::cancelled;
+  result.error = Error{Code::cancelled, "cancelled while running", {}};
+  return {lease, JobState::cancelled, encode_result(result)};
+}
+
+class World {
+ public:
+  explicit World(CoreConfig config = {}, MemoryStoreOptions store = {}) : config_(config) {
+    config_.broker_id = "broker-1";
+    store.end_body = end_body;
+    store_ = make_memory_store(std::move(store));
+    restart();
+  }
+
+  // Another broker process over the same ledger; what was not committed is lost.
+  void restart() {
+    requests_.clear();
+    messages_.clear();
+    ledger_ = make_memory_ledger(store_);
+    broker_ = std::make_unique<Broker>(config_);
+    feed(Start{});
+  }
+  void reconfigure(CoreConfig config) { config_ = std::move(config); }
+
+  void feed(Event event) {
+    absorb(broker_->handle(std::move(event), now()));
+    if (!hold_commits) commit();
+  }
+  // Carries out what waits for the ledger, and what follows from it.
+  void commit() {
+    while (!requests_.empty()) {
+      auto request = std::move(requests_.front());
+      requests_.pop_front();
+      auto replies = ledger_->apply(request.operations, unix_us);
+      absorb(broker_->handle(Completed{request.ticket, std::move(*replies)}, now()));
+    }
+  }
+  void advance_ms(std::int64_t ms) {
+    for (std::int64_t done = 0; done < ms; done += 250) {
+      mono_us += 250'000;
+      unix_us += 250'000;
+      feed(Tick{});
+    }
+  }
+  // The same, while these engines send their heartbeats with steps that move.
+  void live_ms(std::int64_t ms, const std::map<std::string, std::vector<LeaseId>>& engines) {
+    for (std::int64_t done = 0; done < ms; done += 1000) {
+      advance_ms(1000);
+      for (const auto& [name, leases] : engines) beat(name, leases, ++steps_);
+    }
+  }
+
+  static Peer client(const std::string& name) { return {Door::client, name}; }
+  static Peer engine(const std::string& name) { return {Door::engine, name}; }
+
+  void say(const Peer& peer, Message message, std::uint64_t id = 0) {
+    feed(Received{peer, Envelope{id, std::move(message)}, 0});
+  }
+  void join_client(const std::string& name) {
+    Hello hello;
+    hello.name = name;
+    say(client(name), hello, 1);
+    (void)take<Welcome>(client(name));
+  }
+  // The engine `name` speaks from the route of the same name unless told otherwise.
+  void join_engine(const std::string& name, std::uint32_t credit = 0,
+                   const std::string& model = "m", const std::string& route = {}) {
+    Hello hello;
+    hello.role = Role::engine;
+    hello.name = name;
+    hello.instance = name;
+    hello.model = model;
+    const Peer peer = engine(route.empty() ? name : route);
+    say(peer, hello, 1);
+    (void)take<Welcome>(peer);
+    if (credit > 0) say(peer, Ready{credit});
+  }
+  void beat(const std::string& name, std::vector<LeaseId> leases, std::uint64_t steps,
+            std::uint32_t credit = 0) {
+    say(engine(name), Heartbeat{std::move(leases), steps, 0, credit}, 9);
+  }
+
+  // Submits as client `c`; the answers, empty where the message was not answered so.
+  std::vector<SubmitAnswer> submit(std::vector<Body> jobs) {
+    if (!joined_) join_client("c");
+    joined_ = true;
+    say(client("c"), Submit{std::move(jobs)}, 7);
+    auto answers = take<Submitted>(client("c"));
+    return answers.empty() ? std::vector<SubmitAnswer>{} : std::move(answers.back().answers);
+  }
+  // All leases sent to this engine since the last call.
+  std::vector<Lease> leases(const std::string& name) {
+    std::vector<Lease> all;
+    for (auto& message : take<Leases>(engine(name))) {
+      for (auto& lease : message.leases) all.push_back(std::move(lease));
+    }
+    return all;
+  }
+  std::optional<Code> refusal(const Peer& peer) {
+    auto refused = take<Refused>(peer);
+    if (refused.empty()) return std::nullopt;
+    return refused.back().error.code;
+  }
+  template <class M>
+  std::vector<M> take(const Peer& peer) {
+    std::vector<M> found;
+    auto& waiting = messages_[peer];
+    std::erase_if(waiting, [&](Envelope& envelope) {
+      auto* message = std::get_if<M>(&envelope.message);
+      if (message == nullptr) return false;
+      found.push_back(std::move(*message));
+      return true;
+    });
+    return found;
+  }
+  std::vector<Entry> stream(const std::string& name = "results") {
+    ReadStream read;
+    read.tenant = default_tenant;
+    read.stream = name;
+    return std::get<ReadStreamReply>(*ask(read)).entries;
+  }
+  JobResult result_of(const std::string& job) {
+    for (const auto& entry : stream()) {
+      if (entry.job == job) return *decode_result(entry.body);
+    }
+    return {};
+  }
+  GetJobReply job(const std::string& id) {
+    return std::get<GetJobReply>(*ask(GetJob{default_tenant, id}));
+  }
+  JobCounts counts(const std::string& batch = {}) {
+    return std::get<CountReply>(*ask(Count{default_tenant, batch})).counts;
+  }
+  Result<Reply> ask(const Operation& operation) {
+    return std::move(ledger_->apply(std::span(&operation, 1), unix_us)->front());
+  }
+
+  Broker& broker() { return *broker_; }
+  Now now() const { return {mono_us, unix_us}; }
+
+  bool hold_commits = false;
+  std::int64_t mono_us = 1'000'000, unix_us = 1'700'000'000'000'000;
+  std::vector<Ring> rings;
+  std::vector<Note> notes;
+  std::vector<std::string> hung;
+
+ private:
+  void absorb(Actions actions) {
+    for (auto& request : actions.ledger) requests_.push_back(std::move(request));
+    for (auto& out : actions.messages) messages_[out.peer].push_back(std::move(out.envelope));
+    for (auto& ring : actions.rings) rings.push_back(std::move(ring));
+    for (auto& note : actions.notes) notes.push_back(std::move(note));
+    for (auto& name : actions.hung) hung.push_back(std::move(name));
+  }
+
+  CoreConfig config_;
+  std::shared_ptr<MemoryStore> store_;
+  std::unique_ptr<Ledger> ledger_;
+  std::unique_ptr<Broker> broker_;
+  std::deque<LedgerRequest> requests_;
+  std::map<Peer, std::vector<Envelope>> messages_;
+  std::uint64_t steps_ = 0;
+  bool joined_ = false;
+};
+
+}  // namespace millrace::broker::testing
