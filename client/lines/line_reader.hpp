@@ -1,0 +1,47 @@
+#pragma once
+// Lines of an input file, one at a time, in bounded memory: a line over the limit is passed over
+// without being held, however long it is, and reported as such.
+// Errors: those of File. Thread safety: one thread.
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "schemas/base/env.hpp"
+#include "schemas/base/error.hpp"
+#include "schemas/base/limits.hpp"
+
+namespace millrace::client {
+
+struct InputLine {
+  std::uint64_t number = 0;  // from 1, blank lines counted
+  std::string_view text;     // without its line end; empty where too_long; valid until next()
+  std::uint64_t bytes = 0;   // without its line end
+  std::uint64_t hash = 0;    // of all its bytes, also where too_long
+  bool too_long = false;
+};
+
+class LineReader {
+ public:
+  explicit LineReader(File& file, std::uint64_t max_line_bytes = limits::line_bytes);
+
+  // The next line that is not blank (spaces, tabs, carriage returns); false at the end of the file.
+  // The last line needs no newline, lines may end with CR LF, a byte order mark is passed over.
+  Result<bool> next(InputLine& line);
+  std::uint64_t bytes_read() const { return offset_; }
+
+ private:
+  Result<bool> fill();
+  Result<bool> pass_long_line(std::size_t scanned, InputLine& line);
+  void finish_line(std::size_t length, bool newline, InputLine& line);
+
+  File& file_;
+  std::uint64_t max_line_bytes_;
+  std::uint64_t offset_ = 0;  // in the file, of what the buffer will be filled with next
+  std::uint64_t number_ = 0;
+  std::string buffer_;
+  std::size_t begin_ = 0;  // of what is not consumed
+  bool at_end_ = false;
+  bool started_ = false;
+};
+
+}  // namespace millrace::client

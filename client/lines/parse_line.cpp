@@ -1,0 +1,281 @@
+#include "client/lines/parse_line.hpp"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "client/lines/check_json.hpp"
+#include "schemas/codec.hpp"
+
+namespace millrace::client {
+namespace {
+
+using nlohmann::json;
+
+// ---- values
+
+std::string type_of(const json& value) {
+  return value.is_number() && !value.is_number_float() ? "integer" : value.type_name();
+}
+
+// Nulls mean "not given" in OpenAI's API and its many clients; on the wire absence says so.
+void drop_nulls(json& job) {
+  for (auto at = job.begin(); at != job.end();) {
+    at = at->is_null() ? job.erase(at) : std::next(at);
+  }
+}
+
+// Token ids travel as `bin` of little-endian uint32.
+Result<json> packed_token_ids(const json& ids, const std::string& name) {
+  if (!ids.is_array()) {
+    return fail(Code::invalid_value, name + " is " + type_of(ids) + ", an array of ids is needed");
+  }
+  std::vector<std::uint8_t> bytes;
+  bytes.reserve(ids.size() * 4);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (!ids[i].is_number_unsigned() || ids[i].get<std::uint64_t>() > UINT32_MAX) {
+      return fail(Code::invalid_token,
+                  name + "[" + std::to_string(i) + "] is " + ids[i].dump() + ", no token id",
+                  "ids are whole numbers from 0 to the vocabulary's size");
+    }
+    const auto id = ids[i].get<std::uint32_t>();
+    for (unsigned shift = 0; shift < 32; shift += 8) {
+      bytes.push_back(static_cast<std::uint8_t>(id >> shift));
+    }
+  }
+  return json::binary(std::move(bytes));
+}
+
+// ---- OpenAI bodies
+
+Error unsupported(const std::string& what, std::string hint) {
+  return {Code::unsupported_field, what + " is not supported", std::move(hint)};
+}
+
+// What both endpoints share: the names that mean something else in a job map.
+Status map_common_fields(json& body) {
+  if (const auto stream = body.find("stream"); stream != body.end()) {
+    if (*stream != false) {
+      return fail(unsupported("stream: " + stream->dump(), "a batch line gets one whole result"));
+    }
+    body.erase(stream);
+  }
+  for (const char* name : {"id", "custom_id", "batch", "tokens", "task", "deadline_us"}) {
+    if (body.contains(name)) {
+      return fail(Code::invalid_value,
+                  std::string("\"") + name + "\" is no field of an OpenAI body",
+                  "put it beside body, or write the line as a plain job");
+    }
+  }
+  return {};
+}
+
+Result<json> job_of_chat_body(json body) {
+  drop_nulls(body);
+  if (!body.contains("messages")) {
+    return fail(Code::missing_field, "body has no messages");
+  }
+  if (body.contains("prompt")) {
+    return fail(Code::invalid_value, "a chat body has no prompt",
+                "use /v1/completions for a prompt");
+  }
+  MILLRACE_TRY(map_common_fields(body));
+  return body;
+}
+
+Status map_completion_prompt(json& body) {
+  json& prompt = body["prompt"];
+  if (!prompt.is_array()) {
+    return {};
+  }
+  if (prompt.size() == 1 && (prompt[0].is_string() || prompt[0].is_array())) {
+    prompt = json(prompt[0]);
+  } else if (prompt.size() > 1 && (prompt[0].is_string() || prompt[0].is_array())) {
+    return fail(Code::invalid_value, "prompt holds " + std::to_string(prompt.size()) + " prompts",
+                "write one line a prompt");
+  }
+  if (prompt.is_array()) {
+    MILLRACE_ASSIGN(body["tokens"], packed_token_ids(prompt, "prompt"));
+    body.erase("prompt");
+  }
+  return {};
+}
+
+Result<json> job_of_completion_body(json body) {
+  drop_nulls(body);
+  if (!body.contains("prompt")) {
+    return fail(Code::missing_field, "body has no prompt");
+  }
+  if (body.contains("messages")) {
+    return fail(Code::invalid_value, "a completion body has no messages",
+                "use /v1/chat/completions for a chat");
+  }
+  MILLRACE_TRY(map_common_fields(body));
+  MILLRACE_TRY(map_completion_prompt(body));
+  if (const auto best_of = body.find("best_of");
+      best_of != body.end() && *best_of == body.value("n", json(1))) {
+    body.erase(best_of);  // as many as are asked for: nothing is left out
+  }
+  return body;
+}
+
+// ---- lines
+
+bool is_openai_line(const json& line) {
+  return line.contains("body") || line.contains("url") || line.contains("method");
+}
+
+Result<Shape> shape_of_url(const json& line) {
+  const auto method = line.find("method");
+  if (method != line.end() && *method != "POST") {
+    return fail(Code::invalid_value, "method is " + method->dump() + ", only \"POST\" is known");
+  }
+  const auto url = line.find("url");
+  if (url == line.end()) {
+    return fail(Code::missing_field, "the line has no url",
+                "use /v1/chat/completions or /v1/completions");
+  }
+  if (*url == "/v1/chat/completions") {
+    return Shape::chat;
+  }
+  if (*url == "/v1/completions") {
+    return Shape::completion;
+  }
+  return fail(Code::invalid_value, "url " + url->dump() + " is not served",
+              "use /v1/chat/completions or /v1/completions");
+}
+
+// The job map of an OpenAI line; `shape` is set as soon as it is known.
+Result<json> job_of_openai_line(json& line, Shape& shape) {
+  MILLRACE_ASSIGN(shape, shape_of_url(line));
+  const auto body = line.find("body");
+  if (body == line.end()) {
+    return fail(Code::missing_field, "the line has no body");
+  }
+  if (!body->is_object()) {
+    return fail(Code::invalid_value, "body is " + type_of(*body) + ", an object is needed");
+  }
+  json job;
+  if (shape == Shape::chat) {
+    MILLRACE_ASSIGN(job, job_of_chat_body(std::move(*body)));
+  } else {
+    MILLRACE_ASSIGN(job, job_of_completion_body(std::move(*body)));
+  }
+  for (auto& [name, value] : line.items()) {
+    if (name == "body" || name == "url" || name == "method") {
+      continue;
+    }
+    if (name != "custom_id" && job.contains(name)) {
+      return fail(Code::invalid_value, "the field \"" + name + "\" stands beside body and inside",
+                  "keep the one inside body");
+    }
+    job[name] = std::move(value);
+  }
+  return job;
+}
+
+Result<json> job_of_plain_line(json& line) {
+  const auto tokens = line.find("tokens");
+  if (tokens != line.end()) {
+    MILLRACE_ASSIGN(json packed, packed_token_ids(*tokens, "tokens"));
+    *tokens = std::move(packed);
+  }
+  return std::move(line);
+}
+
+// What the caller decides about the job's place in the queue, and the notes that travel with it.
+Status complete_job(json& job, const LineOptions& options, ParsedLine& parsed) {
+  if (options.own_queue) {
+    if (!parsed.custom_id && job.contains("id") && job["id"].is_string()) {
+      parsed.custom_id = job["id"].get<std::string>();
+      job["custom_id"] = *parsed.custom_id;
+    }
+    for (const char* name : {"id", "stream", "batch"}) {
+      job.erase(name);
+    }
+  }
+  const auto fill = [&job](const char* name, const std::string& value) {
+    if (!value.empty() && !job.contains(name)) {
+      job[name] = value;
+    }
+  };
+  fill("id", options.id);
+  fill("stream", options.stream);
+  fill("batch", options.batch);
+  if (options.model) {
+    job["model"] = *options.model;
+  }
+  if (options.strict) {
+    job["strict"] = true;
+  }
+  std::optional<std::uint64_t> first_use;
+  if (options.custom_ids != nullptr && parsed.custom_id) {
+    first_use = options.custom_ids->add(*parsed.custom_id, parsed.number);
+  }
+  if (parsed.shape == Shape::plain && !first_use) {
+    return {};
+  }
+  json& metadata = job["metadata"];
+  if (metadata.is_null()) {
+    metadata = json::object();
+  }
+  if (!metadata.is_object()) {
+    return fail(Code::invalid_value,
+                "metadata is " + type_of(metadata) + ", an object of strings is needed");
+  }
+  if (parsed.shape != Shape::plain) {
+    metadata[shape_key] = parsed.shape == Shape::chat ? "chat" : "completion";
+  }
+  if (first_use) {
+    metadata[duplicate_key] = std::to_string(*first_use);
+  }
+  return {};
+}
+
+Status parse_into(const InputLine& line, const LineOptions& options, ParsedLine& parsed) {
+  if (line.too_long) {
+    return fail(Code::too_large,
+                "the line has " + std::to_string(line.bytes) + " bytes, the limit is " +
+                    std::to_string(limits::line_bytes),
+                "split the job");
+  }
+  MILLRACE_TRY(check_json(line.text));
+  json value = json::parse(line.text, nullptr, false);
+  if (!value.is_object()) {
+    return fail(Code::invalid_json, "the line holds " + type_of(value) + ", not an object",
+                "one line holds one JSON object");
+  }
+  drop_nulls(value);
+  if (const auto id = value.find("custom_id"); id != value.end()) {
+    if (!id->is_string()) {
+      return fail(Code::invalid_value, "custom_id is " + type_of(*id) + ", a string is needed",
+                  "put it in quotes");
+    }
+    parsed.custom_id = id->get<std::string>();
+  }
+  json job;
+  if (is_openai_line(value)) {
+    MILLRACE_ASSIGN(job, job_of_openai_line(value, parsed.shape));
+  } else {
+    MILLRACE_ASSIGN(job, job_of_plain_line(value));
+  }
+  drop_nulls(job);
+  MILLRACE_TRY(complete_job(job, options, parsed));
+  json::to_msgpack(job, parsed.body);
+  MILLRACE_ASSIGN(DecodedJob decoded, decode_job(parsed.body));
+  parsed.warnings = std::move(decoded.warnings);
+  return {};
+}
+
+}  // namespace
+
+ParsedLine parse_line(const InputLine& line, const LineOptions& options) {
+  ParsedLine parsed;
+  parsed.number = line.number;
+  if (Status status = parse_into(line, options, parsed); !status) {
+    parsed.error = std::move(status).error();
+    parsed.body.clear();
+  }
+  return parsed;
+}
+
+}  // namespace millrace::client

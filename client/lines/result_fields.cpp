@@ -1,0 +1,183 @@
+#include "client/lines/result_fields.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "client/lines/parse_line.hpp"
+#include "schemas/base/utf8.hpp"
+#include "schemas/codec.hpp"
+
+namespace millrace::client {
+namespace {
+
+constexpr std::string_view reserved_metadata = "millrace.";
+
+float at_or_nan(const std::vector<float>& values, std::size_t at) {
+  return at < values.size() ? values[at] : std::numeric_limits<float>::quiet_NaN();
+}
+
+// Ids and values of one position's `top` entries, as far as both arrays reach.
+std::size_t top_end(const TokenLogprobs& logprobs, std::size_t position) {
+  const std::size_t held = std::min(logprobs.top_ids.size(), logprobs.top_logprobs.size());
+  return std::min(held, (position + 1) * logprobs.top);
+}
+
+void write_token(JsonWriter& json, TokenId id, float logprob, const TokenTexts& texts) {
+  const std::optional<std::string> bytes = texts.bytes(id);
+  json.field("token", texts.text(id)).field("logprob", logprob).key("bytes");
+  if (!bytes) {
+    json.null();
+    return;
+  }
+  json.begin_array();
+  for (const char c : *bytes) {
+    json.value(int{static_cast<unsigned char>(c)});
+  }
+  json.end_array();
+}
+
+std::uint64_t characters(std::string_view text) {
+  return static_cast<std::uint64_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+}
+
+}  // namespace
+
+std::optional<std::string> TokenTexts::bytes(TokenId id) const {
+  return bytes_ ? bytes_(id) : std::nullopt;
+}
+
+std::string TokenTexts::text(TokenId id) const {
+  const std::optional<std::string> known = bytes(id);
+  return known ? utf8_replace_invalid(*known) : "token_id:" + std::to_string(id);
+}
+
+void write_ids(JsonWriter& json, const Tokens& tokens) {
+  json.begin_array();
+  for (const TokenId id : tokens) {
+    json.value(id);
+  }
+  json.end_array();
+}
+
+void write_usage(JsonWriter& json, const Usage& usage) {
+  json.begin_object().field("prompt_tokens", usage.prompt_tokens);
+  json.field("completion_tokens", usage.completion_tokens);
+  json.field("total_tokens", std::uint64_t{usage.prompt_tokens} + usage.completion_tokens);
+  json.key("prompt_tokens_details").begin_object().field("cached_tokens", usage.cached_tokens);
+  json.end_object().end_object();
+}
+
+void write_queue_fields(JsonWriter& json, const JobResult& result) {
+  json.field("state", wire_name(result.state)).field("attempts", result.attempts);
+  json.key("warnings").begin_array();
+  for (const std::string& warning : result.warnings) {
+    json.value(warning);
+  }
+  const auto duplicate = result.metadata.find(std::string(duplicate_key));
+  if (duplicate != result.metadata.end()) {
+    json.value("custom_id is also that of line " + duplicate->second);
+  }
+  json.end_array().key("metadata").begin_object();
+  for (const auto& [name, value] : result.metadata) {
+    if (!name.starts_with(reserved_metadata)) {
+      json.field(name, value);
+    }
+  }
+  json.end_object();
+  if (!result.batch.empty()) {
+    json.field("batch", result.batch);
+  }
+  json.field("submitted_us", result.submitted_us).field("ended_us", result.ended_us);
+}
+
+void write_engine_fields(JsonWriter& json, const GenerationResult& result) {
+  const EffectiveSettings& used = result.effective;
+  json.field("fingerprint", used.fingerprint).key("effective").begin_object();
+  json.field("model", used.model).field("kv", used.kv).field("math", used.math);
+  json.field("temperature", used.sampling.temperature).field("top_k", used.sampling.top_k);
+  json.field("top_p", used.sampling.top_p).field("min_p", used.sampling.min_p).key("seed");
+  if (used.sampling.seed) {
+    json.value(*used.sampling.seed);
+  } else {
+    json.null();
+  }
+  json.field("max_tokens", used.max_tokens).end_object().key("times").begin_object();
+  json.field("queue_us", result.times.queue_us);
+  json.field("first_token_us", result.times.first_token_us);
+  json.field("total_us", result.times.total_us).end_object();
+}
+
+void write_chat_logprobs(JsonWriter& json, const Tokens& tokens, const TokenLogprobs& logprobs,
+                         const TokenTexts& texts) {
+  json.begin_array();
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    json.begin_object();
+    write_token(json, tokens[i], at_or_nan(logprobs.token, i), texts);
+    json.key("top_logprobs").begin_array();
+    for (std::size_t at = i * logprobs.top; at < top_end(logprobs, i); ++at) {
+      json.begin_object();
+      write_token(json, logprobs.top_ids[at], logprobs.top_logprobs[at], texts);
+      json.end_object();
+    }
+    json.end_array().end_object();
+  }
+  json.end_array();
+}
+
+void write_completion_logprobs(JsonWriter& json, const Tokens& tokens,
+                               const TokenLogprobs& logprobs, const TokenTexts& texts) {
+  json.begin_object().key("tokens").begin_array();
+  for (const TokenId id : tokens) {
+    json.value(texts.text(id));
+  }
+  json.end_array().key("token_logprobs").begin_array();
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    json.value(at_or_nan(logprobs.token, i));
+  }
+  json.end_array().key("top_logprobs").begin_array();
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    std::set<std::string> used;  // two ids may read the same: a JSON object holds a name once
+    json.begin_object();
+    for (std::size_t at = i * logprobs.top; at < top_end(logprobs, i); ++at) {
+      const TokenId id = logprobs.top_ids[at];
+      std::string name = texts.text(id);
+      if (!used.insert(name).second) {
+        name = "token_id:" + std::to_string(id);
+      }
+      json.field(name, logprobs.top_logprobs[at]);
+    }
+    json.end_object();
+  }
+  json.end_array().key("text_offset").begin_array();
+  std::uint64_t offset = 0;
+  bool known = true;
+  for (const TokenId id : tokens) {
+    if (known) {
+      json.value(offset);
+    } else {
+      json.null();
+    }
+    const std::optional<std::string> bytes = texts.bytes(id);
+    known = known && bytes;
+    offset += bytes ? characters(*bytes) : 0;
+  }
+  json.end_array().end_object();
+}
+
+void write_logprob_arrays(JsonWriter& json, const TokenLogprobs& logprobs) {
+  json.begin_object().field("top", logprobs.top).key("token").begin_array();
+  for (const float value : logprobs.token) {
+    json.value(value);
+  }
+  json.end_array().key("top_ids");
+  write_ids(json, logprobs.top_ids);
+  json.key("top_logprobs").begin_array();
+  for (const float value : logprobs.top_logprobs) {
+    json.value(value);
+  }
+  json.end_array().end_object();
+}
+
+}  // namespace millrace::client

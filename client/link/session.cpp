@@ -1,0 +1,240 @@
+#include "client/link/session.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "client/link/socket.hpp"
+#include "schemas/codec.hpp"
+
+namespace millrace::client {
+namespace {
+
+constexpr std::int64_t us_per_ms = 1'000;
+constexpr std::uint64_t hello_id = 1;  // questions begin above
+
+struct Question {
+  std::string frame;
+  std::int64_t sent_us = 0;  // 0: not on this connection yet
+};
+
+class BrokerSession final : public Session {
+ public:
+  BrokerSession(SessionOptions options, const Clock& clock, std::unique_ptr<BrokerSocket> socket)
+      : options_(std::move(options)),
+        clock_(clock),
+        socket_(std::move(socket)),
+        heard_us_(clock.monotonic_us()),
+        greeting_ms_(options_.greeting_ms) {}
+
+  Status greet();
+
+  std::uint64_t ask(Message message) override {
+    const std::uint64_t id = ++last_id_;
+    questions_[id].frame = encode({.id = id, .message = std::move(message)});
+    return id;
+  }
+  void forget(std::uint64_t id) override { questions_.erase(id); }
+  void subscribe(const std::string& stream) override {
+    streams_.push_back(stream);
+    socket_->subscribe(stream);
+  }
+  Status poll(std::uint32_t timeout_ms, std::vector<Envelope>& answers,
+              std::vector<Bell>& bells) override;
+
+  bool ready() const override { return ready_; }
+  std::uint64_t away_ms() const override {
+    return ready_ ? 0 : static_cast<std::uint64_t>(now() - heard_us_) / us_per_ms;
+  }
+  const Welcome& welcome() const override { return welcome_; }
+  std::size_t unanswered() const override { return questions_.size(); }
+
+ private:
+  std::int64_t now() const { return clock_.monotonic_us(); }
+  Status lose(const std::string& reason);
+  Status check_patience();
+  Status send_questions();
+  Status take(Envelope envelope, std::vector<Envelope>& answers);
+  Status welcomed(Welcome welcome);
+
+  SessionOptions options_;
+  const Clock& clock_;
+  std::unique_ptr<BrokerSocket> socket_;
+  std::map<std::uint64_t, Question> questions_;
+  std::vector<std::string> streams_;
+  std::uint64_t last_id_ = hello_id;
+  Welcome welcome_;
+  bool ready_ = false;
+  bool told_away_ = false;
+  std::int64_t heard_us_;
+  std::int64_t greeted_us_ = 0;
+  std::uint32_t greeting_ms_;
+};
+
+// A fresh connection and a hello on it; what it was before is forgotten by both sides.
+Status BrokerSession::greet() {
+  MILLRACE_TRY(socket_->connect(options_.endpoint));
+  Hello hello;
+  hello.role = Role::client;
+  hello.name = options_.name;
+  hello.software = "millrace";
+  MILLRACE_TRY(socket_->send(encode({.id = hello_id, .message = std::move(hello)})));
+  ready_ = false;
+  greeted_us_ = now();
+  for (auto& [id, question] : questions_) {
+    question.sent_us = 0;
+  }
+  return {};
+}
+
+Status BrokerSession::lose(const std::string& reason) {
+  if (!ready_) {
+    greeting_ms_ = std::min(greeting_ms_ * 2, options_.greeting_max_ms);
+  }
+  MILLRACE_TRY(greet());
+  told_away_ = true;
+  if (options_.on_event) {
+    options_.on_event({.kind = LinkEvent::Kind::away,
+                       .reason = reason,
+                       .retry_ms = greeting_ms_,
+                       .away_ms = away_ms()});
+  }
+  return {};
+}
+
+Status BrokerSession::welcomed(Welcome welcome) {
+  welcome_ = std::move(welcome);
+  ready_ = true;
+  greeting_ms_ = options_.greeting_ms;
+  if (std::exchange(told_away_, false) && options_.on_event) {
+    options_.on_event({.kind = LinkEvent::Kind::back,
+                       .reason = {},
+                       .retry_ms = 0,
+                       .away_ms = static_cast<std::uint64_t>(now() - heard_us_) / us_per_ms});
+  }
+  if (!welcome_.doorbell.empty()) {
+    MILLRACE_TRY(socket_->connect_doorbell(welcome_.doorbell, streams_));
+  }
+  return send_questions();
+}
+
+Status BrokerSession::send_questions() {
+  for (auto& [id, question] : questions_) {
+    if (question.sent_us != 0) {
+      continue;
+    }
+    MILLRACE_ASSIGN(const bool sent, socket_->send(question.frame));
+    if (!sent) {
+      break;
+    }
+    question.sent_us = now();
+  }
+  return {};
+}
+
+Status BrokerSession::check_patience() {
+  if (!ready_) {
+    if (now() - greeted_us_ > greeting_ms_ * us_per_ms) {
+      return lose("no answer from " + options_.endpoint);
+    }
+    return {};
+  }
+  for (const auto& [id, question] : questions_) {
+    const std::int64_t since = std::max(question.sent_us, heard_us_);
+    if (question.sent_us != 0 && now() - since > options_.answer_ms * us_per_ms) {
+      return lose("the broker does not answer");
+    }
+  }
+  return {};
+}
+
+Status BrokerSession::take(Envelope envelope, std::vector<Envelope>& answers) {
+  if (auto* welcome = std::get_if<Welcome>(&envelope.message)) {
+    if (!ready_) {
+      MILLRACE_TRY(welcomed(std::move(*welcome)));
+    }
+    heard_us_ = now();
+    return {};
+  }
+  heard_us_ = now();
+  if (const auto* refused = std::get_if<Refused>(&envelope.message)) {
+    const bool of_hello = !ready_ && envelope.id == hello_id;
+    if (of_hello && refused->error.code != Code::overloaded &&
+        refused->error.code != Code::draining) {
+      return fail(refused->error);
+    }
+    if (ready_ && refused->error.code == Code::unexpected_message) {
+      return lose("the broker has restarted");
+    }
+  }
+  if (std::holds_alternative<Goodbye>(envelope.message)) {
+    return lose("the broker is leaving");
+  }
+  if (questions_.erase(envelope.id) != 0) {
+    answers.push_back(std::move(envelope));
+  }
+  return {};
+}
+
+Status BrokerSession::poll(std::uint32_t timeout_ms, std::vector<Envelope>& answers,
+                           std::vector<Bell>& bells) {
+  if (ready_) {
+    MILLRACE_TRY(send_questions());
+  }
+  BrokerSocket::Happened happened;
+  MILLRACE_TRY(socket_->wait(timeout_ms, happened));
+  for (const std::string& frame : happened.frames) {
+    MILLRACE_ASSIGN(Envelope envelope, decode_envelope(frame));
+    MILLRACE_TRY(take(std::move(envelope), answers));
+  }
+  for (std::string& stream : happened.bells) {
+    bells.push_back({std::move(stream)});
+  }
+  if (happened.lost && ready_) {
+    return lose("the connection to " + options_.endpoint + " broke");
+  }
+  return check_patience();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> Session::open(SessionOptions options, const Clock& clock) {
+  MILLRACE_ASSIGN(auto socket, BrokerSocket::open());
+  auto session = std::make_unique<BrokerSession>(std::move(options), clock, std::move(socket));
+  MILLRACE_TRY(session->greet());
+  return session;
+}
+
+Result<Message> Session::request(Message message, std::uint32_t timeout_ms) {
+  const std::uint64_t id = ask(std::move(message));
+  const SystemClock clock;
+  const std::int64_t end = clock.monotonic_us() + timeout_ms * us_per_ms;
+  std::vector<Envelope> answers;
+  std::vector<Bell> bells;
+  while (true) {
+    const std::int64_t left_ms = (end - clock.monotonic_us()) / us_per_ms;
+    if (left_ms <= 0) {
+      forget(id);
+      return ready() ? fail(Code::timed_out, "no answer from the broker within " +
+                                                 std::to_string(timeout_ms) + " ms")
+                     : fail(Code::unreachable,
+                            "the broker did not answer for " + std::to_string(away_ms()) + " ms",
+                            "check that it runs and that --broker names its client endpoint");
+    }
+    MILLRACE_TRY(
+        poll(static_cast<std::uint32_t>(std::min<std::int64_t>(left_ms, 100)), answers, bells));
+    for (Envelope& answer : answers) {
+      if (answer.id != id) {
+        continue;
+      }
+      if (auto* refused = std::get_if<Refused>(&answer.message)) {
+        return fail(std::move(refused->error));
+      }
+      return std::move(answer.message);
+    }
+    answers.clear();
+    bells.clear();
+  }
+}
+
+}  // namespace millrace::client

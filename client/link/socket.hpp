@@ -1,0 +1,34 @@
+#pragma once
+// The sockets of one connection to a broker: a DEALER for questions, a SUB for doorbells, and the
+// monitor that tells when the connection is lost. Bounded queues, explicit linger, heartbeats.
+// Errors: unreachable (the endpoint is not one), io_error. Thread safety: one thread.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "schemas/base/error.hpp"
+
+namespace millrace::client {
+
+class BrokerSocket {
+ public:
+  static Result<std::unique_ptr<BrokerSocket>> open();
+  virtual ~BrokerSocket() = default;
+
+  // Drops the connection that was, with all that was queued on it, and begins another.
+  virtual Status connect(const std::string& endpoint) = 0;
+  virtual Status connect_doorbell(const std::string& endpoint,
+                                  const std::vector<std::string>& streams) = 0;
+  virtual void subscribe(const std::string& stream) = 0;
+
+  virtual Result<bool> send(const std::string& frame) = 0;  // false: the queue is full
+  struct Happened {
+    std::vector<std::string> frames;
+    std::vector<std::string> bells;  // stream names
+    bool lost = false;               // the connection broke
+  };
+  virtual Status wait(std::uint32_t timeout_ms, Happened& happened) = 0;
+};
+
+}  // namespace millrace::client

@@ -1,0 +1,101 @@
+#include "client/link/stream_reader.hpp"
+
+#include <utility>
+
+namespace millrace::client {
+namespace {
+
+constexpr std::int64_t us_per_ms = 1'000;
+
+}  // namespace
+
+StreamReader::StreamReader(Session& session, const Clock& clock, StreamReaderOptions options)
+    : session_(session), clock_(clock), options_(std::move(options)) {
+  session_.subscribe(options_.stream);
+}
+
+void StreamReader::tick(bool room) {
+  const std::int64_t now = clock_.monotonic_us();
+  due_ = due_ || now - asked_us_ > options_.poll_ms * us_per_ms;
+  if (question_ != 0 || !room || !due_) {
+    return;
+  }
+  due_ = false;
+  asked_us_ = now;
+  question_ = session_.ask(Fetch{.stream = options_.stream,
+                                 .epoch = options_.epoch,
+                                 .from = options_.from,
+                                 .cursor = options_.from == 0 ? options_.cursor : "",
+                                 .max_entries = options_.max_entries,
+                                 .max_bytes = options_.max_bytes});
+}
+
+void StreamReader::rang(const std::vector<Bell>& bells) {
+  for (const Bell& bell : bells) {
+    due_ = due_ || bell.stream == options_.stream;
+  }
+}
+
+void StreamReader::move_to(std::uint64_t number) {
+  options_.from = number;
+  due_ = true;
+}
+
+Result<bool> StreamReader::take(Envelope& answer, std::vector<Entry>& entries) {
+  if (question_ == 0 || answer.id != question_) {
+    return false;
+  }
+  question_ = 0;
+  if (auto* data = std::get_if<Data>(&answer.message)) {
+    MILLRACE_TRY(take_data(*data, entries));
+    return true;
+  }
+  if (const auto* trimmed = std::get_if<Trimmed>(&answer.message)) {
+    first_kept_ = trimmed->first;
+    return fail(Code::trimmed,
+                "stream " + options_.stream + " is kept from number " +
+                    std::to_string(trimmed->first) + " on, wanted was " +
+                    std::to_string(options_.from),
+                "read on with --from " + std::to_string(trimmed->first));
+  }
+  if (auto* refused = std::get_if<Refused>(&answer.message)) {
+    if (refused->error.code == Code::overloaded) {
+      return true;  // asked again after poll_ms
+    }
+    return fail(std::move(refused->error));
+  }
+  return fail(Code::unexpected_message, "the broker answered a fetch with another kind of message");
+}
+
+Status StreamReader::take_data(Data& data, std::vector<Entry>& entries) {
+  if (!options_.epoch.empty() && !data.epoch.empty() && data.epoch != options_.epoch) {
+    return fail(Code::epoch_changed, "stream " + options_.stream + " is of another log than before",
+                "read it from number 1");
+  }
+  if (options_.epoch.empty()) {
+    options_.epoch = data.epoch;
+  }
+  high_ = data.high;
+  first_kept_ = data.first;
+  caught_up_ = data.entries.empty();
+  due_ = due_ || !caught_up_;
+  for (Entry& entry : data.entries) {
+    if (options_.from == 0) {
+      options_.from = entry.number;
+    }
+    if (entry.number < options_.from) {
+      continue;  // a repetition
+    }
+    if (entry.number > options_.from) {
+      return fail(Code::internal,
+                  "stream " + options_.stream + " jumps from number " +
+                      std::to_string(options_.from) + " to " + std::to_string(entry.number),
+                  "report it; nothing was taken from behind the gap");
+    }
+    ++options_.from;
+    entries.push_back(std::move(entry));
+  }
+  return {};
+}
+
+}  // namespace millrace::client

@@ -1,0 +1,21 @@
+#pragma once
+// A job of a file is its line number and line hash: "17-00c0ffee00c0ffee". The id says which input
+// line a result answers, in the ledger and at the start of each output line.
+// Thread safety: pure functions.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace millrace::client {
+
+struct LineId {
+  std::uint64_t number = 0;
+  std::uint64_t hash = 0;
+  friend bool operator==(const LineId&, const LineId&) = default;
+};
+
+std::string line_id(std::uint64_t number, std::uint64_t hash);
+std::optional<LineId> parse_line_id(std::string_view id);
+
+}  // namespace millrace::client

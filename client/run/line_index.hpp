@@ -1,0 +1,48 @@
+#pragma once
+// What a run knows of its input before it begins: number and hash of every non-blank line, 16 bytes
+// each, little-endian, in OUTPUT.millrace/lines. The file tells whether the input is the one the
+// run began with, and which line differs, without holding the input.
+// Errors: io_error, input_changed. Thread safety: one thread.
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "client/lines/line_reader.hpp"
+#include "schemas/base/env.hpp"
+#include "schemas/base/hash.hpp"
+
+namespace millrace::client {
+
+struct InputSummary {
+  std::uint64_t lines = 0;        // non-blank
+  std::uint64_t last_number = 0;  // of the last non-blank line
+  std::string hash;               // of all numbers and hashes
+  friend bool operator==(const InputSummary&, const InputSummary&) = default;
+};
+
+// Reads the whole input once and writes the index, synced.
+Result<InputSummary> write_line_index(Env& env, File& input, const std::string& path);
+
+// Reads the whole input once against an index. Errors: input_changed with the first line that
+// differs; ledger_corrupt where the index is not what the summary says.
+Status check_line_index(Env& env, File& input, const std::string& path,
+                        const InputSummary& expected);
+
+// Walks an index beside the input, for the reading that submits.
+class LineIndexReader {
+ public:
+  explicit LineIndexReader(std::unique_ptr<File> file) : file_(std::move(file)) {}
+  // Whether this is the next line of the index. Errors: input_changed, io_error.
+  Status expect(const InputLine& line);
+  Status expect_end();
+
+ private:
+  Result<bool> next(std::uint64_t& number, std::uint64_t& hash);
+
+  std::unique_ptr<File> file_;
+  std::uint64_t offset_ = 0;
+  std::string buffer_;
+  std::size_t begin_ = 0;
+};
+
+}  // namespace millrace::client

@@ -1,0 +1,123 @@
+#include "client/run/output_file.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+
+#include "client/run/line_id.hpp"
+#include "schemas/base/limits.hpp"
+
+namespace millrace::client {
+namespace {
+
+constexpr std::size_t scan_bytes = limits::MiB;
+constexpr std::size_t start_bytes = 128;  // of a line: enough for its id
+constexpr std::size_t end_bytes = 16;     // of a line: enough for "error":null
+constexpr std::size_t pending_bytes = 256 * limits::KiB;
+constexpr std::string_view id_start = "{\"id\":\"";
+constexpr std::string_view good_end = "\"error\":null}";
+
+}  // namespace
+
+Result<OutputFile> OutputFile::open(Env& env, const std::string& path, std::uint64_t last_number) {
+  MILLRACE_ASSIGN(auto file, env.open(path, OpenMode::write));
+  OutputFile output(std::move(file), last_number);
+  MILLRACE_TRY(output.scan());
+  return output;
+}
+
+bool OutputFile::holds(std::uint64_t line_number) const {
+  return line_number < held_.size() && held_[line_number];
+}
+
+Status OutputFile::take_line(std::string_view start, std::uint64_t at) {
+  std::optional<LineId> id;
+  if (start.starts_with(id_start)) {
+    start.remove_prefix(id_start.size());
+    id = parse_line_id(start.substr(0, start.find('"')));
+  }
+  if (!id || id->number >= held_.size() || held_[id->number]) {
+    return fail(
+        Code::conflict,
+        file_->path() + " holds a line at byte " + std::to_string(at) +
+            (id && holds(id->number) ? " that it holds already" : " that this run did not write"),
+        "move the file away and run again: results are taken from the ledger, nothing is "
+        "computed twice");
+  }
+  held_[id->number] = true;
+  ++lines_;
+  return {};
+}
+
+// Keeps a line's first and last bytes only: a line may be larger than what we would hold.
+Status OutputFile::scan() {
+  MILLRACE_ASSIGN(const std::uint64_t file_size, file_->size());
+  std::string buffer(scan_bytes, '\0');
+  std::string start;
+  std::string end;
+  std::uint64_t line_at = 0;
+  for (std::uint64_t offset = 0; offset < file_size;) {
+    MILLRACE_ASSIGN(const std::size_t got, file_->read_at(offset, std::span(buffer)));
+    if (got == 0) {
+      break;
+    }
+    std::string_view rest(buffer.data(), got);
+    while (!rest.empty()) {
+      const std::size_t newline = rest.find('\n');
+      const std::string_view piece = rest.substr(0, newline);
+      start += piece.substr(0, start_bytes - std::min(start.size(), start_bytes));
+      end += piece.substr(piece.size() - std::min(piece.size(), end_bytes));
+      end.erase(0, end.size() - std::min(end.size(), end_bytes));
+      if (newline == std::string_view::npos) {
+        break;
+      }
+      MILLRACE_TRY(take_line(start, line_at));
+      failed_lines_ += end.ends_with(good_end) ? 0 : 1;
+      rest.remove_prefix(newline + 1);
+      line_at = offset + static_cast<std::uint64_t>(rest.data() - buffer.data());
+      start.clear();
+      end.clear();
+    }
+    offset += got;
+  }
+  size_ = line_at;
+  if (line_at < file_size) {
+    cut_bytes_ = file_size - line_at;
+    MILLRACE_TRY(file_->truncate(line_at));
+    MILLRACE_TRY(file_->sync());
+  }
+  return {};
+}
+
+Status OutputFile::append(std::uint64_t line_number, std::string_view text, bool failed) {
+  if (line_number >= held_.size() || held_[line_number]) {
+    return fail(Code::internal, "output line " + std::to_string(line_number) + " written twice");
+  }
+  held_[line_number] = true;
+  ++lines_;
+  failed_lines_ += failed ? 1 : 0;
+  pending_ += text;
+  dirty_ = true;
+  return pending_.size() >= pending_bytes ? flush() : Status();
+}
+
+Status OutputFile::flush() {
+  if (pending_.empty()) {
+    return {};
+  }
+  MILLRACE_TRY(file_->write_at(size_, pending_));
+  size_ += pending_.size();
+  pending_.clear();
+  return {};
+}
+
+Status OutputFile::sync() {
+  MILLRACE_TRY(flush());
+  if (dirty_) {
+    MILLRACE_TRY(file_->sync());
+    dirty_ = false;
+  }
+  return {};
+}
+
+}  // namespace millrace::client

@@ -1,0 +1,164 @@
+#include "client/run/run_folder.hpp"
+
+#include <filesystem>
+#include <span>
+#include <system_error>
+
+#include "schemas/base/hash.hpp"
+#include "schemas/base/limits.hpp"
+
+namespace millrace::client {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* manifest_name = "manifest.json";
+constexpr const char* index_name = "lines";
+constexpr std::uint64_t sample_bytes = 64 * limits::KiB;
+constexpr std::uint64_t samples = 256;
+
+Status check_paths(const RunPaths& paths) {
+  std::error_code ignored;
+  const fs::file_status input = fs::status(paths.input, ignored);
+  if (!fs::exists(input)) {
+    return fail(Code::usage, "the input " + paths.input + " does not exist", "check --input");
+  }
+  if (!fs::is_regular_file(input)) {
+    return fail(Code::usage, "the input " + paths.input + " is not a regular file",
+                "write it to a file first: a run must be able to read it again");
+  }
+  const fs::file_status output = fs::status(paths.output, ignored);
+  if (fs::exists(output) && !fs::is_regular_file(output)) {
+    return fail(Code::usage, "the output " + paths.output + " is not a regular file",
+                "name a file: a run must be able to go on where it stopped");
+  }
+  if (fs::exists(output) && fs::equivalent(paths.input, paths.output, ignored)) {
+    return fail(Code::usage, "input and output are the same file, " + paths.input,
+                "name another --output");
+  }
+  const std::string parent = parent_directory(paths.output);
+  if (!fs::is_directory(parent, ignored)) {
+    return fail(Code::io_error, "the output's folder " + parent + " does not exist",
+                "make it, or name another --output");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<RunFolder> RunFolder::open(Env& env, const RunPaths& paths,
+                                  const std::map<std::string, std::string>& settings,
+                                  bool restart) {
+  MILLRACE_TRY(check_paths(paths));
+  RunFolder run(env);
+  run.folder_ = paths.output + ".millrace";
+  MILLRACE_ASSIGN(run.input_, env.open(paths.input, OpenMode::read));
+  MILLRACE_TRY(env.make_directories(run.folder_));
+  auto lock = env.lock(run.path("lock"));
+  if (!lock && lock.error().code == Code::output_in_use) {
+    return fail(Code::output_in_use, "another run writes " + paths.output,
+                "wait for it, or name another --output");
+  }
+  MILLRACE_ASSIGN(run.lock_, std::move(lock));
+  if (restart) {
+    MILLRACE_TRY(run.discard(paths));
+  }
+  MILLRACE_ASSIGN(const bool known, env.exists(run.path(manifest_name)));
+  if (known) {
+    MILLRACE_TRY(run.go_on(paths, settings));
+  } else {
+    MILLRACE_TRY(run.begin(paths, settings));
+  }
+  MILLRACE_ASSIGN(OutputFile output,
+                  OutputFile::open(env, paths.output, run.manifest_.input.last_number));
+  run.output_ = std::make_unique<OutputFile>(std::move(output));
+  return run;
+}
+
+// The manifest goes first: without it the rest counts for nothing.
+Status RunFolder::discard(const RunPaths& paths) {
+  MILLRACE_ASSIGN(const std::vector<std::string> names, env_->list(folder_));
+  MILLRACE_ASSIGN(const bool known, env_->exists(path(manifest_name)));
+  if (known) {
+    MILLRACE_TRY(env_->remove(path(manifest_name)));
+  }
+  for (const std::string& name : names) {
+    if (name != manifest_name && name != "lock" && !fs::is_directory(path(name))) {
+      MILLRACE_TRY(env_->remove(path(name)));
+    }
+  }
+  MILLRACE_ASSIGN(auto output, env_->open(paths.output, OpenMode::replace));
+  return output->sync();
+}
+
+Status RunFolder::begin(const RunPaths& paths, const std::map<std::string, std::string>& settings) {
+  MILLRACE_ASSIGN(auto output, env_->open(paths.output, OpenMode::write));
+  MILLRACE_ASSIGN(const std::uint64_t size, output->size());
+  if (size != 0) {
+    return fail(Code::conflict,
+                paths.output +
+                    " exists and is not the output of a run that could "
+                    "go on",
+                "name another --output, or overwrite it with --restart");
+  }
+  // A ledger without a manifest is from a beginning that was cut short: nothing was in it yet.
+  MILLRACE_ASSIGN(const std::vector<std::string> names, env_->list(folder_));
+  for (const std::string& name : names) {
+    if (name.starts_with("ledger.db")) {
+      MILLRACE_TRY(env_->remove(path(name)));
+    }
+  }
+  MILLRACE_ASSIGN(manifest_.input, write_line_index(*env_, *input_, path(index_name)));
+  manifest_.input_path = paths.input;
+  manifest_.settings = settings;
+  return save_manifest(*env_, path(manifest_name), manifest_);
+}
+
+Status RunFolder::go_on(const RunPaths&, const std::map<std::string, std::string>& settings) {
+  resumed_ = true;
+  MILLRACE_ASSIGN(manifest_, load_manifest(*env_, path(manifest_name)));
+  MILLRACE_TRY(check_settings(manifest_, settings));
+  return check_line_index(*env_, *input_, path(index_name), manifest_.input);
+}
+
+Result<LineIndexReader> RunFolder::index() const {
+  MILLRACE_ASSIGN(auto file, env_->open(path(index_name), OpenMode::read));
+  return LineIndexReader(std::move(file));
+}
+
+Status RunFolder::meet_engine(const std::string& fingerprint) {
+  if (manifest_.fingerprint == fingerprint) {
+    return {};
+  }
+  if (!manifest_.fingerprint.empty()) {
+    return fail(Code::settings_changed,
+                "the engine's numeric fingerprint is " + fingerprint + ", this run began with " +
+                    manifest_.fingerprint +
+                    ": another model, device, driver or version would mix two kinds of results",
+                "go on where the run began, or start over with --restart");
+  }
+  manifest_.fingerprint = fingerprint;
+  return save_manifest(*env_, path(manifest_name), manifest_);
+}
+
+Status RunFolder::complete() {
+  manifest_.complete = true;
+  manifest_.output_bytes = output_->size();
+  manifest_.failed_lines = output_->failed_lines();
+  return save_manifest(*env_, path(manifest_name), manifest_);
+}
+
+Result<std::string> model_identity(Env& env, const std::string& path) {
+  MILLRACE_ASSIGN(auto file, env.open(path, OpenMode::read));
+  MILLRACE_ASSIGN(const std::uint64_t size, file->size());
+  Hasher128 hasher;
+  std::string block(sample_bytes, '\0');
+  const std::uint64_t step = std::max(sample_bytes, size / samples);
+  for (std::uint64_t at = 0; at < size; at += step) {
+    MILLRACE_ASSIGN(const std::size_t got, file->read_at(at, std::span(block)));
+    hasher.update(std::string_view(block).substr(0, got));
+  }
+  return std::to_string(size) + "-" + hasher.digest().hex();
+}
+
+}  // namespace millrace::client

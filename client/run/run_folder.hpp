@@ -1,0 +1,56 @@
+#pragma once
+// OUTPUT.millrace/: the lock, the manifest, the line index and the ledger of one run. Opening it
+// decides whether a run begins, goes on, is done, or is refused.
+// Errors: usage (paths), output_in_use, conflict (the output is somebody else's), input_changed,
+// settings_changed, io_error, disk_full. Thread safety: one thread.
+#include <map>
+#include <memory>
+#include <string>
+
+#include "client/run/manifest.hpp"
+#include "client/run/output_file.hpp"
+#include "schemas/base/env.hpp"
+
+namespace millrace::client {
+
+struct RunPaths {
+  std::string input, output;
+};
+
+class RunFolder {
+ public:
+  static Result<RunFolder> open(Env& env, const RunPaths& paths,
+                                const std::map<std::string, std::string>& settings, bool restart);
+
+  const Manifest& manifest() const { return manifest_; }
+  OutputFile& output() { return *output_; }
+  File& input() { return *input_; }
+  bool resumed() const { return resumed_; }
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string ledger_path() const { return path("ledger.db"); }
+  Result<LineIndexReader> index() const;
+
+  // The first engine's fingerprint is written down; a later one must be equal (settings_changed).
+  Status meet_engine(const std::string& fingerprint);
+  Status complete();  // every line is in the output, which has been synced
+
+ private:
+  explicit RunFolder(Env& env) : env_(&env) {}
+  Status begin(const RunPaths& paths, const std::map<std::string, std::string>& settings);
+  Status go_on(const RunPaths& paths, const std::map<std::string, std::string>& settings);
+  Status discard(const RunPaths& paths);
+
+  Env* env_;
+  std::string folder_;
+  std::unique_ptr<FileLock> lock_;
+  std::unique_ptr<File> input_;
+  std::unique_ptr<OutputFile> output_;
+  Manifest manifest_;
+  bool resumed_ = false;
+};
+
+// Tells whether a model file is the same one, without reading all of it: its size and a hash of
+// blocks spread over it, as hex.
+Result<std::string> model_identity(Env& env, const std::string& path);
+
+}  // namespace millrace::client
