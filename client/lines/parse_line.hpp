@@ -27,12 +27,12 @@ inline constexpr std::string_view shape_key = "millrace.shape";  // "chat", "com
 inline constexpr std::string_view duplicate_key = "millrace.duplicate_of_line";
 
 struct LineOptions {
-  std::string id;                    // of the job; empty: the line's own, or none
-  std::optional<std::string> model;  // instead of the line's
-  std::string stream, batch;         // where the line names none, or always with `own_queue`
-  bool own_queue = false;            // the line's id, stream and batch do not count (`run`)
-  bool strict = false;               // unknown fields are refused
-  CustomIds* custom_ids = nullptr;   // where given, ids used before are noted in the job
+  std::string id{};                    // of the job; empty: the line's own, or none
+  std::optional<std::string> model{};  // instead of the line's
+  std::string stream{}, batch{};       // where the line names none, or always with `own_queue`
+  bool own_queue = false;              // the line's id, stream and batch do not count (`run`)
+  bool strict = false;                 // unknown fields are refused
+  CustomIds* custom_ids = nullptr;     // where given, ids used before are noted in the job
 };
 
 struct ParsedLine {

@@ -1,0 +1,156 @@
+#include "client/lines/result_line.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace millrace::client {
+namespace {
+
+using nlohmann::json;
+
+JobResult sample(const std::string& shape) {
+  JobResult result;
+  result.job = "4-0011223344556677";
+  result.custom_id = "c";
+  result.attempts = 2;
+  result.ended_us = 1'700'000'001'500'000;
+  if (!shape.empty()) {
+    result.metadata[std::string(shape_key)] = shape;
+  }
+  result.metadata["k"] = "v";
+  GenerationResult& generation = result.result.emplace();
+  Choice& choice = generation.choices.emplace_back();
+  choice.text = "hé";
+  choice.tokens = {10, 11};
+  choice.finish_reason = FinishReason::stop;
+  choice.stop_token = 11;
+  choice.logprobs = TokenLogprobs{.top = 2,
+                                  .token = {-0.1F, std::nanf("")},
+                                  .top_ids = {10, 12, 11, 10},
+                                  .top_logprobs = {-0.1F, -3.5F, -0.25F, -INFINITY}};
+  generation.usage = {.prompt_tokens = 5, .cached_tokens = 0, .completion_tokens = 2};
+  generation.effective.model = "real";
+  generation.effective.fingerprint = "f00d";
+  generation.effective.sampling.seed = 42;
+  return result;
+}
+
+std::optional<std::string> bytes_of(TokenId id) {
+  if (id == 10) {
+    return "h";
+  }
+  if (id == 11) {
+    return "\xC3";
+  }
+  return std::nullopt;
+}
+
+TEST(ResultLine, ChatCompletion) {
+  const std::string text = result_line(sample("chat"), 4, {.token_bytes = bytes_of});
+  ASSERT_TRUE(text.ends_with("\"error\":null}\n"));
+  ASSERT_TRUE(text.starts_with("{\"id\":\"4-0011223344556677\""));
+  const json line = json::parse(text);
+  EXPECT_EQ(line["custom_id"], "c");
+  EXPECT_EQ(line["response"]["status_code"], 200);
+  EXPECT_EQ(line["response"]["request_id"], "4-0011223344556677");
+  const json& body = line["response"]["body"];
+  EXPECT_EQ(body["object"], "chat.completion");
+  EXPECT_EQ(body["model"], "real");
+  EXPECT_EQ(body["created"], 1'700'000'001);
+  EXPECT_EQ(body["usage"]["total_tokens"], 7);
+  const json& choice = body["choices"][0];
+  EXPECT_EQ(choice["message"], (json{{"role", "assistant"}, {"content", "hé"}}));
+  EXPECT_EQ(choice["finish_reason"], "stop");
+  EXPECT_EQ(choice["stop_reason"], 11);
+  EXPECT_EQ(choice["token_ids"], (json{10, 11}));
+  const json& content = choice["logprobs"]["content"];
+  EXPECT_EQ(content[0]["token"], "h");
+  EXPECT_EQ(content[0]["bytes"], (json{104}));
+  EXPECT_EQ(content[0]["top_logprobs"][1]["token"], "token_id:12");
+  EXPECT_TRUE(content[0]["top_logprobs"][1]["bytes"].is_null());
+  EXPECT_EQ(content[1]["bytes"], (json{195}));
+  EXPECT_TRUE(content[1]["logprob"].is_null());
+  EXPECT_TRUE(content[1]["top_logprobs"][1]["logprob"].is_null());
+  EXPECT_EQ(body["millrace"]["attempts"], 2);
+  EXPECT_EQ(body["millrace"]["effective"]["seed"], 42);
+  EXPECT_EQ(body["millrace"]["fingerprint"], "f00d");
+  EXPECT_EQ(body["millrace"]["metadata"], (json{{"k", "v"}}));
+}
+
+TEST(ResultLine, TextCompletion) {
+  const json line = json::parse(result_line(sample("completion"), 4, {.token_bytes = bytes_of}));
+  const json& body = line["response"]["body"];
+  EXPECT_EQ(body["object"], "text_completion");
+  const json& choice = body["choices"][0];
+  EXPECT_EQ(choice["text"], "hé");
+  EXPECT_EQ(choice["logprobs"]["tokens"], (json{"h", "\xEF\xBF\xBD"}));
+  EXPECT_EQ(choice["logprobs"]["token_logprobs"][0], -0.1);
+  EXPECT_EQ(choice["logprobs"]["top_logprobs"][0], (json{{"h", -0.1}, {"token_id:12", -3.5}}));
+  EXPECT_EQ(choice["logprobs"]["text_offset"], (json{0, 1}));
+}
+
+TEST(ResultLine, PlainJobGetsTheResultMap) {
+  const json line = json::parse(result_line(sample(""), 4, {}));
+  const json& body = line["response"]["body"];
+  EXPECT_EQ(body["job"], "4-0011223344556677");
+  EXPECT_EQ(body["state"], "completed");
+  EXPECT_EQ(body["choices"][0]["logprobs"]["top_ids"], (json{10, 12, 11, 10}));
+}
+
+TEST(ResultLine, FailureStandsInErrorWithItsLine) {
+  JobResult result;
+  result.job = "9-0011223344556677";
+  result.state = JobState::failed;
+  result.error = Error{Code::context_exceeded, "too long", "shorten it"};
+  const json line = json::parse(result_line(result, 9, {}));
+  EXPECT_TRUE(line["custom_id"].is_null());
+  EXPECT_EQ(line["response"]["status_code"], 400);
+  EXPECT_EQ(line["response"]["body"]["error"]["code"], "context_exceeded");
+  EXPECT_EQ(line["error"]["code"], "context_exceeded");
+  EXPECT_EQ(line["error"]["message"], "too long");
+  EXPECT_EQ(line["error"]["hint"], "shorten it");
+  EXPECT_EQ(line["error"]["line"], 9);
+}
+
+TEST(ResultLine, EveryUnhappyEndHasAnError) {
+  for (const auto& [state, code] :
+       {std::pair{JobState::cancelled, "cancelled"}, std::pair{JobState::expired, "expired"},
+        std::pair{JobState::failed, "internal"}}) {
+    JobResult result;
+    result.job = "1-0011223344556677";
+    result.state = state;
+    EXPECT_EQ(json::parse(result_line(result, 1, {}))["error"]["code"], code);
+  }
+}
+
+TEST(ResultLine, CancelledJobKeepsWhatWasGenerated) {
+  JobResult result = sample("chat");
+  result.state = JobState::cancelled;
+  const json line = json::parse(result_line(result, 4, {}));
+  EXPECT_EQ(line["error"]["code"], "cancelled");
+  EXPECT_EQ(line["response"]["body"]["choices"].size(), 1U);
+}
+
+TEST(ResultLine, DuplicateIsAWarning) {
+  JobResult result = sample("chat");
+  result.warnings = {"field x"};
+  result.metadata[std::string(duplicate_key)] = "2";
+  const json line = json::parse(result_line(result, 4, {}));
+  const json& warnings = line["response"]["body"]["millrace"]["warnings"];
+  EXPECT_EQ(warnings, (json{"field x", "custom_id is also that of line 2"}));
+}
+
+TEST(ResultLine, BadLine) {
+  ParsedLine parsed;
+  parsed.number = 12;
+  parsed.error = Error{Code::invalid_json, "no", ""};
+  const json line = json::parse(bad_line("12-0011223344556677", parsed));
+  EXPECT_TRUE(line["custom_id"].is_null());
+  EXPECT_EQ(line["error"]["line"], 12);
+  EXPECT_EQ(line["id"], "12-0011223344556677");
+}
+
+}  // namespace
+}  // namespace millrace::client
