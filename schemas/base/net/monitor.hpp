@@ -1,0 +1,46 @@
+#pragma once
+// What happens to a socket's connections: for log lines, and to tell a user why nothing arrives.
+// Thread safety: belongs to the thread that owns the socket.
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "schemas/base/net/socket.hpp"
+
+namespace millrace::net {
+
+struct ConnectionEvent {
+  enum class Kind : std::uint8_t {
+    connected,         // this side's connect succeeded
+    retrying,          // it did not, another try follows
+    accepted,          // a peer came in
+    ready,             // the handshake is done: messages flow
+    disconnected,      // a connection is lost
+    handshake_failed,  // protocol mismatch, or a refused key
+    other
+  };
+  Kind kind = Kind::other;
+  std::string endpoint;
+  std::string detail;  // why a handshake failed
+};
+std::string_view name(ConnectionEvent::Kind kind);
+
+class Monitor {
+ public:
+  // Must be made before the socket binds or connects to miss nothing, and destroyed before it.
+  static Result<Monitor> watch(Context& context, Socket& socket);
+  Monitor(Monitor&&) noexcept = default;
+  ~Monitor();
+  Result<std::optional<ConnectionEvent>> next();    // empty: nothing new
+  const Socket& events() const { return events_; }  // to add to a Poller
+
+ private:
+  Monitor(Socket events, void* watched) : events_(std::move(events)), watched_(watched) {}
+  struct Release {
+    void operator()(void* socket) const;
+  };
+  Socket events_;
+  std::unique_ptr<void, Release> watched_;
+};
+
+}  // namespace millrace::net

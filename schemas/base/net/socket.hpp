@@ -1,0 +1,105 @@
+#pragma once
+// A thin layer over ZeroMQ: bounded, never blocking, errors as values. Every socket has explicit
+// high-water marks, linger and a largest message, speaks ZMTP heartbeats, and a ROUTER reports
+// peers that are gone instead of dropping what is sent to them.
+//
+// Errors of send: `unreachable` (a ROUTER knows no such peer; EHOSTUNREACH) and `overloaded` (the
+// queue is full, or there is no peer yet; EAGAIN): nothing of the message was taken, keep it.
+// Other errors: io_error with libzmq's reason, usage for endpoints that cannot be.
+//
+// What is sent may still be lost with its connection: everything that matters is acknowledged by
+// the protocol above. Thread safety: a Context is shared; a Socket belongs to one thread from its
+// first send or receive on, which is checked (internal), until hand_over().
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "schemas/base/error.hpp"
+#include "schemas/base/limits.hpp"
+
+namespace millrace::net {
+
+// Owns the I/O threads. Its end waits for all its sockets to be closed and their linger to pass, so
+// destroy sockets first.
+class Context {
+ public:
+  explicit Context(int io_threads = 1);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+  void* handle() const { return handle_; }
+
+ private:
+  void* handle_;
+};
+
+enum class Kind : std::uint8_t { router, dealer, pub, sub, push, pull, pair };
+
+struct SocketOptions {
+  int linger_ms = 1'000;                            // how long what is queued may outlive close()
+  int send_queue = limits::socket_high_water_mark;  // messages a peer
+  int receive_queue = limits::socket_high_water_mark;  // messages a peer
+  std::int64_t message_bytes = limits::frame_bytes;    // a peer that sends more is cut off
+  // DEALER and PUSH: queue only to peers that are there, so that nothing piles up for a dead one.
+  bool immediate = true;
+  int heartbeat_ms = 2'000;  // ZMTP pings
+  int heartbeat_timeout_ms = 10'000;
+  int handshake_ms = 10'000;
+  int reconnect_ms = 100;  // doubles up to reconnect_most_ms
+  int reconnect_most_ms = 5'000;
+  std::string routing_id = {};  // DEALER: empty lets the ROUTER choose one for this connection
+};
+
+using Frames = std::vector<std::string>;  // one message of one or more frames
+inline constexpr std::size_t frames_most = 8;
+
+struct Received {
+  Frames frames;     // a ROUTER's begin with the peer's routing id
+  std::string user;  // authenticated name of the peer; empty where no key is asked for
+};
+
+class Socket {
+ public:
+  static Result<Socket> open(Context& context, Kind kind, const SocketOptions& options = {});
+  Socket(Socket&& other) noexcept;
+  Socket& operator=(Socket&& other) noexcept;
+  ~Socket();
+
+  // tcp://127.0.0.1:5555, tcp://127.0.0.1:* (a free port), ipc://PATH, inproc://NAME
+  Status bind(const std::string& endpoint);
+  Status unbind(const std::string& endpoint);
+  Status connect(const std::string& endpoint);  // comes back by itself after a loss
+  Status disconnect(const std::string& endpoint);
+  Result<std::string> last_endpoint() const;  // of the last bind, its port filled in
+  Status subscribe(std::string_view prefix);  // SUB
+  Status unsubscribe(std::string_view prefix);
+
+  Status send(const Frames& frames);
+  Status send_frame(std::string_view frame);  // a message of one frame
+  // Empty: nothing has arrived. Error too_large: a message of more than frames_most frames was
+  // dropped.
+  Result<std::optional<Received>> receive();
+
+  void hand_over() { owner_ = {}; }  // the next thread to use it owns it; synchronize outside
+  void* handle() const { return handle_; }
+
+ private:
+  Socket(void* handle, Kind kind) : handle_(handle), kind_(kind) {}
+  Status check_owner();
+  Status send_part(std::string_view frame, bool more);
+  Status set_text(int option, std::string_view value);
+  void close();
+
+  void* handle_;
+  Kind kind_;
+  std::thread::id owner_;
+};
+
+// ipc, inproc, and tcp on the loopback interface: what may be served without keys.
+bool is_loopback(std::string_view endpoint);
+
+}  // namespace millrace::net
