@@ -23,6 +23,8 @@ struct StopRules {
 
   StopRules(const Stops& stops, const Tokens& end_of_text, std::uint32_t min_tokens,
             std::uint32_t max_tokens);
+  // Whether the sampler must ban the stop tokens for the token after `count` others.
+  bool bans_stop_tokens(std::uint32_t count) const { return count < min_tokens; }
 };
 
 class StopMachine {
@@ -32,8 +34,6 @@ class StopMachine {
   // Whether this id ends the sequence by itself; then its text is no part of the output and `push`
   // takes an empty piece.
   bool is_stop_token(TokenId id) const;
-  // Whether the sampler must ban the stop tokens for the token that comes next.
-  bool bans_stop_tokens() const { return count_ < rules_->min_tokens; }
 
   // Takes the next sampled token and the text that it completes. `stop` and `length` end it.
   std::optional<FinishReason> push(TokenId id, std::string_view piece);

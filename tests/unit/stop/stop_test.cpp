@@ -126,12 +126,12 @@ TEST(StopMachine, StopWinsOverLengthOnTheSameToken) {
 TEST(StopMachine, MinTokensBansAndLetsEarlyStringsThrough) {
   Stops stops;
   stops.strings = {"x"};
-  StopMachine m = machine(stops, 2, 9);
-  EXPECT_TRUE(m.bans_stop_tokens());
+  const auto rules = std::make_shared<const StopRules>(stops, Tokens{2}, 2u, 9u);
+  EXPECT_TRUE(rules->bans_stop_tokens(1));
+  EXPECT_FALSE(rules->bans_stop_tokens(2));
+  StopMachine m(rules);
   EXPECT_EQ(m.push(5, "x"), std::nullopt);
-  EXPECT_TRUE(m.bans_stop_tokens());
   EXPECT_EQ(m.push(5, "y"), std::nullopt);
-  EXPECT_FALSE(m.bans_stop_tokens());
   EXPECT_EQ(m.push(5, "x"), FinishReason::stop);
   EXPECT_EQ(m.text(), "xy");
 }

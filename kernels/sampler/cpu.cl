@@ -1,0 +1,152 @@
+// The sampler's walks over a row of logits, 16 tokens at a time. Same results as generic.cl,
+// bit for bit: maxima and integer sums do not depend on order, and math.cl gives the same values in
+// both widths. Whole vectors that cannot matter are left out.
+
+#define LANES 16u
+
+float16 sampler_load(__global const float* row, uint base, uint vocab) {
+  if (base + LANES <= vocab) return vload16(0, row + base);
+  float lanes[16];
+  for (uint i = 0; i < LANES; ++i) lanes[i] = base + i < vocab ? row[base + i] : -INFINITY;
+  return vload16(0, lanes);
+}
+
+uint16 sampler_ids(uint base) {
+  return base + (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+
+int16 sampler_survives_16(filter_t f, float16 x, float16 y, uint16 ids, uint vocab) {
+  const uint16 key = sampler_key_16(x);
+  return (key > f.key || (key == f.key && ids < f.bound)) && y >= f.least && ids < vocab;
+}
+
+float sampler_max_lane(float16 v) {
+  const float8 a = fmax(v.lo, v.hi);
+  const float4 b = fmax(a.lo, a.hi);
+  const float2 c = fmax(b.lo, b.hi);
+  return fmax(c.x, c.y);
+}
+
+uint sampler_min_lane(uint16 v) {
+  const uint8 a = min(v.lo, v.hi);
+  const uint4 b = min(a.lo, a.hi);
+  const uint2 c = min(b.lo, b.hi);
+  return min(c.x, c.y);
+}
+
+ulong sampler_sum_lanes(ulong8 v) {
+  const ulong4 a = v.lo + v.hi;
+  const ulong2 b = a.lo + a.hi;
+  return b.x + b.y;
+}
+
+scan_t sampler_scan(__global const float* row, uint vocab) {
+  float16 best = (float16)(-INFINITY);
+  uint16 where = (uint16)(0);
+  int16 bad = (int16)(0);
+  for (uint base = 0; base < vocab; base += LANES) {
+    const float16 x = sampler_load(row, base, vocab);
+    bad |= isnan(x) | (x == INFINITY);
+    const int16 better = x > best;
+    best = select(best, x, better);
+    where = select(where, sampler_ids(base), better);
+  }
+  scan_t s;
+  s.max = sampler_max_lane(best);
+  s.argmax = sampler_min_lane(select((uint16)(vocab), where, best == s.max));
+  s.bad = any(bad) ? 1 : 0;
+  if (s.max == -INFINITY) s.argmax = 0;
+  return s;
+}
+
+ulong8 sampler_weight_8(float8 e) { return convert_ulong8_rtz(e * 1.09951163e12f); }
+
+ulong sampler_mass(__global const float* row, uint vocab, filter_t f) {
+  ulong8 sum = (ulong8)(0);
+  for (uint base = 0; base < vocab; base += LANES) {
+    const float16 x = sampler_load(row, base, vocab);
+    const float16 y = (x - f.max) * f.inverse;
+    const int16 in = sampler_survives_16(f, x, y, sampler_ids(base), vocab) && y >= -30.0f;
+    if (!any(in)) continue;
+    const float16 e = select((float16)(0.0f), sampler_exp_16(y), in);
+    sum += sampler_weight_8(e.lo) + sampler_weight_8(e.hi);
+  }
+  return sampler_sum_lanes(sum);
+}
+
+void sampler_histogram(__global const float* row, uint vocab, filter_t f, uint prefix, uint shift,
+                       int by_mass, __global ulong* bins) {
+  for (uint base = 0; base < vocab; base += LANES) {
+    const float16 x = sampler_load(row, base, vocab);
+    const float16 y = (x - f.max) * f.inverse;
+    const uint16 key = sampler_key_16(x);
+    int16 in = sampler_survives_16(f, x, y, sampler_ids(base), vocab);
+    if (shift < 24) in = in && (key >> (shift + 8)) == prefix;
+    if (by_mass) in = in && y >= -30.0f;  // lighter ones weigh nothing
+    if (!any(in)) continue;
+    uint keys[16];
+    int take[16];
+    vstore16(key, 0, keys);
+    vstore16(in, 0, take);
+    for (uint i = 0; i < LANES; ++i)
+      if (take[i])
+        bins[(keys[i] >> shift) & 255u] +=
+            by_mass ? sampler_weight(sampler_y(f, row[base + i])) : 1;
+  }
+}
+
+uint sampler_nth(__global const float* row, uint vocab, uint key, ulong n) {
+  for (uint base = 0; base < vocab; base += LANES) {
+    const uint16 keys = sampler_key_16(sampler_load(row, base, vocab));
+    if (!any(keys == key)) continue;
+    for (uint id = base; id < base + LANES && id < vocab; ++id)
+      if (sampler_key(row[id]) == key && --n == 0) return id + 1;
+  }
+  return vocab;
+}
+
+void sampler_top(__global const float* row, uint vocab, uint n, __global uint* ids,
+                 __global float* values) {
+  uint count = 0;
+  for (uint base = 0; base < vocab; base += LANES) {
+    if (count == n && !any(sampler_load(row, base, vocab) > values[n - 1])) continue;
+    for (uint id = base; id < base + LANES && id < vocab; ++id)
+      if (count < n || row[id] > values[n - 1])
+        count = sampler_insert(ids, values, count, n, row[id], id);
+  }
+}
+
+// Noise never exceeds 23, so a token whose y is more than that below the best value so far cannot
+// win, and its noise is not drawn.
+uint sampler_noisy_argmax(__global const float* row, uint vocab, filter_t f, uint position,
+                          uint sample, uint2 seed) {
+  float16 best = (float16)(-INFINITY);
+  uint16 winner = (uint16)(vocab);
+  float bar = -INFINITY;
+  for (uint base = 0; base < vocab; base += 4 * LANES) {
+    float16 y[4];
+    int16 in[4];
+    int16 some = (int16)(0);
+    for (uint i = 0; i < 4; ++i) {
+      const float16 x = sampler_load(row, min(base + i * LANES, vocab), vocab);
+      const uint16 ids = sampler_ids(base + i * LANES);
+      y[i] = (x - f.max) * f.inverse;
+      in[i] = sampler_survives_16(f, x, y[i], ids, vocab) && y[i] + 23.0f >= bar;
+      some |= in[i];
+    }
+    if (!any(some)) continue;
+    uint16 w[4];
+    sampler_philox_16(sampler_ids(base / 64 * 16), position, sample, 0, seed, &w[0], &w[1], &w[2],
+                      &w[3]);
+    for (uint i = 0; i < 4; ++i) {
+      if (!any(in[i])) continue;
+      const float16 value = y[i] + sampler_gumbel_16(w[i]);
+      const int16 better = in[i] && value > best;
+      best = select(best, value, better);
+      winner = select(winner, sampler_ids(base + i * LANES), better);
+    }
+    bar = sampler_max_lane(best);
+  }
+  const float top = sampler_max_lane(best);
+  return top == -INFINITY ? vocab : sampler_min_lane(select((uint16)(vocab), winner, best == top));
+}

@@ -1,0 +1,68 @@
+// The sampler's walks over a row of logits, one token at a time: the reference for every variant.
+// Contract of each walk: its result depends on the set of (id, logit) alone.
+
+scan_t sampler_scan(__global const float* row, uint vocab) {
+  scan_t s = {-INFINITY, 0, 0};
+  for (uint id = 0; id < vocab; ++id) {
+    const float x = row[id];
+    if (isnan(x) || x == INFINITY) s.bad = 1;
+    if (x > s.max) {
+      s.max = x;
+      s.argmax = id;
+    }
+  }
+  return s;
+}
+
+ulong sampler_mass(__global const float* row, uint vocab, filter_t f) {
+  ulong sum = 0;
+  for (uint id = 0; id < vocab; ++id)
+    if (sampler_survives(f, row[id], id)) sum += sampler_weight(sampler_y(f, row[id]));
+  return sum;
+}
+
+// Adds each survivor whose key begins with `prefix` to the bin of the key's next 8 bits: its weight
+// or, without `by_mass`, one.
+void sampler_histogram(__global const float* row, uint vocab, filter_t f, uint prefix, uint shift,
+                       int by_mass, __global ulong* bins) {
+  for (uint id = 0; id < vocab; ++id) {
+    const uint key = sampler_key(row[id]);
+    if (shift < 24 && key >> (shift + 8) != prefix) continue;
+    if (!sampler_survives(f, row[id], id)) continue;
+    bins[(key >> shift) & 255u] += by_mass ? sampler_weight(sampler_y(f, row[id])) : 1;
+  }
+}
+
+// One past the id of the n-th token (n >= 1) with this very key.
+uint sampler_nth(__global const float* row, uint vocab, uint key, ulong n) {
+  for (uint id = 0; id < vocab; ++id)
+    if (sampler_key(row[id]) == key && --n == 0) return id + 1;
+  return vocab;
+}
+
+void sampler_top(__global const float* row, uint vocab, uint n, __global uint* ids,
+                 __global float* values) {
+  uint count = 0;
+  for (uint id = 0; id < vocab; ++id)
+    if (count < n || row[id] > values[n - 1])
+      count = sampler_insert(ids, values, count, n, row[id], id);
+}
+
+// The survivor with the largest y + noise; the noise of token t is word (t / 16) mod 4 of the
+// Philox block of counter t / 64 * 16 + t mod 16.
+uint sampler_noisy_argmax(__global const float* row, uint vocab, filter_t f, uint position,
+                          uint sample, uint2 seed) {
+  float best = -INFINITY;
+  uint winner = vocab;
+  for (uint id = 0; id < vocab; ++id) {
+    if (!sampler_survives(f, row[id], id)) continue;
+    uint w[4];
+    sampler_philox(id / 64 * 16 + id % 16, position, sample, 0, seed, &w[0], &w[1], &w[2], &w[3]);
+    const float value = sampler_y(f, row[id]) + sampler_gumbel(w[id / 16 % 4]);
+    if (value > best) {
+      best = value;
+      winner = id;
+    }
+  }
+  return winner;
+}

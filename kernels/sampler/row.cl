@@ -1,0 +1,86 @@
+// What both variants share: the order of tokens, weights, and who is still in the race.
+//
+// Order: a token with a larger logit comes first; of equal ones the smaller id. Filters keep a
+// beginning of this order, so two numbers say who survives: the key of the last survivor, and the
+// id below which tokens with that very key survive. min-p adds a bound on y.
+//
+// y = (logit - largest logit) / temperature, as one subtraction and one product with the inverse.
+// weight = floor(exp(y) * 2^40). Sums of weights are exact 64-bit integers: no order of summation,
+// no width and no batch can change them. (Up to 2^23 tokens; a share below 2^-40 counts as none.)
+
+#define TASK_WORDS 16u
+#define TASK_DRAW 1u       // else: judge a given token
+#define TASK_GREEDY 2u
+#define TASK_LOGPROB 4u
+#define TASK_PROCESSED 8u  // logprobs of what is drawn from, not of the model
+
+#define RESULT_WORDS 4u  // id, flags, logprob, stages
+#define RESULT_BAD 1u    // a logit is NaN or +infinity
+#define RESULT_NONE 2u   // no token has a finite logit
+
+#define STAGE_SUM 1u     // exp over the vocabulary, for logprobs
+#define STAGE_TOP 2u     // the likeliest tokens
+#define STAGE_FILTER 4u  // top-k or top-p
+#define STAGE_NOISE 8u
+
+typedef struct {
+  float max;      // largest logit
+  float inverse;  // 1 / temperature
+  uint key;       // of the last survivor
+  uint bound;     // tokens with that key survive below this id
+  float least;    // survivors have y >= least
+} filter_t;
+
+typedef struct {
+  float max;
+  uint argmax;  // the smallest id with the largest logit
+  uint bad;
+} scan_t;
+
+float sampler_unkey(uint key) {
+  return as_float(key & 0x80000000u ? key ^ 0x80000000u : ~key);
+}
+
+float sampler_y(filter_t f, float logit) { return (logit - f.max) * f.inverse; }
+
+ulong sampler_weight(float y) { return convert_ulong_rtz(sampler_exp(y) * 1.09951163e12f); }
+
+int sampler_survives(filter_t f, float logit, uint id) {
+  const uint key = sampler_key(logit);
+  return (key > f.key || (key == f.key && id < f.bound)) && sampler_y(f, logit) >= f.least;
+}
+
+filter_t sampler_everyone(float max, float inverse, uint vocab) {
+  filter_t f;
+  f.max = max;
+  f.inverse = inverse;
+  f.key = 0;
+  f.bound = vocab;
+  f.least = -INFINITY;
+  return f;
+}
+
+// log of a sum of weights, in units of the largest one.
+float sampler_log_sum(ulong sum) {
+  const uint zeros = (uint)clz(sum);
+  const uint mantissa = (uint)((sum << zeros) >> 40);  // 24 bits, the first of them set
+  const float m = convert_float(mantissa) * 1.1920929e-7f;  // in [1, 2)
+  const int high = m > 1.41421354f;
+  const float e = convert_float(23 - (int)zeros) + (high ? 1.0f : 0.0f);
+  return fma(e, 0.693147182f, sampler_log1p((high ? m * 0.5f : m) - 1.0f));
+}
+
+// Puts a token into a list of the likeliest, which holds `count` of at most `n`; returns the new
+// count. Tokens come by rising id, so an equal one goes behind.
+uint sampler_insert(__global uint* ids, __global float* values, uint count, uint n, float value,
+                    uint id) {
+  uint at = count < n ? count : n - 1;
+  while (at > 0 && values[at - 1] < value) {
+    values[at] = values[at - 1];
+    ids[at] = ids[at - 1];
+    --at;
+  }
+  values[at] = value;
+  ids[at] = id;
+  return count < n ? count + 1 : n;
+}

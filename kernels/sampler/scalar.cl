@@ -1,0 +1,10 @@
+// Names that math.cl is written in, for one value at a time.
+#define FLOAT float
+#define INT int
+#define UINT uint
+#define FN(name) name
+#define AS_FLOAT(x) as_float(x)
+#define AS_INT(x) as_int(x)
+#define AS_UINT(x) as_uint(x)
+#define TO_FLOAT(x) convert_float(x)
+#define TO_INT(x) convert_int(x)
