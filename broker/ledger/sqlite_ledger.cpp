@@ -15,10 +15,6 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
-// Under load the log is folded into the database each time it has grown by so much: small enough
-// not to hold up the commits behind it for long, large enough to write a busy page once for many
-// commits.
-constexpr int checkpoint_pages = 4096;
 constexpr std::uint64_t page_bytes = 4096;  // SQLite's default, which the ledger keeps
 // Without commits for so long, whatever stands in the log is folded in.
 constexpr std::chrono::milliseconds quiet{100};
@@ -204,7 +200,7 @@ Status SqliteLedger::idle() {
   // A commit after a complete checkpoint begins the log anew, at a smaller count.
   if (log_pages_ < folded_pages_) folded_pages_ = 0;
   const int waiting = log_pages_ - folded_pages_;
-  if (waiting < checkpoint_pages && !(resting && waiting > 0)) return {};
+  if (waiting < static_cast<int>(options_.checkpoint_pages) && !(resting && waiting > 0)) return {};
   const bool cut = static_cast<std::uint64_t>(peak_pages_) * page_bytes > options_.wal_bytes;
   const Status done = checkpoint(cut ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE);
   if (cut) peak_pages_ = 0;

@@ -16,6 +16,10 @@ struct SqliteLedgerOptions {
   EndBody end_body;  // required
   std::uint64_t max_queued_jobs = limits::queued_jobs;
   std::uint64_t ballast_bytes = limits::ballast_bytes;  // 0: none
+  // Under load the write-ahead log is folded into the database each time it has grown by so much:
+  // little enough not to hold up the commits behind it for long, enough to write a busy page once
+  // for many commits.
+  std::uint32_t checkpoint_pages = 4096;
   // Past this size the write-ahead log is cut back to nothing in the next idle().
   std::uint64_t wal_bytes = 64 * limits::MiB;
   Env* env = nullptr;  // for the folder and the ballast; not owned; null: the machine's

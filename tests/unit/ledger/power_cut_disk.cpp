@@ -1,0 +1,282 @@
+#include "tests/unit/ledger/power_cut_disk.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "schemas/base/random_id.hpp"
+
+namespace millrace::broker::test {
+namespace {
+
+constexpr std::size_t sector_bytes = 512;
+
+void change(std::string& content, const PowerCutDisk::Change& c) {
+  if (c.truncation) {
+    content.resize(c.offset, '\0');
+    return;
+  }
+  content.resize(std::max<std::size_t>(content.size(), c.offset + c.bytes.size()), '\0');
+  content.replace(c.offset, c.bytes.size(), c.bytes);
+}
+
+struct OpenFile {
+  sqlite3_file base;
+  PowerCutDisk* disk;
+  PowerCutDisk::File* file;
+  bool syncs_folder;  // SQLite's Unix VFS syncs the folder with the first sync of a log or journal
+};
+
+OpenFile& as_open(sqlite3_file* file) {
+  return *reinterpret_cast<OpenFile*>(file);
+}
+
+int close_file(sqlite3_file*) {
+  return SQLITE_OK;
+}
+
+int read_file_at(sqlite3_file* file, void* into, int amount, sqlite3_int64 offset) {
+  const OpenFile& f = as_open(file);
+  if (f.disk->is_cut()) return SQLITE_IOERR_READ;
+  const std::string& content = f.file->content;
+  const auto at = static_cast<std::size_t>(offset), wanted = static_cast<std::size_t>(amount);
+  const std::size_t have = at < content.size() ? std::min(wanted, content.size() - at) : 0;
+  std::memset(into, 0, wanted);
+  std::memcpy(into, content.data() + (have == 0 ? 0 : at), have);
+  return have == wanted ? SQLITE_OK : SQLITE_IOERR_SHORT_READ;
+}
+
+int write_file_at(sqlite3_file* file, const void* from, int amount, sqlite3_int64 offset) {
+  const OpenFile& f = as_open(file);
+  if (!f.disk->step()) return SQLITE_IOERR_WRITE;
+  const auto end = static_cast<std::size_t>(offset) + static_cast<std::size_t>(amount);
+  const std::size_t size = f.file->content.size();
+  if (end > size && !f.disk->room_for(end - size)) return SQLITE_FULL;
+  PowerCutDisk::Change c{static_cast<std::uint64_t>(offset),
+                         {static_cast<const char*>(from), static_cast<std::size_t>(amount)}};
+  change(f.file->content, c);
+  f.file->unsynced.push_back(std::move(c));
+  return SQLITE_OK;
+}
+
+int truncate_file(sqlite3_file* file, sqlite3_int64 size) {
+  const OpenFile& f = as_open(file);
+  if (!f.disk->step()) return SQLITE_IOERR_TRUNCATE;
+  PowerCutDisk::Change c{static_cast<std::uint64_t>(size), {}, true};
+  change(f.file->content, c);
+  f.file->unsynced.push_back(std::move(c));
+  return SQLITE_OK;
+}
+
+int sync_file(sqlite3_file* file, int) {
+  const OpenFile& f = as_open(file);
+  if (!f.disk->step()) return SQLITE_IOERR_FSYNC;
+  f.disk->sync(*f.file);
+  if (f.syncs_folder) f.disk->sync_names();
+  return SQLITE_OK;
+}
+
+int size_of_file(sqlite3_file* file, sqlite3_int64* size) {
+  *size = static_cast<sqlite3_int64>(as_open(file).file->content.size());
+  return SQLITE_OK;
+}
+int lock_file(sqlite3_file*, int) {
+  return SQLITE_OK;
+}
+int check_lock(sqlite3_file*, int* held) {
+  *held = 0;
+  return SQLITE_OK;
+}
+int control_file(sqlite3_file*, int, void*) {
+  return SQLITE_NOTFOUND;
+}
+int sector_size(sqlite3_file*) {
+  return 4096;
+}
+int device_promises(sqlite3_file*) {
+  return SQLITE_IOCAP_POWERSAFE_OVERWRITE;
+}
+
+const sqlite3_io_methods methods = {1,
+                                    close_file,
+                                    read_file_at,
+                                    write_file_at,
+                                    truncate_file,
+                                    sync_file,
+                                    size_of_file,
+                                    lock_file,
+                                    lock_file,
+                                    check_lock,
+                                    control_file,
+                                    sector_size,
+                                    device_promises,
+                                    nullptr,
+                                    nullptr,
+                                    nullptr,
+                                    nullptr,
+                                    nullptr,
+                                    nullptr};
+
+PowerCutDisk& disk_of(sqlite3_vfs* vfs) {
+  return *static_cast<PowerCutDisk*>(vfs->pAppData);
+}
+
+int open_path(sqlite3_vfs* vfs, const char* path, sqlite3_file* file, int flags, int* out_flags) {
+  PowerCutDisk& disk = disk_of(vfs);
+  file->pMethods = nullptr;
+  PowerCutDisk::File& f = disk.file(path == nullptr ? "temporary" : path);
+  if (!f.exists) {
+    if ((flags & SQLITE_OPEN_CREATE) == 0 || !disk.step()) return SQLITE_CANTOPEN;
+    f.exists = true;
+    f.content.clear();
+    f.unsynced.push_back({0, {}, true});
+  }
+  const bool log = (flags & (SQLITE_OPEN_WAL | SQLITE_OPEN_MAIN_JOURNAL)) != 0;
+  new (file) OpenFile{{&methods}, &disk, &f, log};
+  if (out_flags != nullptr) *out_flags = flags;
+  return SQLITE_OK;
+}
+
+int delete_path(sqlite3_vfs* vfs, const char* path, int sync_folder) {
+  PowerCutDisk& disk = disk_of(vfs);
+  if (!disk.step()) return SQLITE_IOERR_DELETE;
+  PowerCutDisk::File& f = disk.file(path);
+  if (!f.exists) return SQLITE_IOERR_DELETE_NOENT;
+  f.exists = false;
+  if (sync_folder != 0) disk.sync_names();
+  return SQLITE_OK;
+}
+
+int access_path(sqlite3_vfs* vfs, const char* path, int, int* answer) {
+  *answer = disk_of(vfs).file(path).exists ? 1 : 0;
+  return SQLITE_OK;
+}
+
+int full_path(sqlite3_vfs*, const char* path, int size, char* out) {
+  sqlite3_snprintf(size, out, "%s", path);
+  return SQLITE_OK;
+}
+
+int randomness(sqlite3_vfs*, int size, char* out) {
+  sqlite3_vfs* real = sqlite3_vfs_find(nullptr);
+  return real->xRandomness(real, size, out);
+}
+int sleep_us(sqlite3_vfs*, int us) {
+  return us;
+}
+int current_time(sqlite3_vfs*, double* days) {
+  *days = 2460000.5;
+  return SQLITE_OK;
+}
+
+// What the ledger asks of a file system beside SQLite: the folder's sync and the space left.
+class DiskEnv final : public Env {
+ public:
+  explicit DiskEnv(PowerCutDisk& disk) : disk_(disk) {}
+  Result<std::unique_ptr<File>> open(const std::string& path, OpenMode) override {
+    return fail(Code::internal, "the test's disk holds no plain files: " + path);
+  }
+  Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {
+    return fail(Code::internal, "the test's disk holds no plain files: " + path);
+  }
+  Result<bool> exists(const std::string& path) override { return disk_.file(path).exists; }
+  Result<std::vector<std::string>> list(const std::string&) override {
+    return std::vector<std::string>{};
+  }
+  Status make_directories(const std::string&) override { return {}; }
+  Status rename(const std::string& from, const std::string&) override {
+    return fail(Code::internal, "the test's disk renames nothing: " + from);
+  }
+  Status remove(const std::string& path) override {
+    return fail(Code::internal, "the test's disk removes nothing: " + path);
+  }
+  Status sync_directory(const std::string& folder) override {
+    if (!disk_.step()) return fail(Code::io_error, "no power: " + folder);
+    disk_.sync_names();
+    return {};
+  }
+  Result<std::uint64_t> free_bytes(const std::string&) override { return disk_.free_bytes(); }
+
+ private:
+  PowerCutDisk& disk_;
+};
+
+}  // namespace
+
+PowerCutDisk::PowerCutDisk()
+    : name_("power-cut-" + random_id()),
+      env_(std::make_unique<DiskEnv>(*this)),
+      vfs_(std::make_unique<sqlite3_vfs>()) {
+  vfs_->iVersion = 1;
+  vfs_->szOsFile = sizeof(OpenFile);
+  vfs_->mxPathname = 512;
+  vfs_->zName = name_.c_str();
+  vfs_->pAppData = this;
+  vfs_->xOpen = open_path;
+  vfs_->xDelete = delete_path;
+  vfs_->xAccess = access_path;
+  vfs_->xFullPathname = full_path;
+  vfs_->xRandomness = randomness;
+  vfs_->xSleep = sleep_us;
+  vfs_->xCurrentTime = current_time;
+  sqlite3_vfs_register(vfs_.get(), 0);
+}
+
+PowerCutDisk::~PowerCutDisk() {
+  sqlite3_vfs_unregister(vfs_.get());
+}
+
+bool PowerCutDisk::step() {
+  if (!cut_ && ++calls_ == cut_at_) cut_ = true;
+  return !cut_;
+}
+
+std::uint64_t PowerCutDisk::used() const {
+  std::uint64_t bytes = 0;
+  for (const auto& [path, file] : files_) bytes += file.exists ? file.content.size() : 0;
+  return bytes;
+}
+
+std::uint64_t PowerCutDisk::free_bytes() const {
+  if (capacity_ == 0) return UINT64_MAX;
+  return capacity_ - std::min(capacity_, used());
+}
+
+void PowerCutDisk::sync(File& file) {
+  ++syncs_;
+  file.durable = file.content;
+  file.unsynced.clear();
+}
+
+void PowerCutDisk::sync_names() {
+  for (auto& [path, file] : files_) file.existed = file.exists;
+}
+
+void PowerCutDisk::restore(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto heads = [&](unsigned percent) { return random() % 100 < percent; };
+  for (auto& [path, file] : files_) {
+    if (file.exists != file.existed && heads(50)) file.exists = file.existed;
+    // From disks that kept everything to disks that kept nothing.
+    const auto kept_percent = static_cast<unsigned>(random() % 5 * 25);
+    std::string content = file.durable;
+    for (const Change& c : file.unsynced) {
+      if (!heads(kept_percent)) continue;
+      if (c.truncation || heads(70)) {
+        change(content, c);
+        continue;
+      }
+      for (std::size_t at = 0; at < c.bytes.size(); at += sector_bytes) {
+        if (heads(50)) change(content, {c.offset + at, c.bytes.substr(at, sector_bytes)});
+      }
+    }
+    file.content = file.durable = content;
+    file.unsynced.clear();
+    file.existed = file.exists;
+    if (!file.exists) file.content = file.durable = "";
+  }
+  cut_ = false;
+  cut_at_ = 0;
+}
+
+}  // namespace millrace::broker::test
