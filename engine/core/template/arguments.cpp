@@ -1,0 +1,48 @@
+// Matching a call's arguments with the parameters of what is called.
+#include "engine/core/template/builtins.hpp"
+
+namespace millrace::chat_template {
+namespace {
+
+std::unexpected<Error> wrong(const Args& args, std::string_view what) {
+  return fail(error_at(Code::template_error, args.at,
+                       "'" + std::string(args.callee) + "' " + std::string(what)));
+}
+
+}  // namespace
+
+Status bind(const Args& args, const std::string_view* names, std::optional<Value>* out,
+            std::size_t count) {
+  if (args.positional.size() > count)
+    return wrong(args, "takes at most " + std::to_string(count) + " arguments, not " +
+                           std::to_string(args.positional.size()));
+  for (std::size_t i = 0; i < args.positional.size(); ++i) out[i] = args.positional[i];
+  for (const auto& [name, value] : args.named) {
+    std::size_t i = 0;
+    while (i < count && names[i] != name) ++i;
+    if (i == count) return wrong(args, "takes no argument '" + std::string(name) + "'");
+    if (out[i]) return wrong(args, "was given '" + std::string(name) + "' twice");
+    out[i] = value;
+  }
+  return {};
+}
+
+Result<std::string_view> text_argument(const Args& args, const std::optional<Value>& value,
+                                       std::string_view name, std::string_view fallback) {
+  if (!value || value->is(Kind::none)) return fallback;
+  if (!value->is(Kind::string))
+    return wrong(args, "needs a string as '" + std::string(name) + "', not a " +
+                           std::string(type_name(value->kind)));
+  return std::string_view(*value->string);
+}
+
+Result<std::int64_t> integer_argument(const Args& args, const std::optional<Value>& value,
+                                      std::string_view name, std::int64_t fallback) {
+  if (!value || value->is(Kind::none)) return fallback;
+  if (!value->is_integer())
+    return wrong(args, "needs an integer as '" + std::string(name) + "', not a " +
+                           std::string(type_name(value->kind)));
+  return value->as_integer();
+}
+
+}  // namespace millrace::chat_template

@@ -1,0 +1,210 @@
+// Filters on text and numbers.
+#include <charconv>
+#include <cmath>
+
+#include "engine/core/template/builtins.hpp"
+#include "engine/core/template/text.hpp"
+
+namespace millrace::chat_template {
+namespace {
+
+Result<Value> filter_trim(Context& c, const Value& input, const Args& args) {
+  MILLRACE_ASSIGN(auto a, bind<1>(args, {"chars"}));
+  MILLRACE_ASSIGN(std::string s, c.to_string(args.at, input));
+  const std::string* characters = nullptr;
+  if (a[0] && !a[0]->is(Kind::none)) {
+    MILLRACE_TRY(text_argument(args, a[0], "chars", {}));
+    characters = a[0]->string;
+  }
+  return c.text(args.at, std::string(text::strip(s, characters, true, true)));
+}
+
+template <text::Case how>
+Result<Value> filter_case(Context& c, const Value& input, const Args& args) {
+  MILLRACE_TRY(bind<0>(args, {}));
+  MILLRACE_ASSIGN(std::string s, c.to_string(args.at, input));
+  return c.text(args.at, text::change_case(s, how));
+}
+
+// Jinja's title begins a word after blanks, dashes and opening brackets only: "don't" -> "Don't".
+Result<Value> filter_title(Context& c, const Value& input, const Args& args) {
+  MILLRACE_TRY(bind<0>(args, {}));
+  MILLRACE_ASSIGN(const std::string s, c.to_string(args.at, input));
+  const auto separates = [&](std::size_t i) {
+    const std::string_view one = std::string_view(s).substr(i, text::character_bytes(s, i));
+    return std::string_view("-({[<").find(one) != std::string_view::npos ||
+           text::strip(one, nullptr, true, false).empty();
+  };
+  std::string out;
+  for (std::size_t i = 0; i < s.size();) {
+    std::size_t end = i;
+    const bool separator = separates(i);
+    while (end < s.size() && separates(end) == separator) end += text::character_bytes(s, end);
+    const std::string_view run = std::string_view(s).substr(i, end - i);
+    if (separator) {
+      out += run;
+    } else {
+      const std::size_t first = text::character_bytes(run, 0);
+      out += text::change_case(run.substr(0, first), text::Case::upper);
+      out += text::change_case(run.substr(first), text::Case::lower);
+    }
+    i = end;
+  }
+  return c.text(args.at, std::move(out));
+}
+
+Result<Value> filter_replace(Context& c, const Value& input, const Args& args) {
+  MILLRACE_ASSIGN(auto a, bind<3>(args, {"old", "new", "count"}));
+  if (!a[0] || !a[1]) return c.wrong(args.at, "'replace' needs 'old' and 'new'");
+  MILLRACE_ASSIGN(std::string s, c.to_string(args.at, input));
+  MILLRACE_ASSIGN(std::string from, c.to_string(args.at, *a[0]));
+  MILLRACE_ASSIGN(std::string to, c.to_string(args.at, *a[1]));
+  const Value old = c.heap().text(std::move(from)), made = c.heap().text(std::move(to));
+  Args call{args.at, "replace", {old, made}, {}};
+  if (a[2] && !a[2]->is(Kind::none)) call.positional.push_back(*a[2]);
+  const std::string name = "replace";
+  return call_method(c, Method{c.heap().text(std::move(s)), &name}, call);
+}
+
+Result<Value> filter_string(Context& c, const Value& input, const Args& args) {
+  MILLRACE_TRY(bind<0>(args, {}));
+  if (input.is(Kind::string)) return input;
+  MILLRACE_ASSIGN(std::string s, c.to_string(args.at, input));
+  return c.text(args.at, std::move(s));
+}
+
+Result<Value> filter_safe(Context& c, const Value& input, const Args& args) {
+  return filter_string(c, input, args);  // nothing is escaped, so everything is safe
+}
+
+Result<Value> filter_indent(Context& c, const Value& input, const Args& args) {
+  MILLRACE_ASSIGN(auto a, bind<3>(args, {"width", "first", "blank"}));
+  MILLRACE_ASSIGN(const std::string s, c.to_string(args.at, input));
+  std::string margin;
+  if (a[0] && a[0]->is(Kind::string)) {
+    margin = *a[0]->string;
+  } else {
+    MILLRACE_ASSIGN(std::int64_t width, integer_argument(args, a[0], "width", 4));
+    if (width < 0 || width > 1000) return c.wrong(args.at, "'indent' by 0 to 1000 blanks only");
+    margin.assign(static_cast<std::size_t>(width), ' ');
+  }
+  const bool first = a[1] && truthy(*a[1]), blank = a[2] && truthy(*a[2]);
+  std::string out;
+  for (std::size_t begin = 0, line = 0; begin <= s.size(); ++line) {
+    const std::size_t end = std::min(s.find('\n', begin), s.size());
+    const bool empty = end == begin;
+    if (line == 0 ? first : (blank || !empty)) out += margin;
+    out.append(s, begin, end - begin);
+    if (end < s.size()) out += '\n';
+    begin = end + 1;
+    MILLRACE_TRY(c.check_size(args.at, out.size()));
+  }
+  return c.text(args.at, std::move(out));
+}
+
+Result<Value> filter_tojson(Context& c, const Value& input, const Args& args) {
+  MILLRACE_ASSIGN(auto a, bind<4>(args, {"ensure_ascii", "indent", "separators", "sort_keys"}));
+  if (a[2] && !a[2]->is(Kind::none)) return c.unsupported(args.at, "'separators' of 'tojson'");
+  if (a[1] && a[1]->is(Kind::string))
+    return c.unsupported(args.at, "a text as 'indent' of 'tojson'");
+  MILLRACE_ASSIGN(std::int64_t indent, integer_argument(args, a[1], "indent", -1));
+  const bool lines = a[1] && !a[1]->is(Kind::none);
+  return c.to_json(args.at, input, lines ? std::max<std::int64_t>(indent, 0) : -1,
+                   a[0] && truthy(*a[0]), a[3] && truthy(*a[3]));
+}
+
+// int(text) as Python reads it: blanks around, one sign.
+std::optional<std::int64_t> read_integer(std::string_view s) {
+  s = text::strip(s, nullptr, true, true);
+  if (s.starts_with('+') && s.size() > 1 && s[1] != '-') s.remove_prefix(1);
+  std::int64_t i = 0;
+  const auto parsed = std::from_chars(s.data(), s.data() + s.size(), i);
+  if (s.empty() || parsed.ec != std::errc{} || parsed.ptr != s.data() + s.size())
+    return std::nullopt;
+  return i;
+}
+
+std::optional<double> read_real(std::string_view s) {
+  s = text::strip(s, nullptr, true, true);
+  if (s.starts_with('+') && s.size() > 1 && s[1] != '-') s.remove_prefix(1);
+  double d = 0;
+  const auto parsed = std::from_chars(s.data(), s.data() + s.size(), d);
+  if (s.empty() || parsed.ec != std::errc{} || parsed.ptr != s.data() + s.size())
+    return std::nullopt;
+  return d;
+}
+
+std::optional<std::int64_t> truncated(double d) {
+  if (!(std::abs(d) < 9.2e18)) return std::nullopt;
+  return static_cast<std::int64_t>(d);
+}
+
+Result<Value> filter_int(Context& c, const Value& input, const Args& args) {
+  MILLRACE_ASSIGN(auto a, bind<2>(args, {"default", "base"}));
+  MILLRACE_ASSIGN(std::int64_t base, integer_argument(args, a[1], "base", 10));
+  if (base != 10) return c.unsupported(args.at, "another base than ten of 'int'");
+  const Value fallback = a[0] ? *a[0] : Value::of(std::int64_t{0});
+  std::optional<std::int64_t> i;
+  if (input.is_integer()) {
+    i = input.as_integer();
+  } else if (input.is(Kind::real)) {
+    i = truncated(input.real);
+  } else if (input.is(Kind::string)) {
+    i = read_integer(*input.string);
+    if (!i)
+      if (const auto d = read_real(*input.string)) i = truncated(*d);
+  }
+  return i ? Value::of(*i) : fallback;
+}
+
+Result<Value> filter_float(Context&, const Value& input, const Args& args) {
+  MILLRACE_ASSIGN(auto a, bind<1>(args, {"default"}));
+  if (input.is_number()) return Value::of(input.as_real());
+  if (input.is(Kind::string))
+    if (const auto d = read_real(*input.string)) return Value::of(*d);
+  return a[0] ? *a[0] : Value::of(0.0);
+}
+
+Result<Value> filter_abs(Context& c, const Value& input, const Args& args) {
+  MILLRACE_TRY(bind<0>(args, {}));
+  if (input.is(Kind::real)) return Value::of(std::abs(input.real));
+  if (!input.is_integer() || input.as_integer() == INT64_MIN)
+    return c.wrong(args.at,
+                   "bad operand type for abs(): '" + std::string(type_name(input.kind)) + "'");
+  return Value::of(std::abs(input.as_integer()));
+}
+
+constexpr Builtin table[] = {
+    {"trim", filter_trim},
+    {"upper", filter_case<text::Case::upper>},
+    {"lower", filter_case<text::Case::lower>},
+    {"capitalize", filter_case<text::Case::capitalize>},
+    {"title", filter_title},
+    {"replace", filter_replace},
+    {"string", filter_string},
+    {"safe", filter_safe},
+    {"indent", filter_indent},
+    {"tojson", filter_tojson},
+    {"int", filter_int},
+    {"float", filter_float},
+    {"abs", filter_abs},
+};
+
+}  // namespace
+
+const Builtin* find_text_filter(std::string_view name) {
+  for (const Builtin& filter : table)
+    if (filter.name == name) return &filter;
+  return nullptr;
+}
+
+bool is_jinja_filter(std::string_view name) {
+  for (const std::string_view known :
+       {"attr",     "batch",     "center", "escape",    "e",        "filesizeformat", "forceescape",
+        "format",   "groupby",   "pprint", "random",    "round",    "slice",          "striptags",
+        "truncate", "urlencode", "urlize", "wordcount", "wordwrap", "xmlattr"})
+    if (name == known) return true;
+  return find_filter(name) != nullptr;
+}
+
+}  // namespace millrace::chat_template

@@ -1,0 +1,211 @@
+#pragma once
+// The values of the template language. A Value is small and copied freely; what it points to is
+// owned by the Heap of one rendering, by the syntax tree or by the caller's chat, all of which
+// outlive it. Lists and dicts never change after they are made (as in Jinja's immutable sandbox);
+// namespaces and loops do. Thread safety: none; one rendering is one thread's.
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "schemas/base/error.hpp"
+
+namespace millrace::chat_template {
+
+enum class Kind : std::uint8_t {
+  undefined,
+  none,
+  boolean,
+  integer,
+  real,
+  string,
+  list,
+  tuple,
+  dict,
+  space,     // namespace()
+  loop,      // the `loop` variable of a for statement
+  macro,     // a macro of the template
+  function,  // range, raise_exception, ...
+  method,    // a method bound to its receiver
+};
+
+struct List;
+struct Dict;
+struct Space;
+struct Loop;
+struct Method;
+struct Stmt;
+enum class Function : std::uint8_t { range, make_namespace, raise_exception, strftime_now, dict };
+
+struct Value {
+  Kind kind = Kind::undefined;
+  Kind holder = Kind::undefined;  // of an undefined attribute: what it was looked up in
+  union {
+    bool boolean;
+    std::int64_t integer;
+    double real;
+    const std::string* string = nullptr;  // of an undefined value: the missing name, or null
+    const List* list;                     // list and tuple
+    const Dict* dict;
+    Space* space;
+    Loop* loop;
+    const Stmt* macro;
+    Function function;
+    const Method* method;
+  };
+
+  static Value none() { return of(Kind::none); }
+  static Value undefined(const std::string* name, Kind holder = Kind::undefined) {
+    Value v = of(Kind::undefined);
+    v.holder = holder;
+    v.string = name;
+    return v;
+  }
+  static Value of(bool b) {
+    Value v = of(Kind::boolean);
+    v.boolean = b;
+    return v;
+  }
+  static Value of(std::int64_t i) {
+    Value v = of(Kind::integer);
+    v.integer = i;
+    return v;
+  }
+  static Value of(double d) {
+    Value v = of(Kind::real);
+    v.real = d;
+    return v;
+  }
+  static Value of(const std::string* s) {
+    Value v = of(Kind::string);
+    v.string = s;
+    return v;
+  }
+  static Value of(const List* l, Kind kind = Kind::list) {
+    Value v = of(kind);
+    v.list = l;
+    return v;
+  }
+  static Value of(const Dict* d) {
+    Value v = of(Kind::dict);
+    v.dict = d;
+    return v;
+  }
+  static Value of(Space* s) {
+    Value v = of(Kind::space);
+    v.space = s;
+    return v;
+  }
+  static Value of(Loop* l) {
+    Value v = of(Kind::loop);
+    v.loop = l;
+    return v;
+  }
+  static Value of(const Stmt* m) {
+    Value v = of(Kind::macro);
+    v.macro = m;
+    return v;
+  }
+  static Value of(Function f) {
+    Value v = of(Kind::function);
+    v.function = f;
+    return v;
+  }
+  static Value of(const Method* m) {
+    Value v = of(Kind::method);
+    v.method = m;
+    return v;
+  }
+
+  bool is(Kind k) const { return kind == k; }
+  bool is_sequence() const { return kind == Kind::list || kind == Kind::tuple; }
+  bool is_integer() const { return kind == Kind::integer || kind == Kind::boolean; }
+  bool is_number() const { return is_integer() || kind == Kind::real; }
+  // Python's view of a boolean as a number. Only for is_integer() and is_number().
+  std::int64_t as_integer() const { return kind == Kind::boolean ? boolean : integer; }
+  double as_real() const { return kind == Kind::real ? real : static_cast<double>(as_integer()); }
+
+ private:
+  static Value of(Kind k) {
+    Value v;
+    v.kind = k;
+    return v;
+  }
+};
+
+struct List {
+  std::vector<Value> items;
+};
+struct Dict {  // in order of insertion
+  std::vector<std::pair<Value, Value>> items;
+};
+struct Space {
+  std::vector<std::pair<std::string, Value>> attributes;
+};
+struct Loop {
+  const std::vector<Value>* items = nullptr;
+  std::int64_t index0 = 0;
+};
+struct Method {
+  Value receiver;
+  const std::string* name = nullptr;
+};
+
+bool truthy(const Value& v);
+// Python's name of the value's type, as its error messages give it: "str", "NoneType".
+std::string_view type_name(Kind kind);
+// Python's ==. Takes what it costs from `work`; where none is left, and beyond max_depth levels, it
+// answers false, and the caller stops the rendering.
+bool equal(const Value& a, const Value& b, std::int64_t& work, int depth = 0);
+inline constexpr int max_depth = 100;
+
+// Finds a key; null where absent.
+const Value* find(const Dict& dict, const Value& key, std::int64_t& work);
+const Value* find(const Dict& dict, std::string_view key);
+
+// What the rendering makes. Everything stays until the rendering ends, so no value dangles and no
+// cycle leaks; `spent_bytes` bounds it.
+class Heap {
+ public:
+  const std::string* string(std::string s) {
+    spent_bytes_ += s.size() + sizeof(std::string);
+    return &strings_.emplace_back(std::move(s));
+  }
+  const List* list(std::vector<Value> items) {
+    spent_bytes_ += items.size() * sizeof(Value) + sizeof(List);
+    return &lists_.emplace_back(List{std::move(items)});
+  }
+  const Dict* dict(std::vector<std::pair<Value, Value>> items) {
+    spent_bytes_ += items.size() * 2 * sizeof(Value) + sizeof(Dict);
+    return &dicts_.emplace_back(Dict{std::move(items)});
+  }
+  Space* space(Space space) {
+    spent_bytes_ += sizeof(Space) + space.attributes.size() * sizeof(Value);
+    return &spaces_.emplace_back(std::move(space));
+  }
+  Loop* loop(Loop loop) {
+    spent_bytes_ += sizeof(Loop);
+    return &loops_.emplace_back(loop);
+  }
+  const Method* method(Method method) {
+    spent_bytes_ += sizeof(Method);
+    return &methods_.emplace_back(method);
+  }
+  Value text(std::string s) { return Value::of(string(std::move(s))); }
+  std::size_t spent_bytes() const { return spent_bytes_; }
+
+ private:
+  std::size_t spent_bytes_ = 0;
+  std::deque<std::string> strings_;
+  std::deque<List> lists_;
+  std::deque<Dict> dicts_;
+  std::deque<Space> spaces_;
+  std::deque<Loop> loops_;
+  std::deque<Method> methods_;
+};
+
+}  // namespace millrace::chat_template
