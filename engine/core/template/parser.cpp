@@ -52,10 +52,8 @@ class Parser : private ExpressionParser {
     return out;
   }
   Result<Body> scope_until(std::string_view end) {
-    ++scopes_;
-    auto out = body_until(end);
-    --scopes_;
-    return out;
+    Nesting guard(scopes_);
+    return body_until(end);
   }
   Status end_tag() {
     advance();
@@ -165,15 +163,17 @@ class Parser : private ExpressionParser {
     }
     if (now().is_name("recursive")) return unsupported(now().at, "a recursive loop");
     MILLRACE_TRY(block_end());
-    ++loops_;
-    auto inner = body({"else", "endfor"});
-    --loops_;
-    MILLRACE_ASSIGN(s.body, std::move(inner));
+    MILLRACE_ASSIGN(s.body, loop_body());
     if (at_block({"else"})) {
       MILLRACE_TRY(end_tag());
       MILLRACE_ASSIGN(s.otherwise, body({"endfor"}));
     }
     return end_tag();
+  }
+
+  Result<Body> loop_body() {
+    Nesting guard(loops_);
+    return body({"else", "endfor"});
   }
 
   // Without an inline if, which here begins the loop's filter.
