@@ -22,9 +22,9 @@ Json answer(const Tokenizer& tokenizer, const Json& request) {
   if (request.contains("tokens")) {
     tokens = request["tokens"].get<Tokens>();
   } else {
-    tokens = tokenizer.tokenize(request["text"].get_ref<const std::string&>(),
-                                {.add_special_tokens = special,
-                                 .parse_special = request.value("parse", false)});
+    tokens = tokenizer.tokenize(
+        request["text"].get_ref<const std::string&>(),
+        {.add_special_tokens = special, .parse_special = request.value("parse", false)});
     result["tokens"] = tokens;
   }
   auto text = tokenizer.detokenize(tokens, {.render_special = true});

@@ -1,0 +1,144 @@
+// What a model file's tokenizer keys may hold, and how each wrong one is refused.
+#include "tests/unit/tokenizer/support.hpp"
+
+namespace millrace::testing {
+namespace {
+
+using engine::ValueType;
+
+void expect_refused(const GgufBuilder& builder, Code code, const std::vector<std::string>& parts) {
+  const auto tokenizer = load(builder);
+  ASSERT_FALSE(tokenizer);
+  EXPECT_EQ(tokenizer.error().code, code) << tokenizer.error().text();
+  for (const auto& part : parts)
+    EXPECT_NE(tokenizer.error().message.find(part), std::string::npos)
+        << "wanted '" << part << "' in: " << tokenizer.error().message;
+  EXPECT_FALSE(tokenizer.error().hint.empty());
+}
+
+TEST(TokenizerLoad, RefusesOtherTokenizersByName) {
+  TestVocabulary test;
+  test.model = "llama";
+  expect_refused(test.builder(), Code::unsupported_tokenizer, {"'llama'", "tokenizer.ggml.model"});
+  test.model = "gpt2";
+  test.pre = "qwen2";
+  expect_refused(test.builder(), Code::unsupported_tokenizer, {"'qwen2'", "tokenizer.ggml.pre"});
+  GgufBuilder nameless;
+  nameless.string("tokenizer.ggml.model", "gpt2");
+  expect_refused(nameless, Code::unsupported_tokenizer, {"does not name its pre-tokenizer"});
+}
+
+TEST(TokenizerLoad, RefusesMissingKeys) {
+  expect_refused(GgufBuilder(), Code::gguf_malformed, {"tokenizer.ggml.model", "absent"});
+  GgufBuilder no_tokens;
+  no_tokens.string("tokenizer.ggml.model", "gpt2").string("tokenizer.ggml.pre", "gpt-2");
+  expect_refused(no_tokens, Code::gguf_malformed, {"tokenizer.ggml.tokens", "absent"});
+  auto empty = no_tokens;
+  expect_refused(empty.strings("tokenizer.ggml.tokens", {}), Code::gguf_malformed,
+                 {"holds 0 tokens"});
+  auto no_merges = no_tokens;
+  expect_refused(no_merges.strings("tokenizer.ggml.tokens", {"a"}), Code::gguf_malformed,
+                 {"tokenizer.ggml.merges", "absent"});
+}
+
+TEST(TokenizerLoad, RefusesDamagedEntries) {
+  {
+    TestVocabulary test;
+    test.kinds.pop_back();
+    expect_refused(test.builder(), Code::gguf_malformed, {"token_type", "255", "256"});
+  }
+  {
+    TestVocabulary test;
+    test.kinds[7] = 9;
+    expect_refused(test.builder(), Code::gguf_malformed, {"token_type", "entry 7", "is 9"});
+  }
+  {
+    TestVocabulary test;
+    test.add("a");
+    expect_refused(test.builder(), Code::gguf_malformed, {"tokens", "entry 256", "'a'", "twice"});
+  }
+  {
+    TestVocabulary test;
+    test.add("");
+    expect_refused(test.builder(), Code::gguf_malformed, {"entry 256", "empty"});
+  }
+  {
+    TestVocabulary test;
+    test.add("<0xZZ>", 6);
+    expect_refused(test.builder(), Code::gguf_malformed, {"entry 256", "<0xNN>"});
+  }
+  {
+    TestVocabulary test;
+    test.add(std::string(1025, 's'), 3);
+    expect_refused(test.builder(), Code::gguf_malformed, {"entry 256", "1025 bytes"});
+  }
+  {
+    TestVocabulary test;
+    test.merges.push_back("ab");
+    expect_refused(test.builder(), Code::gguf_malformed, {"merges", "entry 0", "not two tokens"});
+  }
+  {
+    TestVocabulary test;
+    test.merges.push_back("");
+    expect_refused(test.builder(), Code::gguf_malformed, {"merges", "entry 0", "not two tokens"});
+  }
+  {
+    TestVocabulary test;
+    test.merges.push_back("a b");  // "ab" is no token
+    expect_refused(test.builder(), Code::gguf_malformed, {"merges", "entry 0", "'a b'"});
+  }
+}
+
+TEST(TokenizerLoad, RefusesIdsOutsideTheVocabulary) {
+  for (const auto* key : {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id",
+                          "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"})
+    expect_refused(TestVocabulary().builder().u32(key, 256), Code::gguf_malformed, {key, "256"});
+  expect_refused(TestVocabulary().builder().string("tokenizer.ggml.bos_token_id", "1"),
+                 Code::gguf_malformed, {"bos_token_id", "string"});
+  expect_refused(TestVocabulary().builder().boolean("tokenizer.ggml.add_bos_token", true),
+                 Code::gguf_malformed, {"BOS"});
+  expect_refused(TestVocabulary().builder().boolean("tokenizer.ggml.add_eos_token", true),
+                 Code::gguf_malformed, {"EOS"});
+}
+
+TEST(TokenizerLoad, BosAndEosAsTheFileSays) {
+  const auto with_ids = [](const std::string& pre) {
+    TestVocabulary test;
+    test.pre = pre;
+    auto builder = test.builder();
+    return builder.u32("tokenizer.ggml.bos_token_id", 1).u32("tokenizer.ggml.eos_token_id", 2);
+  };
+  const auto ids = [](const GgufBuilder& builder) {
+    return load_good(builder).tokenize("x", {.add_special_tokens = true});
+  };
+  EXPECT_EQ(ids(with_ids("gpt-2")), (Tokens{'x'}));
+  EXPECT_EQ(ids(with_ids("llama-bpe")), (Tokens{1, 'x'}));  // Llama 3 adds it unless told not to
+  EXPECT_EQ(ids(with_ids("llama-bpe").boolean("tokenizer.ggml.add_bos_token", false)),
+            (Tokens{'x'}));
+  const auto both = load_good(with_ids("gpt-2")
+                                  .boolean("tokenizer.ggml.add_bos_token", true)
+                                  .boolean("tokenizer.ggml.add_eos_token", true));
+  EXPECT_EQ(both.tokenize("x", {.add_special_tokens = true}), (Tokens{1, 'x', 2}));
+  EXPECT_EQ(both.tokenize("", {.add_special_tokens = true}), (Tokens{1, 2}));
+  EXPECT_EQ(both.tokenize("x", {.add_special_tokens = false}), (Tokens{'x'}));
+  EXPECT_TRUE(both.adds_bos());
+  EXPECT_TRUE(both.adds_eos());
+  EXPECT_EQ(both.bos(), 1u);
+  EXPECT_EQ(both.eos(), 2u);
+}
+
+TEST(TokenizerLoad, EndTokens) {
+  TestVocabulary test;
+  const auto text_end = test.add("<|endoftext|>", 3);
+  test.add("<|eom_id|>", 4);  // user-defined: text, not an end
+  test.add("<|eot|>", 1);     // an ordinary token of that name neither
+  const auto turn_end = test.add("<turn>", 3);
+  const auto tokenizer = load_good(test.builder()
+                                       .u32("tokenizer.ggml.eos_token_id", text_end)
+                                       .u32("tokenizer.ggml.eot_token_id", turn_end));
+  EXPECT_EQ(Tokens(tokenizer.end_tokens().begin(), tokenizer.end_tokens().end()),
+            (Tokens{text_end, turn_end}));
+}
+
+}  // namespace
+}  // namespace millrace::testing

@@ -1,0 +1,105 @@
+"""Reference tokenizers for the tests: PyPI `tokenizers` built from a GGUF file's own vocabulary,
+and the vocabulary files that llama.cpp ships with the ids it expects."""
+import fcntl
+import functools
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+from gguf import GGUFReader
+from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build"))
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+
+SDIST = "llama-cpp-python==0.3.36"
+LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+          r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+
+
+@functools.cache
+def model_path():
+    path = os.environ.get("MILLRACE_MODEL")
+    if not path:
+        result = subprocess.run([ROOT / "ops/model"], capture_output=True, text=True)
+        assert result.returncode == 0, f"ops/model failed: {result.stderr}"
+        path = result.stdout.strip().split("\n")[-1]
+    assert pathlib.Path(path).is_file(), f"no model at {path}: run ops/model"
+    return pathlib.Path(path)
+
+
+def golden():
+    folder = pathlib.Path(os.environ.get("MILLRACE_REFERENCE", ROOT / "../shared/reference"))
+    files = sorted((folder / "golden").glob("*.json"))
+    assert files, f"no golden files in {folder}: set MILLRACE_REFERENCE to the reference folder"
+    return [json.loads(f.read_text(encoding="utf-8")) for f in files]
+
+
+@functools.cache
+def vocabulary_file(name):
+    """ggml-vocab-NAME.gguf, with its .inp and .out beside it, from llama-cpp-python's sdist. pip
+    takes it by name (its build backend only states the metadata, nothing is compiled); of 77 MB a
+    few files are kept."""
+    folder = CACHE / "millrace/vocabularies" / SDIST.replace("==", "-")
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = folder / f"ggml-vocab-{name}.gguf"
+    with open(folder / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not wanted.exists():
+            _fetch_vocabularies(folder)
+    assert wanted.exists(), f"{SDIST} does not hold {wanted.name}"
+    return wanted
+
+
+def _fetch_vocabularies(folder):
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        result = subprocess.run(
+            [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:",
+             "-d", temporary, SDIST], capture_output=True, text=True)
+        assert result.returncode == 0, \
+            f"pip could not download {SDIST}: {result.stderr[-2000:]}"
+        archive = next(pathlib.Path(temporary).glob("*.tar.gz"))
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                name = pathlib.PurePosixPath(member.name).name
+                if name.startswith(("ggml-vocab-gpt-2.gguf", "ggml-vocab-llama-bpe.gguf")):
+                    part = pathlib.Path(temporary) / name
+                    part.write_bytes(tar.extractfile(member).read())
+                    part.rename(folder / name)
+
+
+def reference_tokenizer(path):
+    """The tokenizer of the GGUF file's vocabulary, as PyPI `tokenizers` builds it, and the control
+    tokens, which it does not know yet."""
+    fields = GGUFReader(path).fields
+    tokens = fields["tokenizer.ggml.tokens"].contents()
+    kinds = fields["tokenizer.ggml.token_type"].contents()
+    merges = [tuple(m.split(" ")) for m in fields["tokenizer.ggml.merges"].contents()]
+    pre = fields["tokenizer.ggml.pre"].contents()
+    tokenizer = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(tokens)}, merges=merges,
+                                     ignore_merges=pre == "llama-bpe"))
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pre != "llama-bpe")
+    before = {"gpt-2": [],
+              "smollm": [pre_tokenizers.Digits(individual_digits=True)],
+              "llama-bpe": [pre_tokenizers.Split(Regex(LLAMA3), behavior="isolated")]}[pre]
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*before, byte_level])
+    special = [t for t, kind in zip(tokens, kinds) if kind == 3]
+    return tokenizer, [AddedToken(t, special=True, normalized=False) for t in special]
+
+
+def probe(path, requests):
+    """Answers of the program tokenize_probe, one a request."""
+    program = BUILD / "bin/tokenize_probe"
+    assert program.exists(), f"{program} is missing: build the tests"
+    lines = "".join(json.dumps(r) + "\n" for r in requests)
+    result = subprocess.run([program, path], input=lines, capture_output=True, text=True,
+                            encoding="utf-8")
+    assert result.returncode == 0, result.stderr
+    answers = [json.loads(line) for line in result.stdout.split("\n") if line]
+    assert len(answers) == len(requests)
+    return answers

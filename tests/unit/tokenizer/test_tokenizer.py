@@ -1,0 +1,115 @@
+"""The tokenizer against reference tokenizers on real vocabularies: the model's own, gpt-2's and
+Llama 3's."""
+import functools
+import pathlib
+import random
+import sys
+import unicodedata
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import reference  # noqa: E402
+
+VOCABULARIES = {"smollm": reference.model_path,
+                "gpt-2": lambda: reference.vocabulary_file("gpt-2"),
+                "llama-bpe": lambda: reference.vocabulary_file("llama-bpe")}
+SEED = 20260
+PIECES = ["'s", "'S", "'t", "'re", "'RE", "'ve", "'m", "'ll", "'lL", "'d", "'\u017f", "I'm", "don't",
+          "''", " ", "  ", "\n", "\r\n", "\n\n", "\t", "\x0b", "\x0c", "\u0085", "\u00a0", "\u2003",
+          "\u2028", "\u3000", "\u200b", "\ufeff", "\u180e", "\x00", "\x04", "\x1c", "\x7f",
+          "e\u0301", "\u0301", "\u093f", "한국어", "中文", "日本語の", "ไทย", "नमस्ते", "العربية",
+          "½", "٣", "Ⅻ", "²", "7", "123", "1234567", "...", "!!", "->", "a", "The", " the", "İ",
+          "\u212a", "👩‍👩‍👧", "🇩🇪", "😶‍🌫️", "\U000e0041", "\U0010fffd"]
+
+
+def assigned_code_points():
+    """Assigned in Python's Unicode tables, which must be no newer than ours (15): a code point that
+    came later is a letter to one tokenizer and unassigned to another."""
+    assert unicodedata.unidata_version.split(".")[0] <= "15"
+    return [c for c in range(0x110000) if unicodedata.category(chr(c)) not in ("Cn", "Cs")]
+
+
+@functools.cache
+def random_strings(count):
+    rng = random.Random(SEED)
+    assigned = assigned_code_points()
+    planes = [[c for c in assigned if c >> 16 == plane] for plane in (0, 1, 2, 14, 15, 16)]
+    makers = [
+        lambda: rng.choice(PIECES),
+        lambda: rng.choice(PIECES),
+        lambda: chr(rng.choice(assigned)),
+        lambda: chr(rng.choice(rng.choice(planes))),
+        lambda: chr(rng.randint(0x20, 0x7e)),
+        lambda: "".join(chr(rng.randint(97, 122)) for _ in range(rng.randint(1, 14))),
+        lambda: str(rng.randint(0, 10 ** rng.randint(1, 12))),
+        lambda: chr(rng.randint(0, 0x1f)),
+        lambda: chr(rng.randint(0x300, 0x36f)),
+        lambda: rng.choice(" \t\n\r\u2009") * rng.randint(1, 9),
+    ]
+    return ["".join(rng.choice(makers)() for _ in range(rng.randint(1, 40))) for _ in range(count)]
+
+
+@pytest.mark.parametrize("name", VOCABULARIES)
+def test_random_unicode_equals_the_reference(name):
+    path = VOCABULARIES[name]()
+    tokenizer, _ = reference.reference_tokenizer(path)
+    texts = random_strings(2000)
+    wanted = [e.ids for e in tokenizer.encode_batch(texts, add_special_tokens=False)]
+    answers = reference.probe(path, [{"text": t} for t in texts])
+    wrong = [(t, w, a["tokens"]) for t, w, a in zip(texts, wanted, answers) if w != a["tokens"]]
+    assert not wrong, f"seed {SEED}: {len(wrong)} of {len(texts)} differ, first {wrong[0]!a}"
+    for text, answer in zip(texts, answers):
+        assert answer["stream"] == answer["text"]
+        if name != "smollm":
+            assert answer["text"] == text
+    if name == "smollm":  # its vocabulary lacks some bytes: what is left out is exactly those
+        lacking = set("\x04\x06\x13\x14\x16\x1d")
+        for text, answer in zip(texts, answers):
+            if not any(c in lacking or 0x40000 <= ord(c) < 0xC0000 for c in text):
+                assert answer["text"] == text, ascii(text)
+
+
+def test_special_tokens_equal_the_reference():
+    path = reference.model_path()
+    tokenizer, special = reference.reference_tokenizer(path)
+    tokenizer.add_special_tokens(special)
+    rng = random.Random(SEED)
+    parts = [str(t.content) for t in special]
+    parts += ["<|im_start|", "<", "|>", " ", "system\n", "Hello", "1", "\n"]
+    texts = ["".join(rng.choice(parts) for _ in range(rng.randint(1, 20))) for _ in range(500)]
+    wanted = [e.ids for e in tokenizer.encode_batch(texts, add_special_tokens=False)]
+    answers = reference.probe(path, [{"text": t, "parse": True} for t in texts])
+    assert [a["tokens"] for a in answers] == wanted
+    assert [a["text"] for a in answers] == texts
+    plain = reference.probe(path, [{"text": t, "parse": False} for t in texts])
+    assert not any(i < 17 for a in plain for i in a["tokens"])  # no control token without being asked
+
+
+def test_golden_prompts():
+    golden = reference.golden()
+    prompts = [g for g in golden if "rendered" in g]
+    assert len(prompts) >= 8
+    path = reference.model_path()
+    answers = reference.probe(path, [{"text": g["rendered"], "parse": True} for g in prompts])
+    for g, answer in zip(prompts, answers):
+        assert answer["tokens"] == g["prompt"], g["name"]
+        assert answer["text"] == g["rendered"]
+    decoded = reference.probe(path, [{"tokens": g["tokens"]} for g in prompts])
+    for g, answer in zip(prompts, decoded):
+        assert answer["text"] == answer["stream"] == g["text"], g["name"]
+
+
+@pytest.mark.parametrize("name", ["gpt-2", "llama-bpe"])
+def test_expected_ids_of_the_vocabulary_files(name):
+    path = reference.vocabulary_file(name)
+    inputs = path.with_name(path.name + ".inp").read_text(encoding="utf-8")
+    inputs = inputs.split("\n__ggml_vocab_test__\n")
+    outputs = path.with_name(path.name + ".out").read_text(encoding="utf-8").split("\n")
+    assert len(inputs) == len(outputs) >= 40
+    wanted = [[int(x) for x in line.split()] for line in outputs]
+    assert any(len(ids) > 100 for ids in wanted)
+    answers = reference.probe(path, [{"text": t} for t in inputs])
+    for text, want, answer in zip(inputs, wanted, answers):
+        assert answer["tokens"] == want, ascii(text)
+        assert answer["text"] == text
