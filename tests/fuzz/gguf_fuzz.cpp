@@ -1,0 +1,57 @@
+// Any bytes as a model file: parsed, every view touched, small tensors dequantized, and where it
+// holds a tokenizer, text taken through it and back.
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "engine/core/gguf/dequantize.hpp"
+#include "engine/core/gguf/file.hpp"
+#include "engine/core/tokenizer/tokenizer.hpp"
+
+namespace millrace::engine {
+namespace {
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+void read_tensors(const GgufFile& file) {
+  for (const auto& tensor : file.tensors()) {
+    require(tensor.row_bytes() * tensor.rows() == tensor.data.size());
+    if (tensor.elements() > 1 << 16) continue;
+    std::vector<float> out(tensor.elements());
+    require(dequantize_rows(tensor, 0, tensor.rows(), out).has_value());
+  }
+}
+
+void read_metadata(const Metadata& metadata) {
+  for (const auto key : metadata.keys()) {
+    (void)metadata.get<std::vector<std::string_view>>(key);
+    (void)metadata.get<std::vector<std::int32_t>>(key);
+    (void)metadata.get<std::uint64_t>(key);
+    (void)metadata.get<double>(key);
+    (void)metadata.get<bool>(key);
+  }
+}
+
+void use_tokenizer(const Metadata& metadata) {
+  const auto tokenizer = Tokenizer::load(metadata);
+  if (!tokenizer) return;
+  const auto tokens = tokenizer->tokenize("It's <|x|> 42 \xff\n\n  caf\xc3\xa9",
+                                          {.add_special_tokens = true, .parse_special = true});
+  require(tokenizer->detokenize(tokens, {.render_special = true}).has_value());
+}
+
+}  // namespace
+}  // namespace millrace::engine
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace millrace::engine;
+  const auto* bytes = reinterpret_cast<const std::byte*>(data);
+  const auto file = GgufFile::parse(bytes_of({bytes, bytes + size}), "input");
+  if (!file) return 0;
+  read_tensors(*file);
+  read_metadata(file->metadata());
+  use_tokenizer(file->metadata());
+  return 0;
+}
