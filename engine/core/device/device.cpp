@@ -41,13 +41,13 @@ constexpr std::size_t largest_staged_write = std::size_t{8} << 20;
 
 // The bytes of a write that the device has not taken yet.
 struct StagedWrite {
-  Event done;
+  DeviceEvent done;
   std::vector<std::byte> bytes;
 };
 
 struct TimedLaunch {
   std::string kernel;
-  Event done;
+  DeviceEvent done;
 };
 
 Result<Family> family_for(const DeviceInfo& info, const std::string& variant) {
@@ -187,7 +187,7 @@ Status Device::launch(Kernel& kernel, const Grid& grid, std::initializer_list<Ke
                              local.data(), 0, nullptr, state_->profile ? &event : nullptr),
       "clEnqueueNDRangeKernel", kernel.name()));
   if (state_->profile) {
-    state_->timed.push_back({kernel.name(), Event(Handle<_cl_event>(event))});
+    state_->timed.push_back({kernel.name(), DeviceEvent(Handle<_cl_event>(event))});
   }
   return {};
 }
@@ -206,7 +206,7 @@ Status Device::write(const Buffer& to, std::uint64_t offset, std::span<const std
       check_opencl(clEnqueueWriteBuffer(state_->queue.get(), to.handle(), CL_FALSE, offset,
                                         bytes.size(), staged.bytes.data(), 0, nullptr, &event),
                    "clEnqueueWriteBuffer", "a write"));
-  staged.done = Event(Handle<_cl_event>(event));
+  staged.done = DeviceEvent(Handle<_cl_event>(event));
   state_->staged.push_back(std::move(staged));
   return {};
 }
@@ -234,17 +234,17 @@ Status Device::read(const Buffer& from, std::uint64_t offset, std::span<std::byt
   return {};
 }
 
-Result<Event> Device::enqueue_read(const Buffer& from, std::uint64_t offset,
-                                   std::span<std::byte> into) {
+Result<DeviceEvent> Device::enqueue_read(const Buffer& from, std::uint64_t offset,
+                                         std::span<std::byte> into) {
   cl_event event = nullptr;
   MILLRACE_TRY(
       check_opencl(clEnqueueReadBuffer(state_->queue.get(), from.handle(), CL_FALSE, offset,
                                        into.size(), into.data(), 0, nullptr, &event),
                    "clEnqueueReadBuffer", "a read"));
-  return Event(Handle<_cl_event>(event));
+  return DeviceEvent(Handle<_cl_event>(event));
 }
 
-Status Device::wait(const Event& event) {
+Status Device::wait(const DeviceEvent& event) {
   cl_event handle = event.handle();
   return check_opencl(clWaitForEvents(1, &handle), "clWaitForEvents", "a command's end");
 }

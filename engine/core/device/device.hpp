@@ -129,8 +129,9 @@ class Device {
   // Blocks until everything before it is done and the bytes have arrived.
   Status read(const Buffer& from, std::uint64_t offset, std::span<std::byte> into);
   // `into` must stay until the event has been waited for.
-  Result<Event> enqueue_read(const Buffer& from, std::uint64_t offset, std::span<std::byte> into);
-  Status wait(const Event& event);
+  Result<DeviceEvent> enqueue_read(const Buffer& from, std::uint64_t offset,
+                                   std::span<std::byte> into);
+  Status wait(const DeviceEvent& event);
   Status flush();   // hands what is enqueued to the device
   Status finish();  // and waits for all of it
 

@@ -71,10 +71,10 @@ class Program {
 };
 
 // The end of a command that was enqueued; Device::wait blocks until then.
-class Event {
+class DeviceEvent {
  public:
-  Event() = default;
-  explicit Event(Handle<_cl_event> handle) : handle_(std::move(handle)) {}
+  DeviceEvent() = default;
+  explicit DeviceEvent(Handle<_cl_event> handle) : handle_(std::move(handle)) {}
   explicit operator bool() const { return handle_ != nullptr; }
   _cl_event* handle() const { return handle_.get(); }
 

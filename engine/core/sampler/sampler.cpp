@@ -120,7 +120,7 @@ Status Sampler::enqueue(const Buffer& logits, std::uint32_t stride,
   const std::uint32_t top_count = batch.top_offsets_.back();
   const std::uint32_t top_at = rows * result_size;
   batch.words_.resize(std::size_t{top_at} + std::size_t{top_count} * 2);
-  batch.arrived_ = Event();
+  batch.arrived_ = DeviceEvent();
   if (rows == 0) return {};
 
   MILLRACE_TRY(reserve(tasks_, task_words_.size(), "sampling tasks"));

@@ -63,7 +63,7 @@ class SampleBatch {
   std::vector<std::uint32_t> words_;
   std::vector<float> top_logprobs_;
   std::vector<std::uint32_t> top_offsets_;
-  Event arrived_;
+  DeviceEvent arrived_;
 };
 
 class Sampler {
