@@ -1,0 +1,177 @@
+#include "engine/core/engine.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "engine/core/device/device.hpp"
+#include "engine/core/gguf/file.hpp"
+#include "engine/core/model/model.hpp"
+#include "engine/core/request/engine_loop.hpp"
+#include "engine/core/sampler/sampler.hpp"
+#include "engine/core/template/chat_template.hpp"
+#include "engine/core/tokenizer/tokenizer.hpp"
+
+namespace millrace::engine {
+namespace {
+
+// Rows of the logits buffer, where more would only cost memory: prompts that want logprobs are
+// computed in steps of as many positions.
+constexpr std::uint32_t most_outputs = 128;
+
+class DeviceRunner final : public StepRunner {
+ public:
+  DeviceRunner(Device& device, Model& model, Sampler& sampler)
+      : device_(&device), model_(&model), sampler_(&sampler) {}
+
+  Status start(const StepPlan& plan, std::span<const SampleTask> tasks,
+               SampleBatch& batch) override {
+    MILLRACE_TRY(model_->forward(plan, sampler_->ids()));
+    MILLRACE_TRY(sampler_->enqueue(model_->logits(), model_->logits_stride(), tasks, batch));
+    return device_->flush();
+  }
+  Status wait(SampleBatch& batch) override { return sampler_->wait(batch); }
+  Status probe() override { return device_->finish(); }
+
+ private:
+  Device* device_;
+  Model* model_;
+  Sampler* sampler_;
+};
+
+// Everything that a model file gives the host; the file is closed after loading.
+struct HostModel {
+  Tokenizer tokenizer;
+  Result<ChatTemplate> chat_template;
+};
+
+Result<ChatTemplate> load_template(const Metadata& metadata) {
+  const auto source = metadata.find<std::string_view>("tokenizer.chat_template");
+  if (!source) return fail(source.error());
+  return ChatTemplate::parse(source->value_or(""));
+}
+
+Status check_options(const EngineOptions& o) {
+  const auto refuse = [](const char* what, std::uint64_t value, const char* hint) {
+    return fail(Code::invalid_value, std::string(what) + " is " + std::to_string(value), hint);
+  };
+  if (o.max_batch == 0) return refuse("max-batch", 0, "give at least 1");
+  if (o.prefill_chunk == 0) return refuse("prefill-chunk", 0, "give at least 1");
+  if (o.step_tokens < o.max_batch) {
+    return refuse("step-tokens", o.step_tokens,
+                  "give at least max-batch: every decoding sequence has a token in each step");
+  }
+  return {};
+}
+
+class ModelEngine final : public Engine {
+ public:
+  ModelEngine(std::unique_ptr<Device> device, HostModel host, std::unique_ptr<Model> model,
+              std::unique_ptr<Sampler> sampler, const EngineOptions& options)
+      : device_(std::move(device)),
+        host_(std::move(host)),
+        model_(std::move(model)),
+        sampler_(std::move(sampler)),
+        runner_(*device_, *model_, *sampler_),
+        pool_(model_->info().page_count, model_->info().page_tokens) {
+    const ModelInfo& m = model_->info();
+    info_.model_name = m.name;
+    info_.architecture = m.architecture;
+    info_.device_name = device_->info().name;
+    info_.driver = device_->info().driver;
+    info_.fingerprint = m.fingerprint;
+    info_.kv = m.kv;
+    info_.context_tokens = m.context_tokens;
+    info_.vocabulary = m.vocabulary;
+    info_.kv_pool_tokens = std::uint64_t{m.page_count} * m.page_tokens;
+
+    RequestContext context;
+    context.tokenizer = &host_.tokenizer;
+    context.chat_template = &host_.chat_template;
+    context.pool = &pool_;
+    context.context_tokens = m.context_tokens;
+    context.vocabulary = std::min(m.vocabulary, host_.tokenizer.vocabulary_size());
+    context.kv_policy = options.kv;
+    context.kv_layers = m.kv;
+    context.fingerprint = m.fingerprint;
+
+    LoopOptions loop;
+    loop.scheduler.max_batch = options.max_batch;
+    loop.scheduler.step_tokens = options.step_tokens;
+    loop.scheduler.prefill_chunk = options.prefill_chunk;
+    loop.scheduler.step_outputs = step_outputs(options);
+    loop.effective.model = m.name;
+    loop.effective.fingerprint = m.fingerprint;
+    loop.effective.kv = m.kv;
+    loop.effective.math = "exact";
+    loop_.emplace(loop, context, pool_, runner_, clock_);
+  }
+
+  static std::uint32_t step_outputs(const EngineOptions& options) {
+    return std::max(options.max_batch, std::min(options.step_tokens, most_outputs));
+  }
+
+  const EngineInfo& info() const override { return info_; }
+  Counters counters() const override { return loop_->counters(); }
+  Status add(RequestId id, const GenerationRequest& request) override {
+    return loop_->add(id, request);
+  }
+  void cancel(RequestId id) override { loop_->cancel(id); }
+  bool busy() const override { return loop_->busy(); }
+  Status step(std::vector<Event>& events) override { return loop_->step(events); }
+
+  Result<Tokens> tokenize(std::string_view text, bool add_special_tokens,
+                          bool parse_special) const override {
+    TokenizeOptions options;
+    options.add_special_tokens = add_special_tokens;
+    options.parse_special = parse_special;
+    return host_.tokenizer.tokenize(text, options);
+  }
+  Result<std::string> detokenize(const Tokens& tokens) const override {
+    DetokenizeOptions options;
+    options.render_special = true;
+    return host_.tokenizer.detokenize(tokens, options);
+  }
+
+ private:
+  // In this order: what is below uses what is above.
+  std::unique_ptr<Device> device_;
+  HostModel host_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Sampler> sampler_;
+  DeviceRunner runner_;
+  PagePool pool_;
+  SystemClock clock_;
+  EngineInfo info_;
+  std::optional<EngineLoop> loop_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
+  MILLRACE_TRY(check_options(options));
+  MILLRACE_ASSIGN(const GgufFile file, GgufFile::open(options.model_path));
+  MILLRACE_ASSIGN(Tokenizer tokenizer, Tokenizer::load(file.metadata()));
+  HostModel host{std::move(tokenizer), load_template(file.metadata())};
+
+  DeviceOptions device_options;
+  device_options.device = options.device;
+  device_options.variant = options.kernel_variant;
+  device_options.cache_dir = options.cache_dir;
+  MILLRACE_ASSIGN(std::unique_ptr<Device> device, Device::open(device_options));
+
+  ModelOptions model_options;
+  model_options.kv = options.kv;
+  model_options.kv_bytes = options.kv_memory_bytes;
+  model_options.step_tokens = options.step_tokens;
+  model_options.step_outputs = ModelEngine::step_outputs(options);
+  model_options.math = options.math;
+  MILLRACE_ASSIGN(std::unique_ptr<Model> model, Model::load(*device, file, model_options));
+  MILLRACE_ASSIGN(std::unique_ptr<Sampler> sampler,
+                  Sampler::create(*device, model->info().vocabulary, options.max_batch,
+                                  model_options.step_outputs));
+  return std::make_unique<ModelEngine>(std::move(device), std::move(host), std::move(model),
+                                       std::move(sampler), options);
+}
+
+}  // namespace millrace::engine

@@ -1,0 +1,139 @@
+#include "engine/core/request/active_request.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace millrace::engine {
+namespace {
+
+void append(TokenLogprobs& to, float logprob, std::span<const std::uint32_t> ids,
+            std::span<const float> logprobs) {
+  to.token.push_back(logprob);
+  to.top_ids.insert(to.top_ids.end(), ids.begin(), ids.end());
+  to.top_logprobs.insert(to.top_logprobs.end(), logprobs.begin(), logprobs.end());
+}
+
+std::uint64_t since(std::int64_t from_us, std::int64_t to_us) {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(0, to_us - from_us));
+}
+
+}  // namespace
+
+ActiveRequest::ActiveRequest(PreparedRequest request, SequenceId first, const Tokenizer& tokenizer,
+                             std::int64_t now_us)
+    : request_(std::move(request)), first_(first), accepted_us_(now_us) {
+  samples_.reserve(request_.n);
+  for (std::uint32_t i = 0; i < request_.n; ++i) {
+    samples_.push_back({.stop = StopMachine(request_.rules),
+                        .decoder = StreamDecoder(tokenizer, {}),
+                        .choice = {},
+                        .ended = false});
+    Choice& choice = samples_.back().choice;
+    choice.index = i;
+    if (request_.logprobs.sampled) {
+      choice.logprobs.emplace();
+      choice.logprobs->top = request_.logprobs.top;
+    }
+  }
+  if (request_.logprobs.prompt) {  // nothing comes before the first token
+    const float none = std::numeric_limits<float>::quiet_NaN();
+    const std::vector<std::uint32_t> ids(request_.logprobs.top, 0);
+    const std::vector<float> logprobs(request_.logprobs.top, none);
+    prompt_logprobs_.top = request_.logprobs.top;
+    append(prompt_logprobs_, none, ids, logprobs);
+  }
+}
+
+SampleTask ActiveRequest::task_for(std::uint32_t sample, const PlannedOutput& output) const {
+  SampleTask task;
+  if (output.kind == OutputKind::prompt_logprob) {
+    task.draw = false;
+    task.target = request_.prompt[output.position];
+    task.top = request_.logprobs.top;
+    return task;
+  }
+  // Tokens before this one, those included that are still on the device.
+  const auto count = output.position - static_cast<std::uint32_t>(request_.prompt.size());
+  task.slot = output.slot;
+  task.position = output.position;
+  task.sample = sample;
+  task.sampling = request_.sampling;
+  if (request_.rules->bans_stop_tokens(count)) task.banned = request_.rules->ids;
+  task.logprob = request_.logprobs.sampled;
+  task.top = request_.logprobs.sampled ? request_.logprobs.top : 0;
+  task.mode = request_.logprobs.mode;
+  return task;
+}
+
+void ActiveRequest::started(std::int64_t now_us) {
+  if (!started_us_) started_us_ = now_us;
+}
+
+Result<bool> ActiveRequest::take_token(std::uint32_t index, const Sampled& sampled,
+                                       std::int64_t now_us) {
+  Sample& sample = samples_[index];
+  if (!first_token_us_) first_token_us_ = now_us;
+  std::string piece;
+  if (!sample.stop.is_stop_token(sampled.id)) {
+    MILLRACE_ASSIGN(piece, sample.decoder.push(sampled.id));
+  }
+  sample.choice.tokens.push_back(sampled.id);
+  if (sample.choice.logprobs) {
+    append(*sample.choice.logprobs, sampled.logprob, sampled.top_ids, sampled.top_logprobs);
+  }
+  const auto reason = sample.stop.push(sampled.id, piece);
+  if (reason) end_sample(sample, *reason);
+  return sample.ended;
+}
+
+void ActiveRequest::take_prompt_logprob(const Sampled& sampled) {
+  append(prompt_logprobs_, sampled.logprob, sampled.top_ids, sampled.top_logprobs);
+}
+
+bool ActiveRequest::done() const {
+  if (request_.n == 0) return prompt_computed_;
+  return std::all_of(samples_.begin(), samples_.end(), [](const Sample& s) { return s.ended; });
+}
+
+std::uint64_t ActiveRequest::generated() const {
+  std::uint64_t count = 0;
+  for (const Sample& sample : samples_) count += sample.choice.tokens.size();
+  return count;
+}
+
+void ActiveRequest::end_sample(Sample& sample, FinishReason reason) {
+  // What the decoder held back can still complete a stop string; a stop wins over the length.
+  const bool stopped = sample.stop.close(sample.decoder.finish());
+  if (stopped && reason == FinishReason::length) reason = FinishReason::stop;
+  sample.choice.finish_reason = reason;
+  sample.choice.text = sample.stop.text();
+  sample.choice.stop_string = sample.stop.stop_string();
+  sample.choice.stop_token = sample.stop.stop_token();
+  sample.ended = true;
+}
+
+GenerationResult ActiveRequest::finish(std::int64_t now_us) {
+  GenerationResult result;
+  result.usage.prompt_tokens = static_cast<std::uint32_t>(request_.prompt.size());
+  result.usage.completion_tokens = static_cast<std::uint32_t>(generated());
+  for (Sample& sample : samples_) {
+    if (!sample.ended) end_sample(sample, FinishReason::cancelled);
+    result.choices.push_back(std::move(sample.choice));
+  }
+  if (request_.logprobs.prompt) {
+    // A cancelled request may have judged only the beginning: as many positions as tokens.
+    request_.prompt.resize(std::min(request_.prompt.size(), prompt_logprobs_.token.size()));
+    result.prompt = std::move(request_.prompt);
+    result.prompt_logprobs = std::move(prompt_logprobs_);
+  }
+  result.times.queue_us = since(accepted_us_, started_us_.value_or(now_us));
+  result.times.first_token_us = first_token_us_ ? since(accepted_us_, *first_token_us_) : 0;
+  result.times.total_us = since(accepted_us_, now_us);
+  result.effective.sampling = request_.sampling;
+  result.effective.max_tokens = request_.max_tokens;
+  return result;
+}
+
+}  // namespace millrace::engine

@@ -1,0 +1,231 @@
+#include "engine/core/request/engine_loop.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace millrace::engine {
+namespace {
+
+// Room for prompts in a step however many rows decode.
+constexpr std::uint32_t least_prefill_tokens = 32;
+
+Error fault_error(SampleFault fault, std::uint32_t position) {
+  const char* what = fault == SampleFault::not_a_number
+                         ? "the model computed a logit that is not a number"
+                         : "no token is left to draw";
+  return {Code::engine_failed, std::string(what) + " for position " + std::to_string(position),
+          fault == SampleFault::not_a_number
+              ? "check the model file; try --math exact or another device"
+              : "ban fewer tokens, or lower min_tokens"};
+}
+
+}  // namespace
+
+EngineLoop::EngineLoop(const LoopOptions& options, const RequestContext& context, PagePool& pool,
+                       StepRunner& runner, const Clock& clock)
+    : options_(options),
+      context_(context),
+      runner_(&runner),
+      clock_(&clock),
+      scheduler_(options.scheduler, pool),
+      pacer_(options.scheduler.max_batch + least_prefill_tokens, options.scheduler.step_tokens,
+             options.step_target_us) {}
+
+Counters EngineLoop::counters() const {
+  Counters out = counters_;
+  out.waiting = scheduler_.waiting();
+  out.running = scheduler_.running();
+  out.kv_pages_used = context_.pool->used();
+  out.kv_pages_total = context_.pool->total();
+  return out;
+}
+
+Status EngineLoop::add(RequestId id, const GenerationRequest& request) {
+  if (requests_.contains(id)) {
+    return fail(Code::conflict, "request id " + std::to_string(id) + " is in use",
+                "choose another id");
+  }
+  MILLRACE_ASSIGN(PreparedRequest prepared, prepare(request, context_));
+  const SequenceSpec spec{prepared.prompt, prepared.max_tokens, prepared.logprobs.prompt};
+  const std::uint32_t siblings = prepared.n > 1 ? prepared.n - 1 : 0;
+  const SequenceId first = scheduler_.add(spec, siblings);
+  for (std::uint32_t sample = 0; sample <= siblings; ++sample) {
+    owners_[first + sample] = {id, sample};
+  }
+  requests_.try_emplace(id, std::move(prepared), first, *context_.tokenizer,
+                        clock_->monotonic_us());
+  return {};
+}
+
+void EngineLoop::cancel(RequestId id) {
+  const auto found = requests_.find(id);
+  if (found == requests_.end()) return;
+  for (std::uint32_t i = 0; i < found->second.sequences(); ++i) {
+    end_sequence(found->second.sequence_of(i));
+  }
+  if (std::find(cancelled_.begin(), cancelled_.end(), id) == cancelled_.end()) {
+    cancelled_.push_back(id);
+  }
+}
+
+bool EngineLoop::busy() const {
+  return !requests_.empty() || flying_ != nullptr;
+}
+
+Status EngineLoop::step(std::vector<Event>& events) {
+  for (const RequestId id : std::exchange(cancelled_, {})) {
+    Event event;
+    event.cancelled = true;
+    end(id, std::move(event), events);
+  }
+  std::unique_ptr<Flight> next = spare_ ? std::move(spare_) : std::make_unique<Flight>();
+  scheduler_.set_step_tokens(pacer_.tokens());
+  if (!scheduler_.plan(next->planned)) {
+    spare_ = std::move(next);
+  } else if (const Status started = start_step(*next); !started) {
+    spare_ = std::move(next);
+    return fail_flight(*spare_, started.error(), events);
+  }
+  // The step before this one: its ids are read while this one computes.
+  const std::unique_ptr<Flight> landing = std::exchange(flying_, std::move(next));
+  return landing ? land(*landing, events) : Status();
+}
+
+Status EngineLoop::start_step(Flight& flight) {
+  flight.started_us = clock_->monotonic_us();
+  tasks_.clear();
+  for (const PlanRow& row : flight.planned.plan.rows) {
+    Owner owner;
+    ActiveRequest* request = owner_of(row.sequence, owner);
+    request->started(flight.started_us);
+    const auto prompt = static_cast<std::uint32_t>(request->request().prompt.size());
+    counters_.prompt_tokens +=
+        std::min(prompt, row.first_position + row.count) - std::min(prompt, row.first_position);
+  }
+  for (const PlannedOutput& output : flight.planned.outputs) {
+    Owner owner;
+    const ActiveRequest* request = owner_of(output.sequence, owner);
+    tasks_.push_back(request->task_for(owner.sample, output));
+  }
+  ++counters_.steps;
+  counters_.last_rows = static_cast<std::uint32_t>(flight.planned.plan.rows.size());
+  counters_.last_tokens = static_cast<std::uint32_t>(flight.planned.plan.tokens.size());
+  return runner_->start(flight.planned.plan, tasks_, flight.batch);
+}
+
+Status EngineLoop::land(Flight& flight, std::vector<Event>& events) {
+  if (const Status status = runner_->wait(flight.batch); !status) {
+    return fail_flight(flight, status.error(), events);
+  }
+  const std::int64_t now = clock_->monotonic_us();
+  const std::int64_t from = std::max(landed_us_, flight.started_us);
+  landed_us_ = now;
+  pacer_.took(static_cast<std::uint32_t>(flight.planned.plan.tokens.size()),
+              static_cast<std::uint64_t>(std::max<std::int64_t>(0, now - from)));
+
+  std::set<RequestId> touched;
+  for (std::size_t i = 0; i < flight.planned.outputs.size(); ++i) {
+    const PlannedOutput& output = flight.planned.outputs[i];
+    const auto owner = owners_.find(output.sequence);
+    if (owner == owners_.end()) continue;  // ended while this step was under way
+    const RequestId id = owner->second.request;
+    if (const Status status = take_output(output, flight.batch.row(i), now); !status) {
+      Event event;
+      event.error = status.error();
+      end(id, std::move(event), events);
+    }
+    touched.insert(id);
+  }
+  for (const SequenceId sequence : flight.planned.computed) {
+    Owner owner;
+    ActiveRequest* request = owner_of(sequence, owner);
+    if (request == nullptr) continue;
+    request->prompt_computed();
+    end_sequence(sequence);
+    touched.insert(owner.request);
+  }
+  for (const RequestId id : touched) end_if_done(id, events);
+  return {};
+}
+
+Status EngineLoop::take_output(const PlannedOutput& output, const Sampled& sampled,
+                               std::int64_t now_us) {
+  if (sampled.fault != SampleFault::none) {
+    return fail(fault_error(sampled.fault, output.position));
+  }
+  Owner owner;
+  ActiveRequest* request = owner_of(output.sequence, owner);
+  if (output.kind == OutputKind::prompt_logprob) {
+    request->take_prompt_logprob(sampled);
+    return {};
+  }
+  scheduler_.deliver(output.sequence, sampled.id);
+  ++counters_.generated_tokens;
+  MILLRACE_ASSIGN(const bool ended, request->take_token(owner.sample, sampled, now_us));
+  if (ended) end_sequence(output.sequence);
+  return {};
+}
+
+void EngineLoop::end_if_done(RequestId id, std::vector<Event>& events) {
+  const auto found = requests_.find(id);
+  if (found == requests_.end() || !found->second.done()) return;
+  if (std::find(cancelled_.begin(), cancelled_.end(), id) != cancelled_.end()) return;
+  end(id, Event(), events);
+}
+
+// Takes a request out with its event: its result, unless the event says that it failed.
+void EngineLoop::end(RequestId id, Event event, std::vector<Event>& events) {
+  const auto found = requests_.find(id);
+  if (found == requests_.end()) return;
+  ActiveRequest& request = found->second;
+  for (std::uint32_t i = 0; i < request.sequences(); ++i) end_sequence(request.sequence_of(i));
+  event.id = id;
+  if (!event.error) {
+    event.result = request.finish(clock_->monotonic_us());
+    EffectiveSettings& effective = event.result.effective;
+    effective.model = options_.effective.model;
+    effective.fingerprint = options_.effective.fingerprint;
+    effective.kv = options_.effective.kv;
+    effective.math = options_.effective.math;
+  }
+  requests_.erase(found);
+  std::erase(cancelled_, id);
+  events.push_back(std::move(event));
+}
+
+// Also while a step with its row is under way: what that row gives is then dropped.
+void EngineLoop::end_sequence(SequenceId id) {
+  if (owners_.erase(id) > 0) scheduler_.finish(id);
+}
+
+// A step was lost: the requests with rows in it fail, the others go on. If the device does not
+// answer any more nothing can go on.
+Status EngineLoop::fail_flight(const Flight& flight, const Error& error,
+                               std::vector<Event>& events) {
+  std::set<RequestId> hit;
+  for (const PlanRow& row : flight.planned.plan.rows) {
+    const auto owner = owners_.find(row.sequence);
+    if (owner != owners_.end()) hit.insert(owner->second.request);
+  }
+  const Status alive = runner_->probe();
+  if (!alive) {
+    for (const auto& [id, request] : requests_) hit.insert(id);
+  }
+  for (const RequestId id : hit) {
+    Event event;
+    event.error = error;
+    end(id, std::move(event), events);
+  }
+  return alive;
+}
+
+ActiveRequest* EngineLoop::owner_of(SequenceId id, Owner& owner) {
+  const auto found = owners_.find(id);
+  if (found == owners_.end()) return nullptr;
+  owner = found->second;
+  return &requests_.at(owner.request);
+}
+
+}  // namespace millrace::engine

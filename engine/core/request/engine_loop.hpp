@@ -1,0 +1,75 @@
+#pragma once
+// The engine without its device: accepts requests, plans steps, hands out what was drawn, ends
+// requests. Step t+1 is started before step t's ids are read. Engine::create puts it together with
+// a model; tests put it together with a runner that fails. Thread safety: one owner thread.
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "engine/core/engine.hpp"
+#include "engine/core/request/active_request.hpp"
+#include "engine/core/request/prepare.hpp"
+#include "engine/core/request/step_pacer.hpp"
+#include "engine/core/request/step_runner.hpp"
+#include "engine/core/scheduler/scheduler.hpp"
+#include "schemas/base/clock.hpp"
+
+namespace millrace::engine {
+
+struct LoopOptions {
+  SchedulerOptions scheduler;
+  std::uint64_t step_target_us = 250'000;
+  EffectiveSettings effective;  // model, fingerprint, kv and math of every result
+};
+
+class EngineLoop {
+ public:
+  // All references must outlive the loop.
+  EngineLoop(const LoopOptions& options, const RequestContext& context, PagePool& pool,
+             StepRunner& runner, const Clock& clock);
+
+  Counters counters() const;
+  Status add(RequestId id, const GenerationRequest& request);
+  void cancel(RequestId id);
+  bool busy() const;
+  Status step(std::vector<Event>& events);
+  std::uint64_t pauses() const { return scheduler_.pauses(); }
+
+ private:
+  struct Owner {
+    RequestId request = 0;
+    std::uint32_t sample = 0;
+  };
+  struct Flight {
+    PlannedStep planned;
+    SampleBatch batch;
+    std::int64_t started_us = 0;
+  };
+
+  Status start_step(Flight& flight);
+  Status land(Flight& flight, std::vector<Event>& events);
+  Status take_output(const PlannedOutput& output, const Sampled& sampled, std::int64_t now_us);
+  void end_if_done(RequestId id, std::vector<Event>& events);
+  void end(RequestId id, Event event, std::vector<Event>& events);
+  void end_sequence(SequenceId id);
+  Status fail_flight(const Flight& flight, const Error& error, std::vector<Event>& events);
+  ActiveRequest* owner_of(SequenceId id, Owner& owner);
+
+  LoopOptions options_;
+  RequestContext context_;
+  StepRunner* runner_;
+  const Clock* clock_;
+  Scheduler scheduler_;
+  StepPacer pacer_;
+  std::map<RequestId, ActiveRequest> requests_;
+  std::map<SequenceId, Owner> owners_;  // of sequences that the scheduler still has
+  std::vector<RequestId> cancelled_;
+  std::unique_ptr<Flight> flying_, spare_;
+  std::vector<SampleTask> tasks_;
+  std::int64_t landed_us_ = 0;
+  Counters counters_;
+};
+
+}  // namespace millrace::engine

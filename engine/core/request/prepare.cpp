@@ -1,0 +1,186 @@
+#include "engine/core/request/prepare.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "engine/core/request/encode_prompt.hpp"
+#include "engine/core/scheduler/scheduler.hpp"
+#include "schemas/base/limits.hpp"
+#include "schemas/base/utf8.hpp"
+
+namespace millrace::engine {
+namespace {
+
+constexpr std::uint32_t default_max_tokens = 16;  // of completions, as OpenAI has it
+
+std::string number(double value) {
+  std::string text = std::to_string(value);
+  return std::isfinite(value) ? text.substr(0, text.find_last_not_of('0') + 2) : text;
+}
+
+Status check_count(const char* field, std::uint64_t value, std::uint64_t limit) {
+  if (value <= limit) return {};
+  return fail(Code::limit_exceeded,
+              std::string(field) + " is " + std::to_string(value) + ", the limit is " +
+                  std::to_string(limit),
+              "lower it");
+}
+
+Status check_sampling(const Sampling& s) {
+  if (!std::isfinite(s.temperature) || s.temperature < 0.0f) {
+    return fail(Code::invalid_value, "temperature is " + number(s.temperature),
+                "give a finite number from 0 (greedy) up");
+  }
+  if (!(s.top_p > 0.0f && s.top_p <= 1.0f)) {
+    return fail(Code::invalid_value, "top_p is " + number(s.top_p),
+                "give a number above 0 and up to 1 (off)");
+  }
+  if (!(s.min_p >= 0.0f && s.min_p <= 1.0f)) {
+    return fail(Code::invalid_value, "min_p is " + number(s.min_p),
+                "give a number from 0 (off) to 1");
+  }
+  if (s.temperature > 0.0f && !s.seed) {
+    return fail(Code::invalid_value, "the request draws but has no seed",
+                "set sampling.seed; jobs from the queue get one from their content");
+  }
+  return {};
+}
+
+Status check_ids(const char* field, const Tokens& ids, std::uint32_t vocabulary) {
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < vocabulary) continue;
+    return fail(Code::invalid_token,
+                std::string(field) + "[" + std::to_string(i) + "] is " + std::to_string(ids[i]) +
+                    ", the vocabulary has ids 0 to " + std::to_string(vocabulary - 1),
+                "tokenize with this model's tokenizer");
+  }
+  return {};
+}
+
+Status check_stops(const Stops& stops, std::uint32_t vocabulary) {
+  MILLRACE_TRY(
+      check_count("the number of stop strings", stops.strings.size(), limits::stop_strings));
+  MILLRACE_TRY(
+      check_count("the number of stop token ids", stops.token_ids.size(), limits::stop_token_ids));
+  for (std::size_t i = 0; i < stops.strings.size(); ++i) {
+    const std::string field = "stop[" + std::to_string(i) + "]";
+    if (stops.strings[i].empty()) {
+      return fail(Code::invalid_value, field + " is empty", "leave it out to stop nowhere");
+    }
+    MILLRACE_TRY(check_count((field + "'s size in bytes").c_str(), stops.strings[i].size(),
+                             limits::stop_string_bytes));
+    if (!utf8_valid(stops.strings[i])) {
+      return fail(Code::invalid_utf8, field + " is not valid UTF-8", "send text as UTF-8");
+    }
+  }
+  return check_ids("stop_token_ids", stops.token_ids, vocabulary);
+}
+
+Status check_logprobs(const LogprobRequest& l, Task task, std::uint32_t vocabulary) {
+  MILLRACE_TRY(
+      check_count("the number of top logprobs", l.top, std::min(limits::top_logprobs, vocabulary)));
+  if (l.top > 0 && !l.sampled && !l.prompt && task != Task::score) {
+    return fail(Code::invalid_value, "top logprobs are asked for, but of no token",
+                "ask for logprobs of sampled tokens or of the prompt as well");
+  }
+  return {};
+}
+
+Status check_engine(const GenerationRequest& request, const RequestContext& context) {
+  if (request.kv && *request.kv != context.kv_policy && *request.kv != context.kv_layers) {
+    return fail(
+        Code::unsupported_field,
+        "kv \"" + *request.kv + "\" is wanted, this engine runs \"" + context.kv_policy + "\"",
+        "leave kv out, or send the job to an engine started with --kv " + *request.kv);
+  }
+  if (request.require_fingerprint && *request.require_fingerprint != context.fingerprint) {
+    return fail(Code::fingerprint_mismatch,
+                "the job requires fingerprint " + *request.require_fingerprint +
+                    ", this engine's is " + context.fingerprint,
+                "run it on an engine of that fingerprint, or leave require_fingerprint out");
+  }
+  return {};
+}
+
+Status check_context(std::uint64_t prompt, std::uint64_t max_tokens, std::uint32_t context) {
+  if (prompt + max_tokens <= context) return {};
+  return fail(Code::context_exceeded,
+              "prompt (" + std::to_string(prompt) + " tokens) and max_tokens (" +
+                  std::to_string(max_tokens) + ") exceed the model's context of " +
+                  std::to_string(context) + " tokens",
+              "shorten the prompt or lower max_tokens");
+}
+
+// The tokens to generate where the request does not say: 16, or what the context and the KV pool
+// leave for a chat. At least one, so that a prompt that leaves no room is refused by name.
+std::uint32_t default_length(const GenerationRequest& request, std::uint64_t prompt,
+                             const RequestContext& context) {
+  const std::uint64_t pool = std::uint64_t{context.pool->total()} * context.pool->page_tokens() + 1;
+  const std::uint64_t room = std::min<std::uint64_t>(context.context_tokens, pool);
+  const std::uint64_t rest = room > prompt ? room - prompt : 1;
+  const std::uint64_t wanted = std::holds_alternative<Chat>(request.prompt)
+                                   ? limits::job_tokens / request.n
+                                   : default_max_tokens;
+  return static_cast<std::uint32_t>(std::min(rest, wanted));
+}
+
+Status check_lengths(const GenerationRequest& request, PreparedRequest& out,
+                     const RequestContext& context) {
+  if (request.max_tokens == 0u) {
+    return fail(Code::invalid_value, "max_tokens is 0",
+                "give at least 1; a job of task score computes a prompt alone");
+  }
+  out.max_tokens = request.max_tokens.value_or(default_length(request, out.prompt.size(), context));
+  MILLRACE_TRY(
+      check_count("n x max_tokens", std::uint64_t{out.n} * out.max_tokens, limits::job_tokens));
+  if (request.min_tokens > out.max_tokens) {
+    return fail(Code::invalid_value,
+                "min_tokens is " + std::to_string(request.min_tokens) + ", max_tokens " +
+                    std::to_string(out.max_tokens),
+                "lower min_tokens or raise max_tokens");
+  }
+  return check_context(out.prompt.size(), out.max_tokens, context.context_tokens);
+}
+
+}  // namespace
+
+Result<PreparedRequest> prepare(const GenerationRequest& request, const RequestContext& context) {
+  PreparedRequest out;
+  const bool score = request.task == Task::score;
+  MILLRACE_TRY(check_engine(request, context));
+  if (request.n == 0) return fail(Code::invalid_value, "n is 0", "give at least 1");
+  MILLRACE_TRY(check_count("n", request.n, score ? 1 : limits::n));
+  if (!score) MILLRACE_TRY(check_sampling(request.sampling));
+  MILLRACE_TRY(check_stops(request.stops, context.vocabulary));
+  MILLRACE_TRY(check_logprobs(request.logprobs, request.task, context.vocabulary));
+  if (const auto* ids = std::get_if<Tokens>(&request.prompt)) {
+    MILLRACE_TRY(check_ids("tokens", *ids, context.vocabulary));
+  }
+  MILLRACE_ASSIGN(out.prompt, encode_prompt(request, context));
+  if (out.prompt.empty()) {
+    return fail(Code::empty_prompt, "the prompt holds no token", "give at least one token");
+  }
+
+  out.task = request.task;
+  out.sampling = request.sampling;
+  if (!out.sampling.seed) out.sampling.seed = 0;  // greedy: nothing is drawn
+  out.logprobs = request.logprobs;
+  out.logprobs.prompt = out.logprobs.prompt || score;
+  if (score) {
+    out.n = 0;
+    MILLRACE_TRY(check_context(out.prompt.size(), 0, context.context_tokens));
+  } else {
+    out.n = request.n;
+    MILLRACE_TRY(check_lengths(request, out, context));
+    const auto ends = context.tokenizer->end_tokens();
+    out.rules = std::make_shared<const StopRules>(request.stops, Tokens(ends.begin(), ends.end()),
+                                                  request.min_tokens, out.max_tokens);
+  }
+  MILLRACE_TRY(Scheduler::fits(*context.pool, out.prompt.size(), out.max_tokens));
+  return out;
+}
+
+}  // namespace millrace::engine

@@ -1,0 +1,33 @@
+#pragma once
+// Keeps steps short by changing how many tokens one may hold, so that cancels and newcomers wait no
+// longer than that. Chunk sizes change no bits, so neither does this. Thread safety: one owner.
+#include <algorithm>
+#include <cstdint>
+
+namespace millrace::engine {
+
+class StepPacer {
+ public:
+  // Between `least` and `most` tokens; steps aim to stay under `target_us`.
+  StepPacer(std::uint32_t least, std::uint32_t most, std::uint64_t target_us)
+      : least_(std::min(least, most)), most_(most), target_us_(target_us), tokens_(most) {}
+
+  std::uint32_t tokens() const { return tokens_; }
+
+  // A step of `tokens` tokens took `us`. Shrinks in proportion at once, grows by a quarter.
+  void took(std::uint32_t tokens, std::uint64_t us) {
+    if (us > target_us_) {
+      const std::uint64_t fits = std::uint64_t{tokens} * target_us_ / us;
+      tokens_ = std::clamp(static_cast<std::uint32_t>(fits), least_, std::max(least_, tokens_));
+    } else if (us < target_us_ * 3 / 4) {
+      tokens_ = std::min(most_, tokens_ + std::max(1u, tokens_ / 4));
+    }
+  }
+
+ private:
+  std::uint32_t least_, most_;
+  std::uint64_t target_us_;
+  std::uint32_t tokens_;
+};
+
+}  // namespace millrace::engine
