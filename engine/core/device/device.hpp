@@ -88,7 +88,7 @@ struct Extent {
   std::size_t x = 1, y = 1, z = 1;
 };
 struct Grid {
-  Extent groups, local;
+  Extent groups{}, local{};
 };
 
 struct ProgramSpec {

@@ -1,0 +1,25 @@
+#pragma once
+// The numeric fingerprint: equal fingerprints mean equal bits for equal jobs (DESIGN section 6).
+// Thread safety: pure functions.
+#include <string>
+
+#include "engine/core/device/device.hpp"
+#include "engine/core/gguf/file.hpp"
+#include "engine/core/model/math_mode.hpp"
+#include "schemas/base/hash.hpp"
+
+namespace millrace::engine {
+
+// The order in which the kernels sum; changes with any edit that changes a bit of a result.
+inline constexpr std::uint32_t reduction_layout_version = 1;
+
+// The whole file up to 1 GiB; of a larger one its size, its first 16 MiB and last 1 MiB, and 4,096
+// pieces of 64 KiB at equal distances.
+Hash128 hash_model_file(const GgufFile& file);
+Hash128 hash_kernel_sources();
+
+// 32 hex digits over model, KV policy, math mode, reduction layout, device, driver and kernels.
+std::string numeric_fingerprint(const GgufFile& file, const std::string& kv, MathMode math,
+                                const DeviceInfo& device);
+
+}  // namespace millrace::engine

@@ -1,0 +1,245 @@
+#include "engine/core/model/model.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "engine/core/kv/cache_group.hpp"
+#include "engine/core/model/fingerprint.hpp"
+#include "engine/core/model/operations.hpp"
+#include "engine/core/model/spec.hpp"
+#include "engine/core/model/step_table.hpp"
+#include "engine/core/model/weights.hpp"
+
+namespace millrace::engine {
+namespace {
+
+struct LayerWeights {
+  Buffer attention_norm, ffn_norm;
+  Projection qkv, attention_output, gate_up, down;
+};
+
+// Activations of one step; float [tokens][stride] each.
+struct Activations {
+  Buffer hidden;     // the residual stream, input_stride(width)
+  Buffer normed;     // input of qkv, gate_up and the logits, input_stride(width)
+  Buffer qkv;        // q, k, v side by side, qkv.rows
+  Buffer attended;   // input_stride(heads * head_dim)
+  Buffer gate_up;    // gate, up side by side, gate_up.rows
+  Buffer activated;  // input_stride(ffn_width)
+  Buffer logits;     // [outputs][logits stride]
+};
+
+Result<LayerWeights> load_layer(Device& device, const GgufFile& file, const ModelSpec& spec,
+                                std::uint32_t index) {
+  const std::string prefix = "blk." + std::to_string(index) + ".";
+  const std::uint32_t queries = spec.heads * spec.head_dim;
+  const std::uint32_t keys = spec.kv_heads * spec.head_dim;
+  const std::uint32_t padded = round_up(spec.width, panel_rows);
+  LayerWeights out;
+  MILLRACE_ASSIGN(out.attention_norm,
+                  load_vector(device, file, prefix + "attn_norm.weight", spec.width, padded));
+  MILLRACE_ASSIGN(out.ffn_norm,
+                  load_vector(device, file, prefix + "ffn_norm.weight", spec.width, padded));
+  const auto qkv = std::to_array<MatrixPart>(
+      {{prefix + "attn_q", queries}, {prefix + "attn_k", keys}, {prefix + "attn_v", keys}});
+  MILLRACE_ASSIGN(out.qkv, load_projection(device, file, qkv, spec.width));
+  const auto output = std::to_array<MatrixPart>({{prefix + "attn_output", spec.width}});
+  MILLRACE_ASSIGN(out.attention_output, load_projection(device, file, output, queries));
+  const auto gate_up = std::to_array<MatrixPart>(
+      {{prefix + "ffn_gate", spec.ffn_width}, {prefix + "ffn_up", spec.ffn_width}});
+  MILLRACE_ASSIGN(out.gate_up, load_projection(device, file, gate_up, spec.width));
+  const auto down = std::to_array<MatrixPart>({{prefix + "ffn_down", spec.width}});
+  MILLRACE_ASSIGN(out.down, load_projection(device, file, down, spec.ffn_width));
+  return out;
+}
+
+}  // namespace
+
+struct Model::State {
+  Device* device = nullptr;
+  ModelSpec spec;
+  ModelInfo info;
+  ModelOptions options;
+  Projection embedding, output;  // output is empty where the embedding serves as both
+  Buffer output_norm, rope;
+  std::vector<LayerWeights> layers;
+  std::unique_ptr<Operations> operations;
+  CacheGroup cache;
+  Activations act;
+  Buffer step_words;
+  Buffer no_ids;  // stands in for the sampler's ids when no row needs them
+
+  const Projection& head() const { return spec.tied_output ? embedding : output; }
+
+  Status load_weights(const GgufFile& file);
+  Status build_kernels();
+  Status allocate_activations();
+  Status write_step(const StepTable& step);
+  Status run_layer(std::uint32_t index, const StepTable& step);
+};
+
+Status Model::State::load_weights(const GgufFile& file) {
+  const std::uint32_t padded = round_up(spec.width, panel_rows);
+  const auto embedding_part = std::to_array<MatrixPart>({{"token_embd", spec.vocabulary, false}});
+  MILLRACE_ASSIGN(embedding, load_projection(*device, file, embedding_part, spec.width));
+  if (!spec.tied_output) {
+    const auto output_part = std::to_array<MatrixPart>({{"output", spec.vocabulary, false}});
+    MILLRACE_ASSIGN(output, load_projection(*device, file, output_part, spec.width));
+  }
+  MILLRACE_ASSIGN(output_norm,
+                  load_vector(*device, file, "output_norm.weight", spec.width, padded));
+  layers.reserve(spec.layers);
+  for (std::uint32_t i = 0; i < spec.layers; ++i) {
+    MILLRACE_ASSIGN(LayerWeights layer, load_layer(*device, file, spec, i));
+    layers.push_back(std::move(layer));
+  }
+  const auto table = rope_table(spec, spec.context_tokens);
+  MILLRACE_ASSIGN(rope, device->allocate(table.size() * sizeof(float), "the rotary table"));
+  return device->write(rope, 0, std::as_bytes(std::span(table)));
+}
+
+Status Model::State::build_kernels() {
+  MILLRACE_ASSIGN(operations, Operations::build(*device, spec, layers[0].qkv, embedding));
+  for (const LayerWeights& layer : layers) {
+    for (const Projection* projection :
+         {&layer.qkv, &layer.attention_output, &layer.gate_up, &layer.down}) {
+      MILLRACE_TRY(operations->prepare(*projection));
+    }
+  }
+  return operations->prepare(head());
+}
+
+Status Model::State::allocate_activations() {
+  const auto rows = [&](std::uint32_t stride, std::uint32_t count) {
+    return std::uint64_t{stride} * count * sizeof(float);
+  };
+  const std::uint32_t inputs = options.step_tokens + input_slack_rows;
+  // The norm of the output rows goes where the layers' norms went.
+  const std::uint32_t normed = std::max(options.step_tokens, options.step_outputs);
+  const auto zeroed = [&](Buffer& buffer, std::uint64_t bytes, std::string_view what) -> Status {
+    MILLRACE_ASSIGN(buffer, device->allocate_zeroed(bytes, what));
+    return {};
+  };
+  const std::uint32_t width = input_stride(spec.width);
+  const std::uint32_t attended = input_stride(spec.heads * spec.head_dim);
+  MILLRACE_TRY(zeroed(act.hidden, rows(width, inputs), "the residual stream"));
+  MILLRACE_TRY(zeroed(act.normed, rows(width, normed + input_slack_rows), "normed activations"));
+  MILLRACE_TRY(zeroed(act.qkv, rows(layers[0].qkv.rows, inputs), "queries, keys and values"));
+  MILLRACE_TRY(zeroed(act.attended, rows(attended, inputs), "the attention's output"));
+  MILLRACE_TRY(zeroed(act.gate_up, rows(layers[0].gate_up.rows, inputs), "gate and up"));
+  MILLRACE_TRY(zeroed(act.activated, rows(input_stride(spec.ffn_width), inputs), "the activation"));
+  MILLRACE_TRY(zeroed(no_ids, sizeof(std::uint32_t), "an id"));
+  MILLRACE_ASSIGN(act.logits, device->allocate(rows(head().rows, options.step_outputs), "logits"));
+  return {};
+}
+
+Status Model::State::write_step(const StepTable& step) {
+  const auto bytes = std::as_bytes(std::span(step.words));
+  if (step_words.size_bytes() < bytes.size()) {
+    // The old buffer lives on until the commands that read it are done.
+    MILLRACE_ASSIGN(step_words, device->allocate(bytes.size() * 2, "the step's table"));
+  }
+  return device->write(step_words, 0, bytes);
+}
+
+Status Model::State::run_layer(std::uint32_t index, const StepTable& step) {
+  const LayerWeights& layer = layers[index];
+  Operations& ops = *operations;
+  const Buffer& kv = cache.layer(index);
+  const std::uint32_t n = step.tokens;
+  const std::uint32_t width = input_stride(spec.width);
+  MILLRACE_TRY(ops.norm(act.hidden, layer.attention_norm, act.normed, step, step_words, false));
+  MILLRACE_TRY(ops.project(layer.qkv, act.normed, n, act.qkv, layer.qkv.rows, Accumulate::replace));
+  MILLRACE_TRY(ops.rope_and_store(act.qkv, rope, kv, step, step_words));
+  MILLRACE_TRY(ops.attend(act.qkv, kv, act.attended, step, step_words));
+  MILLRACE_TRY(
+      ops.project(layer.attention_output, act.attended, n, act.hidden, width, Accumulate::add));
+  MILLRACE_TRY(ops.norm(act.hidden, layer.ffn_norm, act.normed, step, step_words, false));
+  MILLRACE_TRY(ops.project(layer.gate_up, act.normed, n, act.gate_up, layer.gate_up.rows,
+                           Accumulate::replace));
+  MILLRACE_TRY(ops.silu(act.gate_up, act.activated, n));
+  return ops.project(layer.down, act.activated, n, act.hidden, width, Accumulate::add);
+}
+
+Model::Model(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Model::~Model() = default;
+
+Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
+                                           const ModelOptions& options) {
+  if (options.step_tokens == 0 || options.step_outputs == 0) {
+    return fail(Code::invalid_value, "a step must allow at least one token and one output");
+  }
+  auto state = std::make_unique<State>();
+  state->device = &device;
+  state->options = options;
+  MILLRACE_ASSIGN(const KvPolicy policy, parse_kv_policy(options.kv));
+  MILLRACE_ASSIGN(state->spec, read_spec(file));
+  const ModelSpec& spec = state->spec;
+  const CacheShape shape{.layers = spec.layers,
+                         .kv_heads = spec.kv_heads,
+                         .head_dim = spec.head_dim,
+                         .policy = policy};
+  MILLRACE_ASSIGN(state->cache, CacheGroup::create(device, shape, options.kv_bytes));
+  MILLRACE_TRY(state->load_weights(file));
+  MILLRACE_TRY(state->build_kernels());
+  MILLRACE_TRY(state->allocate_activations());
+  ModelInfo& info = state->info;
+  info.name = spec.name;
+  info.architecture = spec.architecture;
+  info.kv = policy.name() + " x" + std::to_string(spec.layers);
+  info.fingerprint = numeric_fingerprint(file, info.kv, options.math, device.info());
+  info.layers = spec.layers;
+  info.width = spec.width;
+  info.vocabulary = spec.vocabulary;
+  info.context_tokens = spec.context_tokens;
+  info.page_tokens = kv_page_tokens;
+  info.page_count = state->cache.page_count();
+  info.page_bytes = shape.page_bytes();
+  MILLRACE_TRY(device.finish());
+  return std::unique_ptr<Model>(new Model(std::move(state)));
+}
+
+const ModelInfo& Model::info() const {
+  return state_->info;
+}
+
+Status Model::forward(const StepPlan& plan, const Buffer& device_ids) {
+  State& s = *state_;
+  const auto slots = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(device_ids.size_bytes() / sizeof(TokenId), no_slot - 1));
+  const StepLimits limits{.tokens = s.options.step_tokens,
+                          .outputs = s.options.step_outputs,
+                          .vocabulary = s.spec.vocabulary,
+                          .context_tokens = s.spec.context_tokens,
+                          .page_tokens = kv_page_tokens,
+                          .page_count = s.cache.page_count(),
+                          .device_slots = slots,
+                          .queries_per_item = s.operations->queries_per_item()};
+  MILLRACE_ASSIGN(const StepTable step, StepTable::lower(plan, limits));
+  MILLRACE_TRY(s.write_step(step));
+  MILLRACE_TRY(s.operations->embed(s.embedding, step, s.step_words,
+                                   device_ids ? device_ids : s.no_ids, s.act.hidden));
+  for (std::uint32_t i = 0; i < s.spec.layers; ++i) MILLRACE_TRY(s.run_layer(i, step));
+  if (step.outputs == 0) return s.device->flush();
+  MILLRACE_TRY(
+      s.operations->norm(s.act.hidden, s.output_norm, s.act.normed, step, s.step_words, true));
+  MILLRACE_TRY(s.operations->project(s.head(), s.act.normed, step.outputs, s.act.logits,
+                                     logits_stride(), Accumulate::replace));
+  return s.device->flush();
+}
+
+const Buffer& Model::logits() const {
+  return state_->act.logits;
+}
+
+std::uint32_t Model::logits_stride() const {
+  return state_->head().rows;
+}
+
+Status Model::copy_page(PageId from, PageId to) {
+  return state_->cache.copy_page(*state_->device, from, to);
+}
+
+}  // namespace millrace::engine

@@ -1,0 +1,175 @@
+#include "engine/core/model/operations.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdio>
+
+namespace millrace::engine {
+namespace {
+
+std::string define(std::string_view name, std::uint64_t value) {
+  return std::string(name) + "=" + std::to_string(value);
+}
+
+std::string variant_of(std::string_view operation, Family family) {
+  return std::string(operation) + "/" + std::string(family_name(family)) + ".cl";
+}
+
+// The widest tile of a matrix product, by what the device's registers hold.
+std::uint32_t tile_columns(const DeviceInfo& info) {
+  return info.vector_width_float >= 16 ? 16 : 6;
+}
+
+std::vector<std::string> head_defines(const ModelSpec& spec) {
+  return {define("HEAD_DIM", spec.head_dim), define("HEADS", spec.heads),
+          define("KV_HEADS", spec.kv_heads)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Operations>> Operations::build(Device& device, const ModelSpec& spec,
+                                                      const Projection& qkv,
+                                                      const Projection& embedding) {
+  std::unique_ptr<Operations> out(new Operations(device, spec));
+  const std::uint32_t group = spec.heads / spec.kv_heads;
+  out->queries_ = device.family() == Family::cpu ? std::max(1u, 12 / group) : 1;
+  out->qkv_stride_ = qkv.rows;
+  MILLRACE_TRY(out->build_layer_kernels(qkv));
+  MILLRACE_ASSIGN(out->attend_one_, out->build_attention(1));
+  if (out->queries_ > 1) {
+    MILLRACE_ASSIGN(out->attend_many_, out->build_attention(out->queries_));
+  }
+  const TensorType type = embedding.runs[0].type;
+  const PanelLayout layout{type, embedding.columns};
+  MILLRACE_ASSIGN(
+      const Program program,
+      device.build({.name = "embed",
+                    .sources = {"matmul/layout.cl", "embed/embed.cl"},
+                    .defines = {define("TYPE", static_cast<std::uint32_t>(type)),
+                                define("K", layout.k()), define("WIDTH", embedding.columns)}}));
+  MILLRACE_ASSIGN(out->embed_, device.kernel(program, "embed"));
+  return out;
+}
+
+Status Operations::build_layer_kernels(const Projection& qkv) {
+  ProgramSpec program{
+      .name = "layer",
+      .sources = {"kv/layout.cl", "rope/rope_kv.cl", "norm/rms.cl", "activation/silu.cl"},
+      .defines = head_defines(spec_)};
+  program.defines.push_back(define("K_ROW", qkv.first[1]));
+  program.defines.push_back(define("V_ROW", qkv.first[2]));
+  program.defines.push_back(define("ROPE_DIM", spec_.rope_dim));
+  program.defines.push_back(define("ROPE_HALVES", spec_.rope == RopeKind::halves ? 1 : 0));
+  MILLRACE_ASSIGN(const Program built, device_->build(program));
+  MILLRACE_ASSIGN(rope_kv_, device_->kernel(built, "rope_kv"));
+  MILLRACE_ASSIGN(norm_, device_->kernel(built, "rms_norm"));
+  MILLRACE_ASSIGN(silu_, device_->kernel(built, "silu_mul"));
+  return {};
+}
+
+Result<Kernel> Operations::build_attention(std::uint32_t queries) {
+  ProgramSpec program{.name = "attention",
+                      .sources = {"kv/layout.cl", variant_of("attention", device_->family())},
+                      .defines = head_defines(spec_)};
+  program.defines.push_back(define("QUERIES", queries));
+  MILLRACE_ASSIGN(const Program built, device_->build(program));
+  return device_->kernel(built, "attention");
+}
+
+Status Operations::prepare(const Projection& projection) {
+  for (const WeightRun& run : projection.runs) {
+    const PanelLayout layout{run.type, projection.columns};
+    const std::pair key{run.type, layout.k()};
+    if (products_.contains(key)) continue;
+    MILLRACE_ASSIGN(
+        const Program program,
+        device_->build({.name = "matmul",
+                        .sources = {"matmul/layout.cl", variant_of("matmul", device_->family())},
+                        .defines = {define("TYPE", static_cast<std::uint32_t>(run.type)),
+                                    define("K", layout.k()),
+                                    define("X_STRIDE", input_stride(projection.columns)),
+                                    define("TILE", tile_columns(device_->info()))}}));
+    MILLRACE_ASSIGN(products_[key], device_->kernel(program, "matmul"));
+  }
+  return {};
+}
+
+Status Operations::embed(const Projection& embedding, const StepTable& step,
+                         const Buffer& step_words, const Buffer& device_ids, const Buffer& hidden) {
+  for (const WeightRun& run : embedding.runs) {
+    MILLRACE_TRY(device_->launch(
+        embed_, {.groups = {step.tokens}},
+        {run.buffer, step_words, device_ids, hidden, step.ids_at, step.slots_at, run.first_row,
+         run.panels * panel_rows, spec_.vocabulary, input_stride(spec_.width)}));
+  }
+  return {};
+}
+
+Status Operations::norm(const Buffer& x, const Buffer& weight, const Buffer& out,
+                        const StepTable& step, const Buffer& step_words, bool gather) {
+  const std::uint32_t stride = input_stride(spec_.width);
+  return device_->launch(
+      norm_, {.groups = {gather ? step.outputs : step.tokens}},
+      {x, weight, out, step_words, step.outputs_at, gather ? 1u : 0u,
+       round_up(spec_.width, panel_rows) / 16, stride, stride,
+       static_cast<float>(1.0 / static_cast<double>(spec_.width)), spec_.norm_epsilon});
+}
+
+Status Operations::project(const Projection& projection, const Buffer& x, std::uint32_t columns,
+                           const Buffer& out, std::uint32_t out_stride, Accumulate accumulate) {
+  const std::uint32_t mode =
+      (accumulate == Accumulate::add ? 1u : 0u) | (projection.bias ? 2u : 0u);
+  for (const WeightRun& run : projection.runs) {
+    Kernel& kernel = products_.at({run.type, PanelLayout{run.type, projection.columns}.k()});
+    Grid grid{.groups = {run.panels, columns}, .local = {panel_rows}};
+    if (device_->family() == Family::cpu) {
+      // Enough groups that a late thread finds work; four panels each where tiles take four.
+      const std::uint32_t units = columns <= 4 ? (run.panels + 3) / 4 : run.panels;
+      grid = {.groups = {std::min(units, 8 * device_->info().compute_units)}, .local = {}};
+    }
+    MILLRACE_TRY(
+        device_->launch(kernel, grid,
+                        {run.buffer, x, out, projection.bias, run.panels, columns,
+                         input_stride(projection.columns), out_stride, run.first_row, mode}));
+  }
+  return {};
+}
+
+Status Operations::rope_and_store(const Buffer& qkv, const Buffer& rope, const Buffer& kv,
+                                  const StepTable& step, const Buffer& step_words) {
+  return device_->launch(
+      rope_kv_, {.groups = {step.tokens}},
+      {qkv, rope, kv, step_words, step.positions_at, step.tables_at, qkv_stride_});
+}
+
+Status Operations::attend_items(Kernel& kernel, const Buffer& qkv, const Buffer& kv,
+                                const Buffer& out, const StepTable& step, const Buffer& step_words,
+                                ItemList items) {
+  if (items.count == 0) return {};
+  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec_.head_dim)));
+  return device_->launch(kernel, {.groups = {items.count, spec_.kv_heads}},
+                         {qkv, kv, step_words, out, step.positions_at, step.tables_at, items.offset,
+                          qkv_stride_, input_stride(spec_.heads * spec_.head_dim), scale});
+}
+
+Status Operations::attend(const Buffer& qkv, const Buffer& kv, const Buffer& out,
+                          const StepTable& step, const Buffer& step_words) {
+  if (device_->family() == Family::cpu) {
+    MILLRACE_TRY(attend_items(attend_one_, qkv, kv, out, step, step_words, step.single_items));
+    return attend_items(attend_many_, qkv, kv, out, step, step_words, step.multi_items);
+  }
+  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec_.head_dim)));
+  const std::uint32_t groups = (step.tokens * spec_.heads + 15) / 16;
+  return device_->launch(attend_one_, {.groups = {groups}, .local = {16}},
+                         {qkv, kv, step_words, out, step.positions_at, step.tables_at, step.tokens,
+                          qkv_stride_, input_stride(spec_.heads * spec_.head_dim), scale});
+}
+
+Status Operations::silu(const Buffer& gate_up, const Buffer& out, std::uint32_t tokens) {
+  return device_->launch(
+      silu_, {.groups = {tokens}},
+      {gate_up, out, round_up(spec_.ffn_width, panel_rows) / 16, input_stride(spec_.ffn_width)});
+}
+
+}  // namespace millrace::engine

@@ -1,0 +1,69 @@
+#pragma once
+// The kernels of a model, compiled for its shapes and the device's family, and how each is
+// launched. Operations know nothing of layers; Model strings them together. Buffers that hold
+// activations are float [tokens][stride] with stride from `input_stride`, zero beyond their true
+// width. Errors: kernel_build, device_error. Thread safety: the device's owner thread.
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "engine/core/device/device.hpp"
+#include "engine/core/model/spec.hpp"
+#include "engine/core/model/step_table.hpp"
+#include "engine/core/model/weights.hpp"
+#include "schemas/base/error.hpp"
+
+namespace millrace::engine {
+
+// Floats from one row to the next of a matrix product's input with so many columns: padded so
+// that rows do not fall on the same cache sets.
+constexpr std::uint32_t input_stride(std::uint32_t columns) {
+  return round_up(columns, 32) + 16;
+}
+// Rows that must be readable after the last row of a product's input.
+inline constexpr std::uint32_t input_slack_rows = 16;
+
+enum class Accumulate : std::uint8_t { replace, add };
+
+class Operations {
+ public:
+  // `qkv` gives the rows at which k and v begin; `embedding` its type.
+  static Result<std::unique_ptr<Operations>> build(Device& device, const ModelSpec& spec,
+                                                   const Projection& qkv,
+                                                   const Projection& embedding);
+
+  // Compiles the product for a projection's shape and types, if that was not done yet.
+  Status prepare(const Projection& projection);
+
+  // How many tokens an attention item may hold; StepTable is made with it.
+  std::uint32_t queries_per_item() const { return queries_; }
+
+  Status embed(const Projection& embedding, const StepTable& step, const Buffer& step_words,
+               const Buffer& device_ids, const Buffer& hidden);
+  // Rows of x -> out; with `gather`, those that the step's outputs name.
+  Status norm(const Buffer& x, const Buffer& weight, const Buffer& out, const StepTable& step,
+              const Buffer& step_words, bool gather);
+  Status project(const Projection& projection, const Buffer& x, std::uint32_t columns,
+                 const Buffer& out, std::uint32_t out_stride, Accumulate accumulate);
+  Status rope_and_store(const Buffer& qkv, const Buffer& rope, const Buffer& kv,
+                        const StepTable& step, const Buffer& step_words);
+  Status attend(const Buffer& qkv, const Buffer& kv, const Buffer& out, const StepTable& step,
+                const Buffer& step_words);
+  Status silu(const Buffer& gate_up, const Buffer& out, std::uint32_t tokens);
+
+ private:
+  Operations(Device& device, const ModelSpec& spec) : device_(&device), spec_(spec) {}
+  Status build_layer_kernels(const Projection& qkv);
+  Result<Kernel> build_attention(std::uint32_t queries);
+  Status attend_items(Kernel& kernel, const Buffer& qkv, const Buffer& kv, const Buffer& out,
+                      const StepTable& step, const Buffer& step_words, ItemList items);
+
+  Device* device_;
+  ModelSpec spec_;
+  std::uint32_t queries_ = 1, qkv_stride_ = 0;
+  Kernel embed_, norm_, rope_kv_, silu_, attend_one_, attend_many_;
+  std::map<std::pair<TensorType, std::uint32_t>, Kernel> products_;  // by type and padded K
+};
+
+}  // namespace millrace::engine

@@ -1,0 +1,146 @@
+#include "engine/core/model/step_table.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace millrace::engine {
+namespace {
+
+std::unexpected<Error> broken(std::size_t row, const std::string& what) {
+  return fail(Code::internal, "step plan, row " + std::to_string(row) + ": " + what);
+}
+
+bool within(std::uint64_t first, std::uint64_t count, std::uint64_t size) {
+  return first <= size && count <= size - first;
+}
+
+Status check_tokens(const StepPlan& plan, std::size_t index, const StepLimits& limits) {
+  const PlanRow& row = plan.rows[index];
+  if (row.count == 0) return broken(index, "no token");
+  if (row.device_slot != no_slot) {
+    if (row.count != 1) return broken(index, "several tokens from a device slot");
+    if (row.device_slot >= limits.device_slots) return broken(index, "no such device slot");
+    return {};
+  }
+  if (!within(row.token_offset, row.count, plan.tokens.size())) {
+    return broken(index, "tokens outside the plan");
+  }
+  for (std::uint32_t i = 0; i < row.count; ++i) {
+    const TokenId id = plan.tokens[row.token_offset + i];
+    if (id >= limits.vocabulary) {
+      return fail(Code::invalid_token,
+                  "token id " + std::to_string(id) + " lies outside the vocabulary of " +
+                      std::to_string(limits.vocabulary),
+                  "use ids of this model's tokenizer");
+    }
+  }
+  return {};
+}
+
+Status check_row(const StepPlan& plan, std::size_t index, const StepLimits& limits) {
+  const PlanRow& row = plan.rows[index];
+  MILLRACE_TRY(check_tokens(plan, index, limits));
+  const std::uint64_t end = std::uint64_t{row.first_position} + row.count;
+  if (end > limits.context_tokens) return broken(index, "positions beyond the model's context");
+  if (!within(row.page_offset, row.page_count, plan.pages.size())) {
+    return broken(index, "pages outside the plan");
+  }
+  if (std::uint64_t{row.page_count} * limits.page_tokens < end) {
+    return broken(index, "pages do not cover its positions");
+  }
+  const auto pages = plan.pages.begin() + row.page_offset;
+  if (std::any_of(pages, pages + row.page_count,
+                  [&](PageId page) { return page >= limits.page_count; })) {
+    return broken(index, "no such page");
+  }
+  if (!within(row.output_offset, row.output_count, plan.outputs.size())) {
+    return broken(index, "outputs outside the plan");
+  }
+  for (std::uint32_t i = 0; i < row.output_count; ++i) {
+    const RowOutput& output = plan.outputs[row.output_offset + i];
+    if (output.offset >= row.count) return broken(index, "an output beyond its tokens");
+    if (output.kind == OutputKind::hidden) return broken(index, "hidden states are not delivered");
+  }
+  if (row.adapter != no_slot || row.mask != no_slot) {
+    return broken(index, "adapters and masks are not supported");
+  }
+  return {};
+}
+
+struct Totals {
+  std::uint32_t tokens = 0, outputs = 0;
+};
+
+Result<Totals> check_plan(const StepPlan& plan, const StepLimits& limits) {
+  std::uint64_t tokens = 0, outputs = 0;
+  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
+    MILLRACE_TRY(check_row(plan, i, limits));
+    tokens += plan.rows[i].count;
+    outputs += plan.rows[i].output_count;
+  }
+  if (tokens == 0) return fail(Code::internal, "a step plan without tokens");
+  if (tokens > limits.tokens || outputs > limits.outputs) {
+    return fail(Code::internal, "a step plan of " + std::to_string(tokens) + " tokens and " +
+                                    std::to_string(outputs) + " outputs where " +
+                                    std::to_string(limits.tokens) + " and " +
+                                    std::to_string(limits.outputs) + " are the most");
+  }
+  return Totals{static_cast<std::uint32_t>(tokens), static_cast<std::uint32_t>(outputs)};
+}
+
+// Cuts a row into attention items.
+void add_items(std::uint32_t token, std::uint32_t count, std::uint32_t most,
+               std::vector<std::uint32_t>& singles, std::vector<std::uint32_t>& multis) {
+  for (std::uint32_t done = 0; done < count;) {
+    const std::uint32_t take = std::min(most, count - done);
+    auto& list = take == 1 ? singles : multis;
+    list.push_back(token + done);
+    list.push_back(take);
+    done += take;
+  }
+}
+
+}  // namespace
+
+Result<StepTable> StepTable::lower(const StepPlan& plan, const StepLimits& limits) {
+  MILLRACE_ASSIGN(const Totals totals, check_plan(plan, limits));
+  StepTable table;
+  table.tokens = totals.tokens;
+  table.outputs = totals.outputs;
+  std::vector<std::uint32_t> singles, multis, outputs;
+  std::uint32_t token = 0;
+  for (const PlanRow& row : plan.rows) {
+    add_items(token, row.count, limits.queries_per_item, singles, multis);
+    for (std::uint32_t i = 0; i < row.output_count; ++i) {
+      outputs.push_back(token + plan.outputs[row.output_offset + i].offset);
+    }
+    token += row.count;
+  }
+  const auto size = [](const auto& list) { return static_cast<std::uint32_t>(list.size()); };
+  table.slots_at = totals.tokens;
+  table.positions_at = 2 * totals.tokens;
+  table.tables_at = 3 * totals.tokens;
+  table.outputs_at = 4 * totals.tokens;
+  table.single_items = {table.outputs_at + size(outputs), size(singles) / 2};
+  table.multi_items = {table.single_items.offset + size(singles), size(multis) / 2};
+  const std::uint32_t pages_at = table.multi_items.offset + size(multis);
+  auto& words = table.words;
+  words.resize(std::size_t{4} * totals.tokens);
+  words.insert(words.end(), outputs.begin(), outputs.end());
+  words.insert(words.end(), singles.begin(), singles.end());
+  words.insert(words.end(), multis.begin(), multis.end());
+  words.insert(words.end(), plan.pages.begin(), plan.pages.end());
+  token = 0;
+  for (const PlanRow& row : plan.rows) {
+    for (std::uint32_t i = 0; i < row.count; ++i, ++token) {
+      const bool on_device = row.device_slot != no_slot;
+      words[table.ids_at + token] = on_device ? 0 : plan.tokens[row.token_offset + i];
+      words[table.slots_at + token] = row.device_slot;
+      words[table.positions_at + token] = row.first_position + i;
+      words[table.tables_at + token] = pages_at + row.page_offset;
+    }
+  }
+  return table;
+}
+
+}  // namespace millrace::engine

@@ -1,0 +1,133 @@
+#include "engine/core/model/weights.hpp"
+
+#include <algorithm>
+
+#include "engine/core/gguf/dequantize.hpp"
+
+namespace millrace::engine {
+namespace {
+
+// Panels of one tensor.
+struct Piece {
+  const Tensor* tensor = nullptr;
+  std::uint32_t first_panel = 0, panels = 0;
+};
+
+struct Run {
+  TensorType type = TensorType::f32;
+  std::uint32_t first_row = 0, panels = 0;
+  std::vector<Piece> pieces;
+};
+
+constexpr std::size_t upload_bytes = std::size_t{8} << 20;
+
+std::string shape_text(const Tensor& tensor) {
+  std::string text = std::to_string(tensor.shape[0]);
+  for (std::uint32_t i = 1; i < tensor.rank; ++i) text += " x " + std::to_string(tensor.shape[i]);
+  return text;
+}
+
+Result<const Tensor*> find_shaped(const GgufFile& file, const std::string& name,
+                                  std::uint64_t columns, std::uint64_t rows) {
+  MILLRACE_ASSIGN(const Tensor* tensor, file.tensor(name));
+  if (tensor->shape[0] == columns && tensor->rows() == rows && tensor->rank <= 2) return tensor;
+  return fail(Code::gguf_malformed,
+              file.source() + ": tensor \"" + name + "\" is " + shape_text(*tensor) +
+                  " where the metadata asks for " + std::to_string(columns) +
+                  (rows == 1 ? "" : " x " + std::to_string(rows)),
+              "the file is damaged or its metadata belongs to another model");
+}
+
+// Appends a tensor's panels to the runs, opening a new one where type or size asks for it.
+void plan_runs(const Tensor& tensor, std::uint32_t first_row, std::uint64_t most_bytes,
+               std::vector<Run>& runs) {
+  const PanelLayout layout{tensor.type, static_cast<std::uint32_t>(tensor.shape[0])};
+  const auto most = static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(most_bytes / layout.panel_bytes(), 1, 0x0fffffff));
+  const auto panels = static_cast<std::uint32_t>((tensor.rows() + panel_rows - 1) / panel_rows);
+  for (std::uint32_t at = 0; at < panels;) {
+    if (runs.empty() || runs.back().type != tensor.type || runs.back().panels == most) {
+      runs.push_back({tensor.type, first_row + at * panel_rows, 0, {}});
+    }
+    Run& run = runs.back();
+    const std::uint32_t take = std::min(panels - at, most - run.panels);
+    run.pieces.push_back({&tensor, at, take});
+    run.panels += take;
+    at += take;
+  }
+}
+
+Result<Buffer> upload(Device& device, const Run& run, std::uint32_t columns) {
+  const PanelLayout layout{run.type, columns};
+  const std::uint64_t bytes = layout.panel_bytes();
+  MILLRACE_ASSIGN(Buffer buffer, device.allocate(bytes * run.panels, run.pieces[0].tensor->name));
+  const auto at_once = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, upload_bytes / bytes));
+  std::vector<std::byte> staging;
+  std::uint64_t offset = 0;
+  for (const Piece& piece : run.pieces) {
+    for (std::uint32_t done = 0; done < piece.panels;) {
+      const std::uint32_t count = std::min(at_once, piece.panels - done);
+      staging.resize(count * bytes);
+      for (std::uint32_t i = 0; i < count; ++i) {
+        pack_panel(layout, *piece.tensor, piece.first_panel + done + i,
+                   std::span(staging).subspan(i * bytes, bytes));
+      }
+      MILLRACE_TRY(device.write(buffer, offset, staging));
+      offset += staging.size();
+      done += count;
+    }
+  }
+  return buffer;
+}
+
+Result<std::vector<float>> read_vector(const GgufFile& file, const std::string& name,
+                                       std::uint32_t size) {
+  MILLRACE_ASSIGN(const Tensor* tensor, find_shaped(file, name, size, 1));
+  std::vector<float> values(size);
+  MILLRACE_TRY(dequantize_rows(*tensor, 0, 1, values));
+  return values;
+}
+
+}  // namespace
+
+Result<Projection> load_projection(Device& device, const GgufFile& file,
+                                   std::span<const MatrixPart> parts, std::uint32_t columns) {
+  Projection out;
+  out.columns = columns;
+  std::vector<Run> runs;
+  std::vector<float> bias;
+  bool has_bias = false;
+  for (const MatrixPart& part : parts) {
+    MILLRACE_ASSIGN(const Tensor* tensor,
+                    find_shaped(file, part.name + ".weight", columns, part.rows));
+    plan_runs(*tensor, out.rows, device.info().max_allocation_bytes, runs);
+    out.first.push_back(out.rows);
+    out.rows += round_up(part.rows, panel_rows);
+    bias.resize(out.rows, 0.0f);
+    if (part.may_have_bias && file.find_tensor(part.name + ".bias") != nullptr) {
+      MILLRACE_ASSIGN(const auto values, read_vector(file, part.name + ".bias", part.rows));
+      std::ranges::copy(values, bias.begin() + out.first.back());
+      has_bias = true;
+    }
+  }
+  for (const Run& run : runs) {
+    MILLRACE_ASSIGN(Buffer buffer, upload(device, run, columns));
+    out.runs.push_back({run.type, run.first_row, run.panels, std::move(buffer)});
+  }
+  if (has_bias) {
+    MILLRACE_ASSIGN(out.bias, device.allocate(bias.size() * sizeof(float), "a bias"));
+    MILLRACE_TRY(device.write(out.bias, 0, std::as_bytes(std::span(bias))));
+  }
+  return out;
+}
+
+Result<Buffer> load_vector(Device& device, const GgufFile& file, const std::string& name,
+                           std::uint32_t size, std::uint32_t padded) {
+  MILLRACE_ASSIGN(auto values, read_vector(file, name, size));
+  values.resize(padded, 0.0f);
+  MILLRACE_ASSIGN(Buffer buffer, device.allocate(values.size() * sizeof(float), name));
+  MILLRACE_TRY(device.write(buffer, 0, std::as_bytes(std::span(values))));
+  return buffer;
+}
+
+}  // namespace millrace::engine

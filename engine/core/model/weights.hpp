@@ -1,0 +1,48 @@
+#pragma once
+// Weights on the device. A Projection is one or several matrices over the same input, stacked: q, k
+// and v are one. Neighbours of one type share a buffer and a launch; what is larger than the
+// device's largest allocation is cut between panels. Errors: gguf_malformed for a tensor that is
+// missing or has another shape, with its name; out_of_memory, device_error. Thread safety: the
+// device's owner thread.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/core/device/device.hpp"
+#include "engine/core/gguf/file.hpp"
+#include "engine/core/model/pack.hpp"
+#include "schemas/base/error.hpp"
+
+namespace millrace::engine {
+
+struct MatrixPart {
+  std::string name;        // without ".weight"; NAME.bias is taken where the file has one
+  std::uint32_t rows = 0;  // outputs
+  bool may_have_bias = true;
+};
+
+// Consecutive panels in one buffer.
+struct WeightRun {
+  TensorType type = TensorType::f32;
+  std::uint32_t first_row = 0;  // of the projection's output, a multiple of 16
+  std::uint32_t panels = 0;
+  Buffer buffer;
+};
+
+struct Projection {
+  std::uint32_t columns = 0;         // inputs, the true number
+  std::uint32_t rows = 0;            // outputs, each part rounded up to 16
+  std::vector<std::uint32_t> first;  // output row at which each part begins
+  std::vector<WeightRun> runs;
+  Buffer bias;  // [rows] float, or empty
+};
+
+Result<Projection> load_projection(Device& device, const GgufFile& file,
+                                   std::span<const MatrixPart> parts, std::uint32_t columns);
+
+// A vector as fp32, zero-padded to `padded` entries.
+Result<Buffer> load_vector(Device& device, const GgufFile& file, const std::string& name,
+                           std::uint32_t size, std::uint32_t padded);
+
+}  // namespace millrace::engine
