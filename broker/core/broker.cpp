@@ -42,7 +42,7 @@ Actions Broker::handle(Event event, Now now) {
                  [this](PeerGone& e) { peer_gone(e.peer); },
                  [this](Completed& e) { out_.complete(std::move(e)); },
                  [this](Tick&) { tick(); },
-                 [this](Drain& e) { drain(e.engines); },
+                 [this](Drain& e) { drain(e); },
                  [this](EngineDied& e) { custody_.died_by_name(e.engine); },
              },
              event);
@@ -227,17 +227,19 @@ void Broker::expire() {
   });
 }
 
-void Broker::drain(bool engines) {
+void Broker::drain(const Drain& how) {
+  drain_at_once_ = drain_at_once_ || how.at_once;
+  if (how.engines) engines_.drain();
   if (std::exchange(draining_, true)) return;
   drain_us_ = out_.now().mono_us;
   dispatcher_.close();
-  if (engines) engines_.drain();
   out_.note(NoteLevel::info, "draining: no new jobs and no hand-outs");
 }
 
 void Broker::check_drained() {
   if (stopped_ || !submissions_.idle() || !engines_.idle()) return;
-  const bool over = out_.now().mono_us - drain_us_ >= 1000 * std::int64_t{config_.drain_wait_ms};
+  const bool over = drain_at_once_ ||
+                    out_.now().mono_us - drain_us_ >= 1000 * std::int64_t{config_.drain_wait_ms};
   for (const auto& [id, engine] : table_.all()) {
     const bool busy = engine.claiming || (engine.joined && !engine.leases.empty());
     if (busy && !over) return;

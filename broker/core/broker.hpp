@@ -59,7 +59,7 @@ class Broker {
   void tick();
   void sweep();
   void expire();
-  void drain(bool engines);
+  void drain(const Drain& how);
   void check_drained();
   void refuse_unexpected(const Peer& peer, std::uint64_t id, const Message& message);
 
@@ -78,7 +78,7 @@ class Broker {
   Requests requests_;
   int recovering_ = 1;  // steps left until the ledger's state is known
   std::deque<Received> early_;
-  bool draining_ = false, stopped_ = false, expiring_ = false;
+  bool draining_ = false, drain_at_once_ = false, stopped_ = false, expiring_ = false;
   std::int64_t swept_us_ = 0, drain_us_ = 0;
 };
 

@@ -26,6 +26,7 @@ void Engines::hello(const Peer& peer, const Hello& hello) {
   engine.hungry = false;
   engine.heard_us = engine.progress_us = out_.now().mono_us;
   models_.serve(hello.model);
+  out_.joined(engine.name);
   out_.note(NoteLevel::info, "engine " + engine.name + (again ? " is back" : " joined") +
                                  ", model " + engine.model + ", " +
                                  std::to_string(engine.leases.size()) + " leases");

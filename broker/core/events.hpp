@@ -52,9 +52,10 @@ struct Completed {  // the durable answer to a LedgerRequest, one reply an opera
   std::uint64_t ticket = 0;
   std::vector<Result<Reply>> replies;
 };
-struct Tick {};  // a few times a second
-struct Drain {   // begin to stop; `engines`: tell the engines to leave as well
-  bool engines = false;
+struct Tick {};          // a few times a second
+struct Drain {           // begin to stop
+  bool engines = false;  // tell the engines to leave as well
+  bool at_once = false;  // wait for commits, not for leased jobs
 };
 struct EngineDied {  // the supervisor saw the process end; its instance id or name, empty: all
   std::string engine;
@@ -85,7 +86,8 @@ struct Actions {
   std::vector<Outgoing> messages;
   std::vector<Ring> rings;
   std::vector<Note> notes;
-  std::vector<std::string> hung;  // engine names whose process should be ended by who owns it
+  std::vector<std::string> joined;  // names of engines that said hello
+  std::vector<std::string> hung;    // and of those whose process should be ended by who owns it
 };
 
 }  // namespace millrace::broker

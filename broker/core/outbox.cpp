@@ -34,6 +34,10 @@ void Outbox::note(NoteLevel level, std::string text) {
   actions_.notes.push_back({level, std::move(text)});
 }
 
+void Outbox::joined(std::string engine) {
+  actions_.joined.push_back(std::move(engine));
+}
+
 void Outbox::hung(std::string engine) {
   actions_.hung.push_back(std::move(engine));
 }

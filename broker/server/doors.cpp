@@ -1,0 +1,143 @@
+#include "broker/server/doors.hpp"
+
+#include <utility>
+
+#include "schemas/codec.hpp"
+
+namespace millrace::broker {
+namespace {
+
+Status check_endpoint(const char* what, const std::string& endpoint, bool required) {
+  if (endpoint.empty() && !required) return {};
+  if (endpoint.empty()) {
+    return fail(Code::usage, std::string("no endpoint to listen on for ") + what,
+                "give one, e.g. tcp://127.0.0.1:5570 or ipc:///run/millrace/clients");
+  }
+  if (net::is_loopback(endpoint)) return {};
+  return fail(Code::unauthorized,
+              std::string("cannot listen for ") + what + " on " + endpoint +
+                  ": other machines could reach it, and this version has no keys to tell who "
+                  "they are",
+              "use 127.0.0.1, [::1] or ipc://; reach it from elsewhere through an ssh tunnel");
+}
+
+Result<std::pair<net::Socket, std::string>> bound(net::Context& context, net::Kind kind,
+                                                  const std::string& endpoint) {
+  MILLRACE_ASSIGN(auto socket, net::Socket::open(context, kind));
+  MILLRACE_TRY(socket.bind(endpoint));
+  MILLRACE_ASSIGN(auto last, socket.last_endpoint());
+  socket.hand_over();
+  return std::pair(std::move(socket), std::move(last));
+}
+
+// A frame as an event: what cannot be decoded is one too.
+Event event_of(const Peer& peer, const std::string& frame) {
+  auto envelope = decode_envelope(frame);
+  if (!envelope) return Malformed{peer, peek_id(frame), std::move(envelope.error())};
+  return Received{peer, std::move(*envelope), frame.size()};
+}
+
+}  // namespace
+
+Status check_endpoints(const ServerOptions& options) {
+  MILLRACE_TRY(check_endpoint("clients", options.clients, true));
+  MILLRACE_TRY(check_endpoint("engines", options.engines, true));
+  MILLRACE_TRY(check_endpoint("the doorbell", options.doorbell, false));
+  return check_endpoint("pushed jobs", options.push, false);
+}
+
+Result<Doors> Doors::open(net::Context& context, const ServerOptions& options) {
+  MILLRACE_TRY(check_endpoints(options));
+  MILLRACE_ASSIGN(auto clients, bound(context, net::Kind::router, options.clients));
+  MILLRACE_ASSIGN(auto engines, bound(context, net::Kind::router, options.engines));
+  Doors doors(std::move(clients.first), std::move(engines.first));
+  doors.clients_endpoint_ = std::move(clients.second);
+  doors.engines_endpoint_ = std::move(engines.second);
+  if (!options.doorbell.empty()) {
+    MILLRACE_ASSIGN(auto bell, bound(context, net::Kind::pub, options.doorbell));
+    doors.doorbell_ = std::move(bell.first);
+    doors.doorbell_endpoint_ = std::move(bell.second);
+  }
+  if (!options.push.empty()) {
+    MILLRACE_ASSIGN(auto push, bound(context, net::Kind::pull, options.push));
+    doors.push_ = std::move(push.first);
+    doors.push_endpoint_ = std::move(push.second);
+  }
+  return doors;
+}
+
+void Doors::watch(net::Poller& poller) {
+  poller.add(clients_);
+  poller.add(engines_);
+  if (push_) push_place_ = poller.add(*push_);
+}
+
+void Doors::watch_push(net::Poller& poller, bool on) {
+  if (push_place_) poller.watch_readable(*push_place_, on);
+}
+
+Status Doors::receive(std::vector<Event>& events, bool with_push, std::size_t most) {
+  bool clients = true, engines = true, push = push_ && with_push;
+  while ((clients || engines || push) && events.size() < most) {
+    // Engines first: their heartbeats and ends must not wait behind a flood of submits.
+    if (engines) {
+      MILLRACE_ASSIGN(engines, receive_one(engines_, Door::engine, events));
+    }
+    if (clients) {
+      MILLRACE_ASSIGN(clients, receive_one(clients_, Door::client, events));
+    }
+    if (push) {
+      MILLRACE_ASSIGN(push, receive_one(*push_, Door::push, events));
+    }
+  }
+  return {};
+}
+
+Result<bool> Doors::receive_one(net::Socket& socket, Door door, std::vector<Event>& events) {
+  auto message = socket.receive();
+  if (!message) {
+    if (message.error().code != Code::too_large) return fail(std::move(message.error()));
+    ++dropped_;  // of more frames than any message has; who sent it is not known
+    return true;
+  }
+  if (!*message) return false;
+  auto& frames = (*message)->frames;
+  Peer peer{door, {}};
+  if (door != Door::push) {
+    peer.route = std::move(frames.front());
+    frames.erase(frames.begin());
+  }
+  if (frames.size() == 1) {
+    events.push_back(event_of(peer, frames.front()));
+  } else {
+    events.push_back(Malformed{
+        peer,
+        0,
+        {Code::malformed_frame,
+         "a message of " + std::to_string(frames.size()) + " frames where one was expected",
+         "send each message as one frame, from a DEALER socket"}});
+  }
+  return true;
+}
+
+Status Doors::send(const Outgoing& out, std::vector<Event>& events) {
+  auto& socket = out.peer.door == Door::engine ? engines_ : clients_;
+  auto sent = socket.send({out.peer.route, encode(out.envelope)});
+  if (sent) return {};
+  if (sent.error().code == Code::unreachable) {
+    events.push_back(PeerGone{out.peer});
+    return {};
+  }
+  if (sent.error().code != Code::overloaded) return sent;
+  ++dropped_;  // it does not read its answers; it asks again when it does
+  return {};
+}
+
+Status Doors::ring(const Ring& ring) {
+  if (!doorbell_) return {};
+  auto sent = doorbell_->send({ring.stream, ring.epoch, std::to_string(ring.high)});
+  if (!sent && sent.error().code != Code::overloaded) return sent;
+  return {};
+}
+
+}  // namespace millrace::broker

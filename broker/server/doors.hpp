@@ -1,0 +1,50 @@
+#pragma once
+// The broker's sockets: a ROUTER each for clients and engines, a PUB doorbell, an optional PULL for
+// producers that want no answer. Turns frames into the core's events and its messages into frames.
+// Thread safety: opened anywhere, then used by the owner's thread alone.
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "broker/core/events.hpp"
+#include "broker/server/options.hpp"
+#include "schemas/base/net/poller.hpp"
+#include "schemas/base/net/socket.hpp"
+
+namespace millrace::broker {
+
+class Doors {
+ public:
+  // Binds what the options name. Errors: those of check_endpoints; io_error, usage of binding.
+  static Result<Doors> open(net::Context& context, const ServerOptions& options);
+
+  // As bound, with the port in the place of `*`; empty where there is none.
+  const std::string& clients() const { return clients_endpoint_; }
+  const std::string& engines() const { return engines_endpoint_; }
+  const std::string& doorbell() const { return doorbell_endpoint_; }
+  const std::string& push() const { return push_endpoint_; }
+
+  void watch(net::Poller& poller);
+  void watch_push(net::Poller& poller, bool on);
+  // At most `most` frames of what has arrived, fairly from all sockets. Errors: a socket failed.
+  Status receive(std::vector<Event>& events, bool with_push, std::size_t most);
+  // A peer that is gone becomes an event. Errors: a socket failed.
+  Status send(const Outgoing& out, std::vector<Event>& events);
+  Status ring(const Ring& ring);
+  std::uint64_t dropped() const { return dropped_; }  // for peers that do not read
+
+ private:
+  Doors(net::Socket clients, net::Socket engines)
+      : clients_(std::move(clients)), engines_(std::move(engines)) {}
+  Result<bool> receive_one(net::Socket& socket, Door door, std::vector<Event>& events);
+
+  net::Socket clients_, engines_;
+  std::optional<net::Socket> doorbell_, push_;
+  std::string clients_endpoint_, engines_endpoint_, doorbell_endpoint_, push_endpoint_;
+  std::optional<std::size_t> push_place_;
+  std::uint64_t dropped_ = 0;
+};
+
+}  // namespace millrace::broker

@@ -1,0 +1,52 @@
+#include "broker/server/ledger_desk.hpp"
+
+#include <utility>
+
+namespace millrace::broker {
+
+LedgerDesk::LedgerDesk(std::unique_ptr<Ledger> ledger, std::function<void()> wake)
+    : thread_(std::move(ledger), std::move(wake)) {}
+
+Result<bool> LedgerDesk::try_post(LedgerRequest& request) {
+  const auto count = request.operations.size();
+  // A copy goes in: what is refused for lack of room must be posted again.
+  auto posted = thread_.post(request.ticket, request.operations);
+  if (posted) {
+    auto& waiting = waiting_[request.ticket];
+    waiting.operations = count;
+    waiting.replies.reserve(count);
+    return true;
+  }
+  if (posted.error().code == Code::overloaded) return false;
+  return fail(posted.error());
+}
+
+Status LedgerDesk::post(LedgerRequest request) {
+  if (backlog_.empty()) {
+    MILLRACE_ASSIGN(const bool taken, try_post(request));
+    if (taken) return {};
+  }
+  backlog_.push_back(std::move(request));
+  return {};
+}
+
+Result<std::vector<Completed>> LedgerDesk::take() {
+  std::vector<Completed> done;
+  for (auto& completion : thread_.take()) {
+    auto& waiting = waiting_[completion.token];
+    waiting.replies.push_back(std::move(completion.reply));
+    if (waiting.replies.size() < waiting.operations) continue;
+    done.push_back({completion.token, std::move(waiting.replies)});
+    waiting_.erase(completion.token);
+  }
+  // After a failure its error stands in replies; nothing may be told on the strength of them.
+  if (auto failure = thread_.failure()) return fail(*failure);
+  while (!backlog_.empty()) {
+    MILLRACE_ASSIGN(const bool taken, try_post(backlog_.front()));
+    if (!taken) break;
+    backlog_.pop_front();
+  }
+  return done;
+}
+
+}  // namespace millrace::broker

@@ -1,0 +1,40 @@
+#pragma once
+// Between the core, which asks for several operations at once and waits for all of their answers,
+// and the ledger's thread, which answers one by one. Keeps the order of requests when the inbox is
+// full. Thread safety: the owner's thread.
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "broker/core/events.hpp"
+#include "broker/ledger/ledger_thread.hpp"
+
+namespace millrace::broker {
+
+class LedgerDesk {
+ public:
+  LedgerDesk(std::unique_ptr<Ledger> ledger, std::function<void()> wake);
+
+  // Errors: the ledger's failure; the process must stop.
+  Status post(LedgerRequest request);
+  // Requests whose operations are all answered. Errors: the ledger's failure.
+  Result<std::vector<Completed>> take();
+  void stop() { thread_.stop(); }
+  LedgerStatistics statistics() const { return thread_.statistics(); }
+
+ private:
+  struct Waiting {
+    std::size_t operations = 0;
+    std::vector<Result<Reply>> replies;
+  };
+  Result<bool> try_post(LedgerRequest& request);  // false: no room
+
+  LedgerThread thread_;
+  std::unordered_map<std::uint64_t, Waiting> waiting_;
+  std::deque<LedgerRequest> backlog_;
+};
+
+}  // namespace millrace::broker

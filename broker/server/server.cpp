@@ -1,0 +1,246 @@
+#include "broker/server/server.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "broker/core/broker.hpp"
+#include "broker/core/results.hpp"
+#include "broker/ledger/sqlite_ledger.hpp"
+#include "broker/server/doors.hpp"
+#include "broker/server/ledger_desk.hpp"
+#include "schemas/base/clock.hpp"
+#include "schemas/base/env.hpp"
+#include "schemas/base/log.hpp"
+#include "schemas/base/random_id.hpp"
+
+namespace millrace::broker {
+namespace {
+
+constexpr std::int64_t tick_us = 100'000;
+constexpr std::size_t frames_a_turn = 64;
+
+void log_note(const Note& note) {
+  switch (note.level) {
+    case NoteLevel::info:
+      return log_info("broker", {{"what", note.text}});
+    case NoteLevel::warning:
+      return log_warn("broker", {{"what", note.text}});
+    case NoteLevel::error:
+      return log_error("broker", {{"what", note.text}});
+  }
+}
+
+}  // namespace
+
+struct BrokerServer::State {
+  explicit State(ServerOptions o) : options(std::move(o)) {}
+
+  ServerOptions options;
+  std::unique_ptr<Env> env = posix_env();
+  SystemClock clock;
+  net::Context context;
+  std::unique_ptr<net::Waker> waker;
+  std::optional<Doors> doors;
+  std::unique_ptr<LedgerDesk> desk;
+  std::unique_ptr<Broker> core;
+  std::thread thread;
+  std::string clients, engines, doorbell, push;  // as bound
+  std::atomic<bool> running = false;
+  std::mutex joining;
+
+  std::mutex mutex;             // over what follows, and over the end of `desk`
+  std::vector<Event> commands;  // from other threads
+  Status result;
+  ServerStatistics last;
+
+  Status open();
+  void run();
+  Status loop();
+  Status turn(net::Poller& poller);
+  Status feed(Event event, std::vector<Event>& more);
+  Status feed_all(std::vector<Event> events);
+  Now now() const { return {clock.monotonic_us(), clock.wall_us()}; }
+  void publish();
+  void command(Event event) {
+    {
+      const std::lock_guard lock(mutex);
+      commands.push_back(std::move(event));
+    }
+    waker->wake();
+  }
+
+  std::int64_t ticked_us = 0;
+};
+
+Status BrokerServer::State::open() {
+  MILLRACE_TRY(check_endpoints(options));
+  MILLRACE_TRY(env->make_directories(options.ledger_folder));
+  SqliteLedgerOptions ledger_options;
+  ledger_options.end_body = end_body;
+  ledger_options.env = env.get();
+  // Before the sockets: whoever holds the ledger may take over the endpoints.
+  MILLRACE_ASSIGN(auto ledger, open_sqlite_ledger(options.ledger_folder + "/" + ledger_file,
+                                                  std::move(ledger_options)));
+  MILLRACE_ASSIGN(waker, net::Waker::create());
+  MILLRACE_ASSIGN(auto opened, Doors::open(context, options));
+  doors = std::move(opened);
+  clients = doors->clients();
+  engines = doors->engines();
+  doorbell = doors->doorbell();
+  push = doors->push();
+  auto config = options.core;
+  if (config.broker_id.empty()) config.broker_id = random_id();
+  config.doorbell = doorbell;
+  config.push = !push.empty();
+  core = std::make_unique<Broker>(std::move(config));
+  desk = std::make_unique<LedgerDesk>(std::move(ledger), [w = waker.get()] { w->wake(); });
+  return {};
+}
+
+// One event, and what follows from it at once.
+Status BrokerServer::State::feed(Event event, std::vector<Event>& more) {
+  auto actions = core->handle(std::move(event), now());
+  for (const auto& note : actions.notes) log_note(note);
+  for (auto& request : actions.ledger) MILLRACE_TRY(desk->post(std::move(request)));
+  for (const auto& out : actions.messages) MILLRACE_TRY(doors->send(out, more));
+  for (const auto& ring : actions.rings) MILLRACE_TRY(doors->ring(ring));
+  for (const auto& name : actions.joined) {
+    if (options.engine_joined) options.engine_joined(name);
+  }
+  for (const auto& name : actions.hung) {
+    if (options.engine_hung) options.engine_hung(name);
+  }
+  if (core->fatal()) return fail(*core->fatal());
+  return {};
+}
+
+Status BrokerServer::State::feed_all(std::vector<Event> events) {
+  std::vector<Event> more;  // peers found gone while answering
+  for (auto& event : events) MILLRACE_TRY(feed(std::move(event), more));
+  while (!more.empty()) {
+    std::vector<Event> next;
+    for (auto& event : more) MILLRACE_TRY(feed(std::move(event), next));
+    more = std::move(next);
+  }
+  return {};
+}
+
+Status BrokerServer::State::turn(net::Poller& poller) {
+  const auto due_us = ticked_us + tick_us - clock.monotonic_us();
+  doors->watch_push(poller, core->accepts_push());
+  MILLRACE_TRY(poller.wait(std::clamp<std::int64_t>(due_us / 1000 + 1, 0, tick_us / 1000)));
+  waker->drain();
+  std::vector<Event> events;
+  {
+    const std::lock_guard lock(mutex);
+    events.swap(commands);
+  }
+  MILLRACE_ASSIGN(auto completed, desk->take());
+  for (auto& done : completed) events.push_back(std::move(done));
+  MILLRACE_TRY(feed_all(std::exchange(events, {})));
+  MILLRACE_TRY(doors->receive(events, core->accepts_push(), frames_a_turn));
+  if (clock.monotonic_us() - ticked_us >= tick_us) {
+    ticked_us = clock.monotonic_us();
+    events.push_back(Tick{});
+  }
+  return feed_all(std::move(events));
+}
+
+Status BrokerServer::State::loop() {
+  net::Poller poller;
+  poller.add(*waker);
+  doors->watch(poller);
+  MILLRACE_TRY(feed_all({Start{}}));
+  while (!core->stopped()) {
+    MILLRACE_TRY(turn(poller));
+    publish();
+  }
+  return {};
+}
+
+void BrokerServer::State::publish() {
+  const std::lock_guard lock(mutex);
+  last.core = core->counters();
+  last.sessions = core->sessions();
+  last.dropped_messages = doors->dropped();
+}
+
+void BrokerServer::State::run() {
+  auto status = loop();
+  desk->stop();  // carries out what was posted
+  if (!status) log_error("the broker must stop", status.error());
+  doors.reset();  // what was sent still has its linger to go out
+  {
+    const std::lock_guard lock(mutex);
+    result = std::move(status);
+    last.ledger = desk->statistics();
+    desk.reset();  // frees the ledger for the next broker
+  }
+  running = false;
+  if (options.ended) options.ended();
+}
+
+Result<std::unique_ptr<BrokerServer>> BrokerServer::start(ServerOptions options) {
+  auto state = std::make_unique<State>(std::move(options));
+  MILLRACE_TRY(state->open());
+  state->running = true;
+  state->thread = std::thread([s = state.get()] { s->run(); });
+  return std::unique_ptr<BrokerServer>(new BrokerServer(std::move(state)));
+}
+
+BrokerServer::BrokerServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+BrokerServer::~BrokerServer() {
+  if (const auto stopped = stop(); !stopped) log_error("the broker had stopped", stopped.error());
+}
+
+void BrokerServer::drain(bool engines) {
+  state_->command(Drain{engines});
+}
+
+void BrokerServer::engine_died(const std::string& engine) {
+  state_->command(EngineDied{engine});
+}
+
+bool BrokerServer::running() const {
+  return state_->running;
+}
+
+std::string BrokerServer::clients() const {
+  return state_->clients;
+}
+std::string BrokerServer::engines() const {
+  return state_->engines;
+}
+std::string BrokerServer::doorbell() const {
+  return state_->doorbell;
+}
+std::string BrokerServer::push() const {
+  return state_->push;
+}
+
+Status BrokerServer::wait() {
+  const std::lock_guard joining(state_->joining);
+  if (state_->thread.joinable()) state_->thread.join();
+  const std::lock_guard lock(state_->mutex);
+  return state_->result;
+}
+
+Status BrokerServer::stop() {
+  state_->command(Drain{.engines = false, .at_once = true});
+  return wait();
+}
+
+ServerStatistics BrokerServer::statistics() const {
+  const std::lock_guard lock(state_->mutex);
+  auto statistics = state_->last;
+  if (state_->desk) statistics.ledger = state_->desk->statistics();
+  return statistics;
+}
+
+}  // namespace millrace::broker
