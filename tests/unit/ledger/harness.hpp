@@ -135,6 +135,14 @@ inline Claim claim(std::uint32_t max_jobs, bool suspect = false,
   return {tenant, engine, "model", max_jobs, start_us + 1'000'000'000, suspect, 0};
 }
 
+inline ReadStream reading(const std::string& stream, const std::string& epoch = "") {
+  ReadStream op;
+  op.tenant = tenant;
+  op.stream = stream;
+  op.epoch = epoch;
+  return op;
+}
+
 // A fixture whose helpers expect success and give the reply its type.
 class LedgerTest : public testing::TestWithParam<Kind> {
  protected:

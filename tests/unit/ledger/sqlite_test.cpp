@@ -1,0 +1,372 @@
+// What only the SQLite ledger can do wrong: opening, settings, damage, full disks.
+#include <sqlite3.h>
+
+#include <fstream>
+
+#include "broker/ledger/sqlite_testing.hpp"
+#include "tests/unit/ledger/harness.hpp"
+#include "tests/unit/ledger/power_cut_disk.hpp"
+
+namespace millrace::broker::test {
+namespace {
+
+SqliteLedgerOptions plain() {
+  SqliteLedgerOptions options;
+  options.end_body = build_end;
+  options.ballast_bytes = 0;
+  return options;
+}
+
+Code code_of_opening(const std::string& path) {
+  const auto opened = open_sqlite_ledger(path, plain());
+  if (opened) return Code::internal;
+  EXPECT_NE(opened.error().message.find(path), std::string::npos) << opened.error().text();
+  EXPECT_FALSE(opened.error().hint.empty()) << opened.error().text();
+  return opened.error().code;
+}
+
+std::vector<Result<Reply>> carry_out(Ledger& ledger, const std::vector<Operation>& operations) {
+  auto replies = ledger.apply(operations, start_us);
+  EXPECT_TRUE(replies) << (replies ? "" : replies.error().text());
+  return replies ? *std::move(replies) : std::vector<Result<Reply>>(operations.size(), Reply{});
+}
+
+// Another program's hand in the file, while no ledger has it open.
+void meddle(const std::string& path, const std::string& sql) {
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &db), SQLITE_OK);
+  char* message = nullptr;
+  ASSERT_EQ(sqlite3_exec(db, sql.c_str(), nullptr, nullptr, &message), SQLITE_OK) << message;
+  sqlite3_close(db);
+}
+
+class SqliteLedgerTest : public testing::Test {
+ protected:
+  std::unique_ptr<Ledger> open(SqliteLedgerOptions options = plain()) {
+    auto opened = open_sqlite_ledger(path, std::move(options));
+    EXPECT_TRUE(opened) << (opened ? "" : opened.error().text());
+    return opened ? *std::move(opened) : nullptr;
+  }
+
+  TemporaryFolder folder;
+  std::string path = folder.file("ledger");
+};
+
+TEST_F(SqliteLedgerTest, KeepsItsEpochAndLeasesOverARestart) {
+  auto ledger = open();
+  auto replies = carry_out(*ledger, {job("a"), claim(1), reading("results")});
+  const auto claimed = std::get<ClaimReply>(*replies[1]).jobs.at(0);
+  const auto epoch = std::get<ReadStreamReply>(*replies[2]).epoch;
+  ledger.reset();
+  ledger = open();
+  replies = carry_out(*ledger, {Finish{claimed.lease, JobState::completed, "r", "engine"},
+                                reading("results", epoch)});
+  ASSERT_TRUE(replies[0]) << "a lease lives on";
+  ASSERT_TRUE(replies[1]);
+  EXPECT_EQ(std::get<ReadStreamReply>(*replies[1]).entries.size(), 1u);
+}
+
+TEST_F(SqliteLedgerTest, RefusesASecondBroker) {
+  auto ledger = open();
+  EXPECT_EQ(code_of_opening(path), Code::ledger_in_use);
+  ledger.reset();
+  EXPECT_NE(open(), nullptr);
+}
+
+TEST_F(SqliteLedgerTest, IsNotOpenedByToolsMeanwhile) {
+  const auto ledger = open();
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &db), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(db, "SELECT * FROM jobs", nullptr, nullptr, nullptr), SQLITE_BUSY);
+  sqlite3_close(db);
+}
+
+TEST_F(SqliteLedgerTest, RefusesALedgerFromANewerVersion) {
+  open();
+  meddle(path, "PRAGMA user_version=" + std::to_string(ledger_version + 1));
+  EXPECT_EQ(code_of_opening(path), Code::ledger_newer);
+}
+
+TEST_F(SqliteLedgerTest, RefusesAnotherProgramsFileAndLeavesItAlone) {
+  meddle(path, "CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)");
+  std::ifstream file(path, std::ios::binary);
+  const std::string before((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_EQ(code_of_opening(path), Code::ledger_corrupt);
+  std::ifstream again(path, std::ios::binary);
+  EXPECT_EQ(before, std::string((std::istreambuf_iterator<char>(again)), {}));
+}
+
+TEST_F(SqliteLedgerTest, RefusesWhatIsNoDatabase) {
+  std::ofstream(path) << std::string(10'000, 'x');
+  EXPECT_EQ(code_of_opening(path), Code::ledger_corrupt);
+}
+
+TEST_F(SqliteLedgerTest, RefusesAFolderThatIsNotThere) {
+  EXPECT_EQ(code_of_opening(folder.file("no/such/ledger")), Code::io_error);
+}
+
+TEST_F(SqliteLedgerTest, RefusesSettingsThatDidNotTake) {
+  // A database in memory cannot have a write-ahead log: SQLite says so only when asked.
+  EXPECT_EQ(code_of_opening(":memory:"), Code::ledger_settings);
+}
+
+TEST_F(SqliteLedgerTest, EverySettingIsCompared) {
+  for (const char* lowered :
+       {"PRAGMA synchronous=NORMAL", "PRAGMA locking_mode=NORMAL", "PRAGMA wal_autocheckpoint=10",
+        "PRAGMA journal_mode=DELETE", "PRAGMA mmap_size=1000000"}) {
+    const TemporaryFolder own;
+    Database database;
+    ASSERT_TRUE(database.open(own.file("ledger"), ""));
+    ASSERT_TRUE(ledger_version_of(database));
+    ASSERT_TRUE(settle_settings(database));
+    ASSERT_TRUE(check_settings(database));
+    ASSERT_TRUE(database.execute(lowered));
+    const Status status = check_settings(database);
+    ASSERT_FALSE(status) << lowered;
+    EXPECT_EQ(status.error().code, Code::ledger_settings);
+  }
+}
+
+TEST_F(SqliteLedgerTest, ADamagedJobFailsAloneAndVisibly) {
+  auto ledger = open();
+  carry_out(*ledger, {job("a"), job("b"), job("c")});
+  ledger.reset();
+  meddle(path, "UPDATE job_bodies SET body = x'00' WHERE sequence = 2");
+  ledger = open();
+  const auto replies = carry_out(*ledger, {claim(3), Count{tenant, ""}});
+  const auto& reply = std::get<ClaimReply>(*replies[0]);
+  ASSERT_EQ(reply.jobs.size(), 2u);
+  EXPECT_EQ(reply.jobs[1].job, "c");
+  ASSERT_EQ(reply.ended.size(), 1u);
+  EXPECT_EQ(reply.ended[0].job, "b");
+  EXPECT_EQ(std::get<CountReply>(*replies[1]).counts, (JobCounts{0, 2, 0, 1, 0, 0}));
+  const auto read = carry_out(*ledger, {reading("results")});
+  EXPECT_NE(std::get<ReadStreamReply>(*read[0]).entries.at(0).body.find("ledger_corrupt"),
+            std::string::npos);
+}
+
+TEST_F(SqliteLedgerTest, ADamagedEntryIsNamedNotServed) {
+  for (const char* damage : {"UPDATE entries SET body = x'00' WHERE number = 2",
+                             "DELETE FROM entries WHERE number = 2"}) {
+    SCOPED_TRACE(damage);
+    std::filesystem::remove(path);
+    auto ledger = open();
+    for (int i = 0; i < 3; ++i) carry_out(*ledger, {Append{tenant, "log", "j", "body"}});
+    ledger.reset();
+    meddle(path, damage);
+    ledger = open();
+    ReadStream read = reading("log");
+    const auto before = carry_out(*ledger, {read});
+    EXPECT_EQ(std::get<ReadStreamReply>(*before[0]).entries.size(), 1u);
+    read.from = 2;
+    const auto at = carry_out(*ledger, {read});
+    ASSERT_FALSE(at[0]);
+    EXPECT_EQ(at[0].error().code, Code::ledger_corrupt);
+    EXPECT_NE(at[0].error().message.find("entry 2"), std::string::npos);
+    read.from = 3;
+    EXPECT_TRUE(carry_out(*ledger, {read})[0]);
+  }
+}
+
+TEST_F(SqliteLedgerTest, DamagedTablesStopTheLedger) {
+  auto ledger = open();
+  carry_out(*ledger, {job("a")});
+  ledger.reset();
+  meddle(path, "DELETE FROM jobs");
+  ledger = open();
+  const std::vector<Operation> operations{claim(1)};
+  const auto replies = ledger->apply(operations, start_us);
+  ASSERT_FALSE(replies);
+  EXPECT_EQ(replies.error().code, Code::ledger_corrupt);
+  const std::vector<Operation> harmless{Count{tenant, ""}};
+  EXPECT_FALSE(ledger->apply(harmless, start_us)) << "it stays stopped";
+  EXPECT_FALSE(ledger->idle());
+}
+
+TEST_F(SqliteLedgerTest, ThePlansOfHotStatementsUseTheirIndexes) {
+  open();
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &db), SQLITE_OK);
+  const auto plan = [&](const std::string& sql) {
+    std::string out;
+    sqlite3_exec(
+        db, ("EXPLAIN QUERY PLAN " + sql).c_str(),
+        [](void* to, int, char** columns, char**) {
+          static_cast<std::string*>(to)->append(columns[3]).append("\n");
+          return 0;
+        },
+        &out, nullptr);
+    return out;
+  };
+  for (const char* sql :
+       {"SELECT priority, sequence, job, deadline_us FROM queue WHERE tenant = ?1 AND suspect = ?2 "
+        "AND model = ?3 ORDER BY priority, sequence",
+        "SELECT job FROM jobs WHERE tenant = ?1 AND deadline_us <= ?2 AND deadline_us IS NOT NULL "
+        "AND state < 2 ORDER BY deadline_us, sequence LIMIT ?3",
+        "SELECT job FROM jobs WHERE tenant = ?1 AND batch = ?2 AND batch <> '' AND state = ?3 AND "
+        "NOT (state = 1 AND cancel) ORDER BY sequence LIMIT ?4"}) {
+    const std::string found = plan(sql);
+    EXPECT_NE(found.find("SEARCH"), std::string::npos) << sql << "\n" << found;
+    EXPECT_EQ(found.find("TEMP B-TREE"), std::string::npos) << sql << "\n" << found;
+  }
+  sqlite3_close(db);
+}
+
+TEST_F(SqliteLedgerTest, TheBallastIsRealAndComesBack) {
+  SqliteLedgerOptions options = plain();
+  options.ballast_bytes = 3 * limits::MiB;
+  open(options);
+  EXPECT_EQ(std::filesystem::file_size(path + ".ballast"), 3 * limits::MiB);
+  std::filesystem::remove(path + ".ballast");
+  open(options);
+  EXPECT_EQ(std::filesystem::file_size(path + ".ballast"), 3 * limits::MiB);
+}
+
+// The ballast on a disk of chosen size, beside a ledger on the same disk.
+class FullDiskEnv final : public Env {
+ public:
+  explicit FullDiskEnv(PowerCutDisk& disk) : disk_(disk) {}
+  Result<std::unique_ptr<millrace::File>> open(const std::string& path, OpenMode) override {
+    return std::unique_ptr<millrace::File>(new BallastFile(disk_, path));
+  }
+  Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {
+    return fail(Code::internal, path);
+  }
+  Result<bool> exists(const std::string& path) override { return disk_.file(path).exists; }
+  Result<std::vector<std::string>> list(const std::string&) override {
+    return std::vector<std::string>{};
+  }
+  Status make_directories(const std::string&) override { return {}; }
+  Status rename(const std::string&, const std::string&) override { return {}; }
+  Status remove(const std::string& path) override {
+    disk_.file(path).exists = false;
+    return {};
+  }
+  Status sync_directory(const std::string&) override { return {}; }
+  Result<std::uint64_t> free_bytes(const std::string&) override { return disk_.free_bytes(); }
+
+ private:
+  class BallastFile final : public millrace::File {
+   public:
+    BallastFile(PowerCutDisk& disk, std::string path) : disk_(disk), path_(std::move(path)) {
+      PowerCutDisk::File& f = disk_.file(path_);
+      if (!f.exists) f.content.clear();
+      f.exists = true;
+    }
+    Status append(std::string_view bytes) override {
+      return write_at(disk_.file(path_).content.size(), bytes);
+    }
+    Status write_at(std::uint64_t offset, std::string_view bytes) override {
+      if (!disk_.room_for(bytes.size())) return fail(Code::disk_full, path_);
+      std::string& content = disk_.file(path_).content;
+      content.resize(offset);
+      content.append(bytes);
+      return {};
+    }
+    Result<std::size_t> read_at(std::uint64_t, std::span<char>) override {
+      return fail(Code::internal, path_);
+    }
+    Result<std::uint64_t> size() override { return disk_.file(path_).content.size(); }
+    Status truncate(std::uint64_t size) override {
+      disk_.file(path_).content.resize(size);
+      return {};
+    }
+    Status sync() override { return {}; }
+    Status sync_data() override { return {}; }
+    const std::string& path() const override { return path_; }
+
+   private:
+    PowerCutDisk& disk_;
+    std::string path_;
+  };
+
+  PowerCutDisk& disk_;
+};
+
+class FullDiskTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    SqliteLedgerOptions options = plain();
+    options.env = &env;
+    options.vfs = disk.vfs_name();
+    options.ballast_bytes = limits::MiB;
+    auto opened = open_sqlite_ledger("ledger", std::move(options));
+    ASSERT_TRUE(opened) << opened.error().text();
+    ledger = *std::move(opened);
+    SubmitJob big = job("big");
+    big.body.assign(100'000, 'b');
+    ASSERT_TRUE(carry_out(*ledger, {job("a"), job("b"), job("c"), big})[3]);
+    for (const auto& claimed : claims(4)) leases.push_back(claimed.lease);
+  }
+  std::vector<ClaimedJob> claims(std::uint32_t n) {
+    return std::get<ClaimReply>(*carry_out(*ledger, {claim(n)})[0]).jobs;
+  }
+  Finish end(std::size_t i) {
+    return {leases[i], JobState::completed, std::string(200'000, 'r'), ""};
+  }
+
+  PowerCutDisk disk;
+  FullDiskEnv env{disk};
+  std::unique_ptr<Ledger> ledger;
+  std::vector<LeaseId> leases;
+};
+
+TEST_F(FullDiskTest, RefusesNewWorkFirstAndStillCommitsResults) {
+  disk.capacity(disk.used() + 300'000);
+  auto replies = carry_out(*ledger, {job("d"), end(0), Append{tenant, "rejected", "", "x"}});
+  ASSERT_FALSE(replies[0]);
+  EXPECT_EQ(replies[0].error().code, Code::disk_full);
+  EXPECT_TRUE(replies[1]);
+  ASSERT_FALSE(replies[2]);
+  EXPECT_EQ(replies[2].error().code, Code::disk_full);
+  EXPECT_TRUE(disk.file("ledger.ballast").exists) << "there was room without it";
+  replies = carry_out(*ledger, {end(1)});
+  EXPECT_TRUE(replies[0]);
+  EXPECT_FALSE(disk.file("ledger.ballast").exists) << "its space went to the result";
+  EXPECT_TRUE(carry_out(*ledger, {end(2)})[0]);
+}
+
+TEST_F(FullDiskTest, TakesWorkAgainWhenThereIsRoom) {
+  disk.capacity(disk.used());
+  EXPECT_TRUE(carry_out(*ledger, {end(0)})[0]);
+  EXPECT_FALSE(disk.file("ledger.ballast").exists);
+  EXPECT_FALSE(carry_out(*ledger, {job("d")})[0]);
+  disk.capacity(disk.used() + 10 * limits::MiB);
+  EXPECT_TRUE(carry_out(*ledger, {job("d")})[0]);
+  EXPECT_TRUE(disk.file("ledger.ballast").exists);
+}
+
+TEST_F(FullDiskTest, WithoutEvenTheBallastNothingIsLostOrBroken) {
+  disk.capacity(disk.used());
+  std::vector<Operation> too_much;
+  Finish huge = end(0);
+  huge.body.assign(3 * limits::MiB, 'r');
+  too_much.emplace_back(huge);
+  too_much.emplace_back(Count{tenant, ""});
+  const auto replies = carry_out(*ledger, too_much);
+  ASSERT_FALSE(replies[0]);
+  EXPECT_EQ(replies[0].error().code, Code::disk_full);
+  EXPECT_EQ(std::get<CountReply>(*replies[1]).counts.leased, 4u);
+  disk.capacity(0);
+  EXPECT_TRUE(carry_out(*ledger, {huge})[0]) << "the same end, sent again";
+}
+
+TEST(FailingDisk, AFailedSyncStopsTheLedger) {
+  PowerCutDisk disk;
+  SqliteLedgerOptions options = plain();
+  options.env = &disk.env();
+  options.vfs = disk.vfs_name();
+  auto ledger = open_sqlite_ledger("ledger", std::move(options));
+  ASSERT_TRUE(ledger);
+  const std::vector<Operation> first{job("a")};
+  disk.cut_at(disk.calls() + 3);
+  const auto replies = (*ledger)->apply(first, start_us);
+  ASSERT_FALSE(replies);
+  EXPECT_EQ(replies.error().code, Code::io_error);
+  disk.restore(1);  // the disk is well again: the ledger must not believe it
+  const std::vector<Operation> second{job("b")};
+  EXPECT_FALSE((*ledger)->apply(second, start_us));
+}
+
+}  // namespace
+}  // namespace millrace::broker::test
