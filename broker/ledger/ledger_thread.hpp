@@ -34,8 +34,8 @@ struct LedgerThreadOptions {
   // Of entries read and not yet taken; beyond, stream reads wait.
   std::uint64_t outbox_bytes = 64 * limits::MiB;
   std::uint64_t read_slice_bytes = 256 * limits::KiB;
-  std::uint32_t idle_ms = 200;           // quiet for so long: housekeeping
-  std::function<std::int64_t()> now_us;  // Unix time; empty: the system's clock
+  std::uint32_t idle_ms = 200;                // quiet for so long: housekeeping
+  std::function<std::int64_t()> now_us = {};  // Unix time; empty: the system's clock
 };
 
 struct Completion {

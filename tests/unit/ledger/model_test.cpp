@@ -1,0 +1,297 @@
+// Random operations from seeds, on the SQLite ledger and on the one in memory side by side: every
+// reply must be the same, and after each run what must always hold is worked out from scratch.
+#include <map>
+#include <random>
+#include <set>
+#include <sstream>
+
+#include "tests/unit/ledger/harness.hpp"
+
+namespace millrace::broker::test {
+namespace {
+
+// A reply as text, without the epoch, in which two ledgers differ.
+struct Printer {
+  std::ostringstream out;
+  void ends(const std::vector<FinishReply>& list) {
+    for (const auto& e : list) (*this)(e);
+  }
+  void leases(const std::vector<LapsedLease>& list) {
+    for (const auto& l : list) {
+      out << l.lease << "/" << l.engine << "/" << l.job << "/" << l.alone << " ";
+    }
+  }
+  void operator()(const SubmitReply& r) { out << r.known << int(r.state); }
+  void operator()(const ClaimReply& r) {
+    for (const auto& j : r.jobs) {
+      out << j.lease << "/" << j.job << "/" << j.attempt << "/" << j.suspect << "/" << j.body << "/"
+          << j.submitted_us << "/" << j.deadline_us.value_or(-1) << " ";
+    }
+    ends(r.ended);
+  }
+  void operator()(const RenewReply& r) {
+    for (const auto id : r.lost) out << "lost " << id;
+    for (const auto id : r.cancelled) out << "cancelled " << id;
+  }
+  void operator()(const FinishReply& r) {
+    out << r.number << "/" << r.tenant << "/" << r.stream << "/" << r.job << "/" << int(r.state);
+  }
+  void operator()(const GiveBackReply& r) {
+    for (const auto& id : r.returned) out << id << " ";
+    ends(r.ended);
+  }
+  void operator()(const FindLapsedReply& r) { leases(r.leases); }
+  void operator()(const ExpireReply& r) {
+    ends(r.ended);
+    leases(r.leases);
+    out << r.more;
+  }
+  void operator()(const CancelReply& r) {
+    out << r.cancelled << "," << r.requested << "," << r.ended << "," << r.unknown << r.more;
+    ends(r.numbers);
+    leases(r.leases);
+  }
+  void operator()(const RetryReply& r) {
+    out << r.retried << "," << r.not_failed << "," << r.unknown << r.more;
+  }
+  void operator()(const ReadStreamReply& r) {
+    out << r.first << "-" << r.high << r.trimmed;
+    for (const auto& e : r.entries) out << " " << e.number << ":" << e.job << ":" << e.body;
+  }
+  void operator()(const ListStreamsReply& r) {
+    for (const auto& s : r.streams) out << s.stream << " " << s.first << "-" << s.high << " ";
+  }
+  void operator()(const MoveCursorReply& r) { out << r.number; }
+  void operator()(const TrimReply& r) { out << r.first << r.more; }
+  void operator()(const GetJobReply& r) {
+    out << int(r.state) << "," << r.attempts << "," << r.failures << r.suspect << r.cancel_requested
+        << r.stream << r.batch << r.custom_id << "," << r.number << "," << r.submitted_us << ","
+        << r.lease.value_or(0) << r.engine;
+  }
+  void operator()(const CountReply& r) {
+    const JobCounts& c = r.counts;
+    out << c.queued << "," << c.leased << "," << c.completed << "," << c.failed << ","
+        << c.cancelled << "," << c.expired << " " << r.suspects << " "
+        << r.oldest_suspect_us.value_or(-1);
+  }
+};
+
+std::string print(const Result<Reply>& reply) {
+  if (!reply) {
+    const Code code = reply.error().code;
+    return std::string(code_name(code)) +
+           (code == Code::epoch_changed ? "" : " " + reply.error().message);
+  }
+  Printer printer;
+  std::visit(printer, *reply);
+  return printer.out.str();
+}
+
+class Generator {
+ public:
+  explicit Generator(std::uint64_t seed) : random_(seed) {}
+
+  Operation next() {
+    switch (below(20)) {
+      case 0:
+      case 1:
+      case 2:
+      case 3:
+        return submit();
+      case 4:
+      case 5:
+        return claims();
+      case 6:
+      case 7:
+      case 8:
+        return Finish{lease(), end_state(), text(), below(4) == 0 ? engine() : ""};
+      case 9:
+        return FinishUnleased{who(), id(), end_state(), text()};
+      case 10:
+      case 11:
+        return GiveBack{leases(), below(2) == 0 ? Blame::died : Blame::none,
+                        below(4) == 0 ? engine() : ""};
+      case 12:
+        return Renew{engine(), leases(), now() + 500};
+      case 13:
+        return ExpireJobs{who(), below(4)};
+      case 14:
+        return cancel();
+      case 15:
+        return below(2) == 0 ? RetryJobs{who(), {id(), id()}, "", 5}
+                             : RetryJobs{who(), {}, batch(), below(4)};
+      case 16:
+        return read();
+      case 17:
+        return MoveCursor{who(), stream(), "reader", below(12)};
+      case 18:
+        return TrimStream{who(), stream(), below(10), 1 + below(4)};
+      default:
+        return question();
+    }
+  }
+  std::int64_t now() const { return start_us + steps_ * 10; }
+  void step() { ++steps_; }
+  std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
+
+  std::string id() { return numbered("j", below(60)); }
+  std::string who() { return below(5) == 0 ? "other" : tenant; }
+  std::string batch() { return below(3) == 0 ? "" : numbered("batch", below(2)); }
+
+ private:
+  // What a job is must follow from its id, or a second submission is another job.
+  SubmitJob submit() {
+    const std::uint32_t n = below(60);
+    SubmitJob op = job(numbered("j", n), n % 3 == 0 ? "" : numbered("batch", n % 2));
+    op.tenant = who();
+    op.priority = n % 5;
+    op.stream = n % 4 == 0 ? "second" : "results";
+    op.model = n % 7 == 0 ? "*" : n % 11 == 0 ? "rare" : "model";
+    op.max_attempts = 1 + n % 2;
+    if (n % 6 == 0) op.deadline_us = start_us + n * 100;
+    if (below(20) == 0) op.hash = "another";
+    return op;
+  }
+  Operation claims() {
+    return Claim{who(),         engine(), below(6) == 0 ? "rare" : "model", below(4), now() + 300,
+                 below(3) == 0, 0};
+  }
+  Operation cancel() {
+    if (below(2) == 0) return CancelJobs{who(), {id(), id()}, "", 1};
+    return CancelJobs{who(), {}, batch(), below(4)};
+  }
+  Operation read() {
+    ReadStream op = reading(stream(), below(10) == 0 ? "no such epoch" : "");
+    op.tenant = who();
+    op.from = below(10);
+    op.cursor = "reader";
+    op.max_entries = below(6);
+    op.max_bytes = below(100);
+    return op;
+  }
+  Operation question() {
+    switch (below(5)) {
+      case 0:
+        return GetJob{who(), id()};
+      case 1:
+        return Count{who(), batch()};
+      case 2:
+        return FindLapsed{now(), {engine()}, below(5) == 0};
+      case 3:
+        return ListStreams{who(), below(2) == 0 ? "" : "results", 1 + below(2)};
+      default:
+        return Append{who(), stream(), id(), text()};
+    }
+  }
+  std::string engine() { return numbered("engine", below(3)); }
+  std::string stream() { return below(3) == 0 ? "second" : "results"; }
+  std::string text() { return std::string(below(40), 'r'); }
+  JobState end_state() { return static_cast<JobState>(1 + below(5)); }  // `leased` too: refused
+  LeaseId lease() { return 1 + below(static_cast<std::uint32_t>(5 + steps_)); }
+  std::vector<LeaseId> leases() {
+    std::vector<LeaseId> out;
+    for (std::uint32_t i = 0, n = 1 + below(8); i < n; ++i) out.push_back(lease());
+    return out;
+  }
+
+  std::mt19937_64 random_;
+  std::int64_t steps_ = 0;
+};
+
+template <class T>
+T ask(AnyLedger& ledger, Operation operation) {
+  const auto reply = ledger.apply_one(std::move(operation));
+  return reply && std::holds_alternative<T>(*reply) ? std::get<T>(*reply) : T{};
+}
+
+// Worked out from single jobs and entries, with no regard to how a ledger keeps its books.
+void check_invariants(AnyLedger& ledger, const std::string& who) {
+  std::map<std::string, JobCounts> counts;
+  std::set<LeaseId> leases;
+  std::map<std::string, std::map<std::uint64_t, std::string>> ends;
+  for (std::uint64_t n = 0; n < 60; ++n) {
+    const auto reply = ledger.apply_one(GetJob{who, numbered("j", n)});
+    if (!reply) continue;
+    const auto& seen = std::get<GetJobReply>(*reply);
+    std::set<std::string> books{"", seen.batch};
+    for (const std::string& book : books) {
+      JobCounts& c = counts[book];
+      std::uint64_t* const places[] = {&c.queued, &c.leased,    &c.completed,
+                                       &c.failed, &c.cancelled, &c.expired};
+      ++*places[static_cast<std::size_t>(seen.state)];
+    }
+    EXPECT_EQ(seen.state == JobState::leased, seen.lease.has_value());
+    EXPECT_EQ(is_end(seen.state), seen.number != 0);
+    if (seen.lease) {
+      EXPECT_TRUE(leases.insert(*seen.lease).second) << "one lease, two jobs";
+    }
+    if (seen.number != 0) {
+      EXPECT_TRUE(ends[seen.stream].emplace(seen.number, numbered("j", n)).second);
+    }
+  }
+  for (const std::string book : {"", "batch0", "batch1"}) {
+    EXPECT_EQ(ask<CountReply>(ledger, Count{who, book}).counts, counts[book]) << book;
+  }
+  for (const auto& lease : ask<FindLapsedReply>(ledger, FindLapsed{0, {}, true}).leases) {
+    if (lease.tenant == who) {
+      EXPECT_EQ(leases.erase(lease.lease), 1u);
+    }
+  }
+  EXPECT_TRUE(leases.empty());
+  for (const auto& info : ask<ListStreamsReply>(ledger, ListStreams{who, ""}).streams) {
+    ReadStream read = reading(info.stream);
+    read.tenant = who;
+    read.from = info.first;
+    const auto got = ask<ReadStreamReply>(ledger, read);
+    EXPECT_EQ(got.entries.size(), got.high + 1 - got.first);
+    for (std::size_t i = 0; i < got.entries.size(); ++i) {
+      const Entry& entry = got.entries[i];
+      EXPECT_EQ(entry.number, got.first + i);
+      const auto end = ends[info.stream].find(entry.number);
+      if (end != ends[info.stream].end()) {
+        EXPECT_EQ(entry.job, end->second);
+      }
+    }
+  }
+}
+
+void run(std::uint64_t seed, Kind kind, int steps) {
+  AnyLedger memory(Kind::memory), sqlite(kind);
+  Generator generator(seed);
+  for (int i = 0; i < steps; ++i) {
+    std::vector<Operation> operations;
+    for (std::uint32_t n = 1 + generator.below(5); n > 0; --n) {
+      operations.push_back(generator.next());
+    }
+    memory.now_us = sqlite.now_us = generator.now();
+    generator.step();
+    const auto expected = memory.apply(operations);
+    const auto got = sqlite.apply(operations);
+    ASSERT_EQ(expected.size(), got.size());
+    for (std::size_t k = 0; k < operations.size(); ++k) {
+      ASSERT_EQ(print(got[k]), print(expected[k]))
+          << "seed " << seed << ", step " << i << ", operation " << k << " of kind "
+          << operations[k].index();
+    }
+  }
+  check_invariants(memory, tenant);
+  check_invariants(sqlite, tenant);
+  check_invariants(sqlite, "other");
+}
+
+TEST(LedgerModel, BothLedgersAnswerAlike) {
+  for (std::uint64_t seed = 1; seed <= 25 && !testing::Test::HasFatalFailure(); ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    run(seed, Kind::sqlite, 150);
+  }
+}
+
+TEST(LedgerModel, AlsoWhenReopenedBeforeEachCommit) {
+  for (std::uint64_t seed = 101; seed <= 103 && !testing::Test::HasFatalFailure(); ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    run(seed, Kind::sqlite_reopened, 100);
+  }
+}
+
+}  // namespace
+}  // namespace millrace::broker::test
