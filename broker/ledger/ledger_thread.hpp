@@ -43,9 +43,10 @@ struct Completion {
   Result<Reply> reply;
 };
 
-// Latencies in powers of two: bucket i counts values below 2^i microseconds.
+// Latencies in buckets that grow by a quarter of each power of two: a quantile is at most a quarter
+// too high.
 struct LatencyHistogram {
-  std::array<std::uint64_t, 40> buckets{};
+  std::array<std::uint64_t, 160> buckets{};
   std::uint64_t count = 0, sum_us = 0, max_us = 0;
   void add(std::uint64_t us);
   std::uint64_t quantile_us(double q) const;  // upper edge of the bucket that holds it

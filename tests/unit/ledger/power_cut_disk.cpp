@@ -1,5 +1,7 @@
 #include "tests/unit/ledger/power_cut_disk.hpp"
 
+#include <sqlite3.h>
+
 #include <algorithm>
 #include <cstring>
 #include <new>

@@ -5,8 +5,6 @@
 // synced, and of the rest an arbitrary choice, writes torn at sectors of 512 bytes, names that were
 // not yet in the folder perhaps gone. Locks, sector size and device promises are those of SQLite's
 // own VFS for Unix. Thread safety: one thread.
-#include <sqlite3.h>
-
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -15,6 +13,8 @@
 #include <vector>
 
 #include "schemas/base/env.hpp"
+
+struct sqlite3_vfs;
 
 namespace millrace::broker::test {
 
