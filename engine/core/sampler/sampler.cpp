@@ -83,6 +83,23 @@ Sampled SampleBatch::row(std::size_t index) const {
   return out;
 }
 
+void SampleBatch::assign(std::span<const Sampled> rows) {
+  words_.clear();
+  top_logprobs_.clear();
+  top_offsets_.assign(1, 0);
+  for (const Sampled& row : rows) {
+    const std::uint32_t flags = row.fault == SampleFault::not_a_number   ? result_bad
+                                : row.fault == SampleFault::nothing_left ? result_none
+                                                                         : 0;
+    words_.insert(words_.end(), {row.id, flags, word(row.logprob), row.stages});
+    top_logprobs_.insert(top_logprobs_.end(), row.top_logprobs.begin(), row.top_logprobs.end());
+    top_offsets_.push_back(static_cast<std::uint32_t>(top_logprobs_.size()));
+  }
+  for (const Sampled& row : rows) {
+    words_.insert(words_.end(), row.top_ids.begin(), row.top_ids.end());
+  }
+}
+
 Result<std::unique_ptr<Sampler>> Sampler::create(Device& device, std::uint32_t vocabulary,
                                                  std::uint32_t slots, std::uint32_t rows) {
   std::unique_ptr<Sampler> self(new Sampler(device, vocabulary));

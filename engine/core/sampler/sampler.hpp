@@ -57,6 +57,8 @@ class SampleBatch {
  public:
   std::size_t size() const { return top_offsets_.empty() ? 0 : top_offsets_.size() - 1; }
   Sampled row(std::size_t index) const;
+  // Fills the batch by hand, for runners without a device; the rows' spans are copied.
+  void assign(std::span<const Sampled> rows);
 
  private:
   friend class Sampler;

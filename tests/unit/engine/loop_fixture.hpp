@@ -1,0 +1,149 @@
+#pragma once
+// The engine loop over a scripted device and the test model's tokenizer.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/core/gguf/file.hpp"
+#include "engine/core/request/engine_loop.hpp"
+#include "tests/support/test_model.hpp"
+
+namespace millrace::engine {
+
+// Gives the tokens of a script. Steps can be made to fail.
+class ScriptedRunner final : public StepRunner {
+ public:
+  std::function<Sampled(const SampleTask&)> script;
+  std::function<bool()> start_fails, wait_fails;
+  bool lost = false;
+  std::vector<std::size_t> banned;  // how many ids, of every task so far
+
+  Status start(const StepPlan&, std::span<const SampleTask> tasks, SampleBatch& batch) override {
+    if (start_fails && start_fails()) return fail(Code::out_of_memory, "no memory", "free some");
+    std::vector<Sampled> rows;
+    for (const SampleTask& task : tasks) {
+      rows.push_back(script(task));
+      banned.push_back(task.banned.size());
+    }
+    batch.assign(rows);
+    failures_.push_back(wait_fails && wait_fails());
+    return {};
+  }
+  Status wait(SampleBatch&) override {
+    const bool fails = failures_.front();
+    failures_.pop_front();
+    if (fails) return fail(Code::device_error, "the kernel broke", "look at it");
+    return {};
+  }
+  Status probe() override {
+    if (lost) return fail(Code::device_error, "the device is gone", "restart");
+    return {};
+  }
+
+ private:
+  std::deque<bool> failures_;
+};
+
+struct HostParts {
+  Tokenizer tokenizer;
+  Result<ChatTemplate> chat_template;
+};
+
+inline const HostParts& host_parts() {
+  static const HostParts parts = [] {
+    auto file = GgufFile::open(testing_support::test_model_path());
+    if (!file) testing_support::missing(file.error().text());
+    auto tokenizer = Tokenizer::load(file->metadata());
+    if (!tokenizer) testing_support::missing(tokenizer.error().text());
+    const auto source = file->metadata().get<std::string_view>("tokenizer.chat_template");
+    if (!source) testing_support::missing(source.error().text());
+    return HostParts{*std::move(tokenizer), ChatTemplate::parse(*source)};
+  }();
+  return parts;
+}
+
+class LoopTest : public testing::Test {
+ protected:
+  static constexpr TokenId end_of_text = 2;
+
+  void open(std::uint32_t pages = 64, const SchedulerOptions& options = {}) {
+    pool_ = std::make_unique<PagePool>(pages, 16);
+    context_.tokenizer = &host_parts().tokenizer;
+    context_.chat_template = &host_parts().chat_template;
+    context_.pool = pool_.get();
+    context_.context_tokens = 2048;
+    context_.vocabulary = host_parts().tokenizer.vocabulary_size();
+    context_.kv_policy = "f16";
+    context_.kv_layers = "f16/f16 x30";
+    context_.fingerprint = "f00d";
+    LoopOptions loop;
+    loop.scheduler = options;
+    loop.effective.model = "scripted";
+    loop.effective.fingerprint = "f00d";
+    runner_.script = [this](const SampleTask& task) { return scripted(task); };
+    loop_ = std::make_unique<EngineLoop>(loop, context_, *pool_, runner_, clock_);
+  }
+
+  // What the script of a request (found by its seed) has at the task's position; end of text
+  // after it.
+  Sampled scripted(const SampleTask& task) const {
+    Sampled out;
+    out.logprob = task.draw && !task.logprob ? std::numeric_limits<float>::quiet_NaN() : -0.5f;
+    out.id = task.target;
+    if (task.draw) {
+      const auto& [script, prompt] = scripts_.at(task.sampling.seed.value_or(0));
+      const std::size_t at = task.position - prompt;
+      out.id = at < script.size() ? script[at] : end_of_text;
+    }
+    static const std::vector<std::uint32_t> ids(128, 7);
+    static const std::vector<float> logprobs(128, -1.0f);
+    out.top_ids = std::span(ids).first(task.top);
+    out.top_logprobs = std::span(logprobs).first(task.top);
+    return out;
+  }
+
+  // A request of `prompt` tokens whose draws spell `text`.
+  GenerationRequest request(std::uint64_t seed, std::uint32_t prompt, const std::string& text,
+                            std::uint32_t max_tokens = 50) {
+    scripts_[seed] = {host_parts().tokenizer.tokenize(text, {}), prompt};
+    GenerationRequest out;
+    out.prompt = Tokens(prompt, 100);
+    out.max_tokens = max_tokens;
+    out.sampling.seed = seed;
+    return out;
+  }
+
+  std::vector<Event> run(int limit = 1000) {
+    std::vector<Event> events;
+    while (loop_->busy() && limit-- > 0) {
+      clock_.advance_us(1000);
+      EXPECT_TRUE(loop_->step(events));
+    }
+    EXPECT_FALSE(loop_->busy());
+    EXPECT_EQ(pool_->used(), 0u);
+    return events;
+  }
+  static const Event& of(const std::vector<Event>& events, RequestId id) {
+    static const Event none;
+    const auto found =
+        std::find_if(events.begin(), events.end(), [&](const Event& e) { return e.id == id; });
+    EXPECT_NE(found, events.end()) << "no event of request " << id;
+    return found == events.end() ? none : *found;
+  }
+
+  std::map<std::uint64_t, std::pair<Tokens, std::uint32_t>> scripts_;  // and the prompt's size
+  std::unique_ptr<PagePool> pool_;
+  RequestContext context_;
+  ScriptedRunner runner_;
+  ManualClock clock_;
+  std::unique_ptr<EngineLoop> loop_;
+};
+
+}  // namespace millrace::engine

@@ -1,0 +1,197 @@
+// Every request that the engine refuses: by code, with what and where in the message and something
+// to do in the hint, and without a trace.
+#include <cmath>
+
+#include "tests/unit/engine/loop_fixture.hpp"
+
+namespace millrace::engine {
+namespace {
+
+using R = GenerationRequest;
+
+struct Refusal {
+  const char* name;
+  Code code;
+  const char* says;  // part of the message
+  std::function<void(R&)> spoil;
+};
+
+R with_prompt(R r, Prompt prompt, std::optional<std::uint32_t> max_tokens) {
+  r.prompt = std::move(prompt);
+  r.max_tokens = max_tokens;
+  return r;
+}
+
+R score(std::size_t tokens) {
+  R r;
+  r.task = Task::score;
+  r.prompt = Tokens(tokens, 5);
+  return r;
+}
+
+const std::vector<Refusal>& prompt_refusals() {
+  static const std::vector<Refusal> all = {
+      {"empty tokens", Code::empty_prompt, "no token", [](R& r) { r.prompt = Tokens(); }},
+      {"empty text", Code::empty_prompt, "no token", [](R& r) { r.prompt = std::string(); }},
+      {"empty chat", Code::empty_prompt, "messages", [](R& r) { r.prompt = Chat(); }},
+      {"id", Code::invalid_token, "tokens[1] is 49152",
+       [](R& r) {
+         r.prompt = Tokens{1, 49152};
+       }},
+      {"huge id", Code::invalid_token, "4294967295", [](R& r) { r.prompt = Tokens{~0u}; }},
+      {"text bytes", Code::invalid_utf8, "prompt", [](R& r) { r.prompt = std::string("a\xff"); }},
+      {"role", Code::invalid_value, "messages[1].role \"robot\"",
+       [](R& r) {
+         r.prompt = Chat{{"user", "a"}, {"robot", "b"}};
+       }},
+      {"message bytes", Code::invalid_utf8, "messages[0].content",
+       [](R& r) {
+         r.prompt = Chat{{"user", "\xc3"}};
+       }},
+      {"many messages", Code::limit_exceeded, "4097",
+       [](R& r) {
+         r.prompt = Chat(4097, {"user", "a"});
+       }},
+      {"long prompt", Code::context_exceeded, "2049",
+       [](R& r) { r = with_prompt(r, Tokens(2049, 5), {}); }},
+      {"full context", Code::context_exceeded, "2048",
+       [](R& r) { r = with_prompt(r, Tokens(2048, 5), {}); }},
+      {"long output", Code::context_exceeded, "2050",
+       [](R& r) { r = with_prompt(r, Tokens(8, 5), 2050); }},
+      {"pool", Code::kv_exceeded, "holds 1024",
+       [](R& r) { r = with_prompt(r, Tokens(1000, 5), 100); }},
+      {"score over the pool", Code::kv_exceeded, "1025", [](R& r) { r = score(1025); }},
+      {"score over the context", Code::context_exceeded, "3000", [](R& r) { r = score(3000); }},
+  };
+  return all;
+}
+
+const std::vector<Refusal>& value_refusals() {
+  static const float nan = std::nanf(""), infinity = std::numeric_limits<float>::infinity();
+  static const std::vector<Refusal> all = {
+      {"n 0", Code::invalid_value, "n is 0", [](R& r) { r.n = 0; }},
+      {"n 129", Code::limit_exceeded, "n is 129", [](R& r) { r.n = 129; }},
+      {"score n", Code::limit_exceeded, "n is 2", [](R& r) { (r = score(4)).n = 2; }},
+      {"n x max", Code::limit_exceeded, "n x max_tokens",
+       [](R& r) { r = with_prompt(r, Tokens(1, 5), 8193), r.n = 128; }},
+      {"max 0", Code::invalid_value, "max_tokens is 0", [](R& r) { r.max_tokens = 0; }},
+      {"min over max", Code::invalid_value, "min_tokens is 51", [](R& r) { r.min_tokens = 51; }},
+      {"temperature nan", Code::invalid_value, "temperature",
+       [](R& r) { r.sampling.temperature = nan; }},
+      {"temperature inf", Code::invalid_value, "temperature",
+       [](R& r) { r.sampling.temperature = infinity; }},
+      {"temperature < 0", Code::invalid_value, "temperature is -1",
+       [](R& r) { r.sampling.temperature = -1; }},
+      {"top_p 0", Code::invalid_value, "top_p", [](R& r) { r.sampling.top_p = 0; }},
+      {"top_p 1.5", Code::invalid_value, "top_p is 1.5", [](R& r) { r.sampling.top_p = 1.5; }},
+      {"top_p nan", Code::invalid_value, "top_p", [](R& r) { r.sampling.top_p = nan; }},
+      {"min_p -1", Code::invalid_value, "min_p", [](R& r) { r.sampling.min_p = -1; }},
+      {"min_p nan", Code::invalid_value, "min_p", [](R& r) { r.sampling.min_p = nan; }},
+      {"seed", Code::invalid_value, "seed", [](R& r) { r.sampling.seed.reset(); }},
+      {"stop", Code::invalid_value, "stop[1] is empty",
+       [](R& r) {
+         r.stops.strings = {"a", ""};
+       }},
+      {"stop bytes", Code::invalid_utf8, "stop[0]", [](R& r) { r.stops.strings = {"\xff"}; }},
+      {"long stop", Code::limit_exceeded, "1025",
+       [](R& r) { r.stops.strings = {std::string(1025, 'x')}; }},
+      {"many stops", Code::limit_exceeded, "65",
+       [](R& r) { r.stops.strings = std::vector<std::string>(65, "x"); }},
+      {"many stop ids", Code::limit_exceeded, "1025",
+       [](R& r) { r.stops.token_ids = Tokens(1025, 1); }},
+      {"stop id", Code::invalid_token, "stop_token_ids[0]",
+       [](R& r) { r.stops.token_ids = {49152}; }},
+      {"top", Code::limit_exceeded, "129",
+       [](R& r) {
+         r.logprobs = {true, 129, false, {}};
+       }},
+      {"top of nothing", Code::invalid_value, "top", [](R& r) { r.logprobs.top = 5; }},
+      {"kv", Code::unsupported_field, "\"q8\"", [](R& r) { r.kv = "q8"; }},
+      {"fingerprint", Code::fingerprint_mismatch, "beef",
+       [](R& r) { r.require_fingerprint = "beef"; }},
+  };
+  return all;
+}
+
+TEST_F(LoopTest, EveryRefusalSaysWhatWhereAndWhatToDoAndLeavesNoTrace) {
+  open();
+  std::vector<Refusal> all = prompt_refusals();
+  all.insert(all.end(), value_refusals().begin(), value_refusals().end());
+  for (const Refusal& refusal : all) {
+    R r = request(1, 4, "x");
+    refusal.spoil(r);
+    const Status status = loop_->add(1, r);
+    ASSERT_FALSE(status) << refusal.name;
+    EXPECT_EQ(status.error().code, refusal.code) << refusal.name << ": " << status.error().text();
+    EXPECT_NE(status.error().message.find(refusal.says), std::string::npos)
+        << refusal.name << ": " << status.error().text();
+    EXPECT_FALSE(status.error().hint.empty()) << refusal.name;
+    EXPECT_FALSE(loop_->busy()) << refusal.name;
+    EXPECT_EQ(loop_->counters().waiting, 0u) << refusal.name;
+  }
+  EXPECT_TRUE(loop_->add(1, request(1, 4, "x")));  // the id is still free
+  EXPECT_EQ(run().size(), 1u);
+}
+
+TEST_F(LoopTest, AnIdInUseIsRefused) {
+  open();
+  ASSERT_TRUE(loop_->add(7, request(1, 4, "x")));
+  const Status status = loop_->add(7, request(2, 4, "y"));
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::conflict);
+  EXPECT_NE(status.error().message.find("7"), std::string::npos);
+  EXPECT_EQ(run().size(), 1u);
+}
+
+TEST_F(LoopTest, AModelWithoutATemplateRefusesChatsAlone) {
+  open();
+  const Result<ChatTemplate> none = ChatTemplate::parse("");
+  context_.chat_template = &none;
+  EngineLoop loop(LoopOptions(), context_, *pool_, runner_, clock_);
+  R r = request(1, 4, "x");
+  EXPECT_TRUE(loop.add(1, r));
+  r.prompt = Chat{{"user", "hello"}};
+  const Status status = loop.add(2, r);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::no_chat_template);
+}
+
+TEST_F(LoopTest, ATemplatesOwnErrorReachesTheProducer) {
+  open();
+  const auto strict = ChatTemplate::parse("{{ raise_exception('no system role here') }}");
+  ASSERT_TRUE(strict);
+  context_.chat_template = &strict;
+  EngineLoop loop(LoopOptions(), context_, *pool_, runner_, clock_);
+  R r = request(1, 4, "x");
+  r.prompt = Chat{{"user", "hello"}};
+  const Status status = loop.add(2, r);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::template_error);
+  EXPECT_NE(status.error().message.find("no system role here"), std::string::npos);
+}
+
+TEST_F(LoopTest, DefaultLengthsAreSixteenAndTheRoomOfAChat) {
+  open(10);  // 160 positions
+  R r = request(1, 4, "a b c d e f g h i j k l m n o p q r s t u v w x y z");
+  r.max_tokens.reset();
+  ASSERT_TRUE(loop_->add(1, r));
+  r.prompt = Chat{{"user", "hello"}};
+  r.sampling.seed = 2;
+  const auto rendered = host_parts().chat_template->render(std::get<Chat>(r.prompt), {});
+  ASSERT_TRUE(rendered);
+  TokenizeOptions options;
+  options.parse_special = true;
+  const auto size = host_parts().tokenizer.tokenize(*rendered, options).size();
+  scripts_[2] = {scripts_[1].first, static_cast<std::uint32_t>(size)};
+  ASSERT_TRUE(loop_->add(2, r));
+  const auto events = run();
+  EXPECT_EQ(of(events, 1).result.effective.max_tokens, 16u);
+  EXPECT_EQ(of(events, 1).result.usage.completion_tokens, 16u);
+  EXPECT_EQ(of(events, 1).result.choices[0].finish_reason, FinishReason::length);
+  EXPECT_EQ(of(events, 2).result.effective.max_tokens, 161 - size);
+  EXPECT_EQ(of(events, 2).result.usage.prompt_tokens, size);
+  EXPECT_EQ(of(events, 2).result.choices[0].finish_reason, FinishReason::stop);
+}
+
+}  // namespace
+}  // namespace millrace::engine
