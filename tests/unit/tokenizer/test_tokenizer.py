@@ -15,12 +15,12 @@ VOCABULARIES = {"smollm": reference.model_path,
                 "gpt-2": lambda: reference.vocabulary_file("gpt-2"),
                 "llama-bpe": lambda: reference.vocabulary_file("llama-bpe")}
 SEED = 20260
-PIECES = ["'s", "'S", "'t", "'re", "'RE", "'ve", "'m", "'ll", "'lL", "'d", "'\u017f", "I'm", "don't",
-          "''", " ", "  ", "\n", "\r\n", "\n\n", "\t", "\x0b", "\x0c", "\u0085", "\u00a0", "\u2003",
-          "\u2028", "\u3000", "\u200b", "\ufeff", "\u180e", "\x00", "\x04", "\x1c", "\x7f",
-          "e\u0301", "\u0301", "\u093f", "한국어", "中文", "日本語の", "ไทย", "नमस्ते", "العربية",
-          "½", "٣", "Ⅻ", "²", "7", "123", "1234567", "...", "!!", "->", "a", "The", " the", "İ",
-          "\u212a", "👩‍👩‍👧", "🇩🇪", "😶‍🌫️", "\U000e0041", "\U0010fffd"]
+PIECES = ["'s", "'S", "'t", "'re", "'RE", "'ve", "'m", "'ll", "'lL", "'d", "'\u017f", "I'm",
+          "don't", "''", " ", "  ", "\n", "\r\n", "\n\n", "\t", "\x0b", "\x0c", "\u0085", "\u00a0",
+          "\u2003", "\u2028", "\u3000", "\u200b", "\ufeff", "\u180e", "\x00", "\x04", "\x1c",
+          "\x7f", "e\u0301", "\u0301", "\u093f", "한국어", "中文", "日本語の", "ไทย", "नमस्ते",
+          "العربية", "½", "٣", "Ⅻ", "²", "7", "123", "1234567", "...", "!!", "->", "a", "The",
+          " the", "İ", "\u212a", "👩‍👩‍👧", "🇩🇪", "😶‍🌫️", "\U000e0041", "\U0010fffd"]
 
 
 def assigned_code_points():
@@ -77,13 +77,14 @@ def test_special_tokens_equal_the_reference():
     rng = random.Random(SEED)
     parts = [str(t.content) for t in special]
     parts += ["<|im_start|", "<", "|>", " ", "system\n", "Hello", "1", "\n"]
-    texts = ["".join(rng.choice(parts) for _ in range(rng.randint(1, 20))) for _ in range(500)]
+    texts = ["".join(rng.choices(parts, k=rng.randint(1, 20))) for _ in range(500)]
     wanted = [e.ids for e in tokenizer.encode_batch(texts, add_special_tokens=False)]
     answers = reference.probe(path, [{"text": t, "parse": True} for t in texts])
     assert [a["tokens"] for a in answers] == wanted
     assert [a["text"] for a in answers] == texts
     plain = reference.probe(path, [{"text": t, "parse": False} for t in texts])
-    assert not any(i < 17 for a in plain for i in a["tokens"])  # no control token without being asked
+    # Not asked for, no control token comes out.
+    assert not any(i < len(special) for a in plain for i in a["tokens"])
 
 
 def test_golden_prompts():

@@ -5,6 +5,7 @@
 A line each: the type, the packed bytes, the fp32 results as bits, both in hex. Scales cover zero,
 negative zero, subnormals, the smallest and largest normals, both signs; codes cover every value.
 """
+import importlib.metadata
 import struct
 
 import gguf
@@ -41,7 +42,7 @@ PACKED = {
                      for i, (s, m) in enumerate(zip(SCALES, SCALES[3:] + SCALES[:3]))),
 }
 
-print(f"# made by make_dequantize.py, gguf package {__import__('importlib.metadata').metadata.version('gguf')}")
+print(f"# made by make_dequantize.py, gguf package {importlib.metadata.version('gguf')}")
 for name, packed in PACKED.items():
     kind = getattr(gguf.GGMLQuantizationType, name)
     data = np.frombuffer(packed, dtype=np.uint8)
