@@ -1,0 +1,222 @@
+#include "tests/simulation/actors.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace millrace::broker::simulation {
+
+// ---- client
+
+void SimClient::tick() {
+  if (!welcome_) {
+    hello();
+  } else {
+    submit();
+    fetch();
+    if (dice_.chance(0.02)) cancel();
+  }
+  clock_.after(static_cast<std::int64_t>(200'000 + dice_.below(400'000)), [this] { tick(); });
+}
+
+void SimClient::hello() {
+  Hello hello;
+  hello.name = peer_.route;
+  wire_(peer_, {next_id_++, hello});
+}
+
+// What is not answered after a while is simply sent again: ids make it safe.
+void SimClient::submit() {
+  if (waiting_.empty()) return;
+  Submit message;
+  const auto count = 1 + dice_.below(std::min<std::uint64_t>(waiting_.size(), 8));
+  for (std::uint64_t i = 0; i < count; ++i) {
+    message.jobs.push_back(waiting_[dice_.below(waiting_.size())]);
+  }
+  const auto id = next_id_++;
+  asked_[id] = message.jobs;
+  wire_(peer_, {id, std::move(message)});
+}
+
+void SimClient::fetch() {
+  Fetch fetch;
+  fetch.from = next_number_;
+  fetch.epoch = epoch_;
+  fetch.max_entries = static_cast<std::uint32_t>(1 + dice_.below(20));
+  wire_(peer_, {next_id_++, std::move(fetch)});
+}
+
+void SimClient::cancel() {
+  if (record_.acknowledged.empty()) return;
+  auto job = record_.acknowledged.begin();
+  std::advance(job, static_cast<std::ptrdiff_t>(dice_.below(record_.acknowledged.size())));
+  if (!job->starts_with("kill")) wire_(peer_, {next_id_++, Cancel{{*job}, {}}});
+}
+
+void SimClient::receive(const Envelope& envelope) {
+  if (std::holds_alternative<Welcome>(envelope.message)) welcome_ = true;
+  if (std::holds_alternative<Goodbye>(envelope.message)) welcome_ = false;
+  if (const auto* refused = std::get_if<Refused>(&envelope.message)) {
+    if (refused->error.code == Code::unexpected_message) welcome_ = false;
+    if (refused->error.code == Code::epoch_changed) {
+      record_.violations.push_back("the epoch changed");
+    }
+  }
+  if (const auto* answer = std::get_if<Submitted>(&envelope.message)) {
+    submitted(*answer, envelope.id);
+  }
+  if (const auto* got = std::get_if<Data>(&envelope.message)) data(*got);
+}
+
+void SimClient::submitted(const Submitted& answer, std::uint64_t id) {
+  const auto asked = asked_.find(id);
+  if (asked == asked_.end()) return;
+  for (std::size_t i = 0; i < answer.answers.size(); ++i) {
+    if (answer.answers[i].error) {
+      // The one refusal that may come: no engine has joined yet.
+      if (answer.answers[i].error->code != Code::unknown_model) {
+        record_.violations.push_back("refused: " + answer.answers[i].error->text());
+      }
+      continue;
+    }
+    record_.acknowledged.insert(answer.answers[i].job);
+    std::erase(waiting_, asked->second[i]);
+  }
+  asked_.erase(asked);
+}
+
+void SimClient::data(const Data& data) {
+  epoch_ = data.epoch;
+  for (const auto& entry : data.entries) {
+    if (entry.number < next_number_) continue;  // an answer that came late or twice
+    if (entry.number != next_number_) {
+      // Entries within one answer follow each other; between answers a late one may start higher.
+      if (&entry != &data.entries.front()) record_.violations.push_back("a gap in the stream");
+      return;
+    }
+    ++next_number_;
+    ++read_[entry.job];
+  }
+}
+
+// ---- engine
+
+void SimEngine::tick() {
+  if (dead_) return;
+  const auto now = clock_.now_us();
+  if (now >= frozen_until_us_) {
+    if (!welcome_) {
+      Hello hello;
+      hello.role = Role::engine;
+      hello.name = hello.instance = name_;
+      hello.model = "m";
+      wire_(peer_, {1, hello});
+    } else {
+      if (!hanging_) step();
+      if (dead_) return;
+      if (now - beat_us_ >= 1'000'000) heartbeat();
+    }
+  }
+  clock_.after(static_cast<std::int64_t>(50'000 + dice_.below(100'000)), [this] { tick(); });
+}
+
+void SimEngine::step() {
+  if (running_.empty()) return;
+  ++steps_;
+  for (const auto& [lease, running] : running_) {
+    if (running.job.starts_with("kill") && dice_.chance(0.5)) return die();
+  }
+  for (auto it = running_.begin(); it != running_.end();) {
+    auto& [lease, running] = *it;
+    if (running.cancelled || --running.steps_left <= 0) {
+      const auto state = running.cancelled ? JobState::cancelled : JobState::completed;
+      ended_[lease] = {running.job, state};
+      it = running_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+  send_ends();
+  if (credit() > 0) wire_(peer_, {0, Ready{credit()}});
+}
+
+void SimEngine::send_ends() {
+  if (ended_.empty()) return;
+  Ends ends;
+  for (const auto& [lease, end] : ended_) {
+    JobResult result;
+    result.job = end.first;
+    result.state = end.second;
+    if (end.second == JobState::completed) result.result.emplace();
+    ends.ends.push_back({lease, end.second, encode_result(result)});
+  }
+  wire_(peer_, {0, std::move(ends)});
+}
+
+void SimEngine::heartbeat() {
+  beat_us_ = clock_.now_us();
+  Heartbeat beat;
+  for (const auto& item : running_) beat.leases.push_back(item.first);
+  for (const auto& item : ended_) beat.leases.push_back(item.first);
+  beat.steps = steps_;
+  beat.credit = hanging_ ? 0 : credit();
+  wire_(peer_, {2, std::move(beat)});
+  send_ends();  // again, for as long as nobody answered
+}
+
+void SimEngine::receive(const Envelope& envelope) {
+  if (dead_) return;
+  if (std::holds_alternative<Welcome>(envelope.message)) {
+    welcome_ = true;
+    if (!hanging_) wire_(peer_, {0, Ready{credit()}});
+  }
+  if (std::holds_alternative<Goodbye>(envelope.message)) welcome_ = false;
+  if (const auto* refused = std::get_if<Refused>(&envelope.message)) {
+    if (refused->error.code == Code::unexpected_message) welcome_ = false;
+  }
+  if (const auto* got = std::get_if<Leases>(&envelope.message)) {
+    for (const auto& lease : got->leases) {
+      if (!seen_.insert(lease.lease).second) continue;
+      const int steps =
+          lease.job.starts_with("kill") ? 1'000'000 : 1 + static_cast<int>(dice_.below(60));
+      running_[lease.lease] = {lease.job, steps, false};
+    }
+  }
+  if (const auto* answer = std::get_if<HeartbeatAnswer>(&envelope.message)) {
+    for (const auto lease : answer->lost) {
+      running_.erase(lease);
+      ended_.erase(lease);
+    }
+    for (const auto lease : answer->cancelled) {
+      if (const auto it = running_.find(lease); it != running_.end()) it->second.cancelled = true;
+    }
+  }
+  if (const auto* answer = std::get_if<Committed>(&envelope.message)) {
+    for (const auto lease : answer->committed) {
+      if (const auto it = ended_.find(lease); it != ended_.end()) {
+        record_.committed.insert(it->second.first);
+        ended_.erase(it);
+      }
+    }
+    for (const auto lease : answer->stale) ended_.erase(lease);
+  }
+}
+
+void SimEngine::die() {
+  if (dead_) return;
+  dead_ = true;
+  ++record_.engine_deaths;
+}
+
+void SimEngine::reconnect() {
+  peer_.route = name_ + "/" + std::to_string(++route_);
+  welcome_ = false;
+}
+
+void SimEngine::leave() {
+  if (dead_) return;
+  send_ends();
+  wire_(peer_, {0, Goodbye{"leaving"}});
+  dead_ = true;
+}
+
+}  // namespace millrace::broker::simulation

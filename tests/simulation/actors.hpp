@@ -1,0 +1,124 @@
+#pragma once
+// The other ends of the protocol, in their simplest honest form. They send into `Wire` and are told
+// what arrives; they retry as real clients and engines do.
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "broker/core/events.hpp"
+#include "schemas/codec.hpp"
+#include "tests/simulation/network.hpp"
+
+namespace millrace::broker::simulation {
+
+using Wire = std::function<void(const Peer&, Envelope)>;
+
+// What the checker wants to know of all that happened.
+struct Record {
+  std::set<std::string> acknowledged;  // jobs a client was told are stored
+  std::set<std::string> committed;     // jobs an engine was told are committed
+  std::vector<std::string> violations;
+  int engine_deaths = 0;
+};
+
+// Submits its jobs in messages of several until each is answered, and reads the stream to its end.
+class SimClient {
+ public:
+  SimClient(std::string name, std::vector<Body> jobs, Clock& clock, Dice& dice, Wire wire,
+            Record& record)
+      : peer_{Door::client, std::move(name)},
+        waiting_(std::move(jobs)),
+        clock_(clock),
+        dice_(dice),
+        wire_(std::move(wire)),
+        record_(record) {}
+
+  void start() { tick(); }
+  bool done(std::size_t jobs_in_all) const {
+    return waiting_.empty() && read_.size() >= jobs_in_all;
+  }
+  const std::map<std::string, int>& read() const { return read_; }
+  const Peer& peer() const { return peer_; }
+  void receive(const Envelope& envelope);
+
+ private:
+  void tick();
+  void hello();
+  void submit();
+  void fetch();
+  void cancel();
+  void submitted(const Submitted& answer, std::uint64_t id);
+  void data(const Data& data);
+
+  Peer peer_;
+  std::vector<Body> waiting_;
+  Clock& clock_;
+  Dice& dice_;
+  Wire wire_;
+  Record& record_;
+  bool welcome_ = false;
+  std::uint64_t next_id_ = 1;
+  std::map<std::uint64_t, std::vector<Body>> asked_;
+  std::uint64_t next_number_ = 1;
+  std::string epoch_;
+  std::map<std::string, int> read_;  // jobs seen in the stream, and how often
+};
+
+// Runs what it is leased, a few steps each; dies of jobs whose id begins with "kill".
+class SimEngine {
+ public:
+  SimEngine(std::string name, Clock& clock, Dice& dice, Wire wire, Record& record)
+      : peer_{Door::engine, name},
+        name_(std::move(name)),
+        clock_(clock),
+        dice_(dice),
+        wire_(std::move(wire)),
+        record_(record) {}
+
+  void start() { tick(); }
+  const Peer& peer() const { return peer_; }
+  const std::string& name() const { return name_; }
+  bool dead() const { return dead_; }
+  void receive(const Envelope& envelope);
+  void die();                       // at once
+  void hang() { hanging_ = true; }  // heartbeats without steps
+  void freeze_us(std::int64_t us) { frozen_until_us_ = clock_.now_us() + us; }
+  void reconnect();  // another route, the same process
+  void leave();      // goodbye
+
+ private:
+  struct Running {
+    std::string job;
+    int steps_left = 1;
+    bool cancelled = false;
+  };
+  void tick();
+  void step();
+  void heartbeat();
+  void send_ends();
+  std::uint32_t credit() const {
+    return running_.size() >= slots_ ? 0 : slots_ - static_cast<std::uint32_t>(running_.size());
+  }
+
+  static constexpr std::uint32_t slots_ = 4;
+
+  Peer peer_;
+  std::string name_;
+  Clock& clock_;
+  Dice& dice_;
+  Wire wire_;
+  Record& record_;
+  bool welcome_ = false, dead_ = false, hanging_ = false;
+  int route_ = 0;
+  std::int64_t frozen_until_us_ = 0, beat_us_ = 0;
+  std::uint64_t steps_ = 0;
+  std::map<LeaseId, Running> running_;
+  std::map<LeaseId, std::pair<std::string, JobState>> ended_;  // not yet committed
+  std::set<LeaseId> seen_;  // a lease that comes twice is run once
+};
+
+}  // namespace millrace::broker::simulation

@@ -1,0 +1,59 @@
+#pragma once
+// A simulated clock with a queue of things to come, and a network that treats messages badly.
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <random>
+#include <utility>
+
+namespace millrace::broker::simulation {
+
+// Everything random comes from here, so that a seed repeats a run exactly.
+class Dice {
+ public:
+  explicit Dice(std::uint64_t seed) : generator_(seed) {}
+  std::uint64_t below(std::uint64_t n) { return n == 0 ? 0 : generator_() % n; }
+  bool chance(double p) { return static_cast<double>(generator_() >> 11) * 0x1.0p-53 < p; }
+
+ private:
+  std::mt19937_64 generator_;
+};
+
+class Clock {
+ public:
+  std::int64_t now_us() const { return now_us_; }
+  void after(std::int64_t us, std::function<void()> what) {
+    queue_.emplace(std::pair{now_us_ + us, next_++}, std::move(what));
+  }
+  // The next thing, if it comes before `until_us`.
+  bool step(std::int64_t until_us) {
+    if (queue_.empty() || queue_.begin()->first.first > until_us) return false;
+    auto node = queue_.extract(queue_.begin());
+    now_us_ = node.key().first;
+    node.mapped()();
+    return true;
+  }
+
+ private:
+  std::int64_t now_us_ = 1'000'000;
+  std::uint64_t next_ = 0;
+  std::map<std::pair<std::int64_t, std::uint64_t>, std::function<void()>> queue_;
+};
+
+struct Weather {
+  double lose = 0.01, twice = 0.01, late = 0.02;
+  std::int64_t usual_us = 2'000, late_us = 3'000'000;
+};
+
+// Delivers `what` once, twice, late or never. Delays differ, so that messages overtake each other.
+inline void carry(Clock& clock, Dice& dice, const Weather& weather, std::function<void()> what) {
+  if (dice.chance(weather.lose)) return;
+  const int copies = dice.chance(weather.twice) ? 2 : 1;
+  for (int i = 0; i < copies; ++i) {
+    const bool late = dice.chance(weather.late);
+    const auto most = static_cast<std::uint64_t>(late ? weather.late_us : weather.usual_us);
+    clock.after(static_cast<std::int64_t>(1 + dice.below(most)), what);
+  }
+}
+
+}  // namespace millrace::broker::simulation

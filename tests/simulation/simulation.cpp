@@ -1,0 +1,299 @@
+#include "tests/simulation/simulation.hpp"
+
+#include <deque>
+#include <memory>
+
+#include "broker/core/broker.hpp"
+#include "broker/core/results.hpp"
+#include "broker/ledger/memory_ledger.hpp"
+#include "tests/simulation/actors.hpp"
+
+namespace millrace::broker::simulation {
+namespace {
+
+constexpr std::int64_t second = 1'000'000;
+constexpr std::int64_t calm_after = 600 * second;  // faults end, so that everything can finish
+constexpr std::int64_t give_up = 3'600 * second;
+
+class Simulation {
+ public:
+  explicit Simulation(std::uint64_t seed) : dice_(seed) {
+    MemoryStoreOptions options;
+    options.end_body = end_body;
+    options.epoch = "epoch";
+    store_ = make_memory_store(std::move(options));
+    weather_.lose = dice_.chance(0.3) ? 0 : 0.03;
+    weather_.late = dice_.chance(0.3) ? 0 : 0.05;
+    start_broker();
+    make_clients();
+    for (int i = 0; i < 3; ++i) add_engine();
+    broker_tick();
+    trouble();
+  }
+
+  Outcome run() {
+    while (!finished() && clock_.now_us() < give_up && clock_.step(give_up)) {
+    }
+    check();
+    outcome_.violations = record_.violations;
+    outcome_.engine_deaths = record_.engine_deaths;
+    outcome_.simulated_us = clock_.now_us();
+    return outcome_;
+  }
+
+ private:
+  void make_clients();
+  void add_engine();
+  void start_broker();
+  void kill_broker();
+  void broker_tick();
+  void trouble();
+  void feed(Event event);
+  void absorb(Actions actions);
+  void commit();
+  void deliver(const Outgoing& out);
+  Wire wire();
+  SimEngine* any_engine();
+  bool finished() const;
+  void check();
+  void check_alone();
+  Now now() const { return {clock_.now_us(), clock_.now_us() + unix_ahead_us_}; }
+  bool calm() const { return clock_.now_us() > calm_after; }
+  Result<Reply> ask(const Operation& operation) {
+    return std::move(ledger_->apply(std::span(&operation, 1), now().unix_us)->front());
+  }
+  void violation(std::string text) { record_.violations.push_back(std::move(text)); }
+
+  Dice dice_;
+  Clock clock_;
+  Weather weather_;
+  Record record_;
+  Outcome outcome_;
+  std::int64_t unix_ahead_us_ = 1'700'000'000 * second;
+  std::shared_ptr<MemoryStore> store_;
+  std::unique_ptr<Ledger> ledger_;
+  std::unique_ptr<Broker> broker_;  // null while it is away
+  std::uint64_t incarnation_ = 0;
+  std::deque<LedgerRequest> requests_;
+  bool committing_ = false;
+  std::vector<std::unique_ptr<SimClient>> clients_;
+  std::vector<std::unique_ptr<SimEngine>> engines_;  // the dead ones stay, their timers may run
+  int next_engine_ = 0;
+};
+
+void Simulation::make_clients() {
+  const auto killers = dice_.below(3);
+  for (int c = 0; c < 2; ++c) {
+    std::vector<Body> jobs;
+    const auto count = 20 + dice_.below(60);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      Job job;
+      const bool killer = c == 0 && i < killers;
+      job.id = (killer ? "kill-" : "job-") + std::to_string(c) + "-" + std::to_string(i);
+      job.model = dice_.chance(0.5) ? "m" : "*";
+      job.priority = static_cast<std::uint32_t>(dice_.below(limits::priority_count));
+      // Faults kill engines under innocent suspects too; those must survive all of them.
+      job.max_attempts = killer ? 2 : limits::max_attempts;
+      job.request.prompt = job.id;
+      jobs.push_back(encode_job(job));
+    }
+    outcome_.jobs += count;
+    clients_.push_back(std::make_unique<SimClient>("client-" + std::to_string(c), std::move(jobs),
+                                                   clock_, dice_, wire(), record_));
+    clients_.back()->start();
+  }
+}
+
+void Simulation::add_engine() {
+  engines_.push_back(std::make_unique<SimEngine>("engine-" + std::to_string(next_engine_++), clock_,
+                                                 dice_, wire(), record_));
+  engines_.back()->start();
+}
+
+Wire Simulation::wire() {
+  return [this](const Peer& peer, Envelope envelope) {
+    carry(clock_, dice_, weather_, [this, peer, envelope = std::move(envelope)] {
+      if (broker_) feed(Received{peer, envelope, 0});
+    });
+  };
+}
+
+void Simulation::start_broker() {
+  ++incarnation_;
+  CoreConfig config;
+  config.broker_id = "broker-" + std::to_string(incarnation_);
+  ledger_ = make_memory_ledger(store_);
+  broker_ = std::make_unique<Broker>(std::move(config));
+  feed(Start{});
+}
+
+// SIGKILL: of what waits for the ledger a part may still have been committed, unanswered.
+void Simulation::kill_broker() {
+  if (!broker_) return;
+  ++outcome_.broker_restarts;
+  while (!requests_.empty() && dice_.chance(0.5)) {
+    (void)ledger_->apply(requests_.front().operations, now().unix_us);
+    requests_.pop_front();
+  }
+  requests_.clear();
+  committing_ = false;
+  broker_.reset();
+  const auto away = dice_.chance(0.2) ? 60 * second : 2 * second;
+  clock_.after(static_cast<std::int64_t>(dice_.below(static_cast<std::uint64_t>(away))),
+               [this] { start_broker(); });
+}
+
+void Simulation::broker_tick() {
+  if (broker_) feed(Tick{});
+  clock_.after(250'000, [this] { broker_tick(); });
+}
+
+void Simulation::feed(Event event) {
+  absorb(broker_->handle(std::move(event), now()));
+}
+
+void Simulation::absorb(Actions actions) {
+  for (auto& request : actions.ledger) requests_.push_back(std::move(request));
+  for (const auto& out : actions.messages) {
+    carry(clock_, dice_, weather_, [this, out] { deliver(out); });
+  }
+  if (requests_.empty() || committing_) return;
+  committing_ = true;
+  clock_.after(static_cast<std::int64_t>(500 + dice_.below(20'000)),
+               [this, incarnation = incarnation_] {
+                 if (incarnation == incarnation_ && broker_) commit();
+               });
+}
+
+// A group commit: all that waits, answered in order. Sometimes the disk is slow.
+void Simulation::commit() {
+  committing_ = false;
+  auto batch = std::exchange(requests_, {});
+  std::vector<Completed> done;
+  for (auto& request : batch) {
+    auto replies = ledger_->apply(request.operations, now().unix_us);
+    done.push_back({request.ticket, std::move(*replies)});
+  }
+  check_alone();
+  for (auto& completed : done) feed(std::move(completed));
+}
+
+void Simulation::deliver(const Outgoing& out) {
+  for (const auto& client : clients_) {
+    if (client->peer() == out.peer) return client->receive(out.envelope);
+  }
+  for (const auto& engine : engines_) {
+    if (engine->peer() == out.peer && !engine->dead()) return engine->receive(out.envelope);
+  }
+  if (broker_ && dice_.chance(0.5)) feed(PeerGone{out.peer});
+}
+
+SimEngine* Simulation::any_engine() {
+  std::vector<SimEngine*> alive;
+  for (const auto& engine : engines_) {
+    if (!engine->dead()) alive.push_back(engine.get());
+  }
+  return alive.empty() ? nullptr : alive[dice_.below(alive.size())];
+}
+
+void Simulation::trouble() {
+  // Dead engines are replaced, with or without a word to the broker.
+  int alive = 0;
+  for (const auto& engine : engines_) {
+    if (!engine->dead()) ++alive;
+  }
+  for (; alive < 3; ++alive) {
+    if (broker_ && dice_.chance(0.3)) {
+      for (const auto& engine : engines_) {
+        if (engine->dead()) feed(EngineDied{engine->name()});
+      }
+    }
+    add_engine();
+  }
+  if (!calm()) {
+    if (SimEngine* engine = any_engine(); engine != nullptr) {
+      if (dice_.chance(0.05)) engine->die();
+      if (dice_.chance(0.03)) engine->hang();
+      if (dice_.chance(0.06))
+        engine->freeze_us(static_cast<std::int64_t>(dice_.below(40)) * second);
+      if (dice_.chance(0.08)) engine->reconnect();
+      if (dice_.chance(0.02)) engine->leave();
+    }
+    if (dice_.chance(0.06)) kill_broker();
+    if (dice_.chance(0.01))
+      unix_ahead_us_ += static_cast<std::int64_t>(dice_.below(7'200)) * second;
+    if (dice_.chance(0.01)) unix_ahead_us_ -= static_cast<std::int64_t>(dice_.below(60)) * second;
+  }
+  // A hung engine is ended in the end by whoever watches it.
+  clock_.after(2 * second, [this] { trouble(); });
+}
+
+bool Simulation::finished() const {
+  for (const auto& client : clients_) {
+    if (!client->done(outcome_.jobs)) return false;
+  }
+  return broker_ != nullptr;
+}
+
+// No engine holds anything beside a suspect.
+void Simulation::check_alone() {
+  FindLapsed all;
+  all.all = true;
+  std::map<std::string, std::pair<int, bool>> held;
+  const auto live = std::get<FindLapsedReply>(*ask(all));
+  for (const auto& lease : live.leases) {
+    ++held[lease.engine].first;
+    held[lease.engine].second |= lease.alone;
+  }
+  for (const auto& [engine, leases] : held) {
+    if (leases.second && leases.first > 1) violation("a suspect shares " + engine);
+  }
+}
+
+void Simulation::check() {
+  ReadStream read;
+  read.tenant = default_tenant;
+  read.stream = "results";
+  read.max_entries = 1'000'000;
+  const auto stream = std::get<ReadStreamReply>(*ask(read));
+  std::map<std::string, int> ends;
+  std::uint64_t number = 0;
+  for (const auto& entry : stream.entries) {
+    if (entry.number != ++number) violation("number " + std::to_string(entry.number));
+    ++ends[entry.job];
+    const auto result = decode_result(entry.body);
+    if (!result) {
+      violation("unreadable result of " + entry.job);
+      continue;
+    }
+    if (result->job != entry.job) violation(entry.job + " has the result of " + result->job);
+    outcome_.completed += result->state == JobState::completed;
+    outcome_.cancelled += result->state == JobState::cancelled;
+    outcome_.failed += result->state == JobState::failed;
+    const bool killer = entry.job.starts_with("kill");
+    if (killer != (result->state == JobState::failed)) {
+      violation(entry.job + " ended as " + std::string(wire_name(result->state)));
+    }
+  }
+  for (const auto& job : record_.acknowledged) {
+    if (ends[job] != 1) violation(job + " ended " + std::to_string(ends[job]) + " times");
+  }
+  for (const auto& job : record_.committed) {
+    if (!ends.contains(job)) violation(job + " was called committed and is not there");
+  }
+  for (const auto& client : clients_) {
+    if (!client->done(outcome_.jobs)) violation(client->peer().route + " did not finish");
+    for (const auto& [job, times] : client->read()) {
+      if (times != 1) violation(job + " was read " + std::to_string(times) + " times");
+    }
+  }
+  if (ends.size() != outcome_.jobs) violation(std::to_string(ends.size()) + " jobs ended");
+}
+
+}  // namespace
+
+Outcome simulate(std::uint64_t seed) {
+  return Simulation(seed).run();
+}
+
+}  // namespace millrace::broker::simulation

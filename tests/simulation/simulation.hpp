@@ -1,0 +1,19 @@
+#pragma once
+// One run of the whole broker under simulated faults, by seed. The checker's findings are in the
+// record; an empty list is a good run.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace millrace::broker::simulation {
+
+struct Outcome {
+  std::vector<std::string> violations;
+  std::uint64_t jobs = 0, completed = 0, failed = 0, cancelled = 0;
+  int engine_deaths = 0, broker_restarts = 0;
+  std::int64_t simulated_us = 0;
+};
+
+Outcome simulate(std::uint64_t seed);
+
+}  // namespace millrace::broker::simulation

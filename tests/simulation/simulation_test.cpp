@@ -1,0 +1,58 @@
+#include "tests/simulation/simulation.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace millrace::broker::simulation {
+namespace {
+
+std::uint64_t number_from(const char* name, std::uint64_t fallback) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
+}
+
+TEST(Simulation, EachJobEndsOnceWhateverHappens) {
+  std::uint64_t first = number_from("MILLRACE_SIM_FIRST", 1);
+  std::uint64_t count = number_from("MILLRACE_SIM_SEEDS", 200);
+  if (std::getenv("MILLRACE_SIM_SEED") != nullptr) {
+    first = number_from("MILLRACE_SIM_SEED", 1);
+    count = 1;
+  }
+  std::uint64_t deaths = 0, restarts = 0, jobs = 0, failed = 0, cancelled = 0;
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    const auto outcome = simulate(seed);
+    for (const auto& violation : outcome.violations) {
+      ADD_FAILURE() << "seed " << seed << ": " << violation
+                    << "\nrepeat with MILLRACE_SIM_SEED=" << seed;
+    }
+    deaths += static_cast<std::uint64_t>(outcome.engine_deaths);
+    restarts += static_cast<std::uint64_t>(outcome.broker_restarts);
+    jobs += outcome.jobs;
+    failed += outcome.failed;
+    cancelled += outcome.cancelled;
+    if (::testing::Test::HasFailure()) break;
+  }
+  std::printf(
+      "%llu seeds: %llu jobs, %llu failed, %llu cancelled, %llu engine deaths, %llu broker "
+      "kills\n",
+      static_cast<unsigned long long>(count), static_cast<unsigned long long>(jobs),
+      static_cast<unsigned long long>(failed), static_cast<unsigned long long>(cancelled),
+      static_cast<unsigned long long>(deaths), static_cast<unsigned long long>(restarts));
+  if (count < 100) return;
+  // The faults must really have happened.
+  EXPECT_GT(deaths, count);
+  EXPECT_GT(restarts, count / 2);
+  EXPECT_GT(failed, count / 2);
+  EXPECT_GT(cancelled, count / 4);
+}
+
+TEST(Simulation, ASeedRepeatsExactly) {
+  const auto a = simulate(3), b = simulate(3);
+  EXPECT_EQ(a.simulated_us, b.simulated_us);
+  EXPECT_EQ(a.engine_deaths, b.engine_deaths);
+  EXPECT_EQ(a.completed, b.completed);
+}
+
+}  // namespace
+}  // namespace millrace::broker::simulation
