@@ -9,7 +9,7 @@ import unicodedata
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import reference  # noqa: E402
+import tokenizer_reference as reference  # noqa: E402
 
 VOCABULARIES = {"smollm": reference.model_path,
                 "gpt-2": lambda: reference.vocabulary_file("gpt-2"),
