@@ -1,0 +1,26 @@
+#include "tests/unit/schemas/allocations.hpp"
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+namespace {
+std::atomic<std::size_t> count = 0;
+}
+
+std::size_t allocations() {
+  return count;
+}
+
+// A file of its own, so that no caller sees through to malloc.
+void* operator new(std::size_t size) {
+  ++count;
+  if (void* const p = std::malloc(size)) return p;
+  throw std::bad_alloc();
+}
+void operator delete(void* p) noexcept {
+  std::free(p);
+}
+void operator delete(void* p, std::size_t) noexcept {
+  std::free(p);
+}

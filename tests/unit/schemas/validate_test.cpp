@@ -1,0 +1,196 @@
+// The validating visitor: what it refuses, and that it allocates nothing while it looks.
+#include "schemas/validate.hpp"
+
+#include <gtest/gtest.h>
+
+#include "schemas/codec.hpp"
+#include "tests/unit/schemas/allocations.hpp"
+#include "tests/unit/schemas/build.hpp"
+#include "tests/unit/schemas/vectors.hpp"
+
+namespace millrace {
+namespace {
+
+using namespace build;
+
+Code refusal(const std::string& bytes, const Bounds& bounds = frame_bounds) {
+  const Status status = validate(bytes, bounds);
+  if (status) {
+    ADD_FAILURE() << "was accepted";
+    return Code::internal;
+  }
+  return status.error().code;
+}
+
+TEST(Validate, AllocatesNothing) {
+  std::string tokens = "\xDD" + big_endian(100'000, 4);
+  for (int i = 0; i < 100'000; ++i) tokens += uint(static_cast<std::uint64_t>(i));
+  std::string frames = map({{"deep", arr({map({{"x", arr({nil(), real(1.5), bin("\xFF")})}})})},
+                            {"tokens", tokens},
+                            {"text", str("\xF0\x9F\x98\x80")}});
+  const std::size_t before = allocations();
+  const bool passed = validate(frames, frame_bounds).has_value();
+  EXPECT_EQ(allocations(), before);
+  EXPECT_TRUE(passed);
+  const auto decoded = decode_job(map({{"prompt", str("longer than any string kept in place")}}));
+  EXPECT_GT(allocations(), before);  // the count does count
+  EXPECT_TRUE(decoded);
+}
+
+TEST(Validate, AcceptsEveryMsgpackForm) {
+  using std::string_literals::operator""s;
+  for (const std::string& good : {"\x00"s,     "\x7F"s,         "\xFF"s,
+                                  "\xC0"s,     "\xC2"s,         "\xCA\x7F\xC0\0\0"s,
+                                  "\xD0\x80"s, "\xD1\x80\0"s,   "\xD2\x80\0\0\0"s,
+                                  "\xCC\xFF"s, "\xCD\xFF\xFF"s, "\x80"s,
+                                  "\x90"s,     "\xA0"s,         "\xD9\0"s,
+                                  "\xDA\0\0"s, "\xC4\0"s,       "\xC5\0\0"s,
+                                  "\xDC\0\0"s, "\xDE\0\0"s}) {
+    EXPECT_TRUE(validate(good, frame_bounds));
+  }
+}
+
+TEST(Validate, EveryPrefixOfAFrameIsRefused) {
+  for (const Envelope& envelope : vectors::envelopes()) {
+    const std::string bytes = encode(envelope);
+    for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
+      ASSERT_EQ(refusal(bytes.substr(0, cut)), Code::malformed_frame);
+    }
+  }
+}
+
+TEST(Validate, Bombs) {
+  EXPECT_EQ(refusal("\xDD\xFF\xFF\xFF\xFF"), Code::malformed_frame);
+  EXPECT_EQ(refusal("\xDF\xFF\xFF\xFF\xFF"), Code::malformed_frame);
+  EXPECT_EQ(refusal(std::string(100'000, '\x91')), Code::limit_exceeded);
+  EXPECT_EQ(refusal(std::string("\x81\xA1") + "x" + std::string(100'000, '\x91')),
+            Code::limit_exceeded);
+  // Each array announces as many items as bytes are left, which only the node budget stops.
+  std::string wide = "\xDD" + big_endian(limits::body_nodes, 4);
+  wide += std::string(limits::body_nodes, '\x01');
+  EXPECT_EQ(refusal(wide, job_bounds), Code::limit_exceeded);
+  EXPECT_TRUE(validate(wide, frame_bounds));
+}
+
+TEST(Validate, Sizes) {
+  std::string big = bin(std::string(limits::job_bytes, 'x'));
+  EXPECT_EQ(refusal(big, job_bounds), Code::too_large);
+  EXPECT_TRUE(validate(big, frame_bounds));
+  EXPECT_EQ(decode_job(big).error().code, Code::too_large);
+}
+
+TEST(Validate, DepthIsCountedForSiblingsToo) {
+  std::string nested = uint(1);
+  for (std::uint32_t i = 0; i < limits::message_depth; ++i) nested = arr({nested});
+  EXPECT_TRUE(validate(nested, frame_bounds));
+  EXPECT_EQ(refusal(arr({nested})), Code::limit_exceeded);
+  EXPECT_TRUE(validate(arr({uint(1), arr({}), arr({})}), frame_bounds));
+}
+
+TEST(Validate, ErrorsSayWhere) {
+  const Status status = validate("\x92\x01\xC1", frame_bounds);
+  ASSERT_FALSE(status);
+  EXPECT_NE(status.error().message.find("offset 2"), std::string::npos) << status.error().text();
+}
+
+TEST(Codec, UnknownKeysAreSkippedAndNilIsAbsent) {
+  const auto frame =
+      map({{"later", arr({map({{"x", nil()}})})},
+           {"body", map({{"from", nil()}, {"novel", map({{"a", uint(1)}})}, {"stream", str("s")}})},
+           {"kind", str("fetch")},
+           {"v", uint(1)},
+           {"id", uint(77)}});
+  const auto decoded = decode_envelope(frame);
+  ASSERT_TRUE(decoded) << decoded.error().text();
+  EXPECT_EQ(decoded->id, 77u);
+  Fetch expected;
+  expected.stream = "s";
+  EXPECT_EQ(std::get<Fetch>(decoded->message), expected);
+}
+
+TEST(Codec, MissingBodiesAreDefaults) {
+  const auto decoded = decode_envelope(map({{"v", uint(1)}, {"kind", str("goodbye")}}));
+  ASSERT_TRUE(decoded) << decoded.error().text();
+  EXPECT_EQ(std::get<Goodbye>(decoded->message), Goodbye{});
+}
+
+TEST(Codec, ErrorsNameThePath) {
+  const auto decoded = decode_envelope(
+      map({{"v", uint(1)},
+           {"kind", str("leases")},
+           {"body",
+            map({{"leases", arr({map({{"lease", uint(1)}, {"job", str("j")}, {"body", map({})}}),
+                                 map({{"lease", sint(-2)}})})}})}}));
+  ASSERT_FALSE(decoded);
+  EXPECT_EQ(decoded.error().code, Code::invalid_value);
+  EXPECT_NE(decoded.error().message.find("leases.leases[1].lease"), std::string::npos)
+      << decoded.error().text();
+}
+
+TEST(Codec, CodesOfALaterVersionKeepTheirName) {
+  const auto decoded = decode_envelope(
+      map({{"v", uint(1)},
+           {"kind", str("refused")},
+           {"body", map({{"error", map({{"message", str("m")}, {"code", str("too_sleepy")}})}})}}));
+  ASSERT_TRUE(decoded) << decoded.error().text();
+  const Error& error = std::get<Refused>(decoded->message).error;
+  EXPECT_EQ(error.code, Code::internal);
+  EXPECT_EQ(error.message, "too_sleepy: m");
+}
+
+TEST(Codec, PeekIdGivesZeroWhereThereIsNone) {
+  EXPECT_EQ(peek_id(map({{"v", uint(9)}, {"id", uint(5)}})), 5u);
+  EXPECT_EQ(peek_id(map({{"id", str("x")}})), 0u);
+  EXPECT_EQ(peek_id("\xC1"), 0u);
+  EXPECT_EQ(peek_id("\x01"), 0u);
+}
+
+// Damage anywhere in a frame gives an error or another valid message, never anything worse; and
+// what decodes, encodes to something that decodes to the same.
+TEST(Codec, SurvivesEveryChangedByte) {
+  for (const Envelope& envelope : vectors::envelopes()) {
+    const std::string bytes = encode(envelope);
+    for (std::size_t at = 0; at < bytes.size(); ++at) {
+      for (const int change : {0x01, 0x20, 0x80, 0xFF}) {
+        std::string damaged = bytes;
+        damaged[at] = static_cast<char>(damaged[at] ^ change);
+        const auto decoded = decode_envelope(damaged);
+        if (!decoded) continue;
+        const std::string again = encode(*decoded);
+        const auto second = decode_envelope(again);
+        ASSERT_TRUE(second) << second.error().text();
+        ASSERT_EQ(encode(*second), again);
+      }
+    }
+  }
+}
+
+TEST(Codec, JobsAndResultsSurviveEveryChangedByte) {
+  for (const auto& [name, job] : vectors::jobs()) {
+    const std::string bytes = encode_job(job);
+    for (std::size_t at = 0; at < bytes.size(); ++at) {
+      for (const int change : {0x01, 0x20, 0x80, 0xFF}) {
+        std::string damaged = bytes;
+        damaged[at] = static_cast<char>(damaged[at] ^ change);
+        const auto decoded = decode_job(damaged);
+        if (!decoded) continue;
+        const auto second = decode_job(encode_job(decoded->job));
+        ASSERT_TRUE(second) << second.error().text();
+        ASSERT_EQ(second->job, decoded->job);
+        ASSERT_TRUE(canonical_hash(damaged));
+      }
+    }
+  }
+  const std::string bytes = encode_result(vectors::completed());
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0xFF);
+    const auto decoded = decode_result(damaged);
+    if (decoded) {
+      ASSERT_TRUE(decode_result(encode_result(*decoded)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace

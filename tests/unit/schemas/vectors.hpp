@@ -1,0 +1,215 @@
+#pragma once
+// The golden vectors as C++ values, written by hand: what schemas/vectors/*.json says.
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "schemas/codec.hpp"
+
+namespace millrace::vectors {
+
+inline Job text_job() {
+  Job job;
+  job.id = "line-1";
+  job.custom_id = "q1";
+  job.model = "smollm2";
+  job.request.prompt = "The capital of France is";
+  job.request.max_tokens = 8;
+  job.request.sampling.temperature = 0;
+  return job;
+}
+
+inline Job chat_job() {
+  Job job;
+  job.id = "chat-1";
+  job.custom_id =
+      "Gr\xC3\xBC\xC3\x9F"
+      "e";
+  job.batch = "evening";
+  job.request.prompt =
+      Chat{{"system", "Be brief."}, {"user", "What is the capital of France? \xF0\x9F\x97\xBC"}};
+  job.request.max_tokens = 64;
+  job.request.stops.strings = {"\n\n"};
+  return job;
+}
+
+inline Job score_job() {
+  Job job;
+  job.request.task = Task::score;
+  job.request.prompt = "To be, or not to be";
+  job.request.logprobs = {false, 1, true, LogprobMode::raw};
+  return job;
+}
+
+inline std::vector<std::pair<std::string, Job>> jobs() {
+  Job minimal;
+  minimal.request.prompt = "Hello";
+  Job tokens;
+  tokens.model = "smollm2";
+  tokens.request.prompt = Tokens{504, 3575, 282, 4649, 314};
+  tokens.request.add_special_tokens = false;
+  tokens.request.n = 2;
+  tokens.request.max_tokens = 4;
+  tokens.request.sampling.seed = std::numeric_limits<std::uint64_t>::max();
+  tokens.request.logprobs = {true, 5, false, LogprobMode::raw};
+  Job all;
+  all.id = "all";
+  all.custom_id = "every field";
+  all.model = "smollm2";
+  all.priority = 0;
+  all.deadline_us = 1'800'000'000'000'000;
+  all.max_attempts = 3;
+  all.stream = "nightly";
+  all.batch = "evening";
+  all.metadata = {{"a", "1"}, {"b", "2"}};
+  all.strict = true;
+  GenerationRequest& r = all.request;
+  r.prompt = "Once";
+  r.add_special_tokens = false;
+  r.n = 3;
+  r.max_tokens = 32;
+  r.min_tokens = 4;
+  r.sampling = {0.7f, 40, 0.95f, 0.05f, 42};
+  r.stops = {{"END", "###"}, {0, 2}, true};
+  r.logprobs = {true, 2, true, LogprobMode::processed};
+  r.kv = "f16";
+  r.require_fingerprint = "00c0ffee";
+  return {{"job-minimal", minimal}, {"job-text", text_job()},   {"job-tokens", tokens},
+          {"job-chat", chat_job()}, {"job-score", score_job()}, {"job-everything", all}};
+}
+
+inline JobResult completed() {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float inf = std::numeric_limits<float>::infinity();
+  Choice paris{0, " Paris", {7042, 2}, FinishReason::stop, {}, 2, {}};
+  paris.logprobs =
+      TokenLogprobs{2, {-0.25f, -1.5f}, {7042, 260, 2, 30}, {-0.25f, -2.75f, -1.5f, -inf}};
+  const Choice lyon{1, " Lyon. It", {31000, 30, 657}, FinishReason::stop, " is", {}, {}};
+  GenerationResult result;
+  result.choices = {paris, lyon};
+  result.prompt = Tokens{504, 3575, 282};
+  result.prompt_logprobs =
+      TokenLogprobs{1, {nan, -3.5f, -0.125f}, {0, 3575, 282}, {nan, -3.5f, -0.125f}};
+  result.usage = {3, 0, 5};
+  result.times = {120, 45'000, 98'000};
+  result.effective = {"SmolLM2 135M Instruct",
+                      "00c0ffee00c0ffee00c0ffee00c0ffee",
+                      "f16/f16 x30",
+                      "exact",
+                      {0.7f, 40, 0.95f, 0.05f, 9007199254740991},
+                      16};
+  JobResult end;
+  end.job = "line-1";
+  end.custom_id = "q1";
+  end.model = "smollm2";
+  end.batch = "evening";
+  end.state = JobState::completed;
+  end.result = result;
+  end.warnings = {"unknown field 'mood' was left out"};
+  end.metadata = {{"source", "test"}};
+  end.attempts = 1;
+  end.submitted_us = 1'767'225'600'000'000;
+  end.ended_us = 1'767'225'601'000'000;
+  return end;
+}
+
+inline JobResult failed() {
+  JobResult end;
+  end.job = "line-2";
+  end.model = "smollm2";
+  end.state = JobState::failed;
+  end.error = Error{Code::engine_died, "the engine died 2 times while running this job alone", ""};
+  end.attempts = 4;
+  end.submitted_us = 1'767'225'600'000'000;
+  end.ended_us = 1'767'225'700'000'000;
+  return end;
+}
+
+inline JobResult scored() {
+  GenerationResult result;
+  result.prompt = Tokens{504, 3575};
+  result.prompt_logprobs =
+      TokenLogprobs{0, {std::numeric_limits<float>::quiet_NaN(), -3.5f}, {}, {}};
+  result.usage = {2, 0, 0};
+  result.times = {1, 0, 2};
+  result.effective = {"SmolLM2 135M Instruct", "00", "f16", "exact", {}, 0};
+  result.effective.sampling.seed = 0;
+  JobResult end;
+  end.job = "s";
+  end.custom_id = "score me";
+  end.model = "*";
+  end.result = result;
+  end.attempts = 1;
+  return end;
+}
+
+inline std::vector<std::pair<std::string, JobResult>> results() {
+  return {
+      {"result-completed", completed()}, {"result-failed", failed()}, {"result-score", scored()}};
+}
+
+// One a kind, in the order of Message's alternatives.
+inline std::vector<Envelope> envelopes() {
+  const std::uint64_t big = std::numeric_limits<std::uint64_t>::max();
+  Hello hello;
+  hello.role = Role::engine;
+  hello.name = "host-1 4242";
+  hello.software = "millrace 0.1.0";
+  hello.capabilities = {"score"};
+  hello.instance = "5f2d7f6c9a1b4e3d8c7a6b5d4e3f2a1b";
+  hello.model = "smollm2";
+  hello.fingerprint = "00c0ffee00c0ffee00c0ffee00c0ffee";
+  hello.kv_policies = {"f16"};
+  hello.context_tokens = 8192;
+  Welcome welcome;
+  welcome.broker = "0123456789abcdef0123456789abcdef";
+  welcome.software = "millrace 0.1.0";
+  welcome.doorbell = "tcp://127.0.0.1:5571";
+  StatusAnswer status;
+  status.counts = {1, 2, 300, 4, 5, 6};
+  status.state = JobState::leased;
+  status.attempts = 1;
+  status.job_stream = "results";
+  status.job_batch = "evening";
+  status.epoch = "e0";
+  status.first = 1;
+  status.high = 310;
+  status.engines = {{"host-1 4242", "smollm2", "00c0ffee", 2, 312.5}};
+  const std::string text = encode_job(text_job()), score = encode_job(score_job());
+  const std::string good = encode_result(completed()), bad = encode_result(failed());
+  return {
+      {1, hello},
+      {1, welcome},
+      {7, Refused{{Code::unknown_model, "no engine serves 'llama'",
+                   "millrace status lists the engines"}}},
+      {2, Submit{{text, encode_job(chat_job())}}},
+      {2, Submitted{{{"line-1", true, JobState::completed, {}},
+                     {"chat-1", false, JobState::queued, {}},
+                     {"x", false, JobState::queued,
+                      Error{Code::conflict, "job x is known with another body",
+                            "choose another id"}}}}},
+      {3, Cancel{{"line-1", "chat-1"}, ""}},
+      {3, Cancelled{1, 1, 0, big}},
+      {4, Retry{{}, "evening"}},
+      {4, Retried{2, 5, 0}},
+      {5, StatusRequest{"", "evening", "results"}},
+      {5, status},
+      {6, Fetch{}},
+      {6, Data{"results", "9d5f", 1, 2, {{1, "line-1", good}, {2, "line-2", bad}}}},
+      {6, Trimmed{"results", "9d5f", 70'000}},
+      {8, Acknowledge{"results", "loader", 2}},
+      {8, Acknowledged{2}},
+      {0, Ready{64}},
+      {0, Leases{{{4294967297, "line-1", 1, false, 1'767'225'600'000'000, text},
+                  {4294967298, "s", 3, true, 1'767'225'600'000'001, score}}}},
+      {9, Heartbeat{{4294967297, 4294967298}, 1000, 64'000, 62}},
+      {9, HeartbeatAnswer{{4294967297}, {4294967298}, false}},
+      {10, Ends{{{4294967297, JobState::completed, good}, {4294967299, JobState::failed, bad}}}},
+      {10, Committed{{4294967297}, {4294967299}}},
+      {0, Release{{4294967298}}},
+      {0, Goodbye{"SIGTERM"}},
+  };
+}
+
+}  // namespace millrace::vectors
