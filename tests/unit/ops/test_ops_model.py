@@ -1,5 +1,5 @@
-"""ops/model: prints the verified model's path, and says clearly why it cannot. Downloads nothing but
-what the cache lacks."""
+"""ops/model: prints the verified model's path, and says clearly why it cannot. Downloads nothing
+but what the cache lacks."""
 import hashlib
 import os
 import pathlib
