@@ -37,6 +37,7 @@ Counters EngineLoop::counters() const {
   Counters out = counters_;
   out.waiting = scheduler_.waiting();
   out.running = scheduler_.running();
+  out.pauses = scheduler_.pauses();
   out.kv_pages_used = context_.pool->used();
   out.kv_pages_total = context_.pool->total();
   return out;

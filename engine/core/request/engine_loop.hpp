@@ -35,7 +35,6 @@ class EngineLoop {
   void cancel(RequestId id);
   bool busy() const;
   Status step(std::vector<Event>& events);
-  std::uint64_t pauses() const { return scheduler_.pauses(); }
 
  private:
   struct Owner {
