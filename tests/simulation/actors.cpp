@@ -26,7 +26,7 @@ void SimClient::hello() {
 
 // What is not answered after a while is simply sent again: ids make it safe.
 void SimClient::submit() {
-  if (waiting_.empty()) return;
+  if (waiting_.empty() || dice_.chance(0.7)) return;
   Submit message;
   const auto count = 1 + dice_.below(std::min<std::uint64_t>(waiting_.size(), 8));
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -78,7 +78,9 @@ void SimClient::submitted(const Submitted& answer, std::uint64_t id) {
       }
       continue;
     }
-    record_.acknowledged.insert(answer.answers[i].job);
+    const auto& job = answer.answers[i].job;
+    if (!record_.is_stored(job)) record_.violations.push_back(job + " acknowledged unstored");
+    record_.acknowledged.insert(job);
     std::erase(waiting_, asked->second[i]);
   }
   asked_.erase(asked);
@@ -193,7 +195,8 @@ void SimEngine::receive(const Envelope& envelope) {
   if (const auto* answer = std::get_if<Committed>(&envelope.message)) {
     for (const auto lease : answer->committed) {
       if (const auto it = ended_.find(lease); it != ended_.end()) {
-        record_.committed.insert(it->second.first);
+        const auto& job = it->second.first;
+        if (!record_.has_ended(job)) record_.violations.push_back(job + " called committed");
         ended_.erase(it);
       }
     }

@@ -20,7 +20,8 @@ using Wire = std::function<void(const Peer&, Envelope)>;
 // What the checker wants to know of all that happened.
 struct Record {
   std::set<std::string> acknowledged;  // jobs a client was told are stored
-  std::set<std::string> committed;     // jobs an engine was told are committed
+  // What the ledger knows at the moment when somebody is told.
+  std::function<bool(const std::string&job)> is_stored, has_ended;
   std::vector<std::string> violations;
   int engine_deaths = 0;
 };
