@@ -8,9 +8,13 @@ namespace millrace::engine {
 
 class StepPacer {
  public:
-  // Between `least` and `most` tokens; steps aim to stay under `target_us`.
+  // Between `least` and `most` tokens; steps aim to stay under `target_us`. Begins low, for nothing
+  // is known about the device yet.
   StepPacer(std::uint32_t least, std::uint32_t most, std::uint64_t target_us)
-      : least_(std::min(least, most)), most_(most), target_us_(target_us), tokens_(most) {}
+      : least_(std::min(least, most)),
+        most_(most),
+        target_us_(target_us),
+        tokens_(std::min(most, least_ + 64)) {}
 
   std::uint32_t tokens() const { return tokens_; }
 

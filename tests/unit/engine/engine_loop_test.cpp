@@ -261,6 +261,8 @@ TEST_F(LoopTest, TimesAndCountersAreFilled) {
 
 TEST(StepPacer, ShrinksInProportionAndGrowsSlowly) {
   StepPacer pacer(40, 512, 250'000);
+  EXPECT_EQ(pacer.tokens(), 104u);
+  for (int i = 0; i < 40; ++i) pacer.took(30, 1000);
   EXPECT_EQ(pacer.tokens(), 512u);
   pacer.took(512, 1'000'000);
   EXPECT_EQ(pacer.tokens(), 128u);
@@ -270,8 +272,7 @@ TEST(StepPacer, ShrinksInProportionAndGrowsSlowly) {
   EXPECT_EQ(pacer.tokens(), 160u);
   for (int i = 0; i < 20; ++i) pacer.took(30, 1'000'000'000);
   EXPECT_EQ(pacer.tokens(), 40u);
-  for (int i = 0; i < 40; ++i) pacer.took(30, 1000);
-  EXPECT_EQ(pacer.tokens(), 512u);
+  EXPECT_EQ(StepPacer(40, 16, 250'000).tokens(), 16u);
 }
 
 }  // namespace

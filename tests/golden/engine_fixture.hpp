@@ -1,0 +1,102 @@
+#pragma once
+// The engine over the test model, and jobs that arrive step by step.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/core/engine.hpp"
+#include "tests/support/test_model.hpp"
+
+namespace millrace::engine {
+
+inline EngineOptions model_options() {
+  EngineOptions options;
+  options.model_path = testing_support::test_model_path();
+  options.kv_memory_bytes = 256 * limits::MiB;
+  return options;
+}
+
+inline std::unique_ptr<Engine> open_engine(const EngineOptions& options) {
+  auto engine = Engine::create(options);
+  if (!engine) testing_support::missing("a working engine: " + engine.error().text());
+  return *std::move(engine);
+}
+
+// Opened on first use and kept: loading costs a second.
+inline Engine& shared_engine() {
+  static const std::unique_ptr<Engine> engine = open_engine(model_options());
+  return *engine;
+}
+
+struct Arrival {
+  int step = 0;  // before which it is added
+  RequestId id = 0;
+  GenerationRequest request;
+  int cancel_step = -1;  // before which it is cancelled; -1: never
+};
+
+struct JobsRun {
+  std::map<RequestId, Event> events;
+  std::uint32_t most_rows = 0;
+  std::uint64_t pauses = 0;
+  int steps = 0;
+};
+
+inline JobsRun run_jobs(Engine& engine, const std::vector<Arrival>& arrivals) {
+  JobsRun run;
+  const std::uint64_t pauses = engine.counters().pauses;
+  std::vector<Event> events;
+  int last = 0;
+  for (const Arrival& a : arrivals) last = std::max(last, std::max(a.step, a.cancel_step));
+  for (; run.steps <= last || engine.busy(); ++run.steps) {
+    for (const Arrival& a : arrivals) {
+      if (a.step == run.steps) {
+        const Status status = engine.add(a.id, a.request);
+        EXPECT_TRUE(status) << status.error().text();
+      }
+      if (a.cancel_step == run.steps) engine.cancel(a.id);
+    }
+    const Status status = engine.step(events);
+    EXPECT_TRUE(status) << status.error().text();
+    if (!status) break;
+    run.most_rows = std::max(run.most_rows, engine.counters().last_rows);
+  }
+  for (Event& event : events) {
+    if (event.error) ADD_FAILURE() << event.error->text();
+    run.events[event.id] = std::move(event);
+  }
+  run.pauses = engine.counters().pauses - pauses;
+  return run;
+}
+
+inline GenerationResult run_one(Engine& engine, const GenerationRequest& request) {
+  JobsRun run = run_jobs(engine, {{0, 1, request, -1}});
+  return std::move(run.events[1].result);
+}
+
+// Tokens and the bits of every logprob.
+using Bits = std::vector<std::uint32_t>;
+inline void append_bits(Bits& bits, const TokenLogprobs& logprobs) {
+  for (const float x : logprobs.token) bits.push_back(std::bit_cast<std::uint32_t>(x));
+  bits.insert(bits.end(), logprobs.top_ids.begin(), logprobs.top_ids.end());
+  for (const float x : logprobs.top_logprobs) bits.push_back(std::bit_cast<std::uint32_t>(x));
+}
+inline Bits bits_of(const GenerationResult& result) {
+  Bits bits;
+  for (const Choice& choice : result.choices) {
+    bits.push_back(static_cast<std::uint32_t>(choice.tokens.size()));
+    bits.insert(bits.end(), choice.tokens.begin(), choice.tokens.end());
+    if (choice.logprobs) append_bits(bits, *choice.logprobs);
+  }
+  if (result.prompt_logprobs) append_bits(bits, *result.prompt_logprobs);
+  return bits;
+}
+
+}  // namespace millrace::engine
