@@ -1,0 +1,36 @@
+// stub_engine: an engine that needs no model and answers at once. It takes millrace-engine's
+// options, and ignores those of the model, so that it can stand in for it anywhere.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+
+#include "bench/stub_engine/stub_executor.hpp"
+#include "engine/worker/worker_program.hpp"
+
+int main(int argc, char** argv) {
+  using namespace millrace;
+  constexpr const char* program = "stub_engine";
+  CLI::App app("Takes jobs from a broker and answers them with a fixed text.", program);
+  worker::EngineFlags engine_flags;
+  worker::ProgramFlags flags;
+  worker::StubOptions stub;
+  app.add_option("--model", engine_flags.model, "ignored");
+  app.add_option("--model-name", stub.model, "the name that jobs give")->capture_default_str();
+  app.add_option("--text", stub.text, "the answer")->capture_default_str();
+  app.add_option("--capacity", stub.capacity, "jobs at once")->capture_default_str();
+  app.add_option("--step-ms", stub.step_ms, "how long a step takes")->capture_default_str();
+  app.add_option("--job-steps", stub.job_steps, "steps of a job")->capture_default_str();
+  worker::add_program_options(app, flags);
+  worker::add_engine_options(app, engine_flags);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (const Status begun = worker::begin_program(flags); !begun)
+    return worker::report(program, begun.error());
+  worker::StubExecutor executor(std::move(stub), worker::TestHooks::from_environment());
+  const int code = worker::serve(flags, program, executor);
+  std::fflush(nullptr);
+  std::_Exit(code);  // without waiting for a step that a test hook hung
+}

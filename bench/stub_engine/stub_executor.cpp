@@ -1,0 +1,111 @@
+#include "bench/stub_engine/stub_executor.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <utility>
+
+namespace millrace::worker {
+
+StubExecutor::StubExecutor(StubOptions options, TestHooks hooks)
+    : options_(std::move(options)), hooks_(std::move(hooks)) {
+  info_.model = options_.model;
+  info_.fingerprint = "stub";
+  info_.kv_policies = {"f16"};
+  info_.context_tokens = 2048;
+  info_.capacity = options_.capacity;
+  thread_ = std::thread([this] { loop(); });
+}
+
+StubExecutor::~StubExecutor() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void StubExecutor::add(Task task) {
+  {
+    const std::lock_guard lock(mutex_);
+    jobs_.push_back(Job{std::move(task), options_.job_steps, false});
+  }
+  changed_.notify_all();
+}
+
+void StubExecutor::cancel(LeaseId lease) {
+  const std::lock_guard lock(mutex_);
+  for (Job& job : jobs_) job.cancelled = job.cancelled || job.task.lease == lease;
+}
+
+std::vector<Ended> StubExecutor::take_ends() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(ends_, {});
+}
+
+Ended StubExecutor::answer(const Job& job) const {
+  const GenerationRequest& request = job.task.request;
+  Ended ended;
+  ended.lease = job.task.lease;
+  ended.cancelled = job.cancelled;
+  GenerationResult& result = ended.result;
+  result.usage.prompt_tokens = 1;
+  result.effective.model = options_.model;
+  result.effective.fingerprint = info_.fingerprint;
+  result.effective.kv = "f16";
+  result.effective.math = "exact";
+  result.effective.sampling = request.sampling;
+  result.effective.max_tokens = request.max_tokens.value_or(16);
+  if (request.task != millrace::Task::generate) return ended;
+  for (std::uint32_t i = 0; i < request.n; ++i) {
+    Choice choice;
+    choice.index = i;
+    choice.text = options_.text;
+    choice.tokens = {1, 2, 3};
+    choice.finish_reason = job.cancelled ? FinishReason::cancelled : FinishReason::stop;
+    result.choices.push_back(std::move(choice));
+  }
+  result.usage.completion_tokens = 3 * request.n;
+  return ended;
+}
+
+void StubExecutor::spring_hooks(std::unique_lock<std::mutex>& lock) {
+  for (const Job& job : jobs_) {
+    if (hooks_.aborts_on(job.task)) std::abort();
+    if (hooks_.hangs_on(job.task)) {
+      lock.unlock();  // the link goes on, as beside a hung step
+      TestHooks::hang();
+    }
+  }
+}
+
+void StubExecutor::step() {
+  for (Job& job : jobs_) {
+    job.steps_left -= std::min(job.steps_left, 1u);
+    ++tokens_;
+    if (job.steps_left == 0 || job.cancelled) ends_.push_back(answer(job));
+  }
+  std::erase_if(jobs_, [](const Job& job) { return job.steps_left == 0 || job.cancelled; });
+  ++steps_;
+}
+
+void StubExecutor::loop() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return stopping_ || !jobs_.empty(); });
+    if (stopping_) return;
+    spring_hooks(lock);
+    if (options_.step_ms > 0) {
+      const auto step_time = std::chrono::milliseconds(options_.step_ms);
+      if (changed_.wait_for(lock, step_time, [&] { return stopping_; })) return;
+    }
+    step();
+    const bool ended = !ends_.empty();
+    lock.unlock();
+    if (ended && wake_) wake_();
+    lock.lock();
+  }
+}
+
+}  // namespace millrace::worker

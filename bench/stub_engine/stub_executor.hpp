@@ -1,0 +1,61 @@
+#pragma once
+// Answers every job with a small fixed text: the engine's whole link to the broker without a model,
+// for measuring and for breaking what is around an engine. Thread safety: as Executor says.
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/worker/executor.hpp"
+#include "engine/worker/test_hooks.hpp"
+
+namespace millrace::worker {
+
+struct StubOptions {
+  std::string model = "stub";
+  std::string text = "a stub's answer";
+  std::uint32_t capacity = 256;
+  std::uint32_t step_ms = 0;    // a step takes this long
+  std::uint32_t job_steps = 1;  // and a job this many steps
+};
+
+class StubExecutor final : public Executor {
+ public:
+  StubExecutor(StubOptions options, TestHooks hooks);
+  ~StubExecutor() override;
+
+  const ExecutorInfo& info() const override { return info_; }
+  void add(Task task) override;
+  void cancel(LeaseId lease) override;
+  std::vector<Ended> take_ends() override;
+  Progress progress() const override { return {steps_.load(), tokens_.load()}; }
+  std::optional<Error> failure() const override { return std::nullopt; }
+  void on_change(std::function<void()> wake) override { wake_ = std::move(wake); }
+
+ private:
+  struct Job {
+    Task task;
+    std::uint32_t steps_left = 0;
+    bool cancelled = false;
+  };
+  void loop();
+  void spring_hooks(std::unique_lock<std::mutex>& lock);
+  void step();
+  Ended answer(const Job& job) const;
+
+  StubOptions options_;
+  TestHooks hooks_;
+  ExecutorInfo info_;
+  std::function<void()> wake_;
+  std::atomic<std::uint64_t> steps_{0}, tokens_{0};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Job> jobs_;
+  std::vector<Ended> ends_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace millrace::worker

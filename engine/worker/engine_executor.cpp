@@ -1,0 +1,144 @@
+#include "engine/worker/engine_executor.hpp"
+
+#include <chrono>
+#include <cstdlib>
+#include <utility>
+
+#include "schemas/base/log.hpp"
+
+namespace millrace::worker {
+
+EngineExecutor::EngineExecutor(std::unique_ptr<engine::Engine> engine, std::string model,
+                               std::vector<std::string> kv_policies, std::uint32_t capacity,
+                               TestHooks hooks)
+    : hooks_(std::move(hooks)), engine_(std::move(engine)) {
+  const engine::EngineInfo& info = engine_->info();
+  info_.model = model.empty() ? info.model_name : std::move(model);
+  info_.fingerprint = info.fingerprint;
+  info_.kv_policies = std::move(kv_policies);
+  info_.context_tokens = info.context_tokens;
+  info_.capacity = capacity;
+  thread_ = std::thread([this] { loop(); });
+}
+
+EngineExecutor::~EngineExecutor() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+bool EngineExecutor::stop(std::uint32_t timeout_ms) {
+  std::unique_lock lock(mutex_);
+  stopping_ = true;
+  changed_.notify_all();
+  return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] { return stopped_; });
+}
+
+void EngineExecutor::add(Task task) {
+  {
+    const std::lock_guard lock(mutex_);
+    inbox_.added.push_back(std::move(task));
+  }
+  changed_.notify_all();
+}
+
+void EngineExecutor::cancel(LeaseId lease) {
+  {
+    const std::lock_guard lock(mutex_);
+    inbox_.cancelled.push_back(lease);
+  }
+  changed_.notify_all();
+}
+
+std::vector<Ended> EngineExecutor::take_ends() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(ends_, {});
+}
+
+std::optional<Error> EngineExecutor::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+bool EngineExecutor::next_inbox(Inbox& inbox) {
+  std::unique_lock lock(mutex_);
+  const bool idle = !engine_->busy();
+  if (idle)
+    changed_.wait(lock,
+                  [&] { return stopping_ || !inbox_.added.empty() || !inbox_.cancelled.empty(); });
+  if (stopping_) return false;
+  inbox = std::exchange(inbox_, {});
+  return true;
+}
+
+void EngineExecutor::take_in(Inbox inbox, std::vector<Ended>& ends) {
+  for (Task& task : inbox.added) {
+    if (hooks_.aborts_on(task)) traps_.emplace(task.lease, Trap::abort);
+    if (hooks_.hangs_on(task)) traps_.emplace(task.lease, Trap::hang);
+    if (const Status added = engine_->add(task.lease, task.request); !added) {
+      traps_.erase(task.lease);
+      ends.push_back(Ended{task.lease, added.error(), false, {}});
+    }
+  }
+  for (const LeaseId lease : inbox.cancelled) engine_->cancel(lease);
+}
+
+void EngineExecutor::spring_hooks() {
+  for (const auto& [lease, trap] : traps_) {
+    log_warn("a test hook springs", {{"lease", lease}});
+    if (trap == Trap::abort) std::abort();
+    TestHooks::hang();
+  }
+}
+
+void EngineExecutor::publish(std::vector<engine::Event> events, std::vector<Ended> ends) {
+  if (events.empty() && ends.empty()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    for (Ended& ended : ends) ends_.push_back(std::move(ended));
+    for (engine::Event& event : events) {
+      traps_.erase(event.id);
+      ends_.push_back(
+          Ended{event.id, std::move(event.error), event.cancelled, std::move(event.result)});
+    }
+  }
+  if (wake_) wake_();
+}
+
+void EngineExecutor::give_up(Error error) {
+  {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::move(error);
+  }
+  if (wake_) wake_();
+}
+
+void EngineExecutor::loop() {
+  Inbox inbox;
+  while (next_inbox(inbox)) {
+    std::vector<engine::Event> events;
+    std::vector<Ended> ends;
+    take_in(std::exchange(inbox, {}), ends);
+    Status stepped;
+    if (engine_->busy()) {
+      spring_hooks();
+      stepped = engine_->step(events);
+      const engine::Counters counters = engine_->counters();
+      steps_ = counters.steps;
+      tokens_ = counters.prompt_tokens + counters.generated_tokens;
+    }
+    publish(std::move(events), std::move(ends));
+    if (!stepped) {
+      give_up(stepped.error());
+      break;
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  stopped_ = true;
+  changed_.notify_all();
+}
+
+}  // namespace millrace::worker

@@ -1,0 +1,69 @@
+#pragma once
+// Runs jobs on the engine, on a thread of its own that owns it.
+// Thread safety: as Executor says; create and destroy it on one thread.
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/core/engine.hpp"
+#include "engine/worker/executor.hpp"
+#include "engine/worker/test_hooks.hpp"
+
+namespace millrace::worker {
+
+class EngineExecutor final : public Executor {
+ public:
+  // `model`: the name jobs must give; empty: the file's own. `capacity`: see ExecutorInfo.
+  EngineExecutor(std::unique_ptr<engine::Engine> engine, std::string model,
+                 std::vector<std::string> kv_policies, std::uint32_t capacity, TestHooks hooks);
+  ~EngineExecutor() override;  // waits for the step under way
+
+  const ExecutorInfo& info() const override { return info_; }
+  void add(Task task) override;
+  void cancel(LeaseId lease) override;
+  std::vector<Ended> take_ends() override;
+  Progress progress() const override { return {steps_.load(), tokens_.load()}; }
+  std::optional<Error> failure() const override;
+  void on_change(std::function<void()> wake) override { wake_ = std::move(wake); }
+
+  // Ends the thread after the step under way. False: that step did not end in time; then the object
+  // must not be destroyed, and the process should leave by _Exit.
+  bool stop(std::uint32_t timeout_ms);
+
+ private:
+  struct Inbox {
+    std::vector<Task> added;
+    std::vector<LeaseId> cancelled;
+  };
+
+  void loop();
+  bool next_inbox(Inbox& inbox);  // false: stop
+  void take_in(Inbox inbox, std::vector<Ended>& ends);
+  void spring_hooks();
+  void publish(std::vector<engine::Event> events, std::vector<Ended> ends);
+  void give_up(Error error);
+
+  ExecutorInfo info_;
+  TestHooks hooks_;
+  std::function<void()> wake_;
+  std::unique_ptr<engine::Engine> engine_;  // the thread's
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  Inbox inbox_;
+  std::vector<Ended> ends_;
+  std::optional<Error> failure_;
+  bool stopping_ = false, stopped_ = false;
+
+  std::atomic<std::uint64_t> steps_{0}, tokens_{0};
+  enum class Trap : std::uint8_t { abort, hang };
+  std::unordered_map<LeaseId, Trap> traps_;  // the thread's: jobs that a test hook names
+  std::thread thread_;
+};
+
+}  // namespace millrace::worker

@@ -1,0 +1,122 @@
+#include "engine/worker/lease_book.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace millrace::worker {
+
+void LeaseBook::add(JobLabel label, Task task, bool alone) {
+  const LeaseId lease = label.lease;
+  Held held;
+  held.alone = alone;
+  held.label = std::move(label);
+  held.task = std::move(task);
+  held_.insert_or_assign(lease, std::move(held));
+  waiting_.push_back(lease);
+}
+
+void LeaseBook::add_ended(JobEnd end) {
+  Held held;
+  held.state = Was::ended;
+  held.end = std::move(end);
+  unsent_.push_back(held.end.lease);
+  ++unconfirmed_;
+  unconfirmed_bytes_ += held.end.body.size();
+  const LeaseId lease = held.end.lease;
+  held_.insert_or_assign(lease, std::move(held));
+}
+
+std::optional<Task> LeaseBook::start_next() {
+  if (waiting_.empty() || alone_) return std::nullopt;
+  Held& held = held_.at(waiting_.front());
+  if (held.alone && running_ > 0) return std::nullopt;
+  waiting_.pop_front();
+  held.state = Was::running;
+  ++running_;
+  alone_ = held.alone;
+  return std::exchange(held.task, {});
+}
+
+std::optional<JobLabel> LeaseBook::stopped(LeaseId lease) {
+  if (const auto gone = dropped_.find(lease); gone != dropped_.end()) {
+    if (gone->second) alone_ = false;
+    dropped_.erase(gone);
+    --running_;
+    return std::nullopt;
+  }
+  const auto found = held_.find(lease);
+  if (found == held_.end() || found->second.state != Was::running) return std::nullopt;
+  if (found->second.alone) alone_ = false;
+  --running_;
+  JobLabel label = std::move(found->second.label);
+  held_.erase(found);
+  return label;
+}
+
+void LeaseBook::ended(JobEnd end) {
+  add_ended(std::move(end));
+}
+
+LeaseBook::Was LeaseBook::state(LeaseId lease) const {
+  const auto found = held_.find(lease);
+  return found == held_.end() ? Was::unknown : found->second.state;
+}
+
+const JobLabel* LeaseBook::label(LeaseId lease) const {
+  const auto found = held_.find(lease);
+  return found == held_.end() ? nullptr : &found->second.label;
+}
+
+LeaseBook::Was LeaseBook::drop(LeaseId lease) {
+  const auto found = held_.find(lease);
+  if (found == held_.end()) return Was::unknown;
+  const Was was = found->second.state;
+  if (was == Was::ended) {
+    --unconfirmed_;
+    unconfirmed_bytes_ -= found->second.end.body.size();
+  }
+  if (was == Was::running) dropped_.emplace(lease, found->second.alone);
+  if (was == Was::waiting) std::erase(waiting_, lease);
+  held_.erase(found);
+  return was;
+}
+
+std::vector<JobEnd> LeaseBook::take_unsent(std::int64_t now_us, std::size_t count,
+                                           std::size_t bytes) {
+  std::vector<JobEnd> out;
+  std::size_t size = 0;
+  for (; !unsent_.empty(); unsent_.pop_front()) {
+    const auto found = held_.find(unsent_.front());
+    if (found == held_.end() || found->second.sent_us != unsent) continue;
+    Held& held = found->second;
+    if (!out.empty() && (out.size() == count || size + held.end.body.size() > bytes)) break;
+    held.sent_us = now_us;
+    size += held.end.body.size();
+    out.push_back(held.end);
+  }
+  return out;
+}
+
+void LeaseBook::send_again(std::int64_t sent_until_us) {
+  for (auto& [lease, held] : held_) {
+    if (held.state != Was::ended || held.sent_us > sent_until_us) continue;
+    held.sent_us = unsent;
+    unsent_.push_back(lease);
+  }
+}
+
+std::vector<LeaseId> LeaseBook::all() const {
+  std::vector<LeaseId> out;
+  out.reserve(held_.size());
+  for (const auto& [lease, held] : held_) out.push_back(lease);
+  return out;
+}
+
+std::vector<LeaseId> LeaseBook::in_state(Was state) const {
+  std::vector<LeaseId> out;
+  for (const auto& [lease, held] : held_)
+    if (held.state == state) out.push_back(lease);
+  return out;
+}
+
+}  // namespace millrace::worker

@@ -1,0 +1,93 @@
+#include "engine/worker/link.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "schemas/base/log.hpp"
+
+namespace millrace::worker {
+namespace {
+
+constexpr std::int64_t longest_wait_ms = 1'000;
+constexpr std::int64_t last_frames_us = 1'000'000;  // what the goodbye may take to be sent
+constexpr int frames_at_once = 256;
+
+}  // namespace
+
+Result<std::unique_ptr<Link>> Link::open(net::Context& context, const std::string& broker,
+                                         SessionOptions options, Executor& executor,
+                                         const Clock& clock) {
+  MILLRACE_ASSIGN(auto waker, net::Waker::create());
+  MILLRACE_ASSIGN(net::Socket socket, net::Socket::open(context, net::Kind::dealer));
+  MILLRACE_TRY(socket.connect(broker));
+  log_info("connecting to the broker", {{"broker", broker}, {"name", options.name}});
+  return std::unique_ptr<Link>(
+      new Link(std::move(socket), std::move(waker), std::move(options), executor, clock));
+}
+
+Link::Link(net::Socket socket, std::unique_ptr<net::Waker> waker, SessionOptions options,
+           Executor& executor, const Clock& clock)
+    : clock_(clock),
+      socket_(std::move(socket)),
+      waker_(std::move(waker)),
+      session_(std::move(options), executor, clock) {
+  executor.on_change([w = waker_.get()] { w->wake(); });
+}
+
+void Link::stop() noexcept {
+  ++stops_;
+  waker_->wake();
+}
+
+Result<bool> Link::flush() {
+  while (const std::string* frame = session_.next_frame()) {
+    if (const Status sent = socket_.send_frame(*frame); !sent) {
+      if (sent.error().code == Code::overloaded || sent.error().code == Code::unreachable)
+        return true;
+      return fail(sent.error());
+    }
+    session_.frame_sent();
+  }
+  return false;
+}
+
+Status Link::receive() {
+  for (int i = 0; i < frames_at_once; ++i) {
+    auto message = socket_.receive();
+    if (!message) {
+      if (message.error().code != Code::too_large) return fail(message.error());
+      log_warn("a message from the broker was dropped", message.error());
+      continue;
+    }
+    if (!*message) return {};
+    if (!(*message)->frames.empty()) session_.received((*message)->frames.back());
+  }
+  return {};
+}
+
+Status Link::run() {
+  net::Poller poller;
+  const std::size_t socket_place = poller.add(socket_);
+  const std::size_t waker_place = poller.add(*waker_);
+  int stops_seen = 0;
+  std::int64_t give_up_us = 0;
+  for (;;) {
+    for (; stops_seen < stops_.load(); ++stops_seen) session_.drain("a signal asks for it");
+    session_.pump();
+    MILLRACE_ASSIGN(const bool blocked, flush());
+    if (session_.finished()) break;
+    const std::int64_t now = clock_.monotonic_us();
+    if (session_.state() == Session::State::finished) {
+      if (give_up_us == 0) give_up_us = now + last_frames_us;
+      if (now >= give_up_us) break;
+    }
+    poller.watch_writable(socket_place, blocked);
+    const std::int64_t due_ms = (session_.due_us() - now + 999) / 1'000;
+    MILLRACE_TRY(poller.wait(std::clamp<std::int64_t>(due_ms, 0, longest_wait_ms)));
+    if (poller.readable(waker_place)) waker_->drain();
+    if (poller.readable(socket_place)) MILLRACE_TRY(receive());
+  }
+  return session_.outcome();
+}
+
+}  // namespace millrace::worker

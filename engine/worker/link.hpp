@@ -1,0 +1,39 @@
+#pragma once
+// Carries a Session over a socket: one DEALER to the broker's engine endpoint, which comes back by
+// itself after a loss. Errors of run: those of opening the socket; the session's outcome.
+// Thread safety: one thread makes and runs it; stop() is safe anywhere, signal handlers included.
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "engine/worker/session.hpp"
+#include "schemas/base/net/poller.hpp"
+#include "schemas/base/net/socket.hpp"
+
+namespace millrace::worker {
+
+class Link {
+ public:
+  static Result<std::unique_ptr<Link>> open(net::Context& context, const std::string& broker,
+                                            SessionOptions options, Executor& executor,
+                                            const Clock& clock);
+
+  // Until the session is over: drained, refused for good, or the executor failed.
+  Status run();
+  // The first call drains, the second leaves at once.
+  void stop() noexcept;
+
+ private:
+  Link(net::Socket socket, std::unique_ptr<net::Waker> waker, SessionOptions options,
+       Executor& executor, const Clock& clock);
+  Result<bool> flush();  // true: frames are left that nobody takes yet
+  Status receive();
+
+  const Clock& clock_;
+  net::Socket socket_;
+  std::unique_ptr<net::Waker> waker_;
+  Session session_;
+  std::atomic<int> stops_{0};
+};
+
+}  // namespace millrace::worker

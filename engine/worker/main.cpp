@@ -1,0 +1,74 @@
+// millrace-engine: runs one model on one device for a broker.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "engine/worker/engine_executor.hpp"
+#include "engine/worker/options.hpp"
+#include "engine/worker/worker_program.hpp"
+#include "schemas/base/log.hpp"
+
+namespace {
+
+using namespace millrace;
+
+constexpr const char* program = "millrace-engine";
+constexpr const char* software = "millrace-engine " MILLRACE_VERSION;
+constexpr std::uint32_t stop_ms = 2'000;  // a hung step must not keep the process alive
+
+// Beside the jobs in a step some wait, so that a row that ends is replaced within one step.
+std::uint32_t capacity(std::uint32_t max_batch) {
+  return max_batch + std::max<std::uint32_t>(max_batch / 2, 4);
+}
+
+Result<std::unique_ptr<worker::EngineExecutor>> make_executor(const worker::EngineFlags& flags,
+                                                              const std::string& model_name) {
+  MILLRACE_ASSIGN(const engine::EngineOptions options, worker::engine_options(flags));
+  log_info("loading the model", {{"file", options.model_path}});
+  MILLRACE_ASSIGN(auto made, engine::Engine::create(options));
+  const engine::EngineInfo& info = made->info();
+  log_info("engine ready", {{"model", info.model_name},
+                            {"architecture", info.architecture},
+                            {"device", info.device_name},
+                            {"driver", info.driver},
+                            {"kv", info.kv},
+                            {"kv_pool_tokens", info.kv_pool_tokens},
+                            {"context_tokens", info.context_tokens},
+                            {"fingerprint", info.fingerprint}});
+  return std::make_unique<worker::EngineExecutor>(
+      std::move(made), model_name, std::vector<std::string>{options.kv},
+      capacity(options.max_batch), worker::TestHooks::from_environment());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Runs a model on an OpenCL device and takes jobs from a broker.", program);
+  app.set_version_flag("--version", software);
+  app.footer(
+      "Example:\n"
+      "  millrace-engine --model model.gguf --broker tcp://127.0.0.1:5571 --kv-memory 2GiB");
+  worker::EngineFlags engine_flags;
+  worker::ProgramFlags flags;
+  std::string model_name;
+  app.add_option("--model", engine_flags.model, "GGUF file")->required();
+  app.add_option("--model-name", model_name,
+                 "the name that jobs give; the one in the file if absent");
+  worker::add_program_options(app, flags);
+  worker::add_engine_options(app, engine_flags);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (const Status begun = worker::begin_program(flags); !begun)
+    return worker::report(program, begun.error());
+  auto executor = make_executor(engine_flags, model_name);
+  if (!executor) return worker::report(program, executor.error());
+  const int code = worker::serve(flags, software, **executor);
+  if ((*executor)->stop(stop_ms)) return code;
+  log_warn("the step under way does not end; leaving without it");
+  std::fflush(nullptr);
+  std::_Exit(code);
+}

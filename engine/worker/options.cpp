@@ -1,0 +1,127 @@
+#include "engine/worker/options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "schemas/base/log.hpp"
+
+namespace millrace::worker {
+namespace {
+
+struct Unit {
+  std::string_view name;
+  double bytes;
+};
+constexpr Unit units[] = {
+    {"", 1},         {"B", 1},      {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30},
+    {"TiB", 0x1p40}, {"kB", 1e3},   {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
+    {"TB", 1e12},    {"K", 0x1p10}, {"M", 0x1p20},   {"G", 0x1p30},   {"T", 0x1p40},
+};
+
+std::unexpected<Error> not_yet(const char* option, const std::string& value, const char* takes) {
+  return fail(Code::unsupported_field,
+              std::string(option) + " " + value + " is not supported by this version",
+              std::string("give ") + option + " " + takes);
+}
+
+}  // namespace
+
+Result<std::uint64_t> parse_size(std::string_view text) {
+  double number = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string_view rest(parsed.ptr,
+                        static_cast<std::size_t>(text.data() + text.size() - parsed.ptr));
+  if (rest.starts_with(' ')) rest.remove_prefix(1);
+  if (parsed.ec == std::errc{} && std::isfinite(number) && number >= 0)
+    for (const Unit& unit : units)
+      if (rest == unit.name && number * unit.bytes < 0x1p63)
+        return static_cast<std::uint64_t>(number * unit.bytes);
+  return fail(Code::usage, "\"" + std::string(text) + "\" is not a size",
+              "write it like 2GiB, 512MiB or 1000000");
+}
+
+void add_engine_options(CLI::App& app, EngineFlags& flags) {
+  const auto add = [&](const char* name, auto& value, const char* help) {
+    app.add_option(name, value, help)->group("Engine")->capture_default_str();
+  };
+  add("--device", flags.device,
+      "OpenCL device: PLATFORM:DEVICE numbers or a part of its name; the first that fits if "
+      "absent");
+  add("--kv", flags.kv, "KV cache policy");
+  add("--kv-memory", flags.kv_memory, "memory of the KV cache, like 2GiB");
+  add("--max-batch", flags.max_batch, "sequences in one step");
+  add("--step-tokens", flags.step_tokens, "tokens in one step");
+  add("--prefill-chunk", flags.prefill_chunk, "tokens of one sequence in one step");
+  add("--prefix-cache", flags.prefix_cache, "reuse of common prompt beginnings: off");
+  add("--math", flags.math, "arithmetic: exact (fp32 activations)");
+}
+
+Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
+  if (flags.kv != "f16") return not_yet("--kv", flags.kv, "f16");
+  if (flags.prefix_cache != "off") return not_yet("--prefix-cache", flags.prefix_cache, "off");
+  if (flags.math == "fast") return not_yet("--math", flags.math, "exact");
+  if (flags.math != "exact")
+    return fail(Code::usage, "--math " + flags.math + " is unknown", "give --math exact");
+  const std::pair<const char*, std::uint32_t> counts[] = {{"--max-batch", flags.max_batch},
+                                                          {"--step-tokens", flags.step_tokens},
+                                                          {"--prefill-chunk", flags.prefill_chunk}};
+  for (const auto& [name, value] : counts)
+    if (value == 0) return fail(Code::usage, std::string(name) + " is 0", "give at least 1");
+  if (flags.max_batch > max_batch_most)
+    return fail(Code::usage,
+                "--max-batch is " + std::to_string(flags.max_batch) + ", the limit is " +
+                    std::to_string(max_batch_most),
+                "start more engines to run more at once");
+  if (flags.step_tokens < flags.max_batch)
+    return fail(Code::usage,
+                "--step-tokens " + std::to_string(flags.step_tokens) +
+                    " is less than --max-batch " + std::to_string(flags.max_batch),
+                "every decoding sequence takes one token of a step: raise the one or lower the "
+                "other");
+  engine::EngineOptions options;
+  options.model_path = flags.model;
+  options.device = flags.device;
+  options.kv = flags.kv;
+  MILLRACE_ASSIGN(options.kv_memory_bytes, parse_size(flags.kv_memory));
+  options.max_batch = flags.max_batch;
+  options.step_tokens = flags.step_tokens;
+  options.prefill_chunk = flags.prefill_chunk;
+  options.math = engine::MathMode::exact;
+  return options;
+}
+
+std::vector<std::string> engine_arguments(const EngineFlags& flags) {
+  std::vector<std::string> out = {"--kv",
+                                  flags.kv,
+                                  "--kv-memory",
+                                  flags.kv_memory,
+                                  "--max-batch",
+                                  std::to_string(flags.max_batch),
+                                  "--step-tokens",
+                                  std::to_string(flags.step_tokens),
+                                  "--prefill-chunk",
+                                  std::to_string(flags.prefill_chunk),
+                                  "--prefix-cache",
+                                  flags.prefix_cache,
+                                  "--math",
+                                  flags.math};
+  if (!flags.device.empty()) out.insert(out.end(), {"--device", flags.device});
+  return out;
+}
+
+void add_log_options(CLI::App& app, LogFlags& flags) {
+  app.add_option("--log-level", flags.level, "trace, debug, info, warn, error or off")
+      ->group("Log")
+      ->capture_default_str();
+  app.add_flag("--log-json", flags.json, "one JSON object a line")->group("Log");
+}
+
+Status set_up_log(const LogFlags& flags) {
+  MILLRACE_ASSIGN(const LogLevel level, log_level_from_name(flags.level));
+  set_up_logging({level, flags.json, {}});
+  return {};
+}
+
+}  // namespace millrace::worker

@@ -1,0 +1,54 @@
+#pragma once
+// The engine's options on a command line, in one place: `millrace-engine` and the commands of the
+// CLI that start or hold an engine (`run`, `score`, `tokenize`) take the same ones.
+// Thread safety: plain values and pure functions.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/core/engine.hpp"
+#include "schemas/base/error.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace millrace::worker {
+
+struct EngineFlags {
+  std::string model;
+  std::string device;
+  std::string kv = "f16";
+  std::string kv_memory = "1GiB";
+  std::uint32_t max_batch = 64;
+  std::uint32_t step_tokens = 512;
+  std::uint32_t prefill_chunk = 256;
+  std::string prefix_cache = "off";
+  std::string math = "exact";
+};
+
+inline constexpr std::uint32_t max_batch_most = 512;
+
+// Adds the options in a group of their own. Their values are looked at by engine_options.
+void add_engine_options(CLI::App& app, EngineFlags& flags);
+
+// Errors: usage, naming the option and what it takes; unsupported_field for what a later version
+// will have (other KV policies, math fast, prefix caches).
+Result<engine::EngineOptions> engine_options(const EngineFlags& flags);
+
+// The flags as arguments, for a child process. --model is not among them.
+std::vector<std::string> engine_arguments(const EngineFlags& flags);
+
+// "2GiB", "512MiB", "1.5GB", "1000000"; a bare K, M, G or T counts in 1024s. Errors: usage.
+Result<std::uint64_t> parse_size(std::string_view text);
+
+// For logging, the same in every program.
+struct LogFlags {
+  std::string level = "info";
+  bool json = false;
+};
+void add_log_options(CLI::App& app, LogFlags& flags);
+Status set_up_log(const LogFlags& flags);  // errors: usage
+
+}  // namespace millrace::worker

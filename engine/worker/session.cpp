@@ -1,0 +1,333 @@
+#include "engine/worker/session.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "schemas/base/log.hpp"
+#include "schemas/codec.hpp"
+
+namespace millrace::worker {
+namespace {
+
+constexpr std::int64_t us_per_ms = 1'000;
+constexpr std::size_t frames_ahead = 8;  // built before the first of them is sent
+constexpr std::size_t ends_per_frame = 256;
+constexpr std::size_t ends_bytes = 4 * limits::MiB;  // in one frame; one end is always sent
+
+std::int64_t us(std::uint32_t ms) {
+  return ms * us_per_ms;
+}
+
+// Refusals of hello that trying again does not change.
+bool is_final(Code code) {
+  return code == Code::unsupported_version || code == Code::unauthorized ||
+         code == Code::unexpected_message || code == Code::missing_field ||
+         code == Code::invalid_value;
+}
+
+}  // namespace
+
+Session::Session(SessionOptions options, Executor& executor, const Clock& clock)
+    : options_(std::move(options)),
+      executor_(executor),
+      clock_(clock),
+      heard_us_(clock.monotonic_us()),
+      hello_due_us_(heard_us_),
+      hello_wait_ms_(options_.hello_ms) {}
+
+void Session::send(Message message) {
+  out_.push_back(encode(Envelope{next_id_++, std::move(message)}));
+}
+
+void Session::hello() {
+  const ExecutorInfo& info = executor_.info();
+  Hello hello;
+  hello.role = Role::engine;
+  hello.name = options_.name;
+  hello.software = options_.software;
+  hello.capabilities = {"generate", "score", "logprobs", "cancel"};
+  hello.instance = options_.instance;
+  hello.model = info.model;
+  hello.fingerprint = info.fingerprint;
+  hello.kv_policies = info.kv_policies;
+  hello.context_tokens = info.context_tokens;
+  out_.clear();  // what was meant for a session that is no more
+  hello_id_ = next_id_;
+  send(std::move(hello));
+  state_ = State::greeting;
+  hello_due_us_ = now_us() + us(hello_wait_ms_);
+  hello_wait_ms_ = std::min(hello_wait_ms_ * 2, options_.hello_most_ms);
+}
+
+void Session::leave(std::string_view why) {
+  out_.clear();
+  state_ = State::away;
+  hello_wait_ms_ = options_.hello_ms;
+  hello_due_us_ = now_us();
+  if (std::exchange(told_away_, true)) return;
+  log_warn("the broker is away; computing goes on and results are kept",
+           {{"why", why}, {"running", book_.running()}, {"kept_results", book_.unconfirmed()}});
+}
+
+void Session::finish(Status outcome) {
+  if (state_ == State::finished) return;
+  if (state_ != State::joined) out_.clear();  // nobody listens
+  state_ = State::finished;
+  outcome_ = std::move(outcome);
+}
+
+void Session::received(std::string_view frame) {
+  if (state_ == State::finished) return;
+  auto envelope = decode_envelope(frame);
+  if (!envelope) return log_warn("a frame from the broker was dropped", envelope.error());
+  heard_us_ = now_us();
+  if (auto* m = std::get_if<Welcome>(&envelope->message)) return welcomed(*m);
+  if (auto* m = std::get_if<Refused>(&envelope->message)) return refused(envelope->id, *m);
+  if (auto* m = std::get_if<Goodbye>(&envelope->message)) return broker_left(*m);
+  if (state_ != State::joined) return;  // of the session before
+  if (auto* m = std::get_if<Leases>(&envelope->message)) return leased(std::move(*m));
+  if (auto* m = std::get_if<HeartbeatAnswer>(&envelope->message)) return answered(*m);
+  if (auto* m = std::get_if<Committed>(&envelope->message)) return committed(*m);
+  log_warn("the broker sent a message that engines do not take",
+           {{"kind", kind_name(envelope->message)}});
+}
+
+void Session::welcomed(const Welcome& welcome) {
+  if (state_ != State::greeting) return;
+  state_ = State::joined;
+  const bool other = !broker_.empty() && broker_ != welcome.broker;
+  broker_ = welcome.broker;
+  heartbeat_ms_ = std::max<std::uint32_t>(welcome.heartbeat_ms, 10);
+  hello_wait_ms_ = options_.hello_ms;
+  told_away_ = false;
+  granted_ = 0;
+  book_.send_again(now_us());
+  log_info(other ? "joined a new broker" : "joined the broker",
+           {{"broker", broker_}, {"leases", book_.all().size()}});
+  heartbeat();  // first of all: what is held, so that the broker counts it
+}
+
+void Session::refused(std::uint64_t id, const Refused& refused) {
+  if (state_ == State::joined) {
+    if (refused.error.code != Code::unexpected_message)
+      return log_warn("the broker refused a message", refused.error);
+    // It knows no session here: it has started anew. Greet it.
+    log_info("the broker asks for hello again", {{"said", refused.error.message}});
+    return hello();
+  }
+  // Refusals of what was sent before hello may still come in.
+  if (state_ != State::greeting || id != hello_id_) return;
+  if (is_final(refused.error.code)) return finish(fail(refused.error));
+  log_warn("the broker refused hello; trying again", refused.error);
+}
+
+void Session::broker_left(const Goodbye& goodbye) {
+  if (state_ != State::joined) return;
+  leave(goodbye.reason.empty() ? "it said goodbye" : goodbye.reason);
+  hello_due_us_ = now_us() + us(options_.hello_ms);
+}
+
+void Session::leased(Leases leases) {
+  granted_ -= std::min(granted_, static_cast<std::uint32_t>(leases.leases.size()));
+  std::vector<LeaseId> unwanted;
+  for (Lease& lease : leases.leases) {
+    if (book_.knows(lease.lease)) continue;
+    if (draining_) {
+      unwanted.push_back(lease.lease);
+      continue;
+    }
+    JobLabel label;
+    auto task = prepare(lease, executor_.info(), label);
+    if (task) {
+      book_.add(std::move(label), std::move(*task), lease.alone);
+    } else {
+      book_.add_ended(failed_end(label, std::move(task).error(), clock_.wall_us()));
+    }
+  }
+  release(std::move(unwanted));
+}
+
+void Session::cancel(LeaseId lease) {
+  switch (book_.state(lease)) {
+    case LeaseBook::Was::waiting: {
+      JobEnd end = cancelled_end(*book_.label(lease), clock_.wall_us());
+      book_.drop(lease);
+      book_.add_ended(std::move(end));
+      break;
+    }
+    case LeaseBook::Was::running:
+      executor_.cancel(lease);
+      break;
+    default:
+      break;
+  }
+}
+
+void Session::answered(const HeartbeatAnswer& answer) {
+  for (const LeaseId lease : answer.lost) {
+    const auto was = book_.drop(lease);
+    if (was == LeaseBook::Was::running) executor_.cancel(lease);
+    if (was != LeaseBook::Was::unknown) log_info("a lease is lost", {{"lease", lease}});
+  }
+  for (const LeaseId lease : answer.cancelled) cancel(lease);
+  if (answer.drain && !draining_) drain("the broker asks for it");
+}
+
+void Session::committed(const Committed& answer) {
+  for (const LeaseId lease : answer.committed)
+    if (book_.state(lease) == LeaseBook::Was::ended) book_.drop(lease);
+  for (const LeaseId lease : answer.stale) {
+    const auto was = book_.drop(lease);
+    if (was == LeaseBook::Was::running) executor_.cancel(lease);
+    if (was != LeaseBook::Was::unknown)
+      log_info("a result was refused: its lease was not current any more", {{"lease", lease}});
+  }
+}
+
+void Session::collect() {
+  for (Ended& ended : executor_.take_ends())
+    if (const auto label = book_.stopped(ended.lease))
+      book_.ended(job_end(*label, std::move(ended), clock_.wall_us()));
+}
+
+void Session::start_tasks() {
+  while (auto task = book_.start_next()) executor_.add(std::move(*task));
+}
+
+// A lost device ends this process. Jobs that never ran are handed back; those that ran stay leased,
+// as with any other death, so that one that kills its device each time is found out.
+void Session::check_failure() {
+  if (goodbye_us_ || !outcome_) return;
+  auto failure = executor_.failure();
+  if (!failure) return;
+  log_error("the engine cannot go on", *failure);
+  outcome_ = fail(*failure);
+  draining_ = true;
+  if (state_ == State::joined) release(book_.in_state(LeaseBook::Was::waiting));
+  goodbye_us_ = now_us() + us(options_.goodbye_ms);
+}
+
+void Session::heartbeat() {
+  const Progress progress = executor_.progress();
+  Heartbeat beat;
+  beat.leases = book_.all();
+  beat.steps = progress.steps;
+  beat.tokens = progress.tokens;
+  beat.credit = credit();
+  granted_ = beat.credit;
+  send(std::move(beat));
+  heartbeat_due_us_ = now_us() + us(heartbeat_ms_);
+}
+
+std::uint32_t Session::credit() const {
+  if (draining_ || book_.unconfirmed() >= options_.unconfirmed_most ||
+      book_.unconfirmed_bytes() >= options_.unconfirmed_bytes_most)
+    return 0;
+  const std::size_t held = book_.waiting() + book_.running();
+  const std::uint32_t capacity = executor_.info().capacity;
+  return held >= capacity ? 0 : capacity - static_cast<std::uint32_t>(held);
+}
+
+// Between heartbeats credit is renewed when the broker has used up half of what it was given: what
+// it was given before may still be on its way as leases, and is not to be given twice.
+void Session::grant_credit() {
+  const std::uint32_t room = credit();
+  if (room <= granted_ || granted_ > executor_.info().capacity / 2) return;
+  granted_ = room;
+  send(Ready{room});
+}
+
+void Session::send_ends() {
+  const std::int64_t now = now_us();
+  if (now >= resend_due_us_) {
+    book_.send_again(now - us(options_.resend_ms));
+    resend_due_us_ = now + us(options_.resend_ms) / 4;
+  }
+  while (book_.has_unsent() && out_.size() < frames_ahead) {
+    Ends ends;
+    ends.ends = book_.take_unsent(now, ends_per_frame, ends_bytes);
+    if (!ends.ends.empty()) send(std::move(ends));
+  }
+}
+
+void Session::keep_contact() {
+  const std::int64_t now = now_us();
+  if (state_ == State::joined) {
+    if (now - heard_us_ > us(std::max(options_.silence_ms, 4 * heartbeat_ms_)))
+      leave("it does not answer");
+    else if (now >= heartbeat_due_us_)
+      heartbeat();
+  }
+  if (state_ != State::joined && now >= hello_due_us_) {
+    if (state_ == State::greeting && !std::exchange(told_away_, true))
+      log_warn("no answer from the broker yet; trying on", {{"name", options_.name}});
+    hello();
+  }
+}
+
+void Session::pump() {
+  if (state_ == State::finished) return;
+  collect();
+  check_failure();
+  if (!draining_) start_tasks();
+  keep_contact();
+  if (state_ == State::joined) {
+    send_ends();
+    grant_credit();
+  }
+  if (draining_) carry_out_drain();
+}
+
+std::int64_t Session::due_us() const {
+  std::int64_t due = state_ == State::joined ? heartbeat_due_us_ : hello_due_us_;
+  if (draining_) due = std::min(due, goodbye_us_.value_or(drain_end_us_));
+  return due;
+}
+
+void Session::release(std::vector<LeaseId> leases) {
+  if (leases.empty()) return;
+  for (const LeaseId lease : leases)
+    if (book_.drop(lease) == LeaseBook::Was::running) executor_.cancel(lease);
+  log_info("leases handed back", {{"count", leases.size()}});
+  if (state_ == State::joined) send(Release{std::move(leases)});
+}
+
+void Session::drain(std::string_view reason) {
+  if (state_ == State::finished) return;
+  if (std::exchange(draining_, true)) {
+    log_info("leaving at once", {{"why", reason}});
+    leave_at_once_ = true;
+    if (goodbye_us_) goodbye_us_ = now_us();
+    return;
+  }
+  log_info("draining: no new jobs, finishing what runs",
+           {{"why", reason}, {"running", book_.running()}, {"waiting", book_.waiting()}});
+  drain_end_us_ = now_us() + us(options_.drain_timeout_ms);
+  if (state_ == State::joined) {
+    send(Ready{0});
+    release(book_.in_state(LeaseBook::Was::waiting));
+  }
+}
+
+void Session::carry_out_drain() {
+  const std::int64_t now = now_us();
+  const bool joined = state_ == State::joined;
+  if (!goodbye_us_) {
+    const bool idle = book_.in_state(LeaseBook::Was::running).empty();
+    if (!idle && !leave_at_once_ && now < drain_end_us_) return;
+    // Ends that are already there are worth a moment; what still runs is handed back.
+    release(book_.in_state(LeaseBook::Was::waiting));
+    release(book_.in_state(LeaseBook::Was::running));
+    goodbye_us_ = leave_at_once_ ? now : now + us(options_.goodbye_ms);
+    if (!joined && !leave_at_once_) goodbye_us_ = std::max(*goodbye_us_, drain_end_us_);
+  }
+  if (book_.unconfirmed() > 0 && now < *goodbye_us_) return;
+  if (book_.unconfirmed() > 0)
+    log_warn("leaving before the broker confirmed all results; their jobs will run again",
+             {{"results", book_.unconfirmed()}});
+  // After a failure no goodbye: it would hand back, unblamed, the jobs that were running.
+  if (joined && outcome_) send(Goodbye{"the engine is shutting down"});
+  finish(outcome_);
+}
+
+}  // namespace millrace::worker

@@ -1,0 +1,96 @@
+#include "engine/worker/worker_program.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <atomic>
+#include <cstdio>
+
+#include "engine/worker/link.hpp"
+#include "engine/worker/parent_watch.hpp"
+#include "schemas/base/log.hpp"
+#include "schemas/base/random_id.hpp"
+
+namespace millrace::worker {
+namespace {
+
+// A signal handler can reach nothing but statics.
+std::atomic<Link*> signalled_link{nullptr};
+std::atomic<int> last_signal{0};
+static_assert(std::atomic<Link*>::is_always_lock_free);
+
+void on_signal(int signal) {
+  last_signal = signal;
+  if (Link* link = signalled_link.load()) link->stop();
+}
+
+void handle_signals(Link* link) {
+  signalled_link = link;
+  struct sigaction action {};
+  if (link != nullptr) {
+    action.sa_handler = on_signal;
+  } else {
+    action.sa_handler = SIG_DFL;
+  }
+  ::sigaction(SIGTERM, &action, nullptr);
+  ::sigaction(SIGINT, &action, nullptr);
+}
+
+std::string default_name() {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
+  return std::string(host[0] != '\0' ? host.data() : "engine") + ":" + std::to_string(::getpid());
+}
+
+}  // namespace
+
+void add_program_options(CLI::App& app, ProgramFlags& flags) {
+  app.add_option("--broker", flags.broker, "the broker's endpoint for engines")
+      ->capture_default_str();
+  app.add_option("--name", flags.name, "this engine's name for people; host and process if absent");
+  app.add_option("--drain-timeout", flags.drain_timeout_s,
+                 "seconds to finish what runs when told to stop")
+      ->capture_default_str();
+  app.add_flag("--die-with-parent", flags.die_with_parent,
+               "end when the process that started this one ends");
+  add_log_options(app, flags.log);
+}
+
+Status begin_program(const ProgramFlags& flags) {
+  MILLRACE_TRY(set_up_log(flags.log));
+  if (flags.die_with_parent) MILLRACE_TRY(die_with_parent());
+  return {};
+}
+
+int serve(const ProgramFlags& flags, const char* software, Executor& executor) {
+  const SystemClock clock;
+  net::Context context;
+  SessionOptions options;
+  options.name = flags.name.empty() ? default_name() : flags.name;
+  options.software = software;
+  options.instance = random_id();
+  options.drain_timeout_ms = flags.drain_timeout_s * 1'000;
+  auto link = Link::open(context, flags.broker, std::move(options), executor, clock);
+  if (!link) return report(software, link.error());
+  handle_signals(link->get());
+  const Status ended = (*link)->run();
+  handle_signals(nullptr);
+  executor.on_change([] {});
+  if (!ended) {
+    const int code = report(software, ended.error());
+    return executor.failure() ? 1 : code;
+  }
+  log_info("left the broker");
+  return last_signal == SIGINT ? 130 : 0;
+}
+
+int report(const char* program, const Error& error) {
+  std::fprintf(stderr, "%s: %s: %s\n", program, std::string(code_name(error.code)).c_str(),
+               error.message.c_str());
+  if (!error.hint.empty()) std::fprintf(stderr, "  %s\n", error.hint.c_str());
+  return error.code == Code::usage ? 2 : 3;
+}
+
+}  // namespace millrace::worker

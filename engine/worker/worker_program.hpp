@@ -1,0 +1,33 @@
+#pragma once
+// What millrace-engine and its stand-ins for tests and benchmarks share: their common options, the
+// way from the start to the exit code. Exit codes: 0 drained, 1 the engine failed while running, 2
+// usage, 3 refused (model, device, or by the broker), 130 interrupted from the keyboard.
+// Thread safety: for main() alone.
+#include <cstdint>
+#include <string>
+
+#include "engine/worker/executor.hpp"
+#include "engine/worker/options.hpp"
+
+namespace millrace::worker {
+
+inline constexpr const char* default_broker = "tcp://127.0.0.1:5571";
+
+struct ProgramFlags {
+  std::string broker = default_broker;
+  std::string name;  // empty: host name and process id
+  std::uint32_t drain_timeout_s = 30;
+  bool die_with_parent = false;
+  LogFlags log;
+};
+void add_program_options(CLI::App& app, ProgramFlags& flags);
+
+// Logging and the tie to the parent: before anything slow.
+Status begin_program(const ProgramFlags& flags);
+// Connects the executor to the broker until it is told to leave, by SIGTERM, SIGINT or the broker.
+// Returns the exit code.
+int serve(const ProgramFlags& flags, const char* software, Executor& executor);
+// Prints code, message and hint to standard error; the exit code for an error at the start.
+int report(const char* program, const Error& error);
+
+}  // namespace millrace::worker

@@ -1,0 +1,103 @@
+#pragma once
+// An executor that the test drives: it remembers what it was given and ends what it is told to.
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/worker/executor.hpp"
+#include "schemas/codec.hpp"
+
+namespace millrace::worker {
+
+class FakeExecutor final : public Executor {
+ public:
+  explicit FakeExecutor(std::uint32_t capacity = 8) {
+    info_.model = "tiny";
+    info_.fingerprint = "f00d";
+    info_.kv_policies = {"f16"};
+    info_.context_tokens = 100;
+    info_.capacity = capacity;
+  }
+
+  const ExecutorInfo& info() const override { return info_; }
+  void add(Task task) override {
+    const std::lock_guard lock(mutex_);
+    if (answer_at_once_) end_locked(task.lease);
+    added_.push_back(std::move(task));
+    if (answer_at_once_ && wake_) wake_();
+  }
+  void cancel(LeaseId lease) override {
+    const std::lock_guard lock(mutex_);
+    cancelled.push_back(lease);
+  }
+  std::vector<Ended> take_ends() override {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(ends_, {});
+  }
+  Progress progress() const override { return now; }
+  std::optional<Error> failure() const override { return failed; }
+  void on_change(std::function<void()> wake) override { wake_ = std::move(wake); }
+
+  void end(LeaseId lease, bool was_cancelled = false) {
+    const std::lock_guard lock(mutex_);
+    end_locked(lease, was_cancelled);
+  }
+  void end(LeaseId lease, Error error) {
+    const std::lock_guard lock(mutex_);
+    ends_.push_back(Ended{lease, std::move(error), false, {}});
+  }
+  void answer_at_once() { answer_at_once_ = true; }
+  std::vector<LeaseId> started() {
+    const std::lock_guard lock(mutex_);
+    std::vector<LeaseId> out;
+    for (const Task& task : added_) out.push_back(task.lease);
+    return out;
+  }
+  Task task(std::size_t i) {
+    const std::lock_guard lock(mutex_);
+    return added_.at(i);
+  }
+
+  std::vector<LeaseId> cancelled;
+  Progress now;
+  std::optional<Error> failed;
+
+ private:
+  void end_locked(LeaseId lease, bool was_cancelled = false) {
+    Ended ended;
+    ended.lease = lease;
+    ended.cancelled = was_cancelled;
+    Choice choice;
+    choice.text = "answer " + std::to_string(lease);
+    choice.tokens = {7};
+    choice.finish_reason = was_cancelled ? FinishReason::cancelled : FinishReason::stop;
+    ended.result.choices.push_back(std::move(choice));
+    ends_.push_back(std::move(ended));
+  }
+
+  ExecutorInfo info_;
+  std::mutex mutex_;
+  std::vector<Task> added_;
+  std::vector<Ended> ends_;
+  std::function<void()> wake_;
+  bool answer_at_once_ = false;
+};
+
+inline Lease make_lease(LeaseId lease, const std::string& custom_id = "c", bool alone = false) {
+  Job job;
+  job.custom_id = custom_id;
+  job.request.prompt = std::string("prompt of ") + custom_id;
+  job.metadata = {{"k", "v"}};
+  Lease out;
+  out.lease = lease;
+  out.job = "job-" + std::to_string(lease);
+  out.attempt = 3;
+  out.alone = alone;
+  out.submitted_us = 77;
+  out.body = encode_job(job);
+  return out;
+}
+
+}  // namespace millrace::worker

@@ -1,0 +1,92 @@
+#include "engine/worker/options.hpp"
+
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+
+namespace millrace::worker {
+namespace {
+
+TEST(Options, Sizes) {
+  const std::pair<const char*, std::uint64_t> good[] = {{"0", 0},
+                                                        {"1000000", 1'000'000},
+                                                        {"1KiB", 1024},
+                                                        {"2GiB", 2ull << 30},
+                                                        {"1.5GiB", 3ull << 29},
+                                                        {"512 MiB", 512ull << 20},
+                                                        {"4G", 4ull << 30},
+                                                        {"1TiB", 1ull << 40},
+                                                        {"3GB", 3'000'000'000},
+                                                        {"7B", 7}};
+  for (const auto& [text, bytes] : good) {
+    const auto parsed = parse_size(text);
+    ASSERT_TRUE(parsed) << text;
+    EXPECT_EQ(*parsed, bytes) << text;
+  }
+  for (const char* text : {"", "GiB", "-1", "1XB", "1 2", "nan", "inf", "1e30", "1GiBx"})
+    EXPECT_EQ(parse_size(text).error().code, Code::usage) << text;
+}
+
+TEST(Options, Defaults) {
+  EngineFlags flags;
+  flags.model = "m.gguf";
+  const auto options = engine_options(flags);
+  ASSERT_TRUE(options) << options.error().text();
+  EXPECT_EQ(options->model_path, "m.gguf");
+  EXPECT_EQ(options->kv, "f16");
+  EXPECT_EQ(options->kv_memory_bytes, 1ull << 30);
+}
+
+TEST(Options, WhatThisVersionLacksIsRefusedByName) {
+  const auto refused = [](auto change) {
+    EngineFlags flags;
+    change(flags);
+    const auto options = engine_options(flags);
+    EXPECT_FALSE(options);
+    return options ? Error{} : options.error();
+  };
+  auto e = refused([](EngineFlags& f) { f.kv = "q8"; });
+  EXPECT_EQ(e.code, Code::unsupported_field);
+  EXPECT_NE(e.message.find("--kv q8"), std::string::npos);
+  e = refused([](EngineFlags& f) { f.prefix_cache = "memory"; });
+  EXPECT_EQ(e.code, Code::unsupported_field);
+  EXPECT_NE(e.message.find("--prefix-cache memory"), std::string::npos);
+  e = refused([](EngineFlags& f) { f.math = "fast"; });
+  EXPECT_EQ(e.code, Code::unsupported_field);
+  e = refused([](EngineFlags& f) { f.math = "sloppy"; });
+  EXPECT_EQ(e.code, Code::usage);
+  e = refused([](EngineFlags& f) { f.kv_memory = "much"; });
+  EXPECT_EQ(e.code, Code::usage);
+  e = refused([](EngineFlags& f) { f.max_batch = 0; });
+  EXPECT_EQ(e.code, Code::usage);
+  e = refused([](EngineFlags& f) { f.prefill_chunk = 0; });
+  EXPECT_EQ(e.code, Code::usage);
+  e = refused([](EngineFlags& f) { f.max_batch = 100'000; });
+  EXPECT_EQ(e.code, Code::usage);
+  e = refused([](EngineFlags& f) { f.step_tokens = 63; });
+  EXPECT_EQ(e.code, Code::usage);
+  EXPECT_FALSE(e.hint.empty());
+}
+
+TEST(Options, AChildGetsTheSameFlags) {
+  EngineFlags flags, read;
+  flags.device = "0:1";
+  flags.kv_memory = "3GiB";
+  flags.max_batch = 7;
+  flags.step_tokens = 99;
+  flags.prefill_chunk = 5;
+  CLI::App app;
+  add_engine_options(app, read);
+  auto arguments = engine_arguments(flags);
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+  app.parse(arguments);
+  EXPECT_EQ(read.device, flags.device);
+  EXPECT_EQ(read.kv_memory, flags.kv_memory);
+  EXPECT_EQ(read.max_batch, flags.max_batch);
+  EXPECT_EQ(read.step_tokens, flags.step_tokens);
+  EXPECT_EQ(read.prefill_chunk, flags.prefill_chunk);
+  EXPECT_EQ(read.math, flags.math);
+}
+
+}  // namespace
+}  // namespace millrace::worker

@@ -1,0 +1,504 @@
+#include "engine/worker/session.hpp"
+
+#include <gtest/gtest.h>
+
+#include "schemas/base/log.hpp"
+#include "schemas/codec.hpp"
+#include "tests/unit/worker/fake_executor.hpp"
+
+namespace millrace::worker {
+namespace {
+
+using Leased = std::vector<LeaseId>;
+
+// A session with the test in the broker's place, by frames alone.
+class SessionTest : public testing::Test {
+ protected:
+  SessionTest() : session_(options(), executor_, clock_) {}
+  ~SessionTest() override { set_up_logging({LogLevel::off, false, {}}); }
+
+  static SessionOptions options() {
+    SessionOptions o;
+    o.name = "e";
+    o.instance = "i1";
+    return o;
+  }
+
+  // What the session sends now.
+  std::vector<Envelope> sent() {
+    session_.pump();
+    std::vector<Envelope> out;
+    for (; session_.next_frame() != nullptr; session_.frame_sent(), session_.pump()) {
+      auto envelope = decode_envelope(*session_.next_frame());
+      EXPECT_TRUE(envelope) << envelope.error().text();
+      if (envelope) out.push_back(std::move(*envelope));
+    }
+    return out;
+  }
+  template <class T>
+  static std::vector<T> only(const std::vector<Envelope>& envelopes) {
+    std::vector<T> out;
+    for (const Envelope& e : envelopes)
+      if (const T* m = std::get_if<T>(&e.message)) out.push_back(*m);
+    return out;
+  }
+  template <class T>
+  std::vector<T> sent_of() {
+    return only<T>(sent());
+  }
+  static Leased leases_of(const std::vector<Ends>& all) {
+    Leased out;
+    for (const Ends& ends : all)
+      for (const JobEnd& end : ends.ends) out.push_back(end.lease);
+    return out;
+  }
+  Leased ends_sent() { return leases_of(sent_of<Ends>()); }
+
+  void say(Message message, std::uint64_t id = 0) {
+    session_.received(encode(Envelope{id, std::move(message)}));
+  }
+  void wait_ms(std::int64_t ms) { clock_.advance_us(ms * 1000); }
+  void welcome(const std::string& broker = "b1") {
+    const auto hello = sent();
+    ASSERT_EQ(only<Hello>(hello).size(), 1u);
+    Welcome answer;
+    answer.broker = broker;
+    say(answer, hello.back().id);
+  }
+  void join() {
+    welcome();
+    const auto first = sent_of<Heartbeat>();
+    ASSERT_EQ(first.size(), 1u);
+    EXPECT_EQ(first[0].credit, executor_.info().capacity);
+  }
+  void lease(Leased ids, bool alone = false) {
+    Leases leases;
+    for (const LeaseId id : ids)
+      leases.leases.push_back(make_lease(id, "c" + std::to_string(id), alone));
+    say(std::move(leases));
+    session_.pump();
+  }
+  // The broker lives: it answers a heartbeat.
+  void answer(HeartbeatAnswer message = {}) { say(std::move(message)); }
+
+  ManualClock clock_;
+  FakeExecutor executor_;
+  Session session_;
+};
+
+TEST_F(SessionTest, HelloTellsWhatTheEngineIs) {
+  const auto hello = sent_of<Hello>();
+  ASSERT_EQ(hello.size(), 1u);
+  EXPECT_EQ(hello[0].role, Role::engine);
+  EXPECT_EQ(hello[0].name, "e");
+  EXPECT_EQ(hello[0].instance, "i1");
+  EXPECT_EQ(hello[0].model, "tiny");
+  EXPECT_EQ(hello[0].fingerprint, "f00d");
+  EXPECT_EQ(hello[0].kv_policies, std::vector<std::string>{"f16"});
+  EXPECT_EQ(hello[0].context_tokens, 100u);
+}
+
+TEST_F(SessionTest, HelloIsRepeatedWithBackOff) {
+  std::vector<std::int64_t> at_ms;
+  for (std::int64_t ms = 0; ms < 70'000; ms += 100, wait_ms(100))
+    if (!sent_of<Hello>().empty()) at_ms.push_back(ms);
+  EXPECT_EQ(at_ms,
+            (std::vector<std::int64_t>{0, 1'000, 3'000, 7'000, 15'000, 30'000, 45'000, 60'000}));
+}
+
+TEST_F(SessionTest, ALeaseIsRunAndItsEndCarriesTheJob) {
+  join();
+  lease({5});
+  ASSERT_EQ(executor_.started(), Leased{5});
+  EXPECT_EQ(std::get<std::string>(executor_.task(0).request.prompt), "prompt of c5");
+  executor_.end(5);
+  const auto ends = sent_of<Ends>();
+  ASSERT_EQ(leases_of(ends), Leased{5});
+  EXPECT_EQ(ends[0].ends[0].state, JobState::completed);
+  const auto result = decode_result(ends[0].ends[0].body);
+  ASSERT_TRUE(result) << result.error().text();
+  EXPECT_EQ(result->job, "job-5");
+  EXPECT_EQ(result->custom_id, "c5");
+  EXPECT_EQ(result->attempts, 3u);
+  EXPECT_EQ(result->submitted_us, 77);
+  EXPECT_EQ(result->ended_us, clock_.wall_us());
+  EXPECT_EQ(result->metadata.at("k"), "v");
+  ASSERT_TRUE(result->result);
+  EXPECT_EQ(result->result->choices.at(0).text, "answer 5");
+}
+
+TEST_F(SessionTest, AJobWithoutSeedGetsOneFromItsContent) {
+  join();
+  lease({1, 2});
+  Leases again;
+  again.leases.push_back(make_lease(3, "c1"));  // the same job as 1
+  say(again);
+  session_.pump();
+  ASSERT_EQ(executor_.started().size(), 3u);
+  const auto seed = [&](std::size_t i) { return executor_.task(i).request.sampling.seed; };
+  ASSERT_TRUE(seed(0));
+  EXPECT_EQ(seed(0), seed(2));
+  EXPECT_NE(seed(0), seed(1));
+}
+
+TEST_F(SessionTest, EndsAreSentUntilCommitted) {
+  join();
+  lease({1, 2});
+  executor_.end(1);
+  executor_.end(2);
+  EXPECT_EQ(ends_sent(), (Leased{1, 2}));
+  EXPECT_EQ(ends_sent(), Leased{});  // no answer yet, no hurry
+  for (int i = 0; i < 5; ++i) {
+    wait_ms(1'000);
+    answer();
+    EXPECT_EQ(ends_sent(), Leased{});
+  }
+  say(Committed{{1}, {}});
+  Leased again;
+  for (int i = 0; i < 8; ++i) {
+    wait_ms(1'000);
+    answer();
+    for (const LeaseId id : ends_sent()) again.push_back(id);
+  }
+  EXPECT_EQ(again, Leased{2});
+  say(Committed{{2}, {}});
+  EXPECT_TRUE(session_.book().empty());
+}
+
+TEST_F(SessionTest, AStaleResultIsForgotten) {
+  join();
+  lease({1});
+  executor_.end(1);
+  EXPECT_EQ(ends_sent(), Leased{1});
+  say(Committed{{}, {1}});
+  EXPECT_TRUE(session_.book().empty());
+}
+
+TEST_F(SessionTest, HeartbeatsListAllLeasesAndHonestSteps) {
+  join();
+  lease({1, 2, 3});
+  executor_.end(2);
+  EXPECT_EQ(ends_sent(), Leased{2});
+  executor_.now = {41, 500};
+  wait_ms(1'000);
+  auto beat = sent_of<Heartbeat>();
+  ASSERT_EQ(beat.size(), 1u);
+  EXPECT_EQ(beat[0].leases, (Leased{1, 2, 3}));
+  EXPECT_EQ(beat[0].steps, 41u);
+  EXPECT_EQ(beat[0].tokens, 500u);
+  EXPECT_EQ(beat[0].credit, 6u);
+  answer();
+  wait_ms(1'000);  // a long step: the beat goes on, the step count stands
+  beat = sent_of<Heartbeat>();
+  ASSERT_EQ(beat.size(), 1u);
+  EXPECT_EQ(beat[0].steps, 41u);
+}
+
+TEST_F(SessionTest, CreditFollowsWhatIsHeld) {
+  join();
+  lease({1, 2, 3, 4, 5, 6, 7, 8});
+  EXPECT_TRUE(sent_of<Ready>().empty());
+  executor_.end(1);
+  executor_.end(2);
+  const auto ready = sent_of<Ready>();
+  ASSERT_EQ(ready.size(), 1u);
+  EXPECT_EQ(ready[0].credit, 2u);
+  EXPECT_TRUE(sent_of<Ready>().empty());  // once
+}
+
+TEST_F(SessionTest, TooManyUnconfirmedResultsStopTheCredit) {
+  auto o = options();
+  o.unconfirmed_most = 2;
+  Session session(o, executor_, clock_);
+  session.pump();
+  session.received(encode(Envelope{1, Welcome{}}));
+  Leases leases{{make_lease(1), make_lease(2)}};
+  session.received(encode(Envelope{0, leases}));
+  session.pump();
+  executor_.end(1);
+  executor_.end(2);
+  wait_ms(1'000);
+  session.pump();
+  std::optional<std::uint32_t> credit;
+  for (; session.next_frame() != nullptr; session.frame_sent()) {
+    const auto e = decode_envelope(*session.next_frame());
+    if (const auto* beat = std::get_if<Heartbeat>(&e->message)) credit = beat->credit;
+  }
+  EXPECT_EQ(credit, 0u);
+}
+
+TEST_F(SessionTest, AJobThatCannotBeReadFailsByName) {
+  join();
+  Lease broken = make_lease(1);
+  broken.body = "\x80";  // an empty map
+  Lease foreign = make_lease(2);
+  Job job;
+  job.model = "other";
+  job.custom_id = "mine";
+  job.request.prompt = std::string("x");
+  foreign.body = encode_job(job);
+  say(Leases{{broken, foreign}});
+  const auto ends = sent_of<Ends>();
+  ASSERT_EQ(leases_of(ends), (Leased{1, 2}));
+  EXPECT_TRUE(executor_.started().empty());
+  const auto first = decode_result(ends[0].ends[0].body);
+  const auto second = decode_result(ends[0].ends[1].body);
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->state, JobState::failed);
+  EXPECT_EQ(first->error->code, Code::missing_field);
+  EXPECT_EQ(second->error->code, Code::unknown_model);
+  EXPECT_EQ(second->custom_id, "mine");
+  EXPECT_FALSE(second->error->hint.empty());
+}
+
+TEST_F(SessionTest, AnErrorOfTheEngineFailsTheJob) {
+  join();
+  lease({1});
+  executor_.end(1, Error{Code::context_exceeded, "too long", "shorten it"});
+  const auto ends = sent_of<Ends>();
+  ASSERT_EQ(ends.size(), 1u);
+  EXPECT_EQ(ends[0].ends[0].state, JobState::failed);
+  const auto result = decode_result(ends[0].ends[0].body);
+  ASSERT_TRUE(result);
+  EXPECT_EQ(*result->error, (Error{Code::context_exceeded, "too long", "shorten it"}));
+}
+
+TEST_F(SessionTest, CancelEndsWhatRunsAndWhatWaits) {
+  join();
+  lease({1}, true);  // alone: the next one waits
+  lease({2});
+  EXPECT_EQ(executor_.started(), Leased{1});
+  answer({{}, {1, 2, 99}, false});
+  EXPECT_EQ(executor_.cancelled, Leased{1});
+  auto ends = sent_of<Ends>();
+  ASSERT_EQ(leases_of(ends), Leased{2});
+  EXPECT_EQ(ends[0].ends[0].state, JobState::cancelled);
+  executor_.end(1, true);
+  ends = sent_of<Ends>();
+  ASSERT_EQ(leases_of(ends), Leased{1});
+  EXPECT_EQ(ends[0].ends[0].state, JobState::cancelled);
+  const auto result = decode_result(ends[0].ends[0].body);
+  ASSERT_TRUE(result && result->result);
+  EXPECT_EQ(result->result->choices[0].text, "answer 1");
+}
+
+TEST_F(SessionTest, LostLeasesAreStoppedAndTheirEndsNotSent) {
+  join();
+  lease({1, 2});
+  executor_.end(2);
+  EXPECT_EQ(ends_sent(), Leased{2});
+  answer({{1, 2}, {}, false});
+  EXPECT_EQ(executor_.cancelled, Leased{1});
+  executor_.end(1, true);
+  wait_ms(20'000);
+  EXPECT_EQ(ends_sent(), Leased{});
+  EXPECT_TRUE(session_.book().empty());
+  EXPECT_EQ(session_.book().running(), 0u);
+}
+
+TEST_F(SessionTest, ASuspectRunsAlone) {
+  join();
+  lease({1, 2});
+  lease({3}, true);
+  lease({4, 5});
+  EXPECT_EQ(executor_.started(), (Leased{1, 2}));
+  executor_.end(1);
+  session_.pump();
+  EXPECT_EQ(executor_.started(), (Leased{1, 2}));
+  executor_.end(2);
+  session_.pump();
+  EXPECT_EQ(executor_.started(), (Leased{1, 2, 3}));
+  executor_.end(3);
+  session_.pump();
+  EXPECT_EQ(executor_.started(), (Leased{1, 2, 3, 4, 5}));
+}
+
+TEST_F(SessionTest, ALostSuspectStillKeepsOthersWaitingUntilItStops) {
+  join();
+  lease({1}, true);
+  lease({2});
+  answer({{1}, {}, false});
+  session_.pump();
+  EXPECT_EQ(executor_.started(), Leased{1});
+  executor_.end(1, true);
+  session_.pump();
+  EXPECT_EQ(executor_.started(), (Leased{1, 2}));
+}
+
+TEST_F(SessionTest, AwayItGoesOnAndKeepsResultsForTheNextBroker) {
+  int away_lines = 0, join_lines = 0;
+  set_up_logging({LogLevel::info, false, [&](std::string_view line) {
+                    away_lines += line.find("broker is away") != std::string_view::npos;
+                    join_lines += line.find("joined") != std::string_view::npos;
+                  }});
+  join();
+  lease({1, 2});
+  for (int i = 0; i < 100; ++i) {  // nobody answers
+    wait_ms(500);
+    session_.pump();
+  }
+  EXPECT_NE(session_.state(), Session::State::joined);
+  EXPECT_EQ(away_lines, 1);
+  executor_.end(1);
+  session_.pump();
+  EXPECT_EQ(session_.book().unconfirmed(), 1u);
+  wait_ms(20'000);
+  welcome("b2");
+  EXPECT_EQ(join_lines, 2);
+  const auto all = sent();
+  const auto beat = only<Heartbeat>(all);
+  ASSERT_EQ(beat.size(), 1u);
+  EXPECT_EQ(beat[0].leases, (Leased{1, 2}));
+  EXPECT_EQ(leases_of(only<Ends>(all)), Leased{1});
+  executor_.end(2);
+  EXPECT_EQ(ends_sent(), Leased{2});
+  EXPECT_EQ(away_lines, 1);
+}
+
+TEST_F(SessionTest, ABrokerThatStartedAnewIsGreetedAndGetsTheEndsAgain) {
+  join();
+  lease({1});
+  executor_.end(1);
+  EXPECT_EQ(ends_sent(), Leased{1});
+  wait_ms(1'000);
+  const auto beat = sent();
+  ASSERT_EQ(only<Heartbeat>(beat).size(), 1u);
+  const Refused who{{Code::unexpected_message, "no session is open", ""}};
+  say(who, beat.back().id);
+  EXPECT_EQ(session_.state(), Session::State::greeting);
+  say(who, 1);  // the refusal of the ends sent before: no refusal of the hello
+  EXPECT_EQ(session_.state(), Session::State::greeting);
+  welcome("b2");
+  EXPECT_EQ(ends_sent(), Leased{1});
+}
+
+TEST_F(SessionTest, AGoodbyeOfTheBrokerIsNoReasonToStop) {
+  join();
+  lease({1});
+  say(Goodbye{"restart"});
+  EXPECT_EQ(session_.state(), Session::State::away);
+  executor_.end(1);
+  wait_ms(1'000);
+  welcome("b2");
+  EXPECT_EQ(ends_sent(), Leased{1});
+}
+
+TEST_F(SessionTest, ARefusalForGoodEndsIt) {
+  const auto hello = sent();
+  say(Refused{{Code::unsupported_version, "speaks 9", "update"}}, hello.back().id);
+  EXPECT_TRUE(session_.finished());
+  ASSERT_FALSE(session_.outcome());
+  EXPECT_EQ(session_.outcome().error().code, Code::unsupported_version);
+}
+
+TEST_F(SessionTest, ARefusalForNowIsTriedAgain) {
+  const auto hello = sent();
+  say(Refused{{Code::overloaded, "full", ""}}, hello.back().id);
+  EXPECT_FALSE(session_.finished());
+  wait_ms(1'000);
+  welcome();
+  EXPECT_EQ(session_.state(), Session::State::joined);
+}
+
+TEST_F(SessionTest, DrainFinishesWhatRunsAndHandsBackWhatWaits) {
+  join();
+  lease({1});
+  lease({2}, true);  // waits for 1
+  session_.drain("test");
+  auto all = sent();
+  ASSERT_EQ(only<Release>(all).size(), 1u);
+  EXPECT_EQ(only<Release>(all)[0].leases, Leased{2});
+  ASSERT_EQ(only<Ready>(all).size(), 1u);
+  EXPECT_EQ(only<Ready>(all)[0].credit, 0u);
+  lease({3});  // crossed with it
+  EXPECT_EQ(sent_of<Release>().at(0).leases, Leased{3});
+  EXPECT_EQ(executor_.started(), Leased{1});
+  executor_.end(1);
+  all = sent();
+  EXPECT_EQ(leases_of(only<Ends>(all)), Leased{1});
+  EXPECT_TRUE(only<Goodbye>(all).empty());  // not before the result is safe
+  say(Committed{{1}, {}});
+  EXPECT_EQ(sent_of<Goodbye>().size(), 1u);
+  EXPECT_TRUE(session_.finished());
+  EXPECT_TRUE(session_.outcome());
+}
+
+TEST_F(SessionTest, DrainGivesUpAfterItsTime) {
+  join();
+  lease({1, 2});
+  session_.drain("test");
+  executor_.end(1);
+  EXPECT_EQ(ends_sent(), Leased{1});
+  for (int i = 0; i < 29; ++i) {
+    wait_ms(1'000);
+    answer();
+    EXPECT_TRUE(sent_of<Release>().empty());
+  }
+  say(Committed{{1}, {}});
+  wait_ms(1'000);
+  const auto all = sent();
+  ASSERT_EQ(only<Release>(all).size(), 1u);
+  EXPECT_EQ(only<Release>(all)[0].leases, Leased{2});
+  EXPECT_EQ(executor_.cancelled, Leased{2});
+  EXPECT_EQ(only<Goodbye>(all).size(), 1u);
+  EXPECT_TRUE(session_.finished());
+}
+
+TEST_F(SessionTest, ASecondStopLeavesAtOnce) {
+  join();
+  lease({1});
+  session_.drain("test");
+  EXPECT_TRUE(sent_of<Goodbye>().empty());
+  session_.drain("test");
+  const auto all = sent();
+  EXPECT_EQ(only<Release>(all).at(0).leases, Leased{1});
+  EXPECT_EQ(only<Goodbye>(all).size(), 1u);
+  EXPECT_TRUE(session_.finished());
+}
+
+TEST_F(SessionTest, TheBrokerMayAskForTheDrain) {
+  join();
+  answer({{}, {}, true});
+  EXPECT_EQ(sent_of<Goodbye>().size(), 1u);
+  EXPECT_TRUE(session_.finished());
+}
+
+TEST_F(SessionTest, DrainingWithoutABrokerEnds) {
+  session_.pump();
+  session_.drain("test");
+  session_.pump();
+  EXPECT_TRUE(session_.finished());
+}
+
+TEST_F(SessionTest, ALostDeviceKeepsItsLeasesSoThatTheyBecomeSuspects) {
+  join();
+  lease({1, 2});
+  lease({3}, true);
+  executor_.end(1);
+  executor_.failed = Error{Code::device_error, "gone", ""};
+  const auto all = sent();
+  EXPECT_EQ(leases_of(only<Ends>(all)), Leased{1});
+  ASSERT_EQ(only<Release>(all).size(), 1u);
+  EXPECT_EQ(only<Release>(all)[0].leases, Leased{3});  // it never ran
+  say(Committed{{1}, {}});
+  EXPECT_TRUE(sent_of<Goodbye>().empty());  // it would hand back job 2 unblamed
+  EXPECT_TRUE(session_.finished());
+  ASSERT_FALSE(session_.outcome());
+  EXPECT_EQ(session_.outcome().error().code, Code::device_error);
+}
+
+TEST_F(SessionTest, NoiseFromTheBrokerIsDropped) {
+  join();
+  session_.received("");
+  session_.received("\xc1\xff");
+  say(Submitted{});
+  say(Committed{{4, 5}, {6}});
+  say(HeartbeatAnswer{{7}, {8}, false});
+  lease({1});
+  lease({1});  // twice
+  EXPECT_EQ(executor_.started(), Leased{1});
+  EXPECT_EQ(session_.state(), Session::State::joined);
+}
+
+}  // namespace
+}  // namespace millrace::worker
