@@ -55,6 +55,7 @@ void Custody::recover_facts(std::vector<LapsedLease> leases, std::function<void(
                if (job == nullptr || engine == nullptr) continue;
                auto& held = engine->leases[leases[i].lease];
                held.facts.custom_id = job->custom_id;
+               held.facts.batch = job->batch;
                held.facts.attempts = job->attempts;
                held.facts.submitted_us = job->submitted_us;
                held.cancelled = job->cancel_requested;

@@ -157,6 +157,9 @@ void Requests::status_of_job(const Peer& peer, std::uint64_t id, StatusAnswer so
         const auto& r = std::get<GetJobReply>(reply);
         so_far.state = r.state;
         so_far.attempts = r.attempts;
+        so_far.job_stream = r.stream;
+        so_far.job_batch = r.batch;
+        so_far.job_number = r.number;
         if (request.stream.empty()) {
           return status_counts(peer, id, std::move(so_far), std::move(request.batch));
         }

@@ -55,6 +55,7 @@ Body ended_body(const JobFacts& facts, JobState state, Error error) {
   result.job = facts.job;
   result.custom_id = facts.custom_id;
   result.model = facts.model;
+  result.batch = facts.batch;
   result.state = state;
   result.error = std::move(error);
   result.attempts = facts.attempts;
@@ -71,6 +72,7 @@ JobFacts facts_of(const Body& job_body) {
   if (!decoded) return facts;
   facts.custom_id = std::move(decoded->job.custom_id);
   facts.model = std::move(decoded->job.model);
+  facts.batch = std::move(decoded->job.batch);
   facts.metadata = std::move(decoded->job.metadata);
   facts.warnings = std::move(decoded->warnings);
   return facts;
@@ -102,6 +104,7 @@ EngineResult complete_result(JobEnd end, const JobFacts& facts) {
   if (!facts.job.empty()) result->job = facts.job;
   if (!facts.custom_id.empty()) result->custom_id = facts.custom_id;
   if (!facts.model.empty()) result->model = facts.model;
+  if (!facts.batch.empty()) result->batch = facts.batch;
   if (facts.attempts > 0) result->attempts = facts.attempts;
   if (facts.submitted_us > 0) result->submitted_us = facts.submitted_us;
   if (result->metadata.empty()) result->metadata = facts.metadata;

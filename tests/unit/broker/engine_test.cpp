@@ -96,11 +96,13 @@ TEST(Ends, CarryTheJobsLabelsEvenIfTheEngineDropsThem) {
   job.custom_id = "line-7";
   job.model = "m";
   job.request.prompt = "x";
+  job.batch = "evening";
   job.metadata = {{"k", "v"}};
   world.submit({encode_job(job)});
   world.say(World::engine("e"), Ends{{completed(world.leases("e").at(0).lease)}});
   const auto result = world.result_of("a");
   EXPECT_EQ(result.custom_id, "line-7");
+  EXPECT_EQ(result.batch, "evening");
   EXPECT_EQ(result.metadata, job.metadata);
 }
 

@@ -215,6 +215,8 @@ TEST(StatusRequest, OfAJobAndAStream) {
   const auto answer = world.take<StatusAnswer>(c);
   ASSERT_EQ(answer.size(), 1u);
   EXPECT_EQ(answer[0].state, JobState::completed);
+  EXPECT_EQ(answer[0].job_stream, "results");
+  EXPECT_EQ(answer[0].job_number, 2u);
   EXPECT_EQ(answer[0].high, 2u);
   EXPECT_FALSE(answer[0].epoch.empty());
   EXPECT_EQ(answer[0].counts.completed, 2u);

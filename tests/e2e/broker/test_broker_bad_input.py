@@ -1,0 +1,135 @@
+"""What a broker is sent and must not fall over: every refusal is named, and the broker goes on."""
+import msgpack
+import pytest
+import zmq
+
+from wire import Peer, job, read_all
+
+
+def envelope(kind="status_request", version=1, body=None):
+    return msgpack.packb({"v": version, "kind": kind, "id": 77, "body": body or {}})
+
+
+@pytest.mark.parametrize("frame, code", [
+    (b"", "malformed_frame"),
+    (envelope()[:-1], "malformed_frame"),
+    (envelope() + b"\x00", "malformed_frame"),
+    (b"\xc1", "malformed_frame"),
+    (b"\xdd\xff\xff\xff\xff", "malformed_frame"),
+    (b"\xdf\xff\xff\xff\xff", "malformed_frame"),
+    (b"\xc6\xff\xff\xff\xff", "malformed_frame"),
+    (b"\x91" * 100_000 + b"\xc0", None),
+    (envelope(kind="dance"), "unknown_kind"),
+    (envelope(version=9), "unsupported_version"),
+    (msgpack.packb({"v": 1, "kind": "submit", "id": 1, "body": {"jobs": 5}}), "invalid_value"),
+    (b"\x84\xa1v\x01\xa4kind\xaestatus_request\xa2id\x01\xa4body\x81\xa3job\xa2\xff\xfe",
+     "invalid_utf8"),
+], ids=["empty", "truncated", "trailing", "reserved byte", "array bomb", "map bomb", "bin bomb",
+        "deep nesting", "unknown kind", "unknown version", "wrong type", "bad UTF-8"])
+def test_broken_frames_are_refused_by_name(client, frame, code):
+    client.send_raw(frame)
+    body = client.wait("refused")
+    if code is not None:
+        assert body["error"]["code"] == code
+    assert body["error"]["message"]
+    assert client.ask("status_request")[0] == "status_answer"
+
+
+def test_a_message_of_several_frames_is_refused(client):
+    client.send_raw(envelope(), envelope())
+    assert client.wait("refused")["error"]["code"] == "malformed_frame"
+
+
+def test_a_refusal_names_the_frame_it_answers(client):
+    client.send_raw(envelope(kind="dance"))
+    while True:
+        message = client.receive()
+        if message["kind"] == "refused":
+            break
+    assert message["id"] == 77
+
+
+def test_a_frame_over_the_limit_ends_the_connection_and_nothing_else(broker, context, client):
+    flood = Peer(context, broker.endpoint("clients"), role="client", name="flood")
+    flood.join()
+    flood.send_raw(b"\xc4" + b"x" * (64 * 1024 * 1024))
+    assert flood.receive(1) is None
+    assert client.ask("status_request")[0] == "status_answer"
+
+
+def test_roles_are_checked_per_message(client, engine, broker, context):
+    for kind, body in (("ready", {"credit": 1}), ("heartbeat", {}), ("ends", {"ends": []}),
+                       ("release", {"leases": [1]}), ("welcome", {"broker": "me"})):
+        answer, refusal = client.ask(kind, **body)
+        assert (answer, refusal["error"]["code"]) == ("refused", "unexpected_message"), kind
+    for kind, body in (("submit", {"jobs": [job("a")]}), ("fetch", {}),
+                       ("cancel", {"batch": "b"}), ("status_request", {})):
+        answer, refusal = engine.ask(kind, **body)
+        assert (answer, refusal["error"]["code"]) == ("refused", "unexpected_message"), kind
+    wrong_door = Peer(context, broker.endpoint("clients"))
+    answer, refusal = wrong_door.ask("hello", role="engine", instance="x", model="m")
+    assert (answer, refusal["error"]["code"]) == ("refused", "unexpected_message")
+
+
+def test_nothing_without_hello(broker, context):
+    stranger = Peer(context, broker.endpoint("clients"))
+    answer, refusal = stranger.ask("submit", jobs=[job("a")])
+    assert (answer, refusal["error"]["code"]) == ("refused", "unexpected_message")
+    assert "hello" in refusal["error"]["hint"]
+
+
+def test_bad_jobs_are_refused_one_by_one(client):
+    jobs = [job("good"), job("neg", n=0), job("prio", priority=17), {"id": "none", "model": "*"},
+            job("nan", temperature=float("nan")), job("past", deadline_us=1),
+            job("stop", stop=""), job("field", strict=True, no_such_field=1),
+            job("big", prompt="x" * (8 * 1024 * 1024 + 1)), job("task", task="dream"),
+            job("$", stream="$models")]
+    kind, body = client.ask("submit", jobs=jobs)
+    assert kind == "submitted"
+    codes = [(a.get("error") or {}).get("code") for a in body["answers"]]
+    assert codes[0] is None
+    assert all(codes[1:]), codes
+    assert codes[5] == "deadline_passed"
+    assert codes[7] == "unknown_field"
+    assert codes[8] == "too_large"
+    assert codes[9] == "unknown_task"
+    assert all(a["error"]["message"] for a in body["answers"][1:])
+    _, status = client.ask("status_request")
+    assert status["counts"]["queued"] == 1
+
+
+def test_the_same_id_with_another_body_is_a_conflict(client):
+    client.ask("submit", jobs=[job("a")])
+    _, body = client.ask("submit", jobs=[job("a", prompt="something else"), job("a")])
+    assert body["answers"][0]["error"]["code"] == "conflict"
+    assert body["answers"][1]["known"]
+
+
+def test_pushed_jobs_are_stored_or_written_to_the_rejected_stream(broker, context, client):
+    push = context.socket(zmq.PUSH)
+    push.connect(broker.endpoint("push"))
+    push.send(msgpack.packb({"v": 1, "kind": "submit", "id": 0, "body": {
+        "jobs": [job("a"), job("b", model="nobody", custom_id="line-2")]}}))
+    push.send(b"\xdd\xff\xff\xff\xff")
+    push.send(envelope())
+    entries = []
+    while len(entries) < 3:
+        entries = read_all(client, "rejected")
+    assert [e["number"] for e in entries] == [1, 2, 3]
+    errors = {e["body"]["error"]["code"] for e in entries}
+    assert errors == {"unknown_model", "malformed_frame", "unexpected_message"}
+    assert [e["body"]["custom_id"] for e in entries if e["job"] == "b"] == ["line-2"]
+    _, status = client.ask("status_request", job="a")
+    assert status["state"] == "queued"
+    push.close()
+
+
+def test_readers_are_told_of_another_epoch_and_of_unknown_jobs(client):
+    _, refusal = client.ask("fetch", epoch="of-another-log")
+    assert refusal["error"]["code"] == "epoch_changed"
+    _, refusal = client.ask("status_request", job="nobody")
+    assert refusal["error"]["code"] == "not_found"
+    _, refusal = client.ask("cancel")
+    assert refusal["error"]["code"] == "invalid_value"
+    _, refusal = client.ask("acknowledge", stream="results", cursor="me", number=5)
+    assert refusal["error"]["code"] == "invalid_value"

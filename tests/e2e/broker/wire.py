@@ -1,0 +1,135 @@
+"""A broker process and its peers, spoken to with pyzmq and msgpack alone, as a stranger would."""
+import os
+import pathlib
+import signal
+import subprocess
+import time
+import uuid
+
+import msgpack
+import zmq
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build"))
+PROGRAM = (BUILD if BUILD.is_absolute() else ROOT / BUILD) / "bin" / "millrace-broker"
+WAIT_S = 30
+
+
+class Broker:
+    """A real `millrace-broker` with its ledger in `folder`; endpoints keep over restarts."""
+
+    def __init__(self, folder, *options):
+        assert PROGRAM.exists(), f"{PROGRAM} is missing: build the target millrace-broker"
+        self.folder = pathlib.Path(folder)
+        self.options = [str(x) for x in options]
+        # ipc paths are short (107 bytes), pytest's folders are not.
+        self.sockets = f"/tmp/mr-{uuid.uuid4().hex[:12]}"
+        self.process = None
+        self.start()
+
+    def endpoint(self, door):
+        return f"ipc://{self.sockets}-{door}"
+
+    def command(self, *extra):
+        doors = [x for door, option in (("clients", "--listen"), ("engines", "--listen-engines"),
+                                        ("doorbell", "--listen-doorbell"), ("push", "--listen-push"))
+                 for x in (option, self.endpoint(door))]
+        return [str(PROGRAM), "--ledger", str(self.folder / "ledger"), *doors, *self.options, *extra]
+
+    def start(self):
+        self.log = open(self.folder / "broker.log", "ab")
+        self.process = subprocess.Popen(self.command(), stdout=subprocess.PIPE, stderr=self.log,
+                                        text=True)
+        for line in self.process.stdout:
+            if line == "ready\n":
+                return
+        raise AssertionError((self.folder / "broker.log").read_text())
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def terminate(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(WAIT_S)
+
+    def close(self):
+        if self.process and self.process.poll() is None:
+            self.kill()
+        for door in ("clients", "engines", "doorbell", "push"):
+            pathlib.Path(f"{self.sockets}-{door}").unlink(missing_ok=True)
+
+
+class Peer:
+    """A DEALER session; `say` sends, `ask` waits for the answer of the same id."""
+
+    def __init__(self, context, endpoint, **hello):
+        self.socket = context.socket(zmq.DEALER)
+        self.socket.linger = 0
+        self.socket.connect(endpoint)
+        self.hello = hello
+        self.next_id = 1
+        self.others = []
+
+    def send_raw(self, *frames):
+        self.socket.send_multipart(frames)
+
+    def say(self, kind, **body):
+        self.next_id += 1
+        self.send_raw(msgpack.packb({"v": 1, "kind": kind, "id": self.next_id, "body": body}))
+        return self.next_id
+
+    def receive(self, timeout_s=WAIT_S):
+        if not self.socket.poll(timeout_s * 1000):
+            return None
+        return msgpack.unpackb(self.socket.recv(), strict_map_key=False)
+
+    def ask(self, kind, **body):
+        wanted = self.say(kind, **body)
+        until = time.monotonic() + WAIT_S
+        while time.monotonic() < until:
+            message = self.receive(until - time.monotonic())
+            if message is None:
+                break
+            if message["id"] == wanted:
+                return message["kind"], message["body"]
+            self.others.append(message)
+        raise AssertionError(f"no answer to {kind}; seen: {self.others}")
+
+    def wait(self, kind):
+        """The next message of this kind that was not an answer to `ask`."""
+        until = time.monotonic() + WAIT_S
+        while True:
+            for i, message in enumerate(self.others):
+                if message["kind"] == kind:
+                    del self.others[i]
+                    return message["body"]
+            message = self.receive(max(0.0, until - time.monotonic()))
+            assert message is not None, f"no {kind}; seen: {self.others}"
+            self.others.append(message)
+
+    def join(self):
+        kind, body = self.ask("hello", **self.hello)
+        assert kind == "welcome", body
+        return body
+
+
+def job(name, **fields):
+    return {"id": name, "model": "*", "prompt": f"say {name}", **fields}
+
+
+def end(lease, name):
+    result = {"job": name, "state": "completed",
+              "result": {"choices": [{"index": 0, "text": "done", "finish_reason": "stop"}]}}
+    return {"lease": lease, "state": "completed", "body": result}
+
+
+def read_all(client, stream="results"):
+    entries, number = [], 1
+    while True:
+        kind, data = client.ask("fetch", stream=stream, **{"from": number})
+        assert kind == "data", data
+        if not data["entries"]:
+            return entries
+        entries += data["entries"]
+        number = entries[-1]["number"] + 1
