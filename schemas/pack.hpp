@@ -1,41 +1,35 @@
 #pragma once
-// Writes msgpack into a string: the encoders' shared half. Included by .cpp files only, since it
-// brings the msgpack library. Thread safety: plain values.
+// Writes msgpack into a string: the encoders' shared half. Thread safety: plain value.
 #include <bit>
-#include <cstring>
+#include <cstdint>
 #include <map>
-#include <msgpack/pack.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace millrace::wire {
 
 class Packer {
  public:
-  std::string take() && { return std::move(buffer_.bytes); }
+  std::string take() && { return std::move(bytes_); }
 
-  void map(std::size_t pairs) { packer_.pack_map(static_cast<std::uint32_t>(pairs)); }
-  void array(std::size_t items) { packer_.pack_array(static_cast<std::uint32_t>(items)); }
-  void nil() { packer_.pack_nil(); }
-  void value(bool v) { v ? packer_.pack_true() : packer_.pack_false(); }
-  void value(std::uint32_t v) { packer_.pack_uint32(v); }
-  void value(std::uint64_t v) { packer_.pack_uint64(v); }
-  void value(std::int64_t v) { packer_.pack_int64(v); }
-  // Always as the float type: the library would write 1.0 as the integer 1.
-  void value(float v) { big_endian('\xCA', std::bit_cast<std::uint32_t>(v)); }
-  void value(double v) { big_endian('\xCB', std::bit_cast<std::uint64_t>(v)); }
-  void value(std::string_view v) {
-    packer_.pack_str(static_cast<std::uint32_t>(v.size()));
-    packer_.pack_str_body(v.data(), static_cast<std::uint32_t>(v.size()));
-  }
+  void map(std::size_t pairs);
+  void array(std::size_t items);
+  void nil();
+  void value(bool v);
+  void value(std::uint32_t v) { value(std::uint64_t{v}); }
+  void value(std::uint64_t v);  // integers in their shortest form
+  void value(std::int64_t v);
+  void value(float v);  // always as the float type, 1.0 too
+  void value(double v);
+  void value(std::string_view v);
   void value(const std::string& v) { value(std::string_view(v)); }
   void value(const char* v) { value(std::string_view(v)); }
-  void raw(std::string_view bytes) { buffer_.bytes.append(bytes); }
-  void binary(std::string_view v) {
-    packer_.pack_bin(static_cast<std::uint32_t>(v.size()));
-    packer_.pack_bin_body(v.data(), static_cast<std::uint32_t>(v.size()));
-  }
+  void raw(std::string_view bytes) { bytes_.append(bytes); }  // msgpack made elsewhere
+  void binary(std::string_view v);
+  void strings(const std::vector<std::string>& v);
+  void dictionary(const std::map<std::string, std::string>& v);
   // 32-bit words, little-endian: token ids and logprobs.
   template <class Word>
   void words(const std::vector<Word>& v) {
@@ -52,32 +46,11 @@ class Packer {
       binary(bytes);
     }
   }
-  void strings(const std::vector<std::string>& v) {
-    array(v.size());
-    for (const std::string& s : v) value(s);
-  }
-  void dictionary(const std::map<std::string, std::string>& v) {
-    map(v.size());
-    for (const auto& [key, text] : v) {
-      value(key);
-      value(text);
-    }
-  }
 
  private:
-  struct Buffer {
-    std::string bytes;
-    void write(const char* data, std::size_t size) { bytes.append(data, size); }
-  };
   template <class Bits>
-  void big_endian(char head, Bits bits) {
-    buffer_.bytes.push_back(head);
-    for (int shift = 8 * static_cast<int>(sizeof bits) - 8; shift >= 0; shift -= 8) {
-      buffer_.bytes.push_back(static_cast<char>(bits >> shift));
-    }
-  }
-  Buffer buffer_;
-  msgpack::packer<Buffer> packer_{buffer_};
+  void big_endian(char head, Bits bits);
+  std::string bytes_;
 };
 
 }  // namespace millrace::wire

@@ -12,7 +12,7 @@
 
 #include "schemas/base/generation.hpp"
 #include "schemas/base/limits.hpp"
-#include "schemas/msgpack_reader.hpp"
+#include "schemas/reader.hpp"
 
 namespace millrace::wire {
 

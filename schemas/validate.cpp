@@ -4,7 +4,7 @@
 #include <string>
 
 #include "schemas/base/utf8.hpp"
-#include "schemas/msgpack_reader.hpp"
+#include "schemas/reader.hpp"
 
 namespace millrace {
 namespace {

@@ -165,7 +165,7 @@ inline std::vector<Envelope> envelopes() {
   Welcome welcome;
   welcome.broker = "0123456789abcdef0123456789abcdef";
   welcome.software = "millrace 0.1.0";
-  welcome.doorbell = "tcp://127.0.0.1:5571";
+  welcome.doorbell = "tcp://127.0.0.1:5572";
   StatusAnswer status;
   status.counts = {1, 2, 300, 4, 5, 6};
   status.state = JobState::leased;

@@ -1,0 +1,1 @@
+millrace_fuzz(envelope_fuzz LIBS millrace_schemas)

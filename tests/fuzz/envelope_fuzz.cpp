@@ -1,0 +1,18 @@
+// Any bytes as a frame. Seeds: schemas/vectors/*.msgpack.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "schemas/codec.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view frame(reinterpret_cast<const char*>(data), size);
+  (void)millrace::peek_id(frame);
+  const auto decoded = millrace::decode_envelope(frame);
+  if (!decoded) return 0;
+  // What decodes must encode to something that decodes to the same.
+  const std::string again = millrace::encode(*decoded);
+  const auto second = millrace::decode_envelope(again);
+  if (!second || millrace::encode(*second) != again) std::abort();
+  return 0;
+}

@@ -1,0 +1,1 @@
+millrace_fuzz(job_fuzz LIBS millrace_schemas)
