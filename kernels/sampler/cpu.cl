@@ -74,24 +74,49 @@ ulong sampler_mass(__global const float* row, uint vocab, filter_t f) {
   return sampler_sum_lanes(sum);
 }
 
-void sampler_histogram(__global const float* row, uint vocab, filter_t f, uint prefix, uint shift,
-                       int by_mass, __global ulong* bins) {
+uint16 sampler_place_16(float16 y) {
+  return convert_uint16_rtz(fmin(y * -8.0f, (float16)(255.0f)));
+}
+
+// Adds lanes to the bins that they name, those without `in` as nothing.
+void sampler_scatter(uint16 where, float16 y, int16 in, int by_mass, __global ulong* bins) {
+  uint at[16];
+  ulong add[16];
+  vstore16(where, 0, at);
+  if (by_mass) {
+    const float16 e = select((float16)(0.0f), sampler_exp_16(y), in);
+    vstore8(sampler_weight_8(e.lo), 0, add);
+    vstore8(sampler_weight_8(e.hi), 1, add);
+  } else {
+    const uint16 one = as_uint16(in & 1);
+    vstore8(convert_ulong8(one.lo), 0, add);
+    vstore8(convert_ulong8(one.hi), 1, add);
+  }
+  for (uint i = 0; i < LANES; ++i) bins[at[i]] += add[i];
+}
+
+void sampler_places(__global const float* row, uint vocab, filter_t f, int by_mass,
+                    __global ulong* bins) {
   for (uint base = 0; base < vocab; base += LANES) {
     const float16 x = sampler_load(row, base, vocab);
     const float16 y = (x - f.max) * f.inverse;
-    const uint16 key = sampler_key_16(x);
     int16 in = sampler_survives_16(f, x, y, sampler_ids(base), vocab);
-    if (shift < 24) in = in && (key >> (shift + 8)) == prefix;
-    if (by_mass) in = in && y >= -30.0f;  // lighter ones weigh nothing
+    if (by_mass) in = in && y >= -28.0f;  // lighter ones weigh nothing
+    if (any(in)) sampler_scatter(sampler_place_16(y), y, in, by_mass, bins);
+  }
+}
+
+void sampler_histogram(__global const float* row, uint vocab, filter_t f, uint place, uint prefix,
+                       uint shift, int by_mass, __global ulong* bins) {
+  for (uint base = 0; base < vocab; base += LANES) {
+    const float16 x = sampler_load(row, base, vocab);
+    const float16 y = (x - f.max) * f.inverse;
+    int16 in = sampler_place_16(y) == place;
     if (!any(in)) continue;
-    uint keys[16];
-    int take[16];
-    vstore16(key, 0, keys);
-    vstore16(in, 0, take);
-    for (uint i = 0; i < LANES; ++i)
-      if (take[i])
-        bins[(keys[i] >> shift) & 255u] +=
-            by_mass ? sampler_weight(sampler_y(f, row[base + i])) : 1;
+    const uint16 key = sampler_key_16(x);
+    if (shift < 24) in = in && (key >> (shift + 8)) == prefix;
+    in = in && sampler_survives_16(f, x, y, sampler_ids(base), vocab);
+    if (any(in)) sampler_scatter((key >> shift) & 255u, y, in, by_mass, bins);
   }
 }
 

@@ -21,15 +21,25 @@ ulong sampler_mass(__global const float* row, uint vocab, filter_t f) {
   return sum;
 }
 
-// Adds each survivor whose key begins with `prefix` to the bin of the key's next 8 bits: its weight
-// or, without `by_mass`, one.
-void sampler_histogram(__global const float* row, uint vocab, filter_t f, uint prefix, uint shift,
-                       int by_mass, __global ulong* bins) {
+// Adds each survivor to the bin of its place: its weight or, without `by_mass`, one.
+void sampler_places(__global const float* row, uint vocab, filter_t f, int by_mass,
+                    __global ulong* bins) {
+  for (uint id = 0; id < vocab; ++id) {
+    if (!sampler_survives(f, row[id], id)) continue;
+    const float y = sampler_y(f, row[id]);
+    bins[sampler_place(y)] += by_mass ? sampler_weight(y) : 1;
+  }
+}
+
+// The same for survivors of one place whose key begins with `prefix`, by the key's next 8 bits.
+void sampler_histogram(__global const float* row, uint vocab, filter_t f, uint place, uint prefix,
+                       uint shift, int by_mass, __global ulong* bins) {
   for (uint id = 0; id < vocab; ++id) {
     const uint key = sampler_key(row[id]);
-    if (shift < 24 && key >> (shift + 8) != prefix) continue;
+    const float y = sampler_y(f, row[id]);
+    if (sampler_place(y) != place || (shift < 24 && key >> (shift + 8) != prefix)) continue;
     if (!sampler_survives(f, row[id], id)) continue;
-    bins[(key >> shift) & 255u] += by_mass ? sampler_weight(sampler_y(f, row[id])) : 1;
+    bins[(key >> shift) & 255u] += by_mass ? sampler_weight(y) : 1;
   }
 }
 

@@ -79,8 +79,8 @@ void FN(sampler_philox)(UINT block, uint position, uint sample, uint purpose, ui
   UINT a = block, b = (UINT)(position), c = (UINT)(sample), d = (UINT)(purpose);
   uint k0 = seed.x, k1 = seed.y;
   for (int round = 0; round < 10; ++round) {
-    const UINT high0 = mul_hi(a, (UINT)(0xd2511f53u)), low0 = a * 0xd2511f53u;
-    const UINT high1 = mul_hi(c, (UINT)(0xcd9e8d57u)), low1 = c * 0xcd9e8d57u;
+    const UINT high0 = MUL_HIGH(a, 0xd2511f53u), low0 = a * 0xd2511f53u;
+    const UINT high1 = MUL_HIGH(c, 0xcd9e8d57u), low1 = c * 0xcd9e8d57u;
     a = high1 ^ b ^ k0;
     b = low1;
     c = high0 ^ d ^ k1;

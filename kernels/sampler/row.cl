@@ -60,6 +60,9 @@ filter_t sampler_everyone(float max, float inverse, uint vocab) {
   return f;
 }
 
+// Coarse place in the order: eighths of y, 0 for the likeliest; 255 holds all from -31.875 down.
+uint sampler_place(float y) { return convert_uint_rtz(fmin(y * -8.0f, 255.0f)); }
+
 // log of a sum of weights, in units of the largest one.
 float sampler_log_sum(ulong sum) {
   const uint zeros = (uint)clz(sum);

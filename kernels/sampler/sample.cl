@@ -21,11 +21,15 @@
 // by mass, weights of `target` together. target >= 1, and no more than all survivors have.
 filter_t sampler_narrow(__global const float* row, uint vocab, filter_t f, ulong target,
                         int by_mass, __global ulong* bins) {
+  for (uint bin = 0; bin < 256; ++bin) bins[bin] = 0;
+  sampler_places(row, vocab, f, by_mass, bins);
+  uint place = 0;
+  while (place < 255 && bins[place] < target) target -= bins[place++];
   uint prefix = 0;
   for (uint level = 0; level < 4; ++level) {
     const uint shift = 24 - 8 * level;
     for (uint bin = 0; bin < 256; ++bin) bins[bin] = 0;
-    sampler_histogram(row, vocab, f, prefix, shift, by_mass, bins);
+    sampler_histogram(row, vocab, f, place, prefix, shift, by_mass, bins);
     uint bin = 255;
     while (bin > 0 && bins[bin] < target) target -= bins[bin--];
     prefix = prefix << 8 | bin;

@@ -8,3 +8,4 @@
 #define AS_UINT(x) as_uint(x)
 #define TO_FLOAT(x) convert_float(x)
 #define TO_INT(x) convert_int(x)
+#define MUL_HIGH(x, y) mul_hi(x, y)
