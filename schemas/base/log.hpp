@@ -25,7 +25,7 @@ struct LogOptions {
   LogLevel level = LogLevel::info;
   bool json = false;  // one JSON object a line
   // Takes whole lines, newline included, instead of standard error; calls never overlap.
-  std::function<void(std::string_view line)> sink;
+  std::function<void(std::string_view line)> sink{};
 };
 
 // May be called again; the new options hold from then on.

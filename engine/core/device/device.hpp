@@ -33,10 +33,10 @@ struct DeviceOptions {
   // "" takes $MILLRACE_DEVICE, and the first fit where that is empty too: a GPU or accelerator
   // before a CPU, then the order of the loader. Otherwise "PLATFORM:DEVICE" (two numbers, as
   // `list_devices` gives them) or a part of the device's or platform's name, in any case.
-  std::string device;
-  std::string variant;    // "" by the device's type; "generic", "cpu" forces a family
-  std::string cache_dir;  // program cache; "" is $XDG_CACHE_HOME/millrace/programs
-  bool profile = false;   // time every launch, see Device::profile
+  std::string device{};
+  std::string variant{};    // "" by the device's type; "generic", "cpu" forces a family
+  std::string cache_dir{};  // program cache; "" is $XDG_CACHE_HOME/millrace/programs
+  bool profile = false;     // time every launch, see Device::profile
   std::uint64_t max_allocation_bytes = 0;  // lowers the device's own limit; 0 leaves it
 };
 
@@ -92,9 +92,10 @@ struct Grid {
 };
 
 struct ProgramSpec {
-  std::string name;                  // for messages and the cache
-  std::vector<std::string> sources;  // paths below kernels/, joined in order after common/*.cl
-  std::vector<std::string> defines;  // "HEAD_DIM=64"
+  std::string name{};                  // for messages and the cache
+  std::vector<std::string> sources{};  // paths below kernels/, joined in order after common/*.cl
+  std::vector<std::string> defines{};  // "HEAD_DIM=64"
+  std::string text{};  // more source after those, for programs that are not embedded
 };
 
 struct KernelTime {

@@ -35,6 +35,7 @@ Result<std::string> text_of(const ProgramSpec& spec) {
     text += "#line 1 \"" + path + "\"\n";
     text += source->text;
   }
+  if (!spec.text.empty()) text += "#line 1 \"" + spec.name + "\"\n" + spec.text;
   return text;
 }
 

@@ -1,0 +1,67 @@
+#pragma once
+// A device for tests, and typed transfers that fail the test with the device's own words. The
+// programs are cached where the product caches them, so that a second run compiles nothing.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/core/device/device.hpp"
+
+namespace millrace::testing {
+
+// The value, or a thrown failure: for set-up whose failure makes the rest meaningless.
+template <class T>
+T must(Result<T> result) {
+  if (!result) throw std::runtime_error(result.error().text());
+  return *std::move(result);
+}
+inline void must(const Status& status) {
+  if (!status) throw std::runtime_error(status.error().text());
+}
+
+inline std::unique_ptr<engine::Device> open_device(engine::DeviceOptions options = {}) {
+  return must(engine::Device::open(options));
+}
+
+template <class T>
+engine::Buffer upload(engine::Device& device, const std::vector<T>& values) {
+  auto buffer = must(device.allocate(values.size() * sizeof(T), "test data"));
+  must(device.write(buffer, 0, std::as_bytes(std::span(values))));
+  return buffer;
+}
+
+template <class T>
+std::vector<T> download(engine::Device& device, const engine::Buffer& buffer, std::size_t count) {
+  std::vector<T> values(count);
+  must(device.read(buffer, 0, std::as_writable_bytes(std::span(values))));
+  return values;
+}
+
+// Numbers from a seed, the same on every machine.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed * 2 + 1) {}
+  std::uint32_t bits() {
+    state_ = state_ * 6364136223846793005ull + 1442695040888963407ull;
+    return static_cast<std::uint32_t>(state_ >> 33) ^ static_cast<std::uint32_t>(state_ >> 20);
+  }
+  std::uint32_t below(std::uint32_t limit) { return bits() % limit; }
+  float uniform(float low, float high) {
+    return low + (high - low) * static_cast<float>(bits() >> 8) * 0x1p-24f;
+  }
+  std::vector<float> floats(std::size_t count, float low, float high) {
+    std::vector<float> out(count);
+    for (float& value : out) value = uniform(low, high);
+    return out;
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+}  // namespace millrace::testing

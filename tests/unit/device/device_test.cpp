@@ -1,0 +1,161 @@
+#include "engine/core/device/device.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+
+#include "tests/support/device.hpp"
+
+namespace millrace::engine {
+namespace {
+
+using testing::download;
+using testing::must;
+using testing::open_device;
+using testing::upload;
+
+const ProgramSpec doubling{.name = "doubling", .sources = {}, .defines = {"FACTOR=2"}, .text = R"(
+__kernel void scale(__global uint* x, uint add, float unused, ulong wide) {
+  const size_t i = get_global_id(0) + get_global_size(0) * get_global_id(1);
+  x[i] = x[i] * FACTOR + add + (uint)(wide >> 32) + (unused > 1.0f ? 1 : 0);
+}
+)"};
+
+TEST(Device, IsFoundByNumbersByNameAndByEnvironment) {
+  const auto devices = must(list_devices());
+  ASSERT_FALSE(devices.empty());
+  for (const DeviceInfo& info : devices) {
+    const auto numbers =
+        std::to_string(info.platform_index) + ":" + std::to_string(info.device_index);
+    EXPECT_EQ(open_device({.device = numbers})->info().name, info.name);
+  }
+  std::string name = devices[0].name.substr(1);
+  for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  EXPECT_EQ(open_device({.device = name})->info().name, devices[0].name);
+  setenv("MILLRACE_DEVICE", "no such device anywhere", 1);
+  const auto from_environment = Device::open({});
+  const auto from_option = Device::open({.device = name});
+  unsetenv("MILLRACE_DEVICE");
+  EXPECT_FALSE(from_environment.has_value());
+  EXPECT_TRUE(from_option.has_value());
+}
+
+TEST(Device, UnknownNamesAreRefusedWithAList) {
+  for (const char* wanted : {"zzz", "99:0", "0:99", ":", "0:x"}) {
+    const auto device = Device::open({.device = wanted});
+    ASSERT_FALSE(device.has_value()) << wanted;
+    EXPECT_EQ(device.error().code, Code::no_device);
+    EXPECT_NE(device.error().message.find(wanted), std::string::npos);
+    EXPECT_NE(device.error().hint.find("0:0 "), std::string::npos) << device.error().text();
+  }
+}
+
+TEST(Device, TheFamilyFollowsTheTypeUnlessForced) {
+  const auto device = open_device();
+  EXPECT_EQ(device->family(),
+            device->info().type == DeviceType::cpu ? Family::cpu : Family::generic);
+  EXPECT_EQ(open_device({.variant = "generic"})->family(), Family::generic);
+  EXPECT_EQ(open_device({.variant = "cpu"})->family(), Family::cpu);
+  const auto refused = Device::open({.variant = "quantum"});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::invalid_value);
+  EXPECT_NE(refused.error().message.find("quantum"), std::string::npos);
+}
+
+TEST(Device, MovesBytes) {
+  const auto device = open_device();
+  std::vector<std::uint32_t> values(1000);
+  std::iota(values.begin(), values.end(), 7u);
+  const Buffer a = upload(*device, values);
+  const Buffer b = must(device->allocate_zeroed(4000, "b"));
+  must(device->copy(a, 400, b, 0, 400));
+  must(device->fill_zero(b, 396, 4));
+  const auto copied = download<std::uint32_t>(*device, b, 1000);
+  for (std::size_t i = 0; i < 1000; ++i) EXPECT_EQ(copied[i], i < 99 ? values[i + 100] : 0u);
+  std::vector<std::uint32_t> later(1000);
+  const DeviceEvent event =
+      must(device->enqueue_read(a, 0, std::as_writable_bytes(std::span(later))));
+  must(device->wait(event));
+  EXPECT_EQ(later, values);
+}
+
+TEST(Device, AWriteKeepsItsBytes) {
+  const auto device = open_device();
+  const Buffer buffer = must(device->allocate(1 << 20, "b"));
+  std::vector<std::byte> bytes(1 << 20);
+  for (int round = 0; round < 20; ++round) {
+    std::ranges::fill(bytes, static_cast<std::byte>(round));
+    must(device->write(buffer, 0, bytes));
+    std::ranges::fill(bytes, std::byte{0xff});
+    const auto last = download<std::uint8_t>(*device, buffer, 1 << 20);
+    EXPECT_TRUE(std::ranges::all_of(last, [&](std::uint8_t v) { return v == round; }));
+  }
+}
+
+TEST(Device, LaunchesWithEveryKindOfArgument) {
+  const auto device = open_device({.profile = true});
+  const Program program = must(device->build(doubling));
+  Kernel kernel = must(device->kernel(program, "scale"));
+  const Buffer x = upload(*device, std::vector<std::uint32_t>{1, 2, 3, 4, 5, 6});
+  const Grid grid{.groups = {3, 2}, .local = {1, 1}};
+  must(device->launch(kernel, grid, {x, 10u, 1.5f, std::uint64_t{1} << 32}));
+  EXPECT_EQ(download<std::uint32_t>(*device, x, 6),
+            (std::vector<std::uint32_t>{14, 16, 18, 20, 22, 24}));
+  const auto times = must(device->profile());
+  ASSERT_EQ(times.size(), 1u);
+  EXPECT_EQ(times[0].kernel, "scale");
+  EXPECT_EQ(times[0].launches, 1u);
+}
+
+TEST(Device, WhatFailsNamesTheCallAndThePurpose) {
+  const auto device = open_device();
+  const Program program = must(device->build(doubling));
+  const auto missing = device->kernel(program, "no_such_kernel");
+  ASSERT_FALSE(missing.has_value());
+  EXPECT_EQ(missing.error().code, Code::device_error);
+  EXPECT_NE(missing.error().message.find("clCreateKernel"), std::string::npos);
+  EXPECT_NE(missing.error().message.find("CL_INVALID_KERNEL_NAME"), std::string::npos);
+  EXPECT_NE(missing.error().message.find("no_such_kernel"), std::string::npos);
+
+  Kernel kernel = must(device->kernel(program, "scale"));
+  const Buffer x = upload(*device, std::vector<std::uint32_t>{1});
+  const auto wrong_size = device->launch(kernel, {}, {x, std::uint64_t{1}});
+  ASSERT_FALSE(wrong_size.has_value());
+  EXPECT_NE(wrong_size.error().message.find("clSetKernelArg"), std::string::npos);
+  EXPECT_NE(wrong_size.error().message.find("argument 1"), std::string::npos);
+  const auto empty = device->launch(kernel, {.groups = {0}}, {x, 1u, 1.0f, std::uint64_t{0}});
+  ASSERT_FALSE(empty.has_value());
+  EXPECT_EQ(empty.error().code, Code::internal);
+}
+
+TEST(Device, BuffersBeyondTheLimitAreRefused) {
+  const auto device = open_device({.max_allocation_bytes = 4096});
+  EXPECT_EQ(device->info().max_allocation_bytes, 4096u);
+  EXPECT_TRUE(device->allocate(4096, "fits").has_value());
+  for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{4097}}) {
+    const auto refused = device->allocate(bytes, "the logits");
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code, Code::out_of_memory);
+    EXPECT_NE(refused.error().message.find("the logits"), std::string::npos);
+    EXPECT_NE(refused.error().message.find("4096"), std::string::npos);
+  }
+}
+
+TEST(Device, ABuildFailureShowsTheCompilersLog) {
+  const auto device = open_device();
+  const auto program = device->build(
+      {.name = "broken", .sources = {}, .defines = {}, .text = "__kernel void f() { nonsense; }"});
+  ASSERT_FALSE(program.has_value());
+  EXPECT_EQ(program.error().code, Code::kernel_build);
+  EXPECT_NE(program.error().message.find("broken"), std::string::npos);
+  EXPECT_NE(program.error().message.find("nonsense"), std::string::npos) << program.error().text();
+  const auto no_source =
+      device->build({.name = "absent", .sources = {"no/such.cl"}, .defines = {}, .text = ""});
+  ASSERT_FALSE(no_source.has_value());
+  EXPECT_NE(no_source.error().message.find("no/such.cl"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace millrace::engine
