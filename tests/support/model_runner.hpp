@@ -1,0 +1,94 @@
+#pragma once
+// Runs sequences through a Model step by step, however they are cut, and gives the logits.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/core/model/model.hpp"
+#include "tests/support/device.hpp"
+
+namespace millrace::testing {
+
+class ModelRunner {
+ public:
+  using Logits = std::vector<std::vector<float>>;  // [position][vocabulary]
+
+  // Some consecutive tokens of one sequence in one step.
+  struct Part {
+    std::uint32_t sequence = 0, first = 0, count = 0;
+  };
+
+  ModelRunner(const engine::GgufFile& file, const engine::ModelOptions& options,
+              const engine::DeviceOptions& device = {})
+      : device_(open_device(device)), model_(must(engine::Model::load(*device_, file, options))) {}
+
+  engine::Device& device() { return *device_; }
+  engine::Model& model() { return *model_; }
+
+  // Sequence s is given pages s * pages_each and on, in an order that is not theirs.
+  void set_sequences(std::vector<Tokens> sequences, std::uint32_t pages_each) {
+    sequences_ = std::move(sequences);
+    pages_each_ = pages_each;
+    logits_.assign(sequences_.size(), {});
+    for (std::size_t i = 0; i < sequences_.size(); ++i) logits_[i].resize(sequences_[i].size());
+  }
+  const Logits& logits(std::uint32_t sequence) const { return logits_[sequence]; }
+
+  // One step; keeps the logits of every token, or of those from `from` on.
+  void step(const std::vector<Part>& parts, std::uint32_t from = 0) {
+    engine::StepPlan plan;
+    for (const Part& part : parts) add(plan, part, from);
+    must(model_->forward(plan, {}));
+    const std::uint32_t stride = model_->logits_stride();
+    const auto rows = download<float>(*device_, model_->logits(), plan.outputs.size() * stride);
+    std::size_t row = 0;
+    for (const Part& part : parts) {
+      for (std::uint32_t i = 0; i < part.count; ++i) {
+        if (part.first + i < from) continue;
+        const float* const at = &rows[row++ * stride];
+        logits_[part.sequence][part.first + i].assign(at, at + model_->info().vocabulary);
+      }
+    }
+  }
+
+  // A whole sequence in steps of `chunk` tokens.
+  void run(std::uint32_t sequence, std::uint32_t chunk, std::uint32_t from = 0) {
+    const auto size = static_cast<std::uint32_t>(sequences_[sequence].size());
+    for (std::uint32_t at = 0; at < size; at += chunk) {
+      step({{sequence, at, std::min(chunk, size - at)}}, from);
+    }
+  }
+
+ private:
+  void add(engine::StepPlan& plan, const Part& part, std::uint32_t from) const {
+    engine::PlanRow row;
+    row.sequence = part.sequence;
+    row.first_position = part.first;
+    row.count = part.count;
+    row.token_offset = static_cast<std::uint32_t>(plan.tokens.size());
+    const Tokens& tokens = sequences_[part.sequence];
+    plan.tokens.insert(plan.tokens.end(), tokens.begin() + part.first,
+                       tokens.begin() + part.first + part.count);
+    row.page_offset = static_cast<std::uint32_t>(plan.pages.size());
+    row.page_count = pages_each_;
+    for (std::uint32_t i = 0; i < pages_each_; ++i) {
+      plan.pages.push_back(part.sequence * pages_each_ + (i * 5 + part.sequence) % pages_each_);
+    }
+    row.output_offset = static_cast<std::uint32_t>(plan.outputs.size());
+    for (std::uint32_t i = 0; i < part.count; ++i) {
+      if (part.first + i >= from) plan.outputs.push_back({i, engine::OutputKind::logits});
+    }
+    row.output_count = static_cast<std::uint32_t>(plan.outputs.size()) - row.output_offset;
+    plan.rows.push_back(row);
+  }
+
+  std::unique_ptr<engine::Device> device_;
+  std::unique_ptr<engine::Model> model_;
+  std::vector<Tokens> sequences_;
+  std::uint32_t pages_each_ = 0;
+  std::vector<Logits> logits_;
+};
+
+}  // namespace millrace::testing

@@ -1,0 +1,116 @@
+#pragma once
+// A llama of random weights in a few kilobytes, in memory: for tests of everything that does not
+// need a model that makes sense.
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/core/gguf/file.hpp"
+#include "tests/support/device.hpp"
+#include "tests/support/gguf_builder.hpp"
+
+namespace millrace::testing {
+
+struct TinyModel {
+  std::uint32_t layers = 2, width = 64, heads = 4, kv_heads = 2, ffn_width = 96, vocabulary = 70;
+  std::uint32_t context = 1024;
+  bool tied = false, biases = true;
+  engine::TensorType type = engine::TensorType::f32;
+  std::map<std::string, engine::TensorType> types{};           // of single tensors
+  std::map<std::string, std::vector<std::uint64_t>> shapes{};  // in place of the right ones
+  std::vector<std::string> absent{};
+  std::uint64_t seed = 1;
+
+  GgufBuilder builder() const {
+    GgufBuilder out;
+    out.string("general.architecture", "llama").string("general.name", "tiny");
+    out.u32("llama.block_count", layers).u32("llama.embedding_length", width);
+    out.u32("llama.feed_forward_length", ffn_width).u32("llama.context_length", context);
+    out.u32("llama.attention.head_count", heads).u32("llama.attention.head_count_kv", kv_heads);
+    out.f32("llama.attention.layer_norm_rms_epsilon", 1e-5f);
+    add_tensors(out);
+    return out;
+  }
+
+  engine::GgufFile file() const { return file(builder()); }
+  static engine::GgufFile file(const GgufBuilder& built) {
+    return must(engine::GgufFile::parse(engine::bytes_of(built.build()), "tiny.gguf"));
+  }
+
+ private:
+  void add_tensors(GgufBuilder& out) const {
+    Random random(seed);
+    const std::uint32_t dim = width / heads;
+    add(out, random, "token_embd.weight", width, vocabulary);
+    add(out, random, "output_norm.weight", width, 0);
+    if (!tied) add(out, random, "output.weight", width, vocabulary);
+    for (std::uint32_t i = 0; i < layers; ++i) {
+      const std::string p = "blk." + std::to_string(i) + ".";
+      add(out, random, p + "attn_norm.weight", width, 0);
+      add(out, random, p + "ffn_norm.weight", width, 0);
+      add_projection(out, random, p + "attn_q", width, heads * dim);
+      add_projection(out, random, p + "attn_k", width, kv_heads * dim);
+      add_projection(out, random, p + "attn_v", width, kv_heads * dim);
+      add_projection(out, random, p + "attn_output", heads * dim, width);
+      add_projection(out, random, p + "ffn_gate", width, ffn_width);
+      add_projection(out, random, p + "ffn_up", width, ffn_width);
+      add_projection(out, random, p + "ffn_down", ffn_width, width);
+    }
+  }
+
+  void add_projection(GgufBuilder& out, Random& random, const std::string& name,
+                      std::uint64_t columns, std::uint64_t rows) const {
+    add(out, random, name + ".weight", columns, rows);
+    if (biases) add(out, random, name + ".bias", rows, 0);
+  }
+
+  // rows 0: a vector, always fp32.
+  void add(GgufBuilder& out, Random& random, const std::string& name, std::uint64_t columns,
+           std::uint64_t rows) const {
+    for (const std::string& missing : absent) {
+      if (missing == name) return;
+    }
+    const auto found = types.find(name);
+    const auto chosen = rows == 0              ? engine::TensorType::f32
+                        : found == types.end() ? type
+                                               : found->second;
+    std::vector<std::uint64_t> shape{columns};
+    if (rows > 0) shape.push_back(rows);
+    if (const auto other = shapes.find(name); other != shapes.end()) shape = other->second;
+    std::uint64_t elements = 1;
+    for (const std::uint64_t size : shape) elements *= size;
+    out.tensor(name, shape, static_cast<std::uint32_t>(chosen), data(chosen, elements, random));
+  }
+
+  static std::vector<std::byte> data(engine::TensorType type, std::uint64_t elements,
+                                     Random& random) {
+    const auto& traits = engine::traits_of(type);
+    std::vector<std::byte> out;
+    for (std::uint64_t i = 0; i < elements / traits.block_elements; ++i) {
+      if (type == engine::TensorType::f32) {
+        GgufBuilder::append(out, random.uniform(-0.3f, 0.3f));
+        continue;
+      }
+      if (type == engine::TensorType::f16 || type == engine::TensorType::bf16) {
+        const std::uint32_t size = type == engine::TensorType::f16 ? 0x2800 : 0x3d00;
+        GgufBuilder::append(
+            out, static_cast<std::uint16_t>((random.below(2) << 15) | size | random.below(0x400)));
+        continue;
+      }
+      const int halves = type == engine::TensorType::q4_1 ? 2 : 1;
+      for (int h = 0; h < halves; ++h) {
+        const std::uint32_t sign = h == 1 ? 0x8000 : 0;
+        const std::uint32_t size = type == engine::TensorType::q8_0 ? 0x1800 : 0x2400;
+        GgufBuilder::append(out, static_cast<std::uint16_t>(sign | (size + random.below(0x400))));
+      }
+      const int codes = type == engine::TensorType::q8_0 ? 32 : 16;
+      for (int c = 0; c < codes; ++c) {
+        GgufBuilder::append(out, static_cast<std::uint8_t>(random.below(256)));
+      }
+    }
+    return out;
+  }
+};
+
+}  // namespace millrace::testing

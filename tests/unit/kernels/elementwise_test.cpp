@@ -1,0 +1,223 @@
+// Norm, activation, rotation with the KV write, and embedding against float64.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/core/gguf/half.hpp"
+#include "engine/core/kv/cache_group.hpp"
+#include "engine/core/model/pack.hpp"
+#include "tests/support/device.hpp"
+
+namespace millrace::engine {
+namespace {
+
+using testing::download;
+using testing::must;
+using testing::open_device;
+using testing::Random;
+using testing::upload;
+
+// The nearest half by search, ties to even: slow, and independent of any conversion code.
+std::uint16_t nearest_half(float value) {
+  const double wanted = std::min(65504.0, std::max(-65504.0, static_cast<double>(value)));
+  std::uint16_t low = 0, high = 0x7bff;
+  const double size = std::fabs(wanted);
+  while (high - low > 1) {
+    const auto middle = static_cast<std::uint16_t>((low + high) / 2);
+    (half_to_float(middle) <= size ? low : high) = middle;
+  }
+  const double below = size - half_to_float(low), above = half_to_float(high) - size;
+  const std::uint16_t best = below < above || (below == above && (low & 1) == 0) ? low : high;
+  return static_cast<std::uint16_t>(best | (std::signbit(value) ? 0x8000 : 0));
+}
+
+TEST(Norm, EqualsFloat64WithAndWithoutGather) {
+  const auto device = open_device();
+  const Program program = must(device->build({.name = "norm", .sources = {"norm/rms.cl"}}));
+  Kernel kernel = must(device->kernel(program, "rms_norm"));
+  Random random(1);
+  for (const std::uint32_t width : {5u, 16u, 64u, 576u}) {
+    const std::uint32_t padded = round_up(width, 16), stride = padded + 16, rows = 7;
+    std::vector<float> x(std::size_t{stride} * rows), weight(padded);
+    for (std::uint32_t i = 0; i < width; ++i) weight[i] = random.uniform(-2, 2);
+    for (std::uint32_t r = 0; r < rows; ++r) {
+      for (std::uint32_t i = 0; i < width; ++i) x[r * stride + i] = random.uniform(-9, 9);
+    }
+    const std::vector<std::uint32_t> step{0, 0, 6, 2, 2};  // rows 6, 2, 2 from word 2 on
+    for (const bool gather : {false, true}) {
+      const Buffer in = upload(*device, x), w = upload(*device, weight), s = upload(*device, step);
+      const Buffer out = upload(*device, std::vector<float>(x.size(), -1.0f));
+      const std::uint32_t count = gather ? 3 : rows;
+      must(device->launch(kernel, {.groups = {count}},
+                          {in, w, out, s, 2u, gather ? 1u : 0u, padded / 16, stride, stride,
+                           1.0f / static_cast<float>(width), 1e-5f}));
+      const auto got = download<float>(*device, out, x.size());
+      for (std::uint32_t i = 0; i < count; ++i) {
+        const float* const row = &x[(gather ? step[2 + i] : i) * stride];
+        double sum = 0;
+        for (std::uint32_t k = 0; k < width; ++k) sum += static_cast<double>(row[k]) * row[k];
+        const double scale = 1 / std::sqrt(sum / width + 1e-5);
+        for (std::uint32_t k = 0; k < padded; ++k) {
+          const double want = k < width ? row[k] * scale * weight[k] : 0.0;
+          ASSERT_NEAR(got[i * stride + k], want, 1e-6 * (1 + std::fabs(want)));
+        }
+      }
+    }
+  }
+}
+
+TEST(Silu, EqualsFloat64AlsoFarOut) {
+  const auto device = open_device();
+  const Program program = must(device->build({.name = "silu", .sources = {"activation/silu.cl"}}));
+  Kernel kernel = must(device->kernel(program, "silu_mul"));
+  const std::uint32_t blocks = 3, width = 48, stride = 80, tokens = 4;
+  Random random(2);
+  auto x = random.floats(std::size_t{2} * width * tokens, -20, 20);
+  x[0] = 500;
+  x[1] = -500;
+  x[2] = 0;
+  const Buffer in = upload(*device, x);
+  const Buffer out = upload(*device, std::vector<float>(stride * tokens));
+  must(device->launch(kernel, {.groups = {tokens}}, {in, out, blocks, stride}));
+  const auto got = download<float>(*device, out, stride * tokens);
+  for (std::uint32_t t = 0; t < tokens; ++t) {
+    for (std::uint32_t i = 0; i < width; ++i) {
+      const double gate = x[t * 2 * width + i], up = x[t * 2 * width + width + i];
+      const double want = gate / (1 + std::exp(-gate)) * up;
+      ASSERT_NEAR(got[t * stride + i], want, 1e-6 * std::fabs(want) + 1e-30);
+    }
+  }
+}
+
+struct RopeCase {
+  std::uint32_t head_dim, heads, kv_heads, rope_dim, halves;
+};
+
+class RopeTest : public ::testing::TestWithParam<RopeCase> {};
+
+TEST_P(RopeTest, RotatesAndStoresRoundedHalves) {
+  const auto& [dim, heads, kv_heads, rope_dim, halves] = GetParam();
+  const auto device = open_device();
+  const std::uint32_t k_row = heads * dim, v_row = k_row + kv_heads * dim;
+  const std::uint32_t stride = v_row + kv_heads * dim;
+  const auto number = [](const char* name, std::uint32_t value) {
+    return std::string(name) + "=" + std::to_string(value);
+  };
+  const Program program = must(device->build(
+      {.name = "rope",
+       .sources = {"kv/layout.cl", "rope/rope_kv.cl"},
+       .defines = {number("HEAD_DIM", dim), number("HEADS", heads), number("KV_HEADS", kv_heads),
+                   number("K_ROW", k_row), number("V_ROW", v_row), number("ROPE_DIM", rope_dim),
+                   number("ROPE_HALVES", halves)}}));
+  Kernel kernel = must(device->kernel(program, "rope_kv"));
+  Random random(dim + halves);
+  const std::vector<std::uint32_t> positions{0, 15, 16, 37};
+  const std::uint32_t tokens = 4, pages = 5;
+  auto qkv = random.floats(std::size_t{stride} * tokens, -3, 3);
+  qkv[k_row] = 1e6f;  // beyond the halves
+  qkv[v_row + 1] = -1e6f;
+  qkv[v_row + 2] = 3e-6f;  // a subnormal half
+  std::vector<float> table(40 * rope_dim);
+  for (std::uint32_t i = 0; i < table.size() / 2; ++i) {
+    const float angle = random.uniform(-3, 3);
+    table[2 * i] = std::cos(angle);
+    table[2 * i + 1] = std::sin(angle);
+  }
+  // positions, table offsets, then a page table in which position 0.. is page 3, 1, 4
+  std::vector<std::uint32_t> step(positions);
+  step.insert(step.end(), {8, 8, 8, 8, 3, 1, 4});
+  const std::size_t page_halves = std::size_t{2} * 16 * dim * kv_heads;
+  const Buffer x = upload(*device, qkv), rope = upload(*device, table);
+  const Buffer kv = upload(*device, std::vector<std::uint16_t>(page_halves * pages, 0x1234));
+  const Buffer words = upload(*device, step);
+  must(device->launch(kernel, {.groups = {tokens}}, {x, rope, kv, words, 0u, 4u, stride}));
+  const auto turned = download<float>(*device, x, qkv.size());
+  const auto stored = download<std::uint16_t>(*device, kv, page_halves * pages);
+
+  const auto expected = [&](std::uint32_t t, std::uint32_t head_row, std::uint32_t d) -> double {
+    const float* const head = &qkv[t * stride + head_row];
+    if (d >= rope_dim) return head[d];
+    const std::uint32_t half = rope_dim / 2;
+    const std::uint32_t i = halves != 0 ? d % half : d / 2;
+    const bool second = halves != 0 ? d >= half : d % 2 == 1;
+    const double a = head[halves != 0 ? i : 2 * i], b = head[halves != 0 ? i + half : 2 * i + 1];
+    const double cosine = table[(positions[t] * half + i) * 2];
+    const double sine = table[(positions[t] * half + i) * 2 + 1];
+    return second ? a * sine + b * cosine : a * cosine - b * sine;
+  };
+  for (std::uint32_t t = 0; t < tokens; ++t) {
+    for (std::uint32_t row = 0; row < v_row; ++row) {
+      const double want = expected(t, row / dim * dim, row % dim);
+      ASSERT_NEAR(turned[t * stride + row], want, 1e-6 * (1 + std::fabs(want)));
+    }
+    const std::uint32_t page = step[8 + positions[t] / 16], slot = positions[t] % 16;
+    for (std::uint32_t g = 0; g < kv_heads; ++g) {
+      for (std::uint32_t d = 0; d < dim; ++d) {
+        const std::size_t base = page * page_halves + g * std::size_t{32} * dim;
+        ASSERT_EQ(stored[base + d * 16 + slot],
+                  nearest_half(turned[t * stride + k_row + g * dim + d]));
+        ASSERT_EQ(stored[base + 16 * dim + slot * dim + d],
+                  nearest_half(qkv[t * stride + v_row + g * dim + d]));
+      }
+    }
+  }
+  // Nothing else was touched: 4 tokens in pages 3 (two of them), 1 and 4.
+  const auto untouched = std::ranges::count(stored, 0x1234);
+  EXPECT_GE(untouched,
+            static_cast<std::ptrdiff_t>(stored.size() - std::size_t{8} * dim * kv_heads));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, RopeTest,
+                         ::testing::Values(RopeCase{64, 9, 3, 64, 0}, RopeCase{32, 2, 2, 16, 0},
+                                           RopeCase{64, 4, 1, 64, 1}, RopeCase{48, 2, 1, 32, 1}));
+
+TEST(Embed, TakesIdsFromHostOrDeviceAndLeavesOtherRowsAlone) {
+  const auto device = open_device();
+  const std::uint32_t rows = 40, width = 20, stride = 64;
+  const PanelLayout layout{TensorType::f32, width};
+  Random random(4);
+  const auto values = random.floats(std::size_t{rows} * width, -1, 1);
+  Tensor tensor;
+  tensor.type = TensorType::f32;
+  tensor.rank = 2;
+  tensor.shape = {width, rows, 1, 1};
+  tensor.data = std::as_bytes(std::span(values));
+  std::vector<std::byte> packed(3 * layout.panel_bytes());
+  for (std::uint32_t p = 0; p < 3; ++p) {
+    pack_panel(layout, tensor, p,
+               std::span(packed).subspan(p * layout.panel_bytes(), layout.panel_bytes()));
+  }
+  const Program program = must(device->build({.name = "embed",
+                                              .sources = {"matmul/layout.cl", "embed/embed.cl"},
+                                              .defines = {"TYPE=0", "K=32", "WIDTH=20"}}));
+  Kernel kernel = must(device->kernel(program, "embed"));
+  constexpr std::uint32_t none = 0xffffffffu;
+  // ids 3, (slot 1), (slot 0: outside), 39, then their slots
+  const std::vector<std::uint32_t> step{3, 0, 0, 39, none, 1, 0, none};
+  const Buffer weight = upload(*device, packed), words = upload(*device, step);
+  const Buffer ids = upload(*device, std::vector<std::uint32_t>{1000000, 17});
+  const Buffer out = upload(*device, std::vector<float>(4 * stride, -5.0f));
+  // Two launches, as for a matrix in two buffers: rows 0..15, then 16..47 of the vocabulary.
+  must(device->launch(kernel, {.groups = {4}},
+                      {weight, words, ids, out, 0u, 4u, 0u, 16u, rows, stride}));
+  const auto half_done = download<float>(*device, out, 4 * stride);
+  EXPECT_EQ(half_done[stride], -5.0f);  // id 17 is not in the first 16 rows
+  const Buffer second =
+      upload(*device,
+             std::vector<std::byte>(
+                 packed.begin() + static_cast<std::ptrdiff_t>(layout.panel_bytes()), packed.end()));
+  must(device->launch(kernel, {.groups = {4}},
+                      {second, words, ids, out, 0u, 4u, 16u, 32u, rows, stride}));
+  const auto got = download<float>(*device, out, 4 * stride);
+  const std::vector<std::uint32_t> want{3, 17, 0, 39};
+  for (std::uint32_t t = 0; t < 4; ++t) {
+    for (std::uint32_t k = 0; k < width; ++k) {
+      EXPECT_EQ(got[t * stride + k], values[want[t] * width + k]);
+    }
+    EXPECT_EQ(got[t * stride + width], -5.0f);
+  }
+}
+
+}  // namespace
+}  // namespace millrace::engine

@@ -1,0 +1,305 @@
+// The whole forward pass on tiny random models: against float64, between the variants, and however
+// tokens are cut into steps.
+#include "engine/core/model/model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "engine/core/gguf/dequantize.hpp"
+#include "engine/core/model/spec.hpp"
+#include "tests/support/model_runner.hpp"
+#include "tests/support/tiny_model.hpp"
+
+namespace millrace::engine {
+namespace {
+
+using testing::ModelRunner;
+using testing::must;
+using testing::open_device;
+using testing::Random;
+using testing::TinyModel;
+
+using Vector = std::vector<double>;
+
+// The same model in float64 and plain loops; keys and values are not rounded.
+class Truth {
+ public:
+  explicit Truth(const GgufFile& file) : file_(file), spec_(must(read_spec(file))) {}
+
+  std::vector<Vector> logits(const Tokens& tokens) const {
+    std::vector<Vector> x;
+    for (const TokenId id : tokens) {
+      const Vector all = values("token_embd.weight");
+      x.emplace_back(all.begin() + id * spec_.width, all.begin() + (id + 1) * spec_.width);
+    }
+    for (std::uint32_t i = 0; i < spec_.layers; ++i) layer("blk." + std::to_string(i) + ".", x);
+    for (Vector& row : x) {
+      row = project(norm(row, "output_norm.weight"), spec_.tied_output ? "token_embd" : "output");
+    }
+    return x;
+  }
+
+ private:
+  Vector values(const std::string& name) const {
+    const Tensor* const tensor = must(file_.tensor(name));
+    std::vector<float> out(tensor->elements());
+    must(dequantize_rows(*tensor, 0, tensor->rows(), out));
+    return {out.begin(), out.end()};
+  }
+  Vector project(const Vector& x, const std::string& name) const {
+    const Vector w = values(name + ".weight");
+    Vector out(w.size() / x.size());
+    if (file_.find_tensor(name + ".bias") != nullptr) out = values(name + ".bias");
+    for (std::size_t r = 0; r < out.size(); ++r) {
+      for (std::size_t k = 0; k < x.size(); ++k) out[r] += w[r * x.size() + k] * x[k];
+    }
+    return out;
+  }
+  Vector norm(const Vector& x, const std::string& name) const {
+    const Vector w = values(name);
+    double sum = 0;
+    for (const double v : x) sum += v * v;
+    const double scale = 1 / std::sqrt(sum / static_cast<double>(x.size()) +
+                                       static_cast<double>(spec_.norm_epsilon));
+    Vector out(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) out[i] = x[i] * scale * w[i];
+    return out;
+  }
+  void rotate(Vector& x, std::size_t position) const {
+    for (std::size_t at = 0; at < x.size(); at += 2) {
+      const double i = static_cast<double>(at % spec_.head_dim);
+      const double angle = static_cast<double>(position) *
+                           std::pow(spec_.rope_base, -i / static_cast<double>(spec_.rope_dim));
+      const double a = x[at], b = x[at + 1];
+      x[at] = a * std::cos(angle) - b * std::sin(angle);
+      x[at + 1] = a * std::sin(angle) + b * std::cos(angle);
+    }
+  }
+  Vector attend(const Vector& q, const std::vector<Vector>& keys, const std::vector<Vector>& values,
+                std::size_t last) const {
+    const std::uint32_t dim = spec_.head_dim;
+    Vector out(q.size());
+    for (std::uint32_t h = 0; h < spec_.heads; ++h) {
+      const std::size_t g = h / (spec_.heads / spec_.kv_heads) * dim;
+      Vector e(last + 1);
+      double mass = 0;
+      for (std::size_t j = 0; j <= last; ++j) {
+        double dot = 0;
+        for (std::uint32_t d = 0; d < dim; ++d) dot += q[h * dim + d] * keys[j][g + d];
+        mass += e[j] = std::exp(dot / std::sqrt(static_cast<double>(dim)));
+      }
+      for (std::size_t j = 0; j <= last; ++j) {
+        for (std::uint32_t d = 0; d < dim; ++d) out[h * dim + d] += e[j] / mass * values[j][g + d];
+      }
+    }
+    return out;
+  }
+  void layer(const std::string& p, std::vector<Vector>& x) const {
+    std::vector<Vector> keys, values, queries;
+    for (std::size_t t = 0; t < x.size(); ++t) {
+      const Vector h = norm(x[t], p + "attn_norm.weight");
+      queries.push_back(project(h, p + "attn_q"));
+      keys.push_back(project(h, p + "attn_k"));
+      values.push_back(project(h, p + "attn_v"));
+      rotate(queries.back(), t);
+      rotate(keys.back(), t);
+    }
+    for (std::size_t t = 0; t < x.size(); ++t) {
+      add(x[t], project(attend(queries[t], keys, values, t), p + "attn_output"));
+      const Vector h = norm(x[t], p + "ffn_norm.weight");
+      Vector gate = project(h, p + "ffn_gate");
+      const Vector up = project(h, p + "ffn_up");
+      for (std::size_t i = 0; i < gate.size(); ++i) gate[i] *= up[i] / (1 + std::exp(-gate[i]));
+      add(x[t], project(gate, p + "ffn_down"));
+    }
+  }
+  static void add(Vector& to, const Vector& what) {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] += what[i];
+  }
+
+  const GgufFile& file_;
+  ModelSpec spec_;
+};
+
+Tokens random_tokens(std::size_t count, std::uint64_t seed, std::uint32_t vocabulary = 70) {
+  Random random(seed);
+  Tokens out(count);
+  for (TokenId& id : out) id = random.below(vocabulary);
+  return out;
+}
+
+constexpr ModelOptions small{.kv_bytes = 4 << 20, .step_tokens = 300, .step_outputs = 300};
+
+const TinyModel mixed{.type = TensorType::q8_0,
+                      .types = {{"blk.0.attn_k.weight", TensorType::f16},
+                                {"blk.1.attn_v.weight", TensorType::bf16},
+                                {"blk.0.ffn_up.weight", TensorType::q4_0},
+                                {"blk.1.ffn_down.weight", TensorType::q4_1},
+                                {"output.weight", TensorType::f16},
+                                {"blk.1.attn_output.weight", TensorType::f32}}};
+
+TEST(Model, EqualsFloat64) {
+  for (const TinyModel& model : {mixed, TinyModel{.tied = true, .biases = false}}) {
+    const GgufFile file = model.file();
+    const Tokens tokens = random_tokens(40, 1);
+    const auto want = Truth(file).logits(tokens);
+    ModelRunner runner(file, small);
+    runner.set_sequences({tokens}, 3);
+    runner.run(0, 40);
+    for (std::size_t t = 0; t < tokens.size(); ++t) {
+      double size = 1;
+      for (const double z : want[t]) size = std::max(size, std::fabs(z));
+      for (std::size_t v = 0; v < want[t].size(); ++v) {
+        ASSERT_NEAR(runner.logits(0)[t][v], want[t][v], 2e-3 * size) << "token " << t;
+      }
+    }
+  }
+}
+
+TEST(Model, GenericAndCpuGiveTheSameBits) {
+  const GgufFile file = mixed.file();
+  std::vector<ModelRunner::Logits> logits;
+  for (const char* variant : {"generic", "cpu"}) {
+    ModelRunner runner(file, small, {.variant = variant});
+    runner.set_sequences({random_tokens(270, 2)}, 17);
+    runner.run(0, 100);
+    logits.push_back(runner.logits(0));
+  }
+  EXPECT_EQ(logits[0], logits[1]);
+}
+
+TEST(Model, WeightsInManySmallBuffersGiveTheSameBits) {
+  const GgufFile file = mixed.file();
+  std::vector<ModelRunner::Logits> logits;
+  for (const std::uint64_t limit : {std::uint64_t{0}, std::uint64_t{90'000}}) {
+    ModelRunner runner(file, {.kv_bytes = 1 << 20, .step_tokens = 20, .step_outputs = 20},
+                       {.max_allocation_bytes = limit});
+    runner.set_sequences({random_tokens(20, 3)}, 2);
+    runner.run(0, 20);
+    logits.push_back(runner.logits(0));
+  }
+  EXPECT_EQ(logits[0], logits[1]);
+}
+
+TEST(Model, PrefillEqualsSingleSteps) {
+  const GgufFile file = mixed.file();
+  ModelRunner runner(file, small);
+  const Tokens tokens = random_tokens(270, 4);
+  runner.set_sequences({tokens, tokens, tokens, tokens}, 17);
+  runner.run(0, 1);
+  runner.run(1, 270);
+  runner.run(2, 16);
+  runner.run(3, 7);
+  for (const std::uint32_t other : {1u, 2u, 3u}) {
+    for (std::size_t t = 0; t < tokens.size(); ++t) {
+      ASSERT_EQ(runner.logits(other)[t], runner.logits(0)[t]) << "token " << t;
+    }
+  }
+}
+
+TEST(Model, IdsFromTheDeviceAreTheSameAsFromTheHost) {
+  ModelRunner runner(mixed.file(), small);
+  runner.set_sequences({random_tokens(2, 5)}, 1);
+  runner.step({{0, 0, 2}});
+  const Tokens tokens = random_tokens(2, 5);
+  const Buffer ids = testing::upload(runner.device(), Tokens{0, 0, tokens[1]});
+  StepPlan plan;
+  plan.pages = {0};
+  plan.outputs = {{0, OutputKind::logits}};
+  plan.rows = {
+      {.first_position = 1, .count = 1, .device_slot = 2, .page_count = 1, .output_count = 1}};
+  must(runner.model().forward(plan, ids));
+  const auto row = testing::download<float>(runner.device(), runner.model().logits(), 70);
+  EXPECT_EQ(row, runner.logits(0)[1]);
+}
+
+TEST(Model, ACopiedPageServesAsTheOriginal) {
+  ModelRunner runner(mixed.file(), small);
+  const Tokens tokens = random_tokens(20, 6);
+  runner.set_sequences({tokens}, 2);
+  runner.run(0, 20);
+  must(runner.model().copy_page(0, 9));
+  must(runner.model().copy_page(1, 8));
+  StepPlan plan;
+  plan.tokens = {tokens[19]};
+  plan.pages = {9, 8};
+  plan.outputs = {{0, OutputKind::logits}};
+  plan.rows = {{.first_position = 19, .count = 1, .page_count = 2, .output_count = 1}};
+  must(runner.model().forward(plan, {}));
+  EXPECT_EQ(testing::download<float>(runner.device(), runner.model().logits(), 70),
+            runner.logits(0)[19]);
+  EXPECT_FALSE(runner.model().copy_page(0, 100000).has_value());
+}
+
+TEST(Model, DamagedModelsAreRefusedWithTheTensorsName) {
+  const auto device = open_device();
+  const auto error_of = [&](const TinyModel& model, ModelOptions options = small) {
+    const GgufFile file = model.file();
+    const auto loaded = Model::load(*device, file, options);
+    return loaded ? Error{} : loaded.error();
+  };
+  for (const char* name : {"output_norm.weight", "blk.1.attn_v.weight", "blk.0.ffn_norm.weight"}) {
+    const Error error = error_of({.absent = {name}});
+    EXPECT_EQ(error.code, Code::gguf_malformed);
+    EXPECT_NE(error.message.find(name), std::string::npos) << error.text();
+  }
+  for (const char* name : {"blk.0.attn_q.weight", "blk.1.ffn_down.weight", "output.weight"}) {
+    const Error error = error_of({.shapes = {{name, {32, 2}}}});
+    EXPECT_EQ(error.code, Code::gguf_malformed);
+    EXPECT_NE(error.message.find(name), std::string::npos) << error.text();
+    EXPECT_NE(error.message.find("32 x 2"), std::string::npos) << error.text();
+  }
+  const Error bias = error_of({.shapes = {{"blk.0.attn_q.bias", {3}}}});
+  EXPECT_NE(bias.message.find("blk.0.attn_q.bias"), std::string::npos) << bias.text();
+}
+
+TEST(Model, ImpossibleOptionsAreRefused) {
+  const auto device = open_device();
+  const GgufFile file = mixed.file();
+  const auto code_of = [&](const ModelOptions& options) {
+    const auto loaded = Model::load(*device, file, options);
+    return loaded ? Code::internal : loaded.error().code;
+  };
+  EXPECT_EQ(code_of({.kv_bytes = 100}), Code::kv_exceeded);
+  EXPECT_EQ(code_of({.kv = "q3"}), Code::invalid_value);
+  EXPECT_EQ(code_of({.kv = "f16/x"}), Code::invalid_value);
+  EXPECT_EQ(code_of({.step_tokens = 0}), Code::invalid_value);
+}
+
+TEST(Model, TheFingerprintFollowsTheModel) {
+  const auto device = open_device();
+  const auto fingerprint = [&](const TinyModel& model) {
+    const GgufFile file = model.file();
+    return must(Model::load(*device, file, small))->info().fingerprint;
+  };
+  const std::string one = fingerprint(mixed);
+  EXPECT_EQ(one.size(), 32u);
+  EXPECT_EQ(fingerprint(mixed), one);
+  TinyModel other = mixed;
+  other.seed = 2;
+  EXPECT_NE(fingerprint(other), one);
+}
+
+TEST(Model, RowsAmongOthersGiveTheSameBits) {
+  ModelRunner runner(mixed.file(), {.kv_bytes = 16 << 20, .step_tokens = 600, .step_outputs = 600});
+  std::vector<Tokens> sequences;
+  for (std::uint32_t s = 0; s < 33; ++s) sequences.push_back(random_tokens(30, s == 32 ? 0 : s));
+  runner.set_sequences(sequences, 2);
+  runner.run(32, 30);  // sequence 0's tokens, alone
+  // All the others together, cut differently, joining at different steps.
+  for (std::uint32_t at = 0; at < 30 + 32; ++at) {
+    std::vector<ModelRunner::Part> parts;
+    for (std::uint32_t s = 0; s < 32; ++s) {
+      const std::uint32_t chunk = s % 3 + 1, from = (at - s) * chunk;
+      if (at >= s && from < 30) parts.push_back({s, from, std::min(chunk, 30 - from)});
+    }
+    if (!parts.empty()) runner.step(parts);
+  }
+  EXPECT_EQ(runner.logits(0), runner.logits(32));
+}
+
+}  // namespace
+}  // namespace millrace::engine

@@ -1,0 +1,112 @@
+#include "engine/core/model/spec.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "tests/support/tiny_model.hpp"
+
+namespace millrace::engine {
+namespace {
+
+using testing::GgufBuilder;
+using testing::must;
+using testing::TinyModel;
+
+TEST(Spec, IsReadFromMetadataAndTensors) {
+  const ModelSpec spec = must(read_spec(TinyModel{}.file()));
+  EXPECT_EQ(spec.architecture, "llama");
+  EXPECT_EQ(spec.name, "tiny");
+  EXPECT_EQ(spec.layers, 2u);
+  EXPECT_EQ(spec.width, 64u);
+  EXPECT_EQ(spec.ffn_width, 96u);
+  EXPECT_EQ(spec.vocabulary, 70u);
+  EXPECT_EQ(spec.context_tokens, 1024u);
+  EXPECT_EQ(spec.heads, 4u);
+  EXPECT_EQ(spec.kv_heads, 2u);
+  EXPECT_EQ(spec.head_dim, 16u);
+  EXPECT_EQ(spec.rope_dim, 16u);
+  EXPECT_EQ(spec.rope_base, 10000.0);
+  EXPECT_FALSE(spec.tied_output);
+  EXPECT_TRUE(must(read_spec(TinyModel{.tied = true}.file())).tied_output);
+}
+
+TEST(Spec, WhatItCannotRunIsRefusedByName) {
+  struct Case {
+    std::string part;  // of the message
+    std::function<void(GgufBuilder&)> change;
+  };
+  const std::vector<Case> cases{
+      {"llama.rope.scaling.type = yarn",
+       [](GgufBuilder& b) { b.string("llama.rope.scaling.type", "yarn"); }},
+      {"llama.attention.sliding_window = 512",
+       [](GgufBuilder& b) { b.u32("llama.attention.sliding_window", 512); }},
+      {"llama.expert_count", [](GgufBuilder& b) { b.u32("llama.expert_count", 8); }},
+      {"llama.attention.causal",
+       [](GgufBuilder& b) { b.boolean("llama.attention.causal", false); }},
+      {"llama.logit_scale", [](GgufBuilder& b) { b.f32("llama.logit_scale", 0.5f); }},
+      {"heads of 24", [](GgufBuilder& b) { b.u32("llama.attention.key_length", 24); }},
+      {"blk.0.attn_q_norm.weight",
+       [](GgufBuilder& b) {
+         b.tensor("blk.0.attn_q_norm.weight", {16}, 0, std::vector<std::byte>(64));
+       }},
+      {"blk.2.attn_norm.weight",
+       [](GgufBuilder& b) {
+         b.tensor("blk.2.attn_norm.weight", {64}, 0, std::vector<std::byte>(256));
+       }},
+  };
+  for (const Case& one : cases) {
+    GgufBuilder builder = TinyModel{}.builder();
+    one.change(builder);
+    const auto spec = read_spec(TinyModel::file(builder));
+    ASSERT_FALSE(spec.has_value()) << one.part;
+    EXPECT_EQ(spec.error().code, Code::unsupported_architecture) << spec.error().text();
+    EXPECT_NE(spec.error().message.find(one.part), std::string::npos) << spec.error().text();
+    EXPECT_NE(spec.error().message.find("tiny.gguf"), std::string::npos);
+    EXPECT_FALSE(spec.error().hint.empty());
+  }
+}
+
+TEST(Spec, AnotherArchitectureIsNamed) {
+  GgufBuilder builder;
+  builder.string("general.architecture", "mamba2");
+  const auto spec = read_spec(TinyModel::file(builder));
+  ASSERT_FALSE(spec.has_value());
+  EXPECT_EQ(spec.error().code, Code::unsupported_architecture);
+  EXPECT_NE(spec.error().message.find("\"mamba2\""), std::string::npos);
+}
+
+TEST(Spec, AbsurdSizesAreRefused) {
+  const auto refused = [](const TinyModel& model) {
+    const auto spec = read_spec(model.file());
+    return !spec && spec.error().code == Code::gguf_malformed;
+  };
+  EXPECT_TRUE(refused({.kv_heads = 3}));
+  EXPECT_TRUE(refused({.context = 0}));
+  EXPECT_TRUE(refused({.context = 0xffffffff}));
+  GgufBuilder builder = TinyModel{}.builder();
+  builder.u32("llama.rope.dimension_count", 15);
+  EXPECT_EQ(read_spec(TinyModel::file(builder)).error().code, Code::gguf_malformed);
+}
+
+TEST(Spec, RotaryTable) {
+  ModelSpec spec = must(read_spec(TinyModel{}.file()));
+  const auto table = rope_table(spec, 100);
+  ASSERT_EQ(table.size(), 100u * 16);
+  for (const std::uint32_t position : {0u, 1u, 99u}) {
+    for (std::uint32_t i = 0; i < 8; ++i) {
+      const double angle = position * std::pow(10000.0, -2.0 * i / 16);
+      EXPECT_EQ(table[position * 16 + 2 * i], static_cast<float>(std::cos(angle)));
+      EXPECT_EQ(table[position * 16 + 2 * i + 1], static_cast<float>(std::sin(angle)));
+    }
+  }
+  spec.rope_linear_factor = 2.0;
+  EXPECT_EQ(rope_table(spec, 100)[98 * 16], table[49 * 16]);
+  spec.rope_linear_factor = 1.0;
+  spec.rope_frequency_factors = std::vector<float>(8, 4.0f);
+  EXPECT_EQ(rope_table(spec, 100)[96 * 16], table[24 * 16]);
+}
+
+}  // namespace
+}  // namespace millrace::engine
