@@ -142,6 +142,7 @@ void matmul(__global const uchar* weight, __global const float* x, __global floa
   const uint last = (uint)((ulong)panels * (g + 1) / groups);
   const uint tiles = (columns + TILE - 1) / TILE;
   out += out_row;
+  bias += out_row;
   for (uint t = 0; t < tiles; ++t) {
     const uint c = (uint)((ulong)columns * t / tiles);
     const uint width = (uint)((ulong)columns * (t + 1) / tiles) - c;

@@ -4,7 +4,7 @@
 //   weight  packed, see layout.cl; the panels from `first_panel` on are used
 //   x       float [columns][x_stride], zero from the true K to the padded K
 //   out     float [columns][out_stride]; row r of panel p goes to out[c][out_row + 16p + r]
-//   mode    1 adds to what out holds, 2 adds bias[16p + r]; 3 both
+//   mode    1 adds to what out holds, 2 adds bias[out_row + 16p + r]; 3 both
 //   launch  local (16, 1), groups (panels, columns)
 // Order of sums: k ascending from 0, one fma each, from +0; then bias, then the old value. Every
 // variant does exactly that for every output, so all give the same bits whatever shares the call.
@@ -18,7 +18,7 @@ void matmul(__global const uchar* weight, __global const float* x, __global floa
   x += (size_t)c * x_stride;
   float sum = 0.0f;
   for (uint k = 0; k < K; ++k) sum = fma(mr_weight(panel, row, k), x[k], sum);
-  if ((mode & 2) != 0) sum = sum + bias[p * 16 + row];
+  if ((mode & 2) != 0) sum = sum + bias[out_row + p * 16 + row];
   out += (size_t)c * out_stride + out_row + p * 16 + row;
   if ((mode & 1) != 0) sum = sum + *out;
   *out = sum;
