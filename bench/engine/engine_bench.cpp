@@ -97,6 +97,8 @@ nlohmann::json measure(Engine& engine, const Load& load) {
           {"generate_tok_s", generate_s > 0 ? drawn / generate_s : 0},
           {"total_s", total_s},
           {"steps", step_ms.size()},
+          {"launches_per_step", static_cast<double>(last.launches - before.launches) /
+                                    static_cast<double>(last.steps - before.steps)},
           {"step_ms_median", step_ms[step_ms.size() / 2]},
           {"step_ms_max", step_ms.back()},
           {"prompt_tokens", prompt},

@@ -82,7 +82,7 @@ class ModelEngine final : public Engine {
     info_.fingerprint = m.fingerprint;
     info_.kv = m.kv;
     info_.context_tokens = m.context_tokens;
-    info_.vocabulary = m.vocabulary;
+    info_.vocabulary = std::min(m.vocabulary, host_.tokenizer.vocabulary_size());
     info_.kv_pool_tokens = std::uint64_t{m.page_count} * m.page_tokens;
 
     RequestContext context;
@@ -90,7 +90,7 @@ class ModelEngine final : public Engine {
     context.chat_template = &host_.chat_template;
     context.pool = &pool_;
     context.context_tokens = m.context_tokens;
-    context.vocabulary = std::min(m.vocabulary, host_.tokenizer.vocabulary_size());
+    context.vocabulary = info_.vocabulary;
     context.kv_policy = options.kv;
     context.kv_layers = m.kv;
     context.fingerprint = m.fingerprint;
@@ -112,7 +112,11 @@ class ModelEngine final : public Engine {
   }
 
   const EngineInfo& info() const override { return info_; }
-  Counters counters() const override { return loop_->counters(); }
+  Counters counters() const override {
+    Counters counters = loop_->counters();
+    counters.launches = device_->launches();
+    return counters;
+  }
   Status add(RequestId id, const GenerationRequest& request) override {
     return loop_->add(id, request);
   }
@@ -167,9 +171,12 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
   model_options.step_outputs = ModelEngine::step_outputs(options);
   model_options.math = options.math;
   MILLRACE_ASSIGN(std::unique_ptr<Model> model, Model::load(*device, file, model_options));
-  MILLRACE_ASSIGN(std::unique_ptr<Sampler> sampler,
-                  Sampler::create(*device, model->info().vocabulary, options.max_batch,
-                                  model_options.step_outputs));
+  // A model may have more rows of logits than its tokenizer has tokens: those are never drawn.
+  const std::uint32_t vocabulary =
+      std::min(model->info().vocabulary, host.tokenizer.vocabulary_size());
+  MILLRACE_ASSIGN(
+      std::unique_ptr<Sampler> sampler,
+      Sampler::create(*device, vocabulary, options.max_batch, model_options.step_outputs));
   return std::make_unique<ModelEngine>(std::move(device), std::move(host), std::move(model),
                                        std::move(sampler), options);
 }

@@ -57,7 +57,8 @@ struct Counters {
   std::uint32_t last_tokens = 0;  // tokens in the last step
   std::uint32_t waiting = 0, running = 0;
   std::uint64_t kv_pages_used = 0, kv_pages_total = 0;
-  std::uint64_t pauses = 0;  // sequences that gave their pages back, to be computed again
+  std::uint64_t launches = 0;  // of kernels, since the engine was created
+  std::uint64_t pauses = 0;    // sequences that gave their pages back, to be computed again
 };
 
 class Engine {

@@ -69,6 +69,7 @@ struct Device::State {
   DeviceInfo info;
   Family family = Family::generic;
   bool profile = false;
+  std::uint64_t launches = 0;
   ProgramCache cache{""};
   std::unique_ptr<_cl_context, ReleaseContext> context;
   std::unique_ptr<_cl_command_queue, ReleaseQueue> queue;
@@ -165,6 +166,10 @@ Result<Kernel> Device::kernel(const Program& program, const char* name) {
   return Kernel(std::move(handle), name);
 }
 
+std::uint64_t Device::launches() const {
+  return state_->launches;
+}
+
 Status Device::launch(Kernel& kernel, const Grid& grid, std::initializer_list<KernelArg> args) {
   cl_uint index = 0;
   for (const KernelArg& arg : args) {
@@ -186,6 +191,7 @@ Status Device::launch(Kernel& kernel, const Grid& grid, std::initializer_list<Ke
       clEnqueueNDRangeKernel(state_->queue.get(), kernel.handle(), 3, nullptr, global.data(),
                              local.data(), 0, nullptr, state_->profile ? &event : nullptr),
       "clEnqueueNDRangeKernel", kernel.name()));
+  ++state_->launches;
   if (state_->profile) {
     state_->timed.push_back({kernel.name(), DeviceEvent(Handle<_cl_event>(event))});
   }

@@ -136,6 +136,8 @@ class Device {
   Status flush();   // hands what is enqueued to the device
   Status finish();  // and waits for all of it
 
+  std::uint64_t launches() const;  // of kernels, since the device was opened
+
   // Time of each kernel since the last call, longest first; empty without options.profile.
   Result<std::vector<KernelTime>> profile();
 

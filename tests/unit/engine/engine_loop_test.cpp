@@ -239,6 +239,24 @@ TEST_F(LoopTest, AFaultyRowFailsItsRequestAlone) {
   EXPECT_NE(of(events, 3).error->message.find("no token is left"), std::string::npos);
 }
 
+TEST_F(LoopTest, AStepIsStartedBeforeTheIdsOfTheOneBeforeAreRead) {
+  open();
+  ASSERT_TRUE(loop_->add(1, request(1, 4, "a b c d", 4)));
+  run();
+  EXPECT_EQ(runner_.calls, "sswswsww");
+}
+
+// A stop is seen one step late: that step's row of it is computed for nothing and given to nobody.
+TEST_F(LoopTest, WhatAnEndedSequenceStillComputesIsDropped) {
+  open();
+  ASSERT_TRUE(loop_->add(1, request(1, 4, "a b")));
+  const auto events = run();
+  const Choice& choice = of(events, 1).result.choices.at(0);
+  EXPECT_EQ(runner_.banned.size(), choice.tokens.size() + 1);
+  EXPECT_EQ(choice.tokens.back(), end_of_text);
+  EXPECT_EQ(loop_->counters().generated_tokens, choice.tokens.size());
+}
+
 TEST_F(LoopTest, TimesAndCountersAreFilled) {
   open(64, {.max_batch = 1, .step_tokens = 64, .prefill_chunk = 64});
   ASSERT_TRUE(loop_->add(1, request(1, 40, "a b c", 3)));

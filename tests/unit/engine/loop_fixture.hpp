@@ -24,6 +24,7 @@ class ScriptedRunner final : public StepRunner {
   std::function<bool()> start_fails, wait_fails;
   bool lost = false;
   std::vector<std::size_t> banned;  // how many ids, of every task so far
+  std::string calls;                // "s" for each start, "w" for each wait
 
   Status start(const StepPlan&, std::span<const SampleTask> tasks, SampleBatch& batch) override {
     if (start_fails && start_fails()) return fail(Code::out_of_memory, "no memory", "free some");
@@ -33,12 +34,14 @@ class ScriptedRunner final : public StepRunner {
       banned.push_back(task.banned.size());
     }
     batch.assign(rows);
+    calls += 's';
     failures_.push_back(wait_fails && wait_fails());
     return {};
   }
   Status wait(SampleBatch&) override {
     const bool fails = failures_.front();
     failures_.pop_front();
+    calls += 'w';
     if (fails) return fail(Code::device_error, "the kernel broke", "look at it");
     return {};
   }
