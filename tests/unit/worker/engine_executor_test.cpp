@@ -1,0 +1,207 @@
+#include "engine/worker/engine_executor.hpp"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <map>
+#include <set>
+
+namespace millrace::worker {
+namespace {
+
+// An engine whose requests take two steps each, and whose steps wait for the test where it asks.
+class FakeEngine final : public engine::Engine {
+ public:
+  struct Shared {  // with the test
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool hold = false;  // steps do not end
+    bool in_step = false;
+    bool fail_step = false;
+    std::vector<engine::RequestId> added, cancelled;
+
+    void release() {
+      const std::lock_guard lock(mutex);
+      hold = false;
+      changed.notify_all();
+    }
+    void wait_for_step() {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] { return in_step; });
+    }
+  };
+
+  explicit FakeEngine(Shared& shared) : shared_(shared) {
+    info_.model_name = "file's name";
+    info_.fingerprint = "f00d";
+    info_.context_tokens = 64;
+  }
+  const engine::EngineInfo& info() const override { return info_; }
+  engine::Counters counters() const override { return counters_; }
+  Status add(engine::RequestId id, const GenerationRequest& request) override {
+    if (std::get<std::string>(request.prompt).empty())
+      return fail(Code::empty_prompt, "no token", "send some text");
+    const std::lock_guard lock(shared_.mutex);
+    shared_.added.push_back(id);
+    left_[id] = 2;
+    return {};
+  }
+  void cancel(engine::RequestId id) override {
+    const std::lock_guard lock(shared_.mutex);
+    shared_.cancelled.push_back(id);
+    cancelled_.insert(id);
+  }
+  bool busy() const override { return !left_.empty(); }
+  Status step(std::vector<engine::Event>& events) override {
+    std::unique_lock lock(shared_.mutex);
+    shared_.in_step = true;
+    shared_.changed.notify_all();
+    shared_.changed.wait(lock, [&] { return !shared_.hold; });
+    shared_.in_step = false;
+    if (shared_.fail_step) return fail(Code::device_error, "gone");
+    ++counters_.steps;
+    counters_.generated_tokens += left_.size();
+    for (auto it = left_.begin(); it != left_.end();) {
+      const bool cancelled = cancelled_.contains(it->first);
+      if (--it->second > 0 && !cancelled) {
+        ++it;
+        continue;
+      }
+      engine::Event event;
+      event.id = it->first;
+      event.cancelled = cancelled;
+      events.push_back(event);
+      it = left_.erase(it);
+    }
+    return {};
+  }
+  Result<Tokens> tokenize(std::string_view, bool, bool) const override { return Tokens{}; }
+  Result<std::string> detokenize(const Tokens&) const override { return std::string(); }
+
+ private:
+  Shared& shared_;
+  engine::EngineInfo info_;
+  engine::Counters counters_;
+  std::map<engine::RequestId, int> left_;
+  std::set<engine::RequestId> cancelled_;
+};
+
+class EngineExecutorTest : public testing::Test {
+ protected:
+  void start(const std::string& model = "") {
+    executor_ = std::make_unique<EngineExecutor>(std::make_unique<FakeEngine>(shared_), model,
+                                                 std::vector<std::string>{"f16"}, 4,
+                                                 TestHooks::from_environment());
+    executor_->on_change([this] {
+      const std::lock_guard lock(mutex_);
+      ++wakes_;
+      woken_.notify_all();
+    });
+  }
+  static Task task(LeaseId lease, const std::string& prompt = "text") {
+    Task t;
+    t.lease = lease;
+    t.request.prompt = prompt;
+    return t;
+  }
+  std::vector<Ended> wait_for_ends(std::size_t count) {
+    std::vector<Ended> all;
+    std::unique_lock lock(mutex_);
+    while (all.size() < count) {
+      woken_.wait(lock, [&] { return wakes_ > 0; });
+      wakes_ = 0;
+      for (Ended& e : executor_->take_ends()) all.push_back(std::move(e));
+    }
+    return all;
+  }
+
+  FakeEngine::Shared shared_;
+  std::mutex mutex_;
+  std::condition_variable woken_;
+  int wakes_ = 0;
+  std::unique_ptr<EngineExecutor> executor_;
+};
+
+TEST_F(EngineExecutorTest, TellsWhatTheEngineIs) {
+  start();
+  EXPECT_EQ(executor_->info().model, "file's name");
+  EXPECT_EQ(executor_->info().fingerprint, "f00d");
+  EXPECT_EQ(executor_->info().capacity, 4u);
+  start("given");
+  EXPECT_EQ(executor_->info().model, "given");
+}
+
+TEST_F(EngineExecutorTest, RunsTasksAndCountsSteps) {
+  start();
+  executor_->add(task(1));
+  EXPECT_EQ(wait_for_ends(1)[0].lease, 1u);
+  EXPECT_EQ(executor_->progress().steps, 2u);
+  EXPECT_EQ(executor_->progress().tokens, 2u);
+}
+
+TEST_F(EngineExecutorTest, ARefusedTaskEndsWithItsError) {
+  start();
+  executor_->add(task(1, ""));
+  const auto ends = wait_for_ends(1);
+  ASSERT_TRUE(ends[0].error);
+  EXPECT_EQ(ends[0].error->code, Code::empty_prompt);
+  EXPECT_EQ(executor_->progress().steps, 0u);
+}
+
+TEST_F(EngineExecutorTest, TasksAndCancelsReachARunningEngineBetweenItsSteps) {
+  shared_.hold = true;
+  start();
+  executor_->add(task(1));
+  shared_.wait_for_step();
+  executor_->add(task(2));
+  executor_->cancel(1);
+  EXPECT_EQ(executor_->progress().steps, 0u);  // the step is under way
+  shared_.release();
+  const auto ends = wait_for_ends(2);
+  EXPECT_EQ(ends[0].lease, 1u);
+  EXPECT_TRUE(ends[0].cancelled);
+  EXPECT_EQ(ends[1].lease, 2u);
+  EXPECT_FALSE(ends[1].cancelled);
+}
+
+TEST_F(EngineExecutorTest, ALostDeviceIsTold) {
+  shared_.fail_step = true;
+  start();
+  EXPECT_FALSE(executor_->failure());
+  executor_->add(task(1));
+  std::unique_lock lock(mutex_);
+  woken_.wait(lock, [&] { return wakes_ > 0; });
+  ASSERT_TRUE(executor_->failure());
+  EXPECT_EQ(executor_->failure()->code, Code::device_error);
+  EXPECT_TRUE(executor_->stop(10'000));
+}
+
+TEST_F(EngineExecutorTest, StopTellsWhetherTheStepEnded) {
+  shared_.hold = true;
+  start();
+  executor_->add(task(1));
+  shared_.wait_for_step();
+  EXPECT_FALSE(executor_->stop(1));
+  shared_.release();
+  EXPECT_TRUE(executor_->stop(10'000));
+}
+
+TEST(TestHooksDeathTest, AbortsInAStepWithTheJobThatIsNamed) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        ::setenv("MILLRACE_TEST_ABORT_ON", "poison", 1);
+        FakeEngine::Shared shared;
+        EngineExecutor executor(std::make_unique<FakeEngine>(shared), "", {}, 1,
+                                TestHooks::from_environment());
+        Task task;
+        task.lease = 1;
+        task.request.prompt = std::string("a poisoned prompt");
+        executor.add(task);
+        std::this_thread::sleep_for(std::chrono::seconds(10));
+      },
+      "");
+}
+
+}  // namespace
+}  // namespace millrace::worker
