@@ -47,11 +47,13 @@ void Packer::value(double v) {
 }
 void Packer::value(std::string_view v) {
   const auto size = static_cast<std::uint32_t>(v.size());
-  pack(bytes_, [&](auto& p) { p.pack_str(size).pack_str_body(v.data(), size); });
+  pack(bytes_, [&](auto& p) { p.pack_str(size); });
+  bytes_.append(v);
 }
 void Packer::binary(std::string_view v) {
   const auto size = static_cast<std::uint32_t>(v.size());
-  pack(bytes_, [&](auto& p) { p.pack_bin(size).pack_bin_body(v.data(), size); });
+  pack(bytes_, [&](auto& p) { p.pack_bin(size); });
+  bytes_.append(v);
 }
 void Packer::strings(const std::vector<std::string>& v) {
   array(v.size());

@@ -127,6 +127,14 @@ TEST(Codec, ErrorsNameThePath) {
       << decoded.error().text();
 }
 
+TEST(Codec, ListsAreBounded) {
+  Cancel cancel;
+  cancel.jobs.resize(limits::list_items);
+  EXPECT_TRUE(decode_envelope(encode({1, cancel})));
+  cancel.jobs.emplace_back();
+  EXPECT_EQ(decode_envelope(encode({1, cancel})).error().code, Code::limit_exceeded);
+}
+
 TEST(Codec, CodesOfALaterVersionKeepTheirName) {
   const auto decoded = decode_envelope(
       map({{"v", uint(1)},

@@ -1,0 +1,47 @@
+"""The client in schemas/README.md runs as printed, against a broker that answers with vectors."""
+
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+
+import msgpack
+import zmq
+
+FOLDER = pathlib.Path(__file__).resolve().parents[3] / "schemas"
+
+
+def answer_to(kind):
+    answers = {"hello": "welcome", "submit": "submitted", "fetch": "data"}
+    frame = msgpack.unpackb((FOLDER / "vectors" / (answers[kind] + ".msgpack")).read_bytes())
+    if kind == "fetch":  # the second entry failed: it has no text to print
+        frame["body"]["entries"] = frame["body"]["entries"][:1]
+    return frame
+
+
+def serve(router, seen):
+    while "fetch" not in seen:
+        peer, frame = router.recv_multipart()
+        request = msgpack.unpackb(frame)
+        seen.append(request["kind"])
+        answer = answer_to(request["kind"]) | {"id": request["id"]}
+        router.send_multipart([peer, msgpack.packb(answer)])
+
+
+def test_the_client_of_the_readme_runs():
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    program = re.search(r"```python\n(.*?)```", text, re.DOTALL).group(1)
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
+        router.linger = 0
+        router.rcvtimeo = 60_000
+        port = router.bind_to_random_port("tcp://127.0.0.1")
+        seen = []
+        broker = threading.Thread(target=serve, args=(router, seen))
+        broker.start()
+        done = subprocess.run([sys.executable, "-c", program.replace(":5570", f":{port}")],
+                              capture_output=True, text=True, timeout=60, check=False)
+        broker.join(timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert seen == ["hello", "submit", "fetch"]
+    assert done.stdout.splitlines()[-1] == "1  Paris"
