@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -101,14 +102,16 @@ Status Model::State::load_weights(const GgufFile& file) {
 }
 
 Status Model::State::build_kernels() {
-  MILLRACE_ASSIGN(operations, Operations::build(*device, spec, layers[0].qkv, embedding));
+  operations = std::make_unique<Operations>(*device, spec);
+  MILLRACE_TRY(operations->prepare_layer(layers[0].qkv));
+  MILLRACE_TRY(operations->prepare_embedding(embedding));
   for (const LayerWeights& layer : layers) {
     for (const Projection* projection :
          {&layer.qkv, &layer.attention_output, &layer.gate_up, &layer.down}) {
-      MILLRACE_TRY(operations->prepare(*projection));
+      MILLRACE_TRY(operations->prepare_product(*projection));
     }
   }
-  return operations->prepare(head());
+  return operations->prepare_product(head());
 }
 
 Status Model::State::allocate_activations() {

@@ -28,31 +28,26 @@ std::vector<std::string> head_defines(const ModelSpec& spec) {
 
 }  // namespace
 
-Result<std::unique_ptr<Operations>> Operations::build(Device& device, const ModelSpec& spec,
-                                                      const Projection& qkv,
-                                                      const Projection& embedding) {
-  std::unique_ptr<Operations> out(new Operations(device, spec));
-  const std::uint32_t group = spec.heads / spec.kv_heads;
-  out->queries_ = device.family() == Family::cpu ? std::max(1u, 12 / group) : 1;
-  out->qkv_stride_ = qkv.rows;
-  MILLRACE_TRY(out->build_layer_kernels(qkv));
-  MILLRACE_ASSIGN(out->attend_one_, out->build_attention(1));
-  if (out->queries_ > 1) {
-    MILLRACE_ASSIGN(out->attend_many_, out->build_attention(out->queries_));
-  }
+Operations::Operations(Device& device, const ModelSpec& spec) : device_(&device), spec_(spec) {
+  // About twelve queries share each key and value that is loaded.
+  if (device.family() == Family::cpu) queries_ = std::max(1u, 12 * spec.kv_heads / spec.heads);
+}
+
+Status Operations::prepare_embedding(const Projection& embedding) {
   const TensorType type = embedding.runs[0].type;
   const PanelLayout layout{type, embedding.columns};
   MILLRACE_ASSIGN(
       const Program program,
-      device.build({.name = "embed",
-                    .sources = {"matmul/layout.cl", "embed/embed.cl"},
-                    .defines = {define("TYPE", static_cast<std::uint32_t>(type)),
-                                define("K", layout.k()), define("WIDTH", embedding.columns)}}));
-  MILLRACE_ASSIGN(out->embed_, device.kernel(program, "embed"));
-  return out;
+      device_->build({.name = "embed",
+                      .sources = {"matmul/layout.cl", "embed/embed.cl"},
+                      .defines = {define("TYPE", static_cast<std::uint32_t>(type)),
+                                  define("K", layout.k()), define("WIDTH", embedding.columns)}}));
+  MILLRACE_ASSIGN(embed_, device_->kernel(program, "embed"));
+  return {};
 }
 
-Status Operations::build_layer_kernels(const Projection& qkv) {
+Status Operations::prepare_layer(const Projection& qkv) {
+  qkv_stride_ = qkv.rows;
   ProgramSpec program{
       .name = "layer",
       .sources = {"kv/layout.cl", "rope/rope_kv.cl", "norm/rms.cl", "activation/silu.cl"},
@@ -65,6 +60,10 @@ Status Operations::build_layer_kernels(const Projection& qkv) {
   MILLRACE_ASSIGN(rope_kv_, device_->kernel(built, "rope_kv"));
   MILLRACE_ASSIGN(norm_, device_->kernel(built, "rms_norm"));
   MILLRACE_ASSIGN(silu_, device_->kernel(built, "silu_mul"));
+  MILLRACE_ASSIGN(attend_one_, build_attention(1));
+  if (queries_ > 1) {
+    MILLRACE_ASSIGN(attend_many_, build_attention(queries_));
+  }
   return {};
 }
 
@@ -77,7 +76,7 @@ Result<Kernel> Operations::build_attention(std::uint32_t queries) {
   return device_->kernel(built, "attention");
 }
 
-Status Operations::prepare(const Projection& projection) {
+Status Operations::prepare_product(const Projection& projection) {
   for (const WeightRun& run : projection.runs) {
     const PanelLayout layout{run.type, projection.columns};
     const std::pair key{run.type, layout.k()};

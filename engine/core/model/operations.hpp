@@ -5,7 +5,6 @@
 // width. Errors: kernel_build, device_error. Thread safety: the device's owner thread.
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <utility>
 
 #include "engine/core/device/device.hpp"
@@ -28,13 +27,14 @@ enum class Accumulate : std::uint8_t { replace, add };
 
 class Operations {
  public:
-  // `qkv` gives the rows at which k and v begin; `embedding` its type.
-  static Result<std::unique_ptr<Operations>> build(Device& device, const ModelSpec& spec,
-                                                   const Projection& qkv,
-                                                   const Projection& embedding);
+  Operations(Device& device, const ModelSpec& spec);
 
-  // Compiles the product for a projection's shape and types, if that was not done yet.
-  Status prepare(const Projection& projection);
+  // Compile what a layer needs besides its products (`qkv` gives the rows at which k and v begin),
+  // what looks up embeddings, and a product; each before its first use, the last for every shape
+  // and type, at no cost when it is known already.
+  Status prepare_layer(const Projection& qkv);
+  Status prepare_embedding(const Projection& embedding);
+  Status prepare_product(const Projection& projection);
 
   // How many tokens an attention item may hold; StepTable is made with it.
   std::uint32_t queries_per_item() const { return queries_; }
@@ -53,8 +53,6 @@ class Operations {
   Status silu(const Buffer& gate_up, const Buffer& out, std::uint32_t tokens);
 
  private:
-  Operations(Device& device, const ModelSpec& spec) : device_(&device), spec_(spec) {}
-  Status build_layer_kernels(const Projection& qkv);
   Result<Kernel> build_attention(std::uint32_t queries);
   Status attend_items(Kernel& kernel, const Buffer& qkv, const Buffer& kv, const Buffer& out,
                       const StepTable& step, const Buffer& step_words, ItemList items);
