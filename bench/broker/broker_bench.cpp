@@ -152,6 +152,7 @@ Result<nlohmann::json> measure(const Settings& settings) {
   MILLRACE_ASSIGN(auto server, broker::BrokerServer::start(std::move(options)));
   net::Context context;
   std::vector<Producer> producers;
+  producers.reserve(settings.producers);
   std::vector<Status> statuses(settings.producers);
   for (std::uint32_t i = 0; i < settings.producers; ++i) {
     producers.emplace_back(settings, i, settings.jobs / settings.producers);
@@ -159,6 +160,7 @@ Result<nlohmann::json> measure(const Settings& settings) {
   const double start = seconds_now();
   {
     std::vector<std::jthread> threads;
+    threads.reserve(settings.producers);
     for (std::uint32_t i = 0; i < settings.producers; ++i) {
       threads.emplace_back([&, i] { statuses[i] = producers[i].run(context, server->clients()); });
     }

@@ -122,9 +122,9 @@ void Broker::engine_message(const Peer& peer, std::uint64_t id, Message message)
   engine->heard_us = out_.now().mono_us;
   std::visit(Overloaded{
                  [&](Ready& m) { engines_.ready(*engine, m); },
-                 [&](Heartbeat& m) { engines_.heartbeat(*engine, id, std::move(m)); },
-                 [&](Ends& m) { engines_.ends(*engine, id, std::move(m)); },
-                 [&](Release& m) { engines_.release(*engine, std::move(m)); },
+                 [&](Heartbeat& m) { engines_.heartbeat(*engine, id, m); },
+                 [&](Ends& m) { engines_.ends(*engine, id, m); },
+                 [&](Release& m) { engines_.release(*engine, m); },
                  [&](auto&) { refuse_unexpected(peer, id, message); },
              },
              message);
@@ -164,6 +164,7 @@ void Broker::hello(const Peer& peer, std::uint64_t id, const Hello& hello) {
                        {Code::missing_field, "hello: an engine without instance and name",
                         "give instance: a random id of the process"});
   }
+  if (peer.door == Door::engine) engines_.before_hello(peer, hello);
   if (auto opened = sessions_.open(peer, hello); !opened) {
     return out_.refuse(peer, id, std::move(opened.error()));
   }

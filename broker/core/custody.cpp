@@ -4,6 +4,16 @@
 #include <utility>
 
 namespace millrace::broker {
+namespace {
+
+std::vector<LeaseId> leases_of(const Engine& engine) {
+  std::vector<LeaseId> leases;
+  leases.reserve(engine.leases.size());
+  for (const auto& item : engine.leases) leases.push_back(item.first);
+  return leases;
+}
+
+}  // namespace
 
 void Custody::recover(std::function<void()> then) {
   started_us_ = out_.now().mono_us;
@@ -46,6 +56,7 @@ void Custody::recover(std::function<void()> then) {
 // What their results will need.
 void Custody::recover_facts(std::vector<LapsedLease> leases, std::function<void()> then) {
   std::vector<Operation> operations;
+  operations.reserve(leases.size());
   for (const auto& lease : leases) operations.push_back(GetJob{lease.tenant, lease.job});
   out_.ask(std::move(operations),
            [this, leases = std::move(leases), then = std::move(then)](Replies replies) {
@@ -94,8 +105,7 @@ void Custody::give_back(const std::string& engine, std::vector<LeaseId> leases, 
 void Custody::leave(const std::string& id) {
   Engine* engine = engines_.find(id);
   if (engine == nullptr) return;
-  std::vector<LeaseId> leases;
-  for (const auto& item : engine->leases) leases.push_back(item.first);
+  auto leases = leases_of(*engine);
   out_.note(NoteLevel::info, "engine " + engine->name + " left, " + std::to_string(leases.size()) +
                                  " leases given back");
   if (engine->peer) sessions_.close(*engine->peer);
@@ -106,8 +116,7 @@ void Custody::leave(const std::string& id) {
 void Custody::died(const std::string& id, const std::string& how) {
   Engine* engine = engines_.find(id);
   if (engine == nullptr) return;
-  std::vector<LeaseId> leases;
-  for (const auto& item : engine->leases) leases.push_back(item.first);
+  auto leases = leases_of(*engine);
   ++out_.counters().engines_died;
   out_.note(NoteLevel::warning, "engine " + engine->name + " is gone (" + how + "), its " +
                                     std::to_string(leases.size()) + " jobs are suspects");
@@ -139,8 +148,7 @@ void Custody::silence(Engine& engine) {
 }
 
 void Custody::hang(Engine& engine) {
-  std::vector<LeaseId> leases;
-  for (const auto& item : engine.leases) leases.push_back(item.first);
+  auto leases = leases_of(engine);
   engine.hung = true;
   engine.credit = 0;
   ++out_.counters().engines_hung;

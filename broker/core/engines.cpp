@@ -7,13 +7,23 @@
 
 namespace millrace::broker {
 
+namespace {
+
+const std::string& id_of(const Hello& hello) {
+  return hello.instance.empty() ? hello.name : hello.instance;
+}
+
+}  // namespace
+
+void Engines::before_hello(const Peer& peer, const Hello& hello) {
+  const Engine* before = table_.at(peer);
+  if (before == nullptr || before->id == id_of(hello)) return;
+  // Two processes never share a routing id: the one before has been replaced.
+  custody_.died(std::string(before->id), "replaced by another process on its connection");
+}
+
 void Engines::hello(const Peer& peer, const Hello& hello) {
-  const std::string& id = hello.instance.empty() ? hello.name : hello.instance;
-  if (Engine* before = table_.at(peer); before != nullptr && before->id != id) {
-    // Two processes never share a routing id: the one before has been replaced.
-    custody_.died(std::string(before->id), "replaced by another process on its connection");
-    (void)sessions_.open(peer, hello);
-  }
+  const std::string& id = id_of(hello);
   auto& engine = table_.add(id);
   if (engine.peer && *engine.peer != peer) sessions_.close(*engine.peer);
   table_.connect(engine, peer);
@@ -57,7 +67,7 @@ void Engines::progress(Engine& engine, const Heartbeat& heartbeat) {
   engine.tokens_us = now;
 }
 
-void Engines::heartbeat(Engine& engine, std::uint64_t id, Heartbeat heartbeat) {
+void Engines::heartbeat(Engine& engine, std::uint64_t id, const Heartbeat& heartbeat) {
   if (heartbeat.leases.size() > 2 * std::size_t{limits::leases_per_engine}) {
     return out_.refuse(
         *engine.peer, id,
@@ -136,12 +146,12 @@ void Engines::adopt(Engine& engine, const std::vector<LeaseId>& asked, const Ren
   }
 }
 
-void Engines::ends(Engine& engine, std::uint64_t id, Ends ends) {
+void Engines::ends(Engine& engine, std::uint64_t id, const Ends& ends) {
   Committed answer;
   std::vector<LeaseId> leases;
   std::vector<Operation> operations;
   engine.progress_us = out_.now().mono_us;
-  for (auto& end : ends.ends) {
+  for (const auto& end : ends.ends) {
     const auto lease = end.lease;
     if (committed_.contains(lease)) {
       answer.committed.push_back(lease);
@@ -151,7 +161,7 @@ void Engines::ends(Engine& engine, std::uint64_t id, Ends ends) {
     HeldLease held;
     if (table_.holder(lease) == &engine) held = *table_.drop(lease);
     held.facts.ended_us = out_.now().unix_us;
-    auto result = complete_result(std::move(end), held.facts);
+    auto result = complete_result(end, held.facts);
     if (!result.sound) {
       out_.note(
           NoteLevel::warning,
@@ -206,7 +216,7 @@ void Engines::remember(LeaseId lease) {
   committed_order_.pop_front();
 }
 
-void Engines::release(Engine& engine, Release release) {
+void Engines::release(Engine& engine, const Release& release) {
   std::vector<LeaseId> own;
   for (const auto lease : release.leases) {
     const Engine* holder = table_.holder(lease);

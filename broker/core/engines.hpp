@@ -29,12 +29,14 @@ class Engines {
         custody_(custody),
         doorbell_(doorbell) {}
 
+  // Before the session opens: whoever was on this connection may be another process.
+  void before_hello(const Peer& peer, const Hello& hello);
   // The session is open; Welcome has been sent.
   void hello(const Peer& peer, const Hello& hello);
   void ready(Engine& engine, const Ready& ready);
-  void heartbeat(Engine& engine, std::uint64_t id, Heartbeat heartbeat);
-  void ends(Engine& engine, std::uint64_t id, Ends ends);
-  void release(Engine& engine, Release release);
+  void heartbeat(Engine& engine, std::uint64_t id, const Heartbeat& heartbeat);
+  void ends(Engine& engine, std::uint64_t id, const Ends& ends);
+  void release(Engine& engine, const Release& release);
   // Cancel was asked for: tells the engines that hold these.
   void cancel(const std::vector<LapsedLease>& leases);
   void drain();  // tells all engines to finish or release what they hold, and leave

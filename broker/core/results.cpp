@@ -89,7 +89,7 @@ Body end_body(const EndingJob& job, JobState state, Code reason, std::int64_t no
   return ended_body(facts, state, end_error(job, reason));
 }
 
-EngineResult complete_result(JobEnd end, const JobFacts& facts) {
+EngineResult complete_result(const JobEnd& end, const JobFacts& facts) {
   if (end.body.size() > limits::result_bytes) {
     return unusable(facts, {Code::too_large,
                             std::to_string(end.body.size()) + " bytes, the limit is " +

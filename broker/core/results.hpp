@@ -37,6 +37,6 @@ struct EngineResult {
   Body body;
   bool sound = true;
 };
-EngineResult complete_result(JobEnd end, const JobFacts& facts);
+EngineResult complete_result(const JobEnd& end, const JobFacts& facts);
 
 }  // namespace millrace::broker

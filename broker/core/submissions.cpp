@@ -126,12 +126,12 @@ void Submissions::begin(const Peer& peer, std::uint64_t id, Submit submit) {
   }
   jobs_ += pending->items.size();
   bytes_ += pending->bytes;
-  ask_known(std::move(pending));
+  ask_known(pending);
 }
 
 // A job that is stored already is answered from the ledger, even where its deadline has passed in
 // the meantime: the same submit gets the same answer.
-void Submissions::ask_known(std::shared_ptr<Pending> pending) {
+void Submissions::ask_known(const std::shared_ptr<Pending>& pending) {
   std::vector<Operation> operations;
   std::vector<std::size_t> asked;
   for (std::size_t i = 0; i < pending->items.size(); ++i) {
@@ -139,7 +139,7 @@ void Submissions::ask_known(std::shared_ptr<Pending> pending) {
     operations.push_back(GetJob{default_tenant, pending->items[i].operation->id});
     asked.push_back(i);
   }
-  if (operations.empty()) return store(std::move(pending));
+  if (operations.empty()) return store(pending);
   out_.ask(std::move(operations), [this, pending, asked = std::move(asked)](Replies replies) {
     for (std::size_t k = 0; k < asked.size(); ++k) {
       if (!replies[k]) pending->refuse(asked[k], std::move(*pending->items[asked[k]].unless_known));
@@ -148,7 +148,7 @@ void Submissions::ask_known(std::shared_ptr<Pending> pending) {
   });
 }
 
-void Submissions::store(std::shared_ptr<Pending> pending) {
+void Submissions::store(const std::shared_ptr<Pending>& pending) {
   std::vector<Operation> operations;
   std::vector<std::size_t> asked;
   for (std::size_t i = 0; i < pending->items.size(); ++i) {

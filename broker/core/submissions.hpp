@@ -40,8 +40,8 @@ class Submissions {
  private:
   struct Pending;  // one message
   void begin(const Peer& peer, std::uint64_t id, Submit submit);
-  void ask_known(std::shared_ptr<Pending> pending);
-  void store(std::shared_ptr<Pending> pending);
+  void ask_known(const std::shared_ptr<Pending>& pending);
+  void store(const std::shared_ptr<Pending>& pending);
   void stored(Pending& pending, const std::vector<std::size_t>& asked, Replies replies);
   void answer(Pending& pending);
 

@@ -31,10 +31,11 @@ class Broker:
         return f"ipc://{self.sockets}-{door}"
 
     def command(self, *extra):
-        doors = [x for door, option in (("clients", "--listen"), ("engines", "--listen-engines"),
-                                        ("doorbell", "--listen-doorbell"), ("push", "--listen-push"))
-                 for x in (option, self.endpoint(door))]
-        return [str(PROGRAM), "--ledger", str(self.folder / "ledger"), *doors, *self.options, *extra]
+        command = [str(PROGRAM), "--ledger", str(self.folder / "ledger")]
+        for door, option in (("clients", "--listen"), ("engines", "--listen-engines"),
+                             ("doorbell", "--listen-doorbell"), ("push", "--listen-push")):
+            command += [option, self.endpoint(door)]
+        return [*command, *self.options, *extra]
 
     def start(self):
         self.log = open(self.folder / "broker.log", "ab")
