@@ -1,0 +1,23 @@
+#pragma once
+// How far the output is known to be on disk: the stream's number up to which every result has its
+// output line, and the output's size then. Written after the output was synced and before the
+// ledger's cursor moves, so the record never runs ahead of the file.
+// Errors: io_error, ledger_corrupt. Thread safety: plain values.
+#include <cstdint>
+#include <string>
+
+#include "schemas/base/env.hpp"
+
+namespace millrace::client {
+
+struct Checkpoint {
+  std::string epoch;  // of the stream; empty: nothing yet
+  std::uint64_t number = 0;
+  std::uint64_t output_bytes = 0;
+  friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
+};
+
+Status save_checkpoint(Env& env, const std::string& path, const Checkpoint& checkpoint);
+Result<Checkpoint> load_checkpoint(Env& env, const std::string& path);  // absent: an empty one
+
+}  // namespace millrace::client

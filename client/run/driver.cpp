@@ -1,0 +1,355 @@
+#include "client/run/driver.hpp"
+
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "client/lines/parse_line.hpp"
+#include "client/link/stream_reader.hpp"
+#include "client/link/submitter.hpp"
+#include "client/run/checkpoint.hpp"
+#include "client/run/line_id.hpp"
+#include "schemas/codec.hpp"
+
+namespace millrace::client {
+namespace {
+
+constexpr const char* stream_name = "results";
+constexpr const char* cursor_name = "output";
+constexpr std::int64_t us_per_ms = 1'000;
+constexpr std::uint32_t poll_ms = 50;
+constexpr std::size_t failures_kept = 10;
+constexpr int lines_at_once = 256;  // parsed between two looks at the socket
+constexpr std::int64_t full_disk_patience_us = 10'000'000;
+
+class Driver {
+ public:
+  Driver(RunFolder& folder, Env& env, Session& session, const Clock& clock, RunObserver& observer,
+         const DriverHooks& hooks, const DriverOptions& options, RunSummary& summary)
+      : folder_(folder),
+        env_(env),
+        session_(session),
+        clock_(clock),
+        observer_(observer),
+        hooks_(hooks),
+        options_(options),
+        summary_(summary),
+        output_(folder.output()),
+        input_(folder.input()),
+        submitter_(session, clock),
+        started_us_(clock.monotonic_us()) {}
+
+  Status prepare();
+  Status run();
+  Status settle();  // what is written is made safe, also after an error
+
+ private:
+  struct OpenLine {  // submitted, without its output line
+    std::uint64_t hash = 0;
+    std::uint64_t bytes = 0;
+  };
+
+  bool finished() const { return input_done_ && open_.empty() && submitter_.unanswered() == 0; }
+  Status read_input();
+  Status read_line();
+  Status take(Envelope& answer);
+  Status take_entry(const Entry& entry);
+  Status take_submission(const Submission& submission);
+  Status take_status(const StatusAnswer& status);
+  Status write_bad_line(const LineId& id, const ParsedLine& parsed);
+  Status write_line(std::uint64_t number, const std::string& text, const Error* error,
+                    const std::string& custom_id);
+  Status watch_disk();
+  Status sync_if_due();
+  void ask_status_if_due();
+  void report();
+
+  RunFolder& folder_;
+  Env& env_;
+  Session& session_;
+  const Clock& clock_;
+  RunObserver& observer_;
+  const DriverHooks& hooks_;
+  const DriverOptions& options_;
+  RunSummary& summary_;
+  OutputFile& output_;
+  LineReader input_;
+  Submitter submitter_;
+  std::optional<StreamReader> stream_;
+  std::optional<LineIndexReader> index_;
+  CustomIds custom_ids_;
+  std::map<std::uint64_t, OpenLine> open_;
+  std::uint64_t open_bytes_ = 0;
+  bool input_done_ = false;
+  std::uint64_t taken_ = 0;  // the last stream number whose line is in the output
+  std::int64_t started_us_;
+  std::int64_t synced_us_ = 0, status_us_ = 0, disk_full_us_ = 0;
+  std::uint64_t status_question_ = 0;
+  std::uint32_t starts_met_ = 0;  // engine starts that have been seen joined
+  Checkpoint checkpoint_;
+};
+
+Status Driver::prepare() {
+  MILLRACE_ASSIGN(checkpoint_, load_checkpoint(env_, folder_.path("checkpoint.json")));
+  MILLRACE_ASSIGN(LineIndexReader index, folder_.index());
+  index_.emplace(std::move(index));
+  // An output that is shorter than it was at the checkpoint has lost lines: they are in the stream.
+  const bool whole = output_.size() >= checkpoint_.output_bytes;
+  StreamReaderOptions reader;
+  reader.stream = stream_name;
+  reader.epoch = checkpoint_.epoch;
+  reader.from = whole ? checkpoint_.number + 1 : 1;
+  reader.poll_ms = 200;
+  stream_.emplace(session_, clock_, reader);
+  summary_.progress.total = folder_.manifest().input.lines;
+  summary_.progress.before = output_.lines();
+  if (output_.cut_bytes() > 0) {
+    observer_.note("output_cut", "a torn last line of " + std::to_string(output_.cut_bytes()) +
+                                     " bytes was cut off the output");
+  }
+  if (!whole) {
+    observer_.note("output_replayed",
+                   "the output is shorter than it was: lines are taken from the ledger again");
+  }
+  return {};
+}
+
+Status Driver::run() {
+  std::vector<Envelope> answers;
+  std::vector<Bell> bells;
+  while (!finished()) {
+    if (hooks_.interrupted()) {
+      return fail(Code::interrupted, "stopped by a signal", "run the same command again to go on");
+    }
+    MILLRACE_TRY(hooks_.tick());
+    MILLRACE_TRY(read_input());
+    submitter_.tick();
+    stream_->tick(true);
+    ask_status_if_due();
+    const bool more_input = !input_done_ && submitter_.has_room() &&
+                            open_.size() < options_.window_jobs &&
+                            open_bytes_ < options_.window_bytes;
+    MILLRACE_TRY(session_.poll(more_input ? 0 : poll_ms, answers, bells));
+    stream_->rang(bells);
+    for (Envelope& answer : answers) {
+      MILLRACE_TRY(take(answer));
+    }
+    answers.clear();
+    bells.clear();
+    MILLRACE_TRY(watch_disk());
+    MILLRACE_TRY(sync_if_due());
+    report();
+  }
+  return index_->expect_end();
+}
+
+Status Driver::read_input() {
+  for (int i = 0; i < lines_at_once; ++i) {
+    if (input_done_ || !submitter_.has_room() || open_.size() >= options_.window_jobs ||
+        open_bytes_ >= options_.window_bytes) {
+      break;
+    }
+    MILLRACE_TRY(read_line());
+  }
+  submitter_.flush();
+  return {};
+}
+
+Status Driver::read_line() {
+  InputLine line;
+  MILLRACE_ASSIGN(const bool more, input_.next(line));
+  if (!more) {
+    input_done_ = true;
+    return {};
+  }
+  MILLRACE_TRY(index_->expect(line));
+  const LineId id{line.number, line.hash};
+  LineOptions options;
+  options.id = line_id(id.number, id.hash);
+  options.model = "*";
+  options.stream = stream_name;
+  options.own_queue = true;
+  options.strict = options_.strict;
+  options.custom_ids = &custom_ids_;
+  // Lines that are done are parsed as well: later ones may repeat their custom_id.
+  ParsedLine parsed = parse_line(line, options);
+  if (output_.holds(line.number)) {
+    return {};
+  }
+  if (parsed.error) {
+    return write_bad_line(id, parsed);
+  }
+  open_.emplace(line.number, OpenLine{line.hash, parsed.body.size()});
+  open_bytes_ += parsed.body.size();
+  submitter_.add(std::move(parsed.body), line.number);
+  return {};
+}
+
+Status Driver::take(Envelope& answer) {
+  if (answer.id == status_question_) {
+    status_question_ = 0;
+    const auto* status = std::get_if<StatusAnswer>(&answer.message);
+    return status == nullptr ? Status() : take_status(*status);
+  }
+  std::vector<Entry> entries;
+  MILLRACE_ASSIGN(const bool of_stream, stream_->take(answer, entries));
+  if (of_stream) {
+    for (const Entry& entry : entries) {
+      MILLRACE_TRY(take_entry(entry));
+      taken_ = entry.number;
+    }
+    return {};
+  }
+  std::vector<Submission> done;
+  MILLRACE_TRY(submitter_.take(answer, done));
+  for (const Submission& submission : done) {
+    MILLRACE_TRY(take_submission(submission));
+  }
+  return {};
+}
+
+Status Driver::take_entry(const Entry& entry) {
+  const std::optional<LineId> id = parse_line_id(entry.job);
+  if (!id || id->number > folder_.manifest().input.last_number) {
+    return fail(Code::ledger_corrupt, "the ledger holds a result of job " + entry.job +
+                                          ", which is no line of the input",
+                "start over with --restart");
+  }
+  if (output_.holds(id->number)) {
+    return {};
+  }
+  MILLRACE_ASSIGN(const JobResult result, decode_result(entry.body));
+  const std::string text = result_line(result, id->number, options_.lines);
+  const bool good = result.state == JobState::completed && result.result && !result.error;
+  Error unsaid{Code::engine_failed, std::string("the job is ") + std::string(wire_name(result.state)),
+               ""};
+  if (result.result) {
+    summary_.progress.prompt_tokens += result.result->usage.prompt_tokens;
+    summary_.progress.completion_tokens += result.result->usage.completion_tokens;
+  }
+  const Error* error = good ? nullptr : result.error ? &*result.error : &unsaid;
+  return write_line(id->number, text, error, result.custom_id);
+}
+
+Status Driver::take_submission(const Submission& submission) {
+  if (!submission.answer.error) {
+    return {};
+  }
+  const auto open = open_.find(submission.tag);
+  if (open == open_.end()) {
+    return {};  // its result came first
+  }
+  ParsedLine parsed;
+  parsed.number = submission.tag;
+  parsed.error = submission.answer.error;
+  return write_bad_line({submission.tag, open->second.hash}, parsed);
+}
+
+Status Driver::take_status(const StatusAnswer& status) {
+  summary_.progress.running = static_cast<std::uint32_t>(status.counts.leased);
+  if (status.engines.empty() || starts_met_ == hooks_.engine_starts()) {
+    return {};
+  }
+  MILLRACE_TRY(folder_.meet_engine(status.engines.front().fingerprint));
+  starts_met_ = hooks_.engine_starts();
+  hooks_.engine_joined();
+  return {};
+}
+
+Status Driver::write_bad_line(const LineId& id, const ParsedLine& parsed) {
+  return write_line(id.number, bad_line(line_id(id.number, id.hash), parsed), &*parsed.error,
+                    parsed.custom_id.value_or(""));
+}
+
+Status Driver::write_line(std::uint64_t number, const std::string& text, const Error* error,
+                          const std::string& custom_id) {
+  MILLRACE_TRY(output_.append(number, text, error != nullptr));
+  ++summary_.written;
+  if (error != nullptr && summary_.failures.size() < failures_kept) {
+    summary_.failures.push_back({number, custom_id, *error});
+  }
+  if (const auto open = open_.find(number); open != open_.end()) {
+    open_bytes_ -= open->second.bytes;
+    open_.erase(open);
+  }
+  return {};
+}
+
+// The ledger refuses new jobs on a full disk and goes on committing results. When nothing helps for
+// a while the run ends, with everything safe.
+Status Driver::watch_disk() {
+  if (!submitter_.paused() || submitter_.pause_reason().code != Code::disk_full) {
+    disk_full_us_ = 0;
+    return {};
+  }
+  const std::int64_t now = clock_.monotonic_us();
+  if (disk_full_us_ == 0) {
+    disk_full_us_ = now;
+    observer_.trouble("disk_full", submitter_.pause_reason());
+  }
+  if (now - disk_full_us_ > full_disk_patience_us && summary_.progress.running == 0) {
+    return fail(submitter_.pause_reason());
+  }
+  return {};
+}
+
+Status Driver::sync_if_due() {
+  if (clock_.monotonic_us() - synced_us_ < options_.sync_ms * us_per_ms) {
+    return {};
+  }
+  return settle();
+}
+
+Status Driver::settle() {
+  synced_us_ = clock_.monotonic_us();
+  if (!output_.dirty() || !stream_) {
+    return {};
+  }
+  MILLRACE_TRY(output_.sync());
+  if (taken_ == 0) {
+    return {};  // bad lines alone: no result has come yet
+  }
+  checkpoint_ = {stream_->epoch(), taken_, output_.size()};
+  MILLRACE_TRY(save_checkpoint(env_, folder_.path("checkpoint.json"), checkpoint_));
+  session_.ask(Acknowledge{stream_name, cursor_name, checkpoint_.number});
+  return {};
+}
+
+void Driver::ask_status_if_due() {
+  const std::int64_t now = clock_.monotonic_us();
+  const bool hurry = starts_met_ != hooks_.engine_starts();
+  const std::int64_t pause = (hurry ? 100 : options_.status_ms) * us_per_ms;
+  if (status_question_ == 0 && now - status_us_ > pause) {
+    status_us_ = now;
+    status_question_ = session_.ask(StatusRequest{});
+  }
+}
+
+void Driver::report() {
+  RunProgress& progress = summary_.progress;
+  progress.done = output_.lines();
+  progress.failed = output_.failed_lines();
+  progress.engine_starts = hooks_.engine_starts();
+  progress.seconds = static_cast<double>(clock_.monotonic_us() - started_us_) / 1e6;
+  observer_.progress(progress);
+}
+
+}  // namespace
+
+Status drive(RunFolder& folder, Env& env, Session& session, const Clock& clock,
+             RunObserver& observer, const DriverHooks& hooks, const DriverOptions& options,
+             RunSummary& summary) {
+  Driver driver(folder, env, session, clock, observer, hooks, options, summary);
+  MILLRACE_TRY(driver.prepare());
+  Status status = driver.run();
+  const Status settled = driver.settle();
+  summary.progress.done = folder.output().lines();
+  summary.progress.failed = folder.output().failed_lines();
+  if (!status) {
+    return status;  // the first error tells more than what followed from it
+  }
+  MILLRACE_TRY(settled);
+  return folder.complete();
+}
+
+}  // namespace millrace::client

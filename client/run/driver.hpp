@@ -1,0 +1,57 @@
+#pragma once
+// The loop of a run: input lines to the broker, results to the output, each bounded by the other.
+// One thread does all of it and looks after the engine in between.
+//
+// A line is submitted unless the output holds it; submitting again what the ledger knows is
+// harmless (idempotent by job id). A result is written unless the output holds it. The output is
+// synced, then the checkpoint is saved, then the ledger's cursor moves.
+// Errors: interrupted, input_changed, disk_full, io_error, settings_changed, engine_failed and what
+// the broker refuses. After any of them the same command goes on. Thread safety: one thread.
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "client/lines/result_line.hpp"
+#include "client/link/session.hpp"
+#include "client/run/observer.hpp"
+#include "client/run/run_folder.hpp"
+
+namespace millrace::client {
+
+struct DriverOptions {
+  bool strict = false;
+  std::uint64_t window_jobs = 8'192;            // submitted and not yet in the output
+  std::uint64_t window_bytes = 64 * limits::MiB;  // of their bodies
+  std::uint32_t sync_ms = 1'000;                // between syncs of the output
+  std::uint32_t status_ms = 1'000;              // between looks at the engine
+  ResultLineOptions lines;
+};
+
+// What the loop asks of its surroundings, each call short.
+struct DriverHooks {
+  std::function<Status()> tick;                  // looks after the engine process
+  std::function<void()> engine_joined;
+  std::function<bool()> interrupted;             // a signal asked to stop
+  std::function<std::uint32_t()> engine_starts;
+};
+
+struct FailedLine {
+  std::uint64_t line = 0;
+  std::string custom_id;
+  Error error;
+};
+
+struct RunSummary {
+  RunProgress progress;
+  std::uint64_t written = 0;           // output lines of this session
+  std::uint64_t cancelled = 0;         // of them
+  std::vector<FailedLine> failures;    // the first few of this session
+};
+
+// Runs to the end. `summary` is filled in whatever happens.
+Status drive(RunFolder& folder, Env& env, Session& session, const Clock& clock,
+             RunObserver& observer, const DriverHooks& hooks, const DriverOptions& options,
+             RunSummary& summary);
+
+}  // namespace millrace::client
