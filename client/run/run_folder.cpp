@@ -104,7 +104,7 @@ Status RunFolder::begin(const RunPaths& paths, const std::map<std::string, std::
   // A ledger without a manifest is from a beginning that was cut short: nothing was in it yet.
   MILLRACE_ASSIGN(const std::vector<std::string> names, env_->list(folder_));
   for (const std::string& name : names) {
-    if (name.starts_with("ledger.db")) {
+    if (name.starts_with("ledger")) {
       MILLRACE_TRY(env_->remove(path(name)));
     }
   }

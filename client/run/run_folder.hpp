@@ -27,7 +27,6 @@ class RunFolder {
   File& input() { return *input_; }
   bool resumed() const { return resumed_; }
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
-  std::string ledger_path() const { return path("ledger.db"); }
   Result<LineIndexReader> index() const;
 
   // The first engine's fingerprint is written down; a later one must be equal (settings_changed).

@@ -1,0 +1,137 @@
+#include "client/run/backend.hpp"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "broker/server/server.hpp"
+#include "client/run/supervisor.hpp"
+
+namespace millrace::client {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t ipc_path_bytes = 100;  // sun_path holds 108, its end and a name included
+constexpr const char* engine_program = "millrace-engine";
+
+// Where the sockets lie: in the folder, or, where its path is too long for a socket address, in a
+// private folder of their own.
+class SocketFolder {
+ public:
+  static Result<SocketFolder> make(const std::string& folder) {
+    std::error_code error;
+    const fs::path absolute = fs::absolute(folder, error);
+    if (!error && absolute.string().size() + 16 < ipc_path_bytes) {
+      return SocketFolder(absolute.string(), false);
+    }
+    std::string pattern = (fs::temp_directory_path(error) / "millrace-XXXXXX").string();
+    if (error || ::mkdtemp(pattern.data()) == nullptr) {
+      return fail(Code::io_error, "cannot make a folder for sockets at " + pattern, "set TMPDIR");
+    }
+    return SocketFolder(pattern, true);
+  }
+  SocketFolder(SocketFolder&& other) noexcept
+      : path_(std::move(other.path_)), own_(std::exchange(other.own_, false)) {}
+  SocketFolder& operator=(SocketFolder&&) = delete;
+  ~SocketFolder() {
+    std::error_code ignored;
+    if (own_) {
+      fs::remove_all(path_, ignored);
+    }
+  }
+  std::string endpoint(const std::string& name) const { return "ipc://" + path_ + "/" + name; }
+
+ private:
+  SocketFolder(std::string path, bool own) : path_(std::move(path)), own_(own) {}
+  std::string path_;
+  bool own_;
+};
+
+class EmbeddedBackend final : public Backend {
+ public:
+  EmbeddedBackend(SocketFolder sockets, RunObserver& observer)
+      : sockets_(std::move(sockets)), observer_(observer) {}
+  ~EmbeddedBackend() override { stop(); }
+
+  Status begin(const BackendOptions& options, Env& env, const Clock& clock);
+  Session& session() override { return *session_; }
+  Status tick() override;
+  void engine_joined() override { supervisor_->joined(); }
+  std::uint32_t engine_starts() const override { return supervisor_->starts(); }
+  void stop() override;
+
+ private:
+  SocketFolder sockets_;
+  RunObserver& observer_;
+  std::atomic<bool> hung_{false};  // set on the broker's thread
+  std::unique_ptr<broker::BrokerServer> server_;
+  std::optional<Supervisor> supervisor_;
+  std::unique_ptr<Session> session_;
+};
+
+Status EmbeddedBackend::begin(const BackendOptions& options, Env& env, const Clock& clock) {
+  broker::ServerOptions server;
+  server.ledger_folder = options.folder;
+  server.clients = sockets_.endpoint("clients.ipc");
+  server.engines = sockets_.endpoint("engines.ipc");
+  server.doorbell = sockets_.endpoint("doorbell.ipc");
+  server.core.engines_of_before_are_gone = true;  // the engine dies with its run
+  server.engine_hung = [this](const std::string&) { hung_ = true; };
+  MILLRACE_ASSIGN(server_, broker::BrokerServer::start(std::move(server)));
+
+  SupervisorOptions engine;
+  engine.program = options.engine.empty() ? sibling_program(engine_program) : options.engine;
+  engine.arguments = options.arguments;
+  engine.arguments.insert(engine.arguments.end(), {"--broker", server_->engines()});
+  engine.log_path = options.folder + "/engine.log";
+  supervisor_.emplace(std::move(engine), env, clock, observer_,
+                      [this] { server_->engine_died(""); });
+  MILLRACE_TRY(supervisor_->start());
+  SessionOptions session;
+  session.endpoint = server_->clients();
+  session.name = "run-" + std::to_string(::getpid());
+  MILLRACE_ASSIGN(session_, Session::open(std::move(session), clock));
+  return {};
+}
+
+Status EmbeddedBackend::tick() {
+  if (!server_->running()) {
+    MILLRACE_TRY(server_->wait());
+    return fail(Code::internal, "the embedded broker ended by itself", "report it");
+  }
+  if (hung_.exchange(false)) {
+    supervisor_->hung();
+  }
+  return supervisor_->tick();
+}
+
+void EmbeddedBackend::stop() {
+  session_.reset();
+  if (supervisor_) {
+    supervisor_->stop();
+  }
+  if (server_) {
+    if (const Status stopped = server_->stop(); !stopped) {
+      observer_.trouble("broker_stop", stopped.error());
+    }
+    server_.reset();
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> Backend::start(const BackendOptions& options, Env& env,
+                                                const Clock& clock, RunObserver& observer) {
+  MILLRACE_ASSIGN(SocketFolder sockets, SocketFolder::make(options.folder));
+  auto backend = std::make_unique<EmbeddedBackend>(std::move(sockets), observer);
+  MILLRACE_TRY(backend->begin(options, env, clock));
+  return backend;
+}
+
+}  // namespace millrace::client

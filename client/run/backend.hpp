@@ -1,0 +1,39 @@
+#pragma once
+// Broker and engine inside this process's care: a BrokerServer over ipc with its ledger in a
+// folder, and one engine process that is kept alive. `millrace run` and `millrace score` work with
+// it as with any broker, through a Session.
+// Errors: those of BrokerServer::start, of the engine's start, of the session.
+// Thread safety: one thread, the one that lives as long as the backend (the engine dies with it).
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/link/session.hpp"
+#include "client/run/observer.hpp"
+#include "schemas/base/clock.hpp"
+#include "schemas/base/env.hpp"
+
+namespace millrace::client {
+
+struct BackendOptions {
+  std::string folder;                  // holds the ledger and the engine's log
+  std::string engine;                  // program; empty: millrace-engine beside this program
+  std::vector<std::string> arguments;  // of the engine, without --broker
+};
+
+class Backend {
+ public:
+  static Result<std::unique_ptr<Backend>> start(const BackendOptions& options, Env& env,
+                                                const Clock& clock, RunObserver& observer);
+  virtual ~Backend() = default;  // stops both; leases stay in the ledger
+
+  virtual Session& session() = 0;
+  // Looks after broker and engine; call it every few dozen milliseconds. Errors end the backend.
+  virtual Status tick() = 0;
+  virtual void engine_joined() = 0;
+  virtual std::uint32_t engine_starts() const = 0;
+  virtual void stop() = 0;
+};
+
+}  // namespace millrace::client

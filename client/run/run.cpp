@@ -1,0 +1,67 @@
+#include "client/run/run.hpp"
+
+#include <memory>
+
+#include "client/run/backend.hpp"
+#include "client/run/run_folder.hpp"
+
+namespace millrace::client {
+namespace {
+
+// A name that is no file is the engine's to refuse, or its own affair.
+Result<std::string> identity_of(Env& env, const std::string& model) {
+  MILLRACE_ASSIGN(const bool is_there, env.exists(model));
+  return is_there ? model_identity(env, model) : Result<std::string>("name " + model);
+}
+
+void fill_from_output(RunFolder& folder, RunReport& report) {
+  RunProgress& progress = report.summary.progress;
+  progress.total = folder.manifest().input.lines;
+  progress.before = progress.done = folder.output().lines();
+  progress.failed = folder.output().failed_lines();
+}
+
+}  // namespace
+
+Status run_file(const RunOptions& options, RunObserver& observer, RunReport& report) {
+  const std::unique_ptr<Env> env = posix_env();
+  const SystemClock clock;
+  std::map<std::string, std::string> settings = options.settings;
+  MILLRACE_ASSIGN(settings["--model"], identity_of(*env, options.model));
+  settings["--strict"] = options.strict ? "true" : "false";
+  MILLRACE_ASSIGN(RunFolder folder, RunFolder::open(*env, {options.input, options.output},
+                                                    settings, options.restart));
+  fill_from_output(folder, report);
+  if (folder.output().lines() == folder.manifest().input.lines) {
+    report.nothing_to_do = folder.resumed();
+    return folder.complete();
+  }
+  if (folder.resumed()) {
+    observer.note("resumed", "going on: " + std::to_string(folder.output().lines()) + " of " +
+                                 std::to_string(folder.manifest().input.lines) +
+                                 " lines are done");
+  }
+  BackendOptions backend_options;
+  backend_options.folder = folder.path("");
+  backend_options.folder.pop_back();
+  backend_options.engine = options.engine;
+  backend_options.arguments = {"--model", options.model};
+  backend_options.arguments.insert(backend_options.arguments.end(),
+                                   options.engine_arguments.begin(),
+                                   options.engine_arguments.end());
+  MILLRACE_ASSIGN(auto backend, Backend::start(backend_options, *env, clock, observer));
+  DriverHooks hooks;
+  hooks.tick = [&backend] { return backend->tick(); };
+  hooks.engine_joined = [&backend] { backend->engine_joined(); };
+  hooks.engine_starts = [&backend] { return backend->engine_starts(); };
+  hooks.interrupted = options.interrupted;
+  DriverOptions driver;
+  driver.strict = options.strict;
+  driver.lines = options.lines;
+  Status status = drive(folder, *env, backend->session(), clock, observer, hooks, driver,
+                        report.summary);
+  backend->stop();
+  return status;
+}
+
+}  // namespace millrace::client
