@@ -35,9 +35,9 @@ class BrokerSession final : public Session {
     return id;
   }
   void forget(std::uint64_t id) override { questions_.erase(id); }
-  void subscribe(const std::string& stream) override {
+  Status subscribe(const std::string& stream) override {
     streams_.push_back(stream);
-    socket_->subscribe(stream);
+    return socket_->subscribe(stream);
   }
   Status poll(std::uint32_t timeout_ms, std::vector<Envelope>& answers,
               std::vector<Bell>& bells) override;

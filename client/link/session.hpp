@@ -52,7 +52,7 @@ class Session {
   // Drops a question; a late answer is not given out.
   virtual void forget(std::uint64_t id) = 0;
   // Rings for this stream appear in poll()'s bells.
-  virtual void subscribe(const std::string& stream) = 0;
+  virtual Status subscribe(const std::string& stream) = 0;
 
   // Waits at most timeout_ms for something to happen; appends what came. An error ends the session.
   virtual Status poll(std::uint32_t timeout_ms, std::vector<Envelope>& answers,

@@ -11,7 +11,8 @@ constexpr std::int64_t us_per_ms = 1'000;
 
 StreamReader::StreamReader(Session& session, const Clock& clock, StreamReaderOptions options)
     : session_(session), clock_(clock), options_(std::move(options)) {
-  session_.subscribe(options_.stream);
+  // Without rings the stream is still read, every poll_ms.
+  static_cast<void>(session_.subscribe(options_.stream));
 }
 
 void StreamReader::tick(bool room) {

@@ -1,0 +1,125 @@
+#include "client/commands/command.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstdio>
+
+#include "client/lines/json_writer.hpp"
+
+namespace millrace::client {
+namespace {
+
+volatile sig_atomic_t interrupts = 0;
+
+extern "C" void on_interrupt(int) {
+  if (++interrupts > 1) {
+    ::_exit(exit_interrupted);
+  }
+}
+
+std::string session_name() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return std::string(host.data()) + ":" + std::to_string(::getpid());
+}
+
+void print_event(const LinkEvent& event, bool json) {
+  if (json) {
+    std::string line;
+    JsonWriter out(line);
+    out.begin_object().field("event", event.kind == LinkEvent::Kind::away ? "broker_away"
+                                                                          : "broker_back");
+    out.field("reason", event.reason).field("away_ms", event.away_ms);
+    out.field("retry_ms", event.retry_ms).end_object();
+    std::fprintf(stderr, "%s\n", line.c_str());
+    return;
+  }
+  if (event.kind == LinkEvent::Kind::away) {
+    std::fprintf(stderr, "millrace: %s; trying again for %.0f s\n", event.reason.c_str(),
+                 event.retry_ms / 1e3);
+  } else {
+    std::fprintf(stderr, "millrace: the broker is back after %.1f s\n",
+                 static_cast<double>(event.away_ms) / 1e3);
+  }
+}
+
+}  // namespace
+
+int exit_code(const Error& error) {
+  switch (error.code) {
+    case Code::usage:
+      return exit_usage;
+    case Code::unreachable:
+    case Code::timed_out:
+      return exit_unreachable;
+    case Code::interrupted:
+      return exit_interrupted;
+    default:
+      return exit_refused;
+  }
+}
+
+void print_error(const Error& error, bool json) {
+  print_error_and_resume(error, "", json);
+}
+
+void print_error_and_resume(const Error& error, const std::string& how, bool json) {
+  if (!json) {
+    std::fprintf(stderr, "millrace: %s\n", error.text().c_str());
+    if (!how.empty()) {
+      std::fprintf(stderr, "%s\n", how.c_str());
+    }
+    return;
+  }
+  std::string line;
+  JsonWriter out(line);
+  out.begin_object().field("event", "error").field("code", code_name(error.code));
+  out.field("message", error.message).field("hint", error.hint);
+  if (!how.empty()) {
+    out.field("resume", how);
+  }
+  out.end_object();
+  std::fprintf(stderr, "%s\n", line.c_str());
+}
+
+int report_error(const Error& error, bool json) {
+  print_error(error, json);
+  return exit_code(error);
+}
+
+void remember_interrupts() {
+  struct sigaction action {};
+  action.sa_handler = on_interrupt;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    ::sigaction(signal, &action, nullptr);
+  }
+}
+
+bool interrupted() {
+  return interrupts > 0;
+}
+
+void add_broker_flags(CLI::App& app, BrokerFlags& flags, bool with_timeout) {
+  app.add_option("--broker", flags.endpoint, "the broker's client endpoint")
+      ->envname("MILLRACE_BROKER")
+      ->capture_default_str();
+  if (with_timeout) {
+    app.add_option("--timeout", flags.timeout_s, "seconds to wait for the broker")
+        ->check(CLI::Range(1, 86'400))
+        ->capture_default_str();
+  }
+}
+
+Result<std::unique_ptr<Session>> open_session(const BrokerFlags& flags, const Clock& clock,
+                                              bool json) {
+  SessionOptions options;
+  options.endpoint = flags.endpoint;
+  options.name = session_name();
+  options.on_event = [json](const LinkEvent& event) { print_event(event, json); };
+  return Session::open(std::move(options), clock);
+}
+
+}  // namespace millrace::client

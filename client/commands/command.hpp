@@ -1,0 +1,67 @@
+#pragma once
+// What the commands of `millrace` share. Each command lives in a file of its own, adds itself to
+// the command line, and leaves behind what is to be done. Thread safety: the main thread.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "client/link/session.hpp"
+#include "schemas/base/error.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace millrace::client {
+
+// DESIGN section 9
+inline constexpr int exit_all_done = 0, exit_some_failed = 1, exit_usage = 2, exit_refused = 3,
+                     exit_unreachable = 4, exit_interrupted = 130;
+int exit_code(const Error& error);
+
+struct Invocation {
+  bool json = false;
+  std::function<int()> action;  // of the command that was typed; returns the exit code
+};
+
+void add_run_command(CLI::App& app, Invocation& invocation);
+void add_submit_command(CLI::App& app, Invocation& invocation);
+void add_results_command(CLI::App& app, Invocation& invocation);
+void add_status_command(CLI::App& app, Invocation& invocation);
+void add_cancel_command(CLI::App& app, Invocation& invocation);
+void add_retry_command(CLI::App& app, Invocation& invocation);
+void add_tokenize_command(CLI::App& app, Invocation& invocation);
+void add_score_command(CLI::App& app, Invocation& invocation);
+void add_errors_command(CLI::App& app, Invocation& invocation);
+
+// ---- terminal
+// To standard error; with json one object {"event": "error", "code", "message", "hint"}.
+void print_error(const Error& error, bool json);
+void print_error_and_resume(const Error& error, const std::string& how, bool json);
+// The error printed, and the exit code that says it.
+int report_error(const Error& error, bool json);
+
+// ---- signals
+// From now on SIGINT, SIGTERM and SIGHUP are remembered; a second one ends the process at once.
+void remember_interrupts();
+bool interrupted();
+
+// ---- brokers
+struct BrokerFlags {
+  std::string endpoint = "tcp://127.0.0.1:5570";
+  std::uint32_t timeout_s = 10;
+};
+// --broker (or MILLRACE_BROKER) and, for commands that ask once, --timeout.
+void add_broker_flags(CLI::App& app, BrokerFlags& flags, bool with_timeout);
+// Says on standard error when the broker is away and back.
+Result<std::unique_ptr<Session>> open_session(const BrokerFlags& flags, const Clock& clock,
+                                              bool json);
+template <class Answer>
+Result<Answer> ask_broker(const BrokerFlags& flags, Message message, bool json) {
+  const SystemClock clock;
+  MILLRACE_ASSIGN(auto session, open_session(flags, clock, json));
+  return session->request_as<Answer>(std::move(message), flags.timeout_s * 1000);
+}
+
+}  // namespace millrace::client

@@ -1,0 +1,63 @@
+// `millrace errors [CODE]`: the table of error codes.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <optional>
+
+#include "client/commands/command.hpp"
+#include "client/lines/json_writer.hpp"
+
+namespace millrace::client {
+namespace {
+
+constexpr Code all_codes[] = {
+#define X(name, status, text) Code::name,
+    MILLRACE_ERROR_CODES(X)
+#undef X
+};
+
+void print_code(Code code, bool json) {
+  if (!json) {
+    std::printf("%-24s %3d  %s\n", std::string(code_name(code)).c_str(), code_http_status(code),
+                std::string(code_summary(code)).c_str());
+    return;
+  }
+  std::string line;
+  JsonWriter(line)
+      .begin_object()
+      .field("code", code_name(code))
+      .field("status", code_http_status(code))
+      .field("meaning", code_summary(code))
+      .end_object();
+  std::printf("%s\n", line.c_str());
+}
+
+int run(const std::string& name, bool json) {
+  if (name.empty()) {
+    for (const Code code : all_codes) {
+      print_code(code, json);
+    }
+    return exit_all_done;
+  }
+  const std::optional<Code> code = code_from_name(name);
+  if (!code) {
+    return report_error({Code::usage, "no error code is named " + name,
+                         "millrace errors prints them all"},
+                        json);
+  }
+  print_code(*code, json);
+  return exit_all_done;
+}
+
+}  // namespace
+
+void add_errors_command(CLI::App& app, Invocation& invocation) {
+  auto* command = app.add_subcommand("errors", "What error codes mean\n\nExample: millrace errors "
+                                               "kv_exceeded");
+  auto name = std::make_shared<std::string>();
+  command->add_option("code", *name, "a code; without it, all");
+  command->callback([&invocation, name] {
+    invocation.action = [&invocation, name] { return run(*name, invocation.json); };
+  });
+}
+
+}  // namespace millrace::client

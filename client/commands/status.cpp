@@ -1,0 +1,107 @@
+// `millrace status`: the broker, a batch, a stream or a job.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "client/commands/command.hpp"
+#include "client/lines/json_writer.hpp"
+#include "schemas/codec.hpp"
+
+namespace millrace::client {
+namespace {
+
+struct Flags {
+  BrokerFlags broker;
+  StatusRequest request;
+};
+
+void print_json(const StatusAnswer& answer, const StatusRequest& request) {
+  std::string line;
+  JsonWriter out(line);
+  const JobCounts& counts = answer.counts;
+  out.begin_object().key("counts").begin_object().field("queued", counts.queued);
+  out.field("leased", counts.leased).field("completed", counts.completed);
+  out.field("failed", counts.failed).field("cancelled", counts.cancelled);
+  out.field("expired", counts.expired).end_object();
+  if (answer.state) {
+    out.field("job", request.job).field("state", wire_name(*answer.state));
+    out.field("attempts", answer.attempts).field("stream", answer.job_stream);
+    out.field("batch", answer.job_batch).field("number", answer.job_number);
+  }
+  if (!request.stream.empty()) {
+    out.field("epoch", answer.epoch).field("first", answer.first).field("high", answer.high);
+  }
+  out.key("engines").begin_array();
+  for (const EngineInfo& engine : answer.engines) {
+    out.begin_object().field("name", engine.name).field("model", engine.model);
+    out.field("fingerprint", engine.fingerprint).field("leases", engine.leases);
+    out.field("tokens_per_second", engine.tokens_per_second).end_object();
+  }
+  out.end_array().field("draining", answer.draining).end_object();
+  std::printf("%s\n", line.c_str());
+}
+
+unsigned long long wide(std::uint64_t value) {
+  return value;
+}
+
+void print_text(const StatusAnswer& answer, const StatusRequest& request) {
+  if (answer.state) {
+    std::printf("job %s: %s, handed out %u times, stream %s, result number %llu\n",
+                request.job.c_str(), std::string(wire_name(*answer.state)).c_str(),
+                answer.attempts, answer.job_stream.c_str(), wide(answer.job_number));
+    return;
+  }
+  if (!request.stream.empty()) {
+    std::printf("stream %s: numbers %llu to %llu, epoch %s\n", request.stream.c_str(),
+                wide(answer.first), wide(answer.high), answer.epoch.c_str());
+    return;
+  }
+  const JobCounts& counts = answer.counts;
+  std::printf("queued %llu  leased %llu  completed %llu  failed %llu  cancelled %llu  expired "
+              "%llu%s\n",
+              wide(counts.queued), wide(counts.leased), wide(counts.completed),
+              wide(counts.failed), wide(counts.cancelled), wide(counts.expired),
+              answer.draining ? "  (draining)" : "");
+  for (const EngineInfo& engine : answer.engines) {
+    std::printf("engine %s  model %s  leases %u  %.1f tokens/s  fingerprint %s\n",
+                engine.name.c_str(), engine.model.c_str(), engine.leases,
+                engine.tokens_per_second, engine.fingerprint.c_str());
+  }
+  if (answer.engines.empty() && request.batch.empty()) {
+    std::printf("no engine\n");
+  }
+}
+
+int run(const Flags& flags, bool json) {
+  const auto answer = ask_broker<StatusAnswer>(flags.broker, flags.request, json);
+  if (!answer) {
+    return report_error(answer.error(), json);
+  }
+  if (json) {
+    print_json(*answer, flags.request);
+  } else {
+    print_text(*answer, flags.request);
+  }
+  return exit_all_done;
+}
+
+}  // namespace
+
+void add_status_command(CLI::App& app, Invocation& invocation) {
+  auto* command = app.add_subcommand(
+      "status",
+      "What the broker holds: jobs by state and engines; or one batch, stream or job\n\n"
+      "Examples:\n  millrace status\n  millrace status --batch jobs-1a2b3c4d --json");
+  auto flags = std::make_shared<Flags>();
+  auto* job = command->add_option("--job", flags->request.job, "one job, by id");
+  auto* batch = command->add_option("--batch", flags->request.batch, "one batch");
+  auto* stream = command->add_option("--stream", flags->request.stream, "one result stream");
+  job->excludes(batch)->excludes(stream);
+  batch->excludes(stream);
+  add_broker_flags(*command, flags->broker, true);
+  command->callback([&invocation, flags] {
+    invocation.action = [&invocation, flags] { return run(*flags, invocation.json); };
+  });
+}
+
+}  // namespace millrace::client
