@@ -15,9 +15,10 @@ namespace {
 volatile sig_atomic_t interrupts = 0;
 
 extern "C" void on_interrupt(int) {
-  if (++interrupts > 1) {
+  if (interrupts > 0) {
     ::_exit(exit_interrupted);
   }
+  interrupts = 1;
 }
 
 std::string session_name() {

@@ -1,0 +1,20 @@
+#pragma once
+// The tokenizer of a model file, for commands that turn text into ids or ids into text.
+// Errors: those of GgufFile::open and Tokenizer::load. Thread safety: as the tokenizer.
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "engine/core/tokenizer/tokenizer.hpp"
+#include "schemas/base/error.hpp"
+#include "schemas/base/generation.hpp"
+
+namespace millrace::client {
+
+Result<engine::Tokenizer> load_tokenizer(const std::string& model_path);
+
+// A token's bytes, from a tokenizer that is loaded when the first one is asked for; nothing where
+// the file carries none.
+std::function<std::optional<std::string>(TokenId)> lazy_token_bytes(const std::string& model_path);
+
+}  // namespace millrace::client

@@ -1,0 +1,155 @@
+// `millrace results`: a result stream, from any number, as it grows.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "client/commands/command.hpp"
+#include "client/commands/model_tokens.hpp"
+#include "client/lines/result_line.hpp"
+#include "client/link/stream_reader.hpp"
+#include "schemas/codec.hpp"
+
+namespace millrace::client {
+namespace {
+
+constexpr std::uint32_t poll_ms = 200;
+
+struct Flags {
+  BrokerFlags broker;
+  std::string stream = "results", cursor, model, batch;
+  std::optional<std::uint64_t> from;
+  bool follow = false;
+};
+
+class ResultsRun {
+ public:
+  ResultsRun(const Flags& flags, bool json) : flags_(flags), json_(json) {
+    if (!flags.model.empty()) {
+      lines_.token_bytes = lazy_token_bytes(flags.model);
+    }
+  }
+
+  Status run();
+  std::uint64_t last() const { return last_; }
+
+ private:
+  Status take(Session& session, StreamReader& reader, Envelope& answer);
+  Status print(const Entry& entry);
+
+  const Flags& flags_;
+  bool json_;
+  ResultLineOptions lines_;
+  std::uint64_t last_ = 0;
+};
+
+Status ResultsRun::print(const Entry& entry) {
+  MILLRACE_ASSIGN(const JobResult result, decode_result(entry.body));
+  last_ = entry.number;
+  if (!flags_.batch.empty() && result.batch != flags_.batch) {
+    return {};
+  }
+  const std::string line = result_line(result, 0, lines_);
+  if (std::fwrite(line.data(), 1, line.size(), stdout) != line.size()) {
+    return fail(Code::io_error, "cannot write to standard output");
+  }
+  return {};
+}
+
+Status ResultsRun::take(Session& session, StreamReader& reader, Envelope& answer) {
+  std::vector<Entry> entries;
+  const Result<bool> taken = reader.take(answer, entries);
+  if (!taken) {
+    if (taken.error().code != Code::trimmed || reader.first_kept() == 0) {
+      return fail(taken.error());
+    }
+    print_error(taken.error(), json_);  // said, and then on with what there is
+    reader.move_to(reader.first_kept());
+    return {};
+  }
+  for (const Entry& entry : entries) {
+    MILLRACE_TRY(print(entry));
+  }
+  if (!entries.empty()) {
+    if (std::fflush(stdout) != 0) {
+      return fail(Code::io_error, "cannot write to standard output");
+    }
+    if (!flags_.cursor.empty()) {
+      session.ask(Acknowledge{flags_.stream, flags_.cursor, last_});
+    }
+  }
+  return {};
+}
+
+Status ResultsRun::run() {
+  const SystemClock clock;
+  MILLRACE_ASSIGN(auto session, open_session(flags_.broker, clock, json_));
+  StreamReaderOptions options;
+  options.stream = flags_.stream;
+  options.cursor = flags_.cursor;
+  options.from = flags_.from.value_or(flags_.cursor.empty() ? 1 : 0);
+  StreamReader reader(*session, clock, options);
+  std::vector<Envelope> answers;
+  std::vector<Bell> bells;
+  bool ever_ready = false;
+  while (flags_.follow || !reader.caught_up() || session->unanswered() > 0) {
+    if (interrupted()) {
+      return fail(Code::interrupted, "stopped by a signal");
+    }
+    ever_ready = ever_ready || session->ready();
+    if (!session->ready() && session->away_ms() > std::uint64_t{flags_.broker.timeout_s} * 1000 &&
+        (!ever_ready || !flags_.follow)) {
+      return fail(Code::unreachable, "the broker at " + flags_.broker.endpoint + " does not answer",
+                  "check that it runs and that --broker names its client endpoint");
+    }
+    reader.tick(flags_.follow || !reader.caught_up());
+    MILLRACE_TRY(session->poll(poll_ms, answers, bells));
+    reader.rang(bells);
+    for (Envelope& answer : answers) {
+      MILLRACE_TRY(take(*session, reader, answer));
+    }
+    answers.clear();
+    bells.clear();
+  }
+  return {};
+}
+
+int run(const Flags& flags, bool json) {
+  remember_interrupts();
+  ResultsRun results(flags, json);
+  const Status done = results.run();
+  std::fflush(stdout);
+  if (done) {
+    return exit_all_done;
+  }
+  print_error_and_resume(done.error(),
+                         results.last() == 0 ? ""
+                                             : "Read on with: millrace results " + flags.stream +
+                                                   " --from " + std::to_string(results.last() + 1),
+                         json);
+  return exit_code(done.error());
+}
+
+}  // namespace
+
+void add_results_command(CLI::App& app, Invocation& invocation) {
+  auto* command = app.add_subcommand(
+      "results",
+      "Print a result stream, one JSON line a result, in OpenAI's batch output format\n\n"
+      "Examples:\n"
+      "  millrace results results\n"
+      "  millrace results results --follow --from 1000\n"
+      "  millrace results results --follow --cursor loader   # goes on where `loader` stopped");
+  auto flags = std::make_shared<Flags>();
+  command->add_option("stream", flags->stream, "its name")->capture_default_str();
+  command->add_flag("-f,--follow", flags->follow, "wait for more, for ever");
+  command->add_option("--from", flags->from, "first number wanted [1, or after the cursor]")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--cursor", flags->cursor, "a named place in the stream, moved as you read");
+  command->add_option("--batch", flags->batch, "only results of this batch");
+  command->add_option("-m,--model", flags->model, "model file, to print logprobs' tokens as text");
+  add_broker_flags(*command, flags->broker, true);
+  command->callback([&invocation, flags] {
+    invocation.action = [&invocation, flags] { return run(*flags, invocation.json); };
+  });
+}
+
+}  // namespace millrace::client

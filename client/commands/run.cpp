@@ -1,0 +1,75 @@
+// `millrace run`: a file of jobs to a file of results, with everything inside.
+#include "client/run/run.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include "client/commands/command.hpp"
+#include "client/commands/engine_flags.hpp"
+#include "client/commands/model_tokens.hpp"
+#include "client/commands/run_console.hpp"
+
+namespace millrace::client {
+namespace {
+
+struct Flags {
+  EngineFlags engine;
+  RunOptions run;
+};
+
+constexpr const char* about =
+    "Run a file of jobs to a file of results: broker and engine inside, nothing else to start.\n"
+    "After a crash, Ctrl-C or a power cut the same command goes on; no finished line is redone.\n\n"
+    "Input is OpenAI's batch format or one plain job a line, output OpenAI's batch output format.\n"
+    "What a run needs to go on is kept in OUTPUT.millrace/.\n\n"
+    "Examples:\n"
+    "  millrace run --model M.gguf --input jobs.jsonl --output results.jsonl\n"
+    "  millrace run --model M.gguf -i jobs.jsonl -o results.jsonl --max-batch 128 --json";
+
+std::string how_to_go_on(const RunReport& report, const RunOptions& options) {
+  const RunProgress& progress = report.summary.progress;
+  return std::to_string(progress.done) + " of " + std::to_string(progress.total) +
+         " lines are in " + options.output + "; the same command goes on from there.";
+}
+
+int run(Flags& flags, bool json) {
+  remember_interrupts();
+  flags.run.model = flags.engine.model;
+  flags.run.engine = flags.engine.program;
+  flags.run.engine_arguments = flags.engine.arguments();
+  flags.run.settings = flags.engine.settings();
+  flags.run.interrupted = interrupted;
+  flags.run.lines.token_bytes = lazy_token_bytes(flags.engine.model);
+  const SystemClock clock;
+  RunReport report;
+  Status status;
+  {
+    RunConsole console(json, clock);
+    status = run_file(flags.run, console, report);
+    if (status) {
+      console.summary(report, flags.run.output);
+    }
+  }
+  if (!status) {
+    const bool begun = report.summary.progress.total > 0;
+    print_error_and_resume(status.error(), begun ? how_to_go_on(report, flags.run) : "", json);
+    return exit_code(status.error());
+  }
+  return report.summary.progress.failed == 0 ? exit_all_done : exit_some_failed;
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, Invocation& invocation) {
+  auto* command = app.add_subcommand("run", about);
+  auto flags = std::make_shared<Flags>();
+  command->add_option("-i,--input", flags->run.input, "jobs, one a line")->required();
+  command->add_option("-o,--output", flags->run.output, "results, one a line")->required();
+  command->add_flag("--restart", flags->run.restart, "discard what is there and begin anew");
+  command->add_flag("--strict", flags->run.strict, "refuse unknown fields instead of warning");
+  add_engine_flags(*command, flags->engine);
+  command->callback([&invocation, flags] {
+    invocation.action = [&invocation, flags] { return run(*flags, invocation.json); };
+  });
+}
+
+}  // namespace millrace::client

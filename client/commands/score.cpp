@@ -1,0 +1,270 @@
+// `millrace score`: logprobs of given texts, through the queue like any job.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "client/commands/command.hpp"
+#include "client/commands/engine_flags.hpp"
+#include "client/commands/run_console.hpp"
+#include "client/lines/json_writer.hpp"
+#include "client/lines/parse_line.hpp"
+#include "client/lines/result_fields.hpp"
+#include "client/link/exchange.hpp"
+#include "client/run/backend.hpp"
+#include "schemas/base/random_id.hpp"
+#include "schemas/codec.hpp"
+
+namespace millrace::client {
+namespace {
+
+using nlohmann::json;
+
+struct Flags {
+  BrokerFlags broker;
+  EngineFlags engine;
+  std::string input;
+  bool ids = false;
+  std::uint32_t top = 0;
+};
+
+// Results come in any order and are printed in the input's.
+class ScoreRun {
+ public:
+  ScoreRun(const Flags& flags, bool as_json)
+      : flags_(flags), as_json_(as_json), stream_("score-" + random_id()) {}
+
+  Status open_input();
+  Status run(Session& session, const Clock& clock, const std::function<Status()>& tick);
+  bool all_well() const { return failed_ == 0; }
+
+ private:
+  Result<std::optional<NextJob>> next_job();
+  Status take(std::uint64_t line, const JobResult& result);
+  void print_ready();
+  std::string failed_line(std::uint64_t line, const Error& error);
+
+  const Flags& flags_;
+  bool as_json_;
+  std::string stream_;
+  std::ifstream file_;
+  std::uint64_t read_ = 0, printed_ = 0, failed_ = 0;
+  std::map<std::uint64_t, std::string> ready_;  // by line
+};
+
+Status ScoreRun::open_input() {
+  if (!flags_.input.empty()) {
+    file_.open(flags_.input, std::ios::binary);
+    if (!file_) {
+      return fail(Code::io_error, "cannot read " + flags_.input, "check the path");
+    }
+  }
+  return {};
+}
+
+std::string ScoreRun::failed_line(std::uint64_t line, const Error& error) {
+  ++failed_;
+  std::string out;
+  JsonWriter writer(out);
+  writer.begin_object().field("line", line).key("error").begin_object();
+  writer.field("code", code_name(error.code)).field("message", error.message);
+  writer.field("hint", error.hint).end_object().end_object();
+  return out;
+}
+
+Result<std::optional<NextJob>> ScoreRun::next_job() {
+  std::istream& input = flags_.input.empty() ? std::cin : file_;
+  std::string text;
+  while (std::getline(input, text)) {
+    ++read_;
+    std::string job_text;
+    JsonWriter job(job_text);
+    job.begin_object().field("task", "score").field("id", stream_ + "/" + std::to_string(read_));
+    job.field("stream", stream_).field("batch", stream_);
+    if (flags_.top > 0) {
+      job.field("top_logprobs", flags_.top);
+    }
+    if (flags_.ids) {
+      job.key("tokens").raw(json::accept(text) ? text : "null");
+    } else {
+      job.field("prompt", text);
+    }
+    job.end_object();
+    InputLine line;
+    line.number = read_;
+    line.text = job_text;
+    ParsedLine parsed = parse_line(line, {});
+    if (!parsed.error) {
+      return NextJob{std::move(parsed.body), read_};
+    }
+    ready_.emplace(read_, failed_line(read_, *parsed.error));
+    print_ready();
+  }
+  return std::nullopt;
+}
+
+Status ScoreRun::take(std::uint64_t line, const JobResult& result) {
+  if (result.error || !result.result || !result.result->prompt ||
+      !result.result->prompt_logprobs) {
+    const Error error = result.error.value_or(
+        Error{Code::engine_failed, "the engine sent no prompt logprobs", ""});
+    ready_.emplace(line, failed_line(line, error));
+    print_ready();
+    return {};
+  }
+  const TokenLogprobs& logprobs = *result.result->prompt_logprobs;
+  double sum = 0;
+  std::uint64_t counted = 0;
+  for (const float value : logprobs.token) {
+    if (!std::isnan(value)) {
+      sum += value;
+      ++counted;
+    }
+  }
+  std::string out;
+  JsonWriter writer(out);
+  writer.begin_object().field("line", line).key("token_ids");
+  write_ids(writer, *result.result->prompt);
+  writer.key("logprobs").begin_array();
+  for (const float value : logprobs.token) {
+    writer.value(value);
+  }
+  writer.end_array();
+  if (logprobs.top > 0) {
+    writer.key("top");
+    write_logprob_arrays(writer, logprobs);
+  }
+  writer.field("sum", sum).field("scored_tokens", counted).key("perplexity");
+  if (counted > 0) {
+    writer.value(std::exp(-sum / static_cast<double>(counted)));
+  } else {
+    writer.null();
+  }
+  writer.field("model", result.result->effective.model);
+  writer.field("fingerprint", result.result->effective.fingerprint).end_object();
+  ready_.emplace(line, std::move(out));
+  print_ready();
+  return {};
+}
+
+void ScoreRun::print_ready() {
+  for (auto at = ready_.begin(); at != ready_.end() && at->first == printed_ + 1;
+       at = ready_.erase(at)) {
+    std::printf("%s\n", at->second.c_str());
+    ++printed_;
+  }
+  std::fflush(stdout);
+}
+
+Status ScoreRun::run(Session& session, const Clock& clock, const std::function<Status()>& tick) {
+  Exchange work;
+  work.next_job = [this] { return next_job(); };
+  work.on_answer = [this](const Submission& submission) -> Status {
+    if (submission.answer.error) {
+      ready_.emplace(submission.tag, failed_line(submission.tag, *submission.answer.error));
+      print_ready();
+    }
+    return {};
+  };
+  work.on_entry = [this](const Entry& entry) -> Status {
+    MILLRACE_ASSIGN(const JobResult result, decode_result(entry.body));
+    return take(std::stoull(entry.job.substr(entry.job.find('/') + 1)), result);
+  };
+  work.done = [this] { return printed_ == read_; };
+  work.tick = tick;
+  work.interrupted = interrupted;
+  StreamReaderOptions stream;
+  stream.stream = stream_;
+  work.stream = stream;
+  work.give_up_ms = std::uint64_t{flags_.broker.timeout_s} * 1000;
+  return exchange(session, clock, work);
+}
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder()
+      : path_((std::filesystem::temp_directory_path() / "millrace-score-XXXXXX").string()) {
+    made_ = ::mkdtemp(path_.data()) != nullptr;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (made_) {
+      std::filesystem::remove_all(path_, ignored);
+    }
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  bool made() const { return made_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  bool made_ = false;
+};
+
+Status run_embedded(const Flags& flags, ScoreRun& score, bool as_json) {
+  const TemporaryFolder folder;
+  if (!folder.made()) {
+    return fail(Code::io_error, "cannot make a folder at " + folder.path(), "set TMPDIR");
+  }
+  const auto env = posix_env();
+  const SystemClock clock;
+  RunConsole console(as_json, clock);
+  BackendOptions options;
+  options.folder = folder.path();
+  options.engine = flags.engine.program;
+  options.arguments = {"--model", flags.engine.model};
+  for (const std::string& word : flags.engine.arguments()) {
+    options.arguments.push_back(word);
+  }
+  MILLRACE_ASSIGN(auto backend, Backend::start(options, *env, clock, console));
+  return score.run(backend->session(), clock, [&backend] { return backend->tick(); });
+}
+
+int run(const Flags& flags, bool as_json) {
+  remember_interrupts();
+  ScoreRun score(flags, as_json);
+  Status done = score.open_input();
+  if (done && !flags.engine.model.empty()) {
+    done = run_embedded(flags, score, as_json);
+  } else if (done) {
+    const SystemClock clock;
+    auto session = open_session(flags.broker, clock, as_json);
+    done = session ? score.run(**session, clock, {}) : Status(fail(session.error()));
+  }
+  if (!done) {
+    return report_error(done.error(), as_json);
+  }
+  return score.all_well() ? exit_all_done : exit_some_failed;
+}
+
+}  // namespace
+
+void add_score_command(CLI::App& app, Invocation& invocation) {
+  auto* command = app.add_subcommand(
+      "score",
+      "Logprobs of given texts, one a line, as one JSON object a line in the same order\n\n"
+      "With --model broker and engine are inside; without it the jobs go to --broker.\n\n"
+      "Examples:\n"
+      "  echo 'The sea is blue.' | millrace score --model M.gguf\n"
+      "  echo '[504, 3, 88]' | millrace score --ids --broker tcp://127.0.0.1:5570");
+  auto flags = std::make_shared<Flags>();
+  command->add_option("input", flags->input, "a file of lines; without it, standard input");
+  command->add_flag("--ids", flags->ids, "lines are JSON arrays of token ids");
+  command->add_option("--top", flags->top, "logprobs of so many likeliest tokens as well")
+      ->check(CLI::Range(0U, limits::top_logprobs));
+  add_engine_flags(*command, flags->engine);
+  command->get_option("--model")->required(false);
+  add_broker_flags(*command, flags->broker, true);
+  command->callback([&invocation, flags] {
+    invocation.action = [&invocation, flags] { return run(*flags, invocation.json); };
+  });
+}
+
+}  // namespace millrace::client

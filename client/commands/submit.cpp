@@ -1,0 +1,273 @@
+// `millrace submit`: a file of jobs to a running broker.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <unordered_map>
+
+#include "client/commands/command.hpp"
+#include "client/lines/json_writer.hpp"
+#include "client/lines/parse_line.hpp"
+#include "client/lines/result_line.hpp"
+#include "client/link/exchange.hpp"
+#include "client/run/line_id.hpp"
+#include "schemas/base/env.hpp"
+#include "schemas/base/hash.hpp"
+#include "schemas/codec.hpp"
+
+namespace millrace::client {
+namespace {
+
+constexpr std::size_t batch_hash_digits = 8;
+constexpr std::uint64_t errors_shown = 10;
+
+struct Flags {
+  BrokerFlags broker;
+  std::string input, stream = "results", batch, output;
+  bool wait = false;
+  bool strict = false;
+};
+
+class SubmitRun {
+ public:
+  SubmitRun(const Flags& flags, bool json) : flags_(flags), json_(json), env_(posix_env()) {}
+  ~SubmitRun() {
+    if (out_ != nullptr && out_ != stdout) {
+      std::fclose(out_);
+    }
+  }
+  SubmitRun(const SubmitRun&) = delete;
+  SubmitRun& operator=(const SubmitRun&) = delete;
+
+  Status prepare();
+  Status run();
+  void summary() const;
+  bool all_well() const { return refused_ + failed_ == 0; }
+  const std::string& batch() const { return batch_; }
+  std::uint64_t waiting() const { return waiting_.size(); }
+
+ private:
+  Result<std::optional<NextJob>> next_job();
+  Status on_answer(const Submission& submission);
+  Status on_entry(const Entry& entry);
+  Status refuse(const std::string& id, const ParsedLine& parsed);
+  Status write(const std::string& line);
+
+  const Flags& flags_;
+  bool json_;
+  std::unique_ptr<Env> env_;
+  std::unique_ptr<File> file_;
+  std::optional<LineReader> reader_;
+  CustomIds custom_ids_;
+  std::string batch_;
+  std::FILE* out_ = nullptr;
+  std::unordered_map<std::string, std::uint64_t> waiting_;  // job id to line, with --wait
+  std::uint64_t submitted_ = 0, known_ = 0, refused_ = 0, completed_ = 0, failed_ = 0;
+};
+
+// The batch is named after the file and its content, so that the same file submitted twice is the
+// same batch with the same jobs.
+Status SubmitRun::prepare() {
+  MILLRACE_ASSIGN(file_, env_->open(flags_.input, OpenMode::read));
+  batch_ = flags_.batch;
+  if (batch_.empty()) {
+    Hasher128 hasher;
+    std::string buffer(limits::MiB, '\0');
+    for (std::uint64_t offset = 0;;) {
+      MILLRACE_ASSIGN(const std::size_t got, file_->read_at(offset, std::span(buffer)));
+      if (got == 0) {
+        break;
+      }
+      hasher.update(std::string_view(buffer).substr(0, got));
+      offset += got;
+    }
+    batch_ = std::filesystem::path(flags_.input).stem().string() + "-" +
+             hasher.digest().hex().substr(0, batch_hash_digits);
+  }
+  reader_.emplace(*file_);
+  out_ = flags_.output.empty() ? stdout : std::fopen(flags_.output.c_str(), "wb");
+  if (out_ == nullptr) {
+    return fail(Code::io_error, "cannot write " + flags_.output, "check the path");
+  }
+  return {};
+}
+
+Status SubmitRun::run() {
+  const SystemClock clock;
+  MILLRACE_ASSIGN(auto session, open_session(flags_.broker, clock, json_));
+  Exchange work;
+  work.next_job = [this] { return next_job(); };
+  work.on_answer = [this](const Submission& submission) { return on_answer(submission); };
+  work.done = [this] { return waiting_.empty(); };
+  work.interrupted = interrupted;
+  work.give_up_ms = std::uint64_t{flags_.broker.timeout_s} * 1000;
+  if (flags_.wait) {
+    MILLRACE_ASSIGN(const StatusAnswer status,
+                    session->request_as<StatusAnswer>(
+                        StatusRequest{.job = {}, .batch = {}, .stream = flags_.stream},
+                        flags_.broker.timeout_s * 1000));
+    StreamReaderOptions stream;
+    stream.stream = flags_.stream;
+    stream.from = status.high + 1;
+    work.stream = stream;
+    work.on_entry = [this](const Entry& entry) { return on_entry(entry); };
+    work.rewind_for_known = true;
+  }
+  return exchange(*session, clock, work);
+}
+
+Result<std::optional<NextJob>> SubmitRun::next_job() {
+  while (true) {
+    InputLine line;
+    MILLRACE_ASSIGN(const bool more, reader_->next(line));
+    if (!more) {
+      return std::nullopt;
+    }
+    LineOptions options;
+    options.id = batch_ + "/" + line_id(line.number, line.hash);
+    options.stream = flags_.stream;
+    options.batch = batch_;
+    options.strict = flags_.strict;
+    options.custom_ids = &custom_ids_;
+    ParsedLine parsed = parse_line(line, options);
+    if (parsed.error) {
+      MILLRACE_TRY(refuse(options.id, parsed));
+      continue;
+    }
+    if (flags_.wait) {
+      MILLRACE_ASSIGN(const DecodedJob decoded, decode_job(parsed.body));
+      if (decoded.job.stream != flags_.stream) {
+        parsed.error = Error{Code::usage,
+                             "the line names stream " + decoded.job.stream +
+                                 ", and --wait reads stream " + flags_.stream,
+                             "leave the line's stream out, or name it with --stream"};
+        MILLRACE_TRY(refuse(options.id, parsed));
+        continue;
+      }
+      waiting_.emplace(decoded.job.id, line.number);
+    }
+    return NextJob{std::move(parsed.body), line.number};
+  }
+}
+
+Status SubmitRun::write(const std::string& line) {
+  if (std::fwrite(line.data(), 1, line.size(), out_) != line.size() || std::fflush(out_) != 0) {
+    return fail(Code::io_error, "cannot write " + (flags_.output.empty() ? "standard output"
+                                                                         : flags_.output));
+  }
+  return {};
+}
+
+Status SubmitRun::refuse(const std::string& id, const ParsedLine& parsed) {
+  ++refused_;
+  if (flags_.wait) {
+    return write(bad_line(id, parsed));
+  }
+  if (refused_ <= errors_shown) {
+    Error error = *parsed.error;
+    error.message = flags_.input + " line " + std::to_string(parsed.number) + ": " + error.message;
+    print_error(error, json_);
+  }
+  return {};
+}
+
+Status SubmitRun::on_answer(const Submission& submission) {
+  const SubmitAnswer& answer = submission.answer;
+  if (!answer.error) {
+    ++submitted_;
+    known_ += answer.known ? 1 : 0;
+    return {};
+  }
+  std::string id = answer.job;
+  for (auto at = waiting_.begin(); at != waiting_.end();) {
+    if (at->second == submission.tag) {
+      id = at->first;
+      at = waiting_.erase(at);
+    } else {
+      ++at;
+    }
+  }
+  ParsedLine parsed;
+  parsed.number = submission.tag;
+  parsed.error = answer.error;
+  return refuse(id, parsed);
+}
+
+Status SubmitRun::on_entry(const Entry& entry) {
+  const auto waiting = waiting_.find(entry.job);
+  if (waiting == waiting_.end()) {
+    return {};  // another producer's
+  }
+  MILLRACE_ASSIGN(const JobResult result, decode_result(entry.body));
+  MILLRACE_TRY(write(result_line(result, waiting->second, {})));
+  waiting_.erase(waiting);
+  ++(result.state == JobState::completed ? completed_ : failed_);
+  return {};
+}
+
+void SubmitRun::summary() const {
+  if (json_) {
+    std::string line;
+    JsonWriter json(line);
+    json.begin_object().field("event", "submitted").field("batch", batch_);
+    json.field("stream", flags_.stream).field("submitted", submitted_).field("known", known_);
+    json.field("refused", refused_).field("completed", completed_).field("failed", failed_);
+    json.end_object();
+    std::fprintf(flags_.wait ? stderr : stdout, "%s\n", line.c_str());
+    return;
+  }
+  const auto wide = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
+  std::fprintf(stderr, "%llu jobs submitted (%llu were known), %llu lines refused; batch %s\n",
+               wide(submitted_), wide(known_), wide(refused_), batch_.c_str());
+  if (flags_.wait) {
+    std::fprintf(stderr, "%llu completed, %llu failed\n", wide(completed_), wide(failed_));
+  } else {
+    std::fprintf(stderr, "Read the results with: millrace results %s --follow\n",
+                 flags_.stream.c_str());
+  }
+}
+
+int run(const Flags& flags, bool json) {
+  remember_interrupts();
+  SubmitRun submit(flags, json);
+  if (const Status ready = submit.prepare(); !ready) {
+    return report_error(ready.error(), json);
+  }
+  if (const Status done = submit.run(); !done) {
+    const bool stopped = done.error().code == Code::interrupted;
+    print_error_and_resume(done.error(),
+                           stopped ? "What was submitted stays with the broker. The same command "
+                                     "goes on; millrace results " +
+                                         flags.stream + " --follow reads what comes."
+                                   : "",
+                           json);
+    return exit_code(done.error());
+  }
+  submit.summary();
+  return submit.all_well() ? exit_all_done : exit_some_failed;
+}
+
+}  // namespace
+
+void add_submit_command(CLI::App& app, Invocation& invocation) {
+  auto* command = app.add_subcommand(
+      "submit",
+      "Submit a file of jobs to a running broker. Submitting the same file again changes nothing.\n\n"
+      "Examples:\n"
+      "  millrace submit jobs.jsonl\n"
+      "  millrace submit jobs.jsonl --wait --output results.jsonl");
+  auto flags = std::make_shared<Flags>();
+  command->add_option("file", flags->input, "jobs, one a line")->required();
+  command->add_flag("--wait", flags->wait, "wait for the results and print them as they come");
+  command->add_option("-o,--output", flags->output, "with --wait: a file for them");
+  command->add_option("--stream", flags->stream, "result stream")->capture_default_str();
+  command->add_option("--batch", flags->batch, "batch name [the file's name and a hash of it]");
+  command->add_flag("--strict", flags->strict, "refuse unknown fields instead of warning");
+  add_broker_flags(*command, flags->broker, true);
+  command->callback([&invocation, flags] {
+    invocation.action = [&invocation, flags] { return run(*flags, invocation.json); };
+  });
+}
+
+}  // namespace millrace::client
