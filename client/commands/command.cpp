@@ -31,8 +31,8 @@ void print_event(const LinkEvent& event, bool json) {
   if (json) {
     std::string line;
     JsonWriter out(line);
-    out.begin_object().field("event", event.kind == LinkEvent::Kind::away ? "broker_away"
-                                                                          : "broker_back");
+    out.begin_object().field("event",
+                             event.kind == LinkEvent::Kind::away ? "broker_away" : "broker_back");
     out.field("reason", event.reason).field("away_ms", event.away_ms);
     out.field("retry_ms", event.retry_ms).end_object();
     std::fprintf(stderr, "%s\n", line.c_str());

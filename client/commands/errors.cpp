@@ -40,9 +40,8 @@ int run(const std::string& name, bool json) {
   }
   const std::optional<Code> code = code_from_name(name);
   if (!code) {
-    return report_error({Code::usage, "no error code is named " + name,
-                         "millrace errors prints them all"},
-                        json);
+    return report_error(
+        {Code::usage, "no error code is named " + name, "millrace errors prints them all"}, json);
   }
   print_code(*code, json);
   return exit_all_done;
@@ -51,8 +50,9 @@ int run(const std::string& name, bool json) {
 }  // namespace
 
 void add_errors_command(CLI::App& app, Invocation& invocation) {
-  auto* command = app.add_subcommand("errors", "What error codes mean\n\nExample: millrace errors "
-                                               "kv_exceeded");
+  auto* command = app.add_subcommand("errors",
+                                     "What error codes mean\n\nExample: millrace errors "
+                                     "kv_exceeded");
   auto name = std::make_shared<std::string>();
   command->add_option("code", *name, "a code; without it, all");
   command->callback([&invocation, name] {

@@ -26,8 +26,7 @@ int main(int argc, char** argv) {
   CLI::App app(about, "millrace");
   client::Invocation invocation;
   LogOptions log;
-  log.level = LogLevel::warn;
-  std::string level = "warn";
+  std::string level = "error";
   app.set_version_flag("--version", std::string("millrace ") + MILLRACE_VERSION);
   app.add_option("--log-level", level, "trace, debug, info, warn, error or off")
       ->capture_default_str();

@@ -64,8 +64,9 @@ std::string progress_text(const RunProgress& progress) {
   const double percent = progress.total == 0 ? 100
                                              : 100 * static_cast<double>(progress.done) /
                                                    static_cast<double>(progress.total);
-  std::string line = text("%llu/%llu done (%.1f %%)", static_cast<unsigned long long>(progress.done),
-                          static_cast<unsigned long long>(progress.total), percent);
+  std::string line =
+      text("%llu/%llu done (%.1f %%)", static_cast<unsigned long long>(progress.done),
+           static_cast<unsigned long long>(progress.total), percent);
   line += text(", %llu failed", static_cast<unsigned long long>(progress.failed));
   line += text(", %u running", progress.running);
   line += text(", %.1f tok/s", tokens_per_second(progress));
@@ -81,7 +82,9 @@ RunConsole::RunConsole(bool json, const Clock& clock)
       clock_(clock),
       shown_us_(clock.monotonic_us()) {}
 
-RunConsole::~RunConsole() { clear_line(); }
+RunConsole::~RunConsole() {
+  clear_line();
+}
 
 void RunConsole::clear_line() {
   if (line_shown_) {

@@ -91,7 +91,13 @@ Result<std::optional<NextJob>> ScoreRun::next_job() {
       job.field("top_logprobs", flags_.top);
     }
     if (flags_.ids) {
-      job.key("tokens").raw(json::accept(text) ? text : "null");
+      // What is no JSON becomes a string, which is refused as no array of ids.
+      job.key("tokens");
+      if (json::accept(text)) {
+        job.raw(text);
+      } else {
+        job.value(text);
+      }
     } else {
       job.field("prompt", text);
     }
@@ -110,10 +116,9 @@ Result<std::optional<NextJob>> ScoreRun::next_job() {
 }
 
 Status ScoreRun::take(std::uint64_t line, const JobResult& result) {
-  if (result.error || !result.result || !result.result->prompt ||
-      !result.result->prompt_logprobs) {
-    const Error error = result.error.value_or(
-        Error{Code::engine_failed, "the engine sent no prompt logprobs", ""});
+  if (result.error || !result.result || !result.result->prompt || !result.result->prompt_logprobs) {
+    const Error error =
+        result.error.value_or(Error{Code::engine_failed, "the engine sent no prompt logprobs", ""});
     ready_.emplace(line, failed_line(line, error));
     print_ready();
     return {};

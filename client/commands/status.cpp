@@ -47,8 +47,8 @@ unsigned long long wide(std::uint64_t value) {
 void print_text(const StatusAnswer& answer, const StatusRequest& request) {
   if (answer.state) {
     std::printf("job %s: %s, handed out %u times, stream %s, result number %llu\n",
-                request.job.c_str(), std::string(wire_name(*answer.state)).c_str(),
-                answer.attempts, answer.job_stream.c_str(), wide(answer.job_number));
+                request.job.c_str(), std::string(wire_name(*answer.state)).c_str(), answer.attempts,
+                answer.job_stream.c_str(), wide(answer.job_number));
     return;
   }
   if (!request.stream.empty()) {
@@ -57,15 +57,15 @@ void print_text(const StatusAnswer& answer, const StatusRequest& request) {
     return;
   }
   const JobCounts& counts = answer.counts;
-  std::printf("queued %llu  leased %llu  completed %llu  failed %llu  cancelled %llu  expired "
-              "%llu%s\n",
-              wide(counts.queued), wide(counts.leased), wide(counts.completed),
-              wide(counts.failed), wide(counts.cancelled), wide(counts.expired),
-              answer.draining ? "  (draining)" : "");
+  std::printf(
+      "queued %llu  leased %llu  completed %llu  failed %llu  cancelled %llu  expired "
+      "%llu%s\n",
+      wide(counts.queued), wide(counts.leased), wide(counts.completed), wide(counts.failed),
+      wide(counts.cancelled), wide(counts.expired), answer.draining ? "  (draining)" : "");
   for (const EngineInfo& engine : answer.engines) {
     std::printf("engine %s  model %s  leases %u  %.1f tokens/s  fingerprint %s\n",
-                engine.name.c_str(), engine.model.c_str(), engine.leases,
-                engine.tokens_per_second, engine.fingerprint.c_str());
+                engine.name.c_str(), engine.model.c_str(), engine.leases, engine.tokens_per_second,
+                engine.fingerprint.c_str());
   }
   if (answer.engines.empty() && request.batch.empty()) {
     std::printf("no engine\n");

@@ -153,8 +153,8 @@ Result<std::optional<NextJob>> SubmitRun::next_job() {
 
 Status SubmitRun::write(const std::string& line) {
   if (std::fwrite(line.data(), 1, line.size(), out_) != line.size() || std::fflush(out_) != 0) {
-    return fail(Code::io_error, "cannot write " + (flags_.output.empty() ? "standard output"
-                                                                         : flags_.output));
+    return fail(Code::io_error,
+                "cannot write " + (flags_.output.empty() ? "standard output" : flags_.output));
   }
   return {};
 }
@@ -251,12 +251,12 @@ int run(const Flags& flags, bool json) {
 }  // namespace
 
 void add_submit_command(CLI::App& app, Invocation& invocation) {
-  auto* command = app.add_subcommand(
-      "submit",
-      "Submit a file of jobs to a running broker. Submitting the same file again changes nothing.\n\n"
-      "Examples:\n"
-      "  millrace submit jobs.jsonl\n"
-      "  millrace submit jobs.jsonl --wait --output results.jsonl");
+  auto* command = app.add_subcommand("submit",
+                                     "Submit a file of jobs to a running broker. Submitting the "
+                                     "same file again changes nothing.\n\n"
+                                     "Examples:\n"
+                                     "  millrace submit jobs.jsonl\n"
+                                     "  millrace submit jobs.jsonl --wait --output results.jsonl");
   auto flags = std::make_shared<Flags>();
   command->add_option("file", flags->input, "jobs, one a line")->required();
   command->add_flag("--wait", flags->wait, "wait for the results and print them as they come");

@@ -14,8 +14,8 @@ constexpr std::size_t frames_at_once = 256;
 
 net::SocketOptions options() {
   net::SocketOptions chosen;
-  chosen.linger_ms = 0;       // what has no answer is sent again on the next connection
-  chosen.immediate = false;   // the hello may wait for the connection
+  chosen.linger_ms = 0;      // what has no answer is sent again on the next connection
+  chosen.immediate = false;  // the hello may wait for the connection
   chosen.reconnect_most_ms = 1'000;
   return chosen;
 }
@@ -84,8 +84,7 @@ class NetBrokerSocket final : public BrokerSocket {
       if (!event) {
         break;
       }
-      happened.lost =
-          happened.lost || event->kind == net::ConnectionEvent::Kind::disconnected;
+      happened.lost = happened.lost || event->kind == net::ConnectionEvent::Kind::disconnected;
     }
     return receive_bells(happened);
   }

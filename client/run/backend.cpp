@@ -62,14 +62,13 @@ class EmbeddedBackend final : public Backend {
   Status begin(const BackendOptions& options, Env& env, const Clock& clock);
   Session& session() override { return *session_; }
   Status tick() override;
-  void engine_joined() override { supervisor_->joined(); }
   std::uint32_t engine_starts() const override { return supervisor_->starts(); }
   void stop() override;
 
  private:
   SocketFolder sockets_;
   RunObserver& observer_;
-  std::atomic<bool> hung_{false};  // set on the broker's thread
+  std::atomic<bool> joined_{false}, hung_{false};  // set on the broker's thread
   std::unique_ptr<broker::BrokerServer> server_;
   std::optional<Supervisor> supervisor_;
   std::unique_ptr<Session> session_;
@@ -82,6 +81,7 @@ Status EmbeddedBackend::begin(const BackendOptions& options, Env& env, const Clo
   server.engines = sockets_.endpoint("engines.ipc");
   server.doorbell = sockets_.endpoint("doorbell.ipc");
   server.core.engines_of_before_are_gone = true;  // the engine dies with its run
+  server.engine_joined = [this](const std::string&) { joined_ = true; };
   server.engine_hung = [this](const std::string&) { hung_ = true; };
   MILLRACE_ASSIGN(server_, broker::BrokerServer::start(std::move(server)));
 
@@ -104,6 +104,9 @@ Status EmbeddedBackend::tick() {
   if (!server_->running()) {
     MILLRACE_TRY(server_->wait());
     return fail(Code::internal, "the embedded broker ended by itself", "report it");
+  }
+  if (joined_.exchange(false)) {
+    supervisor_->joined();
   }
   if (hung_.exchange(false)) {
     supervisor_->hung();

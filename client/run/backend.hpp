@@ -31,7 +31,6 @@ class Backend {
   virtual Session& session() = 0;
   // Looks after broker and engine; call it every few dozen milliseconds. Errors end the backend.
   virtual Status tick() = 0;
-  virtual void engine_joined() = 0;
   virtual std::uint32_t engine_starts() const = 0;
   virtual void stop() = 0;
 };

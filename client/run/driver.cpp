@@ -211,8 +211,8 @@ Status Driver::take(Envelope& answer) {
 Status Driver::take_entry(const Entry& entry) {
   const std::optional<LineId> id = parse_line_id(entry.job);
   if (!id || id->number > folder_.manifest().input.last_number) {
-    return fail(Code::ledger_corrupt, "the ledger holds a result of job " + entry.job +
-                                          ", which is no line of the input",
+    return fail(Code::ledger_corrupt,
+                "the ledger holds a result of job " + entry.job + ", which is no line of the input",
                 "start over with --restart");
   }
   if (output_.holds(id->number)) {
@@ -221,9 +221,10 @@ Status Driver::take_entry(const Entry& entry) {
   MILLRACE_ASSIGN(const JobResult result, decode_result(entry.body));
   const std::string text = result_line(result, id->number, options_.lines);
   const bool good = result.state == JobState::completed && result.result && !result.error;
-  Error unsaid{Code::engine_failed, std::string("the job is ") + std::string(wire_name(result.state)),
-               ""};
+  Error unsaid{Code::engine_failed,
+               std::string("the job is ") + std::string(wire_name(result.state)), ""};
   if (result.result) {
+    MILLRACE_TRY(folder_.meet_engine(result.result->effective.fingerprint));
     summary_.progress.prompt_tokens += result.result->usage.prompt_tokens;
     summary_.progress.completion_tokens += result.result->usage.completion_tokens;
   }
@@ -252,7 +253,6 @@ Status Driver::take_status(const StatusAnswer& status) {
   }
   MILLRACE_TRY(folder_.meet_engine(status.engines.front().fingerprint));
   starts_met_ = hooks_.engine_starts();
-  hooks_.engine_joined();
   return {};
 }
 

@@ -21,18 +21,17 @@ namespace millrace::client {
 
 struct DriverOptions {
   bool strict = false;
-  std::uint64_t window_jobs = 8'192;            // submitted and not yet in the output
+  std::uint64_t window_jobs = 8'192;              // submitted and not yet in the output
   std::uint64_t window_bytes = 64 * limits::MiB;  // of their bodies
-  std::uint32_t sync_ms = 1'000;                // between syncs of the output
-  std::uint32_t status_ms = 1'000;              // between looks at the engine
+  std::uint32_t sync_ms = 1'000;                  // between syncs of the output
+  std::uint32_t status_ms = 1'000;                // between looks at the engine
   ResultLineOptions lines;
 };
 
 // What the loop asks of its surroundings, each call short.
 struct DriverHooks {
-  std::function<Status()> tick;                  // looks after the engine process
-  std::function<void()> engine_joined;
-  std::function<bool()> interrupted;             // a signal asked to stop
+  std::function<Status()> tick;       // looks after the engine process
+  std::function<bool()> interrupted;  // a signal asked to stop
   std::function<std::uint32_t()> engine_starts;
 };
 
@@ -44,9 +43,9 @@ struct FailedLine {
 
 struct RunSummary {
   RunProgress progress;
-  std::uint64_t written = 0;           // output lines of this session
-  std::uint64_t cancelled = 0;         // of them
-  std::vector<FailedLine> failures;    // the first few of this session
+  std::uint64_t written = 0;         // output lines of this session
+  std::uint64_t cancelled = 0;       // of them
+  std::vector<FailedLine> failures;  // the first few of this session
 };
 
 // Runs to the end. `summary` is filled in whatever happens.

@@ -29,8 +29,8 @@ Status run_file(const RunOptions& options, RunObserver& observer, RunReport& rep
   std::map<std::string, std::string> settings = options.settings;
   MILLRACE_ASSIGN(settings["--model"], identity_of(*env, options.model));
   settings["--strict"] = options.strict ? "true" : "false";
-  MILLRACE_ASSIGN(RunFolder folder, RunFolder::open(*env, {options.input, options.output},
-                                                    settings, options.restart));
+  MILLRACE_ASSIGN(RunFolder folder, RunFolder::open(*env, {options.input, options.output}, settings,
+                                                    options.restart));
   fill_from_output(folder, report);
   if (folder.output().lines() == folder.manifest().input.lines) {
     report.nothing_to_do = folder.resumed();
@@ -38,8 +38,7 @@ Status run_file(const RunOptions& options, RunObserver& observer, RunReport& rep
   }
   if (folder.resumed()) {
     observer.note("resumed", "going on: " + std::to_string(folder.output().lines()) + " of " +
-                                 std::to_string(folder.manifest().input.lines) +
-                                 " lines are done");
+                                 std::to_string(folder.manifest().input.lines) + " lines are done");
   }
   BackendOptions backend_options;
   backend_options.folder = folder.path("");
@@ -52,14 +51,13 @@ Status run_file(const RunOptions& options, RunObserver& observer, RunReport& rep
   MILLRACE_ASSIGN(auto backend, Backend::start(backend_options, *env, clock, observer));
   DriverHooks hooks;
   hooks.tick = [&backend] { return backend->tick(); };
-  hooks.engine_joined = [&backend] { backend->engine_joined(); };
   hooks.engine_starts = [&backend] { return backend->engine_starts(); };
   hooks.interrupted = options.interrupted;
   DriverOptions driver;
   driver.strict = options.strict;
   driver.lines = options.lines;
-  Status status = drive(folder, *env, backend->session(), clock, observer, hooks, driver,
-                        report.summary);
+  Status status =
+      drive(folder, *env, backend->session(), clock, observer, hooks, driver, report.summary);
   backend->stop();
   return status;
 }

@@ -14,12 +14,12 @@ namespace millrace::client {
 
 struct RunOptions {
   std::string model, input, output;
-  std::string engine;                              // program; empty: beside this one
-  std::vector<std::string> engine_arguments;       // --model and --broker excluded
-  std::map<std::string, std::string> settings;     // those that shape results, for the manifest
+  std::string engine;                           // program; empty: beside this one
+  std::vector<std::string> engine_arguments;    // --model and --broker excluded
+  std::map<std::string, std::string> settings;  // those that shape results, for the manifest
   bool restart = false;
   bool strict = false;
-  std::function<bool()> interrupted;               // a signal asked to stop
+  std::function<bool()> interrupted;  // a signal asked to stop
   ResultLineOptions lines;
 };
 

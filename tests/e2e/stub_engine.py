@@ -1,0 +1,160 @@
+"""An engine without a model: speaks the engine's side of the protocol, answers each job after a while, and misbehaves on
+request. Environment: STUB_DELAY_MS (per job), STUB_ROWS (jobs at once), STUB_LOG (a line "start ID" and "end ID" for each
+execution), STUB_ABORT_ON (dies while a job with this text in its body runs), STUB_HANG_ON (stops making steps),
+STUB_NO_START (says so and exits with 3 before it joins), STUB_FINGERPRINT.
+"""
+import argparse
+import os
+import signal
+import struct
+import sys
+import time
+
+import msgpack
+import zmq
+
+DELAY_S = float(os.environ.get("STUB_DELAY_MS", "0")) / 1000
+ROWS = int(os.environ.get("STUB_ROWS", "64"))
+ABORT_ON = os.environ.get("STUB_ABORT_ON", "").encode()
+HANG_ON = os.environ.get("STUB_HANG_ON", "").encode()
+FINGERPRINT = os.environ.get("STUB_FINGERPRINT", "5" * 32)
+
+
+class Log:
+    """Whole lines, written at once, so that a kill never leaves half a line that counts."""
+
+    def __init__(self, path):
+        self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND) if path else None
+
+    def write(self, text):
+        if self.file is not None:
+            os.write(self.file, (text + "\n").encode())
+
+
+def result_of(lease):
+    job = msgpack.unpackb(lease["body"], strict_map_key=False) if isinstance(
+        lease["body"], bytes) else lease["body"]
+    if job.get("task") == "score":
+        ids = job.get("tokens", b"\0\0\0\0" * 3)
+        count = len(ids) // 4
+        logprobs = struct.pack(f"<{count}f", *([float("nan")] + [-0.5] * (count - 1)))
+        generation = {
+            "choices": [], "prompt": ids,
+            "prompt_logprobs": {"top": 0, "token": logprobs, "top_ids": b"", "top_logprobs": b""}}
+    else:
+        text = "answer to " + str(job.get("prompt") or job.get("messages") or "tokens")[:40]
+        generation = {"choices": [{"index": 0, "text": text, "tokens": struct.pack("<2I", 1, 2),
+                                   "finish_reason": "stop"}]}
+    generation["usage"] = {"prompt_tokens": 3, "cached_tokens": 0, "completion_tokens": 2}
+    generation["effective"] = {"model": "stub", "fingerprint": FINGERPRINT, "kv": "f16",
+                               "math": "exact", "sampling": {"seed": 1}, "max_tokens": 16}
+    return {"job": lease["job"], "state": "completed", "result": generation}
+
+
+class Engine:
+    def __init__(self, endpoint):
+        self.socket = zmq.Context().socket(zmq.DEALER)
+        self.socket.linger = 0
+        self.socket.connect(endpoint)
+        self.log = Log(os.environ.get("STUB_LOG"))
+        self.running = {}  # lease -> (lease, when it is done)
+        self.unconfirmed = set()
+        self.steps = 0
+        self.hung = False
+        self.next_id = 1
+
+    def send(self, kind, body):
+        self.next_id += 1
+        self.socket.send(msgpack.packb({"v": 1, "kind": kind, "id": self.next_id, "body": body}))
+
+    def hello(self):
+        self.send("hello", {"role": "engine", "name": f"stub-{os.getpid()}", "software": "stub",
+                            "model": "stub", "fingerprint": FINGERPRINT, "kv_policies": ["f16"],
+                            "context_tokens": 2048})
+
+    def credit(self):
+        return max(0, ROWS - len(self.running))
+
+    def take_leases(self, leases):
+        for lease in leases:
+            body = lease["body"] if isinstance(lease["body"], bytes) else msgpack.packb(lease["body"])
+            self.log.write(f"start {lease['job']} {'alone' if lease.get('alone') else 'among'}")
+            if HANG_ON and HANG_ON in body:
+                self.hung = True
+            done = time.monotonic() + DELAY_S
+            if ABORT_ON and ABORT_ON in body:
+                self.log.write(f"abort {lease['job']}")
+                os.kill(os.getpid(), signal.SIGABRT)
+            self.running[lease["lease"]] = (lease, done)
+
+    def end_jobs(self):
+        now = time.monotonic()
+        done = [] if self.hung else [i for i, (_, at) in self.running.items() if at <= now]
+        if not done:
+            return
+        ends = []
+        for lease_id in done:
+            lease, _ = self.running.pop(lease_id)
+            self.log.write(f"end {lease['job']}")
+            ends.append({"lease": lease_id, "state": "completed", "body": result_of(lease)})
+            self.unconfirmed.add(lease_id)
+        self.send("ends", {"ends": ends})
+        self.send("ready", {"credit": self.credit()})
+
+    def take(self, frame):
+        message = msgpack.unpackb(frame, strict_map_key=False)
+        kind, body = message["kind"], message["body"]
+        if kind == "welcome":
+            self.send("ready", {"credit": self.credit()})
+        elif kind == "leases":
+            self.take_leases(body["leases"])
+        elif kind == "committed":
+            self.unconfirmed -= set(body["committed"]) | set(body["stale"])
+        elif kind == "heartbeat_answer":
+            for lease_id in body["lost"]:
+                self.running.pop(lease_id, None)
+            self.cancel(body["cancelled"])
+            if body["drain"]:
+                sys.exit(0)
+        elif kind == "refused":
+            print("refused:", body, file=sys.stderr, flush=True)
+
+    def cancel(self, leases):
+        for lease_id in leases:
+            if lease_id not in self.running:
+                continue
+            lease, _ = self.running.pop(lease_id)
+            self.unconfirmed.add(lease_id)
+            self.send("ends", {"ends": [{"lease": lease_id, "state": "cancelled", "body": {
+                "job": lease["job"], "state": "cancelled",
+                "error": {"code": "cancelled", "message": "the job was cancelled", "hint": ""}}}]})
+
+    def run(self):
+        self.hello()
+        beat = time.monotonic()
+        while True:
+            if self.socket.poll(5 if self.running else 50):
+                self.take(self.socket.recv())
+            if not self.hung:
+                self.steps += 1
+            self.end_jobs()
+            if time.monotonic() - beat > 0.5:
+                beat = time.monotonic()
+                self.send("heartbeat", {"leases": list(self.running) + list(self.unconfirmed),
+                                        "steps": self.steps, "tokens": 0, "credit": self.credit()})
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--broker", required=True)
+    parser.add_argument("--model", default="")
+    options, _ = parser.parse_known_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    if os.environ.get("STUB_NO_START"):
+        print("error no_device: " + os.environ["STUB_NO_START"], file=sys.stderr)
+        sys.exit(3)
+    Engine(options.broker).run()
+
+
+if __name__ == "__main__":
+    main()

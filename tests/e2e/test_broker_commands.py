@@ -1,0 +1,128 @@
+"""submit, results, status, cancel, retry and score against a running broker with a stub engine."""
+import json
+import subprocess
+import time
+
+from conftest import completion, wait_until
+
+
+def write_jobs(broker, count, name="jobs.jsonl"):
+    path = broker.folder / name
+    path.write_text("".join(completion(f"j{i}", f"p{i}") + "\n" for i in range(1, count + 1)))
+    return str(path)
+
+
+def lines(text):
+    return [json.loads(x) for x in text.splitlines()]
+
+
+def counts(broker):
+    return json.loads(broker.millrace("status", "--json", expect=0).stdout)["counts"]
+
+
+def test_submit_and_wait_prints_each_result_once(broker):
+    broker.engine()
+    jobs = write_jobs(broker, 30)
+    done = broker.millrace("submit", jobs, "--wait", expect=0)
+    assert sorted(x["custom_id"] for x in lines(done.stdout)) == sorted(
+        f"j{i}" for i in range(1, 31))
+    # The same file again: known jobs, the same results, nothing computed.
+    again = broker.millrace("submit", jobs, "--wait", expect=0)
+    assert sorted(again.stdout.splitlines()) == sorted(done.stdout.splitlines())
+    assert counts(broker)["completed"] == 30
+
+
+def test_submit_then_results_from_any_number(broker):
+    broker.engine()
+    jobs = write_jobs(broker, 20)
+    submitted = json.loads(broker.millrace("submit", jobs, "--json", expect=0).stdout)
+    assert (submitted["submitted"], submitted["known"], submitted["refused"]) == (20, 0, 0)
+    wait_until(lambda: counts(broker)["completed"] == 20, "all jobs' end")
+    everything = lines(broker.millrace("results", "results", expect=0).stdout)
+    assert len({x["custom_id"] for x in everything}) == 20
+    tail = lines(broker.millrace("results", "results", "--from", "15", expect=0).stdout)
+    assert tail == everything[14:]
+    mine = broker.millrace("results", "results", "--batch", submitted["batch"], expect=0)
+    assert lines(mine.stdout) == everything
+
+
+def test_a_cursor_goes_on_where_it_stopped(broker):
+    broker.engine()
+    broker.millrace("submit", write_jobs(broker, 5), "--wait", expect=0)
+    first = broker.millrace("results", "results", "--cursor", "c", expect=0).stdout
+    assert len(lines(first)) == 5
+    assert broker.millrace("results", "results", "--cursor", "c", expect=0).stdout == ""
+
+
+def test_refused_lines_are_named_and_the_rest_is_submitted(broker):
+    path = broker.folder / "mixed.jsonl"
+    path.write_text(completion("a", "p") + "\nnonsense\n")
+    done = broker.millrace("submit", str(path), expect=1)
+    assert "line 2" in done.stderr and "invalid_json" in done.stderr
+    assert counts(broker)["queued"] == 1
+
+
+def test_cancel_and_status_of_a_batch(broker):
+    jobs = write_jobs(broker, 10)
+    batch = json.loads(broker.millrace("submit", jobs, "--json", expect=0).stdout)["batch"]
+    assert "10 cancelled" in broker.millrace("cancel", "--batch", batch, expect=0).stdout
+    status = json.loads(broker.millrace("status", "--batch", batch, "--json", expect=0).stdout)
+    assert status["counts"]["cancelled"] == 10
+    ended = lines(broker.millrace("results", "results", expect=0).stdout)
+    assert {x["error"]["code"] for x in ended} == {"cancelled"}
+    job = ended[0]["id"]
+    assert "cancelled" in broker.millrace("status", "--job", job, expect=0).stdout
+    assert "1 unknown" in broker.millrace("cancel", "no-such-job", expect=1).stdout
+    assert "1 unknown" in broker.millrace("retry", "no-such-job", expect=1).stdout
+    broker.millrace("cancel", expect=2)
+
+
+def test_retry_queues_a_failed_job_again(broker):
+    path = broker.folder / "one.jsonl"
+    path.write_text('{"id": "bad", "prompt": "deadly", "max_attempts": 1}\n')
+    broker.millrace("submit", str(path), expect=0)
+    while True:
+        engine = broker.engine(STUB_ABORT_ON="deadly")
+        if engine.wait(30) and counts(broker)["failed"] == 1:
+            break
+    assert "1 queued again" in broker.millrace("retry", "bad", expect=0).stdout
+    broker.engine()
+    wait_until(lambda: counts(broker)["completed"] == 1, "the retried job's end")
+
+
+def test_an_absent_broker_is_exit_code_4(tmp_path, broker):
+    broker.clients = f"ipc://{tmp_path}/nobody"
+    jobs = write_jobs(broker, 1)
+    for words in (("status",), ("cancel", "x"), ("submit", jobs), ("submit", jobs, "--wait"),
+                  ("results", "results")):
+        done = broker.millrace(*words, "--timeout", "1", expect=4)
+        assert "--broker" in done.stderr
+    assert broker.millrace("status", "--broker", "nonsense", "--timeout", "1").returncode in (2, 4)
+
+
+def test_a_broker_that_is_away_is_said_and_survived(broker):
+    broker.engine(STUB_DELAY_MS="100", STUB_ROWS="2")
+    jobs = write_jobs(broker, 40)
+    process = subprocess.Popen(broker.command("submit", jobs, "--wait"), text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_until(lambda: counts(broker)["completed"] >= 3, "some results")
+    broker.kill()
+    time.sleep(1.5)
+    broker.start()
+    broker.engine(STUB_DELAY_MS="5")
+    stdout, stderr = process.communicate(timeout=90)
+    assert process.returncode == 0, stderr
+    assert "trying again" in stderr and "back" in stderr
+    assert sorted(x["custom_id"] for x in lines(stdout)) == sorted(f"j{i}" for i in range(1, 41))
+
+
+def test_score_through_a_broker(broker):
+    broker.engine()
+    done = broker.millrace("score", "--ids", text="[1, 2, 3]\n[4, 5]\nnonsense\n")
+    assert done.returncode == 1
+    scored = lines(done.stdout)
+    assert scored[0]["token_ids"] == [1, 2, 3]
+    assert scored[0]["logprobs"] == [None, -0.5, -0.5]
+    assert scored[0]["sum"] == -1.0
+    assert scored[1]["scored_tokens"] == 1
+    assert scored[2]["error"]["code"] == "invalid_value"

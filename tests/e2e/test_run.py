@@ -1,0 +1,315 @@
+"""`millrace run` with a stub engine: what it writes, what it refuses, how it goes on."""
+import json
+import os
+import resource
+import signal
+import subprocess
+import time
+
+from conftest import completion, wait_until
+
+GOOD = [completion(f"j{i}", f"prompt {i}") for i in range(1, 9)]
+
+BAD_LINES = {
+    "nonsense": "invalid_json",
+    '{"custom_id": "torn", "url": "/v1/comp': "invalid_json",
+    "[1, 2]": "invalid_json",
+    b'{"prompt": "\xff\xfe"}': "invalid_utf8",
+    '{"prompt": "p", "temperature": NaN}': "invalid_json",
+    '{"prompt": "p", "temperature": -Infinity}': "invalid_json",
+    '{"prompt": "p", "temperature": 1e999}': "invalid_value",
+    '{"prompt": "p", "temperature": "hot"}': "invalid_value",
+    '{"prompt": "p", "temperature": -1}': "invalid_value",
+    '{"prompt": "p", "max_tokens": -1}': "invalid_value",
+    '{"prompt": "p", "max_tokens": 99999999999999999999}': "invalid_value",
+    '{"prompt": "p", "n": 128, "max_tokens": 1000000}': "limit_exceeded",
+    '{"prompt": "p", "stop": ""}': "invalid_value",
+    '{"prompt": "p", "presence_penalty": 1}': "unsupported_field",
+    '{"prompt": "p", "deadline_us": 1000}': "deadline_passed",
+    '{"prompt": "p", "task": "dance"}': "unknown_task",
+    '{"tokens": []}': "empty_prompt",
+    '{"tokens": [1, -4]}': "invalid_token",
+    '{"messages": []}': "empty_prompt",
+    '{"custom_id": 7, "prompt": "p"}': "invalid_value",
+    '{"prompt": "p", "prompt": "q"}': "invalid_json",
+    '{"custom_id": "no-prompt"}': "missing_field",
+    '{"url": "/v1/embeddings", "body": {}}': "invalid_value",
+    '{"url": "/v1/completions", "method": "GET", "body": {"prompt": "p"}}': "invalid_value",
+    "[" * 100_000: "limit_exceeded",
+}
+
+
+def test_each_line_gives_one_output_line_and_a_second_run_does_nothing(run):
+    run.write(GOOD)
+    done = run.go(expect=0)
+    assert "8 of 8 jobs done, 0 failed" in done.stdout
+    assert sorted(run.results()) == list(range(1, 9))
+    assert all(x["error"] is None and x["response"]["status_code"] == 200
+               for x in run.results().values())
+    before = run.output.read_bytes(), run.executions()
+    again = run.go(expect=0)
+    assert "Nothing to do" in again.stdout
+    assert (run.output.read_bytes(), run.executions()) == before
+
+
+def test_bad_lines_are_reported_with_their_number_and_the_rest_completes(run):
+    lines = []
+    for bad in BAD_LINES:
+        lines += [bad, completion("good", "p")]
+    run.write(lines)
+    done = run.go(expect=1)
+    results = run.results()
+    assert sorted(results) == list(range(1, len(lines) + 1))
+    for i, (bad, code) in enumerate(BAD_LINES.items()):
+        error = results[2 * i + 1]["error"]
+        assert error is not None, bad[:80]
+        assert error["code"] == code, (bad[:80], error)
+        assert error["line"] == 2 * i + 1
+        assert results[2 * i + 2]["error"] is None
+    assert f"{len(BAD_LINES)} failed" in done.stdout
+    assert results[1]["custom_id"] is None
+    assert len(run.executions()) == len(BAD_LINES), "a bad line must never reach an engine"
+    run.go(expect=1)
+    assert run.results() == results
+
+
+def test_blank_lines_crlf_and_a_last_line_without_newline(run):
+    run.input.write_bytes(b"\xef\xbb\xbf" + GOOD[0].encode() + b"\r\n\n  \n" + GOOD[1].encode())
+    run.go(expect=0)
+    assert sorted(run.results()) == [1, 4]
+
+
+def test_an_empty_input(run):
+    run.write([])
+    run.go(expect=0)
+    assert run.output.read_bytes() == b""
+
+
+def test_a_line_of_100_mb_is_refused_without_being_held(run):
+    with open(run.input, "wb") as out:
+        out.write(GOOD[0].encode() + b"\n" + b'{"prompt": "')
+        for _ in range(100):
+            out.write(b"x" * 1_000_000)
+        out.write(b'"}\n' + GOOD[1].encode() + b"\n")
+    process = subprocess.Popen(run.command(), env={**os.environ, **run.env},
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 1
+    assert run.results()[2]["error"]["code"] == "too_large"
+    assert sorted(run.results()) == [1, 2, 3]
+    assert usage.ru_maxrss < 90 * 1024, f"{usage.ru_maxrss} KiB"
+
+
+def test_duplicated_custom_ids_run_both_with_a_warning(run):
+    run.write([completion("same", "a"), completion("same", "b")])
+    run.go(expect=0)
+    results = run.results()
+    assert [results[i]["custom_id"] for i in (1, 2)] == ["same", "same"]
+    assert results[1]["response"]["body"]["millrace"]["warnings"] == []
+    assert "line 1" in results[2]["response"]["body"]["millrace"]["warnings"][0]
+
+
+def test_unknown_fields_are_refused_when_strict(run):
+    run.write([completion("a", "p", colour="red")])
+    run.go("--strict", expect=1)
+    assert run.results()[1]["error"]["code"] == "unknown_field"
+
+
+def test_changed_input_is_refused_and_restart_begins_anew(run):
+    run.write(GOOD)
+    run.go(expect=0)
+    for lines, number in ((GOOD[:3] + [completion("x", "other")] + GOOD[4:], 4), (GOOD[:-1], 8),
+                          (GOOD + [GOOD[0]], 9), (GOOD[:2] + [""] + GOOD[2:], 3)):
+        run.write(lines)
+        refused = run.go(expect=3)
+        assert f"line {number}" in refused.stderr and "--restart" in refused.stderr
+    run.go("--restart", expect=0)
+    assert sorted(run.results()) == [1, 2, 4, 5, 6, 7, 8, 9]
+
+
+def test_changed_settings_are_refused(run):
+    run.write(GOOD)
+    run.go(expect=0)
+    for extra in (("--kv", "q8"), ("--strict",), ("--math", "fast")):
+        refused = run.go(*extra, expect=3)
+        assert extra[0] in refused.stderr and "--restart" in refused.stderr
+    run.go("--max-batch", "7", expect=0)  # this one changes no result
+
+
+def test_another_engine_fingerprint_is_refused(run):
+    run.write(GOOD)
+    run.env |= {"STUB_DELAY_MS": "300", "STUB_ROWS": "1"}
+    process = run.start()
+    wait_until(lambda: run.output.exists() and run.output.read_bytes().count(b"\n") >= 1, "a result")
+    process.kill()
+    process.communicate()
+    run.env |= {"STUB_FINGERPRINT": "6" * 32}
+    assert "fingerprint" in run.go(expect=3).stderr
+
+
+def test_two_runs_on_one_output(run):
+    run.write(GOOD)
+    run.env["STUB_DELAY_MS"] = "5000"
+    first = run.start()
+    wait_until(lambda: run.executions(), "the first run's work")
+    assert "another run" in run.go(expect=3).stderr
+    first.kill()
+    first.communicate()
+
+
+def test_paths_that_cannot_be(run):
+    run.write(GOOD)
+    run.output = run.input
+    assert "same file" in run.go(expect=2).stderr
+    os.link(run.input, run.folder / "link.jsonl")
+    run.output = run.folder / "link.jsonl"
+    assert "same file" in run.go(expect=2).stderr
+    run.output = run.folder / "no-such" / "out.jsonl"
+    assert "does not exist" in run.go(expect=3).stderr
+    run.output = run.folder
+    assert "not a regular file" in run.go(expect=2).stderr
+    run.output = run.folder / "old.txt"
+    run.output.write_text("precious\n")
+    assert "--restart" in run.go(expect=3).stderr
+    assert run.output.read_text() == "precious\n"
+    run.input = run.folder / "absent.jsonl"
+    assert "does not exist" in run.go(expect=2).stderr
+
+
+def test_a_torn_output_line_is_cut_and_a_lost_one_comes_back_from_the_ledger(run):
+    run.write(GOOD)
+    run.go(expect=0)
+    whole = run.output.read_bytes()
+    executed = run.executions()
+    for size in (len(whole) - 1, len(whole) - 700, len(whole) // 2, 1, 0):
+        run.output.write_bytes(whole[:size])
+        run.go(expect=0)
+        assert sorted(run.results()) == list(range(1, 9))
+    run.output.unlink()
+    run.go(expect=0)
+    assert sorted(run.results()) == list(range(1, 9))
+    assert run.executions() == executed, "what is in the ledger is not computed again"
+
+
+def test_an_output_that_somebody_edited_is_refused(run):
+    run.write(GOOD)
+    run.go(expect=0)
+    whole = run.output.read_text().splitlines(keepends=True)
+    run.output.write_text("".join(whole[:-1]) + "mine\n")
+    assert "did not write" in run.go(expect=3).stderr
+    run.output.write_text("".join(whole[:-1] + whole[:1]))
+    assert "already" in run.go(expect=3).stderr
+
+
+def test_ctrl_c_says_how_to_go_on(run):
+    run.write(GOOD)
+    run.env |= {"STUB_DELAY_MS": "400", "STUB_ROWS": "1"}
+    process = run.start()
+    wait_until(lambda: len(run.executions("end")) >= 2, "two results")
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "same command goes on" in stderr
+    run.env["STUB_DELAY_MS"] = "0"
+    run.go(expect=0)
+    assert sorted(run.results()) == list(range(1, 9))
+
+
+def test_killed_at_any_moment_each_line_comes_once(run):
+    run.write([completion(f"j{i}", f"p{i}") for i in range(60)])
+    run.env |= {"STUB_DELAY_MS": "60", "STUB_ROWS": "8"}
+    for i in range(6):
+        process = run.start()
+        time.sleep(0.15 + 0.13 * i)
+        process.kill()
+        process.communicate()
+    run.go(expect=0)
+    assert sorted(run.results()) == list(range(1, 61))
+
+
+def test_the_engine_dies_with_its_run(run):
+    run.write(GOOD)
+    run.env["STUB_DELAY_MS"] = "60000"
+    process = run.start()
+    wait_until(lambda: run.executions(), "an engine at work")
+    process.kill()
+    process.communicate()
+    wait_until(lambda: subprocess.run(["pgrep", "-f", str(run.folder)], check=False,
+                                      stdout=subprocess.DEVNULL).returncode != 0
+               or not engine_pids(run), "the engine's end", 10)
+
+
+def engine_pids(run):
+    pids = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                environment = file.read()
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                command = file.read()
+        except OSError:
+            continue
+        if str(run.log).encode() in environment and b"stub_engine.py" in command:
+            pids.append(int(pid))
+    return pids
+
+
+def test_an_engine_that_dies_is_started_again(run):
+    run.write(GOOD)
+    run.env |= {"STUB_DELAY_MS": "300", "STUB_ROWS": "2"}
+    process = run.start("--json")
+    wait_until(lambda: len(run.executions("end")) >= 2, "results")
+    for pid in engine_pids(run):
+        os.kill(pid, signal.SIGKILL)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 0, stderr
+    assert "engine_died" in stdout
+    assert sorted(run.results()) == list(range(1, 9))
+
+
+def test_a_line_that_kills_the_engine_is_given_up_and_all_others_complete(run):
+    run.write(GOOD[:4] + [completion("poison", "deadly")] + GOOD[4:])
+    run.env |= {"STUB_ABORT_ON": "deadly", "STUB_DELAY_MS": "50"}
+    run.go(expect=1)
+    results = run.results()
+    assert sorted(results) == list(range(1, 10))
+    assert results[5]["error"]["code"] == "engine_died"
+    assert all(results[i]["error"] is None for i in results if i != 5)
+    assert len(run.executions("abort")) <= 3
+
+
+def test_an_engine_that_cannot_start_ends_the_run_with_its_words(run):
+    run.write(GOOD)
+    run.env["STUB_NO_START"] = "no OpenCL device here"
+    refused = run.go(expect=3)
+    assert "no OpenCL device here" in refused.stderr
+    run.engine.unlink()
+    assert "--engine" in run.go(expect=3).stderr
+
+
+def test_progress_and_summary_as_json(run):
+    run.write(GOOD + ["bad"])
+    events = [json.loads(x) for x in run.go("--json", expect=1).stdout.splitlines()]
+    summary = events[-1]
+    assert summary["event"] == "summary"
+    assert (summary["total"], summary["done"], summary["failed"]) == (9, 9, 1)
+    assert summary["completion_tokens"] == 16
+    assert summary["errors"] == [{"line": 9, "custom_id": "", "code": "invalid_json",
+                                  "message": summary["errors"][0]["message"]}]
+
+
+def test_a_full_disk_stops_the_run_and_nothing_is_lost(run):
+    """The file size limit stands in for the disk: writes beyond it fail, and later succeed."""
+    run.write([completion(f"j{i}", f"p{i}") for i in range(400)])
+    limit = 120_000
+
+    def limited():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    stopped = subprocess.run(run.command(), env={**os.environ, **run.env}, text=True, check=False,
+                             capture_output=True, timeout=60, preexec_fn=limited)
+    assert stopped.returncode == 3, stopped.stderr
+    assert "disk_full" in stopped.stderr or "io_error" in stopped.stderr
+    run.go(expect=0)
+    assert sorted(run.results()) == list(range(1, 401))
