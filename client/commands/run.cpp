@@ -12,7 +12,7 @@ namespace millrace::client {
 namespace {
 
 struct Flags {
-  EngineFlags engine;
+  EngineChoice engine;
   RunOptions run;
 };
 
@@ -33,12 +33,15 @@ std::string how_to_go_on(const RunReport& report, const RunOptions& options) {
 
 int run(Flags& flags, bool json) {
   remember_interrupts();
-  flags.run.model = flags.engine.model;
+  if (const Status usable = flags.engine.check(); !usable) {
+    return report_error(usable.error(), json);
+  }
+  flags.run.model = flags.engine.flags.model;
   flags.run.engine = flags.engine.program;
   flags.run.engine_arguments = flags.engine.arguments();
   flags.run.settings = flags.engine.settings();
   flags.run.interrupted = interrupted;
-  flags.run.lines.token_bytes = lazy_token_bytes(flags.engine.model);
+  flags.run.lines.token_bytes = lazy_token_bytes(flags.engine.flags.model);
   const SystemClock clock;
   RunReport report;
   Status status;
@@ -66,7 +69,7 @@ void add_run_command(CLI::App& app, Invocation& invocation) {
   command->add_option("-o,--output", flags->run.output, "results, one a line")->required();
   command->add_flag("--restart", flags->run.restart, "discard what is there and begin anew");
   command->add_flag("--strict", flags->run.strict, "refuse unknown fields instead of warning");
-  add_engine_flags(*command, flags->engine);
+  add_engine_flags(*command, flags->engine, true);
   command->callback([&invocation, flags] {
     invocation.action = [&invocation, flags] { return run(*flags, invocation.json); };
   });

@@ -28,7 +28,7 @@ using nlohmann::json;
 
 struct Flags {
   BrokerFlags broker;
-  EngineFlags engine;
+  EngineChoice engine;
   std::string input;
   bool ids = false;
   std::uint32_t top = 0;
@@ -214,6 +214,7 @@ class TemporaryFolder {
 };
 
 Status run_embedded(const Flags& flags, ScoreRun& score, bool as_json) {
+  MILLRACE_TRY(flags.engine.check());
   const TemporaryFolder folder;
   if (!folder.made()) {
     return fail(Code::io_error, "cannot make a folder at " + folder.path(), "set TMPDIR");
@@ -224,7 +225,7 @@ Status run_embedded(const Flags& flags, ScoreRun& score, bool as_json) {
   BackendOptions options;
   options.folder = folder.path();
   options.engine = flags.engine.program;
-  options.arguments = {"--model", flags.engine.model};
+  options.arguments = {"--model", flags.engine.flags.model};
   for (const std::string& word : flags.engine.arguments()) {
     options.arguments.push_back(word);
   }
@@ -236,7 +237,7 @@ int run(const Flags& flags, bool as_json) {
   remember_interrupts();
   ScoreRun score(flags, as_json);
   Status done = score.open_input();
-  if (done && !flags.engine.model.empty()) {
+  if (done && !flags.engine.flags.model.empty()) {
     done = run_embedded(flags, score, as_json);
   } else if (done) {
     const SystemClock clock;
@@ -264,8 +265,7 @@ void add_score_command(CLI::App& app, Invocation& invocation) {
   command->add_flag("--ids", flags->ids, "lines are JSON arrays of token ids");
   command->add_option("--top", flags->top, "logprobs of so many likeliest tokens as well")
       ->check(CLI::Range(0U, limits::top_logprobs));
-  add_engine_flags(*command, flags->engine);
-  command->get_option("--model")->required(false);
+  add_engine_flags(*command, flags->engine, false);
   add_broker_flags(*command, flags->broker, true);
   command->callback([&invocation, flags] {
     invocation.action = [&invocation, flags] { return run(*flags, invocation.json); };

@@ -3,7 +3,7 @@ import json
 import subprocess
 import time
 
-from conftest import completion, wait_until
+from programs import completion, wait_until
 
 
 def write_jobs(broker, count, name="jobs.jsonl"):
@@ -81,10 +81,13 @@ def test_retry_queues_a_failed_job_again(broker):
     path = broker.folder / "one.jsonl"
     path.write_text('{"id": "bad", "prompt": "deadly", "max_attempts": 1}\n')
     broker.millrace("submit", str(path), expect=0)
-    while True:
+    while counts(broker)["failed"] == 0:  # it dies once among others, then alone
         engine = broker.engine(STUB_ABORT_ON="deadly")
-        if engine.wait(30) and counts(broker)["failed"] == 1:
-            break
+        wait_until(lambda: counts(broker)["failed"] == 1 or engine.poll() is not None, "an end")
+        wait_until(lambda: counts(broker)["leased"] == 0, "the dead engine's lease to lapse")
+        if engine.poll() is None:
+            engine.kill()
+            engine.wait()
     assert "1 queued again" in broker.millrace("retry", "bad", expect=0).stdout
     broker.engine()
     wait_until(lambda: counts(broker)["completed"] == 1, "the retried job's end")

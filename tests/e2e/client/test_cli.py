@@ -2,7 +2,7 @@
 import json
 import subprocess
 
-from conftest import program
+from programs import program
 
 
 def millrace(*words, text=None):

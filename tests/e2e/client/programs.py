@@ -7,9 +7,7 @@ import subprocess
 import sys
 import time
 
-import pytest
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 BIN = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build")).resolve() / "bin"
 STUB = pathlib.Path(__file__).resolve().parent / "stub_engine.py"
 WAIT_S = 60
@@ -85,11 +83,6 @@ class Run:
                 if x.startswith(word + " ") and len(x.split()) > 1]
 
 
-@pytest.fixture
-def run(tmp_path):
-    return Run(tmp_path)
-
-
 class Broker:
     """A broker process of its own, and engines for it."""
 
@@ -143,16 +136,7 @@ class Broker:
                 process.wait()
 
 
-@pytest.fixture
-def broker(tmp_path_factory):
-    one = Broker(tmp_path_factory.mktemp("b"))
-    one.start()
-    yield one
-    one.stop()
-
-
-@pytest.fixture(scope="session")
-def model():
+def model_path():
     path = os.environ.get("MILLRACE_MODEL")
     if not path:
         path = subprocess.run([ROOT / "ops" / "model"], check=True, text=True,

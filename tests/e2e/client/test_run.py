@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 
-from conftest import completion, wait_until
+from programs import completion, wait_until
 
 GOOD = [completion(f"j{i}", f"prompt {i}") for i in range(1, 9)]
 
@@ -130,9 +130,11 @@ def test_changed_input_is_refused_and_restart_begins_anew(run):
 def test_changed_settings_are_refused(run):
     run.write(GOOD)
     run.go(expect=0)
-    for extra in (("--kv", "q8"), ("--strict",), ("--math", "fast")):
+    for extra in (("--strict",), ("--device", "other")):
         refused = run.go(*extra, expect=3)
         assert extra[0] in refused.stderr and "--restart" in refused.stderr
+    assert "f16" in run.go("--kv", "q8", expect=3).stderr
+    assert "limit" in run.go("--max-batch", "100000", expect=2).stderr
     run.go("--max-batch", "7", expect=0)  # this one changes no result
 
 
