@@ -96,8 +96,8 @@ class Broker:
     def start(self):
         self.broker = subprocess.Popen(
             [program("millrace-broker"), "--ledger", str(self.folder / "ledger"), "--listen",
-             self.clients, "--listen-engines", self.engines, "--listen-doorbell", f"ipc://{self.folder}/bell",
-             "--lease-ms", "3000"],
+             self.clients, "--listen-engines", self.engines, "--listen-doorbell",
+             f"ipc://{self.folder}/bell", "--lease-ms", "3000"],
             stdout=subprocess.DEVNULL, stderr=open(self.folder / "broker.log", "ab"))
         self.processes.append(self.broker)
         self.millrace("status", expect=0)

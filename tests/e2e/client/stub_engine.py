@@ -1,7 +1,8 @@
-"""An engine without a model: speaks the engine's side of the protocol, answers each job after a while, and misbehaves on
-request. Environment: STUB_DELAY_MS (per job), STUB_ROWS (jobs at once), STUB_LOG (a line "start ID" and "end ID" for each
-execution), STUB_ABORT_ON (dies while a job with this text in its body runs), STUB_HANG_ON (stops making steps),
-STUB_NO_START (says so and exits with 3 before it joins), STUB_FINGERPRINT.
+"""An engine without a model: speaks the engine's side of the protocol, answers each job after a
+while, and misbehaves on request. Environment: STUB_DELAY_MS (per job), STUB_ROWS (jobs at once),
+STUB_LOG (a line "start ID" and "end ID" for each execution), STUB_ABORT_ON (dies while a job with
+this text in its body runs), STUB_HANG_ON (stops making steps), STUB_NO_START (says so and exits
+with 3 before it joins), STUB_FINGERPRINT.
 """
 import argparse
 import os
@@ -32,8 +33,7 @@ class Log:
 
 
 def result_of(lease):
-    job = msgpack.unpackb(lease["body"], strict_map_key=False) if isinstance(
-        lease["body"], bytes) else lease["body"]
+    job = lease["body"]
     if job.get("task") == "score":
         ids = job.get("tokens", b"\0\0\0\0" * 3)
         count = len(ids) // 4
@@ -77,7 +77,7 @@ class Engine:
 
     def take_leases(self, leases):
         for lease in leases:
-            body = lease["body"] if isinstance(lease["body"], bytes) else msgpack.packb(lease["body"])
+            body = msgpack.packb(lease["body"])
             self.log.write(f"start {lease['job']} {'alone' if lease.get('alone') else 'among'}")
             if HANG_ON and HANG_ON in body:
                 self.hung = True
