@@ -33,6 +33,11 @@ EngineLoop::EngineLoop(const LoopOptions& options, const RequestContext& context
       pacer_(options.scheduler.max_batch + least_prefill_tokens, options.scheduler.step_tokens,
              options.step_target_us) {}
 
+EngineLoop::~EngineLoop() {
+  // Nobody is left to be told of an error; the requests go with the loop.
+  if (flying_) (void)runner_->wait(flying_->batch);
+}
+
 Counters EngineLoop::counters() const {
   Counters out = counters_;
   out.waiting = scheduler_.waiting();

@@ -29,6 +29,10 @@ class EngineLoop {
   // All references must outlive the loop.
   EngineLoop(const LoopOptions& options, const RequestContext& context, PagePool& pool,
              StepRunner& runner, const Clock& clock);
+  // Waits for a step that is under way: the device still writes into its results.
+  ~EngineLoop();
+  EngineLoop(const EngineLoop&) = delete;
+  EngineLoop& operator=(const EngineLoop&) = delete;
 
   Counters counters() const;
   Status add(RequestId id, const GenerationRequest& request);

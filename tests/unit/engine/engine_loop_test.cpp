@@ -220,6 +220,16 @@ TEST_F(LoopTest, ALostDeviceFailsAllAndIsReported) {
   for (const Event& event : events) EXPECT_TRUE(event.error);
 }
 
+TEST_F(LoopTest, DroppedInTheMiddleItWaitsForTheStepThatWritesItsMemory) {
+  open();
+  ASSERT_TRUE(loop_->add(1, request(1, 4, "never read")));
+  std::vector<Event> events;
+  ASSERT_TRUE(loop_->step(events));
+  EXPECT_EQ(runner_.under_way(), 1u);
+  loop_.reset();
+  EXPECT_EQ(runner_.under_way(), 0u);
+}
+
 TEST_F(LoopTest, AFaultyRowFailsItsRequestAlone) {
   open();
   ASSERT_TRUE(loop_->add(1, request(1, 4, "good")));

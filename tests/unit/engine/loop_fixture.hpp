@@ -45,6 +45,7 @@ class ScriptedRunner final : public StepRunner {
     if (fails) return fail(Code::device_error, "the kernel broke", "look at it");
     return {};
   }
+  std::size_t under_way() const { return failures_.size(); }
   Status probe() override {
     if (lost) return fail(Code::device_error, "the device is gone", "restart");
     return {};
