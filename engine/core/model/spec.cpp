@@ -36,6 +36,14 @@ class Keys {
   std::string prefix_;
 };
 
+// A factor that is absent, 0 (unset, as converters write it) or `neutral` does nothing.
+Status refuse_unless_neutral(const GgufFile& file, const Keys& keys, std::string_view name,
+                             float neutral) {
+  MILLRACE_ASSIGN(const float value, keys.get_or<float>(name, 0.0f));
+  if (value == 0.0f || value == neutral) return {};
+  return unsupported(file, keys.full(name) + " = " + std::to_string(value));
+}
+
 Status refuse_features(const GgufFile& file, const Keys& keys, const ModelSpec& spec) {
   for (const char* name : {"expert_count", "expert_used_count"}) {
     MILLRACE_ASSIGN(const auto count, keys.get_or<std::uint32_t>(name, 0));
@@ -48,14 +56,14 @@ Status refuse_features(const GgufFile& file, const Keys& keys, const ModelSpec& 
   }
   MILLRACE_ASSIGN(const bool causal, keys.get_or<bool>("attention.causal", true));
   if (!causal) return unsupported(file, keys.full("attention.causal") + " is false");
-  // Factors that are 1 or 0 where they do nothing.
-  for (const char* name :
-       {"attn_logit_softcapping", "final_logit_softcapping", "logit_scale", "residual_scale",
-        "embedding_scale", "attention.scale", "attention.clamp_kqv", "attention.max_alibi_bias"}) {
-    MILLRACE_ASSIGN(const float value, keys.get_or<float>(name, 0.0f));
-    if (value != 0.0f && value != 1.0f) {
-      return unsupported(file, keys.full(name) + " = " + std::to_string(value));
-    }
+  for (const char* name : {"logit_scale", "residual_scale", "embedding_scale"}) {
+    MILLRACE_TRY(refuse_unless_neutral(file, keys, name, 1.0f));
+  }
+  const auto head_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.head_dim)));
+  MILLRACE_TRY(refuse_unless_neutral(file, keys, "attention.scale", head_scale));
+  for (const char* name : {"attn_logit_softcapping", "final_logit_softcapping",
+                           "attention.clamp_kqv", "attention.max_alibi_bias"}) {
+    MILLRACE_TRY(refuse_unless_neutral(file, keys, name, 0.0f));
   }
   return {};
 }
@@ -63,14 +71,15 @@ Status refuse_features(const GgufFile& file, const Keys& keys, const ModelSpec& 
 Status read_rope(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
   MILLRACE_ASSIGN(spec.rope_dim, keys.get_or<std::uint32_t>("rope.dimension_count", spec.head_dim));
   MILLRACE_ASSIGN(spec.rope_base, keys.get_or<double>("rope.freq_base", 10000.0));
+  // A factor without a kind is a linear one; 0 is unset.
   MILLRACE_ASSIGN(const auto kind,
-                  keys.get_or<std::string_view>("rope.scaling.type", std::string_view("none")));
-  MILLRACE_ASSIGN(const double legacy, keys.get_or<double>("rope.scale_linear", 1.0));
+                  keys.get_or<std::string_view>("rope.scaling.type", std::string_view("linear")));
+  MILLRACE_ASSIGN(const double legacy, keys.get_or<double>("rope.scale_linear", 0.0));
   MILLRACE_ASSIGN(const double factor, keys.get_or<double>("rope.scaling.factor", legacy));
   if (kind != "none" && kind != "linear") {
     return unsupported(file, keys.full("rope.scaling.type") + " = " + std::string(kind));
   }
-  if (kind == "linear" || legacy != 1.0) spec.rope_linear_factor = factor;
+  if (kind == "linear" && factor != 0.0) spec.rope_linear_factor = factor;
   if (spec.rope_dim == 0 || spec.rope_dim % 2 != 0 || spec.rope_dim > spec.head_dim) {
     return fail(Code::gguf_malformed, file.source() + ": " + keys.full("rope.dimension_count") +
                                           " = " + std::to_string(spec.rope_dim) +

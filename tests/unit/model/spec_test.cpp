@@ -46,6 +46,11 @@ TEST(Spec, WhatItCannotRunIsRefusedByName) {
       {"llama.attention.causal",
        [](GgufBuilder& b) { b.boolean("llama.attention.causal", false); }},
       {"llama.logit_scale", [](GgufBuilder& b) { b.f32("llama.logit_scale", 0.5f); }},
+      {"llama.attention.scale", [](GgufBuilder& b) { b.f32("llama.attention.scale", 1.0f); }},
+      {"llama.attention.clamp_kqv",
+       [](GgufBuilder& b) { b.f32("llama.attention.clamp_kqv", 1.0f); }},
+      {"llama.attn_logit_softcapping",
+       [](GgufBuilder& b) { b.f32("llama.attn_logit_softcapping", 1.0f); }},
       {"heads of 24", [](GgufBuilder& b) { b.u32("llama.attention.key_length", 24); }},
       {"blk.0.attn_q_norm.weight",
        [](GgufBuilder& b) {
@@ -66,6 +71,39 @@ TEST(Spec, WhatItCannotRunIsRefusedByName) {
     EXPECT_NE(spec.error().message.find("tiny.gguf"), std::string::npos);
     EXPECT_FALSE(spec.error().hint.empty());
   }
+}
+
+TEST(Spec, FactorsThatDoNothingPass) {
+  GgufBuilder builder = TinyModel{}.builder();
+  builder.f32("llama.logit_scale", 1.0f).f32("llama.residual_scale", 0.0f);
+  builder.f32("llama.attention.scale", 0.25f);  // 1 / sqrt(16)
+  builder.f32("llama.attention.clamp_kqv", 0.0f);
+  EXPECT_TRUE(read_spec(TinyModel::file(builder)));
+}
+
+TEST(Spec, ARotaryFactorCountsWithAndWithoutItsKind) {
+  const auto factor = [](const std::function<void(GgufBuilder&)>& change) {
+    GgufBuilder builder = TinyModel{}.builder();
+    change(builder);
+    return must(read_spec(TinyModel::file(builder))).rope_linear_factor;
+  };
+  const auto kind = [](GgufBuilder& b, const char* name) {
+    b.string("llama.rope.scaling.type", name);
+  };
+  EXPECT_EQ(factor([](GgufBuilder&) {}), 1.0);
+  EXPECT_EQ(factor([](GgufBuilder& b) { b.f32("llama.rope.scaling.factor", 4.0f); }), 4.0);
+  EXPECT_EQ(factor([](GgufBuilder& b) { b.f32("llama.rope.scale_linear", 2.0f); }), 2.0);
+  EXPECT_EQ(factor([](GgufBuilder& b) { b.f32("llama.rope.scaling.factor", 0.0f); }), 1.0);
+  EXPECT_EQ(factor([&](GgufBuilder& b) {
+              kind(b, "linear");
+              b.f32("llama.rope.scaling.factor", 4.0f);
+            }),
+            4.0);
+  EXPECT_EQ(factor([&](GgufBuilder& b) {
+              kind(b, "none");
+              b.f32("llama.rope.scaling.factor", 4.0f);
+            }),
+            1.0);
 }
 
 TEST(Spec, AnotherArchitectureIsNamed) {
