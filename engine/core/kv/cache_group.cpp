@@ -10,6 +10,13 @@ namespace millrace::engine {
 
 Result<CacheGroup> CacheGroup::create(Device& device, const CacheShape& shape,
                                       std::uint64_t bytes) {
+  const std::uint64_t memory = device.info().global_bytes;
+  if (bytes > memory) {
+    return fail(Code::out_of_memory,
+                "a KV memory of " + std::to_string(bytes) + " bytes is asked for, the device has " +
+                    std::to_string(memory),
+                "lower --kv-memory");
+  }
   const std::uint64_t in_layer = device.info().max_allocation_bytes / shape.layer_page_bytes();
   const std::uint64_t wanted = bytes / shape.page_bytes();
   const std::uint64_t pages =

@@ -73,6 +73,11 @@ struct Model::State {
   Buffer no_ids;  // stands in for the sampler's ids when no row needs them
 
   const Projection& head() const { return spec.tied_output ? embedding : output; }
+  // That a sequence may have: the file may claim a context that no memory holds.
+  std::uint32_t positions() const {
+    const std::uint64_t pool = std::uint64_t{cache.page_count()} * kv_page_tokens;
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(spec.context_tokens, pool));
+  }
 
   Status load_weights(const GgufFile& file);
   Status build_kernels();
@@ -96,7 +101,7 @@ Status Model::State::load_weights(const GgufFile& file) {
     MILLRACE_ASSIGN(LayerWeights layer, load_layer(*device, file, spec, i));
     layers.push_back(std::move(layer));
   }
-  const auto table = rope_table(spec, spec.context_tokens);
+  const auto table = rope_table(spec, positions());
   MILLRACE_ASSIGN(rope, device->allocate(table.size() * sizeof(float), "the rotary table"));
   return device->write(rope, 0, std::as_bytes(std::span(table)));
 }
@@ -215,7 +220,7 @@ Status Model::forward(const StepPlan& plan, const Buffer& device_ids) {
   const StepLimits limits{.tokens = s.options.step_tokens,
                           .outputs = s.options.step_outputs,
                           .vocabulary = s.spec.vocabulary,
-                          .context_tokens = s.spec.context_tokens,
+                          .context_tokens = s.positions(),
                           .page_tokens = kv_page_tokens,
                           .page_count = s.cache.page_count(),
                           .device_slots = slots,

@@ -256,6 +256,21 @@ TEST(Model, DamagedModelsAreRefusedWithTheTensorsName) {
   EXPECT_NE(bias.message.find("blk.0.attn_q.bias"), std::string::npos) << bias.text();
 }
 
+// A file may claim any context; what is allocated follows from the KV pool.
+TEST(Model, AHugeContextCostsNoMoreThanThePoolHolds) {
+  TinyModel huge = mixed;
+  huge.context = 1u << 24;
+  std::vector<ModelRunner::Logits> logits;
+  for (const TinyModel& model : {mixed, huge}) {
+    ModelRunner runner(model.file(), {.kv_bytes = 1 << 20, .step_tokens = 20, .step_outputs = 20},
+                       {.max_allocation_bytes = 1 << 20});
+    runner.set_sequences({random_tokens(20, 3)}, 2);
+    runner.run(0, 20);
+    logits.push_back(runner.logits(0));
+  }
+  EXPECT_EQ(logits[0], logits[1]);
+}
+
 TEST(Model, ImpossibleOptionsAreRefused) {
   const auto device = open_device();
   const GgufFile file = mixed.file();
@@ -264,6 +279,7 @@ TEST(Model, ImpossibleOptionsAreRefused) {
     return loaded ? Code::internal : loaded.error().code;
   };
   EXPECT_EQ(code_of({.kv_bytes = 100}), Code::kv_exceeded);
+  EXPECT_EQ(code_of({.kv_bytes = 1ull << 60}), Code::out_of_memory);
   EXPECT_EQ(code_of({.kv = "q3"}), Code::invalid_value);
   EXPECT_EQ(code_of({.kv = "f16/x"}), Code::invalid_value);
   EXPECT_EQ(code_of({.step_tokens = 0}), Code::invalid_value);
