@@ -82,7 +82,7 @@ class ModelEngine final : public Engine {
     info_.fingerprint = m.fingerprint;
     info_.kv = m.kv;
     info_.context_tokens = m.context_tokens;
-    info_.vocabulary = std::min(m.vocabulary, host_.tokenizer.vocabulary_size());
+    info_.vocabulary = host_.tokenizer.vocabulary_size();
     info_.kv_pool_tokens = std::uint64_t{m.page_count} * m.page_tokens;
 
     RequestContext context;
@@ -172,8 +172,14 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
   model_options.math = options.math;
   MILLRACE_ASSIGN(std::unique_ptr<Model> model, Model::load(*device, file, model_options));
   // A model may have more rows of logits than its tokenizer has tokens: those are never drawn.
-  const std::uint32_t vocabulary =
-      std::min(model->info().vocabulary, host.tokenizer.vocabulary_size());
+  const std::uint32_t vocabulary = host.tokenizer.vocabulary_size();
+  if (vocabulary > model->info().vocabulary) {
+    return fail(Code::gguf_malformed,
+                options.model_path + ": the tokenizer has " + std::to_string(vocabulary) +
+                    " tokens, token_embd.weight " + std::to_string(model->info().vocabulary) +
+                    " rows",
+                "the file's tokenizer belongs to another model: convert it again");
+  }
   MILLRACE_ASSIGN(
       std::unique_ptr<Sampler> sampler,
       Sampler::create(*device, vocabulary, options.max_batch, model_options.step_outputs));

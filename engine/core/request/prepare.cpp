@@ -34,6 +34,12 @@ Status check_sampling(const Sampling& s) {
     return fail(Code::invalid_value, "temperature is " + number(s.temperature),
                 "give a finite number from 0 (greedy) up");
   }
+  if (s.temperature > limits::temperature) {
+    return fail(
+        Code::limit_exceeded,
+        "temperature is " + number(s.temperature) + ", the limit is " + number(limits::temperature),
+        "lower it");
+  }
   if (!(s.top_p > 0.0f && s.top_p <= 1.0f)) {
     return fail(Code::invalid_value, "top_p is " + number(s.top_p),
                 "give a number above 0 and up to 1 (off)");

@@ -1,0 +1,98 @@
+// The whole engine over a llama of random weights with a vocabulary of bytes: what the real model
+// is too large or too well made for.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "engine/core/engine.hpp"
+#include "tests/support/tiny_model.hpp"
+#include "tests/unit/tokenizer/support.hpp"
+
+namespace millrace::engine {
+namespace {
+
+using millrace::testing::GgufBuilder;
+using millrace::testing::TestVocabulary;
+using millrace::testing::TinyModel;
+
+// Bytes, and two control tokens that a chat template writes.
+TestVocabulary vocabulary() {
+  TestVocabulary out;
+  out.add("<|turn|>", 3);
+  out.add("<|end|>", 3);
+  return out;
+}
+
+class TinyEngine : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = std::filesystem::path(::testing::TempDir()) /
+              (std::string("millrace-tiny-") + test->name() + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  Result<std::unique_ptr<Engine>> create(std::uint32_t rows) const {
+    const TestVocabulary words = vocabulary();
+    GgufBuilder file = TinyModel{.vocabulary = rows}.builder();
+    file.string("tokenizer.ggml.model", words.model)
+        .string("tokenizer.ggml.pre", words.pre)
+        .strings("tokenizer.ggml.tokens", words.tokens)
+        .array("tokenizer.ggml.token_type", ValueType::i32, words.kinds)
+        .strings("tokenizer.ggml.merges", words.merges);
+    EngineOptions options;
+    options.model_path = folder_ / "tiny.gguf";
+    options.kv_memory_bytes = limits::MiB;
+    options.max_batch = 8;
+    options.step_tokens = 64;
+    const auto bytes = file.build();
+    std::ofstream(options.model_path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+    return Engine::create(options);
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(TinyEngine, ATokenizerLargerThanTheModelIsRefused) {
+  const auto engine = create(257);
+  ASSERT_FALSE(engine);
+  EXPECT_EQ(engine.error().code, Code::gguf_malformed);
+  EXPECT_NE(engine.error().message.find("258 tokens"), std::string::npos);
+  EXPECT_NE(engine.error().message.find("257 rows"), std::string::npos);
+  EXPECT_NE(engine.error().message.find("tiny.gguf"), std::string::npos);
+  EXPECT_FALSE(engine.error().hint.empty());
+}
+
+TEST_F(TinyEngine, RowsWithoutATokenAreNeverDrawn) {
+  auto engine = create(4000);
+  ASSERT_TRUE(engine) << engine.error().text();
+  EXPECT_EQ((*engine)->info().vocabulary, 258u);
+  for (RequestId id = 0; id < 8; ++id) {
+    GenerationRequest request;
+    request.prompt = "some text";
+    request.max_tokens = 40;
+    request.sampling.seed = id;
+    request.stops.ignore_eos = true;
+    request.logprobs.sampled = true;
+    request.logprobs.top = 20;
+    ASSERT_TRUE((*engine)->add(id, request));
+  }
+  std::vector<Event> events;
+  while ((*engine)->busy()) ASSERT_TRUE((*engine)->step(events));
+  ASSERT_EQ(events.size(), 8u);
+  for (const Event& event : events) {
+    ASSERT_FALSE(event.error) << event.error->text();
+    const Choice& choice = event.result.choices.at(0);
+    EXPECT_EQ(choice.tokens.size(), 40u);
+    for (const TokenId id : choice.tokens) EXPECT_LT(id, 258u);
+    for (const TokenId id : choice.logprobs->top_ids) EXPECT_LT(id, 258u);
+  }
+}
+
+}  // namespace
+}  // namespace millrace::engine
