@@ -1,0 +1,1 @@
+millrace_fuzz(template_fuzz LIBS millrace_template)
