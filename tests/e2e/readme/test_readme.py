@@ -1,0 +1,56 @@
+"""The README's Python client runs as printed, against a real broker, its SQLite ledger and an engine
+that answers at once; and the commands it names exist."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+BIN = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build")).resolve() / "bin"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def example():
+    return re.search(r"```python\n(.*?)```", README, re.S).group(1)
+
+
+def test_the_example_has_at_most_fifteen_lines_of_code():
+    code = [line for line in example().split("\n") if line.strip() and not line.startswith("import")]
+    assert 5 < len(code) <= 15
+
+
+def test_the_python_example_runs_as_printed(tmp_path):
+    clients, engines = f"ipc://{tmp_path}/clients", f"ipc://{tmp_path}/engines"
+    broker = subprocess.Popen(
+        [BIN / "millrace-broker", "--ledger", tmp_path / "ledger", "--listen", clients,
+         "--listen-engines", engines, "--listen-doorbell", ""], stdout=subprocess.PIPE, text=True)
+    engine = None
+    try:
+        for line in broker.stdout:
+            if line.strip() == "ready":
+                break
+        engine = subprocess.Popen([BIN / "stub_engine", "--broker", engines])
+        source = example()
+        assert source.count("tcp://127.0.0.1:5570") == 1
+        script = source.replace("tcp://127.0.0.1:5570", clients)
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        lines = done.stdout.strip().split("\n")
+        assert "queued" in lines[0]
+        assert re.match(r"1 \S", lines[1]), lines
+    finally:
+        for process in (engine, broker):
+            if process is not None:
+                process.terminate()
+                process.wait(timeout=30)
+
+
+def test_every_command_of_the_readme_exists():
+    for name in re.findall(r"build/bin/([a-z-]+)", README):
+        assert (BIN / name).exists(), name
+    for verb in re.findall(r"build/bin/millrace ([a-z]+)", README):
+        done = subprocess.run([BIN / "millrace", verb, "--help"], capture_output=True)
+        assert done.returncode == 0, verb
+    for link in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (ROOT / link).exists(), link
