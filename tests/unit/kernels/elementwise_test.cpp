@@ -219,5 +219,16 @@ TEST(Embed, TakesIdsFromHostOrDeviceAndLeavesOtherRowsAlone) {
   }
 }
 
+// Shows that oclgrind would notice (test_oclgrind.py); undefined anywhere else.
+TEST(Planted, DISABLED_WritesOutsideItsBuffer) {
+  const auto device = open_device();
+  const Program program = must(device->build(
+      {.name = "planted", .text = "__kernel void f(__global int* x) { x[100] = 1; }"}));
+  Kernel kernel = must(device->kernel(program, "f"));
+  const Buffer x = must(device->allocate(64, "x"));
+  must(device->launch(kernel, {}, {x}));
+  must(device->finish());
+}
+
 }  // namespace
 }  // namespace millrace::engine

@@ -1,0 +1,45 @@
+"""The kernels in oclgrind, which reports every access outside a buffer and every data race."""
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build"))
+
+
+def run(program, pattern, log, *options, timeout=1500):
+    assert shutil.which("oclgrind"), "oclgrind is missing: ops/setup --tests, or apt install oclgrind"
+    environment = dict(os.environ, XDG_CACHE_HOME=str(log.parent / "cache"))
+    return subprocess.run(
+        ["oclgrind", "--data-races", "--log", str(log), str(BUILD / "tests" / program),
+         f"--gtest_filter={pattern}", *options],
+        env=environment, capture_output=True, text=True, timeout=timeout)
+
+
+def test_oclgrind_would_notice(tmp_path):
+    log = tmp_path / "log"
+    run("kernels_test", "*WritesOutsideItsBuffer", log, "--gtest_also_run_disabled_tests")
+    assert "Invalid write of size 4" in log.read_text()
+
+
+def test_elementwise_kernels_stay_in_bounds(tmp_path):
+    log = tmp_path / "log"
+    result = run("kernels_test", "Norm*:Silu*:Embed*:*Rope*", log)
+    assert result.returncode == 0, result.stdout[-3000:]
+    assert log.read_text() == ""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("program, pattern", [
+    ("kernels_test", "*Matmul*"),
+    ("kernels_test", "*Attention*80x5x1"),
+    ("model_test", "Model.WeightsInManySmallBuffersGiveTheSameBits:Model.IdsFromTheDevice*"),
+])
+def test_products_attention_and_model_stay_in_bounds(tmp_path, program, pattern):
+    log = tmp_path / "log"
+    result = run(program, pattern, log)
+    assert result.returncode == 0, result.stdout[-3000:]
+    assert log.read_text() == ""
