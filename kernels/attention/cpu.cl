@@ -36,7 +36,8 @@ static inline float16 mr_half16(__global const ushort* p) {
 // Scores of N pages from `page` on, for all rows.
 #define MR_SCORES(N)                                                                             \
   static inline void mr_scores_##N(const float* q, __global const ushort* kv,                    \
-                                   __global const uint* table, uint kv_head, uint page, float* e) { \
+                                   __global const uint* table, uint kv_head, uint page,          \
+                                   float* e) {                                                   \
     __global const ushort* keys[N];                                                              \
     float16 s[(N) * ROWS];                                                                       \
     _Pragma("unroll") for (int n = 0; n < (N); ++n)                                              \

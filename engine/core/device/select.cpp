@@ -91,18 +91,22 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+std::optional<std::uint32_t> number_of(const std::string& text) {
+  std::uint32_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
 // "P:D" as two numbers, or nothing when it is a name.
 std::optional<std::pair<std::uint32_t, std::uint32_t>> numbers_of(std::string_view wanted) {
   const auto colon = wanted.find(':');
   if (colon == std::string_view::npos) return std::nullopt;
-  std::uint32_t platform = 0, device = 0;
-  const char* const end = wanted.data() + wanted.size();
-  const char* const middle = wanted.data() + colon;
-  const auto first = std::from_chars(wanted.data(), middle, platform);
-  const auto second = std::from_chars(middle + 1, end, device);
-  if (first.ec != std::errc() || first.ptr != middle) return std::nullopt;
-  if (second.ec != std::errc() || second.ptr != end) return std::nullopt;
-  return std::pair{platform, device};
+  const auto platform = number_of(std::string(wanted.substr(0, colon)));
+  const auto device = number_of(std::string(wanted.substr(colon + 1)));
+  if (!platform || !device) return std::nullopt;
+  return std::pair{*platform, *device};
 }
 
 std::string listing(const std::vector<FoundDevice>& found) {

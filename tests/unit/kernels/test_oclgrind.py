@@ -11,7 +11,7 @@ BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build"))
 
 
 def run(program, pattern, log, *options, timeout=1500):
-    assert shutil.which("oclgrind"), "oclgrind is missing: ops/setup --tests, or apt install oclgrind"
+    assert shutil.which("oclgrind"), "oclgrind is missing: run ops/setup --tests"
     environment = dict(os.environ, XDG_CACHE_HOME=str(log.parent / "cache"))
     return subprocess.run(
         ["oclgrind", "--data-races", "--log", str(log), str(BUILD / "tests" / program),
