@@ -5,7 +5,7 @@
 //   tasks   [rows][16] words:
 //            0 TASK_ flags       4 sample             8 top_k, 0: off         12 banned count
 //            1 slot in ids       5 seed, low word     9 top_p * 2^32, low     13 top n
-//            2 token to judge    6 seed, high word   10 same, high word       14 offset of the top n
+//            2 token to judge    6 seed, high word   10 same, high word       14 offset of top n
 //            3 position drawn    7 1 / temperature   11 offset in banned      15 least y (min-p)
 //   banned  ids that must not be drawn
 //   ids     [slots] receives the drawn id
