@@ -26,6 +26,16 @@ StubExecutor::~StubExecutor() {
   thread_.join();
 }
 
+void StubExecutor::on_change(std::function<void()> wake) {
+  const std::lock_guard lock(wake_mutex_);
+  wake_ = std::move(wake);
+}
+
+void StubExecutor::wake() {
+  const std::lock_guard lock(wake_mutex_);
+  if (wake_) wake_();
+}
+
 void StubExecutor::add(Task task) {
   {
     const std::lock_guard lock(mutex_);
@@ -103,7 +113,7 @@ void StubExecutor::loop() {
     step();
     const bool ended = !ends_.empty();
     lock.unlock();
-    if (ended && wake_) wake_();
+    if (ended) wake();
     lock.lock();
   }
 }

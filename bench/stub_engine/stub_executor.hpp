@@ -32,7 +32,7 @@ class StubExecutor final : public Executor {
   std::vector<Ended> take_ends() override;
   Progress progress() const override { return {steps_.load(), tokens_.load()}; }
   std::optional<Error> failure() const override { return std::nullopt; }
-  void on_change(std::function<void()> wake) override { wake_ = std::move(wake); }
+  void on_change(std::function<void()> wake) override;
 
  private:
   struct Job {
@@ -48,6 +48,8 @@ class StubExecutor final : public Executor {
   StubOptions options_;
   TestHooks hooks_;
   ExecutorInfo info_;
+  void wake();
+  std::mutex wake_mutex_;
   std::function<void()> wake_;
   std::atomic<std::uint64_t> steps_{0}, tokens_{0};
   std::mutex mutex_;

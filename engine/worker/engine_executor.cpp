@@ -37,6 +37,16 @@ bool EngineExecutor::stop(std::uint32_t timeout_ms) {
   return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] { return stopped_; });
 }
 
+void EngineExecutor::on_change(std::function<void()> wake) {
+  const std::lock_guard lock(wake_mutex_);
+  wake_ = std::move(wake);
+}
+
+void EngineExecutor::wake() {
+  const std::lock_guard lock(wake_mutex_);
+  if (wake_) wake_();
+}
+
 void EngineExecutor::add(Task task) {
   {
     const std::lock_guard lock(mutex_);
@@ -105,7 +115,7 @@ void EngineExecutor::publish(std::vector<engine::Event> events, std::vector<Ende
           Ended{event.id, std::move(event.error), event.cancelled, std::move(event.result)});
     }
   }
-  if (wake_) wake_();
+  wake();
 }
 
 void EngineExecutor::give_up(Error error) {
@@ -113,7 +123,7 @@ void EngineExecutor::give_up(Error error) {
     const std::lock_guard lock(mutex_);
     failure_ = std::move(error);
   }
-  if (wake_) wake_();
+  wake();
 }
 
 void EngineExecutor::loop() {

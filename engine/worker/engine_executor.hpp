@@ -29,7 +29,7 @@ class EngineExecutor final : public Executor {
   std::vector<Ended> take_ends() override;
   Progress progress() const override { return {steps_.load(), tokens_.load()}; }
   std::optional<Error> failure() const override;
-  void on_change(std::function<void()> wake) override { wake_ = std::move(wake); }
+  void on_change(std::function<void()> wake) override;
 
   // Ends the thread after the step under way. False: that step did not end in time; then the object
   // must not be destroyed, and the process should leave by _Exit.
@@ -50,6 +50,8 @@ class EngineExecutor final : public Executor {
 
   ExecutorInfo info_;
   TestHooks hooks_;
+  void wake();
+  std::mutex wake_mutex_;
   std::function<void()> wake_;
   std::unique_ptr<engine::Engine> engine_;  // the thread's
 

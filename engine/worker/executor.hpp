@@ -52,7 +52,8 @@ class Executor {
   virtual Progress progress() const = 0;
   // Why it can run nothing any more: its device is lost. Tasks not yet ended never will.
   virtual std::optional<Error> failure() const = 0;
-  // Called on the executor's thread when there is something to take. Set before the first add.
+  // Called on the executor's thread when there is something to take. Once this returns, the
+  // function set before is not running and will not be called any more.
   virtual void on_change(std::function<void()> wake) = 0;
 };
 

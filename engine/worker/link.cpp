@@ -27,11 +27,16 @@ Result<std::unique_ptr<Link>> Link::open(net::Context& context, const std::strin
 
 Link::Link(net::Socket socket, std::unique_ptr<net::Waker> waker, SessionOptions options,
            Executor& executor, const Clock& clock)
-    : clock_(clock),
+    : executor_(executor),
+      clock_(clock),
       socket_(std::move(socket)),
       waker_(std::move(waker)),
       session_(std::move(options), executor, clock) {
   executor.on_change([w = waker_.get()] { w->wake(); });
+}
+
+Link::~Link() {
+  executor_.on_change({});  // it may still be in a step, and the waker ends here
 }
 
 void Link::stop() noexcept {

@@ -17,6 +17,9 @@ class Link {
   static Result<std::unique_ptr<Link>> open(net::Context& context, const std::string& broker,
                                             SessionOptions options, Executor& executor,
                                             const Clock& clock);
+  ~Link();
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
 
   // Until the session is over: drained, refused for good, or the executor failed.
   Status run();
@@ -29,6 +32,7 @@ class Link {
   Result<bool> flush();  // true: frames are left that nobody takes yet
   Status receive();
 
+  Executor& executor_;
   const Clock& clock_;
   net::Socket socket_;
   std::unique_ptr<net::Waker> waker_;

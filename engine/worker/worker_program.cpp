@@ -77,7 +77,6 @@ int serve(const ProgramFlags& flags, const char* software, Executor& executor) {
   handle_signals(link->get());
   const Status ended = (*link)->run();
   handle_signals(nullptr);
-  executor.on_change([] {});
   if (!ended) {
     const int code = report(software, ended.error());
     return executor.failure() ? 1 : code;

@@ -26,7 +26,10 @@ class FakeExecutor final : public Executor {
     const std::lock_guard lock(mutex_);
     if (answer_at_once_) end_locked(task.lease);
     added_.push_back(std::move(task));
-    if (answer_at_once_ && wake_) wake_();
+    if (answer_at_once_) {
+      const std::lock_guard wake_lock(wake_mutex_);
+      if (wake_) wake_();
+    }
   }
   void cancel(LeaseId lease) override {
     const std::lock_guard lock(mutex_);
@@ -38,7 +41,10 @@ class FakeExecutor final : public Executor {
   }
   Progress progress() const override { return now; }
   std::optional<Error> failure() const override { return failed; }
-  void on_change(std::function<void()> wake) override { wake_ = std::move(wake); }
+  void on_change(std::function<void()> wake) override {
+    const std::lock_guard lock(wake_mutex_);
+    wake_ = std::move(wake);
+  }
 
   void end(LeaseId lease, bool was_cancelled = false) {
     const std::lock_guard lock(mutex_);
@@ -81,6 +87,7 @@ class FakeExecutor final : public Executor {
   std::mutex mutex_;
   std::vector<Task> added_;
   std::vector<Ended> ends_;
+  std::mutex wake_mutex_;
   std::function<void()> wake_;
   bool answer_at_once_ = false;
 };
