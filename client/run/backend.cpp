@@ -62,6 +62,7 @@ class EmbeddedBackend final : public Backend {
   Status begin(const BackendOptions& options, Env& env, const Clock& clock);
   Session& session() override { return *session_; }
   Status tick() override;
+  void engine_silent() override { supervisor_->hung(); }
   std::uint32_t engine_starts() const override { return supervisor_->starts(); }
   void stop() override;
 

@@ -31,6 +31,7 @@ class Backend {
   virtual Session& session() = 0;
   // Looks after broker and engine; call it every few dozen milliseconds. Errors end the backend.
   virtual Status tick() = 0;
+  virtual void engine_silent() = 0;  // it is taken as hung and started again
   virtual std::uint32_t engine_starts() const = 0;
   virtual void stop() = 0;
 };

@@ -20,6 +20,7 @@ constexpr std::int64_t us_per_ms = 1'000;
 constexpr std::uint32_t poll_ms = 50;
 constexpr std::size_t failures_kept = 10;
 constexpr int lines_at_once = 256;  // parsed between two looks at the socket
+constexpr std::int64_t silence_patience_us = 10'000'000;
 constexpr std::int64_t full_disk_patience_us = 10'000'000;
 
 class Driver {
@@ -56,6 +57,7 @@ class Driver {
   Status take_entry(const Entry& entry);
   Status take_submission(const Submission& submission);
   Status take_status(const StatusAnswer& status);
+  void watch_silence();
   Status write_bad_line(const LineId& id, const ParsedLine& parsed);
   Status write_line(std::uint64_t number, const std::string& text, const Error* error,
                     const std::string& custom_id);
@@ -83,7 +85,7 @@ class Driver {
   bool input_done_ = false;
   std::uint64_t taken_ = 0;  // the last stream number whose line is in the output
   std::int64_t started_us_;
-  std::int64_t synced_us_ = 0, status_us_ = 0, disk_full_us_ = 0;
+  std::int64_t synced_us_ = 0, status_us_ = 0, disk_full_us_ = 0, engine_lost_us_ = 0;
   std::uint64_t status_question_ = 0;
   std::uint32_t starts_met_ = 0;  // engine starts that have been seen joined
   Checkpoint checkpoint_;
@@ -248,12 +250,30 @@ Status Driver::take_submission(const Submission& submission) {
 
 Status Driver::take_status(const StatusAnswer& status) {
   summary_.progress.running = static_cast<std::uint32_t>(status.counts.leased);
-  if (status.engines.empty() || starts_met_ == hooks_.engine_starts()) {
+  const bool joined_before = starts_met_ == hooks_.engine_starts();
+  if (!status.engines.empty()) {
+    engine_lost_us_ = 0;
+  } else if (joined_before) {
+    watch_silence();
+  }
+  if (status.engines.empty() || joined_before) {
     return {};
   }
   MILLRACE_TRY(folder_.meet_engine(status.engines.front().fingerprint));
   starts_met_ = hooks_.engine_starts();
   return {};
+}
+
+// The broker has dropped an engine that is silent (a stopped process, for one); one that is alive
+// comes back within seconds.
+void Driver::watch_silence() {
+  const std::int64_t now = clock_.monotonic_us();
+  if (engine_lost_us_ == 0) {
+    engine_lost_us_ = now;
+  } else if (now - engine_lost_us_ > silence_patience_us) {
+    engine_lost_us_ = 0;
+    hooks_.engine_silent();
+  }
 }
 
 Status Driver::write_bad_line(const LineId& id, const ParsedLine& parsed) {

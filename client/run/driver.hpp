@@ -30,8 +30,9 @@ struct DriverOptions {
 
 // What the loop asks of its surroundings, each call short.
 struct DriverHooks {
-  std::function<Status()> tick;       // looks after the engine process
-  std::function<bool()> interrupted;  // a signal asked to stop
+  std::function<Status()> tick;         // looks after the engine process
+  std::function<void()> engine_silent;  // the broker has not heard it for long
+  std::function<bool()> interrupted;    // a signal asked to stop
   std::function<std::uint32_t()> engine_starts;
 };
 

@@ -51,6 +51,7 @@ Status run_file(const RunOptions& options, RunObserver& observer, RunReport& rep
   MILLRACE_ASSIGN(auto backend, Backend::start(backend_options, *env, clock, observer));
   DriverHooks hooks;
   hooks.tick = [&backend] { return backend->tick(); };
+  hooks.engine_silent = [&backend] { backend->engine_silent(); };
   hooks.engine_starts = [&backend] { return backend->engine_starts(); };
   hooks.interrupted = options.interrupted;
   DriverOptions driver;

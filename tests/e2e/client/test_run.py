@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 
+import pytest
 from programs import completion, wait_until
 
 GOOD = [completion(f"j{i}", f"prompt {i}") for i in range(1, 9)]
@@ -285,6 +286,26 @@ def test_an_engine_that_cannot_start_ends_the_run_with_its_words(run):
     assert "no OpenCL device here" in refused.stderr
     run.engine.unlink()
     assert "--engine" in run.go(expect=3).stderr
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["stopped", "no steps"])
+def test_an_engine_that_hangs_is_started_again(run, how):
+    """Stopped: heartbeats end, the lease lapses. No steps: heartbeats go on, nothing moves."""
+    run.write(GOOD[:2] + [completion("slow", "quicksand")] + GOOD[2:])
+    run.env |= {"STUB_DELAY_MS": "200"}
+    if how == "no steps":
+        run.env["STUB_HANG_ON"] = "quicksand"
+    process = run.start("--json")
+    wait_until(lambda: run.executions(), "an engine at work")
+    if how == "stopped":
+        os.kill(engine_pids(run)[0], signal.SIGSTOP)
+    stdout, stderr = process.communicate(timeout=400)
+    assert "engine_hung" in stdout, stderr
+    results = run.results()
+    assert sorted(results) == list(range(1, 10))
+    failed = {i for i, x in results.items() if x["error"]}
+    assert failed == (set() if how == "stopped" else {3})
 
 
 def test_progress_and_summary_as_json(run):

@@ -1,0 +1,166 @@
+// Index, manifest, checkpoint, output file and line ids: what a run goes on from.
+#include <gtest/gtest.h>
+
+#include "client/run/checkpoint.hpp"
+#include "client/run/line_id.hpp"
+#include "client/run/line_index.hpp"
+#include "client/run/manifest.hpp"
+#include "client/run/output_file.hpp"
+#include "client/run/run_folder.hpp"
+#include "tests/unit/client/temporary_folder.hpp"
+
+namespace millrace::client {
+namespace {
+
+std::string output_line(std::uint64_t number, const std::string& rest = "\"error\":null}") {
+  return "{\"id\":\"" + line_id(number, number * 31) + "\"," + rest + "\n";
+}
+
+class RunParts : public ::testing::Test {
+ protected:
+  std::unique_ptr<File> input(const std::string& content) {
+    return *env_->open(folder_.write("in", content), OpenMode::read);
+  }
+  Code check(const std::string& content, const InputSummary& summary) {
+    const Status status = check_line_index(*env_, *input(content), folder_ / "lines", summary);
+    EXPECT_FALSE(status.has_value());
+    return status ? Code::internal : status.error().code;
+  }
+  TemporaryFolder folder_;
+  std::unique_ptr<Env> env_ = posix_env();
+};
+
+TEST_F(RunParts, LineIdsComeBack) {
+  EXPECT_EQ(line_id(17, 0xc0ffee), "17-0000000000c0ffee");
+  EXPECT_EQ(parse_line_id("17-0000000000c0ffee"), (LineId{17, 0xc0ffee}));
+  for (const char* bad : {"", "17", "17-", "-0000000000c0ffee", "x-0000000000c0ffee",
+                          "17-0000000000c0ffeg", "17-0000000000c0ffee0", "0-0000000000c0ffee"}) {
+    EXPECT_EQ(parse_line_id(bad), std::nullopt) << bad;
+  }
+}
+
+TEST_F(RunParts, IndexTellsWhichLineChanged) {
+  const std::string before = "a\n\nb\nc\n";
+  const auto summary = write_line_index(*env_, *input(before), folder_ / "lines");
+  ASSERT_TRUE(summary.has_value());
+  EXPECT_EQ(summary->lines, 3U);
+  EXPECT_EQ(summary->last_number, 4U);
+  EXPECT_TRUE(check_line_index(*env_, *input(before), folder_ / "lines", *summary));
+  EXPECT_TRUE(check_line_index(*env_, *input("a\n\nb\nc"), folder_ / "lines", *summary));
+  for (const char* changed : {"a\n\nX\nc\n", "a\n\nb\n", "a\n\nb\nc\nd\n", "a\nb\nc\n", ""}) {
+    EXPECT_EQ(check(changed, *summary), Code::input_changed) << changed;
+  }
+}
+
+TEST_F(RunParts, DamagedIndexIsNoChangedInput) {
+  const auto summary = write_line_index(*env_, *input("a\nb\n"), folder_ / "lines");
+  ASSERT_TRUE(summary.has_value());
+  folder_.write("lines", "short");
+  EXPECT_EQ(check("a\nb\n", *summary), Code::ledger_corrupt);
+}
+
+TEST_F(RunParts, ManifestComesBackAndNamesWhatDiffers) {
+  Manifest manifest;
+  manifest.input_path = "in \"x\"";
+  manifest.input.lines = 3;
+  manifest.input.last_number = 4;
+  manifest.input.hash = "ab";
+  manifest.settings = {{"--kv", "f16"}, {"--strict", "false"}};
+  manifest.fingerprint = "f00d";
+  manifest.complete = true;
+  manifest.output_bytes = 7;
+  manifest.failed_lines = 1;
+  ASSERT_TRUE(save_manifest(*env_, folder_ / "m", manifest));
+  EXPECT_EQ(load_manifest(*env_, folder_ / "m"), manifest);
+  EXPECT_TRUE(check_settings(manifest, manifest.settings));
+  const Status other = check_settings(manifest, {{"--kv", "q8"}, {"--strict", "false"}});
+  ASSERT_FALSE(other.has_value());
+  EXPECT_EQ(other.error().code, Code::settings_changed);
+  EXPECT_NE(other.error().message.find("--kv"), std::string::npos);
+  EXPECT_NE(other.error().hint.find("--restart"), std::string::npos);
+  EXPECT_FALSE(check_settings(manifest, {{"--kv", "f16"}}).has_value());
+}
+
+TEST_F(RunParts, DamagedOrNewerManifest) {
+  folder_.write("m", "{\"version\":");
+  EXPECT_EQ(load_manifest(*env_, folder_ / "m").error().code, Code::ledger_corrupt);
+  folder_.write("m", "{\"version\":1}");
+  EXPECT_EQ(load_manifest(*env_, folder_ / "m").error().code, Code::ledger_corrupt);
+  folder_.write("m", "{\"version\":99}");
+  EXPECT_EQ(load_manifest(*env_, folder_ / "m").error().code, Code::ledger_newer);
+}
+
+TEST_F(RunParts, CheckpointComesBackAndAbsentIsEmpty) {
+  EXPECT_EQ(load_checkpoint(*env_, folder_ / "c"), Checkpoint{});
+  const Checkpoint checkpoint{"e", 5, 600};
+  ASSERT_TRUE(save_checkpoint(*env_, folder_ / "c", checkpoint));
+  EXPECT_EQ(load_checkpoint(*env_, folder_ / "c"), checkpoint);
+}
+
+TEST_F(RunParts, OutputKnowsItsLinesAndCutsATornOne) {
+  folder_.write("out", output_line(2) + output_line(5, "\"error\":{}}") + "{\"id\":\"1-00");
+  auto output = OutputFile::open(*env_, folder_ / "out", 6);
+  ASSERT_TRUE(output.has_value()) << output.error().text();
+  EXPECT_TRUE(output->holds(2) && output->holds(5));
+  EXPECT_FALSE(output->holds(1) || output->holds(6) || output->holds(7));
+  EXPECT_EQ(output->lines(), 2U);
+  EXPECT_EQ(output->failed_lines(), 1U);
+  EXPECT_EQ(output->cut_bytes(), 11U);
+  ASSERT_TRUE(output->append(1, output_line(1), false));
+  ASSERT_TRUE(output->sync());
+  EXPECT_EQ(folder_.read("out"), output_line(2) + output_line(5, "\"error\":{}}") + output_line(1));
+  EXPECT_FALSE(output->append(1, output_line(1), false).has_value()) << "written twice";
+}
+
+TEST_F(RunParts, OutputOfOthersIsRefused) {
+  for (const std::string& content :
+       {std::string("mine\n"), output_line(9), output_line(1) + output_line(1)}) {
+    folder_.write("out", content);
+    const auto output = OutputFile::open(*env_, folder_ / "out", 3);
+    ASSERT_FALSE(output.has_value());
+    EXPECT_EQ(output.error().code, Code::conflict);
+    EXPECT_EQ(folder_.read("out"), content);
+  }
+}
+
+TEST_F(RunParts, OutputLinesLongerThanTheScanBuffer) {
+  const std::string filler = "\"x\":\"" + std::string(3'000'000, 'x') + "\",\"error\":null}";
+  folder_.write("out", output_line(1, filler) + output_line(2) + output_line(3, filler));
+  const auto output = OutputFile::open(*env_, folder_ / "out", 3);
+  ASSERT_TRUE(output.has_value()) << output.error().text();
+  EXPECT_EQ(output->lines(), 3U);
+  EXPECT_EQ(output->failed_lines(), 0U);
+}
+
+TEST_F(RunParts, AFolderBeginsGoesOnAndLocks) {
+  folder_.write("in", "a\nb\n");
+  const RunPaths paths{folder_ / "in", folder_ / "out"};
+  {
+    auto first = RunFolder::open(*env_, paths, {{"--kv", "f16"}}, false);
+    ASSERT_TRUE(first.has_value()) << first.error().text();
+    EXPECT_FALSE(first->resumed());
+    EXPECT_EQ(RunFolder::open(*env_, paths, {{"--kv", "f16"}}, false).error().code,
+              Code::output_in_use);
+    ASSERT_TRUE(first->meet_engine("one"));
+    ASSERT_TRUE(first->meet_engine("one"));
+    EXPECT_EQ(first->meet_engine("two").error().code, Code::settings_changed);
+  }
+  auto again = RunFolder::open(*env_, paths, {{"--kv", "f16"}}, false);
+  ASSERT_TRUE(again.has_value());
+  EXPECT_TRUE(again->resumed());
+  EXPECT_EQ(again->meet_engine("two").error().code, Code::settings_changed);
+}
+
+TEST_F(RunParts, ModelIdentitySeesOneChangedBlockAndTheSize) {
+  std::string content(300'000, 'm');
+  folder_.write("model", content);
+  const auto before = model_identity(*env_, folder_ / "model");
+  content[200'000] = 'x';
+  folder_.write("model", content);
+  EXPECT_NE(model_identity(*env_, folder_ / "model"), before);
+  folder_.write("model", std::string(300'001, 'm'));
+  EXPECT_NE(model_identity(*env_, folder_ / "model"), before);
+}
+
+}  // namespace
+}  // namespace millrace::client
