@@ -19,6 +19,9 @@ namespace {
 // computed in steps of as many positions.
 constexpr std::uint32_t most_outputs = 128;
 
+// More never pays, and sizes counted in 32 bits stay far from their end.
+constexpr std::uint32_t most_step_tokens = 1u << 20;
+
 class DeviceRunner final : public StepRunner {
  public:
   DeviceRunner(Device& device, Model& model, Sampler& sampler)
@@ -57,6 +60,9 @@ Status check_options(const EngineOptions& o) {
   };
   if (o.max_batch == 0) return refuse("max-batch", 0, "give at least 1");
   if (o.prefill_chunk == 0) return refuse("prefill-chunk", 0, "give at least 1");
+  if (o.step_tokens > most_step_tokens) {
+    return refuse("step-tokens", o.step_tokens, "give at most 1048576");
+  }
   if (o.step_tokens < o.max_batch) {
     return refuse("step-tokens", o.step_tokens,
                   "give at least max-batch: every decoding sequence has a token in each step");

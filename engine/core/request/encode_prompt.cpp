@@ -1,7 +1,6 @@
 #include "engine/core/request/encode_prompt.hpp"
 
-#include <algorithm>
-#include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,8 +11,9 @@
 namespace millrace::engine {
 namespace {
 
-constexpr auto known_roles =
-    std::to_array<std::string_view>({"system", "developer", "user", "assistant", "tool"});
+// What strftime_now() tells a template: one day for all jobs, so that a prompt never changes. It is
+// the day that Llama 3's templates name where there is no clock, 2024-07-26.
+constexpr std::int64_t template_day_s = 1'721'952'000;
 
 std::string token_text(const Tokenizer& tokenizer, std::optional<TokenId> id) {
   return id ? std::string(tokenizer.token_bytes(*id)) : std::string();
@@ -21,11 +21,8 @@ std::string token_text(const Tokenizer& tokenizer, std::optional<TokenId> id) {
 
 Status check_message(const ChatMessage& message, std::size_t index) {
   const std::string field = "messages[" + std::to_string(index) + "]";
-  if (std::find(known_roles.begin(), known_roles.end(), message.role) == known_roles.end()) {
-    const bool printable = utf8_valid(message.role) && message.role.size() <= 64;
-    return fail(Code::invalid_value,
-                field + ".role \"" + (printable ? message.role : "?") + "\" is not known",
-                "use system, developer, user, assistant or tool");
+  if (!utf8_valid(message.role)) {
+    return fail(Code::invalid_utf8, field + ".role is not valid UTF-8", "send text as UTF-8");
   }
   if (!utf8_valid(message.content)) {
     return fail(Code::invalid_utf8, field + ".content is not valid UTF-8", "send text as UTF-8");
@@ -49,6 +46,7 @@ Result<Tokens> encode_chat(const Chat& chat, const RequestContext& context) {
   TemplateVariables variables;
   variables.bos_token = token_text(*context.tokenizer, context.tokenizer->bos());
   variables.eos_token = token_text(*context.tokenizer, context.tokenizer->eos());
+  variables.now_s = template_day_s;
   MILLRACE_ASSIGN(const std::string text, chat_template->render(chat, variables));
   TokenizeOptions options;  // the template writes the special tokens that it wants
   options.parse_special = true;

@@ -24,7 +24,7 @@ Status check_roles(const Chat& chat, const std::set<std::string, std::less<>>& n
     for (const std::string_view common : common_roles) known = known || role == common;
     if (!known)
       return fail(Code::template_error,
-                  "message " + std::to_string(i) + " has the role \"" + role +
+                  "messages[" + std::to_string(i) + "] has the role \"" + role +
                       "\", which the chat template does not know",
                   "use system, user and assistant");
   }

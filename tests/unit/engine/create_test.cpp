@@ -39,6 +39,9 @@ TEST(EngineCreate, RefusesWithWhatWhereAndWhatToDo) {
   o.step_tokens = o.max_batch - 1;
   expect_refused(o, Code::invalid_value, "step-tokens");
   o = options();
+  o.step_tokens = ~0u;
+  expect_refused(o, Code::invalid_value, "step-tokens is 4294967295");
+  o = options();
   o.kv = "q9";
   expect_refused(o, Code::invalid_value, "q9");
   o = options();

@@ -40,9 +40,13 @@ const std::vector<Refusal>& prompt_refusals() {
        }},
       {"huge id", Code::invalid_token, "4294967295", [](R& r) { r.prompt = Tokens{~0u}; }},
       {"text bytes", Code::invalid_utf8, "prompt", [](R& r) { r.prompt = std::string("a\xff"); }},
-      {"role", Code::invalid_value, "messages[1].role \"robot\"",
+      {"role", Code::template_error, "messages[1] has the role \"robot\"",
        [](R& r) {
          r.prompt = Chat{{"user", "a"}, {"robot", "b"}};
+       }},
+      {"role bytes", Code::invalid_utf8, "messages[0].role",
+       [](R& r) {
+         r.prompt = Chat{{"\xff", "a"}};
        }},
       {"message bytes", Code::invalid_utf8, "messages[0].content",
        [](R& r) {

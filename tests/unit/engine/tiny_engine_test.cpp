@@ -35,7 +35,7 @@ class TinyEngine : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  Result<std::unique_ptr<Engine>> create(std::uint32_t rows) const {
+  Result<std::unique_ptr<Engine>> create(std::uint32_t rows, const std::string& chat = "") const {
     const TestVocabulary words = vocabulary();
     GgufBuilder file = TinyModel{.vocabulary = rows}.builder();
     file.string("tokenizer.ggml.model", words.model)
@@ -43,6 +43,7 @@ class TinyEngine : public ::testing::Test {
         .strings("tokenizer.ggml.tokens", words.tokens)
         .array("tokenizer.ggml.token_type", ValueType::i32, words.kinds)
         .strings("tokenizer.ggml.merges", words.merges);
+    if (!chat.empty()) file.string("tokenizer.chat_template", chat);
     EngineOptions options;
     options.model_path = folder_ / "tiny.gguf";
     options.kv_memory_bytes = limits::MiB;
@@ -66,6 +67,34 @@ TEST_F(TinyEngine, ATokenizerLargerThanTheModelIsRefused) {
   EXPECT_NE(engine.error().message.find("257 rows"), std::string::npos);
   EXPECT_NE(engine.error().message.find("tiny.gguf"), std::string::npos);
   EXPECT_FALSE(engine.error().hint.empty());
+}
+
+// The prompt that a chat becomes, as text.
+std::string prompt_of(Engine& engine, const Chat& chat) {
+  GenerationRequest request;
+  request.task = Task::score;
+  request.prompt = chat;
+  const Status added = engine.add(1, request);
+  if (!added) return added.error().text();
+  std::vector<Event> events;
+  while (engine.busy()) EXPECT_TRUE(engine.step(events));
+  return *engine.detokenize(events.at(0).result.prompt.value());
+}
+
+TEST_F(TinyEngine, RolesAreTheTemplatesAffair) {
+  auto engine = create(258,
+                       "{% for m in messages %}{% if m.role == 'ipython' %}[py]{% endif %}"
+                       "{{ m.content }}<|end|>{% endfor %}");
+  ASSERT_TRUE(engine) << engine.error().text();
+  EXPECT_EQ(prompt_of(**engine, {{"ipython", "1"}, {"tool", "2"}}), "[py]1<|end|>2<|end|>");
+  EXPECT_NE(prompt_of(**engine, {{"user", "1"}, {"wizard", "2"}}).find("messages[1]"),
+            std::string::npos);
+}
+
+TEST_F(TinyEngine, TheTemplatesClockStandsStill) {
+  auto engine = create(258, "{{ strftime_now('%d %b %Y') }} {{ messages[0].content }}");
+  ASSERT_TRUE(engine) << engine.error().text();
+  EXPECT_EQ(prompt_of(**engine, {{"user", "x"}}), "26 Jul 2024 x");
 }
 
 TEST_F(TinyEngine, RowsWithoutATokenAreNeverDrawn) {
