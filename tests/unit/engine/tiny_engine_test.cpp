@@ -1,63 +1,8 @@
-// The whole engine over a llama of random weights with a vocabulary of bytes: what the real model
-// is too large or too well made for.
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-
-#include "engine/core/engine.hpp"
-#include "tests/support/tiny_model.hpp"
-#include "tests/unit/tokenizer/support.hpp"
+// What Engine promises around a model: sizes that do not fit, roles, the template's clock.
+#include "tests/unit/engine/tiny_engine.hpp"
 
 namespace millrace::engine {
 namespace {
-
-using millrace::testing::GgufBuilder;
-using millrace::testing::TestVocabulary;
-using millrace::testing::TinyModel;
-
-// Bytes, and two control tokens that a chat template writes.
-TestVocabulary vocabulary() {
-  TestVocabulary out;
-  out.add("<|turn|>", 3);
-  out.add("<|end|>", 3);
-  return out;
-}
-
-class TinyEngine : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::path(::testing::TempDir()) /
-              (std::string("millrace-tiny-") + test->name() + std::to_string(::getpid()));
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  Result<std::unique_ptr<Engine>> create(std::uint32_t rows, const std::string& chat = "") const {
-    const TestVocabulary words = vocabulary();
-    GgufBuilder file = TinyModel{.vocabulary = rows}.builder();
-    file.string("tokenizer.ggml.model", words.model)
-        .string("tokenizer.ggml.pre", words.pre)
-        .strings("tokenizer.ggml.tokens", words.tokens)
-        .array("tokenizer.ggml.token_type", ValueType::i32, words.kinds)
-        .strings("tokenizer.ggml.merges", words.merges);
-    if (!chat.empty()) file.string("tokenizer.chat_template", chat);
-    EngineOptions options;
-    options.model_path = folder_ / "tiny.gguf";
-    options.kv_memory_bytes = limits::MiB;
-    options.max_batch = 8;
-    options.step_tokens = 64;
-    const auto bytes = file.build();
-    std::ofstream(options.model_path, std::ios::binary)
-        .write(reinterpret_cast<const char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));
-    return Engine::create(options);
-  }
-
-  std::filesystem::path folder_;
-};
 
 TEST_F(TinyEngine, ATokenizerLargerThanTheModelIsRefused) {
   const auto engine = create(257);
@@ -82,7 +27,7 @@ std::string prompt_of(Engine& engine, const Chat& chat) {
 }
 
 TEST_F(TinyEngine, RolesAreTheTemplatesAffair) {
-  auto engine = create(258,
+  auto engine = create(tiny_vocabulary,
                        "{% for m in messages %}{% if m.role == 'ipython' %}[py]{% endif %}"
                        "{{ m.content }}<|end|>{% endfor %}");
   ASSERT_TRUE(engine) << engine.error().text();
@@ -92,7 +37,7 @@ TEST_F(TinyEngine, RolesAreTheTemplatesAffair) {
 }
 
 TEST_F(TinyEngine, TheTemplatesClockStandsStill) {
-  auto engine = create(258, "{{ strftime_now('%d %b %Y') }} {{ messages[0].content }}");
+  auto engine = create(tiny_vocabulary, "{{ strftime_now('%d %b %Y') }} {{ messages[0].content }}");
   ASSERT_TRUE(engine) << engine.error().text();
   EXPECT_EQ(prompt_of(**engine, {{"user", "x"}}), "26 Jul 2024 x");
 }

@@ -1,0 +1,125 @@
+// Random jobs in random engines: whatever the batch, the chunks, the pool, the variant of the
+// kernels and the cancels around them, each job's tokens and logprob bits are those that it has
+// alone.
+#include <random>
+
+#include "tests/golden/engine_fixture.hpp"
+#include "tests/unit/engine/tiny_engine.hpp"
+
+namespace millrace::engine {
+namespace {
+
+using Draw = std::mt19937;
+
+std::uint32_t below(Draw& draw, std::uint32_t limit) {
+  return static_cast<std::uint32_t>(draw()) % limit;
+}
+template <class T>
+T one_of(Draw& draw, std::initializer_list<T> values) {
+  return values.begin()[below(draw, static_cast<std::uint32_t>(values.size()))];
+}
+
+GenerationRequest random_job(std::uint32_t seed) {
+  Draw draw(seed);
+  Tokens prompt(1 + below(draw, one_of(draw, {20u, 20u, 60u, 290u})));
+  for (TokenId& id : prompt) id = below(draw, tiny_vocabulary);
+  GenerationRequest r;
+  r.prompt = prompt;
+  if (below(draw, 6) == 0) {
+    r.task = Task::score;
+    r.logprobs.top = below(draw, 5);
+    return r;
+  }
+  r.n = one_of(draw, {1u, 1u, 1u, 3u});
+  r.max_tokens = 1 + below(draw, one_of(draw, {24u, 110u}));
+  r.min_tokens = below(draw, *r.max_tokens + 1);
+  r.sampling.seed = draw();
+  r.sampling.temperature = one_of(draw, {0.0f, 0.7f, 1.0f, 1e-3f, 5.0f});
+  r.sampling.top_k = one_of(draw, {0u, 0u, 1u, 20u, 1000u});
+  r.sampling.top_p = one_of(draw, {1.0f, 1.0f, 0.9f, 0.3f});
+  r.sampling.min_p = one_of(draw, {0.0f, 0.0f, 0.1f});
+  r.stops.ignore_eos = below(draw, 2) == 0;
+  for (std::uint32_t stops = one_of(draw, {0u, 0u, 1u, 2u}); stops > 0; --stops) {
+    r.stops.strings.push_back(std::string(1, static_cast<char>('a' + below(draw, 26))));
+    r.stops.token_ids.push_back(below(draw, tiny_vocabulary));
+  }
+  if (seed % 4 == 0) {  // short prompts that grow long: what makes a small pool pause somebody
+    r.prompt = Tokens(prompt.begin(), prompt.begin() + 1 + below(draw, 20) % prompt.size());
+    r.max_tokens = 100;
+    r.min_tokens = 0;
+    r.n = 1;
+    r.stops = {.strings = {}, .token_ids = {}, .ignore_eos = true};
+  }
+  r.logprobs.sampled = below(draw, 2) == 0;
+  r.logprobs.prompt = below(draw, 3) == 0;
+  if (r.logprobs.sampled || r.logprobs.prompt) r.logprobs.top = below(draw, 6);
+  r.logprobs.mode = one_of(draw, {LogprobMode::raw, LogprobMode::processed});
+  return r;
+}
+
+EngineOptions random_options(Draw& draw, std::uint64_t token_bytes) {
+  EngineOptions options;
+  options.max_batch = 1 + below(draw, 16);
+  options.step_tokens = options.max_batch + below(draw, 80);
+  options.prefill_chunk = 1 + below(draw, one_of(draw, {4u, 40u, 300u}));
+  options.kv_memory_bytes =
+      token_bytes * one_of(draw, {400u, 420u, 2000u});  // the longest job needs 399
+  options.kernel_variant = one_of<std::string>(draw, {"cpu", "cpu", "generic"});
+  return options;
+}
+
+struct Ended {
+  Bits bits;
+  std::vector<std::string> texts;
+  std::vector<FinishReason> reasons;
+  friend bool operator==(const Ended&, const Ended&) = default;
+};
+
+Ended ended(const GenerationResult& result) {
+  Ended out{bits_of(result), {}, {}};
+  for (const Choice& choice : result.choices) {
+    out.texts.push_back(choice.text);
+    out.reasons.push_back(choice.finish_reason);
+  }
+  return out;
+}
+
+TEST_F(TinyEngine, RandomCompanyNeverShows) {
+  constexpr std::uint32_t jobs = 40, rounds = 10;
+  const auto roomy = create(tiny_vocabulary);
+  ASSERT_TRUE(roomy) << roomy.error().text();
+  std::vector<Ended> alone;
+  for (std::uint32_t i = 0; i < jobs; ++i) alone.push_back(ended(run_one(**roomy, random_job(i))));
+  const std::uint64_t token_bytes = limits::MiB / (*roomy)->info().kv_pool_tokens;
+
+  std::uint64_t pauses = 0;
+  std::uint32_t most_rows = 0;
+  for (std::uint32_t round = 0; round < rounds; ++round) {
+    Draw draw(1000 + round);
+    const EngineOptions options = random_options(draw, token_bytes);
+    const auto engine = create(tiny_vocabulary, "", options);
+    ASSERT_TRUE(engine) << engine.error().text();
+    std::vector<Arrival> arrivals;
+    for (std::uint32_t i = 0; i < jobs; ++i) {
+      arrivals.push_back({static_cast<int>(below(draw, 20)), i, random_job(i), -1});
+    }
+    for (std::uint32_t i = 0; i < 6; ++i) {  // cancelled at some time, or ended before
+      const int start = static_cast<int>(below(draw, 60));
+      arrivals.push_back(
+          {start, 100 + i, random_job(100 + i), start + static_cast<int>(below(draw, 30))});
+    }
+    std::shuffle(arrivals.begin(), arrivals.end(), draw);
+    const JobsRun run = run_jobs(**engine, arrivals);
+    pauses += run.pauses;
+    most_rows = std::max(most_rows, run.most_rows);
+    for (std::uint32_t i = 0; i < jobs; ++i) {
+      EXPECT_EQ(ended(run.events.at(i).result), alone[i]) << "round " << round << ", job " << i;
+    }
+    EXPECT_EQ((*engine)->counters().kv_pages_used, 0u);
+  }
+  EXPECT_GT(pauses, 0u);
+  EXPECT_GE(most_rows, 8u);
+}
+
+}  // namespace
+}  // namespace millrace::engine
