@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cmath>
 #include <cstdio>
 
 #include "client/lines/json_writer.hpp"
@@ -50,7 +51,7 @@ void write_progress(JsonWriter& out, const RunProgress& progress) {
 }  // namespace
 
 std::string duration_text(double seconds) {
-  const auto whole = static_cast<unsigned long long>(seconds + 0.5);
+  const auto whole = static_cast<unsigned long long>(std::llround(seconds));
   if (whole < 60) {
     return text("%llu s", whole);
   }

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "schemas/base/log.hpp"
+
 namespace millrace::client {
 namespace {
 
@@ -12,7 +14,9 @@ constexpr std::int64_t us_per_ms = 1'000;
 StreamReader::StreamReader(Session& session, const Clock& clock, StreamReaderOptions options)
     : session_(session), clock_(clock), options_(std::move(options)) {
   // Without rings the stream is still read, every poll_ms.
-  static_cast<void>(session_.subscribe(options_.stream));
+  if (const Status heard = session_.subscribe(options_.stream); !heard) {
+    log_warn("no doorbell for a stream", heard.error());
+  }
 }
 
 void StreamReader::tick(bool room) {

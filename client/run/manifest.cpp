@@ -67,8 +67,10 @@ Status check_settings(const Manifest& before, const std::map<std::string, std::s
     const std::string then_value = or_nothing(before.settings, name);
     const std::string now_value = or_nothing(now, name);
     if (then_value != now_value) {
-      return fail(Code::settings_changed,
-                  name + " was " + then_value + " when this run began and is " + now_value + " now",
+      std::string message = name;
+      message.append(" was ").append(then_value).append(" when this run began and is ");
+      message.append(now_value).append(" now");
+      return fail(Code::settings_changed, std::move(message),
                   "use the settings it began with, or start over with --restart");
     }
   }
