@@ -6,7 +6,7 @@
 //            0 TASK_ flags       4 sample             8 top_k, 0: off         12 banned count
 //            1 slot in ids       5 seed, low word     9 top_p * 2^32, low     13 top n
 //            2 token to judge    6 seed, high word   10 same, high word       14 offset of top n
-//            3 position drawn    7 1 / temperature   11 offset in banned      15 least y (min-p)
+//            3 position drawn    7 1 / temperature   11 offset in banned      15 min-p, 0: off
 //   banned  ids that must not be drawn
 //   ids     [slots] receives the drawn id
 //   out     [rows][4] words: id, RESULT_ flags, logprob, STAGE_ bits of the work that was done;
@@ -55,7 +55,8 @@ filter_t sampler_filter(__global const float* row, uint vocab, filter_t f,
     f = sampler_narrow(row, vocab, f, max(target, 1ul), 1, bins);
     *stages |= STAGE_FILTER;
   }
-  f.least = as_float(task[15]);
+  const float min_p = as_float(task[15]);
+  if (min_p > 0.0f) f.least = sampler_log(min_p);
   return f;
 }
 

@@ -9,6 +9,7 @@
 #include "engine/core/kv/cache_group.hpp"
 #include "engine/core/model/fingerprint.hpp"
 #include "engine/core/model/operations.hpp"
+#include "engine/core/model/rotary.hpp"
 #include "engine/core/model/spec.hpp"
 #include "engine/core/model/step_table.hpp"
 #include "engine/core/model/weights.hpp"

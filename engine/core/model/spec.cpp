@@ -68,6 +68,11 @@ Status refuse_features(const GgufFile& file, const Keys& keys, const ModelSpec& 
   return {};
 }
 
+// What frequencies may be divided by: keeps every angle where it can be computed well.
+bool fits_rotary(double factor) {
+  return factor >= 1.0 / 64 && factor <= 1e6;
+}
+
 Status read_rope(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
   MILLRACE_ASSIGN(spec.rope_dim, keys.get_or<std::uint32_t>("rope.dimension_count", spec.head_dim));
   MILLRACE_ASSIGN(spec.rope_base, keys.get_or<double>("rope.freq_base", 10000.0));
@@ -86,10 +91,12 @@ Status read_rope(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
                                           " does not fit heads of " +
                                           std::to_string(spec.head_dim));
   }
-  if (!(spec.rope_base > 0.0) || !std::isfinite(spec.rope_base) ||
-      !(spec.rope_linear_factor > 0.0) || !std::isfinite(spec.rope_linear_factor)) {
+  if (!(spec.rope_base >= 1.0 && spec.rope_base <= 1e12) || !fits_rotary(spec.rope_linear_factor)) {
     return fail(Code::gguf_malformed,
-                file.source() + ": the rotary base and factor must be positive numbers");
+                file.source() + ": rotary base " + std::to_string(spec.rope_base) + ", factor " +
+                    std::to_string(spec.rope_linear_factor) +
+                    " (1 to 1e12, and 1/64 to 1e6, are possible)",
+                "the file is damaged: download or convert it again");
   }
   const Tensor* const factors = file.find_tensor("rope_freqs.weight");
   if (factors == nullptr) return {};
@@ -99,7 +106,12 @@ Status read_rope(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
   }
   spec.rope_frequency_factors.resize(spec.rope_dim / 2);
   std::memcpy(spec.rope_frequency_factors.data(), factors->data.data(), factors->data.size());
-  return {};
+  const bool fit = std::ranges::all_of(spec.rope_frequency_factors,
+                                       [](float each) { return fits_rotary(double{each}); });
+  if (fit) return {};
+  return fail(Code::gguf_malformed,
+              file.source() + ": rope_freqs.weight holds a value outside 1/64 to 1e6",
+              "the file is damaged: download or convert it again");
 }
 
 Status read_heads(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
@@ -209,27 +221,6 @@ Result<ModelSpec> read_spec(const GgufFile& file) {
     }
   }
   return spec;
-}
-
-std::vector<float> rope_table(const ModelSpec& spec, std::uint32_t positions) {
-  const std::uint32_t half = spec.rope_dim / 2;
-  std::vector<double> frequency(half);
-  for (std::uint32_t i = 0; i < half; ++i) {
-    frequency[i] = std::pow(spec.rope_base, -2.0 * i / spec.rope_dim) / spec.rope_linear_factor;
-    if (!spec.rope_frequency_factors.empty()) {
-      frequency[i] /= static_cast<double>(spec.rope_frequency_factors[i]);
-    }
-  }
-  std::vector<float> table(std::size_t{positions} * half * 2);
-  std::size_t at = 0;
-  for (std::uint32_t position = 0; position < positions; ++position) {
-    for (std::uint32_t i = 0; i < half; ++i) {
-      const double angle = position * frequency[i];
-      table[at++] = static_cast<float>(std::cos(angle));
-      table[at++] = static_cast<float>(std::sin(angle));
-    }
-  }
-  return table;
 }
 
 }  // namespace millrace::engine

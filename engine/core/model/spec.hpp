@@ -31,7 +31,4 @@ struct ModelSpec {
 
 Result<ModelSpec> read_spec(const GgufFile& file);
 
-// cos and sin of each position and frequency, [positions][rope_dim / 2][2], computed in double.
-std::vector<float> rope_table(const ModelSpec& spec, std::uint32_t positions);
-
 }  // namespace millrace::engine

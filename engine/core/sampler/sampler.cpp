@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
-#include <limits>
 
 namespace millrace::engine {
 namespace {
@@ -61,8 +59,7 @@ std::array<std::uint32_t, task_size> encode(const SampleTask& task, std::uint32_
   w[10] = static_cast<std::uint32_t>(top_p >> 32);
   w[11] = banned_offset;
   w[12] = static_cast<std::uint32_t>(task.banned.size());
-  w[15] = word(s.min_p > 0.0f ? static_cast<float>(std::log(static_cast<double>(s.min_p)))
-                              : -std::numeric_limits<float>::infinity());
+  w[15] = word(s.min_p);
   return w;
 }
 

@@ -4,7 +4,12 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <span>
+#include <string_view>
 
+#include "engine/core/model/rotary.hpp"
+#include "schemas/base/hash.hpp"
 #include "tests/support/tiny_model.hpp"
 
 namespace millrace::engine {
@@ -128,22 +133,65 @@ TEST(Spec, AbsurdSizesAreRefused) {
   EXPECT_EQ(read_spec(TinyModel::file(builder)).error().code, Code::gguf_malformed);
 }
 
+// Almost always the float next to the truth; never further than one.
+void expect_near_truth(const std::vector<float>& table, const ModelSpec& spec,
+                       std::uint32_t position) {
+  const std::uint32_t half = spec.rope_dim / 2;
+  for (std::uint32_t i = 0; i < half; ++i) {
+    const double angle = position * std::pow(spec.rope_base, -2.0 * i / spec.rope_dim);
+    const std::size_t at = (std::size_t{position} * half + i) * 2;
+    EXPECT_NEAR(table[at], std::cos(angle), 6e-8) << position << ", " << i;
+    EXPECT_NEAR(table[at + 1], std::sin(angle), 6e-8) << position << ", " << i;
+  }
+}
+
 TEST(Spec, RotaryTable) {
   ModelSpec spec = must(read_spec(TinyModel{}.file()));
   const auto table = rope_table(spec, 100);
   ASSERT_EQ(table.size(), 100u * 16);
-  for (const std::uint32_t position : {0u, 1u, 99u}) {
-    for (std::uint32_t i = 0; i < 8; ++i) {
-      const double angle = position * std::pow(10000.0, -2.0 * i / 16);
-      EXPECT_EQ(table[position * 16 + 2 * i], static_cast<float>(std::cos(angle)));
-      EXPECT_EQ(table[position * 16 + 2 * i + 1], static_cast<float>(std::sin(angle)));
-    }
+  for (std::uint32_t position = 0; position < 100; ++position) {
+    expect_near_truth(table, spec, position);
   }
   spec.rope_linear_factor = 2.0;
   EXPECT_EQ(rope_table(spec, 100)[98 * 16], table[49 * 16]);
   spec.rope_linear_factor = 1.0;
   spec.rope_frequency_factors = std::vector<float>(8, 4.0f);
   EXPECT_EQ(rope_table(spec, 100)[96 * 16], table[24 * 16]);
+}
+
+// One hash over many angles, near and far: another one means other bits on this machine.
+TEST(Spec, TheRotaryTableIsTheSameOnEveryMachine) {
+  ModelSpec spec;
+  spec.rope_dim = 64;
+  spec.rope_base = 500000.0;
+  const auto table = rope_table(spec, 1u << 17);
+  for (std::uint32_t position = 0; position < 1u << 17; position += 4099) {
+    expect_near_truth(table, spec, position);
+  }
+  const auto bytes = std::as_bytes(std::span(table));
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  EXPECT_EQ(hash128(text).hex(), "02c8338f4174212c5dc127d1d576cf33");
+}
+
+TEST(Spec, RotaryNumbersThatCannotBeAreRefused) {
+  const auto refused = [](const std::function<void(GgufBuilder&)>& change) {
+    GgufBuilder builder = TinyModel{}.builder();
+    change(builder);
+    const auto spec = read_spec(TinyModel::file(builder));
+    return !spec && spec.error().code == Code::gguf_malformed && !spec.error().hint.empty();
+  };
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const float base : {0.0f, -1.0f, 0.5f, infinity, std::nanf("")}) {
+    EXPECT_TRUE(refused([&](GgufBuilder& b) { b.f32("llama.rope.freq_base", base); })) << base;
+  }
+  for (const float factor : {-1.0f, 1e-9f, infinity, std::nanf("")}) {
+    EXPECT_TRUE(refused([&](GgufBuilder& b) { b.f32("llama.rope.scaling.factor", factor); }));
+    EXPECT_TRUE(refused([&](GgufBuilder& b) {
+      std::vector<std::byte> data;
+      for (int i = 0; i < 8; ++i) GgufBuilder::append(data, i == 5 ? factor : 1.0f);
+      b.tensor("rope_freqs.weight", {8}, 0, data);
+    }));
+  }
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ inline Race race(std::vector<float> logits, const SampleTask& task) {
     left.resize(kept);
   }
   if (s.min_p > 0.0f) {
-    const auto least = static_cast<float>(std::log(static_cast<double>(s.min_p)));
+    const float least = log(s.min_p);
     std::erase_if(left, [&](TokenId id) { return out.y[id] < least; });
   }
   return out;
