@@ -7,7 +7,6 @@
 #include "client/lines/parse_line.hpp"
 #include "client/link/stream_reader.hpp"
 #include "client/link/submitter.hpp"
-#include "client/run/checkpoint.hpp"
 #include "client/run/line_id.hpp"
 #include "schemas/codec.hpp"
 
@@ -25,10 +24,9 @@ constexpr std::int64_t full_disk_patience_us = 10'000'000;
 
 class Driver {
  public:
-  Driver(RunFolder& folder, Env& env, Session& session, const Clock& clock, RunObserver& observer,
+  Driver(RunFolder& folder, Session& session, const Clock& clock, RunObserver& observer,
          const DriverHooks& hooks, const DriverOptions& options, RunSummary& summary)
       : folder_(folder),
-        env_(env),
         session_(session),
         clock_(clock),
         observer_(observer),
@@ -67,7 +65,6 @@ class Driver {
   void report();
 
   RunFolder& folder_;
-  Env& env_;
   Session& session_;
   const Clock& clock_;
   RunObserver& observer_;
@@ -88,26 +85,27 @@ class Driver {
   std::int64_t synced_us_ = 0, status_us_ = 0, disk_full_us_ = 0, engine_lost_us_ = 0;
   std::uint64_t status_question_ = 0;
   std::uint32_t starts_met_ = 0;  // engine starts that have been seen joined
-  Checkpoint checkpoint_;
 };
 
 Status Driver::prepare() {
-  MILLRACE_ASSIGN(checkpoint_, load_checkpoint(env_, folder_.path("checkpoint.json")));
   MILLRACE_ASSIGN(LineIndexReader index, folder_.index());
   index_.emplace(std::move(index));
   // An output that is shorter than it was at the checkpoint has lost lines: they are in the stream.
-  const bool whole = output_.size() >= checkpoint_.output_bytes;
+  const Checkpoint& checkpoint = folder_.checkpoint();
+  const bool whole = output_.size() >= checkpoint.output_bytes;
+  taken_ = whole ? checkpoint.number : 0;
   StreamReaderOptions reader;
   reader.stream = stream_name;
-  reader.epoch = checkpoint_.epoch;
-  reader.from = whole ? checkpoint_.number + 1 : 1;
+  reader.epoch = checkpoint.epoch;
+  reader.from = taken_ + 1;
   reader.poll_ms = 200;
   stream_.emplace(session_, clock_, reader);
   summary_.progress.total = folder_.manifest().input.lines;
   summary_.progress.before = output_.lines();
   if (output_.cut_bytes() > 0) {
-    observer_.note("output_cut", "a torn last line of " + std::to_string(output_.cut_bytes()) +
-                                     " bytes was cut off the output");
+    observer_.note("output_cut", "the last " + std::to_string(output_.cut_bytes()) +
+                                     " bytes of the output were not known to be on disk and were "
+                                     "cut: they are written again");
   }
   if (!whole) {
     observer_.note("output_replayed",
@@ -325,13 +323,10 @@ Status Driver::settle() {
   if (!output_.dirty() || !stream_) {
     return {};
   }
-  MILLRACE_TRY(output_.sync());
-  if (taken_ == 0) {
-    return {};  // bad lines alone: no result has come yet
+  MILLRACE_TRY(folder_.settle(stream_->epoch(), taken_));
+  if (taken_ > 0) {
+    session_.ask(Acknowledge{stream_name, cursor_name, taken_});
   }
-  checkpoint_ = {stream_->epoch(), taken_, output_.size()};
-  MILLRACE_TRY(save_checkpoint(env_, folder_.path("checkpoint.json"), checkpoint_));
-  session_.ask(Acknowledge{stream_name, cursor_name, checkpoint_.number});
   return {};
 }
 
@@ -356,10 +351,9 @@ void Driver::report() {
 
 }  // namespace
 
-Status drive(RunFolder& folder, Env& env, Session& session, const Clock& clock,
-             RunObserver& observer, const DriverHooks& hooks, const DriverOptions& options,
-             RunSummary& summary) {
-  Driver driver(folder, env, session, clock, observer, hooks, options, summary);
+Status drive(RunFolder& folder, Session& session, const Clock& clock, RunObserver& observer,
+             const DriverHooks& hooks, const DriverOptions& options, RunSummary& summary) {
+  Driver driver(folder, session, clock, observer, hooks, options, summary);
   MILLRACE_TRY(driver.prepare());
   Status status = driver.run();
   const Status settled = driver.settle();

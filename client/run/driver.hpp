@@ -50,8 +50,7 @@ struct RunSummary {
 };
 
 // Runs to the end. `summary` is filled in whatever happens.
-Status drive(RunFolder& folder, Env& env, Session& session, const Clock& clock,
-             RunObserver& observer, const DriverHooks& hooks, const DriverOptions& options,
-             RunSummary& summary);
+Status drive(RunFolder& folder, Session& session, const Clock& clock, RunObserver& observer,
+             const DriverHooks& hooks, const DriverOptions& options, RunSummary& summary);
 
 }  // namespace millrace::client

@@ -19,10 +19,11 @@ constexpr std::string_view good_end = "\"error\":null}";
 
 }  // namespace
 
-Result<OutputFile> OutputFile::open(Env& env, const std::string& path, std::uint64_t last_number) {
+Result<OutputFile> OutputFile::open(Env& env, const std::string& path, std::uint64_t last_number,
+                                    std::uint64_t synced_bytes) {
   MILLRACE_ASSIGN(auto file, env.open(path, OpenMode::write));
   OutputFile output(std::move(file), last_number);
-  MILLRACE_TRY(output.scan());
+  MILLRACE_TRY(output.scan(synced_bytes));
   return output;
 }
 
@@ -50,14 +51,16 @@ Status OutputFile::take_line(std::string_view start, std::uint64_t at) {
 }
 
 // Keeps a line's first and last bytes only: a line may be larger than what we would hold.
-Status OutputFile::scan() {
-  MILLRACE_ASSIGN(const std::uint64_t file_size, file_->size());
+Status OutputFile::scan(std::uint64_t synced_bytes) {
+  MILLRACE_ASSIGN(const std::uint64_t found_size, file_->size());
+  const std::uint64_t file_size = std::min(found_size, synced_bytes);
   std::string buffer(scan_bytes, '\0');
   std::string start;
   std::string end;
   std::uint64_t line_at = 0;
   for (std::uint64_t offset = 0; offset < file_size;) {
-    MILLRACE_ASSIGN(const std::size_t got, file_->read_at(offset, std::span(buffer)));
+    const std::size_t wanted = std::min<std::uint64_t>(buffer.size(), file_size - offset);
+    MILLRACE_ASSIGN(const std::size_t got, file_->read_at(offset, std::span(buffer).first(wanted)));
     if (got == 0) {
       break;
     }
@@ -81,8 +84,8 @@ Status OutputFile::scan() {
     offset += got;
   }
   size_ = line_at;
-  if (line_at < file_size) {
-    cut_bytes_ = file_size - line_at;
+  if (line_at < found_size) {
+    cut_bytes_ = found_size - line_at;
     MILLRACE_TRY(file_->truncate(line_at));
     MILLRACE_TRY(file_->sync());
   }

@@ -1,7 +1,8 @@
 #pragma once
-// The output: one line an input line, appended as jobs end. On opening, a torn last line is cut and
-// every whole line tells by its id which input line it answers, so that a line is written once
-// whatever happened before. Memory: one bit an input line.
+// The output: one line an input line, appended as jobs end. On opening, what was not known to be on
+// disk is cut (after a power cut it may be anything; the ledger gives it again), and every line
+// before tells by its id which input line it answers, so that a line is written once whatever
+// happened before. Memory: one bit an input line.
 // Errors: io_error, disk_full, conflict (the file holds something else). Thread safety: one thread.
 #include <cstdint>
 #include <memory>
@@ -15,13 +16,15 @@ namespace millrace::client {
 
 class OutputFile {
  public:
-  static Result<OutputFile> open(Env& env, const std::string& path, std::uint64_t last_number);
+  // The first `synced_bytes` are kept, see checkpoint.hpp.
+  static Result<OutputFile> open(Env& env, const std::string& path, std::uint64_t last_number,
+                                 std::uint64_t synced_bytes);
 
   bool holds(std::uint64_t line_number) const;
   std::uint64_t lines() const { return lines_; }
   std::uint64_t failed_lines() const { return failed_lines_; }
   std::uint64_t size() const { return size_; }
-  std::uint64_t cut_bytes() const { return cut_bytes_; }  // of a torn line, when it was opened
+  std::uint64_t cut_bytes() const { return cut_bytes_; }  // when it was opened
 
   // `text` is one whole line for an input line that is not held yet. Written when flush says so or
   // enough has gathered.
@@ -33,7 +36,7 @@ class OutputFile {
  private:
   OutputFile(std::unique_ptr<File> file, std::uint64_t last_number)
       : file_(std::move(file)), held_(last_number + 1) {}
-  Status scan();
+  Status scan(std::uint64_t synced_bytes);
   Status take_line(std::string_view start, std::uint64_t at);
 
   std::unique_ptr<File> file_;

@@ -57,8 +57,7 @@ Status run_file(const RunOptions& options, RunObserver& observer, RunReport& rep
   DriverOptions driver;
   driver.strict = options.strict;
   driver.lines = options.lines;
-  Status status =
-      drive(folder, *env, backend->session(), clock, observer, hooks, driver, report.summary);
+  Status status = drive(folder, backend->session(), clock, observer, hooks, driver, report.summary);
   backend->stop();
   return status;
 }

@@ -14,6 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* manifest_name = "manifest.json";
 constexpr const char* index_name = "lines";
+constexpr const char* checkpoint_name = "checkpoint.json";
 constexpr std::uint64_t sample_bytes = 64 * limits::KiB;
 constexpr std::uint64_t samples = 256;
 
@@ -69,8 +70,10 @@ Result<RunFolder> RunFolder::open(Env& env, const RunPaths& paths,
   } else {
     MILLRACE_TRY(run.begin(paths, settings));
   }
+  MILLRACE_ASSIGN(run.checkpoint_, load_checkpoint(env, run.path(checkpoint_name)));
   MILLRACE_ASSIGN(OutputFile output,
-                  OutputFile::open(env, paths.output, run.manifest_.input.last_number));
+                  OutputFile::open(env, paths.output, run.manifest_.input.last_number,
+                                   run.checkpoint_.output_bytes));
   run.output_ = std::make_unique<OutputFile>(std::move(output));
   return run;
 }
@@ -104,7 +107,7 @@ Status RunFolder::begin(const RunPaths& paths, const std::map<std::string, std::
   // A ledger without a manifest is from a beginning that was cut short: nothing was in it yet.
   MILLRACE_ASSIGN(const std::vector<std::string> names, env_->list(folder_));
   for (const std::string& name : names) {
-    if (name.starts_with("ledger")) {
+    if (name.starts_with("ledger") || name == checkpoint_name) {
       MILLRACE_TRY(env_->remove(path(name)));
     }
   }
@@ -139,6 +142,12 @@ Status RunFolder::meet_engine(const std::string& fingerprint) {
   }
   manifest_.fingerprint = fingerprint;
   return save_manifest(*env_, path(manifest_name), manifest_);
+}
+
+Status RunFolder::settle(const std::string& epoch, std::uint64_t number) {
+  MILLRACE_TRY(output_->sync());
+  checkpoint_ = {epoch, number, output_->size()};
+  return save_checkpoint(*env_, path(checkpoint_name), checkpoint_);
 }
 
 Status RunFolder::complete() {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "client/run/checkpoint.hpp"
 #include "client/run/manifest.hpp"
 #include "client/run/output_file.hpp"
 #include "schemas/base/env.hpp"
@@ -31,6 +32,10 @@ class RunFolder {
 
   // The first engine's fingerprint is written down; a later one must be equal (settings_changed).
   Status meet_engine(const std::string& fingerprint);
+  // The output is synced, then the checkpoint is saved: every result up to `number` of the stream
+  // has its line on disk when this returns, and only then may the ledger's cursor move.
+  Status settle(const std::string& epoch, std::uint64_t number);
+  const Checkpoint& checkpoint() const { return checkpoint_; }
   Status complete();  // every line is in the output, which has been synced
 
  private:
@@ -45,6 +50,7 @@ class RunFolder {
   std::unique_ptr<File> input_;
   std::unique_ptr<OutputFile> output_;
   Manifest manifest_;
+  Checkpoint checkpoint_;
   bool resumed_ = false;
 };
 

@@ -16,6 +16,8 @@ std::string output_line(std::uint64_t number, const std::string& rest = "\"error
   return "{\"id\":\"" + line_id(number, number * 31) + "\"," + rest + "\n";
 }
 
+constexpr std::uint64_t everything = ~0ull;  // of the output is known to be on disk
+
 class RunParts : public ::testing::Test {
  protected:
   std::unique_ptr<File> input(const std::string& content) {
@@ -99,7 +101,7 @@ TEST_F(RunParts, CheckpointComesBackAndAbsentIsEmpty) {
 
 TEST_F(RunParts, OutputKnowsItsLinesAndCutsATornOne) {
   folder_.write("out", output_line(2) + output_line(5, "\"error\":{}}") + "{\"id\":\"1-00");
-  auto output = OutputFile::open(*env_, folder_ / "out", 6);
+  auto output = OutputFile::open(*env_, folder_ / "out", 6, everything);
   ASSERT_TRUE(output.has_value()) << output.error().text();
   EXPECT_TRUE(output->holds(2) && output->holds(5));
   EXPECT_FALSE(output->holds(1) || output->holds(6) || output->holds(7));
@@ -112,11 +114,21 @@ TEST_F(RunParts, OutputKnowsItsLinesAndCutsATornOne) {
   EXPECT_FALSE(output->append(1, output_line(1), false).has_value()) << "written twice";
 }
 
+TEST_F(RunParts, OutputKeepsOnlyWhatWasSynced) {
+  const std::string kept = output_line(2) + output_line(1);
+  folder_.write("out", kept + output_line(3) + std::string(40, '\0') + output_line(4));
+  const auto output = OutputFile::open(*env_, folder_ / "out", 6, kept.size());
+  ASSERT_TRUE(output.has_value()) << output.error().text();
+  EXPECT_EQ(output->lines(), 2U);
+  EXPECT_FALSE(output->holds(3) || output->holds(4));
+  EXPECT_EQ(folder_.read("out"), kept);
+}
+
 TEST_F(RunParts, OutputOfOthersIsRefused) {
   for (const std::string& content :
        {std::string("mine\n"), output_line(9), output_line(1) + output_line(1)}) {
     folder_.write("out", content);
-    const auto output = OutputFile::open(*env_, folder_ / "out", 3);
+    const auto output = OutputFile::open(*env_, folder_ / "out", 3, everything);
     ASSERT_FALSE(output.has_value());
     EXPECT_EQ(output.error().code, Code::conflict);
     EXPECT_EQ(folder_.read("out"), content);
@@ -126,7 +138,7 @@ TEST_F(RunParts, OutputOfOthersIsRefused) {
 TEST_F(RunParts, OutputLinesLongerThanTheScanBuffer) {
   const std::string filler = "\"x\":\"" + std::string(3'000'000, 'x') + "\",\"error\":null}";
   folder_.write("out", output_line(1, filler) + output_line(2) + output_line(3, filler));
-  const auto output = OutputFile::open(*env_, folder_ / "out", 3);
+  const auto output = OutputFile::open(*env_, folder_ / "out", 3, everything);
   ASSERT_TRUE(output.has_value()) << output.error().text();
   EXPECT_EQ(output->lines(), 3U);
   EXPECT_EQ(output->failed_lines(), 0U);
