@@ -37,7 +37,8 @@ std::string ProgramCache::default_folder() {
   if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') {
     return std::string(home) + "/.cache/millrace/programs";
   }
-  return "/tmp/millrace-programs";
+  log_warn("neither XDG_CACHE_HOME nor HOME is set: every start compiles its programs");
+  return {};
 }
 
 std::string ProgramCache::path_of(const Hash128& key, std::string_view name) const {
@@ -45,6 +46,7 @@ std::string ProgramCache::path_of(const Hash128& key, std::string_view name) con
 }
 
 std::optional<std::string> ProgramCache::load(const Hash128& key, std::string_view name) const {
+  if (folder_.empty()) return std::nullopt;
   const auto env = posix_env();
   const std::string path = path_of(key, name);
   const auto exists = env->exists(path);
@@ -64,6 +66,7 @@ std::optional<std::string> ProgramCache::load(const Hash128& key, std::string_vi
 }
 
 void ProgramCache::store(const Hash128& key, std::string_view name, std::string_view binary) const {
+  if (folder_.empty()) return;
   const auto env = posix_env();
   if (auto made = env->make_directories(folder_); !made) {
     log_warn("the program cache cannot be written", made.error());

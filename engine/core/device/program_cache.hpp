@@ -17,8 +17,10 @@ namespace millrace::engine {
 
 class ProgramCache {
  public:
-  explicit ProgramCache(std::string folder) : folder_(std::move(folder)) {}
-  static std::string default_folder();  // from the environment
+  explicit ProgramCache(std::string folder) : folder_(std::move(folder)) {}  // "": no cache
+  // From the environment; "" where that names no home. Never a folder that others can write to:
+  // what lies in the cache is run.
+  static std::string default_folder();
 
   // The stored binary; nothing when there is none, or none that can be trusted.
   std::optional<std::string> load(const Hash128& key, std::string_view name) const;

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -119,6 +121,47 @@ TEST_F(ProgramCacheTest, ABinaryThatTheDriverRefusesIsRebuiltWithAWarning) {
   ProgramCache(folder_.string()).store(key, "cached", "this is no program");
   EXPECT_EQ(run(), 15u);
   EXPECT_NE(log_.find("the driver refuses a cached program"), std::string::npos) << log_;
+}
+
+// Sets or removes an environment variable for a scope.
+class ScopedVariable {
+ public:
+  ScopedVariable(const char* name, const char* value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    if (value != nullptr) {
+      ::setenv(name, value, 1);
+    } else {
+      ::unsetenv(name);
+    }
+  }
+  ~ScopedVariable() {
+    if (before_) {
+      ::setenv(name_, before_->c_str(), 1);
+    } else {
+      ::unsetenv(name_);
+    }
+  }
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+TEST_F(ProgramCacheTest, LiesInTheHomeOrNowhere) {
+  const ScopedVariable home("HOME", "/home/somebody");
+  {
+    const ScopedVariable cache("XDG_CACHE_HOME", "/elsewhere");
+    EXPECT_EQ(ProgramCache::default_folder(), "/elsewhere/millrace/programs");
+  }
+  const ScopedVariable cache("XDG_CACHE_HOME", nullptr);
+  EXPECT_EQ(ProgramCache::default_folder(), "/home/somebody/.cache/millrace/programs");
+  EXPECT_EQ(log_, "");
+  const ScopedVariable nobody("HOME", nullptr);
+  EXPECT_EQ(ProgramCache::default_folder(), "");
+  EXPECT_NE(log_.find("HOME"), std::string::npos);
+  const ProgramCache none("");
+  none.store({}, "program", "binary");
+  EXPECT_FALSE(none.load({}, "program"));
 }
 
 TEST_F(ProgramCacheTest, AFolderThatCannotBeWrittenOnlyCostsTime) {
