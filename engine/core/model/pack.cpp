@@ -46,7 +46,51 @@ void pack_q4(const std::byte* row, std::uint32_t blocks, std::uint32_t lane, std
   }
 }
 
+// Whether `count` numbers, the first at `from` and each `stride` bytes further, are finite: the
+// exponent, `mask`, is not all ones.
+template <class Bits>
+bool all_finite(const std::byte* from, std::uint64_t count, std::size_t stride, Bits mask) {
+  unsigned bad = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    Bits bits;
+    std::memcpy(&bits, from + i * stride, sizeof bits);
+    bad |= (bits & mask) == mask ? 1u : 0u;
+  }
+  return bad == 0;
+}
+
+bool row_is_finite(const Tensor& tensor, const std::byte* row) {
+  constexpr std::uint16_t half_mask = 0x7c00, brain_mask = 0x7f80;
+  constexpr std::uint32_t single_mask = 0x7f800000;
+  const std::uint64_t columns = tensor.shape[0], blocks = columns / 32;
+  const std::size_t block_bytes = traits_of(tensor.type).block_bytes;
+  switch (tensor.type) {
+    case TensorType::f32:
+      return all_finite(row, columns, 4, single_mask);
+    case TensorType::f16:
+      return all_finite(row, columns, half_bytes, half_mask);
+    case TensorType::bf16:
+      return all_finite(row, columns, half_bytes, brain_mask);
+    case TensorType::q4_1:
+      return all_finite(row, blocks, block_bytes, half_mask) &&
+             all_finite(row + half_bytes, blocks, block_bytes, half_mask);
+    case TensorType::q8_0:
+    case TensorType::q4_0:
+      return all_finite(row, blocks, block_bytes, half_mask);
+  }
+  return false;
+}
+
 }  // namespace
+
+std::optional<std::uint64_t> find_row_not_finite(const Tensor& tensor, std::uint64_t first,
+                                                 std::uint64_t count) {
+  const std::uint64_t row_bytes = tensor.row_bytes();
+  for (std::uint64_t row = first; row < first + count; ++row) {
+    if (!row_is_finite(tensor, tensor.data.data() + row * row_bytes)) return row;
+  }
+  return std::nullopt;
+}
 
 std::uint64_t PanelLayout::scale_bytes() const {
   const std::uint64_t blocks = k() / 32;

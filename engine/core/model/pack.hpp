@@ -3,6 +3,7 @@
 // (kernels/matmul/layout.cl). Thread safety: pure functions.
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "engine/core/gguf/file.hpp"
@@ -25,6 +26,11 @@ struct PanelLayout {
   std::uint64_t code_bytes() const;
   std::uint64_t panel_bytes() const { return scale_bytes() + code_bytes(); }
 };
+
+// The first of `count` rows from `first` on whose values or scales are not all finite numbers: what
+// no converter writes, and what the kernels need not agree on.
+std::optional<std::uint64_t> find_row_not_finite(const Tensor& tensor, std::uint64_t first,
+                                                 std::uint64_t count);
 
 // Rows 16 * panel and on of a tensor whose shape[0] is layout.columns; `out` has panel_bytes.
 void pack_panel(const PanelLayout& layout, const Tensor& tensor, std::uint32_t panel,

@@ -27,10 +27,22 @@ std::string shape_text(const Tensor& tensor) {
   return text;
 }
 
+Status check_finite(const GgufFile& file, const Tensor& tensor) {
+  const auto row = find_row_not_finite(tensor, 0, tensor.rows());
+  if (!row) return {};
+  return fail(Code::gguf_malformed,
+              file.source() + ": tensor \"" + std::string(tensor.name) + "\", row " +
+                  std::to_string(*row) + ", holds a number that is not finite",
+              "the file is damaged: download or convert it again");
+}
+
 Result<const Tensor*> find_shaped(const GgufFile& file, const std::string& name,
                                   std::uint64_t columns, std::uint64_t rows) {
   MILLRACE_ASSIGN(const Tensor* tensor, file.tensor(name));
-  if (tensor->shape[0] == columns && tensor->rows() == rows && tensor->rank <= 2) return tensor;
+  if (tensor->shape[0] == columns && tensor->rows() == rows && tensor->rank <= 2) {
+    MILLRACE_TRY(check_finite(file, *tensor));
+    return tensor;
+  }
   return fail(Code::gguf_malformed,
               file.source() + ": tensor \"" + name + "\" is " + shape_text(*tensor) +
                   " where the metadata asks for " + std::to_string(columns) +

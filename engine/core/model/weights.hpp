@@ -2,8 +2,8 @@
 // Weights on the device. A Projection is one or several matrices over the same input, stacked: q, k
 // and v are one. Neighbours of one type share a buffer and a launch; what is larger than the
 // device's largest allocation is cut between panels. Errors: gguf_malformed for a tensor that is
-// missing or has another shape, with its name; out_of_memory, device_error. Thread safety: the
-// device's owner thread.
+// missing, of another shape or not all finite numbers, with its name; out_of_memory, device_error.
+// Thread safety: the device's owner thread.
 #include <cstdint>
 #include <span>
 #include <string>

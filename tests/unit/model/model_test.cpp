@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
 
 #include "engine/core/gguf/dequantize.hpp"
@@ -254,6 +255,33 @@ TEST(Model, DamagedModelsAreRefusedWithTheTensorsName) {
   }
   const Error bias = error_of({.shapes = {{"blk.0.attn_q.bias", {3}}}});
   EXPECT_NE(bias.message.find("blk.0.attn_q.bias"), std::string::npos) << bias.text();
+}
+
+TEST(Model, NumbersThatAreNotFiniteAreRefusedWithTheirRow) {
+  const auto device = open_device();
+  struct Case {
+    TensorType type;
+    std::size_t at;          // byte of row 2
+    std::uint32_t infinity;  // written there, of `size` bytes
+    std::size_t size;
+  };
+  for (const Case& c :
+       {Case{TensorType::f32, 63 * 4, 0xff800000, 4}, Case{TensorType::f16, 63 * 2, 0x7c00, 2},
+        Case{TensorType::bf16, 63 * 2, 0x7fc0, 2}, Case{TensorType::q8_0, 34, 0xfc00, 2},
+        Case{TensorType::q4_0, 18, 0x7e00, 2}, Case{TensorType::q4_1, 22, 0x7c00, 2}}) {
+    const auto& traits = traits_of(c.type);
+    const std::size_t row_bytes = 64 / traits.block_elements * traits.block_bytes;
+    std::vector<std::byte> data(row_bytes * 64);
+    std::memcpy(&data[2 * row_bytes + c.at], &c.infinity, c.size);
+    auto builder = TinyModel{.absent = {"blk.1.attn_q.weight"}}.builder();
+    builder.tensor("blk.1.attn_q.weight", {64, 64}, static_cast<std::uint32_t>(c.type), data);
+    const GgufFile file = TinyModel::file(builder);
+    const auto loaded = Model::load(*device, file, small);
+    ASSERT_FALSE(loaded) << traits.name;
+    EXPECT_EQ(loaded.error().code, Code::gguf_malformed);
+    EXPECT_NE(loaded.error().message.find("\"blk.1.attn_q.weight\", row 2,"), std::string::npos)
+        << loaded.error().text();
+  }
 }
 
 // A file may claim any context; what is allocated follows from the KV pool.
