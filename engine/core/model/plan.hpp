@@ -21,7 +21,7 @@ struct RowOutput {
 };
 
 struct PlanRow {
-  std::uint32_t sequence = 0;        // the scheduler's number of the sequence
+  std::uint64_t sequence = 0;        // the scheduler's number of the sequence
   std::uint32_t first_position = 0;  // of tokens[0]
   std::uint32_t count = 0;           // tokens of this row in this step
   // The ids: `count` of them from StepPlan::tokens at token_offset; or, for a decoding row whose id

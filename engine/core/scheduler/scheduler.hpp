@@ -33,7 +33,7 @@ struct SchedulerOptions {
   std::uint32_t forecast_tokens = 64;  // room to grow that admission keeps free for each sequence
 };
 
-using SequenceId = std::uint32_t;  // never used twice; a smaller one is older
+using SequenceId = std::uint64_t;  // never used twice; a smaller one is older
 
 struct SequenceSpec {
   Tokens prompt;                 // not empty
