@@ -16,6 +16,11 @@ std::unexpected<Error> unsupported(const GgufFile& file, const std::string& what
               "this version runs llama models (SmolLM, Llama 2 and 3, Mistral and their kin)");
 }
 
+std::unexpected<Error> damaged(const GgufFile& file, const std::string& what) {
+  return fail(Code::gguf_malformed, file.source() + ": " + what,
+              "the file is damaged: download or convert it again");
+}
+
 // Reads keys of one architecture: "llama.block_count".
 class Keys {
  public:
@@ -86,32 +91,26 @@ Status read_rope(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
   }
   if (kind == "linear" && factor != 0.0) spec.rope_linear_factor = factor;
   if (spec.rope_dim == 0 || spec.rope_dim % 2 != 0 || spec.rope_dim > spec.head_dim) {
-    return fail(Code::gguf_malformed, file.source() + ": " + keys.full("rope.dimension_count") +
-                                          " = " + std::to_string(spec.rope_dim) +
-                                          " does not fit heads of " +
-                                          std::to_string(spec.head_dim));
+    return damaged(file, keys.full("rope.dimension_count") + " = " + std::to_string(spec.rope_dim) +
+                             " does not fit heads of " + std::to_string(spec.head_dim));
   }
   if (!(spec.rope_base >= 1.0 && spec.rope_base <= 1e12) || !fits_rotary(spec.rope_linear_factor)) {
-    return fail(Code::gguf_malformed,
-                file.source() + ": rotary base " + std::to_string(spec.rope_base) + ", factor " +
-                    std::to_string(spec.rope_linear_factor) +
-                    " (1 to 1e12, and 1/64 to 1e6, are possible)",
-                "the file is damaged: download or convert it again");
+    return damaged(file, "rotary base " + std::to_string(spec.rope_base) + ", factor " +
+                             std::to_string(spec.rope_linear_factor) +
+                             " (1 to 1e12, and 1/64 to 1e6, are possible)");
   }
   const Tensor* const factors = file.find_tensor("rope_freqs.weight");
   if (factors == nullptr) return {};
   if (factors->type != TensorType::f32 || factors->elements() != spec.rope_dim / 2) {
-    return fail(Code::gguf_malformed, file.source() + ": rope_freqs.weight must hold " +
-                                          std::to_string(spec.rope_dim / 2) + " F32 values");
+    return damaged(
+        file, "rope_freqs.weight must hold " + std::to_string(spec.rope_dim / 2) + " F32 values");
   }
   spec.rope_frequency_factors.resize(spec.rope_dim / 2);
   std::memcpy(spec.rope_frequency_factors.data(), factors->data.data(), factors->data.size());
   const bool fit = std::ranges::all_of(spec.rope_frequency_factors,
                                        [](float each) { return fits_rotary(double{each}); });
   if (fit) return {};
-  return fail(Code::gguf_malformed,
-              file.source() + ": rope_freqs.weight holds a value outside 1/64 to 1e6",
-              "the file is damaged: download or convert it again");
+  return damaged(file, "rope_freqs.weight holds a value outside 1/64 to 1e6");
 }
 
 Status read_heads(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
@@ -120,9 +119,8 @@ Status read_heads(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
   const bool counts_fit =
       spec.heads > 0 && spec.kv_heads > 0 && spec.heads % spec.kv_heads == 0 && spec.heads <= 1024;
   if (!counts_fit) {
-    return fail(Code::gguf_malformed, file.source() + ": " + std::to_string(spec.heads) +
-                                          " heads over " + std::to_string(spec.kv_heads) +
-                                          " KV heads");
+    return damaged(file, std::to_string(spec.heads) + " heads over " +
+                             std::to_string(spec.kv_heads) + " KV heads");
   }
   MILLRACE_ASSIGN(spec.head_dim,
                   keys.get_or<std::uint32_t>("attention.key_length", spec.width / spec.heads));
@@ -137,6 +135,9 @@ Status read_heads(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
   return {};
 }
 
+// As many shares of 2^40 as a 64-bit sum holds (kernels/sampler/row.cl).
+constexpr std::uint64_t most_vocabulary = std::uint64_t{1} << 23;
+
 Status read_sizes(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
   MILLRACE_ASSIGN(spec.layers, keys.get<std::uint32_t>("block_count"));
   MILLRACE_ASSIGN(spec.width, keys.get<std::uint32_t>("embedding_length"));
@@ -144,20 +145,21 @@ Status read_sizes(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
   MILLRACE_ASSIGN(spec.context_tokens, keys.get<std::uint32_t>("context_length"));
   MILLRACE_ASSIGN(spec.norm_epsilon, keys.get<float>("attention.layer_norm_rms_epsilon"));
   MILLRACE_ASSIGN(const Tensor* embedding, file.tensor("token_embd.weight"));
-  spec.vocabulary = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(embedding->rows(), std::uint32_t{1} << 24));
+  spec.vocabulary =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(embedding->rows(), most_vocabulary));
   const auto within = [](std::uint32_t value, std::uint32_t most) {
     return value > 0 && value <= most;
   };
   if (!within(spec.layers, 1024) || !within(spec.width, 1u << 17) ||
       !within(spec.ffn_width, 1u << 19) || !within(spec.context_tokens, 1u << 24) ||
-      embedding->rows() != spec.vocabulary || !(spec.norm_epsilon > 0.0f)) {
-    return fail(Code::gguf_malformed, file.source() +
-                                          ": absurd sizes: " + std::to_string(spec.layers) +
-                                          " layers, " + std::to_string(spec.width) +
-                                          " wide, feed-forward " + std::to_string(spec.ffn_width) +
-                                          ", context " + std::to_string(spec.context_tokens) +
-                                          ", vocabulary " + std::to_string(embedding->rows()));
+      embedding->rows() != spec.vocabulary ||
+      !(spec.norm_epsilon > 0.0f && spec.norm_epsilon < 1.0f)) {
+    return damaged(file, "absurd sizes: " + std::to_string(spec.layers) + " layers, " +
+                             std::to_string(spec.width) + " wide, feed-forward " +
+                             std::to_string(spec.ffn_width) + ", context " +
+                             std::to_string(spec.context_tokens) + ", vocabulary " +
+                             std::to_string(embedding->rows()) + ", norm's epsilon " +
+                             std::to_string(spec.norm_epsilon));
   }
   return {};
 }
