@@ -98,6 +98,7 @@ struct LedgerThread::State {
   bool stopping = false;
 
   std::deque<Replay> replays;  // the thread's own
+  std::size_t last_commit = 0;   // its operations; the thread's own
   std::thread thread;
 
   void run();
@@ -113,15 +114,18 @@ struct LedgerThread::State {
 
 // Waits for something to do, then takes the operations of the next commit; stream reads are put
 // aside. Returns empty-handed where there are only stream reads to serve or nothing came for long.
+// Producers that shared the last commit have been answered together and are likely to come
+// together: as many are awaited, for a moment, so that they share the next sync too. One that came
+// alone is not kept waiting; what arrives during its sync shares the next.
 std::vector<Posted> LedgerThread::State::gather(std::unique_lock<std::mutex>& lock) {
   const auto readable = [this] { return !replays.empty() && may_read(); };
   arrived.wait_for(lock, std::chrono::milliseconds(options.idle_ms),
                    [&] { return !inbox.empty() || stopping || readable(); });
   if (inbox.empty()) return {};
   const auto close_at = inbox.front().at + std::chrono::microseconds(options.commit_wait_us);
+  const std::size_t enough = std::min<std::size_t>(last_commit, options.commit_operations);
   arrived.wait_until(lock, close_at, [&] {
-    return inbox.size() >= options.commit_operations || inbox_bytes >= options.commit_bytes ||
-           stopping || readable();
+    return inbox.size() >= enough || inbox_bytes >= options.commit_bytes || stopping || readable();
   });
   std::vector<Posted> batch;
   std::uint64_t bytes = 0;
@@ -138,6 +142,7 @@ std::vector<Posted> LedgerThread::State::gather(std::unique_lock<std::mutex>& lo
       batch.push_back(std::move(posted));
     }
   }
+  if (!batch.empty()) last_commit = batch.size();
   return batch;
 }
 
@@ -289,7 +294,7 @@ Status LedgerThread::post(std::uint64_t token, Operation operation) {
   return post(token, std::move(one));
 }
 
-Status LedgerThread::post(std::uint64_t token, std::vector<Operation> operations) {
+Status LedgerThread::post(std::uint64_t token, std::vector<Operation>&& operations) {
   std::uint64_t bytes = 0;
   for (const Operation& op : operations) bytes += body_bytes(op);
   State& s = *state_;

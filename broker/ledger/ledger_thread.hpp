@@ -71,9 +71,9 @@ class LedgerThread {
 
   // Errors: overloaded (the inbox is full), draining (stopped), or the ledger's failure.
   Status post(std::uint64_t token, Operation operation);
-  // All are accepted, or none. One completion an operation, in order, all with this token; they may
-  // be spread over several commits.
-  Status post(std::uint64_t token, std::vector<Operation> operations);
+  // All are accepted, or none: then `operations` are as they were. One completion an operation, in
+  // order, all with this token; they may be spread over several commits.
+  Status post(std::uint64_t token, std::vector<Operation>&& operations);
   std::vector<Completion> take();  // what has completed since the last call
 
   void stop();  // carries out what was posted, then ends the thread; idempotent

@@ -9,8 +9,8 @@ LedgerDesk::LedgerDesk(std::unique_ptr<Ledger> ledger, std::function<void()> wak
 
 Result<bool> LedgerDesk::try_post(LedgerRequest& request) {
   const auto count = request.operations.size();
-  // A copy goes in: what is refused for lack of room must be posted again.
-  auto posted = thread_.post(request.ticket, request.operations);
+  // What is refused for lack of room stays in the request and is posted again.
+  auto posted = thread_.post(request.ticket, std::move(request.operations));
   if (posted) {
     auto& waiting = waiting_[request.ticket];
     waiting.operations = count;

@@ -127,6 +127,28 @@ TEST_F(LedgerThreadTest, WhatArrivesDuringACommitSharesTheNext) {
   EXPECT_EQ(statistics.wait.count, 21u);
 }
 
+TEST_F(LedgerThreadTest, ALoneOperationIsNotKeptWaiting) {
+  start({.commit_wait_us = 3'600'000'000});
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    ASSERT_TRUE(thread->post(i, job(numbered("j", i))));
+    EXPECT_EQ(wait_for(1).at(0).token, i);
+  }
+  EXPECT_EQ(gate->sizes, (std::vector<std::size_t>{1, 1, 1}));
+}
+
+TEST_F(LedgerThreadTest, AsManyAsSharedTheLastCommitAreAwaited) {
+  gate->set(false);
+  start({.commit_wait_us = 3'600'000'000});
+  ASSERT_TRUE(thread->post(0, job("first")));
+  gate->wait_entered(1);
+  for (std::uint64_t i = 1; i < 5; ++i) ASSERT_TRUE(thread->post(i, job(numbered("j", i))));
+  gate->set(true);
+  wait_for(5);
+  for (std::uint64_t i = 5; i < 9; ++i) ASSERT_TRUE(thread->post(i, job(numbered("j", i))));
+  wait_for(4);
+  EXPECT_EQ(gate->sizes, (std::vector<std::size_t>{1, 4, 4}));
+}
+
 TEST_F(LedgerThreadTest, ACommitIsBoundedInBytes) {
   gate->set(false);
   start({.commit_bytes = 100, .commit_wait_us = 0});
