@@ -98,7 +98,6 @@ void Dispatcher::send(Engine& engine, std::vector<ClaimedJob> jobs, bool suspect
   engine.credit -= std::min(engine.credit, static_cast<std::uint32_t>(jobs.size()));
   out_.counters().handed_out += jobs.size();
   Leases message;
-  std::uint64_t bytes = 0;
   for (auto& job : jobs) {
     HeldLease held;
     held.facts = facts_of(job.body);
@@ -108,11 +107,6 @@ void Dispatcher::send(Engine& engine, std::vector<ClaimedJob> jobs, bool suspect
     held.alone = suspect;
     held.seen_us = now;
     engines_.hold(engine, job.lease, std::move(held));
-    if (!message.leases.empty() && bytes + job.body.size() > message_bytes) {
-      out_.send(*engine.peer, 0, std::exchange(message, {}));
-      bytes = 0;
-    }
-    bytes += job.body.size();
     message.leases.push_back({job.lease, std::move(job.job), job.attempt, suspect, job.submitted_us,
                               std::move(job.body)});
   }

@@ -36,8 +36,6 @@ class Dispatcher {
   void return_unsent(const std::string& engine, const std::vector<ClaimedJob>& jobs);
   void reserve_one();
 
-  static constexpr std::uint64_t message_bytes = 16 * limits::MiB;  // of one Leases message
-
   Outbox& out_;
   const CoreConfig& config_;
   EngineTable& engines_;

@@ -108,14 +108,16 @@ void Requests::retry(const Peer& peer, std::uint64_t id, Retry retry) {
   if (auto named = check_named("retry", retry.jobs, retry.batch); !named) {
     return out_.refuse(peer, id, std::move(named.error()));
   }
-  if (sessions_.begin(peer, id)) retry_more(peer, id, std::move(retry), {});
+  if (sessions_.begin(peer, id)) retry_more(peer, id, std::move(retry), 0, {});
 }
 
-void Requests::retry_more(const Peer& peer, std::uint64_t id, Retry retry, Retried so_far) {
+void Requests::retry_more(const Peer& peer, std::uint64_t id, Retry retry, std::uint64_t after,
+                          Retried so_far) {
   RetryJobs operation;
   operation.tenant = default_tenant;
   operation.jobs = retry.jobs;
   operation.batch = retry.batch;
+  operation.after = after;
   ask(peer, id, std::move(operation),
       [this, peer, id, retry = std::move(retry), so_far](Reply reply) mutable {
         const auto& r = std::get<RetryReply>(reply);
@@ -123,7 +125,7 @@ void Requests::retry_more(const Peer& peer, std::uint64_t id, Retry retry, Retri
         so_far.not_failed += r.not_failed;
         so_far.unknown += r.unknown;
         if (r.retried > 0) dispatcher_.work_arrived();
-        if (r.more) return retry_more(peer, id, std::move(retry), so_far);
+        if (r.more) return retry_more(peer, id, std::move(retry), r.last, so_far);
         answer(peer, id, so_far);
       });
 }

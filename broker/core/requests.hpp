@@ -35,7 +35,8 @@ class Requests {
            std::function<void(Reply)> then);
   void answer(const Peer& peer, std::uint64_t id, Message message);
   void cancel_more(const Peer& peer, std::uint64_t id, Cancel cancel, Cancelled so_far);
-  void retry_more(const Peer& peer, std::uint64_t id, Retry retry, Retried so_far);
+  void retry_more(const Peer& peer, std::uint64_t id, Retry retry, std::uint64_t after,
+                  Retried so_far);
   void status_of_job(const Peer& peer, std::uint64_t id, StatusAnswer so_far,
                      StatusRequest request);
   void status_of_stream(const Peer& peer, std::uint64_t id, StatusAnswer so_far,

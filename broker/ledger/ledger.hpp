@@ -80,7 +80,8 @@ struct Claim {
   std::uint32_t max_jobs = 0;
   std::int64_t until_us = 0;  // lease end, Unix time
   bool suspect = false;
-  std::uint32_t window = 0;  // reserved for look-ahead policies; 0 is none
+  std::uint32_t window = 0;                       // reserved for look-ahead policies; 0 is none
+  std::uint64_t max_bytes = limits::lease_bytes;  // of bodies; one job is given whatever its size
 };
 struct ClaimedJob {
   LeaseId lease = 0;  // never used before in this ledger
@@ -181,16 +182,20 @@ struct CancelReply {
 };
 
 // Failed jobs are queued again, counters and suspicion cleared; their old result stays in the
-// stream. Of a batch at most max_jobs a call, `more` is set while some remain.
+// stream. Of a batch at most max_jobs a call, in order of submission: `more` is set while some
+// remain, and the next call goes on after `last`, so that one which failed anew in the meantime is
+// not retried twice.
 struct RetryJobs {
   std::string tenant;
   std::vector<std::string> jobs;
   std::string batch;
   std::uint32_t max_jobs = 1000;
+  std::uint64_t after = 0;  // of a batch: only jobs submitted after this place
 };
 struct RetryReply {
   std::uint64_t retried = 0, not_failed = 0, unknown = 0;
   bool more = false;
+  std::uint64_t last = 0;  // place of the last one retried; 0: none, or asked for by id
 };
 
 // A slice, by (tenant, stream, number >= from); from 0: after the named cursor. Where the first

@@ -143,7 +143,10 @@ std::vector<MemoryStore::JobRecord*> MemoryStore::next_queued(const Claim& op) {
 
 Result<Reply> MemoryStore::carry_out(const Claim& op) {
   ClaimReply reply;
+  std::uint64_t bytes = 0;
   for (JobRecord* job : next_queued(op)) {
+    bytes += job->given.body.size();
+    if (!reply.jobs.empty() && bytes > op.max_bytes) break;
     dequeue(*job);
     set_state(*job, JobState::leased);
     job->lease = next_lease_++;
@@ -317,11 +320,14 @@ Result<Reply> MemoryStore::carry_out(const RetryJobs& op) {
   const auto members = batches_.find({op.tenant, op.batch});
   if (members == batches_.end()) return reply;
   InOrder& failed = members->second[index(JobState::failed)];
-  while (!failed.empty() && reply.retried < op.max_jobs) {
-    retry(*failed.begin()->second);
+  const auto next = [&] { return failed.lower_bound({op.after + 1, nullptr}); };
+  for (auto it = next(); it != failed.end() && reply.retried < op.max_jobs; it = next()) {
+    JobRecord& job = *it->second;
+    retry(job);
+    reply.last = job.sequence;
     ++reply.retried;
   }
-  reply.more = !failed.empty();
+  reply.more = next() != failed.end();
   return reply;
 }
 

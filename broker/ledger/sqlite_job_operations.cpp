@@ -70,6 +70,7 @@ std::vector<std::string> SqliteOperations::next_queued(const Claim& op) {
 
 Result<Reply> SqliteOperations::carry_out(const Claim& op) {
   ClaimReply reply;
+  std::uint64_t bytes = 0;
   for (const std::string& id : next_queued(op)) {
     auto row = records_.known_job(op.tenant, id);
     if (!row) break;
@@ -80,6 +81,8 @@ Result<Reply> SqliteOperations::carry_out(const Claim& op) {
           records_.end_here(*row, JobState::failed, Code::ledger_corrupt, now_us_));
       continue;
     }
+    bytes += body->size();
+    if (!reply.jobs.empty() && bytes > op.max_bytes) break;
     const LeaseId lease = records_.hand_out(*row, op.engine, op.until_us, op.suspect);
     reply.jobs.push_back({lease, op.tenant, id, row->attempts, row->submitted_us, row->deadline_us,
                           row->suspect_us.has_value(), *std::move(body)});
@@ -201,11 +204,13 @@ Result<Reply> SqliteOperations::carry_out(const ExpireJobs& op) {
 
 std::vector<std::string> SqliteOperations::jobs_of_batch(const std::string& tenant,
                                                          const std::string& batch, JobState state,
-                                                         std::uint32_t max_jobs) {
+                                                         std::uint32_t max_jobs,
+                                                         std::uint64_t after) {
   std::vector<std::string> out;
   Statement& s = select_batch_;
   const std::int64_t limit = std::int64_t{max_jobs} + 1;
-  for (bool row = s.run(tenant, batch, static_cast<int>(state), limit); row; row = s.next()) {
+  for (bool row = s.run(tenant, batch, static_cast<int>(state), after, limit); row;
+       row = s.next()) {
     out.push_back(s.text(0));
   }
   return out;
@@ -230,8 +235,8 @@ Result<Reply> SqliteOperations::carry_out(const CancelJobs& op) {
   CancelReply reply;
   std::vector<std::string> chosen = op.jobs;
   if (op.jobs.empty() && !op.batch.empty()) {
-    chosen = jobs_of_batch(op.tenant, op.batch, JobState::queued, op.max_jobs);
-    for (auto& id : jobs_of_batch(op.tenant, op.batch, JobState::leased, op.max_jobs)) {
+    chosen = jobs_of_batch(op.tenant, op.batch, JobState::queued, op.max_jobs, 0);
+    for (auto& id : jobs_of_batch(op.tenant, op.batch, JobState::leased, op.max_jobs, 0)) {
       chosen.push_back(std::move(id));
     }
     reply.more = chosen.size() > op.max_jobs;
@@ -259,7 +264,7 @@ Result<Reply> SqliteOperations::carry_out(const RetryJobs& op) {
   RetryReply reply;
   std::vector<std::string> chosen = op.jobs;
   if (op.jobs.empty() && !op.batch.empty()) {
-    chosen = jobs_of_batch(op.tenant, op.batch, JobState::failed, op.max_jobs);
+    chosen = jobs_of_batch(op.tenant, op.batch, JobState::failed, op.max_jobs, op.after);
     reply.more = chosen.size() > op.max_jobs;
     if (reply.more) chosen.resize(op.max_jobs);
   }
@@ -272,6 +277,7 @@ Result<Reply> SqliteOperations::carry_out(const RetryJobs& op) {
     } else {
       retry(*row);
       ++reply.retried;
+      if (op.jobs.empty()) reply.last = row->sequence;
     }
   }
   return reply;

@@ -35,7 +35,8 @@ SqliteOperations::SqliteOperations(Database& database, const EndBody& end_body,
                   "deadline_us IS NOT NULL AND state < 2 ORDER BY deadline_us, sequence LIMIT ?3"),
       select_batch_(database,
                     "SELECT job FROM jobs WHERE tenant = ?1 AND batch = ?2 AND batch <> '' AND "
-                    "state = ?3 AND NOT (state = 1 AND cancel) ORDER BY sequence LIMIT ?4"),
+                    "state = ?3 AND sequence > ?4 AND NOT (state = 1 AND cancel) "
+                    "ORDER BY sequence LIMIT ?5"),
       select_stream_(database, "SELECT first, high FROM streams WHERE tenant = ?1 AND stream = ?2"),
       list_streams_(database,
                     "SELECT stream, first, high FROM streams WHERE tenant = ?1 AND stream > ?2 "

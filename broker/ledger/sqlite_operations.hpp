@@ -39,7 +39,8 @@ class SqliteOperations {
   void cancel(JobRow& row, CancelReply& reply);
   void retry(JobRow& row);
   std::vector<std::string> jobs_of_batch(const std::string& tenant, const std::string& batch,
-                                         JobState state, std::uint32_t max_jobs);
+                                         JobState state, std::uint32_t max_jobs,
+                                         std::uint64_t after);
   Status read_entries(const ReadStream& op, std::uint64_t from, ReadStreamReply& reply);
 
   Database& database_;

@@ -37,6 +37,27 @@ TEST(Credit, EnginesThatWantWorkShareIt) {
   EXPECT_EQ(world.leases("e2").size(), 2u);
 }
 
+TEST(Dispatch, ALeasesMessageIsBoundedInBytes) {
+  World world;
+  std::vector<Body> bodies;
+  for (int i = 0; i < 8; ++i) {
+    Job job;
+    job.id = "j" + std::to_string(i);
+    job.request.prompt = std::string(i == 3 ? 5 * limits::MiB : limits::MiB, 'x');
+    bodies.push_back(encode_job(job));
+  }
+  world.submit(std::move(bodies));
+  world.join_engine("e", 8);
+  std::size_t jobs = 0;
+  for (const auto& message : world.take<Leases>(World::engine("e"))) {
+    std::uint64_t bytes = 0;
+    for (const auto& lease : message.leases) bytes += lease.body.size();
+    EXPECT_TRUE(bytes <= limits::lease_bytes || message.leases.size() == 1) << bytes;
+    jobs += message.leases.size();
+  }
+  EXPECT_EQ(jobs, 8u) << "the rest follows in further messages";
+}
+
 TEST(Dispatch, MatchesTheModel) {
   World world;
   world.join_engine("e1", 4, "m1");

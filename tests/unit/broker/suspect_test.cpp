@@ -241,5 +241,28 @@ TEST(Retry, QueuesAFailedJobAgain) {
   EXPECT_FALSE(leases[0].alone);
 }
 
+// Jobs that fail as fast as they are retried: each is retried once, and the request ends.
+TEST(Retry, OfALargeBatchRetriesEachJobOnce) {
+  World world;
+  world.join_engine("e", 1'000);
+  std::vector<Body> bodies;
+  for (int i = 0; i < 2'500; ++i) bodies.push_back(job_body("j" + std::to_string(i), "m", "big"));
+  world.submit(std::move(bodies));
+  const auto fail_all = [&] {
+    Ends ends;
+    for (const auto& lease : world.leases("e")) ends.ends.push_back(failed_end(lease.lease));
+    if (ends.ends.empty()) return;
+    world.say(World::engine("e"), std::move(ends));
+    world.say(World::engine("e"), Ready{1'000});
+  };
+  while (world.counts().failed < 2'500) fail_all();
+  world.hold_commits = true;
+  world.say(World::client("c"), Retry{{}, "big"}, 4);
+  for (int i = 0; i < 1'000 && world.commit_one(); ++i) fail_all();
+  const auto retried = world.take<Retried>(World::client("c"));
+  ASSERT_EQ(retried.size(), 1u);
+  EXPECT_EQ(retried[0].retried, 2'500u);
+}
+
 }  // namespace
 }  // namespace millrace::broker::testing

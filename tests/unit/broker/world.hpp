@@ -31,6 +31,12 @@ inline JobEnd completed(LeaseId lease, const std::string& job = {}) {
   result.result.emplace();
   return {lease, JobState::completed, encode_result(result)};
 }
+inline JobEnd failed_end(LeaseId lease) {
+  JobResult result;
+  result.state = JobState::failed;
+  result.error = Error{Code::context_exceeded, "too long", {}};
+  return {lease, JobState::failed, encode_result(result)};
+}
 inline JobEnd cancelled_end(LeaseId lease) {
   JobResult result;
   result.state = JobState::cancelled;
@@ -63,12 +69,16 @@ class World {
   }
   // Carries out what waits for the ledger, and what follows from it.
   void commit() {
-    while (!requests_.empty()) {
-      auto request = std::move(requests_.front());
-      requests_.pop_front();
-      auto replies = ledger_->apply(request.operations, unix_us);
-      absorb(broker_->handle(Completed{request.ticket, std::move(*replies)}, now()));
+    while (commit_one()) {
     }
+  }
+  bool commit_one() {  // false: nothing waits
+    if (requests_.empty()) return false;
+    auto request = std::move(requests_.front());
+    requests_.pop_front();
+    auto replies = ledger_->apply(request.operations, unix_us);
+    absorb(broker_->handle(Completed{request.ticket, std::move(*replies)}, now()));
+    return true;
   }
   void advance_ms(std::int64_t ms) {
     for (std::int64_t done = 0; done < ms; done += 250) {

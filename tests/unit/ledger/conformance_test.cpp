@@ -70,6 +70,20 @@ TEST_P(LedgerTest, ClaimsFollowPriorityThenSubmission) {
   EXPECT_TRUE(take(9).empty());
 }
 
+TEST_P(LedgerTest, AClaimIsBoundedInBytesAndGivesOneJobAtLeast) {
+  for (const char* id : {"a", "b", "d", "e"}) {
+    SubmitJob op = job(id);
+    op.body = std::string(id == std::string("b") ? 900 : 100, 'x');
+    submit(op);
+  }
+  Claim small = claim(9);
+  small.max_bytes = 250;
+  EXPECT_EQ(ids(expect<ClaimReply>(small).jobs), (Strings{"a"}));
+  EXPECT_EQ(ids(expect<ClaimReply>(small).jobs), (Strings{"b"}));
+  EXPECT_EQ(ids(expect<ClaimReply>(small).jobs), (Strings{"d", "e"}));
+  EXPECT_EQ(look("e").attempts, 1u) << "what did not fit was not handed out before";
+}
+
 TEST_P(LedgerTest, ClaimsServeOneModelAndAny) {
   for (const auto& [id, model] : std::vector<std::pair<std::string, std::string>>{
            {"1", "other"}, {"2", "*"}, {"3", "model"}, {"4", "*"}, {"5", "other"}}) {
@@ -311,9 +325,13 @@ TEST_P(LedgerTest, ABatchIsRetriedInSlices) {
   auto reply = expect<RetryReply>(RetryJobs{tenant, {}, "batch", 3});
   EXPECT_EQ(reply.retried, 3u);
   EXPECT_TRUE(reply.more);
-  reply = expect<RetryReply>(RetryJobs{tenant, {}, "batch", 3});
+  // One that fails anew before the next slice stays failed.
+  finish(take(1).at(0).lease, JobState::failed);
+  reply = expect<RetryReply>(RetryJobs{tenant, {}, "batch", 3, reply.last});
   EXPECT_EQ(reply.retried, 2u);
   EXPECT_FALSE(reply.more);
+  EXPECT_EQ(look("j0").state, JobState::failed);
+  EXPECT_EQ(expect<RetryReply>(RetryJobs{tenant, {}, "batch", 3}).retried, 1u);
   EXPECT_EQ(ids(take(9)), (Strings{"j0", "j1", "j2", "j3", "j4"}));
 }
 

@@ -52,7 +52,7 @@ struct Printer {
     leases(r.leases);
   }
   void operator()(const RetryReply& r) {
-    out << r.retried << "," << r.not_failed << "," << r.unknown << r.more;
+    out << r.retried << "," << r.not_failed << "," << r.unknown << r.more << r.last;
   }
   void operator()(const ReadStreamReply& r) {
     out << r.first << "-" << r.high << r.trimmed;
@@ -119,7 +119,7 @@ class Generator {
         return cancel();
       case 15:
         return below(2) == 0 ? RetryJobs{who(), {id(), id()}, "", 5}
-                             : RetryJobs{who(), {}, batch(), below(4)};
+                             : RetryJobs{who(), {}, batch(), below(4), below(2) * below(40)};
       case 16:
         return read();
       case 17:

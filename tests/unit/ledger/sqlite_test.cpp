@@ -204,7 +204,7 @@ TEST_F(SqliteLedgerTest, ThePlansOfHotStatementsUseTheirIndexes) {
         "SELECT job FROM jobs WHERE tenant = ?1 AND deadline_us <= ?2 AND deadline_us IS NOT NULL "
         "AND state < 2 ORDER BY deadline_us, sequence LIMIT ?3",
         "SELECT job FROM jobs WHERE tenant = ?1 AND batch = ?2 AND batch <> '' AND state = ?3 AND "
-        "NOT (state = 1 AND cancel) ORDER BY sequence LIMIT ?4"}) {
+        "sequence > ?4 AND NOT (state = 1 AND cancel) ORDER BY sequence LIMIT ?5"}) {
     const std::string found = plan(sql);
     EXPECT_NE(found.find("SEARCH"), std::string::npos) << sql << "\n" << found;
     EXPECT_EQ(found.find("TEMP B-TREE"), std::string::npos) << sql << "\n" << found;
