@@ -31,7 +31,7 @@ struct Hello {
   // Engines only
   // Random id of this process, the same over all its reconnections: leases belong to it. Another
   // instance under the same name is another engine, and the one before it is taken as dead once its
-  // leases lapse. Empty: the name, which then must be unique.
+  // leases lapse. Required.
   std::string instance;
   std::string model;  // the name jobs must give; "*" in a job matches any
   std::string fingerprint;

@@ -158,10 +158,11 @@ void Broker::refuse_unexpected(const Peer& peer, std::uint64_t id, const Message
 }
 
 void Broker::hello(const Peer& peer, std::uint64_t id, const Hello& hello) {
-  if (peer.door == Door::engine && hello.role == Role::engine && hello.instance.empty() &&
-      hello.name.empty()) {
+  // Without it an engine that died and was started again could not be told from one that came
+  // back, and whoever killed it would never be blamed.
+  if (peer.door == Door::engine && hello.role == Role::engine && hello.instance.empty()) {
     return out_.refuse(peer, id,
-                       {Code::missing_field, "hello: an engine without instance and name",
+                       {Code::missing_field, "hello: an engine without instance",
                         "give instance: a random id of the process"});
   }
   if (peer.door == Door::engine) engines_.before_hello(peer, hello);
@@ -196,6 +197,7 @@ void Broker::tick() {
   if (!ready()) return;
   doorbell_.tick();
   sessions_.tick();
+  submissions_.tick();
   if (out_.now().mono_us - swept_us_ >= 1000 * std::int64_t{config_.sweep_ms}) sweep();
 }
 
@@ -234,6 +236,7 @@ void Broker::drain(const Drain& how) {
   if (std::exchange(draining_, true)) return;
   drain_us_ = out_.now().mono_us;
   dispatcher_.close();
+  submissions_.drain();
   out_.note(NoteLevel::info, "draining: no new jobs and no hand-outs");
 }
 

@@ -34,7 +34,7 @@ class Broker {
   Actions handle(Event event, Now now);
 
   // False while pushed jobs must stay in their socket.
-  bool accepts_push() const { return ready() && !draining_ && submissions_.has_room(); }
+  bool accepts_push() const { return ready() && !draining_ && submissions_.takes_push(); }
   bool draining() const { return draining_; }
   // The drain is done: everything acknowledged is on disk and every session was told goodbye.
   bool stopped() const { return stopped_; }

@@ -144,12 +144,14 @@ void Custody::silence(Engine& engine) {
     engines_.disconnect(*engine.peer);
   }
   engine.joined = false;
+  engine.reserved = false;
   engine.credit = 0;
 }
 
 void Custody::hang(Engine& engine) {
   auto leases = leases_of(engine);
   engine.hung = true;
+  engine.reserved = false;
   engine.credit = 0;
   ++out_.counters().engines_hung;
   out_.hung(engine.name);

@@ -151,11 +151,17 @@ void Dispatcher::reserve_one() {
     if (engine.reserved) return;
     if (engine.peer && engine.exclusive()) served.insert(engine.model);
   }
+  // Whoever looked for suspects the longest ago: engines that found none, for want of their model,
+  // must not be asked again and again before those that could run one.
+  const auto before = [](const Engine& a, const Engine& b) {
+    return std::pair(a.suspects_seen, a.leases.size()) <
+           std::pair(b.suspects_seen, b.leases.size());
+  };
   Engine* best = nullptr;
   for (auto& [id, engine] : engines_.all()) {
     if (!open_ || !engine.peer || engine.hung || served.contains(engine.model)) continue;
     if (engine.suspects_seen == suspect_generation_) continue;
-    if (best == nullptr || engine.leases.size() < best->leases.size()) best = &engine;
+    if (best == nullptr || before(engine, *best)) best = &engine;
   }
   if (best == nullptr) return;
   best->reserved = true;

@@ -23,7 +23,7 @@ struct HeldLease {
 };
 
 struct Engine {
-  std::string id;  // of the process: Hello.instance, or its name
+  std::string id;  // of the process: Hello.instance
   std::string name, model, fingerprint;
   std::optional<Peer> peer;  // none: of before this broker's start, or between two connections
   bool joined = false;       // has said Hello to this broker

@@ -7,33 +7,25 @@
 
 namespace millrace::broker {
 
-namespace {
-
-const std::string& id_of(const Hello& hello) {
-  return hello.instance.empty() ? hello.name : hello.instance;
-}
-
-}  // namespace
-
 void Engines::before_hello(const Peer& peer, const Hello& hello) {
   const Engine* before = table_.at(peer);
-  if (before == nullptr || before->id == id_of(hello)) return;
+  if (before == nullptr || before->id == hello.instance) return;
   // Two processes never share a routing id: the one before has been replaced.
   custody_.died(std::string(before->id), "replaced by another process on its connection");
 }
 
 void Engines::hello(const Peer& peer, const Hello& hello) {
-  const std::string& id = id_of(hello);
-  auto& engine = table_.add(id);
+  auto& engine = table_.add(hello.instance);
   if (engine.peer && *engine.peer != peer) sessions_.close(*engine.peer);
   table_.connect(engine, peer);
   const bool again = engine.joined;
-  engine.name = hello.name.empty() ? id : hello.name;
+  engine.name = hello.name.empty() ? engine.id : hello.name;
+  if (engine.model != hello.model) engine.suspects_seen = 0;  // it may find others now
   engine.model = hello.model;
   engine.fingerprint = hello.fingerprint;
   engine.joined = true;
   engine.credit = 0;
-  engine.hungry = false;
+  engine.hungry = engine.reserved = false;
   engine.heard_us = engine.progress_us = out_.now().mono_us;
   models_.serve(hello.model);
   out_.joined(engine.name);
@@ -50,11 +42,9 @@ void Engines::ready(Engine& engine, const Ready& ready) {
 
 void Engines::progress(Engine& engine, const Heartbeat& heartbeat) {
   const auto now = out_.now().mono_us;
-  if (heartbeat.steps != engine.steps || heartbeat.tokens != engine.tokens ||
-      engine.leases.empty()) {
-    engine.progress_us = now;
-  }
-  if (heartbeat.steps != engine.steps) engine.hung = false;
+  const bool moved = heartbeat.steps != engine.steps || heartbeat.tokens != engine.tokens;
+  if (moved || engine.leases.empty()) engine.progress_us = now;
+  if (moved) engine.hung = false;
   engine.steps = heartbeat.steps;
   const auto since_us = now - engine.tokens_us;
   if (heartbeat.tokens < engine.tokens || engine.tokens_us == 0) {

@@ -29,11 +29,13 @@ void Models::read_from(std::uint64_t number, std::function<void()> then) {
 }
 
 void Models::serve(const std::string& model) {
-  if (model.empty() || !served_.insert(model).second) return;
+  if (model.empty()) return;
+  if (!served_.insert(model).second && unkept_.erase(model) == 0) return;
   // The name stands where an entry has its job; the body is a msgpack nil.
   out_.ask_one(Append{default_tenant, models_stream, model, "\xc0"},
                [this, model](Result<Reply> reply) {
                  if (reply) return;
+                 unkept_.insert(model);  // tried again with the next engine that says hello
                  out_.note(NoteLevel::warning,
                            "keeping the name of model " + model + ": " + reply.error().text());
                });

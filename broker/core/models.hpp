@@ -28,6 +28,7 @@ class Models {
 
   Outbox& out_;
   std::set<std::string> served_;
+  std::set<std::string> unkept_;  // of these, those that could not be written yet
 };
 
 }  // namespace millrace::broker

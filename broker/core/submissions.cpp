@@ -1,6 +1,8 @@
 #include "broker/core/submissions.hpp"
 
+#include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "broker/core/results.hpp"
 
@@ -13,6 +15,11 @@ struct Item {
   std::optional<Error> unless_known;   // holds only for a job that is not stored yet
   std::string custom_id;
 };
+
+// Refusals that end when a disk or queue has room again.
+bool lacks_room(Code code) {
+  return code == Code::disk_full || code == Code::overloaded;
+}
 
 Status check_queue_fields(const Job& job) {
   if (job.stream.empty()) {
@@ -33,6 +40,7 @@ struct Submissions::Pending {
   std::vector<Item> items;
   std::vector<SubmitAnswer> answers;
 
+  bool pushed() const { return peer.door == Door::push; }
   void refuse(std::size_t i, Error error) {
     answers[i].error = std::move(error);
     items[i].operation.reset();
@@ -153,19 +161,46 @@ void Submissions::store(const std::shared_ptr<Pending>& pending) {
   std::vector<std::size_t> asked;
   for (std::size_t i = 0; i < pending->items.size(); ++i) {
     if (!pending->items[i].operation) continue;
-    operations.push_back(std::move(*pending->items[i].operation));
+    auto& operation = *pending->items[i].operation;
+    if (pending->pushed()) {
+      operations.push_back(operation);  // kept: nobody would send it again
+    } else {
+      operations.push_back(std::move(operation));
+    }
     asked.push_back(i);
   }
   out_.ask(std::move(operations), [this, pending, asked = std::move(asked)](Replies replies) {
     stored(*pending, asked, std::move(replies));
-    answer(*pending);
+    keep_or_answer(pending);
   });
+}
+
+void Submissions::keep_or_answer(const std::shared_ptr<Pending>& pending) {
+  const bool waits = std::any_of(pending->items.begin(), pending->items.end(),
+                                 [](const Item& item) { return item.operation.has_value(); });
+  if (!pending->pushed() || !waits || draining_) return answer(*pending);
+  if (kept_.empty()) {
+    kept_us_ = out_.now().mono_us;
+    out_.note(NoteLevel::warning, "there is no room for pushed jobs; they wait in their socket");
+  }
+  kept_.push_back(pending);
+}
+
+void Submissions::tick() {
+  if (kept_.empty() || out_.now().mono_us - kept_us_ < try_again_us) return;
+  for (const auto& pending : std::exchange(kept_, {})) store(pending);
+}
+
+void Submissions::drain() {
+  draining_ = true;
+  for (const auto& pending : std::exchange(kept_, {})) answer(*pending);
 }
 
 void Submissions::stored(Pending& pending, const std::vector<std::size_t>& asked, Replies replies) {
   bool queued = false;
   for (std::size_t k = 0; k < asked.size(); ++k) {
     auto& answer = pending.answers[asked[k]];
+    answer.error.reset();
     if (const auto* reply = reply_as<SubmitReply>(replies[k])) {
       answer.known = reply->known;
       answer.state = reply->state;
@@ -173,6 +208,9 @@ void Submissions::stored(Pending& pending, const std::vector<std::size_t>& asked
       queued = queued || !reply->known;
     } else {
       answer.error = reply_error(replies[k]);
+    }
+    if (!answer.error || !lacks_room(answer.error->code)) {
+      pending.items[asked[k]].operation.reset();
     }
   }
   if (queued) on_queued_();
@@ -184,7 +222,7 @@ void Submissions::answer(Pending& pending) {
   for (const auto& answer : pending.answers) {
     if (answer.error) ++out_.counters().refused_jobs;
   }
-  if (pending.peer.door != Door::push) {
+  if (!pending.pushed()) {
     sessions_.end(pending.peer);
     return out_.send(pending.peer, pending.id, Submitted{std::move(pending.answers)});
   }
@@ -200,9 +238,11 @@ void Submissions::reject(const std::string& job, const std::string& custom_id, E
   facts.custom_id = custom_id;
   facts.ended_us = out_.now().unix_us;
   const auto text = error.text();
+  ++jobs_;  // rejections wait for their commit too: a flood of them must press back
   Append append{default_tenant, rejected_stream, job,
                 ended_body(facts, JobState::failed, std::move(error))};
   out_.ask_one(std::move(append), [this, text](Result<Reply> reply) {
+    --jobs_;
     if (const auto* r = reply_as<FinishReply>(reply)) {
       ++out_.counters().rejected;
       return doorbell_.written(*r);

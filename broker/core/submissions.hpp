@@ -1,7 +1,9 @@
 #pragma once
 // Jobs on their way in: checked, given an id, written, and acknowledged only when the commit that
 // holds them has completed. Serves the client door (answered per job) and the push door (one-way:
-// what must be refused is written to the `rejected` stream instead). Thread safety: none.
+// what must be refused is written to the `rejected` stream instead). Pushed jobs for which there is
+// no room (a full disk or queue) are kept and tried again; no more are read from their socket
+// meanwhile, so that their producers wait. Thread safety: none.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,6 +37,9 @@ class Submissions {
   // False while the jobs that wait for their commit fill their allowance: leave pushes in their
   // socket, where they press back on the producers.
   bool has_room() const { return jobs_ < config_.pending_jobs && bytes_ < config_.pending_bytes; }
+  bool takes_push() const { return has_room() && kept_.empty(); }
+  void tick();   // tries those kept again
+  void drain();  // gives them up
   bool idle() const { return jobs_ == 0; }
 
  private:
@@ -44,6 +49,9 @@ class Submissions {
   void store(const std::shared_ptr<Pending>& pending);
   void stored(Pending& pending, const std::vector<std::size_t>& asked, Replies replies);
   void answer(Pending& pending);
+  void keep_or_answer(const std::shared_ptr<Pending>& pending);
+
+  static constexpr std::int64_t try_again_us = 1'000'000;
 
   Outbox& out_;
   const CoreConfig& config_;
@@ -51,7 +59,10 @@ class Submissions {
   Models& models_;
   Doorbell& doorbell_;
   std::function<void()> on_queued_;
-  std::uint64_t jobs_ = 0, bytes_ = 0;  // in messages that are not yet answered
+  std::uint64_t jobs_ = 0, bytes_ = 0;  // in messages that are not yet answered, and rejections
+  std::vector<std::shared_ptr<Pending>> kept_;
+  std::int64_t kept_us_ = 0;  // since the first of them, or the last try
+  bool draining_ = false;
 };
 
 }  // namespace millrace::broker

@@ -69,6 +69,7 @@ class Engine:
 
     def hello(self):
         self.send("hello", {"role": "engine", "name": f"stub-{os.getpid()}", "software": "stub",
+                            "instance": f"stub-{os.getpid()}",
                             "model": "stub", "fingerprint": FINGERPRINT, "kv_policies": ["f16"],
                             "context_tokens": 2048})
 

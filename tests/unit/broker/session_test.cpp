@@ -58,10 +58,11 @@ TEST(Session, EachDoorTakesItsOwnRoleAlone) {
   EXPECT_EQ(world.refusal(World::engine("x")), Code::unexpected_message);
 }
 
-TEST(Session, AnEngineMustBeNamed) {
+TEST(Session, AnEngineMustTellItsProcessFromOthers) {
   World world;
   Hello hello;
   hello.role = Role::engine;
+  hello.name = "a name is not enough";
   world.say(World::engine("x"), hello, 2);
   EXPECT_EQ(world.refusal(World::engine("x")), Code::missing_field);
 }

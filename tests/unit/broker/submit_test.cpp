@@ -195,6 +195,54 @@ TEST(Push, StoresJobsAndWritesRefusalsToTheRejectedStream) {
   EXPECT_EQ(world.rings.back().high, 2u);
 }
 
+TEST(Push, WithoutRoomJobsWaitAndNoMoreAreRead) {
+  MemoryStoreOptions store;
+  store.max_queued_jobs = 2;
+  World world({}, store);
+  const Peer push{Door::push, {}};
+  world.say(push, Submit{{job_body("a", "*"), job_body("b", "*"), job_body("d", "*"),
+                          job_body("x", "nobody")}});
+  EXPECT_EQ(world.counts().queued, 2u);
+  EXPECT_FALSE(world.broker().accepts_push());
+  world.advance_ms(3'000);
+  EXPECT_FALSE(world.broker().accepts_push());
+  EXPECT_TRUE(world.stream("rejected").empty());
+  world.join_engine("e", 1);
+  world.advance_ms(3'000);
+  EXPECT_TRUE(world.broker().accepts_push());
+  EXPECT_EQ(world.job("d").state, JobState::queued);
+  const auto rejected = world.stream("rejected");
+  ASSERT_EQ(rejected.size(), 1u);
+  EXPECT_EQ(rejected[0].job, "x");
+}
+
+TEST(Push, JobsThatWaitForRoomDoNotHoldUpADrain) {
+  MemoryStoreOptions store;
+  store.max_queued_jobs = 1;
+  World world({}, store);
+  world.say({Door::push, {}}, Submit{{job_body("a", "*"), job_body("b", "*")}});
+  world.feed(Drain{});
+  world.advance_ms(1'000);
+  EXPECT_TRUE(world.broker().stopped());
+  const auto rejected = world.stream("rejected");
+  ASSERT_EQ(rejected.size(), 1u);
+  EXPECT_EQ(decode_result(rejected[0].body)->error->code, Code::overloaded);
+}
+
+TEST(Push, AFloodOfRefusalsPressesBack) {
+  CoreConfig config;
+  config.pending_jobs = 10;
+  World world(config);
+  world.hold_commits = true;
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_TRUE(world.broker().accepts_push());
+    world.feed(Malformed{{Door::push, {}}, 0, {Code::malformed_frame, "cut short", {}}});
+  }
+  EXPECT_FALSE(world.broker().accepts_push());
+  world.commit();
+  EXPECT_TRUE(world.broker().accepts_push());
+}
+
 TEST(Push, OtherMessagesAndBrokenFramesAreRejectedToo) {
   World world;
   const Peer push{Door::push, {}};

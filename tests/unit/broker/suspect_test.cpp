@@ -127,6 +127,84 @@ TEST(Suspects, AreNotGivenToABusyEngineUntilTheyWaitedLong) {
   EXPECT_EQ(world.leases("busy").size(), 1u);
 }
 
+TEST(Suspects, DoNotWaitForAnEngineThatHangs) {
+  World world;
+  world.join_engine("dies", 1);
+  world.submit({job_body("a")});
+  (void)world.leases("dies");
+  world.join_engine("hangs", 1);
+  world.submit({job_body("b")});
+  const auto stuck = world.leases("hangs").at(0).lease;
+  world.join_engine("works", 2);
+  world.submit(jobs(4));
+  const auto held = world.leases("works");
+  ASSERT_EQ(held.size(), 2u);
+  world.feed(EngineDied{"dies"});
+  // The emptier one is kept free for the suspect, and then makes no step any more.
+  world.live_ms(33'000, {{"hangs", {stuck}}, {"works", {held[0].lease, held[1].lease}}});
+  for (int s = 0; s < 64; ++s) {
+    world.live_ms(1'000, {{"works", {held[0].lease, held[1].lease}}});
+    world.beat("hangs", {stuck}, 7);
+  }
+  ASSERT_EQ(world.hung, std::vector<std::string>{"hangs"});
+  world.say(World::engine("works"), Ends{{completed(held[0].lease)}});
+  world.say(World::engine("works"), Ready{1});
+  EXPECT_TRUE(world.leases("works").empty()) << "it is not kept free for the suspect";
+  world.say(World::engine("works"), Ends{{completed(held[1].lease)}});
+  world.say(World::engine("works"), Ready{2});
+  const auto next = world.leases("works");
+  ASSERT_EQ(next.size(), 1u);
+  EXPECT_TRUE(next[0].alone);
+}
+
+// Engines of another model are kept free in vain, each longer than suspects are raised again.
+TEST(Suspects, ReachTheirModelsEngineHoweverManyOthersThereAre) {
+  World world;
+  world.join_engine("dies", 1, "B");
+  world.submit({job_body("s", "B")});
+  (void)world.leases("dies");
+  std::map<std::string, std::vector<LeaseId>> held;
+  for (const char* name : {"a1", "a2"}) world.join_engine(name, 1, "A");
+  world.join_engine("b", 2, "B");
+  std::vector<Body> bodies;
+  for (int i = 0; i < 40; ++i) bodies.push_back(job_body("a" + std::to_string(i), "A"));
+  for (int i = 0; i < 40; ++i) bodies.push_back(job_body("b" + std::to_string(i), "B"));
+  world.submit(std::move(bodies));
+  const auto take = [&](const std::string& name) {
+    for (const auto& lease : world.leases(name)) held[name].push_back(lease.lease);
+  };
+  for (const char* name : {"a1", "a2", "b"}) take(name);
+  ASSERT_EQ(held["b"].size(), 2u);
+  world.feed(EngineDied{"dies"});
+  for (int round = 0; round < 6; ++round) {
+    world.live_ms(33'000, held);
+    for (const char* name : {"a1", "a2"}) {
+      Ends ends;
+      for (const auto lease : held[name]) ends.ends.push_back(completed(lease));
+      held[name].clear();
+      world.say(World::engine(name), std::move(ends));
+      world.say(World::engine(name), Ready{1});
+      take(name);
+    }
+  }
+  world.say(World::engine("b"), Ends{{completed(held["b"][0])}});
+  world.say(World::engine("b"), Ready{1});
+  EXPECT_TRUE(world.leases("b").empty()) << "it is not kept free for the suspect";
+}
+
+TEST(Suspects, AreFoundByAnEngineThatComesBackWithTheirModel) {
+  World world;
+  world.join_engine("dies", 1, "B");
+  world.submit({job_body("s", "B")});
+  world.join_engine("e", 1, "A");
+  world.feed(EngineDied{"dies"});
+  EXPECT_TRUE(world.leases("e").empty());
+  world.join_engine("e", 1, "B");
+  const auto leases = world.leases("e");
+  ASSERT_EQ(leases.size(), 1u);
+  EXPECT_TRUE(leases[0].alone);
+}
+
 TEST(Suspects, RunAloneAlsoOverARestartOfTheBroker) {
   World world;
   world.join_engine("e1", 1);
@@ -180,6 +258,20 @@ TEST(Hung, AnEngineWithoutProgressLosesItsLeases) {
   // It gets nothing until it moves again.
   EXPECT_TRUE(world.leases("e").empty());
   world.beat("e", {}, 8, 1);
+  EXPECT_EQ(world.leases("e").size(), 1u);
+}
+
+TEST(Hung, TokensAreProgressToo) {
+  World world;
+  world.join_engine("e", 1);
+  world.submit({job_body("a")});
+  const auto lease = world.leases("e").at(0).lease;
+  for (int s = 0; s < 63; ++s) {
+    world.advance_ms(1'000);
+    world.beat("e", {lease}, 7);
+  }
+  ASSERT_EQ(world.hung, std::vector<std::string>{"e"});
+  world.say(World::engine("e"), Heartbeat{{}, 7, 12, 1}, 9);
   EXPECT_EQ(world.leases("e").size(), 1u);
 }
 
