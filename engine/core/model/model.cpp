@@ -178,7 +178,8 @@ Model::~Model() = default;
 Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
                                            const ModelOptions& options) {
   if (options.step_tokens == 0 || options.step_outputs == 0) {
-    return fail(Code::invalid_value, "a step must allow at least one token and one output");
+    return fail(Code::invalid_value, "a step must allow at least one token and one output",
+                "raise step_tokens and step_outputs");
   }
   auto state = std::make_unique<State>();
   state->device = &device;

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "schemas/base/log.hpp"
+
 namespace millrace::engine {
 namespace {
 
@@ -34,8 +36,9 @@ EngineLoop::EngineLoop(const LoopOptions& options, const RequestContext& context
              options.step_target_us) {}
 
 EngineLoop::~EngineLoop() {
-  // Nobody is left to be told of an error; the requests go with the loop.
-  if (flying_) (void)runner_->wait(flying_->batch);
+  if (!flying_) return;
+  const Status status = runner_->wait(flying_->batch);
+  if (!status) log_warn("the engine's last step was lost", status.error());
 }
 
 Counters EngineLoop::counters() const {
