@@ -97,8 +97,8 @@ struct LedgerThread::State {
   LedgerStatistics statistics;
   bool stopping = false;
 
-  std::deque<Replay> replays;  // the thread's own
-  std::size_t last_commit = 0;   // its operations; the thread's own
+  std::deque<Replay> replays;   // the thread's own
+  std::size_t last_commit = 0;  // its operations; the thread's own
   std::thread thread;
 
   void run();

@@ -155,8 +155,9 @@ def example(name, value):
 
 def documentation(vectors):
     lines = ["# Messages, jobs and results, field by field", "",
-             "Made by `schemas/tools/generate.py` from `schemas/json` and `schemas/vectors`; change",
-             "those. JSON stands for msgpack here: 64-bit integers are strings, `bin` is base64.", ""]
+             "Made by `schemas/tools/generate.py` from `schemas/json` and `schemas/vectors`; "
+             "change those.",
+             "JSON stands for msgpack here: 64-bit integers are strings, `bin` is base64.", ""]
     kinds = SCHEMAS.files["envelope.json"]["properties"]["kind"]["enum"]
     for kind in ["envelope", "job", "result", *kinds]:
         schema = SCHEMAS.files[kind + ".json"]
