@@ -214,13 +214,16 @@ void Custody::lapsed(const std::string& id, const std::vector<LeaseId>& leases) 
                                       std::to_string(leases.size()) + " of its jobs are suspects");
     return give_back(id, leases, Blame::died);
   }
-  // The engine lives. What it lists is being renewed (the Unix clock jumped); what it does not list
-  // never reached it.
+  // What an engine lists is being renewed (the Unix clock jumped). What it has not listed for as
+  // long as a lease lasts, though its heartbeats come, never reached it. Where they stopped it may
+  // be dead although something else was heard after the lease was last renewed: that is left until
+  // it beats again or its silence is noticed, because what kills an engine must not come back
+  // unblamed.
   const auto lease_us = 1000 * std::int64_t{config_.lease_ms};
   std::vector<LeaseId> unheld;
   for (const auto lease : leases) {
     const auto held = engine->leases.find(lease);
-    if (held == engine->leases.end() || out_.now().mono_us - held->second.seen_us > lease_us) {
+    if (held == engine->leases.end() || engine->beat_us - held->second.seen_us > lease_us) {
       unheld.push_back(lease);
     }
   }

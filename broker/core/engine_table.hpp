@@ -30,6 +30,7 @@ struct Engine {
   std::uint32_t credit = 0;
   std::map<LeaseId, HeldLease> leases;
   std::int64_t heard_us = 0;
+  std::int64_t beat_us = 0;      // its last heartbeat
   std::int64_t progress_us = 0;  // its steps last moved, or it last had nothing to do
   std::uint64_t steps = 0, tokens = 0;
   std::int64_t tokens_us = 0;  // when `tokens` was told

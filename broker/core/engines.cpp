@@ -65,6 +65,7 @@ void Engines::heartbeat(Engine& engine, std::uint64_t id, const Heartbeat& heart
          "an engine holds at most " + std::to_string(limits::leases_per_engine)});
   }
   progress(engine, heartbeat);
+  engine.beat_us = out_.now().mono_us;
   for (auto& [lease, held] : engine.leases) held.listed = false;
   std::vector<LeaseId> asked, done;
   for (const auto lease : heartbeat.leases) {

@@ -125,7 +125,10 @@ void SimEngine::step() {
   if (running_.empty()) return;
   ++steps_;
   for (const auto& [lease, running] : running_) {
-    if (running.job.starts_with("kill") && dice_.chance(0.5)) return die();
+    if (running.job.starts_with("kill") && dice_.chance(0.5)) {
+      if (record_.is_current(lease, running.job)) ++record_.deaths_by[running.job];
+      return die();
+    }
   }
   for (auto it = running_.begin(); it != running_.end();) {
     auto& [lease, running] = *it;

@@ -22,8 +22,10 @@ struct Record {
   std::set<std::string> acknowledged;  // jobs a client was told are stored
   // What the ledger knows at the moment when somebody is told.
   std::function<bool(const std::string&job)> is_stored, has_ended;
+  std::function<bool(LeaseId, const std::string& job)> is_current;
   std::vector<std::string> violations;
   int engine_deaths = 0;
+  std::map<std::string, int> deaths_by;  // by the job that caused them, under its current lease
 };
 
 // Submits its jobs in messages of several until each is answered, and reads the stream to its end.

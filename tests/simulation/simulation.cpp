@@ -31,6 +31,10 @@ class Simulation {
       const auto reply = ask(GetJob{default_tenant, job});
       return reply && is_end(std::get<GetJobReply>(*reply).state);
     };
+    record_.is_current = [this](LeaseId lease, const std::string& job) {
+      const auto reply = ask(GetJob{default_tenant, job});
+      return reply && std::get<GetJobReply>(*reply).lease == lease;
+    };
     start_broker();
     make_clients();
     for (int i = 0; i < 3; ++i) add_engine();
@@ -287,6 +291,9 @@ void Simulation::check() {
     if (killer != (result->state == JobState::failed)) {
       violation(entry.job + " ended as " + std::string(wire_name(result->state)));
     }
+  }
+  for (const auto& [job, deaths] : record_.deaths_by) {
+    if (deaths > 3) violation(job + " killed " + std::to_string(deaths) + " engines");
   }
   for (const auto& job : record_.acknowledged) {
     if (ends[job] != 1) violation(job + " ended " + std::to_string(ends[job]) + " times");

@@ -49,6 +49,34 @@ TEST(Suspects, AJobThatKillsItsEngineFailsAfterThreeDeathsAndAllOthersComplete) 
   EXPECT_EQ(world.broker().counters().dead_lettered, 1u);
 }
 
+// What was heard between its last heartbeat and its death makes an engine silent a moment after its
+// leases have lapsed.
+TEST(Suspects, AreMadeByADeathThatNobodyReports) {
+  World world;
+  world.join_engine("e", 2);
+  world.submit(jobs(2));
+  const auto held = world.leases("e");
+  world.advance_ms(500);
+  world.beat("e", {held[0].lease, held[1].lease}, 1);
+  world.advance_ms(1'750);
+  world.say(World::engine("e"), Ends{{completed(held[0].lease)}});
+  world.advance_ms(20'000);
+  EXPECT_EQ(world.job("j1").state, JobState::queued);
+  EXPECT_TRUE(world.job("j1").suspect);
+}
+
+TEST(Suspects, AreMadeByADeathBeforeTheFirstHeartbeatToo) {
+  World world;
+  world.join_engine("e", 1);
+  world.submit({job_body("a")});
+  (void)world.leases("e");
+  world.advance_ms(1'750);
+  world.beat("e", {}, 1);  // was on its way when the lease was sent
+  world.advance_ms(20'000);
+  EXPECT_EQ(world.job("a").state, JobState::queued);
+  EXPECT_TRUE(world.job("a").suspect);
+}
+
 TEST(Suspects, MoreAttemptsMeanMoreDeathsAlone) {
   World world;
   world.join_engine("e0", 1);
