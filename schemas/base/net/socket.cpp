@@ -1,11 +1,15 @@
 #include "schemas/base/net/socket.hpp"
 
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 #include <zmq.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <new>
+#include <string_view>
 #include <utility>
 
 namespace millrace::net {
@@ -26,13 +30,32 @@ std::unexpected<Error> failure(const std::string& what) {
     case EPROTONOSUPPORT:
       return fail(Code::usage, message, "use tcp://HOST:PORT or ipc://PATH");
     case EADDRINUSE:
-      return fail(Code::io_error, message, "another process listens there; choose another port");
+      return fail(Code::io_error, message,
+                  "another process listens there: stop it, or choose another endpoint");
     case EADDRNOTAVAIL:
     case ENODEV:
       return fail(Code::usage, message, "give an address of this machine");
     default:
       return fail(Code::io_error, message);
   }
+}
+
+// libzmq removes a socket file that is there before it listens, also one that another process
+// listens on, which would then lose its peers without a word.
+bool somebody_listens(std::string_view endpoint) {
+  constexpr std::string_view scheme = "ipc://";
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (!endpoint.starts_with(scheme)) return false;
+  endpoint.remove_prefix(scheme.size());
+  if (endpoint.empty() || endpoint.size() >= sizeof address.sun_path) return false;
+  std::ranges::copy(endpoint, address.sun_path);
+  const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (probe < 0) return false;
+  const int rc = ::connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  const bool busy = rc == 0 || errno == EAGAIN;  // EAGAIN: its queue is full
+  ::close(probe);
+  return busy;
 }
 
 Status set_number(void* handle, int option, std::int64_t value) {
@@ -142,6 +165,10 @@ Status Socket::set_text(int option, std::string_view value) {
 }
 
 Status Socket::bind(const std::string& endpoint) {
+  if (somebody_listens(endpoint)) {
+    errno = EADDRINUSE;
+    return failure("cannot bind " + endpoint);
+  }
   if (zmq_bind(handle_, endpoint.c_str()) == 0) return {};
   return failure("cannot bind " + endpoint);
 }

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <functional>
 #include <thread>
@@ -170,6 +171,19 @@ TEST(Net, EndpointsThatCannotBeAreRefused) {
   Socket second = open(context, Kind::router);
   EXPECT_EQ(second.bind(endpoint).error().code, Code::io_error);
   EXPECT_EQ(second.unbind(endpoint).error().code, Code::io_error);
+}
+
+// libzmq alone would remove the first one's socket file and listen in its place.
+TEST(Net, AnIpcEndpointInUseIsNotTakenOver) {
+  Context context;
+  const std::string path = ::testing::TempDir() + "net-ipc-" + std::to_string(::getpid());
+  Socket first = open(context, Kind::router);
+  ASSERT_TRUE(first.bind("ipc://" + path));
+  Socket second = open(context, Kind::router);
+  const auto refused = second.bind("ipc://" + path);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::io_error);
+  EXPECT_NE(refused.error().hint.find("another process listens there"), std::string::npos);
 }
 
 TEST(Net, UnboundEndpointsTakeNoNewPeers) {
