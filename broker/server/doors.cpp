@@ -14,6 +14,12 @@ Status check_endpoint(const char* what, const std::string& endpoint, bool requir
                 "give one, e.g. tcp://127.0.0.1:5570 or ipc:///run/millrace/clients");
   }
   if (net::is_loopback(endpoint)) return {};
+  if (endpoint.find("://") == endpoint.npos) {
+    return fail(
+        Code::usage,
+        std::string("cannot listen for ") + what + " on \"" + endpoint + "\": this is no endpoint",
+        "use tcp://127.0.0.1:PORT or ipc://PATH");
+  }
   return fail(Code::unauthorized,
               std::string("cannot listen for ") + what + " on " + endpoint +
                   ": other machines could reach it, and this version has no keys to tell who "

@@ -151,10 +151,15 @@ int run(Arguments arguments) {
 
 int main(int argc, char** argv) {
   CLI::App app{about, "millrace-broker"};
+  app.set_version_flag("--version", "millrace-broker " MILLRACE_VERSION);
   Arguments arguments;
   declare(app, arguments);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::ConfigError& error) {
+    tell({Code::usage, std::string("the configuration file has an unknown option: ") + error.what(),
+          "its options are those of --help, without the dashes"});
+    return 2;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
