@@ -22,7 +22,14 @@ class Checker final : public nlohmann::json_sax<json> {
   bool boolean(bool) override { return true; }
   bool number_integer(number_integer_t) override { return true; }
   bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool number_float(number_float_t, const string_t& digits) override {
+    if (digits.find_first_of(".eE") != string_t::npos) {
+      return true;
+    }
+    error_ = Error{Code::invalid_value, "the number " + digits + " does not fit 64 bits",
+                   "give a smaller one"};
+    return false;
+  }
   bool string(string_t&) override { return true; }
   bool binary(binary_t&) override { return true; }
   bool start_object(std::size_t) override {
@@ -50,7 +57,8 @@ class Checker final : public nlohmann::json_sax<json> {
   bool parse_error(std::size_t position, const std::string& token,
                    const json::exception& reason) override {
     if (reason.id == 406) {
-      error_ = Error{Code::invalid_value, "the number " + token + " is out of range", ""};
+      error_ = Error{Code::invalid_value, "the number " + token + " is out of range",
+                     "give one that a 64-bit float can hold"};
       return false;
     }
     const std::size_t column = position == 0 ? 1 : position;
@@ -59,20 +67,26 @@ class Checker final : public nlohmann::json_sax<json> {
                      "one line holds one whole JSON object"};
       return false;
     }
-    std::string near(text_.substr(column - 1 < 12 ? 0 : column - 13, 24));
-    error_ =
-        Error{Code::invalid_json,
-              "not valid JSON at column " + std::to_string(column) + ", near '" +
-                  utf8_replace_invalid(near) + "'",
-              near.find("NaN") != std::string::npos || near.find("Infinity") != std::string::npos
-                  ? "JSON has no NaN or Infinity: leave the field out"
-                  : "one line holds one JSON object"};
+    const std::string near(text_.substr(column - 1 < 12 ? 0 : column - 13, 24));
+    error_ = Error{Code::invalid_json,
+                   "not valid JSON at column " + std::to_string(column) + ", near '" +
+                       utf8_replace_invalid(near) + "'",
+                   advice(near, reason.what())};
     return false;
   }
 
   Error error() const { return error_; }
 
  private:
+  static std::string advice(std::string_view near, std::string_view reason) {
+    if (near.find("NaN") != near.npos || near.find("Infinity") != near.npos) {
+      return "JSON has no NaN or Infinity: leave the field out";
+    }
+    if (reason.find("surrogate") != reason.npos) {
+      return "\\ud800 to \\udfff stand in pairs only: a high one, then a low one";
+    }
+    return "one line holds one JSON object";
+  }
   bool enter() {
     if (++depth_ <= limits::message_depth) {
       return true;

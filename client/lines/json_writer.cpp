@@ -16,10 +16,27 @@ void append_number(std::string& out, Number number) {
   out.append(digits.data(), end.ptr);
 }
 
+// Characters that JSON allows as they are, and that common readers of lines take for a line's end.
+struct LineEnd {
+  std::string_view bytes, escape;
+};
+constexpr LineEnd line_ends[] = {
+    {"\xc2\x85", "\\u0085"}, {"\xe2\x80\xa8", "\\u2028"}, {"\xe2\x80\xa9", "\\u2029"}};
+
+const LineEnd* line_end_at(std::string_view rest) {
+  for (const LineEnd& end : line_ends) {
+    if (rest.starts_with(end.bytes)) {
+      return &end;
+    }
+  }
+  return nullptr;
+}
+
 void append_quoted(std::string& out, std::string_view text) {
   constexpr std::string_view hex = "0123456789abcdef";
   out += '"';
-  for (const char c : text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
     const auto byte = static_cast<unsigned char>(c);
     switch (c) {
       case '"':
@@ -42,6 +59,9 @@ void append_quoted(std::string& out, std::string_view text) {
           out += "\\u00";
           out += hex[byte >> 4];
           out += hex[byte & 15];
+        } else if (const LineEnd* end = byte < 0xc2 ? nullptr : line_end_at(text.substr(i))) {
+          out += end->escape;
+          i += end->bytes.size() - 1;
         } else {
           out += c;
         }

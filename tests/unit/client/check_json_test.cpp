@@ -41,6 +41,17 @@ TEST(CheckJson, NumberBeyondADouble) {
   EXPECT_EQ(refused(R"({"temperature": 1e999})").code, Code::invalid_value);
 }
 
+TEST(CheckJson, WholeNumberBeyond64Bits) {
+  const Error error = refused(R"({"seed": 18446744073709551616})");
+  EXPECT_EQ(error.code, Code::invalid_value);
+  EXPECT_NE(error.message.find("18446744073709551616 does not fit 64 bits"), std::string::npos);
+  EXPECT_TRUE(check_json(R"({"seed": 18446744073709551615, "x": 1e30})"));
+}
+
+TEST(CheckJson, ALoneSurrogateIsExplained) {
+  EXPECT_NE(refused(R"({"a": "\ud800b"})").hint.find("pairs"), std::string::npos);
+}
+
 TEST(CheckJson, InvalidUtf8NamesTheByte) {
   const Error error = refused("{\"a\": \"\xff\"}");
   EXPECT_EQ(error.code, Code::invalid_utf8);

@@ -19,6 +19,18 @@ TEST(JsonWriter, StructureAndEscapes) {
             "{\"a\":1,\"b\":[true,null,\"x\\\"\\\\\\n\\u0001\"],\"c\":{},\"d\":\"\xEF\xBF\xBD\"}");
 }
 
+TEST(JsonWriter, WhatReadersTakeForALinesEndIsEscaped) {
+  const std::string text =
+      "a\xc2\x85"
+      "b\xe2\x80\xa8"
+      "c\xe2\x80\xa9"
+      "d\xc3\xa9\xe2\x80\xa6";
+  std::string out;
+  JsonWriter(out).value(text);
+  EXPECT_EQ(out, "\"a\\u0085b\\u2028c\\u2029d\xc3\xa9\xe2\x80\xa6\"");
+  EXPECT_EQ(nlohmann::json::parse(out).get<std::string>(), text);
+}
+
 TEST(JsonWriter, FloatsKeepTheirBits) {
   for (const float value : {0.1F, -1.5F, 3.4028235e38F, 1e-45F, -12.345678F, 0.0F}) {
     std::string out;
