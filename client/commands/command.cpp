@@ -63,13 +63,29 @@ int exit_code(const Error& error) {
   }
 }
 
+std::string printable(const std::string& text) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte < 0x20 && c != '\n') || byte == 0x7f) {
+      out += "\\x";
+      out += digits[byte >> 4];
+      out += digits[byte & 15];
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
 void print_error(const Error& error, bool json) {
   print_error_and_resume(error, "", json);
 }
 
 void print_error_and_resume(const Error& error, const std::string& how, bool json) {
   if (!json) {
-    std::fprintf(stderr, "millrace: %s\n", error.text().c_str());
+    std::fprintf(stderr, "millrace: %s\n", printable(error.text()).c_str());
     if (!how.empty()) {
       std::fprintf(stderr, "%s\n", how.c_str());
     }

@@ -36,6 +36,9 @@ void add_score_command(CLI::App& app, Invocation& invocation);
 void add_errors_command(CLI::App& app, Invocation& invocation);
 
 // ---- terminal
+// For a terminal: what input may have brought into a message (escape sequences, NUL) is made
+// visible as \xNN; newlines stay.
+std::string printable(const std::string& text);
 // To standard error; with json one object {"event": "error", "code", "message", "hint"}.
 void print_error(const Error& error, bool json);
 void print_error_and_resume(const Error& error, const std::string& how, bool json);

@@ -25,10 +25,12 @@ constexpr const char* about =
     "  millrace run --model M.gguf --input jobs.jsonl --output results.jsonl\n"
     "  millrace run --model M.gguf -i jobs.jsonl -o results.jsonl --max-batch 128 --json";
 
-std::string how_to_go_on(const RunReport& report, const RunOptions& options) {
+std::string how_to_go_on(const RunReport& report, const RunOptions& options, const Error& error) {
   const RunProgress& progress = report.summary.progress;
   return std::to_string(progress.done) + " of " + std::to_string(progress.total) +
-         " lines are in " + options.output + "; the same command goes on from there.";
+         " lines are in " + options.output +
+         (error.code == Code::interrupted ? "; the same command goes on from there."
+                                          : "; once this is mended a new run goes on from there.");
 }
 
 int run(Flags& flags, bool json) {
@@ -54,7 +56,8 @@ int run(Flags& flags, bool json) {
   }
   if (!status) {
     const bool begun = report.summary.progress.total > 0;
-    print_error_and_resume(status.error(), begun ? how_to_go_on(report, flags.run) : "", json);
+    print_error_and_resume(status.error(),
+                           begun ? how_to_go_on(report, flags.run, status.error()) : "", json);
     return exit_code(status.error());
   }
   return report.summary.progress.failed == 0 ? exit_all_done : exit_some_failed;

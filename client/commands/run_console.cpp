@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "client/commands/command.hpp"
 #include "client/lines/json_writer.hpp"
 
 namespace millrace::client {
@@ -69,6 +70,11 @@ std::string progress_text(const RunProgress& progress) {
       text("%llu/%llu done (%.1f %%)", static_cast<unsigned long long>(progress.done),
            static_cast<unsigned long long>(progress.total), percent);
   line += text(", %llu failed", static_cast<unsigned long long>(progress.failed));
+  if (!progress.engine_ready) {
+    return line + (progress.engine_starts > 1
+                       ? ", the engine is started again"
+                       : ", the engine starts (its first start takes longer)");
+  }
   line += text(", %u running", progress.running);
   line += text(", %.1f tok/s", tokens_per_second(progress));
   if (const double left = seconds_left(progress); left >= 0 && progress.done < progress.total) {
@@ -138,7 +144,7 @@ void RunConsole::trouble(const std::string& event, const Error& error) {
     return;
   }
   clear_line();
-  std::fprintf(stderr, "millrace: %s\n", error.text().c_str());
+  std::fprintf(stderr, "millrace: %s\n", printable(error.text()).c_str());
 }
 
 void RunConsole::summary(const RunReport& report, const std::string& output) {
@@ -174,9 +180,11 @@ void RunConsole::summary(const RunReport& report, const std::string& output) {
              wide(progress.prompt_tokens), wide(progress.completion_tokens), progress.seconds,
              tokens_per_second(progress)));
   for (const FailedLine& failed : summary.failures) {
-    print(text("  line %llu", wide(failed.line)) +
-          (failed.custom_id.empty() ? "" : " (" + failed.custom_id + ")") + ": " +
-          failed.error.text());
+    const std::string name = failed.custom_id.empty() ? "" : " (" + failed.custom_id + ")";
+    print(printable(text("  line %llu", wide(failed.line)) + name + ": " + failed.error.text()));
+  }
+  if (const auto rest = summary.failed_now - summary.failures.size(); rest > 0) {
+    print(text("  and %llu more: the lines of the output whose \"error\" is not null", wide(rest)));
   }
   print("Results: " + output);
 }

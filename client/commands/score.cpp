@@ -224,6 +224,7 @@ Status run_embedded(const Flags& flags, ScoreRun& score, bool as_json) {
   RunConsole console(as_json, clock);
   BackendOptions options;
   options.folder = folder.path();
+  options.folder_stays = false;
   options.engine = flags.engine.program;
   options.arguments = {"--model", flags.engine.flags.model};
   for (const std::string& word : flags.engine.arguments()) {

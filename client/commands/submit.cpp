@@ -218,6 +218,10 @@ void SubmitRun::summary() const {
     return;
   }
   const auto wide = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
+  if (!flags_.wait && refused_ > errors_shown) {
+    std::fprintf(stderr, "millrace: and %llu more lines were refused\n",
+                 wide(refused_ - errors_shown));
+  }
   std::fprintf(stderr, "%llu jobs submitted (%llu were known), %llu lines refused; batch %s\n",
                wide(submitted_), wide(known_), wide(refused_), batch_.c_str());
   if (flags_.wait) {

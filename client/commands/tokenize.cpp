@@ -75,7 +75,7 @@ int run(const Flags& flags, bool as_json) {
   std::istream& input = flags.input.empty() ? std::cin : file;
   std::string line;
   bool failed = false;
-  for (std::uint64_t number = 1; std::getline(input, line); ++number) {
+  for (std::uint64_t number = 1; std::ferror(stdout) == 0 && std::getline(input, line); ++number) {
     if (!flags.decode) {
       std::printf("%s\n", ids_line(*tokenizer, line, flags).c_str());
       continue;
@@ -88,6 +88,10 @@ int run(const Flags& flags, bool as_json) {
       print_error(error, as_json);
       failed = true;
     }
+  }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    return report_error({Code::io_error, "cannot write to standard output", "check where it goes"},
+                        as_json);
   }
   return failed ? exit_some_failed : exit_all_done;
 }

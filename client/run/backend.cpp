@@ -91,6 +91,7 @@ Status EmbeddedBackend::begin(const BackendOptions& options, Env& env, const Clo
   engine.arguments = options.arguments;
   engine.arguments.insert(engine.arguments.end(), {"--broker", server_->engines()});
   engine.log_path = options.folder + "/engine.log";
+  engine.log_stays = options.folder_stays;
   supervisor_.emplace(std::move(engine), env, clock, observer_,
                       [this] { server_->engine_died(""); });
   MILLRACE_TRY(supervisor_->start());

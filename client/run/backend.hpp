@@ -20,6 +20,7 @@ struct BackendOptions {
   std::string folder;                  // holds the ledger and the engine's log
   std::string engine;                  // program; empty: millrace-engine beside this program
   std::vector<std::string> arguments;  // of the engine, without --broker
+  bool folder_stays = true;            // after the backend's end, so that errors may name its files
 };
 
 class Backend {

@@ -283,6 +283,7 @@ Status Driver::write_line(std::uint64_t number, const std::string& text, const E
                           const std::string& custom_id) {
   MILLRACE_TRY(output_.append(number, text, error != nullptr));
   ++summary_.written;
+  summary_.failed_now += error != nullptr ? 1 : 0;
   if (error != nullptr && summary_.failures.size() < failures_kept) {
     summary_.failures.push_back({number, custom_id, *error});
   }
@@ -345,6 +346,7 @@ void Driver::report() {
   progress.done = output_.lines();
   progress.failed = output_.failed_lines();
   progress.engine_starts = hooks_.engine_starts();
+  progress.engine_ready = starts_met_ == progress.engine_starts;
   progress.seconds = static_cast<double>(clock_.monotonic_us() - started_us_) / 1e6;
   observer_.progress(progress);
 }

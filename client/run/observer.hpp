@@ -15,7 +15,8 @@ struct RunProgress {
   std::uint64_t prompt_tokens = 0, completion_tokens = 0;  // of this session
   std::uint32_t running = 0;                               // handed to the engine
   std::uint32_t engine_starts = 0;
-  double seconds = 0;  // since this session began
+  bool engine_ready = false;  // the one that was started last has joined
+  double seconds = 0;         // since this session began
 };
 
 class RunObserver {

@@ -66,7 +66,15 @@ Result<RunFolder> RunFolder::open(Env& env, const RunPaths& paths,
   }
   MILLRACE_ASSIGN(const bool known, env.exists(run.path(manifest_name)));
   if (known) {
-    MILLRACE_TRY(run.go_on(paths, settings));
+    Status same = run.go_on(paths, settings);
+    if (!same && run.is_unused(same.error(), paths)) {
+      run.resumed_ = false;
+      same = run.discard(paths);
+      if (same) {
+        same = run.begin(paths, settings);
+      }
+    }
+    MILLRACE_TRY(same);
   } else {
     MILLRACE_TRY(run.begin(paths, settings));
   }
@@ -76,6 +84,17 @@ Result<RunFolder> RunFolder::open(Env& env, const RunPaths& paths,
                                    run.checkpoint_.output_bytes));
   run.output_ = std::make_unique<OutputFile>(std::move(output));
   return run;
+}
+
+// A run whose engine never came up (a mistyped --device, a model that cannot be run) has nothing to
+// lose: what was mended for the next try is no change of settings.
+bool RunFolder::is_unused(const Error& difference, const RunPaths& paths) const {
+  if (difference.code != Code::settings_changed && difference.code != Code::input_changed) {
+    return false;
+  }
+  std::error_code error;
+  const std::uintmax_t output_bytes = fs::file_size(paths.output, error);
+  return manifest_.fingerprint.empty() && !error && output_bytes == 0;
 }
 
 // The manifest goes first: without it the rest counts for nothing.

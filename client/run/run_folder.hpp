@@ -43,6 +43,7 @@ class RunFolder {
   Status begin(const RunPaths& paths, const std::map<std::string, std::string>& settings);
   Status go_on(const RunPaths& paths, const std::map<std::string, std::string>& settings);
   Status discard(const RunPaths& paths);
+  bool is_unused(const Error& difference, const RunPaths& paths) const;
 
   Env* env_;
   std::string folder_;

@@ -1,6 +1,8 @@
 #include "client/run/supervisor.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 namespace millrace::client {
@@ -9,6 +11,27 @@ namespace {
 constexpr std::size_t tail_bytes = 8'192;
 constexpr std::size_t last_lines = 8;
 constexpr std::int64_t us_per_ms = 1'000;
+
+// An engine that refuses to start ends with "millrace-engine: CODE: message" and, indented on a
+// line of its own, what to do. That error is passed on as it is; other last words are quoted.
+std::optional<Error> own_error(std::string words) {
+  std::string hint;
+  std::size_t line = words.rfind('\n');
+  if (line != std::string::npos && words.compare(line, 3, "\n  ") == 0) {
+    hint = words.substr(line + 3);
+    words.erase(line);
+    line = words.rfind('\n');
+  }
+  words.erase(0, line == std::string::npos ? 0 : line + 1);
+  const std::size_t code_at = words.find(": ");
+  const std::size_t text_at = words.find(": ", code_at == std::string::npos ? 0 : code_at + 2);
+  if (code_at == std::string::npos || text_at == std::string::npos) {
+    return std::nullopt;
+  }
+  const auto code =
+      code_from_name(std::string_view(words).substr(code_at + 2, text_at - code_at - 2));
+  return code ? std::optional(Error{*code, words.substr(text_at + 2), hint}) : std::nullopt;
+}
 
 }  // namespace
 
@@ -80,10 +103,14 @@ Status Supervisor::ended(const ChildProcess::Ended& end) {
   fruitless_ = joined_ ? 0 : fruitless_ + 1;
   const std::string what = "the engine ended with " + end.how;
   if (!ever_joined_ || fruitless_ >= options_.hopeless_starts) {
+    const auto refusal = end.exit_status > 0 ? own_error(last_words()) : std::nullopt;
+    if (refusal) {
+      return fail(*refusal);
+    }
     return fail(Code::engine_failed,
                 what + (ever_joined_ ? ", again and again" : " before it could take work") +
                     "; its last words:\n" + last_words(),
-                "its whole log is in " + options_.log_path);
+                options_.log_stays ? "its whole log is in " + options_.log_path : "");
   }
   pause_ms_ = joined_ ? options_.pause_ms : std::min(pause_ms_ * 2, options_.pause_max_ms);
   restart_us_ = clock_.monotonic_us() + pause_ms_ * us_per_ms;

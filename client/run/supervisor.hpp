@@ -20,6 +20,7 @@ struct SupervisorOptions {
   std::string program;
   std::vector<std::string> arguments;
   std::string log_path;
+  bool log_stays = true;         // after the run, so that an error may name it
   std::uint32_t pause_ms = 250;  // before the first restart; doubles
   std::uint32_t pause_max_ms = 10'000;
   std::uint32_t hopeless_starts = 5;  // in a row, without joining, after it had joined once
@@ -33,7 +34,8 @@ class Supervisor {
              std::function<void()> on_death);
 
   Status start();
-  // Looks after the process. Errors: engine_failed with the engine's words, when it is hopeless.
+  // Looks after the process. Errors, when it is hopeless: the engine's own, or engine_failed
+  // with its last words.
   Status tick();
   void joined();  // the broker has heard its hello
   void hung();    // the broker says that it makes no progress: it is killed
