@@ -1,0 +1,134 @@
+"""Files that are no model, models that cannot run, devices that are not there."""
+import json
+import os
+import pathlib
+import struct
+
+import pytest
+
+from tiny_gguf import tiny_gguf
+
+
+def patched(at, layout, value):
+    raw = bytearray(tiny_gguf())
+    struct.pack_into(layout, raw, at, value)
+    return bytes(raw)
+
+
+def with_keys(**keys):
+    return tiny_gguf({"llama." + name.replace("__", "."): value for name, value in keys.items()})
+
+
+Q_NAME = "blk.0.attn_q.weight"
+MODELS = {
+    "empty": (b"", "gguf_unreadable", "empty"),
+    "text": (b"no model at all", "gguf_malformed", "'GGUF'"),
+    "magic": (patched(0, "<I", 0x12345678), "gguf_malformed", "'GGUF'"),
+    "version": (patched(4, "<I", 1), "gguf_version", "version 1"),
+    "cut in the header": (tiny_gguf()[:100], "gguf_malformed", "byte"),
+    "cut in the data": (tiny_gguf()[:100_000], "gguf_malformed", "cut short"),
+    "too many tensors": (patched(8, "<Q", 2**63), "gguf_malformed", "9223372036854775808 tensors"),
+    "too many keys": (patched(16, "<Q", 2**40), "gguf_malformed", "1099511627776 metadata pairs"),
+    "no architecture": (tiny_gguf({"general.architecture": None}), "gguf_malformed",
+                        "general.architecture"),
+    "architecture": (tiny_gguf({"general.architecture": "mamba"}), "unsupported_architecture",
+                     '"mamba"'),
+    "a string for a count": (with_keys(block_count="two"), "gguf_malformed", "holds string"),
+    "absurd layers": (with_keys(block_count=4_000_000_000), "gguf_malformed", "4000000000 layers"),
+    "no context": (with_keys(context_length=0), "gguf_malformed", "context 0"),
+    "no heads": (with_keys(attention__head_count=0), "gguf_malformed", "0 heads"),
+    "tensor type": (tiny_gguf(tensors={Q_NAME: ((256, 16), 12, bytes(144 * 16))}),
+                    "unsupported_tensor_type", "Q4_K"),
+    "no tensor": (tiny_gguf(tensors={Q_NAME: None}), "gguf_malformed", Q_NAME),
+    "tensor shape": (tiny_gguf(tensors={Q_NAME: ((32, 64), 0, bytes(8192))}), "gguf_malformed",
+                     "32 x 64"),
+    "NaN weights": (tiny_gguf(tensors={Q_NAME: ((64, 64), 0, b"\xff" * 64 * 64 * 4)}),
+                    "gguf_malformed", Q_NAME),
+    "tokenizer": (tiny_gguf({"tokenizer.ggml.model": "llama"}), "unsupported_tokenizer", "'llama'"),
+    "pre-tokenizer": (tiny_gguf({"tokenizer.ggml.pre": "klingon"}), "unsupported_tokenizer",
+                      "'klingon'"),
+    "no tokens": (tiny_gguf({"tokenizer.ggml.tokens": None}), "gguf_malformed",
+                  "tokenizer.ggml.tokens"),
+}
+
+
+@pytest.mark.parametrize("raw, code, words", MODELS.values(), ids=MODELS.keys())
+def test_the_engine_refuses_it_by_name(call, tmp_path, raw, code, words):
+    path = tmp_path / "the-model.gguf"
+    path.write_bytes(raw)
+    ended = call("millrace-engine", "--model", path, "--broker", f"ipc://{tmp_path}/nobody")
+    assert ended.returncode == 3, ended.stderr
+    *_, error, hint = ended.stderr.rstrip().splitlines()
+    assert error.startswith(f"millrace-engine: {code}: ") and words in error, ended.stderr
+    assert hint.startswith("  ") and len(hint) > 10, "what to do stands on the line below"
+    assert "the-model.gguf" in error or "tokenizer.ggml" in error
+
+
+@pytest.mark.parametrize("path, words", [("absent.gguf", "cannot open"), (".", "regular file")])
+def test_a_path_that_is_no_file(call, tmp_path, path, words):
+    for name, extra in (("millrace-engine", []), ("millrace", ["tokenize"])):
+        ended = call(name, *extra, "--model", tmp_path / path, text="x\n")
+        assert ended.returncode == 3
+        assert "gguf_unreadable" in ended.stderr and words in ended.stderr
+
+
+def test_run_says_it_in_the_engines_words_and_goes_on_once_it_is_mended(real_run):
+    real_run.write(['{"prompt": "hello", "max_tokens": 2}'])
+    good = real_run.model.read_bytes()
+    real_run.model.write_bytes(good[:-1000])
+    event = json.loads(real_run.go("--json", expect=3).stderr.splitlines()[-1])
+    assert event["code"] == "gguf_malformed" and "cut short" in event["message"]
+    assert "download" in event["hint"] and "0 of 1 lines" in event["resume"]
+    for extra, code in ((("--device", "nosuch"), "no_device"), (("--kv-memory", "1KiB"),
+                                                                "kv_exceeded")):
+        real_run.model.write_bytes(good)
+        assert f"millrace: {code}: " in real_run.go(*extra, expect=3).stderr
+    real_run.go(expect=0)  # without --restart: nothing had been done yet
+    assert real_run.results()[1]["error"] is None
+
+
+def test_a_run_that_has_met_its_engine_keeps_its_settings(real_run):
+    real_run.write(["nonsense", '{"prompt": "hello", "max_tokens": 2}'])
+    real_run.go(expect=1)
+    before = real_run.output.read_bytes()
+    real_run.model.write_bytes(tiny_gguf({"general.name": "another"}))
+    refused = real_run.go(expect=3).stderr
+    assert "settings_changed" in refused and "--restart" in refused
+    assert real_run.output.read_bytes() == before
+
+
+def test_no_opencl_device(real_run, call, tmp_path):
+    real_run.write(['{"prompt": "hello", "max_tokens": 2}'])
+    nothing = tmp_path / "no-vendors"
+    nothing.mkdir()
+    real_run.env["OCL_ICD_VENDORS"] = str(nothing)
+    refused = real_run.go(expect=3).stderr
+    assert "millrace: no_device: " in refused and "apt install pocl-opencl-icd" in refused
+    scored = call("millrace", "score", "--model", real_run.model, text="hi\n",
+                  OCL_ICD_VENDORS=str(nothing))
+    assert scored.returncode == 3 and "pocl-opencl-icd" in scored.stderr
+    del real_run.env["OCL_ICD_VENDORS"]
+    real_run.go(expect=0)
+
+
+def test_a_damaged_kernel_cache_is_built_again(real_run, tmp_path):
+    """Only the program cache is private: the driver's own stays where it is, and warm."""
+    real_run.write(['{"prompt": "hello", "max_tokens": 4, "temperature": 0}'])
+    driver = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
+    real_run.env |= {"XDG_CACHE_HOME": str(tmp_path / "cache"),
+                     "POCL_CACHE_DIR": os.environ.get("POCL_CACHE_DIR",
+                                                      str(driver / "pocl" / "kcache"))}
+    real_run.go(expect=0)
+    tokens = real_run.results()[1]["response"]["body"]["choices"][0]["token_ids"]
+    entries = sorted((tmp_path / "cache").rglob("*.bin"))
+    assert len(entries) >= 4, "the engine keeps its programs there"
+    for i, entry in enumerate(entries):
+        raw = entry.read_bytes()
+        entry.write_bytes([b"", b"garbage", raw[:len(raw) // 2],
+                           raw[:-1] + bytes([raw[-1] ^ 1])][i % 4])
+    log = tmp_path / "results.jsonl.millrace" / "engine.log"
+    for damaged in (len(entries), 0):
+        real_run.go("--restart", expect=0)
+        again = real_run.results()[1]["response"]["body"]["choices"][0]["token_ids"]
+        assert again == tokens
+        assert log.read_text().count("is damaged and is built again") == damaged
