@@ -1,34 +1,14 @@
 #include "engine/core/model/fingerprint.hpp"
 
-#include <algorithm>
 #include <string_view>
 
 #include "kernels/sources.hpp"
 
 namespace millrace::engine {
-namespace {
-
-constexpr std::uint64_t MiB = 1ull << 20;
-constexpr std::uint64_t whole_file_bytes = 1024 * MiB;
-constexpr std::uint64_t pieces = 4096, piece_bytes = 64 * 1024;
-
-}  // namespace
-
+// Whole, whatever its size: loading reads every byte anyway, and hashing keeps up with any disk.
 Hash128 hash_model_file(const GgufFile& file) {
   const auto bytes = file.bytes();
-  const std::string_view view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  Hasher128 hasher;
-  hasher.update(std::to_string(view.size()) + "\n");
-  if (view.size() <= whole_file_bytes) {
-    hasher.update(view);
-    return hasher.digest();
-  }
-  hasher.update(view.substr(0, 16 * MiB));
-  for (std::uint64_t i = 0; i < pieces; ++i) {
-    hasher.update(view.substr(view.size() / pieces * i, piece_bytes));
-  }
-  hasher.update(view.substr(view.size() - MiB));
-  return hasher.digest();
+  return hash128(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
 Hash128 hash_kernel_sources() {

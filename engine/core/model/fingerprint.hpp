@@ -13,8 +13,6 @@ namespace millrace::engine {
 // The order in which the kernels sum; changes with any edit that changes a bit of a result.
 inline constexpr std::uint32_t reduction_layout_version = 2;
 
-// The whole file up to 1 GiB; of a larger one its size, its first 16 MiB and last 1 MiB, and 4,096
-// pieces of 64 KiB at equal distances.
 Hash128 hash_model_file(const GgufFile& file);
 Hash128 hash_kernel_sources();
 
