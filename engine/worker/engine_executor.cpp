@@ -8,12 +8,12 @@
 
 namespace millrace::worker {
 
-EngineExecutor::EngineExecutor(std::unique_ptr<engine::Engine> engine, std::string model,
+EngineExecutor::EngineExecutor(std::unique_ptr<engine::Engine> engine, const std::string& model,
                                std::vector<std::string> kv_policies, std::uint32_t capacity,
                                TestHooks hooks)
     : hooks_(std::move(hooks)), engine_(std::move(engine)) {
   const engine::EngineInfo& info = engine_->info();
-  info_.model = model.empty() ? info.model_name : std::move(model);
+  info_.model = model.empty() ? info.model_name : model;
   info_.fingerprint = info.fingerprint;
   info_.kv_policies = std::move(kv_policies);
   info_.context_tokens = info.context_tokens;
@@ -84,8 +84,8 @@ bool EngineExecutor::next_inbox(Inbox& inbox) {
   return true;
 }
 
-void EngineExecutor::take_in(Inbox inbox, std::vector<Ended>& ends) {
-  for (Task& task : inbox.added) {
+void EngineExecutor::take_in(const Inbox& inbox, std::vector<Ended>& ends) {
+  for (const Task& task : inbox.added) {
     if (hooks_.aborts_on(task)) traps_.emplace(task.lease, Trap::abort);
     if (hooks_.hangs_on(task)) traps_.emplace(task.lease, Trap::hang);
     if (const Status added = engine_->add(task.lease, task.request); !added) {

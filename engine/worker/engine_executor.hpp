@@ -19,7 +19,7 @@ namespace millrace::worker {
 class EngineExecutor final : public Executor {
  public:
   // `model`: the name jobs must give; empty: the file's own. `capacity`: see ExecutorInfo.
-  EngineExecutor(std::unique_ptr<engine::Engine> engine, std::string model,
+  EngineExecutor(std::unique_ptr<engine::Engine> engine, const std::string& model,
                  std::vector<std::string> kv_policies, std::uint32_t capacity, TestHooks hooks);
   ~EngineExecutor() override;  // waits for the step under way
 
@@ -43,7 +43,7 @@ class EngineExecutor final : public Executor {
 
   void loop();
   bool next_inbox(Inbox& inbox);  // false: stop
-  void take_in(Inbox inbox, std::vector<Ended>& ends);
+  void take_in(const Inbox& inbox, std::vector<Ended>& ends);
   void spring_hooks();
   void publish(std::vector<engine::Event> events, std::vector<Ended> ends);
   void give_up(Error error);

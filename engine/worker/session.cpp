@@ -85,7 +85,7 @@ void Session::received(std::string_view frame) {
   if (auto* m = std::get_if<Refused>(&envelope->message)) return refused(envelope->id, *m);
   if (auto* m = std::get_if<Goodbye>(&envelope->message)) return broker_left(*m);
   if (state_ != State::joined) return;  // of the session before
-  if (auto* m = std::get_if<Leases>(&envelope->message)) return leased(std::move(*m));
+  if (auto* m = std::get_if<Leases>(&envelope->message)) return leased(*m);
   if (auto* m = std::get_if<HeartbeatAnswer>(&envelope->message)) return answered(*m);
   if (auto* m = std::get_if<Committed>(&envelope->message)) return committed(*m);
   log_warn("the broker sent a message that engines do not take",
@@ -127,10 +127,10 @@ void Session::broker_left(const Goodbye& goodbye) {
   hello_due_us_ = now_us() + us(options_.hello_ms);
 }
 
-void Session::leased(Leases leases) {
+void Session::leased(const Leases& leases) {
   granted_ -= std::min(granted_, static_cast<std::uint32_t>(leases.leases.size()));
   std::vector<LeaseId> unwanted;
-  for (Lease& lease : leases.leases) {
+  for (const Lease& lease : leases.leases) {
     if (book_.knows(lease.lease)) continue;
     if (draining_) {
       unwanted.push_back(lease.lease);

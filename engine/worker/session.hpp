@@ -69,7 +69,7 @@ class Session {
 
   void welcomed(const Welcome& welcome);
   void refused(std::uint64_t id, const Refused& refused);
-  void leased(Leases leases);
+  void leased(const Leases& leases);
   void answered(const HeartbeatAnswer& answer);
   void cancel(LeaseId lease);
   void committed(const Committed& answer);

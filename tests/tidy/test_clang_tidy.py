@@ -10,6 +10,8 @@ import os
 import pathlib
 import subprocess
 
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build"))
 PARTS = ("schemas/", "broker/", "engine/", "client/")
@@ -30,13 +32,14 @@ def headers_digest():
     return digest.hexdigest()
 
 
-def check(path, common, passed):
+def check(path, common, passed, extra=()):
+    common += " ".join(extra)
     key = hashlib.sha256((common + path.read_text(encoding="utf-8")).encode()).hexdigest()
     if (passed / key).exists():
         return None
     result = subprocess.run(
         ["clang-tidy-19", "--quiet", "-p", str(BUILD), str(path),
-         "--extra-arg=-Wno-unknown-warning-option"],  # the database is GCC's
+         "--extra-arg=-Wno-unknown-warning-option", *extra],  # the database is GCC's
         capture_output=True, text=True)
     if result.returncode == 0:
         (passed / key).touch()
@@ -44,12 +47,22 @@ def check(path, common, passed):
     return f"{path.relative_to(ROOT)}\n{result.stdout[-3000:]}"
 
 
-def test_clang_tidy():
+def complaints(*extra):
     files = sources()
     assert files, "compile_commands.json names none of our sources"
     passed = BUILD / "clang-tidy-passed"
     passed.mkdir(exist_ok=True)
     common = headers_digest()
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        bad = [x for x in pool.map(lambda f: check(f, common, passed), files) if x]
-    assert not bad, "\n".join(bad)
+        return [x for x in pool.map(lambda f: check(f, common, passed, extra), files) if x]
+
+
+def test_clang_tidy():
+    assert not (bad := complaints()), "\n".join(bad)
+
+
+@pytest.mark.long
+def test_clang_analyzer():
+    """Paths through functions: slower than all other checks together."""
+    assert not (bad := complaints("--checks=-*,clang-analyzer-core*,clang-analyzer-deadcode*")), \
+        "\n".join(bad)
