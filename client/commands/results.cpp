@@ -1,6 +1,9 @@
 // `millrace results`: a result stream, from any number, as it grows.
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <cstdio>
+#include <limits>
+#include <memory>
 
 #include "client/commands/command.hpp"
 #include "client/commands/model_tokens.hpp"
@@ -142,7 +145,7 @@ void add_results_command(CLI::App& app, Invocation& invocation) {
   command->add_option("stream", flags->stream, "its name")->capture_default_str();
   command->add_flag("-f,--follow", flags->follow, "wait for more, for ever");
   command->add_option("--from", flags->from, "first number wanted [1, or after the cursor]")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(std::uint64_t{1}, std::numeric_limits<std::uint64_t>::max()));
   command->add_option("--cursor", flags->cursor, "a named place in the stream, moved as you read");
   command->add_option("--batch", flags->batch, "only results of this batch");
   command->add_option("-m,--model", flags->model, "model file, to print logprobs' tokens as text");

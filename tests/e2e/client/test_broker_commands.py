@@ -68,6 +68,9 @@ def test_cancel_and_status_of_a_batch(broker):
     assert "10 cancelled" in broker.millrace("cancel", "--batch", batch, expect=0).stdout
     status = json.loads(broker.millrace("status", "--batch", batch, "--json", expect=0).stdout)
     assert status["counts"]["cancelled"] == 10
+    for what in ("--batch", "--stream", "--job"):
+        unknown = broker.millrace("status", what, "nobody", expect=3)
+        assert "not_found" in unknown.stderr and "nobody" in unknown.stderr
     ended = lines(broker.millrace("results", "results", expect=0).stdout)
     assert {x["error"]["code"] for x in ended} == {"cancelled"}
     job = ended[0]["id"]

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <thread>
 
@@ -19,7 +20,14 @@ class ScriptedBroker {
  public:
   ScriptedBroker(net::Context& context, const std::string& endpoint, std::string id)
       : id_(std::move(id)), socket_(*net::Socket::open(context, net::Kind::router, quick())) {
-    const Status bound = socket_.bind(endpoint);
+    // libzmq closes a socket in the background: the broker before may still be listening.
+    Status bound = socket_.bind(endpoint);
+    const SystemClock clock;
+    const auto end_us = clock.monotonic_us() + patience_ms * 1000;
+    while (!bound && clock.monotonic_us() < end_us) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      bound = socket_.bind(endpoint);
+    }
     EXPECT_TRUE(bound) << bound.error().text();
   }
 
