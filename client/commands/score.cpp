@@ -37,8 +37,7 @@ struct Flags {
 // Results come in any order and are printed in the input's.
 class ScoreRun {
  public:
-  ScoreRun(const Flags& flags, bool as_json)
-      : flags_(flags), as_json_(as_json), stream_("score-" + random_id()) {}
+  explicit ScoreRun(const Flags& flags) : flags_(flags), stream_("score-" + random_id()) {}
 
   Status open_input();
   Status run(Session& session, const Clock& clock, const std::function<Status()>& tick);
@@ -51,7 +50,6 @@ class ScoreRun {
   std::string failed_line(std::uint64_t line, const Error& error);
 
   const Flags& flags_;
-  bool as_json_;
   std::string stream_;
   std::ifstream file_;
   std::uint64_t read_ = 0, printed_ = 0, failed_ = 0;
@@ -236,7 +234,7 @@ Status run_embedded(const Flags& flags, ScoreRun& score, bool as_json) {
 
 int run(const Flags& flags, bool as_json) {
   remember_interrupts();
-  ScoreRun score(flags, as_json);
+  ScoreRun score(flags);
   Status done = score.open_input();
   if (done && !flags.engine.flags.model.empty()) {
     done = run_embedded(flags, score, as_json);
