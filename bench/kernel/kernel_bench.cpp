@@ -106,7 +106,7 @@ std::vector<std::byte> random_panels(std::size_t bytes) {
 
 void bench_product(Device& device, const Peak& peak, TensorType type, std::uint32_t rows,
                    std::uint32_t columns, json& out) {
-  const PanelLayout layout{type, columns};
+  const PanelLayout layout{format_of(type), columns};
   const std::uint32_t panels = rows / panel_rows;
   const std::uint64_t bytes = layout.panel_bytes() * panels;
   const std::uint32_t most = 512;
@@ -114,7 +114,7 @@ void bench_product(Device& device, const Peak& peak, TensorType type, std::uint3
   projection.columns = columns;
   projection.rows = rows;
   projection.first = {0};
-  WeightRun run{.type = type, .first_row = 0, .panels = panels, .buffer = {}};
+  WeightRun run{.format = layout.format, .first_row = 0, .panels = panels, .buffer = {}};
   run.buffer = must(device.allocate(bytes, "weights"));
   must(device.write(run.buffer, 0, random_panels(bytes)));
   projection.runs.push_back(std::move(run));

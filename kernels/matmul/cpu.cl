@@ -23,14 +23,6 @@ static inline float16 mr_load16(__global const float* p) {
   return *(__global const float16*)p;
 }
 
-#if TYPE == MR_F32
-#define STEP 1
-#elif TYPE == MR_F16 || TYPE == MR_BF16 || TYPE == MR_Q8_0
-#define STEP 1
-#else
-#define STEP 2
-#endif
-
 // Sixteen halves as they lie in memory, exactly: sign and magnitude are moved into place, and the
 // product corrects the exponent (denormal halves included, as floats keep denormals on CPUs).
 static inline float16 mr_half16(__global const ushort* p) {
@@ -38,46 +30,77 @@ static inline float16 mr_half16(__global const ushort* p) {
   return as_float16((bits >> 3) & (int16)(0x8fffe000)) * (float16)(0x1p112f);
 }
 
-// Weights k and k+1 (STEP 2) or k alone (STEP 1) of the 16 rows of a panel.
+// Columns that one load of a panel gives: plain values one, a word of codes four or eight.
+// Enough columns are unrolled to hide what unpacking costs, and no more: compiling takes long.
+#if CODES == 4
+#define STEP 8
+#define MR_UNROLL_STEPS _Pragma("unroll 1")
+#elif CODES == 8
+#define STEP 4
+#define MR_UNROLL_STEPS _Pragma("unroll 1")
+#else
+#define STEP 1
+#define MR_UNROLL_STEPS _Pragma("unroll 2")
+#endif
+
+#ifdef WORDS
 typedef struct {
-#if TYPE == MR_Q8_0 || TYPE == MR_Q4_0 || TYPE == MR_Q4_1
-  float16 d;
-#endif
-#if TYPE == MR_Q4_1
-  float16 m;
-#endif
-  float16 w[STEP];
-} Weights;
+  float16 s[SCALES];
+} Scales;
 
-static inline void mr_scales(Weights* s, __global const uchar* panel, uint block) {
-#if TYPE == MR_Q8_0 || TYPE == MR_Q4_0
-  s->d = mr_half16((__global const ushort*)panel + block * 16);
-#elif TYPE == MR_Q4_1
-  s->d = mr_half16((__global const ushort*)panel + block * 32);
-  s->m = mr_half16((__global const ushort*)panel + block * 32 + 16);
+static inline void mr_scales(Scales* s, __global const uchar* panel, uint block) {
+  _Pragma("unroll") for (int i = 0; i < SCALES; ++i) {
+#if SCALE_SIZE == 2
+    s->s[i] = mr_half16((__global const ushort*)panel + (block * SCALES + i) * 16);
+#else
+    s->s[i] = mr_load16((__global const float*)panel + (block * SCALES + i) * 16);
+#endif
+  }
+}
+
+typedef int16 Word;
+
+static inline Word mr_word(__global const uchar* panel, uint block, uint i) {
+  return ((__global const int16*)(panel + SCALE_SPACE))[block * WORDS + i];
+}
+
+// Column i * STEP + j of the block; i and j are constants after unrolling.
+static inline float16 mr_value(Word word, const Scales* s, uint i, uint j) {
+#if CODES == 4
+  const int16 code = (word >> (int16)((int)(j % 4 * 8 + j / 4 * 4))) & (int16)(15);
+#else
+  const int16 code = (word >> (int16)((int)(j * 8))) & (int16)(255);
+#endif
+#if AFFINE
+  return fma(s->s[0], convert_float16(code), s->s[1]);
+#else
+  return s->s[i * STEP / SCALE_BLOCK] * convert_float16(code - (int16)(OFFSET));
+#endif
+}
+#else
+typedef struct {
+  int none;
+} Scales;
+
+static inline void mr_scales(Scales* s, __global const uchar* panel, uint block) {}
+
+typedef float16 Word;
+
+static inline Word mr_word(__global const uchar* panel, uint block, uint i) {
+  const uint k = block * 32 + i;
+#if CODES == MR_F32
+  return mr_load16((__global const float*)panel + k * 16);
+#elif CODES == MR_F16
+  return mr_half16((__global const ushort*)panel + k * 16);
+#else
+  return as_float16(convert_uint16(((__global const ushort16*)panel)[k]) << 16);
 #endif
 }
 
-static inline void mr_unpack(Weights* s, __global const uchar* panel, uint k) {
-#if TYPE == MR_F32
-  s->w[0] = mr_load16((__global const float*)panel + k * 16);
-#elif TYPE == MR_F16
-  s->w[0] = mr_half16((__global const ushort*)panel + k * 16);
-#elif TYPE == MR_BF16
-  s->w[0] = as_float16(convert_uint16(((__global const ushort16*)panel)[k]) << 16);
-#elif TYPE == MR_Q8_0
-  s->w[0] = s->d * convert_float16(*(__global const char16*)(panel + SCALE_SPACE + k * 16));
-#else
-  const int16 pair = convert_int16(*(__global const uchar16*)(panel + SCALE_SPACE + k * 8));
-#if TYPE == MR_Q4_0
-  s->w[0] = s->d * convert_float16((pair & 15) - 8);
-  s->w[1] = s->d * convert_float16((pair >> 4) - 8);
-#else
-  s->w[0] = fma(s->d, convert_float16(pair & 15), s->m);
-  s->w[1] = fma(s->d, convert_float16(pair >> 4), s->m);
-#endif
-#endif
+static inline float16 mr_value(Word word, const Scales* s, uint i, uint j) {
+  return word;
 }
+#endif
 
 // P panels by C columns, of which the first `width` are stored.
 #define MR_TILE(P, C)                                                                             \
@@ -87,17 +110,21 @@ static inline void mr_unpack(Weights* s, __global const uchar* panel, uint k) {
     float16 acc[(P) * (C)];                                                                       \
     _Pragma("unroll") for (int i = 0; i < (P) * (C); ++i) acc[i] = (float16)(0.0f);               \
     for (uint b = 0; b < K_BLOCKS; ++b) {                                                         \
-      Weights s[P];                                                                               \
+      Scales s[P];                                                                                \
+      Word word[P];                                                                               \
       _Pragma("unroll") for (int p = 0; p < (P); ++p)                                             \
           mr_scales(&s[p], weight + p * PANEL_BYTES, b);                                          \
-      _Pragma("unroll 2") for (uint k = b * 32; k < b * 32 + 32; k += STEP) {                     \
+      MR_UNROLL_STEPS for (uint i = 0; i < 32 / STEP; ++i) {                                      \
         _Pragma("unroll") for (int p = 0; p < (P); ++p)                                           \
-            mr_unpack(&s[p], weight + p * PANEL_BYTES, k);                                        \
-        _Pragma("unroll") for (int i = 0; i < STEP; ++i)                                          \
-            _Pragma("unroll") for (int c = 0; c < (C); ++c) {                                     \
-          const float16 value = (float16)(x[c * X_STRIDE + k + i]);                               \
-          _Pragma("unroll") for (int p = 0; p < (P); ++p)                                         \
-              acc[p * (C) + c] = fma(s[p].w[i], value, acc[p * (C) + c]);                         \
+            word[p] = mr_word(weight + p * PANEL_BYTES, b, i);                                    \
+        _Pragma("unroll") for (uint j = 0; j < STEP; ++j) {                                       \
+          float16 w[P];                                                                           \
+          _Pragma("unroll") for (int p = 0; p < (P); ++p) w[p] = mr_value(word[p], &s[p], i, j);  \
+          _Pragma("unroll") for (int c = 0; c < (C); ++c) {                                       \
+            const float16 value = (float16)(x[c * X_STRIDE + b * 32 + i * STEP + j]);             \
+            _Pragma("unroll") for (int p = 0; p < (P); ++p)                                       \
+                acc[p * (C) + c] = fma(w[p], value, acc[p * (C) + c]);                            \
+          }                                                                                       \
         }                                                                                         \
       }                                                                                           \
     }                                                                                             \

@@ -34,14 +34,13 @@ Operations::Operations(Device& device, const ModelSpec& spec) : device_(&device)
 }
 
 Status Operations::prepare_embedding(const Projection& embedding) {
-  const TensorType type = embedding.runs[0].type;
-  const PanelLayout layout{type, embedding.columns};
-  MILLRACE_ASSIGN(
-      const Program program,
-      device_->build({.name = "embed",
-                      .sources = {"matmul/layout.cl", "embed/embed.cl"},
-                      .defines = {define("TYPE", static_cast<std::uint32_t>(type)),
-                                  define("K", layout.k()), define("WIDTH", embedding.columns)}}));
+  const PanelLayout layout{embedding.runs[0].format, embedding.columns};
+  std::vector<std::string> defines = layout.defines();
+  defines.push_back(define("WIDTH", embedding.columns));
+  MILLRACE_ASSIGN(const Program program,
+                  device_->build({.name = "embed",
+                                  .sources = {"matmul/layout.cl", "embed/embed.cl"},
+                                  .defines = std::move(defines)}));
   MILLRACE_ASSIGN(embed_, device_->kernel(program, "embed"));
   return {};
 }
@@ -78,17 +77,17 @@ Result<Kernel> Operations::build_attention(std::uint32_t queries) {
 
 Status Operations::prepare_product(const Projection& projection) {
   for (const WeightRun& run : projection.runs) {
-    const PanelLayout layout{run.type, projection.columns};
-    const std::pair key{run.type, layout.k()};
+    const PanelLayout layout{run.format, projection.columns};
+    const std::pair key{run.format, layout.k()};
     if (products_.contains(key)) continue;
+    std::vector<std::string> defines = layout.defines();
+    defines.push_back(define("X_STRIDE", input_stride(projection.columns)));
+    defines.push_back(define("TILE", tile_columns(device_->info())));
     MILLRACE_ASSIGN(
         const Program program,
         device_->build({.name = "matmul",
                         .sources = {"matmul/layout.cl", variant_of("matmul", device_->family())},
-                        .defines = {define("TYPE", static_cast<std::uint32_t>(run.type)),
-                                    define("K", layout.k()),
-                                    define("X_STRIDE", input_stride(projection.columns)),
-                                    define("TILE", tile_columns(device_->info()))}}));
+                        .defines = std::move(defines)}));
     MILLRACE_ASSIGN(products_[key], device_->kernel(program, "matmul"));
   }
   return {};
@@ -120,7 +119,7 @@ Status Operations::project(const Projection& projection, const Buffer& x, std::u
   const std::uint32_t mode =
       (accumulate == Accumulate::add ? 1u : 0u) | (projection.bias ? 2u : 0u);
   for (const WeightRun& run : projection.runs) {
-    Kernel& kernel = products_.at({run.type, PanelLayout{run.type, projection.columns}.k()});
+    Kernel& kernel = products_.at({run.format, PanelLayout{run.format, projection.columns}.k()});
     Grid grid{.groups = {run.panels, columns}, .local = {panel_rows}};
     if (device_->family() == Family::cpu) {
       // Enough groups that a late thread finds work; four panels each where tiles take four.

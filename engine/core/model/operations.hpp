@@ -61,7 +61,7 @@ class Operations {
   ModelSpec spec_;
   std::uint32_t queries_ = 1, qkv_stride_ = 0;
   Kernel embed_, norm_, rope_kv_, silu_, attend_one_, attend_many_;
-  std::map<std::pair<TensorType, std::uint32_t>, Kernel> products_;  // by type and padded K
+  std::map<std::pair<PanelFormat, std::uint32_t>, Kernel> products_;  // by format and padded K
 };
 
 }  // namespace millrace::engine

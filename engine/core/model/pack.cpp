@@ -1,10 +1,16 @@
 #include "engine/core/model/pack.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
+
+#include "engine/core/model/block.hpp"
 
 namespace millrace::engine {
 namespace {
+
+static_assert(std::endian::native == std::endian::little);
 
 // Values of `Bytes` bytes, one after the other in a row; k-major in the panel.
 template <std::size_t Bytes>
@@ -15,34 +21,38 @@ void pack_plain(const std::byte* row, std::uint32_t columns, std::uint32_t lane,
 }
 
 constexpr std::size_t half_bytes = 2;
+constexpr std::size_t word_bytes = 4;
+constexpr std::uint32_t bits4_words = 4, bits8_words = 8;  // of a row in a block
 
-// Q8_0: half d, 32 codes a block.
-void pack_q8_0(const std::byte* row, std::uint32_t blocks, std::uint32_t lane, std::byte* scales,
-               std::byte* codes) {
-  for (std::uint32_t b = 0; b < blocks; ++b, row += 34) {
-    std::memcpy(scales + (std::size_t{b} * panel_rows + lane) * half_bytes, row, half_bytes);
-    std::byte* const to = codes + std::size_t{b} * 32 * panel_rows + lane;
-    for (std::uint32_t k = 0; k < 32; ++k) to[std::size_t{k} * panel_rows] = row[half_bytes + k];
+// Word i of 4-bit codes: columns 8i..8i+3 in the low bits of its bytes, 8i+4..8i+7 in the high
+// ones.
+void pack_codes(Codes kind, const std::array<std::uint8_t, 32>& codes, std::byte* to) {
+  std::array<std::byte, word_bytes> word;
+  const std::uint32_t words = kind == Codes::bits4 ? bits4_words : bits8_words;
+  for (std::uint32_t i = 0; i < words; ++i, to += panel_rows * word_bytes) {
+    for (std::uint32_t z = 0; z < word_bytes; ++z) {
+      const std::uint32_t code =
+          kind == Codes::bits4 ? codes[8 * i + z] | codes[8 * i + 4 + z] << 4 : codes[4 * i + z];
+      word[z] = static_cast<std::byte>(code);
+    }
+    std::memcpy(to, word.data(), word_bytes);
   }
 }
 
-// Q4_0 and Q4_1: one or two halves, then 16 bytes whose low bits are codes 0..15 of the block and
-// whose high bits are codes 16..31. Packed, byte j holds codes 2j (low) and 2j+1 (high).
-void pack_q4(const std::byte* row, std::uint32_t blocks, std::uint32_t lane, std::uint32_t halves,
-             std::byte* scales, std::byte* codes) {
-  const std::byte low{0x0f}, high{0xf0};
+void pack_blocks(const PanelLayout& layout, BlockReader read, const std::byte* row,
+                 std::uint32_t lane, std::byte* scales, std::byte* codes) {
+  const PanelFormat& format = layout.format;
+  const std::uint32_t blocks = layout.columns / block_columns, each = format.scales_per_block();
+  const std::size_t block_bytes = layout.code_bytes() / (layout.k() / block_columns);
+  WeightBlock block;
   for (std::uint32_t b = 0; b < blocks; ++b) {
-    for (std::uint32_t h = 0; h < halves; ++h, row += half_bytes) {
-      const std::size_t at = (std::size_t{b} * halves + h) * panel_rows + lane;
-      std::memcpy(scales + at * half_bytes, row, half_bytes);
+    read(row, b, block);
+    for (std::uint32_t i = 0; i < each; ++i) {
+      const std::size_t at = (std::size_t{b} * each + i) * panel_rows + lane;
+      // Little-endian: the low bytes of a half come first.
+      std::memcpy(scales + at * format.scale_bytes, &block.scales[i], format.scale_bytes);
     }
-    std::byte* const to = codes + std::size_t{b} * 16 * panel_rows + lane;
-    for (std::uint32_t j = 0; j < 8; ++j) {
-      const std::byte first = row[2 * j], second = row[2 * j + 1];
-      to[std::size_t{j} * panel_rows] = (first & low) | ((second & low) << 4);
-      to[std::size_t{j + 8} * panel_rows] = (first >> 4) | (second & high);
-    }
-    row += 16;
+    pack_codes(format.codes, block.codes, codes + b * block_bytes + lane * word_bytes);
   }
 }
 
@@ -92,36 +102,6 @@ std::optional<std::uint64_t> find_row_not_finite(const Tensor& tensor, std::uint
   return std::nullopt;
 }
 
-std::uint64_t PanelLayout::scale_bytes() const {
-  const std::uint64_t blocks = k() / 32;
-  switch (type) {
-    case TensorType::q8_0:
-    case TensorType::q4_0:
-      return (blocks * panel_rows * half_bytes + 63) / 64 * 64;
-    case TensorType::q4_1:
-      return blocks * panel_rows * half_bytes * 2;
-    default:
-      return 0;
-  }
-}
-
-std::uint64_t PanelLayout::code_bytes() const {
-  const std::uint64_t values = std::uint64_t{k()} * panel_rows;
-  switch (type) {
-    case TensorType::f32:
-      return values * 4;
-    case TensorType::f16:
-    case TensorType::bf16:
-      return values * 2;
-    case TensorType::q8_0:
-      return values;
-    case TensorType::q4_0:
-    case TensorType::q4_1:
-      return values / 2;
-  }
-  return 0;
-}
-
 void pack_panel(const PanelLayout& layout, const Tensor& tensor, std::uint32_t panel,
                 std::span<std::byte> out) {
   std::ranges::fill(out, std::byte{0});
@@ -131,26 +111,15 @@ void pack_panel(const PanelLayout& layout, const Tensor& tensor, std::uint32_t p
   const auto rows =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(panel_rows, tensor.rows() - first));
   const std::uint64_t row_bytes = tensor.row_bytes();
-  const std::uint32_t blocks = layout.columns / 32;
+  const BlockReader read = block_reader(tensor.type);
   for (std::uint32_t lane = 0; lane < rows; ++lane) {
     const std::byte* const row = tensor.data.data() + (first + lane) * row_bytes;
-    switch (layout.type) {
-      case TensorType::f32:
-        pack_plain<4>(row, layout.columns, lane, codes);
-        break;
-      case TensorType::f16:
-      case TensorType::bf16:
-        pack_plain<2>(row, layout.columns, lane, codes);
-        break;
-      case TensorType::q8_0:
-        pack_q8_0(row, blocks, lane, scales, codes);
-        break;
-      case TensorType::q4_0:
-        pack_q4(row, blocks, lane, 1, scales, codes);
-        break;
-      case TensorType::q4_1:
-        pack_q4(row, blocks, lane, 2, scales, codes);
-        break;
+    if (read != nullptr) {
+      pack_blocks(layout, read, row, lane, scales, codes);
+    } else if (layout.format.codes == Codes::f32) {
+      pack_plain<4>(row, layout.columns, lane, codes);
+    } else {
+      pack_plain<2>(row, layout.columns, lane, codes);
     }
   }
 }

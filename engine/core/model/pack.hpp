@@ -7,25 +7,9 @@
 #include <span>
 
 #include "engine/core/gguf/file.hpp"
+#include "engine/core/model/panel.hpp"
 
 namespace millrace::engine {
-
-inline constexpr std::uint32_t panel_rows = 16;
-
-constexpr std::uint32_t round_up(std::uint32_t value, std::uint32_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
-
-// `columns` is the true number; the kernels' K is it rounded up to 32.
-struct PanelLayout {
-  TensorType type = TensorType::f32;
-  std::uint32_t columns = 0;
-
-  std::uint32_t k() const { return round_up(columns, 32); }
-  std::uint64_t scale_bytes() const;  // rounded up to 64, as are the codes after it
-  std::uint64_t code_bytes() const;
-  std::uint64_t panel_bytes() const { return scale_bytes() + code_bytes(); }
-};
 
 // The first of `count` rows from `first` on whose values or scales are not all finite numbers: what
 // no converter writes, and what the kernels need not agree on.

@@ -14,7 +14,7 @@ struct Piece {
 };
 
 struct Run {
-  TensorType type = TensorType::f32;
+  PanelFormat format;
   std::uint32_t first_row = 0, panels = 0;
   std::vector<Piece> pieces;
 };
@@ -53,13 +53,14 @@ Result<const Tensor*> find_shaped(const GgufFile& file, const std::string& name,
 // Appends a tensor's panels to the runs, opening a new one where type or size asks for it.
 void plan_runs(const Tensor& tensor, std::uint32_t first_row, std::uint64_t most_bytes,
                std::vector<Run>& runs) {
-  const PanelLayout layout{tensor.type, static_cast<std::uint32_t>(tensor.shape[0])};
+  const PanelFormat format = format_of(tensor.type);
+  const PanelLayout layout{format, static_cast<std::uint32_t>(tensor.shape[0])};
   const auto most = static_cast<std::uint32_t>(
       std::clamp<std::uint64_t>(most_bytes / layout.panel_bytes(), 1, 0x0fffffff));
   const auto panels = static_cast<std::uint32_t>((tensor.rows() + panel_rows - 1) / panel_rows);
   for (std::uint32_t at = 0; at < panels;) {
-    if (runs.empty() || runs.back().type != tensor.type || runs.back().panels == most) {
-      runs.push_back({tensor.type, first_row + at * panel_rows, 0, {}});
+    if (runs.empty() || runs.back().format != format || runs.back().panels == most) {
+      runs.push_back({format, first_row + at * panel_rows, 0, {}});
     }
     Run& run = runs.back();
     const std::uint32_t take = std::min(panels - at, most - run.panels);
@@ -70,7 +71,7 @@ void plan_runs(const Tensor& tensor, std::uint32_t first_row, std::uint64_t most
 }
 
 Result<Buffer> upload(Device& device, const Run& run, std::uint32_t columns) {
-  const PanelLayout layout{run.type, columns};
+  const PanelLayout layout{run.format, columns};
   const std::uint64_t bytes = layout.panel_bytes();
   MILLRACE_ASSIGN(Buffer buffer, device.allocate(bytes * run.panels, run.pieces[0].tensor->name));
   const auto at_once = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, upload_bytes / bytes));
@@ -124,7 +125,7 @@ Result<Projection> load_projection(Device& device, const GgufFile& file,
   }
   for (const Run& run : runs) {
     MILLRACE_ASSIGN(Buffer buffer, upload(device, run, columns));
-    out.runs.push_back({run.type, run.first_row, run.panels, std::move(buffer)});
+    out.runs.push_back({run.format, run.first_row, run.panels, std::move(buffer)});
   }
   if (has_bias) {
     MILLRACE_ASSIGN(out.bias, device.allocate(bias.size() * sizeof(float), "a bias"));

@@ -1,6 +1,6 @@
 #pragma once
 // Weights on the device. A Projection is one or several matrices over the same input, stacked: q, k
-// and v are one. Neighbours of one type share a buffer and a launch; what is larger than the
+// and v are one. Neighbours of one format share a buffer and a launch; what is larger than the
 // device's largest allocation is cut between panels. Errors: gguf_malformed for a tensor that is
 // missing, of another shape or not all finite numbers, with its name; out_of_memory, device_error.
 // Thread safety: the device's owner thread.
@@ -24,7 +24,7 @@ struct MatrixPart {
 
 // Consecutive panels in one buffer.
 struct WeightRun {
-  TensorType type = TensorType::f32;
+  PanelFormat format;
   std::uint32_t first_row = 0;  // of the projection's output, a multiple of 16
   std::uint32_t panels = 0;
   Buffer buffer;

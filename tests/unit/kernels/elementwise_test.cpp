@@ -175,7 +175,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, RopeTest,
 TEST(Embed, TakesIdsFromHostOrDeviceAndLeavesOtherRowsAlone) {
   const auto device = open_device();
   const std::uint32_t rows = 40, width = 20, stride = 64;
-  const PanelLayout layout{TensorType::f32, width};
+  const PanelLayout layout{format_of(TensorType::f32), width};
   Random random(4);
   const auto values = random.floats(std::size_t{rows} * width, -1, 1);
   Tensor tensor;
@@ -188,9 +188,11 @@ TEST(Embed, TakesIdsFromHostOrDeviceAndLeavesOtherRowsAlone) {
     pack_panel(layout, tensor, p,
                std::span(packed).subspan(p * layout.panel_bytes(), layout.panel_bytes()));
   }
+  std::vector<std::string> defines = layout.defines();
+  defines.push_back("WIDTH=20");
   const Program program = must(device->build({.name = "embed",
                                               .sources = {"matmul/layout.cl", "embed/embed.cl"},
-                                              .defines = {"TYPE=0", "K=32", "WIDTH=20"}}));
+                                              .defines = std::move(defines)}));
   Kernel kernel = must(device->kernel(program, "embed"));
   constexpr std::uint32_t none = 0xffffffffu;
   // ids 3, (slot 1), (slot 0: outside), 39, then their slots

@@ -88,7 +88,7 @@ class MatmulVariant {
   MatmulVariant(const std::string& variant, std::uint32_t tile, Matrix& matrix)
       : device_(open_device({.variant = variant})), matrix_(matrix) {
     matrix.tensor.data = matrix.bytes;
-    const PanelLayout layout{matrix.tensor.type, matrix.columns};
+    const PanelLayout layout{format_of(matrix.tensor.type), matrix.columns};
     panels_ = round_up(matrix.rows, panel_rows) / panel_rows;
     std::vector<std::byte> packed(panels_ * layout.panel_bytes());
     for (std::uint32_t p = 0; p < panels_; ++p) {
@@ -96,13 +96,13 @@ class MatmulVariant {
                  std::span(packed).subspan(p * layout.panel_bytes(), layout.panel_bytes()));
     }
     weight_ = upload(*device_, packed);
-    const auto type = static_cast<std::uint32_t>(matrix.tensor.type);
-    const Program program = must(device_->build(
-        {.name = "matmul",
-         .sources = {"matmul/layout.cl", "matmul/" + variant + ".cl"},
-         .defines = {"TYPE=" + std::to_string(type), "K=" + std::to_string(layout.k()),
-                     "X_STRIDE=" + std::to_string(input_stride(matrix.columns)),
-                     "TILE=" + std::to_string(tile)}}));
+    std::vector<std::string> defines = layout.defines();
+    defines.push_back("X_STRIDE=" + std::to_string(input_stride(matrix.columns)));
+    defines.push_back("TILE=" + std::to_string(tile));
+    const Program program =
+        must(device_->build({.name = "matmul",
+                             .sources = {"matmul/layout.cl", "matmul/" + variant + ".cl"},
+                             .defines = std::move(defines)}));
     kernel_ = must(device_->kernel(program, "matmul"));
   }
 

@@ -1,0 +1,71 @@
+#include "engine/core/model/panel.hpp"
+
+#include <cstdlib>
+
+namespace millrace::engine {
+namespace {
+
+constexpr std::uint64_t line_bytes = 64;
+
+constexpr std::uint64_t to_lines(std::uint64_t bytes) {
+  return (bytes + line_bytes - 1) / line_bytes * line_bytes;
+}
+
+constexpr std::uint32_t bits_of(Codes codes) {
+  switch (codes) {
+    case Codes::f32:
+      return 32;
+    case Codes::f16:
+    case Codes::bf16:
+      return 16;
+    case Codes::bits8:
+      return 8;
+    case Codes::bits4:
+      return 4;
+  }
+  return 0;
+}
+
+std::string define(const char* name, std::uint64_t value) {
+  return std::string(name) + "=" + std::to_string(value);
+}
+
+}  // namespace
+
+PanelFormat format_of(TensorType type) {
+  switch (type) {
+    case TensorType::f32:
+      return {.codes = Codes::f32};
+    case TensorType::f16:
+      return {.codes = Codes::f16};
+    case TensorType::bf16:
+      return {.codes = Codes::bf16};
+    case TensorType::q4_0:
+      return {.codes = Codes::bits4, .offset = 8, .scale_bytes = 2};
+    case TensorType::q4_1:
+      return {.codes = Codes::bits4, .affine = true, .scale_bytes = 2};
+    case TensorType::q8_0:
+      return {.codes = Codes::bits8, .offset = 128, .scale_bytes = 2};
+  }
+  std::abort();  // every enumerator stands above; a test walks them
+}
+
+std::uint64_t PanelLayout::scale_bytes() const {
+  const std::uint64_t blocks = k() / block_columns;
+  return to_lines(blocks * format.scales_per_block() * panel_rows * format.scale_bytes);
+}
+
+std::uint64_t PanelLayout::code_bytes() const {
+  return std::uint64_t{k()} * panel_rows * bits_of(format.codes) / 8;
+}
+
+std::vector<std::string> PanelLayout::defines() const {
+  return {define("CODES", static_cast<std::uint64_t>(format.codes)),
+          define("OFFSET", format.offset),
+          define("AFFINE", format.affine ? 1 : 0),
+          define("SCALE_SIZE", format.scale_bytes),
+          define("SCALE_BLOCK", format.scale_block),
+          define("K", k())};
+}
+
+}  // namespace millrace::engine
