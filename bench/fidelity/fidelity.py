@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""How far a model's next-token distribution is from the float64 reference, ours and a peer's.
+
+    bench/fidelity/fidelity.py MODEL.gguf [--side exact --side llama.cpp ...] [--contexts C.json]
+
+The text is cut into contexts, each read from its first token; the second half of each is scored,
+teacher-forced: for three contexts of 512 tokens 3 x 255 positions. A side is a math mode of the
+engine (`exact`) or `llama.cpp` (built from the PyPI sdist by bench/llama.sh). Prints one JSON
+object with a row a side:
+
+  mean_kld, p99_kld          sum over the vocabulary of p_ref (log p_ref - log p), nats a position
+  top1                       share of positions whose most likely token is the reference's
+  mean_logprob_difference    mean |log p_ref - log p| of the text's own tokens
+  perplexity                 of the text's own tokens
+
+The reference, $MILLRACE_REFERENCE/reference_llama.py, reads the same file, dequantises its weights
+exactly and computes in float64. Its logits are kept in the cache folder under the hashes of model,
+contexts and reference, because they cost a minute. Needs numpy and gguf.
+"""
+import argparse
+import hashlib
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+REFERENCE = pathlib.Path(os.environ.get("MILLRACE_REFERENCE", ROOT.parent / "shared/reference"))
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "millrace"
+BIN = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build")) / "bin"
+CONTEXTS = "contexts/perlthrtut-3x512.json"
+MATH_MODES = ["exact"]
+
+
+def digest(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def windows(contexts):
+    """The tokens of each context, and how many rows of each are scored: n/2 .. n-2."""
+    given = json.loads(pathlib.Path(contexts).read_text())
+    size, tokens = given["context"], given["tokens"]
+    return [tokens[a:a + size] for a in range(0, len(tokens) - size + 1, size)]
+
+
+def scored(window):
+    return range(len(window) // 2, len(window) - 1)
+
+
+def targets(contexts):
+    return np.array([w[i + 1] for w in windows(contexts) for i in scored(w)])
+
+
+def reference_logits(model, contexts):
+    """float32 [rows, vocabulary] from the float64 forward pass, from the cache where it is there."""
+    source = REFERENCE / "reference_llama.py"
+    folder = CACHE / "fidelity"
+    kept = folder / f"{digest(model)}-{digest(contexts)}-{digest(source)}.npy"
+    if kept.exists():
+        return np.load(kept, mmap_mode="r")
+    spec = importlib.util.spec_from_file_location("reference_llama", source)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    llama = module.Llama(str(model))
+    rows = [llama.forward(w)[scored(w)].astype(np.float32) for w in windows(contexts)]
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=folder, suffix=".npy", delete=False) as part:
+        np.save(part, np.concatenate(rows))
+    os.replace(part.name, kept)  # others may be computing the same: the last one wins
+    return np.load(kept, mmap_mode="r")
+
+
+def read_logits(path):
+    with open(path, "rb") as file:
+        if file.read(8) != b"MLOGITS1":
+            sys.exit(f"{path} holds no logits")
+        shape = np.fromfile(file, "<i4", 2)
+        return np.fromfile(file, "<f4").reshape(shape)
+
+
+def run(command):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{command[0]} failed with {done.returncode}:\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def engine_logits(model, contexts, math, *options):
+    """The engine's logits, and what it says of itself."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "logits"
+        said = run([BIN / "engine_logits", "--model", model, "--contexts", contexts, "--math",
+                    math, "--output", out, *options])
+        return read_logits(out), json.loads(said)
+
+
+def llama_program():
+    """Path of the program that links llama.cpp; compiled when it or the library is new."""
+    built = pathlib.Path(run([ROOT / "bench/llama.sh"]).split()[-1]).parents[1]
+    source = pathlib.Path(__file__).with_name("llama_logits.cpp")
+    program = built / f"llama_logits-{digest(source)}"
+    if not program.exists():
+        code = built.parent / "source"
+        libraries = [built / "src/libllama.a", *(built / "ggml/src" / f"lib{name}.a" for name in
+                                                 ("ggml", "ggml-cpu", "ggml-base"))]
+        run(["g++", "-O1", "-std=c++17", source, "-I", code / "include", "-I",
+             code / "ggml/include", *libraries, "-fopenmp", "-pthread", "-ldl", "-o", program])
+    return program
+
+
+def llama_logits(model, contexts):
+    program = llama_program()
+    with tempfile.TemporaryDirectory() as folder:
+        tokens, out = pathlib.Path(folder) / "tokens", pathlib.Path(folder) / "logits"
+        cut = windows(contexts)
+        tokens.write_text(" ".join(str(x) for x in [len(cut[0]), *sum(cut, [])]))
+        run([program, model, tokens, out, os.cpu_count()])
+        return read_logits(out)
+
+
+def log_softmax(z):
+    z = z.astype(np.float64)
+    z -= z.max(-1, keepdims=True)
+    return z - np.log(np.exp(z).sum(-1, keepdims=True))
+
+
+def compare(reference, logits, tokens):
+    """Both [rows, vocabulary]; a few rows at a time, to be kind to memory."""
+    if logits.shape != reference.shape:
+        sys.exit(f"logits are {logits.shape}, the reference's {reference.shape}")
+    kld, same, ours, theirs = [], [], [], []
+    for at in range(0, len(tokens), 64):
+        part = slice(at, at + 64)
+        truth, got = log_softmax(reference[part]), log_softmax(logits[part])
+        kld.append((np.exp(truth) * (truth - got)).sum(-1))
+        same.append(truth.argmax(-1) == got.argmax(-1))
+        rows = np.arange(len(truth))
+        theirs.append(truth[rows, tokens[part]])
+        ours.append(got[rows, tokens[part]])
+    kld, ours, theirs = np.concatenate(kld), np.concatenate(ours), np.concatenate(theirs)
+    return {"positions": len(tokens), "mean_kld": float(kld.mean()),
+            "p99_kld": float(np.quantile(kld, 0.99)), "top1": float(np.concatenate(same).mean()),
+            "mean_logprob_difference": float(np.abs(ours - theirs).mean()),
+            "perplexity": float(np.exp(-ours.mean())),
+            "reference_perplexity": float(np.exp(-theirs.mean()))}
+
+
+def measure(model, side, contexts=None, options=()):
+    """One row of the table: `side` against the reference on the same file."""
+    contexts = contexts or REFERENCE / CONTEXTS
+    if side == "llama.cpp":
+        logits, said = llama_logits(model, contexts), {}
+    else:
+        logits, said = engine_logits(model, contexts, side, *options)
+    row = compare(reference_logits(model, contexts), logits, targets(contexts))
+    return {"side": side, **row, **said}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("model")
+    parser.add_argument("--side", action="append", choices=[*MATH_MODES, "llama.cpp"])
+    parser.add_argument("--contexts", default=REFERENCE / CONTEXTS)
+    args = parser.parse_args()
+    sides = args.side or [*MATH_MODES, "llama.cpp"]
+    rows = [measure(args.model, side, args.contexts) for side in sides]
+    print(json.dumps({"model": pathlib.Path(args.model).name,
+                      "contexts": pathlib.Path(args.contexts).name, "sides": rows}, indent=2))
+
+
+if __name__ == "__main__":
+    main()

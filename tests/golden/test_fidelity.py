@@ -1,0 +1,78 @@
+"""The engine's distance from the float64 reference over 765 positions, held per math mode."""
+import functools
+import math
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench/fidelity"))
+import fidelity  # noqa: E402
+
+# Most that a mode may be away. Exact: fp32 sums and fp16 keys and values; seen 6.4e-7, 9e-6, 7e-4.
+LIMITS = {"exact": {"mean_kld": 3e-6, "p99_kld": 5e-5, "top1": 0.998,
+                    "mean_logprob_difference": 0.0015}}
+
+
+@functools.cache
+def model():
+    given = os.environ.get("MILLRACE_MODEL")
+    if given:
+        return given
+    done = subprocess.run([ROOT / "ops/model"], check=True, capture_output=True, text=True)
+    return done.stdout.split("\n")[-2]
+
+
+@functools.cache
+def row(side, *options):
+    return fidelity.measure(model(), side, options=options)
+
+
+def held(got, limits):
+    assert got["positions"] == 765
+    assert got["top1"] >= limits["top1"]
+    for name in ("mean_kld", "p99_kld", "mean_logprob_difference"):
+        assert 0 < got[name] <= limits[name], f"{name}: {got}"
+
+
+def test_the_measure_on_numbers_worked_out_by_hand():
+    reference = np.log(np.array([[1, 3], [1, 3], [1, 1]], dtype=np.float32))
+    logits = np.log(np.array([[1, 1], [3, 1], [10, 10]], dtype=np.float32))  # 1/2; 3/4; the same
+    got = fidelity.compare(reference, logits, np.array([1, 1, 0]))
+    first = .25 * math.log(.5) + .75 * math.log(1.5)
+    second = .25 * math.log(1 / 3) + .75 * math.log(3)
+    assert got["mean_kld"] == pytest.approx((first + second) / 3, rel=1e-6)
+    assert got["top1"] == pytest.approx(1 / 3)  # a tie goes to the first
+    assert got["mean_logprob_difference"] == pytest.approx(math.log(1.5 * 3) / 3, rel=1e-6)
+    assert got["perplexity"] == pytest.approx((2 * 4 * 2) ** (1 / 3), rel=1e-6)
+    assert got["reference_perplexity"] == pytest.approx((4 / 3 * 4 / 3 * 2) ** (1 / 3), rel=1e-6)
+
+
+def test_rows_of_another_shape_are_refused():
+    with pytest.raises(SystemExit, match="reference's"):
+        fidelity.compare(np.zeros((2, 3)), np.zeros((2, 4)), np.array([0, 0]))
+
+
+@pytest.mark.parametrize("math_mode", fidelity.MATH_MODES)
+def test_the_engine_is_close_to_the_reference(math_mode):
+    held(row(math_mode), LIMITS[math_mode])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("math_mode", fidelity.MATH_MODES)
+def test_plain_kernels_are_as_close(math_mode):
+    plain = row(math_mode, "--variant", "generic")
+    held(plain, LIMITS[math_mode])
+    assert plain["mean_kld"] == pytest.approx(row(math_mode)["mean_kld"], rel=0.1)
+
+
+@pytest.mark.long
+def test_the_engine_is_no_further_away_than_llama_cpp():
+    peer = row("llama.cpp")
+    for math_mode in fidelity.MATH_MODES:
+        ours = row(math_mode)
+        assert ours["mean_kld"] <= 1.1 * peer["mean_kld"], f"{math_mode}: {ours} beside {peer}"
