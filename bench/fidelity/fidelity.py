@@ -9,7 +9,7 @@ engine (`exact`) or `llama.cpp` (built from the PyPI sdist by bench/llama.sh). P
 object with a row a side:
 
   mean_kld, p99_kld          sum over the vocabulary of p_ref (log p_ref - log p), nats a position
-  top1                       share of positions whose most likely token is the reference's
+  top1                       share of positions with the reference's most likely token
   mean_logprob_difference    mean |log p_ref - log p| of the text's own tokens
   perplexity                 of the text's own tokens
 
