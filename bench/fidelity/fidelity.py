@@ -58,7 +58,7 @@ def targets(contexts):
 
 
 def reference_logits(model, contexts):
-    """float32 [rows, vocabulary] from the float64 forward pass, from the cache where it is there."""
+    """float32 [rows, vocabulary] from the float64 forward pass, from the cache if there."""
     source = REFERENCE / "reference_llama.py"
     folder = CACHE / "fidelity"
     kept = folder / f"{digest(model)}-{digest(contexts)}-{digest(source)}.npy"
