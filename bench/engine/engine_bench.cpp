@@ -1,10 +1,12 @@
-// How fast the engine is, without queue and files: `jobs` jobs of `prompt` prompt tokens and
-// `output` output tokens, and the time from start to first token.
+// How fast the engine is, without queue and files.
 //
 //   engine_bench --model M.gguf [--jobs 64] [--prompt 128] [--output 128] [engine options]
 //
-// Prints one JSON object. Prompt and generation speed are told apart by what the steps held: a
-// step's time is shared between its prompt and its decoding tokens by their number.
+// After a short warm-up: `jobs` distinct prompts of `prompt` tokens that draw one token each, then
+// the same that draw `output`. Prompt speed is the first run's, generation speed that of the
+// difference between the two, which is how bench/compare measures its peers. --profile adds the
+// time of each kernel from the device's events, in the first run and in those steps of the second
+// that hold no prompt. --first-token only loads and draws one token. Prints one JSON object.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -14,6 +16,7 @@
 #include <vector>
 
 #include "engine/core/engine.hpp"
+#include "engine/worker/options.hpp"
 
 namespace {
 
@@ -22,16 +25,33 @@ using millrace::engine::Counters;
 using millrace::engine::Engine;
 using millrace::engine::EngineOptions;
 using millrace::engine::Event;
+using millrace::engine::KernelTime;
+using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+[[noreturn]] void die(const millrace::Error& error) {
+  std::fprintf(stderr, "%s\n", error.text().c_str());
+  std::exit(1);
+}
+void must(const millrace::Status& status) {
+  if (!status) die(status.error());
+}
+template <class T>
+T must(millrace::Result<T> result) {
+  if (!result) die(result.error());
+  return *std::move(result);
+}
+
 struct Load {
   std::uint32_t jobs = 64, prompt = 128, output = 128;
 };
 
+// Every job has a prompt of its own: what shares a beginning would be computed once. bench/compare
+// gives its peers the same ids.
 GenerationRequest job(std::uint32_t index, const Load& load, std::uint32_t vocabulary) {
   GenerationRequest request;
   millrace::Tokens prompt;
@@ -45,64 +65,114 @@ GenerationRequest job(std::uint32_t index, const Load& load, std::uint32_t vocab
   return request;
 }
 
-[[noreturn]] void die(const millrace::Error& error) {
-  std::fprintf(stderr, "%s\n", error.text().c_str());
-  std::exit(1);
-}
+// What one run of a load took. Decode steps are those without a prompt token.
+struct Run {
+  double total_s = 0, prompt = 0, drawn = 0;  // tokens
+  std::uint64_t steps = 0, launches = 0, decode_steps = 0, decode_launches = 0;
+  std::vector<double> prompt_step_ms, decode_step_ms;
+  std::vector<KernelTime> kernels;  // of the decode steps; of all when there are none
+  std::uint64_t kernel_steps = 0;   // that they were taken over
+};
 
-void drain(Engine& engine) {
-  std::vector<Event> events;
-  while (engine.busy()) {
-    if (const auto status = engine.step(events); !status) die(status.error());
-  }
-  for (const Event& event : events) {
-    if (event.error) die(*event.error);
-  }
-}
-
-nlohmann::json measure(Engine& engine, const Load& load) {
+Run run(Engine& engine, const Load& load, bool profile) {
+  static millrace::engine::RequestId next = 1;
   for (std::uint32_t i = 0; i < load.jobs; ++i) {
-    if (const auto status = engine.add(i + 10, job(i, load, engine.info().vocabulary)); !status) {
-      die(status.error());
-    }
+    must(engine.add(next++, job(i, load, engine.info().vocabulary)));
   }
-  const Counters before = engine.counters();
-  std::vector<double> step_ms;
-  double prompt_s = 0, generate_s = 0;
-  const auto start = Clock::now();
+  must(engine.profile());
+  Run out;
   std::vector<Event> events;
-  Counters last = before;
+  const Counters before = engine.counters();
+  Counters last = before, reset = before;
+  // A call starts a step and waits for the one that the call before it started.
+  enum class Step : std::uint8_t { none, prompt, decode } landed = Step::none;
+  const auto start = Clock::now();
   while (engine.busy()) {
     const auto at = Clock::now();
-    if (const auto status = engine.step(events); !status) die(status.error());
-    const double s = seconds_since(at);
+    must(engine.step(events));
+    const double ms = seconds_since(at) * 1e3;
     const Counters now = engine.counters();
-    const auto prompt = static_cast<double>(now.prompt_tokens - last.prompt_tokens);
-    const auto drawn = static_cast<double>(now.generated_tokens - last.generated_tokens);
-    const double share = prompt + drawn > 0 ? prompt / (prompt + drawn) : 0;
-    prompt_s += s * share;
-    generate_s += s * (1 - share);
-    step_ms.push_back(s * 1e3);
+    Step started = Step::none;
+    if (now.steps != last.steps) {
+      started = now.prompt_tokens != last.prompt_tokens ? Step::prompt : Step::decode;
+    }
+    if (landed == Step::prompt) out.prompt_step_ms.push_back(ms);
+    if (landed == Step::decode) out.decode_step_ms.push_back(ms);
+    if (started == Step::decode) {
+      ++out.decode_steps;
+      out.decode_launches += now.launches - last.launches;
+      if (landed == Step::prompt && profile) {  // forgets the prompts' launches, and this step's
+        must(engine.profile());
+        reset = now;
+      }
+    }
+    landed = started;
     last = now;
   }
-  const double total_s = seconds_since(start);
+  out.total_s = seconds_since(start);
   for (const Event& event : events) {
     if (event.error) die(*event.error);
   }
-  std::sort(step_ms.begin(), step_ms.end());
-  const auto prompt = static_cast<double>(last.prompt_tokens - before.prompt_tokens);
-  const auto drawn = static_cast<double>(last.generated_tokens - before.generated_tokens);
-  return {{"total_tok_s", (prompt + drawn) / total_s},
-          {"prompt_tok_s", prompt_s > 0 ? prompt / prompt_s : 0},
-          {"generate_tok_s", generate_s > 0 ? drawn / generate_s : 0},
-          {"total_s", total_s},
-          {"steps", step_ms.size()},
-          {"launches_per_step", static_cast<double>(last.launches - before.launches) /
-                                    static_cast<double>(last.steps - before.steps)},
-          {"step_ms_median", step_ms[step_ms.size() / 2]},
-          {"step_ms_max", step_ms.back()},
-          {"prompt_tokens", prompt},
-          {"generated_tokens", drawn}};
+  out.prompt = static_cast<double>(last.prompt_tokens - before.prompt_tokens);
+  out.drawn = static_cast<double>(last.generated_tokens - before.generated_tokens);
+  out.steps = last.steps - before.steps;
+  out.launches = last.launches - before.launches;
+  out.kernels = must(engine.profile());
+  out.kernel_steps = last.steps - reset.steps;
+  return out;
+}
+
+double ratio(double value, double by) {
+  return by > 0 ? value / by : 0;
+}
+
+double per(std::uint64_t value, std::uint64_t by) {
+  return ratio(static_cast<double>(value), static_cast<double>(by));
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::ranges::nth_element(values, values.begin() + static_cast<long>(values.size() / 2));
+  return values[values.size() / 2];
+}
+
+// ms a step of each kernel; the rest of a step is launches, transfers and the host.
+json kernels(const Run& run) {
+  const auto steps = static_cast<double>(run.kernel_steps);
+  json out = json::array();
+  for (const KernelTime& time : run.kernels) {
+    out.push_back({{"kernel", time.kernel},
+                   {"launches_per_step", ratio(static_cast<double>(time.launches), steps)},
+                   {"ms_per_step", ratio(static_cast<double>(time.total_ns) / 1e6, steps)}});
+  }
+  return out;
+}
+
+json measure(Engine& engine, const Load& load, bool profile) {
+  Load one = load;
+  one.output = 1;
+  run(engine, {std::min(load.jobs, 16u), std::min(load.prompt, 128u), 4}, profile);
+  const Run prompts = run(engine, one, profile);
+  json out{{"prompt_tok_s", ratio(prompts.prompt, prompts.total_s)},
+           {"prompt_s", prompts.total_s},
+           {"prompt_tokens", prompts.prompt},
+           {"prompt_steps", prompts.steps},
+           {"prompt_launches_per_step", per(prompts.launches, prompts.steps)},
+           {"prompt_step_ms_median", median(prompts.prompt_step_ms)}};
+  if (profile) out["prompt_kernels"] = kernels(prompts);
+  if (load.output == 1) return out;
+
+  const Run whole = run(engine, load, profile);
+  out["generate_tok_s"] = ratio(whole.drawn - prompts.drawn, whole.total_s - prompts.total_s);
+  out["total_tok_s"] = ratio(whole.prompt + whole.drawn, whole.total_s);
+  out["total_s"] = whole.total_s;
+  out["generated_tokens"] = whole.drawn;
+  out["steps"] = whole.steps;
+  out["launches_per_step"] = per(whole.launches, whole.steps);
+  out["decode_launches_per_step"] = per(whole.decode_launches, whole.decode_steps);
+  out["decode_step_ms_median"] = median(whole.decode_step_ms);
+  if (profile) out["decode_kernels"] = kernels(whole);
+  return out;
 }
 
 }  // namespace
@@ -110,35 +180,33 @@ nlohmann::json measure(Engine& engine, const Load& load) {
 int main(int argc, char** argv) {
   CLI::App app("Engine benchmark");
   Load load;
-  EngineOptions options;
-  app.add_option("--model", options.model_path)->required();
+  millrace::worker::EngineFlags flags;
+  std::string variant;
+  bool profile = false, first_token = false;
+  app.add_option("--model", flags.model)->required();
   app.add_option("--jobs", load.jobs)->check(CLI::Range(1, 100000));
   app.add_option("--prompt", load.prompt)->check(CLI::Range(1, 1000000));
   app.add_option("--output", load.output)->check(CLI::Range(1, 1000000));
-  app.add_option("--device", options.device);
-  app.add_option("--variant", options.kernel_variant, "kernels: generic or cpu");
-  app.add_option("--max-batch", options.max_batch);
-  app.add_option("--step-tokens", options.step_tokens);
-  app.add_option("--prefill-chunk", options.prefill_chunk);
-  app.add_option("--kv-memory", options.kv_memory_bytes, "bytes");
+  app.add_option("--variant", variant, "kernels: generic or cpu");
+  app.add_flag("--profile", profile, "time every kernel; slows steps down a little");
+  app.add_flag("--first-token", first_token, "only load and draw one token");
+  millrace::worker::add_engine_options(app, flags);
   CLI11_PARSE(app, argc, argv);
 
   const auto start = Clock::now();
-  auto engine = Engine::create(options);
-  if (!engine) die(engine.error());
+  EngineOptions options = must(millrace::worker::engine_options(flags));
+  options.kernel_variant = variant;
+  options.profile = profile;
+  const auto engine = must(Engine::create(options));
   const double load_s = seconds_since(start);
-  const Load single{1, 16, 1};
-  if (const auto status = (*engine)->add(1, job(0, single, (*engine)->info().vocabulary));
-      !status) {
-    die(status.error());
-  }
-  drain(**engine);
+  run(*engine, {1, 16, 1}, profile);
   const double first_token_s = seconds_since(start);
 
-  nlohmann::json out = measure(**engine, load);
-  const auto& info = (*engine)->info();
+  json out = first_token ? json::object() : measure(*engine, load, profile);
+  const auto& info = engine->info();
   out["device"] = info.device_name;
   out["fingerprint"] = info.fingerprint;
+  out["math"] = flags.math;
   out["jobs"] = load.jobs;
   out["prompt"] = load.prompt;
   out["output"] = load.output;

@@ -1,9 +1,10 @@
 // GFLOP/s and GB/s of each kernel on the shapes of SmolLM2-135M, beside the device's measured peak.
 //
-//   kernel_bench [--device D] [--variant generic|cpu]
+//   kernel_bench [--device D] [--variant generic|cpu] [--peak]
 //
-// Prints one JSON object. A product's GB/s counts its packed weights once; attention's the keys and
-// values that it reads. Each figure is the best of several windows of a chain of launches.
+// Prints one JSON object; --peak measures the device's limits alone. A product's GB/s counts its
+// packed weights once; attention's the keys and values that it reads. Each figure is the best of
+// several windows of a chain of launches.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -54,32 +55,6 @@ double best_of(Device& device, int chain, const std::function<void()>& launch) {
     best = std::min(best, (seconds() - start) / chain);
   }
   return best;
-}
-
-struct Peak {
-  double gflops = 0, gbytes = 0;
-};
-
-Peak measure_peak(Device& device) {
-  const Program program = must(device.build({.name = "peak", .text = peak_source}));
-  Kernel adds = must(device.kernel(program, "multiply_adds"));
-  Kernel reads = must(device.kernel(program, "reads"));
-  const std::uint32_t groups = device.info().compute_units * 4;
-  const Buffer out = must(device.allocate(groups * 64, "peak"));
-  constexpr std::uint32_t rounds = 100'000;
-  Peak peak;
-  const double add_s = best_of(device, 1, [&] {
-    must(device.launch(adds, {.groups = {groups}}, {out, rounds, 0.999f}));
-  });
-  peak.gflops = 2.0 * 16 * 12 * rounds * groups / add_s / 1e9;
-  const std::uint64_t bytes = 512ull << 20;
-  const Buffer in = must(device.allocate_zeroed(bytes, "reads"));
-  const auto vectors = static_cast<std::uint32_t>(bytes / 64 / groups / 4 * 4);
-  const double read_s = best_of(device, 1, [&] {
-    must(device.launch(reads, {.groups = {groups}}, {in, out, vectors}));
-  });
-  peak.gbytes = 64.0 * vectors * groups / read_s / 1e9;
-  return peak;
 }
 
 json row(const std::string& what, double s, double flops, double bytes, const Peak& peak) {
@@ -186,22 +161,26 @@ void bench_attention(Device& device, const Peak& peak, std::uint32_t rows, std::
                     s, 4.0 * 576 * mean_keys * rows * chunk, 2.0 * 2 * 192 * length * rows, peak));
 }
 
-void run(const DeviceOptions& options) {
+void run(const DeviceOptions& options, bool only_peak) {
   const auto device = must(Device::open(options));
-  const Peak peak = measure_peak(*device);
+  const Peak peak = must(measure_peak(*device));
   json rows = json::array();
-  bench_product(*device, peak, TensorType::q4_1, 3072, 576, rows);
-  bench_product(*device, peak, TensorType::q4_1, 576, 1536, rows);
-  bench_product(*device, peak, TensorType::q8_0, 49152, 576, rows);
-  bench_attention(*device, peak, 64, 256, 1, rows);
-  bench_attention(*device, peak, 8, 4096, 1, rows);
-  bench_attention(*device, peak, 4, 128, 128, rows);
-  bench_attention(*device, peak, 1, 4096, 256, rows);
+  if (!only_peak) {
+    bench_product(*device, peak, TensorType::q4_1, 3072, 576, rows);
+    bench_product(*device, peak, TensorType::q4_1, 576, 1536, rows);
+    bench_product(*device, peak, TensorType::q8_0, 49152, 576, rows);
+    bench_attention(*device, peak, 64, 256, 1, rows);
+    bench_attention(*device, peak, 8, 4096, 1, rows);
+    bench_attention(*device, peak, 4, 128, 128, rows);
+    bench_attention(*device, peak, 1, 4096, 256, rows);
+  }
   const json out{{"device", device->info().name},
                  {"driver", device->info().driver},
                  {"family", family_name(device->family())},
                  {"peak_fp32_gflops", std::round(peak.gflops)},
                  {"peak_read_gbytes_per_s", std::round(peak.gbytes * 10) / 10},
+                 {"peak_dot_gops", std::round(peak.dot_gops)},
+                 {"peak_dot_instruction", peak.dot_instruction},
                  {"kernels", rows}};
   std::printf("%s\n", out.dump(1).c_str());
 }
@@ -211,10 +190,13 @@ void run(const DeviceOptions& options) {
 
 int main(int argc, char** argv) {
   millrace::engine::DeviceOptions options;
-  for (int i = 1; i + 1 < argc; i += 2) {
+  bool only_peak = false;
+  for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
-    if (name == "--device") options.device = argv[i + 1];
-    if (name == "--variant") options.variant = argv[i + 1];
+    if (name == "--peak") only_peak = true;
+    if (i + 1 == argc) continue;
+    if (name == "--device") options.device = argv[++i];
+    if (name == "--variant") options.variant = argv[++i];
   }
-  millrace::engine::run(options);
+  millrace::engine::run(options, only_peak);
 }

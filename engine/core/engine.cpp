@@ -129,6 +129,7 @@ class ModelEngine final : public Engine {
   void cancel(RequestId id) override { loop_->cancel(id); }
   bool busy() const override { return loop_->busy(); }
   Status step(std::vector<Event>& events) override { return loop_->step(events); }
+  Result<std::vector<KernelTime>> profile() override { return device_->profile(); }
 
   Result<Tokens> tokenize(std::string_view text, bool add_special_tokens,
                           bool parse_special) const override {
@@ -168,6 +169,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
   device_options.device = options.device;
   device_options.variant = options.kernel_variant;
   device_options.cache_dir = options.cache_dir;
+  device_options.profile = options.profile;
   MILLRACE_ASSIGN(std::unique_ptr<Device> device, Device::open(device_options));
 
   ModelOptions model_options;

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/core/device/kernel_time.hpp"
 #include "engine/core/model/math_mode.hpp"
 #include "schemas/base/generation.hpp"
 #include "schemas/base/limits.hpp"
@@ -33,6 +34,7 @@ struct EngineOptions {
   MathMode math = MathMode::exact;
   std::string kernel_variant;  // "" by device; "generic", "cpu" forces one
   std::string cache_dir;       // program cache; "" is $XDG_CACHE_HOME/millrace
+  bool profile = false;        // time every launch, see Engine::profile
 };
 
 struct EngineInfo {
@@ -76,6 +78,9 @@ class Engine {
   virtual bool busy() const = 0;
   // Runs one step; appends the requests that ended.
   virtual Status step(std::vector<Event>& events) = 0;
+  // Time of each kernel since the last call, longest first; empty without options.profile. Waits
+  // for the device.
+  virtual Result<std::vector<KernelTime>> profile() = 0;
 
   virtual Result<Tokens> tokenize(std::string_view text, bool add_special_tokens,
                                   bool parse_special) const = 0;

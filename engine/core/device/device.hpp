@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "engine/core/device/handles.hpp"
+#include "engine/core/device/kernel_time.hpp"
 #include "schemas/base/error.hpp"
 
 namespace millrace::engine {
@@ -96,11 +97,6 @@ struct ProgramSpec {
   std::vector<std::string> sources{};  // paths below kernels/, joined in order after common/*.cl
   std::vector<std::string> defines{};  // "HEAD_DIM=64"
   std::string text{};  // more source after those, for programs that are not embedded
-};
-
-struct KernelTime {
-  std::string kernel;
-  std::uint64_t launches = 0, total_ns = 0;
 };
 
 class Device {

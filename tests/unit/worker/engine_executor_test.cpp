@@ -51,6 +51,7 @@ class FakeEngine final : public engine::Engine {
     shared_.cancelled.push_back(id);
     cancelled_.insert(id);
   }
+  Result<std::vector<engine::KernelTime>> profile() override { return {}; }
   bool busy() const override { return !left_.empty(); }
   Status step(std::vector<engine::Event>& events) override {
     std::unique_lock lock(shared_.mutex);

@@ -1,0 +1,13 @@
+#pragma once
+// What the device's events say of one kernel, see Device::profile and Engine::profile.
+#include <cstdint>
+#include <string>
+
+namespace millrace::engine {
+
+struct KernelTime {
+  std::string kernel;
+  std::uint64_t launches = 0, total_ns = 0;
+};
+
+}  // namespace millrace::engine
