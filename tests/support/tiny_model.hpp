@@ -9,6 +9,7 @@
 #include "engine/core/gguf/file.hpp"
 #include "tests/support/device.hpp"
 #include "tests/support/gguf_builder.hpp"
+#include "tests/support/random_blocks.hpp"
 
 namespace millrace::testing {
 
@@ -98,18 +99,39 @@ struct TinyModel {
             out, static_cast<std::uint16_t>((random.below(2) << 15) | size | random.below(0x400)));
         continue;
       }
-      const int halves = type == engine::TensorType::q4_1 ? 2 : 1;
-      for (int h = 0; h < halves; ++h) {
-        const std::uint32_t sign = h == 1 ? 0x8000 : 0;
-        const std::uint32_t size = type == engine::TensorType::q8_0 ? 0x1800 : 0x2400;
-        GgufBuilder::append(out, static_cast<std::uint16_t>(sign | (size + random.below(0x400))));
-      }
-      const int codes = type == engine::TensorType::q8_0 ? 32 : 16;
-      for (int c = 0; c < codes; ++c) {
-        GgufBuilder::append(out, static_cast<std::uint8_t>(random.below(256)));
-      }
+      append_random_block(out, type, random, [&](std::uint32_t half) {
+        const std::uint32_t sign = half == 1 && !super_block(type) ? 0x8000 : 0;
+        return static_cast<std::uint16_t>(sign | (half_size(type, half) + random.below(0x100)));
+      });
     }
     return out;
+  }
+
+  static bool super_block(engine::TensorType type) {
+    return engine::traits_of(type).block_elements > 32;
+  }
+
+  // The bits of a scale with which weights are a few tenths at most, or of a minimum that lies half
+  // of that below zero.
+  static std::uint32_t half_size(engine::TensorType type, std::uint32_t half) {
+    using engine::TensorType;
+    switch (type) {
+      case TensorType::q8_0:
+      case TensorType::iq4_nl:
+        return 0x1800;  // 2^-9
+      case TensorType::q5_0:
+        return 0x2000;
+      case TensorType::q5_1:
+        return half == 0 ? 0x2000 : 0x2c00;
+      case TensorType::q4_k:  // times six bits
+        return half == 0 ? 0x1000 : 0x1c00;
+      case TensorType::q5_k:
+        return half == 0 ? 0x0c00 : 0x1c00;
+      case TensorType::q6_k:  // times seven bits: a subnormal half
+        return 0x0100;
+      default:
+        return half == 0 ? 0x2400 : 0x2c00;
+    }
   }
 };
 

@@ -1,7 +1,6 @@
 #pragma once
 // Packed tensor rows to fp32 on the host: the exact meaning of each type, as the reference for the
-// device kernels and for loading small tensors. Products and sums are rounded one by one, never
-// fused. Block layouts stand beside each decoder in the source.
+// device kernels and for loading small tensors. How blocks are laid out stands in quant_block.cpp.
 // Thread safety: pure functions.
 #include <cstddef>
 #include <cstdint>

@@ -6,13 +6,19 @@
 namespace millrace::engine {
 namespace {
 
-constexpr std::array<TensorTypeTraits, 6> kSupported{{
+constexpr std::array<TensorTypeTraits, 12> kSupported{{
     {TensorType::f32, "F32", 1, 4},
     {TensorType::f16, "F16", 1, 2},
     {TensorType::bf16, "BF16", 1, 2},
     {TensorType::q8_0, "Q8_0", 32, 34},
+    {TensorType::q6_k, "Q6_K", 256, 210},
+    {TensorType::q5_0, "Q5_0", 32, 22},
+    {TensorType::q5_1, "Q5_1", 32, 24},
+    {TensorType::q5_k, "Q5_K", 256, 176},
     {TensorType::q4_0, "Q4_0", 32, 18},
     {TensorType::q4_1, "Q4_1", 32, 20},
+    {TensorType::q4_k, "Q4_K", 256, 144},
+    {TensorType::iq4_nl, "IQ4_NL", 32, 18},
 }};
 
 struct KnownName {
@@ -21,13 +27,12 @@ struct KnownName {
 };
 
 // Types that other programs write and this version cannot read: named in the refusal.
-constexpr std::array<KnownName, 29> kUnsupported{{
-    {6, "Q5_0"},      {7, "Q5_1"},     {9, "Q8_1"},   {10, "Q2_K"},     {11, "Q3_K"},
-    {12, "Q4_K"},     {13, "Q5_K"},    {14, "Q6_K"},  {15, "Q8_K"},     {16, "IQ2_XXS"},
-    {17, "IQ2_XS"},   {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"},   {21, "IQ3_S"},
-    {22, "IQ2_S"},    {23, "IQ4_XS"},  {24, "I8"},    {25, "I16"},      {26, "I32"},
-    {27, "I64"},      {28, "F64"},     {29, "IQ1_M"}, {31, "Q4_0_4_4"}, {32, "Q4_0_4_8"},
-    {33, "Q4_0_8_8"}, {34, "TQ1_0"},   {35, "TQ2_0"}, {39, "MXFP4"},
+constexpr std::array<KnownName, 24> kUnsupported{{
+    {9, "Q8_1"},    {10, "Q2_K"},    {11, "Q3_K"},     {15, "Q8_K"},     {16, "IQ2_XXS"},
+    {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"},    {21, "IQ3_S"},    {22, "IQ2_S"},
+    {23, "IQ4_XS"}, {24, "I8"},      {25, "I16"},      {26, "I32"},      {27, "I64"},
+    {28, "F64"},    {29, "IQ1_M"},   {31, "Q4_0_4_4"}, {32, "Q4_0_4_8"}, {33, "Q4_0_8_8"},
+    {34, "TQ1_0"},  {35, "TQ2_0"},   {39, "MXFP4"},    {40, "NVFP4"},
 }};
 
 }  // namespace

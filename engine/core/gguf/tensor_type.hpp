@@ -14,7 +14,13 @@ enum class TensorType : std::uint32_t {
   f16 = 1,
   q4_0 = 2,
   q4_1 = 3,
+  q5_0 = 6,
+  q5_1 = 7,
   q8_0 = 8,
+  q4_k = 12,
+  q5_k = 13,
+  q6_k = 14,
+  iq4_nl = 20,
   bf16 = 30,
 };
 
@@ -31,7 +37,7 @@ std::span<const TensorTypeTraits> tensor_types();  // the supported ones
 const TensorTypeTraits* find_tensor_type(std::uint32_t number);
 const TensorTypeTraits& traits_of(TensorType type);
 
-// A name for any number in a file, also for types not supported: "Q4_K", "type 99".
+// A name for any number in a file, also for types not supported: "Q3_K", "type 99".
 std::string tensor_type_name(std::uint32_t number);
 // "F32, F16, ...", for error hints.
 std::string supported_tensor_types();

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstring>
 
-#include "engine/core/model/block.hpp"
+#include "engine/core/gguf/quant_block.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -26,7 +26,7 @@ constexpr std::uint32_t bits4_words = 4, bits8_words = 8;  // of a row in a bloc
 
 // Word i of 4-bit codes: columns 8i..8i+3 in the low bits of its bytes, 8i+4..8i+7 in the high
 // ones.
-void pack_codes(Codes kind, const std::array<std::uint8_t, 32>& codes, std::byte* to) {
+void pack_codes(Codes kind, const std::uint8_t* codes, std::byte* to) {
   std::array<std::byte, word_bytes> word;
   const std::uint32_t words = kind == Codes::bits4 ? bits4_words : bits8_words;
   for (std::uint32_t i = 0; i < words; ++i, to += panel_rows * word_bytes) {
@@ -39,22 +39,56 @@ void pack_codes(Codes kind, const std::array<std::uint8_t, 32>& codes, std::byte
   }
 }
 
-void pack_blocks(const PanelLayout& layout, BlockReader read, const std::byte* row,
-                 std::uint32_t lane, std::byte* scales, std::byte* codes) {
-  const PanelFormat& format = layout.format;
-  const std::uint32_t blocks = layout.columns / block_columns, each = format.scales_per_block();
-  const std::size_t block_bytes = layout.code_bytes() / (layout.k() / block_columns);
-  WeightBlock block;
-  for (std::uint32_t b = 0; b < blocks; ++b) {
-    read(row, b, block);
-    for (std::uint32_t i = 0; i < each; ++i) {
-      const std::size_t at = (std::size_t{b} * each + i) * panel_rows + lane;
-      // Little-endian: the low bytes of a half come first.
-      std::memcpy(scales + at * format.scale_bytes, &block.scales[i], format.scale_bytes);
+// One row of a panel.
+class RowPacker {
+ public:
+  RowPacker(const PanelLayout& layout, std::uint32_t lane, std::byte* scales, std::byte* codes)
+      : format_(layout.format),
+        each_(layout.format.scales_per_block()),
+        code_bytes_(layout.code_bytes() / (layout.k() / block_columns)),
+        lane_(lane),
+        scales_(scales),
+        codes_(codes) {}
+
+  // Blocks of the file, of 32 columns or of several times 32, to the panel's blocks of 32.
+  void pack(const QuantTraits& traits, const std::byte* row, std::uint32_t columns) {
+    const TensorTypeTraits& type = traits_of(traits.type);
+    QuantBlock block;
+    for (std::uint32_t k = 0; k < columns; k += block_columns) {
+      const std::uint32_t within = k % type.block_elements;
+      const std::byte* const from = row + std::size_t{k / type.block_elements} * type.block_bytes;
+      if (within == 0) traits.unpack(from, block);
+      const std::uint32_t to = k / block_columns, group = within / traits.group_elements;
+      if (traits.half_scales) {
+        put_scales(to, from + traits.halves_at);
+      } else if (traits.affine) {
+        const float both[2] = {block.scales[group], block.minimums[group]};
+        put_scales(to, both);
+      } else {
+        put_scales(to, &block.scales[group]);
+      }
+      pack_codes(format_.codes, &block.codes[within],
+                 codes_ + std::size_t{to} * code_bytes_ + lane_ * word_bytes);
     }
-    pack_codes(format.codes, block.codes, codes + b * block_bytes + lane * word_bytes);
   }
-}
+
+ private:
+  void put_scales(std::uint32_t block, const void* from) {
+    for (std::uint32_t i = 0; i < each_; ++i) {
+      const std::size_t at = (std::size_t{block} * each_ + i) * panel_rows + lane_;
+      std::memcpy(scales_ + at * format_.scale_bytes,
+                  static_cast<const std::byte*>(from) + i * format_.scale_bytes,
+                  format_.scale_bytes);
+    }
+  }
+
+  const PanelFormat format_;
+  const std::uint32_t each_;
+  const std::size_t code_bytes_;
+  const std::uint32_t lane_;
+  std::byte* const scales_;
+  std::byte* const codes_;
+};
 
 // Whether `count` numbers, the first at `from` and each `stride` bytes further, are finite: the
 // exponent, `mask`, is not all ones.
@@ -72,23 +106,20 @@ bool all_finite(const std::byte* from, std::uint64_t count, std::size_t stride, 
 bool row_is_finite(const Tensor& tensor, const std::byte* row) {
   constexpr std::uint16_t half_mask = 0x7c00, brain_mask = 0x7f80;
   constexpr std::uint32_t single_mask = 0x7f800000;
-  const std::uint64_t columns = tensor.shape[0], blocks = columns / 32;
-  const std::size_t block_bytes = traits_of(tensor.type).block_bytes;
-  switch (tensor.type) {
-    case TensorType::f32:
-      return all_finite(row, columns, 4, single_mask);
-    case TensorType::f16:
-      return all_finite(row, columns, half_bytes, half_mask);
-    case TensorType::bf16:
-      return all_finite(row, columns, half_bytes, brain_mask);
-    case TensorType::q4_1:
-      return all_finite(row, blocks, block_bytes, half_mask) &&
-             all_finite(row + half_bytes, blocks, block_bytes, half_mask);
-    case TensorType::q8_0:
-    case TensorType::q4_0:
-      return all_finite(row, blocks, block_bytes, half_mask);
+  const std::uint64_t columns = tensor.shape[0];
+  const TensorTypeTraits& traits = traits_of(tensor.type);
+  if (const QuantTraits* const quantized = find_quant_traits(tensor.type)) {
+    for (std::uint32_t i = 0; i < quantized->halves(); ++i) {
+      const std::byte* const first = row + quantized->halves_at + i * half_bytes;
+      if (!all_finite(first, columns / traits.block_elements, traits.block_bytes, half_mask)) {
+        return false;
+      }
+    }
+    return true;
   }
-  return false;
+  if (tensor.type == TensorType::f32) return all_finite(row, columns, 4, single_mask);
+  const std::uint16_t mask = tensor.type == TensorType::f16 ? half_mask : brain_mask;
+  return all_finite(row, columns, half_bytes, mask);
 }
 
 }  // namespace
@@ -111,11 +142,11 @@ void pack_panel(const PanelLayout& layout, const Tensor& tensor, std::uint32_t p
   const auto rows =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(panel_rows, tensor.rows() - first));
   const std::uint64_t row_bytes = tensor.row_bytes();
-  const BlockReader read = block_reader(tensor.type);
+  const QuantTraits* const quantized = find_quant_traits(tensor.type);
   for (std::uint32_t lane = 0; lane < rows; ++lane) {
     const std::byte* const row = tensor.data.data() + (first + lane) * row_bytes;
-    if (read != nullptr) {
-      pack_blocks(layout, read, row, lane, scales, codes);
+    if (quantized != nullptr) {
+      RowPacker(layout, lane, scales, codes).pack(*quantized, row, layout.columns);
     } else if (layout.format.codes == Codes::f32) {
       pack_plain<4>(row, layout.columns, lane, codes);
     } else {

@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 
+#include "engine/core/gguf/quant_block.hpp"
+
 namespace millrace::engine {
 namespace {
 
@@ -33,6 +35,13 @@ std::string define(const char* name, std::uint64_t value) {
 }  // namespace
 
 PanelFormat format_of(TensorType type) {
+  if (const QuantTraits* const quantized = find_quant_traits(type)) {
+    return {.codes = quantized->bits == 4 ? Codes::bits4 : Codes::bits8,
+            .offset = quantized->offset,
+            .affine = quantized->affine,
+            .scale_bytes = static_cast<std::uint8_t>(quantized->half_scales ? 2 : 4),
+            .scale_block = static_cast<std::uint8_t>(quantized->group_elements)};
+  }
   switch (type) {
     case TensorType::f32:
       return {.codes = Codes::f32};
@@ -40,14 +49,9 @@ PanelFormat format_of(TensorType type) {
       return {.codes = Codes::f16};
     case TensorType::bf16:
       return {.codes = Codes::bf16};
-    case TensorType::q4_0:
-      return {.codes = Codes::bits4, .offset = 8, .scale_bytes = 2};
-    case TensorType::q4_1:
-      return {.codes = Codes::bits4, .affine = true, .scale_bytes = 2};
-    case TensorType::q8_0:
-      return {.codes = Codes::bits8, .offset = 128, .scale_bytes = 2};
+    default:
+      std::abort();  // every type is quantized or stands above; a test walks them
   }
-  std::abort();  // every enumerator stands above; a test walks them
 }
 
 std::uint64_t PanelLayout::scale_bytes() const {

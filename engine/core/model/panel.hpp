@@ -27,7 +27,7 @@ enum class Codes : std::uint8_t { f32 = 0, f16 = 1, bf16 = 2, bits4 = 4, bits8 =
 
 struct PanelFormat {
   Codes codes = Codes::f32;
-  std::uint8_t offset = 0;        // subtracted from every code: 8, 16, 32 or 128; 0 where affine
+  std::uint8_t offset = 0;        // subtracted from every code: 8 or 128; 0 where affine
   bool affine = false;            // there is an m
   std::uint8_t scale_bytes = 0;   // 2 or 4; 0 without codes
   std::uint8_t scale_block = 32;  // columns that share a d: 32, or 16 (never affine)

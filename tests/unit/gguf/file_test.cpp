@@ -26,7 +26,7 @@ std::string write_temporary(const std::string& name, const std::vector<std::byte
 }
 
 void expect_tiny(const GgufFile& file) {
-  ASSERT_EQ(file.tensors().size(), 3u);
+  ASSERT_EQ(file.tensors().size(), 7u);
   const Tensor* weight = file.find_tensor("token_embd.weight");
   ASSERT_NE(weight, nullptr);
   EXPECT_EQ(weight->type, TensorType::q4_1);
@@ -131,13 +131,17 @@ TEST(GgufFile, RefusesOnePartOfASplitModel) {
 }
 
 TEST(TensorType, TableNamesEveryType) {
-  for (const auto type : {TensorType::f32, TensorType::f16, TensorType::bf16, TensorType::q8_0,
-                          TensorType::q4_0, TensorType::q4_1}) {
+  for (const auto type :
+       {TensorType::f32, TensorType::f16, TensorType::bf16, TensorType::q8_0, TensorType::q6_k,
+        TensorType::q5_0, TensorType::q5_1, TensorType::q5_k, TensorType::q4_0, TensorType::q4_1,
+        TensorType::q4_k, TensorType::iq4_nl}) {
     EXPECT_EQ(engine::traits_of(type).type, type);
     EXPECT_NE(engine::supported_tensor_types().find(engine::traits_of(type).name),
               std::string::npos);
   }
   EXPECT_EQ(engine::tensor_type_name(12), "Q4_K");
+  EXPECT_EQ(engine::tensor_type_name(11), "Q3_K");
+  EXPECT_EQ(engine::find_tensor_type(11), nullptr);
   EXPECT_EQ(engine::tensor_type_name(999), "type 999");
 }
 

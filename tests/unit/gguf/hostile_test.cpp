@@ -128,6 +128,15 @@ TEST(HostileGguf, TensorShapes) {
   expect_refused(one_tensor({4, 0}, 0, 64), Code::gguf_malformed, {"dimension 1 is zero"});
   expect_refused(one_tensor({33}, 2, 64), Code::gguf_malformed,
                  {"'w'", "33", "Q4_0", "block of 32"});
+  // 576 is whole blocks of 32, but not of 256.
+  for (const auto& [type, name] :
+       {std::pair{12u, "Q4_K"}, std::pair{13u, "Q5_K"}, std::pair{14u, "Q6_K"}}) {
+    expect_refused(one_tensor({576, 2}, type, 4096), Code::gguf_malformed,
+                   {"'w'", "576", name, "block of 256"});
+  }
+  for (const std::uint32_t type : {6u, 7u, 20u}) {
+    expect_refused(one_tensor({48}, type, 256), Code::gguf_malformed, {"'w'", "48", "block of 32"});
+  }
   expect_refused(one_tensor({1ull << 32, 1ull << 32}, 0, 64), Code::gguf_malformed,
                  {"more bytes than the file has"});  // the product wraps to 0
   expect_refused(one_tensor({1ull << 62, 4}, 0, 64), Code::gguf_malformed, {"more bytes"});
@@ -135,8 +144,8 @@ TEST(HostileGguf, TensorShapes) {
 }
 
 TEST(HostileGguf, TensorTypes) {
-  expect_refused(one_tensor({256}, 12, 256), Code::unsupported_tensor_type,
-                 {"tensor 'w'", "Q4_K", "at byte"});
+  expect_refused(one_tensor({256}, 11, 256), Code::unsupported_tensor_type,
+                 {"tensor 'w'", "Q3_K", "at byte"});
   expect_refused(one_tensor({256}, 4, 256), Code::unsupported_tensor_type, {"'w'", "type 4"});
   expect_refused(one_tensor({256}, 0xffffffff, 256), Code::unsupported_tensor_type,
                  {"type 4294967295"});

@@ -31,7 +31,11 @@ inline GgufBuilder tiny_file() {
       .array<float>("tokenizer.ggml.scores", ValueType::f32, {0.5f, -1.0f})
       .tensor("token_embd.weight", {64, 3}, 3, filled(2 * 3 * 20))
       .tensor("output_norm.weight", {5}, 0, filled(20))
-      .tensor("blk.0.attn_q.weight", {32, 2, 2}, 8, filled(4 * 34));
+      .tensor("blk.0.attn_q.weight", {32, 2, 2}, 8, filled(4 * 34))
+      .tensor("blk.0.attn_k.weight", {32, 2}, 6, filled(2 * 22))
+      .tensor("blk.0.attn_v.weight", {32, 1}, 20, filled(18))
+      .tensor("blk.0.ffn_down.weight", {256, 1}, 12, filled(144))
+      .tensor("blk.0.ffn_up.weight", {256, 1}, 14, filled(210));
   return builder;
 }
 

@@ -10,10 +10,13 @@
 #include "engine/core/model/operations.hpp"
 #include "engine/core/model/pack.hpp"
 #include "tests/support/device.hpp"
+#include "tests/support/random_blocks.hpp"
 
 namespace millrace::engine {
 namespace {
 
+using testing::append_random_block;
+using testing::append_value;
 using testing::download;
 using testing::must;
 using testing::open_device;
@@ -35,32 +38,17 @@ std::uint16_t random_half(Random& random) {
   return static_cast<std::uint16_t>(sign | (0x2400 + random.below(0x1800)));
 }
 
-void append(std::vector<std::byte>& to, const auto& value) {
-  const auto* const start = reinterpret_cast<const std::byte*>(&value);
-  to.insert(to.end(), start, start + sizeof value);
-}
-
 void append_block(TensorType type, Random& random, std::vector<std::byte>& to) {
-  switch (type) {
-    case TensorType::f32:
-      append(to, random.uniform(-1.0f, 1.0f));
-      return;
-    case TensorType::f16:
-      append(to, random_half(random));
-      return;
-    case TensorType::bf16:
-      append(to,
-             static_cast<std::uint16_t>(0x3c00 + random.below(0x400) + (random.below(2) << 15)));
-      return;
-    case TensorType::q4_1:
-      append(to, random_half(random));
-      [[fallthrough]];
-    case TensorType::q4_0:
-    case TensorType::q8_0:
-      append(to, random_half(random));
+  if (type == TensorType::f32) {
+    append_value(to, random.uniform(-1.0f, 1.0f));
+  } else if (type == TensorType::f16) {
+    append_value(to, random_half(random));
+  } else if (type == TensorType::bf16) {
+    const std::uint32_t sign = random.below(2) << 15;
+    append_value(to, static_cast<std::uint16_t>(0x3c00 + random.below(0x400) + sign));
+  } else {
+    append_random_block(to, type, random, [&](std::uint32_t) { return random_half(random); });
   }
-  const int codes = type == TensorType::q8_0 ? 32 : 16;
-  for (int i = 0; i < codes; ++i) append(to, static_cast<std::uint8_t>(random.below(256)));
 }
 
 Matrix random_matrix(TensorType type, std::uint32_t rows, std::uint32_t columns, Random& random) {
@@ -172,13 +160,16 @@ class MatmulTest : public ::testing::TestWithParam<TensorType> {};
 TEST_P(MatmulTest, EveryVariantEqualsTheOthersAndFloat64) {
   const TensorType type = GetParam();
   Random random(static_cast<std::uint64_t>(type) + 1);
-  const bool blocks = traits_of(type).block_elements > 1;
+  // Two sizes of K, or one where a row must be super-blocks.
+  const std::uint32_t block = traits_of(type).block_elements;
+  const std::uint32_t small = block == 1 ? 5 : block == 32 ? 32 : 512;
+  const std::uint32_t large = block > 32 ? 512 : 96;
   for (const auto& [rows, columns] : std::vector<std::pair<std::uint32_t, std::uint32_t>>{
-           {1, blocks ? 32u : 5u}, {16, blocks ? 32u : 5u}, {71, 96}, {150, 96}}) {
+           {1, small}, {16, small}, {71, large}, {150, large}}) {
     Matrix matrix = random_matrix(type, rows, columns, random);
     MatmulVariant generic("generic", 1, matrix), wide("cpu", 16, matrix);
     std::optional<MatmulVariant> narrow;
-    if (columns == 96) narrow.emplace("cpu", 6, matrix);
+    if (columns == large) narrow.emplace("cpu", 6, matrix);
     for (const std::uint32_t n : {1u, 2u, 3u, 4u, 5u, 6u, 7u, 9u, 11u, 13u, 15u, 16u, 17u, 33u}) {
       const Call call = random_call(matrix, n, n % 4, random);
       const auto reference = generic.run(call, 1);
@@ -195,7 +186,8 @@ TEST_P(MatmulTest, EveryVariantEqualsTheOthersAndFloat64) {
 
 TEST_P(MatmulTest, AColumnDoesNotKnowItsNeighbours) {
   Random random(99);
-  Matrix matrix = random_matrix(GetParam(), 80, 96, random);
+  const std::uint32_t width = traits_of(GetParam()).block_elements > 32 ? 512 : 96;
+  Matrix matrix = random_matrix(GetParam(), 80, width, random);
   MatmulVariant variant("cpu", 16, matrix);
   const Call many = random_call(matrix, 40, 0, random);
   const auto together = variant.run(many, 2);
@@ -210,7 +202,9 @@ TEST_P(MatmulTest, AColumnDoesNotKnowItsNeighbours) {
 
 INSTANTIATE_TEST_SUITE_P(Types, MatmulTest,
                          ::testing::Values(TensorType::f32, TensorType::f16, TensorType::bf16,
-                                           TensorType::q8_0, TensorType::q4_0, TensorType::q4_1),
+                                           TensorType::q8_0, TensorType::q6_k, TensorType::q5_0,
+                                           TensorType::q5_1, TensorType::q5_k, TensorType::q4_0,
+                                           TensorType::q4_1, TensorType::q4_k, TensorType::iq4_nl),
                          [](const auto& type) { return std::string(traits_of(type.param).name); });
 
 }  // namespace

@@ -13,6 +13,7 @@ import numpy as np
 from gguf.quants import dequantize
 
 SCALES = [0x0000, 0x8000, 0x0001, 0x83ff, 0x0400, 0x3c00, 0xb555, 0x2e66, 0x7bff, 0xfbff]
+FEW_SCALES = [0x3c00, 0x0000, 0x83ff, 0xb555, 0x7bff, 0x0400]
 random = np.random.default_rng(7)
 
 
@@ -32,6 +33,17 @@ def bytes_of_codes(i):
     return random.integers(0, 256, 32, dtype=np.uint8).tobytes()
 
 
+def blocks(scales, at, count, size):
+    """Random blocks but for the halves: `count` of them from byte `at` on. The first block's bytes
+    are all ones, so that every field is at its limit once."""
+    out = []
+    for i, scale in enumerate(scales):
+        block = random.integers(0, 256, size, dtype=np.uint8).tobytes() if i else b"\xff" * size
+        made = halves([scale, scales[(i + 3) % len(scales)]][:count])
+        out.append(block[:at] + made + block[at + 2 * count:])
+    return b"".join(out)
+
+
 PACKED = {
     "F32": struct.pack("<8f", 0.0, -0.0, 1.5, -3.25e-39, 3.4e38, 1e-45, float("inf"), -0.1),
     "F16": halves(SCALES + [0x7c00, 0xfc00, 0x03ff, 0x0155]),
@@ -40,6 +52,12 @@ PACKED = {
     "Q4_0": b"".join(halves([s]) + nibbles(i) for i, s in enumerate(SCALES)),
     "Q4_1": b"".join(halves([s, m]) + nibbles(i)
                      for i, (s, m) in enumerate(zip(SCALES, SCALES[3:] + SCALES[:3]))),
+    "Q5_0": blocks(SCALES, 0, 1, 22),
+    "Q5_1": blocks(SCALES, 0, 2, 24),
+    "IQ4_NL": b"".join(halves([s]) + nibbles(i) for i, s in enumerate(SCALES)),
+    "Q4_K": blocks(FEW_SCALES, 0, 2, 144),
+    "Q5_K": blocks(FEW_SCALES, 0, 2, 176),
+    "Q6_K": blocks(FEW_SCALES, 208, 1, 210),
 }
 
 print(f"# made by make_dequantize.py, gguf package {importlib.metadata.version('gguf')}")

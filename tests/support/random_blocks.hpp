@@ -1,0 +1,35 @@
+#pragma once
+// Blocks of any tensor type with random contents but scales of the test's choosing.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "engine/core/gguf/quant_block.hpp"
+#include "tests/support/device.hpp"
+
+namespace millrace::testing {
+
+template <class T>
+void append_value(std::vector<std::byte>& to, T value) {
+  const auto* const start = reinterpret_cast<const std::byte*>(&value);
+  to.insert(to.end(), start, start + sizeof value);
+}
+
+// One block of a quantized type; half_of(i) gives the bits of its half i: the scale's, then the
+// minimum's.
+template <class HalfOf>
+void append_random_block(std::vector<std::byte>& to, engine::TensorType type, Random& random,
+                         HalfOf half_of) {
+  const auto& quantized = *engine::find_quant_traits(type);
+  const std::size_t start = to.size();
+  for (std::uint32_t i = 0; i < engine::traits_of(type).block_bytes; ++i) {
+    append_value(to, static_cast<std::uint8_t>(random.below(256)));
+  }
+  for (std::uint32_t i = 0; i < quantized.halves(); ++i) {
+    const std::uint16_t half = half_of(i);
+    std::memcpy(&to[start + quantized.halves_at + i * sizeof half], &half, sizeof half);
+  }
+}
+
+}  // namespace millrace::testing

@@ -1,0 +1,139 @@
+// Models whose weights have each quantized type, and several in one projection. What a file defines
+// is exact, so the same model in F32 gives the same bits in exact arithmetic.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+
+#include "engine/core/gguf/dequantize.hpp"
+#include "engine/core/gguf/quant_block.hpp"
+#include "engine/core/model/weights.hpp"
+#include "tests/support/model_runner.hpp"
+#include "tests/support/tiny_model.hpp"
+
+namespace millrace::engine {
+namespace {
+
+using testing::GgufBuilder;
+using testing::ModelRunner;
+using testing::must;
+using testing::open_device;
+using testing::Random;
+using testing::TinyModel;
+
+constexpr ModelOptions small{.kv_bytes = 4 << 20, .step_tokens = 40, .step_outputs = 40};
+
+// Every row is whole super-blocks.
+TinyModel wide(TensorType type) {
+  TinyModel model{.layers = 1, .width = 256, .ffn_width = 256};
+  model.type = type;
+  return model;
+}
+
+TinyModel many_types() {
+  TinyModel model = wide(TensorType::q4_1);
+  model.tied = false;
+  model.types = {
+      {"token_embd.weight", TensorType::q6_k},       {"output.weight", TensorType::q5_1},
+      {"blk.0.attn_q.weight", TensorType::q4_k},     {"blk.0.attn_k.weight", TensorType::q5_0},
+      {"blk.0.attn_v.weight", TensorType::q8_0},     {"blk.0.ffn_gate.weight", TensorType::q6_k},
+      {"blk.0.ffn_up.weight", TensorType::q5_k},     {"blk.0.ffn_down.weight", TensorType::iq4_nl},
+      {"blk.0.attn_output.weight", TensorType::bf16}};
+  return model;
+}
+
+// The same file with every tensor as F32.
+GgufFile as_f32(const TinyModel& model) {
+  const GgufFile file = model.file();
+  TinyModel bare = model;
+  for (const Tensor& tensor : file.tensors()) bare.absent.emplace_back(tensor.name);
+  GgufBuilder builder = bare.builder();
+  for (const Tensor& tensor : file.tensors()) {
+    std::vector<float> values(tensor.elements());
+    must(dequantize_rows(tensor, 0, tensor.rows(), values));
+    builder.tensor(tensor.name, {tensor.shape.begin(), tensor.shape.begin() + tensor.rank}, 0,
+                   std::as_bytes(std::span(values)));
+  }
+  return TinyModel::file(builder);
+}
+
+ModelRunner::Logits logits_of(const GgufFile& file, const std::string& variant) {
+  ModelRunner runner(file, small, {.variant = variant});
+  Random random(5);
+  Tokens tokens(40);
+  for (TokenId& id : tokens) id = random.below(70);
+  runner.set_sequences({tokens}, 3);
+  runner.run(0, 33);
+  return runner.logits(0);
+}
+
+void expect_bits_of_f32(const TinyModel& model) {
+  const auto want = logits_of(as_f32(model), "cpu");
+  const GgufFile file = model.file();
+  for (const char* variant : {"cpu", "generic"}) {
+    EXPECT_EQ(logits_of(file, variant), want) << variant;
+  }
+  // A model that gives the same for all tokens would show nothing.
+  EXPECT_NE(want[0], want[1]);
+}
+
+class TypesTest : public ::testing::TestWithParam<TensorType> {};
+
+TEST_P(TypesTest, LogitsAreThoseOfTheSameValuesInF32) {
+  expect_bits_of_f32(wide(GetParam()));
+}
+
+TEST_P(TypesTest, ScalesThatAreNotFiniteAreRefusedWithTheirRow) {
+  const auto device = open_device();
+  const auto& traits = traits_of(GetParam());
+  const auto& quantized = *find_quant_traits(GetParam());
+  const std::size_t row_bytes = 256 / traits.block_elements * traits.block_bytes;
+  for (std::uint32_t half = 0; half < quantized.halves(); ++half) {
+    for (const std::uint16_t bad : std::to_array<std::uint16_t>({0x7c00, 0xfc00, 0x7e01})) {
+      std::vector<std::byte> data(row_bytes * 256);
+      // In the last block of row 2.
+      const std::size_t at = 3 * row_bytes - traits.block_bytes + quantized.halves_at + 2 * half;
+      std::memcpy(&data[at], &bad, sizeof bad);
+      TinyModel model = wide(TensorType::f32);
+      model.absent = {"blk.0.attn_q.weight"};
+      GgufBuilder builder = model.builder();
+      builder.tensor("blk.0.attn_q.weight", {256, 256}, static_cast<std::uint32_t>(GetParam()),
+                     data);
+      const auto loaded = Model::load(*device, TinyModel::file(builder), small);
+      ASSERT_FALSE(loaded) << "half " << half;
+      EXPECT_EQ(loaded.error().code, Code::gguf_malformed);
+      EXPECT_NE(loaded.error().message.find("\"blk.0.attn_q.weight\", row 2,"), std::string::npos)
+          << loaded.error().text();
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, TypesTest,
+                         ::testing::Values(TensorType::q8_0, TensorType::q6_k, TensorType::q5_0,
+                                           TensorType::q5_1, TensorType::q5_k, TensorType::q4_0,
+                                           TensorType::q4_1, TensorType::q4_k, TensorType::iq4_nl),
+                         [](const auto& type) { return std::string(traits_of(type.param).name); });
+
+// As quantizers leave models whose width is no multiple of 256: a type for each matrix.
+TEST(MixedTypes, LogitsAreThoseOfTheSameValuesInF32) {
+  expect_bits_of_f32(many_types());
+}
+
+TEST(MixedTypes, TypesOfOneFormatShareARun) {
+  const auto device = open_device();
+  TinyModel model = many_types();
+  const auto runs = [&] {
+    const GgufFile file = model.file();
+    const auto parts = std::to_array<MatrixPart>(
+        {{"blk.0.attn_q", 256}, {"blk.0.attn_k", 128}, {"blk.0.attn_v", 128}});
+    return must(load_projection(*device, file, parts, 256)).runs.size();
+  };
+  EXPECT_EQ(runs(), 2u);  // Q4_K; Q5_0 and Q8_0
+  model.types["blk.0.attn_q.weight"] = TensorType::iq4_nl;
+  EXPECT_EQ(runs(), 1u);
+  model.types["blk.0.attn_k.weight"] = TensorType::q5_1;
+  EXPECT_EQ(runs(), 3u);
+}
+
+}  // namespace
+}  // namespace millrace::engine
