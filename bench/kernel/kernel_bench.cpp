@@ -1,8 +1,9 @@
 // GFLOP/s and GB/s of each kernel on the shapes of SmolLM2-135M, beside the device's measured peak.
 //
-//   kernel_bench [--device D] [--variant generic|cpu] [--peak]
+//   kernel_bench [--device D] [--variant generic|cpu] [--peak|--products|--attention]
 //
-// Prints one JSON object; --peak measures the device's limits alone. A product's GB/s counts its
+// Prints one JSON object; --peak measures the device's limits alone, --products and --attention
+// those kernels beside them. A product's GB/s counts its
 // packed weights once; attention's the keys and values that it reads. Each figure is the best of
 // several windows of a chain of launches.
 #include <algorithm>
@@ -112,6 +113,8 @@ void bench_product(Device& device, const Peak& peak, TensorType type, std::uint3
   }
 }
 
+// `rows` sequences of `length` positions, of which the last `chunk` are computed, over enough
+// layers that no cache holds their keys and values from one to the next.
 void bench_attention(Device& device, const Peak& peak, std::uint32_t rows, std::uint32_t length,
                      std::uint32_t chunk, json& out) {
   ModelSpec spec;
@@ -143,37 +146,63 @@ void bench_attention(Device& device, const Peak& peak, std::uint32_t rows, std::
                           .page_tokens = kv_page_tokens,
                           .page_count = rows * pages_each,
                           .device_slots = 0,
-                          .queries_per_item = operations.queries_per_item()};
+                          .attention = operations.attention_limits()};
   const StepTable step = must(StepTable::lower(plan, limits));
   const Buffer words = must(device.allocate(step.words.size() * 4, "step"));
   must(device.write(words, 0, std::as_bytes(std::span(step.words))));
   const CacheShape shape{.layers = 1, .kv_heads = 3, .head_dim = 64, .policy = {}};
-  const Buffer kv =
-      must(device.allocate_zeroed(shape.layer_page_bytes() * rows * pages_each, "pages"));
+  const std::uint64_t layer_bytes = shape.layer_page_bytes() * rows * pages_each;
+  const auto layers = static_cast<std::uint32_t>(
+      chunk > 1 ? 1 : std::clamp<std::uint64_t>((256ull << 20) / layer_bytes, 2, 30));
+  std::vector<Buffer> kv;
+  for (std::uint32_t i = 0; i < layers; ++i) {
+    kv.push_back(must(device.allocate(layer_bytes, "pages")));
+    must(device.write(kv.back(), 0, random_panels(layer_bytes)));
+  }
+  const Buffer rope = must(device.allocate_zeroed(std::uint64_t{length} * 64 * 4, "rope"));
   const Buffer qkv = must(device.allocate_zeroed(std::uint64_t{960} * rows * chunk * 4, "qkv"));
   const Buffer result =
       must(device.allocate(std::uint64_t{input_stride(576)} * rows * chunk * 4, "out"));
-  const double s =
-      best_of(device, 4, [&] { must(operations.attend(qkv, kv, result, step, words)); });
+  std::uint32_t layer = 0;
+  const double s = best_of(device, static_cast<int>(layers), [&] {
+    must(operations.attend(qkv, rope, kv[layer++ % layers], result, step, words));
+  });
   const double mean_keys = length - (chunk - 1) / 2.0;
-  out.push_back(row("attention, " + std::to_string(rows) + " rows of " + std::to_string(chunk) +
-                        " tokens ending at " + std::to_string(length),
-                    s, 4.0 * 576 * mean_keys * rows * chunk, 2.0 * 2 * 192 * length * rows, peak));
+  const std::string what = std::to_string(rows) + " rows of " + std::to_string(chunk) +
+                           " tokens ending at " + std::to_string(length);
+  out.push_back(row("attention, " + what, s, 4.0 * 576 * mean_keys * rows * chunk,
+                    static_cast<double>(layer_bytes), peak));
+  if (step.tiles.count == 0) return;
+  const double turn_s =
+      best_of(device, 4, [&] { must(operations.rope_and_store(qkv, rope, kv[0], step, words)); });
+  out.push_back(row("rotate and store, " + what, turn_s, 0, 0, peak));
 }
 
-void run(const DeviceOptions& options, bool only_peak) {
+void bench_attentions(Device& device, const Peak& peak, json& out) {
+  for (const std::uint32_t length : {128u, 256u, 512u, 2048u, 7000u}) {
+    for (const std::uint32_t rows : {1u, 4u, 8u, 64u}) {
+      if (std::uint64_t{rows} * length <= 64 * 2048) {
+        bench_attention(device, peak, rows, length, 1, out);
+      }
+    }
+  }
+  for (const std::uint32_t length : {128u, 256u, 512u, 2048u, 7000u}) {
+    for (const std::uint32_t rows : {1u, 4u}) {
+      bench_attention(device, peak, rows, length, std::min(length, 512 / rows), out);
+    }
+  }
+}
+
+void run(const DeviceOptions& options, bool products, bool attention) {
   const auto device = must(Device::open(options));
   const Peak peak = must(measure_peak(*device));
   json rows = json::array();
-  if (!only_peak) {
+  if (products) {
     bench_product(*device, peak, TensorType::q4_1, 3072, 576, rows);
     bench_product(*device, peak, TensorType::q4_1, 576, 1536, rows);
     bench_product(*device, peak, TensorType::q8_0, 49152, 576, rows);
-    bench_attention(*device, peak, 64, 256, 1, rows);
-    bench_attention(*device, peak, 8, 4096, 1, rows);
-    bench_attention(*device, peak, 4, 128, 128, rows);
-    bench_attention(*device, peak, 1, 4096, 256, rows);
   }
+  if (attention) bench_attentions(*device, peak, rows);
   const json out{{"device", device->info().name},
                  {"driver", device->info().driver},
                  {"family", family_name(device->family())},
@@ -190,13 +219,15 @@ void run(const DeviceOptions& options, bool only_peak) {
 
 int main(int argc, char** argv) {
   millrace::engine::DeviceOptions options;
-  bool only_peak = false;
+  bool products = true, attention = true;
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
-    if (name == "--peak") only_peak = true;
+    if (name == "--peak") products = attention = false;
+    if (name == "--products") attention = false;
+    if (name == "--attention") products = false;
     if (i + 1 == argc) continue;
     if (name == "--device") options.device = argv[++i];
     if (name == "--variant") options.variant = argv[++i];
   }
-  millrace::engine::run(options, only_peak);
+  millrace::engine::run(options, products, attention);
 }

@@ -1,170 +1,310 @@
-// Causal attention over pages for CPUs. Arguments and numeric contract: generic.cl.
+// Causal attention over pages for CPUs. Numeric contract: generic.cl.
 //
-// A group of one work-item takes one item (up to QUERIES consecutive tokens of one sequence) and
-// one KV head, so that each key and value vector is loaded once for ROWS = QUERIES * GROUP queries:
+// A tile is up to QUERIES consecutive tokens of one sequence with the query heads of one KV head:
+// ROWS = QUERIES * GROUP queries that share every key and value vector that is loaded. A unit of
+// work is a tile's run of consecutive segments:
 //
-//   scores  lanes are the 16 positions of a page: s[row] += q[d][row] * keys[d][16 positions]
+//   scores  lanes are the 16 positions of a page: s[row] += q[row][d] * keys[d][16 positions]
 //   values  lanes are 16 channels:                a[row] += e[row][j] * values[j][16 channels]
 //
-//   step    `items` gives two words an item: first token, number of tokens (1 to QUERIES)
-//   launch  local (1, 1), groups (items, KV_HEADS)
-//   defines QUERIES: 1 for decoding rows, more for prefill; ROWS_AT_ONCE sums are kept in registers
-// Rows past an item's tokens repeat its last token and are dropped. A key after a row's position
-// takes part with e = 0 exactly, which changes no sum; nothing after the item's last position is
-// read but the rest of its page, whose scores are replaced.
-// Limit: memory for decoding rows, fp32 multiply-adds for prefill.
+//   step    `units` gives eight words a unit: first token, number of tokens (1 to QUERIES), first
+//           segment, number of segments; and where a tile is cut into several units: its first
+//           partial, its counter, its number of units (0 for a tile in one unit), one unused
+//   partial float: what a cut tile's segments gave, [partial + segment][KV_HEADS][RECORD]
+//   work    uint, zero before and after each launch: next unit, groups that are done, then a
+//           counter [.][KV_HEADS] a cut tile
+//   launch  local (1), groups: one a core; each takes units (times KV_HEADS) until none is left
+//   defines QUERIES: 1 for decoding rows, more for prefill; SUMS: how many vectors of 16 sums the
+//           registers hold; with QUERIES 1 those of rope/rotate.cl
+//
+// The unit that ends a cut tile last folds all its segments, left to right: who that is depends on
+// time, what it computes does not. With QUERIES 1 the tile is not rotated yet (rope/cpu.cl): each
+// unit rotates its queries, and the one with the last segment writes the key and the value first,
+// so that a decoding step needs no other launch. Rows past a tile's tokens repeat its last token
+// and are dropped. A key after a row's position takes part with e = 0 exactly, which changes no sum;
+// of values nothing after the tile's last position is read, of keys the rest of its page.
+// Limit: memory for QUERIES 1 (the next pages are prefetched), fp32 multiply-adds for more.
 #define ROWS (QUERIES * GROUP)
+#define ROW_VECTORS ((ROWS + 15) / 16)
 #define CHANNEL_BLOCKS (HEAD_DIM / 16)
-// How many pages, and how many blocks of channels, are walked together so that about 12 sums run.
-#define PAGES_AT_ONCE (ROWS >= 8 ? 1 : ROWS >= 4 ? 2 : ROWS >= 2 ? 4 : 8)
-#if ROWS >= 8
-#define BLOCKS_AT_ONCE 1
-#elif CHANNEL_BLOCKS % 4 == 0 && ROWS <= 4
+#define RECORD_VECTORS (2 * ROW_VECTORS + ROWS * CHANNEL_BLOCKS)
+// A row of scores, padded so that rows do not fall on the same cache sets.
+#define E_STRIDE (SEGMENT_TOKENS + 16)
+#define NARROW (QUERIES == 1)
+// How many pages, and how many blocks of channels, are walked together so that SUMS sums run.
+#define FIT (SUMS / ROWS)
+#define PAGES_AT_ONCE (FIT >= 8 ? 8 : FIT >= 4 ? 4 : FIT >= 2 ? 2 : 1)
+#if CHANNEL_BLOCKS <= FIT
+#define BLOCKS_AT_ONCE CHANNEL_BLOCKS
+#elif CHANNEL_BLOCKS % 4 == 0 && FIT >= 4
 #define BLOCKS_AT_ONCE 4
-#elif CHANNEL_BLOCKS % 2 == 0
+#elif CHANNEL_BLOCKS % 2 == 0 && FIT >= 2
 #define BLOCKS_AT_ONCE 2
 #else
 #define BLOCKS_AT_ONCE 1
 #endif
-
-// Sixteen halves, exactly; see mr_half16 in matmul/cpu.cl.
-static inline float16 mr_half16(__global const ushort* p) {
-  const int16 bits = convert_int16(*(__global const ushort16*)p) << 16;
-  return as_float16((bits >> 3) & (int16)(0x8fffe000)) * (float16)(0x1p112f);
-}
-
-// Scores of N pages from `page` on, for all rows.
-#define MR_SCORES(N)                                                                             \
-  static inline void mr_scores_##N(const float* q, __global const ushort* kv,                    \
-                                   __global const uint* table, uint kv_head, uint page,          \
-                                   float* e) {                                                   \
-    __global const ushort* keys[N];                                                              \
-    float16 s[(N) * ROWS];                                                                       \
-    _Pragma("unroll") for (int n = 0; n < (N); ++n)                                              \
-        keys[n] = kv + mr_keys_at(table[page + n], kv_head);                                     \
-    _Pragma("unroll") for (int i = 0; i < (N) * ROWS; ++i) s[i] = (float16)(0.0f);               \
-    for (uint d = 0; d < HEAD_DIM; ++d) {                                                        \
-      _Pragma("unroll") for (int n = 0; n < (N); ++n) {                                          \
-        const float16 k = mr_half16(keys[n] + d * PAGE_TOKENS);                                  \
-        _Pragma("unroll") for (int r = 0; r < ROWS; ++r)                                         \
-            s[n * ROWS + r] = fma((float16)(q[d * ROWS + r]), k, s[n * ROWS + r]);               \
-      }                                                                                          \
-    }                                                                                            \
-    _Pragma("unroll") for (int n = 0; n < (N); ++n)                                              \
-        _Pragma("unroll") for (int r = 0; r < ROWS; ++r)                                         \
-            vstore16(s[n * ROWS + r], 0,                                                         \
-                     e + r * SEGMENT_TOKENS + (page + n) % (SEGMENT_TOKENS / PAGE_TOKENS) * 16); \
-  }
-MR_SCORES(1)
-#if ROWS < 2
-MR_SCORES(8)
-#define MR_SCORES_MANY mr_scores_8
-#elif ROWS < 4
-MR_SCORES(4)
-#define MR_SCORES_MANY mr_scores_4
-#elif ROWS < 8
-MR_SCORES(2)
-#define MR_SCORES_MANY mr_scores_2
+// Only where the driver compiles for the processor itself.
+#if NARROW && (defined(__x86_64__) || defined(__aarch64__))
+#define MR_PREFETCH(p) __builtin_prefetch((const void*)(size_t)(p), 0, 3)
 #else
-#define MR_SCORES_MANY mr_scores_1
+#define MR_PREFETCH(p)
 #endif
 
-// Turns one row's scores into e, 0 from `visible` on up to `count`; returns (m, l).
-static inline float2 mr_softmax(float* e, uint visible, uint count) {
+// One unit's view of its sequence.
+typedef struct {
+  __global const ushort* kv;
+  __global const uint* table;
+  uint kv_head, position, tokens;  // of the tile
+} Tile;
+
+static inline float16 mr_larger16(float16 a, float16 b) {
+  return select(b, a, a > b);
+}
+
+// mr_exp16 for x <= 0.
+static inline float16 mr_exp16_below(float16 x) {
+  const float16 magic = (float16)(12582912.0f);
+  const float16 t = fma(x, (float16)(1.44269504f), magic);
+  const float16 whole = t - magic;
+  float16 r = fma(whole, (float16)(-0.693145752f), x);
+  r = fma(whole, (float16)(-1.42860677e-6f), r);
+  float16 p = (float16)(0.00139336521f);
+  p = fma(p, r, (float16)(0.00836318173f));
+  p = fma(p, r, (float16)(0.0416664667f));
+  p = fma(p, r, (float16)(0.166665763f));
+  p = fma(p, r, (float16)(0.5f));
+  p = fma(p, r, (float16)(1.0f));
+  p = fma(p, r, (float16)(1.0f));
+  const float16 y = as_float16(as_int16(p) + (as_int16(t) << 23));
+  return select(y, (float16)(0.0f), x < (float16)(-87.3f));
+}
+
+// Scores of `count` pages from `pages` on, of all rows, into e; their largest by lane into tops.
+// With `masked`, row r sees the positions below limits[r], counted from the segment's first.
+static inline void mr_scores(const Tile* tile, const float* q, __global const uint* pages,
+                             uint count, int masked, const int* limits, float* e, float16* tops) {
   const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  float16 top = (float16)(-INFINITY);
-  for (uint j = 0; j < visible; j += 16) {
-    const int16 hidden = lane + (int16)((int)j) >= (int16)((int)visible);
-    const float16 s = select(vload16(0, e + j), (float16)(-INFINITY), hidden);
-    vstore16(s, 0, e + j);
-    top = fmax(top, s);
+  for (uint first = 0; first < count; first += PAGES_AT_ONCE) {
+    __global const ushort* keys[PAGES_AT_ONCE];
+    float16 s[PAGES_AT_ONCE * ROWS];
+    // Past the last page it is computed again, into places that nothing reads.
+    _Pragma("unroll") for (uint n = 0; n < PAGES_AT_ONCE; ++n)
+        keys[n] = tile->kv + mr_keys_at(pages[min(first + n, count - 1)], tile->kv_head);
+    _Pragma("unroll") for (uint i = 0; i < PAGES_AT_ONCE * ROWS; ++i) s[i] = (float16)(0.0f);
+    _Pragma("unroll 2") for (size_t d = 0; d < HEAD_DIM; ++d) {
+      _Pragma("unroll") for (uint n = 0; n < PAGES_AT_ONCE; ++n) {
+        const float16 k = mr_half16(keys[n] + d * PAGE_TOKENS);
+        if (d % 2 == 0) MR_PREFETCH(keys[n] + SIDE_HALVES + d * PAGE_TOKENS);
+        _Pragma("unroll") for (uint r = 0; r < ROWS; ++r)
+            s[n * ROWS + r] = fma((float16)(q[r * HEAD_DIM + d]), k, s[n * ROWS + r]);
+      }
+    }
+    if (masked) {
+      _Pragma("unroll") for (uint n = 0; n < PAGES_AT_ONCE; ++n) {
+        const int16 at = lane + (int16)((int)(first + n) * PAGE_TOKENS);
+        _Pragma("unroll") for (uint r = 0; r < ROWS; ++r) s[n * ROWS + r] =
+            select(s[n * ROWS + r], (float16)(-INFINITY), at >= (int16)(limits[r]));
+      }
+    }
+    _Pragma("unroll") for (uint r = 0; r < ROWS; ++r) {
+      _Pragma("unroll") for (uint n = 0; n < PAGES_AT_ONCE; ++n) {
+        *(float16*)(e + r * E_STRIDE + (first + n) * PAGE_TOKENS) = s[n * ROWS + r];
+        tops[r] = mr_larger16(tops[r], s[n * ROWS + r]);
+      }
+    }
   }
-  const float m = mr_max16(top);
+}
+
+// Turns `count` pages of one row's scores into e; returns l. A row that sees nothing has m = -inf:
+// its e are 0.
+static inline float mr_softmax(float* e, uint count, float m) {
+  const float16 top = (float16)(fmax(m, -3e38f));
   float16 sum = (float16)(0.0f);
-  for (uint j = 0; j < count; j += 16) {
-    float16 x = (float16)(0.0f);
-    if (j < visible) x = mr_exp16(vload16(0, e + j) - (float16)(m));
-    vstore16(x, 0, e + j);
+  _Pragma("unroll 2") for (uint p = 0; p < count; ++p) {
+    float16* at = (float16*)(e + p * PAGE_TOKENS);
+    const float16 x = mr_exp16_below(*at - top);
+    *at = x;
     sum = sum + x;
   }
-  return (float2)(m, mr_sum16(sum));
+  return mr_sum16(sum);
+}
+
+// a[row][channel block] of BLOCKS_AT_ONCE blocks from `block` on, over `count` positions. `ahead`
+// are the pages that will be read next.
+static inline void mr_values(const Tile* tile, const float* e, __global const uint* pages,
+                             __global const uint* ahead, uint count, uint block, float16* out) {
+  float16 a[ROWS * BLOCKS_AT_ONCE];
+  _Pragma("unroll") for (uint i = 0; i < ROWS * BLOCKS_AT_ONCE; ++i) a[i] = (float16)(0.0f);
+  const uint whole = count / PAGE_TOKENS;
+  // Whole pages apart: a loop of fixed length keeps the sums in registers.
+  for (uint p = 0; p < whole; ++p) {
+    __global const ushort* values = tile->kv + mr_values_at(pages[p], tile->kv_head) + block * 16;
+#if NARROW
+    __global const ushort* keys = tile->kv + mr_keys_at(ahead[p], tile->kv_head);
+#endif
+    _Pragma("unroll 4") for (uint j = 0; j < PAGE_TOKENS; ++j, values += HEAD_DIM, ++e) {
+#if NARROW
+      if (block == 0) {
+        _Pragma("unroll") for (uint d = 0; d < HEAD_DIM; d += 32)
+            MR_PREFETCH(keys + j * HEAD_DIM + d);
+      }
+#endif
+      _Pragma("unroll") for (uint b = 0; b < BLOCKS_AT_ONCE; ++b) {
+        const float16 v = mr_half16(values + b * 16);
+        _Pragma("unroll") for (uint r = 0; r < ROWS; ++r)
+            a[b * ROWS + r] = fma((float16)(e[r * E_STRIDE]), v, a[b * ROWS + r]);
+      }
+    }
+  }
+  if (count % PAGE_TOKENS != 0) {
+    __global const ushort* values =
+        tile->kv + mr_values_at(pages[whole], tile->kv_head) + block * 16;
+    for (uint j = whole * PAGE_TOKENS; j < count; ++j, values += HEAD_DIM, ++e) {
+      _Pragma("unroll") for (uint b = 0; b < BLOCKS_AT_ONCE; ++b) {
+        const float16 v = mr_half16(values + b * 16);
+        _Pragma("unroll") for (uint r = 0; r < ROWS; ++r)
+            a[b * ROWS + r] = fma((float16)(e[r * E_STRIDE]), v, a[b * ROWS + r]);
+      }
+    }
+  }
+  _Pragma("unroll") for (uint b = 0; b < BLOCKS_AT_ONCE; ++b) {
+    _Pragma("unroll") for (uint r = 0; r < ROWS; ++r)
+        out[r * CHANNEL_BLOCKS + block + b] = a[b * ROWS + r];
+  }
+}
+
+// One segment of the tile: m [ROWS], l [ROWS], a [ROWS][HEAD_DIM], the first two in whole vectors.
+static inline void mr_segment(const Tile* tile, const float* q, float* e, uint segment,
+                              uint ahead_segment, float16* record) {
+  const uint start = segment * SEGMENT_TOKENS;
+  const uint count = min(tile->position + tile->tokens - start, (uint)SEGMENT_TOKENS);
+  const uint page_count = (count + PAGE_TOKENS - 1) / PAGE_TOKENS;
+  __global const uint* pages = tile->table + start / PAGE_TOKENS;
+  float16 tops[ROWS];
+  int limits[ROWS];
+  for (uint r = 0; r < ROWS; ++r) {
+    tops[r] = (float16)(-INFINITY);
+    limits[r] = (int)(tile->position + min(r / GROUP, tile->tokens - 1) + 1 - start);
+  }
+  mr_scores(tile, q, pages, page_count, limits[0] < SEGMENT_TOKENS, limits, e, tops);
+  float* m = (float*)record;
+  float* l = (float*)(record + ROW_VECTORS);
+  for (uint r = 0; r < ROWS; ++r) m[r] = mr_max16(tops[r]);
+  for (uint r = 0; r < ROWS; ++r) l[r] = mr_softmax(e + r * E_STRIDE, page_count, m[r]);
+  __global const uint* ahead = tile->table + ahead_segment * (SEGMENT_TOKENS / PAGE_TOKENS);
+  for (uint block = 0; block < CHANNEL_BLOCKS; block += BLOCKS_AT_ONCE) {
+    mr_values(tile, e, pages, ahead, count, block, record + 2 * ROW_VECTORS);
+  }
+}
+
+// Adds the next segment to `total`, which has the form of a record.
+static inline void mr_fold(float16* total, const float16* record, int is_first) {
+  if (is_first) {
+    for (uint i = 0; i < RECORD_VECTORS; ++i) total[i] = record[i];
+    return;
+  }
+  float16 f[ROW_VECTORS], g[ROW_VECTORS];
+  for (uint i = 0; i < ROW_VECTORS; ++i) {
+    const float16 merged = mr_larger16(total[i], record[i]);
+    f[i] = mr_exp16_below(total[i] - merged);
+    g[i] = mr_exp16_below(record[i] - merged);
+    total[i] = merged;
+    total[ROW_VECTORS + i] =
+        fma(total[ROW_VECTORS + i], f[i], record[ROW_VECTORS + i] * g[i]);
+  }
+  for (uint r = 0; r < ROWS; ++r) {
+    const float16 scale_total = (float16)(((const float*)f)[r]);
+    const float16 scale_record = (float16)(((const float*)g)[r]);
+    for (uint c = 0; c < CHANNEL_BLOCKS; ++c) {
+      const uint i = 2 * ROW_VECTORS + r * CHANNEL_BLOCKS + c;
+      total[i] = fma(total[i], scale_total, record[i] * scale_record);
+    }
+  }
+}
+
+// A tile's queries times scale: q[row][HEAD_DIM].
+static inline void mr_queries(const Tile* tile, __global const float* rows, uint qkv_stride,
+                              __global const float* turns, float scale, float* q) {
+  for (uint r = 0; r < ROWS; ++r, q += HEAD_DIM) {
+    __global const float* from = rows + (size_t)min(r / GROUP, tile->tokens - 1) * qkv_stride +
+                                 (tile->kv_head * GROUP + r % GROUP) * HEAD_DIM;
+#if NARROW
+    mr_rotate_head(from, turns, q);
+    for (uint d = 0; d < HEAD_DIM; d += 16) vstore16(vload16(0, q + d) * scale, 0, q + d);
+#else
+    for (uint d = 0; d < HEAD_DIM; d += 16) vstore16(vload16(0, from + d) * scale, 0, q + d);
+#endif
+  }
+}
+
+static inline void mr_output(const Tile* tile, const float16* total, __global float* out,
+                             uint out_stride) {
+  for (uint r = 0; r < tile->tokens * GROUP; ++r) {
+    __global float* to = out + (size_t)(r / GROUP) * out_stride +
+                         (tile->kv_head * GROUP + r % GROUP) * HEAD_DIM;
+    const float16 inverse =
+        (float16)(mr_recip(((const float*)(total + ROW_VECTORS))[r]));
+    for (uint c = 0; c < CHANNEL_BLOCKS; ++c) {
+      vstore16(total[2 * ROW_VECTORS + r * CHANNEL_BLOCKS + c] * inverse, c, to);
+    }
+  }
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void attention(__global const float* qkv, __global const ushort* kv, __global const uint* step,
-               __global float* out, uint positions, uint tables, uint items, uint qkv_stride,
-               uint out_stride, float scale) {
-  const uint item = items + 2 * (uint)get_group_id(0), kv_head = (uint)get_group_id(1);
-  const uint token = step[item], tokens = step[item + 1];
-  const uint position = step[positions + token];
-  __global const uint* table = step + step[tables + token];
-  float q[HEAD_DIM * ROWS], e[ROWS * SEGMENT_TOKENS];
-  float16 total[ROWS * CHANNEL_BLOCKS];
-  float top[ROWS], mass[ROWS], f[ROWS], g[ROWS];
-  for (uint r = 0; r < ROWS; ++r) {
-    const uint t = min(r / GROUP, tokens - 1);
-    __global const float* from =
-        qkv + (size_t)(token + t) * qkv_stride + (kv_head * GROUP + r % GROUP) * HEAD_DIM;
-    for (uint d = 0; d < HEAD_DIM; ++d) q[d * ROWS + r] = from[d] * scale;
+void attention(__global const float* qkv, __global const float* rope, __global ushort* kv,
+               __global const uint* step, __global float* out, __global float16* partial,
+               volatile __global uint* work, uint positions, uint tables, uint units,
+               uint unit_count, uint qkv_stride, uint out_stride, float scale) {
+  float16 q[ROWS * CHANNEL_BLOCKS], e[ROWS * E_STRIDE / 16];
+  float16 total[RECORD_VECTORS], record[RECORD_VECTORS];
+  for (uint i = 0; i < RECORD_VECTORS; ++i) record[i] = (float16)(0.0f);
+  for (;;) {
+    const uint next = atomic_inc(work);
+    if (next >= unit_count * KV_HEADS) break;
+    __global const uint* unit = step + units + 8 * (next / KV_HEADS);
+    const uint token = unit[0], first = unit[2], last = unit[2] + unit[3], parts = unit[6];
+    const Tile tile = {.kv = kv,
+                       .table = step + step[tables + token],
+                       .kv_head = next % KV_HEADS,
+                       .position = step[positions + token],
+                       .tokens = unit[1]};
+    const uint segments = (tile.position + tile.tokens - 1) / SEGMENT_TOKENS + 1;
+    __global const float* rows = qkv + (size_t)token * qkv_stride;
+    __global const float* turns = rope + (size_t)tile.position * ROPE_DIM;
+#if NARROW
+    if (last == segments) {
+      mr_store_token(rows, turns, kv, tile.table[tile.position / PAGE_TOKENS],
+                     tile.position % PAGE_TOKENS, tile.kv_head);
+    }
+#endif
+    mr_queries(&tile, rows, qkv_stride, turns, scale, (float*)q);
+    __global float16* records =
+        partial + ((size_t)unit[4] * KV_HEADS + tile.kv_head) * RECORD_VECTORS;
+    for (uint s = first; s < last; ++s) {
+      mr_segment(&tile, (const float*)q, (float*)e, s, min(s + 1, segments - 1), record);
+      if (parts == 0) {
+        mr_fold(total, record, s == 0);
+      } else {
+        __global float16* to = records + (size_t)s * KV_HEADS * RECORD_VECTORS;
+        for (uint i = 0; i < RECORD_VECTORS; ++i) to[i] = record[i];
+      }
+    }
+    if (parts != 0) {
+      volatile __global uint* done = work + 2 + unit[5] * KV_HEADS + tile.kv_head;
+      mem_fence(CLK_GLOBAL_MEM_FENCE);
+      if (atomic_inc(done) != parts - 1) continue;
+      mem_fence(CLK_GLOBAL_MEM_FENCE);
+      atomic_xchg(done, 0);
+      for (uint s = 0; s < segments; ++s) {
+        __global const float16* from = records + (size_t)s * KV_HEADS * RECORD_VECTORS;
+        for (uint i = 0; i < RECORD_VECTORS; ++i) record[i] = from[i];
+        mr_fold(total, record, s == 0);
+      }
+    }
+    mr_output(&tile, total, out + (size_t)token * out_stride, out_stride);
   }
-  const uint end = position + tokens;
-  for (uint start = 0; start < end; start += SEGMENT_TOKENS) {
-    const uint count = min(end - start, (uint)SEGMENT_TOKENS);
-    uint page = start / PAGE_TOKENS;
-    const uint last_page = (start + count + PAGE_TOKENS - 1) / PAGE_TOKENS;
-    for (; page + PAGES_AT_ONCE <= last_page; page += PAGES_AT_ONCE) {
-      MR_SCORES_MANY(q, kv, table, kv_head, page, e);
-    }
-    for (; page < last_page; ++page) mr_scores_1(q, kv, table, kv_head, page, e);
-    for (uint r = 0; r < ROWS; ++r) {
-      const uint limit = position + min(r / GROUP, tokens - 1) + 1;  // keys that the row may see
-      const uint visible = limit > start ? min(limit - start, count) : 0;
-      const float2 ml = mr_softmax(e + r * SEGMENT_TOKENS, visible, count);
-      f[r] = 1.0f;
-      g[r] = 0.0f;
-      if (start == 0) {
-        top[r] = ml.x;
-        mass[r] = ml.y;
-      } else if (visible > 0) {
-        const float merged = fmax(top[r], ml.x);
-        f[r] = mr_exp(top[r] - merged);
-        g[r] = mr_exp(ml.x - merged);
-        mass[r] = fma(mass[r], f[r], ml.y * g[r]);
-        top[r] = merged;
-      }
-    }
-    for (uint c = 0; c < CHANNEL_BLOCKS; c += BLOCKS_AT_ONCE) {
-      float16 a[ROWS * BLOCKS_AT_ONCE];
-      _Pragma("unroll") for (int i = 0; i < ROWS * BLOCKS_AT_ONCE; ++i) a[i] = (float16)(0.0f);
-      for (uint base = 0; base < count; base += PAGE_TOKENS) {
-        __global const ushort* values =
-            kv + mr_values_at(table[(start + base) / PAGE_TOKENS], kv_head) + c * 16;
-        const uint stop = min(base + PAGE_TOKENS, count);
-        for (uint j = base; j < stop; ++j, values += HEAD_DIM) {
-          _Pragma("unroll") for (int b = 0; b < BLOCKS_AT_ONCE; ++b) {
-            const float16 v = mr_half16(values + b * 16);
-            _Pragma("unroll") for (int r = 0; r < ROWS; ++r) {
-              const int i = b * ROWS + r;
-              a[i] = fma((float16)(e[r * SEGMENT_TOKENS + j]), v, a[i]);
-            }
-          }
-        }
-      }
-      for (uint b = 0; b < BLOCKS_AT_ONCE; ++b) {
-        for (uint r = 0; r < ROWS; ++r) {
-          const uint i = r * CHANNEL_BLOCKS + c + b;
-          total[i] = start == 0 ? a[b * ROWS + r]
-                                : fma(total[i], (float16)(f[r]), a[b * ROWS + r] * g[r]);
-        }
-      }
-    }
-  }
-  for (uint r = 0; r < tokens * GROUP; ++r) {
-    __global float* to = out + (size_t)(token + r / GROUP) * out_stride +
-                         (kv_head * GROUP + r % GROUP) * HEAD_DIM;
-    const float16 inverse = (float16)(mr_recip(mass[r]));
-    for (uint c = 0; c < CHANNEL_BLOCKS; ++c) {
-      vstore16(total[r * CHANNEL_BLOCKS + c] * inverse, c, to);
-    }
+  if (atomic_inc(work + 1) == (uint)get_num_groups(0) - 1) {
+    atomic_xchg(work, 0);
+    atomic_xchg(work + 1, 0);
   }
 }

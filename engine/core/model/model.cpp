@@ -162,7 +162,7 @@ Status Model::State::run_layer(std::uint32_t index, const StepTable& step) {
   MILLRACE_TRY(ops.norm(act.hidden, layer.attention_norm, act.normed, step, step_words, false));
   MILLRACE_TRY(ops.project(layer.qkv, act.normed, n, act.qkv, layer.qkv.rows, Accumulate::replace));
   MILLRACE_TRY(ops.rope_and_store(act.qkv, rope, kv, step, step_words));
-  MILLRACE_TRY(ops.attend(act.qkv, kv, act.attended, step, step_words));
+  MILLRACE_TRY(ops.attend(act.qkv, rope, kv, act.attended, step, step_words));
   MILLRACE_TRY(
       ops.project(layer.attention_output, act.attended, n, act.hidden, width, Accumulate::add));
   MILLRACE_TRY(ops.norm(act.hidden, layer.ffn_norm, act.normed, step, step_words, false));
@@ -226,7 +226,7 @@ Status Model::forward(const StepPlan& plan, const Buffer& device_ids) {
                           .page_tokens = kv_page_tokens,
                           .page_count = s.cache.page_count(),
                           .device_slots = slots,
-                          .queries_per_item = s.operations->queries_per_item()};
+                          .attention = s.operations->attention_limits()};
   MILLRACE_ASSIGN(const StepTable step, StepTable::lower(plan, limits));
   MILLRACE_TRY(s.write_step(step));
   MILLRACE_TRY(s.operations->embed(s.embedding, step, s.step_words,

@@ -28,9 +28,16 @@ std::vector<std::string> head_defines(const ModelSpec& spec) {
 
 }  // namespace
 
-Operations::Operations(Device& device, const ModelSpec& spec) : device_(&device), spec_(spec) {
-  // About twelve queries share each key and value that is loaded.
-  if (device.family() == Family::cpu) queries_ = std::max(1u, 12 * spec.kv_heads / spec.heads);
+Operations::Operations(Device& device, const ModelSpec& spec, AttentionVariant variant)
+    : device_(&device), spec_(spec), variant_(variant) {
+  if (variant_.sums == 0) variant_.sums = device.info().vector_width_float >= 16 ? 24 : 6;
+  if (device.family() != Family::cpu) return;
+  // As many queries share each key and value that is loaded as there are registers for their sums;
+  // never fewer than two tokens, because tiles of one are rotated by the kernel for decoding rows.
+  const std::uint32_t tile = variant_.sums * spec.kv_heads / spec.heads;
+  attention_ = {.tile_tokens = std::max(2u, tile),
+                .workers = device.info().compute_units,
+                .kv_heads = spec.kv_heads};
 }
 
 Status Operations::prepare_embedding(const Projection& embedding) {
@@ -47,30 +54,39 @@ Status Operations::prepare_embedding(const Projection& embedding) {
 
 Status Operations::prepare_layer(const Projection& qkv) {
   qkv_stride_ = qkv.rows;
-  ProgramSpec program{
-      .name = "layer",
-      .sources = {"kv/layout.cl", "rope/rope_kv.cl", "norm/rms.cl", "activation/silu.cl"},
-      .defines = head_defines(spec_)};
-  program.defines.push_back(define("K_ROW", qkv.first[1]));
-  program.defines.push_back(define("V_ROW", qkv.first[2]));
-  program.defines.push_back(define("ROPE_DIM", spec_.rope_dim));
-  program.defines.push_back(define("ROPE_HALVES", spec_.rope == RopeKind::halves ? 1 : 0));
+  layer_defines_ = head_defines(spec_);
+  layer_defines_.push_back(define("K_ROW", qkv.first[1]));
+  layer_defines_.push_back(define("V_ROW", qkv.first[2]));
+  layer_defines_.push_back(define("ROPE_DIM", spec_.rope_dim));
+  layer_defines_.push_back(define("ROPE_HALVES", spec_.rope == RopeKind::halves ? 1 : 0));
+  const bool cpu = device_->family() == Family::cpu;
+  ProgramSpec program{.name = "layer", .sources = {"kv/layout.cl"}, .defines = layer_defines_};
+  if (cpu) program.sources.emplace_back("rope/rotate.cl");
+  for (const auto& source : {variant_of("rope", device_->family()), std::string("norm/rms.cl"),
+                             std::string("activation/silu.cl")}) {
+    program.sources.push_back(source);
+  }
   MILLRACE_ASSIGN(const Program built, device_->build(program));
   MILLRACE_ASSIGN(rope_kv_, device_->kernel(built, "rope_kv"));
   MILLRACE_ASSIGN(norm_, device_->kernel(built, "rms_norm"));
   MILLRACE_ASSIGN(silu_, device_->kernel(built, "silu_mul"));
   MILLRACE_ASSIGN(attend_one_, build_attention(1));
-  if (queries_ > 1) {
-    MILLRACE_ASSIGN(attend_many_, build_attention(queries_));
+  if (cpu) {
+    MILLRACE_ASSIGN(attend_many_, build_attention(attention_.tile_tokens));
   }
   return {};
 }
 
 Result<Kernel> Operations::build_attention(std::uint32_t queries) {
-  ProgramSpec program{.name = "attention",
-                      .sources = {"kv/layout.cl", variant_of("attention", device_->family())},
-                      .defines = head_defines(spec_)};
+  ProgramSpec program{.name = "attention", .sources = {"kv/layout.cl"}, .defines = layer_defines_};
+  if (device_->family() == Family::cpu) {
+    program.sources.emplace_back("kv/half.cl");
+    program.sources.emplace_back("rope/rotate.cl");
+  }
+  program.sources.push_back(variant_of("attention", device_->family()));
   program.defines.push_back(define("QUERIES", queries));
+  program.defines.push_back(define("SUMS", variant_.sums));
+  if (variant_.half_by_integers) program.defines.emplace_back("HALF_BY_INTEGERS=1");
   MILLRACE_ASSIGN(const Program built, device_->build(program));
   return device_->kernel(built, "attention");
 }
@@ -136,26 +152,52 @@ Status Operations::project(const Projection& projection, const Buffer& x, std::u
 
 Status Operations::rope_and_store(const Buffer& qkv, const Buffer& rope, const Buffer& kv,
                                   const StepTable& step, const Buffer& step_words) {
+  if (device_->family() == Family::cpu) {
+    if (step.tiles.count == 0) return {};
+    return device_->launch(rope_kv_, {.groups = {step.tiles.count}},
+                           {qkv, rope, kv, step_words, step.positions_at, step.tables_at,
+                            step.tiles.offset, qkv_stride_});
+  }
   return device_->launch(
       rope_kv_, {.groups = {step.tokens}},
       {qkv, rope, kv, step_words, step.positions_at, step.tables_at, qkv_stride_});
 }
 
-Status Operations::attend_items(Kernel& kernel, const Buffer& qkv, const Buffer& kv,
-                                const Buffer& out, const StepTable& step, const Buffer& step_words,
-                                ItemList items) {
-  if (items.count == 0) return {};
-  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec_.head_dim)));
-  return device_->launch(kernel, {.groups = {items.count, spec_.kv_heads}},
-                         {qkv, kv, step_words, out, step.positions_at, step.tables_at, items.offset,
-                          qkv_stride_, input_stride(spec_.heads * spec_.head_dim), scale});
+// Memory for the units of a step; what was there before lives on until its commands are done.
+Status Operations::reserve_scratch(const StepTable& step) {
+  // The kernel's RECORD_VECTORS, for the larger tiles.
+  const std::uint64_t rows = std::uint64_t{attention_.tile_tokens} * (spec_.heads / spec_.kv_heads);
+  const std::uint64_t record = (2 * ((rows + 15) / 16) + rows * (spec_.head_dim / 16)) * 64;
+  const std::uint64_t partials = step.partials * spec_.kv_heads * record;
+  if (partials_.size_bytes() < partials) {
+    MILLRACE_ASSIGN(partials_, device_->allocate(partials, "the partial sums of attention"));
+  }
+  const std::uint64_t words = 2 + std::uint64_t{step.counters} * spec_.kv_heads;
+  if (work_.size_bytes() < words * 4) {
+    MILLRACE_ASSIGN(work_, device_->allocate_zeroed(2 * words * 4, "the counters of attention"));
+  }
+  return {};
 }
 
-Status Operations::attend(const Buffer& qkv, const Buffer& kv, const Buffer& out,
-                          const StepTable& step, const Buffer& step_words) {
+Status Operations::attend_units(Kernel& kernel, const Buffer& qkv, const Buffer& rope,
+                                const Buffer& kv, const Buffer& out, const StepTable& step,
+                                const Buffer& step_words, ItemList units) {
+  if (units.count == 0) return {};
+  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec_.head_dim)));
+  const std::uint32_t groups = std::min(units.count * spec_.kv_heads, attention_.workers);
+  return device_->launch(
+      kernel, {.groups = {groups}},
+      {qkv, rope, kv, step_words, out, partials_, work_, step.positions_at, step.tables_at,
+       units.offset, units.count, qkv_stride_, input_stride(spec_.heads * spec_.head_dim), scale});
+}
+
+Status Operations::attend(const Buffer& qkv, const Buffer& rope, const Buffer& kv,
+                          const Buffer& out, const StepTable& step, const Buffer& step_words) {
   if (device_->family() == Family::cpu) {
-    MILLRACE_TRY(attend_items(attend_one_, qkv, kv, out, step, step_words, step.single_items));
-    return attend_items(attend_many_, qkv, kv, out, step, step_words, step.multi_items);
+    MILLRACE_TRY(reserve_scratch(step));
+    MILLRACE_TRY(
+        attend_units(attend_one_, qkv, rope, kv, out, step, step_words, step.single_units));
+    return attend_units(attend_many_, qkv, rope, kv, out, step, step_words, step.multi_units);
   }
   const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec_.head_dim)));
   const std::uint32_t groups = (step.tokens * spec_.heads + 15) / 16;

@@ -25,9 +25,15 @@ inline constexpr std::uint32_t input_slack_rows = 16;
 
 enum class Accumulate : std::uint8_t { replace, add };
 
+// Of the cpu family's attention kernels; all give the same bits.
+struct AttentionVariant {
+  std::uint32_t sums = 0;         // vectors of 16 sums kept in registers; 0 by the device
+  bool half_by_integers = false;  // converts halves without the processor's instruction
+};
+
 class Operations {
  public:
-  Operations(Device& device, const ModelSpec& spec);
+  Operations(Device& device, const ModelSpec& spec, AttentionVariant variant = {});
 
   // Compile what a layer needs besides its products (`qkv` gives the rows at which k and v begin),
   // what looks up embeddings, and a product; each before its first use, the last for every shape
@@ -36,8 +42,8 @@ class Operations {
   Status prepare_embedding(const Projection& embedding);
   Status prepare_product(const Projection& projection);
 
-  // How many tokens an attention item may hold; StepTable is made with it.
-  std::uint32_t queries_per_item() const { return queries_; }
+  // How the device wants attention cut; StepTable is made with it.
+  const AttentionLimits& attention_limits() const { return attention_; }
 
   Status embed(const Projection& embedding, const StepTable& step, const Buffer& step_words,
                const Buffer& device_ids, const Buffer& hidden);
@@ -48,19 +54,27 @@ class Operations {
                  const Buffer& out, std::uint32_t out_stride, Accumulate accumulate);
   Status rope_and_store(const Buffer& qkv, const Buffer& rope, const Buffer& kv,
                         const StepTable& step, const Buffer& step_words);
-  Status attend(const Buffer& qkv, const Buffer& kv, const Buffer& out, const StepTable& step,
-                const Buffer& step_words);
+  // After rope_and_store. The two share the work: on CPUs rows of one token are rotated and stored
+  // by `attend`.
+  Status attend(const Buffer& qkv, const Buffer& rope, const Buffer& kv, const Buffer& out,
+                const StepTable& step, const Buffer& step_words);
   Status silu(const Buffer& gate_up, const Buffer& out, std::uint32_t tokens);
 
  private:
   Result<Kernel> build_attention(std::uint32_t queries);
-  Status attend_items(Kernel& kernel, const Buffer& qkv, const Buffer& kv, const Buffer& out,
-                      const StepTable& step, const Buffer& step_words, ItemList items);
+  Status reserve_scratch(const StepTable& step);
+  Status attend_units(Kernel& kernel, const Buffer& qkv, const Buffer& rope, const Buffer& kv,
+                      const Buffer& out, const StepTable& step, const Buffer& step_words,
+                      ItemList units);
 
   Device* device_;
   ModelSpec spec_;
-  std::uint32_t queries_ = 1, qkv_stride_ = 0;
+  AttentionVariant variant_;
+  AttentionLimits attention_;
+  std::uint32_t qkv_stride_ = 0;
   Kernel embed_, norm_, rope_kv_, silu_, attend_one_, attend_many_;
+  Buffer partials_, work_;  // of attention units: what cut tiles gave, and counters
+  std::vector<std::string> layer_defines_;
   std::map<std::pair<PanelFormat, std::uint32_t>, Kernel> products_;  // by format and padded K
 };
 

@@ -1,6 +1,8 @@
 #include "engine/core/model/step_table.hpp"
 
 #include <algorithm>
+#include <initializer_list>
+#include <span>
 #include <string>
 
 namespace millrace::engine {
@@ -88,16 +90,15 @@ Result<Totals> check_plan(const StepPlan& plan, const StepLimits& limits) {
   return Totals{static_cast<std::uint32_t>(tokens), static_cast<std::uint32_t>(outputs)};
 }
 
-// Cuts a row into attention items.
-void add_items(std::uint32_t token, std::uint32_t count, std::uint32_t most,
-               std::vector<std::uint32_t>& singles, std::vector<std::uint32_t>& multis) {
-  for (std::uint32_t done = 0; done < count;) {
-    const std::uint32_t take = std::min(most, count - done);
-    auto& list = take == 1 ? singles : multis;
-    list.push_back(token + done);
-    list.push_back(take);
-    done += take;
+AttentionUnits plan_units(const StepPlan& plan, const AttentionLimits& limits) {
+  std::vector<AttentionRow> rows;
+  rows.reserve(plan.rows.size());
+  std::uint32_t token = 0;
+  for (const PlanRow& row : plan.rows) {
+    rows.push_back({.token = token, .count = row.count, .first_position = row.first_position});
+    token += row.count;
   }
+  return plan_attention(rows, limits);
 }
 
 }  // namespace
@@ -107,10 +108,10 @@ Result<StepTable> StepTable::lower(const StepPlan& plan, const StepLimits& limit
   StepTable table;
   table.tokens = totals.tokens;
   table.outputs = totals.outputs;
-  std::vector<std::uint32_t> singles, multis, outputs;
+  const AttentionUnits units = plan_units(plan, limits.attention);
+  std::vector<std::uint32_t> outputs;
   std::uint32_t token = 0;
   for (const PlanRow& row : plan.rows) {
-    add_items(token, row.count, limits.queries_per_item, singles, multis);
     for (std::uint32_t i = 0; i < row.output_count; ++i) {
       outputs.push_back(token + plan.outputs[row.output_offset + i].offset);
     }
@@ -121,15 +122,19 @@ Result<StepTable> StepTable::lower(const StepPlan& plan, const StepLimits& limit
   table.positions_at = 2 * totals.tokens;
   table.tables_at = 3 * totals.tokens;
   table.outputs_at = 4 * totals.tokens;
-  table.single_items = {table.outputs_at + size(outputs), size(singles) / 2};
-  table.multi_items = {table.single_items.offset + size(singles), size(multis) / 2};
-  const std::uint32_t pages_at = table.multi_items.offset + size(multis);
+  table.single_units = {table.outputs_at + size(outputs),
+                        size(units.single) / attention_unit_words};
+  table.multi_units = {table.single_units.offset + size(units.single),
+                       size(units.multi) / attention_unit_words};
+  table.tiles = {table.multi_units.offset + size(units.multi), size(units.tiles) / 2};
+  table.partials = units.partials;
+  table.counters = units.counters;
+  const std::uint32_t pages_at = table.tiles.offset + size(units.tiles);
   auto& words = table.words;
   words.resize(std::size_t{4} * totals.tokens);
-  words.insert(words.end(), outputs.begin(), outputs.end());
-  words.insert(words.end(), singles.begin(), singles.end());
-  words.insert(words.end(), multis.begin(), multis.end());
-  words.insert(words.end(), plan.pages.begin(), plan.pages.end());
+  const std::initializer_list<std::span<const std::uint32_t>> parts{
+      outputs, units.single, units.multi, units.tiles, plan.pages};
+  for (const auto part : parts) words.insert(words.end(), part.begin(), part.end());
   token = 0;
   for (const PlanRow& row : plan.rows) {
     for (std::uint32_t i = 0; i < row.count; ++i, ++token) {

@@ -1,14 +1,17 @@
-// Both variants of attention, and the cpu variant for one and for several queries an item, against
-// float64 and against each other, bit for bit; pages are scattered, lengths cross segments.
+// Rotation, the KV write and attention together, as a step runs them: both families, every variant
+// of the cpu kernels, tiles of one and of several tokens, tiles in one unit and cut into many, all
+// against float64 and against each other, bit for bit. Pages are scattered, lengths cross segments.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
 #include "engine/core/gguf/half.hpp"
 #include "engine/core/kv/cache_group.hpp"
+#include "engine/core/model/operations.hpp"
 #include "tests/support/device.hpp"
 
 namespace millrace::engine {
@@ -24,15 +27,21 @@ struct Shape {
   std::uint32_t head_dim, heads, kv_heads;
 };
 
-// One sequence's last `tokens` positions of `length`, ready to launch.
+// The last `tokens` positions of a sequence of `length`.
+struct Sequence {
+  std::uint32_t length, tokens;
+};
+
+// A step over several sequences, ready to launch.
 struct Problem {
   Shape shape;
-  std::uint32_t length = 0, tokens = 0;
-  std::uint32_t qkv_stride = 0, out_stride = 0;
-  std::vector<float> qkv;            // only the queries are read
-  std::vector<std::uint16_t> pages;  // halves, unwritten places hold NaN
-  std::vector<std::uint32_t> table;  // page ids
-  std::uint32_t first() const { return length - tokens; }
+  std::vector<Sequence> sequences;
+  std::vector<float> qkv, rope;      // queries and keys not rotated yet
+  std::vector<std::uint16_t> pages;  // halves of the positions before; unwritten places hold NaN
+  StepPlan plan;
+  std::uint32_t tokens() const { return static_cast<std::uint32_t>(plan.tokens.size()); }
+  std::uint32_t qkv_stride() const { return (shape.heads + 2 * shape.kv_heads) * shape.head_dim; }
+  std::uint32_t out_stride() const { return input_stride(shape.heads * shape.head_dim); }
 };
 
 std::size_t at_key(const Shape& s, std::uint32_t page, std::uint32_t head, std::uint32_t slot,
@@ -53,140 +62,208 @@ std::uint16_t finite_half(Random& random) {
   return static_cast<std::uint16_t>(sign | (0x2c00 + random.below(0x1400)));
 }
 
-Problem random_problem(const Shape& shape, std::uint32_t length, std::uint32_t tokens,
+Problem random_problem(const Shape& shape, const std::vector<Sequence>& sequences,
                        std::uint64_t seed) {
   Random random(seed);
   Problem out{
-      .shape = shape, .length = length, .tokens = tokens, .qkv = {}, .pages = {}, .table = {}};
-  out.qkv_stride = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
-  out.out_stride = shape.heads * shape.head_dim + 16;
-  out.qkv = random.floats(std::size_t{out.qkv_stride} * tokens, -2.0f, 2.0f);
-  const std::uint32_t count = (length + kv_page_tokens - 1) / kv_page_tokens;
-  out.table.resize(count);
-  std::iota(out.table.begin(), out.table.end(), 1u);  // page 0 belongs to nobody
-  for (std::uint32_t i = count; i > 1; --i) std::swap(out.table[i - 1], out.table[random.below(i)]);
+      .shape = shape, .sequences = sequences, .qkv = {}, .rope = {}, .pages = {}, .plan = {}};
+  std::uint32_t longest = 0;
+  for (const Sequence& s : sequences) {
+    const std::uint32_t pages = (s.length + kv_page_tokens - 1) / kv_page_tokens;
+    PlanRow row;
+    row.first_position = s.length - s.tokens;
+    row.count = s.tokens;
+    row.token_offset = out.tokens();
+    row.page_offset = static_cast<std::uint32_t>(out.plan.pages.size());
+    row.page_count = pages;
+    out.plan.rows.push_back(row);
+    out.plan.tokens.resize(out.plan.tokens.size() + s.tokens);
+    out.plan.pages.resize(out.plan.pages.size() + pages);
+    longest = std::max(longest, s.length);
+  }
+  auto& ids = out.plan.pages;
+  std::iota(ids.begin(), ids.end(), 1u);  // page 0 belongs to nobody
+  for (auto i = static_cast<std::uint32_t>(ids.size()); i > 1; --i) {
+    std::swap(ids[i - 1], ids[random.below(i)]);
+  }
+  out.qkv = random.floats(std::size_t{out.qkv_stride()} * out.tokens(), -2.0f, 2.0f);
+  for (std::uint32_t i = 0; i < longest * shape.head_dim / 2; ++i) {
+    const float angle = random.uniform(-3, 3);
+    out.rope.insert(out.rope.end(), {std::cos(angle), std::sin(angle)});
+  }
   const std::size_t page = std::size_t{2} * kv_page_tokens * shape.head_dim * shape.kv_heads;
-  out.pages.assign(page * (count + 1), 0x7e00);
-  for (std::uint32_t j = 0; j < length; ++j) {
-    for (std::uint32_t g = 0; g < shape.kv_heads; ++g) {
-      for (std::uint32_t d = 0; d < shape.head_dim; ++d) {
-        const std::uint32_t id = out.table[j / kv_page_tokens], slot = j % kv_page_tokens;
-        out.pages[at_key(shape, id, g, slot, d)] = finite_half(random);
-        out.pages[at_value(shape, id, g, slot, d)] = finite_half(random);
+  out.pages.assign(page * (ids.size() + 1), 0x7e00);
+  for (const PlanRow& row : out.plan.rows) {
+    for (std::uint32_t j = 0; j < row.first_position; ++j) {
+      const std::uint32_t id = ids[row.page_offset + j / kv_page_tokens];
+      for (std::uint32_t g = 0; g < shape.kv_heads; ++g) {
+        for (std::uint32_t d = 0; d < shape.head_dim; ++d) {
+          out.pages[at_key(shape, id, g, j % kv_page_tokens, d)] = finite_half(random);
+          out.pages[at_value(shape, id, g, j % kv_page_tokens, d)] = finite_half(random);
+        }
       }
     }
   }
   return out;
 }
 
-class Variant {
- public:
-  Variant(const std::string& family, std::uint32_t queries, const Shape& shape)
-      : device_(open_device({.variant = family})), queries_(queries) {
-    const Program program = must(device_->build(
-        {.name = "attention",
-         .sources = {"kv/layout.cl", "attention/" + family + ".cl"},
-         .defines = {
-             "HEAD_DIM=" + std::to_string(shape.head_dim), "HEADS=" + std::to_string(shape.heads),
-             "KV_HEADS=" + std::to_string(shape.kv_heads), "QUERIES=" + std::to_string(queries)}}));
-    kernel_ = must(device_->kernel(program, "attention"));
+struct Results {
+  std::vector<float> out;  // [tokens][out_stride]
+  std::vector<std::uint16_t> pages;
+  bool operator==(const Results& other) const {  // zeros of both signs are told apart
+    return pages == other.pages &&
+           std::ranges::equal(out, other.out, {}, std::bit_cast<std::uint32_t, float>,
+                              std::bit_cast<std::uint32_t, float>);
   }
-
-  // [tokens][heads * head_dim]; items hold at most `queries`, the first one `head_start` tokens.
-  std::vector<float> run(const Problem& problem, std::uint32_t head_start = 0) {
-    const std::uint32_t n = problem.tokens;
-    std::vector<std::uint32_t> words, items;
-    for (std::uint32_t t = 0; t < n; ++t) words.push_back(problem.first() + t);
-    for (std::uint32_t done = 0; done < n;) {
-      const std::uint32_t most = done == 0 && head_start > 0 ? head_start : queries_;
-      const std::uint32_t take = std::min(most, n - done);
-      items.insert(items.end(), {done, take});
-      done += take;
-    }
-    const auto item_count = static_cast<std::uint32_t>(items.size() / 2);
-    words.insert(words.end(), n, 2 * n + 2 * item_count);
-    words.insert(words.end(), items.begin(), items.end());
-    words.insert(words.end(), problem.table.begin(), problem.table.end());
-    const Shape& s = problem.shape;
-    const Buffer qkv = upload(*device_, problem.qkv), kv = upload(*device_, problem.pages);
-    const Buffer step = upload(*device_, words);
-    const Buffer out = upload(*device_, std::vector<float>(std::size_t{n} * problem.out_stride));
-    const bool cpu = device_->family() == Family::cpu;
-    Grid grid{.groups = {item_count, s.kv_heads}};
-    if (!cpu) grid = {.groups = {(n * s.heads + 15) / 16}, .local = {16}};
-    const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim)));
-    must(device_->launch(kernel_, grid,
-                         {qkv, kv, step, out, 0u, n, cpu ? 2 * n : n, problem.qkv_stride,
-                          problem.out_stride, scale}));
-    return download<float>(*device_, out, std::size_t{n} * problem.out_stride);
-  }
-
- private:
-  std::unique_ptr<Device> device_;
-  std::uint32_t queries_;
-  Kernel kernel_;
 };
 
-void expect_close(const Problem& p, const std::vector<float>& got) {
+class Runner {
+ public:
+  Runner(const std::string& family, const Shape& shape, AttentionVariant variant = {})
+      : device_(open_device({.variant = family})), operations_(*device_, spec_of(shape), variant) {
+    Projection qkv;
+    qkv.rows = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
+    qkv.first = {0, shape.heads * shape.head_dim, (shape.heads + shape.kv_heads) * shape.head_dim};
+    must(operations_.prepare_layer(qkv));
+  }
+
+  // `workers` decides how tiles are cut; 0 leaves it to the device.
+  Results run(const Problem& problem, std::uint32_t workers = 0) {
+    StepLimits limits{.tokens = problem.tokens(),
+                      .outputs = 1,
+                      .vocabulary = 1,
+                      .context_tokens = 1u << 20,
+                      .page_tokens = kv_page_tokens,
+                      .page_count = 1u << 20,
+                      .device_slots = 0,
+                      .attention = operations_.attention_limits()};
+    if (workers != 0) limits.attention.workers = workers;
+    const StepTable step = must(StepTable::lower(problem.plan, limits));
+    cut_ = step.partials != 0;
+    const Buffer words = upload(*device_, step.words), rope = upload(*device_, problem.rope);
+    const Buffer qkv = upload(*device_, problem.qkv), kv = upload(*device_, problem.pages);
+    const std::size_t size = std::size_t{problem.tokens()} * problem.out_stride();
+    const Buffer out = upload(*device_, std::vector<float>(size));
+    must(operations_.rope_and_store(qkv, rope, kv, step, words));
+    must(operations_.attend(qkv, rope, kv, out, step, words));
+    return {download<float>(*device_, out, size),
+            download<std::uint16_t>(*device_, kv, problem.pages.size())};
+  }
+  bool cut() const { return cut_; }  // whether the last run's tiles were
+
+ private:
+  static ModelSpec spec_of(const Shape& shape) {
+    ModelSpec spec;
+    spec.heads = shape.heads;
+    spec.kv_heads = shape.kv_heads;
+    spec.head_dim = spec.rope_dim = shape.head_dim;
+    return spec;
+  }
+  std::unique_ptr<Device> device_;
+  Operations operations_;
+  bool cut_ = false;
+};
+
+// One query in float64 over the keys and values that the run has stored.
+void expect_close(const Problem& p, const Results& got, const PlanRow& row, std::uint32_t offset,
+                  std::uint32_t head) {
   const Shape& s = p.shape;
-  for (std::uint32_t t = 0; t < p.tokens; ++t) {
-    for (std::uint32_t h = 0; h < s.heads; ++h) {
-      const std::uint32_t g = h / (s.heads / s.kv_heads);
-      const float* const q = &p.qkv[std::size_t{t} * p.qkv_stride + h * s.head_dim];
-      std::vector<double> e;
-      double top = -INFINITY, mass = 0;
-      for (std::uint32_t j = 0; j <= p.first() + t; ++j) {
-        double dot = 0;
-        for (std::uint32_t d = 0; d < s.head_dim; ++d) {
-          const std::size_t at = at_key(s, p.table[j / 16], g, j % 16, d);
-          dot += static_cast<double>(q[d]) * half_to_float(p.pages[at]);
-        }
-        e.push_back(dot / std::sqrt(static_cast<double>(s.head_dim)));
-        top = std::max(top, e.back());
-      }
-      for (double& x : e) mass += x = std::exp(x - top);
-      for (std::uint32_t d = 0; d < s.head_dim; ++d) {
-        double want = 0;
-        for (std::size_t j = 0; j < e.size(); ++j) {
-          want += e[j] * half_to_float(p.pages[at_value(s, p.table[j / 16], g, j % 16, d)]);
-        }
-        ASSERT_NEAR(got[std::size_t{t} * p.out_stride + h * s.head_dim + d], want / mass, 2e-5)
-            << "token " << t << ", head " << h << ", channel " << d;
-      }
+  const std::uint32_t position = row.first_position + offset, token = row.token_offset + offset;
+  const std::uint32_t g = head / (s.heads / s.kv_heads);
+  std::vector<double> q(s.head_dim), e;
+  for (std::uint32_t d = 0; d < s.head_dim; d += 2) {
+    const float* const x = &p.qkv[std::size_t{token} * p.qkv_stride() + head * s.head_dim + d];
+    const double cosine = p.rope[std::size_t{position} * s.head_dim + d];
+    const double sine = p.rope[std::size_t{position} * s.head_dim + d + 1];
+    q[d] = x[0] * cosine - x[1] * sine;
+    q[d + 1] = x[0] * sine + x[1] * cosine;
+  }
+  const auto page = [&](std::uint32_t j) { return p.plan.pages[row.page_offset + j / 16]; };
+  double top = -INFINITY, mass = 0;
+  for (std::uint32_t j = 0; j <= position; ++j) {
+    double dot = 0;
+    for (std::uint32_t d = 0; d < s.head_dim; ++d) {
+      dot += q[d] * half_to_float(got.pages[at_key(s, page(j), g, j % 16, d)]);
+    }
+    e.push_back(dot / std::sqrt(static_cast<double>(s.head_dim)));
+    top = std::max(top, e.back());
+  }
+  for (double& x : e) mass += x = std::exp(x - top);
+  for (std::uint32_t d = 0; d < s.head_dim; ++d) {
+    double want = 0;
+    for (std::uint32_t j = 0; j <= position; ++j) {
+      want += e[j] * half_to_float(got.pages[at_value(s, page(j), g, j % 16, d)]);
+    }
+    const std::size_t at = std::size_t{token} * p.out_stride() + head * s.head_dim + d;
+    ASSERT_NEAR(got.out[at], want / mass, 3e-5)
+        << "token " << token << ", head " << head << ", channel " << d;
+  }
+}
+
+void expect_close(const Problem& p, const Results& got) {
+  for (const PlanRow& row : p.plan.rows) {
+    for (std::uint32_t t = 0; t < row.count; ++t) {
+      for (std::uint32_t h = 0; h < p.shape.heads; ++h) expect_close(p, got, row, t, h);
     }
   }
 }
 
 class AttentionTest : public ::testing::TestWithParam<Shape> {};
 
-TEST_P(AttentionTest, EveryVariantEqualsTheOthersAndFloat64) {
+// Decoding rows, chunks and whole prompts, at and around the ends of pages and segments.
+const std::vector<std::vector<Sequence>> steps{
+    {{1, 1}},
+    {{5, 5}, {16, 1}, {17, 3}},
+    {{255, 2}, {256, 1}, {257, 1}, {40, 40}},
+    {{256, 5}, {257, 9}, {16, 16}, {240, 1}},
+    {{530, 20}, {769, 1}, {270, 30}, {512, 1}, {513, 1}},
+};
+
+TEST_P(AttentionTest, BothFamiliesEqualEachOtherAndFloat64) {
   const Shape shape = GetParam();
-  const std::uint32_t many = std::max(2u, 12 / (shape.heads / shape.kv_heads));
-  Variant generic("generic", 1, shape), one("cpu", 1, shape), several("cpu", many, shape);
+  Runner generic("generic", shape), cpu("cpu", shape);
   std::uint64_t seed = 1;
-  for (const auto& [length, tokens] :
-       std::vector<std::pair<std::uint32_t, std::uint32_t>>{{1, 1},
-                                                            {5, 5},
-                                                            {16, 16},
-                                                            {17, 3},
-                                                            {40, 40},
-                                                            {255, 2},
-                                                            {256, 5},
-                                                            {257, 9},
-                                                            {270, 30},
-                                                            {530, 20}}) {
-    const Problem problem = random_problem(shape, length, tokens, seed++);
-    const auto reference = generic.run(problem);
-    ASSERT_NO_FATAL_FAILURE(expect_close(problem, reference)) << length << "/" << tokens;
-    ASSERT_EQ(one.run(problem), reference) << length << "/" << tokens;
-    ASSERT_EQ(several.run(problem), reference) << length << "/" << tokens;
-    ASSERT_EQ(several.run(problem, 1), reference) << length << "/" << tokens;
+  for (const auto& sequences : steps) {
+    const Problem problem = random_problem(shape, sequences, seed++);
+    const Results reference = generic.run(problem);
+    ASSERT_NO_FATAL_FAILURE(expect_close(problem, reference)) << "step " << seed - 1;
+    ASSERT_TRUE(cpu.run(problem) == reference) << "step " << seed - 1;
+  }
+}
+
+TEST_P(AttentionTest, CuttingTilesChangesNoBit) {
+  const Shape shape = GetParam();
+  Runner cpu("cpu", shape);
+  const Problem problem =
+      random_problem(shape, {{1300, 1}, {700, 1}, {1025, 1}, {1100, 30}, {256, 1}}, 7);
+  const Results whole = cpu.run(problem, 1);
+  for (const std::uint32_t workers : {2u, 3u, 100u}) {
+    ASSERT_TRUE(cpu.run(problem, workers) == whole) << workers;
+    ASSERT_TRUE(cpu.run(problem, workers) == whole) << "again, " << workers;
+  }
+  EXPECT_TRUE(cpu.cut());
+}
+
+// Fewer registers, and no instruction for halves.
+TEST(Attention, EveryVariantOfTheCpuKernelsGivesTheSameBits) {
+  for (const Shape shape : {Shape{64, 9, 3}, Shape{80, 5, 1}}) {
+    Runner cpu("cpu", shape);
+    Runner narrow("cpu", shape, {.sums = 6, .half_by_integers = false});
+    Runner integers("cpu", shape, {.sums = 24, .half_by_integers = true});
+    std::uint64_t seed = 100;
+    for (const auto& sequences : steps) {
+      const Problem problem = random_problem(shape, sequences, seed++);
+      const Results reference = cpu.run(problem);
+      ASSERT_TRUE(narrow.run(problem) == reference) << shape.head_dim << ", step " << seed - 100;
+      ASSERT_TRUE(integers.run(problem) == reference) << shape.head_dim << ", step " << seed - 100;
+    }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, AttentionTest,
-                         ::testing::Values(Shape{64, 9, 3}, Shape{96, 4, 4}, Shape{128, 4, 2},
-                                           Shape{80, 5, 1}),
+                         ::testing::Values(Shape{64, 9, 3}, Shape{64, 2, 2}, Shape{64, 4, 2},
+                                           Shape{96, 8, 2}, Shape{80, 5, 1}, Shape{128, 6, 1},
+                                           Shape{64, 14, 2}, Shape{256, 8, 1}),
                          [](const auto& shape) {
                            const Shape& s = shape.param;
                            return std::to_string(s.head_dim) + "x" + std::to_string(s.heads) + "x" +

@@ -96,21 +96,48 @@ struct RopeCase {
 
 class RopeTest : public ::testing::TestWithParam<RopeCase> {};
 
-TEST_P(RopeTest, RotatesAndStoresRoundedHalves) {
-  const auto& [dim, heads, kv_heads, rope_dim, halves] = GetParam();
-  const auto device = open_device();
-  const std::uint32_t k_row = heads * dim, v_row = k_row + kv_heads * dim;
-  const std::uint32_t stride = v_row + kv_heads * dim;
+struct RopeRun {
+  std::vector<float> turned;
+  std::vector<std::uint16_t> stored;
+};
+
+// `step` holds four positions, where their page tables begin, a tile of all four tokens, the table.
+RopeRun rotate(const std::string& family, const RopeCase& shape, const std::vector<float>& qkv,
+               const std::vector<float>& table, const std::vector<std::uint32_t>& step,
+               std::size_t halves) {
+  const auto device = open_device({.variant = family});
+  const std::uint32_t k_row = shape.heads * shape.head_dim;
+  const std::uint32_t v_row = k_row + shape.kv_heads * shape.head_dim;
+  const std::uint32_t stride = v_row + shape.kv_heads * shape.head_dim;
   const auto number = [](const char* name, std::uint32_t value) {
     return std::string(name) + "=" + std::to_string(value);
   };
-  const Program program = must(device->build(
-      {.name = "rope",
-       .sources = {"kv/layout.cl", "rope/rope_kv.cl"},
-       .defines = {number("HEAD_DIM", dim), number("HEADS", heads), number("KV_HEADS", kv_heads),
-                   number("K_ROW", k_row), number("V_ROW", v_row), number("ROPE_DIM", rope_dim),
-                   number("ROPE_HALVES", halves)}}));
+  ProgramSpec spec{.name = "rope",
+                   .sources = {"kv/layout.cl"},
+                   .defines = {number("HEAD_DIM", shape.head_dim), number("HEADS", shape.heads),
+                               number("KV_HEADS", shape.kv_heads), number("K_ROW", k_row),
+                               number("V_ROW", v_row), number("ROPE_DIM", shape.rope_dim),
+                               number("ROPE_HALVES", shape.halves)}};
+  const bool cpu = device->family() == Family::cpu;
+  if (cpu) spec.sources.emplace_back("rope/rotate.cl");
+  spec.sources.push_back("rope/" + family + ".cl");
+  const Program program = must(device->build(spec));
   Kernel kernel = must(device->kernel(program, "rope_kv"));
+  const Buffer x = upload(*device, qkv), rope = upload(*device, table);
+  const Buffer kv = upload(*device, std::vector<std::uint16_t>(halves, 0x1234));
+  const Buffer words = upload(*device, step);
+  if (cpu) {
+    must(device->launch(kernel, {}, {x, rope, kv, words, 0u, 4u, 8u, stride}));
+  } else {
+    must(device->launch(kernel, {.groups = {4}}, {x, rope, kv, words, 0u, 4u, stride}));
+  }
+  return {download<float>(*device, x, qkv.size()), download<std::uint16_t>(*device, kv, halves)};
+}
+
+TEST_P(RopeTest, RotatesAndStoresRoundedHalves) {
+  const auto& [dim, heads, kv_heads, rope_dim, halves] = GetParam();
+  const std::uint32_t k_row = heads * dim, v_row = k_row + kv_heads * dim;
+  const std::uint32_t stride = v_row + kv_heads * dim;
   Random random(dim + halves);
   const std::vector<std::uint32_t> positions{0, 15, 16, 37};
   const std::uint32_t tokens = 4, pages = 5;
@@ -124,16 +151,14 @@ TEST_P(RopeTest, RotatesAndStoresRoundedHalves) {
     table[2 * i] = std::cos(angle);
     table[2 * i + 1] = std::sin(angle);
   }
-  // positions, table offsets, then a page table in which position 0.. is page 3, 1, 4
+  // positions, table offsets, a tile, then a page table in which position 0.. is page 3, 1, 4
   std::vector<std::uint32_t> step(positions);
-  step.insert(step.end(), {8, 8, 8, 8, 3, 1, 4});
+  step.insert(step.end(), {10, 10, 10, 10, 0, 4, 3, 1, 4});
   const std::size_t page_halves = std::size_t{2} * 16 * dim * kv_heads;
-  const Buffer x = upload(*device, qkv), rope = upload(*device, table);
-  const Buffer kv = upload(*device, std::vector<std::uint16_t>(page_halves * pages, 0x1234));
-  const Buffer words = upload(*device, step);
-  must(device->launch(kernel, {.groups = {tokens}}, {x, rope, kv, words, 0u, 4u, stride}));
-  const auto turned = download<float>(*device, x, qkv.size());
-  const auto stored = download<std::uint16_t>(*device, kv, page_halves * pages);
+  const auto [turned, stored] =
+      rotate("generic", GetParam(), qkv, table, step, page_halves * pages);
+  const RopeRun cpu = rotate("cpu", GetParam(), qkv, table, step, page_halves * pages);
+  EXPECT_EQ(cpu.stored, stored);
 
   const auto expected = [&](std::uint32_t t, std::uint32_t head_row, std::uint32_t d) -> double {
     const float* const head = &qkv[t * stride + head_row];
@@ -150,8 +175,12 @@ TEST_P(RopeTest, RotatesAndStoresRoundedHalves) {
     for (std::uint32_t row = 0; row < v_row; ++row) {
       const double want = expected(t, row / dim * dim, row % dim);
       ASSERT_NEAR(turned[t * stride + row], want, 1e-6 * (1 + std::fabs(want)));
+      // Where keys are rotated nobody reads them again: only one family writes them back.
+      if (row < k_row) {
+        ASSERT_EQ(cpu.turned[t * stride + row], turned[t * stride + row]);
+      }
     }
-    const std::uint32_t page = step[8 + positions[t] / 16], slot = positions[t] % 16;
+    const std::uint32_t page = step[10 + positions[t] / 16], slot = positions[t] % 16;
     for (std::uint32_t g = 0; g < kv_heads; ++g) {
       for (std::uint32_t d = 0; d < dim; ++d) {
         const std::size_t base = page * page_halves + g * std::size_t{32} * dim;
@@ -170,7 +199,8 @@ TEST_P(RopeTest, RotatesAndStoresRoundedHalves) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, RopeTest,
                          ::testing::Values(RopeCase{64, 9, 3, 64, 0}, RopeCase{32, 2, 2, 16, 0},
-                                           RopeCase{64, 4, 1, 64, 1}, RopeCase{48, 2, 1, 32, 1}));
+                                           RopeCase{64, 4, 1, 64, 1}, RopeCase{48, 2, 1, 32, 1},
+                                           RopeCase{80, 2, 1, 40, 0}, RopeCase{80, 2, 1, 80, 1}));
 
 TEST(Embed, TakesIdsFromHostOrDeviceAndLeavesOtherRowsAlone) {
   const auto device = open_device();

@@ -1,0 +1,37 @@
+#pragma once
+// How the attention of a step is cut into units of work for the `cpu` kernels: pure arithmetic over
+// tiles, no device. A tile is up to `tile_tokens` consecutive tokens of one plan row; a unit is a
+// tile's run of consecutive 256-position segments (kernels/attention/cpu.cl). Tiles of one token
+// stand apart, because another kernel takes them. A long tile is cut into several units where
+// whole tiles would leave workers idle; its partial sums then go through memory. How tiles are cut
+// changes no bit of a result. Thread safety: plain values.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace millrace::engine {
+
+// Words of a unit in the step's array: first token, tokens, first segment, segments, then, for a
+// tile that is cut, its first partial, its counter and its number of units; 0 otherwise.
+inline constexpr std::uint32_t attention_unit_words = 8;
+
+struct AttentionLimits {
+  std::uint32_t tile_tokens = 1;  // most tokens in one tile
+  std::uint32_t workers = 0;      // cores that take units; 0 plans nothing
+  std::uint32_t kv_heads = 1;     // each unit is carried out once a KV head
+};
+
+// A run of tokens of one sequence.
+struct AttentionRow {
+  std::uint32_t token = 0, count = 0, first_position = 0;
+};
+
+struct AttentionUnits {
+  std::vector<std::uint32_t> single, multi;  // attention_unit_words a unit, longest first
+  std::vector<std::uint32_t> tiles;          // (first token, tokens) of the tiles of several tokens
+  std::uint32_t partials = 0, counters = 0;  // that the larger of the two lists uses
+};
+
+AttentionUnits plan_attention(std::span<const AttentionRow> rows, const AttentionLimits& limits);
+
+}  // namespace millrace::engine

@@ -1,0 +1,93 @@
+#include "engine/core/model/attention_units.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+namespace millrace::engine {
+namespace {
+
+struct Unit {
+  std::uint32_t token, tokens, first, count, partial, counter, parts;
+};
+
+std::vector<Unit> units_of(const std::vector<std::uint32_t>& words) {
+  EXPECT_EQ(words.size() % attention_unit_words, 0u);
+  std::vector<Unit> out;
+  for (std::size_t i = 0; i < words.size(); i += attention_unit_words) {
+    const std::uint32_t* const w = &words[i];
+    out.push_back({w[0], w[1], w[2], w[3], w[4], w[5], w[6]});
+  }
+  return out;
+}
+
+TEST(AttentionUnits, NothingIsPlannedWhereNobodyAsks) {
+  const AttentionRow row{.token = 0, .count = 9, .first_position = 0};
+  const auto plan = plan_attention({&row, 1}, {});
+  EXPECT_TRUE(plan.single.empty() && plan.multi.empty() && plan.tiles.empty());
+}
+
+TEST(AttentionUnits, AChunkIsCutIntoTilesAndALastTokenStandsApart) {
+  const AttentionRow row{.token = 3, .count = 9, .first_position = 250};
+  const auto plan = plan_attention({&row, 1}, {.tile_tokens = 4, .workers = 1, .kv_heads = 1});
+  EXPECT_EQ(plan.tiles, (std::vector<std::uint32_t>{3, 4, 7, 4}));
+  const auto single = units_of(plan.single), multi = units_of(plan.multi);
+  ASSERT_EQ(single.size(), 1u);
+  EXPECT_EQ(single[0].token, 11u);
+  EXPECT_EQ(single[0].count, 2u);  // position 258 lies in the second segment
+  ASSERT_EQ(multi.size(), 2u);
+  EXPECT_EQ(multi[0].token, 7u);  // the longer one first
+  EXPECT_EQ(multi[0].count, 2u);
+  EXPECT_EQ(multi[1].token, 3u);
+  EXPECT_EQ(multi[1].count, 1u);
+  EXPECT_EQ(plan.partials, 0u);
+}
+
+TEST(AttentionUnits, LongTilesAreCutSoThatEveryWorkerHasSeveral) {
+  const std::vector<AttentionRow> rows{{.token = 0, .count = 1, .first_position = 6999},
+                                       {.token = 1, .count = 1, .first_position = 100},
+                                       {.token = 2, .count = 1, .first_position = 4095}};
+  const auto plan = plan_attention(rows, {.tile_tokens = 8, .workers = 2, .kv_heads = 3});
+  const auto units = units_of(plan.single);
+  std::map<std::uint32_t, std::vector<Unit>> of_token;
+  std::uint32_t longest = units[0].count;
+  for (const Unit& unit : units) {
+    EXPECT_LE(unit.count, longest);  // sorted
+    longest = unit.count;
+    of_token[unit.token].push_back(unit);
+  }
+  EXPECT_GE(units.size() * 3, 2u * 8);
+  EXPECT_EQ(plan.partials, 28u + 16u);
+  EXPECT_EQ(plan.counters, 2u);
+  EXPECT_EQ(of_token[1].size(), 1u);
+  EXPECT_EQ(of_token[1][0].parts, 0u);
+  for (const auto& [token, segments] : std::map<std::uint32_t, std::uint32_t>{{0, 28}, {2, 16}}) {
+    auto& parts = of_token[token];
+    std::ranges::sort(parts, {}, &Unit::first);
+    std::uint32_t next = 0;
+    for (const Unit& unit : parts) {
+      EXPECT_EQ(unit.first, next);
+      EXPECT_EQ(unit.parts, parts.size());
+      EXPECT_EQ(unit.counter, parts[0].counter);
+      EXPECT_EQ(unit.partial, parts[0].partial);
+      next += unit.count;
+    }
+    EXPECT_EQ(next, segments);
+  }
+  EXPECT_NE(of_token[0][0].counter, of_token[2][0].counter);
+  EXPECT_EQ(of_token[0][0].partial + 28 == of_token[2][0].partial ||
+                of_token[2][0].partial + 16 == of_token[0][0].partial,
+            true);
+}
+
+TEST(AttentionUnits, ManyShortRowsStayWhole) {
+  std::vector<AttentionRow> rows;
+  for (std::uint32_t i = 0; i < 64; ++i) rows.push_back({i, 1, 300});
+  const auto plan = plan_attention(rows, {.tile_tokens = 8, .workers = 2, .kv_heads = 3});
+  EXPECT_EQ(units_of(plan.single).size(), 64u);
+  EXPECT_EQ(plan.partials, 0u);
+}
+
+}  // namespace
+}  // namespace millrace::engine
