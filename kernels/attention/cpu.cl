@@ -21,8 +21,8 @@
 // time, what it computes does not. With QUERIES 1 the tile is not rotated yet (rope/cpu.cl): each
 // unit rotates its queries, and the one with the last segment writes the key and the value first,
 // so that a decoding step needs no other launch. Rows past a tile's tokens repeat its last token
-// and are dropped. A key after a row's position takes part with e = 0 exactly, which changes no sum;
-// of values nothing after the tile's last position is read, of keys the rest of its page.
+// and are dropped. A key after a row's position takes part with e = 0 exactly, which changes no
+// sum; of values nothing after the tile's last position is read, of keys the rest of its page.
 // Limit: memory for QUERIES 1 (the next pages are prefetched), fp32 multiply-adds for more.
 #define ROWS (QUERIES * GROUP)
 #define ROW_VECTORS ((ROWS + 15) / 16)
