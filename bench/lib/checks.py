@@ -1,0 +1,118 @@
+"""Measures with one figure of ours and what is required of it: a row each, and never an exception.
+
+A row holds `what`, `ours`, `required`, `holds`, mostly a peer's figure of the same run, and `runs`.
+"""
+import json
+import os
+import statistics
+import sys
+import time
+
+from . import limits
+from .run import BIN, ROOT, Failed, json_in, last_line, run
+from .shapes import FULL, OURS_EXACT, SAME_FILE
+
+WIDE_PERCENT = 68
+KLD_RATIO = 1.1
+
+
+def throughput(context):
+    """64 jobs of 128 prompt and 128 output tokens in exact math, beside llama.cpp's same file."""
+    context.speeds.measure(FULL, (OURS_EXACT, SAME_FILE), context.rounds)
+    row = {"what": f"{FULL.name}, exact, total tok/s", "required": "ratio >= 0.5"}
+    for side in (OURS_EXACT, SAME_FILE):
+        if (FULL, side) in context.speeds.failures:
+            raise Failed(f"{side}: {context.speeds.failures[FULL, side]}")
+    speeds = context.speeds.table()[FULL]
+    mine, peer = speeds[OURS_EXACT].total, speeds[SAME_FILE].total
+    return {**row, "ours": round(mine, 1), "peer": round(peer, 1),
+            "peer_name": "llama.cpp, same file", "ratio": round(mine / peer, 2),
+            "holds": mine / peer >= 0.5}
+
+
+def start(context):
+    """Whole processes on both sides: start, load, a 16-token prompt, one token, exit."""
+    command = [BIN / "engine_bench", "--model", context.model, "--first-token"]
+    program = last_line([ROOT / "bench/llama.sh"], timeout_s=3600)
+    peer_command = [program, "-m", context.model, "-c", 256, "-npp", 16, "-ntg", 1, "-npl", 1,
+                    "-t", os.cpu_count(), "--output-format", "jsonl"]
+    run(command)  # warms the program cache
+    run(peer_command)
+
+    def seconds(words):
+        begin = time.monotonic()
+        run(words)
+        return time.monotonic() - begin
+
+    pairs = [(seconds(command), seconds(peer_command)) for _ in range(context.rounds)]
+    mine, peer = (statistics.median(side) for side in zip(*pairs))
+    return {"what": "process start to first token and exit, warm cache, s", "ours": round(mine, 2),
+            "peer": round(peer, 2), "peer_name": "llama.cpp, the same",
+            "ratio": round(mine / peer, 2), "required": "< 1.5 s", "holds": mine < 1.5,
+            "runs": [round(x, 3) for x, _ in pairs]}
+
+
+def submits(_context):
+    ours = json_in(run([BIN / "broker_bench"]).text)
+    rate = ours["jobs_per_second"]
+    commit, bare = ours["commit_ms"], ours["bare_256KiB_write_and_sync_ms"]
+    return {"what": f"durable submits, jobs/s in bulk (commit p50 {commit['p50']:.1f} ms, p99 "
+                    f"{commit['p99']:.1f} ms, {ours['syncs_per_second']:.0f} syncs/s)",
+            "ours": round(rate), "peer": round(bare["p50"], 2),
+            "peer_name": "the disk: ms for 256 KiB, written and synced",
+            "required": ">= 5000", "holds": rate >= 5000, "runs": [ours]}
+
+
+def memory(_context):
+    ours = json_in(run([ROOT / "bench/memory"]).text)
+    holds = ours["run_peak_mb"] < 400 and ours["written"] == ours["lines"]
+    return {"what": "run over 200,000 lines, peak resident MB", "ours": ours["run_peak_mb"],
+            "required": "< 400", "holds": holds, "runs": [ours]}
+
+
+def kernels(context):
+    """The slowest integer matrix kernel in wide shapes, beside the measured dot-product peak."""
+    context.kernels = limits.measure(only_peak=False)
+    wide = limits.wide_products(context.kernels)
+    if not wide:
+        raise Failed("kernel_bench measured no integer product of 128 columns or more")
+    name, least = min(wide, key=lambda item: item[1])
+    return {"what": f"integer products of 128 columns or more, % of {peak_text(context.kernels)}, "
+                    f"the slowest: {name}",
+            "ours": least, "required": f">= {WIDE_PERCENT}", "holds": least >= WIDE_PERCENT,
+            "runs": [{"kernels": context.kernels["kernels"]}]}
+
+
+def peak_text(peak):
+    return f"{peak['peak_dot_gops']:.0f} Gop/s ({peak['peak_dot_instruction']})"
+
+
+def fidelity(context):
+    """Mean KL divergence from the float64 reference of the default math mode, and llama.cpp's."""
+    sys.path.insert(0, str(ROOT / "bench/fidelity"))
+    import fidelity as measured  # beside us, a program of its own
+    mode = "fast" if "fast" in measured.MATH_MODES else measured.MATH_MODES[0]
+    try:
+        ours, peer = (measured.measure(context.model, side) for side in (mode, "llama.cpp"))
+    except (SystemExit, OSError) as error:
+        raise Failed(str(error)) from None
+    ratio = ours["mean_kld"] / peer["mean_kld"]
+    return {"what": f"mean KLD against float64, math {mode} (top-1 {ours['top1']:.2%}, llama.cpp "
+                    f"{peer['top1']:.2%})",
+            "ours": float(f"{ours['mean_kld']:.2g}"), "peer": float(f"{peer['mean_kld']:.2g}"),
+            "peer_name": "llama.cpp, same file and text", "ratio": float(f"{ratio:.2g}"),
+            "required": f"ratio <= {KLD_RATIO}", "holds": ratio <= KLD_RATIO,
+            "runs": [json.loads(json.dumps(x)) for x in (ours, peer)]}
+
+
+CHECKS = {check.__name__: check
+          for check in (throughput, start, submits, memory, kernels, fidelity)}
+
+
+def row_of(name, context):
+    """The check's row; what failed is said in it."""
+    try:
+        return {"check": name, **CHECKS[name](context)}
+    except Failed as failure:
+        return {"check": name, "what": name, "ours": "failed", "required": "-", "holds": None,
+                "failure": str(failure)}

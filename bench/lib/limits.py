@@ -1,0 +1,71 @@
+"""What the machine can do, and what share of it a speed is.
+
+A token's integer work is that of the weights it passes (two operations a weight); the rows that
+draw also pass the output layer. A decode step reads every weight once and each row's keys and
+values once. Attention's own arithmetic is not counted as dot products.
+"""
+import dataclasses
+
+from .run import BIN, json_in, run
+
+KV_BYTES = 2  # fp16
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """Of one model; from its file's tensors."""
+    layer_weights: int    # of all layers' matrices
+    output_weights: int
+    weight_bytes: int     # as they stand in the file
+    kv_values: int        # a token, all layers
+
+    def prompt_ops(self, shape):
+        """Operations a prompt token, the output layer once a row included."""
+        return 2 * (self.layer_weights + self.output_weights / shape.prompt)
+
+    def generated_ops(self):
+        return 2 * (self.layer_weights + self.output_weights)
+
+    def step_bytes(self, shape):
+        """Read by a decode step, at the middle of what is drawn."""
+        context = shape.prompt + shape.output / 2
+        return self.weight_bytes + shape.rows * context * self.kv_values * KV_BYTES
+
+
+def work_of(model):
+    """Reads the tensors' shapes of a GGUF file. Needs the package gguf."""
+    import gguf  # in the benchmark's own environment
+    reader = gguf.GGUFReader(model)
+    field = {name: reader.fields[f"llama.{name}"].contents()
+             for name in ("block_count", "embedding_length", "attention.head_count",
+                          "attention.head_count_kv")}
+    matrices = {t.name: t for t in reader.tensors if len(t.shape) == 2 and min(t.shape) > 1}
+    output = matrices.get("output.weight", matrices["token_embd.weight"])
+    layers = [t for name, t in matrices.items() if name.startswith("blk.")]
+    head = field["embedding_length"] // field["attention.head_count"]
+    return Work(layer_weights=sum(int(t.n_elements) for t in layers),
+                output_weights=int(output.n_elements),
+                weight_bytes=sum(int(t.n_bytes) for t in [*layers, output]),
+                kv_values=2 * field["block_count"] * head * field["attention.head_count_kv"])
+
+
+def measure(only_peak):
+    """kernel_bench's object: the limits, and each kernel beside them unless only_peak."""
+    return json_in(run([BIN / "kernel_bench", *(["--peak"] if only_peak else [])]).text)
+
+
+def shares(shape, speed, work, peak):
+    """Percent of the dot-product limit in both phases, and of the read limit in generation."""
+    def percent(value, limit):
+        return round(100 * value / limit) if limit else None
+    dots, reads = peak["peak_dot_gops"] * 1e9, peak["peak_read_gbytes_per_s"] * 1e9
+    steps = speed.generate / shape.rows
+    return {"prompt_dots": percent(speed.prompt * work.prompt_ops(shape), dots),
+            "generate_dots": percent(speed.generate * work.generated_ops(), dots),
+            "generate_reads": percent(steps * work.step_bytes(shape), reads)}
+
+
+def wide_products(kernels):
+    """Integer matrix kernels at 128 columns or more: (name, percent of the dot-product limit)."""
+    return [(row["kernel"], row["dot_percent_of_peak"]) for row in kernels["kernels"]
+            if row.get("columns", 0) >= 128 and "dot_percent_of_peak" in row]

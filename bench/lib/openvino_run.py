@@ -1,0 +1,68 @@
+"""One OpenVINO GenAI measurement, run with the Python that bench/openvino.sh prints.
+
+    python openvino_run.py '{"model": "M.gguf", "kv": "f16", "threads": 2, "rows": 8,
+                             "prompt": 128, "output": 128}'
+
+Its continuous-batching back end reads the GGUF file: steps of 2,048 tokens, no prefix cache,
+greedy, end-of-text ignored. After a warm-up: the rows' prompts with one token each, then with
+`output` tokens. Prints one JSON object; bench/compare takes prompt speed from the first run and
+generation speed from the difference.
+"""
+import json
+import sys
+import time
+
+import numpy as np
+import openvino
+import openvino_genai
+
+VOCABULARY = 49152
+
+
+def prompts(rows, count):
+    """The ids that bench/engine/engine_bench.cpp gives its jobs."""
+    row = np.arange(rows, dtype=np.int64)[:, None] * 7919
+    position = np.arange(count, dtype=np.int64)[None, :] * 104729
+    return 1000 + ((row + position) % 2**32) % (VOCABULARY - 1000)
+
+
+def generate(pipe, ids, output):
+    config = openvino_genai.GenerationConfig()
+    config.max_new_tokens = output
+    config.ignore_eos = True
+    config.do_sample = False
+    config.apply_chat_template = False
+    inputs = openvino_genai.TokenizedInputs(openvino.Tensor(np.ascontiguousarray(ids)),
+                                            openvino.Tensor(np.ones_like(ids)))
+    begin = time.monotonic()
+    result = pipe.generate(inputs, config)
+    seconds = time.monotonic() - begin
+    made = [len(tokens) for tokens in result.tokens]
+    if made != [output] * len(ids):
+        sys.exit(f"asked for {output} tokens in each of {len(ids)} rows, got {made}")
+    return seconds
+
+
+def main():
+    spec = json.loads(sys.argv[1])
+    scheduler = openvino_genai.SchedulerConfig()
+    scheduler.max_num_batched_tokens = 2048
+    scheduler.enable_prefix_caching = False
+    scheduler.cache_size = 4  # GB
+    properties = {"INFERENCE_NUM_THREADS": spec["threads"]}
+    if spec["kv"] != "default":
+        properties["KV_CACHE_PRECISION"] = spec["kv"]
+    begin = time.monotonic()
+    pipe = openvino_genai.LLMPipeline(spec["model"], "CPU", scheduler_config=scheduler,
+                                      **properties)
+    load_s = time.monotonic() - begin
+    generate(pipe, prompts(min(spec["rows"], 16), min(spec["prompt"], 128)), 4)
+    ids = prompts(spec["rows"], spec["prompt"])
+    prompt_s = generate(pipe, ids, 1)
+    total_s = generate(pipe, ids, spec["output"])
+    print(json.dumps({"load_s": load_s, "prompt_s": prompt_s, "total_s": total_s,
+                      "version": openvino_genai.__version__}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""The speeds as bars: prompt above, generation below, a group a shape, a bar a side."""
+from .shapes import SIDES
+
+
+def bars(measured, speed):
+    """side -> [tokens/s or None by shape], in the order of the shapes, for the sides that ran."""
+    ran = [side for side in SIDES if any(side in by for by in measured.values())]
+    return {side: [getattr(by[side], speed) if side in by else None for by in measured.values()]
+            for side in ran}
+
+
+def draw(measured, title, path):
+    """Writes a PNG. Needs matplotlib."""
+    import matplotlib
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    names = [f"{shape.rows} x\n{shape.prompt}+{shape.output}" for shape in measured]
+    figure, panels = plt.subplots(2, 1, figsize=(max(8, 1.5 * len(names)), 8))
+    for axes, speed in zip(panels, ("prompt", "generate")):
+        sides = bars(measured, speed)
+        width = 0.85 / max(1, len(sides))
+        for index, (side, values) in enumerate(sides.items()):
+            at = [x + (index - (len(sides) - 1) / 2) * width for x in range(len(names))]
+            axes.bar(at, [value or 0 for value in values], width, label=side)
+        axes.set_xticks(range(len(names)), names, fontsize=8)
+        axes.set_ylabel("prompt tokens/s" if speed == "prompt" else "generated tokens/s")
+        axes.grid(axis="y", alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].legend(fontsize=8, ncols=3, frameon=False)
+    figure.suptitle(title, fontsize=10)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    plt.close(figure)

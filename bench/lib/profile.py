@@ -1,0 +1,28 @@
+"""Where a step of ours spends its time, by kernel, from the device's events."""
+from .run import Failed
+from .shapes import OURS, Shape
+
+# What a step looks like at each end: wide and narrow decode, long decode, prompts.
+SHAPES = [Shape(1, 128, 33), Shape(8, 512, 33), Shape(64, 128, 33), Shape(4, 7000, 17)]
+QUICK = SHAPES[1:3]
+
+
+def measure(speeds, quick):
+    """shape name -> engine_bench's object with kernels, or {"failure": why}."""
+    out = {}
+    for shape in QUICK if quick else SHAPES:
+        try:
+            out[shape.name] = speeds.side(OURS).measure(shape, "--profile").details
+        except Failed as failure:
+            out[shape.name] = {"failure": str(failure)}
+    return out
+
+
+def phases(details):
+    """(phase, ms a step, launches a step, [(kernel, ms, launches)]) of prompt and decode steps."""
+    for phase in ("prompt", "decode"):
+        kernels = [(k["kernel"], k["ms_per_step"], k["launches_per_step"])
+                   for k in details.get(f"{phase}_kernels", [])]
+        if kernels:
+            yield (phase, details[f"{phase}_step_ms_median"],
+                   details[f"{phase}_launches_per_step"], kernels)

@@ -1,0 +1,87 @@
+"""Running one program and watching who else used the cores meanwhile; what this machine is."""
+import dataclasses
+import datetime
+import json
+import os
+import pathlib
+import resource
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build")) / "bin"
+CACHE_HOME = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+CACHE = CACHE_HOME / "millrace"
+FEATURES = ["avx2", "avx512bw", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_int8"]
+
+
+class Failed(Exception):
+    """A program that did not do what it should; the text says which and what it said."""
+
+
+@dataclasses.dataclass
+class Output:
+    text: str
+    seconds: float
+    foreign: float  # share of all cores that other processes took, 0 to 1
+
+
+def busy_ticks(stat):
+    """Ticks of all cores that were not idle, from /proc/stat's first line."""
+    fields = [int(x) for x in stat.split("\n", 1)[0].split()[1:]]
+    user, nice, system, _idle, _iowait, irq, softirq, steal = fields[:8]
+    return user + nice + system + irq + softirq + steal
+
+
+def run(command, timeout_s=600):
+    """What a program printed, its seconds, and how busy others were. Raises Failed."""
+    command = [str(word) for word in command]
+    tick = os.sysconf("SC_CLK_TCK")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    busy = busy_ticks(pathlib.Path("/proc/stat").read_text())
+    begin = time.monotonic()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"{command[0]} took more than {timeout_s} s") from None
+    except OSError as error:
+        raise Failed(f"{command[0]}: {error}") from None
+    seconds = time.monotonic() - begin
+    if done.returncode != 0:
+        said = (done.stdout[-1000:] + done.stderr[-1000:]).strip()
+        raise Failed(f"{command[0]} failed with {done.returncode}: {said}")
+    now = resource.getrusage(resource.RUSAGE_CHILDREN)
+    own = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
+    others = (busy_ticks(pathlib.Path("/proc/stat").read_text()) - busy) / tick - own
+    return Output(done.stdout, seconds, max(0.0, others) / (seconds * os.cpu_count()))
+
+
+def last_line(command, **options):
+    """The last line that a program prints: a path, or one JSON object."""
+    return run(command, **options).text.strip().split("\n")[-1]
+
+
+def json_in(text):
+    """The JSON object that ends a program's output; lines of its log may stand before it."""
+    lines = text.strip().split("\n")
+    for start, line in enumerate(lines):
+        if line.startswith("{"):
+            try:
+                return json.loads("\n".join(lines[start:]))
+            except ValueError:
+                continue
+    raise Failed(f"no JSON object in what was printed: {text[-500:]!r}")
+
+
+def machine():
+    text = pathlib.Path("/proc/cpuinfo").read_text()
+    fields = dict(line.split(":", 1) for line in text.split("\n\n")[0].split("\n") if ":" in line)
+    fields = {key.strip(): value.strip() for key, value in fields.items()}
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT,
+                            capture_output=True, text=True).stdout.strip()
+    return {"processor": f"{fields['model name']} family {fields.get('cpu family')} "
+                         f"model {fields.get('model')}",
+            "cores": os.cpu_count(),
+            "features": [f for f in FEATURES if f in fields.get("flags", "").split()],
+            "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+            "commit": commit, "date": datetime.date.today().isoformat()}

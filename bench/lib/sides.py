@@ -1,0 +1,116 @@
+"""The sides of the comparison: each is prepared once and then measures a shape.
+
+Same accounting on every side: prompt speed from runs that draw one token a row, generation speed
+from what drawing `output` tokens takes more. llama.cpp's batched benchmark times the two phases
+itself, which is the same: its prompt phase ends with the logits of the first token.
+"""
+import dataclasses
+import json
+import os
+
+from .run import BIN, CACHE, ROOT, Failed, json_in, last_line, run
+from .shapes import LLAMA, OPENVINO, OURS, OURS_EXACT
+
+THREADS = os.cpu_count()
+
+
+@dataclasses.dataclass
+class Speed:
+    prompt: float    # tokens/s
+    generate: float  # tokens/s
+    total: float     # all tokens over the whole time
+    foreign: float   # share of the cores that other processes took
+    details: dict
+
+
+def of_times(shape, prompt_s, total_s, foreign, details):
+    """Speeds of a run of `prompt_s` that draws one token a row and one of `total_s` of all."""
+    more = total_s - prompt_s
+    if prompt_s <= 0 or more <= 0:
+        raise Failed(f"{shape.name}: {prompt_s:.3f} s for one token, {total_s:.3f} s for all: "
+                     "the machine is too busy to measure")
+    return Speed(shape.rows * shape.prompt / prompt_s, shape.rows * (shape.output - 1) / more,
+                 shape.rows * shape.context / total_s, foreign, details)
+
+
+def parse_llama(shape, text):
+    """llama-batched-bench's JSON line. Other lines of its output are its log."""
+    lines = [line for line in text.split("\n") if line.startswith("{") and '"speed_tg"' in line]
+    if len(lines) != 1:
+        raise Failed(f"llama-batched-bench printed {len(lines)} results: {text[-300:]!r}")
+    result = json.loads(lines[0])
+    if (result["pl"], result["pp"], result["tg"]) != (shape.rows, shape.prompt, shape.output):
+        raise Failed(f"llama-batched-bench ran another shape: {lines[0]}")
+    return result
+
+
+class Llama:
+    """llama.cpp; a format that the model file does not have is made by its own quantizer."""
+
+    def __init__(self, kind, model):
+        self.program = last_line([ROOT / "bench/llama.sh"], timeout_s=3600)
+        self.model = quantized(model, kind)
+
+    def measure(self, shape):
+        # A row of its own at the end: the benchmark wants room for rounding.
+        context = shape.rows * shape.context + 256
+        done = run([self.program, "-m", self.model, "-c", context, "-npp", shape.prompt, "-ntg",
+                    shape.output, "-npl", shape.rows, "-t", THREADS, "-tb", THREADS, "-fa", "on",
+                    "-ctk", "f16", "-ctv", "f16", "--output-format", "jsonl"])
+        result = parse_llama(shape, done.text)
+        return Speed(result["speed_pp"], result["speed_tg"], result["speed"], done.foreign, result)
+
+
+class OpenVino:
+    """OpenVINO GenAI's continuous batching on a GGUF file."""
+
+    def __init__(self, kind, kv, model):
+        self.python = last_line([ROOT / "bench/openvino.sh"], timeout_s=1800)
+        self.model, self.kv = quantized(model, kind), kv
+
+    def measure(self, shape):
+        spec = {"model": str(self.model), "kv": self.kv, "threads": THREADS, "rows": shape.rows,
+                "prompt": shape.prompt, "output": shape.output}
+        done = run([self.python, ROOT / "bench/lib/openvino_run.py", json.dumps(spec)])
+        result = json_in(done.text)
+        return of_times(shape, result["prompt_s"], result["total_s"], done.foreign, result)
+
+
+class Ours:
+    """Our engine in its own process, without queue and files."""
+
+    def __init__(self, math, model):
+        self.math, self.model = math, model
+
+    def measure(self, shape, *more):
+        words = [BIN / "engine_bench", "--model", self.model, "--jobs", shape.rows, "--prompt",
+                 shape.prompt, "--output", shape.output, "--max-batch", max(64, shape.rows), *more]
+        if self.math:
+            words += ["--math", self.math]
+        done = run(words)
+        result = json_in(done.text)
+        return Speed(result["prompt_tok_s"], result["generate_tok_s"], result["total_tok_s"],
+                     done.foreign, result)
+
+
+def quantized(model, kind):
+    """The model in that format: the file itself, or what llama.cpp's quantizer makes of it."""
+    if kind in model.name:
+        return model
+    made = CACHE / "peers" / model.name.replace("Q4_1", kind)
+    if not made.exists():
+        program = last_line([ROOT / "bench/llama.sh", "llama-quantize"], timeout_s=3600)
+        made.parent.mkdir(parents=True, exist_ok=True)
+        part = made.with_suffix(".part")
+        run([program, "--allow-requantize", model, part, kind])
+        part.rename(made)
+    return made
+
+
+def make(name, model):
+    """The side of that name, ready to measure. Raises Failed with the reason when it cannot be."""
+    if name in LLAMA:
+        return Llama(LLAMA[name], model)
+    if name in OPENVINO:
+        return OpenVino(*OPENVINO[name], model)
+    return Ours({OURS: None, OURS_EXACT: "exact"}[name], model)
