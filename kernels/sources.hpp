@@ -1,5 +1,5 @@
 #pragma once
-// The OpenCL C sources, embedded by path ("matmul/cpu.cl"). Thread safety: constants.
+// The OpenCL C sources, embedded by path ("norm/rms.cl"). Thread safety: constants.
 #include <cstddef>
 #include <span>
 #include <string_view>

@@ -115,12 +115,13 @@ int main(int argc, char** argv) {
   app.add_option("--model", model_path)->required();
   app.add_option("--contexts", contexts_path)->required();
   app.add_option("--output", output_path)->required();
-  app.add_option("--math", math)->check(CLI::IsMember({"exact"}));
+  app.add_option("--math", math)->check(CLI::IsMember({"exact", "fast"}));
   app.add_option("--kv", options.kv);
   app.add_option("--chunk", chunk, "tokens a step")->check(CLI::Range(1, 512));
   app.add_option("--device", device_options.device);
   app.add_option("--variant", device_options.variant, "kernels: generic or cpu");
   CLI11_PARSE(app, argc, argv);
+  options.math = find_math(math).value();
 
   const Contexts contexts = read_contexts(contexts_path);
   const auto device = must(Device::open(device_options));

@@ -64,6 +64,8 @@ json row(const std::string& what, double s, double flops, double bytes, const Pe
           {"us", std::round(s * 1e7) / 10},
           {"gflops", std::round(gflops * 10) / 10},
           {"gflops_percent_of_peak", std::round(100 * gflops / peak.gflops)},
+          {"gflops_percent_of_dot_peak",
+           peak.dot_gops > 0 ? std::round(100 * gflops / peak.dot_gops) : 0},
           {"gbytes_per_s", std::round(gbytes * 10) / 10},
           {"gbytes_percent_of_peak", std::round(100 * gbytes / peak.gbytes)}};
 }
@@ -80,8 +82,8 @@ std::vector<std::byte> random_panels(std::size_t bytes) {
   return out;
 }
 
-void bench_product(Device& device, const Peak& peak, TensorType type, std::uint32_t rows,
-                   std::uint32_t columns, json& out) {
+void bench_product(Device& device, const Peak& peak, MathMode math, TensorType type,
+                   std::uint32_t rows, std::uint32_t columns, json& out) {
   const PanelLayout layout{format_of(type), columns};
   const std::uint32_t panels = rows / panel_rows;
   const std::uint64_t bytes = layout.panel_bytes() * panels;
@@ -94,21 +96,24 @@ void bench_product(Device& device, const Peak& peak, TensorType type, std::uint3
   run.buffer = must(device.allocate(bytes, "weights"));
   must(device.write(run.buffer, 0, random_panels(bytes)));
   projection.runs.push_back(std::move(run));
-  const Buffer x = must(device.allocate_zeroed(
-      std::uint64_t{input_stride(columns)} * (most + input_slack_rows) * 4, "x"));
+  const auto input = [&](std::uint32_t stride) {
+    return must(device.allocate_zeroed(std::uint64_t{stride} * (most + input_slack_rows) * 4, "x"));
+  };
+  const Activation x{.rows = input(input_stride(columns)), .codes = input(code_stride(columns))};
   const Buffer y = must(device.allocate_zeroed(std::uint64_t{rows} * most * 4, "y"));
   ModelSpec one_head;
   one_head.heads = 1;
   one_head.kv_heads = 1;
-  Operations operations(device, one_head);
+  Operations operations(device, one_head, math);
   must(operations.prepare_product(projection));
   for (const std::uint32_t n : {1u, 2u, 4u, 8u, 16u, 32u, 64u, 128u, 512u}) {
     const double flops = 2.0 * rows * columns * n;
     const double s = best_of(device, n < 64 ? 20 : 4, [&] {
       must(operations.project(projection, x, n, y, rows, Accumulate::replace));
     });
-    out.push_back(row("product " + std::string(traits_of(type).name) + " " + std::to_string(rows) +
-                          " x " + std::to_string(columns) + ", " + std::to_string(n) + " columns",
+    out.push_back(row(std::string(math_name(math)) + " product " +
+                          std::string(traits_of(type).name) + " " + std::to_string(rows) + " x " +
+                          std::to_string(columns) + ", " + std::to_string(n) + " columns",
                       s, flops, static_cast<double>(bytes), peak));
   }
 }
@@ -122,7 +127,7 @@ void bench_attention(Device& device, const Peak& peak, std::uint32_t rows, std::
   spec.kv_heads = 3;
   spec.head_dim = 64;
   spec.rope_dim = 64;
-  Operations operations(device, spec);
+  Operations operations(device, spec, MathMode::exact);
   Projection heads;
   heads.rows = 960;
   heads.first = {0, 576, 768};
@@ -197,10 +202,13 @@ void run(const DeviceOptions& options, bool products, bool attention) {
   const auto device = must(Device::open(options));
   const Peak peak = must(measure_peak(*device));
   json rows = json::array();
+  constexpr MathMode fast = MathMode::fast, exact = MathMode::exact;
   if (products) {
-    bench_product(*device, peak, TensorType::q4_1, 3072, 576, rows);
-    bench_product(*device, peak, TensorType::q4_1, 576, 1536, rows);
-    bench_product(*device, peak, TensorType::q8_0, 49152, 576, rows);
+    bench_product(*device, peak, fast, TensorType::q4_1, 3072, 576, rows);
+    bench_product(*device, peak, fast, TensorType::q4_1, 576, 1536, rows);
+    bench_product(*device, peak, fast, TensorType::q4_0, 3072, 576, rows);
+    bench_product(*device, peak, fast, TensorType::q8_0, 49152, 576, rows);
+    bench_product(*device, peak, exact, TensorType::q4_1, 3072, 576, rows);
   }
   if (attention) bench_attentions(*device, peak, rows);
   const json out{{"device", device->info().name},

@@ -109,7 +109,7 @@ class ModelEngine final : public Engine {
     loop.effective.model = m.name;
     loop.effective.fingerprint = m.fingerprint;
     loop.effective.kv = m.kv;
-    loop.effective.math = "exact";
+    loop.effective.math = math_name(options.math);
     loop_.emplace(loop, context, pool_, runner_, clock_);
   }
 

@@ -31,8 +31,8 @@ struct EngineOptions {
   std::uint32_t max_batch = 64;       // sequences in one step
   std::uint32_t step_tokens = 512;    // tokens in one step, decode first
   std::uint32_t prefill_chunk = 256;  // tokens of one sequence in one step
-  MathMode math = MathMode::exact;
-  std::string kernel_variant;  // "" by device; "generic", "cpu" forces one
+  MathMode math = MathMode::fast;
+  std::string kernel_variant;  // "" by device, else as DeviceOptions::variant
   std::string cache_dir;       // program cache; "" is $XDG_CACHE_HOME/millrace
   bool profile = false;        // time every launch, see Engine::profile
 };

@@ -55,15 +55,16 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
   add("--step-tokens", flags.step_tokens, "tokens in one step");
   add("--prefill-chunk", flags.prefill_chunk, "tokens of one sequence in one step");
   add("--prefix-cache", flags.prefix_cache, "reuse of common prompt beginnings: off");
-  add("--math", flags.math, "arithmetic: exact (fp32 activations)");
+  add("--math", flags.math, "arithmetic: fast (8-bit activations) or exact (fp32)");
 }
 
 Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
   if (flags.kv != "f16") return not_yet("--kv", flags.kv, "f16");
   if (flags.prefix_cache != "off") return not_yet("--prefix-cache", flags.prefix_cache, "off");
-  if (flags.math == "fast") return not_yet("--math", flags.math, "exact");
-  if (flags.math != "exact")
-    return fail(Code::usage, "--math " + flags.math + " is unknown", "give --math exact");
+  const auto math = engine::find_math(flags.math);
+  if (!math)
+    return fail(Code::usage, "--math " + flags.math + " is unknown",
+                "give --math fast or --math exact");
   const std::pair<const char*, std::uint32_t> counts[] = {{"--max-batch", flags.max_batch},
                                                           {"--step-tokens", flags.step_tokens},
                                                           {"--prefill-chunk", flags.prefill_chunk}};
@@ -88,7 +89,7 @@ Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
   options.max_batch = flags.max_batch;
   options.step_tokens = flags.step_tokens;
   options.prefill_chunk = flags.prefill_chunk;
-  options.math = engine::MathMode::exact;
+  options.math = *math;
   return options;
 }
 

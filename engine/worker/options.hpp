@@ -25,7 +25,7 @@ struct EngineFlags {
   std::uint32_t step_tokens = 512;
   std::uint32_t prefill_chunk = 256;
   std::string prefix_cache = "off";
-  std::string math = "exact";
+  std::string math = "fast";
 };
 
 inline constexpr std::uint32_t max_batch_most = 512;
@@ -34,7 +34,7 @@ inline constexpr std::uint32_t max_batch_most = 512;
 void add_engine_options(CLI::App& app, EngineFlags& flags);
 
 // Errors: usage, naming the option and what it takes; unsupported_field for what a later version
-// will have (other KV policies, math fast, prefix caches).
+// will have (other KV policies, prefix caches).
 Result<engine::EngineOptions> engine_options(const EngineFlags& flags);
 
 // The flags as arguments, for a child process. --model is not among them.

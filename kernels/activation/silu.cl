@@ -4,6 +4,11 @@
 //   out     float [tokens][out_stride], 16 * blocks of each row written
 //   launch  one work-item a token, local (1)
 // Rounding: ((x * (1 / (1 + exp(-x)))) * up), with -x kept below 80. Limit: memory.
+static inline float16 mr_silu_mul(float16 gate, float16 up) {
+  const float16 bottom = mr_exp16(fmin(-gate, (float16)(80.0f))) + (float16)(1.0f);
+  return (gate * mr_recip16(bottom)) * up;
+}
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void silu_mul(__global const float* gate_up, __global float* out, uint blocks, uint out_stride) {
   const uint token = (uint)get_group_id(0);
@@ -11,8 +16,6 @@ void silu_mul(__global const float* gate_up, __global float* out, uint blocks, u
   __global const float* up = gate + blocks * 16;
   out += (size_t)token * out_stride;
   for (uint b = 0; b < blocks; ++b) {
-    const float16 x = vload16(b, gate);
-    const float16 bottom = mr_exp16(fmin(-x, (float16)(80.0f))) + (float16)(1.0f);
-    vstore16((x * mr_recip16(bottom)) * vload16(b, up), b, out);
+    vstore16(mr_silu_mul(vload16(b, gate), vload16(b, up)), b, out);
   }
 }

@@ -7,6 +7,16 @@
 //   launch  one work-item a row, local (1)
 // Order of sums: lane l adds the squares of channels l, l + 16, ... by fma; then mr_sum16.
 // Limit: memory.
+static inline float mr_rms_scale(__global const float* x, uint blocks, float inverse_width,
+                                 float epsilon) {
+  float16 squares = (float16)(0.0f);
+  for (uint b = 0; b < blocks; ++b) {
+    const float16 v = vload16(b, x);
+    squares = fma(v, v, squares);
+  }
+  return mr_rsqrt(fma(mr_sum16(squares), inverse_width, epsilon));
+}
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void rms_norm(__global const float* x, __global const float* weight, __global float* out,
               __global const uint* step, uint rows, uint gather, uint blocks, uint x_stride,
@@ -14,12 +24,7 @@ void rms_norm(__global const float* x, __global const float* weight, __global fl
   const uint i = (uint)get_group_id(0);
   x += (size_t)(gather != 0 ? step[rows + i] : i) * x_stride;
   out += (size_t)i * out_stride;
-  float16 squares = (float16)(0.0f);
-  for (uint b = 0; b < blocks; ++b) {
-    const float16 v = vload16(b, x);
-    squares = fma(v, v, squares);
-  }
-  const float scale = mr_rsqrt(fma(mr_sum16(squares), inverse_width, epsilon));
+  const float scale = mr_rms_scale(x, blocks, inverse_width, epsilon);
   for (uint b = 0; b < blocks; ++b) {
     vstore16((vload16(b, x) * scale) * vload16(b, weight), b, out);
   }

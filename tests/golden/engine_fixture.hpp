@@ -16,8 +16,14 @@
 
 namespace millrace::engine {
 
+// Each program is compiled for one math mode.
+#ifndef MILLRACE_TEST_MATH
+#define MILLRACE_TEST_MATH exact
+#endif
+
 inline EngineOptions model_options() {
   EngineOptions options;
+  options.math = MathMode::MILLRACE_TEST_MATH;
   options.model_path = testing_support::test_model_path();
   options.kv_memory_bytes = 256 * limits::MiB;
   return options;

@@ -14,8 +14,11 @@ sys.path.insert(0, str(ROOT / "bench/fidelity"))
 import fidelity  # noqa: E402
 
 # Most that a mode may be away. Exact: fp32 sums and fp16 keys and values; seen 6.4e-7, 9e-6, 7e-4.
+# Fast: activations of 8 bits, as llama.cpp has them; a little above what is seen.
 LIMITS = {"exact": {"mean_kld": 3e-6, "p99_kld": 5e-5, "top1": 0.998,
-                    "mean_logprob_difference": 0.0015}}
+                    "mean_logprob_difference": 0.0015},
+          "fast": {"mean_kld": 0.005, "p99_kld": 0.02, "top1": 0.97,
+                   "mean_logprob_difference": 0.065}}
 
 
 @functools.cache

@@ -50,11 +50,35 @@ struct TimedLaunch {
   DeviceEvent done;
 };
 
-Result<Family> family_for(const DeviceInfo& info, const std::string& variant) {
-  if (variant == "generic") return Family::generic;
-  if (variant == "cpu") return Family::cpu;
-  if (variant.empty()) return info.type == DeviceType::cpu ? Family::cpu : Family::generic;
-  return fail(Code::invalid_value, "no kernel variant \"" + variant + "\"",
+struct Variant {
+  Family family = Family::generic;
+  Dot dot = Dot::plain;
+};
+
+// PoCL's CPU devices run on this process's processor, and its compiler takes instructions that it
+// would not choose itself; of other drivers neither is known.
+Dot dot_for(const DeviceInfo& info) {
+  const bool here = info.type == DeviceType::cpu && info.platform == "Portable Computing Language";
+  return here ? best_dot() : Dot::plain;
+}
+
+Result<Variant> variant_for(const DeviceInfo& info, const std::string& name) {
+  constexpr std::string_view with_dot = "cpu-";
+  if (name == "generic") return Variant{};
+  if (name == "cpu") return Variant{Family::cpu, dot_for(info)};
+  if (name.empty()) {
+    return info.type == DeviceType::cpu ? Variant{Family::cpu, dot_for(info)} : Variant{};
+  }
+  if (name.starts_with(with_dot)) {
+    const auto dot = find_dot(std::string_view(name).substr(with_dot.size()));
+    if (dot && processor_has(*dot)) return Variant{Family::cpu, *dot};
+    if (dot) {
+      return fail(Code::invalid_value,
+                  "this processor cannot run the kernel variant \"" + name + "\"",
+                  "leave it out to choose what the processor has");
+    }
+  }
+  return fail(Code::invalid_value, "no kernel variant \"" + name + "\"",
               "use \"generic\" or \"cpu\", or leave it out to choose by the device's type");
 }
 
@@ -67,7 +91,7 @@ std::string_view family_name(Family family) {
 struct Device::State {
   cl_device_id device = nullptr;
   DeviceInfo info;
-  Family family = Family::generic;
+  Variant variant;
   bool profile = false;
   std::uint64_t launches = 0;
   ProgramCache cache{""};
@@ -105,7 +129,7 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
   auto state = std::make_unique<State>();
   state->device = chosen.device;
   state->info = std::move(chosen.info);
-  MILLRACE_ASSIGN(state->family, family_for(state->info, options.variant));
+  MILLRACE_ASSIGN(state->variant, variant_for(state->info, options.variant));
   if (options.max_allocation_bytes != 0) {
     state->info.max_allocation_bytes =
         std::min(state->info.max_allocation_bytes, options.max_allocation_bytes);
@@ -123,7 +147,8 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
   log_info("device opened", {{"device", state->info.name},
                              {"platform", state->info.platform},
                              {"driver", state->info.driver},
-                             {"kernels", family_name(state->family)}});
+                             {"kernels", family_name(state->variant.family)},
+                             {"dot", dot_name(state->variant.dot)}});
   return std::unique_ptr<Device>(new Device(std::move(state)));
 }
 
@@ -131,7 +156,10 @@ const DeviceInfo& Device::info() const {
   return state_->info;
 }
 Family Device::family() const {
-  return state_->family;
+  return state_->variant.family;
+}
+Dot Device::dot() const {
+  return state_->variant.dot;
 }
 
 Result<Buffer> Device::allocate(std::uint64_t bytes, std::string_view what) {

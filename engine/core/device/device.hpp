@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/core/device/dot.hpp"
 #include "engine/core/device/handles.hpp"
 #include "engine/core/device/kernel_time.hpp"
 #include "schemas/base/error.hpp"
@@ -35,9 +36,11 @@ struct DeviceOptions {
   // before a CPU, then the order of the loader. Otherwise "PLATFORM:DEVICE" (two numbers, as
   // `list_devices` gives them) or a part of the device's or platform's name, in any case.
   std::string device{};
-  std::string variant{};    // "" by the device's type; "generic", "cpu" forces a family
-  std::string cache_dir{};  // program cache; "" is $XDG_CACHE_HOME/millrace/programs
-  bool profile = false;     // time every launch, see Device::profile
+  // "" by the device's type; "generic" or "cpu" forces a family, "cpu-avx2" (or another name of
+  // dot.hpp) also its dot products.
+  std::string variant{};
+  std::string cache_dir{};                 // program cache; "" is $XDG_CACHE_HOME/millrace/programs
+  bool profile = false;                    // time every launch, see Device::profile
   std::uint64_t max_allocation_bytes = 0;  // lowers the device's own limit; 0 leaves it
 };
 
@@ -108,6 +111,7 @@ class Device {
 
   const DeviceInfo& info() const;
   Family family() const;
+  Dot dot() const;  // of the cpu family
 
   // Memory with undefined content, at most info().max_allocation_bytes; `what` names it in errors.
   Result<Buffer> allocate(std::uint64_t bytes, std::string_view what);

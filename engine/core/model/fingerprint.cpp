@@ -27,7 +27,7 @@ std::string numeric_fingerprint(const GgufFile& file, const std::string& kv, Mat
   std::string text = "millrace numeric fingerprint 1\n";
   text += "model " + hash_model_file(file).hex() + "\n";
   text += "kv " + kv + "\n";
-  text += std::string("math ") + (math == MathMode::exact ? "exact" : "fast") + "\n";
+  text += "math " + std::string(math_name(math)) + "\n";
   text += "reduction " + std::to_string(reduction_layout_version) + "\n";
   text += "device " + device.platform + "/" + device.name + "\n";
   text += "driver " + device.driver + "\n";

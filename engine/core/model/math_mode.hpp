@@ -1,11 +1,24 @@
 #pragma once
 // How a model's arithmetic is done; part of the numeric fingerprint.
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 namespace millrace::engine {
 
 enum class MathMode : std::uint8_t {
-  exact  // fp32 activations; `fast` (integer products) comes later
+  exact,  // fp32 activations
+  fast    // activations in blocks of 8-bit codes, integer products, where weights are quantized
 };
+
+constexpr std::string_view math_name(MathMode math) {
+  return math == MathMode::exact ? "exact" : "fast";
+}
+
+constexpr std::optional<MathMode> find_math(std::string_view name) {
+  if (name == math_name(MathMode::exact)) return MathMode::exact;
+  if (name == math_name(MathMode::fast)) return MathMode::fast;
+  return std::nullopt;
+}
 
 }  // namespace millrace::engine

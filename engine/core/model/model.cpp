@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,15 +23,15 @@ struct LayerWeights {
   Projection qkv, attention_output, gate_up, down;
 };
 
-// Activations of one step; float [tokens][stride] each.
+// Activations of one step.
 struct Activations {
-  Buffer hidden;     // the residual stream, input_stride(width)
-  Buffer normed;     // input of qkv, gate_up and the logits, input_stride(width)
-  Buffer qkv;        // q, k, v side by side, qkv.rows
-  Buffer attended;   // input_stride(heads * head_dim)
-  Buffer gate_up;    // gate, up side by side, gate_up.rows
-  Buffer activated;  // input_stride(ffn_width)
-  Buffer logits;     // [outputs][logits stride]
+  Buffer hidden;         // the residual stream, float [tokens][input_stride(width)]
+  Activation normed;     // input of qkv, gate_up and the logits
+  Buffer qkv;            // q, k, v side by side, float [tokens][qkv.rows]
+  Activation attended;   // of heads * head_dim; rows always, as attention writes them
+  Buffer gate_up;        // gate, up side by side, float [tokens][gate_up.rows]
+  Activation activated;  // of ffn_width
+  Buffer logits;         // [outputs][logits stride]
 };
 
 Result<LayerWeights> load_layer(Device& device, const GgufFile& file, const ModelSpec& spec,
@@ -38,7 +39,7 @@ Result<LayerWeights> load_layer(Device& device, const GgufFile& file, const Mode
   const std::string prefix = "blk." + std::to_string(index) + ".";
   const std::uint32_t queries = spec.heads * spec.head_dim;
   const std::uint32_t keys = spec.kv_heads * spec.head_dim;
-  const std::uint32_t padded = round_up(spec.width, panel_rows);
+  const std::uint32_t padded = round_up(spec.width, block_columns);
   LayerWeights out;
   MILLRACE_ASSIGN(out.attention_norm,
                   load_vector(device, file, prefix + "attn_norm.weight", spec.width, padded));
@@ -82,13 +83,16 @@ struct Model::State {
 
   Status load_weights(const GgufFile& file);
   Status build_kernels();
+  Status zeroed(Buffer& buffer, std::uint32_t stride, std::uint32_t count, std::string_view what);
+  Status allocate(Activation& activation, Forms forms, std::uint32_t columns, std::uint32_t count,
+                  std::string_view what);
   Status allocate_activations();
   Status write_step(const StepTable& step);
   Status run_layer(std::uint32_t index, const StepTable& step);
 };
 
 Status Model::State::load_weights(const GgufFile& file) {
-  const std::uint32_t padded = round_up(spec.width, panel_rows);
+  const std::uint32_t padded = round_up(spec.width, block_columns);
   const auto embedding_part = std::to_array<MatrixPart>({{"token_embd", spec.vocabulary, false}});
   MILLRACE_ASSIGN(embedding, load_projection(*device, file, embedding_part, spec.width));
   if (!spec.tied_output) {
@@ -108,7 +112,7 @@ Status Model::State::load_weights(const GgufFile& file) {
 }
 
 Status Model::State::build_kernels() {
-  operations = std::make_unique<Operations>(*device, spec);
+  operations = std::make_unique<Operations>(*device, spec, options.math);
   MILLRACE_TRY(operations->prepare_layer(layers[0].qkv));
   MILLRACE_TRY(operations->prepare_embedding(embedding));
   for (const LayerWeights& layer : layers) {
@@ -120,27 +124,43 @@ Status Model::State::build_kernels() {
   return operations->prepare_product(head());
 }
 
+Status Model::State::zeroed(Buffer& buffer, std::uint32_t stride, std::uint32_t count,
+                            std::string_view what) {
+  const std::uint64_t words = std::uint64_t{stride} * (count + input_slack_rows);
+  MILLRACE_ASSIGN(buffer, device->allocate_zeroed(words * sizeof(float), what));
+  return {};
+}
+
+Status Model::State::allocate(Activation& activation, Forms forms, std::uint32_t columns,
+                              std::uint32_t count, std::string_view what) {
+  if (forms.rows) MILLRACE_TRY(zeroed(activation.rows, input_stride(columns), count, what));
+  if (forms.codes) MILLRACE_TRY(zeroed(activation.codes, code_stride(columns), count, what));
+  return {};
+}
+
 Status Model::State::allocate_activations() {
-  const auto rows = [&](std::uint32_t stride, std::uint32_t count) {
-    return std::uint64_t{stride} * count * sizeof(float);
-  };
-  const std::uint32_t inputs = options.step_tokens + input_slack_rows;
+  const std::uint32_t tokens = options.step_tokens;
   // The norm of the output rows goes where the layers' norms went.
-  const std::uint32_t normed = std::max(options.step_tokens, options.step_outputs);
-  const auto zeroed = [&](Buffer& buffer, std::uint64_t bytes, std::string_view what) -> Status {
-    MILLRACE_ASSIGN(buffer, device->allocate_zeroed(bytes, what));
-    return {};
+  const std::uint32_t normed = std::max(tokens, options.step_outputs);
+  const std::uint32_t attended = spec.heads * spec.head_dim;
+  Forms to_normed = operations->inputs_of(head()), to_attended{.rows = true}, to_activated;
+  for (const LayerWeights& layer : layers) {
+    to_normed |= operations->inputs_of(layer.qkv) | operations->inputs_of(layer.gate_up);
+    to_attended |= operations->inputs_of(layer.attention_output);
+    to_activated |= operations->inputs_of(layer.down);
+  }
+  const auto floats = [&](Buffer& buffer, std::uint32_t stride, std::string_view what) {
+    return zeroed(buffer, stride, tokens, what);
   };
-  const std::uint32_t width = input_stride(spec.width);
-  const std::uint32_t attended = input_stride(spec.heads * spec.head_dim);
-  MILLRACE_TRY(zeroed(act.hidden, rows(width, inputs), "the residual stream"));
-  MILLRACE_TRY(zeroed(act.normed, rows(width, normed + input_slack_rows), "normed activations"));
-  MILLRACE_TRY(zeroed(act.qkv, rows(layers[0].qkv.rows, inputs), "queries, keys and values"));
-  MILLRACE_TRY(zeroed(act.attended, rows(attended, inputs), "the attention's output"));
-  MILLRACE_TRY(zeroed(act.gate_up, rows(layers[0].gate_up.rows, inputs), "gate and up"));
-  MILLRACE_TRY(zeroed(act.activated, rows(input_stride(spec.ffn_width), inputs), "the activation"));
-  MILLRACE_TRY(zeroed(no_ids, sizeof(std::uint32_t), "an id"));
-  MILLRACE_ASSIGN(act.logits, device->allocate(rows(head().rows, options.step_outputs), "logits"));
+  MILLRACE_TRY(floats(act.hidden, input_stride(spec.width), "the residual stream"));
+  MILLRACE_TRY(floats(act.qkv, layers[0].qkv.rows, "queries, keys and values"));
+  MILLRACE_TRY(floats(act.gate_up, layers[0].gate_up.rows, "gate and up"));
+  MILLRACE_TRY(allocate(act.normed, to_normed, spec.width, normed, "normed activations"));
+  MILLRACE_TRY(allocate(act.attended, to_attended, attended, tokens, "the attention's output"));
+  MILLRACE_TRY(allocate(act.activated, to_activated, spec.ffn_width, tokens, "the activation"));
+  MILLRACE_ASSIGN(no_ids, device->allocate_zeroed(sizeof(std::uint32_t), "an id"));
+  const std::uint64_t logits = std::uint64_t{head().rows} * options.step_outputs * sizeof(float);
+  MILLRACE_ASSIGN(act.logits, device->allocate(logits, "logits"));
   return {};
 }
 
@@ -159,16 +179,21 @@ Status Model::State::run_layer(std::uint32_t index, const StepTable& step) {
   const Buffer& kv = cache.layer(index);
   const std::uint32_t n = step.tokens;
   const std::uint32_t width = input_stride(spec.width);
-  MILLRACE_TRY(ops.norm(act.hidden, layer.attention_norm, act.normed, step, step_words, false));
+  MILLRACE_TRY(ops.norm(act.hidden, layer.attention_norm, act.normed, ops.inputs_of(layer.qkv),
+                        step, step_words, false));
   MILLRACE_TRY(ops.project(layer.qkv, act.normed, n, act.qkv, layer.qkv.rows, Accumulate::replace));
   MILLRACE_TRY(ops.rope_and_store(act.qkv, rope, kv, step, step_words));
-  MILLRACE_TRY(ops.attend(act.qkv, rope, kv, act.attended, step, step_words));
+  MILLRACE_TRY(ops.attend(act.qkv, rope, kv, act.attended.rows, step, step_words));
+  if (ops.inputs_of(layer.attention_output).codes) {
+    MILLRACE_TRY(ops.quantize(act.attended, layer.attention_output.columns, n));
+  }
   MILLRACE_TRY(
       ops.project(layer.attention_output, act.attended, n, act.hidden, width, Accumulate::add));
-  MILLRACE_TRY(ops.norm(act.hidden, layer.ffn_norm, act.normed, step, step_words, false));
+  MILLRACE_TRY(ops.norm(act.hidden, layer.ffn_norm, act.normed, ops.inputs_of(layer.gate_up), step,
+                        step_words, false));
   MILLRACE_TRY(ops.project(layer.gate_up, act.normed, n, act.gate_up, layer.gate_up.rows,
                            Accumulate::replace));
-  MILLRACE_TRY(ops.silu(act.gate_up, act.activated, n));
+  MILLRACE_TRY(ops.silu(act.gate_up, act.activated, ops.inputs_of(layer.down), n));
   return ops.project(layer.down, act.activated, n, act.hidden, width, Accumulate::add);
 }
 
@@ -233,8 +258,8 @@ Status Model::forward(const StepPlan& plan, const Buffer& device_ids) {
                                    device_ids ? device_ids : s.no_ids, s.act.hidden));
   for (std::uint32_t i = 0; i < s.spec.layers; ++i) MILLRACE_TRY(s.run_layer(i, step));
   if (step.outputs == 0) return s.device->flush();
-  MILLRACE_TRY(
-      s.operations->norm(s.act.hidden, s.output_norm, s.act.normed, step, s.step_words, true));
+  MILLRACE_TRY(s.operations->norm(s.act.hidden, s.output_norm, s.act.normed,
+                                  s.operations->inputs_of(s.head()), step, s.step_words, true));
   MILLRACE_TRY(s.operations->project(s.head(), s.act.normed, step.outputs, s.act.logits,
                                      logits_stride(), Accumulate::replace));
   return s.device->flush();

@@ -36,7 +36,7 @@ struct ModelOptions {
   std::uint64_t kv_bytes = 1ull << 30;  // for the whole pool, all layers
   std::uint32_t step_tokens = 512;      // most tokens in one plan
   std::uint32_t step_outputs = 512;     // most logits rows in one plan
-  MathMode math = MathMode::exact;
+  MathMode math = MathMode::fast;
 };
 
 struct ModelInfo {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdio>
+#include <utility>
 
 namespace millrace::engine {
 namespace {
@@ -13,12 +13,17 @@ std::string define(std::string_view name, std::uint64_t value) {
 }
 
 std::string variant_of(std::string_view operation, Family family) {
-  return std::string(operation) + "/" + std::string(family_name(family)) + ".cl";
+  return std::string(operation) + std::string(family_name(family)) + ".cl";
 }
 
 // The widest tile of a matrix product, by what the device's registers hold.
 std::uint32_t tile_columns(const DeviceInfo& info) {
   return info.vector_width_float >= 16 ? 16 : 6;
+}
+
+// The same of an integer product, whose block sums take registers too.
+std::uint32_t integer_tile(Dot dot) {
+  return dot == Dot::avx512vnni || dot == Dot::avx512bw ? 12 : 4;
 }
 
 std::vector<std::string> head_defines(const ModelSpec& spec) {
@@ -28,8 +33,9 @@ std::vector<std::string> head_defines(const ModelSpec& spec) {
 
 }  // namespace
 
-Operations::Operations(Device& device, const ModelSpec& spec, AttentionVariant variant)
-    : device_(&device), spec_(spec), variant_(variant) {
+Operations::Operations(Device& device, const ModelSpec& spec, MathMode math,
+                       AttentionVariant variant)
+    : device_(&device), spec_(spec), math_(math), variant_(variant) {
   if (variant_.sums == 0) variant_.sums = device.info().vector_width_float >= 16 ? 24 : 6;
   if (device.family() != Family::cpu) return;
   // As many queries share each key and value that is loaded as there are registers for their sums;
@@ -38,6 +44,14 @@ Operations::Operations(Device& device, const ModelSpec& spec, AttentionVariant v
   attention_ = {.tile_tokens = std::max(2u, tile),
                 .workers = device.info().compute_units,
                 .kv_heads = spec.kv_heads};
+}
+
+Forms Operations::inputs_of(const Projection& projection) const {
+  Forms forms;
+  for (const WeightRun& run : projection.runs) {
+    (is_integer(run.format) ? forms.codes : forms.rows) = true;
+  }
+  return forms;
 }
 
 Status Operations::prepare_embedding(const Projection& embedding) {
@@ -62,7 +76,7 @@ Status Operations::prepare_layer(const Projection& qkv) {
   const bool cpu = device_->family() == Family::cpu;
   ProgramSpec program{.name = "layer", .sources = {"kv/layout.cl"}, .defines = layer_defines_};
   if (cpu) program.sources.emplace_back("rope/rotate.cl");
-  for (const auto& source : {variant_of("rope", device_->family()), std::string("norm/rms.cl"),
+  for (const auto& source : {variant_of("rope/", device_->family()), std::string("norm/rms.cl"),
                              std::string("activation/silu.cl")}) {
     program.sources.push_back(source);
   }
@@ -70,6 +84,16 @@ Status Operations::prepare_layer(const Projection& qkv) {
   MILLRACE_ASSIGN(rope_kv_, device_->kernel(built, "rope_kv"));
   MILLRACE_ASSIGN(norm_, device_->kernel(built, "rms_norm"));
   MILLRACE_ASSIGN(silu_, device_->kernel(built, "silu_mul"));
+  if (math_ == MathMode::fast) {
+    MILLRACE_ASSIGN(
+        const Program quantizing,
+        device_->build({.name = "quantize",
+                        .sources = {"quantize/block.cl", "norm/rms.cl", "activation/silu.cl",
+                                    "quantize/norm.cl", "quantize/quantize.cl"}}));
+    MILLRACE_ASSIGN(norm_quantize_, device_->kernel(quantizing, "rms_norm_quantize"));
+    MILLRACE_ASSIGN(silu_quantize_, device_->kernel(quantizing, "silu_mul_quantize"));
+    MILLRACE_ASSIGN(quantize_, device_->kernel(quantizing, "quantize_rows"));
+  }
   MILLRACE_ASSIGN(attend_one_, build_attention(1));
   if (cpu) {
     MILLRACE_ASSIGN(attend_many_, build_attention(attention_.tile_tokens));
@@ -83,7 +107,7 @@ Result<Kernel> Operations::build_attention(std::uint32_t queries) {
     program.sources.emplace_back("kv/half.cl");
     program.sources.emplace_back("rope/rotate.cl");
   }
-  program.sources.push_back(variant_of("attention", device_->family()));
+  program.sources.push_back(variant_of("attention/", device_->family()));
   program.defines.push_back(define("QUERIES", queries));
   program.defines.push_back(define("SUMS", variant_.sums));
   if (variant_.half_by_integers) program.defines.emplace_back("HALF_BY_INTEGERS=1");
@@ -96,17 +120,27 @@ Status Operations::prepare_product(const Projection& projection) {
     const PanelLayout layout{run.format, projection.columns};
     const std::pair key{run.format, layout.k()};
     if (products_.contains(key)) continue;
-    std::vector<std::string> defines = layout.defines();
-    defines.push_back(define("X_STRIDE", input_stride(projection.columns)));
-    defines.push_back(define("TILE", tile_columns(device_->info())));
-    MILLRACE_ASSIGN(
-        const Program program,
-        device_->build({.name = "matmul",
-                        .sources = {"matmul/layout.cl", variant_of("matmul", device_->family())},
-                        .defines = std::move(defines)}));
-    MILLRACE_ASSIGN(products_[key], device_->kernel(program, "matmul"));
+    MILLRACE_ASSIGN(products_[key], build_product(layout));
   }
   return {};
+}
+
+Result<Kernel> Operations::build_product(const PanelLayout& layout) {
+  ProgramSpec program{.name = "matmul", .sources = {"matmul/layout.cl"}};
+  program.defines = layout.defines();
+  if (is_integer(layout.format)) {
+    program.sources.insert(program.sources.end(), {"quantize/block.cl", "matmul/dot.cl"});
+    program.sources.push_back(variant_of("matmul/integer_", device_->family()));
+    program.defines.push_back(define("X_STRIDE", code_stride(layout.columns)));
+    program.defines.push_back(define("DOT", static_cast<std::uint64_t>(device_->dot())));
+    program.defines.push_back(define("TILE", integer_tile(device_->dot())));
+  } else {
+    program.sources.push_back(variant_of("matmul/exact_", device_->family()));
+    program.defines.push_back(define("X_STRIDE", input_stride(layout.columns)));
+    program.defines.push_back(define("TILE", tile_columns(device_->info())));
+  }
+  MILLRACE_ASSIGN(const Program built, device_->build(program));
+  return device_->kernel(built, "matmul");
 }
 
 Status Operations::embed(const Projection& embedding, const StepTable& step,
@@ -120,34 +154,55 @@ Status Operations::embed(const Projection& embedding, const StepTable& step,
   return {};
 }
 
-Status Operations::norm(const Buffer& x, const Buffer& weight, const Buffer& out,
+Status Operations::norm(const Buffer& x, const Buffer& weight, const Activation& out, Forms forms,
                         const StepTable& step, const Buffer& step_words, bool gather) {
   const std::uint32_t stride = input_stride(spec_.width);
-  return device_->launch(
-      norm_, {.groups = {gather ? step.outputs : step.tokens}},
-      {x, weight, out, step_words, step.outputs_at, gather ? 1u : 0u,
-       round_up(spec_.width, panel_rows) / 16, stride, stride,
-       static_cast<float>(1.0 / static_cast<double>(spec_.width)), spec_.norm_epsilon});
+  const Grid grid{.groups = {gather ? step.outputs : step.tokens}};
+  const auto inverse_width = static_cast<float>(1.0 / static_cast<double>(spec_.width));
+  if (forms.rows) {
+    MILLRACE_TRY(device_->launch(
+        norm_, grid,
+        {x, weight, out.rows, step_words, step.outputs_at, gather ? 1u : 0u,
+         round_up(spec_.width, 16) / 16, stride, stride, inverse_width, spec_.norm_epsilon}));
+  }
+  if (!forms.codes) return {};
+  return device_->launch(norm_quantize_, grid,
+                         {x, weight, out.codes, step_words, step.outputs_at, gather ? 1u : 0u,
+                          spec_.width / block_columns, stride, code_stride(spec_.width),
+                          inverse_width, spec_.norm_epsilon});
 }
 
-Status Operations::project(const Projection& projection, const Buffer& x, std::uint32_t columns,
+Status Operations::project(const Projection& projection, const Activation& x, std::uint32_t columns,
                            const Buffer& out, std::uint32_t out_stride, Accumulate accumulate) {
   const std::uint32_t mode =
       (accumulate == Accumulate::add ? 1u : 0u) | (projection.bias ? 2u : 0u);
   for (const WeightRun& run : projection.runs) {
-    Kernel& kernel = products_.at({run.format, PanelLayout{run.format, projection.columns}.k()});
-    Grid grid{.groups = {run.panels, columns}, .local = {panel_rows}};
-    if (device_->family() == Family::cpu) {
-      // Enough groups that a late thread finds work; four panels each where tiles take four.
-      const std::uint32_t units = columns <= 4 ? (run.panels + 3) / 4 : run.panels;
-      grid = {.groups = {std::min(units, 8 * device_->info().compute_units)}, .local = {}};
-    }
-    MILLRACE_TRY(
-        device_->launch(kernel, grid,
-                        {run.buffer, x, out, projection.bias, run.panels, columns,
-                         input_stride(projection.columns), out_stride, run.first_row, mode}));
+    MILLRACE_TRY(run_product(run, projection, x, columns, out, out_stride, mode));
   }
   return {};
+}
+
+Status Operations::run_product(const WeightRun& run, const Projection& projection,
+                               const Activation& x, std::uint32_t columns, const Buffer& out,
+                               std::uint32_t out_stride, std::uint32_t mode) {
+  Kernel& kernel = products_.at({run.format, PanelLayout{run.format, projection.columns}.k()});
+  const bool integer = is_integer(run.format);
+  Grid grid{.groups = {run.panels, columns}, .local = {panel_rows}};
+  if (device_->family() == Family::cpu) {
+    // Enough groups that a late thread finds work; whole units of the panels that tiles take at
+    // once.
+    const std::uint32_t unit = integer ? 2 : columns <= 4 ? 4 : 1;
+    const std::uint32_t units = (run.panels + unit - 1) / unit;
+    grid = {.groups = {std::min(units, 8 * device_->info().compute_units)}, .local = {}};
+  }
+  if (integer) {
+    return device_->launch(kernel, grid,
+                           {run.buffer, x.codes, out, projection.bias, run.panels, columns,
+                            out_stride, run.first_row, mode});
+  }
+  return device_->launch(kernel, grid,
+                         {run.buffer, x.rows, out, projection.bias, run.panels, columns,
+                          input_stride(projection.columns), out_stride, run.first_row, mode});
 }
 
 Status Operations::rope_and_store(const Buffer& qkv, const Buffer& rope, const Buffer& kv,
@@ -206,10 +261,23 @@ Status Operations::attend(const Buffer& qkv, const Buffer& rope, const Buffer& k
                           qkv_stride_, input_stride(spec_.heads * spec_.head_dim), scale});
 }
 
-Status Operations::silu(const Buffer& gate_up, const Buffer& out, std::uint32_t tokens) {
+Status Operations::silu(const Buffer& gate_up, const Activation& out, Forms forms,
+                        std::uint32_t tokens) {
+  if (forms.rows) {
+    MILLRACE_TRY(device_->launch(silu_, {.groups = {tokens}},
+                                 {gate_up, out.rows, round_up(spec_.ffn_width, panel_rows) / 16,
+                                  input_stride(spec_.ffn_width)}));
+  }
+  if (!forms.codes) return {};
   return device_->launch(
-      silu_, {.groups = {tokens}},
-      {gate_up, out, round_up(spec_.ffn_width, panel_rows) / 16, input_stride(spec_.ffn_width)});
+      silu_quantize_, {.groups = {tokens}},
+      {gate_up, out.codes, spec_.ffn_width / block_columns, code_stride(spec_.ffn_width)});
+}
+
+Status Operations::quantize(const Activation& x, std::uint32_t columns, std::uint32_t tokens) {
+  return device_->launch(
+      quantize_, {.groups = {tokens}},
+      {x.rows, x.codes, columns / block_columns, input_stride(columns), code_stride(columns)});
 }
 
 }  // namespace millrace::engine

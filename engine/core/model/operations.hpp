@@ -1,13 +1,16 @@
 #pragma once
 // The kernels of a model, compiled for its shapes and the device's family, and how each is
-// launched. Operations know nothing of layers; Model strings them together. Buffers that hold
-// activations are float [tokens][stride] with stride from `input_stride`, zero beyond their true
-// width. Errors: kernel_build, device_error. Thread safety: the device's owner thread.
+// launched. Operations know nothing of layers; Model strings them together. Activations are kept
+// as rows, float [tokens][stride] with stride from `input_stride`, zero beyond their true width;
+// and, where integer products read them, as codes, int [tokens][code_stride]
+// (kernels/quantize/block.cl). Errors: kernel_build, device_error. Thread safety: the device's
+// owner thread.
 #include <cstdint>
 #include <map>
 #include <utility>
 
 #include "engine/core/device/device.hpp"
+#include "engine/core/model/math_mode.hpp"
 #include "engine/core/model/spec.hpp"
 #include "engine/core/model/step_table.hpp"
 #include "engine/core/model/weights.hpp"
@@ -20,8 +23,25 @@ namespace millrace::engine {
 constexpr std::uint32_t input_stride(std::uint32_t columns) {
   return round_up(columns, 32) + 16;
 }
+// Words from one row to the next of the same input in codes: an odd number of cache lines, for the
+// same reason.
+constexpr std::uint32_t code_stride(std::uint32_t columns) {
+  constexpr std::uint32_t block_words = 12, line_words = 16;
+  return round_up(round_up(columns, block_columns) / block_columns * block_words, 2 * line_words) +
+         line_words;
+}
 // Rows that must be readable after the last row of a product's input.
 inline constexpr std::uint32_t input_slack_rows = 16;
+
+// In which forms an activation is there, or wanted.
+struct Forms {
+  bool rows = false, codes = false;
+  Forms operator|(const Forms& other) const { return {rows || other.rows, codes || other.codes}; }
+  Forms& operator|=(const Forms& other) { return *this = *this | other; }
+};
+struct Activation {
+  Buffer rows, codes;  // empty where nothing reads that form
+};
 
 enum class Accumulate : std::uint8_t { replace, add };
 
@@ -33,7 +53,10 @@ struct AttentionVariant {
 
 class Operations {
  public:
-  Operations(Device& device, const ModelSpec& spec, AttentionVariant variant = {});
+  Operations(Device& device, const ModelSpec& spec, MathMode math, AttentionVariant variant = {});
+
+  // The forms in which a product reads its input.
+  Forms inputs_of(const Projection& projection) const;
 
   // Compile what a layer needs besides its products (`qkv` gives the rows at which k and v begin),
   // what looks up embeddings, and a product; each before its first use, the last for every shape
@@ -47,10 +70,10 @@ class Operations {
 
   Status embed(const Projection& embedding, const StepTable& step, const Buffer& step_words,
                const Buffer& device_ids, const Buffer& hidden);
-  // Rows of x -> out; with `gather`, those that the step's outputs name.
-  Status norm(const Buffer& x, const Buffer& weight, const Buffer& out, const StepTable& step,
-              const Buffer& step_words, bool gather);
-  Status project(const Projection& projection, const Buffer& x, std::uint32_t columns,
+  // Rows of x -> out, in the forms asked for; with `gather`, those that the step's outputs name.
+  Status norm(const Buffer& x, const Buffer& weight, const Activation& out, Forms forms,
+              const StepTable& step, const Buffer& step_words, bool gather);
+  Status project(const Projection& projection, const Activation& x, std::uint32_t columns,
                  const Buffer& out, std::uint32_t out_stride, Accumulate accumulate);
   Status rope_and_store(const Buffer& qkv, const Buffer& rope, const Buffer& kv,
                         const StepTable& step, const Buffer& step_words);
@@ -58,9 +81,18 @@ class Operations {
   // by `attend`.
   Status attend(const Buffer& qkv, const Buffer& rope, const Buffer& kv, const Buffer& out,
                 const StepTable& step, const Buffer& step_words);
-  Status silu(const Buffer& gate_up, const Buffer& out, std::uint32_t tokens);
+  Status silu(const Buffer& gate_up, const Activation& out, Forms forms, std::uint32_t tokens);
+  // x's rows to its codes.
+  Status quantize(const Activation& x, std::uint32_t columns, std::uint32_t tokens);
 
  private:
+  bool is_integer(const PanelFormat& format) const {
+    return math_ == MathMode::fast && format.quantized();
+  }
+  Result<Kernel> build_product(const PanelLayout& layout);
+  Status run_product(const WeightRun& run, const Projection& projection, const Activation& x,
+                     std::uint32_t columns, const Buffer& out, std::uint32_t out_stride,
+                     std::uint32_t mode);
   Result<Kernel> build_attention(std::uint32_t queries);
   Status reserve_scratch(const StepTable& step);
   Status attend_units(Kernel& kernel, const Buffer& qkv, const Buffer& rope, const Buffer& kv,
@@ -69,10 +101,12 @@ class Operations {
 
   Device* device_;
   ModelSpec spec_;
+  MathMode math_;
   AttentionVariant variant_;
   AttentionLimits attention_;
   std::uint32_t qkv_stride_ = 0;
   Kernel embed_, norm_, rope_kv_, silu_, attend_one_, attend_many_;
+  Kernel norm_quantize_, silu_quantize_, quantize_;  // math fast
   Buffer partials_, work_;  // of attention units: what cut tiles gave, and counters
   std::vector<std::string> layer_defines_;
   std::map<std::pair<PanelFormat, std::uint32_t>, Kernel> products_;  // by format and padded K

@@ -120,7 +120,8 @@ struct Results {
 class Runner {
  public:
   Runner(const std::string& family, const Shape& shape, AttentionVariant variant = {})
-      : device_(open_device({.variant = family})), operations_(*device_, spec_of(shape), variant) {
+      : device_(open_device({.variant = family})),
+        operations_(*device_, spec_of(shape), MathMode::exact, variant) {
     Projection qkv;
     qkv.rows = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
     qkv.first = {0, shape.heads * shape.head_dim, (shape.heads + shape.kv_heads) * shape.head_dim};

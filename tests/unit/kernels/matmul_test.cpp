@@ -89,7 +89,7 @@ class MatmulVariant {
     defines.push_back("TILE=" + std::to_string(tile));
     const Program program =
         must(device_->build({.name = "matmul",
-                             .sources = {"matmul/layout.cl", "matmul/" + variant + ".cl"},
+                             .sources = {"matmul/layout.cl", "matmul/exact_" + variant + ".cl"},
                              .defines = std::move(defines)}));
     kernel_ = must(device_->kernel(program, "matmul"));
   }

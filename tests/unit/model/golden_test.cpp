@@ -25,7 +25,8 @@ class GoldenTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     file_ = new GgufFile(must(GgufFile::open(testing::model_path())));
-    runner_ = new ModelRunner(*file_, {.kv_bytes = 512 << 20, .step_tokens = 512});
+    runner_ = new ModelRunner(*file_,
+                              {.kv_bytes = 512 << 20, .step_tokens = 512, .math = MathMode::exact});
   }
   static void TearDownTestSuite() {
     delete runner_;

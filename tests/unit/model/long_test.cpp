@@ -18,7 +18,7 @@ TEST(LongContext, PerplexityOf4096Tokens) {
   const auto truth = nlohmann::json::parse(testing::reference_file("golden/score-4096.json"));
   const Tokens tokens = truth["tokens"];
   const GgufFile file = must(GgufFile::open(testing::model_path()));
-  ModelRunner runner(file, {.kv_bytes = 256 << 20, .step_tokens = 512});
+  ModelRunner runner(file, {.kv_bytes = 256 << 20, .step_tokens = 512, .math = MathMode::exact});
   runner.set_sequences({tokens}, 256);
   double sum = 0;
   for (std::uint32_t at = 0; at < tokens.size(); at += 512) {
@@ -35,7 +35,8 @@ TEST(LongContext, PerplexityOf4096Tokens) {
 // Every token of every golden prompt, one step a token, by the plain kernels.
 TEST(GenericKernels, LogprobsAreTheReferences) {
   const GgufFile file = must(GgufFile::open(testing::model_path()));
-  ModelRunner runner(file, {.kv_bytes = 64 << 20, .step_tokens = 128}, {.variant = "generic"});
+  ModelRunner runner(file, {.kv_bytes = 64 << 20, .step_tokens = 128, .math = MathMode::exact},
+                     {.variant = "generic"});
   for (const char* name : {"chat-turns", "raw-unicode"}) {
     const auto truth =
         nlohmann::json::parse(testing::reference_file(std::string("golden/") + name + ".json"));

@@ -132,7 +132,19 @@ Tokens random_tokens(std::size_t count, std::uint64_t seed, std::uint32_t vocabu
   return out;
 }
 
-constexpr ModelOptions small{.kv_bytes = 4 << 20, .step_tokens = 300, .step_outputs = 300};
+constexpr ModelOptions small{
+    .kv_bytes = 4 << 20, .step_tokens = 300, .step_outputs = 300, .math = MathMode::exact};
+
+ModelOptions small_in(MathMode math) {
+  ModelOptions options = small;
+  options.math = math;
+  return options;
+}
+
+// Tests of what both modes promise.
+class BothModes : public ::testing::TestWithParam<MathMode> {};
+INSTANTIATE_TEST_SUITE_P(Model, BothModes, ::testing::Values(MathMode::exact, MathMode::fast),
+                         [](const auto& math) { return std::string(math_name(math.param)); });
 
 const TinyModel mixed{.type = TensorType::q8_0,
                       .types = {{"blk.0.attn_k.weight", TensorType::f16},
@@ -160,11 +172,11 @@ TEST(Model, EqualsFloat64) {
   }
 }
 
-TEST(Model, GenericAndCpuGiveTheSameBits) {
+TEST_P(BothModes, GenericAndCpuGiveTheSameBits) {
   const GgufFile file = mixed.file();
   std::vector<ModelRunner::Logits> logits;
   for (const char* variant : {"generic", "cpu"}) {
-    ModelRunner runner(file, small, {.variant = variant});
+    ModelRunner runner(file, small_in(GetParam()), {.variant = variant});
     runner.set_sequences({random_tokens(270, 2)}, 17);
     runner.run(0, 100);
     logits.push_back(runner.logits(0));
@@ -172,12 +184,13 @@ TEST(Model, GenericAndCpuGiveTheSameBits) {
   EXPECT_EQ(logits[0], logits[1]);
 }
 
-TEST(Model, WeightsInManySmallBuffersGiveTheSameBits) {
+TEST_P(BothModes, WeightsInManySmallBuffersGiveTheSameBits) {
   const GgufFile file = mixed.file();
   std::vector<ModelRunner::Logits> logits;
   for (const std::uint64_t limit : {std::uint64_t{0}, std::uint64_t{90'000}}) {
-    ModelRunner runner(file, {.kv_bytes = 1 << 20, .step_tokens = 20, .step_outputs = 20},
-                       {.max_allocation_bytes = limit});
+    ModelRunner runner(
+        file, {.kv_bytes = 1 << 20, .step_tokens = 20, .step_outputs = 20, .math = GetParam()},
+        {.max_allocation_bytes = limit});
     runner.set_sequences({random_tokens(20, 3)}, 2);
     runner.run(0, 20);
     logits.push_back(runner.logits(0));
@@ -185,9 +198,9 @@ TEST(Model, WeightsInManySmallBuffersGiveTheSameBits) {
   EXPECT_EQ(logits[0], logits[1]);
 }
 
-TEST(Model, PrefillEqualsSingleSteps) {
+TEST_P(BothModes, PrefillEqualsSingleSteps) {
   const GgufFile file = mixed.file();
-  ModelRunner runner(file, small);
+  ModelRunner runner(file, small_in(GetParam()));
   const Tokens tokens = random_tokens(270, 4);
   runner.set_sequences({tokens, tokens, tokens, tokens}, 17);
   runner.run(0, 1);
@@ -325,10 +338,37 @@ TEST(Model, TheFingerprintFollowsTheModel) {
   TinyModel other = mixed;
   other.seed = 2;
   EXPECT_NE(fingerprint(other), one);
+  const GgufFile file = mixed.file();
+  EXPECT_NE(must(Model::load(*device, file, small_in(MathMode::fast)))->info().fingerprint, one);
 }
 
-TEST(Model, RowsAmongOthersGiveTheSameBits) {
-  ModelRunner runner(mixed.file(), {.kv_bytes = 16 << 20, .step_tokens = 600, .step_outputs = 600});
+// Eight bits of each activation, and no more than that, are lost.
+TEST(Model, FastIsCloseToExact) {
+  const GgufFile file = mixed.file();
+  const Tokens tokens = random_tokens(40, 1);
+  std::vector<ModelRunner::Logits> logits;
+  for (const MathMode math : {MathMode::exact, MathMode::fast}) {
+    ModelRunner runner(file, small_in(math));
+    runner.set_sequences({tokens}, 3);
+    runner.run(0, 40);
+    logits.push_back(runner.logits(0));
+  }
+  EXPECT_NE(logits[0], logits[1]);
+  for (std::size_t t = 0; t < tokens.size(); ++t) {
+    double error = 0, size = 0;
+    for (std::size_t v = 0; v < logits[0][t].size(); ++v) {
+      const double exact = logits[0][t][v], difference = logits[1][t][v] - exact;
+      error += difference * difference;
+      size += exact * exact;
+    }
+    EXPECT_LT(std::sqrt(error / size), 0.03) << "token " << t;
+  }
+}
+
+TEST_P(BothModes, RowsAmongOthersGiveTheSameBits) {
+  ModelRunner runner(
+      mixed.file(),
+      {.kv_bytes = 16 << 20, .step_tokens = 600, .step_outputs = 600, .math = GetParam()});
   std::vector<Tokens> sequences;
   for (std::uint32_t s = 0; s < 33; ++s) sequences.push_back(random_tokens(30, s == 32 ? 0 : s));
   runner.set_sequences(sequences, 2);

@@ -35,6 +35,9 @@ TEST(Options, Defaults) {
   EXPECT_EQ(options->model_path, "m.gguf");
   EXPECT_EQ(options->kv, "f16");
   EXPECT_EQ(options->kv_memory_bytes, 1ull << 30);
+  EXPECT_EQ(options->math, engine::MathMode::fast);
+  flags.math = "exact";
+  EXPECT_EQ(engine_options(flags).value().math, engine::MathMode::exact);
 }
 
 TEST(Options, WhatThisVersionLacksIsRefusedByName) {
@@ -51,8 +54,6 @@ TEST(Options, WhatThisVersionLacksIsRefusedByName) {
   e = refused([](EngineFlags& f) { f.prefix_cache = "memory"; });
   EXPECT_EQ(e.code, Code::unsupported_field);
   EXPECT_NE(e.message.find("--prefix-cache memory"), std::string::npos);
-  e = refused([](EngineFlags& f) { f.math = "fast"; });
-  EXPECT_EQ(e.code, Code::unsupported_field);
   e = refused([](EngineFlags& f) { f.math = "sloppy"; });
   EXPECT_EQ(e.code, Code::usage);
   e = refused([](EngineFlags& f) { f.kv_memory = "much"; });
@@ -75,6 +76,7 @@ TEST(Options, AChildGetsTheSameFlags) {
   flags.max_batch = 7;
   flags.step_tokens = 99;
   flags.prefill_chunk = 5;
+  flags.math = "exact";
   CLI::App app;
   add_engine_options(app, read);
   auto arguments = engine_arguments(flags);

@@ -35,7 +35,6 @@ def run(*arguments, **environment):
     (["--kv-memory", "lots"], 2, "lots"),
     (["--math", "sloppy"], 2, "sloppy"),
     (["--kv", "q8"], 3, "unsupported_field: --kv q8"),
-    (["--math", "fast"], 3, "unsupported_field: --math fast"),
     (["--prefix-cache", "memory"], 3, "unsupported_field: --prefix-cache memory"),
     (["--device", "nosuch"], 3, "no_device"),
     (["--kv-memory", "1KiB"], 3, "kv_exceeded"),

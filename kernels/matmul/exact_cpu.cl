@@ -9,8 +9,8 @@
 //    of 16   |   |   |   |   each weight is unpacked once for C multiply-adds
 //    rows    +---+---+---+
 //
-//   arguments and order of sums as in generic.cl; out_stride and out_row are multiples of 16; x has
-//   TILE readable rows after its last one, whatever they hold
+//   arguments and order of sums as in exact_generic.cl; out_stride and out_row are multiples of
+//   16; x has TILE readable rows after its last one, whatever they hold
 //   launch   local (1), groups (any number): group g takes panels [g*panels/G, (g+1)*panels/G)
 //   defines  X_STRIDE = x_stride, known at compile time so that columns cost no address registers;
 //            TILE, the widest tile: 16, or 6 where registers hold 8 floats or fewer

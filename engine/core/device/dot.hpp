@@ -1,0 +1,24 @@
+#pragma once
+// Which integer dot products the kernels of the cpu family use. All give the same bits; they are
+// told apart at run time because an OpenCL compiler may know less of the processor than it has
+// (PoCL 3.1 compiles for Skylake on every later one). Thread safety: pure functions.
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace millrace::engine {
+
+// The numbers are those of the define DOT (kernels/matmul/dot.cl).
+enum class Dot : std::uint8_t { plain = 0, avx2 = 1, avx512bw = 2, avx512vnni = 3 };
+
+inline constexpr std::array<Dot, 4> all_dots{Dot::plain, Dot::avx2, Dot::avx512bw, Dot::avx512vnni};
+
+std::string_view dot_name(Dot dot);  // "avx512vnni"
+std::optional<Dot> find_dot(std::string_view name);
+
+// Whether this process's processor has the instructions.
+bool processor_has(Dot dot);
+Dot best_dot();
+
+}  // namespace millrace::engine

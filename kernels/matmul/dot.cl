@@ -1,0 +1,172 @@
+// Sums of products of four unsigned weight codes and four signed activation codes in each of 16
+// lanes, by what the processor has. All exact, so all the same.
+//
+//   DOT 0  plain vectors
+//   DOT 1  AVX2:       vpmaddubsw, vpmaddwd in two halves
+//   DOT 2  AVX-512BW:  the same, whole
+//   DOT 3  AVX-512VNNI: vpdpbusd
+//
+// vpmaddubsw adds pairs of products into 16 bits with saturation. Codes of 4 bits cannot reach it
+// in a whole block: 8 words x 2 x 15 x 127 = 30480. Codes of 8 bits are cut into halves of 4 bits,
+// summed apart; vpmaddwd brings them together with factors 1 and 16.
+//
+// PoCL 3.1 compiles for a processor without VNNI, whatever the real one: instructions beyond that
+// are allowed inside functions that name them and are not inlined. The host decides what may run.
+//
+//   Code            what a word of 16 rows becomes before products
+//   Sum             running sums of a run of words, at most a block
+//   mr_sum_zero     empty sums
+//   mr_products     adds the products of a word and a column's word, the same for all rows
+//   mr_sum_total    initial + the sums, int16
+#if DOT == 3
+#define MR_TARGET __attribute__((noinline, target("avx512f,avx512bw,avx512vnni")))
+#define MR_TARGET_INLINE __attribute__((always_inline, target("avx512f,avx512bw,avx512vnni")))
+#elif DOT == 2
+#define MR_TARGET __attribute__((noinline, target("avx512f,avx512bw")))
+#define MR_TARGET_INLINE __attribute__((always_inline, target("avx512f,avx512bw")))
+#elif DOT == 1
+#define MR_TARGET __attribute__((noinline, target("avx2,fma")))
+#define MR_TARGET_INLINE __attribute__((always_inline, target("avx2,fma")))
+#else
+#define MR_TARGET __attribute__((noinline))
+#define MR_TARGET_INLINE __attribute__((always_inline))
+#endif
+
+#if DOT == 3 || DOT == 0
+typedef struct {
+  int16 w;
+} Code;
+typedef int16 Sum;
+
+static inline MR_TARGET_INLINE Code mr_code_of(int16 word) {
+  Code out;
+  out.w = word;
+  return out;
+}
+
+static inline MR_TARGET_INLINE Sum mr_sum_start(int16 initial) {
+  return initial;
+}
+
+static inline MR_TARGET_INLINE int16 mr_sum_total(Sum sum, int16 initial) {
+  return sum;
+}
+
+static inline MR_TARGET_INLINE Sum mr_products(Sum sum, Code code, int x) {
+#if DOT == 3
+  return __builtin_ia32_vpdpbusd512(sum, code.w, (int16)(x));
+#else
+  const int16 byte = (int16)(255);
+  sum += (code.w & byte) * (int16)(x << 24 >> 24);
+  sum += (code.w >> 8 & byte) * (int16)(x << 16 >> 24);
+  sum += (code.w >> 16 & byte) * (int16)(x << 8 >> 24);
+  return sum + (code.w >> 24 & byte) * (int16)(x >> 24);
+#endif
+}
+
+#else
+typedef char MrBytes __attribute__((ext_vector_type(64)));
+typedef short MrShorts __attribute__((ext_vector_type(32)));
+#if DOT == 1
+typedef char MrHalfBytes __attribute__((ext_vector_type(32)));
+typedef short MrHalfShorts __attribute__((ext_vector_type(16)));
+typedef struct {
+  MrHalfShorts lo, hi;
+} Shorts;
+
+static inline MR_TARGET_INLINE Shorts mr_zero_shorts(void) {
+  Shorts out;
+  out.lo = (MrHalfShorts)(0);
+  out.hi = (MrHalfShorts)(0);
+  return out;
+}
+
+static inline MR_TARGET_INLINE Shorts mr_add_pairs(Shorts sum, int16 w, int x) {
+  const MrHalfBytes b = __builtin_astype((int8)(x), MrHalfBytes);
+  const MrHalfBytes lo = __builtin_astype(w.lo, MrHalfBytes);
+  const MrHalfBytes hi = __builtin_astype(w.hi, MrHalfBytes);
+  sum.lo += __builtin_astype(__builtin_ia32_pmaddubsw256(lo, b), MrHalfShorts);
+  sum.hi += __builtin_astype(__builtin_ia32_pmaddubsw256(hi, b), MrHalfShorts);
+  return sum;
+}
+
+static inline MR_TARGET_INLINE int16 mr_times(Shorts sum, short factor) {
+  const MrHalfShorts f = (MrHalfShorts)(factor);
+  int16 out;
+  out.lo = __builtin_astype(__builtin_ia32_pmaddwd256(sum.lo, f), int8);
+  out.hi = __builtin_astype(__builtin_ia32_pmaddwd256(sum.hi, f), int8);
+  return out;
+}
+#else
+typedef MrShorts Shorts;
+
+static inline MR_TARGET_INLINE Shorts mr_zero_shorts(void) {
+  return (MrShorts)(0);
+}
+
+static inline MR_TARGET_INLINE Shorts mr_add_pairs(Shorts sum, int16 w, int x) {
+  const MrBytes a = __builtin_astype(w, MrBytes), b = __builtin_astype((int16)(x), MrBytes);
+  return sum + __builtin_astype(__builtin_ia32_pmaddubsw512(a, b), MrShorts);
+}
+
+static inline MR_TARGET_INLINE int16 mr_times(Shorts sum, short factor) {
+  return __builtin_astype(__builtin_ia32_pmaddwd512(sum, (MrShorts)(factor)), int16);
+}
+#endif
+
+#if CODES == 4
+typedef struct {
+  int16 w;
+} Code;
+typedef Shorts Sum;
+
+static inline MR_TARGET_INLINE Code mr_code_of(int16 word) {
+  Code out;
+  out.w = word;
+  return out;
+}
+
+static inline MR_TARGET_INLINE Sum mr_sum_start(int16 initial) {
+  return mr_zero_shorts();
+}
+
+static inline MR_TARGET_INLINE Sum mr_products(Sum sum, Code code, int x) {
+  return mr_add_pairs(sum, code.w, x);
+}
+
+static inline MR_TARGET_INLINE int16 mr_sum_total(Sum sum, int16 initial) {
+  return initial + mr_times(sum, 1);
+}
+#else
+typedef struct {
+  int16 low, high;
+} Code;
+typedef struct {
+  Shorts low, high;
+} Sum;
+
+static inline MR_TARGET_INLINE Code mr_code_of(int16 word) {
+  Code out;
+  out.low = word & (int16)(0x0f0f0f0f);
+  out.high = word >> 4 & (int16)(0x0f0f0f0f);
+  return out;
+}
+
+static inline MR_TARGET_INLINE Sum mr_sum_start(int16 initial) {
+  Sum out;
+  out.low = mr_zero_shorts();
+  out.high = mr_zero_shorts();
+  return out;
+}
+
+static inline MR_TARGET_INLINE Sum mr_products(Sum sum, Code code, int x) {
+  sum.low = mr_add_pairs(sum.low, code.low, x);
+  sum.high = mr_add_pairs(sum.high, code.high, x);
+  return sum;
+}
+
+static inline MR_TARGET_INLINE int16 mr_sum_total(Sum sum, int16 initial) {
+  return initial + mr_times(sum.low, 1) + mr_times(sum.high, 16);
+}
+#endif
+#endif

@@ -1,0 +1,44 @@
+// out[c][r] = sum over k of weight[r][k] * x[c][k]   (+ bias[r]) (+ out[c][r] before)
+// with x quantized (quantize/block.cl): integer products over blocks.
+//
+// Contract, the same in every variant. For every block of 32 columns, ascending, from acc = +0:
+//   SCALE_BLOCK 32:  i = sum of (code - OFFSET) * x code, exact;  acc = fma((float)i, d * s, acc)
+//   AFFINE:          and then acc = fma(m, t, acc)
+//   SCALE_BLOCK 16:  the same for columns 0..15 with d, then for columns 16..31 with d'
+// then bias, then the old value. s, t belong to the block of x; d * s is rounded. i stays below
+// 2^24, so that its conversion is exact. An output depends on its row and its column alone.
+//
+// Plain form: one work-item per output, 16 work-items (one panel) a group.
+//   x       int [columns][X_STRIDE]
+//   the rest as in exact_generic.cl, launch too
+// Limit: memory; meant as the reference.
+static inline int mr_signed_byte(int word, uint i) {
+  return word << (24 - 8 * i) >> 24;
+}
+
+__kernel __attribute__((reqd_work_group_size(16, 1, 1)))
+void matmul(__global const uchar* weight, __global const int* x, __global float* out,
+            __global const float* bias, uint panels, uint columns, uint out_stride, uint out_row,
+            uint mode) {
+  const uint row = (uint)get_local_id(0), p = (uint)get_group_id(0), c = (uint)get_group_id(1);
+  __global const uchar* panel = weight + (size_t)p * PANEL_BYTES;
+  x += (size_t)c * X_STRIDE;
+  float acc = 0.0f;
+  for (uint b = 0; b < K_BLOCKS; ++b, x += Q_WORDS) {
+    const float s = as_float(x[Q_SCALE]);
+    for (uint from = 0; from < 32; from += SCALE_BLOCK) {
+      int sum = 0;
+      for (uint k = from; k < from + SCALE_BLOCK; ++k) {
+        sum += (mr_code(panel, row, b * 32 + k) - OFFSET) * mr_signed_byte(x[k / 4], k % 4);
+      }
+      acc = fma((float)sum, mr_scale(panel, row, b, from / SCALE_BLOCK) * s, acc);
+    }
+#if AFFINE
+    acc = fma(mr_scale(panel, row, b, 1), as_float(x[Q_SUM]), acc);
+#endif
+  }
+  if ((mode & 2) != 0) acc = acc + bias[out_row + p * 16 + row];
+  out += (size_t)c * out_stride + out_row + p * 16 + row;
+  if ((mode & 1) != 0) acc = acc + *out;
+  *out = acc;
+}

@@ -1,0 +1,59 @@
+// Activations as integer products take them: blocks of 32 channels, 12 words each.
+//
+//   words 0..7   codes, four signed bytes a word, in the order of the channels
+//   word  8      float s, the scale: a channel is s * code
+//   word  9      float t = s * (float)(sum of the 32 codes)
+//   word  10     int -8 * (sum of the 32 codes)
+//   word  11     int -8 * (sum of the codes 0..15)
+//
+// A row is one block after the other; rows are X_STRIDE words apart.
+//
+//   top = largest |v|;  s = top * (1/127);  code = nearest even of v * (127 * mr_recip(top)), kept
+//   within +-127; top below 1e-37 gives zeros. A block with a number that is not finite has a scale
+//   that is not, and so shows in whatever is computed from it.
+// Sums are of integers, hence exact in any order.
+#define Q_WORDS 12
+#define Q_SCALE 8
+#define Q_SUM 9
+#define Q_OFFSET 10
+#define Q_OFFSET_HALF 11
+
+static inline int mr_largest16(int16 v) {
+  int8 a = max(v.lo, v.hi);
+  int4 b = max(a.lo, a.hi);
+  int2 c = max(b.lo, b.hi);
+  return max(c.x, c.y);
+}
+
+static inline int mr_add16(int16 v) {
+  int8 a = v.lo + v.hi;
+  int4 b = a.lo + a.hi;
+  int2 c = b.lo + b.hi;
+  return c.x + c.y;
+}
+
+// Rounds by the place of the binary point: |x| is far below 2^22.
+static inline int16 mr_codes16(float16 v, float inverse) {
+  const float16 magic = (float16)(12582912.0f);
+  const int16 code = as_int16(fma(v, (float16)(inverse), magic)) - (int16)(0x4b400000);
+  return clamp(code, (int16)(-127), (int16)(127));
+}
+
+// Channels 0..15 and 16..31 of a block.
+static inline void mr_quantize(float16 first, float16 second, __global int* out) {
+  const int16 size = (int16)(0x7fffffff);
+  // As integers, sizes are ordered like floats, with infinity and NaN above all.
+  const float top =
+      as_float(mr_largest16(max(as_int16(first) & size, as_int16(second) & size)));
+  const bool none = top < 1e-37f;
+  const float scale = none ? 0.0f : top * 0.00787401571869850158691f;
+  const float inverse = none ? 0.0f : 127.0f * mr_recip(top);
+  const int16 a = mr_codes16(first, inverse), b = mr_codes16(second, inverse);
+  const int sum_a = mr_add16(a), sum = sum_a + mr_add16(b);
+  vstore16(convert_char16(a), 0, (__global char*)out);
+  vstore16(convert_char16(b), 1, (__global char*)out);
+  out[Q_SCALE] = as_int(scale);
+  out[Q_SUM] = as_int(scale * (float)sum);
+  out[Q_OFFSET] = -8 * sum;
+  out[Q_OFFSET_HALF] = -8 * sum_a;
+}

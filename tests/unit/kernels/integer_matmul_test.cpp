@@ -1,0 +1,322 @@
+// Integer matrix products: every variant that this machine can run, every panel format, tile width
+// and batch size against the contract carried out on the host, bit for bit; and quantization of
+// activations against its definition.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "engine/core/gguf/half.hpp"
+#include "engine/core/model/operations.hpp"
+#include "engine/core/model/panel.hpp"
+#include "tests/support/device.hpp"
+
+namespace millrace::engine {
+namespace {
+
+using testing::download;
+using testing::must;
+using testing::open_device;
+using testing::Random;
+using testing::upload;
+
+constexpr std::uint32_t q_words = 12;
+
+std::vector<std::string> variants() {
+  std::vector<std::string> out{"generic"};
+  for (const Dot dot : all_dots) {
+    if (processor_has(dot)) out.push_back("cpu-" + std::string(dot_name(dot)));
+  }
+  return out;
+}
+
+// Codes and scales by row and column, and the same in panels.
+struct Matrix {
+  PanelLayout layout;
+  std::uint32_t rows = 0, panels = 0;
+  std::vector<std::uint8_t> codes;  // [rows][K]
+  std::vector<float> scales;        // [rows][K / 32][scales per block]
+  std::vector<std::uint32_t> bits;  // of the scales, as the format keeps them
+  std::vector<std::byte> packed;
+};
+
+enum class Extremes : std::uint8_t { none, all };
+
+std::uint16_t random_half(Random& random) {
+  const auto sign = static_cast<std::uint16_t>(random.below(2) << 15);
+  if (random.below(16) == 0) return static_cast<std::uint16_t>(sign | random.below(0x400));
+  return static_cast<std::uint16_t>(sign | (0x2400 + random.below(0x1800)));
+}
+
+void pack(Matrix& m) {
+  const PanelFormat& format = m.layout.format;
+  const std::uint32_t k = m.layout.k(), blocks = k / 32, each = format.scales_per_block();
+  const bool nibbles = format.codes == Codes::bits4;
+  m.packed.assign(m.panels * m.layout.panel_bytes(), std::byte{0});
+  for (std::uint32_t r = 0; r < m.rows; ++r) {
+    std::byte* const panel = m.packed.data() + r / 16 * m.layout.panel_bytes();
+    const std::uint32_t lane = r % 16;
+    for (std::uint32_t i = 0; i < blocks * each; ++i) {
+      const std::uint32_t& bits = m.bits[std::size_t{r} * blocks * each + i];
+      std::memcpy(panel + (i * 16 + lane) * format.scale_bytes, &bits, format.scale_bytes);
+    }
+    for (std::uint32_t c = 0; c < k; ++c) {
+      const std::uint8_t code = m.codes[std::size_t{r} * k + c];
+      const std::uint32_t word = nibbles ? c / 8 : c / 4;
+      std::byte& to = panel[m.layout.scale_bytes() + (word * 16 + lane) * 4 + c % 4];
+      to |= static_cast<std::byte>(nibbles && c % 8 >= 4 ? code << 4 : code);
+    }
+  }
+}
+
+Matrix random_matrix(const PanelFormat& format, std::uint32_t rows, std::uint32_t columns,
+                     Extremes extremes, Random& random) {
+  Matrix m;
+  m.layout = {format, columns};
+  m.rows = rows;
+  m.panels = (rows + 15) / 16;
+  const std::uint32_t top = format.codes == Codes::bits4 ? 15 : 255;
+  for (std::uint32_t i = 0; i < rows * columns; ++i) {
+    const std::uint32_t code = extremes == Extremes::all ? top : random.below(top + 1);
+    m.codes.push_back(static_cast<std::uint8_t>(code));
+  }
+  for (std::uint32_t i = 0; i < rows * (columns / 32) * format.scales_per_block(); ++i) {
+    const std::uint16_t half = random_half(random);
+    const float single = random.uniform(-1, 1);
+    const bool halves = format.scale_bytes == 2;
+    m.scales.push_back(halves ? half_to_float(half) : single);
+    m.bits.push_back(halves ? half : std::bit_cast<std::uint32_t>(single));
+  }
+  pack(m);
+  return m;
+}
+
+struct Call {
+  std::uint32_t columns = 0, mode = 0;
+  std::vector<std::int32_t> x;  // [columns][code_stride]
+  std::vector<float> bias, before;
+};
+
+// A quantized column of random codes, or of the largest ones.
+void fill_column(std::int32_t* x, std::uint32_t k, Extremes extremes, Random& random) {
+  for (std::uint32_t b = 0; b < k / 32; ++b, x += q_words) {
+    std::array<std::int8_t, 32> codes;
+    std::int32_t sum = 0, half = 0;
+    for (std::uint32_t i = 0; i < 32; ++i) {
+      const int most = b % 2 == 0 ? 127 : -127;
+      codes[i] = static_cast<std::int8_t>(
+          extremes == Extremes::all ? most : static_cast<int>(random.below(255)) - 127);
+      sum += codes[i];
+      if (i < 16) half += codes[i];
+    }
+    std::memcpy(x, codes.data(), codes.size());
+    const float scale = random.uniform(0, 0.1f);
+    x[8] = std::bit_cast<std::int32_t>(scale);
+    x[9] = std::bit_cast<std::int32_t>(scale * static_cast<float>(sum));
+    x[10] = -8 * sum;
+    x[11] = -8 * half;
+  }
+}
+
+Call random_call(const Matrix& m, std::uint32_t columns, std::uint32_t mode, Extremes extremes,
+                 Random& random) {
+  const std::uint32_t stride = code_stride(m.layout.columns);
+  Call call{.columns = columns, .mode = mode, .x = {}, .bias = {}, .before = {}};
+  // The rows after the last hold rubbish, as they may.
+  call.x.assign(std::size_t{stride} * (columns + input_slack_rows), 0x7fc00000);
+  for (std::uint32_t c = 0; c < columns; ++c) {
+    fill_column(&call.x[std::size_t{c} * stride], m.layout.k(), extremes, random);
+  }
+  call.bias = random.floats(m.panels * 16, -1, 1);
+  call.before = random.floats(std::size_t{m.panels} * 16 * columns, -1, 1);
+  return call;
+}
+
+// The contract of kernels/matmul/integer_generic.cl for one output.
+float expected(const Matrix& m, const Call& call, std::uint32_t row, std::uint32_t column) {
+  const PanelFormat& format = m.layout.format;
+  const std::uint32_t k = m.layout.k(), blocks = k / 32, each = format.scales_per_block();
+  const std::int32_t* x = &call.x[std::size_t{column} * code_stride(m.layout.columns)];
+  float acc = 0;
+  for (std::uint32_t b = 0; b < blocks; ++b, x += q_words) {
+    const float* const d = &m.scales[(std::size_t{row} * blocks + b) * each];
+    std::array<std::int8_t, 32> codes;
+    std::memcpy(codes.data(), x, codes.size());
+    for (std::uint32_t from = 0; from < 32; from += format.scale_block) {
+      std::int32_t sum = 0;
+      for (std::uint32_t i = from; i < from + format.scale_block; ++i) {
+        sum += (m.codes[std::size_t{row} * k + b * 32 + i] - format.offset) * codes[i];
+      }
+      const float scale = d[from / format.scale_block] * std::bit_cast<float>(x[8]);
+      acc = std::fma(static_cast<float>(sum), scale, acc);
+    }
+    if (format.affine) acc = std::fma(d[1], std::bit_cast<float>(x[9]), acc);
+  }
+  const std::size_t at = std::size_t{column} * m.panels * 16 + row;
+  if ((call.mode & 2) != 0) acc = acc + call.bias[row];
+  if ((call.mode & 1) != 0) acc = acc + call.before[at];
+  return acc;
+}
+
+class Variant {
+ public:
+  Variant(const std::string& name, const PanelLayout& layout)
+      : device_(open_device({.variant = name})), operations_(*device_, one_head(), MathMode::fast) {
+    projection_.columns = layout.columns;
+    projection_.first = {0};
+    projection_.runs.push_back(
+        {.format = layout.format, .first_row = 0, .panels = 0, .buffer = {}});
+    must(operations_.prepare_product(projection_));
+  }
+
+  // [columns][16 * panels]
+  std::vector<float> run(const Matrix& m, const Call& call) {
+    WeightRun& run = projection_.runs[0];
+    run.buffer = upload(*device_, m.packed);
+    run.panels = m.panels;
+    projection_.rows = m.panels * 16;
+    projection_.bias = (call.mode & 2) != 0 ? upload(*device_, call.bias) : Buffer();
+    const Activation x{.rows = {}, .codes = upload(*device_, call.x)};
+    const Buffer out = upload(*device_, call.before);
+    must(operations_.project(projection_, x, call.columns, out, projection_.rows,
+                             (call.mode & 1) != 0 ? Accumulate::add : Accumulate::replace));
+    return download<float>(*device_, out, call.before.size());
+  }
+
+ private:
+  static ModelSpec one_head() {
+    ModelSpec spec;
+    spec.heads = 1;
+    spec.kv_heads = 1;
+    return spec;
+  }
+  std::unique_ptr<Device> device_;
+  Operations operations_;
+  Projection projection_;
+};
+
+void expect_contract(const Matrix& m, const Call& call, const std::vector<float>& got) {
+  for (std::uint32_t c = 0; c < call.columns; ++c) {
+    for (std::uint32_t r = 0; r < m.rows; ++r) {
+      ASSERT_EQ(got[std::size_t{c} * m.panels * 16 + r], expected(m, call, r, c))
+          << "row " << r << ", column " << c << " of " << call.columns;
+    }
+  }
+}
+
+struct NamedFormat {
+  const char* name;
+  PanelFormat format;
+};
+
+void PrintTo(const NamedFormat& format, std::ostream* to) {
+  *to << format.name;
+}
+
+// What the file types map to, and the corners between them.
+const std::vector<NamedFormat> formats{
+    {"Nibbles", {.codes = Codes::bits4, .offset = 8, .scale_bytes = 2}},
+    {"NibblesWithMinimum", {.codes = Codes::bits4, .affine = true, .scale_bytes = 2}},
+    {"NibblesWithFloats", {.codes = Codes::bits4, .affine = true, .scale_bytes = 4}},
+    {"Bytes", {.codes = Codes::bits8, .offset = 128, .scale_bytes = 2}},
+    {"BytesWithMinimum", {.codes = Codes::bits8, .affine = true, .scale_bytes = 2}},
+    {"BytesOfFiveBits", {.codes = Codes::bits8, .offset = 16, .scale_bytes = 2}},
+    {"BytesOfSixBits", {.codes = Codes::bits8, .offset = 32, .scale_bytes = 4, .scale_block = 16}}};
+
+class IntegerMatmul : public ::testing::TestWithParam<NamedFormat> {};
+
+TEST_P(IntegerMatmul, EveryVariantKeepsTheContractBitForBit) {
+  const PanelFormat format = GetParam().format;
+  for (const std::string& name : variants()) {
+    SCOPED_TRACE(name);
+    Variant variant(name, {format, 96});
+    Random random(7);
+    for (const std::uint32_t rows : {5u, 71u, 150u}) {
+      const Matrix m = random_matrix(format, rows, 96, Extremes::none, random);
+      for (const std::uint32_t n :
+           {1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 9u, 11u, 12u, 13u, 16u, 23u, 25u, 37u}) {
+        const Call call = random_call(m, n, n % 4, Extremes::none, random);
+        ASSERT_NO_FATAL_FAILURE(expect_contract(m, call, variant.run(m, call))) << rows << " rows";
+      }
+    }
+  }
+}
+
+// The largest sums of each sign: what saturates in instructions that are not exact.
+TEST_P(IntegerMatmul, TheLargestCodesAreSummedExactly) {
+  const PanelFormat format = GetParam().format;
+  for (const std::string& name : variants()) {
+    SCOPED_TRACE(name);
+    Variant variant(name, {format, 96});
+    Random random(8);
+    const Matrix m = random_matrix(format, 32, 96, Extremes::all, random);
+    for (const std::uint32_t n : {1u, 12u}) {
+      const Call call = random_call(m, n, 0, Extremes::all, random);
+      ASSERT_NO_FATAL_FAILURE(expect_contract(m, call, variant.run(m, call)));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, IntegerMatmul, ::testing::ValuesIn(formats),
+                         [](const auto& format) { return std::string(format.param.name); });
+
+// Quantizes rows of two blocks.
+std::vector<std::int32_t> quantize(const std::vector<float>& rows) {
+  const auto device = open_device();
+  const Program program =
+      must(device->build({.name = "quantize",
+                          .sources = {"quantize/block.cl", "norm/rms.cl", "activation/silu.cl",
+                                      "quantize/norm.cl", "quantize/quantize.cl"}}));
+  Kernel kernel = must(device->kernel(program, "quantize_rows"));
+  const std::size_t count = rows.size() / 64;
+  const Buffer in = upload(*device, rows);
+  const Buffer out = upload(*device, std::vector<std::int32_t>(count * 2 * q_words));
+  must(device->launch(kernel, {.groups = {count}}, {in, out, 2u, 64u, 2 * q_words}));
+  return download<std::int32_t>(*device, out, count * 2 * q_words);
+}
+
+TEST(Quantize, GivesTheNearestCodesAndTheirSums) {
+  Random random(3);
+  std::vector<float> rows;
+  for (const float size : {1.0f, 1e-6f, 3e4f, 0.0f, 1e-38f}) {
+    for (std::uint32_t i = 0; i < 64; ++i) rows.push_back(random.uniform(-size, size));
+  }
+  rows[5] = 40.0f;  // one far above the others, which become zero or one
+  const auto got = quantize(rows);
+  for (std::size_t b = 0; b < rows.size() / 32; ++b) {
+    const float* const v = &rows[b * 32];
+    float top = 0;
+    for (int i = 0; i < 32; ++i) top = std::max(top, std::fabs(v[i]));
+    const float scale = top < 1e-37f ? 0.0f : top * (1.0f / 127.0f);
+    const std::int32_t* const q = &got[b * q_words];
+    ASSERT_EQ(std::bit_cast<float>(q[8]), scale) << "block " << b;
+    std::array<std::int8_t, 32> codes;
+    std::memcpy(codes.data(), q, codes.size());
+    std::int32_t sum = 0, half = 0;
+    for (int i = 0; i < 32; ++i) {
+      const double exact = scale == 0 ? 0.0 : static_cast<double>(v[i]) * 127 / top;
+      ASSERT_NEAR(codes[i], exact, 0.5001) << "block " << b << ", channel " << i;
+      ASSERT_LE(std::abs(codes[i]), 127);
+      sum += codes[i];
+      if (i < 16) half += codes[i];
+    }
+    EXPECT_EQ(std::bit_cast<float>(q[9]), scale * static_cast<float>(sum));
+    EXPECT_EQ(q[10], -8 * sum);
+    EXPECT_EQ(q[11], -8 * half);
+  }
+}
+
+TEST(Quantize, WhatIsNotFiniteStaysVisible) {
+  for (const float bad : {INFINITY, -INFINITY, NAN}) {
+    std::vector<float> rows(64, 1.0f);
+    rows[40] = bad;
+    const auto got = quantize(rows);
+    EXPECT_TRUE(std::isfinite(std::bit_cast<float>(got[8])));
+    EXPECT_FALSE(std::isfinite(std::bit_cast<float>(got[q_words + 8])));
+  }
+}
+
+}  // namespace
+}  // namespace millrace::engine
