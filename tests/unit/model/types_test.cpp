@@ -21,7 +21,8 @@ using testing::open_device;
 using testing::Random;
 using testing::TinyModel;
 
-constexpr ModelOptions small{.kv_bytes = 4 << 20, .step_tokens = 40, .step_outputs = 40};
+constexpr ModelOptions small{
+    .kv_bytes = 4 << 20, .step_tokens = 40, .step_outputs = 40, .math = MathMode::exact};
 
 // Every row is whole super-blocks.
 TinyModel wide(TensorType type) {
