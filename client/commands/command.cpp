@@ -111,7 +111,11 @@ void remember_interrupts() {
   struct sigaction action {};
   action.sa_handler = on_interrupt;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    ::sigaction(signal, &action, nullptr);
+    struct sigaction before {};
+    ::sigaction(signal, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) {  // nohup, a shell's background job: they chose to go on
+      ::sigaction(signal, &action, nullptr);
+    }
   }
 }
 

@@ -47,6 +47,7 @@ int report_error(const Error& error, bool json);
 
 // ---- signals
 // From now on SIGINT, SIGTERM and SIGHUP are remembered; a second one ends the process at once.
+// Those that were ignored at the start (nohup) stay ignored.
 void remember_interrupts();
 bool interrupted();
 

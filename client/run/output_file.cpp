@@ -31,6 +31,14 @@ bool OutputFile::holds(std::uint64_t line_number) const {
   return line_number < held_.size() && held_[line_number];
 }
 
+std::unexpected<Error> OutputFile::foreign_line(std::uint64_t at, bool twice) const {
+  return fail(Code::conflict,
+              file_->path() + " holds a line at byte " + std::to_string(at) +
+                  (twice ? " that it holds already" : " that this run did not write"),
+              "move the file away and run again: results are taken from the ledger, nothing is "
+              "computed twice");
+}
+
 Status OutputFile::take_line(std::string_view start, std::uint64_t at) {
   std::optional<LineId> id;
   if (start.starts_with(id_start)) {
@@ -38,12 +46,7 @@ Status OutputFile::take_line(std::string_view start, std::uint64_t at) {
     id = parse_line_id(start.substr(0, start.find('"')));
   }
   if (!id || id->number >= held_.size() || held_[id->number]) {
-    return fail(
-        Code::conflict,
-        file_->path() + " holds a line at byte " + std::to_string(at) +
-            (id && holds(id->number) ? " that it holds already" : " that this run did not write"),
-        "move the file away and run again: results are taken from the ledger, nothing is "
-        "computed twice");
+    return foreign_line(at, id && holds(id->number));
   }
   held_[id->number] = true;
   ++lines_;
@@ -82,6 +85,9 @@ Status OutputFile::scan(std::uint64_t synced_bytes) {
       end.clear();
     }
     offset += got;
+  }
+  if (!start.starts_with(id_start) && !id_start.starts_with(start)) {
+    return foreign_line(line_at, false);  // what is cut is a torn line of ours, nobody's text
   }
   size_ = line_at;
   if (line_at < found_size) {

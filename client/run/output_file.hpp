@@ -38,6 +38,7 @@ class OutputFile {
       : file_(std::move(file)), held_(last_number + 1) {}
   Status scan(std::uint64_t synced_bytes);
   Status take_line(std::string_view start, std::uint64_t at);
+  std::unexpected<Error> foreign_line(std::uint64_t at, bool twice) const;
 
   std::unique_ptr<File> file_;
   std::vector<bool> held_;

@@ -87,14 +87,18 @@ Result<RunFolder> RunFolder::open(Env& env, const RunPaths& paths,
 }
 
 // A run whose engine never came up (a mistyped --device, a model that cannot be run) has nothing to
-// lose: what was mended for the next try is no change of settings.
+// lose: what was mended for the next try is no change of settings. Its output holds errors of wrong
+// lines at most; one that holds anything else is not ours to discard.
 bool RunFolder::is_unused(const Error& difference, const RunPaths& paths) const {
   if (difference.code != Code::settings_changed && difference.code != Code::input_changed) {
     return false;
   }
-  std::error_code error;
-  const std::uintmax_t output_bytes = fs::file_size(paths.output, error);
-  return manifest_.fingerprint.empty() && !error && output_bytes == 0;
+  if (!manifest_.fingerprint.empty()) {
+    return false;
+  }
+  const auto checkpoint = load_checkpoint(*env_, path(checkpoint_name));
+  return checkpoint && OutputFile::open(*env_, paths.output, manifest_.input.last_number,
+                                        checkpoint->output_bytes);
 }
 
 // The manifest goes first: without it the rest counts for nothing.

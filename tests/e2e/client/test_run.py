@@ -224,6 +224,19 @@ def test_ctrl_c_says_how_to_go_on(run):
     assert sorted(run.results()) == list(range(1, 9))
 
 
+def test_a_hangup_under_nohup_is_no_end(run):
+    run.write(GOOD)
+    run.env |= {"STUB_DELAY_MS": "300", "STUB_ROWS": "1"}
+    process = subprocess.Popen(["nohup", *run.command()], env={**os.environ, **run.env},
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: run.executions(), "an engine at work")
+    process.send_signal(signal.SIGHUP)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 0, stderr
+    assert "8 of 8 jobs done" in stdout
+
+
 def test_killed_at_any_moment_each_line_comes_once(run):
     run.write([completion(f"j{i}", f"p{i}") for i in range(60)])
     run.env |= {"STUB_DELAY_MS": "60", "STUB_ROWS": "8"}

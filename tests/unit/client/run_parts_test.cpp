@@ -126,7 +126,8 @@ TEST_F(RunParts, OutputKeepsOnlyWhatWasSynced) {
 
 TEST_F(RunParts, OutputOfOthersIsRefused) {
   for (const std::string& content :
-       {std::string("mine\n"), output_line(9), output_line(1) + output_line(1)}) {
+       {std::string("mine\n"), std::string("mine"), output_line(1) + "mine", output_line(9),
+        output_line(1) + output_line(1)}) {
     folder_.write("out", content);
     const auto output = OutputFile::open(*env_, folder_ / "out", 3, everything);
     ASSERT_FALSE(output.has_value());
@@ -161,6 +162,36 @@ TEST_F(RunParts, AFolderBeginsGoesOnAndLocks) {
   ASSERT_TRUE(again.has_value());
   EXPECT_TRUE(again->resumed());
   EXPECT_EQ(again->meet_engine("two").error().code, Code::settings_changed);
+  again = fail(Code::internal, "closed");
+  EXPECT_EQ(RunFolder::open(*env_, paths, {{"--kv", "q8"}}, false).error().code,
+            Code::settings_changed);
+}
+
+TEST_F(RunParts, ARunThatNoEngineJoinedBindsNothing) {
+  folder_.write("in", "a\nb\n");
+  const RunPaths paths{folder_ / "in", folder_ / "out"};
+  const auto open = [&](const std::string& device) {
+    return RunFolder::open(*env_, paths, {{"--device", device}}, false);
+  };
+  {
+    auto mistyped = open("nonsens");
+    ASSERT_TRUE(mistyped.has_value()) << mistyped.error().text();
+    // A wrong line has its error before any engine comes up.
+    ASSERT_TRUE(mistyped->output().append(1, output_line(1, "\"error\":{}}"), true));
+    ASSERT_TRUE(mistyped->settle("", 0));
+  }
+  {
+    auto mended = open("nonsense");
+    ASSERT_TRUE(mended.has_value()) << mended.error().text();
+    EXPECT_FALSE(mended->resumed());
+    EXPECT_EQ(mended->output().lines(), 0U);
+    ASSERT_TRUE(mended->output().append(1, output_line(1, "\"error\":{}}"), true));
+    ASSERT_TRUE(mended->settle("", 0));
+  }
+  const std::string precious(folder_.read("out").size(), 'p');
+  folder_.write("out", precious);
+  EXPECT_EQ(open("other").error().code, Code::settings_changed);
+  EXPECT_EQ(folder_.read("out"), precious);
 }
 
 TEST_F(RunParts, ModelIdentitySeesOneChangedBlockAndTheSize) {
