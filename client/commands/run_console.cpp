@@ -1,37 +1,35 @@
 #include "client/commands/run_console.hpp"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdio>
 
 #include "client/commands/command.hpp"
 #include "client/lines/json_writer.hpp"
+#include "client/run/progress_text.hpp"
 
 namespace millrace::client {
 namespace {
 
 constexpr std::int64_t terminal_pause_us = 200'000;
 constexpr std::int64_t line_pause_us = 5'000'000;
+constexpr std::size_t usual_columns = 80;
+constexpr const char* failed_lines_are = ": the lines of the output whose \"error\" is not null";
 
 template <class... Values>
 std::string text(const char* format, Values... values) {
   std::array<char, 160> buffer{};
   const int length = std::snprintf(buffer.data(), buffer.size(), format, values...);
-  return {buffer.data(), static_cast<std::size_t>(length)};
+  return {buffer.data(), std::min(static_cast<std::size_t>(length), buffer.size() - 1)};
 }
 
-double tokens_per_second(const RunProgress& progress) {
-  const auto tokens = static_cast<double>(progress.prompt_tokens + progress.completion_tokens);
-  return progress.seconds > 0 ? tokens / progress.seconds : 0;
-}
-
-double seconds_left(const RunProgress& progress) {
-  const std::uint64_t now = progress.done - progress.before;
-  return now == 0 ? -1
-                  : progress.seconds * static_cast<double>(progress.total - progress.done) /
-                        static_cast<double>(now);
+std::size_t terminal_columns() {
+  winsize size{};
+  const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : usual_columns;
 }
 
 void print(const std::string& line) {
@@ -50,38 +48,6 @@ void write_progress(JsonWriter& out, const RunProgress& progress) {
 }
 
 }  // namespace
-
-std::string duration_text(double seconds) {
-  const auto whole = static_cast<unsigned long long>(std::llround(seconds));
-  if (whole < 60) {
-    return text("%llu s", whole);
-  }
-  if (whole < 3600) {
-    return text("%llu min %llu s", whole / 60, whole % 60);
-  }
-  return text("%llu h %llu min", whole / 3600, whole % 3600 / 60);
-}
-
-std::string progress_text(const RunProgress& progress) {
-  const double percent = progress.total == 0 ? 100
-                                             : 100 * static_cast<double>(progress.done) /
-                                                   static_cast<double>(progress.total);
-  std::string line =
-      text("%llu/%llu done (%.1f %%)", static_cast<unsigned long long>(progress.done),
-           static_cast<unsigned long long>(progress.total), percent);
-  line += text(", %llu failed", static_cast<unsigned long long>(progress.failed));
-  if (!progress.engine_ready) {
-    return line + (progress.engine_starts > 1
-                       ? ", the engine is started again"
-                       : ", the engine starts (its first start takes longer)");
-  }
-  line += text(", %u running", progress.running);
-  line += text(", %.1f tok/s", tokens_per_second(progress));
-  if (const double left = seconds_left(progress); left >= 0 && progress.done < progress.total) {
-    line += ", " + duration_text(left) + " left";
-  }
-  return line;
-}
 
 RunConsole::RunConsole(bool json, const Clock& clock)
     : json_(json),
@@ -112,14 +78,15 @@ void RunConsole::progress(const RunProgress& progress) {
     JsonWriter out(line);
     out.begin_object().field("event", "progress");
     write_progress(out, progress);
-    out.end_object();
+    out.field("tokens_per_second_now", progress.tokens_per_second_now).end_object();
     print(line);
   } else if (redraw) {
-    std::fprintf(stderr, "\r\x1b[K%s", progress_text(progress).c_str());
+    // One column stays free: a full line would wrap.
+    std::fprintf(stderr, "\r\x1b[K%s", progress_text(progress, terminal_columns() - 1).c_str());
     std::fflush(stderr);
     line_shown_ = true;
   } else {
-    std::fprintf(stderr, "%s\n", progress_text(progress).c_str());
+    std::fprintf(stderr, "%s\n", progress_text(progress, std::string::npos).c_str());
   }
 }
 
@@ -168,8 +135,8 @@ void RunConsole::summary(const RunReport& report, const std::string& output) {
   }
   const auto wide = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
   if (report.nothing_to_do) {
-    print(text("Nothing to do: all %llu lines are done (%llu failed).", wide(progress.total),
-               wide(progress.failed)));
+    print(text("Nothing to do: all %llu lines are done (%llu failed%s).", wide(progress.total),
+               wide(progress.failed), progress.failed > 0 ? failed_lines_are : ""));
     print("Results: " + output);
     return;
   }
@@ -178,13 +145,16 @@ void RunConsole::summary(const RunReport& report, const std::string& output) {
         (progress.before > 0 ? text(" (%llu were done before)", wide(progress.before)) : ""));
   print(text("%llu prompt and %llu completion tokens in %.1f s, %.1f tokens/s",
              wide(progress.prompt_tokens), wide(progress.completion_tokens), progress.seconds,
-             tokens_per_second(progress)));
+             tokens_per_second(progress)) +
+        (progress.ready_seconds >= 1
+             ? text("; the engine was ready after %.1f s", progress.ready_seconds)
+             : ""));
   for (const FailedLine& failed : summary.failures) {
     const std::string name = failed.custom_id.empty() ? "" : " (" + failed.custom_id + ")";
     print(printable(text("  line %llu", wide(failed.line)) + name + ": " + failed.error.text()));
   }
-  if (const auto rest = summary.failed_now - summary.failures.size(); rest > 0) {
-    print(text("  and %llu more: the lines of the output whose \"error\" is not null", wide(rest)));
+  if (const auto rest = progress.failed - summary.failures.size(); rest > 0) {
+    print(text("  and %llu more%s", wide(rest), failed_lines_are));
   }
   print("Results: " + output);
 }

@@ -11,10 +11,6 @@
 
 namespace millrace::client {
 
-// "12/64 done (18.8 %), 2 failed, 8 running, 123.4 tok/s, 1 min 20 s left"
-std::string progress_text(const RunProgress& progress);
-std::string duration_text(double seconds);
-
 class RunConsole final : public RunObserver {
  public:
   RunConsole(bool json, const Clock& clock);

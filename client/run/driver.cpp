@@ -18,7 +18,8 @@ constexpr const char* cursor_name = "output";
 constexpr std::int64_t us_per_ms = 1'000;
 constexpr std::uint32_t poll_ms = 50;
 constexpr std::size_t failures_kept = 10;
-constexpr int lines_at_once = 256;  // parsed between two looks at the socket
+constexpr double rate_weight = 0.3;  // of the newest rate: it is counted over one second
+constexpr int lines_at_once = 256;   // parsed between two looks at the socket
 constexpr std::int64_t silence_patience_us = 10'000'000;
 constexpr std::int64_t full_disk_patience_us = 10'000'000;
 
@@ -119,7 +120,7 @@ Status Driver::run() {
   std::vector<Bell> bells;
   while (!finished()) {
     if (hooks_.interrupted()) {
-      return fail(Code::interrupted, "stopped by a signal", "run the same command again to go on");
+      return fail(Code::interrupted, "stopped by a signal");
     }
     MILLRACE_TRY(hooks_.tick());
     MILLRACE_TRY(read_input());
@@ -248,6 +249,12 @@ Status Driver::take_submission(const Submission& submission) {
 
 Status Driver::take_status(const StatusAnswer& status) {
   summary_.progress.running = static_cast<std::uint32_t>(status.counts.leased);
+  double rate = 0;
+  for (const EngineInfo& engine : status.engines) {
+    rate += engine.tokens_per_second;
+  }
+  double& shown = summary_.progress.tokens_per_second_now;
+  shown = rate > 0 ? rate_weight * rate + (1 - rate_weight) * (shown > 0 ? shown : rate) : 0;
   const bool joined_before = starts_met_ == hooks_.engine_starts();
   if (!status.engines.empty()) {
     engine_lost_us_ = 0;
@@ -282,8 +289,6 @@ Status Driver::write_bad_line(const LineId& id, const ParsedLine& parsed) {
 Status Driver::write_line(std::uint64_t number, const std::string& text, const Error* error,
                           const std::string& custom_id) {
   MILLRACE_TRY(output_.append(number, text, error != nullptr));
-  ++summary_.written;
-  summary_.failed_now += error != nullptr ? 1 : 0;
   if (error != nullptr && summary_.failures.size() < failures_kept) {
     summary_.failures.push_back({number, custom_id, *error});
   }
@@ -348,6 +353,10 @@ void Driver::report() {
   progress.engine_starts = hooks_.engine_starts();
   progress.engine_ready = starts_met_ == progress.engine_starts;
   progress.seconds = static_cast<double>(clock_.monotonic_us() - started_us_) / 1e6;
+  if (progress.engine_ready && progress.ready_seconds < 0) {
+    progress.ready_seconds = progress.seconds;
+    progress.done_at_ready = progress.done;
+  }
   observer_.progress(progress);
 }
 

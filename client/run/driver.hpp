@@ -44,10 +44,7 @@ struct FailedLine {
 
 struct RunSummary {
   RunProgress progress;
-  std::uint64_t written = 0;         // output lines of this session
-  std::uint64_t cancelled = 0;       // of them
   std::vector<FailedLine> failures;  // the first few of this session
-  std::uint64_t failed_now = 0;      // all of this session
 };
 
 // Runs to the end. `summary` is filled in whatever happens.

@@ -15,8 +15,11 @@ struct RunProgress {
   std::uint64_t prompt_tokens = 0, completion_tokens = 0;  // of this session
   std::uint32_t running = 0;                               // handed to the engine
   std::uint32_t engine_starts = 0;
-  bool engine_ready = false;  // the one that was started last has joined
-  double seconds = 0;         // since this session began
+  bool engine_ready = false;         // the one that was started last has joined
+  double seconds = 0;                // since this session began
+  double ready_seconds = -1;         // of them until the first engine joined; negative: none has
+  std::uint64_t done_at_ready = 0;   // lines that were done by then
+  double tokens_per_second_now = 0;  // as the engine tells; 0 where it does not
 };
 
 class RunObserver {

@@ -1,10 +1,14 @@
 """`millrace run` with a stub engine: what it writes, what it refuses, how it goes on."""
+import fcntl
 import json
 import os
+import pty
 import resource
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 
 import pytest
@@ -336,6 +340,40 @@ def test_progress_and_summary_as_json(run):
     assert summary["completion_tokens"] == 16
     assert summary["errors"] == [{"line": 9, "custom_id": "", "code": "invalid_json",
                                   "message": summary["errors"][0]["message"]}]
+
+
+def test_the_progress_line_fits_a_narrow_terminal(run):
+    run.write(GOOD * 3)
+    run.env |= {"STUB_DELAY_MS": "400", "STUB_ROWS": "4"}
+    columns = 42
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 20, columns, 0, 0))
+    process = subprocess.Popen(run.command(), env={**os.environ, **run.env},
+                               stdout=subprocess.PIPE, stderr=slave)
+    os.close(slave)
+    shown = b""
+    try:
+        while piece := os.read(master, 4096):
+            shown += piece
+    except OSError:
+        pass  # the other end is closed
+    os.close(master)
+    assert process.wait(60) == 0
+    lines = shown.decode().replace("\x1b[K", "").split("\r")
+    assert len(lines) > 5 and any("left" in x for x in lines), lines
+    assert max(map(len, lines)) < columns, lines
+
+
+def test_a_summary_counts_the_failures_of_before(run):
+    run.write(["bad"] + GOOD)
+    run.env |= {"STUB_DELAY_MS": "300", "STUB_ROWS": "1"}
+    process = run.start()
+    wait_until(lambda: run.executions("end"), "a result")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130
+    run.env["STUB_DELAY_MS"] = "0"
+    assert "1 failed" in (summary := run.go(expect=1).stdout) and "and 1 more" in summary
+    assert "not null" in run.go(expect=1).stdout
 
 
 def test_a_full_disk_stops_the_run_and_nothing_is_lost(run):

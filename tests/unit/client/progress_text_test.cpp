@@ -1,0 +1,69 @@
+#include "client/run/progress_text.hpp"
+
+#include <gtest/gtest.h>
+
+namespace millrace::client {
+namespace {
+
+RunProgress halfway() {
+  RunProgress progress;
+  progress.total = 200;
+  progress.done = 60;
+  progress.failed = 2;
+  progress.running = 40;
+  progress.engine_starts = 1;
+  progress.engine_ready = true;
+  progress.done_at_ready = 20;  // before, and wrong lines: they took no time
+  progress.ready_seconds = 10;
+  progress.seconds = 40;
+  progress.prompt_tokens = 300;
+  progress.completion_tokens = 100;
+  return progress;
+}
+
+TEST(ProgressText, TellsAllWhereThereIsRoom) {
+  EXPECT_EQ(progress_text(halfway(), 200),
+            "60/200 done (30.0 %), 2 failed, 40 running, 10.0 tok/s, 1 min 0 s left");
+  RunProgress live = halfway();
+  live.tokens_per_second_now = 321.5;
+  EXPECT_NE(progress_text(live, 200).find(", 321.5 tok/s"), std::string::npos);
+}
+
+TEST(ProgressText, NeverGrowsBeyondTheTerminal) {
+  EXPECT_EQ(progress_text(halfway(), 60),
+            "60/200 done (30.0 %), 2 failed, 10.0 tok/s, 1 min 0 s left");
+  EXPECT_EQ(progress_text(halfway(), 40), "60/200 done (30.0 %), 1 min 0 s left");
+  RunProgress starting = halfway();
+  starting.engine_ready = false;
+  for (std::size_t columns = 0; columns < 90; ++columns) {
+    EXPECT_LE(progress_text(halfway(), columns).size(), columns);
+    EXPECT_LE(progress_text(starting, columns).size(), columns);
+  }
+  EXPECT_EQ(progress_text(starting, 60), "60/200 done (30.0 %), 2 failed, the engine starts");
+}
+
+TEST(ProgressText, TimeLeftIsToldOnceItCanBe) {
+  RunProgress progress = halfway();
+  // 30 s gave 40 jobs and half of 40 more; 120 are open, 40 of them half done.
+  EXPECT_DOUBLE_EQ(seconds_left(progress), 30.0 * (140 - 20) / (40 + 20));
+  progress.done = 39;  // 19 have ended, and the 40 that run are longer
+  EXPECT_LT(seconds_left(progress), 0);
+  progress.done = progress.done_at_ready;
+  progress.running = 0;
+  EXPECT_LT(seconds_left(progress), 0);
+  progress = halfway();
+  progress.ready_seconds = -1;
+  EXPECT_LT(seconds_left(progress), 0);
+  progress = halfway();
+  progress.done = progress.total;
+  EXPECT_LT(seconds_left(progress), 0);
+}
+
+TEST(ProgressText, Durations) {
+  EXPECT_EQ(duration_text(59.4), "59 s");
+  EXPECT_EQ(duration_text(80), "1 min 20 s");
+  EXPECT_EQ(duration_text(7'380), "2 h 3 min");
+}
+
+}  // namespace
+}  // namespace millrace::client
