@@ -1,7 +1,10 @@
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "client/commands/command.hpp"
 #include "schemas/base/log.hpp"
@@ -17,6 +20,25 @@ constexpr const char* about =
     "  echo 'Hello world' | millrace tokenize --model M.gguf\n\n"
     "Exit codes: 0 all done, 1 some jobs failed, 2 usage, 3 refused, 4 broker unreachable,\n"
     "130 interrupted (and how to go on is said).";
+
+// Asked of the words themselves: where they cannot be parsed, no flag is set.
+bool wants_json(int argc, char** argv) {
+  return std::any_of(argv + 1, argv + argc,
+                     [](const char* word) { return std::string_view(word) == "--json"; });
+}
+
+millrace::Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  std::string command = "millrace";
+  for (const CLI::App* chosen : app.get_subcommands()) {
+    command += " " + chosen->get_name();
+  }
+  const std::vector<std::string> unknown = app.remaining();
+  std::string what = error.what();
+  if (command == "millrace" && !unknown.empty() && !unknown.front().starts_with('-')) {
+    what = "there is no command " + unknown.front();
+  }
+  return {millrace::Code::usage, std::move(what), command + " --help tells more"};
+}
 
 }  // namespace
 
@@ -46,7 +68,10 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? client::exit_all_done : client::exit_usage;
+    if (error.get_exit_code() == 0) {
+      return app.exit(error);  // help and version
+    }
+    return client::report_error(usage_error(app, error), wants_json(argc, argv));
   }
   const Result<LogLevel> wanted = log_level_from_name(level);
   if (!wanted) {

@@ -11,23 +11,25 @@ Result<engine::Tokenizer> load_tokenizer(const std::string& model_path) {
   return engine::Tokenizer::load(file.metadata());
 }
 
-std::function<std::optional<std::string>(TokenId)> lazy_token_bytes(const std::string& model_path) {
-  struct State {
-    bool tried = false;
-    std::optional<engine::Tokenizer> tokenizer;
-  };
-  auto state = std::make_shared<State>();
-  return [state, model_path](TokenId id) -> std::optional<std::string> {
-    if (!state->tried) {
-      state->tried = true;
-      if (auto loaded = load_tokenizer(model_path)) {
-        state->tokenizer.emplace(std::move(*loaded));
-      }
-    }
-    if (!state->tokenizer || id >= state->tokenizer->vocabulary_size()) {
+Result<TokenBytes> load_token_bytes(const std::string& model_path) {
+  MILLRACE_ASSIGN(auto loaded, load_tokenizer(model_path));
+  const auto tokenizer = std::make_shared<const engine::Tokenizer>(std::move(loaded));
+  return [tokenizer](TokenId id) -> std::optional<std::string> {
+    if (id >= tokenizer->vocabulary_size()) {
       return std::nullopt;
     }
-    return std::string(state->tokenizer->token_bytes(id));
+    return std::string(tokenizer->token_bytes(id));
+  };
+}
+
+TokenBytes lazy_token_bytes(const std::string& model_path) {
+  const auto bytes = std::make_shared<TokenBytes>();
+  return [bytes, model_path](TokenId id) {
+    if (!*bytes) {
+      const TokenBytes none = [](TokenId) { return std::optional<std::string>(); };
+      *bytes = load_token_bytes(model_path).value_or(none);
+    }
+    return (*bytes)(id);
   };
 }
 

@@ -25,11 +25,7 @@ struct Flags {
 
 class ResultsRun {
  public:
-  ResultsRun(const Flags& flags, bool json) : flags_(flags), json_(json) {
-    if (!flags.model.empty()) {
-      lines_.token_bytes = lazy_token_bytes(flags.model);
-    }
-  }
+  ResultsRun(const Flags& flags, bool json) : flags_(flags), json_(json) {}
 
   Status run();
   std::uint64_t last() const { return last_; }
@@ -83,6 +79,9 @@ Status ResultsRun::take(Session& session, StreamReader& reader, Envelope& answer
 }
 
 Status ResultsRun::run() {
+  if (!flags_.model.empty()) {
+    MILLRACE_ASSIGN(lines_.token_bytes, load_token_bytes(flags_.model));
+  }
   const SystemClock clock;
   MILLRACE_ASSIGN(auto session, open_session(flags_.broker, clock, json_));
   StreamReaderOptions options;

@@ -5,14 +5,13 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "client/commands/command.hpp"
 #include "client/commands/engine_flags.hpp"
 #include "client/commands/run_console.hpp"
+#include "client/commands/text_input.hpp"
 #include "client/lines/json_writer.hpp"
 #include "client/lines/parse_line.hpp"
 #include "client/lines/result_fields.hpp"
@@ -37,88 +36,89 @@ struct Flags {
 // Results come in any order and are printed in the input's.
 class ScoreRun {
  public:
-  explicit ScoreRun(const Flags& flags) : flags_(flags), stream_("score-" + random_id()) {}
+  ScoreRun(const Flags& flags, TextInput input)
+      : flags_(flags), input_(std::move(input)), stream_("score-" + random_id()) {}
 
-  Status open_input();
   Status run(Session& session, const Clock& clock, const std::function<Status()>& tick);
   bool all_well() const { return failed_ == 0; }
 
  private:
   Result<std::optional<NextJob>> next_job();
+  Result<Body> job_of(const std::string& text) const;
+  void fail_line(std::uint64_t line, const Error& error);
   Status take(std::uint64_t line, const JobResult& result);
   void print_ready();
-  std::string failed_line(std::uint64_t line, const Error& error);
 
   const Flags& flags_;
+  TextInput input_;
   std::string stream_;
-  std::ifstream file_;
-  std::uint64_t read_ = 0, printed_ = 0, failed_ = 0;
+  std::uint64_t printed_ = 0, failed_ = 0;
   std::map<std::uint64_t, std::string> ready_;  // by line
 };
 
-Status ScoreRun::open_input() {
-  if (!flags_.input.empty()) {
-    file_.open(flags_.input, std::ios::binary);
-    if (!file_) {
-      return fail(Code::io_error, "cannot read " + flags_.input, "check the path");
-    }
-  }
-  return {};
-}
-
-std::string ScoreRun::failed_line(std::uint64_t line, const Error& error) {
+void ScoreRun::fail_line(std::uint64_t line, const Error& error) {
   ++failed_;
   std::string out;
   JsonWriter writer(out);
   writer.begin_object().field("line", line).key("error").begin_object();
   writer.field("code", code_name(error.code)).field("message", error.message);
   writer.field("hint", error.hint).end_object().end_object();
-  return out;
+  ready_.emplace(line, std::move(out));
+  print_ready();
+}
+
+// The job that scores one line of the input.
+Result<Body> ScoreRun::job_of(const std::string& text) const {
+  const std::uint64_t number = input_.number();
+  std::string job_text;
+  JsonWriter job(job_text);
+  job.begin_object().field("task", "score").field("id", stream_ + "/" + std::to_string(number));
+  job.field("stream", stream_).field("batch", stream_);
+  if (flags_.top > 0) {
+    job.field("top_logprobs", flags_.top);
+  }
+  if (flags_.ids) {
+    // What is no JSON becomes a string, which is refused as no array of ids.
+    job.key("tokens");
+    if (json::accept(text)) {
+      job.raw(text);
+    } else {
+      job.value(text);
+    }
+  } else {
+    MILLRACE_TRY(check_text(text));
+    job.field("prompt", text);
+  }
+  job.end_object();
+  InputLine line;
+  line.number = number;
+  line.text = job_text;
+  ParsedLine parsed = parse_line(line, {});
+  if (parsed.error) {
+    return fail(*std::move(parsed.error));
+  }
+  return std::move(parsed.body);
 }
 
 Result<std::optional<NextJob>> ScoreRun::next_job() {
-  std::istream& input = flags_.input.empty() ? std::cin : file_;
   std::string text;
-  while (std::getline(input, text)) {
-    ++read_;
-    std::string job_text;
-    JsonWriter job(job_text);
-    job.begin_object().field("task", "score").field("id", stream_ + "/" + std::to_string(read_));
-    job.field("stream", stream_).field("batch", stream_);
-    if (flags_.top > 0) {
-      job.field("top_logprobs", flags_.top);
+  while (true) {
+    MILLRACE_ASSIGN(const bool more, input_.next(text));
+    if (!more) {
+      return std::nullopt;
     }
-    if (flags_.ids) {
-      // What is no JSON becomes a string, which is refused as no array of ids.
-      job.key("tokens");
-      if (json::accept(text)) {
-        job.raw(text);
-      } else {
-        job.value(text);
-      }
-    } else {
-      job.field("prompt", text);
+    Result<Body> job = job_of(text);
+    if (job) {
+      return NextJob{*std::move(job), input_.number()};
     }
-    job.end_object();
-    InputLine line;
-    line.number = read_;
-    line.text = job_text;
-    ParsedLine parsed = parse_line(line, {});
-    if (!parsed.error) {
-      return NextJob{std::move(parsed.body), read_};
-    }
-    ready_.emplace(read_, failed_line(read_, *parsed.error));
-    print_ready();
+    fail_line(input_.number(), job.error());
   }
-  return std::nullopt;
 }
 
 Status ScoreRun::take(std::uint64_t line, const JobResult& result) {
   if (result.error || !result.result || !result.result->prompt || !result.result->prompt_logprobs) {
-    const Error error =
-        result.error.value_or(Error{Code::engine_failed, "the engine sent no prompt logprobs", ""});
-    ready_.emplace(line, failed_line(line, error));
-    print_ready();
+    fail_line(line, result.error.value_or(
+                        Error{Code::engine_failed, "the engine sent no prompt logprobs", ""}));
     return {};
   }
   const TokenLogprobs& logprobs = *result.result->prompt_logprobs;
@@ -170,8 +170,7 @@ Status ScoreRun::run(Session& session, const Clock& clock, const std::function<S
   work.next_job = [this] { return next_job(); };
   work.on_answer = [this](const Submission& submission) -> Status {
     if (submission.answer.error) {
-      ready_.emplace(submission.tag, failed_line(submission.tag, *submission.answer.error));
-      print_ready();
+      fail_line(submission.tag, *submission.answer.error);
     }
     return {};
   };
@@ -179,7 +178,7 @@ Status ScoreRun::run(Session& session, const Clock& clock, const std::function<S
     MILLRACE_ASSIGN(const JobResult result, decode_result(entry.body));
     return take(std::stoull(entry.job.substr(entry.job.find('/') + 1)), result);
   };
-  work.done = [this] { return printed_ == read_; };
+  work.done = [this] { return printed_ == input_.number(); };
   work.tick = tick;
   work.interrupted = interrupted;
   StreamReaderOptions stream;
@@ -232,13 +231,35 @@ Status run_embedded(const Flags& flags, ScoreRun& score, bool as_json) {
   return score.run(backend->session(), clock, [&backend] { return backend->tick(); });
 }
 
-int run(const Flags& flags, bool as_json) {
+// Options of an engine that is not ours would be passed over without a word.
+Status check_engine_options(const CLI::App& command, const Flags& flags) {
+  for (const CLI::Option* option : command.get_options()) {
+    const bool of_engine =
+        option->get_group() == worker::engine_group || option->check_lname("engine");
+    if (of_engine && option->count() > 0 && flags.engine.flags.model.empty()) {
+      return fail(
+          Code::usage,
+          option->get_name() + " is for an engine inside, and without --model there is none",
+          "add --model, or give it to the broker's own millrace-engine");
+    }
+  }
+  return {};
+}
+
+int run(const CLI::App& command, const Flags& flags, bool as_json) {
   remember_interrupts();
-  ScoreRun score(flags);
-  Status done = score.open_input();
-  if (done && !flags.engine.flags.model.empty()) {
+  if (const Status usable = check_engine_options(command, flags); !usable) {
+    return report_error(usable.error(), as_json);
+  }
+  auto input = TextInput::open(flags.input);
+  if (!input) {
+    return report_error(input.error(), as_json);
+  }
+  ScoreRun score(flags, *std::move(input));
+  Status done;
+  if (!flags.engine.flags.model.empty()) {
     done = run_embedded(flags, score, as_json);
-  } else if (done) {
+  } else {
     const SystemClock clock;
     auto session = open_session(flags.broker, clock, as_json);
     done = session ? score.run(**session, clock, {}) : Status(fail(session.error()));
@@ -266,8 +287,10 @@ void add_score_command(CLI::App& app, Invocation& invocation) {
       ->check(CLI::Range(0U, limits::top_logprobs));
   add_engine_flags(*command, flags->engine, false);
   add_broker_flags(*command, flags->broker, true);
-  command->callback([&invocation, flags] {
-    invocation.action = [&invocation, flags] { return run(*flags, invocation.json); };
+  command->callback([&invocation, flags, command] {
+    invocation.action = [&invocation, flags, command] {
+      return run(*command, *flags, invocation.json);
+    };
   });
 }
 

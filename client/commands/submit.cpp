@@ -1,12 +1,15 @@
 // `millrace submit`: a file of jobs to a running broker.
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <system_error>
 #include <unordered_map>
 
 #include "client/commands/command.hpp"
+#include "client/commands/model_tokens.hpp"
 #include "client/lines/json_writer.hpp"
 #include "client/lines/parse_line.hpp"
 #include "client/lines/result_line.hpp"
@@ -24,7 +27,7 @@ constexpr std::uint64_t errors_shown = 10;
 
 struct Flags {
   BrokerFlags broker;
-  std::string input, stream = "results", batch, output;
+  std::string input, stream = "results", batch, output, model;
   bool wait = false;
   bool strict = false;
 };
@@ -60,16 +63,43 @@ class SubmitRun {
   std::unique_ptr<File> file_;
   std::optional<LineReader> reader_;
   CustomIds custom_ids_;
+  ResultLineOptions lines_;
   std::string batch_;
   std::FILE* out_ = nullptr;
   std::unordered_map<std::string, std::uint64_t> waiting_;  // job id to line, with --wait
   std::uint64_t submitted_ = 0, known_ = 0, refused_ = 0, completed_ = 0, failed_ = 0;
 };
 
+Status check_paths(const Flags& flags) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::file_status input = fs::status(flags.input, ignored);
+  if (!fs::exists(input)) {
+    return fail(Code::usage, "the input " + flags.input + " does not exist", "check the path");
+  }
+  if (!fs::is_regular_file(input)) {
+    return fail(Code::usage, "the input " + flags.input + " is not a regular file",
+                "write the jobs to a file first: it is read twice");
+  }
+  if (!flags.output.empty() && !flags.wait) {
+    return fail(Code::usage, "--output holds results, which only --wait waits for",
+                "add --wait, or read them later with millrace results");
+  }
+  if (!flags.output.empty() && fs::equivalent(flags.input, flags.output, ignored)) {
+    return fail(Code::usage, "input and output are the same file, " + flags.input,
+                "name another --output");
+  }
+  return {};
+}
+
 // The batch is named after the file and its content, so that the same file submitted twice is the
 // same batch with the same jobs.
 Status SubmitRun::prepare() {
+  MILLRACE_TRY(check_paths(flags_));
   MILLRACE_ASSIGN(file_, env_->open(flags_.input, OpenMode::read));
+  if (flags_.wait && !flags_.model.empty()) {
+    MILLRACE_ASSIGN(lines_.token_bytes, load_token_bytes(flags_.model));
+  }
   batch_ = flags_.batch;
   if (batch_.empty()) {
     Hasher128 hasher;
@@ -88,7 +118,9 @@ Status SubmitRun::prepare() {
   reader_.emplace(*file_);
   out_ = flags_.output.empty() ? stdout : std::fopen(flags_.output.c_str(), "wb");
   if (out_ == nullptr) {
-    return fail(Code::io_error, "cannot write " + flags_.output, "check the path");
+    return fail(Code::io_error,
+                "cannot write " + flags_.output + ": " + std::generic_category().message(errno),
+                "check the path");
   }
   return {};
 }
@@ -154,7 +186,8 @@ Result<std::optional<NextJob>> SubmitRun::next_job() {
 Status SubmitRun::write(const std::string& line) {
   if (std::fwrite(line.data(), 1, line.size(), out_) != line.size() || std::fflush(out_) != 0) {
     return fail(Code::io_error,
-                "cannot write " + (flags_.output.empty() ? "standard output" : flags_.output));
+                "cannot write " + (flags_.output.empty() ? "standard output" : flags_.output),
+                "check where it goes and that there is room; what was submitted stays submitted");
   }
   return {};
 }
@@ -200,7 +233,7 @@ Status SubmitRun::on_entry(const Entry& entry) {
     return {};  // another producer's
   }
   MILLRACE_ASSIGN(const JobResult result, decode_result(entry.body));
-  MILLRACE_TRY(write(result_line(result, waiting->second, {})));
+  MILLRACE_TRY(write(result_line(result, waiting->second, lines_)));
   waiting_.erase(waiting);
   ++(result.state == JobState::completed ? completed_ : failed_);
   return {};
@@ -265,6 +298,8 @@ void add_submit_command(CLI::App& app, Invocation& invocation) {
   command->add_option("file", flags->input, "jobs, one a line")->required();
   command->add_flag("--wait", flags->wait, "wait for the results and print them as they come");
   command->add_option("-o,--output", flags->output, "with --wait: a file for them");
+  command->add_option("-m,--model", flags->model,
+                      "with --wait: model file, to print logprobs' tokens as text");
   command->add_option("--stream", flags->stream, "result stream")->capture_default_str();
   command->add_option("--batch", flags->batch, "batch name [the file's name and a hash of it]");
   command->add_flag("--strict", flags->strict, "refuse unknown fields instead of warning");

@@ -1,12 +1,11 @@
 // `millrace tokenize`: text lines to arrays of token ids, and back with --decode.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "client/commands/command.hpp"
 #include "client/commands/model_tokens.hpp"
+#include "client/commands/text_input.hpp"
 #include "client/lines/json_writer.hpp"
 #include "client/lines/result_fields.hpp"
 
@@ -23,8 +22,9 @@ struct Flags {
   bool parse_special = false;
 };
 
-std::string ids_line(const engine::Tokenizer& tokenizer, const std::string& text,
-                     const Flags& flags) {
+Result<std::string> ids_line(const engine::Tokenizer& tokenizer, const std::string& text,
+                             const Flags& flags) {
+  MILLRACE_TRY(check_text(text));
   std::string out;
   JsonWriter writer(out);
   write_ids(writer, tokenizer.tokenize(text, {.add_special_tokens = flags.special,
@@ -48,15 +48,37 @@ Result<std::string> text_line(const engine::Tokenizer& tokenizer, const std::str
   return tokenizer.detokenize(ids, {.render_special = true});
 }
 
-void print_text(const std::string& text, bool as_json) {
-  if (as_json) {
-    std::string out;
-    JsonWriter(out).value(text);
-    std::printf("%s\n", out.c_str());
-  } else {
-    std::fwrite(text.data(), 1, text.size(), stdout);
+std::string json_string(const std::string& text) {
+  std::string out;
+  JsonWriter(out).value(text);
+  return out;
+}
+
+// Whether every line was sound; the others are named on standard error.
+Result<bool> convert(const engine::Tokenizer& tokenizer, TextInput& input, const Flags& flags,
+                     bool as_json) {
+  bool sound = true;
+  for (std::string line; std::ferror(stdout) == 0;) {
+    MILLRACE_ASSIGN(const bool more, input.next(line));
+    if (!more) {
+      break;
+    }
+    auto out = flags.decode ? text_line(tokenizer, line) : ids_line(tokenizer, line, flags);
+    if (!out) {
+      Error error = std::move(out).error();
+      error.message = "line " + std::to_string(input.number()) + ": " + error.message;
+      print_error(error, as_json);
+      sound = false;
+      continue;
+    }
+    const std::string printed = flags.decode && as_json ? json_string(*out) : *std::move(out);
+    std::fwrite(printed.data(), 1, printed.size(), stdout);
     std::fputc('\n', stdout);
   }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    return fail(Code::io_error, "cannot write to standard output", "check where it goes");
+  }
+  return sound;
 }
 
 int run(const Flags& flags, bool as_json) {
@@ -64,36 +86,15 @@ int run(const Flags& flags, bool as_json) {
   if (!tokenizer) {
     return report_error(tokenizer.error(), as_json);
   }
-  std::ifstream file;
-  if (!flags.input.empty()) {
-    file.open(flags.input, std::ios::binary);
-    if (!file) {
-      return report_error({Code::io_error, "cannot read " + flags.input, "check the path"},
-                          as_json);
-    }
+  auto input = TextInput::open(flags.input);
+  if (!input) {
+    return report_error(input.error(), as_json);
   }
-  std::istream& input = flags.input.empty() ? std::cin : file;
-  std::string line;
-  bool failed = false;
-  for (std::uint64_t number = 1; std::ferror(stdout) == 0 && std::getline(input, line); ++number) {
-    if (!flags.decode) {
-      std::printf("%s\n", ids_line(*tokenizer, line, flags).c_str());
-      continue;
-    }
-    if (const auto text = text_line(*tokenizer, line)) {
-      print_text(*text, as_json);
-    } else {
-      Error error = text.error();
-      error.message = "line " + std::to_string(number) + ": " + error.message;
-      print_error(error, as_json);
-      failed = true;
-    }
+  const auto sound = convert(*tokenizer, *input, flags, as_json);
+  if (!sound) {
+    return report_error(sound.error(), as_json);
   }
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    return report_error({Code::io_error, "cannot write to standard output", "check where it goes"},
-                        as_json);
-  }
-  return failed ? exit_some_failed : exit_all_done;
+  return *sound ? exit_all_done : exit_some_failed;
 }
 
 }  // namespace

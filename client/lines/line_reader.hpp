@@ -27,7 +27,6 @@ class LineReader {
   // The next line that is not blank (spaces, tabs, carriage returns); false at the end of the file.
   // The last line needs no newline, lines may end with CR LF, a byte order mark is passed over.
   Result<bool> next(InputLine& line);
-  std::uint64_t bytes_read() const { return offset_; }
 
  private:
   Result<bool> fill();

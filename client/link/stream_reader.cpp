@@ -42,6 +42,10 @@ void StreamReader::rang(const std::vector<Bell>& bells) {
 }
 
 void StreamReader::move_to(std::uint64_t number) {
+  if (question_ != 0) {
+    session_.forget(question_);  // its answer would begin elsewhere, and look like a gap
+    question_ = 0;
+  }
   options_.from = number;
   due_ = true;
 }

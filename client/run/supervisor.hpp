@@ -41,7 +41,6 @@ class Supervisor {
   void hung();    // the broker says that it makes no progress: it is killed
   void stop();    // for good
   std::uint32_t starts() const { return starts_; }
-  bool has_joined() const { return joined_; }
 
  private:
   void drain_output();

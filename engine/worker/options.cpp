@@ -44,7 +44,7 @@ Result<std::uint64_t> parse_size(std::string_view text) {
 
 void add_engine_options(CLI::App& app, EngineFlags& flags) {
   const auto add = [&](const char* name, auto& value, const char* help) {
-    app.add_option(name, value, help)->group("Engine")->capture_default_str();
+    app.add_option(name, value, help)->group(engine_group)->capture_default_str();
   };
   add("--device", flags.device,
       "OpenCL device: PLATFORM:DEVICE numbers or a part of its name; the first that fits if "

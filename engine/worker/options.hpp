@@ -30,6 +30,8 @@ struct EngineFlags {
 
 inline constexpr std::uint32_t max_batch_most = 512;
 
+inline constexpr const char* engine_group = "Engine";  // of options, as --help shows them
+
 // Adds the options in a group of their own. Their values are looked at by engine_options.
 void add_engine_options(CLI::App& app, EngineFlags& flags);
 

@@ -2,12 +2,13 @@
 import json
 import subprocess
 
+import pytest
 from programs import program
 
 
 def millrace(*words, text=None):
-    return subprocess.run([program("millrace"), *words], text=True, capture_output=True,
-                          input=text, timeout=60, check=False)
+    return subprocess.run([program("millrace"), *words], text=not isinstance(text, bytes),
+                          capture_output=True, input=text, timeout=60, check=False)
 
 
 def test_help_has_examples_and_version_is_told():
@@ -23,6 +24,58 @@ def test_usage_errors_are_exit_code_2():
     for words in ((), ("nonsense",), ("run",), ("run", "--input", "x"), ("results", "--from", "0"),
                   ("errors", "nonsense"), ("errors", "--log-level", "loud")):
         assert millrace(*words).returncode == 2, words
+
+
+@pytest.mark.parametrize("words, says", [
+    ((), "subcommand"), (("nonsense",), "no command nonsense"), (("run",), "--input"),
+    (("run", "--model", "m", "-i", "i", "-o", "o", "stray"), "stray"),
+    (("status", "--timeout", "x"), "--timeout"),
+    (("status", "--job", "a", "--batch", "b"), "--job"),
+    (("score", "--math", "exact"), "--model"), (("score", "--engine", "e"), "--model"),
+    (("submit", "/tmp"), "not a regular file"), (("submit", "/nowhere"), "does not exist"),
+])
+def test_a_usage_error_says_what_and_where_help_is_also_in_json(words, says):
+    text = millrace(*words)
+    assert (text.returncode, text.stdout) == (2, "")
+    assert says in text.stderr and text.stderr.startswith("millrace: usage: ")
+    as_json = millrace(*words, "--json")
+    assert (as_json.returncode, as_json.stdout) == (2, "")
+    event = json.loads(as_json.stderr)
+    assert (event["event"], event["code"]) == ("error", "usage")
+    assert says in event["message"] + event["hint"]
+
+
+def test_submit_never_overwrites_its_own_input(tmp_path):
+    jobs = tmp_path / "jobs.jsonl"
+    jobs.write_text('{"prompt": "p"}\n')
+    for words, says in (((), "--wait"), (("--wait",), "same file")):
+        done = millrace("submit", str(jobs), "--output", f"{tmp_path}/./jobs.jsonl", *words)
+        assert done.returncode == 2 and says in done.stderr
+        assert jobs.read_text() == '{"prompt": "p"}\n'
+
+
+def test_a_folder_in_place_of_text_is_an_error(model, tmp_path):
+    for command in ("tokenize", "score"):
+        done = millrace(command, "--model", model, str(tmp_path))
+        assert done.returncode == 3 and done.stdout == ""
+        assert str(tmp_path) in done.stderr and "directory" in done.stderr
+
+
+def test_text_that_is_no_utf_8_is_named_and_not_mended(model):
+    done = millrace("tokenize", "--model", model, text=b"ok\na\xff\nok\n")
+    assert done.returncode == 1
+    assert len(done.stdout.splitlines()) == 2
+    assert b"line 2: invalid UTF-8 at byte 2" in done.stderr
+    scored = millrace("score", "--model", model, text=b"a\xff\nok\n")
+    assert scored.returncode == 1
+    first, second = map(json.loads, scored.stdout.splitlines())
+    assert first["error"]["code"] == "invalid_utf8" and len(second["token_ids"]) == 1
+
+
+def test_a_model_that_cannot_be_read_is_no_reason_to_print_ids_instead():
+    for words in (("results",), ("submit", __file__, "--wait")):
+        done = millrace(*words, "--model", "/nowhere.gguf")
+        assert done.returncode == 3 and "/nowhere.gguf" in done.stderr
 
 
 def test_errors_table():

@@ -124,6 +124,20 @@ TEST_F(StreamReaderTest, AnotherLogIsRefusedAndTrimmedIsSaid) {
   EXPECT_EQ(reader_.first_kept(), 9U);
 }
 
+TEST_F(StreamReaderTest, MovedWhileAnAnswerIsUnderWayItTakesNoNoticeOfThatAnswer) {
+  reader_.move_to(7);
+  reader_.tick(true);
+  const std::uint64_t before = session_.last;
+  reader_.move_to(1);
+  EXPECT_FALSE(session_.questions.contains(before));
+  Envelope late = answer(before, data_of({7}, 7));
+  EXPECT_EQ(reader_.take(late, entries_), false);
+  reader_.tick(true);
+  EXPECT_EQ(fetch().from, 1U);
+  ASSERT_TRUE(give(data_of({1, 2}, 7)));
+  EXPECT_EQ(entries_.size(), 2U);
+}
+
 class SubmitterTest : public ::testing::Test {
  protected:
   Result<bool> give(std::uint64_t id, Message message) {
