@@ -33,6 +33,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 REFERENCE = pathlib.Path(os.environ.get("MILLRACE_REFERENCE", ROOT.parent / "shared/reference"))
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "millrace"
 BIN = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build")) / "bin"
+SOURCE = REFERENCE / "reference_llama.py"
 CONTEXTS = "contexts/perlthrtut-3x512.json"
 MATH_MODES = ["exact", "fast"]
 
@@ -57,22 +58,26 @@ def targets(contexts):
     return np.array([w[i + 1] for w in windows(contexts) for i in scored(w)])
 
 
-def reference_logits(model, contexts):
-    """float32 [rows, vocabulary] from the float64 forward pass, from the cache if there."""
-    source = REFERENCE / "reference_llama.py"
-    folder = CACHE / "fidelity"
-    kept = folder / f"{digest(model)}-{digest(contexts)}-{digest(source)}.npy"
-    if kept.exists():
-        return np.load(kept, mmap_mode="r")
-    spec = importlib.util.spec_from_file_location("reference_llama", source)
+def compute_reference(model, contexts):
+    """float32 [rows, vocabulary] from the float64 forward pass."""
+    spec = importlib.util.spec_from_file_location("reference_llama", SOURCE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     llama = module.Llama(str(model))
     rows = [llama.forward(w)[scored(w)].astype(np.float32) for w in windows(contexts)]
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=folder, suffix=".npy", delete=False) as part:
-        np.save(part, np.concatenate(rows))
-    os.replace(part.name, kept)  # others may be computing the same: the last one wins
+    return np.concatenate(rows)
+
+
+def reference_logits(model, contexts):
+    """The same from the cache, where it is there."""
+    folder = CACHE / "fidelity"
+    kept = folder / f"{digest(model)}-{digest(contexts)}-{digest(SOURCE)}.npy"
+    if not kept.exists():
+        logits = compute_reference(model, contexts)
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, suffix=".npy", delete=False) as part:
+            np.save(part, logits)
+        os.replace(part.name, kept)  # others may be computing the same: the last one wins
     return np.load(kept, mmap_mode="r")
 
 
@@ -151,14 +156,16 @@ def compare(reference, logits, tokens):
             "reference_perplexity": float(np.exp(-theirs.mean()))}
 
 
-def measure(model, side, contexts=None, options=()):
+def measure(model, side, contexts=None, options=(), reference=None):
     """One row of the table: `side` against the reference on the same file."""
     contexts = contexts or REFERENCE / CONTEXTS
     if side == "llama.cpp":
         logits, said = llama_logits(model, contexts), {}
     else:
         logits, said = engine_logits(model, contexts, side, *options)
-    row = compare(reference_logits(model, contexts), logits, targets(contexts))
+    if reference is None:
+        reference = reference_logits(model, contexts)
+    row = compare(reference, logits, targets(contexts))
     return {"side": side, **row, **said}
 
 
