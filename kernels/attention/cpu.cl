@@ -50,12 +50,45 @@
 #define MR_PREFETCH(p)
 #endif
 
-// One unit's view of its sequence.
+// One unit of work: segments first to last - 1 of a tile.
 typedef struct {
   __global const ushort* kv;
   __global const uint* table;
-  uint kv_head, position, tokens;  // of the tile
-} Tile;
+  uint token, tokens, position, kv_head;  // of the tile
+  uint first, last;
+} Unit;
+
+// Pages that will be read next: what they hold is prefetched.
+typedef struct {
+  __global const uint* pages;
+  uint count, kv_head;
+} Ahead;
+
+static inline Unit mr_unit(__global const ushort* kv, __global const uint* step, uint positions,
+                           uint tables, uint units, uint index) {
+  __global const uint* words = step + units + 8 * (index / KV_HEADS);
+  const Unit unit = {.kv = kv,
+                     .table = step + step[tables + words[0]],
+                     .token = words[0],
+                     .tokens = words[1],
+                     .position = step[positions + words[0]],
+                     .kv_head = index % KV_HEADS,
+                     .first = words[2],
+                     .last = words[2] + words[3]};
+  return unit;
+}
+
+// Positions that the unit sees of a segment.
+static inline uint mr_count(const Unit* unit, uint segment) {
+  return min(unit->position + unit->tokens - segment * SEGMENT_TOKENS, (uint)SEGMENT_TOKENS);
+}
+
+static inline Ahead mr_ahead(const Unit* unit, uint segment) {
+  const Ahead ahead = {.pages = unit->table + segment * (SEGMENT_TOKENS / PAGE_TOKENS),
+                       .count = (mr_count(unit, segment) + PAGE_TOKENS - 1) / PAGE_TOKENS,
+                       .kv_head = unit->kv_head};
+  return ahead;
+}
 
 static inline float16 mr_larger16(float16 a, float16 b) {
   return select(b, a, a > b);
@@ -81,7 +114,7 @@ static inline float16 mr_exp16_below(float16 x) {
 
 // Scores of `count` pages from `pages` on, of all rows, into e; their largest by lane into tops.
 // With `masked`, row r sees the positions below limits[r], counted from the segment's first.
-static inline void mr_scores(const Tile* tile, const float* q, __global const uint* pages,
+static inline void mr_scores(const Unit* unit, const float* q, __global const uint* pages,
                              uint count, int masked, const int* limits, float* e, float16* tops) {
   const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   for (uint first = 0; first < count; first += PAGES_AT_ONCE) {
@@ -89,7 +122,7 @@ static inline void mr_scores(const Tile* tile, const float* q, __global const ui
     float16 s[PAGES_AT_ONCE * ROWS];
     // Past the last page it is computed again, into places that nothing reads.
     _Pragma("unroll") for (uint n = 0; n < PAGES_AT_ONCE; ++n)
-        keys[n] = tile->kv + mr_keys_at(pages[min(first + n, count - 1)], tile->kv_head);
+        keys[n] = unit->kv + mr_keys_at(pages[min(first + n, count - 1)], unit->kv_head);
     _Pragma("unroll") for (uint i = 0; i < PAGES_AT_ONCE * ROWS; ++i) s[i] = (float16)(0.0f);
     _Pragma("unroll 2") for (size_t d = 0; d < HEAD_DIM; ++d) {
       _Pragma("unroll") for (uint n = 0; n < PAGES_AT_ONCE; ++n) {
@@ -129,18 +162,18 @@ static inline float mr_softmax(float* e, uint count, float m) {
   return mr_sum16(sum);
 }
 
-// a[row][channel block] of BLOCKS_AT_ONCE blocks from `block` on, over `count` positions. `ahead`
-// are the pages that will be read next.
-static inline void mr_values(const Tile* tile, const float* e, __global const uint* pages,
-                             __global const uint* ahead, uint count, uint block, float16* out) {
+// a[row][channel block] of BLOCKS_AT_ONCE blocks from `block` on, over `count` positions.
+static inline void mr_values(const Unit* unit, const float* e, __global const uint* pages,
+                             const Ahead* ahead, uint count, uint block, float16* out) {
   float16 a[ROWS * BLOCKS_AT_ONCE];
   _Pragma("unroll") for (uint i = 0; i < ROWS * BLOCKS_AT_ONCE; ++i) a[i] = (float16)(0.0f);
   const uint whole = count / PAGE_TOKENS;
   // Whole pages apart: a loop of fixed length keeps the sums in registers.
   for (uint p = 0; p < whole; ++p) {
-    __global const ushort* values = tile->kv + mr_values_at(pages[p], tile->kv_head) + block * 16;
+    __global const ushort* values = unit->kv + mr_values_at(pages[p], unit->kv_head) + block * 16;
 #if NARROW
-    __global const ushort* keys = tile->kv + mr_keys_at(ahead[p], tile->kv_head);
+    __global const ushort* keys =
+        unit->kv + mr_keys_at(ahead->pages[min(p, ahead->count - 1)], ahead->kv_head);
 #endif
     _Pragma("unroll 4") for (uint j = 0; j < PAGE_TOKENS; ++j, values += HEAD_DIM, ++e) {
 #if NARROW
@@ -158,7 +191,7 @@ static inline void mr_values(const Tile* tile, const float* e, __global const ui
   }
   if (count % PAGE_TOKENS != 0) {
     __global const ushort* values =
-        tile->kv + mr_values_at(pages[whole], tile->kv_head) + block * 16;
+        unit->kv + mr_values_at(pages[whole], unit->kv_head) + block * 16;
     for (uint j = whole * PAGE_TOKENS; j < count; ++j, values += HEAD_DIM, ++e) {
       _Pragma("unroll") for (uint b = 0; b < BLOCKS_AT_ONCE; ++b) {
         const float16 v = mr_half16(values + b * 16);
@@ -174,26 +207,25 @@ static inline void mr_values(const Tile* tile, const float* e, __global const ui
 }
 
 // One segment of the tile: m [ROWS], l [ROWS], a [ROWS][HEAD_DIM], the first two in whole vectors.
-static inline void mr_segment(const Tile* tile, const float* q, float* e, uint segment,
-                              uint ahead_segment, float16* record) {
+static inline void mr_segment(const Unit* unit, const float* q, float* e, uint segment,
+                              const Ahead* ahead, float16* record) {
   const uint start = segment * SEGMENT_TOKENS;
-  const uint count = min(tile->position + tile->tokens - start, (uint)SEGMENT_TOKENS);
+  const uint count = mr_count(unit, segment);
   const uint page_count = (count + PAGE_TOKENS - 1) / PAGE_TOKENS;
-  __global const uint* pages = tile->table + start / PAGE_TOKENS;
+  __global const uint* pages = unit->table + start / PAGE_TOKENS;
   float16 tops[ROWS];
   int limits[ROWS];
   for (uint r = 0; r < ROWS; ++r) {
     tops[r] = (float16)(-INFINITY);
-    limits[r] = (int)(tile->position + min(r / GROUP, tile->tokens - 1) + 1 - start);
+    limits[r] = (int)(unit->position + min(r / GROUP, unit->tokens - 1) + 1 - start);
   }
-  mr_scores(tile, q, pages, page_count, limits[0] < SEGMENT_TOKENS, limits, e, tops);
+  mr_scores(unit, q, pages, page_count, limits[0] < SEGMENT_TOKENS, limits, e, tops);
   float* m = (float*)record;
   float* l = (float*)(record + ROW_VECTORS);
   for (uint r = 0; r < ROWS; ++r) m[r] = mr_max16(tops[r]);
   for (uint r = 0; r < ROWS; ++r) l[r] = mr_softmax(e + r * E_STRIDE, page_count, m[r]);
-  __global const uint* ahead = tile->table + ahead_segment * (SEGMENT_TOKENS / PAGE_TOKENS);
   for (uint block = 0; block < CHANNEL_BLOCKS; block += BLOCKS_AT_ONCE) {
-    mr_values(tile, e, pages, ahead, count, block, record + 2 * ROW_VECTORS);
+    mr_values(unit, e, pages, ahead, count, block, record + 2 * ROW_VECTORS);
   }
 }
 
@@ -223,29 +255,30 @@ static inline void mr_fold(float16* total, const float16* record, int is_first) 
 }
 
 // A tile's queries times scale: q[row][HEAD_DIM].
-static inline void mr_queries(const Tile* tile, __global const float* rows, uint qkv_stride,
+static inline void mr_queries(const Unit* unit, __global const float* rows, uint qkv_stride,
                               __global const float* turns, float scale, float* q) {
   for (uint r = 0; r < ROWS; ++r, q += HEAD_DIM) {
-    __global const float* from = rows + (size_t)min(r / GROUP, tile->tokens - 1) * qkv_stride +
-                                 (tile->kv_head * GROUP + r % GROUP) * HEAD_DIM;
+    __global const float* from = rows + (size_t)min(r / GROUP, unit->tokens - 1) * qkv_stride +
+                                 (unit->kv_head * GROUP + r % GROUP) * HEAD_DIM;
 #if NARROW
     mr_rotate_head(from, turns, q);
-    for (uint d = 0; d < HEAD_DIM; d += 16) vstore16(vload16(0, q + d) * scale, 0, q + d);
+    for (uint d = 0; d < HEAD_DIM; d += 16) mr_put16(mr_take16(q + d) * scale, q + d);
 #else
-    for (uint d = 0; d < HEAD_DIM; d += 16) vstore16(vload16(0, from + d) * scale, 0, q + d);
+    for (uint d = 0; d < HEAD_DIM; d += 16) mr_put16(mr_load16(from + d) * scale, q + d);
 #endif
   }
 }
 
-static inline void mr_output(const Tile* tile, const float16* total, __global float* out,
+static inline void mr_output(const Unit* unit, const float16* total, __global float* out,
                              uint out_stride) {
-  for (uint r = 0; r < tile->tokens * GROUP; ++r) {
+  float16 inverse[ROW_VECTORS];
+  for (uint i = 0; i < ROW_VECTORS; ++i) inverse[i] = mr_recip16(total[ROW_VECTORS + i]);
+  for (uint r = 0; r < unit->tokens * GROUP; ++r) {
     __global float* to = out + (size_t)(r / GROUP) * out_stride +
-                         (tile->kv_head * GROUP + r % GROUP) * HEAD_DIM;
-    const float16 inverse =
-        (float16)(mr_recip(((const float*)(total + ROW_VECTORS))[r]));
+                         (unit->kv_head * GROUP + r % GROUP) * HEAD_DIM;
+    const float16 factor = (float16)(((const float*)inverse)[r]);
     for (uint c = 0; c < CHANNEL_BLOCKS; ++c) {
-      vstore16(total[2 * ROW_VECTORS + r * CHANNEL_BLOCKS + c] * inverse, c, to);
+      mr_store16(total[2 * ROW_VECTORS + r * CHANNEL_BLOCKS + c] * factor, to + c * 16);
     }
   }
 }
@@ -258,41 +291,45 @@ void attention(__global const float* qkv, __global const float* rope, __global u
   float16 q[ROWS * CHANNEL_BLOCKS], e[ROWS * E_STRIDE / 16];
   float16 total[RECORD_VECTORS], record[RECORD_VECTORS];
   for (uint i = 0; i < RECORD_VECTORS; ++i) record[i] = (float16)(0.0f);
+  const uint unit_heads = unit_count * KV_HEADS;
   for (;;) {
-    const uint next = atomic_inc(work);
-    if (next >= unit_count * KV_HEADS) break;
-    __global const uint* unit = step + units + 8 * (next / KV_HEADS);
-    const uint token = unit[0], first = unit[2], last = unit[2] + unit[3], parts = unit[6];
-    const Tile tile = {.kv = kv,
-                       .table = step + step[tables + token],
-                       .kv_head = next % KV_HEADS,
-                       .position = step[positions + token],
-                       .tokens = unit[1]};
-    const uint segments = (tile.position + tile.tokens - 1) / SEGMENT_TOKENS + 1;
-    __global const float* rows = qkv + (size_t)token * qkv_stride;
-    __global const float* turns = rope + (size_t)tile.position * ROPE_DIM;
+    const uint index = atomic_inc(work);
+    if (index >= unit_heads) break;
+    const Unit unit = mr_unit(kv, step, positions, tables, units, index);
+    const uint segments = (unit.position + unit.tokens - 1) / SEGMENT_TOKENS + 1;
+    __global const float* rows = qkv + (size_t)unit.token * qkv_stride;
+    __global const float* turns = rope + (size_t)unit.position * ROPE_DIM;
 #if NARROW
-    if (last == segments) {
-      mr_store_token(rows, turns, kv, tile.table[tile.position / PAGE_TOKENS],
-                     tile.position % PAGE_TOKENS, tile.kv_head);
+    if (unit.last == segments) {
+      mr_store_token(rows, turns, kv, unit.table[unit.position / PAGE_TOKENS],
+                     unit.position % PAGE_TOKENS, unit.kv_head);
     }
 #endif
-    mr_queries(&tile, rows, qkv_stride, turns, scale, (float*)q);
+    mr_queries(&unit, rows, qkv_stride, turns, scale, (float*)q);
+    // In one unit, or cut: then its partials, its counter, its number of units.
+    __global const uint* cut = step + units + 8 * (index / KV_HEADS) + 4;
     __global float16* records =
-        partial + ((size_t)unit[4] * KV_HEADS + tile.kv_head) * RECORD_VECTORS;
-    for (uint s = first; s < last; ++s) {
-      mr_segment(&tile, (const float*)q, (float*)e, s, min(s + 1, segments - 1), record);
-      if (parts == 0) {
+        partial + ((size_t)cut[0] * KV_HEADS + unit.kv_head) * RECORD_VECTORS;
+    for (uint s = unit.first; s < unit.last; ++s) {
+      Ahead ahead = mr_ahead(&unit, min(s + 1, segments - 1));
+#if NARROW
+      if (s + 1 == unit.last) {  // the unit that this core will take, or nearly
+        const Unit next = mr_unit(kv, step, positions, tables, units, min(*work, unit_heads - 1));
+        ahead = mr_ahead(&next, next.first);
+      }
+#endif
+      mr_segment(&unit, (const float*)q, (float*)e, s, &ahead, record);
+      if (cut[2] == 0) {
         mr_fold(total, record, s == 0);
       } else {
         __global float16* to = records + (size_t)s * KV_HEADS * RECORD_VECTORS;
         for (uint i = 0; i < RECORD_VECTORS; ++i) to[i] = record[i];
       }
     }
-    if (parts != 0) {
-      volatile __global uint* done = work + 2 + unit[5] * KV_HEADS + tile.kv_head;
+    if (cut[2] != 0) {
+      volatile __global uint* done = work + 2 + cut[1] * KV_HEADS + unit.kv_head;
       mem_fence(CLK_GLOBAL_MEM_FENCE);
-      if (atomic_inc(done) != parts - 1) continue;
+      if (atomic_inc(done) != cut[2] - 1) continue;
       mem_fence(CLK_GLOBAL_MEM_FENCE);
       atomic_xchg(done, 0);
       for (uint s = 0; s < segments; ++s) {
@@ -301,7 +338,7 @@ void attention(__global const float* qkv, __global const float* rope, __global u
         mr_fold(total, record, s == 0);
       }
     }
-    mr_output(&tile, total, out + (size_t)token * out_stride, out_stride);
+    mr_output(&unit, total, out + (size_t)unit.token * out_stride, out_stride);
   }
   if (atomic_inc(work + 1) == (uint)get_num_groups(0) - 1) {
     atomic_xchg(work, 0);

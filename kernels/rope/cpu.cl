@@ -19,7 +19,7 @@ void rope_kv(__global float* qkv, __global const float* rope, __global ushort* k
       float head[HEAD_DIM];
       mr_rotate_head(row + h * HEAD_DIM, turns, head);
       for (uint d = 0; d < HEAD_DIM; d += 16) {
-        vstore16(vload16(0, head + d), 0, row + h * HEAD_DIM + d);
+        mr_store16(mr_take16(head + d), row + h * HEAD_DIM + d);
       }
     }
     for (uint g = 0; g < KV_HEADS; ++g) {

@@ -1,6 +1,6 @@
 // Rotation of one head in vectors, for the cpu family; the same bits as rope/generic.cl.
 //
-// Defines: ROPE_DIM, ROPE_HALVES, K_ROW, V_ROW as there.
+// Stands after kv/vectors.cl. Defines: ROPE_DIM, ROPE_HALVES, K_ROW, V_ROW as there.
 
 // Rotates x[HEAD_DIM] into `out`; `turns` is the position's row of the rotary table.
 static inline void mr_rotate_head(__global const float* x, __global const float* turns,
@@ -9,11 +9,11 @@ static inline void mr_rotate_head(__global const float* x, __global const float*
   const uint pairs = ROPE_DIM / 2;
   uint i = 0;
   for (; i + 16 <= pairs; i += 16) {
-    const float16 a = vload16(0, x + i), b = vload16(0, x + pairs + i);
-    const float16 low = vload16(0, turns + 2 * i), high = vload16(1, turns + 2 * i);
+    const float16 a = mr_load16(x + i), b = mr_load16(x + pairs + i);
+    const float16 low = mr_load16(turns + 2 * i), high = mr_load16(turns + 2 * i + 16);
     const float16 cosine = (float16)(low.even, high.even), sine = (float16)(low.odd, high.odd);
-    vstore16(fma(a, cosine, -(b * sine)), 0, out + i);
-    vstore16(fma(a, sine, b * cosine), 0, out + pairs + i);
+    mr_put16(fma(a, cosine, -(b * sine)), out + i);
+    mr_put16(fma(a, sine, b * cosine), out + pairs + i);
   }
   for (; i < pairs; ++i) {
     const float a = x[i], b = x[i + pairs], cosine = turns[2 * i], sine = turns[2 * i + 1];
@@ -25,9 +25,9 @@ static inline void mr_rotate_head(__global const float* x, __global const float*
   const float16 sign = (float16)(-1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1);
   uint i = 0;
   for (; i + 16 <= ROPE_DIM; i += 16) {
-    const float16 v = vload16(0, x + i), turn = vload16(0, turns + i);
+    const float16 v = mr_load16(x + i), turn = mr_load16(turns + i);
     const float16 other = turn.s1032547698badcfe * sign;
-    vstore16(fma(v.s0022446688aaccee, turn, v.s1133557799bbddff * other), 0, out + i);
+    mr_put16(fma(v.s0022446688aaccee, turn, v.s1133557799bbddff * other), out + i);
   }
   for (; i < ROPE_DIM; i += 2) {
     const float a = x[i], b = x[i + 1], cosine = turns[i], sine = turns[i + 1];
@@ -36,13 +36,6 @@ static inline void mr_rotate_head(__global const float* x, __global const float*
   }
 #endif
   for (uint d = ROPE_DIM; d < HEAD_DIM; ++d) out[d] = x[d];
-}
-
-// Sixteen floats to the nearest halves, ties to even, kept within +-65504.
-static inline ushort16 mr_to_half16(float16 x) {
-  ushort16 out;
-  vstore_half16_rte(clamp(x, (float16)(-65504.0f), (float16)(65504.0f)), 0, (half*)&out);
-  return out;
 }
 
 // Rotates a token's key of one KV head and writes its key and value where `page` keeps `slot`.
@@ -54,9 +47,9 @@ static inline void mr_store_token(__global const float* row, __global const floa
   __global ushort* keys = kv + mr_keys_at(page, kv_head) + slot;
   __global ushort* values = kv + mr_values_at(page, kv_head) + slot * HEAD_DIM;
   for (uint d = 0; d < HEAD_DIM; d += 16) {
-    ushort lanes[16];
-    vstore16(mr_to_half16(vload16(0, key + d)), 0, lanes);
-    for (uint i = 0; i < 16; ++i) keys[(d + i) * PAGE_TOKENS] = lanes[i];
-    vstore16(mr_to_half16(vload16(0, value + d)), 0, values + d);
+    const ushort16 halves = mr_to_half16(mr_take16(key + d));
+    const ushort* lanes = (const ushort*)&halves;
+    _Pragma("unroll") for (uint i = 0; i < 16; ++i) keys[(d + i) * PAGE_TOKENS] = lanes[i];
+    *(__global ushort16*)(values + d) = mr_to_half16(mr_load16(value + d));
   }
 }

@@ -75,7 +75,10 @@ Status Operations::prepare_layer(const Projection& qkv) {
   layer_defines_.push_back(define("ROPE_HALVES", spec_.rope == RopeKind::halves ? 1 : 0));
   const bool cpu = device_->family() == Family::cpu;
   ProgramSpec program{.name = "layer", .sources = {"kv/layout.cl"}, .defines = layer_defines_};
-  if (cpu) program.sources.emplace_back("rope/rotate.cl");
+  if (cpu) {
+    program.sources.emplace_back("kv/vectors.cl");
+    program.sources.emplace_back("rope/rotate.cl");
+  }
   for (const auto& source : {variant_of("rope/", device_->family()), std::string("norm/rms.cl"),
                              std::string("activation/silu.cl")}) {
     program.sources.push_back(source);
@@ -104,7 +107,7 @@ Status Operations::prepare_layer(const Projection& qkv) {
 Result<Kernel> Operations::build_attention(std::uint32_t queries) {
   ProgramSpec program{.name = "attention", .sources = {"kv/layout.cl"}, .defines = layer_defines_};
   if (device_->family() == Family::cpu) {
-    program.sources.emplace_back("kv/half.cl");
+    program.sources.emplace_back("kv/vectors.cl");
     program.sources.emplace_back("rope/rotate.cl");
   }
   program.sources.push_back(variant_of("attention/", device_->family()));

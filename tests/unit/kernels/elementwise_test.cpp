@@ -119,7 +119,10 @@ RopeRun rotate(const std::string& family, const RopeCase& shape, const std::vect
                                number("V_ROW", v_row), number("ROPE_DIM", shape.rope_dim),
                                number("ROPE_HALVES", shape.halves)}};
   const bool cpu = device->family() == Family::cpu;
-  if (cpu) spec.sources.emplace_back("rope/rotate.cl");
+  if (cpu) {
+    spec.sources.emplace_back("kv/vectors.cl");
+    spec.sources.emplace_back("rope/rotate.cl");
+  }
   spec.sources.push_back("rope/" + family + ".cl");
   const Program program = must(device->build(spec));
   Kernel kernel = must(device->kernel(program, "rope_kv"));

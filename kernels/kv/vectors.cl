@@ -1,0 +1,44 @@
+// Sixteen values at a time, for the cpu family.
+//
+// Floats wherever they lie: one move, where PoCL's vload16 and vstore16 of floats take four.
+typedef float16 mr_float16_anywhere __attribute__((aligned(4)));
+
+static inline float16 mr_load16(__global const float* p) {
+  return *(__global const mr_float16_anywhere*)p;
+}
+static inline void mr_store16(float16 v, __global float* p) {
+  *(__global mr_float16_anywhere*)p = v;
+}
+static inline float16 mr_take16(const float* p) {
+  return *(const mr_float16_anywhere*)p;
+}
+static inline void mr_put16(float16 v, float* p) {
+  *(mr_float16_anywhere*)p = v;
+}
+
+// Halves to floats, exactly, and floats to the nearest halves, ties to even, kept within +-65504.
+// One instruction each where the compiler's target has it; elsewhere sign and magnitude are moved
+// into place as integers and a product corrects the exponent (subnormal halves included, as floats
+// keep subnormals on CPUs). Both give the same bits; HALF_BY_INTEGERS forces the second.
+#if defined(__AVX512F__) && !defined(HALF_BY_INTEGERS)
+static inline float16 mr_half16(__global const ushort* p) {
+  return __builtin_ia32_vcvtph2ps512_mask(*(__global const short16*)p, (float16)(0.0f),
+                                          (ushort)(0xffff), 4);
+}
+static inline ushort16 mr_to_half16(float16 x) {
+  const float16 kept = clamp(x, (float16)(-65504.0f), (float16)(65504.0f));
+  const short16 halves =
+      __builtin_ia32_vcvtps2ph512_mask(kept, 0, (short16)(0), (ushort)(0xffff));
+  return as_ushort16(halves);
+}
+#else
+static inline float16 mr_half16(__global const ushort* p) {
+  const int16 bits = convert_int16(*(__global const ushort16*)p) << 16;
+  return as_float16((bits >> 3) & (int16)(0x8fffe000)) * (float16)(0x1p112f);
+}
+static inline ushort16 mr_to_half16(float16 x) {
+  ushort16 out;
+  vstore_half16_rte(clamp(x, (float16)(-65504.0f), (float16)(65504.0f)), 0, (half*)&out);
+  return out;
+}
+#endif
