@@ -14,11 +14,12 @@ sys.path.insert(0, str(ROOT / "bench/fidelity"))
 import fidelity  # noqa: E402
 
 # Most that a mode may be away. Exact: fp32 sums and fp16 keys and values; seen 6.4e-7, 9e-6, 7e-4.
-# Fast: activations of 8 bits, as llama.cpp has them; a little above what is seen.
+# Fast: 1.1 times what llama.cpp, whose activations have 8 bits too, is seen to be away on the same
+# file: 0.00282, 0.0139, 0.0563, top-1 0.9765. Ours: 0.00280, 0.0120, 0.0525, 0.9791.
 LIMITS = {"exact": {"mean_kld": 3e-6, "p99_kld": 5e-5, "top1": 0.998,
                     "mean_logprob_difference": 0.0015},
-          "fast": {"mean_kld": 0.005, "p99_kld": 0.02, "top1": 0.97,
-                   "mean_logprob_difference": 0.065}}
+          "fast": {"mean_kld": 0.0031, "p99_kld": 0.0153, "top1": 0.972,
+                   "mean_logprob_difference": 0.062}}
 
 
 @functools.cache

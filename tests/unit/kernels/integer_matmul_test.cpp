@@ -3,6 +3,7 @@
 // activations against its definition.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -207,23 +208,29 @@ void expect_contract(const Matrix& m, const Call& call, const std::vector<float>
 }
 
 struct NamedFormat {
-  const char* name;
+  std::string types;  // the file types that are packed so
   PanelFormat format;
 };
 
 void PrintTo(const NamedFormat& format, std::ostream* to) {
-  *to << format.name;
+  *to << format.types;
 }
 
-// What the file types map to, and the corners between them.
-const std::vector<NamedFormat> formats{
-    {"Nibbles", {.codes = Codes::bits4, .offset = 8, .scale_bytes = 2}},
-    {"NibblesWithMinimum", {.codes = Codes::bits4, .affine = true, .scale_bytes = 2}},
-    {"NibblesWithFloats", {.codes = Codes::bits4, .affine = true, .scale_bytes = 4}},
-    {"Bytes", {.codes = Codes::bits8, .offset = 128, .scale_bytes = 2}},
-    {"BytesWithMinimum", {.codes = Codes::bits8, .affine = true, .scale_bytes = 2}},
-    {"BytesOfFiveBits", {.codes = Codes::bits8, .offset = 16, .scale_bytes = 2}},
-    {"BytesOfSixBits", {.codes = Codes::bits8, .offset = 32, .scale_bytes = 4, .scale_block = 16}}};
+// What the quantized file types map to.
+std::vector<NamedFormat> formats() {
+  std::vector<NamedFormat> out;
+  for (const TensorTypeTraits& type : tensor_types()) {
+    const PanelFormat format = format_of(type.type);
+    if (!format.quantized()) continue;
+    const auto known = std::ranges::find(out, format, &NamedFormat::format);
+    if (known == out.end()) {
+      out.push_back({std::string(type.name), format});
+    } else {
+      known->types += "_" + std::string(type.name);
+    }
+  }
+  return out;
+}
 
 class IntegerMatmul : public ::testing::TestWithParam<NamedFormat> {};
 
@@ -259,8 +266,14 @@ TEST_P(IntegerMatmul, TheLargestCodesAreSummedExactly) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, IntegerMatmul, ::testing::ValuesIn(formats),
-                         [](const auto& format) { return std::string(format.param.name); });
+INSTANTIATE_TEST_SUITE_P(Formats, IntegerMatmul, ::testing::ValuesIn(formats()),
+                         [](const auto& format) { return format.param.types; });
+
+TEST(IntegerMatmulFormats, AreThoseOfEveryQuantizedType) {
+  std::string all;
+  for (const NamedFormat& format : formats()) all += format.types + " ";
+  EXPECT_EQ(all, "Q8_0_Q5_0_IQ4_NL Q6_K Q5_1 Q5_K Q4_0 Q4_1 Q4_K ");
+}
 
 // Quantizes rows of two blocks.
 std::vector<std::int32_t> quantize(const std::vector<float>& rows) {

@@ -21,8 +21,9 @@ using testing::open_device;
 using testing::Random;
 using testing::TinyModel;
 
-constexpr ModelOptions small{
-    .kv_bytes = 4 << 20, .step_tokens = 40, .step_outputs = 40, .math = MathMode::exact};
+ModelOptions small(MathMode math) {
+  return {.kv_bytes = 4 << 20, .step_tokens = 40, .step_outputs = 40, .math = math};
+}
 
 // Every row is whole super-blocks.
 TinyModel wide(TensorType type) {
@@ -58,8 +59,9 @@ GgufFile as_f32(const TinyModel& model) {
   return TinyModel::file(builder);
 }
 
-ModelRunner::Logits logits_of(const GgufFile& file, const std::string& variant) {
-  ModelRunner runner(file, small, {.variant = variant});
+ModelRunner::Logits logits_of(const GgufFile& file, const std::string& variant,
+                              MathMode math = MathMode::exact) {
+  ModelRunner runner(file, small(math), {.variant = variant});
   Random random(5);
   Tokens tokens(40);
   for (TokenId& id : tokens) id = random.below(70);
@@ -100,7 +102,7 @@ TEST_P(TypesTest, ScalesThatAreNotFiniteAreRefusedWithTheirRow) {
       GgufBuilder builder = model.builder();
       builder.tensor("blk.0.attn_q.weight", {256, 256}, static_cast<std::uint32_t>(GetParam()),
                      data);
-      const auto loaded = Model::load(*device, TinyModel::file(builder), small);
+      const auto loaded = Model::load(*device, TinyModel::file(builder), small(MathMode::exact));
       ASSERT_FALSE(loaded) << "half " << half;
       EXPECT_EQ(loaded.error().code, Code::gguf_malformed);
       EXPECT_NE(loaded.error().message.find("\"blk.0.attn_q.weight\", row 2,"), std::string::npos)
@@ -118,6 +120,23 @@ INSTANTIATE_TEST_SUITE_P(Types, TypesTest,
 // As quantizers leave models whose width is no multiple of 256: a type for each matrix.
 TEST(MixedTypes, LogitsAreThoseOfTheSameValuesInF32) {
   expect_bits_of_f32(many_types());
+}
+
+TEST(MixedTypes, FastMathIsNearAndTheSameInEveryVariant) {
+  const GgufFile file = many_types().file();
+  const auto exact = logits_of(file, "cpu"), fast = logits_of(file, "cpu", MathMode::fast);
+  EXPECT_EQ(logits_of(file, "generic", MathMode::fast), fast);
+  double size = 0, away = 0;
+  for (std::size_t t = 0; t < exact.size(); ++t) {
+    for (std::size_t v = 0; v < exact[t].size(); ++v) {
+      const double want = exact[t][v], difference = fast[t][v] - want;
+      size += want * want;
+      away += difference * difference;
+    }
+  }
+  // Activations keep 1 part in 254 of the largest of 32; no matrix may add more than its share.
+  EXPECT_LT(away, size * 0.01 * 0.01);
+  EXPECT_GT(away, 0);
 }
 
 TEST(MixedTypes, TypesOfOneFormatShareARun) {
