@@ -7,20 +7,15 @@
 // packed weights once; attention's the keys and values that it reads. Each figure is the best of
 // several windows of a chain of launches.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <functional>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <string>
 #include <vector>
 
+#include "bench/kernel/load.hpp"
 #include "bench/kernel/peak.hpp"
 #include "engine/core/device/device.hpp"
-#include "engine/core/kv/cache_group.hpp"
-#include "engine/core/model/operations.hpp"
-#include "engine/core/model/pack.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -33,31 +28,6 @@ T must(Result<T> result) {
   std::fprintf(stderr, "kernel_bench: %s\n", result.error().text().c_str());
   std::exit(1);
 }
-void must(const Status& status) {
-  if (status) return;
-  std::fprintf(stderr, "kernel_bench: %s\n", status.error().text().c_str());
-  std::exit(1);
-}
-
-double seconds() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
-}
-
-// Seconds of one launch, in a chain of `chain`, best of 8 windows.
-double best_of(Device& device, int chain, const std::function<void()>& launch) {
-  launch();
-  must(device.finish());
-  double best = 1e9;
-  for (int window = 0; window < 8; ++window) {
-    const double start = seconds();
-    for (int i = 0; i < chain; ++i) launch();
-    must(device.finish());
-    best = std::min(best, (seconds() - start) / chain);
-  }
-  return best;
-}
-
 json row(const std::string& what, double s, double flops, double bytes, const Peak& peak) {
   const double gflops = flops / s / 1e9, gbytes = bytes / s / 1e9;
   return {{"kernel", what},
@@ -70,116 +40,35 @@ json row(const std::string& what, double s, double flops, double bytes, const Pe
           {"gbytes_percent_of_peak", std::round(100 * gbytes / peak.gbytes)}};
 }
 
-std::vector<std::byte> random_panels(std::size_t bytes) {
-  std::vector<std::byte> out(bytes);
-  std::uint32_t state = 1;
-  for (std::size_t i = 0; i < bytes; i += 2) {  // halves below 1 wherever a scale is read
-    state = state * 1664525 + 1013904223;
-    const std::uint32_t half = (state >> 16) & 0x2bff;
-    out[i] = static_cast<std::byte>(half & 0xff);
-    if (i + 1 < bytes) out[i + 1] = static_cast<std::byte>(half >> 8);
-  }
-  return out;
-}
-
 void bench_product(Device& device, const Peak& peak, MathMode math, TensorType type,
                    std::uint32_t rows, std::uint32_t columns, json& out) {
-  const PanelLayout layout{format_of(type), columns};
-  const std::uint32_t panels = rows / panel_rows;
-  const std::uint64_t bytes = layout.panel_bytes() * panels;
-  const std::uint32_t most = 512;
-  Projection projection;
-  projection.columns = columns;
-  projection.rows = rows;
-  projection.first = {0};
-  WeightRun run{.format = layout.format, .first_row = 0, .panels = panels, .buffer = {}};
-  run.buffer = must(device.allocate(bytes, "weights"));
-  must(device.write(run.buffer, 0, random_panels(bytes)));
-  projection.runs.push_back(std::move(run));
-  const auto input = [&](std::uint32_t stride) {
-    return must(device.allocate_zeroed(std::uint64_t{stride} * (most + input_slack_rows) * 4, "x"));
-  };
-  const Activation x{.rows = input(input_stride(columns)), .codes = input(code_stride(columns))};
-  const Buffer y = must(device.allocate_zeroed(std::uint64_t{rows} * most * 4, "y"));
-  ModelSpec one_head;
-  one_head.heads = 1;
-  one_head.kv_heads = 1;
-  Operations operations(device, one_head, math);
-  must(operations.prepare_product(projection));
+  const auto load = must(ProductLoad::create(device, math, type, rows, columns));
   for (const std::uint32_t n : {1u, 2u, 4u, 8u, 16u, 32u, 64u, 128u, 512u}) {
     const double flops = 2.0 * rows * columns * n;
-    const double s = best_of(device, n < 64 ? 20 : 4, [&] {
-      must(operations.project(projection, x, n, y, rows, Accumulate::replace));
-    });
+    const double s =
+        must(best_seconds(device, n < 64 ? 20 : 4, 8, [&load, n] { return load->launch(n); }));
     out.push_back(row(std::string(math_name(math)) + " product " +
                           std::string(traits_of(type).name) + " " + std::to_string(rows) + " x " +
                           std::to_string(columns) + ", " + std::to_string(n) + " columns",
-                      s, flops, static_cast<double>(bytes), peak));
+                      s, flops, static_cast<double>(load->weight_bytes()), peak));
+    out.back()["math"] = math_name(math);
+    out.back()["columns"] = n;
   }
 }
 
-// `rows` sequences of `length` positions, of which the last `chunk` are computed, over enough
-// layers that no cache holds their keys and values from one to the next.
 void bench_attention(Device& device, const Peak& peak, std::uint32_t rows, std::uint32_t length,
                      std::uint32_t chunk, json& out) {
-  ModelSpec spec;
-  spec.heads = 9;
-  spec.kv_heads = 3;
-  spec.head_dim = 64;
-  spec.rope_dim = 64;
-  Operations operations(device, spec, MathMode::exact);
-  Projection heads;
-  heads.rows = 960;
-  heads.first = {0, 576, 768};
-  must(operations.prepare_layer(heads));
-  const std::uint32_t pages_each = (length + kv_page_tokens - 1) / kv_page_tokens;
-  StepPlan plan;
-  for (std::uint32_t r = 0; r < rows; ++r) {
-    PlanRow entry;
-    entry.first_position = length - chunk;
-    entry.count = chunk;
-    entry.page_offset = static_cast<std::uint32_t>(plan.pages.size());
-    entry.page_count = pages_each;
-    for (std::uint32_t p = 0; p < pages_each; ++p) plan.pages.push_back(r * pages_each + p);
-    plan.rows.push_back(entry);
-  }
-  plan.tokens.assign(chunk, 0);
-  const StepLimits limits{.tokens = rows * chunk,
-                          .outputs = 1,
-                          .vocabulary = 1,
-                          .context_tokens = length,
-                          .page_tokens = kv_page_tokens,
-                          .page_count = rows * pages_each,
-                          .device_slots = 0,
-                          .attention = operations.attention_limits()};
-  const StepTable step = must(StepTable::lower(plan, limits));
-  const Buffer words = must(device.allocate(step.words.size() * 4, "step"));
-  must(device.write(words, 0, std::as_bytes(std::span(step.words))));
-  const CacheShape shape{.layers = 1, .kv_heads = 3, .head_dim = 64, .policy = {}};
-  const std::uint64_t layer_bytes = shape.layer_page_bytes() * rows * pages_each;
-  const auto layers = static_cast<std::uint32_t>(
-      chunk > 1 ? 1 : std::clamp<std::uint64_t>((256ull << 20) / layer_bytes, 2, 30));
-  std::vector<Buffer> kv;
-  for (std::uint32_t i = 0; i < layers; ++i) {
-    kv.push_back(must(device.allocate(layer_bytes, "pages")));
-    must(device.write(kv.back(), 0, random_panels(layer_bytes)));
-  }
-  const Buffer rope = must(device.allocate_zeroed(std::uint64_t{length} * 64 * 4, "rope"));
-  const Buffer qkv = must(device.allocate_zeroed(std::uint64_t{960} * rows * chunk * 4, "qkv"));
-  const Buffer result =
-      must(device.allocate(std::uint64_t{input_stride(576)} * rows * chunk * 4, "out"));
-  std::uint32_t layer = 0;
-  const double s = best_of(device, static_cast<int>(layers), [&] {
-    must(operations.attend(qkv, rope, kv[layer++ % layers], result, step, words));
-  });
+  const auto load = must(AttentionLoad::create(device, rows, length, chunk));
+  const double s =
+      must(best_seconds(device, load->layers(), 8, [&load] { return load->launch(); }));
   const double mean_keys = length - (chunk - 1) / 2.0;
   const std::string what = std::to_string(rows) + " rows of " + std::to_string(chunk) +
                            " tokens ending at " + std::to_string(length);
   out.push_back(row("attention, " + what, s, 4.0 * 576 * mean_keys * rows * chunk,
-                    static_cast<double>(layer_bytes), peak));
-  if (step.tiles.count == 0) return;
+                    static_cast<double>(load->layer_bytes()), peak));
+  if (!load->rotates()) return;
   const double turn_s =
-      best_of(device, 4, [&] { must(operations.rope_and_store(qkv, rope, kv[0], step, words)); });
+      must(best_seconds(device, 4, 8, [&load] { return load->rotate_and_store(); }));
   out.push_back(row("rotate and store, " + what, turn_s, 0, 0, peak));
 }
 

@@ -51,7 +51,7 @@ def work_of(model):
 
 def measure(only_peak):
     """kernel_bench's object: the limits, and each kernel beside them unless only_peak."""
-    return json_in(run([BIN / "kernel_bench", *(["--peak"] if only_peak else [])]).text)
+    return json_in(run([BIN / "kernel_bench", "--peak" if only_peak else "--products"]).text)
 
 
 def shares(shape, speed, work, peak):
@@ -67,5 +67,5 @@ def shares(shape, speed, work, peak):
 
 def wide_products(kernels):
     """Integer matrix kernels at 128 columns or more: (name, percent of the dot-product limit)."""
-    return [(row["kernel"], row["dot_percent_of_peak"]) for row in kernels["kernels"]
-            if row.get("columns", 0) >= 128 and "dot_percent_of_peak" in row]
+    return [(row["kernel"], row["gflops_percent_of_dot_peak"]) for row in kernels["kernels"]
+            if row.get("math") == "fast" and row["columns"] >= 128]

@@ -56,6 +56,12 @@ def run(command, timeout_s=600):
     return Output(done.stdout, seconds, max(0.0, others) / (seconds * os.cpu_count()))
 
 
+def build(*programs):
+    """Our own programs, in $MILLRACE_BUILD or build/."""
+    run(["bash", "-c", f". {ROOT}/ops/lib/common.sh; build_targets {' '.join(programs)}"],
+        timeout_s=3600)
+
+
 def last_line(command, **options):
     """The last line that a program prints: a path, or one JSON object."""
     return run(command, **options).text.strip().split("\n")[-1]

@@ -16,16 +16,6 @@ std::string variant_of(std::string_view operation, Family family) {
   return std::string(operation) + std::string(family_name(family)) + ".cl";
 }
 
-// The widest tile of a matrix product, by what the device's registers hold.
-std::uint32_t tile_columns(const DeviceInfo& info) {
-  return info.vector_width_float >= 16 ? 16 : 6;
-}
-
-// The same of an integer product, whose block sums take registers too.
-std::uint32_t integer_tile(Dot dot) {
-  return dot == Dot::avx512vnni || dot == Dot::avx512bw ? 12 : 4;
-}
-
 std::vector<std::string> head_defines(const ModelSpec& spec) {
   return {define("HEAD_DIM", spec.head_dim), define("HEADS", spec.heads),
           define("KV_HEADS", spec.kv_heads)};
@@ -33,10 +23,21 @@ std::vector<std::string> head_defines(const ModelSpec& spec) {
 
 }  // namespace
 
+kernels::DeviceKey tuning_key(const Device& device) {
+  return {.family = family_name(device.family()),
+          .device = device.info().name,
+          .dot = dot_name(device.dot()),
+          .lanes = device.info().vector_width_float};
+}
+
 Operations::Operations(Device& device, const ModelSpec& spec, MathMode math,
-                       AttentionVariant variant)
-    : device_(&device), spec_(spec), math_(math), variant_(variant) {
-  if (variant_.sums == 0) variant_.sums = device.info().vector_width_float >= 16 ? 24 : 6;
+                       AttentionVariant variant, const std::optional<kernels::Tuning>& tuning)
+    : device_(&device),
+      spec_(spec),
+      math_(math),
+      tuning_(tuning ? *tuning : kernels::tuned_for(tuning_key(device))),
+      variant_(variant) {
+  if (variant_.sums == 0) variant_.sums = tuning_.attention_sums;
   if (device.family() != Family::cpu) return;
   // As many queries share each key and value that is loaded as there are registers for their sums;
   // never fewer than two tokens, because tiles of one are rotated by the kernel for decoding rows.
@@ -136,11 +137,11 @@ Result<Kernel> Operations::build_product(const PanelLayout& layout) {
     program.sources.push_back(variant_of("matmul/integer_", device_->family()));
     program.defines.push_back(define("X_STRIDE", code_stride(layout.columns)));
     program.defines.push_back(define("DOT", static_cast<std::uint64_t>(device_->dot())));
-    program.defines.push_back(define("TILE", integer_tile(device_->dot())));
+    program.defines.push_back(define("TILE", tuning_.integer_tile));
   } else {
     program.sources.push_back(variant_of("matmul/exact_", device_->family()));
     program.defines.push_back(define("X_STRIDE", input_stride(layout.columns)));
-    program.defines.push_back(define("TILE", tile_columns(device_->info())));
+    program.defines.push_back(define("TILE", tuning_.float_tile));
   }
   MILLRACE_ASSIGN(const Program built, device_->build(program));
   return device_->kernel(built, "matmul");
@@ -196,7 +197,8 @@ Status Operations::run_product(const WeightRun& run, const Projection& projectio
     // once.
     const std::uint32_t unit = integer ? 2 : columns <= 4 ? 4 : 1;
     const std::uint32_t units = (run.panels + unit - 1) / unit;
-    grid = {.groups = {std::min(units, 8 * device_->info().compute_units)}, .local = {}};
+    grid = {.groups = {std::min(units, tuning_.product_groups * device_->info().compute_units)},
+            .local = {}};
   }
   if (integer) {
     return device_->launch(kernel, grid,

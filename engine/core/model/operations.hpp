@@ -7,6 +7,7 @@
 // owner thread.
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "engine/core/device/device.hpp"
@@ -14,6 +15,7 @@
 #include "engine/core/model/spec.hpp"
 #include "engine/core/model/step_table.hpp"
 #include "engine/core/model/weights.hpp"
+#include "kernels/tuned.hpp"
 #include "schemas/base/error.hpp"
 
 namespace millrace::engine {
@@ -47,13 +49,18 @@ enum class Accumulate : std::uint8_t { replace, add };
 
 // Of the cpu family's attention kernels; all give the same bits.
 struct AttentionVariant {
-  std::uint32_t sums = 0;         // vectors of 16 sums kept in registers; 0 by the device
+  std::uint32_t sums = 0;         // vectors of 16 sums kept in registers; 0 as tuned
   bool half_by_integers = false;  // converts halves without the processor's instruction
 };
 
+// What a device's row of the tuned table is looked up by.
+kernels::DeviceKey tuning_key(const Device& device);
+
 class Operations {
  public:
-  Operations(Device& device, const ModelSpec& spec, MathMode math, AttentionVariant variant = {});
+  // `tuning` instead of the device's row of the tuned table.
+  Operations(Device& device, const ModelSpec& spec, MathMode math, AttentionVariant variant = {},
+             const std::optional<kernels::Tuning>& tuning = {});
 
   // The forms in which a product reads its input.
   Forms inputs_of(const Projection& projection) const;
@@ -102,6 +109,7 @@ class Operations {
   Device* device_;
   ModelSpec spec_;
   MathMode math_;
+  kernels::Tuning tuning_;
   AttentionVariant variant_;
   AttentionLimits attention_;
   std::uint32_t qkv_stride_ = 0;

@@ -236,10 +236,12 @@ def test_the_model_files_work():
 
 
 def test_wide_products_are_those_of_many_columns_in_integers():
-    kernels = {"kernels": [{"kernel": "a", "columns": 512, "dot_percent_of_peak": 71},
-                           {"kernel": "b", "columns": 8, "dot_percent_of_peak": 20},
-                           {"kernel": "c", "columns": 512}, {"kernel": "attention"}]}
-    assert limits.wide_products(kernels) == [("a", 71)]
+    kernels = {"kernels": [
+        {"kernel": name, "math": math, "columns": columns, "gflops_percent_of_dot_peak": percent}
+        for name, math, columns, percent in (("a", "fast", 512, 71), ("b", "fast", 64, 20),
+                                             ("c", "exact", 512, 12), ("d", "fast", 128, 69))]}
+    kernels["kernels"].append({"kernel": "attention", "gflops_percent_of_dot_peak": 9})
+    assert limits.wide_products(kernels) == [("a", 71), ("d", 69)]
 
 
 PROFILE = {"decode_step_ms_median": 10.0, "decode_launches_per_step": 7,

@@ -163,8 +163,10 @@ float expected(const Matrix& m, const Call& call, std::uint32_t row, std::uint32
 
 class Variant {
  public:
-  Variant(const std::string& name, const PanelLayout& layout)
-      : device_(open_device({.variant = name})), operations_(*device_, one_head(), MathMode::fast) {
+  Variant(const std::string& name, const PanelLayout& layout,
+          const std::optional<kernels::Tuning>& tuning = {})
+      : device_(open_device({.variant = name})),
+        operations_(*device_, one_head(), MathMode::fast, {}, tuning) {
     projection_.columns = layout.columns;
     projection_.first = {0};
     projection_.runs.push_back(
@@ -247,6 +249,22 @@ TEST_P(IntegerMatmul, EveryVariantKeepsTheContractBitForBit) {
         const Call call = random_call(m, n, n % 4, Extremes::none, random);
         ASSERT_NO_FATAL_FAILURE(expect_contract(m, call, variant.run(m, call))) << rows << " rows";
       }
+    }
+  }
+}
+
+TEST_P(IntegerMatmul, NoTuningChangesABit) {
+  const PanelFormat format = GetParam().format;
+  Random random(9);
+  const Matrix m = random_matrix(format, 71, 96, Extremes::none, random);
+  const Call call = random_call(m, 23, 0, Extremes::none, random);
+  for (const std::uint32_t tile : {4u, 6u, 8u, 12u}) {
+    for (const std::uint32_t groups : {1u, 32u}) {
+      SCOPED_TRACE("tiles of " + std::to_string(tile));
+      const kernels::Tuning tuning{
+          .float_tile = 16, .integer_tile = tile, .product_groups = groups, .attention_sums = 24};
+      Variant variant("cpu", {format, 96}, tuning);
+      ASSERT_NO_FATAL_FAILURE(expect_contract(m, call, variant.run(m, call)));
     }
   }
 }

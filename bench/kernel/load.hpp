@@ -1,0 +1,62 @@
+#pragma once
+// One kernel with memory of its own, on shapes of SmolLM2-135M, to be launched again and again:
+// what kernel_bench and the tuner time. Thread safety: the device's owner thread.
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/core/device/device.hpp"
+#include "engine/core/model/operations.hpp"
+
+namespace millrace::engine {
+
+using MaybeTuning = std::optional<kernels::Tuning>;
+
+// out = weights x activations, with up to `most_columns` activations.
+class ProductLoad {
+ public:
+  static constexpr std::uint32_t most_columns = 512;
+  static Result<std::unique_ptr<ProductLoad>> create(Device& device, MathMode math, TensorType type,
+                                                     std::uint32_t rows, std::uint32_t columns,
+                                                     const MaybeTuning& tuning = {});
+  Status launch(std::uint32_t columns);
+  std::uint64_t weight_bytes() const { return weight_bytes_; }
+
+ private:
+  ProductLoad(Device& device, MathMode math, const MaybeTuning& tuning);
+  Operations operations_;
+  Projection projection_;
+  std::uint64_t weight_bytes_ = 0;
+  Activation x_;
+  Buffer y_;
+};
+
+// `rows` sequences of `length` positions, of which the last `chunk` are computed, over enough
+// layers that no cache holds their keys and values from one to the next.
+class AttentionLoad {
+ public:
+  static Result<std::unique_ptr<AttentionLoad>> create(Device& device, std::uint32_t rows,
+                                                       std::uint32_t length, std::uint32_t chunk,
+                                                       const MaybeTuning& tuning = {});
+  Status launch();            // attention of the next layer
+  Status rotate_and_store();  // of the first
+  bool rotates() const { return step_.tiles.count != 0; }
+  std::uint32_t layers() const { return static_cast<std::uint32_t>(kv_.size()); }
+  std::uint64_t layer_bytes() const { return layer_bytes_; }
+
+ private:
+  AttentionLoad(Device& device, const MaybeTuning& tuning);
+  Operations operations_;
+  StepTable step_;
+  Buffer words_, rope_, qkv_, out_;
+  std::vector<Buffer> kv_;
+  std::uint64_t layer_bytes_ = 0;
+  std::uint32_t layer_ = 0;
+};
+
+// Seconds of one launch, in chains of `chain`, the best of `windows`; one chain before them.
+Result<double> best_seconds(Device& device, std::uint32_t chain, int windows,
+                            const std::function<Status()>& launch);
+
+}  // namespace millrace::engine

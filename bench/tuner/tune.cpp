@@ -1,0 +1,191 @@
+// Finds the widths and counts at which a device's kernels run fastest, and prints its row of the
+// tuned table (kernels/tuned.cpp).
+//
+//   tune [--device D] [--rounds 5]
+//
+// Begins with the row that the device has now. One knob after the other: each candidate runs the
+// kernels that the knob concerns, all candidates in turn in every round, and the best time of each
+// counts; a candidate replaces the current value when its times are at least 3 % less in the
+// geometric mean. No knob changes a bit of any result. Prints one JSON object: `row` to be pasted
+// into the table, and every time beside it. The machine must be idle.
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "bench/kernel/load.hpp"
+#include "kernels/tuned.hpp"
+
+namespace millrace::engine {
+namespace {
+
+using kernels::Tuning;
+using nlohmann::json;
+
+constexpr double worth = 0.97;  // of the current time, or it stays
+
+// A load made for a tuning, ready to be launched `chain` times in a row.
+struct Runnable {
+  std::shared_ptr<void> owner;
+  std::function<Status()> launch;
+  std::uint32_t chain = 1;
+};
+
+struct Load {
+  std::string name;
+  std::function<Result<Runnable>(Device&, const Tuning&)> make;
+};
+
+struct Knob {
+  const char* name;
+  std::uint32_t Tuning::*field;
+  std::vector<std::uint32_t> values;
+  std::vector<Load> loads;
+};
+
+Load product(MathMode math, std::uint32_t rows, std::uint32_t columns, std::uint32_t n) {
+  return {std::string(math_name(math)) + " " + std::to_string(rows) + " x " +
+              std::to_string(columns) + " x " + std::to_string(n),
+          [=](Device& device, const Tuning& tuning) -> Result<Runnable> {
+            MILLRACE_ASSIGN(auto made, ProductLoad::create(device, math, TensorType::q4_1, rows,
+                                                           columns, tuning));
+            const std::shared_ptr<ProductLoad> load = std::move(made);
+            return Runnable{load, [load, n] { return load->launch(n); }, n < 64 ? 200u : 8u};
+          }};
+}
+
+Load attention(std::uint32_t rows, std::uint32_t length, std::uint32_t chunk) {
+  return {"attention " + std::to_string(rows) + " x " + std::to_string(chunk) + " at " +
+              std::to_string(length),
+          [=](Device& device, const Tuning& tuning) -> Result<Runnable> {
+            MILLRACE_ASSIGN(auto made, AttentionLoad::create(device, rows, length, chunk, tuning));
+            const std::shared_ptr<AttentionLoad> load = std::move(made);
+            return Runnable{load, [load] { return load->launch(); }, load->layers()};
+          }};
+}
+
+// The values are those that the kernels of the cpu family are written for.
+std::vector<Knob> knobs() {
+  constexpr MathMode fast = MathMode::fast, exact = MathMode::exact;
+  return {
+      {"float_tile",
+       &Tuning::float_tile,
+       {6, 8, 12, 16},
+       {product(exact, 3072, 576, 8), product(exact, 576, 1536, 256)}},
+      {"integer_tile",
+       &Tuning::integer_tile,
+       {4, 6, 8, 12},
+       {product(fast, 3072, 576, 8), product(fast, 3072, 576, 64), product(fast, 576, 1536, 512)}},
+      {"product_groups",
+       &Tuning::product_groups,
+       {1, 2, 4, 8, 16, 32},
+       {product(fast, 3072, 576, 1), product(fast, 576, 1536, 8), product(fast, 3072, 576, 256)}},
+      {"attention_sums",
+       &Tuning::attention_sums,
+       {6, 12, 24},
+       {attention(8, 2048, 1), attention(4, 512, 128), attention(1, 2048, 512)}}};
+}
+
+Tuning with(Tuning tuning, const Knob& knob, std::uint32_t value) {
+  tuning.*(knob.field) = value;
+  return tuning;
+}
+
+// Seconds of each of the knob's values for one load.
+Result<std::vector<double>> times(Device& device, const Tuning& tuning, const Knob& knob,
+                                  const Load& load, int rounds) {
+  std::vector<Runnable> runnables;
+  for (const std::uint32_t value : knob.values) {
+    MILLRACE_ASSIGN(Runnable made, load.make(device, with(tuning, knob, value)));
+    runnables.push_back(std::move(made));
+  }
+  std::vector<double> best(runnables.size(), 1e9);
+  for (int round = 0; round < rounds; ++round) {
+    for (std::size_t i = 0; i < runnables.size(); ++i) {
+      MILLRACE_ASSIGN(const double s,
+                      best_seconds(device, runnables[i].chain, 2, runnables[i].launch));
+      best[i] = std::min(best[i], s);
+    }
+  }
+  return best;
+}
+
+// Sets the knob to its best value; what was measured goes to `report`.
+Status turn(Device& device, Tuning& tuning, const Knob& knob, int rounds, json& report) {
+  const auto current = std::ranges::find(knob.values, tuning.*(knob.field));
+  const std::size_t base =
+      current == knob.values.end() ? knob.values.size() - 1 : current - knob.values.begin();
+  std::vector<double> score(knob.values.size(), 0);  // sum of log(time / current time)
+  json loads = json::array();
+  for (const Load& load : knob.loads) {
+    MILLRACE_ASSIGN(const auto seconds, times(device, tuning, knob, load, rounds));
+    json us = json::object();
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+      score[i] += std::log(seconds[i] / seconds[base]);
+      us[std::to_string(knob.values[i])] = std::round(seconds[i] * 1e7) / 10;
+    }
+    loads.push_back({{"load", load.name}, {"us", us}});
+  }
+  const auto least = static_cast<std::size_t>(std::ranges::min_element(score) - score.begin());
+  const double gain = std::exp(score[least] / static_cast<double>(knob.loads.size()));
+  const std::uint32_t before = tuning.*(knob.field);
+  if (gain <= worth) tuning.*(knob.field) = knob.values[least];
+  report.push_back({{"knob", knob.name},
+                    {"before", before},
+                    {"best", knob.values[least]},
+                    {"time_of_best", std::round(gain * 1000) / 1000},
+                    {"chosen", tuning.*(knob.field)},
+                    {"loads", loads}});
+  return {};
+}
+
+std::string row_of(const kernels::DeviceKey& key, const Tuning& tuning) {
+  const auto quoted = [](std::string_view text) { return '"' + std::string(text) + '"'; };
+  return "{{" + quoted(key.family) + ", " + quoted(key.device) + ", " + quoted(key.dot) + ", " +
+         std::to_string(key.lanes) + "}, {" + std::to_string(tuning.float_tile) + ", " +
+         std::to_string(tuning.integer_tile) + ", " + std::to_string(tuning.product_groups) + ", " +
+         std::to_string(tuning.attention_sums) + "}},";
+}
+
+Status run(const DeviceOptions& options, int rounds) {
+  MILLRACE_ASSIGN(const auto device, Device::open(options));
+  if (device->family() != Family::cpu) {
+    return fail(Code::unsupported_field,
+                "the kernels of " + device->info().name + " have nothing to tune",
+                "tune a device of the cpu family");
+  }
+  const kernels::DeviceKey key = tuning_key(*device);
+  Tuning tuning = kernels::tuned_for(key);
+  const Tuning before = tuning;
+  json report = json::array();
+  for (const Knob& knob : knobs()) MILLRACE_TRY(turn(*device, tuning, knob, rounds, report));
+  const json out{{"device", device->info().name},
+                 {"driver", device->info().driver},
+                 {"row", row_of(key, tuning)},
+                 {"changes", !(tuning == before)},
+                 {"knobs", report}};
+  std::printf("%s\n", out.dump(1).c_str());
+  return {};
+}
+
+}  // namespace
+}  // namespace millrace::engine
+
+int main(int argc, char** argv) {
+  millrace::engine::DeviceOptions options;
+  int rounds = 5;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string name = argv[i];
+    if (name == "--device") options.device = argv[i + 1];
+    if (name == "--rounds") rounds = std::max(1, std::atoi(argv[i + 1]));
+  }
+  if (const auto status = millrace::engine::run(options, rounds); !status) {
+    std::fprintf(stderr, "tune: %s\n", status.error().text().c_str());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,41 @@
+#include "kernels/tuned.hpp"
+
+#include <algorithm>
+
+namespace millrace::kernels {
+namespace {
+
+// {family, device, dot, lanes}, {float_tile, integer_tile, product_groups, attention_sums}
+// Rows of devices, as bench/tune prints them, stand above the defaults of their family.
+constexpr TunedRow table[] = {
+    // 32 registers of 16 lanes hold the sums of 16 columns, of 12 beside their block sums, and of
+    // 24 query rows beside what they are multiplied with.
+    {{"cpu", "", "avx512vnni", 16}, {16, 12, 8, 24}},
+    {{"cpu", "", "avx512bw", 16}, {16, 12, 8, 24}},
+    // A compiler of wide vectors on a processor whose dot products are narrow or not known.
+    {{"cpu", "", "", 16}, {16, 4, 8, 24}},
+    // 16 registers of 8 lanes; integer products bring their own instructions.
+    {{"cpu", "", "avx512vnni", 0}, {6, 12, 8, 6}},
+    {{"cpu", "", "avx512bw", 0}, {6, 12, 8, 6}},
+    {{"cpu", "", "", 0}, {6, 4, 8, 6}},
+    {{"", "", "", 0}, {1, 1, 1, 1}},
+};
+
+bool fits(const DeviceKey& row, const DeviceKey& key) {
+  return (row.family.empty() || row.family == key.family) &&
+         (row.dot.empty() || row.dot == key.dot) && row.lanes <= key.lanes &&
+         key.device.find(row.device) != std::string_view::npos;
+}
+
+}  // namespace
+
+std::span<const TunedRow> tuned_table() {
+  return table;
+}
+
+const Tuning& tuned_for(const DeviceKey& key) {
+  return std::ranges::find_if(table, [&](const TunedRow& row) { return fits(row.key, key); })
+      ->tuning;
+}
+
+}  // namespace millrace::kernels

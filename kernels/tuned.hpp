@@ -1,0 +1,38 @@
+#pragma once
+// The tuned table: for each device, the widths and counts at which its kernels run fastest. None of
+// them changes a bit of any result, so the numeric fingerprint does not know them. bench/tune
+// measures a device and prints its row; a device without one gets the safe defaults of its kind,
+// which are rows of the same table. Thread safety: constants.
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace millrace::kernels {
+
+struct Tuning {
+  std::uint32_t float_tile = 1;      // columns of a tile of an fp32 product (TILE of matmul/*.cl)
+  std::uint32_t integer_tile = 1;    // the same of an integer product
+  std::uint32_t product_groups = 1;  // most groups of a product for each of the device's cores
+  std::uint32_t attention_sums = 1;  // query rows that share a key or value once it is loaded
+
+  bool operator==(const Tuning&) const = default;
+};
+
+// What a row is looked up by.
+struct DeviceKey {
+  std::string_view family;  // "generic" or "cpu"
+  std::string_view device;  // the name that OpenCL gives
+  std::string_view dot;     // integer dot products of the cpu family, "avx512vnni"
+  std::uint32_t lanes = 0;  // floats in a vector register, as OpenCL says; a row's is the least
+};
+
+struct TunedRow {
+  DeviceKey key;  // device is a part of the name; "" fits any
+  Tuning tuning;
+};
+
+// In order: the first row that fits counts. The last one fits everything.
+std::span<const TunedRow> tuned_table();
+const Tuning& tuned_for(const DeviceKey& key);
+
+}  // namespace millrace::kernels

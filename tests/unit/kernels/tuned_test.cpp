@@ -1,0 +1,51 @@
+// The tuned table: every device finds a row, the most particular one first.
+#include "kernels/tuned.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "engine/core/model/operations.hpp"
+
+namespace millrace::kernels {
+namespace {
+
+TEST(Tuned, AnUnknownDeviceHasTheSafeDefaultsOfItsKind) {
+  const Tuning wide = tuned_for({"cpu", "a processor of next year", "avx512vnni", 16});
+  EXPECT_EQ(wide.integer_tile, 12u);
+  EXPECT_EQ(wide.float_tile, 16u);
+  const Tuning narrow = tuned_for({"cpu", "a small one", "plain", 4});
+  EXPECT_EQ(narrow.float_tile, 6u);
+  EXPECT_EQ(narrow.integer_tile, 4u);
+  EXPECT_EQ(tuned_for({"generic", "anything", "", 1}), Tuning());
+}
+
+TEST(Tuned, WideCompilersAndWideDotProductsAreToldApart) {
+  EXPECT_EQ(tuned_for({"cpu", "", "avx2", 16}).integer_tile, 4u);
+  EXPECT_EQ(tuned_for({"cpu", "", "avx2", 16}).float_tile, 16u);
+  EXPECT_EQ(tuned_for({"cpu", "", "avx512bw", 8}).integer_tile, 12u);
+  EXPECT_EQ(tuned_for({"cpu", "", "avx512bw", 8}).float_tile, 6u);
+}
+
+TEST(Tuned, TheLastRowFitsEverythingAndNoRowHidesALaterOne) {
+  const auto table = tuned_table();
+  const DeviceKey& last = table.back().key;
+  EXPECT_TRUE(last.family.empty() && last.device.empty() && last.dot.empty() && last.lanes == 0);
+  for (const TunedRow& row : table) EXPECT_EQ(&tuned_for(row.key), &row.tuning);
+}
+
+// Widths that the kernels are written for, and input rows that their widest tile may read.
+TEST(Tuned, EveryRowIsOneThatTheKernelsTake) {
+  for (const TunedRow& row : tuned_table()) {
+    EXPECT_LE(row.tuning.float_tile, engine::input_slack_rows);
+    EXPECT_LE(row.tuning.integer_tile, engine::input_slack_rows);
+    EXPECT_GE(row.tuning.product_groups, 1u);
+    if (row.key.family != "cpu") continue;
+    EXPECT_TRUE((std::set<std::uint32_t>{6, 8, 12, 16}.contains(row.tuning.float_tile)));
+    EXPECT_TRUE((std::set<std::uint32_t>{4, 6, 8, 12}.contains(row.tuning.integer_tile)));
+    EXPECT_TRUE((std::set<std::uint32_t>{6, 12, 24}.contains(row.tuning.attention_sums)));
+  }
+}
+
+}  // namespace
+}  // namespace millrace::kernels
