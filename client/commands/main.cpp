@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <memory>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,9 +19,23 @@ constexpr const char* about =
     "  millrace run --model M.gguf --input jobs.jsonl --output results.jsonl\n"
     "  millrace submit jobs.jsonl --wait\n"
     "  millrace results results --follow\n"
-    "  echo 'Hello world' | millrace tokenize --model M.gguf\n\n"
+    "  echo 'Hello world' | millrace tokenize --model M.gguf";
+
+constexpr const char* footer =
+    "With every command: --json (one JSON object a line), --log-level, --log-json.\n"
     "Exit codes: 0 all done, 1 some jobs failed, 2 usage, 3 refused, 4 broker unreachable,\n"
     "130 interrupted (and how to go on is said).";
+
+// The list of commands has one line for each; its own --help has the rest.
+class Formatter final : public CLI::Formatter {
+  std::string make_subcommand(const CLI::App* command) const override {
+    const std::string description = command->get_description();
+    std::ostringstream out;
+    CLI::detail::format_help(out, command->get_name(),
+                             description.substr(0, description.find('\n')), get_column_width());
+    return out.str();
+  }
+};
 
 // Asked of the words themselves: where they cannot be parsed, no flag is set.
 bool wants_json(int argc, char** argv) {
@@ -54,6 +70,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--log-json", log.json, "one JSON object a log line");
   app.add_flag("--json", invocation.json, "machine-readable output, one JSON object a line");
+  app.formatter(std::make_shared<Formatter>());
+  app.footer(footer);
   app.require_subcommand(1);
   app.fallthrough();
   client::add_run_command(app, invocation);

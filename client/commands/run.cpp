@@ -17,7 +17,7 @@ struct Flags {
 };
 
 constexpr const char* about =
-    "Run a file of jobs to a file of results: broker and engine inside, nothing else to start.\n"
+    "Run a file of jobs to a file of results: broker and engine inside, nothing else to start\n\n"
     "After a crash, Ctrl-C or a power cut the same command goes on; no finished line is redone.\n\n"
     "Input is OpenAI's batch format or one plain job a line, output OpenAI's batch output format.\n"
     "What a run needs to go on is kept in OUTPUT.millrace/.\n\n"

@@ -289,8 +289,8 @@ int run(const Flags& flags, bool json) {
 
 void add_submit_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand("submit",
-                                     "Submit a file of jobs to a running broker. Submitting the "
-                                     "same file again changes nothing.\n\n"
+                                     "Submit a file of jobs to a running broker\n\n"
+                                     "Submitting the same file again changes nothing.\n\n"
                                      "Examples:\n"
                                      "  millrace submit jobs.jsonl\n"
                                      "  millrace submit jobs.jsonl --wait --output results.jsonl");

@@ -193,8 +193,14 @@ Status Driver::take(Envelope& answer) {
     return status == nullptr ? Status() : take_status(*status);
   }
   std::vector<Entry> entries;
-  MILLRACE_ASSIGN(const bool of_stream, stream_->take(answer, entries));
-  if (of_stream) {
+  const Result<bool> of_stream = stream_->take(answer, entries);
+  if (!of_stream && of_stream.error().code == Code::epoch_changed) {
+    return fail(Code::epoch_changed,
+                "the ledger in " + folder_.path("") + " is another one than this run wrote to",
+                "put that ledger back, or start over with --restart");
+  }
+  MILLRACE_TRY(of_stream);
+  if (*of_stream) {
     for (const Entry& entry : entries) {
       MILLRACE_TRY(take_entry(entry));
       taken_ = entry.number;

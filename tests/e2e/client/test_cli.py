@@ -17,6 +17,9 @@ def test_help_has_examples_and_version_is_told():
         done = millrace(*words, "--help")
         assert done.returncode == 0
         assert "Example" in done.stdout, words
+        assert "--json" in done.stdout and "Exit codes" in done.stdout, words
+    commands = millrace("--help").stdout.split("Subcommands:")[1].split("\n\n")[0].strip()
+    assert len(commands.splitlines()) == 9, "a line for each command"
     assert millrace("--version").stdout.startswith("millrace ")
 
 

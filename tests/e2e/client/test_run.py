@@ -204,6 +204,17 @@ def test_a_torn_output_line_is_cut_and_a_lost_one_comes_back_from_the_ledger(run
     assert run.executions() == executed, "what is in the ledger is not computed again"
 
 
+def test_a_ledger_that_is_lost_and_needed_is_said(run):
+    run.write(GOOD)
+    run.go(expect=0)
+    for file in run.folder.glob("results.jsonl.millrace/ledger*"):
+        file.unlink()
+    run.go(expect=0)  # every line stands in the output: it is not needed
+    run.output.unlink()
+    refused = run.go(expect=3).stderr
+    assert "epoch_changed" in refused and "ledger" in refused and "--restart" in refused
+
+
 def test_an_output_that_somebody_edited_is_refused(run):
     run.write(GOOD)
     run.go(expect=0)
