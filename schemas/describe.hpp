@@ -169,6 +169,7 @@ void describe(auto& v, Is<EngineInfo> auto& m) {
   v.field("model", m.model);
   v.field("fingerprint", m.fingerprint);
   v.field("leases", m.leases);
+  v.field("rows", m.rows);
   v.field("tokens_per_second", m.tokens_per_second);
 }
 void describe(auto& v, Is<StatusAnswer> auto& m) {
@@ -240,6 +241,7 @@ void describe(auto& v, Is<Heartbeat> auto& m) {
   v.field("steps", m.steps);
   v.field("tokens", m.tokens);
   v.field("credit", m.credit);
+  v.field("rows", m.rows);
 }
 void describe(auto& v, Is<HeartbeatAnswer> auto& m) {
   v.field("lost", m.lost);

@@ -104,6 +104,7 @@ struct StatusRequest {  // what is named is answered; nothing named: the whole b
 struct EngineInfo {
   std::string name, model, fingerprint;
   std::uint32_t leases = 0;
+  std::uint32_t rows = 0;  // sequences in the step under way when it was last heard
   double tokens_per_second = 0;
   friend bool operator==(const EngineInfo&, const EngineInfo&) = default;
 };
@@ -185,6 +186,7 @@ struct Heartbeat {  // every heartbeat_ms; renews what it lists: all that is hel
   std::uint64_t steps = 0;  // engine steps so far: progress, not just life
   std::uint64_t tokens = 0;
   std::uint32_t credit = 0;
+  std::uint32_t rows = 0;  // sequences in the step under way; 0: none is
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };
 struct HeartbeatAnswer {      // also sent unasked (id 0), as soon as there is something to tell

@@ -35,6 +35,7 @@ struct Engine {
   std::uint64_t steps = 0, tokens = 0;
   std::int64_t tokens_us = 0;  // when `tokens` was told
   double tokens_per_second = 0;
+  std::uint32_t rows = 0;           // in its step under way, at its last heartbeat
   bool claiming = false;            // a claim for it is on the way
   bool hungry = false;              // its last claim found nothing; waits for new work
   bool hung = false;                // takes nothing until its steps move

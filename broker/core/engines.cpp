@@ -46,6 +46,7 @@ void Engines::progress(Engine& engine, const Heartbeat& heartbeat) {
   if (moved || engine.leases.empty()) engine.progress_us = now;
   if (moved) engine.hung = false;
   engine.steps = heartbeat.steps;
+  engine.rows = heartbeat.rows;
   const auto since_us = now - engine.tokens_us;
   if (heartbeat.tokens < engine.tokens || engine.tokens_us == 0) {
     engine.tokens_per_second = 0;

@@ -137,7 +137,7 @@ void Requests::status(const Peer& peer, std::uint64_t id, StatusRequest request,
   for (const auto& [name, engine] : table_.all()) {
     if (!engine.joined) continue;
     answer.engines.push_back({engine.name, engine.model, engine.fingerprint,
-                              static_cast<std::uint32_t>(engine.leases.size()),
+                              static_cast<std::uint32_t>(engine.leases.size()), engine.rows,
                               engine.tokens_per_second});
   }
   // What is named is asked for in turn: job, then stream, then the counts.

@@ -34,6 +34,7 @@ void print_json(const StatusAnswer& answer, const StatusRequest& request) {
   for (const EngineInfo& engine : answer.engines) {
     out.begin_object().field("name", engine.name).field("model", engine.model);
     out.field("fingerprint", engine.fingerprint).field("leases", engine.leases);
+    out.field("rows", engine.rows);
     out.field("tokens_per_second", engine.tokens_per_second).end_object();
   }
   out.end_array().field("draining", answer.draining).end_object();
@@ -63,9 +64,9 @@ void print_text(const StatusAnswer& answer, const StatusRequest& request) {
       wide(counts.queued), wide(counts.leased), wide(counts.completed), wide(counts.failed),
       wide(counts.cancelled), wide(counts.expired), answer.draining ? "  (draining)" : "");
   for (const EngineInfo& engine : answer.engines) {
-    std::printf("engine %s  model %s  leases %u  %.1f tokens/s  fingerprint %s\n",
-                engine.name.c_str(), engine.model.c_str(), engine.leases, engine.tokens_per_second,
-                engine.fingerprint.c_str());
+    std::printf("engine %s  model %s  leases %u  rows %u  %.1f tokens/s  fingerprint %s\n",
+                engine.name.c_str(), engine.model.c_str(), engine.leases, engine.rows,
+                engine.tokens_per_second, engine.fingerprint.c_str());
   }
   if (answer.engines.empty() && request.batch.empty()) {
     std::printf("no engine\n");

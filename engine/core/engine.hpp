@@ -54,9 +54,11 @@ struct Event {
 };
 
 struct Counters {
-  std::uint64_t steps = 0, prompt_tokens = 0, generated_tokens = 0;
-  std::uint32_t last_rows = 0;    // sequences in the last step
-  std::uint32_t last_tokens = 0;  // tokens in the last step
+  std::uint64_t steps = 0;
+  std::uint64_t prompt_tokens = 0;  // of requests, each once, however often it was computed
+  std::uint64_t generated_tokens = 0;
+  std::uint32_t last_rows = 0;    // sequences in the step under way; 0: none is
+  std::uint32_t last_tokens = 0;  // its tokens
   std::uint32_t waiting = 0, running = 0;
   std::uint64_t kv_pages_used = 0, kv_pages_total = 0;
   std::uint64_t launches = 0;  // of kernels, since the engine was created

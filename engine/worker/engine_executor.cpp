@@ -126,6 +126,16 @@ void EngineExecutor::give_up(Error error) {
   wake();
 }
 
+// The trace tells from outside, to the step, what a kill has hit.
+void EngineExecutor::count(const engine::Counters& counters) {
+  steps_ = counters.steps;
+  tokens_ = counters.prompt_tokens + counters.generated_tokens;
+  rows_ = counters.last_rows;
+  if (!log_enabled(LogLevel::trace)) return;
+  log(LogLevel::trace, "step under way",
+      {{"step", counters.steps}, {"rows", counters.last_rows}, {"tokens", counters.last_tokens}});
+}
+
 void EngineExecutor::loop() {
   Inbox inbox;
   while (next_inbox(inbox)) {
@@ -136,9 +146,7 @@ void EngineExecutor::loop() {
     if (engine_->busy()) {
       spring_hooks();
       stepped = engine_->step(events);
-      const engine::Counters counters = engine_->counters();
-      steps_ = counters.steps;
-      tokens_ = counters.prompt_tokens + counters.generated_tokens;
+      count(engine_->counters());
     }
     publish(std::move(events), std::move(ends));
     if (!stepped) {

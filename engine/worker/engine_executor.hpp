@@ -27,7 +27,7 @@ class EngineExecutor final : public Executor {
   void add(Task task) override;
   void cancel(LeaseId lease) override;
   std::vector<Ended> take_ends() override;
-  Progress progress() const override { return {steps_.load(), tokens_.load()}; }
+  Progress progress() const override { return {steps_.load(), tokens_.load(), rows_.load()}; }
   std::optional<Error> failure() const override;
   void on_change(std::function<void()> wake) override;
 
@@ -47,6 +47,7 @@ class EngineExecutor final : public Executor {
   void spring_hooks();
   void publish(std::vector<engine::Event> events, std::vector<Ended> ends);
   void give_up(Error error);
+  void count(const engine::Counters& counters);
 
   ExecutorInfo info_;
   TestHooks hooks_;
@@ -63,6 +64,7 @@ class EngineExecutor final : public Executor {
   bool stopping_ = false, stopped_ = false;
 
   std::atomic<std::uint64_t> steps_{0}, tokens_{0};
+  std::atomic<std::uint32_t> rows_{0};
   enum class Trap : std::uint8_t { abort, hang };
   std::unordered_map<LeaseId, Trap> traps_;  // the thread's: jobs that a test hook names
   std::thread thread_;

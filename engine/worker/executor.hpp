@@ -34,9 +34,10 @@ struct Ended {
   GenerationResult result;
 };
 
-// Both only grow. `steps` moves when a step has really ended, so that a hung engine shows.
+// `steps` and `tokens` only grow, when a step has really ended, so that a hung engine shows.
 struct Progress {
   std::uint64_t steps = 0, tokens = 0;
+  std::uint32_t rows = 0;  // sequences in the step under way; 0: none is
 };
 
 class Executor {

@@ -214,6 +214,7 @@ void Session::heartbeat() {
   beat.steps = progress.steps;
   beat.tokens = progress.tokens;
   beat.credit = credit();
+  beat.rows = progress.rows;
   granted_ = beat.credit;
   send(std::move(beat));
   heartbeat_due_us_ = now_us() + us(heartbeat_ms_);

@@ -71,6 +71,13 @@ void ActiveRequest::started(std::int64_t now_us) {
   if (!started_us_) started_us_ = now_us;
 }
 
+std::uint32_t ActiveRequest::count_prompt(std::uint32_t end) {
+  end = std::min(end, static_cast<std::uint32_t>(request_.prompt.size()));
+  const std::uint32_t fresh = end - std::min(end, prompt_counted_);
+  prompt_counted_ += fresh;
+  return fresh;
+}
+
 Result<bool> ActiveRequest::take_token(std::uint32_t index, const Sampled& sampled,
                                        std::int64_t now_us) {
   Sample& sample = samples_[index];

@@ -29,6 +29,9 @@ class ActiveRequest {
   SampleTask task_for(std::uint32_t sample, const PlannedOutput& output) const;
 
   void started(std::int64_t now_us);  // its first row is planned; later calls change nothing
+  // How many of the prompt's tokens up to `end` no step has computed before: a pause computes some
+  // again, and samples share them.
+  std::uint32_t count_prompt(std::uint32_t end);
   // A token for a sample; true when that ends the sample. Errors: internal, from the decoder.
   Result<bool> take_token(std::uint32_t sample, const Sampled& sampled, std::int64_t now_us);
   void take_prompt_logprob(const Sampled& sampled);
@@ -55,6 +58,7 @@ class ActiveRequest {
   std::vector<Sample> samples_;
   TokenLogprobs prompt_logprobs_;
   bool prompt_computed_ = false;
+  std::uint32_t prompt_counted_ = 0;
   std::int64_t accepted_us_;
   std::optional<std::int64_t> started_us_, first_token_us_;
 };

@@ -93,6 +93,7 @@ Status EngineLoop::step(std::vector<Event>& events) {
   scheduler_.set_step_tokens(pacer_.tokens());
   if (!scheduler_.plan(next->planned)) {
     spare_ = std::move(next);
+    counters_.last_rows = counters_.last_tokens = 0;
   } else if (const Status started = start_step(*next); !started) {
     spare_ = std::move(next);
     return fail_flight(*spare_, started.error(), events);
@@ -109,9 +110,7 @@ Status EngineLoop::start_step(Flight& flight) {
     Owner owner;
     ActiveRequest* request = owner_of(row.sequence, owner);
     request->started(flight.started_us);
-    const auto prompt = static_cast<std::uint32_t>(request->request().prompt.size());
-    counters_.prompt_tokens +=
-        std::min(prompt, row.first_position + row.count) - std::min(prompt, row.first_position);
+    counters_.prompt_tokens += request->count_prompt(row.first_position + row.count);
   }
   for (const PlannedOutput& output : flight.planned.outputs) {
     Owner owner;

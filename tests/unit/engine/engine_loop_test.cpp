@@ -287,6 +287,33 @@ TEST_F(LoopTest, TimesAndCountersAreFilled) {
   EXPECT_EQ(counters.kv_pages_total, 64u);
 }
 
+TEST_F(LoopTest, APauseCountsNoTokenTwice) {
+  open(8, {.max_batch = 4, .step_tokens = 64, .prefill_chunk = 64, .forecast_tokens = 0});
+  for (RequestId id = 1; id <= 4; ++id) {
+    GenerationRequest asked = request(id, 20, "a b c", 60);
+    asked.stops.ignore_eos = true;
+    ASSERT_TRUE(loop_->add(id, asked));
+  }
+  (void)run();
+  const Counters counters = loop_->counters();
+  EXPECT_GT(counters.pauses, 0u);
+  EXPECT_EQ(counters.prompt_tokens, 80u);
+  EXPECT_EQ(counters.generated_tokens, 240u);
+}
+
+TEST_F(LoopTest, RowsAreThoseOfTheStepUnderWay) {
+  open();
+  std::vector<Event> events;
+  EXPECT_EQ(loop_->counters().last_rows, 0u);
+  for (RequestId id = 1; id <= 3; ++id) ASSERT_TRUE(loop_->add(id, request(id, 4, "a b", 2)));
+  ASSERT_TRUE(loop_->step(events));
+  EXPECT_EQ(loop_->counters().last_rows, 3u);
+  EXPECT_EQ(loop_->counters().last_tokens, 12u);
+  (void)run();
+  EXPECT_EQ(loop_->counters().last_rows, 0u) << "nothing is under way";
+  EXPECT_EQ(loop_->counters().last_tokens, 0u);
+}
+
 TEST(StepPacer, ShrinksInProportionAndGrowsSlowly) {
   StepPacer pacer(40, 512, 250'000);
   EXPECT_EQ(pacer.tokens(), 104u);

@@ -175,7 +175,7 @@ inline std::vector<Envelope> envelopes() {
   status.epoch = "e0";
   status.first = 1;
   status.high = 310;
-  status.engines = {{"host-1 4242", "smollm2", "00c0ffee", 2, 312.5}};
+  status.engines = {{"host-1 4242", "smollm2", "00c0ffee", 2, 2, 312.5}};
   const std::string text = encode_job(text_job()), score = encode_job(score_job());
   const std::string good = encode_result(completed()), bad = encode_result(failed());
   return {
@@ -203,7 +203,7 @@ inline std::vector<Envelope> envelopes() {
       {0, Ready{64}},
       {0, Leases{{{4294967297, "line-1", 1, false, 1'767'225'600'000'000, text},
                   {4294967298, "s", 3, true, 1'767'225'600'000'001, score}}}},
-      {9, Heartbeat{{4294967297, 4294967298}, 1000, 64'000, 62}},
+      {9, Heartbeat{{4294967297, 4294967298}, 1000, 64'000, 62, 2}},
       {9, HeartbeatAnswer{{4294967297}, {4294967298}, false}},
       {10, Ends{{{4294967297, JobState::completed, good}, {4294967299, JobState::failed, bad}}}},
       {10, Committed{{4294967297}, {4294967299}}},
