@@ -1,0 +1,189 @@
+#include "schemas/job_values.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "schemas/codec.hpp"
+#include "schemas/fields.hpp"
+
+namespace millrace {
+
+using wire::next;
+using wire::Path;
+using wire::peek;
+using wire::Reader;
+using wire::Token;
+using wire::Type;
+
+std::unexpected<Error> unsupported(const std::string& where, std::string_view accepted) {
+  return fail(Code::unsupported_field,
+              where + ": known, but not supported; accepted is only: " + std::string(accepted),
+              "leave it out");
+}
+
+bool neutral(Reader& in, std::uint32_t allowed) {
+  const Token token = peek(in);
+  Reader inside = in;
+  next(inside);
+  wire::skip(in);
+  if ((allowed & neutral_any) != 0) return true;
+  const auto allows = [&](Neutral what) { return (allowed & what) != 0; };
+  switch (token.type) {
+    case Type::nil:
+      return true;
+    case Type::boolean:
+      return allows(token.number != 0 ? neutral_true : neutral_false);
+    case Type::integer:
+      return (token.number == 0 && allows(neutral_zero)) ||
+             (token.number == 1 && allows(neutral_one));
+    case Type::floating:
+      return (token.real == 0 && allows(neutral_zero)) || (token.real == 1 && allows(neutral_one));
+    case Type::string:
+      return (token.bytes.empty() && allows(neutral_empty)) ||
+             (token.bytes == "text" && allows(neutral_text)) ||
+             ((token.bytes == "none" || token.bytes == "auto") && allows(neutral_none_or_auto));
+    case Type::binary:
+      return token.bytes.empty() && allows(neutral_empty);
+    case Type::array:
+      if (token.count == 0) return allows(neutral_empty);
+      return token.count == 1 && allows(neutral_text) && next(inside).bytes == "text";
+    case Type::map:
+      if (token.count == 0) return allows(neutral_empty);
+      return token.count == 1 && allows(neutral_text) && next(inside).bytes == "type" &&
+             next(inside).bytes == "text";
+  }
+  return false;
+}
+
+Status read_token_ids(Reader& in, const Path& path, Tokens& out) {
+  const Token token = peek(in);
+  if (token.type == Type::binary) return wire::read(in, path, out);
+  if (token.type != Type::array)
+    return wire::wrong_type(path, "bin or an array of token ids", token);
+  next(in);
+  out.clear();
+  out.reserve(token.count);
+  for (std::uint32_t i = 0; i < token.count; ++i) {
+    MILLRACE_TRY(wire::read(in, Path{&path, {}, i}, out.emplace_back()));
+  }
+  return {};
+}
+
+namespace {
+
+// A message's content: a string, or OpenAI's list of parts, of which text is supported.
+Status read_content(Reader& in, const Path& path, std::string& out) {
+  const Token token = peek(in);
+  if (token.type == Type::string) return wire::read(in, path, out);
+  if (token.type != Type::array) {
+    return wire::wrong_type(path, "a string or an array of text parts", token);
+  }
+  next(in);
+  out.clear();
+  for (std::uint32_t i = 0; i < token.count; ++i) {
+    const Path part{&path, {}, i};
+    const Token map = next(in);
+    if (map.type != Type::map) return wire::wrong_type(part, "a map", map);
+    std::string type, text;
+    for (std::uint32_t k = 0; k < map.count; ++k) {
+      const std::string_view key = next(in).bytes;
+      const Path here{&part, key};
+      if (key == "type") {
+        MILLRACE_TRY(wire::read(in, here, type));
+      } else if (key == "text") {
+        MILLRACE_TRY(wire::read(in, here, text));
+      } else {
+        wire::skip(in);  // what belongs to a part of another type, refused below
+      }
+    }
+    if (type != "text") return unsupported(Path{&part, "type"}.text(), "text");
+    out += text;
+  }
+  return {};
+}
+
+// OpenAI's completions take one prompt as text or ids, or an array of such prompts. One job has one
+// prompt, so an array of prompts may hold just one.
+Status read_prompt_array(Reader& in, const Path& path, Prompt& out) {
+  const Token array = peek(in);
+  Reader inside = in;
+  next(inside);
+  const Type first = array.count == 0 ? Type::integer : peek(inside).type;
+  if (first == Type::integer) {
+    return read_token_ids(in, path, out.emplace<Tokens>());
+  }
+  if (first != Type::string && first != Type::array) {
+    return wire::wrong_type(Path{&path, {}, 0}, "a token id", peek(inside));
+  }
+  if (array.count > 1) {
+    return fail(Code::unsupported_field,
+                path.text() + ": " + std::to_string(array.count) + " prompts in one job",
+                "give each prompt a job of its own");
+  }
+  next(in);
+  const Path only{&path, {}, 0};
+  if (first == Type::string) {
+    return wire::read(in, only, out.emplace<std::string>());
+  }
+  return read_token_ids(in, only, out.emplace<Tokens>());
+}
+
+Status read_message(Reader& in, const Path& path, ChatMessage& out,
+                    std::vector<std::string>& unknown) {
+  // What OpenAI's messages may hold beside the two fields a template renders here.
+  static constexpr auto known = std::to_array<std::string_view>(
+      {"annotations", "audio", "function_call", "name", "reasoning", "reasoning_content", "refusal",
+       "tool_call_id", "tool_calls"});
+  const Token map = next(in);
+  if (map.type != Type::map) return wire::wrong_type(path, "a map", map);
+  bool role = false, content = false;
+  for (std::uint32_t i = 0; i < map.count; ++i) {
+    const std::string_view key = next(in).bytes;
+    const Path here{&path, key};
+    if (key == "role") {
+      MILLRACE_TRY(wire::read(in, here, out.role));
+      role = true;
+    } else if (key == "content") {
+      if (wire::take_nil(in)) continue;
+      MILLRACE_TRY(read_content(in, here, out.content));
+      content = true;
+    } else if (std::find(known.begin(), known.end(), key) != known.end()) {
+      if (!neutral(in, neutral_empty)) return unsupported(here.text(), "null or empty");
+    } else {
+      wire::skip(in);
+      unknown.push_back(wire::shown(here.text()));
+    }
+  }
+  if (!role) return fail(Code::missing_field, path.text() + ".role is absent");
+  if (!content) return fail(Code::missing_field, path.text() + ".content is absent");
+  return {};
+}
+
+}  // namespace
+
+Status read_prompt(Reader& in, const Path& path, Prompt& out) {
+  const Token token = peek(in);
+  if (token.type == Type::array) return read_prompt_array(in, path, out);
+  if (token.type != Type::string) {
+    return wire::wrong_type(path, "a string or an array of token ids", token);
+  }
+  return wire::read(in, path, out.emplace<std::string>());
+}
+
+Status read_messages(Reader& in, const Path& path, Chat& out, std::vector<std::string>& unknown) {
+  const Token token = next(in);
+  if (token.type != Type::array) return wire::wrong_type(path, "an array", token);
+  if (token.count > limits::chat_messages) {
+    return fail(Code::limit_exceeded, path.text() + ": " + std::to_string(token.count) +
+                                          " messages; the limit is " +
+                                          std::to_string(limits::chat_messages));
+  }
+  out.resize(token.count);
+  for (std::uint32_t i = 0; i < token.count; ++i) {
+    MILLRACE_TRY(read_message(in, Path{&path, {}, i}, out[i], unknown));
+  }
+  return {};
+}
+
+}  // namespace millrace

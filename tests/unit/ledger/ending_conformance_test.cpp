@@ -1,0 +1,158 @@
+// What every ledger must do when jobs end by other ways than a result: cancels, deadlines, the
+// broker's word; when they are retried; and what it counts.
+#include "tests/unit/ledger/harness.hpp"
+
+namespace millrace::broker::test {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+class EndingTest : public LedgerTest {};
+
+INSTANTIATE_TEST_SUITE_P(Ledgers, EndingTest,
+                         testing::Values(Kind::memory, Kind::memory_two_handles, Kind::sqlite,
+                                         Kind::sqlite_reopened),
+                         kind_name);
+
+TEST_P(EndingTest, CancellingTellsQueuedLeasedEndedAndUnknownApart) {
+  for (const char* id : {"a", "b", "c"}) submit(job(id));
+  finish(take(1).at(0).lease);
+  const LeaseId lease = take(1).at(0).lease;
+  const auto reply = expect<CancelReply>(CancelJobs{tenant, {"a", "b", "c", "d"}, ""});
+  EXPECT_EQ(reply.ended, 1u);
+  EXPECT_EQ(reply.requested, 1u);
+  EXPECT_EQ(reply.cancelled, 1u);
+  EXPECT_EQ(reply.unknown, 1u);
+  ASSERT_EQ(reply.leases.size(), 1u);
+  EXPECT_EQ(reply.leases[0].lease, lease);
+  ASSERT_EQ(reply.numbers.size(), 1u);
+  EXPECT_EQ(reply.numbers[0].number, 2u);
+  EXPECT_EQ(read(2).entries.at(0).body,
+            "c|label of c|4|cancelled|0|" + std::to_string(start_us) + "|body of c");
+  EXPECT_TRUE(look("b").cancel_requested);
+  finish(lease, JobState::cancelled);
+  EXPECT_EQ(count().counts, (JobCounts{0, 0, 1, 0, 2, 0}));
+}
+
+TEST_P(EndingTest, AGivenBackJobWhoseCancelWasAskedForEnds) {
+  submit(job("a"));
+  const LeaseId lease = take(1).at(0).lease;
+  expect<CancelReply>(CancelJobs{tenant, {"a"}, ""});
+  const GiveBackReply reply = give_back({lease});
+  EXPECT_TRUE(reply.returned.empty());
+  ASSERT_EQ(reply.ended.size(), 1u);
+  EXPECT_EQ(reply.ended[0].state, JobState::cancelled);
+  EXPECT_TRUE(take(1).empty());
+}
+
+TEST_P(EndingTest, ABatchIsCancelledInSlices) {
+  for (int i = 0; i < 7; ++i) submit(job(numbered("j", static_cast<std::uint64_t>(i)), "batch"));
+  submit(job("outside"));
+  const auto held = take(2);
+  CancelJobs op{tenant, {}, "batch", 3};
+  auto reply = expect<CancelReply>(op);
+  EXPECT_EQ(reply.cancelled, 3u);
+  EXPECT_TRUE(reply.more);
+  reply = expect<CancelReply>(op);
+  EXPECT_EQ(reply.cancelled, 2u);
+  EXPECT_EQ(reply.requested, 1u);
+  EXPECT_TRUE(reply.more);
+  reply = expect<CancelReply>(op);
+  EXPECT_EQ(reply.requested, 1u);
+  EXPECT_FALSE(reply.more);
+  reply = expect<CancelReply>(op);
+  EXPECT_EQ(reply.cancelled + reply.requested, 0u);
+  EXPECT_FALSE(reply.more);
+  EXPECT_EQ(count("batch").counts, (JobCounts{0, 2, 0, 0, 5, 0}));
+  EXPECT_EQ(count().counts, (JobCounts{1, 2, 0, 0, 5, 0}));
+}
+
+TEST_P(EndingTest, FailedJobsRunAgainWhenAsked) {
+  for (const char* id : {"a", "b"}) submit(job(id, "batch"));
+  const auto held = take(2);
+  finish(held[0].lease, JobState::failed);
+  finish(held[1].lease);
+  const auto reply = expect<RetryReply>(RetryJobs{tenant, {"a", "b", "c"}, ""});
+  EXPECT_EQ(reply.retried, 1u);
+  EXPECT_EQ(reply.not_failed, 1u);
+  EXPECT_EQ(reply.unknown, 1u);
+  EXPECT_EQ(look("a").number, 0u);
+  const ClaimedJob again = take(5).at(0);
+  EXPECT_EQ(again.attempt, 1u);
+  EXPECT_EQ(again.body, "body of a");
+  EXPECT_EQ(finish(again.lease).number, 3u) << "the first end stays in the stream";
+  EXPECT_EQ(count("batch").counts, (JobCounts{0, 0, 2, 0, 0, 0}));
+}
+
+TEST_P(EndingTest, ABatchIsRetriedInSlices) {
+  for (int i = 0; i < 5; ++i) submit(job(numbered("j", static_cast<std::uint64_t>(i)), "batch"));
+  for (const auto& claimed : take(5)) finish(claimed.lease, JobState::failed);
+  auto reply = expect<RetryReply>(RetryJobs{tenant, {}, "batch", 3});
+  EXPECT_EQ(reply.retried, 3u);
+  EXPECT_TRUE(reply.more);
+  // One that fails anew before the next slice stays failed.
+  finish(take(1).at(0).lease, JobState::failed);
+  reply = expect<RetryReply>(RetryJobs{tenant, {}, "batch", 3, reply.last});
+  EXPECT_EQ(reply.retried, 2u);
+  EXPECT_FALSE(reply.more);
+  EXPECT_EQ(look("j0").state, JobState::failed);
+  EXPECT_EQ(expect<RetryReply>(RetryJobs{tenant, {}, "batch", 3}).retried, 1u);
+  EXPECT_EQ(ids(take(9)), (Strings{"j0", "j1", "j2", "j3", "j4"}));
+}
+
+TEST_P(EndingTest, DeadlinesEndQueuedAndLeasedJobs) {
+  for (const auto& [id, after] : std::vector<std::pair<std::string, std::int64_t>>{
+           {"late", 300}, {"leased", 50}, {"soon", 100}, {"sooner", 60}}) {
+    SubmitJob op = job(id);
+    op.deadline_us = start_us + after;
+    if (id == "leased") op.priority = 0;
+    submit(op);
+  }
+  submit(job("never"));
+  const LeaseId lease = take(1).at(0).lease;
+  EXPECT_TRUE(expect<ExpireReply>(ExpireJobs{tenant}).ended.empty());
+  ledger.now_us = start_us + 100;
+  EXPECT_EQ(ids(take(1)), (Strings{"late"})) << "what is past its deadline is not handed out";
+  auto reply = expect<ExpireReply>(ExpireJobs{tenant, 2});
+  ASSERT_EQ(reply.ended.size(), 2u);
+  EXPECT_EQ(reply.ended[0].job, "leased");
+  EXPECT_EQ(reply.ended[1].job, "sooner");
+  ASSERT_EQ(reply.leases.size(), 1u);
+  EXPECT_EQ(reply.leases[0].lease, lease);
+  EXPECT_TRUE(reply.more);
+  reply = expect<ExpireReply>(ExpireJobs{tenant, 2});
+  ASSERT_EQ(reply.ended.size(), 1u);
+  EXPECT_EQ(reply.ended[0].state, JobState::expired);
+  EXPECT_FALSE(reply.more);
+  refuse(Finish{lease, JobState::completed, "x", ""}, Code::stale);
+  EXPECT_EQ(count().counts, (JobCounts{1, 1, 0, 0, 0, 3}));
+}
+
+TEST_P(EndingTest, TheBrokerEndsAJobWhateverItsState) {
+  for (const char* id : {"a", "b"}) submit(job(id));
+  const LeaseId lease = take(1).at(0).lease;
+  EXPECT_EQ(expect<FinishReply>(FinishUnleased{tenant, "a", JobState::failed, "x"}).number, 1u);
+  EXPECT_EQ(expect<FinishReply>(FinishUnleased{tenant, "b", JobState::failed, "y"}).number, 2u);
+  refuse(Finish{lease, JobState::completed, "x", ""}, Code::stale);
+  refuse(FinishUnleased{tenant, "a", JobState::failed, "x"}, Code::stale, "'a'");
+  refuse(FinishUnleased{tenant, "c", JobState::failed, "x"}, Code::not_found, "'c'");
+  refuse(FinishUnleased{tenant, "a", JobState::leased, "x"}, Code::invalid_value);
+  EXPECT_TRUE(take(5).empty());
+}
+
+TEST_P(EndingTest, CountsAreLivePerBatchAndPerTenant) {
+  for (int i = 0; i < 6; ++i) submit(job(numbered("a", static_cast<std::uint64_t>(i)), "first"));
+  for (int i = 0; i < 3; ++i) submit(job(numbered("b", static_cast<std::uint64_t>(i)), "second"));
+  const auto held = take(4);
+  finish(held[0].lease);
+  finish(held[1].lease, JobState::failed);
+  finish(held[2].lease, JobState::cancelled);
+  EXPECT_EQ(count("first").counts, (JobCounts{2, 1, 1, 1, 1, 0}));
+  EXPECT_EQ(count("second").counts, (JobCounts{3, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(count().counts, (JobCounts{5, 1, 1, 1, 1, 0}));
+  EXPECT_EQ(count("third").counts, JobCounts{});
+  refuse(GetJob{tenant, "zz"}, Code::not_found, "'zz'");
+}
+
+}  // namespace
+}  // namespace millrace::broker::test
