@@ -36,8 +36,8 @@ inline constexpr const char* default_tenant = "default";
 
 // ---- operations
 // ----------------------------------------------------------------------------------
-// Idempotent by (tenant, id). Refused: conflict (another hash under a known id), disk_full,
-// overloaded (limits::queued_jobs).
+// Idempotent by (tenant, id): what is stored already is answered on a full disk too. Refused:
+// conflict (another hash under a known id), disk_full, overloaded (limits::queued_jobs).
 struct SubmitJob {
   std::string tenant, id;
   std::string hash;  // canonical_hash of the body

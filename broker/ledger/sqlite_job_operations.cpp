@@ -32,13 +32,17 @@ LeaseRow read_lease(const Statement& s) {
 
 }  // namespace
 
-Result<Reply> SqliteOperations::carry_out(const SubmitJob& op) {
-  if (const auto known = records_.find_job(op.tenant, op.id)) {
-    if (known->hash != op.hash || known->hash_version != op.hash_version) {
-      return refuse_conflict(op.id);
-    }
-    return SubmitReply{true, known->state};
+std::optional<Result<Reply>> SqliteOperations::answer_known(const SubmitJob& op) {
+  const auto known = records_.find_job(op.tenant, op.id);
+  if (!known) return std::nullopt;
+  if (known->hash != op.hash || known->hash_version != op.hash_version) {
+    return refuse_conflict(op.id);
   }
+  return SubmitReply{true, known->state};
+}
+
+Result<Reply> SqliteOperations::carry_out(const SubmitJob& op) {
+  if (auto known = answer_known(op)) return *std::move(known);
   const std::uint64_t queued = records_.queued_of(op.tenant);
   if (queued >= max_queued_jobs_) return refuse_overloaded(queued);
   records_.insert(op, now_us_);

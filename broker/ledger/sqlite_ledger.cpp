@@ -59,6 +59,7 @@ class SqliteLedger final : public Ledger {
   using Replies = std::vector<Result<Reply>>;
   Result<Replies> attempt(std::span<const Operation> operations, std::int64_t now_us,
                           const Refusals& refusals);
+  Result<Reply> refused(const Operation& op, const Error& error);
   Status commit(bool writes);
   void roll_back();
   Status checkpoint(int mode);
@@ -145,9 +146,9 @@ Result<SqliteLedger::Replies> SqliteLedger::attempt(std::span<const Operation> o
   replies.reserve(operations.size());
   for (const Operation& op : operations) {
     if (refusals.writes && !only_reads(op)) {
-      replies.push_back(fail(*refusals.writes));
+      replies.push_back(refused(op, *refusals.writes));
     } else if (refusals.work && brings_work(op)) {
-      replies.push_back(fail(*refusals.work));
+      replies.push_back(refused(op, *refusals.work));
     } else {
       replies.push_back(operations_->carry_out(op, now_us));
     }
@@ -158,6 +159,14 @@ Result<SqliteLedger::Replies> SqliteLedger::attempt(std::span<const Operation> o
     return fail(committed.error());
   }
   return replies;
+}
+
+// A job that is stored already gets its answer on a full disk too.
+Result<Reply> SqliteLedger::refused(const Operation& op, const Error& error) {
+  if (const auto* submit = std::get_if<SubmitJob>(&op)) {
+    if (auto known = operations_->answer_known(*submit)) return *std::move(known);
+  }
+  return fail(error);
 }
 
 Status SqliteLedger::commit(bool writes) {

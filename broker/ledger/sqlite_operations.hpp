@@ -13,6 +13,9 @@ class SqliteOperations {
   SqliteOperations(Database& database, const EndBody& end_body, std::uint64_t max_queued_jobs);
 
   Result<Reply> carry_out(const Operation& operation, std::int64_t now_us);
+  // The answer to a submit whose id is stored already, which nothing is written for; nothing where
+  // the job is new.
+  std::optional<Result<Reply>> answer_known(const SubmitJob& op);
   Records& records() { return records_; }
 
  private:

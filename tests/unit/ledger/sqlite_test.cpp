@@ -326,6 +326,29 @@ TEST_F(FullDiskTest, RefusesNewWorkFirstAndStillCommitsResults) {
   EXPECT_TRUE(carry_out(*ledger, {end(2)})[0]);
 }
 
+TEST_F(FullDiskTest, AKnownJobGetsItsAnswerAllTheSame) {
+  disk.capacity(disk.used() + 300'000);
+  SubmitJob other = job("b");
+  other.hash = "another";
+  auto replies = carry_out(*ledger, {job("a"), other, job("new"), end(0)});
+  ASSERT_TRUE(replies[0]) << replies[0].error().text();
+  EXPECT_TRUE(std::get<SubmitReply>(*replies[0]).known);
+  EXPECT_EQ(std::get<SubmitReply>(*replies[0]).state, JobState::leased);
+  ASSERT_FALSE(replies[1]);
+  EXPECT_EQ(replies[1].error().code, Code::conflict);
+  ASSERT_FALSE(replies[2]);
+  EXPECT_EQ(replies[2].error().code, Code::disk_full);
+  // Also where not even a result fits.
+  disk.capacity(disk.used());
+  Finish huge = end(1);
+  huge.body.assign(3 * limits::MiB, 'r');
+  replies = carry_out(*ledger, {huge, job("a"), job("new")});
+  EXPECT_EQ(replies[0].error().code, Code::disk_full);
+  ASSERT_TRUE(replies[1]) << replies[1].error().text();
+  EXPECT_EQ(std::get<SubmitReply>(*replies[1]).state, JobState::completed);
+  EXPECT_EQ(replies[2].error().code, Code::disk_full);
+}
+
 TEST_F(FullDiskTest, TakesWorkAgainWhenThereIsRoom) {
   disk.capacity(disk.used());
   EXPECT_TRUE(carry_out(*ledger, {end(0)})[0]);
