@@ -25,6 +25,9 @@ struct CoreConfig {
   // A suspect that waited this long makes one engine finish what it has and take it alone.
   std::uint32_t suspect_wait_ms = 30'000;
   std::uint32_t session_idle_ms = 300'000;
+  // In a full table a client that was silent this long gives its place to a newcomer: it may have
+  // gone without goodbye, and where it has not it is asked for hello again.
+  std::uint32_t session_yield_ms = 10'000;
   std::uint32_t sweep_ms = 1'000;       // deadlines, lapsed leases and counts are looked at
   std::uint32_t drain_wait_ms = 5'000;  // a drain waits this long for leased jobs to end
   std::uint32_t doorbell_ms = limits::doorbell_ms;

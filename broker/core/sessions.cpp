@@ -31,16 +31,33 @@ Status Sessions::open(const Peer& peer, const Hello& hello) {
                     std::to_string(protocol_version),
                 "use a client and a broker of the same major version");
   }
-  if (sessions_.size() >= config_.sessions && !sessions_.contains(peer)) {
+  if (sessions_.size() >= config_.sessions && !sessions_.contains(peer) && !make_room()) {
     return fail(Code::overloaded,
                 "hello: all " + std::to_string(config_.sessions) + " sessions are in use",
-                "wait and try again; close sessions with goodbye");
+                "wait a few seconds and try again; close sessions with goodbye");
   }
   auto& session = sessions_[peer];
   session.name = hello.name;
   session.software = hello.software;
   session.heard_us = out_.now().mono_us;
   return {};
+}
+
+// Engines are left alone: they are never silent, and a lost one is noticed by its heartbeats.
+bool Sessions::make_room() {
+  const auto limit_us = 1000 * std::int64_t{config_.session_yield_ms};
+  auto quietest = sessions_.end();
+  for (auto at = sessions_.begin(); at != sessions_.end(); ++at) {
+    const Session& session = at->second;
+    if (at->first.door != Door::client || session.requests > 0 ||
+        out_.now().mono_us - session.heard_us < limit_us) {
+      continue;
+    }
+    if (quietest == sessions_.end() || session.heard_us < quietest->second.heard_us) quietest = at;
+  }
+  if (quietest == sessions_.end()) return false;
+  sessions_.erase(quietest);
+  return true;
 }
 
 Session* Sessions::heard(const Peer& peer) {

@@ -1,6 +1,7 @@
 #pragma once
 // The sessions of both doors: who said Hello as what, when it was last heard, and how many of its
-// requests are not yet answered. Bounded; silent ones end. Thread safety: none.
+// requests are not yet answered. Bounded; silent ones end, sooner where others want their place.
+// Thread safety: none.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -36,6 +37,8 @@ class Sessions {
   void end(const Peer& peer);
 
  private:
+  bool make_room();
+
   Outbox& out_;
   const CoreConfig& config_;
   std::map<Peer, Session> sessions_;

@@ -1,11 +1,15 @@
 #include "broker/server/doors.hpp"
 
+#include <algorithm>
 #include <utility>
 
+#include "schemas/base/log.hpp"
 #include "schemas/codec.hpp"
 
 namespace millrace::broker {
 namespace {
+
+constexpr std::int64_t most_pause_ms = 100;
 
 Status check_endpoint(const char* what, const std::string& endpoint, bool required) {
   if (endpoint.empty() && !required) return {};
@@ -28,8 +32,9 @@ Status check_endpoint(const char* what, const std::string& endpoint, bool requir
 }
 
 Result<std::pair<net::Socket, std::string>> bound(net::Context& context, net::Kind kind,
-                                                  const std::string& endpoint) {
-  MILLRACE_ASSIGN(auto socket, net::Socket::open(context, kind));
+                                                  const std::string& endpoint,
+                                                  const net::SocketOptions& options = {}) {
+  MILLRACE_ASSIGN(auto socket, net::Socket::open(context, kind, options));
   MILLRACE_TRY(socket.bind(endpoint));
   MILLRACE_ASSIGN(auto last, socket.last_endpoint());
   socket.hand_over();
@@ -54,7 +59,8 @@ Status check_endpoints(const ServerOptions& options) {
 
 Result<Doors> Doors::open(net::Context& context, const ServerOptions& options) {
   MILLRACE_TRY(check_endpoints(options));
-  MILLRACE_ASSIGN(auto clients, bound(context, net::Kind::router, options.clients));
+  MILLRACE_ASSIGN(auto clients, bound(context, net::Kind::router, options.clients,
+                                      {.send_queue = limits::client_high_water_mark}));
   MILLRACE_ASSIGN(auto engines, bound(context, net::Kind::router, options.engines));
   Doors doors(std::move(clients.first), std::move(engines.first));
   doors.clients_endpoint_ = std::move(clients.second);
@@ -127,8 +133,8 @@ Result<bool> Doors::receive_one(net::Socket& socket, Door door, std::vector<Even
 }
 
 Status Doors::send(const Outgoing& out, std::vector<Event>& events) {
-  auto& socket = out.peer.door == Door::engine ? engines_ : clients_;
-  auto sent = socket.send({out.peer.route, encode(out.envelope)});
+  if (out.peer.door == Door::client) return send_to_client(out, events);
+  auto sent = engines_.send({out.peer.route, encode(out.envelope)});
   if (sent) return {};
   if (sent.error().code == Code::unreachable) {
     events.push_back(PeerGone{out.peer});
@@ -137,6 +143,38 @@ Status Doors::send(const Outgoing& out, std::vector<Event>& events) {
   if (sent.error().code != Code::overloaded) return sent;
   ++dropped_;  // it does not read its answers; it asks again when it does
   return {};
+}
+
+Status Doors::send_to_client(const Outgoing& out, std::vector<Event>& events) {
+  const std::string& route = out.peer.route;
+  std::string frame = encode(out.envelope);
+  if (!backlog_.holds(route)) {
+    auto sent = clients_.send({route, frame});
+    if (sent) return {};
+    if (sent.error().code == Code::unreachable) {
+      events.push_back(PeerGone{out.peer});
+      return {};
+    }
+    if (sent.error().code != Code::overloaded) return sent;
+  }
+  if (backlog_.empty()) pause_ms_ = least_pause_ms;
+  if (backlog_.add(route, std::move(frame))) return {};
+  ++dropped_;
+  log_warn("a client does not read its answers: its session ends, what waited for it is dropped");
+  events.push_back(PeerGone{out.peer});
+  return {};
+}
+
+Status Doors::send_waiting(std::vector<Event>& events) {
+  if (backlog_.empty()) return {};
+  MILLRACE_ASSIGN(auto sent, backlog_.send(clients_));
+  pause_ms_ = sent.any ? least_pause_ms : std::min(2 * pause_ms_, most_pause_ms);
+  for (auto& route : sent.gone) events.push_back(PeerGone{Peer{Door::client, std::move(route)}});
+  return {};
+}
+
+std::optional<std::int64_t> Doors::waiting_ms() const {
+  return backlog_.empty() ? std::nullopt : std::optional(pause_ms_);
 }
 
 Status Doors::ring(const Ring& ring) {

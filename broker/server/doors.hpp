@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "broker/core/events.hpp"
+#include "broker/server/backlog.hpp"
 #include "broker/server/options.hpp"
 #include "schemas/base/net/poller.hpp"
 #include "schemas/base/net/socket.hpp"
@@ -30,20 +31,29 @@ class Doors {
   void watch_push(net::Poller& poller, bool on);
   // At most `most` frames of what has arrived, fairly from all sockets. Errors: a socket failed.
   Status receive(std::vector<Event>& events, bool with_push, std::size_t most);
-  // A peer that is gone becomes an event. Errors: a socket failed.
+  // A peer that is gone becomes an event, and so does one that reads too little of its answers.
+  // Errors: a socket failed.
   Status send(const Outgoing& out, std::vector<Event>& events);
+  // Sends on what waits for peers that did not read. Errors: a socket failed.
+  Status send_waiting(std::vector<Event>& events);
+  // How soon to call that again; nothing where nothing waits.
+  std::optional<std::int64_t> waiting_ms() const;
   Status ring(const Ring& ring);
   std::uint64_t dropped() const { return dropped_; }  // for peers that do not read
 
  private:
+  static constexpr std::int64_t least_pause_ms = 1;
   Doors(net::Socket clients, net::Socket engines)
       : clients_(std::move(clients)), engines_(std::move(engines)) {}
+  Status send_to_client(const Outgoing& out, std::vector<Event>& events);
   Result<bool> receive_one(net::Socket& socket, Door door, std::vector<Event>& events);
 
   net::Socket clients_, engines_;
   std::optional<net::Socket> doorbell_, push_;
   std::string clients_endpoint_, engines_endpoint_, doorbell_endpoint_, push_endpoint_;
   std::optional<std::size_t> push_place_;
+  Backlog backlog_;  // of clients
+  std::int64_t pause_ms_ = least_pause_ms;
   std::uint64_t dropped_ = 0;
 };
 

@@ -133,13 +133,15 @@ Status BrokerServer::State::feed_all(std::vector<Event> events) {
 Status BrokerServer::State::turn(net::Poller& poller) {
   const auto due_us = ticked_us + tick_us - clock.monotonic_us();
   doors->watch_push(poller, core->accepts_push());
-  MILLRACE_TRY(poller.wait(std::clamp<std::int64_t>(due_us / 1000 + 1, 0, tick_us / 1000)));
+  const auto due_ms = std::clamp<std::int64_t>(due_us / 1000 + 1, 0, tick_us / 1000);
+  MILLRACE_TRY(poller.wait(std::min(due_ms, doors->waiting_ms().value_or(due_ms))));
   waker->drain();
   std::vector<Event> events;
   {
     const std::lock_guard lock(mutex);
     events.swap(commands);
   }
+  MILLRACE_TRY(doors->send_waiting(events));
   MILLRACE_ASSIGN(auto completed, desk->take());
   for (auto& done : completed) events.push_back(std::move(done));
   MILLRACE_TRY(feed_all(std::exchange(events, {})));

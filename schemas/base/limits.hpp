@@ -52,6 +52,11 @@ inline constexpr std::uint32_t heartbeat_ms = 1'000;
 inline constexpr std::uint32_t lease_ms = 15'000;    // without renewal a lease ends
 inline constexpr std::uint32_t doorbell_ms = 1'000;  // the last number is repeated this often
 inline constexpr std::uint32_t socket_high_water_mark = 1'000;
+// Answers to clients: ZeroMQ holds a few messages a peer; what it has no room for waits in the
+// broker up to these bytes, a peer's and all peers'. Beyond them the session ends.
+inline constexpr std::uint32_t client_high_water_mark = 8;
+inline constexpr std::uint64_t unread_bytes = 64 * MiB;
+inline constexpr std::uint64_t unread_bytes_all = 512 * MiB;
 inline constexpr std::uint64_t ballast_bytes = 16 * MiB;
 inline constexpr std::uint32_t fetch_entries = 1'000;  // one DATA message
 inline constexpr std::uint64_t fetch_bytes = 16 * MiB;

@@ -104,6 +104,35 @@ TEST(Session, TheTableIsBoundedAndSilenceFreesIt) {
   EXPECT_EQ(world.refusal(World::client("a")), Code::unexpected_message);
 }
 
+TEST(Session, InAFullTableTheClientSilentLongestYieldsToANewcomer) {
+  CoreConfig config;
+  config.sessions = 3;
+  World world(config);
+  world.join_engine("e");
+  world.join_client("a");
+  world.advance_ms(1'000);
+  world.join_client("b");
+  world.advance_ms(8'000);
+  world.say(World::client("c"), Hello{}, 2);
+  EXPECT_EQ(world.refusal(World::client("c")), Code::overloaded) << "nobody is silent for long";
+  world.live_ms(3'000, {{"e", {}}});
+  world.say(World::client("c"), Hello{}, 2);
+  EXPECT_EQ(world.take<Welcome>(World::client("c")).size(), 1u);
+  world.say(World::client("b"), StatusRequest{}, 3);
+  EXPECT_EQ(world.take<StatusAnswer>(World::client("b")).size(), 1u);
+  world.say(World::client("a"), StatusRequest{}, 3);
+  EXPECT_EQ(world.refusal(World::client("a")), Code::unexpected_message) << "its place is gone";
+  world.say(World::engine("e"), Ready{1});
+  EXPECT_TRUE(world.take<Refused>(World::engine("e")).empty());
+  // A client whose request is under way is not silent, however long it takes.
+  world.hold_commits = true;
+  world.say(World::client("b"), StatusRequest{}, 4);
+  world.say(World::client("c"), StatusRequest{}, 4);
+  world.advance_ms(11'000);
+  world.say(World::client("d"), Hello{}, 2);
+  EXPECT_EQ(world.refusal(World::client("d")), Code::overloaded);
+}
+
 TEST(Session, GoodbyeAndLostRoutesFreeTheirPlace) {
   World world;
   world.join_client("a");

@@ -1,0 +1,71 @@
+"""Clients that ask and do not read: what waits for them is bounded in bytes."""
+import pathlib
+import time
+
+from wire import WAIT_S, Peer, end, job
+
+MIB = 1024 * 1024
+RESULT_BYTES = 4 * MIB
+MEMORY_BYTES = 600 * MIB  # ZeroMQ's 8 answers of 16 MiB, 64 MiB that wait, and what one read takes
+
+
+def store_results(client, engine, count):
+    client.ask("submit", jobs=[job(f"j{i}") for i in range(count)])
+    engine.say("ready", credit=count)
+    leases = []
+    while len(leases) < count:
+        leases += engine.wait("leases")["leases"]
+    for lease in leases:
+        result = end(lease["lease"], lease["job"])
+        result["body"]["result"]["choices"][0]["text"] = "y" * RESULT_BYTES
+        engine.ask("ends", ends=[result])
+
+
+def peak_bytes(process):
+    for line in pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("no VmHWM")
+
+
+def test_a_client_that_fetches_and_never_reads_is_bounded(broker, client, engine, context):
+    store_results(client, engine, 4)
+    deaf = Peer(context, broker.endpoint("clients"), role="client", name="deaf")
+    deaf.socket.rcvhwm = 1
+    deaf.join()
+    log = pathlib.Path(broker.folder, "broker.log")
+    until = time.monotonic() + WAIT_S
+    while "does not read its answers" not in log.read_text():
+        assert time.monotonic() < until, "it may pile up without end"
+        deaf.say("fetch", **{"from": 1})
+        time.sleep(0.01)
+    assert peak_bytes(broker.process) < MEMORY_BYTES
+    # Others are served, and it is too, once it reads and says hello again.
+    assert client.ask("status_request")[0] == "status_answer"
+    kinds = set()
+    while "refused" not in kinds:
+        message = deaf.receive(0.2)
+        if message is None:
+            deaf.say("status_request")
+            continue
+        kinds.add(message["kind"])
+    assert message["body"]["error"]["code"] == "unexpected_message"
+    assert "data" in kinds
+    deaf.join()
+    _, data = deaf.ask("fetch", **{"from": 4})
+    assert [x["number"] for x in data["entries"]] == [4]
+
+
+def test_answers_to_a_slow_reader_come_all_and_in_order(broker, client, engine, context):
+    store_results(client, engine, 1)
+    slow = Peer(context, broker.endpoint("clients"), role="client", name="slow")
+    slow.socket.rcvhwm = 1
+    slow.join()
+    asked = [slow.say("fetch", **{"from": 1}) for _ in range(20)]
+    time.sleep(0.5)
+    got = []
+    while len(got) < len(asked):
+        message = slow.receive()
+        assert message and message["kind"] == "data", message
+        got.append(message["id"])
+    assert got == asked
