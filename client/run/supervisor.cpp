@@ -107,10 +107,16 @@ Status Supervisor::ended(const ChildProcess::Ended& end) {
     if (refusal) {
       return fail(*refusal);
     }
+    std::string hint = options_.log_stays ? "its whole log is in " + options_.log_path : "";
+    if (end.exit_status < 0) {
+      hint += std::string(hint.empty() ? "" : "; ") +
+              "a damaged cache of an OpenCL driver ends it so at every start: delete the folder "
+              "that its log names as driver_cache, it is made anew";
+    }
     return fail(Code::engine_failed,
                 what + (ever_joined_ ? ", again and again" : " before it could take work") +
                     "; its last words:\n" + last_words(),
-                options_.log_stays ? "its whole log is in " + options_.log_path : "");
+                hint);
   }
   pause_ms_ = joined_ ? options_.pause_ms : std::min(pause_ms_ * 2, options_.pause_max_ms);
   restart_us_ = clock_.monotonic_us() + pause_ms_ * us_per_ms;

@@ -3,7 +3,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "engine/core/device/driver_cache.hpp"
+#include "engine/worker/crash_note.hpp"
 #include "engine/worker/engine_executor.hpp"
 #include "engine/worker/options.hpp"
 #include "engine/worker/worker_program.hpp"
@@ -22,6 +26,28 @@ std::uint32_t capacity(std::uint32_t max_batch) {
   return max_batch + std::max<std::uint32_t>(max_batch / 2, 4);
 }
 
+// Damage in PoCL's cache ends the process inside the driver, each time anew, and that when a kernel
+// is launched for the first time.
+std::string crash_hint() {
+  return "if this happens at every start, delete " + engine::pocl_cache_folder() +
+         ": damage in this cache of the OpenCL driver PoCL ends the process; it is made anew";
+}
+
+// One token, before anybody's job is taken: a driver that fails in its first step must not be
+// blamed on jobs.
+Status warm_up(engine::Engine& engine) {
+  GenerationRequest request;
+  request.prompt = Tokens{0};
+  request.max_tokens = 1;
+  request.sampling.seed = 0;
+  MILLRACE_TRY(engine.add(0, request));
+  std::vector<engine::Event> events;
+  while (engine.busy()) MILLRACE_TRY(engine.step(events));
+  for (const engine::Event& event : events)
+    if (event.error) return fail(*event.error);
+  return {};
+}
+
 Result<std::unique_ptr<worker::EngineExecutor>> make_executor(const worker::EngineFlags& flags,
                                                               const std::string& model_name) {
   MILLRACE_ASSIGN(const engine::EngineOptions options, worker::engine_options(flags));
@@ -36,6 +62,8 @@ Result<std::unique_ptr<worker::EngineExecutor>> make_executor(const worker::Engi
                             {"kv_pool_tokens", info.kv_pool_tokens},
                             {"context_tokens", info.context_tokens},
                             {"fingerprint", info.fingerprint}});
+  worker::leave_crash_note(program, crash_hint());
+  MILLRACE_TRY(warm_up(*made));
   return std::make_unique<worker::EngineExecutor>(
       std::move(made), model_name, std::vector<std::string>{options.kv},
       capacity(options.max_batch), worker::TestHooks::from_environment());

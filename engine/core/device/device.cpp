@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "engine/core/device/driver_cache.hpp"
 #include "engine/core/device/opencl.hpp"
 #include "engine/core/device/program_builder.hpp"
 #include "engine/core/device/select.hpp"
@@ -149,6 +150,9 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
                              {"driver", state->info.driver},
                              {"kernels", family_name(state->variant.family)},
                              {"dot", dot_name(state->variant.dot)}});
+  if (state->info.platform == "Portable Computing Language") {
+    log_info("the driver keeps a cache of its own", {{"driver_cache", pocl_cache_folder()}});
+  }
   return std::unique_ptr<Device>(new Device(std::move(state)));
 }
 

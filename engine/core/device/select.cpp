@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "engine/core/device/driver_cache.hpp"
+
 namespace millrace::engine {
 namespace {
 
@@ -15,6 +17,15 @@ constexpr const char* how_to_get_one =
     "install an OpenCL driver: `apt install pocl-opencl-icd` runs on any CPU, a GPU needs its "
     "vendor's driver; if a driver is installed but not seen, name the folder of its .icd file in "
     "the environment variable OCL_ICD_VENDORS";
+
+// PoCL hides its device where it cannot write its cache.
+std::string hint_without_device() {
+  const auto trouble = pocl_cache_trouble();
+  if (!trouble) return how_to_get_one;
+  return "PoCL, if it is installed, has no place for its cache: " + *trouble +
+         "; set XDG_CACHE_HOME or POCL_CACHE_DIR to a folder that can be written. Otherwise " +
+         how_to_get_one;
+}
 
 Result<std::string> device_text(cl_device_id device, cl_device_info key, std::string_view name) {
   std::size_t size = 0;
@@ -158,7 +169,7 @@ Result<std::vector<FoundDevice>> find_devices() {
 }
 
 Result<FoundDevice> choose_device(const std::vector<FoundDevice>& found, std::string_view wanted) {
-  if (found.empty()) return fail(Code::no_device, "no OpenCL device found", how_to_get_one);
+  if (found.empty()) return fail(Code::no_device, "no OpenCL device found", hint_without_device());
   if (wanted.empty()) {
     const auto is_fast = [](const FoundDevice& d) {
       return d.info.type == DeviceType::gpu || d.info.type == DeviceType::accelerator;
