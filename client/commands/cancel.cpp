@@ -1,6 +1,9 @@
 // `millrace cancel` and `millrace retry`: jobs by id, or a whole batch.
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <cstdio>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "client/commands/command.hpp"
@@ -22,86 +25,82 @@ Status check(const Flags& flags) {
   return {};
 }
 
-int cancel(const Flags& flags, bool json) {
+struct Outcome {
+  const char* name;
+  const char* words;
+  std::uint64_t jobs;
+};
+using Outcomes = std::vector<Outcome>;  // the last one counts jobs nobody knows
+
+Outcomes outcomes(const Cancelled& answer) {
+  return {{"cancelled", "cancelled", answer.cancelled},
+          {"requested", "running and asked to stop", answer.requested},
+          {"ended", "had ended", answer.ended},
+          {"unknown", "unknown", answer.unknown}};
+}
+Outcomes outcomes(const Retried& answer) {
+  return {{"retried", "queued again", answer.retried},
+          {"not_failed", "had not failed", answer.not_failed},
+          {"unknown", "unknown", answer.unknown}};
+}
+
+void print(const Outcomes& outcomes, bool json) {
+  std::string line;
+  if (json) {
+    JsonWriter out(line);
+    out.begin_object();
+    for (const Outcome& one : outcomes) {
+      out.field(one.name, one.jobs);
+    }
+    out.end_object();
+  } else {
+    for (const Outcome& one : outcomes) {
+      line += (line.empty() ? "" : ", ") + std::to_string(one.jobs) + " " + one.words;
+    }
+  }
+  std::printf("%s\n", line.c_str());
+}
+
+template <class Question, class Answer>
+int ask(const Flags& flags, bool json) {
   if (const Status usable = check(flags); !usable) {
     return report_error(usable.error(), json);
   }
-  const auto answer = ask_broker<Cancelled>(flags.broker, Cancel{flags.jobs, flags.batch}, json);
+  const auto answer = ask_broker<Answer>(flags.broker, Question{flags.jobs, flags.batch}, json);
   if (!answer) {
     return report_error(answer.error(), json);
   }
-  if (json) {
-    std::string line;
-    JsonWriter(line)
-        .begin_object()
-        .field("cancelled", answer->cancelled)
-        .field("requested", answer->requested)
-        .field("ended", answer->ended)
-        .field("unknown", answer->unknown)
-        .end_object();
-    std::printf("%s\n", line.c_str());
-  } else {
-    std::printf("%llu cancelled, %llu running and asked to stop, %llu had ended, %llu unknown\n",
-                static_cast<unsigned long long>(answer->cancelled),
-                static_cast<unsigned long long>(answer->requested),
-                static_cast<unsigned long long>(answer->ended),
-                static_cast<unsigned long long>(answer->unknown));
-  }
+  print(outcomes(*answer), json);
   return answer->unknown == 0 ? exit_all_done : exit_some_failed;
 }
 
-int retry(const Flags& flags, bool json) {
-  if (const Status usable = check(flags); !usable) {
-    return report_error(usable.error(), json);
-  }
-  const auto answer = ask_broker<Retried>(flags.broker, Retry{flags.jobs, flags.batch}, json);
-  if (!answer) {
-    return report_error(answer.error(), json);
-  }
-  if (json) {
-    std::string line;
-    JsonWriter(line)
-        .begin_object()
-        .field("retried", answer->retried)
-        .field("not_failed", answer->not_failed)
-        .field("unknown", answer->unknown)
-        .end_object();
-    std::printf("%s\n", line.c_str());
-  } else {
-    std::printf("%llu queued again, %llu had not failed, %llu unknown\n",
-                static_cast<unsigned long long>(answer->retried),
-                static_cast<unsigned long long>(answer->not_failed),
-                static_cast<unsigned long long>(answer->unknown));
-  }
-  return answer->unknown == 0 ? exit_all_done : exit_some_failed;
-}
-
-template <class Run>
-void add(CLI::App& app, Invocation& invocation, const char* name, const char* about, Run run) {
+template <class Question, class Answer>
+void add(CLI::App& app, Invocation& invocation, const char* name, const char* about) {
   auto* command = app.add_subcommand(name, about);
   auto flags = std::make_shared<Flags>();
   command->add_option("jobs", flags->jobs, "job ids");
   command->add_option("--batch", flags->batch, "all jobs of this batch");
   add_broker_flags(*command, flags->broker, true);
-  command->callback([&invocation, flags, run] {
-    invocation.action = [&invocation, flags, run] { return run(*flags, invocation.json); };
+  command->callback([&invocation, flags] {
+    invocation.action = [&invocation, flags] {
+      return ask<Question, Answer>(*flags, invocation.json);
+    };
   });
 }
 
 }  // namespace
 
 void add_cancel_command(CLI::App& app, Invocation& invocation) {
-  add(app, invocation, "cancel",
+  add<Cancel, Cancelled>(
+      app, invocation, "cancel",
       "End jobs early: queued ones at once, running ones by the end of their step\n\n"
-      "Examples:\n  millrace cancel job-1 job-2\n  millrace cancel --batch jobs-1a2b3c4d",
-      cancel);
+      "Examples:\n  millrace cancel job-1 job-2\n  millrace cancel --batch jobs-1a2b3c4d");
 }
 
 void add_retry_command(CLI::App& app, Invocation& invocation) {
-  add(app, invocation, "retry",
-      "Queue failed jobs again, their counters cleared\n\n"
-      "Examples:\n  millrace retry job-1\n  millrace retry --batch jobs-1a2b3c4d",
-      retry);
+  add<Retry, Retried>(app, invocation, "retry",
+                      "Queue failed jobs again, their counters cleared\n\n"
+                      "Examples:\n  millrace retry job-1\n  millrace retry --batch jobs-1a2b3c4d");
 }
 
 }  // namespace millrace::client

@@ -1,5 +1,3 @@
-#include <signal.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
@@ -60,7 +58,6 @@ millrace::Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
 
 int main(int argc, char** argv) {
   using namespace millrace;
-  ::signal(SIGPIPE, SIG_IGN);
   CLI::App app(about, "millrace");
   client::Invocation invocation;
   LogOptions log;

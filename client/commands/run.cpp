@@ -1,6 +1,8 @@
 // `millrace run`: a file of jobs to a file of results, with everything inside.
 #include "client/run/run.hpp"
 
+#include <signal.h>
+
 #include <CLI/CLI.hpp>
 
 #include "client/commands/command.hpp"
@@ -35,6 +37,9 @@ std::string how_to_go_on(const RunReport& report, const RunOptions& options, con
 
 int run(Flags& flags, bool json) {
   remember_interrupts();
+  // Results go to a file: whoever read the progress may leave. Other commands end by this signal,
+  // as any filter does.
+  ::signal(SIGPIPE, SIG_IGN);
   if (const Status usable = flags.engine.check(); !usable) {
     return report_error(usable.error(), json);
   }

@@ -1,5 +1,6 @@
 """submit, results, status, cancel, retry and score against a running broker with a stub engine."""
 import json
+import signal
 import subprocess
 import time
 
@@ -132,3 +133,15 @@ def test_score_through_a_broker(broker):
     assert scored[0]["sum"] == -1.0
     assert scored[1]["scored_tokens"] == 1
     assert scored[2]["error"]["code"] == "invalid_value"
+
+
+def test_a_reader_that_leaves_ends_results_quietly(broker):
+    broker.engine()
+    broker.millrace("submit", write_jobs(broker, 3), "--wait", expect=0)
+    process = subprocess.Popen(broker.command("results", "results", "--follow"), text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.readline()
+    process.stdout.close()
+    broker.millrace("submit", write_jobs(broker, 2, "more.jsonl"), "--wait", expect=0)
+    assert process.wait(60) == -signal.SIGPIPE
+    assert process.stderr.read() == ""

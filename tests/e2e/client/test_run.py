@@ -387,6 +387,16 @@ def test_a_summary_counts_the_failures_of_before(run):
     assert "not null" in run.go(expect=1).stdout
 
 
+def test_a_reader_of_the_progress_may_leave(run):
+    run.env["STUB_DELAY_MS"] = "200"
+    run.write(GOOD)
+    process = run.start("--json")
+    process.stdout.close()
+    assert process.wait(60) == 0
+    assert process.stderr.read() == ""
+    assert len(run.results()) == len(GOOD)
+
+
 def test_a_full_disk_stops_the_run_and_nothing_is_lost(run):
     """The file size limit stands in for the disk: writes beyond it fail, and later succeed."""
     run.write([completion(f"j{i}", f"p{i}") for i in range(400)])
