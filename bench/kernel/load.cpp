@@ -82,7 +82,7 @@ Status ProductLoad::launch(std::uint32_t columns) {
 }
 
 AttentionLoad::AttentionLoad(Device& device, const MaybeTuning& tuning)
-    : operations_(device, heads_of(9, 3), MathMode::exact, {}, tuning) {}
+    : operations_(device, heads_of(9, 3), MathMode::fast, {}, tuning) {}
 
 Result<std::unique_ptr<AttentionLoad>> AttentionLoad::create(Device& device, std::uint32_t rows,
                                                              std::uint32_t length,
@@ -118,12 +118,14 @@ Result<std::unique_ptr<AttentionLoad>> AttentionLoad::create(Device& device, std
   const std::uint64_t tokens = std::uint64_t{rows} * chunk;
   MILLRACE_ASSIGN(load->rope_, device.allocate_zeroed(std::uint64_t{length} * 64 * 4, "rope"));
   MILLRACE_ASSIGN(load->qkv_, device.allocate_zeroed(960 * tokens * 4, "qkv"));
-  MILLRACE_ASSIGN(load->out_, device.allocate(input_stride(576) * tokens * 4, "out"));
+  MILLRACE_ASSIGN(load->out_.rows, device.allocate(input_stride(576) * tokens * 4, "out"));
+  MILLRACE_ASSIGN(load->out_.codes, device.allocate(code_stride(576) * tokens * 4, "out"));
   return load;
 }
 
 Status AttentionLoad::launch() {
-  return operations_.attend(qkv_, rope_, kv_[layer_++ % kv_.size()], out_, step_, words_);
+  return operations_.attend(qkv_, rope_, kv_[layer_++ % kv_.size()], out_, {.codes = true}, step_,
+                            words_);
 }
 Status AttentionLoad::rotate_and_store() {
   return operations_.rope_and_store(qkv_, rope_, kv_[0], step_, words_);

@@ -49,7 +49,8 @@ class AttentionLoad {
   AttentionLoad(Device& device, const MaybeTuning& tuning);
   Operations operations_;
   StepTable step_;
-  Buffer words_, rope_, qkv_, out_;
+  Buffer words_, rope_, qkv_;
+  Activation out_;
   std::vector<Buffer> kv_;
   std::uint64_t layer_bytes_ = 0;
   std::uint32_t layer_ = 0;

@@ -7,6 +7,8 @@
 //   scores  lanes are the 16 positions of a page: s[row] += q[row][d] * keys[d][16 positions]
 //   values  lanes are 16 channels:                a[row] += e[row][j] * values[j][16 channels]
 //
+//   out     may be null, as may codes: int [tokens][code_stride], the same numbers as quantized
+//           blocks (quantize/block.cl), for head dimensions that are whole blocks
 //   step    `units` gives eight words a unit: first token, number of tokens (1 to QUERIES), first
 //           segment, number of segments; and where a tile is cut into several units: its first
 //           partial, its counter, its number of units (0 for a tile in one unit), one unused
@@ -269,17 +271,31 @@ static inline void mr_queries(const Unit* unit, __global const float* rows, uint
   }
 }
 
+// A * mr_recip(L), as floats and as quantized blocks of 32 channels, where each is wanted.
 static inline void mr_output(const Unit* unit, const float16* total, __global float* out,
-                             uint out_stride) {
+                             uint out_stride, __global int* codes, uint code_stride) {
   float16 inverse[ROW_VECTORS];
   for (uint i = 0; i < ROW_VECTORS; ++i) inverse[i] = mr_recip16(total[ROW_VECTORS + i]);
   for (uint r = 0; r < unit->tokens * GROUP; ++r) {
-    __global float* to = out + (size_t)(r / GROUP) * out_stride +
-                         (unit->kv_head * GROUP + r % GROUP) * HEAD_DIM;
+    const size_t token = unit->token + r / GROUP;
+    const uint head = unit->kv_head * GROUP + r % GROUP;
     const float16 factor = (float16)(((const float*)inverse)[r]);
+    float16 row[CHANNEL_BLOCKS];
     for (uint c = 0; c < CHANNEL_BLOCKS; ++c) {
-      mr_store16(total[2 * ROW_VECTORS + r * CHANNEL_BLOCKS + c] * factor, to + c * 16);
+      row[c] = total[2 * ROW_VECTORS + r * CHANNEL_BLOCKS + c] * factor;
     }
+    if (out != 0) {
+      __global float* to = out + token * out_stride + head * HEAD_DIM;
+      for (uint c = 0; c < CHANNEL_BLOCKS; ++c) mr_store16(row[c], to + c * 16);
+    }
+#if HEAD_DIM % 32 == 0
+    if (codes != 0) {
+      __global int* to = codes + token * code_stride + head * (HEAD_DIM / 32) * Q_WORDS;
+      for (uint c = 0; c < CHANNEL_BLOCKS; c += 2) {
+        mr_quantize(row[c], row[c + 1], to + c / 2 * Q_WORDS);
+      }
+    }
+#endif
   }
 }
 
@@ -287,7 +303,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void attention(__global const float* qkv, __global const float* rope, __global ushort* kv,
                __global const uint* step, __global float* out, __global float16* partial,
                volatile __global uint* work, uint positions, uint tables, uint units,
-               uint unit_count, uint qkv_stride, uint out_stride, float scale) {
+               uint unit_count, uint qkv_stride, uint out_stride, __global int* codes,
+               uint code_stride, float scale) {
   float16 q[ROWS * CHANNEL_BLOCKS], e[ROWS * E_STRIDE / 16];
   float16 total[RECORD_VECTORS], record[RECORD_VECTORS];
   for (uint i = 0; i < RECORD_VECTORS; ++i) record[i] = (float16)(0.0f);
@@ -338,7 +355,7 @@ void attention(__global const float* qkv, __global const float* rope, __global u
         mr_fold(total, record, s == 0);
       }
     }
-    mr_output(&unit, total, out + (size_t)unit.token * out_stride, out_stride);
+    mr_output(&unit, total, out, out_stride, codes, code_stride);
   }
   if (atomic_inc(work + 1) == (uint)get_num_groups(0) - 1) {
     atomic_xchg(work, 0);

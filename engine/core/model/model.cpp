@@ -183,10 +183,8 @@ Status Model::State::run_layer(std::uint32_t index, const StepTable& step) {
                         step, step_words, false));
   MILLRACE_TRY(ops.project(layer.qkv, act.normed, n, act.qkv, layer.qkv.rows, Accumulate::replace));
   MILLRACE_TRY(ops.rope_and_store(act.qkv, rope, kv, step, step_words));
-  MILLRACE_TRY(ops.attend(act.qkv, rope, kv, act.attended.rows, step, step_words));
-  if (ops.inputs_of(layer.attention_output).codes) {
-    MILLRACE_TRY(ops.quantize(act.attended, layer.attention_output.columns, n));
-  }
+  MILLRACE_TRY(ops.attend(act.qkv, rope, kv, act.attended, ops.inputs_of(layer.attention_output),
+                          step, step_words));
   MILLRACE_TRY(
       ops.project(layer.attention_output, act.attended, n, act.hidden, width, Accumulate::add));
   MILLRACE_TRY(ops.norm(act.hidden, layer.ffn_norm, act.normed, ops.inputs_of(layer.gate_up), step,

@@ -16,6 +16,10 @@ std::string variant_of(std::string_view operation, Family family) {
   return std::string(operation) + std::string(family_name(family)) + ".cl";
 }
 
+float attention_scale(const ModelSpec& spec) {
+  return static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.head_dim)));
+}
+
 std::vector<std::string> head_defines(const ModelSpec& spec) {
   return {define("HEAD_DIM", spec.head_dim), define("HEADS", spec.heads),
           define("KV_HEADS", spec.kv_heads)};
@@ -110,6 +114,7 @@ Result<Kernel> Operations::build_attention(std::uint32_t queries) {
   if (device_->family() == Family::cpu) {
     program.sources.emplace_back("kv/vectors.cl");
     program.sources.emplace_back("rope/rotate.cl");
+    program.sources.emplace_back("quantize/block.cl");
   }
   program.sources.push_back(variant_of("attention/", device_->family()));
   program.defines.push_back(define("QUERIES", queries));
@@ -240,30 +245,39 @@ Status Operations::reserve_scratch(const StepTable& step) {
 }
 
 Status Operations::attend_units(Kernel& kernel, const Buffer& qkv, const Buffer& rope,
-                                const Buffer& kv, const Buffer& out, const StepTable& step,
+                                const Buffer& kv, AttentionOutput out, const StepTable& step,
                                 const Buffer& step_words, ItemList units) {
   if (units.count == 0) return {};
-  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec_.head_dim)));
+  const std::uint32_t columns = spec_.heads * spec_.head_dim;
   const std::uint32_t groups = std::min(units.count * spec_.kv_heads, attention_.workers);
   return device_->launch(
       kernel, {.groups = {groups}},
-      {qkv, rope, kv, step_words, out, partials_, work_, step.positions_at, step.tables_at,
-       units.offset, units.count, qkv_stride_, input_stride(spec_.heads * spec_.head_dim), scale});
+      {qkv, rope, kv, step_words, out.rows, partials_, work_, step.positions_at, step.tables_at,
+       units.offset, units.count, qkv_stride_, input_stride(columns), out.codes,
+       code_stride(columns), attention_scale(spec_)});
 }
 
 Status Operations::attend(const Buffer& qkv, const Buffer& rope, const Buffer& kv,
-                          const Buffer& out, const StepTable& step, const Buffer& step_words) {
+                          const Activation& out, Forms forms, const StepTable& step,
+                          const Buffer& step_words) {
   if (device_->family() == Family::cpu) {
     MILLRACE_TRY(reserve_scratch(step));
-    MILLRACE_TRY(
-        attend_units(attend_one_, qkv, rope, kv, out, step, step_words, step.single_units));
-    return attend_units(attend_many_, qkv, rope, kv, out, step, step_words, step.multi_units);
+    const bool quantizes = forms.codes && spec_.head_dim % block_columns == 0;
+    const Buffer none;
+    const bool rows = forms.rows || !quantizes;
+    const AttentionOutput to{rows ? out.rows : none, quantizes ? out.codes : none};
+    MILLRACE_TRY(attend_units(attend_one_, qkv, rope, kv, to, step, step_words, step.single_units));
+    MILLRACE_TRY(attend_units(attend_many_, qkv, rope, kv, to, step, step_words, step.multi_units));
+    if (!forms.codes || quantizes) return {};
+  } else {
+    const std::uint32_t groups = (step.tokens * spec_.heads + 15) / 16;
+    MILLRACE_TRY(device_->launch(
+        attend_one_, {.groups = {groups}, .local = {16}},
+        {qkv, kv, step_words, out.rows, step.positions_at, step.tables_at, step.tokens, qkv_stride_,
+         input_stride(spec_.heads * spec_.head_dim), attention_scale(spec_)}));
+    if (!forms.codes) return {};
   }
-  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec_.head_dim)));
-  const std::uint32_t groups = (step.tokens * spec_.heads + 15) / 16;
-  return device_->launch(attend_one_, {.groups = {groups}, .local = {16}},
-                         {qkv, kv, step_words, out, step.positions_at, step.tables_at, step.tokens,
-                          qkv_stride_, input_stride(spec_.heads * spec_.head_dim), scale});
+  return quantize(out, spec_.heads * spec_.head_dim, step.tokens);
 }
 
 Status Operations::silu(const Buffer& gate_up, const Activation& out, Forms forms,

@@ -86,11 +86,10 @@ class Operations {
                         const StepTable& step, const Buffer& step_words);
   // After rope_and_store. The two share the work: on CPUs rows of one token are rotated and stored
   // by `attend`.
-  Status attend(const Buffer& qkv, const Buffer& rope, const Buffer& kv, const Buffer& out,
-                const StepTable& step, const Buffer& step_words);
+  // Leaves the forms asked for; what `out` holds of another form may be written over.
+  Status attend(const Buffer& qkv, const Buffer& rope, const Buffer& kv, const Activation& out,
+                Forms forms, const StepTable& step, const Buffer& step_words);
   Status silu(const Buffer& gate_up, const Activation& out, Forms forms, std::uint32_t tokens);
-  // x's rows to its codes.
-  Status quantize(const Activation& x, std::uint32_t columns, std::uint32_t tokens);
 
  private:
   bool is_integer(const PanelFormat& format) const {
@@ -101,9 +100,14 @@ class Operations {
                      std::uint32_t columns, const Buffer& out, std::uint32_t out_stride,
                      std::uint32_t mode);
   Result<Kernel> build_attention(std::uint32_t queries);
+  // x's rows to its codes.
+  Status quantize(const Activation& x, std::uint32_t columns, std::uint32_t tokens);
   Status reserve_scratch(const StepTable& step);
+  struct AttentionOutput {
+    const Buffer &rows, &codes;  // empty: not wanted
+  };
   Status attend_units(Kernel& kernel, const Buffer& qkv, const Buffer& rope, const Buffer& kv,
-                      const Buffer& out, const StepTable& step, const Buffer& step_words,
+                      AttentionOutput out, const StepTable& step, const Buffer& step_words,
                       ItemList units);
 
   Device* device_;

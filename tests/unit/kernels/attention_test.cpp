@@ -41,7 +41,8 @@ struct Problem {
   StepPlan plan;
   std::uint32_t tokens() const { return static_cast<std::uint32_t>(plan.tokens.size()); }
   std::uint32_t qkv_stride() const { return (shape.heads + 2 * shape.kv_heads) * shape.head_dim; }
-  std::uint32_t out_stride() const { return input_stride(shape.heads * shape.head_dim); }
+  std::uint32_t columns() const { return shape.heads * shape.head_dim; }
+  std::uint32_t out_stride() const { return input_stride(columns()); }
 };
 
 std::size_t at_key(const Shape& s, std::uint32_t page, std::uint32_t head, std::uint32_t slot,
@@ -108,10 +109,11 @@ Problem random_problem(const Shape& shape, const std::vector<Sequence>& sequence
 }
 
 struct Results {
-  std::vector<float> out;  // [tokens][out_stride]
+  std::vector<float> out;            // [tokens][out_stride]
+  std::vector<std::uint32_t> codes;  // [tokens][code_stride]
   std::vector<std::uint16_t> pages;
   bool operator==(const Results& other) const {  // zeros of both signs are told apart
-    return pages == other.pages &&
+    return pages == other.pages && codes == other.codes &&
            std::ranges::equal(out, other.out, {}, std::bit_cast<std::uint32_t, float>,
                               std::bit_cast<std::uint32_t, float>);
   }
@@ -121,15 +123,18 @@ class Runner {
  public:
   Runner(const std::string& family, const Shape& shape, AttentionVariant variant = {})
       : device_(open_device({.variant = family})),
-        operations_(*device_, spec_of(shape), MathMode::exact, variant) {
+        operations_(*device_, spec_of(shape), MathMode::fast, variant) {
     Projection qkv;
     qkv.rows = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
     qkv.first = {0, shape.heads * shape.head_dim, (shape.heads + shape.kv_heads) * shape.head_dim};
     must(operations_.prepare_layer(qkv));
   }
 
-  // `workers` decides how tiles are cut; 0 leaves it to the device.
-  Results run(const Problem& problem, std::uint32_t workers = 0) {
+  // `workers` decides how tiles are cut; 0 leaves it to the device. A form that is not asked for
+  // comes back as zeros; codes there are only of whole blocks.
+  Results run(const Problem& problem, std::uint32_t workers = 0,
+              Forms forms = {.rows = true, .codes = true}) {
+    forms.codes = forms.codes && problem.columns() % block_columns == 0;
     StepLimits limits{.tokens = problem.tokens(),
                       .outputs = 1,
                       .vocabulary = 1,
@@ -144,10 +149,13 @@ class Runner {
     const Buffer words = upload(*device_, step.words), rope = upload(*device_, problem.rope);
     const Buffer qkv = upload(*device_, problem.qkv), kv = upload(*device_, problem.pages);
     const std::size_t size = std::size_t{problem.tokens()} * problem.out_stride();
-    const Buffer out = upload(*device_, std::vector<float>(size));
+    const std::size_t code_size = std::size_t{problem.tokens()} * code_stride(problem.columns());
+    const Activation out{upload(*device_, std::vector<float>(size)),
+                         upload(*device_, std::vector<std::uint32_t>(code_size))};
     must(operations_.rope_and_store(qkv, rope, kv, step, words));
-    must(operations_.attend(qkv, rope, kv, out, step, words));
-    return {download<float>(*device_, out, size),
+    must(operations_.attend(qkv, rope, kv, out, forms, step, words));
+    return {download<float>(*device_, out.rows, size),
+            download<std::uint32_t>(*device_, out.codes, code_size),
             download<std::uint16_t>(*device_, kv, problem.pages.size())};
   }
   bool cut() const { return cut_; }  // whether the last run's tiles were
@@ -243,6 +251,20 @@ TEST_P(AttentionTest, CuttingTilesChangesNoBit) {
     ASSERT_TRUE(cpu.run(problem, workers) == whole) << "again, " << workers;
   }
   EXPECT_TRUE(cpu.cut());
+}
+
+TEST_P(AttentionTest, EachFormAloneIsTheSameAsBeside) {
+  const Shape shape = GetParam();
+  if (shape.head_dim % block_columns != 0) GTEST_SKIP() << "heads are not whole blocks";
+  Runner cpu("cpu", shape);
+  const Problem problem = random_problem(shape, {{300, 1}, {40, 17}}, 9);
+  const Results both = cpu.run(problem);
+  const Results rows = cpu.run(problem, 0, {.rows = true, .codes = false});
+  const Results codes = cpu.run(problem, 0, {.rows = false, .codes = true});
+  EXPECT_EQ(rows.out, both.out);
+  EXPECT_EQ(codes.codes, both.codes);
+  EXPECT_EQ(std::ranges::count(rows.codes, 0u), std::ssize(rows.codes));
+  EXPECT_EQ(std::ranges::count(codes.out, 0.0f), std::ssize(codes.out));
 }
 
 // Fewer registers, and no instruction for halves.
