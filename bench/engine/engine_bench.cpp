@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -130,6 +131,11 @@ double per(std::uint64_t value, std::uint64_t by) {
   return ratio(static_cast<double>(value), static_cast<double>(by));
 }
 
+double mean(const std::vector<double>& values) {
+  return ratio(std::accumulate(values.begin(), values.end(), 0.0),
+               static_cast<double>(values.size()));
+}
+
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
   std::ranges::nth_element(values, values.begin() + static_cast<long>(values.size() / 2));
@@ -158,7 +164,8 @@ json measure(Engine& engine, const Load& load, bool profile) {
            {"prompt_tokens", prompts.prompt},
            {"prompt_steps", prompts.steps},
            {"prompt_launches_per_step", per(prompts.launches, prompts.steps)},
-           {"prompt_step_ms_median", median(prompts.prompt_step_ms)}};
+           {"prompt_step_ms_median", median(prompts.prompt_step_ms)},
+           {"prompt_step_ms_mean", mean(prompts.prompt_step_ms)}};
   if (profile) out["prompt_kernels"] = kernels(prompts);
   if (load.output == 1) return out;
 
@@ -171,6 +178,7 @@ json measure(Engine& engine, const Load& load, bool profile) {
   out["launches_per_step"] = per(whole.launches, whole.steps);
   out["decode_launches_per_step"] = per(whole.decode_launches, whole.decode_steps);
   out["decode_step_ms_median"] = median(whole.decode_step_ms);
+  out["decode_step_ms_mean"] = mean(whole.decode_step_ms);
   if (profile) out["decode_kernels"] = kernels(whole);
   return out;
 }

@@ -19,10 +19,10 @@ def measure(speeds, quick):
 
 
 def phases(details):
-    """(phase, ms a step, launches a step, [(kernel, ms, launches)]) of prompt and decode steps."""
+    """(phase, mean ms a step, launches a step, [(kernel, ms, launches)]), prompt and decode."""
     for phase in ("prompt", "decode"):
         kernels = [(k["kernel"], k["ms_per_step"], k["launches_per_step"])
                    for k in details.get(f"{phase}_kernels", [])]
         if kernels:
-            yield (phase, details[f"{phase}_step_ms_median"],
+            yield (phase, details[f"{phase}_step_ms_mean"],
                    details[f"{phase}_launches_per_step"], kernels)

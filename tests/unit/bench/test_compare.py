@@ -244,7 +244,7 @@ def test_wide_products_are_those_of_many_columns_in_integers():
     assert limits.wide_products(kernels) == [("a", 71), ("d", 69)]
 
 
-PROFILE = {"decode_step_ms_median": 10.0, "decode_launches_per_step": 7,
+PROFILE = {"decode_step_ms_mean": 10.0, "decode_launches_per_step": 7,
            "decode_kernels": [{"kernel": "matmul", "ms_per_step": 7.5, "launches_per_step": 4},
                               {"kernel": "tiny", "ms_per_step": 0.01, "launches_per_step": 1}]}
 
