@@ -12,7 +12,7 @@ namespace {
 
 TEST(Tuned, AnUnknownDeviceHasTheSafeDefaultsOfItsKind) {
   const Tuning wide = tuned_for({"cpu", "a processor of next year", "avx512vnni", 16});
-  EXPECT_EQ(wide.integer_tile, 12u);
+  EXPECT_EQ(wide.integer_tile, 6u);
   EXPECT_EQ(wide.float_tile, 16u);
   const Tuning narrow = tuned_for({"cpu", "a small one", "plain", 4});
   EXPECT_EQ(narrow.float_tile, 6u);
@@ -23,7 +23,7 @@ TEST(Tuned, AnUnknownDeviceHasTheSafeDefaultsOfItsKind) {
 TEST(Tuned, WideCompilersAndWideDotProductsAreToldApart) {
   EXPECT_EQ(tuned_for({"cpu", "", "avx2", 16}).integer_tile, 4u);
   EXPECT_EQ(tuned_for({"cpu", "", "avx2", 16}).float_tile, 16u);
-  EXPECT_EQ(tuned_for({"cpu", "", "avx512bw", 8}).integer_tile, 12u);
+  EXPECT_EQ(tuned_for({"cpu", "", "avx512bw", 8}).integer_tile, 6u);
   EXPECT_EQ(tuned_for({"cpu", "", "avx512bw", 8}).float_tile, 6u);
 }
 
