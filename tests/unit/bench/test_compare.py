@@ -267,6 +267,29 @@ def test_a_check_that_fails_says_so_in_its_row(monkeypatch):
     assert "| submits | failed |" in report.check_table([row])
 
 
+class Context:
+    rounds = 1
+
+    def __init__(self, speeds):
+        self.speeds = speeds
+
+
+def test_exact_throughput_takes_llamas_runs_of_the_same_load():
+    log = []
+    speeds = speeds_of(log, **{shapes.OURS_EXACT: [fast(300, 100)], SAME_FILE: [fast(200, 50)]})
+    row = checks.row_of("throughput", Context(speeds))
+    assert (row["ours"], row["peer"], row["ratio"], row["holds"]) == (400, 250, 1.6, True)
+    assert log == [shapes.OURS_EXACT, SAME_FILE]
+    assert checks.row_of("throughput", Context(speeds))["holds"]
+    assert len(log) == 2  # measured once, used twice
+
+
+def test_exact_throughput_without_llama_is_unproven_and_says_why():
+    speeds = speeds_of([], **{shapes.OURS_EXACT: [fast(3, 1)], SAME_FILE: Failed("no compiler")})
+    row = checks.row_of("throughput", Context(speeds))
+    assert row["holds"] is None and "no compiler" in row["failure"]
+
+
 def test_the_page_says_what_failed_and_what_holds():
     measured = {EIGHT: {OURS: fast(9000, 3000, 0.3, decode_launches_per_step=151.0)}}
     failures = {(EIGHT, SAME_FILE): "cmake\nfailed"}
