@@ -26,8 +26,9 @@ def draw(measured, title, path):
         axes.set_ylabel("prompt tokens/s" if speed == "prompt" else "generated tokens/s")
         axes.grid(axis="y", alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
-    panels[0].legend(fontsize=8, ncols=3, frameon=False)
     figure.suptitle(title, fontsize=10)
-    figure.tight_layout()
+    figure.legend(*panels[0].get_legend_handles_labels(), fontsize=8, ncols=4, frameon=False,
+                  loc="lower center")
+    figure.tight_layout(rect=(0, 0.05, 1, 1))
     figure.savefig(path, dpi=110)
     plt.close(figure)

@@ -33,7 +33,7 @@ def busy_ticks(stat):
     return user + nice + system + irq + softirq + steal
 
 
-def run(command, timeout_s=600):
+def run(command, timeout_s=1800):
     """What a program printed, its seconds, and how busy others were. Raises Failed."""
     command = [str(word) for word in command]
     tick = os.sysconf("SC_CLK_TCK")
