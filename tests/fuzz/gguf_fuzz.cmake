@@ -1,1 +1,1 @@
-millrace_fuzz(gguf_fuzz LIBS millrace_tokenizer)
+millrace_fuzz(gguf_fuzz LIBS millrace_tokenizer millrace_model)

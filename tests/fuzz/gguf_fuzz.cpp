@@ -1,11 +1,12 @@
-// Any bytes as a model file: parsed, every view touched, small tensors dequantized, and where it
-// holds a tokenizer, text taken through it and back.
+// Any bytes as a model file: parsed, every view touched, small tensors dequantized and packed for
+// the device, and where it holds a tokenizer, text taken through it and back.
 #include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "engine/core/gguf/dequantize.hpp"
 #include "engine/core/gguf/file.hpp"
+#include "engine/core/model/pack.hpp"
 #include "engine/core/tokenizer/tokenizer.hpp"
 
 namespace millrace::engine {
@@ -15,12 +16,24 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
+// The first panel, and the last.
+void pack(const Tensor& tensor) {
+  const PanelLayout layout{format_of(tensor.type), static_cast<std::uint32_t>(tensor.shape[0])};
+  const auto panels = static_cast<std::uint32_t>((tensor.rows() + panel_rows - 1) / panel_rows);
+  std::vector<std::byte> panel(layout.panel_bytes());
+  pack_panel(layout, tensor, 0, panel);
+  pack_panel(layout, tensor, panels - 1, panel);
+}
+
 void read_tensors(const GgufFile& file) {
   for (const auto& tensor : file.tensors()) {
     require(tensor.row_bytes() * tensor.rows() == tensor.data.size());
     if (tensor.elements() > 1 << 16) continue;
     std::vector<float> out(tensor.elements());
     require(dequantize_rows(tensor, 0, tensor.rows(), out).has_value());
+    const auto bad = find_row_not_finite(tensor, 0, tensor.rows());
+    require(!bad || *bad < tensor.rows());
+    pack(tensor);
   }
 }
 

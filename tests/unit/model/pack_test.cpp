@@ -1,0 +1,171 @@
+// Panels read back on the host, number by number as kernels/matmul/layout.cl draws them, against
+// what the file defines: for every type, whole and broken panels, and any bytes for scales.
+#include "engine/core/model/pack.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "engine/core/gguf/dequantize.hpp"
+#include "engine/core/gguf/half.hpp"
+#include "tests/support/random_blocks.hpp"
+
+namespace millrace::engine {
+namespace {
+
+using testing::append_random_block;
+using testing::append_value;
+using testing::must;
+using testing::Random;
+
+template <class T>
+T at(const std::byte* from, std::size_t index) {
+  T value;
+  std::memcpy(&value, from + index * sizeof value, sizeof value);
+  return value;
+}
+
+class PanelReader {
+ public:
+  PanelReader(const PanelLayout& layout, const std::byte* panel)
+      : format_(layout.format), panel_(panel), codes_(panel + layout.scale_bytes()) {}
+
+  float weight(std::uint32_t row, std::uint32_t k) const {
+    const std::size_t plain = std::size_t{k} * 16 + row;
+    switch (format_.codes) {
+      case Codes::f32:
+        return at<float>(panel_, plain);
+      case Codes::f16:
+        return half_to_float(at<std::uint16_t>(panel_, plain));
+      case Codes::bf16:
+        return bfloat16_to_float(at<std::uint16_t>(panel_, plain));
+      default:
+        return quantized(row, k);
+    }
+  }
+
+ private:
+  float quantized(std::uint32_t row, std::uint32_t k) const {
+    const auto code = static_cast<float>(code_of(row, k) - format_.offset);
+    if (format_.affine) return std::fma(scale(row, k, 0), code, scale(row, k, 1));
+    return scale(row, k, k % 32 / format_.scale_block) * code;
+  }
+  int code_of(std::uint32_t row, std::uint32_t k) const {
+    if (format_.codes == Codes::bits8) {
+      return std::to_integer<int>(codes_[(k / 4 * 16 + row) * 4 + k % 4]);
+    }
+    const int pair = std::to_integer<int>(codes_[(k / 8 * 16 + row) * 4 + k % 4]);
+    return k % 8 < 4 ? pair & 15 : pair >> 4;
+  }
+  float scale(std::uint32_t row, std::uint32_t k, std::uint32_t which) const {
+    const std::size_t index = (k / 32 * format_.scales_per_block() + which) * 16 + row;
+    if (format_.scale_bytes == 4) return at<float>(panel_, index);
+    return half_to_float(at<std::uint16_t>(panel_, index));
+  }
+
+  PanelFormat format_;
+  const std::byte* panel_;
+  const std::byte* codes_;
+};
+
+// `half_of` gives the bits of each half.
+template <class HalfOf>
+std::vector<std::byte> random_rows(TensorType type, std::uint64_t elements, Random& random,
+                                   HalfOf half_of) {
+  const auto& traits = traits_of(type);
+  std::vector<std::byte> out;
+  for (std::uint64_t i = 0; i < elements / traits.block_elements; ++i) {
+    if (type == TensorType::f32) {
+      append_value(out, random.uniform(-1, 1));
+    } else if (find_quant_traits(type) == nullptr) {
+      append_value(out, static_cast<std::uint16_t>(half_of(0) & 0xbfff));
+    } else {
+      append_random_block(out, type, random, half_of);
+    }
+  }
+  return out;
+}
+
+Tensor tensor_of(TensorType type, std::uint64_t columns, std::uint64_t rows,
+                 std::span<const std::byte> data) {
+  Tensor tensor;
+  tensor.name = "random";
+  tensor.type = type;
+  tensor.rank = 2;
+  tensor.shape = {columns, rows, 1, 1};
+  tensor.data = data;
+  return tensor;
+}
+
+void expect_panels(const Tensor& tensor) {
+  const auto columns = static_cast<std::uint32_t>(tensor.shape[0]);
+  const PanelLayout layout{format_of(tensor.type), columns};
+  std::vector<float> want(tensor.elements());
+  must(dequantize_rows(tensor, 0, tensor.rows(), want));
+  for (std::uint32_t p = 0; p * 16 < tensor.rows(); ++p) {
+    std::vector<std::byte> panel(layout.panel_bytes(), std::byte{0xa5});
+    pack_panel(layout, tensor, p, panel);
+    const PanelReader reader(layout, panel.data());
+    for (std::uint32_t row = 0; row < 16; ++row) {
+      for (std::uint32_t k = 0; k < layout.k(); ++k) {
+        const bool inside = k < columns && p * 16 + row < tensor.rows();
+        const float value = inside ? want[(p * 16 + row) * std::size_t{columns} + k] : 0.0f;
+        ASSERT_EQ(std::bit_cast<std::uint32_t>(reader.weight(row, k) + 0.0f),
+                  std::bit_cast<std::uint32_t>(value + 0.0f))  // either zero
+            << "panel " << p << ", row " << row << ", column " << k;
+      }
+    }
+  }
+}
+
+TEST(Pack, PanelsHoldWhatTheFileDefines) {
+  for (const TensorTypeTraits& type : tensor_types()) {
+    SCOPED_TRACE(type.name);
+    Random random(static_cast<std::uint64_t>(type.type) + 11);
+    // Any finite half: the top bit of its exponent is clear.
+    const auto half = [&](std::uint32_t) {
+      return static_cast<std::uint16_t>(random.below(0x10000) & 0xbfff);
+    };
+    const std::uint64_t columns = type.block_elements == 1 ? 37 : 2 * type.block_elements;
+    for (const std::uint64_t rows : {1u, 16u, 35u}) {
+      const auto data = random_rows(type.type, columns * rows, random, half);
+      ASSERT_NO_FATAL_FAILURE(expect_panels(tensor_of(type.type, columns, rows, data)));
+    }
+  }
+}
+
+// Whatever a file holds, packing stays inside the panel, and what is refused is just what has a
+// scale that is not finite.
+TEST(Pack, AnyBytesArePackedOrRefused) {
+  int refused = 0, packed = 0;
+  for (const TensorTypeTraits& type : tensor_types()) {
+    const auto* const quantized = find_quant_traits(type.type);
+    if (quantized == nullptr) continue;
+    SCOPED_TRACE(type.name);
+    Random random(static_cast<std::uint64_t>(type.type) + 12);
+    const std::uint64_t columns = type.block_elements, rows = 3;
+    for (int i = 0; i < 200; ++i) {
+      bool finite = true;
+      const auto half = [&](std::uint32_t) {
+        const auto bits = static_cast<std::uint16_t>(random.below(0x10000));
+        finite = finite && (bits & 0x7c00) != 0x7c00;
+        return bits;
+      };
+      const auto data = random_rows(type.type, columns * rows, random, half);
+      const Tensor tensor = tensor_of(type.type, columns, rows, data);
+      ASSERT_EQ(find_row_not_finite(tensor, 0, rows).has_value(), !finite);
+      ++(finite ? packed : refused);
+      const PanelLayout layout{format_of(type.type), static_cast<std::uint32_t>(columns)};
+      std::vector<std::byte> panel(layout.panel_bytes());
+      pack_panel(layout, tensor, 0, panel);
+    }
+  }
+  EXPECT_GT(refused, 100);
+  EXPECT_GT(packed, 1000);
+}
+
+}  // namespace
+}  // namespace millrace::engine
