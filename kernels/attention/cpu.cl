@@ -25,7 +25,9 @@
 // so that a decoding step needs no other launch. Rows past a tile's tokens repeat its last token
 // and are dropped. A key after a row's position takes part with e = 0 exactly, which changes no
 // sum; of values nothing after the tile's last position is read, of keys the rest of its page.
-// Limit: memory for QUERIES 1 (the next pages are prefetched), fp32 multiply-adds for more.
+// While a page's keys are taken its values are prefetched, meanwhile of values the keys that come
+// next, of the next segment or of the unit that the counter says will be next.
+// Limit: memory for QUERIES 1, fp32 multiply-adds for more.
 #define ROWS (QUERIES * GROUP)
 #define ROW_VECTORS ((ROWS + 15) / 16)
 #define CHANNEL_BLOCKS (HEAD_DIM / 16)
@@ -46,7 +48,7 @@
 #define BLOCKS_AT_ONCE 1
 #endif
 // Only where the driver compiles for the processor itself.
-#if NARROW && (defined(__x86_64__) || defined(__aarch64__))
+#if defined(__x86_64__) || defined(__aarch64__)
 #define MR_PREFETCH(p) __builtin_prefetch((const void*)(size_t)(p), 0, 3)
 #else
 #define MR_PREFETCH(p)
@@ -173,17 +175,13 @@ static inline void mr_values(const Unit* unit, const float* e, __global const ui
   // Whole pages apart: a loop of fixed length keeps the sums in registers.
   for (uint p = 0; p < whole; ++p) {
     __global const ushort* values = unit->kv + mr_values_at(pages[p], unit->kv_head) + block * 16;
-#if NARROW
     __global const ushort* keys =
         unit->kv + mr_keys_at(ahead->pages[min(p, ahead->count - 1)], ahead->kv_head);
-#endif
     _Pragma("unroll 4") for (uint j = 0; j < PAGE_TOKENS; ++j, values += HEAD_DIM, ++e) {
-#if NARROW
       if (block == 0) {
         _Pragma("unroll") for (uint d = 0; d < HEAD_DIM; d += 32)
             MR_PREFETCH(keys + j * HEAD_DIM + d);
       }
-#endif
       _Pragma("unroll") for (uint b = 0; b < BLOCKS_AT_ONCE; ++b) {
         const float16 v = mr_half16(values + b * 16);
         _Pragma("unroll") for (uint r = 0; r < ROWS; ++r)
@@ -271,6 +269,15 @@ static inline void mr_queries(const Unit* unit, __global const float* rows, uint
   }
 }
 
+static inline void mr_expect_queries(const Unit* unit, __global const float* qkv,
+                                     uint qkv_stride) {
+  for (uint t = 0; t < unit->tokens; ++t) {
+    __global const float* from =
+        qkv + (size_t)(unit->token + t) * qkv_stride + unit->kv_head * GROUP * HEAD_DIM;
+    for (uint d = 0; d < GROUP * HEAD_DIM; d += 16) MR_PREFETCH(from + d);
+  }
+}
+
 // A * mr_recip(L), as floats and as quantized blocks of 32 channels, where each is wanted.
 static inline void mr_output(const Unit* unit, const float16* total, __global float* out,
                              uint out_stride, __global int* codes, uint code_stride) {
@@ -329,12 +336,11 @@ void attention(__global const float* qkv, __global const float* rope, __global u
         partial + ((size_t)cut[0] * KV_HEADS + unit.kv_head) * RECORD_VECTORS;
     for (uint s = unit.first; s < unit.last; ++s) {
       Ahead ahead = mr_ahead(&unit, min(s + 1, segments - 1));
-#if NARROW
       if (s + 1 == unit.last) {  // the unit that this core will take, or nearly
         const Unit next = mr_unit(kv, step, positions, tables, units, min(*work, unit_heads - 1));
         ahead = mr_ahead(&next, next.first);
+        mr_expect_queries(&next, qkv, qkv_stride);
       }
-#endif
       mr_segment(&unit, (const float*)q, (float*)e, s, &ahead, record);
       if (cut[2] == 0) {
         mr_fold(total, record, s == 0);
