@@ -17,16 +17,16 @@
 //           counter [.][KV_HEADS] a cut tile
 //   launch  local (1), groups: one a core; each takes units (times KV_HEADS) until none is left
 //   defines QUERIES: 1 for decoding rows, more for prefill; SUMS: how many vectors of 16 sums the
-//           registers hold; with QUERIES 1 those of rope/rotate.cl
+//           registers hold; those of rope/rotate.cl
 //
 // The unit that ends a cut tile last folds all its segments, left to right: who that is depends on
-// time, what it computes does not. With QUERIES 1 the tile is not rotated yet (rope/cpu.cl): each
-// unit rotates its queries, and the one with the last segment writes the key and the value first,
-// so that a decoding step needs no other launch. Rows past a tile's tokens repeat its last token
-// and are dropped. A key after a row's position takes part with e = 0 exactly, which changes no
-// sum; of values nothing after the tile's last position is read, of keys the rest of its page.
-// While a page's keys are taken its values are prefetched, meanwhile of values the keys that come
-// next, of the next segment or of the unit that the counter says will be next.
+// time, what it computes does not. A unit rotates its queries itself. With QUERIES 1 the one with
+// the last segment also writes the tile's key and value, before it reads them, so that a decoding
+// step needs no other launch; for more tokens rope/cpu.cl has written them. Rows past a tile's
+// tokens repeat its last token and are dropped. A key after a row's position takes part with e = 0
+// exactly, which changes no sum; of values nothing after the tile's last position is read, of keys
+// the rest of its page. While a page's keys are taken its values are prefetched, while its values are
+// taken the keys that come next, of the next segment or of the unit that the counter says will be next.
 // Limit: memory for QUERIES 1, fp32 multiply-adds for more.
 #define ROWS (QUERIES * GROUP)
 #define ROW_VECTORS ((ROWS + 15) / 16)
@@ -254,18 +254,15 @@ static inline void mr_fold(float16* total, const float16* record, int is_first) 
   }
 }
 
-// A tile's queries times scale: q[row][HEAD_DIM].
-static inline void mr_queries(const Unit* unit, __global const float* rows, uint qkv_stride,
-                              __global const float* turns, float scale, float* q) {
+// A tile's queries, rotated, times scale: q[row][HEAD_DIM].
+static inline void mr_queries(const Unit* unit, __global const float* qkv, uint qkv_stride,
+                              __global const float* rope, float scale, float* q) {
   for (uint r = 0; r < ROWS; ++r, q += HEAD_DIM) {
-    __global const float* from = rows + (size_t)min(r / GROUP, unit->tokens - 1) * qkv_stride +
-                                 (unit->kv_head * GROUP + r % GROUP) * HEAD_DIM;
-#if NARROW
-    mr_rotate_head(from, turns, q);
+    const uint t = min(r / GROUP, unit->tokens - 1);
+    mr_rotate_head(qkv + (size_t)(unit->token + t) * qkv_stride +
+                       (unit->kv_head * GROUP + r % GROUP) * HEAD_DIM,
+                   rope + (size_t)(unit->position + t) * ROPE_DIM, q);
     for (uint d = 0; d < HEAD_DIM; d += 16) mr_put16(mr_take16(q + d) * scale, q + d);
-#else
-    for (uint d = 0; d < HEAD_DIM; d += 16) mr_put16(mr_load16(from + d) * scale, q + d);
-#endif
   }
 }
 
@@ -321,15 +318,15 @@ void attention(__global const float* qkv, __global const float* rope, __global u
     if (index >= unit_heads) break;
     const Unit unit = mr_unit(kv, step, positions, tables, units, index);
     const uint segments = (unit.position + unit.tokens - 1) / SEGMENT_TOKENS + 1;
-    __global const float* rows = qkv + (size_t)unit.token * qkv_stride;
-    __global const float* turns = rope + (size_t)unit.position * ROPE_DIM;
 #if NARROW
     if (unit.last == segments) {
-      mr_store_token(rows, turns, kv, unit.table[unit.position / PAGE_TOKENS],
-                     unit.position % PAGE_TOKENS, unit.kv_head);
+      mr_store_token(qkv + (size_t)unit.token * qkv_stride,
+                     rope + (size_t)unit.position * ROPE_DIM, kv,
+                     unit.table[unit.position / PAGE_TOKENS], unit.position % PAGE_TOKENS,
+                     unit.kv_head);
     }
 #endif
-    mr_queries(&unit, rows, qkv_stride, turns, scale, (float*)q);
+    mr_queries(&unit, qkv, qkv_stride, rope, scale, (float*)q);
     // In one unit, or cut: then its partials, its counter, its number of units.
     __global const uint* cut = step + units + 8 * (index / KV_HEADS) + 4;
     __global float16* records =

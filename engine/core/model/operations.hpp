@@ -84,9 +84,9 @@ class Operations {
                  const Buffer& out, std::uint32_t out_stride, Accumulate accumulate);
   Status rope_and_store(const Buffer& qkv, const Buffer& rope, const Buffer& kv,
                         const StepTable& step, const Buffer& step_words);
-  // After rope_and_store. The two share the work: on CPUs rows of one token are rotated and stored
-  // by `attend`.
-  // Leaves the forms asked for; what `out` holds of another form may be written over.
+  // After rope_and_store. The two share the work: on CPUs `attend` rotates the queries, and stores
+  // rows of one token. Leaves the forms asked for; what `out` holds of another form may be written
+  // over.
   Status attend(const Buffer& qkv, const Buffer& rope, const Buffer& kv, const Activation& out,
                 Forms forms, const StepTable& step, const Buffer& step_words);
   Status silu(const Buffer& gate_up, const Activation& out, Forms forms, std::uint32_t tokens);

@@ -25,6 +25,8 @@ using testing::upload;
 
 struct Shape {
   std::uint32_t head_dim, heads, kv_heads;
+  std::uint32_t rope_dim = head_dim;
+  RopeKind rope = RopeKind::pairs;
 };
 
 // The last `tokens` positions of a sequence of `length`.
@@ -88,7 +90,7 @@ Problem random_problem(const Shape& shape, const std::vector<Sequence>& sequence
     std::swap(ids[i - 1], ids[random.below(i)]);
   }
   out.qkv = random.floats(std::size_t{out.qkv_stride()} * out.tokens(), -2.0f, 2.0f);
-  for (std::uint32_t i = 0; i < longest * shape.head_dim / 2; ++i) {
+  for (std::uint32_t i = 0; i < longest * shape.rope_dim / 2; ++i) {
     const float angle = random.uniform(-3, 3);
     out.rope.insert(out.rope.end(), {std::cos(angle), std::sin(angle)});
   }
@@ -165,7 +167,9 @@ class Runner {
     ModelSpec spec;
     spec.heads = shape.heads;
     spec.kv_heads = shape.kv_heads;
-    spec.head_dim = spec.rope_dim = shape.head_dim;
+    spec.head_dim = shape.head_dim;
+    spec.rope_dim = shape.rope_dim;
+    spec.rope = shape.rope;
     return spec;
   }
   std::unique_ptr<Device> device_;
@@ -179,13 +183,15 @@ void expect_close(const Problem& p, const Results& got, const PlanRow& row, std:
   const Shape& s = p.shape;
   const std::uint32_t position = row.first_position + offset, token = row.token_offset + offset;
   const std::uint32_t g = head / (s.heads / s.kv_heads);
-  std::vector<double> q(s.head_dim), e;
-  for (std::uint32_t d = 0; d < s.head_dim; d += 2) {
-    const float* const x = &p.qkv[std::size_t{token} * p.qkv_stride() + head * s.head_dim + d];
-    const double cosine = p.rope[std::size_t{position} * s.head_dim + d];
-    const double sine = p.rope[std::size_t{position} * s.head_dim + d + 1];
-    q[d] = x[0] * cosine - x[1] * sine;
-    q[d + 1] = x[0] * sine + x[1] * cosine;
+  const float* const x = &p.qkv[std::size_t{token} * p.qkv_stride() + head * s.head_dim];
+  std::vector<double> q(x, x + s.head_dim), e;
+  for (std::uint32_t i = 0; i < s.rope_dim / 2; ++i) {
+    const bool halves = s.rope == RopeKind::halves;
+    const std::uint32_t a = halves ? i : 2 * i, b = halves ? i + s.rope_dim / 2 : 2 * i + 1;
+    const float* const turn = &p.rope[(std::size_t{position} * s.rope_dim / 2 + i) * 2];
+    const double cosine = turn[0], sine = turn[1];
+    q[a] = x[a] * cosine - x[b] * sine;
+    q[b] = x[a] * sine + x[b] * cosine;
   }
   const auto page = [&](std::uint32_t j) { return p.plan.pages[row.page_offset + j / 16]; };
   double top = -INFINITY, mass = 0;
@@ -197,7 +203,7 @@ void expect_close(const Problem& p, const Results& got, const PlanRow& row, std:
     e.push_back(dot / std::sqrt(static_cast<double>(s.head_dim)));
     top = std::max(top, e.back());
   }
-  for (double& x : e) mass += x = std::exp(x - top);
+  for (double& weight : e) mass += weight = std::exp(weight - top);
   for (std::uint32_t d = 0; d < s.head_dim; ++d) {
     double want = 0;
     for (std::uint32_t j = 0; j <= position; ++j) {
@@ -284,9 +290,10 @@ TEST(Attention, EveryVariantOfTheCpuKernelsGivesTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, AttentionTest,
-                         ::testing::Values(Shape{64, 9, 3}, Shape{64, 2, 2}, Shape{64, 4, 2},
-                                           Shape{96, 8, 2}, Shape{80, 5, 1}, Shape{128, 6, 1},
-                                           Shape{64, 14, 2}, Shape{256, 8, 1}),
+                         ::testing::Values(Shape{64, 9, 3}, Shape{64, 2, 2},
+                                           Shape{64, 4, 2, 40, RopeKind::halves}, Shape{96, 8, 2},
+                                           Shape{80, 5, 1}, Shape{128, 6, 1}, Shape{64, 14, 2},
+                                           Shape{256, 8, 1}),
                          [](const auto& shape) {
                            const Shape& s = shape.param;
                            return std::to_string(s.head_dim) + "x" + std::to_string(s.heads) + "x" +
