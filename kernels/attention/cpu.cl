@@ -25,8 +25,9 @@
 // step needs no other launch; for more tokens rope/cpu.cl has written them. Rows past a tile's
 // tokens repeat its last token and are dropped. A key after a row's position takes part with e = 0
 // exactly, which changes no sum; of values nothing after the tile's last position is read, of keys
-// the rest of its page. While a page's keys are taken its values are prefetched, while its values are
-// taken the keys that come next, of the next segment or of the unit that the counter says will be next.
+// the rest of its page. While a page's keys are taken its values are prefetched, while its values
+// are taken the keys that come next: of the next segment, or of the unit that the counter says
+// will be next.
 // Limit: memory for QUERIES 1, fp32 multiply-adds for more.
 #define ROWS (QUERIES * GROUP)
 #define ROW_VECTORS ((ROWS + 15) / 16)
