@@ -19,17 +19,6 @@
 // once, to have enough independent sums in flight.
 // Limit: fp32 multiply-adds from about 4 columns on, memory below.
 
-static inline float16 mr_load16(__global const float* p) {
-  return *(__global const float16*)p;
-}
-
-// Sixteen halves as they lie in memory, exactly: sign and magnitude are moved into place, and the
-// product corrects the exponent (denormal halves included, as floats keep denormals on CPUs).
-static inline float16 mr_half16(__global const ushort* p) {
-  const int16 bits = convert_int16(*(__global const ushort16*)p) << 16;
-  return as_float16((bits >> 3) & (int16)(0x8fffe000)) * (float16)(0x1p112f);
-}
-
 // Columns that one load of a panel gives: plain values one, a word of codes four or eight.
 // Enough columns are unrolled to hide what unpacking costs, and no more: compiling takes long.
 #if CODES == 4

@@ -6,7 +6,7 @@
 //   word  10     int -8 * (sum of the 32 codes)
 //   word  11     int -8 * (sum of the codes 0..15)
 //
-// A row is one block after the other; rows are X_STRIDE words apart.
+// A row is one block after the other; rows are X_STRIDE words apart, a multiple of four.
 //
 //   top = largest |v|;  s = top * (1/127);  code = nearest even of v * (127 * mr_recip(top)), kept
 //   within +-127; top below 1e-37 gives zeros. A block with a number that is not finite has a scale
@@ -49,9 +49,11 @@ static inline void mr_quantize(float16 first, float16 second, __global int* out)
   const float scale = none ? 0.0f : top * 0.00787401571869850158691f;
   const float inverse = none ? 0.0f : 127.0f * mr_recip(top);
   const int16 a = mr_codes16(first, inverse), b = mr_codes16(second, inverse);
-  const int sum_a = mr_add16(a), sum = sum_a + mr_add16(b);
-  vstore16(convert_char16(a), 0, (__global char*)out);
-  vstore16(convert_char16(b), 1, (__global char*)out);
+  // Both halves in one sum: neither leaves 16 bits.
+  const int sums = mr_add16(a + (b << 16));
+  const int sum_a = sums << 16 >> 16, sum = sum_a + ((sums - sum_a) >> 16);
+  ((__global int4*)out)[0] = as_int4(convert_char16(a));
+  ((__global int4*)out)[1] = as_int4(convert_char16(b));
   out[Q_SCALE] = as_int(scale);
   out[Q_SUM] = as_int(scale * (float)sum);
   out[Q_OFFSET] = -8 * sum;

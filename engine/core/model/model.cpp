@@ -179,19 +179,16 @@ Status Model::State::run_layer(std::uint32_t index, const StepTable& step) {
   const Buffer& kv = cache.layer(index);
   const std::uint32_t n = step.tokens;
   const std::uint32_t width = input_stride(spec.width);
-  MILLRACE_TRY(ops.norm(act.hidden, layer.attention_norm, act.normed, ops.inputs_of(layer.qkv),
-                        step, step_words, false));
-  MILLRACE_TRY(ops.project(layer.qkv, act.normed, n, act.qkv, layer.qkv.rows, Accumulate::replace));
+  const Normed to_attention{act.hidden, layer.attention_norm, act.normed};
+  const Normed to_ffn{act.hidden, layer.ffn_norm, act.normed};
+  MILLRACE_TRY(ops.norm_project(to_attention, layer.qkv, act.qkv, step, step_words));
   MILLRACE_TRY(ops.rope_and_store(act.qkv, rope, kv, step, step_words));
   MILLRACE_TRY(ops.attend(act.qkv, rope, kv, act.attended, ops.inputs_of(layer.attention_output),
                           step, step_words));
   MILLRACE_TRY(
       ops.project(layer.attention_output, act.attended, n, act.hidden, width, Accumulate::add));
-  MILLRACE_TRY(ops.norm(act.hidden, layer.ffn_norm, act.normed, ops.inputs_of(layer.gate_up), step,
-                        step_words, false));
-  MILLRACE_TRY(ops.project(layer.gate_up, act.normed, n, act.gate_up, layer.gate_up.rows,
-                           Accumulate::replace));
-  MILLRACE_TRY(ops.silu(act.gate_up, act.activated, ops.inputs_of(layer.down), n));
+  MILLRACE_TRY(ops.norm_gate_up(to_ffn, layer.gate_up, act.gate_up, act.activated,
+                                ops.inputs_of(layer.down), step, step_words));
   return ops.project(layer.down, act.activated, n, act.hidden, width, Accumulate::add);
 }
 

@@ -5,16 +5,10 @@
 #include <cmath>
 #include <utility>
 
+#include "engine/core/model/program_text.hpp"
+
 namespace millrace::engine {
 namespace {
-
-std::string define(std::string_view name, std::uint64_t value) {
-  return std::string(name) + "=" + std::to_string(value);
-}
-
-std::string variant_of(std::string_view operation, Family family) {
-  return std::string(operation) + std::string(family_name(family)) + ".cl";
-}
 
 float attention_scale(const ModelSpec& spec) {
   return static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.head_dim)));
@@ -51,12 +45,8 @@ Operations::Operations(Device& device, const ModelSpec& spec, MathMode math,
                 .kv_heads = spec.kv_heads};
 }
 
-Forms Operations::inputs_of(const Projection& projection) const {
-  Forms forms;
-  for (const WeightRun& run : projection.runs) {
-    (is_integer(run.format) ? forms.codes : forms.rows) = true;
-  }
-  return forms;
+float Operations::inverse_width() const {
+  return static_cast<float>(1.0 / static_cast<double>(spec_.width));
 }
 
 Status Operations::prepare_embedding(const Projection& embedding) {
@@ -124,34 +114,6 @@ Result<Kernel> Operations::build_attention(std::uint32_t queries) {
   return device_->kernel(built, "attention");
 }
 
-Status Operations::prepare_product(const Projection& projection) {
-  for (const WeightRun& run : projection.runs) {
-    const PanelLayout layout{run.format, projection.columns};
-    const std::pair key{run.format, layout.k()};
-    if (products_.contains(key)) continue;
-    MILLRACE_ASSIGN(products_[key], build_product(layout));
-  }
-  return {};
-}
-
-Result<Kernel> Operations::build_product(const PanelLayout& layout) {
-  ProgramSpec program{.name = "matmul", .sources = {"matmul/layout.cl"}};
-  program.defines = layout.defines();
-  if (is_integer(layout.format)) {
-    program.sources.insert(program.sources.end(), {"quantize/block.cl", "matmul/dot.cl"});
-    program.sources.push_back(variant_of("matmul/integer_", device_->family()));
-    program.defines.push_back(define("X_STRIDE", code_stride(layout.columns)));
-    program.defines.push_back(define("DOT", static_cast<std::uint64_t>(device_->dot())));
-    program.defines.push_back(define("TILE", tuning_.integer_tile));
-  } else {
-    program.sources.push_back(variant_of("matmul/exact_", device_->family()));
-    program.defines.push_back(define("X_STRIDE", input_stride(layout.columns)));
-    program.defines.push_back(define("TILE", tuning_.float_tile));
-  }
-  MILLRACE_ASSIGN(const Program built, device_->build(program));
-  return device_->kernel(built, "matmul");
-}
-
 Status Operations::embed(const Projection& embedding, const StepTable& step,
                          const Buffer& step_words, const Buffer& device_ids, const Buffer& hidden) {
   for (const WeightRun& run : embedding.runs) {
@@ -167,52 +129,17 @@ Status Operations::norm(const Buffer& x, const Buffer& weight, const Activation&
                         const StepTable& step, const Buffer& step_words, bool gather) {
   const std::uint32_t stride = input_stride(spec_.width);
   const Grid grid{.groups = {gather ? step.outputs : step.tokens}};
-  const auto inverse_width = static_cast<float>(1.0 / static_cast<double>(spec_.width));
   if (forms.rows) {
     MILLRACE_TRY(device_->launch(
         norm_, grid,
         {x, weight, out.rows, step_words, step.outputs_at, gather ? 1u : 0u,
-         round_up(spec_.width, 16) / 16, stride, stride, inverse_width, spec_.norm_epsilon}));
+         round_up(spec_.width, 16) / 16, stride, stride, inverse_width(), spec_.norm_epsilon}));
   }
   if (!forms.codes) return {};
   return device_->launch(norm_quantize_, grid,
                          {x, weight, out.codes, step_words, step.outputs_at, gather ? 1u : 0u,
                           spec_.width / block_columns, stride, code_stride(spec_.width),
-                          inverse_width, spec_.norm_epsilon});
-}
-
-Status Operations::project(const Projection& projection, const Activation& x, std::uint32_t columns,
-                           const Buffer& out, std::uint32_t out_stride, Accumulate accumulate) {
-  const std::uint32_t mode =
-      (accumulate == Accumulate::add ? 1u : 0u) | (projection.bias ? 2u : 0u);
-  for (const WeightRun& run : projection.runs) {
-    MILLRACE_TRY(run_product(run, projection, x, columns, out, out_stride, mode));
-  }
-  return {};
-}
-
-Status Operations::run_product(const WeightRun& run, const Projection& projection,
-                               const Activation& x, std::uint32_t columns, const Buffer& out,
-                               std::uint32_t out_stride, std::uint32_t mode) {
-  Kernel& kernel = products_.at({run.format, PanelLayout{run.format, projection.columns}.k()});
-  const bool integer = is_integer(run.format);
-  Grid grid{.groups = {run.panels, columns}, .local = {panel_rows}};
-  if (device_->family() == Family::cpu) {
-    // Enough groups that a late thread finds work; whole units of the panels that tiles take at
-    // once.
-    const std::uint32_t unit = integer ? 2 : columns <= 4 ? 4 : 1;
-    const std::uint32_t units = (run.panels + unit - 1) / unit;
-    grid = {.groups = {std::min(units, tuning_.product_groups * device_->info().compute_units)},
-            .local = {}};
-  }
-  if (integer) {
-    return device_->launch(kernel, grid,
-                           {run.buffer, x.codes, out, projection.bias, run.panels, columns,
-                            out_stride, run.first_row, mode});
-  }
-  return device_->launch(kernel, grid,
-                         {run.buffer, x.rows, out, projection.bias, run.panels, columns,
-                          input_stride(projection.columns), out_stride, run.first_row, mode});
+                          inverse_width(), spec_.norm_epsilon});
 }
 
 Status Operations::rope_and_store(const Buffer& qkv, const Buffer& rope, const Buffer& kv,

@@ -45,6 +45,14 @@ struct Activation {
   Buffer rows, codes;  // empty where nothing reads that form
 };
 
+// The input of a product that begins with a norm: rows of the residual stream, the norm's weight,
+// and where the normed rows go if they must be written.
+struct Normed {
+  const Buffer& rows;
+  const Buffer& weight;
+  const Activation& normed;
+};
+
 enum class Accumulate : std::uint8_t { replace, add };
 
 // Of the cpu family's attention kernels; all give the same bits.
@@ -82,6 +90,14 @@ class Operations {
               const StepTable& step, const Buffer& step_words, bool gather);
   Status project(const Projection& projection, const Activation& x, std::uint32_t columns,
                  const Buffer& out, std::uint32_t out_stride, Accumulate accumulate);
+  // The norm of a step's rows, then the product: one launch where the step is narrow.
+  Status norm_project(const Normed& x, const Projection& projection, const Buffer& out,
+                      const StepTable& step, const Buffer& step_words);
+  // The norm, gate and up, and SiLU(gate) * up in the forms asked for: one or two launches where
+  // all is in codes, else by way of `gate_up`.
+  Status norm_gate_up(const Normed& x, const Projection& projection, const Buffer& gate_up,
+                      const Activation& out, Forms forms, const StepTable& step,
+                      const Buffer& step_words);
   Status rope_and_store(const Buffer& qkv, const Buffer& rope, const Buffer& kv,
                         const StepTable& step, const Buffer& step_words);
   // After rope_and_store. The two share the work: on CPUs `attend` rotates the queries, and stores
@@ -95,7 +111,18 @@ class Operations {
   bool is_integer(const PanelFormat& format) const {
     return math_ == MathMode::fast && format.quantized();
   }
-  Result<Kernel> build_product(const PanelLayout& layout);
+  // The kernels of one format and K; all but the first for integer products of the cpu family.
+  struct Product {
+    Kernel plain, norm, gate_up, norm_gate_up;
+  };
+  float inverse_width() const;
+  Result<Kernel> build_exact_product(const PanelLayout& layout);
+  Result<Product> build_integer_product(const PanelLayout& layout);
+  Product& product_of(const WeightRun& run, const Projection& projection);
+  bool is_fusable(const Projection& projection) const;
+  bool has_front(std::uint32_t columns) const;
+  std::uint32_t most_groups() const;   // of a product on the cpu family
+  std::uint32_t front_groups() const;  // of one with a norm in front
   Status run_product(const WeightRun& run, const Projection& projection, const Activation& x,
                      std::uint32_t columns, const Buffer& out, std::uint32_t out_stride,
                      std::uint32_t mode);
@@ -119,9 +146,10 @@ class Operations {
   std::uint32_t qkv_stride_ = 0;
   Kernel embed_, norm_, rope_kv_, silu_, attend_one_, attend_many_;
   Kernel norm_quantize_, silu_quantize_, quantize_;  // math fast
+  Buffer scratch_;                                   // of integer products, by group
   Buffer partials_, work_;  // of attention units: what cut tiles gave, and counters
   std::vector<std::string> layer_defines_;
-  std::map<std::pair<PanelFormat, std::uint32_t>, Kernel> products_;  // by format and padded K
+  std::map<std::pair<PanelFormat, std::uint32_t>, Product> products_;  // by format and padded K
 };
 
 }  // namespace millrace::engine

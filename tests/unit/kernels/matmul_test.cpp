@@ -87,10 +87,10 @@ class MatmulVariant {
     std::vector<std::string> defines = layout.defines();
     defines.push_back("X_STRIDE=" + std::to_string(input_stride(matrix.columns)));
     defines.push_back("TILE=" + std::to_string(tile));
-    const Program program =
-        must(device_->build({.name = "matmul",
-                             .sources = {"matmul/layout.cl", "matmul/exact_" + variant + ".cl"},
-                             .defines = std::move(defines)}));
+    const Program program = must(device_->build(
+        {.name = "matmul",
+         .sources = {"kv/vectors.cl", "matmul/layout.cl", "matmul/exact_" + variant + ".cl"},
+         .defines = std::move(defines)}));
     kernel_ = must(device_->kernel(program, "matmul"));
   }
 
