@@ -13,7 +13,7 @@ std::vector<std::byte> random_halves(std::size_t bytes) {
   std::uint32_t state = 1;
   for (std::size_t i = 0; i < bytes; i += 2) {  // below 1 wherever a scale is read
     state = state * 1664525 + 1013904223;
-    const std::uint32_t half = (state >> 16) & 0x2bff;
+    const std::uint32_t half = 0x2000 | (state >> 16 & 0x0bff);
     out[i] = static_cast<std::byte>(half & 0xff);
     if (i + 1 < bytes) out[i + 1] = static_cast<std::byte>(half >> 8);
   }

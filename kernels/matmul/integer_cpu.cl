@@ -11,7 +11,7 @@
 //                    acc = fma(sums, d * s, acc)  (, fma(m, t, acc))  fp32
 //
 //   launch   local (1), groups (any number): group g takes pairs [g*U/G, (g+1)*U/G) of panels and
-//            walks all columns in tiles, its weights in the first- or second-level cache
+//            walks all columns in tiles, CHUNK_PANELS at a time
 //   defines  X_STRIDE, the words of a row of x, so that columns cost no address registers;
 //            DOT, see dot.cl; TILE, the widest tile;
 //            FRONT_COLUMNS, the most that have their norm in front: 4
@@ -197,6 +197,10 @@ static inline uint mr_cut(uint columns, uint t, uint tiles) {
 
 #define MR_TILES ((columns + TILE - 1) / TILE)
 
+// Panels that one walk over all columns takes: what stays in the second-level cache meanwhile.
+#define CHUNK_BYTES (128 * 1024)
+#define CHUNK_PANELS (PANEL_BYTES * 8 > CHUNK_BYTES ? 4 : CHUNK_BYTES / PANEL_BYTES / 4 * 4)
+
 // A group's pairs of panels by all columns. With a constant number of tiles and a bound on columns
 // the compiler leaves out the widths that cannot be.
 static inline void mr_product(__global const uchar* weight, __global const int* x,
@@ -206,12 +210,15 @@ static inline void mr_product(__global const uchar* weight, __global const int* 
   const uint pairs = (panels + 1) / 2;
   const uint first = 2 * mr_cut(pairs, g, groups);
   const uint last = min(panels, 2 * mr_cut(pairs, g + 1, groups));
-  for (uint t = 0; t < tiles; ++t) {
-    const uint c = mr_cut(columns, t, tiles), width = mr_cut(columns, t + 1, tiles) - c;
-    for (uint p = first; p < last; p += 2) {
-      mr_panels(weight + (size_t)p * PANEL_BYTES, x + (size_t)c * X_STRIDE,
-                out + (size_t)c * out_stride + p * 16, bias + p * 16, out_stride,
-                min(last - p, 2u), width, mode);
+  for (uint chunk = first; chunk < last; chunk += CHUNK_PANELS) {
+    const uint end = min(last, chunk + CHUNK_PANELS);
+    for (uint t = 0; t < tiles; ++t) {
+      const uint c = mr_cut(columns, t, tiles), width = mr_cut(columns, t + 1, tiles) - c;
+      for (uint p = chunk; p < end; p += 2) {
+        mr_panels(weight + (size_t)p * PANEL_BYTES, x + (size_t)c * X_STRIDE,
+                  out + (size_t)c * out_stride + p * 16, bias + p * 16, out_stride,
+                  min(end - p, 2u), width, mode);
+      }
     }
   }
 }
@@ -224,18 +231,21 @@ static inline void mr_gate_up(__global const uchar* weight, __global const int* 
   const uint g = (uint)get_group_id(0), groups = (uint)get_num_groups(0);
   const uint blocks = panels / 4;
   const uint first = mr_cut(blocks, g, groups), last = mr_cut(blocks, g + 1, groups);
-  for (uint t = 0; t < tiles; ++t) {
-    const uint c = mr_cut(columns, t, tiles), width = mr_cut(columns, t + 1, tiles) - c;
-    for (uint b = first; b < last; ++b) {
-      for (uint i = 0; i < 2; ++i) {  // gate, then up
-        const uint p = 2 * b + i * 2 * blocks;
-        mr_panels(weight + (size_t)p * PANEL_BYTES, x + (size_t)c * X_STRIDE, scratch + i * 32,
-                  bias + p * 16, 64, 2, width, mode);
-      }
-      for (uint j = 0; j < width; ++j) {
-        __global const float16* sums = (__global const float16*)(scratch + j * 64);
-        mr_quantize(mr_silu_mul(sums[0], sums[2]), mr_silu_mul(sums[1], sums[3]),
-                    out + (size_t)(c + j) * out_stride + b * Q_WORDS);
+  for (uint chunk = first; chunk < last; chunk += CHUNK_PANELS / 4) {
+    const uint end = min(last, chunk + CHUNK_PANELS / 4);
+    for (uint t = 0; t < tiles; ++t) {
+      const uint c = mr_cut(columns, t, tiles), width = mr_cut(columns, t + 1, tiles) - c;
+      for (uint b = chunk; b < end; ++b) {
+        for (uint i = 0; i < 2; ++i) {  // gate, then up
+          const uint p = 2 * b + i * 2 * blocks;
+          mr_panels(weight + (size_t)p * PANEL_BYTES, x + (size_t)c * X_STRIDE, scratch + i * 32,
+                    bias + p * 16, 64, 2, width, mode);
+        }
+        for (uint j = 0; j < width; ++j) {
+          __global const float16* sums = (__global const float16*)(scratch + j * 64);
+          mr_quantize(mr_silu_mul(sums[0], sums[2]), mr_silu_mul(sums[1], sums[3]),
+                      out + (size_t)(c + j) * out_stride + b * Q_WORDS);
+        }
       }
     }
   }
