@@ -28,13 +28,49 @@ void describe(auto& v, Is<Sampling> auto& m) {
   v.field("top_k", m.top_k);
   v.field("top_p", m.top_p);
   v.field("min_p", m.min_p);
+  v.field("typical_p", m.typical_p);
+  v.field("xtc_probability", m.xtc_probability);
+  v.field("xtc_threshold", m.xtc_threshold);
   v.field("seed", m.seed);
+}
+void describe(auto& v, Is<Penalty> auto& m) {
+  v.field("value", m.value);
+  v.field("scope", m.scope);
+  v.field("window", m.window);
+}
+void describe(auto& v, Is<LogitBias> auto& m) {
+  v.required("token", m.token);
+  v.required("bias", m.bias);
+}
+void describe(auto& v, Is<Dry> auto& m) {
+  v.field("multiplier", m.multiplier);
+  v.field("base", m.base);
+  v.field("allowed_length", m.allowed_length);
+  v.field("window", m.window);
+  v.field("breakers", m.breakers);
+  v.field("breaker_ids", m.breaker_ids);
+}
+void describe(auto& v, Is<LogitEdits> auto& m) {
+  v.field("bias", m.bias);
+  v.field("repetition", m.repetition);
+  v.field("presence", m.presence);
+  v.field("frequency", m.frequency);
+  v.field("dry", m.dry);
+  v.field("no_repeat_ngram", m.no_repeat_ngram);
+  v.field("allowed", m.allowed);
+  v.field("bad_words", m.bad_words);
+  v.field("bad_word_ids", m.bad_word_ids);
+}
+void describe(auto& v, Is<ListedLogprobs> auto& m) {
+  v.required("ids", m.ids);
+  v.required("logprobs", m.logprobs);
 }
 void describe(auto& v, Is<TokenLogprobs> auto& m) {
   v.field("top", m.top);
   v.required("token", m.token);
   v.field("top_ids", m.top_ids);
   v.field("top_logprobs", m.top_logprobs);
+  v.field("listed", m.listed);
 }
 void describe(auto& v, Is<Choice> auto& m) {
   v.required("index", m.index);
@@ -61,6 +97,7 @@ void describe(auto& v, Is<EffectiveSettings> auto& m) {
   v.field("kv", m.kv);
   v.field("math", m.math);
   v.field("sampling", m.sampling);
+  v.field("edits", m.edits);
   v.field("max_tokens", m.max_tokens);
 }
 void describe(auto& v, Is<GenerationResult> auto& m) {

@@ -133,6 +133,9 @@ std::string_view wire_name(Task task) {
 std::string_view wire_name(LogprobMode mode) {
   return wire::to_name(mode);
 }
+std::string_view wire_name(PenaltyScope scope) {
+  return wire::to_name(scope);
+}
 std::string_view wire_name(Role role) {
   return wire::to_name(role);
 }

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <string>
 
+#include "schemas/base/check_sampling.hpp"
+
 namespace millrace {
 namespace {
 
@@ -20,9 +22,10 @@ constexpr auto table = std::to_array<JobField>({
     no("adapter", neutral_empty, "null or empty"),
     no("add_generation_prompt", neutral_true, "true"),
     yes("add_special_tokens", "put BOS before a text prompt where the model says so"),
-    no("allowed_token_ids", neutral_empty, "null or []"),
+    yes("allowed_token_ids", "only these token ids are drawn"),
     no("audio", neutral_null, "null"),
-    no("bad_words", neutral_empty, "null or []"),
+    yes("bad_word_ids", "token sequences that must not appear"),
+    yes("bad_words", "texts that must not appear, as they are tokenized"),
     yes("batch", "the batch this job is counted in"),
     no("best_of", neutral_one, "1"),
     no("chat_template", neutral_null, "null: the model file's own is used"),
@@ -30,10 +33,16 @@ constexpr auto table = std::to_array<JobField>({
     no("continue_final_message", neutral_false, "false"),
     yes("custom_id", "a label, echoed in the result"),
     yes("deadline_us", "Unix time in microseconds; not ended by then, the job expires"),
-    no("dry_multiplier", neutral_zero, "0"),
+    yes("dry_allowed_length", "DRY: the shortest repeat that costs something"),
+    yes("dry_base", "DRY: and times this for each token more"),
+    yes("dry_multiplier", "DRY: what a repeat of the allowed length costs; 0 is off"),
+    yes("dry_penalty_last_n", "DRY: tokens looked back over"),
+    yes("dry_sequence_breakers", "DRY: texts that no repeat reaches over"),
     no("early_stopping", neutral_false, "false"),
     no("echo", neutral_false, "false"),
-    no("frequency_penalty", neutral_zero, "0"),
+    yes("frequency_penalty", "subtracted once for each time a token is there; 0 is off"),
+    yes("frequency_penalty_scope", "where it counts: prompt+output or output"),
+    yes("frequency_penalty_window", "last tokens of the scope that count; 0: all"),
     no("function_call", neutral_none_or_auto, "none or auto"),
     no("functions", neutral_empty, "[]"),
     no("grammar", neutral_empty, "empty"),
@@ -46,9 +55,10 @@ constexpr auto table = std::to_array<JobField>({
     no("include_stop_str_in_output", neutral_false, "false"),
     yes("kv", "KV policy wanted"),
     no("length_penalty", neutral_one, "1"),
-    no("logit_bias", neutral_empty, "{}"),
+    yes("logit_bias", "added to the logits of token ids"),
     no("logits_processors", neutral_empty, "null or []"),
     yes("logprob_mode", "raw or processed"),
+    yes("logprob_token_ids", "logprobs of these token ids as well, at each position"),
     yes("logprobs", "true: of sampled tokens; a number: of that many likeliest ones as well"),
     yes("max_attempts", "engine deaths while running alone before the job is given up"),
     yes("max_completion_tokens", "another name of max_tokens"),
@@ -62,18 +72,23 @@ constexpr auto table = std::to_array<JobField>({
     no("modalities", neutral_text, "[\"text\"]"),
     yes("model", "the model's name; * is any"),
     yes("n", "how many answers"),
-    no("no_repeat_ngram_size", neutral_zero, "0"),
+    yes("no_repeat_ngram_size", "no sequence of so many tokens twice; 0 is off"),
     no("parallel_tool_calls", neutral_any, "any: there are no tools"),
     no("prediction", neutral_any, "any: it only hints at speed"),
-    no("presence_penalty", neutral_zero, "0"),
+    yes("presence_penalty", "subtracted once where a token is there; 0 is off"),
+    yes("presence_penalty_scope", "where it counts: prompt+output or output"),
+    yes("presence_penalty_window", "last tokens of the scope that count; 0: all"),
     yes("priority", "0 is served first, 4 last"),
     yes("prompt", "text, or token ids as an array"),
     no("prompt_cache_key", neutral_any, "any: prefixes are found without it"),
     no("prompt_cache_retention", neutral_any, "any"),
     yes("prompt_logprobs", "logprobs of the prompt's tokens as well"),
     no("reasoning_effort", neutral_null, "null"),
-    no("repeat_penalty", neutral_one, "1"),
-    no("repetition_penalty", neutral_one, "1"),
+    yes("repeat_penalty", "another name of repetition_penalty"),
+    yes("repetition_penalty",
+        "divides positive logits of tokens that are there, multiplies others; 1 is off"),
+    yes("repetition_penalty_scope", "where it counts: prompt+output or output"),
+    yes("repetition_penalty_window", "last tokens of the scope that count; 0: all"),
     yes("require_fingerprint", "refuse an engine with another numeric fingerprint"),
     no("response_format", neutral_text, "{\"type\": \"text\"}"),
     no("safety_identifier", neutral_any, "any"),
@@ -98,12 +113,13 @@ constexpr auto table = std::to_array<JobField>({
     yes("top_logprobs", "of so many likeliest tokens at each position"),
     yes("top_p", "keep the likeliest tokens up to this probability; 1 is off"),
     no("truncate_prompt_tokens", neutral_null, "null"),
-    no("typical_p", neutral_one, "1"),
+    yes("typical_p", "keep the most typical tokens up to this probability; 1 is off"),
     no("use_beam_search", neutral_false, "false"),
     no("user", neutral_any, "any"),
     no("verbosity", neutral_null, "null"),
     no("web_search_options", neutral_null, "null"),
-    no("xtc_probability", neutral_zero, "0"),
+    yes("xtc_probability", "how often the likeliest tokens but one are left out; 0 is off"),
+    yes("xtc_threshold", "the probability from which XTC leaves tokens out"),
 });
 constexpr bool by_name(const JobField& a, const JobField& b) {
   return a.name < b.name;
@@ -219,7 +235,8 @@ Status check_sampling(const Sampling& s) {
   MILLRACE_TRY(check_range("temperature", s.temperature, 0, limits::temperature));
   MILLRACE_TRY(check_range("top_p", s.top_p, 0, 1));
   if (s.top_p == 0) return bad("top_p", "must be above 0", "for greedy ask for temperature 0");
-  return check_range("min_p", s.min_p, 0, 1);
+  MILLRACE_TRY(check_range("min_p", s.min_p, 0, 1));
+  return check_filters(s);
 }
 
 Status check_stops(const Stops& stops) {
@@ -245,6 +262,10 @@ Status check_logprobs(const GenerationRequest& request) {
   if (wanted.top > limits::top_logprobs) {
     return over("top_logprobs", std::to_string(wanted.top), limits::top_logprobs);
   }
+  MILLRACE_TRY(check_listed(wanted.listed));
+  if (!wanted.listed.empty() && !wanted.sampled && !wanted.prompt) {
+    return bad("logprob_token_ids", "needs logprobs or prompt_logprobs", "add \"logprobs\": true");
+  }
   if (wanted.top > 0 && !wanted.sampled && !wanted.prompt) {
     return bad("top_logprobs", "needs logprobs or prompt_logprobs", "add \"logprobs\": true");
   }
@@ -262,6 +283,10 @@ Status check_score(const GenerationRequest& request) {
   if (!request.stops.strings.empty()) return bad("stop", "has no meaning for a score job", hint);
   if (!request.stops.token_ids.empty()) {
     return bad("stop_token_ids", "has no meaning for a score job", hint);
+  }
+  if (request.edits.any()) {
+    return bad("logit_bias, penalties, DRY, allowed_token_ids, bad_words or no_repeat_ngram_size",
+               "have no meaning for a score job", hint);
   }
   if (request.logprobs.mode != LogprobMode::raw) {
     return bad("logprob_mode", "a score job gives raw logprobs only", hint);
@@ -288,6 +313,7 @@ Status check_job(const Job& job) {
   MILLRACE_TRY(check_prompt(request.prompt));
   MILLRACE_TRY(check_counts(request));
   MILLRACE_TRY(check_sampling(request.sampling));
+  MILLRACE_TRY(check_edits(request.edits));
   MILLRACE_TRY(check_stops(request.stops));
   MILLRACE_TRY(check_logprobs(request));
   if (request.kv) MILLRACE_TRY(check_text("kv", *request.kv, true));

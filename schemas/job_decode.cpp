@@ -5,6 +5,7 @@
 
 #include "schemas/codec.hpp"
 #include "schemas/fields.hpp"
+#include "schemas/job_edits.hpp"
 #include "schemas/job_values.hpp"
 #include "schemas/names.hpp"
 #include "schemas/unpack.hpp"
@@ -48,6 +49,7 @@ class JobReader {
   }
   Status read_max_tokens(const Path& path);
   Status read_stop(const Path& path);
+  Status read_repetition(const Path& path);
   Status read_logprobs(const Path& path);
   Status read_stream(const Path& path);
   Status read_task(const Path& path);
@@ -62,6 +64,7 @@ class JobReader {
   std::vector<std::string> unknown_;
   std::string_view prompt_field_;
   std::optional<std::uint32_t> top_by_logprobs_, top_given_;
+  std::optional<float> repetition_given_;
 };
 
 #define SIMPLE(name, member)                                                         \
@@ -71,6 +74,12 @@ class JobReader {
 #define OPTIONAL(name, member)                                                     \
   {                                                                                \
     name, [](JobReader& r, const Path& p) { return r.read_optional(p, r.member); } \
+  }
+#define SCOPE(name, member)                                     \
+  {                                                             \
+    name, [](JobReader& r, const Path& p) {                     \
+      return read_scope(r.in_, p, r.job_.request.edits.member); \
+    }                                                           \
   }
 #define METHOD(name, method)                                      \
   {                                                               \
@@ -106,6 +115,44 @@ const JobReader::Handler JobReader::handlers[] = {
     SIMPLE("top_k", job_.request.sampling.top_k),
     SIMPLE("top_p", job_.request.sampling.top_p),
     SIMPLE("min_p", job_.request.sampling.min_p),
+    SIMPLE("typical_p", job_.request.sampling.typical_p),
+    SIMPLE("xtc_probability", job_.request.sampling.xtc_probability),
+    SIMPLE("xtc_threshold", job_.request.sampling.xtc_threshold),
+    {"logit_bias",
+     [](JobReader& r, const Path& p) {
+       return read_logit_bias(r.in_, p, r.request().edits.bias);
+     }},
+    METHOD("repetition_penalty", read_repetition),
+    METHOD("repeat_penalty", read_repetition),
+    SCOPE("repetition_penalty_scope", repetition.scope),
+    SIMPLE("repetition_penalty_window", job_.request.edits.repetition.window),
+    SIMPLE("presence_penalty", job_.request.edits.presence.value),
+    SCOPE("presence_penalty_scope", presence.scope),
+    SIMPLE("presence_penalty_window", job_.request.edits.presence.window),
+    SIMPLE("frequency_penalty", job_.request.edits.frequency.value),
+    SCOPE("frequency_penalty_scope", frequency.scope),
+    SIMPLE("frequency_penalty_window", job_.request.edits.frequency.window),
+    SIMPLE("dry_multiplier", job_.request.edits.dry.multiplier),
+    SIMPLE("dry_base", job_.request.edits.dry.base),
+    SIMPLE("dry_allowed_length", job_.request.edits.dry.allowed_length),
+    SIMPLE("dry_penalty_last_n", job_.request.edits.dry.window),
+    {"dry_sequence_breakers",
+     [](JobReader& r, const Path& p) {
+       return read_strings(r.in_, p, limits::dry_breakers, r.request().edits.dry.breakers);
+     }},
+    SIMPLE("no_repeat_ngram_size", job_.request.edits.no_repeat_ngram),
+    {"allowed_token_ids",
+     [](JobReader& r, const Path& p) {
+       return read_token_ids(r.in_, p, r.request().edits.allowed);
+     }},
+    {"bad_words",
+     [](JobReader& r, const Path& p) {
+       return read_strings(r.in_, p, limits::bad_words, r.request().edits.bad_words);
+     }},
+    {"bad_word_ids",
+     [](JobReader& r, const Path& p) {
+       return read_id_lists(r.in_, p, limits::bad_words, r.request().edits.bad_word_ids);
+     }},
     OPTIONAL("seed", job_.request.sampling.seed),
     METHOD("stop", read_stop),
     {"stop_token_ids",
@@ -117,6 +164,10 @@ const JobReader::Handler JobReader::handlers[] = {
     OPTIONAL("top_logprobs", top_given_),
     SIMPLE("prompt_logprobs", job_.request.logprobs.prompt),
     METHOD("logprob_mode", read_logprob_mode),
+    {"logprob_token_ids",
+     [](JobReader& r, const Path& p) {
+       return read_token_ids(r.in_, p, r.request().logprobs.listed);
+     }},
     OPTIONAL("kv", job_.request.kv),
     OPTIONAL("require_fingerprint", job_.request.require_fingerprint),
     SIMPLE("priority", job_.priority),
@@ -131,6 +182,7 @@ const JobReader::Handler JobReader::handlers[] = {
 #undef SIMPLE
 #undef OPTIONAL
 #undef METHOD
+#undef SCOPE
 
 Result<DecodedJob> JobReader::run() {
   const Token map = next(in_);
@@ -191,23 +243,27 @@ Status JobReader::read_max_tokens(const Path& path) {
   return {};
 }
 
+// repetition_penalty, or llama.cpp's name for it.
+Status JobReader::read_repetition(const Path& path) {
+  float value = 0;
+  MILLRACE_TRY(wire::read(in_, path, value));
+  if (repetition_given_ && *repetition_given_ != value) {
+    return wire::wrong_value(path, "repetition_penalty and repeat_penalty differ",
+                             "give one of them");
+  }
+  repetition_given_ = value;
+  request().edits.repetition.value = value;
+  return {};
+}
+
 Status JobReader::read_stop(const Path& path) {
-  const Token token = peek(in_);
   std::vector<std::string>& strings = request().stops.strings;
+  const Token token = peek(in_);
   if (token.type == Type::string) return wire::read(in_, path, strings.emplace_back());
   if (token.type != Type::array) {
     return wire::wrong_type(path, "a string or an array of strings", token);
   }
-  next(in_);
-  if (token.count > limits::stop_strings) {
-    return fail(Code::limit_exceeded, path.text() + ": " + std::to_string(token.count) +
-                                          " strings; the limit is " +
-                                          std::to_string(limits::stop_strings));
-  }
-  for (std::uint32_t i = 0; i < token.count; ++i) {
-    MILLRACE_TRY(wire::read(in_, Path{&path, {}, i}, strings.emplace_back()));
-  }
-  return {};
+  return read_strings(in_, path, limits::stop_strings, strings);
 }
 
 // Chat: true or false beside top_logprobs. Completions: how many likeliest tokens.

@@ -36,6 +36,10 @@ class JobWriter {
     put("top_k", r.sampling.top_k, defaults.sampling.top_k);
     put("top_p", r.sampling.top_p, defaults.sampling.top_p);
     put("min_p", r.sampling.min_p, defaults.sampling.min_p);
+    put("typical_p", r.sampling.typical_p, defaults.sampling.typical_p);
+    put("xtc_probability", r.sampling.xtc_probability, defaults.sampling.xtc_probability);
+    put("xtc_threshold", r.sampling.xtc_threshold, defaults.sampling.xtc_threshold);
+    edits(r.edits, defaults.edits);
     if (r.sampling.seed) key("seed").value(*r.sampling.seed);
     if (!r.stops.strings.empty()) key("stop").strings(r.stops.strings);
     if (!r.stops.token_ids.empty()) key("stop_token_ids").words(r.stops.token_ids);
@@ -47,6 +51,7 @@ class JobWriter {
     if (r.logprobs.mode != defaults.logprobs.mode) {
       key("logprob_mode").value(wire::to_name(r.logprobs.mode));
     }
+    if (!r.logprobs.listed.empty()) key("logprob_token_ids").words(r.logprobs.listed);
     if (r.kv) key("kv").value(*r.kv);
     if (r.require_fingerprint) key("require_fingerprint").value(*r.require_fingerprint);
   }
@@ -59,6 +64,42 @@ class JobWriter {
     put("batch", job.batch, defaults.batch);
     if (!job.metadata.empty()) key("metadata").dictionary(job.metadata);
     put("strict", job.strict, defaults.strict);
+  }
+
+  void edits(const LogitEdits& e, const LogitEdits& defaults) {
+    if (!e.bias.empty()) {
+      Packer& out = key("logit_bias");
+      out.array(e.bias.size());
+      for (const LogitBias& b : e.bias) {
+        out.array(2);
+        out.value(b.token);
+        out.value(b.bias);
+      }
+    }
+    penalty("repetition_penalty", e.repetition, defaults.repetition);
+    penalty("presence_penalty", e.presence, defaults.presence);
+    penalty("frequency_penalty", e.frequency, defaults.frequency);
+    put("dry_multiplier", e.dry.multiplier, defaults.dry.multiplier);
+    put("dry_base", e.dry.base, defaults.dry.base);
+    put("dry_allowed_length", e.dry.allowed_length, defaults.dry.allowed_length);
+    put("dry_penalty_last_n", e.dry.window, defaults.dry.window);
+    if (e.dry.breakers != defaults.dry.breakers) {
+      key("dry_sequence_breakers").strings(e.dry.breakers);
+    }
+    put("no_repeat_ngram_size", e.no_repeat_ngram, defaults.no_repeat_ngram);
+    if (!e.allowed.empty()) key("allowed_token_ids").words(e.allowed);
+    if (!e.bad_words.empty()) key("bad_words").strings(e.bad_words);
+    if (!e.bad_word_ids.empty()) {
+      Packer& out = key("bad_word_ids");
+      out.array(e.bad_word_ids.size());
+      for (const Tokens& ids : e.bad_word_ids) out.words(ids);
+    }
+  }
+
+  void penalty(const std::string& name, const Penalty& p, const Penalty& defaults) {
+    put(name.c_str(), p.value, defaults.value);
+    if (p.scope != defaults.scope) key((name + "_scope").c_str()).value(wire::to_name(p.scope));
+    put((name + "_window").c_str(), p.window, defaults.window);
   }
 
  private:

@@ -31,6 +31,10 @@ template <>
 struct Names<LogprobMode> {
   static constexpr std::array<std::string_view, 2> all = {"raw", "processed"};
 };
+template <>
+struct Names<PenaltyScope> {
+  static constexpr std::array<std::string_view, 2> all = {"prompt+output", "output"};
+};
 
 template <class E>
 constexpr std::string_view to_name(E value) {

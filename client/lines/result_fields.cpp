@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <span>
 
 #include "client/lines/parse_line.hpp"
 #include "schemas/base/utf8.hpp"
@@ -35,6 +36,34 @@ void write_token(JsonWriter& json, TokenId id, float logprob, const TokenTexts& 
     json.value(int{static_cast<unsigned char>(c)});
   }
   json.end_array();
+}
+
+void write_penalty(JsonWriter& json, std::string_view name, const Penalty& penalty) {
+  json.key(name).begin_object().field("value", penalty.value);
+  json.field("scope", wire_name(penalty.scope)).field("window", penalty.window).end_object();
+}
+
+// Lists that the job gave are told by their lengths; the job has them.
+void write_edits(JsonWriter& json, const LogitEdits& edits) {
+  json.key("edits").begin_object();
+  json.field("logit_bias_tokens", std::uint64_t{edits.bias.size()});
+  write_penalty(json, "repetition_penalty", edits.repetition);
+  write_penalty(json, "presence_penalty", edits.presence);
+  write_penalty(json, "frequency_penalty", edits.frequency);
+  json.field("dry_multiplier", edits.dry.multiplier).field("dry_base", edits.dry.base);
+  json.field("dry_allowed_length", edits.dry.allowed_length);
+  json.field("dry_penalty_last_n", edits.dry.window).key("dry_breaker_ids");
+  write_ids(json, edits.dry.breaker_ids);
+  json.field("no_repeat_ngram_size", edits.no_repeat_ngram);
+  json.field("allowed_tokens", std::uint64_t{edits.allowed.size()});
+  json.field("bad_word_sequences", std::uint64_t{edits.bad_word_ids.size()}).end_object();
+}
+
+// The listed tokens' logprobs at one position, as far as the array reaches.
+std::span<const float> listed_at(const ListedLogprobs& listed, std::size_t position) {
+  const std::size_t count = listed.ids.size(), first = position * count;
+  if (first + count > listed.logprobs.size()) return {};
+  return std::span(listed.logprobs).subspan(first, count);
 }
 
 std::uint64_t characters(std::string_view text) {
@@ -97,13 +126,20 @@ void write_engine_fields(JsonWriter& json, const GenerationResult& result) {
   json.field("fingerprint", used.fingerprint).key("effective").begin_object();
   json.field("model", used.model).field("kv", used.kv).field("math", used.math);
   json.field("temperature", used.sampling.temperature).field("top_k", used.sampling.top_k);
-  json.field("top_p", used.sampling.top_p).field("min_p", used.sampling.min_p).key("seed");
+  json.field("top_p", used.sampling.top_p).field("min_p", used.sampling.min_p);
+  json.field("typical_p", used.sampling.typical_p);
+  json.field("xtc_probability", used.sampling.xtc_probability);
+  json.field("xtc_threshold", used.sampling.xtc_threshold).key("seed");
   if (used.sampling.seed) {
     json.value(*used.sampling.seed);
   } else {
     json.null();
   }
-  json.field("max_tokens", used.max_tokens).end_object().key("times").begin_object();
+  json.field("max_tokens", used.max_tokens);
+  if (used.edits) {
+    write_edits(json, *used.edits);
+  }
+  json.end_object().key("times").begin_object();
   json.field("queue_us", result.times.queue_us);
   json.field("first_token_us", result.times.first_token_us);
   json.field("total_us", result.times.total_us).end_object();
@@ -121,7 +157,19 @@ void write_chat_logprobs(JsonWriter& json, const Tokens& tokens, const TokenLogp
       write_token(json, logprobs.top_ids[at], logprobs.top_logprobs[at], texts);
       json.end_object();
     }
-    json.end_array().end_object();
+    json.end_array();
+    if (logprobs.listed) {
+      json.key("listed_logprobs").begin_array();
+      const std::span<const float> values = listed_at(*logprobs.listed, i);
+      for (std::size_t k = 0; k < values.size(); ++k) {
+        json.begin_object();
+        json.field("token_id", logprobs.listed->ids[k]);
+        write_token(json, logprobs.listed->ids[k], values[k], texts);
+        json.end_object();
+      }
+      json.end_array();
+    }
+    json.end_object();
   }
   json.end_array();
 }
@@ -150,7 +198,20 @@ void write_completion_logprobs(JsonWriter& json, const Tokens& tokens,
     }
     json.end_object();
   }
-  json.end_array().key("text_offset").begin_array();
+  json.end_array();
+  if (logprobs.listed) {
+    json.key("listed_logprobs").begin_array();
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      const std::span<const float> values = listed_at(*logprobs.listed, i);
+      json.begin_object();
+      for (std::size_t k = 0; k < values.size(); ++k) {
+        json.field("token_id:" + std::to_string(logprobs.listed->ids[k]), values[k]);
+      }
+      json.end_object();
+    }
+    json.end_array();
+  }
+  json.key("text_offset").begin_array();
   std::uint64_t offset = 0;
   bool known = true;
   for (const TokenId id : tokens) {
@@ -177,7 +238,17 @@ void write_logprob_arrays(JsonWriter& json, const TokenLogprobs& logprobs) {
   for (const float value : logprobs.top_logprobs) {
     json.value(value);
   }
-  json.end_array().end_object();
+  json.end_array();
+  if (logprobs.listed) {
+    json.key("listed_ids");
+    write_ids(json, logprobs.listed->ids);
+    json.key("listed_logprobs").begin_array();
+    for (const float value : logprobs.listed->logprobs) {
+      json.value(value);
+    }
+    json.end_array();
+  }
+  json.end_object();
 }
 
 }  // namespace millrace::client

@@ -31,7 +31,8 @@ void write_engine_fields(JsonWriter& json, const GenerationResult& result);
 // [{token, logprob, bytes, top_logprobs: [{token, logprob, bytes}]}], one a position
 void write_chat_logprobs(JsonWriter& json, const Tokens& tokens, const TokenLogprobs& logprobs,
                          const TokenTexts& texts);
-// {tokens, token_logprobs, top_logprobs, text_offset}: one entry a position in each
+// {tokens, token_logprobs, top_logprobs, text_offset}: one entry a position in each; with
+// listed_logprobs where some were asked for, as in the two others
 void write_completion_logprobs(JsonWriter& json, const Tokens& tokens,
                                const TokenLogprobs& logprobs, const TokenTexts& texts);
 // {top, token, top_ids, top_logprobs}: flat arrays, `top` entries a position in the last two

@@ -175,3 +175,93 @@ uint sampler_noisy_argmax(__global const float* row, uint vocab, filter_t f, uin
   const float top = sampler_max_lane(best);
   return top == -INFINITY ? vocab : sampler_min_lane(select((uint16)(vocab), winner, best == top));
 }
+
+ulong sampler_spread(__global const float* row, uint vocab, filter_t f) {
+  ulong8 sum = (ulong8)(0);
+  for (uint base = 0; base < vocab; base += LANES) {
+    const float16 x = sampler_load(row, base, vocab);
+    const float16 y = (x - f.max) * f.inverse;
+    const int16 in = sampler_survives_16(f, x, y, sampler_ids(base), vocab) && y >= -30.0f;
+    if (!any(in)) continue;
+    const float16 e = select((float16)(0.0f), sampler_exp_16(y) * -y, in);
+    sum += sampler_weight_8(e.lo) + sampler_weight_8(e.hi);
+  }
+  return sampler_sum_lanes(sum);
+}
+
+void sampler_nearness(__global const float* row, uint vocab, filter_t f, float middle, uint prefix,
+                      uint shift, __global ulong* bins) {
+  for (uint base = 0; base < vocab; base += LANES) {
+    const float16 x = sampler_load(row, base, vocab);
+    const float16 y = (x - f.max) * f.inverse;
+    const uint16 key = as_uint16(fabs(y + middle));
+    int16 in = sampler_survives_16(f, x, y, sampler_ids(base), vocab) && y >= -28.0f;
+    if (shift < 24) in = in && (key >> (shift + 8)) == prefix;
+    if (any(in)) sampler_scatter((key >> shift) & 255u, y, in, 1, bins);
+  }
+}
+
+uint sampler_nearness_bound(__global const float* row, uint vocab, filter_t f, float middle,
+                            uint key, ulong target) {
+  ulong sum = 0;
+  for (uint base = 0; base < vocab; base += LANES) {
+    const float16 y = (sampler_load(row, base, vocab) - f.max) * f.inverse;
+    if (!any(as_uint16(fabs(y + middle)) == key)) continue;
+    for (uint id = base; id < base + LANES && id < vocab; ++id) {
+      const float one = sampler_y(f, row[id]);
+      if (as_uint(fabs(one + middle)) != key || !sampler_survives(f, row[id], id)) continue;
+      sum += sampler_weight(one);
+      if (sum >= target) return id + 1;
+    }
+  }
+  return vocab;
+}
+
+void sampler_store(__global float* row, uint base, uint vocab, float16 x) {
+  if (base + LANES <= vocab) {
+    vstore16(x, 0, row + base);
+    return;
+  }
+  float lanes[16];
+  vstore16(x, 0, lanes);
+  for (uint i = 0; base + i < vocab; ++i) row[base + i] = lanes[i];
+}
+
+void sampler_keep_near(__global float* row, uint vocab, filter_t f, float middle, uint key,
+                       uint bound) {
+  for (uint base = 0; base < vocab; base += LANES) {
+    const float16 x = sampler_load(row, base, vocab);
+    const float16 y = (x - f.max) * f.inverse;
+    const uint16 ids = sampler_ids(base), own = as_uint16(fabs(y + middle));
+    const int16 near = own < key || (own == key && ids < bound);
+    const int16 in = near && sampler_survives_16(f, x, y, ids, vocab);
+    sampler_store(row, base, vocab, select((float16)(-INFINITY), x, in));
+  }
+}
+
+uint sampler_last_above(__global const float* row, uint vocab, filter_t f, ulong target) {
+  uint last = vocab;
+  for (uint base = 0; base < vocab; base += LANES) {
+    const float16 x = sampler_load(row, base, vocab);
+    const float16 y = (x - f.max) * f.inverse;
+    const int16 in = sampler_survives_16(f, x, y, sampler_ids(base), vocab) && y >= -28.0f;
+    if (!any(in)) continue;
+    const float16 e = select((float16)(0.0f), sampler_exp_16(y), in);
+    if (!any(sampler_weight_8(e.lo) >= target) && !any(sampler_weight_8(e.hi) >= target)) continue;
+    for (uint id = base; id < base + LANES && id < vocab; ++id) {
+      if (!sampler_survives(f, row[id], id)) continue;
+      if (sampler_weight(sampler_y(f, row[id])) < target) continue;
+      if (last == vocab || row[id] <= row[last]) last = id;
+    }
+  }
+  return last;
+}
+
+void sampler_drop_before(__global float* row, uint vocab, uint key, uint before) {
+  for (uint base = 0; base < vocab; base += LANES) {
+    const float16 x = sampler_load(row, base, vocab);
+    const uint16 own = sampler_key_16(x);
+    const int16 out = own > key || (own == key && sampler_ids(base) < before);
+    if (any(out)) sampler_store(row, base, vocab, select(x, (float16)(-INFINITY), out));
+  }
+}

@@ -76,3 +76,68 @@ uint sampler_noisy_argmax(__global const float* row, uint vocab, filter_t f, uin
   }
   return winner;
 }
+
+// Weights times -y: their sum over that of the weights is minus the mean of y.
+ulong sampler_spread(__global const float* row, uint vocab, filter_t f) {
+  ulong sum = 0;
+  for (uint id = 0; id < vocab; ++id) {
+    const float y = sampler_y(f, row[id]);
+    if (y >= -30.0f && sampler_survives(f, row[id], id))
+      sum += convert_ulong_rtz(sampler_exp(y) * -y * 1.09951163e12f);
+  }
+  return sum;
+}
+
+// Adds the weights of survivors whose distance from the middle begins with `prefix` to the bin of
+// the distance's next 8 bits. Distances are not negative: their bits have their order.
+void sampler_nearness(__global const float* row, uint vocab, filter_t f, float middle, uint prefix,
+                      uint shift, __global ulong* bins) {
+  for (uint id = 0; id < vocab; ++id) {
+    if (!sampler_survives(f, row[id], id)) continue;
+    const float y = sampler_y(f, row[id]);
+    const uint key = as_uint(fabs(y + middle));
+    if (shift < 24 && key >> (shift + 8) != prefix) continue;
+    bins[(key >> shift) & 255u] += sampler_weight(y);
+  }
+}
+
+// One past the id at which survivors of this very distance have weights of `target` together.
+uint sampler_nearness_bound(__global const float* row, uint vocab, filter_t f, float middle,
+                            uint key, ulong target) {
+  ulong sum = 0;
+  for (uint id = 0; id < vocab; ++id) {
+    const float y = sampler_y(f, row[id]);
+    if (as_uint(fabs(y + middle)) != key || !sampler_survives(f, row[id], id)) continue;
+    sum += sampler_weight(y);
+    if (sum >= target) return id + 1;
+  }
+  return vocab;
+}
+
+void sampler_keep_near(__global float* row, uint vocab, filter_t f, float middle, uint key,
+                       uint bound) {
+  for (uint id = 0; id < vocab; ++id) {
+    const uint own = as_uint(fabs(sampler_y(f, row[id]) + middle));
+    const int near = own < key || (own == key && id < bound);
+    if (!near || !sampler_survives(f, row[id], id)) row[id] = -INFINITY;
+  }
+}
+
+// The last survivor in the order whose weight is at least `target`; `vocab` where there is none.
+uint sampler_last_above(__global const float* row, uint vocab, filter_t f, ulong target) {
+  uint last = vocab;
+  for (uint id = 0; id < vocab; ++id) {
+    if (!sampler_survives(f, row[id], id)) continue;
+    if (sampler_weight(sampler_y(f, row[id])) < target) continue;
+    if (last == vocab || row[id] <= row[last]) last = id;
+  }
+  return last;
+}
+
+// Rules out what stands before a token in the order.
+void sampler_drop_before(__global float* row, uint vocab, uint key, uint before) {
+  for (uint id = 0; id < vocab; ++id) {
+    const uint own = sampler_key(row[id]);
+    if (own > key || (own == key && id < before)) row[id] = -INFINITY;
+  }
+}

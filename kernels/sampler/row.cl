@@ -8,11 +8,13 @@
 // weight = floor(exp(y) * 2^40). Sums of weights are exact 64-bit integers: no order of summation,
 // no width and no batch can change them. (Up to 2^23 tokens; a share below 2^-40 counts as none.)
 
-#define TASK_WORDS 16u
+#define TASK_WORDS 24u
 #define TASK_DRAW 1u       // else: judge a given token
 #define TASK_GREEDY 2u
 #define TASK_LOGPROB 4u
 #define TASK_PROCESSED 8u  // logprobs of what is drawn from, not of the model
+#define TASK_EDIT 16u      // the row has a state
+#define TASK_ABSORB 32u    // which has not taken in the token in the row's slot
 
 #define RESULT_WORDS 4u  // id, flags, logprob, stages
 #define RESULT_BAD 1u    // a logit is NaN or +infinity
@@ -22,6 +24,10 @@
 #define STAGE_TOP 2u     // the likeliest tokens
 #define STAGE_FILTER 4u  // top-k or top-p
 #define STAGE_NOISE 8u
+#define STAGE_EDIT 16u
+#define STAGE_TYPICAL 32u
+#define STAGE_XTC 64u  // the draw of this position fell within its probability
+#define STAGE_LISTED 128u
 
 typedef struct {
   float max;      // largest logit

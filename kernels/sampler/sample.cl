@@ -1,21 +1,25 @@
 // One work-item a row of logits: draws the next token, or judges a given one, and gathers the
 // logprobs that were asked for. Nothing else leaves the device.
 //
-//   logits  [rows][stride] float, the first `vocab` of a row valid; banned ids are overwritten
-//   tasks   [rows][16] words:
-//            0 TASK_ flags       4 sample             8 top_k, 0: off         12 banned count
-//            1 slot in ids       5 seed, low word     9 top_p * 2^32, low     13 top n
-//            2 token to judge    6 seed, high word   10 same, high word       14 offset of top n
-//            3 position drawn    7 1 / temperature   11 offset in banned      15 min-p, 0: off
-//   banned  ids that must not be drawn
-//   ids     [slots] receives the drawn id
+//   logits  [rows][stride] float, the first `vocab` of a row valid; edits and bans overwrite them
+//   tasks   [rows][24] words:
+//            0 TASK_ flags       6 seed, high word   12 banned count     18 xtc probability * 2^32
+//            1 slot in ids       7 1 / temperature   13 top n            19 same, high word
+//            2 token to judge    8 top_k, 0: off     14 offset of top n  20 xtc threshold * 2^32
+//            3 position drawn    9 top_p * 2^32      15 min-p, 0: off    21 listed, offset in ids
+//            4 sample           10 same, high word   16 state            22 listed count
+//            5 seed, low word   11 banned, offset    17 typical-p * 2^32 23 offset of listed
+//   lists   ids that must not be drawn, and ids whose logprobs are asked for
+//   states  one block a row that asked for edits (edits.cl)
+//   ids     [slots] receives the drawn id; holds the row's last one before
 //   out     [rows][4] words: id, RESULT_ flags, logprob, STAGE_ bits of the work that was done;
 //           then, from `top_at` on, the ids of the n likeliest tokens of each task at its offset,
-//           and as many words later, `top_count`, their logprobs
+//           `top_count` words later their logprobs, and after those the listed ids' logprobs
 //   bins    [rows][256] working space
 //
-// Order: bans, temperature, top-k, top-p, min-p, draw. With temperature 0 (greedy) the largest
-// logit wins and the filters are off; its processed logprobs are those of temperature 1 after bans.
+// Order: edits (edits.cl), bans, temperature, top-k, typical, top-p, min-p, XTC, draw. With
+// temperature 0 (greedy) the largest logit wins and the filters are off; its processed logprobs are
+// those of temperature 1 after edits and bans.
 
 // Narrows the survivors to the shortest beginning of the order that holds `target` of them, or,
 // by mass, weights of `target` together. target >= 1, and no more than all survivors have.
@@ -41,13 +45,57 @@ filter_t sampler_narrow(__global const float* row, uint vocab, filter_t f, ulong
   return f;
 }
 
-filter_t sampler_filter(__global const float* row, uint vocab, filter_t f,
+// Keeps the tokens whose information is nearest to the average of the survivors, up to a share of
+// the mass; equally near ones by id. What does not stay is ruled out in the row itself, and all
+// that is left survives.
+filter_t sampler_typical(__global float* row, uint vocab, filter_t f, uint share,
+                         __global ulong* bins) {
+  const ulong mass = sampler_mass(row, vocab, f);
+  ulong target = max((mass >> 32) * share + (((mass & 0xffffffffu) * share) >> 32), 1ul);
+  // Minus the mean of y, in units of 2^-20. The likeliest token alone has a mass of 2^40.
+  const ulong mean = sampler_spread(row, vocab, f) / (mass >> 20);
+  const float middle = convert_float((uint)mean) * 9.53674316e-7f;
+  uint prefix = 0;
+  for (uint level = 0; level < 4; ++level) {
+    const uint shift = 24 - 8 * level;
+    for (uint bin = 0; bin < 256; ++bin) bins[bin] = 0;
+    sampler_nearness(row, vocab, f, middle, prefix, shift, bins);
+    uint bin = 0;
+    while (bin < 255 && bins[bin] < target) target -= bins[bin++];
+    prefix = prefix << 8 | bin;
+  }
+  const uint bound = sampler_nearness_bound(row, vocab, f, middle, prefix, target);
+  sampler_keep_near(row, vocab, f, middle, prefix, bound);
+  return sampler_everyone(sampler_scan(row, vocab).max, f.inverse, vocab);
+}
+
+// With a probability, once a draw: rules out every token of at least the threshold's share but the
+// least likely of them.
+void sampler_xtc(__global float* row, uint vocab, filter_t f, __global const uint* task,
+                 uint* stages) {
+  const ulong probability = (ulong)task[19] << 32 | task[18];
+  if (probability == 0) return;
+  uint w[4];
+  sampler_philox(0, task[3], task[4], 1, (uint2)(task[5], task[6]), &w[0], &w[1], &w[2], &w[3]);
+  if (w[0] >= probability) return;
+  const ulong mass = sampler_mass(row, vocab, f);
+  const ulong target = (mass >> 32) * task[20] + (((mass & 0xffffffffu) * task[20]) >> 32);
+  const uint last = sampler_last_above(row, vocab, f, max(target, 1ul));
+  if (last < vocab) sampler_drop_before(row, vocab, sampler_key(row[last]), last);
+  *stages |= STAGE_XTC;
+}
+
+filter_t sampler_filter(__global float* row, uint vocab, filter_t f,
                         __global const uint* task, __global ulong* bins, uint* stages) {
   const uint top_k = task[8];
   const ulong top_p = (ulong)task[10] << 32 | task[9];
   if (top_k > 0 && top_k < vocab) {
     f = sampler_narrow(row, vocab, f, top_k, 0, bins);
     *stages |= STAGE_FILTER;
+  }
+  if (task[17] > 0) {
+    f = sampler_typical(row, vocab, f, task[17], bins);
+    *stages |= STAGE_TYPICAL;
   }
   if (top_p < 1ul << 32) {
     const ulong mass = sampler_mass(row, vocab, f);
@@ -57,29 +105,40 @@ filter_t sampler_filter(__global const float* row, uint vocab, filter_t f,
   }
   const float min_p = as_float(task[15]);
   if (min_p > 0.0f) f.least = sampler_log(min_p);
+  sampler_xtc(row, vocab, f, task, stages);
   return f;
 }
 
-// Turns the logits of the top list into logprobs under f.
-void sampler_finish_top(filter_t f, float log_sum, uint n, __global const uint* ids,
-                        __global float* values) {
-  for (uint i = 0; i < n; ++i)
-    values[i] = sampler_survives(f, values[i], ids[i]) ? sampler_y(f, values[i]) - log_sum
-                                                       : -INFINITY;
+// What is asked about a row beside one token's logprob, and where the answers go.
+typedef struct {
+  uint top;
+  __global uint* top_ids;
+  __global float* top_values;
+  uint listed;
+  __global const uint* listed_ids;
+  __global float* listed_values;
+} asked_t;
+
+float sampler_logprob(filter_t f, float log_sum, float logit, uint id) {
+  return sampler_survives(f, logit, id) ? sampler_y(f, logit) - log_sum : -INFINITY;
 }
 
-// The logprob of one token and the top list, under f.
-float sampler_logprobs(__global const float* row, uint vocab, filter_t f, uint id, uint n,
-                       __global uint* ids, __global float* values, uint* stages) {
+// The logprobs of one token, the top list and the listed tokens, under f.
+float sampler_logprobs(__global const float* row, uint vocab, filter_t f, uint id, asked_t a,
+                       uint* stages) {
   const float log_sum = sampler_log_sum(sampler_mass(row, vocab, f));
   *stages |= STAGE_SUM;
-  if (n > 0) {
-    sampler_top(row, vocab, n, ids, values);
-    sampler_finish_top(f, log_sum, n, ids, values);
+  if (a.top > 0) {
+    sampler_top(row, vocab, a.top, a.top_ids, a.top_values);
+    for (uint i = 0; i < a.top; ++i)
+      a.top_values[i] = sampler_logprob(f, log_sum, a.top_values[i], a.top_ids[i]);
     *stages |= STAGE_TOP;
   }
+  for (uint i = 0; i < a.listed; ++i)
+    a.listed_values[i] = sampler_logprob(f, log_sum, row[a.listed_ids[i]], a.listed_ids[i]);
+  if (a.listed > 0) *stages |= STAGE_LISTED;
   if (id >= vocab) return log_sum;  // not drawn yet: the caller subtracts
-  return sampler_survives(f, row[id], id) ? sampler_y(f, row[id]) - log_sum : -INFINITY;
+  return sampler_logprob(f, log_sum, row[id], id);
 }
 
 void sampler_result(__global uint* out, uint id, uint flags, float logprob, uint stages) {
@@ -89,19 +148,42 @@ void sampler_result(__global uint* out, uint id, uint flags, float logprob, uint
   out[3] = stages;
 }
 
+asked_t sampler_asked(__global const uint* task, __global const uint* lists, __global uint* out,
+                      uint top_at, uint top_count) {
+  asked_t a;
+  a.top = task[13];
+  a.top_ids = out + top_at + task[14];
+  a.top_values = (__global float*)(a.top_ids + top_count);
+  a.listed = task[22];
+  a.listed_ids = lists + task[21];
+  a.listed_values = (__global float*)(out + top_at + 2 * top_count + task[23]);
+  return a;
+}
+
+// Edits and bans, and what then is the largest logit.
+scan_t sampler_prepare(editor_t* e, uint vocab, __global const uint* task,
+                       __global const uint* lists, __global uint* states, scan_t s, uint* stages) {
+  if (!(task[0] & TASK_EDIT) && task[12] == 0) return s;
+  if (task[0] & TASK_EDIT) {
+    sampler_apply_state(e, vocab, states + task[16]);
+    *stages |= STAGE_EDIT;
+  }
+  for (uint i = 0; i < task[12]; ++i) e->row[lists[task[11] + i]] = -INFINITY;
+  return sampler_scan(e->row, vocab);
+}
+
 __kernel void sample(__global float* logits, uint stride, uint vocab, __global const uint* tasks,
-                     __global const uint* banned, __global uint* ids, __global uint* out,
-                     uint top_at, uint top_count, __global ulong* bins) {
+                     __global const uint* lists, __global uint* states, __global uint* ids,
+                     __global uint* out, uint top_at, uint top_count, __global ulong* bins) {
   const uint index = (uint)get_global_id(0);
   __global float* row = logits + (ulong)index * stride;
   __global const uint* task = tasks + index * TASK_WORDS;
-  const uint flags = task[0], n = task[13];
+  const uint flags = task[0];
   __global uint* result = out + index * RESULT_WORDS;
-  __global ulong* work = bins + (ulong)index * 256;
-  __global uint* top_ids = out + top_at + task[14];
-  __global float* top_values = (__global float*)(top_ids + top_count);
+  const asked_t asked = sampler_asked(task, lists, out, top_at, top_count);
   uint stages = 0;
 
+  if (flags & TASK_ABSORB) sampler_absorb(states + task[16], ids[task[1]]);
   scan_t s = sampler_scan(row, vocab);
   if (s.bad || s.max == -INFINITY) {
     sampler_result(result, 0, s.bad ? RESULT_BAD : RESULT_NONE, NAN, stages);
@@ -110,39 +192,36 @@ __kernel void sample(__global float* logits, uint stride, uint vocab, __global c
   }
   const filter_t model = sampler_everyone(s.max, 1.0f, vocab);
   if (!(flags & TASK_DRAW)) {
-    const float judged =
-        sampler_logprobs(row, vocab, model, task[2], n, top_ids, top_values, &stages);
+    const float judged = sampler_logprobs(row, vocab, model, task[2], asked, &stages);
     sampler_result(result, task[2], 0, judged, stages);
     return;
   }
 
   const int raw = (flags & TASK_LOGPROB) && !(flags & TASK_PROCESSED);
   float log_sum = 0.0f;
-  if (raw) log_sum = sampler_logprobs(row, vocab, model, vocab, n, top_ids, top_values, &stages);
+  if (raw) log_sum = sampler_logprobs(row, vocab, model, vocab, asked, &stages);
 
-  if (task[12] > 0) {
-    for (uint i = 0; i < task[12]; ++i) row[banned[task[11] + i]] = -INFINITY;
-    s = sampler_scan(row, vocab);
-    if (s.max == -INFINITY) {
-      sampler_result(result, 0, RESULT_NONE, NAN, stages);
-      ids[task[1]] = 0;
-      return;
-    }
+  editor_t editor = {row, 0, 0, 0};
+  s = sampler_prepare(&editor, vocab, task, lists, states, s, &stages);
+  if (s.bad || s.max == -INFINITY) {
+    sampler_result(result, 0, s.bad ? RESULT_BAD : RESULT_NONE, NAN, stages);
+    ids[task[1]] = 0;
+    return;
   }
   uint id = s.argmax;
   filter_t f = sampler_everyone(s.max, 1.0f, vocab);
   if (!(flags & TASK_GREEDY)) {
     f.inverse = as_float(task[7]);
-    f = sampler_filter(row, vocab, f, task, work, &stages);
+    f = sampler_filter(row, vocab, f, task, bins + (ulong)index * 256, &stages);
     id = sampler_noisy_argmax(row, vocab, f, task[3], task[4], (uint2)(task[5], task[6]));
     stages |= STAGE_NOISE;
   }
   ids[task[1]] = id;
   float logprob = NAN;
   if (raw) {
-    logprob = sampler_y(model, row[id]) - log_sum;
+    logprob = sampler_y(model, sampler_unedited(&editor, id)) - log_sum;
   } else if (flags & TASK_LOGPROB) {
-    logprob = sampler_logprobs(row, vocab, f, id, n, top_ids, top_values, &stages);
+    logprob = sampler_logprobs(row, vocab, f, id, asked, &stages);
   }
   sampler_result(result, id, 0, logprob, stages);
 }

@@ -35,8 +35,59 @@ struct Sampling {
   std::uint32_t top_k = 0;            // 0 is off
   float top_p = 1.0f;                 // 1 is off; in (0, 1]
   float min_p = 0.0f;                 // 0 is off; in [0, 1]
+  float typical_p = 1.0f;             // 1 is off; in (0, 1]
+  float xtc_probability = 0.0f;       // 0 is off; in [0, 1]
+  float xtc_threshold = 0.1f;         // in [0, 0.5]
   std::optional<std::uint64_t> seed;  // absent: a hash of the job's canonical body and custom_id
   friend bool operator==(const Sampling&, const Sampling&) = default;
+};
+
+enum class PenaltyScope : std::uint8_t { all, output };  // of prompt and output, or output alone
+
+// Counts tokens among the last `window` of its scope; 0: among all of them.
+struct Penalty {
+  float value = 0.0f;
+  PenaltyScope scope = PenaltyScope::output;
+  std::uint32_t window = 0;
+  friend bool operator==(const Penalty&, const Penalty&) = default;
+};
+
+struct LogitBias {
+  TokenId token = 0;
+  float bias = 0.0f;
+  friend bool operator==(const LogitBias&, const LogitBias&) = default;
+};
+
+// Lowers what would go on repeating: a token that extends a repeat of L tokens loses
+// multiplier * base^(L - allowed_length). A repeat never reaches over a breaker.
+struct Dry {
+  float multiplier = 0.0f;  // 0 is off
+  float base = 1.75f;
+  std::uint32_t allowed_length = 2;
+  std::uint32_t window = 1024;  // looks back over so many tokens of prompt and output
+  std::vector<std::string> breakers = {"\n", ":", "\"", "*"};
+  Tokens breaker_ids;  // beside those that the strings end with
+  friend bool operator==(const Dry&, const Dry&) = default;
+};
+
+// What is done to logits before a draw, in this order: bias, repetition (a positive logit is
+// divided, another multiplied), presence (subtracted once), frequency (subtracted count times),
+// DRY, no-repeat n-gram, allowed ids, bad words.
+struct LogitEdits {
+  std::vector<LogitBias> bias;                     // each token once
+  Penalty repetition{1.0f, PenaltyScope::all, 0};  // 1 is off
+  Penalty presence, frequency;                     // 0 is off
+  Dry dry;
+  std::uint32_t no_repeat_ngram = 0;   // no n-gram of so many tokens twice; 0 is off
+  Tokens allowed;                      // only these are drawn; empty: all
+  std::vector<std::string> bad_words;  // texts that must not appear, as they are tokenized
+  std::vector<Tokens> bad_word_ids;    // sequences whose last token must not complete them
+  friend bool operator==(const LogitEdits&, const LogitEdits&) = default;
+  bool any() const {  // whether anything is edited
+    return !bias.empty() || repetition.value != 1.0f || presence.value != 0.0f ||
+           frequency.value != 0.0f || dry.multiplier != 0.0f || no_repeat_ngram > 0 ||
+           !allowed.empty() || !bad_words.empty() || !bad_word_ids.empty();
+  }
 };
 
 struct Stops {
@@ -53,6 +104,7 @@ struct LogprobRequest {
   std::uint32_t top = 0;  // and of the `top` likeliest tokens, 0 to limits::top_logprobs
   bool prompt = false;    // the prompt's tokens as well; always true for Task::score
   LogprobMode mode = LogprobMode::raw;
+  Tokens listed{};  // and of these tokens, at most limits::listed_logprobs, each once
   friend bool operator==(const LogprobRequest&, const LogprobRequest&) = default;
 };
 
@@ -65,6 +117,7 @@ struct GenerationRequest {
       max_tokens;  // absent: 16 for text and tokens, rest of context for chat
   std::uint32_t min_tokens = 0;
   Sampling sampling;
+  LogitEdits edits;
   Stops stops;
   LogprobRequest logprobs;
   std::optional<std::string> kv;                   // KV policy wanted, e.g. "f16"
@@ -74,6 +127,12 @@ struct GenerationRequest {
 
 enum class FinishReason : std::uint8_t { stop, length, cancelled, error };
 
+struct ListedLogprobs {
+  Tokens ids;                   // as the request listed them
+  std::vector<float> logprobs;  // one for each of them at each position
+  friend bool operator==(const ListedLogprobs&, const ListedLogprobs&) = default;
+};
+
 // Logprobs of consecutive positions. `token` has one entry a position, the two others `top` each,
 // likeliest first. NaN where none applies (the first prompt token), -infinity allowed.
 struct TokenLogprobs {
@@ -81,6 +140,7 @@ struct TokenLogprobs {
   std::vector<float> token;
   Tokens top_ids;
   std::vector<float> top_logprobs;
+  std::optional<ListedLogprobs> listed{};
   friend bool operator==(const TokenLogprobs&, const TokenLogprobs&) = default;
 };
 
@@ -113,11 +173,12 @@ struct EngineTimes {
 
 // What was really used, so that a dataset can be made again.
 struct EffectiveSettings {
-  std::string model;        // the name the file gives itself
-  std::string fingerprint;  // numeric fingerprint, DESIGN section 6, as hex
-  std::string kv;           // policy per layer, e.g. "f16/f16 x30"
-  std::string math;         // "exact" or "fast"
-  Sampling sampling;        // seed always present
+  std::string model;                // the name the file gives itself
+  std::string fingerprint;          // numeric fingerprint, DESIGN section 6, as hex
+  std::string kv;                   // policy per layer, e.g. "f16/f16 x30"
+  std::string math;                 // "exact" or "fast"
+  Sampling sampling;                // seed always present
+  std::optional<LogitEdits> edits;  // with the token ids that bad words and breakers became
   std::uint32_t max_tokens = 0;
   friend bool operator==(const EffectiveSettings&, const EffectiveSettings&) = default;
 };

@@ -98,6 +98,9 @@ def pack(value, schema, file):
         return out
     if isinstance(value, list):
         out = packer.pack_array_header(len(value))
+        if "prefixItems" in schema:
+            pairs = zip(value, schema["prefixItems"], strict=True)
+            return out + b"".join(pack(item, inner, file) for item, inner in pairs)
         return out + b"".join(pack(item, schema["items"], file) for item in value)
     return packer.pack(value)
 
@@ -126,6 +129,8 @@ def type_name(schema, file):
         return "bin of " + schema["x-holds"].split()[0]
     if "x-msgpack" in schema:
         return schema["x-msgpack"]
+    if "prefixItems" in schema:
+        return "[" + ", ".join(type_name(item, file) for item in schema["prefixItems"]) + "]"
     if schema.get("type") == "array":
         return "array of " + type_name(schema["items"], file)
     return {"boolean": "bool", "object": "map"}.get(schema.get("type"), schema.get("type", "any"))

@@ -93,6 +93,8 @@ inline void append_bits(Bits& bits, const TokenLogprobs& logprobs) {
   for (const float x : logprobs.token) bits.push_back(std::bit_cast<std::uint32_t>(x));
   bits.insert(bits.end(), logprobs.top_ids.begin(), logprobs.top_ids.end());
   for (const float x : logprobs.top_logprobs) bits.push_back(std::bit_cast<std::uint32_t>(x));
+  if (!logprobs.listed) return;
+  for (const float x : logprobs.listed->logprobs) bits.push_back(std::bit_cast<std::uint32_t>(x));
 }
 inline Bits bits_of(const GenerationResult& result) {
   Bits bits;

@@ -8,11 +8,21 @@
 namespace millrace::engine {
 namespace {
 
-void append(TokenLogprobs& to, float logprob, std::span<const std::uint32_t> ids,
-            std::span<const float> logprobs) {
-  to.token.push_back(logprob);
-  to.top_ids.insert(to.top_ids.end(), ids.begin(), ids.end());
-  to.top_logprobs.insert(to.top_logprobs.end(), logprobs.begin(), logprobs.end());
+TokenLogprobs empty_logprobs(const LogprobRequest& wanted) {
+  TokenLogprobs out;
+  out.top = wanted.top;
+  if (!wanted.listed.empty()) out.listed = ListedLogprobs{wanted.listed, {}};
+  return out;
+}
+
+void append(TokenLogprobs& to, const Sampled& sampled) {
+  const auto add = [](auto& list, const auto& more) {
+    list.insert(list.end(), more.begin(), more.end());
+  };
+  to.token.push_back(sampled.logprob);
+  add(to.top_ids, sampled.top_ids);
+  add(to.top_logprobs, sampled.top_logprobs);
+  if (to.listed) add(to.listed->logprobs, sampled.listed_logprobs);
 }
 
 std::uint64_t since(std::int64_t from_us, std::int64_t to_us) {
@@ -33,16 +43,21 @@ ActiveRequest::ActiveRequest(PreparedRequest request, SequenceId first, const To
     Choice& choice = samples_.back().choice;
     choice.index = i;
     if (request_.logprobs.sampled) {
-      choice.logprobs.emplace();
-      choice.logprobs->top = request_.logprobs.top;
+      choice.logprobs = empty_logprobs(request_.logprobs);
     }
   }
   if (request_.logprobs.prompt) {  // nothing comes before the first token
     const float none = std::numeric_limits<float>::quiet_NaN();
     const std::vector<std::uint32_t> ids(request_.logprobs.top, 0);
     const std::vector<float> logprobs(request_.logprobs.top, none);
-    prompt_logprobs_.top = request_.logprobs.top;
-    append(prompt_logprobs_, none, ids, logprobs);
+    const std::vector<float> listed(request_.logprobs.listed.size(), none);
+    Sampled first_position;
+    first_position.logprob = none;
+    first_position.top_ids = ids;
+    first_position.top_logprobs = logprobs;
+    first_position.listed_logprobs = listed;
+    prompt_logprobs_ = empty_logprobs(request_.logprobs);
+    append(prompt_logprobs_, first_position);
   }
 }
 
@@ -52,6 +67,7 @@ SampleTask ActiveRequest::task_for(std::uint32_t sample, const PlannedOutput& ou
     task.draw = false;
     task.target = request_.prompt[output.position];
     task.top = request_.logprobs.top;
+    task.listed = request_.logprobs.listed;
     return task;
   }
   // Tokens before this one, those included that are still on the device.
@@ -63,7 +79,14 @@ SampleTask ActiveRequest::task_for(std::uint32_t sample, const PlannedOutput& ou
   if (request_.rules->bans_stop_tokens(count)) task.banned = request_.rules->ids;
   task.logprob = request_.logprobs.sampled;
   task.top = request_.logprobs.sampled ? request_.logprobs.top : 0;
+  if (request_.logprobs.sampled) task.listed = request_.logprobs.listed;
   task.mode = request_.logprobs.mode;
+  task.sequence = sequence_of(sample);
+  if (request_.edits.any()) {
+    task.edits = &request_.edits;
+    task.history = {request_.prompt, samples_[sample].choice.tokens,
+                    static_cast<std::uint32_t>(request_.prompt.size()) + request_.max_tokens};
+  }
   return task;
 }
 
@@ -88,7 +111,7 @@ Result<bool> ActiveRequest::take_token(std::uint32_t index, const Sampled& sampl
   }
   sample.choice.tokens.push_back(sampled.id);
   if (sample.choice.logprobs) {
-    append(*sample.choice.logprobs, sampled.logprob, sampled.top_ids, sampled.top_logprobs);
+    append(*sample.choice.logprobs, sampled);
   }
   const auto reason = sample.stop.push(sampled.id, piece);
   if (reason) end_sample(sample, *reason);
@@ -96,7 +119,7 @@ Result<bool> ActiveRequest::take_token(std::uint32_t index, const Sampled& sampl
 }
 
 void ActiveRequest::take_prompt_logprob(const Sampled& sampled) {
-  append(prompt_logprobs_, sampled.logprob, sampled.top_ids, sampled.top_logprobs);
+  append(prompt_logprobs_, sampled);
 }
 
 bool ActiveRequest::done() const {
@@ -139,6 +162,7 @@ GenerationResult ActiveRequest::finish(std::int64_t now_us) {
   result.times.first_token_us = first_token_us_ ? since(accepted_us_, *first_token_us_) : 0;
   result.times.total_us = since(accepted_us_, now_us);
   result.effective.sampling = request_.sampling;
+  if (request_.edits.any()) result.effective.edits = request_.edits;
   result.effective.max_tokens = request_.max_tokens;
   return result;
 }

@@ -20,7 +20,7 @@ Error fault_error(SampleFault fault, std::uint32_t position) {
   return {Code::engine_failed, std::string(what) + " for position " + std::to_string(position),
           fault == SampleFault::not_a_number
               ? "check the model file; try --math exact or another device"
-              : "ban fewer tokens, or lower min_tokens"};
+              : "rule out fewer: min_tokens, bad_words, allowed_token_ids, no_repeat_ngram_size"};
 }
 
 }  // namespace

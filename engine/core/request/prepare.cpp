@@ -6,8 +6,10 @@
 #include <string>
 #include <utility>
 
+#include "engine/core/request/encode_edits.hpp"
 #include "engine/core/request/encode_prompt.hpp"
 #include "engine/core/scheduler/scheduler.hpp"
+#include "schemas/base/check_sampling.hpp"
 #include "schemas/base/limits.hpp"
 #include "schemas/base/utf8.hpp"
 
@@ -48,6 +50,7 @@ Status check_sampling(const Sampling& s) {
     return fail(Code::invalid_value, "min_p is " + number(s.min_p),
                 "give a number from 0 (off) to 1");
   }
+  MILLRACE_TRY(check_filters(s));
   if (s.temperature > 0.0f && !s.seed) {
     return fail(Code::invalid_value, "the request draws but has no seed",
                 "set sampling.seed; jobs from the queue get one from their content");
@@ -85,9 +88,28 @@ Status check_stops(const Stops& stops, std::uint32_t vocabulary) {
   return check_ids("stop_token_ids", stops.token_ids, vocabulary);
 }
 
+Status check_edited_ids(const LogitEdits& edits, std::uint32_t vocabulary) {
+  Tokens biased;
+  for (const LogitBias& b : edits.bias) biased.push_back(b.token);
+  MILLRACE_TRY(check_ids("logit_bias", biased, vocabulary));
+  MILLRACE_TRY(check_ids("allowed_token_ids", edits.allowed, vocabulary));
+  MILLRACE_TRY(check_ids("dry breaker_ids", edits.dry.breaker_ids, vocabulary));
+  for (std::size_t i = 0; i < edits.bad_word_ids.size(); ++i) {
+    const std::string field = "bad_word_ids[" + std::to_string(i) + "]";
+    MILLRACE_TRY(check_ids(field.c_str(), edits.bad_word_ids[i], vocabulary));
+  }
+  return {};
+}
+
 Status check_logprobs(const LogprobRequest& l, Task task, std::uint32_t vocabulary) {
   MILLRACE_TRY(
       check_count("the number of top logprobs", l.top, std::min(limits::top_logprobs, vocabulary)));
+  MILLRACE_TRY(check_listed(l.listed));
+  MILLRACE_TRY(check_ids("logprob_token_ids", l.listed, vocabulary));
+  if (!l.listed.empty() && !l.sampled && !l.prompt && task != Task::score) {
+    return fail(Code::invalid_value, "logprob_token_ids are given, but logprobs of no token",
+                "ask for logprobs of sampled tokens or of the prompt as well");
+  }
   if (l.top > 0 && !l.sampled && !l.prompt && task != Task::score) {
     return fail(Code::invalid_value, "top logprobs are asked for, but of no token",
                 "ask for logprobs of sampled tokens or of the prompt as well");
@@ -159,7 +181,11 @@ Result<PreparedRequest> prepare(const GenerationRequest& request, const RequestC
   MILLRACE_TRY(check_engine(request, context));
   if (request.n == 0) return fail(Code::invalid_value, "n is 0", "give at least 1");
   MILLRACE_TRY(check_count("n", request.n, score ? 1 : limits::n));
-  if (!score) MILLRACE_TRY(check_sampling(request.sampling));
+  if (!score) {
+    MILLRACE_TRY(check_sampling(request.sampling));
+    MILLRACE_TRY(check_edits(request.edits));
+    MILLRACE_TRY(check_edited_ids(request.edits, context.vocabulary));
+  }
   MILLRACE_TRY(check_stops(request.stops, context.vocabulary));
   MILLRACE_TRY(check_logprobs(request.logprobs, request.task, context.vocabulary));
   if (const auto* ids = std::get_if<Tokens>(&request.prompt)) {
@@ -180,6 +206,7 @@ Result<PreparedRequest> prepare(const GenerationRequest& request, const RequestC
     MILLRACE_TRY(check_context(out.prompt.size(), 0, context.context_tokens));
   } else {
     out.n = request.n;
+    MILLRACE_ASSIGN(out.edits, encode_edits(request.edits, *context.tokenizer));
     MILLRACE_TRY(check_lengths(request, out, context));
     const auto ends = context.tokenizer->end_tokens();
     out.rules = std::make_shared<const StopRules>(request.stops, Tokens(ends.begin(), ends.end()),

@@ -34,6 +34,7 @@ struct PreparedRequest {
   std::uint32_t n = 1;           // 0 for Task::score
   std::uint32_t max_tokens = 0;  // 0 for Task::score
   Sampling sampling;             // seed set
+  LogitEdits edits;              // with the ids that bad words and breakers are tokenized to
   LogprobRequest logprobs;
   std::shared_ptr<const StopRules> rules;
 };

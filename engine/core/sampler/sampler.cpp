@@ -8,19 +8,21 @@ namespace millrace::engine {
 namespace {
 
 // Layouts and bits as in kernels/sampler/sample.cl.
-constexpr std::uint32_t task_size = 16, result_size = 4, bin_count = 256;
-constexpr std::uint32_t task_draw = 1, task_greedy = 2, task_logprob = 4, task_processed = 8;
+constexpr std::uint32_t task_size = 24, result_size = 4, bin_count = 256;
+constexpr std::uint32_t task_draw = 1, task_greedy = 2, task_logprob = 4, task_processed = 8,
+                        task_edit = 16, task_absorb = 32;
 constexpr std::uint32_t result_bad = 1, result_none = 2;
 
 ProgramSpec program_for(Family family) {
   if (family == Family::cpu) {
-    return {.name = "sampler",
-            .sources = {"sampler/scalar.cl", "sampler/math.cl", "sampler/vector.cl",
-                        "sampler/math.cl", "sampler/row.cl", "sampler/cpu.cl", "sampler/sample.cl"},
-            .defines = {}};
+    return {
+        .name = "sampler",
+        .sources = {"sampler/scalar.cl", "sampler/math.cl", "sampler/vector.cl", "sampler/math.cl",
+                    "sampler/row.cl", "sampler/edits.cl", "sampler/cpu.cl", "sampler/sample.cl"},
+        .defines = {}};
   }
   return {.name = "sampler",
-          .sources = {"sampler/scalar.cl", "sampler/math.cl", "sampler/row.cl",
+          .sources = {"sampler/scalar.cl", "sampler/math.cl", "sampler/row.cl", "sampler/edits.cl",
                       "sampler/generic.cl", "sampler/sample.cl"},
           .defines = {}};
 }
@@ -34,32 +36,43 @@ float inverse_temperature(float temperature) {
   return std::min(1.0f / temperature, 1e30f);
 }
 
-std::array<std::uint32_t, task_size> encode(const SampleTask& task, std::uint32_t banned_offset,
-                                            std::uint32_t top_offset) {
+// A share as a 32.32 fixed-point number.
+std::uint64_t share(float value) {
+  return static_cast<std::uint64_t>(static_cast<double>(value) * 4294967296.0);
+}
+
+void put(std::uint32_t* words, std::uint64_t value) {
+  words[0] = static_cast<std::uint32_t>(value);
+  words[1] = static_cast<std::uint32_t>(value >> 32);
+}
+
+// The words of a task that come from what it asks alone; offsets are the caller's.
+std::array<std::uint32_t, task_size> encode(const SampleTask& task) {
   std::array<std::uint32_t, task_size> w{};
   w[13] = task.top;
-  w[14] = top_offset;
+  w[22] = static_cast<std::uint32_t>(task.listed.size());
   if (!task.draw) {
     w[2] = task.target;
     return w;
   }
   const Sampling& s = task.sampling;
-  const std::uint64_t seed = s.seed.value_or(0);
-  const auto top_p = static_cast<std::uint64_t>(static_cast<double>(s.top_p) * 4294967296.0);
-  w[0] = task_draw | (s.temperature == 0.0f ? task_greedy : 0) | (task.logprob ? task_logprob : 0) |
+  const bool greedy = s.temperature == 0.0f;
+  w[0] = task_draw | (greedy ? task_greedy : 0) | (task.logprob ? task_logprob : 0) |
          (task.mode == LogprobMode::processed ? task_processed : 0);
   w[1] = task.slot;
   w[3] = task.position;
   w[4] = task.sample;
-  w[5] = static_cast<std::uint32_t>(seed);
-  w[6] = static_cast<std::uint32_t>(seed >> 32);
-  w[7] = s.temperature == 0.0f ? 0 : word(inverse_temperature(s.temperature));
+  put(&w[5], s.seed.value_or(0));
+  w[7] = greedy ? 0 : word(inverse_temperature(s.temperature));
   w[8] = s.top_k;
-  w[9] = static_cast<std::uint32_t>(top_p);
-  w[10] = static_cast<std::uint32_t>(top_p >> 32);
-  w[11] = banned_offset;
+  put(&w[9], share(s.top_p));
   w[12] = static_cast<std::uint32_t>(task.banned.size());
   w[15] = word(s.min_p);
+  if (s.typical_p < 1.0f) {
+    w[17] = std::max(1u, static_cast<std::uint32_t>(share(s.typical_p)));
+  }
+  put(&w[18], share(s.xtc_probability));
+  w[20] = static_cast<std::uint32_t>(share(s.xtc_threshold));
   return w;
 }
 
@@ -77,13 +90,18 @@ Sampled SampleBatch::row(std::size_t index) const {
   const std::uint32_t first = top_offsets_[index], count = top_offsets_[index + 1] - first;
   out.top_ids = std::span(words_).subspan(size() * result_size + first, count);
   out.top_logprobs = std::span(top_logprobs_).subspan(first, count);
+  const std::uint32_t listed = listed_offsets_[index];
+  out.listed_logprobs =
+      std::span(listed_logprobs_).subspan(listed, listed_offsets_[index + 1] - listed);
   return out;
 }
 
 void SampleBatch::assign(std::span<const Sampled> rows) {
   words_.clear();
   top_logprobs_.clear();
+  listed_logprobs_.clear();
   top_offsets_.assign(1, 0);
+  listed_offsets_.assign(1, 0);
   for (const Sampled& row : rows) {
     const std::uint32_t flags = row.fault == SampleFault::not_a_number   ? result_bad
                                 : row.fault == SampleFault::nothing_left ? result_none
@@ -91,6 +109,9 @@ void SampleBatch::assign(std::span<const Sampled> rows) {
     words_.insert(words_.end(), {row.id, flags, word(row.logprob), row.stages});
     top_logprobs_.insert(top_logprobs_.end(), row.top_logprobs.begin(), row.top_logprobs.end());
     top_offsets_.push_back(static_cast<std::uint32_t>(top_logprobs_.size()));
+    listed_logprobs_.insert(listed_logprobs_.end(), row.listed_logprobs.begin(),
+                            row.listed_logprobs.end());
+    listed_offsets_.push_back(static_cast<std::uint32_t>(listed_logprobs_.size()));
   }
   for (const Sampled& row : rows) {
     words_.insert(words_.end(), row.top_ids.begin(), row.top_ids.end());
@@ -105,7 +126,7 @@ Result<std::unique_ptr<Sampler>> Sampler::create(Device& device, std::uint32_t v
   MILLRACE_ASSIGN(self->ids_, device.allocate_zeroed(std::uint64_t{slots} * 4, "sampled ids"));
   MILLRACE_TRY(self->reserve(self->tasks_, std::uint64_t{rows} * task_size, "sampling tasks"));
   MILLRACE_TRY(self->reserve(self->out_, std::uint64_t{rows} * result_size, "sampling results"));
-  MILLRACE_TRY(self->reserve(self->banned_, 64, "banned tokens"));
+  MILLRACE_TRY(self->reserve(self->lists_, 64, "lists of tokens"));
   MILLRACE_TRY(self->reserve(self->bins_, std::uint64_t{rows} * bin_count * 2, "sampling bins"));
   return self;
 }
@@ -118,34 +139,60 @@ Status Sampler::reserve(Buffer& buffer, std::uint64_t words, const char* what) {
   return {};
 }
 
+Result<PlacedState> Sampler::place(const SampleTask& task) {
+  StateRequest request;
+  request.sequence = task.sequence;
+  request.slot = task.slot;
+  request.position = task.position;
+  request.edits = task.edits;
+  request.history = task.history;
+  request.log = task.logprob && task.mode == LogprobMode::raw;
+  return states_->place(request);
+}
+
 Status Sampler::enqueue(const Buffer& logits, std::uint32_t stride,
                         std::span<const SampleTask> tasks, SampleBatch& batch) {
   task_words_.clear();
-  banned_words_.clear();
+  list_words_.clear();
   batch.top_offsets_.assign(1, 0);
+  batch.listed_offsets_.assign(1, 0);
   for (const SampleTask& task : tasks) {
-    const auto words =
-        encode(task, static_cast<std::uint32_t>(banned_words_.size()), batch.top_offsets_.back());
+    auto words = encode(task);
+    words[14] = batch.top_offsets_.back();
+    words[23] = batch.listed_offsets_.back();
+    words[11] = static_cast<std::uint32_t>(list_words_.size());
+    list_words_.insert(list_words_.end(), task.banned.begin(), task.banned.end());
+    words[21] = static_cast<std::uint32_t>(list_words_.size());
+    list_words_.insert(list_words_.end(), task.listed.begin(), task.listed.end());
+    if (task.draw) states_->other_draw(task.slot, task.sequence);
+    if (task.draw && task.edits != nullptr) {
+      MILLRACE_ASSIGN(const PlacedState state, place(task));
+      words[0] |= task_edit | (state.absorb ? task_absorb : 0);
+      words[16] = state.offset;
+    }
     task_words_.insert(task_words_.end(), words.begin(), words.end());
-    banned_words_.insert(banned_words_.end(), task.banned.begin(), task.banned.end());
     batch.top_offsets_.push_back(batch.top_offsets_.back() + task.top);
+    batch.listed_offsets_.push_back(batch.listed_offsets_.back() + words[22]);
   }
   const auto rows = static_cast<std::uint32_t>(tasks.size());
   const std::uint32_t top_count = batch.top_offsets_.back();
   const std::uint32_t top_at = rows * result_size;
-  batch.words_.resize(std::size_t{top_at} + std::size_t{top_count} * 2);
+  batch.words_.resize(std::size_t{top_at} + std::size_t{top_count} * 2 +
+                      batch.listed_offsets_.back());
   batch.arrived_ = DeviceEvent();
   if (rows == 0) return {};
 
   MILLRACE_TRY(reserve(tasks_, task_words_.size(), "sampling tasks"));
-  MILLRACE_TRY(reserve(banned_, banned_words_.size(), "banned tokens"));
+  MILLRACE_TRY(reserve(lists_, list_words_.size(), "lists of tokens"));
   MILLRACE_TRY(reserve(out_, batch.words_.size(), "sampling results"));
   MILLRACE_TRY(reserve(bins_, std::uint64_t{rows} * bin_count * 2, "sampling bins"));
   MILLRACE_TRY(device_->write(tasks_, 0, std::as_bytes(std::span(task_words_))));
-  MILLRACE_TRY(device_->write(banned_, 0, std::as_bytes(std::span(banned_words_))));
+  MILLRACE_TRY(device_->write(lists_, 0, std::as_bytes(std::span(list_words_))));
+  // Without a state no task names one: any buffer stands in.
+  const Buffer& states = states_->bytes() > 0 ? states_->buffer() : lists_;
   MILLRACE_TRY(device_->launch(
       kernel_, {.groups = {rows, 1, 1}, .local = {1, 1, 1}},
-      {logits, stride, vocabulary_, tasks_, banned_, ids_, out_, top_at, top_count, bins_}));
+      {logits, stride, vocabulary_, tasks_, lists_, states, ids_, out_, top_at, top_count, bins_}));
   MILLRACE_ASSIGN(batch.arrived_,
                   device_->enqueue_read(out_, 0, std::as_writable_bytes(std::span(batch.words_))));
   return {};
@@ -153,11 +200,15 @@ Status Sampler::enqueue(const Buffer& logits, std::uint32_t stride,
 
 Status Sampler::wait(SampleBatch& batch) {
   if (batch.arrived_) MILLRACE_TRY(device_->wait(batch.arrived_));
-  const std::size_t count = batch.top_offsets_.back();
-  const auto* first = batch.words_.data() + (batch.words_.size() - count);
-  batch.top_logprobs_.resize(count);
-  std::transform(first, first + count, batch.top_logprobs_.begin(),
-                 [](std::uint32_t w) { return std::bit_cast<float>(w); });
+  const auto floats = [](const std::uint32_t* first, std::size_t count, std::vector<float>& out) {
+    out.resize(count);
+    std::transform(first, first + count, out.begin(),
+                   [](std::uint32_t w) { return std::bit_cast<float>(w); });
+  };
+  const std::size_t listed = batch.listed_offsets_.back(), top = batch.top_offsets_.back();
+  const std::uint32_t* end = batch.words_.data() + batch.words_.size();
+  floats(end - listed, listed, batch.listed_logprobs_);
+  floats(end - listed - top, top, batch.top_logprobs_);
   return {};
 }
 

@@ -8,10 +8,11 @@
 //   MILLRACE_TRY(sampler->wait(batch));  batch.row(i)
 //
 // What is drawn is the arg-max of logit / temperature + Gumbel noise over the survivors of, in this
-// order: bans, temperature, top-k, top-p, min-p. The noise of a token is a function of (seed;
-// sample, position, id), so it depends on nothing else in the step. Ties go to the lowest id; top-k
-// and top-p keep a beginning of the order (logit down, id up). Work that no task asks for is not
-// done. A row with NaN or +infinity, or with nothing left to draw, is reported and draws nothing.
+// order: edits (LogitEdits has theirs), bans, temperature, top-k, typical, top-p, min-p, XTC. The
+// noise of a token is a function of (seed; sample, position, id), so it depends on nothing else in
+// the step. Ties go to the lowest id; top-k and top-p keep a beginning of the order (logit down, id
+// up). Work that no task asks for is not done. A row with NaN or +infinity, or with nothing left to
+// draw, is reported and draws nothing.
 // Errors: device_error, out_of_memory, kernel_build. Thread safety: the device's owner thread.
 #include <cstdint>
 #include <memory>
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "engine/core/device/device.hpp"
+#include "engine/core/sampler/state_store.hpp"
 #include "schemas/base/error.hpp"
 #include "schemas/base/generation.hpp"
 
@@ -33,6 +35,10 @@ struct SampleTask {
   std::uint32_t sample = 0;    // index among the request's n
   Sampling sampling;           // with its seed
   std::span<const TokenId> banned;
+  std::uint64_t sequence = 0;           // whose draw this is; never used twice
+  const LogitEdits* edits = nullptr;    // null: none
+  RowHistory history;                   // for edits, see StateRequest
+  std::span<const TokenId> listed;      // the logprobs of these as well, wherever one is given
   bool logprob = false;                 // of the drawn token; a judged one's is always given
   std::uint32_t top = 0;                // and of so many likeliest tokens, at most the vocabulary
   LogprobMode mode = LogprobMode::raw;  // of a drawn token; a judged one's is raw
@@ -41,7 +47,9 @@ struct SampleTask {
 enum class SampleFault : std::uint8_t { none, not_a_number, nothing_left };
 
 // What was really computed for a row, for tests: bits.
-inline constexpr std::uint32_t stage_sum = 1, stage_top = 2, stage_filter = 4, stage_noise = 8;
+inline constexpr std::uint32_t stage_sum = 1, stage_top = 2, stage_filter = 4, stage_noise = 8,
+                               stage_edit = 16, stage_typical = 32, stage_xtc = 64,
+                               stage_listed = 128;
 
 struct Sampled {
   TokenId id = 0;
@@ -50,6 +58,7 @@ struct Sampled {
   std::uint32_t stages = 0;
   std::span<const std::uint32_t> top_ids;  // likeliest first
   std::span<const float> top_logprobs;
+  std::span<const float> listed_logprobs;  // in the order of SampleTask::listed
 };
 
 // The results of one step. Its memory is written by the device until Sampler::wait.
@@ -63,8 +72,8 @@ class SampleBatch {
  private:
   friend class Sampler;
   std::vector<std::uint32_t> words_;
-  std::vector<float> top_logprobs_;
-  std::vector<std::uint32_t> top_offsets_;
+  std::vector<float> top_logprobs_, listed_logprobs_;
+  std::vector<std::uint32_t> top_offsets_, listed_offsets_;
   DeviceEvent arrived_;
 };
 
@@ -79,16 +88,20 @@ class Sampler {
   Status enqueue(const Buffer& logits, std::uint32_t stride, std::span<const SampleTask> tasks,
                  SampleBatch& batch);
   Status wait(SampleBatch& batch);
+  const StateStore& states() const { return *states_; }
 
  private:
-  Sampler(Device& device, std::uint32_t vocabulary) : device_(&device), vocabulary_(vocabulary) {}
+  Sampler(Device& device, std::uint32_t vocabulary)
+      : device_(&device), vocabulary_(vocabulary), states_(std::make_unique<StateStore>(device)) {}
+  Result<PlacedState> place(const SampleTask& task);
   Status reserve(Buffer& buffer, std::uint64_t words, const char* what);
 
   Device* device_;
   std::uint32_t vocabulary_;
   Kernel kernel_;
-  Buffer ids_, tasks_, banned_, out_, bins_;
-  std::vector<std::uint32_t> task_words_, banned_words_;
+  std::unique_ptr<StateStore> states_;
+  Buffer ids_, tasks_, lists_, out_, bins_;
+  std::vector<std::uint32_t> task_words_, list_words_;
 };
 
 }  // namespace millrace::engine

@@ -30,7 +30,7 @@ BAD_LINES = {
     '{"prompt": "p", "max_tokens": 99999999999999999999}': "invalid_value",
     '{"prompt": "p", "n": 128, "max_tokens": 1000000}': "limit_exceeded",
     '{"prompt": "p", "stop": ""}': "invalid_value",
-    '{"prompt": "p", "presence_penalty": 1}': "unsupported_field",
+    '{"prompt": "p", "presence_penalty": 3}': "invalid_value",
     '{"prompt": "p", "deadline_us": 1000}': "deadline_passed",
     '{"prompt": "p", "task": "dance"}': "unknown_task",
     '{"tokens": []}': "empty_prompt",

@@ -131,8 +131,7 @@ TEST(ParseLine, UnknownFieldsWarnAndStrictRefuses) {
 
 TEST(ParseLine, KnownFieldsThatWouldChangeTheTextAreRefused) {
   for (const char* fields :
-       {R"(,"presence_penalty":0.5)", R"(,"tools":[{"type":"function"}])",
-        R"(,"response_format":{"type":"json_object"})", R"(,"logit_bias":{"5":1})"}) {
+       {R"(,"tools":[{"type":"function"}])", R"(,"response_format":{"type":"json_object"})"}) {
     expect_refused(chat(fields), Code::unsupported_field);
   }
   expect_refused(chat(R"(,"stream":true)"), Code::unsupported_field);
@@ -142,7 +141,18 @@ TEST(ParseLine, KnownFieldsThatWouldChangeTheTextAreRefused) {
                  Code::unsupported_field);
 }
 
+TEST(ParseLine, PenaltiesAndBiasAreRead) {
+  const LogitEdits edits =
+      job_of(parse(chat(R"(,"presence_penalty":0.5,"logit_bias":{"5":-1},"bad_words":["x"])")))
+          .request.edits;
+  EXPECT_EQ(edits.presence.value, 0.5F);
+  EXPECT_EQ(edits.bias, (std::vector<LogitBias>{{5, -1.0F}}));
+  EXPECT_EQ(edits.bad_words, (std::vector<std::string>{"x"}));
+}
+
 TEST(ParseLine, WrongTypesAndRanges) {
+  expect_refused(chat(R"(,"presence_penalty":3)"), Code::invalid_value);
+  expect_refused(chat(R"(,"logit_bias":{"5":"x"})"), Code::invalid_value);
   expect_refused(chat(R"(,"temperature":"hot")"), Code::invalid_value);
   expect_refused(chat(R"(,"temperature":-1)"), Code::invalid_value);
   expect_refused(chat(R"(,"max_tokens":-5)"), Code::invalid_value);

@@ -91,6 +91,45 @@ TEST(ResultLine, TextCompletion) {
   EXPECT_EQ(choice["logprobs"]["text_offset"], (json{0, 1}));
 }
 
+TEST(ResultLine, ListedLogprobsInEachForm) {
+  const auto choice = [](const char* shape) {
+    JobResult result = sample(shape);
+    TokenLogprobs& logprobs = *result.result->choices[0].logprobs;
+    logprobs.listed =
+        ListedLogprobs{.ids = {10, 300}, .logprobs = {-1.5F, -2.5F, -0.5F, -INFINITY}};
+    const json line = json::parse(result_line(result, 4, {.token_bytes = bytes_of}));
+    return line["response"]["body"]["choices"][0];
+  };
+  const json content = choice("chat")["logprobs"]["content"];
+  EXPECT_EQ(content[0]["listed_logprobs"][1]["token_id"], 300);
+  EXPECT_EQ(content[0]["listed_logprobs"][1]["logprob"], -2.5);
+  EXPECT_EQ(content[1]["listed_logprobs"][0]["token"], "h");
+  EXPECT_TRUE(content[1]["listed_logprobs"][1]["logprob"].is_null());
+  EXPECT_EQ(choice("completion")["logprobs"]["listed_logprobs"][0],
+            (json{{"token_id:10", -1.5}, {"token_id:300", -2.5}}));
+  const json plain = choice("")["logprobs"];
+  EXPECT_EQ(plain["listed_ids"], (json{10, 300}));
+  EXPECT_EQ(plain["listed_logprobs"][2], -0.5);
+}
+
+TEST(ResultLine, EditsAreToldWhereThereWereAny) {
+  JobResult result = sample("chat");
+  const auto effective = [&] {
+    return json::parse(result_line(result, 4, {}))["response"]["body"]["millrace"]["effective"];
+  };
+  EXPECT_FALSE(effective().contains("edits"));
+  EXPECT_EQ(effective()["typical_p"], 1);
+  LogitEdits& edits = result.result->effective.edits.emplace();
+  edits.bias = {{5, 1.0F}};
+  edits.repetition = {1.5F, PenaltyScope::all, 64};
+  edits.dry.breaker_ids = {198};
+  const json told = effective()["edits"];
+  EXPECT_EQ(told["logit_bias_tokens"], 1);
+  EXPECT_EQ(told["repetition_penalty"],
+            (json{{"value", 1.5}, {"scope", "prompt+output"}, {"window", 64}}));
+  EXPECT_EQ(told["dry_breaker_ids"], (json{198}));
+}
+
 TEST(ResultLine, PlainJobGetsTheResultMap) {
   const json line = json::parse(result_line(sample(""), 4, {}));
   const json& body = line["response"]["body"];

@@ -93,6 +93,11 @@ const std::vector<Refusal>& value_refusals() {
       {"top_p nan", Code::invalid_value, "top_p", [](R& r) { r.sampling.top_p = nan; }},
       {"min_p -1", Code::invalid_value, "min_p", [](R& r) { r.sampling.min_p = -1; }},
       {"min_p nan", Code::invalid_value, "min_p", [](R& r) { r.sampling.min_p = nan; }},
+      {"typical_p", Code::invalid_value, "typical_p is 0", [](R& r) { r.sampling.typical_p = 0; }},
+      {"xtc_probability", Code::invalid_value, "xtc_probability",
+       [](R& r) { r.sampling.xtc_probability = nan; }},
+      {"xtc_threshold", Code::invalid_value, "xtc_threshold is 0.75",
+       [](R& r) { r.sampling.xtc_threshold = 0.75f; }},
       {"seed", Code::invalid_value, "seed", [](R& r) { r.sampling.seed.reset(); }},
       {"stop", Code::invalid_value, "stop[1] is empty",
        [](R& r) {
@@ -119,10 +124,84 @@ const std::vector<Refusal>& value_refusals() {
   return all;
 }
 
+const std::vector<Refusal>& edit_refusals() {
+  static const float nan = std::nanf("");
+  static const std::vector<Refusal> all = {
+      {"bias value", Code::invalid_value, "logit_bias of token 4 is 101",
+       [](R& r) {
+         r.edits.bias = {{4, 101}};
+       }},
+      {"bias twice", Code::invalid_value, "logit_bias names token 4 twice",
+       [](R& r) {
+         r.edits.bias = {{4, 1}, {4, 1}};
+       }},
+      {"bias id", Code::invalid_token, "logit_bias[0] is 49152",
+       [](R& r) {
+         r.edits.bias = {{49152, 1}};
+       }},
+      {"many biases", Code::limit_exceeded, "logit_bias has 1025",
+       [](R& r) { r.edits.bias.resize(1025); }},
+      {"repetition", Code::invalid_value, "repetition_penalty is 0",
+       [](R& r) { r.edits.repetition.value = 0; }},
+      {"presence", Code::invalid_value, "presence_penalty",
+       [](R& r) { r.edits.presence.value = nan; }},
+      {"frequency", Code::invalid_value, "frequency_penalty is -3",
+       [](R& r) { r.edits.frequency.value = -3; }},
+      {"window", Code::limit_exceeded, "frequency_penalty_window is 1048577",
+       [](R& r) { r.edits.frequency.window = 1048577; }},
+      {"dry base", Code::invalid_value, "dry_base is 0", [](R& r) { r.edits.dry.base = 0; }},
+      {"dry length", Code::invalid_value, "dry_allowed_length is 0",
+       [](R& r) { r.edits.dry.allowed_length = 0; }},
+      {"dry window", Code::limit_exceeded, "dry_penalty_last_n is 4097",
+       [](R& r) { r.edits.dry.window = 4097; }},
+      {"breaker", Code::invalid_utf8, "dry_sequence_breakers[0]",
+       [](R& r) { r.edits.dry.breakers = {"\xff"}; }},
+      {"n-gram", Code::limit_exceeded, "no_repeat_ngram_size is 65",
+       [](R& r) { r.edits.no_repeat_ngram = 65; }},
+      {"allowed", Code::invalid_token, "allowed_token_ids[1] is 49152",
+       [](R& r) {
+         r.edits.allowed = {1, 49152};
+       }},
+      {"bad word", Code::invalid_value, "bad_words[0] is empty",
+       [](R& r) { r.edits.bad_words = {""}; }},
+      {"long bad word", Code::limit_exceeded, "bad_words[0] is",
+       [](R& r) {
+         r.edits.bad_words = {
+             "a1 b2 c3 d4 e5 f6 g7 h8 i9 j0 k1 l2 m3 n4 o5 p6 q7 r8 s9 t0 u1 v2 w3 "
+             "x4 y5 z6 a1 b2 c3 d4 e5 f6 g7 h8 i9 j0"};
+       }},
+      {"bad word id", Code::invalid_token, "bad_word_ids[1][1] is 49152",
+       [](R& r) {
+         r.edits.bad_word_ids = {{1}, {2, 49152}};
+       }},
+      {"empty bad word ids", Code::invalid_value, "bad_word_ids[0] is empty",
+       [](R& r) { r.edits.bad_word_ids = {{}}; }},
+      {"listed", Code::invalid_token, "logprob_token_ids[0]",
+       [](R& r) {
+         r.logprobs.sampled = true;
+         r.logprobs.listed = {49152};
+       }},
+      {"many listed", Code::limit_exceeded, "129",
+       [](R& r) {
+         r.logprobs.sampled = true;
+         r.logprobs.listed = Tokens(129, 1);
+       }},
+      {"listed twice", Code::invalid_value, "logprob_token_ids names 7 twice",
+       [](R& r) {
+         r.logprobs.sampled = true;
+         r.logprobs.listed = {7, 3, 7};
+       }},
+      {"listed of nothing", Code::invalid_value, "logprob_token_ids",
+       [](R& r) { r.logprobs.listed = {1}; }},
+  };
+  return all;
+}
+
 TEST_F(LoopTest, EveryRefusalSaysWhatWhereAndWhatToDoAndLeavesNoTrace) {
   open();
   std::vector<Refusal> all = prompt_refusals();
   all.insert(all.end(), value_refusals().begin(), value_refusals().end());
+  all.insert(all.end(), edit_refusals().begin(), edit_refusals().end());
   for (const Refusal& refusal : all) {
     R r = request(1, 4, "x");
     refusal.spoil(r);

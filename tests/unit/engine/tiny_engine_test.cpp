@@ -1,6 +1,9 @@
 // What Engine promises around a model: sizes that do not fit, roles, the template's clock.
 #include "tests/unit/engine/tiny_engine.hpp"
 
+#include <map>
+#include <set>
+
 namespace millrace::engine {
 namespace {
 
@@ -40,6 +43,86 @@ TEST_F(TinyEngine, TheTemplatesClockStandsStill) {
   auto engine = create(tiny_vocabulary, "{{ strftime_now('%d %b %Y') }} {{ messages[0].content }}");
   ASSERT_TRUE(engine) << engine.error().text();
   EXPECT_EQ(prompt_of(**engine, {{"user", "x"}}), "26 Jul 2024 x");
+}
+
+// Draws that run ahead of what the host has read, beside rows that ask for nothing.
+TEST_F(TinyEngine, EditsHoldForEveryTokenOfARunningBatch) {
+  auto engine = create(tiny_vocabulary);
+  ASSERT_TRUE(engine) << engine.error().text();
+  GenerationRequest plain;
+  plain.prompt = "some text";
+  plain.max_tokens = 60;
+  plain.sampling.seed = 5;
+  plain.stops.ignore_eos = true;
+  GenerationRequest distinct = plain, allowed = plain, banned = plain, biased = plain;
+  distinct.edits.no_repeat_ngram = 1;
+  for (TokenId id = 40; id < 50; ++id) allowed.edits.allowed.push_back(id);
+  banned.edits.allowed = {41, 42, 43};
+  banned.edits.bad_word_ids = {{41, 41}, {42}, {43, 43, 43}};
+  biased.edits.bias = {{77, 100.0f}};
+  biased.logprobs.sampled = true;
+  biased.logprobs.listed = {77, 5};
+  RequestId id = 0;
+  for (const auto* request : {&plain, &distinct, &allowed, &banned, &biased}) {
+    ASSERT_TRUE((*engine)->add(id++, *request));
+  }
+  std::vector<Event> events;
+  while ((*engine)->busy()) ASSERT_TRUE((*engine)->step(events));
+  ASSERT_EQ(events.size(), 5u);
+  std::map<RequestId, GenerationResult> results;
+  for (Event& event : events) {
+    ASSERT_FALSE(event.error) << event.error->text();
+    results[event.id] = std::move(event.result);
+  }
+  const auto tokens = [&](RequestId r) { return results.at(r).choices[0].tokens; };
+  for (RequestId r = 0; r < 5; ++r) EXPECT_EQ(tokens(r).size(), 60u);
+  const Tokens once = tokens(1);
+  EXPECT_EQ(std::set<TokenId>(once.begin(), once.end()).size(), 60u);
+  for (const TokenId token : tokens(2)) EXPECT_TRUE(token >= 40 && token < 50) << token;
+  int run_of_43 = 0;
+  TokenId before = 0;
+  for (const TokenId token : tokens(3)) {
+    EXPECT_TRUE(token == 41 || token == 43) << token;
+    EXPECT_FALSE(token == 41 && before == 41);
+    EXPECT_LT(run_of_43 = token == 43 ? run_of_43 + 1 : 0, 3);
+    before = token;
+  }
+  EXPECT_EQ(tokens(4), Tokens(60, 77));
+  const TokenLogprobs& logprobs = *results.at(4).choices[0].logprobs;
+  ASSERT_EQ(logprobs.listed->logprobs.size(), 120u);
+  for (std::size_t i = 0; i < 60; ++i) {
+    EXPECT_EQ(logprobs.listed->logprobs[2 * i], logprobs.token[i]);
+    EXPECT_LT(logprobs.token[i], -0.5f);  // the model's own, not the biased one
+  }
+  EXPECT_FALSE(results.at(0).effective.edits);
+  EXPECT_EQ(results.at(1).effective.edits->no_repeat_ngram, 1u);
+}
+
+TEST_F(TinyEngine, ARequestWithNothingLeftToDrawFailsAlone) {
+  auto engine = create(tiny_vocabulary);
+  ASSERT_TRUE(engine) << engine.error().text();
+  GenerationRequest fine;
+  fine.prompt = "some text";
+  fine.max_tokens = 8;
+  fine.sampling.seed = 1;
+  fine.stops.ignore_eos = true;
+  GenerationRequest stuck = fine;
+  stuck.edits.allowed = {40, 41};
+  stuck.edits.no_repeat_ngram = 1;
+  ASSERT_TRUE((*engine)->add(1, fine));
+  ASSERT_TRUE((*engine)->add(2, stuck));
+  std::vector<Event> events;
+  while ((*engine)->busy()) ASSERT_TRUE((*engine)->step(events));
+  ASSERT_EQ(events.size(), 2u);
+  for (const Event& event : events) {
+    ASSERT_EQ(event.error.has_value(), event.id == 2);
+    if (event.error) {
+      EXPECT_NE(event.error->message.find("no token is left"), std::string::npos);
+      EXPECT_NE(event.error->hint.find("no_repeat_ngram_size"), std::string::npos);
+    } else {
+      EXPECT_EQ(event.result.choices[0].tokens.size(), 8u);
+    }
+  }
 }
 
 TEST_F(TinyEngine, RowsWithoutATokenAreNeverDrawn) {

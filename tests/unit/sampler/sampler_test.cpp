@@ -1,107 +1,9 @@
-#include "engine/core/sampler/sampler.hpp"
-
-#include <gtest/gtest.h>
-
-#include <map>
-#include <random>
-
-#include "tests/unit/sampler/reference.hpp"
+#include "tests/unit/sampler/sampler_fixture.hpp"
 
 namespace millrace::engine {
 namespace {
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
-
-std::vector<float> random_logits(std::uint32_t seed, std::size_t count, float spread) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0.0f, spread);
-  std::vector<float> out(count);
-  for (float& x : out) x = normal(random);
-  return out;
-}
-
-struct Outcome {
-  TokenId id = 0;
-  SampleFault fault = SampleFault::none;
-  float logprob = 0;
-  std::uint32_t stages = 0;
-  Tokens top_ids;
-  std::vector<float> top_logprobs;
-};
-
-// Each variant of the kernels, forced.
-class SamplerVariants : public testing::TestWithParam<const char*> {
- protected:
-  void SetUp() override {
-    DeviceOptions options;
-    options.variant = GetParam();
-    auto device = Device::open(options);
-    ASSERT_TRUE(device) << device.error().text();
-    device_ = *std::move(device);
-  }
-
-  std::vector<Outcome> run(const std::vector<std::vector<float>>& rows,
-                           const std::vector<SampleTask>& tasks) {
-    const auto vocabulary = static_cast<std::uint32_t>(rows[0].size());
-    const std::uint32_t stride = vocabulary + 5;  // what lies between rows must not matter
-    std::vector<float> logits(rows.size() * stride, std::nanf(""));
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      std::copy(rows[i].begin(), rows[i].end(), logits.begin() + static_cast<long>(i * stride));
-    logits.resize(logits.size() - 5);
-    auto buffer = device_->allocate(logits.size() * 4, "test logits");
-    auto sampler = Sampler::create(*device_, vocabulary, 256, 4);
-    EXPECT_TRUE(buffer && sampler);
-    EXPECT_TRUE(device_->write(*buffer, 0, std::as_bytes(std::span(logits))));
-    SampleBatch batch;
-    EXPECT_TRUE((*sampler)->enqueue(*buffer, stride, tasks, batch));
-    EXPECT_TRUE((*sampler)->wait(batch));
-    std::vector<std::uint32_t> ids(256);
-    EXPECT_TRUE(device_->read((*sampler)->ids(), 0, std::as_writable_bytes(std::span(ids))));
-    std::vector<Outcome> out;
-    for (std::size_t i = 0; i < tasks.size(); ++i) {
-      const Sampled s = batch.row(i);
-      out.push_back({s.id,
-                     s.fault,
-                     s.logprob,
-                     s.stages,
-                     {s.top_ids.begin(), s.top_ids.end()},
-                     {s.top_logprobs.begin(), s.top_logprobs.end()}});
-      if (tasks[i].draw) {
-        EXPECT_EQ(ids[tasks[i].slot], s.id);
-      }
-    }
-    return out;
-  }
-  Outcome run_one(const std::vector<float>& row, const SampleTask& task) {
-    return run({row}, {task})[0];
-  }
-
-  std::unique_ptr<Device> device_;
-};
 INSTANTIATE_TEST_SUITE_P(Variant, SamplerVariants, testing::Values("generic", "cpu"));
-
-Sampling filters(float temperature, std::uint32_t top_k = 0, float top_p = 1, float min_p = 0) {
-  Sampling out;
-  out.temperature = temperature;
-  out.top_k = top_k;
-  out.top_p = top_p;
-  out.min_p = min_p;
-  return out;
-}
-
-SampleTask greedy() {
-  SampleTask task;
-  task.sampling.temperature = 0;
-  return task;
-}
-
-SampleTask sampled(Sampling sampling, std::uint64_t seed, std::uint32_t position = 0) {
-  SampleTask task;
-  task.sampling = sampling;
-  task.sampling.seed = seed;
-  task.position = position;
-  return task;
-}
 
 TEST_P(SamplerVariants, GreedyTakesTheLargestAndOfEqualOnesTheLowestId) {
   std::vector<float> row(1000, -1.0f);
@@ -162,30 +64,6 @@ TEST_P(SamplerVariants, FiltersCutWithinEqualLogitsByTheLowestIds) {
   for (const auto& [id, count] : by_count) EXPECT_TRUE(id == 200 || (id >= 40 && id < 43)) << id;
   EXPECT_EQ(by_count.size(), 4u);
   for (const auto& [id, count] : by_mass) EXPECT_TRUE(id == 200 || (id >= 40 && id < 46)) << id;
-}
-
-// Chi-square over 64 tokens and 20,000 draws: 63 degrees of freedom, 1e-6 of the mass is above 132.
-TEST_P(SamplerVariants, DrawsFollowTheDistribution) {
-  const std::vector<float> row = random_logits(5, 64, 1.0f);
-  const std::uint32_t batch = 250, rounds = 80;
-  std::vector<double> seen(64, 0);
-  for (std::uint32_t round = 0; round < rounds; ++round) {
-    std::vector<SampleTask> tasks;
-    for (std::uint32_t i = 0; i < batch; ++i) {
-      tasks.push_back(sampled(filters(0.8f), 42 + round % 7, round * batch + i));
-      tasks.back().slot = i;
-    }
-    for (const Outcome& o : run(std::vector(batch, row), tasks)) ++seen[o.id];
-  }
-  std::vector<double> share(64);
-  double sum = 0, chi = 0;
-  for (std::size_t i = 0; i < 64; ++i) sum += share[i] = std::exp(row[i] / 0.8);
-  for (std::size_t i = 0; i < 64; ++i) {
-    const double want = share[i] / sum * batch * rounds;
-    chi += (seen[i] - want) * (seen[i] - want) / want;
-  }
-  EXPECT_LT(chi, 132.0);
-  EXPECT_GT(chi, 20.0);  // as unlikely as the other side: too even is not random
 }
 
 TEST_P(SamplerVariants, TheNoiseDependsOnSeedSamplePositionAndNothingElse) {

@@ -90,8 +90,9 @@ def test_vectors_use_documented_fields_only(name):
         if "anyOf" in schema:
             return walk(value, next(b for b in schema["anyOf"] if generate.fits(value, b)), file)
         if isinstance(value, list):
-            for item in value:
-                walk(item, schema["items"], file)
+            inner = schema.get("prefixItems") or [schema["items"]] * len(value)
+            for item, one in zip(value, inner, strict=True):
+                walk(item, one, file)
         if isinstance(value, dict) and "properties" in schema:
             assert set(value) <= set(schema["properties"])
             for key, item in value.items():
@@ -163,7 +164,10 @@ def test_a_required_field_left_out_fails_the_schema(name):
 @pytest.mark.parametrize("change", [
     {"temperature": -1}, {"temperature": 101}, {"temperature": "1"}, {"top_p": 0}, {"top_p": 2},
     {"n": 0}, {"n": 129}, {"n": 1.5}, {"stop": ""}, {"stop": ["a", ""]}, {"priority": 5},
-    {"presence_penalty": 1}, {"response_format": {"type": "json_object"}}, {"echo": True},
+    {"presence_penalty": 3}, {"repetition_penalty": 0},
+    {"typical_p": 0}, {"xtc_threshold": 0.6}, {"logit_bias": {"5": 101}}, {"logit_bias": [[1]]},
+    {"presence_penalty_scope": "prompt"}, {"dry_penalty_last_n": 0}, {"bad_words": [""]},
+    {"response_format": {"type": "json_object"}}, {"echo": True},
     {"stream": True}, {"stream": ""}, {"tokens": "AAAA"}, {"messages": []}, {"task": "embed"},
     {"metadata": {"a": 1}}, {"seed": "-1"}, {"top_logprobs": 129}, {"max_attempts": 0},
     {"model": ""}, {"id": "x" * 257},
@@ -177,6 +181,7 @@ def test_job_schema_refuses(change):
 
 @pytest.mark.parametrize("change", [
     {"stop": None}, {"presence_penalty": 0}, {"presence_penalty": 0.0}, {"logit_bias": {}},
+    {"logit_bias": {"5": -100}}, {"logit_bias": [[5, 1]]}, {"bad_word_ids": [[1, 2]]},
     {"response_format": {"type": "text"}}, {"stream": False}, {"user": "u"}, {"unknown": 1},
     {"tools": []}, {"best_of": 1}, {"logprobs": True}, {"logprobs": 3}, {"suffix": ""},
 ])

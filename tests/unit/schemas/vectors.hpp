@@ -70,13 +70,34 @@ inline std::vector<std::pair<std::string, Job>> jobs() {
   r.n = 3;
   r.max_tokens = 32;
   r.min_tokens = 4;
-  r.sampling = {0.7f, 40, 0.95f, 0.05f, 42};
+  r.sampling = {0.7f, 40, 0.95f, 0.05f, 0.9f, 0.5f, 0.25f, 42};
+  r.edits.bias = {{2, -100.0f}, {504, 1.5f}};
+  r.edits.repetition = {1.25f, PenaltyScope::output, 256};
+  r.edits.presence = {0.5f, PenaltyScope::all, 64};
+  r.edits.frequency = {-0.25f, PenaltyScope::all, 32};
+  r.edits.dry = {0.75f, 1.5f, 3, 512, {"\n", "."}, {}};
+  r.edits.no_repeat_ngram = 4;
+  r.edits.allowed = {30, 31, 504};
+  r.edits.bad_words = {"darn"};
+  r.edits.bad_word_ids = {{7}, {8, 9}};
   r.stops = {{"END", "###"}, {0, 2}, true};
-  r.logprobs = {true, 2, true, LogprobMode::processed};
+  r.logprobs = {true, 2, true, LogprobMode::processed, {30, 260}};
   r.kv = "f16";
   r.require_fingerprint = "00c0ffee";
   return {{"job-minimal", minimal}, {"job-text", text_job()},   {"job-tokens", tokens},
           {"job-chat", chat_job()}, {"job-score", score_job()}, {"job-everything", all}};
+}
+
+inline LogitEdits used_edits() {
+  LogitEdits e;
+  e.bias = {{2, -100.0f}};
+  e.repetition = {1.25f, PenaltyScope::all, 64};
+  e.frequency.value = 0.5f;
+  e.dry = {0.5f, 1.75f, 2, 1024, {"\n"}, {198}};
+  e.no_repeat_ngram = 3;
+  e.bad_words = {"darn"};
+  e.bad_word_ids = {{67, 1251}};
+  return e;
 }
 
 inline JobResult completed() {
@@ -85,6 +106,7 @@ inline JobResult completed() {
   Choice paris{0, " Paris", {7042, 2}, FinishReason::stop, {}, 2, {}};
   paris.logprobs =
       TokenLogprobs{2, {-0.25f, -1.5f}, {7042, 260, 2, 30}, {-0.25f, -2.75f, -1.5f, -inf}};
+  paris.logprobs->listed = ListedLogprobs{{30, 260}, {-12.0f, -inf, -1.5f, -0.25f}};
   const Choice lyon{1, " Lyon. It", {31000, 30, 657}, FinishReason::stop, " is", {}, {}};
   GenerationResult result;
   result.choices = {paris, lyon};
@@ -97,7 +119,8 @@ inline JobResult completed() {
                       "00c0ffee00c0ffee00c0ffee00c0ffee",
                       "f16/f16 x30",
                       "exact",
-                      {0.7f, 40, 0.95f, 0.05f, 9007199254740991},
+                      {0.7f, 40, 0.95f, 0.05f, 1.0f, 0.0f, 0.1f, 9007199254740991},
+                      used_edits(),
                       16};
   JobResult end;
   end.job = "line-1";
@@ -133,7 +156,7 @@ inline JobResult scored() {
       TokenLogprobs{0, {std::numeric_limits<float>::quiet_NaN(), -3.5f}, {}, {}};
   result.usage = {2, 0, 0};
   result.times = {1, 0, 2};
-  result.effective = {"SmolLM2 135M Instruct", "00", "f16", "exact", {}, 0};
+  result.effective = {"SmolLM2 135M Instruct", "00", "f16", "exact", {}, {}, 0};
   result.effective.sampling.seed = 0;
   JobResult end;
   end.job = "s";

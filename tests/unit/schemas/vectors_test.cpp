@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -105,11 +106,20 @@ Json as_json(const T& value) {
     return std::string(code_name(value));
   } else if constexpr (std::is_enum_v<T>) {
     return std::string(wire::to_name(value));
+  } else if constexpr (std::is_same_v<T, float>) {
+    char text[32];  // shortest, as a person writes it: 0.1
+    return Json::parse(text, std::to_chars(text, text + sizeof text, value).ptr);
   } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
     return value;
   } else if constexpr (requires { value.size(); }) {
-    EXPECT_EQ(value.size(), 0u);
-    return std::is_same_v<T, std::map<std::string, std::string>> ? Json::object() : Json::array();
+    if constexpr (std::is_same_v<T, std::map<std::string, std::string>>) {
+      EXPECT_TRUE(value.empty());
+      return Json::object();
+    } else {
+      Json list = Json::array();
+      for (const auto& item : value) list.push_back(as_json(item));
+      return list;
+    }
   } else {
     return nullptr;  // an optional or a map of its own: no default in the schema
   }
@@ -178,6 +188,11 @@ TEST(Schemas, PartsHaveTheFieldsTheyDescribe) {
   const Json parts = schema("common")["$defs"];
   check_schema<Error>(parts["error"], "error");
   check_schema<Sampling>(parts["sampling"], "sampling");
+  check_schema<Penalty>(parts["penalty"], "penalty");
+  check_schema<LogitBias>(parts["logit_bias"], "logit_bias");
+  check_schema<Dry>(parts["dry"], "dry");
+  check_schema<LogitEdits>(parts["edits"], "edits");
+  check_schema<ListedLogprobs>(parts["listed_logprobs"], "listed_logprobs");
   check_schema<TokenLogprobs>(parts["token_logprobs"], "token_logprobs");
   check_schema<Choice>(parts["choice"], "choice");
   check_schema<Usage>(parts["usage"], "usage");
@@ -204,6 +219,7 @@ TEST(Schemas, WordsAndCodesAreTheSame) {
   const Json parts = schema("common")["$defs"];
   check_words<Task>(parts["task"]);
   check_words<LogprobMode>(parts["logprob_mode"]);
+  check_words<PenaltyScope>(parts["penalty_scope"]);
   check_words<JobState>(parts["job_state"]);
   check_words<FinishReason>(parts["finish_reason"]);
   check_words<Role>(schema("hello")["properties"]["role"]);

@@ -1,0 +1,329 @@
+// Every stage before and between the filters against plain float64 on the host, in mixed batches;
+// the state on the device against one built from the history; listed logprobs; and what is not
+// done where nobody asked.
+#include <functional>
+
+#include "tests/unit/sampler/sampler_fixture.hpp"
+
+namespace millrace::engine {
+namespace {
+
+class EditedRows : public SamplerVariants {};
+INSTANTIATE_TEST_SUITE_P(Variant, EditedRows, testing::Values("generic", "cpu"));
+
+constexpr std::uint32_t small_vocabulary = 211;
+
+// A row with its own history and edits; few ids, so that they repeat.
+struct Case {
+  std::vector<float> row;
+  Tokens prompt, output;
+  LogitEdits edits;
+  Sampling sampling = filters(0);
+};
+
+class Dice {
+ public:
+  explicit Dice(std::uint32_t seed) : random_(seed) {}
+  std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
+  float between(float low, float high) {
+    return low + (high - low) * static_cast<float>(below(10000)) / 10000.0f;
+  }
+  Tokens tokens(std::uint32_t count, std::uint32_t alphabet) {
+    Tokens out(count);
+    for (TokenId& id : out) id = below(alphabet);
+    return out;
+  }
+  PenaltyScope scope() { return below(2) == 0 ? PenaltyScope::all : PenaltyScope::output; }
+
+ private:
+  std::mt19937 random_;
+};
+
+using Spoil = std::function<void(Case&, Dice&)>;
+
+void give_bias(Case& c, Dice& dice) {
+  const TokenId first = dice.below(100);
+  for (TokenId i = 0; i < 40; ++i) c.edits.bias.push_back({first + 2 * i, dice.between(-9, 9)});
+}
+void give_repetition(Case& c, Dice& dice) {
+  c.edits.repetition = {dice.between(0.5f, 2), dice.scope(), dice.below(3) * 7};
+}
+void give_presence(Case& c, Dice& dice) {
+  c.edits.presence = {dice.between(-2, 2), dice.scope(), dice.below(3) * 5};
+}
+void give_frequency(Case& c, Dice& dice) {
+  c.edits.frequency = {dice.between(-1, 1), dice.scope(), dice.below(3) * 5};
+}
+void give_dry(Case& c, Dice& dice) {
+  c.edits.dry.multiplier = dice.between(0.1f, 2);
+  c.edits.dry.allowed_length = 1 + dice.below(3);
+  c.edits.dry.window = 1 + dice.below(80);
+  c.edits.dry.breaker_ids = {dice.below(30)};
+}
+void give_ngram(Case& c, Dice& dice) {
+  c.edits.no_repeat_ngram = 1 + dice.below(4);
+}
+void give_allowed(Case& c, Dice& dice) {
+  c.edits.allowed = dice.tokens(1 + dice.below(60), small_vocabulary);
+}
+void give_bad_words(Case& c, Dice& dice) {
+  for (int i = 0; i < 20; ++i) c.edits.bad_word_ids.push_back(dice.tokens(1 + dice.below(3), 12));
+}
+void give_typical(Case& c, Dice& dice) {
+  c.sampling.temperature = dice.between(0.5f, 1.5f);
+  c.sampling.typical_p = dice.between(0.05f, 0.99f);
+}
+void give_xtc(Case& c, Dice& dice) {
+  c.sampling.temperature = dice.between(0.5f, 1.5f);
+  c.sampling.xtc_probability = dice.between(0.3f, 1);
+  c.sampling.xtc_threshold = dice.between(0.001f, 0.3f);
+}
+void give_everything(Case& c, Dice& dice) {
+  for (const auto& give :
+       {give_bias, give_repetition, give_presence, give_frequency, give_dry, give_bad_words}) {
+    give(c, dice);
+  }
+  c.edits.no_repeat_ngram = 3;
+  c.sampling = filters(dice.between(0.5f, 1.5f), dice.below(2) * 50, 0.95f, 0.01f);
+  c.sampling.typical_p = dice.between(0.3f, 1);
+  c.sampling.xtc_probability = 0.5f;
+}
+
+const std::vector<Spoil>& stages() {
+  static const std::vector<Spoil> all = {
+      give_bias,    give_repetition, give_presence, give_frequency, give_dry,       give_ngram,
+      give_allowed, give_bad_words,  give_typical,  give_xtc,       give_everything};
+  return all;
+}
+
+Case make_case(std::uint32_t index) {
+  Dice dice(index * 7919 + 1);
+  Case c;
+  c.row = random_logits(index, small_vocabulary, index % 3 == 0 ? 1.0f : 3.0f);
+  c.prompt = dice.tokens(1 + dice.below(40), 12);
+  c.output = dice.tokens(dice.below(40), 12);
+  stages()[index % stages().size()](c, dice);
+  return c;
+}
+
+SampleTask task_of(const Case& c, std::uint32_t index) {
+  SampleTask task = sampled(c.sampling, 0x51ed270b0a1f39ull * (index + 1));
+  task.slot = index % 1000;
+  task.sequence = index;
+  task.position = static_cast<std::uint32_t>(c.prompt.size() + c.output.size());
+  task.edits = c.edits.any() ? &c.edits : nullptr;
+  task.history = {c.prompt, c.output, 128};
+  task.logprob = true;
+  task.top = 40;
+  task.mode = index % 2 == 0 ? LogprobMode::raw : LogprobMode::processed;
+  return task;
+}
+
+void expect_near(float got, double want, const std::string& what) {
+  if (std::isinf(want)) {
+    EXPECT_EQ(got, -infinity) << what;
+  } else {
+    EXPECT_NEAR(got, want, 2e-5 * std::max(1.0, std::fabs(want))) << what;
+  }
+}
+
+// 1,000 rows of each stage, all stages side by side in each batch.
+TEST_P(EditedRows, EqualFloat64OnTheHostInMixedBatches) {
+  const std::uint32_t rounds = 11;
+  for (std::uint32_t round = 0; round < rounds; ++round) {
+    std::vector<Case> cases;
+    std::vector<std::vector<float>> rows;
+    std::vector<SampleTask> tasks;
+    for (std::uint32_t i = 0; i < 1000; ++i) cases.push_back(make_case(round * 1000 + i));
+    for (std::uint32_t i = 0; i < 1000; ++i) {
+      rows.push_back(cases[i].row);
+      tasks.push_back(task_of(cases[i], round * 1000 + i));
+    }
+    const auto got = run(rows, tasks);
+    for (std::uint32_t i = 0; i < 1000; ++i) {
+      const std::string name = "row " + std::to_string(round * 1000 + i);
+      if (got[i].fault != SampleFault::none) {
+        std::vector<float> left = rows[i];
+        reference::apply_edits(left, tasks[i]);
+        EXPECT_EQ(*std::max_element(left.begin(), left.end()), -infinity) << name;
+        continue;
+      }
+      ASSERT_EQ(got[i].id, reference::draw(rows[i], tasks[i])) << name;
+      const bool raw = tasks[i].mode == LogprobMode::raw;
+      const auto want = reference::logprobs(rows[i], raw ? nullptr : &tasks[i]);
+      expect_near(got[i].logprob, want[got[i].id], name);
+      for (std::size_t k = 0; k < got[i].top_ids.size(); ++k) {
+        expect_near(got[i].top_logprobs[k], want[got[i].top_ids[k]], name);
+      }
+    }
+  }
+}
+
+LogitEdits all_penalties() {
+  LogitEdits e;
+  e.bias = {{3, 0.5f}};
+  e.repetition = {1.2f, PenaltyScope::all, 0};
+  e.presence = {0.3f, PenaltyScope::output, 17};
+  e.frequency = {0.2f, PenaltyScope::all, 40};
+  e.dry.multiplier = 0.5f;
+  e.no_repeat_ngram = 5;
+  return e;
+}
+
+// A sequence that lives through 200 draws: a slot is taken from it twice, and it comes back in
+// another with what the host has learned by then. Between, the host's knowledge lags a token
+// behind.
+TEST_P(EditedRows, StateIsByteEqualToARebuildOverAppendPreemptAndResume) {
+  const LogitEdits edits = all_penalties();
+  const Tokens prompt = Dice(1).tokens(30, 12);
+  Tokens output;
+  std::uint32_t slot = 4;
+  for (std::uint32_t step = 0; step < 200; ++step) {
+    const std::vector<float> row = random_logits(step, small_vocabulary, 0.5f);
+    const bool resumed = step == 0 || step == 60 || step == 61 || step == 150;
+    if (resumed && step > 0) {  // another sequence draws where it was
+      SampleTask other = greedy();
+      other.slot = slot;
+      other.sequence = 1000 + step;
+      run_one(row, other);
+      if (step != 150) slot += 3;
+    }
+    SampleTask task = sampled(filters(1.5f), 99, 30 + step);
+    task.sequence = 7;
+    task.slot = slot;
+    task.edits = &edits;
+    const std::size_t known = resumed ? output.size() : output.size() - 1;
+    task.history = {prompt, std::span(output).first(known), 230};
+    task.logprob = true;
+    const Outcome got = run_one(row, task);
+    const auto state = sampler_->states().read(slot);
+    ASSERT_TRUE(state);
+    const RowHistory history = {prompt, output, 230};
+    ASSERT_EQ(*state, build_row_state(edits, history, true).words) << "step " << step;
+    task.history = history;
+    ASSERT_EQ(got.id, reference::draw(row, task)) << "step " << step;
+    output.push_back(got.id);
+  }
+}
+
+TEST_P(EditedRows, AStateThatCannotBeBuiltIsSaid) {
+  const LogitEdits edits = all_penalties();
+  const Tokens prompt = {1, 2, 3};
+  run_one(random_logits(1, 50, 1), greedy());
+  SampleTask task = greedy();
+  task.edits = &edits;
+  task.history = {prompt, {}, 10};
+  task.position = 5;
+  auto logits = device_->allocate(200, "test logits");
+  ASSERT_TRUE(logits);
+  SampleBatch batch;
+  const Status status = sampler_->enqueue(*logits, 50, std::vector{task}, batch);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::internal);
+}
+
+TEST_P(EditedRows, StatesOfManyLengthsDoNotTouchEachOther) {
+  const LogitEdits edits = all_penalties();
+  std::vector<Tokens> prompts;
+  for (std::uint32_t i = 0; i < 60; ++i) prompts.push_back(Dice(i).tokens(1 + i * 5 % 47, 12));
+  const std::vector<float> row = random_logits(3, small_vocabulary, 1);
+  for (std::uint32_t round = 0; round < 6; ++round) {
+    std::vector<SampleTask> tasks;
+    for (std::uint32_t i = 0; i < 20; ++i) {
+      const Tokens& prompt = prompts[(round * 11 + i) % 60];
+      SampleTask task = greedy();
+      task.slot = i;
+      task.sequence = round * 100 + i;
+      task.position = static_cast<std::uint32_t>(prompt.size());
+      task.edits = &edits;
+      task.history = {prompt, {}, task.position + 1 + i * 13 % 90};
+      tasks.push_back(task);
+    }
+    const auto got = run(std::vector(20, row), tasks);
+    for (std::uint32_t i = 0; i < 20; ++i) {
+      EXPECT_EQ(got[i].id, reference::draw(row, tasks[i]));
+      const auto state = sampler_->states().read(i);
+      ASSERT_TRUE(state);
+      EXPECT_EQ(*state, build_row_state(edits, tasks[i].history, false).words);
+    }
+  }
+}
+
+TEST_P(EditedRows, ListedLogprobsOfDrawnAndJudgedTokens) {
+  const std::vector<float> row = random_logits(8, 5000, 3);
+  const Tokens listed = {4999, 0, 17, 2500};
+  SampleTask raw = sampled(filters(1, 10), 5);
+  raw.logprob = true;
+  raw.top = 3;
+  raw.listed = listed;
+  SampleTask processed = raw, judged = raw, none = raw;
+  processed.mode = LogprobMode::processed;
+  judged.draw = false;
+  judged.target = 3;
+  none.listed = {};
+  std::vector<SampleTask> tasks = {raw, none, processed, judged};
+  for (std::uint32_t i = 0; i < 4; ++i) tasks[i].slot = i;
+  const auto got = run(std::vector(4, row), tasks);
+  const auto model = reference::logprobs(row, nullptr), drawn = reference::logprobs(row, &raw);
+  EXPECT_TRUE(got[1].listed_logprobs.empty());
+  for (const std::size_t i : {0u, 2u, 3u}) {
+    ASSERT_EQ(got[i].listed_logprobs.size(), listed.size());
+    for (std::size_t k = 0; k < listed.size(); ++k) {
+      expect_near(got[i].listed_logprobs[k], (i == 2 ? drawn : model)[listed[k]], "listed");
+    }
+    EXPECT_EQ(got[i].top_ids, got[1].top_ids);
+    EXPECT_EQ(got[i].stages & stage_listed, stage_listed);
+  }
+  EXPECT_EQ(got[0].id, got[1].id);
+}
+
+TEST_P(EditedRows, CostNothingWhereNobodyAsks) {
+  const std::vector<float> row = random_logits(6, 500, 1);
+  EXPECT_EQ(run_one(row, greedy()).stages, 0u);
+  EXPECT_EQ(run_one(row, sampled(filters(1), 1)).stages, stage_noise);
+  EXPECT_EQ(sampler_->states().bytes(), 0u);
+  const std::uint64_t before = device_->launches();
+  run_one(row, greedy());
+  EXPECT_EQ(device_->launches() - before, 1u);
+
+  const LogitEdits edits = all_penalties();
+  const Tokens prompt = {1, 2, 3};
+  SampleTask task = greedy();
+  task.position = 3;
+  task.sequence = 1;
+  task.edits = &edits;
+  task.history = {prompt, {}, 10};
+  EXPECT_EQ(run_one(row, task).stages, stage_edit);
+  EXPECT_EQ(device_->launches() - before, 2u);
+  EXPECT_GT(sampler_->states().bytes(), 0u);
+  Sampling typical = filters(1);
+  typical.typical_p = 0.5f;
+  EXPECT_EQ(run_one(row, sampled(typical, 1)).stages, stage_noise | stage_typical);
+  Sampling xtc = filters(1);
+  xtc.xtc_probability = 1;
+  EXPECT_EQ(run_one(row, sampled(xtc, 1)).stages, stage_noise | stage_xtc);
+}
+
+// Tokens do not change with what else is asked of their row.
+TEST_P(EditedRows, LogprobsNeverChangeTokens) {
+  for (std::uint32_t i = 0; i < 110; ++i) {
+    const Case c = make_case(i);
+    SampleTask plain = task_of(c, i);
+    plain.logprob = false;
+    plain.top = 0;
+    SampleTask asking = task_of(c, i);
+    const Tokens listed = {0, 5, 9};
+    asking.listed = listed;
+    asking.slot = plain.slot + 1;
+    asking.mode = LogprobMode::raw;
+    SampleTask processed = asking;
+    processed.mode = LogprobMode::processed;
+    processed.slot = plain.slot + 2;
+    const auto got = run(std::vector(3, c.row), {plain, asking, processed});
+    EXPECT_EQ(got[0].id, got[1].id) << i;
+    EXPECT_EQ(got[0].id, got[2].id) << i;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::engine
