@@ -304,12 +304,13 @@ static inline void mr_output(const Unit* unit, const float16* total, __global fl
   }
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void attention(__global const float* qkv, __global const float* rope, __global ushort* kv,
-               __global const uint* step, __global float* out, __global float16* partial,
-               volatile __global uint* work, uint positions, uint tables, uint units,
-               uint unit_count, uint qkv_stride, uint out_stride, __global int* codes,
-               uint code_stride, float scale) {
+// Takes units until none is left; counts those that are done in `finished`, if that is not null.
+static inline void mr_attend(__global const float* qkv, __global const float* rope,
+                             __global ushort* kv, __global const uint* step, __global float* out,
+                             __global float16* partial, volatile __global uint* work,
+                             volatile __global uint* finished, uint positions, uint tables,
+                             uint units, uint unit_count, uint qkv_stride, uint out_stride,
+                             __global int* codes, uint code_stride, float scale) {
   float16 q[ROWS * CHANNEL_BLOCKS], e[ROWS * E_STRIDE / 16];
   float16 total[RECORD_VECTORS], record[RECORD_VECTORS];
   for (uint i = 0; i < RECORD_VECTORS; ++i) record[i] = (float16)(0.0f);
@@ -347,20 +348,35 @@ void attention(__global const float* qkv, __global const float* rope, __global u
         for (uint i = 0; i < RECORD_VECTORS; ++i) to[i] = record[i];
       }
     }
+    int is_whole = 1;
     if (cut[2] != 0) {
       volatile __global uint* done = work + 2 + cut[1] * KV_HEADS + unit.kv_head;
       mem_fence(CLK_GLOBAL_MEM_FENCE);
-      if (atomic_inc(done) != cut[2] - 1) continue;
+      is_whole = atomic_inc(done) == cut[2] - 1;
       mem_fence(CLK_GLOBAL_MEM_FENCE);
-      atomic_xchg(done, 0);
-      for (uint s = 0; s < segments; ++s) {
+      if (is_whole) atomic_xchg(done, 0);
+      for (uint s = 0; is_whole && s < segments; ++s) {
         __global const float16* from = records + (size_t)s * KV_HEADS * RECORD_VECTORS;
         for (uint i = 0; i < RECORD_VECTORS; ++i) record[i] = from[i];
         mr_fold(total, record, s == 0);
       }
     }
-    mr_output(&unit, total, out, out_stride, codes, code_stride);
+    if (is_whole) mr_output(&unit, total, out, out_stride, codes, code_stride);
+    if (finished != 0) {
+      mem_fence(CLK_GLOBAL_MEM_FENCE);
+      atomic_inc(finished);
+    }
   }
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void attention(__global const float* qkv, __global const float* rope, __global ushort* kv,
+               __global const uint* step, __global float* out, __global float16* partial,
+               volatile __global uint* work, uint positions, uint tables, uint units,
+               uint unit_count, uint qkv_stride, uint out_stride, __global int* codes,
+               uint code_stride, float scale) {
+  mr_attend(qkv, rope, kv, step, out, partial, work, 0, positions, tables, units, unit_count,
+            qkv_stride, out_stride, codes, code_stride, scale);
   if (atomic_inc(work + 1) == (uint)get_num_groups(0) - 1) {
     atomic_xchg(work, 0);
     atomic_xchg(work + 1, 0);

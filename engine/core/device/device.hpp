@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/core/device/dot.hpp"
@@ -95,9 +96,19 @@ struct Grid {
   Extent groups{}, local{};
 };
 
+// A file below kernels/, after defines of its own that replace what was defined before.
+struct SourcePart {
+  SourcePart(const char* file) : path(file) {}             // NOLINT(google-explicit-constructor)
+  SourcePart(std::string file) : path(std::move(file)) {}  // NOLINT(google-explicit-constructor)
+  SourcePart(std::string file, std::vector<std::string> with)
+      : path(std::move(file)), defines(std::move(with)) {}
+  std::string path;
+  std::vector<std::string> defines;  // "K=576"
+};
+
 struct ProgramSpec {
   std::string name{};                  // for messages and the cache
-  std::vector<std::string> sources{};  // paths below kernels/, joined in order after common/*.cl
+  std::vector<SourcePart> sources{};   // joined in order after common/*.cl
   std::vector<std::string> defines{};  // "HEAD_DIM=64"
   std::string text{};  // more source after those, for programs that are not embedded
 };

@@ -21,18 +21,27 @@ std::string options_of(const ProgramSpec& spec) {
   return options;
 }
 
+// Of "K=576".
+std::string redefinition_of(std::string_view define) {
+  const std::string name(define.substr(0, define.find('=')));
+  const std::string value(define.substr(std::min(define.size(), name.size() + 1)));
+  return "#undef " + name + "\n#define " + name + " " + value + "\n";
+}
+
 // common/*.cl in order of path, then the sources asked for.
 Result<std::string> text_of(const ProgramSpec& spec) {
   std::string text;
   for (const kernels::Source& source : kernels::sources()) {
     if (source.path.starts_with("common/")) text += source.text;
   }
-  for (const std::string& path : spec.sources) {
-    const kernels::Source* const source = kernels::find_source(path);
+  for (const SourcePart& part : spec.sources) {
+    const kernels::Source* const source = kernels::find_source(part.path);
     if (source == nullptr) {
-      return fail(Code::internal, "no kernel source \"" + path + "\" for program " + spec.name);
+      return fail(Code::internal,
+                  "no kernel source \"" + part.path + "\" for program " + spec.name);
     }
-    text += "#line 1 \"" + path + "\"\n";
+    for (const std::string& define : part.defines) text += redefinition_of(define);
+    text += "#line 1 \"" + part.path + "\"\n";
     text += source->text;
   }
   if (!spec.text.empty()) text += "#line 1 \"" + spec.name + "\"\n" + spec.text;

@@ -58,6 +58,11 @@ Result<LayerWeights> load_layer(Device& device, const GgufFile& file, const Mode
   return out;
 }
 
+LayerParts parts_of(const LayerWeights& layer) {
+  return {layer.attention_norm,   layer.ffn_norm, layer.qkv,
+          layer.attention_output, layer.gate_up,  layer.down};
+}
+
 }  // namespace
 
 struct Model::State {
@@ -120,6 +125,9 @@ Status Model::State::build_kernels() {
          {&layer.qkv, &layer.attention_output, &layer.gate_up, &layer.down}) {
       MILLRACE_TRY(operations->prepare_product(*projection));
     }
+    if (operations->has_whole(parts_of(layer))) {
+      MILLRACE_TRY(operations->prepare_whole(parts_of(layer)));
+    }
   }
   return operations->prepare_product(head());
 }
@@ -179,6 +187,11 @@ Status Model::State::run_layer(std::uint32_t index, const StepTable& step) {
   const Buffer& kv = cache.layer(index);
   const std::uint32_t n = step.tokens;
   const std::uint32_t width = input_stride(spec.width);
+  const LayerParts parts = parts_of(layer);
+  if (step.multi_units.count == 0 && ops.has_whole(parts)) {
+    return ops.run_whole(parts, {act.hidden, act.normed.codes, act.qkv, act.attended.codes,
+                                 act.activated.codes, rope, kv, step, step_words});
+  }
   const Normed to_attention{act.hidden, layer.attention_norm, act.normed};
   const Normed to_ffn{act.hidden, layer.ffn_norm, act.normed};
   MILLRACE_TRY(ops.norm_project(to_attention, layer.qkv, act.qkv, step, step_words));

@@ -10,10 +10,6 @@
 namespace millrace::engine {
 namespace {
 
-float attention_scale(const ModelSpec& spec) {
-  return static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.head_dim)));
-}
-
 std::vector<std::string> head_defines(const ModelSpec& spec) {
   return {define("HEAD_DIM", spec.head_dim), define("HEADS", spec.heads),
           define("KV_HEADS", spec.kv_heads)};
@@ -43,6 +39,10 @@ Operations::Operations(Device& device, const ModelSpec& spec, MathMode math,
   attention_ = {.tile_tokens = std::max(2u, tile),
                 .workers = device.info().compute_units,
                 .kv_heads = spec.kv_heads};
+}
+
+float Operations::attention_scale() const {
+  return static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec_.head_dim)));
 }
 
 float Operations::inverse_width() const {
@@ -181,7 +181,7 @@ Status Operations::attend_units(Kernel& kernel, const Buffer& qkv, const Buffer&
       kernel, {.groups = {groups}},
       {qkv, rope, kv, step_words, out.rows, partials_, work_, step.positions_at, step.tables_at,
        units.offset, units.count, qkv_stride_, input_stride(columns), out.codes,
-       code_stride(columns), attention_scale(spec_)});
+       code_stride(columns), attention_scale()});
 }
 
 Status Operations::attend(const Buffer& qkv, const Buffer& rope, const Buffer& kv,
@@ -201,7 +201,7 @@ Status Operations::attend(const Buffer& qkv, const Buffer& rope, const Buffer& k
     MILLRACE_TRY(device_->launch(
         attend_one_, {.groups = {groups}, .local = {16}},
         {qkv, kv, step_words, out.rows, step.positions_at, step.tables_at, step.tokens, qkv_stride_,
-         input_stride(spec_.heads * spec_.head_dim), attention_scale(spec_)}));
+         input_stride(spec_.heads * spec_.head_dim), attention_scale()}));
     if (!forms.codes) return {};
   }
   return quantize(out, spec_.heads * spec_.head_dim, step.tokens);

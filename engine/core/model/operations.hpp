@@ -55,6 +55,20 @@ struct Normed {
 
 enum class Accumulate : std::uint8_t { replace, add };
 
+// What a layer is made of.
+struct LayerParts {
+  const Buffer &attention_norm, &ffn_norm;
+  const Projection &qkv, &output, &gate_up, &down;
+};
+
+// What one layer's step reads and writes.
+struct LayerStep {
+  const Buffer &hidden, &normed_codes, &qkv, &attended_codes, &activated_codes;
+  const Buffer &rope, &kv;
+  const StepTable& step;
+  const Buffer& step_words;
+};
+
 // Of the cpu family's attention kernels; all give the same bits.
 struct AttentionVariant {
   std::uint32_t sums = 0;         // vectors of 16 sums kept in registers; 0 as tuned
@@ -90,7 +104,7 @@ class Operations {
               const StepTable& step, const Buffer& step_words, bool gather);
   Status project(const Projection& projection, const Activation& x, std::uint32_t columns,
                  const Buffer& out, std::uint32_t out_stride, Accumulate accumulate);
-  // The norm of a step's rows, then the product: one launch where the step is narrow.
+  // The norm of a step's rows, then the product.
   Status norm_project(const Normed& x, const Projection& projection, const Buffer& out,
                       const StepTable& step, const Buffer& step_words);
   // The norm, gate and up, and SiLU(gate) * up in the forms asked for: one or two launches where
@@ -107,22 +121,29 @@ class Operations {
                 Forms forms, const StepTable& step, const Buffer& step_words);
   Status silu(const Buffer& gate_up, const Activation& out, Forms forms, std::uint32_t tokens);
 
+  // A whole layer in one launch, for steps of rows with one token each: whether there is a kernel
+  // for such a layer, its compilation (after prepare_layer), the launch. Same bits as the
+  // operations one by one.
+  bool has_whole(const LayerParts& layer) const;
+  Status prepare_whole(const LayerParts& layer);
+  Status run_whole(const LayerParts& layer, const LayerStep& x);
+
  private:
   bool is_integer(const PanelFormat& format) const {
     return math_ == MathMode::fast && format.quantized();
   }
   // The kernels of one format and K; all but the first for integer products of the cpu family.
   struct Product {
-    Kernel plain, norm, gate_up, norm_gate_up;
+    Kernel plain, gate_up;
   };
+  float attention_scale() const;
   float inverse_width() const;
   Result<Kernel> build_exact_product(const PanelLayout& layout);
   Result<Product> build_integer_product(const PanelLayout& layout);
   Product& product_of(const WeightRun& run, const Projection& projection);
   bool is_fusable(const Projection& projection) const;
-  bool has_front(std::uint32_t columns) const;
-  std::uint32_t most_groups() const;   // of a product on the cpu family
-  std::uint32_t front_groups() const;  // of one with a norm in front
+  std::uint32_t most_groups() const;  // of a product on the cpu family
+  Status reserve_sums();
   Status run_product(const WeightRun& run, const Projection& projection, const Activation& x,
                      std::uint32_t columns, const Buffer& out, std::uint32_t out_stride,
                      std::uint32_t mode);
@@ -146,10 +167,12 @@ class Operations {
   std::uint32_t qkv_stride_ = 0;
   Kernel embed_, norm_, rope_kv_, silu_, attend_one_, attend_many_;
   Kernel norm_quantize_, silu_quantize_, quantize_;  // math fast
-  Buffer scratch_;                                   // of integer products, by group
+  Buffer sums_;                                      // of gate and up, by group
   Buffer partials_, work_;  // of attention units: what cut tiles gave, and counters
+  Buffer sync_;             // phases of a whole layer
   std::vector<std::string> layer_defines_;
   std::map<std::pair<PanelFormat, std::uint32_t>, Product> products_;  // by format and padded K
+  std::map<PanelFormat, Kernel> whole_;
 };
 
 }  // namespace millrace::engine

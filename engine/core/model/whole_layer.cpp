@@ -1,0 +1,112 @@
+// A layer in one launch (kernels/layer/cpu.cl).
+#include <set>
+
+#include "engine/core/model/operations.hpp"
+#include "engine/core/model/program_text.hpp"
+
+namespace millrace::engine {
+namespace {
+
+constexpr std::uint64_t sync_words = 16;
+
+std::uint32_t padded_columns(const Projection& projection) {
+  return PanelLayout{projection.runs[0].format, projection.columns}.k();
+}
+
+}  // namespace
+
+bool Operations::has_whole(const LayerParts& layer) const {
+  const auto same = [&](const Projection& projection) {
+    return is_fusable(projection) && projection.runs[0].format == layer.qkv.runs[0].format;
+  };
+  return same(layer.qkv) && same(layer.output) && same(layer.gate_up) && same(layer.down) &&
+         spec_.head_dim % block_columns == 0 && spec_.ffn_width % block_columns == 0;
+}
+
+Status Operations::prepare_whole(const LayerParts& layer) {
+  const PanelFormat& format = layer.qkv.runs[0].format;
+  if (whole_.contains(format)) return {};
+  ProgramSpec program{.name = "whole_layer",
+                      .sources = {"kv/layout.cl", "kv/vectors.cl", "rope/rotate.cl",
+                                  "quantize/block.cl", "matmul/layout.cl", "norm/rms.cl",
+                                  "activation/silu.cl", "quantize/norm.cl", "matmul/dot.cl"},
+                      .defines = layer_defines_};
+  const auto add = [&](std::string_view name, std::uint64_t value) {
+    program.defines.push_back(define(name, value));
+  };
+  std::set<std::uint32_t> depths;
+  const auto add_product = [&](const std::string& name, const Projection& projection) {
+    depths.insert(padded_columns(projection));
+    add(name + "_K", padded_columns(projection));
+    add(name + "_PANELS", projection.runs[0].panels);
+    add(name + "_BIAS", projection.bias ? 1 : 0);
+  };
+  add_product("QKV", layer.qkv);
+  add_product("O", layer.output);
+  add_product("GATE_UP", layer.gate_up);
+  add_product("DOWN", layer.down);
+  for (const std::string& text : PanelLayout{format, layer.qkv.columns}.defines()) {
+    program.defines.push_back(text);
+  }
+  add("HIDDEN_STRIDE", input_stride(spec_.width));
+  add("NORMED_STRIDE", code_stride(spec_.width));
+  add("ATTENDED_STRIDE", code_stride(spec_.heads * spec_.head_dim));
+  add("ACTIVATED_STRIDE", code_stride(spec_.ffn_width));
+  add("DOT", static_cast<std::uint64_t>(device_->dot()));
+  add("TILE", tuning_.integer_tile);
+  add("QUERIES", 1);
+  add("SUMS", variant_.sums);
+  if (variant_.half_by_integers) program.defines.emplace_back("HALF_BY_INTEGERS=1");
+  for (const std::uint32_t depth : depths) {
+    program.sources.emplace_back(
+        "matmul/integer_tiles.cl",
+        std::vector{define("K", depth), define("X_STRIDE", code_stride(depth))});
+  }
+  program.sources.emplace_back("attention/cpu.cl");
+  program.sources.emplace_back("layer/cpu.cl");
+  MILLRACE_ASSIGN(const Program built, device_->build(program));
+  MILLRACE_ASSIGN(whole_[format], device_->kernel(built, "layer"));
+  MILLRACE_TRY(reserve_sums());
+  if (sync_) return {};
+  MILLRACE_ASSIGN(sync_, device_->allocate_zeroed(sync_words * 4, "the phases of a layer"));
+  return {};
+}
+
+Status Operations::run_whole(const LayerParts& layer, const LayerStep& x) {
+  MILLRACE_TRY(reserve_scratch(x.step));
+  const StepTable& step = x.step;
+  return device_->launch(whole_.at(layer.qkv.runs[0].format),
+                         {.groups = {device_->info().compute_units}},
+                         {layer.qkv.runs[0].buffer,
+                          layer.output.runs[0].buffer,
+                          layer.gate_up.runs[0].buffer,
+                          layer.down.runs[0].buffer,
+                          layer.qkv.bias,
+                          layer.output.bias,
+                          layer.gate_up.bias,
+                          layer.down.bias,
+                          layer.attention_norm,
+                          layer.ffn_norm,
+                          x.hidden,
+                          x.normed_codes,
+                          x.qkv,
+                          x.attended_codes,
+                          x.activated_codes,
+                          sums_,
+                          x.rope,
+                          x.kv,
+                          x.step_words,
+                          partials_,
+                          work_,
+                          sync_,
+                          step.positions_at,
+                          step.tables_at,
+                          step.single_units.offset,
+                          step.single_units.count,
+                          step.tokens,
+                          attention_scale(),
+                          inverse_width(),
+                          spec_.norm_epsilon});
+}
+
+}  // namespace millrace::engine

@@ -1,0 +1,273 @@
+// Tiles of integer products for CPUs: up to two panels of 16 rows by up to TILE columns, and runs of
+// them. Numeric contract: integer_generic.cl. Stands after dot.cl, once for each K that a program
+// needs: every name that depends on K ends in it, MR_N(mr_product) is mr_product_576.
+//
+// Lanes are the 16 rows of a panel: a word of codes is one operand of a dot product, a word of a
+// column the other, the same for all lanes. A tile is P panels by C columns, whose sums and block
+// sums stay in registers:
+//
+//   for each block:  sums = -OFFSET * (sum of the column's codes)
+//                    8 words x P x C products                         int32, exact
+//                    d (and m) of P panels from memory
+//                    acc = fma(sums, d * s, acc)  (, fma(m, t, acc))  fp32
+//
+//   defines  K; X_STRIDE, the words of a row of x, so that columns cost no address registers;
+//            DOT, see dot.cl; TILE, the widest tile
+// Columns are cut into equal tiles no wider than TILE, each rounded up to a width that was
+// compiled; what the added columns give is dropped, and x has TILE readable rows after its last.
+// Tiles of up to 6 columns take two panels where there are 32 registers, so that a word of x is
+// loaded once for both. While a narrow tile is computed, the panels that are expected next are
+// prefetched: the processor's own prefetcher ends at each page of 4 KB.
+// Limit: memory up to about 4 columns; then dot products: of 8 + 3 vector operations a block and
+// column (2 where not affine), 8 are products.
+#define MR_JOIN(a, b) a##_##b
+#define MR_JOINED(a, b) MR_JOIN(a, b)
+#define MR_N(name) MR_JOINED(name, K)
+
+#ifndef MR_TILES_BEGUN
+#define MR_TILES_BEGUN
+static inline MR_TARGET_INLINE float16 mr_scale16(__global const uchar* panel, uint at) {
+#if SCALE_SIZE == 2
+  return mr_half16((__global const ushort*)panel + at * 16);
+#else
+  return ((__global const float16*)panel)[at];
+#endif
+}
+
+#define HALVES (32 / SCALE_BLOCK)
+
+// -OFFSET * the sum of x's codes over a half (or the whole) of a block.
+static inline MR_TARGET_INLINE int16 mr_initial(__global const int* x, int half_index) {
+#if OFFSET == 0
+  return (int16)(0);
+#elif HALVES == 1
+  return (int16)(x[Q_OFFSET]) * (int16)(OFFSET / 8);
+#else
+  const int first = x[Q_OFFSET_HALF];
+  return (int16)((half_index == 0 ? first : x[Q_OFFSET] - first) * (OFFSET / 8));
+#endif
+}
+
+// Where part t of `parts` begins.
+static inline uint mr_cut(uint whole, uint t, uint parts) {
+  return t == parts ? whole : (uint)((ulong)whole * t / parts);
+}
+
+// Only where the driver compiles for the processor itself.
+#if defined(__x86_64__) || defined(__aarch64__)
+#define MR_EXPECT(p) __builtin_prefetch((const void*)(size_t)(p), 0, 3)
+#else
+#define MR_EXPECT(p)
+#endif
+#endif
+
+static inline MR_TARGET_INLINE int16 MR_N(mr_codes)(__global const uchar* panel, uint at) {
+  return ((__global const int16*)(panel + SCALE_SPACE))[at];
+}
+
+#define MR_EACH(i, n) _Pragma("unroll") for (int i = 0; i < (n); ++i)
+
+#define MR_TILE(P, C)                                                                             \
+  static MR_TARGET void MR_N(mr_tile_##P##_##C)(                                                  \
+      __global const uchar* weight, __global const uchar* next, __global const int* x,            \
+      __global float* out, __global const float* bias, uint out_stride, uint width, uint mode) {  \
+    float16 acc[(P) * (C)];                                                                       \
+    MR_EACH(i, (P) * (C)) acc[i] = (float16)(0.0f);                                               \
+    for (uint b = 0; b < K_BLOCKS; ++b) {                                                         \
+      if ((C) <= 4) {                                                                             \
+        MR_EACH(p, P) {                                                                           \
+          __global const uchar* panel = next + p * PANEL_BYTES;                                   \
+          MR_EACH(i, WORDS) MR_EXPECT(panel + SCALE_SPACE + (b * WORDS + i) * 64);                \
+          MR_EXPECT(panel + b * SCALES * 16 * SCALE_SIZE);                                        \
+        }                                                                                         \
+      }                                                                                           \
+      MR_EACH(h, HALVES) {                                                                        \
+        Sum sum[(P) * (C)];                                                                       \
+        MR_EACH(c, C) MR_EACH(p, P)                                                               \
+            sum[p * (C) + c] = mr_sum_start(mr_initial(x + c * X_STRIDE, h));                     \
+        MR_EACH(i, WORDS / HALVES) {                                                              \
+          int16 word[P];                                                                          \
+          MR_EACH(p, P)                                                                           \
+              word[p] = MR_N(mr_codes)(weight + p * PANEL_BYTES,                                  \
+                                       b * WORDS + h * (WORDS / HALVES) + i);                     \
+          MR_EACH(n, 8 / WORDS) {                                                                 \
+            Code code[P];                                                                         \
+            MR_EACH(p, P) code[p] = mr_code_of(MR_PART(word[p], n));                              \
+            MR_EACH(c, C) {                                                                       \
+              const int column = x[c * X_STRIDE + (h * (WORDS / HALVES) + i) * (8 / WORDS) + n];  \
+              MR_EACH(p, P)                                                                       \
+                  sum[p * (C) + c] = mr_products(sum[p * (C) + c], code[p], column);              \
+            }                                                                                     \
+          }                                                                                       \
+        }                                                                                         \
+        MR_EACH(p, P) {                                                                           \
+          const float16 d = mr_scale16(weight + p * PANEL_BYTES, b * SCALES + h);                 \
+          MR_EACH(c, C) {                                                                         \
+            const float16 scale = d * (float16)(as_float(x[c * X_STRIDE + Q_SCALE]));             \
+            const int16 total =                                                                   \
+                mr_sum_total(sum[p * (C) + c], mr_initial(x + c * X_STRIDE, h));                  \
+            acc[p * (C) + c] = fma(convert_float16(total), scale, acc[p * (C) + c]);              \
+          }                                                                                       \
+        }                                                                                         \
+      }                                                                                           \
+      if (AFFINE) MR_EACH(p, P) {                                                                 \
+        const float16 m = mr_scale16(weight + p * PANEL_BYTES, b * SCALES + 1);                   \
+        MR_EACH(c, C) acc[p * (C) + c] =                                                          \
+            fma(m, (float16)(as_float(x[c * X_STRIDE + Q_SUM])), acc[p * (C) + c]);               \
+      }                                                                                           \
+      x += Q_WORDS;                                                                               \
+    }                                                                                             \
+    MR_EACH(c, C) {                                                                               \
+      if (c < width) {                                                                            \
+        MR_EACH(p, P) {                                                                           \
+          __global float16* to = (__global float16*)(out + (size_t)c * out_stride + p * 16);      \
+          float16 total = acc[p * (C) + c];                                                       \
+          if ((mode & 2) != 0) total = total + *(__global const float16*)(bias + p * 16);         \
+          if ((mode & 1) != 0) total = total + *to;                                               \
+          *to = total;                                                                            \
+        }                                                                                         \
+      }                                                                                           \
+    }                                                                                             \
+  }
+
+// Part n of a word: its low and high bits, or the whole.
+#if CODES == 4
+#define MR_PART(word, n) (((n) == 0 ? (word) : (word) >> 4) & (int16)(0x0f0f0f0f))
+#else
+#define MR_PART(word, n) (word)
+#endif
+
+MR_TILE(1, 1)
+MR_TILE(1, 2)
+MR_TILE(1, 4)
+#if TILE >= 6
+MR_TILE(1, 6)
+#endif
+#if TILE >= 8
+MR_TILE(1, 8)
+#endif
+#if TILE >= 10
+MR_TILE(1, 10)
+#endif
+#if TILE >= 12
+MR_TILE(1, 12)
+#endif
+// Two panels where there are registers for twice the sums.
+#if DOT >= 2
+MR_TILE(2, 1)
+MR_TILE(2, 2)
+MR_TILE(2, 4)
+#define PAIR_COLUMNS 4
+#if TILE >= 6
+MR_TILE(2, 6)
+#undef PAIR_COLUMNS
+#define PAIR_COLUMNS 6
+#endif
+#else
+#define PAIR_COLUMNS 0
+#endif
+
+// One or two panels by up to TILE columns; `next` is what will be read after them.
+static inline void MR_N(mr_panels)(__global const uchar* weight, __global const uchar* next,
+                                   __global const int* x, __global float* out,
+                                   __global const float* bias, uint out_stride, uint panels,
+                                   uint width, uint mode) {
+#define MR_ARGS weight, next, x, out, bias, out_stride, width, mode
+#if PAIR_COLUMNS > 0
+  if (panels == 2 && width <= PAIR_COLUMNS) {
+    switch (width) {
+      case 1: MR_N(mr_tile_2_1)(MR_ARGS); return;
+      case 2: MR_N(mr_tile_2_2)(MR_ARGS); return;
+      case 3:
+      case 4: MR_N(mr_tile_2_4)(MR_ARGS); return;
+#if PAIR_COLUMNS > 4
+      default: MR_N(mr_tile_2_6)(MR_ARGS); return;
+#endif
+    }
+  }
+#endif
+  for (uint p = 0; p < panels; ++p) {
+    switch ((width + 1) / 2) {
+      case 1:
+        if (width == 1) {
+          MR_N(mr_tile_1_1)(MR_ARGS);
+        } else {
+          MR_N(mr_tile_1_2)(MR_ARGS);
+        }
+        break;
+      case 2: MR_N(mr_tile_1_4)(MR_ARGS); break;
+#if TILE >= 6
+      case 3: MR_N(mr_tile_1_6)(MR_ARGS); break;
+#endif
+#if TILE >= 8
+      case 4: MR_N(mr_tile_1_8)(MR_ARGS); break;
+#endif
+#if TILE >= 10
+      case 5: MR_N(mr_tile_1_10)(MR_ARGS); break;
+#endif
+#if TILE >= 12
+      case 6: MR_N(mr_tile_1_12)(MR_ARGS); break;
+#endif
+    }
+    weight += PANEL_BYTES;
+    out += 16;
+    bias += 16;
+  }
+#undef MR_ARGS
+}
+
+// Pairs of panels that one walk over all columns takes: what stays in the second-level cache
+// meanwhile; an even number.
+#define CHUNK_BYTES (128 * 1024)
+#define CHUNK_PAIRS (PANEL_BYTES * 8 > CHUNK_BYTES ? 2 : CHUNK_BYTES / PANEL_BYTES / 4 * 2)
+
+// Pairs of panels first to last - 1 by all columns. `stride` is how many pairs further the ones lie
+// that this core will read next. With a constant number of column tiles and a bound on columns the
+// compiler leaves out the widths that cannot be.
+static inline void MR_N(mr_pairs)(__global const uchar* weight, __global const int* x,
+                                  __global float* out, __global const float* bias, uint panels,
+                                  uint first, uint last, uint stride, uint columns, uint tiles,
+                                  uint out_stride, uint mode) {
+  for (uint chunk = first; chunk < last; chunk += CHUNK_PAIRS) {
+    const uint end = min(last, (uint)(chunk + CHUNK_PAIRS));
+    for (uint t = 0; t < tiles; ++t) {
+      const uint c = mr_cut(columns, t, tiles), width = mr_cut(columns, t + 1, tiles) - c;
+      for (uint pair = chunk; pair < end; ++pair) {
+        const uint p = 2 * pair;
+        __global const uchar* at = weight + (size_t)p * PANEL_BYTES;
+        MR_N(mr_panels)(at, at + 2 * stride * PANEL_BYTES, x + (size_t)c * X_STRIDE,
+                        out + (size_t)c * out_stride + p * 16, bias + p * 16, out_stride,
+                        min(panels - p, 2u), width, mode);
+      }
+    }
+  }
+}
+
+// The same for gate and up, 32 channels of both at a time, into codes of SiLU(gate) * up. Blocks
+// first to last - 1; `sums` are TILE x 64 floats of the group's own.
+static inline void MR_N(mr_gate_up)(__global const uchar* weight, __global const int* x,
+                                    __global int* out, __global const float* bias,
+                                    __global float* sums, uint panels, uint first, uint last,
+                                    uint stride, uint columns, uint tiles, uint out_stride,
+                                    uint mode) {
+  const uint blocks = panels / 4;
+  for (uint chunk = first; chunk < last; chunk += CHUNK_PAIRS / 2) {
+    const uint end = min(last, (uint)(chunk + CHUNK_PAIRS / 2));
+    for (uint t = 0; t < tiles; ++t) {
+      const uint c = mr_cut(columns, t, tiles), width = mr_cut(columns, t + 1, tiles) - c;
+      for (uint b = chunk; b < end; ++b) {
+        for (uint i = 0; i < 2; ++i) {  // gate, then up
+          const uint p = 2 * b + i * 2 * blocks;
+          __global const uchar* at = weight + (size_t)p * PANEL_BYTES;
+          MR_N(mr_panels)(at, at + 2 * stride * PANEL_BYTES, x + (size_t)c * X_STRIDE,
+                          sums + i * 32, bias + p * 16, 64, 2, width, mode);
+        }
+        for (uint j = 0; j < width; ++j) {
+          __global const float16* row = (__global const float16*)(sums + j * 64);
+          mr_quantize(mr_silu_mul(row[0], row[2]), mr_silu_mul(row[1], row[3]),
+                      out + (size_t)(c + j) * out_stride + b * Q_WORDS);
+        }
+      }
+    }
+  }
+}
