@@ -153,6 +153,7 @@ MR_TILE(1, 10)
 MR_TILE(1, 12)
 #endif
 // Two panels where there are registers for twice the sums.
+#undef PAIR_COLUMNS
 #if DOT >= 2
 MR_TILE(2, 1)
 MR_TILE(2, 2)

@@ -125,7 +125,7 @@ Status Model::State::build_kernels() {
          {&layer.qkv, &layer.attention_output, &layer.gate_up, &layer.down}) {
       MILLRACE_TRY(operations->prepare_product(*projection));
     }
-    if (operations->has_whole(parts_of(layer))) {
+    if (options.whole_layers && operations->has_whole(parts_of(layer))) {
       MILLRACE_TRY(operations->prepare_whole(parts_of(layer)));
     }
   }
@@ -188,7 +188,7 @@ Status Model::State::run_layer(std::uint32_t index, const StepTable& step) {
   const std::uint32_t n = step.tokens;
   const std::uint32_t width = input_stride(spec.width);
   const LayerParts parts = parts_of(layer);
-  if (step.multi_units.count == 0 && ops.has_whole(parts)) {
+  if (options.whole_layers && step.multi_units.count == 0 && ops.has_whole(parts)) {
     return ops.run_whole(parts, {act.hidden, act.normed.codes, act.qkv, act.attended.codes,
                                  act.activated.codes, rope, kv, step, step_words});
   }
