@@ -15,8 +15,8 @@
 //         5   blocks of gate and up -> activated
 //         6   pairs of panels, DOWN -> hidden     sync[14] counts the groups that are through
 //
-// A group waits only for chunks that others have claimed, that is, for groups which run: it makes no
-// difference whether the driver starts the others now, later, or after this one has done it all.
+// A group waits only for chunks that others have claimed, that is, for groups which run: it makes
+// no difference whether the driver starts the others now, later, or after this one has done it all.
 // Which group computes a chunk depends on time; what a chunk computes does not.
 //
 //   sync    uint [16], zero before and after each launch, as is work (attention/cpu.cl)
@@ -78,13 +78,15 @@ void layer(__global const uchar* qkv_weight, __global const uchar* o_weight,
                             epsilon))
   MR_PHASE(1, MR_RUNS(QKV_PANELS, 2),
            MR_AT_K(mr_pairs, QKV_K)(qkv_weight, normed, qkv, qkv_bias, QKV_PANELS,
-                                    MR_RUN(QKV_PANELS, 2), groups * run, columns, MR_COLUMN_TILES, QKV_PANELS * 16, 2 * QKV_BIAS))
+                                    MR_RUN(QKV_PANELS, 2), groups * run, columns,
+                                    MR_COLUMN_TILES, QKV_PANELS * 16, 2 * QKV_BIAS))
   mr_attend(qkv, rope, kv, step, 0, partial, work, sync + 5, positions, tables, units, unit_count,
             QKV_PANELS * 16, 0, attended, ATTENDED_STRIDE, scale);
   mr_await(sync + 5, unit_count * KV_HEADS);
   MR_PHASE(3, MR_RUNS(O_PANELS, 2),
            MR_AT_K(mr_pairs, O_K)(o_weight, attended, hidden, o_bias, O_PANELS,
-                                  MR_RUN(O_PANELS, 2), groups * run, columns, MR_COLUMN_TILES, HIDDEN_STRIDE, 1 + 2 * O_BIAS))
+                                  MR_RUN(O_PANELS, 2), groups * run, columns, MR_COLUMN_TILES,
+                                  HIDDEN_STRIDE, 1 + 2 * O_BIAS))
   MR_PHASE(4, columns,
            mr_norm_quantize(hidden + (size_t)i * HIDDEN_STRIDE, ffn_norm,
                             normed + (size_t)i * NORMED_STRIDE, GATE_UP_K / 32, inverse_width,
@@ -92,12 +94,12 @@ void layer(__global const uchar* qkv_weight, __global const uchar* o_weight,
   MR_PHASE(5, MR_RUNS(GATE_UP_PANELS, 4),
            MR_AT_K(mr_gate_up, GATE_UP_K)(gate_up_weight, normed, activated, gate_up_bias, sums,
                                           GATE_UP_PANELS, MR_RUN(GATE_UP_PANELS, 4),
-                                          groups * run, columns,
-                                          MR_COLUMN_TILES, ACTIVATED_STRIDE, 2 * GATE_UP_BIAS))
+                                          groups * run, columns, MR_COLUMN_TILES,
+                                          ACTIVATED_STRIDE, 2 * GATE_UP_BIAS))
   MR_PHASE(6, MR_RUNS(DOWN_PANELS, 2),
            MR_AT_K(mr_pairs, DOWN_K)(down_weight, activated, hidden, down_bias, DOWN_PANELS,
-                                     MR_RUN(DOWN_PANELS, 2), groups * run, columns, MR_COLUMN_TILES, HIDDEN_STRIDE,
-                                     1 + 2 * DOWN_BIAS))
+                                     MR_RUN(DOWN_PANELS, 2), groups * run, columns,
+                                     MR_COLUMN_TILES, HIDDEN_STRIDE, 1 + 2 * DOWN_BIAS))
   if (atomic_inc(sync + 14) == groups - 1) {
     for (uint i = 0; i < 15; ++i) atomic_xchg(sync + i, 0);
     atomic_xchg(work, 0);

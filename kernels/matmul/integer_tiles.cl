@@ -1,6 +1,6 @@
-// Tiles of integer products for CPUs: up to two panels of 16 rows by up to TILE columns, and runs of
-// them. Numeric contract: integer_generic.cl. Stands after dot.cl, once for each K that a program
-// needs: every name that depends on K ends in it, MR_N(mr_product) is mr_product_576.
+// Tiles of integer products for CPUs: up to two panels of 16 rows by up to TILE columns, and runs
+// of them. Numeric contract: integer_generic.cl. Stands after dot.cl, once for each K that a
+// program needs: every name that depends on K ends in it, MR_N(mr_pairs) is mr_pairs_576.
 //
 // Lanes are the 16 rows of a panel: a word of codes is one operand of a dot product, a word of a
 // column the other, the same for all lanes. A tile is P panels by C columns, whose sums and block
