@@ -43,7 +43,8 @@ FULL = Shape(64, 128, 128, rounds=2)
 LONGER = Shape(8, 512, 32,
                (OURS, SAME_FILE, "llama.cpp Q4_0", "OpenVINO Q4_1", "OpenVINO Q4_0"))
 LONG_ONE, LONG_FOUR = Shape(1, 7000, 64, rounds=1), Shape(4, 7000, 128, rounds=1)
-SHAPES = [ONE, EIGHT, LONGER, FULL, LONG_ONE, LONG_FOUR,
+JUDGED = [ONE, EIGHT, LONGER, FULL, LONG_ONE, LONG_FOUR]
+SHAPES = [*JUDGED,
           Shape(8, 64, 64, FASTEST, rounds=1), Shape(32, 128, 128, FASTEST, rounds=1),
           Shape(128, 128, 128, FASTEST, rounds=1), Shape(1, 2000, 64, FASTEST, rounds=1),
           Shape(4, 2000, 64, FASTEST, rounds=1)]
