@@ -28,9 +28,8 @@ Status read_bias_map(Reader& in, const Path& path, std::vector<LogitBias>& out) 
   for (std::uint32_t i = 0; i < map.count; ++i) {
     const std::string_view key = next(in).bytes;
     LogitBias& entry = out.emplace_back();
-    const char* end = key.data() + key.size();
-    const auto parsed = std::from_chars(key.data(), end, entry.token);
-    if (parsed.ec != std::errc() || parsed.ptr != end) {
+    const auto parsed = std::from_chars(key.data(), key.data() + key.size(), entry.token);
+    if (parsed.ec != std::errc() || parsed.ptr != key.data() + key.size()) {
       return wrong_value(path, wire::shown(key) + " is not a token id",
                          "use ids as keys: {\"50256\": -100}");
     }

@@ -19,7 +19,7 @@ std::string variable(const char* name) {
 
 std::string pocl_cache_folder() {
   // PoCL passes over a POCL_CACHE_DIR that it cannot write.
-  const std::string own = variable("POCL_CACHE_DIR");
+  std::string own = variable("POCL_CACHE_DIR");
   if (!own.empty() && ::access(own.c_str(), W_OK) == 0) return own;
   if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) {
     return cache + "/pocl/kcache";
