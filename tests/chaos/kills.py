@@ -29,11 +29,11 @@ TAIL_BYTES = 4096
 
 
 def write_lines(path, seed):
-    """Jobs that want from 4 to 24 tokens. Kills hit those that run alone as well: no line may be
-    given up for that."""
+    """Jobs that want from 32 to 96 tokens, so that a fast engine has work left at the last kill.
+    Kills hit those that run alone as well: no line may be given up for that."""
     draw = random.Random(seed)
     path.write_text("".join(json.dumps({
-        "custom_id": f"c{i}", "prompt": f"Story {i}: the ship", "max_tokens": draw.randint(4, 24),
+        "custom_id": f"c{i}", "prompt": f"Story {i}: the ship", "max_tokens": draw.randint(32, 96),
         "ignore_eos": True, "logprobs": 1, "max_attempts": 50}) + "\n" for i in range(LINES)))
 
 
