@@ -61,17 +61,28 @@ scan_t sampler_scan(__global const float* row, uint vocab) {
 
 ulong8 sampler_weight_8(float8 e) { return convert_ulong8_rtz(e * 1.09951163e12f); }
 
-ulong sampler_mass(__global const float* row, uint vocab, filter_t f) {
+// Weights of the survivors together; with `spread`, each times its -y.
+ulong sampler_total(__global const float* row, uint vocab, filter_t f, int spread) {
   ulong8 sum = (ulong8)(0);
   for (uint base = 0; base < vocab; base += LANES) {
     const float16 x = sampler_load(row, base, vocab);
     const float16 y = (x - f.max) * f.inverse;
     const int16 in = sampler_survives_16(f, x, y, sampler_ids(base), vocab) && y >= -30.0f;
     if (!any(in)) continue;
-    const float16 e = select((float16)(0.0f), sampler_exp_16(y), in);
+    float16 e = sampler_exp_16(y);
+    if (spread) e = e * -y;
+    e = select((float16)(0.0f), e, in);
     sum += sampler_weight_8(e.lo) + sampler_weight_8(e.hi);
   }
   return sampler_sum_lanes(sum);
+}
+
+ulong sampler_mass(__global const float* row, uint vocab, filter_t f) {
+  return sampler_total(row, vocab, f, 0);
+}
+
+ulong sampler_spread(__global const float* row, uint vocab, filter_t f) {
+  return sampler_total(row, vocab, f, 1);
 }
 
 uint16 sampler_place_16(float16 y) {
@@ -174,19 +185,6 @@ uint sampler_noisy_argmax(__global const float* row, uint vocab, filter_t f, uin
   }
   const float top = sampler_max_lane(best);
   return top == -INFINITY ? vocab : sampler_min_lane(select((uint16)(vocab), winner, best == top));
-}
-
-ulong sampler_spread(__global const float* row, uint vocab, filter_t f) {
-  ulong8 sum = (ulong8)(0);
-  for (uint base = 0; base < vocab; base += LANES) {
-    const float16 x = sampler_load(row, base, vocab);
-    const float16 y = (x - f.max) * f.inverse;
-    const int16 in = sampler_survives_16(f, x, y, sampler_ids(base), vocab) && y >= -30.0f;
-    if (!any(in)) continue;
-    const float16 e = select((float16)(0.0f), sampler_exp_16(y) * -y, in);
-    sum += sampler_weight_8(e.lo) + sampler_weight_8(e.hi);
-  }
-  return sampler_sum_lanes(sum);
 }
 
 void sampler_nearness(__global const float* row, uint vocab, filter_t f, float middle, uint prefix,

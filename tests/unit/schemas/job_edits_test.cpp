@@ -1,0 +1,95 @@
+// Edits of logits in a job: their forms, their ranges, and the words of what is refused.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "schemas/codec.hpp"
+#include "tests/unit/schemas/build.hpp"
+#include "tests/unit/schemas/job_verdict.hpp"
+
+namespace millrace {
+namespace {
+
+using namespace build;
+
+TEST(JobEdits, Ranges) {
+  const double nan = std::nan("");
+  for (const auto& [field, value, word] : {
+           std::tuple{"logit_bias", map({{"x", uint(1)}}), "'x' is not a token id"},
+           {"logit_bias", map({{"-1", uint(1)}}), "'-1' is not a token id"},
+           {"logit_bias", map({{"4294967296", uint(1)}}), "4294967296"},
+           {"logit_bias", map({{"7", real(100.5)}}), "logit_bias of token 7 is 100.5"},
+           {"logit_bias", map({{"7", real(nan)}}), "logit_bias.7"},
+           {"logit_bias", arr({arr({uint(7)})}), "logit_bias[0]"},
+           {"logit_bias", arr({uint(7)}), "logit_bias[0]"},
+           {"logit_bias", arr({arr({uint(7), uint(1)}), arr({uint(7), uint(2)})}), "7 twice"},
+           {"repetition_penalty", uint(0), "repetition_penalty is 0"},
+           {"repetition_penalty", real(10.5), "repetition_penalty is 10.5"},
+           {"repeat_penalty", real(nan), "repeat_penalty"},
+           {"presence_penalty", real(2.5), "presence_penalty is 2.5"},
+           {"frequency_penalty", real(-2.5), "frequency_penalty is -2.5"},
+           {"presence_penalty_scope", str("prompt"), "presence_penalty_scope"},
+           {"dry_multiplier", sint(-1), "dry_multiplier is -1"},
+           {"dry_base", real(0.5), "dry_base is 0.5"},
+           {"dry_allowed_length", uint(0), "dry_allowed_length is 0"},
+           {"dry_penalty_last_n", uint(0), "dry_penalty_last_n is 0"},
+           {"dry_sequence_breakers", arr({str("")}), "dry_sequence_breakers[0] is empty"},
+           {"bad_words", arr({str("a"), str("")}), "bad_words[1] is empty"},
+           {"bad_word_ids", arr({arr({})}), "bad_word_ids[0] is empty"},
+           {"bad_word_ids", arr({uint(5)}), "bad_word_ids[0]"},
+           {"allowed_token_ids", arr({sint(-1)}), "allowed_token_ids[0]"},
+           {"typical_p", uint(0), "typical_p is 0"},
+           {"typical_p", real(1.5), "typical_p is 1.5"},
+           {"xtc_probability", real(1.5), "xtc_probability is 1.5"},
+           {"xtc_threshold", real(0.6), "xtc_threshold is 0.6"},
+           {"logprob_token_ids", arr({uint(1)}), "logprob_token_ids: needs"},
+       }) {
+    EXPECT_REFUSED(with(field, value), invalid_value, word);
+  }
+  const std::string ids(4 * limits::allowed_token_ids + 4, '\0');
+  const std::string word(limits::bad_word_bytes + 1, 'x');
+  std::string words = "\xDC\x04\x01";  // an array of 1,025
+  for (std::uint32_t i = 0; i <= limits::bad_words; ++i) words += str("x");
+  for (const auto& [field, value] : {
+           std::pair{"dry_allowed_length", uint(65)},
+           {"dry_penalty_last_n", uint(4097)},
+           {"no_repeat_ngram_size", uint(65)},
+           {"repetition_penalty_window", uint(limits::penalty_window + 1)},
+           {"presence_penalty_window", uint(limits::penalty_window + 1)},
+           {"frequency_penalty_window", uint(limits::penalty_window + 1)},
+           {"allowed_token_ids", bin(ids)},
+           {"bad_words", arr({str(word)})},
+           {"bad_words", words},
+           {"bad_word_ids", arr({bin(std::string(4 * 65, '\0'))})},
+           {"logprob_token_ids", bin(std::string(4 * 129, '\0'))},
+       }) {
+    EXPECT_REFUSED(with(field, value), limit_exceeded, field);
+  }
+}
+
+TEST(JobEdits, EachForm) {
+  const auto edits = [](std::string_view key, const std::string& value) {
+    return accepted(with(key, value)).job.request.edits;
+  };
+  const std::vector<LogitBias> bias = {{50256, -100.0f}, {3, 1.5f}};
+  EXPECT_EQ(edits("logit_bias", map({{"50256", sint(-100)}, {"3", real(1.5)}})).bias, bias);
+  EXPECT_EQ(
+      edits("logit_bias", arr({arr({uint(50256), sint(-100)}), arr({uint(3), real(1.5)})})).bias,
+      bias);
+  EXPECT_EQ(edits("repeat_penalty", real(1.5)).repetition.value, 1.5f);
+  EXPECT_EQ(edits("bad_word_ids", arr({arr({uint(1), uint(2)})})).bad_word_ids,
+            (std::vector<Tokens>{{1, 2}}));
+  EXPECT_REFUSED(map({{"prompt", str("x")},
+                      {"repeat_penalty", real(1.5)},
+                      {"repetition_penalty", real(1.25)}}),
+                 invalid_value, "repeat_penalty");
+  EXPECT_FALSE(edits("dry_base", real(2)).any());
+  EXPECT_TRUE(edits("dry_multiplier", real(2)).any());
+}
+
+}  // namespace
+}  // namespace millrace
