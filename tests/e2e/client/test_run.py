@@ -9,9 +9,7 @@ import struct
 import subprocess
 import sys
 import termios
-import time
 
-import pytest
 from programs import completion, wait_until
 
 GOOD = [completion(f"j{i}", f"prompt {i}") for i in range(1, 9)]
@@ -223,123 +221,6 @@ def test_an_output_that_somebody_edited_is_refused(run):
     assert "did not write" in run.go(expect=3).stderr
     run.output.write_text("".join(whole[:-1] + whole[:1]))
     assert "already" in run.go(expect=3).stderr
-
-
-def test_ctrl_c_says_how_to_go_on(run):
-    run.write(GOOD)
-    run.env |= {"STUB_DELAY_MS": "400", "STUB_ROWS": "1"}
-    process = run.start()
-    wait_until(lambda: len(run.executions("end")) >= 2, "two results")
-    process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert "same command goes on" in stderr
-    run.env["STUB_DELAY_MS"] = "0"
-    run.go(expect=0)
-    assert sorted(run.results()) == list(range(1, 9))
-
-
-def test_a_hangup_under_nohup_is_no_end(run):
-    run.write(GOOD)
-    run.env |= {"STUB_DELAY_MS": "300", "STUB_ROWS": "1"}
-    process = subprocess.Popen(["nohup", *run.command()], env={**os.environ, **run.env},
-                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True)
-    wait_until(lambda: run.executions(), "an engine at work")
-    process.send_signal(signal.SIGHUP)
-    stdout, stderr = process.communicate(timeout=60)
-    assert process.returncode == 0, stderr
-    assert "8 of 8 jobs done" in stdout
-
-
-def test_killed_at_any_moment_each_line_comes_once(run):
-    run.write([completion(f"j{i}", f"p{i}") for i in range(60)])
-    run.env |= {"STUB_DELAY_MS": "60", "STUB_ROWS": "8"}
-    for i in range(6):
-        process = run.start()
-        time.sleep(0.15 + 0.13 * i)
-        process.kill()
-        process.communicate()
-    run.go(expect=0)
-    assert sorted(run.results()) == list(range(1, 61))
-
-
-def test_the_engine_dies_with_its_run(run):
-    run.write(GOOD)
-    run.env["STUB_DELAY_MS"] = "60000"
-    process = run.start()
-    wait_until(lambda: run.executions(), "an engine at work")
-    process.kill()
-    process.communicate()
-    wait_until(lambda: not engine_pids(run), "the engine's end", 10)
-
-
-def engine_pids(run):
-    pids = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                environment = file.read()
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                command = file.read()
-        except OSError:
-            continue
-        if str(run.log).encode() in environment and b"stub_engine.py" in command:
-            pids.append(int(pid))
-    return pids
-
-
-def test_an_engine_that_dies_is_started_again(run):
-    run.write(GOOD)
-    run.env |= {"STUB_DELAY_MS": "300", "STUB_ROWS": "2"}
-    process = run.start("--json")
-    wait_until(lambda: len(run.executions("end")) >= 2, "results")
-    for pid in engine_pids(run):
-        os.kill(pid, signal.SIGKILL)
-    stdout, stderr = process.communicate(timeout=60)
-    assert process.returncode == 0, stderr
-    assert "engine_died" in stdout
-    assert sorted(run.results()) == list(range(1, 9))
-
-
-def test_a_line_that_kills_the_engine_is_given_up_and_all_others_complete(run):
-    run.write(GOOD[:4] + [completion("poison", "deadly")] + GOOD[4:])
-    run.env |= {"STUB_ABORT_ON": "deadly", "STUB_DELAY_MS": "50"}
-    run.go(expect=1)
-    results = run.results()
-    assert sorted(results) == list(range(1, 10))
-    assert results[5]["error"]["code"] == "engine_died"
-    assert all(results[i]["error"] is None for i in results if i != 5)
-    assert len(run.executions("abort")) <= 3
-
-
-def test_an_engine_that_cannot_start_ends_the_run_with_its_words(run):
-    run.write(GOOD)
-    run.env["STUB_NO_START"] = "no OpenCL device here"
-    refused = run.go(expect=3)
-    assert "no OpenCL device here" in refused.stderr
-    run.engine.unlink()
-    assert "--engine" in run.go(expect=3).stderr
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("how", ["stopped", "no steps"])
-def test_an_engine_that_hangs_is_started_again(run, how):
-    """Stopped: heartbeats end, the lease lapses. No steps: heartbeats go on, nothing moves."""
-    run.write(GOOD[:2] + [completion("slow", "quicksand")] + GOOD[2:])
-    run.env |= {"STUB_DELAY_MS": "200"}
-    if how == "no steps":
-        run.env["STUB_HANG_ON"] = "quicksand"
-    process = run.start("--json")
-    wait_until(lambda: run.executions(), "an engine at work")
-    if how == "stopped":
-        os.kill(engine_pids(run)[0], signal.SIGSTOP)
-    stdout, stderr = process.communicate(timeout=400)
-    assert "engine_hung" in stdout, stderr
-    results = run.results()
-    assert sorted(results) == list(range(1, 10))
-    failed = {i for i, x in results.items() if x["error"]}
-    assert failed == (set() if how == "stopped" else {3})
 
 
 def test_progress_and_summary_as_json(run):
