@@ -379,8 +379,7 @@ Status drive(RunFolder& folder, Session& session, const Clock& clock, RunObserve
   if (!status) {
     return status;  // the first error tells more than what followed from it
   }
-  MILLRACE_TRY(settled);
-  return folder.complete();
+  return settled;
 }
 
 }  // namespace millrace::client

@@ -27,9 +27,7 @@ Status save_manifest(Env& env, const std::string& path, const Manifest& manifest
   for (const auto& [name, value] : manifest.settings) {
     out.field(name, value);
   }
-  out.end_object().field("fingerprint", manifest.fingerprint);
-  out.field("complete", manifest.complete).field("output_bytes", manifest.output_bytes);
-  out.field("failed_lines", manifest.failed_lines).end_object();
+  out.end_object().field("fingerprint", manifest.fingerprint).end_object();
   text += '\n';
   return write_file_atomically(env, path, text);
 }
@@ -50,9 +48,6 @@ Result<Manifest> load_manifest(Env& env, const std::string& path) {
     value.at("lines_hash").get_to(manifest.input.hash);
     value.at("settings").get_to(manifest.settings);
     value.at("fingerprint").get_to(manifest.fingerprint);
-    value.at("complete").get_to(manifest.complete);
-    value.at("output_bytes").get_to(manifest.output_bytes);
-    value.at("failed_lines").get_to(manifest.failed_lines);
     return manifest;
   } catch (const json::exception& error) {
     return fail(Code::ledger_corrupt, path + " is not a manifest: " + error.what(),

@@ -18,10 +18,8 @@ inline constexpr int manifest_version = 1;
 struct Manifest {
   std::string input_path;
   InputSummary input;
-  std::map<std::string, std::string> settings;       // by option name, e.g. {"--kv", "f16"}
-  std::string fingerprint;                           // empty until an engine has joined
-  bool complete = false;                             // every line has its output line
-  std::uint64_t output_bytes = 0, failed_lines = 0;  // where complete
+  std::map<std::string, std::string> settings;  // by option name, e.g. {"--kv", "f16"}
+  std::string fingerprint;                      // empty until an engine has joined
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 

@@ -34,7 +34,7 @@ Status run_file(const RunOptions& options, RunObserver& observer, RunReport& rep
   fill_from_output(folder, report);
   if (folder.output().lines() == folder.manifest().input.lines) {
     report.nothing_to_do = folder.resumed();
-    return folder.complete();
+    return folder.output().sync();
   }
   if (folder.resumed()) {
     observer.note("resumed", "going on: " + std::to_string(folder.output().lines()) + " of " +

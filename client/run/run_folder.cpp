@@ -173,13 +173,6 @@ Status RunFolder::settle(const std::string& epoch, std::uint64_t number) {
   return save_checkpoint(*env_, path(checkpoint_name), checkpoint_);
 }
 
-Status RunFolder::complete() {
-  manifest_.complete = true;
-  manifest_.output_bytes = output_->size();
-  manifest_.failed_lines = output_->failed_lines();
-  return save_manifest(*env_, path(manifest_name), manifest_);
-}
-
 Result<std::string> model_identity(Env& env, const std::string& path) {
   MILLRACE_ASSIGN(auto file, env.open(path, OpenMode::read));
   MILLRACE_ASSIGN(const std::uint64_t size, file->size());

@@ -36,7 +36,6 @@ class RunFolder {
   // has its line on disk when this returns, and only then may the ledger's cursor move.
   Status settle(const std::string& epoch, std::uint64_t number);
   const Checkpoint& checkpoint() const { return checkpoint_; }
-  Status complete();  // every line is in the output, which has been synced
 
  private:
   explicit RunFolder(Env& env) : env_(&env) {}
