@@ -123,8 +123,8 @@ class ModelEngine final : public Engine {
     counters.launches = device_->launches();
     return counters;
   }
-  Status add(RequestId id, const GenerationRequest& request) override {
-    return loop_->add(id, request);
+  Status add(RequestId id, const GenerationRequest& request, std::uint32_t priority) override {
+    return loop_->add(id, request, priority);
   }
   void cancel(RequestId id) override { loop_->cancel(id); }
   bool busy() const override { return loop_->busy(); }

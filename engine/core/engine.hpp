@@ -74,7 +74,12 @@ class Engine {
   virtual Counters counters() const = 0;
 
   // Accepts a request under an id of the caller's choosing that is not in use. seed must be set.
-  virtual Status add(RequestId id, const GenerationRequest& request) = 0;
+  // `priority` below limits::priority_count, 0 is served first: it changes when the request is
+  // computed, never what comes of it.
+  virtual Status add(RequestId id, const GenerationRequest& request, std::uint32_t priority) = 0;
+  Status add(RequestId id, const GenerationRequest& request) {
+    return add(id, request, limits::priority_default);
+  }
   // Ends a request by the end of the step already under way; unknown ids are ignored.
   virtual void cancel(RequestId id) = 0;
   virtual bool busy() const = 0;

@@ -88,7 +88,7 @@ void EngineExecutor::take_in(const Inbox& inbox, std::vector<Ended>& ends) {
   for (const Task& task : inbox.added) {
     if (hooks_.aborts_on(task)) traps_.emplace(task.lease, Trap::abort);
     if (hooks_.hangs_on(task)) traps_.emplace(task.lease, Trap::hang);
-    if (const Status added = engine_->add(task.lease, task.request); !added) {
+    if (const Status added = engine_->add(task.lease, task.request, task.priority); !added) {
       traps_.erase(task.lease);
       ends.push_back(Ended{task.lease, added.error(), false, {}});
     }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "schemas/base/limits.hpp"
 #include "schemas/messages.hpp"
 
 namespace millrace::worker {
@@ -25,6 +26,7 @@ struct Task {
   LeaseId lease = 0;
   std::string custom_id;
   GenerationRequest request;
+  std::uint32_t priority = limits::priority_default;
 };
 
 struct Ended {

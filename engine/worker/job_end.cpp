@@ -47,7 +47,7 @@ Result<Task> prepare(const Lease& lease, const ExecutorInfo& info, JobLabel& lab
         "the job is for model \"" + job.model + "\", this engine serves \"" + info.model + "\"",
         "name the model as an engine serves it, or \"*\" for any");
   if (!job.request.sampling.seed) job.request.sampling.seed = derived_seed(job);
-  return Task{lease.lease, std::move(job.custom_id), std::move(job.request)};
+  return Task{lease.lease, std::move(job.custom_id), std::move(job.request), job.priority};
 }
 
 JobEnd job_end(const JobLabel& label, Ended ended, std::int64_t now_us) {

@@ -46,6 +46,7 @@ struct Arrival {
   RequestId id = 0;
   GenerationRequest request;
   int cancel_step = -1;  // before which it is cancelled; -1: never
+  std::uint32_t priority = limits::priority_default;
 };
 
 struct JobsRun {
@@ -64,7 +65,7 @@ inline JobsRun run_jobs(Engine& engine, const std::vector<Arrival>& arrivals) {
   for (; run.steps <= last || engine.busy(); ++run.steps) {
     for (const Arrival& a : arrivals) {
       if (a.step == run.steps) {
-        const Status status = engine.add(a.id, a.request);
+        const Status status = engine.add(a.id, a.request, a.priority);
         EXPECT_TRUE(status) << status.error().text();
       }
       if (a.cancel_step == run.steps) engine.cancel(a.id);

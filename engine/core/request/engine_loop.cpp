@@ -51,13 +51,17 @@ Counters EngineLoop::counters() const {
   return out;
 }
 
-Status EngineLoop::add(RequestId id, const GenerationRequest& request) {
+Status EngineLoop::add(RequestId id, const GenerationRequest& request, std::uint32_t priority) {
   if (requests_.contains(id)) {
     return fail(Code::conflict, "request id " + std::to_string(id) + " is in use",
                 "choose another id");
   }
+  if (priority >= limits::priority_count) {
+    return fail(Code::invalid_value, "priority is " + std::to_string(priority),
+                "give 0 (served first) to " + std::to_string(limits::priority_count - 1));
+  }
   MILLRACE_ASSIGN(PreparedRequest prepared, prepare(request, context_));
-  const SequenceSpec spec{prepared.prompt, prepared.max_tokens, prepared.logprobs.prompt};
+  const SequenceSpec spec{prepared.prompt, prepared.max_tokens, prepared.logprobs.prompt, priority};
   const std::uint32_t siblings = prepared.n > 1 ? prepared.n - 1 : 0;
   const SequenceId first = scheduler_.add(spec, siblings);
   for (std::uint32_t sample = 0; sample <= siblings; ++sample) {

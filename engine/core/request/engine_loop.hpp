@@ -35,7 +35,8 @@ class EngineLoop {
   EngineLoop& operator=(const EngineLoop&) = delete;
 
   Counters counters() const;
-  Status add(RequestId id, const GenerationRequest& request);
+  Status add(RequestId id, const GenerationRequest& request,
+             std::uint32_t priority = limits::priority_default);
   void cancel(RequestId id);
   bool busy() const;
   Status step(std::vector<Event>& events);

@@ -5,6 +5,15 @@
 #include <string>
 
 namespace millrace::engine {
+namespace {
+
+constexpr std::uint32_t priority_shift = 56;  // of a sequence's id
+
+std::uint64_t priority_of(SequenceId id) {
+  return id >> priority_shift;
+}
+
+}  // namespace
 
 void PlannedStep::clear() {
   plan.clear();
@@ -34,7 +43,7 @@ Status Scheduler::fits(const PagePool& pool, std::uint64_t prompt_tokens,
 
 SequenceId Scheduler::add(const SequenceSpec& spec, std::uint32_t siblings) {
   assert(!spec.prompt.empty());
-  const SequenceId first = next_id_;
+  const SequenceId first = (SequenceId{spec.priority} << priority_shift) | next_id_;
   next_id_ += 1 + siblings;
   for (SequenceId id = first; id <= first + siblings; ++id) {
     Sequence& sequence = sequences_.try_emplace(id, *pool_).first->second;
@@ -81,18 +90,38 @@ bool Scheduler::plan(PlannedStep& step) {
     if (found != sequences_.end()) release_siblings(id, found->second);
   }
   prompt_computed_.clear();
+  make_way();
   plan_decodes(step);
   plan_prefills(step);
   admit(step);
   return !step.plan.rows.empty();
 }
 
+// Those that wait take the rows and pages of less urgent ones, the last in order first; as many as
+// this step can begin. Only before anything is planned: a row of the step keeps its pages.
+void Scheduler::make_way() {
+  std::uint64_t rows = 0, pages = 0, tokens = 0;
+  for (const SequenceId id : waiting_) {
+    const auto urgent = [&] {
+      return !running_.empty() && priority_of(*running_.rbegin()) > priority_of(id);
+    };
+    if (!urgent() || tokens >= options_.step_tokens) return;
+    const Sequence& sequence = sequences_.at(id);
+    rows += 1;
+    pages += lacking(sequence);
+    tokens += sequence.remaining();
+    while (urgent() && (running_.size() + rows > options_.max_batch || !have_room_for(pages))) {
+      pause(*running_.rbegin());
+    }
+  }
+}
+
 // Sequences with one token to compute. Growth happens here alone: a prompt's pages are all taken
-// at admission. Older sequences come first, so a victim of make_room_for is not planned yet.
+// at admission. Those served first come first, so a victim of make_room_for is not planned yet.
 void Scheduler::plan_decodes(PlannedStep& step) {
   const std::vector<SequenceId> order(running_.begin(), running_.end());
   for (const SequenceId id : order) {
-    if (!running_.contains(id)) continue;  // paused for an older one
+    if (!running_.contains(id)) continue;  // paused for one before it
     Sequence& sequence = sequences_.at(id);
     if (sequence.remaining() != 1 || (sequence.max_tokens > 0 && !sequence.draws())) continue;
     if (make_room_for(id, sequence.length())) {
@@ -116,7 +145,10 @@ void Scheduler::admit(PlannedStep& step) {
     const SequenceId id = *waiting_.begin();
     Sequence& sequence = sequences_.at(id);
     if (sequence.pending > 0) return;  // paused with an id under way; it is there next time
-    if (running_.empty() ? !make_room_for(id, sequence.length()) : !admissible(sequence)) return;
+    if (running_.empty() ? !make_room_for(id, sequence.length())
+                         : !have_room_for(lacking(sequence))) {
+      return;
+    }
     const bool covered = sequence.pages.cover(sequence.length());
     assert(covered);
     if (!covered) return;
@@ -127,20 +159,20 @@ void Scheduler::admit(PlannedStep& step) {
   }
 }
 
-// Whether free pages hold the sequence and its forecast beside the forecasts of all that run.
-bool Scheduler::admissible(const Sequence& sequence) const {
-  std::uint64_t wanted = 0;
-  const auto count = [&](const Sequence& s) {
-    const std::uint32_t pages = pool_->pages_for(s.forecast(options_.forecast_tokens));
-    wanted += pages - std::min(pages, s.pages.size());
-  };
-  for (const SequenceId id : running_) count(sequences_.at(id));
-  count(sequence);
-  return wanted <= pool_->available();
+// Pages that a sequence lacks for what it is forecast to hold.
+std::uint64_t Scheduler::lacking(const Sequence& sequence) const {
+  const std::uint32_t pages = pool_->pages_for(sequence.forecast(options_.forecast_tokens));
+  return pages - std::min(pages, sequence.pages.size());
 }
 
-// Covers `tokens` positions of a sequence, taking pages from younger ones where it must: from the
-// youngest first, be it running or waiting with shared pages.
+// Whether so many pages are free beside the forecasts of all that run.
+bool Scheduler::have_room_for(std::uint64_t pages) const {
+  for (const SequenceId id : running_) pages += lacking(sequences_.at(id));
+  return pages <= pool_->available();
+}
+
+// Covers `tokens` positions of a sequence, taking pages from those after it where it must: from the
+// last first, be it running or waiting with shared pages.
 bool Scheduler::make_room_for(SequenceId id, std::uint64_t tokens) {
   Sequence& sequence = sequences_.at(id);
   while (!sequence.pages.cover(tokens)) {

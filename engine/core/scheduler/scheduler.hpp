@@ -4,11 +4,12 @@
 //
 //   plan() ──▶ StepPlan + PlannedOutputs ──▶ model, sampler ──▶ deliver(sequence, id) per draw
 //
-// A step is every decoding row first, then prefill chunks, oldest sequence first, up to the token
-// budget; new sequences are admitted first come first served while pages with room to grow are
-// free. Under page pressure the youngest sequence is paused: it gives its pages back, keeps its
-// tokens, waits in its old place, and is computed again later. Tokens and logprob bits do not
-// depend on any of this (DESIGN section 6).
+// A step is every decoding row first, then prefill chunks up to the token budget. Sequences stand
+// in one order, by priority and then by age; new ones are admitted in it while pages with room to
+// grow are free. Under page pressure the last in that order is paused, and so is a less urgent one
+// where a more urgent one waits for a row: it gives its pages back, keeps its tokens, waits in its
+// old place, and is computed again later. Tokens and logprob bits do not depend on any of this
+// (DESIGN section 6).
 //
 // Planning may run one step ahead of delivery: a drawn token that is still on the device is
 // `pending`, its row names the device slot instead of an id. Thread safety: one owner thread.
@@ -22,6 +23,7 @@
 #include "engine/core/model/plan.hpp"
 #include "schemas/base/error.hpp"
 #include "schemas/base/generation.hpp"
+#include "schemas/base/limits.hpp"
 
 namespace millrace::engine {
 
@@ -33,12 +35,14 @@ struct SchedulerOptions {
   std::uint32_t forecast_tokens = 64;  // room to grow that admission keeps free for each sequence
 };
 
-using SequenceId = std::uint64_t;  // never used twice; a smaller one is older
+// Never used twice. The smaller one is served first: it begins with the priority, then counts.
+using SequenceId = std::uint64_t;
 
 struct SequenceSpec {
   Tokens prompt;                 // not empty
   std::uint32_t max_tokens = 0;  // tokens to draw; 0: only the prompt is computed
   bool prompt_logprobs = false;
+  std::uint32_t priority = limits::priority_default;  // 0 is served first
 };
 
 // One entry for each StepPlan::outputs, in that order.
@@ -102,10 +106,12 @@ class Scheduler {
     std::uint64_t forecast(std::uint32_t tokens_ahead) const;
   };
 
+  void make_way();
   void plan_decodes(PlannedStep& step);
   void plan_prefills(PlannedStep& step);
   void admit(PlannedStep& step);
-  bool admissible(const Sequence& sequence) const;
+  std::uint64_t lacking(const Sequence& sequence) const;
+  bool have_room_for(std::uint64_t pages) const;
   bool make_room_for(SequenceId id, std::uint64_t tokens);
   void pause(SequenceId id);
   void plan_chunk(PlannedStep& step, SequenceId id, Sequence& sequence);
@@ -119,7 +125,7 @@ class Scheduler {
   SchedulerOptions options_;
   PagePool* pool_;
   std::map<SequenceId, Sequence> sequences_;
-  std::set<SequenceId> running_, waiting_;  // oldest first; siblings that wait are in neither
+  std::set<SequenceId> running_, waiting_;  // first served first; siblings that wait are in neither
   std::set<std::uint32_t> used_slots_;
   // Sequences whose prompt's last page the step before wrote: no row reads it in that same step.
   std::vector<SequenceId> prompt_computed_;

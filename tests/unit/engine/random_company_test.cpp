@@ -133,7 +133,8 @@ TEST_F(TinyEngine, RandomCompanyNeverShows) {
     ASSERT_TRUE(engine) << engine.error().text();
     std::vector<Arrival> arrivals;
     for (std::uint32_t i = 0; i < jobs; ++i) {
-      arrivals.push_back({static_cast<int>(below(draw, 20)), i, random_job(i), -1});
+      arrivals.push_back({static_cast<int>(below(draw, 20)), i, random_job(i), -1,
+                          round % 2 == 0 ? limits::priority_default : below(draw, 5)});
     }
     for (std::uint32_t i = 0; i < 6; ++i) {  // cancelled at some time, or ended before
       const int start = static_cast<int>(below(draw, 60));

@@ -228,6 +228,16 @@ TEST_F(LoopTest, AnIdInUseIsRefused) {
   EXPECT_EQ(run().size(), 1u);
 }
 
+TEST_F(LoopTest, AnUnknownPriorityIsRefused) {
+  open();
+  const Status status = loop_->add(7, request(1, 4, "x"), 5);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::invalid_value);
+  EXPECT_NE(status.error().message.find("priority is 5"), std::string::npos);
+  EXPECT_NE(status.error().hint.find("to 4"), std::string::npos);
+  EXPECT_FALSE(loop_->busy());
+}
+
 TEST_F(LoopTest, AModelWithoutATemplateRefusesChatsAlone) {
   open();
   const Result<ChatTemplate> none = ChatTemplate::parse("");

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "engine/core/scheduler/scheduler.hpp"
+#include "schemas/base/limits.hpp"
 
 namespace millrace::engine {
 
@@ -111,13 +112,14 @@ struct Loop {
   std::map<SequenceId, std::uint32_t> wanted;    // max_tokens of live sequences
   std::map<SequenceId, std::uint32_t> stops_at;  // ends early, as a stop token would
   std::vector<std::size_t> rows;                 // of each step
+  std::vector<SequenceId> last_step;             // the last step's, in its order
 
   Loop(const SchedulerOptions& o, std::uint32_t pages, std::uint32_t page_tokens, std::uint32_t d)
       : options(o), pool(pages, page_tokens), device(pool, o.max_batch), depth(d) {}
 
   SequenceId add(const Tokens& prompt, std::uint32_t max_tokens, bool prompt_logprobs = false,
-                 std::uint32_t siblings = 0) {
-    const SequenceId id = scheduler.add({prompt, max_tokens, prompt_logprobs}, siblings);
+                 std::uint32_t siblings = 0, std::uint32_t priority = limits::priority_default) {
+    const SequenceId id = scheduler.add({prompt, max_tokens, prompt_logprobs, priority}, siblings);
     for (SequenceId i = id; i <= id + siblings; ++i) wanted[i] = max_tokens;
     return id;
   }
@@ -148,6 +150,8 @@ struct Loop {
       EXPECT_LE(step.outputs.size(), options.step_outputs);
       EXPECT_LE(step.plan.rows.size(), options.max_batch);
       rows.push_back(step.plan.rows.size());
+      last_step.clear();
+      for (const PlanRow& row : step.plan.rows) last_step.push_back(row.sequence);
       in_flight.push_back(device.run(step));
       for (const SequenceId id : step.computed) finish(id);
     }

@@ -83,18 +83,82 @@ TEST_P(Scheduling, ThePausedOneIsTheYoungest) {
   PagePool pool(6, 4);
   Scheduler scheduler(options, pool);
   PlannedStep step;
-  for (std::uint32_t i = 0; i < 3; ++i) scheduler.add({prompt_of(i, 7), 9});
+  std::vector<SequenceId> ids;
+  for (std::uint32_t i = 0; i < 3; ++i) ids.push_back(scheduler.add({prompt_of(i, 7), 9}));
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(scheduler.plan(step));
     ASSERT_EQ(step.plan.rows.size(), 3u);
-    for (SequenceId id = 0; id < 3; ++id) scheduler.deliver(id, 1);
+    for (const SequenceId id : ids) scheduler.deliver(id, 1);
   }
   ASSERT_TRUE(scheduler.plan(step));  // each wants a third page, none is free
   ASSERT_EQ(step.plan.rows.size(), 2u);
-  EXPECT_EQ(step.plan.rows[0].sequence, 0u);
-  EXPECT_EQ(step.plan.rows[1].sequence, 1u);
+  EXPECT_EQ(step.plan.rows[0].sequence, ids[0]);
+  EXPECT_EQ(step.plan.rows[1].sequence, ids[1]);
   EXPECT_EQ(scheduler.pauses(), 1u);
   EXPECT_EQ(scheduler.waiting(), 1u);
+}
+
+// An urgent one runs in the step after it came, in the place of the youngest of the least urgent;
+// who made way goes on when there is room, and nobody's tokens tell.
+TEST_P(Scheduling, AnUrgentOneTakesTheRowOfALessUrgentOne) {
+  Loop loop({.max_batch = 3, .step_tokens = 32, .prefill_chunk = 32}, 64, 4, GetParam());
+  std::map<SequenceId, Tokens> want;
+  const auto add = [&](std::uint32_t seed, std::uint32_t priority) {
+    const SequenceId id = loop.add(prompt_of(seed, 5), 12, false, 0, priority);
+    want[id] = expected(prompt_of(seed, 5), 12);
+    return id;
+  };
+  const SequenceId late = add(1, 4), early = add(2, 3), last = add(3, 4);
+  for (int i = 0; i < 4; ++i) loop.step();
+  const SequenceId urgent = add(4, 0);
+  loop.step();
+  EXPECT_EQ(loop.last_step, (std::vector<SequenceId>{early, late, urgent}));
+  EXPECT_EQ(loop.scheduler.pauses(), 1u);
+  EXPECT_LT(urgent, early);
+  EXPECT_LT(late, last);
+  loop.run();
+  EXPECT_EQ(loop.drawn, want);
+  EXPECT_EQ(loop.scheduler.pauses(), 1u);
+  EXPECT_EQ(loop.pool.used(), 0u);
+}
+
+TEST_P(Scheduling, AnUrgentOneTakesThePagesOfLessUrgentOnesAloneAndInOneClassNobodyMakesWay) {
+  for (const std::uint32_t priority : {2u, 1u, 3u}) {
+    Loop loop({.max_batch = 8, .step_tokens = 64, .prefill_chunk = 64, .forecast_tokens = 8}, 12, 4,
+              GetParam());
+    std::map<SequenceId, Tokens> want;
+    const auto add = [&](std::uint32_t seed, std::uint32_t size, std::uint32_t p) {
+      const SequenceId id = loop.add(prompt_of(seed, size), 8, false, 0, p);
+      want[id] = expected(prompt_of(seed, size), 8);
+      return id;
+    };
+    const SequenceId first = add(1, 8, 2), second = add(2, 8, 2), third = add(3, 8, 2);
+    loop.step();
+    ASSERT_EQ(loop.last_step, (std::vector<SequenceId>{first, second, third}));
+    const SequenceId other = add(4, 20, priority);  // wants seven pages; none of the twelve is left
+    loop.step();
+    const bool urgent = priority == 1;
+    EXPECT_EQ(loop.last_step, urgent ? (std::vector<SequenceId>{first, other})
+                                     : (std::vector<SequenceId>{first, second, third}));
+    loop.run();
+    EXPECT_EQ(loop.drawn, want);
+    EXPECT_EQ(loop.scheduler.pauses(), urgent ? 2u : 0u);
+    EXPECT_EQ(loop.pool.used(), 0u);
+  }
+}
+
+TEST_P(Scheduling, UrgentOnesPauseNoMoreThanTheirFirstStepCanHold) {
+  const SchedulerOptions options{.max_batch = 8, .step_tokens = 16, .prefill_chunk = 16};
+  PagePool pool(256, 4);
+  Scheduler scheduler(options, pool);
+  PlannedStep step;
+  for (std::uint32_t i = 0; i < 8; ++i) scheduler.add({prompt_of(i, 1), 50, false, 3});
+  ASSERT_TRUE(scheduler.plan(step));
+  ASSERT_EQ(step.plan.rows.size(), 8u);
+  for (std::uint32_t i = 0; i < 8; ++i) scheduler.add({prompt_of(i, 16), 50, false, 1});
+  ASSERT_TRUE(scheduler.plan(step));
+  EXPECT_EQ(scheduler.pauses(), 1u);
+  EXPECT_EQ(step.plan.rows.size(), 8u);
 }
 
 TEST_P(Scheduling, AdmissionKeepsRoomToGrowAndTheOrder) {
@@ -103,13 +167,13 @@ TEST_P(Scheduling, AdmissionKeepsRoomToGrowAndTheOrder) {
   PagePool pool(10, 4);
   Scheduler scheduler(options, pool);
   PlannedStep step;
-  scheduler.add({prompt_of(0, 8), 100});   // 8 + 7 positions ahead: 4 pages
-  scheduler.add({prompt_of(1, 20), 100});  // 7 pages ahead: waits
-  scheduler.add({prompt_of(2, 4), 1});     // would fit, but is not first
+  const SequenceId first = scheduler.add({prompt_of(0, 8), 100});  // 8 + 7 positions: 4 pages
+  scheduler.add({prompt_of(1, 20), 100});                          // 7 pages ahead: waits
+  scheduler.add({prompt_of(2, 4), 1});                             // would fit, but is not first
   ASSERT_TRUE(scheduler.plan(step));
   ASSERT_EQ(step.plan.rows.size(), 1u);
   EXPECT_EQ(scheduler.waiting(), 2u);
-  scheduler.finish(0);
+  scheduler.finish(first);
   ASSERT_TRUE(scheduler.plan(step));
   EXPECT_EQ(step.plan.rows.size(), 2u);
 }
@@ -201,7 +265,8 @@ TEST_P(Scheduling, RandomLoadsAlwaysEndRight) {
       const Tokens prompt = prompt_of(seed * 100 + i, 1 + random() % 30);
       const std::uint32_t count = 1 + random() % 30, siblings = random() % 4 ? 0 : random() % 5;
       ASSERT_TRUE(Scheduler::fits(loop.pool, prompt.size(), count));
-      const SequenceId id = loop.add(prompt, count, random() % 4 == 0, siblings);
+      const SequenceId id =
+          loop.add(prompt, count, random() % 4 == 0, siblings, seed % 3 == 0 ? 2 : random() % 3);
       for (SequenceId s = id; s <= id + siblings; ++s) {
         const std::uint32_t stop = 1 + random() % 40;
         loop.stops_at[s] = stop;

@@ -19,6 +19,7 @@ class FakeEngine final : public engine::Engine {
     bool in_step = false;
     bool fail_step = false;
     std::vector<engine::RequestId> added, cancelled;
+    std::vector<std::uint32_t> priorities;
 
     void release() {
       const std::lock_guard lock(mutex);
@@ -38,11 +39,13 @@ class FakeEngine final : public engine::Engine {
   }
   const engine::EngineInfo& info() const override { return info_; }
   engine::Counters counters() const override { return counters_; }
-  Status add(engine::RequestId id, const GenerationRequest& request) override {
+  Status add(engine::RequestId id, const GenerationRequest& request,
+             std::uint32_t priority) override {
     if (std::get<std::string>(request.prompt).empty())
       return fail(Code::empty_prompt, "no token", "send some text");
     const std::lock_guard lock(shared_.mutex);
     shared_.added.push_back(id);
+    shared_.priorities.push_back(priority);
     left_[id] = 2;
     return {};
   }
@@ -138,6 +141,17 @@ TEST_F(EngineExecutorTest, RunsTasksAndCountsSteps) {
   EXPECT_EQ(wait_for_ends(1)[0].lease, 1u);
   EXPECT_EQ(executor_->progress().steps, 2u);
   EXPECT_EQ(executor_->progress().tokens, 2u);
+}
+
+TEST_F(EngineExecutorTest, APriorityReachesTheEngine) {
+  start();
+  Task urgent = task(1);
+  urgent.priority = 0;
+  executor_->add(urgent);
+  wait_for_ends(1);
+  executor_->add(task(2));
+  wait_for_ends(1);
+  EXPECT_EQ(shared_.priorities, (std::vector<std::uint32_t>{0, limits::priority_default}));
 }
 
 TEST_F(EngineExecutorTest, ARefusedTaskEndsWithItsError) {

@@ -97,6 +97,7 @@ inline Lease make_lease(LeaseId lease, const std::string& custom_id = "c", bool 
   job.custom_id = custom_id;
   job.request.prompt = std::string("prompt of ") + custom_id;
   job.metadata = {{"k", "v"}};
+  job.priority = 1;
   Lease out;
   out.lease = lease;
   out.job = "job-" + std::to_string(lease);

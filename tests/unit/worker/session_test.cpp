@@ -29,6 +29,7 @@ TEST_F(SessionTest, ALeaseIsRunAndItsEndCarriesTheJob) {
   lease({5});
   ASSERT_EQ(executor_.started(), Leased{5});
   EXPECT_EQ(std::get<std::string>(executor_.task(0).request.prompt), "prompt of c5");
+  EXPECT_EQ(executor_.task(0).priority, 1u);
   executor_.end(5);
   const auto ends = sent_of<Ends>();
   ASSERT_EQ(leases_of(ends), Leased{5});
