@@ -1,5 +1,5 @@
 #pragma once
-// A llama of random weights in a few kilobytes, in memory: for tests of everything that does not
+// A model of random weights in a few kilobytes, in memory: for tests of everything that does not
 // need a model that makes sense.
 #include <cstdint>
 #include <map>
@@ -14,6 +14,7 @@
 namespace millrace::testing {
 
 struct TinyModel {
+  std::string architecture = "llama";
   std::uint32_t layers = 2, width = 64, heads = 4, kv_heads = 2, ffn_width = 96, vocabulary = 70;
   std::uint32_t context = 1024;
   bool tied = false, biases = true;
@@ -25,11 +26,12 @@ struct TinyModel {
 
   GgufBuilder builder() const {
     GgufBuilder out;
-    out.string("general.architecture", "llama").string("general.name", "tiny");
-    out.u32("llama.block_count", layers).u32("llama.embedding_length", width);
-    out.u32("llama.feed_forward_length", ffn_width).u32("llama.context_length", context);
-    out.u32("llama.attention.head_count", heads).u32("llama.attention.head_count_kv", kv_heads);
-    out.f32("llama.attention.layer_norm_rms_epsilon", 1e-5f);
+    out.string("general.architecture", architecture).string("general.name", "tiny");
+    const auto key = [&](const char* name) { return architecture + "." + name; };
+    out.u32(key("block_count"), layers).u32(key("embedding_length"), width);
+    out.u32(key("feed_forward_length"), ffn_width).u32(key("context_length"), context);
+    out.u32(key("attention.head_count"), heads).u32(key("attention.head_count_kv"), kv_heads);
+    out.f32(key("attention.layer_norm_rms_epsilon"), 1e-5f);
     add_tensors(out);
     return out;
   }

@@ -13,13 +13,25 @@ namespace {
 
 std::unexpected<Error> unsupported(const GgufFile& file, const std::string& what) {
   return fail(Code::unsupported_architecture, file.source() + ": " + what,
-              "this version runs llama models (SmolLM, Llama 2 and 3, Mistral and their kin)");
+              "this version runs llama (SmolLM, Llama 2 and 3, Mistral and their kin) and qwen2 "
+              "(Qwen 2 and 2.5) models");
 }
 
 std::unexpected<Error> damaged(const GgufFile& file, const std::string& what) {
   return fail(Code::gguf_malformed, file.source() + ": " + what,
               "the file is damaged: download or convert it again");
 }
+
+// What the files of an architecture leave unsaid. Their keys and tensors, biases among them, are
+// the same.
+struct Architecture {
+  std::string_view name;
+  RopeKind rope;
+};
+constexpr auto architectures = std::to_array<Architecture>({
+    {"llama", RopeKind::pairs},
+    {"qwen2", RopeKind::halves},
+});
 
 // Reads keys of one architecture: "llama.block_count".
 class Keys {
@@ -202,10 +214,12 @@ Result<ModelSpec> read_spec(const GgufFile& file) {
   ModelSpec spec;
   MILLRACE_ASSIGN(const auto architecture,
                   file.metadata().get<std::string_view>("general.architecture"));
-  if (architecture != "llama") {
+  const auto* const known = std::ranges::find(architectures, architecture, &Architecture::name);
+  if (known == architectures.end()) {
     return unsupported(file, "architecture \"" + std::string(architecture) + "\"");
   }
   spec.architecture = architecture;
+  spec.rope = known->rope;
   MILLRACE_ASSIGN(const auto name,
                   file.metadata().get_or<std::string_view>("general.name", architecture));
   spec.name = name;
@@ -217,9 +231,9 @@ Result<ModelSpec> read_spec(const GgufFile& file) {
   spec.tied_output = file.find_tensor("output.weight") == nullptr;
   for (const Tensor& tensor : file.tensors()) {
     if (!is_known_tensor(tensor.name, spec.layers)) {
-      return unsupported(file, "tensor \"" + std::string(tensor.name) +
-                                   "\" belongs to no llama model of " +
-                                   std::to_string(spec.layers) + " layers");
+      return unsupported(file, "tensor \"" + std::string(tensor.name) + "\" belongs to no " +
+                                   spec.architecture + " model of " + std::to_string(spec.layers) +
+                                   " layers");
     }
   }
   return spec;

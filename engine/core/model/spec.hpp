@@ -13,7 +13,7 @@ namespace millrace::engine {
 
 enum class RopeKind : std::uint8_t {
   pairs,  // channels (2i, 2i+1), as GGUF permutes llama's rows for
-  halves  // channels (i, i + rope_dim / 2)
+  halves  // channels (i, i + rope_dim / 2): qwen2
 };
 
 struct ModelSpec {

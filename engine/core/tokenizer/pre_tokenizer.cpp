@@ -130,16 +130,16 @@ std::size_t gpt2_word(const Text& text, std::size_t position) {
   return space_word(text, position);
 }
 
-// (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*
+// (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}| ?[^\s\p{L}\p{N}]+[\r\n]*
 // |\s*[\r\n]+|\s+(?!\S)|\s+
-std::size_t llama3_word(const Text& text, std::size_t position) {
+std::size_t llama3_word(const Text& text, std::size_t position, int digits) {
   if (const auto size = contraction_any_case(text, position)) return position + size;
   const auto first = text.at(position);
   if (first.kind == Class::letter) return text.run(position, Class::letter);
   const std::size_t second = position + first.bytes;
   if (first.kind == Class::number) {
     std::size_t end = second;
-    for (int i = 0; i < 2; ++i)
+    for (int i = 1; i < digits; ++i)
       if (const auto next = text.at(end); next.is(Class::number)) end += next.bytes;
     return end;
   }
@@ -183,16 +183,18 @@ void split_smollm(std::string_view text, std::vector<std::size_t>& ends) {
   }
 }
 
+template <int digits>
 void split_llama3(std::string_view text, std::vector<std::size_t>& ends) {
   const Text whole(text);
   for (std::size_t position = 0; position < text.size();)
-    ends.push_back(position = llama3_word(whole, position));
+    ends.push_back(position = llama3_word(whole, position, digits));
 }
 
 constexpr PreTokenizer kPreTokenizers[] = {
     {"gpt-2", split_gpt2, false, false},
     {"smollm", split_smollm, false, false},
-    {"llama-bpe", split_llama3, true, true},
+    {"llama-bpe", split_llama3<3>, true, true},
+    {"qwen2", split_llama3<1>, false, false},
 };
 
 }  // namespace

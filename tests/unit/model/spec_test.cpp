@@ -37,6 +37,21 @@ TEST(Spec, IsReadFromMetadataAndTensors) {
   EXPECT_TRUE(must(read_spec(TinyModel{.tied = true}.file())).tied_output);
 }
 
+TEST(Spec, Qwen2HasKeysOfItsOwnAndRotatesHalves) {
+  GgufBuilder builder = TinyModel{.architecture = "qwen2"}.builder();
+  builder.f32("qwen2.rope.freq_base", 1000000.0f).f32("llama.rope.freq_base", 5.0f);
+  const ModelSpec spec = must(read_spec(TinyModel::file(builder)));
+  EXPECT_EQ(spec.architecture, "qwen2");
+  EXPECT_EQ(spec.layers, 2u);
+  EXPECT_EQ(spec.rope_base, 1000000.0);
+  EXPECT_EQ(spec.rope, RopeKind::halves);
+  EXPECT_EQ(must(read_spec(TinyModel{}.file())).rope, RopeKind::pairs);
+  builder.tensor("blk.0.attn_q_norm.weight", {16}, 0, std::vector<std::byte>(64));
+  const auto other = read_spec(TinyModel::file(builder));
+  ASSERT_FALSE(other);
+  EXPECT_NE(other.error().message.find("no qwen2 model"), std::string::npos);
+}
+
 TEST(Spec, WhatItCannotRunIsRefusedByName) {
   struct Case {
     std::string part;  // of the message

@@ -55,10 +55,18 @@ TEST(PreTokenizer, Llama3) {
   EXPECT_EQ(cut("\r\nword"), (Words{"\r\n", "word"}));
 }
 
+TEST(PreTokenizer, Qwen2CutsEveryDigitAndElseAsLlama3) {
+  const auto cut = [](std::string_view text) { return words("qwen2", text); };
+  EXPECT_EQ(cut("in 2024!"), (Words{"in", " ", "2", "0", "2", "4", "!"}));
+  EXPECT_EQ(cut("٣½x"), (Words{"٣", "½", "x"}));
+  EXPECT_EQ(cut("We'Ve  (word)\r\n \n x"),
+            (Words{"We", "'Ve", " ", " (", "word", ")\r\n", " \n", " x"}));
+}
+
 TEST(PreTokenizer, KnowsItsNames) {
-  EXPECT_EQ(engine::find_pre_tokenizer("qwen2"), nullptr);
+  EXPECT_EQ(engine::find_pre_tokenizer("qwen3"), nullptr);
   EXPECT_EQ(engine::find_pre_tokenizer(""), nullptr);
-  EXPECT_EQ(engine::supported_pre_tokenizers(), "gpt-2, smollm, llama-bpe");
+  EXPECT_EQ(engine::supported_pre_tokenizers(), "gpt-2, smollm, llama-bpe, qwen2");
 }
 
 // Whatever the bytes, the words are not empty and joined they are the text.
@@ -68,7 +76,7 @@ TEST(PreTokenizer, AnyBytes) {
   for (int i = 0; i < 5000; ++i) {
     std::string text;
     for (auto left = random() % 24; left > 0; --left) text += alphabet[random() % alphabet.size()];
-    for (const std::string_view rule : {"gpt-2", "smollm", "llama-bpe"})
+    for (const std::string_view rule : {"gpt-2", "smollm", "llama-bpe", "qwen2"})
       for (const auto& word : words(rule, text)) ASSERT_FALSE(word.empty());
   }
 }

@@ -1,5 +1,5 @@
-"""The tokenizer against reference tokenizers on real vocabularies: the model's own, gpt-2's and
-Llama 3's."""
+"""The tokenizer against reference tokenizers on real vocabularies: the model's own, gpt-2's,
+Llama 3's and Qwen 2's."""
 import functools
 import pathlib
 import random
@@ -12,8 +12,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import tokenizer_reference as reference  # noqa: E402
 
 VOCABULARIES = {"smollm": reference.model_path,
-                "gpt-2": lambda: reference.vocabulary_file("gpt-2"),
-                "llama-bpe": lambda: reference.vocabulary_file("llama-bpe")}
+                **{name: functools.partial(reference.vocabulary_file, name)
+                   for name in reference.VOCABULARIES}}
 SEED = 20260
 PIECES = ["'s", "'S", "'t", "'re", "'RE", "'ve", "'m", "'ll", "'lL", "'d", "'\u017f", "I'm",
           "don't", "''", " ", "  ", "\n", "\r\n", "\n\n", "\t", "\x0b", "\x0c", "\u0085", "\u00a0",
@@ -101,7 +101,7 @@ def test_golden_prompts():
         assert answer["text"] == answer["stream"] == g["text"], g["name"]
 
 
-@pytest.mark.parametrize("name", ["gpt-2", "llama-bpe"])
+@pytest.mark.parametrize("name", reference.VOCABULARIES)
 def test_expected_ids_of_the_vocabulary_files(name):
     path = reference.vocabulary_file(name)
     inputs = path.with_name(path.name + ".inp").read_text(encoding="utf-8")

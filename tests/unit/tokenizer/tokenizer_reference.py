@@ -20,6 +20,9 @@ CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / "
 SDIST = "llama-cpp-python==0.3.36"
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
           r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN2 = LLAMA3.replace("{1,3}", "")
+# Of the sdist, where a vocabulary is.
+VOCABULARIES = ("gpt-2", "llama-bpe", "qwen2")
 
 
 @functools.cache
@@ -67,7 +70,7 @@ def _fetch_vocabularies(folder):
         with tarfile.open(archive) as tar:
             for member in tar:
                 name = pathlib.PurePosixPath(member.name).name
-                if name.startswith(("ggml-vocab-gpt-2.gguf", "ggml-vocab-llama-bpe.gguf")):
+                if name.startswith(tuple(f"ggml-vocab-{v}.gguf" for v in VOCABULARIES)):
                     part = pathlib.Path(temporary) / name
                     part.write_bytes(tar.extractfile(member).read())
                     part.rename(folder / name)
@@ -83,10 +86,12 @@ def reference_tokenizer(path):
     pre = fields["tokenizer.ggml.pre"].contents()
     tokenizer = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(tokens)}, merges=merges,
                                      ignore_merges=pre == "llama-bpe"))
-    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pre != "llama-bpe")
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False,
+                                          use_regex=pre in ("gpt-2", "smollm"))
     before = {"gpt-2": [],
               "smollm": [pre_tokenizers.Digits(individual_digits=True)],
-              "llama-bpe": [pre_tokenizers.Split(Regex(LLAMA3), behavior="isolated")]}[pre]
+              "llama-bpe": [pre_tokenizers.Split(Regex(LLAMA3), behavior="isolated")],
+              "qwen2": [pre_tokenizers.Split(Regex(QWEN2), behavior="isolated")]}[pre]
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*before, byte_level])
     special = [t for t, kind in zip(tokens, kinds) if kind == 3]
     return tokenizer, [AddedToken(t, special=True, normalized=False) for t in special]

@@ -1,0 +1,123 @@
+#pragma once
+// The forward pass in float64 and plain loops, of models small enough for that; keys and values are
+// not rounded.
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/core/gguf/dequantize.hpp"
+#include "engine/core/model/spec.hpp"
+#include "tests/support/device.hpp"
+
+namespace millrace::testing {
+
+using Vector = std::vector<double>;
+
+class Truth {
+ public:
+  explicit Truth(const engine::GgufFile& file)
+      : file_(file), spec_(must(engine::read_spec(file))) {}
+
+  std::vector<Vector> logits(const Tokens& tokens) const {
+    std::vector<Vector> x;
+    for (const TokenId id : tokens) {
+      const Vector all = values("token_embd.weight");
+      x.emplace_back(all.begin() + id * spec_.width, all.begin() + (id + 1) * spec_.width);
+    }
+    for (std::uint32_t i = 0; i < spec_.layers; ++i) layer("blk." + std::to_string(i) + ".", x);
+    for (Vector& row : x) {
+      row = project(norm(row, "output_norm.weight"), spec_.tied_output ? "token_embd" : "output");
+    }
+    return x;
+  }
+
+ private:
+  Vector values(const std::string& name) const {
+    const engine::Tensor* const tensor = must(file_.tensor(name));
+    std::vector<float> out(tensor->elements());
+    must(engine::dequantize_rows(*tensor, 0, tensor->rows(), out));
+    return {out.begin(), out.end()};
+  }
+  Vector project(const Vector& x, const std::string& name) const {
+    const Vector w = values(name + ".weight");
+    Vector out(w.size() / x.size());
+    if (file_.find_tensor(name + ".bias") != nullptr) out = values(name + ".bias");
+    for (std::size_t r = 0; r < out.size(); ++r) {
+      for (std::size_t k = 0; k < x.size(); ++k) out[r] += w[r * x.size() + k] * x[k];
+    }
+    return out;
+  }
+  Vector norm(const Vector& x, const std::string& name) const {
+    const Vector w = values(name);
+    double sum = 0;
+    for (const double v : x) sum += v * v;
+    const double scale = 1 / std::sqrt(sum / static_cast<double>(x.size()) +
+                                       static_cast<double>(spec_.norm_epsilon));
+    Vector out(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) out[i] = x[i] * scale * w[i];
+    return out;
+  }
+  // llama turns neighbours, qwen2 a channel of a head's first half with its like in the second.
+  void rotate(Vector& x, std::size_t position) const {
+    const bool halves = spec_.architecture == "qwen2";
+    const std::size_t half = spec_.head_dim / 2;
+    for (std::size_t at = 0; at < x.size() / 2; ++at) {
+      const std::size_t head = at / half * spec_.head_dim, i = at % half;
+      const double angle =
+          static_cast<double>(position) *
+          std::pow(spec_.rope_base, -static_cast<double>(i) / static_cast<double>(half));
+      double& first = x[head + (halves ? i : 2 * i)];
+      double& second = x[head + (halves ? i + half : 2 * i + 1)];
+      const double a = first, b = second;
+      first = a * std::cos(angle) - b * std::sin(angle);
+      second = a * std::sin(angle) + b * std::cos(angle);
+    }
+  }
+  Vector attend(const Vector& q, const std::vector<Vector>& keys, const std::vector<Vector>& values,
+                std::size_t last) const {
+    const std::uint32_t dim = spec_.head_dim;
+    Vector out(q.size());
+    for (std::uint32_t h = 0; h < spec_.heads; ++h) {
+      const std::size_t g = h / (spec_.heads / spec_.kv_heads) * dim;
+      Vector e(last + 1);
+      double mass = 0;
+      for (std::size_t j = 0; j <= last; ++j) {
+        double dot = 0;
+        for (std::uint32_t d = 0; d < dim; ++d) dot += q[h * dim + d] * keys[j][g + d];
+        mass += e[j] = std::exp(dot / std::sqrt(static_cast<double>(dim)));
+      }
+      for (std::size_t j = 0; j <= last; ++j) {
+        for (std::uint32_t d = 0; d < dim; ++d) out[h * dim + d] += e[j] / mass * values[j][g + d];
+      }
+    }
+    return out;
+  }
+  void layer(const std::string& p, std::vector<Vector>& x) const {
+    std::vector<Vector> keys, values, queries;
+    for (std::size_t t = 0; t < x.size(); ++t) {
+      const Vector h = norm(x[t], p + "attn_norm.weight");
+      queries.push_back(project(h, p + "attn_q"));
+      keys.push_back(project(h, p + "attn_k"));
+      values.push_back(project(h, p + "attn_v"));
+      rotate(queries.back(), t);
+      rotate(keys.back(), t);
+    }
+    for (std::size_t t = 0; t < x.size(); ++t) {
+      add(x[t], project(attend(queries[t], keys, values, t), p + "attn_output"));
+      const Vector h = norm(x[t], p + "ffn_norm.weight");
+      Vector gate = project(h, p + "ffn_gate");
+      const Vector up = project(h, p + "ffn_up");
+      for (std::size_t i = 0; i < gate.size(); ++i) gate[i] *= up[i] / (1 + std::exp(-gate[i]));
+      add(x[t], project(gate, p + "ffn_down"));
+    }
+  }
+  static void add(Vector& to, const Vector& what) {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] += what[i];
+  }
+
+  const engine::GgufFile& file_;
+  engine::ModelSpec spec_;
+};
+
+}  // namespace millrace::testing
