@@ -3,10 +3,11 @@
 //   engine_bench --model M.gguf [--jobs 64] [--prompt 128] [--output 128] [engine options]
 //
 // After a short warm-up: `jobs` distinct prompts of `prompt` tokens that draw one token each, then
-// the same that draw `output`. Prompt speed is the first run's, generation speed that of the
-// difference between the two, which is how bench/compare measures its peers. --profile adds the
-// time of each kernel from the device's events, in the first run and in those steps of the second
-// that hold no prompt. --first-token only loads and draws one token. Prints one JSON object.
+// the same that draw `output`. Prompt speed is the first run's, generation speed that of the steps
+// of the second in which every job draws a token and no prompt is left, which is how bench/compare
+// measures its peers. --profile adds the time of each kernel from the device's events, in the first
+// run and in those steps of the second that hold no prompt. --first-token only loads and draws one
+// token. Prints one JSON object.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -69,6 +70,7 @@ GenerationRequest job(std::uint32_t index, const Load& load, std::uint32_t vocab
 // What one run of a load took. Decode steps are those without a prompt token.
 struct Run {
   double total_s = 0, prompt = 0, drawn = 0;  // tokens
+  double full_s = 0, full_drawn = 0;          // of the decode steps in which every job drew
   std::uint64_t steps = 0, launches = 0, decode_steps = 0, decode_launches = 0;
   std::vector<double> prompt_step_ms, decode_step_ms;
   std::vector<KernelTime> kernels;  // of the decode steps; of all when there are none
@@ -99,6 +101,10 @@ Run run(Engine& engine, const Load& load, bool profile) {
     }
     if (landed == Step::prompt) out.prompt_step_ms.push_back(ms);
     if (landed == Step::decode) out.decode_step_ms.push_back(ms);
+    if (landed == Step::decode && now.generated_tokens - last.generated_tokens == load.jobs) {
+      out.full_s += ms / 1e3;
+      out.full_drawn += load.jobs;
+    }
     if (started == Step::decode) {
       ++out.decode_steps;
       out.decode_launches += now.launches - last.launches;
@@ -170,7 +176,8 @@ json measure(Engine& engine, const Load& load, bool profile) {
   if (load.output == 1) return out;
 
   const Run whole = run(engine, load, profile);
-  out["generate_tok_s"] = ratio(whole.drawn - prompts.drawn, whole.total_s - prompts.total_s);
+  out["generate_tok_s"] = ratio(whole.full_drawn, whole.full_s);
+  out["generate_steps"] = whole.full_drawn / load.jobs;
   out["total_tok_s"] = ratio(whole.prompt + whole.drawn, whole.total_s);
   out["total_s"] = whole.total_s;
   out["generated_tokens"] = whole.drawn;

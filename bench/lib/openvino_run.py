@@ -5,8 +5,8 @@
 
 Its continuous-batching back end reads the GGUF file: steps of 2,048 tokens, no prefix cache,
 greedy, end-of-text ignored. After a warm-up: the rows' prompts with one token each, then with
-`output` tokens. Prints one JSON object; bench/compare takes prompt speed from the first run and
-generation speed from the difference.
+`output` tokens. Prints one JSON object: the times of both, and the pipeline's own record of the
+second: when each step ended, and how many tokens it drew.
 """
 import json
 import sys
@@ -40,7 +40,7 @@ def generate(pipe, ids, output):
     made = [len(tokens) for tokens in result.tokens]
     if made != [output] * len(ids):
         sys.exit(f"asked for {output} tokens in each of {len(ids)} rows, got {made}")
-    return seconds
+    return seconds, result.perf_metrics.raw_metrics
 
 
 def main():
@@ -58,9 +58,11 @@ def main():
     load_s = time.monotonic() - begin
     generate(pipe, prompts(min(spec["rows"], 16), min(spec["prompt"], 128)), 4)
     ids = prompts(spec["rows"], spec["prompt"])
-    prompt_s = generate(pipe, ids, 1)
-    total_s = generate(pipe, ids, spec["output"])
+    prompt_s, _ = generate(pipe, ids, 1)
+    total_s, raw = generate(pipe, ids, spec["output"])
     print(json.dumps({"load_s": load_s, "prompt_s": prompt_s, "total_s": total_s,
+                      "step_ends_ms": list(raw.m_new_token_times),
+                      "step_tokens": list(raw.m_batch_sizes),
                       "version": openvino_genai.__version__}))
 
 

@@ -1,8 +1,9 @@
 """The sides of the comparison: each is prepared once and then measures a shape.
 
 Same accounting on every side: prompt speed from runs that draw one token a row, generation speed
-from what drawing `output` tokens takes more. llama.cpp's batched benchmark times the two phases
-itself, which is the same: its prompt phase ends with the logits of the first token.
+from the steps in which every row draws a token and no prompt is left. llama.cpp's batched benchmark
+times the two phases itself, which is the same: its prompt phase ends with the logits of the first
+token.
 """
 import dataclasses
 import json
@@ -23,14 +24,24 @@ class Speed:
     details: dict
 
 
-def of_times(shape, prompt_s, total_s, foreign, details):
-    """Speeds of a run of `prompt_s` that draws one token a row and one of `total_s` of all."""
-    more = total_s - prompt_s
-    if prompt_s <= 0 or more <= 0:
-        raise Failed(f"{shape.name}: {prompt_s:.3f} s for one token, {total_s:.3f} s for all: "
-                     "the machine is too busy to measure")
-    return Speed(shape.rows * shape.prompt / prompt_s, shape.rows * (shape.output - 1) / more,
-                 shape.rows * shape.context / total_s, foreign, details)
+def full_steps(rows, times_ms, drawn):
+    """(steps, seconds) in which all rows drew after the first such step, which may hold prompts."""
+    full = [i for i, count in enumerate(drawn) if count == rows]
+    if not full:
+        return 0, 0.0
+    last = full[0]
+    while last + 1 < len(drawn) and drawn[last + 1] == rows:
+        last += 1
+    return last - full[0], (times_ms[last] - times_ms[full[0]]) / 1e3
+
+
+def of_times(shape, result, foreign):
+    """Speeds from the times of openvino_run.py."""
+    steps, full_s = full_steps(shape.rows, result["step_ends_ms"], result["step_tokens"])
+    if steps < shape.output / 4 or full_s <= 0:
+        raise Failed(f"{shape.name}: all rows drew at once in {steps} steps only")
+    return Speed(shape.rows * shape.prompt / result["prompt_s"], shape.rows * steps / full_s,
+                 shape.rows * shape.context / result["total_s"], foreign, result)
 
 
 def parse_llama(shape, text):
@@ -73,7 +84,7 @@ class OpenVino:
                 "prompt": shape.prompt, "output": shape.output}
         done = run([self.python, ROOT / "bench/lib/openvino_run.py", json.dumps(spec)])
         result = json_in(done.text)
-        return of_times(shape, result["prompt_s"], result["total_s"], done.foreign, result)
+        return of_times(shape, result, done.foreign)
 
 
 class Ours:
@@ -89,6 +100,8 @@ class Ours:
             words += ["--math", self.math]
         done = run(words)
         result = json_in(done.text)
+        if result["generate_steps"] < shape.output / 4:
+            raise Failed(f"{shape.name}: all rows drew at once in too few steps: {result}")
         return Speed(result["prompt_tok_s"], result["generate_tok_s"], result["total_tok_s"],
                      done.foreign, result)
 

@@ -1,4 +1,4 @@
-"""`millrace run` interrupted, hung up or killed, and its engine that dies, hangs or cannot start."""
+"""`millrace run` interrupted, hung up or killed, and its engine that dies, hangs or stays away."""
 import os
 import signal
 import subprocess

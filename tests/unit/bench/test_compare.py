@@ -41,16 +41,31 @@ def test_llamas_result_of_another_shape_is_a_failure():
         sides.parse_llama(FULL, LLAMA_LINE)
 
 
-def test_speeds_of_two_runs_are_prompt_and_difference():
-    got = sides.of_times(Shape(8, 100, 11), prompt_s=2.0, total_s=4.0, foreign=0, details={})
+def openvino_result(steps):
+    return {"prompt_s": 2.0, "total_s": 4.0, "step_ends_ms": [1000 + 100 * i for i in range(steps)],
+            "step_tokens": [8] * steps}
+
+
+def test_generation_speed_is_that_of_the_steps_in_which_all_rows_draw():
+    got = sides.of_times(Shape(8, 100, 11), openvino_result(6), foreign=0)
     assert got.prompt == 400
-    assert got.generate == 40  # ten tokens a row more, in two seconds
+    assert got.generate == 80
     assert got.total == 8 * 111 / 4
 
 
-def test_a_longer_run_that_took_no_longer_is_a_failure():
-    with pytest.raises(Failed, match="too busy"):
-        sides.of_times(EIGHT, 2.0, 2.0, 0, {})
+def test_rows_that_hardly_ever_draw_at_once_are_a_failure():
+    with pytest.raises(Failed, match="in 3 steps only"):
+        sides.of_times(EIGHT, openvino_result(4), 0)
+
+
+@pytest.mark.parametrize("drawn, expected", [
+    ([2, 4, 4, 4, 2], (2, 0.3)),  # the first step with all four held the last prompts
+    ([4, 4], (1, 0.1)), ([4], (0, 0.0)), ([2, 2], (0, 0.0)),
+    ([4, 4, 3, 4], (1, 0.1))])
+def test_full_steps_of_openvinos_record(drawn, expected):
+    times = [0.0, 100.0, 200.0, 400.0, 500.0][:len(drawn)]
+    steps, seconds = sides.full_steps(4, times, drawn)
+    assert (steps, seconds) == (expected[0], pytest.approx(expected[1]))
 
 
 def test_json_is_found_behind_a_log():
