@@ -77,7 +77,29 @@ ulong sampler_total(__global const float* row, uint vocab, filter_t f, int sprea
   return sampler_sum_lanes(sum);
 }
 
+// Weights of all tokens together, where nobody is filtered away: what every row with logprobs asks
+// for. A weight's upper and lower 20 bits are summed apart in 32 bits, which hold WEIGHTS of them.
+#define WEIGHTS 2048u
+ulong sampler_total_of_all(__global const float* row, uint vocab, filter_t f) {
+  ulong high = 0, low = 0;
+  for (uint first = 0; first < vocab; first += WEIGHTS * LANES) {
+    const uint end = min(vocab, first + WEIGHTS * LANES);
+    uint16 highs = (uint16)(0), lows = (uint16)(0);
+    for (uint base = first; base < end; base += LANES) {
+      const float16 y = (sampler_load(row, base, vocab) - f.max) * f.inverse;
+      const float16 weight = sampler_exp_16(y) * 1.09951163e12f;  // exact: 2^40
+      const int16 part = convert_int16(weight * 9.53674316e-7f);  // 2^-20; towards 0
+      highs += as_uint16(part);
+      lows += as_uint16(convert_int16(fma(convert_float16(part), (float16)(-1048576.0f), weight)));
+    }
+    high += sampler_sum_lanes(convert_ulong8(highs.lo) + convert_ulong8(highs.hi));
+    low += sampler_sum_lanes(convert_ulong8(lows.lo) + convert_ulong8(lows.hi));
+  }
+  return (high << 20) + low;
+}
+
 ulong sampler_mass(__global const float* row, uint vocab, filter_t f) {
+  if (f.key == 0 && f.least == -INFINITY) return sampler_total_of_all(row, vocab, f);
   return sampler_total(row, vocab, f, 0);
 }
 
@@ -141,12 +163,18 @@ uint sampler_nth(__global const float* row, uint vocab, uint key, ulong n) {
   return vocab;
 }
 
+#define TOP_LANES (8 * LANES)  // passed over at a time
 void sampler_top(__global const float* row, uint vocab, uint n, __global uint* ids,
                  __global float* values) {
   uint count = 0;
-  for (uint base = 0; base < vocab; base += LANES) {
-    if (count == n && !any(sampler_load(row, base, vocab) > values[n - 1])) continue;
-    for (uint id = base; id < base + LANES && id < vocab; ++id)
+  for (uint base = 0; base < vocab; base += TOP_LANES) {
+    const uint end = min(base + TOP_LANES, vocab);
+    if (count == n && end - base == TOP_LANES) {
+      float16 most = vload16(0, row + base);
+      for (uint i = LANES; i < TOP_LANES; i += LANES) most = fmax(most, vload16(0, row + base + i));
+      if (!any(most > values[n - 1])) continue;
+    }
+    for (uint id = base; id < end; ++id)
       if (count < n || row[id] > values[n - 1])
         count = sampler_insert(ids, values, count, n, row[id], id);
   }

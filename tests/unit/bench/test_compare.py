@@ -2,6 +2,7 @@
 import json
 import pathlib
 import sys
+import types
 
 import pytest
 
@@ -287,6 +288,22 @@ class Context:
 
     def __init__(self, speeds):
         self.speeds = speeds
+
+
+def sampler_run(penalties, top5, foreign=0.0):
+    def figures(cost):
+        return {"step_ms": 20.0, "cost_percent": cost}
+    ours = {"plain": figures(0), "penalties": figures(penalties), "penalties_and_dry": figures(1),
+            "top5_logprobs": figures(top5), "rounds": 12}
+    return run.Output(json.dumps(ours), 1.0, foreign)
+
+
+@pytest.mark.parametrize("given, holds", [((1, 2.9), True), ((3.1, 2), False), ((1, 3.1), False),
+                                          ((1, 2, 0.5), None)])
+def test_the_samplers_cost_is_that_of_the_dearer(monkeypatch, given, holds):
+    monkeypatch.setattr(checks, "run", lambda *_: sampler_run(*given))
+    row = checks.sampler(types.SimpleNamespace(model="m", rounds=3))
+    assert (row["ours"], row["holds"]) == (max(given[:2]), holds)
 
 
 def test_exact_throughput_takes_llamas_runs_of_the_same_load():

@@ -98,6 +98,37 @@ TEST_F(TinyEngine, EditsHoldForEveryTokenOfARunningBatch) {
   EXPECT_EQ(results.at(1).effective.edits->no_repeat_ngram, 1u);
 }
 
+// Penalties and logprobs cost no kernel more: nothing is enqueued for them, asked for or not.
+TEST_F(TinyEngine, WhateverIsAskedOfTheSamplerTheSameKernelsAreEnqueued) {
+  auto engine = create(tiny_vocabulary);
+  ASSERT_TRUE(engine) << engine.error().text();
+  GenerationRequest plain;
+  plain.prompt = "some text";
+  plain.max_tokens = 30;
+  plain.sampling.seed = 5;
+  plain.sampling.temperature = 0;
+  plain.stops.ignore_eos = true;
+  GenerationRequest penalized = plain, judged = plain, sampled = plain;
+  penalized.edits.repetition = {1.3f, PenaltyScope::all, 0};
+  penalized.edits.presence = penalized.edits.frequency = {0.5f, PenaltyScope::output, 0};
+  penalized.edits.dry.multiplier = 0.8f;
+  judged.logprobs.sampled = true;
+  judged.logprobs.top = 5;
+  sampled.sampling.temperature = 1;
+  sampled.sampling.top_k = 20;
+  std::set<std::uint64_t> launches, steps;
+  for (const auto* request : {&plain, &penalized, &judged, &sampled, &plain}) {
+    const Counters before = (*engine)->counters();
+    for (RequestId id = 0; id < 8; ++id) ASSERT_TRUE((*engine)->add(id, *request));
+    std::vector<Event> events;
+    while ((*engine)->busy()) ASSERT_TRUE((*engine)->step(events));
+    launches.insert((*engine)->counters().launches - before.launches);
+    steps.insert((*engine)->counters().steps - before.steps);
+  }
+  EXPECT_EQ(launches.size(), 1u);
+  EXPECT_EQ(steps.size(), 1u);
+}
+
 TEST_F(TinyEngine, ARequestWithNothingLeftToDrawFailsAlone) {
   auto engine = create(tiny_vocabulary);
   ASSERT_TRUE(engine) << engine.error().text();
