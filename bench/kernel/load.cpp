@@ -103,7 +103,7 @@ Result<std::unique_ptr<AttentionLoad>> AttentionLoad::create(Device& device, std
                           .page_count = pages,
                           .device_slots = 0,
                           .attention = load->operations_.attention_limits()};
-  MILLRACE_ASSIGN(load->step_, StepTable::lower(plan, limits));
+  MILLRACE_TRY(StepLowering().lower(plan, limits, load->step_));
   MILLRACE_ASSIGN(load->words_, device.allocate(load->step_.words.size() * 4, "step"));
   MILLRACE_TRY(device.write(load->words_, 0, std::as_bytes(std::span(load->step_.words))));
   const CacheShape shape{.layers = 1, .kv_heads = 3, .head_dim = 64, .policy = {}};

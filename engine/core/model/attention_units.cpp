@@ -11,70 +11,67 @@ namespace {
 // Units a worker gets at least, so that none waits long for the last one.
 constexpr std::uint32_t units_per_worker = 8;
 
-struct Tile {
-  std::uint32_t token = 0, tokens = 0, segments = 0;
-};
-
-struct Unit {
-  Tile tile;
-  std::uint32_t first = 0, count = 0;                 // segments
-  std::uint32_t partial = 0, counter = 0, parts = 0;  // 0 parts: the whole tile
-};
-
-struct UnitList {
-  std::vector<std::uint32_t> words;
-  std::uint32_t partials = 0, counters = 0;
-};
+}  // namespace
 
 // The most segments in a unit.
-std::uint64_t longest_unit(std::span<const Tile> tiles, const AttentionLimits& limits) {
+std::uint64_t AttentionPlanner::longest_unit(std::span<const Tile> tiles,
+                                             const AttentionLimits& limits) {
   if (limits.workers == 1) return ~0ull;
   std::uint64_t work = 0;
   for (const Tile& tile : tiles) work += std::uint64_t{tile.segments} * limits.kv_heads;
   return std::max<std::uint64_t>(1, work / (std::uint64_t{limits.workers} * units_per_worker));
 }
 
-UnitList plan_units(std::span<const Tile> tiles, const AttentionLimits& limits) {
+// Appends the units of `tiles`, longest first.
+void AttentionPlanner::cut(std::span<const Tile> tiles, const AttentionLimits& limits,
+                           std::vector<std::uint32_t>& words) {
   const std::uint64_t most = longest_unit(tiles, limits);
-  UnitList out;
-  std::vector<Unit> units;
+  std::uint32_t partials = 0, counters = 0;
+  units_.clear();
+  const auto add = [&](Unit unit) {
+    unit.order = static_cast<std::uint32_t>(units_.size());
+    units_.push_back(unit);
+  };
   for (const Tile& tile : tiles) {
     const auto parts = static_cast<std::uint32_t>((tile.segments - 1) / most + 1);
     if (parts == 1) {
-      units.push_back({.tile = tile, .first = 0, .count = tile.segments});
+      add({.tile = tile, .first = 0, .count = tile.segments});
       continue;
     }
     for (std::uint32_t i = 0; i < parts; ++i) {
       const std::uint32_t first = tile.segments * i / parts;
       const std::uint32_t last = tile.segments * (i + 1) / parts;
-      units.push_back({.tile = tile,
-                       .first = first,
-                       .count = last - first,
-                       .partial = out.partials,
-                       .counter = out.counters,
-                       .parts = parts});
+      add({.tile = tile,
+           .first = first,
+           .count = last - first,
+           .partial = partials,
+           .counter = counters,
+           .parts = parts});
     }
-    out.partials += tile.segments;
-    ++out.counters;
+    partials += tile.segments;
+    ++counters;
   }
-  const auto longer = [](const Unit& a, const Unit& b) { return a.count > b.count; };
-  std::stable_sort(units.begin(), units.end(), longer);
-  out.words.reserve(units.size() * attention_unit_words);
-  for (const Unit& unit : units) {
-    const std::array<std::uint32_t, attention_unit_words> words{
+  // Not a stable sort, which takes memory each time.
+  std::ranges::sort(units_, [](const Unit& a, const Unit& b) {
+    return a.count != b.count ? a.count > b.count : a.order < b.order;
+  });
+  for (const Unit& unit : units_) {
+    const std::array<std::uint32_t, attention_unit_words> unit_words{
         unit.tile.token, unit.tile.tokens, unit.first, unit.count,
         unit.partial,    unit.counter,     unit.parts, 0};
-    out.words.insert(out.words.end(), words.begin(), words.end());
+    words.insert(words.end(), unit_words.begin(), unit_words.end());
   }
-  return out;
+  out_.partials = std::max(out_.partials, partials);
+  out_.counters = std::max(out_.counters, counters);
 }
 
-}  // namespace
-
-AttentionUnits plan_attention(std::span<const AttentionRow> rows, const AttentionLimits& limits) {
-  AttentionUnits out;
-  if (limits.workers == 0) return out;
-  std::vector<Tile> single, multi;
+const AttentionUnits& AttentionPlanner::plan(std::span<const AttentionRow> rows,
+                                             const AttentionLimits& limits) {
+  for (auto* list : {&out_.single, &out_.multi, &out_.tiles}) list->clear();
+  out_.partials = out_.counters = 0;
+  single_.clear();
+  multi_.clear();
+  if (limits.workers == 0) return out_;
   for (const AttentionRow& row : rows) {
     for (std::uint32_t done = 0; done < row.count;) {
       const std::uint32_t take = std::min(limits.tile_tokens, row.count - done);
@@ -82,20 +79,17 @@ AttentionUnits plan_attention(std::span<const AttentionRow> rows, const Attentio
       const Tile tile{.token = row.token + done,
                       .tokens = take,
                       .segments = (end + kv_segment_tokens - 1) / kv_segment_tokens};
-      (take == 1 ? single : multi).push_back(tile);
+      (take == 1 ? single_ : multi_).push_back(tile);
       done += take;
     }
   }
-  for (const Tile& tile : multi) {
-    out.tiles.push_back(tile.token);
-    out.tiles.push_back(tile.tokens);
+  for (const Tile& tile : multi_) {
+    out_.tiles.push_back(tile.token);
+    out_.tiles.push_back(tile.tokens);
   }
-  UnitList one = plan_units(single, limits), many = plan_units(multi, limits);
-  out.single = std::move(one.words);
-  out.multi = std::move(many.words);
-  out.partials = std::max(one.partials, many.partials);
-  out.counters = std::max(one.counters, many.counters);
-  return out;
+  cut(single_, limits, out_.single);
+  cut(multi_, limits, out_.multi);
+  return out_;
 }
 
 }  // namespace millrace::engine

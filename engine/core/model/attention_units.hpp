@@ -4,7 +4,8 @@
 // tile's run of consecutive 256-position segments (kernels/attention/cpu.cl). Tiles of one token
 // stand apart, because another kernel takes them. A long tile is cut into several units where
 // whole tiles would leave workers idle; its partial sums then go through memory. How tiles are cut
-// changes no bit of a result. Thread safety: plain values.
+// changes no bit of a result. A planner keeps its memory from step to step. Thread safety: one
+// owner a planner.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -32,6 +33,28 @@ struct AttentionUnits {
   std::uint32_t partials = 0, counters = 0;  // that the larger of the two lists uses
 };
 
-AttentionUnits plan_attention(std::span<const AttentionRow> rows, const AttentionLimits& limits);
+class AttentionPlanner {
+ public:
+  // Valid until the next call.
+  const AttentionUnits& plan(std::span<const AttentionRow> rows, const AttentionLimits& limits);
+
+ private:
+  struct Tile {
+    std::uint32_t token = 0, tokens = 0, segments = 0;
+  };
+  struct Unit {
+    Tile tile;
+    std::uint32_t first = 0, count = 0;                 // segments
+    std::uint32_t partial = 0, counter = 0, parts = 0;  // 0 parts: the whole tile
+    std::uint32_t order = 0;                            // of its making
+  };
+  static std::uint64_t longest_unit(std::span<const Tile> tiles, const AttentionLimits& limits);
+  void cut(std::span<const Tile> tiles, const AttentionLimits& limits,
+           std::vector<std::uint32_t>& words);
+
+  AttentionUnits out_;
+  std::vector<Tile> single_, multi_;
+  std::vector<Unit> units_;
+};
 
 }  // namespace millrace::engine

@@ -76,6 +76,8 @@ struct Model::State {
   std::unique_ptr<Operations> operations;
   CacheGroup cache;
   Activations act;
+  StepLowering lowering;
+  StepTable last_step;
   Buffer step_words;
   Buffer no_ids;  // stands in for the sampler's ids when no row needs them
 
@@ -260,7 +262,8 @@ Status Model::forward(const StepPlan& plan, const Buffer& device_ids) {
                           .page_count = s.cache.page_count(),
                           .device_slots = slots,
                           .attention = s.operations->attention_limits()};
-  MILLRACE_ASSIGN(const StepTable step, StepTable::lower(plan, limits));
+  MILLRACE_TRY(s.lowering.lower(plan, limits, s.last_step));
+  const StepTable& step = s.last_step;
   MILLRACE_TRY(s.write_step(step));
   MILLRACE_TRY(s.operations->embed(s.embedding, step, s.step_words,
                                    device_ids ? device_ids : s.no_ids, s.act.hidden));

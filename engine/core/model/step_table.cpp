@@ -90,39 +90,29 @@ Result<Totals> check_plan(const StepPlan& plan, const StepLimits& limits) {
   return Totals{static_cast<std::uint32_t>(tokens), static_cast<std::uint32_t>(outputs)};
 }
 
-AttentionUnits plan_units(const StepPlan& plan, const AttentionLimits& limits) {
-  std::vector<AttentionRow> rows;
-  rows.reserve(plan.rows.size());
-  std::uint32_t token = 0;
-  for (const PlanRow& row : plan.rows) {
-    rows.push_back({.token = token, .count = row.count, .first_position = row.first_position});
-    token += row.count;
-  }
-  return plan_attention(rows, limits);
-}
-
 }  // namespace
 
-Result<StepTable> StepTable::lower(const StepPlan& plan, const StepLimits& limits) {
+Status StepLowering::lower(const StepPlan& plan, const StepLimits& limits, StepTable& table) {
   MILLRACE_ASSIGN(const Totals totals, check_plan(plan, limits));
-  StepTable table;
   table.tokens = totals.tokens;
   table.outputs = totals.outputs;
-  const AttentionUnits units = plan_units(plan, limits.attention);
-  std::vector<std::uint32_t> outputs;
+  rows_.clear();
+  outputs_.clear();
   std::uint32_t token = 0;
   for (const PlanRow& row : plan.rows) {
+    rows_.push_back({.token = token, .count = row.count, .first_position = row.first_position});
     for (std::uint32_t i = 0; i < row.output_count; ++i) {
-      outputs.push_back(token + plan.outputs[row.output_offset + i].offset);
+      outputs_.push_back(token + plan.outputs[row.output_offset + i].offset);
     }
     token += row.count;
   }
+  const AttentionUnits& units = attention_.plan(rows_, limits.attention);
   const auto size = [](const auto& list) { return static_cast<std::uint32_t>(list.size()); };
   table.slots_at = totals.tokens;
   table.positions_at = 2 * totals.tokens;
   table.tables_at = 3 * totals.tokens;
   table.outputs_at = 4 * totals.tokens;
-  table.single_units = {table.outputs_at + size(outputs),
+  table.single_units = {table.outputs_at + size(outputs_),
                         size(units.single) / attention_unit_words};
   table.multi_units = {table.single_units.offset + size(units.single),
                        size(units.multi) / attention_unit_words};
@@ -131,9 +121,9 @@ Result<StepTable> StepTable::lower(const StepPlan& plan, const StepLimits& limit
   table.counters = units.counters;
   const std::uint32_t pages_at = table.tiles.offset + size(units.tiles);
   auto& words = table.words;
-  words.resize(std::size_t{4} * totals.tokens);
+  words.assign(std::size_t{4} * totals.tokens, 0);
   const std::initializer_list<std::span<const std::uint32_t>> parts{
-      outputs, units.single, units.multi, units.tiles, plan.pages};
+      outputs_, units.single, units.multi, units.tiles, plan.pages};
   for (const auto part : parts) words.insert(words.end(), part.begin(), part.end());
   token = 0;
   for (const PlanRow& row : plan.rows) {
@@ -145,7 +135,7 @@ Result<StepTable> StepTable::lower(const StepPlan& plan, const StepLimits& limit
       words[table.tables_at + token] = pages_at + row.page_offset;
     }
   }
-  return table;
+  return {};
 }
 
 }  // namespace millrace::engine

@@ -9,7 +9,7 @@
 // outputs[i] is the token whose logits row i wants. Units and tiles are those of
 // attention_units.hpp; there are none where nobody asks for them. Errors of `lower`:
 // invalid_token, and internal for a plan that breaks the contract of plan.hpp; nothing has been
-// enqueued then. Thread safety: plain values.
+// enqueued then. Thread safety: plain values; one owner a StepLowering.
 #include <cstdint>
 #include <vector>
 
@@ -37,8 +37,18 @@ struct StepTable {
   ItemList single_units, multi_units, tiles;
   std::uint32_t partials = 0, counters = 0;  // that the units use
   std::vector<std::uint32_t> words;
+};
 
-  static Result<StepTable> lower(const StepPlan& plan, const StepLimits& limits);
+// Keeps its memory, and that of the table, from step to step.
+class StepLowering {
+ public:
+  // After an error the table is not to be used.
+  Status lower(const StepPlan& plan, const StepLimits& limits, StepTable& table);
+
+ private:
+  std::vector<AttentionRow> rows_;
+  std::vector<std::uint32_t> outputs_;
+  AttentionPlanner attention_;
 };
 
 }  // namespace millrace::engine

@@ -103,8 +103,11 @@ Status EngineLoop::step(std::vector<Event>& events) {
     return fail_flight(*spare_, started.error(), events);
   }
   // The step before this one: its ids are read while this one computes.
-  const std::unique_ptr<Flight> landing = std::exchange(flying_, std::move(next));
-  return landing ? land(*landing, events) : Status();
+  std::unique_ptr<Flight> landing = std::exchange(flying_, std::move(next));
+  if (!landing) return {};
+  Status landed = land(*landing, events);
+  spare_ = std::move(landing);  // its memory serves the next step
+  return landed;
 }
 
 Status EngineLoop::start_step(Flight& flight) {
@@ -137,7 +140,7 @@ Status EngineLoop::land(Flight& flight, std::vector<Event>& events) {
   pacer_.took(static_cast<std::uint32_t>(flight.planned.plan.tokens.size()),
               static_cast<std::uint64_t>(std::max<std::int64_t>(0, now - from)));
 
-  std::set<RequestId> touched;
+  touched_.clear();
   for (std::size_t i = 0; i < flight.planned.outputs.size(); ++i) {
     const PlannedOutput& output = flight.planned.outputs[i];
     const auto owner = owners_.find(output.sequence);
@@ -148,7 +151,7 @@ Status EngineLoop::land(Flight& flight, std::vector<Event>& events) {
       event.error = status.error();
       end(id, std::move(event), events);
     }
-    touched.insert(id);
+    touched_.push_back(id);
   }
   for (const SequenceId sequence : flight.planned.computed) {
     Owner owner;
@@ -156,9 +159,12 @@ Status EngineLoop::land(Flight& flight, std::vector<Event>& events) {
     if (request == nullptr) continue;
     request->prompt_computed();
     end_sequence(sequence);
-    touched.insert(owner.request);
+    touched_.push_back(owner.request);
   }
-  for (const RequestId id : touched) end_if_done(id, events);
+  std::ranges::sort(touched_);
+  const auto repeated = std::ranges::unique(touched_);
+  touched_.erase(repeated.begin(), repeated.end());
+  for (const RequestId id : touched_) end_if_done(id, events);
   return {};
 }
 

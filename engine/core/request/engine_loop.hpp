@@ -72,6 +72,7 @@ class EngineLoop {
   std::vector<RequestId> cancelled_;
   std::unique_ptr<Flight> flying_, spare_;
   std::vector<SampleTask> tasks_;
+  std::vector<RequestId> touched_;  // by the step that lands
   std::int64_t landed_us_ = 0;
   Counters counters_;
 };

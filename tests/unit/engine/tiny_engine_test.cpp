@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "tests/support/allocations.hpp"
+
 namespace millrace::engine {
 namespace {
 
@@ -43,6 +45,35 @@ TEST_F(TinyEngine, TheTemplatesClockStandsStill) {
   auto engine = create(tiny_vocabulary, "{{ strftime_now('%d %b %Y') }} {{ messages[0].content }}");
   ASSERT_TRUE(engine) << engine.error().text();
   EXPECT_EQ(prompt_of(**engine, {{"user", "x"}}), "26 Jul 2024 x");
+}
+
+// Allocations of 128 steps in which `rows` requests draw a token each.
+std::size_t allocations_while_drawing(Engine& engine, std::uint32_t rows) {
+  GenerationRequest request;
+  request.prompt = "text";
+  request.max_tokens = 160;
+  request.sampling.seed = 5;
+  request.stops.ignore_eos = true;
+  for (RequestId id = 0; id < rows; ++id) EXPECT_TRUE(engine.add(id, request));
+  std::vector<Event> events;
+  for (int i = 0; i < 16; ++i) EXPECT_TRUE(engine.step(events));
+  EXPECT_EQ(engine.counters().last_rows, rows);
+  const std::size_t before = allocations();
+  for (int i = 0; i < 128; ++i) EXPECT_TRUE(engine.step(events));
+  const std::size_t made = allocations() - before;
+  EXPECT_EQ(engine.counters().last_rows, rows);
+  while (engine.busy()) EXPECT_TRUE(engine.step(events));
+  return made;
+}
+
+TEST_F(TinyEngine, ATokenCostsNoAllocation) {
+  auto engine = create(tiny_vocabulary);
+  ASSERT_TRUE(engine) << engine.error().text();
+  allocations_while_drawing(**engine, 8);  // buffers grow to their size
+  const std::size_t one = allocations_while_drawing(**engine, 1);
+  const std::size_t eight = allocations_while_drawing(**engine, 8);
+  // Tokens and text grow by doubling, page tables by a page: a few times in 128 steps.
+  EXPECT_LE(eight - one, 7 * 16);
 }
 
 // Draws that run ahead of what the host has read, beside rows that ask for nothing.

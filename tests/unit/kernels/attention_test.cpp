@@ -146,7 +146,8 @@ class Runner {
                       .device_slots = 0,
                       .attention = operations_.attention_limits()};
     if (workers != 0) limits.attention.workers = workers;
-    const StepTable step = must(StepTable::lower(problem.plan, limits));
+    StepTable step;
+    must(StepLowering().lower(problem.plan, limits, step));
     cut_ = step.partials != 0;
     const Buffer words = upload(*device_, step.words), rope = upload(*device_, problem.rope);
     const Buffer qkv = upload(*device_, problem.qkv), kv = upload(*device_, problem.pages);

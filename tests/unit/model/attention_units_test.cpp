@@ -24,13 +24,15 @@ std::vector<Unit> units_of(const std::vector<std::uint32_t>& words) {
 
 TEST(AttentionUnits, NothingIsPlannedWhereNobodyAsks) {
   const AttentionRow row{.token = 0, .count = 9, .first_position = 0};
-  const auto plan = plan_attention({&row, 1}, {});
+  AttentionPlanner planner;
+  const auto& plan = planner.plan({&row, 1}, {});
   EXPECT_TRUE(plan.single.empty() && plan.multi.empty() && plan.tiles.empty());
 }
 
 TEST(AttentionUnits, AChunkIsCutIntoTilesAndALastTokenStandsApart) {
   const AttentionRow row{.token = 3, .count = 9, .first_position = 250};
-  const auto plan = plan_attention({&row, 1}, {.tile_tokens = 4, .workers = 1, .kv_heads = 1});
+  AttentionPlanner planner;
+  const auto& plan = planner.plan({&row, 1}, {.tile_tokens = 4, .workers = 1, .kv_heads = 1});
   EXPECT_EQ(plan.tiles, (std::vector<std::uint32_t>{3, 4, 7, 4}));
   const auto single = units_of(plan.single), multi = units_of(plan.multi);
   ASSERT_EQ(single.size(), 1u);
@@ -48,7 +50,8 @@ TEST(AttentionUnits, LongTilesAreCutSoThatEveryWorkerHasSeveral) {
   const std::vector<AttentionRow> rows{{.token = 0, .count = 1, .first_position = 6999},
                                        {.token = 1, .count = 1, .first_position = 100},
                                        {.token = 2, .count = 1, .first_position = 4095}};
-  const auto plan = plan_attention(rows, {.tile_tokens = 8, .workers = 2, .kv_heads = 3});
+  AttentionPlanner planner;
+  const auto& plan = planner.plan(rows, {.tile_tokens = 8, .workers = 2, .kv_heads = 3});
   const auto units = units_of(plan.single);
   std::map<std::uint32_t, std::vector<Unit>> of_token;
   std::uint32_t longest = units[0].count;
@@ -84,7 +87,8 @@ TEST(AttentionUnits, LongTilesAreCutSoThatEveryWorkerHasSeveral) {
 TEST(AttentionUnits, ManyShortRowsStayWhole) {
   std::vector<AttentionRow> rows;
   for (std::uint32_t i = 0; i < 64; ++i) rows.push_back({i, 1, 300});
-  const auto plan = plan_attention(rows, {.tile_tokens = 8, .workers = 2, .kv_heads = 3});
+  AttentionPlanner planner;
+  const auto& plan = planner.plan(rows, {.tile_tokens = 8, .workers = 2, .kv_heads = 3});
   EXPECT_EQ(units_of(plan.single).size(), 64u);
   EXPECT_EQ(plan.partials, 0u);
 }

@@ -43,29 +43,36 @@ StepPlan good_plan() {
 }
 
 TEST(StepTable, LaysOutWhatTheKernelsRead) {
-  const auto table = StepTable::lower(good_plan(), limits);
-  ASSERT_TRUE(table.has_value()) << table.error().text();
+  StepLowering lowering;
+  StepTable table;
+  StepPlan longer = good_plan();
+  longer.tokens.push_back(1);
+  longer.rows.push_back(
+      {.sequence = 9, .first_position = 0, .count = 1, .token_offset = 3, .page_count = 1});
+  ASSERT_TRUE(lowering.lower(longer, limits, table));  // leaves nothing behind
+  const Status lowered = lowering.lower(good_plan(), limits, table);
+  ASSERT_TRUE(lowered) << lowered.error().text();
   const auto slice = [&](std::uint32_t at, std::uint32_t count) {
-    return std::vector<std::uint32_t>(table->words.begin() + at, table->words.begin() + at + count);
+    return std::vector<std::uint32_t>(table.words.begin() + at, table.words.begin() + at + count);
   };
   using Words = std::vector<std::uint32_t>;
-  EXPECT_EQ(table->tokens, 6u);
-  EXPECT_EQ(table->outputs, 3u);
-  EXPECT_EQ(slice(table->ids_at, 6), (Words{0, 11, 12, 13, 14, 15}));
-  EXPECT_EQ(slice(table->slots_at, 6), (Words{1, no_slot, no_slot, no_slot, no_slot, no_slot}));
-  EXPECT_EQ(slice(table->positions_at, 6), (Words{9, 14, 15, 16, 17, 18}));
-  EXPECT_EQ(slice(table->outputs_at, 3), (Words{0, 2, 5}));
-  ASSERT_EQ(table->single_units.count, 1u);
-  EXPECT_EQ(slice(table->single_units.offset, 8), (Words{0, 1, 0, 1, 0, 0, 0, 0}));
-  ASSERT_EQ(table->multi_units.count, 2u);
-  EXPECT_EQ(slice(table->multi_units.offset, 16),
+  EXPECT_EQ(table.tokens, 6u);
+  EXPECT_EQ(table.outputs, 3u);
+  EXPECT_EQ(slice(table.ids_at, 6), (Words{0, 11, 12, 13, 14, 15}));
+  EXPECT_EQ(slice(table.slots_at, 6), (Words{1, no_slot, no_slot, no_slot, no_slot, no_slot}));
+  EXPECT_EQ(slice(table.positions_at, 6), (Words{9, 14, 15, 16, 17, 18}));
+  EXPECT_EQ(slice(table.outputs_at, 3), (Words{0, 2, 5}));
+  ASSERT_EQ(table.single_units.count, 1u);
+  EXPECT_EQ(slice(table.single_units.offset, 8), (Words{0, 1, 0, 1, 0, 0, 0, 0}));
+  ASSERT_EQ(table.multi_units.count, 2u);
+  EXPECT_EQ(slice(table.multi_units.offset, 16),
             (Words{1, 3, 0, 1, 0, 0, 0, 0, 4, 2, 0, 1, 0, 0, 0, 0}));
-  ASSERT_EQ(table->tiles.count, 2u);
-  EXPECT_EQ(slice(table->tiles.offset, 4), (Words{1, 3, 4, 2}));
-  const auto tables = slice(table->tables_at, 6);
+  ASSERT_EQ(table.tiles.count, 2u);
+  EXPECT_EQ(slice(table.tiles.offset, 4), (Words{1, 3, 4, 2}));
+  const auto tables = slice(table.tables_at, 6);
   EXPECT_EQ(slice(tables[0], 1), (Words{7}));
   for (std::size_t t = 1; t < 6; ++t) EXPECT_EQ(slice(tables[t], 2), (Words{2, 5}));
-  EXPECT_EQ(table->words.size(), tables[1] + 2u);
+  EXPECT_EQ(table.words.size(), tables[1] + 2u);
 }
 
 TEST(StepTable, BrokenPlansAreRefused) {
@@ -94,20 +101,22 @@ TEST(StepTable, BrokenPlansAreRefused) {
   for (const Case& one : cases) {
     StepPlan plan = good_plan();
     one.change(plan);
-    const auto table = StepTable::lower(plan, limits);
-    ASSERT_FALSE(table.has_value()) << one.part;
-    EXPECT_EQ(table.error().code, Code::internal);
-    EXPECT_NE(table.error().message.find(one.part), std::string::npos) << table.error().text();
+    StepTable table;
+    const Status status = StepLowering().lower(plan, limits, table);
+    ASSERT_FALSE(status.has_value()) << one.part;
+    EXPECT_EQ(status.error().code, Code::internal);
+    EXPECT_NE(status.error().message.find(one.part), std::string::npos) << status.error().text();
   }
 }
 
 TEST(StepTable, AnIdOutsideTheVocabularyIsTheCallersFault) {
   StepPlan plan = good_plan();
   plan.tokens[2] = 100;
-  const auto table = StepTable::lower(plan, limits);
-  ASSERT_FALSE(table.has_value());
-  EXPECT_EQ(table.error().code, Code::invalid_token);
-  EXPECT_NE(table.error().message.find("100"), std::string::npos);
+  StepTable table;
+  const Status status = StepLowering().lower(plan, limits, table);
+  ASSERT_FALSE(status.has_value());
+  EXPECT_EQ(status.error().code, Code::invalid_token);
+  EXPECT_NE(status.error().message.find("100"), std::string::npos);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "schemas/codec.hpp"
-#include "tests/unit/schemas/allocations.hpp"
+#include "tests/support/allocations.hpp"
 #include "tests/unit/schemas/build.hpp"
 #include "tests/unit/schemas/vectors.hpp"
 

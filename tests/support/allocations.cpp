@@ -1,11 +1,10 @@
-#include "tests/unit/schemas/allocations.hpp"
+#include "tests/support/allocations.hpp"
 
-#include <atomic>
 #include <cstdlib>
 #include <new>
 
 namespace {
-std::atomic<std::size_t> count = 0;
+thread_local std::size_t count = 0;
 }
 
 std::size_t allocations() {

@@ -1,5 +1,0 @@
-#pragma once
-// Counts what the whole program allocates with `new`; a test looks at the difference.
-#include <cstddef>
-
-std::size_t allocations();
