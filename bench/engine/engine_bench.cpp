@@ -1,13 +1,15 @@
 // How fast the engine is, without queue and files.
 //
-//   engine_bench --model M.gguf [--jobs 64] [--prompt 128] [--output 128] [engine options]
+//   engine_bench --model M.gguf [--jobs 64] [--prompt 128] [--output 128] [--shared 0]
+//                [engine options]
 //
 // After a short warm-up: `jobs` distinct prompts of `prompt` tokens that draw one token each, then
 // the same that draw `output`. Prompt speed is the first run's, generation speed that of the steps
 // of the second in which every job draws a token and no prompt is left, which is how bench/compare
 // measures its peers. --profile adds the time of each kernel from the device's events, in the first
 // run and in those steps of the second that hold no prompt. --first-token only loads and draws one
-// token. Prints one JSON object.
+// token. --shared: the first so many tokens of all prompts are the same, and the load runs once, on
+// an empty prefix tree; without it the prefix cache is off. Prints one JSON object.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -49,16 +51,17 @@ T must(millrace::Result<T> result) {
 }
 
 struct Load {
-  std::uint32_t jobs = 64, prompt = 128, output = 128;
+  std::uint32_t jobs = 64, prompt = 128, output = 128, shared = 0;
 };
 
-// Every job has a prompt of its own: what shares a beginning would be computed once. bench/compare
-// gives its peers the same ids.
+// Every job has a prompt of its own, but for what it is told to share. bench/compare gives its
+// peers the same ids.
 GenerationRequest job(std::uint32_t index, const Load& load, std::uint32_t vocabulary) {
   GenerationRequest request;
   millrace::Tokens prompt;
   for (std::uint32_t i = 0; i < load.prompt; ++i) {
-    prompt.push_back(1000 + (index * 7919 + i * 104729) % (vocabulary - 1000));
+    const std::uint32_t owner = i < load.shared ? load.jobs : index;
+    prompt.push_back(1000 + (owner * 7919 + i * 104729) % (vocabulary - 1000));
   }
   request.prompt = prompt;
   request.max_tokens = load.output;
@@ -190,6 +193,23 @@ json measure(Engine& engine, const Load& load, bool profile) {
   return out;
 }
 
+json measure_shared(Engine& engine, const Load& load, bool profile) {
+  run(engine, {1, 64, 4}, profile);
+  const Counters before = engine.counters();
+  const Run whole = run(engine, load, profile);
+  const Counters after = engine.counters();
+  return {{"total_s", whole.total_s},
+          {"jobs_per_s", ratio(load.jobs, whole.total_s)},
+          {"shared", load.shared},
+          {"prefix_tokens", after.prefix_tokens - before.prefix_tokens},
+          {"computed_prompt_tokens", whole.prompt},
+          {"steps", whole.steps}};
+}
+
+json results(Engine& engine, const Load& load, bool profile) {
+  return load.shared > 0 ? measure_shared(engine, load, profile) : measure(engine, load, profile);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -202,6 +222,7 @@ int main(int argc, char** argv) {
   app.add_option("--jobs", load.jobs)->check(CLI::Range(1, 100000));
   app.add_option("--prompt", load.prompt)->check(CLI::Range(1, 1000000));
   app.add_option("--output", load.output)->check(CLI::Range(1, 1000000));
+  app.add_option("--shared", load.shared, "tokens that all prompts begin with");
   app.add_option("--variant", variant, "kernels: generic or cpu");
   app.add_flag("--profile", profile, "time every kernel; slows steps down a little");
   app.add_flag("--first-token", first_token, "only load and draw one token");
@@ -209,6 +230,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
 
   const auto start = Clock::now();
+  if (load.shared == 0) flags.prefix_cache = "off";  // the same prompts run more than once
   EngineOptions options = must(millrace::worker::engine_options(flags));
   options.kernel_variant = variant;
   options.profile = profile;
@@ -217,11 +239,12 @@ int main(int argc, char** argv) {
   run(*engine, {1, 16, 1}, profile);
   const double first_token_s = seconds_since(start);
 
-  json out = first_token ? json::object() : measure(*engine, load, profile);
+  json out = first_token ? json::object() : results(*engine, load, profile);
   const auto& info = engine->info();
   out["device"] = info.device_name;
   out["fingerprint"] = info.fingerprint;
   out["math"] = flags.math;
+  out["prefix_cache"] = flags.prefix_cache;
   out["jobs"] = load.jobs;
   out["prompt"] = load.prompt;
   out["output"] = load.output;

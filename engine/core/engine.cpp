@@ -29,6 +29,7 @@ class DeviceRunner final : public StepRunner {
 
   Status start(const StepPlan& plan, std::span<const SampleTask> tasks,
                SampleBatch& batch) override {
+    for (const PageCopy& copy : plan.copies) MILLRACE_TRY(model_->copy_page(copy.from, copy.to));
     MILLRACE_TRY(model_->forward(plan, sampler_->ids()));
     MILLRACE_TRY(sampler_->enqueue(model_->logits(), model_->logits_stride(), tasks, batch));
     return device_->flush();
@@ -106,6 +107,8 @@ class ModelEngine final : public Engine {
     loop.scheduler.step_tokens = options.step_tokens;
     loop.scheduler.prefill_chunk = options.prefill_chunk;
     loop.scheduler.step_outputs = step_outputs(options);
+    loop.scheduler.prefix_cache = options.prefix_cache;
+    loop.scheduler.fingerprint = m.fingerprint;
     loop.effective.model = m.name;
     loop.effective.fingerprint = m.fingerprint;
     loop.effective.kv = m.kv;

@@ -31,6 +31,7 @@ struct EngineOptions {
   std::uint32_t max_batch = 64;       // sequences in one step
   std::uint32_t step_tokens = 512;    // tokens in one step, decode first
   std::uint32_t prefill_chunk = 256;  // tokens of one sequence in one step
+  bool prefix_cache = false;          // requests reuse what others began with, see PrefixTree
   MathMode math = MathMode::fast;
   std::string kernel_variant;  // "" by device, else as DeviceOptions::variant
   std::string cache_dir;       // program cache; "" is $XDG_CACHE_HOME/millrace
@@ -60,9 +61,13 @@ struct Counters {
   std::uint32_t last_rows = 0;    // sequences in the step under way; 0: none is
   std::uint32_t last_tokens = 0;  // its tokens
   std::uint32_t waiting = 0, running = 0;
-  std::uint64_t kv_pages_used = 0, kv_pages_total = 0;
-  std::uint64_t launches = 0;  // of kernels, since the engine was created
-  std::uint64_t pauses = 0;    // sequences that gave their pages back, to be computed again
+  std::uint64_t kv_pages_used = 0;  // by running sequences, those they share counted once
+  std::uint64_t kv_pages_total = 0;
+  std::uint64_t prefix_pages = 0;   // known to the prefix tree, in use or not
+  std::uint64_t prefix_hits = 0;    // sequences that began with known pages
+  std::uint64_t prefix_tokens = 0;  // tokens that they did not compute
+  std::uint64_t launches = 0;       // of kernels, since the engine was created
+  std::uint64_t pauses = 0;         // sequences that gave their pages back, to be computed again
 };
 
 class Engine {

@@ -54,13 +54,15 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
   add("--max-batch", flags.max_batch, "sequences in one step");
   add("--step-tokens", flags.step_tokens, "tokens in one step");
   add("--prefill-chunk", flags.prefill_chunk, "tokens of one sequence in one step");
-  add("--prefix-cache", flags.prefix_cache, "reuse of common prompt beginnings: off");
+  add("--prefix-cache", flags.prefix_cache,
+      "reuse of common prompt beginnings across jobs: off, or memory (in the KV cache)");
   add("--math", flags.math, "arithmetic: fast (8-bit activations) or exact (fp32)");
 }
 
 Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
   if (flags.kv != "f16") return not_yet("--kv", flags.kv, "f16");
-  if (flags.prefix_cache != "off") return not_yet("--prefix-cache", flags.prefix_cache, "off");
+  if (flags.prefix_cache != "off" && flags.prefix_cache != "memory")
+    return not_yet("--prefix-cache", flags.prefix_cache, "off or memory");
   const auto math = engine::find_math(flags.math);
   if (!math)
     return fail(Code::usage, "--math " + flags.math + " is unknown",
@@ -89,6 +91,7 @@ Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
   options.max_batch = flags.max_batch;
   options.step_tokens = flags.step_tokens;
   options.prefill_chunk = flags.prefill_chunk;
+  options.prefix_cache = flags.prefix_cache == "memory";
   options.math = *math;
   return options;
 }

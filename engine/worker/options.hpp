@@ -36,7 +36,7 @@ inline constexpr const char* engine_group = "Engine";  // of options, as --help 
 void add_engine_options(CLI::App& app, EngineFlags& flags);
 
 // Errors: usage, naming the option and what it takes; unsupported_field for what a later version
-// will have (other KV policies, prefix caches).
+// will have (other KV policies, a prefix cache on disk).
 Result<engine::EngineOptions> engine_options(const EngineFlags& flags);
 
 // The flags as arguments, for a child process. --model is not among them.

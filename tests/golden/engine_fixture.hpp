@@ -108,4 +108,21 @@ inline Bits bits_of(const GenerationResult& result) {
   return bits;
 }
 
+// What a request must give in any company.
+struct Ended {
+  Bits bits;
+  std::vector<std::string> texts;
+  std::vector<FinishReason> reasons;
+  friend bool operator==(const Ended&, const Ended&) = default;
+};
+
+inline Ended ended(const GenerationResult& result) {
+  Ended out{bits_of(result), {}, {}};
+  for (const Choice& choice : result.choices) {
+    out.texts.push_back(choice.text);
+    out.reasons.push_back(choice.finish_reason);
+  }
+  return out;
+}
+
 }  // namespace millrace::engine

@@ -6,7 +6,7 @@
 namespace millrace::engine {
 
 PagePool::PagePool(std::uint32_t pages, std::uint32_t page_tokens)
-    : page_tokens_(page_tokens), references_(pages, 0) {
+    : page_tokens_(page_tokens), references_(pages, 0), kept_(pages, false) {
   free_.reserve(pages);
   for (std::uint32_t page = pages; page > 0; --page) free_.push_back(page - 1);
 }
@@ -22,12 +22,27 @@ std::optional<PageId> PagePool::allocate() {
 
 void PagePool::retain(PageId page) {
   assert(references_[page] > 0);
+  if (kept_[page] && references_[page] == 1) --idle_;
   ++references_[page];
 }
 
 void PagePool::release(PageId page) {
   assert(references_[page] > 0);
   if (--references_[page] == 0) free_.push_back(page);
+  if (kept_[page] && references_[page] == 1) ++idle_;
+}
+
+void PagePool::keep(PageId page) {
+  assert(!kept_[page]);
+  retain(page);
+  kept_[page] = true;
+}
+
+void PagePool::drop(PageId page) {
+  assert(kept_[page]);
+  if (references_[page] == 1) --idle_;
+  kept_[page] = false;
+  release(page);
 }
 
 PageTable::PageTable(PageTable&& other) noexcept
@@ -57,14 +72,14 @@ void PageTable::truncate(std::uint64_t tokens) {
   }
 }
 
-PageTable PageTable::fork(std::uint64_t tokens) const {
-  PageTable copy(*pool_);
-  const auto whole = static_cast<std::size_t>(tokens / pool_->page_tokens());
-  for (std::size_t i = 0; i < whole && i < pages_.size(); ++i) {
-    pool_->retain(pages_[i]);
-    copy.pages_.push_back(pages_[i]);
-  }
-  return copy;
+void PageTable::share(PageId page) {
+  pool_->retain(page);
+  pages_.push_back(page);
+}
+
+void PageTable::replace(std::size_t index, PageId page) {
+  pool_->retain(page);
+  pool_->release(std::exchange(pages_[index], page));
 }
 
 }  // namespace millrace::engine

@@ -38,12 +38,20 @@ struct PlanRow {
   std::uint32_t mask = no_slot;                       // reserved for constraints
 };
 
+// A page that a row goes on in, begun by somebody else: copied whole, before the step's rows run
+// and in this order, so that a page may be read here and written later in the same step.
+struct PageCopy {
+  PageId from = 0, to = 0;
+};
+
 struct StepPlan {
+  std::vector<PageCopy> copies;
   std::vector<PlanRow> rows;
   Tokens tokens;
   std::vector<PageId> pages;
   std::vector<RowOutput> outputs;
   void clear() {
+    copies.clear();
     rows.clear();
     tokens.clear();
     pages.clear();

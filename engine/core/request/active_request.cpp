@@ -39,6 +39,7 @@ ActiveRequest::ActiveRequest(PreparedRequest request, SequenceId first, const To
     samples_.push_back({.stop = StopMachine(request_.rules),
                         .decoder = StreamDecoder(tokenizer, {}),
                         .choice = {},
+                        .started = false,
                         .ended = false});
     Choice& choice = samples_.back().choice;
     choice.index = i;
@@ -90,8 +91,12 @@ SampleTask ActiveRequest::task_for(std::uint32_t sample, const PlannedOutput& ou
   return task;
 }
 
-void ActiveRequest::started(std::int64_t now_us) {
+bool ActiveRequest::started(std::int64_t now_us, std::uint32_t sample, std::uint32_t first) {
   if (!started_us_) started_us_ = now_us;
+  if (samples_.empty() || samples_[sample].started) return false;  // a score job takes nothing
+  samples_[sample].started = true;
+  if (sample == 0) cached_ = prompt_counted_ = first;
+  return first > 0;
 }
 
 std::uint32_t ActiveRequest::count_prompt(std::uint32_t end) {
@@ -147,6 +152,7 @@ void ActiveRequest::end_sample(Sample& sample, FinishReason reason) {
 GenerationResult ActiveRequest::finish(std::int64_t now_us) {
   GenerationResult result;
   result.usage.prompt_tokens = static_cast<std::uint32_t>(request_.prompt.size());
+  result.usage.cached_tokens = cached_;
   result.usage.completion_tokens = static_cast<std::uint32_t>(generated());
   for (Sample& sample : samples_) {
     if (!sample.ended) end_sample(sample, FinishReason::cancelled);

@@ -28,7 +28,9 @@ class ActiveRequest {
   // object.
   SampleTask task_for(std::uint32_t sample, const PlannedOutput& output) const;
 
-  void started(std::int64_t now_us);  // its first row is planned; later calls change nothing
+  // A row of a sample is planned, from position `first` on. True when it is the sample's first row
+  // and starts behind tokens that the prefix tree knew; other calls change nothing.
+  bool started(std::int64_t now_us, std::uint32_t sample, std::uint32_t first);
   // How many of the prompt's tokens up to `end` no step has computed before: a pause computes some
   // again, and samples share them.
   std::uint32_t count_prompt(std::uint32_t end);
@@ -49,6 +51,7 @@ class ActiveRequest {
     StopMachine stop;
     StreamDecoder decoder;
     Choice choice;
+    bool started = false;
     bool ended = false;
   };
   void end_sample(Sample& sample, FinishReason reason);
@@ -57,6 +60,7 @@ class ActiveRequest {
   SequenceId first_;
   std::vector<Sample> samples_;
   TokenLogprobs prompt_logprobs_;
+  std::uint32_t cached_ = 0;  // tokens of the prompt that sample 0 did not compute
   bool prompt_computed_ = false;
   std::uint32_t prompt_counted_ = 0;
   std::int64_t accepted_us_;

@@ -46,7 +46,8 @@ Counters EngineLoop::counters() const {
   out.waiting = scheduler_.waiting();
   out.running = scheduler_.running();
   out.pauses = scheduler_.pauses();
-  out.kv_pages_used = context_.pool->used();
+  out.kv_pages_used = context_.pool->used() - context_.pool->idle();
+  out.prefix_pages = scheduler_.prefix_pages();
   out.kv_pages_total = context_.pool->total();
   return out;
 }
@@ -61,7 +62,8 @@ Status EngineLoop::add(RequestId id, const GenerationRequest& request, std::uint
                 "give 0 (served first) to " + std::to_string(limits::priority_count - 1));
   }
   MILLRACE_ASSIGN(PreparedRequest prepared, prepare(request, context_));
-  const SequenceSpec spec{prepared.prompt, prepared.max_tokens, prepared.logprobs.prompt, priority};
+  const SequenceSpec spec{prepared.prompt, prepared.max_tokens, prepared.logprobs.prompt, priority,
+                          prepared.checkpoints};
   const std::uint32_t siblings = prepared.n > 1 ? prepared.n - 1 : 0;
   const SequenceId first = scheduler_.add(spec, siblings);
   for (std::uint32_t sample = 0; sample <= siblings; ++sample) {
@@ -116,7 +118,10 @@ Status EngineLoop::start_step(Flight& flight) {
   for (const PlanRow& row : flight.planned.plan.rows) {
     Owner owner;
     ActiveRequest* request = owner_of(row.sequence, owner);
-    request->started(flight.started_us);
+    if (request->started(flight.started_us, owner.sample, row.first_position)) {
+      ++counters_.prefix_hits;
+      counters_.prefix_tokens += row.first_position;
+    }
     counters_.prompt_tokens += request->count_prompt(row.first_position + row.count);
   }
   for (const PlannedOutput& output : flight.planned.outputs) {
@@ -134,6 +139,7 @@ Status EngineLoop::land(Flight& flight, std::vector<Event>& events) {
   if (const Status status = runner_->wait(flight.batch); !status) {
     return fail_flight(flight, status.error(), events);
   }
+  scheduler_.landed(flight.planned);
   const std::int64_t now = clock_->monotonic_us();
   const std::int64_t from = std::max(landed_us_, flight.started_us);
   landed_us_ = now;

@@ -173,6 +173,27 @@ Status check_lengths(const GenerationRequest& request, PreparedRequest& out,
   return check_context(out.prompt.size(), out.max_tokens, context.context_tokens);
 }
 
+// Where prompts are likely to part: after the system prompt, after each turn, at the end. A turn
+// ends with a token that ends a generation; a template may put a system prompt of its own before
+// the messages. Where the turns cannot be told apart only the end counts: this decides no more than
+// which pages are kept longer.
+std::vector<Checkpoint> checkpoints(const GenerationRequest& request, const Tokens& prompt,
+                                    const Tokenizer& tokenizer) {
+  std::vector<Checkpoint> out;
+  if (const auto* chat = std::get_if<Chat>(&request.prompt)) {
+    const auto ends = tokenizer.end_tokens();
+    for (std::uint32_t i = 0; i < prompt.size(); ++i) {
+      if (std::find(ends.begin(), ends.end(), prompt[i]) == ends.end()) continue;
+      out.push_back({i + 1, Keep::user});
+    }
+    const bool first_is_system = chat->front().role == "system" || out.size() == chat->size() + 1;
+    if (out.size() < chat->size() || out.size() > chat->size() + 1) out.clear();
+    if (!out.empty() && first_is_system) out.front().keep = Keep::system;
+  }
+  out.push_back({static_cast<std::uint32_t>(prompt.size()), Keep::user});
+  return out;
+}
+
 }  // namespace
 
 Result<PreparedRequest> prepare(const GenerationRequest& request, const RequestContext& context) {
@@ -212,6 +233,7 @@ Result<PreparedRequest> prepare(const GenerationRequest& request, const RequestC
     out.rules = std::make_shared<const StopRules>(request.stops, Tokens(ends.begin(), ends.end()),
                                                   request.min_tokens, out.max_tokens);
   }
+  out.checkpoints = checkpoints(request, out.prompt, *context.tokenizer);
   MILLRACE_TRY(Scheduler::fits(*context.pool, out.prompt.size(), out.max_tokens));
   return out;
 }

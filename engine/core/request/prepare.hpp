@@ -6,8 +6,10 @@
 // Thread safety: pure functions over immutable parts.
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/core/kv/page_pool.hpp"
+#include "engine/core/kv/prefix_tree.hpp"
 #include "engine/core/stop/stop_machine.hpp"
 #include "engine/core/template/chat_template.hpp"
 #include "engine/core/tokenizer/tokenizer.hpp"
@@ -37,6 +39,7 @@ struct PreparedRequest {
   LogitEdits edits;              // with the ids that bad words and breakers are tokenized to
   LogprobRequest logprobs;
   std::shared_ptr<const StopRules> rules;
+  std::vector<Checkpoint> checkpoints;  // where others may begin alike
 };
 
 Result<PreparedRequest> prepare(const GenerationRequest& request, const RequestContext& context);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <span>
 #include <string>
 
 namespace millrace::engine {
@@ -13,20 +14,17 @@ std::uint64_t priority_of(SequenceId id) {
   return id >> priority_shift;
 }
 
+// How far past a sequence that waits for another's pages one is looked for that can go ahead.
+constexpr std::uint32_t look_ahead = 512;
+
+// Fewer tokens of a begun page are sooner computed than copied.
+constexpr std::uint32_t least_copied_tokens = 4;
+
 }  // namespace
 
-void PlannedStep::clear() {
-  plan.clear();
-  outputs.clear();
-  computed.clear();
-}
-
-// Positions to hold once `tokens_ahead` more tokens are drawn, as far as it may go. The last drawn
-// token is never computed.
-std::uint64_t Scheduler::Sequence::forecast(std::uint32_t tokens_ahead) const {
-  const std::uint32_t left = max_tokens - std::min(max_tokens, drawn());
-  const std::uint32_t ahead = std::min(left, tokens_ahead);
-  return static_cast<std::uint64_t>(length()) + ahead - (ahead > 0 ? 1 : 0);
+Scheduler::Scheduler(const SchedulerOptions& options, PagePool& pool)
+    : options_(options), pool_(&pool), tree_(pool) {
+  if (options.prefix_cache) shared_ = tree_.open(options.fingerprint);
 }
 
 Status Scheduler::fits(const PagePool& pool, std::uint64_t prompt_tokens,
@@ -45,16 +43,27 @@ SequenceId Scheduler::add(const SequenceSpec& spec, std::uint32_t siblings) {
   assert(!spec.prompt.empty());
   const SequenceId first = (SequenceId{spec.priority} << priority_shift) | next_id_;
   next_id_ += 1 + siblings;
+  const PrefixTree::Space space = shared_ ? shared_ : tree_.open(std::to_string(first));
   for (SequenceId id = first; id <= first + siblings; ++id) {
-    Sequence& sequence = sequences_.try_emplace(id, *pool_).first->second;
+    Sequence& sequence = sequences_.try_emplace(id, *pool_, space).first->second;
     sequence.tokens = spec.prompt;
     sequence.prompt_tokens = static_cast<std::uint32_t>(spec.prompt.size());
     sequence.max_tokens = spec.max_tokens;
     sequence.prompt_logprobs = spec.prompt_logprobs && id == first;
+    sequence.checkpoints = spec.checkpoints;
+    waiting_.insert(id);
   }
-  sequences_.at(first).siblings = siblings;
-  waiting_.insert(first);
   return first;
+}
+
+void Scheduler::landed(const PlannedStep& step) {
+  for (std::size_t i = 0; i < step.plan.rows.size(); ++i) {
+    const PlanRow& row = step.plan.rows[i];
+    const auto found = sequences_.find(row.sequence);
+    if (found == sequences_.end() || found->second.slot == no_slot) continue;
+    if (found->second.admission != step.admissions[i]) continue;  // its pages are others now
+    tell_written(found->second, row.first_position + row.count);
+  }
 }
 
 void Scheduler::deliver(SequenceId id, TokenId token) {
@@ -68,7 +77,7 @@ void Scheduler::deliver(SequenceId id, TokenId token) {
 void Scheduler::finish(SequenceId id) {
   const auto found = sequences_.find(id);
   if (found == sequences_.end()) return;
-  release_siblings(id, found->second);
+  leave_pages(found->second);
   used_slots_.erase(found->second.slot);
   running_.erase(id);
   waiting_.erase(id);
@@ -80,16 +89,11 @@ void Scheduler::set_step_tokens(std::uint32_t tokens) {
 }
 
 std::uint32_t Scheduler::waiting() const {
-  return static_cast<std::uint32_t>(sequences_.size() - running_.size());
+  return static_cast<std::uint32_t>(waiting_.size());
 }
 
 bool Scheduler::plan(PlannedStep& step) {
   step.clear();
-  for (const SequenceId id : prompt_computed_) {
-    const auto found = sequences_.find(id);
-    if (found != sequences_.end()) release_siblings(id, found->second);
-  }
-  prompt_computed_.clear();
   make_way();
   plan_decodes(step);
   plan_prefills(step);
@@ -106,7 +110,8 @@ void Scheduler::make_way() {
       return !running_.empty() && priority_of(*running_.rbegin()) > priority_of(id);
     };
     if (!urgent() || tokens >= options_.step_tokens) return;
-    const Sequence& sequence = sequences_.at(id);
+    Sequence& sequence = sequences_.at(id);
+    if (waits(sequence)) continue;
     rows += 1;
     pages += lacking(sequence);
     tokens += sequence.remaining();
@@ -123,9 +128,9 @@ void Scheduler::plan_decodes(PlannedStep& step) {
   for (const SequenceId id : order) {
     if (!running_.contains(id)) continue;  // paused for one before it
     Sequence& sequence = sequences_.at(id);
-    if (sequence.remaining() != 1 || (sequence.max_tokens > 0 && !sequence.draws())) continue;
+    if (!sequence.decodes()) continue;
     if (make_room_for(id, sequence.length())) {
-      append_row(step, id, sequence, 1);
+      append_row(step, id, sequence, 1, *pool_);
     } else {
       pause(id);
     }
@@ -139,24 +144,81 @@ void Scheduler::plan_prefills(PlannedStep& step) {
   }
 }
 
+void Scheduler::plan_chunk(PlannedStep& step, SequenceId id, Sequence& sequence) {
+  const std::uint32_t count = chunk_size(options_, step, sequence);
+  if (count > 0) append_row(step, id, sequence, count, *pool_);
+}
+
 void Scheduler::admit(PlannedStep& step) {
-  while (!waiting_.empty() && running_.size() < options_.max_batch &&
-         step.plan.tokens.size() < options_.step_tokens) {
-    const SequenceId id = *waiting_.begin();
+  auto next = waiting_.begin();
+  for (std::uint32_t looked = 0; looked < look_ahead && next != waiting_.end(); ++looked) {
+    if (running_.size() == options_.max_batch) return;
+    if (step.plan.tokens.size() >= options_.step_tokens) return;
+    const SequenceId id = *next++;
     Sequence& sequence = sequences_.at(id);
     if (sequence.pending > 0) return;  // paused with an id under way; it is there next time
-    if (running_.empty() ? !make_room_for(id, sequence.length())
-                         : !have_room_for(lacking(sequence))) {
+    if (waits(sequence)) continue;
+    const PrefixTree::Match known = reuse(sequence);
+    if (sequence.wait) continue;
+    const std::uint32_t length = sequence.length();
+    if (running_.empty() ? !make_room_for(id, length) : !have_room_for(lacking(sequence))) {
+      sequence.pages.clear();
       return;
     }
-    const bool covered = sequence.pages.cover(sequence.length());
+    const bool covered = cover(sequence, length);
     assert(covered);
     if (!covered) return;
-    sequence.slot = take_slot();
-    waiting_.erase(id);
-    running_.insert(id);
-    plan_chunk(step, id, sequence);
+    start(step, id, known);
   }
+}
+
+// Whether another sequence is still computing what this one begins with.
+bool Scheduler::waits(Sequence& sequence) const {
+  if (!sequence.wait) return false;
+  const auto writer = sequences_.find(sequence.wait->writer);
+  if (writer != sequences_.end() && writer->second.slot != no_slot &&
+      writer->second.admission == sequence.wait->admission &&
+      writer->second.written < sequence.wait->tokens) {
+    return true;
+  }
+  sequence.wait.reset();
+  return false;
+}
+
+// Takes the pages that the tree knows, or finds whom to wait for. The last token is always
+// computed, for its logits; a prompt to be judged is computed whole.
+PrefixTree::Match Scheduler::reuse(Sequence& sequence) {
+  if (sequence.judges()) return {};
+  const auto tokens = std::span<const TokenId>(sequence.tokens).first(sequence.tokens.size() - 1);
+  PrefixTree::Match known = tree_.find(sequence.space, tokens);
+  if (known.promised > 0) {
+    const auto pages = static_cast<std::uint32_t>(known.pages.size()) + known.promised;
+    sequence.wait = {known.writer, sequences_.at(known.writer).admission,
+                     pages * pool_->page_tokens()};
+    return known;
+  }
+  for (const PageId page : known.pages) sequence.pages.share(page);
+  return known;
+}
+
+// The sequence holds pages for its tokens: it runs from where they are known. What it will write is
+// promised to those who begin alike.
+void Scheduler::start(PlannedStep& step, SequenceId id, const PrefixTree::Match& known) {
+  Sequence& sequence = sequences_.at(id);
+  sequence.slot = take_slot();
+  sequence.admission = ++admissions_;
+  waiting_.erase(id);
+  running_.insert(id);
+  sequence.computed = static_cast<std::uint32_t>(known.pages.size()) * pool_->page_tokens();
+  if (known.shared_tokens >= least_copied_tokens) {
+    step.plan.copies.push_back({known.shared_page, sequence.pages.pages()[known.pages.size()]});
+    sequence.computed += known.shared_tokens;
+  }
+  sequence.written = sequence.computed;
+  sequence.promised = tree_.promise(sequence.space, sequence.tokens, sequence.pages, id);
+  sequence.promised_at = static_cast<std::uint32_t>(sequence.tokens.size() / pool_->page_tokens() -
+                                                    sequence.promised.size());
+  plan_chunk(step, id, sequence);
 }
 
 // Pages that a sequence lacks for what it is forecast to hold.
@@ -165,121 +227,65 @@ std::uint64_t Scheduler::lacking(const Sequence& sequence) const {
   return pages - std::min(pages, sequence.pages.size());
 }
 
-// Whether so many pages are free beside the forecasts of all that run.
+// Whether so many pages are to be had beside the forecasts of all that run.
 bool Scheduler::have_room_for(std::uint64_t pages) const {
   for (const SequenceId id : running_) pages += lacking(sequences_.at(id));
-  return pages <= pool_->available();
+  return pages <= std::uint64_t{pool_->available()} + pool_->idle();
 }
 
-// Covers `tokens` positions of a sequence, taking pages from those after it where it must: from the
-// last first, be it running or waiting with shared pages.
+// Holds `tokens` positions, at the cost of pages that only the tree holds.
+bool Scheduler::cover(Sequence& sequence, std::uint64_t tokens) {
+  const std::uint32_t pages = pool_->pages_for(tokens);
+  const std::uint32_t lacking = pages - std::min(pages, sequence.pages.size());
+  if (lacking > pool_->available()) tree_.evict(lacking - pool_->available());
+  return sequence.pages.cover(tokens);
+}
+
+// Covers `tokens` positions of a sequence, taking pages from those after it where it must, from the
+// last first.
 bool Scheduler::make_room_for(SequenceId id, std::uint64_t tokens) {
   Sequence& sequence = sequences_.at(id);
-  while (!sequence.pages.cover(tokens)) {
-    const auto victim = std::find_if(sequences_.rbegin(), sequences_.rend(), [](const auto& entry) {
-      return entry.second.pages.size() > 0;
-    });
-    if (victim == sequences_.rend() || victim->first <= id) return false;
-    pause(victim->first);
+  while (!cover(sequence, tokens)) {
+    if (running_.empty() || *running_.rbegin() <= id) return false;
+    pause(*running_.rbegin());
   }
   return true;
 }
 
 void Scheduler::pause(SequenceId id) {
   Sequence& sequence = sequences_.at(id);
-  sequence.pages.clear();
-  sequence.computed = 0;
-  if (running_.erase(id) == 0) return;  // it waited, holding shared pages
+  leave_pages(sequence);
   used_slots_.erase(sequence.slot);
   sequence.slot = no_slot;
+  running_.erase(id);
   waiting_.insert(id);
   ++pauses_;
 }
 
-void Scheduler::plan_chunk(PlannedStep& step, SequenceId id, Sequence& sequence) {
-  const std::uint32_t count = chunk_size(step, sequence);
-  if (count > 0) append_row(step, id, sequence, count);
-}
-
-std::uint32_t Scheduler::chunk_size(const PlannedStep& step, const Sequence& sequence) const {
-  const auto tokens = static_cast<std::uint32_t>(step.plan.tokens.size());
-  const auto outputs = static_cast<std::uint32_t>(step.outputs.size());
-  const std::uint32_t budget = options_.step_tokens - std::min(options_.step_tokens, tokens);
-  const std::uint32_t room = options_.step_outputs - std::min(options_.step_outputs, outputs);
-  const std::uint32_t remaining = sequence.remaining();
-  const std::uint32_t count = std::min({remaining, options_.prefill_chunk, budget});
-  if (sequence.prompt_logprobs && sequence.judged < sequence.prompt_tokens) {
-    return std::min(count, room);
+void Scheduler::tell_written(Sequence& sequence, std::uint32_t written) {
+  const bool lacked = sequence.written < sequence.prompt_tokens;
+  sequence.written = written;
+  const std::uint32_t whole = written / pool_->page_tokens();
+  while (sequence.fulfilled < sequence.promised.size() &&
+         sequence.promised_at + sequence.fulfilled < whole) {
+    tree_.fulfil(*sequence.promised[sequence.fulfilled++]);
   }
-  // Only the last token has an output.
-  return count == remaining && room == 0 ? count - 1 : count;
-}
-
-void Scheduler::append_row(PlannedStep& step, SequenceId id, Sequence& sequence,
-                           std::uint32_t count) {
-  PlanRow row;
-  row.sequence = id;
-  row.first_position = sequence.computed;
-  row.count = count;
-  row.token_offset = static_cast<std::uint32_t>(step.plan.tokens.size());
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const std::uint32_t at = sequence.computed + i;
-    step.plan.tokens.push_back(at < sequence.tokens.size() ? sequence.tokens[at] : 0);
-  }
-  if (sequence.pending > 0) row.device_slot = sequence.slot;
-  row.page_offset = static_cast<std::uint32_t>(step.plan.pages.size());
-  row.page_count = pool_->pages_for(std::uint64_t{sequence.computed} + count);
-  const auto pages = sequence.pages.pages().first(row.page_count);
-  step.plan.pages.insert(step.plan.pages.end(), pages.begin(), pages.end());
-
-  const std::uint32_t first = sequence.computed;
-  sequence.computed += count;
-  row.output_offset = static_cast<std::uint32_t>(step.outputs.size());
-  append_outputs(step, id, sequence, first, count);
-  row.output_count = static_cast<std::uint32_t>(step.outputs.size()) - row.output_offset;
-  step.plan.rows.push_back(row);
-
-  if (sequence.computed < sequence.prompt_tokens) return;
-  if (sequence.max_tokens == 0) step.computed.push_back(id);
-  if (sequence.siblings > 0) prompt_computed_.push_back(id);
-}
-
-// The logits at position p judge the prompt's token p + 1, or draw the token p + 1.
-void Scheduler::append_outputs(PlannedStep& step, SequenceId id, Sequence& sequence,
-                               std::uint32_t first, std::uint32_t count) {
-  const auto append = [&](std::uint32_t offset, OutputKind kind) {
-    step.plan.outputs.push_back({offset, kind});
-    step.outputs.push_back({id, kind, first + offset + 1, sequence.slot});
-  };
-  if (sequence.prompt_logprobs) {
-    const std::uint32_t end = std::min(first + count + 1, sequence.prompt_tokens);
-    for (std::uint32_t at = std::max(sequence.judged, first + 1); at < end; ++at) {
-      append(at - 1 - first, OutputKind::prompt_logprob);
-    }
-    sequence.judged = std::max(sequence.judged, end);
-  }
-  if (sequence.computed == sequence.length() && sequence.draws()) {
-    append(count - 1, OutputKind::logits);
-    ++sequence.pending;
+  if (!lacked || written < sequence.prompt_tokens) return;
+  for (const Checkpoint& checkpoint : sequence.checkpoints) {
+    tree_.mark(sequence.space, sequence.tokens, checkpoint);
   }
 }
 
-// The siblings may start. While this sequence's prompt pages stand they share the whole ones; the
-// last prompt token is always computed anew, for its logits.
-void Scheduler::release_siblings(SequenceId id, Sequence& sequence) {
-  const std::uint32_t page = pool_->page_tokens();
-  const std::uint32_t whole = (sequence.prompt_tokens - 1) / page * page;
-  const bool share = sequence.computed >= sequence.prompt_tokens;
-  for (SequenceId other = id + 1; other <= id + sequence.siblings; ++other) {
-    const auto found = sequences_.find(other);
-    if (found == sequences_.end()) continue;  // finished while it waited
-    if (share) {
-      found->second.pages = sequence.pages.fork(whole);
-      found->second.computed = whole;
-    }
-    waiting_.insert(other);
-  }
-  sequence.siblings = 0;
+// Gives a sequence's pages back. The tree keeps those that are whole and hold what was accepted.
+void Scheduler::leave_pages(Sequence& sequence) {
+  tree_.withdraw(std::span<PrefixTree::Node* const>(sequence.promised).subspan(sequence.fulfilled));
+  const auto accepted = std::min<std::size_t>(sequence.written, sequence.tokens.size());
+  const auto tokens = std::span<const TokenId>(sequence.tokens).first(accepted);
+  tree_.publish(sequence.space, tokens, sequence.pages);
+  tree_.mark(sequence.space, tokens, {static_cast<std::uint32_t>(accepted), Keep::assistant});
+  sequence.pages.clear();
+  sequence.promised.clear();
+  sequence.fulfilled = sequence.computed = sequence.written = 0;
 }
 
 std::uint32_t Scheduler::take_slot() {

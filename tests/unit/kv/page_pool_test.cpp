@@ -53,13 +53,14 @@ TEST(PageTable, TruncateKeepsThePageOfTheLastPosition) {
   EXPECT_EQ(pool.available(), 4u);
 }
 
-TEST(PageTable, ForkSharesWholePagesOnlyAndFreesWithTheLastOwner) {
+TEST(PageTable, SharesPagesThatAreFreeWithTheirLastOwner) {
   PagePool pool(4, 16);
   PageTable a(pool);
   ASSERT_TRUE(a.cover(40));
   {
-    PageTable b = a.fork(40);
-    EXPECT_EQ(b.size(), 2u);  // the third page is partial
+    PageTable b(pool);
+    b.share(a.pages()[0]);
+    b.share(a.pages()[1]);
     EXPECT_EQ(pool.references(a.pages()[0]), 2u);
     EXPECT_EQ(pool.references(a.pages()[2]), 1u);
     ASSERT_TRUE(b.cover(40));
@@ -69,6 +70,37 @@ TEST(PageTable, ForkSharesWholePagesOnlyAndFreesWithTheLastOwner) {
     EXPECT_EQ(pool.used(), 3u);
   }
   EXPECT_EQ(pool.used(), 0u);
+}
+
+TEST(PageTable, ReplacesAPageByOneOfTheSameContent) {
+  PagePool pool(4, 16);
+  PageTable a(pool), b(pool);
+  ASSERT_TRUE(a.cover(32));
+  ASSERT_TRUE(b.cover(32));
+  b.replace(0, a.pages()[0]);
+  EXPECT_EQ(b.pages()[0], a.pages()[0]);
+  EXPECT_EQ(pool.used(), 3u);
+  b.replace(0, a.pages()[0]);  // by itself
+  EXPECT_EQ(pool.references(a.pages()[0]), 2u);
+}
+
+TEST(PagePool, APageThatOnlyTheTreeHoldsIsIdle) {
+  PagePool pool(4, 16);
+  PageTable a(pool);
+  ASSERT_TRUE(a.cover(16));
+  const PageId page = a.pages()[0];
+  pool.keep(page);
+  EXPECT_EQ(pool.idle(), 0u);
+  a.clear();
+  EXPECT_EQ(pool.idle(), 1u);
+  EXPECT_EQ(pool.used(), 1u);
+  a.share(page);
+  EXPECT_EQ(pool.idle(), 0u);
+  pool.drop(page);
+  EXPECT_EQ(pool.used(), 1u);
+  a.clear();
+  EXPECT_EQ(pool.used(), 0u);
+  EXPECT_EQ(pool.idle(), 0u);
 }
 
 TEST(PageTable, MovesWithoutLosingPages) {

@@ -51,6 +51,12 @@ class FakeDevice {
   std::vector<Drawn> run(const PlannedStep& step) {
     const StepPlan& plan = step.plan;
     std::set<PageId> written;
+    for (const PageCopy& copy : plan.copies) {
+      for (std::uint32_t i = 0; i < page_tokens_; ++i) {
+        memory_[std::size_t{copy.to} * page_tokens_ + i] =
+            memory_[std::size_t{copy.from} * page_tokens_ + i];
+      }
+    }
     for (const PlanRow& row : plan.rows) {
       for (std::uint32_t i = 0; i < row.count; ++i) {
         const std::uint32_t position = row.first_position + i;
@@ -106,7 +112,8 @@ struct Loop {
   Scheduler scheduler{options, pool};
   FakeDevice device;
   std::uint32_t depth;
-  std::deque<std::vector<FakeDevice::Drawn>> in_flight;
+  std::deque<std::pair<PlannedStep, std::vector<FakeDevice::Drawn>>> in_flight;
+  std::uint64_t tokens = 0, copies = 0;  // computed, and pages copied
   std::map<SequenceId, Tokens> drawn;
   std::map<SequenceId, std::vector<std::uint32_t>> judged;
   std::map<SequenceId, std::uint32_t> wanted;    // max_tokens of live sequences
@@ -128,7 +135,8 @@ struct Loop {
     wanted.erase(id);
   }
   void deliver() {
-    for (const auto& d : in_flight.front()) {
+    scheduler.landed(in_flight.front().first);
+    for (const auto& d : in_flight.front().second) {
       const SequenceId id = d.output.sequence;
       if (!wanted.contains(id)) continue;  // ended while this step was under way
       if (d.output.kind == OutputKind::prompt_logprob) {
@@ -140,6 +148,7 @@ struct Loop {
       const bool stops = stops_at.contains(id) && drawn[id].size() >= stops_at[id];
       if (stops || drawn[id].size() == wanted[id]) finish(id);
     }
+    for (const SequenceId id : in_flight.front().first.computed) finish(id);
     in_flight.pop_front();
   }
   bool step() {
@@ -150,10 +159,11 @@ struct Loop {
       EXPECT_LE(step.outputs.size(), options.step_outputs);
       EXPECT_LE(step.plan.rows.size(), options.max_batch);
       rows.push_back(step.plan.rows.size());
+      tokens += step.plan.tokens.size();
+      copies += step.plan.copies.size();
       last_step.clear();
       for (const PlanRow& row : step.plan.rows) last_step.push_back(row.sequence);
-      in_flight.push_back(device.run(step));
-      for (const SequenceId id : step.computed) finish(id);
+      in_flight.emplace_back(step, device.run(step));
     }
     while (!in_flight.empty() && (in_flight.size() > depth || !planned)) deliver();
     return planned || !wanted.empty();

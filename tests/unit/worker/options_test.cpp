@@ -38,6 +38,10 @@ TEST(Options, Defaults) {
   EXPECT_EQ(options->math, engine::MathMode::fast);
   flags.math = "exact";
   EXPECT_EQ(engine_options(flags).value().math, engine::MathMode::exact);
+  flags.prefix_cache = "off";
+  EXPECT_FALSE(engine_options(flags).value().prefix_cache);
+  flags.prefix_cache = "memory";
+  EXPECT_TRUE(engine_options(flags).value().prefix_cache);
 }
 
 TEST(Options, WhatThisVersionLacksIsRefusedByName) {
@@ -51,9 +55,9 @@ TEST(Options, WhatThisVersionLacksIsRefusedByName) {
   auto e = refused([](EngineFlags& f) { f.kv = "q8"; });
   EXPECT_EQ(e.code, Code::unsupported_field);
   EXPECT_NE(e.message.find("--kv q8"), std::string::npos);
-  e = refused([](EngineFlags& f) { f.prefix_cache = "memory"; });
+  e = refused([](EngineFlags& f) { f.prefix_cache = "/var/cache"; });
   EXPECT_EQ(e.code, Code::unsupported_field);
-  EXPECT_NE(e.message.find("--prefix-cache memory"), std::string::npos);
+  EXPECT_NE(e.message.find("--prefix-cache /var/cache"), std::string::npos);
   e = refused([](EngineFlags& f) { f.math = "sloppy"; });
   EXPECT_EQ(e.code, Code::usage);
   e = refused([](EngineFlags& f) { f.kv_memory = "much"; });

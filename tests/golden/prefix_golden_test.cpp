@@ -1,0 +1,172 @@
+// DESIGN section 6 with the prefix tree: forty mixed jobs, many of which begin alike, give the same
+// tokens, text, logprob bits and finish reasons alone and together, in any order, on a cold tree
+// and a warm one, in a pool that pauses them, and in chunks of any size.
+#include <random>
+
+#include "tests/golden/engine_fixture.hpp"
+
+namespace millrace::engine {
+namespace {
+
+constexpr std::uint32_t jobs = 40;
+
+Tokens prompt_of(std::uint32_t seed, std::uint32_t size) {
+  Tokens out;
+  for (std::uint32_t i = 0; i < size; ++i) out.push_back(1000 + (seed * 7919 + i * 104729) % 48000);
+  return out;
+}
+
+// Prompts: of their own, forks of two families at any place, and the same one again.
+Tokens prompt(std::uint32_t index) {
+  if (index % 8 == 7) return prompt(index - 5);
+  Tokens out = index % 4 == 0 ? Tokens() : prompt_of(500 + index % 2, 20 + index * 13 % 70);
+  const Tokens own = prompt_of(index, 4 + index * 17 % 40);
+  out.insert(out.end(), own.begin(), own.end());
+  return out;
+}
+
+GenerationRequest job(std::uint32_t index) {
+  GenerationRequest r;
+  r.prompt = prompt(index);
+  r.max_tokens = index % 5 == 1 ? 100 : 8 + index % 11;  // the long ones outgrow their forecast
+  r.min_tokens = index % 9;
+  r.n = index % 10 == 3 ? 2 : 1;
+  r.sampling.seed = 1000 + index;
+  r.sampling.temperature = index % 3 == 0 ? 0.0f : 0.6f + 0.2f * static_cast<float>(index % 4);
+  if (index % 4 == 1) r.sampling.top_k = 50;
+  if (index % 4 == 2) r.sampling.top_p = 0.85f;
+  if (index % 4 == 3) r.sampling.min_p = 0.03f;
+  r.stops.ignore_eos = index % 2 == 0;
+  if (index % 6 == 2) r.stops.strings = {"e", " the"};
+  r.logprobs.sampled = index % 3 != 2;
+  r.logprobs.prompt = index % 9 == 4;
+  r.logprobs.top = r.logprobs.sampled || r.logprobs.prompt ? index % 6 : 0;
+  r.logprobs.mode = index % 5 == 2 ? LogprobMode::processed : LogprobMode::raw;
+  return r;
+}
+
+EngineOptions with_prefix_cache(std::uint32_t chunk) {
+  EngineOptions options = model_options();
+  options.prefix_cache = true;
+  options.prefill_chunk = chunk;
+  return options;
+}
+
+// One at a time, on an engine that knows nothing from one job to the next.
+const std::vector<Ended>& alone() {
+  static const std::vector<Ended> results = [] {
+    std::vector<Ended> out;
+    for (std::uint32_t i = 0; i < jobs; ++i) out.push_back(ended(run_one(shared_engine(), job(i))));
+    return out;
+  }();
+  return results;
+}
+
+template <class When>
+JobsRun expect_same(Engine& engine, When when, const char* what) {
+  std::vector<Arrival> arrivals;
+  for (std::uint32_t i = 0; i < jobs; ++i) arrivals.push_back({when(i), i, job(i), -1});
+  JobsRun run = run_jobs(engine, arrivals);
+  for (std::uint32_t i = 0; i < jobs; ++i) {
+    EXPECT_EQ(ended(run.events.at(i).result), alone()[i]) << what << ", job " << i;
+  }
+  EXPECT_EQ(engine.counters().kv_pages_used, 0u);
+  return run;
+}
+
+std::uint64_t cached(const JobsRun& run) {
+  std::uint64_t out = 0;
+  for (const auto& [id, event] : run.events) out += event.result.usage.cached_tokens;
+  return out;
+}
+
+TEST(PrefixTree, TheJobsAreAsMixedAsTheyShouldBe) {
+  std::map<FinishReason, int> reasons;
+  for (const Ended& one : alone()) {
+    for (const FinishReason reason : one.reasons) ++reasons[reason];
+  }
+  EXPECT_GT(reasons[FinishReason::stop], 3);
+  EXPECT_GT(reasons[FinishReason::length], 20);
+}
+
+TEST(PrefixTree, OneAtATimeAllAtOnceColdAndWarm) {
+  const auto engine = open_engine(with_prefix_cache(512));
+  const JobsRun cold = expect_same(
+      *engine, [](std::uint32_t) { return 0; }, "all at once, cold");
+  EXPECT_GE(cold.most_rows, 20u);
+  EXPECT_GT(cached(cold), 300u);  // of those that came in the same step
+  const JobsRun warm = expect_same(
+      *engine, [](std::uint32_t) { return 0; }, "all at once, warm");
+  EXPECT_GT(cached(warm), cached(cold));
+  for (std::uint32_t i = 0; i < jobs; i += 3) {
+    EXPECT_EQ(ended(run_one(*engine, job(i))), alone()[i]) << "alone, warm, job " << i;
+  }
+}
+
+TEST(PrefixTree, RandomOrderAndArrival) {
+  const auto engine = open_engine(with_prefix_cache(64));
+  for (std::uint32_t seed = 1; seed <= 2; ++seed) {
+    std::mt19937 random(seed);
+    std::vector<int> when(jobs);
+    for (int& step : when) step = static_cast<int>(random() % 60);
+    expect_same(
+        *engine, [&](std::uint32_t i) { return when[i]; }, "random arrival");
+  }
+}
+
+TEST(PrefixTree, APoolThatPausesOften) {
+  EngineOptions options = with_prefix_cache(16);
+  const std::uint64_t token_bytes =
+      model_options().kv_memory_bytes / shared_engine().info().kv_pool_tokens;
+  options.kv_memory_bytes = token_bytes * 288;
+  const auto engine = open_engine(options);
+  // The long ones come first: two are admitted that cannot both end in this pool.
+  const auto when = [](std::uint32_t i) { return i % 5 == 1 ? 0 : 1 + static_cast<int>(i) / 4; };
+  EXPECT_GT(expect_same(*engine, when, "a small pool").pauses, 0u);
+}
+
+TEST(PrefixTree, CachedTokensAreToldAndTheLastOneIsComputed) {
+  const auto engine = open_engine(with_prefix_cache(256));
+  GenerationRequest r;
+  r.sampling.temperature = 0;
+  r.max_tokens = 40;
+  r.stops.ignore_eos = true;
+  r.prompt = prompt_of(9, 96);
+  const GenerationResult first = run_one(*engine, r);
+  EXPECT_EQ(first.usage.cached_tokens, 0u);
+  const GenerationResult again = run_one(*engine, r);
+  EXPECT_EQ(again.usage.cached_tokens, 95u);  // five pages, and a copy of the sixth
+  EXPECT_EQ(ended(again), ended(first));
+  // The next turn of a chat: prompt and answer are known but for what no whole page holds.
+  Tokens next = prompt_of(9, 96);
+  next.insert(next.end(), first.choices[0].tokens.begin(), first.choices[0].tokens.end());
+  next.push_back(1234);
+  r.prompt = next;
+  EXPECT_EQ(run_one(*engine, r).usage.cached_tokens, 128u);
+  EXPECT_EQ(engine->counters().prefix_hits, 2u);
+  EXPECT_EQ(engine->counters().prefix_tokens, 95u + 128);
+}
+
+TEST(PrefixTree, NoStalePromptLogprobs) {
+  const auto engine = open_engine(with_prefix_cache(256));
+  GenerationRequest plain;
+  plain.prompt = prompt_of(3, 100);
+  plain.max_tokens = 4;
+  plain.sampling.temperature = 0;
+  GenerationRequest judged = plain;
+  judged.logprobs.prompt = true;
+  judged.logprobs.top = 2;
+  const Ended cold = ended(run_one(shared_engine(), judged));
+  run_one(*engine, plain);
+  const GenerationResult warm = run_one(*engine, judged);
+  EXPECT_EQ(warm.usage.cached_tokens, 0u);
+  EXPECT_EQ(warm.prompt_logprobs->token.size(), 100u);
+  EXPECT_EQ(ended(warm), cold);
+  judged.n = 2;  // the second sample may read what the first one must not
+  GenerationResult two = run_one(*engine, judged);
+  two.choices.resize(1);
+  EXPECT_EQ(ended(two), cold);
+}
+
+}  // namespace
+}  // namespace millrace::engine
