@@ -1,0 +1,99 @@
+#pragma once
+// Random jobs of every kind, and what of their results must always be the same.
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/golden/engine_fixture.hpp"
+#include "tests/unit/engine/tiny_engine.hpp"
+
+namespace millrace::engine {
+
+using Draw = std::mt19937;
+
+inline std::uint32_t below(Draw& draw, std::uint32_t limit) {
+  return static_cast<std::uint32_t>(draw()) % limit;
+}
+template <class T>
+T one_of(Draw& draw, std::initializer_list<T> values) {
+  return values.begin()[below(draw, static_cast<std::uint32_t>(values.size()))];
+}
+
+inline Penalty random_penalty(Draw& draw, float value) {
+  return {value, one_of(draw, {PenaltyScope::all, PenaltyScope::output}),
+          one_of(draw, {0u, 1u, 9u, 64u})};
+}
+
+inline LogitEdits random_edits(Draw& draw, std::uint32_t vocabulary) {
+  LogitEdits e;
+  if (below(draw, 3) == 0) e.repetition = random_penalty(draw, one_of(draw, {0.7f, 1.3f}));
+  if (below(draw, 3) == 0) e.presence = random_penalty(draw, one_of(draw, {-0.5f, 0.6f}));
+  if (below(draw, 3) == 0) e.frequency = random_penalty(draw, one_of(draw, {-0.1f, 0.3f}));
+  if (below(draw, 3) == 0) {
+    e.dry.multiplier = 0.8f;
+    e.dry.allowed_length = 1;
+    e.dry.window = one_of(draw, {1u, 30u, 1024u});
+  }
+  if (below(draw, 4) == 0) e.no_repeat_ngram = 2 + below(draw, 2);
+  if (below(draw, 4) == 0) e.bias = {{below(draw, vocabulary), 3.0f}};
+  if (below(draw, 4) == 0) e.bad_word_ids = {{below(draw, vocabulary)}};
+  if (below(draw, 4) == 0) e.bad_words = {"a", "bc"};
+  if (below(draw, 6) == 0 && e.no_repeat_ngram == 0) {
+    for (TokenId id = 0; id < vocabulary; id += 2) e.allowed.push_back(id);
+  }
+  return e;
+}
+
+// Of every kind: lengths, samplers, edits, stops, logprobs, samples, seeds.
+inline GenerationRequest random_job(std::uint32_t seed,
+                                    std::uint32_t vocabulary = tiny_vocabulary) {
+  Draw draw(seed);
+  Tokens prompt(1 + below(draw, one_of(draw, {20u, 20u, 60u, 290u})));
+  for (TokenId& id : prompt) id = below(draw, vocabulary);
+  if (seed % 3 != 0) {  // begins as others of its family do
+    Draw family(seed % 3);
+    const std::uint32_t shared = below(draw, static_cast<std::uint32_t>(prompt.size()) + 1);
+    for (std::uint32_t i = 0; i < shared; ++i) prompt[i] = below(family, vocabulary);
+  }
+  GenerationRequest r;
+  r.prompt = prompt;
+  if (below(draw, 6) == 0) {
+    r.task = Task::score;
+    r.logprobs.top = below(draw, 5);
+    return r;
+  }
+  r.n = one_of(draw, {1u, 1u, 1u, 3u});
+  r.max_tokens = 1 + below(draw, one_of(draw, {24u, 110u}));
+  r.min_tokens = below(draw, *r.max_tokens + 1);
+  r.sampling.seed = draw();
+  r.sampling.temperature = one_of(draw, {0.0f, 0.7f, 1.0f, 1e-3f, 5.0f});
+  r.sampling.top_k = one_of(draw, {0u, 0u, 1u, 20u, 1000u});
+  r.sampling.top_p = one_of(draw, {1.0f, 1.0f, 0.9f, 0.3f});
+  r.sampling.min_p = one_of(draw, {0.0f, 0.0f, 0.1f});
+  r.sampling.typical_p = one_of(draw, {1.0f, 1.0f, 0.8f});
+  r.sampling.xtc_probability = one_of(draw, {0.0f, 0.0f, 0.5f});
+  r.sampling.xtc_threshold = one_of(draw, {0.01f, 0.2f});
+  if (below(draw, 2) == 0) r.edits = random_edits(draw, vocabulary);
+  r.stops.ignore_eos = below(draw, 2) == 0;
+  for (std::uint32_t stops = one_of(draw, {0u, 0u, 1u, 2u}); stops > 0; --stops) {
+    r.stops.strings.push_back(std::string(1, static_cast<char>('a' + below(draw, 26))));
+    r.stops.token_ids.push_back(below(draw, vocabulary));
+  }
+  if (seed % 4 == 0) {  // short prompts that grow long: what makes a small pool pause somebody
+    r.prompt = Tokens(prompt.begin(), prompt.begin() + 1 + below(draw, 20) % prompt.size());
+    r.max_tokens = 100;
+    r.min_tokens = 0;
+    r.n = 1;
+    r.stops = {.strings = {}, .token_ids = {}, .ignore_eos = true};
+  }
+  r.logprobs.sampled = below(draw, 2) == 0;
+  r.logprobs.prompt = below(draw, 3) == 0;
+  if (r.logprobs.sampled || r.logprobs.prompt) {
+    r.logprobs.top = below(draw, 6);
+    if (below(draw, 2) == 0) r.logprobs.listed = {below(draw, vocabulary), 3};
+  }
+  r.logprobs.mode = one_of(draw, {LogprobMode::raw, LogprobMode::processed});
+  return r;
+}
+
+}  // namespace millrace::engine

@@ -1,0 +1,140 @@
+// DESIGN section 6, run by run: tokens, text, logprob bits and finish reasons of jobs of every kind
+// are the same one at a time, all at once, in any order of arrival, in a pool so small that rows
+// are paused again and again, with every size of chunks, and whether logprobs are asked for or not.
+//
+// 40 jobs on a tiny model; with MILLRACE_SAME_BITS_JOBS so many on the test model.
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+
+#include "tests/unit/engine/random_jobs.hpp"
+
+namespace millrace::engine {
+namespace {
+
+class SameBits : public TinyEngine {
+ protected:
+  void SetUp() override {
+    TinyEngine::SetUp();
+    if (const char* jobs = std::getenv("MILLRACE_SAME_BITS_JOBS")) {
+      real_ = true;
+      jobs_ = static_cast<std::uint32_t>(std::stoul(jobs));
+      options_.kv_memory_bytes = 256 * limits::MiB;
+    } else {
+      options_ = tiny_options();
+    }
+    options_.max_batch = 40;
+    options_.step_tokens = 160;
+    roomy_ = open(options_);
+    token_bytes_ = options_.kv_memory_bytes / roomy_->info().kv_pool_tokens;
+    // One at a time, each in an engine that nobody else uses meanwhile.
+    for (std::uint32_t i = 0; i < jobs_; ++i) alone_.push_back(run_one(*roomy_, job(i)));
+  }
+
+  std::unique_ptr<Engine> open(const EngineOptions& options) const {
+    if (!real_) {
+      auto engine = create(tiny_vocabulary, "", options);
+      EXPECT_TRUE(engine) << engine.error().text();
+      return *std::move(engine);
+    }
+    EngineOptions with_path = options;
+    with_path.model_path = testing_support::test_model_path();
+    return open_engine(with_path);
+  }
+
+  GenerationRequest job(std::uint32_t index) const {
+    return random_job(index, roomy_->info().vocabulary);
+  }
+
+  // Jobs in the order of `order`, the i-th of them before step i / `apart`; 0: all before the
+  // first.
+  std::vector<Arrival> arrivals(const std::vector<std::uint32_t>& order,
+                                std::uint32_t apart = 0) const {
+    std::vector<Arrival> out;
+    for (std::uint32_t i = 0; i < order.size(); ++i) {
+      out.push_back({apart == 0 ? 0 : static_cast<int>(i / apart), order[i], job(order[i]), -1});
+    }
+    return out;
+  }
+  std::vector<std::uint32_t> in_order() const {
+    std::vector<std::uint32_t> out(jobs_);
+    std::iota(out.begin(), out.end(), 0u);
+    return out;
+  }
+  std::vector<std::uint32_t> shuffled(std::uint32_t seed) const {
+    std::vector<std::uint32_t> out = in_order();
+    std::shuffle(out.begin(), out.end(), Draw(seed));
+    return out;
+  }
+
+  JobsRun expect_same(const char* name, Engine& engine, const std::vector<Arrival>& load) const {
+    const JobsRun run = run_jobs(engine, load);
+    for (const Arrival& a : load) {
+      EXPECT_EQ(ended(run.events.at(a.id).result), ended(alone_[a.id])) << name << ", job " << a.id;
+    }
+    EXPECT_EQ(engine.counters().kv_pages_used, 0u) << name;
+    return run;
+  }
+
+  bool real_ = false;
+  std::uint32_t jobs_ = 40;
+  EngineOptions options_;
+  std::unique_ptr<Engine> roomy_;
+  std::uint64_t token_bytes_ = 0;
+  std::vector<GenerationResult> alone_;
+};
+
+TEST_F(SameBits, HoweverTheJobsAreRun) {
+  EXPECT_GE(expect_same("all at once", *roomy_, arrivals(in_order())).most_rows, 30u);
+  expect_same("in random order, a few a step", *roomy_, arrivals(shuffled(1), 3));
+  std::vector<Arrival> random = arrivals(shuffled(2));
+  Draw draw(3);
+  for (Arrival& a : random) {
+    a.step = static_cast<int>(below(draw, jobs_ * 2));
+    a.priority = below(draw, limits::priority_count);
+  }
+  expect_same("at random times, with random priorities", *roomy_, random);
+
+  std::uint64_t pauses = 0;
+  for (const std::uint32_t tokens : {160u, 208u, 288u, 400u}) {
+    EngineOptions tight = options_;
+    tight.kv_memory_bytes = token_bytes_ * tokens;
+    std::vector<Arrival> pressing;  // of those that fit; many come after less urgent ones
+    for (const std::uint32_t i : shuffled(tokens)) {
+      const GenerationRequest fits = job(i);
+      if (std::get<Tokens>(fits.prompt).size() + fits.max_tokens.value_or(0) > tokens) continue;
+      pressing.push_back({static_cast<int>(pressing.size()), i, fits, -1, 4 - i % 5});
+    }
+    EXPECT_GE(pressing.size(), jobs_ / 2);
+    pauses += expect_same("in a tiny pool", *open(tight), pressing).pauses;
+  }
+  EXPECT_GE(pauses, jobs_ / 2);
+
+  for (const std::uint32_t chunk : {16u, 64u, 512u}) {
+    EngineOptions chunked = options_;
+    chunked.prefill_chunk = chunk;
+    chunked.step_tokens = std::max(160u, chunk);
+    const std::string name = "chunks of " + std::to_string(chunk);
+    expect_same(name.c_str(), *open(chunked), arrivals(shuffled(chunk)));
+  }
+
+  std::vector<Arrival> silent = arrivals(in_order());
+  for (Arrival& a : silent) {
+    if (a.request.task == Task::generate) a.request.logprobs = {};
+  }
+  const JobsRun run = run_jobs(*roomy_, silent);
+  for (std::uint32_t i = 0; i < jobs_; ++i) {
+    const GenerationResult& result = run.events.at(i).result;
+    ASSERT_EQ(result.choices.size(), alone_[i].choices.size());
+    for (std::size_t c = 0; c < result.choices.size(); ++c) {
+      const Choice &got = result.choices[c], &want = alone_[i].choices[c];
+      EXPECT_EQ(got.tokens, want.tokens) << "without logprobs, job " << i;
+      EXPECT_EQ(got.text, want.text) << i;
+      EXPECT_EQ(got.finish_reason, want.finish_reason) << i;
+      EXPECT_FALSE(got.logprobs) << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace::engine
