@@ -19,7 +19,7 @@ EngineOptions random_options(Draw& draw, std::uint64_t token_bytes) {
 }
 
 TEST_F(TinyEngine, RandomCompanyNeverShows) {
-  constexpr std::uint32_t jobs = 40, rounds = 10;
+  constexpr std::uint32_t jobs = 40, rounds = 6;
   const auto roomy = create(tiny_vocabulary);
   ASSERT_TRUE(roomy) << roomy.error().text();
   std::vector<Ended> alone;

@@ -90,7 +90,7 @@ inline GenerationRequest random_job(std::uint32_t seed,
   r.logprobs.prompt = below(draw, 3) == 0;
   if (r.logprobs.sampled || r.logprobs.prompt) {
     r.logprobs.top = below(draw, 6);
-    if (below(draw, 2) == 0) r.logprobs.listed = {below(draw, vocabulary), 3};
+    if (below(draw, 2) == 0) r.logprobs.listed = {4 + below(draw, vocabulary - 4), 3};
   }
   r.logprobs.mode = one_of(draw, {LogprobMode::raw, LogprobMode::processed});
   return r;

@@ -95,9 +95,17 @@ TEST_F(SameBits, HoweverTheJobsAreRun) {
   }
   expect_same("at random times, with random priorities", *roomy_, random);
 
+  EngineOptions cached = options_;
+  cached.prefix_cache = true;
+  const auto tree = open(cached);
+  expect_same("into a cold tree", *tree, arrivals(in_order()));
+  const std::uint64_t cold = tree->counters().prefix_tokens;
+  expect_same("from a warm tree", *tree, arrivals(shuffled(4), 3));
+  EXPECT_GT(tree->counters().prefix_tokens, 2 * cold + jobs_);
+
   std::uint64_t pauses = 0;
   for (const std::uint32_t tokens : {160u, 208u, 288u, 400u}) {
-    EngineOptions tight = options_;
+    EngineOptions tight = tokens % 32 == 0 ? cached : options_;
     tight.kv_memory_bytes = token_bytes_ * tokens;
     std::vector<Arrival> pressing;  // of those that fit; many come after less urgent ones
     for (const std::uint32_t i : shuffled(tokens)) {

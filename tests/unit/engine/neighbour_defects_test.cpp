@@ -1,0 +1,179 @@
+// Defects that other engines' batching had, each by its name, and memory that stays flat.
+#include <malloc.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "tests/unit/engine/random_jobs.hpp"
+
+namespace millrace::engine {
+namespace {
+
+class NeighbourDefects : public TinyEngine {
+ protected:
+  void SetUp() override {
+    TinyEngine::SetUp();
+    auto engine = create(tiny_vocabulary);
+    ASSERT_TRUE(engine) << engine.error().text();
+    engine_ = *std::move(engine);
+  }
+  static GenerationRequest request(std::uint32_t seed, std::uint32_t prompt, std::uint32_t tokens) {
+    GenerationRequest out;
+    Tokens ids;
+    for (std::uint32_t i = 0; i < prompt; ++i) ids.push_back((seed * 97 + i * 31) % 256);
+    out.prompt = ids;
+    out.max_tokens = tokens;
+    out.sampling.seed = seed;
+    out.stops.ignore_eos = true;
+    out.logprobs = {.sampled = true, .top = 3};
+    return out;
+  }
+  // Steps, launches and rows of what `run` does.
+  struct Work {
+    std::uint64_t steps = 0, launches = 0;
+    friend bool operator==(const Work&, const Work&) = default;
+  };
+  template <class Run>
+  Work work_of(Run run) {
+    const Counters before = engine_->counters();
+    run();
+    const Counters after = engine_->counters();
+    return {after.steps - before.steps, after.launches - before.launches};
+  }
+
+  std::unique_ptr<Engine> engine_;
+};
+
+// A row with all the state that a row can have, and newcomers before each of its steps.
+TEST_F(NeighbourDefects, EarlierRowResetByANewArrival) {
+  GenerationRequest early = request(1, 20, 60);
+  early.edits.repetition = {1.3f, PenaltyScope::all, 30};
+  early.edits.frequency = {0.4f, PenaltyScope::output, 0};
+  early.edits.dry.multiplier = 0.7f;
+  early.stops.strings = {"never said, but held back for"};
+  early.min_tokens = 40;
+  const Ended alone = ended(run_one(*engine_, early));
+  std::vector<Arrival> arrivals = {{0, 0, early, -1}};
+  for (std::uint32_t i = 1; i <= 30; ++i) {
+    arrivals.push_back({static_cast<int>(2 * i), i, request(i, 1 + i, 1 + i % 5), -1});
+  }
+  const JobsRun run = run_jobs(*engine_, arrivals);
+  EXPECT_GE(run.most_rows, 3u);
+  EXPECT_EQ(ended(run.events.at(0).result), alone);
+}
+
+// What a row may look at ends with the row's own token, wherever chunks and pages end.
+TEST_F(NeighbourDefects, MaskBeforeCacheUpdate) {
+  std::vector<Ended> whole;
+  std::vector<Arrival> arrivals;
+  for (const std::uint32_t prompt : {1u, 2u, 15u, 16u, 17u, 31u, 32u, 33u, 48u}) {
+    GenerationRequest r = request(prompt, prompt, 35);
+    r.logprobs.prompt = true;
+    arrivals.push_back({0, arrivals.size(), r, -1});
+    whole.push_back(ended(run_one(*engine_, r)));
+  }
+  for (const std::uint32_t chunk : {1u, 5u, 15u, 16u, 17u}) {
+    EngineOptions options = tiny_options();
+    options.prefill_chunk = chunk;
+    const auto engine = create(tiny_vocabulary, "", options);
+    ASSERT_TRUE(engine) << engine.error().text();
+    const JobsRun run = run_jobs(**engine, arrivals);
+    for (const Arrival& a : arrivals) {
+      EXPECT_EQ(ended(run.events.at(a.id).result), whole[a.id])
+          << "chunk " << chunk << ", " << a.id;
+    }
+  }
+}
+
+// Who comes after an aborted request finds the engine as it was, and a survivor has it to itself.
+TEST_F(NeighbourDefects, FollowUpAfterAbortSlower) {
+  const GenerationRequest job = request(7, 20, 30);
+  const auto run_job = [&] { run_one(*engine_, job); };
+  run_job();
+  const Work alone = work_of(run_job);
+  for (const int when : {1, 2, 10}) {
+    run_jobs(*engine_, {{0, 1, request(8, 40, 100), when}, {0, 2, request(9, 3, 100), when}});
+    EXPECT_EQ(engine_->counters().kv_pages_used, 0u);
+    EXPECT_EQ(work_of(run_job), alone) << when;
+  }
+  ASSERT_TRUE(engine_->add(1, job));
+  ASSERT_TRUE(engine_->add(2, request(8, 40, 100)));
+  std::vector<Event> events;
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(engine_->step(events));
+  EXPECT_EQ(engine_->counters().last_rows, 2u);
+  engine_->cancel(2);
+  ASSERT_TRUE(engine_->step(events));
+  EXPECT_EQ(engine_->counters().last_rows, 1u);
+  while (engine_->busy()) ASSERT_TRUE(engine_->step(events));
+}
+
+std::uint64_t heap_bytes() {
+  return ::mallinfo2().uordblks;
+}
+std::uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t pages = 0;
+  file >> pages >> pages;
+  return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// A device that is a CPU keeps its buffers in this process, so its memory counts here as well.
+TEST_F(NeighbourDefects, TensorsKeptAfterTheBatchEmpties) {
+  const auto wave = [&](std::uint32_t seed) {
+    std::vector<Arrival> arrivals;
+    for (std::uint32_t i = 0; i < 8; ++i) {
+      arrivals.push_back({0, i, random_job(seed * 8 + i), i % 3 == 0 ? 4 : -1});
+    }
+    run_jobs(*engine_, arrivals);
+    const Counters counters = engine_->counters();
+    EXPECT_EQ(counters.running + counters.waiting + counters.last_rows, 0u);
+    EXPECT_EQ(counters.kv_pages_used, 0u);
+  };
+  for (std::uint32_t i = 0; i < 10; ++i) wave(i);
+  const std::uint64_t before = heap_bytes();
+  for (int again = 0; again < 4; ++again) {
+    for (std::uint32_t i = 0; i < 10; ++i) wave(i);
+  }
+  EXPECT_LE(heap_bytes(), before + 64 * limits::KiB);
+}
+
+// With MILLRACE_FLAT_JOBS so many jobs; after a tenth of them nothing grows any more.
+TEST_F(NeighbourDefects, MemoryIsFlatOverManyShortJobsWithRandomCancels) {
+  const char* given = std::getenv("MILLRACE_FLAT_JOBS");
+  const std::uint32_t jobs = given ? static_cast<std::uint32_t>(std::stoul(given)) : 1000;
+  Draw draw(5);
+  std::vector<Event> events;
+  std::uint64_t heap = 0;
+  [[maybe_unused]] std::uint64_t resident = 0;
+  std::uint64_t cancelled = 0, ends = 0;
+  for (std::uint32_t next = 0; next < jobs || engine_->busy();) {
+    if (next < jobs && engine_->counters().running + engine_->counters().waiting < 12) {
+      GenerationRequest r = random_job(next % 500);
+      r.prompt = Tokens(1 + below(draw, 20), below(draw, tiny_vocabulary));
+      r.max_tokens = 1 + below(draw, 8);
+      r.min_tokens = 0;
+      const Status added = engine_->add(next++, r);
+      ASSERT_TRUE(added) << added.error().text();
+    }
+    if (below(draw, 8) == 0) engine_->cancel(next - 1 - below(draw, std::min(next, 12u)));
+    ASSERT_TRUE(engine_->step(events));
+    for (const Event& event : events) cancelled += event.cancelled ? 1 : 0;
+    ends += events.size();
+    events.clear();
+    if (next >= jobs / 10 && heap == 0) {
+      heap = heap_bytes();
+      resident = resident_bytes();
+    }
+  }
+  EXPECT_EQ(ends, jobs);
+  EXPECT_GT(cancelled, jobs / 100);
+  EXPECT_EQ(engine_->counters().kv_pages_used, 0u);
+  EXPECT_LE(heap_bytes(), heap + 256 * limits::KiB);
+#ifndef __SANITIZE_ADDRESS__  // which keeps freed memory for a while
+  EXPECT_LE(resident_bytes(), resident + 4 * limits::MiB);
+#endif
+}
+
+}  // namespace
+}  // namespace millrace::engine
