@@ -73,6 +73,20 @@ def test_file_length():
     assert not [x for x in lengths if x[0] > FILE_LIMIT]
 
 
+def test_the_scheduler_reads_like_a_page():
+    """One file of at most 300 lines, and no device anywhere below it."""
+    path = ROOT / "engine/core/scheduler/scheduler.cpp"
+    assert path.read_text(encoding="utf-8").count("\n") <= 300
+    seen, todo = set(), [path]
+    while todo:
+        text = todo.pop().read_text(encoding="utf-8")
+        assert not re.search(r"#include .*(CL/|opencl|core/device/)", text)
+        ours = {ROOT / target for _, target in INCLUDE.findall(text)}
+        todo += [p for p in ours - seen if p.is_file()]
+        seen |= ours
+    assert ROOT / "engine/core/kv/page_pool.hpp" in seen
+
+
 def test_no_leftovers():
     bad = [f"{relative(p)}: {m.group(0)}" for p in tracked(*CODE, ".md", ".cmake", ".txt")
            if relative(p) != relative(pathlib.Path(__file__))

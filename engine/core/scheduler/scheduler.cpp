@@ -9,7 +9,6 @@ namespace millrace::engine {
 namespace {
 
 constexpr std::uint32_t priority_shift = 56;  // of a sequence's id
-
 std::uint64_t priority_of(SequenceId id) {
   return id >> priority_shift;
 }
