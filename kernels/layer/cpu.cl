@@ -20,7 +20,7 @@
 // Which group computes a chunk depends on time; what a chunk computes does not.
 //
 //   sync    uint [16], zero before and after each launch, as is work (attention/cpu.cl)
-//   scratch float [groups][TILE * 64]
+//   scratch float [groups][STRIP_FLOATS]
 //   launch  local (1), groups: one a core
 //   defines of all parts, and QKV_K, O_K, GATE_UP_K, DOWN_K with one set of tiles each;
 //           QKV_PANELS, O_PANELS, GATE_UP_PANELS, DOWN_PANELS; HIDDEN_STRIDE, NORMED_STRIDE,
@@ -71,7 +71,7 @@ void layer(__global const uchar* qkv_weight, __global const uchar* o_weight,
   const uint groups = (uint)get_num_groups(0);
   // With many columns a chunk's words of x are worth keeping in the first-level cache, too.
   const uint run = columns > 16 ? 3 : 1;
-  __global float* sums = scratch + get_group_id(0) * (TILE * 64);
+  __global float* sums = scratch + get_group_id(0) * STRIP_FLOATS;
   MR_PHASE(0, columns,
            mr_norm_quantize(hidden + (size_t)i * HIDDEN_STRIDE, attention_norm,
                             normed + (size_t)i * NORMED_STRIDE, QKV_K / 32, inverse_width,

@@ -16,8 +16,9 @@
 // Columns are cut into equal tiles no wider than TILE, each rounded up to a width that was
 // compiled; what the added columns give is dropped, and x has TILE readable rows after its last.
 // Tiles of up to 6 columns take two panels where there are 32 registers, so that a word of x is
-// loaded once for both. While a narrow tile is computed, the panels that are expected next are
-// prefetched: the processor's own prefetcher ends at each page of 4 KB.
+// loaded once for both. While a tile is computed, the panels that are expected next are prefetched:
+// the processor's own prefetcher ends at each page of 4 KB. So are the lines of the sums, which the
+// store would wait for.
 // Limit: memory up to about 4 columns; then dot products: of 8 + 3 vector operations a block and
 // column (2 where not affine), 8 are products.
 #define MR_JOIN(a, b) a##_##b
@@ -53,11 +54,42 @@ static inline uint mr_cut(uint whole, uint t, uint parts) {
   return t == parts ? whole : (uint)((ulong)whole * t / parts);
 }
 
+// Tiles whose gates and ups are activated together, and the floats they take.
+#define STRIP 2
+#define STRIP_FLOATS (STRIP * TILE * 64)
+
+// SiLU(gate) * up of `width` rows of 32 gates and 32 ups, in place, and their codes.
+static inline void mr_activate(__global float* sums, uint width, __global int* out,
+                               uint out_stride) {
+  Tops tops;
+  mr_no_tops(&tops);
+  for (uint j = 0; j < width; j += 2) {
+    __global float16* a = (__global float16*)(sums + j * 64);
+    __global float16* b = (__global float16*)(sums + min(j + 1, width - 1) * 64);
+    const float16 gate[4] = {a[0], a[1], b[0], b[1]}, up[4] = {a[2], a[3], b[2], b[3]};
+    float16 v[4];
+    mr_silu_mul4(gate, up, v);
+    a[0] = v[0];
+    a[1] = v[1];
+    b[0] = v[2];
+    b[1] = v[3];
+    tops.top[j] = mr_top(v[0], v[1]);
+    tops.top[j + 1] = mr_top(v[2], v[3]);
+  }
+  mr_scales(&tops, width);
+  for (uint j = 0; j < width; ++j) {
+    __global const float16* row = (__global const float16*)(sums + j * 64);
+    mr_store_block(row[0], row[1], tops.scale[j], tops.inverse[j], out + (size_t)j * out_stride);
+  }
+}
+
 // Only where the driver compiles for the processor itself.
 #if defined(__x86_64__) || defined(__aarch64__)
 #define MR_EXPECT(p) __builtin_prefetch((const void*)(size_t)(p), 0, 3)
+#define MR_EXPECT_WRITE(p) __builtin_prefetch((const void*)(size_t)(p), 1, 3)
 #else
 #define MR_EXPECT(p)
+#define MR_EXPECT_WRITE(p)
 #endif
 #endif
 
@@ -71,15 +103,14 @@ static inline MR_TARGET_INLINE int16 MR_N(mr_codes)(__global const uchar* panel,
   static MR_TARGET void MR_N(mr_tile_##P##_##C)(                                                  \
       __global const uchar* weight, __global const uchar* next, __global const int* x,            \
       __global float* out, __global const float* bias, uint out_stride, uint width, uint mode) {  \
+    MR_EACH(c, C) MR_EACH(p, P) MR_EXPECT_WRITE(out + (size_t)c * out_stride + p * 16);           \
     float16 acc[(P) * (C)];                                                                       \
     MR_EACH(i, (P) * (C)) acc[i] = (float16)(0.0f);                                               \
     for (uint b = 0; b < K_BLOCKS; ++b) {                                                         \
-      if ((C) <= 4) {                                                                             \
-        MR_EACH(p, P) {                                                                           \
-          __global const uchar* panel = next + p * PANEL_BYTES;                                   \
-          MR_EACH(i, WORDS) MR_EXPECT(panel + SCALE_SPACE + (b * WORDS + i) * 64);                \
-          MR_EXPECT(panel + b * SCALES * 16 * SCALE_SIZE);                                        \
-        }                                                                                         \
+      MR_EACH(p, P) {                                                                             \
+        __global const uchar* panel = next + p * PANEL_BYTES;                                     \
+        MR_EACH(i, WORDS) MR_EXPECT(panel + SCALE_SPACE + (b * WORDS + i) * 64);                  \
+        MR_EXPECT(panel + b * SCALES * 16 * SCALE_SIZE);                                          \
       }                                                                                           \
       MR_EACH(h, HALVES) {                                                                        \
         Sum sum[(P) * (C)];                                                                       \
@@ -160,6 +191,7 @@ MR_TILE(2, 2)
 MR_TILE(2, 4)
 #define PAIR_COLUMNS 4
 #if TILE >= 6
+MR_TILE(2, 5)
 MR_TILE(2, 6)
 #undef PAIR_COLUMNS
 #define PAIR_COLUMNS 6
@@ -182,6 +214,7 @@ static inline void MR_N(mr_panels)(__global const uchar* weight, __global const 
       case 3:
       case 4: MR_N(mr_tile_2_4)(MR_ARGS); return;
 #if PAIR_COLUMNS > 4
+      case 5: MR_N(mr_tile_2_5)(MR_ARGS); return;
       default: MR_N(mr_tile_2_6)(MR_ARGS); return;
 #endif
     }
@@ -222,6 +255,12 @@ static inline void MR_N(mr_panels)(__global const uchar* weight, __global const 
 #define CHUNK_BYTES (128 * 1024)
 #define CHUNK_PAIRS (PANEL_BYTES * 8 > CHUNK_BYTES ? 2 : CHUNK_BYTES / PANEL_BYTES / 4 * 2)
 
+// What to prefetch during tile t: what comes next, the first time that a walk meets it. Later it
+// comes from the second-level cache, where asking for it pays for few columns only.
+#ifndef MR_NEXT
+#define MR_NEXT(at) (t == 0 || tiles <= 4 ? (at) + 2 * stride * PANEL_BYTES : (at))
+#endif
+
 // Pairs of panels first to last - 1 by all columns. `stride` is how many pairs further the ones lie
 // that this core will read next. With a constant number of column tiles and a bound on columns the
 // compiler leaves out the widths that cannot be.
@@ -236,7 +275,7 @@ static inline void MR_N(mr_pairs)(__global const uchar* weight, __global const i
       for (uint pair = chunk; pair < end; ++pair) {
         const uint p = 2 * pair;
         __global const uchar* at = weight + (size_t)p * PANEL_BYTES;
-        MR_N(mr_panels)(at, at + 2 * stride * PANEL_BYTES, x + (size_t)c * X_STRIDE,
+        MR_N(mr_panels)(at, MR_NEXT(at), x + (size_t)c * X_STRIDE,
                         out + (size_t)c * out_stride + p * 16, bias + p * 16, out_stride,
                         min(panels - p, 2u), width, mode);
       }
@@ -245,7 +284,7 @@ static inline void MR_N(mr_pairs)(__global const uchar* weight, __global const i
 }
 
 // The same for gate and up, 32 channels of both at a time, into codes of SiLU(gate) * up. Blocks
-// first to last - 1; `sums` are TILE x 64 floats of the group's own.
+// first to last - 1; `sums` are STRIP_FLOATS floats of the group's own.
 static inline void MR_N(mr_gate_up)(__global const uchar* weight, __global const int* x,
                                     __global int* out, __global const float* bias,
                                     __global float* sums, uint panels, uint first, uint last,
@@ -254,20 +293,20 @@ static inline void MR_N(mr_gate_up)(__global const uchar* weight, __global const
   const uint blocks = panels / 4;
   for (uint chunk = first; chunk < last; chunk += CHUNK_PAIRS / 2) {
     const uint end = min(last, (uint)(chunk + CHUNK_PAIRS / 2));
-    for (uint t = 0; t < tiles; ++t) {
-      const uint c = mr_cut(columns, t, tiles), width = mr_cut(columns, t + 1, tiles) - c;
+    for (uint strip = 0; strip < tiles; strip += STRIP) {
+      const uint strip_end = min(tiles, strip + STRIP), begin = mr_cut(columns, strip, tiles);
       for (uint b = chunk; b < end; ++b) {
-        for (uint i = 0; i < 2; ++i) {  // gate, then up
-          const uint p = 2 * b + i * 2 * blocks;
-          __global const uchar* at = weight + (size_t)p * PANEL_BYTES;
-          MR_N(mr_panels)(at, at + 2 * stride * PANEL_BYTES, x + (size_t)c * X_STRIDE,
-                          sums + i * 32, bias + p * 16, 64, 2, width, mode);
+        for (uint t = strip; t < strip_end; ++t) {
+          const uint c = mr_cut(columns, t, tiles), width = mr_cut(columns, t + 1, tiles) - c;
+          for (uint i = 0; i < 2; ++i) {  // gate, then up
+            const uint p = 2 * b + i * 2 * blocks;
+            __global const uchar* at = weight + (size_t)p * PANEL_BYTES;
+            MR_N(mr_panels)(at, MR_NEXT(at), x + (size_t)c * X_STRIDE,
+                            sums + (c - begin) * 64 + i * 32, bias + p * 16, 64, 2, width, mode);
+          }
         }
-        for (uint j = 0; j < width; ++j) {
-          __global const float16* row = (__global const float16*)(sums + j * 64);
-          mr_quantize(mr_silu_mul(row[0], row[2]), mr_silu_mul(row[1], row[3]),
-                      out + (size_t)(c + j) * out_stride + b * Q_WORDS);
-        }
+        mr_activate(sums, mr_cut(columns, strip_end, tiles) - begin,
+                    out + (size_t)begin * out_stride + b * Q_WORDS, out_stride);
       }
     }
   }

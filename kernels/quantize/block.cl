@@ -39,15 +39,16 @@ static inline int16 mr_codes16(float16 v, float inverse) {
   return clamp(code, (int16)(-127), (int16)(127));
 }
 
-// Channels 0..15 and 16..31 of a block.
-static inline void mr_quantize(float16 first, float16 second, __global int* out) {
+// The largest size among a block's channels. As integers, sizes are ordered like floats, with
+// infinity and NaN above all.
+static inline float mr_top(float16 first, float16 second) {
   const int16 size = (int16)(0x7fffffff);
-  // As integers, sizes are ordered like floats, with infinity and NaN above all.
-  const float top =
-      as_float(mr_largest16(max(as_int16(first) & size, as_int16(second) & size)));
-  const bool none = top < 1e-37f;
-  const float scale = none ? 0.0f : top * 0.00787401571869850158691f;
-  const float inverse = none ? 0.0f : 127.0f * mr_recip(top);
+  return as_float(mr_largest16(max(as_int16(first) & size, as_int16(second) & size)));
+}
+
+// Channels 0..15 and 16..31 of a block whose scale is known.
+static inline void mr_store_block(float16 first, float16 second, float scale, float inverse,
+                                  __global int* out) {
   const int16 a = mr_codes16(first, inverse), b = mr_codes16(second, inverse);
   // Both halves in one sum: neither leaves 16 bits.
   const int sums = mr_add16(a + (b << 16));
@@ -58,4 +59,36 @@ static inline void mr_quantize(float16 first, float16 second, __global int* out)
   out[Q_SUM] = as_int(scale * (float)sum);
   out[Q_OFFSET] = -8 * sum;
   out[Q_OFFSET_HALF] = -8 * sum_a;
+}
+
+// One block alone.
+static inline void mr_quantize(float16 first, float16 second, __global int* out) {
+  const float top = mr_top(first, second);
+  const bool none = top < 1e-37f;
+  mr_store_block(first, second, none ? 0.0f : top * 0.00787401571869850158691f,
+                 none ? 0.0f : 127.0f * mr_recip(top), out);
+}
+
+// Up to 32 blocks, because a block alone is one chain of operations from its first channel to its
+// sums: their tops one after the other, which overlap, then 16 scales at a time, then the codes.
+#define Q_TOGETHER 32u
+typedef struct {
+  float top[Q_TOGETHER], scale[Q_TOGETHER], inverse[Q_TOGETHER];
+} Tops;
+
+// Before the tops are filled in: what no block fills is read all the same.
+static inline void mr_no_tops(Tops* blocks) {
+  for (uint i = 0; i < Q_TOGETHER / 16; ++i) vstore16((float16)(0.0f), i, blocks->top);
+}
+
+// Scales of `count` blocks, from their tops.
+static inline void mr_scales(Tops* blocks, uint count) {
+  for (uint i = 0; i < (count + 15) / 16; ++i) {
+    const float16 top = vload16(i, blocks->top);
+    const int16 none = top < (float16)(1e-37f);
+    const float16 scale = top * (float16)(0.00787401571869850158691f);
+    const float16 inverse = (float16)(127.0f) * mr_recip16(top);
+    vstore16(select(scale, (float16)(0.0f), none), i, blocks->scale);
+    vstore16(select(inverse, (float16)(0.0f), none), i, blocks->inverse);
+  }
 }

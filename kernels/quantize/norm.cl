@@ -4,8 +4,19 @@ static inline void mr_norm_quantize(__global const float* x, __global const floa
                                     __global int* out, uint blocks, float inverse_width,
                                     float epsilon) {
   const float scale = mr_rms_scale(x, 2 * blocks, inverse_width, epsilon);
-  for (uint b = 0; b < blocks; ++b) {
-    mr_quantize((vload16(2 * b, x) * scale) * vload16(2 * b, weight),
-                (vload16(2 * b + 1, x) * scale) * vload16(2 * b + 1, weight), out + b * Q_WORDS);
+#define MR_NORMED(i) ((vload16(i, x) * scale) * vload16(i, weight))
+  Tops tops;
+  mr_no_tops(&tops);
+  for (uint begin = 0; begin < blocks; begin += Q_TOGETHER) {
+    const uint end = min(blocks, begin + Q_TOGETHER);
+    for (uint b = begin; b < end; ++b) {
+      tops.top[b - begin] = mr_top(MR_NORMED(2 * b), MR_NORMED(2 * b + 1));
+    }
+    mr_scales(&tops, end - begin);
+    for (uint b = begin; b < end; ++b) {
+      mr_store_block(MR_NORMED(2 * b), MR_NORMED(2 * b + 1), tops.scale[b - begin],
+                     tops.inverse[b - begin], out + b * Q_WORDS);
+    }
   }
+#undef MR_NORMED
 }

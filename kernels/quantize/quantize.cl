@@ -10,8 +10,18 @@ void quantize_rows(__global const float* x, __global int* out, uint blocks, uint
                    uint out_stride) {
   x += get_group_id(0) * x_stride;
   out += get_group_id(0) * out_stride;
-  for (uint b = 0; b < blocks; ++b) {
-    mr_quantize(vload16(2 * b, x), vload16(2 * b + 1, x), out + b * Q_WORDS);
+  Tops tops;
+  mr_no_tops(&tops);
+  for (uint begin = 0; begin < blocks; begin += Q_TOGETHER) {
+    const uint end = min(blocks, begin + Q_TOGETHER);
+    for (uint b = begin; b < end; ++b) {
+      tops.top[b - begin] = mr_top(vload16(2 * b, x), vload16(2 * b + 1, x));
+    }
+    mr_scales(&tops, end - begin);
+    for (uint b = begin; b < end; ++b) {
+      mr_store_block(vload16(2 * b, x), vload16(2 * b + 1, x), tops.scale[b - begin],
+                     tops.inverse[b - begin], out + b * Q_WORDS);
+    }
   }
 }
 

@@ -142,7 +142,6 @@ class Operations {
   Result<Product> build_integer_product(const PanelLayout& layout);
   Product& product_of(const WeightRun& run, const Projection& projection);
   bool is_fusable(const Projection& projection) const;
-  std::uint32_t most_groups() const;  // of a product on the cpu family
   Status reserve_sums();
   Status run_product(const WeightRun& run, const Projection& projection, const Activation& x,
                      std::uint32_t columns, const Buffer& out, std::uint32_t out_stride,
@@ -167,7 +166,7 @@ class Operations {
   std::uint32_t qkv_stride_ = 0;
   Kernel embed_, norm_, rope_kv_, silu_, attend_one_, attend_many_;
   Kernel norm_quantize_, silu_quantize_, quantize_;  // math fast
-  Buffer sums_;                                      // of gate and up, by group
+  Buffer sums_, claims_;    // of gate and up, by group; of products' chunks
   Buffer partials_, work_;  // of attention units: what cut tiles gave, and counters
   Buffer sync_;             // phases of a whole layer
   std::vector<std::string> layer_defines_;

@@ -7,14 +7,8 @@
 namespace millrace::engine {
 namespace {
 
-constexpr std::uint32_t pair_panels = 2, gate_up_panels = 4;
-
 std::uint32_t mode_of(const Projection& projection, Accumulate accumulate) {
   return (accumulate == Accumulate::add ? 1u : 0u) | (projection.bias ? 2u : 0u);
-}
-
-std::uint32_t groups_for(std::uint32_t units, std::uint32_t most) {
-  return std::max(1u, std::min(units, most));
 }
 
 }  // namespace
@@ -74,17 +68,14 @@ Result<Operations::Product> Operations::build_integer_product(const PanelLayout&
   return product;
 }
 
-// A tile's sums of gate and up for every group that there may be.
+// What groups claim chunks by, and two tiles' sums of gate and up for each of them.
 Status Operations::reserve_sums() {
+  if (sums_) return {};
   const std::uint64_t bytes =
-      std::uint64_t{tuning_.integer_tile} * 64 * sizeof(float) * most_groups();
-  if (sums_.size_bytes() >= bytes) return {};
+      std::uint64_t{2} * tuning_.integer_tile * 64 * sizeof(float) * device_->info().compute_units;
   MILLRACE_ASSIGN(sums_, device_->allocate_zeroed(bytes, "the sums of gate and up"));
+  MILLRACE_ASSIGN(claims_, device_->allocate_zeroed(2 * 4, "the chunks of products"));
   return {};
-}
-
-std::uint32_t Operations::most_groups() const {
-  return tuning_.product_groups * device_->info().compute_units;
 }
 
 Operations::Product& Operations::product_of(const WeightRun& run, const Projection& projection) {
@@ -109,18 +100,24 @@ Status Operations::run_product(const WeightRun& run, const Projection& projectio
                                const Activation& x, std::uint32_t columns, const Buffer& out,
                                std::uint32_t out_stride, std::uint32_t mode) {
   Kernel& kernel = product_of(run, projection).plain;
-  const bool integer = is_integer(run.format);
-  Grid grid{.groups = {run.panels, columns}, .local = {panel_rows}};
-  if (device_->family() == Family::cpu) {
-    // Enough groups that a late thread finds work; whole units of the panels that tiles take at
-    // once.
-    const std::uint32_t unit = integer ? pair_panels : columns <= 4 ? 4 : 1;
-    grid = {.groups = {groups_for((run.panels + unit - 1) / unit, most_groups())}, .local = {}};
-  }
-  if (integer) {
-    return device_->launch(kernel, grid,
+  const bool cpu = device_->family() == Family::cpu;
+  const std::uint32_t cores = device_->info().compute_units;
+  if (is_integer(run.format)) {
+    if (cpu) {
+      return device_->launch(kernel, {.groups = {cores}},
+                             {run.buffer, x.codes, out, projection.bias, run.panels, columns,
+                              out_stride, run.first_row, mode, claims_});
+    }
+    return device_->launch(kernel, {.groups = {run.panels, columns}, .local = {panel_rows}},
                            {run.buffer, x.codes, out, projection.bias, run.panels, columns,
                             out_stride, run.first_row, mode});
+  }
+  Grid grid{.groups = {run.panels, columns}, .local = {panel_rows}};
+  if (cpu) {
+    // Enough groups that a late thread finds work; whole units of the panels that tiles take at
+    // once.
+    const std::uint32_t unit = columns <= 4 ? 4 : 1, units = (run.panels + unit - 1) / unit;
+    grid = {.groups = {std::clamp(units, 1u, tuning_.product_groups * cores)}, .local = {}};
   }
   return device_->launch(kernel, grid,
                          {run.buffer, x.rows, out, projection.bias, run.panels, columns,
@@ -143,11 +140,10 @@ Status Operations::norm_gate_up(const Normed& x, const Projection& projection,
   }
   MILLRACE_TRY(norm(x.rows, x.weight, x.normed, inputs_of(projection), step, step_words, false));
   const WeightRun& run = projection.runs[0];
-  const Grid grid{.groups = {groups_for(run.panels / gate_up_panels, most_groups())}};
   return device_->launch(
-      product_of(run, projection).gate_up, grid,
+      product_of(run, projection).gate_up, {.groups = {device_->info().compute_units}},
       {run.buffer, x.normed.codes, sums_, out.codes, projection.bias, run.panels, step.tokens,
-       code_stride(spec_.ffn_width), mode_of(projection, Accumulate::replace)});
+       code_stride(spec_.ffn_width), mode_of(projection, Accumulate::replace), claims_});
 }
 
 }  // namespace millrace::engine

@@ -271,6 +271,20 @@ TEST(IntegerMatmulTuning, ChangesNoBit) {
   }
 }
 
+// Deep and wide enough to be cut into parts of the columns, too, which the groups claim.
+TEST(IntegerMatmulChunks, ChangeNoBit) {
+  const PanelFormat format = format_of(TensorType::q4_1);
+  Random random(10);
+  const Matrix m = random_matrix(format, 139, 2048, Extremes::none, random);
+  Variant variant("cpu", {format, 2048});
+  for (const std::uint32_t n : {61u, 130u}) {
+    const Call call = random_call(m, n, 3, Extremes::none, random);
+    ASSERT_NO_FATAL_FAILURE(expect_contract(m, call, variant.run(m, call)));
+    // Once more, because a launch that leaves its counters behind spoils the next.
+    ASSERT_NO_FATAL_FAILURE(expect_contract(m, call, variant.run(m, call)));
+  }
+}
+
 // The largest sums of each sign: what saturates in instructions that are not exact.
 TEST_P(IntegerMatmul, TheLargestCodesAreSummedExactly) {
   const PanelFormat format = GetParam().format;
@@ -293,6 +307,54 @@ TEST(IntegerMatmulFormats, AreThoseOfEveryQuantizedType) {
   std::string all;
   for (const NamedFormat& format : formats()) all += format.types + " ";
   EXPECT_EQ(all, "Q8_0_Q5_0_IQ4_NL Q6_K Q5_1 Q5_K Q4_0 Q4_1 Q4_K ");
+}
+
+// Codes of SiLU(gate) * up of `tokens` normed rows of 96 channels.
+std::vector<std::int32_t> gate_up(const std::string& variant, std::uint32_t tokens) {
+  constexpr std::uint32_t width = 96, ffn = 96;
+  ModelSpec spec;
+  spec.width = width;
+  spec.ffn_width = ffn;
+  spec.heads = 3;
+  spec.kv_heads = 1;
+  spec.head_dim = spec.rope_dim = 32;
+  const auto device = open_device({.variant = variant});
+  Operations operations(*device, spec, MathMode::fast);
+  Projection qkv;
+  qkv.rows = 160;
+  qkv.first = {0, 96, 128};
+  must(operations.prepare_layer(qkv));
+  Random random(tokens);
+  const PanelFormat format = format_of(TensorType::q4_1);
+  const Matrix m = random_matrix(format, 2 * ffn, width, Extremes::none, random);
+  Projection projection;
+  projection.columns = width;
+  projection.rows = 2 * ffn;
+  projection.first = {0};
+  projection.runs.push_back(
+      {.format = format, .first_row = 0, .panels = m.panels, .buffer = upload(*device, m.packed)});
+  must(operations.prepare_product(projection));
+  const std::size_t rows = tokens + input_slack_rows, codes = std::size_t{code_stride(ffn)} * rows;
+  const Buffer x = upload(*device, random.floats(input_stride(width) * rows, -1, 1));
+  const Buffer weight = upload(*device, random.floats(width, 0.001f, 0.002f));
+  const Buffer sums = upload(*device, std::vector<float>(2 * ffn * rows));
+  const Buffer words = upload(*device, std::vector<std::uint32_t>(16));
+  const Activation normed{
+      .rows = {}, .codes = upload(*device, std::vector<std::int32_t>(code_stride(width) * rows))};
+  const Activation out{.rows = {}, .codes = upload(*device, std::vector<std::int32_t>(codes))};
+  StepTable step;
+  step.tokens = tokens;
+  must(operations.norm_gate_up({x, weight, normed}, projection, sums, out, {.codes = true}, step,
+                               words));
+  return download<std::int32_t>(*device, out.codes, codes);
+}
+
+// The plain family goes by way of a product, SiLU and quantization, each with a test of its own; in
+// the other the instruction of the products makes no difference to what comes after them.
+TEST(GateUp, IsTheProductThenSiluThenCodes) {
+  for (const std::uint32_t tokens : {1u, 5u, 13u}) {
+    EXPECT_EQ(gate_up("cpu", tokens), gate_up("generic", tokens)) << tokens << " tokens";
+  }
 }
 
 // Quantizes rows of two blocks.
