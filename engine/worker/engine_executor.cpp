@@ -1,5 +1,6 @@
 #include "engine/worker/engine_executor.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <utility>
@@ -10,8 +11,10 @@ namespace millrace::worker {
 
 EngineExecutor::EngineExecutor(std::unique_ptr<engine::Engine> engine, const std::string& model,
                                std::vector<std::string> kv_policies, std::uint32_t capacity,
-                               TestHooks hooks)
-    : hooks_(std::move(hooks)), engine_(std::move(engine)) {
+                               TestHooks hooks, std::uint32_t limit_ms)
+    : hooks_(std::move(hooks)),
+      limit_us_(std::int64_t{limit_ms} * 1'000),
+      engine_(std::move(engine)) {
   const engine::EngineInfo& info = engine_->info();
   info_.model = model.empty() ? info.model_name : model;
   info_.fingerprint = info.fingerprint;
@@ -69,6 +72,14 @@ std::vector<Ended> EngineExecutor::take_ends() {
 }
 
 std::optional<Error> EngineExecutor::failure() const {
+  const std::int64_t began = step_began_us_;
+  if (began != 0 && clock_.monotonic_us() - began > limit_us_) {
+    return Error{
+        Code::device_error,
+        "the device has not ended a step for " + std::to_string(limit_us_ / 1'000'000) + " s",
+        "if its driver hangs again after a restart, try another --device, a smaller "
+        "--step-tokens, or raise --step-limit for a very slow one"};
+  }
   const std::lock_guard lock(mutex_);
   return failure_;
 }
@@ -144,8 +155,10 @@ void EngineExecutor::loop() {
     take_in(std::exchange(inbox, {}), ends);
     Status stepped;
     if (engine_->busy()) {
+      step_began_us_ = std::max<std::int64_t>(1, clock_.monotonic_us());
       spring_hooks();
       stepped = engine_->step(events);
+      step_began_us_ = 0;
       count(engine_->counters());
     }
     publish(std::move(events), std::move(ends));

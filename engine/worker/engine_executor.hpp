@@ -13,14 +13,19 @@
 #include "engine/core/engine.hpp"
 #include "engine/worker/executor.hpp"
 #include "engine/worker/test_hooks.hpp"
+#include "schemas/base/clock.hpp"
 
 namespace millrace::worker {
 
 class EngineExecutor final : public Executor {
  public:
-  // `model`: the name jobs must give; empty: the file's own. `capacity`: see ExecutorInfo.
+  static constexpr std::uint32_t step_limit_ms = 120'000;  // longer than a broker waits for steps
+
+  // `model`: the name jobs must give; empty: the file's own. `capacity`: see ExecutorInfo. A step
+  // that has not ended after `limit_ms` counts as a lost device.
   EngineExecutor(std::unique_ptr<engine::Engine> engine, const std::string& model,
-                 std::vector<std::string> kv_policies, std::uint32_t capacity, TestHooks hooks);
+                 std::vector<std::string> kv_policies, std::uint32_t capacity, TestHooks hooks,
+                 std::uint32_t limit_ms = step_limit_ms);
   ~EngineExecutor() override;  // waits for the step under way
 
   const ExecutorInfo& info() const override { return info_; }
@@ -49,9 +54,12 @@ class EngineExecutor final : public Executor {
   void give_up(Error error);
   void count(const engine::Counters& counters);
 
+  void wake();
+
   ExecutorInfo info_;
   TestHooks hooks_;
-  void wake();
+  SystemClock clock_;
+  std::int64_t limit_us_;
   std::mutex wake_mutex_;
   std::function<void()> wake_;
   std::unique_ptr<engine::Engine> engine_;  // the thread's
@@ -63,6 +71,7 @@ class EngineExecutor final : public Executor {
   std::optional<Error> failure_;
   bool stopping_ = false, stopped_ = false;
 
+  std::atomic<std::int64_t> step_began_us_{0};  // 0: none is under way
   std::atomic<std::uint64_t> steps_{0}, tokens_{0};
   std::atomic<std::uint32_t> rows_{0};
   enum class Trap : std::uint8_t { abort, hang };

@@ -92,10 +92,11 @@ class FakeEngine final : public engine::Engine {
 
 class EngineExecutorTest : public testing::Test {
  protected:
-  void start(const std::string& model = "") {
+  void start(const std::string& model = "",
+             std::uint32_t limit_ms = EngineExecutor::step_limit_ms) {
     executor_ = std::make_unique<EngineExecutor>(std::make_unique<FakeEngine>(shared_), model,
                                                  std::vector<std::string>{"f16"}, 4,
-                                                 TestHooks::from_environment());
+                                                 TestHooks::from_environment(), limit_ms);
     executor_->on_change([this] {
       const std::lock_guard lock(mutex_);
       ++wakes_;
@@ -188,6 +189,20 @@ TEST_F(EngineExecutorTest, ALostDeviceIsTold) {
   woken_.wait(lock, [&] { return wakes_ > 0; });
   ASSERT_TRUE(executor_->failure());
   EXPECT_EQ(executor_->failure()->code, Code::device_error);
+  EXPECT_TRUE(executor_->stop(10'000));
+}
+
+TEST_F(EngineExecutorTest, AStepThatDoesNotEndIsALostDevice) {
+  shared_.hold = true;
+  start("", 1);
+  EXPECT_FALSE(executor_->failure());
+  executor_->add(task(1));
+  shared_.wait_for_step();
+  while (!executor_->failure()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(executor_->failure()->code, Code::device_error);
+  EXPECT_NE(executor_->failure()->hint.find("--step-limit"), std::string::npos);
+  EXPECT_FALSE(executor_->stop(1));
+  shared_.release();
   EXPECT_TRUE(executor_->stop(10'000));
 }
 

@@ -71,9 +71,9 @@ def broker(tmp_path):
 def engine(broker):
     started = []
 
-    def start(*arguments, **environment):
+    def start(*arguments, program="stub_engine", **environment):
         process = subprocess.Popen(
-            [binary("stub_engine"), "--broker", broker.endpoint, *arguments],
+            [binary(program), "--broker", broker.endpoint, *arguments],
             env={**os.environ, **environment}, stderr=subprocess.PIPE, text=True)
         started.append(process)
         return process
@@ -170,6 +170,24 @@ def test_the_hang_hook_keeps_beating_without_progress(broker, engine):
     assert all(1 in beat["leases"] for beat in beats)
     assert len({beat.get("steps", 0) for beat in beats}) == 1
     assert process.poll() is None
+
+
+def test_a_step_that_never_ends_ends_the_process_and_not_its_leases(broker, engine):
+    """The real engine. Its waiting jobs come back at once; who ran is for the broker to judge."""
+    model = os.environ.get("MILLRACE_MODEL") or subprocess.run(
+        [ROOT / "ops" / "model"], check=True, capture_output=True, text=True).stdout.split("\n")[-2]
+    process = engine("--model", model, "--kv-memory", "32MiB", "--step-limit", "1",
+                     program="millrace-engine", MILLRACE_TEST_HANG_ON="mine")
+    broker.expect("heartbeat")
+    broker.lease(1, JOB)
+    while 1 not in broker.expect("heartbeat")["leases"]:
+        pass
+    assert wait(process) == 1
+    words = process.stderr.read()
+    assert "has not ended a step for 1 s" in words and "--step-limit" in words
+    while broker.socket.poll(100):
+        broker.peer, frame = broker.socket.recv_multipart()
+        assert msgpack.unpackb(frame)["kind"] == "heartbeat"  # no goodbye, no release
 
 
 def test_it_dies_with_its_parent(broker, tmp_path):
