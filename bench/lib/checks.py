@@ -9,6 +9,7 @@ import sys
 import time
 
 from . import limits
+from .job import job
 from .run import BIN, ROOT, Failed, json_in, last_line, run
 from .shapes import BUSY, FULL, OURS_EXACT, SAME_FILE
 
@@ -126,7 +127,7 @@ def fidelity(context):
 
 
 CHECKS = {check.__name__: check
-          for check in (throughput, start, submits, memory, kernels, sampler, fidelity)}
+          for check in (throughput, start, submits, memory, kernels, sampler, fidelity, job)}
 
 
 def row_of(name, context):
