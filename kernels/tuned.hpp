@@ -12,7 +12,7 @@ namespace millrace::kernels {
 struct Tuning {
   std::uint32_t float_tile = 1;      // columns of a tile of an fp32 product (TILE of matmul/*.cl)
   std::uint32_t integer_tile = 1;    // the same of an integer product
-  std::uint32_t product_groups = 1;  // most groups of a product for each of the device's cores
+  std::uint32_t product_groups = 1;  // most groups of an fp32 product for each core
   std::uint32_t attention_sums = 1;  // query rows that share a key or value once it is loaded
 
   bool operator==(const Tuning&) const = default;

@@ -26,8 +26,10 @@ static inline Cut mr_cut_work(uint units, uint pairs, uint columns) {
   const uint tiles = MR_COLUMN_TILES(columns);
   Cut cut;
   const uint share = (uint)get_num_groups(0) * CHUNKS_A_GROUP;
-  cut.run = min(CHUNK_PAIRS / pairs, MR_CEIL(units, share));
-  cut.parts = MR_CEIL(tiles, max(1u, CHUNK_TILES / (cut.run * pairs)));
+  // Few columns run against memory: a long run, because what is prefetched at its end is lost.
+  const bool few = tiles <= 2;
+  cut.run = min((uint)(CHUNK_PAIRS / pairs * (few ? 8 : 1)), MR_CEIL(units, share));
+  cut.parts = few ? 1 : MR_CEIL(tiles, max(1u, CHUNK_TILES / (cut.run * pairs)));
   cut.chunks = MR_CEIL(units, cut.run) * cut.parts;
   return cut;
 }

@@ -54,9 +54,9 @@ static inline uint mr_cut(uint whole, uint t, uint parts) {
   return t == parts ? whole : (uint)((ulong)whole * t / parts);
 }
 
-// Tiles whose gates and ups are activated together, and the floats they take.
-#define STRIP 2
-#define STRIP_FLOATS (STRIP * TILE * 64)
+// Tiles whose gates and ups are activated together, and the floats that a group keeps for them.
+#define STRIP (Q_TOGETHER / TILE)
+#define STRIP_FLOATS (Q_TOGETHER * 64)
 
 // SiLU(gate) * up of `width` rows of 32 gates and 32 ups, in place, and their codes.
 static inline void mr_activate(__global float* sums, uint width, __global int* out,

@@ -68,11 +68,12 @@ Result<Operations::Product> Operations::build_integer_product(const PanelLayout&
   return product;
 }
 
-// What groups claim chunks by, and two tiles' sums of gate and up for each of them.
+// What groups claim chunks by, and for each the sums of gate and up of as many columns as
+// kernels/matmul/integer_tiles.cl activates together.
 Status Operations::reserve_sums() {
   if (sums_) return {};
-  const std::uint64_t bytes =
-      std::uint64_t{2} * tuning_.integer_tile * 64 * sizeof(float) * device_->info().compute_units;
+  constexpr std::uint64_t strip_floats = 32 * 64;
+  const std::uint64_t bytes = strip_floats * sizeof(float) * device_->info().compute_units;
   MILLRACE_ASSIGN(sums_, device_->allocate_zeroed(bytes, "the sums of gate and up"));
   MILLRACE_ASSIGN(claims_, device_->allocate_zeroed(2 * 4, "the chunks of products"));
   return {};
