@@ -93,6 +93,7 @@ Result<std::unique_ptr<AttentionLoad>> AttentionLoad::create(Device& device, std
   heads.rows = 960;
   heads.first = {0, 576, 768};
   MILLRACE_TRY(load->operations_.prepare_layer(heads));
+  MILLRACE_TRY(load->operations_.prepare_attention());
   const StepPlan plan = plan_of(rows, length, chunk);
   const auto pages = static_cast<std::uint32_t>(plan.pages.size());
   const StepLimits limits{.tokens = rows * chunk,

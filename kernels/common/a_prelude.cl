@@ -14,6 +14,10 @@
 
 #define MR_NO_SLOT 0xffffffffu
 
+// Names that depend on a number, for files that a program holds several times.
+#define MR_JOIN(a, b) a##_##b
+#define MR_JOINED(a, b) MR_JOIN(a, b)
+
 // Folds 16 partial sums, or takes the largest of 16, always in this tree: (l, l + 8), (l, l + 4),
 // (l, l + 2), (l, l + 1).
 static inline float mr_sum16(float16 v) {

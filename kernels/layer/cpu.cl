@@ -1,43 +1,42 @@
-// A whole layer of a step whose rows have one token each, in one launch: norm, q k v, attention,
-// output, norm, gate and up, down. The arithmetic is that of the kernels it is made of
-// (quantize/norm.cl, matmul/integer_tiles.cl, attention/cpu.cl), so its bits are theirs.
+// A whole layer of a step in one launch: norm, q k v, attention, output, norm, gate and up, down.
+// The arithmetic is that of the kernels it is made of (quantize/norm.cl, matmul/integer_tiles.cl,
+// rope/tile.cl, attention/tiles.cl), so its bits are theirs.
 //
-// A launch costs 5 to 10 us of the driver, and a core that sleeps between launches as much again to
-// wake: with seven launches a layer more than half of a narrow step. Here groups, one a core, go
-// through the phases together. A phase is cut into chunks that groups claim by a counter; who comes
-// to its end waits until all chunks are done:
+// A launch costs 5 to 10 us of the driver, a core that sleeps between launches 30 to 45 us to wake,
+// and what a late core was dealt is waited for: in a narrow step more than half of the time, in a
+// wide one a quarter. Here groups, one a core, go through the phases together. A phase is cut into
+// chunks that groups claim by a counter; who comes to its end waits until all chunks are done:
 //
-//   phase 0   1 norm a column       -> normed     sync[0] next chunk, sync[1] chunks done
-//         1   pairs of panels, QKV  -> qkv        sync[2], sync[3]
-//         2   units of attention    -> attended   work[0], sync[5]
-//         3   pairs of panels, O    -> hidden     ...
-//         4   1 norm a column       -> normed
-//         5   blocks of gate and up -> activated
-//         6   pairs of panels, DOWN -> hidden     sync[14] counts the groups that are through
+//   phase 0   columns: norm                      -> normed      sync[0] next chunk, sync[1] done
+//         1   panels x columns: QKV              -> qkv         sync[2], sync[3]
+//         2   tiles of several tokens: store     -> kv          ...
+//         3   units of attention, of such tiles, -> attended    sync[6] next, sync[7] units done
+//             then of single tokens                             sync[16] next
+//         4   panels x columns: O                -> hidden
+//         5   columns: norm                      -> normed
+//         6   blocks x columns: gate and up      -> activated
+//         7   panels x columns: DOWN             -> hidden      sync[17] groups that are through
 //
 // A group waits only for chunks that others have claimed, that is, for groups which run: it makes
 // no difference whether the driver starts the others now, later, or after this one has done it all.
-// Which group computes a chunk depends on time; what a chunk computes does not.
+// Which group computes a chunk depends on time; what a chunk computes does not, and how a phase is
+// cut changes no bit either.
 //
-//   sync    uint [16], zero before and after each launch, as is work (attention/cpu.cl)
+//   sync    uint [18], zero before and after each launch, as is work (attention/cpu.cl)
 //   scratch float [groups][STRIP_FLOATS]
 //   launch  local (1), groups: one a core
 //   defines of all parts, and QKV_K, O_K, GATE_UP_K, DOWN_K with one set of tiles each;
 //           QKV_PANELS, O_PANELS, GATE_UP_PANELS, DOWN_PANELS; HIDDEN_STRIDE, NORMED_STRIDE,
 //           ATTENDED_STRIDE, ACTIVATED_STRIDE: from row to row; QKV_BIAS, O_BIAS, GATE_UP_BIAS,
-//           DOWN_BIAS: 1 where a product has one
-// Limit: memory for up to about 4 rows, then dot products.
+//           DOWN_BIAS: 1 where a product has one; TILE_TOKENS: QUERIES of tiles of several tokens,
+//           beside attention with QUERIES 1
+// Limit: memory for up to about 4 columns, then dot products.
 #if defined(__x86_64__)
 #define MR_PAUSE() __builtin_ia32_pause()
 #else
 #define MR_PAUSE()
 #endif
-#define MR_AT_K(name, k) MR_JOINED(name, k)
-#define MR_COLUMN_TILES ((columns + TILE - 1) / TILE)
-// Units of `unit` panels in runs: how many, and from where to where run i goes.
-#define MR_UNITS(panels, unit) (((panels) + (unit)-1) / (unit))
-#define MR_RUNS(panels, unit) ((MR_UNITS(panels, unit) + run - 1) / run)
-#define MR_RUN(panels, unit) i * run, min((i + 1) * run, (uint)MR_UNITS(panels, unit))
+#define MR_AT(name, number) MR_JOINED(name, number)
 typedef volatile __global uint* MrCounter;
 
 static inline void mr_await(MrCounter done, uint count) {
@@ -56,6 +55,29 @@ static inline void mr_await(MrCounter done, uint count) {
     mr_await(sync + 2 * (phase) + 1, count);                                        \
   }
 
+#define MR_RUNS(count, run) (((count) + (run)-1) / (run))
+// Chunk i of a product is `run` of its `units` by `width` columns: neighbours share panels.
+#define MR_CHUNKS(units) (MR_RUNS(units, run) * column_runs)
+#define MR_FIRST (i / column_runs * run)
+#define MR_LAST(units) min(MR_FIRST + run, (uint)(units))
+#define MR_COLUMN ((size_t)(i % column_runs * width))
+#define MR_COLUMNS min(width, columns - (uint)MR_COLUMN)
+#define MR_PAIRS(panels) (((panels) + 1) / 2)
+// columns of one row of x, its codes, to rows of floats that are replaced (mode 0) or added to (1).
+#define MR_PRODUCT(phase, name, weight, x, x_stride, out, out_stride, bias, mode)                 \
+  MR_PHASE(phase, MR_CHUNKS(MR_PAIRS(name##_PANELS)),                                             \
+           MR_AT(mr_pairs, name##_K)(weight, x + MR_COLUMN * (x_stride),                          \
+                                     out + MR_COLUMN * (out_stride), bias, name##_PANELS,         \
+                                     MR_FIRST, MR_LAST(MR_PAIRS(name##_PANELS)), groups * run,    \
+                                     MR_COLUMNS, MR_RUNS(MR_COLUMNS, TILE), out_stride,           \
+                                     (mode) + 2 * name##_BIAS))
+#define MR_NORM(phase, weight, k)                                                                 \
+  MR_PHASE(phase, MR_RUNS(columns, rows),                                                         \
+           for (uint c = i * rows; c < min((i + 1) * rows, columns); ++c)                         \
+             mr_norm_quantize(hidden + (size_t)c * HIDDEN_STRIDE, weight,                         \
+                              normed + (size_t)c * NORMED_STRIDE, (k) / 32, inverse_width,        \
+                              epsilon))
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void layer(__global const uchar* qkv_weight, __global const uchar* o_weight,
            __global const uchar* gate_up_weight, __global const uchar* down_weight,
@@ -66,42 +88,42 @@ void layer(__global const uchar* qkv_weight, __global const uchar* o_weight,
            __global int* attended, __global int* activated, __global float* scratch,
            __global const float* rope, __global ushort* kv, __global const uint* step,
            __global float16* partial, volatile __global uint* work, volatile __global uint* sync,
-           uint positions, uint tables, uint units, uint unit_count, uint columns, float scale,
-           float inverse_width, float epsilon) {
+           uint positions, uint tables, uint tiles, uint tile_count, uint units, uint unit_count,
+           uint singles, uint single_count, uint columns, float scale, float inverse_width,
+           float epsilon) {
   const uint groups = (uint)get_num_groups(0);
-  // With many columns a chunk's words of x are worth keeping in the first-level cache, too.
-  const uint run = columns > 16 ? 3 : 1;
   __global float* sums = scratch + get_group_id(0) * STRIP_FLOATS;
-  MR_PHASE(0, columns,
-           mr_norm_quantize(hidden + (size_t)i * HIDDEN_STRIDE, attention_norm,
-                            normed + (size_t)i * NORMED_STRIDE, QKV_K / 32, inverse_width,
-                            epsilon))
-  MR_PHASE(1, MR_RUNS(QKV_PANELS, 2),
-           MR_AT_K(mr_pairs, QKV_K)(qkv_weight, normed, qkv, qkv_bias, QKV_PANELS,
-                                    MR_RUN(QKV_PANELS, 2), groups * run, columns,
-                                    MR_COLUMN_TILES, QKV_PANELS * 16, 2 * QKV_BIAS))
-  mr_attend(qkv, rope, kv, step, 0, partial, work, sync + 5, positions, tables, units, unit_count,
-            QKV_PANELS * 16, 0, attended, ATTENDED_STRIDE, scale);
-  mr_await(sync + 5, unit_count * KV_HEADS);
-  MR_PHASE(3, MR_RUNS(O_PANELS, 2),
-           MR_AT_K(mr_pairs, O_K)(o_weight, attended, hidden, o_bias, O_PANELS,
-                                  MR_RUN(O_PANELS, 2), groups * run, columns, MR_COLUMN_TILES,
-                                  HIDDEN_STRIDE, 1 + 2 * O_BIAS))
-  MR_PHASE(4, columns,
-           mr_norm_quantize(hidden + (size_t)i * HIDDEN_STRIDE, ffn_norm,
-                            normed + (size_t)i * NORMED_STRIDE, GATE_UP_K / 32, inverse_width,
-                            epsilon))
-  MR_PHASE(5, MR_RUNS(GATE_UP_PANELS, 4),
-           MR_AT_K(mr_gate_up, GATE_UP_K)(gate_up_weight, normed, activated, gate_up_bias, sums,
-                                          GATE_UP_PANELS, MR_RUN(GATE_UP_PANELS, 4),
-                                          groups * run, columns, MR_COLUMN_TILES,
-                                          ACTIVATED_STRIDE, 2 * GATE_UP_BIAS))
-  MR_PHASE(6, MR_RUNS(DOWN_PANELS, 2),
-           MR_AT_K(mr_pairs, DOWN_K)(down_weight, activated, hidden, down_bias, DOWN_PANELS,
-                                     MR_RUN(DOWN_PANELS, 2), groups * run, columns,
-                                     MR_COLUMN_TILES, HIDDEN_STRIDE, 1 + 2 * DOWN_BIAS))
-  if (atomic_inc(sync + 14) == groups - 1) {
-    for (uint i = 0; i < 15; ++i) atomic_xchg(sync + i, 0);
-    atomic_xchg(work, 0);
+  // Chunks of wide steps take 10 to 40 us; less where many cores share them.
+  const uint run = columns > 16 && groups <= 8 ? 3 : 1;
+  const uint width = columns > 16 ? TILE * (groups <= 8 ? 16 : 4) : columns;
+  const uint column_runs = MR_RUNS(columns, width);
+  const uint rows = clamp(columns / (16 * groups), 1u, 16u);
+  MR_NORM(0, attention_norm, QKV_K)
+  MR_PRODUCT(1, QKV, qkv_weight, normed, NORMED_STRIDE, qkv, QKV_PANELS * 16, qkv_bias, 0)
+  if (tile_count > 0) {
+    // Neighbours write to the same cache lines, so a group takes several.
+    const uint stores = clamp(tile_count / (4 * groups), 1u, 8u);
+    MR_PHASE(2, MR_RUNS(tile_count, stores),
+             for (uint t = i * stores; t < min((i + 1) * stores, tile_count); ++t)
+               mr_store_tile(qkv, rope, kv, step, positions, tables, step + tiles + 2 * t,
+                             QKV_PANELS * 16))
+  }
+  const Attention attention = {qkv,     rope,     kv,        step,   0,
+                               attended, partial, work + 2,  positions, tables,
+                               QKV_PANELS * 16, 0, ATTENDED_STRIDE, scale};
+  MR_AT(mr_attend, TILE_TOKENS)(&attention, units, unit_count, sync + 6, sync + 7);
+  MR_AT(mr_attend, 1)(&attention, singles, single_count, sync + 16, sync + 7);
+  mr_await(sync + 7, (unit_count + single_count) * KV_HEADS);
+  MR_PRODUCT(4, O, o_weight, attended, ATTENDED_STRIDE, hidden, HIDDEN_STRIDE, o_bias, 1)
+  MR_NORM(5, ffn_norm, GATE_UP_K)
+  MR_PHASE(6, MR_CHUNKS(GATE_UP_PANELS / 4),
+           MR_AT(mr_gate_up, GATE_UP_K)(
+               gate_up_weight, normed + MR_COLUMN * NORMED_STRIDE,
+               activated + MR_COLUMN * ACTIVATED_STRIDE, gate_up_bias, sums, GATE_UP_PANELS,
+               MR_FIRST, MR_LAST(GATE_UP_PANELS / 4), groups * run, MR_COLUMNS,
+               MR_RUNS(MR_COLUMNS, TILE), ACTIVATED_STRIDE, 2 * GATE_UP_BIAS))
+  MR_PRODUCT(7, DOWN, down_weight, activated, ACTIVATED_STRIDE, hidden, HIDDEN_STRIDE, down_bias, 1)
+  if (atomic_inc(sync + 17) == groups - 1) {
+    for (uint i = 0; i < 18; ++i) atomic_xchg(sync + i, 0);
   }
 }

@@ -21,8 +21,6 @@
 // store would wait for.
 // Limit: memory up to about 4 columns; then dot products: of 8 + 3 vector operations a block and
 // column (2 where not affine), 8 are products.
-#define MR_JOIN(a, b) a##_##b
-#define MR_JOINED(a, b) MR_JOIN(a, b)
 #define MR_N(name) MR_JOINED(name, K)
 
 #ifndef MR_TILES_BEGUN

@@ -74,7 +74,8 @@ class ModelRunner {
     row.page_offset = static_cast<std::uint32_t>(plan.pages.size());
     row.page_count = pages_each_;
     for (std::uint32_t i = 0; i < pages_each_; ++i) {
-      plan.pages.push_back(part.sequence * pages_each_ + (i * 5 + part.sequence) % pages_each_);
+      plan.pages.push_back(part.sequence * pages_each_ +
+                           (pages_each_ - 1 - i + part.sequence) % pages_each_);
     }
     row.output_offset = static_cast<std::uint32_t>(plan.outputs.size());
     for (std::uint32_t i = 0; i < part.count; ++i) {

@@ -22,11 +22,11 @@ std::uint64_t AttentionPlanner::longest_unit(std::span<const Tile> tiles,
   return std::max<std::uint64_t>(1, work / (std::uint64_t{limits.workers} * units_per_worker));
 }
 
-// Appends the units of `tiles`, longest first.
+// Appends the units of `tiles`, longest first. The partials and counters of those that are cut come
+// after what is taken already.
 void AttentionPlanner::cut(std::span<const Tile> tiles, const AttentionLimits& limits,
                            std::vector<std::uint32_t>& words) {
   const std::uint64_t most = longest_unit(tiles, limits);
-  std::uint32_t partials = 0, counters = 0;
   units_.clear();
   const auto add = [&](Unit unit) {
     unit.order = static_cast<std::uint32_t>(units_.size());
@@ -44,12 +44,12 @@ void AttentionPlanner::cut(std::span<const Tile> tiles, const AttentionLimits& l
       add({.tile = tile,
            .first = first,
            .count = last - first,
-           .partial = partials,
-           .counter = counters,
+           .partial = out_.partials,
+           .counter = out_.counters,
            .parts = parts});
     }
-    partials += tile.segments;
-    ++counters;
+    out_.partials += tile.segments;
+    ++out_.counters;
   }
   // Not a stable sort, which takes memory each time.
   std::ranges::sort(units_, [](const Unit& a, const Unit& b) {
@@ -61,8 +61,6 @@ void AttentionPlanner::cut(std::span<const Tile> tiles, const AttentionLimits& l
         unit.partial,    unit.counter,     unit.parts, 0};
     words.insert(words.end(), unit_words.begin(), unit_words.end());
   }
-  out_.partials = std::max(out_.partials, partials);
-  out_.counters = std::max(out_.counters, counters);
 }
 
 const AttentionUnits& AttentionPlanner::plan(std::span<const AttentionRow> rows,

@@ -30,7 +30,7 @@ struct AttentionRow {
 struct AttentionUnits {
   std::vector<std::uint32_t> single, multi;  // attention_unit_words a unit, longest first
   std::vector<std::uint32_t> tiles;          // (first token, tokens) of the tiles of several tokens
-  std::uint32_t partials = 0, counters = 0;  // that the larger of the two lists uses
+  std::uint32_t partials = 0, counters = 0;  // that both lists use together
 };
 
 class AttentionPlanner {

@@ -88,6 +88,11 @@ struct Model::State {
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(spec.context_tokens, pool));
   }
 
+  // Launched as one kernel.
+  bool is_whole(const LayerWeights& layer) const {
+    return options.whole_layers && operations->has_whole(parts_of(layer));
+  }
+
   Status load_weights(const GgufFile& file);
   Status build_kernels();
   Status zeroed(Buffer& buffer, std::uint32_t stride, std::uint32_t count, std::string_view what);
@@ -122,15 +127,19 @@ Status Model::State::build_kernels() {
   operations = std::make_unique<Operations>(*device, spec, options.math);
   MILLRACE_TRY(operations->prepare_layer(layers[0].qkv));
   MILLRACE_TRY(operations->prepare_embedding(embedding));
+  bool all_whole = true;
   for (const LayerWeights& layer : layers) {
+    if (is_whole(layer)) {
+      MILLRACE_TRY(operations->prepare_whole(parts_of(layer)));
+      continue;
+    }
+    all_whole = false;
     for (const Projection* projection :
          {&layer.qkv, &layer.attention_output, &layer.gate_up, &layer.down}) {
       MILLRACE_TRY(operations->prepare_product(*projection));
     }
-    if (options.whole_layers && operations->has_whole(parts_of(layer))) {
-      MILLRACE_TRY(operations->prepare_whole(parts_of(layer)));
-    }
   }
+  if (!all_whole) MILLRACE_TRY(operations->prepare_attention());
   return operations->prepare_product(head());
 }
 
@@ -189,10 +198,10 @@ Status Model::State::run_layer(std::uint32_t index, const StepTable& step) {
   const Buffer& kv = cache.layer(index);
   const std::uint32_t n = step.tokens;
   const std::uint32_t width = input_stride(spec.width);
-  const LayerParts parts = parts_of(layer);
-  if (options.whole_layers && step.multi_units.count == 0 && ops.has_whole(parts)) {
-    return ops.run_whole(parts, {act.hidden, act.normed.codes, act.qkv, act.attended.codes,
-                                 act.activated.codes, rope, kv, step, step_words});
+  if (is_whole(layer)) {
+    return ops.run_whole(parts_of(layer),
+                         {act.hidden, act.normed.codes, act.qkv, act.attended.codes,
+                          act.activated.codes, rope, kv, step, step_words});
   }
   const Normed to_attention{act.hidden, layer.attention_norm, act.normed};
   const Normed to_ffn{act.hidden, layer.ffn_norm, act.normed};

@@ -37,8 +37,8 @@ struct ModelOptions {
   std::uint32_t step_tokens = 512;      // most tokens in one plan
   std::uint32_t step_outputs = 512;     // most logits rows in one plan
   MathMode math = MathMode::fast;
-  // A layer in one launch where a step and the layer allow it (kernels/layer). Off, operations are
-  // launched one by one, with the same bits.
+  // A layer in one launch where its formats allow it (kernels/layer). Off, operations are launched
+  // one by one, with the same bits.
   bool whole_layers = true;
 };
 

@@ -71,8 +71,9 @@ Status Operations::prepare_layer(const Projection& qkv) {
   const bool cpu = device_->family() == Family::cpu;
   ProgramSpec program{.name = "layer", .sources = {"kv/layout.cl"}, .defines = layer_defines_};
   if (cpu) {
-    program.sources.emplace_back("kv/vectors.cl");
-    program.sources.emplace_back("rope/rotate.cl");
+    for (const char* source : {"kv/vectors.cl", "rope/rotate.cl", "rope/tile.cl"}) {
+      program.sources.emplace_back(source);
+    }
   }
   for (const auto& source : {variant_of("rope/", device_->family()), std::string("norm/rms.cl"),
                              std::string("activation/silu.cl")}) {
@@ -92,19 +93,23 @@ Status Operations::prepare_layer(const Projection& qkv) {
     MILLRACE_ASSIGN(silu_quantize_, device_->kernel(quantizing, "silu_mul_quantize"));
     MILLRACE_ASSIGN(quantize_, device_->kernel(quantizing, "quantize_rows"));
   }
+  return {};
+}
+
+Status Operations::prepare_attention() {
   MILLRACE_ASSIGN(attend_one_, build_attention(1));
-  if (cpu) {
-    MILLRACE_ASSIGN(attend_many_, build_attention(attention_.tile_tokens));
-  }
+  if (device_->family() != Family::cpu) return {};
+  MILLRACE_ASSIGN(attend_many_, build_attention(attention_.tile_tokens));
   return {};
 }
 
 Result<Kernel> Operations::build_attention(std::uint32_t queries) {
   ProgramSpec program{.name = "attention", .sources = {"kv/layout.cl"}, .defines = layer_defines_};
   if (device_->family() == Family::cpu) {
-    program.sources.emplace_back("kv/vectors.cl");
-    program.sources.emplace_back("rope/rotate.cl");
-    program.sources.emplace_back("quantize/block.cl");
+    for (const char* source : {"kv/vectors.cl", "rope/rotate.cl", "quantize/block.cl",
+                               "attention/units.cl", "attention/tiles.cl"}) {
+      program.sources.emplace_back(source);
+    }
   }
   program.sources.push_back(variant_of("attention/", device_->family()));
   program.defines.push_back(define("QUERIES", queries));

@@ -87,10 +87,11 @@ class Operations {
   // The forms in which a product reads its input.
   Forms inputs_of(const Projection& projection) const;
 
-  // Compile what a layer needs besides its products (`qkv` gives the rows at which k and v begin),
-  // what looks up embeddings, and a product; each before its first use, the last for every shape
-  // and type, at no cost when it is known already.
+  // Compile what a layer needs besides its products and attention (`qkv` gives the rows at which k
+  // and v begin), then attention, what looks up embeddings, and a product; each before its first
+  // use, the last for every shape and type, at no cost when it is known already.
   Status prepare_layer(const Projection& qkv);
+  Status prepare_attention();
   Status prepare_embedding(const Projection& embedding);
   Status prepare_product(const Projection& projection);
 
@@ -121,9 +122,9 @@ class Operations {
                 Forms forms, const StepTable& step, const Buffer& step_words);
   Status silu(const Buffer& gate_up, const Activation& out, Forms forms, std::uint32_t tokens);
 
-  // A whole layer in one launch, for steps of rows with one token each: whether there is a kernel
-  // for such a layer, its compilation (after prepare_layer), the launch. Same bits as the
-  // operations one by one.
+  // A whole layer in one launch: whether there is a kernel for such a layer, its compilation (after
+  // prepare_layer; nothing else needs to be prepared then), the launch. Same bits as the operations
+  // one by one.
   bool has_whole(const LayerParts& layer) const;
   Status prepare_whole(const LayerParts& layer);
   Status run_whole(const LayerParts& layer, const LayerStep& x);

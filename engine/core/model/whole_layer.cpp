@@ -7,7 +7,7 @@
 namespace millrace::engine {
 namespace {
 
-constexpr std::uint64_t sync_words = 16;
+constexpr std::uint64_t sync_words = 18;
 
 std::uint32_t padded_columns(const Projection& projection) {
   return PanelLayout{projection.runs[0].format, projection.columns}.k();
@@ -27,7 +27,7 @@ Status Operations::prepare_whole(const LayerParts& layer) {
   const PanelFormat& format = layer.qkv.runs[0].format;
   if (whole_.contains(format)) return {};
   ProgramSpec program{.name = "whole_layer",
-                      .sources = {"kv/layout.cl", "kv/vectors.cl", "rope/rotate.cl",
+                      .sources = {"kv/layout.cl", "kv/vectors.cl", "rope/rotate.cl", "rope/tile.cl",
                                   "quantize/block.cl", "matmul/layout.cl", "norm/rms.cl",
                                   "activation/silu.cl", "quantize/norm.cl", "matmul/dot.cl"},
                       .defines = layer_defines_};
@@ -54,7 +54,7 @@ Status Operations::prepare_whole(const LayerParts& layer) {
   add("ACTIVATED_STRIDE", code_stride(spec_.ffn_width));
   add("DOT", static_cast<std::uint64_t>(device_->dot()));
   add("TILE", tuning_.integer_tile);
-  add("QUERIES", 1);
+  add("TILE_TOKENS", attention_.tile_tokens);
   add("SUMS", variant_.sums);
   if (variant_.half_by_integers) program.defines.emplace_back("HALF_BY_INTEGERS=1");
   for (const std::uint32_t depth : depths) {
@@ -62,7 +62,10 @@ Status Operations::prepare_whole(const LayerParts& layer) {
         "matmul/integer_tiles.cl",
         std::vector{define("K", depth), define("X_STRIDE", code_stride(depth))});
   }
-  program.sources.emplace_back("attention/cpu.cl");
+  program.sources.emplace_back("attention/units.cl");
+  for (const std::uint32_t queries : {1u, attention_.tile_tokens}) {
+    program.sources.emplace_back("attention/tiles.cl", std::vector{define("QUERIES", queries)});
+  }
   program.sources.emplace_back("layer/cpu.cl");
   MILLRACE_ASSIGN(const Program built, device_->build(program));
   MILLRACE_ASSIGN(whole_[format], device_->kernel(built, "layer"));
@@ -101,6 +104,10 @@ Status Operations::run_whole(const LayerParts& layer, const LayerStep& x) {
                           sync_,
                           step.positions_at,
                           step.tables_at,
+                          step.tiles.offset,
+                          step.tiles.count,
+                          step.multi_units.offset,
+                          step.multi_units.count,
                           step.single_units.offset,
                           step.single_units.count,
                           step.tokens,

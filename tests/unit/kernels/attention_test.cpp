@@ -130,6 +130,7 @@ class Runner {
     qkv.rows = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
     qkv.first = {0, shape.heads * shape.head_dim, (shape.heads + shape.kv_heads) * shape.head_dim};
     must(operations_.prepare_layer(qkv));
+    must(operations_.prepare_attention());
   }
 
   // `workers` decides how tiles are cut; 0 leaves it to the device. A form that is not asked for

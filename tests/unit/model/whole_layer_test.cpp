@@ -1,7 +1,8 @@
 // Layers in one launch against the same operations launched one by one: the same bits, whatever the
-// type, the instruction of the dot products, the number of rows, and where attention is cut.
+// type, the instruction of the dot products, what is in the step, and where attention is cut.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -23,80 +24,147 @@ TinyModel model_of(TensorType type, bool biases) {
   return model;
 }
 
-struct Made {
-  std::vector<ModelRunner::Logits> logits;
-  std::uint64_t launches = 0;  // of the steps whose rows have one token each
+using Step = std::vector<ModelRunner::Part>;
+
+// Sequences of these lengths, and the steps that compute them.
+struct Schedule {
+  std::vector<std::uint32_t> lengths;
+  std::vector<Step> steps;
 };
 
-// `rows` sequences of different lengths, begun in chunks, ended in steps of one token each.
-Made run(const GgufFile& file, bool whole, const std::string& variant, std::uint32_t rows,
-         std::uint32_t longest) {
+struct Made {
+  std::vector<ModelRunner::Logits> logits;
+  std::uint64_t launches = 0;
+};
+
+Made run(const GgufFile& file, bool whole, const std::string& variant, const Schedule& schedule) {
+  std::uint32_t longest = 0, most = 0;
+  for (const std::uint32_t length : schedule.lengths) longest = std::max(longest, length);
+  for (const Step& step : schedule.steps) {
+    std::uint32_t tokens = 0;
+    for (const ModelRunner::Part& part : step) tokens += part.count;
+    most = std::max(most, tokens);
+  }
   ModelRunner runner(file,
                      {.kv_bytes = 64 << 20,
-                      .step_tokens = longest,
-                      .step_outputs = longest,
+                      .step_tokens = most,
+                      .step_outputs = most,
                       .math = MathMode::fast,
                       .whole_layers = whole},
                      {.variant = variant});
-  constexpr std::uint32_t ends = 4;
   std::vector<Tokens> sequences;
-  for (std::uint32_t s = 0; s < rows; ++s) {
-    Random random(s + 7);
-    Tokens tokens(longest - s * (longest - ends - 1) / rows);
+  for (const std::uint32_t length : schedule.lengths) {
+    Random random(static_cast<std::uint32_t>(sequences.size()) + 7);
+    Tokens tokens(length);
     for (TokenId& id : tokens) id = random.below(70);
     sequences.push_back(std::move(tokens));
   }
   runner.set_sequences(sequences, (longest + 15) / 16);
-  const auto begun = [&](std::uint32_t s) {
-    return static_cast<std::uint32_t>(sequences[s].size()) - ends;
-  };
-  for (std::uint32_t s = 0; s < rows; ++s) runner.step({{s, 0, begun(s)}});
   const std::uint64_t before = runner.device().launches();
-  for (std::uint32_t i = 0; i < ends; ++i) {
-    std::vector<ModelRunner::Part> parts;
-    for (std::uint32_t s = 0; s < rows; ++s) parts.push_back({s, begun(s) + i, 1});
-    runner.step(parts);
-  }
+  for (const Step& step : schedule.steps) runner.step(step);
   Made made{.logits = {}, .launches = runner.device().launches() - before};
-  for (std::uint32_t s = 0; s < rows; ++s) made.logits.push_back(runner.logits(s));
+  for (std::uint32_t s = 0; s < sequences.size(); ++s) made.logits.push_back(runner.logits(s));
   return made;
 }
 
-void expect_same(const TinyModel& model, const std::string& variant, std::uint32_t rows,
-                 std::uint32_t longest) {
+// Where the two differ first, for a message that can be read.
+std::string difference(const Made& a, const Made& b) {
+  for (std::size_t s = 0; s < a.logits.size(); ++s) {
+    for (std::size_t i = 0; i < a.logits[s].size(); ++i) {
+      if (a.logits[s][i] != b.logits[s][i]) {
+        return "sequence " + std::to_string(s) + ", position " + std::to_string(i);
+      }
+    }
+  }
+  return "";
+}
+
+void expect_same(const TinyModel& model, const std::string& variant, const Schedule& schedule) {
   const GgufFile file = model.file();
-  const Made whole = run(file, true, variant, rows, longest);
-  const Made apart = run(file, false, variant, rows, longest);
-  EXPECT_EQ(whole.logits, apart.logits) << variant << ", " << rows << " rows";
-  // Six launches fewer for each of two layers, in each of four steps: it was the other kernel.
-  EXPECT_EQ(apart.launches - whole.launches, 4u * 2 * 6) << variant;
+  const Made whole = run(file, true, variant, schedule);
+  const Made apart = run(file, false, variant, schedule);
+  EXPECT_EQ(difference(whole, apart), "") << variant << ", " << schedule.steps.size() << " steps";
+  // Two layers, and three launches around them: it was the other kernel.
+  EXPECT_EQ(whole.launches, schedule.steps.size() * (2 + 3)) << variant;
+  EXPECT_GE(apart.launches, schedule.steps.size() * (2 * 7 + 3)) << variant;
+}
+
+// `rows` sequences of different lengths, begun in chunks, ended in steps of one token each.
+Schedule decoding(std::uint32_t rows, std::uint32_t longest) {
+  constexpr std::uint32_t ends = 4;
+  Schedule out;
+  for (std::uint32_t s = 0; s < rows; ++s) {
+    out.lengths.push_back(longest - s * (longest - ends - 1) / rows);
+    out.steps.push_back({{s, 0, out.lengths[s] - ends}});
+  }
+  for (std::uint32_t i = 0; i < ends; ++i) {
+    Step step;
+    for (std::uint32_t s = 0; s < rows; ++s) step.push_back({s, out.lengths[s] - ends + i, 1});
+    out.steps.push_back(step);
+  }
+  return out;
+}
+
+// One sequence in chunks of these sizes.
+Schedule chunks(const std::vector<std::uint32_t>& sizes) {
+  Schedule out{.lengths = {0}, .steps = {}};
+  for (const std::uint32_t size : sizes) {
+    out.steps.push_back({{0, out.lengths[0], size}});
+    out.lengths[0] += size;
+  }
+  return out;
+}
+
+// Steps in which decoding rows, short chunks, and long ones that end in a tile of one token or of
+// several stand beside each other, in changing order.
+Schedule mixed() {
+  return {.lengths = {300, 90, 33, 12, 70},
+          .steps = {{{0, 0, 200}, {1, 0, 40}},
+                    {{2, 0, 1}, {0, 200, 37}, {3, 0, 2}, {1, 40, 1}},
+                    {{1, 41, 1}, {2, 1, 25}, {0, 237, 1}, {3, 2, 9}, {4, 0, 68}},
+                    {{4, 68, 1}, {3, 11, 1}, {2, 26, 7}, {1, 42, 48}, {0, 238, 61}},
+                    {{0, 299, 1}, {4, 69, 1}}}};
 }
 
 TEST(WholeLayer, SameBitsForEveryInstruction) {
   for (const Dot dot : all_dots) {
     if (!processor_has(dot)) continue;
-    expect_same(model_of(TensorType::q4_1, false), "cpu-" + std::string(dot_name(dot)), 5, 40);
+    const std::string variant = "cpu-" + std::string(dot_name(dot));
+    expect_same(model_of(TensorType::q4_1, false), variant, decoding(5, 40));
+    expect_same(model_of(TensorType::q4_1, false), variant, mixed());
   }
 }
 
 TEST(WholeLayer, SameBitsForEveryFormat) {
   for (const TensorType type : {TensorType::q8_0, TensorType::q4_k, TensorType::q6_k}) {
-    expect_same(model_of(type, false), "cpu", 3, 20);
+    expect_same(model_of(type, false), "cpu", decoding(3, 20));
+    expect_same(model_of(type, false), "cpu", mixed());
   }
 }
 
 TEST(WholeLayer, SameBitsWithBiasesAndOneKvHead) {
-  expect_same(model_of(TensorType::q4_1, true), "cpu", 2, 30);
+  expect_same(model_of(TensorType::q4_1, true), "cpu", decoding(2, 30));
+  expect_same(model_of(TensorType::q4_1, true), "cpu", mixed());
 }
 
 TEST(WholeLayer, SameBitsFromOneRowToMany) {
   for (const std::uint32_t rows : {1u, 2u, 7u, 16u, 17u, 40u}) {
-    expect_same(model_of(TensorType::q4_1, false), "cpu", rows, 50);
+    expect_same(model_of(TensorType::q4_1, false), "cpu", decoding(rows, 50));
   }
 }
 
+// Tiles have 12 tokens here: with and without a remainder, one of a single token among them.
+TEST(WholeLayer, SameBitsForChunksOfEverySize) {
+  expect_same(model_of(TensorType::q4_1, false), "cpu", chunks({1, 2, 7, 17, 64, 300, 512, 13}));
+  expect_same(model_of(TensorType::q4_1, false), "cpu", chunks({512, 96, 97, 5}));
+}
+
 TEST(WholeLayer, SameBitsWhereAttentionIsCut) {
-  expect_same(model_of(TensorType::q4_1, false), "cpu", 2, 1020);
+  expect_same(model_of(TensorType::q4_1, false), "cpu", decoding(2, 1020));
+  // A tile of several tokens and a single token, both cut, in one step.
+  expect_same(model_of(TensorType::q4_1, false), "cpu",
+              {.lengths = {1020, 1000},
+               .steps = {{{0, 0, 1015}}, {{1, 0, 999}}, {{0, 1015, 5}, {1, 999, 1}}}});
 }
 
 TEST(WholeLayer, FormatsThatDifferAreLaunchedOneByOne) {
@@ -104,8 +172,9 @@ TEST(WholeLayer, FormatsThatDifferAreLaunchedOneByOne) {
   model.types = {{"blk.0.ffn_down.weight", TensorType::q8_0},
                  {"blk.1.attn_output.weight", TensorType::f16}};
   const GgufFile file = model.file();
-  const Made whole = run(file, true, "cpu", 3, 20), apart = run(file, false, "cpu", 3, 20);
-  EXPECT_EQ(whole.logits, apart.logits);
+  const Schedule schedule = decoding(3, 20);
+  const Made whole = run(file, true, "cpu", schedule), apart = run(file, false, "cpu", schedule);
+  EXPECT_EQ(difference(whole, apart), "");
   EXPECT_EQ(whole.launches, apart.launches);
 }
 

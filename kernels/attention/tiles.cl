@@ -1,0 +1,283 @@
+// Tiles of causal attention over pages for CPUs. Numeric contract: generic.cl. Stands after
+// units.cl, once for each number of queries that a program needs: every name that depends on
+// QUERIES ends in it, MR_Q(mr_attend) is mr_attend_8.
+//
+// A tile is up to QUERIES consecutive tokens of one sequence with the query heads of one KV head:
+// ROWS = QUERIES * GROUP queries that share every key and value vector that is loaded. A unit of
+// work is a tile's run of consecutive segments:
+//
+//   scores  lanes are the 16 positions of a page: s[row] += q[row][d] * keys[d][16 positions]
+//   values  lanes are 16 channels:                a[row] += e[row][j] * values[j][16 channels]
+//
+//   out     may be null, as may codes: int [tokens][code_stride], the same numbers as quantized
+//           blocks (quantize/block.cl), for head dimensions that are whole blocks
+//   step    `units` gives eight words a unit: first token, number of tokens (1 to QUERIES), first
+//           segment, number of segments; and where a tile is cut into several units: its first
+//           partial, its counter, its number of units (0 for a tile in one unit), one unused
+//   partial float: what a cut tile's segments gave, [partial + segment][KV_HEADS][RECORD]
+//   next    uint, zero before: the next unit (times KV_HEADS)
+//   cuts    uint [.][KV_HEADS] a cut tile, zero before and after
+//   defines QUERIES: 1 for decoding rows, more for prefill; SUMS: how many vectors of 16 sums the
+//           registers hold; those of rope/rotate.cl
+//
+// The unit that ends a cut tile last folds all its segments, left to right: who that is depends on
+// time, what it computes does not. A unit rotates its queries itself. With QUERIES 1 the one with
+// the last segment also writes the tile's key and value, before it reads them, so that a decoding
+// step needs no other launch; for more tokens mr_store_tile (rope/tile.cl) has written them. Rows
+// past a tile's tokens repeat its last token and are dropped. A key after a row's position takes
+// part with e = 0 exactly, which changes no sum; of values nothing after the tile's last position
+// is read, of keys the rest of its page, whatever it holds. While a page's keys are taken its
+// values are prefetched, while its values are taken the keys that come next: of the next segment,
+// or of the unit that the counter says will be next.
+// Limit: memory for QUERIES 1, fp32 multiply-adds for more.
+#define MR_Q(name) MR_JOINED(name, QUERIES)
+#define ROWS (QUERIES * GROUP)
+#define ROW_VECTORS ((ROWS + 15) / 16)
+#define CHANNEL_BLOCKS (HEAD_DIM / 16)
+#define RECORD_VECTORS (2 * ROW_VECTORS + ROWS * CHANNEL_BLOCKS)
+// A row of scores, padded so that rows do not fall on the same cache sets.
+#define E_STRIDE (SEGMENT_TOKENS + 16)
+#define NARROW (QUERIES == 1)
+// How many pages, and how many blocks of channels, are walked together so that SUMS sums run.
+#define FIT (SUMS / ROWS)
+#define PAGES_AT_ONCE (FIT >= 8 ? 8 : FIT >= 4 ? 4 : FIT >= 2 ? 2 : 1)
+#undef BLOCKS_AT_ONCE
+#if CHANNEL_BLOCKS <= FIT
+#define BLOCKS_AT_ONCE CHANNEL_BLOCKS
+#elif CHANNEL_BLOCKS % 4 == 0 && FIT >= 4
+#define BLOCKS_AT_ONCE 4
+#elif CHANNEL_BLOCKS % 2 == 0 && FIT >= 2
+#define BLOCKS_AT_ONCE 2
+#else
+#define BLOCKS_AT_ONCE 1
+#endif
+
+// Scores of `count` pages from `pages` on, of all rows, into e; their largest by lane into tops.
+// With `masked`, row r sees the positions below limits[r], counted from the segment's first.
+static inline void MR_Q(mr_scores)(const Unit* unit, const float* q, __global const uint* pages,
+                                   uint count, int masked, const int* limits, float* e,
+                                   float16* tops) {
+  const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  for (uint first = 0; first < count; first += PAGES_AT_ONCE) {
+    __global const ushort* keys[PAGES_AT_ONCE];
+    float16 s[PAGES_AT_ONCE * ROWS];
+    // Past the last page it is computed again, into places that nothing reads.
+    _Pragma("unroll") for (uint n = 0; n < PAGES_AT_ONCE; ++n)
+        keys[n] = unit->kv + mr_keys_at(pages[min(first + n, count - 1)], unit->kv_head);
+    _Pragma("unroll") for (uint i = 0; i < PAGES_AT_ONCE * ROWS; ++i) s[i] = (float16)(0.0f);
+    _Pragma("unroll 2") for (size_t d = 0; d < HEAD_DIM; ++d) {
+      _Pragma("unroll") for (uint n = 0; n < PAGES_AT_ONCE; ++n) {
+        const float16 k = mr_half16(keys[n] + d * PAGE_TOKENS);
+        if (d % 2 == 0) MR_PREFETCH(keys[n] + SIDE_HALVES + d * PAGE_TOKENS);
+        _Pragma("unroll") for (uint r = 0; r < ROWS; ++r)
+            s[n * ROWS + r] = fma((float16)(q[r * HEAD_DIM + d]), k, s[n * ROWS + r]);
+      }
+    }
+    if (masked) {
+      _Pragma("unroll") for (uint n = 0; n < PAGES_AT_ONCE; ++n) {
+        const int16 at = lane + (int16)((int)(first + n) * PAGE_TOKENS);
+        _Pragma("unroll") for (uint r = 0; r < ROWS; ++r) s[n * ROWS + r] =
+            select(s[n * ROWS + r], (float16)(-INFINITY), at >= (int16)(limits[r]));
+      }
+    }
+    _Pragma("unroll") for (uint r = 0; r < ROWS; ++r) {
+      _Pragma("unroll") for (uint n = 0; n < PAGES_AT_ONCE; ++n) {
+        *(float16*)(e + r * E_STRIDE + (first + n) * PAGE_TOKENS) = s[n * ROWS + r];
+        tops[r] = mr_larger16(tops[r], s[n * ROWS + r]);
+      }
+    }
+  }
+}
+
+// a[row][channel block] of BLOCKS_AT_ONCE blocks from `block` on, over `count` positions.
+static inline void MR_Q(mr_values)(const Unit* unit, const float* e, __global const uint* pages,
+                                   const Ahead* ahead, uint count, uint block, float16* out) {
+  float16 a[ROWS * BLOCKS_AT_ONCE];
+  _Pragma("unroll") for (uint i = 0; i < ROWS * BLOCKS_AT_ONCE; ++i) a[i] = (float16)(0.0f);
+  const uint whole = count / PAGE_TOKENS;
+  // Whole pages apart: a loop of fixed length keeps the sums in registers.
+  for (uint p = 0; p < whole; ++p) {
+    __global const ushort* values = unit->kv + mr_values_at(pages[p], unit->kv_head) + block * 16;
+    __global const ushort* keys =
+        unit->kv + mr_keys_at(ahead->pages[min(p, ahead->count - 1)], ahead->kv_head);
+    _Pragma("unroll 4") for (uint j = 0; j < PAGE_TOKENS; ++j, values += HEAD_DIM, ++e) {
+      if (block == 0) {
+        _Pragma("unroll") for (uint d = 0; d < HEAD_DIM; d += 32)
+            MR_PREFETCH(keys + j * HEAD_DIM + d);
+      }
+      _Pragma("unroll") for (uint b = 0; b < BLOCKS_AT_ONCE; ++b) {
+        const float16 v = mr_half16(values + b * 16);
+        _Pragma("unroll") for (uint r = 0; r < ROWS; ++r)
+            a[b * ROWS + r] = fma((float16)(e[r * E_STRIDE]), v, a[b * ROWS + r]);
+      }
+    }
+  }
+  if (count % PAGE_TOKENS != 0) {
+    __global const ushort* values =
+        unit->kv + mr_values_at(pages[whole], unit->kv_head) + block * 16;
+    for (uint j = whole * PAGE_TOKENS; j < count; ++j, values += HEAD_DIM, ++e) {
+      _Pragma("unroll") for (uint b = 0; b < BLOCKS_AT_ONCE; ++b) {
+        const float16 v = mr_half16(values + b * 16);
+        _Pragma("unroll") for (uint r = 0; r < ROWS; ++r)
+            a[b * ROWS + r] = fma((float16)(e[r * E_STRIDE]), v, a[b * ROWS + r]);
+      }
+    }
+  }
+  _Pragma("unroll") for (uint b = 0; b < BLOCKS_AT_ONCE; ++b) {
+    _Pragma("unroll") for (uint r = 0; r < ROWS; ++r)
+        out[r * CHANNEL_BLOCKS + block + b] = a[b * ROWS + r];
+  }
+}
+
+// One segment of the tile: m [ROWS], l [ROWS], a [ROWS][HEAD_DIM], the first two in whole vectors.
+static inline void MR_Q(mr_segment)(const Unit* unit, const float* q, float* e, uint segment,
+                                    const Ahead* ahead, float16* record) {
+  const uint start = segment * SEGMENT_TOKENS;
+  const uint count = mr_count(unit, segment);
+  const uint page_count = (count + PAGE_TOKENS - 1) / PAGE_TOKENS;
+  __global const uint* pages = unit->table + start / PAGE_TOKENS;
+  float16 tops[ROWS];
+  int limits[ROWS];
+  for (uint r = 0; r < ROWS; ++r) {
+    tops[r] = (float16)(-INFINITY);
+    limits[r] = (int)(unit->position + min(r / GROUP, unit->tokens - 1) + 1 - start);
+  }
+  MR_Q(mr_scores)(unit, q, pages, page_count, limits[0] < SEGMENT_TOKENS, limits, e, tops);
+  float* m = (float*)record;
+  float* l = (float*)(record + ROW_VECTORS);
+  for (uint r = 0; r < ROWS; ++r) m[r] = mr_max16(tops[r]);
+  for (uint r = 0; r < ROWS; ++r) l[r] = mr_softmax(e + r * E_STRIDE, page_count, m[r]);
+  for (uint block = 0; block < CHANNEL_BLOCKS; block += BLOCKS_AT_ONCE) {
+    MR_Q(mr_values)(unit, e, pages, ahead, count, block, record + 2 * ROW_VECTORS);
+  }
+}
+
+// Adds the next segment to `total`, which has the form of a record.
+static inline void MR_Q(mr_fold)(float16* total, const float16* record, int is_first) {
+  if (is_first) {
+    for (uint i = 0; i < RECORD_VECTORS; ++i) total[i] = record[i];
+    return;
+  }
+  float16 f[ROW_VECTORS], g[ROW_VECTORS];
+  for (uint i = 0; i < ROW_VECTORS; ++i) {
+    const float16 merged = mr_larger16(total[i], record[i]);
+    f[i] = mr_exp16_below(total[i] - merged);
+    g[i] = mr_exp16_below(record[i] - merged);
+    total[i] = merged;
+    total[ROW_VECTORS + i] =
+        fma(total[ROW_VECTORS + i], f[i], record[ROW_VECTORS + i] * g[i]);
+  }
+  for (uint r = 0; r < ROWS; ++r) {
+    const float16 scale_total = (float16)(((const float*)f)[r]);
+    const float16 scale_record = (float16)(((const float*)g)[r]);
+    for (uint c = 0; c < CHANNEL_BLOCKS; ++c) {
+      const uint i = 2 * ROW_VECTORS + r * CHANNEL_BLOCKS + c;
+      total[i] = fma(total[i], scale_total, record[i] * scale_record);
+    }
+  }
+}
+
+// A tile's queries, rotated, times scale: q[row][HEAD_DIM].
+static inline void MR_Q(mr_queries)(const Unit* unit, __global const float* qkv, uint qkv_stride,
+                                    __global const float* rope, float scale, float* q) {
+  for (uint r = 0; r < ROWS; ++r, q += HEAD_DIM) {
+    const uint t = min(r / GROUP, unit->tokens - 1);
+    mr_rotate_head(qkv + (size_t)(unit->token + t) * qkv_stride +
+                       (unit->kv_head * GROUP + r % GROUP) * HEAD_DIM,
+                   rope + (size_t)(unit->position + t) * ROPE_DIM, q);
+    for (uint d = 0; d < HEAD_DIM; d += 16) mr_put16(mr_take16(q + d) * scale, q + d);
+  }
+}
+
+// A * mr_recip(L), as floats and as quantized blocks of 32 channels, where each is wanted.
+static inline void MR_Q(mr_output)(const Unit* unit, const float16* total, __global float* out,
+                                   uint out_stride, __global int* codes, uint code_stride) {
+  float16 inverse[ROW_VECTORS];
+  for (uint i = 0; i < ROW_VECTORS; ++i) inverse[i] = mr_recip16(total[ROW_VECTORS + i]);
+  for (uint r = 0; r < unit->tokens * GROUP; ++r) {
+    const size_t token = unit->token + r / GROUP;
+    const uint head = unit->kv_head * GROUP + r % GROUP;
+    const float16 factor = (float16)(((const float*)inverse)[r]);
+    float16 row[CHANNEL_BLOCKS];
+    for (uint c = 0; c < CHANNEL_BLOCKS; ++c) {
+      row[c] = total[2 * ROW_VECTORS + r * CHANNEL_BLOCKS + c] * factor;
+    }
+    if (out != 0) {
+      __global float* to = out + token * out_stride + head * HEAD_DIM;
+      for (uint c = 0; c < CHANNEL_BLOCKS; ++c) mr_store16(row[c], to + c * 16);
+    }
+#if HEAD_DIM % 32 == 0
+    if (codes != 0) {
+      __global int* to = codes + token * code_stride + head * (HEAD_DIM / 32) * Q_WORDS;
+      for (uint c = 0; c < CHANNEL_BLOCKS; c += 2) {
+        mr_quantize(row[c], row[c + 1], to + c / 2 * Q_WORDS);
+      }
+    }
+#endif
+  }
+}
+
+// Takes units until none is left; counts those that are done in `finished`, if that is not null.
+static inline void MR_Q(mr_attend)(const Attention* a, uint units, uint unit_count,
+                                   volatile __global uint* next_unit,
+                                   volatile __global uint* finished) {
+  float16 q[ROWS * CHANNEL_BLOCKS], e[ROWS * E_STRIDE / 16];
+  float16 total[RECORD_VECTORS], record[RECORD_VECTORS];
+  for (uint i = 0; i < RECORD_VECTORS; ++i) record[i] = (float16)(0.0f);
+  const uint unit_heads = unit_count * KV_HEADS;
+  for (;;) {
+    const uint index = atomic_inc(next_unit);
+    if (index >= unit_heads) break;
+    const Unit unit = mr_unit(a->kv, a->step, a->positions, a->tables, units, index);
+    const uint segments = (unit.position + unit.tokens - 1) / SEGMENT_TOKENS + 1;
+#if NARROW
+    if (unit.last == segments) {
+      mr_store_token(a->qkv + (size_t)unit.token * a->qkv_stride,
+                     a->rope + (size_t)unit.position * ROPE_DIM, a->kv,
+                     unit.table[unit.position / PAGE_TOKENS], unit.position % PAGE_TOKENS,
+                     unit.kv_head);
+    }
+#endif
+    MR_Q(mr_queries)(&unit, a->qkv, a->qkv_stride, a->rope, a->scale, (float*)q);
+    // In one unit, or cut: then its partials, its counter, its number of units.
+    __global const uint* cut = a->step + units + 8 * (index / KV_HEADS) + 4;
+    __global float16* records =
+        a->partial + ((size_t)cut[0] * KV_HEADS + unit.kv_head) * RECORD_VECTORS;
+    for (uint s = unit.first; s < unit.last; ++s) {
+      Ahead ahead = mr_ahead(&unit, min(s + 1, segments - 1));
+      if (s + 1 == unit.last) {  // the unit that this core will take, or nearly
+        const Unit next = mr_unit(a->kv, a->step, a->positions, a->tables, units,
+                                  min(*next_unit, unit_heads - 1));
+        ahead = mr_ahead(&next, next.first);
+        mr_expect_queries(&next, a->qkv, a->qkv_stride);
+      }
+      MR_Q(mr_segment)(&unit, (const float*)q, (float*)e, s, &ahead, record);
+      if (cut[2] == 0) {
+        MR_Q(mr_fold)(total, record, s == 0);
+      } else {
+        __global float16* to = records + (size_t)s * KV_HEADS * RECORD_VECTORS;
+        for (uint i = 0; i < RECORD_VECTORS; ++i) to[i] = record[i];
+      }
+    }
+    int is_whole = 1;
+    if (cut[2] != 0) {
+      volatile __global uint* done = a->cuts + cut[1] * KV_HEADS + unit.kv_head;
+      mem_fence(CLK_GLOBAL_MEM_FENCE);
+      is_whole = atomic_inc(done) == cut[2] - 1;
+      mem_fence(CLK_GLOBAL_MEM_FENCE);
+      if (is_whole) atomic_xchg(done, 0);
+      for (uint s = 0; is_whole && s < segments; ++s) {
+        __global const float16* from = records + (size_t)s * KV_HEADS * RECORD_VECTORS;
+        for (uint i = 0; i < RECORD_VECTORS; ++i) record[i] = from[i];
+        MR_Q(mr_fold)(total, record, s == 0);
+      }
+    }
+    if (is_whole) {
+      MR_Q(mr_output)(&unit, total, a->out, a->out_stride, a->codes, a->code_stride);
+    }
+    if (finished != 0) {
+      mem_fence(CLK_GLOBAL_MEM_FENCE);
+      atomic_inc(finished);
+    }
+  }
+}

@@ -1,0 +1,107 @@
+// Attention of the cpu family (tiles.cl): what does not depend on how many queries a tile has.
+//
+// Only where the driver compiles for the processor itself.
+#if defined(__x86_64__) || defined(__aarch64__)
+#define MR_PREFETCH(p) __builtin_prefetch((const void*)(size_t)(p), 0, 3)
+#else
+#define MR_PREFETCH(p)
+#endif
+
+// One unit of work: segments first to last - 1 of a tile.
+typedef struct {
+  __global const ushort* kv;
+  __global const uint* table;
+  uint token, tokens, position, kv_head;  // of the tile
+  uint first, last;
+} Unit;
+
+// Pages that will be read next: what they hold is prefetched.
+typedef struct {
+  __global const uint* pages;
+  uint count, kv_head;
+} Ahead;
+
+static inline Unit mr_unit(__global const ushort* kv, __global const uint* step, uint positions,
+                           uint tables, uint units, uint index) {
+  __global const uint* words = step + units + 8 * (index / KV_HEADS);
+  const Unit unit = {.kv = kv,
+                     .table = step + step[tables + words[0]],
+                     .token = words[0],
+                     .tokens = words[1],
+                     .position = step[positions + words[0]],
+                     .kv_head = index % KV_HEADS,
+                     .first = words[2],
+                     .last = words[2] + words[3]};
+  return unit;
+}
+
+// Positions that the unit sees of a segment.
+static inline uint mr_count(const Unit* unit, uint segment) {
+  return min(unit->position + unit->tokens - segment * SEGMENT_TOKENS, (uint)SEGMENT_TOKENS);
+}
+
+static inline Ahead mr_ahead(const Unit* unit, uint segment) {
+  const Ahead ahead = {.pages = unit->table + segment * (SEGMENT_TOKENS / PAGE_TOKENS),
+                       .count = (mr_count(unit, segment) + PAGE_TOKENS - 1) / PAGE_TOKENS,
+                       .kv_head = unit->kv_head};
+  return ahead;
+}
+
+static inline float16 mr_larger16(float16 a, float16 b) {
+  return select(b, a, a > b);
+}
+
+// mr_exp16 for x <= 0.
+static inline float16 mr_exp16_below(float16 x) {
+  const float16 magic = (float16)(12582912.0f);
+  const float16 t = fma(x, (float16)(1.44269504f), magic);
+  const float16 whole = t - magic;
+  float16 r = fma(whole, (float16)(-0.693145752f), x);
+  r = fma(whole, (float16)(-1.42860677e-6f), r);
+  float16 p = (float16)(0.00139336521f);
+  p = fma(p, r, (float16)(0.00836318173f));
+  p = fma(p, r, (float16)(0.0416664667f));
+  p = fma(p, r, (float16)(0.166665763f));
+  p = fma(p, r, (float16)(0.5f));
+  p = fma(p, r, (float16)(1.0f));
+  p = fma(p, r, (float16)(1.0f));
+  const float16 y = as_float16(as_int16(p) + (as_int16(t) << 23));
+  return select(y, (float16)(0.0f), x < (float16)(-87.3f));
+}
+
+// Turns `count` pages of one row's scores into e; returns l. A row that sees nothing has m = -inf:
+// its e are 0.
+static inline float mr_softmax(float* e, uint count, float m) {
+  const float16 top = (float16)(fmax(m, -3e38f));
+  float16 sum = (float16)(0.0f);
+  _Pragma("unroll 2") for (uint p = 0; p < count; ++p) {
+    float16* at = (float16*)(e + p * PAGE_TOKENS);
+    const float16 x = mr_exp16_below(*at - top);
+    *at = x;
+    sum = sum + x;
+  }
+  return mr_sum16(sum);
+}
+
+static inline void mr_expect_queries(const Unit* unit, __global const float* qkv,
+                                     uint qkv_stride) {
+  for (uint t = 0; t < unit->tokens; ++t) {
+    __global const float* from =
+        qkv + (size_t)(unit->token + t) * qkv_stride + unit->kv_head * GROUP * HEAD_DIM;
+    for (uint d = 0; d < GROUP * HEAD_DIM; d += 16) MR_PREFETCH(from + d);
+  }
+}
+
+// What the attention of a step reads and writes; tiles.cl has the words.
+typedef struct {
+  __global const float* qkv;
+  __global const float* rope;
+  __global ushort* kv;
+  __global const uint* step;
+  __global float* out;
+  __global int* codes;
+  __global float16* partial;
+  volatile __global uint* cuts;
+  uint positions, tables, qkv_stride, out_stride, code_stride;
+  float scale;
+} Attention;
