@@ -7,8 +7,9 @@
 // the same that draw `output`. Prompt speed is the first run's, generation speed that of the steps
 // of the second in which every job draws a token and no prompt is left, which is how bench/compare
 // measures its peers. --profile adds the time of each kernel from the device's events, in the first
-// run and in those steps of the second that hold no prompt. --first-token only loads and draws one
-// token. --shared: the first so many tokens of all prompts are the same, and the load runs once, on
+// run and in those steps of the second that hold no prompt; with --separate the parts of a layer
+// are launched one by one, so that each has a time. --first-token only loads and draws one token.
+// --shared: the first so many tokens of all prompts are the same, and the load runs once, on
 // an empty prefix tree; without it the prefix cache is off. Prints one JSON object.
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -217,7 +218,7 @@ int main(int argc, char** argv) {
   Load load;
   millrace::worker::EngineFlags flags;
   std::string variant;
-  bool profile = false, first_token = false;
+  bool profile = false, separate = false, first_token = false;
   app.add_option("--model", flags.model)->required();
   app.add_option("--jobs", load.jobs)->check(CLI::Range(1, 100000));
   app.add_option("--prompt", load.prompt)->check(CLI::Range(1, 1000000));
@@ -225,6 +226,7 @@ int main(int argc, char** argv) {
   app.add_option("--shared", load.shared, "tokens that all prompts begin with");
   app.add_option("--variant", variant, "kernels: generic or cpu");
   app.add_flag("--profile", profile, "time every kernel; slows steps down a little");
+  app.add_flag("--separate", separate, "launch the parts of a layer one by one, where one can do");
   app.add_flag("--first-token", first_token, "only load and draw one token");
   millrace::worker::add_engine_options(app, flags);
   CLI11_PARSE(app, argc, argv);
@@ -234,6 +236,7 @@ int main(int argc, char** argv) {
   EngineOptions options = must(millrace::worker::engine_options(flags));
   options.kernel_variant = variant;
   options.profile = profile;
+  options.whole_layers = !separate;
   const auto engine = must(Engine::create(options));
   const double load_s = seconds_since(start);
   run(*engine, {1, 16, 1}, profile);

@@ -7,14 +7,20 @@ SHAPES = [Shape(1, 128, 33), Shape(8, 512, 33), Shape(64, 128, 33), Shape(4, 700
 QUICK = SHAPES[1:3]
 
 
+# As users run it, where a layer may be one kernel; and with its parts launched one by one, which
+# takes longer, but tells which part the time goes to.
+WAYS = {"": ["--profile"], ", layers in parts": ["--profile", "--separate"]}
+
+
 def measure(speeds, quick):
-    """shape name -> engine_bench's object with kernels, or {"failure": why}."""
+    """Shape and way -> engine_bench's object with kernels, or {"failure": why}."""
     out = {}
     for shape in QUICK if quick else SHAPES:
-        try:
-            out[shape.name] = speeds.side(OURS).measure(shape, "--profile").details
-        except Failed as failure:
-            out[shape.name] = {"failure": str(failure)}
+        for way, flags in WAYS.items():
+            try:
+                out[shape.name + way] = speeds.side(OURS).measure(shape, *flags).details
+            except Failed as failure:
+                out[shape.name + way] = {"failure": str(failure)}
     return out
 
 

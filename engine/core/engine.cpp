@@ -181,6 +181,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
   model_options.step_tokens = options.step_tokens;
   model_options.step_outputs = ModelEngine::step_outputs(options);
   model_options.math = options.math;
+  model_options.whole_layers = options.whole_layers;
   MILLRACE_ASSIGN(std::unique_ptr<Model> model, Model::load(*device, file, model_options));
   // A model may have more rows of logits than its tokenizer has tokens: those are never drawn.
   const std::uint32_t vocabulary = host.tokenizer.vocabulary_size();

@@ -36,6 +36,7 @@ struct EngineOptions {
   std::string kernel_variant;  // "" by device, else as DeviceOptions::variant
   std::string cache_dir;       // program cache; "" is $XDG_CACHE_HOME/millrace
   bool profile = false;        // time every launch, see Engine::profile
+  bool whole_layers = true;    // a layer in one launch where it can be; the same bits either way
 };
 
 struct EngineInfo {

@@ -1,7 +1,7 @@
 #pragma once
 // How the attention of a step is cut into units of work for the `cpu` kernels: pure arithmetic over
 // tiles, no device. A tile is up to `tile_tokens` consecutive tokens of one plan row; a unit is a
-// tile's run of consecutive 256-position segments (kernels/attention/cpu.cl). Tiles of one token
+// tile's run of consecutive 256-position segments (kernels/attention/tiles.cl). Tiles of one token
 // stand apart, because another kernel takes them. A long tile is cut into several units where
 // whole tiles would leave workers idle; its partial sums then go through memory. How tiles are cut
 // changes no bit of a result. A planner keeps its memory from step to step. Thread safety: one

@@ -274,6 +274,27 @@ def test_a_steps_time_is_told_by_kernel():
     assert "tiny" not in text
 
 
+def test_a_step_is_measured_whole_and_in_parts():
+    asked = []
+
+    class Ours:
+        def measure(self, shape, *flags):
+            asked.append((shape.name, flags))
+            if len(asked) == 2:
+                raise Failed("no parts")
+            return sides.Speed(1, 1, 1, 0, PROFILE)
+
+    class Speeds:
+        def side(self, _name):
+            return Ours()
+    out = profile.measure(Speeds(), quick=True)
+    first = profile.QUICK[0].name
+    assert asked[:2] == [(first, ("--profile",)), (first, ("--profile", "--separate"))]
+    assert out[first] == PROFILE
+    assert out[first + ", layers in parts"] == {"failure": "no parts"}
+    assert len(out) == 2 * len(profile.QUICK)
+
+
 def test_a_check_that_fails_says_so_in_its_row(monkeypatch):
     def broken(_context):
         raise Failed("no broker_bench")

@@ -84,6 +84,21 @@ TEST(AttentionUnits, LongTilesAreCutSoThatEveryWorkerHasSeveral) {
             true);
 }
 
+TEST(AttentionUnits, BothListsAreCutWithoutSharingPartialsOrCounters) {
+  const std::vector<AttentionRow> rows{{.token = 0, .count = 1, .first_position = 6999},
+                                       {.token = 1, .count = 2, .first_position = 4094}};
+  AttentionPlanner planner;
+  const auto& plan = planner.plan(rows, {.tile_tokens = 8, .workers = 2, .kv_heads = 1});
+  const auto single = units_of(plan.single), multi = units_of(plan.multi);
+  ASSERT_GT(single[0].parts, 1u);
+  ASSERT_GT(multi[0].parts, 1u);
+  EXPECT_EQ(single[0].partial, 0u);
+  EXPECT_EQ(multi[0].partial, 28u);
+  EXPECT_NE(single[0].counter, multi[0].counter);
+  EXPECT_EQ(plan.partials, 28u + 16u);
+  EXPECT_EQ(plan.counters, 2u);
+}
+
 TEST(AttentionUnits, ManyShortRowsStayWhole) {
   std::vector<AttentionRow> rows;
   for (std::uint32_t i = 0; i < 64; ++i) rows.push_back({i, 1, 300});
