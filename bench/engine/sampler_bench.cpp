@@ -171,6 +171,7 @@ int main(int argc, char** argv) {
   app.add_flag("--profile", profile, "time the sampler's kernel by itself; slows steps down");
   millrace::worker::add_engine_options(app, flags);
   CLI11_PARSE(app, argc, argv);
+  flags.prefix_cache = "off";  // the same prompts run in every round
   EngineOptions options = must(millrace::worker::engine_options(flags));
   options.profile = profile;
   const auto engine = must(Engine::create(options));

@@ -31,7 +31,7 @@ struct EngineOptions {
   std::uint32_t max_batch = 64;       // sequences in one step
   std::uint32_t step_tokens = 512;    // tokens in one step, decode first
   std::uint32_t prefill_chunk = 256;  // tokens of one sequence in one step
-  bool prefix_cache = false;          // requests reuse what others began with, see PrefixTree
+  bool prefix_cache = true;           // requests reuse what others began with, see PrefixTree
   MathMode math = MathMode::fast;
   std::string kernel_variant;  // "" by device, else as DeviceOptions::variant
   std::string cache_dir;       // program cache; "" is $XDG_CACHE_HOME/millrace

@@ -55,14 +55,14 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
   add("--step-tokens", flags.step_tokens, "tokens in one step");
   add("--prefill-chunk", flags.prefill_chunk, "tokens of one sequence in one step");
   add("--prefix-cache", flags.prefix_cache,
-      "reuse of common prompt beginnings across jobs: off, or memory (in the KV cache)");
+      "reuse of common prompt beginnings across jobs: memory (in the KV cache) or off");
   add("--math", flags.math, "arithmetic: fast (8-bit activations) or exact (fp32)");
 }
 
 Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
   if (flags.kv != "f16") return not_yet("--kv", flags.kv, "f16");
   if (flags.prefix_cache != "off" && flags.prefix_cache != "memory")
-    return not_yet("--prefix-cache", flags.prefix_cache, "off or memory");
+    return not_yet("--prefix-cache", flags.prefix_cache, "memory or off");
   const auto math = engine::find_math(flags.math);
   if (!math)
     return fail(Code::usage, "--math " + flags.math + " is unknown",

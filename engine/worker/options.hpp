@@ -24,7 +24,7 @@ struct EngineFlags {
   std::uint32_t max_batch = 64;
   std::uint32_t step_tokens = 512;
   std::uint32_t prefill_chunk = 256;
-  std::string prefix_cache = "off";
+  std::string prefix_cache = "memory";
   std::string math = "fast";
 };
 

@@ -26,6 +26,7 @@ inline EngineOptions model_options() {
   options.math = MathMode::MILLRACE_TEST_MATH;
   options.model_path = testing_support::test_model_path();
   options.kv_memory_bytes = 256 * limits::MiB;
+  options.prefix_cache = false;  // every job is computed; tests of the prefix tree turn it on
   return options;
 }
 

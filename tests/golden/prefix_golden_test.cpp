@@ -145,6 +145,30 @@ TEST(PrefixTree, CachedTokensAreToldAndTheLastOneIsComputed) {
   EXPECT_EQ(engine->counters().prefix_tokens, 95u + 128);
 }
 
+// The seeds' regression "shared RoPE offset": rows that share pages, each at positions of its own.
+TEST(PrefixTree, RowsThatSharePagesKeepTheirOwnPositions) {
+  const auto engine = open_engine(with_prefix_cache(256));
+  std::vector<Arrival> arrivals;
+  for (const std::uint32_t own : {1u, 17u, 33u, 70u}) {
+    GenerationRequest r;
+    r.prompt = prompt_of(11, 40);
+    const Tokens rest = prompt_of(own, own);
+    auto& prompt = std::get<Tokens>(r.prompt);
+    prompt.insert(prompt.end(), rest.begin(), rest.end());
+    r.max_tokens = 8;
+    r.sampling.temperature = 0;
+    r.logprobs.sampled = true;
+    r.stops.ignore_eos = true;
+    arrivals.push_back({0, own, r, -1});
+  }
+  const JobsRun run = run_jobs(*engine, arrivals);
+  EXPECT_EQ(cached(run), 3u * 32);
+  EXPECT_GE(run.most_rows, 4u);
+  for (const Arrival& a : arrivals) {
+    EXPECT_EQ(ended(run.events.at(a.id).result), ended(run_one(shared_engine(), a.request)));
+  }
+}
+
 TEST(PrefixTree, NoStalePromptLogprobs) {
   const auto engine = open_engine(with_prefix_cache(256));
   GenerationRequest plain;

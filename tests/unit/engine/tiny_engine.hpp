@@ -23,6 +23,7 @@ inline EngineOptions tiny_options() {
   options.kv_memory_bytes = limits::MiB;
   options.max_batch = 8;
   options.step_tokens = 64;
+  options.prefix_cache = false;  // what is computed depends on nothing that ran before
   return options;
 }
 
