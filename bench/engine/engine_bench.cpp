@@ -55,13 +55,15 @@ struct Load {
   std::uint32_t jobs = 64, prompt = 128, output = 128, shared = 0;
 };
 
+constexpr std::uint32_t everybody = 1u << 20;  // an index that no job has
+
 // Every job has a prompt of its own, but for what it is told to share. bench/compare gives its
 // peers the same ids.
 GenerationRequest job(std::uint32_t index, const Load& load, std::uint32_t vocabulary) {
   GenerationRequest request;
   millrace::Tokens prompt;
   for (std::uint32_t i = 0; i < load.prompt; ++i) {
-    const std::uint32_t owner = i < load.shared ? load.jobs : index;
+    const std::uint32_t owner = i < load.shared ? everybody : index;
     prompt.push_back(1000 + (owner * 7919 + i * 104729) % (vocabulary - 1000));
   }
   request.prompt = prompt;
@@ -74,6 +76,7 @@ GenerationRequest job(std::uint32_t index, const Load& load, std::uint32_t vocab
 // What one run of a load took. Decode steps are those without a prompt token.
 struct Run {
   double total_s = 0, prompt = 0, drawn = 0;  // tokens
+  double first_token_ms = 0;                  // of the job that had it first
   double full_s = 0, full_drawn = 0;          // of the decode steps in which every job drew
   std::uint64_t steps = 0, launches = 0, decode_steps = 0, decode_launches = 0;
   std::vector<double> prompt_step_ms, decode_step_ms;
@@ -123,6 +126,8 @@ Run run(Engine& engine, const Load& load, bool profile) {
   out.total_s = seconds_since(start);
   for (const Event& event : events) {
     if (event.error) die(*event.error);
+    const double ms = static_cast<double>(event.result.times.first_token_us) / 1e3;
+    if (out.first_token_ms == 0 || ms < out.first_token_ms) out.first_token_ms = ms;
   }
   out.prompt = static_cast<double>(last.prompt_tokens - before.prompt_tokens);
   out.drawn = static_cast<double>(last.generated_tokens - before.generated_tokens);
@@ -199,7 +204,13 @@ json measure_shared(Engine& engine, const Load& load, bool profile) {
   const Counters before = engine.counters();
   const Run whole = run(engine, load, profile);
   const Counters after = engine.counters();
+  const Run hit = run(engine, {1, load.prompt, 1, load.shared}, profile);
+  const Counters end = engine.counters();
   return {{"total_s", whole.total_s},
+          {"first_token_ms", whole.first_token_ms},
+          {"disk_tokens", after.disk_tokens - before.disk_tokens},
+          {"hit_first_token_ms", hit.first_token_ms},
+          {"hit_planning_ms", static_cast<double>(end.planning_us - after.planning_us) / 1e3},
           {"jobs_per_s", ratio(load.jobs, whole.total_s)},
           {"shared", load.shared},
           {"prefix_tokens", after.prefix_tokens - before.prefix_tokens},

@@ -10,6 +10,7 @@ import time
 
 from . import limits
 from .job import job
+from .prefix import prefix
 from .run import BIN, ROOT, Failed, json_in, last_line, run
 from .shapes import BUSY, FULL, OURS_EXACT, SAME_FILE
 
@@ -127,13 +128,15 @@ def fidelity(context):
 
 
 CHECKS = {check.__name__: check
-          for check in (throughput, start, submits, memory, kernels, sampler, fidelity, job)}
+          for check in (throughput, start, submits, memory, kernels, sampler, prefix, fidelity,
+                        job)}
 
 
-def row_of(name, context):
-    """The check's row; what failed is said in it."""
+def rows_of(name, context):
+    """The check's rows; what failed is said in them."""
     try:
-        return {"check": name, **CHECKS[name](context)}
+        found = CHECKS[name](context)
+        return [{"check": name, **row} for row in (found if isinstance(found, list) else [found])]
     except Failed as failure:
-        return {"check": name, "what": name, "ours": "failed", "required": "-", "holds": None,
-                "failure": str(failure)}
+        return [{"check": name, "what": name, "ours": "failed", "required": "-", "holds": None,
+                 "failure": str(failure)}]

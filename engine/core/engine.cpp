@@ -7,6 +7,7 @@
 #include "engine/core/device/device.hpp"
 #include "engine/core/gguf/file.hpp"
 #include "engine/core/model/model.hpp"
+#include "engine/core/prefix/disk_pages.hpp"
 #include "engine/core/request/engine_loop.hpp"
 #include "engine/core/sampler/sampler.hpp"
 #include "engine/core/template/chat_template.hpp"
@@ -43,6 +44,31 @@ class DeviceRunner final : public StepRunner {
   Sampler* sampler_;
 };
 
+class DevicePages final : public PageTransport {
+ public:
+  DevicePages(Device& device, Model& model) : device_(&device), model_(&model) {}
+
+  Result<std::vector<DeviceEvent>> read_pages(std::span<const PageId> pages,
+                                              std::span<char> into) override {
+    return model_->read_pages(pages, std::as_writable_bytes(into));
+  }
+  Result<std::vector<DeviceEvent>> write_pages(std::span<const PageId> pages,
+                                               std::span<const char> bytes) override {
+    return model_->write_pages(pages, std::as_bytes(bytes));
+  }
+  Status wait(std::span<const DeviceEvent> events) override {
+    Status status;
+    for (const DeviceEvent& event : events) {
+      if (Status waited = device_->wait(event); !waited) status = std::move(waited);
+    }
+    return status;
+  }
+
+ private:
+  Device* device_;
+  Model* model_;
+};
+
 // Everything that a model file gives the host; the file is closed after loading.
 struct HostModel {
   Tokenizer tokenizer;
@@ -74,14 +100,17 @@ Status check_options(const EngineOptions& o) {
 class ModelEngine final : public Engine {
  public:
   ModelEngine(std::unique_ptr<Device> device, HostModel host, std::unique_ptr<Model> model,
-              std::unique_ptr<Sampler> sampler, const EngineOptions& options)
+              std::unique_ptr<Sampler> sampler, std::unique_ptr<DiskTier> disk,
+              const EngineOptions& options)
       : device_(std::move(device)),
         host_(std::move(host)),
         model_(std::move(model)),
         sampler_(std::move(sampler)),
         runner_(*device_, *model_, *sampler_),
-        pool_(model_->info().page_count, model_->info().page_tokens) {
+        pool_(model_->info().page_count, model_->info().page_tokens),
+        transport_(*device_, *model_) {
     const ModelInfo& m = model_->info();
+    if (disk) disk_pages_ = std::make_unique<DiskPages>(std::move(disk), page_kind(m), transport_);
     info_.model_name = m.name;
     info_.architecture = m.architecture;
     info_.device_name = device_->info().name;
@@ -109,6 +138,7 @@ class ModelEngine final : public Engine {
     loop.scheduler.step_outputs = step_outputs(options);
     loop.scheduler.prefix_cache = options.prefix_cache;
     loop.scheduler.fingerprint = m.fingerprint;
+    loop.scheduler.store = loop.disk = disk_pages_.get();
     loop.effective.model = m.name;
     loop.effective.fingerprint = m.fingerprint;
     loop.effective.kv = m.kv;
@@ -116,6 +146,9 @@ class ModelEngine final : public Engine {
     loop_.emplace(loop, context, pool_, runner_, clock_);
   }
 
+  static PageKind page_kind(const ModelInfo& m) {
+    return {m.fingerprint, m.page_tokens, m.page_bytes};
+  }
   static std::uint32_t step_outputs(const EngineOptions& options) {
     return std::max(options.max_batch, std::min(options.step_tokens, most_outputs));
   }
@@ -155,6 +188,8 @@ class ModelEngine final : public Engine {
   std::unique_ptr<Sampler> sampler_;
   DeviceRunner runner_;
   PagePool pool_;
+  DevicePages transport_;
+  std::unique_ptr<DiskPages> disk_pages_;
   SystemClock clock_;
   EngineInfo info_;
   std::optional<EngineLoop> loop_;
@@ -195,8 +230,14 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
   MILLRACE_ASSIGN(
       std::unique_ptr<Sampler> sampler,
       Sampler::create(*device, vocabulary, options.max_batch, model_options.step_outputs));
+  std::unique_ptr<DiskTier> disk;
+  if (options.prefix_cache && !options.prefix_folder.empty()) {
+    const DiskTierOptions tier{options.prefix_folder, options.prefix_disk_bytes,
+                               ModelEngine::page_kind(model->info())};
+    MILLRACE_ASSIGN(disk, DiskTier::open(posix_env(), tier));
+  }
   return std::make_unique<ModelEngine>(std::move(device), std::move(host), std::move(model),
-                                       std::move(sampler), options);
+                                       std::move(sampler), std::move(disk), options);
 }
 
 }  // namespace millrace::engine

@@ -32,6 +32,8 @@ struct EngineOptions {
   std::uint32_t step_tokens = 512;    // tokens in one step, decode first
   std::uint32_t prefill_chunk = 256;  // tokens of one sequence in one step
   bool prefix_cache = true;           // requests reuse what others began with, see PrefixTree
+  std::string prefix_folder;          // where they outlive the engine, see DiskTier; "" nowhere
+  std::uint64_t prefix_disk_bytes = 8 * limits::GiB;  // of that folder
   MathMode math = MathMode::fast;
   std::string kernel_variant;  // "" by device, else as DeviceOptions::variant
   std::string cache_dir;       // program cache; "" is $XDG_CACHE_HOME/millrace
@@ -67,6 +69,8 @@ struct Counters {
   std::uint64_t prefix_pages = 0;   // known to the prefix tree, in use or not
   std::uint64_t prefix_hits = 0;    // sequences that began with known pages
   std::uint64_t prefix_tokens = 0;  // tokens that they did not compute
+  std::uint64_t disk_tokens = 0;    // tokens whose pages came from the disk tier
+  std::uint64_t planning_us = 0;    // of the host: who runs in each step, what is known of it
   std::uint64_t launches = 0;       // of kernels, since the engine was created
   std::uint64_t pauses = 0;         // sequences that gave their pages back, to be computed again
 };

@@ -55,14 +55,18 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
   add("--step-tokens", flags.step_tokens, "tokens in one step");
   add("--prefill-chunk", flags.prefill_chunk, "tokens of one sequence in one step");
   add("--prefix-cache", flags.prefix_cache,
-      "reuse of common prompt beginnings across jobs: memory (in the KV cache) or off");
+      "reuse of common prompt beginnings across jobs: memory (in the KV cache), off, or a "
+      "folder that keeps them over restarts as well");
+  add("--prefix-disk", flags.prefix_disk, "most bytes of that folder, like 8GiB");
   add("--math", flags.math, "arithmetic: fast (8-bit activations) or exact (fp32)");
 }
 
 Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
   if (flags.kv != "f16") return not_yet("--kv", flags.kv, "f16");
-  if (flags.prefix_cache != "off" && flags.prefix_cache != "memory")
-    return not_yet("--prefix-cache", flags.prefix_cache, "memory or off");
+  const bool on_disk = flags.prefix_cache.find('/') != std::string::npos;
+  if (flags.prefix_cache != "off" && flags.prefix_cache != "memory" && !on_disk)
+    return fail(Code::usage, "--prefix-cache " + flags.prefix_cache + " is unknown",
+                "give memory, off, or a folder with a slash in its name, like ./prefixes");
   const auto math = engine::find_math(flags.math);
   if (!math)
     return fail(Code::usage, "--math " + flags.math + " is unknown",
@@ -91,7 +95,9 @@ Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
   options.max_batch = flags.max_batch;
   options.step_tokens = flags.step_tokens;
   options.prefill_chunk = flags.prefill_chunk;
-  options.prefix_cache = flags.prefix_cache == "memory";
+  options.prefix_cache = flags.prefix_cache != "off";
+  if (on_disk) options.prefix_folder = flags.prefix_cache;
+  MILLRACE_ASSIGN(options.prefix_disk_bytes, parse_size(flags.prefix_disk));
   options.math = *math;
   return options;
 }
@@ -109,6 +115,8 @@ std::vector<std::string> engine_arguments(const EngineFlags& flags) {
                                   std::to_string(flags.prefill_chunk),
                                   "--prefix-cache",
                                   flags.prefix_cache,
+                                  "--prefix-disk",
+                                  flags.prefix_disk,
                                   "--math",
                                   flags.math};
   if (!flags.device.empty()) out.insert(out.end(), {"--device", flags.device});

@@ -25,6 +25,7 @@ struct EngineFlags {
   std::uint32_t step_tokens = 512;
   std::uint32_t prefill_chunk = 256;
   std::string prefix_cache = "memory";
+  std::string prefix_disk = "8GiB";
   std::string math = "fast";
 };
 
@@ -36,7 +37,7 @@ inline constexpr const char* engine_group = "Engine";  // of options, as --help 
 void add_engine_options(CLI::App& app, EngineFlags& flags);
 
 // Errors: usage, naming the option and what it takes; unsupported_field for what a later version
-// will have (other KV policies, a prefix cache on disk).
+// will have (other KV policies).
 Result<engine::EngineOptions> engine_options(const EngineFlags& flags);
 
 // The flags as arguments, for a child process. --model is not among them.

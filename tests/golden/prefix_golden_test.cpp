@@ -1,6 +1,9 @@
 // DESIGN section 6 with the prefix tree: forty mixed jobs, many of which begin alike, give the same
 // tokens, text, logprob bits and finish reasons alone and together, in any order, on a cold tree
 // and a warm one, in a pool that pauses them, and in chunks of any size.
+#include <unistd.h>
+
+#include <filesystem>
 #include <random>
 
 #include "tests/golden/engine_fixture.hpp"
@@ -121,6 +124,45 @@ TEST(PrefixTree, APoolThatPausesOften) {
   // The long ones come first: two are admitted that cannot both end in this pool.
   const auto when = [](std::uint32_t i) { return i % 5 == 1 ? 0 : 1 + static_cast<int>(i) / 4; };
   EXPECT_GT(expect_same(*engine, when, "a small pool").pauses, 0u);
+}
+
+class PrefixDisk : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::path(testing::TempDir()) /
+              ("millrace-prefix-" + std::to_string(::getpid()));
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::unique_ptr<Engine> open(std::uint32_t chunk) {
+    EngineOptions options = with_prefix_cache(chunk);
+    options.prefix_folder = folder_.string();
+    return open_engine(options);
+  }
+  std::filesystem::path folder_;
+};
+
+TEST_F(PrefixDisk, FromDiskAfterARestart) {
+  const auto at_once = [](std::uint32_t) { return 0; };
+  expect_same(*open(256), at_once, "before a restart");
+  const auto engine = open(64);
+  expect_same(*engine, at_once, "from disk");
+  EXPECT_GT(engine->counters().disk_tokens, 200u);
+}
+
+TEST_F(PrefixDisk, ASharedSystemPromptIsAnsweredFromDiskAfterARestart) {
+  GenerationRequest r;
+  const std::string rules = "You sort letters. You never explain. You answer in one word. ";
+  r.prompt = Chat{{"system", rules + rules + rules}, {"user", "Is this one about money?"}};
+  r.max_tokens = 8;
+  r.sampling.temperature = 0;
+  r.logprobs.sampled = true;
+  const Ended cold = ended(run_one(shared_engine(), r));
+  EXPECT_EQ(ended(run_one(*open(256), r)), cold);
+  const auto engine = open(256);
+  const GenerationResult warm = run_one(*engine, r);
+  EXPECT_EQ(ended(warm), cold);
+  EXPECT_GE(warm.usage.cached_tokens, 32u);
+  EXPECT_EQ(engine->counters().disk_tokens, warm.usage.cached_tokens);
 }
 
 TEST(PrefixTree, CachedTokensAreToldAndTheLastOneIsComputed) {

@@ -282,6 +282,30 @@ Result<DeviceEvent> Device::enqueue_read(const Buffer& from, std::uint64_t offse
   return DeviceEvent(Handle<_cl_event>(event));
 }
 
+Result<DeviceEvent> Device::enqueue_read_rows(const Buffer& from, std::uint64_t offset,
+                                              std::byte* into, const HostRows& shape) {
+  const std::size_t origin[3] = {offset, 0, 0}, start[3] = {0, 0, 0};
+  const std::size_t region[3] = {shape.row_bytes, shape.rows, 1};
+  cl_event event = nullptr;
+  MILLRACE_TRY(check_opencl(
+      clEnqueueReadBufferRect(state_->queue.get(), from.handle(), CL_FALSE, origin, start, region,
+                              shape.row_bytes, 0, shape.pitch_bytes, 0, into, 0, nullptr, &event),
+      "clEnqueueReadBufferRect", "a read"));
+  return DeviceEvent(Handle<_cl_event>(event));
+}
+
+Result<DeviceEvent> Device::enqueue_write_rows(const Buffer& to, std::uint64_t offset,
+                                               const std::byte* from, const HostRows& shape) {
+  const std::size_t origin[3] = {offset, 0, 0}, start[3] = {0, 0, 0};
+  const std::size_t region[3] = {shape.row_bytes, shape.rows, 1};
+  cl_event event = nullptr;
+  MILLRACE_TRY(check_opencl(
+      clEnqueueWriteBufferRect(state_->queue.get(), to.handle(), CL_FALSE, origin, start, region,
+                               shape.row_bytes, 0, shape.pitch_bytes, 0, from, 0, nullptr, &event),
+      "clEnqueueWriteBufferRect", "a write"));
+  return DeviceEvent(Handle<_cl_event>(event));
+}
+
 Status Device::wait(const DeviceEvent& event) {
   cl_event handle = event.handle();
   return check_opencl(clWaitForEvents(1, &handle), "clWaitForEvents", "a command's end");

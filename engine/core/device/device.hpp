@@ -143,6 +143,15 @@ class Device {
   // `into` must stay until the event has been waited for.
   Result<DeviceEvent> enqueue_read(const Buffer& from, std::uint64_t offset,
                                    std::span<std::byte> into);
+  // Rows that follow each other in the buffer from `offset` on, and stand apart in host memory,
+  // which must stay until the event has been waited for.
+  struct HostRows {
+    std::size_t row_bytes = 0, rows = 0, pitch_bytes = 0;
+  };
+  Result<DeviceEvent> enqueue_read_rows(const Buffer& from, std::uint64_t offset, std::byte* into,
+                                        const HostRows& shape);
+  Result<DeviceEvent> enqueue_write_rows(const Buffer& to, std::uint64_t offset,
+                                         const std::byte* from, const HostRows& shape);
   Status wait(const DeviceEvent& event);
   Status flush();   // hands what is enqueued to the device
   Status finish();  // and waits for all of it

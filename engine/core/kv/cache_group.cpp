@@ -3,10 +3,27 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "schemas/base/log.hpp"
 
 namespace millrace::engine {
+namespace {
+
+// Pages with consecutive ids move together: calls `move(first, count)` for each such stretch, where
+// `first` is an index.
+template <class Move>
+Status for_stretches(std::span<const PageId> pages, Move move) {
+  for (std::size_t first = 0; first < pages.size();) {
+    std::size_t count = 1;
+    while (first + count < pages.size() && pages[first + count] == pages[first] + count) ++count;
+    MILLRACE_TRY(move(first, count));
+    first += count;
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<CacheGroup> CacheGroup::create(Device& device, const CacheShape& shape,
                                       std::uint64_t bytes) {
@@ -56,6 +73,58 @@ Status CacheGroup::copy_page(Device& device, PageId from, PageId to) const {
     MILLRACE_TRY(device.copy(layer, from * bytes, layer, to * bytes, bytes));
   }
   return {};
+}
+
+Status CacheGroup::check_pages(std::span<const PageId> pages, std::size_t bytes) const {
+  const auto outside = [&](PageId page) { return page >= page_count_; };
+  if (std::ranges::any_of(pages, outside) || bytes != pages.size() * shape_.page_bytes()) {
+    return fail(Code::internal, "pages outside the pool, or memory of another size, are to move");
+  }
+  return {};
+}
+
+Result<std::vector<DeviceEvent>> CacheGroup::read_pages(Device& device,
+                                                        std::span<const PageId> pages,
+                                                        std::span<std::byte> into) const {
+  MILLRACE_TRY(check_pages(pages, into.size()));
+  const std::uint64_t bytes = shape_.layer_page_bytes();
+  std::vector<DeviceEvent> events;
+  const Status status = for_stretches(pages, [&](std::size_t first, std::size_t count) -> Status {
+    std::byte* at = into.data() + first * shape_.page_bytes();
+    for (const Buffer& layer : layers_) {
+      MILLRACE_ASSIGN(DeviceEvent event,
+                      device.enqueue_read_rows(layer, pages[first] * bytes, at,
+                                               {bytes, count, shape_.page_bytes()}));
+      events.push_back(std::move(event));
+      at += bytes;
+    }
+    return {};
+  });
+  if (status) return events;
+  static_cast<void>(device.finish());  // what was enqueued still uses the memory
+  return fail(status.error());
+}
+
+Result<std::vector<DeviceEvent>> CacheGroup::write_pages(Device& device,
+                                                         std::span<const PageId> pages,
+                                                         std::span<const std::byte> from) const {
+  MILLRACE_TRY(check_pages(pages, from.size()));
+  const std::uint64_t bytes = shape_.layer_page_bytes();
+  std::vector<DeviceEvent> events;
+  const Status status = for_stretches(pages, [&](std::size_t first, std::size_t count) -> Status {
+    const std::byte* at = from.data() + first * shape_.page_bytes();
+    for (const Buffer& layer : layers_) {
+      MILLRACE_ASSIGN(DeviceEvent event,
+                      device.enqueue_write_rows(layer, pages[first] * bytes, at,
+                                                {bytes, count, shape_.page_bytes()}));
+      events.push_back(std::move(event));
+      at += bytes;
+    }
+    return {};
+  });
+  if (status) return events;
+  static_cast<void>(device.finish());
+  return fail(status.error());
 }
 
 }  // namespace millrace::engine

@@ -5,7 +5,9 @@
 // same page in each of them. Which page belongs to whom is PagePool's affair; the layout inside a
 // page is kernels/kv/layout.cl. Errors: kv_exceeded, out_of_memory, device_error. Thread safety:
 // the device's owner thread.
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine/core/device/device.hpp"
@@ -39,8 +41,16 @@ class CacheGroup {
   std::uint32_t page_count() const { return page_count_; }
   const Buffer& layer(std::uint32_t index) const { return layers_[index]; }
   Status copy_page(Device& device, PageId from, PageId to) const;
+  // Pages from or to host memory that holds them one after the other, each as its layers in order.
+  // Enqueued; the memory must stay until all the events have been waited for.
+  Result<std::vector<DeviceEvent>> read_pages(Device& device, std::span<const PageId> pages,
+                                              std::span<std::byte> into) const;
+  Result<std::vector<DeviceEvent>> write_pages(Device& device, std::span<const PageId> pages,
+                                               std::span<const std::byte> bytes) const;
 
  private:
+  Status check_pages(std::span<const PageId> pages, std::size_t bytes) const;
+
   CacheShape shape_;
   std::uint32_t page_count_ = 0;
   std::vector<Buffer> layers_;

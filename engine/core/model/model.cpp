@@ -297,4 +297,14 @@ Status Model::copy_page(PageId from, PageId to) {
   return state_->cache.copy_page(*state_->device, from, to);
 }
 
+Result<std::vector<DeviceEvent>> Model::read_pages(std::span<const PageId> pages,
+                                                   std::span<std::byte> into) {
+  return state_->cache.read_pages(*state_->device, pages, into);
+}
+
+Result<std::vector<DeviceEvent>> Model::write_pages(std::span<const PageId> pages,
+                                                    std::span<const std::byte> bytes) {
+  return state_->cache.write_pages(*state_->device, pages, bytes);
+}
+
 }  // namespace millrace::engine

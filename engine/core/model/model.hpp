@@ -19,9 +19,12 @@
 // kv_exceeded (memory for less than one page), invalid_value (an option), out_of_memory,
 // kernel_build, device_error. Errors of forward: invalid_token, and internal for a plan that breaks
 // its contract; nothing was enqueued then. Thread safety: the device's owner thread.
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "engine/core/device/device.hpp"
 #include "engine/core/gguf/file.hpp"
@@ -72,6 +75,11 @@ class Model {
 
   // Copies a page of every layer, after everything enqueued so far.
   Status copy_page(PageId from, PageId to);
+  // As CacheGroup's: packed pages from and to the host, enqueued, info().page_bytes each.
+  Result<std::vector<DeviceEvent>> read_pages(std::span<const PageId> pages,
+                                              std::span<std::byte> into);
+  Result<std::vector<DeviceEvent>> write_pages(std::span<const PageId> pages,
+                                               std::span<const std::byte> bytes);
 
  private:
   struct State;

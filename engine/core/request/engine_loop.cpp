@@ -36,9 +36,22 @@ EngineLoop::EngineLoop(const LoopOptions& options, const RequestContext& context
              options.step_target_us) {}
 
 EngineLoop::~EngineLoop() {
-  if (!flying_) return;
-  const Status status = runner_->wait(flying_->batch);
-  if (!status) log_warn("the engine's last step was lost", status.error());
+  if (flying_) {
+    const Status status = runner_->wait(flying_->batch);
+    if (!status) log_warn("the engine's last step was lost", status.error());
+  }
+  if (options_.disk != nullptr) options_.disk->flush(held());
+}
+
+DiskPages::Held EngineLoop::held() {
+  return [this](std::span<const TokenId> tokens) { return scheduler_.held(tokens); };
+}
+
+void EngineLoop::tell_fetched(const std::vector<DiskPages::Fetched>& fetched) {
+  for (const auto& [ticket, pages] : fetched) {
+    counters_.disk_tokens += std::uint64_t{pages} * context_.pool->page_tokens();
+    scheduler_.fetched(ticket, pages);
+  }
 }
 
 Counters EngineLoop::counters() const {
@@ -97,7 +110,14 @@ Status EngineLoop::step(std::vector<Event>& events) {
   }
   std::unique_ptr<Flight> next = spare_ ? std::move(spare_) : std::make_unique<Flight>();
   scheduler_.set_step_tokens(pacer_.tokens());
-  if (!scheduler_.plan(next->planned)) {
+  const std::int64_t from_us = clock_->monotonic_us();
+  const bool planned = scheduler_.plan(next->planned);
+  counters_.planning_us += static_cast<std::uint64_t>(clock_->monotonic_us() - from_us);
+  if (options_.disk != nullptr) {
+    options_.disk->enqueue(held());
+    next->transfers = options_.disk->enqueued();
+  }
+  if (!planned) {
     spare_ = std::move(next);
     counters_.last_rows = counters_.last_tokens = 0;
   } else if (const Status started = start_step(*next); !started) {
@@ -106,7 +126,11 @@ Status EngineLoop::step(std::vector<Event>& events) {
   }
   // The step before this one: its ids are read while this one computes.
   std::unique_ptr<Flight> landing = std::exchange(flying_, std::move(next));
-  if (!landing) return {};
+  if (!landing) {
+    const bool idle = !flying_ && options_.disk != nullptr && options_.disk->fetching();
+    if (idle) tell_fetched(options_.disk->wait(held()));
+    return {};
+  }
   Status landed = land(*landing, events);
   spare_ = std::move(landing);  // its memory serves the next step
   return landed;
@@ -140,6 +164,7 @@ Status EngineLoop::land(Flight& flight, std::vector<Event>& events) {
     return fail_flight(flight, status.error(), events);
   }
   scheduler_.landed(flight.planned);
+  if (options_.disk != nullptr) tell_fetched(options_.disk->complete(flight.transfers));
   const std::int64_t now = clock_->monotonic_us();
   const std::int64_t from = std::max(landed_us_, flight.started_us);
   landed_us_ = now;

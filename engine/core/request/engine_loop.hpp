@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/core/engine.hpp"
+#include "engine/core/prefix/disk_pages.hpp"
 #include "engine/core/request/active_request.hpp"
 #include "engine/core/request/prepare.hpp"
 #include "engine/core/request/step_pacer.hpp"
@@ -21,6 +22,7 @@ namespace millrace::engine {
 struct LoopOptions {
   SchedulerOptions scheduler;
   std::uint64_t step_target_us = 250'000;
+  DiskPages* disk = nullptr;    // also the scheduler's store
   EffectiveSettings effective;  // model, fingerprint, kv and math of every result
 };
 
@@ -50,6 +52,7 @@ class EngineLoop {
     PlannedStep planned;
     SampleBatch batch;
     std::int64_t started_us = 0;
+    std::uint64_t transfers = 0;  // enqueued before it, of DiskPages
   };
 
   Status start_step(Flight& flight);
@@ -59,6 +62,8 @@ class EngineLoop {
   void end(RequestId id, Event event, std::vector<Event>& events);
   void end_sequence(SequenceId id);
   Status fail_flight(const Flight& flight, const Error& error, std::vector<Event>& events);
+  DiskPages::Held held();
+  void tell_fetched(const std::vector<DiskPages::Fetched>& fetched);
   ActiveRequest* owner_of(SequenceId id, Owner& owner);
 
   LoopOptions options_;

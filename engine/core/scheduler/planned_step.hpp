@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/core/kv/page_store.hpp"
 #include "engine/core/kv/prefix_tree.hpp"
 #include "engine/core/model/plan.hpp"
 #include "schemas/base/generation.hpp"
@@ -22,6 +23,7 @@ struct SchedulerOptions {
   // share its prompt in any case. The fingerprint names the pages.
   bool prefix_cache = false;
   std::string fingerprint = {};
+  PageStore* store = nullptr;  // may know more of all requests' pages than the tree
 };
 
 // Never used twice. The smaller one is served first: it begins with the priority, then counts.

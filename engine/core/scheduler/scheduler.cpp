@@ -55,16 +55,6 @@ SequenceId Scheduler::add(const SequenceSpec& spec, std::uint32_t siblings) {
   return first;
 }
 
-void Scheduler::landed(const PlannedStep& step) {
-  for (std::size_t i = 0; i < step.plan.rows.size(); ++i) {
-    const PlanRow& row = step.plan.rows[i];
-    const auto found = sequences_.find(row.sequence);
-    if (found == sequences_.end() || found->second.slot == no_slot) continue;
-    if (found->second.admission != step.admissions[i]) continue;  // its pages are others now
-    tell_written(found->second, row.first_position + row.count);
-  }
-}
-
 void Scheduler::deliver(SequenceId id, TokenId token) {
   const auto found = sequences_.find(id);
   if (found == sequences_.end()) return;
@@ -171,35 +161,6 @@ void Scheduler::admit(PlannedStep& step) {
   }
 }
 
-// Whether another sequence is still computing what this one begins with.
-bool Scheduler::waits(Sequence& sequence) const {
-  if (!sequence.wait) return false;
-  const auto writer = sequences_.find(sequence.wait->writer);
-  if (writer != sequences_.end() && writer->second.slot != no_slot &&
-      writer->second.admission == sequence.wait->admission &&
-      writer->second.written < sequence.wait->tokens) {
-    return true;
-  }
-  sequence.wait.reset();
-  return false;
-}
-
-// Takes the pages that the tree knows, or finds whom to wait for. The last token is always
-// computed, for its logits; a prompt to be judged is computed whole.
-PrefixTree::Match Scheduler::reuse(Sequence& sequence) {
-  if (sequence.judges()) return {};
-  const auto tokens = std::span<const TokenId>(sequence.tokens).first(sequence.tokens.size() - 1);
-  PrefixTree::Match known = tree_.find(sequence.space, tokens);
-  if (known.promised > 0) {
-    const auto pages = static_cast<std::uint32_t>(known.pages.size()) + known.promised;
-    sequence.wait = {known.writer, sequences_.at(known.writer).admission,
-                     pages * pool_->page_tokens()};
-    return known;
-  }
-  for (const PageId page : known.pages) sequence.pages.share(page);
-  return known;
-}
-
 // The sequence holds pages for its tokens: it runs from where they are known. What it will write is
 // promised to those who begin alike.
 void Scheduler::start(PlannedStep& step, SequenceId id, const PrefixTree::Match& known) {
@@ -217,6 +178,9 @@ void Scheduler::start(PlannedStep& step, SequenceId id, const PrefixTree::Match&
   sequence.promised = tree_.promise(sequence.space, sequence.tokens, sequence.pages, id);
   sequence.promised_at = static_cast<std::uint32_t>(sequence.tokens.size() / pool_->page_tokens() -
                                                     sequence.promised.size());
+  if (stored(sequence) && !known.pages.empty()) {
+    options_.store->offer(std::span<const TokenId>(sequence.tokens).first(sequence.computed));
+  }
   plan_chunk(step, id, sequence);
 }
 
@@ -259,32 +223,6 @@ void Scheduler::pause(SequenceId id) {
   running_.erase(id);
   waiting_.insert(id);
   ++pauses_;
-}
-
-void Scheduler::tell_written(Sequence& sequence, std::uint32_t written) {
-  const bool lacked = sequence.written < sequence.prompt_tokens;
-  sequence.written = written;
-  const std::uint32_t whole = written / pool_->page_tokens();
-  while (sequence.fulfilled < sequence.promised.size() &&
-         sequence.promised_at + sequence.fulfilled < whole) {
-    tree_.fulfil(*sequence.promised[sequence.fulfilled++]);
-  }
-  if (!lacked || written < sequence.prompt_tokens) return;
-  for (const Checkpoint& checkpoint : sequence.checkpoints) {
-    tree_.mark(sequence.space, sequence.tokens, checkpoint);
-  }
-}
-
-// Gives a sequence's pages back. The tree keeps those that are whole and hold what was accepted.
-void Scheduler::leave_pages(Sequence& sequence) {
-  tree_.withdraw(std::span<PrefixTree::Node* const>(sequence.promised).subspan(sequence.fulfilled));
-  const auto accepted = std::min<std::size_t>(sequence.written, sequence.tokens.size());
-  const auto tokens = std::span<const TokenId>(sequence.tokens).first(accepted);
-  tree_.publish(sequence.space, tokens, sequence.pages);
-  tree_.mark(sequence.space, tokens, {static_cast<std::uint32_t>(accepted), Keep::assistant});
-  sequence.pages.clear();
-  sequence.promised.clear();
-  sequence.fulfilled = sequence.computed = sequence.written = 0;
 }
 
 std::uint32_t Scheduler::take_slot() {

@@ -18,6 +18,9 @@
 // `pending`, its row names the device slot instead of an id. Thread safety: one owner thread.
 #include <map>
 #include <set>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "engine/core/scheduler/sequence.hpp"
 #include "schemas/base/error.hpp"
@@ -43,6 +46,11 @@ class Scheduler {
   // Ends a sequence at any stage. The whole pages of what was landed and delivered stay known; what
   // else it wrote is nobody's. Unknown ones are ignored.
   void finish(SequenceId id);
+  // The store's answer: so many of the pages that it was asked for, from the first on, are there.
+  void fetched(std::uint64_t ticket, std::uint32_t pages);
+  // The pages that hold a path's beginning, as far as the tree knows it: written, and not written
+  // again by anything planned before. With the prefix cache on.
+  std::vector<PageId> held(std::span<const TokenId> tokens);
 
   // Plans the next step; false when no row can be planned now.
   bool plan(PlannedStep& step);
@@ -55,6 +63,13 @@ class Scheduler {
   std::uint32_t prefix_pages() const { return tree_.size(); }
 
  private:
+  // Pages that the store is bringing; a writer like a sequence.
+  struct Restore {
+    PageTable pages;
+    std::vector<PrefixTree::Node*> promised;
+    explicit Restore(PageTable table) : pages(std::move(table)) {}
+  };
+
   void make_way();
   void plan_decodes(PlannedStep& step);
   void plan_prefills(PlannedStep& step);
@@ -68,6 +83,10 @@ class Scheduler {
   bool cover(Sequence& sequence, std::uint64_t tokens);
   bool make_room_for(SequenceId id, std::uint64_t tokens);
   void pause(SequenceId id);
+  bool stored(const Sequence& sequence) const {
+    return options_.store != nullptr && sequence.space == shared_;
+  }
+  void restore(Sequence& sequence, std::span<const TokenId> tokens);
   void tell_written(Sequence& sequence, std::uint32_t written);
   void leave_pages(Sequence& sequence);
   std::uint32_t take_slot();
@@ -77,6 +96,7 @@ class Scheduler {
   PrefixTree tree_;
   PrefixTree::Space shared_;  // of all requests; none with the prefix cache off
   std::map<SequenceId, Sequence> sequences_;
+  std::map<SequenceId, Restore> restores_;
   std::set<SequenceId> running_, waiting_;  // first served first
   std::set<std::uint32_t> used_slots_;
   SequenceId next_id_ = 0;

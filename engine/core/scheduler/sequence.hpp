@@ -36,6 +36,7 @@ struct Sequence {
     std::uint32_t tokens = 0;     // that it shall have written
   };
   std::optional<Wait> wait;
+  bool restored = false;  // the store was asked for its beginning
 
   Sequence(PagePool& pool, PrefixTree::Space known) : space(std::move(known)), pages(pool) {}
 

@@ -299,7 +299,7 @@ def test_a_check_that_fails_says_so_in_its_row(monkeypatch):
     def broken(_context):
         raise Failed("no broker_bench")
     monkeypatch.setitem(checks.CHECKS, "submits", broken)
-    row = checks.row_of("submits", None)
+    row = checks.rows_of("submits", None)[0]
     assert (row["holds"], row["failure"]) == (None, "no broker_bench")
     assert "| submits | failed |" in report.check_table([row])
 
@@ -330,16 +330,16 @@ def test_the_samplers_cost_is_that_of_the_dearer(monkeypatch, given, holds):
 def test_exact_throughput_takes_llamas_runs_of_the_same_load():
     log = []
     speeds = speeds_of(log, **{shapes.OURS_EXACT: [fast(300, 100)], SAME_FILE: [fast(200, 50)]})
-    row = checks.row_of("throughput", Context(speeds))
+    row = checks.rows_of("throughput", Context(speeds))[0]
     assert (row["ours"], row["peer"], row["ratio"], row["holds"]) == (400, 250, 1.6, True)
     assert log == [shapes.OURS_EXACT, SAME_FILE]
-    assert checks.row_of("throughput", Context(speeds))["holds"]
+    assert checks.rows_of("throughput", Context(speeds))[0]["holds"]
     assert len(log) == 2  # measured once, used twice
 
 
 def test_exact_throughput_without_llama_is_unproven_and_says_why():
     speeds = speeds_of([], **{shapes.OURS_EXACT: [fast(3, 1)], SAME_FILE: Failed("no compiler")})
-    row = checks.row_of("throughput", Context(speeds))
+    row = checks.rows_of("throughput", Context(speeds))[0]
     assert row["holds"] is None and "no compiler" in row["failure"]
 
 

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <random>
 #include <set>
+#include <span>
+#include <vector>
 
 #include "engine/core/scheduler/scheduler.hpp"
 #include "schemas/base/limits.hpp"
@@ -41,6 +44,10 @@ class FakeDevice {
       : page_tokens_(pool.page_tokens()),
         memory_(std::size_t{pool.total()} * page_tokens_, empty),
         slots_(slots, empty) {}
+
+  std::span<TokenId> page(PageId page) {
+    return std::span(memory_).subspan(std::size_t{page} * page_tokens_, page_tokens_);
+  }
 
   struct Drawn {
     PlannedOutput output;
@@ -112,7 +119,17 @@ struct Loop {
   Scheduler scheduler{options, pool};
   FakeDevice device;
   std::uint32_t depth;
-  std::deque<std::pair<PlannedStep, std::vector<FakeDevice::Drawn>>> in_flight;
+  struct Flight {
+    PlannedStep step;
+    std::vector<FakeDevice::Drawn> drawn;
+    std::uint64_t transfers = 0;
+  };
+  std::deque<Flight> in_flight;
+  // Where pages move beside the steps, as EngineLoop has it: transfers enqueued before a step are
+  // complete when it has come back; waits where nothing else goes on, and says whether it did.
+  std::function<std::uint64_t()> enqueue = [] { return 0; };
+  std::function<void(std::uint64_t)> complete = [](std::uint64_t) {};
+  std::function<bool()> wait = [] { return false; };
   std::uint64_t tokens = 0, copies = 0;  // computed, and pages copied
   std::map<SequenceId, Tokens> drawn;
   std::map<SequenceId, std::vector<std::uint32_t>> judged;
@@ -135,8 +152,9 @@ struct Loop {
     wanted.erase(id);
   }
   void deliver() {
-    scheduler.landed(in_flight.front().first);
-    for (const auto& d : in_flight.front().second) {
+    scheduler.landed(in_flight.front().step);
+    complete(in_flight.front().transfers);
+    for (const auto& d : in_flight.front().drawn) {
       const SequenceId id = d.output.sequence;
       if (!wanted.contains(id)) continue;  // ended while this step was under way
       if (d.output.kind == OutputKind::prompt_logprob) {
@@ -148,12 +166,13 @@ struct Loop {
       const bool stops = stops_at.contains(id) && drawn[id].size() >= stops_at[id];
       if (stops || drawn[id].size() == wanted[id]) finish(id);
     }
-    for (const SequenceId id : in_flight.front().first.computed) finish(id);
+    for (const SequenceId id : in_flight.front().step.computed) finish(id);
     in_flight.pop_front();
   }
   bool step() {
     PlannedStep step;
     const bool planned = scheduler.plan(step);
+    const std::uint64_t transfers = enqueue();
     if (planned) {
       EXPECT_LE(step.plan.tokens.size(), options.step_tokens);
       EXPECT_LE(step.outputs.size(), options.step_outputs);
@@ -163,8 +182,9 @@ struct Loop {
       copies += step.plan.copies.size();
       last_step.clear();
       for (const PlanRow& row : step.plan.rows) last_step.push_back(row.sequence);
-      in_flight.emplace_back(step, device.run(step));
+      in_flight.push_back({step, device.run(step), transfers});
     }
+    if (!planned && in_flight.empty() && wait()) return true;
     while (!in_flight.empty() && (in_flight.size() > depth || !planned)) deliver();
     return planned || !wanted.empty();
   }

@@ -39,6 +39,11 @@ TEST(Options, Defaults) {
   flags.math = "exact";
   EXPECT_EQ(engine_options(flags).value().math, engine::MathMode::exact);
   EXPECT_TRUE(options->prefix_cache);
+  EXPECT_EQ(options->prefix_folder, "");
+  flags.prefix_cache = "./prefixes";
+  flags.prefix_disk = "2GiB";
+  EXPECT_EQ(engine_options(flags).value().prefix_folder, "./prefixes");
+  EXPECT_EQ(engine_options(flags).value().prefix_disk_bytes, 2ull << 30);
   flags.prefix_cache = "off";
   EXPECT_FALSE(engine_options(flags).value().prefix_cache);
 }
@@ -54,9 +59,11 @@ TEST(Options, WhatThisVersionLacksIsRefusedByName) {
   auto e = refused([](EngineFlags& f) { f.kv = "q8"; });
   EXPECT_EQ(e.code, Code::unsupported_field);
   EXPECT_NE(e.message.find("--kv q8"), std::string::npos);
-  e = refused([](EngineFlags& f) { f.prefix_cache = "/var/cache"; });
-  EXPECT_EQ(e.code, Code::unsupported_field);
-  EXPECT_NE(e.message.find("--prefix-cache /var/cache"), std::string::npos);
+  e = refused([](EngineFlags& f) { f.prefix_cache = "disk"; });
+  EXPECT_EQ(e.code, Code::usage);
+  EXPECT_NE(e.message.find("--prefix-cache disk"), std::string::npos);
+  e = refused([](EngineFlags& f) { f.prefix_disk = "all"; });
+  EXPECT_NE(e.message.find("all"), std::string::npos);
   e = refused([](EngineFlags& f) { f.math = "sloppy"; });
   EXPECT_EQ(e.code, Code::usage);
   e = refused([](EngineFlags& f) { f.kv_memory = "much"; });

@@ -35,7 +35,7 @@ def run(*arguments, **environment):
     (["--kv-memory", "lots"], 2, "lots"),
     (["--math", "sloppy"], 2, "sloppy"),
     (["--kv", "q8"], 3, "unsupported_field: --kv q8"),
-    (["--prefix-cache", "/var/cache"], 3, "unsupported_field: --prefix-cache /var/cache"),
+    (["--prefix-cache", "disk"], 2, "--prefix-cache disk"),
     (["--device", "nosuch"], 3, "no_device"),
     (["--kv-memory", "1KiB"], 3, "kv_exceeded"),
 ])

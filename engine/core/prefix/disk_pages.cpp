@@ -1,0 +1,167 @@
+#include "engine/core/prefix/disk_pages.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "schemas/base/limits.hpp"
+#include "schemas/base/log.hpp"
+
+namespace millrace::engine {
+namespace {
+
+// Of a segment, and of what is read from the device before a step.
+constexpr std::uint64_t most_segment_bytes = 8 * limits::MiB;
+
+// Segments of a fetch that are read ahead.
+constexpr std::size_t most_asked = 8;
+
+// Paths that wait to be saved; what comes on top is offered again when it is next used.
+constexpr std::size_t most_offered = 256;
+
+}  // namespace
+
+DiskPages::DiskPages(std::unique_ptr<DiskTier> tier, const PageKind& kind, PageTransport& transport)
+    : tier_(std::move(tier)),
+      kind_(kind),
+      transport_(&transport),
+      most_pages_(static_cast<std::uint32_t>(
+          std::max<std::uint64_t>(1, most_segment_bytes / kind.page_bytes))) {}
+
+// The device still writes into the transfers' bytes.
+DiskPages::~DiskPages() {
+  for (const Transfer& transfer : transfers_) {
+    static_cast<void>(transport_->wait(transfer.events));
+  }
+}
+
+std::uint32_t DiskPages::find(std::span<const TokenId> tokens, std::uint32_t known) {
+  for (const auto& piece : tier_->index().find(tokens, known)) known += piece.count;
+  return known;
+}
+
+void DiskPages::fetch(std::uint64_t ticket, std::span<const TokenId> tokens, std::uint32_t first,
+                      std::span<const PageId> pages) {
+  Fetch& fetch = fetches_[ticket];
+  fetch.pieces = tier_->index().find(tokens, first);
+  fetch.pages.assign(pages.begin(), pages.end());
+  ask(ticket, fetch);
+}
+
+void DiskPages::ask(std::uint64_t ticket, Fetch& fetch) {
+  while (fetch.asked < fetch.pieces.size() && fetch.asked < fetch.arrived + most_asked) {
+    tier_->load(ticket, fetch.pieces[fetch.asked++]);
+  }
+}
+
+void DiskPages::offer(std::span<const TokenId> tokens) {
+  const auto whole = tokens.first(tokens.size() / kind_.page_tokens * kind_.page_tokens);
+  const bool saved = tier_->index().first_missing(whole) * kind_.page_tokens == whole.size();
+  if (saved || offered_.size() >= most_offered) return;
+  const auto same = [&](const Tokens& other) { return std::ranges::equal(other, whole); };
+  if (std::ranges::any_of(offered_, same)) return;
+  offered_.emplace_back(whole.begin(), whole.end());
+}
+
+void DiskPages::enqueue(const Held& held) {
+  for (DiskTier::Loaded& loaded : tier_->take()) arrive(std::move(loaded));
+  while (!offered_.empty() && tier_->accepts()) {
+    if (save_next(held)) return;  // one a step
+  }
+}
+
+// Saves the next stretch of a path that was offered; false when there is nothing left of it.
+bool DiskPages::save_next(const Held& held) {
+  const Tokens& path = offered_.front();
+  const std::vector<PageId> pages = held(path);
+  const std::uint32_t first = tier_->index().first_missing(path);
+  if (first >= pages.size()) {
+    offered_.pop_front();
+    return false;
+  }
+  const auto end = std::min(first + most_pages_, static_cast<std::uint32_t>(pages.size()));
+  Transfer transfer;
+  transfer.pages = end - first;
+  transfer.bytes.resize(transfer.pages * kind_.page_bytes);
+  auto events =
+      transport_->read_pages(std::span(pages).subspan(first, transfer.pages), transfer.bytes);
+  if (!events) {
+    log_warn("pages cannot be saved", events.error());
+    offered_.pop_front();
+    return false;
+  }
+  transfer.events = *std::move(events);
+  const auto tokens = std::span(path).first(std::size_t{end} * kind_.page_tokens);
+  transfer.saved = tier_->reserve(Tokens(tokens.begin(), tokens.end()), first);
+  transfers_.push_back(std::move(transfer));
+  ++enqueued_;
+  return true;
+}
+
+// Pieces come in the order in which they were asked for.
+void DiskPages::arrive(DiskTier::Loaded loaded) {
+  Fetch& fetch = fetches_.at(loaded.ticket);
+  ++fetch.arrived;
+  if (loaded.bytes.empty()) fetch.unread = true;
+  Transfer transfer;
+  transfer.ticket = loaded.ticket;
+  if (!fetch.unread) {
+    const auto pages = std::span(fetch.pages).subspan(fetch.enqueued, loaded.piece.count);
+    transfer.bytes = std::move(loaded.bytes);
+    if (auto events = transport_->write_pages(pages, transfer.bytes)) {
+      transfer.events = *std::move(events);
+      transfer.pages = loaded.piece.count;
+      fetch.enqueued += transfer.pages;
+    } else {
+      log_warn("pages from disk cannot be written to the device", events.error());
+      fetch.unread = true;
+    }
+  }
+  if (fetch.unread) fetch.pieces.resize(fetch.asked);  // asks for no more
+  ask(loaded.ticket, fetch);
+  transfers_.push_back(std::move(transfer));
+  ++enqueued_;
+}
+
+std::vector<DiskPages::Fetched> DiskPages::complete(std::uint64_t transfers) {
+  std::vector<Fetched> out;
+  for (; completed_ < transfers; ++completed_) {
+    Transfer transfer = std::move(transfers_.front());
+    transfers_.pop_front();
+    finish(transfer);
+    if (transfer.saved != 0) continue;
+    const auto found = fetches_.find(transfer.ticket);
+    if (++found->second.completed < found->second.pieces.size()) continue;
+    out.push_back({transfer.ticket, found->second.written});
+    fetches_.erase(found);
+  }
+  return out;
+}
+
+void DiskPages::finish(Transfer& transfer) {
+  const Status status = transport_->wait(transfer.events);
+  if (!status) log_warn("pages were lost on the way to or from the disk", status.error());
+  if (transfer.saved != 0) {
+    if (status) {
+      tier_->save(transfer.saved, std::move(transfer.bytes));
+    } else {
+      tier_->abandon(transfer.saved);
+    }
+    return;
+  }
+  Fetch& fetch = fetches_.at(transfer.ticket);
+  if (!status) fetch.lost = true;
+  if (!fetch.lost) fetch.written += transfer.pages;
+}
+
+std::vector<DiskPages::Fetched> DiskPages::wait(const Held& held) {
+  if (transfers_.empty()) tier_->wait();
+  enqueue(held);
+  return complete(enqueued_);
+}
+
+void DiskPages::flush(const Held& held) {
+  while (!offered_.empty() && tier_->accepts()) save_next(held);
+  complete(enqueued_);
+}
+
+}  // namespace millrace::engine

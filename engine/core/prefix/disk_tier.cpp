@@ -1,0 +1,227 @@
+#include "engine/core/prefix/disk_tier.hpp"
+
+#include <charconv>
+#include <utility>
+
+#include "schemas/base/hash.hpp"
+#include "schemas/base/limits.hpp"
+#include "schemas/base/log.hpp"
+
+namespace millrace::engine {
+namespace {
+
+// In memory; what is not saved meanwhile is offered again when it is next used.
+constexpr std::uint64_t most_unwritten_bytes = 64 * limits::MiB;
+
+constexpr std::string_view suffix = ".kv";
+constexpr std::string_view unfinished = ".kv.part";
+
+// The number in a file's name of 16 hex digits; 0 for other files, which are left alone.
+SegmentIndex::Number number_of(std::string_view name) {
+  SegmentIndex::Number number = 0;
+  if (name.size() != 16 + suffix.size() || !name.ends_with(suffix)) return 0;
+  const auto parsed = std::from_chars(name.data(), name.data() + 16, number, 16);
+  return parsed.ptr == name.data() + 16 ? number : 0;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DiskTier>> DiskTier::open(std::shared_ptr<Env> env,
+                                                 const DiskTierOptions& options) {
+  MILLRACE_TRY(env->make_directories(options.folder));
+  MILLRACE_ASSIGN(std::unique_ptr<FileLock> lock, env->lock(options.folder + "/lock"));
+  std::unique_ptr<DiskTier> tier(new DiskTier(std::move(env), options, std::move(lock)));
+  MILLRACE_TRY(tier->read_folder());
+  tier->make_room();
+  tier->thread_ = std::thread([t = tier.get()] { t->work(); });
+  return tier;
+}
+
+DiskTier::DiskTier(std::shared_ptr<Env> env, const DiskTierOptions& options,
+                   std::unique_ptr<FileLock> lock)
+    : env_(std::move(env)),
+      options_(options),
+      lock_(std::move(lock)),
+      index_(options.kind.page_tokens) {}
+
+DiskTier::~DiskTier() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    loads_.clear();
+  }
+  asked_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  take();  // tells what could not be written
+}
+
+Status DiskTier::read_folder() {
+  MILLRACE_ASSIGN(const std::vector<std::string> names, env_->list(options_.folder));
+  for (const std::string& name : names) {
+    if (name.ends_with(unfinished)) {
+      log_warn("a half-written prefix segment is removed", {{"file", name}});
+      MILLRACE_TRY(env_->remove(options_.folder + "/" + name));
+    } else if (const SegmentIndex::Number number = number_of(name); number != 0) {
+      next_ = std::max(next_, number + 1);
+      read_file(name, number);
+    }
+  }
+  if (foreign_ > 0) {
+    log_warn("prefix segments of another model or engine are not read",
+             {{"folder", options_.folder}, {"segments", foreign_}});
+  }
+  return {};
+}
+
+void DiskTier::read_file(const std::string& name, SegmentIndex::Number number) {
+  const Result<Segment> segment = read_segment_header(*env_, options_.folder + "/" + name);
+  if (!segment) {
+    tell(number, "a prefix segment cannot be read and is removed", segment.error());
+    forget(number);
+  } else if (segment->kind != options_.kind) {
+    ++foreign_;
+    index_.add_foreign(number, segment_file_bytes(*segment));
+  } else {
+    index_.add(number, *segment);
+    index_.finished(number);
+  }
+}
+
+SegmentIndex::Number DiskTier::reserve(Tokens path, std::uint32_t first_page) {
+  const auto pages = static_cast<std::uint32_t>(path.size() / options_.kind.page_tokens);
+  const SegmentIndex::Number number = next_++;
+  index_.add(number, {options_.kind, std::move(path), first_page, pages - first_page});
+  return number;
+}
+
+void DiskTier::save(SegmentIndex::Number number, std::vector<char> bytes) {
+  make_room();
+  const std::lock_guard lock(mutex_);
+  unwritten_bytes_ += bytes.size();
+  writes_.push_back({number, index_.segment(number), std::move(bytes), {}});
+  asked_.notify_all();
+}
+
+bool DiskTier::accepts() const {
+  const std::lock_guard lock(mutex_);
+  return !write_failed_ && unwritten_bytes_ < most_unwritten_bytes;
+}
+
+void DiskTier::load(std::uint64_t ticket, const SegmentIndex::Piece& piece) {
+  const std::lock_guard lock(mutex_);
+  loads_.push_back({{ticket, piece, {}}, index_.segment(piece.segment), {}});
+  asked_.notify_all();
+}
+
+std::vector<DiskTier::Loaded> DiskTier::take() {
+  std::deque<Load> loaded;
+  std::deque<Write> written;
+  {
+    const std::lock_guard lock(mutex_);
+    loaded.swap(loaded_);
+    written.swap(written_);
+  }
+  for (const Write& write : written) {
+    if (write.status && index_.contains(write.number)) {
+      index_.finished(write.number);
+    } else if (!write.status) {
+      if (!write_failed_) {
+        tell(write.number, "a prefix segment cannot be written: no more are", write.status.error());
+      }
+      write_failed_ = true;
+      forget(write.number);
+    }
+  }
+  std::vector<Loaded> out;
+  for (Load& load : loaded) {
+    const SegmentIndex::Number number = load.answer.piece.segment;
+    if (!load.status) {
+      load.answer.bytes.clear();
+      // Several loads may meet the same damage, and a segment may go while it is waited for.
+      if (index_.contains(number)) {
+        tell(number, "a prefix segment cannot be read and is removed", load.status.error());
+        forget(number);
+      }
+    }
+    out.push_back(std::move(load.answer));
+  }
+  return out;
+}
+
+void DiskTier::wait() {
+  std::unique_lock lock(mutex_);
+  answered_.wait(lock, [&] {
+    return !loaded_.empty() || !written_.empty() ||
+           (loads_.empty() && writes_.empty() && under_way_ == 0);
+  });
+}
+
+void DiskTier::make_room() {
+  while (index_.bytes() > options_.bytes) {
+    const auto number = index_.oldest();
+    if (!number) return;  // all that is left is being written
+    forget(*number);
+  }
+}
+
+// Takes a segment out of the index, and its file out of the folder, behind all that was asked.
+void DiskTier::forget(SegmentIndex::Number number) {
+  index_.remove(number);
+  const std::lock_guard lock(mutex_);
+  writes_.push_back({number, {}, {}, {}});
+  asked_.notify_all();
+}
+
+void DiskTier::tell(SegmentIndex::Number number, const char* what, const Error& error) {
+  log_warn(what, {{"file", path_of(number)}, {"error", error.text()}});
+}
+
+std::string DiskTier::path_of(SegmentIndex::Number number) const {
+  return options_.folder + "/" + hex(number) + std::string(suffix);
+}
+
+void DiskTier::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    asked_.wait(lock, [&] { return stopping_ || !loads_.empty() || !writes_.empty(); });
+    const auto answer = [&](auto& from, auto& to) {
+      auto request = std::move(from.front());
+      from.pop_front();
+      ++under_way_;
+      lock.unlock();
+      carry_out(request);
+      lock.lock();
+      --under_way_;
+      to.push_back(std::move(request));
+      answered_.notify_all();
+    };
+    if (!loads_.empty()) {
+      answer(loads_, loaded_);
+    } else if (!writes_.empty()) {
+      unwritten_bytes_ -= writes_.front().bytes.size();
+      answer(writes_, written_);
+    } else if (stopping_) {
+      return;
+    }
+  }
+}
+
+void DiskTier::carry_out(Load& load) {
+  const SegmentIndex::Piece& piece = load.answer.piece;
+  load.answer.bytes.resize(piece.count * load.segment.kind.page_bytes);
+  load.status = read_segment_pages(*env_, path_of(piece.segment), load.segment, piece.skip,
+                                   load.answer.bytes);
+}
+
+void DiskTier::carry_out(Write& write) {
+  const std::string path = path_of(write.number);
+  if (!write.bytes.empty()) {
+    write.status = write_segment(*env_, path, write.segment, write.bytes);
+    write.bytes = {};
+  } else {
+    // Absent where it could not be written.
+    static_cast<void>(env_->remove(path));
+  }
+}
+
+}  // namespace millrace::engine

@@ -1,0 +1,103 @@
+#pragma once
+// Segments in a folder, behind the prefix tree: what was computed outlives the process. The owner
+// asks and looks answers up; one thread reads and writes files, reads first, so that no step of the
+// engine waits for a disk.
+//
+// A segment that is damaged, half written or another engine's is not there: it is told once as a
+// warning and never read. The folder is one engine's while it runs, and holds at most so many
+// bytes: what was not used for longest goes first, what another fingerprint left before anything.
+// Errors of open: output_in_use, io_error. Later errors of the disk cost hits and a warning, never
+// a job. Thread safety: one owner thread.
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/core/prefix/segment_index.hpp"
+
+namespace millrace::engine {
+
+struct DiskTierOptions {
+  std::string folder;
+  std::uint64_t bytes = 0;  // of all segment files
+  PageKind kind;
+};
+
+class DiskTier {
+ public:
+  // Reads what the folder holds.
+  static Result<std::unique_ptr<DiskTier>> open(std::shared_ptr<Env> env,
+                                                const DiskTierOptions& options);
+  ~DiskTier();  // after everything saved is written
+  DiskTier(const DiskTier&) = delete;
+  DiskTier& operator=(const DiskTier&) = delete;
+
+  SegmentIndex& index() { return index_; }
+
+  // Pages [first_page, ...) of a path, `bytes` as packed. First a place for them, so that nobody
+  // saves them again; then the bytes, or nothing when they could not be had.
+  SegmentIndex::Number reserve(Tokens path, std::uint32_t first_page);
+  void save(SegmentIndex::Number number, std::vector<char> bytes);
+  void abandon(SegmentIndex::Number number) { index_.remove(number); }
+  // Whether more may be saved now: not while much waits for the disk, nor after a write failed.
+  bool accepts() const;
+
+  // Answered by take(). The segment is readable.
+  void load(std::uint64_t ticket, const SegmentIndex::Piece& piece);
+  struct Loaded {
+    std::uint64_t ticket = 0;
+    SegmentIndex::Piece piece;
+    std::vector<char> bytes;  // empty: they cannot be read, and the segment is gone
+  };
+  std::vector<Loaded> take();
+  void wait();  // until take() has something, or nothing is under way
+
+ private:
+  struct Load {
+    Loaded answer;
+    Segment segment;
+    Status status;
+  };
+  struct Write {  // of a file, or its removal where there are no bytes
+    SegmentIndex::Number number = 0;
+    Segment segment;
+    std::vector<char> bytes;
+    Status status;
+  };
+
+  DiskTier(std::shared_ptr<Env> env, const DiskTierOptions& options,
+           std::unique_ptr<FileLock> lock);
+  Status read_folder();
+  void read_file(const std::string& name, SegmentIndex::Number number);
+  void make_room();
+  void forget(SegmentIndex::Number number);
+  void tell(SegmentIndex::Number number, const char* what, const Error& error);
+  std::string path_of(SegmentIndex::Number number) const;
+  void work();
+  void carry_out(Load& load);
+  void carry_out(Write& write);
+
+  std::shared_ptr<Env> env_;
+  DiskTierOptions options_;
+  std::unique_ptr<FileLock> lock_;
+  SegmentIndex index_;
+  SegmentIndex::Number next_ = 1;
+  std::uint32_t foreign_ = 0;
+  bool write_failed_ = false;
+
+  mutable std::mutex mutex_;
+  std::condition_variable asked_, answered_;
+  std::deque<Load> loads_, loaded_;
+  std::deque<Write> writes_, written_;
+  std::uint64_t unwritten_bytes_ = 0;
+  std::uint32_t under_way_ = 0;  // requests that the thread has taken and not answered
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace millrace::engine

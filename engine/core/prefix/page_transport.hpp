@@ -1,0 +1,26 @@
+#pragma once
+// How pages come from and to the device: enqueued behind everything before, never waited for here.
+// A page is packed as its layers one after the other. Errors: device_error, out_of_memory.
+// Thread safety: the device's owner thread.
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "engine/core/device/handles.hpp"
+#include "engine/core/model/plan.hpp"
+#include "schemas/base/error.hpp"
+
+namespace millrace::engine {
+
+class PageTransport {
+ public:
+  virtual ~PageTransport() = default;
+  // The bytes must stay until `wait` has been given the events.
+  virtual Result<std::vector<DeviceEvent>> read_pages(std::span<const PageId> pages,
+                                                      std::span<char> into) = 0;
+  virtual Result<std::vector<DeviceEvent>> write_pages(std::span<const PageId> pages,
+                                                       std::span<const char> bytes) = 0;
+  virtual Status wait(std::span<const DeviceEvent> events) = 0;
+};
+
+}  // namespace millrace::engine

@@ -1,0 +1,147 @@
+#include "engine/core/prefix/segment.hpp"
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "schemas/base/hash.hpp"
+
+namespace millrace::engine {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "numbers are stored as they are");
+
+constexpr std::string_view magic = "MRKVSEG1";
+constexpr std::uint64_t fixed_bytes = 8 + most_fingerprint_bytes + 3 * 4 + 8;
+// A path longer than any context: what claims more is damaged, and is not allocated for.
+constexpr std::uint64_t most_path_tokens = 1u << 26;
+
+std::uint64_t header_bytes(const Segment& s) {
+  return fixed_bytes + 4 * std::uint64_t{s.first_page + s.pages} * s.kind.page_tokens +
+         8 * std::uint64_t{s.pages} + 8;
+}
+
+template <class T>
+void put(std::string& out, T value) {
+  char bytes[sizeof value];
+  std::memcpy(bytes, &value, sizeof value);
+  out.append(bytes, sizeof value);
+}
+
+template <class T>
+T take(std::string_view& bytes) {
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  bytes.remove_prefix(sizeof value);
+  return value;
+}
+
+std::string_view view(std::span<const char> bytes) {
+  return {bytes.data(), bytes.size()};
+}
+
+std::unexpected<Error> damaged(const std::string& file_path, const char* what) {
+  return fail(Code::io_error, file_path + ": " + what, "the segment is computed again");
+}
+
+Status read_whole(File& file, std::uint64_t offset, std::span<char> into) {
+  MILLRACE_ASSIGN(const std::size_t size, file.read_at(offset, into));
+  if (size != into.size()) return damaged(file.path(), "the file ends early");
+  return {};
+}
+
+// A segment with the checksums of its pages.
+struct Header {
+  Segment segment;
+  std::vector<std::uint64_t> sums;
+};
+
+Result<Header> read_header(File& file) {
+  MILLRACE_ASSIGN(const std::uint64_t size, file.size());
+  std::string bytes(fixed_bytes, '\0');
+  MILLRACE_TRY(read_whole(file, 0, bytes));
+  std::string_view rest = bytes;
+  if (!rest.starts_with(magic)) return damaged(file.path(), "not a prefix segment");
+  rest.remove_prefix(magic.size());
+  Header out;
+  Segment& s = out.segment;
+  const std::string_view name = rest.substr(0, most_fingerprint_bytes);
+  s.kind.fingerprint = name.substr(0, name.find('\0'));
+  rest.remove_prefix(most_fingerprint_bytes);
+  s.kind.page_tokens = take<std::uint32_t>(rest);
+  s.first_page = take<std::uint32_t>(rest);
+  s.pages = take<std::uint32_t>(rest);
+  s.kind.page_bytes = take<std::uint64_t>(rest);
+  const std::uint64_t pages = std::uint64_t{s.first_page} + s.pages;
+  if (s.pages == 0 || s.kind.page_tokens == 0 || pages > most_path_tokens / s.kind.page_tokens ||
+      s.kind.page_bytes > size || segment_file_bytes(s) != size) {
+    return damaged(file.path(), "its length is not what its header says");
+  }
+  bytes.resize(header_bytes(s));
+  MILLRACE_TRY(read_whole(file, fixed_bytes, std::span(bytes).subspan(fixed_bytes)));
+  const std::string_view summed = std::string_view(bytes).substr(0, bytes.size() - 8);
+  rest = std::string_view(bytes).substr(fixed_bytes);
+  s.path.resize(pages * s.kind.page_tokens);
+  for (TokenId& id : s.path) id = take<std::uint32_t>(rest);
+  out.sums.resize(s.pages);
+  for (std::uint64_t& sum : out.sums) sum = take<std::uint64_t>(rest);
+  if (take<std::uint64_t>(rest) != hash64(summed)) {
+    return damaged(file.path(), "the checksum of its header is wrong");
+  }
+  return out;
+}
+
+}  // namespace
+
+std::uint64_t segment_file_bytes(const Segment& s) {
+  return header_bytes(s) + s.pages * s.kind.page_bytes;
+}
+
+Status write_segment(Env& env, const std::string& file_path, const Segment& s,
+                     std::span<const char> bytes) {
+  std::string header(magic);
+  header += s.kind.fingerprint;
+  header.resize(magic.size() + most_fingerprint_bytes, '\0');
+  put(header, s.kind.page_tokens);
+  put(header, s.first_page);
+  put(header, s.pages);
+  put(header, s.kind.page_bytes);
+  for (const TokenId id : s.path) put(header, id);
+  for (std::uint32_t i = 0; i < s.pages; ++i) {
+    put(header, hash64(view(bytes.subspan(i * s.kind.page_bytes, s.kind.page_bytes))));
+  }
+  put(header, hash64(header));
+  const std::string unfinished = file_path + ".part";
+  MILLRACE_ASSIGN(const std::unique_ptr<File> file, env.open(unfinished, OpenMode::replace));
+  MILLRACE_TRY(file->append(header));
+  MILLRACE_TRY(file->append(view(bytes)));
+  return env.rename(unfinished, file_path);
+}
+
+Result<Segment> read_segment_header(Env& env, const std::string& file_path) {
+  MILLRACE_ASSIGN(const std::unique_ptr<File> file, env.open(file_path, OpenMode::read));
+  MILLRACE_ASSIGN(Header header, read_header(*file));
+  return std::move(header.segment);
+}
+
+Status read_segment_pages(Env& env, const std::string& file_path, const Segment& expected,
+                          std::uint32_t skip, std::span<char> into) {
+  MILLRACE_ASSIGN(const std::unique_ptr<File> file, env.open(file_path, OpenMode::read));
+  MILLRACE_ASSIGN(const Header header, read_header(*file));
+  const Segment& s = header.segment;
+  if (s.kind != expected.kind || s.path != expected.path || s.first_page != expected.first_page) {
+    return damaged(file_path, "it holds another path or another model's pages");
+  }
+  const std::uint64_t page = s.kind.page_bytes;
+  MILLRACE_TRY(read_whole(*file, header_bytes(s) + skip * page, into));
+  for (std::uint64_t i = 0; i < into.size() / page; ++i) {
+    if (hash64(view(into.subspan(i * page, page))) != header.sums[skip + i]) {
+      return damaged(file_path, "the checksum of a page is wrong");
+    }
+  }
+  return {};
+}
+
+}  // namespace millrace::engine

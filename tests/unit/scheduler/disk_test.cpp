@@ -1,0 +1,227 @@
+// Sequences whose beginnings come from disk, over the fake device: a page read before it is there,
+// or from another path, shows as a wrong token.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "engine/core/prefix/disk_pages.hpp"
+#include "schemas/base/fault_env.hpp"
+#include "tests/unit/scheduler/fake_device.hpp"
+
+namespace millrace::engine {
+namespace {
+
+constexpr std::uint32_t page_tokens = 4;
+const PageKind kind{"f00d", page_tokens, page_tokens * sizeof(TokenId)};
+
+class FakeTransport final : public PageTransport {
+ public:
+  FakeDevice* device = nullptr;
+  std::uint64_t writes = 0, fails_at = 0;
+
+  Result<std::vector<DeviceEvent>> read_pages(std::span<const PageId> pages,
+                                              std::span<char> into) override {
+    for (std::size_t i = 0; i < pages.size(); ++i) {
+      std::memcpy(&into[i * kind.page_bytes], device->page(pages[i]).data(), kind.page_bytes);
+    }
+    return {};
+  }
+  Result<std::vector<DeviceEvent>> write_pages(std::span<const PageId> pages,
+                                               std::span<const char> bytes) override {
+    if (++writes == fails_at) return fail(Code::device_error, "no", "");
+    for (std::size_t i = 0; i < pages.size(); ++i) {
+      std::memcpy(device->page(pages[i]).data(), &bytes[i * kind.page_bytes], kind.page_bytes);
+    }
+    return {};
+  }
+  Status wait(std::span<const DeviceEvent>) override { return {}; }
+};
+
+// An engine over a disk that outlives it.
+struct Engine {
+  FakeTransport transport;
+  DiskPages pages;
+  Loop loop;
+
+  Engine(const std::shared_ptr<Env>& env, SchedulerOptions options, std::uint32_t pool_pages,
+         std::uint32_t depth)
+      : pages(DiskTier::open(env, {"/tier", 1u << 20, kind}).value(), kind, transport),
+        loop(with_store(options), pool_pages, page_tokens, depth) {
+    transport.device = &loop.device;
+    loop.enqueue = [this] {
+      pages.enqueue(held());
+      return pages.enqueued();
+    };
+    loop.complete = [this](std::uint64_t transfers) { tell(pages.complete(transfers)); };
+    loop.wait = [this] {
+      if (!pages.fetching()) return false;
+      tell(pages.wait(held()));
+      return true;
+    };
+  }
+  ~Engine() { pages.flush(held()); }
+
+  SchedulerOptions with_store(SchedulerOptions options) {
+    options.prefix_cache = true;
+    options.fingerprint = kind.fingerprint;
+    options.store = &pages;
+    return options;
+  }
+  DiskPages::Held held() {
+    return [this](std::span<const TokenId> tokens) { return loop.scheduler.held(tokens); };
+  }
+  void tell(const std::vector<DiskPages::Fetched>& fetched) {
+    for (const auto& [ticket, count] : fetched) loop.scheduler.fetched(ticket, count);
+  }
+};
+
+class Disk : public testing::TestWithParam<std::uint32_t> {  // steps delivered late
+ protected:
+  Engine engine(std::uint32_t pool_pages = 128) {
+    return {env_, {.max_batch = 8, .step_tokens = 64, .prefill_chunk = 64}, pool_pages, GetParam()};
+  }
+  std::shared_ptr<FaultEnv> env_ = std::make_shared<FaultEnv>();
+};
+INSTANTIATE_TEST_SUITE_P(Depth, Disk, testing::Values(0u, 1u));
+
+TEST_P(Disk, ASystemPromptIsReadAfterARestart) {
+  const Tokens prompt = prompt_of(1, 100);
+  {
+    Engine first = engine();
+    SequenceSpec spec{prompt, 3};
+    spec.checkpoints = {{42, Keep::system}, {100, Keep::user}};
+    const SequenceId id = first.loop.scheduler.add(spec);
+    first.loop.wanted[id] = 3;
+    first.loop.run();
+    EXPECT_EQ(first.loop.drawn[id], expected(prompt, 3));
+  }
+  Engine second = engine();
+  const SequenceId id = second.loop.add(prompt, 3);
+  second.loop.run();
+  EXPECT_EQ(second.loop.drawn[id], expected(prompt, 3));
+  EXPECT_EQ(second.loop.tokens, 100u - 40 + 2);  // ten whole pages lie in the system prompt
+}
+
+TEST_P(Disk, WhatWasUsedTwiceIsReadAfterARestartByAllWhoNeedIt) {
+  const Tokens prompt = prompt_of(1, 200);
+  {
+    Engine first = engine();
+    first.loop.add(prompt, 3);
+    first.loop.add(prompt, 3);
+    first.loop.run();
+  }
+  Engine second = engine();
+  std::map<SequenceId, Tokens> want;
+  for (int i = 0; i < 5; ++i) want[second.loop.add(prompt, 3)] = expected(prompt, 3);
+  const Tokens apart = prompt_of(2, 30);
+  want[second.loop.add(apart, 3)] = expected(apart, 3);
+  second.loop.run();
+  EXPECT_EQ(second.loop.drawn, want);
+  // The leader has one whole page more to compute; others take it from the tree.
+  EXPECT_EQ(second.loop.tokens, 5u * (4 + 2) + 30 + 2);
+  EXPECT_EQ(second.loop.pool.used(), second.loop.pool.idle());
+}
+
+TEST_P(Disk, WhoeverIsCancelledWhileItsPagesComeHarmsNobody) {
+  const Tokens prompt = prompt_of(1, 100);
+  {
+    Engine first = engine();
+    first.loop.add(prompt, 1);
+    first.loop.add(prompt, 1);
+    first.loop.run();
+  }
+  Engine second = engine();
+  const SequenceId gone = second.loop.add(prompt, 3), kept = second.loop.add(prompt, 3);
+  second.loop.step();
+  second.loop.finish(gone);
+  second.loop.run();
+  EXPECT_EQ(second.loop.drawn[kept], expected(prompt, 3));
+  EXPECT_LT(second.loop.tokens, 20u);
+}
+
+TEST_P(Disk, DamageIsComputedAgain) {
+  const Tokens prompt = prompt_of(1, 100);
+  {
+    Engine first = engine();
+    first.loop.add(prompt, 1);
+    first.loop.add(prompt, 1);
+    first.loop.run();
+  }
+  const auto names = env_->list("/tier").value();
+  const std::string name = "/tier/" + (names.at(0) == "lock" ? names.at(1) : names.at(0));
+  std::string bytes = read_file(*env_, name, 1u << 20).value();
+  bytes.back() = static_cast<char>(~bytes.back());
+  ASSERT_TRUE(write_file_atomically(*env_, name, bytes));
+  Engine second = engine();
+  const SequenceId a = second.loop.add(prompt, 3), b = second.loop.add(prompt, 3);
+  second.loop.run();
+  EXPECT_EQ(second.loop.drawn[a], expected(prompt, 3));
+  EXPECT_EQ(second.loop.drawn[b], expected(prompt, 3));
+  EXPECT_EQ(second.loop.tokens, 100u + 2 + 4 + 2);
+}
+
+TEST_P(Disk, ADeviceThatTakesNoPagesComputes) {
+  const Tokens prompt = prompt_of(1, 100);
+  {
+    Engine first = engine();
+    first.loop.add(prompt, 1);
+    first.loop.add(prompt, 1);
+    first.loop.run();
+  }
+  Engine second = engine();
+  second.transport.fails_at = 1;
+  const SequenceId id = second.loop.add(prompt, 3);
+  second.loop.run();
+  EXPECT_EQ(second.loop.drawn[id], expected(prompt, 3));
+  EXPECT_EQ(second.loop.tokens, 102u);
+}
+
+// Restarts among random families: small pools, pauses, cancels, and a disk that fails now and then.
+TEST_P(Disk, RandomFamiliesAlwaysEndRightOverRestarts) {
+  std::uint64_t fetched = 0, pauses = 0;
+  for (std::uint32_t seed = 0; seed < 12; ++seed) {
+    Random random(seed);
+    env_ = std::make_shared<FaultEnv>();
+    env_->set_hook([&](std::string_view, const std::string& path) -> Status {
+      if (path.find(".kv") == std::string::npos || std::hash<std::string>()(path) % 7 > 0)
+        return {};
+      return fail(Code::io_error, "a bad sector", "");
+    });
+    for (int life = 0; life < 4; ++life) {
+      SchedulerOptions o{.max_batch = 4, .step_tokens = 4 + random() % 30, .prefill_chunk = 16};
+      o.forecast_tokens = random() % 8;
+      Engine engine(env_, o, 20 + random() % 30, GetParam());
+      std::map<SequenceId, Tokens> want;
+      std::vector<SequenceId> alive;
+      for (std::uint32_t i = 0; i < 30; ++i) {
+        Tokens prompt = prompt_of(seed * 10 + random() % 3, 40);
+        prompt.resize(1 + random() % 40);
+        const Tokens own = prompt_of(random() % 5, random() % 6);
+        prompt.insert(prompt.end(), own.begin(), own.end());
+        const std::uint32_t count = 1 + random() % 30;
+        const SequenceId id = engine.loop.add(prompt, count, random() % 8 == 0);
+        if (random() % 5 == 0) {
+          alive.push_back(id);
+        } else {
+          want[id] = expected(prompt, count);
+        }
+        for (std::uint32_t k = random() % 4; k > 0; --k) engine.loop.step();
+        if (!alive.empty() && random() % 3 == 0) {
+          engine.loop.finish(alive.back());
+          alive.pop_back();
+        }
+      }
+      engine.loop.run();
+      for (const auto& [id, tokens] : want) {
+        ASSERT_EQ(engine.loop.drawn[id], tokens) << "seed " << seed << ", life " << life;
+      }
+      fetched += engine.transport.writes;
+      pauses += engine.loop.scheduler.pauses();
+    }
+  }
+  EXPECT_GT(fetched, 20u);
+  EXPECT_GT(pauses, 20u);
+}
+
+}  // namespace
+}  // namespace millrace::engine
