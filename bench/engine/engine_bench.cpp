@@ -59,12 +59,12 @@ constexpr std::uint32_t everybody = 1u << 20;  // an index that no job has
 
 // Every job has a prompt of its own, but for what it is told to share. bench/compare gives its
 // peers the same ids.
-GenerationRequest job(std::uint32_t index, const Load& load, std::uint32_t vocabulary) {
+GenerationRequest job(std::uint32_t own, const Load& load, std::uint32_t vocabulary) {
   GenerationRequest request;
   millrace::Tokens prompt;
   for (std::uint32_t i = 0; i < load.prompt; ++i) {
-    const std::uint32_t owner = i < load.shared ? everybody : index;
-    prompt.push_back(1000 + (owner * 7919 + i * 104729) % (vocabulary - 1000));
+    const std::uint32_t index = i < load.shared ? everybody : own;
+    prompt.push_back(1000 + (index * 7919 + i * 104729) % (vocabulary - 1000));
   }
   request.prompt = prompt;
   request.max_tokens = load.output;
