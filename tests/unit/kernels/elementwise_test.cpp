@@ -122,6 +122,7 @@ RopeRun rotate(const std::string& family, const RopeCase& shape, const std::vect
   if (cpu) {
     spec.sources.emplace_back("kv/vectors.cl");
     spec.sources.emplace_back("rope/rotate.cl");
+    spec.sources.emplace_back("rope/tile.cl");
   }
   spec.sources.push_back("rope/" + family + ".cl");
   const Program program = must(device->build(spec));
