@@ -41,7 +41,7 @@ def words_of(*names):
 
 
 def system_prompt(count_tokens, words):
-    """As many words as make SYSTEM_TOKENS tokens, or the next more. count_tokens: a list of texts."""
+    """As many words as make SYSTEM_TOKENS tokens. count_tokens: of a list of texts."""
     counts = range(SYSTEM_TOKENS // 2, SYSTEM_TOKENS + 1)
     texts = [" ".join(words[:count]) for count in counts]
     for text, tokens in zip(texts, count_tokens(texts)):

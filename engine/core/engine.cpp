@@ -157,6 +157,7 @@ class ModelEngine final : public Engine {
   Counters counters() const override {
     Counters counters = loop_->counters();
     counters.launches = device_->launches();
+    counters.device_bytes = device_->allocated_bytes();
     return counters;
   }
   Status add(RequestId id, const GenerationRequest& request, std::uint32_t priority) override {

@@ -72,6 +72,7 @@ struct Counters {
   std::uint64_t disk_tokens = 0;    // tokens whose pages came from the disk tier
   std::uint64_t planning_us = 0;    // of the host: who runs in each step, what is known of it
   std::uint64_t launches = 0;       // of kernels, since the engine was created
+  std::uint64_t device_bytes = 0;   // allocated since then, also what is free again
   std::uint64_t pauses = 0;         // sequences that gave their pages back, to be computed again
 };
 

@@ -94,7 +94,7 @@ struct Device::State {
   DeviceInfo info;
   Variant variant;
   bool profile = false;
-  std::uint64_t launches = 0;
+  std::uint64_t launches = 0, allocated_bytes = 0;
   ProgramCache cache{""};
   std::unique_ptr<_cl_context, ReleaseContext> context;
   std::unique_ptr<_cl_command_queue, ReleaseQueue> queue;
@@ -178,6 +178,7 @@ Result<Buffer> Device::allocate(std::uint64_t bytes, std::string_view what) {
   Handle<_cl_mem> handle(
       clCreateBuffer(state_->context.get(), CL_MEM_READ_WRITE, bytes, nullptr, &error));
   MILLRACE_TRY(check_opencl(error, "clCreateBuffer", what));
+  state_->allocated_bytes += bytes;
   return Buffer(std::move(handle), bytes);
 }
 
@@ -196,6 +197,10 @@ Result<Kernel> Device::kernel(const Program& program, const char* name) {
   Handle<_cl_kernel> handle(clCreateKernel(program.handle(), name, &error));
   MILLRACE_TRY(check_opencl(error, "clCreateKernel", name));
   return Kernel(std::move(handle), name);
+}
+
+std::uint64_t Device::allocated_bytes() const {
+  return state_->allocated_bytes;
 }
 
 std::uint64_t Device::launches() const {

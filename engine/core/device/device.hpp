@@ -156,7 +156,9 @@ class Device {
   Status flush();   // hands what is enqueued to the device
   Status finish();  // and waits for all of it
 
-  std::uint64_t launches() const;  // of kernels, since the device was opened
+  // Since the device was opened: kernels launched; memory allocated, also what is free again.
+  std::uint64_t launches() const;
+  std::uint64_t allocated_bytes() const;
 
   // Time of each kernel since the last call, longest first; empty without options.profile.
   Result<std::vector<KernelTime>> profile();
