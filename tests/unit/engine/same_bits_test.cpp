@@ -1,6 +1,7 @@
 // DESIGN section 6, run by run: tokens, text, logprob bits and finish reasons of jobs of every kind
 // are the same one at a time, all at once, in any order of arrival, in a pool so small that rows
-// are paused again and again, with every size of chunks, and whether logprobs are asked for or not.
+// are paused again and again, with a cold prefix tree, a warm one and one read from disk, with every
+// size of chunks, and whether logprobs are asked for or not.
 //
 // 40 jobs on a tiny model, or MILLRACE_SAME_BITS_JOBS of them; with MILLRACE_SAME_BITS_MODEL=test
 // on the test model.
@@ -23,6 +24,7 @@ class SameBits : public TinyEngine {
     const char* model = std::getenv("MILLRACE_SAME_BITS_MODEL");
     real_ = model != nullptr && std::string(model) == "test";
     options_.kv_memory_bytes = (real_ ? 256 : 1) * limits::MiB;
+    options_.prefix_cache = false;  // until a run asks for it
     options_.max_batch = 40;
     options_.step_tokens = 160;
     roomy_ = open(options_);
@@ -103,6 +105,13 @@ TEST_F(SameBits, HoweverTheJobsAreRun) {
   const std::uint64_t cold = tree->counters().prefix_tokens;
   expect_same("from a warm tree", *tree, arrivals(shuffled(4), 3));
   EXPECT_GT(tree->counters().prefix_tokens, cold + jobs_);
+
+  EngineOptions kept = cached;
+  kept.prefix_folder = (folder_ / "prefix").string();
+  expect_same("before a restart", *open(kept), arrivals(in_order()));
+  const auto restarted = open(kept);
+  expect_same("from disk after a restart", *restarted, arrivals(shuffled(5)));
+  EXPECT_GT(restarted->counters().disk_tokens, jobs_);
 
   std::uint64_t pauses = 0;
   for (const std::uint32_t tokens : {160u, 208u, 288u, 400u}) {
