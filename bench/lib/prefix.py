@@ -29,7 +29,8 @@ def throughput(context):
     ratio = statistics.median(off["total_s"] / on["total_s"] for on, off in pairs)
     return {"what": f"{jobs} jobs that share {SHARED} tokens, {OWN} of their own, {OUTPUT} drawn: "
                     "jobs/s (peer: prefix cache off)",
-            "ours": round(pairs[0][0]["jobs_per_s"], 2), "peer": round(pairs[0][1]["jobs_per_s"], 2),
+            "ours": round(pairs[0][0]["jobs_per_s"], 2),
+            "peer": round(pairs[0][1]["jobs_per_s"], 2),
             "peer_name": "ours, prefix cache off", "ratio": round(ratio, 2),
             "required": f"ratio >= {LEAST_GAIN}", "holds": judged(runs, ratio >= LEAST_GAIN),
             "runs": runs}
