@@ -1,7 +1,7 @@
 // DESIGN section 6, run by run: tokens, text, logprob bits and finish reasons of jobs of every kind
 // are the same one at a time, all at once, in any order of arrival, in a pool so small that rows
-// are paused again and again, with a cold prefix tree, a warm one and one from disk, with every size
-// of chunks, and whether logprobs are asked for or not.
+// are paused again and again, with a cold prefix tree, a warm one and one from disk, with every
+// size of chunks, and whether logprobs are asked for or not.
 //
 // 40 jobs on a tiny model, or MILLRACE_SAME_BITS_JOBS of them; with MILLRACE_SAME_BITS_MODEL=test
 // on the test model.
