@@ -53,6 +53,7 @@ T must(millrace::Result<T> result) {
 
 struct Load {
   std::uint32_t jobs = 64, prompt = 128, output = 128, shared = 0;
+  std::uint32_t first = 0;  // job's index
 };
 
 constexpr std::uint32_t everybody = 1u << 20;  // an index that no job has
@@ -87,7 +88,7 @@ struct Run {
 Run run(Engine& engine, const Load& load, bool profile) {
   static millrace::engine::RequestId next = 1;
   for (std::uint32_t i = 0; i < load.jobs; ++i) {
-    must(engine.add(next++, job(i, load, engine.info().vocabulary)));
+    must(engine.add(next++, job(load.first + i, load, engine.info().vocabulary)));
   }
   must(engine.profile());
   Run out;
@@ -204,7 +205,7 @@ json measure_shared(Engine& engine, const Load& load, bool profile) {
   const Counters before = engine.counters();
   const Run whole = run(engine, load, profile);
   const Counters after = engine.counters();
-  const Run hit = run(engine, {1, load.prompt, 1, load.shared}, profile);
+  const Run hit = run(engine, {1, load.prompt, 1, load.shared, load.jobs}, profile);
   const Counters end = engine.counters();
   return {{"total_s", whole.total_s},
           {"first_token_ms", whole.first_token_ms},

@@ -20,8 +20,9 @@ constexpr std::string_view unfinished = ".kv.part";
 SegmentIndex::Number number_of(std::string_view name) {
   SegmentIndex::Number number = 0;
   if (name.size() != 16 + suffix.size() || !name.ends_with(suffix)) return 0;
-  const auto parsed = std::from_chars(name.data(), name.data() + 16, number, 16);
-  return parsed.ptr == name.data() + 16 ? number : 0;
+  const std::string digits(name.substr(0, 16));
+  const char* const end = digits.data() + digits.size();
+  return std::from_chars(digits.data(), end, number, 16).ptr == end ? number : 0;
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ void put(std::string& out, T value) {
 template <class T>
 T take(std::string_view& bytes) {
   T value;
-  std::memcpy(&value, bytes.data(), sizeof value);
+  bytes.copy(reinterpret_cast<char*>(&value), sizeof value);
   bytes.remove_prefix(sizeof value);
   return value;
 }

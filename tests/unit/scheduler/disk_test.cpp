@@ -43,7 +43,7 @@ struct Engine {
   DiskPages pages;
   Loop loop;
 
-  Engine(const std::shared_ptr<Env>& env, SchedulerOptions options, std::uint32_t pool_pages,
+  Engine(const std::shared_ptr<Env>& env, const SchedulerOptions& options, std::uint32_t pool_pages,
          std::uint32_t depth)
       : pages(DiskTier::open(env, {"/tier", 1u << 20, kind}).value(), kind, transport),
         loop(with_store(options), pool_pages, page_tokens, depth) {
