@@ -27,6 +27,7 @@ std::string_view wire_name(FinishReason reason);
 std::string_view wire_name(Task task);
 std::string_view wire_name(LogprobMode mode);
 std::string_view wire_name(PenaltyScope scope);
+std::string_view wire_name(MarkedPart part);
 std::string_view wire_name(Role role);
 
 // A job map. Only fields that differ from their default are written.

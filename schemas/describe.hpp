@@ -61,6 +61,11 @@ void describe(auto& v, Is<LogitEdits> auto& m) {
   v.field("bad_words", m.bad_words);
   v.field("bad_word_ids", m.bad_word_ids);
 }
+void describe(auto& v, Is<Marker> auto& m) {
+  v.required("part", m.part);
+  v.required("open", m.open);
+  v.field("close", m.close);
+}
 void describe(auto& v, Is<ListedLogprobs> auto& m) {
   v.required("ids", m.ids);
   v.required("logprobs", m.logprobs);
@@ -79,7 +84,10 @@ void describe(auto& v, Is<Choice> auto& m) {
   v.required("finish_reason", m.finish_reason);
   v.field("stop_string", m.stop_string);
   v.field("stop_token", m.stop_token);
+  v.field("stop_sequence", m.stop_sequence);
   v.field("logprobs", m.logprobs);
+  v.field("reasoning", m.reasoning);
+  v.field("tool_calls", m.tool_calls);
 }
 void describe(auto& v, Is<Usage> auto& m) {
   v.field("prompt_tokens", m.prompt_tokens);
@@ -99,6 +107,7 @@ void describe(auto& v, Is<EffectiveSettings> auto& m) {
   v.field("sampling", m.sampling);
   v.field("edits", m.edits);
   v.field("max_tokens", m.max_tokens);
+  v.field("markers", m.markers);
 }
 void describe(auto& v, Is<GenerationResult> auto& m) {
   v.field("choices", m.choices);
@@ -256,6 +265,31 @@ void describe(auto& v, Is<Acknowledge> auto& m) {
 }
 void describe(auto& v, Is<Acknowledged> auto& m) {
   v.required("number", m.number);
+}
+
+void describe(auto& v, Is<Watch> auto& m) {
+  v.field("stream", m.stream);
+  v.field("on", m.on);
+}
+void describe(auto& v, Is<Watching> auto& m) {
+  v.required("stream", m.stream);
+  v.field("on", m.on);
+}
+void describe(auto& v, Is<PartialEntry> auto& m) {
+  v.field("lease", m.lease);
+  v.field("job", m.job);
+  v.field("custom_id", m.custom_id);
+  v.field("attempt", m.attempt);
+  v.field("choice", m.partial.choice);
+  v.field("first_token", m.partial.first_token);
+  v.field("tokens", m.partial.tokens);
+  v.field("text", m.partial.text);
+  v.field("reasoning", m.partial.reasoning);
+  v.field("tool_calls", m.partial.tool_calls);
+}
+void describe(auto& v, Is<Partials> auto& m) {
+  v.field("stream", m.stream);
+  v.required("entries", m.entries);
 }
 
 // ---- engines

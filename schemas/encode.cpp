@@ -136,6 +136,9 @@ std::string_view wire_name(LogprobMode mode) {
 std::string_view wire_name(PenaltyScope scope) {
   return wire::to_name(scope);
 }
+std::string_view wire_name(MarkedPart part) {
+  return wire::to_name(part);
+}
 std::string_view wire_name(Role role) {
   return wire::to_name(role);
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "schemas/base/check_sampling.hpp"
+#include "schemas/base/check_stops.hpp"
 
 namespace millrace {
 namespace {
@@ -52,7 +53,7 @@ constexpr auto table = std::to_array<JobField>({
     no("guided_regex", neutral_empty, "null or empty"),
     yes("id", "the job's id, chosen by the producer; absent: derived from the body"),
     yes("ignore_eos", "go on after an end-of-text token"),
-    no("include_stop_str_in_output", neutral_false, "false"),
+    yes("include_stop_str_in_output", "leave what stopped it in the text"),
     yes("kv", "KV policy wanted"),
     no("length_penalty", neutral_one, "1"),
     yes("logit_bias", "added to the logits of token ids"),
@@ -60,6 +61,7 @@ constexpr auto table = std::to_array<JobField>({
     yes("logprob_mode", "raw or processed"),
     yes("logprob_token_ids", "logprobs of these token ids as well, at each position"),
     yes("logprobs", "true: of sampled tokens; a number: of that many likeliest ones as well"),
+    yes("markers", "what sets reasoning and tool calls apart: none, auto, or a list"),
     yes("max_attempts", "engine deaths while running alone before the job is given up"),
     yes("max_completion_tokens", "another name of max_tokens"),
     yes("max_tokens", "most tokens to sample; absent: 16, for a chat the rest of the context"),
@@ -74,6 +76,7 @@ constexpr auto table = std::to_array<JobField>({
     yes("n", "how many answers"),
     yes("no_repeat_ngram_size", "no sequence of so many tokens twice; 0 is off"),
     no("parallel_tool_calls", neutral_any, "any: there are no tools"),
+    yes("partials", "text and tokens as they come as well, for who watches the stream"),
     no("prediction", neutral_any, "any: it only hints at speed"),
     yes("presence_penalty", "subtracted once where a token is there; 0 is off"),
     yes("presence_penalty_scope", "where it counts: prompt+output or output"),
@@ -85,6 +88,7 @@ constexpr auto table = std::to_array<JobField>({
     yes("prompt_logprobs", "logprobs of the prompt's tokens as well"),
     no("reasoning_effort", neutral_null, "null"),
     yes("repeat_penalty", "another name of repetition_penalty"),
+    yes("repetition_detection", "end a text whose last tokens repeat one pattern"),
     yes("repetition_penalty",
         "divides positive logits of tokens that are there, multiplies others; 1 is off"),
     yes("repetition_penalty_scope", "where it counts: prompt+output or output"),
@@ -96,11 +100,12 @@ constexpr auto table = std::to_array<JobField>({
     no("service_tier", neutral_any, "any"),
     no("skip_special_tokens", neutral_true, "true"),
     no("spaces_between_special_tokens", neutral_true, "true"),
-    yes("stop", "a string or several that end the text; they are cut off"),
+    yes("stop", "a string or several that end the text"),
     yes("stop_token_ids", "token ids that end the text"),
+    yes("stop_token_sequences", "sequences of token ids that end the text"),
     no("store", neutral_any, "any: results are kept in their stream"),
     yes("stream", "result stream's name (false, OpenAI's default, is neutral)"),
-    no("stream_options", neutral_any, "any: nothing is streamed token by token"),
+    no("stream_options", neutral_any, "any: see partials"),
     yes("strict", "refuse unknown fields instead of warning"),
     no("structured_outputs", neutral_empty, "null or {}"),
     no("suffix", neutral_empty, "null or empty"),
@@ -239,24 +244,6 @@ Status check_sampling(const Sampling& s) {
   return check_filters(s);
 }
 
-Status check_stops(const Stops& stops) {
-  if (stops.strings.size() > limits::stop_strings) {
-    return over("stop", std::to_string(stops.strings.size()) + " strings", limits::stop_strings);
-  }
-  for (const std::string& s : stops.strings) {
-    if (s.empty()) return bad("stop", "a stop string is empty", "leave it out");
-    if (s.size() > limits::stop_string_bytes) {
-      return over("stop", "a string of " + std::to_string(s.size()) + " bytes",
-                  limits::stop_string_bytes);
-    }
-  }
-  if (stops.token_ids.size() > limits::stop_token_ids) {
-    return over("stop_token_ids", std::to_string(stops.token_ids.size()) + " ids",
-                limits::stop_token_ids);
-  }
-  return {};
-}
-
 Status check_logprobs(const GenerationRequest& request) {
   const LogprobRequest& wanted = request.logprobs;
   if (wanted.top > limits::top_logprobs) {
@@ -283,6 +270,13 @@ Status check_score(const GenerationRequest& request) {
   if (!request.stops.strings.empty()) return bad("stop", "has no meaning for a score job", hint);
   if (!request.stops.token_ids.empty()) {
     return bad("stop_token_ids", "has no meaning for a score job", hint);
+  }
+  if (!request.stops.sequences.empty()) {
+    return bad("stop_token_sequences", "has no meaning for a score job", hint);
+  }
+  if (request.markers.any()) return bad("markers", "has no meaning for a score job", hint);
+  if (request.repetition_detection != RepetitionDetection{}) {
+    return bad("repetition_detection", "has no meaning for a score job", hint);
   }
   if (request.edits.any()) {
     return bad("logit_bias, penalties, DRY, allowed_token_ids, bad_words or no_repeat_ngram_size",
@@ -315,6 +309,8 @@ Status check_job(const Job& job) {
   MILLRACE_TRY(check_sampling(request.sampling));
   MILLRACE_TRY(check_edits(request.edits));
   MILLRACE_TRY(check_stops(request.stops));
+  MILLRACE_TRY(check_markers(request.markers));
+  MILLRACE_TRY(check_repetition(request.repetition_detection));
   MILLRACE_TRY(check_logprobs(request));
   if (request.kv) MILLRACE_TRY(check_text("kv", *request.kv, true));
   if (request.require_fingerprint) {

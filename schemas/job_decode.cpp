@@ -6,6 +6,7 @@
 #include "schemas/codec.hpp"
 #include "schemas/fields.hpp"
 #include "schemas/job_edits.hpp"
+#include "schemas/job_stops.hpp"
 #include "schemas/job_values.hpp"
 #include "schemas/names.hpp"
 #include "schemas/unpack.hpp"
@@ -160,6 +161,19 @@ const JobReader::Handler JobReader::handlers[] = {
        return read_token_ids(r.in_, p, r.request().stops.token_ids);
      }},
     SIMPLE("ignore_eos", job_.request.stops.ignore_eos),
+    {"stop_token_sequences",
+     [](JobReader& r, const Path& p) {
+       return read_id_lists(r.in_, p, limits::stop_sequences, r.request().stops.sequences);
+     }},
+    SIMPLE("include_stop_str_in_output", job_.request.stops.include),
+    {"markers",
+     [](JobReader& r, const Path& p) {
+       return read_markers(r.in_, p, r.request().markers, r.unknown_);
+     }},
+    {"repetition_detection",
+     [](JobReader& r, const Path& p) {
+       return read_repetition_detection(r.in_, p, r.request().repetition_detection, r.unknown_);
+     }},
     METHOD("logprobs", read_logprobs),
     OPTIONAL("top_logprobs", top_given_),
     SIMPLE("prompt_logprobs", job_.request.logprobs.prompt),
@@ -168,6 +182,7 @@ const JobReader::Handler JobReader::handlers[] = {
      [](JobReader& r, const Path& p) {
        return read_token_ids(r.in_, p, r.request().logprobs.listed);
      }},
+    SIMPLE("partials", job_.request.partials),
     OPTIONAL("kv", job_.request.kv),
     OPTIONAL("require_fingerprint", job_.request.require_fingerprint),
     SIMPLE("priority", job_.priority),

@@ -44,6 +44,7 @@ class JobWriter {
     if (!r.stops.strings.empty()) key("stop").strings(r.stops.strings);
     if (!r.stops.token_ids.empty()) key("stop_token_ids").words(r.stops.token_ids);
     put("ignore_eos", r.stops.ignore_eos, defaults.stops.ignore_eos);
+    stop_fields(r);
     put("logprobs", r.logprobs.sampled, defaults.logprobs.sampled);
     put("top_logprobs", r.logprobs.top, defaults.logprobs.top);
     // A score job gives the prompt's logprobs without being asked.
@@ -52,6 +53,7 @@ class JobWriter {
       key("logprob_mode").value(wire::to_name(r.logprobs.mode));
     }
     if (!r.logprobs.listed.empty()) key("logprob_token_ids").words(r.logprobs.listed);
+    put("partials", r.partials, false);
     if (r.kv) key("kv").value(*r.kv);
     if (r.require_fingerprint) key("require_fingerprint").value(*r.require_fingerprint);
   }
@@ -89,11 +91,37 @@ class JobWriter {
     put("no_repeat_ngram_size", e.no_repeat_ngram, defaults.no_repeat_ngram);
     if (!e.allowed.empty()) key("allowed_token_ids").words(e.allowed);
     if (!e.bad_words.empty()) key("bad_words").strings(e.bad_words);
-    if (!e.bad_word_ids.empty()) {
-      Packer& out = key("bad_word_ids");
-      out.array(e.bad_word_ids.size());
-      for (const Tokens& ids : e.bad_word_ids) out.words(ids);
+    if (!e.bad_word_ids.empty()) id_lists("bad_word_ids", e.bad_word_ids);
+  }
+
+  void stop_fields(const GenerationRequest& r) {
+    if (!r.stops.sequences.empty()) id_lists("stop_token_sequences", r.stops.sequences);
+    put("include_stop_str_in_output", r.stops.include, false);
+    if (r.markers.known) {
+      key("markers").value("auto");
+    } else if (!r.markers.list.empty()) {
+      Packer& out = key("markers");
+      out.array(r.markers.list.size());
+      for (const Marker& marker : r.markers.list) {
+        out.map(3);
+        out.value("part");
+        out.value(wire::to_name(marker.part));
+        out.value("open");
+        out.value(marker.open);
+        out.value("close");
+        out.value(marker.close);
+      }
     }
+    const RepetitionDetection& detection = r.repetition_detection;
+    if (detection == RepetitionDetection{}) return;
+    Packer& out = key("repetition_detection");
+    out.map(3);
+    out.value("max_pattern_size");
+    out.value(detection.max_pattern_size);
+    out.value("min_pattern_size");
+    out.value(detection.min_pattern_size);
+    out.value("min_count");
+    out.value(detection.min_count);
   }
 
   void penalty(const std::string& name, const Penalty& p, const Penalty& defaults) {
@@ -107,6 +135,11 @@ class JobWriter {
     ++pairs_;
     pairs_bytes_.value(name);
     return pairs_bytes_;
+  }
+  void id_lists(const char* name, const std::vector<Tokens>& lists) {
+    Packer& out = key(name);
+    out.array(lists.size());
+    for (const Tokens& ids : lists) out.words(ids);
   }
   template <class T>
   void put(const char* name, const T& value, const T& standard) {
@@ -152,6 +185,7 @@ std::uint64_t derived_seed(const Job& job) {
   asked.model = job.model;
   asked.request = job.request;
   asked.request.sampling.seed.reset();
+  asked.request.partials = false;
   constexpr unsigned bits_kept = 53;
   return hash64(encode_job(asked)) >> (64 - bits_kept);
 }

@@ -161,6 +161,31 @@ struct Acknowledged {
   friend bool operator==(const Acknowledged&, const Acknowledged&) = default;
 };
 
+// Partials of jobs of a stream: they come to this session as long as it lasts. Never stored or
+// counted; some may be missed.
+struct Watch {
+  std::string stream = "results";
+  bool on = true;
+  friend bool operator==(const Watch&, const Watch&) = default;
+};
+struct Watching {
+  std::string stream;
+  bool on = true;
+  friend bool operator==(const Watching&, const Watching&) = default;
+};
+struct PartialEntry {
+  LeaseId lease = 0;           // from engines; 0 to clients
+  std::string job, custom_id;  // to clients; empty from engines
+  std::uint32_t attempt = 0;
+  Partial partial;
+  friend bool operator==(const PartialEntry&, const PartialEntry&) = default;
+};
+struct Partials {      // from the engine, and on to the sessions that watch
+  std::string stream;  // to clients
+  std::vector<PartialEntry> entries;
+  friend bool operator==(const Partials&, const Partials&) = default;
+};
+
 // ---- engines
 struct Ready {  // grants credit: how many more leases the engine would take now (absolute, not
                 // added)
@@ -219,10 +244,10 @@ struct Goodbye {  // either side leaves on purpose; an engine's leases are relea
   friend bool operator==(const Goodbye&, const Goodbye&) = default;
 };
 
-using Message =
-    std::variant<Hello, Welcome, Refused, Submit, Submitted, Cancel, Cancelled, Retry, Retried,
-                 StatusRequest, StatusAnswer, Fetch, Data, Trimmed, Acknowledge, Acknowledged,
-                 Ready, Leases, Heartbeat, HeartbeatAnswer, Ends, Committed, Release, Goodbye>;
+using Message = std::variant<Hello, Welcome, Refused, Submit, Submitted, Cancel, Cancelled, Retry,
+                             Retried, StatusRequest, StatusAnswer, Fetch, Data, Trimmed,
+                             Acknowledge, Acknowledged, Ready, Leases, Heartbeat, HeartbeatAnswer,
+                             Ends, Committed, Release, Goodbye, Watch, Watching, Partials>;
 
 struct Envelope {
   std::uint64_t id = 0;

@@ -25,7 +25,12 @@ struct Names<JobState> {
 };
 template <>
 struct Names<FinishReason> {
-  static constexpr std::array<std::string_view, 4> all = {"stop", "length", "cancelled", "error"};
+  static constexpr std::array<std::string_view, 5> all = {"stop", "length", "cancelled", "error",
+                                                          "repetition"};
+};
+template <>
+struct Names<MarkedPart> {
+  static constexpr std::array<std::string_view, 2> all = {"reasoning", "tool_call"};
 };
 template <>
 struct Names<LogprobMode> {
@@ -53,6 +58,7 @@ inline constexpr std::array<std::string_view, std::variant_size_v<Message>> kind
     "cancel",        "cancelled", "retry",   "retried",   "status_request",
     "status_answer", "fetch",     "data",    "trimmed",   "acknowledge",
     "acknowledged",  "ready",     "leases",  "heartbeat", "heartbeat_answer",
-    "ends",          "committed", "release", "goodbye"};
+    "ends",          "committed", "release", "goodbye",   "watch",
+    "watching",      "partials"};
 
 }  // namespace millrace::wire

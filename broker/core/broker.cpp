@@ -107,6 +107,7 @@ void Broker::client_message(const Peer& peer, std::uint64_t id, Message message)
                    submissions_.submit(peer, id, std::move(m));
                  },
                  [&](Fetch& m) { requests_.fetch(peer, id, std::move(m)); },
+                 [&](Watch& m) { requests_.watch(peer, id, std::move(m)); },
                  [&](Acknowledge& m) { requests_.acknowledge(peer, id, std::move(m)); },
                  [&](Cancel& m) { requests_.cancel(peer, id, std::move(m)); },
                  [&](Retry& m) { requests_.retry(peer, id, std::move(m)); },
@@ -125,6 +126,7 @@ void Broker::engine_message(const Peer& peer, std::uint64_t id, Message message)
                  [&](Heartbeat& m) { engines_.heartbeat(*engine, id, m); },
                  [&](Ends& m) { engines_.ends(*engine, id, m); },
                  [&](Release& m) { engines_.release(*engine, m); },
+                 [&](Partials& m) { engines_.partials(*engine, std::move(m)); },
                  [&](auto&) { refuse_unexpected(peer, id, message); },
              },
              message);
@@ -150,11 +152,12 @@ void Broker::push_message(Message message) {
 
 void Broker::refuse_unexpected(const Peer& peer, std::uint64_t id, const Message&) {
   const bool client = peer.door == Door::client;
-  out_.refuse(peer, id,
-              {Code::unexpected_message,
-               client ? "a message that clients do not send" : "a message that engines do not send",
-               client ? "clients send submit, fetch, acknowledge, cancel, retry, status_request"
-                      : "engines send ready, heartbeat, ends, release"});
+  out_.refuse(
+      peer, id,
+      {Code::unexpected_message,
+       client ? "a message that clients do not send" : "a message that engines do not send",
+       client ? "clients send submit, fetch, watch, acknowledge, cancel, retry, status_request"
+              : "engines send ready, heartbeat, ends, release, partials"});
 }
 
 void Broker::hello(const Peer& peer, std::uint64_t id, const Hello& hello) {

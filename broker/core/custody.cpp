@@ -67,6 +67,7 @@ void Custody::recover_facts(std::vector<LapsedLease> leases, std::function<void(
                auto& held = engine->leases[leases[i].lease];
                held.facts.custom_id = job->custom_id;
                held.facts.batch = job->batch;
+               held.facts.stream = job->stream;
                held.facts.attempts = job->attempts;
                held.facts.submitted_us = job->submitted_us;
                held.cancelled = job->cancel_requested;

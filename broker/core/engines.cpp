@@ -219,6 +219,26 @@ void Engines::release(Engine& engine, const Release& release) {
   custody_.give_back(engine.id, std::move(own), Blame::none);
 }
 
+void Engines::partials(Engine& engine, Partials partials) {
+  std::map<std::string, std::vector<PartialEntry>> by_stream;
+  for (auto& entry : partials.entries) {
+    const auto held = engine.leases.find(entry.lease);
+    // Of a lease that is no longer this engine's, or whose job this broker has not read.
+    if (held == engine.leases.end() || held->second.facts.stream.empty()) continue;
+    const JobFacts& facts = held->second.facts;
+    entry.lease = 0;
+    entry.job = facts.job;
+    entry.custom_id = facts.custom_id;
+    entry.attempt = facts.attempts;
+    by_stream[facts.stream].push_back(std::move(entry));
+  }
+  for (const auto& [stream, entries] : by_stream) {
+    for (const auto& [peer, session] : sessions_.all()) {
+      if (session.watched.contains(stream)) out_.send(peer, 0, Partials{stream, entries});
+    }
+  }
+}
+
 void Engines::cancel(const std::vector<LapsedLease>& leases) {
   std::map<std::string, std::vector<LeaseId>> by_engine;
   for (const auto& lease : leases) by_engine[lease.engine].push_back(lease.lease);

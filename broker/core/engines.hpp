@@ -1,5 +1,6 @@
 #pragma once
-// What engines say: hello, credit, heartbeats, ends, releases, goodbye. Thread safety: none.
+// What engines say: hello, credit, heartbeats, partials, ends, releases, goodbye. Thread safety:
+// none.
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -37,6 +38,8 @@ class Engines {
   void heartbeat(Engine& engine, std::uint64_t id, const Heartbeat& heartbeat);
   void ends(Engine& engine, std::uint64_t id, const Ends& ends);
   void release(Engine& engine, const Release& release);
+  // Passed on to the sessions that watch the job's stream: not stored, not counted, not answered.
+  void partials(Engine& engine, Partials partials);
   // Cancel was asked for: tells the engines that hold these.
   void cancel(const std::vector<LapsedLease>& leases);
   void drain();  // tells all engines to finish or release what they hold, and leave

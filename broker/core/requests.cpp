@@ -78,6 +78,29 @@ void Requests::acknowledge(const Peer& peer, std::uint64_t id, Acknowledge ackno
       });
 }
 
+void Requests::watch(const Peer& peer, std::uint64_t id, Watch watch) {
+  Session* session = sessions_.heard(peer);
+  if (session == nullptr) return;
+  if (watch.stream.empty() || watch.stream.size() > limits::id_bytes) {
+    return out_.refuse(
+        peer, id,
+        {Code::invalid_value, "watch: stream has " + std::to_string(watch.stream.size()) + " bytes",
+         "give a name of 1 to " + std::to_string(limits::id_bytes) + " bytes"});
+  }
+  if (!watch.on) {
+    session->watched.erase(watch.stream);
+  } else if (session->watched.size() < limits::watched_streams) {
+    session->watched.insert(watch.stream);
+  } else if (!session->watched.contains(watch.stream)) {
+    return out_.refuse(peer, id,
+                       {Code::limit_exceeded,
+                        "watch: this session watches " + std::to_string(session->watched.size()) +
+                            " streams, the limit is " + std::to_string(limits::watched_streams),
+                        "stop watching another, with on: false"});
+  }
+  out_.send(peer, id, Watching{std::move(watch.stream), watch.on});
+}
+
 void Requests::cancel(const Peer& peer, std::uint64_t id, Cancel cancel) {
   if (auto named = check_named("cancel", cancel.jobs, cancel.batch); !named) {
     return out_.refuse(peer, id, std::move(named.error()));

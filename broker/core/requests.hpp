@@ -26,6 +26,8 @@ class Requests {
 
   void fetch(const Peer& peer, std::uint64_t id, Fetch fetch);
   void acknowledge(const Peer& peer, std::uint64_t id, Acknowledge acknowledge);
+  // Needs no ledger: partials are of sessions alone, and gone when those are.
+  void watch(const Peer& peer, std::uint64_t id, Watch watch);
   void cancel(const Peer& peer, std::uint64_t id, Cancel cancel);
   void retry(const Peer& peer, std::uint64_t id, Retry retry);
   void status(const Peer& peer, std::uint64_t id, StatusRequest request, bool draining);

@@ -73,6 +73,7 @@ JobFacts facts_of(const Body& job_body) {
   facts.custom_id = std::move(decoded->job.custom_id);
   facts.model = std::move(decoded->job.model);
   facts.batch = std::move(decoded->job.batch);
+  facts.stream = std::move(decoded->job.stream);
   facts.metadata = std::move(decoded->job.metadata);
   facts.warnings = std::move(decoded->warnings);
   return facts;

@@ -14,7 +14,7 @@ namespace millrace::broker {
 
 // What the broker knows about a job when it ends.
 struct JobFacts {
-  std::string job, custom_id, model, batch;
+  std::string job, custom_id, model, batch, stream;
   std::uint32_t attempts = 0;
   std::int64_t submitted_us = 0, ended_us = 0;
   std::map<std::string, std::string> metadata;

@@ -6,7 +6,7 @@ Welcome Sessions::welcome() const {
   Welcome welcome;
   welcome.broker = config_.broker_id;
   welcome.software = config_.software;
-  welcome.capabilities = {"bulk_submit", "cancel", "cursors", "replay", "retry"};
+  welcome.capabilities = {"bulk_submit", "cancel", "cursors", "partials", "replay", "retry"};
   if (!config_.doorbell.empty()) welcome.capabilities.push_back("doorbell");
   if (config_.push) welcome.capabilities.push_back("push");
   welcome.heartbeat_ms = config_.heartbeat_ms;
@@ -37,6 +37,7 @@ Status Sessions::open(const Peer& peer, const Hello& hello) {
                 "wait a few seconds and try again; close sessions with goodbye");
   }
   auto& session = sessions_[peer];
+  session.watched.clear();  // asked for again, as all that was not answered
   session.name = hello.name;
   session.software = hello.software;
   session.heard_us = out_.now().mono_us;

@@ -4,6 +4,7 @@
 // Thread safety: none.
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 
 #include "broker/core/outbox.hpp"
@@ -14,7 +15,8 @@ struct Session {
   std::string name, software;
   std::uint32_t version = protocol_version;
   std::int64_t heard_us = 0;
-  std::uint32_t requests = 0;  // accepted and not answered
+  std::uint32_t requests = 0;     // accepted and not answered
+  std::set<std::string> watched;  // streams of whose jobs it gets the partials
 };
 
 class Sessions {

@@ -16,6 +16,10 @@ class Backlog {
  public:
   bool empty() const { return peers_.empty(); }
   bool holds(const std::string& route) const { return peers_.contains(route); }
+  std::uint64_t bytes(const std::string& route) const {
+    const auto peer = peers_.find(route);
+    return peer == peers_.end() ? 0 : peer->second.bytes;
+  }
   // False: more would wait for this peer, or for all, than may (limits::unread_bytes,
   // limits::unread_bytes_all). What waited for it is dropped.
   bool add(const std::string& route, std::string frame);

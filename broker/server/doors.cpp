@@ -157,6 +157,12 @@ Status Doors::send_to_client(const Outgoing& out, std::vector<Event>& events) {
     }
     if (sent.error().code != Code::overloaded) return sent;
   }
+  // Partials may be missed; they do not wait in line behind what may not.
+  if (std::holds_alternative<Partials>(out.envelope.message) &&
+      backlog_.bytes(route) + frame.size() > limits::unread_partial_bytes) {
+    ++dropped_;
+    return {};
+  }
   if (backlog_.empty()) pause_ms_ = least_pause_ms;
   if (backlog_.add(route, std::move(frame))) return {};
   ++dropped_;

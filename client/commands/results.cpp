@@ -1,5 +1,6 @@
 // `millrace results`: a result stream, from any number, as it grows.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <limits>
@@ -15,12 +16,17 @@ namespace millrace::client {
 namespace {
 
 constexpr std::uint32_t poll_ms = 200;
+constexpr const char* cannot_write = "cannot write to standard output";
+
+bool passes_partials_on(const Welcome& welcome) {
+  return std::ranges::find(welcome.capabilities, "partials") != welcome.capabilities.end();
+}
 
 struct Flags {
   BrokerFlags broker;
   std::string stream = "results", cursor, model, batch;
   std::optional<std::uint64_t> from;
-  bool follow = false;
+  bool follow = false, partial = false;
 };
 
 class ResultsRun {
@@ -33,6 +39,8 @@ class ResultsRun {
  private:
   Status take(Session& session, StreamReader& reader, Envelope& answer);
   Status print(const Entry& entry);
+  Status print_partials(const Partials& partials);
+  static Status write(const std::string& line);
 
   const Flags& flags_;
   bool json_;
@@ -40,20 +48,36 @@ class ResultsRun {
   std::uint64_t last_ = 0;
 };
 
+Status ResultsRun::write(const std::string& line) {
+  if (std::fwrite(line.data(), 1, line.size(), stdout) != line.size()) {
+    return fail(Code::io_error, cannot_write);
+  }
+  return {};
+}
+
 Status ResultsRun::print(const Entry& entry) {
   MILLRACE_ASSIGN(const JobResult result, decode_result(entry.body));
   last_ = entry.number;
   if (!flags_.batch.empty() && result.batch != flags_.batch) {
     return {};
   }
-  const std::string line = result_line(result, 0, lines_);
-  if (std::fwrite(line.data(), 1, line.size(), stdout) != line.size()) {
-    return fail(Code::io_error, "cannot write to standard output");
+  return write(result_line(result, 0, lines_));
+}
+
+Status ResultsRun::print_partials(const Partials& partials) {
+  if (!flags_.partial || partials.stream != flags_.stream) {
+    return {};
   }
-  return {};
+  for (const PartialEntry& entry : partials.entries) {
+    MILLRACE_TRY(write(partial_line(partials.stream, entry)));
+  }
+  return std::fflush(stdout) == 0 ? Status() : fail(Code::io_error, cannot_write);
 }
 
 Status ResultsRun::take(Session& session, StreamReader& reader, Envelope& answer) {
+  if (const auto* partials = std::get_if<Partials>(&answer.message)) {
+    return print_partials(*partials);
+  }
   std::vector<Entry> entries;
   const Result<bool> taken = reader.take(answer, entries);
   if (!taken) {
@@ -69,7 +93,7 @@ Status ResultsRun::take(Session& session, StreamReader& reader, Envelope& answer
   }
   if (!entries.empty()) {
     if (std::fflush(stdout) != 0) {
-      return fail(Code::io_error, "cannot write to standard output");
+      return fail(Code::io_error, cannot_write);
     }
     if (!flags_.cursor.empty()) {
       session.ask(Acknowledge{flags_.stream, flags_.cursor, last_});
@@ -89,6 +113,9 @@ Status ResultsRun::run() {
   options.cursor = flags_.cursor;
   options.from = flags_.from.value_or(flags_.cursor.empty() ? 1 : 0);
   StreamReader reader(*session, clock, options);
+  if (flags_.partial) {
+    session->watch(flags_.stream);
+  }
   std::vector<Envelope> answers;
   std::vector<Bell> bells;
   bool ever_ready = false;
@@ -97,6 +124,10 @@ Status ResultsRun::run() {
       return fail(Code::interrupted, "stopped by a signal");
     }
     ever_ready = ever_ready || session->ready();
+    if (flags_.partial && session->ready() && !passes_partials_on(session->welcome())) {
+      return fail(Code::unsupported_version, "the broker does not pass partial results on",
+                  "leave --partial out, or update the broker");
+    }
     if (!session->ready() && session->away_ms() > std::uint64_t{flags_.broker.timeout_s} * 1000 &&
         (!ever_ready || !flags_.follow)) {
       return fail(Code::unreachable, "the broker at " + flags_.broker.endpoint + " does not answer",
@@ -139,10 +170,15 @@ void add_results_command(CLI::App& app, Invocation& invocation) {
       "Examples:\n"
       "  millrace results results\n"
       "  millrace results results --follow --from 1000\n"
-      "  millrace results results --follow --cursor loader   # goes on where `loader` stopped");
+      "  millrace results results --follow --cursor loader   # goes on where `loader` stopped\n"
+      "  millrace results results --follow --partial         # and text as it comes");
   auto flags = std::make_shared<Flags>();
   command->add_option("stream", flags->stream, "its name")->capture_default_str();
   command->add_flag("-f,--follow", flags->follow, "wait for more, for ever");
+  command
+      ->add_flag("--partial", flags->partial,
+                 "print text and tokens as they come, of jobs with \"partials\": true")
+      ->needs("--follow");
   command->add_option("--from", flags->from, "first number wanted [1, or after the cursor]")
       ->check(CLI::Range(std::uint64_t{1}, std::numeric_limits<std::uint64_t>::max()));
   command->add_option("--cursor", flags->cursor, "a named place in the stream, moved as you read");

@@ -59,6 +59,18 @@ void write_edits(JsonWriter& json, const LogitEdits& edits) {
   json.field("bad_word_sequences", std::uint64_t{edits.bad_word_ids.size()}).end_object();
 }
 
+void write_markers(JsonWriter& json, const std::vector<Marker>& markers) {
+  if (markers.empty()) {
+    return;
+  }
+  json.key("markers").begin_array();
+  for (const Marker& marker : markers) {
+    json.begin_object().field("part", wire_name(marker.part)).field("open", marker.open);
+    json.field("close", marker.close).end_object();
+  }
+  json.end_array();
+}
+
 // The listed tokens' logprobs at one position, as far as the array reaches.
 std::span<const float> listed_at(const ListedLogprobs& listed, std::size_t position) {
   const std::size_t count = listed.ids.size(), first = position * count;
@@ -139,6 +151,7 @@ void write_engine_fields(JsonWriter& json, const GenerationResult& result) {
   if (used.edits) {
     write_edits(json, *used.edits);
   }
+  write_markers(json, used.markers);
   json.end_object().key("times").begin_object();
   json.field("queue_us", result.times.queue_us);
   json.field("first_token_us", result.times.first_token_us);

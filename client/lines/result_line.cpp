@@ -11,22 +11,44 @@ namespace {
 
 constexpr std::int64_t us_per_second = 1'000'000;
 
+void write_strings(JsonWriter& json, std::string_view name,
+                   const std::vector<std::string>& strings) {
+  json.key(name).begin_array();
+  for (const std::string& text : strings) {
+    json.value(text);
+  }
+  json.end_array();
+}
+
 void write_finish(JsonWriter& json, const Choice& choice) {
   json.field("finish_reason", wire_name(choice.finish_reason)).key("stop_reason");
   if (choice.stop_string) {
     json.value(*choice.stop_string);
   } else if (choice.stop_token) {
     json.value(*choice.stop_token);
+  } else if (choice.stop_sequence) {
+    write_ids(json, *choice.stop_sequence);
   } else {
     json.null();
   }
   json.key("token_ids");
   write_ids(json, choice.tokens);
+  if (!choice.tool_calls.empty()) {
+    write_strings(json, "tool_calls", choice.tool_calls);
+  }
+}
+
+void write_reasoning(JsonWriter& json, const Choice& choice) {
+  if (choice.reasoning) {
+    json.field("reasoning", *choice.reasoning);
+  }
 }
 
 void write_chat_choice(JsonWriter& json, const Choice& choice, const TokenTexts& texts) {
   json.begin_object().field("index", choice.index).key("message").begin_object();
-  json.field("role", "assistant").field("content", choice.text).end_object().key("logprobs");
+  json.field("role", "assistant").field("content", choice.text);
+  write_reasoning(json, choice);
+  json.end_object().key("logprobs");
   if (choice.logprobs) {
     json.begin_object().key("content");
     write_chat_logprobs(json, choice.tokens, *choice.logprobs, texts);
@@ -39,7 +61,9 @@ void write_chat_choice(JsonWriter& json, const Choice& choice, const TokenTexts&
 }
 
 void write_completion_choice(JsonWriter& json, const Choice& choice, const TokenTexts& texts) {
-  json.begin_object().field("index", choice.index).field("text", choice.text).key("logprobs");
+  json.begin_object().field("index", choice.index).field("text", choice.text);
+  write_reasoning(json, choice);
+  json.key("logprobs");
   if (choice.logprobs) {
     write_completion_logprobs(json, choice.tokens, *choice.logprobs, texts);
   } else {
@@ -192,6 +216,7 @@ std::string result_json(const JobResult& result, const ResultLineOptions& option
     json.key("choices").begin_array();
     for (const Choice& choice : generation.choices) {
       json.begin_object().field("index", choice.index).field("text", choice.text);
+      write_reasoning(json, choice);
       write_finish(json, choice);
       if (choice.logprobs) {
         json.key("logprobs");
@@ -212,6 +237,26 @@ std::string result_json(const JobResult& result, const ResultLineOptions& option
     }
   }
   json.end_object();
+  return out;
+}
+
+std::string partial_line(const std::string& stream, const PartialEntry& entry) {
+  std::string out;
+  JsonWriter json(out);
+  json.begin_object().field("object", "millrace.partial").field("stream", stream);
+  json.field("job", entry.job).field("custom_id", entry.custom_id);
+  json.field("attempt", entry.attempt).field("choice", entry.partial.choice);
+  json.field("first_token", entry.partial.first_token).key("token_ids");
+  write_ids(json, entry.partial.tokens);
+  json.field("text", entry.partial.text);
+  if (!entry.partial.reasoning.empty()) {
+    json.field("reasoning", entry.partial.reasoning);
+  }
+  if (!entry.partial.tool_calls.empty()) {
+    write_strings(json, "tool_calls", entry.partial.tool_calls);
+  }
+  json.end_object();
+  out += '\n';
   return out;
 }
 

@@ -29,6 +29,9 @@ std::string result_line(const JobResult& result, std::uint64_t line,
 // A line that never became a job.
 std::string bad_line(const std::string& id, const ParsedLine& parsed);
 
+// What a job of this stream gave meanwhile, for `millrace results --partial`. Ends with a newline.
+std::string partial_line(const std::string& stream, const PartialEntry& entry);
+
 // The job's result as schemas/README.md has it, in JSON, without a newline.
 std::string result_json(const JobResult& result, const ResultLineOptions& options);
 

@@ -39,6 +39,12 @@ class BrokerSession final : public Session {
     streams_.push_back(stream);
     return socket_->subscribe(stream);
   }
+  void watch(const std::string& stream) override {
+    watched_.push_back(stream);
+    if (ready_) {
+      ask_to_watch(stream);
+    }
+  }
   Status poll(std::uint32_t timeout_ms, std::vector<Envelope>& answers,
               std::vector<Bell>& bells) override;
 
@@ -56,12 +62,13 @@ class BrokerSession final : public Session {
   Status send_questions();
   Status take(Envelope envelope, std::vector<Envelope>& answers);
   Status welcomed(Welcome welcome);
+  void ask_to_watch(const std::string& stream);
 
   SessionOptions options_;
   const Clock& clock_;
   std::unique_ptr<BrokerSocket> socket_;
   std::map<std::uint64_t, Question> questions_;
-  std::vector<std::string> streams_;
+  std::vector<std::string> streams_, watched_;
   std::uint64_t last_id_ = hello_id;
   Welcome welcome_;
   bool ready_ = false;
@@ -115,7 +122,18 @@ Status BrokerSession::welcomed(Welcome welcome) {
   if (!welcome_.doorbell.empty()) {
     MILLRACE_TRY(socket_->connect_doorbell(welcome_.doorbell, streams_));
   }
+  for (const std::string& stream : watched_) {
+    ask_to_watch(stream);
+  }
   return send_questions();
+}
+
+// A broker that does not know the question would refuse it for ever.
+void BrokerSession::ask_to_watch(const std::string& stream) {
+  const auto& known = welcome_.capabilities;
+  if (std::find(known.begin(), known.end(), "partials") != known.end()) {
+    ask(Watch{.stream = stream});
+  }
 }
 
 Status BrokerSession::send_questions() {
@@ -170,7 +188,7 @@ Status BrokerSession::take(Envelope envelope, std::vector<Envelope>& answers) {
   if (std::holds_alternative<Goodbye>(envelope.message)) {
     return lose("the broker is leaving");
   }
-  if (questions_.erase(envelope.id) != 0) {
+  if (questions_.erase(envelope.id) != 0 || std::holds_alternative<Partials>(envelope.message)) {
     answers.push_back(std::move(envelope));
   }
   return {};

@@ -53,6 +53,9 @@ class Session {
   virtual void forget(std::uint64_t id) = 0;
   // Rings for this stream appear in poll()'s bells.
   virtual Status subscribe(const std::string& stream) = 0;
+  // Partials of jobs of this stream that ask for them appear among poll()'s answers, with id 0, as
+  // they come; after a loss of the connection they are asked for again. Some may be missed.
+  virtual void watch(const std::string& stream) = 0;
 
   // Waits at most timeout_ms for something to happen; appends what came. An error ends the session.
   virtual Status poll(std::uint32_t timeout_ms, std::vector<Envelope>& answers,

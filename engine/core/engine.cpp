@@ -166,6 +166,7 @@ class ModelEngine final : public Engine {
   void cancel(RequestId id) override { loop_->cancel(id); }
   bool busy() const override { return loop_->busy(); }
   Status step(std::vector<Event>& events) override { return loop_->step(events); }
+  std::vector<PartialEvent> take_partials() override { return loop_->take_partials(); }
   Result<std::vector<KernelTime>> profile() override { return device_->profile(); }
 
   Result<Tokens> tokenize(std::string_view text, bool add_special_tokens,

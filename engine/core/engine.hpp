@@ -57,6 +57,11 @@ struct Event {
   GenerationResult result;
 };
 
+struct PartialEvent {
+  RequestId id = 0;
+  Partial partial;
+};
+
 struct Counters {
   std::uint64_t steps = 0;
   std::uint64_t prompt_tokens = 0;  // of requests, each once, however often it was computed
@@ -96,6 +101,8 @@ class Engine {
   virtual bool busy() const = 0;
   // Runs one step; appends the requests that ended.
   virtual Status step(std::vector<Event>& events) = 0;
+  // What requests with `partials` gained in the steps since the last call.
+  virtual std::vector<PartialEvent> take_partials() { return {}; }
   // Time of each kernel since the last call, longest first; empty without options.profile. Waits
   // for the device.
   virtual Result<std::vector<KernelTime>> profile() = 0;

@@ -3,11 +3,22 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <iterator>
 #include <utility>
 
 #include "schemas/base/log.hpp"
 
 namespace millrace::worker {
+namespace {
+
+void append(Partial& to, Partial more) {
+  to.tokens.insert(to.tokens.end(), more.tokens.begin(), more.tokens.end());
+  to.text += more.text;
+  to.reasoning += more.reasoning;
+  std::move(more.tool_calls.begin(), more.tool_calls.end(), std::back_inserter(to.tool_calls));
+}
+
+}  // namespace
 
 EngineExecutor::EngineExecutor(std::unique_ptr<engine::Engine> engine, const std::string& model,
                                std::vector<std::string> kv_policies, std::uint32_t capacity,
@@ -71,6 +82,14 @@ std::vector<Ended> EngineExecutor::take_ends() {
   return std::exchange(ends_, {});
 }
 
+std::vector<TaskPartial> EngineExecutor::take_partials() {
+  const std::lock_guard lock(mutex_);
+  std::vector<TaskPartial> out;
+  for (auto& [key, partial] : partials_) out.push_back({key.first, std::move(partial)});
+  partials_.clear();
+  return out;
+}
+
 std::optional<Error> EngineExecutor::failure() const {
   const std::int64_t began = step_began_us_;
   if (began != 0 && clock_.monotonic_us() - began > limit_us_) {
@@ -115,10 +134,19 @@ void EngineExecutor::spring_hooks() {
   }
 }
 
-void EngineExecutor::publish(std::vector<engine::Event> events, std::vector<Ended> ends) {
-  if (events.empty() && ends.empty()) return;
+void EngineExecutor::publish(std::vector<engine::Event> events, std::vector<Ended> ends,
+                             std::vector<engine::PartialEvent> partials) {
+  if (events.empty() && ends.empty() && partials.empty()) return;
   {
     const std::lock_guard lock(mutex_);
+    for (engine::PartialEvent& event : partials) {
+      const auto [at, fresh] = partials_.try_emplace({event.id, event.partial.choice});
+      if (fresh) {
+        at->second = std::move(event.partial);
+      } else {
+        append(at->second, std::move(event.partial));
+      }
+    }
     for (Ended& ended : ends) ends_.push_back(std::move(ended));
     for (engine::Event& event : events) {
       traps_.erase(event.id);
@@ -161,7 +189,7 @@ void EngineExecutor::loop() {
       step_began_us_ = 0;
       count(engine_->counters());
     }
-    publish(std::move(events), std::move(ends));
+    publish(std::move(events), std::move(ends), engine_->take_partials());
     if (!stepped) {
       give_up(stepped.error());
       break;

@@ -3,11 +3,13 @@
 // Thread safety: as Executor says; create and destroy it on one thread.
 #include <atomic>
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "engine/core/engine.hpp"
@@ -32,6 +34,7 @@ class EngineExecutor final : public Executor {
   void add(Task task) override;
   void cancel(LeaseId lease) override;
   std::vector<Ended> take_ends() override;
+  std::vector<TaskPartial> take_partials() override;
   Progress progress() const override { return {steps_.load(), tokens_.load(), rows_.load()}; }
   std::optional<Error> failure() const override;
   void on_change(std::function<void()> wake) override;
@@ -50,7 +53,8 @@ class EngineExecutor final : public Executor {
   bool next_inbox(Inbox& inbox);  // false: stop
   void take_in(const Inbox& inbox, std::vector<Ended>& ends);
   void spring_hooks();
-  void publish(std::vector<engine::Event> events, std::vector<Ended> ends);
+  void publish(std::vector<engine::Event> events, std::vector<Ended> ends,
+               std::vector<engine::PartialEvent> partials);
   void give_up(Error error);
   void count(const engine::Counters& counters);
 
@@ -68,6 +72,8 @@ class EngineExecutor final : public Executor {
   std::condition_variable changed_;
   Inbox inbox_;
   std::vector<Ended> ends_;
+  // By lease and choice: what nobody has taken yet grows together, so that there is one of each.
+  std::map<std::pair<LeaseId, std::uint32_t>, Partial> partials_;
   std::optional<Error> failure_;
   bool stopping_ = false, stopped_ = false;
 

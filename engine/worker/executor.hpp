@@ -36,6 +36,11 @@ struct Ended {
   GenerationResult result;
 };
 
+struct TaskPartial {
+  LeaseId lease = 0;
+  Partial partial;
+};
+
 // `steps` and `tokens` only grow, when a step has really ended, so that a hung engine shows.
 struct Progress {
   std::uint64_t steps = 0, tokens = 0;
@@ -52,6 +57,8 @@ class Executor {
   virtual void add(Task task) = 0;
   virtual void cancel(LeaseId lease) = 0;  // unknown ones are ignored
   virtual std::vector<Ended> take_ends() = 0;
+  // What running tasks that ask for partials gave since the last call, one entry a choice.
+  virtual std::vector<TaskPartial> take_partials() { return {}; }
   virtual Progress progress() const = 0;
   // Why it can run nothing any more: its device is lost. Tasks not yet ended never will.
   virtual std::optional<Error> failure() const = 0;

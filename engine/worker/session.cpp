@@ -12,6 +12,7 @@ namespace {
 constexpr std::int64_t us_per_ms = 1'000;
 constexpr std::size_t frames_ahead = 8;  // built before the first of them is sent
 constexpr std::size_t ends_per_frame = 256;
+constexpr std::size_t partials_per_frame = 1'000;
 constexpr std::size_t ends_bytes = 4 * limits::MiB;  // in one frame; one end is always sent
 
 std::int64_t us(std::uint32_t ms) {
@@ -45,7 +46,7 @@ void Session::hello() {
   hello.role = Role::engine;
   hello.name = options_.name;
   hello.software = options_.software;
-  hello.capabilities = {"generate", "score", "logprobs", "cancel"};
+  hello.capabilities = {"generate", "score", "logprobs", "cancel", "partials"};
   hello.instance = options_.instance;
   hello.model = info.model;
   hello.fingerprint = info.fingerprint;
@@ -184,8 +185,33 @@ void Session::committed(const Committed& answer) {
   }
 }
 
+// Before the ends that came with them. While frames wait, partials wait in the executor and grow
+// together; while the broker is away they are dropped: a result is complete without them.
+void Session::send_partials() {
+  if (state_ == State::joined && out_.size() >= frames_ahead) return;
+  std::vector<TaskPartial> all = executor_.take_partials();
+  if (state_ != State::joined) return;
+  Partials partials;
+  std::size_t bytes = 0;
+  const auto send_them = [&] {
+    if (!partials.entries.empty()) send(std::exchange(partials, {}));
+    bytes = 0;
+  };
+  for (TaskPartial& part : all) {
+    if (book_.state(part.lease) != LeaseBook::Was::running) continue;
+    PartialEntry& entry = partials.entries.emplace_back();
+    entry.lease = part.lease;
+    entry.partial = std::move(part.partial);
+    bytes += entry.partial.text.size() + entry.partial.reasoning.size();
+    if (partials.entries.size() == partials_per_frame || bytes > ends_bytes) send_them();
+  }
+  send_them();
+}
+
 void Session::collect() {
-  for (Ended& ended : executor_.take_ends())
+  std::vector<Ended> ends = executor_.take_ends();
+  send_partials();
+  for (Ended& ended : ends)
     if (const auto label = book_.stopped(ended.lease))
       book_.ended(job_end(*label, std::move(ended), clock_.wall_us()));
 }

@@ -80,6 +80,7 @@ class Session {
   void check_failure();
   void keep_contact();
   void send_ends();
+  void send_partials();
   void grant_credit();
   void carry_out_drain();
   std::uint32_t credit() const;

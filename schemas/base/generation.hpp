@@ -91,10 +91,36 @@ struct LogitEdits {
 };
 
 struct Stops {
-  std::vector<std::string> strings;  // stripped from the text; none may be empty
+  std::vector<std::string> strings;  // none may be empty
   Tokens token_ids;
   bool ignore_eos = false;
+  std::vector<Tokens> sequences{};  // of token ids, each as a whole; none may be empty
+  bool include = false;             // leave what stopped it in the text
   friend bool operator==(const Stops&, const Stops&) = default;
+};
+
+// A part of the text that is told apart from the answer by a marker before and behind it.
+enum class MarkedPart : std::uint8_t { reasoning, tool_call };
+struct Marker {
+  MarkedPart part = MarkedPart::reasoning;
+  std::string open;
+  std::string close;  // empty: the part goes on to the end of the text
+  friend bool operator==(const Marker&, const Marker&) = default;
+};
+struct MarkerRequest {
+  bool known = false;  // those that the model's vocabulary shows it to write
+  std::vector<Marker> list;
+  bool any() const { return known || !list.empty(); }
+  friend bool operator==(const MarkerRequest&, const MarkerRequest&) = default;
+};
+
+// Ends a text that goes round in circles: when its last tokens are one pattern of min_pattern_size
+// to max_pattern_size tokens, min_count times in a row.
+struct RepetitionDetection {
+  std::uint32_t max_pattern_size = 0;  // 0 is off
+  std::uint32_t min_pattern_size = 1;
+  std::uint32_t min_count = 2;
+  friend bool operator==(const RepetitionDetection&, const RepetitionDetection&) = default;
 };
 
 enum class LogprobMode : std::uint8_t { raw, processed };
@@ -119,13 +145,16 @@ struct GenerationRequest {
   Sampling sampling;
   LogitEdits edits;
   Stops stops;
+  MarkerRequest markers;
+  RepetitionDetection repetition_detection;
   LogprobRequest logprobs;
+  bool partials = false;  // give text and tokens as they come as well; no part of the result
   std::optional<std::string> kv;                   // KV policy wanted, e.g. "f16"
   std::optional<std::string> require_fingerprint;  // refuse an engine with another one
   friend bool operator==(const GenerationRequest&, const GenerationRequest&) = default;
 };
 
-enum class FinishReason : std::uint8_t { stop, length, cancelled, error };
+enum class FinishReason : std::uint8_t { stop, length, cancelled, error, repetition };
 
 struct ListedLogprobs {
   Tokens ids;                   // as the request listed them
@@ -149,11 +178,27 @@ struct Choice {
   std::string text;
   Tokens tokens;  // all sampled tokens, a stopping one included
   FinishReason finish_reason = FinishReason::stop;
-  // What stopped it: a string of `Stops::strings`, or a token id (of the job's, or end of text).
+  // What stopped it: a string of `Stops::strings`, a token id (of the job's, or end of text), or a
+  // sequence of `Stops::sequences`.
   std::optional<std::string> stop_string;
   std::optional<TokenId> stop_token;
-  std::optional<TokenLogprobs> logprobs;  // as many positions as `tokens`
+  std::optional<Tokens> stop_sequence{};
+  std::optional<TokenLogprobs> logprobs{};  // as many positions as `tokens`
+  // What stood between markers, without them; `text` is the rest. Absent, empty: nothing did.
+  std::optional<std::string> reasoning{};
+  std::vector<std::string> tool_calls{};  // each as it was written
   friend bool operator==(const Choice&, const Choice&) = default;
+};
+
+// What a choice has gained since the Partial before. All Partials of a choice that ended joined are
+// its tokens, text, reasoning and tool calls.
+struct Partial {
+  std::uint32_t choice = 0;
+  std::uint32_t first_token = 0;  // tokens before these: tells where one was missed
+  Tokens tokens;
+  std::string text, reasoning;          // what can no longer become a stop or a marker
+  std::vector<std::string> tool_calls;  // those that are whole now
+  friend bool operator==(const Partial&, const Partial&) = default;
 };
 
 struct Usage {
@@ -180,6 +225,7 @@ struct EffectiveSettings {
   Sampling sampling;                // seed always present
   std::optional<LogitEdits> edits;  // with the token ids that bad words and breakers became
   std::uint32_t max_tokens = 0;
+  std::vector<Marker> markers{};  // those that the text was taken apart by
   friend bool operator==(const EffectiveSettings&, const EffectiveSettings&) = default;
 };
 

@@ -40,7 +40,11 @@ ActiveRequest::ActiveRequest(PreparedRequest request, SequenceId first, const To
                         .decoder = StreamDecoder(tokenizer, {}),
                         .choice = {},
                         .started = false,
-                        .ended = false});
+                        .ended = false,
+                        .told_tokens = 0,
+                        .told_text = 0,
+                        .told_reasoning = 0,
+                        .told_calls = 0});
     Choice& choice = samples_.back().choice;
     choice.index = i;
     if (request_.logprobs.sampled) {
@@ -111,8 +115,8 @@ Result<bool> ActiveRequest::take_token(std::uint32_t index, const Sampled& sampl
   Sample& sample = samples_[index];
   if (!first_token_us_) first_token_us_ = now_us;
   std::string piece;
-  if (!sample.stop.is_stop_token(sampled.id)) {
-    MILLRACE_ASSIGN(piece, sample.decoder.push(sampled.id));
+  if (!request_.rules->drops_text(sampled.id)) {
+    MILLRACE_ASSIGN(piece, sample.decoder.push(sampled.id, request_.rules->is_marker(sampled.id)));
   }
   sample.choice.tokens.push_back(sampled.id);
   if (sample.choice.logprobs) {
@@ -121,6 +125,27 @@ Result<bool> ActiveRequest::take_token(std::uint32_t index, const Sampled& sampl
   const auto reason = sample.stop.push(sampled.id, piece);
   if (reason) end_sample(sample, *reason);
   return sample.ended;
+}
+
+Partial ActiveRequest::take_partial(std::uint32_t index) {
+  Sample& sample = samples_[index];
+  const auto more = [](auto& to, const auto& all, std::size_t& told) {
+    to.insert(to.end(), all.begin() + static_cast<std::ptrdiff_t>(told), all.end());
+    told = all.size();
+  };
+  Partial out;
+  out.choice = index;
+  out.first_token = static_cast<std::uint32_t>(sample.told_tokens);
+  more(out.tokens, sample.choice.tokens, sample.told_tokens);
+  more(out.text, sample.stop.text(), sample.told_text);
+  const auto& parts = sample.stop.parts();
+  if (!parts) return out;
+  if (parts->reasoning()) more(out.reasoning, *parts->reasoning(), sample.told_reasoning);
+  const std::size_t open = parts->in_tool_call() && !sample.ended ? 1 : 0;
+  for (; sample.told_calls + open < parts->tool_calls().size(); ++sample.told_calls) {
+    out.tool_calls.push_back(parts->tool_calls()[sample.told_calls]);
+  }
+  return out;
 }
 
 void ActiveRequest::take_prompt_logprob(const Sampled& sampled) {
@@ -141,11 +166,18 @@ std::uint64_t ActiveRequest::generated() const {
 void ActiveRequest::end_sample(Sample& sample, FinishReason reason) {
   // What the decoder held back can still complete a stop string; a stop wins over the length.
   const bool stopped = sample.stop.close(sample.decoder.finish());
-  if (stopped && reason == FinishReason::length) reason = FinishReason::stop;
+  if (stopped && (reason == FinishReason::length || reason == FinishReason::repetition)) {
+    reason = FinishReason::stop;
+  }
   sample.choice.finish_reason = reason;
   sample.choice.text = sample.stop.text();
   sample.choice.stop_string = sample.stop.stop_string();
   sample.choice.stop_token = sample.stop.stop_token();
+  sample.choice.stop_sequence = sample.stop.stop_sequence();
+  if (const auto& parts = sample.stop.parts()) {
+    sample.choice.reasoning = parts->reasoning();
+    sample.choice.tool_calls = parts->tool_calls();
+  }
   sample.ended = true;
 }
 
@@ -170,6 +202,9 @@ GenerationResult ActiveRequest::finish(std::int64_t now_us) {
   result.effective.sampling = request_.sampling;
   if (request_.edits.any()) result.effective.edits = request_.edits;
   result.effective.max_tokens = request_.max_tokens;
+  if (request_.rules && request_.rules->parts) {
+    result.effective.markers = request_.rules->parts->markers();
+  }
   return result;
 }
 

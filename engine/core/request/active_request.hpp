@@ -36,8 +36,12 @@ class ActiveRequest {
   std::uint32_t count_prompt(std::uint32_t end);
   // A token for a sample; true when that ends the sample. Errors: internal, from the decoder.
   Result<bool> take_token(std::uint32_t sample, const Sampled& sampled, std::int64_t now_us);
+  // What the sample gained since the last call; the last one, after its end, gives all that is
+  // left.
+  Partial take_partial(std::uint32_t sample);
   void take_prompt_logprob(const Sampled& sampled);
   void prompt_computed() { prompt_computed_ = true; }  // Task::score: nothing more comes
+  const Choice& choice(std::uint32_t sample) const { return samples_[sample].choice; }
   bool sample_ended(std::uint32_t sample) const { return samples_[sample].ended; }
   bool done() const;
   std::uint64_t generated() const;
@@ -53,6 +57,8 @@ class ActiveRequest {
     Choice choice;
     bool started = false;
     bool ended = false;
+    // How much of it Partials have told already.
+    std::size_t told_tokens = 0, told_text = 0, told_reasoning = 0, told_calls = 0;
   };
   void end_sample(Sample& sample, FinishReason reason);
 

@@ -213,6 +213,9 @@ Status EngineLoop::take_output(const PlannedOutput& output, const Sampled& sampl
   scheduler_.deliver(output.sequence, sampled.id);
   ++counters_.generated_tokens;
   MILLRACE_ASSIGN(const bool ended, request->take_token(owner.sample, sampled, now_us));
+  if (request->request().partials) {
+    partials_.push_back({owner.request, request->take_partial(owner.sample)});
+  }
   if (ended) end_sequence(output.sequence);
   return {};
 }

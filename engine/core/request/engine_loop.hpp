@@ -6,6 +6,8 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/core/engine.hpp"
@@ -42,6 +44,10 @@ class EngineLoop {
   void cancel(RequestId id);
   bool busy() const;
   Status step(std::vector<Event>& events);
+  // Everything that a later step depends on, as text, for tests of what a refused call leaves
+  // behind.
+  std::string dump() const;
+  std::vector<PartialEvent> take_partials() { return std::exchange(partials_, {}); }
 
  private:
   struct Owner {
@@ -77,6 +83,7 @@ class EngineLoop {
   std::vector<RequestId> cancelled_;
   std::unique_ptr<Flight> flying_, spare_;
   std::vector<SampleTask> tasks_;
+  std::vector<PartialEvent> partials_;
   std::vector<RequestId> touched_;  // by the step that lands
   std::int64_t landed_us_ = 0;
   Counters counters_;

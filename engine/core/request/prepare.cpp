@@ -8,10 +8,11 @@
 
 #include "engine/core/request/encode_edits.hpp"
 #include "engine/core/request/encode_prompt.hpp"
+#include "engine/core/request/markers.hpp"
 #include "engine/core/scheduler/scheduler.hpp"
 #include "schemas/base/check_sampling.hpp"
+#include "schemas/base/check_stops.hpp"
 #include "schemas/base/limits.hpp"
-#include "schemas/base/utf8.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -69,23 +70,21 @@ Status check_ids(const char* field, const Tokens& ids, std::uint32_t vocabulary)
   return {};
 }
 
-Status check_stops(const Stops& stops, std::uint32_t vocabulary) {
-  MILLRACE_TRY(
-      check_count("the number of stop strings", stops.strings.size(), limits::stop_strings));
-  MILLRACE_TRY(
-      check_count("the number of stop token ids", stops.token_ids.size(), limits::stop_token_ids));
-  for (std::size_t i = 0; i < stops.strings.size(); ++i) {
-    const std::string field = "stop[" + std::to_string(i) + "]";
-    if (stops.strings[i].empty()) {
-      return fail(Code::invalid_value, field + " is empty", "leave it out to stop nowhere");
-    }
-    MILLRACE_TRY(check_count((field + "'s size in bytes").c_str(), stops.strings[i].size(),
-                             limits::stop_string_bytes));
-    if (!utf8_valid(stops.strings[i])) {
-      return fail(Code::invalid_utf8, field + " is not valid UTF-8", "send text as UTF-8");
-    }
+Status check_id_lists(const char* name, const std::vector<Tokens>& lists,
+                      std::uint32_t vocabulary) {
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    const std::string field = std::string(name) + "[" + std::to_string(i) + "]";
+    MILLRACE_TRY(check_ids(field.c_str(), lists[i], vocabulary));
   }
-  return check_ids("stop_token_ids", stops.token_ids, vocabulary);
+  return {};
+}
+
+Status check_ends(const GenerationRequest& request, std::uint32_t vocabulary) {
+  MILLRACE_TRY(check_stops(request.stops));
+  MILLRACE_TRY(check_ids("stop_token_ids", request.stops.token_ids, vocabulary));
+  MILLRACE_TRY(check_id_lists("stop_token_sequences", request.stops.sequences, vocabulary));
+  MILLRACE_TRY(check_markers(request.markers));
+  return check_repetition(request.repetition_detection);
 }
 
 Status check_edited_ids(const LogitEdits& edits, std::uint32_t vocabulary) {
@@ -94,11 +93,7 @@ Status check_edited_ids(const LogitEdits& edits, std::uint32_t vocabulary) {
   MILLRACE_TRY(check_ids("logit_bias", biased, vocabulary));
   MILLRACE_TRY(check_ids("allowed_token_ids", edits.allowed, vocabulary));
   MILLRACE_TRY(check_ids("dry breaker_ids", edits.dry.breaker_ids, vocabulary));
-  for (std::size_t i = 0; i < edits.bad_word_ids.size(); ++i) {
-    const std::string field = "bad_word_ids[" + std::to_string(i) + "]";
-    MILLRACE_TRY(check_ids(field.c_str(), edits.bad_word_ids[i], vocabulary));
-  }
-  return {};
+  return check_id_lists("bad_word_ids", edits.bad_word_ids, vocabulary);
 }
 
 Status check_logprobs(const LogprobRequest& l, Task task, std::uint32_t vocabulary) {
@@ -194,6 +189,17 @@ std::vector<Checkpoint> checkpoints(const GenerationRequest& request, const Toke
   return out;
 }
 
+std::shared_ptr<const StopRules> stop_rules(const GenerationRequest& request,
+                                            const PreparedRequest& prepared,
+                                            const Tokenizer& tokenizer) {
+  const auto ends = tokenizer.end_tokens();
+  auto rules = std::make_shared<StopRules>(request.stops, Tokens(ends.begin(), ends.end()),
+                                           request.min_tokens, prepared.max_tokens);
+  rules->repetition = request.repetition_detection;
+  if (request.markers.any()) add_markers(request.markers, prepared.prompt, tokenizer, *rules);
+  return rules;
+}
+
 }  // namespace
 
 Result<PreparedRequest> prepare(const GenerationRequest& request, const RequestContext& context) {
@@ -207,7 +213,7 @@ Result<PreparedRequest> prepare(const GenerationRequest& request, const RequestC
     MILLRACE_TRY(check_edits(request.edits));
     MILLRACE_TRY(check_edited_ids(request.edits, context.vocabulary));
   }
-  MILLRACE_TRY(check_stops(request.stops, context.vocabulary));
+  MILLRACE_TRY(check_ends(request, context.vocabulary));
   MILLRACE_TRY(check_logprobs(request.logprobs, request.task, context.vocabulary));
   if (const auto* ids = std::get_if<Tokens>(&request.prompt)) {
     MILLRACE_TRY(check_ids("tokens", *ids, context.vocabulary));
@@ -220,6 +226,7 @@ Result<PreparedRequest> prepare(const GenerationRequest& request, const RequestC
   out.task = request.task;
   out.sampling = request.sampling;
   if (!out.sampling.seed) out.sampling.seed = 0;  // greedy: nothing is drawn
+  out.partials = request.partials && !score;
   out.logprobs = request.logprobs;
   out.logprobs.prompt = out.logprobs.prompt || score;
   if (score) {
@@ -229,9 +236,7 @@ Result<PreparedRequest> prepare(const GenerationRequest& request, const RequestC
     out.n = request.n;
     MILLRACE_ASSIGN(out.edits, encode_edits(request.edits, *context.tokenizer));
     MILLRACE_TRY(check_lengths(request, out, context));
-    const auto ends = context.tokenizer->end_tokens();
-    out.rules = std::make_shared<const StopRules>(request.stops, Tokens(ends.begin(), ends.end()),
-                                                  request.min_tokens, out.max_tokens);
+    out.rules = stop_rules(request, out, *context.tokenizer);
   }
   out.checkpoints = checkpoints(request, out.prompt, *context.tokenizer);
   MILLRACE_TRY(Scheduler::fits(*context.pool, out.prompt.size(), out.max_tokens));

@@ -38,6 +38,7 @@ struct PreparedRequest {
   Sampling sampling;             // seed set
   LogitEdits edits;              // with the ids that bad words and breakers are tokenized to
   LogprobRequest logprobs;
+  bool partials = false;
   std::shared_ptr<const StopRules> rules;
   std::vector<Checkpoint> checkpoints;  // where others may begin alike
 };

@@ -19,6 +19,7 @@
 #include <map>
 #include <set>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -61,6 +62,8 @@ class Scheduler {
   std::uint32_t running() const { return static_cast<std::uint32_t>(running_.size()); }
   std::uint64_t pauses() const { return pauses_; }
   std::uint32_t prefix_pages() const { return tree_.size(); }
+  // Everything that a later plan depends on, as text: two of them that are equal go on alike.
+  std::string dump() const;
 
  private:
   // Pages that the store is bringing; a writer like a sequence.

@@ -1,57 +1,90 @@
 #pragma once
-// Decides, token by token, whether a sequence has ended and why, and gathers its text.
-// Order of the reasons on one token: a stop token, a stop string, then the length, so that a stop
-// wins where several meet. Before `min_tokens` tokens the sampler bans the stop tokens, and a stop
-// string completed by an earlier token is let through as text. Thread safety: one owner thread.
+// Decides, token by token, whether a sequence has ended and why, and gathers its text and the parts
+// of it. Order of the reasons on one token: a stop token, a stop sequence, a stop string, the
+// length, a loop; so a stop wins where several meet. Before `min_tokens` tokens the sampler bans
+// the stop tokens, and sequences, strings and loops that are complete before are let through.
+//
+//   tokens ─▶ sequences (automaton over ids) ─┐
+//   pieces ─▶ TextStop (strings, hold-back) ──┴─▶ settled text ─▶ TextParts (markers) ─▶ answer,
+//   parts
+//
+// Thread safety: one owner thread.
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "engine/core/stop/stop_strings.hpp"
+#include "engine/core/stop/loop_detector.hpp"
+#include "engine/core/stop/text_parts.hpp"
+#include "engine/core/stop/text_stop.hpp"
 #include "schemas/base/generation.hpp"
 
 namespace millrace::engine {
 
 // What ends the samples of one request; immutable, shared by them.
 struct StopRules {
-  Tokens ids;  // sorted: the request's ids, and the model's ends of text unless ignore_eos
-  std::shared_ptr<const StopStrings> strings;
+  Tokens ids;       // sorted: the request's ids, and the model's ends of text unless ignore_eos
+  Tokens text_ids;  // sorted: those whose text belongs to the output, with Stops::include
+  std::vector<Tokens> sequences;  // of two tokens and more
+  std::optional<Automaton> sequence_automaton;
+  std::shared_ptr<const TextPatterns> strings;
+  bool include = false;
   std::uint32_t min_tokens = 0;
-  std::uint32_t max_tokens = 0;  // at least 1
+  std::uint32_t max_tokens = 0;            // at least 1
+  std::shared_ptr<const PartRules> parts;  // null: the text is left whole
+  Tokens marker_ids;  // sorted: tokens without a text of their own that are markers
+  RepetitionDetection repetition;
 
   StopRules(const Stops& stops, const Tokens& end_of_text, std::uint32_t min_tokens,
             std::uint32_t max_tokens);
   // Whether the sampler must ban the stop tokens for the token after `count` others.
   bool bans_stop_tokens(std::uint32_t count) const { return count < min_tokens; }
+  // Whether this id ends the sequence by itself.
+  bool is_stop_token(TokenId id) const;
+  // Whether its text is no part of the output, so that `StopMachine::push` takes an empty piece.
+  bool drops_text(TokenId id) const;
+  // Whether it counts as its literal though such tokens have no text.
+  bool is_marker(TokenId id) const;
 };
 
 class StopMachine {
  public:
   explicit StopMachine(std::shared_ptr<const StopRules> rules);
 
-  // Whether this id ends the sequence by itself; then its text is no part of the output and `push`
-  // takes an empty piece.
-  bool is_stop_token(TokenId id) const;
-
-  // Takes the next sampled token and the text that it completes. `stop` and `length` end it.
+  // Takes the next sampled token and the text that it completes. `stop`, `length` and `repetition`
+  // end it.
   std::optional<FinishReason> push(TokenId id, std::string_view piece);
   // The end for another reason (`length`, `cancelled`, a stop token): `tail` is what the
   // detokenizer still held. Returns true where that tail completes a stop string after all.
   bool close(std::string_view tail);
 
   std::uint32_t count() const { return count_; }
-  const std::string& text() const { return text_.text(); }
+  // The text, as far as it can no longer become a stop or a marker.
+  const std::string& text() const { return parts_ ? parts_->text() : text_.text(); }
+  const std::optional<TextParts>& parts() const { return parts_; }
   const std::optional<std::string>& stop_string() const { return stop_string_; }
   const std::optional<TokenId>& stop_token() const { return stop_token_; }
+  const std::optional<Tokens>& stop_sequence() const { return stop_sequence_; }
 
  private:
+  bool follow_sequences(TokenId id);
+  void take_settled();
+  std::optional<FinishReason> decide(TokenId id, std::string_view piece);
+
   std::shared_ptr<const StopRules> rules_;
   TextStop text_;
+  std::optional<TextParts> parts_;
+  LoopDetector loop_;
+  std::size_t given_ = 0;  // bytes of settled text that parts_ has
+  Automaton::State sequence_ = Automaton::start;
+  std::vector<std::uint64_t> begins_;  // of the text of each token of a possible sequence
   std::uint32_t count_ = 0;
+  bool ended_ = false;  // the text takes no more
   std::optional<std::string> stop_string_;
   std::optional<TokenId> stop_token_;
+  std::optional<Tokens> stop_sequence_;
 };
 
 }  // namespace millrace::engine

@@ -4,13 +4,13 @@
 
 namespace millrace::engine {
 
-Result<std::string> StreamDecoder::push(TokenId token) {
+Result<std::string> StreamDecoder::push(TokenId token, bool literal) {
   if (token >= tokenizer_->vocabulary_size())
     return fail(Code::invalid_token,
                 "token " + std::to_string(token) + " lies outside the vocabulary of " +
                     std::to_string(tokenizer_->vocabulary_size()) + " tokens",
                 "use ids of this model's tokenizer (millrace tokenize)");
-  if (tokenizer_->is_special(token) && !options_.render_special) return std::string();
+  if (tokenizer_->is_special(token) && !options_.render_special && !literal) return std::string();
   held_ += tokenizer_->token_bytes(token);
   const auto complete = utf8_complete_prefix(held_);
   auto text = utf8_replace_invalid(std::string_view(held_).substr(0, complete));

@@ -13,9 +13,9 @@ class StreamDecoder {
   StreamDecoder(const Tokenizer& tokenizer, const DetokenizeOptions& options)
       : tokenizer_(&tokenizer), options_(options) {}
 
-  // The text that this token completes: valid UTF-8, often empty. Errors: invalid_token, and
-  // nothing has changed.
-  Result<std::string> push(TokenId token);
+  // The text that this token completes: valid UTF-8, often empty. With `literal` a control token
+  // gives its literal whatever the options say. Errors: invalid_token, and nothing has changed.
+  Result<std::string> push(TokenId token, bool literal = false);
   // What is still held back, as U+FFFD; the decoder is then as new.
   std::string finish();
 

@@ -87,6 +87,16 @@ class Engine:
                 self.log.write(f"abort {lease['job']}")
                 os.kill(os.getpid(), signal.SIGABRT)
             self.running[lease["lease"]] = (lease, done)
+            if lease["body"].get("partials"):
+                self.send_partials(lease)
+
+    def send_partials(self, lease):
+        """The answer's text in two pieces and its tokens one by one."""
+        text = result_of(lease)["result"]["choices"][0]["text"]
+        for i, piece in enumerate((text[:6], text[6:])):
+            self.send("partials", {"entries": [{
+                "lease": lease["lease"], "choice": 0, "first_token": i,
+                "tokens": struct.pack("<I", i + 1), "text": piece}]})
 
     def end_jobs(self):
         now = time.monotonic()

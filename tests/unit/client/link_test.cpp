@@ -18,6 +18,7 @@ class ScriptedSession final : public Session {
   }
   void forget(std::uint64_t id) override { questions.erase(id); }
   Status subscribe(const std::string&) override { return {}; }
+  void watch(const std::string&) override {}
   Status poll(std::uint32_t, std::vector<Envelope>&, std::vector<Bell>&) override { return {}; }
   bool ready() const override { return true; }
   std::uint64_t away_ms() const override { return 0; }

@@ -112,6 +112,29 @@ TEST(ResultLine, ListedLogprobsInEachForm) {
   EXPECT_EQ(plain["listed_logprobs"][2], -0.5);
 }
 
+TEST(ResultLine, PartsOfTheTextAndWhatEndedIt) {
+  const auto choice = [](const char* shape) {
+    JobResult result = sample(shape);
+    Choice& c = result.result->choices[0];
+    c.stop_token.reset();
+    c.stop_sequence = Tokens{10, 11};
+    c.reasoning = "why";
+    c.tool_calls = {"{}", "f(1)"};
+    result.result->effective.markers = {{MarkedPart::reasoning, "<t>", "</t>"}};
+    const json body = json::parse(result_line(result, 4, {}))["response"]["body"];
+    const json& millrace = body.contains("millrace") ? body["millrace"] : body;
+    EXPECT_EQ(millrace["effective"]["markers"],
+              (json{{{"part", "reasoning"}, {"open", "<t>"}, {"close", "</t>"}}}));
+    return body["choices"][0];
+  };
+  for (const char* shape : {"chat", "completion", ""}) {
+    const json c = choice(shape);
+    EXPECT_EQ(c["stop_reason"], (json{10, 11})) << shape;
+    EXPECT_EQ(c["tool_calls"], (json{"{}", "f(1)"})) << shape;
+    EXPECT_EQ((*shape == 'c' && c.contains("message") ? c["message"] : c)["reasoning"], "why");
+  }
+}
+
 TEST(ResultLine, EditsAreToldWhereThereWereAny) {
   JobResult result = sample("chat");
   const auto effective = [&] {

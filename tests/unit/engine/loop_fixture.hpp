@@ -110,6 +110,7 @@ class LoopTest : public testing::Test {
     static const std::vector<float> logprobs(128, -1.0f);
     out.top_ids = std::span(ids).first(task.top);
     out.top_logprobs = std::span(logprobs).first(task.top);
+    out.listed_logprobs = std::span(logprobs).first(task.listed.size());
     return out;
   }
 

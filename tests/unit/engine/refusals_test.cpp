@@ -112,6 +112,26 @@ const std::vector<Refusal>& value_refusals() {
        [](R& r) { r.stops.token_ids = Tokens(1025, 1); }},
       {"stop id", Code::invalid_token, "stop_token_ids[0]",
        [](R& r) { r.stops.token_ids = {49152}; }},
+      {"stop sequence id", Code::invalid_token, "stop_token_sequences[1][1] is 49152",
+       [](R& r) {
+         r.stops.sequences = {{1}, {2, 49152}};
+       }},
+      {"empty stop sequence", Code::invalid_value, "stop_token_sequences[0] is empty",
+       [](R& r) { r.stops.sequences = {{}}; }},
+      {"long stop sequence", Code::limit_exceeded, "stop_token_sequences[0] has 65",
+       [](R& r) { r.stops.sequences = {Tokens(65, 1)}; }},
+      {"many stop sequences", Code::limit_exceeded, "stop_token_sequences has 257",
+       [](R& r) { r.stops.sequences = std::vector<Tokens>(257, {1}); }},
+      {"marker", Code::invalid_value, "markers[0].open is empty",
+       [](R& r) { r.markers.list.resize(1); }},
+      {"marker bytes", Code::invalid_utf8, "markers[0].close",
+       [](R& r) {
+         r.markers.list = {{MarkedPart::reasoning, "<t>", "\xff"}};
+       }},
+      {"repetition", Code::invalid_value, "repetition_detection.min_count is 1",
+       [](R& r) {
+         r.repetition_detection = {4, 1, 1};
+       }},
       {"top", Code::limit_exceeded, "129",
        [](R& r) {
          r.logprobs = {true, 129, false, {}};
@@ -216,6 +236,52 @@ TEST_F(LoopTest, EveryRefusalSaysWhatWhereAndWhatToDoAndLeavesNoTrace) {
   }
   EXPECT_TRUE(loop_->add(1, request(1, 4, "x")));  // the id is still free
   EXPECT_EQ(run().size(), 1u);
+}
+
+// Every refused call, at each stage of the work of others: the state after it is that before it,
+// byte for byte, and the next request gets the ids that it would have got.
+TEST_F(LoopTest, RefusedCallsChangeNothingAtAnyStage) {
+  const auto run_one = [this](bool with_refusals) {
+    open(64, {.max_batch = 2, .step_tokens = 16, .prefill_chunk = 16, .step_outputs = 16});
+    std::string trace;
+    std::vector<Event> events;
+    const auto refuse_all = [&] {
+      const std::string before = loop_->dump();
+      for (const auto* list : {&prompt_refusals(), &value_refusals(), &edit_refusals()}) {
+        for (const Refusal& refusal : *list) {
+          R r = request(1, 4, "x");
+          refusal.spoil(r);
+          EXPECT_FALSE(loop_->add(50, r)) << refusal.name;
+          ASSERT_EQ(loop_->dump(), before) << refusal.name;
+        }
+      }
+      EXPECT_FALSE(loop_->add(50, request(1, 4, "x"), limits::priority_count));
+      EXPECT_FALSE(loop_->add(1, request(1, 4, "x")));  // an id in use
+      loop_->cancel(49);                                // an id that nobody has
+      ASSERT_EQ(loop_->dump(), before);
+    };
+    scripts_.clear();
+    for (RequestId id = 1; id <= 4; ++id) {
+      R r = request(id, 9, "a b c d e f", 6);
+      r.n = id % 2 + 1;
+      EXPECT_TRUE(loop_->add(id, r));
+    }
+    for (int i = 0; i < 12 && loop_->busy(); ++i) {
+      const auto scripts = scripts_;
+      if (with_refusals && i < 6) refuse_all();
+      scripts_ = scripts;
+      if (i == 3) {
+        EXPECT_TRUE(loop_->add(9, request(9, 5, "late", 4)));
+      }
+      EXPECT_TRUE(loop_->step(events));
+      trace += loop_->dump() + "\n\n";
+    }
+    run();
+    return trace;
+  };
+  const std::string undisturbed = run_one(false);
+  EXPECT_NE(undisturbed.find("owner of"), std::string::npos);
+  EXPECT_EQ(run_one(true), undisturbed);
 }
 
 TEST_F(LoopTest, AnIdInUseIsRefused) {

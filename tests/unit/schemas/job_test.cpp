@@ -50,8 +50,11 @@ Job full_job() {
   r.sampling = {0.7f, 40,   0.9f,  0.05f,
                 0.8f, 0.5f, 0.25f, std::numeric_limits<std::uint64_t>::max()};
   r.edits = full_edits();
-  r.stops = {{"\n\n", "END"}, {0, 2, 0xFFFFFFFF}, true};
+  r.stops = {{"\n\n", "END"}, {0, 2, 0xFFFFFFFF}, true, {{1}, {2, 3}}, true};
+  r.markers.list = {{MarkedPart::tool_call, "[CALL]", ""}, {MarkedPart::reasoning, "<t>", "</t>"}};
+  r.repetition_detection = {1024, 1, 2};
   r.logprobs = {true, 5, true, LogprobMode::processed, {7, 0}};
+  r.partials = true;
   r.kv = "f16";
   r.require_fingerprint = "abc";
   return job;
@@ -301,6 +304,7 @@ TEST(DerivedSeed, DependsOnWhatIsAskedAndTheLabelOnly) {
   other.priority = 0;
   other.metadata.clear();
   other.request.sampling.seed = 5;
+  other.request.partials = false;
   EXPECT_EQ(derived_seed(other), derived_seed(job));
   EXPECT_LT(derived_seed(job), 1ull << 53);
   other.custom_id = "line 2";

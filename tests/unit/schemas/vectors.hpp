@@ -80,8 +80,12 @@ inline std::vector<std::pair<std::string, Job>> jobs() {
   r.edits.allowed = {30, 31, 504};
   r.edits.bad_words = {"darn"};
   r.edits.bad_word_ids = {{7}, {8, 9}};
-  r.stops = {{"END", "###"}, {0, 2}, true};
+  r.stops = {{"END", "###"}, {0, 2}, true, {{7, 8}}, true};
+  r.markers.list = {{MarkedPart::reasoning, "<think>", "</think>"},
+                    {MarkedPart::tool_call, "<|call|>", ""}};
+  r.repetition_detection = {32, 2, 4};
   r.logprobs = {true, 2, true, LogprobMode::processed, {30, 260}};
+  r.partials = true;
   r.kv = "f16";
   r.require_fingerprint = "00c0ffee";
   return {{"job-minimal", minimal}, {"job-text", text_job()},   {"job-tokens", tokens},
@@ -107,9 +111,13 @@ inline JobResult completed() {
   paris.logprobs =
       TokenLogprobs{2, {-0.25f, -1.5f}, {7042, 260, 2, 30}, {-0.25f, -2.75f, -1.5f, -inf}};
   paris.logprobs->listed = ListedLogprobs{{30, 260}, {-12.0f, -inf, -1.5f, -0.25f}};
-  const Choice lyon{1, " Lyon. It", {31000, 30, 657}, FinishReason::stop, " is", {}, {}};
+  paris.reasoning = "It is the capital.";
+  Choice lyon{1, " Lyon. It", {31000, 30, 657}, FinishReason::stop, " is", {}, {}};
+  lyon.tool_calls = {R"({"name": "map"})"};
+  const Choice loop{2, " Lyon Lyon", {31000, 31000, 31000}, FinishReason::repetition, {}, {}};
+  const Choice cut{3, "", {7, 8}, FinishReason::stop, {}, {}, Tokens{7, 8}};
   GenerationResult result;
-  result.choices = {paris, lyon};
+  result.choices = {paris, lyon, loop, cut};
   result.prompt = Tokens{504, 3575, 282};
   result.prompt_logprobs =
       TokenLogprobs{1, {nan, -3.5f, -0.125f}, {0, 3575, 282}, {nan, -3.5f, -0.125f}};
@@ -121,7 +129,8 @@ inline JobResult completed() {
                       "exact",
                       {0.7f, 40, 0.95f, 0.05f, 1.0f, 0.0f, 0.1f, 9007199254740991},
                       used_edits(),
-                      16};
+                      16,
+                      {{MarkedPart::reasoning, "<think>", "</think>"}}};
   JobResult end;
   end.job = "line-1";
   end.custom_id = "q1";
@@ -232,6 +241,10 @@ inline std::vector<Envelope> envelopes() {
       {10, Committed{{4294967297}, {4294967299}}},
       {0, Release{{4294967298}}},
       {0, Goodbye{"SIGTERM"}},
+      {11, Watch{}},
+      {11, Watching{"results", true}},
+      {0, Partials{"results",
+                   {{0, "line-1", "q1", 1, {1, 3, {31000, 30}, " Lyon", "It is.", {"{}"}}}}}},
   };
 }
 

@@ -192,6 +192,7 @@ TEST(Schemas, PartsHaveTheFieldsTheyDescribe) {
   check_schema<LogitBias>(parts["logit_bias"], "logit_bias");
   check_schema<Dry>(parts["dry"], "dry");
   check_schema<LogitEdits>(parts["edits"], "edits");
+  check_schema<Marker>(parts["marker"], "marker");
   check_schema<ListedLogprobs>(parts["listed_logprobs"], "listed_logprobs");
   check_schema<TokenLogprobs>(parts["token_logprobs"], "token_logprobs");
   check_schema<Choice>(parts["choice"], "choice");
@@ -204,6 +205,7 @@ TEST(Schemas, PartsHaveTheFieldsTheyDescribe) {
   check_schema<EngineInfo>(parts["engine_info"], "engine_info");
   check_schema<Entry>(parts["entry"], "entry");
   check_schema<Lease>(parts["lease"], "lease");
+  check_schema<PartialEntry>(parts["partial"], "partial");
   check_schema<JobEnd>(parts["job_end"], "job_end");
 }
 
@@ -222,6 +224,7 @@ TEST(Schemas, WordsAndCodesAreTheSame) {
   check_words<PenaltyScope>(parts["penalty_scope"]);
   check_words<JobState>(parts["job_state"]);
   check_words<FinishReason>(parts["finish_reason"]);
+  check_words<MarkedPart>(parts["marked_part"]);
   check_words<Role>(schema("hello")["properties"]["role"]);
   std::set<std::string> codes;
 #define X(name, status, text) codes.insert(#name);

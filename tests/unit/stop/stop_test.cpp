@@ -8,7 +8,7 @@ namespace millrace::engine {
 namespace {
 
 TextStop text_stop(std::vector<std::string> strings) {
-  return TextStop(std::make_shared<const StopStrings>(std::move(strings)));
+  return TextStop(std::make_shared<const TextPatterns>(std::move(strings)));
 }
 
 TEST(TextStop, HoldsBackWhatMayBecomeAStopString) {
@@ -93,7 +93,6 @@ StopMachine machine(Stops stops, std::uint32_t minimum, std::uint32_t maximum) {
 TEST(StopMachine, EndOfTextStops) {
   StopMachine m = machine({}, 0, 9);
   EXPECT_EQ(m.push(5, "hi"), std::nullopt);
-  EXPECT_TRUE(m.is_stop_token(2));
   EXPECT_EQ(m.push(2, ""), FinishReason::stop);
   EXPECT_EQ(m.stop_token(), 2u);
   EXPECT_FALSE(m.close(""));
@@ -158,6 +157,114 @@ TEST(StopMachine, HeldTextBelongsToTheTextWhenATokenStops) {
   EXPECT_FALSE(m.close("c"));
   EXPECT_EQ(m.text(), "abc");
   EXPECT_FALSE(m.stop_string().has_value());
+}
+
+TEST(StopMachine, IncludeLeavesWhatStoppedInTheText) {
+  Stops stops;
+  stops.strings = {"END"};
+  stops.token_ids = {7};
+  stops.include = true;
+  StopMachine by_string = machine(stops, 0, 9);
+  EXPECT_EQ(by_string.push(5, "a"), std::nullopt);
+  EXPECT_EQ(by_string.push(6, "bENDc"), FinishReason::stop);
+  by_string.close("x");
+  EXPECT_EQ(by_string.text(), "abEND");
+  const StopRules rules(stops, Tokens{2}, 0, 9);
+  EXPECT_FALSE(rules.drops_text(7));  // the job's own; an end of text has no text
+  EXPECT_TRUE(rules.drops_text(2));
+  StopMachine by_token = machine(stops, 0, 9);
+  EXPECT_EQ(by_token.push(7, "seven"), FinishReason::stop);
+  by_token.close("");
+  EXPECT_EQ(by_token.text(), "seven");
+}
+
+StopMachine with_sequences(std::vector<Tokens> sequences, std::uint32_t minimum = 0,
+                           bool include = false) {
+  Stops stops;
+  stops.sequences = std::move(sequences);
+  stops.include = include;
+  return machine(stops, minimum, 99);
+}
+
+TEST(StopSequences, TheirOwnTextIsHeldBackAndCutOff) {
+  StopMachine m = with_sequences({{5, 6, 7}});
+  EXPECT_EQ(m.push(4, "four "), std::nullopt);
+  EXPECT_EQ(m.push(5, "five "), std::nullopt);
+  EXPECT_EQ(m.text(), "four ");
+  EXPECT_EQ(m.push(6, "six "), std::nullopt);
+  EXPECT_EQ(m.push(5, "five "), std::nullopt);  // another beginning: the one before is text
+  EXPECT_EQ(m.text(), "four five six ");
+  EXPECT_EQ(m.push(6, "six "), std::nullopt);
+  EXPECT_EQ(m.push(7, "seven"), FinishReason::stop);
+  EXPECT_FALSE(m.close("\xEF\xBF\xBD"));
+  EXPECT_EQ(m.text(), "four five six ");
+  EXPECT_EQ(m.stop_sequence(), (Tokens{5, 6, 7}));
+}
+
+TEST(StopSequences, AFlushGivesTheHeldTextBack) {
+  StopMachine m = with_sequences({{5, 6, 7}});
+  EXPECT_EQ(m.push(5, "five "), std::nullopt);
+  EXPECT_EQ(m.push(6, "six"), std::nullopt);
+  EXPECT_EQ(m.text(), "");
+  EXPECT_FALSE(m.close(""));
+  EXPECT_EQ(m.text(), "five six");
+}
+
+TEST(StopSequences, OneTokenIsAStopTokenAndIncludeLeavesTheText) {
+  StopMachine one = with_sequences({{9}});
+  EXPECT_EQ(one.push(9, ""), FinishReason::stop);
+  EXPECT_EQ(one.stop_token(), 9u);
+  StopMachine kept = with_sequences({{5, 6}}, 0, true);
+  EXPECT_EQ(kept.push(5, "five"), std::nullopt);
+  EXPECT_EQ(kept.push(6, "six"), FinishReason::stop);
+  kept.close("");
+  EXPECT_EQ(kept.text(), "fivesix");
+}
+
+TEST(StopSequences, OneThatIsCompleteBeforeMinTokensIsLetThrough) {
+  StopMachine m = with_sequences({{5, 6}}, 3);
+  EXPECT_EQ(m.push(5, "a"), std::nullopt);
+  EXPECT_EQ(m.push(6, "b"), std::nullopt);
+  EXPECT_EQ(m.push(5, "c"), std::nullopt);
+  EXPECT_EQ(m.push(6, "d"), FinishReason::stop);
+  m.close("");
+  EXPECT_EQ(m.text(), "ab");
+}
+
+// Against the plain definition: the first sequence complete in random tokens, its text cut off.
+TEST(StopSequences, EqualSearchInRandomTokens) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<Tokens> sequences(1 + random() % 3);
+    for (Tokens& s : sequences) {
+      for (std::size_t i = 0, n = 2 + random() % 3; i < n; ++i)
+        s.push_back(static_cast<TokenId>(10 + random() % 2));
+    }
+    StopMachine m = with_sequences(sequences);
+    Tokens tokens;
+    std::string text;
+    std::vector<std::size_t> begins;
+    bool stopped = false;
+    for (int i = 0; i < 12 && !stopped; ++i) {
+      const TokenId id = 10 + static_cast<TokenId>(random() % 3);
+      const std::string piece(random() % 3, static_cast<char>('a' + i));
+      begins.push_back(text.size());
+      tokens.push_back(id);
+      text += piece;
+      stopped = m.push(id, piece).has_value();
+      ASSERT_TRUE(text.starts_with(m.text()));
+      std::size_t longest = 0;
+      for (const Tokens& s : sequences) {
+        if (tokens.size() >= s.size() && std::equal(s.rbegin(), s.rend(), tokens.rbegin())) {
+          longest = std::max(longest, s.size());
+        }
+      }
+      ASSERT_EQ(stopped, longest > 0);
+      if (stopped) text.resize(begins[begins.size() - longest]);
+    }
+    m.close("");
+    ASSERT_EQ(m.text(), text);
+  }
 }
 
 }  // namespace

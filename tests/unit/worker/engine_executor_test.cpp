@@ -20,6 +20,7 @@ class FakeEngine final : public engine::Engine {
     bool fail_step = false;
     std::vector<engine::RequestId> added, cancelled;
     std::vector<std::uint32_t> priorities;
+    std::vector<engine::PartialEvent> partials;  // of the next step
 
     void release() {
       const std::lock_guard lock(mutex);
@@ -55,6 +56,10 @@ class FakeEngine final : public engine::Engine {
     cancelled_.insert(id);
   }
   Result<std::vector<engine::KernelTime>> profile() override { return {}; }
+  std::vector<engine::PartialEvent> take_partials() override {
+    const std::lock_guard lock(shared_.mutex);
+    return std::exchange(shared_.partials, {});
+  }
   bool busy() const override { return !left_.empty(); }
   Status step(std::vector<engine::Event>& events) override {
     std::unique_lock lock(shared_.mutex);
@@ -178,6 +183,21 @@ TEST_F(EngineExecutorTest, TasksAndCancelsReachARunningEngineBetweenItsSteps) {
   EXPECT_TRUE(ends[0].cancelled);
   EXPECT_EQ(ends[1].lease, 2u);
   EXPECT_FALSE(ends[1].cancelled);
+}
+
+TEST_F(EngineExecutorTest, PartialsThatNobodyTookGrowTogether) {
+  start();
+  shared_.partials = {{1, {0, 0, {7}, "a", "", {}}},
+                      {1, {1, 0, {8}, "x", "", {}}},
+                      {1, {0, 1, {9}, "b", "r", {"call"}}}};
+  executor_->add(task(1));
+  wait_for_ends(1);
+  const auto partials = executor_->take_partials();
+  ASSERT_EQ(partials.size(), 2u);
+  EXPECT_EQ(partials[0].lease, 1u);
+  EXPECT_EQ(partials[0].partial, (Partial{0, 0, {7, 9}, "ab", "r", {"call"}}));
+  EXPECT_EQ(partials[1].partial, (Partial{1, 0, {8}, "x", "", {}}));
+  EXPECT_TRUE(executor_->take_partials().empty());
 }
 
 TEST_F(EngineExecutorTest, ALostDeviceIsTold) {

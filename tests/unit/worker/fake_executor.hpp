@@ -39,6 +39,7 @@ class FakeExecutor final : public Executor {
     const std::lock_guard lock(mutex_);
     return std::exchange(ends_, {});
   }
+  std::vector<TaskPartial> take_partials() override { return std::exchange(partials, {}); }
   Progress progress() const override { return now; }
   std::optional<Error> failure() const override { return failed; }
   void on_change(std::function<void()> wake) override {
@@ -67,6 +68,7 @@ class FakeExecutor final : public Executor {
   }
 
   std::vector<LeaseId> cancelled;
+  std::vector<TaskPartial> partials;
   Progress now;
   std::optional<Error> failed;
 

@@ -216,6 +216,33 @@ TEST_F(SessionTest, LostLeasesAreStoppedAndTheirEndsNotSent) {
   EXPECT_EQ(session_.book().running(), 0u);
 }
 
+TEST_F(SessionTest, PartialsGoOutBeforeTheEndThatCameWithThem) {
+  join();
+  lease({1, 2});
+  executor_.partials = {{1, {0, 3, {7}, "so", "", {}}}, {9, {0, 0, {7}, "no lease", "", {}}}};
+  executor_.end(1);
+  const auto all = sent();
+  ASSERT_EQ(all.size(), 2u);
+  const auto* partials = std::get_if<Partials>(&all[0].message);
+  ASSERT_NE(partials, nullptr);
+  ASSERT_EQ(partials->entries.size(), 1u);
+  EXPECT_EQ(partials->entries[0].lease, 1u);
+  EXPECT_EQ(partials->entries[0].partial.text, "so");
+  EXPECT_TRUE(std::holds_alternative<Ends>(all[1].message));
+  executor_.partials = {{1, {0, 4, {7}, "late", "", {}}}};  // its end has been told
+  EXPECT_TRUE(sent_of<Partials>().empty());
+}
+
+TEST_F(SessionTest, PartialsAreDroppedWhileTheBrokerIsAway) {
+  join();
+  lease({1});
+  say(Goodbye{});
+  executor_.partials = {{1, {0, 0, {7}, "unheard", "", {}}}};
+  EXPECT_TRUE(sent_of<Partials>().empty());
+  EXPECT_TRUE(executor_.partials.empty());
+  EXPECT_EQ(session_.book().running(), 1u);
+}
+
 TEST_F(SessionTest, ASuspectRunsAlone) {
   join();
   lease({1, 2});

@@ -1,0 +1,71 @@
+#pragma once
+// Takes a text apart at its markers: reasoning, tool calls, and the answer, which is the rest. The
+// states are the answer and one a marker: in the answer every opening is looked for, in a part its
+// own closing alone. Markers are found in text, not in tokens, since a marker's letters may be
+// tokenized with their neighbours; what may still become one is held back.
+//
+//   answer ──open of marker i──▶ part i ──its close──▶ answer
+//
+// Thread safety: PartRules is immutable and shared; a TextParts has one owner.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/core/stop/text_patterns.hpp"
+#include "schemas/base/generation.hpp"
+
+namespace millrace::engine {
+
+class PartRules {
+ public:
+  // `inside`: the part that the text begins in, by its marker's index, since the prompt ends with
+  // that marker's opening; -1: none.
+  explicit PartRules(std::vector<Marker> markers, std::int32_t inside = -1);
+
+  const std::vector<Marker>& markers() const { return markers_; }
+  std::int32_t inside() const { return inside_; }
+  const TextPatterns& opens() const { return opens_; }
+  // What ends part `i`; empty where nothing does.
+  const TextPatterns& close(std::int32_t i) const { return closes_[static_cast<std::size_t>(i)]; }
+
+ private:
+  std::vector<Marker> markers_;
+  std::int32_t inside_;
+  TextPatterns opens_;
+  std::vector<TextPatterns> closes_;
+};
+
+// The marker whose opening ends this text, spaces and line ends behind it aside; -1: none.
+std::int32_t open_marker_at_end(const std::vector<Marker>& markers, std::string_view text);
+
+class TextParts {
+ public:
+  explicit TextParts(std::shared_ptr<const PartRules> rules);
+
+  void push(std::string_view text);
+  void flush();  // the text is over: what was held back is no marker
+
+  const std::string& text() const { return text_; }
+  const std::optional<std::string>& reasoning() const { return reasoning_; }
+  // The last one may still grow while `in_tool_call`.
+  const std::vector<std::string>& tool_calls() const { return tool_calls_; }
+  bool in_tool_call() const { return part() == MarkedPart::tool_call; }
+
+ private:
+  std::optional<MarkedPart> part() const;
+  void enter(std::int32_t marker);
+  void settle(std::size_t bytes);
+
+  std::shared_ptr<const PartRules> rules_;
+  std::int32_t inside_ = -1;
+  Automaton::State state_ = Automaton::start;
+  std::string held_, text_;
+  std::optional<std::string> reasoning_;
+  std::vector<std::string> tool_calls_;
+};
+
+}  // namespace millrace::engine

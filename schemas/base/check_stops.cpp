@@ -1,0 +1,100 @@
+#include "schemas/base/check_stops.hpp"
+
+#include <string>
+
+#include "schemas/base/limits.hpp"
+#include "schemas/base/utf8.hpp"
+
+namespace millrace {
+namespace {
+
+Status check_size(const std::string& field, std::uint64_t count, const char* unit,
+                  std::uint64_t limit) {
+  if (count <= limit) return {};
+  return fail(
+      Code::limit_exceeded,
+      field + " has " + std::to_string(count) + unit + ", the limit is " + std::to_string(limit),
+      "give fewer");
+}
+
+Status check_between(const std::string& field, std::uint64_t value, std::uint64_t least,
+                     std::uint64_t most) {
+  if (value >= least && value <= most) return {};
+  return fail(value > most ? Code::limit_exceeded : Code::invalid_value,
+              field + " is " + std::to_string(value),
+              "give a number from " + std::to_string(least) + " to " + std::to_string(most));
+}
+
+Status check_text(const std::string& field, const std::string& text, std::uint64_t limit) {
+  if (text.empty()) return fail(Code::invalid_value, field + " is empty", "leave it out");
+  MILLRACE_TRY(check_size(field, text.size(), " bytes", limit));
+  if (utf8_valid(text)) return {};
+  return fail(Code::invalid_utf8, field + " is not valid UTF-8", "send text as UTF-8");
+}
+
+std::string item(const char* field, std::size_t index) {
+  return std::string(field) + "[" + std::to_string(index) + "]";
+}
+
+// Of two markers of which one holds the other, the outer one could never be found.
+Status check_apart(const std::vector<Marker>& list) {
+  for (std::size_t a = 0; a < list.size(); ++a) {
+    for (std::size_t b = 0; b < list.size(); ++b) {
+      if (a == b || list[a].open.find(list[b].open) == std::string::npos) continue;
+      return fail(Code::invalid_value,
+                  item("markers", a) + ".open holds " + item("markers", b) + ".open, \"" +
+                      list[b].open + "\"",
+                  "give markers of which none holds another");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check_stops(const Stops& stops) {
+  MILLRACE_TRY(check_size("stop", stops.strings.size(), " strings", limits::stop_strings));
+  for (std::size_t i = 0; i < stops.strings.size(); ++i) {
+    MILLRACE_TRY(check_text(item("stop", i), stops.strings[i], limits::stop_string_bytes));
+  }
+  MILLRACE_TRY(
+      check_size("stop_token_ids", stops.token_ids.size(), " ids", limits::stop_token_ids));
+  MILLRACE_TRY(check_size("stop_token_sequences", stops.sequences.size(), " sequences",
+                          limits::stop_sequences));
+  for (std::size_t i = 0; i < stops.sequences.size(); ++i) {
+    const std::string field = item("stop_token_sequences", i);
+    if (stops.sequences[i].empty()) {
+      return fail(Code::invalid_value, field + " is empty", "leave it out");
+    }
+    MILLRACE_TRY(
+        check_size(field, stops.sequences[i].size(), " tokens", limits::stop_sequence_tokens));
+  }
+  return {};
+}
+
+Status check_markers(const MarkerRequest& markers) {
+  MILLRACE_TRY(check_size("markers", markers.list.size(), " markers", limits::markers));
+  for (std::size_t i = 0; i < markers.list.size(); ++i) {
+    const Marker& marker = markers.list[i];
+    MILLRACE_TRY(check_text(item("markers", i) + ".open", marker.open, limits::marker_bytes));
+    if (marker.close.empty()) continue;
+    MILLRACE_TRY(check_text(item("markers", i) + ".close", marker.close, limits::marker_bytes));
+  }
+  return check_apart(markers.list);
+}
+
+Status check_repetition(const RepetitionDetection& d) {
+  if (d.max_pattern_size == 0) {
+    if (d == RepetitionDetection{}) return {};
+    return fail(Code::invalid_value, "repetition_detection.max_pattern_size is 0",
+                "give a number from 1 to " + std::to_string(limits::repetition_pattern) +
+                    ", or leave repetition_detection out");
+  }
+  MILLRACE_TRY(check_between("repetition_detection.max_pattern_size", d.max_pattern_size, 1,
+                             limits::repetition_pattern));
+  MILLRACE_TRY(check_between("repetition_detection.min_pattern_size", d.min_pattern_size, 1,
+                             d.max_pattern_size));
+  return check_between("repetition_detection.min_count", d.min_count, 2, limits::repetition_count);
+}
+
+}  // namespace millrace
