@@ -135,6 +135,7 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
     state->info.max_allocation_bytes =
         std::min(state->info.max_allocation_bytes, options.max_allocation_bytes);
   }
+  if (options.compute_units != 0) state->info.compute_units = options.compute_units;
   state->profile = options.profile;
   state->cache =
       ProgramCache(options.cache_dir.empty() ? ProgramCache::default_folder() : options.cache_dir);

@@ -43,6 +43,7 @@ struct DeviceOptions {
   std::string cache_dir{};                 // program cache; "" is $XDG_CACHE_HOME/millrace/programs
   bool profile = false;                    // time every launch, see Device::profile
   std::uint64_t max_allocation_bytes = 0;  // lowers the device's own limit; 0 leaves it
+  std::uint32_t compute_units = 0;         // cores to share work out to; 0: as many as there are
 };
 
 enum class DeviceType : std::uint8_t { cpu, gpu, accelerator, other };
