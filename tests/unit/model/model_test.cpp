@@ -142,8 +142,8 @@ TEST(Model, ACopiedPageServesAsTheOriginal) {
   const Tokens tokens = random_tokens(20, 6);
   runner.set_sequences({tokens}, 2);
   runner.run(0, 20);
-  must(runner.model().copy_page(0, 9));
-  must(runner.model().copy_page(1, 8));
+  must(runner.model().copy_page(1, 9));  // the runner gives pages out from the last to the first
+  must(runner.model().copy_page(0, 8));
   StepPlan plan;
   plan.tokens = {tokens[19]};
   plan.pages = {9, 8};
