@@ -5,6 +5,7 @@
 // and, where integer products read them, as codes, int [tokens][code_stride]
 // (kernels/quantize/block.cl). Errors: kernel_build, device_error. Thread safety: the device's
 // owner thread.
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -137,6 +138,10 @@ class Operations {
   struct Product {
     Kernel plain, gate_up;
   };
+  // What a whole layer's kernel is compiled for: the format, and which of its four products have a
+  // bias, in their order; a file may give one to some layers and not to others.
+  using LayerKind = std::pair<PanelFormat, std::array<bool, 4>>;
+  static LayerKind kind_of(const LayerParts& layer);
   float attention_scale() const;
   float inverse_width() const;
   Result<Kernel> build_exact_product(const PanelLayout& layout);
@@ -172,7 +177,7 @@ class Operations {
   Buffer sync_;             // phases of a whole layer
   std::vector<std::string> layer_defines_;
   std::map<std::pair<PanelFormat, std::uint32_t>, Product> products_;  // by format and padded K
-  std::map<PanelFormat, Kernel> whole_;
+  std::map<LayerKind, Kernel> whole_;
 };
 
 }  // namespace millrace::engine

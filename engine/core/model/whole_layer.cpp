@@ -23,9 +23,16 @@ bool Operations::has_whole(const LayerParts& layer) const {
          spec_.head_dim % block_columns == 0 && spec_.ffn_width % block_columns == 0;
 }
 
+Operations::LayerKind Operations::kind_of(const LayerParts& layer) {
+  return {layer.qkv.runs[0].format,
+          {static_cast<bool>(layer.qkv.bias), static_cast<bool>(layer.output.bias),
+           static_cast<bool>(layer.gate_up.bias), static_cast<bool>(layer.down.bias)}};
+}
+
 Status Operations::prepare_whole(const LayerParts& layer) {
   const PanelFormat& format = layer.qkv.runs[0].format;
-  if (whole_.contains(format)) return {};
+  Kernel& kernel = whole_[kind_of(layer)];
+  if (kernel) return {};
   ProgramSpec program{.name = "whole_layer",
                       .sources = {"kv/layout.cl", "kv/vectors.cl", "rope/rotate.cl", "rope/tile.cl",
                                   "quantize/block.cl", "matmul/layout.cl", "norm/rms.cl",
@@ -68,7 +75,7 @@ Status Operations::prepare_whole(const LayerParts& layer) {
   }
   program.sources.emplace_back("layer/cpu.cl");
   MILLRACE_ASSIGN(const Program built, device_->build(program));
-  MILLRACE_ASSIGN(whole_[format], device_->kernel(built, "layer"));
+  MILLRACE_ASSIGN(kernel, device_->kernel(built, "layer"));
   MILLRACE_TRY(reserve_sums());
   if (sync_) return {};
   MILLRACE_ASSIGN(sync_, device_->allocate_zeroed(sync_words * 4, "the phases of a layer"));
@@ -78,8 +85,7 @@ Status Operations::prepare_whole(const LayerParts& layer) {
 Status Operations::run_whole(const LayerParts& layer, const LayerStep& x) {
   MILLRACE_TRY(reserve_scratch(x.step));
   const StepTable& step = x.step;
-  return device_->launch(whole_.at(layer.qkv.runs[0].format),
-                         {.groups = {device_->info().compute_units}},
+  return device_->launch(whole_.at(kind_of(layer)), {.groups = {device_->info().compute_units}},
                          {layer.qkv.runs[0].buffer,
                           layer.output.runs[0].buffer,
                           layer.gate_up.runs[0].buffer,

@@ -16,10 +16,13 @@ using testing::ModelRunner;
 using testing::Random;
 using testing::TinyModel;
 
-// Heads of 32 and 64 channels, so that attention can write whole blocks.
+// Heads of 32 channels, with biases of 64, so that attention can write whole blocks.
 TinyModel model_of(TensorType type, bool biases) {
   TinyModel model{.width = 256, .heads = 8, .kv_heads = 4, .ffn_width = 512, .biases = biases};
-  if (biases) model.kv_heads = 1;
+  if (biases) {
+    model.heads = 4;
+    model.kv_heads = 1;
+  }
   model.type = type;
   return model;
 }
@@ -145,6 +148,17 @@ TEST(WholeLayer, SameBitsForEveryFormat) {
 TEST(WholeLayer, SameBitsWithBiasesAndOneKvHead) {
   expect_same(model_of(TensorType::q4_1, true), "cpu", decoding(2, 30));
   expect_same(model_of(TensorType::q4_1, true), "cpu", mixed());
+}
+
+TEST(WholeLayer, SameBitsWhereOneLayerHasBiases) {
+  for (const std::string bare : {"blk.0.", "blk.1."}) {
+    TinyModel model = model_of(TensorType::q4_1, true);
+    for (const char* name :
+         {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"}) {
+      model.absent.push_back(bare + name + ".bias");
+    }
+    expect_same(model, "cpu", decoding(2, 30));
+  }
 }
 
 TEST(WholeLayer, SameBitsFromOneRowToMany) {
