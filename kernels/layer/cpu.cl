@@ -20,8 +20,8 @@
 // A group waits only for chunks that others have claimed, that is, for groups which run: it makes
 // no difference whether the driver starts the others now, later, or after this one has done it all.
 // Which group computes a chunk depends on time; what a chunk computes does not, and how a phase is
-// cut changes no bit either. Memory is ordered by the counters in PoCL, whose mem_fence is empty and
-// whose atomics acquire and release, and by mem_fence in drivers whose atomics do not.
+// cut changes no bit either. Memory is ordered by the counters in PoCL, whose mem_fence is empty
+// and whose atomics acquire and release, and by mem_fence in drivers whose atomics do not.
 //
 //   sync    uint [18], zero before and after each launch, as is work (attention/cpu.cl)
 //   scratch float [groups][STRIP_FLOATS]
