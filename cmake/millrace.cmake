@@ -40,17 +40,28 @@ function(millrace_program name)
   target_link_libraries(${name} PRIVATE millrace_options)
 endfunction()
 
-# millrace_test(NAME SOURCES s... LIBS l... [TIMEOUT s] [LABELS l...]): one GoogleTest program, one ctest entry.
-# Label a test `long` to keep it behind `ops/test --long`, `serial` where it must not share the machine.
+# millrace_test(NAME SOURCES s... LIBS l... [TIMEOUT s] [LABELS l...] [CORE]): one GoogleTest program, one ctest entry.
+# Label a test `long` to keep it behind `ops/test --long`, `serial` where it must not share the machine. CORE: the same
+# objects are also linked into the one program of all tests of the engine's core (tests/core).
 function(millrace_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "CORE" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
   find_package(GTest REQUIRED)
-  add_executable(${name} ${ARG_SOURCES})
+  set(objects ${name})
+  if(ARG_CORE)
+    set(objects ${name}_objects)
+    add_library(${objects} OBJECT ${ARG_SOURCES})
+    set_property(GLOBAL APPEND PROPERTY MILLRACE_CORE_TESTS ${objects})
+    add_executable(${name})
+    target_link_libraries(${name} PRIVATE ${objects})
+  else()
+    add_executable(${name} ${ARG_SOURCES})
+  endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  target_link_libraries(${name} PRIVATE millrace_options ${ARG_LIBS} GTest::gtest_main)
+  target_link_libraries(${objects} PUBLIC millrace_options ${ARG_LIBS})
+  target_link_libraries(${objects} PUBLIC GTest::gtest_main)
   # Half the time to compile; what is tested is compiled as it is shipped.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
-  target_compile_definitions(${name} PRIVATE MILLRACE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+  target_compile_options(${objects} PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_compile_definitions(${objects} PRIVATE MILLRACE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
     MILLRACE_BIN_DIR="${CMAKE_BINARY_DIR}/bin")
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)

@@ -81,6 +81,7 @@ struct Run {
   double full_s = 0, full_drawn = 0;          // of the decode steps in which every job drew
   std::uint64_t steps = 0, launches = 0, decode_steps = 0, decode_launches = 0;
   std::vector<double> prompt_step_ms, decode_step_ms;
+  double enqueue_ms = 0;            // of the first step, whose call waits for no other
   std::vector<KernelTime> kernels;  // of the decode steps; of all when there are none
   std::uint64_t kernel_steps = 0;   // that they were taken over
 };
@@ -107,6 +108,7 @@ Run run(Engine& engine, const Load& load, bool profile) {
     if (now.steps != last.steps) {
       started = now.prompt_tokens != last.prompt_tokens ? Step::prompt : Step::decode;
     }
+    if (out.enqueue_ms == 0) out.enqueue_ms = ms;
     if (landed == Step::prompt) out.prompt_step_ms.push_back(ms);
     if (landed == Step::decode) out.decode_step_ms.push_back(ms);
     if (landed == Step::decode && now.generated_tokens - last.generated_tokens == load.jobs) {
@@ -180,6 +182,7 @@ json measure(Engine& engine, const Load& load, bool profile) {
            {"prompt_tokens", prompts.prompt},
            {"prompt_steps", prompts.steps},
            {"prompt_launches_per_step", per(prompts.launches, prompts.steps)},
+           {"prompt_enqueue_ms", prompts.enqueue_ms},
            {"prompt_step_ms_median", median(prompts.prompt_step_ms)},
            {"prompt_step_ms_mean", mean(prompts.prompt_step_ms)}};
   if (profile) out["prompt_kernels"] = kernels(prompts);

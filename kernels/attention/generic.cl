@@ -16,43 +16,58 @@
 //     L' = fma(L, f, l * g);  A' = fma(A, f, a * g)
 //   out = A * mr_recip(L)
 //
-// Plain form: one work-item a token and head, local (16), groups (tokens * HEADS / 16, rounded up).
+// Plain form: a group of 64 work-items a head and token, groups (HEADS, tokens): each has some of a
+// segment's keys, and then some of the channels.
 // Limit: memory; meant as the reference.
-__kernel __attribute__((reqd_work_group_size(16, 1, 1)))
+#define ITEMS 64
+#define OWN_CHANNELS ((HEAD_DIM + ITEMS - 1) / ITEMS)
+
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void attention(__global const float* qkv, __global const half* kv, __global const uint* step,
-               __global float* out, uint positions, uint tables, uint tokens, uint qkv_stride,
-               uint out_stride, float scale) {
-  const uint id = (uint)get_global_id(0);
-  if (id >= tokens * HEADS) return;
-  const uint token = id / HEADS, head = id % HEADS, kv_head = head / GROUP;
+               __global float* out, uint positions, uint tables, uint qkv_stride, uint out_stride,
+               float scale) {
+  __local float q[HEAD_DIM], e[SEGMENT_TOKENS], fold[ITEMS];
+  const uint item = (uint)get_local_id(0);
+  const uint head = (uint)get_group_id(0), token = (uint)get_group_id(1), kv_head = head / GROUP;
   const uint position = step[positions + token];
   __global const uint* table = step + step[tables + token];
   __global const float* query = qkv + (size_t)token * qkv_stride + head * HEAD_DIM;
-  float q[HEAD_DIM], total[HEAD_DIM], e[SEGMENT_TOKENS];
-  for (uint d = 0; d < HEAD_DIM; ++d) q[d] = query[d] * scale;
-  float top = 0.0f, mass = 0.0f;
+  for (uint d = item; d < HEAD_DIM; d += ITEMS) q[d] = query[d] * scale;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  float total[OWN_CHANNELS], top = 0.0f, mass = 0.0f;
   for (uint start = 0; start <= position; start += SEGMENT_TOKENS) {
     const uint count = min(position + 1 - start, (uint)SEGMENT_TOKENS);
-    float m = -INFINITY;
-    for (uint j = 0; j < count; ++j) {
+    float own = -INFINITY;
+    for (uint j = item; j < count; j += ITEMS) {
       const uint at = start + j;
       __global const half* keys =
           kv + mr_keys_at(table[at / PAGE_TOKENS], kv_head) + at % PAGE_TOKENS;
       float s = 0.0f;
       for (uint d = 0; d < HEAD_DIM; ++d) s = fma(q[d], vload_half(d * PAGE_TOKENS, keys), s);
       e[j] = s;
-      m = fmax(m, s);
+      own = fmax(own, s);
     }
-    float lanes[16];
-    for (uint l = 0; l < 16; ++l) lanes[l] = 0.0f;
-    for (uint j = 0; j < count; ++j) {
-      e[j] = mr_exp(e[j] - m);
-      lanes[j % 16] = lanes[j % 16] + e[j];
+    fold[item] = own;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint width = ITEMS / 2; width > 0; width /= 2) {
+      if (item < width) fold[item] = fmax(fold[item], fold[item + width]);
+      barrier(CLK_LOCAL_MEM_FENCE);
     }
-    const float l = mr_sum16(vload16(0, lanes));
+    const float m = fold[0];
+    for (uint j = item; j < count; j += ITEMS) e[j] = mr_exp(e[j] - m);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (item < 16) {
+      float lane = 0.0f;
+      for (uint j = item; j < count; j += 16) lane = lane + e[j];
+      fold[item] = lane;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const float l = mr_sum16(vload16(0, fold));
     const float merged = start == 0 ? m : fmax(top, m);
     const float f = mr_exp(top - merged), g = mr_exp(m - merged);
-    for (uint d = 0; d < HEAD_DIM; ++d) {
+    for (uint i = 0; i < OWN_CHANNELS; ++i) {
+      const uint d = item + i * ITEMS;
+      if (d >= HEAD_DIM) break;
       float a = 0.0f;
       for (uint j = 0; j < count; ++j) {
         const uint at = start + j;
@@ -60,12 +75,16 @@ void attention(__global const float* qkv, __global const half* kv, __global cons
                                       at % PAGE_TOKENS * HEAD_DIM;
         a = fma(e[j], vload_half(d, values), a);
       }
-      total[d] = start == 0 ? a : fma(total[d], f, a * g);
+      total[i] = start == 0 ? a : fma(total[i], f, a * g);
     }
     mass = start == 0 ? l : fma(mass, f, l * g);
     top = merged;
+    barrier(CLK_LOCAL_MEM_FENCE);  // all have read e and fold
   }
   out += (size_t)token * out_stride + head * HEAD_DIM;
   const float inverse = mr_recip(mass);
-  for (uint d = 0; d < HEAD_DIM; ++d) out[d] = total[d] * inverse;
+  for (uint i = 0; i < OWN_CHANNELS; ++i) {
+    const uint d = item + i * ITEMS;
+    if (d < HEAD_DIM) out[d] = total[i] * inverse;
+  }
 }

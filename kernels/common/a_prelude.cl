@@ -18,6 +18,17 @@
 #define MR_JOIN(a, b) a##_##b
 #define MR_JOINED(a, b) MR_JOIN(a, b)
 
+// How many work-items share a row in the kernels that go along rows, and which of them this is. One
+// where a work-item has wide vectors; devices of many narrow lanes are given more (ROW_ITEMS=32).
+#ifndef ROW_ITEMS
+#define ROW_ITEMS 1
+#endif
+#if ROW_ITEMS == 1
+#define ROW_ITEM 0u
+#else
+#define ROW_ITEM ((uint)get_local_id(0))
+#endif
+
 // Folds 16 partial sums, or takes the largest of 16, always in this tree: (l, l + 8), (l, l + 4),
 // (l, l + 2), (l, l + 1).
 static inline float mr_sum16(float16 v) {

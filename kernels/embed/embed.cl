@@ -4,9 +4,9 @@
 //   step   uint: per token its id (from `ids` on) and its slot in device_ids, or MR_NO_SLOT
 //   weight panels of the rows first_row .. first_row + rows - 1; other tokens are left alone, so
 //          that a matrix in several buffers takes one launch each
-//   launch one work-item a token, local (1)
+//   launch a group of ROW_ITEMS work-items a token
 // An id from device_ids outside the vocabulary is read as 0. Limit: memory, little of it.
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
 void embed(__global const uchar* weight, __global const uint* step, __global const uint* device_ids,
            __global float* out, uint ids, uint slots, uint first_row, uint rows, uint vocabulary,
            uint out_stride) {
@@ -18,5 +18,5 @@ void embed(__global const uchar* weight, __global const uint* step, __global con
   const uint row = id - first_row;
   __global const uchar* panel = weight + (size_t)(row / 16) * PANEL_BYTES;
   out += (size_t)token * out_stride;
-  for (uint k = 0; k < WIDTH; ++k) out[k] = mr_weight(panel, row % 16, k);
+  for (uint k = ROW_ITEM; k < WIDTH; k += ROW_ITEMS) out[k] = mr_weight(panel, row % 16, k);
 }

@@ -1,19 +1,21 @@
 // out[c][r] = sum over k of weight[r][k] * x[c][k]   (+ bias[r]) (+ out[c][r] before)
 //
-// Plain form: one work-item per output, 16 work-items (one panel) a group.
+// Plain form: one work-item per output; a group has a panel and GROUP_COLUMNS columns, so that it
+// reads the weights from near by for all but the first.
 //   weight  packed, see layout.cl; the panels from `first_panel` on are used
 //   x       float [columns][x_stride], zero from the true K to the padded K
 //   out     float [columns][out_stride]; row r of panel p goes to out[c][out_row + 16p + r]
 //   mode    1 adds to what out holds, 2 adds bias[out_row + 16p + r]; 3 both
-//   launch  local (16, 1), groups (panels, columns)
+//   launch  local (16, GROUP_COLUMNS), groups (panels, columns / GROUP_COLUMNS, rounded up)
 // Order of sums: k ascending from 0, one fma each, from +0; then bias, then the old value. Every
 // variant does exactly that for every output, so all give the same bits whatever shares the call.
 // Limit: memory; meant as the reference, not as the fast path.
-__kernel __attribute__((reqd_work_group_size(16, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(16, GROUP_COLUMNS, 1)))
 void matmul(__global const uchar* weight, __global const float* x, __global float* out,
             __global const float* bias, uint panels, uint columns, uint x_stride, uint out_stride,
             uint out_row, uint mode) {
-  const uint row = (uint)get_local_id(0), p = (uint)get_group_id(0), c = (uint)get_group_id(1);
+  const uint row = (uint)get_local_id(0), p = (uint)get_group_id(0), c = (uint)get_global_id(1);
+  if (c >= columns) return;
   __global const uchar* panel = weight + (size_t)p * PANEL_BYTES;
   x += (size_t)c * x_stride;
   float sum = 0.0f;

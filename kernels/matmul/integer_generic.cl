@@ -8,30 +8,47 @@
 // then bias, then the old value. s, t belong to the block of x; d * s is rounded. i stays below
 // 2^24, so that its conversion is exact. An output depends on its row and its column alone.
 //
-// Plain form: one work-item per output, 16 work-items (one panel) a group.
+// Plain form: one work-item per output; a group has a panel and GROUP_COLUMNS columns, so that it
+// reads the weights from near by for all but the first.
 //   x       int [columns][X_STRIDE]
 //   the rest as in exact_generic.cl, launch too
 // Limit: memory; meant as the reference.
-static inline int mr_signed_byte(int word, uint i) {
-  return word << (24 - 8 * i) >> 24;
+
+#define PART_WORDS (WORDS * SCALE_BLOCK / 32)  // with one scale
+
+// Four codes, one a byte, times four of x.
+static inline int mr_dot4(uint codes, int x) {
+  int sum = 0;
+  for (uint i = 0; i < 4; ++i) {
+    sum += ((int)(codes >> (8 * i) & 255u) - OFFSET) * (x << (24 - 8 * i) >> 24);
+  }
+  return sum;
 }
 
-__kernel __attribute__((reqd_work_group_size(16, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(16, GROUP_COLUMNS, 1)))
 void matmul(__global const uchar* weight, __global const int* x, __global float* out,
             __global const float* bias, uint panels, uint columns, uint out_stride, uint out_row,
             uint mode) {
-  const uint row = (uint)get_local_id(0), p = (uint)get_group_id(0), c = (uint)get_group_id(1);
+  const uint row = (uint)get_local_id(0), p = (uint)get_group_id(0), c = (uint)get_global_id(1);
+  if (c >= columns) return;
   __global const uchar* panel = weight + (size_t)p * PANEL_BYTES;
   x += (size_t)c * X_STRIDE;
+  __global const uint* words = (__global const uint*)(panel + SCALE_SPACE) + row;
   float acc = 0.0f;
   for (uint b = 0; b < K_BLOCKS; ++b, x += Q_WORDS) {
     const float s = as_float(x[Q_SCALE]);
-    for (uint from = 0; from < 32; from += SCALE_BLOCK) {
+    for (uint part = 0; part < 32 / SCALE_BLOCK; ++part) {
       int sum = 0;
-      for (uint k = from; k < from + SCALE_BLOCK; ++k) {
-        sum += (mr_code(panel, row, b * 32 + k) - OFFSET) * mr_signed_byte(x[k / 4], k % 4);
+      for (uint i = part * PART_WORDS; i < (part + 1) * PART_WORDS; ++i) {
+        const uint word = words[(b * WORDS + i) * 16];
+#if CODES == 4
+        sum += mr_dot4(word & 0x0f0f0f0fu, x[2 * i]);
+        sum += mr_dot4(word >> 4 & 0x0f0f0f0fu, x[2 * i + 1]);
+#else
+        sum += mr_dot4(word, x[i]);
+#endif
       }
-      acc = fma((float)sum, mr_scale(panel, row, b, from / SCALE_BLOCK) * s, acc);
+      acc = fma((float)sum, mr_scale(panel, row, b, part) * s, acc);
     }
 #if AFFINE
     acc = fma(mr_scale(panel, row, b, 1), as_float(x[Q_SUM]), acc);

@@ -4,9 +4,15 @@
 //           `gather` is not 0
 //   weight  float [blocks * 16], zero beyond the true width
 //   out     float [launch][out_stride], 16 * blocks of each row written
-//   launch  one work-item a row, local (1)
-// Order of sums: lane l adds the squares of channels l, l + 16, ... by fma; then mr_sum16.
+//   launch  a group of ROW_ITEMS work-items a row: one, or 16 and more
+// Order of sums: lane l adds the squares of channels l, l + 16, ... by fma; then mr_sum16. A lane
+// is one of a vector's, or a work-item.
 // Limit: memory.
+#if ROW_ITEMS == 1
+#define MR_SUMS
+#define MR_SUMS_PARAMETER
+#define MR_SUMS_ARGUMENT
+
 static inline float mr_rms_scale(__global const float* x, uint blocks, float inverse_width,
                                  float epsilon) {
   float16 squares = (float16)(0.0f);
@@ -16,16 +22,34 @@ static inline float mr_rms_scale(__global const float* x, uint blocks, float inv
   }
   return mr_rsqrt(fma(mr_sum16(squares), inverse_width, epsilon));
 }
+#else
+#define MR_SUMS __local float sums[16];
+#define MR_SUMS_PARAMETER , __local float* sums
+#define MR_SUMS_ARGUMENT , sums
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+static inline float mr_rms_scale(__global const float* x, uint blocks, float inverse_width,
+                                 float epsilon, __local float* sums) {
+  const uint lane = (uint)get_local_id(0);
+  if (lane < 16) {
+    float squares = 0.0f;
+    for (uint b = 0; b < blocks; ++b) squares = fma(x[b * 16 + lane], x[b * 16 + lane], squares);
+    sums[lane] = squares;
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  return mr_rsqrt(fma(mr_sum16(vload16(0, sums)), inverse_width, epsilon));
+}
+#endif
+
+__kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
 void rms_norm(__global const float* x, __global const float* weight, __global float* out,
               __global const uint* step, uint rows, uint gather, uint blocks, uint x_stride,
               uint out_stride, float inverse_width, float epsilon) {
+  MR_SUMS
   const uint i = (uint)get_group_id(0);
   x += (size_t)(gather != 0 ? step[rows + i] : i) * x_stride;
   out += (size_t)i * out_stride;
-  const float scale = mr_rms_scale(x, blocks, inverse_width, epsilon);
-  for (uint b = 0; b < blocks; ++b) {
+  const float scale = mr_rms_scale(x, blocks, inverse_width, epsilon MR_SUMS_ARGUMENT);
+  for (uint b = ROW_ITEM; b < blocks; b += ROW_ITEMS) {
     vstore16((vload16(b, x) * scale) * vload16(b, weight), b, out);
   }
 }

@@ -1,15 +1,16 @@
 // Rows of floats to quantized rows (block.cl), alone and behind the operations that feed a matrix
-// product. One work-item a row, local (1). Limit: memory, little of it.
+// product. A group of ROW_ITEMS work-items a row. Limit: memory, little of it.
 //
 //   out  int [launch][X_STRIDE]; `blocks` of 32 channels of each row are written
 // The numbers that are quantized have the bits that norm/rms.cl and activation/silu.cl would have
 // written.
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
 void quantize_rows(__global const float* x, __global int* out, uint blocks, uint x_stride,
                    uint out_stride) {
   x += get_group_id(0) * x_stride;
   out += get_group_id(0) * out_stride;
+#if ROW_ITEMS == 1
   Tops tops;
   mr_no_tops(&tops);
   for (uint begin = 0; begin < blocks; begin += Q_TOGETHER) {
@@ -23,25 +24,32 @@ void quantize_rows(__global const float* x, __global int* out, uint blocks, uint
                      tops.inverse[b - begin], out + b * Q_WORDS);
     }
   }
+#else
+  for (uint b = ROW_ITEM; b < blocks; b += ROW_ITEMS) {
+    mr_quantize(vload16(2 * b, x), vload16(2 * b + 1, x), out + b * Q_WORDS);
+  }
+#endif
 }
 
 // Arguments as rms_norm.
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
 void rms_norm_quantize(__global const float* x, __global const float* weight, __global int* out,
                        __global const uint* step, uint rows, uint gather, uint blocks,
                        uint x_stride, uint out_stride, float inverse_width, float epsilon) {
+  MR_SUMS
   const uint i = (uint)get_group_id(0);
   x += (size_t)(gather != 0 ? step[rows + i] : i) * x_stride;
-  mr_norm_quantize(x, weight, out + (size_t)i * out_stride, blocks, inverse_width, epsilon);
+  mr_norm_quantize(x, weight, out + (size_t)i * out_stride, blocks, inverse_width,
+                   epsilon MR_SUMS_ARGUMENT);
 }
 
 // Arguments as silu_mul; gate and up are each padded to 32s.
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
 void silu_mul_quantize(__global const float* gate_up, __global int* out, uint blocks,
                        uint out_stride) {
   gate_up += get_group_id(0) * (blocks * 64);
   out += get_group_id(0) * out_stride;
-  for (uint b = 0; b < blocks; ++b) {
+  for (uint b = ROW_ITEM; b < blocks; b += ROW_ITEMS) {
     const uint gate = 2 * b, up = gate + 2 * blocks;
     mr_quantize(mr_silu_mul(vload16(gate, gate_up), vload16(up, gate_up)),
                 mr_silu_mul(vload16(gate + 1, gate_up), vload16(up + 1, gate_up)),

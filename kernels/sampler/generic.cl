@@ -1,143 +1,196 @@
-// The sampler's walks over a row of logits, one token at a time: the reference for every variant.
-// Contract of each walk: its result depends on the set of (id, logit) alone.
+// The sampler's walks over a row of logits by ROW_ITEMS work-items, one token at a time each.
+// Contract of each walk: its result depends on the set of (id, logit) alone. Every work-item gets
+// it. A walk that writes ends with a barrier, so that the next may read.
+#define EACH_ID(id) uint id = ROW_ITEM; id < vocab; id += ROW_ITEMS
 
-scan_t sampler_scan(__global const float* row, uint vocab) {
-  scan_t s = {-INFINITY, 0, 0};
-  for (uint id = 0; id < vocab; ++id) {
+// Numbers whose order is that of the tokens: larger logits first, then smaller ids. 0 is no token.
+ulong sampler_rank(float logit, uint id) { return (ulong)sampler_key(logit) << 32 | ~id; }
+
+scan_t sampler_scan(__global const float* row, uint vocab GROUP_PARAMETER) {
+  ulong best = 0, bad = 0;
+  for (EACH_ID(id)) {
     const float x = row[id];
-    if (isnan(x) || x == INFINITY) s.bad = 1;
-    if (x > s.max) {
-      s.max = x;
-      s.argmax = id;
+    if (isnan(x) || x == INFINITY) {
+      bad = 1;
+    } else {
+      best = max(best, sampler_rank(x, id));
     }
   }
+  scan_t s = {-INFINITY, 0, (uint)sampler_group_max(bad GROUP)};
+  best = sampler_group_max(best GROUP);
+  if (best == 0) return s;
+  s.argmax = ~(uint)best;
+  s.max = row[s.argmax];
   return s;
 }
 
-ulong sampler_mass(__global const float* row, uint vocab, filter_t f) {
+ulong sampler_mass(__global const float* row, uint vocab, filter_t f GROUP_PARAMETER) {
   ulong sum = 0;
-  for (uint id = 0; id < vocab; ++id)
+  for (EACH_ID(id))
     if (sampler_survives(f, row[id], id)) sum += sampler_weight(sampler_y(f, row[id]));
-  return sum;
+  return sampler_group_sum(sum GROUP);
 }
 
 // Adds each survivor to the bin of its place: its weight or, without `by_mass`, one.
 void sampler_places(__global const float* row, uint vocab, filter_t f, int by_mass,
-                    __global ulong* bins) {
-  for (uint id = 0; id < vocab; ++id) {
+                    __global ulong* bins GROUP_PARAMETER) {
+  for (EACH_ID(id)) {
     if (!sampler_survives(f, row[id], id)) continue;
     const float y = sampler_y(f, row[id]);
-    bins[sampler_place(y)] += by_mass ? sampler_weight(y) : 1;
+    sampler_group_add(bins + sampler_place(y), by_mass ? sampler_weight(y) : 1);
   }
+  GROUP_SYNC();
 }
 
 // The same for survivors of one place whose key begins with `prefix`, by the key's next 8 bits.
 void sampler_histogram(__global const float* row, uint vocab, filter_t f, uint place, uint prefix,
-                       uint shift, int by_mass, __global ulong* bins) {
-  for (uint id = 0; id < vocab; ++id) {
+                       uint shift, int by_mass, __global ulong* bins GROUP_PARAMETER) {
+  for (EACH_ID(id)) {
     const uint key = sampler_key(row[id]);
     const float y = sampler_y(f, row[id]);
     if (sampler_place(y) != place || (shift < 24 && key >> (shift + 8) != prefix)) continue;
     if (!sampler_survives(f, row[id], id)) continue;
-    bins[(key >> shift) & 255u] += by_mass ? sampler_weight(y) : 1;
+    sampler_group_add(bins + ((key >> shift) & 255u), by_mass ? sampler_weight(y) : 1);
   }
+  GROUP_SYNC();
+}
+
+// For walks that count along the ids: each work-item has a stretch of them.
+uint2 sampler_stretch(uint vocab) {
+  const uint each = (vocab + ROW_ITEMS - 1) / ROW_ITEMS;
+  const uint from = min(ROW_ITEM * each, vocab);
+  return (uint2)(from, min(from + each, vocab));
 }
 
 // One past the id of the n-th token (n >= 1) with this very key.
-uint sampler_nth(__global const float* row, uint vocab, uint key, ulong n) {
-  for (uint id = 0; id < vocab; ++id)
-    if (sampler_key(row[id]) == key && --n == 0) return id + 1;
-  return vocab;
+uint sampler_nth(__global const float* row, uint vocab, uint key, ulong n GROUP_PARAMETER) {
+  const uint2 own = sampler_stretch(vocab);
+  ulong count = 0;
+  for (uint id = own.x; id < own.y; ++id)
+    if (sampler_key(row[id]) == key) ++count;
+  ulong at = sampler_group_before(count GROUP);
+  uint found = 0;
+  if (at < n && at + count >= n) {
+    for (uint id = own.x; id < own.y && found == 0; ++id)
+      if (sampler_key(row[id]) == key && ++at == n) found = id + 1;
+  }
+  found = (uint)sampler_group_max(found GROUP);
+  return found == 0 ? vocab : found;
 }
 
 void sampler_top(__global const float* row, uint vocab, uint n, __global uint* ids,
-                 __global float* values) {
-  uint count = 0;
-  for (uint id = 0; id < vocab; ++id)
-    if (count < n || row[id] > values[n - 1])
-      count = sampler_insert(ids, values, count, n, row[id], id);
+                 __global float* values GROUP_PARAMETER) {
+  ulong last = ~0ul;
+  for (uint i = 0; i < n; ++i) {
+    ulong next = 0;
+    for (EACH_ID(id)) {
+      const ulong rank = sampler_rank(row[id], id);
+      if (rank < last) next = max(next, rank);
+    }
+    last = sampler_group_max(next GROUP);
+    const uint id = min(~(uint)last, vocab - 1);
+    if (ROW_ITEM == 0) {
+      ids[i] = id;
+      values[i] = row[id];
+    }
+  }
+  GROUP_SYNC();
 }
 
 // The survivor with the largest y + noise; the noise of token t is word (t / 16) mod 4 of the
 // Philox block of counter t / 64 * 16 + t mod 16.
 uint sampler_noisy_argmax(__global const float* row, uint vocab, filter_t f, uint position,
-                          uint sample, uint2 seed) {
-  float best = -INFINITY;
-  uint winner = vocab;
-  for (uint id = 0; id < vocab; ++id) {
+                          uint sample, uint2 seed GROUP_PARAMETER) {
+  ulong best = 0;
+  for (EACH_ID(id)) {
     if (!sampler_survives(f, row[id], id)) continue;
     uint w[4];
     sampler_philox(id / 64 * 16 + id % 16, position, sample, 0, seed, &w[0], &w[1], &w[2], &w[3]);
     const float value = sampler_y(f, row[id]) + sampler_gumbel(w[id / 16 % 4]);
-    if (value > best) {
-      best = value;
-      winner = id;
-    }
+    if (value > -INFINITY) best = max(best, sampler_rank(value, id));
   }
-  return winner;
+  best = sampler_group_max(best GROUP);
+  return best == 0 ? vocab : ~(uint)best;
 }
 
 // Weights times -y: their sum over that of the weights is minus the mean of y.
-ulong sampler_spread(__global const float* row, uint vocab, filter_t f) {
+ulong sampler_spread(__global const float* row, uint vocab, filter_t f GROUP_PARAMETER) {
   ulong sum = 0;
-  for (uint id = 0; id < vocab; ++id) {
+  for (EACH_ID(id)) {
     const float y = sampler_y(f, row[id]);
     if (y >= -30.0f && sampler_survives(f, row[id], id))
       sum += convert_ulong_rtz(sampler_exp(y) * -y * 1.09951163e12f);
   }
-  return sum;
+  return sampler_group_sum(sum GROUP);
 }
 
 // Adds the weights of survivors whose distance from the middle begins with `prefix` to the bin of
 // the distance's next 8 bits. Distances are not negative: their bits have their order.
 void sampler_nearness(__global const float* row, uint vocab, filter_t f, float middle, uint prefix,
-                      uint shift, __global ulong* bins) {
-  for (uint id = 0; id < vocab; ++id) {
+                      uint shift, __global ulong* bins GROUP_PARAMETER) {
+  for (EACH_ID(id)) {
     if (!sampler_survives(f, row[id], id)) continue;
     const float y = sampler_y(f, row[id]);
     const uint key = as_uint(fabs(y + middle));
     if (shift < 24 && key >> (shift + 8) != prefix) continue;
-    bins[(key >> shift) & 255u] += sampler_weight(y);
+    sampler_group_add(bins + ((key >> shift) & 255u), sampler_weight(y));
   }
+  GROUP_SYNC();
+}
+
+// The weight of a survivor of this very distance from the middle; 0 for others.
+ulong sampler_weight_at(filter_t f, float logit, uint id, float middle, uint key) {
+  const float y = sampler_y(f, logit);
+  const int counts = as_uint(fabs(y + middle)) == key && sampler_survives(f, logit, id);
+  return counts ? sampler_weight(y) : 0;
 }
 
 // One past the id at which survivors of this very distance have weights of `target` together.
 uint sampler_nearness_bound(__global const float* row, uint vocab, filter_t f, float middle,
-                            uint key, ulong target) {
-  ulong sum = 0;
-  for (uint id = 0; id < vocab; ++id) {
-    const float y = sampler_y(f, row[id]);
-    if (as_uint(fabs(y + middle)) != key || !sampler_survives(f, row[id], id)) continue;
-    sum += sampler_weight(y);
-    if (sum >= target) return id + 1;
+                            uint key, ulong target GROUP_PARAMETER) {
+  const uint2 own = sampler_stretch(vocab);
+  ulong weights = 0;
+  for (uint id = own.x; id < own.y; ++id) weights += sampler_weight_at(f, row[id], id, middle, key);
+  ulong sum = sampler_group_before(weights GROUP);
+  uint found = 0;
+  if (sum < target && sum + weights >= target) {
+    for (uint id = own.x; id < own.y && found == 0; ++id) {
+      sum += sampler_weight_at(f, row[id], id, middle, key);
+      if (sum >= target) found = id + 1;
+    }
   }
-  return vocab;
+  found = (uint)sampler_group_max(found GROUP);
+  return found == 0 ? vocab : found;
 }
 
 void sampler_keep_near(__global float* row, uint vocab, filter_t f, float middle, uint key,
-                       uint bound) {
-  for (uint id = 0; id < vocab; ++id) {
+                       uint bound GROUP_PARAMETER) {
+  for (EACH_ID(id)) {
     const uint own = as_uint(fabs(sampler_y(f, row[id]) + middle));
     const int near = own < key || (own == key && id < bound);
     if (!near || !sampler_survives(f, row[id], id)) row[id] = -INFINITY;
   }
+  GROUP_SYNC();
 }
 
 // The last survivor in the order whose weight is at least `target`; `vocab` where there is none.
-uint sampler_last_above(__global const float* row, uint vocab, filter_t f, ulong target) {
-  uint last = vocab;
-  for (uint id = 0; id < vocab; ++id) {
+uint sampler_last_above(__global const float* row, uint vocab, filter_t f,
+                        ulong target GROUP_PARAMETER) {
+  ulong last = 0;
+  for (EACH_ID(id)) {
     if (!sampler_survives(f, row[id], id)) continue;
     if (sampler_weight(sampler_y(f, row[id])) < target) continue;
-    if (last == vocab || row[id] <= row[last]) last = id;
+    last = max(last, ~sampler_rank(row[id], id));
   }
-  return last;
+  last = sampler_group_max(last GROUP);
+  return last == 0 ? vocab : (uint)last;
 }
 
 // Rules out what stands before a token in the order.
-void sampler_drop_before(__global float* row, uint vocab, uint key, uint before) {
-  for (uint id = 0; id < vocab; ++id) {
+void sampler_drop_before(__global float* row, uint vocab, uint key, uint before GROUP_PARAMETER) {
+  for (EACH_ID(id)) {
     const uint own = sampler_key(row[id]);
     if (own > key || (own == key && id < before)) row[id] = -INFINITY;
   }
+  GROUP_SYNC();
 }

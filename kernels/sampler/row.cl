@@ -8,6 +8,20 @@
 // weight = floor(exp(y) * 2^40). Sums of weights are exact 64-bit integers: no order of summation,
 // no width and no batch can change them. (Up to 2^23 tokens; a share below 2^-40 counts as none.)
 
+// The work-items of a row go through the stages together; where there is one alone, what they share
+// is nothing.
+#if ROW_ITEMS == 1
+#define GROUP_SPACE
+#define GROUP_PARAMETER
+#define GROUP
+#define GROUP_SYNC()
+#else
+#define GROUP_SPACE __local ulong space[ROW_ITEMS];
+#define GROUP_PARAMETER , __local ulong* space
+#define GROUP , space
+#define GROUP_SYNC() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+#endif
+
 #define TASK_WORDS 24u
 #define TASK_DRAW 1u       // else: judge a given token
 #define TASK_GREEDY 2u

@@ -1,5 +1,5 @@
-// One work-item a row of logits: draws the next token, or judges a given one, and gathers the
-// logprobs that were asked for. Nothing else leaves the device.
+// A group of ROW_ITEMS work-items a row of logits: draws the next token, or judges a given one, and
+// gathers the logprobs that were asked for. Nothing else leaves the device.
 //
 //   logits  [rows][stride] float, the first `vocab` of a row valid; edits and bans overwrite them
 //   tasks   [rows][24] words:
@@ -21,25 +21,31 @@
 // temperature 0 (greedy) the largest logit wins and the filters are off; its processed logprobs are
 // those of temperature 1 after edits and bans.
 
+void sampler_clear(__global ulong* bins) {
+  GROUP_SYNC();
+  for (uint bin = ROW_ITEM; bin < 256; bin += ROW_ITEMS) bins[bin] = 0;
+  GROUP_SYNC();
+}
+
 // Narrows the survivors to the shortest beginning of the order that holds `target` of them, or,
 // by mass, weights of `target` together. target >= 1, and no more than all survivors have.
 filter_t sampler_narrow(__global const float* row, uint vocab, filter_t f, ulong target,
-                        int by_mass, __global ulong* bins) {
-  for (uint bin = 0; bin < 256; ++bin) bins[bin] = 0;
-  sampler_places(row, vocab, f, by_mass, bins);
+                        int by_mass, __global ulong* bins GROUP_PARAMETER) {
+  sampler_clear(bins);
+  sampler_places(row, vocab, f, by_mass, bins GROUP);
   uint place = 0;
   while (place < 255 && bins[place] < target) target -= bins[place++];
   uint prefix = 0;
   for (uint level = 0; level < 4; ++level) {
     const uint shift = 24 - 8 * level;
-    for (uint bin = 0; bin < 256; ++bin) bins[bin] = 0;
-    sampler_histogram(row, vocab, f, place, prefix, shift, by_mass, bins);
+    sampler_clear(bins);
+    sampler_histogram(row, vocab, f, place, prefix, shift, by_mass, bins GROUP);
     uint bin = 255;
     while (bin > 0 && bins[bin] < target) target -= bins[bin--];
     prefix = prefix << 8 | bin;
   }
   const ulong each = by_mass ? sampler_weight(sampler_y(f, sampler_unkey(prefix))) : 1;
-  const uint bound = sampler_nth(row, vocab, prefix, (target + each - 1) / each);
+  const uint bound = sampler_nth(row, vocab, prefix, (target + each - 1) / each GROUP);
   f.bound = prefix == f.key ? min(f.bound, bound) : bound;
   f.key = prefix;
   return f;
@@ -49,63 +55,64 @@ filter_t sampler_narrow(__global const float* row, uint vocab, filter_t f, ulong
 // the mass; equally near ones by id. What does not stay is ruled out in the row itself, and all
 // that is left survives.
 filter_t sampler_typical(__global float* row, uint vocab, filter_t f, uint share,
-                         __global ulong* bins) {
-  const ulong mass = sampler_mass(row, vocab, f);
+                         __global ulong* bins GROUP_PARAMETER) {
+  const ulong mass = sampler_mass(row, vocab, f GROUP);
   ulong target = max((mass >> 32) * share + (((mass & 0xffffffffu) * share) >> 32), 1ul);
   // Minus the mean of y, in units of 2^-20. The likeliest token alone has a mass of 2^40.
-  const ulong mean = sampler_spread(row, vocab, f) / (mass >> 20);
+  const ulong mean = sampler_spread(row, vocab, f GROUP) / (mass >> 20);
   const float middle = convert_float((uint)mean) * 9.53674316e-7f;
   uint prefix = 0;
   for (uint level = 0; level < 4; ++level) {
     const uint shift = 24 - 8 * level;
-    for (uint bin = 0; bin < 256; ++bin) bins[bin] = 0;
-    sampler_nearness(row, vocab, f, middle, prefix, shift, bins);
+    sampler_clear(bins);
+    sampler_nearness(row, vocab, f, middle, prefix, shift, bins GROUP);
     uint bin = 0;
     while (bin < 255 && bins[bin] < target) target -= bins[bin++];
     prefix = prefix << 8 | bin;
   }
-  const uint bound = sampler_nearness_bound(row, vocab, f, middle, prefix, target);
-  sampler_keep_near(row, vocab, f, middle, prefix, bound);
-  return sampler_everyone(sampler_scan(row, vocab).max, f.inverse, vocab);
+  const uint bound = sampler_nearness_bound(row, vocab, f, middle, prefix, target GROUP);
+  sampler_keep_near(row, vocab, f, middle, prefix, bound GROUP);
+  return sampler_everyone(sampler_scan(row, vocab GROUP).max, f.inverse, vocab);
 }
 
 // With a probability, once a draw: rules out every token of at least the threshold's share but the
 // least likely of them.
 void sampler_xtc(__global float* row, uint vocab, filter_t f, __global const uint* task,
-                 uint* stages) {
+                 uint* stages GROUP_PARAMETER) {
   const ulong probability = (ulong)task[19] << 32 | task[18];
   if (probability == 0) return;
   uint w[4];
   sampler_philox(0, task[3], task[4], 1, (uint2)(task[5], task[6]), &w[0], &w[1], &w[2], &w[3]);
   if (w[0] >= probability) return;
-  const ulong mass = sampler_mass(row, vocab, f);
+  const ulong mass = sampler_mass(row, vocab, f GROUP);
   const ulong target = (mass >> 32) * task[20] + (((mass & 0xffffffffu) * task[20]) >> 32);
-  const uint last = sampler_last_above(row, vocab, f, max(target, 1ul));
-  if (last < vocab) sampler_drop_before(row, vocab, sampler_key(row[last]), last);
+  const uint last = sampler_last_above(row, vocab, f, max(target, 1ul) GROUP);
+  if (last < vocab) sampler_drop_before(row, vocab, sampler_key(row[last]), last GROUP);
   *stages |= STAGE_XTC;
 }
 
 filter_t sampler_filter(__global float* row, uint vocab, filter_t f,
-                        __global const uint* task, __global ulong* bins, uint* stages) {
+                        __global const uint* task, __global ulong* bins,
+                        uint* stages GROUP_PARAMETER) {
   const uint top_k = task[8];
   const ulong top_p = (ulong)task[10] << 32 | task[9];
   if (top_k > 0 && top_k < vocab) {
-    f = sampler_narrow(row, vocab, f, top_k, 0, bins);
+    f = sampler_narrow(row, vocab, f, top_k, 0, bins GROUP);
     *stages |= STAGE_FILTER;
   }
   if (task[17] > 0) {
-    f = sampler_typical(row, vocab, f, task[17], bins);
+    f = sampler_typical(row, vocab, f, task[17], bins GROUP);
     *stages |= STAGE_TYPICAL;
   }
   if (top_p < 1ul << 32) {
-    const ulong mass = sampler_mass(row, vocab, f);
+    const ulong mass = sampler_mass(row, vocab, f GROUP);
     const ulong target = (mass >> 32) * top_p + (((mass & 0xffffffffu) * top_p) >> 32);
-    f = sampler_narrow(row, vocab, f, max(target, 1ul), 1, bins);
+    f = sampler_narrow(row, vocab, f, max(target, 1ul), 1, bins GROUP);
     *stages |= STAGE_FILTER;
   }
   const float min_p = as_float(task[15]);
   if (min_p > 0.0f) f.least = sampler_log(min_p);
-  sampler_xtc(row, vocab, f, task, stages);
+  sampler_xtc(row, vocab, f, task, stages GROUP);
   return f;
 }
 
@@ -125,16 +132,16 @@ float sampler_logprob(filter_t f, float log_sum, float logit, uint id) {
 
 // The logprobs of one token, the top list and the listed tokens, under f.
 float sampler_logprobs(__global const float* row, uint vocab, filter_t f, uint id, asked_t a,
-                       uint* stages) {
-  const float log_sum = sampler_log_sum(sampler_mass(row, vocab, f));
+                       uint* stages GROUP_PARAMETER) {
+  const float log_sum = sampler_log_sum(sampler_mass(row, vocab, f GROUP));
   *stages |= STAGE_SUM;
   if (a.top > 0) {
-    sampler_top(row, vocab, a.top, a.top_ids, a.top_values);
-    for (uint i = 0; i < a.top; ++i)
+    sampler_top(row, vocab, a.top, a.top_ids, a.top_values GROUP);
+    for (uint i = ROW_ITEM; i < a.top; i += ROW_ITEMS)
       a.top_values[i] = sampler_logprob(f, log_sum, a.top_values[i], a.top_ids[i]);
     *stages |= STAGE_TOP;
   }
-  for (uint i = 0; i < a.listed; ++i)
+  for (uint i = ROW_ITEM; i < a.listed; i += ROW_ITEMS)
     a.listed_values[i] = sampler_logprob(f, log_sum, row[a.listed_ids[i]], a.listed_ids[i]);
   if (a.listed > 0) *stages |= STAGE_LISTED;
   if (id >= vocab) return log_sum;  // not drawn yet: the caller subtracts
@@ -142,6 +149,7 @@ float sampler_logprobs(__global const float* row, uint vocab, filter_t f, uint i
 }
 
 void sampler_result(__global uint* out, uint id, uint flags, float logprob, uint stages) {
+  if (ROW_ITEM != 0) return;
   out[0] = id;
   out[1] = flags;
   out[2] = as_uint(logprob);
@@ -162,20 +170,26 @@ asked_t sampler_asked(__global const uint* task, __global const uint* lists, __g
 
 // Edits and bans, and what then is the largest logit.
 scan_t sampler_prepare(editor_t* e, uint vocab, __global const uint* task,
-                       __global const uint* lists, __global uint* states, scan_t s, uint* stages) {
+                       __global const uint* lists, __global uint* states, scan_t s,
+                       uint* stages GROUP_PARAMETER) {
   if (!(task[0] & TASK_EDIT) && task[12] == 0) return s;
+  GROUP_SYNC();  // all have read the row as it was
   if (task[0] & TASK_EDIT) {
-    sampler_apply_state(e, vocab, states + task[16]);
+    if (ROW_ITEM == 0) sampler_apply_state(e, vocab, states + task[16]);
     *stages |= STAGE_EDIT;
+    GROUP_SYNC();
   }
-  for (uint i = 0; i < task[12]; ++i) e->row[lists[task[11] + i]] = -INFINITY;
-  return sampler_scan(e->row, vocab);
+  for (uint i = ROW_ITEM; i < task[12]; i += ROW_ITEMS) e->row[lists[task[11] + i]] = -INFINITY;
+  GROUP_SYNC();
+  return sampler_scan(e->row, vocab GROUP);
 }
 
-__kernel void sample(__global float* logits, uint stride, uint vocab, __global const uint* tasks,
-                     __global const uint* lists, __global uint* states, __global uint* ids,
-                     __global uint* out, uint top_at, uint top_count, __global ulong* bins) {
-  const uint index = (uint)get_global_id(0);
+__kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
+void sample(__global float* logits, uint stride, uint vocab, __global const uint* tasks,
+            __global const uint* lists, __global uint* states, __global uint* ids,
+            __global uint* out, uint top_at, uint top_count, __global ulong* bins) {
+  GROUP_SPACE
+  const uint index = (uint)get_group_id(0);
   __global float* row = logits + (ulong)index * stride;
   __global const uint* task = tasks + index * TASK_WORDS;
   const uint flags = task[0];
@@ -183,45 +197,46 @@ __kernel void sample(__global float* logits, uint stride, uint vocab, __global c
   const asked_t asked = sampler_asked(task, lists, out, top_at, top_count);
   uint stages = 0;
 
-  if (flags & TASK_ABSORB) sampler_absorb(states + task[16], ids[task[1]]);
-  scan_t s = sampler_scan(row, vocab);
+  if (ROW_ITEM == 0 && (flags & TASK_ABSORB)) sampler_absorb(states + task[16], ids[task[1]]);
+  scan_t s = sampler_scan(row, vocab GROUP);
   if (s.bad || s.max == -INFINITY) {
     sampler_result(result, 0, s.bad ? RESULT_BAD : RESULT_NONE, NAN, stages);
-    if (flags & TASK_DRAW) ids[task[1]] = 0;
+    if (ROW_ITEM == 0 && (flags & TASK_DRAW)) ids[task[1]] = 0;
     return;
   }
   const filter_t model = sampler_everyone(s.max, 1.0f, vocab);
   if (!(flags & TASK_DRAW)) {
-    const float judged = sampler_logprobs(row, vocab, model, task[2], asked, &stages);
+    const float judged = sampler_logprobs(row, vocab, model, task[2], asked, &stages GROUP);
     sampler_result(result, task[2], 0, judged, stages);
     return;
   }
 
   const int raw = (flags & TASK_LOGPROB) && !(flags & TASK_PROCESSED);
   float log_sum = 0.0f;
-  if (raw) log_sum = sampler_logprobs(row, vocab, model, vocab, asked, &stages);
+  if (raw) log_sum = sampler_logprobs(row, vocab, model, vocab, asked, &stages GROUP);
 
   editor_t editor = {row, 0, 0, 0};
-  s = sampler_prepare(&editor, vocab, task, lists, states, s, &stages);
+  s = sampler_prepare(&editor, vocab, task, lists, states, s, &stages GROUP);
   if (s.bad || s.max == -INFINITY) {
     sampler_result(result, 0, s.bad ? RESULT_BAD : RESULT_NONE, NAN, stages);
-    ids[task[1]] = 0;
+    if (ROW_ITEM == 0) ids[task[1]] = 0;
     return;
   }
   uint id = s.argmax;
   filter_t f = sampler_everyone(s.max, 1.0f, vocab);
   if (!(flags & TASK_GREEDY)) {
     f.inverse = as_float(task[7]);
-    f = sampler_filter(row, vocab, f, task, bins + (ulong)index * 256, &stages);
-    id = sampler_noisy_argmax(row, vocab, f, task[3], task[4], (uint2)(task[5], task[6]));
+    f = sampler_filter(row, vocab, f, task, bins + (ulong)index * 256, &stages GROUP);
+    id = sampler_noisy_argmax(row, vocab, f, task[3], task[4],
+                              (uint2)(task[5], task[6]) GROUP);
     stages |= STAGE_NOISE;
   }
-  ids[task[1]] = id;
+  if (ROW_ITEM == 0) ids[task[1]] = id;
   float logprob = NAN;
   if (raw) {
     logprob = sampler_y(model, sampler_unedited(&editor, id)) - log_sum;
   } else if (flags & TASK_LOGPROB) {
-    logprob = sampler_logprobs(row, vocab, f, id, asked, &stages);
+    logprob = sampler_logprobs(row, vocab, f, id, asked, &stages GROUP);
   }
   sampler_result(result, id, 0, logprob, stages);
 }

@@ -77,7 +77,7 @@ JobsRun run_together(Engine& engine, std::uint32_t count, When when) {
   return run_jobs(engine, arrivals);
 }
 
-class Determinism : public testing::TestWithParam<std::uint32_t> {  // prefill chunk
+class Determinism : public ::testing::TestWithParam<std::uint32_t> {  // prefill chunk
  protected:
   static Engine& engine() {
     static std::unique_ptr<Engine> current;
@@ -93,7 +93,7 @@ class Determinism : public testing::TestWithParam<std::uint32_t> {  // prefill c
     return *current;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Chunk, Determinism, testing::Values(16u, 64u, 512u));
+INSTANTIATE_TEST_SUITE_P(Chunk, Determinism, ::testing::Values(16u, 64u, 512u));
 
 TEST_P(Determinism, AmongSevenOthersInThreeOrders) {
   const auto orders = std::vector<std::function<int(std::uint32_t)>>{

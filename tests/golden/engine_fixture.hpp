@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/core/engine.hpp"
+#include "tests/support/device.hpp"
 #include "tests/support/test_model.hpp"
 
 namespace millrace::engine {
@@ -20,6 +21,8 @@ namespace millrace::engine {
 #ifndef MILLRACE_TEST_MATH
 #define MILLRACE_TEST_MATH exact
 #endif
+// And names what depends on it after that: programs of both modes are also linked into one.
+inline namespace MILLRACE_TEST_MATH {
 
 inline EngineOptions model_options() {
   EngineOptions options;
@@ -27,6 +30,7 @@ inline EngineOptions model_options() {
   options.model_path = testing_support::test_model_path();
   options.kv_memory_bytes = 256 * limits::MiB;
   options.prefix_cache = false;  // every job is computed; tests of the prefix tree turn it on
+  options.kernel_variant = millrace::testing::test_variant();
   return options;
 }
 
@@ -126,4 +130,5 @@ inline Ended ended(const GenerationResult& result) {
   return out;
 }
 
+}  // namespace MILLRACE_TEST_MATH
 }  // namespace millrace::engine

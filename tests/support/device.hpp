@@ -3,6 +3,7 @@
 // programs are cached where the product caches them, so that a second run compiles nothing.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -24,8 +25,28 @@ inline void must(const Status& status) {
   if (!status) throw std::runtime_error(status.error().text());
 }
 
+// $MILLRACE_TEST_VARIANT: what tests run that do not force a variant themselves; empty for the
+// device's own. With "generic" a CPU stands in for a device of another kind.
+inline std::string test_variant() {
+  const char* const given = std::getenv("MILLRACE_TEST_VARIANT");
+  return given == nullptr ? "" : given;
+}
+
 inline std::unique_ptr<engine::Device> open_device(engine::DeviceOptions options = {}) {
+  if (options.variant.empty()) options.variant = test_variant();
   return must(engine::Device::open(options));
+}
+
+// Kernels of the cpu family are for CPUs alone: elsewhere tests of them are skipped, and said so.
+inline bool has_cpu_family() {
+  static const bool has = open_device()->family() == engine::Family::cpu;
+  return has;
+}
+inline constexpr const char* needs_cpu_family = "kernels of the cpu family are for CPUs";
+// Families that tests force.
+inline std::vector<std::string> families() {
+  return has_cpu_family() ? std::vector<std::string>{"generic", "cpu"}
+                          : std::vector<std::string>{"generic"};
 }
 
 template <class T>

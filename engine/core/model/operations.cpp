@@ -10,6 +10,8 @@
 namespace millrace::engine {
 namespace {
 
+constexpr std::uint32_t attention_items = 64;  // a group of the plain form, as in its source
+
 std::vector<std::string> head_defines(const ModelSpec& spec) {
   return {define("HEAD_DIM", spec.head_dim), define("HEADS", spec.heads),
           define("KV_HEADS", spec.kv_heads)};
@@ -53,6 +55,7 @@ Status Operations::prepare_embedding(const Projection& embedding) {
   const PanelLayout layout{embedding.runs[0].format, embedding.columns};
   std::vector<std::string> defines = layout.defines();
   defines.push_back(define("WIDTH", embedding.columns));
+  defines.push_back(define("ROW_ITEMS", row_items()));
   MILLRACE_ASSIGN(const Program program,
                   device_->build({.name = "embed",
                                   .sources = {"matmul/layout.cl", "embed/embed.cl"},
@@ -68,6 +71,7 @@ Status Operations::prepare_layer(const Projection& qkv) {
   layer_defines_.push_back(define("V_ROW", qkv.first[2]));
   layer_defines_.push_back(define("ROPE_DIM", spec_.rope_dim));
   layer_defines_.push_back(define("ROPE_HALVES", spec_.rope == RopeKind::halves ? 1 : 0));
+  layer_defines_.push_back(define("ROW_ITEMS", row_items()));
   const bool cpu = device_->family() == Family::cpu;
   ProgramSpec program{.name = "layer", .sources = {"kv/layout.cl"}, .defines = layer_defines_};
   if (cpu) {
@@ -88,7 +92,8 @@ Status Operations::prepare_layer(const Projection& qkv) {
         const Program quantizing,
         device_->build({.name = "quantize",
                         .sources = {"quantize/block.cl", "norm/rms.cl", "activation/silu.cl",
-                                    "quantize/norm.cl", "quantize/quantize.cl"}}));
+                                    "quantize/norm.cl", "quantize/quantize.cl"},
+                        .defines = {define("ROW_ITEMS", row_items())}}));
     MILLRACE_ASSIGN(norm_quantize_, device_->kernel(quantizing, "rms_norm_quantize"));
     MILLRACE_ASSIGN(silu_quantize_, device_->kernel(quantizing, "silu_mul_quantize"));
     MILLRACE_ASSIGN(quantize_, device_->kernel(quantizing, "quantize_rows"));
@@ -123,7 +128,7 @@ Status Operations::embed(const Projection& embedding, const StepTable& step,
                          const Buffer& step_words, const Buffer& device_ids, const Buffer& hidden) {
   for (const WeightRun& run : embedding.runs) {
     MILLRACE_TRY(device_->launch(
-        embed_, {.groups = {step.tokens}},
+        embed_, {.groups = {step.tokens}, .local = {row_items()}},
         {run.buffer, step_words, device_ids, hidden, step.ids_at, step.slots_at, run.first_row,
          run.panels * panel_rows, spec_.vocabulary, input_stride(spec_.width)}));
   }
@@ -133,7 +138,7 @@ Status Operations::embed(const Projection& embedding, const StepTable& step,
 Status Operations::norm(const Buffer& x, const Buffer& weight, const Activation& out, Forms forms,
                         const StepTable& step, const Buffer& step_words, bool gather) {
   const std::uint32_t stride = input_stride(spec_.width);
-  const Grid grid{.groups = {gather ? step.outputs : step.tokens}};
+  const Grid grid{.groups = {gather ? step.outputs : step.tokens}, .local = {row_items()}};
   if (forms.rows) {
     MILLRACE_TRY(device_->launch(
         norm_, grid,
@@ -156,7 +161,7 @@ Status Operations::rope_and_store(const Buffer& qkv, const Buffer& rope, const B
                             step.tiles.offset, qkv_stride_});
   }
   return device_->launch(
-      rope_kv_, {.groups = {step.tokens}},
+      rope_kv_, {.groups = {spec_.heads + spec_.kv_heads, step.tokens}, .local = {row_items()}},
       {qkv, rope, kv, step_words, step.positions_at, step.tables_at, qkv_stride_});
 }
 
@@ -202,10 +207,9 @@ Status Operations::attend(const Buffer& qkv, const Buffer& rope, const Buffer& k
     MILLRACE_TRY(attend_units(attend_many_, qkv, rope, kv, to, step, step_words, step.multi_units));
     if (!forms.codes || quantizes) return {};
   } else {
-    const std::uint32_t groups = (step.tokens * spec_.heads + 15) / 16;
     MILLRACE_TRY(device_->launch(
-        attend_one_, {.groups = {groups}, .local = {16}},
-        {qkv, kv, step_words, out.rows, step.positions_at, step.tables_at, step.tokens, qkv_stride_,
+        attend_one_, {.groups = {spec_.heads, step.tokens}, .local = {attention_items}},
+        {qkv, kv, step_words, out.rows, step.positions_at, step.tables_at, qkv_stride_,
          input_stride(spec_.heads * spec_.head_dim), attention_scale()}));
     if (!forms.codes) return {};
   }
@@ -215,19 +219,19 @@ Status Operations::attend(const Buffer& qkv, const Buffer& rope, const Buffer& k
 Status Operations::silu(const Buffer& gate_up, const Activation& out, Forms forms,
                         std::uint32_t tokens) {
   if (forms.rows) {
-    MILLRACE_TRY(device_->launch(silu_, {.groups = {tokens}},
+    MILLRACE_TRY(device_->launch(silu_, {.groups = {tokens}, .local = {row_items()}},
                                  {gate_up, out.rows, round_up(spec_.ffn_width, panel_rows) / 16,
                                   input_stride(spec_.ffn_width)}));
   }
   if (!forms.codes) return {};
   return device_->launch(
-      silu_quantize_, {.groups = {tokens}},
+      silu_quantize_, {.groups = {tokens}, .local = {row_items()}},
       {gate_up, out.codes, spec_.ffn_width / block_columns, code_stride(spec_.ffn_width)});
 }
 
 Status Operations::quantize(const Activation& x, std::uint32_t columns, std::uint32_t tokens) {
   return device_->launch(
-      quantize_, {.groups = {tokens}},
+      quantize_, {.groups = {tokens}, .local = {row_items()}},
       {x.rows, x.codes, columns / block_columns, input_stride(columns), code_stride(columns)});
 }
 

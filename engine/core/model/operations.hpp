@@ -142,6 +142,8 @@ class Operations {
   // bias, in their order; a file may give one to some layers and not to others.
   using LayerKind = std::pair<PanelFormat, std::array<bool, 4>>;
   static LayerKind kind_of(const LayerParts& layer);
+  // Work-items a row in the kernels that go along rows.
+  std::uint32_t row_items() const { return device_->family() == Family::cpu ? 1 : 32; }
   float attention_scale() const;
   float inverse_width() const;
   Result<Kernel> build_exact_product(const PanelLayout& layout);

@@ -7,6 +7,13 @@
 namespace millrace::engine {
 namespace {
 
+constexpr std::uint32_t plain_columns = 8;  // a group of the plain forms
+
+Grid plain_grid(std::uint32_t panels, std::uint32_t columns) {
+  return {.groups = {panels, (columns + plain_columns - 1) / plain_columns},
+          .local = {panel_rows, plain_columns}};
+}
+
 std::uint32_t mode_of(const Projection& projection, Accumulate accumulate) {
   return (accumulate == Accumulate::add ? 1u : 0u) | (projection.bias ? 2u : 0u);
 }
@@ -41,6 +48,7 @@ Result<Kernel> Operations::build_exact_product(const PanelLayout& layout) {
   program.sources.push_back(variant_of("matmul/exact_", device_->family()));
   program.defines = layout.defines();
   program.defines.push_back(define("X_STRIDE", input_stride(layout.columns)));
+  program.defines.push_back(define("GROUP_COLUMNS", plain_columns));
   program.defines.push_back(define("TILE", tuning_.float_tile));
   MILLRACE_ASSIGN(const Program built, device_->build(program));
   return device_->kernel(built, "matmul");
@@ -58,6 +66,7 @@ Result<Operations::Product> Operations::build_integer_product(const PanelLayout&
   program.sources.push_back(variant_of("matmul/integer_", device_->family()));
   program.defines.push_back(define("X_STRIDE", code_stride(layout.columns)));
   program.defines.push_back(define("DOT", static_cast<std::uint64_t>(device_->dot())));
+  program.defines.push_back(define("GROUP_COLUMNS", plain_columns));
   program.defines.push_back(define("TILE", tuning_.integer_tile));
   MILLRACE_ASSIGN(const Program built, device_->build(program));
   Product product;
@@ -109,11 +118,11 @@ Status Operations::run_product(const WeightRun& run, const Projection& projectio
                              {run.buffer, x.codes, out, projection.bias, run.panels, columns,
                               out_stride, run.first_row, mode, claims_});
     }
-    return device_->launch(kernel, {.groups = {run.panels, columns}, .local = {panel_rows}},
+    return device_->launch(kernel, plain_grid(run.panels, columns),
                            {run.buffer, x.codes, out, projection.bias, run.panels, columns,
                             out_stride, run.first_row, mode});
   }
-  Grid grid{.groups = {run.panels, columns}, .local = {panel_rows}};
+  Grid grid = plain_grid(run.panels, columns);
   if (cpu) {
     // Enough groups that a late thread finds work; whole units of the panels that tiles take at
     // once.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <string>
 
 namespace millrace::engine {
 namespace {
@@ -13,8 +14,14 @@ constexpr std::uint32_t task_draw = 1, task_greedy = 2, task_logprob = 4, task_p
                         task_edit = 16, task_absorb = 32;
 constexpr std::uint32_t result_bad = 1, result_none = 2;
 
-ProgramSpec program_for(Family family) {
-  if (family == Family::cpu) {
+// Work-items that share a row. On a CPU one: it has wide vectors, and PoCL's compiler does not come
+// to an end over as many barriers as they need.
+std::uint32_t row_items(const Device& device) {
+  return device.info().type == DeviceType::cpu ? 1 : 128;
+}
+
+ProgramSpec program_for(const Device& device) {
+  if (device.family() == Family::cpu) {
     return {
         .name = "sampler",
         .sources = {"sampler/scalar.cl", "sampler/math.cl", "sampler/vector.cl", "sampler/math.cl",
@@ -23,8 +30,8 @@ ProgramSpec program_for(Family family) {
   }
   return {.name = "sampler",
           .sources = {"sampler/scalar.cl", "sampler/math.cl", "sampler/row.cl", "sampler/edits.cl",
-                      "sampler/generic.cl", "sampler/sample.cl"},
-          .defines = {}};
+                      "sampler/group.cl", "sampler/generic.cl", "sampler/sample.cl"},
+          .defines = {"ROW_ITEMS=" + std::to_string(row_items(device))}};
 }
 
 std::uint32_t word(float value) {
@@ -121,7 +128,7 @@ void SampleBatch::assign(std::span<const Sampled> rows) {
 Result<std::unique_ptr<Sampler>> Sampler::create(Device& device, std::uint32_t vocabulary,
                                                  std::uint32_t slots, std::uint32_t rows) {
   std::unique_ptr<Sampler> self(new Sampler(device, vocabulary));
-  MILLRACE_ASSIGN(const Program program, device.build(program_for(device.family())));
+  MILLRACE_ASSIGN(const Program program, device.build(program_for(device)));
   MILLRACE_ASSIGN(self->kernel_, device.kernel(program, "sample"));
   MILLRACE_ASSIGN(self->ids_, device.allocate_zeroed(std::uint64_t{slots} * 4, "sampled ids"));
   MILLRACE_TRY(self->reserve(self->tasks_, std::uint64_t{rows} * task_size, "sampling tasks"));
@@ -191,7 +198,7 @@ Status Sampler::enqueue(const Buffer& logits, std::uint32_t stride,
   // Without a state no task names one: any buffer stands in.
   const Buffer& states = states_->bytes() > 0 ? states_->buffer() : lists_;
   MILLRACE_TRY(device_->launch(
-      kernel_, {.groups = {rows, 1, 1}, .local = {1, 1, 1}},
+      kernel_, {.groups = {rows}, .local = {row_items(*device_)}},
       {logits, stride, vocabulary_, tasks_, lists_, states, ids_, out_, top_at, top_count, bins_}));
   MILLRACE_ASSIGN(batch.arrived_,
                   device_->enqueue_read(out_, 0, std::as_writable_bytes(std::span(batch.words_))));

@@ -24,6 +24,7 @@ inline EngineOptions tiny_options() {
   options.max_batch = 8;
   options.step_tokens = 64;
   options.prefix_cache = false;  // what is computed depends on nothing that ran before
+  options.kernel_variant = millrace::testing::test_variant();
   return options;
 }
 

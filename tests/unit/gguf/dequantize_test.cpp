@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -21,7 +22,10 @@ struct Golden {
 
 std::map<std::string, Golden> read_golden() {
   std::map<std::string, Golden> result;
-  std::ifstream file(MILLRACE_SOURCE_DIR "/tests/unit/gguf/golden/dequantize.txt");
+  // $MILLRACE_SOURCE_DIR: where the sources' data is if not where they were compiled (tests/core).
+  const char* const given = std::getenv("MILLRACE_SOURCE_DIR");
+  const std::string root = given == nullptr ? MILLRACE_SOURCE_DIR : given;
+  std::ifstream file(root + "/tests/unit/gguf/golden/dequantize.txt");
   std::string line, name, packed, bits;
   while (std::getline(file, line)) {
     if (line.empty() || line[0] == '#') continue;

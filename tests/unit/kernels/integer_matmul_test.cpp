@@ -28,6 +28,7 @@ constexpr std::uint32_t q_words = 12;
 // Those that the device's compiler takes and this processor can run.
 std::vector<std::string> variants() {
   std::vector<std::string> out{"generic"};
+  if (!testing::has_cpu_family()) return out;
   const Dot best = open_device({.variant = "cpu"})->dot();
   for (const Dot dot : all_dots) {
     if (dot <= best && processor_has(dot)) out.push_back("cpu-" + std::string(dot_name(dot)));
@@ -256,6 +257,7 @@ TEST_P(IntegerMatmul, EveryVariantKeepsTheContractBitForBit) {
 }
 
 TEST(IntegerMatmulTuning, ChangesNoBit) {
+  if (!testing::has_cpu_family()) GTEST_SKIP() << testing::needs_cpu_family;
   const PanelFormat format = format_of(TensorType::q4_1);
   Random random(9);
   const Matrix m = random_matrix(format, 71, 96, Extremes::none, random);
@@ -350,23 +352,26 @@ std::vector<std::int32_t> gate_up(const std::string& variant, std::uint32_t toke
 // The plain family goes by way of a product, SiLU and quantization, each with a test of its own; in
 // the other the instruction of the products makes no difference to what comes after them.
 TEST(GateUp, IsTheProductThenSiluThenCodes) {
+  if (!testing::has_cpu_family()) GTEST_SKIP() << testing::needs_cpu_family;
   for (const std::uint32_t tokens : {1u, 5u, 40u}) {
     EXPECT_EQ(gate_up("cpu", tokens), gate_up("generic", tokens)) << tokens << " tokens";
   }
 }
 
-// Quantizes rows of two blocks.
-std::vector<std::int32_t> quantize(const std::vector<float>& rows) {
+// Quantizes rows of two blocks, with so many work-items a row.
+std::vector<std::int32_t> quantize(const std::vector<float>& rows, std::uint32_t items) {
   const auto device = open_device();
   const Program program =
       must(device->build({.name = "quantize",
                           .sources = {"quantize/block.cl", "norm/rms.cl", "activation/silu.cl",
-                                      "quantize/norm.cl", "quantize/quantize.cl"}}));
+                                      "quantize/norm.cl", "quantize/quantize.cl"},
+                          .defines = {"ROW_ITEMS=" + std::to_string(items)}}));
   Kernel kernel = must(device->kernel(program, "quantize_rows"));
   const std::size_t count = rows.size() / 64;
   const Buffer in = upload(*device, rows);
   const Buffer out = upload(*device, std::vector<std::int32_t>(count * 2 * q_words));
-  must(device->launch(kernel, {.groups = {count}}, {in, out, 2u, 64u, 2 * q_words}));
+  must(device->launch(kernel, {.groups = {count}, .local = {items}},
+                      {in, out, 2u, 64u, 2 * q_words}));
   return download<std::int32_t>(*device, out, count * 2 * q_words);
 }
 
@@ -377,7 +382,8 @@ TEST(Quantize, GivesTheNearestCodesAndTheirSums) {
     for (std::uint32_t i = 0; i < 64; ++i) rows.push_back(random.uniform(-size, size));
   }
   rows[5] = 40.0f;  // one far above the others, which become zero or one
-  const auto got = quantize(rows);
+  const auto got = quantize(rows, 1);
+  EXPECT_EQ(quantize(rows, 32), got);
   for (std::size_t b = 0; b < rows.size() / 32; ++b) {
     const float* const v = &rows[b * 32];
     float top = 0;
@@ -405,7 +411,7 @@ TEST(Quantize, WhatIsNotFiniteStaysVisible) {
   for (const float bad : {INFINITY, -INFINITY, NAN}) {
     std::vector<float> rows(64, 1.0f);
     rows[40] = bad;
-    const auto got = quantize(rows);
+    const auto got = quantize(rows, 1);
     EXPECT_TRUE(std::isfinite(std::bit_cast<float>(got[8])));
     EXPECT_FALSE(std::isfinite(std::bit_cast<float>(got[q_words + 8])));
   }

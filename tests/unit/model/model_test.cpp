@@ -73,8 +73,8 @@ TEST(Model, EqualsFloat64) {
 
 TEST_P(BothModes, GenericAndCpuGiveTheSameBits) {
   const GgufFile file = mixed.file();
-  std::vector<std::string> variants{"generic", "cpu"};
-  const Dot best = open_device({.variant = "cpu"})->dot();
+  std::vector<std::string> variants = testing::families();
+  const Dot best = open_device({.variant = variants.back()})->dot();
   for (const Dot dot : all_dots) {
     const bool counts = GetParam() == MathMode::fast && dot <= best && processor_has(dot);
     if (counts) variants.push_back("cpu-" + std::string(dot_name(dot)));

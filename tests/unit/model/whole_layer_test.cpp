@@ -129,7 +129,14 @@ Schedule mixed() {
                     {{0, 299, 1}, {4, 69, 1}}}};
 }
 
-TEST(WholeLayer, SameBitsForEveryInstruction) {
+class WholeLayer : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!testing::has_cpu_family()) GTEST_SKIP() << testing::needs_cpu_family;
+  }
+};
+
+TEST_F(WholeLayer, SameBitsForEveryInstruction) {
   for (const Dot dot : all_dots) {
     if (!processor_has(dot)) continue;
     const std::string variant = "cpu-" + std::string(dot_name(dot));
@@ -138,19 +145,19 @@ TEST(WholeLayer, SameBitsForEveryInstruction) {
   }
 }
 
-TEST(WholeLayer, SameBitsForEveryFormat) {
+TEST_F(WholeLayer, SameBitsForEveryFormat) {
   for (const TensorType type : {TensorType::q8_0, TensorType::q4_k, TensorType::q6_k}) {
     expect_same(model_of(type, false), "cpu", decoding(3, 20));
     expect_same(model_of(type, false), "cpu", mixed());
   }
 }
 
-TEST(WholeLayer, SameBitsWithBiasesAndOneKvHead) {
+TEST_F(WholeLayer, SameBitsWithBiasesAndOneKvHead) {
   expect_same(model_of(TensorType::q4_1, true), "cpu", decoding(2, 30));
   expect_same(model_of(TensorType::q4_1, true), "cpu", mixed());
 }
 
-TEST(WholeLayer, SameBitsWhereOneLayerHasBiases) {
+TEST_F(WholeLayer, SameBitsWhereOneLayerHasBiases) {
   for (const std::string bare : {"blk.0.", "blk.1."}) {
     TinyModel model = model_of(TensorType::q4_1, true);
     for (const char* name :
@@ -161,19 +168,19 @@ TEST(WholeLayer, SameBitsWhereOneLayerHasBiases) {
   }
 }
 
-TEST(WholeLayer, SameBitsFromOneRowToMany) {
+TEST_F(WholeLayer, SameBitsFromOneRowToMany) {
   for (const std::uint32_t rows : {1u, 2u, 7u, 16u, 17u, 40u}) {
     expect_same(model_of(TensorType::q4_1, false), "cpu", decoding(rows, 50));
   }
 }
 
 // Tiles have 12 tokens here: with and without a remainder, one of a single token among them.
-TEST(WholeLayer, SameBitsForChunksOfEverySize) {
+TEST_F(WholeLayer, SameBitsForChunksOfEverySize) {
   expect_same(model_of(TensorType::q4_1, false), "cpu", chunks({1, 2, 7, 17, 64, 300, 512, 13}));
   expect_same(model_of(TensorType::q4_1, false), "cpu", chunks({512, 96, 97, 5}));
 }
 
-TEST(WholeLayer, SameBitsWhereAttentionIsCut) {
+TEST_F(WholeLayer, SameBitsWhereAttentionIsCut) {
   expect_same(model_of(TensorType::q4_1, false), "cpu", decoding(2, 1020));
   // A tile of several tokens and a single token, both cut, in one step.
   expect_same(model_of(TensorType::q4_1, false), "cpu",
@@ -181,7 +188,7 @@ TEST(WholeLayer, SameBitsWhereAttentionIsCut) {
                .steps = {{{0, 0, 1015}}, {{1, 0, 999}}, {{0, 1015, 5}, {1, 999, 1}}}});
 }
 
-TEST(WholeLayer, FormatsThatDifferAreLaunchedOneByOne) {
+TEST_F(WholeLayer, FormatsThatDifferAreLaunchedOneByOne) {
   TinyModel model = model_of(TensorType::q4_1, false);
   model.types = {{"blk.0.ffn_down.weight", TensorType::q8_0},
                  {"blk.1.attn_output.weight", TensorType::f16}};

@@ -6,7 +6,7 @@ namespace millrace::engine {
 namespace {
 
 class Distribution : public SamplerVariants {};
-INSTANTIATE_TEST_SUITE_P(Variant, Distribution, testing::Values("generic", "cpu"));
+INSTANTIATE_TEST_SUITE_P(Variant, Distribution, ::testing::Values("generic", "cpu"));
 
 struct Setting {
   const char* name;

@@ -9,7 +9,7 @@ namespace millrace::engine {
 namespace {
 
 class EditedRows : public SamplerVariants {};
-INSTANTIATE_TEST_SUITE_P(Variant, EditedRows, testing::Values("generic", "cpu"));
+INSTANTIATE_TEST_SUITE_P(Variant, EditedRows, ::testing::Values("generic", "cpu"));
 
 constexpr std::uint32_t small_vocabulary = 211;
 

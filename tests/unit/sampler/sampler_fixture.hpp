@@ -6,6 +6,7 @@
 #include <random>
 
 #include "engine/core/sampler/sampler.hpp"
+#include "tests/support/device.hpp"
 #include "tests/unit/sampler/reference.hpp"
 
 namespace millrace::engine {
@@ -30,14 +31,14 @@ struct Outcome {
 };
 
 // Each variant of the kernels, forced.
-class SamplerVariants : public testing::TestWithParam<const char*> {
+class SamplerVariants : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    DeviceOptions options;
-    options.variant = GetParam();
-    auto device = Device::open(options);
-    ASSERT_TRUE(device) << device.error().text();
-    device_ = *std::move(device);
+    const std::string variant = GetParam();
+    if (variant == "cpu" && !millrace::testing::has_cpu_family()) {
+      GTEST_SKIP() << millrace::testing::needs_cpu_family;
+    }
+    device_ = millrace::testing::open_device({.variant = variant});
   }
 
   std::vector<Outcome> run(const std::vector<std::vector<float>>& rows,

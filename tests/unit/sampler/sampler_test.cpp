@@ -3,7 +3,7 @@
 namespace millrace::engine {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(Variant, SamplerVariants, testing::Values("generic", "cpu"));
+INSTANTIATE_TEST_SUITE_P(Variant, SamplerVariants, ::testing::Values("generic", "cpu"));
 
 TEST_P(SamplerVariants, GreedyTakesTheLargestAndOfEqualOnesTheLowestId) {
   std::vector<float> row(1000, -1.0f);
