@@ -273,6 +273,7 @@ TEST(IntegerMatmulTuning, ChangesNoBit) {
 
 // Deep and wide enough to be cut into parts of the columns, too, which the groups claim.
 TEST(IntegerMatmulChunks, ChangeNoBit) {
+  if (!testing::has_cpu_family()) GTEST_SKIP() << testing::needs_cpu_family;
   const PanelFormat format = format_of(TensorType::q4_1);
   Random random(10);
   const Matrix m = random_matrix(format, 139, 2048, Extremes::none, random);
