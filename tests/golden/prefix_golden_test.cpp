@@ -126,10 +126,10 @@ TEST(PrefixTree, APoolThatPausesOften) {
   EXPECT_GT(expect_same(*engine, when, "a small pool").pauses, 0u);
 }
 
-class PrefixDisk : public testing::Test {
+class PrefixDisk : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::path(testing::TempDir()) /
+    folder_ = std::filesystem::path(::testing::TempDir()) /
               ("millrace-prefix-" + std::to_string(::getpid()));
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
