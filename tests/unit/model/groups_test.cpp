@@ -41,6 +41,7 @@ std::vector<ModelRunner::Logits> run(const GgufFile& file, bool whole, std::uint
 }
 
 TEST(Groups, AnyNumberOfThemGivesTheSameBits) {
+  if (!testing::has_cpu_family()) GTEST_SKIP() << testing::needs_cpu_family;
   TinyModel model{.width = 256, .heads = 8, .kv_heads = 4, .ffn_width = 512, .biases = false};
   model.type = TensorType::q4_1;
   const GgufFile file = model.file();
