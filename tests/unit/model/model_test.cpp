@@ -146,7 +146,7 @@ TEST(Model, ACopiedPageServesAsTheOriginal) {
   must(runner.model().copy_page(0, 8));
   StepPlan plan;
   plan.tokens = {tokens[19]};
-  plan.pages = {8, 9};  // the runner gives a sequence its pages last first
+  plan.pages = {9, 8};
   plan.outputs = {{0, OutputKind::logits}};
   plan.rows = {{.first_position = 19, .count = 1, .page_count = 2, .output_count = 1}};
   must(runner.model().forward(plan, {}));
