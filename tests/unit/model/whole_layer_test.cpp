@@ -136,9 +136,10 @@ class WholeLayer : public ::testing::Test {
   }
 };
 
+// But the best one, which all other tests here run.
 TEST_F(WholeLayer, SameBitsForEveryInstruction) {
   for (const Dot dot : all_dots) {
-    if (!processor_has(dot)) continue;
+    if (!processor_has(dot) || dot == best_dot()) continue;
     const std::string variant = "cpu-" + std::string(dot_name(dot));
     expect_same(model_of(TensorType::q4_1, false), variant, decoding(5, 40));
     expect_same(model_of(TensorType::q4_1, false), variant, mixed());
