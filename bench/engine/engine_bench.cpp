@@ -20,12 +20,15 @@
 #include <string>
 #include <vector>
 
+#include "bench/must.hpp"
 #include "engine/core/engine.hpp"
 #include "engine/worker/options.hpp"
 
 namespace {
 
 using millrace::GenerationRequest;
+using millrace::bench::die;
+using millrace::bench::must;
 using millrace::engine::Counters;
 using millrace::engine::Engine;
 using millrace::engine::EngineOptions;
@@ -36,19 +39,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-[[noreturn]] void die(const millrace::Error& error) {
-  std::fprintf(stderr, "%s\n", error.text().c_str());
-  std::exit(1);
-}
-void must(const millrace::Status& status) {
-  if (!status) die(status.error());
-}
-template <class T>
-T must(millrace::Result<T> result) {
-  if (!result) die(result.error());
-  return *std::move(result);
 }
 
 struct Load {

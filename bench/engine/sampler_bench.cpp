@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/must.hpp"
 #include "engine/core/engine.hpp"
 #include "engine/worker/options.hpp"
 
@@ -21,25 +22,14 @@ namespace {
 
 using millrace::GenerationRequest;
 using millrace::PenaltyScope;
+using millrace::bench::die;
+using millrace::bench::must;
 using millrace::engine::Counters;
 using millrace::engine::Engine;
 using millrace::engine::EngineOptions;
 using millrace::engine::Event;
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
-
-[[noreturn]] void die(const millrace::Error& error) {
-  std::fprintf(stderr, "%s\n", error.text().c_str());
-  std::exit(1);
-}
-void must(const millrace::Status& status) {
-  if (!status) die(status.error());
-}
-template <class T>
-T must(millrace::Result<T> result) {
-  if (!result) die(result.error());
-  return *std::move(result);
-}
 
 struct Load {
   std::uint32_t rows = 32, prompt = 128, steps = 48, rounds = 12;
@@ -113,7 +103,7 @@ Run run(Engine& engine, const Load& load, const Variant& variant) {
   const auto profile = must(engine.profile());
   if (!events.empty()) {
     if (events[0].error) die(*events[0].error);
-    die({millrace::Code::internal, "a row ended while it was timed", "report this"});
+    die("a row ended while it was timed: report this");
   }
   for (std::uint32_t i = 0; i < load.rows; ++i) engine.cancel(i);
   while (engine.busy()) must(engine.step(events));

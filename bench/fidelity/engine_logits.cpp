@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/must.hpp"
 #include "engine/core/device/device.hpp"
 #include "engine/core/gguf/file.hpp"
 #include "engine/core/model/model.hpp"
@@ -22,20 +23,8 @@ namespace {
 
 using namespace millrace;
 using namespace millrace::engine;
-
-[[noreturn]] void die(const std::string& message) {
-  std::fprintf(stderr, "%s\n", message.c_str());
-  std::exit(1);
-}
-
-template <class T>
-T must(Result<T> result) {
-  if (!result) die(result.error().text());
-  return *std::move(result);
-}
-void must(const Status& status) {
-  if (!status) die(status.error().text());
-}
+using millrace::bench::die;
+using millrace::bench::must;
 
 struct Contexts {
   Tokens tokens;

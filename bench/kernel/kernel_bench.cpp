@@ -15,19 +15,15 @@
 
 #include "bench/kernel/load.hpp"
 #include "bench/kernel/peak.hpp"
+#include "bench/must.hpp"
 #include "engine/core/device/device.hpp"
 
 namespace millrace::engine {
 namespace {
 
+using bench::must;
 using nlohmann::json;
 
-template <class T>
-T must(Result<T> result) {
-  if (result) return *std::move(result);
-  std::fprintf(stderr, "kernel_bench: %s\n", result.error().text().c_str());
-  std::exit(1);
-}
 json row(const std::string& what, double s, double flops, double bytes, const Peak& peak) {
   const double gflops = flops / s / 1e9, gbytes = bytes / s / 1e9;
   return {{"kernel", what},

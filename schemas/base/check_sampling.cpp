@@ -4,8 +4,8 @@
 #include <cmath>
 #include <string>
 
+#include "schemas/base/check_fields.hpp"
 #include "schemas/base/limits.hpp"
-#include "schemas/base/utf8.hpp"
 
 namespace millrace {
 namespace {
@@ -33,31 +33,8 @@ Status check_count(const std::string& field, std::uint64_t count, const char* un
       "lower it");
 }
 
-Status check_size(const std::string& field, std::uint64_t count, const char* unit,
-                  std::uint64_t limit) {
-  if (count <= limit) return {};
-  return fail(
-      Code::limit_exceeded,
-      field + " has " + std::to_string(count) + unit + ", the limit is " + std::to_string(limit),
-      "give fewer");
-}
-
-Status check_strings(const char* field, const std::vector<std::string>& strings,
-                     std::uint32_t most) {
-  MILLRACE_TRY(check_size(field, strings.size(), " strings", most));
-  for (std::size_t i = 0; i < strings.size(); ++i) {
-    const std::string name = std::string(field) + "[" + std::to_string(i) + "]";
-    if (strings[i].empty()) return fail(Code::invalid_value, name + " is empty", "leave it out");
-    MILLRACE_TRY(check_size(name, strings[i].size(), " bytes", limits::bad_word_bytes));
-    if (!utf8_valid(strings[i])) {
-      return fail(Code::invalid_utf8, name + " is not valid UTF-8", "send text as UTF-8");
-    }
-  }
-  return {};
-}
-
 Status check_bias(const std::vector<LogitBias>& bias) {
-  MILLRACE_TRY(check_size("logit_bias", bias.size(), " tokens", limits::logit_bias));
+  MILLRACE_TRY(check_size("logit_bias", bias.size(), "tokens", limits::logit_bias));
   for (const LogitBias& b : bias) {
     MILLRACE_TRY(check_range("logit_bias of token " + std::to_string(b.token), b.bias,
                              -limits::logit_bias_value, limits::logit_bias_value));
@@ -86,26 +63,21 @@ Status check_dry(const Dry& dry) {
                 "give a number from 1 to " + std::to_string(limits::dry_window) +
                     "; dry_multiplier 0 turns DRY off");
   }
-  return check_strings("dry_sequence_breakers", dry.breakers, limits::dry_breakers);
+  return check_texts("dry_sequence_breakers", dry.breakers, limits::dry_breakers,
+                     limits::bad_word_bytes);
 }
 
 Status check_bad_words(const LogitEdits& edits) {
-  MILLRACE_TRY(check_strings("bad_words", edits.bad_words, limits::bad_words));
   MILLRACE_TRY(
-      check_size("bad_word_ids", edits.bad_word_ids.size(), " sequences", limits::bad_words));
-  for (std::size_t i = 0; i < edits.bad_word_ids.size(); ++i) {
-    const std::string name = "bad_word_ids[" + std::to_string(i) + "]";
-    const Tokens& ids = edits.bad_word_ids[i];
-    if (ids.empty()) return fail(Code::invalid_value, name + " is empty", "leave it out");
-    MILLRACE_TRY(check_size(name, ids.size(), " tokens", limits::bad_word_tokens));
-  }
-  return {};
+      check_texts("bad_words", edits.bad_words, limits::bad_words, limits::bad_word_bytes));
+  return check_sequences("bad_word_ids", edits.bad_word_ids, limits::bad_words,
+                         limits::bad_word_tokens);
 }
 
 }  // namespace
 
 Status check_listed(const Tokens& listed) {
-  MILLRACE_TRY(check_size("logprob_token_ids", listed.size(), " ids", limits::listed_logprobs));
+  MILLRACE_TRY(check_size("logprob_token_ids", listed.size(), "ids", limits::listed_logprobs));
   Tokens ids = listed;
   std::sort(ids.begin(), ids.end());
   const auto twice = std::adjacent_find(ids.begin(), ids.end());
@@ -141,7 +113,7 @@ Status check_edits(const LogitEdits& edits) {
   MILLRACE_TRY(
       check_count("no_repeat_ngram_size", edits.no_repeat_ngram, " tokens", limits::ngram));
   MILLRACE_TRY(
-      check_size("allowed_token_ids", edits.allowed.size(), " ids", limits::allowed_token_ids));
+      check_size("allowed_token_ids", edits.allowed.size(), "ids", limits::allowed_token_ids));
   return check_bad_words(edits);
 }
 

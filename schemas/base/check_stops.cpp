@@ -2,20 +2,11 @@
 
 #include <string>
 
+#include "schemas/base/check_fields.hpp"
 #include "schemas/base/limits.hpp"
-#include "schemas/base/utf8.hpp"
 
 namespace millrace {
 namespace {
-
-Status check_size(const std::string& field, std::uint64_t count, const char* unit,
-                  std::uint64_t limit) {
-  if (count <= limit) return {};
-  return fail(
-      Code::limit_exceeded,
-      field + " has " + std::to_string(count) + unit + ", the limit is " + std::to_string(limit),
-      "give fewer");
-}
 
 Status check_between(const std::string& field, std::uint64_t value, std::uint64_t least,
                      std::uint64_t most) {
@@ -25,24 +16,13 @@ Status check_between(const std::string& field, std::uint64_t value, std::uint64_
               "give a number from " + std::to_string(least) + " to " + std::to_string(most));
 }
 
-Status check_text(const std::string& field, const std::string& text, std::uint64_t limit) {
-  if (text.empty()) return fail(Code::invalid_value, field + " is empty", "leave it out");
-  MILLRACE_TRY(check_size(field, text.size(), " bytes", limit));
-  if (utf8_valid(text)) return {};
-  return fail(Code::invalid_utf8, field + " is not valid UTF-8", "send text as UTF-8");
-}
-
-std::string item(const char* field, std::size_t index) {
-  return std::string(field) + "[" + std::to_string(index) + "]";
-}
-
 // Of two markers of which one holds the other, the outer one could never be found.
 Status check_apart(const std::vector<Marker>& list) {
   for (std::size_t a = 0; a < list.size(); ++a) {
     for (std::size_t b = 0; b < list.size(); ++b) {
       if (a == b || list[a].open.find(list[b].open) == std::string::npos) continue;
       return fail(Code::invalid_value,
-                  item("markers", a) + ".open holds " + item("markers", b) + ".open, \"" +
+                  item_name("markers", a) + ".open holds " + item_name("markers", b) + ".open, \"" +
                       list[b].open + "\"",
                   "give markers of which none holds another");
     }
@@ -53,32 +33,20 @@ Status check_apart(const std::vector<Marker>& list) {
 }  // namespace
 
 Status check_stops(const Stops& stops) {
-  MILLRACE_TRY(check_size("stop", stops.strings.size(), " strings", limits::stop_strings));
-  for (std::size_t i = 0; i < stops.strings.size(); ++i) {
-    MILLRACE_TRY(check_text(item("stop", i), stops.strings[i], limits::stop_string_bytes));
-  }
-  MILLRACE_TRY(
-      check_size("stop_token_ids", stops.token_ids.size(), " ids", limits::stop_token_ids));
-  MILLRACE_TRY(check_size("stop_token_sequences", stops.sequences.size(), " sequences",
-                          limits::stop_sequences));
-  for (std::size_t i = 0; i < stops.sequences.size(); ++i) {
-    const std::string field = item("stop_token_sequences", i);
-    if (stops.sequences[i].empty()) {
-      return fail(Code::invalid_value, field + " is empty", "leave it out");
-    }
-    MILLRACE_TRY(
-        check_size(field, stops.sequences[i].size(), " tokens", limits::stop_sequence_tokens));
-  }
-  return {};
+  MILLRACE_TRY(check_texts("stop", stops.strings, limits::stop_strings, limits::stop_string_bytes));
+  MILLRACE_TRY(check_size("stop_token_ids", stops.token_ids.size(), "ids", limits::stop_token_ids));
+  return check_sequences("stop_token_sequences", stops.sequences, limits::stop_sequences,
+                         limits::stop_sequence_tokens);
 }
 
 Status check_markers(const MarkerRequest& markers) {
-  MILLRACE_TRY(check_size("markers", markers.list.size(), " markers", limits::markers));
+  MILLRACE_TRY(check_size("markers", markers.list.size(), "markers", limits::markers));
   for (std::size_t i = 0; i < markers.list.size(); ++i) {
     const Marker& marker = markers.list[i];
-    MILLRACE_TRY(check_text(item("markers", i) + ".open", marker.open, limits::marker_bytes));
+    MILLRACE_TRY(check_text(item_name("markers", i) + ".open", marker.open, limits::marker_bytes));
     if (marker.close.empty()) continue;
-    MILLRACE_TRY(check_text(item("markers", i) + ".close", marker.close, limits::marker_bytes));
+    MILLRACE_TRY(
+        check_text(item_name("markers", i) + ".close", marker.close, limits::marker_bytes));
   }
   return check_apart(markers.list);
 }

@@ -80,6 +80,13 @@ class Disk : public testing::TestWithParam<std::uint32_t> {  // steps delivered 
   Engine engine(std::uint32_t pool_pages = 128) {
     return {env_, {.max_batch = 8, .step_tokens = 64, .prefill_chunk = 64}, pool_pages, GetParam()};
   }
+  // What two sequences of one engine's life read is saved.
+  void use_twice(const Tokens& prompt) {
+    Engine first = engine();
+    first.loop.add(prompt, 1);
+    first.loop.add(prompt, 1);
+    first.loop.run();
+  }
   std::shared_ptr<FaultEnv> env_ = std::make_shared<FaultEnv>();
 };
 INSTANTIATE_TEST_SUITE_P(Depth, Disk, testing::Values(0u, 1u));
@@ -104,12 +111,7 @@ TEST_P(Disk, ASystemPromptIsReadAfterARestart) {
 
 TEST_P(Disk, WhatWasUsedTwiceIsReadAfterARestartByAllWhoNeedIt) {
   const Tokens prompt = prompt_of(1, 200);
-  {
-    Engine first = engine();
-    first.loop.add(prompt, 3);
-    first.loop.add(prompt, 3);
-    first.loop.run();
-  }
+  use_twice(prompt);
   Engine second = engine();
   std::map<SequenceId, Tokens> want;
   for (int i = 0; i < 5; ++i) want[second.loop.add(prompt, 3)] = expected(prompt, 3);
@@ -124,12 +126,7 @@ TEST_P(Disk, WhatWasUsedTwiceIsReadAfterARestartByAllWhoNeedIt) {
 
 TEST_P(Disk, WhoeverIsCancelledWhileItsPagesComeHarmsNobody) {
   const Tokens prompt = prompt_of(1, 100);
-  {
-    Engine first = engine();
-    first.loop.add(prompt, 1);
-    first.loop.add(prompt, 1);
-    first.loop.run();
-  }
+  use_twice(prompt);
   Engine second = engine();
   const SequenceId gone = second.loop.add(prompt, 3), kept = second.loop.add(prompt, 3);
   second.loop.step();
@@ -141,12 +138,7 @@ TEST_P(Disk, WhoeverIsCancelledWhileItsPagesComeHarmsNobody) {
 
 TEST_P(Disk, DamageIsComputedAgain) {
   const Tokens prompt = prompt_of(1, 100);
-  {
-    Engine first = engine();
-    first.loop.add(prompt, 1);
-    first.loop.add(prompt, 1);
-    first.loop.run();
-  }
+  use_twice(prompt);
   const auto names = env_->list("/tier").value();
   const std::string name = "/tier/" + (names.at(0) == "lock" ? names.at(1) : names.at(0));
   std::string bytes = read_file(*env_, name, 1u << 20).value();
@@ -162,12 +154,7 @@ TEST_P(Disk, DamageIsComputedAgain) {
 
 TEST_P(Disk, ADeviceThatTakesNoPagesComputes) {
   const Tokens prompt = prompt_of(1, 100);
-  {
-    Engine first = engine();
-    first.loop.add(prompt, 1);
-    first.loop.add(prompt, 1);
-    first.loop.run();
-  }
+  use_twice(prompt);
   Engine second = engine();
   second.transport.fails_at = 1;
   const SequenceId id = second.loop.add(prompt, 3);
