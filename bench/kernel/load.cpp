@@ -107,8 +107,7 @@ Result<std::unique_ptr<AttentionLoad>> AttentionLoad::create(Device& device, std
   MILLRACE_TRY(StepLowering().lower(plan, limits, load->step_));
   MILLRACE_ASSIGN(load->words_, device.allocate(load->step_.words.size() * 4, "step"));
   MILLRACE_TRY(device.write(load->words_, 0, std::as_bytes(std::span(load->step_.words))));
-  const CacheShape shape{.layers = 1, .kv_heads = 3, .head_dim = 64, .policy = {}};
-  load->layer_bytes_ = shape.layer_page_bytes() * pages;
+  load->layer_bytes_ = layer_page_bytes(KvCodecs{}, 3, 64) * pages;
   const std::uint64_t layers =
       chunk > 1 ? 1 : std::clamp<std::uint64_t>((256ull << 20) / load->layer_bytes_, 2, 30);
   for (std::uint64_t i = 0; i < layers; ++i) {

@@ -25,6 +25,12 @@ Status for_stretches(std::span<const PageId> pages, Move move) {
 
 }  // namespace
 
+std::uint64_t CacheShape::page_bytes() const {
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < layers.size(); ++i) bytes += layer_page_bytes(i);
+  return bytes;
+}
+
 Result<CacheGroup> CacheGroup::create(Device& device, const CacheShape& shape,
                                       std::uint64_t bytes) {
   const std::uint64_t memory = device.info().global_bytes;
@@ -34,7 +40,11 @@ Result<CacheGroup> CacheGroup::create(Device& device, const CacheShape& shape,
                     std::to_string(memory),
                 "lower --kv-memory");
   }
-  const std::uint64_t in_layer = device.info().max_allocation_bytes / shape.layer_page_bytes();
+  std::uint64_t largest = 1;
+  for (std::size_t i = 0; i < shape.layers.size(); ++i) {
+    largest = std::max(largest, shape.layer_page_bytes(i));
+  }
+  const std::uint64_t in_layer = device.info().max_allocation_bytes / largest;
   const std::uint64_t wanted = bytes / shape.page_bytes();
   const std::uint64_t pages =
       std::min({wanted, in_layer, std::uint64_t{std::numeric_limits<std::int32_t>::max()}});
@@ -52,9 +62,9 @@ Result<CacheGroup> CacheGroup::create(Device& device, const CacheShape& shape,
   CacheGroup group;
   group.shape_ = shape;
   group.page_count_ = static_cast<std::uint32_t>(pages);
-  group.layers_.reserve(shape.layers);
-  for (std::uint32_t i = 0; i < shape.layers; ++i) {
-    MILLRACE_ASSIGN(Buffer buffer, device.allocate(pages * shape.layer_page_bytes(),
+  group.layers_.reserve(shape.layers.size());
+  for (std::size_t i = 0; i < shape.layers.size(); ++i) {
+    MILLRACE_ASSIGN(Buffer buffer, device.allocate(pages * shape.layer_page_bytes(i),
                                                    "the KV pages of layer " + std::to_string(i)));
     group.layers_.push_back(std::move(buffer));
   }
@@ -68,9 +78,9 @@ Status CacheGroup::copy_page(Device& device, PageId from, PageId to) const {
                                     std::to_string(page_count_));
   }
   if (from == to) return {};
-  const std::uint64_t bytes = shape_.layer_page_bytes();
-  for (const Buffer& layer : layers_) {
-    MILLRACE_TRY(device.copy(layer, from * bytes, layer, to * bytes, bytes));
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const std::uint64_t bytes = shape_.layer_page_bytes(i);
+    MILLRACE_TRY(device.copy(layers_[i], from * bytes, layers_[i], to * bytes, bytes));
   }
   return {};
 }
@@ -87,13 +97,13 @@ Result<std::vector<DeviceEvent>> CacheGroup::read_pages(Device& device,
                                                         std::span<const PageId> pages,
                                                         std::span<std::byte> into) const {
   MILLRACE_TRY(check_pages(pages, into.size()));
-  const std::uint64_t bytes = shape_.layer_page_bytes();
   std::vector<DeviceEvent> events;
   const Status status = for_stretches(pages, [&](std::size_t first, std::size_t count) -> Status {
     std::byte* at = into.data() + first * shape_.page_bytes();
-    for (const Buffer& layer : layers_) {
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      const std::uint64_t bytes = shape_.layer_page_bytes(i);
       MILLRACE_ASSIGN(DeviceEvent event,
-                      device.enqueue_read_rows(layer, pages[first] * bytes, at,
+                      device.enqueue_read_rows(layers_[i], pages[first] * bytes, at,
                                                {bytes, count, shape_.page_bytes()}));
       events.push_back(std::move(event));
       at += bytes;
@@ -109,13 +119,13 @@ Result<std::vector<DeviceEvent>> CacheGroup::write_pages(Device& device,
                                                          std::span<const PageId> pages,
                                                          std::span<const std::byte> from) const {
   MILLRACE_TRY(check_pages(pages, from.size()));
-  const std::uint64_t bytes = shape_.layer_page_bytes();
   std::vector<DeviceEvent> events;
   const Status status = for_stretches(pages, [&](std::size_t first, std::size_t count) -> Status {
     const std::byte* at = from.data() + first * shape_.page_bytes();
-    for (const Buffer& layer : layers_) {
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      const std::uint64_t bytes = shape_.layer_page_bytes(i);
       MILLRACE_ASSIGN(DeviceEvent event,
-                      device.enqueue_write_rows(layer, pages[first] * bytes, at,
+                      device.enqueue_write_rows(layers_[i], pages[first] * bytes, at,
                                                 {bytes, count, shape_.page_bytes()}));
       events.push_back(std::move(event));
       at += bytes;

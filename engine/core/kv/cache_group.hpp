@@ -11,25 +11,20 @@
 #include <vector>
 
 #include "engine/core/device/device.hpp"
-#include "engine/core/kv/codec.hpp"
+#include "engine/core/kv/policy.hpp"
 #include "engine/core/model/plan.hpp"
 #include "schemas/base/error.hpp"
 
 namespace millrace::engine {
 
-inline constexpr std::uint32_t kv_page_tokens = 16;      // divides the attention segment
-inline constexpr std::uint32_t kv_segment_tokens = 256;  // of the attention's sums
-static_assert(kv_segment_tokens % kv_page_tokens == 0);
-
 struct CacheShape {
-  std::uint32_t layers = 0, kv_heads = 0, head_dim = 0;
-  KvPolicy policy;
-  // Of one page in one layer.
-  std::uint64_t layer_page_bytes() const {
-    return kv_heads * (codec_bytes(policy.key, kv_page_tokens, head_dim) +
-                       codec_bytes(policy.value, kv_page_tokens, head_dim));
+  std::uint32_t kv_heads = 0, head_dim = 0;
+  std::vector<KvCodecs> layers{};  // how each layer is stored
+  // Of one page in one layer, and in all of them.
+  std::uint64_t layer_page_bytes(std::size_t layer) const {
+    return millrace::engine::layer_page_bytes(layers[layer], kv_heads, head_dim);
   }
-  std::uint64_t page_bytes() const { return layers * layer_page_bytes(); }
+  std::uint64_t page_bytes() const;
 };
 
 class CacheGroup {

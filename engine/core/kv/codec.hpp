@@ -1,7 +1,14 @@
 #pragma once
-// KV policies: how keys and values are stored (DESIGN section 7). This version stores halves; a
-// policy names a codec for keys and one for values, so that others can stand beside it. What a
-// page of a layer takes follows from the codec alone. Thread safety: plain values.
+// Codecs of keys and values: how one token's head vector is stored (DESIGN section 7). A codec is a
+// description; kernels are compiled from it (kernels/kv/README.md has bit layouts and arithmetic).
+//
+//   f16      halves                                                        16 bits an element
+//   q<b>g<g> affine: b-bit codes, a half scale and bias per g channels     b + 32/g
+//   r<b>     rotated codebook: b-bit indices, one half norm a vector       b + 16/head size
+//
+// Thread safety: plain values.
+#include <array>
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -10,18 +17,23 @@
 
 namespace millrace::engine {
 
-enum class KvCodec : std::uint8_t { f16 };
-std::string_view codec_name(KvCodec codec);
+enum class CodecKind : std::uint8_t { f16, affine, rotated };
 
-struct KvPolicy {
-  KvCodec key = KvCodec::f16, value = KvCodec::f16;
-  std::string name() const;  // "f16/f16"
+struct KvCodec {
+  CodecKind kind = CodecKind::f16;
+  std::uint32_t bits = 16;  // of a code
+  std::uint32_t group = 0;  // channels that share scale and bias; 0 unless affine
+  friend auto operator<=>(const KvCodec&, const KvCodec&) = default;
 };
 
-// "f16" or "KEY/VALUE". Errors: invalid_value, naming what there is.
-Result<KvPolicy> parse_kv_policy(std::string_view text);
+std::string codec_name(const KvCodec& codec);  // "q8g64"
+// Errors: invalid_value, naming what there is.
+Result<KvCodec> parse_kv_codec(std::string_view text);
+// Whether heads of that size can be stored so. Errors: unsupported_field, with the reason.
+Status check_head_size(const KvCodec& codec, std::uint32_t head_dim);
 
-// Bytes of `tokens` positions of one head.
-std::uint64_t codec_bytes(KvCodec codec, std::uint32_t tokens, std::uint32_t head_dim);
+// Bytes of one KV head's codes, and of its scales, biases or norms, for so many tokens.
+std::uint64_t code_bytes(const KvCodec& codec, std::uint32_t tokens, std::uint32_t head_dim);
+std::uint64_t parameter_bytes(const KvCodec& codec, std::uint32_t tokens, std::uint32_t head_dim);
 
 }  // namespace millrace::engine

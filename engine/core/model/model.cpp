@@ -231,10 +231,12 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   MILLRACE_ASSIGN(const KvPolicy policy, parse_kv_policy(options.kv));
   MILLRACE_ASSIGN(state->spec, read_spec(file));
   const ModelSpec& spec = state->spec;
-  const CacheShape shape{.layers = spec.layers,
-                         .kv_heads = spec.kv_heads,
-                         .head_dim = spec.head_dim,
-                         .policy = policy};
+  MILLRACE_ASSIGN(KvLayers kv, resolve(policy, {spec.layers, spec.kv_heads, spec.head_dim}));
+  if (std::ranges::any_of(kv.layers, [](const KvCodecs& codecs) { return codecs != KvCodecs{}; })) {
+    return fail(Code::unsupported_field, "--kv " + options.kv + " is not served by this version",
+                "use f16");
+  }
+  const CacheShape shape{.kv_heads = spec.kv_heads, .head_dim = spec.head_dim, .layers = kv.layers};
   MILLRACE_ASSIGN(state->cache, CacheGroup::create(device, shape, options.kv_bytes));
   MILLRACE_TRY(state->load_weights(file));
   MILLRACE_TRY(state->build_kernels());
@@ -242,7 +244,7 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   ModelInfo& info = state->info;
   info.name = spec.name;
   info.architecture = spec.architecture;
-  info.kv = policy.name() + " x" + std::to_string(spec.layers);
+  info.kv = kv.name();
   info.fingerprint = numeric_fingerprint(file, info.kv, options.math, device.info());
   info.layers = spec.layers;
   info.width = spec.width;

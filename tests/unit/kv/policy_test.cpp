@@ -1,0 +1,167 @@
+#include "engine/core/kv/policy.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace millrace::engine {
+namespace {
+
+constexpr KvShape small{.layers = 30, .kv_heads = 3, .head_dim = 64};
+
+KvPolicy policy(const std::string& text) {
+  const auto parsed = parse_kv_policy(text);
+  EXPECT_TRUE(parsed) << text;
+  return parsed ? *parsed : KvPolicy{};
+}
+
+KvLayers layers(const std::string& text, const KvShape& shape = small) {
+  const auto resolved = resolve(policy(text), shape);
+  EXPECT_TRUE(resolved) << text;
+  return resolved ? *resolved : KvLayers{};
+}
+
+TEST(KvPolicy, NamesEveryCodecAsItIsWritten) {
+  for (const char* name : {"f16", "q8g64", "q6g32", "q5g128", "q4g64", "q3g32", "q2g128", "r2",
+                           "r3", "r4", "r5", "r6", "r8"}) {
+    const auto codec = parse_kv_codec(name);
+    ASSERT_TRUE(codec) << name;
+    EXPECT_EQ(codec_name(*codec), name);
+  }
+}
+
+TEST(KvPolicy, RefusesWhatIsNoCodec) {
+  for (const char* name : {"", "q", "q8", "q8g", "qg64", "q7g64", "q1g64", "q8g16", "q8g064", "r",
+                           "r1", "r7", "r04", "r9", "f32", "q8g64 ", "r4:unit", "Q8g64"}) {
+    const auto codec = parse_kv_codec(name);
+    ASSERT_FALSE(codec) << name;
+    EXPECT_EQ(codec.error().code, Code::invalid_value);
+    EXPECT_NE(codec.error().message.find('"' + std::string(name) + '"'), std::string::npos);
+    EXPECT_NE(codec.error().hint.find("g128"), std::string::npos);
+  }
+}
+
+TEST(KvPolicy, TakesPresetsPairsAndSingleCodecs) {
+  EXPECT_EQ(policy("f16").name(), "f16/f16");
+  EXPECT_EQ(policy("q8").name(), "q8g64/q8g64");
+  EXPECT_EQ(policy("k8v4").name(), "q8g64/r4");
+  EXPECT_EQ(policy("k6v4").name(), "r6/r4");
+  EXPECT_EQ(policy("k5v3").name(), "r5/r3");
+  EXPECT_EQ(policy("k4v3").name(), "r4/r3");
+  EXPECT_EQ(policy("q4").name(), "q4g64/q4g64");
+  EXPECT_EQ(policy("turboquant-4").name(), "r4/r4");
+  EXPECT_EQ(policy("turboquant-3.5").name(), "r3/r4");
+  EXPECT_EQ(policy("r6").name(), "r6/r6");
+  EXPECT_EQ(policy("q8g32/f16").name(), "q8g32/f16");
+  EXPECT_EQ(policy("r4/r4~2,1").name(), "r4/r4~2,1");
+  EXPECT_EQ(policy("k5v3~0,3").name(), "r5/r3~0,3");
+  for (const KvPreset& preset : kv_presets()) {
+    EXPECT_EQ(policy(std::string(preset.name)).name(), preset.policy);
+  }
+}
+
+TEST(KvPolicy, RefusesWhatIsNoPolicyAndListsPresets) {
+  for (const char* text : {"", "k9v4", "q8/r4", "r4/", "/r4", "r4/r4/r4", "r4/r4~2", "r4/r4~a,b",
+                           "r4/r4~", "r4/r4~2,2,2", "r4/r4~-1,0"}) {
+    const auto parsed = parse_kv_policy(text);
+    ASSERT_FALSE(parsed) << text;
+    EXPECT_EQ(parsed.error().code, Code::invalid_value) << text;
+  }
+  EXPECT_NE(parse_kv_policy("k9v4").error().hint.find("turboquant-3.5"), std::string::npos);
+}
+
+TEST(KvPolicy, ProtectsLayersAtTheEndsAndByNumber) {
+  EXPECT_EQ(layers("r5/r3").name(), "r5/r3 x30");
+  EXPECT_EQ(layers("r5/r3~2,1").name(), "f16/f16 x2, r5/r3 x27, f16/f16 x1");
+  KvPolicy some = policy("k5v3");
+  const auto ends = parse_kv_protection("first:1,last:2");
+  ASSERT_TRUE(ends);
+  some.protection = *ends;
+  some.protection.layers = {5, 0};
+  const auto resolved = resolve(some, small);
+  ASSERT_TRUE(resolved);
+  EXPECT_EQ(resolved->name(), "f16/f16 x1, r5/r3 x4, f16/f16 x1, r5/r3 x22, f16/f16 x2");
+  EXPECT_EQ(layers("r4~15,15").name(), "f16/f16 x30");
+  EXPECT_EQ(layers("r4~30,30").name(), "f16/f16 x30");
+}
+
+TEST(KvPolicy, ReadsAndRefusesProtection) {
+  EXPECT_EQ(parse_kv_protection("none"), KvProtection{});
+  EXPECT_EQ(parse_kv_protection("last:3")->last, 3u);
+  EXPECT_EQ(parse_kv_protection("first:2")->first, 2u);
+  for (const char* text :
+       {"", "2,2", "first", "first:", "first:x", "middle:2", "first:1,", ",", "first:-1"}) {
+    const auto parsed = parse_kv_protection(text);
+    ASSERT_FALSE(parsed) << text;
+    EXPECT_EQ(parsed.error().code, Code::invalid_value);
+    EXPECT_NE(parsed.error().hint.find("first:2,last:2"), std::string::npos);
+  }
+  EXPECT_EQ(resolve(policy("r4~31,0"), small).error().code, Code::invalid_value);
+  KvPolicy beyond = policy("r4");
+  beyond.protection.layers = {30};
+  EXPECT_EQ(resolve(beyond, small).error().code, Code::invalid_value);
+}
+
+TEST(KvPolicy, RefusesHeadsThatACodecCannotStoreAndSaysWhy) {
+  struct Case {
+    const char* policy;
+    std::uint32_t head_dim;
+    const char* reason;  // null: taken
+  };
+  for (const Case& c : std::initializer_list<Case>{{"f16", 80, nullptr},
+                                                   {"f16", 96, nullptr},
+                                                   {"q8g32", 96, nullptr},
+                                                   {"q8g64", 128, nullptr},
+                                                   {"q8g128", 256, nullptr},
+                                                   {"r5/r3", 256, nullptr},
+                                                   {"q8g64", 80, "64, 96"},
+                                                   {"r4", 80, "64, 96"},
+                                                   {"q8g32", 32, "64, 96"},
+                                                   {"r4", 96, "power of two"},
+                                                   {"q8g64", 96, "divide"},
+                                                   {"q4g128", 64, "divide"},
+                                                   {"f16/r4", 96, "power"},
+                                                   {"q8g64/r4", 192, "64, 96"}}) {
+    const auto resolved = resolve(policy(c.policy), {2, 1, c.head_dim});
+    EXPECT_EQ(resolved.has_value(), c.reason == nullptr) << c.policy << ", " << c.head_dim;
+    if (resolved || c.reason == nullptr) continue;
+    EXPECT_EQ(resolved.error().code, Code::unsupported_field);
+    EXPECT_NE(resolved.error().message.find(c.reason), std::string::npos)
+        << resolved.error().message;
+  }
+}
+
+// Figures of the reference's measurements.
+TEST(KvPolicy, TakesTheBytesOfItsDefinition) {
+  struct Case {
+    const char* policy;
+    double bytes, compression;
+  };
+  for (const Case& c : std::initializer_list<Case>{{"f16", 23040, 1},
+                                                   {"q8", 12240, 1.88},
+                                                   {"r8", 11880, 1.94},
+                                                   {"k8v4", 9180, 2.51},
+                                                   {"k6v4", 7560, 3.05},
+                                                   {"k5v3", 6120, 3.76},
+                                                   {"k4v3", 5400, 4.27},
+                                                   {"q4", 6480, 3.56},
+                                                   {"q4g32", 7200, 3.20},
+                                                   {"r4/r4~2,2", 8376, 2.75},
+                                                   {"r2", 3240, 7.11}}) {
+    EXPECT_DOUBLE_EQ(layers(c.policy).bytes_per_token(small), c.bytes) << c.policy;
+    EXPECT_NEAR(layers(c.policy).compression(small), c.compression, 0.006) << c.policy;
+  }
+}
+
+TEST(KvPolicy, RoundsPagesUpToCacheLinesAndNoMore) {
+  for (const KvPreset& preset : kv_presets()) {
+    const KvLayers all = layers(std::string(preset.name));
+    const double defined = all.bytes_per_token(small) * kv_page_tokens / small.layers;
+    const auto page = static_cast<double>(layer_page_bytes(all.layers[0], 3, 64));
+    EXPECT_GE(page, defined);
+    EXPECT_LT(page, defined * 1.01) << preset.name;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::engine
