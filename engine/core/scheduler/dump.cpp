@@ -17,8 +17,9 @@ void write_list(std::ostream& out, const char* name, const List& list) {
 std::string Scheduler::dump() const {
   std::ostringstream out;
   out << "next " << next_id_ << " admissions " << admissions_ << " pauses " << pauses_
-      << " step_tokens " << options_.step_tokens << " tree " << tree_.size() << " pool "
-      << pool_->used() << '/' << pool_->idle() << " restores " << restores_.size();
+      << " step_tokens " << options_.step_tokens << " forecast " << lengths_.text() << " tree "
+      << tree_.size() << " pool " << pool_->used() << '/' << pool_->idle() << " restores "
+      << restores_.size();
   write_list(out, "running", running_);
   write_list(out, "waiting", waiting_);
   write_list(out, "slots", used_slots_);

@@ -18,7 +18,7 @@ struct SchedulerOptions {
   std::uint32_t step_tokens = 512;     // tokens in one step; at least max_batch
   std::uint32_t prefill_chunk = 256;   // tokens of one sequence in one step
   std::uint32_t step_outputs = 512;    // rows of the logits buffer; at least max_batch
-  std::uint32_t forecast_tokens = 64;  // room to grow that admission keeps free for each sequence
+  std::uint32_t forecast_tokens = 64;  // that a sequence is taken to draw while none has ended
   // Whether requests read each other's pages and leave theirs behind; the samples of one request
   // share its prompt in any case. The fingerprint names the pages.
   bool prefix_cache = false;

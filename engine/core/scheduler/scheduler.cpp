@@ -22,7 +22,7 @@ constexpr std::uint32_t least_copied_tokens = 4;
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options, PagePool& pool)
-    : options_(options), pool_(&pool), tree_(pool) {
+    : options_(options), pool_(&pool), tree_(pool), lengths_(options.forecast_tokens) {
   if (options.prefix_cache) shared_ = tree_.open(options.fingerprint);
 }
 
@@ -66,6 +66,7 @@ void Scheduler::deliver(SequenceId id, TokenId token) {
 void Scheduler::finish(SequenceId id) {
   const auto found = sequences_.find(id);
   if (found == sequences_.end()) return;
+  if (found->second.drawn() > 0) lengths_.ended(found->second.drawn());
   leave_pages(found->second);
   used_slots_.erase(found->second.slot);
   running_.erase(id);
@@ -186,7 +187,8 @@ void Scheduler::start(PlannedStep& step, SequenceId id, const PrefixTree::Match&
 
 // Pages that a sequence lacks for what it is forecast to hold.
 std::uint64_t Scheduler::lacking(const Sequence& sequence) const {
-  const std::uint32_t pages = pool_->pages_for(sequence.forecast(options_.forecast_tokens));
+  const std::uint32_t ahead = lengths_.ahead(sequence.drawn());
+  const std::uint32_t pages = pool_->pages_for(sequence.forecast(ahead));
   return pages - std::min(pages, sequence.pages.size());
 }
 

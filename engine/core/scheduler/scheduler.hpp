@@ -6,13 +6,13 @@
 //                                                               deliver(sequence, id) per draw
 //
 // A step is every decoding row first, then prefill chunks up to the token budget. Sequences stand
-// in one order, by priority and then by age; new ones are admitted in it while pages with room to
-// grow are free. What the prefix tree knows of a sequence is not computed again; what another
-// sequence is just computing is waited for, and those behind go ahead. Under page pressure pages
-// that nobody uses go first; then the last in that order is paused, and so is a less urgent one
-// where a more urgent one waits for a row: it leaves its pages to the tree, keeps its tokens, waits
-// in its old place, and goes on from what is still known. Tokens and logprob bits do not depend on
-// any of this (DESIGN section 6).
+// in one order, by priority and then by age; new ones are admitted in it while pages are free for
+// them and for what all are likely to draw, by the lengths of those that have ended. What the
+// prefix tree knows of a sequence is not computed again; what another sequence is just computing is
+// waited for, and those behind go ahead. Under page pressure pages that nobody uses go first; then
+// the last in that order is paused, and so is a less urgent one where a more urgent one waits for a
+// row: it leaves its pages to the tree, keeps its tokens, waits in its old place, and goes on from
+// what is still known. Tokens and logprob bits do not depend on any of this (DESIGN section 6).
 //
 // Planning may run one step ahead of delivery: a drawn token that is still on the device is
 // `pending`, its row names the device slot instead of an id. Thread safety: one owner thread.
@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/core/scheduler/length_forecast.hpp"
 #include "engine/core/scheduler/sequence.hpp"
 #include "schemas/base/error.hpp"
 
@@ -102,6 +103,7 @@ class Scheduler {
   std::map<SequenceId, Restore> restores_;
   std::set<SequenceId> running_, waiting_;  // first served first
   std::set<std::uint32_t> used_slots_;
+  LengthForecast lengths_;
   SequenceId next_id_ = 0;
   std::uint64_t admissions_ = 0;
   std::uint64_t pauses_ = 0;

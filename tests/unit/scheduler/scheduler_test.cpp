@@ -178,6 +178,44 @@ TEST_P(Scheduling, AdmissionKeepsRoomToGrowAndTheOrder) {
   EXPECT_EQ(step.plan.rows.size(), 2u);
 }
 
+// Rows that draw four tokens need two pages of the forty; while nothing is known each is taken for
+// 64.
+TEST_P(Scheduling, AdmissionLearnsHowLongSequencesBecome) {
+  const SchedulerOptions options{.max_batch = 16, .step_tokens = 64, .prefill_chunk = 64};
+  const auto most_rows = [&](std::uint32_t stop) {
+    Loop loop(options, 40, 4, GetParam());
+    std::map<SequenceId, Tokens> want;
+    for (std::uint32_t i = 0; i < 120; ++i) {
+      const SequenceId id = loop.add(prompt_of(i, 4), 100);
+      loop.stops_at[id] = stop;
+      want[id] = expected(prompt_of(i, 4), stop);
+    }
+    for (int i = 0; i < 4; ++i) loop.step();
+    EXPECT_LE(loop.rows.back(), 3u) << stop;
+    loop.run();
+    EXPECT_EQ(loop.drawn, want);
+    return *std::max_element(loop.rows.begin(), loop.rows.end());
+  };
+  EXPECT_GE(most_rows(4), 12u);
+  EXPECT_LE(most_rows(60), 4u);
+}
+
+// Those that become longer than was thought are paused; those after them are not.
+TEST_P(Scheduling, AdmissionLearnsToLeaveRoom) {
+  Loop loop({.max_batch = 16, .step_tokens = 64, .prefill_chunk = 64, .forecast_tokens = 1}, 40, 4,
+            GetParam());
+  std::uint64_t pauses = 0;
+  for (std::uint32_t wave = 0; wave < 6; ++wave) {
+    pauses = loop.scheduler.pauses();
+    for (std::uint32_t i = 0; i < 16; ++i) loop.add(prompt_of(wave * 16 + i, 4), 29);
+    loop.run();
+    if (wave == 0) {
+      EXPECT_GT(loop.scheduler.pauses(), 10u);
+    }
+  }
+  EXPECT_EQ(loop.scheduler.pauses(), pauses);
+}
+
 TEST_P(Scheduling, SamplesShareTheWholePagesOfTheirPrompt) {
   Loop loop({.max_batch = 4, .step_tokens = 64, .prefill_chunk = 64}, 32, 4, GetParam());
   const Tokens prompt = prompt_of(5, 18);
@@ -287,6 +325,20 @@ TEST(Scheduler, WhatCanNeverFitIsRefusedWithTheNumbers) {
   EXPECT_EQ(status.error().code, Code::kv_exceeded);
   EXPECT_NE(status.error().message.find("65"), std::string::npos);
   EXPECT_NE(status.error().message.find("64"), std::string::npos);
+}
+
+TEST(LengthForecast, IsTheMeanOfWhatEndedAndAQuarterOfItBeyond) {
+  LengthForecast lengths(64);
+  EXPECT_EQ(lengths.ahead(0), 64u);
+  EXPECT_EQ(lengths.ahead(60), 16u);
+  EXPECT_EQ(lengths.ahead(1000), 16u);
+  lengths.ended(14);
+  EXPECT_EQ(lengths.mean(), 54u);  // a fifth of the way: the guess counts like four
+  for (int i = 0; i < 100; ++i) lengths.ended(10);
+  EXPECT_EQ(lengths.mean(), 12u);
+  for (int i = 0; i < 400; ++i) lengths.ended(i % 2 == 0 ? 100 : 300);
+  EXPECT_NEAR(lengths.mean(), 200.0, 5.0);
+  EXPECT_EQ(LengthForecast(0).ahead(7), 0u);
 }
 
 TEST(Scheduler, ASmallerBudgetShrinksTheChunks) {
