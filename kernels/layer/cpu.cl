@@ -1,4 +1,4 @@
-// A whole layer of a step in one launch: norm, q k v, attention, output, norm, gate and up, down.
+// Layers of a step in one launch, each: norm, q k v, attention, output, norm, gate and up, down.
 // The arithmetic is that of the kernels it is made of (quantize/norm.cl, matmul/integer_tiles.cl,
 // rope/tile.cl, attention/tiles.cl), so its bits are theirs.
 //
@@ -15,7 +15,7 @@
 //         4   panels x columns: O                -> hidden
 //         5   columns: norm                      -> normed
 //         6   blocks x columns: gate and up      -> activated
-//         7   panels x columns: DOWN             -> hidden      sync[17] groups that are through
+//         7   panels x columns: DOWN             -> hidden
 //
 // A group waits only for chunks that others have claimed, that is, for groups which run: it makes
 // no difference whether the driver starts the others now, later, or after this one has done it all.
@@ -23,7 +23,9 @@
 // cut changes no bit either. Memory is ordered by the counters in PoCL, whose mem_fence is empty
 // and whose atomics acquire and release, and by mem_fence in drivers whose atomics do not.
 //
-//   sync    uint [18], zero before and after each launch, as is work (attention/cpu.cl)
+//   table   ulong [layers][LAYER_WORDS]: the addresses that `MrLayer` gets; 0 where there is none
+//   phases  uint [1 + layers * SYNC_WORDS]: groups that are through, then sync of each layer; zero
+//           before and after each launch, as is work (attention/cpu.cl)
 //   scratch float [groups][STRIP_FLOATS]
 //   launch  local (1), groups: one a core
 //   defines of all parts, and QKV_K, O_K, GATE_UP_K, DOWN_K with one set of tiles each;
@@ -80,19 +82,17 @@ static inline void mr_await(MrCounter done, uint count) {
                               normed + (size_t)c * NORMED_STRIDE, (k) / 32, inverse_width,        \
                               epsilon))
 
+#define MR_WEIGHT(i) ((__global const uchar*)(size_t)at[i])
+#define MR_VECTOR(i) ((__global const float*)(size_t)at[i])
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void layer(__global const uchar* qkv_weight, __global const uchar* o_weight,
-           __global const uchar* gate_up_weight, __global const uchar* down_weight,
-           __global const float* qkv_bias, __global const float* o_bias,
-           __global const float* gate_up_bias, __global const float* down_bias,
-           __global const float* attention_norm, __global const float* ffn_norm,
-           __global float* hidden, __global int* normed, __global float* qkv,
-           __global int* attended, __global int* activated, __global float* scratch,
-           __global const float* rope, __global ushort* kv, __global const uint* step,
-           __global float16* partial, volatile __global uint* work, volatile __global uint* sync,
-           uint positions, uint tables, uint tiles, uint tile_count, uint units, uint unit_count,
-           uint singles, uint single_count, uint columns, float scale, float inverse_width,
-           float epsilon) {
+void layers(__global const ulong* table, uint layer_count, __global float* hidden,
+            __global int* normed, __global float* qkv, __global int* attended,
+            __global int* activated, __global float* scratch, __global const float* rope,
+            __global const uint* step, __global float16* partial, volatile __global uint* work,
+            volatile __global uint* phases, uint positions, uint tables, uint tiles,
+            uint tile_count, uint units, uint unit_count, uint singles, uint single_count,
+            uint columns, float scale, float inverse_width, float epsilon) {
   const uint groups = (uint)get_num_groups(0);
   __global float* sums = scratch + get_group_id(0) * STRIP_FLOATS;
   // Chunks of wide steps take 10 to 40 us; less where many cores share them.
@@ -100,32 +100,49 @@ void layer(__global const uchar* qkv_weight, __global const uchar* o_weight,
   const uint width = columns > 16 ? TILE * (groups <= 8 ? 16 : 4) : columns;
   const uint column_runs = MR_RUNS(columns, width);
   const uint rows = clamp(columns / (16 * groups), 1u, 16u);
-  MR_NORM(0, attention_norm, QKV_K)
-  MR_PRODUCT(1, QKV, qkv_weight, normed, NORMED_STRIDE, qkv, QKV_PANELS * 16, qkv_bias, 0)
-  if (tile_count > 0) {
-    // Neighbours write to the same cache lines, so a group takes several.
-    const uint stores = clamp(tile_count / (4 * groups), 1u, 8u);
-    MR_PHASE(2, MR_RUNS(tile_count, stores),
-             for (uint t = i * stores; t < min((i + 1) * stores, tile_count); ++t)
-               mr_store_tile(qkv, rope, kv, step, positions, tables, step + tiles + 2 * t,
-                             QKV_PANELS * 16))
+  for (uint l = 0; l < layer_count; ++l) {
+    volatile __global uint* sync = phases + 1 + l * SYNC_WORDS;
+    __global const ulong* at = table + l * LAYER_WORDS;
+    __global const uchar* qkv_weight = MR_WEIGHT(0);
+    __global const uchar* o_weight = MR_WEIGHT(1);
+    __global const uchar* gate_up_weight = MR_WEIGHT(2);
+    __global const uchar* down_weight = MR_WEIGHT(3);
+    __global const float* qkv_bias = MR_VECTOR(4);
+    __global const float* o_bias = MR_VECTOR(5);
+    __global const float* gate_up_bias = MR_VECTOR(6);
+    __global const float* down_bias = MR_VECTOR(7);
+    __global const float* attention_norm = MR_VECTOR(8);
+    __global const float* ffn_norm = MR_VECTOR(9);
+    __global ushort* kv = (__global ushort*)(size_t)at[10];
+    MR_NORM(0, attention_norm, QKV_K)
+    MR_PRODUCT(1, QKV, qkv_weight, normed, NORMED_STRIDE, qkv, QKV_PANELS * 16, qkv_bias, 0)
+    if (tile_count > 0) {
+      // Neighbours write to the same cache lines, so a group takes several.
+      const uint stores = clamp(tile_count / (4 * groups), 1u, 8u);
+      MR_PHASE(2, MR_RUNS(tile_count, stores),
+               for (uint t = i * stores; t < min((i + 1) * stores, tile_count); ++t)
+                 mr_store_tile(qkv, rope, kv, step, positions, tables, step + tiles + 2 * t,
+                               QKV_PANELS * 16))
+    }
+    const Attention attention = {qkv,     rope,     kv,        step,   0,
+                                 attended, partial, work + 2,  positions, tables,
+                                 QKV_PANELS * 16, 0, ATTENDED_STRIDE, scale};
+    MR_AT(mr_attend, TILE_TOKENS)(&attention, units, unit_count, sync + 6, sync + 7);
+    MR_AT(mr_attend, 1)(&attention, singles, single_count, sync + 16, sync + 7);
+    mr_await(sync + 7, (unit_count + single_count) * KV_HEADS);
+    MR_PRODUCT(4, O, o_weight, attended, ATTENDED_STRIDE, hidden, HIDDEN_STRIDE, o_bias, 1)
+    MR_NORM(5, ffn_norm, GATE_UP_K)
+    MR_PHASE(6, MR_CHUNKS(GATE_UP_PANELS / 4),
+             MR_AT(mr_gate_up, GATE_UP_K)(
+                 gate_up_weight, normed + MR_COLUMN * NORMED_STRIDE,
+                 activated + MR_COLUMN * ACTIVATED_STRIDE, gate_up_bias, sums, GATE_UP_PANELS,
+                 MR_FIRST, MR_LAST(GATE_UP_PANELS / 4), groups * run, MR_COLUMNS,
+                 MR_RUNS(MR_COLUMNS, TILE), ACTIVATED_STRIDE, 2 * GATE_UP_BIAS))
+    MR_PRODUCT(7, DOWN, down_weight, activated, ACTIVATED_STRIDE, hidden, HIDDEN_STRIDE, down_bias,
+               1)
   }
-  const Attention attention = {qkv,     rope,     kv,        step,   0,
-                               attended, partial, work + 2,  positions, tables,
-                               QKV_PANELS * 16, 0, ATTENDED_STRIDE, scale};
-  MR_AT(mr_attend, TILE_TOKENS)(&attention, units, unit_count, sync + 6, sync + 7);
-  MR_AT(mr_attend, 1)(&attention, singles, single_count, sync + 16, sync + 7);
-  mr_await(sync + 7, (unit_count + single_count) * KV_HEADS);
-  MR_PRODUCT(4, O, o_weight, attended, ATTENDED_STRIDE, hidden, HIDDEN_STRIDE, o_bias, 1)
-  MR_NORM(5, ffn_norm, GATE_UP_K)
-  MR_PHASE(6, MR_CHUNKS(GATE_UP_PANELS / 4),
-           MR_AT(mr_gate_up, GATE_UP_K)(
-               gate_up_weight, normed + MR_COLUMN * NORMED_STRIDE,
-               activated + MR_COLUMN * ACTIVATED_STRIDE, gate_up_bias, sums, GATE_UP_PANELS,
-               MR_FIRST, MR_LAST(GATE_UP_PANELS / 4), groups * run, MR_COLUMNS,
-               MR_RUNS(MR_COLUMNS, TILE), ACTIVATED_STRIDE, 2 * GATE_UP_BIAS))
-  MR_PRODUCT(7, DOWN, down_weight, activated, ACTIVATED_STRIDE, hidden, HIDDEN_STRIDE, down_bias, 1)
-  if (atomic_inc(sync + 17) == groups - 1) {
-    for (uint i = 0; i < 18; ++i) atomic_xchg(sync + i, 0);
+  if (atomic_inc(phases) == groups - 1) {
+    for (uint i = 1; i < 1 + layer_count * SYNC_WORDS; ++i) phases[i] = 0;
+    atomic_xchg(phases, 0);
   }
 }

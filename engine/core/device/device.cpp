@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/core/device/driver_cache.hpp"
+#include "engine/core/device/memory.hpp"
 #include "engine/core/device/opencl.hpp"
 #include "engine/core/device/program_builder.hpp"
 #include "engine/core/device/select.hpp"
@@ -93,7 +94,7 @@ struct Device::State {
   cl_device_id device = nullptr;
   DeviceInfo info;
   Variant variant;
-  bool profile = false;
+  bool profile = false, has_addresses = false;
   std::uint64_t launches = 0, allocated_bytes = 0;
   ProgramCache cache{""};
   std::unique_ptr<_cl_context, ReleaseContext> context;
@@ -131,6 +132,7 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
   state->device = chosen.device;
   state->info = std::move(chosen.info);
   MILLRACE_ASSIGN(state->variant, variant_for(state->info, options.variant));
+  state->has_addresses = state->info.type == DeviceType::cpu && shares_memory(state->device);
   if (options.max_allocation_bytes != 0) {
     state->info.max_allocation_bytes =
         std::min(state->info.max_allocation_bytes, options.max_allocation_bytes);
@@ -175,12 +177,18 @@ Result<Buffer> Device::allocate(std::uint64_t bytes, std::string_view what) {
                     std::to_string(state_->info.max_allocation_bytes),
                 "use smaller steps or less KV memory");
   }
-  cl_int error = CL_SUCCESS;
-  Handle<_cl_mem> handle(
-      clCreateBuffer(state_->context.get(), CL_MEM_READ_WRITE, bytes, nullptr, &error));
-  MILLRACE_TRY(check_opencl(error, "clCreateBuffer", what));
+  MILLRACE_ASSIGN(Buffer buffer,
+                  allocate_buffer(state_->context.get(), bytes, state_->has_addresses, what));
   state_->allocated_bytes += bytes;
-  return Buffer(std::move(handle), bytes);
+  return buffer;
+}
+
+bool Device::has_addresses() const {
+  return state_->has_addresses;
+}
+
+Status Device::reads_by_address(const Kernel& kernel, std::span<const Buffer* const> buffers) {
+  return name_addresses(kernel, buffers);
 }
 
 Result<Buffer> Device::allocate_zeroed(std::uint64_t bytes, std::string_view what) {

@@ -128,6 +128,10 @@ class Device {
   // Memory with undefined content, at most info().max_allocation_bytes; `what` names it in errors.
   Result<Buffer> allocate(std::uint64_t bytes, std::string_view what);
   Result<Buffer> allocate_zeroed(std::uint64_t bytes, std::string_view what);
+  // Whether a kernel may find buffers by their addresses, in a table: on CPU devices whose memory
+  // the host shares. `reads_by_address` names those buffers to the driver, after each the last.
+  bool has_addresses() const;
+  Status reads_by_address(const Kernel& kernel, std::span<const Buffer* const> buffers);
 
   // Compiles, or loads from the program cache. Takes long the first time.
   Result<Program> build(const ProgramSpec& spec);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -58,11 +59,6 @@ Result<LayerWeights> load_layer(Device& device, const GgufFile& file, const Mode
   return out;
 }
 
-LayerParts parts_of(const LayerWeights& layer) {
-  return {layer.attention_norm,   layer.ffn_norm, layer.qkv,
-          layer.attention_output, layer.gate_up,  layer.down};
-}
-
 }  // namespace
 
 struct Model::State {
@@ -73,6 +69,7 @@ struct Model::State {
   Projection embedding, output;  // output is empty where the embedding serves as both
   Buffer output_norm, rope;
   std::vector<LayerWeights> layers;
+  std::map<std::uint32_t, LayerRun> whole;  // by the index of their first layer
   std::unique_ptr<Operations> operations;
   CacheGroup cache;
   Activations act;
@@ -88,10 +85,13 @@ struct Model::State {
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(spec.context_tokens, pool));
   }
 
-  // Launched as one kernel.
-  bool is_whole(const LayerWeights& layer) const {
-    return options.whole_layers && operations->has_whole(parts_of(layer));
+  LayerParts parts_of(std::uint32_t index) const {
+    const LayerWeights& of = layers[index];
+    return {of.attention_norm, of.ffn_norm,       of.qkv, of.attention_output, of.gate_up,
+            of.down,           cache.layer(index)};
   }
+  // Layers from `first` on that one launch computes; empty where it takes several launches.
+  std::vector<LayerParts> whole_layers_at(std::uint32_t first) const;
 
   Status load_weights(const GgufFile& file);
   Status build_kernels();
@@ -100,6 +100,7 @@ struct Model::State {
                   std::string_view what);
   Status allocate_activations();
   Status write_step(const StepTable& step);
+  Status run_layers(const StepTable& step);
   Status run_layer(std::uint32_t index, const StepTable& step);
 };
 
@@ -128,12 +129,14 @@ Status Model::State::build_kernels() {
   MILLRACE_TRY(operations->prepare_layer(layers[0].qkv));
   MILLRACE_TRY(operations->prepare_embedding(embedding));
   bool all_whole = true;
-  for (const LayerWeights& layer : layers) {
-    if (is_whole(layer)) {
-      MILLRACE_TRY(operations->prepare_whole(parts_of(layer)));
+  for (std::uint32_t i = 0; i < spec.layers; ++i) {
+    if (const std::vector<LayerParts> run = whole_layers_at(i); !run.empty()) {
+      MILLRACE_ASSIGN(whole[i], operations->prepare_whole(run));
+      i += whole[i].layers - 1;
       continue;
     }
     all_whole = false;
+    const LayerWeights& layer = layers[i];
     for (const Projection* projection :
          {&layer.qkv, &layer.attention_output, &layer.gate_up, &layer.down}) {
       MILLRACE_TRY(operations->prepare_product(*projection));
@@ -141,6 +144,17 @@ Status Model::State::build_kernels() {
   }
   if (!all_whole) MILLRACE_TRY(operations->prepare_attention());
   return operations->prepare_product(head());
+}
+
+std::vector<LayerParts> Model::State::whole_layers_at(std::uint32_t first) const {
+  std::vector<LayerParts> run;
+  for (std::uint32_t i = first; i < spec.layers && options.whole_layers; ++i) {
+    const LayerParts layer = parts_of(i);
+    if (!operations->has_whole(layer)) break;
+    if (!run.empty() && !Operations::share_kernel(run[0], layer)) break;
+    run.push_back(layer);
+  }
+  return run;
 }
 
 Status Model::State::zeroed(Buffer& buffer, std::uint32_t stride, std::uint32_t count,
@@ -192,17 +206,27 @@ Status Model::State::write_step(const StepTable& step) {
   return device->write(step_words, 0, bytes);
 }
 
+Status Model::State::run_layers(const StepTable& step) {
+  for (std::uint32_t i = 0; i < spec.layers;) {
+    const auto run = whole.find(i);
+    if (run == whole.end()) {
+      MILLRACE_TRY(run_layer(i++, step));
+      continue;
+    }
+    MILLRACE_TRY(operations->run_whole(run->second,
+                                       {act.hidden, act.normed.codes, act.qkv, act.attended.codes,
+                                        act.activated.codes, rope, step, step_words}));
+    i += run->second.layers;
+  }
+  return {};
+}
+
 Status Model::State::run_layer(std::uint32_t index, const StepTable& step) {
   const LayerWeights& layer = layers[index];
   Operations& ops = *operations;
   const Buffer& kv = cache.layer(index);
   const std::uint32_t n = step.tokens;
   const std::uint32_t width = input_stride(spec.width);
-  if (is_whole(layer)) {
-    return ops.run_whole(parts_of(layer),
-                         {act.hidden, act.normed.codes, act.qkv, act.attended.codes,
-                          act.activated.codes, rope, kv, step, step_words});
-  }
   const Normed to_attention{act.hidden, layer.attention_norm, act.normed};
   const Normed to_ffn{act.hidden, layer.ffn_norm, act.normed};
   MILLRACE_TRY(ops.norm_project(to_attention, layer.qkv, act.qkv, step, step_words));
@@ -278,7 +302,7 @@ Status Model::forward(const StepPlan& plan, const Buffer& device_ids) {
   MILLRACE_TRY(s.write_step(step));
   MILLRACE_TRY(s.operations->embed(s.embedding, step, s.step_words,
                                    device_ids ? device_ids : s.no_ids, s.act.hidden));
-  for (std::uint32_t i = 0; i < s.spec.layers; ++i) MILLRACE_TRY(s.run_layer(i, step));
+  MILLRACE_TRY(s.run_layers(step));
   if (step.outputs == 0) return s.device->flush();
   MILLRACE_TRY(s.operations->norm(s.act.hidden, s.output_norm, s.act.normed,
                                   s.operations->inputs_of(s.head()), step, s.step_words, true));

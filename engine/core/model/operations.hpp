@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "engine/core/device/device.hpp"
@@ -56,16 +57,24 @@ struct Normed {
 
 enum class Accumulate : std::uint8_t { replace, add };
 
-// What a layer is made of.
+// What a layer is made of, and its keys and values.
 struct LayerParts {
   const Buffer &attention_norm, &ffn_norm;
   const Projection &qkv, &output, &gate_up, &down;
+  const Buffer& kv;
 };
 
-// What one layer's step reads and writes.
+// Layers that follow each other and run in one launch.
+struct LayerRun {
+  Kernel* kernel = nullptr;
+  std::uint32_t layers = 0;
+  Buffer table;  // the addresses of what each is made of
+};
+
+// What a step of layers reads and writes.
 struct LayerStep {
   const Buffer &hidden, &normed_codes, &qkv, &attended_codes, &activated_codes;
-  const Buffer &rope, &kv;
+  const Buffer& rope;
   const StepTable& step;
   const Buffer& step_words;
 };
@@ -123,12 +132,14 @@ class Operations {
                 Forms forms, const StepTable& step, const Buffer& step_words);
   Status silu(const Buffer& gate_up, const Activation& out, Forms forms, std::uint32_t tokens);
 
-  // A whole layer in one launch: whether there is a kernel for such a layer, its compilation (after
-  // prepare_layer; nothing else needs to be prepared then), the launch. Same bits as the operations
+  // Whole layers in one launch: whether there is a kernel for such a layer, or one for both of
+  // two; the compilation for layers that all share one (after prepare_layer; nothing else needs to
+  // be prepared then), whose buffers must outlive the run; the launch. Same bits as the operations
   // one by one.
   bool has_whole(const LayerParts& layer) const;
-  Status prepare_whole(const LayerParts& layer);
-  Status run_whole(const LayerParts& layer, const LayerStep& x);
+  static bool share_kernel(const LayerParts& a, const LayerParts& b);
+  Result<LayerRun> prepare_whole(std::span<const LayerParts> layers);
+  Status run_whole(const LayerRun& layers, const LayerStep& x);
 
  private:
   bool is_integer(const PanelFormat& format) const {
@@ -142,6 +153,7 @@ class Operations {
   // bias, in their order; a file may give one to some layers and not to others.
   using LayerKind = std::pair<PanelFormat, std::array<bool, 4>>;
   static LayerKind kind_of(const LayerParts& layer);
+  Result<Kernel> build_whole(const LayerParts& layer);
   // Work-items a row in the kernels that go along rows.
   std::uint32_t row_items() const { return device_->family() == Family::cpu ? 1 : 32; }
   float attention_scale() const;
@@ -176,7 +188,7 @@ class Operations {
   Kernel norm_quantize_, silu_quantize_, quantize_;  // math fast
   Buffer sums_, claims_;    // of gate and up, by group; of products' chunks
   Buffer partials_, work_;  // of attention units: what cut tiles gave, and counters
-  Buffer sync_;             // phases of a whole layer
+  Buffer phases_;           // of whole layers
   std::vector<std::string> layer_defines_;
   std::map<std::pair<PanelFormat, std::uint32_t>, Product> products_;  // by format and padded K
   std::map<LayerKind, Kernel> whole_;

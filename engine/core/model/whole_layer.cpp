@@ -1,5 +1,8 @@
-// A layer in one launch (kernels/layer/cpu.cl).
+// Layers in one launch (kernels/layer/cpu.cl).
+#include <algorithm>
+#include <array>
 #include <set>
+#include <vector>
 
 #include "engine/core/model/operations.hpp"
 #include "engine/core/model/program_text.hpp"
@@ -7,7 +10,22 @@
 namespace millrace::engine {
 namespace {
 
-constexpr std::uint64_t sync_words = 18;
+// The kernel's LAYER_WORDS and SYNC_WORDS.
+constexpr std::uint32_t layer_words = 11, sync_words = 18;
+
+std::array<const Buffer*, layer_words> buffers_of(const LayerParts& layer) {
+  return {&layer.qkv.runs[0].buffer,
+          &layer.output.runs[0].buffer,
+          &layer.gate_up.runs[0].buffer,
+          &layer.down.runs[0].buffer,
+          &layer.qkv.bias,
+          &layer.output.bias,
+          &layer.gate_up.bias,
+          &layer.down.bias,
+          &layer.attention_norm,
+          &layer.ffn_norm,
+          &layer.kv};
+}
 
 std::uint32_t padded_columns(const Projection& projection) {
   return PanelLayout{projection.runs[0].format, projection.columns}.k();
@@ -19,8 +37,9 @@ bool Operations::has_whole(const LayerParts& layer) const {
   const auto same = [&](const Projection& projection) {
     return is_fusable(projection) && projection.runs[0].format == layer.qkv.runs[0].format;
   };
-  return same(layer.qkv) && same(layer.output) && same(layer.gate_up) && same(layer.down) &&
-         spec_.head_dim % block_columns == 0 && spec_.ffn_width % block_columns == 0;
+  return device_->has_addresses() && same(layer.qkv) && same(layer.output) && same(layer.gate_up) &&
+         same(layer.down) && spec_.head_dim % block_columns == 0 &&
+         spec_.ffn_width % block_columns == 0;
 }
 
 Operations::LayerKind Operations::kind_of(const LayerParts& layer) {
@@ -29,10 +48,38 @@ Operations::LayerKind Operations::kind_of(const LayerParts& layer) {
            static_cast<bool>(layer.gate_up.bias), static_cast<bool>(layer.down.bias)}};
 }
 
-Status Operations::prepare_whole(const LayerParts& layer) {
+bool Operations::share_kernel(const LayerParts& a, const LayerParts& b) {
+  return kind_of(a) == kind_of(b);
+}
+
+Result<LayerRun> Operations::prepare_whole(std::span<const LayerParts> layers) {
+  Kernel& kernel = whole_[kind_of(layers[0])];
+  if (!kernel) {
+    MILLRACE_ASSIGN(kernel, build_whole(layers[0]));
+  }
+  LayerRun run{.kernel = &kernel, .layers = static_cast<std::uint32_t>(layers.size()), .table = {}};
+  std::vector<const Buffer*> buffers;
+  std::vector<std::uint64_t> table;
+  for (const LayerParts& layer : layers) {
+    for (const Buffer* buffer : buffers_of(layer)) {
+      buffers.push_back(buffer);
+      table.push_back(buffer->address());
+    }
+  }
+  MILLRACE_TRY(device_->reads_by_address(kernel, buffers));
+  const auto bytes = std::as_bytes(std::span(table));
+  MILLRACE_ASSIGN(run.table, device_->allocate(bytes.size(), "the table of layers"));
+  MILLRACE_TRY(device_->write(run.table, 0, bytes));
+  const std::uint64_t words = 1 + std::uint64_t{run.layers} * sync_words;
+  if (phases_.size_bytes() < words * 4) {
+    MILLRACE_ASSIGN(phases_, device_->allocate_zeroed(words * 4, "the phases of layers"));
+  }
+  MILLRACE_TRY(reserve_sums());
+  return run;
+}
+
+Result<Kernel> Operations::build_whole(const LayerParts& layer) {
   const PanelFormat& format = layer.qkv.runs[0].format;
-  Kernel& kernel = whole_[kind_of(layer)];
-  if (kernel) return {};
   ProgramSpec program{.name = "whole_layer",
                       .sources = {"kv/layout.cl", "kv/vectors.cl", "rope/rotate.cl", "rope/tile.cl",
                                   "quantize/block.cl", "matmul/layout.cl", "norm/rms.cl",
@@ -55,6 +102,8 @@ Status Operations::prepare_whole(const LayerParts& layer) {
   for (const std::string& text : PanelLayout{format, layer.qkv.columns}.defines()) {
     program.defines.push_back(text);
   }
+  add("LAYER_WORDS", layer_words);
+  add("SYNC_WORDS", sync_words);
   add("HIDDEN_STRIDE", input_stride(spec_.width));
   add("NORMED_STRIDE", code_stride(spec_.width));
   add("ATTENDED_STRIDE", code_stride(spec_.heads * spec_.head_dim));
@@ -75,27 +124,15 @@ Status Operations::prepare_whole(const LayerParts& layer) {
   }
   program.sources.emplace_back("layer/cpu.cl");
   MILLRACE_ASSIGN(const Program built, device_->build(program));
-  MILLRACE_ASSIGN(kernel, device_->kernel(built, "layer"));
-  MILLRACE_TRY(reserve_sums());
-  if (sync_) return {};
-  MILLRACE_ASSIGN(sync_, device_->allocate_zeroed(sync_words * 4, "the phases of a layer"));
-  return {};
+  return device_->kernel(built, "layers");
 }
 
-Status Operations::run_whole(const LayerParts& layer, const LayerStep& x) {
+Status Operations::run_whole(const LayerRun& layers, const LayerStep& x) {
   MILLRACE_TRY(reserve_scratch(x.step));
   const StepTable& step = x.step;
-  return device_->launch(whole_.at(kind_of(layer)), {.groups = {device_->info().compute_units}},
-                         {layer.qkv.runs[0].buffer,
-                          layer.output.runs[0].buffer,
-                          layer.gate_up.runs[0].buffer,
-                          layer.down.runs[0].buffer,
-                          layer.qkv.bias,
-                          layer.output.bias,
-                          layer.gate_up.bias,
-                          layer.down.bias,
-                          layer.attention_norm,
-                          layer.ffn_norm,
+  return device_->launch(*layers.kernel, {.groups = {device_->info().compute_units}},
+                         {layers.table,
+                          layers.layers,
                           x.hidden,
                           x.normed_codes,
                           x.qkv,
@@ -103,11 +140,10 @@ Status Operations::run_whole(const LayerParts& layer, const LayerStep& x) {
                           x.activated_codes,
                           sums_,
                           x.rope,
-                          x.kv,
                           x.step_words,
                           partials_,
                           work_,
-                          sync_,
+                          phases_,
                           step.positions_at,
                           step.tables_at,
                           step.tiles.offset,

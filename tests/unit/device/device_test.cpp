@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <numeric>
 
@@ -109,6 +110,31 @@ TEST(Device, LaunchesWithEveryKindOfArgument) {
   ASSERT_EQ(times.size(), 1u);
   EXPECT_EQ(times[0].kernel, "scale");
   EXPECT_EQ(times[0].launches, 1u);
+}
+
+TEST(Device, KernelsFindBuffersByTheirAddresses) {
+  const auto device = open_device();
+  if (!device->has_addresses()) GTEST_SKIP() << "the device shares no memory with the host";
+  const std::vector<std::uint32_t> a{1, 2, 3}, b{40, 50, 60};
+  const Buffer first = upload(*device, a), second = upload(*device, b);
+  EXPECT_NE(first.address(), second.address());
+  EXPECT_EQ(Buffer().address(), 0u);
+  const std::vector<std::uint64_t> addresses{first.address(), second.address(), 0};
+  const Buffer table = upload(*device, addresses);
+  const Buffer sums = must(device->allocate(3 * 4, "sums"));
+  const Program program = must(device->build({.name = "by_address", .sources = {}, .text = R"(
+__kernel void sum(__global const ulong* table, __global uint* sums) {
+  const size_t i = get_global_id(0);
+  sums[i] = 0;
+  for (uint t = 0; table[t] != 0; ++t) sums[i] += ((__global const uint*)(size_t)table[t])[i];
+}
+)"}));
+  Kernel kernel = must(device->kernel(program, "sum"));
+  const Buffer none;
+  const auto buffers = std::to_array<const Buffer*>({&first, &second, &none});
+  must(device->reads_by_address(kernel, buffers));
+  must(device->launch(kernel, {.groups = {3}}, {table, sums}));
+  EXPECT_EQ(download<std::uint32_t>(*device, sums, 3), (std::vector<std::uint32_t>{41, 52, 63}));
 }
 
 TEST(Device, WhatFailsNamesTheCallAndThePurpose) {
