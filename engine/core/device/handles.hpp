@@ -27,19 +27,19 @@ using Handle = std::unique_ptr<T, ReleaseHandle>;
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(Handle<_cl_mem> handle, std::uint64_t size_bytes, std::uint64_t address = 0)
+  Buffer(Handle<_cl_mem> handle, std::uint64_t size_bytes, void* address = nullptr)
       : handle_(std::move(handle)), size_bytes_(size_bytes), address_(address) {}
 
   std::uint64_t size_bytes() const { return size_bytes_; }
   explicit operator bool() const { return handle_ != nullptr; }
   _cl_mem* handle() const { return handle_.get(); }
-  // What a kernel may read it by, see Device::has_addresses; 0 of an empty buffer.
-  std::uint64_t address() const { return address_; }
+  // What a kernel may find it by, see Device::has_addresses; null of an empty buffer.
+  void* address() const { return address_; }
 
  private:
   Handle<_cl_mem> handle_;
   std::uint64_t size_bytes_ = 0;
-  std::uint64_t address_ = 0;
+  void* address_ = nullptr;
 };
 
 // A compiled function. Launching sets its arguments, so one Kernel belongs to one thread.

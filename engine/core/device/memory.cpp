@@ -40,7 +40,7 @@ Result<Buffer> allocate_shared(cl_context context, std::uint64_t bytes, std::str
       check_opencl(clSetMemObjectDestructorCallback(buffer.get(), free_shared, shared.get()),
                    "clSetMemObjectDestructorCallback", what));
   static_cast<void>(shared.release());  // the buffer's now
-  return Buffer(std::move(buffer), bytes, reinterpret_cast<std::uint64_t>(memory));
+  return Buffer(std::move(buffer), bytes, memory);
 }
 
 }  // namespace
@@ -64,10 +64,11 @@ Result<Buffer> allocate_buffer(cl_context context, std::uint64_t bytes, bool sha
 Status name_addresses(const Kernel& kernel, std::span<const Buffer* const> buffers) {
   std::vector<void*> pointers;
   for (const Buffer* buffer : buffers) {
-    if (*buffer) pointers.push_back(reinterpret_cast<void*>(buffer->address()));
+    if (*buffer) pointers.push_back(buffer->address());
   }
   return check_opencl(clSetKernelExecInfo(kernel.handle(), CL_KERNEL_EXEC_INFO_SVM_PTRS,
-                                          pointers.size() * sizeof(void*), pointers.data()),
+                                          pointers.size() * sizeof(void*),
+                                          static_cast<const void*>(pointers.data())),
                       "clSetKernelExecInfo", kernel.name());
 }
 

@@ -63,7 +63,7 @@ Result<LayerRun> Operations::prepare_whole(std::span<const LayerParts> layers) {
   for (const LayerParts& layer : layers) {
     for (const Buffer* buffer : buffers_of(layer)) {
       buffers.push_back(buffer);
-      table.push_back(buffer->address());
+      table.push_back(reinterpret_cast<std::uintptr_t>(buffer->address()));
     }
   }
   MILLRACE_TRY(device_->reads_by_address(kernel, buffers));

@@ -118,8 +118,12 @@ TEST(Device, KernelsFindBuffersByTheirAddresses) {
   const std::vector<std::uint32_t> a{1, 2, 3}, b{40, 50, 60};
   const Buffer first = upload(*device, a), second = upload(*device, b);
   EXPECT_NE(first.address(), second.address());
-  EXPECT_EQ(Buffer().address(), 0u);
-  const std::vector<std::uint64_t> addresses{first.address(), second.address(), 0};
+  EXPECT_EQ(Buffer().address(), nullptr);
+  std::vector<std::uint64_t> addresses;
+  for (const Buffer* buffer : {&first, &second, static_cast<const Buffer*>(nullptr)}) {
+    addresses.push_back(buffer == nullptr ? 0
+                                          : reinterpret_cast<std::uintptr_t>(buffer->address()));
+  }
   const Buffer table = upload(*device, addresses);
   const Buffer sums = must(device->allocate(3 * 4, "sums"));
   const Program program = must(device->build({.name = "by_address", .sources = {}, .text = R"(
