@@ -200,16 +200,19 @@ json measure_shared(Engine& engine, const Load& load, bool profile) {
   const Counters after = engine.counters();
   const Run hit = run(engine, {1, load.prompt, 1, load.shared, load.jobs}, profile);
   const Counters end = engine.counters();
-  return {{"total_s", whole.total_s},
-          {"first_token_ms", whole.first_token_ms},
-          {"disk_tokens", after.disk_tokens - before.disk_tokens},
-          {"hit_first_token_ms", hit.first_token_ms},
-          {"hit_planning_ms", static_cast<double>(end.planning_us - after.planning_us) / 1e3},
-          {"jobs_per_s", ratio(load.jobs, whole.total_s)},
-          {"shared", load.shared},
-          {"prefix_tokens", after.prefix_tokens - before.prefix_tokens},
-          {"computed_prompt_tokens", whole.prompt},
-          {"steps", whole.steps}};
+  json out{{"total_s", whole.total_s},
+           {"first_token_ms", whole.first_token_ms},
+           {"disk_tokens", after.disk_tokens - before.disk_tokens},
+           {"hit_first_token_ms", hit.first_token_ms},
+           {"hit_planning_ms", static_cast<double>(end.planning_us - after.planning_us) / 1e3},
+           {"jobs_per_s", ratio(load.jobs, whole.total_s)},
+           {"shared", load.shared},
+           {"prefix_tokens", after.prefix_tokens - before.prefix_tokens},
+           {"computed_prompt_tokens", whole.prompt},
+           {"decode_step_ms_median", median(whole.decode_step_ms)},
+           {"steps", whole.steps}};
+  if (profile) out["decode_kernels"] = kernels(whole);
+  return out;
 }
 
 json results(Engine& engine, const Load& load, bool profile) {

@@ -54,13 +54,14 @@ void bench_product(Device& device, const Peak& peak, MathMode math, TensorType t
 }
 
 void bench_attention(Device& device, const Peak& peak, std::uint32_t rows, std::uint32_t length,
-                     std::uint32_t chunk, json& out) {
-  const auto load = must(AttentionLoad::create(device, rows, length, chunk));
+                     std::uint32_t chunk, json& out, std::uint32_t shared = 0) {
+  const auto load = must(AttentionLoad::create(device, rows, length, chunk, {}, shared));
   const double s =
       must(best_seconds(device, load->layers(), 8, [&load] { return load->launch(); }));
   const double mean_keys = length - (chunk - 1) / 2.0;
   const std::string what = std::to_string(rows) + " rows of " + std::to_string(chunk) +
-                           " tokens ending at " + std::to_string(length);
+                           " tokens ending at " + std::to_string(length) +
+                           (shared > 0 ? ", " + std::to_string(shared) + " shared" : "");
   out.push_back(row("attention, " + what, s, 4.0 * 576 * mean_keys * rows * chunk,
                     static_cast<double>(load->layer_bytes()), peak));
   if (!load->rotates()) return;
@@ -76,6 +77,9 @@ void bench_attentions(Device& device, const Peak& peak, json& out) {
         bench_attention(device, peak, rows, length, 1, out);
       }
     }
+  }
+  for (const std::uint32_t shared : {0u, 1500u}) {
+    bench_attention(device, peak, 32, 1560, 1, out, shared);
   }
   for (const std::uint32_t length : {128u, 256u, 512u, 2048u, 7000u}) {
     for (const std::uint32_t rows : {1u, 4u}) {

@@ -29,8 +29,10 @@ ModelSpec heads_of(std::uint32_t heads, std::uint32_t kv_heads) {
   return spec;
 }
 
-StepPlan plan_of(std::uint32_t rows, std::uint32_t length, std::uint32_t chunk) {
+StepPlan plan_of(std::uint32_t rows, std::uint32_t length, std::uint32_t chunk,
+                 std::uint32_t shared) {
   const std::uint32_t pages_each = (length + kv_page_tokens - 1) / kv_page_tokens;
+  const std::uint32_t shared_pages = shared / kv_page_tokens;
   StepPlan plan;
   for (std::uint32_t r = 0; r < rows; ++r) {
     PlanRow entry;
@@ -38,7 +40,9 @@ StepPlan plan_of(std::uint32_t rows, std::uint32_t length, std::uint32_t chunk) 
     entry.count = chunk;
     entry.page_offset = static_cast<std::uint32_t>(plan.pages.size());
     entry.page_count = pages_each;
-    for (std::uint32_t p = 0; p < pages_each; ++p) plan.pages.push_back(r * pages_each + p);
+    for (std::uint32_t p = 0; p < pages_each; ++p) {
+      plan.pages.push_back(p < shared_pages ? p : r * (pages_each - shared_pages) + p);
+    }
     plan.rows.push_back(entry);
   }
   plan.tokens.assign(chunk, 0);
@@ -87,15 +91,16 @@ AttentionLoad::AttentionLoad(Device& device, const MaybeTuning& tuning)
 Result<std::unique_ptr<AttentionLoad>> AttentionLoad::create(Device& device, std::uint32_t rows,
                                                              std::uint32_t length,
                                                              std::uint32_t chunk,
-                                                             const MaybeTuning& tuning) {
+                                                             const MaybeTuning& tuning,
+                                                             std::uint32_t shared) {
   std::unique_ptr<AttentionLoad> load(new AttentionLoad(device, tuning));
   Projection heads;
   heads.rows = 960;
   heads.first = {0, 576, 768};
   MILLRACE_TRY(load->operations_.prepare_layer(heads));
   MILLRACE_TRY(load->operations_.prepare_attention());
-  const StepPlan plan = plan_of(rows, length, chunk);
-  const auto pages = static_cast<std::uint32_t>(plan.pages.size());
+  const StepPlan plan = plan_of(rows, length, chunk, shared);
+  const std::uint32_t pages = *std::ranges::max_element(plan.pages) + 1;
   const StepLimits limits{.tokens = rows * chunk,
                           .outputs = 1,
                           .vocabulary = 1,

@@ -32,13 +32,15 @@ class ProductLoad {
   Buffer y_;
 };
 
-// `rows` sequences of `length` positions, of which the last `chunk` are computed, over enough
-// layers that no cache holds their keys and values from one to the next.
+// `rows` sequences of `length` positions, of which the last `chunk` are computed and the pages of
+// the first `shared` are the same ones, over enough layers that no cache holds their keys and
+// values from one to the next.
 class AttentionLoad {
  public:
   static Result<std::unique_ptr<AttentionLoad>> create(Device& device, std::uint32_t rows,
                                                        std::uint32_t length, std::uint32_t chunk,
-                                                       const MaybeTuning& tuning = {});
+                                                       const MaybeTuning& tuning = {},
+                                                       std::uint32_t shared = 0);
   Status launch();            // attention of the next layer
   Status rotate_and_store();  // of the first
   bool rotates() const { return step_.tiles.count != 0; }
