@@ -6,7 +6,7 @@ import sys
 import pytest
 
 HERE = pathlib.Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "client")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "client"), str(HERE.parent / "broker")]
 from programs import Broker, Run, program, wait_until  # noqa: E402
 from tiny_gguf import tiny_gguf  # noqa: E402
 

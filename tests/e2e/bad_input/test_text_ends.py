@@ -1,10 +1,15 @@
 """How texts end and what they are taken apart by, from a line to a line, by the real engine. The
 model is forced: only the tokens of `allowed_token_ids` are drawn."""
 import json
+import math
+import struct
 import subprocess
 import threading
 
-A = ord("A")  # the vocabulary begins with the bytes
+import wire
+import zmq
+
+A, B = ord("A"), ord("B")  # the vocabulary begins with the bytes
 
 
 def job(custom_id, **fields):
@@ -21,6 +26,9 @@ JOBS = [
     job("reasoning", markers=[{"part": "reasoning", "open": "AA", "close": "AAAA"}], max_tokens=7),
     job("auto", markers="auto"),
 ]
+# Two tokens alone can be drawn; the third that logprobs are asked of is ruled out.
+MASKED = job("masked", allowed_token_ids=[A, B], logprobs=True, top_logprobs=3,
+             prompt_logprobs=True, logprob_mode="processed", logprob_token_ids=[B, B + 1])
 
 
 def choices(records):
@@ -41,6 +49,60 @@ def test_every_end_has_its_reason_and_its_text(real_run):
     assert got["call"]["tool_calls"] == ["A" * 9]
     assert got["reasoning"]["reasoning"] == ""
     assert "reasoning" not in got["auto"] and "tool_calls" not in got["auto"]
+
+
+def expect_masked(tokens, drawn, prompt, none):
+    """Logprobs as flat lists; `none` says what -infinity and a missing one are here."""
+    missing, ruled_out = none
+    assert len(drawn["token"]) == len(tokens) == 12
+    for i, token in enumerate(tokens):
+        ids, values = drawn["top_ids"][3 * i:3 * i + 3], drawn["top_logprobs"][3 * i:3 * i + 3]
+        assert token in (A, B) and set(ids[:2]) == {A, B}
+        assert drawn["token"][i] == values[ids.index(token)]
+        assert abs(math.exp(values[0]) + math.exp(values[1]) - 1) < 1e-5
+        listed = drawn["listed_logprobs"][2 * i:2 * i + 2]
+        assert listed[0] == values[ids.index(B)]
+        assert ruled_out(values[2]) and ruled_out(listed[1])
+    for key in ("token", "top_logprobs", "listed_logprobs"):
+        apart = len(prompt[key]) // len(prompt["token"])
+        assert all(map(missing, prompt[key][:apart]))  # nothing comes before the first token
+        assert all(x < 0 for x in prompt[key][apart:])  # the model's own: nothing is ruled out
+
+
+def test_what_is_ruled_out_has_no_logprob_in_a_line(real_run):
+    real_run.write([json.dumps(MASKED)])
+    real_run.go(expect=0)
+    body = real_run.results()[1]["response"]["body"]
+    choice = body["choices"][0]
+    absent = [lambda x: x is None] * 2
+    expect_masked(choice["token_ids"], choice["logprobs"], body["prompt_logprobs"], absent)
+
+
+def unpacked(logprobs):
+    """A message's logprobs as a line has them."""
+    def numbers(kind, raw):
+        return struct.unpack(f"<{len(raw) // 4}{kind}", raw)
+    return {"token": numbers("f", logprobs["token"]), "top_ids": numbers("I", logprobs["top_ids"]),
+            "top_logprobs": numbers("f", logprobs["top_logprobs"]),
+            "listed_logprobs": numbers("f", logprobs["listed"]["logprobs"])}
+
+
+def test_what_is_ruled_out_is_minus_infinity_in_a_message(real_broker):
+    real_broker.real_engine()
+    submit = real_broker.folder / "jobs.jsonl"
+    submit.write_text(json.dumps(MASKED) + "\n")
+    real_broker.millrace("submit", str(submit), "--wait", expect=0)
+    with zmq.Context() as context:
+        peer = wire.Peer(context, real_broker.clients, role="client")
+        try:
+            peer.join()
+            result = wire.read_all(peer)[0]["body"]["result"]
+        finally:
+            peer.socket.close()
+    choice = result["choices"][0]
+    tokens = struct.unpack("<12I", choice["tokens"])
+    expect_masked(tokens, unpacked(choice["logprobs"]), unpacked(result["prompt_logprobs"]),
+                  (math.isnan, lambda x: x == -math.inf))
 
 
 def test_partials_joined_are_the_results(real_broker):

@@ -71,6 +71,55 @@ TEST(JobEdits, Ranges) {
   }
 }
 
+// What a refusal says of each field: its name, the value, and what may be given instead.
+TEST(JobEdits, RefusalsSayTheFieldTheValueAndTheRange) {
+  struct Case {
+    const char *field, *value, *range;
+    std::string body;
+  };
+  const auto of = [](const char* field, const std::string& given, const char* value,
+                     const char* range) {
+    return Case{field, value, range, with(field, given)};
+  };
+  const std::string window = std::to_string(limits::penalty_window);
+  for (const auto& [field, value, range, body] : {
+           of("logit_bias", map({{"7", real(100.5)}}), "100.5", "-100 to 100"),
+           of("repetition_penalty", real(10.5), "is 10.5", "0.1 to 10"),
+           of("repetition_penalty", uint(0), "is 0", "0.1 to 10"),
+           of("presence_penalty", real(2.5), "2.5", "-2 to 2"),
+           of("frequency_penalty", real(-2.5), "-2.5", "-2 to 2"),
+           of("repetition_penalty_window", uint(2000000), "2000000", window.c_str()),
+           of("presence_penalty_window", uint(2000000), "2000000", window.c_str()),
+           of("frequency_penalty_window", uint(2000000), "2000000", window.c_str()),
+           of("repetition_penalty_scope", str("prompt"), "prompt", "output"),
+           of("presence_penalty_scope", str("all"), "all", "output"),
+           of("frequency_penalty_scope", str("all"), "all", "output"),
+           of("dry_multiplier", sint(-1), "is -1", "0 to 100"),
+           of("dry_base", real(0.5), "0.5", "1 to 10"),
+           of("dry_allowed_length", uint(65), "65", "64"),
+           of("dry_penalty_last_n", uint(4097), "4097", "4096"),
+           of("no_repeat_ngram_size", uint(65), "65", "64"),
+           of("typical_p", real(1.5), "1.5", "above 0 and up to 1"),
+           of("xtc_probability", real(1.5), "1.5", "0 to 1"),
+           of("xtc_threshold", real(0.6), "0.6", "0 to 0.5"),
+           of("min_p", real(-0.5), "-0.5", "0 and 1"),
+           of("top_logprobs", uint(129), "129", "128"),
+           of("logprob_mode", str("cooked"), "cooked", "processed"),
+           of("priority", uint(5), "5", "0 and 4"),
+           of("min_tokens", uint(17), "17", "16"),
+           of("allowed_token_ids", arr({sint(-1)}), "-1", "negative"),
+           of("markers", str("all"), "all", "auto"),
+           of("partials", str("yes"), "a string", "true or false"),
+       }) {
+    const auto refused = decode_job(body);
+    ASSERT_FALSE(refused) << field;
+    const std::string said = refused.error().message + " / " + refused.error().hint;
+    EXPECT_NE(said.find(field), std::string::npos) << said;
+    EXPECT_NE(said.find(value), std::string::npos) << said;
+    EXPECT_NE(said.find(range), std::string::npos) << said;
+  }
+}
+
 TEST(JobEdits, EachForm) {
   const auto edits = [](std::string_view key, const std::string& value) {
     return accepted(with(key, value)).job.request.edits;
