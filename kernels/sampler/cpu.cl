@@ -4,8 +4,13 @@
 
 #define LANES 16u
 
+// 16 floats wherever they lie: one move, where PoCL's vload16 and vstore16 take four.
+typedef float16 sampler_floats __attribute__((aligned(4)));
+
+float16 sampler_whole(__global const float* row) { return *(__global const sampler_floats*)row; }
+
 float16 sampler_load(__global const float* row, uint base, uint vocab) {
-  if (base + LANES <= vocab) return vload16(0, row + base);
+  if (base + LANES <= vocab) return sampler_whole(row + base);
   float lanes[16];
   for (uint i = 0; i < LANES; ++i) lanes[i] = base + i < vocab ? row[base + i] : -INFINITY;
   return vload16(0, lanes);
@@ -170,9 +175,11 @@ void sampler_top(__global const float* row, uint vocab, uint n, __global uint* i
   for (uint base = 0; base < vocab; base += TOP_LANES) {
     const uint end = min(base + TOP_LANES, vocab);
     if (count == n && end - base == TOP_LANES) {
-      float16 most = vload16(0, row + base);
-      for (uint i = LANES; i < TOP_LANES; i += LANES) most = fmax(most, vload16(0, row + base + i));
-      if (!any(most > values[n - 1])) continue;
+      const float16 least = (float16)(values[n - 1]);
+      int16 more = (int16)(0);
+      _Pragma("unroll") for (uint i = 0; i < TOP_LANES; i += LANES)
+          more |= sampler_whole(row + base + i) > least;
+      if (!any(more)) continue;
     }
     for (uint id = base; id < end; ++id)
       if (count < n || row[id] > values[n - 1])
@@ -245,7 +252,7 @@ uint sampler_nearness_bound(__global const float* row, uint vocab, filter_t f, f
 
 void sampler_store(__global float* row, uint base, uint vocab, float16 x) {
   if (base + LANES <= vocab) {
-    vstore16(x, 0, row + base);
+    *(__global sampler_floats*)(row + base) = x;
     return;
   }
   float lanes[16];
