@@ -1,0 +1,192 @@
+// Contexts, reference files, and the whole measure on a tiny model.
+#include "engine/core/fidelity/measure.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/model_runner.hpp"
+#include "tests/support/tiny_model.hpp"
+#include "tests/unit/client/temporary_folder.hpp"
+
+namespace millrace::engine {
+namespace {
+
+using testing::must;
+
+Tokens some_tokens(std::size_t count, std::uint32_t vocabulary) {
+  testing::Random random(9);
+  Tokens out;
+  for (std::size_t i = 0; i < count; ++i) out.push_back(random.below(vocabulary));
+  return out;
+}
+
+TEST(Contexts, AreCutWithTheirPrefixAndTheRestIsLeft) {
+  const Tokens text{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  const FidelityContexts plain = must(cut_contexts(text, {.size = 5}, 12));
+  EXPECT_EQ(plain.tokens, (Tokens{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+  EXPECT_EQ(plain.count(), 2u);
+  EXPECT_EQ(plain.first, 2u);
+  EXPECT_EQ(plain.scored_each(), 2u);  // positions 2 and 3, which predict 3 and 4
+  const FidelityContexts led =
+      must(cut_contexts(text, {.size = 5, .most = 1, .all_scored = true, .prefix = {0}}, 12));
+  EXPECT_EQ(led.tokens, (Tokens{0, 1, 2, 3, 4}));
+  EXPECT_EQ(led.positions(), 4u);
+}
+
+TEST(Contexts, RefuseWhatCannotBeScored) {
+  const auto refused = [](std::size_t count, const CutOptions& options, std::uint32_t vocabulary) {
+    const auto cut = cut_contexts(some_tokens(count, 10), options, vocabulary);
+    return cut ? Error{} : cut.error();
+  };
+  const Error few = refused(7, {.size = 8}, 10);
+  EXPECT_EQ(few.code, Code::invalid_value);
+  EXPECT_NE(few.message.find("7 tokens, too few for one context of 8"), std::string::npos);
+  EXPECT_EQ(refused(20, {.size = 3}, 10).code, Code::invalid_value);
+  EXPECT_EQ(refused(20, {.size = 4, .prefix = {1, 2, 3, 4}}, 10).code, Code::invalid_value);
+  EXPECT_EQ(refused(20, {.size = 8}, 2).code, Code::invalid_token);
+}
+
+// A file of rows in a folder of its own.
+class ReferenceFile : public ::testing::Test {
+ protected:
+  std::string write(std::int32_t rows, std::int32_t vocabulary, const std::vector<float>& values,
+                    const char* magic = "MLOGITS1") const {
+    std::string content(magic);
+    content.append(reinterpret_cast<const char*>(&rows), 4);
+    content.append(reinterpret_cast<const char*>(&vocabulary), 4);
+    content.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+    return folder_.write("logits", content);
+  }
+  Code refused(const std::string& path) const {
+    const auto file = LogitsFile::open(*env_, path);
+    return file ? Code::interrupted : file.error().code;
+  }
+
+  std::unique_ptr<Env> env_ = posix_env();
+  client::TemporaryFolder folder_;
+};
+
+TEST_F(ReferenceFile, GivesItsRows) {
+  LogitsFile file = must(LogitsFile::open(*env_, write(2, 3, {1, 2, 3, 4, 5, 6})));
+  EXPECT_EQ(file.rows(), 2u);
+  EXPECT_EQ(file.vocabulary(), 3u);
+  std::vector<float> row(3);
+  must(file.read(1, row));
+  EXPECT_EQ(row, (std::vector<float>{4, 5, 6}));
+  EXPECT_EQ(file.read(2, row).error().code, Code::io_error);
+}
+
+TEST_F(ReferenceFile, OfAnotherKindOrSizeIsRefused) {
+  EXPECT_EQ(refused(folder_ / "absent"), Code::not_found);
+  EXPECT_EQ(refused(write(1, 3, {1, 2, 3}, "MLOGITS2")), Code::invalid_value);
+  EXPECT_EQ(refused(write(1, 4, {1, 2, 3})), Code::invalid_value);
+  EXPECT_EQ(refused(write(1, 2, {1, 2, 3})), Code::invalid_value);
+  EXPECT_EQ(refused(write(-1, 3, {1, 2, 3})), Code::invalid_value);
+  EXPECT_EQ(refused(write(0, 3, {})), Code::invalid_value);
+}
+
+TEST_F(ReferenceFile, ItsRowsMustBeThoseOfTheContexts) {
+  const auto first_row = [&](std::int32_t rows, std::uint32_t contexts, std::uint32_t vocabulary) {
+    const auto values = std::vector<float>(static_cast<std::size_t>(rows) * 3);
+    const LogitsFile file = must(LogitsFile::open(*env_, write(rows, 3, values)));
+    const auto cut = must(cut_contexts(some_tokens(std::size_t{contexts} * 8, 3), {.size = 8}, 3));
+    const auto row = file.first_row(cut, vocabulary);
+    return row ? std::to_string(*row) : row.error().message;
+  };
+  EXPECT_EQ(first_row(8, 1, 3), "4");  // all of one context
+  EXPECT_EQ(first_row(3, 1, 3), "0");  // the scored ones
+  EXPECT_EQ(first_row(6, 2, 3), "0");
+  EXPECT_NE(first_row(16, 2, 3).find("16 rows, which are not those of 2 contexts of 8"),
+            std::string::npos);  // one context of 16 is not two of 8
+  EXPECT_NE(first_row(8, 1, 4).find("vocabulary of 3, the model has 4"), std::string::npos);
+}
+
+class TinyRun : public ReferenceFile {
+ protected:
+  static constexpr std::uint32_t size = 40;
+  GgufFile file_ = testing::TinyModel{}.file();
+  FidelityContexts contexts_ =
+      must(cut_contexts(some_tokens(2 * size + 5, 70), {.size = size}, 70));
+
+  // Scored logits of each context, computed the plain way.
+  std::vector<float> scored_logits() {
+    testing::ModelRunner runner(file_, {.kv_bytes = 1 << 20});
+    std::vector<Tokens> sequences;
+    for (std::uint32_t i = 0; i < contexts_.count(); ++i) {
+      const auto context = contexts_.context(i);
+      sequences.emplace_back(context.begin(), context.end());
+    }
+    runner.set_sequences(sequences, 3);
+    std::vector<float> out;
+    for (std::uint32_t i = 0; i < contexts_.count(); ++i) {
+      runner.run(i, size);
+      for (std::uint32_t at = contexts_.first; at + 1 < size; ++at) {
+        out.insert(out.end(), runner.logits(i)[at].begin(), runner.logits(i)[at].end());
+      }
+    }
+    return out;
+  }
+};
+
+TEST_F(TinyRun, MeasuresF16AgainstItselfAndAgainstAFile) {
+  std::vector<float> truth = scored_logits();
+  double logprobs = 0;
+  for (std::uint32_t row = 0; row < contexts_.positions(); ++row) {
+    const auto each = contexts_.scored_each();
+    const TokenId next = contexts_.context(row / each)[contexts_.first + row % each + 1];
+    double sum = 0;
+    for (std::uint32_t i = 0; i < 70; ++i) sum += std::exp(truth[row * 70 + i]);
+    logprobs += truth[row * 70 + next] - std::log(sum);
+  }
+  // Half of each row's probability, were it even, goes elsewhere: a truth far from the model.
+  std::vector<float> other = truth;
+  for (std::size_t i = 0; i < other.size(); i += 2) other[i] += 1;
+  const auto device = testing::open_device();
+  std::vector<double> seen;
+  for (const std::uint32_t step_tokens : {7u, 64u}) {
+    LogitsFile same = must(LogitsFile::open(
+        *env_, write(static_cast<std::int32_t>(contexts_.positions()), 70, truth)));
+    auto run =
+        must(FidelityRun::open(*device, file_, contexts_, {.step_tokens = step_tokens}, &same));
+    const PolicyFidelity f16 = must(run->measure({}));
+    EXPECT_EQ(f16.policy, "f16/f16");
+    EXPECT_EQ(f16.layers, "f16/f16 x2");
+    EXPECT_EQ(f16.bytes_per_token, 2 * 2 * 2 * 16 * 2);
+    EXPECT_EQ(f16.compression, 1);
+    EXPECT_EQ(f16.against_f16.positions, contexts_.positions());
+    EXPECT_EQ(f16.against_f16.max_kld, 0);
+    EXPECT_EQ(f16.against_f16.top1, 1);
+    const double perplexity = std::exp(-logprobs / contexts_.positions());
+    EXPECT_NEAR(f16.against_f16.perplexity, perplexity, 1e-4 * perplexity);
+    ASSERT_TRUE(f16.against_reference.has_value());
+    EXPECT_EQ(f16.against_reference->max_kld, 0);  // the same logits, by another way
+
+    LogitsFile far = must(LogitsFile::open(
+        *env_, write(static_cast<std::int32_t>(contexts_.positions()), 70, other)));
+    run = must(FidelityRun::open(*device, file_, contexts_, {.step_tokens = step_tokens}, &far));
+    const FidelityFigures moved = *must(run->measure({})).against_reference;
+    EXPECT_GT(moved.mean_kld, 0.05);
+    EXPECT_GT(std::fabs(moved.truth_perplexity - moved.perplexity), 0.1);
+    seen.push_back(moved.mean_kld);
+  }
+  EXPECT_EQ(seen[0], seen[1]);  // however the text is cut into steps
+}
+
+TEST_F(TinyRun, WhatTheModelCannotDoIsRefused) {
+  const auto device = testing::open_device();
+  auto run = must(FidelityRun::open(*device, file_, contexts_, {}, nullptr));
+  const auto heads = run->measure(must(parse_kv_policy("q8")));  // heads of 16, groups of 64
+  ASSERT_FALSE(heads);
+  EXPECT_EQ(heads.error().code, Code::unsupported_field);
+  const auto layers = run->measure(must(parse_kv_policy("f16~3,0")));
+  ASSERT_FALSE(layers);
+  EXPECT_EQ(layers.error().code, Code::invalid_value);
+  const FidelityContexts wide = must(cut_contexts(some_tokens(2000, 70), {.size = 2000}, 70));
+  const auto beyond = FidelityRun::open(*device, file_, wide, {}, nullptr);
+  ASSERT_FALSE(beyond);
+  EXPECT_NE(beyond.error().message.find("longer than the 1024"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace millrace::engine
