@@ -94,10 +94,11 @@ struct Device::State {
   cl_device_id device = nullptr;
   DeviceInfo info;
   Variant variant;
-  bool profile = false, has_addresses = false;
+  bool profile = false;
   std::uint64_t launches = 0, allocated_bytes = 0;
   ProgramCache cache{""};
   std::unique_ptr<_cl_context, ReleaseContext> context;
+  Memory memory;
   std::unique_ptr<_cl_command_queue, ReleaseQueue> queue;
   std::deque<StagedWrite> staged;
   std::vector<TimedLaunch> timed;
@@ -132,7 +133,6 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
   state->device = chosen.device;
   state->info = std::move(chosen.info);
   MILLRACE_ASSIGN(state->variant, variant_for(state->info, options.variant));
-  state->has_addresses = state->info.type == DeviceType::cpu && shares_memory(state->device);
   if (options.max_allocation_bytes != 0) {
     state->info.max_allocation_bytes =
         std::min(state->info.max_allocation_bytes, options.max_allocation_bytes);
@@ -144,6 +144,8 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
   cl_int error = CL_SUCCESS;
   state->context.reset(clCreateContext(nullptr, 1, &state->device, nullptr, nullptr, &error));
   MILLRACE_TRY(check_opencl(error, "clCreateContext", state->info.name));
+  state->memory = Memory(state->context.get(),
+                         state->info.type == DeviceType::cpu && shares_memory(state->device));
   const cl_command_queue_properties properties =
       options.profile ? cl_command_queue_properties{CL_QUEUE_PROFILING_ENABLE} : 0;
   state->queue.reset(clCreateCommandQueue(state->context.get(), state->device, properties, &error));
@@ -177,14 +179,13 @@ Result<Buffer> Device::allocate(std::uint64_t bytes, std::string_view what) {
                     std::to_string(state_->info.max_allocation_bytes),
                 "use smaller steps or less KV memory");
   }
-  MILLRACE_ASSIGN(Buffer buffer,
-                  allocate_buffer(state_->context.get(), bytes, state_->has_addresses, what));
+  MILLRACE_ASSIGN(Buffer buffer, state_->memory.allocate(bytes, what));
   state_->allocated_bytes += bytes;
   return buffer;
 }
 
 bool Device::has_addresses() const {
-  return state_->has_addresses;
+  return state_->memory.has_addresses();
 }
 
 Status Device::reads_by_address(const Kernel& kernel, std::span<const Buffer* const> buffers) {

@@ -112,6 +112,26 @@ TEST(Device, LaunchesWithEveryKindOfArgument) {
   EXPECT_EQ(times[0].launches, 1u);
 }
 
+// Small ones are cut from one piece of memory, large ones are not; those that go leave the others.
+TEST(Device, BuffersKeepApart) {
+  const auto device = open_device();
+  std::vector<Buffer> buffers;
+  const auto value = [](std::size_t i) { return static_cast<std::uint8_t>(i * 7 + 1); };
+  for (std::size_t round = 0; round < 3; ++round) {
+    for (const std::size_t bytes : {1, 4095, 4096, 4097, 3 << 20, 31 << 20, 33 << 20}) {
+      const std::size_t i = buffers.size();
+      buffers.push_back(upload(*device, std::vector<std::uint8_t>(bytes, value(i))));
+    }
+    for (std::size_t i = round; i < buffers.size(); i += 2) buffers[i] = Buffer();
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      if (!buffers[i]) continue;
+      const auto bytes = download<std::uint8_t>(*device, buffers[i], buffers[i].size_bytes());
+      EXPECT_TRUE(std::ranges::all_of(bytes, [&](std::uint8_t b) { return b == value(i); }))
+          << "buffer " << i << " in round " << round;
+    }
+  }
+}
+
 TEST(Device, KernelsFindBuffersByTheirAddresses) {
   const auto device = open_device();
   if (!device->has_addresses()) GTEST_SKIP() << "the device shares no memory with the host";
