@@ -57,11 +57,21 @@ struct Variant {
   Dot dot = Dot::plain;
 };
 
+bool is_pocl(const DeviceInfo& info) {
+  return info.platform == "Portable Computing Language";
+}
+
 // PoCL's CPU devices run on this process's processor, and its compiler takes instructions that it
 // would not choose itself; of other drivers neither is known.
 Dot dot_for(const DeviceInfo& info) {
-  const bool here = info.type == DeviceType::cpu && info.platform == "Portable Computing Language";
-  return here ? best_dot() : Dot::plain;
+  return info.type == DeviceType::cpu && is_pocl(info) ? best_dot() : Dot::plain;
+}
+
+// PoCL keeps all that it compiles by itself; and to hand out a program's binary it would compile
+// each kernel of it once more than is ever run, for a local size that is not known.
+ProgramCache cache_for(const DeviceInfo& info, const std::string& folder) {
+  if (!folder.empty()) return ProgramCache(folder);
+  return ProgramCache(is_pocl(info) ? std::string() : ProgramCache::default_folder());
 }
 
 Result<Variant> variant_for(const DeviceInfo& info, const std::string& name) {
@@ -139,8 +149,7 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
   }
   if (options.compute_units != 0) state->info.compute_units = options.compute_units;
   state->profile = options.profile;
-  state->cache =
-      ProgramCache(options.cache_dir.empty() ? ProgramCache::default_folder() : options.cache_dir);
+  state->cache = cache_for(state->info, options.cache_dir);
   cl_int error = CL_SUCCESS;
   state->context.reset(clCreateContext(nullptr, 1, &state->device, nullptr, nullptr, &error));
   MILLRACE_TRY(check_opencl(error, "clCreateContext", state->info.name));
@@ -155,7 +164,7 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
                              {"driver", state->info.driver},
                              {"kernels", family_name(state->variant.family)},
                              {"dot", dot_name(state->variant.dot)}});
-  if (state->info.platform == "Portable Computing Language") {
+  if (is_pocl(state->info)) {
     log_info("the driver keeps a cache of its own", {{"driver_cache", pocl_cache_folder()}});
   }
   return std::unique_ptr<Device>(new Device(std::move(state)));

@@ -40,7 +40,8 @@ struct DeviceOptions {
   // "" by the device's type; "generic" or "cpu" forces a family, "cpu-avx2" (or another name of
   // dot.hpp) also its dot products.
   std::string variant{};
-  std::string cache_dir{};                 // program cache; "" is $XDG_CACHE_HOME/millrace/programs
+  // Program cache; "" is $XDG_CACHE_HOME/millrace/programs, and none with PoCL, which has its own.
+  std::string cache_dir{};
   bool profile = false;                    // time every launch, see Device::profile
   std::uint64_t max_allocation_bytes = 0;  // lowers the device's own limit; 0 leaves it
   std::uint32_t compute_units = 0;         // cores to share work out to; 0: as many as there are

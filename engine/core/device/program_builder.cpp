@@ -131,6 +131,7 @@ Result<Program> build_program(cl_context context, cl_device_id device, const Dev
              {{"program", spec.name}, {"file", cache.path_of(key, spec.name)}});
   }
   MILLRACE_ASSIGN(Handle<_cl_program> program, from_source(context, device, spec, text, options));
+  if (!cache.on()) return Program(std::move(program), spec.name);
   if (const auto binary = binary_of(program.get(), spec.name)) {
     if (!binary->empty()) cache.store(key, spec.name, *binary);
   } else {

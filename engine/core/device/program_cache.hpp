@@ -18,6 +18,7 @@ namespace millrace::engine {
 class ProgramCache {
  public:
   explicit ProgramCache(std::string folder) : folder_(std::move(folder)) {}  // "": no cache
+  bool on() const { return !folder_.empty(); }
   // From the environment; "" where that names no home. Never a folder that others can write to:
   // what lies in the cache is run.
   static std::string default_folder();
