@@ -207,6 +207,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
 
   DeviceOptions device_options;
   device_options.device = options.device;
+  device_options.cores = options.cores;
   device_options.variant = options.kernel_variant;
   device_options.cache_dir = options.cache_dir;
   device_options.profile = options.profile;

@@ -35,6 +35,7 @@ struct EngineOptions {
   std::string prefix_folder;          // where they outlive the engine, see DiskTier; "" nowhere
   std::uint64_t prefix_disk_bytes = 8 * limits::GiB;  // of that folder
   MathMode math = MathMode::fast;
+  std::uint32_t cores = 0;     // of a CPU device, at most usable_cores(); 0: as many as those
   std::string kernel_variant;  // "" by device, else as DeviceOptions::variant
   std::string cache_dir;       // program cache; "" is $XDG_CACHE_HOME/millrace
   bool profile = false;        // time every launch, see Engine::profile

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "engine/core/device/cores.hpp"
 #include "schemas/base/log.hpp"
 
 namespace millrace::worker {
@@ -49,6 +50,11 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
   add("--device", flags.device,
       "OpenCL device: PLATFORM:DEVICE numbers or a part of its name; the first that fits if "
       "absent");
+  app.add_option("--cores", flags.cores,
+                 "cores of a CPU device to use; as many as the affinity mask and the container's "
+                 "CPU quota leave to the process if absent")
+      ->group(engine_group)
+      ->check(CLI::PositiveNumber);
   add("--kv", flags.kv, "KV cache policy");
   add("--kv-memory", flags.kv_memory, "memory of the KV cache, like 2GiB");
   add("--max-batch", flags.max_batch, "sequences in one step");
@@ -76,6 +82,11 @@ Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
                                                           {"--prefill-chunk", flags.prefill_chunk}};
   for (const auto& [name, value] : counts)
     if (value == 0) return fail(Code::usage, std::string(name) + " is 0", "give at least 1");
+  if (const std::uint32_t most = engine::usable_cores(); flags.cores > most)
+    return fail(Code::usage,
+                "--cores " + std::to_string(flags.cores) + ", but this process may use " +
+                    std::to_string(most),
+                "leave it out, or widen the affinity mask or the container's CPU quota");
   if (flags.max_batch > max_batch_most)
     return fail(Code::usage,
                 "--max-batch is " + std::to_string(flags.max_batch) + ", the limit is " +
@@ -90,6 +101,7 @@ Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
   engine::EngineOptions options;
   options.model_path = flags.model;
   options.device = flags.device;
+  options.cores = flags.cores;
   options.kv = flags.kv;
   MILLRACE_ASSIGN(options.kv_memory_bytes, parse_size(flags.kv_memory));
   options.max_batch = flags.max_batch;
@@ -119,6 +131,7 @@ std::vector<std::string> engine_arguments(const EngineFlags& flags) {
                                   flags.prefix_disk,
                                   "--math",
                                   flags.math};
+  if (flags.cores != 0) out.insert(out.end(), {"--cores", std::to_string(flags.cores)});
   if (!flags.device.empty()) out.insert(out.end(), {"--device", flags.device});
   return out;
 }

@@ -19,6 +19,7 @@ namespace millrace::worker {
 struct EngineFlags {
   std::string model;
   std::string device;
+  std::uint32_t cores = 0;  // as many as this process may use
   std::string kv = "f16";
   std::string kv_memory = "1GiB";
   std::uint32_t max_batch = 64;

@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "engine/core/device/cores.hpp"
 #include "engine/core/device/driver_cache.hpp"
 #include "engine/core/device/memory.hpp"
 #include "engine/core/device/opencl.hpp"
@@ -137,6 +138,8 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
   if (wanted.empty()) {
     if (const char* from_environment = std::getenv("MILLRACE_DEVICE")) wanted = from_environment;
   }
+  const std::uint32_t cores = options.cores != 0 ? options.cores : usable_cores();
+  limit_pocl(cores);
   MILLRACE_ASSIGN(const auto found, find_devices());
   MILLRACE_ASSIGN(FoundDevice chosen, choose_device(found, wanted));
   auto state = std::make_unique<State>();
@@ -146,6 +149,10 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
   if (options.max_allocation_bytes != 0) {
     state->info.max_allocation_bytes =
         std::min(state->info.max_allocation_bytes, options.max_allocation_bytes);
+  }
+  // No more groups than threads, and no more threads than cores: they wait for each other.
+  if (state->info.type == DeviceType::cpu) {
+    state->info.compute_units = std::min(state->info.compute_units, cores);
   }
   if (options.compute_units != 0) state->info.compute_units = options.compute_units;
   state->profile = options.profile;
@@ -162,6 +169,7 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
   log_info("device opened", {{"device", state->info.name},
                              {"platform", state->info.platform},
                              {"driver", state->info.driver},
+                             {"cores", state->info.compute_units},
                              {"kernels", family_name(state->variant.family)},
                              {"dot", dot_name(state->variant.dot)}});
   if (is_pocl(state->info)) {

@@ -44,7 +44,8 @@ struct DeviceOptions {
   std::string cache_dir{};
   bool profile = false;                    // time every launch, see Device::profile
   std::uint64_t max_allocation_bytes = 0;  // lowers the device's own limit; 0 leaves it
-  std::uint32_t compute_units = 0;         // cores to share work out to; 0: as many as there are
+  std::uint32_t cores = 0;                 // most cores of a CPU device to use; 0: usable_cores()
+  std::uint32_t compute_units = 0;         // forces the number of groups; 0: as many as cores
 };
 
 enum class DeviceType : std::uint8_t { cpu, gpu, accelerator, other };

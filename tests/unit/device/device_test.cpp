@@ -1,12 +1,18 @@
 #include "engine/core/device/device.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <numeric>
+#include <thread>
 
+#include "engine/core/device/cores.hpp"
 #include "tests/support/device.hpp"
 
 namespace millrace::engine {
@@ -207,6 +213,56 @@ TEST(Device, ABuildFailureShowsTheCompilersLog) {
       device->build({.name = "absent", .sources = {"no/such.cl"}, .defines = {}, .text = ""});
   ASSERT_FALSE(no_source.has_value());
   EXPECT_NE(no_source.error().message.find("no/such.cl"), std::string::npos);
+}
+
+// A machine's files on control groups, by path.
+std::optional<double> quota_of(const std::map<std::string, std::string>& files) {
+  namespace fs = std::filesystem;
+  const fs::path root =
+      fs::path(::testing::TempDir()) / ("millrace-groups-" + std::to_string(::getpid()));
+  for (const auto& [path, text] : files) {
+    const fs::path file = root / path;
+    fs::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+  }
+  const auto quota = quota_cores(root.string());
+  fs::remove_all(root);
+  return quota;
+}
+
+TEST(Cores, TheLeastQuotaOfTheGroupsAboveCounts) {
+  const std::string self = "proc/self/cgroup", top = "sys/fs/cgroup/";
+  EXPECT_EQ(quota_of({}), std::nullopt);
+  EXPECT_EQ(quota_of({{self, "0::/\n"}, {top + "cpu.max", "max 100000\n"}}), std::nullopt);
+  EXPECT_EQ(quota_of({{self, "0::/\n"}, {top + "cpu.max", "150000 100000\n"}}), 1.5);
+  EXPECT_EQ(quota_of({{self, "0::/pod/box\n"},
+                      {top + "pod/box/cpu.max", "400000 100000\n"},
+                      {top + "pod/cpu.max", "300000 100000\n"},
+                      {top + "cpu.max", "max 100000\n"}}),
+            3.0);
+  EXPECT_EQ(quota_of({{self, "0::/a path of the host\n"}, {top + "cpu.max", "50000 100000\n"}}),
+            0.5);
+  // Version 1, whose controllers share a folder or link to it.
+  for (const std::string folder : {"cpu", "cpu,cpuacct"}) {
+    EXPECT_EQ(quota_of({{self, "7:memory:/m\n4:cpu,cpuacct:/pod\n"},
+                        {top + folder + "/pod/cpu.cfs_quota_us", "250000\n"},
+                        {top + folder + "/pod/cpu.cfs_period_us", "100000\n"},
+                        {top + folder + "/cpu.cfs_quota_us", "-1\n"},
+                        {top + folder + "/cpu.cfs_period_us", "100000\n"}}),
+              2.5);
+  }
+  EXPECT_EQ(quota_of({{self, "no line of that file\n1:cpuset:/\n"},
+                      {top + "cpu.max", "100000 100000\n"}}),
+            std::nullopt);
+}
+
+TEST(Cores, NoMoreGroupsThanCoresThatAreAskedForOrUsable) {
+  EXPECT_GE(usable_cores(), 1u);
+  EXPECT_LE(usable_cores(), std::max(1u, std::thread::hardware_concurrency()));
+  const auto device = open_device();
+  if (device->info().type != DeviceType::cpu) GTEST_SKIP() << "of CPU devices alone";
+  EXPECT_LE(device->info().compute_units, usable_cores());
+  EXPECT_EQ(open_device({.cores = 1})->info().compute_units, 1u);
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ TEST(Options, Defaults) {
   const auto options = engine_options(flags);
   ASSERT_TRUE(options) << options.error().text();
   EXPECT_EQ(options->model_path, "m.gguf");
+  EXPECT_EQ(options->cores, 0u);
   EXPECT_EQ(options->kv, "f16");
   EXPECT_EQ(options->kv_memory_bytes, 1ull << 30);
   EXPECT_EQ(options->math, engine::MathMode::fast);
@@ -68,6 +69,9 @@ TEST(Options, WhatThisVersionLacksIsRefusedByName) {
   EXPECT_EQ(e.code, Code::usage);
   e = refused([](EngineFlags& f) { f.kv_memory = "much"; });
   EXPECT_EQ(e.code, Code::usage);
+  e = refused([](EngineFlags& f) { f.cores = 1'000'000; });
+  EXPECT_EQ(e.code, Code::usage);
+  EXPECT_NE(e.message.find("--cores 1000000, but this process may use "), std::string::npos);
   e = refused([](EngineFlags& f) { f.max_batch = 0; });
   EXPECT_EQ(e.code, Code::usage);
   e = refused([](EngineFlags& f) { f.prefill_chunk = 0; });
@@ -82,6 +86,7 @@ TEST(Options, WhatThisVersionLacksIsRefusedByName) {
 TEST(Options, AChildGetsTheSameFlags) {
   EngineFlags flags, read;
   flags.device = "0:1";
+  flags.cores = 1;
   flags.kv_memory = "3GiB";
   flags.max_batch = 7;
   flags.step_tokens = 99;
@@ -93,6 +98,7 @@ TEST(Options, AChildGetsTheSameFlags) {
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
   app.parse(arguments);
   EXPECT_EQ(read.device, flags.device);
+  EXPECT_EQ(read.cores, flags.cores);
   EXPECT_EQ(read.kv_memory, flags.kv_memory);
   EXPECT_EQ(read.max_batch, flags.max_batch);
   EXPECT_EQ(read.step_tokens, flags.step_tokens);

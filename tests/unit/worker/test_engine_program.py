@@ -29,6 +29,9 @@ def run(*arguments, **environment):
 
 @pytest.mark.parametrize("arguments, exit_code, words", [
     ([], 2, "--model"),
+    (["--cores", "0"], 2, "--cores"),
+    (["--cores", "some"], 2, "--cores"),
+    (["--cores", "100000"], 2, "--cores 100000, but this process may use"),
     (["--max-batch", "0"], 2, "--max-batch"),
     (["--max-batch", "many"], 2, "many"),
     (["--step-tokens", "1"], 2, "--step-tokens 1 is less than --max-batch"),
