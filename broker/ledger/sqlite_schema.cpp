@@ -163,7 +163,7 @@ Result<int> ledger_version_of(Database& database) {
   MILLRACE_TRY(database.execute("PRAGMA locking_mode=EXCLUSIVE"));
   MILLRACE_ASSIGN(const std::string text, database.pragma("user_version"));
   MILLRACE_TRY(check_owner(database, text));
-  const int found = std::atoi(text.c_str());
+  const int found = static_cast<int>(std::strtol(text.c_str(), nullptr, 10));
   if (found <= ledger_version) return found;
   return fail(Code::ledger_newer,
               "ledger " + database.path() + " is of version " + text +

@@ -25,7 +25,7 @@ std::unexpected<Error> bad_entry(std::string_view key, std::size_t index,
 std::string quoted(std::string_view text) {
   std::string result = "'";
   result += printable(text);
-  result += "'";
+  result += '\'';
   return result;
 }
 

@@ -40,6 +40,12 @@ class RealBroker(Broker):
         return (self.folder / "engine.log").read_text()
 
 
+@pytest.fixture(scope="session")
+def real_run_in():
+    """For runs that several tests share: takes the folder."""
+    return RealRun
+
+
 @pytest.fixture
 def real_run(tmp_path):
     return RealRun(tmp_path)
