@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fetches llama.cpp's source by package name (the PyPI sdist llama-cpp-python carries it) and builds the
-# peer's own benchmark in the cache folder, optimised for this machine. Prints the program's path as its last line.
+# peer's own benchmark in the cache folder, optimised for this processor. Prints the program's path as its last line.
 #   bench/llama.sh [TARGET]        default: llama-batched-bench
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../ops/lib/common.sh"
@@ -8,7 +8,10 @@ set -euo pipefail
 version=0.3.36
 target=${1:-llama-batched-bench}
 home=$cache/llama-cpp-python-$version
-program=$home/build/bin/$target
+# Built for all that this processor can do: on another one, which shares the cache folder, it would not run.
+processor=$(grep -m 1 -E '^(flags|Features)' /proc/cpuinfo | sha256sum | cut -c 1-12)
+built=$home/build-$processor
+program=$built/bin/$target
 if [ ! -x "$program" ]; then
   ensure_packages g++ cmake ninja-build python3-pip
   mkdir -p "$home"
@@ -23,9 +26,9 @@ if [ ! -x "$program" ]; then
     mv "$home/unpacked" "$home/source"
   fi
   note "building $target"
-  cmake -S "$home/source" -B "$home/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON \
+  cmake -S "$home/source" -B "$built" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON \
     -DLLAMA_CURL=OFF -DBUILD_SHARED_LIBS=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_TOOLS=ON \
     -DLLAMA_BUILD_SERVER=ON -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_OPENSSL=OFF >&2
-  cmake --build "$home/build" -j "$jobs" --target "$target" >&2
+  cmake --build "$built" -j "$jobs" --target "$target" >&2
 fi
 printf '%s\n' "$program"

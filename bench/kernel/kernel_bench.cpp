@@ -1,11 +1,12 @@
 // GFLOP/s and GB/s of each kernel on the shapes of SmolLM2-135M, beside the device's measured peak.
 //
-//   kernel_bench [--device D] [--variant generic|cpu] [--peak|--products|--attention]
+//   kernel_bench [--device D] [--cores N] [--variant generic|cpu] [--peak|--products|--attention]
 //
 // Prints one JSON object; --peak measures the device's limits alone, --products and --attention
 // those kernels beside them. A product's GB/s counts its
 // packed weights once; attention's the keys and values that it reads. Each figure is the best of
 // several windows of a chain of launches.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -117,15 +118,18 @@ void run(const DeviceOptions& options, bool products, bool attention) {
 
 int main(int argc, char** argv) {
   millrace::engine::DeviceOptions options;
-  bool products = true, attention = true;
-  for (int i = 1; i < argc; ++i) {
-    const std::string name = argv[i];
-    if (name == "--peak") products = attention = false;
-    if (name == "--products") attention = false;
-    if (name == "--attention") products = false;
-    if (i + 1 == argc) continue;
-    if (name == "--device") options.device = argv[++i];
-    if (name == "--variant") options.variant = argv[++i];
-  }
-  millrace::engine::run(options, products, attention);
+  bool peak = false, products = false, attention = false;
+  CLI::App app("Times kernels one by one, beside what the machine can do.", "kernel_bench");
+  app.add_option("--device", options.device, "OpenCL device, as the engine's option");
+  app.add_option("--cores", options.cores, "most cores of a CPU device")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--variant", options.variant, "kernels: generic or cpu");
+  auto* const only = app.add_option_group("part", "all if absent");
+  only->add_flag("--peak", peak, "what the machine can do alone");
+  only->add_flag("--products", products, "matrix products alone");
+  only->add_flag("--attention", attention, "attention alone");
+  only->require_option(0, 1);
+  CLI11_PARSE(app, argc, argv);
+  const bool all = !peak && !products && !attention;
+  millrace::engine::run(options, all || products, all || attention);
 }

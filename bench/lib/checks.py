@@ -3,7 +3,6 @@
 A row holds `what`, `ours`, `required`, `holds`, mostly a peer's figure of the same run, and `runs`.
 """
 import json
-import os
 import statistics
 import sys
 import time
@@ -11,7 +10,7 @@ import time
 from . import limits
 from .job import job
 from .prefix import prefix
-from .run import BIN, ROOT, Failed, json_in, last_line, run
+from .run import BIN, ROOT, Failed, json_in, last_line, run, usable_cores
 from .shapes import BUSY, FULL, OURS_EXACT, SAME_FILE
 
 WIDE_PERCENT = 68
@@ -38,7 +37,7 @@ def start(context):
     command = [BIN / "engine_bench", "--model", context.model, "--first-token"]
     program = last_line([ROOT / "bench/llama.sh"], timeout_s=3600)
     peer_command = [program, "-m", context.model, "-c", 256, "-npp", 16, "-ntg", 1, "-npl", 1,
-                    "-t", os.cpu_count(), "--output-format", "jsonl"]
+                    "-t", usable_cores(), "--output-format", "jsonl"]
     run(command)  # warms the program cache
     run(peer_command)
 

@@ -9,7 +9,6 @@ import concurrent.futures
 import dataclasses
 import http.client
 import json
-import os
 import pathlib
 import socket
 import statistics
@@ -18,7 +17,7 @@ import sys
 import tempfile
 import time
 
-from .run import BIN, ROOT, Failed, json_in, last_line, run
+from .run import BIN, ROOT, Failed, json_in, last_line, run, usable_cores
 from .shapes import BUSY
 
 TEXTS = pathlib.Path("/usr/share/common-licenses")
@@ -113,8 +112,8 @@ class LlamaServer:
         self.port, self.log = free_port(), open(folder / "llama-server.log", "w+")
         self.process = subprocess.Popen(
             [program, "-m", model, "--host", "127.0.0.1", "--port", str(self.port), "-np",
-             str(SLOTS), "-c", str(SLOTS * 1024), "-t", str(os.cpu_count()), "-tb",
-             str(os.cpu_count()), "-fa", "on", "-ctk", "f16", "-ctv", "f16", "-cb"],
+             str(SLOTS), "-c", str(SLOTS * 1024), "-t", str(usable_cores()), "-tb",
+             str(usable_cores()), "-fa", "on", "-ctk", "f16", "-ctv", "f16", "-cb"],
             stdout=self.log, stderr=subprocess.STDOUT)
 
     def __enter__(self):
@@ -166,7 +165,7 @@ def openvino(model, given, folder):
     jobs.write_text(json.dumps(given))
     python = last_line([ROOT / "bench/openvino.sh"], timeout_s=1800)
     spec = {"model": str(model), "chats": str(jobs), "output": str(folder / "openvino.jsonl"),
-            "tokens": OUTPUT, "rows": SLOTS, "threads": os.cpu_count()}
+            "tokens": OUTPUT, "rows": SLOTS, "threads": usable_cores()}
     done = run([python, ROOT / "bench/lib/openvino_job.py", json.dumps(spec)])
     result = json_in(done.text)
     if result["answers"] != len(given):

@@ -56,6 +56,33 @@ def run(command, timeout_s=1800):
     return Output(done.stdout, seconds, max(0.0, others) / (seconds * os.cpu_count()))
 
 
+def quotas(root):
+    """CPU quotas in cores of the control groups that hold this process, of either version."""
+    for line in (root / "proc/self/cgroup").read_text().splitlines():
+        _number, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        top = root / "sys/fs/cgroup" / ("cpu" if controllers else "")
+        group = top / path.lstrip("/")
+        for folder in (group, *group.parents):
+            try:
+                if controllers:
+                    words = [(folder / f"cpu.cfs_{x}_us").read_text() for x in ("quota", "period")]
+                else:
+                    words = (folder / "cpu.max").read_text().split()
+                if words[0] != "max" and int(words[0]) > 0:
+                    yield int(words[0]) / int(words[1])
+            except OSError:
+                pass  # no such group inside this container
+            if folder == top:
+                break
+
+
+def usable_cores(root=pathlib.Path("/")):
+    """As the engine counts them (engine/core/device/cores.hpp), for peers to use as many."""
+    return max(1, int(min([len(os.sched_getaffinity(0)), *quotas(root)])))
+
+
 def build(*programs):
     """Our own programs, in $MILLRACE_BUILD or build/."""
     run(["bash", "-c", f". {ROOT}/ops/lib/common.sh; build_targets {' '.join(programs)}"],
@@ -87,7 +114,7 @@ def machine():
                             capture_output=True, text=True).stdout.strip()
     return {"processor": f"{fields['model name']} family {fields.get('cpu family')} "
                          f"model {fields.get('model')}",
-            "cores": os.cpu_count(),
+            "cores": usable_cores(),
             "features": [f for f in FEATURES if f in fields.get("flags", "").split()],
             "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
             "commit": commit, "date": datetime.date.today().isoformat()}

@@ -7,12 +7,11 @@ token.
 """
 import dataclasses
 import json
-import os
 
-from .run import BIN, CACHE, ROOT, Failed, json_in, last_line, run
+from .run import BIN, CACHE, ROOT, Failed, json_in, last_line, run, usable_cores
 from .shapes import LLAMA, OPENVINO, OURS, OURS_EXACT
 
-THREADS = os.cpu_count()
+THREADS = usable_cores()
 
 
 @dataclasses.dataclass

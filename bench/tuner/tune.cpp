@@ -1,16 +1,16 @@
 // Finds the widths and counts at which a device's kernels run fastest, and prints its row of the
 // tuned table (kernels/tuned.cpp).
 //
-//   tune [--device D] [--rounds 5]
+//   tune [--device D] [--cores N] [--rounds 5]
 //
 // Begins with the row that the device has now. One knob after the other: each candidate runs the
 // kernels that the knob concerns, all candidates in turn in every round, and the best time of each
 // counts; a candidate replaces the current value when its times are at least 3 % less in the
 // geometric mean. No knob changes a bit of any result. Prints one JSON object: `row` to be pasted
 // into the table, and every time beside it. The machine must be idle.
+#include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -179,11 +179,15 @@ Status run(const DeviceOptions& options, int rounds) {
 int main(int argc, char** argv) {
   millrace::engine::DeviceOptions options;
   int rounds = 5;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string name = argv[i];
-    if (name == "--device") options.device = argv[i + 1];
-    if (name == "--rounds") rounds = std::max(1, std::atoi(argv[i + 1]));
-  }
+  CLI::App app("Finds a device's row of the tuned table and prints it. The machine must be idle.",
+               "tune");
+  app.add_option("--device", options.device, "OpenCL device, as the engine's option");
+  app.add_option("--cores", options.cores, "most cores of a CPU device")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--rounds", rounds, "runs of every candidate")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
   if (const auto status = millrace::engine::run(options, rounds); !status) {
     std::fprintf(stderr, "tune: %s\n", status.error().text().c_str());
     return 1;

@@ -365,3 +365,23 @@ def test_ik_data_says_where_it_comes_from():
     assert "llama-batched-bench" in data["source"]
     assert all(len(row[side]) == len(data["formats"]) for row in data["rows"]
                for side in ("llama.cpp", "ik_llama.cpp"))
+
+
+@pytest.mark.parametrize("groups, files, cores", [
+    ("0::/", {"cpu.max": "max 100000"}, []),
+    ("0::/pod/box", {"pod/box/cpu.max": "400000 100000", "cpu.max": "150000 100000"}, [4, 1.5]),
+    ("0::/of the host", {"cpu.max": "50000 100000"}, [.5]),
+    ("7:memory:/\n4:cpu,cpuacct:/pod", {"cpu/pod/cpu.cfs_quota_us": "250000",
+                                        "cpu/pod/cpu.cfs_period_us": "100000",
+                                        "cpu/cpu.cfs_quota_us": "-1",
+                                        "cpu/cpu.cfs_period_us": "100000"}, [2.5]),
+])
+def test_peers_get_as_many_cores_as_the_quota_pays_for(tmp_path, groups, files, cores):
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(groups + "\n")
+    for name, text in files.items():
+        path = tmp_path / "sys/fs/cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+    assert list(run.quotas(tmp_path)) == cores
+    assert run.usable_cores(tmp_path) >= 1
