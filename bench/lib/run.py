@@ -19,6 +19,10 @@ class Failed(Exception):
     """A program that did not do what it should; the text says which and what it said."""
 
 
+class TookTooLong(Failed):
+    """It was ended because its time was over."""
+
+
 @dataclasses.dataclass
 class Output:
     text: str
@@ -33,27 +37,46 @@ def busy_ticks(stat):
     return user + nice + system + irq + softirq + steal
 
 
+class Watch:
+    """How long something took, and what share of all cores others had meanwhile: all but this
+    process and those of its children that have ended."""
+
+    def __init__(self):
+        self.begin, self.busy, self.own = time.monotonic(), self.now(), self.used()
+
+    @staticmethod
+    def now():
+        ticks = busy_ticks(pathlib.Path("/proc/stat").read_text())
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    @staticmethod
+    def used():
+        each = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        return sum(usage.ru_utime + usage.ru_stime for usage in each)
+
+    def seconds(self):
+        return time.monotonic() - self.begin
+
+    def foreign(self):
+        others = self.now() - self.busy - (self.used() - self.own)
+        return max(0.0, others) / (self.seconds() * os.cpu_count())
+
+
 def run(command, timeout_s=1800):
     """What a program printed, its seconds, and how busy others were. Raises Failed."""
     command = [str(word) for word in command]
-    tick = os.sysconf("SC_CLK_TCK")
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    busy = busy_ticks(pathlib.Path("/proc/stat").read_text())
-    begin = time.monotonic()
+    watch = Watch()
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s)
     except subprocess.TimeoutExpired:
-        raise Failed(f"{command[0]} took more than {timeout_s} s") from None
+        raise TookTooLong(f"{command[0]} took more than {timeout_s} s") from None
     except OSError as error:
         raise Failed(f"{command[0]}: {error}") from None
-    seconds = time.monotonic() - begin
+    seconds, foreign = watch.seconds(), watch.foreign()
     if done.returncode != 0:
         said = (done.stdout[-1000:] + done.stderr[-1000:]).strip()
         raise Failed(f"{command[0]} failed with {done.returncode}: {said}")
-    now = resource.getrusage(resource.RUSAGE_CHILDREN)
-    own = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
-    others = (busy_ticks(pathlib.Path("/proc/stat").read_text()) - busy) / tick - own
-    return Output(done.stdout, seconds, max(0.0, others) / (seconds * os.cpu_count()))
+    return Output(done.stdout, seconds, foreign)
 
 
 def quotas(root):
