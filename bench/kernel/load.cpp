@@ -129,11 +129,11 @@ Result<std::unique_ptr<AttentionLoad>> AttentionLoad::create(Device& device, std
 }
 
 Status AttentionLoad::launch() {
-  return operations_.attend(qkv_, rope_, kv_[layer_++ % kv_.size()], out_, {.codes = true}, step_,
+  return operations_.attend(qkv_, rope_, {kv_[layer_++ % kv_.size()]}, out_, {.codes = true}, step_,
                             words_);
 }
 Status AttentionLoad::rotate_and_store() {
-  return operations_.rope_and_store(qkv_, rope_, kv_[0], step_, words_);
+  return operations_.rope_and_store(qkv_, rope_, {kv_[0]}, step_, words_);
 }
 
 Result<double> best_seconds(Device& device, std::uint32_t chain, int windows,

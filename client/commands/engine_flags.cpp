@@ -20,7 +20,9 @@ std::vector<std::string> EngineChoice::arguments() const {
 }
 
 std::map<std::string, std::string> EngineChoice::settings() const {
-  return {{"--device", flags.device}, {"--kv", flags.kv}, {"--math", flags.math}};
+  std::string kv = flags.kv;
+  if (flags.kv_protect != "none") kv += " --kv-protect " + flags.kv_protect;
+  return {{"--device", flags.device}, {"--kv", kv}, {"--math", flags.math}};
 }
 
 }  // namespace millrace::client

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/core/device/cores.hpp"
+#include "engine/core/kv/policy.hpp"
 #include "schemas/base/log.hpp"
 
 namespace millrace::worker {
@@ -21,10 +22,33 @@ constexpr Unit units[] = {
     {"TB", 1e12},    {"K", 0x1p10}, {"M", 0x1p20},   {"G", 0x1p30},   {"T", 0x1p40},
 };
 
-std::unexpected<Error> not_yet(const char* option, const std::string& value, const char* takes) {
-  return fail(Code::unsupported_field,
-              std::string(option) + " " + value + " is not supported by this version",
-              std::string("give ") + option + " " + takes);
+// Of one option's value.
+std::unexpected<Error> usage(const char* option, const std::string& value, const Error& error) {
+  return fail(Code::usage, std::string(option) + " " + value + ": " + error.message, error.hint);
+}
+
+// --kv and --kv-protect as one policy, as it was written where that is possible.
+Result<std::string> kv_of(const EngineFlags& flags) {
+  auto policy = engine::parse_kv_policy(flags.kv);
+  if (!policy) return usage("--kv", flags.kv, policy.error());
+  const auto protection = engine::parse_kv_protection(flags.kv_protect);
+  if (!protection) return usage("--kv-protect", flags.kv_protect, protection.error());
+  if (*protection == engine::KvProtection{}) return flags.kv;
+  if (policy->protection != engine::KvProtection{}) {
+    return fail(Code::usage,
+                "--kv-protect " + flags.kv_protect + ": --kv " + flags.kv + " has a ~ of its own",
+                "give the layers once");
+  }
+  policy->protection = *protection;
+  return policy->name();
+}
+
+std::string preset_notes() {
+  std::string out;
+  for (const engine::KvPreset& preset : engine::kv_presets()) {
+    out += (out.empty() ? "" : "; ") + std::string(preset.name) + ": " + std::string(preset.note);
+  }
+  return out;
 }
 
 }  // namespace
@@ -44,7 +68,7 @@ Result<std::uint64_t> parse_size(std::string_view text) {
 }
 
 void add_engine_options(CLI::App& app, EngineFlags& flags) {
-  const auto add = [&](const char* name, auto& value, const char* help) {
+  const auto add = [&](const char* name, auto& value, const std::string& help) {
     app.add_option(name, value, help)->group(engine_group)->capture_default_str();
   };
   add("--device", flags.device,
@@ -55,7 +79,10 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
                  "CPU quota leave to the process if absent")
       ->group(engine_group)
       ->check(CLI::PositiveNumber);
-  add("--kv", flags.kv, "KV cache policy");
+  add("--kv", flags.kv,
+      "how keys and values are stored: a preset (" + preset_notes() +
+          ") or KEY/VALUE, like q8g64/r4. Keys carry ten times the damage of values");
+  add("--kv-protect", flags.kv_protect, "layers kept in f16, like first:2,last:2");
   add("--kv-memory", flags.kv_memory, "memory of the KV cache, like 2GiB");
   add("--max-batch", flags.max_batch, "sequences in one step");
   add("--step-tokens", flags.step_tokens, "tokens in one step");
@@ -68,7 +95,6 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
 }
 
 Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
-  if (flags.kv != "f16") return not_yet("--kv", flags.kv, "f16");
   const bool on_disk = flags.prefix_cache.find('/') != std::string::npos;
   if (flags.prefix_cache != "off" && flags.prefix_cache != "memory" && !on_disk)
     return fail(Code::usage, "--prefix-cache " + flags.prefix_cache + " is unknown",
@@ -102,7 +128,7 @@ Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
   options.model_path = flags.model;
   options.device = flags.device;
   options.cores = flags.cores;
-  options.kv = flags.kv;
+  MILLRACE_ASSIGN(options.kv, kv_of(flags));
   MILLRACE_ASSIGN(options.kv_memory_bytes, parse_size(flags.kv_memory));
   options.max_batch = flags.max_batch;
   options.step_tokens = flags.step_tokens;
@@ -117,6 +143,8 @@ Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
 std::vector<std::string> engine_arguments(const EngineFlags& flags) {
   std::vector<std::string> out = {"--kv",
                                   flags.kv,
+                                  "--kv-protect",
+                                  flags.kv_protect,
                                   "--kv-memory",
                                   flags.kv_memory,
                                   "--max-batch",

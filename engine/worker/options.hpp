@@ -21,6 +21,7 @@ struct EngineFlags {
   std::string device;
   std::uint32_t cores = 0;  // as many as this process may use
   std::string kv = "f16";
+  std::string kv_protect = "none";
   std::string kv_memory = "1GiB";
   std::uint32_t max_batch = 64;
   std::uint32_t step_tokens = 512;
@@ -37,8 +38,8 @@ inline constexpr const char* engine_group = "Engine";  // of options, as --help 
 // Adds the options in a group of their own. Their values are looked at by engine_options.
 void add_engine_options(CLI::App& app, EngineFlags& flags);
 
-// Errors: usage, naming the option and what it takes; unsupported_field for what a later version
-// will have (other KV policies).
+// Errors: usage, naming the option and what it takes. Whether a model's heads can be stored as --kv
+// says is known only when it is loaded.
 Result<engine::EngineOptions> engine_options(const EngineFlags& flags);
 
 // The flags as arguments, for a child process. --model is not among them.

@@ -4,7 +4,7 @@
 //           counters of cut tiles
 //   launch  local (1), groups: one a core; each takes units (times KV_HEADS) until none is left
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void attention(__global const float* qkv, __global const float* rope, __global ushort* kv,
+void attention(__global const float* qkv, __global const float* rope, __global uchar* kv,
                __global const uint* step, __global float* out, __global float16* partial,
                volatile __global uint* work, uint positions, uint tables, uint units,
                uint unit_count, uint qkv_stride, uint out_stride, __global int* codes,

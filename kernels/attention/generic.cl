@@ -16,34 +16,140 @@
 //     L' = fma(L, f, l * g);  A' = fma(A, f, a * g)
 //   out = A * mr_recip(L)
 //
+// Halves are read as they are. Packed keys and values (kv/codec.cl) are codes; c is what one stands
+// for, without scale, bias or norm:
+//     rotated keys    q' = H (signs * (q * scale)) / HEAD_DIM;  s_j = (sum of q' * c) * norm_j
+//     affine keys     by groups, ascending, from 0:
+//                     s_j = fma(sum of q * c, scale_j, fma(sum of q, bias_j, s_j))
+//     rotated values  w_j = e_j * norm_j; a = sum of w_j * c; out as above, then signs * (H out) /
+//                     HEAD_DIM
+//     affine values   w_j = e_j * scale_j; a = sum of w_j * c, which begins not with 0 but with the
+//                     sum of e_j * bias_j: lane j % 16 by fma, then mr_sum16
+// where a group's sum of q is: lane i adds channels i, i + 16, ...; mr_sum16.
+//
 // Plain form: a group of 64 work-items a head and token, groups (HEADS, tokens): each has some of a
 // segment's keys, and then some of the channels.
 // Limit: memory; meant as the reference.
 #define ITEMS 64
 #define OWN_CHANNELS ((HEAD_DIM + ITEMS - 1) / ITEMS)
 
+#define KEY_SETS (HEAD_DIM / KEY_GROUP)
+#define VALUE_SETS (HEAD_DIM / VALUE_GROUP)
+#define KEY_LOW (KEY_BITS == 8 ? 8 : KEY_BITS >= 4 ? 4 : 2)
+#define VALUE_LOW (VALUE_BITS == 8 ? 8 : VALUE_BITS >= 4 ? 4 : 2)
+
+// H x by all work-items; the sums and differences of planes.cl.
+static inline void mr_hadamard_local(__local float* x, uint item) {
+  for (uint h = 1; h < HEAD_DIM; h *= 2) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint i = item; i < HEAD_DIM / 2; i += ITEMS) {
+      const uint at = i / h * 2 * h + i % h;
+      const float a = x[at], b = x[at + h];
+      x[at] = a + b;
+      x[at + h] = a - b;
+    }
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+}
+
+static inline float mr_signed(float x, __constant const uint* words, uint d) {
+  return (words[d / 32] >> (d % 32) & 1) != 0 ? -x : x;
+}
+
+static inline float mr_parameter(__global const uchar* parameters, uint index, uint slot) {
+  return vload_half(index * PAGE_TOKENS + slot, (__global const half*)parameters);
+}
+
+// q: the query times scale, for rotated keys turned; sums: of its groups, for affine keys.
+static inline float mr_score(__local const float* q, __local const float* sums,
+                             __global const uchar* kv, uint page, uint kv_head, uint slot) {
+  __global const uchar* keys = kv + mr_keys_at(page, kv_head);
+#if KEY_KIND == KV_F16
+  float s = 0.0f;
+  for (uint d = 0; d < HEAD_DIM; ++d) {
+    s = fma(q[d], vload_half(d * PAGE_TOKENS + slot, (__global const half*)keys), s);
+  }
+  return s;
+#else
+  __global const uchar* parameters = kv + mr_key_parameters_at(page, kv_head);
+  float s = 0.0f;
+  for (uint g = 0; g < KEY_SETS; ++g) {
+    float t = 0.0f;
+    for (uint d = g * KEY_GROUP; d < (g + 1) * KEY_GROUP; ++d) {
+      const uint code = mr_code_at(keys, KEY_LOW, KEY_BITS - KEY_LOW, d / 4, d % 4, slot);
+#if KEY_KIND == KV_ROTATED
+      t = fma(q[d], mr_levels_key[code], t);
+#else
+      t = fma(q[d], (float)code, t);
+#endif
+    }
+#if KEY_KIND == KV_ROTATED
+    s = t * mr_parameter(parameters, 0, slot);
+#else
+    s = fma(t, mr_parameter(parameters, 2 * g, slot),
+            fma(sums[g], mr_parameter(parameters, 2 * g + 1, slot), s));
+#endif
+  }
+  return s;
+#endif
+}
+
+// What channel d of the value at `slot` is multiplied with, and by.
+static inline float2 mr_value(float e, __global const uchar* kv, uint page, uint kv_head, uint slot,
+                              uint d) {
+  __global const uchar* values = kv + mr_values_at(page, kv_head);
+#if VALUE_KIND == KV_F16
+  return (float2)(e, vload_half(slot * HEAD_DIM + d, (__global const half*)values));
+#else
+  __global const uchar* parameters = kv + mr_value_parameters_at(page, kv_head);
+  const uint code = mr_code_at(values, VALUE_LOW, VALUE_BITS - VALUE_LOW, d / 16 * 4 + slot / 4,
+                               slot % 4, d % 16);
+#if VALUE_KIND == KV_ROTATED
+  return (float2)(e * mr_parameter(parameters, 0, slot), mr_levels_value[code]);
+#else
+  return (float2)(e * mr_parameter(parameters, d / VALUE_GROUP * 2, slot), (float)code);
+#endif
+#endif
+}
+
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
-void attention(__global const float* qkv, __global const half* kv, __global const uint* step,
+void attention(__global const float* qkv, __global const uchar* kv, __global const uint* step,
                __global float* out, uint positions, uint tables, uint qkv_stride, uint out_stride,
                float scale) {
-  __local float q[HEAD_DIM], e[SEGMENT_TOKENS], fold[ITEMS];
+  __local float q[HEAD_DIM], e[SEGMENT_TOKENS], fold[ITEMS], sums[16], begin[16 * VALUE_SETS];
   const uint item = (uint)get_local_id(0);
   const uint head = (uint)get_group_id(0), token = (uint)get_group_id(1), kv_head = head / GROUP;
   const uint position = step[positions + token];
   __global const uint* table = step + step[tables + token];
   __global const float* query = qkv + (size_t)token * qkv_stride + head * HEAD_DIM;
-  for (uint d = item; d < HEAD_DIM; d += ITEMS) q[d] = query[d] * scale;
+  for (uint d = item; d < HEAD_DIM; d += ITEMS) {
+    q[d] = query[d] * scale;
+#if KEY_KIND == KV_ROTATED
+    q[d] = mr_signed(q[d], mr_signs_key, d);
+#endif
+  }
   barrier(CLK_LOCAL_MEM_FENCE);
+#if KEY_KIND == KV_ROTATED
+  mr_hadamard_local(q, item);
+  for (uint d = item; d < HEAD_DIM; d += ITEMS) q[d] = q[d] * (1.0f / HEAD_DIM);
+  barrier(CLK_LOCAL_MEM_FENCE);
+#elif KEY_KIND == KV_AFFINE
+  if (item < KEY_SETS) {
+    __local const float* channels = q + item * KEY_GROUP;
+    float16 sum = vload16(0, channels);
+    for (uint c = 1; c < KEY_GROUP / 16; ++c) sum = sum + vload16(c, channels);
+    sums[item] = mr_sum16(sum);
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+#endif
   float total[OWN_CHANNELS], top = 0.0f, mass = 0.0f;
   for (uint start = 0; start <= position; start += SEGMENT_TOKENS) {
     const uint count = min(position + 1 - start, (uint)SEGMENT_TOKENS);
     float own = -INFINITY;
     for (uint j = item; j < count; j += ITEMS) {
       const uint at = start + j;
-      __global const half* keys =
-          kv + mr_keys_at(table[at / PAGE_TOKENS], kv_head) + at % PAGE_TOKENS;
-      float s = 0.0f;
-      for (uint d = 0; d < HEAD_DIM; ++d) s = fma(q[d], vload_half(d * PAGE_TOKENS, keys), s);
+      const float s =
+          mr_score(q, sums, kv, table[at / PAGE_TOKENS], kv_head, at % PAGE_TOKENS);
       e[j] = s;
       own = fmax(own, s);
     }
@@ -63,17 +169,35 @@ void attention(__global const float* qkv, __global const half* kv, __global cons
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     const float l = mr_sum16(vload16(0, fold));
+#if VALUE_KIND == KV_AFFINE
+    for (uint i = item; i < 16 * VALUE_SETS; i += ITEMS) {
+      const uint g = i / 16;
+      float lane = 0.0f;
+      for (uint j = i % 16; j < count; j += 16) {
+        const uint page = table[(start + j) / PAGE_TOKENS];
+        lane = fma(e[j],
+                   mr_parameter(kv + mr_value_parameters_at(page, kv_head), 2 * g + 1,
+                                j % PAGE_TOKENS),
+                   lane);
+      }
+      begin[i] = lane;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+#endif
     const float merged = start == 0 ? m : fmax(top, m);
     const float f = mr_exp(top - merged), g = mr_exp(m - merged);
     for (uint i = 0; i < OWN_CHANNELS; ++i) {
       const uint d = item + i * ITEMS;
       if (d >= HEAD_DIM) break;
+#if VALUE_KIND == KV_AFFINE
+      float a = mr_sum16(vload16(d / VALUE_GROUP, begin));
+#else
       float a = 0.0f;
+#endif
       for (uint j = 0; j < count; ++j) {
-        const uint at = start + j;
-        __global const half* values = kv + mr_values_at(table[at / PAGE_TOKENS], kv_head) +
-                                      at % PAGE_TOKENS * HEAD_DIM;
-        a = fma(e[j], vload_half(d, values), a);
+        const float2 term = mr_value(e[j], kv, table[(start + j) / PAGE_TOKENS], kv_head,
+                                     j % PAGE_TOKENS, d);
+        a = fma(term.x, term.y, a);
       }
       total[i] = start == 0 ? a : fma(total[i], f, a * g);
     }
@@ -85,6 +209,13 @@ void attention(__global const float* qkv, __global const half* kv, __global cons
   const float inverse = mr_recip(mass);
   for (uint i = 0; i < OWN_CHANNELS; ++i) {
     const uint d = item + i * ITEMS;
-    if (d < HEAD_DIM) out[d] = total[i] * inverse;
+    if (d < HEAD_DIM) q[d] = total[i] * inverse;
   }
+#if VALUE_KIND == KV_ROTATED
+  mr_hadamard_local(q, item);
+  for (uint d = item; d < HEAD_DIM; d += ITEMS) {
+    q[d] = mr_signed(q[d], mr_signs_value, d) * (1.0f / HEAD_DIM);
+  }
+#endif
+  for (uint d = item; d < HEAD_DIM; d += ITEMS) out[d] = q[d];
 }

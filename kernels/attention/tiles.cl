@@ -1,6 +1,8 @@
 // Tiles of causal attention over pages for CPUs. Numeric contract: generic.cl. Stands after
 // units.cl, once for each number of queries that a program needs: every name that depends on
-// QUERIES ends in it, MR_Q(mr_attend) is mr_attend_8.
+// QUERIES ends in it, MR_Q(mr_attend) is mr_attend_8. Before it, as often, stand rows.cl, and
+// half.cl and packed.cl, which have the products of queries and keys and of weights and values, by
+// how these are stored (kv/layout.cl).
 //
 // A tile is up to QUERIES consecutive tokens of one sequence with the query heads of one KV head:
 // ROWS = QUERIES * GROUP queries that share every key and value vector that is loaded. A unit of
@@ -30,27 +32,6 @@
 // values are prefetched, while its values are taken the keys that come next: of the next segment,
 // or of the unit that the counter says will be next.
 // Limit: memory for QUERIES 1, fp32 multiply-adds for more.
-#define MR_Q(name) MR_JOINED(name, QUERIES)
-#define ROWS (QUERIES * GROUP)
-#define ROW_VECTORS ((ROWS + 15) / 16)
-#define CHANNEL_BLOCKS (HEAD_DIM / 16)
-#define RECORD_VECTORS (2 * ROW_VECTORS + ROWS * CHANNEL_BLOCKS)
-// A row of scores, padded so that rows do not fall on the same cache sets.
-#define E_STRIDE (SEGMENT_TOKENS + 16)
-#define NARROW (QUERIES == 1)
-// How many pages, and how many blocks of channels, are walked together so that SUMS sums run.
-#define FIT (SUMS / ROWS)
-#define PAGES_AT_ONCE (FIT >= 8 ? 8 : FIT >= 4 ? 4 : FIT >= 2 ? 2 : 1)
-#undef BLOCKS_AT_ONCE
-#if CHANNEL_BLOCKS <= FIT
-#define BLOCKS_AT_ONCE CHANNEL_BLOCKS
-#elif CHANNEL_BLOCKS % 4 == 0 && FIT >= 4
-#define BLOCKS_AT_ONCE 4
-#elif CHANNEL_BLOCKS % 2 == 0 && FIT >= 2
-#define BLOCKS_AT_ONCE 2
-#else
-#define BLOCKS_AT_ONCE 1
-#endif
 
 // Scores of `count` pages from `pages` on, of all rows, into e; their largest by lane into tops.
 // With `masked`, row r sees the positions below limits[r], counted from the segment's first.
@@ -59,20 +40,9 @@ static inline void MR_Q(mr_scores)(const Unit* unit, const float* q, __global co
                                    float16* tops) {
   const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   for (uint first = 0; first < count; first += PAGES_AT_ONCE) {
-    __global const ushort* keys[PAGES_AT_ONCE];
     float16 s[PAGES_AT_ONCE * ROWS];
-    // Past the last page it is computed again, into places that nothing reads.
-    _Pragma("unroll") for (uint n = 0; n < PAGES_AT_ONCE; ++n)
-        keys[n] = unit->kv + mr_keys_at(pages[min(first + n, count - 1)], unit->kv_head);
     _Pragma("unroll") for (uint i = 0; i < PAGES_AT_ONCE * ROWS; ++i) s[i] = (float16)(0.0f);
-    _Pragma("unroll 2") for (size_t d = 0; d < HEAD_DIM; ++d) {
-      _Pragma("unroll") for (uint n = 0; n < PAGES_AT_ONCE; ++n) {
-        const float16 k = mr_half16(keys[n] + d * PAGE_TOKENS);
-        if (d % 2 == 0) MR_PREFETCH(keys[n] + SIDE_HALVES + d * PAGE_TOKENS);
-        _Pragma("unroll") for (uint r = 0; r < ROWS; ++r)
-            s[n * ROWS + r] = fma((float16)(q[r * HEAD_DIM + d]), k, s[n * ROWS + r]);
-      }
-    }
+    MR_Q(mr_dots)(unit, q, pages, first, count, s);
     if (masked) {
       _Pragma("unroll") for (uint n = 0; n < PAGES_AT_ONCE; ++n) {
         const int16 at = lane + (int16)((int)(first + n) * PAGE_TOKENS);
@@ -86,46 +56,6 @@ static inline void MR_Q(mr_scores)(const Unit* unit, const float* q, __global co
         tops[r] = mr_larger16(tops[r], s[n * ROWS + r]);
       }
     }
-  }
-}
-
-// a[row][channel block] of BLOCKS_AT_ONCE blocks from `block` on, over `count` positions.
-static inline void MR_Q(mr_values)(const Unit* unit, const float* e, __global const uint* pages,
-                                   const Ahead* ahead, uint count, uint block, float16* out) {
-  float16 a[ROWS * BLOCKS_AT_ONCE];
-  _Pragma("unroll") for (uint i = 0; i < ROWS * BLOCKS_AT_ONCE; ++i) a[i] = (float16)(0.0f);
-  const uint whole = count / PAGE_TOKENS;
-  // Whole pages apart: a loop of fixed length keeps the sums in registers.
-  for (uint p = 0; p < whole; ++p) {
-    __global const ushort* values = unit->kv + mr_values_at(pages[p], unit->kv_head) + block * 16;
-    __global const ushort* keys =
-        unit->kv + mr_keys_at(ahead->pages[min(p, ahead->count - 1)], ahead->kv_head);
-    _Pragma("unroll 4") for (uint j = 0; j < PAGE_TOKENS; ++j, values += HEAD_DIM, ++e) {
-      if (block == 0) {
-        _Pragma("unroll") for (uint d = 0; d < HEAD_DIM; d += 32)
-            MR_PREFETCH(keys + j * HEAD_DIM + d);
-      }
-      _Pragma("unroll") for (uint b = 0; b < BLOCKS_AT_ONCE; ++b) {
-        const float16 v = mr_half16(values + b * 16);
-        _Pragma("unroll") for (uint r = 0; r < ROWS; ++r)
-            a[b * ROWS + r] = fma((float16)(e[r * E_STRIDE]), v, a[b * ROWS + r]);
-      }
-    }
-  }
-  if (count % PAGE_TOKENS != 0) {
-    __global const ushort* values =
-        unit->kv + mr_values_at(pages[whole], unit->kv_head) + block * 16;
-    for (uint j = whole * PAGE_TOKENS; j < count; ++j, values += HEAD_DIM, ++e) {
-      _Pragma("unroll") for (uint b = 0; b < BLOCKS_AT_ONCE; ++b) {
-        const float16 v = mr_half16(values + b * 16);
-        _Pragma("unroll") for (uint r = 0; r < ROWS; ++r)
-            a[b * ROWS + r] = fma((float16)(e[r * E_STRIDE]), v, a[b * ROWS + r]);
-      }
-    }
-  }
-  _Pragma("unroll") for (uint b = 0; b < BLOCKS_AT_ONCE; ++b) {
-    _Pragma("unroll") for (uint r = 0; r < ROWS; ++r)
-        out[r * CHANNEL_BLOCKS + block + b] = a[b * ROWS + r];
   }
 }
 
@@ -147,9 +77,25 @@ static inline void MR_Q(mr_segment)(const Unit* unit, const float* q, float* e, 
   float* l = (float*)(record + ROW_VECTORS);
   for (uint r = 0; r < ROWS; ++r) m[r] = mr_max16(tops[r]);
   for (uint r = 0; r < ROWS; ++r) l[r] = mr_softmax(e + r * E_STRIDE, page_count, m[r]);
+#if VALUE_KIND == KV_F16
   for (uint block = 0; block < CHANNEL_BLOCKS; block += BLOCKS_AT_ONCE) {
     MR_Q(mr_values)(unit, e, pages, ahead, count, block, record + 2 * ROW_VECTORS);
   }
+#else
+#if VALUE_SETS > 1
+  float16 weights[ROWS * E_STRIDE / 16];
+  float* w = (float*)weights;
+#else
+  float* w = e;
+#endif
+  float begin[ROWS];
+  for (uint block = 0; block < CHANNEL_BLOCKS; block += BLOCKS_AT_ONCE) {
+    if (block % SET_BLOCKS == 0) {
+      MR_Q(mr_weigh)(unit, e, pages, count, block / SET_BLOCKS, w, begin);
+    }
+    MR_Q(mr_sum_values)(unit, w, begin, pages, ahead, count, block, record + 2 * ROW_VECTORS);
+  }
+#endif
 }
 
 // Adds the next segment to `total`, which has the form of a record.
@@ -180,12 +126,20 @@ static inline void MR_Q(mr_fold)(float16* total, const float16* record, int is_f
 // A tile's queries, rotated, times scale: q[row][HEAD_DIM].
 static inline void MR_Q(mr_queries)(const Unit* unit, __global const float* qkv, uint qkv_stride,
                                     __global const float* rope, float scale, float* q) {
+#if KEY_KIND == KV_AFFINE
+  float* sums = q + ROWS * HEAD_DIM;
+#endif
   for (uint r = 0; r < ROWS; ++r, q += HEAD_DIM) {
     const uint t = min(r / GROUP, unit->tokens - 1);
     mr_rotate_head(qkv + (size_t)(unit->token + t) * qkv_stride +
                        (unit->kv_head * GROUP + r % GROUP) * HEAD_DIM,
                    rope + (size_t)(unit->position + t) * ROPE_DIM, q);
     for (uint d = 0; d < HEAD_DIM; d += 16) mr_put16(mr_take16(q + d) * scale, q + d);
+#if KEY_KIND == KV_AFFINE
+    for (uint g = 0; g < KEY_SETS; ++g) sums[r * KEY_SETS + g] = mr_sum_channels(q + g * KEY_GROUP);
+#elif KEY_KIND == KV_ROTATED
+    mr_turn_query((float16*)q);
+#endif
   }
 }
 
@@ -202,6 +156,9 @@ static inline void MR_Q(mr_output)(const Unit* unit, const float16* total, __glo
     for (uint c = 0; c < CHANNEL_BLOCKS; ++c) {
       row[c] = total[2 * ROW_VECTORS + r * CHANNEL_BLOCKS + c] * factor;
     }
+#if VALUE_KIND == KV_ROTATED
+    mr_turn_output(row);
+#endif
     if (out != 0) {
       __global float* to = out + token * out_stride + head * HEAD_DIM;
       for (uint c = 0; c < CHANNEL_BLOCKS; ++c) mr_store16(row[c], to + c * 16);
@@ -221,7 +178,7 @@ static inline void MR_Q(mr_output)(const Unit* unit, const float16* total, __glo
 static inline void MR_Q(mr_attend)(const Attention* a, uint units, uint unit_count,
                                    volatile __global uint* next_unit,
                                    volatile __global uint* finished) {
-  float16 q[ROWS * CHANNEL_BLOCKS], e[ROWS * E_STRIDE / 16];
+  float16 q[QUERY_VECTORS], e[ROWS * E_STRIDE / 16];
   float16 total[RECORD_VECTORS], record[RECORD_VECTORS];
   for (uint i = 0; i < RECORD_VECTORS; ++i) record[i] = (float16)(0.0f);
   const uint unit_heads = unit_count * KV_HEADS;

@@ -9,7 +9,7 @@
 
 // One unit of work: segments first to last - 1 of a tile.
 typedef struct {
-  __global const ushort* kv;
+  __global const uchar* kv;
   __global const uint* table;
   uint token, tokens, position, kv_head;  // of the tile
   uint first, last;
@@ -21,7 +21,7 @@ typedef struct {
   uint count, kv_head;
 } Ahead;
 
-static inline Unit mr_unit(__global const ushort* kv, __global const uint* step, uint positions,
+static inline Unit mr_unit(__global const uchar* kv, __global const uint* step, uint positions,
                            uint tables, uint units, uint index) {
   __global const uint* words = step + units + 8 * (index / KV_HEADS);
   const Unit unit = {.kv = kv,
@@ -83,6 +83,30 @@ static inline float mr_softmax(float* e, uint count, float m) {
   return mr_sum16(sum);
 }
 
+#if KEY_KIND == KV_AFFINE
+// Lane i adds channels i, i + 16, ... of a group.
+static inline float mr_sum_channels(const float* q) {
+  float16 sum = mr_take16(q);
+  for (uint d = 16; d < KEY_GROUP; d += 16) sum = sum + mr_take16(q + d);
+  return mr_sum16(sum);
+}
+#elif KEY_KIND == KV_ROTATED
+// A query as rotated keys want it: H (signs * q) / HEAD_DIM.
+static inline void mr_turn_query(float16* q) {
+  mr_flip(q, mr_signs_key);
+  mr_hadamard(q);
+  for (uint c = 0; c < CHANNEL_BLOCKS; ++c) q[c] = q[c] * (float16)(1.0f / HEAD_DIM);
+}
+#endif
+#if VALUE_KIND == KV_ROTATED
+// A sum of rotated values back as channels: signs * (H a) / HEAD_DIM.
+static inline void mr_turn_output(float16* a) {
+  mr_hadamard(a);
+  mr_flip(a, mr_signs_value);
+  for (uint c = 0; c < CHANNEL_BLOCKS; ++c) a[c] = a[c] * (float16)(1.0f / HEAD_DIM);
+}
+#endif
+
 static inline void mr_expect_queries(const Unit* unit, __global const float* qkv,
                                      uint qkv_stride) {
   for (uint t = 0; t < unit->tokens; ++t) {
@@ -96,7 +120,7 @@ static inline void mr_expect_queries(const Unit* unit, __global const float* qkv
 typedef struct {
   __global const float* qkv;
   __global const float* rope;
-  __global ushort* kv;
+  __global uchar* kv;
   __global const uint* step;
   __global float* out;
   __global int* codes;

@@ -1,23 +1,42 @@
-// How keys and values lie in memory: one buffer a layer, pages of 16 positions.
+// How keys and values lie in memory: one buffer a layer, pages of 16 positions. README.md draws it.
 //
-//   page p, KV head g:  keys   [HEAD_DIM][16] half   position-fastest: a vector is 16 positions
-//                       values [16][HEAD_DIM] half   channel-fastest:  a vector is 16 channels
+//   page    codes of KV head 0: keys, then values; of head 1; ...
+//           parameters of KV head 0: keys, then values; of head 1; ...      up to whole 64 bytes
+//   halves  keys   [HEAD_DIM][16]   position-fastest: a vector is 16 positions
+//           values [16][HEAD_DIM]   channel-fastest:  a vector is 16 channels
+//   packed  planes of words (planes.cl), keys with 16 positions as lanes, values with 16 channels
 //
-// Halves are rounded to nearest even and kept within +-65504. Keys are stored after RoPE. A page's
-// content depends on its tokens' history alone. A sequence's page table (uint page ids) gives page
-// i for positions 16i .. 16i+15.
+// Keys are stored after RoPE. A page's content depends on its tokens' history alone. A sequence's
+// page table (uint page ids) gives page i for positions 16i .. 16i+15.
 //
-// Defines: HEAD_DIM (a multiple of 16), HEADS, KV_HEADS.
+// Defines: HEAD_DIM (a multiple of 16), HEADS, KV_HEADS; and of both sides, as KEY_ and VALUE_:
+// KIND, BITS of a code, GROUP of channels that share a scale (HEAD_DIM where there is one parameter
+// set), PARAMETERS: halves a token.
 #define PAGE_TOKENS 16
 #define SEGMENT_TOKENS 256
-#define SIDE_HALVES (PAGE_TOKENS * HEAD_DIM)
-#define HEAD_HALVES (2 * SIDE_HALVES)
-#define PAGE_HALVES (KV_HEADS * HEAD_HALVES)
+#define CHANNEL_BLOCKS (HEAD_DIM / 16)
 #define GROUP (HEADS / KV_HEADS)
+// Kinds.
+#define KV_F16 0
+#define KV_AFFINE 1
+#define KV_ROTATED 2
 
+#define KEY_CODE_BYTES (2 * HEAD_DIM * KEY_BITS)
+#define VALUE_CODE_BYTES (2 * HEAD_DIM * VALUE_BITS)
+#define HEAD_CODE_BYTES (KEY_CODE_BYTES + VALUE_CODE_BYTES)
+#define HEAD_PARAMETER_BYTES (32 * (KEY_PARAMETERS + VALUE_PARAMETERS))
+#define PAGE_BYTES ((KV_HEADS * (HEAD_CODE_BYTES + HEAD_PARAMETER_BYTES) + 63) / 64 * 64)
+
+// Bytes from the buffer's beginning.
 static inline size_t mr_keys_at(uint page, uint kv_head) {
-  return (size_t)page * PAGE_HALVES + kv_head * HEAD_HALVES;
+  return (size_t)page * PAGE_BYTES + kv_head * HEAD_CODE_BYTES;
 }
 static inline size_t mr_values_at(uint page, uint kv_head) {
-  return mr_keys_at(page, kv_head) + SIDE_HALVES;
+  return mr_keys_at(page, kv_head) + KEY_CODE_BYTES;
+}
+static inline size_t mr_key_parameters_at(uint page, uint kv_head) {
+  return (size_t)page * PAGE_BYTES + KV_HEADS * HEAD_CODE_BYTES + kv_head * HEAD_PARAMETER_BYTES;
+}
+static inline size_t mr_value_parameters_at(uint page, uint kv_head) {
+  return mr_key_parameters_at(page, kv_head) + 32 * KEY_PARAMETERS;
 }

@@ -113,7 +113,7 @@ void layers(__global const ulong* table, uint layer_count, __global float* hidde
     __global const float* down_bias = MR_VECTOR(7);
     __global const float* attention_norm = MR_VECTOR(8);
     __global const float* ffn_norm = MR_VECTOR(9);
-    __global ushort* kv = (__global ushort*)(size_t)at[10];
+    __global uchar* kv = (__global uchar*)(size_t)at[10];
     MR_NORM(0, attention_norm, QKV_K)
     MR_PRODUCT(1, QKV, qkv_weight, normed, NORMED_STRIDE, qkv, QKV_PANELS * 16, qkv_bias, 0)
     if (tile_count > 0) {

@@ -10,7 +10,8 @@
 //          tokens)
 //
 // ROPE_HALVES 0 rotates pairs (2i, 2i+1), 1 rotates (i, i + ROPE_DIM/2); channels from ROPE_DIM on
-// stay as they are. a' = fma(a, cos, -(b*sin)), b' = fma(a, sin, b*cos).
+// stay as they are. a' = fma(a, cos, -(b*sin)), b' = fma(a, sin, b*cos). One work-item encodes a
+// packed key, another the value (kv/codec.cl).
 // Limit: memory, little of it.
 static inline float2 mr_rotate(float a, float b, float2 turn) {
   return (float2)(fma(a, turn.x, -(b * turn.y)), fma(a, turn.y, b * turn.x));
@@ -21,7 +22,7 @@ static inline void mr_store(float value, __global half* to, uint at) {
 }
 
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
-void rope_kv(__global float* qkv, __global const float2* rope, __global half* kv,
+void rope_kv(__global float* qkv, __global const float2* rope, __global uchar* kv,
              __global const uint* step, uint positions, uint tables, uint qkv_stride) {
   const uint head = (uint)get_group_id(0), token = (uint)get_group_id(1);
   const int is_key = head >= HEADS;
@@ -31,7 +32,6 @@ void rope_kv(__global float* qkv, __global const float2* rope, __global half* kv
   const uint slot = position % PAGE_TOKENS;
   __global float* row = qkv + (size_t)token * qkv_stride;
   __global float* x = row + (is_key ? K_ROW + g * HEAD_DIM : head * HEAD_DIM);
-  __global half* keys = kv + mr_keys_at(page, g) + slot;
   __global const float2* turns = rope + (size_t)position * (ROPE_DIM / 2);
   for (uint i = ROW_ITEM; i < ROPE_DIM / 2; i += ROW_ITEMS) {
 #if ROPE_HALVES
@@ -42,15 +42,29 @@ void rope_kv(__global float* qkv, __global const float2* rope, __global half* kv
     const float2 turned = mr_rotate(x[a], x[b], turns[i]);
     x[a] = turned.x;
     x[b] = turned.y;
-    if (!is_key) continue;
-    mr_store(turned.x, keys, a * PAGE_TOKENS);
-    mr_store(turned.y, keys, b * PAGE_TOKENS);
   }
   if (!is_key) return;
-  for (uint d = ROPE_DIM + ROW_ITEM; d < HEAD_DIM; d += ROW_ITEMS) {
-    mr_store(x[d], keys, d * PAGE_TOKENS);
-  }
+  barrier(CLK_GLOBAL_MEM_FENCE);
   __global const float* value = row + V_ROW + g * HEAD_DIM;
-  __global half* values = kv + mr_values_at(page, g) + slot * HEAD_DIM;
+#if KEY_KIND == KV_F16
+  __global half* keys = (__global half*)(kv + mr_keys_at(page, g)) + slot;
+  for (uint d = ROW_ITEM; d < HEAD_DIM; d += ROW_ITEMS) mr_store(x[d], keys, d * PAGE_TOKENS);
+#else
+  if (ROW_ITEM == 0) {
+    float16 key[CHANNEL_BLOCKS];
+    for (uint c = 0; c < CHANNEL_BLOCKS; ++c) key[c] = vload16(c, x);
+    mr_pack_key(key, kv + mr_keys_at(page, g), kv + mr_key_parameters_at(page, g), slot);
+  }
+#endif
+#if VALUE_KIND == KV_F16
+  __global half* values = (__global half*)(kv + mr_values_at(page, g)) + slot * HEAD_DIM;
   for (uint d = ROW_ITEM; d < HEAD_DIM; d += ROW_ITEMS) mr_store(value[d], values, d);
+#else
+  if (ROW_ITEM == ROW_ITEMS - 1) {
+    float16 channels[CHANNEL_BLOCKS];
+    for (uint c = 0; c < CHANNEL_BLOCKS; ++c) channels[c] = vload16(c, value);
+    mr_pack_value(channels, kv + mr_values_at(page, g), kv + mr_value_parameters_at(page, g),
+                  slot);
+  }
+#endif
 }

@@ -40,16 +40,30 @@ static inline void mr_rotate_head(__global const float* x, __global const float*
 
 // Rotates a token's key of one KV head and writes its key and value where `page` keeps `slot`.
 static inline void mr_store_token(__global const float* row, __global const float* turns,
-                                  __global ushort* kv, uint page, uint slot, uint kv_head) {
-  float key[HEAD_DIM];
-  mr_rotate_head(row + K_ROW + kv_head * HEAD_DIM, turns, key);
+                                  __global uchar* kv, uint page, uint slot, uint kv_head) {
+  float16 key[CHANNEL_BLOCKS];
+  mr_rotate_head(row + K_ROW + kv_head * HEAD_DIM, turns, (float*)key);
   __global const float* value = row + V_ROW + kv_head * HEAD_DIM;
-  __global ushort* keys = kv + mr_keys_at(page, kv_head) + slot;
-  __global ushort* values = kv + mr_values_at(page, kv_head) + slot * HEAD_DIM;
-  for (uint d = 0; d < HEAD_DIM; d += 16) {
-    const ushort16 halves = mr_to_half16(mr_take16(key + d));
+#if KEY_KIND == KV_F16
+  __global ushort* keys = (__global ushort*)(kv + mr_keys_at(page, kv_head)) + slot;
+  for (uint c = 0; c < CHANNEL_BLOCKS; ++c) {
+    const ushort16 halves = mr_to_half16(key[c]);
     const ushort* lanes = (const ushort*)&halves;
-    _Pragma("unroll") for (uint i = 0; i < 16; ++i) keys[(d + i) * PAGE_TOKENS] = lanes[i];
+    _Pragma("unroll") for (uint i = 0; i < 16; ++i) keys[(c * 16 + i) * PAGE_TOKENS] = lanes[i];
+  }
+#else
+  mr_pack_key(key, kv + mr_keys_at(page, kv_head), kv + mr_key_parameters_at(page, kv_head), slot);
+#endif
+#if VALUE_KIND == KV_F16
+  __global ushort* values =
+      (__global ushort*)(kv + mr_values_at(page, kv_head)) + slot * HEAD_DIM;
+  for (uint d = 0; d < HEAD_DIM; d += 16) {
     *(__global ushort16*)(values + d) = mr_to_half16(mr_load16(value + d));
   }
+#else
+  float16 channels[CHANNEL_BLOCKS];
+  for (uint c = 0; c < CHANNEL_BLOCKS; ++c) channels[c] = mr_load16(value + c * 16);
+  mr_pack_value(channels, kv + mr_values_at(page, kv_head),
+                kv + mr_value_parameters_at(page, kv_head), slot);
+#endif
 }

@@ -2,15 +2,48 @@
 // token and their number, all of one sequence. Rounding: generic.cl. qkv is only read: queries are
 // rotated where they are read (attention/tiles.cl), and there, too, a token that is alone in its
 // tile is stored.
-static inline void mr_store_tile(__global const float* qkv, __global const float* rope,
-                                 __global ushort* kv, __global const uint* step, uint positions,
-                                 uint tables, __global const uint* words, uint qkv_stride) {
-  for (uint token = words[0]; token < words[0] + words[1]; ++token) {
-    const uint position = step[positions + token];
-    const uint page = step[step[tables + token] + position / PAGE_TOKENS];
-    for (uint g = 0; g < KV_HEADS; ++g) {
-      mr_store_token(qkv + (size_t)token * qkv_stride, rope + (size_t)position * ROPE_DIM, kv, page,
-                     position % PAGE_TOKENS, g);
-    }
+//
+// Packed values of a page share words, so one work-item writes all that a step brings to a page:
+// the one whose tile has the first of it. `tables` follow the positions, tokens in order.
+
+// Whether `token` continues the page that the token before it, of the same sequence, writes to.
+static inline int mr_continues_page(__global const uint* step, uint positions, uint tables,
+                                    uint token) {
+  const uint position = step[positions + token];
+  return token > 0 && position % PAGE_TOKENS != 0 &&
+         step[tables + token - 1] == step[tables + token] &&
+         step[positions + token - 1] + 1 == position;
+}
+
+static inline void mr_store_step_token(__global const float* qkv, __global const float* rope,
+                                       __global uchar* kv, __global const uint* step,
+                                       uint positions, uint tables, uint token, uint qkv_stride) {
+  const uint position = step[positions + token];
+  const uint page = step[step[tables + token] + position / PAGE_TOKENS];
+  for (uint g = 0; g < KV_HEADS; ++g) {
+    mr_store_token(qkv + (size_t)token * qkv_stride, rope + (size_t)position * ROPE_DIM, kv, page,
+                   position % PAGE_TOKENS, g);
   }
+}
+
+static inline void mr_store_tile(__global const float* qkv, __global const float* rope,
+                                 __global uchar* kv, __global const uint* step, uint positions,
+                                 uint tables, __global const uint* words, uint qkv_stride) {
+  const uint last = words[0] + words[1];
+#if VALUE_KIND == KV_F16
+  for (uint token = words[0]; token < last; ++token) {
+    mr_store_step_token(qkv, rope, kv, step, positions, tables, token, qkv_stride);
+  }
+#else
+  const uint tokens = tables - positions;
+  uint token = words[0];
+  while (token < last && mr_continues_page(step, positions, tables, token)) ++token;
+  if (token == last) return;
+  // Its own tokens, and those after them on the last page.
+  do {
+    mr_store_step_token(qkv, rope, kv, step, positions, tables, token, qkv_stride);
+    ++token;
+  } while (token < last ||
+           (token < tokens && mr_continues_page(step, positions, tables, token)));
+#endif
 }

@@ -85,10 +85,13 @@ struct Model::State {
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(spec.context_tokens, pool));
   }
 
+  KvPages kv_pages(std::uint32_t index) const {
+    return {cache.layer(index), cache.shape().layers[index]};
+  }
   LayerParts parts_of(std::uint32_t index) const {
     const LayerWeights& of = layers[index];
-    return {of.attention_norm, of.ffn_norm,       of.qkv, of.attention_output, of.gate_up,
-            of.down,           cache.layer(index)};
+    return {of.attention_norm, of.ffn_norm, of.qkv,         of.attention_output,
+            of.gate_up,        of.down,     kv_pages(index)};
   }
   // Layers from `first` on that one launch computes; empty where it takes several launches.
   std::vector<LayerParts> whole_layers_at(std::uint32_t first) const;
@@ -128,21 +131,19 @@ Status Model::State::build_kernels() {
   operations = std::make_unique<Operations>(*device, spec, options.math);
   MILLRACE_TRY(operations->prepare_layer(layers[0].qkv));
   MILLRACE_TRY(operations->prepare_embedding(embedding));
-  bool all_whole = true;
   for (std::uint32_t i = 0; i < spec.layers; ++i) {
     if (const std::vector<LayerParts> run = whole_layers_at(i); !run.empty()) {
       MILLRACE_ASSIGN(whole[i], operations->prepare_whole(run));
       i += whole[i].layers - 1;
       continue;
     }
-    all_whole = false;
+    MILLRACE_TRY(operations->prepare_attention(cache.shape().layers[i]));
     const LayerWeights& layer = layers[i];
     for (const Projection* projection :
          {&layer.qkv, &layer.attention_output, &layer.gate_up, &layer.down}) {
       MILLRACE_TRY(operations->prepare_product(*projection));
     }
   }
-  if (!all_whole) MILLRACE_TRY(operations->prepare_attention());
   return operations->prepare_product(head());
 }
 
@@ -224,7 +225,7 @@ Status Model::State::run_layers(const StepTable& step) {
 Status Model::State::run_layer(std::uint32_t index, const StepTable& step) {
   const LayerWeights& layer = layers[index];
   Operations& ops = *operations;
-  const Buffer& kv = cache.layer(index);
+  const KvPages kv = kv_pages(index);
   const std::uint32_t n = step.tokens;
   const std::uint32_t width = input_stride(spec.width);
   const Normed to_attention{act.hidden, layer.attention_norm, act.normed};
@@ -256,10 +257,6 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   MILLRACE_ASSIGN(state->spec, read_spec(file));
   const ModelSpec& spec = state->spec;
   MILLRACE_ASSIGN(KvLayers kv, resolve(policy, {spec.layers, spec.kv_heads, spec.head_dim}));
-  if (std::ranges::any_of(kv.layers, [](const KvCodecs& codecs) { return codecs != KvCodecs{}; })) {
-    return fail(Code::unsupported_field, "--kv " + options.kv + " is not served by this version",
-                "use f16");
-  }
   const CacheShape shape{.kv_heads = spec.kv_heads, .head_dim = spec.head_dim, .layers = kv.layers};
   MILLRACE_ASSIGN(state->cache, CacheGroup::create(device, shape, options.kv_bytes));
   MILLRACE_TRY(state->load_weights(file));

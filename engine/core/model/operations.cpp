@@ -10,8 +10,6 @@
 namespace millrace::engine {
 namespace {
 
-constexpr std::uint32_t attention_items = 64;  // a group of the plain form, as in its source
-
 std::vector<std::string> head_defines(const ModelSpec& spec) {
   return {define("HEAD_DIM", spec.head_dim), define("HEADS", spec.heads),
           define("KV_HEADS", spec.kv_heads)};
@@ -72,19 +70,10 @@ Status Operations::prepare_layer(const Projection& qkv) {
   layer_defines_.push_back(define("ROPE_DIM", spec_.rope_dim));
   layer_defines_.push_back(define("ROPE_HALVES", spec_.rope == RopeKind::halves ? 1 : 0));
   layer_defines_.push_back(define("ROW_ITEMS", row_items()));
-  const bool cpu = device_->family() == Family::cpu;
-  ProgramSpec program{.name = "layer", .sources = {"kv/layout.cl"}, .defines = layer_defines_};
-  if (cpu) {
-    for (const char* source : {"kv/vectors.cl", "rope/rotate.cl", "rope/tile.cl"}) {
-      program.sources.emplace_back(source);
-    }
-  }
-  for (const auto& source : {variant_of("rope/", device_->family()), std::string("norm/rms.cl"),
-                             std::string("activation/silu.cl")}) {
-    program.sources.push_back(source);
-  }
-  MILLRACE_ASSIGN(const Program built, device_->build(program));
-  MILLRACE_ASSIGN(rope_kv_, device_->kernel(built, "rope_kv"));
+  MILLRACE_ASSIGN(const Program built,
+                  device_->build({.name = "layer",
+                                  .sources = {"norm/rms.cl", "activation/silu.cl"},
+                                  .defines = {define("ROW_ITEMS", row_items())}}));
   MILLRACE_ASSIGN(norm_, device_->kernel(built, "rms_norm"));
   MILLRACE_ASSIGN(silu_, device_->kernel(built, "silu_mul"));
   if (math_ == MathMode::fast) {
@@ -99,29 +88,6 @@ Status Operations::prepare_layer(const Projection& qkv) {
     MILLRACE_ASSIGN(quantize_, device_->kernel(quantizing, "quantize_rows"));
   }
   return {};
-}
-
-Status Operations::prepare_attention() {
-  MILLRACE_ASSIGN(attend_one_, build_attention(1));
-  if (device_->family() != Family::cpu) return {};
-  MILLRACE_ASSIGN(attend_many_, build_attention(attention_.tile_tokens));
-  return {};
-}
-
-Result<Kernel> Operations::build_attention(std::uint32_t queries) {
-  ProgramSpec program{.name = "attention", .sources = {"kv/layout.cl"}, .defines = layer_defines_};
-  if (device_->family() == Family::cpu) {
-    for (const char* source : {"kv/vectors.cl", "rope/rotate.cl", "quantize/block.cl",
-                               "attention/units.cl", "attention/tiles.cl"}) {
-      program.sources.emplace_back(source);
-    }
-  }
-  program.sources.push_back(variant_of("attention/", device_->family()));
-  program.defines.push_back(define("QUERIES", queries));
-  program.defines.push_back(define("SUMS", variant_.sums));
-  if (variant_.half_by_integers) program.defines.emplace_back("HALF_BY_INTEGERS=1");
-  MILLRACE_ASSIGN(const Program built, device_->build(program));
-  return device_->kernel(built, "attention");
 }
 
 Status Operations::embed(const Projection& embedding, const StepTable& step,
@@ -152,19 +118,6 @@ Status Operations::norm(const Buffer& x, const Buffer& weight, const Activation&
                           inverse_width(), spec_.norm_epsilon});
 }
 
-Status Operations::rope_and_store(const Buffer& qkv, const Buffer& rope, const Buffer& kv,
-                                  const StepTable& step, const Buffer& step_words) {
-  if (device_->family() == Family::cpu) {
-    if (step.tiles.count == 0) return {};
-    return device_->launch(rope_kv_, {.groups = {step.tiles.count}},
-                           {qkv, rope, kv, step_words, step.positions_at, step.tables_at,
-                            step.tiles.offset, qkv_stride_});
-  }
-  return device_->launch(
-      rope_kv_, {.groups = {spec_.heads + spec_.kv_heads, step.tokens}, .local = {row_items()}},
-      {qkv, rope, kv, step_words, step.positions_at, step.tables_at, qkv_stride_});
-}
-
 // Memory for the units of a step; what was there before lives on until its commands are done.
 Status Operations::reserve_scratch(const StepTable& step) {
   // The kernel's RECORD_VECTORS, for the larger tiles.
@@ -179,41 +132,6 @@ Status Operations::reserve_scratch(const StepTable& step) {
     MILLRACE_ASSIGN(work_, device_->allocate_zeroed(2 * words * 4, "the counters of attention"));
   }
   return {};
-}
-
-Status Operations::attend_units(Kernel& kernel, const Buffer& qkv, const Buffer& rope,
-                                const Buffer& kv, AttentionOutput out, const StepTable& step,
-                                const Buffer& step_words, ItemList units) {
-  if (units.count == 0) return {};
-  const std::uint32_t columns = spec_.heads * spec_.head_dim;
-  const std::uint32_t groups = std::min(units.count * spec_.kv_heads, attention_.workers);
-  return device_->launch(
-      kernel, {.groups = {groups}},
-      {qkv, rope, kv, step_words, out.rows, partials_, work_, step.positions_at, step.tables_at,
-       units.offset, units.count, qkv_stride_, input_stride(columns), out.codes,
-       code_stride(columns), attention_scale()});
-}
-
-Status Operations::attend(const Buffer& qkv, const Buffer& rope, const Buffer& kv,
-                          const Activation& out, Forms forms, const StepTable& step,
-                          const Buffer& step_words) {
-  if (device_->family() == Family::cpu) {
-    MILLRACE_TRY(reserve_scratch(step));
-    const bool quantizes = forms.codes && spec_.head_dim % block_columns == 0;
-    const Buffer none;
-    const bool rows = forms.rows || !quantizes;
-    const AttentionOutput to{rows ? out.rows : none, quantizes ? out.codes : none};
-    MILLRACE_TRY(attend_units(attend_one_, qkv, rope, kv, to, step, step_words, step.single_units));
-    MILLRACE_TRY(attend_units(attend_many_, qkv, rope, kv, to, step, step_words, step.multi_units));
-    if (!forms.codes || quantizes) return {};
-  } else {
-    MILLRACE_TRY(device_->launch(
-        attend_one_, {.groups = {spec_.heads, step.tokens}, .local = {attention_items}},
-        {qkv, kv, step_words, out.rows, step.positions_at, step.tables_at, qkv_stride_,
-         input_stride(spec_.heads * spec_.head_dim), attention_scale()}));
-    if (!forms.codes) return {};
-  }
-  return quantize(out, spec_.heads * spec_.head_dim, step.tokens);
 }
 
 Status Operations::silu(const Buffer& gate_up, const Activation& out, Forms forms,

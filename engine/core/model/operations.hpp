@@ -10,9 +10,11 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <utility>
 
 #include "engine/core/device/device.hpp"
+#include "engine/core/kv/policy.hpp"
 #include "engine/core/model/math_mode.hpp"
 #include "engine/core/model/spec.hpp"
 #include "engine/core/model/step_table.hpp"
@@ -57,11 +59,17 @@ struct Normed {
 
 enum class Accumulate : std::uint8_t { replace, add };
 
+// A layer's pages, and how keys and values are stored there.
+struct KvPages {
+  const Buffer& buffer;
+  KvCodecs codecs{};
+};
+
 // What a layer is made of, and its keys and values.
 struct LayerParts {
   const Buffer &attention_norm, &ffn_norm;
   const Projection &qkv, &output, &gate_up, &down;
-  const Buffer& kv;
+  KvPages kv;
 };
 
 // Layers that follow each other and run in one launch.
@@ -85,6 +93,9 @@ struct AttentionVariant {
   bool half_by_integers = false;  // converts halves without the processor's instruction
 };
 
+// Appends the tiles of attention/ for so many queries.
+void add_tile_sources(ProgramSpec& program, std::uint32_t queries);
+
 // What a device's row of the tuned table is looked up by.
 kernels::DeviceKey tuning_key(const Device& device);
 
@@ -99,9 +110,10 @@ class Operations {
 
   // Compile what a layer needs besides its products and attention (`qkv` gives the rows at which k
   // and v begin), then attention, what looks up embeddings, and a product; each before its first
-  // use, the last for every shape and type, at no cost when it is known already.
+  // use, attention for every way to store keys and values and the last for every shape and type, at
+  // no cost when it is known already.
   Status prepare_layer(const Projection& qkv);
-  Status prepare_attention();
+  Status prepare_attention(const KvCodecs& codecs = {});
   Status prepare_embedding(const Projection& embedding);
   Status prepare_product(const Projection& projection);
 
@@ -123,12 +135,12 @@ class Operations {
   Status norm_gate_up(const Normed& x, const Projection& projection, const Buffer& gate_up,
                       const Activation& out, Forms forms, const StepTable& step,
                       const Buffer& step_words);
-  Status rope_and_store(const Buffer& qkv, const Buffer& rope, const Buffer& kv,
+  Status rope_and_store(const Buffer& qkv, const Buffer& rope, const KvPages& kv,
                         const StepTable& step, const Buffer& step_words);
   // After rope_and_store. The two share the work: on CPUs `attend` rotates the queries, and stores
   // rows of one token. Leaves the forms asked for; what `out` holds of another form may be written
   // over.
-  Status attend(const Buffer& qkv, const Buffer& rope, const Buffer& kv, const Activation& out,
+  Status attend(const Buffer& qkv, const Buffer& rope, const KvPages& kv, const Activation& out,
                 Forms forms, const StepTable& step, const Buffer& step_words);
   Status silu(const Buffer& gate_up, const Activation& out, Forms forms, std::uint32_t tokens);
 
@@ -149,9 +161,14 @@ class Operations {
   struct Product {
     Kernel plain, gate_up;
   };
-  // What a whole layer's kernel is compiled for: the format, and which of its four products have a
-  // bias, in their order; a file may give one to some layers and not to others.
-  using LayerKind = std::pair<PanelFormat, std::array<bool, 4>>;
+  // Of one way to store keys and values.
+  struct KvKernels {
+    Kernel rope_kv, attend_one, attend_many;
+  };
+  // What a whole layer's kernel is compiled for: the format, which of its four products have a
+  // bias, in their order, and how keys and values are stored; a file may give a bias to some layers
+  // and not to others.
+  using LayerKind = std::tuple<PanelFormat, std::array<bool, 4>, KvCodecs>;
   static LayerKind kind_of(const LayerParts& layer);
   Result<Kernel> build_whole(const LayerParts& layer);
   // Work-items a row in the kernels that go along rows.
@@ -166,14 +183,14 @@ class Operations {
   Status run_product(const WeightRun& run, const Projection& projection, const Activation& x,
                      std::uint32_t columns, const Buffer& out, std::uint32_t out_stride,
                      std::uint32_t mode);
-  Result<Kernel> build_attention(std::uint32_t queries);
+  Result<Kernel> build_attention(const KvCodecs& codecs, std::uint32_t queries);
   // x's rows to its codes.
   Status quantize(const Activation& x, std::uint32_t columns, std::uint32_t tokens);
   Status reserve_scratch(const StepTable& step);
   struct AttentionOutput {
     const Buffer &rows, &codes;  // empty: not wanted
   };
-  Status attend_units(Kernel& kernel, const Buffer& qkv, const Buffer& rope, const Buffer& kv,
+  Status attend_units(Kernel& kernel, const Buffer& qkv, const Buffer& rope, const KvPages& kv,
                       AttentionOutput out, const StepTable& step, const Buffer& step_words,
                       ItemList units);
 
@@ -184,12 +201,13 @@ class Operations {
   AttentionVariant variant_;
   AttentionLimits attention_;
   std::uint32_t qkv_stride_ = 0;
-  Kernel embed_, norm_, rope_kv_, silu_, attend_one_, attend_many_;
+  Kernel embed_, norm_, silu_;
   Kernel norm_quantize_, silu_quantize_, quantize_;  // math fast
   Buffer sums_, claims_;    // of gate and up, by group; of products' chunks
   Buffer partials_, work_;  // of attention units: what cut tiles gave, and counters
   Buffer phases_;           // of whole layers
   std::vector<std::string> layer_defines_;
+  std::map<KvCodecs, KvKernels> kv_kernels_;
   std::map<std::pair<PanelFormat, std::uint32_t>, Product> products_;  // by format and padded K
   std::map<LayerKind, Kernel> whole_;
 };

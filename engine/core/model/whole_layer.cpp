@@ -4,6 +4,7 @@
 #include <set>
 #include <vector>
 
+#include "engine/core/model/kv_program.hpp"
 #include "engine/core/model/operations.hpp"
 #include "engine/core/model/program_text.hpp"
 
@@ -24,7 +25,7 @@ std::array<const Buffer*, layer_words> buffers_of(const LayerParts& layer) {
           &layer.down.bias,
           &layer.attention_norm,
           &layer.ffn_norm,
-          &layer.kv};
+          &layer.kv.buffer};
 }
 
 std::uint32_t padded_columns(const Projection& projection) {
@@ -45,7 +46,8 @@ bool Operations::has_whole(const LayerParts& layer) const {
 Operations::LayerKind Operations::kind_of(const LayerParts& layer) {
   return {layer.qkv.runs[0].format,
           {static_cast<bool>(layer.qkv.bias), static_cast<bool>(layer.output.bias),
-           static_cast<bool>(layer.gate_up.bias), static_cast<bool>(layer.down.bias)}};
+           static_cast<bool>(layer.gate_up.bias), static_cast<bool>(layer.down.bias)},
+          layer.kv.codecs};
 }
 
 bool Operations::share_kernel(const LayerParts& a, const LayerParts& b) {
@@ -80,11 +82,13 @@ Result<LayerRun> Operations::prepare_whole(std::span<const LayerParts> layers) {
 
 Result<Kernel> Operations::build_whole(const LayerParts& layer) {
   const PanelFormat& format = layer.qkv.runs[0].format;
-  ProgramSpec program{.name = "whole_layer",
-                      .sources = {"kv/layout.cl", "kv/vectors.cl", "rope/rotate.cl", "rope/tile.cl",
-                                  "quantize/block.cl", "matmul/layout.cl", "norm/rms.cl",
-                                  "activation/silu.cl", "quantize/norm.cl", "matmul/dot.cl"},
-                      .defines = layer_defines_};
+  ProgramSpec program{.name = "whole_layer", .defines = layer_defines_};
+  add_kv_sources(program, layer.kv.codecs, spec_.head_dim, device_->family());
+  for (const char* part :
+       {"rope/rotate.cl", "rope/tile.cl", "quantize/block.cl", "matmul/layout.cl", "norm/rms.cl",
+        "activation/silu.cl", "quantize/norm.cl", "matmul/dot.cl"}) {
+    program.sources.emplace_back(part);
+  }
   const auto add = [&](std::string_view name, std::uint64_t value) {
     program.defines.push_back(define(name, value));
   };
@@ -120,7 +124,7 @@ Result<Kernel> Operations::build_whole(const LayerParts& layer) {
   }
   program.sources.emplace_back("attention/units.cl");
   for (const std::uint32_t queries : {1u, attention_.tile_tokens}) {
-    program.sources.emplace_back("attention/tiles.cl", std::vector{define("QUERIES", queries)});
+    add_tile_sources(program, queries);
   }
   program.sources.emplace_back("layer/cpu.cl");
   MILLRACE_ASSIGN(const Program built, device_->build(program));

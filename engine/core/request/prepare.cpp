@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/core/kv/policy.hpp"
 #include "engine/core/request/encode_edits.hpp"
 #include "engine/core/request/encode_prompt.hpp"
 #include "engine/core/request/markers.hpp"
@@ -112,8 +113,16 @@ Status check_logprobs(const LogprobRequest& l, Task task, std::uint32_t vocabula
   return {};
 }
 
+// As each is written, or as it is meant: "k5v3" is "r5/r3".
+bool is_policy(const std::string& wanted, const std::string& used) {
+  if (wanted == used) return true;
+  const auto a = parse_kv_policy(wanted), b = parse_kv_policy(used);
+  return a && b && *a == *b;
+}
+
 Status check_engine(const GenerationRequest& request, const RequestContext& context) {
-  if (request.kv && *request.kv != context.kv_policy && *request.kv != context.kv_layers) {
+  if (request.kv && !is_policy(*request.kv, context.kv_policy) &&
+      *request.kv != context.kv_layers) {
     return fail(
         Code::unsupported_field,
         "kv \"" + *request.kv + "\" is wanted, this engine runs \"" + context.kv_policy + "\"",

@@ -6,6 +6,7 @@
 
 #include "engine/core/gguf/half.hpp"
 #include "engine/core/kv/cache_group.hpp"
+#include "engine/core/model/kv_program.hpp"
 #include "engine/core/model/pack.hpp"
 #include "tests/support/device.hpp"
 
@@ -125,15 +126,14 @@ RopeRun rotate(const std::string& family, const RopeCase& shape, const std::vect
     return std::string(name) + "=" + std::to_string(value);
   };
   ProgramSpec spec{.name = "rope",
-                   .sources = {"kv/layout.cl"},
                    .defines = {number("HEAD_DIM", shape.head_dim), number("HEADS", shape.heads),
                                number("KV_HEADS", shape.kv_heads), number("K_ROW", k_row),
                                number("V_ROW", v_row), number("ROPE_DIM", shape.rope_dim),
                                number("ROPE_HALVES", shape.halves)}};
   constexpr std::uint32_t row_items = 32;
   const bool cpu = device->family() == Family::cpu;
+  add_kv_sources(spec, {}, shape.head_dim, device->family());
   if (cpu) {
-    spec.sources.emplace_back("kv/vectors.cl");
     spec.sources.emplace_back("rope/rotate.cl");
     spec.sources.emplace_back("rope/tile.cl");
   } else {

@@ -57,9 +57,14 @@ TEST(Options, WhatThisVersionLacksIsRefusedByName) {
     EXPECT_FALSE(options);
     return options ? Error{} : options.error();
   };
-  auto e = refused([](EngineFlags& f) { f.kv = "q8"; });
-  EXPECT_EQ(e.code, Code::unsupported_field);
-  EXPECT_NE(e.message.find("--kv q8"), std::string::npos);
+  auto e = refused([](EngineFlags& f) { f.kv = "q9"; });
+  EXPECT_EQ(e.code, Code::usage);
+  EXPECT_NE(e.message.find("--kv q9"), std::string::npos);
+  EXPECT_NE(e.hint.find("k5v3"), std::string::npos);
+  e = refused([](EngineFlags& f) { f.kv_protect = "ends"; });
+  EXPECT_NE(e.message.find("--kv-protect ends"), std::string::npos);
+  e = refused([](EngineFlags& f) { f.kv = "q8~1,1", f.kv_protect = "first:2"; });
+  EXPECT_NE(e.message.find("--kv-protect first:2"), std::string::npos);
   e = refused([](EngineFlags& f) { f.prefix_cache = "disk"; });
   EXPECT_EQ(e.code, Code::usage);
   EXPECT_NE(e.message.find("--prefix-cache disk"), std::string::npos);

@@ -1,0 +1,109 @@
+// Rotation, the write of keys and values, and attention over them, by how they are stored.
+#include <algorithm>
+
+#include "engine/core/model/kv_program.hpp"
+#include "engine/core/model/operations.hpp"
+#include "engine/core/model/program_text.hpp"
+
+namespace millrace::engine {
+namespace {
+
+constexpr std::uint32_t attention_items = 64;  // a group of the plain form, as in its source
+
+}  // namespace
+
+void add_tile_sources(ProgramSpec& program, std::uint32_t queries) {
+  program.sources.emplace_back("attention/rows.cl", std::vector{define("QUERIES", queries)});
+  for (const char* part : {"attention/half.cl", "attention/packed.cl", "attention/tiles.cl"}) {
+    program.sources.emplace_back(part);
+  }
+}
+
+Status Operations::prepare_attention(const KvCodecs& codecs) {
+  KvKernels& kernels = kv_kernels_[codecs];
+  if (kernels.rope_kv) return {};
+  const bool cpu = device_->family() == Family::cpu;
+  MILLRACE_ASSIGN(kernels.attend_one, build_attention(codecs, 1));
+  if (cpu) {
+    MILLRACE_ASSIGN(kernels.attend_many, build_attention(codecs, attention_.tile_tokens));
+  }
+  ProgramSpec program{.name = "store", .defines = layer_defines_};
+  add_kv_sources(program, codecs, spec_.head_dim, device_->family());
+  if (cpu) {
+    for (const char* part : {"rope/rotate.cl", "rope/tile.cl"}) program.sources.emplace_back(part);
+  }
+  program.sources.emplace_back(variant_of("rope/", device_->family()));
+  MILLRACE_ASSIGN(const Program built, device_->build(program));
+  MILLRACE_ASSIGN(kernels.rope_kv, device_->kernel(built, "rope_kv"));
+  return {};
+}
+
+Result<Kernel> Operations::build_attention(const KvCodecs& codecs, std::uint32_t queries) {
+  ProgramSpec program{.name = "attention", .defines = layer_defines_};
+  program.defines.push_back(define("SUMS", variant_.sums));
+  if (variant_.half_by_integers) program.defines.emplace_back("HALF_BY_INTEGERS=1");
+  add_kv_sources(program, codecs, spec_.head_dim, device_->family());
+  if (device_->family() == Family::cpu) {
+    for (const char* part : {"rope/rotate.cl", "quantize/block.cl", "attention/units.cl"}) {
+      program.sources.emplace_back(part);
+    }
+    add_tile_sources(program, queries);
+  }
+  program.sources.emplace_back(variant_of("attention/", device_->family()));
+  MILLRACE_ASSIGN(const Program built, device_->build(program));
+  return device_->kernel(built, "attention");
+}
+
+Status Operations::rope_and_store(const Buffer& qkv, const Buffer& rope, const KvPages& kv,
+                                  const StepTable& step, const Buffer& step_words) {
+  Kernel& rope_kv = kv_kernels_.at(kv.codecs).rope_kv;
+  if (device_->family() == Family::cpu) {
+    if (step.tiles.count == 0) return {};
+    return device_->launch(rope_kv, {.groups = {step.tiles.count}},
+                           {qkv, rope, kv.buffer, step_words, step.positions_at, step.tables_at,
+                            step.tiles.offset, qkv_stride_});
+  }
+  return device_->launch(
+      rope_kv, {.groups = {spec_.heads + spec_.kv_heads, step.tokens}, .local = {row_items()}},
+      {qkv, rope, kv.buffer, step_words, step.positions_at, step.tables_at, qkv_stride_});
+}
+
+Status Operations::attend_units(Kernel& kernel, const Buffer& qkv, const Buffer& rope,
+                                const KvPages& kv, AttentionOutput out, const StepTable& step,
+                                const Buffer& step_words, ItemList units) {
+  if (units.count == 0) return {};
+  const std::uint32_t columns = spec_.heads * spec_.head_dim;
+  const std::uint32_t groups = std::min(units.count * spec_.kv_heads, attention_.workers);
+  return device_->launch(
+      kernel, {.groups = {groups}},
+      {qkv, rope, kv.buffer, step_words, out.rows, partials_, work_, step.positions_at,
+       step.tables_at, units.offset, units.count, qkv_stride_, input_stride(columns), out.codes,
+       code_stride(columns), attention_scale()});
+}
+
+Status Operations::attend(const Buffer& qkv, const Buffer& rope, const KvPages& kv,
+                          const Activation& out, Forms forms, const StepTable& step,
+                          const Buffer& step_words) {
+  KvKernels& kernels = kv_kernels_.at(kv.codecs);
+  if (device_->family() == Family::cpu) {
+    MILLRACE_TRY(reserve_scratch(step));
+    const bool quantizes = forms.codes && spec_.head_dim % block_columns == 0;
+    const Buffer none;
+    const bool rows = forms.rows || !quantizes;
+    const AttentionOutput to{rows ? out.rows : none, quantizes ? out.codes : none};
+    MILLRACE_TRY(
+        attend_units(kernels.attend_one, qkv, rope, kv, to, step, step_words, step.single_units));
+    MILLRACE_TRY(
+        attend_units(kernels.attend_many, qkv, rope, kv, to, step, step_words, step.multi_units));
+    if (!forms.codes || quantizes) return {};
+  } else {
+    MILLRACE_TRY(device_->launch(
+        kernels.attend_one, {.groups = {spec_.heads, step.tokens}, .local = {attention_items}},
+        {qkv, kv.buffer, step_words, out.rows, step.positions_at, step.tables_at, qkv_stride_,
+         input_stride(spec_.heads * spec_.head_dim), attention_scale()}));
+    if (!forms.codes) return {};
+  }
+  return quantize(out, spec_.heads * spec_.head_dim, step.tokens);
+}
+
+}  // namespace millrace::engine

@@ -1,0 +1,28 @@
+// Sizes of a tile (tiles.cl), by the number of its queries. Stands before half.cl, packed.cl and
+// tiles.cl, once for each QUERIES.
+#define MR_Q(name) MR_JOINED(name, QUERIES)
+#define ROWS (QUERIES * GROUP)
+#define ROW_VECTORS ((ROWS + 15) / 16)
+#define RECORD_VECTORS (2 * ROW_VECTORS + ROWS * CHANNEL_BLOCKS)
+// A row of scores, padded so that rows do not fall on the same cache sets.
+#define E_STRIDE (SEGMENT_TOKENS + 16)
+#define NARROW (QUERIES == 1)
+// How many pages, and how many blocks of channels, are walked together so that SUMS sums run.
+#define FIT (SUMS / ROWS)
+#define PAGES_AT_ONCE (FIT >= 8 && KEY_KIND == KV_F16 ? 8 : FIT >= 4 ? 4 : FIT >= 2 ? 2 : 1)
+#define SET_BLOCKS (VALUE_GROUP / 16)
+#undef BLOCKS_AT_ONCE
+#if SET_BLOCKS <= FIT
+#define BLOCKS_AT_ONCE SET_BLOCKS
+#elif SET_BLOCKS % 4 == 0 && FIT >= 4
+#define BLOCKS_AT_ONCE 4
+#elif SET_BLOCKS % 2 == 0 && FIT >= 2
+#define BLOCKS_AT_ONCE 2
+#else
+#define BLOCKS_AT_ONCE 1
+#endif
+// Parameter sets a vector, and the rows of a tile's queries: q [ROWS][HEAD_DIM], then, for affine
+// keys, the sums of each row's groups, [ROWS][KEY_SETS].
+#define KEY_SETS (HEAD_DIM / KEY_GROUP)
+#define VALUE_SETS (HEAD_DIM / VALUE_GROUP)
+#define QUERY_VECTORS (ROWS * CHANNEL_BLOCKS + (ROWS * KEY_SETS + 15) / 16)

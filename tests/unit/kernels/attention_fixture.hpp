@@ -1,0 +1,234 @@
+#pragma once
+// A step's rotation, KV write and attention on a device, and the same in float64: shared by the
+// tests of each way to store keys and values.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "engine/core/gguf/half.hpp"
+#include "engine/core/kv/cache_group.hpp"
+#include "engine/core/model/operations.hpp"
+#include "tests/support/device.hpp"
+#include "tests/support/kv_page.hpp"
+
+namespace millrace::engine {
+
+using testing::download;
+using testing::must;
+using testing::open_device;
+using testing::Random;
+using testing::upload;
+
+struct Shape {
+  std::uint32_t head_dim, heads, kv_heads;
+  std::uint32_t rope_dim = head_dim;
+  RopeKind rope = RopeKind::pairs;
+  KvCodecs codecs{};
+  testing::KvPage page() const { return {codecs, kv_heads, head_dim}; }
+};
+
+// The last `tokens` positions of a sequence of `length`.
+struct Sequence {
+  std::uint32_t length, tokens;
+};
+
+// A step over several sequences, ready to launch.
+struct Problem {
+  Shape shape;
+  std::vector<Sequence> sequences;
+  std::vector<float> qkv, rope;     // queries and keys not rotated yet
+  std::vector<std::uint8_t> pages;  // of the positions before; unwritten halves are NaN
+  StepPlan plan;
+  std::uint32_t tokens() const { return static_cast<std::uint32_t>(plan.tokens.size()); }
+  std::uint32_t qkv_stride() const { return (shape.heads + 2 * shape.kv_heads) * shape.head_dim; }
+  std::uint32_t columns() const { return shape.heads * shape.head_dim; }
+  std::uint32_t out_stride() const { return input_stride(columns()); }
+};
+
+inline Problem random_problem(const Shape& shape, const std::vector<Sequence>& sequences,
+                              std::uint64_t seed) {
+  Random random(seed);
+  Problem out{
+      .shape = shape, .sequences = sequences, .qkv = {}, .rope = {}, .pages = {}, .plan = {}};
+  std::uint32_t longest = 0;
+  for (const Sequence& s : sequences) {
+    const std::uint32_t pages = (s.length + kv_page_tokens - 1) / kv_page_tokens;
+    PlanRow row;
+    row.first_position = s.length - s.tokens;
+    row.count = s.tokens;
+    row.token_offset = out.tokens();
+    row.page_offset = static_cast<std::uint32_t>(out.plan.pages.size());
+    row.page_count = pages;
+    out.plan.rows.push_back(row);
+    out.plan.tokens.resize(out.plan.tokens.size() + s.tokens);
+    out.plan.pages.resize(out.plan.pages.size() + pages);
+    longest = std::max(longest, s.length);
+  }
+  auto& ids = out.plan.pages;
+  std::iota(ids.begin(), ids.end(), 1u);  // page 0 belongs to nobody
+  for (auto i = static_cast<std::uint32_t>(ids.size()); i > 1; --i) {
+    std::swap(ids[i - 1], ids[random.below(i)]);
+  }
+  out.qkv = random.floats(std::size_t{out.qkv_stride()} * out.tokens(), -2.0f, 2.0f);
+  for (std::uint32_t i = 0; i < longest * shape.rope_dim / 2; ++i) {
+    const float angle = random.uniform(-3, 3);
+    out.rope.insert(out.rope.end(), {std::cos(angle), std::sin(angle)});
+  }
+  const testing::KvPage page = shape.page();
+  out.pages = page.unwritten(ids.size() + 1, random);
+  for (const PlanRow& row : out.plan.rows) {
+    for (std::uint32_t j = 0; j < row.first_position; ++j) {
+      const std::uint32_t id = ids[row.page_offset + j / kv_page_tokens];
+      for (std::uint32_t g = 0; g < shape.kv_heads; ++g) {
+        page.write_random(out.pages, {id, g, j % kv_page_tokens}, random);
+      }
+    }
+  }
+  return out;
+}
+
+struct Results {
+  std::vector<float> out;            // [tokens][out_stride]
+  std::vector<std::uint32_t> codes;  // [tokens][code_stride]
+  std::vector<std::uint8_t> pages;
+  bool operator==(const Results& other) const {  // zeros of both signs are told apart
+    return pages == other.pages && codes == other.codes &&
+           std::ranges::equal(out, other.out, {}, std::bit_cast<std::uint32_t, float>,
+                              std::bit_cast<std::uint32_t, float>);
+  }
+};
+
+class Runner {
+ public:
+  Runner(const std::string& family, const Shape& shape, AttentionVariant variant = {})
+      : device_(open_device({.variant = family})),
+        operations_(*device_, spec_of(shape), MathMode::fast, variant) {
+    Projection qkv;
+    qkv.rows = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
+    qkv.first = {0, shape.heads * shape.head_dim, (shape.heads + shape.kv_heads) * shape.head_dim};
+    must(operations_.prepare_layer(qkv));
+    must(operations_.prepare_attention(shape.codecs));
+  }
+
+  // `workers` decides how tiles are cut; 0 leaves it to the device. A form that is not asked for
+  // comes back as zeros; codes there are only of whole blocks.
+  Results run(const Problem& problem, std::uint32_t workers = 0,
+              Forms forms = {.rows = true, .codes = true}) {
+    forms.codes = forms.codes && problem.columns() % block_columns == 0;
+    StepLimits limits{.tokens = problem.tokens(),
+                      .outputs = 1,
+                      .vocabulary = 1,
+                      .context_tokens = 1u << 20,
+                      .page_tokens = kv_page_tokens,
+                      .page_count = 1u << 20,
+                      .device_slots = 0,
+                      .attention = operations_.attention_limits()};
+    if (workers != 0) limits.attention.workers = workers;
+    StepTable step;
+    must(StepLowering().lower(problem.plan, limits, step));
+    cut_ = step.partials != 0;
+    const Buffer words = upload(*device_, step.words), rope = upload(*device_, problem.rope);
+    const Buffer qkv = upload(*device_, problem.qkv), kv = upload(*device_, problem.pages);
+    const std::size_t size = std::size_t{problem.tokens()} * problem.out_stride();
+    const std::size_t code_size = std::size_t{problem.tokens()} * code_stride(problem.columns());
+    const Activation out{upload(*device_, std::vector<float>(size)),
+                         upload(*device_, std::vector<std::uint32_t>(code_size))};
+    must(operations_.rope_and_store(qkv, rope, {kv, problem.shape.codecs}, step, words));
+    must(operations_.attend(qkv, rope, {kv, problem.shape.codecs}, out, forms, step, words));
+    return {download<float>(*device_, out.rows, size),
+            download<std::uint32_t>(*device_, out.codes, code_size),
+            download<std::uint8_t>(*device_, kv, problem.pages.size())};
+  }
+  bool cut() const { return cut_; }  // whether the last run's tiles were
+
+ private:
+  static ModelSpec spec_of(const Shape& shape) {
+    ModelSpec spec;
+    spec.heads = shape.heads;
+    spec.kv_heads = shape.kv_heads;
+    spec.head_dim = shape.head_dim;
+    spec.rope_dim = shape.rope_dim;
+    spec.rope = shape.rope;
+    return spec;
+  }
+  std::unique_ptr<Device> device_;
+  Operations operations_;
+  bool cut_ = false;
+};
+
+// Keys and values of a sequence's KV head as channels, [position][channel].
+struct Stored {
+  std::vector<std::vector<double>> keys, values;
+};
+
+inline Stored read_back(const Problem& p, const Results& got, const PlanRow& row, std::uint32_t g) {
+  const testing::KvPage page = p.shape.page();
+  Stored out;
+  for (std::uint32_t j = 0; j < row.first_position + row.count; ++j) {
+    const testing::KvPlace place{p.plan.pages[row.page_offset + j / kv_page_tokens], g,
+                                 j % kv_page_tokens};
+    out.keys.push_back(page.key(got.pages, place));
+    out.values.push_back(page.value(got.pages, place));
+  }
+  return out;
+}
+
+// A token's query, rotated.
+inline std::vector<double> query_of(const Problem& p, std::uint32_t token, std::uint32_t head,
+                                    std::uint32_t position) {
+  const Shape& s = p.shape;
+  const float* const x = &p.qkv[std::size_t{token} * p.qkv_stride() + head * s.head_dim];
+  std::vector<double> q(x, x + s.head_dim);
+  for (std::uint32_t i = 0; i < s.rope_dim / 2; ++i) {
+    const bool halves = s.rope == RopeKind::halves;
+    const std::uint32_t a = halves ? i : 2 * i, b = halves ? i + s.rope_dim / 2 : 2 * i + 1;
+    const float* const turn = &p.rope[(std::size_t{position} * s.rope_dim / 2 + i) * 2];
+    const double cosine = turn[0], sine = turn[1];
+    q[a] = x[a] * cosine - x[b] * sine;
+    q[b] = x[a] * sine + x[b] * cosine;
+  }
+  return q;
+}
+
+// One query in float64 over the keys and values that the run has stored.
+inline void expect_close(const Problem& p, const Results& got, const Stored& stored,
+                         const PlanRow& row, std::uint32_t offset, std::uint32_t head) {
+  const Shape& s = p.shape;
+  const std::uint32_t position = row.first_position + offset, token = row.token_offset + offset;
+  const std::vector<double> q = query_of(p, token, head, position);
+  std::vector<double> e;
+  double top = -INFINITY, mass = 0;
+  for (std::uint32_t j = 0; j <= position; ++j) {
+    const double dot = std::inner_product(q.begin(), q.end(), stored.keys[j].begin(), 0.0);
+    e.push_back(dot / std::sqrt(static_cast<double>(s.head_dim)));
+    top = std::max(top, e.back());
+  }
+  for (double& weight : e) mass += weight = std::exp(weight - top);
+  for (std::uint32_t d = 0; d < s.head_dim; ++d) {
+    double want = 0;
+    for (std::uint32_t j = 0; j <= position; ++j) want += e[j] * stored.values[j][d];
+    const std::size_t at = std::size_t{token} * p.out_stride() + head * s.head_dim + d;
+    ASSERT_NEAR(got.out[at], want / mass, 3e-5)
+        << "token " << token << ", head " << head << ", channel " << d;
+  }
+}
+
+inline void expect_close(const Problem& p, const Results& got) {
+  for (const PlanRow& row : p.plan.rows) {
+    for (std::uint32_t g = 0; g < p.shape.kv_heads; ++g) {
+      const Stored stored = read_back(p, got, row, g);
+      const std::uint32_t group = p.shape.heads / p.shape.kv_heads;
+      for (std::uint32_t t = 0; t < row.count; ++t) {
+        for (std::uint32_t h = g * group; h < (g + 1) * group; ++h) {
+          expect_close(p, got, stored, row, t, h);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace millrace::engine

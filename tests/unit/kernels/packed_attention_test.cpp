@@ -1,0 +1,83 @@
+// Attention over packed keys and values: both families against float64 over the same codes, and
+// against each other, bit for bit, with what the step itself encodes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/unit/kernels/attention_fixture.hpp"
+
+namespace millrace::engine {
+namespace {
+
+struct Case {
+  const char* policy;
+  std::uint32_t head_dim, heads, kv_heads;
+};
+
+Shape shape_of(const Case& c) {
+  Shape shape{.head_dim = c.head_dim, .heads = c.heads, .kv_heads = c.kv_heads};
+  const auto policy = parse_kv_policy(c.policy);
+  if (policy) shape.codecs = policy->codecs;
+  return shape;
+}
+
+class PackedAttentionTest : public ::testing::TestWithParam<Case> {};
+
+const std::vector<std::vector<Sequence>> steps{
+    {{1, 1}, {5, 5}, {31, 1}, {32, 1}, {33, 3}},
+    {{17, 17}, {257, 9}, {256, 1}, {255, 2}, {40, 40}},
+    {{530, 20}, {769, 1}, {270, 30}, {513, 1}},
+};
+
+TEST_P(PackedAttentionTest, BothFamiliesEqualEachOtherAndFloat64) {
+  const Shape shape = shape_of(GetParam());
+  std::optional<Runner> generic, cpu;
+  generic.emplace("generic", shape);
+  if (testing::has_cpu_family()) cpu.emplace("cpu", shape);
+  std::uint64_t seed = 1;
+  for (const auto& sequences : steps) {
+    const Problem problem = random_problem(shape, sequences, seed++);
+    const Results reference = generic->run(problem);
+    ASSERT_NO_FATAL_FAILURE(expect_close(problem, reference)) << "step " << seed - 1;
+    if (!cpu) continue;
+    const Results got = cpu->run(problem);
+    ASSERT_EQ(got.pages, reference.pages) << "step " << seed - 1;
+    ASSERT_TRUE(got == reference) << "step " << seed - 1;
+    ASSERT_TRUE(cpu->run(problem, 100) == reference) << "cut, step " << seed - 1;
+  }
+}
+
+std::string name_of(const ::testing::TestParamInfo<Case>& info) {
+  const Case& c = info.param;
+  std::string out = std::string(c.policy) + "_" + std::to_string(c.head_dim) + "x" +
+                    std::to_string(c.heads) + "x" + std::to_string(c.kv_heads);
+  std::ranges::replace_if(
+      out, [](char x) { return std::isalnum(static_cast<unsigned char>(x)) == 0; }, '_');
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Slice, PackedAttentionTest,
+                         ::testing::Values(Case{"k5v3", 64, 9, 3}, Case{"q8", 64, 8, 1},
+                                           Case{"r6/q3g32", 128, 4, 4}),
+                         name_of);
+
+// Every codec on both sides, over head sizes and numbers of query heads to a KV head.
+INSTANTIATE_TEST_SUITE_P(
+    DISABLED_Long, PackedAttentionTest,
+    ::testing::Values(
+        Case{"q8g64/r4", 64, 9, 3}, Case{"r8/q6g64", 64, 3, 3}, Case{"q5g32/r8", 64, 6, 2},
+        Case{"q4g64/q2g64", 64, 4, 1}, Case{"q3g64/r2", 64, 8, 1}, Case{"r2/q5g64", 64, 8, 8},
+        Case{"r3/r4", 64, 3, 1}, Case{"r4/r6", 64, 16, 4}, Case{"q2g32/r5", 64, 4, 2},
+        Case{"q6g128/q8g64", 128, 8, 2}, Case{"r5/r3", 128, 8, 8}, Case{"q8g32/q4g128", 128, 3, 1},
+        Case{"r8/r4", 128, 8, 1}, Case{"r4/r3", 256, 4, 1}, Case{"q8g64/q3g128", 256, 3, 1},
+        Case{"r6/r5", 256, 8, 8}, Case{"q8g32/q8g32", 96, 8, 2}, Case{"q5g32/q3g32", 96, 6, 2},
+        Case{"f16/q4g32", 96, 4, 4}, Case{"f16/r3", 64, 9, 3}, Case{"r5/f16", 64, 9, 3},
+        Case{"f16/q8g128", 256, 4, 1}),
+    name_of);
+
+}  // namespace
+}  // namespace millrace::engine
