@@ -1,10 +1,12 @@
 """The engine's distance from the float64 reference over 765 positions, held per math mode."""
 import functools
+import json
 import math
 import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
 import pytest
@@ -64,6 +66,29 @@ def test_rows_of_another_shape_are_refused():
 @pytest.mark.parametrize("math_mode", fidelity.MATH_MODES)
 def test_the_engine_is_close_to_the_reference(math_mode):
     held(row(math_mode), LIMITS[math_mode])
+
+
+def command(contexts, kv, *options):
+    """Rows of `millrace fidelity` against the float64 reference, by policy."""
+    logits = fidelity.reference_logits(model(), contexts)
+    with tempfile.NamedTemporaryFile(suffix=".f32") as file:
+        file.write(b"MLOGITS1" + np.array(logits.shape, "<i4").tobytes())
+        logits.tofile(file)
+        file.flush()
+        said = fidelity.run([fidelity.BIN / "millrace", "fidelity", "--json", "--model", model(),
+                             "--tokens", contexts, "--kv", kv, "--reference", file.name, *options])
+    return {row["policy"]: row for row in map(json.loads, said.splitlines())}
+
+
+def test_the_command_measures_what_numpy_does():
+    wanted = row("exact")
+    got = command(fidelity.REFERENCE / fidelity.CONTEXTS, "f16", "--math", "exact")["f16"]
+    assert got["positions"] == wanted["positions"]
+    assert got["fingerprint"] == wanted["fingerprint"]
+    # A KLD of 1e-6 is a sum of many rounding errors of the fp32 logits: it is still the same sum.
+    for name in ("mean_kld", "p99_kld", "top1", "perplexity"):
+        assert got["against_reference"][name] == pytest.approx(wanted[name], rel=0.005), name
+    assert got["against_f16"]["max_kld"] == 0
 
 
 @pytest.mark.long

@@ -1,0 +1,235 @@
+// `millrace fidelity`: what KV policies cost, by a text that a model reads with each of them.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "client/commands/command.hpp"
+#include "client/commands/fidelity_report.hpp"
+#include "client/commands/kv_names.hpp"
+#include "client/commands/text_input.hpp"
+#include "client/lines/json_writer.hpp"
+#include "engine/core/model/spec.hpp"
+#include "engine/core/tokenizer/tokenizer.hpp"
+#include "schemas/base/env.hpp"
+
+namespace millrace::client {
+namespace {
+
+using engine::FidelityContexts;
+using engine::FidelityRun;
+using nlohmann::json;
+
+constexpr std::uint64_t most_text_bytes = std::uint64_t{1} << 30;
+constexpr std::uint32_t default_context = 512;
+
+struct Flags {
+  std::string model, text, tokens, kv = "f16,q8,k8v4,k6v4,k5v3,k4v3", kv_protect = "none";
+  std::string reference, plot, device, math = "fast", score = "half";
+  std::uint32_t context = 0;  // 0: the tokens' own, or default_context
+  std::uint32_t contexts = 0, step_tokens = 128;
+};
+
+Result<std::string> read_whole(const std::string& path) {
+  const auto env = posix_env();
+  auto content = read_file(*env, path, most_text_bytes);
+  if (content) return content;
+  Error error = std::move(content).error();
+  error.hint = "check that it is a file you may read";
+  return fail(std::move(error));
+}
+
+// A file of ids: {"tokens": [...], "context": n}; the context may be absent.
+Status read_ids(const std::string& path, Tokens& ids, std::uint32_t& context) {
+  MILLRACE_ASSIGN(const std::string content, read_whole(path));
+  const json value = json::parse(content, nullptr, false);
+  const auto wrong = [&] {
+    return fail(Code::invalid_value, path + " holds no token ids",
+                R"(write it as {"tokens": [1, 2, 3], "context": 512})");
+  };
+  const auto is_id = [](const json& x) {
+    return x.is_number_unsigned() && x.get<std::uint64_t>() <= UINT32_MAX;
+  };
+  if (!value.is_object() || !value.contains("tokens") || !value["tokens"].is_array()) {
+    return wrong();
+  }
+  for (const json& id : value["tokens"]) {
+    if (!is_id(id)) return wrong();
+    ids.push_back(id.get<TokenId>());
+  }
+  if (value.contains("context")) {
+    if (!is_id(value["context"])) return wrong();
+    context = value["context"].get<std::uint32_t>();
+  }
+  return {};
+}
+
+// The text or the ids, cut. Ids are one context where nothing else is said.
+Result<FidelityContexts> read_contexts(const Flags& flags, const engine::GgufFile& file,
+                                       std::uint32_t vocabulary) {
+  engine::CutOptions cut;
+  cut.most = flags.contexts;
+  cut.all_scored = flags.score == "all";
+  Tokens ids;
+  if (!flags.tokens.empty()) {
+    std::uint32_t own = 0;
+    MILLRACE_TRY(read_ids(flags.tokens, ids, own));
+    const auto whole = static_cast<std::uint32_t>(ids.size());
+    cut.size = flags.context > 0 ? flags.context : own > 0 ? own : whole;
+    return engine::cut_contexts(ids, cut, vocabulary);
+  }
+  MILLRACE_ASSIGN(const std::string text, read_whole(flags.text));
+  MILLRACE_TRY(check_text(text));
+  MILLRACE_ASSIGN(const auto tokenizer, engine::Tokenizer::load(file.metadata()));
+  ids = tokenizer.tokenize(text, {});
+  cut.size = flags.context > 0 ? flags.context : default_context;
+  if (tokenizer.adds_bos() && tokenizer.bos()) cut.prefix = {*tokenizer.bos()};
+  return engine::cut_contexts(ids, cut, vocabulary);
+}
+
+// Before hours of work: that the plot can be written. What is there stays.
+Status check_plot(Env& env, const std::string& path) {
+  if (path.empty()) return {};
+  MILLRACE_ASSIGN(const bool there, env.exists(path));
+  auto file = env.open(path, OpenMode::write);
+  if (!file) {
+    Error error = std::move(file).error();
+    error.hint = "give --plot a file in a folder that you may write to";
+    return fail(std::move(error));
+  }
+  return there ? Status() : env.remove(path);
+}
+
+void print_progress(const std::string& name, std::size_t number, std::size_t count, bool as_json) {
+  if (!as_json) {
+    std::fprintf(stderr, "millrace: %s (%zu of %zu)\n", name.c_str(), number, count);
+    return;
+  }
+  std::string line;
+  JsonWriter(line)
+      .begin_object()
+      .field("event", "progress")
+      .field("policy", name)
+      .field("number", std::uint64_t{number})
+      .field("count", std::uint64_t{count})
+      .end_object();
+  std::fprintf(stderr, "%s\n", line.c_str());
+}
+
+Status measure(const std::vector<NamedPolicy>& policies, FidelityRun& run, FidelityReport& report,
+               bool as_json) {
+  for (const NamedPolicy& asked : policies) {  // before any of them is measured
+    MILLRACE_TRY(engine::resolve(asked.policy, run.shape()));
+  }
+  for (const NamedPolicy& asked : policies) {
+    print_progress(asked.name, report.rows.size() + 1, policies.size(), as_json);
+    MILLRACE_ASSIGN(auto found, run.measure(asked.policy));
+    report.rows.push_back({asked.name, std::move(found)});
+    if (!as_json) continue;
+    std::printf("%s\n", fidelity_json(report, report.rows.back()).c_str());
+    std::fflush(stdout);
+  }
+  return {};
+}
+
+Status print_report(const FidelityReport& report, const Flags& flags, bool as_json) {
+  const Scatter scatter = fidelity_scatter(report);
+  if (!as_json) {
+    std::printf("%s\n%s\n%s\n", fidelity_title(report).c_str(), fidelity_tables(report).c_str(),
+                text_plot(scatter).c_str());
+  }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    return fail(Code::io_error, "cannot write to standard output", "check where it goes");
+  }
+  if (flags.plot.empty()) return {};
+  MILLRACE_ASSIGN(const std::string png, png_plot(scatter));
+  return write_file_atomically(*posix_env(), flags.plot, png);
+}
+
+Status run(const Flags& flags, bool as_json) {
+  if (flags.text.empty() == flags.tokens.empty()) {
+    return fail(Code::usage, "one of --text and --tokens is needed",
+                "give --text FILE, like /usr/share/common-licenses/GPL-3");
+  }
+  MILLRACE_ASSIGN(const auto policies, parse_policies(flags.kv, flags.kv_protect));
+  const auto env = posix_env();
+  MILLRACE_TRY(check_plot(*env, flags.plot));
+  MILLRACE_ASSIGN(const engine::GgufFile file, engine::GgufFile::open(flags.model));
+  MILLRACE_ASSIGN(const engine::ModelSpec spec, engine::read_spec(file));
+  MILLRACE_ASSIGN(const FidelityContexts contexts, read_contexts(flags, file, spec.vocabulary));
+  std::optional<engine::LogitsFile> reference;
+  if (!flags.reference.empty()) {
+    MILLRACE_ASSIGN(reference, engine::LogitsFile::open(*env, flags.reference));
+    MILLRACE_TRY(reference->first_row(contexts, spec.vocabulary));
+  }
+  MILLRACE_ASSIGN(const auto device, engine::Device::open({.device = flags.device}));
+  engine::FidelityOptions options;
+  options.math = engine::find_math(flags.math).value_or(options.math);
+  options.step_tokens = std::min(flags.step_tokens, contexts.size);
+  MILLRACE_ASSIGN(const auto measured, FidelityRun::open(*device, file, contexts, options,
+                                                         reference ? &*reference : nullptr));
+  FidelityReport report{.model = measured->model().name,
+                        .device = device->info().name,
+                        .math = flags.math,
+                        .reference = flags.reference,
+                        .contexts = contexts.count(),
+                        .context_tokens = contexts.size,
+                        .rows = {}};
+  MILLRACE_TRY(measure(policies, *measured, report, as_json));
+  return print_report(report, flags, as_json);
+}
+
+void add_options(CLI::App& app, Flags& flags) {
+  const auto add = [&](const char* name, auto& value, const char* help) {
+    return app.add_option(name, value, help);
+  };
+  add("-m,--model", flags.model, "model file (GGUF)")->required();
+  add("--text", flags.text, "the text that the model reads");
+  add("--tokens", flags.tokens, R"(or its token ids: {"tokens": [...], "context": n})");
+  add("--kv", flags.kv, "KV policies, as the engine's --kv takes one, with commas between")
+      ->capture_default_str();
+  add("--kv-protect", flags.kv_protect,
+      "layers kept in fp16: none, first:N, last:N or first:N,last:M")
+      ->capture_default_str();
+  add("--context", flags.context, "tokens of a context [512; with --tokens its own, or all]")
+      ->check(CLI::Range(4U, 1U << 24));
+  add("--contexts", flags.contexts, "at most so many contexts [all that the text has]");
+  add("--score", flags.score, "positions of each context: half (the second) or all")
+      ->check(CLI::IsMember({"half", "all"}))
+      ->capture_default_str();
+  add("--reference", flags.reference,
+      "logits of another truth over the same tokens (\"MLOGITS1\", see client/README.md)");
+  add("--plot", flags.plot, "a PNG of mean KLD over bytes per token");
+  add("--device", flags.device, "OpenCL device, as the engine takes it");
+  add("--math", flags.math, "arithmetic: fast (8-bit activations) or exact (fp32)")
+      ->check(CLI::IsMember({"fast", "exact"}))
+      ->capture_default_str();
+  add("--step-tokens", flags.step_tokens,
+      "tokens in one step: less takes less memory for logits, and changes no figure")
+      ->check(CLI::Range(1U, 4096U))
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void add_fidelity_command(CLI::App& app, Invocation& invocation) {
+  auto* command = app.add_subcommand(
+      "fidelity",
+      "What KV policies cost: KL divergence from fp16 KV, top-1 agreement, perplexity\n\n"
+      "The model reads the text with fp16 KV and with each policy, and the distributions of each\n"
+      "next token are compared on the device. Two models are held at a time. A policy is a preset\n"
+      "or KEY/VALUE, like r5/r3. Keys carry ten times the damage of values: give bits to keys\n"
+      "first.\n\n"
+      "Examples:\n"
+      "  millrace fidelity --model M.gguf --text /usr/share/common-licenses/GPL-3\n"
+      "  millrace fidelity --model M.gguf --text T --kv k8v4,r4/r4~2,2 --plot kv.png");
+  auto flags = std::make_shared<Flags>();
+  add_options(*command, *flags);
+  command->callback([&invocation, flags] {
+    invocation.action = [&invocation, flags] {
+      const Status done = run(*flags, invocation.json);
+      return done ? exit_all_done : report_error(done.error(), invocation.json);
+    };
+  });
+}
+
+}  // namespace millrace::client

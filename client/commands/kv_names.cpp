@@ -1,0 +1,49 @@
+#include "client/commands/kv_names.hpp"
+
+#include <algorithm>
+
+namespace millrace::client {
+namespace {
+
+bool is_count(const std::string& text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::size_t end = std::min(list.find(',', at), list.size());
+    std::string part = list.substr(at, end - at);
+    const bool ends = !out.empty() && out.back().find('~') != std::string::npos &&
+                      out.back().find(',') == std::string::npos && is_count(part);
+    if (ends) {
+      out.back() += "," + part;
+    } else {
+      out.push_back(std::move(part));
+    }
+    at = end + 1;
+  }
+  return out;
+}
+
+std::unexpected<Error> usage(const Error& error, const std::string& option) {
+  return fail(Code::usage, option + ": " + error.message, error.hint);
+}
+
+}  // namespace
+
+Result<std::vector<NamedPolicy>> parse_policies(const std::string& list,
+                                                const std::string& protect) {
+  auto protection = engine::parse_kv_protection(protect);
+  if (!protection) return usage(protection.error(), "--kv-protect");
+  std::vector<NamedPolicy> out;
+  for (const std::string& name : split(list)) {
+    auto policy = engine::parse_kv_policy(name);
+    if (!policy) return usage(policy.error(), "--kv");
+    if (policy->protection == engine::KvProtection{}) policy->protection = *protection;
+    out.push_back({name, *std::move(policy)});
+  }
+  return out;
+}
+
+}  // namespace millrace::client
