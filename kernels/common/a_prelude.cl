@@ -3,7 +3,7 @@
 // Arithmetic rules that give the same bits on every device and in every variant (DESIGN section 6):
 // contraction is off, and each fused multiply-add is written as fma(); only +, -, *, fma,
 // conversions and integer operations are used, which OpenCL rounds correctly; division, square
-// roots and transcendental functions are our own (math.cl). Sums have one written order.
+// roots and transcendental functions are our own (b_math.cl). Sums have one written order.
 #pragma OPENCL FP_CONTRACT OFF
 
 // A loop that the compiler cannot unroll as asked stays a loop: no news for who runs the program,
