@@ -173,7 +173,6 @@ json measure(Engine& engine, const Load& load, bool profile) {
            {"prompt_steps", prompts.steps},
            {"prompt_launches_per_step", per(prompts.launches, prompts.steps)},
            {"prompt_enqueue_ms", prompts.enqueue_ms},
-           {"prompt_step_ms_median", median(prompts.prompt_step_ms)},
            {"prompt_step_ms_mean", mean(prompts.prompt_step_ms)}};
   if (profile) out["prompt_kernels"] = kernels(prompts);
   if (load.output == 1) return out;

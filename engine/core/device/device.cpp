@@ -62,10 +62,17 @@ bool is_pocl(const DeviceInfo& info) {
   return info.platform == "Portable Computing Language";
 }
 
+// PoCL looks for devices of other machines only where it is told to, and those have the same names.
+bool may_be_remote() {
+  const char* const drivers = std::getenv("POCL_DEVICES");
+  return drivers != nullptr && std::string_view(drivers).find("remote") != std::string_view::npos;
+}
+
 // PoCL's CPU devices run on this process's processor, and its compiler takes instructions that it
-// would not choose itself; of other drivers neither is known.
+// would not choose itself; of other drivers and other machines neither is known.
 Dot dot_for(const DeviceInfo& info) {
-  return info.type == DeviceType::cpu && is_pocl(info) ? best_dot() : Dot::plain;
+  const bool here = info.type == DeviceType::cpu && is_pocl(info) && !may_be_remote();
+  return here ? best_dot() : Dot::plain;
 }
 
 // PoCL keeps all that it compiles by itself; and to hand out a program's binary it would compile

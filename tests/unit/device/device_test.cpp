@@ -215,6 +215,18 @@ TEST(Device, ABuildFailureShowsTheCompilersLog) {
   EXPECT_NE(no_source.error().message.find("no/such.cl"), std::string::npos);
 }
 
+// PoCL itself has looked at the variable long before.
+TEST(Device, WhereDevicesMayBeOfOtherMachinesThisProcessorDoesNotCount) {
+  const char* const given = std::getenv("POCL_DEVICES");
+  const std::string before = given == nullptr ? "" : given;
+  open_device();
+  setenv("POCL_DEVICES", "pthread remote", 1);
+  const auto device = Device::open({.variant = "cpu"});
+  given == nullptr ? unsetenv("POCL_DEVICES") : setenv("POCL_DEVICES", before.c_str(), 1);
+  ASSERT_TRUE(device) << device.error().text();
+  EXPECT_EQ((*device)->dot(), Dot::plain);
+}
+
 // A machine's files on control groups, by path.
 std::optional<double> quota_of(const std::map<std::string, std::string>& files) {
   namespace fs = std::filesystem;

@@ -73,12 +73,14 @@ TEST(Attention, EveryVariantOfTheCpuKernelsGivesTheSameBits) {
   for (const Shape shape : {Shape{64, 9, 3}, Shape{80, 5, 1}}) {
     Runner cpu("cpu", shape);
     Runner narrow("cpu", shape, {.sums = 6, .half_by_integers = false});
+    Runner middle("cpu", shape, {.sums = 12, .half_by_integers = false});
     Runner integers("cpu", shape, {.sums = 24, .half_by_integers = true});
     std::uint64_t seed = 100;
     for (const auto& sequences : steps) {
       const Problem problem = random_problem(shape, sequences, seed++);
       const Results reference = cpu.run(problem);
       ASSERT_TRUE(narrow.run(problem) == reference) << shape.head_dim << ", step " << seed - 100;
+      ASSERT_TRUE(middle.run(problem) == reference) << shape.head_dim << ", step " << seed - 100;
       ASSERT_TRUE(integers.run(problem) == reference) << shape.head_dim << ", step " << seed - 100;
     }
   }
