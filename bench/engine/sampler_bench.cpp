@@ -132,15 +132,16 @@ json measure(Engine& engine, const Load& load) {
   }
   json out = json::object();
   for (std::size_t which = 0; which < variant_count; ++which) {
-    std::vector<double> ms, cost;
+    std::vector<double> ms, cost, sampler_ms;
     for (std::uint32_t round = 0; round < load.rounds; ++round) {
       ms.push_back(runs[which][round].step_ms);
+      sampler_ms.push_back(runs[which][round].sampler_ms);
       cost.push_back((runs[which][round].step_ms / runs[0][round].step_ms - 1) * 100);
     }
     out[variants[which].name] = {{"step_ms", median(ms)},
                                  {"cost_percent", median(cost)},
                                  {"launches_per_step", runs[which].back().launches},
-                                 {"sampler_ms", runs[which].back().sampler_ms},
+                                 {"sampler_ms", median(sampler_ms)},
                                  {"step_ms_runs", ms}};
   }
   return out;

@@ -84,18 +84,25 @@ ulong sampler_total(__global const float* row, uint vocab, filter_t f, int sprea
 
 // Weights of all tokens together, where nobody is filtered away: what every row with logprobs asks
 // for. A weight's upper and lower 20 bits are summed apart in 32 bits, which hold WEIGHTS of them.
+// sampler_exp's steps with the powers of two in the exponent: bits of exp(y), times 2^20 or 2^40.
 #define WEIGHTS 2048u
+#define TIMES_2(bits, n) as_float16((bits) + ((n) << 23))
 ulong sampler_total_of_all(__global const float* row, uint vocab, filter_t f) {
+  const float16 magic = (float16)(12582912.0f);
   ulong high = 0, low = 0;
   for (uint first = 0; first < vocab; first += WEIGHTS * LANES) {
     const uint end = min(vocab, first + WEIGHTS * LANES);
     uint16 highs = (uint16)(0), lows = (uint16)(0);
     for (uint base = first; base < end; base += LANES) {
-      const float16 y = (sampler_load(row, base, vocab) - f.max) * f.inverse;
-      const float16 weight = sampler_exp_16(y) * 1.09951163e12f;  // exact: 2^40
-      const int16 part = convert_int16(weight * 9.53674316e-7f);  // 2^-20; towards 0
+      const float16 x = (sampler_load(row, base, vocab) - f.max) * f.inverse;
+      const float16 y = select(x, (float16)(-30.0f), x < -30.0f);  // weighs nothing
+      const float16 t = fma(y, (float16)(1.44269504f), magic);
+      const float16 n = t - magic;
+      const int16 bits = as_int16(sampler_exp_of_16(y, n)) + (as_int16(t) << 23);
+      const int16 part = convert_int16(TIMES_2(bits, 20));  // towards 0
       highs += as_uint16(part);
-      lows += as_uint16(convert_int16(fma(convert_float16(part), (float16)(-1048576.0f), weight)));
+      lows += as_uint16(convert_int16(
+          fma(convert_float16(part), (float16)(-1048576.0f), TIMES_2(bits, 40))));
     }
     high += sampler_sum_lanes(convert_ulong8(highs.lo) + convert_ulong8(highs.hi));
     low += sampler_sum_lanes(convert_ulong8(lows.lo) + convert_ulong8(lows.hi));

@@ -3,11 +3,8 @@
 // and both widths give the same bits, and so does the C++ mirror in tests/unit/sampler.
 #pragma OPENCL FP_CONTRACT OFF
 
-// exp(x) for x <= 0, relative error below 2e-7; 0 below -30. Not for NaN.
-FLOAT FN(sampler_exp)(FLOAT x) {
-  const FLOAT magic = (FLOAT)(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
-  const FLOAT y = select(x, (FLOAT)(-30.0f), x < -30.0f);
-  const FLOAT n = fma(y, (FLOAT)(1.44269504f), magic) - magic;
+// exp(y - n log 2) for an integer n next to y / log 2: between sqrt(1/2) and sqrt(2).
+FLOAT FN(sampler_exp_of)(FLOAT y, FLOAT n) {
   FLOAT r = fma(n, (FLOAT)(-0.693359375f), y);
   r = fma(n, (FLOAT)(2.12194440e-4f), r);
   FLOAT p = (FLOAT)(1.98412698e-4f);
@@ -17,9 +14,16 @@ FLOAT FN(sampler_exp)(FLOAT x) {
   p = fma(p, r, (FLOAT)(1.66666667e-1f));
   p = fma(p, r, (FLOAT)(0.5f));
   p = fma(p, r, (FLOAT)(1.0f));
-  p = fma(p, r, (FLOAT)(1.0f));
+  return fma(p, r, (FLOAT)(1.0f));
+}
+
+// exp(x) for x <= 0, relative error below 2e-7; 0 below -30. Not for NaN.
+FLOAT FN(sampler_exp)(FLOAT x) {
+  const FLOAT magic = (FLOAT)(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
+  const FLOAT y = select(x, (FLOAT)(-30.0f), x < -30.0f);
+  const FLOAT n = fma(y, (FLOAT)(1.44269504f), magic) - magic;
   const FLOAT scale = AS_FLOAT((TO_INT(n) + 127) << 23);
-  return select(p * scale, (FLOAT)(0.0f), x < -30.0f);
+  return select(FN(sampler_exp_of)(y, n) * scale, (FLOAT)(0.0f), x < -30.0f);
 }
 
 // log(1 + f) for f in [sqrt(1/2) - 1, sqrt(2) - 1], relative error below 1e-7.
