@@ -1,15 +1,17 @@
 // GFLOP/s and GB/s of each kernel on the shapes of SmolLM2-135M, beside the device's measured peak.
 //
-//   kernel_bench [--device D] [--cores N] [--variant generic|cpu] [--peak|--products|--attention]
+//   kernel_bench [--device D] [--cores N] [--variant generic|cpu] [--peak|--products|--attention|
+//                --kv POLICIES]
 //
 // Prints one JSON object; --peak measures the device's limits alone, --products and --attention
-// those kernels beside them. A product's GB/s counts its
-// packed weights once; attention's the keys and values that it reads. Each figure is the best of
-// several windows of a chain of launches.
+// those kernels beside them, --kv attention by how keys and values are stored. A product's GB/s
+// counts its packed weights once; attention's the keys and values that it reads. Each figure is the
+// best of several windows of a chain of launches.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -89,7 +91,42 @@ void bench_attentions(Device& device, const Peak& peak, json& out) {
   }
 }
 
-void run(const DeviceOptions& options, bool products, bool attention) {
+// One shape with each policy of `policies`, in turns; beside each its time relative to the first.
+void bench_policies(Device& device, const Peak& peak, const std::vector<std::string>& policies,
+                    std::uint32_t rows, std::uint32_t length, std::uint32_t chunk, json& out) {
+  constexpr int rounds = 4;
+  std::vector<double> best(policies.size(), 1e9);
+  std::vector<std::unique_ptr<AttentionLoad>> loads;
+  for (const std::string& policy : policies) {
+    const KvCodecs codecs = must(parse_kv_policy(policy)).codecs;
+    loads.push_back(must(AttentionLoad::create(device, rows, length, chunk, {}, 0, codecs)));
+  }
+  for (int round = 0; round < rounds; ++round) {
+    for (std::size_t i = 0; i < loads.size(); ++i) {
+      AttentionLoad& load = *loads[i];
+      const double s = must(best_seconds(device, load.layers(), 2, [&] { return load.launch(); }));
+      best[i] = std::min(best[i], s);
+    }
+  }
+  const double mean_keys = length - (chunk - 1) / 2.0;
+  for (std::size_t i = 0; i < loads.size(); ++i) {
+    out.push_back(row("attention, KV " + policies[i] + ", " + std::to_string(rows) + " rows of " +
+                          std::to_string(chunk) + " tokens ending at " + std::to_string(length),
+                      best[i], 4.0 * 576 * mean_keys * rows * chunk,
+                      static_cast<double>(loads[i]->layer_bytes()), peak));
+    out.back()["times_the_first"] = std::round(best[0] / best[i] * 100) / 100;
+  }
+}
+
+void bench_kv(Device& device, const Peak& peak, const std::vector<std::string>& policies,
+              json& out) {
+  bench_policies(device, peak, policies, 16, 7000, 1, out);
+  bench_policies(device, peak, policies, 16, 256, 1, out);
+  bench_policies(device, peak, policies, 1, 7000, 256, out);
+}
+
+void run(const DeviceOptions& options, bool products, bool attention,
+         const std::vector<std::string>& policies) {
   const auto device = must(Device::open(options));
   const Peak peak = must(measure_peak(*device));
   json rows = json::array();
@@ -102,6 +139,7 @@ void run(const DeviceOptions& options, bool products, bool attention) {
     bench_product(*device, peak, exact, TensorType::q4_1, 3072, 576, rows);
   }
   if (attention) bench_attentions(*device, peak, rows);
+  if (!policies.empty()) bench_kv(*device, peak, policies, rows);
   const json out{{"device", device->info().name},
                  {"driver", device->info().driver},
                  {"family", family_name(device->family())},
@@ -128,8 +166,11 @@ int main(int argc, char** argv) {
   only->add_flag("--peak", peak, "what the machine can do alone");
   only->add_flag("--products", products, "matrix products alone");
   only->add_flag("--attention", attention, "attention alone");
+  std::vector<std::string> policies;
+  only->add_option("--kv", policies, "attention with these KV policies, like f16,q8,k5v3")
+      ->delimiter(',');
   only->require_option(0, 1);
   CLI11_PARSE(app, argc, argv);
-  const bool all = !peak && !products && !attention;
-  millrace::engine::run(options, all || products, all || attention);
+  const bool all = !peak && !products && !attention && policies.empty();
+  millrace::engine::run(options, all || products, all || attention, policies);
 }

@@ -88,17 +88,16 @@ Status ProductLoad::launch(std::uint32_t columns) {
 AttentionLoad::AttentionLoad(Device& device, const MaybeTuning& tuning)
     : operations_(device, heads_of(9, 3), MathMode::fast, {}, tuning) {}
 
-Result<std::unique_ptr<AttentionLoad>> AttentionLoad::create(Device& device, std::uint32_t rows,
-                                                             std::uint32_t length,
-                                                             std::uint32_t chunk,
-                                                             const MaybeTuning& tuning,
-                                                             std::uint32_t shared) {
+Result<std::unique_ptr<AttentionLoad>> AttentionLoad::create(
+    Device& device, std::uint32_t rows, std::uint32_t length, std::uint32_t chunk,
+    const MaybeTuning& tuning, std::uint32_t shared, const KvCodecs& codecs) {
   std::unique_ptr<AttentionLoad> load(new AttentionLoad(device, tuning));
+  load->codecs_ = codecs;
   Projection heads;
   heads.rows = 960;
   heads.first = {0, 576, 768};
   MILLRACE_TRY(load->operations_.prepare_layer(heads));
-  MILLRACE_TRY(load->operations_.prepare_attention());
+  MILLRACE_TRY(load->operations_.prepare_attention(codecs));
   const StepPlan plan = plan_of(rows, length, chunk, shared);
   const std::uint32_t pages = *std::ranges::max_element(plan.pages) + 1;
   const StepLimits limits{.tokens = rows * chunk,
@@ -112,7 +111,7 @@ Result<std::unique_ptr<AttentionLoad>> AttentionLoad::create(Device& device, std
   MILLRACE_TRY(StepLowering().lower(plan, limits, load->step_));
   MILLRACE_ASSIGN(load->words_, device.allocate(load->step_.words.size() * 4, "step"));
   MILLRACE_TRY(device.write(load->words_, 0, std::as_bytes(std::span(load->step_.words))));
-  load->layer_bytes_ = layer_page_bytes(KvCodecs{}, 3, 64) * pages;
+  load->layer_bytes_ = layer_page_bytes(codecs, 3, 64) * pages;
   const std::uint64_t layers =
       chunk > 1 ? 1 : std::clamp<std::uint64_t>((256ull << 20) / load->layer_bytes_, 2, 30);
   for (std::uint64_t i = 0; i < layers; ++i) {
@@ -129,11 +128,11 @@ Result<std::unique_ptr<AttentionLoad>> AttentionLoad::create(Device& device, std
 }
 
 Status AttentionLoad::launch() {
-  return operations_.attend(qkv_, rope_, {kv_[layer_++ % kv_.size()]}, out_, {.codes = true}, step_,
-                            words_);
+  return operations_.attend(qkv_, rope_, {kv_[layer_++ % kv_.size()], codecs_}, out_,
+                            {.codes = true}, step_, words_);
 }
 Status AttentionLoad::rotate_and_store() {
-  return operations_.rope_and_store(qkv_, rope_, {kv_[0]}, step_, words_);
+  return operations_.rope_and_store(qkv_, rope_, {kv_[0], codecs_}, step_, words_);
 }
 
 Result<double> best_seconds(Device& device, std::uint32_t chain, int windows,

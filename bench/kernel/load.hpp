@@ -40,7 +40,8 @@ class AttentionLoad {
   static Result<std::unique_ptr<AttentionLoad>> create(Device& device, std::uint32_t rows,
                                                        std::uint32_t length, std::uint32_t chunk,
                                                        const MaybeTuning& tuning = {},
-                                                       std::uint32_t shared = 0);
+                                                       std::uint32_t shared = 0,
+                                                       const KvCodecs& codecs = {});
   Status launch();            // attention of the next layer
   Status rotate_and_store();  // of the first
   bool rotates() const { return step_.tiles.count != 0; }
@@ -53,6 +54,7 @@ class AttentionLoad {
   StepTable step_;
   Buffer words_, rope_, qkv_;
   Activation out_;
+  KvCodecs codecs_;
   std::vector<Buffer> kv_;
   std::uint64_t layer_bytes_ = 0;
   std::uint32_t layer_ = 0;
