@@ -44,7 +44,9 @@ class TinyEngine : public ::testing::Test {
     millrace::testing::TestVocabulary words;
     words.add("<|turn|>", 3);
     words.add("<|end|>", 3);
-    auto file = millrace::testing::TinyModel{.vocabulary = rows}.builder();
+    millrace::testing::TinyModel model = model_;
+    model.vocabulary = rows;
+    auto file = model.builder();
     file.string("tokenizer.ggml.model", words.model)
         .string("tokenizer.ggml.pre", words.pre)
         .strings("tokenizer.ggml.tokens", words.tokens)
@@ -60,6 +62,7 @@ class TinyEngine : public ::testing::Test {
   }
 
   std::filesystem::path folder_;
+  millrace::testing::TinyModel model_;  // of another shape, where a test wants one
 };
 
 }  // namespace millrace::engine

@@ -40,7 +40,8 @@ struct Made {
   std::uint64_t launches = 0;
 };
 
-Made run(const GgufFile& file, bool whole, const std::string& variant, const Schedule& schedule) {
+Made run(const GgufFile& file, bool whole, const std::string& variant, const Schedule& schedule,
+         const std::string& kv = "f16") {
   std::uint32_t longest = 0, most = 0;
   for (const std::uint32_t length : schedule.lengths) longest = std::max(longest, length);
   for (const Step& step : schedule.steps) {
@@ -49,7 +50,8 @@ Made run(const GgufFile& file, bool whole, const std::string& variant, const Sch
     most = std::max(most, tokens);
   }
   ModelRunner runner(file,
-                     {.kv_bytes = 64 << 20,
+                     {.kv = kv,
+                      .kv_bytes = 64 << 20,
                       .step_tokens = most,
                       .step_outputs = most,
                       .math = MathMode::fast,
@@ -84,10 +86,10 @@ std::string difference(const Made& a, const Made& b) {
 
 // `runs`: how many launches the two layers take.
 void expect_same(const TinyModel& model, const std::string& variant, const Schedule& schedule,
-                 std::uint64_t runs = 1) {
+                 std::uint64_t runs = 1, const std::string& kv = "f16") {
   const GgufFile file = model.file();
-  const Made whole = run(file, true, variant, schedule);
-  const Made apart = run(file, false, variant, schedule);
+  const Made whole = run(file, true, variant, schedule, kv);
+  const Made apart = run(file, false, variant, schedule, kv);
   EXPECT_EQ(difference(whole, apart), "") << variant << ", " << schedule.steps.size() << " steps";
   // And three around them: it was the other kernel.
   EXPECT_EQ(whole.launches, schedule.steps.size() * (runs + 3)) << variant;
@@ -216,6 +218,12 @@ TEST_F(WholeLayer, SameBitsWhereOneLayerHasBiases) {
     }
     expect_same(model, "cpu", decoding(2, 30), 2);
   }
+}
+
+TEST_F(WholeLayer, SameBitsWithPackedKeysAndValues) {
+  expect_same(model_of(TensorType::q4_1, true), "cpu", mixed(), 1, "k5v3");
+  // The first layer is a launch of its own.
+  expect_same(model_of(TensorType::q4_1, true), "cpu", decoding(2, 300), 2, "k5v3~1,0");
 }
 
 TEST_F(WholeLayer, SameBitsFromOneRowToMany) {
