@@ -6,12 +6,15 @@
 
 #include "engine/core/device/device.hpp"
 #include "engine/core/gguf/file.hpp"
+#include "engine/core/kv/choose.hpp"
 #include "engine/core/model/model.hpp"
+#include "engine/core/model/spec.hpp"
 #include "engine/core/prefix/disk_pages.hpp"
 #include "engine/core/request/engine_loop.hpp"
 #include "engine/core/sampler/sampler.hpp"
 #include "engine/core/template/chat_template.hpp"
 #include "engine/core/tokenizer/tokenizer.hpp"
+#include "schemas/base/log.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -97,11 +100,29 @@ Status check_options(const EngineOptions& o) {
   return {};
 }
 
+// What `auto` comes to, else the policy as it is given.
+Result<std::string> kv_policy(const EngineOptions& options, const GgufFile& file) {
+  if (options.kv != kv_auto) return options.kv;
+  MILLRACE_ASSIGN(const ModelSpec spec, read_spec(file));
+  const KvChoice choice = choose_kv({spec.layers, spec.kv_heads, spec.head_dim},
+                                    {.memory_bytes = options.kv_memory_bytes,
+                                     .max_batch = options.max_batch,
+                                     .context_tokens = spec.context_tokens});
+  log_info("KV policy chosen", {{"kv", choice.preset},
+                                {"load_tokens", choice.load_tokens},
+                                {"holds_tokens", choice.holds_tokens}});
+  if (!choice.fits()) {
+    log_warn("the KV memory is small for the expected load: sequences will wait for each other",
+             {{"load_tokens", choice.load_tokens}, {"holds_tokens", choice.holds_tokens}});
+  }
+  return std::string(choice.preset);
+}
+
 class ModelEngine final : public Engine {
  public:
   ModelEngine(std::unique_ptr<Device> device, HostModel host, std::unique_ptr<Model> model,
               std::unique_ptr<Sampler> sampler, std::unique_ptr<DiskTier> disk,
-              const EngineOptions& options)
+              const std::string& kv_policy, const EngineOptions& options)
       : device_(std::move(device)),
         host_(std::move(host)),
         model_(std::move(model)),
@@ -117,6 +138,7 @@ class ModelEngine final : public Engine {
     info_.driver = device_->info().driver;
     info_.fingerprint = m.fingerprint;
     info_.kv = m.kv;
+    info_.kv_policy = kv_policy;
     info_.context_tokens = m.context_tokens;
     info_.vocabulary = host_.tokenizer.vocabulary_size();
     info_.kv_pool_tokens = std::uint64_t{m.page_count} * m.page_tokens;
@@ -127,7 +149,7 @@ class ModelEngine final : public Engine {
     context.pool = &pool_;
     context.context_tokens = m.context_tokens;
     context.vocabulary = info_.vocabulary;
-    context.kv_policy = options.kv;
+    context.kv_policy = kv_policy;
     context.kv_layers = m.kv;
     context.fingerprint = m.fingerprint;
 
@@ -214,7 +236,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
   MILLRACE_ASSIGN(std::unique_ptr<Device> device, Device::open(device_options));
 
   ModelOptions model_options;
-  model_options.kv = options.kv;
+  MILLRACE_ASSIGN(model_options.kv, kv_policy(options, file));
   model_options.kv_bytes = options.kv_memory_bytes;
   model_options.step_tokens = options.step_tokens;
   model_options.step_outputs = ModelEngine::step_outputs(options);
@@ -240,7 +262,8 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
     MILLRACE_ASSIGN(disk, DiskTier::open(posix_env(), tier));
   }
   return std::make_unique<ModelEngine>(std::move(device), std::move(host), std::move(model),
-                                       std::move(sampler), std::move(disk), options);
+                                       std::move(sampler), std::move(disk), model_options.kv,
+                                       options);
 }
 
 }  // namespace millrace::engine

@@ -26,7 +26,7 @@ namespace millrace::engine {
 struct EngineOptions {
   std::string model_path;
   std::string device;  // "" first fit, or "PLATFORM:DEVICE" numbers or a part of the device's name
-  std::string kv = "f16";
+  std::string kv = "f16";  // a policy, or "auto": see kv/choose.hpp
   std::uint64_t kv_memory_bytes = 1 * limits::GiB;
   std::uint32_t max_batch = 64;       // sequences in one step
   std::uint32_t step_tokens = 512;    // tokens in one step, decode first
@@ -43,7 +43,8 @@ struct EngineOptions {
 };
 
 struct EngineInfo {
-  std::string model_name, architecture, device_name, driver, fingerprint, kv;
+  std::string model_name, architecture, device_name, driver, fingerprint;
+  std::string kv_policy, kv;  // as chosen or given; by layer
   std::uint32_t context_tokens = 0, vocabulary = 0;
   std::uint64_t kv_pool_tokens = 0;
 };

@@ -63,11 +63,12 @@ Result<std::unique_ptr<worker::EngineExecutor>> make_executor(const worker::Engi
                             {"kv_pool_tokens", info.kv_pool_tokens},
                             {"context_tokens", info.context_tokens},
                             {"fingerprint", info.fingerprint}});
+  const std::string policy = info.kv_policy;
   worker::leave_crash_note(program, crash_hint());
   MILLRACE_TRY(warm_up(*made));
   return std::make_unique<worker::EngineExecutor>(
-      std::move(made), model_name, std::vector<std::string>{options.kv},
-      capacity(options.max_batch), worker::TestHooks::from_environment(), step_limit_s * 1'000);
+      std::move(made), model_name, std::vector<std::string>{policy}, capacity(options.max_batch),
+      worker::TestHooks::from_environment(), step_limit_s * 1'000);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/core/device/cores.hpp"
+#include "engine/core/kv/choose.hpp"
 #include "engine/core/kv/policy.hpp"
 #include "schemas/base/log.hpp"
 
@@ -29,6 +30,12 @@ std::unexpected<Error> usage(const char* option, const std::string& value, const
 
 // --kv and --kv-protect as one policy, as it was written where that is possible.
 Result<std::string> kv_of(const EngineFlags& flags) {
+  if (flags.kv == engine::kv_auto) {
+    if (flags.kv_protect == "none") return flags.kv;
+    return fail(Code::usage,
+                "--kv-protect " + flags.kv_protect + " is for a policy, and --kv auto names none",
+                "name the policy");
+  }
   auto policy = engine::parse_kv_policy(flags.kv);
   if (!policy) return usage("--kv", flags.kv, policy.error());
   const auto protection = engine::parse_kv_protection(flags.kv_protect);
@@ -81,7 +88,9 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
       ->check(CLI::PositiveNumber);
   add("--kv", flags.kv,
       "how keys and values are stored: a preset (" + preset_notes() +
-          ") or KEY/VALUE, like q8g64/r4. Keys carry ten times the damage of values");
+          "), KEY/VALUE, like q8g64/r4, or auto: the closest to f16 that holds the load, at most "
+          "3x "
+          "smaller. Keys carry ten times the damage of values");
   add("--kv-protect", flags.kv_protect, "layers kept in f16, like first:2,last:2");
   add("--kv-memory", flags.kv_memory, "memory of the KV cache, like 2GiB");
   add("--max-batch", flags.max_batch, "sequences in one step");

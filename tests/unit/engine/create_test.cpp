@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/core/engine.hpp"
+#include "schemas/base/log.hpp"
 #include "tests/support/test_model.hpp"
 
 namespace millrace::engine {
@@ -50,6 +51,22 @@ TEST(EngineCreate, RefusesWithWhatWhereAndWhatToDo) {
   o = options();
   o.kernel_variant = "abacus";
   expect_refused(o, Code::invalid_value, "abacus");
+}
+
+TEST(EngineCreate, AutoTakesWhatHoldsTheLoadAndSaysSo) {
+  std::string log;
+  set_up_logging({.level = LogLevel::info, .sink = [&](std::string_view line) { log += line; }});
+  EngineOptions o = options();
+  o.kv = "auto";
+  o.max_batch = 1;  // a context of 8,192 tokens: 180 MiB in f16, 96 in q8
+  o.kv_memory_bytes = 100 * limits::MiB;
+  const auto created = Engine::create(o);
+  set_up_logging({.level = LogLevel::off});
+  ASSERT_TRUE(created) << created.error().text();
+  EXPECT_EQ((*created)->info().kv_policy, "q8");
+  EXPECT_EQ((*created)->info().kv, "q8g64/q8g64 x30");
+  EXPECT_NE(log.find("KV policy chosen kv=q8 load_tokens=8192"), std::string::npos) << log;
+  EXPECT_EQ(log.find("sequences will wait"), std::string::npos) << log;
 }
 
 TEST(EngineCreate, TellsWhatItRunsAndTokenizes) {

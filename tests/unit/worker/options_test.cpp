@@ -63,6 +63,8 @@ TEST(Options, WhatThisVersionLacksIsRefusedByName) {
   EXPECT_NE(e.hint.find("k5v3"), std::string::npos);
   e = refused([](EngineFlags& f) { f.kv_protect = "ends"; });
   EXPECT_NE(e.message.find("--kv-protect ends"), std::string::npos);
+  e = refused([](EngineFlags& f) { f.kv = "auto", f.kv_protect = "first:2"; });
+  EXPECT_NE(e.message.find("--kv-protect first:2"), std::string::npos);
   e = refused([](EngineFlags& f) { f.kv = "q8~1,1", f.kv_protect = "first:2"; });
   EXPECT_NE(e.message.find("--kv-protect first:2"), std::string::npos);
   e = refused([](EngineFlags& f) { f.prefix_cache = "disk"; });
