@@ -41,11 +41,7 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<const c
   }
 
   std::unique_ptr<Engine> open(const EngineOptions& options) const {
-    if (!real_) {
-      auto engine = create(tiny_vocabulary, "", options);
-      EXPECT_TRUE(engine) << engine.error().text();
-      return *std::move(engine);
-    }
+    if (!real_) return millrace::testing::must(create(tiny_vocabulary, "", options));
     EngineOptions with_path = options;
     with_path.model_path = testing_support::test_model_path();
     return open_engine(with_path);
