@@ -3,7 +3,7 @@
 //   out[token][head] = sum over keys j <= position of softmax(scale * q.k_j) v_j
 //
 //   qkv   float [tokens][qkv_stride], queries rotated; out float [tokens][out_stride]
-//   step  uint: positions and page tables as for rope_kv; `items` of 2 words, see cpu.cl
+//   step  uint: positions and page tables as for rope_kv
 //
 // Contract, the same in every variant and for every way to cut tokens into items or steps:
 //   keys are taken in segments of 256 at absolute positions 0, 256, ... For one segment:
