@@ -26,7 +26,7 @@ struct Flags {
   std::string model, text, tokens, kv = "f16,q8,k8v4,k6v4,k5v3,k4v3", kv_protect = "none";
   std::string reference, plot, device, math = "fast", score = "half";
   std::uint32_t context = 0;  // 0: the tokens' own, or default_context
-  std::uint32_t contexts = 0, step_tokens = 128;
+  std::uint32_t contexts = 0, step_tokens = 128, cores = 0;
 };
 
 Result<std::string> read_whole(const std::string& path) {
@@ -161,7 +161,8 @@ Status run(const Flags& flags, bool as_json) {
     MILLRACE_ASSIGN(reference, engine::LogitsFile::open(*env, flags.reference));
     MILLRACE_TRY(reference->first_row(contexts, spec.vocabulary));
   }
-  MILLRACE_ASSIGN(const auto device, engine::Device::open({.device = flags.device}));
+  MILLRACE_ASSIGN(const auto device,
+                  engine::Device::open({.device = flags.device, .cores = flags.cores}));
   engine::FidelityOptions options;
   options.math = engine::find_math(flags.math).value_or(options.math);
   options.step_tokens = std::min(flags.step_tokens, contexts.size);
@@ -200,6 +201,8 @@ void add_options(CLI::App& app, Flags& flags) {
       "logits of another truth over the same tokens (\"MLOGITS1\", see client/README.md)");
   add("--plot", flags.plot, "a PNG of mean KLD over bytes per token");
   add("--device", flags.device, "OpenCL device, as the engine takes it");
+  app.add_option("--cores", flags.cores, "cores of a CPU device [all that the process may use]")
+      ->check(CLI::PositiveNumber);
   add("--math", flags.math, "arithmetic: fast (8-bit activations) or exact (fp32)")
       ->check(CLI::IsMember({"fast", "exact"}))
       ->capture_default_str();
