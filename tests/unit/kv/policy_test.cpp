@@ -163,5 +163,26 @@ TEST(KvPolicy, RoundsPagesUpToCacheLinesAndNoMore) {
   }
 }
 
+std::uint64_t tokens_in_a_gibibyte(const std::string& text) {
+  std::uint64_t page = 0;
+  for (const KvCodecs& codecs : layers(text).layers) page += layer_page_bytes(codecs, 3, 64);
+  return (1ull << 30) / page * kv_page_tokens;
+}
+
+TEST(KvPolicy, FitsTheTokensOfItsFormulaIntoAGibibyte) {
+  struct Case {
+    const char* policy;
+    double least;  // times f16's tokens
+  };
+  const auto halves = static_cast<double>(tokens_in_a_gibibyte("f16"));
+  for (const Case& c : std::initializer_list<Case>{
+           {"f16", 1}, {"q8", 1.85}, {"k8v4", 2.45}, {"k6v4", 3.0}, {"k5v3", 3.7}, {"k4v3", 4.2}}) {
+    const auto tokens = static_cast<double>(tokens_in_a_gibibyte(c.policy));
+    const double formula = 0x1p30 / layers(c.policy).bytes_per_token(small);
+    EXPECT_NEAR(tokens, formula, formula * 0.02) << c.policy;
+    EXPECT_GE(tokens, halves * c.least) << c.policy;
+  }
+}
+
 }  // namespace
 }  // namespace millrace::engine
