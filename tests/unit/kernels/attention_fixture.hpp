@@ -137,12 +137,16 @@ class Runner {
     const std::size_t code_size = std::size_t{problem.tokens()} * code_stride(problem.columns());
     const Activation out{upload(*device_, std::vector<float>(size)),
                          upload(*device_, std::vector<std::uint32_t>(code_size))};
+    const std::uint64_t before = device_->allocated_bytes();
     must(operations_.rope_and_store(qkv, rope, {kv, problem.shape.codecs}, step, words));
     must(operations_.attend(qkv, rope, {kv, problem.shape.codecs}, out, forms, step, words));
+    allocated_ = device_->allocated_bytes() - before;
     return {download<float>(*device_, out.rows, size),
             download<std::uint32_t>(*device_, out.codes, code_size),
             download<std::uint8_t>(*device_, kv, problem.pages.size())};
   }
+  // Device memory that the last run's kernels wanted for themselves.
+  std::uint64_t allocated() const { return allocated_; }
   bool cut() const { return cut_; }  // whether the last run's tiles were
 
  private:
@@ -158,6 +162,7 @@ class Runner {
   std::unique_ptr<Device> device_;
   Operations operations_;
   bool cut_ = false;
+  std::uint64_t allocated_ = 0;
 };
 
 // Keys and values of a sequence's KV head as channels, [position][channel].
