@@ -226,11 +226,14 @@ int main(int argc, char** argv) {
   millrace::worker::EngineFlags flags;
   std::string variant;
   bool profile = false, separate = false, first_token = false;
-  app.add_option("--model", flags.model)->required();
-  app.add_option("--jobs", load.jobs)->check(CLI::Range(1, 100000));
-  app.add_option("--prompt", load.prompt)->check(CLI::Range(1, 1000000));
-  app.add_option("--output", load.output)->check(CLI::Range(1, 1000000));
-  app.add_option("--shared", load.shared, "tokens that all prompts begin with");
+  const auto add = [&](const char* name, std::uint32_t& value, const char* help) {
+    return app.add_option(name, value, help)->capture_default_str();
+  };
+  app.add_option("--model", flags.model, "model file (GGUF)")->required();
+  add("--jobs", load.jobs, "how many")->check(CLI::Range(1, 100000));
+  add("--prompt", load.prompt, "tokens of each job's prompt")->check(CLI::Range(1, 1000000));
+  add("--output", load.output, "tokens that each job draws")->check(CLI::Range(1, 1000000));
+  add("--shared", load.shared, "tokens that all prompts begin with; any turn the prefix cache on");
   app.add_option("--variant", variant, "kernels: generic or cpu");
   app.add_flag("--profile", profile, "time every kernel; slows steps down a little");
   app.add_flag("--separate", separate, "launch the parts of a layer one by one, where one can do");

@@ -6,7 +6,8 @@
 // Prints one JSON object; --peak measures the device's limits alone, --products and --attention
 // those kernels beside them, --kv attention by how keys and values are stored. A product's GB/s
 // counts its packed weights once; attention's the keys and values that it reads. Each figure is the
-// best of several windows of a chain of launches.
+// best of several windows of a chain of launches; one beyond its arithmetic's peak is marked
+// "busy".
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -39,6 +40,12 @@ json row(const std::string& what, double s, double flops, double bytes, const Pe
           {"gbytes_percent_of_peak", std::round(100 * gbytes / peak.gbytes)}};
 }
 
+// Of `limit`, the arithmetic that the kernel stands on. Nothing goes beyond its limit: a share that
+// does tells that somebody else had the cores while the limit was measured.
+void mark_impossible(json& row, const char* limit) {
+  if (row[limit].get<double>() > 100) row["busy"] = "the peak was measured on a busy machine";
+}
+
 void bench_product(Device& device, const Peak& peak, MathMode math, TensorType type,
                    std::uint32_t rows, std::uint32_t columns, json& out) {
   const auto load = must(ProductLoad::create(device, math, type, rows, columns));
@@ -52,6 +59,8 @@ void bench_product(Device& device, const Peak& peak, MathMode math, TensorType t
                           std::to_string(columns) + ", " + std::to_string(n) + " columns",
                       s, flops, static_cast<double>(load->weight_bytes()), peak));
     out.back()["math"] = math_name(math);
+    const bool integers = math == MathMode::fast && peak.dot_gops > 0;
+    mark_impossible(out.back(), integers ? "gflops_percent_of_dot_peak" : "gflops_percent_of_peak");
     out.back()["columns"] = n;
   }
 }
@@ -67,6 +76,7 @@ void bench_attention(Device& device, const Peak& peak, std::uint32_t rows, std::
                            (shared > 0 ? ", " + std::to_string(shared) + " shared" : "");
   out.push_back(row("attention, " + what, s, 4.0 * 576 * mean_keys * rows * chunk,
                     static_cast<double>(load->layer_bytes()), peak));
+  mark_impossible(out.back(), "gflops_percent_of_peak");
   if (!load->rotates()) return;
   const double turn_s =
       must(best_seconds(device, 4, 8, [&load] { return load->rotate_and_store(); }));

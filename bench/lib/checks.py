@@ -79,9 +79,13 @@ def kernels(context):
     if not wide:
         raise Failed("kernel_bench measured no integer product of 128 columns or more")
     name, least = min(wide, key=lambda item: item[1])
+    others = context.kernels["others"]
+    # More than the peak is a peak that was measured while others had the cores.
+    busy = others > BUSY or max(percent for _, percent in wide) > 100
     return {"what": f"integer products of 128 columns or more, % of {peak_text(context.kernels)}, "
-                    f"the slowest: {name}",
-            "ours": least, "required": f">= {WIDE_PERCENT}", "holds": least >= WIDE_PERCENT,
+                    f"the slowest: {name} (others {others:.0%})",
+            "ours": least, "required": f">= {WIDE_PERCENT}",
+            "holds": None if busy else least >= WIDE_PERCENT,
             "runs": [{"kernels": context.kernels["kernels"]}]}
 
 

@@ -50,8 +50,10 @@ def work_of(model):
 
 
 def measure(only_peak):
-    """kernel_bench's object: the limits, and each kernel beside them unless only_peak."""
-    return json_in(run([BIN / "kernel_bench", "--peak" if only_peak else "--products"]).text)
+    """kernel_bench's object: the limits, each kernel beside them unless only_peak, and the share
+    of the cores that `others` had meanwhile."""
+    done = run([BIN / "kernel_bench", "--peak" if only_peak else "--products"])
+    return {**json_in(done.text), "others": done.foreign}
 
 
 def shares(shape, speed, work, peak):

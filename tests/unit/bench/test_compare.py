@@ -295,6 +295,18 @@ def test_a_step_is_measured_whole_and_in_parts():
     assert len(out) == 2 * len(profile.QUICK)
 
 
+@pytest.mark.parametrize("percents, others, holds", [
+    ((70, 80), 0.0, True), ((60, 80), 0.0, False), ((60, 80), 0.5, None), ((60, 103), 0.0, None)])
+def test_kernels_measured_on_a_busy_machine_prove_nothing(monkeypatch, percents, others, holds):
+    rows = [{"kernel": f"k{p}", "gflops_percent_of_dot_peak": p, "math": "fast", "columns": 128}
+            for p in percents]
+    monkeypatch.setattr(limits, "measure", lambda only_peak: {**PEAK, "kernels": rows,
+                                                              "others": others})
+    row = checks.kernels(types.SimpleNamespace())
+    assert row["holds"] is holds and row["ours"] == percents[0]
+    assert f"others {others:.0%}" in row["what"]
+
+
 def test_a_check_that_fails_says_so_in_its_row(monkeypatch):
     def broken(_context):
         raise Failed("no broker_bench")
