@@ -38,6 +38,20 @@ void print(const std::string& line) {
   std::fflush(stdout);
 }
 
+void write_warned(JsonWriter& out, const RunSummary& summary) {
+  out.field("warned", summary.warned).key("first_warning");
+  if (const auto& first = summary.first_warned; first) {
+    out.begin_object().field("line", first->line).field("custom_id", first->custom_id);
+    out.field("message", first->warning).end_object();
+  } else {
+    out.null();
+  }
+}
+
+std::string line_name(std::uint64_t line, const std::string& custom_id) {
+  return "line " + std::to_string(line) + (custom_id.empty() ? "" : " (" + custom_id + ")");
+}
+
 void write_progress(JsonWriter& out, const RunProgress& progress) {
   out.field("total", progress.total).field("done", progress.done);
   out.field("done_before", progress.before).field("failed", progress.failed);
@@ -129,7 +143,9 @@ void RunConsole::summary(const RunReport& report, const std::string& output) {
       out.field("code", code_name(failed.error.code)).field("message", failed.error.message);
       out.end_object();
     }
-    out.end_array().end_object();
+    out.end_array();
+    write_warned(out, summary);
+    out.end_object();
     print(line);
     return;
   }
@@ -150,11 +166,16 @@ void RunConsole::summary(const RunReport& report, const std::string& output) {
              ? text("; the engine was ready after %.1f s", progress.ready_seconds)
              : ""));
   for (const FailedLine& failed : summary.failures) {
-    const std::string name = failed.custom_id.empty() ? "" : " (" + failed.custom_id + ")";
-    print(printable(text("  line %llu", wide(failed.line)) + name + ": " + failed.error.text()));
+    print(printable("  " + line_name(failed.line, failed.custom_id) + ": " + failed.error.text()));
   }
   if (const auto rest = progress.failed - summary.failures.size(); rest > 0) {
-    print(text("  and %llu more%s", wide(rest), failed_lines_are));
+    print(text(summary.failures.empty() ? "  %llu failed before%s" : "  and %llu more%s",
+               wide(rest), failed_lines_are));
+  }
+  if (const auto& first = summary.first_warned; first) {
+    print(text("%llu %s, told in \"warnings\" of their results; the first:", wide(summary.warned),
+               summary.warned == 1 ? "line has a warning" : "lines have warnings"));
+    print(printable("  " + line_name(first->line, first->custom_id) + ": " + first->warning));
   }
   print("Results: " + output);
 }

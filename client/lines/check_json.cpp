@@ -91,9 +91,9 @@ class Checker final : public nlohmann::json_sax<json> {
     if (++depth_ <= limits::message_depth) {
       return true;
     }
-    error_ =
-        Error{Code::limit_exceeded,
-              "JSON nested deeper than " + std::to_string(limits::message_depth) + " levels", ""};
+    error_ = Error{Code::limit_exceeded,
+                   "JSON nested deeper than " + std::to_string(limits::message_depth) + " levels",
+                   "a job needs a few levels"};
     return false;
   }
 

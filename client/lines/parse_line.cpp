@@ -27,7 +27,8 @@ void drop_nulls(json& job) {
 // Token ids travel as `bin` of little-endian uint32.
 Result<json> packed_token_ids(const json& ids, const std::string& name) {
   if (!ids.is_array()) {
-    return fail(Code::invalid_value, name + " is " + type_of(ids) + ", an array of ids is needed");
+    return fail(Code::invalid_value, name + " is " + type_of(ids) + ", an array of ids is needed",
+                "write it like [504, 3, 88]");
   }
   std::vector<std::uint8_t> bytes;
   bytes.reserve(ids.size() * 4);
@@ -51,11 +52,16 @@ Error unsupported(const std::string& what, std::string hint) {
   return {Code::unsupported_field, what + " is not supported", std::move(hint)};
 }
 
+std::unexpected<Error> no_streaming(const json& stream) {
+  return fail(
+      unsupported("stream: " + stream.dump(), "leave it out: a batch line gets one whole result"));
+}
+
 // What both endpoints share: the names that mean something else in a job map.
 Status map_common_fields(json& body) {
   if (const auto stream = body.find("stream"); stream != body.end()) {
     if (*stream != false) {
-      return fail(unsupported("stream: " + stream->dump(), "a batch line gets one whole result"));
+      return no_streaming(*stream);
     }
     body.erase(stream);
   }
@@ -72,7 +78,7 @@ Status map_common_fields(json& body) {
 Result<json> job_of_chat_body(json body) {
   drop_nulls(body);
   if (!body.contains("messages")) {
-    return fail(Code::missing_field, "body has no messages");
+    return fail(Code::missing_field, "body has no messages", "give an array of {role, content}");
   }
   if (body.contains("prompt")) {
     return fail(Code::invalid_value, "a chat body has no prompt",
@@ -103,7 +109,7 @@ Status map_completion_prompt(json& body) {
 Result<json> job_of_completion_body(json body) {
   drop_nulls(body);
   if (!body.contains("prompt")) {
-    return fail(Code::missing_field, "body has no prompt");
+    return fail(Code::missing_field, "body has no prompt", "give a text or an array of token ids");
   }
   if (body.contains("messages")) {
     return fail(Code::invalid_value, "a completion body has no messages",
@@ -127,7 +133,8 @@ bool is_openai_line(const json& line) {
 Result<Shape> shape_of_url(const json& line) {
   const auto method = line.find("method");
   if (method != line.end() && *method != "POST") {
-    return fail(Code::invalid_value, "method is " + method->dump() + ", only \"POST\" is known");
+    return fail(Code::invalid_value, "method is " + method->dump() + ", only \"POST\" is known",
+                "write \"method\": \"POST\", or leave it out");
   }
   const auto url = line.find("url");
   if (url == line.end()) {
@@ -149,10 +156,11 @@ Result<json> job_of_openai_line(json& line, Shape& shape) {
   MILLRACE_ASSIGN(shape, shape_of_url(line));
   const auto body = line.find("body");
   if (body == line.end()) {
-    return fail(Code::missing_field, "the line has no body");
+    return fail(Code::missing_field, "the line has no body", "put the request into \"body\"");
   }
   if (!body->is_object()) {
-    return fail(Code::invalid_value, "body is " + type_of(*body) + ", an object is needed");
+    return fail(Code::invalid_value, "body is " + type_of(*body) + ", an object is needed",
+                "put the request into \"body\"");
   }
   json job;
   if (shape == Shape::chat) {
@@ -174,6 +182,9 @@ Result<json> job_of_openai_line(json& line, Shape& shape) {
 }
 
 Result<json> job_of_plain_line(json& line) {
+  if (const auto stream = line.find("stream"); stream != line.end() && *stream == true) {
+    return no_streaming(*stream);
+  }
   const auto tokens = line.find("tokens");
   if (tokens != line.end()) {
     MILLRACE_ASSIGN(json packed, packed_token_ids(*tokens, "tokens"));
@@ -201,8 +212,16 @@ Status complete_job(json& job, const LineOptions& options, ParsedLine& parsed) {
   fill("id", options.id);
   fill("stream", options.stream);
   fill("batch", options.batch);
+  std::optional<std::string> named;
   if (options.model) {
-    job["model"] = *options.model;
+    if (const auto model = job.find("model");
+        model != job.end() && model->is_string() && *model != *options.model && *model != "*") {
+      named = model->get<std::string>();
+    }
+    // A model that is no name stays in the job, which is refused for it.
+    if (!job.contains("model") || job["model"].is_string()) {
+      job["model"] = *options.model;
+    }
   }
   if (options.strict) {
     job["strict"] = true;
@@ -211,7 +230,7 @@ Status complete_job(json& job, const LineOptions& options, ParsedLine& parsed) {
   if (options.custom_ids != nullptr && parsed.custom_id) {
     first_use = options.custom_ids->add(*parsed.custom_id, parsed.number);
   }
-  if (parsed.shape == Shape::plain && !first_use) {
+  if (parsed.shape == Shape::plain && !first_use && !named) {
     return {};
   }
   json& metadata = job["metadata"];
@@ -220,13 +239,17 @@ Status complete_job(json& job, const LineOptions& options, ParsedLine& parsed) {
   }
   if (!metadata.is_object()) {
     return fail(Code::invalid_value,
-                "metadata is " + type_of(metadata) + ", an object of strings is needed");
+                "metadata is " + type_of(metadata) + ", an object of strings is needed",
+                "write it like {\"key\": \"value\"}");
   }
   if (parsed.shape != Shape::plain) {
     metadata[shape_key] = parsed.shape == Shape::chat ? "chat" : "completion";
   }
   if (first_use) {
     metadata[duplicate_key] = std::to_string(*first_use);
+  }
+  if (named) {
+    metadata[model_key] = *named;
   }
   return {};
 }

@@ -25,6 +25,7 @@ enum class Shape : std::uint8_t { plain, chat, completion };
 // Metadata keys that carry our notes along with a job and back in its result.
 inline constexpr std::string_view shape_key = "millrace.shape";  // "chat", "completion"
 inline constexpr std::string_view duplicate_key = "millrace.duplicate_of_line";
+inline constexpr std::string_view model_key = "millrace.model";  // named where another may run
 
 struct LineOptions {
   std::string id{};                    // of the job; empty: the line's own, or none

@@ -1,6 +1,7 @@
 #include "client/lines/result_fields.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 #include <span>
@@ -18,10 +19,12 @@ float at_or_nan(const std::vector<float>& values, std::size_t at) {
   return at < values.size() ? values[at] : std::numeric_limits<float>::quiet_NaN();
 }
 
-// Ids and values of one position's `top` entries, as far as both arrays reach.
+// Where one position's `top` entries end, as far as both arrays reach. A position that has none (a
+// prompt's first token follows nothing) holds NaNs instead, beside ids that mean nothing.
 std::size_t top_end(const TokenLogprobs& logprobs, std::size_t position) {
   const std::size_t held = std::min(logprobs.top_ids.size(), logprobs.top_logprobs.size());
-  return std::min(held, (position + 1) * logprobs.top);
+  const std::size_t begin = position * logprobs.top, end = std::min(held, begin + logprobs.top);
+  return begin < end && std::isnan(logprobs.top_logprobs[begin]) ? begin : end;
 }
 
 void write_token(JsonWriter& json, TokenId id, float logprob, const TokenTexts& texts) {
@@ -110,15 +113,28 @@ void write_usage(JsonWriter& json, const Usage& usage) {
   json.end_object().end_object();
 }
 
+std::vector<std::string> warnings_of(const JobResult& result) {
+  std::vector<std::string> out = result.warnings;
+  const auto note = [&result](std::string_view key) -> const std::string* {
+    const auto at = result.metadata.find(std::string(key));
+    return at == result.metadata.end() ? nullptr : &at->second;
+  };
+  if (const std::string* line = note(duplicate_key)) {
+    out.push_back("custom_id is also that of line " + *line);
+  }
+  if (const std::string* named = note(model_key);
+      named != nullptr && result.result && *named != result.result->effective.model) {
+    out.push_back("model \"" + *named + "\" is named, \"" + result.result->effective.model +
+                  "\" ran");
+  }
+  return out;
+}
+
 void write_queue_fields(JsonWriter& json, const JobResult& result) {
   json.field("state", wire_name(result.state)).field("attempts", result.attempts);
   json.key("warnings").begin_array();
-  for (const std::string& warning : result.warnings) {
+  for (const std::string& warning : warnings_of(result)) {
     json.value(warning);
-  }
-  const auto duplicate = result.metadata.find(std::string(duplicate_key));
-  if (duplicate != result.metadata.end()) {
-    json.value("custom_id is also that of line " + duplicate->second);
   }
   json.end_array().key("metadata").begin_object();
   for (const auto& [name, value] : result.metadata) {
@@ -245,9 +261,15 @@ void write_logprob_arrays(JsonWriter& json, const TokenLogprobs& logprobs) {
   for (const float value : logprobs.token) {
     json.value(value);
   }
-  json.end_array().key("top_ids");
-  write_ids(json, logprobs.top_ids);
-  json.key("top_logprobs").begin_array();
+  json.end_array().key("top_ids").begin_array();
+  for (std::size_t i = 0; i < logprobs.top_ids.size(); ++i) {
+    if (std::isnan(at_or_nan(logprobs.top_logprobs, i))) {
+      json.null();
+    } else {
+      json.value(logprobs.top_ids[i]);
+    }
+  }
+  json.end_array().key("top_logprobs").begin_array();
   for (const float value : logprobs.top_logprobs) {
     json.value(value);
   }

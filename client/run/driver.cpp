@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "client/lines/parse_line.hpp"
+#include "client/lines/result_fields.hpp"
 #include "client/link/stream_reader.hpp"
 #include "client/link/submitter.hpp"
 #include "client/run/line_id.hpp"
@@ -54,6 +55,7 @@ class Driver {
   Status read_line();
   Status take(Envelope& answer);
   Status take_entry(const Entry& entry);
+  void note_warnings(std::uint64_t line, const JobResult& result);
   Status take_submission(const Submission& submission);
   Status take_status(const StatusAnswer& status);
   void watch_silence();
@@ -235,8 +237,19 @@ Status Driver::take_entry(const Entry& entry) {
     summary_.progress.prompt_tokens += result.result->usage.prompt_tokens;
     summary_.progress.completion_tokens += result.result->usage.completion_tokens;
   }
+  note_warnings(id->number, result);
   const Error* error = good ? nullptr : result.error ? &*result.error : &unsaid;
   return write_line(id->number, text, error, result.custom_id);
+}
+
+// Results come in any order: the summary names the first line of the input, not the first to end.
+void Driver::note_warnings(std::uint64_t line, const JobResult& result) {
+  const std::vector<std::string> warnings = warnings_of(result);
+  summary_.warned += warnings.empty() ? 0 : 1;
+  const auto& first = summary_.first_warned;
+  if (!warnings.empty() && (!first || line < first->line)) {
+    summary_.first_warned = WarnedLine{line, result.custom_id, warnings.front()};
+  }
 }
 
 Status Driver::take_submission(const Submission& submission) {

@@ -9,6 +9,7 @@
 // the broker refuses. After any of them the same command goes on. Thread safety: one thread.
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,9 +43,17 @@ struct FailedLine {
   Error error;
 };
 
+struct WarnedLine {
+  std::uint64_t line = 0;
+  std::string custom_id;
+  std::string warning;  // the line's first
+};
+
 struct RunSummary {
   RunProgress progress;
-  std::vector<FailedLine> failures;  // the first few of this session
+  std::vector<FailedLine> failures;        // the first few of this session
+  std::uint64_t warned = 0;                // lines with warnings, of this session
+  std::optional<WarnedLine> first_warned;  // of the lowest number
 };
 
 // Runs to the end. `summary` is filled in whatever happens.

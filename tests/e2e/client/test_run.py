@@ -118,6 +118,33 @@ def test_duplicated_custom_ids_run_both_with_a_warning(run):
     assert "line 1" in results[2]["response"]["body"]["millrace"]["warnings"][0]
 
 
+def test_warnings_are_counted_and_the_first_is_named(run):
+    """A typo in a field's name must not end as a run that says nothing."""
+    run.write([completion("a", "p"), completion("b", "p", model="stub"),
+               '{"custom_id": "c", "prompt": "p", "temprature": 0, "model": "*"}',
+               completion("a", "p"), '{"prompt": "p", "model": "gpt-4"}'])
+    done = run.go(expect=0)
+    assert "3 lines have warnings" in done.stdout
+    assert "  line 3 (c): unknown field 'temprature' was left out\n" in done.stdout
+    body = run.results()[5]["response"]["body"]
+    assert body["warnings"] == ['model "gpt-4" is named, "stub" ran'] and body["metadata"] == {}
+    told = json.loads(run.go("--restart", "--json", expect=0).stdout.splitlines()[-1])
+    assert (told["warned"], told["first_warning"]["line"]) == (3, 3)
+    assert "temprature" in told["first_warning"]["message"]
+    run.write([completion("a", "p")])
+    assert "a warning" not in run.go("--restart", expect=0).stdout
+
+
+def test_a_line_that_asks_for_streaming_is_refused_in_either_form(run):
+    run.write([completion("a", "p", stream=True), '{"prompt": "p", "stream": true}',
+               '{"prompt": "p", "stream": false}'])
+    run.go(expect=1)
+    errors = [run.results()[i]["error"] for i in (1, 2)]
+    assert errors[0]["code"] == "unsupported_field"
+    assert [e["message"] for e in errors] == [errors[0]["message"]] * 2
+    assert run.results()[3]["error"] is None
+
+
 def test_unknown_fields_are_refused_when_strict(run):
     run.write([completion("a", "p", colour="red")])
     run.go("--strict", expect=1)
@@ -265,7 +292,7 @@ def test_a_summary_counts_the_failures_of_before(run):
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 130
     run.env["STUB_DELAY_MS"] = "0"
-    assert "1 failed" in (summary := run.go(expect=1).stdout) and "and 1 more" in summary
+    assert "1 failed" in (summary := run.go(expect=1).stdout) and "  1 failed before" in summary
     assert "not null" in run.go(expect=1).stdout
 
 

@@ -161,6 +161,31 @@ TEST(ResultLine, PlainJobGetsTheResultMap) {
   EXPECT_EQ(body["choices"][0]["logprobs"]["top_ids"], (json{10, 12, 11, 10}));
 }
 
+// The engine pads a prompt's first position with NaN and id 0, which is a token of most models.
+TEST(ResultLine, APositionWithoutLogprobsNamesNoTokens) {
+  const auto body_of = [](const char* shape) {
+    JobResult result = sample(shape);
+    result.result->prompt = Tokens{11, 10};
+    const float none = std::nanf("");
+    result.result->prompt_logprobs = TokenLogprobs{.top = 2,
+                                                   .token = {none, -0.5F},
+                                                   .top_ids = {0, 0, 10, 0},
+                                                   .top_logprobs = {none, none, -0.5F, -INFINITY}};
+    return json::parse(result_line(result, 4, {.token_bytes = bytes_of}))["response"]["body"];
+  };
+  for (const char* shape : {"chat", "completion"}) {
+    const json prompt = body_of(shape)["millrace"]["prompt_logprobs"];
+    ASSERT_EQ(prompt.size(), 2u);
+    EXPECT_EQ(prompt[0]["top_logprobs"], json::array());
+    ASSERT_EQ(prompt[1]["top_logprobs"].size(), 2u);
+    EXPECT_EQ(prompt[1]["top_logprobs"][0]["token"], "h");
+  }
+  const json plain = body_of("")["prompt_logprobs"];
+  EXPECT_EQ(plain["top_ids"], (json{nullptr, nullptr, 10, 0}));
+  EXPECT_EQ(plain["top_logprobs"], (json{nullptr, nullptr, -0.5, nullptr}));
+  EXPECT_EQ(plain["token"].size(), 2u);
+}
+
 TEST(ResultLine, FailureStandsInErrorWithItsLine) {
   JobResult result;
   result.job = "9-0011223344556677";
