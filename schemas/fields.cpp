@@ -7,6 +7,7 @@
 
 #include "schemas/base/check_sampling.hpp"
 #include "schemas/base/check_stops.hpp"
+#include "schemas/base/number_text.hpp"
 
 namespace millrace {
 namespace {
@@ -22,18 +23,18 @@ constexpr JobField no(std::string_view name, std::uint32_t neutral, std::string_
 constexpr auto table = std::to_array<JobField>({
     no("adapter", neutral_empty, "null or empty"),
     no("add_generation_prompt", neutral_true, "true"),
-    yes("add_special_tokens", "put BOS before a text prompt where the model says so"),
+    yes("add_special_tokens", "false for no BOS before a text prompt where the model says so"),
     yes("allowed_token_ids", "only these token ids are drawn"),
     no("audio", neutral_null, "null"),
     yes("bad_word_ids", "token sequences that must not appear"),
     yes("bad_words", "texts that must not appear, as they are tokenized"),
-    yes("batch", "the batch this job is counted in"),
+    yes("batch", "the batch this job is counted in, up to 256 bytes"),
     no("best_of", neutral_one, "1"),
     no("chat_template", neutral_null, "null: the model file's own is used"),
     no("chat_template_kwargs", neutral_empty, "{}"),
     no("continue_final_message", neutral_false, "false"),
-    yes("custom_id", "a label, echoed in the result"),
-    yes("deadline_us", "Unix time in microseconds; not ended by then, the job expires"),
+    yes("custom_id", "a label, echoed in the result, up to 256 bytes"),
+    yes("deadline_us", "a Unix time in microseconds to come; not ended by then, the job expires"),
     yes("dry_allowed_length", "DRY: the shortest repeat that costs something"),
     yes("dry_base", "DRY: and times this for each token more"),
     yes("dry_multiplier", "DRY: what a repeat of the allowed length costs; 0 is off"),
@@ -51,41 +52,47 @@ constexpr auto table = std::to_array<JobField>({
     no("guided_grammar", neutral_empty, "null or empty"),
     no("guided_json", neutral_null, "null"),
     no("guided_regex", neutral_empty, "null or empty"),
-    yes("id", "the job's id, chosen by the producer; absent: derived from the body"),
-    yes("ignore_eos", "go on after an end-of-text token"),
-    yes("include_stop_str_in_output", "leave what stopped it in the text"),
+    yes("id",
+        "the job's id, chosen by the producer, up to 256 bytes; leave it out for one made of the "
+        "body"),
+    yes("ignore_eos", "true to go on after an end-of-text token"),
+    yes("include_stop_str_in_output", "true to leave what stopped it in the text"),
     yes("kv", "KV policy wanted"),
     no("length_penalty", neutral_one, "1"),
     yes("logit_bias", "added to the logits of token ids"),
     no("logits_processors", neutral_empty, "null or []"),
-    yes("logprob_mode", "raw or processed"),
-    yes("logprob_token_ids", "logprobs of these token ids as well, at each position"),
-    yes("logprobs", "true: of sampled tokens; a number: of that many likeliest ones as well"),
+    yes("logprob_mode", "use raw or processed"),
+    yes("logprob_token_ids", "logprobs of these token ids as well, at each position: up to 128"),
+    yes("logprobs",
+        "true: of sampled tokens; a number up to 128: of that many likeliest ones as well"),
     yes("markers", "what sets reasoning and tool calls apart: none, auto, or a list"),
-    yes("max_attempts", "engine deaths while running alone before the job is given up"),
+    yes("max_attempts", "engine deaths while running alone before the job is given up: 1 to 100"),
     yes("max_completion_tokens", "another name of max_tokens"),
-    yes("max_tokens", "most tokens to sample; absent: 16, for a chat the rest of the context"),
-    yes("messages", "a chat"),
-    yes("metadata", "strings by name, echoed in the result"),
-    yes("min_p", "keep tokens of at least this share of the likeliest one's probability"),
-    yes("min_tokens", "no stop before so many tokens"),
+    yes("max_tokens",
+        "most tokens to sample, from 1; leave it out for 16, in a chat for the rest of the "
+        "context"),
+    yes("messages", "a chat: an array of {role, content}"),
+    yes("metadata", "strings by name, echoed in the result: 64 entries and 16 KiB at most"),
+    yes("min_p", "keep tokens of at least this share of the likeliest one's probability; 0 is off"),
+    yes("min_tokens", "no stop before so many tokens; at most max_tokens"),
     no("min_tokens_to_keep", neutral_one, "1"),
     no("mirostat", neutral_zero, "0"),
     no("modalities", neutral_text, "[\"text\"]"),
     yes("model", "the model's name; * is any"),
-    yes("n", "how many answers"),
+    yes("n", "how many answers: 1 to 128"),
     yes("no_repeat_ngram_size", "no sequence of so many tokens twice; 0 is off"),
     no("parallel_tool_calls", neutral_any, "any: there are no tools"),
-    yes("partials", "text and tokens as they come as well, for who watches the stream"),
+    yes("partials", "true for text and tokens as they come as well, for who watches the stream"),
     no("prediction", neutral_any, "any: it only hints at speed"),
     yes("presence_penalty", "subtracted once where a token is there; 0 is off"),
     yes("presence_penalty_scope", "where it counts: prompt+output or output"),
     yes("presence_penalty_window", "last tokens of the scope that count; 0: all"),
-    yes("priority", "0 is served first, 4 last"),
+    yes("priority", "0 (served first) to 4"),
     yes("prompt", "text, or token ids as an array"),
     no("prompt_cache_key", neutral_any, "any: prefixes are found without it"),
     no("prompt_cache_retention", neutral_any, "any"),
-    yes("prompt_logprobs", "logprobs of the prompt's tokens as well"),
+    yes("prompt_logprobs",
+        "true for logprobs of the prompt's tokens; how many likeliest ones is top_logprobs"),
     no("reasoning_effort", neutral_null, "null"),
     yes("repeat_penalty", "another name of repetition_penalty"),
     yes("repetition_detection", "end a text whose last tokens repeat one pattern"),
@@ -96,26 +103,27 @@ constexpr auto table = std::to_array<JobField>({
     yes("require_fingerprint", "refuse an engine with another numeric fingerprint"),
     no("response_format", neutral_text, "{\"type\": \"text\"}"),
     no("safety_identifier", neutral_any, "any"),
-    yes("seed", "of the random numbers; absent: from a hash of the job"),
+    yes("seed", "a number from 0; leave it out for one from a hash of the job"),
     no("service_tier", neutral_any, "any"),
     no("skip_special_tokens", neutral_true, "true"),
     no("spaces_between_special_tokens", neutral_true, "true"),
-    yes("stop", "a string or several that end the text"),
+    yes("stop", "a string or up to 64 that end the text"),
     yes("stop_token_ids", "token ids that end the text"),
     yes("stop_token_sequences", "sequences of token ids that end the text"),
     no("store", neutral_any, "any: results are kept in their stream"),
-    yes("stream", "result stream's name (false, OpenAI's default, is neutral)"),
+    yes("stream",
+        "the result stream's name, up to 256 bytes (false, OpenAI's default, is neutral)"),
     no("stream_options", neutral_any, "any: see partials"),
-    yes("strict", "refuse unknown fields instead of warning"),
+    yes("strict", "true to refuse unknown fields instead of warning"),
     no("structured_outputs", neutral_empty, "null or {}"),
     no("suffix", neutral_empty, "null or empty"),
-    yes("task", "generate or score"),
-    yes("temperature", "0 is greedy"),
+    yes("task", "use generate or score"),
+    yes("temperature", "0 (greedy) to 100"),
     yes("tokens", "the prompt as token ids: bin of uint32, or an array"),
     no("tool_choice", neutral_none_or_auto, "none or auto"),
     no("tools", neutral_empty, "[]"),
     yes("top_k", "keep the k likeliest tokens; 0 is off"),
-    yes("top_logprobs", "of so many likeliest tokens at each position"),
+    yes("top_logprobs", "of so many likeliest tokens at each position, up to 128"),
     yes("top_p", "keep the likeliest tokens up to this probability; 1 is off"),
     no("truncate_prompt_tokens", neutral_null, "null"),
     yes("typical_p", "keep the most typical tokens up to this probability; 1 is off"),
@@ -154,13 +162,8 @@ Status check_text(std::string_view field, std::string_view value, bool required)
 
 Status check_range(std::string_view field, float value, float least, float most) {
   if (std::isfinite(value) && value >= least && value <= most) return {};
-  const auto text = [](float f) {
-    std::string s = std::to_string(f);
-    while (s.back() == '0') s.pop_back();
-    if (s.back() == '.') s.pop_back();
-    return s;
-  };
-  return bad(field, text(value) + " is not between " + text(least) + " and " + text(most));
+  return bad(field, number_text(value) + " is not between " + number_text(least) + " and " +
+                        number_text(most));
 }
 
 Status check_queue(const Job& job) {
@@ -195,8 +198,7 @@ Status check_queue(const Job& job) {
 Status check_prompt(const Prompt& prompt) {
   if (const auto* tokens = std::get_if<Tokens>(&prompt)) {
     if (tokens->empty()) {
-      return fail(Code::empty_prompt, "tokens: the prompt holds no token",
-                  "give at least one token");
+      return fail(Code::empty_prompt, "the prompt holds no token", "give at least one token");
     }
   } else if (const auto* chat = std::get_if<Chat>(&prompt)) {
     if (chat->empty()) {
@@ -299,6 +301,15 @@ const JobField* find_job_field(std::string_view name) {
   const JobField wanted{name, false, 0, {}};
   const auto at = std::lower_bound(table.begin(), table.end(), wanted, by_name);
   return at != table.end() && at->name == name ? &*at : nullptr;
+}
+
+Error with_hint(Error error) {
+  if (!error.hint.empty()) return error;
+  const std::string_view name =
+      std::string_view(error.message)
+          .substr(0, error.message.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"));
+  if (const JobField* field = find_job_field(name); field != nullptr) error.hint = field->about;
+  return error;
 }
 
 Status check_job(const Job& job) {

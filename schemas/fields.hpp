@@ -33,6 +33,10 @@ struct JobField {
 std::span<const JobField> job_fields();                 // sorted by name
 const JobField* find_job_field(std::string_view name);  // null: unknown
 
+// The error with the table's line on the field as its hint, where it has none and its message
+// begins with a field's name.
+Error with_hint(Error error);
+
 // A job's values against every limit of base/limits.hpp and every range. Needs no clock, model or
 // device. Errors: invalid_value, limit_exceeded, empty_prompt; `where` is the field's name.
 Status check_job(const Job& job);

@@ -240,7 +240,8 @@ Status JobReader::finish() {
                 "correct its name, or leave it or `strict` out");
   }
   if (top_given_ && top_by_logprobs_ && *top_given_ != *top_by_logprobs_) {
-    return fail(Code::invalid_value, "top_logprobs: differs from the number given as logprobs");
+    return fail(Code::invalid_value, "top_logprobs: differs from the number given as logprobs",
+                "give one of them, or the same number twice");
   }
   request().logprobs.top = top_given_.value_or(top_by_logprobs_.value_or(0));
   if (request().task == Task::score) request().logprobs.prompt = true;
@@ -283,9 +284,16 @@ Status JobReader::read_stop(const Path& path) {
 
 // Chat: true or false beside top_logprobs. Completions: how many likeliest tokens.
 Status JobReader::read_logprobs(const Path& path) {
-  if (peek(in_).type == Type::integer) {
+  const Token token = peek(in_);
+  if (token.type == Type::integer) {
     request().logprobs.sampled = true;
-    return read_optional(path, top_by_logprobs_);
+    MILLRACE_TRY(read_optional(path, top_by_logprobs_));
+    if (*top_by_logprobs_ <= limits::top_logprobs) return {};
+    return fail(Code::limit_exceeded, path.text() + ": " + std::to_string(*top_by_logprobs_) +
+                                          "; the limit is " + std::to_string(limits::top_logprobs));
+  }
+  if (token.type != Type::boolean) {
+    return wire::wrong_type(path, "true, false or a whole number", token);
   }
   return wire::read(in_, path, request().logprobs.sampled);
 }
@@ -326,7 +334,9 @@ Status JobReader::read_logprob_mode(const Path& path) {
 
 Result<DecodedJob> decode_job(std::string_view body) {
   MILLRACE_TRY(validate(body, job_bounds));
-  return JobReader(body).run();
+  auto decoded = JobReader(body).run();
+  if (!decoded) return fail(with_hint(std::move(decoded).error()));
+  return decoded;
 }
 
 }  // namespace millrace

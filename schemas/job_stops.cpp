@@ -57,8 +57,9 @@ Status read_marker(Reader& in, const Path& path, Marker& out, std::vector<std::s
     return true;
   };
   MILLRACE_TRY(read_keys(in, path, unknown, read));
-  if (!part) return fail(Code::missing_field, path.text() + ".part is absent");
-  if (!open) return fail(Code::missing_field, path.text() + ".open is absent");
+  const char* hint = "a marker is {part, open, close}; close may be left out";
+  if (!part) return fail(Code::missing_field, path.text() + ".part is absent", hint);
+  if (!open) return fail(Code::missing_field, path.text() + ".open is absent", hint);
   return {};
 }
 
@@ -108,7 +109,15 @@ Status read_repetition_detection(Reader& in, const Path& path, RepetitionDetecti
     return true;
   };
   MILLRACE_TRY(read_keys(in, path, unknown, read));
-  if (!longest) return fail(Code::missing_field, path.text() + ".max_pattern_size is absent");
+  const char* hint = "give a number from 1 to 1024, or leave repetition_detection out";
+  static_assert(limits::repetition_pattern == 1024);
+  if (!longest) {
+    return fail(Code::missing_field, path.text() + ".max_pattern_size is absent", hint);
+  }
+  // Off is said by leaving it out; beside other values a 0 could only be a mistake.
+  if (out.max_pattern_size == 0) {
+    return fail(Code::invalid_value, path.text() + ".max_pattern_size is 0", hint);
+  }
   return {};
 }
 

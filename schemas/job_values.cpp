@@ -155,8 +155,9 @@ Status read_message(Reader& in, const Path& path, ChatMessage& out,
       unknown.push_back(wire::shown(here.text()));
     }
   }
-  if (!role) return fail(Code::missing_field, path.text() + ".role is absent");
-  if (!content) return fail(Code::missing_field, path.text() + ".content is absent");
+  const char* hint = "a message is {role, content}";
+  if (!role) return fail(Code::missing_field, path.text() + ".role is absent", hint);
+  if (!content) return fail(Code::missing_field, path.text() + ".content is absent", hint);
   return {};
 }
 

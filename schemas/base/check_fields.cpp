@@ -17,8 +17,9 @@ Status check_size(std::string_view field, std::uint64_t count, std::string_view 
   return fail(Code::limit_exceeded, std::move(message), "give fewer");
 }
 
-Status check_text(const std::string& field, const std::string& text, std::uint64_t most_bytes) {
-  if (text.empty()) return fail(Code::invalid_value, field + " is empty", "leave it out");
+Status check_text(const std::string& field, const std::string& text, std::uint64_t most_bytes,
+                  const char* if_empty) {
+  if (text.empty()) return fail(Code::invalid_value, field + " is empty", if_empty);
   MILLRACE_TRY(check_size(field, text.size(), "bytes", most_bytes));
   if (utf8_valid(text)) return {};
   return fail(Code::invalid_utf8, field + " is not valid UTF-8", "send text as UTF-8");

@@ -19,7 +19,8 @@ std::string item_name(std::string_view field, std::size_t index);
 Status check_size(std::string_view field, std::uint64_t count, std::string_view unit,
                   std::uint64_t limit);
 // Errors: invalid_value where it is empty, limit_exceeded, invalid_utf8.
-Status check_text(const std::string& field, const std::string& text, std::uint64_t most_bytes);
+Status check_text(const std::string& field, const std::string& text, std::uint64_t most_bytes,
+                  const char* if_empty = "leave it out");
 // The same for a list of at most `most` texts, and for one of lists of tokens, none of them empty.
 Status check_texts(std::string_view field, const std::vector<std::string>& texts,
                    std::uint64_t most, std::uint64_t most_bytes);

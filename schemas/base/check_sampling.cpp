@@ -6,22 +6,15 @@
 
 #include "schemas/base/check_fields.hpp"
 #include "schemas/base/limits.hpp"
+#include "schemas/base/number_text.hpp"
 
 namespace millrace {
 namespace {
 
-std::string number(double value) {
-  std::string text = std::to_string(value);
-  if (!std::isfinite(value)) return text;
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.back() == '.') text.pop_back();
-  return text;
-}
-
 Status check_range(const std::string& field, float value, float least, float most) {
   if (std::isfinite(value) && value >= least && value <= most) return {};
-  return fail(Code::invalid_value, field + " is " + number(value),
-              "give a number from " + number(least) + " to " + number(most));
+  return fail(Code::invalid_value, field + " is " + number_text(value),
+              "give a number from " + number_text(least) + " to " + number_text(most));
 }
 
 Status check_count(const std::string& field, std::uint64_t count, const char* unit,
@@ -88,7 +81,7 @@ Status check_listed(const Tokens& listed) {
 
 Status check_filters(const Sampling& s) {
   if (!(s.typical_p > 0.0f && s.typical_p <= 1.0f)) {
-    return fail(Code::invalid_value, "typical_p is " + number(s.typical_p),
+    return fail(Code::invalid_value, "typical_p is " + number_text(s.typical_p),
                 "give a number above 0 and up to 1 (off)");
   }
   MILLRACE_TRY(check_range("xtc_probability", s.xtc_probability, 0, 1));

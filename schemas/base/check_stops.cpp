@@ -43,7 +43,8 @@ Status check_markers(const MarkerRequest& markers) {
   MILLRACE_TRY(check_size("markers", markers.list.size(), "markers", limits::markers));
   for (std::size_t i = 0; i < markers.list.size(); ++i) {
     const Marker& marker = markers.list[i];
-    MILLRACE_TRY(check_text(item_name("markers", i) + ".open", marker.open, limits::marker_bytes));
+    MILLRACE_TRY(check_text(item_name("markers", i) + ".open", marker.open, limits::marker_bytes,
+                            "give the text that begins the part, like <think>"));
     if (marker.close.empty()) continue;
     MILLRACE_TRY(
         check_text(item_name("markers", i) + ".close", marker.close, limits::marker_bytes));

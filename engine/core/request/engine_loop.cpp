@@ -14,13 +14,14 @@ namespace {
 constexpr std::uint32_t least_prefill_tokens = 32;
 
 Error fault_error(SampleFault fault, std::uint32_t position) {
-  const char* what = fault == SampleFault::not_a_number
-                         ? "the model computed a logit that is not a number"
-                         : "no token is left to draw";
-  return {Code::engine_failed, std::string(what) + " for position " + std::to_string(position),
-          fault == SampleFault::not_a_number
-              ? "check the model file; try --math exact or another device"
-              : "rule out fewer: min_tokens, bad_words, allowed_token_ids, no_repeat_ngram_size"};
+  const std::string where = " for position " + std::to_string(position);
+  if (fault == SampleFault::not_a_number) {
+    return {Code::engine_failed, "the model computed a logit that is not a number" + where,
+            "check the model file; try --math exact or another device"};
+  }
+  // The job's own doing, on whatever engine: it rules all tokens out.
+  return {Code::invalid_value, "no token is left to draw" + where,
+          "rule out fewer: min_tokens, bad_words, allowed_token_ids, no_repeat_ngram_size"};
 }
 
 }  // namespace

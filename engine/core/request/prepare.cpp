@@ -14,16 +14,12 @@
 #include "schemas/base/check_sampling.hpp"
 #include "schemas/base/check_stops.hpp"
 #include "schemas/base/limits.hpp"
+#include "schemas/base/number_text.hpp"
 
 namespace millrace::engine {
 namespace {
 
 constexpr std::uint32_t default_max_tokens = 16;  // of completions, as OpenAI has it
-
-std::string number(double value) {
-  std::string text = std::to_string(value);
-  return std::isfinite(value) ? text.substr(0, text.find_last_not_of('0') + 2) : text;
-}
 
 Status check_count(const char* field, std::uint64_t value, std::uint64_t limit) {
   if (value <= limit) return {};
@@ -35,21 +31,21 @@ Status check_count(const char* field, std::uint64_t value, std::uint64_t limit) 
 
 Status check_sampling(const Sampling& s) {
   if (!std::isfinite(s.temperature) || s.temperature < 0.0f) {
-    return fail(Code::invalid_value, "temperature is " + number(s.temperature),
+    return fail(Code::invalid_value, "temperature is " + number_text(s.temperature),
                 "give a finite number from 0 (greedy) up");
   }
   if (s.temperature > limits::temperature) {
-    return fail(
-        Code::limit_exceeded,
-        "temperature is " + number(s.temperature) + ", the limit is " + number(limits::temperature),
-        "lower it");
+    return fail(Code::limit_exceeded,
+                "temperature is " + number_text(s.temperature) + ", the limit is " +
+                    number_text(limits::temperature),
+                "lower it");
   }
   if (!(s.top_p > 0.0f && s.top_p <= 1.0f)) {
-    return fail(Code::invalid_value, "top_p is " + number(s.top_p),
+    return fail(Code::invalid_value, "top_p is " + number_text(s.top_p),
                 "give a number above 0 and up to 1 (off)");
   }
   if (!(s.min_p >= 0.0f && s.min_p <= 1.0f)) {
-    return fail(Code::invalid_value, "min_p is " + number(s.min_p),
+    return fail(Code::invalid_value, "min_p is " + number_text(s.min_p),
                 "give a number from 0 (off) to 1");
   }
   MILLRACE_TRY(check_filters(s));

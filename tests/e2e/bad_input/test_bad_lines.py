@@ -121,6 +121,7 @@ def test_every_wrong_line_says_what_is_wrong_and_the_others_complete(real_run):
         assert error, line
         assert error["code"] == code, (line, error)
         assert words in error["message"] + error.get("hint", ""), (line, error)
+        assert error.get("hint"), ("what to do?", line, error)
         assert error["line"] == 2 * i + 1
         assert results[2 * i + 2]["error"] is None, results[2 * i + 2]
     assert f"{len(LINES)} failed" in done.stdout

@@ -4,10 +4,24 @@
 
 #include "schemas/base/base64.hpp"
 #include "schemas/base/hash.hpp"
+#include "schemas/base/number_text.hpp"
 #include "schemas/base/random_id.hpp"
 
 namespace millrace {
 namespace {
+
+TEST(NumberText, ReadsAsAPersonWouldWriteIt) {
+  EXPECT_EQ(number_text(0.1f), "0.1");
+  EXPECT_EQ(number_text(-2), "-2");
+  EXPECT_EQ(number_text(100000), "100000");
+  EXPECT_EQ(number_text(1e30f), "1e30");
+  EXPECT_EQ(number_text(1e-20f), "1e-20");
+  EXPECT_EQ(size_text(1023), "1023 bytes");
+  EXPECT_EQ(size_text(1024), "1 KiB");
+  EXPECT_EQ(size_text(4097), "4097 bytes");
+  EXPECT_EQ(size_text(3ull << 29), "1536 MiB");
+  EXPECT_EQ(size_text(12'288'196'608), "11.4 GiB");
+}
 
 // RFC 4648 section 10.
 TEST(Base64, KnownAnswersBothWays) {

@@ -246,6 +246,7 @@ TEST_F(LoopTest, AFaultyRowFailsItsRequestAlone) {
   ASSERT_TRUE(of(events, 2).error && of(events, 3).error);
   EXPECT_EQ(of(events, 2).error->code, Code::engine_failed);
   EXPECT_NE(of(events, 2).error->message.find("not a number"), std::string::npos);
+  EXPECT_EQ(of(events, 3).error->code, Code::invalid_value) << "the job's doing";
   EXPECT_NE(of(events, 3).error->message.find("no token is left"), std::string::npos);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "schemas/codec.hpp"
+#include "schemas/fields.hpp"
 #include "tests/unit/schemas/build.hpp"
 #include "tests/unit/schemas/job_verdict.hpp"
 
@@ -117,6 +118,40 @@ TEST(JobEdits, RefusalsSayTheFieldTheValueAndTheRange) {
     EXPECT_NE(said.find(field), std::string::npos) << said;
     EXPECT_NE(said.find(value), std::string::npos) << said;
     EXPECT_NE(said.find(range), std::string::npos) << said;
+  }
+}
+
+// Whatever is wrong with a field, the refusal says what it takes.
+TEST(JobEdits, EveryRefusalHasAHintThatFits) {
+  for (const auto& [field, given, message, hint] : {
+           std::tuple{"top_k", sint(-1), "top_k: -1", "0 is off"},
+           {"seed", sint(-1), "seed: -1", "leave it out"},
+           {"priority", sint(-1), "priority: -1", "0 (served first) to 4"},
+           {"priority", uint(5), "priority: 5", "0 (served first) to 4"},
+           {"n", uint(0), "n: must be at least 1", "1 to 128"},
+           {"n", uint(129), "n: 129", "1 to 128"},
+           {"temperature", uint(101), "temperature: 101", "0 (greedy) to 100"},
+           {"logprobs", uint(500), "logprobs: 500", "a number up to 128"},
+           {"logprobs", str("yes"), "true, false or a whole number", "a number up to 128"},
+           {"prompt_logprobs", uint(7), "prompt_logprobs: must be true or false", "top_logprobs"},
+           {"max_attempts", uint(0), "max_attempts", "1 to 100"},
+           {"frequency_penalty", real(1e30), "frequency_penalty is 1e30", "-2 to 2"},
+           {"metadata", uint(1), "metadata", "64 entries"},
+           {"repetition_detection", map({{"max_pattern_size", uint(0)}}), "max_pattern_size is 0",
+            "leave repetition_detection out"},
+           {"markers", arr({map({{"part", str("reasoning")}, {"open", str("")}})}),
+            "markers[0].open is empty", "the text that begins the part"},
+       }) {
+    const Error error = refused(with(field, given));
+    EXPECT_NE(error.message.find(message), std::string::npos) << error.text();
+    EXPECT_NE(error.hint.find(hint), std::string::npos) << error.text();
+  }
+  const Error empty = refused(map({{"prompt", arr({})}}));
+  EXPECT_EQ(empty.message.find("tokens"), std::string::npos) << "it was given as prompt";
+  for (const JobField& field : job_fields()) {
+    const auto odd = decode_job(with(field.name, map({{"x", boolean(true)}})));
+    if (odd) continue;  // of a field whose value changes nothing
+    EXPECT_NE(odd.error().hint, "") << odd.error().text();
   }
 }
 

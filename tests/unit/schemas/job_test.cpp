@@ -225,7 +225,8 @@ TEST(Job, Ranges) {
   EXPECT_REFUSED(with("stop_token_ids", bin(std::string(4 * limits::stop_token_ids + 4, '\0'))),
                  limit_exceeded, "stop_token_ids");
   EXPECT_REFUSED(with("top_logprobs", uint(2)), invalid_value, "top_logprobs");
-  EXPECT_REFUSED(with("logprobs", uint(limits::top_logprobs + 1)), limit_exceeded, "top_logprobs");
+  EXPECT_REFUSED(with("logprobs", uint(limits::top_logprobs + 1)), limit_exceeded,
+                 ": logprobs: 129");
   EXPECT_REFUSED(with("logprob_mode", str("cooked")), invalid_value, "logprob_mode");
   EXPECT_REFUSED(with("priority", uint(limits::priority_count)), invalid_value, "priority");
   EXPECT_REFUSED(with("deadline_us", uint(0)), invalid_value, "deadline_us");

@@ -1,0 +1,38 @@
+#include "schemas/base/number_text.hpp"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "schemas/base/limits.hpp"
+
+namespace millrace {
+
+std::string number_text(float value) {
+  const float size = std::abs(value);
+  const bool plain = size == 0 || (size >= 1e-4f && size < 1e7f);
+  std::array<char, 64> buffer{};
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
+                                 plain ? std::chars_format::fixed : std::chars_format::scientific);
+  std::string text(buffer.data(), end.ptr);
+  std::erase(text, '+');
+  return text;
+}
+
+std::string size_text(std::uint64_t bytes) {
+  constexpr std::pair<const char*, std::uint64_t> units[] = {
+      {" TiB", 1024 * limits::GiB},
+      {" GiB", limits::GiB},
+      {" MiB", limits::MiB},
+      {" KiB", limits::KiB},
+  };
+  for (const auto& [name, size] : units) {
+    if (bytes < 10 * size && (bytes < size || bytes % size != 0)) continue;
+    const double count = static_cast<double>(bytes) / static_cast<double>(size);
+    return number_text(static_cast<float>(std::round(count * 10) / 10)) + name;
+  }
+  return std::to_string(bytes) + " bytes";
+}
+
+}  // namespace millrace
