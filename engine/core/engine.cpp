@@ -219,6 +219,14 @@ class ModelEngine final : public Engine {
   std::optional<EngineLoop> loop_;
 };
 
+// What is wrong with the folder of the prefix cache, by the option that names it.
+Error of_folder(Error error, const std::string& folder) {
+  if (error.code == Code::invalid_value) return error;  // of its size
+  error.message = "--prefix-cache " + folder + ": " + error.message;
+  if (error.hint.empty()) error.hint = "give a folder that can be written, or memory";
+  return error;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
@@ -259,7 +267,9 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
   if (options.prefix_cache && !options.prefix_folder.empty()) {
     const DiskTierOptions tier{options.prefix_folder, options.prefix_disk_bytes,
                                ModelEngine::page_kind(model->info())};
-    MILLRACE_ASSIGN(disk, DiskTier::open(posix_env(), tier));
+    auto opened = DiskTier::open(posix_env(), tier);
+    if (!opened) return fail(of_folder(std::move(opened).error(), options.prefix_folder));
+    disk = *std::move(opened);
   }
   return std::make_unique<ModelEngine>(std::move(device), std::move(host), std::move(model),
                                        std::move(sampler), std::move(disk), model_options.kv,

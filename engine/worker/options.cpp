@@ -79,8 +79,8 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
     app.add_option(name, value, help)->group(engine_group)->capture_default_str();
   };
   add("--device", flags.device,
-      "OpenCL device: PLATFORM:DEVICE numbers or a part of its name; the first that fits if "
-      "absent");
+      "OpenCL device: PLATFORM:DEVICE numbers or a part of its name; if absent what "
+      "$MILLRACE_DEVICE says, else the first GPU, else the first device");
   app.add_option("--cores", flags.cores,
                  "cores of a CPU device to use; as many as the affinity mask and the container's "
                  "CPU quota leave to the process if absent")
@@ -93,8 +93,9 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
           "smaller. Keys carry ten times the damage of values");
   add("--kv-protect", flags.kv_protect, "layers kept in f16, like first:2,last:2");
   add("--kv-memory", flags.kv_memory, "memory of the KV cache, like 2GiB");
-  add("--max-batch", flags.max_batch, "sequences in one step");
-  add("--step-tokens", flags.step_tokens, "tokens in one step");
+  add("--max-batch", flags.max_batch,
+      "sequences in one step, at most " + std::to_string(max_batch_most));
+  add("--step-tokens", flags.step_tokens, "tokens in one step, at least --max-batch");
   add("--prefill-chunk", flags.prefill_chunk, "tokens of one sequence in one step");
   add("--prefix-cache", flags.prefix_cache,
       "reuse of common prompt beginnings across jobs: memory (in the KV cache), off, or a "

@@ -14,6 +14,7 @@
 #include "engine/core/device/program_builder.hpp"
 #include "engine/core/device/select.hpp"
 #include "schemas/base/log.hpp"
+#include "schemas/base/number_text.hpp"
 
 namespace millrace::engine {
 
@@ -198,10 +199,9 @@ Dot Device::dot() const {
 Result<Buffer> Device::allocate(std::uint64_t bytes, std::string_view what) {
   if (bytes == 0 || bytes > state_->info.max_allocation_bytes) {
     return fail(Code::out_of_memory,
-                std::string(what) + " needs a buffer of " + std::to_string(bytes) +
-                    " bytes; the device allows 1 to " +
-                    std::to_string(state_->info.max_allocation_bytes),
-                "use smaller steps or less KV memory");
+                std::string(what) + " needs a buffer of " + size_text(bytes) +
+                    ", the device allows " + size_text(state_->info.max_allocation_bytes),
+                "choose a device with more memory, or a smaller model");
   }
   MILLRACE_ASSIGN(Buffer buffer, state_->memory.allocate(bytes, what));
   state_->allocated_bytes += bytes;

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "schemas/base/number_text.hpp"
+
 namespace millrace::engine {
 namespace {
 
@@ -74,9 +76,8 @@ Result<Buffer> Memory::allocate_shared(std::uint64_t bytes, std::string_view wha
     if (bytes < slab_bytes) slab_ = slab;
   }
   if (memory == nullptr) {
-    return fail(Code::out_of_memory,
-                "no memory for " + std::string(what) + ": " + std::to_string(bytes) + " bytes",
-                "use smaller steps or less KV memory");
+    return fail(Code::out_of_memory, "no memory for " + std::string(what) + ": " + size_text(bytes),
+                "free memory, or give the container more");
   }
   cl_int error = CL_SUCCESS;
   Handle<_cl_mem> buffer(

@@ -76,8 +76,7 @@ Status check_opencl(cl_int error, std::string_view call, std::string_view what) 
   message.append(" (").append(std::to_string(error)).append(") for ").append(what);
   if (is_memory(error)) {
     return fail(Code::out_of_memory, std::move(message),
-                "give less memory to the KV cache or smaller steps to the engine, or free memory "
-                "on the device");
+                "lower --kv-memory or --step-tokens, or free memory on the device");
   }
   return fail(Code::device_error, std::move(message),
               "if it happens again, update the device's driver or choose another device");

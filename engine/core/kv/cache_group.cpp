@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "schemas/base/log.hpp"
+#include "schemas/base/number_text.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -35,10 +36,10 @@ Result<CacheGroup> CacheGroup::create(Device& device, const CacheShape& shape,
                                       std::uint64_t bytes) {
   const std::uint64_t memory = device.info().global_bytes;
   if (bytes > memory) {
-    return fail(Code::out_of_memory,
-                "a KV memory of " + std::to_string(bytes) + " bytes is asked for, the device has " +
-                    std::to_string(memory),
-                "lower --kv-memory");
+    return fail(
+        Code::out_of_memory,
+        "--kv-memory asks for " + size_text(bytes) + ", the device has " + size_text(memory),
+        "lower --kv-memory");
   }
   std::uint64_t largest = 1;
   for (std::size_t i = 0; i < shape.layers.size(); ++i) {
@@ -50,10 +51,10 @@ Result<CacheGroup> CacheGroup::create(Device& device, const CacheShape& shape,
       std::min({wanted, in_layer, std::uint64_t{std::numeric_limits<std::int32_t>::max()}});
   if (pages == 0) {
     return fail(Code::kv_exceeded,
-                "a KV memory of " + std::to_string(bytes) + " bytes holds no page: one page of " +
+                "--kv-memory of " + size_text(bytes) + " holds no page: one page of " +
                     std::to_string(kv_page_tokens) + " tokens takes " +
-                    std::to_string(shape.page_bytes()) + " bytes",
-                "give the KV cache more memory");
+                    size_text(shape.page_bytes()),
+                "raise --kv-memory");
   }
   if (pages < wanted) {
     log_warn("the device's largest allocation bounds the KV pool",

@@ -241,6 +241,16 @@ Status Model::State::run_layer(std::uint32_t index, const StepTable& step) {
   return ops.project(layer.down, act.activated, n, act.hidden, width, Accumulate::add);
 }
 
+namespace {
+
+// What does not fit, with the option that makes it smaller.
+Error without_room(Error error, const char* hint) {
+  if (error.code == Code::out_of_memory) error.hint = hint;
+  return error;
+}
+
+}  // namespace
+
 Model::Model(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Model::~Model() = default;
 
@@ -258,10 +268,14 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   const ModelSpec& spec = state->spec;
   MILLRACE_ASSIGN(KvLayers kv, resolve(policy, {spec.layers, spec.kv_heads, spec.head_dim}));
   const CacheShape shape{.kv_heads = spec.kv_heads, .head_dim = spec.head_dim, .layers = kv.layers};
-  MILLRACE_ASSIGN(state->cache, CacheGroup::create(device, shape, options.kv_bytes));
+  auto cache = CacheGroup::create(device, shape, options.kv_bytes);
+  if (!cache) return fail(without_room(std::move(cache).error(), "lower --kv-memory"));
+  state->cache = *std::move(cache);
   MILLRACE_TRY(state->load_weights(file));
   MILLRACE_TRY(state->build_kernels());
-  MILLRACE_TRY(state->allocate_activations());
+  if (Status room = state->allocate_activations(); !room) {
+    return fail(without_room(std::move(room).error(), "lower --step-tokens"));
+  }
   ModelInfo& info = state->info;
   info.name = spec.name;
   info.architecture = spec.architecture;

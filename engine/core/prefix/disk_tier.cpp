@@ -6,6 +6,7 @@
 #include "schemas/base/hash.hpp"
 #include "schemas/base/limits.hpp"
 #include "schemas/base/log.hpp"
+#include "schemas/base/number_text.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -29,6 +30,14 @@ SegmentIndex::Number number_of(std::string_view name) {
 
 Result<std::unique_ptr<DiskTier>> DiskTier::open(std::shared_ptr<Env> env,
                                                  const DiskTierOptions& options) {
+  const Segment least{options.kind, Tokens(options.kind.page_tokens), 0, 1};
+  if (options.bytes < segment_file_bytes(least)) {
+    return fail(Code::invalid_value,
+                "--prefix-disk of " + size_text(options.bytes) +
+                    " holds no segment: one of a single page has " +
+                    size_text(segment_file_bytes(least)),
+                "give more, like 8GiB, or leave the folder out: --prefix-cache memory");
+  }
   MILLRACE_TRY(env->make_directories(options.folder));
   MILLRACE_ASSIGN(std::unique_ptr<FileLock> lock, env->lock(options.folder + "/lock"));
   std::unique_ptr<DiskTier> tier(new DiskTier(std::move(env), options, std::move(lock)));
@@ -97,6 +106,10 @@ SegmentIndex::Number DiskTier::reserve(Tokens path, std::uint32_t first_page) {
 
 void DiskTier::save(SegmentIndex::Number number, std::vector<char> bytes) {
   make_room();
+  if (index_.bytes() > options_.bytes) {  // by itself, or beside what is still being written
+    index_.remove(number);
+    return;
+  }
   const std::lock_guard lock(mutex_);
   unwritten_bytes_ += bytes.size();
   writes_.push_back({number, index_.segment(number), std::move(bytes), {}});

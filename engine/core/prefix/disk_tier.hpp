@@ -5,9 +5,10 @@
 //
 // A segment that is damaged, half written or another engine's is not there: it is told once as a
 // warning and never read. The folder is one engine's while it runs, and holds at most so many
-// bytes: what was not used for longest goes first, what another fingerprint left before anything.
-// Errors of open: output_in_use, io_error. Later errors of the disk cost hits and a warning, never
-// a job. Thread safety: one owner thread.
+// bytes: what was not used for longest goes first, what another fingerprint left before anything. A
+// segment for which that makes no room is not written.
+// Errors of open: invalid_value where the bound holds not one page, output_in_use, io_error. Later
+// errors of the disk cost hits and a warning, never a job. Thread safety: one owner thread.
 #include <condition_variable>
 #include <cstdint>
 #include <deque>

@@ -197,7 +197,7 @@ TEST(Device, BuffersBeyondTheLimitAreRefused) {
     ASSERT_FALSE(refused.has_value());
     EXPECT_EQ(refused.error().code, Code::out_of_memory);
     EXPECT_NE(refused.error().message.find("the logits"), std::string::npos);
-    EXPECT_NE(refused.error().message.find("4096"), std::string::npos);
+    EXPECT_NE(refused.error().message.find("4 KiB"), std::string::npos);
   }
 }
 

@@ -231,6 +231,13 @@ TEST(Model, ImpossibleOptionsAreRefused) {
   EXPECT_EQ(code_of({.kv = "q3"}), Code::invalid_value);
   EXPECT_EQ(code_of({.kv = "f16/x"}), Code::invalid_value);
   EXPECT_EQ(code_of({.step_tokens = 0}), Code::invalid_value);
+  // Each by the option that makes it smaller.
+  const auto hint_of = [&](const ModelOptions& options) {
+    const auto loaded = Model::load(*device, file, options);
+    return loaded ? "" : loaded.error().hint;
+  };
+  EXPECT_EQ(hint_of({.kv_bytes = 1ull << 60}), "lower --kv-memory");
+  EXPECT_EQ(hint_of({.step_tokens = 4'000'000'000}), "lower --step-tokens");
 }
 
 TEST(Model, TheFingerprintFollowsTheModel) {

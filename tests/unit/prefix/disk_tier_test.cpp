@@ -223,12 +223,32 @@ TEST_F(DiskTierTest, BytesAreBoundedAndReadsRefresh) {
   EXPECT_FALSE(load(tokens_from(0, 8)).empty());
   save(tokens_from(300, 8));
   save(tokens_from(400, 8));
-  EXPECT_LE(tier_->index().bytes(), 4 * one);  // the newest comes on top until the next is saved
+  EXPECT_LE(tier_->index().bytes(), 3 * one);
   EXPECT_TRUE(load(tokens_from(100, 8)).empty());
   tier_.reset();
   EXPECT_LE(files().size(), 3u);
   open(3 * one);
   EXPECT_FALSE(load(tokens_from(400, 8)).empty());
+}
+
+// A bound is kept whatever comes: what is larger than all of it is not written.
+TEST_F(DiskTierTest, ABoundOfOnePageHoldsThatAndALesserOneIsRefused) {
+  const std::uint64_t one = segment_file_bytes({kind, tokens_from(0, 4), 0, 1});
+  open(one);
+  save(tokens_from(0, 8));
+  EXPECT_EQ(tier_->index().bytes(), 0u);
+  EXPECT_TRUE(files().empty());
+  save(tokens_from(100, 4));
+  save(tokens_from(200, 4));
+  EXPECT_EQ(tier_->index().bytes(), one);
+  EXPECT_EQ(load(tokens_from(200, 4)), packed(tokens_from(200, 4), 0));
+  tier_.reset();
+  EXPECT_EQ(files().size(), 1u);
+  const auto refused = DiskTier::open(env_, {"/tier", one - 1, kind});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::invalid_value);
+  EXPECT_NE(refused.error().message.find("--prefix-disk of " + std::to_string(one - 1)),
+            std::string::npos);
 }
 
 TEST_F(DiskTierTest, EndsGoBeforeBeginnings) {
@@ -246,7 +266,7 @@ TEST_F(DiskTierTest, EndsGoBeforeBeginnings) {
 
 TEST_F(DiskTierTest, AFolderIsOneEngines) {
   open();
-  const auto second = DiskTier::open(env_, {"/tier", 100, kind});
+  const auto second = DiskTier::open(env_, {"/tier", 1u << 20, kind});
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, Code::output_in_use);
 }

@@ -42,7 +42,9 @@ def run(*arguments, **environment):
     (["--kv", "q8g128"], 3, "groups of 128 do not divide"),
     (["--prefix-cache", "disk"], 2, "--prefix-cache disk"),
     (["--device", "nosuch"], 3, "no_device"),
-    (["--kv-memory", "1KiB"], 3, "kv_exceeded"),
+    (["--kv-memory", "1KiB"], 3, "kv_exceeded: --kv-memory of 1 KiB holds no page"),
+    (["--prefix-cache", "/proc/foo"], 3, "--prefix-cache /proc/foo: "),
+    (["--prefix-cache", "./p", "--prefix-disk", "1KiB"], 3, "--prefix-disk of 1 KiB holds no"),
 ])
 def test_options(model, arguments, exit_code, words):
     ended = run(*(["--model", model] if arguments else []), *arguments)
