@@ -1,7 +1,5 @@
 """Files that are no model, models that cannot run, devices that are not there."""
 import json
-import os
-import pathlib
 import struct
 
 import pytest
@@ -109,26 +107,3 @@ def test_no_opencl_device(real_run, call, tmp_path):
     assert scored.returncode == 3 and "pocl-opencl-icd" in scored.stderr
     del real_run.env["OCL_ICD_VENDORS"]
     real_run.go(expect=0)
-
-
-def test_a_damaged_kernel_cache_is_built_again(real_run, tmp_path):
-    """Only the program cache is private: the driver's own stays where it is, and warm."""
-    real_run.write(['{"prompt": "hello", "max_tokens": 4, "temperature": 0}'])
-    driver = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
-    real_run.env |= {"XDG_CACHE_HOME": str(tmp_path / "cache"),
-                     "POCL_CACHE_DIR": os.environ.get("POCL_CACHE_DIR",
-                                                      str(driver / "pocl" / "kcache"))}
-    real_run.go(expect=0)
-    tokens = real_run.results()[1]["response"]["body"]["choices"][0]["token_ids"]
-    entries = sorted((tmp_path / "cache").rglob("*.bin"))
-    assert len(entries) >= 4, "the engine keeps its programs there"
-    for i, entry in enumerate(entries):
-        raw = entry.read_bytes()
-        entry.write_bytes([b"", b"garbage", raw[:len(raw) // 2],
-                           raw[:-1] + bytes([raw[-1] ^ 1])][i % 4])
-    log = tmp_path / "results.jsonl.millrace" / "engine.log"
-    for damaged in (len(entries), 0):
-        real_run.go("--restart", expect=0)
-        again = real_run.results()[1]["response"]["body"]["choices"][0]["token_ids"]
-        assert again == tokens
-        assert log.read_text().count("is damaged and is built again") == damaged
