@@ -131,7 +131,8 @@ class Device {
   Result<Buffer> allocate(std::uint64_t bytes, std::string_view what);
   Result<Buffer> allocate_zeroed(std::uint64_t bytes, std::string_view what);
   // Whether a kernel may find buffers by their addresses, in a table: on CPU devices whose memory
-  // the host shares. `reads_by_address` names those buffers to the driver, after each the last.
+  // the host shares. `reads_by_address` names those buffers to the driver. A launch does not hold
+  // them, as it does its arguments: they must stay until it is done.
   bool has_addresses() const;
   Status reads_by_address(const Kernel& kernel, std::span<const Buffer* const> buffers);
 

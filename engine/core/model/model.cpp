@@ -252,7 +252,11 @@ Error without_room(Error error, const char* hint) {
 }  // namespace
 
 Model::Model(std::unique_ptr<State> state) : state_(std::move(state)) {}
-Model::~Model() = default;
+
+// Kernels that find buffers by their addresses do not hold them.
+Model::~Model() {
+  static_cast<void>(state_->device->finish());
+}
 
 Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
                                            const ModelOptions& options) {

@@ -41,8 +41,9 @@ class DiskPages final : public PageStore {
              std::span<const PageId> pages) override;
   void offer(std::span<const TokenId> tokens) override;
 
-  // Between two steps, once the next one is planned and before it is started: enqueues the reads of
-  // what was offered, and the writes of what has come from the disk.
+  // Between two steps, before the next one is planned: enqueues the reads of what was offered, and
+  // the writes of what has come from the disk. What a plan asks for is so never written before the
+  // step of that plan, which may still copy from a page that the plan gave away for it.
   void enqueue(const Held& held);
   std::uint64_t enqueued() const { return enqueued_; }  // transfers so far
   // The first `transfers` of them are done: a step enqueued after them has come back.

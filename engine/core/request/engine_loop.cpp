@@ -111,13 +111,15 @@ Status EngineLoop::step(std::vector<Event>& events) {
   }
   std::unique_ptr<Flight> next = spare_ ? std::move(spare_) : std::make_unique<Flight>();
   scheduler_.set_step_tokens(pacer_.tokens());
-  const std::int64_t from_us = clock_->monotonic_us();
-  const bool planned = scheduler_.plan(next->planned);
-  counters_.planning_us += static_cast<std::uint64_t>(clock_->monotonic_us() - from_us);
+  // Before the plan: it may give a page to be brought from disk that this step still copies from,
+  // which must then arrive after the step.
   if (options_.disk != nullptr) {
     options_.disk->enqueue(held());
     next->transfers = options_.disk->enqueued();
   }
+  const std::int64_t from_us = clock_->monotonic_us();
+  const bool planned = scheduler_.plan(next->planned);
+  counters_.planning_us += static_cast<std::uint64_t>(clock_->monotonic_us() - from_us);
   if (!planned) {
     spare_ = std::move(next);
     counters_.last_rows = counters_.last_tokens = 0;

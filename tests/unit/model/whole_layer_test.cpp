@@ -246,6 +246,18 @@ TEST_F(WholeLayer, SameBitsWhereAttentionIsCut) {
                .steps = {{{0, 0, 1015}}, {{1, 0, 999}}, {{0, 1015, 5}, {1, 999, 1}}}});
 }
 
+// A launch finds weights and pages by their addresses: they stay until it is done.
+TEST_F(WholeLayer, AModelMayGoWhileItsStepRuns) {
+  const GgufFile file = model_of(TensorType::q4_1, false).file();
+  for (int i = 0; i < 20; ++i) {
+    ModelRunner runner(
+        file,
+        {.kv_bytes = 64 << 20, .step_tokens = 1024, .step_outputs = 1, .math = MathMode::fast});
+    runner.set_sequences({Tokens(1024, 7)}, 64);
+    runner.step({{0, 0, 1024}}, 1024);  // waits for no output
+  }
+}
+
 TEST_F(WholeLayer, FormatsThatDifferAreLaunchedOneByOne) {
   TinyModel model = model_of(TensorType::q4_1, false);
   model.types = {{"blk.0.ffn_down.weight", TensorType::q8_0},
