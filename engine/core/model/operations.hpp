@@ -74,7 +74,7 @@ struct LayerParts {
 
 // Layers that follow each other and run in one launch.
 struct LayerRun {
-  Kernel* kernel = nullptr;
+  Kernel kernel;  // its own: the driver knows what it reads
   std::uint32_t layers = 0;
   Buffer table;  // the addresses of what each is made of
 };
@@ -151,7 +151,7 @@ class Operations {
   bool has_whole(const LayerParts& layer) const;
   static bool share_kernel(const LayerParts& a, const LayerParts& b);
   Result<LayerRun> prepare_whole(std::span<const LayerParts> layers);
-  Status run_whole(const LayerRun& layers, const LayerStep& x);
+  Status run_whole(LayerRun& layers, const LayerStep& x);
 
  private:
   bool is_integer(const PanelFormat& format) const {
@@ -170,7 +170,7 @@ class Operations {
   // and not to others.
   using LayerKind = std::tuple<PanelFormat, std::array<bool, 4>, KvCodecs>;
   static LayerKind kind_of(const LayerParts& layer);
-  Result<Kernel> build_whole(const LayerParts& layer);
+  Result<Program> build_whole(const LayerParts& layer);
   // Work-items a row in the kernels that go along rows.
   std::uint32_t row_items() const { return device_->family() == Family::cpu ? 1 : 32; }
   float attention_scale() const;
@@ -209,7 +209,7 @@ class Operations {
   std::vector<std::string> layer_defines_;
   std::map<KvCodecs, KvKernels> kv_kernels_;
   std::map<std::pair<PanelFormat, std::uint32_t>, Product> products_;  // by format and padded K
-  std::map<LayerKind, Kernel> whole_;
+  std::map<LayerKind, Program> whole_;
 };
 
 }  // namespace millrace::engine

@@ -55,11 +55,13 @@ bool Operations::share_kernel(const LayerParts& a, const LayerParts& b) {
 }
 
 Result<LayerRun> Operations::prepare_whole(std::span<const LayerParts> layers) {
-  Kernel& kernel = whole_[kind_of(layers[0])];
-  if (!kernel) {
-    MILLRACE_ASSIGN(kernel, build_whole(layers[0]));
+  Program& program = whole_[kind_of(layers[0])];
+  if (program.handle() == nullptr) {
+    MILLRACE_ASSIGN(program, build_whole(layers[0]));
   }
-  LayerRun run{.kernel = &kernel, .layers = static_cast<std::uint32_t>(layers.size()), .table = {}};
+  LayerRun run;
+  run.layers = static_cast<std::uint32_t>(layers.size());
+  MILLRACE_ASSIGN(run.kernel, device_->kernel(program, "layers"));
   std::vector<const Buffer*> buffers;
   std::vector<std::uint64_t> table;
   for (const LayerParts& layer : layers) {
@@ -68,7 +70,7 @@ Result<LayerRun> Operations::prepare_whole(std::span<const LayerParts> layers) {
       table.push_back(reinterpret_cast<std::uintptr_t>(buffer->address()));
     }
   }
-  MILLRACE_TRY(device_->reads_by_address(kernel, buffers));
+  MILLRACE_TRY(device_->reads_by_address(run.kernel, buffers));
   const auto bytes = std::as_bytes(std::span(table));
   MILLRACE_ASSIGN(run.table, device_->allocate(bytes.size(), "the table of layers"));
   MILLRACE_TRY(device_->write(run.table, 0, bytes));
@@ -80,7 +82,7 @@ Result<LayerRun> Operations::prepare_whole(std::span<const LayerParts> layers) {
   return run;
 }
 
-Result<Kernel> Operations::build_whole(const LayerParts& layer) {
+Result<Program> Operations::build_whole(const LayerParts& layer) {
   const PanelFormat& format = layer.qkv.runs[0].format;
   ProgramSpec program{.name = "whole_layer", .defines = layer_defines_};
   add_kv_sources(program, layer.kv.codecs, spec_.head_dim, device_->family());
@@ -127,14 +129,13 @@ Result<Kernel> Operations::build_whole(const LayerParts& layer) {
     add_tile_sources(program, queries);
   }
   program.sources.emplace_back("layer/cpu.cl");
-  MILLRACE_ASSIGN(const Program built, device_->build(program));
-  return device_->kernel(built, "layers");
+  return device_->build(program);
 }
 
-Status Operations::run_whole(const LayerRun& layers, const LayerStep& x) {
+Status Operations::run_whole(LayerRun& layers, const LayerStep& x) {
   MILLRACE_TRY(reserve_scratch(x.step));
   const StepTable& step = x.step;
-  return device_->launch(*layers.kernel, {.groups = {device_->info().compute_units}},
+  return device_->launch(layers.kernel, {.groups = {device_->info().compute_units}},
                          {layers.table,
                           layers.layers,
                           x.hidden,
