@@ -39,7 +39,7 @@
 #define VALUE_LOW (VALUE_BITS == 8 ? 8 : VALUE_BITS >= 4 ? 4 : 2)
 
 // H x by all work-items; the sums and differences of planes.cl.
-static inline void mr_hadamard_local(__local float* x, uint item) {
+MR_GROUP_INLINE void mr_hadamard_local(__local float* x, uint item) {
   for (uint h = 1; h < HEAD_DIM; h *= 2) {
     barrier(CLK_LOCAL_MEM_FENCE);
     for (uint i = item; i < HEAD_DIM / 2; i += ITEMS) {
@@ -61,7 +61,7 @@ static inline float mr_parameter(__global const uchar* parameters, uint index, u
 }
 
 // q: the query times scale, for rotated keys turned; sums: of its groups, for affine keys.
-static inline float mr_score(__local const float* q, __local const float* sums,
+MR_GROUP_INLINE float mr_score(__local const float* q, __local const float* sums,
                              __global const uchar* kv, uint page, uint kv_head, uint slot) {
   __global const uchar* keys = kv + mr_keys_at(page, kv_head);
 #if KEY_KIND == KV_F16

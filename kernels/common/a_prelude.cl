@@ -29,6 +29,11 @@
 #define ROW_ITEM ((uint)get_local_id(0))
 #endif
 
+// Functions that are given local memory. Plain `static` does not do: the compiler writes the one
+// caller's array into the function, and where it then keeps the function, PoCL no longer knows the
+// array for a group's own and all groups share it. (Functions that are not static are safe.)
+#define MR_GROUP_INLINE static inline __attribute__((always_inline))
+
 // Folds 16 partial sums, or takes the largest of 16, always in this tree: (l, l + 8), (l, l + 4),
 // (l, l + 2), (l, l + 1).
 static inline float mr_sum16(float16 v) {

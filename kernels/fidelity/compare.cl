@@ -119,7 +119,7 @@ static inline float4 compare_sums(const compare_t* r, int terms) {
 #define COMPARE_SPACE __local uint4 space[ROW_ITEMS];
 #define COMPARE_PARAMETER , __local uint4* space
 #define COMPARE_ARGUMENT , space
-static inline compare_top_t compare_together(compare_top_t top, __local uint4* space) {
+MR_GROUP_INLINE compare_top_t compare_together(compare_top_t top, __local uint4* space) {
   barrier(CLK_LOCAL_MEM_FENCE);
   space[ROW_ITEM] = (uint4)(as_uint(top.max), top.argmax, top.bad, 0u);
   barrier(CLK_LOCAL_MEM_FENCE);
@@ -135,7 +135,7 @@ static inline compare_top_t compare_together(compare_top_t top, __local uint4* s
   return top;
 }
 
-static inline float4 compare_sums(const compare_t* r, int terms, __local uint4* space) {
+MR_GROUP_INLINE float4 compare_sums(const compare_t* r, int terms, __local uint4* space) {
   float4 sums = 0.0f;
   const uint blocks = (r->vocab + COMPARE_VECTORS * 16 - 1) / (COMPARE_VECTORS * 16);
   for (uint first = 0; first < blocks; first += ROW_ITEMS) {

@@ -27,7 +27,7 @@ static inline float mr_rms_scale(__global const float* x, uint blocks, float inv
 #define MR_SUMS_PARAMETER , __local float* sums
 #define MR_SUMS_ARGUMENT , sums
 
-static inline float mr_rms_scale(__global const float* x, uint blocks, float inverse_width,
+MR_GROUP_INLINE float mr_rms_scale(__global const float* x, uint blocks, float inverse_width,
                                  float epsilon, __local float* sums) {
   const uint lane = (uint)get_local_id(0);
   if (lane < 16) {

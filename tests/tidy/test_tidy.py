@@ -36,6 +36,7 @@ HEAVY = re.compile(r"msgpack|CL/opencl\.hpp|nlohmann/|CLI/|spdlog/|zmq\.hpp|sqli
 PRIVATE = {"schemas/pack.hpp"}  # included by the codec's own sources alone
 ENGINE_CORE_BANNED = re.compile(r"[<\"](zmq|msgpack|sqlite3)")
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
+GIVEN_LOCAL = re.compile(r"^(?:static|MR_GROUP_INLINE)\b[^;{=]*\([^;{]*__local\b", re.M)
 LEFTOVERS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 
 
@@ -138,6 +139,15 @@ def test_every_folder_has_a_readme():
 def test_headers_have_a_guard():
     bad = [relative(p) for p in tracked(".hpp") if "#pragma once" not in p.read_text()]
     assert not bad
+
+
+def test_functions_given_local_memory_are_inlined():
+    """PoCL lets all groups share an array that a static function kept by itself (a_prelude.cl)."""
+    found = [(relative(p), m.group(0)) for p in tracked(".cl")
+             for m in GIVEN_LOCAL.finditer(p.read_text(encoding="utf-8"))]
+    assert len(found) >= 4, "none seen: has the pattern gone stale?"
+    bad = [f"{name}: {head}" for name, head in found if head.startswith("static")]
+    assert not bad, "\n".join(bad)
 
 
 def test_format():

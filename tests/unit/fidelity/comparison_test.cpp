@@ -103,6 +103,27 @@ TEST(Comparison, EqualsFloat64FromNearToFarAndInEveryVariant) {
   }
 }
 
+// Groups on several cores at once must not meet in each other's local memory.
+TEST(Comparison, ManyRowsAtOnceGiveEachRowTheSameBits) {
+  const Rows few = rows_of(49152, 7);
+  Rows rows{.vocabulary = few.vocabulary, .count = 96};
+  for (std::uint32_t copy = 0; copy < 16; ++copy) {
+    rows.truth.insert(rows.truth.end(), few.truth.begin(), few.truth.end());
+    rows.ours.insert(rows.ours.end(), few.ours.begin(), few.ours.end());
+    rows.targets.insert(rows.targets.end(), few.targets.begin(), few.targets.end());
+  }
+  for (const std::string& family : testing::families()) {
+    for (std::uint32_t time = 0; time < 3; ++time) {
+      const auto got = compare(family, rows);
+      for (std::uint32_t i = 6; i < rows.count; ++i) {
+        EXPECT_EQ(got[i].kld, got[i - 6].kld) << family << " " << i;
+        EXPECT_EQ(got[i].truth_logprob, got[i - 6].truth_logprob) << family << " " << i;
+        EXPECT_EQ(got[i].logprob, got[i - 6].logprob) << family << " " << i;
+      }
+    }
+  }
+}
+
 TEST(Comparison, ATieOfTheLargestGoesToTheLowerId) {
   for (const std::string& family : testing::families()) {
     Rows rows{.vocabulary = 600, .count = 2};
