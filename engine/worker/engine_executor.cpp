@@ -189,6 +189,8 @@ void EngineExecutor::loop() {
       step_began_us_ = 0;
       count(engine_->counters());
     }
+    // A lost device ends no job: whose leases are not answered are run again, by whom can.
+    if (!stepped) std::erase_if(events, [](const engine::Event& event) { return event.error; });
     publish(std::move(events), std::move(ends), engine_->take_partials());
     if (!stepped) {
       give_up(stepped.error());

@@ -21,13 +21,11 @@ namespace millrace::worker {
 
 class EngineExecutor final : public Executor {
  public:
-  static constexpr std::uint32_t step_limit_ms = 120'000;  // longer than a broker waits for steps
-
   // `model`: the name jobs must give; empty: the file's own. `capacity`: see ExecutorInfo. A step
   // that has not ended after `limit_ms` counts as a lost device.
   EngineExecutor(std::unique_ptr<engine::Engine> engine, const std::string& model,
                  std::vector<std::string> kv_policies, std::uint32_t capacity, TestHooks hooks,
-                 std::uint32_t limit_ms = step_limit_ms);
+                 std::uint32_t limit_ms);
   ~EngineExecutor() override;  // waits for the step under way
 
   const ExecutorInfo& info() const override { return info_; }

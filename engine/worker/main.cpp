@@ -49,8 +49,7 @@ Status warm_up(engine::Engine& engine) {
 }
 
 Result<std::unique_ptr<worker::EngineExecutor>> make_executor(const worker::EngineFlags& flags,
-                                                              const std::string& model_name,
-                                                              std::uint32_t step_limit_s) {
+                                                              const std::string& model_name) {
   MILLRACE_ASSIGN(const engine::EngineOptions options, worker::engine_options(flags));
   log_info("loading the model", {{"file", options.model_path}});
   MILLRACE_ASSIGN(auto made, engine::Engine::create(options));
@@ -68,7 +67,7 @@ Result<std::unique_ptr<worker::EngineExecutor>> make_executor(const worker::Engi
   MILLRACE_TRY(warm_up(*made));
   return std::make_unique<worker::EngineExecutor>(
       std::move(made), model_name, std::vector<std::string>{policy}, capacity(options.max_batch),
-      worker::TestHooks::from_environment(), step_limit_s * 1'000);
+      worker::TestHooks::from_environment(), flags.step_limit_s * 1'000);
 }
 
 }  // namespace
@@ -82,14 +81,9 @@ int main(int argc, char** argv) {
   worker::EngineFlags engine_flags;
   worker::ProgramFlags flags;
   std::string model_name;
-  std::uint32_t step_limit_s = worker::EngineExecutor::step_limit_ms / 1'000;
   app.add_option("--model", engine_flags.model, "GGUF file")->required();
   app.add_option("--model-name", model_name,
                  "the name that jobs give; the one in the file if absent");
-  app.add_option("--step-limit", step_limit_s,
-                 "seconds after which a step that does not end counts as a lost device")
-      ->check(CLI::Range(1u, 86'400u))
-      ->capture_default_str();
   worker::add_program_options(app, flags);
   worker::add_engine_options(app, engine_flags);
   try {
@@ -99,7 +93,7 @@ int main(int argc, char** argv) {
   }
   if (const Status begun = worker::begin_program(flags); !begun)
     return worker::report(program, begun.error());
-  auto executor = make_executor(engine_flags, model_name, step_limit_s);
+  auto executor = make_executor(engine_flags, model_name);
   if (!executor) return worker::report(program, executor.error());
   const int code = worker::serve(flags, software, **executor);
   if ((*executor)->stop(stop_ms)) return code;

@@ -102,6 +102,11 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
       "folder that keeps them over restarts as well");
   add("--prefix-disk", flags.prefix_disk, "most bytes of that folder, like 8GiB");
   add("--math", flags.math, "arithmetic: fast (8-bit activations) or exact (fp32)");
+  app.add_option("--step-limit", flags.step_limit_s,
+                 "seconds after which a step that does not end counts as a lost device")
+      ->group(engine_group)
+      ->check(CLI::Range(1u, 86'400u))
+      ->capture_default_str();
 }
 
 Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
@@ -168,7 +173,9 @@ std::vector<std::string> engine_arguments(const EngineFlags& flags) {
                                   "--prefix-disk",
                                   flags.prefix_disk,
                                   "--math",
-                                  flags.math};
+                                  flags.math,
+                                  "--step-limit",
+                                  std::to_string(flags.step_limit_s)};
   if (flags.cores != 0) out.insert(out.end(), {"--cores", std::to_string(flags.cores)});
   if (!flags.device.empty()) out.insert(out.end(), {"--device", flags.device});
   return out;

@@ -29,6 +29,7 @@ struct EngineFlags {
   std::string prefix_cache = "memory";
   std::string prefix_disk = "8GiB";
   std::string math = "fast";
+  std::uint32_t step_limit_s = 120;  // longer than a broker waits for steps
 };
 
 inline constexpr std::uint32_t max_batch_most = 512;

@@ -67,7 +67,7 @@ class FakeEngine final : public engine::Engine {
     shared_.changed.notify_all();
     shared_.changed.wait(lock, [&] { return !shared_.hold; });
     shared_.in_step = false;
-    if (shared_.fail_step) return fail(Code::device_error, "gone");
+    if (shared_.fail_step) return lose(events);
     ++counters_.steps;
     counters_.generated_tokens += left_.size();
     for (auto it = left_.begin(); it != left_.end();) {
@@ -88,6 +88,17 @@ class FakeEngine final : public engine::Engine {
   Result<std::string> detokenize(const Tokens&) const override { return std::string(); }
 
  private:
+  // As the real one: 7 has ended just before, the others end with the device's error.
+  Status lose(std::vector<engine::Event>& events) {
+    events.emplace_back().id = 7;
+    for (const auto& [id, left] : left_) {
+      events.emplace_back().id = id;
+      events.back().error = Error{Code::device_error, "gone", ""};
+    }
+    left_.clear();
+    return fail(Code::device_error, "gone");
+  }
+
   Shared& shared_;
   engine::EngineInfo info_;
   engine::Counters counters_;
@@ -97,8 +108,7 @@ class FakeEngine final : public engine::Engine {
 
 class EngineExecutorTest : public testing::Test {
  protected:
-  void start(const std::string& model = "",
-             std::uint32_t limit_ms = EngineExecutor::step_limit_ms) {
+  void start(const std::string& model = "", std::uint32_t limit_ms = 120'000) {
     executor_ = std::make_unique<EngineExecutor>(std::make_unique<FakeEngine>(shared_), model,
                                                  std::vector<std::string>{"f16"}, 4,
                                                  TestHooks::from_environment(), limit_ms);
@@ -200,15 +210,16 @@ TEST_F(EngineExecutorTest, PartialsThatNobodyTookGrowTogether) {
   EXPECT_TRUE(executor_->take_partials().empty());
 }
 
-TEST_F(EngineExecutorTest, ALostDeviceIsTold) {
+TEST_F(EngineExecutorTest, ALostDeviceIsToldAndEndsNoJob) {
   shared_.fail_step = true;
   start();
   EXPECT_FALSE(executor_->failure());
   executor_->add(task(1));
-  std::unique_lock lock(mutex_);
-  woken_.wait(lock, [&] { return wakes_ > 0; });
-  ASSERT_TRUE(executor_->failure());
+  while (!executor_->failure()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_EQ(executor_->failure()->code, Code::device_error);
+  const auto ends = executor_->take_ends();
+  ASSERT_EQ(ends.size(), 1u) << "what ended before is kept, the rest stays the broker's";
+  EXPECT_EQ(ends[0].lease, 7u);
   EXPECT_TRUE(executor_->stop(10'000));
 }
 
@@ -243,7 +254,7 @@ TEST(TestHooksDeathTest, AbortsInAStepWithTheJobThatIsNamed) {
         ::setenv("MILLRACE_TEST_ABORT_ON", "poison", 1);
         FakeEngine::Shared shared;
         EngineExecutor executor(std::make_unique<FakeEngine>(shared), "", {}, 1,
-                                TestHooks::from_environment());
+                                TestHooks::from_environment(), 120'000);
         Task task;
         task.lease = 1;
         task.request.prompt = std::string("a poisoned prompt");

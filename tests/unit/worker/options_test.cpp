@@ -99,6 +99,7 @@ TEST(Options, AChildGetsTheSameFlags) {
   flags.step_tokens = 99;
   flags.prefill_chunk = 5;
   flags.math = "exact";
+  flags.step_limit_s = 7;
   CLI::App app;
   add_engine_options(app, read);
   auto arguments = engine_arguments(flags);
@@ -111,6 +112,7 @@ TEST(Options, AChildGetsTheSameFlags) {
   EXPECT_EQ(read.step_tokens, flags.step_tokens);
   EXPECT_EQ(read.prefill_chunk, flags.prefill_chunk);
   EXPECT_EQ(read.math, flags.math);
+  EXPECT_EQ(read.step_limit_s, flags.step_limit_s);
 }
 
 }  // namespace

@@ -1,0 +1,83 @@
+// A device that breaks under a process that does not know of it: loaded with LD_PRELOAD, it lets
+// one launch of a kernel fail, loses the device for good, or lets a kernel never end.
+//
+//   LD_PRELOAD=libfailing_device.so FAILING_DEVICE=/a/file PROGRAM...
+//
+// The file holds a word and a number N: `fails`, `lost` or `hangs`, which come with the N-th launch
+// of the process. Who acts on the file removes it first, so that of several processes, one after
+// the other, one is struck.
+#define CL_TARGET_OPENCL_VERSION 300
+#include <CL/cl.h>
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+namespace {
+
+struct Blow {
+  std::string what{};
+  std::uint64_t launch = 0;
+};
+
+std::string control() {
+  const char* const path = std::getenv("FAILING_DEVICE");
+  return path == nullptr ? std::string() : std::string(path);
+}
+
+const Blow& blow() {
+  static const Blow read = [] {
+    Blow out;
+    std::ifstream(control()) >> out.what >> out.launch;
+    return out;
+  }();
+  return read;
+}
+
+std::atomic<std::uint64_t> launches{0};
+std::atomic<bool> is_lost{false}, hangs{false};
+
+bool struck_now() {
+  return ++launches == blow().launch && ::unlink(control().c_str()) == 0;
+}
+
+template <class Function>
+Function next_symbol(const char* name) {
+  return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace
+
+extern "C" {
+
+CL_API_ENTRY cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel,
+                                                       cl_uint dimensions,
+                                                       const std::size_t* offset,
+                                                       const std::size_t* global,
+                                                       const std::size_t* local, cl_uint waits,
+                                                       const cl_event* wait_list, cl_event* event) {
+  static const auto real = next_symbol<decltype(&clEnqueueNDRangeKernel)>("clEnqueueNDRangeKernel");
+  if (struck_now()) {
+    if (blow().what == "fails") return CL_INVALID_KERNEL_ARGS;
+    (blow().what == "lost" ? is_lost : hangs) = true;
+  }
+  if (is_lost) return CL_DEVICE_NOT_AVAILABLE;
+  return real(queue, kernel, dimensions, offset, global, local, waits, wait_list, event);
+}
+
+CL_API_ENTRY cl_int CL_API_CALL clWaitForEvents(cl_uint count, const cl_event* events) {
+  static const auto real = next_symbol<decltype(&clWaitForEvents)>("clWaitForEvents");
+  while (hangs) ::pause();
+  return is_lost ? CL_DEVICE_NOT_AVAILABLE : real(count, events);
+}
+
+CL_API_ENTRY cl_int CL_API_CALL clFinish(cl_command_queue queue) {
+  static const auto real = next_symbol<decltype(&clFinish)>("clFinish");
+  while (hangs) ::pause();
+  return is_lost ? CL_DEVICE_NOT_AVAILABLE : real(queue);
+}
+}

@@ -1,0 +1,76 @@
+"""The real engine on a device that breaks while jobs run: what fails says so with the device's
+words, and nothing else is lost."""
+import json
+import pathlib
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "client"))
+from programs import BIN, Run, model_path, program  # noqa: E402
+
+LIBRARY = BIN.parent / "tests" / "libfailing_device.so"
+JOBS = 12
+# Loading launches a few kernels, a step some: in the midst of a run, with all rows under way.
+AT_LAUNCH = 150
+
+
+class BrokenRun(Run):
+    def __init__(self, folder, blow=None):
+        super().__init__(folder)
+        assert LIBRARY.exists(), f"{LIBRARY} is missing: build the target failing_device"
+        self.control = folder / "blow"
+        self.env = {"LD_PRELOAD": str(LIBRARY), "FAILING_DEVICE": str(self.control),
+                    "ASAN_OPTIONS": "verify_asan_link_order=0"}
+        if blow:
+            self.control.write_text(f"{blow} {AT_LAUNCH}\n")
+        self.write([json.dumps({"custom_id": f"c{i}", "url": "/v1/completions", "body": {
+            "prompt": f"Count from {i}:", "max_tokens": 60, "ignore_eos": True}})
+            for i in range(1, JOBS + 1)])
+
+    def command(self, *extra):
+        return [program("millrace"), "run", "--model", model_path(), "--input", str(self.input),
+                "--output", str(self.output), "--json", "--max-batch", "4", *extra]
+
+    def texts(self):
+        return {i: record["response"]["body"]["choices"][0]["text"]
+                for i, record in self.results().items() if record["error"] is None}
+
+    def deaths(self, done):
+        return [x for x in done.stdout.splitlines() if '"event":"engine_died"' in x]
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    """What the same jobs give on a device that does not break."""
+    run = BrokenRun(tmp_path_factory.mktemp("sound"))
+    run.go(expect=0)
+    assert len(run.texts()) == JOBS
+    return run.texts()
+
+
+def test_a_launch_that_fails_costs_the_jobs_of_its_step_alone(tmp_path, sound):
+    run = BrokenRun(tmp_path, "fails")
+    done = run.go(expect=1)
+    assert not run.control.exists(), "no launch was struck"
+    failed = [x["error"] for x in run.results().values() if x["error"]]
+    assert 1 <= len(failed) <= 4, "the rows of one step"
+    for error in failed:
+        assert error["code"] == "device_error"
+        assert "clEnqueueNDRangeKernel" in error["message"]
+        assert "CL_INVALID_KERNEL_ARGS" in error["message"]
+    assert len(run.texts()) == JOBS - len(failed)
+    assert all(sound[i] == text for i, text in run.texts().items())
+    assert not run.deaths(done), "the engine stays"
+
+
+@pytest.mark.parametrize("blow, word", [("lost", "CL_DEVICE_NOT_AVAILABLE"),
+                                        ("hangs", "has not ended a step for 2 s")])
+def test_a_device_that_is_gone_ends_the_engine_and_no_job(tmp_path, sound, blow, word):
+    run = BrokenRun(tmp_path, blow)
+    done = run.go("--step-limit", "2", expect=0)
+    assert not run.control.exists(), "no launch was struck"
+    assert run.texts() == sound
+    assert len(run.deaths(done)) == 1
+    assert word in done.stdout + done.stderr
