@@ -9,6 +9,7 @@ import time
 
 from . import limits
 from .job import job
+from .kv import kv
 from .prefix import prefix
 from .run import BIN, ROOT, Failed, json_in, last_line, run, usable_cores
 from .shapes import BUSY, FULL, OURS_EXACT, SAME_FILE
@@ -132,7 +133,7 @@ def fidelity(context):
 
 CHECKS = {check.__name__: check
           for check in (throughput, start, submits, memory, kernels, sampler, prefix, fidelity,
-                        job)}
+                        job, kv)}
 
 
 def rows_of(name, context):

@@ -1,12 +1,12 @@
 """One OpenVINO GenAI measurement, run with the Python that bench/openvino.sh prints.
 
     python openvino_run.py '{"model": "M.gguf", "kv": "f16", "threads": 2, "rows": 8,
-                             "prompt": 128, "output": 128}'
+                             "prompt": 128, "output": 128, "prompt_run": true}'
 
 Its continuous-batching back end reads the GGUF file: steps of 2,048 tokens, no prefix cache,
-greedy, end-of-text ignored. After a warm-up: the rows' prompts with one token each, then with
-`output` tokens. Prints one JSON object: the times of both, and the pipeline's own record of the
-second: when each step ended, and how many tokens it drew.
+greedy, end-of-text ignored. After a warm-up: the rows' prompts with one token each, unless
+`prompt_run` is false, then with `output` tokens. Prints one JSON object: the times of both, and the
+pipeline's own record of the second: when each step ended, and how many tokens it drew.
 """
 import json
 import sys
@@ -58,7 +58,7 @@ def main():
     load_s = time.monotonic() - begin
     generate(pipe, prompts(min(spec["rows"], 16), min(spec["prompt"], 128)), 4)
     ids = prompts(spec["rows"], spec["prompt"])
-    prompt_s, _ = generate(pipe, ids, 1)
+    prompt_s = generate(pipe, ids, 1)[0] if spec["prompt_run"] else None
     total_s, raw = generate(pipe, ids, spec["output"])
     print(json.dumps({"load_s": load_s, "prompt_s": prompt_s, "total_s": total_s,
                       "step_ends_ms": list(raw.m_new_token_times),

@@ -1,4 +1,5 @@
-"""The speeds as bars: prompt above, generation below, a group a shape, a bar a side."""
+"""The speeds as bars: prompt above, generation below, a group a shape, a bar a side. And any
+figures as horizontal bars."""
 from .shapes import SIDES
 
 
@@ -32,3 +33,24 @@ def draw(measured, title, path):
     figure.tight_layout(rect=(0, 0.05, 1, 1))
     figure.savefig(path, dpi=110)
     plt.close(figure)
+
+
+def draw_panels(panels, title, path):
+    """Writes a PNG of panels side by side: (what, {name: figure})."""
+    import matplotlib
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    tallest = max(len(figures) for _, figures in panels)
+    drawn, all_axes = plt.subplots(1, len(panels), figsize=(7 * len(panels), 1.5 + 0.35 * tallest),
+                                   squeeze=False)
+    for axes, (what, figures) in zip(all_axes[0], panels):
+        bar = axes.barh(list(figures), list(figures.values()))
+        axes.bar_label(bar, fmt="%.3g", fontsize=8, padding=2)
+        axes.invert_yaxis()
+        axes.tick_params(axis="y", labelsize=8)
+        axes.set_title(what, fontsize=9)
+        axes.spines[["top", "right"]].set_visible(False)
+    drawn.suptitle(title, fontsize=10)
+    drawn.tight_layout()
+    drawn.savefig(path, dpi=110)
+    plt.close(drawn)

@@ -78,8 +78,8 @@ def profile_table(profiles):
     return table(["load", "step", "kernel", "ms a step", "launches", "%"], rows)
 
 
-def page(here, peak, verdicts, measured, failures, work, checks, profiles):
-    """The whole report."""
+def page(here, peak, verdicts, measured, failures, work, checks, profiles, tables=()):
+    """The whole report. tables: (title, head, rows) that checks bring beside their rows."""
     parts = [f"{here['processor']}, {here['cores']} cores, {', '.join(here['features'])}; commit "
              f"{here['commit']}, {here['date']}"]
     if peak:
@@ -90,6 +90,8 @@ def page(here, peak, verdicts, measured, failures, work, checks, profiles):
         parts += ["## What must hold", verdict_table(verdicts)]
     if checks:
         parts += ["## Checks", check_table(checks)]
+    for title, head, rows in tables:
+        parts += [f"## {title}", table(head, rows)]
     if measured or failures:
         parts += ["## Speeds, tokens/s, KV fp16 unless said",
                   speed_table(measured, failures, work, peak)]

@@ -34,12 +34,20 @@ def full_steps(rows, times_ms, drawn):
     return last - full[0], (times_ms[last] - times_ms[full[0]]) / 1e3
 
 
+def until_all_drew(rows, result):
+    """Seconds to the end of the first step in which all rows drew: the prompts, and what the rows
+    that were done with theirs drew meanwhile."""
+    ends = result["step_ends_ms"]
+    return result["total_s"] - (ends[-1] - ends[result["step_tokens"].index(rows)]) / 1e3
+
+
 def of_times(shape, result, foreign):
     """Speeds from the times of openvino_run.py."""
     steps, full_s = full_steps(shape.rows, result["step_ends_ms"], result["step_tokens"])
     if steps < shape.output / 4 or full_s <= 0:
         raise Failed(f"{shape.name}: all rows drew at once in {steps} steps only")
-    return Speed(shape.rows * shape.prompt / result["prompt_s"], shape.rows * steps / full_s,
+    prompt_s = result["prompt_s"] or until_all_drew(shape.rows, result)
+    return Speed(shape.rows * shape.prompt / prompt_s, shape.rows * steps / full_s,
                  shape.rows * shape.context / result["total_s"], foreign, result)
 
 
@@ -55,18 +63,20 @@ def parse_llama(shape, text):
 
 
 class Llama:
-    """llama.cpp; a format that the model file does not have is made by its own quantizer."""
+    """llama.cpp; a format that the model file does not have is made by its own quantizer. `copied`:
+    one prompt is computed, and its keys and values are copied to the other rows."""
 
-    def __init__(self, kind, model):
+    def __init__(self, kind, model, kv="f16", flash="on", copied=False):
         self.program = last_line([ROOT / "bench/llama.sh"], timeout_s=3600)
         self.model = quantized(model, kind)
+        self.kv = ["-fa", flash, "-ctk", kv, "-ctv", kv, *(["-pps"] if copied else [])]
 
     def measure(self, shape):
         # A row of its own at the end: the benchmark wants room for rounding.
         context = shape.rows * shape.context + 256
         done = run([self.program, "-m", self.model, "-c", context, "-npp", shape.prompt, "-ntg",
-                    shape.output, "-npl", shape.rows, "-t", THREADS, "-tb", THREADS, "-fa", "on",
-                    "-ctk", "f16", "-ctv", "f16", "--output-format", "jsonl"])
+                    shape.output, "-npl", shape.rows, "-t", THREADS, "-tb", THREADS, *self.kv,
+                    "--output-format", "jsonl"])
         result = parse_llama(shape, done.text)
         return Speed(result["speed_pp"], result["speed_tg"], result["speed"], done.foreign, result)
 
@@ -74,13 +84,13 @@ class Llama:
 class OpenVino:
     """OpenVINO GenAI's continuous batching on a GGUF file."""
 
-    def __init__(self, kind, kv, model):
+    def __init__(self, kind, kv, model, prompt_run=True):
         self.python = last_line([ROOT / "bench/openvino.sh"], timeout_s=1800)
-        self.model, self.kv = quantized(model, kind), kv
+        self.model, self.kv, self.prompt_run = quantized(model, kind), kv, prompt_run
 
     def measure(self, shape):
         spec = {"model": str(self.model), "kv": self.kv, "threads": THREADS, "rows": shape.rows,
-                "prompt": shape.prompt, "output": shape.output}
+                "prompt": shape.prompt, "output": shape.output, "prompt_run": self.prompt_run}
         done = run([self.python, ROOT / "bench/lib/openvino_run.py", json.dumps(spec)])
         result = json_in(done.text)
         return of_times(shape, result, done.foreign)

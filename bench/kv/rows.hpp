@@ -1,0 +1,74 @@
+#pragma once
+// A model with one KV policy and rows of one context, each in pages of its own: what a decode step
+// reads when as many sequences have become as long, without the time to compute each of them.
+//
+//   MILLRACE_ASSIGN(auto rows, Rows::load(device, file, "k5v3", MathMode::fast, shape));
+//   for (at = 0; at < shape.context; at += n) MILLRACE_TRY(rows->prompt(at, n));
+//   MILLRACE_TRY(rows->copy());
+//   MILLRACE_ASSIGN(double seconds, rows->decode({.rows = 16, .context = 7000, .steps = 8}));
+//
+// Steps are run as the engine runs them: the next is enqueued before the last one's tokens are
+// read, greedy, drawn on the device. Errors: those of Model and Sampler; kv_exceeded where the
+// pages do not fit; internal where rows of equal contexts draw different tokens. Thread safety: the
+// device's owner thread.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/core/device/device.hpp"
+#include "engine/core/gguf/file.hpp"
+#include "engine/core/model/model.hpp"
+#include "engine/core/sampler/sampler.hpp"
+
+namespace millrace::engine {
+
+struct RowsShape {
+  std::uint32_t rows = 16, context = 7000;  // tokens of each row's prompt
+  std::uint32_t steps = 8;                  // most timed steps of a decode
+  std::uint32_t chunk = 256;                // most prompt tokens a step
+};
+
+struct DecodeLoad {
+  std::uint32_t rows = 0;
+  std::uint32_t context = 0;  // RowsShape::context, or whole pages of its beginning
+  std::uint32_t steps = 0;
+  friend bool operator==(const DecodeLoad&, const DecodeLoad&) = default;
+};
+
+class Rows {
+ public:
+  static Result<std::unique_ptr<Rows>> load(Device& device, const GgufFile& file,
+                                            const std::string& policy, MathMode math,
+                                            const RowsShape& shape);
+
+  const ModelInfo& info() const { return model_->info(); }
+  // The first row's tokens from `at` on; waits for them. They may be computed again.
+  Status prompt(std::uint32_t at, std::uint32_t count);
+  // The first row's pages into those of the others.
+  Status copy();
+  // Seconds of `steps` steps, after one that is not timed. Starts from the prompt each time.
+  Result<double> decode(const DecodeLoad& load);
+  // What the first row drew in the last decode.
+  const Tokens& drawn() const { return drawn_; }
+
+ private:
+  Rows(Device& device, const RowsShape& shape);
+  PageId page(std::uint32_t row, std::uint32_t index) const { return row * pages_each_ + index; }
+  TokenId token(std::uint32_t position) const;
+  void plan_step(const DecodeLoad& load, std::uint32_t step);
+  Status start(const DecodeLoad& load, std::uint32_t step);
+  Status finish(const DecodeLoad& load, std::uint32_t step);
+
+  Device* device_;
+  RowsShape shape_;
+  std::uint32_t context_pages_ = 0, pages_each_ = 0;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Sampler> sampler_;
+  StepPlan plan_;
+  std::vector<SampleTask> tasks_;
+  std::uint64_t sequence_ = 0;
+  SampleBatch batches_[2];
+  Tokens drawn_;
+};
+
+}  // namespace millrace::engine
