@@ -55,6 +55,7 @@ class Rows {
   Rows(Device& device, const RowsShape& shape);
   PageId page(std::uint32_t row, std::uint32_t index) const { return row * pages_each_ + index; }
   TokenId token(std::uint32_t position) const;
+  Status touch();
   void plan_step(const DecodeLoad& load, std::uint32_t step);
   Status start(const DecodeLoad& load, std::uint32_t step);
   Status finish(const DecodeLoad& load, std::uint32_t step);
