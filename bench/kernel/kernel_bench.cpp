@@ -4,10 +4,10 @@
 //                --kv POLICIES]
 //
 // Prints one JSON object; --peak measures the device's limits alone, --products and --attention
-// those kernels beside them, --kv attention by how keys and values are stored. A product's GB/s
-// counts its packed weights once; attention's the keys and values that it reads. Each figure is the
-// best of several windows of a chain of launches; one beyond its arithmetic's peak is marked
-// "busy".
+// those kernels beside them, --kv attention, and what storing a prompt takes, by how keys and values
+// are stored. A product's GB/s counts its packed weights once; attention's the keys and values that
+// it reads. Each figure is the best of several windows of a chain of launches; one beyond its
+// arithmetic's peak is marked "busy".
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -125,6 +125,14 @@ void bench_policies(Device& device, const Peak& peak, const std::vector<std::str
                       best[i], 4.0 * 576 * mean_keys * rows * chunk,
                       static_cast<double>(loads[i]->layer_bytes()), peak));
     out.back()["times_the_first"] = std::round(best[0] / best[i] * 100) / 100;
+  }
+  if (chunk == 1) return;  // a token alone is stored by its attention
+  for (std::size_t i = 0; i < loads.size(); ++i) {
+    AttentionLoad& load = *loads[i];
+    const double s = must(best_seconds(device, 20, 8, [&] { return load.rotate_and_store(); }));
+    out.push_back(row("rotate and store, KV " + policies[i] + ", " + std::to_string(chunk) +
+                          " tokens ending at " + std::to_string(length),
+                      s, 0, 0, peak));
   }
 }
 
