@@ -4,10 +4,10 @@
 //                --kv POLICIES]
 //
 // Prints one JSON object; --peak measures the device's limits alone, --products and --attention
-// those kernels beside them, --kv attention, and what storing a prompt takes, by how keys and values
-// are stored. A product's GB/s counts its packed weights once; attention's the keys and values that
-// it reads. Each figure is the best of several windows of a chain of launches; one beyond its
-// arithmetic's peak is marked "busy".
+// those kernels beside them, --kv attention, and what storing a prompt takes, by how keys and
+// values are stored. A product's GB/s counts its packed weights once; attention's the keys and
+// values that it reads. Each figure is the best of several windows of a chain of launches; one
+// beyond its arithmetic's peak is marked "busy".
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
