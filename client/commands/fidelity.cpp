@@ -23,7 +23,8 @@ constexpr std::uint64_t most_text_bytes = std::uint64_t{1} << 30;
 constexpr std::uint32_t default_context = 512;
 
 struct Flags {
-  std::string model, text, tokens, kv = "f16,q8,k8v4,k6v4,k5v3,k4v3", kv_protect = "none";
+  std::string model, text, tokens, kv = "f16,q8,k8v4,k6v4,k5v3,k4v3", kv_protect = "none",
+                                   kv_center;
   std::string reference, plot, device, math = "fast", score = "half";
   std::uint32_t context = 0;  // 0: the tokens' own, or default_context
   std::uint32_t contexts = 0, step_tokens = 128, cores = 0;
@@ -166,6 +167,9 @@ Status run(const Flags& flags, bool as_json) {
   engine::FidelityOptions options;
   options.math = engine::find_math(flags.math).value_or(options.math);
   options.step_tokens = std::min(flags.step_tokens, contexts.size);
+  if (!flags.kv_center.empty()) {
+    MILLRACE_ASSIGN(options.key_means, engine::read_key_means(*env, flags.kv_center));
+  }
   MILLRACE_ASSIGN(const auto measured, FidelityRun::open(*device, file, contexts, options,
                                                          reference ? &*reference : nullptr));
   FidelityReport report{.model = measured->model().name,
@@ -191,6 +195,8 @@ void add_options(CLI::App& app, Flags& flags) {
   add("--kv-protect", flags.kv_protect,
       "layers kept in fp16: none, first:N, last:N or first:N,last:M")
       ->capture_default_str();
+  add("--kv-center", flags.kv_center,
+      "mean keys that the policies' keys are stored less, a file of millrace calibrate");
   add("--context", flags.context, "tokens of a context [512; with --tokens its own, or all]")
       ->check(CLI::Range(4U, 1U << 24));
   add("--contexts", flags.contexts, "at most so many contexts [all that the text has]");

@@ -80,6 +80,7 @@ int main(int argc, char** argv) {
   client::add_tokenize_command(app, invocation);
   client::add_score_command(app, invocation);
   client::add_fidelity_command(app, invocation);
+  client::add_calibrate_command(app, invocation);
   client::add_errors_command(app, invocation);
   try {
     app.parse(argc, argv);

@@ -118,6 +118,16 @@ Result<std::string> kv_policy(const EngineOptions& options, const GgufFile& file
   return std::string(choice.preset);
 }
 
+Result<std::optional<KeyMeans>> key_means(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  auto means = read_key_means(*posix_env(), path);
+  if (means) return *std::move(means);
+  Error error = std::move(means).error();
+  error.message = "--kv-center " + error.message;
+  if (error.hint.empty()) error.hint = "give a file that millrace calibrate has written";
+  return fail(std::move(error));
+}
+
 class ModelEngine final : public Engine {
  public:
   ModelEngine(std::unique_ptr<Device> device, HostModel host, std::unique_ptr<Model> model,
@@ -245,6 +255,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
 
   ModelOptions model_options;
   MILLRACE_ASSIGN(model_options.kv, kv_policy(options, file));
+  MILLRACE_ASSIGN(model_options.key_means, key_means(options.kv_center));
   model_options.kv_bytes = options.kv_memory_bytes;
   model_options.step_tokens = options.step_tokens;
   model_options.step_outputs = ModelEngine::step_outputs(options);

@@ -92,6 +92,10 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
           "3x "
           "smaller. Keys carry ten times the damage of values");
   add("--kv-protect", flags.kv_protect, "layers kept in f16, like first:2,last:2");
+  add("--kv-center", flags.kv_center,
+      "mean keys that keys are stored less, a file of millrace calibrate: closer to f16 at the "
+      "same "
+      "size");
   add("--kv-memory", flags.kv_memory, "memory of the KV cache, like 2GiB");
   add("--max-batch", flags.max_batch,
       "sequences in one step, at most " + std::to_string(max_batch_most));
@@ -144,6 +148,7 @@ Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
   options.device = flags.device;
   options.cores = flags.cores;
   MILLRACE_ASSIGN(options.kv, kv_of(flags));
+  options.kv_center = flags.kv_center;
   MILLRACE_ASSIGN(options.kv_memory_bytes, parse_size(flags.kv_memory));
   options.max_batch = flags.max_batch;
   options.step_tokens = flags.step_tokens;
@@ -176,6 +181,7 @@ std::vector<std::string> engine_arguments(const EngineFlags& flags) {
                                   flags.math,
                                   "--step-limit",
                                   std::to_string(flags.step_limit_s)};
+  if (!flags.kv_center.empty()) out.insert(out.end(), {"--kv-center", flags.kv_center});
   if (flags.cores != 0) out.insert(out.end(), {"--cores", std::to_string(flags.cores)});
   if (!flags.device.empty()) out.insert(out.end(), {"--device", flags.device});
   return out;

@@ -3,6 +3,7 @@
 //   out[token][head] = sum over keys j <= position of softmax(scale * q.k_j) v_j
 //
 //   qkv   float [tokens][qkv_stride], queries rotated; out float [tokens][out_stride]
+//   means with KEY_CENTERED, as for rope_kv
 //   step  uint: positions and page tables as for rope_kv
 //
 // Contract, the same in every variant and for every way to cut tokens into items or steps:
@@ -15,6 +16,8 @@
 //     M' = max(M, m);  f = mr_exp(M - M');  g = mr_exp(m - M')
 //     L' = fma(L, f, l * g);  A' = fma(A, f, a * g)
 //   out = A * mr_recip(L)
+// Where keys are centered a segment's keys lack `mean`; m, once the e_j are known, gets
+//     sum of (q * scale) * mean: lane i adds channels i, i + 16, ... by fma; mr_sum16
 //
 // Halves are read as they are. Packed keys and values (kv/codec.cl) are codes; c is what one stands
 // for, without scale, bias or norm:
@@ -113,9 +116,9 @@ static inline float2 mr_value(float e, __global const uchar* kv, uint page, uint
 }
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
-void attention(__global const float* qkv, __global const uchar* kv, __global const uint* step,
-               __global float* out, uint positions, uint tables, uint qkv_stride, uint out_stride,
-               float scale) {
+void attention(__global const float* qkv, __global const float* means, __global const uchar* kv,
+               __global const uint* step, __global float* out, uint positions, uint tables,
+               uint qkv_stride, uint out_stride, float scale) {
   __local float q[HEAD_DIM], e[SEGMENT_TOKENS], fold[ITEMS], sums[16], begin[16 * VALUE_SETS];
   const uint item = (uint)get_local_id(0);
   const uint head = (uint)get_group_id(0), token = (uint)get_group_id(1), kv_head = head / GROUP;
@@ -159,7 +162,7 @@ void attention(__global const float* qkv, __global const uchar* kv, __global con
       if (item < width) fold[item] = fmax(fold[item], fold[item + width]);
       barrier(CLK_LOCAL_MEM_FENCE);
     }
-    const float m = fold[0];
+    float m = fold[0];
     for (uint j = item; j < count; j += ITEMS) e[j] = mr_exp(e[j] - m);
     barrier(CLK_LOCAL_MEM_FENCE);
     if (item < 16) {
@@ -183,6 +186,14 @@ void attention(__global const float* qkv, __global const uchar* kv, __global con
       begin[i] = lane;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
+#endif
+#if KEY_CENTERED
+    float16 products = (float16)(0.0f);
+    __global const float* mean = mr_means_at(means, start) + kv_head * HEAD_DIM;
+    for (uint c = 0; c < CHANNEL_BLOCKS; ++c) {
+      products = fma(vload16(c, query) * scale, vload16(c, mean), products);
+    }
+    m = m + mr_sum16(products);
 #endif
     const float merged = start == 0 ? m : fmax(top, m);
     const float f = mr_exp(top - merged), g = mr_exp(m - merged);

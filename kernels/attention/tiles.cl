@@ -123,9 +123,23 @@ static inline void MR_Q(mr_fold)(float16* total, const float16* record, int is_f
   }
 }
 
-// A tile's queries, rotated, times scale: q[row][HEAD_DIM].
+#if KEY_CENTERED
+// Adds to m what was taken off the scores of a segment: lane i adds the products of channels i,
+// i + 16, ... of a row's query and the mean key; mr_sum16.
+static inline void MR_Q(mr_add_mean)(const float16* plain, __global const float* mean, float* m) {
+  for (uint r = 0; r < ROWS; ++r, plain += CHANNEL_BLOCKS) {
+    float16 sum = (float16)(0.0f);
+    for (uint c = 0; c < CHANNEL_BLOCKS; ++c) sum = fma(plain[c], mr_load16(mean + c * 16), sum);
+    m[r] = m[r] + mr_sum16(sum);
+  }
+}
+#endif
+
+// A tile's queries, rotated, times scale: q[row][HEAD_DIM]; `plain` as well, where keys are
+// centered, of which q is what packed keys want.
 static inline void MR_Q(mr_queries)(const Unit* unit, __global const float* qkv, uint qkv_stride,
-                                    __global const float* rope, float scale, float* q) {
+                                    __global const float* rope, float scale, float* q,
+                                    float16* plain) {
 #if KEY_KIND == KV_AFFINE
   float* sums = q + ROWS * HEAD_DIM;
 #endif
@@ -135,6 +149,9 @@ static inline void MR_Q(mr_queries)(const Unit* unit, __global const float* qkv,
                        (unit->kv_head * GROUP + r % GROUP) * HEAD_DIM,
                    rope + (size_t)(unit->position + t) * ROPE_DIM, q);
     for (uint d = 0; d < HEAD_DIM; d += 16) mr_put16(mr_take16(q + d) * scale, q + d);
+#if KEY_CENTERED
+    for (uint d = 0; d < HEAD_DIM; d += 16) *plain++ = mr_take16(q + d);
+#endif
 #if KEY_KIND == KV_AFFINE
     for (uint g = 0; g < KEY_SETS; ++g) sums[r * KEY_SETS + g] = mr_sum_channels(q + g * KEY_GROUP);
 #elif KEY_KIND == KV_ROTATED
@@ -180,6 +197,11 @@ static inline void MR_Q(mr_attend)(const Attention* a, uint units, uint unit_cou
                                    volatile __global uint* finished) {
   float16 q[QUERY_VECTORS], e[ROWS * E_STRIDE / 16];
   float16 total[RECORD_VECTORS], record[RECORD_VECTORS];
+#if KEY_CENTERED
+  float16 plain[ROWS * CHANNEL_BLOCKS];
+#else
+  float16* const plain = 0;
+#endif
   for (uint i = 0; i < RECORD_VECTORS; ++i) record[i] = (float16)(0.0f);
   const uint unit_heads = unit_count * KV_HEADS;
   for (;;) {
@@ -189,13 +211,11 @@ static inline void MR_Q(mr_attend)(const Attention* a, uint units, uint unit_cou
     const uint segments = (unit.position + unit.tokens - 1) / SEGMENT_TOKENS + 1;
 #if NARROW
     if (unit.last == segments) {
-      mr_store_token(a->qkv + (size_t)unit.token * a->qkv_stride,
-                     a->rope + (size_t)unit.position * ROPE_DIM, a->kv,
-                     unit.table[unit.position / PAGE_TOKENS], unit.position % PAGE_TOKENS,
-                     unit.kv_head);
+      mr_store_token(a->qkv + (size_t)unit.token * a->qkv_stride, a->rope, a->means, a->kv,
+                     unit.table[unit.position / PAGE_TOKENS], unit.position, unit.kv_head);
     }
 #endif
-    MR_Q(mr_queries)(&unit, a->qkv, a->qkv_stride, a->rope, a->scale, (float*)q);
+    MR_Q(mr_queries)(&unit, a->qkv, a->qkv_stride, a->rope, a->scale, (float*)q, plain);
     // In one unit, or cut: then its partials, its counter, its number of units.
     __global const uint* cut = a->step + units + 8 * (index / KV_HEADS) + 4;
     __global float16* records =
@@ -209,6 +229,11 @@ static inline void MR_Q(mr_attend)(const Attention* a, uint units, uint unit_cou
         mr_expect_queries(&next, a->qkv, a->qkv_stride);
       }
       MR_Q(mr_segment)(&unit, (const float*)q, (float*)e, s, &ahead, record);
+#if KEY_CENTERED
+      MR_Q(mr_add_mean)(plain,
+                        mr_means_at(a->means, s * SEGMENT_TOKENS) + unit.kv_head * HEAD_DIM,
+                        (float*)record);
+#endif
       if (cut[2] == 0) {
         MR_Q(mr_fold)(total, record, s == 0);
       } else {

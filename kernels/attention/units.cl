@@ -120,6 +120,7 @@ static inline void mr_expect_queries(const Unit* unit, __global const float* qkv
 typedef struct {
   __global const float* qkv;
   __global const float* rope;
+  __global const float* means;  // of keys, where they are centered
   __global uchar* kv;
   __global const uint* step;
   __global float* out;

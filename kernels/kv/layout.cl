@@ -11,7 +11,8 @@
 //
 // Defines: HEAD_DIM (a multiple of 16), HEADS, KV_HEADS; and of both sides, as KEY_ and VALUE_:
 // KIND, BITS of a code, GROUP of channels that share a scale (HEAD_DIM where there is one parameter
-// set), PARAMETERS: halves a token.
+// set), PARAMETERS: halves a token. KEY_CENTERED 1: keys are stored less the mean key of their
+// segment, which attention adds back.
 #define PAGE_TOKENS 16
 #define SEGMENT_TOKENS 256
 #define CHANNEL_BLOCKS (HEAD_DIM / 16)
@@ -40,3 +41,9 @@ static inline size_t mr_key_parameters_at(uint page, uint kv_head) {
 static inline size_t mr_value_parameters_at(uint page, uint kv_head) {
   return mr_key_parameters_at(page, kv_head) + 32 * KEY_PARAMETERS;
 }
+#if KEY_CENTERED
+// The mean keys of a position's segment, [KV_HEADS][HEAD_DIM], rotated; `means` has those of all.
+static inline __global const float* mr_means_at(__global const float* means, uint position) {
+  return means + (size_t)(position / SEGMENT_TOKENS) * (KV_HEADS * HEAD_DIM);
+}
+#endif

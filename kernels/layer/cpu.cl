@@ -130,6 +130,7 @@ void layers(__global const ulong* table, uint layer_count, __global float* hidde
     __global const float* attention_norm = MR_VECTOR(8);
     __global const float* ffn_norm = MR_VECTOR(9);
     __global uchar* kv = (__global uchar*)(size_t)at[10];
+    __global const float* means = MR_VECTOR(11);
     MR_NORM(0, attention_norm, QKV_K)
     MR_PRODUCT(1, QKV, qkv_weight, normed, NORMED_STRIDE, qkv, QKV_PANELS * 16, qkv_bias, 0)
     if (tile_count > 0) {
@@ -137,11 +138,11 @@ void layers(__global const ulong* table, uint layer_count, __global float* hidde
       const uint stores = clamp(tile_count / (4 * groups), 1u, 8u);
       MR_PHASE(2, MR_RUNS(tile_count, stores),
                for (uint t = i * stores; t < min((i + 1) * stores, tile_count); ++t)
-                 mr_store_tile(qkv, rope, kv, step, positions, tables, step + tiles + 2 * t,
+                 mr_store_tile(qkv, rope, means, kv, step, positions, tables, step + tiles + 2 * t,
                                QKV_PANELS * 16))
     }
-    const Attention attention = {qkv,     rope,     kv,        step,   0,
-                                 attended, partial, work + 2,  positions, tables,
+    const Attention attention = {qkv,      rope,    means,    kv,        step,   0,
+                                 attended, partial, work + 2, positions, tables,
                                  QKV_PANELS * 16, 0, ATTENDED_STRIDE, scale};
     MR_AT(mr_attend, TILE_TOKENS)(&attention, units, unit_count, sync + 6, sync + 7);
     MR_AT(mr_attend, 1)(&attention, singles, single_count, sync + 16, sync + 7);

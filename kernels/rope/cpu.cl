@@ -4,8 +4,9 @@
 //   launch one group a tile, local (1)
 // Limit: memory, little of it.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void rope_kv(__global const float* qkv, __global const float* rope, __global uchar* kv,
-             __global const uint* step, uint positions, uint tables, uint tiles, uint qkv_stride) {
-  mr_store_tile(qkv, rope, kv, step, positions, tables, step + tiles + 2 * (uint)get_group_id(0),
-                qkv_stride);
+void rope_kv(__global const float* qkv, __global const float* rope, __global const float* means,
+             __global uchar* kv, __global const uint* step, uint positions, uint tables, uint tiles,
+             uint qkv_stride) {
+  mr_store_tile(qkv, rope, means, kv, step, positions, tables,
+                step + tiles + 2 * (uint)get_group_id(0), qkv_stride);
 }

@@ -3,6 +3,7 @@
 //   qkv    float [tokens][qkv_stride]: HEADS queries, from K_ROW on KV_HEADS keys, from V_ROW on
 //          KV_HEADS values, HEAD_DIM each
 //   rope   float [positions][ROPE_DIM / 2][2]: cosine, sine
+//   means  with KEY_CENTERED, float [segments][KV_HEADS][HEAD_DIM]: what is taken off a rotated key
 //   kv     the layer's pages, see kv/layout.cl
 //   step   uint: per token its position (from `positions` on) and where its sequence's page table
 //          begins in `step` (from `tables` on)
@@ -22,8 +23,9 @@ static inline void mr_store(float value, __global half* to, uint at) {
 }
 
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
-void rope_kv(__global float* qkv, __global const float2* rope, __global uchar* kv,
-             __global const uint* step, uint positions, uint tables, uint qkv_stride) {
+void rope_kv(__global float* qkv, __global const float2* rope, __global const float* means,
+             __global uchar* kv, __global const uint* step, uint positions, uint tables,
+             uint qkv_stride) {
   const uint head = (uint)get_group_id(0), token = (uint)get_group_id(1);
   const int is_key = head >= HEADS;
   const uint g = is_key ? head - HEADS : 0;
@@ -45,6 +47,11 @@ void rope_kv(__global float* qkv, __global const float2* rope, __global uchar* k
   }
   if (!is_key) return;
   barrier(CLK_GLOBAL_MEM_FENCE);
+#if KEY_CENTERED
+  __global const float* mean = mr_means_at(means, position) + g * HEAD_DIM;
+  for (uint d = ROW_ITEM; d < HEAD_DIM; d += ROW_ITEMS) x[d] = x[d] - mean[d];
+  barrier(CLK_GLOBAL_MEM_FENCE);
+#endif
   __global const float* value = row + V_ROW + g * HEAD_DIM;
 #if KEY_KIND == KV_F16
   __global half* keys = (__global half*)(kv + mr_keys_at(page, g)) + slot;

@@ -38,11 +38,19 @@ static inline void mr_rotate_head(__global const float* x, __global const float*
   for (uint d = ROPE_DIM; d < HEAD_DIM; ++d) out[d] = x[d];
 }
 
-// Rotates a token's key of one KV head and writes its key and value where `page` keeps `slot`.
-static inline void mr_store_token(__global const float* row, __global const float* turns,
-                                  __global uchar* kv, uint page, uint slot, uint kv_head) {
+// Rotates a token's key of one KV head and writes its key and value to where `page` keeps
+// `position`. `means` is read where keys are centered.
+static inline void mr_store_token(__global const float* row, __global const float* rope,
+                                  __global const float* means, __global uchar* kv, uint page,
+                                  uint position, uint kv_head) {
+  const uint slot = position % PAGE_TOKENS;
   float16 key[CHANNEL_BLOCKS];
-  mr_rotate_head(row + K_ROW + kv_head * HEAD_DIM, turns, (float*)key);
+  mr_rotate_head(row + K_ROW + kv_head * HEAD_DIM, rope + (size_t)position * ROPE_DIM,
+                 (float*)key);
+#if KEY_CENTERED
+  __global const float* mean = mr_means_at(means, position) + kv_head * HEAD_DIM;
+  for (uint c = 0; c < CHANNEL_BLOCKS; ++c) key[c] = key[c] - mr_load16(mean + c * 16);
+#endif
   __global const float* value = row + V_ROW + kv_head * HEAD_DIM;
 #if KEY_KIND == KV_F16
   __global ushort* keys = (__global ushort*)(kv + mr_keys_at(page, kv_head)) + slot;

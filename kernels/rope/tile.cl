@@ -16,23 +16,24 @@ static inline int mr_continues_page(__global const uint* step, uint positions, u
 }
 
 static inline void mr_store_step_token(__global const float* qkv, __global const float* rope,
-                                       __global uchar* kv, __global const uint* step,
-                                       uint positions, uint tables, uint token, uint qkv_stride) {
+                                       __global const float* means, __global uchar* kv,
+                                       __global const uint* step, uint positions, uint tables,
+                                       uint token, uint qkv_stride) {
   const uint position = step[positions + token];
   const uint page = step[step[tables + token] + position / PAGE_TOKENS];
   for (uint g = 0; g < KV_HEADS; ++g) {
-    mr_store_token(qkv + (size_t)token * qkv_stride, rope + (size_t)position * ROPE_DIM, kv, page,
-                   position % PAGE_TOKENS, g);
+    mr_store_token(qkv + (size_t)token * qkv_stride, rope, means, kv, page, position, g);
   }
 }
 
 static inline void mr_store_tile(__global const float* qkv, __global const float* rope,
-                                 __global uchar* kv, __global const uint* step, uint positions,
-                                 uint tables, __global const uint* words, uint qkv_stride) {
+                                 __global const float* means, __global uchar* kv,
+                                 __global const uint* step, uint positions, uint tables,
+                                 __global const uint* words, uint qkv_stride) {
   const uint last = words[0] + words[1];
 #if VALUE_KIND == KV_F16
   for (uint token = words[0]; token < last; ++token) {
-    mr_store_step_token(qkv, rope, kv, step, positions, tables, token, qkv_stride);
+    mr_store_step_token(qkv, rope, means, kv, step, positions, tables, token, qkv_stride);
   }
 #else
   const uint tokens = tables - positions;
@@ -41,7 +42,7 @@ static inline void mr_store_tile(__global const float* qkv, __global const float
   if (token == last) return;
   // Its own tokens, and those after them on the last page.
   do {
-    mr_store_step_token(qkv, rope, kv, step, positions, tables, token, qkv_stride);
+    mr_store_step_token(qkv, rope, means, kv, step, positions, tables, token, qkv_stride);
     ++token;
   } while (token < last ||
            (token < tokens && mr_continues_page(step, positions, tables, token)));

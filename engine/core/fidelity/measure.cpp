@@ -66,13 +66,14 @@ Result<std::unique_ptr<FidelityRun>> FidelityRun::open(Device& device, const Ggu
     MILLRACE_ASSIGN(run->reference_rows_, device.allocate(bytes, "the reference's logits"));
   }
   MILLRACE_ASSIGN(const KvLayers layers, resolve({}, run->shape_));
-  MILLRACE_ASSIGN(run->baseline_, run->load({}, layers));
+  MILLRACE_ASSIGN(run->baseline_, run->load({}, layers, false));
   MILLRACE_ASSIGN(run->comparison_,
                   Comparison::create(device, spec.vocabulary, options.step_tokens));
   return run;
 }
 
-Result<std::unique_ptr<Model>> FidelityRun::load(const KvPolicy& policy, const KvLayers& layers) {
+Result<std::unique_ptr<Model>> FidelityRun::load(const KvPolicy& policy, const KvLayers& layers,
+                                                 bool of_policy) {
   const CacheShape cache{shape_.kv_heads, shape_.head_dim, layers.layers};
   const std::uint32_t pages = pages_of(contexts_->size);
   ModelOptions options;
@@ -80,6 +81,7 @@ Result<std::unique_ptr<Model>> FidelityRun::load(const KvPolicy& policy, const K
   options.kv_bytes = pages * cache.page_bytes();
   options.step_tokens = options.step_outputs = options_.step_tokens;
   options.math = options_.math;
+  if (of_policy) options.key_means = options_.key_means;
   MILLRACE_ASSIGN(std::unique_ptr<Model> model, Model::load(*device_, *file_, options));
   if (model->info().page_count < pages) {
     return fail(Code::kv_exceeded,
@@ -94,8 +96,8 @@ Result<std::unique_ptr<Model>> FidelityRun::load(const KvPolicy& policy, const K
 Result<PolicyFidelity> FidelityRun::measure(const KvPolicy& policy) {
   MILLRACE_ASSIGN(const KvLayers layers, resolve(policy, shape_));
   std::unique_ptr<Model> other;
-  if (!is_f16(layers)) {
-    MILLRACE_ASSIGN(other, load(policy, layers));
+  if (!is_f16(layers) || options_.key_means) {
+    MILLRACE_ASSIGN(other, load(policy, layers, true));
   }
   Model& model = other ? *other : *baseline_;
   Positions from_f16, from_reference;

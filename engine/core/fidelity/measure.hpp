@@ -28,7 +28,8 @@ namespace millrace::engine {
 
 struct FidelityOptions {
   MathMode math = MathMode::fast;
-  std::uint32_t step_tokens = 128;  // in one step, and rows of logits held by each model
+  std::uint32_t step_tokens = 128;      // in one step, and rows of logits held by each model
+  std::optional<KeyMeans> key_means{};  // the policies' keys are stored less these
 };
 
 struct PolicyFidelity {
@@ -56,7 +57,8 @@ class FidelityRun {
 
   FidelityRun(Device& device, const GgufFile& file, const FidelityContexts& contexts)
       : device_(&device), file_(&file), contexts_(&contexts) {}
-  Result<std::unique_ptr<Model>> load(const KvPolicy& policy, const KvLayers& layers);
+  Result<std::unique_ptr<Model>> load(const KvPolicy& policy, const KvLayers& layers,
+                                      bool of_policy);
   Status run_step(Model& model, const Step& step, Positions& from_f16, Positions& from_reference);
   Status compare_reference(const LogitRows& ours, const Step& step, Positions& out);
 

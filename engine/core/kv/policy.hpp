@@ -24,9 +24,10 @@ inline constexpr std::uint32_t kv_page_tokens = 16;      // divides the attentio
 inline constexpr std::uint32_t kv_segment_tokens = 256;  // of the attention's sums
 static_assert(kv_segment_tokens % kv_page_tokens == 0);
 
-// Of one layer.
+// Of one layer. Centered keys are stored less the mean key (key_means.hpp).
 struct KvCodecs {
   KvCodec key, value;
+  bool centered = false;
   std::string name() const { return codec_name(key) + "/" + codec_name(value); }
   friend auto operator<=>(const KvCodecs&, const KvCodecs&) = default;
 };

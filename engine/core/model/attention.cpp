@@ -60,12 +60,12 @@ Status Operations::rope_and_store(const Buffer& qkv, const Buffer& rope, const K
   if (device_->family() == Family::cpu) {
     if (step.tiles.count == 0) return {};
     return device_->launch(rope_kv, {.groups = {step.tiles.count}},
-                           {qkv, rope, kv.buffer, step_words, step.positions_at, step.tables_at,
-                            step.tiles.offset, qkv_stride_});
+                           {qkv, rope, kv.means, kv.buffer, step_words, step.positions_at,
+                            step.tables_at, step.tiles.offset, qkv_stride_});
   }
   return device_->launch(
       rope_kv, {.groups = {spec_.heads + spec_.kv_heads, step.tokens}, .local = {row_items()}},
-      {qkv, rope, kv.buffer, step_words, step.positions_at, step.tables_at, qkv_stride_});
+      {qkv, rope, kv.means, kv.buffer, step_words, step.positions_at, step.tables_at, qkv_stride_});
 }
 
 Status Operations::attend_units(Kernel& kernel, const Buffer& qkv, const Buffer& rope,
@@ -76,7 +76,7 @@ Status Operations::attend_units(Kernel& kernel, const Buffer& qkv, const Buffer&
   const std::uint32_t groups = std::min(units.count * spec_.kv_heads, attention_.workers);
   return device_->launch(
       kernel, {.groups = {groups}},
-      {qkv, rope, kv.buffer, step_words, out.rows, partials_, work_, step.positions_at,
+      {qkv, rope, kv.means, kv.buffer, step_words, out.rows, partials_, work_, step.positions_at,
        step.tables_at, units.offset, units.count, qkv_stride_, input_stride(columns), out.codes,
        code_stride(columns), attention_scale()});
 }
@@ -99,8 +99,8 @@ Status Operations::attend(const Buffer& qkv, const Buffer& rope, const KvPages& 
   } else {
     MILLRACE_TRY(device_->launch(
         kernels.attend_one, {.groups = {spec_.heads, step.tokens}, .local = {attention_items}},
-        {qkv, kv.buffer, step_words, out.rows, step.positions_at, step.tables_at, qkv_stride_,
-         input_stride(spec_.heads * spec_.head_dim), attention_scale()}));
+        {qkv, kv.means, kv.buffer, step_words, out.rows, step.positions_at, step.tables_at,
+         qkv_stride_, input_stride(spec_.heads * spec_.head_dim), attention_scale()}));
     if (!forms.codes) return {};
   }
   return quantize(out, spec_.heads * spec_.head_dim, step.tokens);

@@ -77,6 +77,7 @@ void add_kv_sources(ProgramSpec& program, const KvCodecs& codecs, std::uint32_t 
     layout.defines.push_back(
         define(side.prefix + "PARAMETERS", parameters_of(side.codec, head_dim)));
   }
+  if (codecs.centered) layout.defines.emplace_back("KEY_CENTERED=1");
   if (family != Family::cpu) layout.defines.emplace_back("ATOMIC_VALUES=1");
   program.sources.push_back(std::move(layout));
   if (family == Family::cpu) program.sources.emplace_back("kv/vectors.cl");

@@ -10,6 +10,7 @@
 
 #include "engine/core/kv/cache_group.hpp"
 #include "engine/core/model/fingerprint.hpp"
+#include "engine/core/model/key_center.hpp"
 #include "engine/core/model/operations.hpp"
 #include "engine/core/model/rotary.hpp"
 #include "engine/core/model/spec.hpp"
@@ -69,6 +70,7 @@ struct Model::State {
   Projection embedding, output;  // output is empty where the embedding serves as both
   Buffer output_norm, rope;
   std::vector<LayerWeights> layers;
+  std::vector<Buffer> means;                // of keys, by layer; empty where they are not centered
   std::map<std::uint32_t, LayerRun> whole;  // by the index of their first layer
   std::unique_ptr<Operations> operations;
   CacheGroup cache;
@@ -86,7 +88,8 @@ struct Model::State {
   }
 
   KvPages kv_pages(std::uint32_t index) const {
-    return {cache.layer(index), cache.shape().layers[index]};
+    return {cache.layer(index), cache.shape().layers[index],
+            means.empty() ? no_buffer : means[index]};
   }
   LayerParts parts_of(std::uint32_t index) const {
     const LayerWeights& of = layers[index];
@@ -97,6 +100,7 @@ struct Model::State {
   std::vector<LayerParts> whole_layers_at(std::uint32_t first) const;
 
   Status load_weights(const GgufFile& file);
+  Status load_means();
   Status build_kernels();
   Status zeroed(Buffer& buffer, std::uint32_t stride, std::uint32_t count, std::string_view what);
   Status allocate(Activation& activation, Forms forms, std::uint32_t columns, std::uint32_t count,
@@ -125,6 +129,19 @@ Status Model::State::load_weights(const GgufFile& file) {
   const auto table = rope_table(spec, positions());
   MILLRACE_ASSIGN(rope, device->allocate(table.size() * sizeof(float), "the rotary table"));
   return device->write(rope, 0, std::as_bytes(std::span(table)));
+}
+
+Status Model::State::load_means() {
+  if (!options.key_means) return {};
+  const KeyCenter center(spec, positions());
+  for (std::uint32_t i = 0; i < spec.layers; ++i) {
+    const std::vector<float> table = center.table(options.key_means->layer(i));
+    const auto bytes = std::as_bytes(std::span(table));
+    MILLRACE_ASSIGN(Buffer buffer, device->allocate(bytes.size(), "mean keys"));
+    MILLRACE_TRY(device->write(buffer, 0, bytes));
+    means.push_back(std::move(buffer));
+  }
+  return {};
 }
 
 Status Model::State::build_kernels() {
@@ -271,11 +288,17 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   MILLRACE_ASSIGN(state->spec, read_spec(file));
   const ModelSpec& spec = state->spec;
   MILLRACE_ASSIGN(KvLayers kv, resolve(policy, {spec.layers, spec.kv_heads, spec.head_dim}));
+  if (options.key_means) {
+    MILLRACE_TRY(options.key_means->check(hash_model_file(file),
+                                          {spec.layers, spec.kv_heads, spec.head_dim}));
+    for (KvCodecs& codecs : kv.layers) codecs.centered = true;
+  }
   const CacheShape shape{.kv_heads = spec.kv_heads, .head_dim = spec.head_dim, .layers = kv.layers};
   auto cache = CacheGroup::create(device, shape, options.kv_bytes);
   if (!cache) return fail(without_room(std::move(cache).error(), "lower --kv-memory"));
   state->cache = *std::move(cache);
   MILLRACE_TRY(state->load_weights(file));
+  MILLRACE_TRY(state->load_means());
   MILLRACE_TRY(state->build_kernels());
   if (Status room = state->allocate_activations(); !room) {
     return fail(without_room(std::move(room).error(), "lower --step-tokens"));
@@ -284,6 +307,7 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   info.name = spec.name;
   info.architecture = spec.architecture;
   info.kv = kv.name();
+  if (options.key_means) info.kv += ", keys centered by " + options.key_means->digest();
   info.fingerprint = numeric_fingerprint(file, info.kv, options.math, device.info());
   info.layers = spec.layers;
   info.width = spec.width;

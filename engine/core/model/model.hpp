@@ -22,12 +22,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "engine/core/device/device.hpp"
 #include "engine/core/gguf/file.hpp"
+#include "engine/core/kv/key_means.hpp"
 #include "engine/core/model/math_mode.hpp"
 #include "engine/core/model/plan.hpp"
 #include "schemas/base/error.hpp"
@@ -36,6 +38,7 @@ namespace millrace::engine {
 
 struct ModelOptions {
   std::string kv = "f16";               // KV policy
+  std::optional<KeyMeans> key_means{};  // keys are stored less these
   std::uint64_t kv_bytes = 1ull << 30;  // for the whole pool, all layers
   std::uint32_t step_tokens = 512;      // most tokens in one plan
   std::uint32_t step_outputs = 512;     // most logits rows in one plan
@@ -47,7 +50,7 @@ struct ModelOptions {
 
 struct ModelInfo {
   std::string name, architecture;
-  std::string kv;           // policy per layer as it is used, e.g. "f16/f16 x30"
+  std::string kv;           // policy per layer as it is used, e.g. "f16/f16 x30"; names key_means
   std::string fingerprint;  // numeric fingerprint, 32 hex digits
   std::uint32_t layers = 0, width = 0, vocabulary = 0;
   std::uint32_t context_tokens = 0;  // the model's own limit

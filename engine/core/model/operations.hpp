@@ -59,10 +59,14 @@ struct Normed {
 
 enum class Accumulate : std::uint8_t { replace, add };
 
-// A layer's pages, and how keys and values are stored there.
+inline const Buffer no_buffer{};
+
+// A layer's pages, how keys and values are stored there, and, for centered keys, what is taken off
+// them: float [segments][KV heads][head_dim] (key_center.hpp).
 struct KvPages {
   const Buffer& buffer;
   KvCodecs codecs{};
+  const Buffer& means = no_buffer;
 };
 
 // What a layer is made of, and its keys and values.

@@ -12,7 +12,7 @@ namespace millrace::engine {
 namespace {
 
 // The kernel's LAYER_WORDS and SYNC_WORDS.
-constexpr std::uint32_t layer_words = 11, sync_words = 18;
+constexpr std::uint32_t layer_words = 12, sync_words = 18;
 
 std::array<const Buffer*, layer_words> buffers_of(const LayerParts& layer) {
   return {&layer.qkv.runs[0].buffer,
@@ -25,7 +25,8 @@ std::array<const Buffer*, layer_words> buffers_of(const LayerParts& layer) {
           &layer.down.bias,
           &layer.attention_norm,
           &layer.ffn_norm,
-          &layer.kv.buffer};
+          &layer.kv.buffer,
+          &layer.kv.means};
 }
 
 std::uint32_t padded_columns(const Projection& projection) {

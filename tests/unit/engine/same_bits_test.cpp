@@ -9,13 +9,22 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "engine/core/kv/key_means.hpp"
+#include "engine/core/model/fingerprint.hpp"
+#include "engine/core/model/spec.hpp"
+#include "schemas/base/env.hpp"
 #include "tests/unit/engine/random_jobs.hpp"
 
 namespace millrace::engine {
 namespace {
 
+struct Kv {
+  const char* policy;
+  bool centered = false;
+};
+
 // By KV policy.
-class SameBits : public TinyEngine, public ::testing::WithParamInterface<const char*> {
+class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
  protected:
   void SetUp() override {
     TinyEngine::SetUp();
@@ -25,7 +34,7 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<const c
     const char* model = std::getenv("MILLRACE_SAME_BITS_MODEL");
     real_ = model != nullptr && std::string(model) == "test";
     options_.kv_memory_bytes = (real_ ? 256 : 1) * limits::MiB;
-    options_.kv = GetParam();
+    options_.kv = GetParam().policy;
     if (options_.kv != "f16") {  // packed codes want heads of 64 channels
       model_.width = 128;
       model_.heads = 2;
@@ -35,9 +44,31 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<const c
     options_.max_batch = 40;
     options_.step_tokens = 160;
     roomy_ = open(options_);
+    if (GetParam().centered) {
+      const std::string uncentered = roomy_->info().fingerprint;
+      options_.kv_center = write_means();
+      roomy_ = open(options_);
+      ASSERT_NE(roomy_->info().fingerprint, uncentered);
+      ASSERT_NE(roomy_->info().kv.find(", keys centered by "), std::string::npos);
+    }
     token_bytes_ = options_.kv_memory_bytes / roomy_->info().kv_pool_tokens;
     // One at a time, each in an engine that nobody else uses meanwhile.
     for (std::uint32_t i = 0; i < jobs_; ++i) alone_.push_back(run_one(*roomy_, job(i)));
+  }
+
+  // Of the model that was opened; of any size.
+  std::string write_means() const {
+    const std::string tiny = folder_ / "tiny.gguf";
+    const auto file =
+        millrace::testing::must(GgufFile::open(real_ ? testing_support::test_model_path() : tiny));
+    const ModelSpec spec = millrace::testing::must(read_spec(file));
+    KeyMeans means{.model = hash_model_file(file),
+                   .shape = {spec.layers, spec.kv_heads, spec.head_dim}};
+    millrace::testing::Random random(8);
+    means.values = random.floats(std::size_t{spec.layers} * spec.kv_heads * spec.head_dim, -1, 1);
+    const std::string path = folder_ / "means";
+    millrace::testing::must(write_file_atomically(*posix_env(), path, encode_key_means(means)));
+    return path;
   }
 
   std::unique_ptr<Engine> open(const EngineOptions& options) const {
@@ -157,10 +188,15 @@ TEST_P(SameBits, HoweverTheJobsAreRun) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kv, SameBits, ::testing::Values("f16", "k5v3"),
-                         [](const auto& policy) { return std::string(policy.param); });
-INSTANTIATE_TEST_SUITE_P(DISABLED_Kv, SameBits, ::testing::Values("q8", "k8v4", "k6v4", "k4v3"),
-                         [](const auto& policy) { return std::string(policy.param); });
+const auto name_of = [](const auto& kv) {
+  return std::string(kv.param.policy) + (kv.param.centered ? "_centered" : "");
+};
+INSTANTIATE_TEST_SUITE_P(Kv, SameBits, ::testing::Values(Kv{"f16"}, Kv{"k5v3"}, Kv{"k5v3", true}),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(DISABLED_Kv, SameBits,
+                         ::testing::Values(Kv{"q8"}, Kv{"k8v4"}, Kv{"k6v4"}, Kv{"k4v3"},
+                                           Kv{"f16", true}, Kv{"q8", true}),
+                         name_of);
 
 }  // namespace
 }  // namespace millrace::engine

@@ -3,8 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
+#include "engine/core/fidelity/calibrate.hpp"
+#include "engine/core/gguf/dequantize.hpp"
+#include "engine/core/model/fingerprint.hpp"
 #include "tests/support/model_runner.hpp"
 #include "tests/support/tiny_model.hpp"
 #include "tests/unit/client/temporary_folder.hpp"
@@ -171,6 +176,77 @@ TEST_F(TinyRun, MeasuresF16AgainstItselfAndAgainstAFile) {
     seen.push_back(moved.mean_kld);
   }
   EXPECT_EQ(seen[0], seen[1]);  // however the text is cut into steps
+}
+
+// The first layer's keys, before rotation, depend on nothing but their token.
+std::vector<double> first_keys(const GgufFile& file, TokenId token) {
+  const auto values = [&](const std::string& name) {
+    const Tensor* const tensor = must(file.tensor(name));
+    std::vector<float> out(tensor->elements());
+    must(dequantize_rows(*tensor, 0, tensor->rows(), out));
+    return std::vector<double>(out.begin(), out.end());
+  };
+  const auto embedding = values("token_embd.weight"), norm = values("blk.0.attn_norm.weight");
+  const auto weight = values("blk.0.attn_k.weight");
+  std::vector<double> keys = values("blk.0.attn_k.bias");
+  const std::size_t width = norm.size();
+  const double* const x = &embedding[token * width];
+  const double square = std::inner_product(x, x + width, x, 0.0);
+  const double scale = 1 / std::sqrt(square / static_cast<double>(width) + 1e-5);
+  for (std::size_t r = 0; r < keys.size(); ++r) {
+    for (std::size_t i = 0; i < width; ++i) {
+      keys[r] += weight[r * width + i] * x[i] * scale * norm[i];
+    }
+  }
+  return keys;
+}
+
+TEST_F(TinyRun, CalibrationFindsTheMeansOfUnrotatedKeys) {
+  const auto device = testing::open_device();
+  const KeyMeans means =
+      must(calibrate_keys(*device, file_, contexts_, {.math = MathMode::exact, .step_tokens = 7}));
+  EXPECT_EQ(means.tokens, 2 * (size - 1u));  // the first of each is left out
+  EXPECT_TRUE(means.check(hash_model_file(file_), {2, 2, 16}));
+  std::vector<double> want(means.layer(0).size());
+  for (std::uint32_t c = 0; c < contexts_.count(); ++c) {
+    for (std::uint32_t p = 1; p < size; ++p) {
+      const std::vector<double> keys = first_keys(file_, contexts_.context(c)[p]);
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        want[i] += keys[i] / static_cast<double>(means.tokens);
+      }
+    }
+  }
+  double largest = 0;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    EXPECT_NEAR(static_cast<double>(means.layer(0)[i]), want[i], 3e-4) << i;  // halves
+    largest = std::max(largest, std::fabs(want[i]));
+  }
+  EXPECT_GT(largest, 0.1);
+  // However it is cut into steps.
+  const CalibrateOptions whole{.math = MathMode::exact, .step_tokens = 64};
+  EXPECT_EQ(must(calibrate_keys(*device, file_, contexts_, whole)).values, means.values);
+}
+
+// In halves, what is taken off and added back is nearly nothing; another model's means are refused.
+TEST_F(TinyRun, CenteredKeysGiveTheSameDistributions) {
+  const auto device = testing::open_device();
+  FidelityOptions options{.math = MathMode::exact};
+  options.key_means = must(calibrate_keys(*device, file_, contexts_, {}));
+  const auto plain =
+      must(must(FidelityRun::open(*device, file_, contexts_, {}, nullptr))->measure({}));
+  auto run = must(FidelityRun::open(*device, file_, contexts_, options, nullptr));
+  const PolicyFidelity centered = must(run->measure({}));
+  EXPECT_GT(centered.against_f16.max_kld, 0);  // it was done
+  EXPECT_LT(centered.against_f16.max_kld, 1e-5);
+  EXPECT_EQ(centered.layers, plain.layers + ", keys centered by " + options.key_means->digest());
+  EXPECT_NE(centered.fingerprint, plain.fingerprint);
+
+  options.key_means->model.low ^= 1;
+  const auto other =
+      must(FidelityRun::open(*device, file_, contexts_, options, nullptr))->measure({});
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, Code::invalid_value);
+  EXPECT_NE(other.error().message.find("another model file"), std::string::npos);
 }
 
 TEST_F(TinyRun, WhatTheModelCannotDoIsRefused) {

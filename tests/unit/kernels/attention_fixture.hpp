@@ -41,6 +41,7 @@ struct Problem {
   Shape shape;
   std::vector<Sequence> sequences;
   std::vector<float> qkv, rope;     // queries and keys not rotated yet
+  std::vector<float> means;         // of centered keys, [segments][kv_heads][head_dim]
   std::vector<std::uint8_t> pages;  // of the positions before; unwritten halves are NaN
   StepPlan plan;
   std::uint32_t tokens() const { return static_cast<std::uint32_t>(plan.tokens.size()); }
@@ -52,8 +53,13 @@ struct Problem {
 inline Problem random_problem(const Shape& shape, const std::vector<Sequence>& sequences,
                               std::uint64_t seed) {
   Random random(seed);
-  Problem out{
-      .shape = shape, .sequences = sequences, .qkv = {}, .rope = {}, .pages = {}, .plan = {}};
+  Problem out{.shape = shape,
+              .sequences = sequences,
+              .qkv = {},
+              .rope = {},
+              .means = {},
+              .pages = {},
+              .plan = {}};
   std::uint32_t longest = 0;
   for (const Sequence& s : sequences) {
     const std::uint32_t pages = (s.length + kv_page_tokens - 1) / kv_page_tokens;
@@ -77,6 +83,10 @@ inline Problem random_problem(const Shape& shape, const std::vector<Sequence>& s
   for (std::uint32_t i = 0; i < longest * shape.rope_dim / 2; ++i) {
     const float angle = random.uniform(-3, 3);
     out.rope.insert(out.rope.end(), {std::cos(angle), std::sin(angle)});
+  }
+  if (shape.codecs.centered) {
+    const std::uint32_t segments = (longest + kv_segment_tokens - 1) / kv_segment_tokens;
+    out.means = random.floats(std::size_t{segments} * shape.kv_heads * shape.head_dim, -3.0f, 3.0f);
   }
   const testing::KvPage page = shape.page();
   out.pages = page.unwritten(ids.size() + 1, random);
@@ -133,13 +143,15 @@ class Runner {
     cut_ = step.partials != 0;
     const Buffer words = upload(*device_, step.words), rope = upload(*device_, problem.rope);
     const Buffer qkv = upload(*device_, problem.qkv), kv = upload(*device_, problem.pages);
+    const Buffer means = problem.means.empty() ? Buffer() : upload(*device_, problem.means);
     const std::size_t size = std::size_t{problem.tokens()} * problem.out_stride();
     const std::size_t code_size = std::size_t{problem.tokens()} * code_stride(problem.columns());
     const Activation out{upload(*device_, std::vector<float>(size)),
                          upload(*device_, std::vector<std::uint32_t>(code_size))};
     const std::uint64_t before = device_->allocated_bytes();
-    must(operations_.rope_and_store(qkv, rope, {kv, problem.shape.codecs}, step, words));
-    must(operations_.attend(qkv, rope, {kv, problem.shape.codecs}, out, forms, step, words));
+    const KvPages pages{kv, problem.shape.codecs, means};
+    must(operations_.rope_and_store(qkv, rope, pages, step, words));
+    must(operations_.attend(qkv, rope, pages, out, forms, step, words));
     allocated_ = device_->allocated_bytes() - before;
     return {download<float>(*device_, out.rows, size),
             download<std::uint32_t>(*device_, out.codes, code_size),
@@ -165,7 +177,8 @@ class Runner {
   std::uint64_t allocated_ = 0;
 };
 
-// Keys and values of a sequence's KV head as channels, [position][channel].
+// Keys and values of a sequence's KV head as channels, [position][channel]; keys with what was
+// taken off them.
 struct Stored {
   std::vector<std::vector<double>> keys, values;
 };
@@ -177,6 +190,10 @@ inline Stored read_back(const Problem& p, const Results& got, const PlanRow& row
     const testing::KvPlace place{p.plan.pages[row.page_offset + j / kv_page_tokens], g,
                                  j % kv_page_tokens};
     out.keys.push_back(page.key(got.pages, place));
+    for (std::uint32_t d = 0; d < p.shape.head_dim && p.shape.codecs.centered; ++d) {
+      const std::size_t head = j / kv_segment_tokens * p.shape.kv_heads + g;
+      out.keys.back()[d] += static_cast<double>(p.means[head * p.shape.head_dim + d]);
+    }
     out.values.push_back(page.value(got.pages, place));
   }
   return out;

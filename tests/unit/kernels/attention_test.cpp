@@ -86,16 +86,18 @@ TEST(Attention, EveryVariantOfTheCpuKernelsGivesTheSameBits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, AttentionTest,
-                         ::testing::Values(Shape{64, 9, 3}, Shape{64, 2, 2},
-                                           Shape{64, 4, 2, 40, RopeKind::halves}, Shape{96, 8, 2},
-                                           Shape{80, 5, 1}, Shape{128, 6, 1}, Shape{64, 14, 2},
-                                           Shape{256, 8, 1}),
-                         [](const auto& shape) {
-                           const Shape& s = shape.param;
-                           return std::to_string(s.head_dim) + "x" + std::to_string(s.heads) + "x" +
-                                  std::to_string(s.kv_heads);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, AttentionTest,
+    ::testing::Values(Shape{64, 9, 3}, Shape{64, 2, 2}, Shape{64, 4, 2, 40, RopeKind::halves},
+                      Shape{96, 8, 2}, Shape{80, 5, 1}, Shape{128, 6, 1}, Shape{64, 14, 2},
+                      Shape{256, 8, 1},
+                      Shape{32, 4, 2, 32, RopeKind::pairs,
+                            KvCodecs{.key = {}, .value = {}, .centered = true}}),
+    [](const auto& shape) {
+      const Shape& s = shape.param;
+      return std::to_string(s.head_dim) + "x" + std::to_string(s.heads) + "x" +
+             std::to_string(s.kv_heads) + (s.codecs.centered ? "c" : "");
+    });
 
 }  // namespace
 }  // namespace millrace::engine

@@ -105,6 +105,7 @@ TEST_P(RowItems, SiluEqualsFloat64AlsoFarOut) {
 
 struct RopeCase {
   std::uint32_t head_dim, heads, kv_heads, rope_dim, halves;
+  bool centered = false;
 };
 
 class RopeTest : public ::testing::TestWithParam<RopeCase> {};
@@ -116,8 +117,8 @@ struct RopeRun {
 
 // `step` holds four positions, where their page tables begin, a tile of all four tokens, the table.
 RopeRun rotate(const std::string& family, const RopeCase& shape, const std::vector<float>& qkv,
-               const std::vector<float>& table, const std::vector<std::uint32_t>& step,
-               std::size_t halves) {
+               const std::vector<float>& table, const std::vector<float>& means,
+               const std::vector<std::uint32_t>& step, std::size_t halves) {
   const auto device = open_device({.variant = family});
   const std::uint32_t k_row = shape.heads * shape.head_dim;
   const std::uint32_t v_row = k_row + shape.kv_heads * shape.head_dim;
@@ -132,7 +133,8 @@ RopeRun rotate(const std::string& family, const RopeCase& shape, const std::vect
                                number("ROPE_HALVES", shape.halves)}};
   constexpr std::uint32_t row_items = 32;
   const bool cpu = device->family() == Family::cpu;
-  add_kv_sources(spec, {}, shape.head_dim, device->family());
+  add_kv_sources(spec, {.key = {}, .value = {}, .centered = shape.centered}, shape.head_dim,
+                 device->family());
   if (cpu) {
     spec.sources.emplace_back("rope/rotate.cl");
     spec.sources.emplace_back("rope/tile.cl");
@@ -143,42 +145,48 @@ RopeRun rotate(const std::string& family, const RopeCase& shape, const std::vect
   const Program program = must(device->build(spec));
   Kernel kernel = must(device->kernel(program, "rope_kv"));
   const Buffer x = upload(*device, qkv), rope = upload(*device, table);
+  const Buffer mean = shape.centered ? upload(*device, means) : Buffer();
   const Buffer kv = upload(*device, std::vector<std::uint16_t>(halves, 0x1234));
   const Buffer words = upload(*device, step);
   if (cpu) {
-    must(device->launch(kernel, {}, {x, rope, kv, words, 0u, 4u, 8u, stride}));
+    must(device->launch(kernel, {}, {x, rope, mean, kv, words, 0u, 4u, 8u, stride}));
   } else {
     must(device->launch(kernel, {.groups = {shape.heads + shape.kv_heads, 4}, .local = {row_items}},
-                        {x, rope, kv, words, 0u, 4u, stride}));
+                        {x, rope, mean, kv, words, 0u, 4u, stride}));
   }
   return {download<float>(*device, x, qkv.size()), download<std::uint16_t>(*device, kv, halves)};
 }
 
 TEST_P(RopeTest, RotatesAndStoresRoundedHalves) {
-  const auto& [dim, heads, kv_heads, rope_dim, halves] = GetParam();
+  const auto& [dim, heads, kv_heads, rope_dim, halves, centered] = GetParam();
   const std::uint32_t k_row = heads * dim, v_row = k_row + kv_heads * dim;
   const std::uint32_t stride = v_row + kv_heads * dim;
   Random random(dim + halves);
-  const std::vector<std::uint32_t> positions{0, 15, 16, 37};
+  // In two segments.
+  const std::vector<std::uint32_t> positions{0, 15, 16, 293};
   const std::uint32_t tokens = 4, pages = 5;
   auto qkv = random.floats(std::size_t{stride} * tokens, -3, 3);
   qkv[k_row] = 1e6f;  // beyond the halves
   qkv[v_row + 1] = -1e6f;
   qkv[v_row + 2] = 3e-6f;  // a subnormal half
-  std::vector<float> table(40 * rope_dim);
+  std::vector<float> table(300 * rope_dim);
   for (std::uint32_t i = 0; i < table.size() / 2; ++i) {
     const float angle = random.uniform(-3, 3);
     table[2 * i] = std::cos(angle);
     table[2 * i + 1] = std::sin(angle);
   }
-  // positions, table offsets, a tile, then a page table in which position 0.. is page 3, 1, 4
+  // [segments][kv_heads][dim]
+  const auto means = random.floats(std::size_t{2} * kv_heads * dim, -3, 3);
+  // positions, table offsets, a tile, then a page table in which position 0.. is page 3, 1, 4, and
+  // position 288.. again 4
   std::vector<std::uint32_t> step(positions);
-  step.insert(step.end(), {10, 10, 10, 10, 0, 4, 3, 1, 4});
+  step.insert(step.end(), {10, 10, 10, 10, 0, 4, 3, 1});
+  step.resize(10 + 300 / 16 + 1, 4);
   const std::size_t page_halves = std::size_t{2} * 16 * dim * kv_heads;
   const auto [turned, stored] =
-      rotate("generic", GetParam(), qkv, table, step, page_halves * pages);
+      rotate("generic", GetParam(), qkv, table, means, step, page_halves * pages);
   if (testing::has_cpu_family()) {
-    const RopeRun cpu = rotate("cpu", GetParam(), qkv, table, step, page_halves * pages);
+    const RopeRun cpu = rotate("cpu", GetParam(), qkv, table, means, step, page_halves * pages);
     EXPECT_EQ(cpu.stored, stored);
     EXPECT_EQ(cpu.turned, qkv);  // left to attention
   }
@@ -196,7 +204,11 @@ TEST_P(RopeTest, RotatesAndStoresRoundedHalves) {
   };
   for (std::uint32_t t = 0; t < tokens; ++t) {
     for (std::uint32_t row = 0; row < v_row; ++row) {
-      const double want = expected(t, row / dim * dim, row % dim);
+      double want = expected(t, row / dim * dim, row % dim);
+      if (centered && row >= k_row) {  // keys in place, too
+        const std::size_t segment = positions[t] / 256;
+        want -= static_cast<double>(means[segment * kv_heads * dim + row - k_row]);
+      }
       ASSERT_NEAR(turned[t * stride + row], want, 1e-6 * (1 + std::fabs(want)));
     }
     const std::uint32_t page = step[10 + positions[t] / 16], slot = positions[t] % 16;
@@ -219,7 +231,8 @@ TEST_P(RopeTest, RotatesAndStoresRoundedHalves) {
 INSTANTIATE_TEST_SUITE_P(Cases, RopeTest,
                          ::testing::Values(RopeCase{64, 9, 3, 64, 0}, RopeCase{32, 2, 2, 16, 0},
                                            RopeCase{64, 4, 1, 64, 1}, RopeCase{48, 2, 1, 32, 1},
-                                           RopeCase{80, 2, 1, 40, 0}, RopeCase{80, 2, 1, 80, 1}));
+                                           RopeCase{80, 2, 1, 40, 0}, RopeCase{80, 2, 1, 80, 1},
+                                           RopeCase{64, 4, 2, 32, 1, true}));
 
 TEST(Embed, TakesIdsFromHostOrDeviceAndLeavesOtherRowsAlone) {
   const auto device = open_device();

@@ -185,10 +185,10 @@ class KvCodecTest : public ::testing::TestWithParam<Case> {
     const std::uint32_t stride = 3 * x.head_dim;
     if (cpu) {
       must(device->launch(kernel, {.groups = {tiles}},
-                          {rows, turns, kv, words, 0u, x.count, 2 * x.count, stride}));
+                          {rows, turns, Buffer(), kv, words, 0u, x.count, 2 * x.count, stride}));
     } else {
       must(device->launch(kernel, {.groups = {2, x.count}, .local = {32}},
-                          {rows, turns, kv, words, 0u, x.count, stride}));
+                          {rows, turns, Buffer(), kv, words, 0u, x.count, stride}));
     }
     return testing::download<std::uint8_t>(*device, kv, before.size());
   }

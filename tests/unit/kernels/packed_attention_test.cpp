@@ -16,12 +16,14 @@ namespace {
 struct Case {
   const char* policy;
   std::uint32_t head_dim, heads, kv_heads;
+  bool centered = false;
 };
 
 Shape shape_of(const Case& c) {
   Shape shape{.head_dim = c.head_dim, .heads = c.heads, .kv_heads = c.kv_heads};
   const auto policy = parse_kv_policy(c.policy);
   if (policy) shape.codecs = policy->codecs;
+  shape.codecs.centered = c.centered;
   return shape;
 }
 
@@ -58,7 +60,8 @@ TEST_P(PackedAttentionTest, BothFamiliesEqualEachOtherAndFloat64) {
 std::string name_of(const ::testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
   std::string out = std::string(c.policy) + "_" + std::to_string(c.head_dim) + "x" +
-                    std::to_string(c.heads) + "x" + std::to_string(c.kv_heads);
+                    std::to_string(c.heads) + "x" + std::to_string(c.kv_heads) +
+                    (c.centered ? "_centered" : "");
   std::ranges::replace_if(
       out, [](char x) { return std::isalnum(static_cast<unsigned char>(x)) == 0; }, '_');
   return out;
@@ -66,7 +69,8 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Slice, PackedAttentionTest,
                          ::testing::Values(Case{"k5v3", 64, 9, 3}, Case{"q8", 64, 8, 1},
-                                           Case{"r6/q3g32", 128, 4, 4}),
+                                           Case{"r6/q3g32", 128, 4, 4},
+                                           Case{"r5/q3g32", 64, 6, 2, true}),
                          name_of);
 
 // Every codec on both sides, over head sizes and numbers of query heads to a KV head.
@@ -80,7 +84,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"r8/r4", 128, 8, 1}, Case{"r4/r3", 256, 4, 1}, Case{"q8g64/q3g128", 256, 3, 1},
         Case{"r6/r5", 256, 8, 8}, Case{"q8g32/q8g32", 96, 8, 2}, Case{"q5g32/q3g32", 96, 6, 2},
         Case{"f16/q4g32", 96, 4, 4}, Case{"f16/r3", 64, 9, 3}, Case{"r5/f16", 64, 9, 3},
-        Case{"f16/q8g128", 256, 4, 1}),
+        Case{"f16/q8g128", 256, 4, 1}, Case{"f16/r3", 64, 6, 2, true},
+        Case{"q8g32/q4g64", 128, 4, 1, true}, Case{"r4/r3", 256, 4, 1, true}),
     name_of);
 
 }  // namespace

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "engine/core/model/fingerprint.hpp"
+#include "engine/core/model/spec.hpp"
 #include "tests/support/model_runner.hpp"
 #include "tests/support/tiny_model.hpp"
 
@@ -41,7 +44,7 @@ struct Made {
 };
 
 Made run(const GgufFile& file, bool whole, const std::string& variant, const Schedule& schedule,
-         const std::string& kv = "f16") {
+         const std::string& kv = "f16", const std::optional<KeyMeans>& means = {}) {
   std::uint32_t longest = 0, most = 0;
   for (const std::uint32_t length : schedule.lengths) longest = std::max(longest, length);
   for (const Step& step : schedule.steps) {
@@ -51,6 +54,7 @@ Made run(const GgufFile& file, bool whole, const std::string& variant, const Sch
   }
   ModelRunner runner(file,
                      {.kv = kv,
+                      .key_means = means,
                       .kv_bytes = 64 << 20,
                       .step_tokens = most,
                       .step_outputs = most,
@@ -84,12 +88,22 @@ std::string difference(const Made& a, const Made& b) {
   return "";
 }
 
+KeyMeans means_of(const GgufFile& file) {
+  const ModelSpec spec = testing::must(read_spec(file));
+  const KvShape shape{spec.layers, spec.kv_heads, spec.head_dim};
+  const std::size_t values = std::size_t{shape.layers} * shape.kv_heads * shape.head_dim;
+  return {
+      .model = hash_model_file(file), .shape = shape, .values = Random(3).floats(values, -1, 1)};
+}
+
 // `runs`: how many launches the two layers take.
 void expect_same(const TinyModel& model, const std::string& variant, const Schedule& schedule,
-                 std::uint64_t runs = 1, const std::string& kv = "f16") {
+                 std::uint64_t runs = 1, const std::string& kv = "f16", bool centered = false) {
   const GgufFile file = model.file();
-  const Made whole = run(file, true, variant, schedule, kv);
-  const Made apart = run(file, false, variant, schedule, kv);
+  std::optional<KeyMeans> means;
+  if (centered) means = means_of(file);
+  const Made whole = run(file, true, variant, schedule, kv, means);
+  const Made apart = run(file, false, variant, schedule, kv, means);
   EXPECT_EQ(difference(whole, apart), "") << variant << ", " << schedule.steps.size() << " steps";
   // And three around them: it was the other kernel.
   EXPECT_EQ(whole.launches, schedule.steps.size() * (runs + 3)) << variant;
@@ -224,6 +238,10 @@ TEST_F(WholeLayer, SameBitsWithPackedKeysAndValues) {
   expect_same(model_of(TensorType::q4_1, true), "cpu", mixed(), 1, "k5v3");
   // The first layer is a launch of its own.
   expect_same(model_of(TensorType::q4_1, true), "cpu", decoding(2, 300), 2, "k5v3~1,0");
+}
+
+TEST_F(WholeLayer, SameBitsWithCenteredKeys) {
+  expect_same(model_of(TensorType::q4_1, true), "cpu", mixed(), 1, "f16", true);
 }
 
 TEST_F(WholeLayer, SameBitsFromOneRowToMany) {

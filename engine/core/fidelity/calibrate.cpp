@@ -1,0 +1,138 @@
+#include "engine/core/fidelity/calibrate.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "engine/core/gguf/half.hpp"
+#include "engine/core/kv/cache_group.hpp"
+#include "engine/core/model/fingerprint.hpp"
+#include "engine/core/model/model.hpp"
+#include "engine/core/model/rotary.hpp"
+#include "engine/core/model/spec.hpp"
+
+namespace millrace::engine {
+namespace {
+
+class KeySums {
+ public:
+  KeySums(const ModelSpec& spec, std::uint32_t positions)
+      : spec_(&spec),
+        rope_(rope_table(spec, positions)),
+        sums_(std::size_t{spec.layers} * spec.kv_heads * spec.head_dim) {}
+
+  // A context's pages in order, each as its layers in order (kernels/kv/layout.cl).
+  void add(std::span<const std::byte> pages, std::uint32_t positions) {
+    const std::size_t page = pages_of(1), layer = page / spec_->layers;
+    for (std::uint32_t l = 0; l < spec_->layers; ++l) {
+      for (std::uint32_t p = 1; p < positions; ++p) {
+        const std::byte* const at =
+            pages.data() + p / kv_page_tokens * page + l * layer + p % kv_page_tokens * 2;
+        for (std::uint32_t g = 0; g < spec_->kv_heads; ++g) {
+          add_key(at + g * head_bytes(), p,
+                  &sums_[(std::size_t{l} * spec_->kv_heads + g) * spec_->head_dim]);
+        }
+      }
+    }
+    count_ += positions - 1;
+  }
+
+  std::uint64_t pages_of(std::uint64_t count) const {
+    return count * spec_->layers * layer_page_bytes({}, spec_->kv_heads, spec_->head_dim);
+  }
+  std::uint64_t count() const { return count_; }
+  std::vector<float> means() const {
+    std::vector<float> out;
+    for (const double sum : sums_)
+      out.push_back(static_cast<float>(sum / static_cast<double>(count_)));
+    return out;
+  }
+
+ private:
+  // Keys and values of a page: [channels][16 positions], then [16][channels] halves.
+  std::size_t head_bytes() const { return std::size_t{2} * kv_page_tokens * 2 * spec_->head_dim; }
+
+  static double channel(const std::byte* key, std::size_t index) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, key + index * kv_page_tokens * sizeof bits, sizeof bits);
+    return static_cast<double>(half_to_float(bits));
+  }
+
+  // Turned back to position 0.
+  void add_key(const std::byte* key, std::uint32_t position, double* sums) const {
+    const std::size_t half = spec_->rope_dim / 2;
+    const bool halves = spec_->rope == RopeKind::halves;
+    for (std::size_t i = 0; i < half; ++i) {
+      const std::size_t first = halves ? i : 2 * i, second = halves ? i + half : 2 * i + 1;
+      const float* const turn = &rope_[(position * half + i) * 2];
+      const double cosine = static_cast<double>(turn[0]), sine = static_cast<double>(turn[1]);
+      const double a = channel(key, first), b = channel(key, second);
+      sums[first] += a * cosine + b * sine;
+      sums[second] += b * cosine - a * sine;
+    }
+    for (std::size_t d = 2 * half; d < spec_->head_dim; ++d) sums[d] += channel(key, d);
+  }
+
+  const ModelSpec* spec_;
+  std::vector<float> rope_;
+  std::vector<double> sums_;
+  std::uint64_t count_ = 0;
+};
+
+Status read_context(Device& device, Model& model, std::span<const TokenId> context,
+                    std::uint32_t step_tokens, std::vector<std::byte>& pages) {
+  std::vector<PageId> ids;
+  for (std::uint32_t i = 0; i < model.info().page_count; ++i) ids.push_back(i);
+  const auto size = static_cast<std::uint32_t>(context.size());
+  for (std::uint32_t at = 0; at < size; at += step_tokens) {
+    PlanRow row{.first_position = at, .count = std::min(step_tokens, size - at)};
+    row.page_count = static_cast<std::uint32_t>(ids.size());
+    StepPlan plan;
+    plan.tokens.assign(context.begin() + at, context.begin() + at + row.count);
+    plan.pages = ids;
+    plan.rows.push_back(row);
+    MILLRACE_TRY(model.forward(plan, {}));
+  }
+  MILLRACE_ASSIGN(const auto events, model.read_pages(ids, pages));
+  for (const DeviceEvent& event : events) MILLRACE_TRY(device.wait(event));
+  return {};
+}
+
+}  // namespace
+
+Result<KeyMeans> calibrate_keys(Device& device, const GgufFile& file,
+                                const FidelityContexts& contexts, const CalibrateOptions& options) {
+  MILLRACE_ASSIGN(const ModelSpec spec, read_spec(file));
+  if (contexts.size > spec.context_tokens) {
+    return fail(Code::invalid_value,
+                "contexts of " + std::to_string(contexts.size) + " tokens are longer than the " +
+                    std::to_string(spec.context_tokens) + " of the model",
+                "give a smaller --context");
+  }
+  KeySums sums(spec, contexts.size);
+  const std::uint32_t count = (contexts.size + kv_page_tokens - 1) / kv_page_tokens;
+  ModelOptions model_options{.kv_bytes = sums.pages_of(count), .step_tokens = options.step_tokens};
+  model_options.step_outputs = 1;
+  model_options.math = options.math;
+  MILLRACE_ASSIGN(const auto model, Model::load(device, file, model_options));
+  if (model->info().page_count < count) {
+    return fail(Code::kv_exceeded,
+                "the device's largest allocation holds " +
+                    std::to_string(model->info().page_count * kv_page_tokens) +
+                    " tokens of KV, a context has " + std::to_string(contexts.size),
+                "give a smaller --context");
+  }
+  std::vector<std::byte> pages(sums.pages_of(model->info().page_count));
+  for (std::uint32_t i = 0; i < contexts.count(); ++i) {
+    MILLRACE_TRY(read_context(device, *model, contexts.context(i), options.step_tokens, pages));
+    sums.add(pages, contexts.size);
+    if (options.progress) options.progress(i + 1);
+  }
+  return KeyMeans{.path = {},
+                  .model = hash_model_file(file),
+                  .shape = {spec.layers, spec.kv_heads, spec.head_dim},
+                  .tokens = sums.count(),
+                  .values = sums.means()};
+}
+
+}  // namespace millrace::engine

@@ -1,0 +1,127 @@
+#include "engine/core/kv/key_means.hpp"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+namespace millrace::engine {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "numbers are stored as they lie here");
+constexpr std::string_view magic = "MKEYMEAN";
+constexpr std::uint32_t version = 1;
+constexpr std::size_t header_bytes = 8 + 4 * 4 + 3 * 8, hash_bytes = 16;
+constexpr std::uint64_t most_bytes = std::uint64_t{1} << 30;
+
+void append(std::string& to, const auto& value) {
+  to.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+  template <class T>
+  T take() {
+    T value;
+    std::memcpy(&value, bytes_.data(), sizeof value);
+    bytes_.remove_prefix(sizeof value);
+    return value;
+  }
+  Hash128 take_hash() {
+    const auto high = take<std::uint64_t>();
+    return {high, take<std::uint64_t>()};
+  }
+
+ private:
+  std::string_view bytes_;
+};
+
+std::unexpected<Error> refuse(const std::string& path, const std::string& what) {
+  return fail(Code::invalid_value, path + " " + what,
+              "make it again: millrace calibrate --model MODEL --text TEXT -o " + path);
+}
+
+std::string text_of(const KvShape& shape) {
+  return std::to_string(shape.layers) + " layers of " + std::to_string(shape.kv_heads) +
+         " KV heads of " + std::to_string(shape.head_dim) + " channels";
+}
+
+std::string body_of(const KeyMeans& means) {
+  std::string out(magic);
+  for (const std::uint32_t number :
+       {version, means.shape.layers, means.shape.kv_heads, means.shape.head_dim}) {
+    append(out, number);
+  }
+  append(out, means.tokens);
+  append(out, means.model.high);
+  append(out, means.model.low);
+  const auto values = std::as_bytes(std::span(means.values));
+  out.append(reinterpret_cast<const char*>(values.data()), values.size());
+  return out;
+}
+
+}  // namespace
+
+std::string KeyMeans::digest() const {
+  return hex(hash64(body_of(*this)));
+}
+
+Status KeyMeans::check(const Hash128& of_model, const KvShape& of_shape) const {
+  const bool same = shape.layers == of_shape.layers && shape.kv_heads == of_shape.kv_heads &&
+                    shape.head_dim == of_shape.head_dim;
+  if (!same) {
+    return refuse(
+        path, "has the mean keys of " + text_of(shape) + ", the model has " + text_of(of_shape));
+  }
+  if (of_model == model) return {};
+  return refuse(path, "has the mean keys of another model file (hash " + model.hex() +
+                          ", this one's is " + of_model.hex() + ")");
+}
+
+std::string encode_key_means(const KeyMeans& means) {
+  std::string out = body_of(means);
+  const Hash128 hash = hash128(out);
+  append(out, hash.high);
+  append(out, hash.low);
+  return out;
+}
+
+Result<KeyMeans> decode_key_means(std::string_view bytes, const std::string& path) {
+  if (!bytes.starts_with(magic)) return refuse(path, "is not a file of mean keys");
+  if (bytes.size() < header_bytes + hash_bytes) return refuse(path, "is cut short");
+  Reader header(bytes.substr(magic.size()));
+  if (const auto found = header.take<std::uint32_t>(); found != version) {
+    return refuse(path, "is of version " + std::to_string(found) + ", this program reads " +
+                            std::to_string(version));
+  }
+  KeyMeans out{.path = path};
+  out.shape.layers = header.take<std::uint32_t>();
+  out.shape.kv_heads = header.take<std::uint32_t>();
+  out.shape.head_dim = header.take<std::uint32_t>();
+  out.tokens = header.take<std::uint64_t>();
+  out.model = header.take_hash();
+  const std::size_t values = bytes.size() - header_bytes - hash_bytes;
+  // In steps that cannot overflow: the counts are as yet anybody's.
+  const std::uint64_t heads = std::uint64_t{out.shape.layers} * out.shape.kv_heads;
+  if (heads > values || heads * out.shape.head_dim * sizeof(float) != values) {
+    return refuse(path, "has " + std::to_string(bytes.size()) + " bytes, which are not those of " +
+                            text_of(out.shape));
+  }
+  if (Reader(bytes.substr(header_bytes + values)).take_hash() !=
+      hash128(bytes.substr(0, header_bytes + values))) {
+    return refuse(path, "is damaged: its checksum is another");
+  }
+  out.values.resize(values / sizeof(float));
+  std::memcpy(out.values.data(), bytes.data() + header_bytes, values);
+  for (const float value : out.values) {
+    if (!std::isfinite(value)) return refuse(path, "holds a mean that is no number");
+  }
+  return out;
+}
+
+Result<KeyMeans> read_key_means(Env& env, const std::string& path) {
+  MILLRACE_ASSIGN(const std::string bytes, read_file(env, path, most_bytes));
+  return decode_key_means(bytes, path);
+}
+
+}  // namespace millrace::engine

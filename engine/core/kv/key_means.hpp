@@ -1,0 +1,45 @@
+#pragma once
+// The mean key of each layer and KV head, found by `millrace calibrate` in a text, in a file.
+//
+//   MILLRACE_ASSIGN(KeyMeans means, read_key_means(*env, "model.gguf.keys"));
+//   MILLRACE_TRY(means.check({hash_model_file(file), shape}));
+//
+// Little-endian: bytes "MKEYMEAN"; uint32 version (1), layers, KV heads, channels of a head; uint64
+// keys of each head that were averaged, two uint64 the model file's hash (its hexadecimal digits'
+// order); float32 [layers][KV heads][channels], not rotated; two uint64 hash128 of all before.
+// Errors: io_error, not_found; invalid_value for a file that is damaged, of another kind or
+// version, or of another model, with what differs and what to do. Thread safety: plain values.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/core/kv/policy.hpp"
+#include "schemas/base/env.hpp"
+#include "schemas/base/error.hpp"
+#include "schemas/base/hash.hpp"
+
+namespace millrace::engine {
+
+struct KeyMeans {
+  std::string path{};  // for messages
+  Hash128 model{};     // of the file that the model was loaded from
+  KvShape shape{};
+  std::uint64_t tokens = 0;
+  std::vector<float> values{};  // [layers][kv_heads][head_dim]
+
+  std::span<const float> layer(std::uint32_t index) const {
+    const std::size_t each = std::size_t{shape.kv_heads} * shape.head_dim;
+    return std::span(values).subspan(index * each, each);
+  }
+  std::string digest() const;  // 16 hexadecimal digits, of the model and the values
+  // That they are of this model.
+  Status check(const Hash128& of_model, const KvShape& of_shape) const;
+};
+
+std::string encode_key_means(const KeyMeans& means);
+Result<KeyMeans> decode_key_means(std::string_view bytes, const std::string& path);
+Result<KeyMeans> read_key_means(Env& env, const std::string& path);
+
+}  // namespace millrace::engine

@@ -1,0 +1,46 @@
+#include "engine/core/model/key_center.hpp"
+
+#include "engine/core/kv/policy.hpp"
+#include "engine/core/model/rotary.hpp"
+
+namespace millrace::engine {
+
+KeyCenter::KeyCenter(const ModelSpec& spec, std::uint32_t positions)
+    : spec_(&spec), segments_((positions + kv_segment_tokens - 1) / kv_segment_tokens) {
+  const std::size_t half = spec.rope_dim / 2;
+  const std::vector<float> table = rope_table(spec, segments_ * kv_segment_tokens);
+  turns_.resize(segments_ * half * 2);
+  for (std::size_t s = 0; s < segments_; ++s) {
+    double* const sums = &turns_[s * 2 * half];
+    for (std::size_t p = s * kv_segment_tokens; p < (s + 1) * kv_segment_tokens; ++p) {
+      for (std::size_t i = 0; i < 2 * half; ++i) {
+        sums[i] += static_cast<double>(table[p * 2 * half + i]);
+      }
+    }
+    for (std::size_t i = 0; i < 2 * half; ++i) sums[i] /= kv_segment_tokens;
+  }
+}
+
+std::vector<float> KeyCenter::table(std::span<const float> means) const {
+  const std::size_t dim = spec_->head_dim, half = spec_->rope_dim / 2;
+  const bool halves = spec_->rope == RopeKind::halves;
+  std::vector<float> out;
+  out.reserve(segments_ * means.size());
+  for (std::size_t s = 0; s < segments_; ++s) {
+    const std::size_t begin = out.size();
+    out.insert(out.end(), means.begin(), means.end());
+    for (std::size_t head = 0; head < means.size(); head += dim) {
+      for (std::size_t i = 0; i < half; ++i) {
+        const std::size_t first = head + (halves ? i : 2 * i);
+        const std::size_t second = head + (halves ? i + half : 2 * i + 1);
+        const double a = static_cast<double>(means[first]), b = static_cast<double>(means[second]);
+        const double cosine = turns_[(s * half + i) * 2], sine = turns_[(s * half + i) * 2 + 1];
+        out[begin + first] = static_cast<float>(a * cosine - b * sine);
+        out[begin + second] = static_cast<float>(a * sine + b * cosine);
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace millrace::engine
