@@ -49,6 +49,17 @@ void print_event(const LinkEvent& event, bool json) {
 
 }  // namespace
 
+Status check_output(Env& env, const std::string& path, const char* option) {
+  MILLRACE_ASSIGN(const bool there, env.exists(path));
+  auto file = env.open(path, OpenMode::write);
+  if (!file) {
+    Error error = std::move(file).error();
+    error.hint = "give " + std::string(option) + " a file in a folder that you may write to";
+    return fail(std::move(error));
+  }
+  return there ? Status() : env.remove(path);
+}
+
 int exit_code(const Error& error) {
   switch (error.code) {
     case Code::usage:

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "client/link/session.hpp"
+#include "schemas/base/env.hpp"
 #include "schemas/base/error.hpp"
 
 namespace CLI {
@@ -46,6 +47,11 @@ void print_error(const Error& error, bool json);
 void print_error_and_resume(const Error& error, const std::string& how, bool json);
 // The error printed, and the exit code that says it.
 int report_error(const Error& error, bool json);
+
+// ---- files
+// Before long work: that the file can be written. What is there stays. Errors: io_error and the
+// like, naming `option`.
+Status check_output(Env& env, const std::string& path, const char* option);
 
 // ---- signals
 // From now on SIGINT, SIGTERM and SIGHUP are remembered; a second one ends the process at once.

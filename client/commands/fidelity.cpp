@@ -87,19 +87,6 @@ Result<FidelityContexts> read_contexts(const Flags& flags, const engine::GgufFil
   return engine::cut_contexts(ids, cut, vocabulary);
 }
 
-// Before hours of work: that the plot can be written. What is there stays.
-Status check_plot(Env& env, const std::string& path) {
-  if (path.empty()) return {};
-  MILLRACE_ASSIGN(const bool there, env.exists(path));
-  auto file = env.open(path, OpenMode::write);
-  if (!file) {
-    Error error = std::move(file).error();
-    error.hint = "give --plot a file in a folder that you may write to";
-    return fail(std::move(error));
-  }
-  return there ? Status() : env.remove(path);
-}
-
 void print_progress(const std::string& name, std::size_t number, std::size_t count, bool as_json) {
   if (!as_json) {
     std::fprintf(stderr, "millrace: %s (%zu of %zu)\n", name.c_str(), number, count);
@@ -153,7 +140,7 @@ Status run(const Flags& flags, bool as_json) {
   }
   MILLRACE_ASSIGN(const auto policies, parse_policies(flags.kv, flags.kv_protect));
   const auto env = posix_env();
-  MILLRACE_TRY(check_plot(*env, flags.plot));
+  if (!flags.plot.empty()) MILLRACE_TRY(check_output(*env, flags.plot, "--plot"));
   MILLRACE_ASSIGN(const engine::GgufFile file, engine::GgufFile::open(flags.model));
   MILLRACE_ASSIGN(const engine::ModelSpec spec, engine::read_spec(file));
   MILLRACE_ASSIGN(const FidelityContexts contexts, read_contexts(flags, file, spec.vocabulary));

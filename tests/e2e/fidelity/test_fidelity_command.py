@@ -148,6 +148,57 @@ def test_a_text_is_cut_into_contexts(tiny):
     assert row["model"] == "tiny" and row["layers"] == "f16/f16 x1"
 
 
+def calibrate(tiny, *words):
+    return call("millrace", "calibrate", "--model", tiny / "m.gguf", *words)
+
+
+def test_mean_keys_of_a_text_center_those_of_a_policy(tiny):
+    done = calibrate(tiny, "--text", tiny / "text", "--context", 100, "--json")
+    (said,) = rows(done)
+    path = tiny / "m.gguf.keys"
+    assert said["file"] == str(path) and said["tokens"] == 4 * 99  # all of a piece but the first
+    last = json.loads(done.stderr.splitlines()[-1])
+    assert last == {"event": "progress", "number": 4, "count": 4}
+    layers, heads, channels = 1, KV_HEADS, WIDTH // HEADS
+    raw = path.read_bytes()
+    assert struct.unpack("<8s4IQ", raw[:32]) == (b"MKEYMEAN", 1, layers, heads, channels, 4 * 99)
+    means = np.frombuffer(raw[48:-16], "<f4")
+    assert means.size == heads * channels and np.abs(means).max() > .01
+    (plain,) = rows(measure(tiny, "--kv", "f16", "--json"))
+    (centered,) = rows(measure(tiny, "--kv", "f16", "--kv-center", path, "--json"))
+    assert centered["layers"] == f"{plain['layers']}, keys centered by {said['digest']}"
+    assert centered["fingerprint"] != plain["fingerprint"]
+    assert 0 < centered["against_f16"]["max_kld"] < 1e-4
+    # The engine takes it, too: what went through it has another fingerprint.
+    done = subprocess.run([program("millrace"), "score", "--model", tiny / "m.gguf", "--kv-center",
+                           path], input="abc\n", text=True, capture_output=True, timeout=120,
+                          check=True)
+    assert json.loads(done.stdout)["fingerprint"] != plain["fingerprint"]
+    (tiny / "damaged.keys").write_bytes(raw[:60] + b"?" + raw[61:])
+    done = subprocess.run([program("millrace-engine"), "--model", tiny / "m.gguf", "--kv-center",
+                           tiny / "damaged.keys"], text=True, capture_output=True, timeout=120,
+                          check=False)
+    assert done.returncode == 3
+    assert f"--kv-center {tiny / 'damaged.keys'} is damaged" in done.stderr
+    assert "millrace calibrate" in done.stderr
+
+
+@pytest.mark.parametrize("words, status, said", [
+    ((), 2, "usage: --text is required"),
+    (("--text", "{f}/absent"), 3, "not_found.*absent"),
+    (("--text", "{f}/latin"), 3, "invalid_utf8"),
+    (("--text", "{f}/empty"), 3, "invalid_value"),
+    (("--text", "{f}/text", "-o", "{f}/no/m.keys"), 3, "no/m.keys"),
+], ids=["no text", "absent", "not UTF-8", "empty", "no folder"])
+def test_what_is_wrong_with_a_calibration_is_said(tiny, words, status, said):
+    (tiny / "latin").write_bytes(b"ab\xe4c" * 200)
+    (tiny / "empty").write_text("")
+    done = calibrate(tiny, *(w.replace("{f}", str(tiny)) for w in words))
+    assert done.returncode == status, done.stderr
+    assert re.search(said, done.stderr, re.S), done.stderr
+    assert done.stdout == "" and "1 of" not in done.stderr, "it was found after the work"
+
+
 WRONG = {
     "no text": ((), 2, "usage", "one of --text and --tokens"),
     "absent text": (("--text", "{f}/absent"), 3, "not_found", "absent"),
@@ -165,6 +216,8 @@ WRONG = {
                            "--kv-protect.*edges.*first:N"),
     "head size": (("--tokens", "{f}/ids.json", "--kv", "f16,q8"), 3, "unsupported_field",
                   "16"),
+    "no mean keys": (("--tokens", "{f}/ids.json", "--kv-center", "{f}/text"), 3, "invalid_value",
+                     "{f}/text is not a file of mean keys.*millrace calibrate"),
     "vocabulary": (("--tokens", "{f}/ids.json", "--reference", "{f}/vocabulary.f32"), 3,
                    "invalid_value", "vocabulary of 70, the model has 259"),
     "positions": (("--tokens", "{f}/ids.json", "--reference", "{f}/positions.f32"), 3,

@@ -95,6 +95,7 @@ TEST(Options, AChildGetsTheSameFlags) {
   flags.device = "0:1";
   flags.cores = 1;
   flags.kv_memory = "3GiB";
+  flags.kv_center = "some.keys";
   flags.max_batch = 7;
   flags.step_tokens = 99;
   flags.prefill_chunk = 5;
@@ -108,6 +109,7 @@ TEST(Options, AChildGetsTheSameFlags) {
   EXPECT_EQ(read.device, flags.device);
   EXPECT_EQ(read.cores, flags.cores);
   EXPECT_EQ(read.kv_memory, flags.kv_memory);
+  EXPECT_EQ(read.kv_center, flags.kv_center);
   EXPECT_EQ(read.max_batch, flags.max_batch);
   EXPECT_EQ(read.step_tokens, flags.step_tokens);
   EXPECT_EQ(read.prefill_chunk, flags.prefill_chunk);

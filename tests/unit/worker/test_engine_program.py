@@ -40,6 +40,7 @@ def run(*arguments, **environment):
     (["--kv", "q9"], 2, "--kv q9"),
     (["--kv", "r4", "--kv-protect", "ends"], 2, "--kv-protect ends"),
     (["--kv", "q8g128"], 3, "groups of 128 do not divide"),
+    (["--kv-center", "nosuch.keys"], 3, "--kv-center "),
     (["--prefix-cache", "disk"], 2, "--prefix-cache disk"),
     (["--device", "nosuch"], 3, "no_device"),
     (["--kv-memory", "1KiB"], 3, "kv_exceeded: --kv-memory of 1 KiB holds no page"),
