@@ -1,6 +1,7 @@
 // The sampler's walks over a row of logits by ROW_ITEMS work-items, one token at a time each.
 // Contract of each walk: its result depends on the set of (id, logit) alone. Every work-item gets
-// it. A walk that writes ends with a barrier, so that the next may read.
+// it. A walk that writes a row begins and ends with a barrier: the walk before may still read it,
+// and the next may read what it wrote.
 #define EACH_ID(id) uint id = ROW_ITEM; id < vocab; id += ROW_ITEMS
 
 // Numbers whose order is that of the tokens: larger logits first, then smaller ids. 0 is no token.
@@ -165,6 +166,7 @@ uint sampler_nearness_bound(__global const float* row, uint vocab, filter_t f, f
 
 void sampler_keep_near(__global float* row, uint vocab, filter_t f, float middle, uint key,
                        uint bound GROUP_PARAMETER) {
+  GROUP_SYNC();
   for (EACH_ID(id)) {
     const uint own = as_uint(fabs(sampler_y(f, row[id]) + middle));
     const int near = own < key || (own == key && id < bound);
@@ -188,6 +190,7 @@ uint sampler_last_above(__global const float* row, uint vocab, filter_t f,
 
 // Rules out what stands before a token in the order.
 void sampler_drop_before(__global float* row, uint vocab, uint key, uint before GROUP_PARAMETER) {
+  GROUP_SYNC();
   for (EACH_ID(id)) {
     const uint own = sampler_key(row[id]);
     if (own > key || (own == key && id < before)) row[id] = -INFINITY;

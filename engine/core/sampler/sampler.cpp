@@ -14,13 +14,13 @@ constexpr std::uint32_t task_draw = 1, task_greedy = 2, task_logprob = 4, task_p
                         task_edit = 16, task_absorb = 32;
 constexpr std::uint32_t result_bad = 1, result_none = 2;
 
-// Work-items that share a row. On a CPU one: it has wide vectors, and PoCL's compiler does not come
-// to an end over as many barriers as they need.
-std::uint32_t row_items(const Device& device) {
-  return device.info().type == DeviceType::cpu ? 1 : 128;
+// Work-items that share a row where nobody says. On a CPU one: it has cores for the rows, and
+// PoCL's compiler takes long over as many barriers as they need.
+std::uint32_t usual_row_items(const Device& device) {
+  return device.family() == Family::cpu || device.info().type == DeviceType::cpu ? 1 : 128;
 }
 
-ProgramSpec program_for(const Device& device) {
+ProgramSpec program_for(const Device& device, std::uint32_t row_items) {
   if (device.family() == Family::cpu) {
     return {
         .name = "sampler",
@@ -31,7 +31,7 @@ ProgramSpec program_for(const Device& device) {
   return {.name = "sampler",
           .sources = {"sampler/scalar.cl", "sampler/math.cl", "sampler/row.cl", "sampler/edits.cl",
                       "sampler/group.cl", "sampler/generic.cl", "sampler/sample.cl"},
-          .defines = {"ROW_ITEMS=" + std::to_string(row_items(device))}};
+          .defines = {"ROW_ITEMS=" + std::to_string(row_items)}};
 }
 
 std::uint32_t word(float value) {
@@ -126,9 +126,11 @@ void SampleBatch::assign(std::span<const Sampled> rows) {
 }
 
 Result<std::unique_ptr<Sampler>> Sampler::create(Device& device, std::uint32_t vocabulary,
-                                                 std::uint32_t slots, std::uint32_t rows) {
+                                                 std::uint32_t slots, std::uint32_t rows,
+                                                 std::uint32_t row_items) {
   std::unique_ptr<Sampler> self(new Sampler(device, vocabulary));
-  MILLRACE_ASSIGN(const Program program, device.build(program_for(device)));
+  self->row_items_ = row_items > 0 ? row_items : usual_row_items(device);
+  MILLRACE_ASSIGN(const Program program, device.build(program_for(device, self->row_items_)));
   MILLRACE_ASSIGN(self->kernel_, device.kernel(program, "sample"));
   MILLRACE_ASSIGN(self->ids_, device.allocate_zeroed(std::uint64_t{slots} * 4, "sampled ids"));
   MILLRACE_TRY(self->reserve(self->tasks_, std::uint64_t{rows} * task_size, "sampling tasks"));
@@ -198,7 +200,7 @@ Status Sampler::enqueue(const Buffer& logits, std::uint32_t stride,
   // Without a state no task names one: any buffer stands in.
   const Buffer& states = states_->bytes() > 0 ? states_->buffer() : lists_;
   MILLRACE_TRY(device_->launch(
-      kernel_, {.groups = {rows}, .local = {row_items(*device_)}},
+      kernel_, {.groups = {rows}, .local = {row_items_}},
       {logits, stride, vocabulary_, tasks_, lists_, states, ids_, out_, top_at, top_count, bins_}));
   MILLRACE_ASSIGN(batch.arrived_,
                   device_->enqueue_read(out_, 0, std::as_writable_bytes(std::span(batch.words_))));

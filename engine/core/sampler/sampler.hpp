@@ -79,9 +79,12 @@ class SampleBatch {
 
 class Sampler {
  public:
-  // `slots` ids, and at most `rows` tasks in a step.
+  // `slots` ids, and at most `rows` tasks in a step. `row_items`: work-items that share a row, a
+  // power of two, 0 for what suits the device; results do not depend on it. More than one needs the
+  // generic family.
   static Result<std::unique_ptr<Sampler>> create(Device& device, std::uint32_t vocabulary,
-                                                 std::uint32_t slots, std::uint32_t rows);
+                                                 std::uint32_t slots, std::uint32_t rows,
+                                                 std::uint32_t row_items = 0);
 
   const Buffer& ids() const { return ids_; }
   // Task i takes row i of the logits, which it may overwrite. `batch` must stay until `wait`.
@@ -98,6 +101,7 @@ class Sampler {
 
   Device* device_;
   std::uint32_t vocabulary_;
+  std::uint32_t row_items_ = 0;
   Kernel kernel_;
   std::unique_ptr<StateStore> states_;
   Buffer ids_, tasks_, lists_, out_, bins_;

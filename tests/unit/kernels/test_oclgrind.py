@@ -35,11 +35,23 @@ def test_elementwise_kernels_stay_in_bounds(tmp_path):
     assert log.read_text() == ""
 
 
+def test_groups_that_share_a_row_of_logits_stay_in_bounds(tmp_path):
+    """The only place beside GPUs where the sampler runs with more than one work-item a row."""
+    log = tmp_path / "log"
+    result = run("sampler_test", "*EditedRows.AGroup*/0:*SamplerVariants.NothingLeft*/0", log,
+                 variant="generic")
+    assert result.returncode == 0, result.stdout[-3000:]
+    assert "[  PASSED  ] 2 tests" in result.stdout and "SKIPPED" not in result.stdout
+    assert log.read_text() == ""
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("program, variant, pattern", [
     ("kernels_test", "cpu", "Types/MatmulTest*:*IntegerMatmul*Q4_1:*IntegerMatmul*Q6_K"),
     # Attention in wide vectors takes too long there.
     ("kernels_test", "generic", "*Attention*80x5x1"),
+    ("sampler_test", "generic", "*SamplerVariants.Banned*/0:*SamplerVariants.MinusInfinity*/0:"
+                                "*SamplerVariants.NotANumber*/0:*EditedRows.State*/0"),
     ("model_test", "generic", "*WeightsInManySmallBuffersGiveTheSameBits*:Model.IdsFromTheDevice*"),
 ])
 def test_products_attention_and_model_stay_in_bounds(tmp_path, program, variant, pattern):

@@ -1,4 +1,4 @@
-// Every stage before and between the filters against plain float64 on the host, in mixed batches;
+// Every edit of logits against plain float64 on the host, beside filters in mixed batches;
 // the state on the device against one built from the history; listed logprobs; and what is not
 // done where nobody asked.
 #include <functional>
@@ -19,24 +19,6 @@ struct Case {
   Tokens prompt, output;
   LogitEdits edits;
   Sampling sampling = filters(0);
-};
-
-class Dice {
- public:
-  explicit Dice(std::uint32_t seed) : random_(seed) {}
-  std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
-  float between(float low, float high) {
-    return low + (high - low) * static_cast<float>(below(10000)) / 10000.0f;
-  }
-  Tokens tokens(std::uint32_t count, std::uint32_t alphabet) {
-    Tokens out(count);
-    for (TokenId& id : out) id = below(alphabet);
-    return out;
-  }
-  PenaltyScope scope() { return below(2) == 0 ? PenaltyScope::all : PenaltyScope::output; }
-
- private:
-  std::mt19937 random_;
 };
 
 using Spoil = std::function<void(Case&, Dice&)>;
@@ -168,6 +150,53 @@ LogitEdits all_penalties() {
   e.dry.multiplier = 0.5f;
   e.no_repeat_ngram = 5;
   return e;
+}
+
+void expect_same_bits(const Outcome& a, const Outcome& b, const std::string& what) {
+  const auto bits = [](const Outcome& o) {
+    std::vector<std::uint32_t> words = {o.id, static_cast<std::uint32_t>(o.fault), o.stages,
+                                        std::bit_cast<std::uint32_t>(o.logprob)};
+    words.insert(words.end(), o.top_ids.begin(), o.top_ids.end());
+    for (const auto* values : {&o.top_logprobs, &o.listed_logprobs}) {
+      for (const float x : *values) words.push_back(std::bit_cast<std::uint32_t>(x));
+    }
+    return words;
+  };
+  EXPECT_EQ(bits(a), bits(b)) << what;
+}
+
+// What devices beside CPUs run: reductions over local memory, atomic sums, stretches of ids.
+TEST_P(EditedRows, AGroupGivesTheBitsOfOneWorkItem) {
+  if (device_->family() == Family::cpu || device_->info().type == DeviceType::cpu) {
+    GTEST_SKIP() << "compilers for CPUs do not come to an end over a group's barriers: oclgrind "
+                    "(tests/unit/kernels) and GPUs run this";
+  }
+  const std::uint32_t count = 2 * static_cast<std::uint32_t>(stages().size());
+  const Tokens listed = {0, 5, 9, 210};
+  std::vector<Case> cases;
+  std::vector<std::vector<float>> rows;
+  std::vector<SampleTask> tasks;
+  for (std::uint32_t i = 0; i < count; ++i) cases.push_back(make_case(i));
+  for (std::uint32_t i = 0; i < count; ++i) {
+    rows.push_back(cases[i].row);
+    tasks.push_back(task_of(cases[i], i));
+    tasks.back().listed = listed;
+    tasks.back().top = 5;
+  }
+  std::vector<Outcome> alone;
+  for (const std::uint32_t items : {1u, 32u, 128u}) {
+    row_items_ = items;
+    sampler_.reset();
+    const std::vector<Outcome> got = run(rows, tasks);
+    if (items == 1) alone = got;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::string name = std::to_string(items) + " work-items, row " + std::to_string(i);
+      expect_same_bits(got[i], alone[i], name);
+      if (got[i].fault == SampleFault::none) {
+        EXPECT_EQ(got[i].id, reference::draw(rows[i], tasks[i])) << name;
+      }
+    }
+  }
 }
 
 // A sequence that lives through 200 draws: a slot is taken from it twice, and it comes back in

@@ -21,6 +21,24 @@ inline std::vector<float> random_logits(std::uint32_t seed, std::size_t count, f
   return out;
 }
 
+class Dice {
+ public:
+  explicit Dice(std::uint32_t seed) : random_(seed) {}
+  std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
+  float between(float low, float high) {
+    return low + (high - low) * static_cast<float>(below(10000)) / 10000.0f;
+  }
+  Tokens tokens(std::uint32_t count, std::uint32_t alphabet) {
+    Tokens out(count);
+    for (TokenId& id : out) id = below(alphabet);
+    return out;
+  }
+  PenaltyScope scope() { return below(2) == 0 ? PenaltyScope::all : PenaltyScope::output; }
+
+ private:
+  std::mt19937 random_;
+};
+
 struct Outcome {
   TokenId id = 0;
   SampleFault fault = SampleFault::none;
@@ -51,7 +69,7 @@ class SamplerVariants : public ::testing::TestWithParam<const char*> {
     logits.resize(logits.size() - 5);
     auto buffer = device_->allocate(logits.size() * 4, "test logits");
     if (!sampler_ || vocabulary != vocabulary_) {
-      auto sampler = Sampler::create(*device_, vocabulary, slots, 4);
+      auto sampler = Sampler::create(*device_, vocabulary, slots, 4, row_items_);
       EXPECT_TRUE(sampler);
       sampler_ = *std::move(sampler);
       vocabulary_ = vocabulary;
@@ -87,6 +105,7 @@ class SamplerVariants : public ::testing::TestWithParam<const char*> {
   std::unique_ptr<Device> device_;
   std::unique_ptr<Sampler> sampler_;  // of the last run's vocabulary
   std::uint32_t vocabulary_ = 0;
+  std::uint32_t row_items_ = 0;  // what suits the device; counts where a sampler is made
 };
 
 inline Sampling filters(float temperature, std::uint32_t top_k = 0, float top_p = 1,
