@@ -1,6 +1,7 @@
 #pragma once
 // What the sampler must do, written plainly on the host: the fp32 steps bit for bit (kernels/
-// sampler/math.cl), filters by a full sort, and logprobs in float64.
+// sampler/math.cl), filters by a full sort, and logprobs in float64. definitions.hpp judges the
+// filters without those steps.
 #include <algorithm>
 #include <bit>
 #include <cmath>
