@@ -49,10 +49,11 @@ void penalize(GenerationRequest& request) {
 constexpr Variant variants[] = {
     {"plain", [](GenerationRequest&) {}},
     {"penalties", penalize},
-    {"penalties_and_dry",
+    {"all_penalties",
      [](GenerationRequest& request) {
        penalize(request);
        request.edits.dry.multiplier = 0.8f;
+       request.edits.no_repeat_ngram = 4;
      }},
     {"logprobs", [](GenerationRequest& request) { request.logprobs.sampled = true; }},
     {"top5_logprobs",

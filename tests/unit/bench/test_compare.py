@@ -326,7 +326,7 @@ class Context:
 def sampler_run(penalties, top5, foreign=0.0):
     def figures(cost):
         return {"step_ms": 20.0, "cost_percent": cost}
-    ours = {"plain": figures(0), "penalties": figures(penalties), "penalties_and_dry": figures(1),
+    ours = {"plain": figures(0), "penalties": figures(1), "all_penalties": figures(penalties),
             "top5_logprobs": figures(top5), "rounds": 12}
     return run.Output(json.dumps(ours), 1.0, foreign)
 
