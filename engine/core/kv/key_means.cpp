@@ -1,5 +1,6 @@
 #include "engine/core/kv/key_means.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -23,7 +24,7 @@ class Reader {
   template <class T>
   T take() {
     T value;
-    std::memcpy(&value, bytes_.data(), sizeof value);
+    std::copy_n(bytes_.begin(), sizeof value, reinterpret_cast<char*>(&value));
     bytes_.remove_prefix(sizeof value);
     return value;
   }
