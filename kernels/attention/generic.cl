@@ -30,6 +30,20 @@
 //                     sum of e_j * bias_j: lane j % 16 by fma, then mr_sum16
 // where a group's sum of q is: lane i adds channels i, i + 16, ...; mr_sum16.
 //
+// Where a side's INTEGERS is 1 (--math fast), its sums of products are of integers, exact:
+//     short(x, top) = nearest even of x * (32767 * mr_recip(top)), within +-32767, for numbers x of
+//                     which `top` is the largest in size; unit(top) = top / 32767; tops below 1e-37
+//                     give zeros and a unit of 0
+//     b             = of affine codecs the code; of rotated ones LEVEL_BYTES[code] - 128, where
+//                     STEP * b is about the level
+//     queries       n = short(q, t) over the whole head, q' for rotated keys; u = unit(t)
+//     rotated keys    s_j = ((float)(sum of n * b) * (u * STEP)) * norm_j
+//     affine keys     s_j as above, with (float)(sum of n * code) * u for the sum of q * c, and
+//                     u * (float)(sum of n) for the sum of q
+//     values        n_j = short(w_j, t) over the segment, for each of a value's scales; u = unit(t)
+//     rotated values  a = (float)(sum of n_j * b) * (u * STEP)
+//     affine values   a = fma((float)(sum of n_j * code), u, sum of e_j * bias_j)
+//
 // Plain form: a group of 64 work-items a head and token, groups (HEADS, tokens): each has some of a
 // segment's keys, and then some of the channels.
 // Limit: memory; meant as the reference.
@@ -63,9 +77,27 @@ static inline float mr_parameter(__global const uchar* parameters, uint index, u
   return vload_half(index * PAGE_TOKENS + slot, (__global const half*)parameters);
 }
 
-// q: the query times scale, for rotated keys turned; sums: of its groups, for affine keys.
-MR_GROUP_INLINE float mr_score(__local const float* q, __local const float* sums,
-                             __global const uchar* kv, uint page, uint kv_head, uint slot) {
+#if KEY_INTEGERS || VALUE_INTEGERS
+static inline float mr_short_inverse(int top) {
+  return as_float(top) < 1e-37f ? 0.0f : 32767.0f * mr_recip(as_float(top));
+}
+static inline float mr_short_unit(int top) {
+  return as_float(top) < 1e-37f ? 0.0f : as_float(top) * MR_SHORT_UNIT;
+}
+static inline int mr_short_code(float x, float inverse) {
+  const int code = as_int(fma(x, inverse, 12582912.0f)) - 0x4b400000;
+  return clamp(code, -32767, 32767);
+}
+// By size as integers, where NaN stands above all.
+static inline int mr_size(float x) {
+  return as_int(x) & 0x7fffffff;
+}
+#endif
+
+// q: the query times scale, for rotated keys turned; sums: of its groups, for affine keys. In
+// integers q is the query's numbers, and `unit` what they count.
+MR_GROUP_INLINE float mr_score(__local const float* q, __local const float* sums, float unit,
+                               __global const uchar* kv, uint page, uint kv_head, uint slot) {
   __global const uchar* keys = kv + mr_keys_at(page, kv_head);
 #if KEY_KIND == KV_F16
   float s = 0.0f;
@@ -77,15 +109,26 @@ MR_GROUP_INLINE float mr_score(__local const float* q, __local const float* sums
   __global const uchar* parameters = kv + mr_key_parameters_at(page, kv_head);
   float s = 0.0f;
   for (uint g = 0; g < KEY_SETS; ++g) {
+#if KEY_INTEGERS
+    int total = 0;
+#else
     float t = 0.0f;
+#endif
     for (uint d = g * KEY_GROUP; d < (g + 1) * KEY_GROUP; ++d) {
       const uint code = mr_code_at(keys, KEY_LOW, KEY_BITS - KEY_LOW, d / 4, d % 4, slot);
-#if KEY_KIND == KV_ROTATED
+#if KEY_INTEGERS && KEY_KIND == KV_ROTATED
+      total += as_int(q[d]) * ((int)mr_bytes_key[code / 16 * 64 + code % 16] - 128);
+#elif KEY_INTEGERS
+      total += as_int(q[d]) * (int)code;
+#elif KEY_KIND == KV_ROTATED
       t = fma(q[d], mr_levels_key[code], t);
 #else
       t = fma(q[d], (float)code, t);
 #endif
     }
+#if KEY_INTEGERS
+    const float t = (float)total * unit;
+#endif
 #if KEY_KIND == KV_ROTATED
     s = t * mr_parameter(parameters, 0, slot);
 #else
@@ -97,6 +140,23 @@ MR_GROUP_INLINE float mr_score(__local const float* q, __local const float* sums
 #endif
 }
 
+#if VALUE_INTEGERS
+// What channel d of the value at `slot` adds: `inverse` of the weights of its group.
+static inline int mr_value_product(float e, float inverse, __global const uchar* kv, uint page,
+                                   uint kv_head, uint slot, uint d) {
+  const float scale =
+      mr_parameter(kv + mr_value_parameters_at(page, kv_head),
+                   VALUE_KIND == KV_ROTATED ? 0 : d / VALUE_GROUP * 2, slot);
+  const int code = (int)mr_code_at(kv + mr_values_at(page, kv_head), VALUE_LOW,
+                                   VALUE_BITS - VALUE_LOW, d / 16 * 4 + slot / 4, slot % 4, d % 16);
+#if VALUE_KIND == KV_ROTATED
+  const int byte = (int)mr_bytes_value[code / 16 * 64 + code % 16] - 128;
+#else
+  const int byte = code;
+#endif
+  return mr_short_code(e * scale, inverse) * byte;
+}
+#else
 // What channel d of the value at `slot` is multiplied with, and by.
 static inline float2 mr_value(float e, __global const uchar* kv, uint page, uint kv_head, uint slot,
                               uint d) {
@@ -114,12 +174,16 @@ static inline float2 mr_value(float e, __global const uchar* kv, uint page, uint
 #endif
 #endif
 }
+#endif
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void attention(__global const float* qkv, __global const float* means, __global const uchar* kv,
                __global const uint* step, __global float* out, uint positions, uint tables,
                uint qkv_stride, uint out_stride, float scale) {
   __local float q[HEAD_DIM], e[SEGMENT_TOKENS], fold[ITEMS], sums[16], begin[16 * VALUE_SETS];
+#if VALUE_INTEGERS
+  __local float tops[VALUE_SETS];
+#endif
   const uint item = (uint)get_local_id(0);
   const uint head = (uint)get_group_id(0), token = (uint)get_group_id(1), kv_head = head / GROUP;
   const uint position = step[positions + token];
@@ -136,6 +200,26 @@ void attention(__global const float* qkv, __global const float* means, __global 
   mr_hadamard_local(q, item);
   for (uint d = item; d < HEAD_DIM; d += ITEMS) q[d] = q[d] * (1.0f / HEAD_DIM);
   barrier(CLK_LOCAL_MEM_FENCE);
+#endif
+  float unit = 0.0f;
+#if KEY_INTEGERS
+  int size = 0;
+  for (uint d = 0; d < HEAD_DIM; ++d) size = max(size, mr_size(q[d]));
+  barrier(CLK_LOCAL_MEM_FENCE);
+  const float inverse_unit = mr_short_inverse(size);
+  for (uint d = item; d < HEAD_DIM; d += ITEMS) q[d] = as_float(mr_short_code(q[d], inverse_unit));
+  barrier(CLK_LOCAL_MEM_FENCE);
+  unit = mr_short_unit(size);
+#if KEY_KIND == KV_ROTATED
+  unit = unit * KEY_STEP;
+#else
+  if (item < KEY_SETS) {
+    int sum = 0;
+    for (uint c = 0; c < KEY_GROUP; ++c) sum += as_int(q[item * KEY_GROUP + c]);
+    sums[item] = unit * (float)sum;
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+#endif
 #elif KEY_KIND == KV_AFFINE
   if (item < KEY_SETS) {
     __local const float* channels = q + item * KEY_GROUP;
@@ -152,7 +236,7 @@ void attention(__global const float* qkv, __global const float* means, __global 
     for (uint j = item; j < count; j += ITEMS) {
       const uint at = start + j;
       const float s =
-          mr_score(q, sums, kv, table[at / PAGE_TOKENS], kv_head, at % PAGE_TOKENS);
+          mr_score(q, sums, unit, kv, table[at / PAGE_TOKENS], kv_head, at % PAGE_TOKENS);
       e[j] = s;
       own = fmax(own, s);
     }
@@ -187,6 +271,25 @@ void attention(__global const float* qkv, __global const float* means, __global 
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 #endif
+#if VALUE_INTEGERS
+    for (uint set = 0; set < VALUE_SETS; ++set) {
+      int own_size = 0;
+      for (uint j = item; j < count; j += ITEMS) {
+        const uint page = table[(start + j) / PAGE_TOKENS];
+        const float w = e[j] * mr_parameter(kv + mr_value_parameters_at(page, kv_head),
+                                            VALUE_KIND == KV_ROTATED ? 0 : 2 * set,
+                                            j % PAGE_TOKENS);
+        own_size = max(own_size, mr_size(w));
+      }
+      barrier(CLK_LOCAL_MEM_FENCE);  // all have read fold
+      fold[item] = as_float(own_size);
+      barrier(CLK_LOCAL_MEM_FENCE);
+      int all = 0;
+      for (uint i = 0; i < ITEMS; ++i) all = max(all, as_int(fold[i]));
+      if (item == 0) tops[set] = as_float(all);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+#endif
 #if KEY_CENTERED
     float16 products = (float16)(0.0f);
     __global const float* mean = mr_means_at(means, start) + kv_head * HEAD_DIM;
@@ -205,11 +308,26 @@ void attention(__global const float* qkv, __global const float* means, __global 
 #else
       float a = 0.0f;
 #endif
+#if VALUE_INTEGERS
+      const int largest = as_int(tops[d / VALUE_GROUP]);
+      const float inverse_weight = mr_short_inverse(largest);
+      int products = 0;
+      for (uint j = 0; j < count; ++j) {
+        products += mr_value_product(e[j], inverse_weight, kv, table[(start + j) / PAGE_TOKENS],
+                                     kv_head, j % PAGE_TOKENS, d);
+      }
+#if VALUE_KIND == KV_ROTATED
+      a = (float)products * (mr_short_unit(largest) * VALUE_STEP);
+#else
+      a = fma((float)products, mr_short_unit(largest), a);
+#endif
+#else
       for (uint j = 0; j < count; ++j) {
         const float2 term = mr_value(e[j], kv, table[(start + j) / PAGE_TOKENS], kv_head,
                                      j % PAGE_TOKENS, d);
         a = fma(term.x, term.y, a);
       }
+#endif
       total[i] = start == 0 ? a : fma(total[i], f, a * g);
     }
     mass = start == 0 ? l : fma(mass, f, l * g);

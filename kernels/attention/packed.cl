@@ -1,12 +1,14 @@
 // Keys and values that are stored as packed codes (kv/planes.cl), in tiles (tiles.cl). Stands after
 // rows.cl. Codes are decoded in registers, where ROWS queries share them: nothing is expanded in
-// memory.
+// memory. What --math fast takes in integers is in integer.cl.
 
 #if KEY_KIND != KV_F16
 // Quads whose planes are whole words, and their bytes in each plane.
 #define KEY_SPAN (KEY_BITS == 8 ? 1 : KEY_BITS == 4 ? 2 : KEY_BITS % 2 == 0 ? 4 : 8)
 #define KEY_LOW (KEY_BITS == 8 ? 8 : KEY_BITS >= 4 ? 4 : 2)
+#endif
 
+#if KEY_KIND != KV_F16 && !KEY_INTEGERS
 // s[page][row], which is 0 before: queries times keys, of PAGES_AT_ONCE pages from `first` on. Past
 // the last page it is computed again, into places that nothing reads.
 static inline void MR_Q(mr_dots)(const Unit* unit, const float* q, __global const uint* pages,
@@ -63,7 +65,8 @@ static inline void MR_Q(mr_dots)(const Unit* unit, const float* q, __global cons
 // Folds the scales of parameter set g, or the norms, into e: w = e * scale, 0 past `count`; w may
 // be e. `begin` gets each row's sum of e * bias, or 0.
 static inline void MR_Q(mr_weigh)(const Unit* unit, const float* e, __global const uint* pages,
-                                  uint count, uint g, float* w, float* begin) {
+                                  const Ahead* ahead, uint count, uint g, float* w,
+                                  float* begin) {
   const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   float16 sums[ROWS];
   for (uint r = 0; r < ROWS; ++r) sums[r] = (float16)(0.0f);
@@ -72,6 +75,9 @@ static inline void MR_Q(mr_weigh)(const Unit* unit, const float* e, __global con
         (__global const ushort*)(unit->kv +
                                  mr_value_parameters_at(pages[first / PAGE_TOKENS],
                                                         unit->kv_head));
+#if VALUE_INTEGERS
+    if (g == 0) mr_expect_keys(ahead, unit->kv, first / PAGE_TOKENS, 0, KEY_CODE_BYTES / 2);
+#endif
     const int16 past = lane >= (int16)((int)(count - first));
     const float16 scale = select(
         mr_half16(parameters + g * VALUE_PARAMETERS / VALUE_SETS * 16), (float16)(0.0f), past);
@@ -89,7 +95,9 @@ static inline void MR_Q(mr_weigh)(const Unit* unit, const float* e, __global con
   }
   for (uint r = 0; r < ROWS; ++r) begin[r] = mr_sum16(sums[r]);
 }
+#endif
 
+#if VALUE_KIND != KV_F16 && !VALUE_INTEGERS
 // a[row][channel block] of BLOCKS_AT_ONCE blocks from `block` on, over `count` positions in whole
 // pages: past the last one weights are 0.
 static inline void MR_Q(mr_sum_values)(const Unit* unit, const float* w, const float* begin,

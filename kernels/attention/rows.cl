@@ -26,3 +26,9 @@
 #define KEY_SETS (HEAD_DIM / KEY_GROUP)
 #define VALUE_SETS (HEAD_DIM / VALUE_GROUP)
 #define QUERY_VECTORS (ROWS * CHANNEL_BLOCKS + (ROWS * KEY_SETS + 15) / 16)
+// Integer dot products stand in functions that name their instructions.
+#if KEY_INTEGERS
+#define SCORES_TARGET MR_TARGET
+#else
+#define SCORES_TARGET inline
+#endif

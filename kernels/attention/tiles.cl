@@ -2,7 +2,7 @@
 // units.cl, once for each number of queries that a program needs: every name that depends on
 // QUERIES ends in it, MR_Q(mr_attend) is mr_attend_8. Before it, as often, stand rows.cl, and
 // half.cl and packed.cl, which have the products of queries and keys and of weights and values, by
-// how these are stored (kv/layout.cl).
+// how these are stored (kv/layout.cl), and integer.cl for packed codes in --math fast.
 //
 // A tile is up to QUERIES consecutive tokens of one sequence with the query heads of one KV head:
 // ROWS = QUERIES * GROUP queries that share every key and value vector that is loaded. A unit of
@@ -35,9 +35,9 @@
 
 // Scores of `count` pages from `pages` on, of all rows, into e; their largest by lane into tops.
 // With `masked`, row r sees the positions below limits[r], counted from the segment's first.
-static inline void MR_Q(mr_scores)(const Unit* unit, const float* q, __global const uint* pages,
-                                   uint count, int masked, const int* limits, float* e,
-                                   float16* tops) {
+static SCORES_TARGET void MR_Q(mr_scores)(const Unit* unit, const float* q,
+                                          __global const uint* pages, uint count, int masked,
+                                          const int* limits, float* e, float16* tops) {
   const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   for (uint first = 0; first < count; first += PAGES_AT_ONCE) {
     float16 s[PAGES_AT_ONCE * ROWS];
@@ -89,11 +89,24 @@ static inline void MR_Q(mr_segment)(const Unit* unit, const float* q, float* e, 
   float* w = e;
 #endif
   float begin[ROWS];
+#if VALUE_INTEGERS
+  int16 words[ROWS * WEIGHT_WORDS / 16];
+  float units[ROWS];
+  int first[ROWS];
+#endif
   for (uint block = 0; block < CHANNEL_BLOCKS; block += BLOCKS_AT_ONCE) {
     if (block % SET_BLOCKS == 0) {
-      MR_Q(mr_weigh)(unit, e, pages, count, block / SET_BLOCKS, w, begin);
+      MR_Q(mr_weigh)(unit, e, pages, ahead, count, block / SET_BLOCKS, w, begin);
+#if VALUE_INTEGERS
+      MR_Q(mr_pack_weights)(w, count, (int*)words, units, first);
+#endif
     }
+#if VALUE_INTEGERS
+    MR_Q(mr_sum_values)(unit, (const int*)words, units, first, begin, pages, ahead, count, block,
+                        record + 2 * ROW_VECTORS);
+#else
     MR_Q(mr_sum_values)(unit, w, begin, pages, ahead, count, block, record + 2 * ROW_VECTORS);
+#endif
   }
 #endif
 }
@@ -135,15 +148,19 @@ static inline void MR_Q(mr_add_mean)(const float16* plain, __global const float*
 }
 #endif
 
-// A tile's queries, rotated, times scale: q[row][HEAD_DIM]; `plain` as well, where keys are
-// centered, of which q is what packed keys want.
+// A tile's queries, rotated, times scale: q[row][HEAD_DIM], or as integer.cl has them; `plain` as
+// well, where keys are centered, of which q is what packed keys want.
 static inline void MR_Q(mr_queries)(const Unit* unit, __global const float* qkv, uint qkv_stride,
                                     __global const float* rope, float scale, float* q,
                                     float16* plain) {
-#if KEY_KIND == KV_AFFINE
+#if KEY_INTEGERS
+  float16 row[CHANNEL_BLOCKS];
+  float* const packed = q;
+  q = (float*)row;
+#elif KEY_KIND == KV_AFFINE
   float* sums = q + ROWS * HEAD_DIM;
 #endif
-  for (uint r = 0; r < ROWS; ++r, q += HEAD_DIM) {
+  for (uint r = 0; r < ROWS; ++r) {
     const uint t = min(r / GROUP, unit->tokens - 1);
     mr_rotate_head(qkv + (size_t)(unit->token + t) * qkv_stride +
                        (unit->kv_head * GROUP + r % GROUP) * HEAD_DIM,
@@ -152,10 +169,16 @@ static inline void MR_Q(mr_queries)(const Unit* unit, __global const float* qkv,
 #if KEY_CENTERED
     for (uint d = 0; d < HEAD_DIM; d += 16) *plain++ = mr_take16(q + d);
 #endif
+#if KEY_KIND == KV_ROTATED
+    mr_turn_query((float16*)q);
+#endif
+#if KEY_INTEGERS
+    MR_Q(mr_pack_query)(q, r, packed);
+#else
 #if KEY_KIND == KV_AFFINE
     for (uint g = 0; g < KEY_SETS; ++g) sums[r * KEY_SETS + g] = mr_sum_channels(q + g * KEY_GROUP);
-#elif KEY_KIND == KV_ROTATED
-    mr_turn_query((float16*)q);
+#endif
+    q += HEAD_DIM;
 #endif
   }
 }

@@ -47,6 +47,17 @@ static inline Ahead mr_ahead(const Unit* unit, uint segment) {
   return ahead;
 }
 
+// Bytes `from` to `to` of the keys of page p that will be read; with the first, their parameters.
+static inline void mr_expect_keys(const Ahead* ahead, __global const uchar* kv, uint p, uint from,
+                                  uint to) {
+  const uint page = ahead->pages[min(p, ahead->count - 1)];
+  __global const uchar* keys = kv + mr_keys_at(page, ahead->kv_head);
+  for (uint at = from; at < to; at += 64) MR_PREFETCH(keys + at);
+  if (from > 0) return;
+  __global const uchar* parameters = kv + mr_key_parameters_at(page, ahead->kv_head);
+  for (uint at = 0; at < 32 * KEY_PARAMETERS; at += 64) MR_PREFETCH(parameters + at);
+}
+
 static inline float16 mr_larger16(float16 a, float16 b) {
   return select(b, a, a > b);
 }
@@ -83,7 +94,7 @@ static inline float mr_softmax(float* e, uint count, float m) {
   return mr_sum16(sum);
 }
 
-#if KEY_KIND == KV_AFFINE
+#if KEY_KIND == KV_AFFINE && !KEY_INTEGERS
 // Lane i adds channels i, i + 16, ... of a group.
 static inline float mr_sum_channels(const float* q) {
   float16 sum = mr_take16(q);

@@ -3,7 +3,8 @@
 //
 // Defines, anew for each side: SIDE, KIND, BITS, CODE_GROUP, PARAMETERS as in layout.cl, and of
 // rotated codecs LEVELS, 2^BITS ascending floats, repeated up to 16; THRESHOLDS, the midpoints and
-// a large number, repeated likewise; SIGNS, HEAD_DIM / 32 words.
+// a large number, repeated likewise; SIGNS, HEAD_DIM / 32 words. Where INTEGERS is 1, LEVEL_BYTES:
+// 128 + each level in units of STEP (layout.cl), runs of 16, each four times, short ones repeated.
 //
 // Encoding is arithmetic of fp32 in one written order:
 //   affine   low, high of a group; scale = half((high - low) * (1 / top)), bias = half(low);
@@ -31,6 +32,9 @@
 __constant float MR_S(mr_levels)[] __attribute__((aligned(64))) = {LEVELS};
 __constant float MR_S(mr_thresholds)[] __attribute__((aligned(64))) = {THRESHOLDS};
 __constant uint MR_S(mr_signs)[] = {SIGNS};
+#if INTEGERS
+__constant uchar MR_S(mr_bytes)[] __attribute__((aligned(64))) = {LEVEL_BYTES};
+#endif
 
 // table[index], whatever stands in the index above BITS.
 static inline float16 MR_S(mr_lookup)(__constant const float* table, int16 index) {

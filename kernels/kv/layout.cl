@@ -11,8 +11,9 @@
 //
 // Defines: HEAD_DIM (a multiple of 16), HEADS, KV_HEADS; and of both sides, as KEY_ and VALUE_:
 // KIND, BITS of a code, GROUP of channels that share a scale (HEAD_DIM where there is one parameter
-// set), PARAMETERS: halves a token. KEY_CENTERED 1: keys are stored less the mean key of their
-// segment, which attention adds back.
+// set), PARAMETERS: halves a token; INTEGERS: 1 where attention computes in integers (README.md),
+// and then STEP, the unit of a rotated codec's levels. KEY_CENTERED 1: keys are stored less the
+// mean key of their segment, which attention adds back.
 #define PAGE_TOKENS 16
 #define SEGMENT_TOKENS 256
 #define CHANNEL_BLOCKS (HEAD_DIM / 16)
@@ -21,6 +22,9 @@
 #define KV_F16 0
 #define KV_AFFINE 1
 #define KV_ROTATED 2
+// What the numbers of 16 bits that attention makes of queries and weights are counted in, where the
+// largest is 1: 1 / 32767.
+#define MR_SHORT_UNIT 3.05185094e-05f
 
 #define KEY_CODE_BYTES (2 * HEAD_DIM * KEY_BITS)
 #define VALUE_CODE_BYTES (2 * HEAD_DIM * VALUE_BITS)

@@ -10,28 +10,13 @@
 // in a whole block: 8 words x 2 x 15 x 127 = 30480. Codes of 8 bits are cut into halves of 4 bits,
 // summed apart; vpmaddwd brings them together with factors 1 and 16.
 //
-// PoCL 3.1 compiles for a processor without VNNI, whatever the real one: instructions beyond that
-// are allowed inside functions that name them and are not inlined. The host decides what may run.
+// Stands after target.cl, which has what such functions are marked with.
 //
 //   Code            what a word of 16 rows becomes before products
 //   Sum             running sums of a run of words, at most a block
 //   mr_sum_zero     empty sums
 //   mr_products     adds the products of a word and a column's word, the same for all rows
 //   mr_sum_total    initial + the sums, int16
-#if DOT == 3
-#define MR_TARGET __attribute__((noinline, target("avx512f,avx512bw,avx512vnni")))
-#define MR_TARGET_INLINE __attribute__((always_inline, target("avx512f,avx512bw,avx512vnni")))
-#elif DOT == 2
-#define MR_TARGET __attribute__((noinline, target("avx512f,avx512bw")))
-#define MR_TARGET_INLINE __attribute__((always_inline, target("avx512f,avx512bw")))
-#elif DOT == 1
-#define MR_TARGET __attribute__((noinline, target("avx2,fma")))
-#define MR_TARGET_INLINE __attribute__((always_inline, target("avx2,fma")))
-#else
-#define MR_TARGET __attribute__((noinline))
-#define MR_TARGET_INLINE __attribute__((always_inline))
-#endif
-
 #if DOT == 3 || DOT == 0
 typedef struct {
   int16 w;

@@ -96,6 +96,28 @@ def test_the_command_measures_what_numpy_does():
     assert (rows["q8"]["layers"], rows["q8"]["bytes_per_token"]) == ("q8g64/q8g64 x30", 12240)
 
 
+# What a policy may cost in fp32 (kv_fidelity_test.cpp). In integers it is held to the same, beside
+# what fast math costs with fp16 KV.
+KV_GATES = {"k5v3": .06, "q8": .00065, "k8v4": .0095, "k6v4": .014, "k4v3": .115}
+
+
+def held_beside_f16(policies):
+    rows = command(fidelity.REFERENCE / fidelity.CONTEXTS, ",".join(["f16", *policies]),
+                   "--math", "fast")
+    cost = {name: row["against_reference"]["mean_kld"] for name, row in rows.items()}
+    for policy in policies:
+        assert cost["f16"] < cost[policy] <= KV_GATES[policy] + cost["f16"], cost
+
+
+def test_attention_in_integers_costs_no_more_than_the_codec():
+    held_beside_f16(["k5v3"])
+
+
+@pytest.mark.long
+def test_attention_in_integers_costs_no_more_than_each_codec():
+    held_beside_f16([policy for policy in KV_GATES if policy != "k5v3"])
+
+
 @pytest.mark.long
 def test_the_engine_is_no_further_away_than_llama_cpp():
     peer = row("llama.cpp")

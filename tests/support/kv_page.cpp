@@ -13,15 +13,6 @@ using engine::CodecKind;
 using engine::kv_page_tokens;
 using engine::KvCodec;
 
-std::vector<double> flipped(std::vector<double> x, std::uint64_t seed) {
-  const auto size = static_cast<std::uint32_t>(x.size());
-  const auto words = engine::sign_words(seed, size);
-  for (std::uint32_t i = 0; i < size; ++i) {
-    if ((words[i / 32] >> i % 32 & 1) != 0) x[i] = -x[i];
-  }
-  return x;
-}
-
 KvCode encode_affine(const KvCodec& codec, const std::vector<double>& x) {
   const double top = (1u << codec.bits) - 1;
   KvCode out;
@@ -56,6 +47,15 @@ KvCode encode_rotated(const KvCodec& codec, std::uint64_t seed, const std::vecto
 }
 
 }  // namespace
+
+std::vector<double> flipped(std::vector<double> x, std::uint64_t seed) {
+  const auto size = static_cast<std::uint32_t>(x.size());
+  const auto words = engine::sign_words(seed, size);
+  for (std::uint32_t i = 0; i < size; ++i) {
+    if ((words[i / 32] >> i % 32 & 1) != 0) x[i] = -x[i];
+  }
+  return x;
+}
 
 double as_half(double x) {
   const double size = std::min(std::fabs(x), 65504.0);

@@ -24,8 +24,9 @@ struct KvCode {
 KvCode encode(const engine::KvCodec& codec, std::uint64_t seed, const std::vector<double>& x);
 std::vector<double> decode(const engine::KvCodec& codec, std::uint64_t seed, const KvCode& code);
 
-// x times (-1)^popcount(i & j).
+// x times (-1)^popcount(i & j); x times the signs of `seed`.
 std::vector<double> hadamard(std::vector<double> x);
+std::vector<double> flipped(std::vector<double> x, std::uint64_t seed);
 
 // Nearest half, ties to even, within +-65504.
 double as_half(double x);

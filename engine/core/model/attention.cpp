@@ -14,7 +14,8 @@ constexpr std::uint32_t attention_items = 64;  // a group of the plain form, as 
 
 void add_tile_sources(ProgramSpec& program, std::uint32_t queries) {
   program.sources.emplace_back("attention/rows.cl", std::vector{define("QUERIES", queries)});
-  for (const char* part : {"attention/half.cl", "attention/packed.cl", "attention/tiles.cl"}) {
+  for (const char* part :
+       {"attention/half.cl", "attention/packed.cl", "attention/integer.cl", "attention/tiles.cl"}) {
     program.sources.emplace_back(part);
   }
 }
@@ -28,7 +29,7 @@ Status Operations::prepare_attention(const KvCodecs& codecs) {
     MILLRACE_ASSIGN(kernels.attend_many, build_attention(codecs, attention_.tile_tokens));
   }
   ProgramSpec program{.name = "store", .defines = layer_defines_};
-  add_kv_sources(program, codecs, spec_.head_dim, device_->family());
+  add_kv_sources(program, codecs, spec_.head_dim, device_->family(), MathMode::exact);
   if (cpu) {
     for (const char* part : {"rope/rotate.cl", "rope/tile.cl"}) program.sources.emplace_back(part);
   }
@@ -42,7 +43,8 @@ Result<Kernel> Operations::build_attention(const KvCodecs& codecs, std::uint32_t
   ProgramSpec program{.name = "attention", .defines = layer_defines_};
   program.defines.push_back(define("SUMS", variant_.sums));
   if (variant_.half_by_integers) program.defines.emplace_back("HALF_BY_INTEGERS=1");
-  add_kv_sources(program, codecs, spec_.head_dim, device_->family());
+  program.defines.push_back(define("DOT", static_cast<std::uint64_t>(device_->dot())));
+  add_kv_sources(program, codecs, spec_.head_dim, device_->family(), math_);
   if (device_->family() == Family::cpu) {
     for (const char* part : {"rope/rotate.cl", "quantize/block.cl", "attention/units.cl"}) {
       program.sources.emplace_back(part);

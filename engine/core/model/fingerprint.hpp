@@ -11,7 +11,7 @@
 namespace millrace::engine {
 
 // The order in which the kernels sum; changes with any edit that changes a bit of a result.
-inline constexpr std::uint32_t reduction_layout_version = 2;
+inline constexpr std::uint32_t reduction_layout_version = 3;
 
 Hash128 hash_model_file(const GgufFile& file);
 Hash128 hash_kernel_sources();

@@ -1,6 +1,7 @@
 #include "engine/core/model/kv_program.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -37,21 +38,36 @@ std::string joined(const auto& values, const auto& print) {
   return out;
 }
 
-std::string repeated(std::vector<double> table) {
-  for (std::size_t i = 0; table.size() < table_entries; ++i) table.push_back(table[i]);
-  return joined(table, [](double value) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.9ef", value);  // NOLINT(cppcoreguidelines-pro-type-vararg)
-    return std::string(text);
-  });
+std::string float_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9ef", value);  // NOLINT(cppcoreguidelines-pro-type-vararg)
+  return text;
 }
 
-SourcePart codec_source(const Side& side, std::uint32_t head_dim) {
+std::string repeated(std::vector<double> table) {
+  for (std::size_t i = 0; table.size() < table_entries; ++i) table.push_back(table[i]);
+  return joined(table, float_text);
+}
+
+// Byte look-ups stay within 16 bytes: each run of 16 levels stands in every quarter of a vector.
+std::string quartered(std::vector<std::uint8_t> bytes) {
+  for (std::size_t i = 0; bytes.size() < table_entries; ++i) bytes.push_back(bytes[i]);
+  std::vector<std::uint8_t> out;
+  for (auto run = bytes.begin(); run != bytes.end(); run += table_entries) {
+    for (int quarter = 0; quarter < 4; ++quarter) {
+      out.insert(out.end(), run, run + table_entries);
+    }
+  }
+  return joined(out, [](std::uint8_t byte) { return std::to_string(byte); });
+}
+
+SourcePart codec_source(const Side& side, std::uint32_t head_dim, bool integers) {
   const KvCodec& codec = side.codec;
-  SourcePart part("kv/codec.cl",
-                  {"SIDE=" + side.name, define("KIND", static_cast<std::uint64_t>(codec.kind)),
-                   define("BITS", codec.bits), define("CODE_GROUP", group_of(codec, head_dim)),
-                   define("PARAMETERS", parameters_of(codec, head_dim))});
+  SourcePart part(
+      "kv/codec.cl",
+      {"SIDE=" + side.name, define("KIND", static_cast<std::uint64_t>(codec.kind)),
+       define("BITS", codec.bits), define("CODE_GROUP", group_of(codec, head_dim)),
+       define("PARAMETERS", parameters_of(codec, head_dim)), define("INTEGERS", integers ? 1 : 0)});
   if (codec.kind != CodecKind::rotated) return part;
   std::vector<double> thresholds = codebook_thresholds(codec.bits, head_dim);
   thresholds.push_back(1e30);  // nothing lies above
@@ -59,13 +75,32 @@ SourcePart codec_source(const Side& side, std::uint32_t head_dim) {
   part.defines.push_back("THRESHOLDS=" + repeated(std::move(thresholds)));
   part.defines.push_back("SIGNS=" + joined(sign_words(side.sign_seed, head_dim),
                                            [](auto word) { return std::to_string(word) + "u"; }));
+  if (integers) {
+    part.defines.push_back("LEVEL_BYTES=" + quartered(level_bytes(codec, head_dim).bytes));
+  }
   return part;
 }
 
 }  // namespace
 
+// Levels of 8 bits lie closer to each other than bytes of one scale could tell.
+bool in_integers(const KvCodec& codec, MathMode math) {
+  return math == MathMode::fast && codec.kind != CodecKind::f16 &&
+         !(codec.kind == CodecKind::rotated && codec.bits == 8);
+}
+
+LevelBytes level_bytes(const KvCodec& codec, std::uint32_t head_dim) {
+  const std::vector<double> levels = codebook_levels(codec.bits, head_dim);
+  LevelBytes out;
+  out.step = static_cast<float>(levels.back() / 127);
+  for (const double level : levels) {
+    out.bytes.push_back(static_cast<std::uint8_t>(128 + std::lround(level * 127 / levels.back())));
+  }
+  return out;
+}
+
 void add_kv_sources(ProgramSpec& program, const KvCodecs& codecs, std::uint32_t head_dim,
-                    Family family) {
+                    Family family, MathMode math) {
   const Side sides[] = {{"key", "KEY_", codecs.key, key_sign_seed},
                         {"value", "VALUE_", codecs.value, value_sign_seed}};
   SourcePart layout("kv/layout.cl", {});
@@ -76,6 +111,12 @@ void add_kv_sources(ProgramSpec& program, const KvCodecs& codecs, std::uint32_t 
     layout.defines.push_back(define(side.prefix + "GROUP", group_of(side.codec, head_dim)));
     layout.defines.push_back(
         define(side.prefix + "PARAMETERS", parameters_of(side.codec, head_dim)));
+    const bool integers = in_integers(side.codec, math);
+    layout.defines.push_back(define(side.prefix + "INTEGERS", integers ? 1 : 0));
+    if (integers && side.codec.kind == CodecKind::rotated) {
+      layout.defines.push_back(side.prefix +
+                               "STEP=" + float_text(level_bytes(side.codec, head_dim).step));
+    }
   }
   if (codecs.centered) layout.defines.emplace_back("KEY_CENTERED=1");
   if (family != Family::cpu) layout.defines.emplace_back("ATOMIC_VALUES=1");
@@ -83,8 +124,17 @@ void add_kv_sources(ProgramSpec& program, const KvCodecs& codecs, std::uint32_t 
   if (family == Family::cpu) program.sources.emplace_back("kv/vectors.cl");
   const auto packed = [](const Side& side) { return side.codec.kind != CodecKind::f16; };
   if (std::ranges::any_of(sides, packed)) program.sources.emplace_back("kv/planes.cl");
+  const bool counts = family == Family::cpu && std::ranges::any_of(sides, [&](const Side& s) {
+                        return in_integers(s.codec, math);
+                      });
+  if (counts) {
+    for (const char* part : {"matmul/target.cl", "kv/dots.cl"}) program.sources.emplace_back(part);
+  }
   for (const Side& side : sides) {
-    if (packed(side)) program.sources.push_back(codec_source(side, head_dim));
+    if (!packed(side)) continue;
+    const bool integers = in_integers(side.codec, math);
+    program.sources.push_back(codec_source(side, head_dim, integers));
+    if (counts && integers) program.sources.emplace_back("kv/quads.cl");
   }
 }
 

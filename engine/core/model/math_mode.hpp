@@ -8,7 +8,7 @@ namespace millrace::engine {
 
 enum class MathMode : std::uint8_t {
   exact,  // fp32 activations
-  fast    // activations in blocks of 8-bit codes, integer products, where weights are quantized
+  fast    // 8-bit activations where weights are quantized, integers in attention where KV is
 };
 
 constexpr std::string_view math_name(MathMode math) {

@@ -60,8 +60,9 @@ Result<Operations::Product> Operations::build_integer_product(const PanelLayout&
                       .sources = {"quantize/block.cl", "matmul/layout.cl"},
                       .defines = layout.defines()};
   if (cpu) {
-    program.sources.insert(program.sources.end(), {"activation/silu.cl", "kv/vectors.cl",
-                                                   "matmul/dot.cl", "matmul/integer_tiles.cl"});
+    program.sources.insert(program.sources.end(),
+                           {"activation/silu.cl", "kv/vectors.cl", "matmul/target.cl",
+                            "matmul/dot.cl", "matmul/integer_tiles.cl"});
   }
   program.sources.push_back(variant_of("matmul/integer_", device_->family()));
   program.defines.push_back(define("X_STRIDE", code_stride(layout.columns)));

@@ -114,9 +114,11 @@ struct Results {
 
 class Runner {
  public:
-  Runner(const std::string& family, const Shape& shape, AttentionVariant variant = {})
+  Runner(const std::string& family, const Shape& shape, AttentionVariant variant = {},
+         MathMode math = MathMode::fast)
       : device_(open_device({.variant = family})),
-        operations_(*device_, spec_of(shape), MathMode::fast, variant) {
+        operations_(*device_, spec_of(shape), math, variant),
+        math_(math) {
     Projection qkv;
     qkv.rows = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
     qkv.first = {0, shape.heads * shape.head_dim, (shape.heads + shape.kv_heads) * shape.head_dim};
@@ -125,10 +127,10 @@ class Runner {
   }
 
   // `workers` decides how tiles are cut; 0 leaves it to the device. A form that is not asked for
-  // comes back as zeros; codes there are only of whole blocks.
+  // comes back as zeros; codes there are only of whole blocks, and in --math fast.
   Results run(const Problem& problem, std::uint32_t workers = 0,
               Forms forms = {.rows = true, .codes = true}) {
-    forms.codes = forms.codes && problem.columns() % block_columns == 0;
+    forms.codes = forms.codes && math_ == MathMode::fast && problem.columns() % block_columns == 0;
     StepLimits limits{.tokens = problem.tokens(),
                       .outputs = 1,
                       .vocabulary = 1,
@@ -173,6 +175,7 @@ class Runner {
   }
   std::unique_ptr<Device> device_;
   Operations operations_;
+  MathMode math_;
   bool cut_ = false;
   std::uint64_t allocated_ = 0;
 };

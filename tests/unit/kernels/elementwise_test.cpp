@@ -134,7 +134,7 @@ RopeRun rotate(const std::string& family, const RopeCase& shape, const std::vect
   constexpr std::uint32_t row_items = 32;
   const bool cpu = device->family() == Family::cpu;
   add_kv_sources(spec, {.key = {}, .value = {}, .centered = shape.centered}, shape.head_dim,
-                 device->family());
+                 device->family(), MathMode::exact);
   if (cpu) {
     spec.sources.emplace_back("rope/rotate.cl");
     spec.sources.emplace_back("rope/tile.cl");

@@ -156,7 +156,7 @@ class KvCodecTest : public ::testing::TestWithParam<Case> {
         .defines = {number("HEAD_DIM", x.head_dim), "HEADS=1", "KV_HEADS=1",
                     number("K_ROW", x.head_dim), number("V_ROW", 2 * x.head_dim), "ROPE_DIM=2",
                     "ROPE_HALVES=0", number("ROW_ITEMS", cpu ? 1 : 32)}};
-    add_kv_sources(program, page.codecs, x.head_dim, device->family());
+    add_kv_sources(program, page.codecs, x.head_dim, device->family(), MathMode::exact);
     if (cpu) {
       for (const char* part : {"rope/rotate.cl", "rope/tile.cl"}) {
         program.sources.emplace_back(part);

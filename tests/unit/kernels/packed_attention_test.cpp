@@ -1,5 +1,6 @@
-// Attention over packed keys and values: both families against float64 over the same codes, and
-// against each other, bit for bit, with what the step itself encodes.
+// Attention over packed keys and values, in fp32 and in integers: both families, and the cpu family
+// with every kind of dot product, against float64 over the same codes, and against each other, bit
+// for bit, with what the step itself encodes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "tests/unit/kernels/attention_fixture.hpp"
+#include "tests/unit/kernels/integer_attention.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -35,16 +37,15 @@ const std::vector<std::vector<Sequence>> steps{
     {{530, 20}, {769, 1}, {270, 30}, {513, 1}},
 };
 
-TEST_P(PackedAttentionTest, BothFamiliesEqualEachOtherAndFloat64) {
-  const Shape shape = shape_of(GetParam());
+void expect_families_agree(const Shape& shape, MathMode math, const auto& expect) {
   std::optional<Runner> generic, cpu;
-  generic.emplace("generic", shape);
-  if (testing::has_cpu_family()) cpu.emplace("cpu", shape);
+  generic.emplace("generic", shape, AttentionVariant{}, math);
+  if (testing::has_cpu_family()) cpu.emplace("cpu", shape, AttentionVariant{}, math);
   std::uint64_t seed = 1;
   for (const auto& sequences : steps) {
     const Problem problem = random_problem(shape, sequences, seed++);
     const Results reference = generic->run(problem);
-    ASSERT_NO_FATAL_FAILURE(expect_close(problem, reference)) << "step " << seed - 1;
+    ASSERT_NO_FATAL_FAILURE(expect(problem, reference)) << "step " << seed - 1;
     if (!cpu) continue;
     const Results got = cpu->run(problem);
     ASSERT_EQ(got.pages, reference.pages) << "step " << seed - 1;
@@ -55,6 +56,15 @@ TEST_P(PackedAttentionTest, BothFamiliesEqualEachOtherAndFloat64) {
     ASSERT_EQ(cpu->allocated(), 0u);
     ASSERT_EQ(generic->allocated(), 0u);
   }
+}
+
+TEST_P(PackedAttentionTest, ExactEqualsFloat64InBothFamilies) {
+  expect_families_agree(shape_of(GetParam()), MathMode::exact,
+                        [](const Problem& p, const Results& got) { expect_close(p, got); });
+}
+
+TEST_P(PackedAttentionTest, FastEqualsItsIntegersInBothFamilies) {
+  expect_families_agree(shape_of(GetParam()), MathMode::fast, expect_close_in_integers);
 }
 
 std::string name_of(const ::testing::TestParamInfo<Case>& info) {
@@ -72,6 +82,22 @@ INSTANTIATE_TEST_SUITE_P(Slice, PackedAttentionTest,
                                            Case{"r6/q3g32", 128, 4, 4},
                                            Case{"r5/q3g32", 64, 6, 2, true}),
                          name_of);
+
+// Look-ups of 64 levels, planes of one bit, several scales a value; with few sums at a time, blocks
+// of channels that share words are taken one by one.
+TEST(PackedAttention, EveryDotProductAndTileGivesTheSameBits) {
+  if (!testing::has_cpu_family()) GTEST_SKIP() << testing::needs_cpu_family;
+  const Dot best = open_device({.variant = "cpu"})->dot();
+  const Shape shape = shape_of({"r6/q3g32", 64, 3, 1});
+  const Problem problem = random_problem(shape, {{300, 20}, {530, 1}, {17, 17}}, 3);
+  const Results want = Runner("generic", shape).run(problem);
+  for (const Dot dot : all_dots) {
+    if (dot > best || !processor_has(dot)) continue;
+    const std::uint32_t sums = dot == best ? 0 : 6;
+    Runner cpu("cpu-" + std::string(dot_name(dot)), shape, {.sums = sums});
+    ASSERT_TRUE(cpu.run(problem) == want) << dot_name(dot);
+  }
+}
 
 // Every codec on both sides, over head sizes and numbers of query heads to a KV head.
 INSTANTIATE_TEST_SUITE_P(

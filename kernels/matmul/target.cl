@@ -1,0 +1,21 @@
+// What functions are marked with that use more of the processor than the driver compiles for.
+//
+// PoCL 3.1 compiles for a processor without VNNI, whatever the real one: instructions beyond that
+// are allowed inside functions that name them (MR_TARGET) and are not inlined, and in what is
+// inlined into those (MR_TARGET_INLINE). The host decides what may run, by DOT (dot.cl). A program
+// may hold this file more than once.
+#ifndef MR_TARGET
+#if DOT == 3
+#define MR_TARGET __attribute__((noinline, target("avx512f,avx512bw,avx512vnni")))
+#define MR_TARGET_INLINE __attribute__((always_inline, target("avx512f,avx512bw,avx512vnni")))
+#elif DOT == 2
+#define MR_TARGET __attribute__((noinline, target("avx512f,avx512bw")))
+#define MR_TARGET_INLINE __attribute__((always_inline, target("avx512f,avx512bw")))
+#elif DOT == 1
+#define MR_TARGET __attribute__((noinline, target("avx2,fma")))
+#define MR_TARGET_INLINE __attribute__((always_inline, target("avx2,fma")))
+#else
+#define MR_TARGET __attribute__((noinline))
+#define MR_TARGET_INLINE __attribute__((always_inline))
+#endif
+#endif

@@ -1,0 +1,183 @@
+#pragma once
+// Attention of --math fast over packed keys and values in float64: the definition in
+// kernels/attention/generic.cl, with its integers.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "engine/core/kv/codebook.hpp"
+#include "engine/core/model/kv_program.hpp"
+#include "tests/unit/kernels/attention_fixture.hpp"
+
+namespace millrace::engine {
+
+// One side of a sequence's KV head: bytes of integers and parameters, or else channels.
+struct IntegerSide {
+  IntegerSide(const KvCodec& stored_as, std::uint32_t channels)
+      : codec(stored_as), head_dim(channels), integers(in_integers(stored_as, MathMode::fast)) {
+    if (!integers || codec.kind != CodecKind::rotated) return;
+    const LevelBytes levels = level_bytes(codec, head_dim);
+    step = levels.step;
+    for (const std::uint8_t byte : levels.bytes) table.push_back(byte - 128);
+  }
+  bool rotated() const { return codec.kind == CodecKind::rotated; }
+  std::uint32_t group() const { return rotated() ? head_dim : codec.group; }
+  void add(const testing::KvCode& code) {
+    std::vector<double> bytes;
+    for (const std::uint32_t c : code.codes)
+      bytes.push_back(rotated() ? table[c] : static_cast<double>(c));
+    vectors.push_back(std::move(bytes));
+    parameters.push_back(code.parameters);
+  }
+
+  KvCodec codec;
+  std::uint32_t head_dim;
+  bool integers;
+  double step = 1;
+  std::vector<double> table;
+  std::vector<std::vector<double>> vectors, parameters;
+};
+
+struct ShortCodes {
+  std::vector<double> numbers;
+  double unit = 0;
+};
+
+inline ShortCodes short_codes(const std::vector<double>& x) {
+  double top = 0;
+  for (const double value : x) top = std::max(top, std::fabs(value));
+  ShortCodes out{std::vector<double>(x.size()), top / 32767};
+  if (top < 1e-37) return out;
+  for (std::size_t i = 0; i < x.size(); ++i) out.numbers[i] = std::nearbyint(x[i] / top * 32767);
+  return out;
+}
+
+// Scores of a query, times scale, with each key.
+inline std::vector<double> integer_scores(const IntegerSide& keys, std::vector<double> query) {
+  std::vector<double> out;
+  if (!keys.integers) {
+    for (const auto& key : keys.vectors) {
+      out.push_back(std::inner_product(query.begin(), query.end(), key.begin(), 0.0));
+    }
+    return out;
+  }
+  if (keys.rotated()) {
+    query = testing::hadamard(testing::flipped(std::move(query), key_sign_seed));
+    for (double& value : query) value /= keys.head_dim;
+  }
+  const ShortCodes q = short_codes(query);
+  for (std::size_t j = 0; j < keys.vectors.size(); ++j) {
+    double score = 0;
+    for (std::uint32_t g = 0; g < keys.head_dim / keys.group(); ++g) {
+      double products = 0, sum = 0;
+      for (std::uint32_t d = g * keys.group(); d < (g + 1) * keys.group(); ++d) {
+        products += q.numbers[d] * keys.vectors[j][d];
+        sum += q.numbers[d];
+      }
+      const std::vector<double>& p = keys.parameters[j];
+      score += keys.rotated() ? products * q.unit * keys.step * p[0]
+                              : products * q.unit * p[2 * g] + sum * q.unit * p[2 * g + 1];
+    }
+    out.push_back(score);
+  }
+  return out;
+}
+
+// The sum of weighted values, in the values' own rotation.
+inline std::vector<double> integer_sum(const IntegerSide& values, const std::vector<double>& e) {
+  std::vector<double> out(values.head_dim);
+  for (std::size_t start = 0; start < e.size(); start += kv_segment_tokens) {
+    const std::size_t end = std::min(e.size(), start + kv_segment_tokens);
+    for (std::uint32_t g = 0; g < values.head_dim / values.group(); ++g) {
+      std::vector<double> weights;
+      double begin = 0;
+      for (std::size_t j = start; j < end; ++j) {
+        const std::vector<double>& p = values.parameters[j];
+        weights.push_back(e[j] * p[values.rotated() ? 0 : 2 * g]);
+        if (!values.rotated()) begin += e[j] * p[2 * g + 1];
+      }
+      const ShortCodes w = short_codes(weights);
+      for (std::uint32_t d = g * values.group(); d < (g + 1) * values.group(); ++d) {
+        double products = 0;
+        for (std::size_t j = start; j < end; ++j) {
+          products += w.numbers[j - start] * values.vectors[j][d];
+        }
+        out[d] += products * w.unit * values.step + begin;
+      }
+    }
+  }
+  return out;
+}
+
+// `means`: of each key, what was taken off it, or empty.
+inline std::vector<double> integer_attention(const IntegerSide& keys, const IntegerSide& values,
+                                             const std::vector<std::vector<double>>& means,
+                                             const std::vector<double>& query, std::size_t length) {
+  std::vector<double> e = integer_scores(keys, query);
+  e.resize(length);
+  for (std::size_t j = 0; j < length && !means.empty(); ++j) {
+    e[j] += std::inner_product(query.begin(), query.end(), means[j].begin(), 0.0);
+  }
+  const double top = *std::ranges::max_element(e);
+  double mass = 0;
+  for (double& weight : e) mass += weight = std::exp(weight - top);
+  std::vector<double> out(values.head_dim);
+  if (values.integers) {
+    out = integer_sum(values, e);
+    if (values.rotated()) {
+      out = testing::flipped(testing::hadamard(std::move(out)), value_sign_seed);
+      for (double& x : out) x /= values.head_dim;
+    }
+  } else {
+    for (std::size_t j = 0; j < length; ++j) {
+      for (std::uint32_t d = 0; d < values.head_dim; ++d) out[d] += e[j] * values.vectors[j][d];
+    }
+  }
+  for (double& x : out) x /= mass;
+  return out;
+}
+
+inline void expect_close_in_integers(const Problem& p, const Results& got) {
+  const Shape& s = p.shape;
+  const testing::KvPage page = s.page();
+  const std::uint32_t group = s.heads / s.kv_heads;
+  const double scale = 1 / std::sqrt(static_cast<double>(s.head_dim));
+  for (const PlanRow& row : p.plan.rows) {
+    for (std::uint32_t g = 0; g < s.kv_heads; ++g) {
+      IntegerSide keys(s.codecs.key, s.head_dim), values(s.codecs.value, s.head_dim);
+      const Stored channels = read_back(p, got, row, g);
+      std::vector<std::vector<double>> means;
+      for (std::uint32_t j = 0; j < row.first_position + row.count; ++j) {
+        const testing::KvPlace place{p.plan.pages[row.page_offset + j / kv_page_tokens], g,
+                                     j % kv_page_tokens};
+        if (keys.integers) keys.add(page.stored(got.pages, place, true));
+        if (keys.integers && s.codecs.centered) {  // other keys come with what they lack
+          const std::size_t head = j / kv_segment_tokens * s.kv_heads + g;
+          const float* const mean = &p.means[head * s.head_dim];
+          means.emplace_back(mean, mean + s.head_dim);
+        }
+        if (values.integers) values.add(page.stored(got.pages, place, false));
+      }
+      if (!keys.integers) keys.vectors = channels.keys;
+      if (!values.integers) values.vectors = channels.values;
+      for (std::uint32_t i = 0; i < row.count * group; ++i) {
+        const std::uint32_t token = row.token_offset + i / group, head = g * group + i % group;
+        const std::uint32_t position = row.first_position + i / group;
+        std::vector<double> query = query_of(p, token, head, position);
+        for (double& x : query) x *= scale;
+        const std::vector<double> want =
+            integer_attention(keys, values, means, query, position + 1);
+        for (std::uint32_t d = 0; d < s.head_dim; ++d) {
+          const std::size_t at = std::size_t{token} * p.out_stride() + head * s.head_dim + d;
+          // Where fp32 rounds a weight to the neighbour, it moves by 3e-5 of the largest.
+          ASSERT_NEAR(got.out[at], want[d], 3e-4)
+              << "token " << token << ", head " << head << ", channel " << d;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace millrace::engine
