@@ -21,7 +21,7 @@ std::vector<std::string> EngineChoice::arguments() const {
 
 std::map<std::string, std::string> EngineChoice::settings() const {
   std::string kv = flags.kv;
-  if (flags.kv_protect != "none") kv += " --kv-protect " + flags.kv_protect;
+  if (flags.kv_protect != "auto") kv += " --kv-protect " + flags.kv_protect;
   if (!flags.kv_center.empty()) kv += " --kv-center " + flags.kv_center;
   return {{"--device", flags.device}, {"--kv", kv}, {"--math", flags.math}};
 }

@@ -23,7 +23,7 @@ constexpr std::uint64_t most_text_bytes = std::uint64_t{1} << 30;
 constexpr std::uint32_t default_context = 512;
 
 struct Flags {
-  std::string model, text, tokens, kv = "f16,q8,k8v4,k6v4,k5v3,k4v3", kv_protect = "none",
+  std::string model, text, tokens, kv = "f16,q8,k8v4,k6v4,k5v3,k4v3", kv_protect = "auto",
                                    kv_center;
   std::string reference, plot, device, math = "fast", score = "half";
   std::uint32_t context = 0;  // 0: the tokens' own, or default_context
@@ -180,7 +180,8 @@ void add_options(CLI::App& app, Flags& flags) {
   add("--kv", flags.kv, "KV policies, as the engine's --kv takes one, with commas between")
       ->capture_default_str();
   add("--kv-protect", flags.kv_protect,
-      "layers kept in fp16: none, first:N, last:N or first:N,last:M")
+      "of policies that do not say it: layers kept in fp16, like first:2,last:2; none leaves also "
+      "layers whose keys have outliers unprotected")
       ->capture_default_str();
   add("--kv-center", flags.kv_center,
       "mean keys that the policies' keys are stored less, a file of millrace calibrate");
@@ -213,11 +214,11 @@ void add_fidelity_command(CLI::App& app, Invocation& invocation) {
       "What KV policies cost: KL divergence from fp16 KV, top-1 agreement, perplexity\n\n"
       "The model reads the text with fp16 KV and with each policy, and the distributions of each\n"
       "next token are compared on the device. Two models are held at a time. A policy is a preset\n"
-      "or KEY/VALUE, like r5/r3. Keys carry ten times the damage of values: give bits to keys\n"
-      "first.\n\n"
+      "or KEY/VALUE, like r5/r3, and may say which layers are protected: k4v3+first:2, k4v3+none.\n"
+      "Keys carry ten times the damage of values: give bits to keys first.\n\n"
       "Examples:\n"
       "  millrace fidelity --model M.gguf --text /usr/share/common-licenses/GPL-3\n"
-      "  millrace fidelity --model M.gguf --text T --kv k8v4,r4/r4~2,2 --plot kv.png");
+      "  millrace fidelity --model M.gguf --text T --kv k8v4,r4/r4+first:2 --plot kv.png");
   auto flags = std::make_shared<Flags>();
   add_options(*command, *flags);
   command->callback([&invocation, flags] {

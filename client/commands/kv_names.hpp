@@ -12,8 +12,8 @@ struct NamedPolicy {
   engine::KvPolicy policy;
 };
 
-// "k5v3,r4/r4~2,2,q8": the comma inside FIRST,LAST belongs to its policy. `protect` is taken by
-// those that name no layers themselves. Errors: usage, naming what there is.
+// "k5v3,r4/r4~2,2,q8+none": the comma inside FIRST,LAST belongs to its policy. `protect` is taken
+// by those that do not say themselves what is protected. Errors: usage, naming what there is.
 Result<std::vector<NamedPolicy>> parse_policies(const std::string& list,
                                                 const std::string& protect);
 

@@ -102,7 +102,8 @@ Status check_options(const EngineOptions& o) {
 
 // What `auto` comes to, else the policy as it is given.
 Result<std::string> kv_policy(const EngineOptions& options, const GgufFile& file) {
-  if (options.kv != kv_auto) return options.kv;
+  const std::size_t end = std::min(options.kv.find_first_of("~+"), options.kv.size());
+  if (options.kv.substr(0, end) != kv_auto) return options.kv;
   MILLRACE_ASSIGN(const ModelSpec spec, read_spec(file));
   const KvChoice choice = choose_kv({spec.layers, spec.kv_heads, spec.head_dim},
                                     {.memory_bytes = options.kv_memory_bytes,
@@ -115,7 +116,7 @@ Result<std::string> kv_policy(const EngineOptions& options, const GgufFile& file
     log_warn("the KV memory is small for the expected load: sequences will wait for each other",
              {{"load_tokens", choice.load_tokens}, {"holds_tokens", choice.holds_tokens}});
   }
-  return std::string(choice.preset);
+  return std::string(choice.preset) + options.kv.substr(end);
 }
 
 Result<std::optional<KeyMeans>> key_means(const std::string& path) {

@@ -26,7 +26,7 @@ namespace millrace::engine {
 struct EngineOptions {
   std::string model_path;
   std::string device;  // "" first fit, or "PLATFORM:DEVICE" numbers or a part of the device's name
-  std::string kv = "f16";  // a policy, or "auto": see kv/choose.hpp
+  std::string kv = "f16";  // a policy, or "auto" in place of its codecs: see kv/choose.hpp
   std::string kv_center;   // a file of mean keys (kv/key_means.hpp), which keys are stored less
   std::uint64_t kv_memory_bytes = 1 * limits::GiB;
   std::uint32_t max_batch = 64;       // sequences in one step

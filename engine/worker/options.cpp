@@ -28,26 +28,21 @@ std::unexpected<Error> usage(const char* option, const std::string& value, const
   return fail(Code::usage, std::string(option) + " " + value + ": " + error.message, error.hint);
 }
 
-// --kv and --kv-protect as one policy, as it was written where that is possible.
+// --kv and --kv-protect as one policy, as it was written.
 Result<std::string> kv_of(const EngineFlags& flags) {
-  if (flags.kv == engine::kv_auto) {
-    if (flags.kv_protect == "none") return flags.kv;
-    return fail(Code::usage,
-                "--kv-protect " + flags.kv_protect + " is for a policy, and --kv auto names none",
-                "name the policy");
-  }
-  auto policy = engine::parse_kv_policy(flags.kv);
+  const bool chosen = flags.kv == engine::kv_auto;
+  const auto policy = engine::parse_kv_policy(chosen ? "f16" : flags.kv);
   if (!policy) return usage("--kv", flags.kv, policy.error());
   const auto protection = engine::parse_kv_protection(flags.kv_protect);
   if (!protection) return usage("--kv-protect", flags.kv_protect, protection.error());
   if (*protection == engine::KvProtection{}) return flags.kv;
   if (policy->protection != engine::KvProtection{}) {
     return fail(Code::usage,
-                "--kv-protect " + flags.kv_protect + ": --kv " + flags.kv + " has a ~ of its own",
+                "--kv-protect " + flags.kv_protect + ": --kv " + flags.kv +
+                    " says itself what is protected",
                 "give the layers once");
   }
-  policy->protection = *protection;
-  return policy->name();
+  return flags.kv + protection->name();
 }
 
 std::string preset_notes() {
@@ -91,7 +86,9 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
           "), KEY/VALUE, like q8g64/r4, or auto: the closest to f16 that holds the load, at most "
           "3x "
           "smaller. Keys carry ten times the damage of values");
-  add("--kv-protect", flags.kv_protect, "layers kept in f16, like first:2,last:2");
+  add("--kv-protect", flags.kv_protect,
+      "layers kept in f16, like first:2,last:2 or layer:5. Layers whose keys have outliers are "
+      "protected in any case, and named in the log, unless none is given");
   add("--kv-center", flags.kv_center,
       "mean keys that keys are stored less, a file of millrace calibrate: closer to f16 at the "
       "same "

@@ -21,7 +21,7 @@ struct EngineFlags {
   std::string device;
   std::uint32_t cores = 0;  // as many as this process may use
   std::string kv = "f16";
-  std::string kv_protect = "none";
+  std::string kv_protect = "auto";
   std::string kv_center;
   std::string kv_memory = "1GiB";
   std::uint32_t max_batch = 64;

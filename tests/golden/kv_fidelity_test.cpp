@@ -90,6 +90,8 @@ TEST_P(KvFidelity, StaysWithinItsGate) {
       must(FidelityRun::open(*device, file, contexts, {.math = MathMode::exact}, nullptr));
   const PolicyFidelity cost = must(run->measure(must(parse_kv_policy(GetParam().policy))));
   EXPECT_GT(cost.against_f16.mean_kld, GetParam().mean_kld / 10);  // it was stored so
+  const KvPolicy policy = must(parse_kv_policy(GetParam().policy));
+  EXPECT_EQ(cost.layers, policy.codecs.name() + " x30");  // this model's keys have no outliers
   EXPECT_LT(cost.against_f16.mean_kld, GetParam().mean_kld);
   RecordProperty("mean_kld", std::to_string(cost.against_f16.mean_kld));
   std::printf("%s: mean KLD %.3g\n", GetParam().policy, cost.against_f16.mean_kld);

@@ -21,6 +21,7 @@ struct TinyModel {
   engine::TensorType type = engine::TensorType::f32;
   std::map<std::string, engine::TensorType> types{};           // of single tensors
   std::map<std::string, std::vector<std::uint64_t>> shapes{};  // in place of the right ones
+  std::map<std::string, float> scales{};                       // single fp32 tensors, times these
   std::vector<std::string> absent{};
   std::uint64_t seed = 1;
 
@@ -83,16 +84,19 @@ struct TinyModel {
     if (const auto other = shapes.find(name); other != shapes.end()) shape = other->second;
     std::uint64_t elements = 1;
     for (const std::uint64_t size : shape) elements *= size;
-    out.tensor(name, shape, static_cast<std::uint32_t>(chosen), data(chosen, elements, random));
+    const auto scaled = scales.find(name);
+    const float scale = scaled == scales.end() ? 1.0f : scaled->second;
+    out.tensor(name, shape, static_cast<std::uint32_t>(chosen),
+               data(chosen, elements, random, scale));
   }
 
   static std::vector<std::byte> data(engine::TensorType type, std::uint64_t elements,
-                                     Random& random) {
+                                     Random& random, float scale) {
     const auto& traits = engine::traits_of(type);
     std::vector<std::byte> out;
     for (std::uint64_t i = 0; i < elements / traits.block_elements; ++i) {
       if (type == engine::TensorType::f32) {
-        GgufBuilder::append(out, random.uniform(-0.3f, 0.3f));
+        GgufBuilder::append(out, random.uniform(-0.3f, 0.3f) * scale);
         continue;
       }
       if (type == engine::TensorType::f16 || type == engine::TensorType::bf16) {

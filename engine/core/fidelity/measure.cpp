@@ -65,16 +65,15 @@ Result<std::unique_ptr<FidelityRun>> FidelityRun::open(Device& device, const Ggu
         std::uint64_t{options.step_tokens} * spec.vocabulary * sizeof(float);
     MILLRACE_ASSIGN(run->reference_rows_, device.allocate(bytes, "the reference's logits"));
   }
-  MILLRACE_ASSIGN(const KvLayers layers, resolve({}, run->shape_));
-  MILLRACE_ASSIGN(run->baseline_, run->load({}, layers, false));
+  MILLRACE_ASSIGN(run->baseline_, run->load({}, false));
   MILLRACE_ASSIGN(run->comparison_,
                   Comparison::create(device, spec.vocabulary, options.step_tokens));
   return run;
 }
 
-Result<std::unique_ptr<Model>> FidelityRun::load(const KvPolicy& policy, const KvLayers& layers,
-                                                 bool of_policy) {
-  const CacheShape cache{shape_.kv_heads, shape_.head_dim, layers.layers};
+Result<std::unique_ptr<Model>> FidelityRun::load(const KvPolicy& policy, bool of_policy) {
+  // Which layers are protected is known when it is loaded: none takes more than halves.
+  const CacheShape cache{shape_.kv_heads, shape_.head_dim, std::vector<KvCodecs>(shape_.layers)};
   const std::uint32_t pages = pages_of(contexts_->size);
   ModelOptions options;
   options.kv = policy.name();
@@ -97,7 +96,7 @@ Result<PolicyFidelity> FidelityRun::measure(const KvPolicy& policy) {
   MILLRACE_ASSIGN(const KvLayers layers, resolve(policy, shape_));
   std::unique_ptr<Model> other;
   if (!is_f16(layers) || options_.key_means) {
-    MILLRACE_ASSIGN(other, load(policy, layers, true));
+    MILLRACE_ASSIGN(other, load(policy, true));
   }
   Model& model = other ? *other : *baseline_;
   Positions from_f16, from_reference;
@@ -111,8 +110,8 @@ Result<PolicyFidelity> FidelityRun::measure(const KvPolicy& policy) {
   out.policy = policy.name();
   out.layers = model.info().kv;
   out.fingerprint = model.info().fingerprint;
-  out.bytes_per_token = layers.bytes_per_token(shape_);
-  out.compression = layers.compression(shape_);
+  out.bytes_per_token = model.info().kv_token_bytes;
+  out.compression = model.info().kv_compression;
   out.against_f16 = figures_of(from_f16);
   if (reference_ != nullptr) out.against_reference = figures_of(from_reference);
   MILLRACE_TRY(device_->finish());  // before the model's memory goes

@@ -57,8 +57,7 @@ class FidelityRun {
 
   FidelityRun(Device& device, const GgufFile& file, const FidelityContexts& contexts)
       : device_(&device), file_(&file), contexts_(&contexts) {}
-  Result<std::unique_ptr<Model>> load(const KvPolicy& policy, const KvLayers& layers,
-                                      bool of_policy);
+  Result<std::unique_ptr<Model>> load(const KvPolicy& policy, bool of_policy);
   Status run_step(Model& model, const Step& step, Positions& from_f16, Positions& from_reference);
   Status compare_reference(const LogitRows& ours, const Step& step, Positions& out);
 

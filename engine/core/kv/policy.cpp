@@ -77,6 +77,35 @@ Status parse_ends(std::string_view text, KvProtection& out) {
   return {};
 }
 
+// One of "first:N", "last:N", "layer:N" and "none".
+Status add_protection(std::string_view part, KvProtection& out) {
+  const auto colon = std::min(part.find(':'), part.size());
+  const std::string_view what = part.substr(0, colon);
+  const auto number = parse_count(part.substr(std::min(colon + 1, part.size())));
+  if (part == "none") {
+    out.automatic = false;
+  } else if (what == "layer" && number) {
+    out.layers.push_back(*number);
+  } else if ((what == "first" || what == "last") && number) {
+    (what == "first" ? out.first : out.last) = *number;
+  } else {
+    return fail(Code::invalid_value, "KV protection \"" + std::string(part) + "\" names no layers",
+                "write first:N, last:N, layer:N or several, like first:2,last:2; none leaves also "
+                "layers whose keys have outliers as the policy says, auto protects those alone");
+  }
+  return {};
+}
+
+Status add_protections(std::string_view text, char between, KvProtection& out) {
+  for (bool more = true; more;) {
+    const auto end = text.find(between);
+    MILLRACE_TRY(add_protection(text.substr(0, end), out));
+    more = end != std::string_view::npos;
+    if (more) text.remove_prefix(end + 1);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::uint64_t layer_page_bytes(const KvCodecs& codecs, std::uint32_t kv_heads,
@@ -94,10 +123,11 @@ bool KvProtection::covers(std::uint32_t layer, std::uint32_t layer_count) const 
          std::ranges::find(layers, layer) != layers.end();
 }
 
-std::string KvPolicy::name() const {
-  if (protection.first == 0 && protection.last == 0) return codecs.name();
-  return codecs.name() + "~" + std::to_string(protection.first) + "," +
-         std::to_string(protection.last);
+std::string KvProtection::name() const {
+  std::string out;
+  if (first > 0 || last > 0) out = "~" + std::to_string(first) + "," + std::to_string(last);
+  for (const std::uint32_t layer : layers) out += "+layer:" + std::to_string(layer);
+  return automatic ? out : out + "+none";
 }
 
 std::span<const KvPreset> kv_presets() {
@@ -106,34 +136,22 @@ std::span<const KvPreset> kv_presets() {
 
 Result<KvPolicy> parse_kv_policy(std::string_view text) {
   KvPolicy policy;
-  const auto ends = text.find('~');
+  const auto plus = text.find('+');
+  const std::string_view plain = text.substr(0, plus);
+  const auto ends = plain.find('~');
   if (ends != std::string_view::npos) {
-    MILLRACE_TRY(parse_ends(text.substr(ends + 1), policy.protection));
+    MILLRACE_TRY(parse_ends(plain.substr(ends + 1), policy.protection));
   }
-  MILLRACE_ASSIGN(policy.codecs, parse_codecs(text.substr(0, ends)));
+  if (plus != std::string_view::npos) {
+    MILLRACE_TRY(add_protections(text.substr(plus + 1), '+', policy.protection));
+  }
+  MILLRACE_ASSIGN(policy.codecs, parse_codecs(plain.substr(0, ends)));
   return policy;
 }
 
 Result<KvProtection> parse_kv_protection(std::string_view text) {
   KvProtection out;
-  if (text == "none") return out;
-  std::string_view rest = text;
-  for (bool more = true; more;) {
-    const auto comma = rest.find(',');
-    const std::string_view part = rest.substr(0, comma);
-    more = comma != std::string_view::npos;
-    if (more) rest = rest.substr(comma + 1);
-    const auto colon = part.find(':');
-    const std::string_view end = part.substr(0, colon);
-    const auto count =
-        colon == std::string_view::npos ? std::nullopt : parse_count(part.substr(colon + 1));
-    if (!count || (end != "first" && end != "last")) {
-      return fail(Code::invalid_value,
-                  "KV protection \"" + std::string(text) + "\" names no layers",
-                  "write first:N, last:N or both, like first:2,last:2, or none");
-    }
-    (end == "first" ? out.first : out.last) = *count;
-  }
+  if (text != "auto") MILLRACE_TRY(add_protections(text, ',', out));
   return out;
 }
 

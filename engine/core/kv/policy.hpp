@@ -36,18 +36,22 @@ struct KvCodecs {
 std::uint64_t layer_page_bytes(const KvCodecs& codecs, std::uint32_t kv_heads,
                                std::uint32_t head_dim);
 
-// Layers kept in f16: so many at the beginning and at the end, and others by number.
+// Layers kept in f16: so many at the beginning and at the end, and others by number. Besides, those
+// whose keys have outliers are protected when a model is loaded (outliers.hpp), unless `automatic`
+// is off.
 struct KvProtection {
   std::uint32_t first = 0, last = 0;
   std::vector<std::uint32_t> layers{};
+  bool automatic = true;
   bool covers(std::uint32_t layer, std::uint32_t layer_count) const;
+  std::string name() const;  // as a policy's text ends: "", "~2,2", "~0,1+layer:5+none"
   friend bool operator==(const KvProtection&, const KvProtection&) = default;
 };
 
 struct KvPolicy {
   KvCodecs codecs;
   KvProtection protection;
-  std::string name() const;  // "r5/r3~2,2", without the protection of single layers
+  std::string name() const { return codecs.name() + protection.name(); }  // "r5/r3~2,2"
   friend bool operator==(const KvPolicy&, const KvPolicy&) = default;
 };
 
@@ -57,10 +61,12 @@ struct KvPreset {
 };
 std::span<const KvPreset> kv_presets();
 
-// A preset's name, a codec for both, or "KEY/VALUE", each with "~FIRST,LAST" for the layers at the
-// ends that stay f16. Errors: invalid_value, naming what there is.
+// A preset's name, a codec for both, or "KEY/VALUE"; each with what is protected: "~FIRST,LAST" for
+// the layers at the ends, then any of "+first:N", "+last:N", "+layer:N" and "+none", which turns
+// automatic protection off. Errors: invalid_value, naming what there is.
 Result<KvPolicy> parse_kv_policy(std::string_view text);
-// "none", "first:N", "last:N" or "first:N,last:M". Errors: invalid_value.
+// "auto", or any of "first:N", "last:N", "layer:N" and "none" with commas between. Errors:
+// invalid_value.
 Result<KvProtection> parse_kv_protection(std::string_view text);
 
 struct KvShape {

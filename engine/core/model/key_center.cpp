@@ -1,5 +1,7 @@
 #include "engine/core/model/key_center.hpp"
 
+#include <utility>
+
 #include "engine/core/kv/policy.hpp"
 #include "engine/core/model/rotary.hpp"
 
@@ -39,6 +41,20 @@ std::vector<float> KeyCenter::table(std::span<const float> means) const {
         out[begin + second] = static_cast<float>(a * sine + b * cosine);
       }
     }
+  }
+  return out;
+}
+
+Result<std::vector<Buffer>> load_center(Device& device, const ModelSpec& spec,
+                                        const KeyMeans& means, std::uint32_t positions) {
+  const KeyCenter center(spec, positions);
+  std::vector<Buffer> out;
+  for (std::uint32_t i = 0; i < spec.layers; ++i) {
+    const std::vector<float> table = center.table(means.layer(i));
+    const auto bytes = std::as_bytes(std::span(table));
+    MILLRACE_ASSIGN(Buffer buffer, device.allocate(bytes.size(), "mean keys"));
+    MILLRACE_TRY(device.write(buffer, 0, bytes));
+    out.push_back(std::move(buffer));
   }
   return out;
 }

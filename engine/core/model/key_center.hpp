@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "engine/core/device/device.hpp"
+#include "engine/core/kv/key_means.hpp"
 #include "engine/core/model/spec.hpp"
 
 namespace millrace::engine {
@@ -28,5 +30,9 @@ class KeyCenter {
   std::uint32_t segments_;
   std::vector<double> turns_;  // [segments][rope_dim / 2][2]: cosine, sine
 };
+
+// The tables of all layers on the device. Errors: out_of_memory, device_error.
+Result<std::vector<Buffer>> load_center(Device& device, const ModelSpec& spec,
+                                        const KeyMeans& means, std::uint32_t positions);
 
 }  // namespace millrace::engine

@@ -11,6 +11,7 @@
 #include "engine/core/kv/cache_group.hpp"
 #include "engine/core/model/fingerprint.hpp"
 #include "engine/core/model/key_center.hpp"
+#include "engine/core/model/key_probe.hpp"
 #include "engine/core/model/operations.hpp"
 #include "engine/core/model/rotary.hpp"
 #include "engine/core/model/spec.hpp"
@@ -100,8 +101,9 @@ struct Model::State {
   std::vector<LayerParts> whole_layers_at(std::uint32_t first) const;
 
   Status load_weights(const GgufFile& file);
-  Status load_means();
-  Status build_kernels();
+  Result<CacheGroup> create_cache(const KvLayers& kv, std::uint64_t bytes) const;
+  Status build_operations();
+  Status build_layers();
   Status zeroed(Buffer& buffer, std::uint32_t stride, std::uint32_t count, std::string_view what);
   Status allocate(Activation& activation, Forms forms, std::uint32_t columns, std::uint32_t count,
                   std::string_view what);
@@ -126,28 +128,23 @@ Status Model::State::load_weights(const GgufFile& file) {
     MILLRACE_ASSIGN(LayerWeights layer, load_layer(*device, file, spec, i));
     layers.push_back(std::move(layer));
   }
-  const auto table = rope_table(spec, positions());
-  MILLRACE_ASSIGN(rope, device->allocate(table.size() * sizeof(float), "the rotary table"));
-  return device->write(rope, 0, std::as_bytes(std::span(table)));
-}
-
-Status Model::State::load_means() {
-  if (!options.key_means) return {};
-  const KeyCenter center(spec, positions());
-  for (std::uint32_t i = 0; i < spec.layers; ++i) {
-    const std::vector<float> table = center.table(options.key_means->layer(i));
-    const auto bytes = std::as_bytes(std::span(table));
-    MILLRACE_ASSIGN(Buffer buffer, device->allocate(bytes.size(), "mean keys"));
-    MILLRACE_TRY(device->write(buffer, 0, bytes));
-    means.push_back(std::move(buffer));
-  }
   return {};
 }
 
-Status Model::State::build_kernels() {
+// What does not depend on how keys and values are stored, and little.
+Status Model::State::build_operations() {
   operations = std::make_unique<Operations>(*device, spec, options.math);
   MILLRACE_TRY(operations->prepare_layer(layers[0].qkv));
   MILLRACE_TRY(operations->prepare_embedding(embedding));
+  return operations->prepare_product(head());
+}
+
+// Makes the layers ready for the cache as it is.
+Status Model::State::build_layers() {
+  const auto table = rope_table(spec, positions());
+  MILLRACE_ASSIGN(rope, device->allocate(table.size() * sizeof(float), "the rotary table"));
+  MILLRACE_TRY(device->write(rope, 0, std::as_bytes(std::span(table))));
+  whole.clear();
   for (std::uint32_t i = 0; i < spec.layers; ++i) {
     if (const std::vector<LayerParts> run = whole_layers_at(i); !run.empty()) {
       MILLRACE_ASSIGN(whole[i], operations->prepare_whole(run));
@@ -161,7 +158,7 @@ Status Model::State::build_kernels() {
       MILLRACE_TRY(operations->prepare_product(*projection));
     }
   }
-  return operations->prepare_product(head());
+  return {};
 }
 
 std::vector<LayerParts> Model::State::whole_layers_at(std::uint32_t first) const {
@@ -268,6 +265,13 @@ Error without_room(Error error, const char* hint) {
 
 }  // namespace
 
+Result<CacheGroup> Model::State::create_cache(const KvLayers& kv, std::uint64_t bytes) const {
+  const CacheShape shape{.kv_heads = spec.kv_heads, .head_dim = spec.head_dim, .layers = kv.layers};
+  auto made = CacheGroup::create(*device, shape, bytes);
+  if (!made) return fail(without_room(std::move(made).error(), "lower --kv-memory"));
+  return made;
+}
+
 Model::Model(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 // Kernels that find buffers by their addresses do not hold them.
@@ -287,37 +291,59 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   MILLRACE_ASSIGN(const KvPolicy policy, parse_kv_policy(options.kv));
   MILLRACE_ASSIGN(state->spec, read_spec(file));
   const ModelSpec& spec = state->spec;
-  MILLRACE_ASSIGN(KvLayers kv, resolve(policy, {spec.layers, spec.kv_heads, spec.head_dim}));
+  const KvShape shape{spec.layers, spec.kv_heads, spec.head_dim};
+  MILLRACE_ASSIGN(KvLayers kv, resolve(policy, shape));
   if (options.key_means) {
-    MILLRACE_TRY(options.key_means->check(hash_model_file(file),
-                                          {spec.layers, spec.kv_heads, spec.head_dim}));
+    MILLRACE_TRY(options.key_means->check(hash_model_file(file), shape));
     for (KvCodecs& codecs : kv.layers) codecs.centered = true;
   }
-  const CacheShape shape{.kv_heads = spec.kv_heads, .head_dim = spec.head_dim, .layers = kv.layers};
-  auto cache = CacheGroup::create(device, shape, options.kv_bytes);
-  if (!cache) return fail(without_room(std::move(cache).error(), "lower --kv-memory"));
-  state->cache = *std::move(cache);
+  MILLRACE_ASSIGN(state->cache, state->create_cache(kv, options.kv_bytes));
   MILLRACE_TRY(state->load_weights(file));
-  MILLRACE_TRY(state->load_means());
-  MILLRACE_TRY(state->build_kernels());
+  MILLRACE_TRY(state->build_operations());
   if (Status room = state->allocate_activations(); !room) {
     return fail(without_room(std::move(room).error(), "lower --step-tokens"));
   }
-  ModelInfo& info = state->info;
+  std::unique_ptr<Model> model(new Model(std::move(state)));
+  State& made = *model->state_;
+  if (policy.protection.automatic) MILLRACE_TRY(model->protect_keys(file, kv));
+  if (options.key_means) {
+    MILLRACE_ASSIGN(made.means, load_center(device, spec, *options.key_means, made.positions()));
+  }
+  MILLRACE_TRY(made.build_layers());
+  ModelInfo& info = made.info;
   info.name = spec.name;
   info.architecture = spec.architecture;
   info.kv = kv.name();
   if (options.key_means) info.kv += ", keys centered by " + options.key_means->digest();
+  info.kv_token_bytes = kv.bytes_per_token(shape);
+  info.kv_compression = kv.compression(shape);
   info.fingerprint = numeric_fingerprint(file, info.kv, options.math, device.info());
   info.layers = spec.layers;
   info.width = spec.width;
   info.vocabulary = spec.vocabulary;
   info.context_tokens = spec.context_tokens;
   info.page_tokens = kv_page_tokens;
-  info.page_count = state->cache.page_count();
-  info.page_bytes = shape.page_bytes();
+  info.page_count = made.cache.page_count();
+  info.page_bytes = made.cache.shape().page_bytes();
   MILLRACE_TRY(device.finish());
-  return std::unique_ptr<Model>(new Model(std::move(state)));
+  return model;
+}
+
+// Reads the probe with halves; the cache is made anew where that asks for other layers.
+Status Model::protect_keys(const GgufFile& file, KvLayers& kv) {
+  State& s = *state_;
+  if (!quantizes_keys(kv)) return {};
+  CacheGroup wanted = std::exchange(s.cache, {});
+  const std::uint64_t layer_bytes = layer_page_bytes({}, s.spec.kv_heads, s.spec.head_dim);
+  MILLRACE_ASSIGN(s.cache, s.create_cache({std::vector<KvCodecs>(s.spec.layers)},
+                                          probe_pages * s.spec.layers * layer_bytes));
+  MILLRACE_TRY(s.build_layers());
+  MILLRACE_ASSIGN(s.info.outliers, test_keys(*s.device, file, *this, s.spec, s.options, kv));
+  s.cache = std::move(wanted);
+  if (s.info.outliers.empty()) return {};
+  s.cache = {};  // its memory first
+  MILLRACE_ASSIGN(s.cache, s.create_cache(kv, s.options.kv_bytes));
+  return {};
 }
 
 const ModelInfo& Model::info() const {

@@ -30,6 +30,7 @@
 #include "engine/core/device/device.hpp"
 #include "engine/core/gguf/file.hpp"
 #include "engine/core/kv/key_means.hpp"
+#include "engine/core/kv/outliers.hpp"
 #include "engine/core/model/math_mode.hpp"
 #include "engine/core/model/plan.hpp"
 #include "schemas/base/error.hpp"
@@ -50,8 +51,10 @@ struct ModelOptions {
 
 struct ModelInfo {
   std::string name, architecture;
-  std::string kv;           // policy per layer as it is used, e.g. "f16/f16 x30"; names key_means
-  std::string fingerprint;  // numeric fingerprint, 32 hex digits
+  std::string kv;  // policy per layer as it is used, e.g. "f16/f16 x30"; names key_means
+  double kv_token_bytes = 0, kv_compression = 1;  // of that; compression is against f16
+  std::vector<OutlierLayer> outliers;  // layers that were protected for what their keys are like
+  std::string fingerprint;             // numeric fingerprint, 32 hex digits
   std::uint32_t layers = 0, width = 0, vocabulary = 0;
   std::uint32_t context_tokens = 0;  // the model's own limit
   std::uint32_t page_tokens = 0;     // positions in a KV page
@@ -87,6 +90,7 @@ class Model {
  private:
   struct State;
   explicit Model(std::unique_ptr<State> state);
+  Status protect_keys(const GgufFile& file, KvLayers& kv);
   std::unique_ptr<State> state_;
 };
 

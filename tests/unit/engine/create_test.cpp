@@ -67,6 +67,8 @@ TEST(EngineCreate, AutoTakesWhatHoldsTheLoadAndSaysSo) {
   EXPECT_EQ((*created)->info().kv, "q8g64/q8g64 x30");
   EXPECT_NE(log.find("KV policy chosen kv=q8 load_tokens=8192"), std::string::npos) << log;
   EXPECT_EQ(log.find("sequences will wait"), std::string::npos) << log;
+  EXPECT_NE(log.find("keys were tested for outliers layers=30 protected=0"), std::string::npos)
+      << log;
 }
 
 TEST(EngineCreate, TellsWhatItRunsAndTokenizes) {

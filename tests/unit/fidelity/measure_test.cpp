@@ -10,6 +10,7 @@
 #include "engine/core/fidelity/calibrate.hpp"
 #include "engine/core/gguf/dequantize.hpp"
 #include "engine/core/model/fingerprint.hpp"
+#include "engine/core/model/key_probe.hpp"
 #include "tests/support/model_runner.hpp"
 #include "tests/support/tiny_model.hpp"
 #include "tests/unit/client/temporary_folder.hpp"
@@ -262,6 +263,69 @@ TEST_F(TinyRun, WhatTheModelCannotDoIsRefused) {
   const auto beyond = FidelityRun::open(*device, file_, wide, {}, nullptr);
   ASSERT_FALSE(beyond);
   EXPECT_NE(beyond.error().message.find("longer than the 1024"), std::string::npos);
+}
+
+// A qwen2 whose second layer adds a constant to its keys, so many times the size of other biases:
+// what real ones of that kind do. The queries are large enough for attention to depend on keys.
+testing::TinyModel biased(float size) {
+  return {
+      .architecture = "qwen2",
+      .width = 128,
+      .heads = 2,
+      .kv_heads = 1,
+      .scales = {
+          {"blk.1.attn_k.bias", size}, {"blk.1.attn_q.weight", 30.0f}, {"output.weight", 8.0f}}};
+}
+
+TEST(KeyOutliers, AreProtectedOrTheFidelityIsGone) {
+  const auto device = testing::open_device();
+  const FidelityContexts contexts = must(cut_contexts(some_tokens(80, 70), {.size = 80}, 70));
+  struct Case {
+    float size;
+    const char *policy, *layers;
+    double least, most;  // mean KLD
+  };
+  const Case cases[] = {{1, "r4/f16", "r4/f16 x2", 0, 4e-3},
+                        {20, "r4/f16", "r4/f16 x1, r8/f16 x1", 0, 1e-3},
+                        {20, "r4/f16+none", "r4/f16 x2", 2e-2, 10},
+                        {20, "r4/f16+none+layer:1", "r4/f16 x1, f16/f16 x1", 0, 1e-3},
+                        {60, "r8/f16", "r8/f16 x1, f16/f16 x1", 0, 1e-3}};
+  for (const Case& c : cases) {
+    const GgufFile file = biased(c.size).file();
+    auto run = must(FidelityRun::open(*device, file, contexts, {.step_tokens = 24}, nullptr));
+    const PolicyFidelity cost = must(run->measure(must(parse_kv_policy(c.policy))));
+    EXPECT_EQ(cost.layers, c.layers) << c.policy << " " << c.size;
+    EXPECT_LE(cost.against_f16.mean_kld, c.most) << c.policy << " " << c.size;
+    EXPECT_GE(cost.against_f16.mean_kld, c.least) << c.policy << " " << c.size;
+  }
+}
+
+// Each sample finds them by itself. A layer's bias changes nothing of what tells its tokens apart,
+// which shows only if the probe's keys are turned back as the model turned them.
+TEST(KeyOutliers, AreFoundByTheFilesBiasesAndByTheProbe) {
+  const auto device = testing::open_device();
+  for (const char* architecture : {"llama", "qwen2"}) {
+    std::vector<double> own, figures, biases;
+    for (const float size : {1.0f, 20.0f}) {
+      testing::TinyModel tiny = biased(size);
+      tiny.architecture = architecture;
+      const GgufFile file = tiny.file();
+      const ModelSpec spec = must(read_spec(file));
+      auto model = must(Model::load(*device, file, {.kv_bytes = 1 << 20, .step_tokens = 24}));
+      const KeySample probe = must(keys_of_probe(*device, *model, spec, 24));
+      const KvCodec codec{CodecKind::rotated, 4, 0};
+      EXPECT_LT(outlier_figure(codec, probe.layers[0], 64), 3);
+      own.push_back(probe.layers[1].at(0).own);
+      figures.push_back(outlier_figure(codec, probe.layers[1], 64));
+      biases.push_back(outlier_figure(codec, must(keys_of_biases(file, spec)).layers[1], 64));
+    }
+    EXPECT_NEAR(own[1], own[0], 0.01 * own[0]);
+    EXPECT_LT(figures[0], 5);
+    EXPECT_GT(figures[1], 20);
+    // 64 numbers even between -6 and 6, over 64 x 128 products of two between -0.3 and 0.3.
+    EXPECT_NEAR(biases[1], 10.2, 1);
+    EXPECT_NEAR(biases[0], biases[1] / 20, 1e-6);
+  }
 }
 
 }  // namespace

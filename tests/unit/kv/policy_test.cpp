@@ -86,15 +86,26 @@ TEST(KvPolicy, ProtectsLayersAtTheEndsAndByNumber) {
 }
 
 TEST(KvPolicy, ReadsAndRefusesProtection) {
-  EXPECT_EQ(parse_kv_protection("none"), KvProtection{});
-  EXPECT_EQ(parse_kv_protection("last:3")->last, 3u);
-  EXPECT_EQ(parse_kv_protection("first:2")->first, 2u);
-  for (const char* text :
-       {"", "2,2", "first", "first:", "first:x", "middle:2", "first:1,", ",", "first:-1"}) {
+  EXPECT_EQ(parse_kv_protection("auto"), KvProtection{});
+  EXPECT_TRUE(KvProtection{}.automatic);
+  EXPECT_EQ(parse_kv_protection("none")->name(), "+none");
+  EXPECT_EQ(parse_kv_protection("last:3")->name(), "~0,3");
+  EXPECT_EQ(parse_kv_protection("first:2,none,layer:7,layer:5")->name(),
+            "~2,0+layer:7+layer:5+none");
+  for (const char* text : {"", "2,2", "first", "first:", "first:x", "middle:2", "first:1,", ",",
+                           "first:-1", "layer", "layer:", "none:1", "auto,first:1"}) {
     const auto parsed = parse_kv_protection(text);
     ASSERT_FALSE(parsed) << text;
     EXPECT_EQ(parsed.error().code, Code::invalid_value);
     EXPECT_NE(parsed.error().hint.find("first:2,last:2"), std::string::npos);
+  }
+  // The same at the end of a policy, and back.
+  EXPECT_EQ(policy("k5v3+none").name(), "r5/r3+none");
+  EXPECT_EQ(policy("k5v3+first:1+last:2").name(), "r5/r3~1,2");
+  EXPECT_EQ(policy("r4~2,2+layer:5+none"), policy(policy("r4~2,2+layer:5+none").name()));
+  EXPECT_EQ(layers("r4/r3+layer:1").name(), "r4/r3 x1, f16/f16 x1, r4/r3 x28");
+  for (const char* text : {"k5v3+", "k5v3+none+", "k5v3+ends", "k5v3+first:2,last:2", "+none"}) {
+    EXPECT_FALSE(parse_kv_policy(text)) << text;
   }
   EXPECT_EQ(resolve(policy("r4~31,0"), small).error().code, Code::invalid_value);
   KvPolicy beyond = policy("r4");

@@ -63,8 +63,6 @@ TEST(Options, WhatThisVersionLacksIsRefusedByName) {
   EXPECT_NE(e.hint.find("k5v3"), std::string::npos);
   e = refused([](EngineFlags& f) { f.kv_protect = "ends"; });
   EXPECT_NE(e.message.find("--kv-protect ends"), std::string::npos);
-  e = refused([](EngineFlags& f) { f.kv = "auto", f.kv_protect = "first:2"; });
-  EXPECT_NE(e.message.find("--kv-protect first:2"), std::string::npos);
   e = refused([](EngineFlags& f) { f.kv = "q8~1,1", f.kv_protect = "first:2"; });
   EXPECT_NE(e.message.find("--kv-protect first:2"), std::string::npos);
   e = refused([](EngineFlags& f) { f.prefix_cache = "disk"; });
@@ -88,6 +86,22 @@ TEST(Options, WhatThisVersionLacksIsRefusedByName) {
   e = refused([](EngineFlags& f) { f.step_tokens = 63; });
   EXPECT_EQ(e.code, Code::usage);
   EXPECT_FALSE(e.hint.empty());
+}
+
+TEST(Options, ProtectionIsPartOfThePolicy) {
+  const auto kv = [](const char* policy, const char* protect) {
+    EngineFlags flags;
+    flags.kv = policy;
+    if (protect != nullptr) flags.kv_protect = protect;
+    const auto options = engine_options(flags);
+    return options ? options->kv : options.error().text();
+  };
+  EXPECT_EQ(kv("k5v3", nullptr), "k5v3");
+  EXPECT_EQ(kv("k5v3", "auto"), "k5v3");
+  EXPECT_EQ(kv("k5v3", "none"), "k5v3+none");
+  EXPECT_EQ(kv("k5v3", "first:2,last:1"), "k5v3~2,1");
+  EXPECT_EQ(kv("k5v3+none", nullptr), "k5v3+none");
+  EXPECT_EQ(kv("auto", "none,layer:3"), "auto+layer:3+none");
 }
 
 TEST(Options, AChildGetsTheSameFlags) {

@@ -1,0 +1,211 @@
+#include "engine/core/model/key_probe.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "engine/core/gguf/dequantize.hpp"
+#include "engine/core/gguf/half.hpp"
+#include "engine/core/model/key_center.hpp"
+#include "engine/core/model/rotary.hpp"
+#include "schemas/base/log.hpp"
+
+namespace millrace::engine {
+namespace {
+
+constexpr std::array<PageId, probe_pages> pages{0, 1, 2, 3};
+
+// Knuth's multiplicative hash: spread evenly over any vocabulary.
+Tokens walk(std::uint32_t count, std::uint32_t vocabulary) {
+  Tokens out;
+  for (std::uint32_t i = 1; i <= count; ++i) {
+    const std::uint64_t at = i * 2654435761u;
+    out.push_back(static_cast<TokenId>(at * vocabulary >> 32));
+  }
+  return out;
+}
+
+Status read_walk(Model& model, const Tokens& tokens, std::uint32_t step_tokens) {
+  const auto count = static_cast<std::uint32_t>(tokens.size());
+  for (std::uint32_t at = 0; at < count; at += step_tokens) {
+    StepPlan plan;
+    PlanRow row{.first_position = at, .count = std::min(step_tokens, count - at)};
+    row.page_count = probe_pages;
+    plan.tokens.assign(tokens.begin() + at, tokens.begin() + at + row.count);
+    plan.pages.assign(pages.begin(), pages.end());
+    plan.rows.push_back(row);
+    MILLRACE_TRY(model.forward(plan, {}));
+  }
+  return {};
+}
+
+// A page as kernels/kv/layout.cl says, of halves.
+class HalfPages {
+ public:
+  HalfPages(const std::vector<std::byte>& bytes, const ModelSpec& spec)
+      : bytes_(&bytes), spec_(&spec) {}
+
+  std::vector<float> key(std::uint32_t layer, std::uint32_t head, std::uint32_t token) const {
+    const std::uint64_t layer_bytes = layer_page_bytes({}, spec_->kv_heads, spec_->head_dim);
+    const std::uint64_t head_bytes = 2ull * 2 * kv_page_tokens * spec_->head_dim;
+    const std::uint64_t page = std::uint64_t{token} / kv_page_tokens * spec_->layers + layer;
+    const std::byte* const at = bytes_->data() + page * layer_bytes + head * head_bytes;
+    std::vector<float> out(spec_->head_dim);
+    for (std::uint32_t c = 0; c < spec_->head_dim; ++c) {
+      std::uint16_t half = 0;
+      std::memcpy(&half, at + 2 * (c * kv_page_tokens + token % kv_page_tokens), sizeof half);
+      out[c] = half_to_float(half);
+    }
+    return out;
+  }
+
+ private:
+  const std::vector<std::byte>* bytes_;
+  const ModelSpec* spec_;
+};
+
+// A key as it was before RoPE; `turns` are the cosines and sines of its position.
+std::vector<double> turned_back(const ModelSpec& spec, const float* turns,
+                                const std::vector<float>& key) {
+  std::vector<double> out(key.begin(), key.end());
+  const std::uint32_t half = spec.rope_dim / 2;
+  for (std::uint32_t i = 0; i < half; ++i) {
+    const auto cosine = static_cast<double>(turns[2 * i]);
+    const auto sine = static_cast<double>(turns[2 * i + 1]);
+    double& a = out[spec.rope == RopeKind::pairs ? 2 * i : i];
+    double& b = out[spec.rope == RopeKind::pairs ? 2 * i + 1 : i + half];
+    const double first = a * cosine + b * sine;
+    b = b * cosine - a * sine;
+    a = first;
+  }
+  return out;
+}
+
+HeadKeys head_keys(const ModelSpec& spec, const std::vector<float>& turns, const HalfPages& stored,
+                   std::uint32_t layer, std::uint32_t head, std::uint32_t tokens) {
+  HeadKeys out;
+  std::vector<double> sum(spec.head_dim);
+  double squares = 0;
+  for (std::uint32_t token = 1; token < tokens; ++token) {
+    const std::vector<float> key = stored.key(layer, head, token);
+    out.keys.insert(out.keys.end(), key.begin(), key.end());
+    const auto flat = turned_back(spec, &turns[std::size_t{token} * spec.rope_dim], key);
+    for (std::uint32_t c = 0; c < spec.head_dim; ++c) {
+      sum[c] += flat[c];
+      squares += flat[c] * flat[c];
+    }
+  }
+  const double count = tokens - 1;
+  for (const double x : sum) squares -= x * x / count;
+  out.own = std::max(0.0, squares / (count - 1));
+  return out;
+}
+
+Result<LayerKeys> bias_of_layer(const GgufFile& file, const ModelSpec& spec, std::uint32_t layer) {
+  const std::string prefix = "blk." + std::to_string(layer) + ".";
+  const Tensor* const bias = file.find_tensor(prefix + "attn_k.bias");
+  if (bias == nullptr) return LayerKeys{};
+  MILLRACE_ASSIGN(const Tensor* weight, file.tensor(prefix + "attn_k.weight"));
+  MILLRACE_ASSIGN(const Tensor* norm, file.tensor(prefix + "attn_norm.weight"));
+  std::vector<float> biases(std::size_t{spec.kv_heads} * spec.head_dim);
+  std::vector<float> scales(spec.width), row(spec.width);
+  MILLRACE_TRY(dequantize_rows(*bias, 0, 1, biases));
+  MILLRACE_TRY(dequantize_rows(*norm, 0, 1, scales));
+  LayerKeys out(spec.kv_heads);
+  for (std::uint32_t r = 0; r < biases.size(); ++r) {
+    HeadKeys& head = out[r / spec.head_dim];
+    head.keys.push_back(biases[r]);
+    MILLRACE_TRY(dequantize_rows(*weight, r, 1, row));
+    for (std::uint32_t c = 0; c < spec.width; ++c) {
+      const double part = static_cast<double>(row[c]) * static_cast<double>(scales[c]);
+      head.own += part * part;
+    }
+  }
+  return out;
+}
+
+void log_outliers(const KvLayers& asked, const std::vector<KeySample>& samples,
+                  const std::vector<OutlierLayer>& found, std::uint32_t head_dim) {
+  double largest = 0;
+  for (std::size_t i = 0; i < asked.layers.size(); ++i) {
+    for (const KeySample& sample : samples) {
+      largest = std::max(largest, outlier_figure(asked.layers[i].key, sample.layers[i], head_dim));
+    }
+  }
+  log_info("keys were tested for outliers",
+           {{"layers", asked.layers.size()}, {"protected", found.size()}, {"largest", largest}});
+  for (const OutlierLayer& layer : found) {
+    log_info("keys of a layer have outliers: it is protected", {{"layer", layer.layer},
+                                                                {"found_in", layer.sample},
+                                                                {"figure", layer.figure},
+                                                                {"limit", layer.limit},
+                                                                {"keys", codec_name(layer.asked)},
+                                                                {"kept", codec_name(layer.kept)}});
+  }
+}
+
+// All of the probe's positions are of the first segment.
+void center(KeySample& probe, const ModelSpec& spec, const KeyMeans& means) {
+  const KeyCenter centers(spec, 1);
+  for (std::uint32_t i = 0; i < spec.layers; ++i) {
+    const std::vector<float> mean = centers.table(means.layer(i));
+    for (std::size_t head = 0; head < probe.layers[i].size(); ++head) {
+      std::vector<float>& keys = probe.layers[i][head].keys;
+      for (std::size_t c = 0; c < keys.size(); ++c) {
+        keys[c] -= mean[head * spec.head_dim + c % spec.head_dim];
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Result<KeySample> keys_of_biases(const GgufFile& file, const ModelSpec& spec) {
+  KeySample out{"biases", {}};
+  for (std::uint32_t i = 0; i < spec.layers; ++i) {
+    MILLRACE_ASSIGN(LayerKeys layer, bias_of_layer(file, spec, i));
+    out.layers.push_back(std::move(layer));
+  }
+  return out;
+}
+
+Result<KeySample> keys_of_probe(Device& device, Model& model, const ModelSpec& spec,
+                                std::uint32_t step_tokens) {
+  KeySample out{"probe", std::vector<LayerKeys>(spec.layers)};
+  const std::uint32_t count = std::min(probe_pages * kv_page_tokens, spec.context_tokens);
+  if (count < 3) return out;  // two keys at least, to be told apart
+  MILLRACE_TRY(read_walk(model, walk(count, spec.vocabulary), step_tokens));
+  const std::uint64_t layer_bytes = layer_page_bytes({}, spec.kv_heads, spec.head_dim);
+  std::vector<std::byte> bytes(pages.size() * spec.layers * layer_bytes);
+  MILLRACE_ASSIGN(const auto events, model.read_pages(pages, bytes));
+  for (const DeviceEvent& event : events) MILLRACE_TRY(device.wait(event));
+  const HalfPages stored(bytes, spec);
+  const std::vector<float> turns = rope_table(spec, count);
+  for (std::uint32_t i = 0; i < spec.layers; ++i) {
+    for (std::uint32_t head = 0; head < spec.kv_heads; ++head) {
+      out.layers[i].push_back(head_keys(spec, turns, stored, i, head, count));
+    }
+  }
+  return out;
+}
+
+Result<std::vector<OutlierLayer>> test_keys(Device& device, const GgufFile& file, Model& halves,
+                                            const ModelSpec& spec, const ModelOptions& options,
+                                            KvLayers& kv) {
+  std::vector<KeySample> samples(1);
+  MILLRACE_ASSIGN(samples[0], keys_of_probe(device, halves, spec, options.step_tokens));
+  if (options.key_means) {
+    center(samples[0], spec, *options.key_means);
+  } else {
+    MILLRACE_ASSIGN(KeySample biases, keys_of_biases(file, spec));
+    samples.push_back(std::move(biases));
+  }
+  const KvLayers asked = kv;
+  auto found = protect_outliers(kv, samples, spec.head_dim);
+  log_outliers(asked, samples, found, spec.head_dim);
+  return found;
+}
+
+}  // namespace millrace::engine
