@@ -69,7 +69,7 @@ struct Model::State {
   ModelInfo info;
   ModelOptions options;
   Projection embedding, output;  // output is empty where the embedding serves as both
-  Buffer output_norm, rope;
+  Buffer output_norm, rope, step_words;
   std::vector<LayerWeights> layers;
   std::vector<Buffer> means;                // of keys, by layer; empty where they are not centered
   std::map<std::uint32_t, LayerRun> whole;  // by the index of their first layer
@@ -78,7 +78,6 @@ struct Model::State {
   Activations act;
   StepLowering lowering;
   StepTable last_step;
-  Buffer step_words;
   Buffer no_ids;  // stands in for the sampler's ids when no row needs them
 
   const Projection& head() const { return spec.tied_output ? embedding : output; }
