@@ -102,7 +102,7 @@ struct Model::State {
   Status load_weights(const GgufFile& file);
   Result<CacheGroup> create_cache(const KvLayers& kv, std::uint64_t bytes) const;
   Status build_operations();
-  Status build_layers();
+  Status build_layers();  // for the cache as it is
   Status zeroed(Buffer& buffer, std::uint32_t stride, std::uint32_t count, std::string_view what);
   Status allocate(Activation& activation, Forms forms, std::uint32_t columns, std::uint32_t count,
                   std::string_view what);
@@ -138,7 +138,6 @@ Status Model::State::build_operations() {
   return operations->prepare_product(head());
 }
 
-// Makes the layers ready for the cache as it is.
 Status Model::State::build_layers() {
   const auto table = rope_table(spec, positions());
   MILLRACE_ASSIGN(rope, device->allocate(table.size() * sizeof(float), "the rotary table"));
