@@ -138,8 +138,9 @@ TEST_F(NeighbourDefects, TensorsKeptAfterTheBatchEmpties) {
   EXPECT_LE(heap_bytes(), before + 64 * limits::KiB);
 }
 
-// With MILLRACE_FLAT_JOBS so many jobs; over the second half nothing grows.
-TEST_F(NeighbourDefects, MemoryIsFlatOverManyShortJobsWithRandomCancels) {
+// Short jobs with random cancels: over the second half nothing grows. With MILLRACE_FLAT_JOBS so
+// many.
+void expect_flat_memory(Engine& engine, std::uint32_t longest_prompt) {
   const char* given = std::getenv("MILLRACE_FLAT_JOBS");
   const std::uint32_t jobs = given ? static_cast<std::uint32_t>(std::stoul(given)) : 1000;
   Draw draw(5);
@@ -147,34 +148,51 @@ TEST_F(NeighbourDefects, MemoryIsFlatOverManyShortJobsWithRandomCancels) {
   std::uint64_t heap = 0, on_device = 0;
   [[maybe_unused]] std::uint64_t resident = 0;
   std::uint64_t cancelled = 0, ends = 0;
-  for (std::uint32_t next = 0; next < jobs || engine_->busy();) {
-    if (next < jobs && engine_->counters().running + engine_->counters().waiting < 12) {
+  for (std::uint32_t next = 0; next < jobs || engine.busy();) {
+    if (next < jobs && engine.counters().running + engine.counters().waiting < 12) {
       GenerationRequest r = random_job(next % 500);
-      r.prompt = Tokens(1 + below(draw, 20), below(draw, tiny_vocabulary));
+      r.prompt = Tokens(1 + below(draw, longest_prompt), below(draw, tiny_vocabulary));
       r.max_tokens = 1 + below(draw, 8);
       r.min_tokens = 0;
-      const Status added = engine_->add(next++, r);
+      const Status added = engine.add(next++, r);
       ASSERT_TRUE(added) << added.error().text();
     }
-    if (below(draw, 8) == 0) engine_->cancel(next - 1 - below(draw, std::min(next, 12u)));
-    ASSERT_TRUE(engine_->step(events));
+    if (below(draw, 8) == 0) engine.cancel(next - 1 - below(draw, std::min(next, 12u)));
+    ASSERT_TRUE(engine.step(events));
     for (const Event& event : events) cancelled += event.cancelled ? 1 : 0;
     ends += events.size();
     events.clear();
     if (next >= jobs / 2 && heap == 0) {
       heap = heap_bytes();
-      on_device = engine_->counters().device_bytes;
+      on_device = engine.counters().device_bytes;
       resident = resident_bytes();
     }
   }
   EXPECT_EQ(ends, jobs);
   EXPECT_GT(cancelled, jobs / 100);
-  EXPECT_EQ(engine_->counters().kv_pages_used, 0u);
-  EXPECT_EQ(engine_->counters().device_bytes, on_device);
+  EXPECT_EQ(engine.counters().kv_pages_used, 0u);
+  EXPECT_EQ(engine.counters().device_bytes, on_device);
   EXPECT_LE(heap_bytes(), heap + 256 * limits::KiB);
 #ifndef __SANITIZE_ADDRESS__  // which keeps freed memory for a while
   EXPECT_LE(resident_bytes(), resident + 4 * limits::MiB);
 #endif
+}
+
+TEST_F(NeighbourDefects, MemoryIsFlatOverManyShortJobsWithRandomCancels) {
+  expect_flat_memory(*engine_, 20);
+}
+
+// In a pool and a folder that are full long before the half.
+TEST_F(NeighbourDefects, MemoryIsFlatWithAPrefixTreeInMemoryAndOnDisk) {
+  EngineOptions options = tiny_options();
+  options.prefix_cache = true;
+  options.kv_memory_bytes = limits::MiB / 4;
+  options.prefix_folder = (folder_ / "prefix").string();
+  options.prefix_disk_bytes = limits::MiB;
+  engine_ = millrace::testing::must(create(tiny_vocabulary, "", options));
+  expect_flat_memory(*engine_, 100);
+  EXPECT_GT(engine_->counters().prefix_tokens, 0u);
+  EXPECT_GT(engine_->counters().disk_tokens, 0u);
 }
 
 }  // namespace
