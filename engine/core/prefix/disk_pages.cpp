@@ -160,8 +160,11 @@ std::vector<DiskPages::Fetched> DiskPages::wait(const Held& held) {
 }
 
 void DiskPages::flush(const Held& held) {
-  while (!offered_.empty() && tier_->accepts()) save_next(held);
-  complete(enqueued_);
+  while (!offered_.empty() && !tier_->has_failed()) {
+    if (!tier_->accepts()) tier_->wait();  // until the disk has taken some of it
+    enqueue(held);
+    complete(enqueued_);
+  }
 }
 
 }  // namespace millrace::engine

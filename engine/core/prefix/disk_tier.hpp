@@ -47,6 +47,7 @@ class DiskTier {
   void abandon(SegmentIndex::Number number) { index_.remove(number); }
   // Whether more may be saved now: not while much waits for the disk, nor after a write failed.
   bool accepts() const;
+  bool has_failed() const { return write_failed_; }
 
   // Answered by take(). The segment is readable.
   void load(std::uint64_t ticket, const SegmentIndex::Piece& piece);

@@ -226,7 +226,6 @@ Status EngineLoop::take_output(const PlannedOutput& output, const Sampled& sampl
 void EngineLoop::end_if_done(RequestId id, std::vector<Event>& events) {
   const auto found = requests_.find(id);
   if (found == requests_.end() || !found->second.done()) return;
-  if (std::find(cancelled_.begin(), cancelled_.end(), id) != cancelled_.end()) return;
   end(id, Event(), events);
 }
 
@@ -246,7 +245,6 @@ void EngineLoop::end(RequestId id, Event event, std::vector<Event>& events) {
     effective.math = options_.effective.math;
   }
   requests_.erase(found);
-  std::erase(cancelled_, id);
   events.push_back(std::move(event));
 }
 

@@ -3,7 +3,6 @@
 // requests. Step t+1 is started before step t's ids are read. Engine::create puts it together with
 // a model; tests put it together with a runner that fails. Thread safety: one owner thread.
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <string>

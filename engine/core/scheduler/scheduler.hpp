@@ -1,6 +1,7 @@
 #pragma once
 // Which tokens of which sequences the next step computes. Host only, without clock or device: a
-// pure function of what was added, landed, delivered and finished, in that order.
+// pure function of what it is told, in that order: sequences, tokens, what has come from disk, how
+// many tokens a step may have. Which step computes a token decides no bit of it.
 //
 //   plan() ──▶ StepPlan + PlannedOutputs ──▶ model, sampler ──▶ landed(step),
 //                                                               deliver(sequence, id) per draw
