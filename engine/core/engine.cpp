@@ -14,6 +14,7 @@
 #include "engine/core/sampler/sampler.hpp"
 #include "engine/core/template/chat_template.hpp"
 #include "engine/core/tokenizer/tokenizer.hpp"
+#include "schemas/base/hash.hpp"
 #include "schemas/base/log.hpp"
 
 namespace millrace::engine {
@@ -129,6 +130,14 @@ Result<std::optional<KeyMeans>> key_means(const std::string& path) {
   return fail(std::move(error));
 }
 
+// What equal results of equal jobs depend on. A pool smaller than the context is part of it: a chat
+// that gives no max_tokens ends where the pool does.
+std::string job_fingerprint(const ModelInfo& m) {
+  const std::uint64_t pool = std::uint64_t{m.page_count} * m.page_tokens;
+  if (pool >= m.context_tokens) return m.fingerprint;
+  return hash128(m.fingerprint + " with room for " + std::to_string(pool)).hex();
+}
+
 class ModelEngine final : public Engine {
  public:
   ModelEngine(std::unique_ptr<Device> device, HostModel host, std::unique_ptr<Model> model,
@@ -147,7 +156,7 @@ class ModelEngine final : public Engine {
     info_.architecture = m.architecture;
     info_.device_name = device_->info().name;
     info_.driver = device_->info().driver;
-    info_.fingerprint = m.fingerprint;
+    info_.fingerprint = job_fingerprint(m);
     info_.kv = m.kv;
     info_.kv_policy = kv_policy;
     info_.context_tokens = m.context_tokens;
@@ -162,7 +171,7 @@ class ModelEngine final : public Engine {
     context.vocabulary = info_.vocabulary;
     context.kv_policy = kv_policy;
     context.kv_layers = m.kv;
-    context.fingerprint = m.fingerprint;
+    context.fingerprint = info_.fingerprint;
 
     LoopOptions loop;
     loop.scheduler.max_batch = options.max_batch;
@@ -173,7 +182,7 @@ class ModelEngine final : public Engine {
     loop.scheduler.fingerprint = m.fingerprint;
     loop.scheduler.store = loop.disk = disk_pages_.get();
     loop.effective.model = m.name;
-    loop.effective.fingerprint = m.fingerprint;
+    loop.effective.fingerprint = info_.fingerprint;
     loop.effective.kv = m.kv;
     loop.effective.math = math_name(options.math);
     loop_.emplace(loop, context, pool_, runner_, clock_);

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "tests/golden/engine_fixture.hpp"
 #include "tests/support/allocations.hpp"
 
 namespace millrace::engine {
@@ -39,6 +40,35 @@ TEST_F(TinyEngine, RolesAreTheTemplatesAffair) {
   EXPECT_EQ(prompt_of(**engine, {{"ipython", "1"}, {"tool", "2"}}), "[py]1<|end|>2<|end|>");
   EXPECT_NE(prompt_of(**engine, {{"user", "1"}, {"wizard", "2"}}).find("messages[1]"),
             std::string::npos);
+}
+
+// The context is 1,024 tokens; a chat that gives no max_tokens takes all that is left of it.
+TEST_F(TinyEngine, APoolSmallerThanTheContextShowsInTheFingerprint) {
+  std::map<std::uint64_t, std::set<std::string>> fingerprints;
+  std::map<std::uint64_t, std::size_t> lengths;
+  for (const std::uint64_t kib : {128u, 192u, 512u, 1024u}) {
+    EngineOptions options = tiny_options();
+    options.kv_memory_bytes = kib * limits::KiB;
+    auto engine =
+        millrace::testing::must(create(tiny_vocabulary, "{{ messages[0].content }}", options));
+    const std::uint64_t room = std::min<std::uint64_t>(1024, engine->info().kv_pool_tokens);
+    GenerationRequest request;
+    request.prompt = Chat{{"user", "Once"}};
+    request.sampling.seed = 1;
+    request.stops.ignore_eos = true;
+    const GenerationResult result = run_one(*engine, request);
+    EXPECT_EQ(result.effective.fingerprint, engine->info().fingerprint);
+    fingerprints[room].insert(engine->info().fingerprint);
+    lengths[room] = result.choices.at(0).tokens.size();
+  }
+  ASSERT_EQ(fingerprints.size(), 3u);
+  std::set<std::string> all;
+  for (const auto& [room, of_room] : fingerprints) {
+    EXPECT_EQ(of_room.size(), 1u) << room;
+    all.insert(of_room.begin(), of_room.end());
+    EXPECT_NEAR(static_cast<double>(lengths[room]), static_cast<double>(room - 4), 1.0);
+  }
+  EXPECT_EQ(all.size(), 3u);
 }
 
 TEST_F(TinyEngine, TheTemplatesClockStandsStill) {
