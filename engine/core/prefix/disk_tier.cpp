@@ -1,6 +1,7 @@
 #include "engine/core/prefix/disk_tier.hpp"
 
 #include <charconv>
+#include <chrono>
 #include <utility>
 
 #include "schemas/base/hash.hpp"
@@ -164,7 +165,7 @@ std::vector<DiskTier::Loaded> DiskTier::take() {
 
 void DiskTier::wait() {
   std::unique_lock lock(mutex_);
-  answered_.wait(lock, [&] {
+  answered_.wait_for(lock, std::chrono::milliseconds(most_wait_ms), [&] {
     return !loaded_.empty() || !written_.empty() ||
            (loads_.empty() && writes_.empty() && under_way_ == 0);
   });

@@ -57,7 +57,10 @@ class DiskTier {
     std::vector<char> bytes;  // empty: they cannot be read, and the segment is gone
   };
   std::vector<Loaded> take();
-  void wait();  // until take() has something, or nothing is under way
+  // Until take() has something or nothing is under way, but a disk that hangs holds up nobody for
+  // longer than this.
+  static constexpr std::uint32_t most_wait_ms = 100;
+  void wait();
 
  private:
   struct Load {

@@ -1,11 +1,12 @@
 // A device that breaks under a process that does not know of it: loaded with LD_PRELOAD, it lets
-// one launch of a kernel fail, loses the device for good, or lets a kernel never end.
+// one launch of a kernel fail, or a kernel that runs, loses the device for good, or lets a kernel
+// never end.
 //
 //   LD_PRELOAD=libfailing_device.so FAILING_DEVICE=/a/file PROGRAM...
 //
-// The file holds a word and a number N: `fails`, `lost` or `hangs`, which come with the N-th launch
-// of the process. Who acts on the file removes it first, so that of several processes, one after
-// the other, one is struck.
+// The file holds a word and a number N: `fails`, `breaks`, `lost` or `hangs`, which come with the
+// N-th launch of the process. Who acts on the file removes it first, so that of several processes,
+// one after the other, one is struck.
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
 #include <dlfcn.h>
@@ -39,7 +40,7 @@ const Blow& blow() {
 }
 
 std::atomic<std::uint64_t> launches{0};
-std::atomic<bool> is_lost{false}, hangs{false};
+std::atomic<bool> breaks{false}, is_lost{false}, hangs{false};
 
 bool struck_now() {
   return ++launches == blow().launch && ::unlink(control().c_str()) == 0;
@@ -63,7 +64,7 @@ CL_API_ENTRY cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, c
   static const auto real = next_symbol<decltype(&clEnqueueNDRangeKernel)>("clEnqueueNDRangeKernel");
   if (struck_now()) {
     if (blow().what == "fails") return CL_INVALID_KERNEL_ARGS;
-    (blow().what == "lost" ? is_lost : hangs) = true;
+    (blow().what == "breaks" ? breaks : blow().what == "lost" ? is_lost : hangs) = true;
   }
   if (is_lost) return CL_DEVICE_NOT_AVAILABLE;
   return real(queue, kernel, dimensions, offset, global, local, waits, wait_list, event);
@@ -72,7 +73,8 @@ CL_API_ENTRY cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, c
 CL_API_ENTRY cl_int CL_API_CALL clWaitForEvents(cl_uint count, const cl_event* events) {
   static const auto real = next_symbol<decltype(&clWaitForEvents)>("clWaitForEvents");
   while (hangs) ::pause();
-  return is_lost ? CL_DEVICE_NOT_AVAILABLE : real(count, events);
+  const cl_int error = is_lost ? CL_DEVICE_NOT_AVAILABLE : real(count, events);
+  return breaks.exchange(false) ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : error;
 }
 
 CL_API_ENTRY cl_int CL_API_CALL clFinish(cl_command_queue queue) {

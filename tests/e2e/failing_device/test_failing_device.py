@@ -50,16 +50,18 @@ def sound(tmp_path_factory):
     return run.texts()
 
 
-def test_a_launch_that_fails_costs_the_jobs_of_its_step_alone(tmp_path, sound):
-    run = BrokenRun(tmp_path, "fails")
+@pytest.mark.parametrize("blow, call, name", [
+    ("fails", "clEnqueueNDRangeKernel", "CL_INVALID_KERNEL_ARGS"),
+    ("breaks", "clWaitForEvents", "CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST")])
+def test_a_kernel_that_fails_costs_the_jobs_of_its_step_alone(tmp_path, sound, blow, call, name):
+    run = BrokenRun(tmp_path, blow)
     done = run.go(expect=1)
     assert not run.control.exists(), "no launch was struck"
     failed = [x["error"] for x in run.results().values() if x["error"]]
     assert 1 <= len(failed) <= 4, "the rows of one step"
     for error in failed:
         assert error["code"] == "device_error"
-        assert "clEnqueueNDRangeKernel" in error["message"]
-        assert "CL_INVALID_KERNEL_ARGS" in error["message"]
+        assert call in error["message"] and name in error["message"]
     assert len(run.texts()) == JOBS - len(failed)
     assert all(sound[i] == text for i, text in run.texts().items())
     assert not run.deaths(done), "the engine stays"

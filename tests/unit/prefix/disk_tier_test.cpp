@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <future>
 
 #include "schemas/base/fault_env.hpp"
 #include "schemas/base/hash.hpp"
@@ -82,6 +83,28 @@ class DiskTierTest : public testing::Test {
   std::unique_ptr<DiskTier> tier_;
   std::string log_;
 };
+
+// An engine's step waits here while cancels and stops wait for the step.
+TEST_F(DiskTierTest, ADiskThatHangsHoldsUpNobody) {
+  open();
+  std::promise<void> goes_on;
+  std::shared_future<void> moment = goes_on.get_future();
+  env_->set_hook([moment](std::string_view, const std::string&) {
+    moment.wait();
+    return Status();
+  });
+  const Tokens path = tokens_from(1, 8);
+  const auto number = tier_->reserve(path, 0);
+  tier_->save(number, packed(path, 0));
+  tier_->wait();  // comes back
+  EXPECT_TRUE(tier_->take().empty());
+  EXPECT_TRUE(tier_->index().find(path, 0).empty());
+  goes_on.set_value();
+  while (tier_->index().find(path, 0).empty()) {
+    tier_->wait();
+    tier_->take();
+  }
+}
 
 TEST_F(DiskTierTest, WhatWasSavedIsThereAfterARestart) {
   const Tokens path = tokens_from(0, 20);
