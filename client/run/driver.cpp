@@ -1,5 +1,6 @@
 #include "client/run/driver.hpp"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
@@ -267,24 +268,24 @@ Status Driver::take_submission(const Submission& submission) {
 }
 
 Status Driver::take_status(const StatusAnswer& status) {
-  summary_.progress.running = static_cast<std::uint32_t>(status.counts.leased);
+  RunProgress& progress = summary_.progress;  // results may have come since the broker counted
+  progress.running =
+      static_cast<std::uint32_t>(std::min(status.counts.leased, progress.total - progress.done));
   double rate = 0;
-  for (const EngineInfo& engine : status.engines) {
-    rate += engine.tokens_per_second;
-  }
-  double& shown = summary_.progress.tokens_per_second_now;
-  shown = rate > 0 ? rate_weight * rate + (1 - rate_weight) * (shown > 0 ? shown : rate) : 0;
+  for (const EngineInfo& engine : status.engines) rate += engine.tokens_per_second;
+  double& shown = progress.tokens_per_second_now;
+  const bool goes_on = shown > 0 && !status.engines.empty();  // a second without a token is no stop
+  shown = goes_on ? shown + rate_weight * (rate - shown) : rate;
   const bool joined_before = starts_met_ == hooks_.engine_starts();
   if (!status.engines.empty()) {
     engine_lost_us_ = 0;
   } else if (joined_before) {
     watch_silence();
   }
-  if (status.engines.empty() || joined_before) {
-    return {};
+  if (!status.engines.empty() && !joined_before) {
+    MILLRACE_TRY(folder_.meet_engine(status.engines.front().fingerprint));
+    starts_met_ = hooks_.engine_starts();
   }
-  MILLRACE_TRY(folder_.meet_engine(status.engines.front().fingerprint));
-  starts_met_ = hooks_.engine_starts();
   return {};
 }
 

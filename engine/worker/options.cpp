@@ -69,6 +69,17 @@ Result<std::uint64_t> parse_size(std::string_view text) {
               "write it like 2GiB, 512MiB or 1000000");
 }
 
+namespace {
+
+Result<std::uint64_t> size_of(const char* option, const std::string& value) {
+  const auto size = parse_size(value);
+  if (size) return *size;
+  return fail(size.error().code, std::string(option) + " " + value + ": not a size",
+              size.error().hint);
+}
+
+}  // namespace
+
 void add_engine_options(CLI::App& app, EngineFlags& flags) {
   const auto add = [&](const char* name, auto& value, const std::string& help) {
     app.add_option(name, value, help)->group(engine_group)->capture_default_str();
@@ -80,7 +91,7 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
                  "cores of a CPU device to use; as many as the affinity mask and the container's "
                  "CPU quota leave to the process if absent")
       ->group(engine_group)
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1u, 4'096u));
   add("--kv", flags.kv,
       "how keys and values are stored: a preset (" + preset_notes() +
           "), KEY/VALUE, like q8g64/r4, or auto: the closest to f16 that holds the load, at most "
@@ -146,13 +157,13 @@ Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
   options.cores = flags.cores;
   MILLRACE_ASSIGN(options.kv, kv_of(flags));
   options.kv_center = flags.kv_center;
-  MILLRACE_ASSIGN(options.kv_memory_bytes, parse_size(flags.kv_memory));
+  MILLRACE_ASSIGN(options.kv_memory_bytes, size_of("--kv-memory", flags.kv_memory));
   options.max_batch = flags.max_batch;
   options.step_tokens = flags.step_tokens;
   options.prefill_chunk = flags.prefill_chunk;
   options.prefix_cache = flags.prefix_cache != "off";
   if (on_disk) options.prefix_folder = flags.prefix_cache;
-  MILLRACE_ASSIGN(options.prefix_disk_bytes, parse_size(flags.prefix_disk));
+  MILLRACE_ASSIGN(options.prefix_disk_bytes, size_of("--prefix-disk", flags.prefix_disk));
   options.math = *math;
   return options;
 }

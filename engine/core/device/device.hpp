@@ -8,9 +8,10 @@
 //   MILLRACE_ASSIGN(Kernel k, device->kernel(p, "rms_norm"));
 //   MILLRACE_TRY(device->launch(k, {.groups = {rows}}, {x, weight, out, width}));
 //
-// Commands run in the order in which they are enqueued; `read`, `wait`, `finish` and
-// `profile` block, and so does a `write` of many megabytes. Errors: no_device; device_error and out_of_memory with the call that failed and what it
-// was for; kernel_build with the compiler's log. Thread safety: one owner thread.
+// Commands run in the order in which they are enqueued; `read`, `wait`, `finish` and `profile`
+// block, and so does a `write` of many megabytes. Errors: no_device; device_error and out_of_memory
+// with the call that failed and what it was for; kernel_build with the compiler's log. Thread
+// safety: one owner thread.
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>

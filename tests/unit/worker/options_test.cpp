@@ -57,7 +57,11 @@ TEST(Options, WhatThisVersionLacksIsRefusedByName) {
     EXPECT_FALSE(options);
     return options ? Error{} : options.error();
   };
-  auto e = refused([](EngineFlags& f) { f.kv = "q9"; });
+  auto e = refused([](EngineFlags& f) { f.kv_memory = "lots"; });
+  EXPECT_NE(e.message.find("--kv-memory lots"), std::string::npos) << e.message;
+  e = refused([](EngineFlags& f) { f.prefix_disk = "x"; });
+  EXPECT_NE(e.message.find("--prefix-disk x"), std::string::npos) << e.message;
+  e = refused([](EngineFlags& f) { f.kv = "q9"; });
   EXPECT_EQ(e.code, Code::usage);
   EXPECT_NE(e.message.find("--kv q9"), std::string::npos);
   EXPECT_NE(e.hint.find("k5v3"), std::string::npos);
