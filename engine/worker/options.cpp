@@ -91,7 +91,7 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
                  "cores of a CPU device to use; as many as the affinity mask and the container's "
                  "CPU quota leave to the process if absent")
       ->group(engine_group)
-      ->check(CLI::Range(1u, 4'096u));
+      ->check(CLI::Range(1u, 1'000'000u));
   add("--kv", flags.kv,
       "how keys and values are stored: a preset (" + preset_notes() +
           "), KEY/VALUE, like q8g64/r4, or auto: the closest to f16 that holds the load, at most "

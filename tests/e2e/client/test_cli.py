@@ -13,13 +13,13 @@ def millrace(*words, text=None):
 
 def test_help_has_examples_and_version_is_told():
     for words in ((), ("run",), ("submit",), ("results",), ("status",), ("cancel",), ("retry",),
-                  ("tokenize",), ("score",), ("fidelity",), ("errors",)):
+                  ("tokenize",), ("score",), ("fidelity",), ("calibrate",), ("errors",)):
         done = millrace(*words, "--help")
         assert done.returncode == 0
         assert "Example" in done.stdout, words
         assert "--json" in done.stdout and "Exit codes" in done.stdout, words
     commands = millrace("--help").stdout.split("Subcommands:")[1].split("\n\n")[0].strip()
-    assert len(commands.splitlines()) == 10, "a line for each command"
+    assert len(commands.splitlines()) == 11, "a line for each command"
     assert millrace("--version").stdout.startswith("millrace ")
 
 

@@ -171,7 +171,8 @@ void expect_flat_memory(Engine& engine, std::uint32_t longest_prompt) {
   EXPECT_EQ(ends, jobs);
   EXPECT_GT(cancelled, jobs / 100);
   EXPECT_EQ(engine.counters().kv_pages_used, 0u);
-  EXPECT_EQ(engine.counters().device_bytes, on_device);
+  // Lists of a step double when one is the longest so far.
+  EXPECT_LE(engine.counters().device_bytes, on_device + 64 * limits::KiB);
   EXPECT_LE(heap_bytes(), heap + 256 * limits::KiB);
 #ifndef __SANITIZE_ADDRESS__  // which keeps freed memory for a while
   EXPECT_LE(resident_bytes(), resident + 4 * limits::MiB);
@@ -193,6 +194,7 @@ TEST_F(NeighbourDefects, MemoryIsFlatWithAPrefixTreeInMemoryAndOnDisk) {
   expect_flat_memory(*engine_, 100);
   EXPECT_GT(engine_->counters().prefix_tokens, 0u);
   EXPECT_GT(engine_->counters().disk_tokens, 0u);
+  engine_.reset();  // it still writes into the folder
 }
 
 }  // namespace
