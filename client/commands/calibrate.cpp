@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "client/commands/command.hpp"
+#include "client/commands/device_flags.hpp"
 #include "client/commands/text_input.hpp"
 #include "client/lines/json_writer.hpp"
 #include "engine/core/model/spec.hpp"
@@ -21,9 +22,9 @@ using engine::KeyMeans;
 constexpr std::uint64_t most_text_bytes = std::uint64_t{1} << 30;
 constexpr const char* file_ending = ".keys";  // of the model's path
 
-struct Flags {
-  std::string model, text, output, device, math = "fast";
-  std::uint32_t context = 1024, contexts = 64, step_tokens = 256, cores = 0;
+struct Flags : DeviceFlags {
+  std::string model, text, output;
+  std::uint32_t context = 1024, contexts = 64;
 };
 
 Result<FidelityContexts> read_contexts(Env& env, const Flags& flags, const engine::GgufFile& file,
@@ -105,15 +106,7 @@ void add_options(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   add("--contexts", flags.contexts, "at most so many pieces; 0: all that the text has")
       ->capture_default_str();
-  add("--device", flags.device, "OpenCL device, as the engine takes it");
-  app.add_option("--cores", flags.cores, "cores of a CPU device [all that the process may use]")
-      ->check(CLI::PositiveNumber);
-  add("--math", flags.math, "arithmetic: fast (8-bit activations) or exact (fp32)")
-      ->check(CLI::IsMember({"fast", "exact"}))
-      ->capture_default_str();
-  add("--step-tokens", flags.step_tokens, "tokens in one step")
-      ->check(CLI::Range(1U, 4096U))
-      ->capture_default_str();
+  add_device_flags(app, flags);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "client/commands/command.hpp"
+#include "client/commands/device_flags.hpp"
 #include "client/commands/fidelity_report.hpp"
 #include "client/commands/kv_names.hpp"
 #include "client/commands/text_input.hpp"
@@ -22,12 +23,12 @@ using nlohmann::json;
 constexpr std::uint64_t most_text_bytes = std::uint64_t{1} << 30;
 constexpr std::uint32_t default_context = 512;
 
-struct Flags {
+struct Flags : DeviceFlags {
   std::string model, text, tokens, kv = "f16,q8,k8v4,k6v4,k5v3,k4v3", kv_protect = "auto",
                                    kv_center;
-  std::string reference, plot, device, math = "fast", score = "half";
+  std::string reference, plot, score = "half";
   std::uint32_t context = 0;  // 0: the tokens' own, or default_context
-  std::uint32_t contexts = 0, step_tokens = 128, cores = 0;
+  std::uint32_t contexts = 0;
 };
 
 Result<std::string> read_whole(const std::string& path) {
@@ -194,16 +195,7 @@ void add_options(CLI::App& app, Flags& flags) {
   add("--reference", flags.reference,
       "logits of another truth over the same tokens (\"MLOGITS1\", see client/README.md)");
   add("--plot", flags.plot, "a PNG of mean KLD over bytes per token");
-  add("--device", flags.device, "OpenCL device, as the engine takes it");
-  app.add_option("--cores", flags.cores, "cores of a CPU device [all that the process may use]")
-      ->check(CLI::PositiveNumber);
-  add("--math", flags.math, "arithmetic: fast (8-bit activations) or exact (fp32)")
-      ->check(CLI::IsMember({"fast", "exact"}))
-      ->capture_default_str();
-  add("--step-tokens", flags.step_tokens,
-      "tokens in one step: less takes less memory for logits, and changes no figure")
-      ->check(CLI::Range(1U, 4096U))
-      ->capture_default_str();
+  add_device_flags(app, flags);
 }
 
 }  // namespace

@@ -121,8 +121,13 @@ Result<KeyMeans> decode_key_means(std::string_view bytes, const std::string& pat
 }
 
 Result<KeyMeans> read_key_means(Env& env, const std::string& path) {
-  MILLRACE_ASSIGN(const std::string bytes, read_file(env, path, most_bytes));
-  return decode_key_means(bytes, path);
+  auto bytes = read_file(env, path, most_bytes);
+  Result<KeyMeans> means = bytes ? decode_key_means(*bytes, path) : fail(std::move(bytes).error());
+  if (means) return means;
+  Error error = std::move(means).error();
+  error.message = "--kv-center " + error.message;
+  if (error.hint.empty()) error.hint = "give a file that millrace calibrate has written";
+  return fail(std::move(error));
 }
 
 }  // namespace millrace::engine

@@ -1,0 +1,20 @@
+#pragma once
+// The device and its arithmetic as commands take them that run a model themselves, `fidelity` and
+// `calibrate`. Thread safety: plain values.
+#include <cstdint>
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace millrace::client {
+
+struct DeviceFlags {
+  std::string device, math = "fast";
+  std::uint32_t cores = 0, step_tokens = 128;
+};
+
+void add_device_flags(CLI::App& app, DeviceFlags& flags);
+
+}  // namespace millrace::client
