@@ -74,14 +74,15 @@ struct Counters {
   std::uint32_t waiting = 0, running = 0;
   std::uint64_t kv_pages_used = 0;  // by running sequences, those they share counted once
   std::uint64_t kv_pages_total = 0;
-  std::uint64_t prefix_pages = 0;   // known to the prefix tree, in use or not
-  std::uint64_t prefix_hits = 0;    // sequences that began with known pages
-  std::uint64_t prefix_tokens = 0;  // tokens that they did not compute
-  std::uint64_t disk_tokens = 0;    // tokens whose pages came from the disk tier
-  std::uint64_t planning_us = 0;    // of the host: who runs in each step, what is known of it
-  std::uint64_t launches = 0;       // of kernels, since the engine was created
-  std::uint64_t device_bytes = 0;   // allocated since then, also what is free again
-  std::uint64_t pauses = 0;         // sequences that gave their pages back, to be computed again
+  std::uint64_t prefix_pages = 0;          // known to the prefix tree, in use or not
+  std::uint64_t prefix_hits = 0;           // sequences that began with known pages
+  std::uint64_t prefix_tokens = 0;         // tokens that they did not compute
+  std::uint64_t disk_tokens = 0;           // tokens whose pages came from the disk tier
+  std::uint64_t disk_unwritten_bytes = 0;  // pages in memory that the disk tier shall write
+  std::uint64_t planning_us = 0;   // of the host: who runs in each step, what is known of it
+  std::uint64_t launches = 0;      // of kernels, since the engine was created
+  std::uint64_t device_bytes = 0;  // allocated since then, also what is free again
+  std::uint64_t pauses = 0;        // sequences that gave their pages back, to be computed again
 };
 
 class Engine {

@@ -50,6 +50,7 @@ class DiskPages final : public PageStore {
   std::vector<Fetched> complete(std::uint64_t transfers);
   // Nothing else is under way: waits until something has come from disk or device.
   std::vector<Fetched> wait(const Held& held);
+  std::uint64_t unwritten_bytes() const { return tier_->unwritten_bytes(); }
   bool fetching() const { return !fetches_.empty(); }
   // Enqueues all that was offered and waits for it, before the pages go.
   void flush(const Held& held);

@@ -122,6 +122,11 @@ bool DiskTier::accepts() const {
   return !write_failed_ && unwritten_bytes_ < most_unwritten_bytes;
 }
 
+std::uint64_t DiskTier::unwritten_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return unwritten_bytes_;
+}
+
 void DiskTier::load(std::uint64_t ticket, const SegmentIndex::Piece& piece) {
   const std::lock_guard lock(mutex_);
   loads_.push_back({{ticket, piece, {}}, index_.segment(piece.segment), {}});
@@ -213,8 +218,9 @@ void DiskTier::work() {
     if (!loads_.empty()) {
       answer(loads_, loaded_);
     } else if (!writes_.empty()) {
-      unwritten_bytes_ -= writes_.front().bytes.size();
+      const std::uint64_t bytes = writes_.front().bytes.size();
       answer(writes_, written_);
+      unwritten_bytes_ -= bytes;
     } else if (stopping_) {
       return;
     }

@@ -47,6 +47,7 @@ class DiskTier {
   void abandon(SegmentIndex::Number number) { index_.remove(number); }
   // Whether more may be saved now: not while much waits for the disk, nor after a write failed.
   bool accepts() const;
+  std::uint64_t unwritten_bytes() const;  // of what was saved, until it is in its file
   bool has_failed() const { return write_failed_; }
 
   // Answered by take(). The segment is readable.

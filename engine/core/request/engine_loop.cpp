@@ -63,6 +63,7 @@ Counters EngineLoop::counters() const {
   out.kv_pages_used = context_.pool->used() - context_.pool->idle();
   out.prefix_pages = scheduler_.prefix_pages();
   out.kv_pages_total = context_.pool->total();
+  if (options_.disk != nullptr) out.disk_unwritten_bytes = options_.disk->unwritten_bytes();
   return out;
 }
 
