@@ -6,6 +6,7 @@
 // nobody else holds is `idle`, and can be had by asking the tree. Exhaustion is a value, not an
 // error: the scheduler answers it by pausing somebody. Thread safety: one owner thread.
 #include <cstdint>
+#include <iosfwd>
 #include <optional>
 #include <span>
 #include <vector>
@@ -35,6 +36,7 @@ class PagePool {
   // The prefix tree's reference; a page has at most one.
   void keep(PageId page);
   void drop(PageId page);
+  void dump(std::ostream& out) const;  // all of it, as text
 
  private:
   std::uint32_t page_tokens_;

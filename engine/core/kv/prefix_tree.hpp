@@ -95,6 +95,7 @@ class PrefixTree {
     std::uint64_t used = 0;
   };
   std::vector<Entry> entries(const Space& space) const;
+  void dump(std::ostream& out, const Space& space) const;
 
  private:
   Node* child(Node& node, std::span<const TokenId> page) const;

@@ -2,6 +2,7 @@
 // A request from its acceptance to its result: its samples, their texts and logprobs, its times.
 // Fed with what the sampler drew; knows nothing of devices and plans. Thread safety: one owner.
 #include <cstdint>
+#include <iosfwd>
 #include <optional>
 #include <vector>
 
@@ -45,6 +46,7 @@ class ActiveRequest {
   bool sample_ended(std::uint32_t sample) const { return samples_[sample].ended; }
   bool done() const;
   std::uint64_t generated() const;
+  void dump(std::ostream& out) const;  // all that its steps have changed, as text
 
   // The result; samples that have not ended are `cancelled`. Times and counts are filled, the
   // engine's own settings are the caller's. The object is spent afterwards.

@@ -1,25 +1,65 @@
+#include "engine/core/dump.hpp"
+
 #include <sstream>
 
 #include "engine/core/request/engine_loop.hpp"
 
 namespace millrace::engine {
+namespace {
+
+void dump_logprobs(std::ostream& out, const TokenLogprobs& logprobs) {
+  dump_list(out, "logprobs", logprobs.token);
+  dump_list(out, "top", logprobs.top_ids);
+  dump_list(out, "top logprobs", logprobs.top_logprobs);
+  if (logprobs.listed) dump_list(out, "listed", logprobs.listed->logprobs);
+}
+
+std::int64_t or_never(const std::optional<std::int64_t>& time_us) {
+  return time_us.value_or(-1);
+}
+
+}  // namespace
+
+void ActiveRequest::dump(std::ostream& out) const {
+  out << "first " << first_ << " cached " << cached_ << " computed " << prompt_computed_
+      << " counted " << prompt_counted_ << " accepted " << accepted_us_ << " started "
+      << or_never(started_us_) << " first token " << or_never(first_token_us_);
+  dump_logprobs(out, prompt_logprobs_);
+  for (const Sample& sample : samples_) {
+    out << "\n  sample " << sample.choice.index << " started " << sample.started << " ended "
+        << sample.ended << " reason " << static_cast<int>(sample.choice.finish_reason) << " told "
+        << sample.told_tokens << '/' << sample.told_text << '/' << sample.told_reasoning << '/'
+        << sample.told_calls << " held \"" << sample.decoder.held() << "\" ";
+    dump_list(out, "tokens", sample.choice.tokens);
+    if (sample.choice.logprobs) dump_logprobs(out, *sample.choice.logprobs);
+    out << "\n    ";
+    sample.stop.dump(out);
+  }
+}
 
 std::string EngineLoop::dump() const {
   std::ostringstream out;
   out << scheduler_.dump() << "\nsteps " << counters_.steps << " prompt " << counters_.prompt_tokens
-      << " generated " << counters_.generated_tokens << " under way "
-      << (flying_ ? flying_->planned.plan.rows.size() : 0) << " partials " << partials_.size()
-      << " pace " << pacer_.tokens() << "\ncancelled";
-  for (const RequestId id : cancelled_) out << ' ' << id;
+      << " generated " << counters_.generated_tokens << " hits " << counters_.prefix_hits << '/'
+      << counters_.prefix_tokens << " landed " << landed_us_ << " pace " << pacer_.tokens();
+  if (flying_) {
+    out << " under way " << flying_->planned.plan.rows.size() << " rows, outputs of";
+    for (const PlannedOutput& output : flying_->planned.outputs) {
+      out << ' ' << output.sequence << '@' << output.position;
+    }
+  }
+  dump_list(out, "cancelled", cancelled_);
+  for (const PartialEvent& event : partials_) {
+    out << "\npartial " << event.id << '/' << event.partial.choice << " from "
+        << event.partial.first_token << " \"" << event.partial.text << '"';
+    dump_list(out, "tokens", event.partial.tokens);
+  }
   for (const auto& [sequence, owner] : owners_) {
     out << "\nowner of " << sequence << ": " << owner.request << '/' << owner.sample;
   }
   for (const auto& [id, request] : requests_) {
-    out << "\nrequest " << id << ": first " << request.first_sequence();
-    for (std::uint32_t i = 0; i < request.request().n; ++i) {
-      out << " sample " << i << " ended " << request.sample_ended(i) << " tokens";
-      for (const TokenId token : request.choice(i).tokens) out << ' ' << token;
-    }
+    out << "\nrequest " << id << ": ";
+    request.dump(out);
   }
   return out.str();
 }

@@ -1,3 +1,6 @@
+#include "engine/core/dump.hpp"
+
+#include <set>
 #include <sstream>
 
 #include "engine/core/scheduler/scheduler.hpp"
@@ -5,11 +8,20 @@
 namespace millrace::engine {
 namespace {
 
-template <class List>
-void write_list(std::ostream& out, const char* name, const List& list) {
-  out << ' ' << name << '[';
-  for (const auto& item : list) out << item << ',';
-  out << ']';
+void dump_sequence(std::ostream& out, const Sequence& s) {
+  out << s.prompt_tokens << '+' << s.max_tokens << " pending " << s.pending << " computed "
+      << s.computed << " written " << s.written << " judged " << s.judged << '/'
+      << s.prompt_logprobs << " slot " << s.slot << " admission " << s.admission << " restored "
+      << s.restored << " promised " << s.fulfilled << '/' << s.promised.size() << " at "
+      << s.promised_at;
+  if (s.wait) {
+    out << " waits for " << s.wait->tokens << " of " << s.wait->writer << '/' << s.wait->admission;
+  }
+  for (const Checkpoint& c : s.checkpoints) {
+    out << " checkpoint " << c.position << ':' << static_cast<int>(c.keep);
+  }
+  dump_list(out, "tokens", s.tokens);
+  dump_list(out, "pages", s.pages.pages());
 }
 
 }  // namespace
@@ -17,18 +29,27 @@ void write_list(std::ostream& out, const char* name, const List& list) {
 std::string Scheduler::dump() const {
   std::ostringstream out;
   out << "next " << next_id_ << " admissions " << admissions_ << " pauses " << pauses_
-      << " step_tokens " << options_.step_tokens << " forecast " << lengths_.text() << " tree "
-      << tree_.size() << " pool " << pool_->used() << '/' << pool_->idle() << " restores "
-      << restores_.size();
-  write_list(out, "running", running_);
-  write_list(out, "waiting", waiting_);
-  write_list(out, "slots", used_slots_);
+      << " step_tokens " << options_.step_tokens << " forecast " << lengths_.text() << '\n';
+  pool_->dump(out);
+  std::set<PrefixTree::Space> spaces;
+  const auto dump_space = [&](const PrefixTree::Space& space) {
+    if (!space || !spaces.insert(space).second) return;
+    out << '\n';
+    tree_.dump(out, space);
+  };
+  dump_space(shared_);
+  for (const auto& [id, s] : sequences_) dump_space(s.space);
+  out << '\n';
+  dump_list(out, "running", running_);
+  dump_list(out, "waiting", waiting_);
+  dump_list(out, "slots", used_slots_);
   for (const auto& [id, s] : sequences_) {
-    out << "\nsequence " << id << ": " << s.prompt_tokens << '+' << s.max_tokens << " pending "
-        << s.pending << " computed " << s.computed << " written " << s.written << " judged "
-        << s.judged << " slot " << s.slot << " waits " << s.wait.has_value();
-    write_list(out, "tokens", s.tokens);
-    write_list(out, "pages", s.pages.pages());
+    out << "\nsequence " << id << ": ";
+    dump_sequence(out, s);
+  }
+  for (const auto& [ticket, restore] : restores_) {
+    out << "\nrestore " << ticket << ": promised " << restore.promised.size();
+    dump_list(out, "pages", restore.pages.pages());
   }
   return out.str();
 }

@@ -3,6 +3,7 @@
 // row. For each size of pattern it counts how many tokens in a row equal the one so many before
 // them, so that a token costs one comparison a size. Thread safety: one owner.
 #include <cstdint>
+#include <iosfwd>
 #include <vector>
 
 #include "schemas/base/generation.hpp"
@@ -30,6 +31,7 @@ class LoopDetector {
     if (!last_.empty()) last_[count_++ % last_.size()] = id;
     return loop;
   }
+  void dump(std::ostream& out) const;  // all of it, as text
 
  private:
   RepetitionDetection detection_;

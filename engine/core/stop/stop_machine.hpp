@@ -10,6 +10,7 @@
 //
 // Thread safety: one owner thread.
 #include <cstdint>
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <string>
@@ -67,6 +68,7 @@ class StopMachine {
   const std::optional<std::string>& stop_string() const { return stop_string_; }
   const std::optional<TokenId>& stop_token() const { return stop_token_; }
   const std::optional<Tokens>& stop_sequence() const { return stop_sequence_; }
+  void dump(std::ostream& out) const;  // all of it, as text
 
  private:
   bool follow_sequences(TokenId id);

@@ -8,6 +8,7 @@
 //
 // Thread safety: PartRules is immutable and shared; a TextParts has one owner.
 #include <cstdint>
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <string>
@@ -54,6 +55,7 @@ class TextParts {
   // The last one may still grow while `in_tool_call`.
   const std::vector<std::string>& tool_calls() const { return tool_calls_; }
   bool in_tool_call() const { return part() == MarkedPart::tool_call; }
+  void dump(std::ostream& out) const;  // all of it, as text
 
  private:
   std::optional<MarkedPart> part() const;

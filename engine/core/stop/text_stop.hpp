@@ -2,6 +2,7 @@
 // Ends a text at a stop string, and holds back what may still become one, or belong to a token
 // sequence that ends it. Thread safety: one owner.
 #include <cstdint>
+#include <iosfwd>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -34,6 +35,7 @@ class TextStop {
   const std::string& text() const { return text_; }  // settled: never taken back
   const std::string& held() const { return held_; }
   std::uint64_t size() const { return text_.size() + held_.size(); }
+  void dump(std::ostream& out) const;  // all of it, as text
 
  private:
   void settle(std::uint64_t held_back, std::uint64_t hold_from);

@@ -18,6 +18,7 @@ class StreamDecoder {
   Result<std::string> push(TokenId token, bool literal = false);
   // What is still held back, as U+FFFD; the decoder is then as new.
   std::string finish();
+  const std::string& held() const { return held_; }
 
  private:
   const Tokenizer* tokenizer_;

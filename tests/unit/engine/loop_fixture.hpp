@@ -78,6 +78,7 @@ class LoopTest : public testing::Test {
   static constexpr TokenId end_of_text = 2;
 
   void open(std::uint32_t pages = 64, const SchedulerOptions& options = {}) {
+    loop_.reset();  // which gives its pages back
     pool_ = std::make_unique<PagePool>(pages, 16);
     context_.tokenizer = &host_parts().tokenizer;
     context_.chat_template = &host_parts().chat_template;

@@ -242,7 +242,14 @@ TEST_F(LoopTest, EveryRefusalSaysWhatWhereAndWhatToDoAndLeavesNoTrace) {
 // byte for byte, and the next request gets the ids that it would have got.
 TEST_F(LoopTest, RefusedCallsChangeNothingAtAnyStage) {
   const auto run_one = [this](bool with_refusals) {
-    open(64, {.max_batch = 2, .step_tokens = 16, .prefill_chunk = 16, .step_outputs = 16});
+    // Few pages and a prefix tree: requests wait for each other's prompt, and one is paused.
+    open(5, {.max_batch = 3,
+             .step_tokens = 32,
+             .prefill_chunk = 16,
+             .step_outputs = 16,
+             .forecast_tokens = 1,
+             .prefix_cache = true,
+             .fingerprint = "f00d"});
     std::string trace;
     std::vector<Event> events;
     const auto refuse_all = [&] {
@@ -256,19 +263,24 @@ TEST_F(LoopTest, RefusedCallsChangeNothingAtAnyStage) {
         }
       }
       EXPECT_FALSE(loop_->add(50, request(1, 4, "x"), limits::priority_count));
-      EXPECT_FALSE(loop_->add(1, request(1, 4, "x")));  // an id in use
+      EXPECT_FALSE(loop_->add(4, request(4, 4, "x")));  // an id in use
       loop_->cancel(49);                                // an id that nobody has
       ASSERT_EQ(loop_->dump(), before);
     };
     scripts_.clear();
     for (RequestId id = 1; id <= 4; ++id) {
-      R r = request(id, 9, "a b c d e f", 6);
+      R r = request(id, 20 + 4 * static_cast<std::uint32_t>(id % 2), "a b <think> c d e f g", 30);
       r.n = id % 2 + 1;
+      r.logprobs = {.sampled = true, .top = 2, .prompt = id == 4, .listed = {9, 11}};
+      r.stops.strings = {"g h", "b <x"};
+      r.markers.list = {{MarkedPart::reasoning, "<think>", "</think>"}};
+      r.repetition_detection = {4, 1, 9};
+      r.partials = true;
       EXPECT_TRUE(loop_->add(id, r));
     }
-    for (int i = 0; i < 12 && loop_->busy(); ++i) {
+    for (int i = 0; loop_->busy(); ++i) {
       const auto scripts = scripts_;
-      if (with_refusals && i < 6) refuse_all();
+      if (with_refusals && i % 3 == 0 && i < 18) refuse_all();
       scripts_ = scripts;
       if (i == 3) {
         EXPECT_TRUE(loop_->add(9, request(9, 5, "late", 4)));
@@ -276,11 +288,15 @@ TEST_F(LoopTest, RefusedCallsChangeNothingAtAnyStage) {
       EXPECT_TRUE(loop_->step(events));
       trace += loop_->dump() + "\n\n";
     }
-    run();
+    EXPECT_GT(loop_->counters().pauses, 0u);
+    EXPECT_GT(loop_->counters().prefix_hits, 0u);
     return trace;
   };
   const std::string undisturbed = run_one(false);
-  EXPECT_NE(undisturbed.find("owner of"), std::string::npos);
+  for (const char* seen : {"owner of", "waits for", "promised 1 keep", "partial 1/0", "inside 0",
+                           "held \"b\"", "under way", "counted 20"}) {
+    EXPECT_NE(undisturbed.find(seen), std::string::npos) << seen;
+  }
   EXPECT_EQ(run_one(true), undisturbed);
 }
 

@@ -1,0 +1,34 @@
+#include "engine/core/dump.hpp"
+
+#include "engine/core/stop/stop_machine.hpp"
+
+namespace millrace::engine {
+
+void LoopDetector::dump(std::ostream& out) const {
+  out << " loop " << count_;
+  dump_list(out, "last", last_);
+  dump_list(out, "equal", equal_);
+}
+
+void TextStop::dump(std::ostream& out) const {
+  out << " strings " << state_ << " text \"" << text_ << "\" held \"" << held_ << '"';
+}
+
+void TextParts::dump(std::ostream& out) const {
+  out << " parts inside " << inside_ << " at " << state_ << " held \"" << held_ << "\" answer \""
+      << text_ << "\" reasoning \"" << reasoning_.value_or("-") << '"';
+  dump_list(out, "calls", tool_calls_);
+}
+
+void StopMachine::dump(std::ostream& out) const {
+  out << "stop after " << count_ << " ended " << ended_ << " given " << given_ << " sequence "
+      << sequence_ << " by \"" << stop_string_.value_or("-") << "\" "
+      << (stop_token_ ? std::to_string(*stop_token_) : "-");
+  dump_list(out, "begins", begins_);
+  dump_list(out, "stopped", stop_sequence_.value_or(Tokens()));
+  text_.dump(out);
+  if (parts_) parts_->dump(out);
+  loop_.dump(out);
+}
+
+}  // namespace millrace::engine
