@@ -71,7 +71,9 @@ GenerationRequest job(std::uint32_t index, const Load& load, std::uint32_t vocab
     prompt.push_back(1000 + (index * 7919 + i * 104729) % (vocabulary - 1000));
   }
   request.prompt = prompt;
-  request.max_tokens = load.steps + 16;
+  // What is timed, and what rows draw while the prompts of others are computed, at least 64 tokens
+  // of them a step.
+  request.max_tokens = load.steps + 16 + load.rows * (load.prompt / 64 + 1);
   request.sampling.temperature = 0;
   request.stops.ignore_eos = true;
   return request;
@@ -84,17 +86,27 @@ struct Run {
 // The rows' prompts, a few steps to settle, the steps that are timed; then everybody is cancelled.
 Run run(Engine& engine, const Load& load, const Variant& variant) {
   std::vector<Event> events;
-  const std::uint64_t before = engine.counters().generated_tokens;
+  const auto none_ended = [&events](const char* what) {
+    if (events.empty()) return;
+    if (events[0].error) die(*events[0].error);
+    die(what);
+  };
+  const std::uint64_t before = engine.counters().prompt_tokens;
   for (std::uint32_t i = 0; i < load.rows; ++i) {
     GenerationRequest request = job(i, load, engine.info().vocabulary);
     variant.ask(request);
     must(engine.add(i, request));
   }
   const auto all_decode = [&] {
-    return engine.counters().generated_tokens - before >= std::uint64_t{load.rows} * 3 &&
-           engine.counters().last_tokens == load.rows;
+    const Counters now = engine.counters();
+    return now.prompt_tokens - before == std::uint64_t{load.rows} * load.prompt &&
+           now.last_tokens == load.rows;
   };
-  while (!all_decode()) must(engine.step(events));
+  while (!all_decode()) {
+    must(engine.step(events));
+    none_ended("a row ended before all decoded at once: give more --kv-memory, or fewer --rows");
+  }
+  for (int i = 0; i < 3; ++i) must(engine.step(events));
   must(engine.profile());
   const std::uint64_t launches = engine.counters().launches;
   const auto start = Clock::now();
@@ -102,10 +114,7 @@ Run run(Engine& engine, const Load& load, const Variant& variant) {
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   const std::uint64_t launched = engine.counters().launches - launches;
   const auto profile = must(engine.profile());
-  if (!events.empty()) {
-    if (events[0].error) die(*events[0].error);
-    die("a row ended while it was timed: report this");
-  }
+  none_ended("a row ended while it was timed: report this");
   for (std::uint32_t i = 0; i < load.rows; ++i) engine.cancel(i);
   while (engine.busy()) must(engine.step(events));
   Run out{seconds * 1e3 / load.steps, static_cast<double>(launched) / load.steps};

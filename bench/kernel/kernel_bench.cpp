@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/flags.hpp"
 #include "bench/kernel/load.hpp"
 #include "bench/kernel/peak.hpp"
 #include "bench/must.hpp"
@@ -176,9 +177,7 @@ int main(int argc, char** argv) {
   millrace::engine::DeviceOptions options;
   bool peak = false, products = false, attention = false;
   CLI::App app("Times kernels one by one, beside what the machine can do.", "kernel_bench");
-  app.add_option("--device", options.device, "OpenCL device, as the engine's option");
-  app.add_option("--cores", options.cores, "most cores of a CPU device")
-      ->check(CLI::PositiveNumber);
+  millrace::bench::add_device_options(app, options);
   app.add_option("--variant", options.variant, "kernels: generic or cpu");
   auto* const only = app.add_option_group("part", "all if absent");
   only->add_flag("--peak", peak, "what the machine can do alone");

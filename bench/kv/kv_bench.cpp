@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/flags.hpp"
 #include "bench/kv/rows.hpp"
 #include "bench/must.hpp"
 #include "engine/core/kv/policy.hpp"
@@ -166,8 +167,7 @@ int main(int argc, char** argv) {
   add("--short-steps", options.short_steps, "of the short one");
   add("--rounds", options.rounds, "of decoding");
   add("--prompt-rounds", options.prompt_rounds, "times that the context is computed");
-  app.add_option("--device", device.device, "OpenCL device, as the engine's option");
-  app.add_option("--cores", device.cores, "most cores of a CPU device")->check(CLI::PositiveNumber);
+  millrace::bench::add_device_options(app, device);
   CLI11_PARSE(app, argc, argv);
   millrace::engine::run(device, options);
   return 0;

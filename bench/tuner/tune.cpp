@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/flags.hpp"
 #include "bench/kernel/load.hpp"
 #include "kernels/tuned.hpp"
 
@@ -181,11 +182,9 @@ int main(int argc, char** argv) {
   int rounds = 5;
   CLI::App app("Finds a device's row of the tuned table and prints it. The machine must be idle.",
                "tune");
-  app.add_option("--device", options.device, "OpenCL device, as the engine's option");
-  app.add_option("--cores", options.cores, "most cores of a CPU device")
-      ->check(CLI::PositiveNumber);
+  millrace::bench::add_device_options(app, options);
   app.add_option("--rounds", rounds, "runs of every candidate")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   if (const auto status = millrace::engine::run(options, rounds); !status) {

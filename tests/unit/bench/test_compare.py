@@ -8,7 +8,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "bench"))
-from lib import checks, limits, plot, profile, report, run, shapes, sides, speed  # noqa: E402
+from lib import checks, limits, plot, report, run, shapes, sides, speed  # noqa: E402
 from lib import verdict  # noqa: E402
 from lib.run import Failed  # noqa: E402
 from lib.shapes import EIGHT, FULL, LONGER, OURS, SAME_FILE, Shape  # noqa: E402
@@ -258,41 +258,6 @@ def test_wide_products_are_those_of_many_columns_in_integers():
                                              ("c", "exact", 512, 12), ("d", "fast", 128, 69))]}
     kernels["kernels"].append({"kernel": "attention", "gflops_percent_of_dot_peak": 9})
     assert limits.wide_products(kernels) == [("a", 71), ("d", 69)]
-
-
-PROFILE = {"decode_step_ms_mean": 10.0, "decode_launches_per_step": 7,
-           "decode_kernels": [{"kernel": "matmul", "ms_per_step": 7.5, "launches_per_step": 4},
-                              {"kernel": "tiny", "ms_per_step": 0.01, "launches_per_step": 1}]}
-
-
-def test_a_steps_time_is_told_by_kernel():
-    assert list(profile.phases(PROFILE)) == [
-        ("decode", 10.0, 7, [("matmul", 7.5, 4), ("tiny", 0.01, 1)])]
-    text = report.profile_table({"8 x (1 + 1)": PROFILE})
-    assert "| matmul | 7.50 | 4 | 75 |" in text
-    assert "between kernels | 2.49" in text
-    assert "tiny" not in text
-
-
-def test_a_step_is_measured_whole_and_in_parts():
-    asked = []
-
-    class Ours:
-        def measure(self, shape, *flags):
-            asked.append((shape.name, flags))
-            if len(asked) == 2:
-                raise Failed("no parts")
-            return sides.Speed(1, 1, 1, 0, PROFILE)
-
-    class Speeds:
-        def side(self, _name):
-            return Ours()
-    out = profile.measure(Speeds(), quick=True)
-    first = profile.QUICK[0].name
-    assert asked[:2] == [(first, ("--profile",)), (first, ("--profile", "--separate"))]
-    assert out[first] == PROFILE
-    assert out[first + ", layers in parts"] == {"failure": "no parts"}
-    assert len(out) == 2 * len(profile.QUICK)
 
 
 @pytest.mark.parametrize("percents, others, holds", [
