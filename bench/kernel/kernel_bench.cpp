@@ -1,13 +1,13 @@
 // GFLOP/s and GB/s of each kernel on the shapes of SmolLM2-135M, beside the device's measured peak.
 //
 //   kernel_bench [--device D] [--cores N] [--variant generic|cpu] [--peak|--products|--attention|
-//                --kv POLICIES]
+//                --passes|--kv POLICIES]
 //
-// Prints one JSON object; --peak measures the device's limits alone, --products and --attention
-// those kernels beside them, --kv attention, and what storing a prompt takes, by how keys and
-// values are stored. A product's GB/s counts its packed weights once; attention's the keys and
-// values that it reads. Each figure is the best of several windows of a chain of launches; one
-// beyond its arithmetic's peak is marked "busy".
+// Prints one JSON object; --peak measures the device's limits alone, --products, --attention and
+// --passes (norms, SiLU, storing, embedding, sampling) those kernels beside them, --kv attention,
+// and what storing a prompt takes, by how keys and values are stored. A product's GB/s counts its
+// packed weights once; attention's the keys and values that it reads. Each figure is the best of
+// several windows of a chain of launches; one beyond its arithmetic's peak is marked "busy".
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -19,6 +19,7 @@
 
 #include "bench/flags.hpp"
 #include "bench/kernel/load.hpp"
+#include "bench/kernel/passes.hpp"
 #include "bench/kernel/peak.hpp"
 #include "bench/must.hpp"
 #include "engine/core/device/device.hpp"
@@ -144,21 +145,43 @@ void bench_kv(Device& device, const Peak& peak, const std::vector<std::string>& 
   bench_policies(device, peak, policies, 1, 7000, 256, out);
 }
 
-void run(const DeviceOptions& options, bool products, bool attention,
-         const std::vector<std::string>& policies) {
+json pass_row(const PassTime& pass) {
+  const auto tenths = [](double value) { return std::round(value * 10) / 10; };
+  const double limit = std::max(pass.move_us, pass.operations_us);
+  return {{"kernel", pass.kernel},
+          {"us", tenths(pass.us)},
+          {"gbytes_per_s", tenths(pass.bytes / pass.us / 1e3)},
+          {"move_us", tenths(pass.move_us)},
+          {"operations_us", tenths(pass.operations_us)},
+          {"limit", pass.move_us > pass.operations_us ? "memory" : "operations"},
+          {"percent_of_limit", std::round(100 * limit / pass.us)}};
+}
+
+struct Parts {
+  bool products = false, attention = false, passes = false;
+  std::vector<std::string> policies;
+};
+
+void run(DeviceOptions options, const Parts& parts) {
   const auto device = must(Device::open(options));
   const Peak peak = must(measure_peak(*device));
   json rows = json::array();
   constexpr MathMode fast = MathMode::fast, exact = MathMode::exact;
-  if (products) {
+  if (parts.products) {
     bench_product(*device, peak, fast, TensorType::q4_1, 3072, 576, rows);
     bench_product(*device, peak, fast, TensorType::q4_1, 576, 1536, rows);
     bench_product(*device, peak, fast, TensorType::q4_0, 3072, 576, rows);
     bench_product(*device, peak, fast, TensorType::q8_0, 49152, 576, rows);
     bench_product(*device, peak, exact, TensorType::q4_1, 3072, 576, rows);
   }
-  if (attention) bench_attentions(*device, peak, rows);
-  if (!policies.empty()) bench_kv(*device, peak, policies, rows);
+  if (parts.attention) bench_attentions(*device, peak, rows);
+  if (parts.passes) {
+    options.profile = true;
+    for (const PassTime& pass : measure_passes(*must(Device::open(options)), peak)) {
+      rows.push_back(pass_row(pass));
+    }
+  }
+  if (!parts.policies.empty()) bench_kv(*device, peak, parts.policies, rows);
   const json out{{"device", device->info().name},
                  {"driver", device->info().driver},
                  {"family", family_name(device->family())},
@@ -175,19 +198,20 @@ void run(const DeviceOptions& options, bool products, bool attention,
 
 int main(int argc, char** argv) {
   millrace::engine::DeviceOptions options;
-  bool peak = false, products = false, attention = false;
+  millrace::engine::Parts parts;
+  bool peak = false;
   CLI::App app("Times kernels one by one, beside what the machine can do.", "kernel_bench");
   millrace::bench::add_device_options(app, options);
   app.add_option("--variant", options.variant, "kernels: generic or cpu");
   auto* const only = app.add_option_group("part", "all if absent");
   only->add_flag("--peak", peak, "what the machine can do alone");
-  only->add_flag("--products", products, "matrix products alone");
-  only->add_flag("--attention", attention, "attention alone");
-  std::vector<std::string> policies;
-  only->add_option("--kv", policies, "attention with these KV policies, like f16,q8,k5v3")
+  only->add_flag("--products", parts.products, "matrix products alone");
+  only->add_flag("--attention", parts.attention, "attention alone");
+  only->add_flag("--passes", parts.passes, "kernels that go along rows alone");
+  only->add_option("--kv", parts.policies, "attention with these KV policies, like f16,q8,k5v3")
       ->delimiter(',');
   only->require_option(0, 1);
   CLI11_PARSE(app, argc, argv);
-  const bool all = !peak && !products && !attention && policies.empty();
-  millrace::engine::run(options, all || products, all || attention, policies);
+  if (only->count_all() == 0) parts.products = parts.attention = parts.passes = true;
+  millrace::engine::run(options, parts);
 }

@@ -3,6 +3,7 @@
 //
 //   mr_exp(x)    within 1 ulp for x in [-87, 88]; 0 below -87.3; +inf above 88.7
 //   mr_log(x)    within 2 ulp for normal x > 0
+//   mr_exp_of(r) its polynomial: exp(r) for |r| <= ln 2 / 2
 //   mr_recip(x)  1/x within 1 ulp for |x| in [1e-37, 1e37]
 //   mr_rsqrt(x)  1/sqrt(x) within 2 ulp for normal x > 0
 //
@@ -10,6 +11,15 @@
 // mantissa in [2/3, 4/3), degree-11 polynomial. The two others: a bit trick, then Newton steps.
 
 #define MR_MATH(NAME, F, I, AS_F, AS_I)                              \
+  static inline F mr_exp_of##NAME(F r) {                             \
+    F p = (F)(0.00139336521f);                                       \
+    p = fma(p, r, (F)(0.00836318173f));                              \
+    p = fma(p, r, (F)(0.0416664667f));                               \
+    p = fma(p, r, (F)(0.166665763f));                                \
+    p = fma(p, r, (F)(0.5f));                                        \
+    p = fma(p, r, (F)(1.0f));                                        \
+    return fma(p, r, (F)(1.0f));                                     \
+  }                                                                  \
   static inline F mr_exp##NAME(F x) {                                \
     const F magic = (F)(12582912.0f);                                \
     const F t = fma(x, (F)(1.44269504f), magic);                     \
@@ -17,14 +27,7 @@
     const F whole = t - magic;                                       \
     F r = fma(whole, (F)(-0.693145752f), x);                         \
     r = fma(whole, (F)(-1.42860677e-6f), r);                         \
-    F p = (F)(0.00139336521f);                                       \
-    p = fma(p, r, (F)(0.00836318173f));                              \
-    p = fma(p, r, (F)(0.0416664667f));                               \
-    p = fma(p, r, (F)(0.166665763f));                                \
-    p = fma(p, r, (F)(0.5f));                                        \
-    p = fma(p, r, (F)(1.0f));                                        \
-    p = fma(p, r, (F)(1.0f));                                        \
-    F y = AS_F(AS_I(p) + (n << 23));                                 \
+    F y = AS_F(AS_I(mr_exp_of##NAME(r)) + (n << 23));                \
     y = select(y, (F)(0.0f), (I)(x < (F)(-87.3f)));                  \
     return select(y, (F)(INFINITY), (I)(x > (F)(88.7f)));            \
   }                                                                  \

@@ -5,7 +5,9 @@
 //   weight panels of the rows first_row .. first_row + rows - 1; other tokens are left alone, so
 //          that a matrix in several buffers takes one launch each
 //   launch a group of ROW_ITEMS work-items a token
-// An id from device_ids outside the vocabulary is read as 0. Limit: memory, little of it.
+// An id from device_ids outside the vocabulary is read as 0.
+// Limit: memory, the lines of a panel that hold the row; it takes code by code, which is slower
+// and yet nothing in a step.
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
 void embed(__global const uchar* weight, __global const uint* step, __global const uint* device_ids,
            __global float* out, uint ids, uint slots, uint first_row, uint rows, uint vocabulary,

@@ -13,6 +13,8 @@
 //            z = hadamard(signs * x) * mr_rsqrt(n2); index = thresholds below z
 //            dot = the same sum of z * level;
 //            r = half(n2 * mr_rsqrt(n2) * mr_recip(dot / HEAD_DIM))
+// Limit: vector operations, a token at a time: affine codes find low and high of each group,
+// rotated ones take the transform and a comparison for each threshold.
 #define MR_S(name) MR_JOINED(name, SIDE)
 #undef LOW
 #undef HIGH

@@ -7,7 +7,7 @@
 //   launch  a group of ROW_ITEMS work-items a row: one, or 16 and more
 // Order of sums: lane l adds the squares of channels l, l + 16, ... by fma; then mr_sum16. A lane
 // is one of a vector's, or a work-item.
-// Limit: memory.
+// Limit: memory; as long again takes the chain of sums and fold that a row waits for.
 #if ROW_ITEMS == 1
 #define MR_SUMS
 #define MR_SUMS_PARAMETER

@@ -2,7 +2,7 @@
 // rounding: generic.cl; `tiles` gives two words a tile. Other tokens are not touched.
 //
 //   launch one group a tile, local (1)
-// Limit: memory, little of it.
+// Limit: memory, little of it; stores of single halves, because keys lie channel by channel.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void rope_kv(__global const float* qkv, __global const float* rope, __global const float* means,
              __global uchar* kv, __global const uint* step, uint positions, uint tables, uint tiles,

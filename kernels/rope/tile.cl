@@ -5,6 +5,7 @@
 //
 // Packed values of a page share words, so one work-item writes all that a step brings to a page:
 // the one whose tile has the first of it. `tables` follow the positions, tokens in order.
+// Limit: that of rope/cpu.cl; a phase of a whole layer, too.
 
 // Whether `token` continues the page that the token before it, of the same sequence, writes to.
 static inline int mr_continues_page(__global const uint* step, uint positions, uint tables,

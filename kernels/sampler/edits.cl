@@ -11,6 +11,7 @@
 //
 // A table counts the tokens of a window: pairs (id, count) by rising id, so that its words depend
 // on the window alone and not on how it came about: equal to what the host builds from the history.
+// Limit: loads and stores that depend on each other, some hundred a row, of one work-item.
 
 #define STATE_COUNT 0u  // tokens in the history
 #define STATE_HISTORY 1u

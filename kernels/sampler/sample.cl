@@ -20,6 +20,8 @@
 // Order: edits (edits.cl), bans, temperature, top-k, typical, top-p, min-p, XTC, draw. With
 // temperature 0 (greedy) the largest logit wins and the filters are off; its processed logprobs are
 // those of temperature 1 after edits and bans.
+// Limit: memory, one pass over the row, where the likeliest token is all that is asked for; then
+// vector operations: exponentials for logprobs, noise for a draw.
 
 void sampler_clear(__global ulong* bins) {
   GROUP_SYNC();

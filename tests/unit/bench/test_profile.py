@@ -1,4 +1,4 @@
-"""The profile of a step by kernel: which loads, which ways, what the page says. Nothing is timed."""
+"""The profile of a step by kernel: which loads, in which ways, and the page. Nothing is timed."""
 import pathlib
 import sys
 
