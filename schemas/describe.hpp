@@ -103,6 +103,9 @@ void describe(auto& v, Is<EffectiveSettings> auto& m) {
   v.field("model", m.model);
   v.field("fingerprint", m.fingerprint);
   v.field("kv", m.kv);
+  v.field("kv_policy", m.kv_policy);
+  v.field("kv_bytes_per_token", m.kv_bytes_per_token);
+  v.field("kv_compression", m.kv_compression);
   v.field("math", m.math);
   v.field("sampling", m.sampling);
   v.field("edits", m.edits);
@@ -144,6 +147,9 @@ void describe(auto& v, Is<Hello> auto& m) {
   v.field("model", m.model);
   v.field("fingerprint", m.fingerprint);
   v.field("kv_policies", m.kv_policies);
+  v.field("kv", m.kv);
+  v.field("kv_bytes_per_token", m.kv_bytes_per_token);
+  v.field("kv_compression", m.kv_compression);
   v.field("context_tokens", m.context_tokens);
 }
 void describe(auto& v, Is<Welcome> auto& m) {
@@ -174,6 +180,7 @@ void describe(auto& v, Is<SubmitAnswer> auto& m) {
   v.field("known", m.known);
   v.field("state", m.state);
   v.field("error", m.error);
+  v.field("waits", m.waits);
 }
 void describe(auto& v, Is<Submitted> auto& m) {
   v.required("answers", m.answers);
@@ -214,6 +221,10 @@ void describe(auto& v, Is<EngineInfo> auto& m) {
   v.field("name", m.name);
   v.field("model", m.model);
   v.field("fingerprint", m.fingerprint);
+  v.field("kv_policies", m.kv_policies);
+  v.field("kv", m.kv);
+  v.field("kv_bytes_per_token", m.kv_bytes_per_token);
+  v.field("kv_compression", m.kv_compression);
   v.field("leases", m.leases);
   v.field("rows", m.rows);
   v.field("tokens_per_second", m.tokens_per_second);
@@ -225,6 +236,7 @@ void describe(auto& v, Is<StatusAnswer> auto& m) {
   v.field("job_stream", m.job_stream);
   v.field("job_batch", m.job_batch);
   v.field("job_number", m.job_number);
+  v.field("job_waits", m.job_waits);
   v.field("epoch", m.epoch);
   v.field("first", m.first);
   v.field("high", m.high);

@@ -7,6 +7,7 @@
 
 #include "schemas/base/check_sampling.hpp"
 #include "schemas/base/check_stops.hpp"
+#include "schemas/base/kv_policy.hpp"
 #include "schemas/base/number_text.hpp"
 
 namespace millrace {
@@ -156,6 +157,14 @@ Status check_text(std::string_view field, std::string_view value, bool required)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
       return bad(field, "holds a control character");
     }
+  }
+  return {};
+}
+
+Status check_kv(const std::string& kv) {
+  MILLRACE_TRY(check_text("kv", kv, true));
+  if (const auto known = canonical_kv(kv); !known) {
+    return bad("kv", known.error().message, known.error().hint);
   }
   return {};
 }
@@ -323,7 +332,7 @@ Status check_job(const Job& job) {
   MILLRACE_TRY(check_markers(request.markers));
   MILLRACE_TRY(check_repetition(request.repetition_detection));
   MILLRACE_TRY(check_logprobs(request));
-  if (request.kv) MILLRACE_TRY(check_text("kv", *request.kv, true));
+  if (request.kv) MILLRACE_TRY(check_kv(*request.kv));
   if (request.require_fingerprint) {
     MILLRACE_TRY(check_text("require_fingerprint", *request.require_fingerprint, true));
   }

@@ -35,7 +35,11 @@ struct Hello {
   std::string instance;
   std::string model;  // the name jobs must give; "*" in a job matches any
   std::string fingerprint;
+  // What it answers to: its policy as it was given or chosen, and by layer. A job that names a KV
+  // policy goes to an engine with one that means the same.
   std::vector<std::string> kv_policies;
+  std::string kv;                                     // its policy by layer, as results say it
+  double kv_bytes_per_token = 0, kv_compression = 0;  // of that; against f16; 0: not told
   std::uint32_t context_tokens = 0;
   friend bool operator==(const Hello&, const Hello&) = default;
 };
@@ -66,6 +70,7 @@ struct SubmitAnswer {
   bool known = false;  // the same id and body had been submitted before
   JobState state = JobState::queued;
   std::optional<Error> error;  // refused: nothing was stored
+  std::string waits{};         // taken, but no engine connected can run it: what is missing
   friend bool operator==(const SubmitAnswer&, const SubmitAnswer&) = default;
 };
 struct Submitted {  // sent after the commit that holds the jobs; one answer a job, in order
@@ -106,6 +111,9 @@ struct EngineInfo {
   std::uint32_t leases = 0;
   std::uint32_t rows = 0;  // sequences in the step under way when it was last heard
   double tokens_per_second = 0;
+  std::vector<std::string> kv_policies{};  // these four as in Hello
+  std::string kv{};
+  double kv_bytes_per_token = 0, kv_compression = 0;
   friend bool operator==(const EngineInfo&, const EngineInfo&) = default;
 };
 struct StatusAnswer {
@@ -114,6 +122,7 @@ struct StatusAnswer {
   std::uint32_t attempts = 0;
   std::string job_stream, job_batch;  // of the job
   std::uint64_t job_number = 0;       // of the job's result in its stream; 0: not ended
+  std::string job_waits;              // queued, and no engine connected can run it: what is missing
   std::string epoch;                  // of the stream
   std::uint64_t first = 0, high = 0;
   std::vector<EngineInfo> engines;

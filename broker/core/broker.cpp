@@ -29,7 +29,7 @@ Broker::Broker(CoreConfig config)
       dispatcher_(out_, config_, table_, doorbell_),
       custody_(out_, config_, table_, sessions_, dispatcher_, doorbell_),
       engines_(out_, config_, table_, sessions_, models_, dispatcher_, custody_, doorbell_),
-      submissions_(out_, config_, sessions_, models_, doorbell_,
+      submissions_(out_, config_, sessions_, models_, table_, doorbell_,
                    [this] { dispatcher_.work_arrived(); }),
       requests_(out_, sessions_, table_, engines_, dispatcher_, doorbell_) {}
 
@@ -167,6 +167,14 @@ void Broker::hello(const Peer& peer, std::uint64_t id, const Hello& hello) {
     return out_.refuse(peer, id,
                        {Code::missing_field, "hello: an engine without instance",
                         "give instance: a random id of the process"});
+  }
+  if (peer.door == Door::engine && hello.kv_policies.size() > limits::kv_policies_per_engine) {
+    return out_.refuse(
+        peer, id,
+        {Code::limit_exceeded,
+         "hello: " + std::to_string(hello.kv_policies.size()) + " kv_policies, the limit is " +
+             std::to_string(limits::kv_policies_per_engine),
+         "give the policy the engine runs, and that by layer"});
   }
   if (peer.door == Door::engine) engines_.before_hello(peer, hello);
   if (auto opened = sessions_.open(peer, hello); !opened) {

@@ -16,6 +16,9 @@ struct CoreConfig {
   // Every lease in the ledger is from an engine that is surely gone (an embedded broker that owns
   // its engine): all are given back at the start, nobody blamed.
   bool engines_of_before_are_gone = false;
+  // A job that names a KV policy waits for an engine that runs it. Where there is one engine for
+  // ever (an embedded broker) such a job is given to it nevertheless: it refuses what it cannot do.
+  bool match_kv = true;
 
   std::uint32_t heartbeat_ms = limits::heartbeat_ms;
   std::uint32_t lease_ms = limits::lease_ms;

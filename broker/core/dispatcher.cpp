@@ -48,6 +48,7 @@ void Dispatcher::claim(Engine& engine, bool suspect) {
   claim.tenant = default_tenant;
   claim.engine = engine.id;
   claim.model = engine.model;
+  claim.kv = engine.kv_names;
   claim.until_us = out_.now().unix_us + 1000 * std::int64_t{config_.lease_ms};
   claim.suspect = suspect;
   claim.max_jobs = 1;
@@ -146,10 +147,11 @@ void Dispatcher::count(std::uint64_t suspects, std::optional<std::int64_t> oldes
 }
 
 void Dispatcher::reserve_one() {
-  std::set<std::string> served;  // models for which one engine is at it
+  // Models and KV policies for which one engine is at it.
+  std::set<std::pair<std::string, std::vector<std::string>>> served;
   for (auto& [id, engine] : engines_.all()) {
     if (engine.reserved) return;
-    if (engine.peer && engine.exclusive()) served.insert(engine.model);
+    if (engine.peer && engine.exclusive()) served.emplace(engine.model, engine.kv_names);
   }
   // Whoever looked for suspects the longest ago: engines that found none, for want of their model,
   // must not be asked again and again before those that could run one.
@@ -159,7 +161,9 @@ void Dispatcher::reserve_one() {
   };
   Engine* best = nullptr;
   for (auto& [id, engine] : engines_.all()) {
-    if (!open_ || !engine.peer || engine.hung || served.contains(engine.model)) continue;
+    if (!open_ || !engine.peer || engine.hung || served.contains({engine.model, engine.kv_names})) {
+      continue;
+    }
     if (engine.suspects_seen == suspect_generation_) continue;
     if (best == nullptr || before(engine, *best)) best = &engine;
   }

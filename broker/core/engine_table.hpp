@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "broker/core/events.hpp"
 #include "broker/core/results.hpp"
@@ -25,6 +26,10 @@ struct HeldLease {
 struct Engine {
   std::string id;  // of the process: Hello.instance
   std::string name, model, fingerprint;
+  std::vector<std::string> kv_policies;  // as it said hello; `kv_names` has the same, canonical
+  std::vector<std::string> kv_names;
+  std::string kv;
+  double kv_bytes_per_token = 0, kv_compression = 0;
   std::optional<Peer> peer;  // none: of before this broker's start, or between two connections
   bool joined = false;       // has said Hello to this broker
   std::uint32_t credit = 0;
@@ -42,6 +47,9 @@ struct Engine {
   bool reserved = false;            // finishes what it has, then takes a suspect
   std::uint64_t suspects_seen = 0;  // generation of suspects it found nothing in
 
+  bool runs(const std::string& canonical) const {
+    return std::ranges::find(kv_names, canonical) != kv_names.end();
+  }
   bool exclusive() const {
     return std::any_of(leases.begin(), leases.end(),
                        [](const auto& item) { return item.second.alone; });

@@ -4,8 +4,22 @@
 #include <utility>
 
 #include "broker/core/results.hpp"
+#include "schemas/base/kv_policy.hpp"
 
 namespace millrace::broker {
+namespace {
+
+// None twice; a name that is no policy's is nobody's to ask for.
+std::vector<std::string> kv_names(const std::vector<std::string>& announced) {
+  std::vector<std::string> out;
+  for (const std::string& policy : announced) {
+    const auto name = canonical_kv(policy);
+    if (name && std::ranges::find(out, *name) == out.end()) out.push_back(*name);
+  }
+  return out;
+}
+
+}  // namespace
 
 void Engines::before_hello(const Peer& peer, const Hello& hello) {
   const Engine* before = table_.at(peer);
@@ -20,8 +34,15 @@ void Engines::hello(const Peer& peer, const Hello& hello) {
   table_.connect(engine, peer);
   const bool again = engine.joined;
   engine.name = hello.name.empty() ? engine.id : hello.name;
-  if (engine.model != hello.model) engine.suspects_seen = 0;  // it may find others now
+  const std::vector<std::string> kv = kv_names(hello.kv_policies);
+  // It may find others now.
+  if (engine.model != hello.model || engine.kv_names != kv) engine.suspects_seen = 0;
   engine.model = hello.model;
+  engine.kv_policies = hello.kv_policies;
+  engine.kv_names = kv;
+  engine.kv = hello.kv;
+  engine.kv_bytes_per_token = hello.kv_bytes_per_token;
+  engine.kv_compression = hello.kv_compression;
   engine.fingerprint = hello.fingerprint;
   engine.joined = true;
   engine.credit = 0;
@@ -30,7 +51,8 @@ void Engines::hello(const Peer& peer, const Hello& hello) {
   models_.serve(hello.model);
   out_.joined(engine.name);
   out_.note(NoteLevel::info, "engine " + engine.name + (again ? " is back" : " joined") +
-                                 ", model " + engine.model + ", " +
+                                 ", model " + engine.model +
+                                 (hello.kv.empty() ? "" : ", kv " + hello.kv) + ", " +
                                  std::to_string(engine.leases.size()) + " leases");
   if (table_.drain) out_.send(peer, 0, HeartbeatAnswer{{}, {}, true});
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "broker/core/waiting.hpp"
+
 namespace millrace::broker {
 namespace {
 
@@ -161,7 +163,8 @@ void Requests::status(const Peer& peer, std::uint64_t id, StatusRequest request,
     if (!engine.joined) continue;
     answer.engines.push_back({engine.name, engine.model, engine.fingerprint,
                               static_cast<std::uint32_t>(engine.leases.size()), engine.rows,
-                              engine.tokens_per_second});
+                              engine.tokens_per_second, engine.kv_policies, engine.kv,
+                              engine.kv_bytes_per_token, engine.kv_compression});
   }
   // What is named is asked for in turn: job, then stream, then the counts.
   if (request.job.empty() && request.stream.empty()) {
@@ -185,6 +188,7 @@ void Requests::status_of_job(const Peer& peer, std::uint64_t id, StatusAnswer so
         so_far.job_stream = r.stream;
         so_far.job_batch = r.batch;
         so_far.job_number = r.number;
+        if (r.state == JobState::queued) so_far.job_waits = waiting_for(table_, r.model, r.kv);
         if (request.stream.empty()) {
           return status_counts(peer, id, std::move(so_far), std::move(request.batch));
         }

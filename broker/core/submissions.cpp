@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "broker/core/results.hpp"
+#include "broker/core/waiting.hpp"
+#include "schemas/base/kv_policy.hpp"
 
 namespace millrace::broker {
 namespace {
@@ -43,6 +45,7 @@ struct Submissions::Pending {
   bool pushed() const { return peer.door == Door::push; }
   void refuse(std::size_t i, Error error) {
     answers[i].error = std::move(error);
+    answers[i].waits.clear();
     items[i].operation.reset();
     items[i].unless_known.reset();
   }
@@ -51,7 +54,7 @@ struct Submissions::Pending {
 namespace {
 
 // What is wrong with a job whatever the ledger holds.
-Result<Item> prepare(Body body, const Models& models, std::int64_t now_us) {
+Result<Item> prepare(Body body, const Models& models, bool match_kv, std::int64_t now_us) {
   if (body.size() > limits::job_bytes) {
     return fail(Code::too_large,
                 "the job has " + std::to_string(body.size()) + " bytes, the limit is " +
@@ -87,6 +90,9 @@ Result<Item> prepare(Body body, const Models& models, std::int64_t now_us) {
   operation.priority = job.priority;
   operation.max_attempts = job.max_attempts;
   operation.deadline_us = job.deadline_us;
+  if (job.request.kv && match_kv) {
+    MILLRACE_ASSIGN(operation.kv, canonical_kv(*job.request.kv));
+  }
   item.operation = std::move(operation);
   return item;
 }
@@ -122,14 +128,22 @@ void Submissions::begin(const Peer& peer, std::uint64_t id, Submit submit) {
   pending->id = id;
   pending->items.resize(submit.jobs.size());
   pending->answers.resize(submit.jobs.size());
+  struct {
+    std::string model, kv, waits;
+  } last;  // of the job before: most of a message are alike
   for (std::size_t i = 0; i < submit.jobs.size(); ++i) {
     pending->bytes += submit.jobs[i].size();
-    auto item = prepare(std::move(submit.jobs[i]), models_, out_.now().unix_us);
+    auto item = prepare(std::move(submit.jobs[i]), models_, config_.match_kv, out_.now().unix_us);
     if (!item) {
       pending->refuse(i, std::move(item.error()));
       continue;
     }
     pending->answers[i].job = item->operation->id;
+    const SubmitJob& job = *item->operation;
+    if (i == 0 || job.model != last.model || job.kv != last.kv) {
+      last = {job.model, job.kv, waiting_for(engines_, job.model, job.kv)};
+    }
+    pending->answers[i].waits = last.waits;
     pending->items[i] = std::move(*item);
   }
   jobs_ += pending->items.size();
@@ -209,6 +223,7 @@ void Submissions::stored(Pending& pending, const std::vector<std::size_t>& asked
     } else {
       answer.error = reply_error(replies[k]);
     }
+    if (answer.error || answer.state != JobState::queued) answer.waits.clear();
     if (!answer.error || !lacks_room(answer.error->code)) {
       pending.items[asked[k]].operation.reset();
     }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "broker/core/doorbell.hpp"
+#include "broker/core/engine_table.hpp"
 #include "broker/core/models.hpp"
 #include "broker/core/outbox.hpp"
 #include "broker/core/sessions.hpp"
@@ -22,11 +23,12 @@ inline constexpr const char* rejected_stream = "rejected";
 class Submissions {
  public:
   Submissions(Outbox& out, const CoreConfig& config, Sessions& sessions, Models& models,
-              Doorbell& doorbell, std::function<void()> on_queued)
+              const EngineTable& engines, Doorbell& doorbell, std::function<void()> on_queued)
       : out_(out),
         config_(config),
         sessions_(sessions),
         models_(models),
+        engines_(engines),
         doorbell_(doorbell),
         on_queued_(std::move(on_queued)) {}
 
@@ -57,6 +59,7 @@ class Submissions {
   const CoreConfig& config_;
   Sessions& sessions_;
   Models& models_;
+  const EngineTable& engines_;
   Doorbell& doorbell_;
   std::function<void()> on_queued_;
   std::uint64_t jobs_ = 0, bytes_ = 0;  // in messages that are not yet answered, and rejections

@@ -47,6 +47,7 @@ struct SubmitJob {
   std::uint32_t priority = limits::priority_default;
   std::uint32_t max_attempts = limits::max_attempts_default;
   std::optional<std::int64_t> deadline_us;
+  std::string kv;  // canonical KV policy wanted (schemas/base/kv_policy.hpp); empty: any
 };
 struct SubmitReply {
   bool known = false;
@@ -73,8 +74,9 @@ using EndBody =
     std::function<Body(const EndingJob& job, JobState state, Code reason, std::int64_t now_us)>;
 
 // Hands out queued jobs: lowest priority number first, then in order of submission, jobs of model
-// `model` or "*". Suspects are never among them unless `suspect` is set: then at most one job, a
-// suspect, is given. Jobs past their deadline are passed over (see ExpireJobs).
+// `model` or "*" that want no KV policy or one of `kv`. Suspects are never among them unless
+// `suspect` is set: then at most one job, a suspect, is given. Jobs past their deadline are passed
+// over (see ExpireJobs).
 struct Claim {
   std::string tenant, engine, model;
   std::uint32_t max_jobs = 0;
@@ -82,6 +84,7 @@ struct Claim {
   bool suspect = false;
   std::uint32_t window = 0;                       // reserved for look-ahead policies; 0 is none
   std::uint64_t max_bytes = limits::lease_bytes;  // of bodies; one job is given whatever its size
+  std::vector<std::string> kv{};                  // canonical, none twice
 };
 struct ClaimedJob {
   LeaseId lease = 0;  // never used before in this ledger
@@ -265,7 +268,7 @@ struct GetJobReply {
   JobState state = JobState::queued;
   std::uint32_t attempts = 0, failures = 0;
   bool suspect = false, cancel_requested = false;
-  std::string stream, batch, custom_id;
+  std::string stream, batch, custom_id, model, kv;
   std::uint64_t number = 0;  // of its result, 0 before
   std::int64_t submitted_us = 0;
   std::optional<LeaseId> lease;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "broker/ledger/queues.hpp"
 #include "broker/ledger/refusals.hpp"
 #include "schemas/base/random_id.hpp"
 
@@ -34,7 +35,7 @@ MemoryStore::JobRecord* MemoryStore::find_job(const std::string& tenant, const s
 }
 
 MemoryStore::Queue& MemoryStore::queue_of(const JobRecord& job) {
-  return queues_[{job.given.tenant, job.suspect, job.given.model}];
+  return queues_[{job.given.tenant, job.suspect, job.given.model, job.given.kv}];
 }
 void MemoryStore::enqueue(JobRecord& job) {
   queue_of(job).emplace(std::pair{job.given.priority, job.sequence}, &job);
@@ -124,18 +125,22 @@ Result<Reply> MemoryStore::carry_out(const SubmitJob& op) {
   return SubmitReply{false, JobState::queued};
 }
 
-// Both queues an engine is served from, its model's and "*", merged by priority and sequence.
+// The queues an engine is served from, merged by priority and sequence.
 std::vector<MemoryStore::JobRecord*> MemoryStore::next_queued(const Claim& op) {
-  const Queue& own = queues_[{op.tenant, op.suspect, op.model}];
-  const Queue& any = queues_[{op.tenant, op.suspect, "*"}];
+  std::vector<std::pair<Queue::const_iterator, Queue::const_iterator>> heads;  // next and end
+  for (const QueueName& name : queues_of(op)) {
+    const auto found = queues_.find({op.tenant, op.suspect, *name.model, *name.kv});
+    if (found == queues_.end() || found->second.empty()) continue;
+    heads.emplace_back(found->second.begin(), found->second.end());
+  }
   const std::size_t wanted = op.suspect ? std::min(op.max_jobs, 1u) : op.max_jobs;
-  auto a = own.begin();
-  auto b = op.model == "*" ? any.end() : any.begin();
+  const auto place = [](const auto& head) { return head.first->first; };
   std::vector<JobRecord*> out;
   for (std::size_t seen = 0; out.size() < wanted && seen < wanted + claim_overscan; ++seen) {
-    if (a == own.end() && b == any.end()) break;
-    const bool take_own = b == any.end() || (a != own.end() && a->first < b->first);
-    JobRecord* job = take_own ? (a++)->second : (b++)->second;
+    const auto next = std::ranges::min_element(heads, {}, place);
+    if (next == heads.end()) break;
+    JobRecord* job = (next->first++)->second;
+    if (next->first == next->second) heads.erase(next);
     if (!job->given.deadline_us || *job->given.deadline_us > now_us_) out.push_back(job);
   }
   return out;

@@ -89,7 +89,8 @@ class MemoryStore {
   std::uint64_t next_sequence_ = 1;
   LeaseId next_lease_ = 1;
   std::map<Key, JobRecord> jobs_;
-  std::map<std::tuple<std::string, bool, std::string>, Queue> queues_;  // tenant, suspect, model
+  // By tenant, suspect, model and KV policy.
+  std::map<std::tuple<std::string, bool, std::string, std::string>, Queue> queues_;
   std::set<std::tuple<std::string, std::int64_t, std::uint64_t, JobRecord*>> deadlines_;
   std::map<LeaseId, LeaseRecord> leases_;
   std::map<Key, std::array<InOrder, 6>> batches_;               // by state

@@ -85,6 +85,8 @@ Result<Reply> MemoryStore::carry_out(const GetJob& op) {
   reply.cancel_requested = job->cancel_requested;
   reply.stream = job->given.stream;
   reply.batch = job->given.batch;
+  reply.model = job->given.model;
+  reply.kv = job->given.kv;
   reply.custom_id = job->given.custom_id;
   reply.number = job->number;
   reply.submitted_us = job->submitted_us;
@@ -104,7 +106,7 @@ Result<Reply> MemoryStore::carry_out(const Count& op) {
     for (std::size_t i = 0; i < counts.size(); ++i) counts[i] = it->second[i].size();
   }
   reply.counts = {counts[0], counts[1], counts[2], counts[3], counts[4], counts[5]};
-  for (auto it = queues_.lower_bound({op.tenant, true, ""}); it != queues_.end(); ++it) {
+  for (auto it = queues_.lower_bound({op.tenant, true, "", ""}); it != queues_.end(); ++it) {
     if (std::get<0>(it->first) != op.tenant) break;
     for (const auto& [place, job] : it->second) {
       ++reply.suspects;

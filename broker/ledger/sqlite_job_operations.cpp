@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "broker/ledger/queues.hpp"
 #include "broker/ledger/refusals.hpp"
 #include "broker/ledger/sqlite_operations.hpp"
 
@@ -49,23 +50,36 @@ Result<Reply> SqliteOperations::carry_out(const SubmitJob& op) {
   return SubmitReply{false, JobState::queued};
 }
 
-// Both queues an engine is served from, its model's and "*", merged by priority and sequence. The
-// index gives each in order; only what is handed out, and what stands expired before it, is read.
+Statement& SqliteOperations::queue_reader(std::size_t place) {
+  while (select_queue_.size() <= place) {
+    select_queue_.push_back(std::make_unique<Statement>(
+        database_,
+        "SELECT priority, sequence, job, deadline_us FROM queue WHERE tenant = ?1 AND "
+        "suspect = ?2 AND model = ?3 AND kv = ?4 ORDER BY priority, sequence"));
+  }
+  return *select_queue_[place];
+}
+
+// The queues an engine is served from, its model's and "*", each without a KV policy and with each
+// of its own, merged by priority and sequence. The index gives each in order; only what is handed
+// out, and what stands expired before it, is read.
 std::vector<std::string> SqliteOperations::next_queued(const Claim& op) {
   const std::size_t wanted = op.suspect ? std::min(op.max_jobs, 1u) : op.max_jobs;
   std::vector<std::string> out;
   if (wanted == 0) return out;
-  Statement& own = select_queue_own_;
-  Statement& any = select_queue_any_;
-  const auto place = [](const Statement& s) { return std::pair(s.integer(0), s.integer(1)); };
-  bool has_own = own.run(op.tenant, op.suspect, op.model);
-  bool has_any = op.model != "*" && any.run(op.tenant, op.suspect, "*");
+  std::vector<Statement*> heads;  // each at its queue's next job
+  std::size_t readers = 0;
+  for (const QueueName& queue : queues_of(op)) {
+    Statement& reader = queue_reader(readers++);
+    if (reader.run(op.tenant, op.suspect, *queue.model, *queue.kv)) heads.push_back(&reader);
+  }
+  const auto place = [](const Statement* s) { return std::pair(s->integer(0), s->integer(1)); };
   for (std::size_t seen = 0; out.size() < wanted && seen < wanted + claim_overscan; ++seen) {
-    if (!has_own && !has_any) break;
-    const bool take_own = !has_any || (has_own && place(own) < place(any));
-    Statement& from = take_own ? own : any;
+    const auto next = std::ranges::min_element(heads, {}, place);
+    if (next == heads.end()) break;
+    Statement& from = **next;
     if (from.null(3) || from.integer(3) > now_us_) out.push_back(from.text(2));
-    (take_own ? has_own : has_any) = from.next();
+    if (!from.next()) heads.erase(next);
   }
   // Half-read statements would see the changes that follow.
   database_.reset_statements();

@@ -11,10 +11,6 @@
 namespace millrace::broker {
 namespace {
 
-constexpr const char* queue_sql =
-    "SELECT priority, sequence, job, deadline_us FROM queue "
-    "WHERE tenant = ?1 AND suspect = ?2 AND model = ?3 ORDER BY priority, sequence";
-
 #define LEASE_COLUMNS "SELECT lease, tenant, job, engine, until_us, alone FROM leases "
 
 }  // namespace
@@ -24,8 +20,6 @@ SqliteOperations::SqliteOperations(Database& database, const EndBody& end_body,
     : database_(database),
       max_queued_jobs_(max_queued_jobs),
       records_(database, end_body),
-      select_queue_own_(database, queue_sql),
-      select_queue_any_(database, queue_sql),
       renew_lease_(database, "UPDATE leases SET until_us = ?2 WHERE lease = ?1"),
       select_leases_(database, LEASE_COLUMNS "ORDER BY lease"),
       select_leases_until_(database, LEASE_COLUMNS "WHERE until_us <= ?1"),
@@ -170,6 +164,8 @@ Result<Reply> SqliteOperations::carry_out(const GetJob& op) {
   reply.cancel_requested = row->cancel_requested;
   reply.stream = row->stream;
   reply.batch = row->batch;
+  reply.model = row->model;
+  reply.kv = row->kv;
   reply.custom_id = row->custom_id;
   reply.number = row->number;
   reply.submitted_us = row->submitted_us;

@@ -2,6 +2,10 @@
 // The operations of ledger.hpp over the tables. Each looks first and changes then, so that what is
 // refused changes nothing. After a carry_out the caller looks at the database's sticky status:
 // where that failed the reply means nothing. Thread safety: one thread at a time.
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "broker/ledger/ledger.hpp"
 #include "broker/ledger/sqlite_database.hpp"
 #include "broker/ledger/sqlite_records.hpp"
@@ -37,6 +41,7 @@ class SqliteOperations {
   Result<Reply> carry_out(const GetJob& op);
   Result<Reply> carry_out(const Count& op);
 
+  Statement& queue_reader(std::size_t place);
   std::vector<std::string> next_queued(const Claim& op);
   void give_back(const LeaseRow& lease, const GiveBack& op, bool proven, GiveBackReply& reply);
   void cancel(JobRow& row, CancelReply& reply);
@@ -51,7 +56,7 @@ class SqliteOperations {
   Records records_;
   std::int64_t now_us_ = 0;
 
-  Statement select_queue_own_, select_queue_any_;
+  std::vector<std::unique_ptr<Statement>> select_queue_;  // as many as a claim ever read at once
   Statement renew_lease_;
   Statement select_leases_, select_leases_until_, select_leases_of_engine_;
   Statement select_due_, select_batch_;

@@ -25,11 +25,11 @@ Records::Records(Database& database, const EndBody& end_body)
       select_job_(database,
                   "SELECT hash, hash_version, custom_id, model, stream, batch, priority, "
                   "max_attempts, deadline_us, sequence, submitted_us, state, attempts, failures, "
-                  "suspect_us, cancel, number, lease FROM jobs WHERE tenant = ?1 AND job = ?2"),
+                  "suspect_us, cancel, number, lease, kv FROM jobs WHERE tenant = ?1 AND job = ?2"),
       insert_job_(database,
                   "INSERT INTO jobs (tenant, job, hash, hash_version, custom_id, model, stream, "
-                  "batch, priority, max_attempts, deadline_us, sequence, submitted_us, state) "
-                  "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0)"),
+                  "batch, priority, max_attempts, deadline_us, sequence, submitted_us, state, kv) "
+                  "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14)"),
       update_job_(database,
                   "UPDATE jobs SET state = ?3, attempts = ?4, failures = ?5, suspect_us = ?6, "
                   "cancel = ?7, number = ?8, lease = ?9 WHERE tenant = ?1 AND job = ?2"),
@@ -39,10 +39,10 @@ Records::Records(Database& database, const EndBody& end_body)
       select_body_(database,
                    "SELECT checksum, body FROM job_bodies WHERE tenant = ?1 AND sequence = ?2"),
       delete_body_(database, "DELETE FROM job_bodies WHERE tenant = ?1 AND sequence = ?2"),
-      insert_queue_(database, "INSERT INTO queue VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"),
+      insert_queue_(database, "INSERT INTO queue VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"),
       delete_queue_(database,
                     "DELETE FROM queue WHERE tenant = ?1 AND suspect = ?2 AND model = ?3 AND "
-                    "priority = ?4 AND sequence = ?5"),
+                    "kv = ?4 AND priority = ?5 AND sequence = ?6"),
       select_lease_(database,
                     "SELECT tenant, job, engine, until_us, alone FROM leases WHERE lease = ?1"),
       insert_lease_(database, "INSERT INTO leases VALUES (?1, ?2, ?3, ?4, ?5, ?6)"),
@@ -107,6 +107,7 @@ std::optional<JobRow> Records::find_job(const std::string& tenant, const std::st
   row.cancel_requested = s.integer(15) != 0;
   row.number = static_cast<std::uint64_t>(s.integer(16));
   row.lease = static_cast<LeaseId>(s.integer(17));
+  row.kv = s.text(18);
   return row;
 }
 
@@ -157,11 +158,12 @@ void Records::count(const JobRow& row, JobState state, std::int64_t change) {
 }
 
 void Records::enqueue(const JobRow& row) {
-  insert_queue_.run(row.tenant, row.suspect_us.has_value(), row.model, row.priority, row.sequence,
-                    row.job, row.deadline_us);
+  insert_queue_.run(row.tenant, row.suspect_us.has_value(), row.model, row.kv, row.priority,
+                    row.sequence, row.job, row.deadline_us);
 }
 void Records::dequeue(const JobRow& row) {
-  delete_queue_.run(row.tenant, row.suspect_us.has_value(), row.model, row.priority, row.sequence);
+  delete_queue_.run(row.tenant, row.suspect_us.has_value(), row.model, row.kv, row.priority,
+                    row.sequence);
 }
 
 void Records::update(const JobRow& row) {
@@ -177,12 +179,14 @@ void Records::insert(const SubmitJob& op, std::int64_t now_us) {
   row.job = op.id;
   row.model = op.model;
   row.batch = op.batch;
+  row.kv = op.kv;
   row.priority = op.priority;
   row.deadline_us = op.deadline_us;
   row.sequence = static_cast<std::uint64_t>(next_sequence_++);
   counters_changed_ = true;
   insert_job_.run(op.tenant, op.id, op.hash, op.hash_version, op.custom_id, op.model, op.stream,
-                  op.batch, op.priority, op.max_attempts, op.deadline_us, row.sequence, now_us);
+                  op.batch, op.priority, op.max_attempts, op.deadline_us, row.sequence, now_us,
+                  op.kv);
   insert_body_.run(op.tenant, row.sequence, checksum(op.body, row.sequence), Blob{op.body});
   enqueue(row);
   count(row, JobState::queued, 1);

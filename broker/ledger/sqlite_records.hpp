@@ -15,7 +15,7 @@
 namespace millrace::broker {
 
 struct JobRow {
-  std::string tenant, job, hash, custom_id, model, stream, batch;
+  std::string tenant, job, hash, custom_id, model, stream, batch, kv;
   int hash_version = 0;
   std::uint32_t priority = 0, max_attempts = 0, attempts = 0, failures = 0;
   std::optional<std::int64_t> deadline_us, suspect_us;  // suspect_us: since when, if it is one

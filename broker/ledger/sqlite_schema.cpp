@@ -141,8 +141,33 @@ Status create_version_1(Database& database, std::int64_t now_us) {
   return database.execute(meta.c_str());
 }
 
+// The KV policy that a job wants. The queue is made anew: its key, the order of hand-out, holds it.
+constexpr const char* version_2 = R"sql(
+ALTER TABLE jobs ADD COLUMN kv TEXT NOT NULL DEFAULT '';
+
+ALTER TABLE queue RENAME TO queue_1;
+CREATE TABLE queue (
+  tenant TEXT NOT NULL,
+  suspect INTEGER NOT NULL,
+  model TEXT NOT NULL,
+  kv TEXT NOT NULL,
+  priority INTEGER NOT NULL,
+  sequence INTEGER NOT NULL,
+  job TEXT NOT NULL,
+  deadline_us INTEGER,
+  PRIMARY KEY (tenant, suspect, model, kv, priority, sequence)
+) STRICT, WITHOUT ROWID;
+INSERT INTO queue SELECT tenant, suspect, model, '', priority, sequence, job, deadline_us
+  FROM queue_1;
+DROP TABLE queue_1;
+)sql";
+
+Status create_version_2(Database& database, std::int64_t) {
+  return database.execute(version_2);
+}
+
 using Migration = Status (*)(Database&, std::int64_t);
-constexpr auto migrations = std::to_array<Migration>({create_version_1});
+constexpr auto migrations = std::to_array<Migration>({create_version_1, create_version_2});
 static_assert(migrations.size() == ledger_version);
 
 Status check_owner(Database& database, const std::string& version) {

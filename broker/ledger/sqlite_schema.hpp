@@ -7,7 +7,7 @@
 
 namespace millrace::broker {
 
-inline constexpr int ledger_version = 1;               // PRAGMA user_version
+inline constexpr int ledger_version = 2;               // PRAGMA user_version
 inline constexpr int ledger_application = 0x4d4c5243;  // PRAGMA application_id, "MLRC"
 
 // The settings that durability stands on. Only the test that must notice their absence asks for

@@ -113,6 +113,16 @@ void print_error_and_resume(const Error& error, const std::string& how, bool jso
   std::fprintf(stderr, "%s\n", line.c_str());
 }
 
+void print_notice(const char* event, const std::string& message, bool json) {
+  if (!json) {
+    std::fprintf(stderr, "millrace: %s\n", printable(message).c_str());
+    return;
+  }
+  std::string line;
+  JsonWriter(line).begin_object().field("event", event).field("message", message).end_object();
+  std::fprintf(stderr, "%s\n", line.c_str());
+}
+
 int report_error(const Error& error, bool json) {
   print_error(error, json);
   return exit_code(error);

@@ -45,6 +45,9 @@ std::string printable(const std::string& text);
 // To standard error; with json one object {"event": "error", "code", "message", "hint"}.
 void print_error(const Error& error, bool json);
 void print_error_and_resume(const Error& error, const std::string& how, bool json);
+// To standard error, what is worth knowing and stops nothing: with json an object {"event",
+// "message"}.
+void print_notice(const char* event, const std::string& message, bool json);
 // The error printed, and the exit code that says it.
 int report_error(const Error& error, bool json);
 

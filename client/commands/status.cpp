@@ -26,6 +26,9 @@ void print_json(const StatusAnswer& answer, const StatusRequest& request) {
     out.field("job", request.job).field("state", wire_name(*answer.state));
     out.field("attempts", answer.attempts).field("stream", answer.job_stream);
     out.field("batch", answer.job_batch).field("number", answer.job_number);
+    if (!answer.job_waits.empty()) {
+      out.field("waits", answer.job_waits);
+    }
   }
   if (!request.stream.empty()) {
     out.field("epoch", answer.epoch).field("first", answer.first).field("high", answer.high);
@@ -34,7 +37,12 @@ void print_json(const StatusAnswer& answer, const StatusRequest& request) {
   for (const EngineInfo& engine : answer.engines) {
     out.begin_object().field("name", engine.name).field("model", engine.model);
     out.field("fingerprint", engine.fingerprint).field("leases", engine.leases);
-    out.field("rows", engine.rows);
+    out.field("rows", engine.rows).key("kv_policies").begin_array();
+    for (const std::string& policy : engine.kv_policies) {
+      out.value(policy);
+    }
+    out.end_array().field("kv", engine.kv).field("kv_bytes_per_token", engine.kv_bytes_per_token);
+    out.field("kv_compression", engine.kv_compression);
     out.field("tokens_per_second", engine.tokens_per_second).end_object();
   }
   out.end_array().field("draining", answer.draining).end_object();
@@ -45,11 +53,20 @@ unsigned long long wide(std::uint64_t value) {
   return value;
 }
 
+std::string times(std::uint32_t count) {
+  return count == 0 ? "never" : count == 1 ? "once" : std::to_string(count) + " times";
+}
+
 void print_text(const StatusAnswer& answer, const StatusRequest& request) {
   if (answer.state) {
-    std::printf("job %s: %s, handed out %u times, stream %s, result number %llu\n",
-                request.job.c_str(), std::string(wire_name(*answer.state)).c_str(), answer.attempts,
-                answer.job_stream.c_str(), wide(answer.job_number));
+    std::printf("job %s: %s, handed out %s, stream %s, %s\n", request.job.c_str(),
+                std::string(wire_name(*answer.state)).c_str(), times(answer.attempts).c_str(),
+                answer.job_stream.c_str(),
+                answer.job_number == 0 ? "no result yet"
+                                       : ("result " + std::to_string(answer.job_number)).c_str());
+    if (!answer.job_waits.empty()) {
+      std::printf("waits: %s\n", answer.job_waits.c_str());
+    }
     return;
   }
   if (!request.stream.empty()) {
@@ -64,9 +81,11 @@ void print_text(const StatusAnswer& answer, const StatusRequest& request) {
       wide(counts.queued), wide(counts.leased), wide(counts.completed), wide(counts.failed),
       wide(counts.cancelled), wide(counts.expired), answer.draining ? "  (draining)" : "");
   for (const EngineInfo& engine : answer.engines) {
-    std::printf("engine %s  model %s  leases %u  rows %u  %.1f tokens/s  fingerprint %s\n",
-                engine.name.c_str(), engine.model.c_str(), engine.leases, engine.rows,
-                engine.tokens_per_second, engine.fingerprint.c_str());
+    const std::string kv = engine.kv_policies.empty() ? "unknown" : engine.kv_policies.front();
+    std::printf(
+        "engine %s  model %s  kv %s (%.1fx)  leases %u  rows %u  %.1f tokens/s  fingerprint %s\n",
+        engine.name.c_str(), engine.model.c_str(), kv.c_str(), engine.kv_compression, engine.leases,
+        engine.rows, engine.tokens_per_second, engine.fingerprint.c_str());
   }
   if (answer.engines.empty() && request.batch.empty()) {
     std::printf("no engine\n");

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <span>
 #include <system_error>
 #include <unordered_map>
@@ -24,6 +25,7 @@ namespace {
 
 constexpr std::size_t batch_hash_digits = 8;
 constexpr std::uint64_t errors_shown = 10;
+constexpr std::size_t notices_shown = 20;  // different ones
 
 struct Flags {
   BrokerFlags broker;
@@ -55,6 +57,8 @@ class SubmitRun {
   Status on_answer(const Submission& submission);
   Status on_entry(const Entry& entry);
   Status refuse(const std::string& id, const ParsedLine& parsed);
+  void note_warnings(const ParsedLine& parsed);
+  void note_waiting(const SubmitAnswer& answer);
   Status write(const std::string& line);
 
   const Flags& flags_;
@@ -68,6 +72,8 @@ class SubmitRun {
   std::FILE* out_ = nullptr;
   std::unordered_map<std::string, std::uint64_t> waiting_;  // job id to line, with --wait
   std::uint64_t submitted_ = 0, known_ = 0, refused_ = 0, completed_ = 0, failed_ = 0;
+  std::set<std::string> told_;  // notices that were printed: each once
+  std::uint64_t warned_ = 0;    // lines
 };
 
 Status check_paths(const Flags& flags) {
@@ -167,6 +173,7 @@ Result<std::optional<NextJob>> SubmitRun::next_job() {
       MILLRACE_TRY(refuse(options.id, parsed));
       continue;
     }
+    note_warnings(parsed);
     if (flags_.wait) {
       MILLRACE_ASSIGN(const DecodedJob decoded, decode_job(parsed.body));
       if (decoded.job.stream != flags_.stream) {
@@ -180,6 +187,25 @@ Result<std::optional<NextJob>> SubmitRun::next_job() {
       waiting_.emplace(decoded.job.id, line.number);
     }
     return NextJob{std::move(parsed.body), line.number};
+  }
+}
+
+// The results will say it too, but a misspelt field should be known before they are computed.
+void SubmitRun::note_warnings(const ParsedLine& parsed) {
+  warned_ += parsed.warnings.empty() ? 0 : 1;
+  for (const std::string& warning : parsed.warnings) {
+    if (told_.size() < notices_shown && told_.insert(warning).second) {
+      print_notice("warning",
+                   flags_.input + " line " + std::to_string(parsed.number) + ": " + warning +
+                       " (said once; --strict refuses such lines)",
+                   json_);
+    }
+  }
+}
+
+void SubmitRun::note_waiting(const SubmitAnswer& answer) {
+  if (!answer.waits.empty() && told_.size() < notices_shown && told_.insert(answer.waits).second) {
+    print_notice("waits", "job " + answer.job + " waits: " + answer.waits, json_);
   }
 }
 
@@ -210,6 +236,7 @@ Status SubmitRun::on_answer(const Submission& submission) {
   if (!answer.error) {
     ++submitted_;
     known_ += answer.known ? 1 : 0;
+    note_waiting(answer);
     return {};
   }
   std::string id = answer.job;
@@ -245,7 +272,10 @@ void SubmitRun::summary() const {
     JsonWriter json(line);
     json.begin_object().field("event", "submitted").field("batch", batch_);
     json.field("stream", flags_.stream).field("submitted", submitted_).field("known", known_);
-    json.field("refused", refused_).field("completed", completed_).field("failed", failed_);
+    json.field("refused", refused_)
+        .field("warned", warned_)
+        .field("completed", completed_)
+        .field("failed", failed_);
     json.end_object();
     std::fprintf(flags_.wait ? stderr : stdout, "%s\n", line.c_str());
     return;
@@ -257,6 +287,10 @@ void SubmitRun::summary() const {
   }
   std::fprintf(stderr, "%llu jobs submitted (%llu were known), %llu lines refused; batch %s\n",
                wide(submitted_), wide(known_), wide(refused_), batch_.c_str());
+  if (warned_ > 0) {
+    std::fprintf(stderr, "%llu %s\n", wide(warned_),
+                 warned_ == 1 ? "line has a warning" : "lines have warnings");
+  }
   if (flags_.wait) {
     std::fprintf(stderr, "%llu completed, %llu failed\n", wide(completed_), wide(failed_));
   } else {

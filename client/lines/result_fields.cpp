@@ -152,7 +152,12 @@ void write_queue_fields(JsonWriter& json, const JobResult& result) {
 void write_engine_fields(JsonWriter& json, const GenerationResult& result) {
   const EffectiveSettings& used = result.effective;
   json.field("fingerprint", used.fingerprint).key("effective").begin_object();
-  json.field("model", used.model).field("kv", used.kv).field("math", used.math);
+  json.field("model", used.model).field("kv", used.kv);
+  if (!used.kv_policy.empty()) {
+    json.field("kv_policy", used.kv_policy).field("kv_bytes_per_token", used.kv_bytes_per_token);
+    json.field("kv_compression", used.kv_compression);
+  }
+  json.field("math", used.math);
   json.field("temperature", used.sampling.temperature).field("top_k", used.sampling.top_k);
   json.field("top_p", used.sampling.top_p).field("min_p", used.sampling.min_p);
   json.field("typical_p", used.sampling.typical_p);

@@ -154,6 +154,8 @@ class ModelEngine final : public Engine {
     info_.fingerprint = job_fingerprint(m);
     info_.kv = m.kv;
     info_.kv_policy = kv_policy;
+    info_.kv_bytes_per_token = m.kv_token_bytes;
+    info_.kv_compression = m.kv_compression;
     info_.context_tokens = m.context_tokens;
     info_.vocabulary = host_.tokenizer.vocabulary_size();
     info_.kv_pool_tokens = std::uint64_t{m.page_count} * m.page_tokens;
@@ -179,6 +181,9 @@ class ModelEngine final : public Engine {
     loop.effective.model = m.name;
     loop.effective.fingerprint = info_.fingerprint;
     loop.effective.kv = m.kv;
+    loop.effective.kv_policy = kv_policy;
+    loop.effective.kv_bytes_per_token = m.kv_token_bytes;
+    loop.effective.kv_compression = m.kv_compression;
     loop.effective.math = math_name(options.math);
     loop_.emplace(loop, context, pool_, runner_, clock_);
   }

@@ -21,15 +21,17 @@ void append(Partial& to, Partial more) {
 }  // namespace
 
 EngineExecutor::EngineExecutor(std::unique_ptr<engine::Engine> engine, const std::string& model,
-                               std::vector<std::string> kv_policies, std::uint32_t capacity,
-                               TestHooks hooks, std::uint32_t limit_ms)
+                               std::uint32_t capacity, TestHooks hooks, std::uint32_t limit_ms)
     : hooks_(std::move(hooks)),
       limit_us_(std::int64_t{limit_ms} * 1'000),
       engine_(std::move(engine)) {
   const engine::EngineInfo& info = engine_->info();
   info_.model = model.empty() ? info.model_name : model;
   info_.fingerprint = info.fingerprint;
-  info_.kv_policies = std::move(kv_policies);
+  info_.kv_policies = {info.kv_policy, info.kv};
+  info_.kv = info.kv;
+  info_.kv_bytes_per_token = info.kv_bytes_per_token;
+  info_.kv_compression = info.kv_compression;
   info_.context_tokens = info.context_tokens;
   info_.capacity = capacity;
   thread_ = std::thread([this] { loop(); });

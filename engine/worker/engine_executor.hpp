@@ -24,8 +24,7 @@ class EngineExecutor final : public Executor {
   // `model`: the name jobs must give; empty: the file's own. `capacity`: see ExecutorInfo. A step
   // that has not ended after `limit_ms` counts as a lost device.
   EngineExecutor(std::unique_ptr<engine::Engine> engine, const std::string& model,
-                 std::vector<std::string> kv_policies, std::uint32_t capacity, TestHooks hooks,
-                 std::uint32_t limit_ms);
+                 std::uint32_t capacity, TestHooks hooks, std::uint32_t limit_ms);
   ~EngineExecutor() override;  // waits for the step under way
 
   const ExecutorInfo& info() const override { return info_; }

@@ -58,15 +58,17 @@ Result<std::unique_ptr<worker::EngineExecutor>> make_executor(const worker::Engi
                             {"architecture", info.architecture},
                             {"device", info.device_name},
                             {"driver", info.driver},
+                            {"kv_policy", info.kv_policy},
                             {"kv", info.kv},
+                            {"kv_bytes_per_token", info.kv_bytes_per_token},
+                            {"kv_compression", info.kv_compression},
                             {"kv_pool_tokens", info.kv_pool_tokens},
                             {"context_tokens", info.context_tokens},
                             {"fingerprint", info.fingerprint}});
-  const std::string policy = info.kv_policy;
   worker::leave_crash_note(program, crash_hint());
   MILLRACE_TRY(warm_up(*made));
   return std::make_unique<worker::EngineExecutor>(
-      std::move(made), model_name, std::vector<std::string>{policy}, capacity(options.max_batch),
+      std::move(made), model_name, capacity(options.max_batch),
       worker::TestHooks::from_environment(), flags.step_limit_s * 1'000);
 }
 

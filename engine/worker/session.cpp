@@ -51,6 +51,9 @@ void Session::hello() {
   hello.model = info.model;
   hello.fingerprint = info.fingerprint;
   hello.kv_policies = info.kv_policies;
+  hello.kv = info.kv;
+  hello.kv_bytes_per_token = info.kv_bytes_per_token;
+  hello.kv_compression = info.kv_compression;
   hello.context_tokens = info.context_tokens;
   out_.clear();  // what was meant for a session that is no more
   hello_id_ = next_id_;

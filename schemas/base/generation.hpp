@@ -226,6 +226,9 @@ struct EffectiveSettings {
   std::optional<LogitEdits> edits;  // with the token ids that bad words and breakers became
   std::uint32_t max_tokens = 0;
   std::vector<Marker> markers{};  // those that the text was taken apart by
+  std::string kv_policy{};        // as the engine was given it or chose it, e.g. "k5v3"
+  double kv_bytes_per_token = 0;  // of all layers' keys and values
+  double kv_compression = 0;      // against f16, 1 for f16 itself; 0: not told
   friend bool operator==(const EffectiveSettings&, const EffectiveSettings&) = default;
 };
 

@@ -67,6 +67,7 @@ inline constexpr std::uint64_t line_bytes = 8 * MiB;
 // Broker
 inline constexpr std::uint32_t sessions = 4096;
 inline constexpr std::uint32_t leases_per_engine = 1024;
+inline constexpr std::uint32_t kv_policies_per_engine = 16;
 inline constexpr std::uint64_t queued_jobs = 50'000'000;
 inline constexpr std::uint32_t group_commit_operations = 256;
 inline constexpr std::uint32_t group_commit_wait_us = 2'000;  // only where several came at once

@@ -243,6 +243,9 @@ void EngineLoop::end(RequestId id, Event event, std::vector<Event>& events) {
     effective.model = options_.effective.model;
     effective.fingerprint = options_.effective.fingerprint;
     effective.kv = options_.effective.kv;
+    effective.kv_policy = options_.effective.kv_policy;
+    effective.kv_bytes_per_token = options_.effective.kv_bytes_per_token;
+    effective.kv_compression = options_.effective.kv_compression;
     effective.math = options_.effective.math;
   }
   requests_.erase(found);

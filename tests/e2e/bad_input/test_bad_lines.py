@@ -78,6 +78,7 @@ LINES = [
     (job(metadata={"k": "v" * 20_000}), "limit_exceeded", "the limit is 16384"),
     (job(custom_id="x" * 300), "limit_exceeded", "custom_id"),
     (job(kv="q8"), "unsupported_field", "kv"),
+    (job(kv="k9v4"), "invalid_value", "turboquant-3.5"),
     (job(require_fingerprint="abc"), "fingerprint_mismatch", "fingerprint abc"),
     (job(frequency_penalty=2.5), "invalid_value", "frequency_penalty is 2.5"),
     (job(logit_bias={"5": 101}), "invalid_value", "logit_bias of token 5 is 101"),
@@ -199,6 +200,26 @@ def test_a_broker_passes_the_engines_refusals_on(real_broker):
     assert sorted(e["code"] for e in errors if e) == [
         "context_exceeded", "empty_prompt", "invalid_token", "invalid_value"]
     assert errors.count(None) == 1
+
+
+def test_a_broker_keeps_what_asks_for_another_kv_policy_and_results_say_what_was_used(real_broker):
+    real_broker.real_engine()
+    path = real_broker.folder / "jobs.jsonl"
+    path.write_text("\n".join(json.dumps(job(kv=kv)) for kv in ("f16", "f16/f16", "f16/f16 x1")))
+    done = real_broker.millrace("submit", str(path), "--wait", expect=0)
+    for line in done.stdout.splitlines():
+        used = json.loads(line)["response"]["body"]["effective"]
+        # One layer of two heads of 16 halves, keys and values.
+        assert (used["kv_policy"], used["kv"]) == ("f16", "f16/f16 x1")
+        assert (used["kv_bytes_per_token"], used["kv_compression"]) == (128, 1)
+    path.write_text(json.dumps(job(kv="k5v3")))
+    done = real_broker.millrace("submit", str(path), expect=0)
+    assert "they run f16; start one with --kv k5v3" in done.stderr
+    (engine,) = json.loads(real_broker.millrace("status", "--json").stdout)["engines"]
+    assert engine["kv_policies"] == ["f16", "f16/f16 x1"]
+    assert (engine["kv"], engine["kv_bytes_per_token"]) == ("f16/f16 x1", 128)
+    for word in ("kv_policy=f16", "kv_bytes_per_token=128", "kv_compression=1"):
+        assert word in real_broker.engine_log(), real_broker.engine_log()
 
 
 def test_score_and_tokenize_name_the_line(real_run, call):

@@ -2,7 +2,7 @@
 while, and misbehaves on request. Environment: STUB_DELAY_MS (per job), STUB_ROWS (jobs at once),
 STUB_LOG (a line "start ID" and "end ID" for each execution), STUB_ABORT_ON (dies while a job with
 this text in its body runs), STUB_HANG_ON (stops making steps), STUB_NO_START (says so and exits
-with 3 before it joins), STUB_FINGERPRINT.
+with 3 before it joins), STUB_FINGERPRINT, STUB_KV (the policies it answers to, with ; between).
 """
 import argparse
 import os
@@ -18,6 +18,7 @@ DELAY_S = float(os.environ.get("STUB_DELAY_MS", "0")) / 1000
 ROWS = int(os.environ.get("STUB_ROWS", "64"))
 ABORT_ON = os.environ.get("STUB_ABORT_ON", "").encode()
 HANG_ON = os.environ.get("STUB_HANG_ON", "").encode()
+KV = os.environ.get("STUB_KV", "f16;f16/f16 x30").split(";")
 FINGERPRINT = os.environ.get("STUB_FINGERPRINT", "5" * 32)
 
 
@@ -46,7 +47,7 @@ def result_of(lease):
         generation = {"choices": [{"index": 0, "text": text, "tokens": struct.pack("<2I", 1, 2),
                                    "finish_reason": "stop"}]}
     generation["usage"] = {"prompt_tokens": 3, "cached_tokens": 0, "completion_tokens": 2}
-    generation["effective"] = {"model": "stub", "fingerprint": FINGERPRINT, "kv": "f16",
+    generation["effective"] = {"model": "stub", "fingerprint": FINGERPRINT, "kv": KV[-1],
                                "math": "exact", "sampling": {"seed": 1}, "max_tokens": 16}
     return {"job": lease["job"], "state": "completed", "result": generation}
 
@@ -70,7 +71,9 @@ class Engine:
     def hello(self):
         self.send("hello", {"role": "engine", "name": f"stub-{os.getpid()}", "software": "stub",
                             "instance": f"stub-{os.getpid()}",
-                            "model": "stub", "fingerprint": FINGERPRINT, "kv_policies": ["f16"],
+                            "model": "stub", "fingerprint": FINGERPRINT, "kv_policies": KV,
+                            "kv": KV[-1], "kv_bytes_per_token": 23040.0,
+                            "kv_compression": 1.0,
                             "context_tokens": 2048})
 
     def credit(self):
@@ -127,6 +130,9 @@ class Engine:
             self.cancel(body["cancelled"])
             if body["drain"]:
                 sys.exit(0)
+        elif kind == "refused" and body["error"]["code"] == "unexpected_message":
+            self.unconfirmed.clear()  # lost with the broker that was; their leases lapse
+            self.hello()
         elif kind == "refused":
             print("refused:", body, file=sys.stderr, flush=True)
 

@@ -70,6 +70,28 @@ TEST(KvPolicy, RefusesWhatIsNoPolicyAndListsPresets) {
   EXPECT_NE(parse_kv_policy("k9v4").error().hint.find("turboquant-3.5"), std::string::npos);
 }
 
+TEST(KvPolicy, HasOneNameForWhatMeansTheSame) {
+  const auto name = [](const char* text) { return canonical_kv(text).value_or("refused"); };
+  for (const char* text : {"k5v3", "r5/r3", "r5/r3~0,0", "k5v3+first:0"}) {
+    EXPECT_EQ(name(text), "r5/r3") << text;
+  }
+  EXPECT_EQ(name("f16"), "f16/f16");
+  EXPECT_EQ(name("r6"), "r6/r6");
+  EXPECT_EQ(name("k5v3+last:1+first:2+layer:9+layer:5+layer:9+none"),
+            "r5/r3~2,1+layer:5+layer:9+none");
+  EXPECT_EQ(name(layers("k5v3~1,2").name().c_str()), "f16/f16 x1, r5/r3 x27, f16/f16 x2");
+  for (const char* text : {"", "k9v4", "auto", "r5/r3 x", "r5/r3 x0", "k5v3 x30",
+                           "r5/r3 x3,r4/r4 x1", "r5/r3 x3, ", " x3"}) {
+    ASSERT_FALSE(canonical_kv(text)) << text;
+    EXPECT_EQ(canonical_kv(text).error().code, Code::invalid_value);
+  }
+  EXPECT_EQ(name("r5/r3 x30, keys centered by 0ab9"), "r5/r3 x30, keys centered by 0ab9");
+  EXPECT_FALSE(canonical_kv("r5/r3 x30, keys centered by "));
+  EXPECT_FALSE(canonical_kv("k5v3, keys centered by 0ab9"));
+  EXPECT_EQ(kv_display_name("r5/r3"), "k5v3");
+  EXPECT_EQ(kv_display_name("r5/r3~1,0"), "r5/r3~1,0");
+}
+
 TEST(KvPolicy, ProtectsLayersAtTheEndsAndByNumber) {
   EXPECT_EQ(layers("r5/r3").name(), "r5/r3 x30");
   EXPECT_EQ(layers("r5/r3~2,1").name(), "f16/f16 x2, r5/r3 x27, f16/f16 x1");
@@ -91,7 +113,7 @@ TEST(KvPolicy, ReadsAndRefusesProtection) {
   EXPECT_EQ(parse_kv_protection("none")->name(), "+none");
   EXPECT_EQ(parse_kv_protection("last:3")->name(), "~0,3");
   EXPECT_EQ(parse_kv_protection("first:2,none,layer:7,layer:5")->name(),
-            "~2,0+layer:7+layer:5+none");
+            "~2,0+layer:5+layer:7+none");
   for (const char* text : {"", "2,2", "first", "first:", "first:x", "middle:2", "first:1,", ",",
                            "first:-1", "layer", "layer:", "none:1", "auto,first:1"}) {
     const auto parsed = parse_kv_protection(text);

@@ -45,6 +45,49 @@ TEST_P(LedgerTest, ARefusedOperationLeavesItsNeighboursAlone) {
   EXPECT_EQ(std::get<CountReply>(*replies[5]).counts.queued, 3u);
 }
 
+TEST_P(LedgerTest, AClaimIsServedItsKvPoliciesAndWhatNamesNoneInOrder) {
+  const auto wants = [](const std::string& id, const std::string& kv, const std::string& model) {
+    SubmitJob op = job(id);
+    op.kv = kv;
+    op.model = model;
+    return op;
+  };
+  for (const auto& [id, kv, model] :
+       std::vector<std::array<std::string, 3>>{{"1", "r5/r3", "model"},
+                                               {"2", "", "model"},
+                                               {"3", "f16/f16", "*"},
+                                               {"4", "r4/r3", "model"},
+                                               {"5", "r5/r3", "*"},
+                                               {"6", "r5/r3", "other"},
+                                               {"7", "", "*"}}) {
+    submit(wants(id, kv, model));
+  }
+  Claim op = claim(10);
+  op.kv = {"f16/f16"};
+  const auto first = expect<ClaimReply>(op).jobs;
+  EXPECT_EQ(ids(first), (Strings{"2", "3", "7"}));
+  op.kv.clear();
+  EXPECT_EQ(expect<ClaimReply>(op).jobs.size(), 0u);
+  op.kv = {"r4/r3", "r5/r3"};
+  const auto second = expect<ClaimReply>(op).jobs;
+  EXPECT_EQ(ids(second), (Strings{"1", "4", "5"}));
+  EXPECT_EQ(look("6").kv, "r5/r3");
+  EXPECT_EQ(look("6").model, "other");
+  // Given back, suspected and retried it wants the same.
+  give_back({second[0].lease}, Blame::died);
+  op.suspect = true;
+  op.kv = {"f16/f16"};
+  EXPECT_EQ(expect<ClaimReply>(op).jobs.size(), 0u);
+  op.kv = {"r5/r3"};
+  const auto alone = expect<ClaimReply>(op).jobs;
+  EXPECT_EQ(ids(alone), Strings{"1"});
+  finish(alone[0].lease, JobState::failed);
+  expect<RetryReply>(RetryJobs{tenant, {"1"}, "", 5});
+  EXPECT_EQ(take(10).size(), 0u);
+  op.suspect = false;
+  EXPECT_EQ(ids(expect<ClaimReply>(op).jobs), Strings{"1"});
+}
+
 TEST_P(LedgerTest, TenantsDoNotSeeEachOther) {
   submit(job("a"));
   SubmitJob other = job("a");

@@ -65,8 +65,8 @@ struct Printer {
   void operator()(const TrimReply& r) { out << r.first << r.more; }
   void operator()(const GetJobReply& r) {
     out << int(r.state) << "," << r.attempts << "," << r.failures << r.suspect << r.cancel_requested
-        << r.stream << r.batch << r.custom_id << "," << r.number << "," << r.submitted_us << ","
-        << r.lease.value_or(0) << r.engine;
+        << r.stream << r.batch << r.custom_id << r.model << r.kv << "," << r.number << ","
+        << r.submitted_us << "," << r.lease.value_or(0) << r.engine;
   }
   void operator()(const CountReply& r) {
     const JobCounts& c = r.counts;
@@ -147,14 +147,18 @@ class Generator {
     op.priority = n % 5;
     op.stream = n % 4 == 0 ? "second" : "results";
     op.model = n % 7 == 0 ? "*" : n % 11 == 0 ? "rare" : "model";
+    op.kv = n % 5 == 1 ? "r5/r3" : n % 5 == 2 ? "f16/f16" : "";
     op.max_attempts = 1 + n % 2;
     if (n % 6 == 0) op.deadline_us = start_us + n * 100;
     if (below(20) == 0) op.hash = "another";
     return op;
   }
   Operation claims() {
-    return Claim{who(),         engine(), below(6) == 0 ? "rare" : "model", below(4), now() + 300,
-                 below(3) == 0, 0};
+    Claim op{who(),         engine(), below(6) == 0 ? "rare" : "model", below(4), now() + 300,
+             below(3) == 0, 0};
+    if (below(2) == 0) op.kv.push_back("r5/r3");
+    if (below(2) == 0) op.kv.push_back("f16/f16");
+    return op;
   }
   Operation cancel() {
     if (below(2) == 0) return CancelJobs{who(), {id(), id()}, "", 1};

@@ -200,7 +200,7 @@ TEST_F(SqliteLedgerTest, ThePlansOfHotStatementsUseTheirIndexes) {
   };
   for (const char* sql :
        {"SELECT priority, sequence, job, deadline_us FROM queue WHERE tenant = ?1 AND suspect = ?2 "
-        "AND model = ?3 ORDER BY priority, sequence",
+        "AND model = ?3 AND kv = ?4 ORDER BY priority, sequence",
         "SELECT job FROM jobs WHERE tenant = ?1 AND deadline_us <= ?2 AND deadline_us IS NOT NULL "
         "AND state < 2 ORDER BY deadline_us, sequence LIMIT ?3",
         "SELECT job FROM jobs WHERE tenant = ?1 AND batch = ?2 AND batch <> '' AND state = ?3 AND "

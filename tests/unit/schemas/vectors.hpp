@@ -130,7 +130,10 @@ inline JobResult completed() {
                       {0.7f, 40, 0.95f, 0.05f, 1.0f, 0.0f, 0.1f, 9007199254740991},
                       used_edits(),
                       16,
-                      {{MarkedPart::reasoning, "<think>", "</think>"}}};
+                      {{MarkedPart::reasoning, "<think>", "</think>"}},
+                      "f16",
+                      23040,
+                      1};
   JobResult end;
   end.job = "line-1";
   end.custom_id = "q1";
@@ -192,7 +195,10 @@ inline std::vector<Envelope> envelopes() {
   hello.instance = "5f2d7f6c9a1b4e3d8c7a6b5d4e3f2a1b";
   hello.model = "smollm2";
   hello.fingerprint = "00c0ffee00c0ffee00c0ffee00c0ffee";
-  hello.kv_policies = {"f16"};
+  hello.kv_policies = {"k5v3", "r5/r3 x30"};
+  hello.kv = "r5/r3 x30";
+  hello.kv_bytes_per_token = 6120;
+  hello.kv_compression = 3.75;
   hello.context_tokens = 8192;
   Welcome welcome;
   welcome.broker = "0123456789abcdef0123456789abcdef";
@@ -207,7 +213,8 @@ inline std::vector<Envelope> envelopes() {
   status.epoch = "e0";
   status.first = 1;
   status.high = 310;
-  status.engines = {{"host-1 4242", "smollm2", "00c0ffee", 2, 2, 312.5}};
+  status.engines = {
+      {"host-1 4242", "smollm2", "00c0ffee", 2, 2, 312.5, {"k5v3"}, "r5/r3 x30", 6120, 3.75}};
   const std::string text = encode_job(text_job()), score = encode_job(score_job());
   const std::string good = encode_result(completed()), bad = encode_result(failed());
   return {
@@ -217,7 +224,12 @@ inline std::vector<Envelope> envelopes() {
                    "millrace status lists the engines"}}},
       {2, Submit{{text, encode_job(chat_job())}}},
       {2, Submitted{{{"line-1", true, JobState::completed, {}},
-                     {"chat-1", false, JobState::queued, {}},
+                     {"chat-1",
+                      false,
+                      JobState::queued,
+                      {},
+                      "kv r5/r3 is run by no engine connected; those of model smollm2 run: "
+                      "f16/f16"},
                      {"x", false, JobState::queued,
                       Error{Code::conflict, "job x is known with another body",
                             "choose another id"}}}}},

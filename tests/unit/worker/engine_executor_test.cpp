@@ -36,6 +36,10 @@ class FakeEngine final : public engine::Engine {
   explicit FakeEngine(Shared& shared) : shared_(shared) {
     info_.model_name = "file's name";
     info_.fingerprint = "f00d";
+    info_.kv_policy = "k5v3";
+    info_.kv = "r5/r3 x2";
+    info_.kv_bytes_per_token = 272;
+    info_.kv_compression = 3.75;
     info_.context_tokens = 64;
   }
   const engine::EngineInfo& info() const override { return info_; }
@@ -109,8 +113,7 @@ class FakeEngine final : public engine::Engine {
 class EngineExecutorTest : public testing::Test {
  protected:
   void start(const std::string& model = "", std::uint32_t limit_ms = 120'000) {
-    executor_ = std::make_unique<EngineExecutor>(std::make_unique<FakeEngine>(shared_), model,
-                                                 std::vector<std::string>{"f16"}, 4,
+    executor_ = std::make_unique<EngineExecutor>(std::make_unique<FakeEngine>(shared_), model, 4,
                                                  TestHooks::from_environment(), limit_ms);
     executor_->on_change([this] {
       const std::lock_guard lock(mutex_);
@@ -146,6 +149,10 @@ TEST_F(EngineExecutorTest, TellsWhatTheEngineIs) {
   start();
   EXPECT_EQ(executor_->info().model, "file's name");
   EXPECT_EQ(executor_->info().fingerprint, "f00d");
+  EXPECT_EQ(executor_->info().kv_policies, (std::vector<std::string>{"k5v3", "r5/r3 x2"}));
+  EXPECT_EQ(executor_->info().kv, "r5/r3 x2");
+  EXPECT_EQ(executor_->info().kv_bytes_per_token, 272);
+  EXPECT_EQ(executor_->info().kv_compression, 3.75);
   EXPECT_EQ(executor_->info().capacity, 4u);
   start("given");
   EXPECT_EQ(executor_->info().model, "given");
@@ -253,7 +260,7 @@ TEST(TestHooksDeathTest, AbortsInAStepWithTheJobThatIsNamed) {
       {
         ::setenv("MILLRACE_TEST_ABORT_ON", "poison", 1);
         FakeEngine::Shared shared;
-        EngineExecutor executor(std::make_unique<FakeEngine>(shared), "", {}, 1,
+        EngineExecutor executor(std::make_unique<FakeEngine>(shared), "", 1,
                                 TestHooks::from_environment(), 120'000);
         Task task;
         task.lease = 1;

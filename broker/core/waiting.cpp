@@ -1,0 +1,31 @@
+#include "broker/core/waiting.hpp"
+
+#include <set>
+
+#include "schemas/base/kv_policy.hpp"
+
+namespace millrace::broker {
+
+std::string waiting_for(const EngineTable& engines, const std::string& model,
+                        const std::string& kv) {
+  const std::string of_model = model == "*" ? "" : " of model " + model;
+  bool some = false;
+  std::set<std::string> policies;
+  for (const auto& [id, engine] : engines.all()) {
+    if (!engine.peer || !engine.joined || (model != "*" && engine.model != model)) continue;
+    if (kv.empty() || engine.runs(kv)) return {};
+    some = true;
+    if (!engine.kv_policies.empty()) policies.insert(engine.kv_policies.front());
+  }
+  const std::string name(kv_display_name(kv));
+  if (!some) {
+    return "no engine" + of_model + " is connected" +
+           (kv.empty() ? "" : ", nor one with kv " + name);
+  }
+  std::string run;
+  for (const std::string& policy : policies) run += (run.empty() ? "" : ", ") + policy;
+  return "no engine" + of_model + " connected runs kv " + name + ": they run " +
+         (run.empty() ? "what they do not tell" : run) + "; start one with --kv " + name;
+}
+
+}  // namespace millrace::broker

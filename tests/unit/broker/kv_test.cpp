@@ -1,0 +1,163 @@
+// A job's KV policy: who is given it, who is said to run what, what happens while nobody can.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/unit/broker/world.hpp"
+
+namespace millrace::broker::testing {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+Body wants(const std::string& id, const std::string& kv, const std::string& model = "m") {
+  Job job;
+  job.id = id;
+  job.model = model;
+  job.request.prompt = "say " + id;
+  if (!kv.empty()) job.request.kv = kv;
+  return encode_job(job);
+}
+
+void join(World& world, const std::string& name, const Strings& policies,
+          std::uint32_t credit = 8) {
+  Hello hello;
+  hello.role = Role::engine;
+  hello.name = hello.instance = name;
+  hello.model = "m";
+  hello.kv_policies = policies;
+  hello.kv = policies.empty() ? "" : policies.back();
+  hello.kv_bytes_per_token = 6120;
+  hello.kv_compression = 3.75;
+  world.say(World::engine(name), hello, 1);
+  (void)world.take<Welcome>(World::engine(name));
+  world.say(World::engine(name), Ready{credit});
+}
+
+Strings given(World& world, const std::string& engine) {
+  Strings out;
+  for (const auto& lease : world.leases(engine)) out.push_back(lease.job);
+  std::ranges::sort(out);
+  return out;
+}
+
+StatusAnswer status(World& world, const std::string& job) {
+  world.say(World::client("c"), StatusRequest{job, "", ""}, 8);
+  auto answers = world.take<StatusAnswer>(World::client("c"));
+  return answers.empty() ? StatusAnswer{} : answers.back();
+}
+
+TEST(KvPolicyOfAJob, EnginesOfOneModelEachGetOnlyWhatTheyRun) {
+  World world;
+  join(world, "exact", {"f16", "f16/f16 x30"});
+  join(world, "small", {"k5v3", "r5/r3 x30"});
+  const auto answers = world.submit({wants("a", "k5v3"), wants("b", "f16"), wants("c", "k5v3", "*"),
+                                     wants("d", "f16", "*"), wants("e", "f16/f16 x30")});
+  for (const auto& answer : answers) {
+    EXPECT_FALSE(answer.error);
+    EXPECT_EQ(answer.waits, "");
+  }
+  EXPECT_EQ(given(world, "exact"), (Strings{"b", "d", "e"}));
+  EXPECT_EQ(given(world, "small"), (Strings{"a", "c"}));
+}
+
+// What a user expects: the preset that was given to --kv is the policy, however it is spelt and
+// whatever automatic protection made of single layers.
+TEST(KvPolicyOfAJob, MeansTheSameByEveryName) {
+  World world;
+  join(world, "e", {"k4v3", "f16/f16 x1, r4/r3 x29"});
+  world.submit({wants("preset", "k4v3"), wants("pair", "r4/r3"), wants("ends", "r4/r3~0,0"),
+                wants("layers", "f16/f16 x1, r4/r3 x29"), wants("unprotected", "k4v3+none"),
+                wants("kept", "k4v3+layer:0"), wants("uniform", "r4/r3 x30")});
+  EXPECT_EQ(given(world, "e"), (Strings{"ends", "layers", "pair", "preset"}));
+  join(world, "f", {"r4/r3+layer:5+layer:2"});
+  world.submit({wants("order", "k4v3+layer:2+layer:5")});
+  EXPECT_EQ(given(world, "f"), Strings{"order"});
+}
+
+TEST(KvPolicyOfAJob, WaitsForAnEngineThatRunsItAndSaysWhoRunsWhat) {
+  World world;
+  join(world, "e", {"f16"});
+  join(world, "g", {"q8"});
+  const auto answer = world.submit({wants("a", "r5/r3"), wants("b", "")});
+  EXPECT_EQ(answer[0].waits,
+            "no engine of model m connected runs kv k5v3: they run f16, q8; start one with --kv "
+            "k5v3");
+  EXPECT_EQ(answer[1].waits, "");
+  EXPECT_EQ(status(world, "a").job_waits, answer[0].waits);
+  EXPECT_EQ(status(world, "a").state, JobState::queued);
+  world.restart();  // the requirement is in the ledger
+  world.join_client("c");
+  EXPECT_EQ(status(world, "a").job_waits,
+            "no engine of model m is connected, nor one with kv k5v3");
+  join(world, "e", {"f16"});
+  world.advance_ms(3000);
+  EXPECT_EQ(world.job("a").state, JobState::queued);
+  join(world, "late", {"k5v3", "r5/r3 x30"});
+  EXPECT_EQ(given(world, "late"), Strings{"a"});
+  EXPECT_EQ(status(world, "a").job_waits, "");
+  const auto engines = status(world, "a").engines;
+  const auto late = std::ranges::find(engines, "late", &EngineInfo::name);
+  ASSERT_NE(late, engines.end());
+  EXPECT_EQ(late->kv_policies, (Strings{"k5v3", "r5/r3 x30"}));
+  EXPECT_EQ(late->kv, "r5/r3 x30");
+  EXPECT_EQ(late->kv_compression, 3.75);
+}
+
+TEST(KvPolicyOfAJob, ASuspectIsTriedByWhoeverRunsItsPolicy) {
+  World world;
+  join(world, "first", {"k5v3"});
+  world.submit({wants("a", "k5v3"), wants("b", "k5v3")});
+  EXPECT_EQ(given(world, "first").size(), 2u);
+  world.feed(EngineDied{"first"});
+  join(world, "exact", {"f16"});
+  world.advance_ms(2000);
+  EXPECT_EQ(given(world, "exact"), Strings{});
+  join(world, "second", {"k5v3"});
+  const auto alone = world.leases("second");
+  ASSERT_EQ(alone.size(), 1u);
+  EXPECT_TRUE(alone[0].alone);
+}
+
+TEST(KvPolicyOfAJob, IsRefusedWhereThereIsNoSuchPolicy) {
+  World world;
+  join(world, "e", {"f16"});
+  for (const char* kv : {"k9v4", "auto", "q8/r4", "f16/f16 x", "f16 x30", "r5/r3 x30,r4/r4 x1"}) {
+    Body body = wants("a", "f16");
+    const auto at = body.find("f16");
+    ASSERT_NE(at, Body::npos);
+    body.replace(at - 1, 4, std::string(1, static_cast<char>(0xa0 + std::string(kv).size())) + kv);
+    const auto answer = world.submit({body});
+    ASSERT_EQ(answer.size(), 1u) << kv;
+    ASSERT_TRUE(answer[0].error) << kv;
+    EXPECT_EQ(answer[0].error->code, Code::invalid_value) << kv;
+    EXPECT_EQ(answer[0].error->message.substr(0, 4), "kv: ") << answer[0].error->message;
+    EXPECT_NE(answer[0].error->hint.find("k5v3"), std::string::npos) << kv;
+  }
+}
+
+// An embedded broker's one engine refuses by itself what it does not run; nobody else would come.
+TEST(KvPolicyOfAJob, GoesToTheOneEngineThereIs) {
+  CoreConfig config;
+  config.match_kv = false;
+  World world(config);
+  join(world, "e", {"f16"});
+  world.submit({wants("a", "k5v3")});
+  EXPECT_EQ(given(world, "e"), Strings{"a"});
+}
+
+TEST(KvPolicyOfAJob, AnEngineNamesAFewPoliciesAtMost) {
+  World world;
+  Hello hello;
+  hello.role = Role::engine;
+  hello.name = hello.instance = "e";
+  hello.model = "m";
+  hello.kv_policies = Strings(limits::kv_policies_per_engine + 1, "f16");
+  world.say(World::engine("e"), hello, 1);
+  EXPECT_EQ(world.refusal(World::engine("e")), Code::limit_exceeded);
+}
+
+}  // namespace
+}  // namespace millrace::broker::testing
