@@ -1,11 +1,12 @@
 // Finds the widths and counts at which a device's kernels run fastest, and prints its row of the
 // tuned table (kernels/tuned.cpp).
 //
-//   tune [--device D] [--cores N] [--rounds 5]
+//   tune --model M.gguf [--device D] [--cores N] [--rounds 5]
 //
-// Begins with the row that the device has now. One knob after the other: each candidate runs the
-// kernels that the knob concerns, all candidates in turn in every round, and the best time of each
-// counts; a candidate replaces the current value when its times are at least 3 % less in the
+// Begins with the row that the device has now. One knob after the other: each candidate runs what
+// the knob concerns, whole steps of the model as the engine runs them, or products where these are
+// launched one by one (--math exact); all candidates in turn in every round, and the best time of
+// each counts. A candidate replaces the current value when its times are at least 3 % less in the
 // geometric mean. No knob changes a bit of any result. Prints one JSON object: `row` to be pasted
 // into the table, and every time beside it. The machine must be idle.
 #include <CLI/CLI.hpp>
@@ -19,6 +20,8 @@
 
 #include "bench/flags.hpp"
 #include "bench/kernel/load.hpp"
+#include "bench/tuner/step_load.hpp"
+#include "engine/core/gguf/file.hpp"
 #include "kernels/tuned.hpp"
 
 namespace millrace::engine {
@@ -36,9 +39,33 @@ struct Runnable {
   std::uint32_t chain = 1;
 };
 
+// What loads are made with: a model for each tuning is loaded once.
+class Bench {
+ public:
+  Bench(Device& device, const GgufFile& file) : device_(device), file_(file) {}
+  Device& device() { return device_; }
+
+  Result<std::shared_ptr<Model>> model(const Tuning& tuning) {
+    for (const auto& [known, model] : models_) {
+      if (known == tuning) return model;
+    }
+    ModelOptions options;
+    options.kv_bytes = 128ull << 20;
+    options.tuning = tuning;
+    MILLRACE_ASSIGN(auto made, Model::load(device_, file_, options));
+    return models_.emplace_back(tuning, std::move(made)).second;
+  }
+  void forget() { models_.clear(); }
+
+ private:
+  Device& device_;
+  const GgufFile& file_;
+  std::vector<std::pair<Tuning, std::shared_ptr<Model>>> models_;
+};
+
 struct Load {
   std::string name;
-  std::function<Result<Runnable>(Device&, const Tuning&)> make;
+  std::function<Result<Runnable>(Bench&, const Tuning&)> make;
 };
 
 struct Knob {
@@ -51,27 +78,27 @@ struct Knob {
 Load product(MathMode math, std::uint32_t rows, std::uint32_t columns, std::uint32_t n) {
   return {std::string(math_name(math)) + " " + std::to_string(rows) + " x " +
               std::to_string(columns) + " x " + std::to_string(n),
-          [=](Device& device, const Tuning& tuning) -> Result<Runnable> {
-            MILLRACE_ASSIGN(auto made, ProductLoad::create(device, math, TensorType::q4_1, rows,
-                                                           columns, tuning));
+          [=](Bench& bench, const Tuning& tuning) -> Result<Runnable> {
+            MILLRACE_ASSIGN(auto made, ProductLoad::create(bench.device(), math, TensorType::q4_1,
+                                                           rows, columns, tuning));
             const std::shared_ptr<ProductLoad> load = std::move(made);
             return Runnable{load, [load, n] { return load->launch(n); }, n < 64 ? 200u : 8u};
           }};
 }
 
-Load attention(std::uint32_t rows, std::uint32_t length, std::uint32_t chunk) {
-  return {"attention " + std::to_string(rows) + " x " + std::to_string(chunk) + " at " +
+Load step(std::uint32_t rows, std::uint32_t length, std::uint32_t chunk) {
+  return {"step of " + std::to_string(rows) + " x " + std::to_string(chunk) + " at " +
               std::to_string(length),
-          [=](Device& device, const Tuning& tuning) -> Result<Runnable> {
-            MILLRACE_ASSIGN(auto made, AttentionLoad::create(device, rows, length, chunk, tuning));
-            const std::shared_ptr<AttentionLoad> load = std::move(made);
-            return Runnable{load, [load] { return load->launch(); }, load->layers()};
+          [=](Bench& bench, const Tuning& tuning) -> Result<Runnable> {
+            MILLRACE_ASSIGN(const auto model, bench.model(tuning));
+            const auto load = std::make_shared<StepLoad>(model, StepShape{rows, length, chunk});
+            return Runnable{load, [load] { return load->launch(); }, rows * chunk < 256 ? 4u : 1u};
           }};
 }
 
 // The values are those that the kernels of the cpu family are written for.
 std::vector<Knob> knobs() {
-  constexpr MathMode fast = MathMode::fast, exact = MathMode::exact;
+  constexpr MathMode exact = MathMode::exact;
   return {
       {"float_tile",
        &Tuning::float_tile,
@@ -80,7 +107,7 @@ std::vector<Knob> knobs() {
       {"integer_tile",
        &Tuning::integer_tile,
        {4, 6, 8, 12},
-       {product(fast, 3072, 576, 8), product(fast, 3072, 576, 64), product(fast, 576, 1536, 512)}},
+       {step(8, 256, 1), step(64, 256, 1), step(4, 128, 128)}},
       {"product_groups",
        &Tuning::product_groups,
        {1, 2, 4, 8, 16, 32},
@@ -89,7 +116,9 @@ std::vector<Knob> knobs() {
       {"attention_sums",
        &Tuning::attention_sums,
        {6, 12, 24},
-       {attention(8, 2048, 1), attention(4, 512, 128), attention(1, 2048, 512)}}};
+       {step(8, 2048, 1), step(4, 512, 128), step(1, 2048, 512)}},
+      {"layer_pairs", &Tuning::layer_pairs, {1, 2, 3, 6}, {step(64, 256, 1), step(4, 128, 128)}},
+      {"layer_tiles", &Tuning::layer_tiles, {4, 8, 16, 32}, {step(64, 256, 1), step(4, 128, 128)}}};
 }
 
 Tuning with(Tuning tuning, const Knob& knob, std::uint32_t value) {
@@ -98,18 +127,18 @@ Tuning with(Tuning tuning, const Knob& knob, std::uint32_t value) {
 }
 
 // Seconds of each of the knob's values for one load.
-Result<std::vector<double>> times(Device& device, const Tuning& tuning, const Knob& knob,
+Result<std::vector<double>> times(Bench& bench, const Tuning& tuning, const Knob& knob,
                                   const Load& load, int rounds) {
   std::vector<Runnable> runnables;
   for (const std::uint32_t value : knob.values) {
-    MILLRACE_ASSIGN(Runnable made, load.make(device, with(tuning, knob, value)));
+    MILLRACE_ASSIGN(Runnable made, load.make(bench, with(tuning, knob, value)));
     runnables.push_back(std::move(made));
   }
   std::vector<double> best(runnables.size(), 1e9);
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < runnables.size(); ++i) {
       MILLRACE_ASSIGN(const double s,
-                      best_seconds(device, runnables[i].chain, 2, runnables[i].launch));
+                      best_seconds(bench.device(), runnables[i].chain, 2, runnables[i].launch));
       best[i] = std::min(best[i], s);
     }
   }
@@ -117,14 +146,14 @@ Result<std::vector<double>> times(Device& device, const Tuning& tuning, const Kn
 }
 
 // Sets the knob to its best value; what was measured goes to `report`.
-Status turn(Device& device, Tuning& tuning, const Knob& knob, int rounds, json& report) {
+Status turn(Bench& bench, Tuning& tuning, const Knob& knob, int rounds, json& report) {
   const auto current = std::ranges::find(knob.values, tuning.*(knob.field));
   const std::size_t base =
       current == knob.values.end() ? knob.values.size() - 1 : current - knob.values.begin();
   std::vector<double> score(knob.values.size(), 0);  // sum of log(time / current time)
   json loads = json::array();
   for (const Load& load : knob.loads) {
-    MILLRACE_ASSIGN(const auto seconds, times(device, tuning, knob, load, rounds));
+    MILLRACE_ASSIGN(const auto seconds, times(bench, tuning, knob, load, rounds));
     json us = json::object();
     for (std::size_t i = 0; i < seconds.size(); ++i) {
       score[i] += std::log(seconds[i] / seconds[base]);
@@ -132,6 +161,7 @@ Status turn(Device& device, Tuning& tuning, const Knob& knob, int rounds, json& 
     }
     loads.push_back({{"load", load.name}, {"us", us}});
   }
+  bench.forget();
   const auto least = static_cast<std::size_t>(std::ranges::min_element(score) - score.begin());
   const double gain = std::exp(score[least] / static_cast<double>(knob.loads.size()));
   const std::uint32_t before = tuning.*(knob.field);
@@ -150,11 +180,13 @@ std::string row_of(const kernels::DeviceKey& key, const Tuning& tuning) {
   return "{{" + quoted(key.family) + ", " + quoted(key.device) + ", " + quoted(key.dot) + ", " +
          std::to_string(key.lanes) + "}, {" + std::to_string(tuning.float_tile) + ", " +
          std::to_string(tuning.integer_tile) + ", " + std::to_string(tuning.product_groups) + ", " +
-         std::to_string(tuning.attention_sums) + "}},";
+         std::to_string(tuning.attention_sums) + ", " + std::to_string(tuning.layer_pairs) + ", " +
+         std::to_string(tuning.layer_tiles) + "}},";
 }
 
-Status run(const DeviceOptions& options, int rounds) {
+Status run(const DeviceOptions& options, const std::string& model, int rounds) {
   MILLRACE_ASSIGN(const auto device, Device::open(options));
+  MILLRACE_ASSIGN(const GgufFile file, GgufFile::open(model));
   if (device->family() != Family::cpu) {
     return fail(Code::unsupported_field,
                 "the kernels of " + device->info().name + " have nothing to tune",
@@ -164,7 +196,8 @@ Status run(const DeviceOptions& options, int rounds) {
   Tuning tuning = kernels::tuned_for(key);
   const Tuning before = tuning;
   json report = json::array();
-  for (const Knob& knob : knobs()) MILLRACE_TRY(turn(*device, tuning, knob, rounds, report));
+  Bench bench(*device, file);
+  for (const Knob& knob : knobs()) MILLRACE_TRY(turn(bench, tuning, knob, rounds, report));
   const json out{{"device", device->info().name},
                  {"driver", device->info().driver},
                  {"row", row_of(key, tuning)},
@@ -179,15 +212,17 @@ Status run(const DeviceOptions& options, int rounds) {
 
 int main(int argc, char** argv) {
   millrace::engine::DeviceOptions options;
+  std::string model;
   int rounds = 5;
   CLI::App app("Finds a device's row of the tuned table and prints it. The machine must be idle.",
                "tune");
+  app.add_option("--model", model, "model file (GGUF) whose steps are timed")->required();
   millrace::bench::add_device_options(app, options);
   app.add_option("--rounds", rounds, "runs of every candidate")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  if (const auto status = millrace::engine::run(options, rounds); !status) {
+  if (const auto status = millrace::engine::run(options, model, rounds); !status) {
     std::fprintf(stderr, "tune: %s\n", status.error().text().c_str());
     return 1;
   }

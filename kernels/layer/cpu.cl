@@ -27,6 +27,7 @@
 //   phases  uint [1 + layers * SYNC_WORDS]: groups that are through, then sync of each layer; zero
 //           before and after each launch, as is work (attention/cpu.cl)
 //   scratch float [groups][STRIP_FLOATS]
+//   chunk_pairs, chunk_tiles  a chunk of a product in a wide step: pairs of panels by column tiles
 //   launch  local (1), groups: one a core
 //   defines of all parts, and QKV_K, O_K, GATE_UP_K, DOWN_K with one set of tiles each;
 //           QKV_PANELS, O_PANELS, GATE_UP_PANELS, DOWN_PANELS; HIDDEN_STRIDE, NORMED_STRIDE,
@@ -108,12 +109,12 @@ void layers(__global const ulong* table, uint layer_count, __global float* hidde
             __global const uint* step, __global float16* partial, volatile __global uint* work,
             volatile __global uint* phases, uint positions, uint tables, uint tiles,
             uint tile_count, uint units, uint unit_count, uint singles, uint single_count,
-            uint columns, float scale, float inverse_width, float epsilon) {
+            uint columns, uint chunk_pairs, uint chunk_tiles, float scale, float inverse_width,
+            float epsilon) {
   const uint groups = (uint)get_num_groups(0);
   __global float* sums = scratch + get_group_id(0) * STRIP_FLOATS;
-  // Chunks of wide steps take 10 to 40 us; less where many cores share them.
-  const uint run = columns > 16 && groups <= 8 ? 3 : 1;
-  const uint width = columns > 16 ? TILE * (groups <= 8 ? 16 : 4) : columns;
+  const uint run = columns > 16 ? chunk_pairs : 1;
+  const uint width = columns > 16 ? TILE * chunk_tiles : columns;
   const uint column_runs = MR_RUNS(columns, width);
   const uint rows = clamp(columns / (16 * groups), 1u, 16u);
   for (uint l = 0; l < layer_count; ++l) {

@@ -132,7 +132,7 @@ Status Model::State::load_weights(const GgufFile& file) {
 
 // What does not depend on how keys and values are stored, and little.
 Status Model::State::build_operations() {
-  operations = std::make_unique<Operations>(*device, spec, options.math);
+  operations.reset(new Operations(*device, spec, options.math, {}, options.tuning));
   MILLRACE_TRY(operations->prepare_layer(layers[0].qkv));
   MILLRACE_TRY(operations->prepare_embedding(embedding));
   return operations->prepare_product(head());

@@ -33,6 +33,7 @@
 #include "engine/core/kv/outliers.hpp"
 #include "engine/core/model/math_mode.hpp"
 #include "engine/core/model/plan.hpp"
+#include "kernels/tuned.hpp"
 #include "schemas/base/error.hpp"
 
 namespace millrace::engine {
@@ -47,6 +48,7 @@ struct ModelOptions {
   // A layer in one launch where its formats allow it (kernels/layer). Off, operations are launched
   // one by one, with the same bits.
   bool whole_layers = true;
+  std::optional<kernels::Tuning> tuning{};  // instead of the device's row of the tuned table
 };
 
 struct ModelInfo {

@@ -136,6 +136,8 @@ Result<Program> Operations::build_whole(const LayerParts& layer) {
 Status Operations::run_whole(LayerRun& layers, const LayerStep& x) {
   MILLRACE_TRY(reserve_scratch(x.step));
   const StepTable& step = x.step;
+  // Chunks of wide steps take 10 to 40 us; less where many cores share them.
+  const bool many = device_->info().compute_units > 8;
   return device_->launch(layers.kernel, {.groups = {device_->info().compute_units}},
                          {layers.table,
                           layers.layers,
@@ -159,6 +161,8 @@ Status Operations::run_whole(LayerRun& layers, const LayerStep& x) {
                           step.single_units.offset,
                           step.single_units.count,
                           step.tokens,
+                          many ? 1 : tuning_.layer_pairs,
+                          many ? std::min(4u, tuning_.layer_tiles) : tuning_.layer_tiles,
                           attention_scale(),
                           inverse_width(),
                           spec_.norm_epsilon});

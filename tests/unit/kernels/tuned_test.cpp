@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "engine/core/model/operations.hpp"
@@ -18,6 +19,25 @@ TEST(Tuned, AnUnknownDeviceHasTheSafeDefaultsOfItsKind) {
   EXPECT_EQ(narrow.float_tile, 6u);
   EXPECT_EQ(narrow.integer_tile, 4u);
   EXPECT_EQ(tuned_for({"generic", "anything", "", 1}), Tuning());
+}
+
+TEST(Tuned, ADevicesNameCountsBeforeItsFamily) {
+  std::size_t named = 0;
+  for (const TunedRow& row : tuned_table()) {
+    if (row.key.device.empty()) continue;
+    ++named;
+    EXPECT_EQ(&tuned_for(row.key), &row.tuning) << row.key.device;
+    // One that is called otherwise has what its family has, the first row without a name.
+    DeviceKey other = row.key;
+    other.device = "another";
+    const Tuning* const family = &tuned_for(other);
+    EXPECT_NE(family, &row.tuning) << row.key.device;
+    const auto first = std::ranges::find_if(tuned_table(), [&](const TunedRow& candidate) {
+      return candidate.key.device.empty() && candidate.key.dot == row.key.dot;
+    });
+    EXPECT_EQ(family, &first->tuning) << row.key.device;
+  }
+  EXPECT_GE(named, 1u);
 }
 
 TEST(Tuned, WideCompilersAndWideDotProductsAreToldApart) {
@@ -44,6 +64,8 @@ TEST(Tuned, EveryRowIsOneThatTheKernelsTake) {
     EXPECT_TRUE((std::set<std::uint32_t>{6, 8, 12, 16}.contains(row.tuning.float_tile)));
     EXPECT_TRUE((std::set<std::uint32_t>{4, 6, 8, 12}.contains(row.tuning.integer_tile)));
     EXPECT_TRUE((std::set<std::uint32_t>{6, 12, 24}.contains(row.tuning.attention_sums)));
+    EXPECT_GE(row.tuning.layer_pairs, 1u);
+    EXPECT_GE(row.tuning.layer_tiles, 1u);
   }
 }
 

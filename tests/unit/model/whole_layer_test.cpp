@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/core/model/fingerprint.hpp"
+#include "engine/core/model/operations.hpp"
 #include "engine/core/model/spec.hpp"
 #include "tests/support/model_runner.hpp"
 #include "tests/support/tiny_model.hpp"
@@ -44,7 +45,8 @@ struct Made {
 };
 
 Made run(const GgufFile& file, bool whole, const std::string& variant, const Schedule& schedule,
-         const std::string& kv = "f16", const std::optional<KeyMeans>& means = {}) {
+         const std::string& kv = "f16", const std::optional<KeyMeans>& means = {},
+         const std::optional<kernels::Tuning>& tuning = {}) {
   std::uint32_t longest = 0, most = 0;
   for (const std::uint32_t length : schedule.lengths) longest = std::max(longest, length);
   for (const Step& step : schedule.steps) {
@@ -59,7 +61,8 @@ Made run(const GgufFile& file, bool whole, const std::string& variant, const Sch
                       .step_tokens = most,
                       .step_outputs = most,
                       .math = MathMode::fast,
-                      .whole_layers = whole},
+                      .whole_layers = whole,
+                      .tuning = tuning},
                      {.variant = variant});
   std::vector<Tokens> sequences;
   for (const std::uint32_t length : schedule.lengths) {
@@ -254,6 +257,22 @@ TEST_F(WholeLayer, SameBitsFromOneRowToMany) {
 TEST_F(WholeLayer, SameBitsForChunksOfEverySize) {
   expect_same(model_of(TensorType::q4_1, false), "cpu", chunks({1, 2, 7, 17, 64, 300, 512, 13}));
   expect_same(model_of(TensorType::q4_1, false), "cpu", chunks({512, 96, 97, 5}));
+}
+
+// How products are cut into chunks: the tuned table's values, and the ends of what is legal.
+TEST_F(WholeLayer, SameBitsHoweverItsProductsAreCut) {
+  const GgufFile file = model_of(TensorType::q4_1, false).file();
+  const Schedule schedule = chunks({100, 17, 41});
+  const Made expected = run(file, true, "cpu", schedule);
+  const auto key = tuning_key(*testing::open_device({.variant = "cpu"}));
+  for (const auto& [pairs, tiles] : std::vector<std::pair<std::uint32_t, std::uint32_t>>{
+           {1, 1}, {2, 3}, {3, 16}, {6, 32}, {1000, 1000}}) {
+    kernels::Tuning tuning = kernels::tuned_for(key);
+    tuning.layer_pairs = pairs;
+    tuning.layer_tiles = tiles;
+    const Made made = run(file, true, "cpu", schedule, "f16", {}, tuning);
+    EXPECT_EQ(difference(made, expected), "") << pairs << " pairs by " << tiles << " tiles";
+  }
 }
 
 TEST_F(WholeLayer, SameBitsWhereAttentionIsCut) {

@@ -1,0 +1,29 @@
+#pragma once
+// Whole steps of a model, as the engine runs them, to be launched again and again with one tuning.
+// Thread safety: the device's owner thread.
+#include <cstdint>
+#include <memory>
+
+#include "engine/core/model/model.hpp"
+
+namespace millrace::engine {
+
+// A step's rows: each ends at `length` positions, of which the last `chunk` are computed.
+struct StepShape {
+  std::uint32_t rows = 1, length = 1, chunk = 1;
+};
+
+class StepLoad {
+ public:
+  // `model` must have a page for each row, and 16 for each 256 positions, which all rows share but
+  // for what they write.
+  StepLoad(std::shared_ptr<Model> model, const StepShape& shape);
+  Status launch() { return model_->forward(plan_, no_buffer_); }
+
+ private:
+  std::shared_ptr<Model> model_;
+  StepPlan plan_;
+  Buffer no_buffer_;
+};
+
+}  // namespace millrace::engine
