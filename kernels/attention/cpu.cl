@@ -5,13 +5,14 @@
 //   launch  local (1), groups: one a core; each takes units (times KV_HEADS) until none is left
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void attention(__global const float* qkv, __global const float* rope,
-               __global const float* means, __global uchar* kv, __global const uint* step,
-               __global float* out, __global float16* partial, volatile __global uint* work,
-               uint positions, uint tables, uint units, uint unit_count, uint qkv_stride,
-               uint out_stride, __global int* codes, uint code_stride, float scale) {
-  const Attention a = {qkv,     rope,     means,     kv,     step,       out,        codes,
-                       partial, work + 2, positions, tables, qkv_stride, out_stride, code_stride,
-                       scale};
+               __global const float* means, __global const float* sinks, __global uchar* kv,
+               __global const uint* step, __global float* out, __global float16* partial,
+               volatile __global uint* work, uint positions, uint tables, uint units,
+               uint unit_count, uint qkv_stride, uint out_stride, __global int* codes,
+               uint code_stride, float scale) {
+  const Attention a = {qkv,       rope,   means,      sinks,      kv,          step,
+                       out,       codes,  partial,    work + 2,   positions,   tables,
+                       qkv_stride, out_stride, code_stride, scale};
   MR_Q(mr_attend)(&a, units, unit_count, work, 0);
   if (atomic_inc(work + 1) == (uint)get_num_groups(0) - 1) {
     atomic_xchg(work, 0);

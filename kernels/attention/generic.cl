@@ -2,8 +2,12 @@
 //
 //   out[token][head] = sum over keys j <= position of softmax(scale * q.k_j) v_j
 //
+// where with WINDOW only keys j > position - WINDOW are seen, with SOFT_CAP a score x counts as
+// SOFT_CAP * tanh(x / SOFT_CAP), and with SINKS the softmax has one score more, sinks[head], that
+// no value belongs to (shape.cl).
+//
 //   qkv   float [tokens][qkv_stride], queries rotated; out float [tokens][out_stride]
-//   means with KEY_CENTERED, as for rope_kv
+//   means with KEY_CENTERED, as for rope_kv; sinks float [HEADS], with SINKS
 //   step  uint: positions and page tables as for rope_kv
 //
 // Contract, the same in every variant and for every way to cut tokens into items or steps:
@@ -18,6 +22,11 @@
 //   out = A * mr_recip(L)
 // Where keys are centered a segment's keys lack `mean`; m, once the e_j are known, gets
 //     sum of (q * scale) * mean: lane i adds channels i, i + 16, ... by fma; mr_sum16
+// SOFT_CAP: each s_j, to which what centered keys lack is added first, becomes mr_capped(s_j).
+// WINDOW: segments stay where they are; keys that are not seen have e_j = 0, segments without one
+// that is are left out, so that the first merged is the first with one.
+// SINKS, after the last segment: M' and f as above with m = sinks[head], g likewise;
+//     L' = fma(L, f, g); out = A * (f * mr_recip(L'))
 //
 // Halves are read as they are. Packed keys and values (kv/codec.cl) are codes; c is what one stands
 // for, without scale, bias or norm:
@@ -177,9 +186,10 @@ static inline float2 mr_value(float e, __global const uchar* kv, uint page, uint
 #endif
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
-void attention(__global const float* qkv, __global const float* means, __global const uchar* kv,
-               __global const uint* step, __global float* out, uint positions, uint tables,
-               uint qkv_stride, uint out_stride, float scale) {
+void attention(__global const float* qkv, __global const float* means,
+               __global const float* sinks, __global const uchar* kv, __global const uint* step,
+               __global float* out, uint positions, uint tables, uint qkv_stride, uint out_stride,
+               float scale) {
   __local float q[HEAD_DIM], e[SEGMENT_TOKENS], fold[ITEMS], sums[16], begin[16 * VALUE_SETS];
 #if VALUE_INTEGERS
   __local float tops[VALUE_SETS];
@@ -230,13 +240,30 @@ void attention(__global const float* qkv, __global const float* means, __global 
   barrier(CLK_LOCAL_MEM_FENCE);
 #endif
   float total[OWN_CHANNELS], top = 0.0f, mass = 0.0f;
-  for (uint start = 0; start <= position; start += SEGMENT_TOKENS) {
-    const uint count = min(position + 1 - start, (uint)SEGMENT_TOKENS);
+  const uint seen = mr_first_seen(position), begins = seen / SEGMENT_TOKENS;
+  for (uint segment = begins; segment <= position / SEGMENT_TOKENS; ++segment) {
+    const uint skipped = mr_skipped(position, segment);
+    const uint start = segment * SEGMENT_TOKENS + skipped;
+    const uint count = min(position + 1 - start, SEGMENT_TOKENS - skipped);
+#if KEY_CENTERED
+    float16 products = (float16)(0.0f);
+    __global const float* mean = mr_means_at(means, start) + kv_head * HEAD_DIM;
+    for (uint c = 0; c < CHANNEL_BLOCKS; ++c) {
+      products = fma(vload16(c, query) * scale, vload16(c, mean), products);
+    }
+    const float lacking = mr_sum16(products);
+#endif
     float own = -INFINITY;
     for (uint j = item; j < count; j += ITEMS) {
       const uint at = start + j;
-      const float s =
-          mr_score(q, sums, unit, kv, table[at / PAGE_TOKENS], kv_head, at % PAGE_TOKENS);
+      float s = mr_score(q, sums, unit, kv, table[at / PAGE_TOKENS], kv_head, at % PAGE_TOKENS);
+#if MEAN_IN_SCORES
+      s = s + lacking;
+#endif
+#ifdef SOFT_CAP
+      s = mr_capped(s);
+#endif
+      if (at < seen) s = -INFINITY;
       e[j] = s;
       own = fmax(own, s);
     }
@@ -290,15 +317,10 @@ void attention(__global const float* qkv, __global const float* means, __global 
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 #endif
-#if KEY_CENTERED
-    float16 products = (float16)(0.0f);
-    __global const float* mean = mr_means_at(means, start) + kv_head * HEAD_DIM;
-    for (uint c = 0; c < CHANNEL_BLOCKS; ++c) {
-      products = fma(vload16(c, query) * scale, vload16(c, mean), products);
-    }
-    m = m + mr_sum16(products);
+#if KEY_CENTERED && !MEAN_IN_SCORES
+    m = m + lacking;
 #endif
-    const float merged = start == 0 ? m : fmax(top, m);
+    const float merged = segment == begins ? m : fmax(top, m);
     const float f = mr_exp(top - merged), g = mr_exp(m - merged);
     for (uint i = 0; i < OWN_CHANNELS; ++i) {
       const uint d = item + i * ITEMS;
@@ -328,14 +350,19 @@ void attention(__global const float* qkv, __global const float* means, __global 
         a = fma(term.x, term.y, a);
       }
 #endif
-      total[i] = start == 0 ? a : fma(total[i], f, a * g);
+      total[i] = segment == begins ? a : fma(total[i], f, a * g);
     }
-    mass = start == 0 ? l : fma(mass, f, l * g);
+    mass = segment == begins ? l : fma(mass, f, l * g);
     top = merged;
     barrier(CLK_LOCAL_MEM_FENCE);  // all have read e and fold
   }
   out += (size_t)token * out_stride + head * HEAD_DIM;
+#if SINKS
+  const float merged = fmax(top, sinks[head]), f = mr_exp(top - merged);
+  const float inverse = f * mr_recip(fma(mass, f, mr_exp(sinks[head] - merged)));
+#else
   const float inverse = mr_recip(mass);
+#endif
   for (uint i = 0; i < OWN_CHANNELS; ++i) {
     const uint d = item + i * ITEMS;
     if (d < HEAD_DIM) q[d] = total[i] * inverse;

@@ -16,7 +16,8 @@
 //   step    `units` gives eight words a unit: first token, number of tokens (1 to QUERIES), first
 //           segment, number of segments; and where a tile is cut into several units: its first
 //           partial, its counter, its number of units (0 for a tile in one unit), one unused
-//   partial float: what a cut tile's segments gave, [partial + segment][KV_HEADS][RECORD]
+//   partial float: what a cut tile's segments gave, [partial + segment][KV_HEADS][RECORD], where
+//           segments are counted from the first that the tile sees
 //   next    uint, zero before: the next unit (times KV_HEADS)
 //   cuts    uint [.][KV_HEADS] a cut tile, zero before and after
 //   defines QUERIES: 1 for decoding rows, more for prefill; SUMS: how many vectors of 16 sums the
@@ -27,27 +28,43 @@
 // the last segment also writes the tile's key and value, before it reads them, so that a decoding
 // step needs no other launch; for more tokens mr_store_tile (rope/tile.cl) has written them. Rows
 // past a tile's tokens repeat its last token and are dropped. A key after a row's position takes
-// part with e = 0 exactly, which changes no sum; of values nothing after the tile's last position
-// is read, of keys the rest of its page, whatever it holds. While a page's keys are taken its
-// values are prefetched, while its values are taken the keys that come next: of the next segment,
-// or of the unit that the counter says will be next.
+// part with e = 0 exactly, which changes no sum, and so does one before a row's window that another
+// row of the tile sees, or that shares its page; a row may begin with a segment of which it sees
+// nothing, but not with two, as a tile is shorter than a segment. Of values nothing after the
+// tile's last position is read, of keys the rest of its page, whatever it holds. While a page's
+// keys are taken its values are prefetched, while its values are taken the keys that come next: of
+// the next segment, or of the unit that the counter says will be next.
 // Limit: memory for QUERIES 1, fp32 multiply-adds for more.
 
 // Scores of `count` pages from `pages` on, of all rows, into e; their largest by lane into tops.
-// With `masked`, row r sees the positions below limits[r], counted from the segment's first.
+// With `masked`, row r sees the positions below limits[r], and with WINDOW from lows[r] on, counted
+// from the first page's first. With MEAN_IN_SCORES, means[r] is what keys lack.
 static SCORES_TARGET void MR_Q(mr_scores)(const Unit* unit, const float* q,
                                           __global const uint* pages, uint count, int masked,
-                                          const int* limits, float* e, float16* tops) {
+                                          const int* limits, const int* lows, const float* means,
+                                          float* e, float16* tops) {
   const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   for (uint first = 0; first < count; first += PAGES_AT_ONCE) {
     float16 s[PAGES_AT_ONCE * ROWS];
     _Pragma("unroll") for (uint i = 0; i < PAGES_AT_ONCE * ROWS; ++i) s[i] = (float16)(0.0f);
     MR_Q(mr_dots)(unit, q, pages, first, count, s);
+#ifdef SOFT_CAP
+    for (uint i = 0; i < PAGES_AT_ONCE * ROWS; ++i) {
+#if MEAN_IN_SCORES
+      s[i] = s[i] + (float16)(means[i % ROWS]);
+#endif
+      s[i] = mr_capped16(s[i]);
+    }
+#endif
     if (masked) {
       _Pragma("unroll") for (uint n = 0; n < PAGES_AT_ONCE; ++n) {
         const int16 at = lane + (int16)((int)(first + n) * PAGE_TOKENS);
         _Pragma("unroll") for (uint r = 0; r < ROWS; ++r) s[n * ROWS + r] =
             select(s[n * ROWS + r], (float16)(-INFINITY), at >= (int16)(limits[r]));
+#if WINDOW > 0
+        _Pragma("unroll") for (uint r = 0; r < ROWS; ++r) s[n * ROWS + r] =
+            select(s[n * ROWS + r], (float16)(-INFINITY), at < (int16)(lows[r]));
+#endif
       }
     }
     _Pragma("unroll") for (uint r = 0; r < ROWS; ++r) {
@@ -60,19 +77,34 @@ static SCORES_TARGET void MR_Q(mr_scores)(const Unit* unit, const float* q,
 }
 
 // One segment of the tile: m [ROWS], l [ROWS], a [ROWS][HEAD_DIM], the first two in whole vectors.
-static inline void MR_Q(mr_segment)(const Unit* unit, const float* q, float* e, uint segment,
-                                    const Ahead* ahead, float16* record) {
-  const uint start = segment * SEGMENT_TOKENS;
+static inline void MR_Q(mr_segment)(const Unit* unit, const float* q, const float* means, float* e,
+                                    uint segment, const Ahead* ahead, float16* record) {
+  const uint start = mr_start(unit, segment);
   const uint count = mr_count(unit, segment);
   const uint page_count = (count + PAGE_TOKENS - 1) / PAGE_TOKENS;
   __global const uint* pages = unit->table + start / PAGE_TOKENS;
   float16 tops[ROWS];
   int limits[ROWS];
+#if WINDOW > 0
+  int lows[ROWS];
+#else
+  const int* const lows = 0;
+#endif
   for (uint r = 0; r < ROWS; ++r) {
+    const uint position = unit->position + min(r / GROUP, unit->tokens - 1);
     tops[r] = (float16)(-INFINITY);
-    limits[r] = (int)(unit->position + min(r / GROUP, unit->tokens - 1) + 1 - start);
+    limits[r] = (int)(position + 1 - start);
+#if WINDOW > 0
+    // Pages that mr_dots takes again hold keys that are not seen, where the last page is the first.
+    limits[r] = min(limits[r], (int)count);
+    lows[r] = (int)(mr_first_seen(position) - start);
+#endif
   }
-  MR_Q(mr_scores)(unit, q, pages, page_count, limits[0] < SEGMENT_TOKENS, limits, e, tops);
+  int masked = limits[0] < SEGMENT_TOKENS;
+#if WINDOW > 0
+  masked = masked || lows[ROWS - 1] > 0;
+#endif
+  MR_Q(mr_scores)(unit, q, pages, page_count, masked, limits, lows, means, e, tops);
   float* m = (float*)record;
   float* l = (float*)(record + ROW_VECTORS);
   for (uint r = 0; r < ROWS; ++r) m[r] = mr_max16(tops[r]);
@@ -138,7 +170,7 @@ static inline void MR_Q(mr_fold)(float16* total, const float16* record, int is_f
 
 #if KEY_CENTERED
 // Adds to m what was taken off the scores of a segment: lane i adds the products of channels i,
-// i + 16, ... of a row's query and the mean key; mr_sum16.
+// i + 16, ... of a row's query and the mean key; mr_sum16. With MEAN_IN_SCORES m is 0 before.
 static inline void MR_Q(mr_add_mean)(const float16* plain, __global const float* mean, float* m) {
   for (uint r = 0; r < ROWS; ++r, plain += CHANNEL_BLOCKS) {
     float16 sum = (float16)(0.0f);
@@ -183,11 +215,25 @@ static inline void MR_Q(mr_queries)(const Unit* unit, __global const float* qkv,
   }
 }
 
-// A * mr_recip(L), as floats and as quantized blocks of 32 channels, where each is wanted.
-static inline void MR_Q(mr_output)(const Unit* unit, const float16* total, __global float* out,
+// A * mr_recip(L), once the sinks are in L, as floats and as quantized blocks of 32 channels, where
+// each is wanted.
+static inline void MR_Q(mr_output)(const Unit* unit, const float16* total,
+                                   __global const float* sinks, __global float* out,
                                    uint out_stride, __global int* codes, uint code_stride) {
   float16 inverse[ROW_VECTORS];
+#if SINKS
+  float16 sink[ROW_VECTORS];
+  for (uint i = 0; i < ROW_VECTORS; ++i) sink[i] = (float16)(0.0f);
+  for (uint r = 0; r < ROWS; ++r) ((float*)sink)[r] = sinks[unit->kv_head * GROUP + r % GROUP];
+  for (uint i = 0; i < ROW_VECTORS; ++i) {
+    const float16 merged = mr_larger16(total[i], sink[i]);
+    const float16 f = mr_exp16_below(total[i] - merged);
+    const float16 g = mr_exp16_below(sink[i] - merged);
+    inverse[i] = f * mr_recip16(fma(total[ROW_VECTORS + i], f, g));
+  }
+#else
   for (uint i = 0; i < ROW_VECTORS; ++i) inverse[i] = mr_recip16(total[ROW_VECTORS + i]);
+#endif
   for (uint r = 0; r < unit->tokens * GROUP; ++r) {
     const size_t token = unit->token + r / GROUP;
     const uint head = unit->kv_head * GROUP + r % GROUP;
@@ -225,12 +271,18 @@ static inline void MR_Q(mr_attend)(const Attention* a, uint units, uint unit_cou
 #else
   float16* const plain = 0;
 #endif
+#if MEAN_IN_SCORES
+  float means[ROWS];
+#else
+  const float* const means = 0;
+#endif
   for (uint i = 0; i < RECORD_VECTORS; ++i) record[i] = (float16)(0.0f);
   const uint unit_heads = unit_count * KV_HEADS;
   for (;;) {
     const uint index = atomic_inc(next_unit);
     if (index >= unit_heads) break;
     const Unit unit = mr_unit(a->kv, a->step, a->positions, a->tables, units, index);
+    const uint begin = mr_first_seen(unit.position) / SEGMENT_TOKENS;
     const uint segments = (unit.position + unit.tokens - 1) / SEGMENT_TOKENS + 1;
 #if NARROW
     if (unit.last == segments) {
@@ -251,16 +303,22 @@ static inline void MR_Q(mr_attend)(const Attention* a, uint units, uint unit_cou
         ahead = mr_ahead(&next, next.first);
         mr_expect_queries(&next, a->qkv, a->qkv_stride);
       }
-      MR_Q(mr_segment)(&unit, (const float*)q, (float*)e, s, &ahead, record);
 #if KEY_CENTERED
-      MR_Q(mr_add_mean)(plain,
-                        mr_means_at(a->means, s * SEGMENT_TOKENS) + unit.kv_head * HEAD_DIM,
-                        (float*)record);
+      __global const float* mean =
+          mr_means_at(a->means, s * SEGMENT_TOKENS) + unit.kv_head * HEAD_DIM;
+#endif
+#if MEAN_IN_SCORES
+      for (uint r = 0; r < ROWS; ++r) means[r] = 0.0f;
+      MR_Q(mr_add_mean)(plain, mean, means);
+#endif
+      MR_Q(mr_segment)(&unit, (const float*)q, means, (float*)e, s, &ahead, record);
+#if KEY_CENTERED && !MEAN_IN_SCORES
+      MR_Q(mr_add_mean)(plain, mean, (float*)record);
 #endif
       if (cut[2] == 0) {
-        MR_Q(mr_fold)(total, record, s == 0);
+        MR_Q(mr_fold)(total, record, s == begin);
       } else {
-        __global float16* to = records + (size_t)s * KV_HEADS * RECORD_VECTORS;
+        __global float16* to = records + (size_t)(s - begin) * KV_HEADS * RECORD_VECTORS;
         for (uint i = 0; i < RECORD_VECTORS; ++i) to[i] = record[i];
       }
     }
@@ -271,14 +329,14 @@ static inline void MR_Q(mr_attend)(const Attention* a, uint units, uint unit_cou
       is_whole = atomic_inc(done) == cut[2] - 1;
       mem_fence(CLK_GLOBAL_MEM_FENCE);
       if (is_whole) atomic_xchg(done, 0);
-      for (uint s = 0; is_whole && s < segments; ++s) {
-        __global const float16* from = records + (size_t)s * KV_HEADS * RECORD_VECTORS;
+      for (uint s = begin; is_whole && s < segments; ++s) {
+        __global const float16* from = records + (size_t)(s - begin) * KV_HEADS * RECORD_VECTORS;
         for (uint i = 0; i < RECORD_VECTORS; ++i) record[i] = from[i];
-        MR_Q(mr_fold)(total, record, s == 0);
+        MR_Q(mr_fold)(total, record, s == begin);
       }
     }
     if (is_whole) {
-      MR_Q(mr_output)(&unit, total, a->out, a->out_stride, a->codes, a->code_stride);
+      MR_Q(mr_output)(&unit, total, a->sinks, a->out, a->out_stride, a->codes, a->code_stride);
     }
     if (finished != 0) {
       mem_fence(CLK_GLOBAL_MEM_FENCE);

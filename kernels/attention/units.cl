@@ -35,13 +35,18 @@ static inline Unit mr_unit(__global const uchar* kv, __global const uint* step, 
   return unit;
 }
 
-// Positions that the unit sees of a segment.
+// Positions that the unit sees of a segment, from the page on where its first token's begin: whole
+// pages before that are out of sight of all its tokens.
 static inline uint mr_count(const Unit* unit, uint segment) {
-  return min(unit->position + unit->tokens - segment * SEGMENT_TOKENS, (uint)SEGMENT_TOKENS);
+  return min(unit->position + unit->tokens - segment * SEGMENT_TOKENS, (uint)SEGMENT_TOKENS) -
+         mr_skipped(unit->position, segment);
+}
+static inline uint mr_start(const Unit* unit, uint segment) {
+  return segment * SEGMENT_TOKENS + mr_skipped(unit->position, segment);
 }
 
 static inline Ahead mr_ahead(const Unit* unit, uint segment) {
-  const Ahead ahead = {.pages = unit->table + segment * (SEGMENT_TOKENS / PAGE_TOKENS),
+  const Ahead ahead = {.pages = unit->table + mr_start(unit, segment) / PAGE_TOKENS,
                        .count = (mr_count(unit, segment) + PAGE_TOKENS - 1) / PAGE_TOKENS,
                        .kv_head = unit->kv_head};
   return ahead;
@@ -132,6 +137,7 @@ typedef struct {
   __global const float* qkv;
   __global const float* rope;
   __global const float* means;  // of keys, where they are centered
+  __global const float* sinks;  // with SINKS
   __global uchar* kv;
   __global const uint* step;
   __global float* out;

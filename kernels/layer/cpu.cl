@@ -132,6 +132,7 @@ void layers(__global const ulong* table, uint layer_count, __global float* hidde
     __global const float* ffn_norm = MR_VECTOR(9);
     __global uchar* kv = (__global uchar*)(size_t)at[10];
     __global const float* means = MR_VECTOR(11);
+    __global const float* sinks = MR_VECTOR(12);
     MR_NORM(0, attention_norm, QKV_K)
     MR_PRODUCT(1, QKV, qkv_weight, normed, NORMED_STRIDE, qkv, QKV_PANELS * 16, qkv_bias, 0)
     if (tile_count > 0) {
@@ -142,7 +143,7 @@ void layers(__global const ulong* table, uint layer_count, __global float* hidde
                  mr_store_tile(qkv, rope, means, kv, step, positions, tables, step + tiles + 2 * t,
                                QKV_PANELS * 16))
     }
-    const Attention attention = {qkv,      rope,    means,    kv,        step,   0,
+    const Attention attention = {qkv,      rope,    means,    sinks,     kv,     step, 0,
                                  attended, partial, work + 2, positions, tables,
                                  QKV_PANELS * 16, 0, ATTENDED_STRIDE, scale};
     MR_AT(mr_attend, TILE_TOKENS)(&attention, units, unit_count, sync + 6, sync + 7);

@@ -45,6 +45,7 @@ Result<Kernel> Operations::build_attention(const KvCodecs& codecs, std::uint32_t
   if (variant_.half_by_integers) program.defines.emplace_back("HALF_BY_INTEGERS=1");
   program.defines.push_back(define("DOT", static_cast<std::uint64_t>(device_->dot())));
   add_kv_sources(program, codecs, spec_.head_dim, device_->family(), math_);
+  program.sources.push_back(attention_shape());
   if (device_->family() == Family::cpu) {
     for (const char* part : {"rope/rotate.cl", "quantize/block.cl", "attention/units.cl"}) {
       program.sources.emplace_back(part);
@@ -54,6 +55,19 @@ Result<Kernel> Operations::build_attention(const KvCodecs& codecs, std::uint32_t
   program.sources.emplace_back(variant_of("attention/", device_->family()));
   MILLRACE_ASSIGN(const Program built, device_->build(program));
   return device_->kernel(built, "attention");
+}
+
+// Nothing is defined of what the model does not have: it then runs what it would run if there were
+// no such thing.
+SourcePart Operations::attention_shape() const {
+  const AttentionShape& shape = spec_.attention;
+  SourcePart part("attention/shape.cl", {});
+  if (shape.window > 0) part.defines.push_back(define("WINDOW", shape.window));
+  if (shape.soft_cap > 0) {
+    part.defines.push_back("SOFT_CAP=" + float_text(static_cast<double>(shape.soft_cap)));
+  }
+  if (shape.sinks) part.defines.emplace_back("SINKS=1");
+  return part;
 }
 
 Status Operations::rope_and_store(const Buffer& qkv, const Buffer& rope, const KvPages& kv,
@@ -78,9 +92,9 @@ Status Operations::attend_units(Kernel& kernel, const Buffer& qkv, const Buffer&
   const std::uint32_t groups = std::min(units.count * spec_.kv_heads, attention_.workers);
   return device_->launch(
       kernel, {.groups = {groups}},
-      {qkv, rope, kv.means, kv.buffer, step_words, out.rows, partials_, work_, step.positions_at,
-       step.tables_at, units.offset, units.count, qkv_stride_, input_stride(columns), out.codes,
-       code_stride(columns), attention_scale()});
+      {qkv, rope, kv.means, kv.sinks, kv.buffer, step_words, out.rows, partials_, work_,
+       step.positions_at, step.tables_at, units.offset, units.count, qkv_stride_,
+       input_stride(columns), out.codes, code_stride(columns), attention_scale()});
 }
 
 Status Operations::attend(const Buffer& qkv, const Buffer& rope, const KvPages& kv,
@@ -99,10 +113,11 @@ Status Operations::attend(const Buffer& qkv, const Buffer& rope, const KvPages& 
         attend_units(kernels.attend_many, qkv, rope, kv, to, step, step_words, step.multi_units));
     if (!forms.codes || quantizes) return {};
   } else {
-    MILLRACE_TRY(device_->launch(
-        kernels.attend_one, {.groups = {spec_.heads, step.tokens}, .local = {attention_items}},
-        {qkv, kv.means, kv.buffer, step_words, out.rows, step.positions_at, step.tables_at,
-         qkv_stride_, input_stride(spec_.heads * spec_.head_dim), attention_scale()}));
+    MILLRACE_TRY(device_->launch(kernels.attend_one,
+                                 {.groups = {spec_.heads, step.tokens}, .local = {attention_items}},
+                                 {qkv, kv.means, kv.sinks, kv.buffer, step_words, out.rows,
+                                  step.positions_at, step.tables_at, qkv_stride_,
+                                  input_stride(spec_.heads * spec_.head_dim), attention_scale()}));
     if (!forms.codes) return {};
   }
   return quantize(out, spec_.heads * spec_.head_dim, step.tokens);

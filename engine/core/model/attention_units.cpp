@@ -11,6 +11,11 @@ namespace {
 // Units a worker gets at least, so that none waits long for the last one.
 constexpr std::uint32_t units_per_worker = 8;
 
+// That a token at `position` sees anything of.
+std::uint32_t first_segment(std::uint32_t position, std::uint32_t window) {
+  return window == 0 || position < window ? 0 : (position - window + 1) / kv_segment_tokens;
+}
+
 }  // namespace
 
 // The most segments in a unit.
@@ -35,14 +40,14 @@ void AttentionPlanner::cut(std::span<const Tile> tiles, const AttentionLimits& l
   for (const Tile& tile : tiles) {
     const auto parts = static_cast<std::uint32_t>((tile.segments - 1) / most + 1);
     if (parts == 1) {
-      add({.tile = tile, .first = 0, .count = tile.segments});
+      add({.tile = tile, .first = tile.first, .count = tile.segments});
       continue;
     }
     for (std::uint32_t i = 0; i < parts; ++i) {
       const std::uint32_t first = tile.segments * i / parts;
       const std::uint32_t last = tile.segments * (i + 1) / parts;
       add({.tile = tile,
-           .first = first,
+           .first = tile.first + first,
            .count = last - first,
            .partial = out_.partials,
            .counter = out_.counters,
@@ -74,9 +79,11 @@ const AttentionUnits& AttentionPlanner::plan(std::span<const AttentionRow> rows,
     for (std::uint32_t done = 0; done < row.count;) {
       const std::uint32_t take = std::min(limits.tile_tokens, row.count - done);
       const std::uint32_t end = row.first_position + done + take;
+      const std::uint32_t first = first_segment(row.first_position + done, limits.window);
       const Tile tile{.token = row.token + done,
                       .tokens = take,
-                      .segments = (end + kv_segment_tokens - 1) / kv_segment_tokens};
+                      .first = first,
+                      .segments = (end + kv_segment_tokens - 1) / kv_segment_tokens - first};
       (take == 1 ? single_ : multi_).push_back(tile);
       done += take;
     }

@@ -1,11 +1,11 @@
 #pragma once
 // How the attention of a step is cut into units of work for the `cpu` kernels: pure arithmetic over
 // tiles, no device. A tile is up to `tile_tokens` consecutive tokens of one plan row; a unit is a
-// tile's run of consecutive 256-position segments (kernels/attention/tiles.cl). Tiles of one token
-// stand apart, because another kernel takes them. A long tile is cut into several units where
-// whole tiles would leave workers idle; its partial sums then go through memory. How tiles are cut
-// changes no bit of a result. A planner keeps its memory from step to step. Thread safety: one
-// owner a planner.
+// tile's run of consecutive 256-position segments (kernels/attention/tiles.cl), of those that one
+// of its tokens sees. Tiles of one token stand apart, because another kernel takes them. A long
+// tile is cut into several units where whole tiles would leave workers idle; its partial sums then
+// go through memory. How tiles are cut changes no bit of a result. A planner keeps its memory from
+// step to step. Thread safety: one owner a planner.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -20,6 +20,7 @@ struct AttentionLimits {
   std::uint32_t tile_tokens = 1;  // most tokens in one tile
   std::uint32_t workers = 0;      // cores that take units; 0 plans nothing
   std::uint32_t kv_heads = 1;     // each unit is carried out once a KV head
+  std::uint32_t window = 0;       // positions a token sees, its own the last of them; 0: all
 };
 
 // A run of tokens of one sequence.
@@ -40,7 +41,7 @@ class AttentionPlanner {
 
  private:
   struct Tile {
-    std::uint32_t token = 0, tokens = 0, segments = 0;
+    std::uint32_t token = 0, tokens = 0, first = 0, segments = 0;  // from the first it sees
   };
   struct Unit {
     Tile tile;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,12 +35,6 @@ std::string joined(const auto& values, const auto& print) {
   std::string out;
   for (const auto& value : values) out += (out.empty() ? "" : ",") + print(value);
   return out;
-}
-
-std::string float_text(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.9ef", value);  // NOLINT(cppcoreguidelines-pro-type-vararg)
-  return text;
 }
 
 std::string repeated(std::vector<double> table) {

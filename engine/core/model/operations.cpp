@@ -38,7 +38,8 @@ Operations::Operations(Device& device, const ModelSpec& spec, MathMode math,
   const std::uint32_t tile = variant_.sums * spec.kv_heads / spec.heads;
   attention_ = {.tile_tokens = std::max(2u, tile),
                 .workers = device.info().compute_units,
-                .kv_heads = spec.kv_heads};
+                .kv_heads = spec.kv_heads,
+                .window = spec.attention.window};
 }
 
 float Operations::attention_scale() const {

@@ -62,11 +62,13 @@ enum class Accumulate : std::uint8_t { replace, add };
 inline const Buffer no_buffer{};
 
 // A layer's pages, how keys and values are stored there, and, for centered keys, what is taken off
-// them: float [segments][KV heads][head_dim] (key_center.hpp).
+// them: float [segments][KV heads][head_dim] (key_center.hpp). With the sinks of its heads, float
+// [heads], where the model has them.
 struct KvPages {
   const Buffer& buffer;
   KvCodecs codecs{};
   const Buffer& means = no_buffer;
+  const Buffer& sinks = no_buffer;
 };
 
 // What a layer is made of, and its keys and values.
@@ -188,6 +190,7 @@ class Operations {
                      std::uint32_t columns, const Buffer& out, std::uint32_t out_stride,
                      std::uint32_t mode);
   Result<Kernel> build_attention(const KvCodecs& codecs, std::uint32_t queries);
+  SourcePart attention_shape() const;
   // x's rows to its codes.
   Status quantize(const Activation& x, std::uint32_t columns, std::uint32_t tokens);
   Status reserve_scratch(const StepTable& step);

@@ -16,10 +16,19 @@ enum class RopeKind : std::uint8_t {
   halves  // channels (i, i + rope_dim / 2): qwen2
 };
 
+// What a query sees and how its scores are weighed, beyond plain causal attention; of all layers
+// (kernels/attention/shape.cl).
+struct AttentionShape {
+  std::uint32_t window = 0;  // positions a query sees, its own the last of them; 0: all
+  float soft_cap = 0.0f;     // scores become soft_cap * tanh(score / soft_cap); 0: they stay
+  bool sinks = false;        // each query head has a logit that joins its softmax without a value
+};
+
 struct ModelSpec {
   std::string architecture, name;
   std::uint32_t layers = 0, width = 0, ffn_width = 0, vocabulary = 0, context_tokens = 0;
   std::uint32_t heads = 0, kv_heads = 0, head_dim = 0;
+  AttentionShape attention{};
   float norm_epsilon = 0.0f;
   RopeKind rope = RopeKind::pairs;
   std::uint32_t rope_dim = 0;

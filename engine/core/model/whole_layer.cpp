@@ -12,7 +12,7 @@ namespace millrace::engine {
 namespace {
 
 // The kernel's LAYER_WORDS and SYNC_WORDS.
-constexpr std::uint32_t layer_words = 12, sync_words = 18;
+constexpr std::uint32_t layer_words = 13, sync_words = 18;
 
 std::array<const Buffer*, layer_words> buffers_of(const LayerParts& layer) {
   return {&layer.qkv.runs[0].buffer,
@@ -26,7 +26,8 @@ std::array<const Buffer*, layer_words> buffers_of(const LayerParts& layer) {
           &layer.attention_norm,
           &layer.ffn_norm,
           &layer.kv.buffer,
-          &layer.kv.means};
+          &layer.kv.means,
+          &layer.kv.sinks};
 }
 
 std::uint32_t padded_columns(const Projection& projection) {
@@ -125,6 +126,7 @@ Result<Program> Operations::build_whole(const LayerParts& layer) {
         "matmul/integer_tiles.cl",
         std::vector{define("K", depth), define("X_STRIDE", code_stride(depth))});
   }
+  program.sources.push_back(attention_shape());
   program.sources.emplace_back("attention/units.cl");
   for (const std::uint32_t queries : {1u, attention_.tile_tokens}) {
     add_tile_sources(program, queries);

@@ -28,6 +28,7 @@ struct Shape {
   std::uint32_t rope_dim = head_dim;
   RopeKind rope = RopeKind::pairs;
   KvCodecs codecs{};
+  AttentionShape attention{};
   testing::KvPage page() const { return {codecs, kv_heads, head_dim}; }
 };
 
@@ -42,6 +43,7 @@ struct Problem {
   std::vector<Sequence> sequences;
   std::vector<float> qkv, rope;     // queries and keys not rotated yet
   std::vector<float> means;         // of centered keys, [segments][kv_heads][head_dim]
+  std::vector<float> sinks;         // [heads], where there are any
   std::vector<std::uint8_t> pages;  // of the positions before; unwritten halves are NaN
   StepPlan plan;
   std::uint32_t tokens() const { return static_cast<std::uint32_t>(plan.tokens.size()); }
@@ -58,6 +60,7 @@ inline Problem random_problem(const Shape& shape, const std::vector<Sequence>& s
               .qkv = {},
               .rope = {},
               .means = {},
+              .sinks = {},
               .pages = {},
               .plan = {}};
   std::uint32_t longest = 0;
@@ -88,6 +91,7 @@ inline Problem random_problem(const Shape& shape, const std::vector<Sequence>& s
     const std::uint32_t segments = (longest + kv_segment_tokens - 1) / kv_segment_tokens;
     out.means = random.floats(std::size_t{segments} * shape.kv_heads * shape.head_dim, -3.0f, 3.0f);
   }
+  if (shape.attention.sinks) out.sinks = random.floats(shape.heads, -2.0f, 5.0f);
   const testing::KvPage page = shape.page();
   out.pages = page.unwritten(ids.size() + 1, random);
   for (const PlanRow& row : out.plan.rows) {
@@ -146,12 +150,13 @@ class Runner {
     const Buffer words = upload(*device_, step.words), rope = upload(*device_, problem.rope);
     const Buffer qkv = upload(*device_, problem.qkv), kv = upload(*device_, problem.pages);
     const Buffer means = problem.means.empty() ? Buffer() : upload(*device_, problem.means);
+    const Buffer sinks = problem.sinks.empty() ? Buffer() : upload(*device_, problem.sinks);
     const std::size_t size = std::size_t{problem.tokens()} * problem.out_stride();
     const std::size_t code_size = std::size_t{problem.tokens()} * code_stride(problem.columns());
     const Activation out{upload(*device_, std::vector<float>(size)),
                          upload(*device_, std::vector<std::uint32_t>(code_size))};
     const std::uint64_t before = device_->allocated_bytes();
-    const KvPages pages{kv, problem.shape.codecs, means};
+    const KvPages pages{kv, problem.shape.codecs, means, sinks};
     must(operations_.rope_and_store(qkv, rope, pages, step, words));
     must(operations_.attend(qkv, rope, pages, out, forms, step, words));
     allocated_ = device_->allocated_bytes() - before;
@@ -171,6 +176,7 @@ class Runner {
     spec.head_dim = shape.head_dim;
     spec.rope_dim = shape.rope_dim;
     spec.rope = shape.rope;
+    spec.attention = shape.attention;
     return spec;
   }
   std::unique_ptr<Device> device_;
@@ -219,41 +225,102 @@ inline std::vector<double> query_of(const Problem& p, std::uint32_t token, std::
   return q;
 }
 
+// A query's softmax over its scores with the keys up to its position, not divided by its mass yet.
+struct Softmax {
+  std::vector<double> weights;
+  double mass = 0;
+};
+
+inline Softmax softmax_of(const Problem& p, std::uint32_t head, std::vector<double> scores) {
+  const AttentionShape& shape = p.shape.attention;
+  const double cap = shape.soft_cap;
+  const std::size_t seen =
+      shape.window == 0 ? scores.size() : std::min<std::size_t>(scores.size(), shape.window);
+  std::fill(scores.begin(), scores.end() - static_cast<std::ptrdiff_t>(seen), -INFINITY);
+  double top = shape.sinks ? static_cast<double>(p.sinks[head]) : -INFINITY;
+  for (double& score : scores) {
+    if (cap > 0 && score > -INFINITY) score = cap * std::tanh(score / cap);
+    top = std::max(top, score);
+  }
+  Softmax out;
+  if (shape.sinks) out.mass = std::exp(static_cast<double>(p.sinks[head]) - top);
+  for (const double score : scores) {
+    out.weights.push_back(std::exp(score - top));
+    out.mass += out.weights.back();
+  }
+  return out;
+}
+
+// Of a head's output: how far it lies from what it should be, as a share of that.
+inline double relative_error(const Problem& p, const Results& got, std::uint32_t token,
+                             std::uint32_t head, const std::vector<double>& want) {
+  const float* const at = &got.out[std::size_t{token} * p.out_stride() + head * p.shape.head_dim];
+  double off = 0, size = 0;
+  for (std::size_t d = 0; d < want.size(); ++d) {
+    off += (at[d] - want[d]) * (at[d] - want[d]);
+    size += want[d] * want[d];
+  }
+  return std::sqrt(off / size);
+}
+
 // One query in float64 over the keys and values that the run has stored.
+inline std::vector<double> truth_of(const Problem& p, const Stored& stored, std::uint32_t token,
+                                    std::uint32_t head, std::uint32_t position) {
+  const std::vector<double> q = query_of(p, token, head, position);
+  std::vector<double> scores;
+  for (std::uint32_t j = 0; j <= position; ++j) {
+    const double dot = std::inner_product(q.begin(), q.end(), stored.keys[j].begin(), 0.0);
+    scores.push_back(dot / std::sqrt(static_cast<double>(p.shape.head_dim)));
+  }
+  const Softmax softmax = softmax_of(p, head, std::move(scores));
+  std::vector<double> out(p.shape.head_dim);
+  for (std::uint32_t j = 0; j <= position; ++j) {
+    const double share = softmax.weights[j] / softmax.mass;
+    for (std::size_t d = 0; d < out.size(); ++d) out[d] += share * stored.values[j][d];
+  }
+  return out;
+}
+
 inline void expect_close(const Problem& p, const Results& got, const Stored& stored,
                          const PlanRow& row, std::uint32_t offset, std::uint32_t head) {
   const Shape& s = p.shape;
   const std::uint32_t position = row.first_position + offset, token = row.token_offset + offset;
-  const std::vector<double> q = query_of(p, token, head, position);
-  std::vector<double> e;
-  double top = -INFINITY, mass = 0;
-  for (std::uint32_t j = 0; j <= position; ++j) {
-    const double dot = std::inner_product(q.begin(), q.end(), stored.keys[j].begin(), 0.0);
-    e.push_back(dot / std::sqrt(static_cast<double>(s.head_dim)));
-    top = std::max(top, e.back());
-  }
-  for (double& weight : e) mass += weight = std::exp(weight - top);
+  const std::vector<double> want = truth_of(p, stored, token, head, position);
   for (std::uint32_t d = 0; d < s.head_dim; ++d) {
-    double want = 0;
-    for (std::uint32_t j = 0; j <= position; ++j) want += e[j] * stored.values[j][d];
     const std::size_t at = std::size_t{token} * p.out_stride() + head * s.head_dim + d;
-    ASSERT_NEAR(got.out[at], want / mass, 3e-5)
+    ASSERT_NEAR(got.out[at], want[d], 3e-5)
         << "token " << token << ", head " << head << ", channel " << d;
   }
 }
 
-inline void expect_close(const Problem& p, const Results& got) {
+// What `each(stored, row, offset, head)` does to every query.
+inline void for_queries(const Problem& p, const Results& got, const auto& each) {
+  const std::uint32_t group = p.shape.heads / p.shape.kv_heads;
   for (const PlanRow& row : p.plan.rows) {
     for (std::uint32_t g = 0; g < p.shape.kv_heads; ++g) {
       const Stored stored = read_back(p, got, row, g);
-      const std::uint32_t group = p.shape.heads / p.shape.kv_heads;
-      for (std::uint32_t t = 0; t < row.count; ++t) {
-        for (std::uint32_t h = g * group; h < (g + 1) * group; ++h) {
-          expect_close(p, got, stored, row, t, h);
-        }
+      for (std::uint32_t i = 0; i < row.count * group; ++i) {
+        each(stored, row, i / group, g * group + i % group);
       }
     }
   }
+}
+
+inline void expect_close(const Problem& p, const Results& got) {
+  for_queries(p, got, [&](const Stored& stored, const PlanRow& row, auto offset, auto head) {
+    expect_close(p, got, stored, row, offset, head);
+  });
+}
+
+// The largest relative error of a head's output.
+inline double worst_error(const Problem& p, const Results& got) {
+  double worst = 0;
+  for_queries(p, got, [&](const Stored& stored, const PlanRow& row, auto offset, auto head) {
+    const std::uint32_t token = row.token_offset + offset;
+    const auto want = truth_of(p, stored, token, head, row.first_position + offset);
+    worst = std::max(worst, relative_error(p, got, token, head, want));
+  });
+  return worst;
 }
 
 }  // namespace millrace::engine

@@ -54,12 +54,13 @@ inline ShortCodes short_codes(const std::vector<double>& x) {
   return out;
 }
 
-// Scores of a query, times scale, with each key.
-inline std::vector<double> integer_scores(const IntegerSide& keys, std::vector<double> query) {
+// Scores of a query, times scale, with the first `length` keys.
+inline std::vector<double> integer_scores(const IntegerSide& keys, std::vector<double> query,
+                                          std::size_t length) {
   std::vector<double> out;
   if (!keys.integers) {
-    for (const auto& key : keys.vectors) {
-      out.push_back(std::inner_product(query.begin(), query.end(), key.begin(), 0.0));
+    for (std::size_t j = 0; j < length; ++j) {
+      out.push_back(std::inner_product(query.begin(), query.end(), keys.vectors[j].begin(), 0.0));
     }
     return out;
   }
@@ -68,7 +69,7 @@ inline std::vector<double> integer_scores(const IntegerSide& keys, std::vector<d
     for (double& value : query) value /= keys.head_dim;
   }
   const ShortCodes q = short_codes(query);
-  for (std::size_t j = 0; j < keys.vectors.size(); ++j) {
+  for (std::size_t j = 0; j < length; ++j) {
     double score = 0;
     for (std::uint32_t g = 0; g < keys.head_dim / keys.group(); ++g) {
       double products = 0, sum = 0;
@@ -111,73 +112,94 @@ inline std::vector<double> integer_sum(const IntegerSide& values, const std::vec
   return out;
 }
 
-// `means`: of each key, what was taken off it, or empty.
-inline std::vector<double> integer_attention(const IntegerSide& keys, const IntegerSide& values,
-                                             const std::vector<std::vector<double>>& means,
-                                             const std::vector<double>& query, std::size_t length) {
-  std::vector<double> e = integer_scores(keys, query);
-  e.resize(length);
-  for (std::size_t j = 0; j < length && !means.empty(); ++j) {
-    e[j] += std::inner_product(query.begin(), query.end(), means[j].begin(), 0.0);
-  }
-  const double top = *std::ranges::max_element(e);
-  double mass = 0;
-  for (double& weight : e) mass += weight = std::exp(weight - top);
-  std::vector<double> out(values.head_dim);
-  if (values.integers) {
-    out = integer_sum(values, e);
-    if (values.rotated()) {
-      out = testing::flipped(testing::hadamard(std::move(out)), value_sign_seed);
-      for (double& x : out) x /= values.head_dim;
+// Of one KV head's query heads: what the integer definition makes of a query.
+class IntegerTruth {
+ public:
+  IntegerTruth(const Problem& p, const Results& got, const PlanRow& row, std::uint32_t g)
+      : p_(&p),
+        keys_(p.shape.codecs.key, p.shape.head_dim),
+        values_(p.shape.codecs.value, p.shape.head_dim) {
+    const testing::KvPage page = p.shape.page();
+    Stored channels = read_back(p, got, row, g);
+    for (std::uint32_t j = 0; j < row.first_position + row.count; ++j) {
+      const testing::KvPlace place{p.plan.pages[row.page_offset + j / kv_page_tokens], g,
+                                   j % kv_page_tokens};
+      if (keys_.integers) keys_.add(page.stored(got.pages, place, true));
+      if (keys_.integers && p.shape.codecs.centered) {  // other keys come with what they lack
+        const std::size_t head = j / kv_segment_tokens * p.shape.kv_heads + g;
+        const float* const mean = &p.means[head * p.shape.head_dim];
+        means_.emplace_back(mean, mean + p.shape.head_dim);
+      }
+      if (values_.integers) values_.add(page.stored(got.pages, place, false));
     }
-  } else {
-    for (std::size_t j = 0; j < length; ++j) {
-      for (std::uint32_t d = 0; d < values.head_dim; ++d) out[d] += e[j] * values.vectors[j][d];
+    if (!keys_.integers) keys_.vectors = std::move(channels.keys);
+    if (!values_.integers) values_.vectors = std::move(channels.values);
+  }
+
+  std::vector<double> of(std::uint32_t token, std::uint32_t head, std::uint32_t position) const {
+    const std::uint32_t head_dim = p_->shape.head_dim;
+    std::vector<double> query = query_of(*p_, token, head, position);
+    for (double& x : query) x /= std::sqrt(static_cast<double>(head_dim));
+    std::vector<double> scores = integer_scores(keys_, query, position + 1);
+    for (std::size_t j = 0; j < scores.size() && !means_.empty(); ++j) {
+      scores[j] += std::inner_product(query.begin(), query.end(), means_[j].begin(), 0.0);
+    }
+    const Softmax softmax = softmax_of(*p_, head, std::move(scores));
+    const std::vector<double>& e = softmax.weights;
+    std::vector<double> out(head_dim);
+    if (values_.integers) {
+      out = integer_sum(values_, e);
+      if (values_.rotated()) {
+        out = testing::flipped(testing::hadamard(std::move(out)), value_sign_seed);
+        for (double& x : out) x /= head_dim;
+      }
+    } else {
+      for (std::size_t j = 0; j < e.size(); ++j) {
+        for (std::uint32_t d = 0; d < head_dim; ++d) out[d] += e[j] * values_.vectors[j][d];
+      }
+    }
+    for (double& x : out) x /= softmax.mass;
+    return out;
+  }
+
+ private:
+  const Problem* p_;
+  IntegerSide keys_, values_;
+  std::vector<std::vector<double>> means_;  // of each key, what was taken off it, or empty
+};
+
+// What `each(token, head, want)` does to every query.
+inline void for_integer_queries(const Problem& p, const Results& got, const auto& each) {
+  const std::uint32_t group = p.shape.heads / p.shape.kv_heads;
+  for (const PlanRow& row : p.plan.rows) {
+    for (std::uint32_t g = 0; g < p.shape.kv_heads; ++g) {
+      const IntegerTruth truth(p, got, row, g);
+      for (std::uint32_t i = 0; i < row.count * group; ++i) {
+        const std::uint32_t token = row.token_offset + i / group, head = g * group + i % group;
+        each(token, head, truth.of(token, head, row.first_position + i / group));
+      }
     }
   }
-  for (double& x : out) x /= mass;
-  return out;
 }
 
 inline void expect_close_in_integers(const Problem& p, const Results& got) {
-  const Shape& s = p.shape;
-  const testing::KvPage page = s.page();
-  const std::uint32_t group = s.heads / s.kv_heads;
-  const double scale = 1 / std::sqrt(static_cast<double>(s.head_dim));
-  for (const PlanRow& row : p.plan.rows) {
-    for (std::uint32_t g = 0; g < s.kv_heads; ++g) {
-      IntegerSide keys(s.codecs.key, s.head_dim), values(s.codecs.value, s.head_dim);
-      const Stored channels = read_back(p, got, row, g);
-      std::vector<std::vector<double>> means;
-      for (std::uint32_t j = 0; j < row.first_position + row.count; ++j) {
-        const testing::KvPlace place{p.plan.pages[row.page_offset + j / kv_page_tokens], g,
-                                     j % kv_page_tokens};
-        if (keys.integers) keys.add(page.stored(got.pages, place, true));
-        if (keys.integers && s.codecs.centered) {  // other keys come with what they lack
-          const std::size_t head = j / kv_segment_tokens * s.kv_heads + g;
-          const float* const mean = &p.means[head * s.head_dim];
-          means.emplace_back(mean, mean + s.head_dim);
-        }
-        if (values.integers) values.add(page.stored(got.pages, place, false));
-      }
-      if (!keys.integers) keys.vectors = channels.keys;
-      if (!values.integers) values.vectors = channels.values;
-      for (std::uint32_t i = 0; i < row.count * group; ++i) {
-        const std::uint32_t token = row.token_offset + i / group, head = g * group + i % group;
-        const std::uint32_t position = row.first_position + i / group;
-        std::vector<double> query = query_of(p, token, head, position);
-        for (double& x : query) x *= scale;
-        const std::vector<double> want =
-            integer_attention(keys, values, means, query, position + 1);
-        for (std::uint32_t d = 0; d < s.head_dim; ++d) {
-          const std::size_t at = std::size_t{token} * p.out_stride() + head * s.head_dim + d;
-          // Where fp32 rounds a weight to the neighbour, it moves by 3e-5 of the largest.
-          ASSERT_NEAR(got.out[at], want[d], 3e-4)
-              << "token " << token << ", head " << head << ", channel " << d;
-        }
-      }
+  for_integer_queries(p, got, [&](auto token, auto head, const std::vector<double>& want) {
+    for (std::uint32_t d = 0; d < p.shape.head_dim; ++d) {
+      const std::size_t at = std::size_t{token} * p.out_stride() + head * p.shape.head_dim + d;
+      // Where fp32 rounds a weight to the neighbour, it moves by 3e-5 of the largest.
+      ASSERT_NEAR(got.out[at], want[d], 3e-4)
+          << "token " << token << ", head " << head << ", channel " << d;
     }
-  }
+  });
+}
+
+// The largest relative error of a head's output.
+inline double worst_error_in_integers(const Problem& p, const Results& got) {
+  double worst = 0;
+  for_integer_queries(p, got, [&](auto token, auto head, const std::vector<double>& want) {
+    worst = std::max(worst, relative_error(p, got, token, head, want));
+  });
+  return worst;
 }
 
 }  // namespace millrace::engine

@@ -36,10 +36,12 @@ struct Results {
   std::vector<float> scalar_form, vector_form;
 };
 
-Results evaluate(const std::string& name, const std::vector<float>& x) {
+Results evaluate(const std::string& name, const std::vector<float>& x,
+                 const std::vector<SourcePart>& sources = {}) {
   const auto device = open_device();
   const Program program =
       must(device->build({.name = "math",
+                          .sources = sources,
                           .defines = {"FUNCTION=" + name, "FUNCTION16=" + name + "16"},
                           .text = text}));
   const Buffer input = upload(*device, x);
@@ -60,8 +62,9 @@ double ulps(float got, double want) {
 }
 
 void check(const std::string& name, const std::vector<float>& x, double most_ulps,
-           const std::function<double(double)>& truth) {
-  const Results results = evaluate(name, x);
+           const std::function<double(double)>& truth,
+           const std::vector<SourcePart>& sources = {}) {
+  const Results results = evaluate(name, x, sources);
   for (std::size_t i = 0; i < x.size(); ++i) {
     ASSERT_EQ(std::bit_cast<std::uint32_t>(results.scalar_form[i]),
               std::bit_cast<std::uint32_t>(results.vector_form[i]))
@@ -112,6 +115,23 @@ TEST(KernelMath, Reciprocal) {
 TEST(KernelMath, ReciprocalSquareRoot) {
   check("mr_rsqrt", geometric(1e-37f, 1e37f, points), 2.0,
         [](double x) { return 1 / std::sqrt(x); });
+}
+
+TEST(KernelMath, SoftCap) {
+  const std::vector<SourcePart> source{{"attention/shape.cl", {"SOFT_CAP=30.0f"}}};
+  const auto truth = [](double x) { return 30 * std::tanh(x / 30); };
+  check("mr_capped", Random(4).floats(points, -300.0f, 300.0f), 5.0, truth, source);
+  std::vector<float> small = geometric(1e-30f, 10.0f, points);
+  for (std::size_t i = 0; i < points; i += 2) small[i] = -small[i];
+  check("mr_capped", small, 5.0, truth, source);
+  std::vector<float> ends(16, 0.0f);
+  ends[1] = 1e30f;
+  ends[2] = -INFINITY;
+  const Results got = evaluate("mr_capped", ends, source);
+  EXPECT_EQ(got.scalar_form, got.vector_form);
+  EXPECT_EQ(got.scalar_form[0], 0.0f);
+  EXPECT_EQ(got.scalar_form[1], 30.0f);
+  EXPECT_EQ(got.scalar_form[2], -30.0f);
 }
 
 TEST(KernelMath, FoldsAreOneFixedTree) {

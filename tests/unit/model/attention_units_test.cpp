@@ -99,6 +99,32 @@ TEST(AttentionUnits, BothListsAreCutWithoutSharingPartialsOrCounters) {
   EXPECT_EQ(plan.counters, 2u);
 }
 
+TEST(AttentionUnits, SegmentsBeforeAWindowAreLeftOut) {
+  // The chunk's first tile still sees the second segment's last position, its second nothing of it.
+  const std::vector<AttentionRow> rows{{.token = 0, .count = 1, .first_position = 6999},
+                                       {.token = 1, .count = 8, .first_position = 2607}};
+  AttentionPlanner planner;
+  const AttentionLimits limits{.tile_tokens = 4, .workers = 1, .kv_heads = 1, .window = 2097};
+  const auto& whole = planner.plan(rows, limits);
+  const auto single = units_of(whole.single), multi = units_of(whole.multi);
+  ASSERT_EQ(single.size(), 1u);
+  EXPECT_EQ(single[0].first, (6999u - 2096) / 256);
+  EXPECT_EQ(single[0].first + single[0].count, 28u);
+  ASSERT_EQ(multi.size(), 2u);
+  EXPECT_EQ(multi[0].token, 1u);
+  EXPECT_EQ(multi[0].first, 1u);
+  EXPECT_EQ(multi[1].first, 2u);
+  for (const Unit& unit : multi) EXPECT_EQ(unit.first + unit.count, 11u);
+  AttentionLimits several = limits;
+  several.workers = 2;
+  const auto& cut = planner.plan(rows, several);
+  EXPECT_EQ(cut.partials, 9u + 10 + 9);
+  for (const auto* list : {&cut.single, &cut.multi}) {
+    for (const Unit& unit : units_of(*list)) EXPECT_GE(unit.first, unit.token == 1 ? 1u : 2u);
+  }
+  EXPECT_EQ(planner.plan(std::vector<AttentionRow>{{0, 1, 2096}}, limits).single[2], 0u);
+}
+
 TEST(AttentionUnits, ManyShortRowsStayWhole) {
   std::vector<AttentionRow> rows;
   for (std::uint32_t i = 0; i < 64; ++i) rows.push_back({i, 1, 300});

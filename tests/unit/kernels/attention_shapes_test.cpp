@@ -1,0 +1,210 @@
+// Windows, soft caps and sinks, with every way to store keys and values, in fp32 and in integers:
+// both families against float64 (the integers against their own definition), within a relative
+// error of 1e-3, and against each other, bit for bit, whatever a step holds and however it is cut.
+// The steps are those of every kind of attention, plain ones included.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/unit/kernels/attention_fixture.hpp"
+#include "tests/unit/kernels/integer_attention.hpp"
+
+namespace millrace::engine {
+namespace {
+
+// Windows that end within a page and a segment, and one that is shorter than a page; caps and sinks
+// that change a great deal of scores of a few units.
+constexpr AttentionShape plain{};
+constexpr AttentionShape window{.window = 100};
+constexpr AttentionShape capped{.soft_cap = 3.0f};
+constexpr AttentionShape sinks{.sinks = true};
+constexpr AttentionShape short_window{.window = 5, .sinks = true};
+constexpr AttentionShape all{.window = 300, .soft_cap = 2.5f, .sinks = true};
+
+struct Case {
+  std::string policy;
+  std::uint32_t head_dim, heads, kv_heads;
+  AttentionShape attention{};
+  bool centered = false;
+};
+
+Shape shape_of(const Case& c) {
+  Shape shape{.head_dim = c.head_dim, .heads = c.heads, .kv_heads = c.kv_heads};
+  shape.codecs = testing::must(parse_kv_policy(c.policy)).codecs;
+  shape.codecs.centered = c.centered;
+  shape.attention = c.attention;
+  return shape;
+}
+
+std::string name_of(const Case& c) {
+  std::string out = c.policy + "_" + std::to_string(c.head_dim) + "x" + std::to_string(c.heads) +
+                    "x" + std::to_string(c.kv_heads);
+  std::ranges::replace_if(
+      out, [](char x) { return std::isalnum(static_cast<unsigned char>(x)) == 0; }, '_');
+  if (c.attention.window > 0) out += "_window" + std::to_string(c.attention.window);
+  if (c.attention.soft_cap > 0) out += "_capped";
+  if (c.attention.sinks) out += "_sinks";
+  return out + (c.centered ? "_centered" : "");
+}
+
+// Every length with rows of 1, 2 and 64 tokens, where it has so many.
+std::vector<Sequence> every_length() {
+  std::vector<Sequence> out;
+  for (const std::uint32_t length : {1u, 31u, 32u, 33u, 255u, 256u, 257u, 4095u}) {
+    for (const std::uint32_t tokens : {1u, 2u, 64u}) {
+      if (tokens <= length) out.push_back({length, tokens});
+    }
+  }
+  return out;
+}
+
+class AttentionShapes : public ::testing::TestWithParam<Case> {
+ protected:
+  static void expect_right(MathMode math, const auto& worst_of) {
+    const Shape shape = shape_of(GetParam());
+    const Problem problem = random_problem(shape, every_length(), 1);
+    const Results reference = Runner("generic", shape, {}, math).run(problem);
+    const double worst = worst_of(problem, reference);
+    EXPECT_LT(worst, 1e-3);
+    std::cout << "relative error " << worst << "\n";
+    if (!testing::has_cpu_family()) return;
+    Runner cpu("cpu", shape, {}, math);
+    ASSERT_TRUE(cpu.run(problem) == reference);
+    for (const std::uint32_t workers : {1u, 100u}) {
+      ASSERT_TRUE(cpu.run(problem, workers) == reference) << workers;
+    }
+  }
+};
+
+TEST_P(AttentionShapes, ExactIsWithinAThousandthOfFloat64) {
+  expect_right(MathMode::exact, worst_error);
+}
+
+TEST_P(AttentionShapes, FastIsWithinAThousandthOfItsDefinition) {
+  expect_right(MathMode::fast, worst_error_in_integers);
+}
+
+INSTANTIATE_TEST_SUITE_P(Slice, AttentionShapes,
+                         ::testing::Values(Case{"f16", 64, 3, 1, all},
+                                           Case{"r5/q3g32", 64, 4, 1, all, true}),
+                         [](const auto& one) { return name_of(one.param); });
+
+// `count` tokens of a row from its token `offset` on, alone in a step, with pages as they are then.
+Problem part_of(const Problem& whole, const PlanRow& row, std::uint32_t offset, std::uint32_t count,
+                std::vector<std::uint8_t> pages) {
+  Problem out = whole;
+  out.pages = std::move(pages);
+  PlanRow part = row;
+  part.first_position += offset;
+  part.count = count;
+  part.token_offset = 0;
+  out.plan.rows = {part};
+  out.plan.tokens.resize(count);
+  const auto from =
+      whole.qkv.begin() + std::ptrdiff_t{whole.qkv_stride()} * (row.token_offset + offset);
+  out.qkv.assign(from, from + std::ptrdiff_t{whole.qkv_stride()} * count);
+  return out;
+}
+
+// A step's rows, each in chunks of its own step, give the bits of the whole.
+void expect_same_in_chunks(Runner& runner, const Problem& whole, const Results& want,
+                           std::uint32_t chunk) {
+  const std::uint32_t stride = whole.out_stride();
+  std::vector<std::uint8_t> pages = whole.pages;
+  for (const PlanRow& row : whole.plan.rows) {
+    for (std::uint32_t done = 0; done < row.count; done += chunk) {
+      const std::uint32_t count = std::min(chunk, row.count - done);
+      Results got = runner.run(part_of(whole, row, done, count, std::move(pages)));
+      pages = std::move(got.pages);
+      const std::size_t at = std::size_t{row.token_offset + done} * stride;
+      ASSERT_TRUE(std::equal(got.out.begin(), got.out.end(), want.out.begin() + at))
+          << "row of " << row.first_position << ", " << done << " in chunks of " << chunk;
+    }
+  }
+  EXPECT_EQ(pages, want.pages);
+}
+
+// Rows of a wide tile see a segment of which others of it see nothing any more.
+TEST(AttentionShapesBits, ChunksTilesAndMatesChangeNone) {
+  if (!testing::has_cpu_family()) GTEST_SKIP() << testing::needs_cpu_family;
+  const Shape shape = shape_of({"f16", 64, 3, 1, all});
+  Runner cpu("cpu", shape);
+  const Problem problem =
+      random_problem(shape, {{570, 40}, {1300, 1}, {821, 21}, {300, 1}, {17, 17}, {556, 2}}, 5);
+  const Results want = cpu.run(problem);
+  for (const std::uint32_t chunk : {1u, 7u, 40u}) {
+    ASSERT_NO_FATAL_FAILURE(expect_same_in_chunks(cpu, problem, want, chunk));
+  }
+  Runner narrow("cpu", shape, {.sums = 6, .half_by_integers = false});
+  ASSERT_TRUE(narrow.run(problem) == want);
+  ASSERT_TRUE(narrow.run(problem, 100) == want);
+  EXPECT_TRUE(narrow.cut());
+}
+
+// What a window does not let be seen is not read: pages out of sight may hold anything.
+TEST(AttentionShapesBits, PagesOutOfSightAreNotRead) {
+  const Shape shape = shape_of({"f16", 64, 3, 1, all});
+  Problem problem = random_problem(shape, {{1300, 20}, {700, 1}}, 6);
+  for (const std::string& family : testing::families()) {
+    Runner runner(family, shape);
+    const Results want = runner.run(problem);
+    Problem other = problem;
+    testing::Random random(9);
+    const std::vector<std::uint8_t> nothing = shape.page().unwritten(1, random);
+    for (const PlanRow& row : problem.plan.rows) {
+      const std::uint32_t seen = row.first_position + 1 - shape.attention.window;
+      for (std::uint32_t i = 0; i < seen / kv_page_tokens; ++i) {
+        const std::size_t page = problem.plan.pages[row.page_offset + i];
+        std::ranges::copy(nothing, other.pages.begin() + page * nothing.size());
+      }
+    }
+    ASSERT_NE(other.pages, problem.pages);
+    EXPECT_EQ(runner.run(other).out, want.out) << family;
+  }
+}
+
+// Head sizes with every codec they take, each with another number of query heads to a KV head and
+// another kind of attention, in turns of different lengths; then every kind with every such number.
+std::vector<Case> every_codec() {
+  struct Heads {
+    std::uint32_t heads, kv_heads;
+  };
+  constexpr Heads heads[] = {{2, 2}, {3, 1}, {4, 1}, {8, 1}, {6, 2}};
+  constexpr AttentionShape shapes[] = {window, all, capped, short_window, plain, sinks, all};
+  std::vector<Case> out;
+  std::size_t i = 0;
+  const auto add = [&](const std::string& codec, std::uint32_t head_dim) {
+    const Heads& h = heads[i % std::size(heads)];
+    out.push_back({codec, head_dim, h.heads, h.kv_heads, shapes[i % std::size(shapes)]});
+    out.back().centered = i++ % 4 == 3;
+  };
+  for (const std::uint32_t head_dim : {64u, 96u, 128u, 256u, 80u}) {
+    add("f16", head_dim);
+    for (const int bits : {8, 6, 5, 4, 3, 2}) {
+      for (const std::uint32_t group : {32u, 64u, 128u}) {
+        if (head_dim % group != 0) continue;
+        add("q" + std::to_string(bits) + "g" + std::to_string(group), head_dim);
+      }
+      if (head_dim % 64 == 0) add("r" + std::to_string(bits), head_dim);
+    }
+  }
+  for (const Heads& h : {Heads{2, 2}, Heads{6, 2}, Heads{4, 1}, Heads{8, 1}}) {
+    for (const AttentionShape& shape : {window, capped, sinks, short_window, all}) {
+      out.push_back({"r5/q3g32", 64, h.heads, h.kv_heads, shape});
+    }
+  }
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(DISABLED_Long, AttentionShapes, ::testing::ValuesIn(every_codec()),
+                         [](const auto& one) {
+                           return std::to_string(one.index) + "_" + name_of(one.param);
+                         });
+
+}  // namespace
+}  // namespace millrace::engine
