@@ -138,24 +138,15 @@ static MR_TARGET void MR_Q(mr_sum_values)(const Unit* unit, const int* words, co
   _Pragma("unroll") for (uint b = 0; b < BLOCKS_AT_ONCE; ++b) {
     _Pragma("unroll") for (uint r = 0; r < ROWS; ++r) a[b * ROWS + r] = (int16)(first[r]);
   }
-  // Two blocks share the words of planes of one bit.
-#if VALUE_HIGH == 1 && BLOCKS_AT_ONCE % 2 != 0
-  const uint skip = block % 2 * 4;
-#else
-  const uint skip = 0;
-#endif
   for (uint p = 0; p * PAGE_TOKENS < count; ++p, words += PAGE_TOKENS / 2) {
-    __global const uchar* low =
-        unit->kv + mr_values_at(pages[p], unit->kv_head) + block * 32 * VALUE_LOW;
-    __global const uchar* high = unit->kv + mr_values_at(pages[p], unit->kv_head) +
-                                 2 * HEAD_DIM * VALUE_LOW + block * VALUE_HIGH / 2 * 64;
+    const ValuePlanes at = MR_Q(mr_value_planes)(unit, pages[p], block);
     _Pragma("unroll") for (uint t = 0; t < PAGE_TOKENS / 4; ++t) {
       if (block == 0) {
         const uint from = KEY_CODE_BYTES / 2 + t * (KEY_CODE_BYTES / 8);
         mr_expect_keys(ahead, unit->kv, p, from, from + KEY_CODE_BYTES / 8);
       }
       _Pragma("unroll") for (uint b = 0; b < BLOCKS_AT_ONCE; ++b) {
-        const int16 quad = mr_quad_value(low, high, 4 * b + t, skip);
+        const int16 quad = mr_quad_value(at.low, at.high, 4 * b + t, at.skip);
         const int16 even = mr_even_bytes(quad), odd = mr_odd_bytes(quad);
         _Pragma("unroll") for (uint r = 0; r < ROWS; ++r) {
           const int* x = words + r * WEIGHT_WORDS + 2 * t;

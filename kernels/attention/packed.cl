@@ -62,6 +62,16 @@ static inline void MR_Q(mr_dots)(const Unit* unit, const float* q, __global cons
 #define VALUE_LOW (VALUE_BITS == 8 ? 8 : VALUE_BITS >= 4 ? 4 : 2)
 #define VALUE_HIGH (VALUE_BITS - VALUE_LOW)
 
+// Of a page's channels from `block` on. Two blocks share the words of planes of one bit.
+static inline ValuePlanes MR_Q(mr_value_planes)(const Unit* unit, uint page, uint block) {
+  __global const uchar* values = unit->kv + mr_values_at(page, unit->kv_head);
+  const ValuePlanes planes = {
+      .low = values + block * 32 * VALUE_LOW,
+      .high = values + 2 * HEAD_DIM * VALUE_LOW + block * VALUE_HIGH / 2 * 64,
+      .skip = VALUE_HIGH == 1 && BLOCKS_AT_ONCE % 2 != 0 ? block % 2 * 4 : 0};
+  return planes;
+}
+
 // Folds the scales of parameter set g, or the norms, into e: w = e * scale, 0 past `count`; w may
 // be e. `begin` gets each row's sum of e * bias, or 0.
 static inline void MR_Q(mr_weigh)(const Unit* unit, const float* e, __global const uint* pages,
@@ -107,26 +117,17 @@ static inline void MR_Q(mr_sum_values)(const Unit* unit, const float* w, const f
   _Pragma("unroll") for (uint b = 0; b < BLOCKS_AT_ONCE; ++b) {
     _Pragma("unroll") for (uint r = 0; r < ROWS; ++r) a[b * ROWS + r] = (float16)(begin[r]);
   }
-  // Two blocks share the words of planes of one bit.
-#if VALUE_HIGH == 1 && BLOCKS_AT_ONCE % 2 != 0
-  const uint skip = block % 2 * 4;
-#else
-  const uint skip = 0;
-#endif
   for (uint p = 0; p * PAGE_TOKENS < count; ++p, w += PAGE_TOKENS) {
-    __global const uchar* low =
-        unit->kv + mr_values_at(pages[p], unit->kv_head) + block * 32 * VALUE_LOW;
-    __global const uchar* high = unit->kv + mr_values_at(pages[p], unit->kv_head) +
-                                 2 * HEAD_DIM * VALUE_LOW + block * VALUE_HIGH / 2 * 64;
+    const ValuePlanes at = MR_Q(mr_value_planes)(unit, pages[p], block);
     if (block == 0) {
       __global const uchar* keys =
           unit->kv + mr_keys_at(ahead->pages[min(p, ahead->count - 1)], ahead->kv_head);
-      for (uint at = 0; at < KEY_CODE_BYTES; at += 64) MR_PREFETCH(keys + at);
+      for (uint line = 0; line < KEY_CODE_BYTES; line += 64) MR_PREFETCH(keys + line);
     }
     _Pragma("unroll") for (uint t = 0; t < PAGE_TOKENS; ++t) {
       _Pragma("unroll") for (uint b = 0; b < BLOCKS_AT_ONCE; ++b) {
-        const float16 v =
-            mr_decode_value(mr_take_codes_value(low, high, 4 * b + t / 4, t % 4, skip));
+        const float16 v = mr_decode_value(
+            mr_take_codes_value(at.low, at.high, 4 * b + t / 4, t % 4, at.skip));
         _Pragma("unroll") for (uint r = 0; r < ROWS; ++r)
             a[b * ROWS + r] = fma((float16)(w[r * E_STRIDE + t]), v, a[b * ROWS + r]);
       }

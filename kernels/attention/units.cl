@@ -63,6 +63,15 @@ static inline void mr_expect_keys(const Ahead* ahead, __global const uchar* kv, 
   for (uint at = 0; at < 32 * KEY_PARAMETERS; at += 64) MR_PREFETCH(parameters + at);
 }
 
+#if VALUE_KIND != KV_F16
+// Where a page's values begin for some channels: both planes, and the bit of the high one's bytes.
+typedef struct {
+  __global const uchar* low;
+  __global const uchar* high;
+  uint skip;
+} ValuePlanes;
+#endif
+
 static inline float16 mr_larger16(float16 a, float16 b) {
   return select(b, a, a > b);
 }
