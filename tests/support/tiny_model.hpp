@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/core/gguf/file.hpp"
+#include "engine/core/model/spec.hpp"
 #include "tests/support/device.hpp"
 #include "tests/support/gguf_builder.hpp"
 #include "tests/support/random_blocks.hpp"
@@ -18,6 +19,7 @@ struct TinyModel {
   std::uint32_t layers = 2, width = 64, heads = 4, kv_heads = 2, ffn_width = 96, vocabulary = 70;
   std::uint32_t context = 1024;
   bool tied = false, biases = true;
+  engine::AttentionShape attention{};  // sinks where it says so
   engine::TensorType type = engine::TensorType::f32;
   std::map<std::string, engine::TensorType> types{};           // of single tensors
   std::map<std::string, std::vector<std::uint64_t>> shapes{};  // in place of the right ones
@@ -33,6 +35,8 @@ struct TinyModel {
     out.u32(key("feed_forward_length"), ffn_width).u32(key("context_length"), context);
     out.u32(key("attention.head_count"), heads).u32(key("attention.head_count_kv"), kv_heads);
     out.f32(key("attention.layer_norm_rms_epsilon"), 1e-5f);
+    if (attention.window > 0) out.u32(key("attention.sliding_window"), attention.window);
+    if (attention.soft_cap > 0) out.f32(key("attn_logit_softcapping"), attention.soft_cap);
     add_tensors(out);
     return out;
   }
@@ -57,6 +61,7 @@ struct TinyModel {
       add_projection(out, random, p + "attn_k", width, kv_heads * dim);
       add_projection(out, random, p + "attn_v", width, kv_heads * dim);
       add_projection(out, random, p + "attn_output", heads * dim, width);
+      if (attention.sinks) add(out, random, p + "attn_sinks.weight", heads, 0);
       add_projection(out, random, p + "ffn_gate", width, ffn_width);
       add_projection(out, random, p + "ffn_up", width, ffn_width);
       add_projection(out, random, p + "ffn_down", ffn_width, width);

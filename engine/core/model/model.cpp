@@ -21,11 +21,6 @@
 namespace millrace::engine {
 namespace {
 
-struct LayerWeights {
-  Buffer attention_norm, ffn_norm;
-  Projection qkv, attention_output, gate_up, down;
-};
-
 // Activations of one step.
 struct Activations {
   Buffer hidden;         // the residual stream, float [tokens][input_stride(width)]
@@ -36,30 +31,6 @@ struct Activations {
   Activation activated;  // of ffn_width
   Buffer logits;         // [outputs][logits stride]
 };
-
-Result<LayerWeights> load_layer(Device& device, const GgufFile& file, const ModelSpec& spec,
-                                std::uint32_t index) {
-  const std::string prefix = "blk." + std::to_string(index) + ".";
-  const std::uint32_t queries = spec.heads * spec.head_dim;
-  const std::uint32_t keys = spec.kv_heads * spec.head_dim;
-  const std::uint32_t padded = round_up(spec.width, block_columns);
-  LayerWeights out;
-  MILLRACE_ASSIGN(out.attention_norm,
-                  load_vector(device, file, prefix + "attn_norm.weight", spec.width, padded));
-  MILLRACE_ASSIGN(out.ffn_norm,
-                  load_vector(device, file, prefix + "ffn_norm.weight", spec.width, padded));
-  const auto qkv = std::to_array<MatrixPart>(
-      {{prefix + "attn_q", queries}, {prefix + "attn_k", keys}, {prefix + "attn_v", keys}});
-  MILLRACE_ASSIGN(out.qkv, load_projection(device, file, qkv, spec.width));
-  const auto output = std::to_array<MatrixPart>({{prefix + "attn_output", spec.width}});
-  MILLRACE_ASSIGN(out.attention_output, load_projection(device, file, output, queries));
-  const auto gate_up = std::to_array<MatrixPart>(
-      {{prefix + "ffn_gate", spec.ffn_width}, {prefix + "ffn_up", spec.ffn_width}});
-  MILLRACE_ASSIGN(out.gate_up, load_projection(device, file, gate_up, spec.width));
-  const auto down = std::to_array<MatrixPart>({{prefix + "ffn_down", spec.width}});
-  MILLRACE_ASSIGN(out.down, load_projection(device, file, down, spec.ffn_width));
-  return out;
-}
 
 }  // namespace
 
@@ -89,7 +60,7 @@ struct Model::State {
 
   KvPages kv_pages(std::uint32_t index) const {
     return {cache.layer(index), cache.shape().layers[index],
-            means.empty() ? no_buffer : means[index]};
+            means.empty() ? no_buffer : means[index], layers[index].sinks};
   }
   LayerParts parts_of(std::uint32_t index) const {
     const LayerWeights& of = layers[index];

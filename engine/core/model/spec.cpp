@@ -27,10 +27,11 @@ std::unexpected<Error> damaged(const GgufFile& file, const std::string& what) {
 struct Architecture {
   std::string_view name;
   RopeKind rope;
+  bool one_window;  // a sliding window is that of every layer, as in Mistral's first models
 };
 constexpr auto architectures = std::to_array<Architecture>({
-    {"llama", RopeKind::pairs},
-    {"qwen2", RopeKind::halves},
+    {"llama", RopeKind::pairs, true},
+    {"qwen2", RopeKind::halves, false},  // its layers from some number on, which no key gives
 });
 
 // Reads keys of one architecture: "llama.block_count".
@@ -66,11 +67,6 @@ Status refuse_features(const GgufFile& file, const Keys& keys, const ModelSpec& 
     MILLRACE_ASSIGN(const auto count, keys.get_or<std::uint32_t>(name, 0));
     if (count > 0) return unsupported(file, keys.full(name) + " asks for a mixture of experts");
   }
-  MILLRACE_ASSIGN(const auto window, keys.get_or<std::uint32_t>("attention.sliding_window", 0));
-  if (window > 0 && window < spec.context_tokens) {
-    return unsupported(file, keys.full("attention.sliding_window") + " = " +
-                                 std::to_string(window) + " asks for sliding-window attention");
-  }
   MILLRACE_ASSIGN(const bool causal, keys.get_or<bool>("attention.causal", true));
   if (!causal) return unsupported(file, keys.full("attention.causal") + " is false");
   for (const char* name : {"logit_scale", "residual_scale", "embedding_scale"}) {
@@ -78,10 +74,33 @@ Status refuse_features(const GgufFile& file, const Keys& keys, const ModelSpec& 
   }
   const auto head_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.head_dim)));
   MILLRACE_TRY(refuse_unless_neutral(file, keys, "attention.scale", head_scale));
-  for (const char* name : {"attn_logit_softcapping", "final_logit_softcapping",
-                           "attention.clamp_kqv", "attention.max_alibi_bias"}) {
+  for (const char* name :
+       {"final_logit_softcapping", "attention.clamp_kqv", "attention.max_alibi_bias"}) {
     MILLRACE_TRY(refuse_unless_neutral(file, keys, name, 0.0f));
   }
+  return {};
+}
+
+// Windows, soft caps and sinks. A window that no context leaves is none.
+Status read_attention(const GgufFile& file, const Keys& keys, const Architecture& architecture,
+                      ModelSpec& spec) {
+  AttentionShape& shape = spec.attention;
+  MILLRACE_ASSIGN(shape.window, keys.get_or<std::uint32_t>("attention.sliding_window", 0));
+  if (shape.window >= spec.context_tokens) shape.window = 0;
+  const std::string pattern = keys.full("attention.sliding_window_pattern");
+  if (shape.window > 0 && (!architecture.one_window || file.metadata().contains(pattern))) {
+    return unsupported(file, keys.full("attention.sliding_window") + " = " +
+                                 std::to_string(shape.window) +
+                                 " asks for a sliding window in some of the layers");
+  }
+  MILLRACE_ASSIGN(shape.soft_cap, keys.get_or<float>("attn_logit_softcapping", 0.0f));
+  if (shape.soft_cap != 0.0f && !(shape.soft_cap >= 1e-3f && shape.soft_cap <= 1e6f)) {
+    return damaged(file, keys.full("attn_logit_softcapping") + " = " +
+                             std::to_string(shape.soft_cap) + " (0.001 to 1e6 are possible)");
+  }
+  shape.sinks = std::ranges::any_of(file.tensors(), [](const Tensor& tensor) {
+    return tensor.name.ends_with(".attn_sinks.weight");
+  });
   return {};
 }
 
@@ -186,6 +205,7 @@ constexpr auto layer_tensors = std::to_array<std::string_view>({
     "attn_k.bias",
     "attn_v.bias",
     "attn_output.bias",
+    "attn_sinks.weight",
     "ffn_norm.weight",
     "ffn_gate.weight",
     "ffn_up.weight",
@@ -227,6 +247,7 @@ Result<ModelSpec> read_spec(const GgufFile& file) {
   MILLRACE_TRY(read_sizes(file, keys, spec));
   MILLRACE_TRY(read_heads(file, keys, spec));
   MILLRACE_TRY(read_rope(file, keys, spec));
+  MILLRACE_TRY(read_attention(file, keys, *known, spec));
   MILLRACE_TRY(refuse_features(file, keys, spec));
   spec.tied_output = file.find_tensor("output.weight") == nullptr;
   for (const Tensor& tensor : file.tensors()) {

@@ -1,6 +1,7 @@
 #include "engine/core/model/weights.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "engine/core/gguf/dequantize.hpp"
 
@@ -141,6 +142,34 @@ Result<Buffer> load_vector(Device& device, const GgufFile& file, const std::stri
   MILLRACE_ASSIGN(Buffer buffer, device.allocate(values.size() * sizeof(float), name));
   MILLRACE_TRY(device.write(buffer, 0, std::as_bytes(std::span(values))));
   return buffer;
+}
+
+Result<LayerWeights> load_layer(Device& device, const GgufFile& file, const ModelSpec& spec,
+                                std::uint32_t index) {
+  const std::string prefix = "blk." + std::to_string(index) + ".";
+  const std::uint32_t queries = spec.heads * spec.head_dim;
+  const std::uint32_t keys = spec.kv_heads * spec.head_dim;
+  const std::uint32_t padded = round_up(spec.width, block_columns);
+  LayerWeights out;
+  MILLRACE_ASSIGN(out.attention_norm,
+                  load_vector(device, file, prefix + "attn_norm.weight", spec.width, padded));
+  MILLRACE_ASSIGN(out.ffn_norm,
+                  load_vector(device, file, prefix + "ffn_norm.weight", spec.width, padded));
+  if (spec.attention.sinks) {
+    MILLRACE_ASSIGN(
+        out.sinks, load_vector(device, file, prefix + "attn_sinks.weight", spec.heads, spec.heads));
+  }
+  const auto qkv = std::to_array<MatrixPart>(
+      {{prefix + "attn_q", queries}, {prefix + "attn_k", keys}, {prefix + "attn_v", keys}});
+  MILLRACE_ASSIGN(out.qkv, load_projection(device, file, qkv, spec.width));
+  const auto output = std::to_array<MatrixPart>({{prefix + "attn_output", spec.width}});
+  MILLRACE_ASSIGN(out.attention_output, load_projection(device, file, output, queries));
+  const auto gate_up = std::to_array<MatrixPart>(
+      {{prefix + "ffn_gate", spec.ffn_width}, {prefix + "ffn_up", spec.ffn_width}});
+  MILLRACE_ASSIGN(out.gate_up, load_projection(device, file, gate_up, spec.width));
+  const auto down = std::to_array<MatrixPart>({{prefix + "ffn_down", spec.width}});
+  MILLRACE_ASSIGN(out.down, load_projection(device, file, down, spec.ffn_width));
+  return out;
 }
 
 }  // namespace millrace::engine

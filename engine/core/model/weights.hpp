@@ -12,6 +12,7 @@
 #include "engine/core/device/device.hpp"
 #include "engine/core/gguf/file.hpp"
 #include "engine/core/model/pack.hpp"
+#include "engine/core/model/spec.hpp"
 #include "schemas/base/error.hpp"
 
 namespace millrace::engine {
@@ -44,5 +45,13 @@ Result<Projection> load_projection(Device& device, const GgufFile& file,
 // A vector as fp32, zero-padded to `padded` entries.
 Result<Buffer> load_vector(Device& device, const GgufFile& file, const std::string& name,
                            std::uint32_t size, std::uint32_t padded);
+
+// A layer's weights; `sinks`, float [heads], only of models that have them.
+struct LayerWeights {
+  Buffer attention_norm, ffn_norm, sinks;
+  Projection qkv, attention_output, gate_up, down;
+};
+Result<LayerWeights> load_layer(Device& device, const GgufFile& file, const ModelSpec& spec,
+                                std::uint32_t index);
 
 }  // namespace millrace::engine

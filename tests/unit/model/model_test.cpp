@@ -52,9 +52,13 @@ const TinyModel mixed{.type = TensorType::q8_0,
                                 {"output.weight", TensorType::f16},
                                 {"blk.1.attn_output.weight", TensorType::f32}}};
 
+// Each of the three changes what 40 tokens come to.
+constexpr AttentionShape shaped{.window = 11, .soft_cap = 0.2f, .sinks = true};
+
 TEST(Model, EqualsFloat64) {
   for (const TinyModel& model :
-       {mixed, TinyModel{.tied = true, .biases = false}, TinyModel{.architecture = "qwen2"}}) {
+       {mixed, TinyModel{.tied = true, .biases = false, .attention = shaped},
+        TinyModel{.architecture = "qwen2"}}) {
     const GgufFile file = model.file();
     const Tokens tokens = random_tokens(40, 1);
     const auto want = Truth(file).logits(tokens);

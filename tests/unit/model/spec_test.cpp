@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 
+#include "engine/core/model/fingerprint.hpp"
 #include "engine/core/model/rotary.hpp"
 #include "schemas/base/hash.hpp"
 #include "tests/support/tiny_model.hpp"
@@ -61,7 +62,10 @@ TEST(Spec, WhatItCannotRunIsRefusedByName) {
       {"llama.rope.scaling.type = yarn",
        [](GgufBuilder& b) { b.string("llama.rope.scaling.type", "yarn"); }},
       {"llama.attention.sliding_window = 512",
-       [](GgufBuilder& b) { b.u32("llama.attention.sliding_window", 512); }},
+       [](GgufBuilder& b) {
+         b.u32("llama.attention.sliding_window", 512);
+         b.u32("llama.attention.sliding_window_pattern", 4);
+       }},
       {"llama.expert_count", [](GgufBuilder& b) { b.u32("llama.expert_count", 8); }},
       {"llama.attention.causal",
        [](GgufBuilder& b) { b.boolean("llama.attention.causal", false); }},
@@ -69,8 +73,8 @@ TEST(Spec, WhatItCannotRunIsRefusedByName) {
       {"llama.attention.scale", [](GgufBuilder& b) { b.f32("llama.attention.scale", 1.0f); }},
       {"llama.attention.clamp_kqv",
        [](GgufBuilder& b) { b.f32("llama.attention.clamp_kqv", 1.0f); }},
-      {"llama.attn_logit_softcapping",
-       [](GgufBuilder& b) { b.f32("llama.attn_logit_softcapping", 1.0f); }},
+      {"llama.final_logit_softcapping",
+       [](GgufBuilder& b) { b.f32("llama.final_logit_softcapping", 1.0f); }},
       {"heads of 24", [](GgufBuilder& b) { b.u32("llama.attention.key_length", 24); }},
       {"blk.0.attn_q_norm.weight",
        [](GgufBuilder& b) {
@@ -90,6 +94,39 @@ TEST(Spec, WhatItCannotRunIsRefusedByName) {
     EXPECT_NE(spec.error().message.find(one.part), std::string::npos) << spec.error().text();
     EXPECT_NE(spec.error().message.find("tiny.gguf"), std::string::npos);
     EXPECT_FALSE(spec.error().hint.empty());
+  }
+}
+
+TEST(Spec, WindowsSoftCapsAndSinksAreReadAndPartOfTheFingerprint) {
+  const auto none = must(read_spec(TinyModel{}.file())).attention;
+  EXPECT_TRUE(none.window == 0 && none.soft_cap == 0.0f && !none.sinks);
+  const TinyModel model{.attention = {.window = 300, .soft_cap = 50.0f, .sinks = true}};
+  const auto shape = must(read_spec(model.file())).attention;
+  EXPECT_TRUE(shape.window == 300 && shape.soft_cap == 50.0f && shape.sinks);
+  const TinyModel wide{.attention = {.window = 1024}};  // all of its context
+  EXPECT_EQ(must(read_spec(wide.file())).attention.window, 0u);
+  const TinyModel other{.attention = {.window = 301, .soft_cap = 50.0f, .sinks = true}};
+  EXPECT_NE(numeric_fingerprint(model.file(), "f16", MathMode::fast, {}),
+            numeric_fingerprint(other.file(), "f16", MathMode::fast, {}));
+}
+
+// Which layers have the window, only the model's code would say.
+TEST(Spec, AWindowOfSomeOfQwensLayersIsRefused) {
+  const auto spec =
+      read_spec(TinyModel{.architecture = "qwen2", .attention = {.window = 300}}.file());
+  ASSERT_FALSE(spec);
+  EXPECT_EQ(spec.error().code, Code::unsupported_architecture);
+  EXPECT_NE(spec.error().message.find("qwen2.attention.sliding_window = 300"), std::string::npos);
+}
+
+TEST(Spec, ASoftCapThatCannotBeIsRefused) {
+  for (const float cap : {-1.0f, 1e-9f, std::numeric_limits<float>::infinity(), std::nanf("")}) {
+    GgufBuilder builder = TinyModel{}.builder();
+    builder.f32("llama.attn_logit_softcapping", cap);
+    const auto spec = read_spec(TinyModel::file(builder));
+    ASSERT_FALSE(spec) << cap;
+    EXPECT_EQ(spec.error().code, Code::gguf_malformed);
+    EXPECT_NE(spec.error().message.find("attn_logit_softcapping"), std::string::npos);
   }
 }
 

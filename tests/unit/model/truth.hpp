@@ -74,18 +74,24 @@ class Truth {
       second = a * std::sin(angle) + b * std::cos(angle);
     }
   }
+  // `sinks`: of each head, or empty.
   Vector attend(const Vector& q, const std::vector<Vector>& keys, const std::vector<Vector>& values,
-                std::size_t last) const {
+                const Vector& sinks, std::size_t last) const {
     const std::uint32_t dim = spec_.head_dim;
+    const std::size_t window = spec_.attention.window;
+    const std::size_t first = window == 0 || last < window ? 0 : last - window + 1;
+    const double cap = spec_.attention.soft_cap;
     Vector out(q.size());
     for (std::uint32_t h = 0; h < spec_.heads; ++h) {
       const std::size_t g = h / (spec_.heads / spec_.kv_heads) * dim;
       Vector e(last + 1);
-      double mass = 0;
-      for (std::size_t j = 0; j <= last; ++j) {
-        double dot = 0;
-        for (std::uint32_t d = 0; d < dim; ++d) dot += q[h * dim + d] * keys[j][g + d];
-        mass += e[j] = std::exp(dot / std::sqrt(static_cast<double>(dim)));
+      double mass = sinks.empty() ? 0 : std::exp(sinks[h]);
+      for (std::size_t j = first; j <= last; ++j) {
+        double score = 0;
+        for (std::uint32_t d = 0; d < dim; ++d) score += q[h * dim + d] * keys[j][g + d];
+        score /= std::sqrt(static_cast<double>(dim));
+        if (cap > 0) score = cap * std::tanh(score / cap);
+        mass += e[j] = std::exp(score);
       }
       for (std::size_t j = 0; j <= last; ++j) {
         for (std::uint32_t d = 0; d < dim; ++d) out[h * dim + d] += e[j] / mass * values[j][g + d];
@@ -103,8 +109,10 @@ class Truth {
       rotate(queries.back(), t);
       rotate(keys.back(), t);
     }
+    Vector sinks;
+    if (spec_.attention.sinks) sinks = this->values(p + "attn_sinks.weight");
     for (std::size_t t = 0; t < x.size(); ++t) {
-      add(x[t], project(attend(queries[t], keys, values, t), p + "attn_output"));
+      add(x[t], project(attend(queries[t], keys, values, sinks, t), p + "attn_output"));
       const Vector h = norm(x[t], p + "ffn_norm.weight");
       Vector gate = project(h, p + "ffn_gate");
       const Vector up = project(h, p + "ffn_up");

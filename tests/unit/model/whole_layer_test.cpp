@@ -243,8 +243,10 @@ TEST_F(WholeLayer, SameBitsWithPackedKeysAndValues) {
   expect_same(model_of(TensorType::q4_1, true), "cpu", decoding(2, 300), 2, "k5v3~1,0");
 }
 
-TEST_F(WholeLayer, SameBitsWithCenteredKeys) {
-  expect_same(model_of(TensorType::q4_1, true), "cpu", mixed(), 1, "f16", true);
+TEST_F(WholeLayer, SameBitsWithCenteredKeysWindowsCapsAndSinks) {
+  TinyModel model = model_of(TensorType::q4_1, true);
+  model.attention = {.window = 100, .soft_cap = 0.5f, .sinks = true};
+  expect_same(model, "cpu", mixed(), 1, "f16", true);
 }
 
 TEST_F(WholeLayer, SameBitsFromOneRowToMany) {
