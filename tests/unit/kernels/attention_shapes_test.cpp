@@ -168,43 +168,73 @@ TEST(AttentionShapesBits, PagesOutOfSightAreNotRead) {
   }
 }
 
-// Head sizes with every codec they take, each with another number of query heads to a KV head and
-// another kind of attention, in turns of different lengths; then every kind with every such number.
-std::vector<Case> every_codec() {
-  struct Heads {
-    std::uint32_t heads, kv_heads;
-  };
-  constexpr Heads heads[] = {{2, 2}, {3, 1}, {4, 1}, {8, 1}, {6, 2}};
-  constexpr AttentionShape shapes[] = {window, all, capped, short_window, plain, sinks, all};
-  std::vector<Case> out;
-  std::size_t i = 0;
-  const auto add = [&](const std::string& codec, std::uint32_t head_dim) {
-    const Heads& h = heads[i % std::size(heads)];
-    out.push_back({codec, head_dim, h.heads, h.kv_heads, shapes[i % std::size(shapes)]});
-    out.back().centered = i++ % 4 == 3;
-  };
+constexpr AttentionShape shapes[] = {window, all, capped, short_window, plain, sinks};
+struct Heads {
+  std::uint32_t heads, kv_heads;
+};
+constexpr Heads head_counts[] = {{2, 2}, {6, 2}, {4, 1}, {8, 1}};  // 1, 3, 4, 8 to a KV head
+
+struct StoredAs {
+  std::string policy;
+  std::uint32_t head_dim;
+};
+
+// Head sizes with every codec that they take.
+std::vector<StoredAs> every_codec() {
+  std::vector<StoredAs> out;
   for (const std::uint32_t head_dim : {64u, 96u, 128u, 256u, 80u}) {
-    add("f16", head_dim);
+    out.push_back({"f16", head_dim});
     for (const int bits : {8, 6, 5, 4, 3, 2}) {
       for (const std::uint32_t group : {32u, 64u, 128u}) {
         if (head_dim % group != 0) continue;
-        add("q" + std::to_string(bits) + "g" + std::to_string(group), head_dim);
+        out.push_back({"q" + std::to_string(bits) + "g" + std::to_string(group), head_dim});
       }
-      if (head_dim % 64 == 0) add("r" + std::to_string(bits), head_dim);
-    }
-  }
-  for (const Heads& h : {Heads{2, 2}, Heads{6, 2}, Heads{4, 1}, Heads{8, 1}}) {
-    for (const AttentionShape& shape : {window, capped, sinks, short_window, all}) {
-      out.push_back({"r5/q3g32", 64, h.heads, h.kv_heads, shape});
+      if (head_dim % 64 == 0) out.push_back({"r" + std::to_string(bits), head_dim});
     }
   }
   return out;
 }
 
-INSTANTIATE_TEST_SUITE_P(DISABLED_Long, AttentionShapes, ::testing::ValuesIn(every_codec()),
-                         [](const auto& one) {
-                           return std::to_string(one.index) + "_" + name_of(one.param);
-                         });
+// Each of those with a number of query heads and a kind of attention, in turns; then all numbers
+// with all kinds.
+std::vector<Case> some_of_each() {
+  std::vector<Case> out;
+  std::size_t i = 0;
+  for (const auto& [policy, head_dim] : every_codec()) {
+    const Heads& h = head_counts[i % std::size(head_counts)];
+    out.push_back({policy, head_dim, h.heads, h.kv_heads, shapes[i * 5 / 4 % std::size(shapes)]});
+    out.back().centered = i++ % 3 == 2;
+  }
+  for (const auto& [heads, kv_heads] : head_counts) {
+    for (const AttentionShape& shape : shapes) {
+      out.push_back({"r5/q3g32", 64, heads, kv_heads, shape});
+    }
+  }
+  return out;
+}
+
+// The whole product. In PoCL its kernels compile for hours: meant for devices that do it faster, by
+//   kernels_test --gtest_also_run_disabled_tests --gtest_filter='DISABLED_All/*'
+std::vector<Case> all_of_them() {
+  std::vector<Case> out;
+  for (const auto& [policy, head_dim] : every_codec()) {
+    for (const auto& [heads, kv_heads] : head_counts) {
+      for (const AttentionShape& shape : shapes) {
+        out.push_back({policy, head_dim, heads, kv_heads, shape});
+      }
+    }
+  }
+  return out;
+}
+
+std::string numbered(const ::testing::TestParamInfo<Case>& one) {
+  return std::to_string(one.index) + "_" + name_of(one.param);
+}
+
+INSTANTIATE_TEST_SUITE_P(DISABLED_Long, AttentionShapes, ::testing::ValuesIn(some_of_each()),
+                         numbered);
+INSTANTIATE_TEST_SUITE_P(DISABLED_All, AttentionShapes, ::testing::ValuesIn(all_of_them()),
+                         numbered);
 
 }  // namespace
 }  // namespace millrace::engine
