@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schemas/base/number_text.hpp"
+
 namespace millrace::broker {
 namespace {
 
@@ -39,9 +41,9 @@ Error end_error(const EndingJob& job, Code reason) {
       return {reason, "the deadline passed before the job ended", "give a later deadline"};
     case Code::engine_died:
       return {reason,
-              "the engine died " + std::to_string(job.failures) +
-                  " times while it ran this job and no other (handed out " +
-                  std::to_string(job.attempts) + " times)",
+              "the engine died " + times_text(job.failures) +
+                  " while it ran this job and no other (handed out " + times_text(job.attempts) +
+                  ")",
               "look at the engine's log; `millrace retry` queues the job again"};
     default:
       return {reason, std::string(code_summary(reason)), {}};

@@ -1,5 +1,6 @@
 // `millrace cancel` and `millrace retry`: jobs by id, or a whole batch.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -70,8 +71,32 @@ int ask(const Flags& flags, bool json) {
   if (!answer) {
     return report_error(answer.error(), json);
   }
-  print(outcomes(*answer), json);
-  return answer->unknown == 0 ? exit_all_done : exit_some_failed;
+  const Outcomes all = outcomes(*answer);
+  const auto none = [](const Outcome& one) { return one.jobs == 0; };
+  if (!flags.batch.empty() && std::ranges::all_of(all, none)) {
+    // A batch without such jobs, or no batch at all?
+    const auto status =
+        ask_broker<StatusAnswer>(flags.broker, StatusRequest{"", flags.batch, ""}, json);
+    if (!status) {
+      return report_error(status.error(), json);
+    }
+    if (status->counts == JobCounts{}) {
+      return report_error({Code::not_found, "no job belongs to a batch named " + flags.batch,
+                           "submit prints the batch's name"},
+                          json);
+    }
+  }
+  print(all, json);
+  if (answer->unknown == 0) {
+    return exit_all_done;
+  }
+  print_notice(
+      "unknown",
+      "the broker at " + flags.broker.endpoint + " knows no job of " +
+          (answer->unknown == 1 ? "that id" : std::to_string(answer->unknown) + " of the ids") +
+          ": results name their job as \"id\", and millrace status --job ID asks for one",
+      json);
+  return exit_some_failed;
 }
 
 template <class Question, class Answer>

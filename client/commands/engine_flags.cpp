@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "engine/core/engine.hpp"
+
 namespace millrace::client {
 
 void add_engine_flags(CLI::App& app, EngineChoice& choice, bool model_required) {
@@ -11,8 +13,9 @@ void add_engine_flags(CLI::App& app, EngineChoice& choice, bool model_required) 
 }
 
 Status EngineChoice::check() const {
-  MILLRACE_TRY(worker::engine_options(flags));
-  return {};
+  MILLRACE_ASSIGN(const engine::EngineOptions options, worker::engine_options(flags));
+  // What another program makes of its model and options is its own affair.
+  return program.empty() ? engine::check_before_device(options) : Status();
 }
 
 std::vector<std::string> EngineChoice::arguments() const {

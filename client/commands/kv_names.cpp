@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/core/kv/choose.hpp"
+
 namespace millrace::client {
 namespace {
 
@@ -38,6 +40,12 @@ Result<std::vector<NamedPolicy>> parse_policies(const std::string& list,
   if (!protection) return usage(protection.error(), "--kv-protect");
   std::vector<NamedPolicy> out;
   for (const std::string& name : split(list)) {
+    if (name.substr(0, name.find_first_of("~+")) == engine::kv_auto) {
+      return fail(Code::usage,
+                  "--kv " + name + ": auto is a choice by an engine's memory and load, no policy",
+                  "name the policies it chooses among, like f16,q8,k8v4,k6v4; an engine's log says "
+                  "what it chose");
+    }
     auto policy = engine::parse_kv_policy(name);
     if (!policy) return usage(policy.error(), "--kv");
     if (policy->protection == engine::KvProtection{}) policy->protection = *protection;

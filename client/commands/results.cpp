@@ -37,6 +37,7 @@ class ResultsRun {
   std::uint64_t last() const { return last_; }
 
  private:
+  Status check_names(Session& session) const;
   Status take(Session& session, StreamReader& reader, Envelope& answer);
   Status print(const Entry& entry);
   Status print_partials(const Partials& partials);
@@ -102,12 +103,37 @@ Status ResultsRun::take(Session& session, StreamReader& reader, Envelope& answer
   return {};
 }
 
+// A misspelt name must not look like results that are yet to come. Who follows may come first.
+Status ResultsRun::check_names(Session& session) const {
+  const std::uint32_t timeout_ms = flags_.broker.timeout_s * 1000;
+  MILLRACE_ASSIGN(
+      const StatusAnswer status,
+      session.request_as<StatusAnswer>(StatusRequest{"", flags_.batch, flags_.stream}, timeout_ms));
+  std::optional<Error> unknown;
+  if (!flags_.batch.empty() && status.counts == JobCounts{}) {
+    unknown = Error{Code::not_found, "no job belongs to a batch named " + flags_.batch,
+                    "submit prints the batch's name"};
+  } else if (status.high == 0) {
+    unknown = Error{Code::not_found, "no result is in a stream named " + flags_.stream,
+                    "jobs name their stream, the default is results; --follow waits for the first"};
+  }
+  if (!unknown) {
+    return {};
+  }
+  if (!flags_.follow) {
+    return fail(*unknown);
+  }
+  print_notice("empty", unknown->message + " yet; waiting for it", json_);
+  return {};
+}
+
 Status ResultsRun::run() {
   if (!flags_.model.empty()) {
     MILLRACE_ASSIGN(lines_.token_bytes, load_token_bytes(flags_.model));
   }
   const SystemClock clock;
   MILLRACE_ASSIGN(auto session, open_session(flags_.broker, clock, json_));
+  MILLRACE_TRY(check_names(*session));
   StreamReaderOptions options;
   options.stream = flags_.stream;
   options.cursor = flags_.cursor;

@@ -60,7 +60,7 @@ int run(Flags& flags, bool json) {
     }
   }
   if (!status) {
-    const bool begun = report.summary.progress.total > 0;
+    const bool begun = report.summary.progress.total > 0 && !report.undone;
     print_error_and_resume(status.error(),
                            begun ? how_to_go_on(report, flags.run, status.error()) : "", json);
     return exit_code(status.error());

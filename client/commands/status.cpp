@@ -4,6 +4,7 @@
 
 #include "client/commands/command.hpp"
 #include "client/lines/json_writer.hpp"
+#include "schemas/base/number_text.hpp"
 #include "schemas/codec.hpp"
 
 namespace millrace::client {
@@ -53,17 +54,15 @@ unsigned long long wide(std::uint64_t value) {
   return value;
 }
 
-std::string times(std::uint32_t count) {
-  return count == 0 ? "never" : count == 1 ? "once" : std::to_string(count) + " times";
-}
-
 void print_text(const StatusAnswer& answer, const StatusRequest& request) {
   if (answer.state) {
-    std::printf("job %s: %s, handed out %s, stream %s, %s\n", request.job.c_str(),
-                std::string(wire_name(*answer.state)).c_str(), times(answer.attempts).c_str(),
-                answer.job_stream.c_str(),
-                answer.job_number == 0 ? "no result yet"
-                                       : ("result " + std::to_string(answer.job_number)).c_str());
+    const std::string given =
+        answer.attempts == 0 ? "not handed out yet" : "handed out " + times_text(answer.attempts);
+    const std::string result =
+        answer.job_number == 0 ? "no result yet" : "result " + std::to_string(answer.job_number);
+    std::printf("job %s: %s, %s, stream %s, %s\n", request.job.c_str(),
+                std::string(wire_name(*answer.state)).c_str(), given.c_str(),
+                answer.job_stream.c_str(), result.c_str());
     if (!answer.job_waits.empty()) {
       std::printf("waits: %s\n", answer.job_waits.c_str());
     }

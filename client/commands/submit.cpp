@@ -251,6 +251,12 @@ Status SubmitRun::on_answer(const Submission& submission) {
   ParsedLine parsed;
   parsed.number = submission.tag;
   parsed.error = answer.error;
+  if (parsed.error->code == Code::conflict) {
+    parsed.error->hint =
+        "the batch " + batch_ +
+        " has this line already, submitted with another body: --strict and "
+        "--stream are part of it; give the same as before, or name another --batch";
+  }
   return refuse(id, parsed);
 }
 

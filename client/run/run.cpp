@@ -21,6 +21,37 @@ void fill_from_output(RunFolder& folder, RunReport& report) {
   progress.failed = folder.output().failed_lines();
 }
 
+// What an engine refuses before it takes work: another option, file or device may do.
+bool is_refusal(const Error& error) {
+  switch (error.code) {
+    case Code::interrupted:
+    case Code::engine_failed:  // its log is worth a look
+    case Code::disk_full:
+    case Code::io_error:
+    case Code::internal:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// Broker and engine, and all lines through them; both are gone when this returns.
+Status work(RunFolder& folder, const BackendOptions& backend_options, Env& env, const Clock& clock,
+            RunObserver& observer, const RunOptions& options, RunReport& report) {
+  MILLRACE_ASSIGN(auto backend, Backend::start(backend_options, env, clock, observer));
+  DriverHooks hooks;
+  hooks.tick = [&backend] { return backend->tick(); };
+  hooks.engine_silent = [&backend] { backend->engine_silent(); };
+  hooks.engine_starts = [&backend] { return backend->engine_starts(); };
+  hooks.interrupted = options.interrupted;
+  DriverOptions driver;
+  driver.strict = options.strict;
+  driver.lines = options.lines;
+  Status status = drive(folder, backend->session(), clock, observer, hooks, driver, report.summary);
+  backend->stop();
+  return status;
+}
+
 }  // namespace
 
 Status run_file(const RunOptions& options, RunObserver& observer, RunReport& report) {
@@ -48,17 +79,8 @@ Status run_file(const RunOptions& options, RunObserver& observer, RunReport& rep
   backend_options.arguments.insert(backend_options.arguments.end(),
                                    options.engine_arguments.begin(),
                                    options.engine_arguments.end());
-  MILLRACE_ASSIGN(auto backend, Backend::start(backend_options, *env, clock, observer));
-  DriverHooks hooks;
-  hooks.tick = [&backend] { return backend->tick(); };
-  hooks.engine_silent = [&backend] { backend->engine_silent(); };
-  hooks.engine_starts = [&backend] { return backend->engine_starts(); };
-  hooks.interrupted = options.interrupted;
-  DriverOptions driver;
-  driver.strict = options.strict;
-  driver.lines = options.lines;
-  Status status = drive(folder, backend->session(), clock, observer, hooks, driver, report.summary);
-  backend->stop();
+  const Status status = work(folder, backend_options, *env, clock, observer, options, report);
+  report.undone = !status && is_refusal(status.error()) && folder.undo();
   return status;
 }
 

@@ -26,6 +26,7 @@ struct RunOptions {
 struct RunReport {
   RunSummary summary;
   bool nothing_to_do = false;  // every line had its output line already
+  bool undone = false;         // nothing could begin: no file was left behind
 };
 
 // `report` is filled in as far as the run came, also where it fails.

@@ -52,6 +52,7 @@ Result<RunFolder> RunFolder::open(Env& env, const RunPaths& paths,
                                   bool restart) {
   MILLRACE_TRY(check_paths(paths));
   RunFolder run(env);
+  run.output_path_ = paths.output;
   run.folder_ = paths.output + ".millrace";
   MILLRACE_ASSIGN(run.input_, env.open(paths.input, OpenMode::read));
   MILLRACE_TRY(env.make_directories(run.folder_));
@@ -118,6 +119,8 @@ Status RunFolder::discard(const RunPaths& paths) {
 }
 
 Status RunFolder::begin(const RunPaths& paths, const std::map<std::string, std::string>& settings) {
+  MILLRACE_ASSIGN(const bool there, env_->exists(paths.output));
+  made_output_ = !there;
   MILLRACE_ASSIGN(auto output, env_->open(paths.output, OpenMode::write));
   MILLRACE_ASSIGN(const std::uint64_t size, output->size());
   if (size != 0) {
@@ -165,6 +168,18 @@ Status RunFolder::meet_engine(const std::string& fingerprint) {
   }
   manifest_.fingerprint = fingerprint;
   return save_manifest(*env_, path(manifest_name), manifest_);
+}
+
+bool RunFolder::undo() {
+  if (resumed_ || !made_output_ || !manifest_.fingerprint.empty()) {
+    return false;
+  }
+  std::error_code ignored;
+  output_.reset();
+  fs::remove(output_path_, ignored);
+  fs::remove_all(folder_, ignored);
+  lock_.reset();
+  return true;
 }
 
 Status RunFolder::settle(const std::string& epoch, std::uint64_t number) {

@@ -36,6 +36,9 @@ class RunFolder {
   // has its line on disk when this returns, and only then may the ledger's cursor move.
   Status settle(const std::string& epoch, std::uint64_t number);
   const Checkpoint& checkpoint() const { return checkpoint_; }
+  // Takes back what a new run made, where no engine has been met: nothing is lost, and nothing
+  // stays behind of a mistyped option. False: it goes on from an earlier run, or has met one.
+  bool undo();
 
  private:
   explicit RunFolder(Env& env) : env_(&env) {}
@@ -45,13 +48,14 @@ class RunFolder {
   bool is_unused(const Error& difference, const RunPaths& paths) const;
 
   Env* env_;
-  std::string folder_;
+  std::string folder_, output_path_;
   std::unique_ptr<FileLock> lock_;
   std::unique_ptr<File> input_;
   std::unique_ptr<OutputFile> output_;
   Manifest manifest_;
   Checkpoint checkpoint_;
   bool resumed_ = false;
+  bool made_output_ = false;  // it was not there before
 };
 
 // Tells whether a model file is the same one, without reading all of it: its size and a hash of

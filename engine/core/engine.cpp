@@ -1,11 +1,16 @@
 #include "engine/core/engine.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "engine/core/device/device.hpp"
 #include "engine/core/gguf/file.hpp"
+#include "engine/core/kv/cache_group.hpp"
 #include "engine/core/kv/choose.hpp"
 #include "engine/core/model/model.hpp"
 #include "engine/core/model/spec.hpp"
@@ -247,7 +252,35 @@ Error of_folder(Error error, const std::string& folder) {
   return error;
 }
 
+// Whether a folder can be made there, if it is not there already.
+Status check_folder(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  fs::path there = fs::absolute(folder, ignored);
+  while (there.has_relative_path() && !fs::exists(there, ignored)) there = there.parent_path();
+  if (!fs::is_directory(there, ignored)) {
+    return fail(of_folder({Code::io_error, there.string() + " is no folder", {}}, folder));
+  }
+  if (::access(there.c_str(), W_OK | X_OK) == 0) return {};
+  return fail(of_folder({Code::io_error, there.string() + " cannot be written", {}}, folder));
+}
+
 }  // namespace
+
+Status check_before_device(const EngineOptions& options) {
+  MILLRACE_TRY(check_options(options));
+  MILLRACE_ASSIGN(const GgufFile file, GgufFile::open(options.model_path));
+  MILLRACE_ASSIGN(const ModelSpec spec, read_spec(file));
+  MILLRACE_ASSIGN(const std::string chosen, kv_policy(options, file));
+  MILLRACE_ASSIGN(const KvPolicy policy, parse_kv_policy(chosen));
+  MILLRACE_ASSIGN(const KvLayers layers,
+                  resolve(policy, {spec.layers, spec.kv_heads, spec.head_dim}));
+  MILLRACE_TRY((
+      CacheShape{spec.kv_heads, spec.head_dim, layers.layers}.check_room(options.kv_memory_bytes)));
+  MILLRACE_TRY(key_means(options.kv_center));
+  if (!options.prefix_cache || options.prefix_folder.empty()) return {};
+  return check_folder(options.prefix_folder);
+}
 
 Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
   MILLRACE_TRY(check_options(options));

@@ -86,6 +86,10 @@ struct Counters {
   std::uint64_t pauses = 0;        // sequences that gave their pages back, to be computed again
 };
 
+// What is wrong with the options as far as it can be told without a device: the model's file and
+// shape, the policy, the memory of the pages, the folder of the prefix cache. Makes nothing.
+Status check_before_device(const EngineOptions& options);
+
 class Engine {
  public:
   static Result<std::unique_ptr<Engine>> create(const EngineOptions& options);

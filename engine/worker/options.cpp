@@ -32,7 +32,11 @@ std::unexpected<Error> usage(const char* option, const std::string& value, const
 Result<std::string> kv_of(const EngineFlags& flags) {
   const bool chosen = flags.kv == engine::kv_auto;
   const auto policy = engine::parse_kv_policy(chosen ? "f16" : flags.kv);
-  if (!policy) return usage("--kv", flags.kv, policy.error());
+  if (!policy) {
+    Error error = policy.error();
+    error.hint = "give auto, which chooses by model, memory and load, or a policy: " + error.hint;
+    return usage("--kv", flags.kv, error);
+  }
   const auto protection = engine::parse_kv_protection(flags.kv_protect);
   if (!protection) return usage("--kv-protect", flags.kv_protect, protection.error());
   if (*protection == engine::KvProtection{}) return flags.kv;
@@ -96,7 +100,9 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
       "how keys and values are stored: a preset (" + preset_notes() +
           "), KEY/VALUE, like q8g64/r4, or auto: the closest to f16 that holds the load, at most "
           "3x "
-          "smaller. Keys carry ten times the damage of values");
+          "smaller. Keys carry ten times the damage of values. KLD: mean nats against f16 of a "
+          "135M model, where it is highest, over 1,024 tokens of perlthrtut; millrace fidelity "
+          "measures yours");
   add("--kv-protect", flags.kv_protect,
       "layers kept in f16, like first:2,last:2 or layer:5. Layers whose keys have outliers are "
       "protected in any case, and named in the log, unless none is given");

@@ -53,7 +53,8 @@ struct KvProtection {
   std::vector<std::uint32_t> layers{};
   bool automatic = true;
   bool covers(std::uint32_t layer, std::uint32_t layer_count) const;
-  std::string name() const;  // as a policy's text ends: "", "~2,2", "~0,1+layer:5+none"
+  std::string name() const;    // as a policy's text ends: "", "~2,2", "~0,1+layer:5+none"
+  std::string option() const;  // as --kv-protect takes it: "auto", "first:2,last:2", "none"
   friend bool operator==(const KvProtection&, const KvProtection&) = default;
 };
 

@@ -35,4 +35,8 @@ std::string size_text(std::uint64_t bytes) {
   return std::to_string(bytes) + " bytes";
 }
 
+std::string times_text(std::uint64_t count) {
+  return count == 1 ? "once" : std::to_string(count) + " times";
+}
+
 }  // namespace millrace

@@ -32,6 +32,14 @@ std::uint64_t CacheShape::page_bytes() const {
   return bytes;
 }
 
+Status CacheShape::check_room(std::uint64_t bytes) const {
+  if (bytes >= page_bytes()) return {};
+  return fail(Code::kv_exceeded,
+              "--kv-memory of " + size_text(bytes) + " holds no page: one page of " +
+                  std::to_string(kv_page_tokens) + " tokens takes " + size_text(page_bytes()),
+              "raise --kv-memory");
+}
+
 Result<CacheGroup> CacheGroup::create(Device& device, const CacheShape& shape,
                                       std::uint64_t bytes) {
   const std::uint64_t memory = device.info().global_bytes;
@@ -49,12 +57,13 @@ Result<CacheGroup> CacheGroup::create(Device& device, const CacheShape& shape,
   const std::uint64_t wanted = bytes / shape.page_bytes();
   const std::uint64_t pages =
       std::min({wanted, in_layer, std::uint64_t{std::numeric_limits<std::int32_t>::max()}});
+  MILLRACE_TRY(shape.check_room(bytes));
   if (pages == 0) {
     return fail(Code::kv_exceeded,
-                "--kv-memory of " + size_text(bytes) + " holds no page: one page of " +
-                    std::to_string(kv_page_tokens) + " tokens takes " +
-                    size_text(shape.page_bytes()),
-                "raise --kv-memory");
+                "the device's largest allocation of " +
+                    size_text(device.info().max_allocation_bytes) + " holds no page of " +
+                    size_text(largest) + " a layer",
+                "take another --device");
   }
   if (pages < wanted) {
     log_warn("the device's largest allocation bounds the KV pool",

@@ -25,6 +25,7 @@ struct CacheShape {
     return millrace::engine::layer_page_bytes(layers[layer], kv_heads, head_dim);
   }
   std::uint64_t page_bytes() const;
+  Status check_room(std::uint64_t bytes) const;  // for one page at least, else kv_exceeded
 };
 
 class CacheGroup {

@@ -8,7 +8,7 @@
 //   choice the first rung whose load fits the memory; where none does, the last, as sequences that
 //          do not fit wait for their turn: that costs time, but no quality
 //
-// It ends at k6v4 because a smaller cache shows in the text (KLD 0.04 and more against 0.011 on a
+// It ends at k6v4 because a smaller cache shows in the text (KLD 0.04 and more against 0.009 on a
 // small model): that is asked for by name, never chosen. The choice depends on nothing but the
 // model's shape and the options, so a fleet of equal engines makes the same. Thread safety: pure.
 #include <cstdint>

@@ -54,9 +54,10 @@ Result<KvLayers> resolve(const KvPolicy& policy, const KvShape& shape) {
   if (kept.first > shape.layers || kept.last > shape.layers ||
       std::ranges::any_of(kept.layers, outside)) {
     return fail(Code::invalid_value,
-                "KV protection names layers that the model's " + std::to_string(shape.layers) +
-                    " do not include",
-                "protect fewer layers");
+                "--kv-protect " + kept.option() + ": the model has " +
+                    std::to_string(shape.layers) + (shape.layers == 1 ? " layer" : " layers") +
+                    ", numbered from 0",
+                "name layers that it has, or leave --kv-protect out");
   }
   KvLayers out;
   for (std::uint32_t i = 0; i < shape.layers; ++i) {

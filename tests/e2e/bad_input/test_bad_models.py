@@ -76,13 +76,34 @@ def test_run_says_it_in_the_engines_words_and_goes_on_once_it_is_mended(real_run
     real_run.model.write_bytes(good[:-1000])
     event = json.loads(real_run.go("--json", expect=3).stderr.splitlines()[-1])
     assert event["code"] == "gguf_malformed" and "cut short" in event["message"]
-    assert "download" in event["hint"] and "0 of 1 lines" in event["resume"]
-    for extra, code in ((("--device", "nosuch"), "no_device"), (("--kv-memory", "1KiB"),
-                                                                "kv_exceeded")):
-        real_run.model.write_bytes(good)
-        assert f"millrace: {code}: " in real_run.go(*extra, expect=3).stderr
-    real_run.go(expect=0)  # without --restart: nothing had been done yet
+    assert "download" in event["hint"]
+    real_run.model.write_bytes(good)
+    (real_run.folder / "file").write_text("")
+    there = sorted(real_run.folder.iterdir())
+    for extra, code, said in (
+            (("--device", "nosuch"), "no_device", "nosuch"),
+            (("--kv-memory", "1KiB"), "kv_exceeded", "--kv-memory of 1 KiB"),
+            (("--prefix-cache", f"{real_run.folder}/file/cache"), "io_error", "--prefix-cache"),
+            (("--kv", "q8"), "unsupported_field", "heads of 16"),
+            (("--kv-protect", "first:99"), "invalid_value", "first:99: the model has 1 layer"),
+            (("--kv-center", str(real_run.folder / "file")), "invalid_value", "mean keys")):
+        refused = real_run.go(*extra, expect=3).stderr
+        assert f"millrace: {code}: " in refused and said in refused, refused
+        assert "lines are in" not in refused
+        assert sorted(real_run.folder.iterdir()) == there, f"{extra} left something behind"
+    real_run.go(expect=0)
     assert real_run.results()[1]["error"] is None
+
+
+def test_a_missing_model_is_said_even_where_there_is_nothing_to_do(real_run):
+    real_run.model.unlink()
+    real_run.write([])
+    there = sorted(real_run.folder.iterdir())
+    for lines in ([], ['{"prompt": "hello", "max_tokens": 2}']):
+        real_run.write(lines)
+        refused = real_run.go(expect=3).stderr
+        assert "gguf_unreadable" in refused and "tiny.gguf" in refused
+        assert sorted(real_run.folder.iterdir()) == there
 
 
 def test_a_run_that_has_met_its_engine_keeps_its_settings(real_run):

@@ -145,3 +145,50 @@ def test_a_reader_that_leaves_ends_results_quietly(broker):
     broker.millrace("submit", write_jobs(broker, 2, "more.jsonl"), "--wait", expect=0)
     assert process.wait(60) == -signal.SIGPIPE
     assert process.stderr.read() == ""
+
+
+def test_names_that_nobody_knows_are_said(broker):
+    broker.engine()
+    jobs = write_jobs(broker, 2)
+    batch = json.loads(broker.millrace("submit", jobs, "--json", expect=0).stdout)["batch"]
+    wait_until(lambda: counts(broker)["completed"] == 2, "the jobs' end")
+    for words in (("results", "nosuch"), ("results", "results", "--batch", "nosuch"),
+                  ("cancel", "--batch", "nosuch"), ("retry", "--batch", "nosuch")):
+        done = broker.millrace(*words, expect=3)
+        assert "not_found" in done.stderr and "named nosuch" in done.stderr and done.stdout == ""
+        told = json.loads(broker.millrace(*words, "--json", expect=3).stderr)
+        assert told["code"] == "not_found" and told["hint"]
+    # A batch whose jobs have all ended is known: there is nothing to do, and that is no error.
+    assert "0 cancelled" in broker.millrace("cancel", "--batch", batch, expect=0).stdout
+    assert "0 queued again" in broker.millrace("retry", "--batch", batch, expect=0).stdout
+    for verb in ("cancel", "retry"):
+        done = broker.millrace(verb, "no-such-job", expect=1)
+        assert "knows no job of that id" in done.stderr and broker.clients in done.stderr
+    # Who follows may come first.
+    process = subprocess.Popen(broker.command("results", "later", "--follow"), text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    path = broker.folder / "later.jsonl"
+    path.write_text(completion("late", "p") + "\n")
+    try:
+        assert "named later yet; waiting for it" in process.stderr.readline()
+        broker.millrace("submit", str(path), "--stream", "later", expect=0)
+        assert json.loads(process.stdout.readline())["custom_id"] == "late"
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+
+
+def test_submit_tells_unknown_fields_at_once_and_what_a_conflict_is_about(broker):
+    path = broker.folder / "typo.jsonl"
+    path.write_text("".join(completion(f"j{i}", "p", temprature=0) + "\n" for i in range(3)))
+    done = broker.millrace("submit", str(path), expect=0)
+    assert done.stderr.count("unknown field 'temprature'") == 1, "each is said once"
+    assert "typo.jsonl line 1: " in done.stderr and "--strict" in done.stderr
+    assert "3 lines have warnings" in done.stderr
+    told = broker.millrace("submit", str(path), "--json", expect=0)
+    assert json.loads(told.stdout)["warned"] == 3
+    assert json.loads(told.stderr.splitlines()[0])["event"] == "warning"
+    path.write_text(completion("j", "p") + "\n")
+    assert "warning" not in broker.millrace("submit", str(path), expect=0).stderr
+    done = broker.millrace("submit", str(path), "--strict", expect=1)
+    assert "conflict" in done.stderr and "--strict" in done.stderr and "--batch" in done.stderr

@@ -52,7 +52,7 @@ def test_engines_of_one_model_get_what_they_run_and_the_rest_waits(broker):
     assert not {"k5v3-0", "r5/r3-1", "k5v3-2"} & set(results(broker))
     job = done.stderr.split("job ", 1)[1].split(" waits", 1)[0]
     told = broker.millrace("status", "--job", job, expect=0).stdout
-    assert "queued, handed out never" in told and "no result yet" in told
+    assert "queued, not handed out yet" in told and "no result yet" in told
     assert "waits: no engine connected runs kv k5v3: they run f16, k4v3" in told
     told = json.loads(broker.millrace("status", "--job", job, "--json", expect=0).stdout)
     assert told["waits"].startswith("no engine connected runs kv k5v3")

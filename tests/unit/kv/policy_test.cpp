@@ -130,6 +130,10 @@ TEST(KvPolicy, ReadsAndRefusesProtection) {
     EXPECT_FALSE(parse_kv_policy(text)) << text;
   }
   EXPECT_EQ(resolve(policy("r4~31,0"), small).error().code, Code::invalid_value);
+  EXPECT_EQ(resolve(policy("r4~99,0+layer:5+none"), small).error().message,
+            "--kv-protect first:99,layer:5,none: the model has 30 layers, numbered from 0");
+  EXPECT_EQ(policy("r4~0,2").protection.option(), "last:2");
+  EXPECT_EQ(policy("r4").protection.option(), "auto");
   KvPolicy beyond = policy("r4");
   beyond.protection.layers = {30};
   EXPECT_EQ(resolve(beyond, small).error().code, Code::invalid_value);

@@ -65,6 +65,7 @@ TEST(Options, WhatThisVersionLacksIsRefusedByName) {
   EXPECT_EQ(e.code, Code::usage);
   EXPECT_NE(e.message.find("--kv q9"), std::string::npos);
   EXPECT_NE(e.hint.find("k5v3"), std::string::npos);
+  EXPECT_NE(e.hint.find("auto"), std::string::npos) << e.hint;
   e = refused([](EngineFlags& f) { f.kv_protect = "ends"; });
   EXPECT_NE(e.message.find("--kv-protect ends"), std::string::npos);
   e = refused([](EngineFlags& f) { f.kv = "q8~1,1", f.kv_protect = "first:2"; });
