@@ -53,7 +53,7 @@ void activate(__global const float16* in, __global int* out, uint blocks, uint o
 constexpr double quantize_vector = 7.5, quantize_block = 16;
 constexpr double silu_vector = 27, silu_alone = 30;  // four vectors together; with exp and its ends
 constexpr double norm_vector = 3, norm_quantize_vector = 5;  // normed once, or for top and codes
-constexpr double scan_vector = 6, draw_vector = 107, logprobs_vector = 27;
+constexpr double scan_vector = 6, draw_vector = 56, logprobs_vector = 27;
 constexpr double rotate_token = 3 * (22 + 8 + 64);  // of them 64 stores of a half a head
 
 std::vector<float> random_floats(std::size_t count, float scale) {

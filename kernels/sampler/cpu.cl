@@ -194,8 +194,16 @@ void sampler_top(__global const float* row, uint vocab, uint n, __global uint* i
   }
 }
 
+// No less than sampler_gumbel of these bits. 1 - u is at most -log(u), so the noise is at most
+// -log(1 - u), which the number of zeros before the first bit of ~x says within a factor of 2. The
+// hundredth is for what rounding adds, some millionths.
+float16 sampler_most_noise_16(uint16 x) {
+  const int16 exponent = as_int16(convert_float16(as_int16(~x >> 1))) >> 23;
+  return fma(convert_float16(exponent), (float16)(-0.693147182f), (float16)(109.53f));
+}
+
 // Noise never exceeds 23, so a token whose y is more than that below the best value so far cannot
-// win, and its noise is not drawn.
+// win, and its bits are not drawn; nor is noise made of bits that cannot lift it so far.
 uint sampler_noisy_argmax(__global const float* row, uint vocab, filter_t f, uint position,
                           uint sample, uint2 seed) {
   float16 best = (float16)(-INFINITY);
@@ -217,7 +225,7 @@ uint sampler_noisy_argmax(__global const float* row, uint vocab, filter_t f, uin
     sampler_philox_16(sampler_ids(base / 64 * 16), position, sample, 0, seed, &w[0], &w[1], &w[2],
                       &w[3]);
     for (uint i = 0; i < 4; ++i) {
-      if (!any(in[i])) continue;
+      if (!any(in[i] && y[i] + sampler_most_noise_16(w[i]) >= bar)) continue;
       const float16 value = y[i] + sampler_gumbel_16(w[i]);
       const int16 better = in[i] && value > best;
       best = select(best, value, better);

@@ -18,7 +18,11 @@
 #define AS_UINT(x) as_uint16(x)
 #define TO_FLOAT(x) convert_float16(x)
 #define TO_INT(x) convert_int16(x)
-// mul_hi on vectors goes lane by lane in some compilers; widening products do not.
-#define MUL_HIGH(x, y)                                                  \
-  (uint16)(convert_uint8((convert_ulong8((x).lo) * (ulong)(y)) >> 32), \
-           convert_uint8((convert_ulong8((x).hi) * (ulong)(y)) >> 32))
+// mul_hi on vectors goes lane by lane in some compilers; widening products do not. Those of every
+// other lane at a time need no lanes to be moved; the first lane is the lower half of the first
+// pair, as CPUs have it.
+uint16 sampler_mul_high_16(uint16 x, uint y) {
+  const ulong8 pairs = as_ulong8(x), low = (ulong8)(0xffffffffu);
+  return as_uint16((((pairs & low) * (ulong8)(y)) >> 32) | (((pairs >> 32) * (ulong8)(y)) & ~low));
+}
+#define MUL_HIGH(x, y) sampler_mul_high_16(x, y)
