@@ -18,6 +18,10 @@ class Work:
     output_weights: int
     weight_bytes: int     # as they stand in the file
     kv_values: int        # a token, all layers
+    query_values: int = 0       # the same
+    gate_up_weights: int = 0    # of layer_weights
+    gate_up_bytes: int = 0      # of weight_bytes
+    output_bytes: int = 0       # the same
 
     def prompt_ops(self, shape):
         """Operations a prompt token, the output layer once a row included."""
@@ -42,11 +46,16 @@ def work_of(model):
     matrices = {t.name: t for t in reader.tensors if len(t.shape) == 2 and min(t.shape) > 1}
     output = matrices.get("output.weight", matrices["token_embd.weight"])
     layers = [t for name, t in matrices.items() if name.startswith("blk.")]
+    gate_up = [t for t in layers if "ffn_gate" in t.name or "ffn_up" in t.name]
     head = field["embedding_length"] // field["attention.head_count"]
     return Work(layer_weights=sum(int(t.n_elements) for t in layers),
                 output_weights=int(output.n_elements),
                 weight_bytes=sum(int(t.n_bytes) for t in [*layers, output]),
-                kv_values=2 * field["block_count"] * head * field["attention.head_count_kv"])
+                kv_values=2 * field["block_count"] * head * field["attention.head_count_kv"],
+                query_values=field["block_count"] * field["embedding_length"],
+                gate_up_weights=sum(int(t.n_elements) for t in gate_up),
+                gate_up_bytes=sum(int(t.n_bytes) for t in gate_up),
+                output_bytes=int(output.n_bytes))
 
 
 def measure(only_peak):
@@ -65,6 +74,38 @@ def shares(shape, speed, work, peak):
     return {"prompt_dots": percent(speed.prompt * work.prompt_ops(shape), dots),
             "generate_dots": percent(speed.generate * work.generated_ops(), dots),
             "generate_reads": percent(steps * work.step_bytes(shape), reads)}
+
+
+def kernel_limits(details, phase, work, peak):
+    """Kernel -> the least ms that a step of this phase could take in it: its dot products or the
+    weights that it reads, attention's multiply-adds or the keys and values that it reads, whichever
+    takes longer. `details`: engine_bench's object. Other kernels: kernel_bench --passes."""
+    jobs = details["jobs"]
+    if phase == "prompt":
+        tokens, outputs = details["prompt_tokens"] / details["prompt_steps"], \
+            jobs / details["prompt_steps"]
+        keys, sequences = (details["prompt"] + 1) / 2, tokens / details["prompt"]
+    else:
+        tokens = outputs = sequences = jobs
+        keys = details["prompt"] + details["output"] / 2
+
+    def most(operations, rate, read_bytes):
+        return max(operations / (rate * 1e9), read_bytes / (peak["peak_read_gbytes_per_s"] * 1e9))
+
+    def product(columns, weights, read_bytes):
+        return most(2 * columns * weights, peak["peak_dot_gops"], read_bytes)
+
+    layer_bytes = work.weight_bytes - work.output_bytes
+    gate_up = product(tokens, work.gate_up_weights, work.gate_up_bytes)
+    others = product(tokens, work.layer_weights - work.gate_up_weights,
+                     layer_bytes - work.gate_up_bytes)
+    output = product(outputs, work.output_weights, work.output_bytes if outputs >= 1 else 0)
+    attention = most(4 * tokens * keys * work.query_values, peak["peak_fp32_gflops"],
+                     sequences * keys * work.kv_values * KV_BYTES)
+    whole = any(k["kernel"] == "layers" for k in details[f"{phase}_kernels"])
+    seconds = {"layers": gate_up + others + attention, "gate_up": gate_up, "attention": attention,
+               "matmul": output if whole else others + output}
+    return {name: 1e3 * s for name, s in seconds.items()}
 
 
 def wide_products(kernels):

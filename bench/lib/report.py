@@ -65,17 +65,23 @@ def check_table(rows):
     return table(["what", "ours", "peer", "ratio", "required", "holds"], out)
 
 
-def profile_table(profiles):
+def profile_table(profiles, work=None, peak=None):
+    """With the model's work and the machine's limits, each kernel beside what it runs against."""
     rows = []
     for shape, details in profiles.items():
         for phase, step_ms, launches, kernels in profile.phases(details):
+            least = limits.kernel_limits(details, phase, work, peak) if work and peak else {}
             inside = sum(ms for _, ms, _ in kernels)
-            rows.append([shape, phase, "**whole step**", f"{step_ms:.2f}", f"{launches:.0f}", ""])
-            rows += [["", "", name, f"{ms:.2f}", f"{count:.0f}", f"{100 * ms / step_ms:.0f}"]
+            rows.append([shape, phase, "**whole step**", f"{step_ms:.2f}", f"{launches:.0f}", "",
+                         "", ""])
+            rows += [["", "", name, f"{ms:.2f}", f"{count:.0f}", f"{100 * ms / step_ms:.0f}",
+                      *([f"{least[name]:.2f}", f"{100 * least[name] / ms:.0f}"]
+                        if name in least else ["", ""])]
                      for name, ms, count in kernels if ms > 0.005 * step_ms]
             rows.append(["", "", "between kernels", f"{step_ms - inside:.2f}", "",
-                         f"{100 * (step_ms - inside) / step_ms:.0f}"])
-    return table(["load", "step", "kernel", "ms a step", "launches", "%"], rows)
+                         f"{100 * (step_ms - inside) / step_ms:.0f}", "", ""])
+    return table(["load", "step", "kernel", "ms a step", "launches", "%", "limit, ms",
+                  "% of limit"], rows)
 
 
 def page(here, peak, verdicts, measured, failures, work, checks, profiles, tables=()):
@@ -96,7 +102,7 @@ def page(here, peak, verdicts, measured, failures, work, checks, profiles, table
         parts += ["## Speeds, tokens/s, KV fp16 unless said",
                   speed_table(measured, failures, work, peak)]
     if profiles:
-        parts += ["## A step of ours, by kernel", profile_table(profiles)]
+        parts += ["## A step of ours, by kernel", profile_table(profiles, work, peak)]
     failed = {f"{shape.name}, {side}": why for (shape, side), why in failures.items()}
     failed |= {row["check"]: row["failure"] for row in checks if "failure" in row}
     failed |= {shape: d["failure"] for shape, d in profiles.items() if "failure" in d}

@@ -4,7 +4,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "bench"))
-from lib import profile, report, sides  # noqa: E402
+from lib import limits, profile, report, sides  # noqa: E402
 from lib.run import Failed  # noqa: E402
 
 
@@ -24,7 +24,7 @@ def test_a_steps_time_is_told_by_kernel():
     assert list(profile.phases(PROFILE)) == [
         ("decode", 10.0, 7, [("matmul", 7.5, 4), ("tiny", 0.01, 1)])]
     text = report.profile_table({"8 x (1 + 1)": PROFILE})
-    assert "| matmul | 7.50 | 4 | 75 |" in text
+    assert "| matmul | 7.50 | 4 | 75 |  |  |" in text
     assert "between kernels | 2.49" in text
     assert "tiny" not in text
 
@@ -48,3 +48,33 @@ def test_a_step_is_measured_whole_and_in_parts():
     assert out[first] == PROFILE
     assert out[first + ", layers in parts"] == {"failure": "no parts"}
     assert len(out) == 2 * len(profile.QUICK)
+
+
+WORK = limits.Work(layer_weights=100, output_weights=20, weight_bytes=60, kv_values=3,
+                   query_values=5, gate_up_weights=60, gate_up_bytes=30, output_bytes=10)
+# A thousand of each a second: a unit takes a millisecond.
+PEAK = {"peak_dot_gops": 1e-6, "peak_read_gbytes_per_s": 1e-6, "peak_fp32_gflops": 1e-6}
+STEPS = {"jobs": 4, "prompt": 9, "output": 2, "prompt_tokens": 36, "prompt_steps": 2,
+         "prompt_kernels": [{"kernel": "gate_up"}], "decode_kernels": [{"kernel": "layers"}]}
+
+
+def test_each_kernel_stands_beside_the_limit_it_runs_against():
+    prompt = limits.kernel_limits(STEPS, "prompt", WORK, PEAK)
+    assert prompt["gate_up"] == 2 * 18 * 60
+    assert prompt["matmul"] == 2 * 18 * 40 + 2 * 2 * 20
+    assert prompt["attention"] == 4 * 18 * 5 * 5  # a token sees 5 of 9 keys in the mean
+    decode = limits.kernel_limits(STEPS, "decode", WORK, PEAK)
+    assert decode["matmul"] == 2 * 4 * 20  # layers are one launch: the output matrix is left
+    assert decode["attention"] == 4 * 4 * 10 * 5
+    assert decode["layers"] == 2 * 4 * 100 + decode["attention"]
+
+
+def test_memory_is_the_limit_where_reading_takes_longer():
+    slow = {**PEAK, "peak_read_gbytes_per_s": 1e-9}
+    decode = limits.kernel_limits(STEPS, "decode", WORK, slow)
+    assert decode["gate_up"] == 30e3
+    assert decode["matmul"] == 10e3
+    assert decode["attention"] == 4 * 10 * 3 * 2 * 1e3
+    details = {**PROFILE, **STEPS, "decode_kernels": PROFILE["decode_kernels"]}
+    text = report.profile_table({"4 x (9 + 2)": {**details, "prompt_kernels": []}}, WORK, slow)
+    assert "| matmul | 7.50 | 4 | 75 | 30000.00 | 400000 |" in text
