@@ -99,7 +99,7 @@ def kernel_limits(details, phase, work, peak):
     gate_up = product(tokens, work.gate_up_weights, work.gate_up_bytes)
     others = product(tokens, work.layer_weights - work.gate_up_weights,
                      layer_bytes - work.gate_up_bytes)
-    output = product(outputs, work.output_weights, work.output_bytes if outputs >= 1 else 0)
+    output = product(outputs, work.output_weights, work.output_bytes * min(1, outputs))
     attention = most(4 * tokens * keys * work.query_values, peak["peak_fp32_gflops"],
                      sequences * keys * work.kv_values * KV_BYTES)
     whole = any(k["kernel"] == "layers" for k in details[f"{phase}_kernels"])
