@@ -1,15 +1,19 @@
 // What penalties and logprobs cost a decode step.
 //
-//   sampler_bench --model M.gguf [--rows 32] [--prompt 128] [--steps 48] [--rounds 12] [--profile]
+//   sampler_bench --model M.gguf [--rows 32] [--prompt 128] [--steps 8] [--rounds 60] [--profile]
 //
-// Each round decodes the same rows once plain (greedy, nothing asked) and once with each way of
-// asking for more, in an order that turns with the round; the cost is the median over the rounds of
-// how much longer the same number of steps took than the plain ones of that round. Prints one JSON
-// object.
+// One engine for each way of asking, all on the same device, decodes the same rows: plain (greedy,
+// nothing asked) and with something asked for. They take turns of a few steps, in an order that
+// turns with the round, so that what a machine does meanwhile meets all alike. The cost is the
+// median over the rounds of how much longer the same number of steps took than the plain ones of
+// that round; beside it the bounds that hold that median in 95 of 100 such runs, from the order of
+// the rounds' costs alone. Prints one JSON object.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -32,7 +36,8 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 struct Load {
-  std::uint32_t rows = 32, prompt = 128, steps = 48, rounds = 12;
+  std::uint32_t rows = 32, prompt = 128, steps = 8, rounds = 60;
+  std::uint32_t timed() const { return steps * rounds; }
 };
 
 struct Variant {
@@ -73,87 +78,111 @@ GenerationRequest job(std::uint32_t index, const Load& load, std::uint32_t vocab
   request.prompt = prompt;
   // What is timed, and what rows draw while the prompts of others are computed, at least 64 tokens
   // of them a step.
-  request.max_tokens = load.steps + 16 + load.rows * (load.prompt / 64 + 1);
+  request.max_tokens = load.timed() + 16 + load.rows * (load.prompt / 64 + 1);
   request.sampling.temperature = 0;
   request.stops.ignore_eos = true;
   return request;
 }
 
-struct Run {
+struct Turn {
   double step_ms = 0, launches = 0, sampler_ms = 0;  // of a decode step
 };
 
-// The rows' prompts, a few steps to settle, the steps that are timed; then everybody is cancelled.
-Run run(Engine& engine, const Load& load, const Variant& variant) {
-  std::vector<Event> events;
-  const auto none_ended = [&events](const char* what) {
-    if (events.empty()) return;
-    if (events[0].error) die(*events[0].error);
-    die(what);
-  };
-  const std::uint64_t before = engine.counters().prompt_tokens;
-  for (std::uint32_t i = 0; i < load.rows; ++i) {
-    GenerationRequest request = job(i, load, engine.info().vocabulary);
-    variant.ask(request);
-    must(engine.add(i, request));
+// The rows of one variant on an engine of their own.
+class Side {
+ public:
+  // Their prompts, and a few steps to settle.
+  Side(const EngineOptions& options, const Load& load, const Variant& variant)
+      : engine_(must(Engine::create(options))), load_(load) {
+    for (std::uint32_t i = 0; i < load.rows; ++i) {
+      GenerationRequest request = job(i, load, engine_->info().vocabulary);
+      variant.ask(request);
+      must(engine_->add(i, request));
+    }
+    while (!all_decode()) step();
+    for (int i = 0; i < 3; ++i) step();
   }
-  const auto all_decode = [&] {
-    const Counters now = engine.counters();
-    return now.prompt_tokens - before == std::uint64_t{load.rows} * load.prompt &&
-           now.last_tokens == load.rows;
-  };
-  while (!all_decode()) {
-    must(engine.step(events));
-    none_ended("a row ended before all decoded at once: give more --kv-memory, or fewer --rows");
-  }
-  for (int i = 0; i < 3; ++i) must(engine.step(events));
-  must(engine.profile());
-  const std::uint64_t launches = engine.counters().launches;
-  const auto start = Clock::now();
-  for (std::uint32_t i = 0; i < load.steps; ++i) must(engine.step(events));
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  const std::uint64_t launched = engine.counters().launches - launches;
-  const auto profile = must(engine.profile());
-  none_ended("a row ended while it was timed: report this");
-  for (std::uint32_t i = 0; i < load.rows; ++i) engine.cancel(i);
-  while (engine.busy()) must(engine.step(events));
-  Run out{seconds * 1e3 / load.steps, static_cast<double>(launched) / load.steps};
-  for (const auto& time : profile) {
-    if (time.kernel == "sample") out.sampler_ms = static_cast<double>(time.total_ns) / 1e6;
-  }
-  out.sampler_ms /= load.steps;
-  return out;
-}
 
-double median(std::vector<double> values) {
+  Turn turn() {
+    must(engine_->profile());
+    const std::uint64_t launches = engine_->counters().launches;
+    const auto start = Clock::now();
+    for (std::uint32_t i = 0; i < load_.steps; ++i) step();
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const std::uint64_t launched = engine_->counters().launches - launches;
+    Turn out{seconds * 1e3 / load_.steps, static_cast<double>(launched) / load_.steps};
+    for (const auto& time : must(engine_->profile())) {
+      if (time.kernel == "sample") out.sampler_ms = static_cast<double>(time.total_ns) / 1e6;
+    }
+    out.sampler_ms /= load_.steps;
+    return out;
+  }
+  const Engine& engine() const { return *engine_; }
+
+ private:
+  bool all_decode() const {
+    const Counters now = engine_->counters();
+    return now.prompt_tokens == std::uint64_t{load_.rows} * load_.prompt &&
+           now.last_tokens == load_.rows;
+  }
+  void step() {
+    must(engine_->step(events_));
+    if (events_.empty()) return;
+    if (events_[0].error) die(*events_[0].error);
+    die("a row ended before all was timed: give more --kv-memory, or fewer --rows or --rounds");
+  }
+
+  std::unique_ptr<Engine> engine_;
+  Load load_;
+  std::vector<Event> events_;
+};
+
+// `rank` of the sorted values, of which there is at least one; 0 is the least.
+double at_rank(std::vector<double> values, double rank) {
   std::ranges::sort(values);
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+  const double last = static_cast<double>(values.size() - 1);
+  return values[static_cast<std::size_t>(std::clamp(rank, 0.0, last))];
+}
+double median(const std::vector<double>& values) {
+  const double half = static_cast<double>(values.size() - 1) / 2;
+  return (at_rank(values, std::floor(half)) + at_rank(values, std::ceil(half))) / 2;
 }
 
-json measure(Engine& engine, const Load& load) {
-  std::vector<std::vector<Run>> runs(variant_count);
-  for (const Variant& variant : variants) run(engine, load, variant);  // warms up
+json figures(const std::vector<Turn>& turns, const std::vector<Turn>& plain) {
+  std::vector<double> ms, cost, sampler_ms;
+  for (std::size_t round = 0; round < turns.size(); ++round) {
+    ms.push_back(turns[round].step_ms);
+    sampler_ms.push_back(turns[round].sampler_ms);
+    cost.push_back((turns[round].step_ms / plain[round].step_ms - 1) * 100);
+  }
+  // How many of n costs lie below the true median is binomial: n/2 +- 1.96 sqrt(n)/2 of them.
+  const auto n = static_cast<double>(cost.size());
+  return {{"step_ms", median(ms)},
+          {"cost_percent", median(cost)},
+          {"cost_percent_low", at_rank(cost, std::floor(n / 2 - 0.98 * std::sqrt(n)))},
+          {"cost_percent_high", at_rank(cost, std::ceil(n / 2 + 0.98 * std::sqrt(n)))},
+          {"launches_per_step", turns.back().launches},
+          {"sampler_ms", median(sampler_ms)},
+          {"step_ms_rounds", ms}};
+}
+
+json measure(const EngineOptions& options, const Load& load) {
+  std::vector<std::unique_ptr<Side>> sides;
+  for (const Variant& variant : variants) {
+    sides.push_back(std::make_unique<Side>(options, load, variant));
+  }
+  std::vector<std::vector<Turn>> turns(variant_count);
   for (std::uint32_t round = 0; round < load.rounds; ++round) {
     for (std::size_t i = 0; i < variant_count; ++i) {
       const std::size_t which = (i + round) % variant_count;
-      runs[which].push_back(run(engine, load, variants[which]));
+      turns[which].push_back(sides[which]->turn());
     }
   }
   json out = json::object();
   for (std::size_t which = 0; which < variant_count; ++which) {
-    std::vector<double> ms, cost, sampler_ms;
-    for (std::uint32_t round = 0; round < load.rounds; ++round) {
-      ms.push_back(runs[which][round].step_ms);
-      sampler_ms.push_back(runs[which][round].sampler_ms);
-      cost.push_back((runs[which][round].step_ms / runs[0][round].step_ms - 1) * 100);
-    }
-    out[variants[which].name] = {{"step_ms", median(ms)},
-                                 {"cost_percent", median(cost)},
-                                 {"launches_per_step", runs[which].back().launches},
-                                 {"sampler_ms", median(sampler_ms)},
-                                 {"step_ms_runs", ms}};
+    out[variants[which].name] = figures(turns[which], turns[0]);
   }
+  out["device"] = sides[0]->engine().info().device_name;
   return out;
 }
 
@@ -172,12 +201,10 @@ int main(int argc, char** argv) {
   app.add_flag("--profile", profile, "time the sampler's kernel by itself; slows steps down");
   millrace::worker::add_engine_options(app, flags);
   CLI11_PARSE(app, argc, argv);
-  flags.prefix_cache = "off";  // the same prompts run in every round
+  flags.prefix_cache = "off";  // the same prompts run on every engine
   EngineOptions options = must(millrace::worker::engine_options(flags));
   options.profile = profile;
-  const auto engine = must(Engine::create(options));
-  json out = measure(*engine, load);
-  out["device"] = engine->info().device_name;
+  json out = measure(options, load);
   out["rows"] = load.rows;
   out["prompt"] = load.prompt;
   out["steps"] = load.steps;

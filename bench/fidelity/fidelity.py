@@ -58,13 +58,17 @@ def targets(contexts):
     return np.array([w[i + 1] for w in windows(contexts) for i in scored(w)])
 
 
-def compute_reference(model, contexts):
+def every_position(window):
+    return range(len(window) - 1)
+
+
+def compute_reference(model, contexts, positions=scored):
     """float32 [rows, vocabulary] from the float64 forward pass."""
     spec = importlib.util.spec_from_file_location("reference_llama", SOURCE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     llama = module.Llama(str(model))
-    rows = [llama.forward(w)[scored(w)].astype(np.float32) for w in windows(contexts)]
+    rows = [llama.forward(w)[positions(w)].astype(np.float32) for w in windows(contexts)]
     return np.concatenate(rows)
 
 

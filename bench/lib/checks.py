@@ -90,23 +90,36 @@ def kernels(context):
             "runs": [{"kernels": context.kernels["kernels"]}]}
 
 
+def sampler_holds(judged, foreign):
+    """None where the median is not known well enough to say."""
+    if foreign > BUSY:
+        return None
+    if all(one["cost_percent_high"] <= SAMPLER_PERCENT for one in judged):
+        return True
+    return False if any(one["cost_percent_low"] > SAMPLER_PERCENT for one in judged) else None
+
+
+def sampler_text(one):
+    return f"{one['cost_percent']:.1f} ({one['cost_percent_low']:.1f} to " \
+           f"{one['cost_percent_high']:.1f})"
+
+
 def sampler(context):
     """The dearer of all penalties (DRY and no-repeat n-grams among them) and top-5 logprobs on each
     of 32 rows: what it adds to their step."""
-    done = run([BIN / "sampler_bench", "--model", context.model, "--rounds",
-                max(10, 4 * context.rounds)])
+    done = run([BIN / "sampler_bench", "--model", context.model, "--kv-memory", "1GiB", "--rounds",
+                max(60, 20 * context.rounds)])
     ours = json_in(done.text)
-    cost = {name: ours[name]["cost_percent"] for name in ("all_penalties", "top5_logprobs")}
-    if done.foreign > BUSY:
-        holds = None
-    else:
-        holds = max(cost.values()) <= SAMPLER_PERCENT
+    judged = [ours[name] for name in ("all_penalties", "top5_logprobs")]
+    holds = sampler_holds(judged, done.foreign)
     return {"what": f"decode step of 32 rows ({ours['plain']['step_ms']:.2f} ms): % longer with "
-                    f"all penalties {cost['all_penalties']:.1f}, with top-5 logprobs "
-                    f"{cost['top5_logprobs']:.1f} (penalties without DRY and n-grams: "
-                    f"{ours['penalties']['cost_percent']:.1f}; median of {ours['rounds']} "
-                    f"alternating pairs, others {done.foreign:.0%})",
-            "ours": round(max(cost.values()), 2), "required": f"<= {SAMPLER_PERCENT} %",
+                    f"all penalties {sampler_text(judged[0])}, with top-5 logprobs "
+                    f"{sampler_text(judged[1])}; penalties without DRY and n-grams "
+                    f"{sampler_text(ours['penalties'])}; medians of {ours['rounds']} alternating "
+                    f"turns of {ours['steps']} steps and their 95 % bounds, others "
+                    f"{done.foreign:.0%}",
+            "ours": round(max(one["cost_percent"] for one in judged), 2),
+            "required": f"<= {SAMPLER_PERCENT} %",
             "holds": holds, "runs": [ours]}
 
 

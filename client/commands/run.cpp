@@ -46,6 +46,7 @@ int run(Flags& flags, bool json) {
   flags.run.model = flags.engine.flags.model;
   flags.run.engine = flags.engine.program;
   flags.run.engine_arguments = flags.engine.arguments();
+  flags.run.step_limit_s = flags.engine.flags.step_limit_s;
   flags.run.settings = flags.engine.settings();
   flags.run.interrupted = interrupted;
   flags.run.lines.token_bytes = lazy_token_bytes(flags.engine.flags.model);

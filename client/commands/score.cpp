@@ -223,6 +223,7 @@ Status run_embedded(const Flags& flags, ScoreRun& score, bool as_json) {
   options.folder = folder.path();
   options.folder_stays = false;
   options.engine = flags.engine.program;
+  options.step_limit_s = flags.engine.flags.step_limit_s;
   options.arguments = {"--model", flags.engine.flags.model};
   for (const std::string& word : flags.engine.arguments()) {
     options.arguments.push_back(word);

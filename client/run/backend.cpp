@@ -82,7 +82,8 @@ Status EmbeddedBackend::begin(const BackendOptions& options, Env& env, const Clo
   server.engines = sockets_.endpoint("engines.ipc");
   server.doorbell = sockets_.endpoint("doorbell.ipc");
   server.core.engines_of_before_are_gone = true;  // the engine dies with its run
-  server.core.match_kv = false;                   // nor could another one take what it cannot do
+  server.core.hang_ms = hang_ms(options.step_limit_s);
+  server.core.match_kv = false;  // nor could another one take what it cannot do
   server.engine_joined = [this](const std::string&) { joined_ = true; };
   server.engine_hung = [this](const std::string&) { hung_ = true; };
   MILLRACE_ASSIGN(server_, broker::BrokerServer::start(std::move(server)));

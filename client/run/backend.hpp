@@ -20,8 +20,14 @@ struct BackendOptions {
   std::string folder;                  // holds the ledger and the engine's log
   std::string engine;                  // program; empty: millrace-engine beside this program
   std::vector<std::string> arguments;  // of the engine, without --broker
+  std::uint32_t step_limit_s = 120;    // after which the engine ends by itself
   bool folder_stays = true;            // after the backend's end, so that errors may name its files
 };
+
+// How long its broker waits for a step: longer than the engine does, which tells more of it.
+constexpr std::uint32_t hang_ms(std::uint32_t step_limit_s) {
+  return (step_limit_s + 10) * 1'000;
+}
 
 class Backend {
  public:

@@ -75,6 +75,7 @@ Status run_file(const RunOptions& options, RunObserver& observer, RunReport& rep
   backend_options.folder = folder.path("");
   backend_options.folder.pop_back();
   backend_options.engine = options.engine;
+  backend_options.step_limit_s = options.step_limit_s;
   backend_options.arguments = {"--model", options.model};
   backend_options.arguments.insert(backend_options.arguments.end(),
                                    options.engine_arguments.begin(),

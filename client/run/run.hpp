@@ -16,6 +16,7 @@ struct RunOptions {
   std::string model, input, output;
   std::string engine;                           // program; empty: beside this one
   std::vector<std::string> engine_arguments;    // --model and --broker excluded
+  std::uint32_t step_limit_s = 120;             // the engine's own, among them
   std::map<std::string, std::string> settings;  // those that shape results, for the manifest
   bool restart = false;
   bool strict = false;

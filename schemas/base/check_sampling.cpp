@@ -85,7 +85,9 @@ Status check_filters(const Sampling& s) {
                 "give a number above 0 and up to 1 (off)");
   }
   MILLRACE_TRY(check_range("xtc_probability", s.xtc_probability, 0, 1));
-  return check_range("xtc_threshold", s.xtc_threshold, 0, 0.5f);
+  // Weights of what XTC leaves are counted in 2^-40 of the likeliest token's.
+  const float least = s.xtc_probability > 0 ? 1e-6f : 0.0f;
+  return check_range("xtc_threshold", s.xtc_threshold, least, 0.5f);
 }
 
 Status check_edits(const LogitEdits& edits) {

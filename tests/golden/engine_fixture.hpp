@@ -118,12 +118,23 @@ struct Ended {
   Bits bits;
   std::vector<std::string> texts;
   std::vector<FinishReason> reasons;
+  // What stopped it, and the marked parts of its text.
+  std::vector<std::optional<std::string>> stop_strings, reasonings;
+  std::vector<std::optional<TokenId>> stop_tokens;
+  std::vector<std::optional<Tokens>> stop_sequences;
+  std::vector<std::vector<std::string>> tool_calls;
   friend bool operator==(const Ended&, const Ended&) = default;
 };
 
 inline Ended ended(const GenerationResult& result) {
-  Ended out{bits_of(result), {}, {}};
+  Ended out;
+  out.bits = bits_of(result);
   for (const Choice& choice : result.choices) {
+    out.stop_strings.push_back(choice.stop_string);
+    out.stop_tokens.push_back(choice.stop_token);
+    out.stop_sequences.push_back(choice.stop_sequence);
+    out.reasonings.push_back(choice.reasoning);
+    out.tool_calls.push_back(choice.tool_calls);
     out.texts.push_back(choice.text);
     out.reasons.push_back(choice.finish_reason);
   }

@@ -68,9 +68,10 @@ def test_the_engine_is_close_to_the_reference(math_mode):
     held(row(math_mode), LIMITS[math_mode])
 
 
-def command(contexts, kv, *options):
+def command(contexts, kv, *options, logits=None):
     """Rows of `millrace fidelity` against the float64 reference, by policy."""
-    logits = fidelity.reference_logits(model(), contexts)
+    if logits is None:
+        logits = fidelity.reference_logits(model(), contexts)
     with tempfile.NamedTemporaryFile(suffix=".f32") as file:
         file.write(b"MLOGITS1" + np.array(logits.shape, "<i4").tobytes())
         logits.tofile(file)
@@ -98,7 +99,8 @@ def test_the_command_measures_what_numpy_does():
 
 # What a policy may cost in fp32 (kv_fidelity_test.cpp). In integers it is held to the same, beside
 # what fast math costs with fp16 KV.
-KV_GATES = {"k5v3": .06, "q8": .00065, "k8v4": .0095, "k6v4": .014, "k4v3": .115}
+KV_GATES = {"q8": .00065, "r8": .0004, "k8v4": .0095, "k6v4": .014, "k5v3": .06, "r4": .095,
+            "q4": .175, "k4v3": .115, "turboquant-3.5": .32}
 
 
 def held_beside_f16(policies):
@@ -116,6 +118,33 @@ def test_attention_in_integers_costs_no_more_than_the_codec():
 @pytest.mark.long
 def test_attention_in_integers_costs_no_more_than_each_codec():
     held_beside_f16([policy for policy in KV_GATES if policy != "k5v3"])
+
+
+def gated_texts(names, folder):
+    """One file of the reference's contexts of these names, which are of one length."""
+    tokens = [json.loads((fidelity.REFERENCE / f"contexts/{name}.json").read_text())["tokens"]
+              for name in names]
+    contexts = pathlib.Path(folder) / "contexts.json"
+    contexts.write_text(json.dumps({"context": len(tokens[0]), "tokens": sum(tokens, [])}))
+    return contexts
+
+
+# The gates are those of the first two together; a context of 4,096 tokens costs no more.
+@pytest.mark.long
+@pytest.mark.parametrize("names,positions", [(["perl", "chat"], 2 * 1023), (["long"], 4095)])
+def test_every_policy_is_within_its_gate_of_the_float64_reference(names, positions, tmp_path):
+    contexts = gated_texts(names, tmp_path)
+    logits = fidelity.compute_reference(model(), contexts, fidelity.every_position)
+    rows = {math_mode: command(contexts, ",".join(["f16", *KV_GATES]), "--score", "all", "--math",
+                               math_mode, logits=logits) for math_mode in fidelity.MATH_MODES}
+    cost = {math_mode: {policy: row["against_reference"]["mean_kld"]
+                        for policy, row in of.items()} for math_mode, of in rows.items()}
+    print(json.dumps(cost, indent=1))
+    assert all(row["positions"] == positions for of in rows.values() for row in of.values())
+    assert cost["exact"]["f16"] < 1e-5, cost
+    for policy, gate in KV_GATES.items():
+        assert cost["exact"][policy] < gate, (policy, cost)
+        assert cost["fast"][policy] < gate + cost["fast"]["f16"], (policy, cost)
 
 
 @pytest.mark.long

@@ -14,8 +14,8 @@ void PagePool::dump(std::ostream& out) const {
 void PrefixTree::dump(std::ostream& out, const Space& space) const {
   out << "tree " << size_ << " uses " << uses_;
   for (const Entry& entry : entries(space)) {
-    out << "\n  page " << entry.page << " promised " << entry.promised << " keep "
-        << static_cast<int>(entry.keep) << " used " << entry.used;
+    out << "\n  page " << entry.page << " promised " << entry.promised << " by " << entry.writer
+        << " keep " << static_cast<int>(entry.keep) << " used " << entry.used;
     dump_list(out, "path", entry.path);
   }
 }

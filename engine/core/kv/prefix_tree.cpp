@@ -190,7 +190,7 @@ std::vector<PrefixTree::Entry> PrefixTree::entries(const Space& space) const {
   std::vector<Entry> out;
   const auto walk = [&](const auto& self, const Node& node, const Tokens& path) -> void {
     for (const auto& next : node.children) {
-      Entry entry{path, next->page, next->promised, next->keep, next->used};
+      Entry entry{path, next->page, next->promised, next->writer, next->keep, next->used};
       entry.path.insert(entry.path.end(), next->tokens.begin(), next->tokens.end());
       out.push_back(entry);
       self(self, *next, entry.path);

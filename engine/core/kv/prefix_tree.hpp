@@ -91,6 +91,7 @@ class PrefixTree {
     Tokens path;
     PageId page = 0;
     bool promised = false;
+    std::uint64_t writer = 0;  // while promised
     Keep keep = Keep::plain;
     std::uint64_t used = 0;
   };

@@ -129,7 +129,10 @@ std::uint64_t DiskTier::unwritten_bytes() const {
 
 void DiskTier::load(std::uint64_t ticket, const SegmentIndex::Piece& piece) {
   const std::lock_guard lock(mutex_);
-  loads_.push_back({{ticket, piece, {}}, index_.segment(piece.segment), {}});
+  // One that went for others since it was found has its turn like all, for answers keep their
+  // order.
+  const bool there = index_.contains(piece.segment);
+  loads_.push_back({{ticket, piece, {}}, there ? index_.segment(piece.segment) : Segment(), {}});
   asked_.notify_all();
 }
 
@@ -229,6 +232,7 @@ void DiskTier::work() {
 
 void DiskTier::carry_out(Load& load) {
   const SegmentIndex::Piece& piece = load.answer.piece;
+  if (load.segment.pages == 0) return;  // gone
   load.answer.bytes.resize(piece.count * load.segment.kind.page_bytes);
   load.status = read_segment_pages(*env_, path_of(piece.segment), load.segment, piece.skip,
                                    load.answer.bytes);
@@ -238,6 +242,7 @@ void DiskTier::carry_out(Write& write) {
   const std::string path = path_of(write.number);
   if (!write.bytes.empty()) {
     write.status = write_segment(*env_, path, write.segment, write.bytes);
+    if (!write.status) static_cast<void>(env_->remove(path + ".part"));
     write.bytes = {};
   } else {
     // Absent where it could not be written.

@@ -50,7 +50,7 @@ class DiskTier {
   std::uint64_t unwritten_bytes() const;  // of what was saved, until it is in its file
   bool has_failed() const { return write_failed_; }
 
-  // Answered by take(). The segment is readable.
+  // Answered by take(). The segment was readable when it was found; gone since, it cannot be read.
   void load(std::uint64_t ticket, const SegmentIndex::Piece& piece);
   struct Loaded {
     std::uint64_t ticket = 0;

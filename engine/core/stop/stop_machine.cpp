@@ -71,15 +71,15 @@ bool StopMachine::follow_sequences(TokenId id) {
 std::optional<FinishReason> StopMachine::decide(TokenId id, std::string_view piece) {
   const bool may_stop = count_ >= rules_->min_tokens;
   const bool loops = loop_.push(id);
-  if (rules_->is_stop_token(id)) {
-    text_.push(piece, false);
-    stop_token_ = id;
-    return FinishReason::stop;
-  }
   if (follow_sequences(id)) {
     ended_ = true;
     text_.push(piece, false, begins_.front());
     if (!rules_->include) text_.cut(begins_[begins_.size() - stop_sequence_->size()]);
+    return FinishReason::stop;
+  }
+  if (rules_->is_stop_token(id)) {
+    text_.push(piece, false);
+    stop_token_ = id;
     return FinishReason::stop;
   }
   stop_string_ = text_.push(piece, may_stop, begins_.empty() ? TextStop::nothing : begins_.front());

@@ -1,8 +1,9 @@
 #pragma once
 // Decides, token by token, whether a sequence has ended and why, and gathers its text and the parts
-// of it. Order of the reasons on one token: a stop token, a stop sequence, a stop string, the
-// length, a loop; so a stop wins where several meet. Before `min_tokens` tokens the sampler bans
-// the stop tokens, and sequences, strings and loops that are complete before are let through.
+// of it. Order of the reasons on one token: a stop sequence, which may end in a stop token, that
+// token by itself, a stop string, the length, a loop; so a stop wins where several meet. Before
+// `min_tokens` tokens the sampler bans the stop tokens, and sequences, strings and loops that are
+// complete before are let through.
 //
 //   tokens ─▶ sequences (automaton over ids) ─┐
 //   pieces ─▶ TextStop (strings, hold-back) ──┴─▶ settled text ─▶ TextParts (markers) ─▶ answer,

@@ -288,16 +288,18 @@ class Context:
         self.speeds = speeds
 
 
-def sampler_run(penalties, top5, foreign=0.0):
+def sampler_run(penalties, top5, foreign=0.0, doubt=0.5):
     def figures(cost):
-        return {"step_ms": 20.0, "cost_percent": cost}
+        return {"step_ms": 20.0, "cost_percent": cost, "cost_percent_low": cost - doubt,
+                "cost_percent_high": cost + doubt}
     ours = {"plain": figures(0), "penalties": figures(1), "all_penalties": figures(penalties),
-            "top5_logprobs": figures(top5), "rounds": 12}
+            "top5_logprobs": figures(top5), "rounds": 60, "steps": 8}
     return run.Output(json.dumps(ours), 1.0, foreign)
 
 
-@pytest.mark.parametrize("given, holds", [((1, 2.9), True), ((3.1, 2), False), ((1, 3.1), False),
-                                          ((1, 2, 0.5), None)])
+@pytest.mark.parametrize("given, holds", [((1, 2.4), True), ((3.6, 2), False), ((1, 3.6), False),
+                                          ((1, 2, 0.5), None), ((1, 2.8), None),
+                                          ((3.2, 1), None), ((1, 2, 0, 4), None)])
 def test_the_samplers_cost_is_that_of_the_dearer(monkeypatch, given, holds):
     monkeypatch.setattr(checks, "run", lambda *_: sampler_run(*given))
     row = checks.sampler(types.SimpleNamespace(model="m", rounds=3))

@@ -44,6 +44,38 @@ inline LogitEdits random_edits(Draw& draw, std::uint32_t vocabulary) {
   return e;
 }
 
+// Something for the stop machine of a request, out of what it was seen to draw: `kind` 0 nothing, 1
+// a sequence of two tokens, 2 a string, 3 parts between letters, 4 loops.
+inline GenerationRequest with_stop_machine(GenerationRequest r, const Choice& seen,
+                                           std::uint32_t kind) {
+  const std::size_t middle = seen.tokens.size() / 2;
+  const auto begins_character = [&](std::size_t at) {
+    return at < seen.text.size() && (seen.text[at] & 0xc0) != 0x80;
+  };
+  // The character of the text that a byte belongs to.
+  const auto character = [&](std::size_t at) {
+    while (at > 0 && !begins_character(at)) --at;
+    std::size_t end = at + 1;
+    while (end < seen.text.size() && !begins_character(end)) ++end;
+    return seen.text.substr(at, end - at);
+  };
+  r.stops.include = r.sampling.seed.value_or(0) % 2 == 0;
+  if (kind == 1 && seen.tokens.size() > 2) {
+    r.stops.sequences = {{seen.tokens[middle - 1], seen.tokens[middle]}};
+  } else if (kind == 2 && !seen.text.empty()) {
+    r.stops.strings = {character(seen.text.size() / 2)};
+  } else if (kind == 3 && seen.text.size() > 3) {
+    r.markers.list = {{MarkedPart::reasoning, character(1), character(seen.text.size() / 2)}};
+    const std::string open = character(seen.text.size() - 1);
+    if (open != r.markers.list[0].open) {
+      r.markers.list.push_back({MarkedPart::tool_call, open, ""});
+    }
+  } else if (kind == 4) {
+    r.repetition_detection = {4, 1, 2};
+  }
+  return r;
+}
+
 // Of every kind: lengths, samplers, edits, stops, logprobs, samples, seeds.
 inline GenerationRequest random_job(std::uint32_t seed,
                                     std::uint32_t vocabulary = tiny_vocabulary) {

@@ -293,7 +293,7 @@ TEST_F(LoopTest, RefusedCallsChangeNothingAtAnyStage) {
     return trace;
   };
   const std::string undisturbed = run_one(false);
-  for (const char* seen : {"owner of", "waits for", "promised 1 keep", "partial 1/0", "inside 0",
+  for (const char* seen : {"owner of", "waits for", "promised 1 by", "partial 1/0", "inside 0",
                            "held \"b\"", "under way", "counted 20"}) {
     EXPECT_NE(undisturbed.find(seen), std::string::npos) << seen;
   }

@@ -52,8 +52,17 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
       ASSERT_NE(roomy_->info().kv.find(", keys centered by "), std::string::npos);
     }
     token_bytes_ = options_.kv_memory_bytes / roomy_->info().kv_pool_tokens;
-    // One at a time, each in an engine that nobody else uses meanwhile.
-    for (std::uint32_t i = 0; i < jobs_; ++i) alone_.push_back(run_one(*roomy_, job(i)));
+    // One at a time, each in an engine that nobody else uses meanwhile; the second time with a stop
+    // machine made for it.
+    for (std::uint32_t i = 0; i < jobs_; ++i) {
+      requests_.push_back(random_job(i, roomy_->info().vocabulary));
+      if (i % 5 > 0 && requests_[i].task == Task::generate) {
+        requests_[i].min_tokens = 0;
+        const GenerationResult seen = run_one(*roomy_, requests_[i]);
+        requests_[i] = with_stop_machine(requests_[i], seen.choices.at(0), i % 5);
+      }
+      alone_.push_back(run_one(*roomy_, requests_[i]));
+    }
   }
 
   // Of the model that was opened; of any size.
@@ -83,15 +92,30 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
     EXPECT_LE(after.launches - before.launches, 6 * (after.steps - before.steps));
   }
 
+  // Every way to end, and parts, are among what is compared.
+  void expect_all_ends() const {
+    std::size_t lengths = 0, strings = 0, sequences = 0, loops = 0, reasonings = 0, calls = 0;
+    for (const GenerationResult& result : alone_) {
+      for (const Choice& choice : result.choices) {
+        lengths += choice.finish_reason == FinishReason::length;
+        loops += choice.finish_reason == FinishReason::repetition;
+        strings += choice.stop_string.has_value();
+        sequences += choice.stop_sequence.has_value();
+        reasonings += choice.reasoning.has_value();
+        calls += choice.tool_calls.size();
+      }
+    }
+    EXPECT_TRUE(lengths > 0 && strings > 0 && sequences > 0 && loops > 0 && reasonings > 0 &&
+                calls > 0)
+        << lengths << ' ' << strings << ' ' << sequences << ' ' << loops << ' ' << reasonings << ' '
+        << calls;
+  }
+
   std::unique_ptr<Engine> open(const EngineOptions& options) const {
     if (!real_) return millrace::testing::must(create(tiny_vocabulary, "", options));
     EngineOptions with_path = options;
     with_path.model_path = testing_support::test_model_path();
     return open_engine(with_path);
-  }
-
-  GenerationRequest job(std::uint32_t index) const {
-    return random_job(index, roomy_->info().vocabulary);
   }
 
   // Jobs in the order of `order`, the i-th of them before step i / `apart`; 0: all before the
@@ -100,7 +124,8 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
                                 std::uint32_t apart = 0) const {
     std::vector<Arrival> out;
     for (std::uint32_t i = 0; i < order.size(); ++i) {
-      out.push_back({apart == 0 ? 0 : static_cast<int>(i / apart), order[i], job(order[i]), -1});
+      out.push_back(
+          {apart == 0 ? 0 : static_cast<int>(i / apart), order[i], requests_[order[i]], -1});
     }
     return out;
   }
@@ -129,11 +154,13 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
   EngineOptions options_;
   std::unique_ptr<Engine> roomy_;
   std::uint64_t token_bytes_ = 0;
+  std::vector<GenerationRequest> requests_;
   std::vector<GenerationResult> alone_;
 };
 
 TEST_P(SameBits, HoweverTheJobsAreRun) {
   if (millrace::testing::has_cpu_family()) expect_whole_layers();
+  expect_all_ends();
   EXPECT_GE(expect_same("all at once", *roomy_, arrivals(in_order())).most_rows,
             std::min(jobs_, 30u));
   expect_same("in random order, a few a step", *roomy_, arrivals(shuffled(1), 3));
@@ -166,7 +193,7 @@ TEST_P(SameBits, HoweverTheJobsAreRun) {
     tight.kv_memory_bytes = token_bytes_ * tokens;
     std::vector<Arrival> pressing;  // of those that fit; many come after less urgent ones
     for (const std::uint32_t i : shuffled(tokens)) {
-      const GenerationRequest fits = job(i);
+      const GenerationRequest& fits = requests_[i];
       if (std::get<Tokens>(fits.prompt).size() + fits.max_tokens.value_or(0) > tokens) continue;
       pressing.push_back({static_cast<int>(pressing.size()), i, fits, -1, 4 - i % 5});
     }

@@ -232,6 +232,24 @@ TEST(StopSequences, OneThatIsCompleteBeforeMinTokensIsLetThrough) {
 }
 
 // Against the plain definition: the first sequence complete in random tokens, its text cut off.
+TEST(StopSequences, TheLongestCountsWhereItEndsInAStopToken) {
+  const Stops stops{.strings = {}, .token_ids = {8}, .sequences = {{5, 2}, {6, 8}}};
+  const auto rules = std::make_shared<const StopRules>(stops, Tokens{2}, 0, 100);
+  StopMachine m(rules);
+  EXPECT_EQ(m.push(4, "four "), std::nullopt);
+  EXPECT_EQ(m.push(5, "five "), std::nullopt);
+  EXPECT_EQ(m.push(2, ""), FinishReason::stop);  // the end of text
+  m.close("");
+  EXPECT_EQ(m.text(), "four ");
+  EXPECT_EQ(m.stop_sequence(), (Tokens{5, 2}));
+  EXPECT_EQ(m.stop_token(), std::nullopt);
+  StopMachine other(rules);
+  EXPECT_EQ(other.push(5, "five "), std::nullopt);
+  EXPECT_EQ(other.push(8, ""), FinishReason::stop);
+  other.close("");
+  EXPECT_EQ(other.text(), "five ");
+  EXPECT_EQ(other.stop_token(), 8u);
+}
 TEST(StopSequences, EqualSearchInRandomTokens) {
   std::mt19937 random(11);
   for (int round = 0; round < 2000; ++round) {
