@@ -1,6 +1,7 @@
 // Index, manifest, checkpoint, output file and line ids: what a run goes on from.
 #include <gtest/gtest.h>
 
+#include "client/run/backend.hpp"
 #include "client/run/checkpoint.hpp"
 #include "client/run/line_id.hpp"
 #include "client/run/line_index.hpp"
@@ -200,6 +201,13 @@ TEST_F(RunParts, ModelIdentitySeesOneChangedBlockAndTheSize) {
   EXPECT_NE(model_identity(*env_, folder_ / "model"), before);
   folder_.write("model", std::string(300'001, 'm'));
   EXPECT_NE(model_identity(*env_, folder_ / "model"), before);
+}
+
+// An engine that ends itself says why; a broker that ends it takes the job for the culprit.
+TEST(Backend, ItsBrokerWaitsLongerForAStepThanItsEngine) {
+  for (const std::uint32_t limit_s : {1u, 120u, 86'400u}) {
+    EXPECT_GE(hang_ms(limit_s), limit_s * 1'000 + 5'000);
+  }
 }
 
 }  // namespace

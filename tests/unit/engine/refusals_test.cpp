@@ -96,6 +96,8 @@ const std::vector<Refusal>& value_refusals() {
       {"typical_p", Code::invalid_value, "typical_p is 0", [](R& r) { r.sampling.typical_p = 0; }},
       {"xtc_probability", Code::invalid_value, "xtc_probability",
        [](R& r) { r.sampling.xtc_probability = nan; }},
+      {"tiny xtc_threshold", Code::invalid_value, "xtc_threshold is 1e-09",
+       [](R& r) { r.sampling.xtc_probability = 0.5f, r.sampling.xtc_threshold = 1e-9f; }},
       {"xtc_threshold", Code::invalid_value, "xtc_threshold is 0.75",
        [](R& r) { r.sampling.xtc_threshold = 0.75f; }},
       {"seed", Code::invalid_value, "seed", [](R& r) { r.sampling.seed.reset(); }},
