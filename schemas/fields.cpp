@@ -25,10 +25,12 @@ constexpr auto table = std::to_array<JobField>({
     no("adapter", neutral_empty, "null or empty"),
     no("add_generation_prompt", neutral_true, "true"),
     yes("add_special_tokens", "false for no BOS before a text prompt where the model says so"),
-    yes("allowed_token_ids", "only these token ids are drawn"),
+    yes("allowed_token_ids",
+        "only these token ids are drawn: up to 65536, each below the size of the vocabulary"),
     no("audio", neutral_null, "null"),
-    yes("bad_word_ids", "token sequences that must not appear"),
-    yes("bad_words", "texts that must not appear, as they are tokenized"),
+    yes("bad_word_ids", "token sequences that must not appear: up to 1024, each of 1 to 64 ids"),
+    yes("bad_words",
+        "texts that must not appear, as they are tokenized: up to 1024, each up to 1024 bytes"),
     yes("batch", "the batch this job is counted in, up to 256 bytes"),
     no("best_of", neutral_one, "1"),
     no("chat_template", neutral_null, "null: the model file's own is used"),
@@ -36,16 +38,17 @@ constexpr auto table = std::to_array<JobField>({
     no("continue_final_message", neutral_false, "false"),
     yes("custom_id", "a label, echoed in the result, up to 256 bytes"),
     yes("deadline_us", "a Unix time in microseconds to come; not ended by then, the job expires"),
-    yes("dry_allowed_length", "DRY: the shortest repeat that costs something"),
-    yes("dry_base", "DRY: and times this for each token more"),
-    yes("dry_multiplier", "DRY: what a repeat of the allowed length costs; 0 is off"),
-    yes("dry_penalty_last_n", "DRY: tokens looked back over"),
-    yes("dry_sequence_breakers", "DRY: texts that no repeat reaches over"),
+    yes("dry_allowed_length", "DRY: the shortest repeat that costs something, 1 to 64 tokens"),
+    yes("dry_base", "DRY: and times this for each token more, 1 to 10"),
+    yes("dry_multiplier", "DRY: what a repeat of the allowed length costs, 0 to 100; 0 is off"),
+    yes("dry_penalty_last_n", "DRY: tokens looked back over, 1 to 4096"),
+    yes("dry_sequence_breakers",
+        "DRY: texts that no repeat reaches over: up to 64, each up to 1024 bytes"),
     no("early_stopping", neutral_false, "false"),
     no("echo", neutral_false, "false"),
-    yes("frequency_penalty", "subtracted once for each time a token is there; 0 is off"),
+    yes("frequency_penalty", "subtracted once for each time a token is there, -2 to 2; 0 is off"),
     yes("frequency_penalty_scope", "where it counts: prompt+output or output"),
-    yes("frequency_penalty_window", "last tokens of the scope that count; 0: all"),
+    yes("frequency_penalty_window", "last tokens of the scope that count, up to 1048576; 0: all"),
     no("function_call", neutral_none_or_auto, "none or auto"),
     no("functions", neutral_empty, "[]"),
     no("grammar", neutral_empty, "empty"),
@@ -60,57 +63,68 @@ constexpr auto table = std::to_array<JobField>({
     yes("include_stop_str_in_output", "true to leave what stopped it in the text"),
     yes("kv", "KV policy wanted"),
     no("length_penalty", neutral_one, "1"),
-    yes("logit_bias", "added to the logits of token ids"),
+    yes("logit_bias",
+        "added to the logits of token ids: up to 1024 of them, each bias -100 to 100"),
     no("logits_processors", neutral_empty, "null or []"),
-    yes("logprob_mode", "use raw or processed"),
-    yes("logprob_token_ids", "logprobs of these token ids as well, at each position: up to 128"),
+    yes("logprob_mode", "use raw or processed; a prompt's logprobs are always raw"),
+    yes("logprob_token_ids",
+        "logprobs of these token ids as well, at each position: up to 128, each below the size of "
+        "the vocabulary"),
     yes("logprobs",
         "true: of sampled tokens; a number up to 128: of that many likeliest ones as well"),
-    yes("markers", "what sets reasoning and tool calls apart: none, auto, or a list"),
+    yes("markers", "what sets reasoning and tool calls apart: none, auto, or a list of up to 16"),
     yes("max_attempts", "engine deaths while running alone before the job is given up: 1 to 100"),
-    yes("max_completion_tokens", "another name of max_tokens"),
+    yes("max_completion_tokens",
+        "another name of max_tokens: from 1; n x max_tokens may be 1048576"),
     yes("max_tokens",
-        "most tokens to sample, from 1; leave it out for 16, in a chat for the rest of the "
-        "context"),
+        "most tokens to sample, from 1, n times this up to 1048576; leave it out for 16, in a chat "
+        "for the rest of the context"),
     yes("messages", "a chat: an array of {role, content}"),
     yes("metadata", "strings by name, echoed in the result: 64 entries and 16 KiB at most"),
-    yes("min_p", "keep tokens of at least this share of the likeliest one's probability; 0 is off"),
-    yes("min_tokens", "no stop before so many tokens; at most max_tokens"),
+    yes("min_p",
+        "keep tokens of at least this share of the likeliest one's probability, 0 to 1; 0 is off"),
+    yes("min_tokens", "no stop before so many tokens; 0 to max_tokens"),
     no("min_tokens_to_keep", neutral_one, "1"),
     no("mirostat", neutral_zero, "0"),
     no("modalities", neutral_text, "[\"text\"]"),
     yes("model", "the model's name; * is any"),
     yes("n", "how many answers: 1 to 128"),
-    yes("no_repeat_ngram_size", "no sequence of so many tokens twice; 0 is off"),
+    yes("no_repeat_ngram_size", "no sequence of so many tokens twice, up to 64; 0 is off"),
     no("parallel_tool_calls", neutral_any, "any: there are no tools"),
     yes("partials", "true for text and tokens as they come as well, for who watches the stream"),
     no("prediction", neutral_any, "any: it only hints at speed"),
-    yes("presence_penalty", "subtracted once where a token is there; 0 is off"),
+    yes("presence_penalty", "subtracted once where a token is there, -2 to 2; 0 is off"),
     yes("presence_penalty_scope", "where it counts: prompt+output or output"),
-    yes("presence_penalty_window", "last tokens of the scope that count; 0: all"),
+    yes("presence_penalty_window", "last tokens of the scope that count, up to 1048576; 0: all"),
     yes("priority", "0 (served first) to 4"),
-    yes("prompt", "text, or token ids as an array"),
+    yes("prompt", "text, or token ids as an array, each below the size of the vocabulary"),
     no("prompt_cache_key", neutral_any, "any: prefixes are found without it"),
     no("prompt_cache_retention", neutral_any, "any"),
     yes("prompt_logprobs",
-        "true for logprobs of the prompt's tokens; how many likeliest ones is top_logprobs"),
+        "true for logprobs of the prompt's tokens, always raw; how many likeliest ones is "
+        "top_logprobs"),
     no("reasoning_effort", neutral_null, "null"),
-    yes("repeat_penalty", "another name of repetition_penalty"),
-    yes("repetition_detection", "end a text whose last tokens repeat one pattern"),
+    yes("repeat_penalty", "another name of repetition_penalty: 0.1 to 10; 1 is off"),
+    yes("repetition_detection",
+        "end a text whose last tokens repeat one pattern: max_pattern_size 1 to 1024, "
+        "min_pattern_size 1 to max_pattern_size, min_count 2 to 1024"),
     yes("repetition_penalty",
-        "divides positive logits of tokens that are there, multiplies others; 1 is off"),
+        "divides positive logits of tokens that are there, multiplies others, 0.1 to 10; 1 is off"),
     yes("repetition_penalty_scope", "where it counts: prompt+output or output"),
-    yes("repetition_penalty_window", "last tokens of the scope that count; 0: all"),
+    yes("repetition_penalty_window", "last tokens of the scope that count, up to 1048576; 0: all"),
     yes("require_fingerprint", "refuse an engine with another numeric fingerprint"),
     no("response_format", neutral_text, "{\"type\": \"text\"}"),
     no("safety_identifier", neutral_any, "any"),
-    yes("seed", "a number from 0; leave it out for one from a hash of the job"),
+    yes("seed",
+        "a number from 0 to 18446744073709551615; leave it out for one from a hash of the job"),
     no("service_tier", neutral_any, "any"),
     no("skip_special_tokens", neutral_true, "true"),
     no("spaces_between_special_tokens", neutral_true, "true"),
-    yes("stop", "a string or up to 64 that end the text"),
-    yes("stop_token_ids", "token ids that end the text"),
-    yes("stop_token_sequences", "sequences of token ids that end the text"),
+    yes("stop", "a string or up to 64, each up to 1024 bytes, that end the text"),
+    yes("stop_token_ids",
+        "token ids that end the text: up to 1024, each below the size of the vocabulary"),
+    yes("stop_token_sequences",
+        "sequences of token ids that end the text: up to 256, each of 1 to 64 ids"),
     no("store", neutral_any, "any: results are kept in their stream"),
     yes("stream",
         "the result stream's name, up to 256 bytes (false, OpenAI's default, is neutral)"),
@@ -120,20 +134,23 @@ constexpr auto table = std::to_array<JobField>({
     no("suffix", neutral_empty, "null or empty"),
     yes("task", "use generate or score"),
     yes("temperature", "0 (greedy) to 100"),
-    yes("tokens", "the prompt as token ids: bin of uint32, or an array"),
+    yes("tokens",
+        "the prompt as token ids, each below the size of the vocabulary: bin of uint32, or an "
+        "array"),
     no("tool_choice", neutral_none_or_auto, "none or auto"),
     no("tools", neutral_empty, "[]"),
-    yes("top_k", "keep the k likeliest tokens; 0 is off"),
-    yes("top_logprobs", "of so many likeliest tokens at each position, up to 128"),
-    yes("top_p", "keep the likeliest tokens up to this probability; 1 is off"),
+    yes("top_k", "keep the k likeliest tokens, up to 4294967295; 0 is off"),
+    yes("top_logprobs", "of so many likeliest tokens at each position, 0 to 128"),
+    yes("top_p", "keep the likeliest tokens up to this probability, above 0 and up to 1; 1 is off"),
     no("truncate_prompt_tokens", neutral_null, "null"),
-    yes("typical_p", "keep the most typical tokens up to this probability; 1 is off"),
+    yes("typical_p",
+        "keep the most typical tokens up to this probability, above 0 and up to 1; 1 is off"),
     no("use_beam_search", neutral_false, "false"),
     no("user", neutral_any, "any"),
     no("verbosity", neutral_null, "null"),
     no("web_search_options", neutral_null, "null"),
-    yes("xtc_probability", "how often the likeliest tokens but one are left out; 0 is off"),
-    yes("xtc_threshold", "the probability from which XTC leaves tokens out"),
+    yes("xtc_probability", "how often the likeliest tokens but one are left out, 0 to 1; 0 is off"),
+    yes("xtc_threshold", "the probability from which XTC leaves tokens out, 0 to 0.5"),
 });
 constexpr bool by_name(const JobField& a, const JobField& b) {
   return a.name < b.name;
@@ -186,9 +203,12 @@ Status check_queue(const Job& job) {
                                std::to_string(limits::priority_count - 1));
   }
   if (job.deadline_us && *job.deadline_us <= 0) {
-    return bad("deadline_us", "is not a Unix time in microseconds");
+    return bad("deadline_us",
+               std::to_string(*job.deadline_us) + " is not a Unix time in microseconds");
   }
-  if (job.max_attempts == 0) return bad("max_attempts", "must be at least 1");
+  if (job.max_attempts == 0) {
+    return bad("max_attempts", "0 is not between 1 and " + std::to_string(limits::max_attempts));
+  }
   if (job.max_attempts > limits::max_attempts) {
     return over("max_attempts", std::to_string(job.max_attempts), limits::max_attempts);
   }
@@ -225,13 +245,14 @@ Status check_prompt(const Prompt& prompt) {
 }
 
 Status check_counts(const GenerationRequest& request) {
-  if (request.n == 0) return bad("n", "must be at least 1");
+  if (request.n == 0) return bad("n", "0 is not between 1 and " + std::to_string(limits::n));
   if (request.n > limits::n) return over("n", std::to_string(request.n), limits::n);
   const bool chat = std::holds_alternative<Chat>(request.prompt);
   // The rest of a context is not known here; the engine holds it against its own limits.
   const std::uint64_t most = request.max_tokens.value_or(chat ? 0 : 16);
   if (request.max_tokens == 0u && request.task == Task::generate) {
-    return bad("max_tokens", "must be at least 1", "to score a given text use task \"score\"");
+    return bad("max_tokens", "0 is not between 1 and " + std::to_string(limits::job_tokens),
+               "to score a given text use task \"score\"");
   }
   if (request.n * most > limits::job_tokens) {
     return over("max_tokens", "n x max_tokens is " + std::to_string(request.n * most),
@@ -250,7 +271,9 @@ Status check_counts(const GenerationRequest& request) {
 Status check_sampling(const Sampling& s) {
   MILLRACE_TRY(check_range("temperature", s.temperature, 0, limits::temperature));
   MILLRACE_TRY(check_range("top_p", s.top_p, 0, 1));
-  if (s.top_p == 0) return bad("top_p", "must be above 0", "for greedy ask for temperature 0");
+  if (s.top_p == 0) {
+    return bad("top_p", "0 is not above 0 and up to 1", "for greedy ask for temperature 0");
+  }
   MILLRACE_TRY(check_range("min_p", s.min_p, 0, 1));
   return check_filters(s);
 }

@@ -324,7 +324,7 @@ Status JobReader::read_logprob_mode(const Path& path) {
   MILLRACE_TRY(wire::read(in_, path, word));
   const auto mode = wire::from_name<LogprobMode>(word);
   if (!mode) {
-    return wire::wrong_value(path, "unknown value " + wire::shown(word), "use raw or processed");
+    return wire::wrong_value(path, "unknown value " + wire::shown(word));
   }
   request().logprobs.mode = *mode;
   return {};

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "schemas/base/number_text.hpp"
 #include "schemas/base/utf8.hpp"
 
 namespace millrace::wire {
@@ -11,6 +12,29 @@ namespace {
 std::string integer_text(const Token& token) {
   return token.negative ? std::to_string(static_cast<std::int64_t>(token.number))
                         : std::to_string(token.number);
+}
+
+// ", 'yes'" or " of 3 items", to stand behind the name of the type.
+std::string value_text(const Token& token) {
+  switch (token.type) {
+    case Type::nil:
+      return {};
+    case Type::boolean:
+      return token.number != 0 ? ", true" : ", false";
+    case Type::integer:
+      return ", " + integer_text(token);
+    case Type::floating:
+      return ", " + number_text(token.real);
+    case Type::string:
+      return ", " + shown(token.bytes);
+    case Type::binary:
+      return " of " + std::to_string(token.bytes.size()) + " bytes";
+    case Type::array:
+      return " of " + std::to_string(token.count) + (token.count == 1 ? " item" : " items");
+    case Type::map:
+      return " of " + std::to_string(token.count) + (token.count == 1 ? " key" : " keys");
+  }
+  return {};
 }
 
 Status read_unsigned(Reader& in, const Path& path, std::uint64_t most, std::uint64_t& out) {
@@ -83,7 +107,7 @@ std::string_view describe_type(Type type) {
 
 std::unexpected<Error> wrong_type(const Path& path, std::string_view wanted, const Token& got) {
   return fail(Code::invalid_value, path.text() + ": must be " + std::string(wanted) + ", not " +
-                                       std::string(describe_type(got.type)));
+                                       std::string(describe_type(got.type)) + value_text(got));
 }
 std::unexpected<Error> wrong_value(const Path& path, const std::string& what, std::string hint) {
   return fail(Code::invalid_value, path.text() + ": " + what, std::move(hint));
@@ -159,7 +183,9 @@ Status read(Reader& in, const Path& path, double& out) {
     return {};
   }
   if (token.type != Type::floating) return wrong_type(path, "a number", token);
-  if (!std::isfinite(token.real)) return wrong_value(path, "is not a finite number");
+  if (!std::isfinite(token.real)) {
+    return wrong_value(path, number_text(token.real) + " is not a finite number");
+  }
   out = token.real;
   return {};
 }
@@ -167,11 +193,13 @@ Status read(Reader& in, const Path& path, float& out) {
   double value = 0;
   MILLRACE_TRY(read(in, path, value));
   if (std::abs(value) > std::numeric_limits<float>::max()) {
-    return wrong_value(path, "is too large for a 32-bit float");
+    return wrong_value(path, number_text(value) + " is too large for a 32-bit float");
   }
   const auto narrow = static_cast<float>(value);
   // A value that vanishes would change its meaning: temperature 0 is greedy.
-  if (narrow == 0 && value != 0) return wrong_value(path, "is too small for a 32-bit float");
+  if (narrow == 0 && value != 0) {
+    return wrong_value(path, number_text(value) + " is too small for a 32-bit float");
+  }
   out = narrow;
   return {};
 }

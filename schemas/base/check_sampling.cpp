@@ -56,8 +56,11 @@ Status check_dry(const Dry& dry) {
                 "give a number from 1 to " + std::to_string(limits::dry_window) +
                     "; dry_multiplier 0 turns DRY off");
   }
-  return check_texts("dry_sequence_breakers", dry.breakers, limits::dry_breakers,
-                     limits::bad_word_bytes);
+  MILLRACE_TRY(check_texts("dry_sequence_breakers", dry.breakers, limits::dry_breakers,
+                           limits::bad_word_bytes));
+  // A text ends with one token by itself and with perhaps another one behind a letter, so these are
+  // as many as the texts can make.
+  return check_size("dry_breaker_ids", dry.breaker_ids.size(), "ids", 2 * limits::dry_breakers);
 }
 
 Status check_bad_words(const LogitEdits& edits) {

@@ -8,16 +8,27 @@
 #include "schemas/base/limits.hpp"
 
 namespace millrace {
+namespace {
 
-std::string number_text(float value) {
-  const float size = std::abs(value);
-  const bool plain = size == 0 || (size >= 1e-4f && size < 1e7f);
+template <class Real>
+std::string shortest(Real value) {
+  const Real size = std::abs(value);
+  const bool plain = size == 0 || (size >= Real{1e-4f} && size < Real{1e7f});
   std::array<char, 64> buffer{};
   const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
                                  plain ? std::chars_format::fixed : std::chars_format::scientific);
   std::string text(buffer.data(), end.ptr);
   std::erase(text, '+');
   return text;
+}
+
+}  // namespace
+
+std::string number_text(float value) {
+  return shortest(value);
+}
+std::string number_text(double value) {
+  return shortest(value);
 }
 
 std::string size_text(std::uint64_t bytes) {

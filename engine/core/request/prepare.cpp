@@ -89,13 +89,12 @@ Status check_edited_ids(const LogitEdits& edits, std::uint32_t vocabulary) {
   for (const LogitBias& b : edits.bias) biased.push_back(b.token);
   MILLRACE_TRY(check_ids("logit_bias", biased, vocabulary));
   MILLRACE_TRY(check_ids("allowed_token_ids", edits.allowed, vocabulary));
-  MILLRACE_TRY(check_ids("dry breaker_ids", edits.dry.breaker_ids, vocabulary));
+  MILLRACE_TRY(check_ids("dry_breaker_ids", edits.dry.breaker_ids, vocabulary));
   return check_id_lists("bad_word_ids", edits.bad_word_ids, vocabulary);
 }
 
 Status check_logprobs(const LogprobRequest& l, Task task, std::uint32_t vocabulary) {
-  MILLRACE_TRY(
-      check_count("the number of top logprobs", l.top, std::min(limits::top_logprobs, vocabulary)));
+  MILLRACE_TRY(check_count("top_logprobs", l.top, std::min(limits::top_logprobs, vocabulary)));
   MILLRACE_TRY(check_listed(l.listed));
   MILLRACE_TRY(check_ids("logprob_token_ids", l.listed, vocabulary));
   if (!l.listed.empty() && !l.sampled && !l.prompt && task != Task::score) {
@@ -103,8 +102,10 @@ Status check_logprobs(const LogprobRequest& l, Task task, std::uint32_t vocabula
                 "ask for logprobs of sampled tokens or of the prompt as well");
   }
   if (l.top > 0 && !l.sampled && !l.prompt && task != Task::score) {
-    return fail(Code::invalid_value, "top logprobs are asked for, but of no token",
-                "ask for logprobs of sampled tokens or of the prompt as well");
+    return fail(
+        Code::invalid_value,
+        "top_logprobs is " + std::to_string(l.top) + ", but logprobs of no token are asked for",
+        "ask for logprobs of sampled tokens or of the prompt as well");
   }
   return {};
 }
@@ -159,7 +160,8 @@ Status check_lengths(const GenerationRequest& request, PreparedRequest& out,
                      const RequestContext& context) {
   if (request.max_tokens == 0u) {
     return fail(Code::invalid_value, "max_tokens is 0",
-                "give at least 1; a job of task score computes a prompt alone");
+                "give a number from 1 to " + std::to_string(limits::job_tokens) +
+                    "; a job of task score computes a prompt alone");
   }
   out.max_tokens = request.max_tokens.value_or(default_length(request, out.prompt.size(), context));
   MILLRACE_TRY(
@@ -211,7 +213,9 @@ Result<PreparedRequest> prepare(const GenerationRequest& request, const RequestC
   PreparedRequest out;
   const bool score = request.task == Task::score;
   MILLRACE_TRY(check_engine(request, context));
-  if (request.n == 0) return fail(Code::invalid_value, "n is 0", "give at least 1");
+  if (request.n == 0)
+    return fail(Code::invalid_value, "n is 0",
+                "give a number from 1 to " + std::to_string(limits::n));
   MILLRACE_TRY(check_count("n", request.n, score ? 1 : limits::n));
   if (!score) {
     MILLRACE_TRY(check_sampling(request.sampling));

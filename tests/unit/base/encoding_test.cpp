@@ -12,10 +12,12 @@ namespace {
 
 TEST(NumberText, ReadsAsAPersonWouldWriteIt) {
   EXPECT_EQ(number_text(0.1f), "0.1");
-  EXPECT_EQ(number_text(-2), "-2");
-  EXPECT_EQ(number_text(100000), "100000");
+  EXPECT_EQ(number_text(-2.0f), "-2");
+  EXPECT_EQ(number_text(100000.0f), "100000");
   EXPECT_EQ(number_text(1e30f), "1e30");
   EXPECT_EQ(number_text(1e-20f), "1e-20");
+  EXPECT_EQ(number_text(1e39), "1e39");
+  EXPECT_EQ(number_text(-0.1), "-0.1");
   EXPECT_EQ(size_text(1023), "1023 bytes");
   EXPECT_EQ(size_text(1024), "1 KiB");
   EXPECT_EQ(size_text(4097), "4097 bytes");

@@ -134,11 +134,12 @@ const std::vector<Refusal>& value_refusals() {
        [](R& r) {
          r.repetition_detection = {4, 1, 1};
        }},
-      {"top", Code::limit_exceeded, "129",
+      {"top", Code::limit_exceeded, "top_logprobs is 129, the limit is 128",
        [](R& r) {
          r.logprobs = {true, 129, false, {}};
        }},
-      {"top of nothing", Code::invalid_value, "top", [](R& r) { r.logprobs.top = 5; }},
+      {"top of nothing", Code::invalid_value, "top_logprobs is 5",
+       [](R& r) { r.logprobs.top = 5; }},
       {"kv", Code::unsupported_field, "\"q8\"", [](R& r) { r.kv = "q8"; }},
       {"fingerprint", Code::fingerprint_mismatch, "beef",
        [](R& r) { r.require_fingerprint = "beef"; }},
@@ -178,6 +179,10 @@ const std::vector<Refusal>& edit_refusals() {
        [](R& r) { r.edits.dry.window = 4097; }},
       {"breaker", Code::invalid_utf8, "dry_sequence_breakers[0]",
        [](R& r) { r.edits.dry.breakers = {"\xff"}; }},
+      {"breaker id", Code::invalid_token, "dry_breaker_ids[0] is 49152",
+       [](R& r) { r.edits.dry.breaker_ids = {49152}; }},
+      {"many breaker ids", Code::limit_exceeded, "dry_breaker_ids has 129 ids, the limit is 128",
+       [](R& r) { r.edits.dry.breaker_ids = Tokens(129, 1); }},
       {"n-gram", Code::limit_exceeded, "no_repeat_ngram_size is 65",
        [](R& r) { r.edits.no_repeat_ngram = 65; }},
       {"allowed", Code::invalid_token, "allowed_token_ids[1] is 49152",
