@@ -150,7 +150,9 @@ constexpr auto table = std::to_array<JobField>({
     no("verbosity", neutral_null, "null"),
     no("web_search_options", neutral_null, "null"),
     yes("xtc_probability", "how often the likeliest tokens but one are left out, 0 to 1; 0 is off"),
-    yes("xtc_threshold", "the probability from which XTC leaves tokens out, 0 to 0.5"),
+    yes("xtc_threshold",
+        "the probability from which XTC leaves tokens out, 0 to 0.5; from 1e-6 where "
+        "xtc_probability is above 0"),
 });
 constexpr bool by_name(const JobField& a, const JobField& b) {
   return a.name < b.name;
