@@ -9,13 +9,16 @@
 
 namespace millrace::kernels {
 
+// More cores share chunks smaller than the table's of whole layers.
+inline constexpr std::uint32_t layer_tuning_cores = 8;
+
 struct Tuning {
   std::uint32_t float_tile = 1;      // columns of a tile of an fp32 product (TILE of matmul/*.cl)
   std::uint32_t integer_tile = 1;    // the same of an integer product
   std::uint32_t product_groups = 1;  // most groups of an fp32 product for each core
   std::uint32_t attention_sums = 1;  // query rows that share a key or value once it is loaded
   // A chunk of a product in whole layers (layer/cpu.cl), in steps of more than 16 columns on up to
-  // 8 cores: pairs of panels, and column tiles. More cores share smaller chunks.
+  // `layer_tuning_cores`: pairs of panels, and column tiles.
   std::uint32_t layer_pairs = 1, layer_tiles = 1;
 
   bool operator==(const Tuning&) const = default;

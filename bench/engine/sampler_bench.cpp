@@ -1,13 +1,15 @@
 // What penalties and logprobs cost a decode step.
 //
-//   sampler_bench --model M.gguf [--rows 32] [--prompt 128] [--steps 8] [--rounds 60] [--profile]
+//   sampler_bench --model M.gguf [--rows 32] [--prompt 128] [--steps 8] [--rounds 12] [--profile]
 //
-// One engine for each way of asking, all on the same device, decodes the same rows: plain (greedy,
+// As many engines as ways of asking, on the same device, decode the same rows: plain (greedy,
 // nothing asked) and with something asked for. They take turns of a few steps, in an order that
-// turns with the round, so that what a machine does meanwhile meets all alike. The cost is the
-// median over the rounds of how much longer the same number of steps took than the plain ones of
-// that round; beside it the bounds that hold that median in 95 of 100 such runs, from the order of
-// the rounds' costs alone. Prints one JSON object.
+// turns with the round, so that what a machine does meanwhile meets all alike. After `rounds` of
+// them the ways move on to the next engine, until each was on each: one engine's memory lies
+// better than another's. The cost on one arrangement is the median over its rounds of how much
+// longer the same number of steps took than the plain ones of that round; what is printed is the
+// mean over the arrangements, and bounds that hold it in 95 of 100 such runs, from the order of
+// all rounds' distances from the medians alone. Prints one JSON object.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -15,6 +17,7 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -36,7 +39,7 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 struct Load {
-  std::uint32_t rows = 32, prompt = 128, steps = 8, rounds = 60;
+  std::uint32_t rows = 32, prompt = 128, steps = 8, rounds = 12;
   std::uint32_t timed() const { return steps * rounds; }
 };
 
@@ -88,17 +91,28 @@ struct Turn {
   double step_ms = 0, launches = 0, sampler_ms = 0;  // of a decode step
 };
 
-// The rows of one variant on an engine of their own.
+// An engine, and the rows of one variant at a time.
 class Side {
  public:
-  // Their prompts, and a few steps to settle.
-  Side(const EngineOptions& options, const Load& load, const Variant& variant)
-      : engine_(must(Engine::create(options))), load_(load) {
-    for (std::uint32_t i = 0; i < load.rows; ++i) {
-      GenerationRequest request = job(i, load, engine_->info().vocabulary);
+  Side(const EngineOptions& options, const Load& load)
+      : engine_(must(Engine::create(options))), load_(load) {}
+
+  // Ends the rows of before; the prompts of the new ones, and a few steps to settle.
+  void begin(const Variant& variant) {
+    for (std::uint32_t i = 0; i < load_.rows; ++i) engine_->cancel(i);
+    while (engine_->busy()) must(engine_->step(events_));
+    events_.clear();
+    const std::uint64_t before = engine_->counters().prompt_tokens;
+    for (std::uint32_t i = 0; i < load_.rows; ++i) {
+      GenerationRequest request = job(i, load_, engine_->info().vocabulary);
       variant.ask(request);
       must(engine_->add(i, request));
     }
+    const auto all_decode = [&] {
+      const Counters now = engine_->counters();
+      return now.prompt_tokens - before == std::uint64_t{load_.rows} * load_.prompt &&
+             now.last_tokens == load_.rows;
+    };
     while (!all_decode()) step();
     for (int i = 0; i < 3; ++i) step();
   }
@@ -120,11 +134,6 @@ class Side {
   const Engine& engine() const { return *engine_; }
 
  private:
-  bool all_decode() const {
-    const Counters now = engine_->counters();
-    return now.prompt_tokens == std::uint64_t{load_.rows} * load_.prompt &&
-           now.last_tokens == load_.rows;
-  }
   void step() {
     must(engine_->step(events_));
     if (events_.empty()) return;
@@ -148,34 +157,52 @@ double median(const std::vector<double>& values) {
   return (at_rank(values, std::floor(half)) + at_rank(values, std::ceil(half))) / 2;
 }
 
-json figures(const std::vector<Turn>& turns, const std::vector<Turn>& plain) {
-  std::vector<double> ms, cost, sampler_ms;
-  for (std::size_t round = 0; round < turns.size(); ++round) {
-    ms.push_back(turns[round].step_ms);
-    sampler_ms.push_back(turns[round].sampler_ms);
-    cost.push_back((turns[round].step_ms / plain[round].step_ms - 1) * 100);
+using Turns = std::vector<std::vector<Turn>>;  // [arrangement][round]
+
+json figures(const Turns& turns, const Turns& plain) {
+  std::vector<double> ms, sampler_ms, medians, distances;
+  for (std::size_t at = 0; at < turns.size(); ++at) {
+    std::vector<double> cost;
+    for (std::size_t round = 0; round < turns[at].size(); ++round) {
+      ms.push_back(turns[at][round].step_ms);
+      sampler_ms.push_back(turns[at][round].sampler_ms);
+      cost.push_back((turns[at][round].step_ms / plain[at][round].step_ms - 1) * 100);
+    }
+    medians.push_back(median(cost));
+    for (const double one : cost) distances.push_back(one - medians.back());
   }
-  // How many of n costs lie below the true median is binomial: n/2 +- 1.96 sqrt(n)/2 of them.
-  const auto n = static_cast<double>(cost.size());
+  const double mean =
+      std::accumulate(medians.begin(), medians.end(), 0.0) / static_cast<double>(medians.size());
+  // How many of n distances lie below their true median is binomial: n/2 +- 1.96 sqrt(n)/2.
+  const auto n = static_cast<double>(distances.size());
   return {{"step_ms", median(ms)},
-          {"cost_percent", median(cost)},
-          {"cost_percent_low", at_rank(cost, std::floor(n / 2 - 0.98 * std::sqrt(n)))},
-          {"cost_percent_high", at_rank(cost, std::ceil(n / 2 + 0.98 * std::sqrt(n)))},
-          {"launches_per_step", turns.back().launches},
+          {"cost_percent", mean},
+          {"cost_percent_low", mean + at_rank(distances, std::floor(n / 2 - 0.98 * std::sqrt(n)))},
+          {"cost_percent_high", mean + at_rank(distances, std::ceil(n / 2 + 0.98 * std::sqrt(n)))},
+          {"cost_percent_medians", medians},
+          {"launches_per_step", turns.back().back().launches},
           {"sampler_ms", median(sampler_ms)},
           {"step_ms_rounds", ms}};
 }
 
 json measure(const EngineOptions& options, const Load& load) {
   std::vector<std::unique_ptr<Side>> sides;
-  for (const Variant& variant : variants) {
-    sides.push_back(std::make_unique<Side>(options, load, variant));
+  for (std::size_t i = 0; i < variant_count; ++i) {
+    sides.push_back(std::make_unique<Side>(options, load));
   }
-  std::vector<std::vector<Turn>> turns(variant_count);
-  for (std::uint32_t round = 0; round < load.rounds; ++round) {
-    for (std::size_t i = 0; i < variant_count; ++i) {
-      const std::size_t which = (i + round) % variant_count;
-      turns[which].push_back(sides[which]->turn());
+  std::vector<Turns> turns(variant_count, Turns(variant_count));
+  for (std::size_t shift = 0; shift < variant_count; ++shift) {
+    const auto side_of = [&](std::size_t which) -> Side& {
+      return *sides[(which + shift) % variant_count];
+    };
+    for (std::size_t which = 0; which < variant_count; ++which) {
+      side_of(which).begin(variants[which]);
+    }
+    for (std::uint32_t round = 0; round < load.rounds; ++round) {
+      for (std::size_t i = 0; i < variant_count; ++i) {
+        const std::size_t which = (i + round) % variant_count;
+        turns[which][shift].push_back(side_of(which).turn());
+      }
     }
   }
   json out = json::object();
@@ -183,6 +210,7 @@ json measure(const EngineOptions& options, const Load& load) {
     out[variants[which].name] = figures(turns[which], turns[0]);
   }
   out["device"] = sides[0]->engine().info().device_name;
+  out["arrangements"] = variant_count;
   return out;
 }
 

@@ -164,17 +164,18 @@ class Passes {
     add({"rms_norm_quantize", "512 tokens", row, 48 * blocks,
          blocks * (2 * (norm_quantize_vector + quantize_vector) + quantize_block)},
         [&] { return norm({.codes = true}); });
+    const std::uint32_t items = device_.family() == Family::cpu ? 1 : 32;
     const Program program = must(device_.build(
         {.name = "quantize",
          .sources = {"quantize/block.cl", "norm/rms.cl", "activation/silu.cl", "quantize/norm.cl",
                      "quantize/quantize.cl"},
-         .defines = {define("ROW_ITEMS", device_.family() == Family::cpu ? 1 : 32)}}));
+         .defines = {define("ROW_ITEMS", items)}}));
     Kernel kernel = must(device_.kernel(program, "quantize_rows"));
     add({"quantize_rows", "512 tokens", row, 48 * blocks,
          blocks * (2 * quantize_vector + quantize_block)},
-        [&] {
+        [&, items] {
           return device_.launch(
-              kernel, {.groups = {tokens}},
+              kernel, {.groups = {tokens}, .local = {items}},
               {hidden_, normed_.codes, width / 32, input_stride(width), code_stride(width)});
         });
   }
@@ -187,6 +188,7 @@ class Passes {
     add({"silu_mul_quantize", "512 tokens", 2 * row, 48 * blocks,
          blocks * (2 * silu_alone + quantize)},
         [&] { return operations_.silu(gate_up_, activated_, {.codes = true}, tokens); });
+    if (device_.family() != Family::cpu) return;  // other products do not end in it
     const PanelLayout layout{format_of(TensorType::q4_1), width};
     ProgramSpec spec{
         .name = "activate",

@@ -97,9 +97,9 @@ Load step(std::uint32_t rows, std::uint32_t length, std::uint32_t chunk) {
 }
 
 // The values are those that the kernels of the cpu family are written for.
-std::vector<Knob> knobs() {
+std::vector<Knob> knobs(std::uint32_t cores) {
   constexpr MathMode exact = MathMode::exact;
-  return {
+  std::vector<Knob> all = {
       {"float_tile",
        &Tuning::float_tile,
        {6, 8, 12, 16},
@@ -116,9 +116,13 @@ std::vector<Knob> knobs() {
       {"attention_sums",
        &Tuning::attention_sums,
        {6, 12, 24},
-       {step(8, 2048, 1), step(4, 512, 128), step(1, 2048, 512)}},
-      {"layer_pairs", &Tuning::layer_pairs, {1, 2, 3, 6}, {step(64, 256, 1), step(4, 128, 128)}},
-      {"layer_tiles", &Tuning::layer_tiles, {4, 8, 16, 32}, {step(64, 256, 1), step(4, 128, 128)}}};
+       {step(8, 2048, 1), step(4, 512, 128), step(1, 2048, 512)}}};
+  if (cores <= kernels::layer_tuning_cores) {
+    const std::vector<Load> loads = {step(64, 256, 1), step(4, 128, 128)};
+    all.push_back({"layer_pairs", &Tuning::layer_pairs, {1, 2, 3, 6}, loads});
+    all.push_back({"layer_tiles", &Tuning::layer_tiles, {4, 8, 16, 32}, loads});
+  }
+  return all;
 }
 
 Tuning with(Tuning tuning, const Knob& knob, std::uint32_t value) {
@@ -197,7 +201,9 @@ Status run(const DeviceOptions& options, const std::string& model, int rounds) {
   const Tuning before = tuning;
   json report = json::array();
   Bench bench(*device, file);
-  for (const Knob& knob : knobs()) MILLRACE_TRY(turn(bench, tuning, knob, rounds, report));
+  for (const Knob& knob : knobs(device->info().compute_units)) {
+    MILLRACE_TRY(turn(bench, tuning, knob, rounds, report));
+  }
   const json out{{"device", device->info().name},
                  {"driver", device->info().driver},
                  {"row", row_of(key, tuning)},

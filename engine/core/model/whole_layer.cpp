@@ -139,7 +139,7 @@ Status Operations::run_whole(LayerRun& layers, const LayerStep& x) {
   MILLRACE_TRY(reserve_scratch(x.step));
   const StepTable& step = x.step;
   // Chunks of wide steps take 10 to 40 us; less where many cores share them.
-  const bool many = device_->info().compute_units > 8;
+  const bool many = device_->info().compute_units > kernels::layer_tuning_cores;
   return device_->launch(layers.kernel, {.groups = {device_->info().compute_units}},
                          {layers.table,
                           layers.layers,

@@ -293,7 +293,7 @@ def sampler_run(penalties, top5, foreign=0.0, doubt=0.5):
         return {"step_ms": 20.0, "cost_percent": cost, "cost_percent_low": cost - doubt,
                 "cost_percent_high": cost + doubt}
     ours = {"plain": figures(0), "penalties": figures(1), "all_penalties": figures(penalties),
-            "top5_logprobs": figures(top5), "rounds": 60, "steps": 8}
+            "top5_logprobs": figures(top5), "rounds": 12, "steps": 8, "arrangements": 5}
     return run.Output(json.dumps(ours), 1.0, foreign)
 
 
