@@ -31,7 +31,8 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REFERENCE = pathlib.Path(os.environ.get("MILLRACE_REFERENCE", ROOT.parent / "shared/reference"))
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "millrace"
+CACHES = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+CACHE = CACHES / "millrace"
 BIN = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build")) / "bin"
 SOURCE = REFERENCE / "reference_llama.py"
 CONTEXTS = "contexts/perlthrtut-3x512.json"

@@ -165,11 +165,11 @@ class Passes {
          blocks * (2 * (norm_quantize_vector + quantize_vector) + quantize_block)},
         [&] { return norm({.codes = true}); });
     const std::uint32_t items = device_.family() == Family::cpu ? 1 : 32;
-    const Program program = must(device_.build(
-        {.name = "quantize",
-         .sources = {"quantize/block.cl", "norm/rms.cl", "activation/silu.cl", "quantize/norm.cl",
-                     "quantize/quantize.cl"},
-         .defines = {define("ROW_ITEMS", items)}}));
+    const Program program =
+        must(device_.build({.name = "quantize",
+                            .sources = {"quantize/block.cl", "norm/rms.cl", "activation/silu.cl",
+                                        "quantize/norm.cl", "quantize/quantize.cl"},
+                            .defines = {define("ROW_ITEMS", items)}}));
     Kernel kernel = must(device_.kernel(program, "quantize_rows"));
     add({"quantize_rows", "512 tokens", row, 48 * blocks,
          blocks * (2 * quantize_vector + quantize_block)},

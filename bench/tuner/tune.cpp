@@ -99,24 +99,23 @@ Load step(std::uint32_t rows, std::uint32_t length, std::uint32_t chunk) {
 // The values are those that the kernels of the cpu family are written for.
 std::vector<Knob> knobs(std::uint32_t cores) {
   constexpr MathMode exact = MathMode::exact;
-  std::vector<Knob> all = {
-      {"float_tile",
-       &Tuning::float_tile,
-       {6, 8, 12, 16},
-       {product(exact, 3072, 576, 8), product(exact, 576, 1536, 256)}},
-      {"integer_tile",
-       &Tuning::integer_tile,
-       {4, 6, 8, 12},
-       {step(8, 256, 1), step(64, 256, 1), step(4, 128, 128)}},
-      {"product_groups",
-       &Tuning::product_groups,
-       {1, 2, 4, 8, 16, 32},
-       {product(exact, 3072, 576, 1), product(exact, 576, 1536, 8),
-        product(exact, 3072, 576, 256)}},
-      {"attention_sums",
-       &Tuning::attention_sums,
-       {6, 12, 24},
-       {step(8, 2048, 1), step(4, 512, 128), step(1, 2048, 512)}}};
+  std::vector<Knob> all = {{"float_tile",
+                            &Tuning::float_tile,
+                            {6, 8, 12, 16},
+                            {product(exact, 3072, 576, 8), product(exact, 576, 1536, 256)}},
+                           {"integer_tile",
+                            &Tuning::integer_tile,
+                            {4, 6, 8, 12},
+                            {step(8, 256, 1), step(64, 256, 1), step(4, 128, 128)}},
+                           {"product_groups",
+                            &Tuning::product_groups,
+                            {1, 2, 4, 8, 16, 32},
+                            {product(exact, 3072, 576, 1), product(exact, 576, 1536, 8),
+                             product(exact, 3072, 576, 256)}},
+                           {"attention_sums",
+                            &Tuning::attention_sums,
+                            {6, 12, 24},
+                            {step(8, 2048, 1), step(4, 512, 128), step(1, 2048, 512)}}};
   if (cores <= kernels::layer_tuning_cores) {
     const std::vector<Load> loads = {step(64, 256, 1), step(4, 128, 128)};
     all.push_back({"layer_pairs", &Tuning::layer_pairs, {1, 2, 3, 6}, loads});
