@@ -9,9 +9,8 @@ namespace {
 // {float_tile, integer_tile, product_groups, attention_sums, layer_pairs, layer_tiles}
 // Rows of devices, as bench/tune prints them, stand above the defaults of their family.
 constexpr TunedRow table[] = {
-    // EPYC processors with AVX-512 as PoCL 3.1 names them, measured on two cores of a Zen 5: what
-    // the
-    // family has. Nothing else was 3 % faster.
+    // EPYC processors with AVX-512 as PoCL 3.1 names them, measured on two cores of a Zen 5: they
+    // have what their family has. Nothing else was 3 % faster.
     {{"cpu", "pthread-skylake-avx512-AMD EPYC", "avx512vnni", 16}, {16, 6, 8, 24, 3, 16}},
     // 32 registers of 16 lanes hold the sums of 16 columns, and of 24 query rows beside what they
     // are multiplied with. Integer tiles of 6 columns take two panels at once, so that a word of x
