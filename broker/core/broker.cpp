@@ -61,7 +61,7 @@ void Broker::start() {
   models_.recover(one_done);
   out_.ask_one(Count{default_tenant, {}}, [this, one_done](Result<Reply> reply) {
     if (const auto* r = reply_as<CountReply>(reply)) {
-      dispatcher_.count(r->suspects, r->oldest_suspect_us);
+      dispatcher_.count(r->suspects);
     } else {
       out_.note(NoteLevel::error, "counting jobs: " + reply_error(reply).text());
     }
@@ -218,7 +218,7 @@ void Broker::sweep() {
   expire();
   out_.ask_one(Count{default_tenant, {}}, [this](Result<Reply> reply) {
     if (const auto* r = reply_as<CountReply>(reply)) {
-      dispatcher_.count(r->suspects, r->oldest_suspect_us);
+      dispatcher_.count(r->suspects);
     }
   });
   dispatcher_.work_arrived();  // other brokers on this ledger may have queued jobs

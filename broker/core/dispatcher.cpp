@@ -1,10 +1,17 @@
 #include "broker/core/dispatcher.hpp"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 namespace millrace::broker {
+namespace {
+
+bool serves_any(const Engine& engine, const std::vector<SuspectQueue>& queues) {
+  return std::ranges::any_of(
+      queues, [&](const SuspectQueue& queue) { return engine.serves(queue.model, queue.kv); });
+}
+
+}  // namespace
 
 void Dispatcher::work_arrived() {
   ++work_generation_;
@@ -133,39 +140,41 @@ void Dispatcher::return_unsent(const std::string& engine, const std::vector<Clai
   });
 }
 
-void Dispatcher::count(std::uint64_t suspects, std::optional<std::int64_t> oldest_us) {
+void Dispatcher::count(const std::vector<SuspectQueue>& suspects) {
   const auto wait_us = 1000 * std::int64_t{config_.suspect_wait_ms};
-  const bool more = suspects > suspects_;
-  suspects_ = suspects;
-  if (suspects == 0) {
-    for (auto& [id, engine] : engines_.all()) engine.reserved = false;
-    return;
+  std::uint64_t jobs = 0;
+  std::vector<SuspectQueue> overdue;
+  for (const SuspectQueue& queue : suspects) {
+    jobs += queue.jobs;
+    if (out_.now().unix_us - queue.oldest_us > wait_us) overdue.push_back(queue);
   }
+  const bool more = jobs > suspects_;
+  suspects_ = jobs;
+  for (auto& [id, engine] : engines_.all()) {
+    // What it was kept free for has ended, or runs elsewhere.
+    if (!serves_any(engine, suspects)) engine.reserved = false;
+  }
+  if (suspects.empty()) return;
   // Raised again now and then, for engines that joined or found them leased to others.
   if (more || out_.now().mono_us - suspects_raised_us > wait_us) suspects_arrived();
-  if (oldest_us && out_.now().unix_us - *oldest_us > wait_us) reserve_one();
+  reserve_one(std::move(overdue));
 }
 
-void Dispatcher::reserve_one() {
-  // Models and KV policies for which one engine is at it.
-  std::set<std::pair<std::string, std::vector<std::string>>> served;
-  for (auto& [id, engine] : engines_.all()) {
+// Of the engines that could run one of them, the emptiest: nobody else is kept from its work. Where
+// an engine is at it, running suspects alone, those that it could run are left to it.
+void Dispatcher::reserve_one(std::vector<SuspectQueue> overdue) {
+  for (const auto& [id, engine] : engines_.all()) {
     if (engine.reserved) return;
-    if (engine.peer && engine.exclusive()) served.emplace(engine.model, engine.kv_names);
+    if (!engine.peer || !engine.exclusive()) continue;
+    std::erase_if(overdue, [&at_it = engine](const SuspectQueue& queue) {
+      return at_it.serves(queue.model, queue.kv);
+    });
   }
-  // Whoever looked for suspects the longest ago: engines that found none, for want of their model,
-  // must not be asked again and again before those that could run one.
-  const auto before = [](const Engine& a, const Engine& b) {
-    return std::pair(a.suspects_seen, a.leases.size()) <
-           std::pair(b.suspects_seen, b.leases.size());
-  };
   Engine* best = nullptr;
   for (auto& [id, engine] : engines_.all()) {
-    if (!open_ || !engine.peer || engine.hung || served.contains({engine.model, engine.kv_names})) {
-      continue;
-    }
+    if (!open_ || !engine.peer || engine.hung || !serves_any(engine, overdue)) continue;
     if (engine.suspects_seen == suspect_generation_) continue;
-    if (best == nullptr || before(engine, *best)) best = &engine;
+    if (best == nullptr || engine.leases.size() < best->leases.size()) best = &engine;
   }
   if (best == nullptr) return;
   best->reserved = true;

@@ -2,7 +2,6 @@
 // Hands jobs to engines: as many as they gave credit for, suspects first and alone. Each hand-out
 // is a claim in the ledger; what it answers is sent as leases. Thread safety: none.
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,8 +22,7 @@ class Dispatcher {
   void work_arrived();         // jobs were queued: engines that found nothing ask again
   void suspects_arrived();     // likewise for suspects
   void offer(Engine& engine);  // hands out what its state and credit allow
-  // From the ledger's counts: suspects there are, and since when the oldest waits.
-  void count(std::uint64_t suspects, std::optional<std::int64_t> oldest_us);
+  void count(const std::vector<SuspectQueue>& suspects);  // all there are, from the ledger
 
  private:
   void offer_all();
@@ -34,7 +32,7 @@ class Dispatcher {
                Result<Reply> reply);
   void send(Engine& engine, std::vector<ClaimedJob> jobs, bool suspect);
   void return_unsent(const std::string& engine, const std::vector<ClaimedJob>& jobs);
-  void reserve_one();
+  void reserve_one(std::vector<SuspectQueue> overdue);
 
   Outbox& out_;
   const CoreConfig& config_;

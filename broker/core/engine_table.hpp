@@ -50,6 +50,10 @@ struct Engine {
   bool runs(const std::string& canonical) const {
     return std::ranges::find(kv_names, canonical) != kv_names.end();
   }
+  // Whether a job of this model ("*": any) and canonical policy (empty: any) may go to it.
+  bool serves(const std::string& wanted_model, const std::string& wanted_kv) const {
+    return (wanted_model == "*" || wanted_model == model) && (wanted_kv.empty() || runs(wanted_kv));
+  }
   bool exclusive() const {
     return std::any_of(leases.begin(), leases.end(),
                        [](const auto& item) { return item.second.alone; });

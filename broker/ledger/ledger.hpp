@@ -278,10 +278,14 @@ struct GetJobReply {
 struct Count {  // of a batch, or of the tenant where batch is empty; live
   std::string tenant, batch;
 };
+struct SuspectQueue {          // suspects that wait for engines of one kind
+  std::string model, kv;       // as in SubmitJob
+  std::uint64_t jobs = 0;      // at least one
+  std::int64_t oldest_us = 0;  // since when the oldest of them is suspected
+};
 struct CountReply {
   JobCounts counts;
-  std::uint64_t suspects = 0;                     // queued ones, of the tenant
-  std::optional<std::int64_t> oldest_suspect_us;  // since when the oldest of them is suspected
+  std::vector<SuspectQueue> suspects;  // of the tenant, in order of model and policy
 };
 
 using Operation = std::variant<SubmitJob, Claim, Renew, Finish, FinishUnleased, GiveBack,

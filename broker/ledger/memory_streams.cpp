@@ -108,11 +108,13 @@ Result<Reply> MemoryStore::carry_out(const Count& op) {
   reply.counts = {counts[0], counts[1], counts[2], counts[3], counts[4], counts[5]};
   for (auto it = queues_.lower_bound({op.tenant, true, "", ""}); it != queues_.end(); ++it) {
     if (std::get<0>(it->first) != op.tenant) break;
+    if (it->second.empty()) continue;
+    SuspectQueue queue{std::get<2>(it->first), std::get<3>(it->first), 0, INT64_MAX};
     for (const auto& [place, job] : it->second) {
-      ++reply.suspects;
-      reply.oldest_suspect_us =
-          std::min(reply.oldest_suspect_us.value_or(job->suspect_us), job->suspect_us);
+      ++queue.jobs;
+      queue.oldest_us = std::min(queue.oldest_us, job->suspect_us);
     }
+    reply.suspects.push_back(std::move(queue));
   }
   return reply;
 }

@@ -50,9 +50,9 @@ SqliteOperations::SqliteOperations(Database& database, const EndBody& end_body,
       select_counts_(database,
                      "SELECT state, jobs FROM job_counts WHERE tenant = ?1 AND batch = ?2"),
       select_suspects_(database,
-                       "SELECT count(*), min(j.suspect_us) FROM queue q JOIN jobs j ON "
-                       "j.tenant = q.tenant AND j.job = q.job WHERE q.tenant = ?1 AND "
-                       "q.suspect = 1") {}
+                       "SELECT q.model, q.kv, count(*), min(j.suspect_us) FROM queue q CROSS JOIN "
+                       "jobs j ON j.tenant = q.tenant AND j.job = q.job WHERE q.tenant = ?1 AND "
+                       "q.suspect = 1 GROUP BY q.model, q.kv ORDER BY q.model, q.kv") {}
 
 #undef LEASE_COLUMNS
 
@@ -186,9 +186,10 @@ Result<Reply> SqliteOperations::carry_out(const Count& op) {
   }
   CountReply reply;
   reply.counts = {counts[0], counts[1], counts[2], counts[3], counts[4], counts[5]};
-  if (select_suspects_.run(op.tenant)) {
-    reply.suspects = static_cast<std::uint64_t>(select_suspects_.integer(0));
-    if (!select_suspects_.null(1)) reply.oldest_suspect_us = select_suspects_.integer(1);
+  Statement& queues = select_suspects_;
+  for (bool row = queues.run(op.tenant); row; row = queues.next()) {
+    reply.suspects.push_back({queues.text(0), queues.text(1),
+                              static_cast<std::uint64_t>(queues.integer(2)), queues.integer(3)});
   }
   return reply;
 }

@@ -121,6 +121,88 @@ TEST(KvPolicyOfAJob, ASuspectIsTriedByWhoeverRunsItsPolicy) {
   EXPECT_TRUE(alone[0].alone);
 }
 
+std::vector<LeaseId> numbers(const std::vector<Lease>& leases) {
+  std::vector<LeaseId> out;
+  for (const auto& lease : leases) out.push_back(lease.lease);
+  return out;
+}
+bool kept_free(const World& world, const std::string& engine) {
+  const std::string said = "engine " + engine + " finishes its jobs";
+  return std::ranges::any_of(world.notes,
+                             [&](const Note& note) { return note.text.starts_with(said); });
+}
+// Ends its first job and asks for another; what it is given.
+std::vector<Lease> next_job(World& world, const std::string& engine, std::vector<LeaseId>& held) {
+  world.say(World::engine(engine), Ends{{completed(held.front())}});
+  held.erase(held.begin());
+  world.say(World::engine(engine), Ready{1});
+  auto given = world.leases(engine);
+  for (const auto lease : numbers(given)) held.push_back(lease);
+  return given;
+}
+
+TEST(KvPolicyOfAJob, ASuspectKeepsNoEngineFromWorkThatCannotRunIt) {
+  World world;
+  join(world, "a", {"k5v3"}, 1);
+  world.submit({wants("s", "k5v3")});
+  EXPECT_EQ(given(world, "a"), Strings{"s"});
+  join(world, "b", {"f16"}, 2);
+  std::vector<Body> plain;
+  for (int i = 0; i < 12; ++i) plain.push_back(wants("p" + std::to_string(i), ""));
+  world.submit(std::move(plain));
+  auto held = numbers(world.leases("b"));
+  ASSERT_EQ(held.size(), 2u);
+  world.feed(EngineDied{"a"});
+  for (int round = 0; round < 3; ++round) {
+    world.live_ms(33'000, {{"b", held}});
+    EXPECT_EQ(next_job(world, "b", held).size(), 1u) << round;
+  }
+  EXPECT_FALSE(kept_free(world, "b"));
+  EXPECT_TRUE(world.job("s").suspect);
+  EXPECT_EQ(world.job("s").state, JobState::queued);
+}
+
+TEST(KvPolicyOfAJob, ASuspectKeepsFreeAnEngineThatRunsItHoweverEmptyOthersAre) {
+  World world;
+  join(world, "a", {"k5v3"}, 1);
+  world.submit({wants("s", "k5v3")});
+  join(world, "b", {"f16"}, 1);
+  join(world, "c", {"k5v3"}, 2);
+  world.submit({wants("p0", ""), wants("p1", ""), wants("p2", ""), wants("p3", "f16"),
+                wants("p4", "f16"), wants("p5", "k5v3")});
+  auto of_b = numbers(world.leases("b")), of_c = numbers(world.leases("c"));
+  ASSERT_EQ(of_b.size(), 1u);
+  ASSERT_EQ(of_c.size(), 2u);
+  world.feed(EngineDied{"a"});
+  world.live_ms(33'000, {{"b", of_b}, {"c", of_c}});
+  EXPECT_TRUE(kept_free(world, "c"));
+  EXPECT_FALSE(kept_free(world, "b"));
+  EXPECT_EQ(next_job(world, "b", of_b).size(), 1u);
+  EXPECT_TRUE(next_job(world, "c", of_c).empty());
+  const auto alone = next_job(world, "c", of_c);
+  ASSERT_EQ(alone.size(), 1u);
+  EXPECT_TRUE(alone[0].alone);
+  EXPECT_EQ(alone[0].job, "s");
+}
+
+TEST(KvPolicyOfAJob, AnEngineIsKeptFreeNoLongerThanThereIsASuspectForIt) {
+  World world;
+  join(world, "a", {"k5v3"}, 2);
+  world.submit({wants("s", "k5v3"), wants("any", "")});
+  EXPECT_EQ(given(world, "a"), (Strings{"any", "s"}));
+  join(world, "b", {"f16"}, 2);
+  world.submit({wants("p0", "f16"), wants("p1", "f16"), wants("p2", "f16"), wants("p3", "f16")});
+  auto held = numbers(world.leases("b"));
+  ASSERT_EQ(held.size(), 2u);
+  world.feed(EngineDied{"a"});
+  world.live_ms(33'000, {{"b", held}});
+  EXPECT_TRUE(kept_free(world, "b"));
+  world.say(World::client("c"), Cancel{{"any"}, ""}, 4);
+  world.live_ms(2'000, {{"b", held}});
+  EXPECT_EQ(next_job(world, "b", held).size(), 1u);
+  EXPECT_TRUE(world.job("s").suspect);
+}
+
 TEST(KvPolicyOfAJob, IsRefusedWhereThereIsNoSuchPolicy) {
   World world;
   join(world, "e", {"f16"});

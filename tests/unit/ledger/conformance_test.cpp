@@ -221,7 +221,7 @@ TEST_P(LedgerTest, WhatIsGivenBackReturnsToItsPlace) {
   for (const char* id : {"a", "b", "c"}) submit(job(id));
   const auto held = take(2);
   EXPECT_EQ(give_back({held[1].lease, held[0].lease, 99}).returned, (Strings{"b", "a"}));
-  EXPECT_EQ(count().suspects, 0u);
+  EXPECT_EQ(suspects(), 0u);
   EXPECT_EQ(ids(take(3)), (Strings{"a", "b", "c"}));
 }
 
@@ -237,8 +237,8 @@ TEST_P(LedgerTest, ADeathMakesSuspectsAndBlamesNobodyYet) {
   const auto held = take(2);
   ledger.now_us += 10;
   give_back({held[0].lease, held[1].lease}, Blame::died);
-  EXPECT_EQ(count().suspects, 2u);
-  EXPECT_EQ(count().oldest_suspect_us, start_us + 10);
+  EXPECT_EQ(suspects(), 2u);
+  EXPECT_EQ(count().suspects.at(0).oldest_us, start_us + 10);
   EXPECT_EQ(look("a").failures, 0u);
   EXPECT_TRUE(look("a").suspect);
   EXPECT_EQ(ids(take(9)), (Strings{"c"})) << "suspects are no ordinary work";
@@ -247,7 +247,7 @@ TEST_P(LedgerTest, ADeathMakesSuspectsAndBlamesNobodyYet) {
   EXPECT_TRUE(alone[0].suspect);
   EXPECT_EQ(alone[0].attempt, 2u);
   finish(alone[0].lease);
-  EXPECT_EQ(count().suspects, 1u);
+  EXPECT_EQ(suspects(), 1u);
 }
 
 TEST_P(LedgerTest, DyingAloneCountsUntilTheJobIsOutOfAttempts) {
@@ -268,7 +268,7 @@ TEST_P(LedgerTest, DyingAloneCountsUntilTheJobIsOutOfAttempts) {
   EXPECT_EQ(read().entries.at(0).body,
             "a|label of a|3|engine_died|3|" + std::to_string(start_us) + "|body of a");
   EXPECT_EQ(count().counts, (JobCounts{0, 0, 0, 1, 0, 0}));
-  EXPECT_EQ(count().suspects, 0u);
+  EXPECT_EQ(suspects(), 0u);
 }
 
 TEST_P(LedgerTest, ASuspectBesideOthersIsNotBlamed) {
@@ -281,6 +281,39 @@ TEST_P(LedgerTest, ASuspectBesideOthersIsNotBlamed) {
   give_back({suspect, other}, Blame::died);
   EXPECT_EQ(look("a").failures, 0u);
   EXPECT_EQ(look("c").failures, 0u);
+}
+
+TEST_P(LedgerTest, SuspectsAreCountedByWhatTheyAskOfAnEngine) {
+  const auto put = [&](const std::string& id, const std::string& model, const std::string& kv) {
+    SubmitJob op = job(id);
+    op.model = model;
+    op.kv = kv;
+    submit(op);
+  };
+  put("a", "model", "r5/r3");
+  put("b", "*", "");
+  put("c", "model", "");
+  put("d", "*", "");
+  Claim all = claim(9);
+  all.kv = {"r5/r3"};
+  for (const ClaimedJob& held : expect<ClaimReply>(all).jobs) {
+    ledger.now_us += 10;
+    give_back({held.lease}, Blame::died);
+  }
+  const auto told = [&] {
+    Strings out;
+    for (const SuspectQueue& queue : count().suspects) {
+      out.push_back(queue.model + " '" + queue.kv + "' " + std::to_string(queue.jobs) + " since " +
+                    std::to_string(queue.oldest_us - start_us));
+    }
+    return out;
+  };
+  EXPECT_EQ(told(),
+            (Strings{"* '' 2 since 20", "model '' 1 since 30", "model 'r5/r3' 1 since 10"}));
+  EXPECT_EQ(ids(take(1, true)), (Strings{"b"}));
+  EXPECT_EQ(told(),
+            (Strings{"* '' 1 since 40", "model '' 1 since 30", "model 'r5/r3' 1 since 10"}));
+  EXPECT_TRUE(expect<CountReply>(Count{"other", ""}).suspects.empty());
 }
 
 TEST_P(LedgerTest, ASuspectGivenBackUnblamedStaysOne) {

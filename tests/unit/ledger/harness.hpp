@@ -178,6 +178,11 @@ class LedgerTest : public testing::TestWithParam<Kind> {
   CountReply count(const std::string& batch = "") {
     return expect<CountReply>(Count{tenant, batch});
   }
+  std::uint64_t suspects() {
+    std::uint64_t jobs = 0;
+    for (const auto& queue : count().suspects) jobs += queue.jobs;
+    return jobs;
+  }
   ReadStreamReply read(std::uint64_t from = 1, const std::string& stream = "results") {
     ReadStream op;
     op.tenant = tenant;

@@ -71,8 +71,10 @@ struct Printer {
   void operator()(const CountReply& r) {
     const JobCounts& c = r.counts;
     out << c.queued << "," << c.leased << "," << c.completed << "," << c.failed << ","
-        << c.cancelled << "," << c.expired << " " << r.suspects << " "
-        << r.oldest_suspect_us.value_or(-1);
+        << c.cancelled << "," << c.expired;
+    for (const auto& queue : r.suspects) {
+      out << " " << queue.model << "/" << queue.kv << "/" << queue.jobs << "/" << queue.oldest_us;
+    }
   }
 };
 

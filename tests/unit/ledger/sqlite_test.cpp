@@ -201,6 +201,9 @@ TEST_F(SqliteLedgerTest, ThePlansOfHotStatementsUseTheirIndexes) {
   for (const char* sql :
        {"SELECT priority, sequence, job, deadline_us FROM queue WHERE tenant = ?1 AND suspect = ?2 "
         "AND model = ?3 AND kv = ?4 ORDER BY priority, sequence",
+        "SELECT q.model, q.kv, count(*), min(j.suspect_us) FROM queue q CROSS JOIN jobs j ON "
+        "j.tenant = q.tenant AND j.job = q.job WHERE q.tenant = ?1 AND q.suspect = 1 "
+        "GROUP BY q.model, q.kv ORDER BY q.model, q.kv",
         "SELECT job FROM jobs WHERE tenant = ?1 AND deadline_us <= ?2 AND deadline_us IS NOT NULL "
         "AND state < 2 ORDER BY deadline_us, sequence LIMIT ?3",
         "SELECT job FROM jobs WHERE tenant = ?1 AND batch = ?2 AND batch <> '' AND state = ?3 AND "
