@@ -36,6 +36,12 @@ Status check_queue_fields(const Job& job) {
 
 }  // namespace
 
+std::string wanted_kv(const Body& job) {
+  const auto decoded = decode_job(job);
+  if (!decoded || !decoded->job.request.kv) return {};
+  return canonical_kv(*decoded->job.request.kv).value_or("");
+}
+
 struct Submissions::Pending {
   Peer peer;
   std::uint64_t id = 0, bytes = 0;

@@ -20,6 +20,9 @@ namespace millrace::broker {
 
 inline constexpr const char* rejected_stream = "rejected";
 
+// The canonical KV policy that a stored job names; empty: none, or it cannot be read.
+std::string wanted_kv(const Body& job);
+
 class Submissions {
  public:
   Submissions(Outbox& out, const CoreConfig& config, Sessions& sessions, Models& models,

@@ -83,8 +83,8 @@ Status SqliteLedger::open(const DurabilitySettings& settings) {
   MILLRACE_TRY(ledger_version_of(database_));
   MILLRACE_TRY(settle_settings(database_, settings));
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  MILLRACE_TRY(
-      migrate(database_, std::chrono::duration_cast<std::chrono::microseconds>(now).count()));
+  const auto now_us = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
+  MILLRACE_TRY(migrate(database_, {now_us, options_.wanted_kv}));
   operations_.emplace(database_, options_.end_body, options_.max_queued_jobs);
   operations_->records().load();
   MILLRACE_TRY(database_.status());

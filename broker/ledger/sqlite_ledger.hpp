@@ -4,6 +4,7 @@
 // Errors of opening: io_error, ledger_in_use, ledger_newer, ledger_corrupt, ledger_settings,
 // disk_full. Thread safety: one thread at a time; open and use may be on different threads.
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -12,8 +13,12 @@
 
 namespace millrace::broker {
 
+// The canonical KV policy that a stored job asks for; empty: any, or the job cannot be read.
+using WantedKv = std::function<std::string(const Body& job)>;
+
 struct SqliteLedgerOptions {
-  EndBody end_body;  // required
+  EndBody end_body;    // required
+  WantedKv wanted_kv;  // required where the ledger is of version 1 and holds jobs
   std::uint64_t max_queued_jobs = limits::queued_jobs;
   std::uint64_t ballast_bytes = limits::ballast_bytes;  // 0: none
   // Under load the write-ahead log is folded into the database each time it has grown by so much:

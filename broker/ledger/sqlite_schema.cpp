@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "schemas/base/hash.hpp"
 #include "schemas/base/random_id.hpp"
 
 namespace millrace::broker {
@@ -133,18 +134,17 @@ CREATE TABLE cursors (
 INSERT INTO counters VALUES ('next_sequence', 1), ('next_lease', 1);
 )sql";
 
-Status create_version_1(Database& database, std::int64_t now_us) {
+Status create_version_1(Database& database, const MigrationInput& with) {
   MILLRACE_TRY(database.execute(version_1));
   const std::string meta = "INSERT INTO meta VALUES ('epoch', '" + random_id() +
-                           "'), ('created_us', '" + std::to_string(now_us) +
+                           "'), ('created_us', '" + std::to_string(with.now_us) +
                            "'); PRAGMA application_id=" + std::to_string(ledger_application);
   return database.execute(meta.c_str());
 }
 
 // The KV policy that a job wants. The queue is made anew: its key, the order of hand-out, holds it.
-constexpr const char* version_2 = R"sql(
-ALTER TABLE jobs ADD COLUMN kv TEXT NOT NULL DEFAULT '';
-
+constexpr const char* version_2_jobs = "ALTER TABLE jobs ADD COLUMN kv TEXT NOT NULL DEFAULT ''";
+constexpr const char* version_2_queue = R"sql(
 ALTER TABLE queue RENAME TO queue_1;
 CREATE TABLE queue (
   tenant TEXT NOT NULL,
@@ -157,16 +157,44 @@ CREATE TABLE queue (
   deadline_us INTEGER,
   PRIMARY KEY (tenant, suspect, model, kv, priority, sequence)
 ) STRICT, WITHOUT ROWID;
-INSERT INTO queue SELECT tenant, suspect, model, '', priority, sequence, job, deadline_us
-  FROM queue_1;
+INSERT INTO queue
+  SELECT q.tenant, q.suspect, q.model, ifnull(j.kv, ''), q.priority, q.sequence, q.job,
+    q.deadline_us
+  FROM queue_1 q LEFT JOIN jobs j ON j.tenant = q.tenant AND j.job = q.job;
 DROP TABLE queue_1;
 )sql";
 
-Status create_version_2(Database& database, std::int64_t) {
-  return database.execute(version_2);
+// Of the jobs that have a body still: those that can be handed out, now or after a retry. A damaged
+// body is left to whoever hands it out, who names it.
+Status read_policies(Database& database, const WantedKv& wanted_kv) {
+  Statement jobs(database, "SELECT tenant, job, sequence FROM jobs WHERE state IN (0, 1, 3)");
+  Statement body(database,
+                 "SELECT checksum, body FROM job_bodies WHERE tenant = ?1 AND sequence = ?2");
+  // The key stays, so that the walk goes on behind it.
+  Statement update(database, "UPDATE jobs SET kv = ?3 WHERE tenant = ?1 AND job = ?2");
+  for (bool row = jobs.run(); row; row = jobs.next()) {
+    const std::string tenant = jobs.text(0), job = jobs.text(1);
+    const std::int64_t sequence = jobs.integer(2);
+    if (!body.run(tenant, sequence)) continue;
+    const std::string_view bytes = body.bytes(1);
+    const auto sum = static_cast<std::int64_t>(hash64(bytes, static_cast<std::uint64_t>(sequence)));
+    if (sum != body.integer(0)) continue;
+    if (!wanted_kv) {
+      return fail(Code::internal, "a ledger of version 1 was opened without wanted_kv");
+    }
+    const std::string kv = wanted_kv(Body(bytes));
+    if (!kv.empty()) update.run(tenant, job, kv);
+  }
+  return database.status();
 }
 
-using Migration = Status (*)(Database&, std::int64_t);
+Status create_version_2(Database& database, const MigrationInput& with) {
+  MILLRACE_TRY(database.execute(version_2_jobs));
+  MILLRACE_TRY(read_policies(database, with.wanted_kv));
+  return database.execute(version_2_queue);
+}
+
+using Migration = Status (*)(Database&, const MigrationInput&);
 constexpr auto migrations = std::to_array<Migration>({create_version_1, create_version_2});
 static_assert(migrations.size() == ledger_version);
 
@@ -225,11 +253,11 @@ Status settle_settings(Database& database, const DurabilitySettings& settings) {
   return check_settings(database, settings);
 }
 
-Status migrate(Database& database, std::int64_t now_us) {
+Status migrate(Database& database, const MigrationInput& with) {
   MILLRACE_ASSIGN(const int found, ledger_version_of(database));
   for (int version = found; version < ledger_version; ++version) {
     MILLRACE_TRY(database.execute("BEGIN IMMEDIATE"));
-    Status status = migrations[static_cast<std::size_t>(version)](database, now_us);
+    Status status = migrations[static_cast<std::size_t>(version)](database, with);
     const std::string mark = "PRAGMA user_version=" + std::to_string(version + 1);
     if (status) status = database.execute(mark.c_str());
     if (status) status = database.execute("COMMIT");

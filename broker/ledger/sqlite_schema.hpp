@@ -4,6 +4,7 @@
 #include <string>
 
 #include "broker/ledger/sqlite_database.hpp"
+#include "broker/ledger/sqlite_ledger.hpp"
 
 namespace millrace::broker {
 
@@ -28,7 +29,11 @@ Status settle_settings(Database& database, const DurabilitySettings& settings = 
 Status check_settings(Database& database, const DurabilitySettings& settings = {});
 
 // Brings the tables to `ledger_version`, each version in a transaction of its own. Errors: as
-// ledger_version_of, and disk_full.
-Status migrate(Database& database, std::int64_t now_us);
+// ledger_version_of, disk_full, and internal where `wanted_kv` is needed and missing.
+struct MigrationInput {
+  std::int64_t now_us = 0;
+  WantedKv wanted_kv;
+};
+Status migrate(Database& database, const MigrationInput& with);
 
 }  // namespace millrace::broker

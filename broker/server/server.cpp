@@ -10,6 +10,7 @@
 
 #include "broker/core/broker.hpp"
 #include "broker/core/results.hpp"
+#include "broker/core/submissions.hpp"
 #include "broker/ledger/sqlite_ledger.hpp"
 #include "broker/server/doors.hpp"
 #include "broker/server/ledger_desk.hpp"
@@ -82,6 +83,10 @@ Status BrokerServer::State::open() {
   MILLRACE_TRY(env->make_directories(options.ledger_folder));
   SqliteLedgerOptions ledger_options;
   ledger_options.end_body = end_body;
+  // What a submit would have stored.
+  ledger_options.wanted_kv = [match = options.core.match_kv](const Body& job) {
+    return match ? wanted_kv(job) : std::string();
+  };
   ledger_options.env = env.get();
   // Before the sockets: whoever holds the ledger may take over the endpoints.
   MILLRACE_ASSIGN(auto ledger, open_sqlite_ledger(options.ledger_folder + "/" + ledger_file,

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "broker/core/submissions.hpp"
 #include "tests/unit/broker/world.hpp"
 
 namespace millrace::broker::testing {
@@ -201,6 +202,13 @@ TEST(KvPolicyOfAJob, AnEngineIsKeptFreeNoLongerThanThereIsASuspectForIt) {
   world.live_ms(2'000, {{"b", held}});
   EXPECT_EQ(next_job(world, "b", held).size(), 1u);
   EXPECT_TRUE(world.job("s").suspect);
+}
+
+TEST(KvPolicyOfAJob, IsReadFromAStoredJob) {
+  EXPECT_EQ(wanted_kv(wants("a", "k5v3")), "r5/r3");
+  EXPECT_EQ(wanted_kv(wants("a", "r5/r3 x30")), "r5/r3 x30");
+  EXPECT_EQ(wanted_kv(wants("a", "")), "");
+  EXPECT_EQ(wanted_kv("no job"), "");
 }
 
 TEST(KvPolicyOfAJob, IsRefusedWhereThereIsNoSuchPolicy) {

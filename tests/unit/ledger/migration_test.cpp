@@ -15,11 +15,21 @@ void change(const std::string& path, const std::string& sql) {
   sqlite3_close(db);
 }
 
-std::unique_ptr<Ledger> open(const std::string& path) {
+// A body that begins with "wants " names its policy behind it.
+std::string read_wish(const Body& body) {
+  return body.starts_with("wants ") ? body.substr(6) : "";
+}
+
+Result<std::unique_ptr<Ledger>> try_open(const std::string& path, WantedKv wanted_kv) {
   SqliteLedgerOptions options;
   options.end_body = build_end;
+  options.wanted_kv = std::move(wanted_kv);
   options.ballast_bytes = 0;
-  auto opened = open_sqlite_ledger(path, std::move(options));
+  return open_sqlite_ledger(path, std::move(options));
+}
+
+std::unique_ptr<Ledger> open(const std::string& path) {
+  auto opened = try_open(path, read_wish);
   EXPECT_TRUE(opened) << (opened ? "" : opened.error().text());
   return opened ? *std::move(opened) : nullptr;
 }
@@ -72,6 +82,62 @@ TEST(SqliteMigration, AQueueOfVersion1IsHandedOutInItsOrder) {
   EXPECT_EQ(given, (std::vector<std::string>{"a", "any", "b"}));
   EXPECT_EQ(std::get<ClaimReply>(*(*replies)[2]).jobs.at(0).job, "picky");
   EXPECT_TRUE((*replies)[3]) << "a lease of before is still good";
+}
+
+SubmitJob wish(const std::string& id, const std::string& kv) {
+  SubmitJob op = job(id);
+  op.body = "wants " + kv;
+  return op;
+}
+
+std::vector<std::string> ids(const ClaimReply& reply) {
+  std::vector<std::string> out;
+  for (const auto& given : reply.jobs) out.push_back(given.job);
+  return out;
+}
+
+// Version 1 took jobs that name a policy and wrote it nowhere but in their bodies.
+TEST(SqliteMigration, JobsOfVersion1KeepThePolicyTheyName) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("ledger");
+  auto ledger = open(path);
+  ASSERT_NE(ledger, nullptr);
+  const auto carry_out = [&](std::vector<Operation> operations) {
+    auto replies = ledger->apply(operations, start_us);
+    EXPECT_TRUE(replies);
+    return replies ? *std::move(replies) : std::vector<Result<Reply>>{};
+  };
+  // As version 1 handed them out, to anybody: one is leased, one is a suspect, one has failed.
+  (void)carry_out({wish("leased", "r5/r3"), wish("suspect", "r5/r3"), wish("failed", "r5/r3"),
+                   wish("done", "r5/r3"), claim(4), GiveBack{{2}, Blame::died, ""},
+                   Finish{3, JobState::failed, "r", ""}, Finish{4, JobState::completed, "r", ""},
+                   job("any"), wish("queued", "r5/r3"), wish("other", "f16/f16"),
+                   wish("damaged", "r5/r3")});
+  ledger.reset();
+  change(path, back_to_version_1);
+  change(path, "UPDATE job_bodies SET body = x'00' WHERE sequence = 8");
+
+  const auto unread = try_open(path, {});
+  ASSERT_FALSE(unread) << "what the jobs want must not be lost in silence";
+  EXPECT_EQ(unread.error().code, Code::internal);
+  ledger = open(path);  // and nothing was changed by that
+  ASSERT_NE(ledger, nullptr);
+  Claim with = claim(10);
+  with.kv = {"r5/r3"};
+  Claim alone = with;
+  alone.suspect = true;
+  const auto replies =
+      carry_out({GiveBack{{1}, Blame::none, ""}, RetryJobs{tenant, {"failed"}, "", 5}, claim(10),
+                 claim(1, true), GetJob{tenant, "suspect"}, GetJob{tenant, "other"}, with, alone});
+  ASSERT_EQ(replies.size(), 8u);
+  EXPECT_EQ(ids(std::get<ClaimReply>(*replies[2])), (std::vector<std::string>{"any"}));
+  EXPECT_EQ(std::get<ClaimReply>(*replies[2]).ended.at(0).job, "damaged");
+  EXPECT_TRUE(std::get<ClaimReply>(*replies[3]).jobs.empty());
+  EXPECT_EQ(std::get<GetJobReply>(*replies[4]).kv, "r5/r3");
+  EXPECT_EQ(std::get<GetJobReply>(*replies[5]).kv, "f16/f16");
+  EXPECT_EQ(ids(std::get<ClaimReply>(*replies[6])),
+            (std::vector<std::string>{"leased", "failed", "queued"}));
+  EXPECT_EQ(ids(std::get<ClaimReply>(*replies[7])), (std::vector<std::string>{"suspect"}));
 }
 
 }  // namespace
