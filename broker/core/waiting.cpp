@@ -24,8 +24,12 @@ std::string waiting_for(const EngineTable& engines, const std::string& model,
   }
   std::string run;
   for (const std::string& policy : policies) run += (run.empty() ? "" : ", ") + policy;
+  // Policies by layer are what engines come to; no option takes one.
+  const std::string how = parse_kv_policy(kv)
+                              ? "with --kv " + name
+                              : "whose --kv, --kv-protect and --kv-center come to that";
   return "no engine" + of_model + " connected runs kv " + name + ": they run " +
-         (run.empty() ? "what they do not tell" : run) + "; start one with --kv " + name;
+         (run.empty() ? "what they do not tell" : run) + "; start one " + how;
 }
 
 }  // namespace millrace::broker

@@ -204,6 +204,20 @@ TEST(KvPolicyOfAJob, AnEngineIsKeptFreeNoLongerThanThereIsASuspectForIt) {
   EXPECT_TRUE(world.job("s").suspect);
 }
 
+TEST(KvPolicyOfAJob, ByLayerNamesNoOptionThatTakesIt) {
+  World world;
+  join(world, "e", {"f16"});
+  for (const std::string kv : {"f16/f16 x2, r5/r3 x28", "r5/r3 x30, keys centered by 0ab9"}) {
+    EXPECT_EQ(
+        world.submit({wants("by " + kv, kv)}).at(0).waits,
+        "no engine of model m connected runs kv " + kv +
+            ": they run f16; start one whose --kv, --kv-protect and --kv-center come to that");
+  }
+  EXPECT_EQ(world.submit({wants("ends", "k5v3~2,2")}).at(0).waits,
+            "no engine of model m connected runs kv r5/r3~2,2: they run f16; start one with --kv "
+            "r5/r3~2,2");
+}
+
 TEST(KvPolicyOfAJob, IsReadFromAStoredJob) {
   EXPECT_EQ(wanted_kv(wants("a", "k5v3")), "r5/r3");
   EXPECT_EQ(wanted_kv(wants("a", "r5/r3 x30")), "r5/r3 x30");

@@ -189,6 +189,16 @@ def test_job_schema_accepts(change):
     assert validator("job-minimal").is_valid(vector("job-minimal") | change)
 
 
+def test_an_engine_names_as_many_kv_policies_as_the_broker_takes():
+    limits = (FOLDER / "base" / "limits.hpp").read_text(encoding="utf-8")
+    limit = int(re.search(r"kv_policies_per_engine = (\d+);", limits)[1])
+    hello = vector("hello")
+    hello["body"]["kv_policies"] = ["f16"] * limit
+    assert validator("hello").is_valid(hello)
+    hello["body"]["kv_policies"].append("f16")
+    assert not validator("hello").is_valid(hello)
+
+
 def test_must_refuse_names_known_codes():
     known = SCHEMAS.files["common.json"]["$defs"]["error_code"]["x-known"]
     assert len(MUST_REFUSE) > 30

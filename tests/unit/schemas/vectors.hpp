@@ -228,8 +228,8 @@ inline std::vector<Envelope> envelopes() {
                       false,
                       JobState::queued,
                       {},
-                      "kv r5/r3 is run by no engine connected; those of model smollm2 run: "
-                      "f16/f16"},
+                      "no engine of model smollm2 connected runs kv k5v3: they run f16; start one "
+                      "with --kv k5v3"},
                      {"x", false, JobState::queued,
                       Error{Code::conflict, "job x is known with another body",
                             "choose another id"}}}}},
