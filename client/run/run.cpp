@@ -4,6 +4,7 @@
 
 #include "client/run/backend.hpp"
 #include "client/run/run_folder.hpp"
+#include "client/run/supervisor.hpp"
 
 namespace millrace::client {
 namespace {
@@ -19,20 +20,6 @@ void fill_from_output(RunFolder& folder, RunReport& report) {
   progress.total = folder.manifest().input.lines;
   progress.before = progress.done = folder.output().lines();
   progress.failed = folder.output().failed_lines();
-}
-
-// What an engine refuses before it takes work: another option, file or device may do.
-bool is_refusal(const Error& error) {
-  switch (error.code) {
-    case Code::interrupted:
-    case Code::engine_failed:  // its log is worth a look
-    case Code::disk_full:
-    case Code::io_error:
-    case Code::internal:
-      return false;
-    default:
-      return true;
-  }
 }
 
 // Broker and engine, and all lines through them; both are gone when this returns.
@@ -81,7 +68,7 @@ Status run_file(const RunOptions& options, RunObserver& observer, RunReport& rep
                                    options.engine_arguments.begin(),
                                    options.engine_arguments.end());
   const Status status = work(folder, backend_options, *env, clock, observer, options, report);
-  report.undone = !status && is_refusal(status.error()) && folder.undo();
+  report.undone = !status && is_refusal(status.error().code) && folder.undo();
   return status;
 }
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <span>
+#include <string_view>
 #include <system_error>
 
 #include "schemas/base/hash.hpp"
@@ -15,6 +16,7 @@ namespace fs = std::filesystem;
 constexpr const char* manifest_name = "manifest.json";
 constexpr const char* index_name = "lines";
 constexpr const char* checkpoint_name = "checkpoint.json";
+constexpr const char* lock_name = "lock";
 constexpr std::uint64_t sample_bytes = 64 * limits::KiB;
 constexpr std::uint64_t samples = 256;
 
@@ -45,6 +47,12 @@ Status check_paths(const RunPaths& paths) {
   return {};
 }
 
+// What a run and its backend put into the folder. The ledger is several files.
+bool is_own(std::string_view name) {
+  return name == manifest_name || name == index_name || name == checkpoint_name ||
+         name == lock_name || name == "engine.log" || name.starts_with("ledger.sqlite");
+}
+
 }  // namespace
 
 Result<RunFolder> RunFolder::open(Env& env, const RunPaths& paths,
@@ -55,8 +63,10 @@ Result<RunFolder> RunFolder::open(Env& env, const RunPaths& paths,
   run.output_path_ = paths.output;
   run.folder_ = paths.output + ".millrace";
   MILLRACE_ASSIGN(run.input_, env.open(paths.input, OpenMode::read));
+  MILLRACE_ASSIGN(const bool folder_there, env.exists(run.folder_));
+  run.made_folder_ = !folder_there;
   MILLRACE_TRY(env.make_directories(run.folder_));
-  auto lock = env.lock(run.path("lock"));
+  auto lock = env.lock(run.path(lock_name));
   if (!lock && lock.error().code == Code::output_in_use) {
     return fail(Code::output_in_use, "another run writes " + paths.output,
                 "wait for it, or name another --output");
@@ -110,7 +120,7 @@ Status RunFolder::discard(const RunPaths& paths) {
     MILLRACE_TRY(env_->remove(path(manifest_name)));
   }
   for (const std::string& name : names) {
-    if (name != manifest_name && name != "lock" && !fs::is_directory(path(name))) {
+    if (name != manifest_name && name != lock_name && !fs::is_directory(path(name))) {
       MILLRACE_TRY(env_->remove(path(name)));
     }
   }
@@ -174,11 +184,18 @@ bool RunFolder::undo() {
   if (resumed_ || !made_output_ || !manifest_.fingerprint.empty()) {
     return false;
   }
-  std::error_code ignored;
   output_.reset();
-  fs::remove(output_path_, ignored);
-  fs::remove_all(folder_, ignored);
+  static_cast<void>(env_->remove(output_path_));
+  for (const std::string& name : env_->list(folder_).value_or(std::vector<std::string>{})) {
+    if (is_own(name)) {
+      static_cast<void>(env_->remove(path(name)));
+    }
+  }
   lock_.reset();
+  if (made_folder_) {
+    std::error_code not_empty;  // with what others put there
+    fs::remove(folder_, not_empty);
+  }
   return true;
 }
 

@@ -37,7 +37,8 @@ class RunFolder {
   Status settle(const std::string& epoch, std::uint64_t number);
   const Checkpoint& checkpoint() const { return checkpoint_; }
   // Takes back what a new run made, where no engine has been met: nothing is lost, and nothing
-  // stays behind of a mistyped option. False: it goes on from an earlier run, or has met one.
+  // stays behind of a mistyped option. What others put into the folder stays, and the folder with
+  // it, as one that was there before. False: it goes on from an earlier run, or has met one.
   bool undo();
 
  private:
@@ -55,7 +56,7 @@ class RunFolder {
   Manifest manifest_;
   Checkpoint checkpoint_;
   bool resumed_ = false;
-  bool made_output_ = false;  // it was not there before
+  bool made_output_ = false, made_folder_ = false;  // they were not there before
 };
 
 // Tells whether a model file is the same one, without reading all of it: its size and a hash of

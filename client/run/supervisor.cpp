@@ -35,6 +35,10 @@ std::optional<Error> own_error(std::string words) {
 
 }  // namespace
 
+bool is_refusal(Code code) {
+  return code == Code::no_device || (code != Code::interrupted && code_http_status(code) < 500);
+}
+
 Supervisor::Supervisor(SupervisorOptions options, Env& env, const Clock& clock,
                        RunObserver& observer, std::function<void()> on_death)
     : options_(std::move(options)),
@@ -103,11 +107,14 @@ Status Supervisor::ended(const ChildProcess::Ended& end) {
   fruitless_ = joined_ ? 0 : fruitless_ + 1;
   const std::string what = "the engine ended with " + end.how;
   if (!ever_joined_ || fruitless_ >= options_.hopeless_starts) {
-    const auto refusal = end.exit_status > 0 ? own_error(last_words()) : std::nullopt;
-    if (refusal) {
-      return fail(*refusal);
-    }
+    auto own = end.exit_status > 0 ? own_error(last_words()) : std::nullopt;
     std::string hint = options_.log_stays ? "its whole log is in " + options_.log_path : "";
+    if (own) {
+      if (!is_refusal(own->code) && !hint.empty()) {
+        own->hint += (own->hint.empty() ? "" : "; ") + hint;
+      }
+      return fail(*std::move(own));
+    }
     if (end.exit_status < 0) {
       hint += std::string(hint.empty() ? "" : "; ") +
               "a damaged cache of an OpenCL driver ends it so at every start: delete the folder "

@@ -27,6 +27,10 @@ struct SupervisorOptions {
   std::uint32_t stop_ms = 2'000;      // from SIGTERM to SIGKILL
 };
 
+// Whether an error refuses what the user gave: another option, file or device may do. Of what fails
+// for other reasons the log is worth a look.
+bool is_refusal(Code code);
+
 class Supervisor {
  public:
   // `on_death` is called at once when the process has ended, so that its jobs are handed on.
@@ -35,7 +39,7 @@ class Supervisor {
 
   Status start();
   // Looks after the process. Errors, when it is hopeless: the engine's own, or engine_failed
-  // with its last words.
+  // with its last words; both name the log, unless the engine refused what it was given.
   Status tick();
   void joined();  // the broker has heard its hello
   void hung();    // the broker says that it makes no progress: it is killed

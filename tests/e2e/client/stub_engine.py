@@ -1,8 +1,9 @@
 """An engine without a model: speaks the engine's side of the protocol, answers each job after a
 while, and misbehaves on request. Environment: STUB_DELAY_MS (per job), STUB_ROWS (jobs at once),
 STUB_LOG (a line "start ID" and "end ID" for each execution), STUB_ABORT_ON (dies while a job with
-this text in its body runs), STUB_HANG_ON (stops making steps), STUB_NO_START (says so and exits
-with 3 before it joins), STUB_FINGERPRINT, STUB_KV (the policies it answers to, with ; between).
+this text in its body runs), STUB_HANG_ON (stops making steps), STUB_NO_START (a code and a message,
+said before it exits with 3 and has not joined), STUB_FINGERPRINT, STUB_KV (the policies it answers
+to, with ; between; empty: it does not say).
 """
 import argparse
 import os
@@ -18,7 +19,7 @@ DELAY_S = float(os.environ.get("STUB_DELAY_MS", "0")) / 1000
 ROWS = int(os.environ.get("STUB_ROWS", "64"))
 ABORT_ON = os.environ.get("STUB_ABORT_ON", "").encode()
 HANG_ON = os.environ.get("STUB_HANG_ON", "").encode()
-KV = os.environ.get("STUB_KV", "f16;f16/f16 x30").split(";")
+KV = [x for x in os.environ.get("STUB_KV", "f16;f16/f16 x30").split(";") if x]
 FINGERPRINT = os.environ.get("STUB_FINGERPRINT", "5" * 32)
 
 
@@ -47,7 +48,7 @@ def result_of(lease):
         generation = {"choices": [{"index": 0, "text": text, "tokens": struct.pack("<2I", 1, 2),
                                    "finish_reason": "stop"}]}
     generation["usage"] = {"prompt_tokens": 3, "cached_tokens": 0, "completion_tokens": 2}
-    generation["effective"] = {"model": "stub", "fingerprint": FINGERPRINT, "kv": KV[-1],
+    generation["effective"] = {"model": "stub", "fingerprint": FINGERPRINT, "kv": (KV or [""])[-1],
                                "math": "exact", "sampling": {"seed": 1}, "max_tokens": 16}
     return {"job": lease["job"], "state": "completed", "result": generation}
 
@@ -69,11 +70,11 @@ class Engine:
         self.socket.send(msgpack.packb({"v": 1, "kind": kind, "id": self.next_id, "body": body}))
 
     def hello(self):
+        kv = {"kv_policies": KV, "kv": KV[-1], "kv_bytes_per_token": 23040.0,
+              "kv_compression": 1.0} if KV else {}
         self.send("hello", {"role": "engine", "name": f"stub-{os.getpid()}", "software": "stub",
                             "instance": f"stub-{os.getpid()}",
-                            "model": "stub", "fingerprint": FINGERPRINT, "kv_policies": KV,
-                            "kv": KV[-1], "kv_bytes_per_token": 23040.0,
-                            "kv_compression": 1.0,
+                            "model": "stub", "fingerprint": FINGERPRINT, **kv,
                             "context_tokens": 2048})
 
     def credit(self):
@@ -168,7 +169,7 @@ def main():
     options, _ = parser.parse_known_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if os.environ.get("STUB_NO_START"):
-        print("error no_device: " + os.environ["STUB_NO_START"], file=sys.stderr)
+        print("stub-engine: " + os.environ["STUB_NO_START"], file=sys.stderr)
         sys.exit(3)
     Engine(options.broker).run()
 

@@ -100,11 +100,35 @@ def test_a_line_that_kills_the_engine_is_given_up_and_all_others_complete(run):
 
 def test_an_engine_that_cannot_start_ends_the_run_with_its_words(run):
     run.write(GOOD)
-    run.env["STUB_NO_START"] = "no OpenCL device here"
+    run.env["STUB_NO_START"] = "no_device: no OpenCL device here"
     refused = run.go(expect=3)
-    assert "no OpenCL device here" in refused.stderr
+    assert "no_device: no OpenCL device here" in refused.stderr
     run.engine.unlink()
     assert "--engine" in run.go(expect=3).stderr
+
+
+def test_a_refused_run_takes_back_its_own_and_a_failed_one_keeps_its_log(run):
+    run.write(GOOD)
+    kept = run.folder / "results.jsonl.millrace"
+    run.env["STUB_NO_START"] = "no_device: no OpenCL device here"
+    assert "engine.log" not in run.go(expect=3).stderr
+    assert not run.output.exists() and not kept.exists()
+    theirs = kept / "notes" / "plan.txt"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("precious")
+    run.go(expect=3)
+    assert theirs.read_text() == "precious"
+    assert not run.output.exists() and [x.name for x in kept.iterdir()] == ["notes"]
+    for code in ("device_error", "kernel_build", "out_of_memory"):
+        run.env["STUB_NO_START"] = f"{code}: it broke"
+        failed = run.go(expect=3).stderr
+        assert f"{code}: it broke" in failed and f"its whole log is in {kept}/engine.log" in failed
+        assert "a new run goes on" in failed
+        assert f"{code}: it broke" in (kept / "engine.log").read_text()
+    assert theirs.read_text() == "precious"
+    del run.env["STUB_NO_START"]
+    run.go(expect=0)
+    assert sorted(run.results()) == list(range(1, 9))
 
 
 @pytest.mark.long

@@ -1,6 +1,8 @@
 // Index, manifest, checkpoint, output file and line ids: what a run goes on from.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "client/run/backend.hpp"
 #include "client/run/checkpoint.hpp"
 #include "client/run/line_id.hpp"
@@ -190,6 +192,35 @@ TEST_F(RunParts, ARunThatNoEngineJoinedBindsNothing) {
   folder_.write("out", precious);
   EXPECT_EQ(open("other").error().code, Code::settings_changed);
   EXPECT_EQ(folder_.read("out"), precious);
+}
+
+TEST_F(RunParts, UndoTakesBackWhatTheRunMadeAndNothingElse) {
+  namespace fs = std::filesystem;
+  folder_.write("in", "a\nb\n");
+  const RunPaths paths{folder_ / "in", folder_ / "out"};
+  const auto undo = [&](const std::string& theirs) {
+    auto run = RunFolder::open(*env_, paths, {}, false);
+    ASSERT_TRUE(run.has_value()) << run.error().text();
+    for (const char* ours : {"engine.log", "ledger.sqlite", "ledger.sqlite-wal"}) {
+      folder_.write(std::string("out.millrace/") + ours, "x");
+    }
+    ASSERT_TRUE(run->settle("", 0));
+    if (!theirs.empty()) fs::create_directories(folder_ / ("out.millrace/" + theirs));
+    EXPECT_TRUE(run->undo());
+    EXPECT_FALSE(fs::exists(folder_ / "out"));
+  };
+  undo("");
+  EXPECT_FALSE(fs::exists(folder_ / "out.millrace"));
+  undo("notes/old");  // put there meanwhile
+  EXPECT_TRUE(fs::exists(folder_ / "out.millrace/notes/old"));
+  folder_.write("out.millrace/mine.txt", "precious");
+  undo("");  // there before
+  EXPECT_EQ(folder_.read("out.millrace/mine.txt"), "precious");
+  EXPECT_EQ(env_->list(folder_ / "out.millrace"), (std::vector<std::string>{"mine.txt", "notes"}));
+  fs::remove_all(folder_ / "out.millrace");
+  fs::create_directory(folder_ / "out.millrace");
+  undo("");
+  EXPECT_TRUE(fs::is_empty(folder_ / "out.millrace"));
 }
 
 TEST_F(RunParts, ModelIdentitySeesOneChangedBlockAndTheSize) {
