@@ -61,7 +61,7 @@ constexpr auto table = std::to_array<JobField>({
         "body"),
     yes("ignore_eos", "true to go on after an end-of-text token"),
     yes("include_stop_str_in_output", "true to leave what stopped it in the text"),
-    yes("kv", "KV policy wanted"),
+    yes("kv", "KV policy wanted, or what a result's effective.kv says, up to 16384 bytes"),
     no("length_penalty", neutral_one, "1"),
     yes("logit_bias",
         "added to the logits of token ids: up to 1024 of them, each bias -100 to 100"),
@@ -167,10 +167,11 @@ std::unexpected<Error> over(std::string_view field, const std::string& what, std
               std::string(field) + ": " + what + "; the limit is " + std::to_string(limit));
 }
 
-Status check_text(std::string_view field, std::string_view value, bool required) {
+Status check_text(std::string_view field, std::string_view value, bool required,
+                  std::uint64_t most_bytes = limits::id_bytes) {
   if (required && value.empty()) return bad(field, "must not be empty");
-  if (value.size() > limits::id_bytes) {
-    return over(field, std::to_string(value.size()) + " bytes", limits::id_bytes);
+  if (value.size() > most_bytes) {
+    return over(field, std::to_string(value.size()) + " bytes", most_bytes);
   }
   for (const char c : value) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
@@ -180,8 +181,11 @@ Status check_text(std::string_view field, std::string_view value, bool required)
   return {};
 }
 
+// An effective policy of 1,024 layers, as many as a model may have, each unlike the one before.
+constexpr std::uint64_t kv_bytes = 16 * limits::KiB;
+
 Status check_kv(const std::string& kv) {
-  MILLRACE_TRY(check_text("kv", kv, true));
+  MILLRACE_TRY(check_text("kv", kv, true, kv_bytes));
   if (const auto known = canonical_kv(kv); !known) {
     return bad("kv", known.error().message, known.error().hint);
   }

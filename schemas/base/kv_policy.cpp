@@ -126,27 +126,64 @@ Status add_protections(std::string_view text, char between, KvProtection& out) {
   return {};
 }
 
-// "f16/f16 x2, r5/r3 x28", as an effective policy is written, and with whose mean keys.
-bool is_by_layer(std::string_view text) {
+// ", keys centered by 0ab9", or nothing.
+bool says_whose_means(std::string_view text) {
   constexpr std::string_view centered = ", keys centered by ";
-  if (const auto at = text.find(centered); at != std::string_view::npos) {
-    const std::string_view digest = text.substr(at + centered.size());
-    if (digest.empty() || digest.find_first_not_of("0123456789abcdef") != std::string_view::npos) {
-      return false;
-    }
-    text = text.substr(0, at);
-  }
+  if (text.empty()) return true;
+  return text.starts_with(centered) && text.size() > centered.size() &&
+         text.find_first_not_of("0123456789abcdef", centered.size()) == std::string_view::npos;
+}
+
+// Layers in a row that are stored alike, as an effective policy is written: "r5/r3 x28".
+struct LayerRun {
+  std::string_view codecs;
+  std::uint64_t layers = 0;
+};
+
+std::optional<LayerRun> parse_layer_run(std::string_view text) {
+  const auto times = text.find(" x");
+  if (times == std::string_view::npos) return std::nullopt;
+  const std::string_view name = text.substr(0, times);
+  const auto layers = parse_number(text.substr(times + 2));
+  const auto codecs = parse_codecs(name);
+  if (!layers || !codecs || codecs->name() != name) return std::nullopt;
+  return LayerRun{name, *layers};
+}
+
+// An effective policy, runs of equal layers made one: "r5/r3 x30" of "r5/r3 x1, r5/r3 x29". Nothing
+// where the text is none.
+std::optional<std::string> canonical_by_layer(std::string_view text) {
+  const std::size_t means_at = std::min(text.find(", keys "), text.size());
+  const std::string_view means = text.substr(means_at);
+  if (!says_whose_means(means)) return std::nullopt;
+  text = text.substr(0, means_at);
+  std::vector<LayerRun> runs;
   for (bool more = true; more;) {
     const auto end = text.find(", ");
-    const std::string_view part = text.substr(0, end);
-    const auto times = part.find(" x");
-    if (times == std::string_view::npos || !parse_number(part.substr(times + 2))) return false;
-    const auto codecs = parse_codecs(part.substr(0, times));
-    if (!codecs || codecs->name() != part.substr(0, times)) return false;
+    const auto run = parse_layer_run(text.substr(0, end));
+    if (!run) return std::nullopt;
+    if (runs.empty() || runs.back().codecs != run->codecs) runs.push_back({run->codecs, 0});
+    runs.back().layers += run->layers;
     more = end != std::string_view::npos;
     if (more) text.remove_prefix(end + 2);
   }
-  return true;
+  std::string out;
+  for (const LayerRun& run : runs) {
+    out += (out.empty() ? "" : ", ") + std::string(run.codecs) + " x" + std::to_string(run.layers);
+  }
+  return out + std::string(means);
+}
+
+// Leaves out what makes no difference: halves need no protection, and a layer at the beginning is
+// one of the first.
+KvPolicy without_repetition(KvPolicy policy) {
+  KvProtection& kept = policy.protection;
+  if (policy.codecs == KvCodecs{}) kept = {};
+  for (const std::uint32_t layer : kept.layers) {  // in order
+    if (layer <= kept.first) kept.first = std::max(kept.first, layer + 1);
+  }
+  std::erase_if(kept.layers, [&](std::uint32_t layer) { return layer < kept.first; });
+  return policy;
 }
 
 }  // namespace
@@ -229,9 +266,9 @@ Result<KvProtection> parse_kv_protection(std::string_view text) {
 }
 
 Result<std::string> canonical_kv(std::string_view text) {
-  if (is_by_layer(text)) return std::string(text);
+  if (auto by_layer = canonical_by_layer(text)) return *std::move(by_layer);
   MILLRACE_ASSIGN(const KvPolicy policy, parse_kv_policy(text));
-  return policy.name();
+  return without_repetition(policy).name();
 }
 
 std::string_view kv_display_name(std::string_view canonical) {

@@ -6,13 +6,13 @@
 #include <string>
 #include <utility>
 
-#include "engine/core/kv/policy.hpp"
 #include "engine/core/request/encode_edits.hpp"
 #include "engine/core/request/encode_prompt.hpp"
 #include "engine/core/request/markers.hpp"
 #include "engine/core/scheduler/scheduler.hpp"
 #include "schemas/base/check_sampling.hpp"
 #include "schemas/base/check_stops.hpp"
+#include "schemas/base/kv_policy.hpp"
 #include "schemas/base/limits.hpp"
 #include "schemas/base/number_text.hpp"
 
@@ -110,20 +110,21 @@ Status check_logprobs(const LogprobRequest& l, Task task, std::uint32_t vocabula
   return {};
 }
 
-// As each is written, or as it is meant: "k5v3" is "r5/r3".
+// As it is meant, however each is written: "k5v3" is "r5/r3".
 bool is_policy(const std::string& wanted, const std::string& used) {
-  if (wanted == used) return true;
-  const auto a = parse_kv_policy(wanted), b = parse_kv_policy(used);
+  const auto a = canonical_kv(wanted), b = canonical_kv(used);
   return a && b && *a == *b;
 }
 
 Status check_engine(const GenerationRequest& request, const RequestContext& context) {
   if (request.kv && !is_policy(*request.kv, context.kv_policy) &&
-      *request.kv != context.kv_layers) {
+      !is_policy(*request.kv, context.kv_layers)) {
+    const bool is_option = parse_kv_policy(*request.kv).has_value();  // by layer it is none
     return fail(
         Code::unsupported_field,
         "kv \"" + *request.kv + "\" is wanted, this engine runs \"" + context.kv_policy + "\"",
-        "leave kv out, or send the job to an engine started with --kv " + *request.kv);
+        "leave kv out, or send the job to an engine " +
+            (is_option ? "started with --kv " + *request.kv : "that runs it"));
   }
   if (request.require_fingerprint && *request.require_fingerprint != context.fingerprint) {
     return fail(Code::fingerprint_mismatch,

@@ -335,5 +335,27 @@ TEST(StepPacer, ShrinksInProportionAndGrowsSlowly) {
   EXPECT_EQ(StepPacer(40, 16, 250'000).tokens(), 16u);
 }
 
+// By every name of what the engine runs, and by what its results say.
+TEST_F(LoopTest, APolicyIsKnownByWhatItMeans) {
+  open();
+  RequestId id = 1;
+  for (const char* kv : {"f16", "f16/f16", "f16+none", "f16~2,2", "f16+layer:3", "f16/f16 x30",
+                         "f16/f16 x1, f16/f16 x29"}) {
+    GenerationRequest r = request(id, 4, "x");
+    r.kv = kv;
+    EXPECT_TRUE(loop_->add(id++, r)) << kv;
+  }
+  // What the hint says to do can be done: --kv takes no policy by layer.
+  for (const auto& [kv, hint] : {std::pair{"q8", "started with --kv q8"},
+                                 std::pair{"f16/f16 x29", "an engine that runs it"}}) {
+    GenerationRequest r = request(id, 4, "x");
+    r.kv = kv;
+    const Status status = loop_->add(id, r);
+    ASSERT_FALSE(status) << kv;
+    EXPECT_EQ(status.error().code, Code::unsupported_field) << kv;
+    EXPECT_TRUE(status.error().hint.ends_with(hint)) << status.error().hint;
+  }
+}
+
 }  // namespace
 }  // namespace millrace::engine

@@ -80,12 +80,24 @@ TEST(KvPolicy, HasOneNameForWhatMeansTheSame) {
   EXPECT_EQ(name("k5v3+last:1+first:2+layer:9+layer:5+layer:9+none"),
             "r5/r3~2,1+layer:5+layer:9+none");
   EXPECT_EQ(name(layers("k5v3~1,2").name().c_str()), "f16/f16 x1, r5/r3 x27, f16/f16 x2");
+  for (const char* text : {"f16+none", "f16~2,2", "f16+layer:5+none", "f16/f16~1,0"}) {
+    EXPECT_EQ(name(text), "f16/f16") << text;
+  }
+  EXPECT_EQ(name("f16/r3~2,2"), "f16/r3~2,2");
+  for (const char* text : {"k5v3~3,0", "k5v3~3,0+layer:0", "k5v3~2,0+layer:2+layer:1",
+                           "r5/r3+layer:1+layer:0+layer:2"}) {
+    EXPECT_EQ(name(text), "r5/r3~3,0") << text;
+  }
+  EXPECT_EQ(name("k5v3~0,1+layer:1"), "r5/r3~0,1+layer:1");
+  EXPECT_EQ(name("r5/r3 x1, r5/r3 x28, r5/r3 x1"), "r5/r3 x30");
+  EXPECT_EQ(name("f16/f16 x1, r5/r3 x2, r5/r3 x3, f16/f16 x1"), "f16/f16 x1, r5/r3 x5, f16/f16 x1");
   for (const char* text : {"", "k9v4", "auto", "r5/r3 x", "r5/r3 x0", "k5v3 x30",
                            "r5/r3 x3,r4/r4 x1", "r5/r3 x3, ", " x3"}) {
     ASSERT_FALSE(canonical_kv(text)) << text;
     EXPECT_EQ(canonical_kv(text).error().code, Code::invalid_value);
   }
   EXPECT_EQ(name("r5/r3 x30, keys centered by 0ab9"), "r5/r3 x30, keys centered by 0ab9");
+  EXPECT_EQ(name("r5/r3 x1, r5/r3 x29, keys centered by 0ab9"), "r5/r3 x30, keys centered by 0ab9");
   EXPECT_FALSE(canonical_kv("r5/r3 x30, keys centered by "));
   EXPECT_FALSE(canonical_kv("k5v3, keys centered by 0ab9"));
   EXPECT_EQ(kv_display_name("r5/r3"), "k5v3");

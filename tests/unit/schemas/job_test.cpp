@@ -238,9 +238,20 @@ TEST(Job, Ranges) {
   EXPECT_REFUSED(with("stream", str("")), invalid_value, "stream");
   EXPECT_REFUSED(with("id", str("a\nb")), invalid_value, "id");
   EXPECT_REFUSED(with("id", str(std::string(limits::id_bytes + 1, 'x'))), limit_exceeded, "id");
+  EXPECT_REFUSED(with("kv", str(std::string(16 * limits::KiB + 1, 'x'))), limit_exceeded, "kv");
   EXPECT_REFUSED(with("metadata", map({{"a", uint(1)}})), invalid_value, "metadata.a");
   EXPECT_REFUSED(with("metadata", map({{"a", str(std::string(limits::metadata_bytes, 'x'))}})),
                  limit_exceeded, "metadata");
+}
+
+// The longest there is: 1,024 layers, every second one protected, by their longest names.
+TEST(Job, WhatAResultSaysOfItsKvMayBeAskedFor) {
+  std::string kv;
+  for (int i = 0; i < 512; ++i) {
+    kv += std::string(i == 0 ? "" : ", ") + "f16/f16 x1, q8g128/q8g128 x1";
+  }
+  kv += ", keys centered by " + std::string(32, 'a');
+  EXPECT_EQ(accepted(with("kv", str(kv))).job.request.kv, kv);
 }
 
 TEST(Job, LogprobsInEitherOfOpenAisForms) {
