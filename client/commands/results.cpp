@@ -103,7 +103,8 @@ Status ResultsRun::take(Session& session, StreamReader& reader, Envelope& answer
   return {};
 }
 
-// A misspelt name must not look like results that are yet to come. Who follows may come first.
+// A misspelt name must not look like results that are yet to come. Who follows may come first, and
+// so may who reads while jobs are to end.
 Status ResultsRun::check_names(Session& session) const {
   const std::uint32_t timeout_ms = flags_.broker.timeout_s * 1000;
   MILLRACE_ASSIGN(
@@ -120,10 +121,13 @@ Status ResultsRun::check_names(Session& session) const {
   if (!unknown) {
     return {};
   }
-  if (!flags_.follow) {
+  const std::uint64_t to_end = status.counts.queued + status.counts.leased;
+  if (!flags_.follow && to_end == 0) {
     return fail(*unknown);
   }
-  print_notice("empty", unknown->message + " yet; waiting for it", json_);
+  const std::string what_comes =
+      flags_.follow ? "waiting for it" : "jobs to end: " + std::to_string(to_end);
+  print_notice("empty", unknown->message + " yet; " + what_comes, json_);
   return {};
 }
 

@@ -81,10 +81,13 @@ void print_text(const StatusAnswer& answer, const StatusRequest& request) {
       wide(counts.cancelled), wide(counts.expired), answer.draining ? "  (draining)" : "");
   for (const EngineInfo& engine : answer.engines) {
     const std::string kv = engine.kv_policies.empty() ? "unknown" : engine.kv_policies.front();
-    std::printf(
-        "engine %s  model %s  kv %s (%.1fx)  leases %u  rows %u  %.1f tokens/s  fingerprint %s\n",
-        engine.name.c_str(), engine.model.c_str(), kv.c_str(), engine.kv_compression, engine.leases,
-        engine.rows, engine.tokens_per_second, engine.fingerprint.c_str());
+    std::printf("engine %s  model %s  kv %s", engine.name.c_str(), engine.model.c_str(),
+                kv.c_str());
+    if (engine.kv_compression > 0) {
+      std::printf(" (%.1fx)", engine.kv_compression);
+    }
+    std::printf("  leases %u  rows %u  %.1f tokens/s  fingerprint %s\n", engine.leases, engine.rows,
+                engine.tokens_per_second, engine.fingerprint.c_str());
   }
   if (answer.engines.empty() && request.batch.empty()) {
     std::printf("no engine\n");

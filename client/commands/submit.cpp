@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::size_t batch_hash_digits = 8;
 constexpr std::uint64_t errors_shown = 10;
-constexpr std::size_t notices_shown = 20;  // different ones
+constexpr std::size_t notices_shown = 20;  // different ones of a kind
 
 struct Flags {
   BrokerFlags broker;
@@ -72,8 +72,8 @@ class SubmitRun {
   std::FILE* out_ = nullptr;
   std::unordered_map<std::string, std::uint64_t> waiting_;  // job id to line, with --wait
   std::uint64_t submitted_ = 0, known_ = 0, refused_ = 0, completed_ = 0, failed_ = 0;
-  std::set<std::string> told_;  // notices that were printed: each once
-  std::uint64_t warned_ = 0;    // lines
+  std::set<std::string> warnings_told_, waits_told_;  // notices that were printed: each once
+  std::uint64_t warned_ = 0;                          // lines
 };
 
 Status check_paths(const Flags& flags) {
@@ -190,11 +190,15 @@ Result<std::optional<NextJob>> SubmitRun::next_job() {
   }
 }
 
+bool is_new(const std::string& notice, std::set<std::string>& told) {
+  return told.size() < notices_shown && told.insert(notice).second;
+}
+
 // The results will say it too, but a misspelt field should be known before they are computed.
 void SubmitRun::note_warnings(const ParsedLine& parsed) {
   warned_ += parsed.warnings.empty() ? 0 : 1;
   for (const std::string& warning : parsed.warnings) {
-    if (told_.size() < notices_shown && told_.insert(warning).second) {
+    if (is_new(warning, warnings_told_)) {
       print_notice("warning",
                    flags_.input + " line " + std::to_string(parsed.number) + ": " + warning +
                        " (said once; --strict refuses such lines)",
@@ -204,7 +208,7 @@ void SubmitRun::note_warnings(const ParsedLine& parsed) {
 }
 
 void SubmitRun::note_waiting(const SubmitAnswer& answer) {
-  if (!answer.waits.empty() && told_.size() < notices_shown && told_.insert(answer.waits).second) {
+  if (!answer.waits.empty() && is_new(answer.waits, waits_told_)) {
     print_notice("waits", "job " + answer.job + " waits: " + answer.waits, json_);
   }
 }

@@ -242,7 +242,6 @@ void DiskTier::carry_out(Write& write) {
   const std::string path = path_of(write.number);
   if (!write.bytes.empty()) {
     write.status = write_segment(*env_, path, write.segment, write.bytes);
-    if (!write.status) static_cast<void>(env_->remove(path + ".part"));
     write.bytes = {};
   } else {
     // Absent where it could not be written.

@@ -93,6 +93,13 @@ Result<Header> read_header(File& file) {
   return out;
 }
 
+Status write_whole(Env& env, const std::string& file_path, std::string_view header,
+                   std::string_view pages) {
+  MILLRACE_ASSIGN(const std::unique_ptr<File> file, env.open(file_path, OpenMode::replace));
+  MILLRACE_TRY(file->append(header));
+  return file->append(pages);
+}
+
 }  // namespace
 
 std::uint64_t segment_file_bytes(const Segment& s) {
@@ -114,10 +121,10 @@ Status write_segment(Env& env, const std::string& file_path, const Segment& s,
   }
   put(header, hash64(header));
   const std::string unfinished = file_path + ".part";
-  MILLRACE_ASSIGN(const std::unique_ptr<File> file, env.open(unfinished, OpenMode::replace));
-  MILLRACE_TRY(file->append(header));
-  MILLRACE_TRY(file->append(view(bytes)));
-  return env.rename(unfinished, file_path);
+  Status written = write_whole(env, unfinished, header, view(bytes));
+  if (written) written = env.rename(unfinished, file_path);
+  if (!written) static_cast<void>(env.remove(unfinished));
+  return written;
 }
 
 Result<Segment> read_segment_header(Env& env, const std::string& file_path) {

@@ -47,7 +47,7 @@ struct Segment {
 
 std::uint64_t segment_file_bytes(const Segment& segment);
 
-// `bytes` holds segment.pages pages.
+// `bytes` holds segment.pages pages. Where it fails nothing stays behind, but by a cut of power.
 Status write_segment(Env& env, const std::string& file_path, const Segment& segment,
                      std::span<const char> bytes);
 

@@ -147,6 +147,32 @@ def test_a_reader_that_leaves_ends_results_quietly(broker):
     assert process.stderr.read() == ""
 
 
+def test_results_of_jobs_that_are_still_to_end_are_none_yet(broker):
+    jobs = write_jobs(broker, 3)
+    batch = json.loads(broker.millrace("submit", jobs, "--json", expect=0).stdout)["batch"]
+    for words in (("results", "results"), ("results", "results", "--batch", batch)):
+        done = broker.millrace(*words, expect=0)
+        assert done.stdout == "" and "named results yet; jobs to end: 3" in done.stderr
+        assert json.loads(broker.millrace(*words, "--json", expect=0).stderr)["event"] == "empty"
+    unknown = broker.millrace("results", "results", "--batch", "nosuch", expect=3)
+    assert "not_found" in unknown.stderr
+
+
+def test_an_engine_that_does_not_tell_its_kv_is_shown_without(broker):
+    broker.engine(STUB_KV="")
+    status = broker.millrace("status", expect=0).stdout
+    assert "kv unknown  leases" in status and "(0.0x)" not in status
+
+
+def test_many_warnings_do_not_silence_what_jobs_wait_for(broker):
+    path = broker.folder / "typos.jsonl"
+    path.write_text("".join(completion(f"j{i}", "p", kv="k5v3", **{f"typo{i}": 1}) + "\n"
+                            for i in range(25)))
+    done = broker.millrace("submit", str(path), expect=0)
+    assert done.stderr.count("unknown field") == 20
+    assert "waits: " in done.stderr and "k5v3" in done.stderr
+
+
 def test_names_that_nobody_knows_are_said(broker):
     broker.engine()
     jobs = write_jobs(broker, 2)

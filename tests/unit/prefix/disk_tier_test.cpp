@@ -302,6 +302,23 @@ TEST_F(DiskTierTest, AFullDiskCostsOneWarning) {
   EXPECT_EQ(warnings(), 1u) << log_;
   EXPECT_FALSE(tier_->accepts());
   EXPECT_EQ(load(tokens_from(0, 8)), packed(tokens_from(0, 8), 0));
+  tier_.reset();
+  EXPECT_EQ(files().size(), 1u);
+}
+
+TEST_F(DiskTierTest, AWriteThatFailsLeavesNoFile) {
+  open();
+  const Tokens path = tokens_from(0, 8);
+  for (const char* failing : {"create", "write", "rename"}) {
+    env_->set_hook([failing](std::string_view operation, const std::string& of) {
+      return operation == failing ? Status(fail(Code::io_error, of)) : Status();
+    });
+    EXPECT_FALSE(write_segment(*env_, "/tier/1.kv", {kind, path, 0, 2}, packed(path, 0)));
+    EXPECT_TRUE(files().empty()) << failing;
+  }
+  env_->set_hook({});
+  EXPECT_TRUE(write_segment(*env_, "/tier/1.kv", {kind, path, 0, 2}, packed(path, 0)));
+  EXPECT_EQ(files(), std::vector<std::string>{"1.kv"});
 }
 
 // The power goes at any operation: what is found afterwards is right, and the folder can be used.
