@@ -143,8 +143,11 @@ const JobReader::Handler JobReader::handlers[] = {
      }},
     SIMPLE("no_repeat_ngram_size", job_.request.edits.no_repeat_ngram),
     {"allowed_token_ids",
-     [](JobReader& r, const Path& p) {
-       return read_token_ids(r.in_, p, r.request().edits.allowed);
+     [](JobReader& r, const Path& p) -> Status {
+       MILLRACE_TRY(read_token_ids(r.in_, p, r.request().edits.allowed));
+       if (!r.request().edits.allowed.empty()) return {};
+       return fail(Code::invalid_value, p.text() + " is empty",
+                   "give the ids that may be drawn, or leave it out: all may");
      }},
     {"bad_words",
      [](JobReader& r, const Path& p) {

@@ -85,6 +85,7 @@ LINES = [
     (job(frequency_penalty=2.5), "invalid_value", "frequency_penalty is 2.5"),
     (job(logit_bias={"5": 101}), "invalid_value", "logit_bias of token 5 is 101"),
     (job(logit_bias={"99999999": 1}), "invalid_token", "logit_bias[0] is 99999999"),
+    (job(allowed_token_ids=[]), "invalid_value", "allowed_token_ids is empty"),
     (job(allowed_token_ids=[99999999]), "invalid_token", "allowed_token_ids[0] is 99999999"),
     (job(bad_words=[""]), "invalid_value", "bad_words[0] is empty"),
     (job(typical_p=0), "invalid_value", "typical_p is 0"),

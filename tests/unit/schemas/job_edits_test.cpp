@@ -43,6 +43,7 @@ TEST(JobEdits, Ranges) {
            {"bad_word_ids", arr({arr({})}), "bad_word_ids[0] is empty"},
            {"bad_word_ids", arr({uint(5)}), "bad_word_ids[0]"},
            {"allowed_token_ids", arr({sint(-1)}), "allowed_token_ids[0]"},
+           {"allowed_token_ids", arr({}), "allowed_token_ids is empty"},
            {"typical_p", uint(0), "typical_p is 0"},
            {"typical_p", real(1.5), "typical_p is 1.5"},
            {"xtc_probability", real(1.5), "xtc_probability is 1.5"},
