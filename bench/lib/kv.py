@@ -33,17 +33,26 @@ class Peer:
     quick: bool = False   # also measured by --quick
 
 
-# Flash attention is a little slower than none with f16, and needed for values in q8_0.
+def llama(kind, kv="f16", flash="on"):
+    return lambda model: Llama(kind, model, kv=kv, flash=flash, copied=True)
+
+
+def openvino(kind, kv):
+    return lambda model: OpenVino(kind, kv, model, prompt_run=False)
+
+
+# Every format that may be a family's fastest, and for llama.cpp both kinds of attention. Its flash
+# attention is needed for values in q8_0.
 PEERS = {
-    "llama.cpp Q4_0, KV f16": Peer("llama.cpp", lambda m: Llama("Q4_0", m, copied=True), True),
-    "llama.cpp Q4_0, KV f16, no flash attention": Peer(
-        "llama.cpp", lambda m: Llama("Q4_0", m, flash="off", copied=True)),
-    "OpenVINO Q4_1, KV f16": Peer(
-        "OpenVINO", lambda m: OpenVino("Q4_1", "f16", m, prompt_run=False), True),
-    "OpenVINO Q4_1, KV u8": Peer(
-        "OpenVINO", lambda m: OpenVino("Q4_1", "u8", m, prompt_run=False)),
-    "llama.cpp Q4_0, KV q8_0": Peer(
-        "llama.cpp", lambda m: Llama("Q4_0", m, kv="q8_0", copied=True)),
+    "llama.cpp Q4_0, KV f16": Peer("llama.cpp", llama("Q4_0"), True),
+    "llama.cpp Q4_0, KV f16, no flash attention": Peer("llama.cpp", llama("Q4_0", flash="off")),
+    "llama.cpp Q4_1, KV f16": Peer("llama.cpp", llama("Q4_1")),
+    "llama.cpp Q4_1, KV f16, no flash attention": Peer("llama.cpp", llama("Q4_1", flash="off")),
+    "llama.cpp Q4_0, KV q8_0": Peer("llama.cpp", llama("Q4_0", kv="q8_0")),
+    "OpenVINO Q4_1, KV f16": Peer("OpenVINO", openvino("Q4_1", "f16"), True),
+    "OpenVINO Q4_0, KV f16": Peer("OpenVINO", openvino("Q4_0", "f16")),
+    "OpenVINO Q4_1, KV u8": Peer("OpenVINO", openvino("Q4_1", "u8")),
+    "OpenVINO Q4_0, KV u8": Peer("OpenVINO", openvino("Q4_0", "u8")),
 }
 
 

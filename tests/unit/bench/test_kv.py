@@ -7,7 +7,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "bench"))
-from lib import checks, kv, limits, report, sides  # noqa: E402
+from lib import checks, kv, limits, report, shapes, sides  # noqa: E402
 from lib.run import Failed, Output  # noqa: E402
 from lib.shapes import Shape  # noqa: E402
 
@@ -47,6 +47,16 @@ def all_peers(llama=39.0, openvino=63.0, foreign=0.0):
 
 def holds(rows):
     return [row["holds"] for row in rows]
+
+
+def test_the_peers_are_of_every_format_that_may_be_the_fastest():
+    for family in ("llama.cpp", "OpenVINO"):
+        formats = {name.split()[1] for name in shapes.BOTH if name.startswith(family)}
+        measured = {name.split()[1].rstrip(",") for name, peer in kv.PEERS.items()
+                    if peer.family == family and "KV f16" in name}
+        assert len(formats) > 1 and formats <= measured
+    either = [name for name in kv.PEERS if name.startswith("llama.cpp") and name.endswith("f16")]
+    assert either and all(f"{name}, no flash attention" in kv.PEERS for name in either)
 
 
 def test_rows_hold_when_every_requirement_does():
