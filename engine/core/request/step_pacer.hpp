@@ -18,13 +18,18 @@ class StepPacer {
 
   std::uint32_t tokens() const { return tokens_; }
 
-  // A step of `tokens` tokens took `us`. Shrinks in proportion at once, grows by a quarter.
+  // A step of `tokens` tokens took `us`. Shrinks in proportion at once. Grows in proportion, to
+  // twice as many at most, and only after a step that had about as many as it might: how long
+  // decoding takes tells nothing about prompts.
   void took(std::uint32_t tokens, std::uint64_t us) {
+    const std::uint64_t spare_us = target_us_ * 3 / 4;
     if (us > target_us_) {
       const std::uint64_t fits = std::uint64_t{tokens} * target_us_ / us;
       tokens_ = std::clamp(static_cast<std::uint32_t>(fits), least_, std::max(least_, tokens_));
-    } else if (us < target_us_ * 3 / 4) {
-      tokens_ = std::min(most_, tokens_ + std::max(1u, tokens_ / 4));
+    } else if (us < spare_us && std::uint64_t{tokens} * 4 >= std::uint64_t{tokens_} * 3) {
+      const std::uint64_t fits = std::uint64_t{tokens} * spare_us / std::max<std::uint64_t>(us, 1);
+      const std::uint64_t most = std::min<std::uint64_t>(most_, std::uint64_t{tokens_} * 2);
+      tokens_ = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(fits, tokens_, most));
     }
   }
 

@@ -16,6 +16,8 @@ class StepRunner {
   // of what they give into `batch`, which must stay until `wait`. Does not wait.
   virtual Status start(const StepPlan& plan, std::span<const SampleTask> tasks,
                        SampleBatch& batch) = 0;
+  // Returns when the whole step is done, one without outputs too: what a step is counted, paced and
+  // watched by.
   virtual Status wait(SampleBatch& batch) = 0;
   // Whether the device still answers, after an error.
   virtual Status probe() = 0;

@@ -188,8 +188,7 @@ Status Sampler::enqueue(const Buffer& logits, std::uint32_t stride,
   const std::uint32_t top_at = rows * result_size;
   batch.words_.resize(std::size_t{top_at} + std::size_t{top_count} * 2 +
                       batch.listed_offsets_.back());
-  batch.arrived_ = DeviceEvent();
-  if (rows == 0) return {};
+  if (rows == 0) return enqueue_end(batch);
 
   MILLRACE_TRY(reserve(tasks_, task_words_.size(), "sampling tasks"));
   MILLRACE_TRY(reserve(lists_, list_words_.size(), "lists of tokens"));
@@ -204,6 +203,13 @@ Status Sampler::enqueue(const Buffer& logits, std::uint32_t stride,
       {logits, stride, vocabulary_, tasks_, lists_, states, ids_, out_, top_at, top_count, bins_}));
   MILLRACE_ASSIGN(batch.arrived_,
                   device_->enqueue_read(out_, 0, std::as_writable_bytes(std::span(batch.words_))));
+  return {};
+}
+
+// A step that draws nothing is waited for like any other: a word that is read after all of it.
+Status Sampler::enqueue_end(SampleBatch& batch) {
+  const auto word = std::as_writable_bytes(std::span(&batch.end_of_step_, 1));
+  MILLRACE_ASSIGN(batch.arrived_, device_->enqueue_read(ids_, 0, word));
   return {};
 }
 

@@ -74,6 +74,7 @@ class SampleBatch {
   std::vector<std::uint32_t> words_;
   std::vector<float> top_logprobs_, listed_logprobs_;
   std::vector<std::uint32_t> top_offsets_, listed_offsets_;
+  std::uint32_t end_of_step_ = 0;  // read where there are no tasks; any value
   DeviceEvent arrived_;
 };
 
@@ -87,7 +88,8 @@ class Sampler {
                                                  std::uint32_t row_items = 0);
 
   const Buffer& ids() const { return ids_; }
-  // Task i takes row i of the logits, which it may overwrite. `batch` must stay until `wait`.
+  // Task i takes row i of the logits, which it may overwrite. `batch` must stay until `wait`, which
+  // returns when all that was enqueued before is done, without tasks too.
   Status enqueue(const Buffer& logits, std::uint32_t stride, std::span<const SampleTask> tasks,
                  SampleBatch& batch);
   Status wait(SampleBatch& batch);
@@ -97,6 +99,7 @@ class Sampler {
   Sampler(Device& device, std::uint32_t vocabulary)
       : device_(&device), vocabulary_(vocabulary), states_(std::make_unique<StateStore>(device)) {}
   Result<PlacedState> place(const SampleTask& task);
+  Status enqueue_end(SampleBatch& batch);
   Status reserve(Buffer& buffer, std::uint64_t words, const char* what);
 
   Device* device_;

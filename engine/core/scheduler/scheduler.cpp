@@ -105,6 +105,7 @@ void Scheduler::make_way() {
     rows += 1;
     pages += lacking(sequence);
     tokens += sequence.remaining();
+    if (!could_make_room(priority_of(id), rows, pages)) return;
     while (urgent() && (running_.size() + rows > options_.max_batch || !have_room_for(pages))) {
       pause(*running_.rbegin());
     }
@@ -196,6 +197,23 @@ std::uint64_t Scheduler::lacking(const Sequence& sequence) const {
 bool Scheduler::have_room_for(std::uint64_t pages) const {
   for (const SequenceId id : running_) pages += lacking(sequences_.at(id));
   return pages <= std::uint64_t{pool_->available()} + pool_->idle();
+}
+
+// Whether so many rows and pages might be had if all that are less urgent were paused. Pages that
+// those share with others count as theirs: true may be too much, false is certain.
+bool Scheduler::could_make_room(std::uint64_t priority, std::uint64_t rows,
+                                std::uint64_t pages) const {
+  std::uint64_t room = std::uint64_t{pool_->available()} + pool_->idle();
+  for (const SequenceId id : running_) {
+    const Sequence& sequence = sequences_.at(id);
+    if (priority_of(id) > priority) {
+      room += sequence.pages.size();
+    } else {
+      rows += 1;
+      pages += lacking(sequence);
+    }
+  }
+  return rows <= options_.max_batch && pages <= room;
 }
 
 // Holds `tokens` positions, at the cost of pages that only the tree holds.

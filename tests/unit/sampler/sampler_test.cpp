@@ -1,3 +1,5 @@
+#include <atomic>
+
 #include "tests/unit/sampler/sampler_fixture.hpp"
 
 namespace millrace::engine {
@@ -223,6 +225,32 @@ TEST_P(SamplerVariants, BitsDoNotDependOnTheBatch) {
             std::bit_cast<std::uint32_t>(alone.logprob));
   EXPECT_EQ(among.top_ids, alone.top_ids);
   EXPECT_EQ(among.top_logprobs, alone.top_logprobs);
+}
+
+// A chunk of a prompt draws nothing: its step is waited for all the same.
+TEST_P(SamplerVariants, AStepWithoutTasksIsWaitedForToItsEnd) {
+  const ProgramSpec slow{.name = "slow", .sources = {}, .defines = {}, .text = R"(
+__kernel void slow(__global uint* x, uint rounds) {
+  uint y = x[0];
+  for (uint i = 0; i < rounds; ++i) y = y * 1664525u + 1013904223u ^ y >> 7;
+  x[0] = y | 1u;
+}
+)"};
+  run_one({1, 2}, greedy());
+  using millrace::testing::must;
+  const Program program = must(device_->build(slow));
+  Kernel kernel = must(device_->kernel(program, "slow"));
+  const Buffer x = must(device_->allocate_zeroed(4, "x"));
+  must(device_->launch(kernel, {.groups = {1}}, {x, 100'000'000u}));
+  std::uint32_t ended = 0;  // when its read behind the kernel has come
+  const auto bytes = std::as_writable_bytes(std::span(&ended, 1));
+  const DeviceEvent read = must(device_->enqueue_read(x, 0, bytes));
+  SampleBatch batch;
+  must(sampler_->enqueue(x, 1, {}, batch));
+  must(sampler_->wait(batch));
+  EXPECT_EQ(batch.size(), 0u);
+  EXPECT_NE(std::atomic_ref(ended).load(), 0u);
+  must(device_->wait(read));
 }
 
 TEST(SamplerReference, NoiseIsAStandardGumbelToItsTails) {

@@ -147,6 +147,24 @@ TEST_P(Scheduling, AnUrgentOneTakesThePagesOfLessUrgentOnesAloneAndInOneClassNob
   }
 }
 
+TEST_P(Scheduling, NobodyMakesWayWhereThatWouldNotBeEnough) {
+  Loop loop({.max_batch = 8, .step_tokens = 64, .prefill_chunk = 64, .forecast_tokens = 8}, 12, 4,
+            GetParam());
+  const auto add = [&](std::uint32_t seed, std::uint32_t size, std::uint32_t priority) {
+    return loop.add(prompt_of(seed, size), 8, false, 0, priority);
+  };
+  const SequenceId large = add(1, 24, 0), late = add(2, 8, 2);  // eight pages and four
+  loop.step();
+  ASSERT_EQ(loop.last_step, (std::vector<SequenceId>{large, late}));
+  const SequenceId urgent = add(3, 20, 1);  // wants seven
+  loop.step();
+  EXPECT_EQ(loop.last_step, (std::vector<SequenceId>{large, late}));
+  EXPECT_EQ(loop.scheduler.pauses(), 0u);
+  loop.run();
+  EXPECT_EQ(loop.drawn[urgent], expected(prompt_of(3, 20), 8));
+  EXPECT_EQ(loop.pool.used(), 0u);
+}
+
 TEST_P(Scheduling, UrgentOnesPauseNoMoreThanTheirFirstStepCanHold) {
   const SchedulerOptions options{.max_batch = 8, .step_tokens = 16, .prefill_chunk = 16};
   PagePool pool(256, 4);
