@@ -4,7 +4,8 @@
 // size of chunks, and whether logprobs are asked for or not.
 //
 // 40 jobs on a tiny model, or MILLRACE_SAME_BITS_JOBS of them; with MILLRACE_SAME_BITS_MODEL=test
-// on the test model. With f16 and packed keys and values; every preset in the long tests.
+// on the test model. With f16 and packed keys and values; every preset, and models with sliding
+// windows, soft caps and sinks, in the long tests.
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
@@ -21,6 +22,7 @@ namespace {
 struct Kv {
   const char* policy;
   bool centered = false;
+  bool shaped = false;  // a sliding window, soft-capped scores and sinks
 };
 
 // By KV policy.
@@ -40,6 +42,8 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
     model_.width = 128;
     model_.heads = 2;  // of 64 channels, as packed codes want them
     model_.kv_heads = 1;
+    if (GetParam().shaped) model_.attention = {.window = 37, .soft_cap = 5, .sinks = true};
+    if (real_ && GetParam().shaped) GTEST_SKIP() << "the test model attends to all, uncapped";
     options_.prefix_cache = false;  // until a run asks for it
     options_.max_batch = 40;
     options_.step_tokens = 160;
@@ -232,14 +236,15 @@ const auto name_of = [](const auto& kv) {
   std::string name(kv.param.policy);  // gtest takes letters, digits and _
   std::ranges::replace_if(
       name, [](char c) { return c == '-' || c == '.'; }, '_');
-  return name + (kv.param.centered ? "_centered" : "");
+  return name + (kv.param.centered ? "_centered" : "") + (kv.param.shaped ? "_shaped" : "");
 };
 INSTANTIATE_TEST_SUITE_P(Kv, SameBits, ::testing::Values(Kv{"f16"}, Kv{"k5v3"}, Kv{"k5v3", true}),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(DISABLED_Kv, SameBits,
                          ::testing::Values(Kv{"q8"}, Kv{"k8v4"}, Kv{"k6v4"}, Kv{"k4v3"}, Kv{"q4"},
                                            Kv{"turboquant-4"}, Kv{"turboquant-3.5"},
-                                           Kv{"f16", true}, Kv{"q8", true}),
+                                           Kv{"f16", true}, Kv{"q8", true}, Kv{"f16", false, true},
+                                           Kv{"k5v3", false, true}, Kv{"k4v3", true, true}),
                          name_of);
 
 }  // namespace
