@@ -31,18 +31,36 @@ struct Outcome {
   const char* words;
   std::uint64_t jobs;
 };
-using Outcomes = std::vector<Outcome>;  // the last one counts jobs nobody knows
+using Outcomes = std::vector<Outcome>;
 
-Outcomes outcomes(const Cancelled& answer) {
-  return {{"cancelled", "cancelled", answer.cancelled},
-          {"requested", "running and asked to stop", answer.requested},
-          {"ended", "had ended", answer.ended},
-          {"unknown", "unknown", answer.unknown}};
+// Of jobs by id. A batch is asked for those it is about alone: the others are not counted.
+Outcomes outcomes(const Cancelled& answer, bool by_id) {
+  Outcomes out{{"cancelled", "cancelled", answer.cancelled},
+               {"requested", "running and asked to stop", answer.requested}};
+  if (by_id) {
+    out.push_back({"ended", "had ended", answer.ended});
+    out.push_back({"unknown", "unknown", answer.unknown});
+  }
+  return out;
 }
-Outcomes outcomes(const Retried& answer) {
-  return {{"retried", "queued again", answer.retried},
-          {"not_failed", "had not failed", answer.not_failed},
-          {"unknown", "unknown", answer.unknown}};
+Outcomes outcomes(const Retried& answer, bool by_id) {
+  Outcomes out{{"retried", "queued again", answer.retried}};
+  if (by_id) {
+    out.push_back({"not_failed", "had not failed", answer.not_failed});
+    out.push_back({"unknown", "unknown", answer.unknown});
+  }
+  return out;
+}
+
+void note_left_alone(const Cancelled&, bool) {}
+void note_left_alone(const Retried& answer, bool json) {
+  if (answer.not_failed > 0) {
+    print_notice(
+        "not_failed",
+        "only failed jobs are queued again; one that was cancelled or expired runs when it "
+        "is submitted under another id or --batch",
+        json);
+  }
 }
 
 void print(const Outcomes& outcomes, bool json) {
@@ -71,7 +89,7 @@ int ask(const Flags& flags, bool json) {
   if (!answer) {
     return report_error(answer.error(), json);
   }
-  const Outcomes all = outcomes(*answer);
+  const Outcomes all = outcomes(*answer, flags.batch.empty());
   const auto none = [](const Outcome& one) { return one.jobs == 0; };
   if (!flags.batch.empty() && std::ranges::all_of(all, none)) {
     // A batch without such jobs, or no batch at all?
@@ -87,6 +105,7 @@ int ask(const Flags& flags, bool json) {
     }
   }
   print(all, json);
+  note_left_alone(*answer, json);
   if (answer->unknown == 0) {
     return exit_all_done;
   }

@@ -76,7 +76,8 @@ void add_run_command(CLI::App& app, Invocation& invocation) {
   auto flags = std::make_shared<Flags>();
   command->add_option("-i,--input", flags->run.input, "jobs, one a line")->required();
   command->add_option("-o,--output", flags->run.output, "results, one a line")->required();
-  command->add_flag("--restart", flags->run.restart, "discard what is there and begin anew");
+  command->add_flag("--restart", flags->run.restart,
+                    "begin anew; what is there is discarded once an engine has started");
   command->add_flag("--strict", flags->run.strict, "refuse unknown fields instead of warning");
   add_engine_flags(*command, flags->engine, true);
   command->callback([&invocation, flags] {

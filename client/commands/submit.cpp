@@ -72,6 +72,7 @@ class SubmitRun {
   std::FILE* out_ = nullptr;
   std::unordered_map<std::string, std::uint64_t> waiting_;  // job id to line, with --wait
   std::uint64_t submitted_ = 0, known_ = 0, refused_ = 0, completed_ = 0, failed_ = 0;
+  std::uint64_t cancelled_ = 0;                       // of those that failed
   std::set<std::string> warnings_told_, waits_told_;  // notices that were printed: each once
   std::uint64_t warned_ = 0;                          // lines
 };
@@ -273,6 +274,7 @@ Status SubmitRun::on_entry(const Entry& entry) {
   MILLRACE_TRY(write(result_line(result, waiting->second, lines_)));
   waiting_.erase(waiting);
   ++(result.state == JobState::completed ? completed_ : failed_);
+  cancelled_ += result.state == JobState::cancelled ? 1 : 0;
   return {};
 }
 
@@ -285,7 +287,8 @@ void SubmitRun::summary() const {
     json.field("refused", refused_)
         .field("warned", warned_)
         .field("completed", completed_)
-        .field("failed", failed_);
+        .field("failed", failed_)
+        .field("cancelled", cancelled_);
     json.end_object();
     std::fprintf(flags_.wait ? stderr : stdout, "%s\n", line.c_str());
     return;
@@ -304,8 +307,14 @@ void SubmitRun::summary() const {
   if (flags_.wait) {
     std::fprintf(stderr, "%llu completed, %llu failed\n", wide(completed_), wide(failed_));
   } else {
-    std::fprintf(stderr, "Read the results with: millrace results %s --follow\n",
-                 flags_.stream.c_str());
+    std::fprintf(stderr, "Read the results with: millrace results %s --batch %s --follow\n",
+                 flags_.stream.c_str(), batch_.c_str());
+  }
+  if (cancelled_ > 0) {
+    std::fprintf(stderr,
+                 "%llu of those that failed were cancelled, and stay so: submit with another "
+                 "--batch runs them\n",
+                 wide(cancelled_));
   }
 }
 

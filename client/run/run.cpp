@@ -52,7 +52,8 @@ Status run_file(const RunOptions& options, RunObserver& observer, RunReport& rep
   fill_from_output(folder, report);
   if (folder.output().lines() == folder.manifest().input.lines) {
     report.nothing_to_do = folder.resumed();
-    return folder.output().sync();
+    MILLRACE_TRY(folder.output().sync());
+    return folder.finish();
   }
   if (folder.resumed()) {
     observer.note("resumed", "going on: " + std::to_string(folder.output().lines()) + " of " +
@@ -68,7 +69,14 @@ Status run_file(const RunOptions& options, RunObserver& observer, RunReport& rep
                                    options.engine_arguments.begin(),
                                    options.engine_arguments.end());
   const Status status = work(folder, backend_options, *env, clock, observer, options, report);
-  report.undone = !status && is_refusal(status.error().code) && folder.undo();
+  if (status) {
+    return folder.finish();
+  }
+  if (is_refusal(status.error().code)) {
+    report.undone = folder.undo(UndoLog::remove);
+  } else if (folder.replaces()) {
+    report.undone = folder.undo(UndoLog::keep);
+  }
   return status;
 }
 

@@ -27,7 +27,7 @@ struct RunOptions {
 struct RunReport {
   RunSummary summary;
   bool nothing_to_do = false;  // every line had its output line already
-  bool undone = false;         // nothing could begin: no file was left behind
+  bool undone = false;         // nothing could begin: what was there before is as it was
 };
 
 // `report` is filled in as far as the run came, also where it fails.

@@ -17,6 +17,7 @@ constexpr const char* manifest_name = "manifest.json";
 constexpr const char* index_name = "lines";
 constexpr const char* checkpoint_name = "checkpoint.json";
 constexpr const char* lock_name = "lock";
+constexpr const char* log_name = "engine.log";
 constexpr std::uint64_t sample_bytes = 64 * limits::KiB;
 constexpr std::uint64_t samples = 256;
 
@@ -47,21 +48,26 @@ Status check_paths(const RunPaths& paths) {
   return {};
 }
 
-// What a run and its backend put into the folder. The ledger is several files.
+// What a run and its backend put into the folder, but for lock and log. The ledger is several
+// files.
 bool is_own(std::string_view name) {
   return name == manifest_name || name == index_name || name == checkpoint_name ||
-         name == lock_name || name == "engine.log" || name.starts_with("ledger.sqlite");
+         name.starts_with("ledger.sqlite");
 }
 
 }  // namespace
+
+RunFolder::RunFolder(Env& env, const RunPaths& paths)
+    : env_(&env),
+      folder_(paths.output + ".millrace"),
+      output_path_(paths.output),
+      replaced_(env, folder_, output_path_, is_own) {}
 
 Result<RunFolder> RunFolder::open(Env& env, const RunPaths& paths,
                                   const std::map<std::string, std::string>& settings,
                                   bool restart) {
   MILLRACE_TRY(check_paths(paths));
-  RunFolder run(env);
-  run.output_path_ = paths.output;
-  run.folder_ = paths.output + ".millrace";
+  RunFolder run(env, paths);
   MILLRACE_ASSIGN(run.input_, env.open(paths.input, OpenMode::read));
   MILLRACE_ASSIGN(const bool folder_there, env.exists(run.folder_));
   run.made_folder_ = !folder_there;
@@ -72,11 +78,11 @@ Result<RunFolder> RunFolder::open(Env& env, const RunPaths& paths,
                 "wait for it, or name another --output");
   }
   MILLRACE_ASSIGN(run.lock_, std::move(lock));
-  if (restart) {
-    MILLRACE_TRY(run.discard(paths));
-  }
+  MILLRACE_TRY(run.recover());
   MILLRACE_ASSIGN(const bool known, env.exists(run.path(manifest_name)));
-  if (known) {
+  if (restart) {
+    MILLRACE_TRY(run.replace(paths, settings));
+  } else if (known) {
     Status same = run.go_on(paths, settings);
     if (!same && run.is_unused(same.error(), paths)) {
       run.resumed_ = false;
@@ -95,6 +101,28 @@ Result<RunFolder> RunFolder::open(Env& env, const RunPaths& paths,
                                    run.checkpoint_.output_bytes));
   run.output_ = std::make_unique<OutputFile>(std::move(output));
   return run;
+}
+
+// A restart that was cut short before it met an engine has not begun.
+Status RunFolder::recover() {
+  MILLRACE_ASSIGN(const bool replaces, replaced_.is_there());
+  MILLRACE_ASSIGN(const bool known, env_->exists(path(manifest_name)));
+  bool begun = false;
+  if (replaces && known) {
+    MILLRACE_ASSIGN(const Manifest manifest, load_manifest(*env_, path(manifest_name)));
+    begun = !manifest.fingerprint.empty();
+  }
+  return replaced_.recover(begun);
+}
+
+Status RunFolder::replace(const RunPaths& paths,
+                          const std::map<std::string, std::string>& settings) {
+  MILLRACE_TRY(replaced_.set_aside());
+  const Status begun = begin(paths, settings);
+  if (!begun) {
+    static_cast<void>(replaced_.bring_back());  // else the next run does
+  }
+  return begun;
 }
 
 // A run whose engine never came up (a mistyped --device, a model that cannot be run) has nothing to
@@ -177,20 +205,23 @@ Status RunFolder::meet_engine(const std::string& fingerprint) {
                 "go on where the run began, or start over with --restart");
   }
   manifest_.fingerprint = fingerprint;
-  return save_manifest(*env_, path(manifest_name), manifest_);
+  MILLRACE_TRY(save_manifest(*env_, path(manifest_name), manifest_));
+  return replaced_.drop();
 }
 
-bool RunFolder::undo() {
+bool RunFolder::undo(UndoLog log) {
   if (resumed_ || !made_output_ || !manifest_.fingerprint.empty()) {
     return false;
   }
   output_.reset();
-  static_cast<void>(env_->remove(output_path_));
-  for (const std::string& name : env_->list(folder_).value_or(std::vector<std::string>{})) {
-    if (is_own(name)) {
-      static_cast<void>(env_->remove(path(name)));
-    }
+  const bool replaces = replaced_.is_there().value_or(true);
+  if (!(replaces ? replaced_.bring_back() : replaced_.remove_new_run())) {
+    return false;
   }
+  if (log == UndoLog::remove) {
+    static_cast<void>(env_->remove(path(log_name)));
+  }
+  static_cast<void>(env_->remove(path(lock_name)));
   lock_.reset();
   if (made_folder_) {
     std::error_code not_empty;  // with what others put there

@@ -10,6 +10,7 @@
 #include "client/run/checkpoint.hpp"
 #include "client/run/manifest.hpp"
 #include "client/run/output_file.hpp"
+#include "client/run/replaced_run.hpp"
 #include "schemas/base/env.hpp"
 
 namespace millrace::client {
@@ -18,8 +19,11 @@ struct RunPaths {
   std::string input, output;
 };
 
+enum class UndoLog : std::uint8_t { keep, remove };  // the engine's
+
 class RunFolder {
  public:
+  // `restart` replaces an earlier run, which is kept until this one has met an engine or is done.
   static Result<RunFolder> open(Env& env, const RunPaths& paths,
                                 const std::map<std::string, std::string>& settings, bool restart);
 
@@ -36,13 +40,20 @@ class RunFolder {
   // has its line on disk when this returns, and only then may the ledger's cursor move.
   Status settle(const std::string& epoch, std::uint64_t number);
   const Checkpoint& checkpoint() const { return checkpoint_; }
+  // Every line stands in the output: nobody will want the run that this one replaced.
+  Status finish() { return replaced_.drop(); }
   // Takes back what a new run made, where no engine has been met: nothing is lost, and nothing
-  // stays behind of a mistyped option. What others put into the folder stays, and the folder with
-  // it, as one that was there before. False: it goes on from an earlier run, or has met one.
-  bool undo();
+  // stays behind of a mistyped option. A run that it was to replace is back as it was. What others
+  // put into the folder stays, and the folder with it, as one that was there before. False: it
+  // goes on from an earlier run, or has met one.
+  bool undo(UndoLog log);
+  // Another run is kept meanwhile: this one restarts it and has met no engine.
+  bool replaces() const { return replaced_.is_there().value_or(false); }
 
  private:
-  explicit RunFolder(Env& env) : env_(&env) {}
+  RunFolder(Env& env, const RunPaths& paths);
+  Status recover();
+  Status replace(const RunPaths& paths, const std::map<std::string, std::string>& settings);
   Status begin(const RunPaths& paths, const std::map<std::string, std::string>& settings);
   Status go_on(const RunPaths& paths, const std::map<std::string, std::string>& settings);
   Status discard(const RunPaths& paths);
@@ -50,6 +61,7 @@ class RunFolder {
 
   Env* env_;
   std::string folder_, output_path_;
+  ReplacedRun replaced_;
   std::unique_ptr<FileLock> lock_;
   std::unique_ptr<File> input_;
   std::unique_ptr<OutputFile> output_;

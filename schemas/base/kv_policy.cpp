@@ -117,6 +117,11 @@ Status add_protection(std::string_view part, KvProtection& out) {
 }
 
 Status add_protections(std::string_view text, char between, KvProtection& out) {
+  if (between == '+' && text.contains(',')) {
+    return fail(Code::invalid_value,
+                "KV protection \"" + std::string(text) + "\" has commas within a policy",
+                "write + there, like k5v3+first:2+last:2; --kv-protect takes commas");
+  }
   for (bool more = true; more;) {
     const auto end = text.find(between);
     MILLRACE_TRY(add_protection(text.substr(0, end), out));

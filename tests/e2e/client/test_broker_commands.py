@@ -66,7 +66,8 @@ def test_refused_lines_are_named_and_the_rest_is_submitted(broker):
 def test_cancel_and_status_of_a_batch(broker):
     jobs = write_jobs(broker, 10)
     batch = json.loads(broker.millrace("submit", jobs, "--json", expect=0).stdout)["batch"]
-    assert "10 cancelled" in broker.millrace("cancel", "--batch", batch, expect=0).stdout
+    told = broker.millrace("cancel", "--batch", batch, expect=0).stdout
+    assert told == "10 cancelled, 0 running and asked to stop\n"
     status = json.loads(broker.millrace("status", "--batch", batch, "--json", expect=0).stdout)
     assert status["counts"]["cancelled"] == 10
     for what in ("--batch", "--stream", "--job"):
@@ -76,6 +77,14 @@ def test_cancel_and_status_of_a_batch(broker):
     assert {x["error"]["code"] for x in ended} == {"cancelled"}
     job = ended[0]["id"]
     assert "cancelled" in broker.millrace("status", "--job", job, expect=0).stdout
+    left = broker.millrace("retry", job, expect=0)  # stays cancelled; what to do instead is said
+    assert "0 queued again, 1 had not failed" in left.stdout and "--batch" in left.stderr
+    again = broker.millrace("submit", jobs, "--wait", expect=1)
+    assert "0 completed, 10 failed" in again.stderr
+    assert "10 of those that failed were cancelled" in again.stderr
+    assert f"results results --batch {batch}2 --follow" in broker.millrace(
+        "submit", jobs, "--batch", batch + "2", expect=0).stderr
+    assert counts(broker)["queued"] == 10
     assert "1 unknown" in broker.millrace("cancel", "no-such-job", expect=1).stdout
     assert "1 unknown" in broker.millrace("retry", "no-such-job", expect=1).stdout
     broker.millrace("cancel", expect=2)
@@ -186,7 +195,7 @@ def test_names_that_nobody_knows_are_said(broker):
         assert told["code"] == "not_found" and told["hint"]
     # A batch whose jobs have all ended is known: there is nothing to do, and that is no error.
     assert "0 cancelled" in broker.millrace("cancel", "--batch", batch, expect=0).stdout
-    assert "0 queued again" in broker.millrace("retry", "--batch", batch, expect=0).stdout
+    assert broker.millrace("retry", "--batch", batch, expect=0).stdout == "0 queued again\n"
     for verb in ("cancel", "retry"):
         done = broker.millrace(verb, "no-such-job", expect=1)
         assert "knows no job of that id" in done.stderr and broker.clients in done.stderr

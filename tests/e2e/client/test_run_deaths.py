@@ -131,6 +131,22 @@ def test_a_refused_run_takes_back_its_own_and_a_failed_one_keeps_its_log(run):
     assert sorted(run.results()) == list(range(1, 9))
 
 
+@pytest.mark.parametrize("code", ["no_device", "device_error"])
+def test_a_restart_that_cannot_start_leaves_the_earlier_results(run, code):
+    run.write(GOOD)
+    run.go(expect=0)
+    before, executions = run.output.read_bytes(), run.executions()
+    run.env["STUB_NO_START"] = f"{code}: it broke"
+    assert code in run.go("--restart", expect=3).stderr
+    assert run.output.read_bytes() == before
+    del run.env["STUB_NO_START"]
+    run.go(expect=0)  # nothing is left to do
+    assert run.executions() == executions
+    run.go("--restart", expect=0)
+    assert sorted(run.results()) == list(range(1, 9)) and run.executions() > executions
+    assert not list((run.folder / "results.jsonl.millrace").glob("replaced*"))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["stopped", "no steps"])
 def test_an_engine_that_hangs_is_started_again(run, how):

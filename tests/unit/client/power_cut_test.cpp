@@ -118,6 +118,42 @@ class PowerCut : public ::testing::Test {
     return damaged;
   }
 
+  // A whole run, and a restart of it that the power cuts at operation `cut`; once more while that
+  // is mended. Afterwards there is the one or the other, whole.
+  void restart_cut_at(std::uint64_t cut) {
+    SCOPED_TRACE(cut);
+    FaultEnv env;
+    put_input(env);
+    std::mt19937_64 random(cut);
+    std::uint64_t announced = 0;
+    ASSERT_TRUE(session(env, Order::correct, random, announced));
+    const auto meets = [&](const char* model, bool restart) {
+      auto run = RunFolder::open(env, paths_, {{"--model", model}}, restart);
+      return run && (!restart || run->meet_engine(model));
+    };
+    env.cut_after(cut);
+    reached_ = !meets("n", true);
+    env.restart(cut);
+    env.cut_after(1 + random() % 12);
+    static_cast<void>(meets("m", false));
+    env.restart(cut + 1);
+    if (auto old = RunFolder::open(env, paths_, {{"--model", "m"}}, false)) {
+      EXPECT_TRUE(whole(env, paths_.output));
+      EXPECT_EQ(old->checkpoint().number, line_count);
+      ++kept_;
+    } else {
+      const auto anew = RunFolder::open(env, paths_, {{"--model", "n"}}, false);
+      ASSERT_TRUE(anew.has_value()) << old.error().text() << anew.error().text();
+      EXPECT_EQ(anew->manifest().fingerprint, "n");
+      EXPECT_TRUE(read_file(env, paths_.output, limits::MiB) == "" &&
+                  anew->checkpoint() == Checkpoint{});
+      EXPECT_FALSE(anew->replaces());
+      ++replaced_;
+    }
+  }
+
+  bool reached_ = true;  // by the last cut
+  std::uint64_t kept_ = 0, replaced_ = 0;
   TemporaryFolder folder_;
   std::string input_;
   RunPaths paths_;
@@ -126,6 +162,15 @@ class PowerCut : public ::testing::Test {
 
 TEST_F(PowerCut, EveryLineIsWrittenOnceWhateverIsLost) {
   EXPECT_EQ(damaged_runs(Order::correct), 0U);
+}
+
+TEST_F(PowerCut, ARestartLosesTheEarlierRunOnlyForOneThatHasMetAnEngine) {
+  for (std::uint64_t cut = 1; reached_; ++cut) {
+    restart_cut_at(cut);
+    ASSERT_LT(cut, 200u);
+  }
+  EXPECT_GT(kept_, 10u);
+  EXPECT_GT(replaced_, 3u);
 }
 
 TEST_F(PowerCut, ACheckpointAheadOfTheSyncIsNoticed) {

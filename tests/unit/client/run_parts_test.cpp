@@ -206,7 +206,7 @@ TEST_F(RunParts, UndoTakesBackWhatTheRunMadeAndNothingElse) {
     }
     ASSERT_TRUE(run->settle("", 0));
     if (!theirs.empty()) fs::create_directories(folder_ / ("out.millrace/" + theirs));
-    EXPECT_TRUE(run->undo());
+    EXPECT_TRUE(run->undo(UndoLog::remove));
     EXPECT_FALSE(fs::exists(folder_ / "out"));
   };
   undo("");
@@ -221,6 +221,44 @@ TEST_F(RunParts, UndoTakesBackWhatTheRunMadeAndNothingElse) {
   fs::create_directory(folder_ / "out.millrace");
   undo("");
   EXPECT_TRUE(fs::is_empty(folder_ / "out.millrace"));
+}
+
+TEST_F(RunParts, ARestartKeepsTheEarlierRunUntilAnEngineIsMet) {
+  folder_.write("in", "a\nb\n");
+  const RunPaths paths{folder_ / "in", folder_ / "out"};
+  const auto open = [&](const char* device, bool restart) {
+    return RunFolder::open(*env_, paths, {{"--device", device}}, restart);
+  };
+  const std::string line = output_line(1, "\"error\":null}");
+  {
+    auto run = open("a", false);
+    ASSERT_TRUE(run && run->meet_engine("f") && run->output().append(1, line, false) &&
+                run->settle("epoch", 1));
+  }
+  for (const UndoLog log : {UndoLog::remove, UndoLog::keep}) {
+    auto run = open("b", true);
+    ASSERT_TRUE(run.has_value()) << run.error().text();
+    EXPECT_TRUE(run->replaces());
+    EXPECT_EQ(run->output().lines(), 0U);
+    folder_.write("out.millrace/engine.log", "words");
+    EXPECT_TRUE(run->undo(log));
+    EXPECT_EQ(folder_.read("out"), line);
+    EXPECT_EQ(std::filesystem::exists(folder_ / "out.millrace/engine.log"), log == UndoLog::keep);
+  }
+  EXPECT_TRUE(open("b", true).has_value());  // killed: nothing is taken back
+  {
+    auto run = open("a", false);
+    ASSERT_TRUE(run.has_value()) << run.error().text();
+    EXPECT_TRUE(run->resumed() && run->output().lines() == 1 && run->checkpoint().number == 1);
+  }
+  {
+    auto run = open("b", true);
+    ASSERT_TRUE(run && run->meet_engine("g"));
+    EXPECT_FALSE(run->replaces() || run->undo(UndoLog::remove));
+  }
+  EXPECT_EQ(folder_.read("out"), "");
+  EXPECT_EQ(env_->list(folder_ / "out.millrace"),
+            (std::vector<std::string>{"engine.log", "lines", "lock", "manifest.json"}));
 }
 
 TEST_F(RunParts, ModelIdentitySeesOneChangedBlockAndTheSize) {

@@ -141,6 +141,8 @@ TEST(KvPolicy, ReadsAndRefusesProtection) {
   for (const char* text : {"k5v3+", "k5v3+none+", "k5v3+ends", "k5v3+first:2,last:2", "+none"}) {
     EXPECT_FALSE(parse_kv_policy(text)) << text;
   }
+  EXPECT_NE(parse_kv_policy("k5v3+first:2,last:2").error().hint.find("first:2+last:2"),
+            std::string::npos);
   EXPECT_EQ(resolve(policy("r4~31,0"), small).error().code, Code::invalid_value);
   EXPECT_EQ(resolve(policy("r4~99,0+layer:5+none"), small).error().message,
             "--kv-protect first:99,layer:5,none: the model has 30 layers, numbered from 0");
