@@ -12,6 +12,9 @@ namespace {
 // Of a segment, and of what is read from the device before a step.
 constexpr std::uint64_t most_segment_bytes = 8 * limits::MiB;
 
+// At most this part of the tier is one segment: what is used less goes in parts.
+constexpr std::uint64_t least_segments = 8;
+
 // Segments of a fetch that are read ahead.
 constexpr std::size_t most_asked = 8;
 
@@ -24,8 +27,9 @@ DiskPages::DiskPages(std::unique_ptr<DiskTier> tier, const PageKind& kind, PageT
     : tier_(std::move(tier)),
       kind_(kind),
       transport_(&transport),
-      most_pages_(static_cast<std::uint32_t>(
-          std::max<std::uint64_t>(1, most_segment_bytes / kind.page_bytes))) {}
+      most_pages_(static_cast<std::uint32_t>(std::max<std::uint64_t>(
+          1,
+          std::min(most_segment_bytes, tier_->most_bytes() / least_segments) / kind.page_bytes))) {}
 
 // The device still writes into the transfers' bytes.
 DiskPages::~DiskPages() {
@@ -57,9 +61,9 @@ void DiskPages::offer(std::span<const TokenId> tokens) {
   const auto whole = tokens.first(tokens.size() / kind_.page_tokens * kind_.page_tokens);
   const bool saved = tier_->index().first_missing(whole) * kind_.page_tokens == whole.size();
   if (saved || offered_.size() >= most_offered) return;
-  const auto same = [&](const Tokens& other) { return std::ranges::equal(other, whole); };
+  const auto same = [&](const Offered& other) { return std::ranges::equal(other.path, whole); };
   if (std::ranges::any_of(offered_, same)) return;
-  offered_.emplace_back(whole.begin(), whole.end());
+  offered_.push_back({.path = Tokens(whole.begin(), whole.end())});
 }
 
 void DiskPages::enqueue(const Held& held) {
@@ -69,16 +73,27 @@ void DiskPages::enqueue(const Held& held) {
   }
 }
 
-// Saves the next stretch of a path that was offered; false when there is nothing left of it.
+// Saves the next stretch of a path that was offered, or waits until there is room for it; false
+// when there is nothing left of it that can be saved. No stretch is tried twice: one that is
+// missing again was lost on the way, and may be offered again.
 bool DiskPages::save_next(const Held& held) {
-  const Tokens& path = offered_.front();
-  const std::vector<PageId> pages = held(path);
-  const std::uint32_t first = tier_->index().first_missing(path);
-  if (first >= pages.size()) {
+  Offered& offered = offered_.front();
+  const std::vector<PageId> pages = held(offered.path);
+  const std::uint32_t first = tier_->index().first_missing(offered.path);
+  if (first >= pages.size() || first < offered.tried) {
     offered_.pop_front();
     return false;
   }
   const auto end = std::min(first + most_pages_, static_cast<std::uint32_t>(pages.size()));
+  const auto tokens = std::span(offered.path).first(std::size_t{end} * kind_.page_tokens);
+  const auto [number, later] = tier_->reserve(Tokens(tokens.begin(), tokens.end()), first);
+  if (later) return true;
+  if (number == 0) {
+    tell_too_long(offered, first);
+    offered_.pop_front();
+    return false;
+  }
+  offered.tried = end;
   Transfer transfer;
   transfer.pages = end - first;
   transfer.bytes.resize(transfer.pages * kind_.page_bytes);
@@ -86,15 +101,21 @@ bool DiskPages::save_next(const Held& held) {
       transport_->read_pages(std::span(pages).subspan(first, transfer.pages), transfer.bytes);
   if (!events) {
     log_warn("pages cannot be saved", events.error());
+    tier_->abandon(number);
     offered_.pop_front();
     return false;
   }
   transfer.events = *std::move(events);
-  const auto tokens = std::span(path).first(std::size_t{end} * kind_.page_tokens);
-  transfer.saved = tier_->reserve(Tokens(tokens.begin(), tokens.end()), first);
+  transfer.saved = number;
   transfers_.push_back(std::move(transfer));
   ++enqueued_;
   return true;
+}
+
+void DiskPages::tell_too_long(const Offered& offered, std::uint32_t kept) {
+  if (std::exchange(told_too_long_, true)) return;
+  log_warn("a prefix is longer than --prefix-disk has room for: its beginning is kept",
+           {{"tokens", offered.path.size()}, {"kept", std::size_t{kept} * kind_.page_tokens}});
 }
 
 // Pieces come in the order in which they were asked for.
@@ -161,9 +182,11 @@ std::vector<DiskPages::Fetched> DiskPages::wait(const Held& held) {
 
 void DiskPages::flush(const Held& held) {
   while (!offered_.empty() && !tier_->has_failed()) {
-    if (!tier_->accepts()) tier_->wait();  // until the disk has taken some of it
+    const std::uint64_t before = enqueued_;
     enqueue(held);
+    const bool waits = enqueued_ == before && !offered_.empty();
     complete(enqueued_);
+    if (waits) tier_->wait();  // until the disk has taken some of it
   }
 }
 

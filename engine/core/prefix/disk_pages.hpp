@@ -73,14 +73,21 @@ class DiskPages final : public PageStore {
   };
   void ask(std::uint64_t ticket, Fetch& fetch);
   void arrive(DiskTier::Loaded loaded);
+  // A path that is being saved, as far as that was tried.
+  struct Offered {
+    Tokens path;
+    std::uint32_t tried = 0;  // pages
+  };
   bool save_next(const Held& held);
+  void tell_too_long(const Offered& offered, std::uint32_t kept);
   void finish(Transfer& transfer);
 
   std::unique_ptr<DiskTier> tier_;
   PageKind kind_;
   PageTransport* transport_;
   std::uint32_t most_pages_;  // of a segment
-  std::deque<Tokens> offered_;
+  std::deque<Offered> offered_;
+  bool told_too_long_ = false;
   std::map<std::uint64_t, Fetch> fetches_;
   std::deque<Transfer> transfers_;
   std::uint64_t enqueued_ = 0, completed_ = 0;

@@ -43,7 +43,7 @@ Result<std::unique_ptr<DiskTier>> DiskTier::open(std::shared_ptr<Env> env,
   MILLRACE_ASSIGN(std::unique_ptr<FileLock> lock, env->lock(options.folder + "/lock"));
   std::unique_ptr<DiskTier> tier(new DiskTier(std::move(env), options, std::move(lock)));
   MILLRACE_TRY(tier->read_folder());
-  tier->make_room();
+  tier->make_room(0, {});
   tier->thread_ = std::thread([t = tier.get()] { t->work(); });
   return tier;
 }
@@ -98,19 +98,18 @@ void DiskTier::read_file(const std::string& name, SegmentIndex::Number number) {
   }
 }
 
-SegmentIndex::Number DiskTier::reserve(Tokens path, std::uint32_t first_page) {
+DiskTier::Place DiskTier::reserve(Tokens path, std::uint32_t first_page) {
   const auto pages = static_cast<std::uint32_t>(path.size() / options_.kind.page_tokens);
-  const SegmentIndex::Number number = next_++;
-  index_.add(number, {options_.kind, std::move(path), first_page, pages - first_page});
-  return number;
+  const Segment segment{options_.kind, std::move(path), first_page, pages - first_page};
+  const std::uint64_t bytes = segment_file_bytes(segment);
+  const std::set<SegmentIndex::Number> beginning = index_.holders(segment.path, first_page);
+  if (index_.bytes_of(beginning) + bytes > options_.bytes) return {};
+  if (!make_room(bytes, beginning)) return {.later = true};
+  index_.add(next_, segment);
+  return {.number = next_++};
 }
 
 void DiskTier::save(SegmentIndex::Number number, std::vector<char> bytes) {
-  make_room();
-  if (index_.bytes() > options_.bytes) {  // by itself, or beside what is still being written
-    index_.remove(number);
-    return;
-  }
   const std::lock_guard lock(mutex_);
   unwritten_bytes_ += bytes.size();
   writes_.push_back({number, index_.segment(number), std::move(bytes), {}});
@@ -179,12 +178,15 @@ void DiskTier::wait() {
   });
 }
 
-void DiskTier::make_room() {
-  while (index_.bytes() > options_.bytes) {
-    const auto number = index_.oldest();
-    if (!number) return;  // all that is left is being written
+// For so many bytes more; false while what should go next is being written: what goes does not
+// depend on how fast the disk is.
+bool DiskTier::make_room(std::uint64_t bytes, const std::set<SegmentIndex::Number>& kept) {
+  while (index_.bytes() + bytes > options_.bytes) {
+    const auto number = index_.oldest(kept);
+    if (!number || !index_.is_readable(*number)) return false;
     forget(*number);
   }
+  return true;
 }
 
 // Takes a segment out of the index, and its file out of the folder, behind all that was asked.

@@ -5,8 +5,9 @@
 //
 // A segment that is damaged, half written or another engine's is not there: it is told once as a
 // warning and never read. The folder is one engine's while it runs, and holds at most so many
-// bytes: what was not used for longest goes first, what another fingerprint left before anything. A
-// segment for which that makes no room is not written.
+// bytes: what was not used for longest goes first, what another fingerprint left before anything.
+// The beginning of a path does not go for its end, which is worth nothing without it: of a path
+// that has no room as a whole the beginning is kept, and `reserve` refuses the rest.
 // Errors of open: invalid_value where the bound holds not one page, output_in_use, io_error. Later
 // errors of the disk cost hits and a warning, never a job. Thread safety: one owner thread.
 #include <condition_variable>
@@ -14,6 +15,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -39,10 +41,15 @@ class DiskTier {
   DiskTier& operator=(const DiskTier&) = delete;
 
   SegmentIndex& index() { return index_; }
+  std::uint64_t most_bytes() const { return options_.bytes; }
 
-  // Pages [first_page, ...) of a path, `bytes` as packed. First a place for them, so that nobody
-  // saves them again; then the bytes, or nothing when they could not be had.
-  SegmentIndex::Number reserve(Tokens path, std::uint32_t first_page);
+  // Pages [first_page, ...) of a path, `bytes` as packed. First a place for them, for which others
+  // go, and so that nobody saves them again; then the bytes, or nothing when they could not be had.
+  struct Place {
+    SegmentIndex::Number number = 0;  // 0: no room ...
+    bool later = false;               // ... until what is being written may go
+  };
+  Place reserve(Tokens path, std::uint32_t first_page);
   void save(SegmentIndex::Number number, std::vector<char> bytes);
   void abandon(SegmentIndex::Number number) { index_.remove(number); }
   // Whether more may be saved now: not while much waits for the disk, nor after a write failed.
@@ -80,7 +87,7 @@ class DiskTier {
            std::unique_ptr<FileLock> lock);
   Status read_folder();
   void read_file(const std::string& name, SegmentIndex::Number number);
-  void make_room();
+  bool make_room(std::uint64_t bytes, const std::set<SegmentIndex::Number>& kept);
   void forget(SegmentIndex::Number number);
   void tell(SegmentIndex::Number number, const char* what, const Error& error);
   std::string path_of(SegmentIndex::Number number) const;

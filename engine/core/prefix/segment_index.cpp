@@ -61,6 +61,7 @@ std::uint32_t SegmentIndex::first_missing(std::span<const TokenId> tokens) {
 
 void SegmentIndex::add(Number number, const Segment& segment) {
   Node* node = root_.get();
+  std::vector<Node*> path;
   const auto pages = static_cast<std::uint32_t>(segment.path.size() / page_tokens_);
   for (std::uint32_t i = 0; i < pages; ++i) {
     const auto page = std::span(segment.path).subspan(std::size_t{i} * page_tokens_, page_tokens_);
@@ -68,10 +69,12 @@ void SegmentIndex::add(Number number, const Segment& segment) {
     if (child == nullptr) child = std::make_unique<Node>();
     node = child.get();
     if (i >= segment.first_page) node->segment = number;
+    path.push_back(node);
   }
   const std::uint64_t bytes = segment_file_bytes(segment);
-  segments_[number] = {segment, bytes, ++uses_, false};
+  segments_[number] = {segment, bytes, 0, false};
   bytes_ += bytes;
+  use(path);
 }
 
 void SegmentIndex::add_foreign(Number number, std::uint64_t bytes) {
@@ -97,13 +100,30 @@ void SegmentIndex::remove(Number number) {
   segments_.erase(found);
 }
 
-std::optional<SegmentIndex::Number> SegmentIndex::oldest() const {
-  const auto age = [](const auto& entry) {
-    return std::pair(!entry.second.readable, entry.second.used);
-  };
-  const auto found = std::ranges::min_element(segments_, {}, age);
-  if (found == segments_.end() || !found->second.readable) return std::nullopt;
-  return found->first;
+std::set<SegmentIndex::Number> SegmentIndex::holders(std::span<const TokenId> tokens,
+                                                     std::uint32_t pages) const {
+  std::set<Number> out;
+  for (const Node* node : walk(tokens.first(std::size_t{pages} * page_tokens_))) {
+    if (node->segment != 0) out.insert(node->segment);
+  }
+  return out;
+}
+
+std::optional<SegmentIndex::Number> SegmentIndex::oldest(const std::set<Number>& kept) const {
+  std::optional<Number> out;
+  std::uint64_t used = 0;
+  for (const auto& [number, known] : segments_) {
+    if (kept.contains(number) || (out && known.used >= used)) continue;
+    out = number;
+    used = known.used;
+  }
+  return out;
+}
+
+std::uint64_t SegmentIndex::bytes_of(const std::set<Number>& numbers) const {
+  std::uint64_t out = 0;
+  for (const Number number : numbers) out += segments_.at(number).bytes;
+  return out;
 }
 
 }  // namespace millrace::engine

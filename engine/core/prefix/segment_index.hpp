@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -35,18 +36,23 @@ class SegmentIndex {
   // there is none. A read as well.
   std::uint32_t first_missing(std::span<const TokenId> tokens);
 
-  // A segment that is being written; readable once `finished`. Pages known already move to it.
+  // A segment that is being written; readable once `finished`. Pages known already move to it. A
+  // use of its path, so that of what is found at start, too, ends go before beginnings.
   void add(Number number, const Segment& segment);
   void finished(Number number) { segments_.at(number).readable = true; }
   // One whose pages are nobody's: it only takes room, and goes first.
   void add_foreign(Number number, std::uint64_t bytes);
   void remove(Number number);
   bool contains(Number number) const { return segments_.contains(number); }
+  bool is_readable(Number number) const { return segments_.at(number).readable; }
   const Segment& segment(Number number) const { return segments_.at(number).segment; }
 
-  // The readable segment that was not used for longest.
-  std::optional<Number> oldest() const;
+  // The segments that hold the first `pages` pages of a path.
+  std::set<Number> holders(std::span<const TokenId> tokens, std::uint32_t pages) const;
+  // The segment that was not used for longest, and is none of `kept`.
+  std::optional<Number> oldest(const std::set<Number>& kept = {}) const;
   std::uint64_t bytes() const { return bytes_; }  // of all segments' files
+  std::uint64_t bytes_of(const std::set<Number>& numbers) const;
   std::size_t size() const { return segments_.size(); }
 
  private:

@@ -52,7 +52,7 @@ TEST_F(DiskOrder, WhatAPlanAsksForComesAfterItsStep) {
   {
     auto tier = DiskTier::open(env, options);
     ASSERT_TRUE(tier) << tier.error().text();
-    const auto number = (*tier)->reserve(stored, 0);
+    const auto number = (*tier)->reserve(stored, 0).number;
     (*tier)->save(number, std::vector<char>(4 * page_bytes, 'x'));
   }
   auto tier = DiskTier::open(env, options);
@@ -76,6 +76,7 @@ TEST_F(DiskOrder, WhatAPlanAsksForComesAfterItsStep) {
   EXPECT_FALSE(loop_->busy());
   EXPECT_EQ(loop_->counters().disk_tokens, 4u * page_tokens);
   EXPECT_EQ(runner_.calls.substr(0, 2), "sd") << runner_.calls;
+  loop_.reset();  // before what it works with
 }
 
 }  // namespace

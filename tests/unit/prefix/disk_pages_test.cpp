@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "schemas/base/fault_env.hpp"
 #include "schemas/base/limits.hpp"
+#include "schemas/base/log.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -15,17 +17,25 @@ constexpr std::uint32_t page_tokens = 4;
 const PageKind kind{"0123456789abcdef0123456789abcdef", page_tokens, 4 * limits::MiB};
 constexpr std::uint64_t segment_bytes = 2 * 4 * limits::MiB + 4096;  // and its header
 
-// A device that is done at once.
+// A device that is done at once. What it reads is 'x'.
 class ReadyTransport final : public PageTransport {
  public:
-  Result<std::vector<DeviceEvent>> read_pages(std::span<const PageId>, std::span<char>) override {
+  std::uint32_t reads = 0;
+  bool loses = false;  // all that it is asked for
+
+  Result<std::vector<DeviceEvent>> read_pages(std::span<const PageId>,
+                                              std::span<char> into) override {
+    ++reads;
+    std::ranges::fill(into, 'x');
     return std::vector<DeviceEvent>();
   }
   Result<std::vector<DeviceEvent>> write_pages(std::span<const PageId>,
                                                std::span<const char>) override {
     return std::vector<DeviceEvent>();
   }
-  Status wait(std::span<const DeviceEvent>) override { return {}; }
+  Status wait(std::span<const DeviceEvent>) override {
+    return loses ? fail(Code::device_error, "lost", "") : Status();
+  }
 };
 
 class DiskPagesTest : public testing::Test {
@@ -35,12 +45,29 @@ class DiskPagesTest : public testing::Test {
     EXPECT_TRUE(tier) << tier.error().text();
     return *std::move(tier);
   }
+  void SetUp() override {
+    set_up_logging({LogLevel::warn, false, [this](std::string_view line) { log_ += line; }});
+  }
+  void TearDown() override { set_up_logging({LogLevel::off, false, {}}); }
+  static DiskPages::Held all_held() {
+    return [](std::span<const TokenId> tokens) {
+      std::vector<PageId> ids(tokens.size() / page_tokens);
+      std::iota(ids.begin(), ids.end(), 0);
+      return ids;
+    };
+  }
+  // Until so much of a path is in its files, or nothing is under way.
+  static std::uint32_t written(DiskPages& disk, const Tokens& path, std::uint32_t count) {
+    for (int i = 0; i < 100 && disk.find(path, 0) < count; ++i) disk.wait(all_held());
+    return disk.find(path, 0);
+  }
   // Twelve segments: more than a fetch asks for at once.
   void save_long_path() {
     const auto tier = open(limits::GiB);
     for (std::uint32_t page = 0; page < pages; page += 2) {
       const auto number =
-          tier->reserve(Tokens(path_.begin(), path_.begin() + (page + 2) * page_tokens), page);
+          tier->reserve(Tokens(path_.begin(), path_.begin() + (page + 2) * page_tokens), page)
+              .number;
       tier->save(number, std::vector<char>(2 * kind.page_bytes, 'x'));
     }
   }
@@ -64,6 +91,7 @@ class DiskPagesTest : public testing::Test {
 
   static constexpr std::uint32_t pages = 24;
   const Tokens path_ = Tokens(pages * page_tokens, 7);
+  std::string log_;
   std::shared_ptr<FaultEnv> env_ = std::make_shared<FaultEnv>();
   ReadyTransport transport_;
 };
@@ -79,6 +107,74 @@ TEST_F(DiskPagesTest, ASegmentThatGoesDuringAFetchEndsTheHitThere) {
   const std::uint32_t came = fetch_while_another_is_saved(12);
   EXPECT_GE(came, 16u);  // what was asked for at once
   EXPECT_LT(came, pages);
+}
+
+// In a tier with room for less than it, each stretch of it is read from the device once at most,
+// and what is kept is its beginning; what was offered after it has its turn.
+TEST_F(DiskPagesTest, APathLongerThanTheTierIsSavedAsFarAsItGoes) {
+  const Tokens other(2 * page_tokens, 9);
+  for (const std::uint64_t bound : {4 * kind.page_bytes + 4096, 9 * kind.page_bytes + 8192}) {
+    const auto room = static_cast<std::uint32_t>(bound / kind.page_bytes);
+    env_ = std::make_shared<FaultEnv>();
+    transport_.reads = 0;
+    log_.clear();
+    {
+      DiskPages disk(open(bound), kind, transport_);
+      for (int use = 0; use < 3; ++use) {
+        disk.offer(path_);
+        disk.flush(all_held());
+      }
+      EXPECT_EQ(transport_.reads, room);  // a page each
+      EXPECT_EQ(written(disk, path_, room), room);
+    }
+    EXPECT_EQ(std::ranges::count(log_, '\n'), 1) << log_;
+    EXPECT_NE(log_.find("longer than --prefix-disk"), std::string::npos) << log_;
+    DiskPages disk(open(bound), kind, transport_);
+    EXPECT_EQ(disk.find(path_, 0), room);
+    disk.offer(path_);
+    disk.offer(other);
+    disk.flush(all_held());
+    EXPECT_EQ(written(disk, other, 2), 2u);
+    EXPECT_EQ(disk.find(path_, 0), room - 2) << "its end";
+  }
+}
+
+// As the engine's steps do it, which wait for nothing.
+TEST_F(DiskPagesTest, APathLongerThanTheTierHoldsUpNobodyWhileStepsRun) {
+  DiskPages disk(open(4 * kind.page_bytes + 4096), kind, transport_);
+  const Tokens other(page_tokens, 9);
+  disk.offer(path_);
+  disk.offer(other);
+  while (disk.find(other, 0) == 0) {
+    disk.enqueue(all_held());
+    disk.complete(disk.enqueued());
+  }
+  EXPECT_EQ(transport_.reads, 4u + 1);
+  EXPECT_EQ(disk.find(path_, 0), 3u);
+}
+
+// Of one page: its file names all tokens before it, so that only the first page of a path fits.
+TEST_F(DiskPagesTest, ATierOfOnePageHoldsOne) {
+  const std::uint64_t one = segment_file_bytes({kind, Tokens(page_tokens), 0, 1});
+  DiskPages disk(open(one), kind, transport_);
+  disk.offer(path_);
+  disk.flush(all_held());
+  EXPECT_EQ(transport_.reads, 1u);
+  EXPECT_EQ(written(disk, path_, 1), 1u);
+}
+
+// A device that has ended must not keep the engine from ending.
+TEST_F(DiskPagesTest, WhatTheDeviceLosesIsTriedOnce) {
+  transport_.loses = true;
+  DiskPages disk(open(limits::GiB), kind, transport_);
+  disk.offer(path_);
+  disk.flush(all_held());
+  EXPECT_EQ(transport_.reads, 1u);
+  EXPECT_EQ(disk.find(path_, 0), 0u);
+  transport_.loses = false;
+  disk.offer(path_);  // used again
+  disk.flush(all_held());
+  EXPECT_EQ(written(disk, path_, pages), pages);
 }
 
 }  // namespace

@@ -49,9 +49,16 @@ class DiskTierTest : public testing::Test {
     tier_ = *std::move(opened);
   }
   void save(const Tokens& path, std::uint32_t first_page = 0) {
-    const auto number = tier_->reserve(path, first_page);
+    const auto number = tier_->reserve(path, first_page).number;
+    if (number == 0) return;  // has no room
     tier_->save(number, packed(path, first_page));
     while (tier_->index().contains(number) && tier_->index().find(path, first_page).empty()) {
+      tier_->wait();
+      tier_->take();
+    }
+  }
+  void await(const Tokens& path) {
+    while (tier_->index().find(path, 0).empty()) {
       tier_->wait();
       tier_->take();
     }
@@ -94,16 +101,13 @@ TEST_F(DiskTierTest, ADiskThatHangsHoldsUpNobody) {
     return Status();
   });
   const Tokens path = tokens_from(1, 8);
-  const auto number = tier_->reserve(path, 0);
+  const auto number = tier_->reserve(path, 0).number;
   tier_->save(number, packed(path, 0));
   tier_->wait();  // comes back
   EXPECT_TRUE(tier_->take().empty());
   EXPECT_TRUE(tier_->index().find(path, 0).empty());
   goes_on.set_value();
-  while (tier_->index().find(path, 0).empty()) {
-    tier_->wait();
-    tier_->take();
-  }
+  await(path);
 }
 
 TEST_F(DiskTierTest, WhatWasSavedIsThereAfterARestart) {
@@ -217,7 +221,7 @@ TEST_F(DiskTierTest, AnotherEnginesSegmentsAreNotReadAndGoFirst) {
     if (i == 1) other.page_bytes = 32;
     if (i == 2) other.page_tokens = 8;
     open(1u << 20, other);
-    const auto number = tier_->reserve(path, 0);
+    const auto number = tier_->reserve(path, 0).number;
     tier_->save(number, std::vector<char>(8 / other.page_tokens * other.page_bytes));
     tier_.reset();
   }
@@ -287,6 +291,50 @@ TEST_F(DiskTierTest, EndsGoBeforeBeginnings) {
   EXPECT_EQ(load(path), packed(tokens_from(0, 8), 0));
 }
 
+// Also by the order in which a start reads them.
+TEST_F(DiskTierTest, BeginningsOutliveEndsOverAStartWithLessRoom) {
+  const Tokens path = tokens_from(0, 16);
+  open();
+  save(Tokens(path.begin(), path.begin() + 8));
+  save(path, 2);
+  const std::uint64_t both = tier_->index().bytes();
+  open(both - 1);
+  EXPECT_EQ(load(path), packed(tokens_from(0, 8), 0));
+}
+
+// Its beginning does not go for its end, whatever else there is and in whatever order it was used.
+TEST_F(DiskTierTest, WhatALongPathBeginsWithStays) {
+  const Tokens path = tokens_from(0, 24), other = tokens_from(100, 8);
+  open();
+  save(other);
+  const std::uint64_t one = tier_->index().bytes();
+  open(3 * one);
+  save(Tokens(path.begin(), path.begin() + 8));
+  EXPECT_EQ(load(other), packed(other, 0));
+  save(Tokens(path.begin(), path.begin() + 16), 2);  // the other's place
+  EXPECT_TRUE(load(other).empty());
+  const auto place = tier_->reserve(path, 4);
+  EXPECT_EQ(place.number, 0u);
+  EXPECT_FALSE(place.later);
+  EXPECT_EQ(load(path), packed(tokens_from(0, 16), 0));
+  save(other);  // a new one's turn: the end goes for it
+  EXPECT_EQ(load(other), packed(other, 0));
+  EXPECT_EQ(load(path), packed(tokens_from(0, 8), 0));
+}
+
+// Nothing goes that is not in its file yet; once it is, there is room.
+TEST_F(DiskTierTest, WhatIsBeingWrittenIsWaitedFor) {
+  open(segment_file_bytes({kind, tokens_from(0, 8), 0, 2}));
+  const auto first = tier_->reserve(tokens_from(100, 8), 0);
+  ASSERT_NE(first.number, 0u);
+  const auto second = tier_->reserve(tokens_from(200, 8), 0);
+  EXPECT_EQ(second.number, 0u);
+  EXPECT_TRUE(second.later);
+  tier_->save(first.number, packed(tokens_from(100, 8), 0));
+  await(tokens_from(100, 8));
+  EXPECT_NE(tier_->reserve(tokens_from(200, 8), 0).number, 0u);
+}
+
 TEST_F(DiskTierTest, AFolderIsOneEngines) {
   open();
   const auto second = DiskTier::open(env_, {"/tier", 1u << 20, kind});
@@ -329,7 +377,7 @@ TEST_F(DiskTierTest, APowerCutLeavesWholeSegmentsOrNone) {
     open();
     env_->cut_after(cut);
     for (TokenId i = 0; i < 4; ++i) {
-      const auto number = tier_->reserve(tokens_from(100 * i, 8), 0);
+      const auto number = tier_->reserve(tokens_from(100 * i, 8), 0).number;
       tier_->save(number, packed(tokens_from(100 * i, 8), 0));
     }
     tier_.reset();
