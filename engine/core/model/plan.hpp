@@ -38,8 +38,9 @@ struct PlanRow {
   std::uint32_t mask = no_slot;                       // reserved for constraints
 };
 
-// A page that a row goes on in, begun by somebody else: copied whole, before the step's rows run
-// and in this order, so that a page may be read here and written later in the same step.
+// A page that a row of the same step goes on in, begun by somebody else: copied whole, before the
+// step's rows run and in this order, so that a page may be read here and written later in the same
+// step.
 struct PageCopy {
   PageId from = 0, to = 0;
 };

@@ -172,9 +172,15 @@ void Scheduler::start(PlannedStep& step, SequenceId id, const PrefixTree::Match&
   waiting_.erase(id);
   running_.insert(id);
   sequence.computed = static_cast<std::uint32_t>(known.pages.size()) * pool_->page_tokens();
+  // Copied only for a row of this step, which fails if the step does. One that has only its last
+  // token left gets none where the step's outputs are used up: it computes what it would copy.
   if (known.shared_tokens >= least_copied_tokens) {
-    step.plan.copies.push_back({known.shared_page, sequence.pages.pages()[known.pages.size()]});
     sequence.computed += known.shared_tokens;
+    if (chunk_size(options_, step, sequence) > 0) {
+      step.plan.copies.push_back({known.shared_page, sequence.pages.pages()[known.pages.size()]});
+    } else {
+      sequence.computed -= known.shared_tokens;
+    }
   }
   sequence.written = sequence.computed;
   sequence.promised = tree_.promise(sequence.space, sequence.tokens, sequence.pages, id);

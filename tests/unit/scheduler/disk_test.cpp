@@ -2,46 +2,15 @@
 // or from another path, shows as a wrong token.
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "engine/core/prefix/disk_pages.hpp"
 #include "schemas/base/fault_env.hpp"
-#include "tests/unit/scheduler/fake_device.hpp"
+#include "tests/unit/scheduler/fake_transport.hpp"
 
 namespace millrace::engine {
 namespace {
 
 constexpr std::uint32_t page_tokens = 4;
 const PageKind kind{"f00d", page_tokens, page_tokens * sizeof(TokenId)};
-
-class FakeTransport final : public PageTransport {
- public:
-  FakeDevice* device = nullptr;
-  std::uint64_t writes = 0, fails_at = 0;
-  std::uint32_t reads = 0, under_way = 0, most_under_way = 0;
-
-  Result<std::vector<DeviceEvent>> read_pages(std::span<const PageId> pages,
-                                              std::span<char> into) override {
-    ++reads;
-    most_under_way = std::max(most_under_way, ++under_way);
-    for (std::size_t i = 0; i < pages.size(); ++i) {
-      std::memcpy(&into[i * kind.page_bytes], device->page(pages[i]).data(), kind.page_bytes);
-    }
-    return {};
-  }
-  Result<std::vector<DeviceEvent>> write_pages(std::span<const PageId> pages,
-                                               std::span<const char> bytes) override {
-    if (++writes == fails_at) return fail(Code::device_error, "no", "");
-    for (std::size_t i = 0; i < pages.size(); ++i) {
-      std::memcpy(device->page(pages[i]).data(), &bytes[i * kind.page_bytes], kind.page_bytes);
-    }
-    return {};
-  }
-  Status wait(std::span<const DeviceEvent>) override {
-    if (under_way > 0) --under_way;
-    return {};
-  }
-};
 
 // An engine over a disk that outlives it.
 struct Engine {

@@ -3,6 +3,7 @@
 // the row's pages, so every error of pages, positions, slots or order changes the tokens it draws.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -59,6 +60,10 @@ class FakeDevice {
     const StepPlan& plan = step.plan;
     std::set<PageId> written;
     for (const PageCopy& copy : plan.copies) {
+      const auto goes_on_in = [&](const PlanRow& row) {
+        return plan.pages[row.page_offset + row.first_position / page_tokens_] == copy.to;
+      };
+      EXPECT_TRUE(std::ranges::any_of(plan.rows, goes_on_in)) << "a page is copied for no row";
       for (std::uint32_t i = 0; i < page_tokens_; ++i) {
         memory_[std::size_t{copy.to} * page_tokens_ + i] =
             memory_[std::size_t{copy.from} * page_tokens_ + i];

@@ -196,6 +196,28 @@ TEST_P(Prefix, WhatAFailedStepWroteIsNeverPublished) {
   EXPECT_EQ(pool.used(), 16u);
 }
 
+// Should that step fail, whoever was to read the copy fails with it. The prompt to be judged takes
+// all outputs of the step, and the other one has only its last token left.
+TEST_P(Prefix, APageIsCopiedForARowOfTheSameStepOrNotAtAll) {
+  SchedulerOptions o = options();
+  o.step_outputs = o.max_batch;
+  for (const std::uint32_t judged : {3u, 40u}) {
+    Loop loop(o, 64, 16, GetParam());
+    const Tokens common = prompt_of(1, 16 + 9);
+    loop.add(joined(common, prompt_of(2, 30)), 1);
+    loop.run();
+    const SequenceId judge = loop.add(prompt_of(3, judged), 0, true);
+    const Tokens forked = joined(common, {7});
+    const SequenceId fork = loop.add(forked, 3);
+    loop.step();
+    EXPECT_EQ(loop.last_step, (std::vector<SequenceId>{judge, fork}));
+    loop.run();
+    EXPECT_EQ(loop.copies, judged == 3 ? 1u : 0u);
+    EXPECT_EQ(loop.judged[judge].size(), judged - 1);
+    EXPECT_EQ(loop.drawn[fork], expected(forked, 3));
+  }
+}
+
 // Paused and admitted again while its old step is under way: that step's pages are others'.
 TEST_P(Prefix, AStepOfAnEarlierAdmissionIsNotTakenForALaterOne) {
   SchedulerOptions o = options();

@@ -1,0 +1,42 @@
+#pragma once
+// Pages of the fake device on their way from and to a disk: at once, each as its tokens.
+#include <algorithm>
+#include <cstring>
+
+#include "engine/core/prefix/page_transport.hpp"
+#include "tests/unit/scheduler/fake_device.hpp"
+
+namespace millrace::engine {
+
+class FakeTransport final : public PageTransport {
+ public:
+  FakeDevice* device = nullptr;
+  std::uint64_t writes = 0, fails_at = 0;
+  std::uint32_t reads = 0, under_way = 0, most_under_way = 0;
+
+  Result<std::vector<DeviceEvent>> read_pages(std::span<const PageId> pages,
+                                              std::span<char> into) override {
+    ++reads;
+    most_under_way = std::max(most_under_way, ++under_way);
+    for (std::size_t i = 0; i < pages.size(); ++i) {
+      const auto page = device->page(pages[i]);
+      std::memcpy(&into[i * page.size_bytes()], page.data(), page.size_bytes());
+    }
+    return {};
+  }
+  Result<std::vector<DeviceEvent>> write_pages(std::span<const PageId> pages,
+                                               std::span<const char> bytes) override {
+    if (++writes == fails_at) return fail(Code::device_error, "no", "");
+    for (std::size_t i = 0; i < pages.size(); ++i) {
+      const auto page = device->page(pages[i]);
+      std::memcpy(page.data(), &bytes[i * page.size_bytes()], page.size_bytes());
+    }
+    return {};
+  }
+  Status wait(std::span<const DeviceEvent>) override {
+    if (under_way > 0) --under_way;
+    return {};
+  }
+};
+
+}  // namespace millrace::engine
