@@ -45,7 +45,11 @@ class DeviceRunner final : public StepRunner {
     return device_->flush();
   }
   Status wait(SampleBatch& batch) override { return sampler_->wait(batch); }
-  Status probe() override { return device_->finish(); }
+  Status probe() override {
+    MILLRACE_TRY(device_->finish());
+    MILLRACE_TRY(model_->recover());
+    return device_->finish();
+  }
 
  private:
   Device* device_;

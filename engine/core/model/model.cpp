@@ -345,6 +345,14 @@ Status Model::forward(const StepPlan& plan, const Buffer& device_ids) {
   return s.device->flush();
 }
 
+Status Model::recover() {
+  return state_->operations->clear_counters();
+}
+
+std::vector<const Buffer*> Model::counters() const {
+  return state_->operations->counters();
+}
+
 const Buffer& Model::logits() const {
   return state_->act.logits;
 }

@@ -78,6 +78,11 @@ class Model {
   // has one. An id in it that lies outside the vocabulary is read as id 0.
   Status forward(const StepPlan& plan, const Buffer& device_ids);
 
+  // After an error that the device survived: what a launch that broke off may have left of its
+  // counters would make the next step wrong. Enqueued; the second is for tests.
+  Status recover();
+  std::vector<const Buffer*> counters() const;
+
   const Buffer& logits() const;
   std::uint32_t logits_stride() const;  // floats from one row to the next
 

@@ -135,6 +135,21 @@ Status Operations::reserve_scratch(const StepTable& step) {
   return {};
 }
 
+std::vector<const Buffer*> Operations::counters() const {
+  std::vector<const Buffer*> out;
+  for (const Buffer* buffer : {&claims_, &work_, &phases_}) {
+    if (*buffer) out.push_back(buffer);
+  }
+  return out;
+}
+
+Status Operations::clear_counters() {
+  for (const Buffer* buffer : counters()) {
+    MILLRACE_TRY(device_->fill_zero(*buffer, 0, buffer->size_bytes()));
+  }
+  return {};
+}
+
 Status Operations::silu(const Buffer& gate_up, const Activation& out, Forms forms,
                         std::uint32_t tokens) {
   if (forms.rows) {

@@ -12,6 +12,7 @@
 #include <span>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "engine/core/device/device.hpp"
 #include "engine/core/kv/policy.hpp"
@@ -158,6 +159,11 @@ class Operations {
   static bool share_kernel(const LayerParts& a, const LayerParts& b);
   Result<LayerRun> prepare_whole(std::span<const LayerParts> layers);
   Status run_whole(LayerRun& layers, const LayerStep& x);
+
+  // What the groups of a launch share its work by, as far as it is allocated: zero before and after
+  // each launch, but for one that broke off.
+  std::vector<const Buffer*> counters() const;
+  Status clear_counters();
 
  private:
   bool is_integer(const PanelFormat& format) const {

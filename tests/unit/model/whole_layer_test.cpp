@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,7 +47,8 @@ struct Made {
 
 Made run(const GgufFile& file, bool whole, const std::string& variant, const Schedule& schedule,
          const std::string& kv = "f16", const std::optional<KeyMeans>& means = {},
-         const std::optional<kernels::Tuning>& tuning = {}) {
+         const std::optional<kernels::Tuning>& tuning = {},
+         const std::function<void(ModelRunner&)>& after_step = {}) {
   std::uint32_t longest = 0, most = 0;
   for (const std::uint32_t length : schedule.lengths) longest = std::max(longest, length);
   for (const Step& step : schedule.steps) {
@@ -73,7 +75,10 @@ Made run(const GgufFile& file, bool whole, const std::string& variant, const Sch
   }
   runner.set_sequences(sequences, (longest + 15) / 16);
   const std::uint64_t before = runner.device().launches();
-  for (const Step& step : schedule.steps) runner.step(step);
+  for (const Step& step : schedule.steps) {
+    runner.step(step);
+    if (after_step) after_step(runner);
+  }
   Made made{.logits = {}, .launches = runner.device().launches() - before};
   for (std::uint32_t s = 0; s < sequences.size(); ++s) made.logits.push_back(runner.logits(s));
   return made;
@@ -294,6 +299,30 @@ TEST_F(WholeLayer, AModelMayGoWhileItsStepRuns) {
         {.kv_bytes = 64 << 20, .step_tokens = 1024, .step_outputs = 1, .math = MathMode::fast});
     runner.set_sequences({Tokens(1024, 7)}, 64);
     runner.step({{0, 0, 1024}}, 1024);  // waits for no output
+  }
+}
+
+// As if a launch had broken off in each step, whatever it had counted so far.
+TEST_F(WholeLayer, WhatABrokenLaunchLeavesIsPutRight) {
+  const GgufFile file = model_of(TensorType::q4_1, false).file();
+  const Schedule schedule = decoding(2, 1020);  // attention is cut
+  for (const bool whole : {true, false}) {
+    const auto break_off = [&](ModelRunner& runner) {
+      const auto counters = runner.model().counters();
+      EXPECT_EQ(counters.size(), whole ? 3u : 2u);
+      for (const Buffer* counter : counters) {
+        const std::vector<std::byte> some(counter->size_bytes(), std::byte{1});
+        testing::must(runner.device().write(*counter, 0, some));
+      }
+      testing::must(runner.model().recover());
+      for (const Buffer* counter : counters) {
+        auto words =
+            testing::download<std::uint32_t>(runner.device(), *counter, counter->size_bytes() / 4);
+        EXPECT_EQ(std::ranges::count(words, 0u), std::ssize(words));
+      }
+    };
+    const Made made = run(file, whole, "cpu", schedule, "f16", {}, {}, break_off);
+    EXPECT_EQ(difference(made, run(file, whole, "cpu", schedule)), "");
   }
 }
 
