@@ -35,8 +35,9 @@ struct Hello {
   std::string instance;
   std::string model;  // the name jobs must give; "*" in a job matches any
   std::string fingerprint;
-  // What it answers to: its policy as it was given or chosen, and by layer. A job that names a KV
-  // policy goes to an engine with one that means the same.
+  // What it answers to: its policy as it was given or chosen, by layer, and by other names if they
+  // come to the same there. A job that names a KV policy goes to an engine with one that means the
+  // same.
   std::vector<std::string> kv_policies;
   std::string kv;                                     // its policy by layer, as results say it
   double kv_bytes_per_token = 0, kv_compression = 0;  // of that; against f16; 0: not told

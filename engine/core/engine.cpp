@@ -12,6 +12,7 @@
 #include "engine/core/gguf/file.hpp"
 #include "engine/core/kv/cache_group.hpp"
 #include "engine/core/kv/choose.hpp"
+#include "engine/core/kv/outliers.hpp"
 #include "engine/core/model/model.hpp"
 #include "engine/core/model/spec.hpp"
 #include "engine/core/prefix/disk_pages.hpp"
@@ -111,22 +112,55 @@ Status check_options(const EngineOptions& o) {
 }
 
 // What `auto` comes to, else the policy as it is given.
-Result<std::string> kv_policy(const EngineOptions& options, const GgufFile& file) {
+Result<std::string> kv_policy(const EngineOptions& options, const ModelSpec& spec) {
   const std::size_t end = std::min(options.kv.find_first_of("~+"), options.kv.size());
   if (options.kv.substr(0, end) != kv_auto) return options.kv;
-  MILLRACE_ASSIGN(const ModelSpec spec, read_spec(file));
-  const KvChoice choice = choose_kv({spec.layers, spec.kv_heads, spec.head_dim},
-                                    {.memory_bytes = options.kv_memory_bytes,
-                                     .max_batch = options.max_batch,
-                                     .context_tokens = spec.context_tokens});
-  log_info("KV policy chosen", {{"kv", choice.preset},
-                                {"load_tokens", choice.load_tokens},
-                                {"holds_tokens", choice.holds_tokens}});
+  const std::string protection = options.kv.substr(end);
+  MILLRACE_ASSIGN(const KvPolicy halves, parse_kv_policy("f16" + protection));
+  MILLRACE_ASSIGN(const KvChoice choice, choose_kv({spec.layers, spec.kv_heads, spec.head_dim},
+                                                   {.memory_bytes = options.kv_memory_bytes,
+                                                    .max_batch = options.max_batch,
+                                                    .context_tokens = spec.context_tokens},
+                                                   halves.protection));
+  const std::string policy = std::string(choice.policy) + protection;
+  log_info(
+      "KV policy chosen",
+      {{"kv", policy}, {"load_tokens", choice.load_tokens}, {"holds_tokens", choice.holds_tokens}});
   if (!choice.fits()) {
     log_warn("the KV memory is small for the expected load: sequences will wait for each other",
              {{"load_tokens", choice.load_tokens}, {"holds_tokens", choice.holds_tokens}});
   }
-  return std::string(choice.preset) + options.kv.substr(end);
+  return policy;
+}
+
+struct ChosenKv {
+  std::string policy;
+  CacheShape cache;  // before anything is known of the model's keys
+};
+
+Result<ChosenKv> chosen_kv(const EngineOptions& options, const GgufFile& file) {
+  MILLRACE_ASSIGN(const ModelSpec spec, read_spec(file));
+  MILLRACE_ASSIGN(std::string name, kv_policy(options, spec));
+  MILLRACE_ASSIGN(const KvPolicy policy, parse_kv_policy(name));
+  MILLRACE_ASSIGN(KvLayers kv, resolve(policy, {spec.layers, spec.kv_heads, spec.head_dim}));
+  if (!options.kv_center.empty() && !quantizes_keys(kv)) {
+    log_warn("--kv-center gains nothing: no layer's keys are quantized; leave it out",
+             {{"kv", name}, {"kv_center", options.kv_center}});
+  }
+  return ChosenKv{std::move(name), {spec.kv_heads, spec.head_dim, std::move(kv.layers)}};
+}
+
+// What jobs may ask for: the policy as it was given, by layer, and with automatic protection off
+// where it has found nothing. (Off, nobody has looked: the other way round nothing is known.)
+std::vector<std::string> kv_names(const std::string& given, const ModelInfo& m) {
+  std::vector<std::string> out{given, m.kv};
+  if (auto policy = parse_kv_policy(given); policy && m.outliers.empty()) {
+    policy->protection.automatic = false;
+    const std::string unprotected = policy->name();
+    if (canonical_kv(unprotected).value_or("") != canonical_kv(given).value_or(""))
+      out.push_back(unprotected);
+  }
+  return out;
 }
 
 Result<std::optional<KeyMeans>> key_means(const std::string& path) {
@@ -163,6 +197,7 @@ class ModelEngine final : public Engine {
     info_.fingerprint = job_fingerprint(m);
     info_.kv = m.kv;
     info_.kv_policy = kv_policy;
+    info_.kv_names = kv_names(kv_policy, m);
     info_.kv_bytes_per_token = m.kv_token_bytes;
     info_.kv_compression = m.kv_compression;
     info_.context_tokens = m.context_tokens;
@@ -175,8 +210,7 @@ class ModelEngine final : public Engine {
     context.pool = &pool_;
     context.context_tokens = m.context_tokens;
     context.vocabulary = info_.vocabulary;
-    context.kv_policy = kv_policy;
-    context.kv_layers = m.kv;
+    context.kv_names = info_.kv_names;
     context.fingerprint = info_.fingerprint;
 
     LoopOptions loop;
@@ -274,13 +308,8 @@ Status check_folder(const std::string& folder) {
 Status check_before_device(const EngineOptions& options) {
   MILLRACE_TRY(check_options(options));
   MILLRACE_ASSIGN(const GgufFile file, GgufFile::open(options.model_path));
-  MILLRACE_ASSIGN(const ModelSpec spec, read_spec(file));
-  MILLRACE_ASSIGN(const std::string chosen, kv_policy(options, file));
-  MILLRACE_ASSIGN(const KvPolicy policy, parse_kv_policy(chosen));
-  MILLRACE_ASSIGN(const KvLayers layers,
-                  resolve(policy, {spec.layers, spec.kv_heads, spec.head_dim}));
-  MILLRACE_TRY((
-      CacheShape{spec.kv_heads, spec.head_dim, layers.layers}.check_room(options.kv_memory_bytes)));
+  MILLRACE_ASSIGN(const ChosenKv kv, chosen_kv(options, file));
+  MILLRACE_TRY(kv.cache.check_room(options.kv_memory_bytes));
   MILLRACE_TRY(key_means(options.kv_center));
   if (!options.prefix_cache || options.prefix_folder.empty()) return {};
   return check_folder(options.prefix_folder);
@@ -301,7 +330,8 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
   MILLRACE_ASSIGN(std::unique_ptr<Device> device, Device::open(device_options));
 
   ModelOptions model_options;
-  MILLRACE_ASSIGN(model_options.kv, kv_policy(options, file));
+  MILLRACE_ASSIGN(const ChosenKv kv, chosen_kv(options, file));
+  model_options.kv = kv.policy;
   MILLRACE_ASSIGN(model_options.key_means, key_means(options.kv_center));
   model_options.kv_bytes = options.kv_memory_bytes;
   model_options.step_tokens = options.step_tokens;
@@ -330,8 +360,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
     disk = *std::move(opened);
   }
   return std::make_unique<ModelEngine>(std::move(device), std::move(host), std::move(model),
-                                       std::move(sampler), std::move(disk), model_options.kv,
-                                       options);
+                                       std::move(sampler), std::move(disk), kv.policy, options);
 }
 
 }  // namespace millrace::engine

@@ -46,6 +46,7 @@ struct EngineOptions {
 struct EngineInfo {
   std::string model_name, architecture, device_name, driver, fingerprint;
   std::string kv_policy, kv;                          // as chosen or given; by layer
+  std::vector<std::string> kv_names;                  // what it answers to: these two, and more
   double kv_bytes_per_token = 0, kv_compression = 1;  // of all layers; against f16
   std::uint32_t context_tokens = 0, vocabulary = 0;
   std::uint64_t kv_pool_tokens = 0;

@@ -28,7 +28,7 @@ EngineExecutor::EngineExecutor(std::unique_ptr<engine::Engine> engine, const std
   const engine::EngineInfo& info = engine_->info();
   info_.model = model.empty() ? info.model_name : model;
   info_.fingerprint = info.fingerprint;
-  info_.kv_policies = {info.kv_policy, info.kv};
+  info_.kv_policies = info.kv_names;
   info_.kv = info.kv;
   info_.kv_bytes_per_token = info.kv_bytes_per_token;
   info_.kv_compression = info.kv_compression;

@@ -2,22 +2,21 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 
 namespace millrace::engine {
 namespace {
 
-constexpr std::array<std::string_view, 4> ladder{"f16", "q8", "k8v4", "k6v4"};
+constexpr std::array<KvRung, 4> ladder{
+    {{"f16", "f16"}, {"q8", "q8g32"}, {"k8v4", "q8g32/q4g32"}, {"k6v4", "q6g32/q4g32"}}};
 
-// Tokens in whole pages that the memory holds; nothing where the heads cannot be stored so.
-std::optional<std::uint64_t> held_tokens(std::string_view preset, const KvShape& shape,
-                                         std::uint64_t memory_bytes) {
-  const auto policy = parse_kv_policy(preset);
-  if (!policy) return std::nullopt;
-  const auto layers = resolve(*policy, shape);
-  if (!layers) return std::nullopt;
+// Tokens in whole pages that the memory holds. Errors: those of resolve().
+Result<std::uint64_t> held_tokens(std::string_view name, const KvProtection& protection,
+                                  const KvShape& shape, std::uint64_t memory_bytes) {
+  MILLRACE_ASSIGN(KvPolicy policy, parse_kv_policy(name));
+  policy.protection = protection;
+  MILLRACE_ASSIGN(const KvLayers layers, resolve(policy, shape));
   std::uint64_t page = 0;
-  for (const KvCodecs& codecs : layers->layers) {
+  for (const KvCodecs& codecs : layers.layers) {
     page += layer_page_bytes(codecs, shape.kv_heads, shape.head_dim);
   }
   return memory_bytes / page * kv_page_tokens;
@@ -25,20 +24,25 @@ std::optional<std::uint64_t> held_tokens(std::string_view preset, const KvShape&
 
 }  // namespace
 
-std::span<const std::string_view> kv_ladder() {
+std::span<const KvRung> kv_ladder() {
   return ladder;
 }
 
-KvChoice choose_kv(const KvShape& shape, const KvLoad& load) {
+Result<KvChoice> choose_kv(const KvShape& shape, const KvLoad& load,
+                           const KvProtection& protection) {
   const std::uint64_t whole = load.context_tokens;
   const std::uint64_t each = std::min<std::uint64_t>(whole, kv_expected_tokens);
   KvChoice out;
   out.load_tokens = std::max(whole, load.max_batch * each);
-  for (const std::string_view preset : ladder) {
-    const auto held = held_tokens(preset, shape, load.memory_bytes);
-    if (!held) continue;
-    out.preset = preset;
-    out.holds_tokens = *held;
+  for (const KvRung& rung : ladder) {
+    for (const std::string_view policy : {rung.policy, rung.in_groups_of_32}) {
+      const auto held = held_tokens(policy, protection, shape, load.memory_bytes);
+      if (!held && held.error().code != Code::unsupported_field) return fail(held.error());
+      if (!held) continue;
+      out.policy = policy;
+      out.holds_tokens = *held;
+      break;
+    }
     if (out.fits()) break;
   }
   return out;

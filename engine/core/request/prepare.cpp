@@ -111,20 +111,22 @@ Status check_logprobs(const LogprobRequest& l, Task task, std::uint32_t vocabula
 }
 
 // As it is meant, however each is written: "k5v3" is "r5/r3".
-bool is_policy(const std::string& wanted, const std::string& used) {
-  const auto a = canonical_kv(wanted), b = canonical_kv(used);
-  return a && b && *a == *b;
+bool runs(const std::vector<std::string>& names, const std::string& wanted) {
+  const auto meant = canonical_kv(wanted);
+  return meant && std::ranges::any_of(names, [&](const std::string& name) {
+           const auto used = canonical_kv(name);
+           return used && *used == *meant;
+         });
 }
 
 Status check_engine(const GenerationRequest& request, const RequestContext& context) {
-  if (request.kv && !is_policy(*request.kv, context.kv_policy) &&
-      !is_policy(*request.kv, context.kv_layers)) {
+  if (request.kv && !runs(context.kv_names, *request.kv)) {
     const bool is_option = parse_kv_policy(*request.kv).has_value();  // by layer it is none
-    return fail(
-        Code::unsupported_field,
-        "kv \"" + *request.kv + "\" is wanted, this engine runs \"" + context.kv_policy + "\"",
-        "leave kv out, or send the job to an engine " +
-            (is_option ? "started with --kv " + *request.kv : "that runs it"));
+    return fail(Code::unsupported_field,
+                "kv \"" + *request.kv + "\" is wanted, this engine runs \"" +
+                    context.kv_names.front() + "\"",
+                "leave kv out, or send the job to an engine " +
+                    (is_option ? "started with --kv " + *request.kv : "that runs it"));
   }
   if (request.require_fingerprint && *request.require_fingerprint != context.fingerprint) {
     return fail(Code::fingerprint_mismatch,

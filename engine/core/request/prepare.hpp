@@ -25,8 +25,7 @@ struct RequestContext {
   const PagePool* pool = nullptr;
   std::uint32_t context_tokens = 0;
   std::uint32_t vocabulary = 0;
-  std::string kv_policy;  // as the engine was given it, "f16"
-  std::string kv_layers;  // as the model reports it, "f16/f16 x30"
+  std::vector<std::string> kv_names;  // what jobs may ask for; first as the engine was given it
   std::string fingerprint;
 };
 

@@ -71,6 +71,46 @@ TEST(EngineCreate, AutoTakesWhatHoldsTheLoadAndSaysSo) {
       << log;
 }
 
+// With four layers in halves, q8 needs 107 MiB for that context.
+TEST(EngineCreate, AutoCountsWhatIsProtected) {
+  std::string log;
+  set_up_logging({.level = LogLevel::info, .sink = [&](std::string_view line) { log += line; }});
+  EngineOptions o = options();
+  o.kv = "auto~2,2";
+  o.max_batch = 1;
+  o.kv_memory_bytes = 100 * limits::MiB;
+  const auto created = Engine::create(o);
+  set_up_logging({.level = LogLevel::off});
+  ASSERT_TRUE(created) << created.error().text();
+  const EngineInfo& info = (*created)->info();
+  EXPECT_EQ(info.kv_policy, "k8v4~2,2");
+  EXPECT_EQ(info.kv, "f16/f16 x2, q8g64/r4 x26, f16/f16 x2");
+  EXPECT_NE(log.find("KV policy chosen kv=k8v4~2,2 load_tokens=8192 holds_tokens=" +
+                     std::to_string(info.kv_pool_tokens)),
+            std::string::npos)
+      << log << info.kv_pool_tokens;
+  o.kv = "auto~99,0";
+  expect_refused(o, Code::invalid_value, "--kv-protect first:99");
+}
+
+// Before the file is read: there is none.
+TEST(EngineCreate, SaysThatMeanKeysAreOfNoUseToHalves) {
+  const auto says_so = [](const std::string& kv) {
+    std::string log;
+    set_up_logging({.level = LogLevel::warn, .sink = [&](std::string_view line) { log += line; }});
+    EngineOptions o = options();
+    o.kv = kv;
+    o.kv_center = "/nowhere/model.gguf.keys";
+    expect_refused(o, Code::not_found, o.kv_center);
+    set_up_logging({.level = LogLevel::off});
+    return log.find("--kv-center gains nothing") != std::string::npos;
+  };
+  EXPECT_TRUE(says_so("f16"));
+  EXPECT_TRUE(says_so("f16/r4"));
+  EXPECT_TRUE(says_so("k5v3~30,0"));
+  EXPECT_FALSE(says_so("k5v3~29,0"));
+}
+
 TEST(EngineCreate, TellsWhatItRunsAndTokenizes) {
   const auto created = Engine::create(options());
   ASSERT_TRUE(created) << created.error().text();
@@ -78,6 +118,7 @@ TEST(EngineCreate, TellsWhatItRunsAndTokenizes) {
   EXPECT_EQ(engine.info().architecture, "llama");
   EXPECT_EQ(engine.info().vocabulary, 49152u);
   EXPECT_EQ(engine.info().fingerprint.size(), 32u);
+  EXPECT_EQ(engine.info().kv_names, (std::vector<std::string>{"f16", "f16/f16 x30"}));
   EXPECT_GT(engine.info().context_tokens, 1000u);
   EXPECT_GT(engine.info().kv_pool_tokens, 1000u);
   EXPECT_LE(engine.info().kv_pool_tokens, 2000u);  // 32 MiB at 22.5 KiB a token

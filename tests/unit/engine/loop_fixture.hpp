@@ -85,8 +85,7 @@ class LoopTest : public testing::Test {
     context_.pool = pool_.get();
     context_.context_tokens = 2048;
     context_.vocabulary = host_parts().tokenizer.vocabulary_size();
-    context_.kv_policy = "f16";
-    context_.kv_layers = "f16/f16 x30";
+    context_.kv_names = {"f16", "f16/f16 x30"};
     context_.fingerprint = "f00d";
     LoopOptions loop;
     loop.scheduler = options;

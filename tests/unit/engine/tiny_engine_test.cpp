@@ -71,6 +71,32 @@ TEST_F(TinyEngine, APoolSmallerThanTheContextShowsInTheFingerprint) {
   EXPECT_EQ(all.size(), 3u);
 }
 
+// The second layer's keys have outliers where its biases are large (fidelity/measure_test.cpp):
+// there protection makes a difference, and a job that wants none is another engine's.
+TEST_F(TinyEngine, AnswersToItsPolicyUnprotectedWhereNothingWasProtected) {
+  EngineOptions options = tiny_options();
+  options.kv = "r4/f16";
+  for (const float size : {1.0f, 20.0f}) {
+    model_ = {.architecture = "qwen2",
+              .width = 128,
+              .heads = 2,
+              .kv_heads = 1,
+              .scales = {{"blk.1.attn_k.bias", size}}};
+    auto engine = millrace::testing::must(create(tiny_vocabulary, "", options));
+    std::vector<std::string> names{"r4/f16", "r4/f16 x2", "r4/f16+none"};
+    if (size > 1) names = {"r4/f16", "r4/f16 x1, r8/f16 x1"};
+    EXPECT_EQ(engine->info().kv_names, names);
+    GenerationRequest request;
+    request.prompt = Tokens{1};
+    request.max_tokens = 1;
+    request.sampling.seed = 1;
+    request.kv = "r4/f16+none";
+    const Status added = engine->add(1, request);
+    EXPECT_EQ(added.has_value(), size == 1) << size;
+    EXPECT_EQ(added ? Code::unsupported_field : added.error().code, Code::unsupported_field);
+  }
+}
+
 TEST_F(TinyEngine, TheTemplatesClockStandsStill) {
   auto engine = create(tiny_vocabulary, "{{ strftime_now('%d %b %Y') }} {{ messages[0].content }}");
   ASSERT_TRUE(engine) << engine.error().text();

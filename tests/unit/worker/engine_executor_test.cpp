@@ -36,8 +36,8 @@ class FakeEngine final : public engine::Engine {
   explicit FakeEngine(Shared& shared) : shared_(shared) {
     info_.model_name = "file's name";
     info_.fingerprint = "f00d";
-    info_.kv_policy = "k5v3";
     info_.kv = "r5/r3 x2";
+    info_.kv_names = {"k5v3", info_.kv, "r5/r3+none"};
     info_.kv_bytes_per_token = 272;
     info_.kv_compression = 3.75;
     info_.context_tokens = 64;
@@ -149,7 +149,8 @@ TEST_F(EngineExecutorTest, TellsWhatTheEngineIs) {
   start();
   EXPECT_EQ(executor_->info().model, "file's name");
   EXPECT_EQ(executor_->info().fingerprint, "f00d");
-  EXPECT_EQ(executor_->info().kv_policies, (std::vector<std::string>{"k5v3", "r5/r3 x2"}));
+  EXPECT_EQ(executor_->info().kv_policies,
+            (std::vector<std::string>{"k5v3", "r5/r3 x2", "r5/r3+none"}));
   EXPECT_EQ(executor_->info().kv, "r5/r3 x2");
   EXPECT_EQ(executor_->info().kv_bytes_per_token, 272);
   EXPECT_EQ(executor_->info().kv_compression, 3.75);
