@@ -47,8 +47,7 @@ class Driver {
 
  private:
   struct OpenLine {  // submitted, without its output line
-    std::uint64_t hash = 0;
-    std::uint64_t bytes = 0;
+    std::uint64_t hash = 0, bytes = 0;
   };
 
   bool finished() const { return input_done_ && open_.empty() && submitter_.unanswered() == 0; }
@@ -234,7 +233,8 @@ Status Driver::take_entry(const Entry& entry) {
   Error unsaid{Code::engine_failed,
                std::string("the job is ") + std::string(wire_name(result.state)), ""};
   if (result.result) {
-    MILLRACE_TRY(folder_.meet_engine(result.result->effective.fingerprint));
+    const EffectiveSettings& used = result.result->effective;
+    MILLRACE_TRY(folder_.meet_engine(used.fingerprint, {used.kv_policy, used.kv}));
     summary_.progress.prompt_tokens += result.result->usage.prompt_tokens;
     summary_.progress.completion_tokens += result.result->usage.completion_tokens;
   }
@@ -283,7 +283,9 @@ Status Driver::take_status(const StatusAnswer& status) {
     watch_silence();
   }
   if (!status.engines.empty() && !joined_before) {
-    MILLRACE_TRY(folder_.meet_engine(status.engines.front().fingerprint));
+    const EngineInfo& engine = status.engines.front();
+    const std::string policy = engine.kv_policies.empty() ? "" : engine.kv_policies.front();
+    MILLRACE_TRY(folder_.meet_engine(engine.fingerprint, {policy, engine.kv}));
     starts_met_ = hooks_.engine_starts();
   }
   return {};
@@ -390,10 +392,7 @@ Status drive(RunFolder& folder, Session& session, const Clock& clock, RunObserve
   const Status settled = driver.settle();
   summary.progress.done = folder.output().lines();
   summary.progress.failed = folder.output().failed_lines();
-  if (!status) {
-    return status;  // the first error tells more than what followed from it
-  }
-  return settled;
+  return status ? settled : status;  // the first error tells more than what followed from it
 }
 
 }  // namespace millrace::client

@@ -1,8 +1,11 @@
 #include "client/run/manifest.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "client/lines/json_writer.hpp"
+#include "schemas/base/kv_policy.hpp"
 #include "schemas/base/limits.hpp"
 
 namespace millrace::client {
@@ -16,6 +19,41 @@ std::string or_nothing(const std::map<std::string, std::string>& settings,
   return at == settings.end() ? "not given" : "\"" + at->second + "\"";
 }
 
+// As EngineChoice::settings() writes it: "k5v3 --kv-protect first:2 --kv-center FILE".
+struct KvSetting {
+  std::string policy, center;
+};
+
+KvSetting read_kv(const std::string& text) {
+  constexpr std::string_view protect_option = " --kv-protect ";
+  const std::size_t center = std::min(text.find(" --kv-center "), text.size());
+  KvSetting out{text.substr(0, center), text.substr(center)};
+  const std::size_t protect = out.policy.find(protect_option);
+  if (protect != std::string::npos) {
+    const auto kept = parse_kv_protection(out.policy.substr(protect + protect_option.size()));
+    if (kept) out.policy.replace(protect, std::string::npos, kept->name());
+  }
+  out.policy = canonical_kv(out.policy).value_or(out.policy);
+  return out;
+}
+
+bool is_auto(const std::string& policy) {
+  return policy.substr(0, policy.find_first_of("~+")) == "auto";
+}
+
+std::string named(const EffectiveKv& kv) {
+  return kv.policy.empty() ? kv.layers : kv.policy + " (" + kv.layers + ")";
+}
+
+bool same_kv(const Manifest& before, const std::string& then_value, const std::string& now_value) {
+  KvSetting then = read_kv(then_value);
+  const KvSetting now = read_kv(now_value);
+  if (is_auto(then.policy) && !is_auto(now.policy)) {
+    then.policy = canonical_kv(before.kv.policy).value_or(then.policy);
+  }
+  return then.policy == now.policy && then.center == now.center;
+}
+
 }  // namespace
 
 Status save_manifest(Env& env, const std::string& path, const Manifest& manifest) {
@@ -27,7 +65,8 @@ Status save_manifest(Env& env, const std::string& path, const Manifest& manifest
   for (const auto& [name, value] : manifest.settings) {
     out.field(name, value);
   }
-  out.end_object().field("fingerprint", manifest.fingerprint).end_object();
+  out.end_object().field("fingerprint", manifest.fingerprint);
+  out.field("kv_policy", manifest.kv.policy).field("kv_layers", manifest.kv.layers).end_object();
   text += '\n';
   return write_file_atomically(env, path, text);
 }
@@ -48,6 +87,8 @@ Result<Manifest> load_manifest(Env& env, const std::string& path) {
     value.at("lines_hash").get_to(manifest.input.hash);
     value.at("settings").get_to(manifest.settings);
     value.at("fingerprint").get_to(manifest.fingerprint);
+    manifest.kv.policy = value.value("kv_policy", "");
+    manifest.kv.layers = value.value("kv_layers", "");
     return manifest;
   } catch (const json::exception& error) {
     return fail(Code::ledger_corrupt, path + " is not a manifest: " + error.what(),
@@ -61,7 +102,9 @@ Status check_settings(const Manifest& before, const std::map<std::string, std::s
   for (const auto& [name, value] : all) {
     const std::string then_value = or_nothing(before.settings, name);
     const std::string now_value = or_nothing(now, name);
-    if (then_value != now_value) {
+    const bool is_kv = name == "--kv" && before.settings.contains(name) && now.contains(name);
+    if (is_kv ? !same_kv(before, before.settings.at(name), now.at(name))
+              : then_value != now_value) {
       std::string message = name;
       message.append(" was ").append(then_value).append(" when this run began and is ");
       message.append(now_value).append(" now");
@@ -70,6 +113,27 @@ Status check_settings(const Manifest& before, const std::map<std::string, std::s
     }
   }
   return {};
+}
+
+Error other_engine(const Manifest& before, const std::string& fingerprint, const EffectiveKv& kv) {
+  const auto asked = before.settings.find("--kv");
+  if (asked != before.settings.end() && !before.kv.layers.empty() && !kv.layers.empty() &&
+      before.kv.layers != kv.layers) {
+    return {Code::settings_changed,
+            "--kv " + asked->second + " came to " + named(before.kv) +
+                " when this run began and comes to " + named(kv) +
+                " now: that would mix two kinds of results",
+            (is_auto(asked->second) && !before.kv.policy.empty()
+                 ? "give --kv " + before.kv.policy
+                 : std::string("use the settings it began with")) +
+                ", or start over with --restart"};
+  }
+  return {Code::settings_changed,
+          "the engine's numeric fingerprint is " + fingerprint + ", this run began with " +
+              before.fingerprint +
+              ": another model, KV policy, pool smaller than a context, device, driver or version "
+              "would mix two kinds of results",
+          "go on where the run began, or start over with --restart"};
 }
 
 }  // namespace millrace::client

@@ -193,18 +193,15 @@ Result<LineIndexReader> RunFolder::index() const {
   return LineIndexReader(std::move(file));
 }
 
-Status RunFolder::meet_engine(const std::string& fingerprint) {
+Status RunFolder::meet_engine(const std::string& fingerprint, const EffectiveKv& kv) {
   if (manifest_.fingerprint == fingerprint) {
     return {};
   }
   if (!manifest_.fingerprint.empty()) {
-    return fail(Code::settings_changed,
-                "the engine's numeric fingerprint is " + fingerprint + ", this run began with " +
-                    manifest_.fingerprint +
-                    ": another model, device, driver or version would mix two kinds of results",
-                "go on where the run began, or start over with --restart");
+    return fail(other_engine(manifest_, fingerprint, kv));
   }
   manifest_.fingerprint = fingerprint;
+  manifest_.kv = kv;
   MILLRACE_TRY(save_manifest(*env_, path(manifest_name), manifest_));
   return replaced_.drop();
 }

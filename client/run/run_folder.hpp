@@ -34,8 +34,9 @@ class RunFolder {
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
   Result<LineIndexReader> index() const;
 
-  // The first engine's fingerprint is written down; a later one must be equal (settings_changed).
-  Status meet_engine(const std::string& fingerprint);
+  // The first engine's fingerprint and KV policy are written down; a later one's fingerprint must
+  // be equal (settings_changed).
+  Status meet_engine(const std::string& fingerprint, const EffectiveKv& kv = {});
   // The output is synced, then the checkpoint is saved: every result up to `number` of the stream
   // has its line on disk when this returns, and only then may the ledger's cursor move.
   Status settle(const std::string& epoch, std::uint64_t number);

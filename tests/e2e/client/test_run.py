@@ -186,6 +186,24 @@ def test_another_engine_fingerprint_is_refused(run):
     assert "fingerprint" in run.go(expect=3).stderr
 
 
+def test_another_choice_of_auto_names_both_and_can_be_given_by_name(run):
+    run.write(GOOD)
+    run.env |= {"STUB_DELAY_MS": "300", "STUB_ROWS": "1", "STUB_KV": "k5v3;r5/r3 x30"}
+    process = run.start("--kv", "auto", "--max-batch", "16")
+    wait_until(lambda: run.output.exists() and b"\n" in run.output.read_bytes(), "a result")
+    process.kill()
+    process.communicate()
+    began = dict(run.env)
+    run.env |= {"STUB_FINGERPRINT": "6" * 32, "STUB_KV": "f16;f16/f16 x30"}
+    refused = run.go("--kv", "auto", "--max-batch", "1", expect=3).stderr
+    assert ("--kv auto came to k5v3 (r5/r3 x30) when this run began and comes to f16 (f16/f16 x30)"
+            in refused) and "give --kv k5v3" in refused
+    run.env = {**began, "STUB_DELAY_MS": "0"}
+    assert "--kv was" in run.go("--kv", "k4v3", expect=3).stderr
+    run.go("--kv", "r5/r3", "--max-batch", "1", expect=0)
+    assert sorted(run.results()) == list(range(1, 9))
+
+
 def test_two_runs_on_one_output(run):
     run.write(GOOD)
     run.env["STUB_DELAY_MS"] = "5000"

@@ -72,6 +72,7 @@ TEST_F(RunParts, ManifestComesBackAndNamesWhatDiffers) {
   manifest.input.hash = "ab";
   manifest.settings = {{"--kv", "f16"}, {"--strict", "false"}};
   manifest.fingerprint = "f00d";
+  manifest.kv = {"q8", "q8g64/q8g64 x30"};
   ASSERT_TRUE(save_manifest(*env_, folder_ / "m", manifest));
   EXPECT_EQ(load_manifest(*env_, folder_ / "m"), manifest);
   EXPECT_TRUE(check_settings(manifest, manifest.settings));
@@ -81,6 +82,59 @@ TEST_F(RunParts, ManifestComesBackAndNamesWhatDiffers) {
   EXPECT_NE(other.error().message.find("--kv"), std::string::npos);
   EXPECT_NE(other.error().hint.find("--restart"), std::string::npos);
   EXPECT_FALSE(check_settings(manifest, {{"--kv", "f16"}}).has_value());
+}
+
+TEST_F(RunParts, AManifestOfBeforeKnowsNoPolicyOfItsEngine) {
+  Manifest manifest;
+  manifest.settings = {{"--kv", "auto"}};
+  manifest.fingerprint = "f00d";
+  folder_.write("m", R"({"version":1,"input":"","lines":0,"last_line":0,"lines_hash":"",)"
+                     R"("settings":{"--kv":"auto"},"fingerprint":"f00d"})");
+  EXPECT_EQ(load_manifest(*env_, folder_ / "m"), manifest);
+  const Error other = other_engine(manifest, "beef", {"q8", "q8g64/q8g64 x30"});
+  EXPECT_NE(other.message.find("fingerprint is beef, this run began with f00d"), std::string::npos);
+  EXPECT_NE(other.message.find("KV policy"), std::string::npos);
+}
+
+TEST_F(RunParts, PoliciesOfOneMeaningAreNoChange) {
+  const auto same = [](const std::string& then, const std::string& now,
+                       const EffectiveKv& kv = {}) {
+    Manifest manifest;
+    manifest.settings = {{"--kv", then}};
+    manifest.kv = kv;
+    return check_settings(manifest, {{"--kv", now}}).has_value();
+  };
+  EXPECT_TRUE(same("k5v3", "r5/r3"));
+  EXPECT_TRUE(same("k5v3 --kv-protect first:2,last:1", "r5/r3~2,1"));
+  EXPECT_TRUE(same("q8 --kv-center a b.keys", "q8g64 --kv-center a b.keys"));
+  EXPECT_TRUE(same("auto --kv-protect layer:3,none", "auto --kv-protect none,layer:3"));
+  EXPECT_FALSE(same("k5v3", "k4v3"));
+  EXPECT_FALSE(same("k5v3", "k5v3 --kv-protect first:2"));
+  EXPECT_FALSE(same("q8 --kv-center a.keys", "q8"));
+  EXPECT_FALSE(same("q8 --kv-center a.keys", "q8 --kv-center b.keys"));
+  // What auto came to, by name.
+  const EffectiveKv kv{"k8v4", "q8g64/r4 x30"};
+  EXPECT_TRUE(same("auto", "q8g64/r4", kv));
+  EXPECT_FALSE(same("auto", "q8", kv));
+  EXPECT_FALSE(same("auto", "k8v4"));
+  EXPECT_FALSE(same("k8v4", "auto", kv));
+}
+
+TEST_F(RunParts, AnotherChoiceOfAutoIsSaidByBothPolicies) {
+  folder_.write("in", "a\nb\n");
+  auto run = RunFolder::open(*env_, {folder_ / "in", folder_ / "out"}, {{"--kv", "auto"}}, false);
+  ASSERT_TRUE(run.has_value()) << run.error().text();
+  ASSERT_TRUE(run->meet_engine("one", {"q8", "q8g64/q8g64 x30"}));
+  EXPECT_TRUE(run->meet_engine("one", {"q8", "q8g64/q8g64 x30"}));
+  const Status other = run->meet_engine("two", {"k8v4", "q8g64/r4 x30"});
+  ASSERT_FALSE(other.has_value());
+  EXPECT_EQ(other.error().code, Code::settings_changed);
+  EXPECT_EQ(other.error().message,
+            "--kv auto came to q8 (q8g64/q8g64 x30) when this run began and comes to k8v4 "
+            "(q8g64/r4 x30) now: that would mix two kinds of results");
+  EXPECT_EQ(other.error().hint, "give --kv q8, or start over with --restart");
+  EXPECT_NE(run->meet_engine("two", {"q8", "q8g64/q8g64 x30"}).error().message.find("fingerprint"),
+            std::string::npos);
 }
 
 TEST_F(RunParts, DamagedOrNewerManifest) {
