@@ -116,8 +116,8 @@ void add_calibrate_command(CLI::App& app, Invocation& invocation) {
       "calibrate",
       "A model's mean keys over a text, in a file for --kv-center\n\n"
       "Keys of a head have much in common. Stored less their mean, they fit quantized KV better:\n"
-      "at the same size and speed, a third of the KL divergence goes (millrace fidelity shows "
-      "it).\n\n"
+      "at the same size and speed, a fifth (k5v3) to two fifths (k4v3) of the KL divergence go\n"
+      "(millrace fidelity shows it).\n\n"
       "Examples:\n"
       "  millrace calibrate --model M.gguf --text T\n"
       "  millrace run --model M.gguf --kv k5v3 --kv-center M.gguf.keys --input I --output O");

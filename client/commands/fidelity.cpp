@@ -164,6 +164,7 @@ Status run(const Flags& flags, bool as_json) {
                         .device = device->info().name,
                         .math = flags.math,
                         .reference = flags.reference,
+                        .centered_by = options.key_means ? options.key_means->digest() : "",
                         .contexts = contexts.count(),
                         .context_tokens = contexts.size,
                         .rows = {}};

@@ -72,7 +72,11 @@ std::string fidelity_title(const FidelityReport& report) {
 std::string fidelity_tables(const FidelityReport& report) {
   if (report.rows.empty()) return "";
   std::string out = std::to_string(report.rows[0].found.against_f16.positions) +
-                    " positions scored; KLD in nats\n\n" + table(report, "fp16 KV", false);
+                    " positions scored; KLD in nats\n";
+  if (!report.centered_by.empty()) {
+    out += "the policies' keys are centered by " + report.centered_by + "\n";
+  }
+  out += "\n" + table(report, "fp16 KV", false);
   if (!report.reference.empty()) out += "\n" + table(report, report.reference, true);
   return out;
 }
@@ -86,6 +90,7 @@ std::string fidelity_json(const FidelityReport& report, const FidelityReport::Ro
   out.field("model", report.model).field("device", report.device).field("math", report.math);
   out.field("contexts", report.contexts).field("context_tokens", report.context_tokens);
   out.field("positions", found.against_f16.positions);
+  if (!report.centered_by.empty()) out.field("keys_centered_by", report.centered_by);
   out.field("bytes_per_token", found.bytes_per_token).field("compression", found.compression);
   write_figures(out, "against_f16", found.against_f16);
   if (found.against_reference) {
@@ -99,7 +104,8 @@ std::string fidelity_json(const FidelityReport& report, const FidelityReport::Ro
 Scatter fidelity_scatter(const FidelityReport& report) {
   Scatter out;
   out.title = report.model + ", " + std::to_string(report.contexts) + " x " +
-              std::to_string(report.context_tokens) + " tokens, --math " + report.math;
+              std::to_string(report.context_tokens) + " tokens, --math " + report.math +
+              (report.centered_by.empty() ? "" : ", keys centered");
   out.x_name = "KV bytes per token";
   out.y_name =
       "mean KLD against " + (report.reference.empty() ? "fp16 KV" : report.reference) + ", nats";

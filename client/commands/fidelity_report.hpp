@@ -12,6 +12,7 @@ namespace millrace::client {
 
 struct FidelityReport {
   std::string model, device, math, reference;  // reference: the file's path; empty: none
+  std::string centered_by;  // digest of the mean keys that keys were stored less; empty: none
   std::uint32_t contexts = 0, context_tokens = 0;
   struct Row {
     std::string name;  // as it was asked for: "k5v3"

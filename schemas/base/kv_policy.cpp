@@ -13,7 +13,7 @@ constexpr std::array<std::uint32_t, 3> affine_groups{32, 64, 128};
 constexpr std::array<std::uint32_t, 6> rotated_bits{8, 6, 5, 4, 3, 2};
 
 // KLD: mean nats of SmolLM2-135M, where damage is at its worst, over the first 1,024 tokens of
-// perlthrtut as plain text, as README's table has them:
+// perlthrtut as plain text; README's table has the first six with more figures:
 //   perldoc -T perlthrtut > T
 //   millrace fidelity --text T --context 1024 --contexts 1 --score all --math exact
 constexpr std::array<KvPreset, 9> presets{{

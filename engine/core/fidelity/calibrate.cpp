@@ -4,8 +4,8 @@
 #include <cstring>
 #include <vector>
 
+#include "engine/core/fidelity/context_model.hpp"
 #include "engine/core/gguf/half.hpp"
-#include "engine/core/kv/cache_group.hpp"
 #include "engine/core/model/fingerprint.hpp"
 #include "engine/core/model/model.hpp"
 #include "engine/core/model/rotary.hpp"
@@ -109,19 +109,10 @@ Result<KeyMeans> calibrate_keys(Device& device, const GgufFile& file,
                     std::to_string(spec.context_tokens) + " of the model",
                 "give a smaller --context");
   }
-  KeySums sums(spec, contexts.size);
-  const std::uint32_t count = (contexts.size + kv_page_tokens - 1) / kv_page_tokens;
-  ModelOptions model_options{.kv_bytes = sums.pages_of(count), .step_tokens = options.step_tokens};
-  model_options.step_outputs = 1;
+  ModelOptions model_options{.step_tokens = options.step_tokens, .step_outputs = 1};
   model_options.math = options.math;
-  MILLRACE_ASSIGN(const auto model, Model::load(device, file, model_options));
-  if (model->info().page_count < count) {
-    return fail(Code::kv_exceeded,
-                "the device's largest allocation holds " +
-                    std::to_string(model->info().page_count * kv_page_tokens) +
-                    " tokens of KV, a context has " + std::to_string(contexts.size),
-                "give a smaller --context");
-  }
+  MILLRACE_ASSIGN(const auto model, load_for_context(device, file, model_options, contexts.size));
+  KeySums sums(spec, contexts.size);
   std::vector<std::byte> pages(sums.pages_of(model->info().page_count));
   for (std::uint32_t i = 0; i < contexts.count(); ++i) {
     MILLRACE_TRY(read_context(device, *model, contexts.context(i), options.step_tokens, pages));

@@ -1,8 +1,9 @@
 #include "engine/core/fidelity/measure.hpp"
 
 #include <algorithm>
+#include <utility>
 
-#include "engine/core/kv/cache_group.hpp"
+#include "engine/core/fidelity/context_model.hpp"
 #include "engine/core/model/spec.hpp"
 
 namespace millrace::engine {
@@ -72,24 +73,12 @@ Result<std::unique_ptr<FidelityRun>> FidelityRun::open(Device& device, const Ggu
 }
 
 Result<std::unique_ptr<Model>> FidelityRun::load(const KvPolicy& policy, bool of_policy) {
-  // Which layers are protected is known when it is loaded: none takes more than halves.
-  const CacheShape cache{shape_.kv_heads, shape_.head_dim, std::vector<KvCodecs>(shape_.layers)};
-  const std::uint32_t pages = pages_of(contexts_->size);
   ModelOptions options;
   options.kv = policy.name();
-  options.kv_bytes = pages * cache.page_bytes();
   options.step_tokens = options.step_outputs = options_.step_tokens;
   options.math = options_.math;
   if (of_policy) options.key_means = options_.key_means;
-  MILLRACE_ASSIGN(std::unique_ptr<Model> model, Model::load(*device_, *file_, options));
-  if (model->info().page_count < pages) {
-    return fail(Code::kv_exceeded,
-                "the device's largest allocation holds " +
-                    std::to_string(model->info().page_count * kv_page_tokens) +
-                    " tokens of KV, a context has " + std::to_string(contexts_->size),
-                "give a smaller --context");
-  }
-  return model;
+  return load_for_context(*device_, *file_, std::move(options), contexts_->size);
 }
 
 Result<PolicyFidelity> FidelityRun::measure(const KvPolicy& policy) {

@@ -46,7 +46,7 @@ Result<CacheGroup> CacheGroup::create(Device& device, const CacheShape& shape,
   if (bytes > memory) {
     return fail(
         Code::out_of_memory,
-        "--kv-memory asks for " + size_text(bytes) + ", the device has " + size_text(memory),
+        "the KV cache is to take " + size_text(bytes) + ", the device has " + size_text(memory),
         "lower --kv-memory");
   }
   std::uint64_t largest = 1;

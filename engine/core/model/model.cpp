@@ -227,7 +227,7 @@ Status Model::State::run_layer(std::uint32_t index, const StepTable& step) {
 namespace {
 
 // What does not fit, with the option that makes it smaller.
-Error without_room(Error error, const char* hint) {
+Error without_room(Error error, std::string_view hint) {
   if (error.code == Code::out_of_memory) error.hint = hint;
   return error;
 }
@@ -237,7 +237,7 @@ Error without_room(Error error, const char* hint) {
 Result<CacheGroup> Model::State::create_cache(const KvLayers& kv, std::uint64_t bytes) const {
   const CacheShape shape{.kv_heads = spec.kv_heads, .head_dim = spec.head_dim, .layers = kv.layers};
   auto made = CacheGroup::create(*device, shape, bytes);
-  if (!made) return fail(without_room(std::move(made).error(), "lower --kv-memory"));
+  if (!made) return fail(without_room(std::move(made).error(), options.smaller_kv));
   return made;
 }
 

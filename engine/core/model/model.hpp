@@ -25,6 +25,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/core/device/device.hpp"
@@ -42,8 +43,10 @@ struct ModelOptions {
   std::string kv = "f16";               // KV policy
   std::optional<KeyMeans> key_means{};  // keys are stored less these
   std::uint64_t kv_bytes = 1ull << 30;  // for the whole pool, all layers
-  std::uint32_t step_tokens = 512;      // most tokens in one plan
-  std::uint32_t step_outputs = 512;     // most logits rows in one plan
+  std::string_view smaller_kv =
+      "lower --kv-memory";           // says who asked for so much, if it is too much
+  std::uint32_t step_tokens = 512;   // most tokens in one plan
+  std::uint32_t step_outputs = 512;  // most logits rows in one plan
   MathMode math = MathMode::fast;
   // A layer in one launch where its formats allow it (kernels/layer). Off, operations are launched
   // one by one, with the same bits.

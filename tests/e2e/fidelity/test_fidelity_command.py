@@ -169,6 +169,9 @@ def test_mean_keys_of_a_text_center_those_of_a_policy(tiny):
     assert centered["layers"] == f"{plain['layers']}, keys centered by {said['digest']}"
     assert centered["fingerprint"] != plain["fingerprint"]
     assert 0 < centered["against_f16"]["max_kld"] < 1e-4
+    assert centered["keys_centered_by"] == said["digest"] and "keys_centered_by" not in plain
+    table = measure(tiny, "--kv", "f16", "--kv-center", path).stdout
+    assert f"the policies' keys are centered by {said['digest']}\n" in table
     # The engine takes it, too: what went through it has another fingerprint.
     done = subprocess.run([program("millrace"), "score", "--model", tiny / "m.gguf", "--kv-center",
                            path], input="abc\n", text=True, capture_output=True, timeout=120,

@@ -265,6 +265,30 @@ TEST_F(TinyRun, WhatTheModelCannotDoIsRefused) {
   EXPECT_NE(beyond.error().message.find("longer than the 1024"), std::string::npos);
 }
 
+// Of 8 MiB of KV a token, and no weights: they are read after the cache is made.
+TEST_F(TinyRun, AContextWithoutRoomIsRefusedByItsOption) {
+  testing::GgufBuilder built;
+  built.string("general.architecture", "llama").u32("llama.block_count", 1024);
+  built.u32("llama.embedding_length", 64).u32("llama.feed_forward_length", 96);
+  built.u32("llama.attention.head_count", 4).u32("llama.attention.key_length", 512);
+  built.u32("llama.attention.value_length", 512).u32("llama.context_length", 1u << 24);
+  built.f32("llama.attention.layer_norm_rms_epsilon", 1e-5f);
+  built.tensor("token_embd.weight", {64, 70}, 0, std::vector<std::byte>(4 * 64 * 70));
+  const GgufFile file = testing::TinyModel::file(built);
+  const FidelityContexts huge{.tokens = {}, .size = 1u << 24, .first = 1};
+  const auto device = testing::open_device();
+  const auto measured = FidelityRun::open(*device, file, huge, {}, nullptr);
+  const auto calibrated = calibrate_keys(*device, file, huge, {});
+  ASSERT_FALSE(measured);
+  ASSERT_FALSE(calibrated);
+  for (const Error& error : {measured.error(), calibrated.error()}) {
+    EXPECT_EQ(error.code, Code::out_of_memory);
+    EXPECT_NE(error.message.find("the KV cache is to take 128 TiB"), std::string::npos)
+        << error.text();
+    EXPECT_EQ(error.hint, "give a smaller --context");
+  }
+}
+
 // A qwen2 whose second layer adds a constant to its keys, so many times the size of other biases:
 // what real ones of that kind do. The queries are large enough for attention to depend on keys.
 testing::TinyModel biased(float size) {

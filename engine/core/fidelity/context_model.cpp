@@ -1,0 +1,32 @@
+#include "engine/core/fidelity/context_model.hpp"
+
+#include <string>
+#include <utility>
+
+#include "engine/core/kv/cache_group.hpp"
+#include "engine/core/model/spec.hpp"
+
+namespace millrace::engine {
+
+Result<std::unique_ptr<Model>> load_for_context(Device& device, const GgufFile& file,
+                                                ModelOptions options,
+                                                std::uint32_t context_tokens) {
+  constexpr const char* cure = "give a smaller --context";
+  MILLRACE_ASSIGN(const ModelSpec spec, read_spec(file));
+  // Which layers are protected is known when it is loaded: none takes more than halves.
+  const CacheShape cache{spec.kv_heads, spec.head_dim, std::vector<KvCodecs>(spec.layers)};
+  const std::uint32_t pages = (context_tokens + kv_page_tokens - 1) / kv_page_tokens;
+  options.kv_bytes = pages * cache.page_bytes();
+  options.smaller_kv = cure;
+  MILLRACE_ASSIGN(std::unique_ptr<Model> model, Model::load(device, file, options));
+  if (model->info().page_count < pages) {
+    return fail(Code::kv_exceeded,
+                "the device's largest allocation holds " +
+                    std::to_string(model->info().page_count * kv_page_tokens) +
+                    " tokens of KV, a context has " + std::to_string(context_tokens),
+                cure);
+  }
+  return model;
+}
+
+}  // namespace millrace::engine
