@@ -22,7 +22,7 @@ class StepPacer {
   // twice as many at most, and only after a step that had about as many as it might: how long
   // decoding takes tells nothing about prompts.
   void took(std::uint32_t tokens, std::uint64_t us) {
-    const std::uint64_t spare_us = target_us_ * 3 / 4;
+    const std::uint64_t spare_us = target_us_ * 9 / 10;
     if (us > target_us_) {
       const std::uint64_t fits = std::uint64_t{tokens} * target_us_ / us;
       tokens_ = std::clamp(static_cast<std::uint32_t>(fits), least_, std::max(least_, tokens_));
