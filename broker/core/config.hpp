@@ -19,6 +19,9 @@ struct CoreConfig {
   // A job that names a KV policy waits for an engine that runs it. Where there is one engine for
   // ever (an embedded broker) such a job is given to it nevertheless: it refuses what it cannot do.
   bool match_kv = true;
+  // Engines of another numeric fingerprint may join and are told of, but get no job: whoever goes
+  // on with earlier results (an embedded broker) refuses them. Empty: any.
+  std::string fingerprint;
 
   std::uint32_t heartbeat_ms = limits::heartbeat_ms;
   std::uint32_t lease_ms = limits::lease_ms;

@@ -36,7 +36,8 @@ void Dispatcher::offer_all() {
 }
 
 bool Dispatcher::willing(const Engine& engine) const {
-  return open_ && engine.peer && !engine.claiming && !engine.hung && engine.credit > 0 &&
+  const bool alike = config_.fingerprint.empty() || engine.fingerprint == config_.fingerprint;
+  return open_ && engine.peer && alike && !engine.claiming && !engine.hung && engine.credit > 0 &&
          engine.leases.size() < limits::leases_per_engine && !engine.exclusive();
 }
 

@@ -84,6 +84,7 @@ Status EmbeddedBackend::begin(const BackendOptions& options, Env& env, const Clo
   server.core.engines_of_before_are_gone = true;  // the engine dies with its run
   server.core.hang_ms = hang_ms(options.step_limit_s);
   server.core.match_kv = false;  // nor could another one take what it cannot do
+  server.core.fingerprint = options.fingerprint;
   server.engine_joined = [this](const std::string&) { joined_ = true; };
   server.engine_hung = [this](const std::string&) { hung_ = true; };
   MILLRACE_ASSIGN(server_, broker::BrokerServer::start(std::move(server)));

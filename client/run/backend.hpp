@@ -20,6 +20,7 @@ struct BackendOptions {
   std::string folder;                  // holds the ledger and the engine's log
   std::string engine;                  // program; empty: millrace-engine beside this program
   std::vector<std::string> arguments;  // of the engine, without --broker
+  std::string fingerprint;             // engines of another one get no job; empty: any
   std::uint32_t step_limit_s = 120;    // after which the engine ends by itself
   bool folder_stays = true;            // after the backend's end, so that errors may name its files
 };

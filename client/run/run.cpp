@@ -63,6 +63,8 @@ Status run_file(const RunOptions& options, RunObserver& observer, RunReport& rep
   backend_options.folder = folder.path("");
   backend_options.folder.pop_back();
   backend_options.engine = options.engine;
+  // Another one is refused when it has joined: it must not have left results by then.
+  backend_options.fingerprint = folder.manifest().fingerprint;
   backend_options.step_limit_s = options.step_limit_s;
   backend_options.arguments = {"--model", options.model};
   backend_options.arguments.insert(backend_options.arguments.end(),

@@ -194,10 +194,13 @@ def test_another_choice_of_auto_names_both_and_can_be_given_by_name(run):
     process.kill()
     process.communicate()
     began = dict(run.env)
-    run.env |= {"STUB_FINGERPRINT": "6" * 32, "STUB_KV": "f16;f16/f16 x30"}
+    executed = run.executions()
+    run.env |= {"STUB_FINGERPRINT": "6" * 32, "STUB_KV": "f16;f16/f16 x30", "STUB_DELAY_MS": "0",
+                "STUB_ROWS": "64"}
     refused = run.go("--kv", "auto", "--max-batch", "1", expect=3).stderr
     assert ("--kv auto came to k5v3 (r5/r3 x30) when this run began and comes to f16 (f16/f16 x30)"
             in refused) and "give --kv k5v3" in refused
+    assert run.executions() == executed, "its results would be in the way of those that go on"
     run.env = {**began, "STUB_DELAY_MS": "0"}
     assert "--kv was" in run.go("--kv", "k4v3", expect=3).stderr
     run.go("--kv", "r5/r3", "--max-batch", "1", expect=0)

@@ -107,6 +107,28 @@ TEST(KvPolicyOfAJob, WaitsForAnEngineThatRunsItAndSaysWhoRunsWhat) {
   EXPECT_EQ(late->kv_compression, 3.75);
 }
 
+TEST(Fingerprint, EnginesOfAnotherGetNoJobWhereOneIsAskedFor) {
+  CoreConfig config;
+  config.fingerprint = "one";
+  World world(config);
+  const auto join_with = [&](const std::string& fingerprint) {
+    Hello hello;
+    hello.role = Role::engine;
+    hello.name = hello.instance = "of " + fingerprint;
+    hello.model = "m";
+    hello.fingerprint = fingerprint;
+    world.say(World::engine(hello.name), hello, 1);
+    (void)world.take<Welcome>(World::engine(hello.name));
+    world.say(World::engine(hello.name), Ready{8});
+  };
+  join_with("two");
+  world.submit({wants("a", "")});
+  EXPECT_EQ(given(world, "of two"), Strings{});
+  EXPECT_EQ(status(world, "a").engines.front().fingerprint, "two");  // who refuses it sees it
+  join_with("one");
+  EXPECT_EQ(given(world, "of one"), Strings{"a"});
+}
+
 TEST(KvPolicyOfAJob, ASuspectIsTriedByWhoeverRunsItsPolicy) {
   World world;
   join(world, "first", {"k5v3"});
