@@ -122,7 +122,7 @@ Result<std::string> kv_policy(const EngineOptions& options, const ModelSpec& spe
                                                     .max_batch = options.max_batch,
                                                     .context_tokens = spec.context_tokens},
                                                    halves.protection));
-  const std::string policy = std::string(choice.policy) + protection;
+  std::string policy = std::string(choice.policy) + protection;
   log_info(
       "KV policy chosen",
       {{"kv", policy}, {"load_tokens", choice.load_tokens}, {"holds_tokens", choice.holds_tokens}});
