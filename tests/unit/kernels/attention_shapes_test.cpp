@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/unit/kernels/attention_fixture.hpp"
+#include "tests/unit/kernels/every_codec.hpp"
 #include "tests/unit/kernels/integer_attention.hpp"
 
 namespace millrace::engine {
@@ -174,33 +175,12 @@ struct Heads {
 };
 constexpr Heads head_counts[] = {{2, 2}, {6, 2}, {4, 1}, {8, 1}};  // 1, 3, 4, 8 to a KV head
 
-struct StoredAs {
-  std::string policy;
-  std::uint32_t head_dim;
-};
-
-// Head sizes with every codec that they take.
-std::vector<StoredAs> every_codec() {
-  std::vector<StoredAs> out;
-  for (const std::uint32_t head_dim : {64u, 96u, 128u, 256u, 80u}) {
-    out.push_back({"f16", head_dim});
-    for (const int bits : {8, 6, 5, 4, 3, 2}) {
-      for (const std::uint32_t group : {32u, 64u, 128u}) {
-        if (head_dim % group != 0) continue;
-        out.push_back({"q" + std::to_string(bits) + "g" + std::to_string(group), head_dim});
-      }
-      if (head_dim % 64 == 0) out.push_back({"r" + std::to_string(bits), head_dim});
-    }
-  }
-  return out;
-}
-
 // Each of those with a number of query heads and a kind of attention, in turns; then all numbers
 // with all kinds.
 std::vector<Case> some_of_each() {
   std::vector<Case> out;
   std::size_t i = 0;
-  for (const auto& [policy, head_dim] : every_codec()) {
+  for (const auto& [policy, head_dim] : testing::every_codec()) {
     const Heads& h = head_counts[i % std::size(head_counts)];
     out.push_back({policy, head_dim, h.heads, h.kv_heads, shapes[i * 5 / 4 % std::size(shapes)]});
     out.back().centered = i++ % 3 == 2;
@@ -217,7 +197,7 @@ std::vector<Case> some_of_each() {
 //   kernels_test --gtest_also_run_disabled_tests --gtest_filter='DISABLED_All/*'
 std::vector<Case> all_of_them() {
   std::vector<Case> out;
-  for (const auto& [policy, head_dim] : every_codec()) {
+  for (const auto& [policy, head_dim] : testing::every_codec()) {
     for (const auto& [heads, kv_heads] : head_counts) {
       for (const AttentionShape& shape : shapes) {
         out.push_back({policy, head_dim, heads, kv_heads, shape});

@@ -14,6 +14,7 @@
 #include "engine/core/model/kv_program.hpp"
 #include "tests/support/device.hpp"
 #include "tests/support/kv_page.hpp"
+#include "tests/unit/kernels/every_codec.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -30,13 +31,16 @@ std::uint64_t fnv(const std::vector<std::uint8_t>& bytes) {
   return hash;
 }
 
-// Of kv_codecs.codec(name, seed 1) for x[i] = ((7 i i + 13 i) mod 101 - 50) / 16, x[5] eight times
-// that: FNV-1a of the codes as bytes and of the parameters as halves, and the squared error.
+// Of kv_codecs.codec(name, seed).encode(x) of the reference, seed 0 for keys and 1 for values, for
+// x[i] = ((7 i i + 13 i) mod 101 - 50) / 16, x[5] eight times that: FNV-1a of the codes as bytes
+// and of the parameters as little-endian halves (a group's scale, then its bias), and the squared
+// error of what the codec gives back.
 struct Golden {
   const char* codec;
   std::uint32_t head_dim;
   std::uint64_t codes, parameters;
   double error;
+  bool is_key = false;
 };
 constexpr Golden golden[] = {
     {"q8g32", 64, 0x6d0b48ab57520ac6, 0xdb36173f19238985, 0.00387673452497},
@@ -51,6 +55,7 @@ constexpr Golden golden[] = {
     {"r5", 64, 0xfc3d37bfd214c5c9, 0x08c47507b5673dc1, 0.541360422792},
     {"r6", 64, 0x03e68e050d3cd44c, 0x08ea5507b587d69e, 0.105506650887},
     {"r8", 64, 0x023467bd13c7e0c0, 0x08e01507b57f1559, 0.00805018186454},
+    {"r5", 64, 0x204d5bf5ee1ea7ac, 0x09d45507b64e3a91, 0.37536482898, true},
     {"q8g32", 96, 0x42f5b53064873374, 0x3a43c6cd7a837667, 0.0055091008544},
     {"q5g32", 96, 0x5ada48f4df19d0fc, 0xf932682a8bddb67b, 0.349792823195},
     {"q8g32", 128, 0xf3f4c090f3a6d8c3, 0xfa67f6eea28d69dc, 0.00695319008082},
@@ -66,9 +71,15 @@ constexpr Golden golden[] = {
     {"r5", 128, 0xe23705ca1adb598b, 0x086f7707b51f0128, 0.86026569782},
     {"r6", 128, 0x2f958b6ab5e3b2d6, 0x08583707b50bb587, 0.234647001514},
     {"r8", 128, 0xb451cb6521ab9aee, 0x08473707b4fd4254, 0.0155106878356},
+    {"r4", 128, 0x3f425ba047c08a1b, 0x08253b07b4e062ba, 3.49850854989, true},
     {"q8g64", 256, 0x56df4d5780632650, 0x65b6da7fe40f0cb8, 0.0161164840683},
+    {"r2", 256, 0x0d99aa51b0549eb2, 0x08806207b52d50ac, 99.9272292323},
     {"r3", 256, 0x53a01967bc6dca34, 0x09021907b59c028b, 27.1702299731},
+    {"r4", 256, 0xa9fa884eac98c224, 0x09131907b5aa75be, 7.77171702014},
     {"r5", 256, 0xa5ea70cc21bccd15, 0x07cc5907b4946cde, 1.95676012369},
+    {"r6", 256, 0x920dd564f5310227, 0x07cc5907b4946cde, 0.531677738394},
+    {"r8", 256, 0xb4298740c5b5ca14, 0x07c97907b4926d67, 0.0270685186205},
+    {"r5", 256, 0xe5b534603e2bb4f6, 0x07c97907b4926d67, 1.92289536653, true},
 };
 
 // Of a value that is one.
@@ -85,7 +96,8 @@ TEST(KvCodec, TheHostsDefinitionIsTheReferences) {
     for (std::uint32_t i = 0; i < g.head_dim; ++i) {
       x.push_back((static_cast<int>((7 * i * i + 13 * i) % 101) - 50) / 16.0 * (i == 5 ? 8 : 1));
     }
-    const KvCode code = testing::encode(codec, value_sign_seed, x);
+    const std::uint64_t seed = g.is_key ? key_sign_seed : value_sign_seed;
+    const KvCode code = testing::encode(codec, seed, x);
     std::vector<std::uint8_t> codes(code.codes.begin(), code.codes.end()), halves;
     for (const double parameter : code.parameters) {
       const std::uint16_t bits = half_bits(parameter);
@@ -94,15 +106,22 @@ TEST(KvCodec, TheHostsDefinitionIsTheReferences) {
     }
     EXPECT_EQ(fnv(codes), g.codes) << g.codec << ", " << g.head_dim;
     EXPECT_EQ(fnv(halves), g.parameters) << g.codec << ", " << g.head_dim;
-    const auto back = testing::decode(codec, value_sign_seed, code);
+    const auto back = testing::decode(codec, seed, code);
     double error = 0;
     for (std::size_t i = 0; i < x.size(); ++i) error += (back[i] - x[i]) * (back[i] - x[i]);
     EXPECT_NEAR(error, g.error, 1e-9 * g.error) << g.codec;
   }
 }
 
+// What `kv_codecs.py 64` prints, lower half first. Those of larger heads begin with them.
+TEST(KvCodec, TheSignsAreTheReferences) {
+  using Words = std::vector<std::uint32_t>;
+  EXPECT_EQ(sign_words(key_sign_seed, 64), (Words{0x737afa89, 0x9ecc3104}));
+  EXPECT_EQ(sign_words(value_sign_seed, 64), (Words{0xec0f2ae7, 0xdd233bf8}));
+}
+
 struct Case {
-  const char* policy;
+  std::string policy;
   std::uint32_t head_dim;
 };
 
@@ -223,17 +242,21 @@ std::vector<double> compared(const KvCodec& codec, std::uint64_t seed, std::vect
   return x;
 }
 
+// Pages are handed out from the last on.
+testing::KvPlace place_of(const Vectors& x, std::uint32_t token) {
+  const std::uint32_t pages = (x.count + kv_page_tokens - 1) / kv_page_tokens;
+  return {pages - 1 - token / kv_page_tokens, 0, token % kv_page_tokens};
+}
+
 void expect_codec(const KvPage& page, const Vectors& x, const KvPage::Bytes& bytes, bool is_key) {
   const KvCodec& codec = is_key ? page.codecs.key : page.codecs.value;
   const std::uint64_t seed = is_key ? key_sign_seed : value_sign_seed;
-  const std::uint32_t pages = (x.count + kv_page_tokens - 1) / kv_page_tokens;
   std::uint32_t on_a_tie = 0;
   double error = 0;
   for (std::uint32_t t = 0; t < x.count; ++t) {
     const std::vector<double> vector = x.at(t, is_key);
     const KvCode want = testing::encode(codec, seed, vector);
-    const KvCode got =
-        page.stored(bytes, {pages - 1 - t / kv_page_tokens, 0, t % kv_page_tokens}, is_key);
+    const KvCode got = page.stored(bytes, place_of(x, t), is_key);
     const std::vector<double> z = compared(codec, seed, vector);
     if (codec.kind == CodecKind::rotated && t < plain_vectors) {  // of the unit vector itself
       double dot = 0, square = 0;
@@ -262,7 +285,7 @@ void expect_codec(const KvPage& page, const Vectors& x, const KvPage::Bytes& byt
     }
   }
   // A half's step is a thousandth, a float's error a ten-millionth of the value.
-  EXPECT_LT(on_a_tie, x.count * parameter_bytes(codec, 1, x.head_dim) / 1000);
+  EXPECT_LE(on_a_tie, x.count * parameter_bytes(codec, 1, x.head_dim) / 1000);
   if (codec.kind != CodecKind::rotated) return;
   const std::map<std::uint32_t, double> squared_error{{2, .1160},  {3, .0340},  {4, .0093},
                                                       {5, .00245}, {6, .00063}, {8, .00004}};
@@ -275,8 +298,25 @@ TEST_P(KvCodecTest, EncodesAsTheReferenceDoes) {
   const KvPage page{codecs, 1, GetParam().head_dim};
   const Vectors x = random_vectors(page.head_dim, 11);
   const KvPage::Bytes bytes = store(page, x);
-  ASSERT_NO_FATAL_FAILURE(expect_codec(page, x, bytes, true));
-  ASSERT_NO_FATAL_FAILURE(expect_codec(page, x, bytes, false));
+  for (const bool is_key : {true, false}) {
+    ASSERT_NO_FATAL_FAILURE(expect_codec(page, x, bytes, is_key));
+  }
+}
+
+// Every codec and head size, of keys and of values: each beside its neighbour in the list.
+std::vector<Case> every_codec_twice() {
+  const std::vector<testing::StoredAs> all = testing::every_codec();
+  std::vector<Case> out;
+  for (auto first = all.begin(); first != all.end();) {
+    const auto end = std::find_if(first, all.end(),
+                                  [&](const auto& one) { return one.head_dim != first->head_dim; });
+    for (auto one = first; one != end; ++one) {
+      const auto next = one + 1 == end ? first : one + 1;
+      out.push_back({one->codec + "/" + next->codec, one->head_dim});
+    }
+    first = end;
+  }
+  return out;
 }
 
 std::string name_of(const ::testing::TestParamInfo<Case>& info) {
@@ -287,18 +327,11 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Slice, KvCodecTest,
-                         ::testing::Values(Case{"r5/r3", 128}, Case{"q8g64/q3g32", 64}), name_of);
-INSTANTIATE_TEST_SUITE_P(
-    DISABLED_Long, KvCodecTest,
-    ::testing::Values(Case{"r2/r3", 64}, Case{"r4/r5", 64}, Case{"r6/r8", 64}, Case{"r2/r4", 128},
-                      Case{"r6/r8", 128}, Case{"r2/r3", 256}, Case{"r4/r5", 256},
-                      Case{"r6/r8", 256}, Case{"q8g32/q6g32", 64}, Case{"q5g32/q4g32", 64},
-                      Case{"q2g32/q6g64", 64}, Case{"q5g64/q4g64", 64}, Case{"q3g64/q2g64", 64},
-                      Case{"q8g128/q6g128", 128}, Case{"q5g128/q4g128", 128},
-                      Case{"q3g128/q2g128", 128}, Case{"q8g64/q4g64", 128},
-                      Case{"q8g32/q4g64", 256}, Case{"q5g128/q3g64", 256}, Case{"q8g32/q6g32", 96},
-                      Case{"q5g32/q4g32", 96}, Case{"q3g32/q2g32", 96}),
-    name_of);
+                         ::testing::Values(Case{"r5/r3", 128}, Case{"q8g64/q3g32", 64},
+                                           Case{"f16", 64}),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(DISABLED_Long, KvCodecTest, ::testing::ValuesIn(every_codec_twice()),
+                         name_of);
 
 }  // namespace
 }  // namespace millrace::engine
