@@ -12,7 +12,9 @@
 //   rotated  n2 = lane i adds x*x of channels i, i + 16, ... by fma; mr_sum16
 //            z = hadamard(signs * x) * mr_rsqrt(n2); index = thresholds below z
 //            dot = the same sum of z * level;
-//            r = half(n2 * mr_rsqrt(n2) * mr_recip(dot / HEAD_DIM))
+//            r = half(n2 * mr_rsqrt(n2) * mr_recip(dot / HEAD_DIM)); 0 where n2 is about 0
+// What is not a number stays so: NaN in a group makes its scale and bias NaN, an n2 that is not
+// finite r.
 // Limit: vector operations, a token at a time: affine codes find low and high of each group,
 // rotated ones take the transform and a comparison for each threshold.
 #define MR_S(name) MR_JOINED(name, SIDE)
@@ -103,9 +105,11 @@ static inline void MR_S(mr_encode)(float16* x, int16* codes, float* parameters) 
   const uint blocks = CODE_GROUP / 16;
   for (uint g = 0; g < HEAD_DIM / CODE_GROUP; ++g, x += blocks, codes += blocks) {
     float16 low = x[0], high = x[0];
+    int16 odd = x[0] != x[0];  // NaN is neither low nor high
     for (uint c = 1; c < blocks; ++c) {
       low = select(low, x[c], x[c] < low);
       high = select(high, x[c], x[c] > high);
+      odd |= x[c] != x[c];
     }
     const float least = -mr_max16(-low);
     const float scale = mr_as_half((mr_max16(high) - least) * (1.0f / CODE_TOP));
@@ -115,15 +119,16 @@ static inline void MR_S(mr_encode)(float16* x, int16* codes, float* parameters) 
       const float16 code = rint((x[c] - (float16)(bias)) * (float16)(inverse));
       codes[c] = convert_int16(clamp(code, (float16)(0.0f), (float16)(CODE_TOP)));
     }
-    parameters[2 * g] = scale;
-    parameters[2 * g + 1] = bias;
+    const int is_odd = any(odd);
+    parameters[2 * g] = is_odd ? NAN : scale;
+    parameters[2 * g + 1] = is_odd ? NAN : bias;
   }
 #else
   float16 squares = (float16)(0.0f), products = (float16)(0.0f);
   for (uint c = 0; c < CHANNEL_BLOCKS; ++c) squares = fma(x[c], x[c], squares);
   const float square = mr_sum16(squares);
-  const int is_zero = !(square > 1e-37f);
-  const float inverse = is_zero ? 0.0f : mr_rsqrt(square);
+  const int is_finite = square <= FLT_MAX, is_zero = square <= 1e-37f;
+  const float inverse = is_finite && !is_zero ? mr_rsqrt(square) : 0.0f;
   mr_flip(x, MR_S(mr_signs));
   mr_hadamard(x);
   for (uint c = 0; c < CHANNEL_BLOCKS; ++c) {
@@ -137,7 +142,8 @@ static inline void MR_S(mr_encode)(float16* x, int16* codes, float* parameters) 
     products = fma(z, MR_S(mr_lookup)(MR_S(mr_levels), index), products);
   }
   const float dot = mr_sum16(products) * (1.0f / HEAD_DIM);
-  parameters[0] = is_zero ? 0.0f : mr_as_half(square * inverse * mr_recip(dot));
+  const float norm = is_zero ? 0.0f : mr_as_half(square * inverse * mr_recip(dot));
+  parameters[0] = is_finite ? norm : NAN;
 #endif
 }
 

@@ -16,6 +16,13 @@ static inline void mr_put16(float16 v, float* p) {
   *(mr_float16_anywhere*)p = v;
 }
 
+// What halves hold. NaN stays NaN, of which clamp() would make a number.
+static inline float16 mr_within_halves(float16 x) {
+  const float16 top = (float16)(65504.0f);
+  x = select(x, -top, x < -top);
+  return select(x, top, x > top);
+}
+
 // Halves to floats, exactly, and floats to the nearest halves, ties to even, kept within +-65504.
 // One instruction each where the compiler's target has it; elsewhere sign and magnitude are moved
 // into place as integers and a product corrects the exponent (subnormal halves included, as floats
@@ -26,9 +33,8 @@ static inline float16 mr_half16(__global const ushort* p) {
                                           (ushort)(0xffff), 4);
 }
 static inline ushort16 mr_to_half16(float16 x) {
-  const float16 kept = clamp(x, (float16)(-65504.0f), (float16)(65504.0f));
-  const short16 halves =
-      __builtin_ia32_vcvtps2ph512_mask(kept, 0, (short16)(0), (ushort)(0xffff));
+  const short16 halves = __builtin_ia32_vcvtps2ph512_mask(mr_within_halves(x), 0, (short16)(0),
+                                                          (ushort)(0xffff));
   return as_ushort16(halves);
 }
 #else
@@ -38,7 +44,7 @@ static inline float16 mr_half16(__global const ushort* p) {
 }
 static inline ushort16 mr_to_half16(float16 x) {
   ushort16 out;
-  vstore_half16_rte(clamp(x, (float16)(-65504.0f), (float16)(65504.0f)), 0, (half*)&out);
+  vstore_half16_rte(mr_within_halves(x), 0, (half*)&out);
   return out;
 }
 #endif

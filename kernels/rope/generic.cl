@@ -18,8 +18,10 @@ static inline float2 mr_rotate(float a, float b, float2 turn) {
   return (float2)(fma(a, turn.x, -(b * turn.y)), fma(a, turn.y, b * turn.x));
 }
 
+// Within what halves hold; NaN stays NaN, of which clamp() would make a number.
 static inline void mr_store(float value, __global half* to, uint at) {
-  vstore_half_rte(clamp(value, -65504.0f, 65504.0f), at, to);
+  const float kept = value < -65504.0f ? -65504.0f : value;
+  vstore_half_rte(kept > 65504.0f ? 65504.0f : kept, at, to);
 }
 
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))

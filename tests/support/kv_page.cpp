@@ -18,7 +18,10 @@ KvCode encode_affine(const KvCodec& codec, const std::vector<double>& x) {
   KvCode out;
   for (auto from = x.begin(); from != x.end(); from += codec.group) {
     const auto [low, high] = std::minmax_element(from, from + codec.group);
-    const double scale = as_half((*high - *low) / top), bias = as_half(*low);
+    double scale = as_half((*high - *low) / top), bias = as_half(*low);
+    if (std::any_of(from, from + codec.group, [](double value) { return std::isnan(value); })) {
+      scale = bias = std::nan("");
+    }
     for (auto value = from; value != from + codec.group; ++value) {
       const double code = scale > 0 ? std::nearbyint((*value - bias) / scale) : 0;
       out.codes.push_back(static_cast<std::uint32_t>(std::clamp(code, 0.0, top)));
@@ -58,6 +61,7 @@ std::vector<double> flipped(std::vector<double> x, std::uint64_t seed) {
 }
 
 double as_half(double x) {
+  if (std::isnan(x)) return x;
   const double size = std::min(std::fabs(x), 65504.0);
   int exponent = 0;
   std::frexp(size, &exponent);

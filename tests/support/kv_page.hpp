@@ -20,7 +20,8 @@ struct KvCode {
   std::vector<double> parameters;
 };
 
-// The reference's codec (kv_codecs.py) in float64; `seed` chooses the signs of rotated codecs.
+// The reference's codec (kv_codecs.py) in float64; `seed` chooses the signs of rotated codecs. NaN
+// among the channels gives NaN parameters: a norm, or its group's scale and bias.
 KvCode encode(const engine::KvCodec& codec, std::uint64_t seed, const std::vector<double>& x);
 std::vector<double> decode(const engine::KvCodec& codec, std::uint64_t seed, const KvCode& code);
 
@@ -28,7 +29,7 @@ std::vector<double> decode(const engine::KvCodec& codec, std::uint64_t seed, con
 std::vector<double> hadamard(std::vector<double> x);
 std::vector<double> flipped(std::vector<double> x, std::uint64_t seed);
 
-// Nearest half, ties to even, within +-65504.
+// Nearest half, ties to even, within +-65504; NaN stays NaN.
 double as_half(double x);
 
 struct KvPage {

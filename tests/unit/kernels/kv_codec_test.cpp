@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -137,13 +138,19 @@ struct Vectors {
 
 constexpr std::uint32_t plain_vectors = 10000, spiky_vectors = 1000;
 
-// Normal vectors of many sizes; the last thousand have a channel of 40 times that size or three of
-// 15, and the very last is zero.
+// After those one that is zero, and two as the first, but with a channel that is not finite.
+constexpr std::uint32_t finite_vectors = plain_vectors + spiky_vectors + 1;
+constexpr std::uint32_t nan_vector = finite_vectors, infinite_vector = finite_vectors + 1;
+std::uint32_t odd_channel(std::uint32_t head_dim) {
+  return head_dim - 3;
+}
+
+// Normal vectors of many sizes; spiky ones have a channel of 40 times that size or three of 15.
 Vectors random_vectors(std::uint32_t head_dim, std::uint64_t seed) {
   Random random(seed);
-  Vectors out{head_dim, plain_vectors + spiky_vectors + 1, {}};
+  Vectors out{head_dim, finite_vectors + 2, {}};
   out.rows.assign(std::size_t{out.count} * 3 * head_dim, 0.0f);
-  for (std::uint32_t side = 0; side + 1 < 2 * out.count - 1; ++side) {
+  for (std::uint32_t side = 0; side < 2 * (plain_vectors + spiky_vectors); ++side) {
     const std::size_t vector = std::size_t{side / 2} * 3 + 1 + side % 2;
     float* const x = &out.rows[vector * head_dim];
     const double size = std::exp(random.uniform(-3, 3));
@@ -156,6 +163,14 @@ Vectors random_vectors(std::uint32_t head_dim, std::uint64_t seed) {
     const bool one = side % 4 < 2;
     for (int n = 0; n < (one ? 1 : 3); ++n) {
       x[random.below(head_dim)] = static_cast<float>(size * (one ? 40 : -15));
+    }
+  }
+  const std::size_t row = std::size_t{3} * head_dim;
+  for (const std::uint32_t vector : {nan_vector, infinite_vector}) {
+    float* const to = std::copy_n(out.rows.data(), row, &out.rows[vector * row]) - row;
+    for (const std::uint32_t side : {1u, 2u}) {
+      to[side * head_dim + odd_channel(head_dim)] =
+          vector == nan_vector ? std::nanf("") : std::numeric_limits<float>::infinity();
     }
   }
   return out;
@@ -253,7 +268,7 @@ void expect_codec(const KvPage& page, const Vectors& x, const KvPage::Bytes& byt
   const std::uint64_t seed = is_key ? key_sign_seed : value_sign_seed;
   std::uint32_t on_a_tie = 0;
   double error = 0;
-  for (std::uint32_t t = 0; t < x.count; ++t) {
+  for (std::uint32_t t = 0; t < finite_vectors; ++t) {
     const std::vector<double> vector = x.at(t, is_key);
     const KvCode want = testing::encode(codec, seed, vector);
     const KvCode got = page.stored(bytes, place_of(x, t), is_key);
@@ -293,6 +308,34 @@ void expect_codec(const KvPage& page, const Vectors& x, const KvPage::Bytes& byt
       << codec_name(codec);
 }
 
+// A number that is not finite shows in all channels that share its parameters, and in no others: as
+// NaN, or, where a half holds the nearest that there is, as that.
+void expect_not_hidden(const KvPage& page, const Vectors& x, const KvPage::Bytes& bytes,
+                       bool is_key) {
+  const KvCodec& codec = is_key ? page.codecs.key : page.codecs.value;
+  const std::uint64_t seed = is_key ? key_sign_seed : value_sign_seed;
+  const std::uint32_t shared = codec.kind == CodecKind::affine    ? codec.group
+                               : codec.kind == CodecKind::rotated ? x.head_dim
+                                                                  : 1;
+  const auto read = [&](std::uint32_t token) {
+    const auto place = place_of(x, token);
+    return is_key ? page.key(bytes, place) : page.value(bytes, place);
+  };
+  const std::vector<double> sound = read(0);
+  const std::uint32_t odd = odd_channel(x.head_dim);
+  for (const std::uint32_t t : {nan_vector, infinite_vector}) {
+    const auto got = read(t);
+    const auto want = testing::decode(codec, seed, testing::encode(codec, seed, x.at(t, is_key)));
+    const bool is_nan = t == nan_vector || codec.kind == CodecKind::rotated;
+    ASSERT_TRUE(is_nan ? std::isnan(got[odd]) : got[odd] >= 65000) << got[odd];
+    for (std::uint32_t i = 0; i < x.head_dim; ++i) {
+      const double expected = i / shared == odd / shared ? want[i] : sound[i];
+      ASSERT_TRUE(std::isnan(expected) ? std::isnan(got[i]) : got[i] == expected)
+          << codec_name(codec) << ", channel " << i << " is " << got[i] << ", not " << expected;
+    }
+  }
+}
+
 TEST_P(KvCodecTest, EncodesAsTheReferenceDoes) {
   const KvCodecs codecs = must(parse_kv_policy(GetParam().policy)).codecs;
   const KvPage page{codecs, 1, GetParam().head_dim};
@@ -300,6 +343,7 @@ TEST_P(KvCodecTest, EncodesAsTheReferenceDoes) {
   const KvPage::Bytes bytes = store(page, x);
   for (const bool is_key : {true, false}) {
     ASSERT_NO_FATAL_FAILURE(expect_codec(page, x, bytes, is_key));
+    ASSERT_NO_FATAL_FAILURE(expect_not_hidden(page, x, bytes, is_key));
   }
 }
 
