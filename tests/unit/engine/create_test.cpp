@@ -1,8 +1,14 @@
-// What Engine::create refuses, and what it tells about itself.
+// What Engine::create refuses, what it tells about itself, and how many tokens its memory holds.
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <string>
+#include <vector>
+
 #include "engine/core/engine.hpp"
+#include "engine/core/kv/cache_group.hpp"
 #include "schemas/base/log.hpp"
+#include "tests/support/device.hpp"
 #include "tests/support/test_model.hpp"
 
 namespace millrace::engine {
@@ -129,6 +135,62 @@ TEST(EngineCreate, TellsWhatItRunsAndTokenizes) {
   EXPECT_EQ(*engine.detokenize(*tokens), "<|im_start|>Hello");
   EXPECT_FALSE(engine.detokenize({99999}));
 }
+
+// What a token takes by each codec's definition, 30 layers of 3 KV heads of 64 channels, and how
+// many times f16's tokens are to fit.
+struct Stored {
+  const char* policy;
+  double bytes_per_token, times_f16;
+};
+constexpr Stored stored_as_f16{"f16", 23040, 1};
+constexpr Stored stored[] = {{"q8", 12240, 1.85},
+                             {"k8v4", 9180, 2.45},
+                             {"k6v4", 7560, 3.0},
+                             {"k5v3", 6120, 3.7},
+                             {"k4v3", 5400, 4.2}};
+
+void expect_tokens_in_a_gibibyte(const Stored& as, std::uint64_t tokens, std::uint64_t of_f16) {
+  const double formula = 0x1p30 / as.bytes_per_token;
+  EXPECT_NEAR(static_cast<double>(tokens), formula, formula * 0.02) << as.policy;
+  EXPECT_GE(static_cast<double>(tokens), as.times_f16 * static_cast<double>(of_f16)) << as.policy;
+}
+
+// Memory that nobody writes to is not taken.
+TEST(KvPool, HoldsTheTokensOfTheFormula) {
+  const auto device = testing::open_device();
+  const auto tokens = [&](const Stored& as) {
+    const KvCodecs codecs = testing::must(parse_kv_policy(as.policy)).codecs;
+    const CacheShape shape{.kv_heads = 3, .head_dim = 64, .layers = std::vector(30, codecs)};
+    const auto group = testing::must(CacheGroup::create(*device, shape, limits::GiB));
+    return std::uint64_t{group.page_count()} * kv_page_tokens;
+  };
+  const std::uint64_t of_f16 = tokens(stored_as_f16);
+  expect_tokens_in_a_gibibyte(stored_as_f16, of_f16, of_f16);
+  for (const Stored& as : stored) expect_tokens_in_a_gibibyte(as, tokens(as), of_f16);
+}
+
+class EnginePool : public ::testing::TestWithParam<Stored> {
+ protected:
+  static std::uint64_t tokens(const Stored& as) {
+    EngineOptions o = options();
+    o.kv = as.policy;
+    o.kv_memory_bytes = limits::GiB;
+    return testing::must(Engine::create(o))->info().kv_pool_tokens;
+  }
+};
+
+TEST_P(EnginePool, HoldsTheTokensOfTheFormula) {
+  const std::uint64_t of_f16 = tokens(stored_as_f16);
+  expect_tokens_in_a_gibibyte(stored_as_f16, of_f16, of_f16);
+  expect_tokens_in_a_gibibyte(GetParam(), tokens(GetParam()), of_f16);
+}
+
+const auto name_of = [](const auto& as) { return std::string(as.param.policy); };
+
+INSTANTIATE_TEST_SUITE_P(Slice, EnginePool, ::testing::Values(stored[0]), name_of);
+// Each compiles its policy's kernels.
+INSTANTIATE_TEST_SUITE_P(DISABLED_Long, EnginePool,
+                         ::testing::ValuesIn(stored + 1, std::end(stored)), name_of);
 
 }  // namespace
 }  // namespace millrace::engine
