@@ -1,7 +1,8 @@
 // What KV policies cost the test model: mean KL divergence from fp16 KV, in fp32 activations, over
 // the reference's two contexts of 1,024 tokens. fp16 KV itself is within 1e-5 of the reference
 // (test_fidelity.py), under a hundredth of the least gate but q8's and r8's, a fortieth of those.
-// And what centered keys gain, with the mean keys of another text, over the first context.
+// And what centered keys gain, with the mean keys of another text, over the first context and over
+// one of 4,096 tokens.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,16 +30,10 @@ struct Gate {
 
 class KvFidelity : public ::testing::TestWithParam<Gate> {};
 
-Tokens context_tokens() {
-  Tokens out;
-  for (const char* name : {"perl", "chat"}) {
-    std::ifstream file(testing_support::reference_folder() / "contexts" /
-                       (std::string(name) + ".json"));
-    if (!file) testing_support::missing(std::string("the reference's context ") + name);
-    const Tokens tokens = nlohmann::json::parse(file).at("tokens").get<Tokens>();
-    out.insert(out.end(), tokens.begin(), tokens.end());
-  }
-  return out;
+Tokens context_tokens(const std::string& name) {
+  std::ifstream file(testing_support::reference_folder() / "contexts" / (name + ".json"));
+  if (!file) testing_support::missing("the reference's context " + name);
+  return nlohmann::json::parse(file).at("tokens").get<Tokens>();
 }
 
 // Of a text that Debian's perl-doc installs, none of those that are measured.
@@ -54,6 +49,10 @@ KeyMeans calibrated(Device& device, const GgufFile& file) {
 struct Centered {
   const char* policy;
   double of_uncentered;  // at most this part of the KLD is left
+  MathMode math = MathMode::fast;
+  const char* context = "perl";
+  std::uint32_t size = 1024;
+  double mean_kld = 1;  // at most
 };
 
 class CenteredKeys : public ::testing::TestWithParam<Centered> {};
@@ -61,12 +60,12 @@ class CenteredKeys : public ::testing::TestWithParam<Centered> {};
 TEST_P(CenteredKeys, AreCloserAtTheSameSize) {
   const auto device = testing::open_device();
   const GgufFile file = must(GgufFile::open(testing_support::test_model_path()));
-  Tokens tokens = context_tokens();
-  tokens.resize(1024);
+  const Tokens tokens = context_tokens(GetParam().context);
+  ASSERT_EQ(tokens.size(), GetParam().size);
   const FidelityContexts contexts =
-      must(cut_contexts(tokens, {.size = 1024, .all_scored = true}, 49152));
+      must(cut_contexts(tokens, {.size = GetParam().size, .all_scored = true}, 49152));
   const KvPolicy policy = must(parse_kv_policy(GetParam().policy));
-  FidelityOptions options;
+  FidelityOptions options{.math = GetParam().math};
   const PolicyFidelity plain =
       must(must(FidelityRun::open(*device, file, contexts, options, nullptr))->measure(policy));
   options.key_means = calibrated(*device, file);
@@ -75,14 +74,17 @@ TEST_P(CenteredKeys, AreCloserAtTheSameSize) {
   EXPECT_EQ(centered.bytes_per_token, plain.bytes_per_token);
   EXPECT_NE(centered.fingerprint, plain.fingerprint);
   EXPECT_LT(centered.against_f16.mean_kld, GetParam().of_uncentered * plain.against_f16.mean_kld);
-  std::printf("%s: mean KLD %.3g, centered %.3g\n", GetParam().policy, plain.against_f16.mean_kld,
-              centered.against_f16.mean_kld);
+  EXPECT_LT(centered.against_f16.mean_kld, GetParam().mean_kld);
+  std::printf("%s, %s: mean KLD %.3g, centered %.3g\n", GetParam().policy, GetParam().context,
+              plain.against_f16.mean_kld, centered.against_f16.mean_kld);
 }
 
 TEST_P(KvFidelity, StaysWithinItsGate) {
   const auto device = testing::open_device();
   const GgufFile file = must(GgufFile::open(testing_support::test_model_path()));
-  const Tokens tokens = context_tokens();
+  Tokens tokens = context_tokens("perl");
+  const Tokens chat = context_tokens("chat");
+  tokens.insert(tokens.end(), chat.begin(), chat.end());
   ASSERT_EQ(tokens.size(), 2048u);
   const FidelityContexts contexts =
       must(cut_contexts(tokens, {.size = 1024, .all_scored = true}, 49152));
@@ -105,11 +107,19 @@ const auto name_of = [](const auto& gate) {
 };
 
 INSTANTIATE_TEST_SUITE_P(Slice, KvFidelity, ::testing::Values(Gate{"k5v3", .06}), name_of);
-INSTANTIATE_TEST_SUITE_P(Slice, CenteredKeys, ::testing::Values(Centered{"k4v3", .75}), name_of);
-INSTANTIATE_TEST_SUITE_P(DISABLED_Long, CenteredKeys,
-                         ::testing::Values(Centered{"k5v3", .9}, Centered{"r4", .75},
-                                           Centered{"q4", .75}),
-                         name_of);
+const auto name_with_context = [](const auto& centered) {
+  return std::string(centered.param.policy) + "_" + centered.param.context;
+};
+
+INSTANTIATE_TEST_SUITE_P(Slice, CenteredKeys, ::testing::Values(Centered{"k4v3", .75}),
+                         name_with_context);
+// Limits of the long context: a fifth above the figures of kernels/kv/README.md, each good to 7 %.
+INSTANTIATE_TEST_SUITE_P(
+    DISABLED_Long, CenteredKeys,
+    ::testing::Values(Centered{"k5v3", .9}, Centered{"r4", .75}, Centered{"q4", .75},
+                      Centered{"k5v3", .9, MathMode::exact, "long", 4096, .036},
+                      Centered{"k4v3", .75, MathMode::exact, "long", 4096, .062}),
+    name_with_context);
 INSTANTIATE_TEST_SUITE_P(DISABLED_Long, KvFidelity,
                          ::testing::Values(Gate{"q8", .00065}, Gate{"r8", .0004},
                                            Gate{"k8v4", .0095}, Gate{"k6v4", .014},
