@@ -54,7 +54,7 @@ Outcomes outcomes(const Retried& answer, bool by_id) {
 
 void note_left_alone(const Cancelled&, bool) {}
 void note_left_alone(const Retried& answer, bool json) {
-  if (answer.not_failed > 0) {
+  if (answer.not_failed > 0 || answer.retried + answer.unknown == 0) {
     print_notice(
         "not_failed",
         "only failed jobs are queued again; one that was cancelled or expired runs when it "

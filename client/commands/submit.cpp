@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <set>
 #include <span>
@@ -72,10 +73,21 @@ class SubmitRun {
   std::FILE* out_ = nullptr;
   std::unordered_map<std::string, std::uint64_t> waiting_;  // job id to line, with --wait
   std::uint64_t submitted_ = 0, known_ = 0, refused_ = 0, completed_ = 0, failed_ = 0;
-  std::uint64_t cancelled_ = 0;                       // of those that failed
+  std::uint64_t cancelled_ = 0;                       // of those that failed, or were known
+  bool other_batch_ = false;                          // some lines name a batch of their own
   std::set<std::string> warnings_told_, waits_told_;  // notices that were printed: each once
   std::uint64_t warned_ = 0;                          // lines
 };
+
+// The same command may be given again, and writes its results anew; anything else stays.
+bool holds_something_else(const std::string& path) {
+  constexpr std::string_view result = "{\"id\":";
+  std::ifstream file(path);
+  std::string begins(result.size(), '\0');
+  file.read(begins.data(), static_cast<std::streamsize>(begins.size()));
+  begins.resize(static_cast<std::size_t>(file.gcount()));
+  return !begins.empty() && begins != result;
+}
 
 Status check_paths(const Flags& flags) {
   namespace fs = std::filesystem;
@@ -95,6 +107,10 @@ Status check_paths(const Flags& flags) {
   if (!flags.output.empty() && fs::equivalent(flags.input, flags.output, ignored)) {
     return fail(Code::usage, "input and output are the same file, " + flags.input,
                 "name another --output");
+  }
+  if (fs::is_regular_file(flags.output, ignored) && holds_something_else(flags.output)) {
+    return fail(Code::conflict, flags.output + " exists and does not hold results",
+                "name another --output, or remove it");
   }
   return {};
 }
@@ -175,6 +191,7 @@ Result<std::optional<NextJob>> SubmitRun::next_job() {
       continue;
     }
     note_warnings(parsed);
+    other_batch_ = other_batch_ || parsed.other_batch;
     if (flags_.wait) {
       MILLRACE_ASSIGN(const DecodedJob decoded, decode_job(parsed.body));
       if (decoded.job.stream != flags_.stream) {
@@ -241,6 +258,7 @@ Status SubmitRun::on_answer(const Submission& submission) {
   if (!answer.error) {
     ++submitted_;
     known_ += answer.known ? 1 : 0;
+    cancelled_ += !flags_.wait && answer.known && answer.state == JobState::cancelled ? 1 : 0;
     note_waiting(answer);
     return {};
   }
@@ -253,9 +271,7 @@ Status SubmitRun::on_answer(const Submission& submission) {
       ++at;
     }
   }
-  ParsedLine parsed;
-  parsed.number = submission.tag;
-  parsed.error = answer.error;
+  ParsedLine parsed = refused_line(submission.tag, submission.refused, *answer.error);
   if (parsed.error->code == Code::conflict) {
     parsed.error->hint =
         "the batch " + batch_ +
@@ -307,14 +323,18 @@ void SubmitRun::summary() const {
   if (flags_.wait) {
     std::fprintf(stderr, "%llu completed, %llu failed\n", wide(completed_), wide(failed_));
   } else {
-    std::fprintf(stderr, "Read the results with: millrace results %s --batch %s --follow\n",
-                 flags_.stream.c_str(), batch_.c_str());
+    const std::string batch = other_batch_ ? "" : " --batch " + batch_;
+    std::fprintf(stderr, "Read the results with: millrace results %s%s --follow\n",
+                 flags_.stream.c_str(), batch.c_str());
+  }
+  if (other_batch_) {
+    std::fprintf(stderr, "Lines that name a batch of their own are part of that one\n");
   }
   if (cancelled_ > 0) {
     std::fprintf(stderr,
-                 "%llu of those that failed were cancelled, and stay so: submit with another "
-                 "--batch runs them\n",
-                 wide(cancelled_));
+                 "%llu of those that %s were cancelled, and stay so: submit with another --batch "
+                 "runs them\n",
+                 wide(cancelled_), flags_.wait ? "failed" : "were known");
   }
 }
 

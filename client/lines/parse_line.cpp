@@ -209,6 +209,8 @@ Status complete_job(json& job, const LineOptions& options, ParsedLine& parsed) {
       job[name] = value;
     }
   };
+  const auto batch = job.find("batch");
+  parsed.other_batch = batch != job.end() && *batch != options.batch;
   fill("id", options.id);
   fill("stream", options.stream);
   fill("batch", options.batch);
@@ -297,6 +299,16 @@ ParsedLine parse_line(const InputLine& line, const LineOptions& options) {
   if (Status status = parse_into(line, options, parsed); !status) {
     parsed.error = std::move(status).error();
     parsed.body.clear();
+  }
+  return parsed;
+}
+
+ParsedLine refused_line(std::uint64_t number, const Body& job, const Error& error) {
+  ParsedLine parsed;
+  parsed.number = number;
+  parsed.error = error;
+  if (const auto decoded = decode_job(job); decoded && !decoded->job.custom_id.empty()) {
+    parsed.custom_id = decoded->job.custom_id;
   }
   return parsed;
 }

@@ -42,9 +42,13 @@ struct ParsedLine {
   Shape shape = Shape::plain;
   Body body;                          // the job, where there is no error
   std::vector<std::string> warnings;  // the result will carry them too
+  bool other_batch = false;           // the line names one, and not that of the options
   std::optional<Error> error;
 };
 
 ParsedLine parse_line(const InputLine& line, const LineOptions& options);
+
+// A line whose job the broker refused, as one that could not be parsed.
+ParsedLine refused_line(std::uint64_t number, const Body& job, const Error& error);
 
 }  // namespace millrace::client

@@ -76,8 +76,9 @@ Result<bool> Submitter::take(Envelope& answer, std::vector<Submission>& done) {
       wait_with(std::move(batch), refused->error);
       return true;
     }
-    for (const std::uint64_t tag : batch.tags) {
-      done.push_back({tag, SubmitAnswer{.job = {}, .error = refused->error}});
+    for (std::size_t i = 0; i < batch.tags.size(); ++i) {
+      done.push_back({batch.tags[i], SubmitAnswer{.job = {}, .error = refused->error},
+                      std::move(batch.jobs[i])});
     }
     unanswered_ -= batch.tags.size();
     return true;
@@ -97,7 +98,8 @@ Result<bool> Submitter::take(Envelope& answer, std::vector<Submission>& done) {
       again.tags.push_back(batch.tags[i]);
       continue;
     }
-    done.push_back({batch.tags[i], std::move(one)});
+    Body refused = one.error ? std::move(batch.jobs[i]) : Body();
+    done.push_back({batch.tags[i], std::move(one), std::move(refused)});
     --unanswered_;
   }
   if (again.jobs.empty()) {

@@ -22,6 +22,7 @@ struct SubmitterOptions {
 struct Submission {
   std::uint64_t tag = 0;  // the caller's
   SubmitAnswer answer;
+  Body refused;  // the job, where the answer is an error
 };
 
 class Submitter {

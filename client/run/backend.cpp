@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <filesystem>
 #include <optional>
@@ -19,6 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t ipc_path_bytes = 100;  // sun_path holds 108, its end and a name included
 constexpr const char* engine_program = "millrace-engine";
+constexpr std::array socket_names{"clients.ipc", "engines.ipc", "doorbell.ipc"};
 
 // Where the sockets lie: in the folder, or, where its path is too long for a socket address, in a
 // private folder of their own.
@@ -37,12 +39,16 @@ class SocketFolder {
     return SocketFolder(pattern, true);
   }
   SocketFolder(SocketFolder&& other) noexcept
-      : path_(std::move(other.path_)), own_(std::exchange(other.own_, false)) {}
+      : path_(std::exchange(other.path_, {})), own_(std::exchange(other.own_, false)) {}
   SocketFolder& operator=(SocketFolder&&) = delete;
   ~SocketFolder() {
     std::error_code ignored;
     if (own_) {
       fs::remove_all(path_, ignored);
+    } else if (!path_.empty()) {
+      for (const char* name : socket_names) {
+        fs::remove(fs::path(path_) / name, ignored);
+      }
     }
   }
   std::string endpoint(const std::string& name) const { return "ipc://" + path_ + "/" + name; }
@@ -78,9 +84,9 @@ class EmbeddedBackend final : public Backend {
 Status EmbeddedBackend::begin(const BackendOptions& options, Env& env, const Clock& clock) {
   broker::ServerOptions server;
   server.ledger_folder = options.folder;
-  server.clients = sockets_.endpoint("clients.ipc");
-  server.engines = sockets_.endpoint("engines.ipc");
-  server.doorbell = sockets_.endpoint("doorbell.ipc");
+  server.clients = sockets_.endpoint(socket_names[0]);
+  server.engines = sockets_.endpoint(socket_names[1]);
+  server.doorbell = sockets_.endpoint(socket_names[2]);
   server.core.engines_of_before_are_gone = true;  // the engine dies with its run
   server.core.hang_ms = hang_ms(options.step_limit_s);
   server.core.match_kv = false;  // nor could another one take what it cannot do

@@ -261,10 +261,8 @@ Status Driver::take_submission(const Submission& submission) {
   if (open == open_.end()) {
     return {};  // its result came first
   }
-  ParsedLine parsed;
-  parsed.number = submission.tag;
-  parsed.error = submission.answer.error;
-  return write_bad_line({submission.tag, open->second.hash}, parsed);
+  return write_bad_line({submission.tag, open->second.hash},
+                        refused_line(submission.tag, submission.refused, *submission.answer.error));
 }
 
 Status Driver::take_status(const StatusAnswer& status) {

@@ -78,29 +78,48 @@ Result<RunFolder> RunFolder::open(Env& env, const RunPaths& paths,
                 "wait for it, or name another --output");
   }
   MILLRACE_ASSIGN(run.lock_, std::move(lock));
-  MILLRACE_TRY(run.recover());
-  MILLRACE_ASSIGN(const bool known, env.exists(run.path(manifest_name)));
+  if (Status prepared = run.prepare(paths, settings, restart); !prepared) {
+    if (run.made_folder_) {
+      run.leave_folder();
+    }
+    return fail(std::move(prepared).error());
+  }
+  return run;
+}
+
+Status RunFolder::prepare(const RunPaths& paths, const std::map<std::string, std::string>& settings,
+                          bool restart) {
+  MILLRACE_TRY(recover());
+  MILLRACE_ASSIGN(const bool known, env_->exists(path(manifest_name)));
   if (restart) {
-    MILLRACE_TRY(run.replace(paths, settings));
+    MILLRACE_TRY(replace(paths, settings));
   } else if (known) {
-    Status same = run.go_on(paths, settings);
-    if (!same && run.is_unused(same.error(), paths)) {
-      run.resumed_ = false;
-      same = run.discard(paths);
+    Status same = go_on(paths, settings);
+    if (!same && is_unused(same.error(), paths)) {
+      resumed_ = false;
+      same = discard(paths);
       if (same) {
-        same = run.begin(paths, settings);
+        same = begin(paths, settings);
       }
     }
     MILLRACE_TRY(same);
   } else {
-    MILLRACE_TRY(run.begin(paths, settings));
+    MILLRACE_TRY(begin(paths, settings));
   }
-  MILLRACE_ASSIGN(run.checkpoint_, load_checkpoint(env, run.path(checkpoint_name)));
-  MILLRACE_ASSIGN(OutputFile output,
-                  OutputFile::open(env, paths.output, run.manifest_.input.last_number,
-                                   run.checkpoint_.output_bytes));
-  run.output_ = std::make_unique<OutputFile>(std::move(output));
-  return run;
+  MILLRACE_ASSIGN(checkpoint_, load_checkpoint(*env_, path(checkpoint_name)));
+  MILLRACE_ASSIGN(
+      OutputFile output,
+      OutputFile::open(*env_, paths.output, manifest_.input.last_number, checkpoint_.output_bytes));
+  output_ = std::make_unique<OutputFile>(std::move(output));
+  return {};
+}
+
+// Nothing of ours is in it but the lock.
+void RunFolder::leave_folder() {
+  static_cast<void>(env_->remove(path(lock_name)));
+  lock_.reset();
+  std::error_code not_empty;
+  fs::remove(folder_, not_empty);
 }
 
 // A restart that was cut short before it met an engine has not begun.
@@ -218,11 +237,11 @@ bool RunFolder::undo(UndoLog log) {
   if (log == UndoLog::remove) {
     static_cast<void>(env_->remove(path(log_name)));
   }
-  static_cast<void>(env_->remove(path(lock_name)));
-  lock_.reset();
   if (made_folder_) {
-    std::error_code not_empty;  // with what others put there
-    fs::remove(folder_, not_empty);
+    leave_folder();
+  } else {
+    static_cast<void>(env_->remove(path(lock_name)));
+    lock_.reset();
   }
   return true;
 }

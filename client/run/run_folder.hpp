@@ -53,6 +53,9 @@ class RunFolder {
 
  private:
   RunFolder(Env& env, const RunPaths& paths);
+  Status prepare(const RunPaths& paths, const std::map<std::string, std::string>& settings,
+                 bool restart);
+  void leave_folder();
   Status recover();
   Status replace(const RunPaths& paths, const std::map<std::string, std::string>& settings);
   Status begin(const RunPaths& paths, const std::map<std::string, std::string>& settings);

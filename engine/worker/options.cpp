@@ -101,8 +101,10 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
           "), KEY/VALUE, like q8g64/r4, or auto: the closest to f16 that holds the load, at most "
           "3x "
           "smaller. Keys carry ten times the damage of values. KLD: mean nats against f16 of a "
-          "135M model, where it is highest, over 1,024 tokens of perlthrtut; millrace fidelity "
-          "measures yours");
+          "135M model, where it is highest, over 1,024 tokens of perlthrtut, with --math exact; "
+          "millrace "
+          "fidelity measures yours. The load of auto: --max-batch sequences of 2,048 tokens, or of "
+          "the model's context where that is shorter");
   add("--kv-protect", flags.kv_protect,
       "layers kept in f16, like first:2,last:2 or layer:5. Layers whose keys have outliers are "
       "protected in any case, and named in the log, unless none is given");
@@ -117,7 +119,7 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
   add("--prefill-chunk", flags.prefill_chunk, "tokens of one sequence in one step");
   add("--prefix-cache", flags.prefix_cache,
       "reuse of common prompt beginnings across jobs: memory (in the KV cache), off, or a "
-      "folder that keeps them over restarts as well");
+      "folder, written with a slash, like ./prefixes, that keeps them over restarts as well");
   add("--prefix-disk", flags.prefix_disk, "most bytes of that folder, like 8GiB");
   add("--math", flags.math, "arithmetic: fast (8-bit activations) or exact (fp32)");
   app.add_option("--step-limit", flags.step_limit_s,

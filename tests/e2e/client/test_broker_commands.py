@@ -63,6 +63,34 @@ def test_refused_lines_are_named_and_the_rest_is_submitted(broker):
     assert counts(broker)["queued"] == 1
 
 
+def test_a_line_that_the_broker_refuses_keeps_its_custom_id(broker):
+    path = broker.folder / "late.jsonl"
+    path.write_text('{"custom_id": "late", "prompt": "p", "deadline_us": 5}\n')
+    told = lines(broker.millrace("submit", str(path), "--wait", expect=1).stdout)
+    assert [(x["custom_id"], x["error"]["line"]) for x in told] == [("late", 1)]
+
+
+def test_a_file_that_holds_something_else_is_not_overwritten(broker):
+    jobs, kept = write_jobs(broker, 2), broker.folder / "kept.txt"
+    kept.write_text("precious\n")
+    refused = broker.millrace("submit", jobs, "--wait", "-o", str(kept), expect=3)
+    assert "conflict" in refused.stderr and kept.read_text() == "precious\n"
+    kept.write_text("")
+    broker.engine()
+    for _ in range(2):  # the same command again writes its results again
+        broker.millrace("submit", jobs, "--wait", "-o", str(kept), expect=0)
+        assert len(lines(kept.read_text())) == 2
+
+
+def test_lines_with_a_batch_of_their_own_are_said(broker):
+    path = broker.folder / "own.jsonl"
+    path.write_text('{"prompt": "p"}\n{"prompt": "q", "batch": "other"}\n')
+    told = broker.millrace("submit", str(path), expect=0).stderr
+    assert "a batch of their own" in told and "millrace results results --follow" in told
+    assert "batch of their own" not in broker.millrace("submit", str(path), "--batch", "other",
+                                                       expect=0).stderr
+
+
 def test_cancel_and_status_of_a_batch(broker):
     jobs = write_jobs(broker, 10)
     batch = json.loads(broker.millrace("submit", jobs, "--json", expect=0).stdout)["batch"]
@@ -82,6 +110,10 @@ def test_cancel_and_status_of_a_batch(broker):
     again = broker.millrace("submit", jobs, "--wait", expect=1)
     assert "0 completed, 10 failed" in again.stderr
     assert "10 of those that failed were cancelled" in again.stderr
+    assert "10 of those that were known were cancelled" in broker.millrace(
+        "submit", jobs, expect=0).stderr
+    none = broker.millrace("retry", "--batch", batch, expect=0)
+    assert none.stdout == "0 queued again\n" and "only failed jobs" in none.stderr
     assert f"results results --batch {batch}2 --follow" in broker.millrace(
         "submit", jobs, "--batch", batch + "2", expect=0).stderr
     assert counts(broker)["queued"] == 10

@@ -145,6 +145,14 @@ def test_a_line_that_asks_for_streaming_is_refused_in_either_form(run):
     assert run.results()[3]["error"] is None
 
 
+def test_a_line_that_the_broker_refuses_keeps_its_custom_id(run):
+    run.write([completion("a", "p"), '{"custom_id": "late", "prompt": "p", "deadline_us": 5}'])
+    run.go(expect=1)
+    assert [run.results()[i]["custom_id"] for i in (1, 2)] == ["a", "late"]
+    assert run.results()[2]["error"]["line"] == 2
+    assert not list(run.folder.glob("results.jsonl.millrace/*.ipc"))  # no socket stays behind
+
+
 def test_unknown_fields_are_refused_when_strict(run):
     run.write([completion("a", "p", colour="red")])
     run.go("--strict", expect=1)
@@ -232,6 +240,7 @@ def test_paths_that_cannot_be(run):
     run.output.write_text("precious\n")
     assert "--restart" in run.go(expect=3).stderr
     assert run.output.read_text() == "precious\n"
+    assert not (run.folder / "old.txt.millrace").exists()
     run.input = run.folder / "absent.jsonl"
     assert "does not exist" in run.go(expect=2).stderr
 
