@@ -31,8 +31,9 @@ std::string how_to_go_on(const RunReport& report, const RunOptions& options, con
   const RunProgress& progress = report.summary.progress;
   return std::to_string(progress.done) + " of " + std::to_string(progress.total) +
          " lines are in " + options.output +
-         (error.code == Code::interrupted ? "; the same command goes on from there."
-                                          : "; once this is mended a new run goes on from there.");
+         (error.code == Code::interrupted ? "; the same command"
+                                          : "; once this is mended a new run") +
+         (options.restart ? " without --restart" : "") + " goes on from there.";
 }
 
 int run(Flags& flags, bool json) {

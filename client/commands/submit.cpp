@@ -24,6 +24,7 @@
 namespace millrace::client {
 namespace {
 
+constexpr std::size_t most_id_bytes = 4096;  // of a result's ids, at the beginning of its line
 constexpr std::size_t batch_hash_digits = 8;
 constexpr std::uint64_t errors_shown = 10;
 constexpr std::size_t notices_shown = 20;  // different ones of a kind
@@ -81,12 +82,12 @@ class SubmitRun {
 
 // The same command may be given again, and writes its results anew; anything else stays.
 bool holds_something_else(const std::string& path) {
-  constexpr std::string_view result = "{\"id\":";
   std::ifstream file(path);
-  std::string begins(result.size(), '\0');
+  std::string begins(most_id_bytes, '\0');
   file.read(begins.data(), static_cast<std::streamsize>(begins.size()));
   begins.resize(static_cast<std::size_t>(file.gcount()));
-  return !begins.empty() && begins != result;
+  const bool result = begins.starts_with("{\"id\":") && begins.contains("\"response\":");
+  return !begins.empty() && !result;
 }
 
 Status check_paths(const Flags& flags) {

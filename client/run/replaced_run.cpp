@@ -3,14 +3,15 @@
 namespace millrace::client {
 namespace {
 
-constexpr std::string_view whole_name = "replaced";
+constexpr std::string_view moving = "replacing", whole = "replaced", unwanted = "dropped";
 constexpr std::string_view prefix = "replaced.";
-constexpr std::string_view output_name = "replaced.output";
+constexpr std::string_view had_output = "output";  // in the file, where there was one
+constexpr std::uint64_t most_bytes = 64;
 
 }  // namespace
 
 Result<bool> ReplacedRun::is_there() const {
-  return env_->exists(path(whole_name));
+  return env_->exists(path(whole));
 }
 
 Result<std::vector<std::string>> ReplacedRun::names_aside() const {
@@ -20,37 +21,72 @@ Result<std::vector<std::string>> ReplacedRun::names_aside() const {
 }
 
 Status ReplacedRun::set_aside() {
+  MILLRACE_ASSIGN(const bool taken, env_->exists(output_aside()));
+  if (taken) {
+    return fail(Code::conflict, output_aside() + " is in the way of --restart",
+                "move or remove it, or name another --output");
+  }
+  MILLRACE_ASSIGN(const bool output_there, env_->exists(output_));
+  MILLRACE_TRY(write_file_atomically(*env_, path(moving), output_there ? had_output : ""));
+  if (output_there) {
+    MILLRACE_TRY(env_->rename(output_, output_aside()));
+  }
   MILLRACE_ASSIGN(const std::vector<std::string> names, env_->list(folder_));
   for (const std::string& name : names) {
     if (is_own_(name)) {
       MILLRACE_TRY(env_->rename(path(name), path(prefix) + name));
     }
   }
-  MILLRACE_ASSIGN(const bool output_there, env_->exists(output_));
-  if (output_there) {
-    MILLRACE_TRY(env_->rename(output_, path(output_name)));
-  }
-  MILLRACE_ASSIGN(auto whole, env_->open(path(whole_name), OpenMode::replace));
-  return whole->sync();
+  return env_->rename(path(moving), path(whole));
 }
 
 Status ReplacedRun::recover(bool begun) {
+  MILLRACE_ASSIGN(const bool dropping, env_->exists(path(unwanted)));
+  if (dropping) {
+    return remove_aside();
+  }
   MILLRACE_ASSIGN(const bool there, is_there());
   return there && begun ? drop() : bring_back();
 }
 
+// From all aside: the new run goes first, and its output by the rename that brings the old one.
 Status ReplacedRun::bring_back() {
   MILLRACE_ASSIGN(const bool there, is_there());
   if (there) {
-    MILLRACE_TRY(remove_new_run());
-    MILLRACE_TRY(env_->remove(path(whole_name)));
+    MILLRACE_ASSIGN(const std::string said, read_file(*env_, path(whole), most_bytes));
+    MILLRACE_ASSIGN(const bool output_waits, env_->exists(output_aside()));
+    if (output_waits) {
+      MILLRACE_TRY(env_->rename(output_aside(), output_));
+    }
+    MILLRACE_ASSIGN(const std::vector<std::string> names, env_->list(folder_));
+    for (const std::string& name : names) {
+      if (is_own_(name)) {
+        MILLRACE_TRY(env_->remove(path(name)));
+      }
+    }
+    if (said != had_output) {
+      MILLRACE_TRY(remove_if_there(output_));
+    }
+    MILLRACE_TRY(env_->rename(path(whole), path(moving)));
+  }
+  return put_back();
+}
+
+Status ReplacedRun::put_back() {
+  MILLRACE_ASSIGN(const bool under_way, env_->exists(path(moving)));
+  if (!under_way) {
+    return {};
+  }
+  MILLRACE_ASSIGN(const std::string said, read_file(*env_, path(moving), most_bytes));
+  MILLRACE_ASSIGN(const bool output_waits, env_->exists(output_aside()));
+  if (said == had_output && output_waits) {
+    MILLRACE_TRY(env_->rename(output_aside(), output_));
   }
   MILLRACE_ASSIGN(const std::vector<std::string> names, names_aside());
   for (const std::string& name : names) {
-    const std::string to = name == output_name ? output_ : path(name.substr(prefix.size()));
-    MILLRACE_TRY(env_->rename(path(name), to));
+    MILLRACE_TRY(env_->rename(path(name), path(name.substr(prefix.size()))));
   }
-  return {};
+  return env_->remove(path(moving));
 }
 
 Status ReplacedRun::remove_new_run() {
@@ -60,18 +96,30 @@ Status ReplacedRun::remove_new_run() {
       MILLRACE_TRY(env_->remove(path(name)));
     }
   }
-  MILLRACE_ASSIGN(const bool output_there, env_->exists(output_));
-  return output_there ? env_->remove(output_) : Status();
+  return remove_if_there(output_);
 }
 
-// The last file goes last: until then the rest is known to be of no use.
 Status ReplacedRun::drop() {
+  MILLRACE_ASSIGN(const bool there, is_there());
+  if (!there) {
+    return {};
+  }
+  MILLRACE_TRY(env_->rename(path(whole), path(unwanted)));
+  return remove_aside();
+}
+
+Status ReplacedRun::remove_aside() {
+  MILLRACE_TRY(remove_if_there(output_aside()));
   MILLRACE_ASSIGN(const std::vector<std::string> names, names_aside());
   for (const std::string& name : names) {
     MILLRACE_TRY(env_->remove(path(name)));
   }
-  MILLRACE_ASSIGN(const bool there, is_there());
-  return there ? env_->remove(path(whole_name)) : Status();
+  return env_->remove(path(unwanted));
+}
+
+Status ReplacedRun::remove_if_there(const std::string& file) {
+  MILLRACE_ASSIGN(const bool there, env_->exists(file));
+  return there ? env_->remove(file) : Status();
 }
 
 }  // namespace millrace::client

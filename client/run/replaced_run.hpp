@@ -1,15 +1,15 @@
 #pragma once
-// An earlier run that `--restart` replaces. Its files and its output are set aside in the same
-// folder until the new run has met an engine: a restart that cannot begin, for a mistyped option
-// say, costs nothing.
+// An earlier run that `--restart` replaces. Its files and its output are set aside until the new
+// run has met an engine: a restart that cannot begin, for a mistyped option say, costs nothing.
 //
-//   OUTPUT.millrace/replaced.NAME    what was OUTPUT.millrace/NAME
-//   OUTPUT.millrace/replaced.output  what was OUTPUT
-//   OUTPUT.millrace/replaced         all of it is set aside
+//   OUTPUT.millrace/replaced.NAME  what was OUTPUT.millrace/NAME
+//   OUTPUT.replaced                what was OUTPUT
 //
-// Whatever cuts a step short, power too, the step is taken again from its beginning: without the
-// last file what is set aside goes back, with it the new run's files go first.
-// Errors: those of Env. Thread safety: one thread, which holds the folder's lock.
+// A file in the folder says how far that is, and is renamed as it goes on: `replacing` while files
+// are moved, aside or back; `replaced` when all are aside; `dropped` when nobody wants them any
+// more. Whatever cuts a step short, power too, the step is ended when the folder is next opened.
+// Errors: those of Env; conflict where OUTPUT.replaced is somebody's. Thread safety: one thread,
+// which holds the folder's lock.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,11 +31,15 @@ class ReplacedRun {
   Status bring_back();
   Status drop();
   Status remove_new_run();        // its files and its output
-  Result<bool> is_there() const;  // whole
+  Result<bool> is_there() const;  // all of it, aside
 
  private:
   std::string path(std::string_view name) const { return folder_ + "/" + std::string(name); }
+  std::string output_aside() const { return output_ + ".replaced"; }
   Result<std::vector<std::string>> names_aside() const;
+  Status put_back();
+  Status remove_aside();
+  Status remove_if_there(const std::string& file);
 
   Env* env_;
   std::string folder_, output_;

@@ -55,13 +55,19 @@ bool is_own(std::string_view name) {
          name.starts_with("ledger.sqlite");
 }
 
+// Where a link leads: what is moved and made is the file itself.
+std::string linked_file(const std::string& path) {
+  std::error_code error;
+  const fs::path file = fs::is_symlink(path, error) ? fs::canonical(path, error) : fs::path(path);
+  return error ? path : file.string();
+}
+
 }  // namespace
 
 RunFolder::RunFolder(Env& env, const RunPaths& paths)
     : env_(&env),
       folder_(paths.output + ".millrace"),
-      output_path_(paths.output),
-      replaced_(env, folder_, output_path_, is_own) {}
+      replaced_(env, folder_, linked_file(paths.output), is_own) {}
 
 Result<RunFolder> RunFolder::open(Env& env, const RunPaths& paths,
                                   const std::map<std::string, std::string>& settings,
@@ -136,10 +142,16 @@ Status RunFolder::recover() {
 
 Status RunFolder::replace(const RunPaths& paths,
                           const std::map<std::string, std::string>& settings) {
-  MILLRACE_TRY(replaced_.set_aside());
-  const Status begun = begin(paths, settings);
+  std::error_code error;
+  const fs::file_status before = fs::status(paths.output, error);
+  Status begun = replaced_.set_aside();
+  if (begun) {
+    begun = begin(paths, settings);
+  }
   if (!begun) {
     static_cast<void>(replaced_.bring_back());  // else the next run does
+  } else if (fs::is_regular_file(before)) {
+    fs::permissions(paths.output, before.permissions(), error);  // whom it was open to, it is
   }
   return begun;
 }

@@ -44,9 +44,9 @@ class RunFolder {
   // Every line stands in the output: nobody will want the run that this one replaced.
   Status finish() { return replaced_.drop(); }
   // Takes back what a new run made, where no engine has been met: nothing is lost, and nothing
-  // stays behind of a mistyped option. A run that it was to replace is back as it was. What others
-  // put into the folder stays, and the folder with it, as one that was there before. False: it
-  // goes on from an earlier run, or has met one.
+  // stays behind of a mistyped option. A run that it was to replace is back as it was, but for the
+  // engine's log. What others put into the folder stays, and the folder with it, as one that was
+  // there before. False: it goes on from an earlier run, or has met one.
   bool undo(UndoLog log);
   // Another run is kept meanwhile: this one restarts it and has met no engine.
   bool replaces() const { return replaced_.is_there().value_or(false); }
@@ -64,7 +64,7 @@ class RunFolder {
   bool is_unused(const Error& difference, const RunPaths& paths) const;
 
   Env* env_;
-  std::string folder_, output_path_;
+  std::string folder_;
   ReplacedRun replaced_;
   std::unique_ptr<FileLock> lock_;
   std::unique_ptr<File> input_;

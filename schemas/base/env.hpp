@@ -36,7 +36,7 @@ class File {
   virtual const std::string& path() const = 0;
 };
 
-// Held until it is destroyed. The file stays: removing it would let two holders in.
+// Held until it is destroyed. The file stays; a holder may remove it as its last act.
 class FileLock {
  public:
   virtual ~FileLock() = default;

@@ -164,16 +164,26 @@ class PosixEnv final : public Env {
   }
 
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {
-    Descriptor fd(retry([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644); }));
-    if (fd.get() < 0) return system_failure("cannot open", path, errno);
-    if (retry([&] { return ::flock(fd.get(), LOCK_EX | LOCK_NB); }) != 0) {
-      if (errno == EWOULDBLOCK) {
-        return fail(Code::output_in_use, "another process holds " + path,
-                    "wait for it to end, or choose another path");
+    while (true) {
+      Descriptor fd(
+          retry([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644); }));
+      if (fd.get() < 0) return system_failure("cannot open", path, errno);
+      if (retry([&] { return ::flock(fd.get(), LOCK_EX | LOCK_NB); }) != 0) {
+        if (errno == EWOULDBLOCK) {
+          return fail(Code::output_in_use, "another process holds " + path,
+                      "wait for it to end, or choose another path");
+        }
+        return system_failure("cannot lock", path, errno);
       }
-      return system_failure("cannot lock", path, errno);
+      // Its holder may have removed the file meanwhile: then it is another's to make and lock.
+      struct stat held {
+      }, named{};
+      if (::fstat(fd.get(), &held) != 0) return system_failure("cannot examine", path, errno);
+      const bool there = ::stat(path.c_str(), &named) == 0;
+      if (there && held.st_dev == named.st_dev && held.st_ino == named.st_ino) {
+        return std::make_unique<PosixLock>(fd.release());
+      }
     }
-    return std::make_unique<PosixLock>(fd.release());
   }
 
   Result<bool> exists(const std::string& path) override {

@@ -165,7 +165,8 @@ Status EngineLoop::start_step(Flight& flight) {
 
 Status EngineLoop::land(Flight& flight, std::vector<Event>& events) {
   if (const Status status = runner_->wait(flight.batch); !status) {
-    return fail_flight(flight, status.error(), events);
+    MILLRACE_TRY(fail_flight(flight, status.error(), events));
+    return fail_behind(status.error(), events);
   }
   scheduler_.landed(flight.planned);
   if (options_.disk != nullptr) tell_fetched(options_.disk->complete(flight.transfers));
@@ -276,6 +277,14 @@ Status EngineLoop::fail_flight(const Flight& flight, const Error& error,
     end(id, std::move(event), events);
   }
   return alive;
+}
+
+// The step that was enqueued behind a lost one ran on what that left: it is lost, too.
+Status EngineLoop::fail_behind(const Error& error, std::vector<Event>& events) {
+  const std::unique_ptr<Flight> behind = std::move(flying_);
+  if (!behind) return {};
+  static_cast<void>(runner_->wait(behind->batch));  // until then the device writes to it
+  return fail_flight(*behind, error, events);
 }
 
 ActiveRequest* EngineLoop::owner_of(SequenceId id, Owner& owner) {

@@ -67,6 +67,7 @@ class EngineLoop {
   void end(RequestId id, Event event, std::vector<Event>& events);
   void end_sequence(SequenceId id);
   Status fail_flight(const Flight& flight, const Error& error, std::vector<Event>& events);
+  Status fail_behind(const Error& error, std::vector<Event>& events);
   DiskPages::Held held();
   void tell_fetched(const std::vector<DiskPages::Fetched>& fetched);
   ActiveRequest* owner_of(SequenceId id, Owner& owner);

@@ -19,7 +19,8 @@ class StepRunner {
   // Returns when the whole step is done, one without outputs too: what a step is counted, paced and
   // watched by.
   virtual Status wait(SampleBatch& batch) = 0;
-  // Whether the device still answers, after an error; if so, the next step may be started.
+  // Whether the device still answers, after an error, when all that was enqueued is done; if so,
+  // the next step may be started.
   virtual Status probe() = 0;
 };
 

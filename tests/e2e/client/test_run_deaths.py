@@ -145,6 +145,7 @@ def test_a_restart_that_cannot_start_leaves_the_earlier_results(run, code):
     run.go("--restart", expect=0)
     assert sorted(run.results()) == list(range(1, 9)) and run.executions() > executions
     assert not list((run.folder / "results.jsonl.millrace").glob("replaced*"))
+    assert not (run.folder / "results.jsonl.replaced").exists()
 
 
 @pytest.mark.long

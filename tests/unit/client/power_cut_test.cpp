@@ -120,36 +120,38 @@ class PowerCut : public ::testing::Test {
 
   // A whole run, and a restart of it that the power cuts at operation `cut`; once more while that
   // is mended. Afterwards there is the one or the other, whole.
-  void restart_cut_at(std::uint64_t cut) {
+  void restart_cut_at(std::uint64_t cut, bool finish) {
     SCOPED_TRACE(cut);
     FaultEnv env;
     put_input(env);
     std::mt19937_64 random(cut);
     std::uint64_t announced = 0;
     ASSERT_TRUE(session(env, Order::correct, random, announced));
-    const auto meets = [&](const char* model, bool restart) {
-      auto run = RunFolder::open(env, paths_, {{"--model", model}}, restart);
-      return run && (!restart || run->meet_engine(model));
+    const auto open = [&](const char* model, bool restart) {
+      return RunFolder::open(env, paths_, {{"--model", model}}, restart);
     };
+    ASSERT_TRUE(open("m", false)->meet_engine("m"));
     env.cut_after(cut);
-    reached_ = !meets("n", true);
+    auto restarted = open("n", true);
+    reached_ = !restarted || !(finish ? restarted->finish() : restarted->meet_engine("n"));
     env.restart(cut);
     env.cut_after(1 + random() % 12);
-    static_cast<void>(meets("m", false));
+    static_cast<void>(open("n", false));
     env.restart(cut + 1);
-    if (auto old = RunFolder::open(env, paths_, {{"--model", "m"}}, false)) {
-      EXPECT_TRUE(whole(env, paths_.output));
-      EXPECT_EQ(old->checkpoint().number, line_count);
-      ++kept_;
-    } else {
-      const auto anew = RunFolder::open(env, paths_, {{"--model", "n"}}, false);
-      ASSERT_TRUE(anew.has_value()) << old.error().text() << anew.error().text();
-      EXPECT_EQ(anew->manifest().fingerprint, "n");
+    if (const auto anew = open("n", false)) {
+      EXPECT_EQ(anew->manifest().fingerprint, finish ? "" : "n");
       EXPECT_TRUE(read_file(env, paths_.output, limits::MiB) == "" &&
                   anew->checkpoint() == Checkpoint{});
       EXPECT_FALSE(anew->replaces());
       ++replaced_;
+    } else {
+      const auto old = open("m", false);
+      ASSERT_TRUE(old.has_value()) << old.error().text() << anew.error().text();
+      EXPECT_TRUE(whole(env, paths_.output));
+      EXPECT_EQ(old->checkpoint().number, line_count);
+      ++kept_;
     }
+    EXPECT_FALSE(*env.exists(paths_.output + ".replaced"));
   }
 
   bool reached_ = true;  // by the last cut
@@ -164,13 +166,18 @@ TEST_F(PowerCut, EveryLineIsWrittenOnceWhateverIsLost) {
   EXPECT_EQ(damaged_runs(Order::correct), 0U);
 }
 
-TEST_F(PowerCut, ARestartLosesTheEarlierRunOnlyForOneThatHasMetAnEngine) {
-  for (std::uint64_t cut = 1; reached_; ++cut) {
-    restart_cut_at(cut);
-    ASSERT_LT(cut, 200u);
+TEST_F(PowerCut, ARestartLosesTheEarlierRunOnlyForOneThatHasMetAnEngineOrIsDone) {
+  for (const bool finish : {false, true}) {
+    SCOPED_TRACE(finish);
+    reached_ = true;
+    kept_ = replaced_ = 0;
+    for (std::uint64_t cut = 1; reached_; ++cut) {
+      restart_cut_at(cut, finish);
+      ASSERT_LT(cut, 200u);
+    }
+    EXPECT_GT(kept_, 10u);
+    EXPECT_GT(replaced_, 3u);
   }
-  EXPECT_GT(kept_, 10u);
-  EXPECT_GT(replaced_, 3u);
 }
 
 TEST_F(PowerCut, ACheckpointAheadOfTheSyncIsNoticed) {

@@ -315,6 +315,40 @@ TEST_F(RunParts, ARestartKeepsTheEarlierRunUntilAnEngineIsMet) {
             (std::vector<std::string>{"engine.log", "lines", "lock", "manifest.json"}));
 }
 
+// Readers follow the link, and nobody else may read.
+TEST_F(RunParts, ARestartWritesTheFileThatALinkLeadsTo) {
+  namespace fs = std::filesystem;
+  folder_.write("in", "a\n");
+  fs::create_directory(folder_ / "data");
+  folder_.write("data/out", output_line(1, "\"error\":{}}"));
+  fs::permissions(folder_ / "data/out", fs::perms::owner_read | fs::perms::owner_write);
+  fs::create_symlink("data/out", folder_ / "out");
+  const RunPaths paths{folder_ / "in", folder_ / "out"};
+  for (const bool meets : {false, true}) {
+    auto run = RunFolder::open(*env_, paths, {}, true);
+    ASSERT_TRUE(run.has_value()) << run.error().text();
+    EXPECT_EQ(folder_.read("data/out"), "");
+    EXPECT_TRUE(meets ? run->meet_engine("f").has_value() : run->undo(UndoLog::remove));
+    EXPECT_EQ(folder_.read("data/out").empty(), meets);
+    EXPECT_TRUE(fs::is_symlink(folder_ / "out"));
+    EXPECT_EQ(fs::status(folder_ / "data/out").permissions(),
+              fs::perms::owner_read | fs::perms::owner_write);
+    EXPECT_FALSE(fs::exists(folder_ / "data/out.replaced"));
+  }
+}
+
+TEST_F(RunParts, ARestartIsRefusedWhereSomebodysFileIsInTheWay) {
+  folder_.write("in", "a\n");
+  folder_.write("out", output_line(1, "\"error\":{}}"));
+  folder_.write("out.replaced", "precious");
+  const std::string before = folder_.read("out");
+  const auto run = RunFolder::open(*env_, {folder_ / "in", folder_ / "out"}, {}, true);
+  ASSERT_FALSE(run);
+  EXPECT_EQ(run.error().code, Code::conflict);
+  EXPECT_EQ(folder_.read("out.replaced"), "precious");
+  EXPECT_EQ(folder_.read("out"), before);
+}
+
 TEST_F(RunParts, ModelIdentitySeesOneChangedBlockAndTheSize) {
   std::string content(300'000, 'm');
   folder_.write("model", content);

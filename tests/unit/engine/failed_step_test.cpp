@@ -243,5 +243,22 @@ TEST_F(FailedStep, LeavesNothingInTheTree) {
   }
 }
 
+// What was enqueued behind it ran on what it left, for those that came meanwhile, too.
+TEST_F(FailedStep, TakesTheStepBehindItAlong) {
+  steps_ = {};
+  steps_.failure = FakeRunner::Failure::at_wait;
+  steps_.fails_at = 1;
+  begin(false);
+  add(1, {.prompt = prompt_of(1, 20)});
+  step();
+  add(2, {.prompt = prompt_of(2, 20)});
+  step();
+  EXPECT_EQ(failed_, 2u);
+  add(3, {.prompt = prompt_of(3, 20)});
+  run();
+  EXPECT_EQ(failed_, 2u);
+  EXPECT_EQ(ended_, 1u);
+}
+
 }  // namespace
 }  // namespace millrace::engine

@@ -165,6 +165,29 @@ TEST_P(Scheduling, NobodyMakesWayWhereThatWouldNotBeEnough) {
   EXPECT_EQ(loop.pool.used(), 0u);
 }
 
+// What an urgent one shares with those that run on need not be made room for.
+TEST_P(Scheduling, SharedPagesAreNoReasonToMakeNoWay) {
+  Loop loop({.max_batch = 8,
+             .step_tokens = 64,
+             .prefill_chunk = 64,
+             .forecast_tokens = 8,
+             .prefix_cache = true},
+            12, 4, GetParam());
+  const SequenceId large = loop.add(prompt_of(1, 24), 8, false, 0, 0);
+  const SequenceId late = loop.add(prompt_of(2, 8), 8, false, 0, 2);
+  for (int i = 0; i < 2; ++i) loop.step();
+  ASSERT_EQ(loop.last_step, (std::vector<SequenceId>{large, late}));
+  Tokens prompt = prompt_of(1, 20);
+  for (const TokenId own : {1u, 2u, 3u, 4u}) prompt.push_back(own);
+  const SequenceId urgent = loop.add(prompt, 8, false, 0, 1);
+  loop.step();
+  EXPECT_EQ(loop.last_step, (std::vector<SequenceId>{large, urgent}));
+  EXPECT_EQ(loop.scheduler.pauses(), 1u);
+  loop.run();
+  EXPECT_EQ(loop.drawn[urgent], expected(prompt, 8));
+  EXPECT_EQ(loop.drawn[late], expected(prompt_of(2, 8), 8));
+}
+
 TEST_P(Scheduling, UrgentOnesPauseNoMoreThanTheirFirstStepCanHold) {
   const SchedulerOptions options{.max_batch = 8, .step_tokens = 16, .prefill_chunk = 16};
   PagePool pool(256, 4);
