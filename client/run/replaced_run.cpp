@@ -58,12 +58,7 @@ Status ReplacedRun::bring_back() {
     if (output_waits) {
       MILLRACE_TRY(env_->rename(output_aside(), output_));
     }
-    MILLRACE_ASSIGN(const std::vector<std::string> names, env_->list(folder_));
-    for (const std::string& name : names) {
-      if (is_own_(name)) {
-        MILLRACE_TRY(env_->remove(path(name)));
-      }
-    }
+    MILLRACE_TRY(remove_own());
     if (said != had_output) {
       MILLRACE_TRY(remove_if_there(output_));
     }
@@ -90,13 +85,18 @@ Status ReplacedRun::put_back() {
 }
 
 Status ReplacedRun::remove_new_run() {
+  MILLRACE_TRY(remove_own());
+  return remove_if_there(output_);
+}
+
+Status ReplacedRun::remove_own() {
   MILLRACE_ASSIGN(const std::vector<std::string> names, env_->list(folder_));
   for (const std::string& name : names) {
     if (is_own_(name)) {
       MILLRACE_TRY(env_->remove(path(name)));
     }
   }
-  return remove_if_there(output_);
+  return {};
 }
 
 Status ReplacedRun::drop() {

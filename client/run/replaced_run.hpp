@@ -38,6 +38,7 @@ class ReplacedRun {
   std::string output_aside() const { return output_ + ".replaced"; }
   Result<std::vector<std::string>> names_aside() const;
   Status put_back();
+  Status remove_own();
   Status remove_aside();
   Status remove_if_there(const std::string& file);
 

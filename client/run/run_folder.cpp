@@ -20,6 +20,7 @@ constexpr const char* lock_name = "lock";
 constexpr const char* log_name = "engine.log";
 constexpr std::uint64_t sample_bytes = 64 * limits::KiB;
 constexpr std::uint64_t samples = 256;
+constexpr int most_links = 40;  // as Linux has it
 
 Status check_paths(const RunPaths& paths) {
   std::error_code ignored;
@@ -55,11 +56,17 @@ bool is_own(std::string_view name) {
          name.starts_with("ledger.sqlite");
 }
 
-// Where a link leads: what is moved and made is the file itself.
-std::string linked_file(const std::string& path) {
+// Where a link leads, also while nothing is there: what is moved and made is the file itself.
+std::string linked_file(fs::path path) {
   std::error_code error;
-  const fs::path file = fs::is_symlink(path, error) ? fs::canonical(path, error) : fs::path(path);
-  return error ? path : file.string();
+  for (int links = 0; links < most_links && fs::is_symlink(path, error); ++links) {
+    const fs::path target = fs::read_symlink(path, error);
+    if (error) {
+      break;
+    }
+    path = path.parent_path() / target;  // an absolute one stands alone
+  }
+  return path.string();
 }
 
 }  // namespace

@@ -337,6 +337,23 @@ TEST_F(RunParts, ARestartWritesTheFileThatALinkLeadsTo) {
   }
 }
 
+// Killed between the moves: the link leads nowhere, and still to where the results belong.
+TEST_F(RunParts, ARestartThatWasCutShortBringsBackTheFileThatALinkLeadsTo) {
+  namespace fs = std::filesystem;
+  folder_.write("in", "a\n");
+  fs::create_directory(folder_ / "data");
+  const std::string before = output_line(1, "\"error\":{}}");
+  folder_.write("data/out", before);
+  fs::create_symlink("data/out", folder_ / "out");
+  const RunPaths paths{folder_ / "in", folder_ / "out"};
+  ASSERT_TRUE(RunFolder::open(*env_, paths, {}, true).has_value());
+  fs::remove(folder_ / "data/out");  // not made yet
+  static_cast<void>(RunFolder::open(*env_, paths, {}, false));
+  EXPECT_EQ(folder_.read("data/out"), before);
+  EXPECT_TRUE(fs::is_symlink(folder_ / "out"));
+  EXPECT_FALSE(fs::exists(folder_ / "data/out.replaced"));
+}
+
 TEST_F(RunParts, ARestartIsRefusedWhereSomebodysFileIsInTheWay) {
   folder_.write("in", "a\n");
   folder_.write("out", output_line(1, "\"error\":{}}"));
