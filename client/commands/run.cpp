@@ -4,6 +4,8 @@
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
+#include <system_error>
 
 #include "client/commands/command.hpp"
 #include "client/commands/engine_flags.hpp"
@@ -36,6 +38,22 @@ std::string how_to_go_on(const RunReport& report, const RunOptions& options, con
          (options.restart ? " without --restart" : "") + " goes on from there.";
 }
 
+// What else is to be said of a run that did not come to its end.
+std::string what_now(const RunReport& report, const RunOptions& options, const Error& error) {
+  if (!report.undone) {
+    return report.summary.progress.total > 0 ? how_to_go_on(report, options, error) : "";
+  }
+  std::error_code ignored;
+  std::string now;
+  if (options.restart && std::filesystem::exists(options.output, ignored)) {
+    now = "What " + options.output + " held before --restart is back";
+  }
+  if (error.code == Code::interrupted) {
+    now += now.empty() ? "The same command begins anew" : "; the same command begins anew";
+  }
+  return now.empty() ? now : now + ".";
+}
+
 int run(Flags& flags, bool json) {
   remember_interrupts();
   // Results go to a file: whoever read the progress may leave. Other commands end by this signal,
@@ -62,9 +80,7 @@ int run(Flags& flags, bool json) {
     }
   }
   if (!status) {
-    const bool begun = report.summary.progress.total > 0 && !report.undone;
-    print_error_and_resume(status.error(),
-                           begun ? how_to_go_on(report, flags.run, status.error()) : "", json);
+    print_error_and_resume(status.error(), what_now(report, flags.run, status.error()), json);
     return exit_code(status.error());
   }
   return report.summary.progress.failed == 0 ? exit_all_done : exit_some_failed;

@@ -24,7 +24,6 @@
 namespace millrace::client {
 namespace {
 
-constexpr std::size_t most_id_bytes = 4096;  // of a result's ids, at the beginning of its line
 constexpr std::size_t batch_hash_digits = 8;
 constexpr std::uint64_t errors_shown = 10;
 constexpr std::size_t notices_shown = 20;  // different ones of a kind
@@ -55,6 +54,7 @@ class SubmitRun {
   std::uint64_t waiting() const { return waiting_.size(); }
 
  private:
+  Status open_output();
   Result<std::optional<NextJob>> next_job();
   Status on_answer(const Submission& submission);
   Status on_entry(const Entry& entry);
@@ -71,7 +71,7 @@ class SubmitRun {
   CustomIds custom_ids_;
   ResultLineOptions lines_;
   std::string batch_;
-  std::FILE* out_ = nullptr;
+  std::FILE* out_ = stdout;
   std::unordered_map<std::string, std::uint64_t> waiting_;  // job id to line, with --wait
   std::uint64_t submitted_ = 0, known_ = 0, refused_ = 0, completed_ = 0, failed_ = 0;
   std::uint64_t cancelled_ = 0;                       // of those that failed, or were known
@@ -80,10 +80,11 @@ class SubmitRun {
   std::uint64_t warned_ = 0;                          // lines
 };
 
-// The same command may be given again, and writes its results anew; anything else stays.
+// Results are written anew, as the same command given again does; anything else stays. A result's
+// ids come first, and are no longer than the line that they are from.
 bool holds_something_else(const std::string& path) {
   std::ifstream file(path);
-  std::string begins(most_id_bytes, '\0');
+  std::string begins(limits::line_bytes, '\0');
   file.read(begins.data(), static_cast<std::streamsize>(begins.size()));
   begins.resize(static_cast<std::size_t>(file.gcount()));
   const bool result = begins.starts_with("{\"id\":") && begins.contains("\"response\":");
@@ -140,11 +141,19 @@ Status SubmitRun::prepare() {
              hasher.digest().hex().substr(0, batch_hash_digits);
   }
   reader_.emplace(*file_);
-  out_ = flags_.output.empty() ? stdout : std::fopen(flags_.output.c_str(), "wb");
+  return {};
+}
+
+// Not before a broker has answered: until then what is there may be all there is.
+Status SubmitRun::open_output() {
+  if (flags_.output.empty()) {
+    return {};
+  }
+  out_ = std::fopen(flags_.output.c_str(), "wb");
   if (out_ == nullptr) {
     return fail(Code::io_error,
                 "cannot write " + flags_.output + ": " + std::generic_category().message(errno),
-                "check the path");
+                "check the path; nothing was submitted");
   }
   return {};
 }
@@ -163,6 +172,7 @@ Status SubmitRun::run() {
                     session->request_as<StatusAnswer>(
                         StatusRequest{.job = {}, .batch = {}, .stream = flags_.stream},
                         flags_.broker.timeout_s * 1000));
+    MILLRACE_TRY(open_output());
     StreamReaderOptions stream;
     stream.stream = flags_.stream;
     stream.from = status.high + 1;

@@ -23,8 +23,9 @@ Result<std::vector<std::string>> ReplacedRun::names_aside() const {
 Status ReplacedRun::set_aside() {
   MILLRACE_ASSIGN(const bool taken, env_->exists(output_aside()));
   if (taken) {
-    return fail(Code::conflict, output_aside() + " is in the way of --restart",
-                "move or remove it, or name another --output");
+    return fail(
+        Code::conflict, output_aside() + " is in the way of --restart",
+        "it may hold the results of an earlier run: move it away, or name another --output");
   }
   MILLRACE_ASSIGN(const bool output_there, env_->exists(output_));
   MILLRACE_TRY(write_file_atomically(*env_, path(moving), output_there ? had_output : ""));
@@ -55,7 +56,7 @@ Status ReplacedRun::bring_back() {
   if (there) {
     MILLRACE_ASSIGN(const std::string said, read_file(*env_, path(whole), most_bytes));
     MILLRACE_ASSIGN(const bool output_waits, env_->exists(output_aside()));
-    if (output_waits) {
+    if (said == had_output && output_waits) {
       MILLRACE_TRY(env_->rename(output_aside(), output_));
     }
     MILLRACE_TRY(remove_own());

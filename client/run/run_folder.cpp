@@ -91,7 +91,8 @@ Result<RunFolder> RunFolder::open(Env& env, const RunPaths& paths,
                 "wait for it, or name another --output");
   }
   MILLRACE_ASSIGN(run.lock_, std::move(lock));
-  if (Status prepared = run.prepare(paths, settings, restart); !prepared) {
+  const RunPaths real{paths.input, linked_file(paths.output)};
+  if (Status prepared = run.prepare(real, settings, restart); !prepared) {
     if (run.made_folder_) {
       run.leave_folder();
     }
@@ -103,10 +104,11 @@ Result<RunFolder> RunFolder::open(Env& env, const RunPaths& paths,
 Status RunFolder::prepare(const RunPaths& paths, const std::map<std::string, std::string>& settings,
                           bool restart) {
   MILLRACE_TRY(recover());
-  MILLRACE_ASSIGN(const bool known, env_->exists(path(manifest_name)));
   if (restart) {
-    MILLRACE_TRY(replace(paths, settings));
-  } else if (known) {
+    return replace(paths, settings);
+  }
+  MILLRACE_ASSIGN(const bool known, env_->exists(path(manifest_name)));
+  if (known) {
     Status same = go_on(paths, settings);
     if (!same && is_unused(same.error(), paths)) {
       resumed_ = false;
@@ -119,6 +121,10 @@ Status RunFolder::prepare(const RunPaths& paths, const std::map<std::string, std
   } else {
     MILLRACE_TRY(begin(paths, settings));
   }
+  return open_output(paths);
+}
+
+Status RunFolder::open_output(const RunPaths& paths) {
   MILLRACE_ASSIGN(checkpoint_, load_checkpoint(*env_, path(checkpoint_name)));
   MILLRACE_ASSIGN(
       OutputFile output,
@@ -155,10 +161,14 @@ Status RunFolder::replace(const RunPaths& paths,
   if (begun) {
     begun = begin(paths, settings);
   }
+  if (begun && fs::is_regular_file(before)) {
+    fs::permissions(paths.output, before.permissions(), error);  // whom it was open to, it is
+  }
+  if (begun) {
+    begun = open_output(paths);
+  }
   if (!begun) {
     static_cast<void>(replaced_.bring_back());  // else the next run does
-  } else if (fs::is_regular_file(before)) {
-    fs::permissions(paths.output, before.permissions(), error);  // whom it was open to, it is
   }
   return begun;
 }
@@ -238,9 +248,11 @@ Status RunFolder::meet_engine(const std::string& fingerprint, const EffectiveKv&
   if (!manifest_.fingerprint.empty()) {
     return fail(other_engine(manifest_, fingerprint, kv));
   }
-  manifest_.fingerprint = fingerprint;
-  manifest_.kv = kv;
-  MILLRACE_TRY(save_manifest(*env_, path(manifest_name), manifest_));
+  Manifest met = manifest_;
+  met.fingerprint = fingerprint;
+  met.kv = kv;
+  MILLRACE_TRY(save_manifest(*env_, path(manifest_name), met));
+  manifest_ = std::move(met);  // not before: undo() takes back what could not be written down
   return replaced_.drop();
 }
 

@@ -58,6 +58,7 @@ class RunFolder {
   void leave_folder();
   Status recover();
   Status replace(const RunPaths& paths, const std::map<std::string, std::string>& settings);
+  Status open_output(const RunPaths& paths);
   Status begin(const RunPaths& paths, const std::map<std::string, std::string>& settings);
   Status go_on(const RunPaths& paths, const std::map<std::string, std::string>& settings);
   Status discard(const RunPaths& paths);

@@ -23,14 +23,22 @@ Result<std::string> read_file(Env& env, const std::string& path, std::uint64_t m
   return content;
 }
 
+namespace {
+
+Status write_and_sync(Env& env, const std::string& path, std::string_view content) {
+  MILLRACE_ASSIGN(const auto file, env.open(path, OpenMode::replace));
+  MILLRACE_TRY(file->append(content));
+  return file->sync();
+}
+
+}  // namespace
+
 Status write_file_atomically(Env& env, const std::string& path, std::string_view content) {
   const std::string beside = path + ".new";
-  {
-    MILLRACE_ASSIGN(const auto file, env.open(beside, OpenMode::replace));
-    MILLRACE_TRY(file->append(content));
-    MILLRACE_TRY(file->sync());
-  }
-  return env.rename(beside, path);
+  Status written = write_and_sync(env, beside, content);
+  if (written) written = env.rename(beside, path);
+  if (!written) static_cast<void>(env.remove(beside));
+  return written;
 }
 
 }  // namespace millrace

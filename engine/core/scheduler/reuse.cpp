@@ -49,14 +49,6 @@ PrefixTree::Match Scheduler::reuse(Sequence& sequence) {
   return known;
 }
 
-// Those that reuse() would take now.
-std::uint64_t Scheduler::known_pages(const Sequence& sequence) {
-  if (sequence.judges()) return 0;
-  const auto tokens = std::span<const TokenId>(sequence.tokens).first(sequence.tokens.size() - 1);
-  const PrefixTree::Match known = tree_.find(sequence.space, tokens);
-  return known.pages.size() + known.promised;
-}
-
 // Has the pages brought that the store knows beyond those of the tree: the sequence gives up its
 // own and waits for all, as for another's. Once: what goes again before it is read is computed.
 void Scheduler::restore(Sequence& sequence, std::span<const TokenId> tokens) {

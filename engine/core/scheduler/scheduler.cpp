@@ -94,7 +94,7 @@ bool Scheduler::plan(PlannedStep& step) {
 // Those that wait take the rows and pages of less urgent ones, the last in order first; as many as
 // this step can begin. Only before anything is planned: a row of the step keeps its pages.
 void Scheduler::make_way() {
-  std::uint64_t rows = 0, pages = 0, unknown_pages = 0, tokens = 0;
+  std::uint64_t rows = 0, pages = 0, tokens = 0;
   for (const SequenceId id : waiting_) {
     const auto urgent = [&] {
       return !running_.empty() && priority_of(*running_.rbegin()) > priority_of(id);
@@ -103,10 +103,9 @@ void Scheduler::make_way() {
     Sequence& sequence = sequences_.at(id);
     if (waits(sequence)) continue;
     rows += 1;
-    pages += lacking(sequence);
-    unknown_pages += lacking(sequence) - std::min(lacking(sequence), known_pages(sequence));
+    pages += lacking(sequence) - std::min(lacking(sequence), held_by_urgent(id, sequence));
     tokens += sequence.remaining();
-    if (!could_make_room(priority_of(id), rows, unknown_pages)) return;
+    if (!could_make_room(priority_of(id), rows, pages)) return;
     while (urgent() && (running_.size() + rows > options_.max_batch || !have_room_for(pages))) {
       pause(*running_.rbegin());
     }
@@ -206,9 +205,23 @@ bool Scheduler::have_room_for(std::uint64_t pages) const {
   return pages <= std::uint64_t{pool_->available()} + pool_->idle();
 }
 
-// Whether so many rows and pages, beside those that the tree has already, might be had if all that
-// are less urgent were paused. Pages that those share with others count as theirs, and known ones
-// as nobody's: true may be too much, false is certain.
+// Pages of its beginning that rows hold which are not paused for it. What others hold, or nobody,
+// gives no room once it is shared, and so must be found room for like a new page.
+std::uint64_t Scheduler::held_by_urgent(SequenceId id, const Sequence& sequence) {
+  if (sequence.judges()) return 0;
+  const auto tokens = std::span<const TokenId>(sequence.tokens).first(sequence.tokens.size() - 1);
+  const std::vector<PageId> known = tree_.find(sequence.space, tokens).pages;
+  std::uint64_t held = 0;
+  for (const SequenceId other : running_) {
+    if (priority_of(other) > priority_of(id)) break;
+    const auto differs = std::ranges::mismatch(known, sequences_.at(other).pages.pages()).in1;
+    held = std::max(held, static_cast<std::uint64_t>(differs - known.begin()));
+  }
+  return held;
+}
+
+// Whether so many rows and pages might be had if all that are less urgent were paused. Pages that
+// those share with others count as theirs: true may be too much, false is certain.
 bool Scheduler::could_make_room(std::uint64_t priority, std::uint64_t rows,
                                 std::uint64_t pages) const {
   std::uint64_t room = std::uint64_t{pool_->available()} + pool_->idle();

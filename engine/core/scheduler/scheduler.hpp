@@ -82,7 +82,7 @@ class Scheduler {
   void admit(PlannedStep& step);
   std::uint64_t lacking(const Sequence& sequence) const;
   bool have_room_for(std::uint64_t pages) const;
-  std::uint64_t known_pages(const Sequence& sequence);
+  std::uint64_t held_by_urgent(SequenceId id, const Sequence& sequence);
   bool could_make_room(std::uint64_t priority, std::uint64_t rows, std::uint64_t pages) const;
   bool waits(Sequence& sequence) const;
   PrefixTree::Match reuse(Sequence& sequence);

@@ -3,8 +3,9 @@ import json
 import signal
 import subprocess
 import time
+from pathlib import Path
 
-from programs import completion, wait_until
+from programs import completion, program, wait_until
 
 
 def write_jobs(broker, count, name="jobs.jsonl"):
@@ -72,14 +73,21 @@ def test_a_line_that_the_broker_refuses_keeps_its_custom_id(broker):
 
 def test_a_file_that_holds_something_else_is_not_overwritten(broker):
     jobs, kept = write_jobs(broker, 2), broker.folder / "kept.txt"
-    kept.write_text("precious\n")
-    refused = broker.millrace("submit", jobs, "--wait", "-o", str(kept), expect=3)
-    assert "conflict" in refused.stderr and kept.read_text() == "precious\n"
+    for precious in ("precious\n", '{"id": "a", "prompt": "p"}\n', '{"id":"a","prompt":"p"}\n'):
+        kept.write_text(precious)
+        refused = broker.millrace("submit", jobs, "--wait", "-o", str(kept), expect=3)
+        assert "conflict" in refused.stderr and kept.read_text() == precious
     kept.write_text("")
     broker.engine()
+    with Path(jobs).open("a") as file:  # refused, and the first in the results: its name is long
+        file.write(json.dumps({"custom_id": "x" * 5000, "prompt": "p"}) + "\n")
     for _ in range(2):  # the same command again writes its results again
-        broker.millrace("submit", jobs, "--wait", "-o", str(kept), expect=0)
-        assert len(lines(kept.read_text())) == 2
+        broker.millrace("submit", jobs, "--wait", "-o", str(kept), expect=1)
+        assert sorted(x["error"] is None for x in lines(kept.read_text())) == [False, True, True]
+    results = kept.read_text()
+    subprocess.run([program("millrace"), "submit", jobs, "--wait", "-o", str(kept), "--broker",
+                    "tcp://127.0.0.1:9", "--timeout", "1"], timeout=60, check=False)
+    assert kept.read_text() == results  # nobody answered: they stay
 
 
 def test_lines_with_a_batch_of_their_own_are_said(broker):

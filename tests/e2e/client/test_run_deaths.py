@@ -137,7 +137,8 @@ def test_a_restart_that_cannot_start_leaves_the_earlier_results(run, code):
     run.go(expect=0)
     before, executions = run.output.read_bytes(), run.executions()
     run.env["STUB_NO_START"] = f"{code}: it broke"
-    assert code in run.go("--restart", expect=3).stderr
+    refused = run.go("--restart", expect=3).stderr
+    assert code in refused and f"What {run.output} held before --restart is back." in refused
     assert run.output.read_bytes() == before
     del run.env["STUB_NO_START"]
     run.go(expect=0)  # nothing is left to do

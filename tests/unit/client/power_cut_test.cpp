@@ -154,6 +154,37 @@ class PowerCut : public ::testing::Test {
     EXPECT_FALSE(*env.exists(paths_.output + ".replaced"));
   }
 
+  // A whole run, and a restart of it in which operation `at` fails, once. What could not begin has
+  // changed nothing by then; what has met an engine is the run.
+  void restart_fails_at(std::uint64_t at) {
+    SCOPED_TRACE(at);
+    FaultEnv env;
+    put_input(env);
+    std::mt19937_64 random(at);
+    std::uint64_t announced = 0;
+    ASSERT_TRUE(session(env, Order::correct, random, announced));
+    ASSERT_TRUE(RunFolder::open(env, paths_, {{"--model", "m"}}, false)->meet_engine("m"));
+    std::uint64_t left = at;
+    env.set_hook([&left](std::string_view, const std::string&) -> Status {
+      if (left == 0 || --left > 0) return {};
+      return fail(Code::disk_full, "no room");
+    });
+    bool met = false;
+    if (auto run = RunFolder::open(env, paths_, {{"--model", "n"}}, true)) {
+      met = run->meet_engine("n") || !run->undo(UndoLog::keep);
+    }
+    reached_ = left == 0;
+    ++(met ? replaced_ : kept_);
+    EXPECT_EQ(whole(env, paths_.output), !met);
+    env.set_hook({});
+    const char* model = met ? "n" : "m";
+    const auto anew = RunFolder::open(env, paths_, {{"--model", model}}, false);
+    ASSERT_TRUE(anew.has_value()) << anew.error().text();
+    EXPECT_EQ(anew->manifest().fingerprint, model);
+    EXPECT_EQ(anew->checkpoint().number, met ? 0 : line_count);
+    EXPECT_FALSE(*env.exists(paths_.output + ".replaced"));
+  }
+
   bool reached_ = true;  // by the last cut
   std::uint64_t kept_ = 0, replaced_ = 0;
   TemporaryFolder folder_;
@@ -178,6 +209,15 @@ TEST_F(PowerCut, ARestartLosesTheEarlierRunOnlyForOneThatHasMetAnEngineOrIsDone)
     EXPECT_GT(kept_, 10u);
     EXPECT_GT(replaced_, 3u);
   }
+}
+
+TEST_F(PowerCut, ARestartThatFailsBeforeItHasMetAnEngineBringsTheEarlierRunBackAtOnce) {
+  for (std::uint64_t at = 1; reached_; ++at) {
+    restart_fails_at(at);
+    ASSERT_LT(at, 200u);
+  }
+  EXPECT_GT(kept_, 10u);
+  EXPECT_GT(replaced_, 3u);
 }
 
 TEST_F(PowerCut, ACheckpointAheadOfTheSyncIsNoticed) {
