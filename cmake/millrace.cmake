@@ -14,6 +14,10 @@ target_compile_options(millrace_options INTERFACE
   -Wall -Wextra -Wpedantic -Werror -Wconversion -Wno-sign-conversion -Wshadow -Wnon-virtual-dtor
   # The numeric contracts name each fused multiply-add; the compiler adds none of its own.
   -ffp-contract=off)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # The compiler need not collect garbage below 1 GiB: a tenth of the time of large headers.
+  target_compile_options(millrace_options INTERFACE --param=ggc-min-heapsize=1048576)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC 12 sees overlapping copies in "text" + std::string where there are none (its bug 105651).
   target_compile_options(millrace_options INTERFACE -Wno-restrict)
@@ -34,10 +38,12 @@ function(millrace_library name)
   target_link_libraries(${name} PUBLIC millrace_options)
 endfunction()
 
-# millrace_program(NAME SOURCES...): an executable in build/bin.
+# millrace_program(NAME SOURCES...): an executable in build/bin. Its own sources read options and print; what takes time
+# is in libraries.
 function(millrace_program name)
   add_executable(${name} ${ARGN})
   target_link_libraries(${name} PRIVATE millrace_options)
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
 # millrace_test(NAME SOURCES s... LIBS l... [TIMEOUT s] [LABELS l...] [CORE]): one GoogleTest program, one ctest entry.

@@ -47,6 +47,7 @@ def check(path, common, passed, extra=()):
         [TOOL, "--quiet", "-p", str(BUILD), str(path),
          # The database is GCC's, and libstdc++ uses its own deprecated buffer.
          "--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wno-deprecated-declarations",
+         "--extra-arg=-Wno-unused-command-line-argument",
          *extra],
         capture_output=True, text=True)
     if result.returncode == 0:
