@@ -44,7 +44,7 @@ Error end_error(const EndingJob& job, Code reason) {
               "the engine died " + times_text(job.failures) +
                   " while it ran this job and no other (handed out " + times_text(job.attempts) +
                   ")",
-              "look at the engine's log; `millrace retry` queues the job again"};
+              "look at the engine's log; a broker's `millrace retry` queues the job again"};
     default:
       return {reason, std::string(code_summary(reason)), {}};
   }

@@ -53,22 +53,25 @@ Status DiskReserve::keep() {
   return {};
 }
 
+std::string DiskReserve::not_enough(std::uint64_t left, std::uint64_t wanted) const {
+  return "the disk of " + folder_ + " has " + std::to_string(left) + " bytes left and " +
+         std::to_string(wanted) + " are needed: no new jobs are taken";
+}
+
 Status DiskReserve::room_for(std::uint64_t bytes) {
-  const char* hint = "free space on the ledger's disk; jobs are taken again by themselves then";
+  const char* hint =
+      "free space on the ledger's disk; a broker that runs takes jobs again by itself";
   if (!held_ && bytes_ != 0) {
     MILLRACE_TRY(keep());
     if (!held_) {
-      return fail(Code::disk_full, "the disk of " + folder_ + " is full: no new jobs are taken",
-                  hint);
+      MILLRACE_ASSIGN(const std::uint64_t left, free_bytes());
+      return fail(Code::disk_full, not_enough(left, 2 * bytes_), hint);
     }
   }
   MILLRACE_ASSIGN(const std::uint64_t free, free_bytes());
   const std::uint64_t wanted = bytes_ + write_amplification * bytes;
   if (free >= wanted) return {};
-  return fail(Code::disk_full,
-              "the disk of " + folder_ + " has " + std::to_string(free) + " bytes left and " +
-                  std::to_string(wanted) + " are needed: no new jobs are taken",
-              hint);
+  return fail(Code::disk_full, not_enough(free, wanted), hint);
 }
 
 Result<bool> DiskReserve::release() {

@@ -6,6 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 
 #include "client/lines/json_writer.hpp"
 
@@ -16,6 +18,9 @@ volatile sig_atomic_t interrupts = 0;
 
 extern "C" void on_interrupt(int) {
   if (interrupts > 0) {
+    static constexpr std::string_view said =
+        "millrace: stopped at once; the same command goes on\n";
+    static_cast<void>(!::write(STDERR_FILENO, said.data(), said.size()));
     ::_exit(exit_interrupted);
   }
   interrupts = 1;
@@ -49,8 +54,42 @@ void print_event(const LinkEvent& event, bool json) {
 
 }  // namespace
 
-Status check_output(Env& env, const std::string& path, const char* option) {
+Status check_named(const std::string& path, const char* option) {
+  if (path.empty()) {
+    return fail(Code::usage, std::string(option) + " is empty", "name a file");
+  }
+  if (path == "-") {
+    return fail(Code::usage,
+                std::string(option) + " - is no file: it is read again, or gone on with",
+                "name a file (./- for one that is called so)");
+  }
+  return {};
+}
+
+Status check_apart(const std::string& path, const char* option,
+                   const std::vector<std::string>& inputs) {
+  for (const std::string& input : inputs) {
+    std::error_code ignored;
+    if (std::filesystem::equivalent(path, input, ignored)) {
+      return fail(Code::usage,
+                  std::string(option) + " would overwrite " + input + ", which is read",
+                  "name another file for " + std::string(option));
+    }
+  }
+  return {};
+}
+
+Status check_output(Env& env, const std::string& path, const char* option, std::string_view magic) {
   MILLRACE_ASSIGN(const bool there, env.exists(path));
+  if (there) {
+    MILLRACE_ASSIGN(const auto file, env.open(path, OpenMode::read));
+    std::string begins(magic.size(), '\0');
+    MILLRACE_ASSIGN(const std::size_t size, file->read_at(0, begins));
+    if (size > 0 && begins != magic) {
+      return fail(Code::conflict, path + " exists and is no earlier file of " + std::string(option),
+                  "name another file for " + std::string(option) + ", or remove it");
+    }
+  }
   auto file = env.open(path, OpenMode::write);
   if (!file) {
     Error error = std::move(file).error();

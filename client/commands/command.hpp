@@ -5,6 +5,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "client/link/session.hpp"
 #include "schemas/base/env.hpp"
@@ -52,9 +54,16 @@ void print_notice(const char* event, const std::string& message, bool json);
 int report_error(const Error& error, bool json);
 
 // ---- files
-// Before long work: that the file can be written. What is there stays. Errors: io_error and the
-// like, naming `option`.
-Status check_output(Env& env, const std::string& path, const char* option);
+// That a name is one: standard input and output are not files that can be gone on with. Errors:
+// usage.
+Status check_named(const std::string& path, const char* option);
+// That what `option` is to write is none of the files that are read. Errors: usage.
+Status check_apart(const std::string& path, const char* option,
+                   const std::vector<std::string>& inputs);
+// Before long work: that the file can be written, and that only one of the same kind, which begins
+// with `magic`, is written over. What is there stays. Errors: conflict; io_error and the like,
+// naming `option`.
+Status check_output(Env& env, const std::string& path, const char* option, std::string_view magic);
 
 // ---- signals
 // From now on SIGINT, SIGTERM and SIGHUP are remembered; a second one ends the process at once.

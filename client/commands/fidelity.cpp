@@ -141,7 +141,12 @@ Status run(const Flags& flags, bool as_json) {
   }
   MILLRACE_ASSIGN(const auto policies, parse_policies(flags.kv, flags.kv_protect));
   const auto env = posix_env();
-  if (!flags.plot.empty()) MILLRACE_TRY(check_output(*env, flags.plot, "--plot"));
+  if (!flags.plot.empty()) {
+    MILLRACE_TRY(
+        check_apart(flags.plot, "--plot",
+                    {flags.model, flags.text, flags.tokens, flags.reference, flags.kv_center}));
+    MILLRACE_TRY(check_output(*env, flags.plot, "--plot", png_magic));
+  }
   MILLRACE_ASSIGN(const engine::GgufFile file, engine::GgufFile::open(flags.model));
   MILLRACE_ASSIGN(const engine::ModelSpec spec, engine::read_spec(file));
   MILLRACE_ASSIGN(const FidelityContexts contexts, read_contexts(flags, file, spec.vocabulary));

@@ -54,12 +54,22 @@ std::string what_now(const RunReport& report, const RunOptions& options, const E
   return now.empty() ? now : now + ".";
 }
 
+Status check_files(const Flags& flags) {
+  MILLRACE_TRY(check_named(flags.run.input, "--input"));
+  MILLRACE_TRY(check_named(flags.run.output, "--output"));
+  const worker::EngineFlags& engine = flags.engine.flags;
+  return check_apart(flags.run.output, "--output", {engine.model, engine.kv_center});
+}
+
 int run(Flags& flags, bool json) {
   remember_interrupts();
   // Results go to a file: whoever read the progress may leave. Other commands end by this signal,
   // as any filter does.
   ::signal(SIGPIPE, SIG_IGN);
   if (const Status usable = flags.engine.check(); !usable) {
+    return report_error(usable.error(), json);
+  }
+  if (const Status usable = check_files(flags); !usable) {
     return report_error(usable.error(), json);
   }
   flags.run.model = flags.engine.flags.model;

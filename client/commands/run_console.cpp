@@ -55,9 +55,7 @@ std::string line_name(std::uint64_t line, const std::string& custom_id) {
 void write_progress(JsonWriter& out, const RunProgress& progress) {
   out.field("total", progress.total).field("done", progress.done);
   out.field("done_before", progress.before).field("failed", progress.failed);
-  // Results may have come since the broker counted.
-  const std::uint64_t left = progress.total - progress.done;
-  out.field("running", std::min<std::uint64_t>(progress.running, left));
+  out.field("running", progress.running);
   out.field("prompt_tokens", progress.prompt_tokens);
   out.field("completion_tokens", progress.completion_tokens).field("seconds", progress.seconds);
   out.field("tokens_per_second", tokens_per_second(progress));

@@ -75,7 +75,7 @@ class SubmitRun {
   std::unordered_map<std::string, std::uint64_t> waiting_;  // job id to line, with --wait
   std::uint64_t submitted_ = 0, known_ = 0, refused_ = 0, completed_ = 0, failed_ = 0;
   std::uint64_t cancelled_ = 0;                       // of those that failed, or were known
-  bool other_batch_ = false;                          // some lines name a batch of their own
+  bool other_batch_ = false, other_stream_ = false;   // some lines name their own
   std::set<std::string> warnings_told_, waits_told_;  // notices that were printed: each once
   std::uint64_t warned_ = 0;                          // lines
 };
@@ -93,6 +93,7 @@ bool holds_something_else(const std::string& path) {
 
 Status check_paths(const Flags& flags) {
   namespace fs = std::filesystem;
+  MILLRACE_TRY(check_named(flags.input, "the input"));
   std::error_code ignored;
   const fs::file_status input = fs::status(flags.input, ignored);
   if (!fs::exists(input)) {
@@ -102,6 +103,7 @@ Status check_paths(const Flags& flags) {
     return fail(Code::usage, "the input " + flags.input + " is not a regular file",
                 "write the jobs to a file first: it is read twice");
   }
+  if (!flags.output.empty()) MILLRACE_TRY(check_named(flags.output, "--output"));
   if (!flags.output.empty() && !flags.wait) {
     return fail(Code::usage, "--output holds results, which only --wait waits for",
                 "add --wait, or read them later with millrace results");
@@ -203,6 +205,7 @@ Result<std::optional<NextJob>> SubmitRun::next_job() {
     }
     note_warnings(parsed);
     other_batch_ = other_batch_ || parsed.other_batch;
+    other_stream_ = other_stream_ || parsed.other_stream;
     if (flags_.wait) {
       MILLRACE_ASSIGN(const DecodedJob decoded, decode_job(parsed.body));
       if (decoded.job.stream != flags_.stream) {
@@ -274,20 +277,19 @@ Status SubmitRun::on_answer(const Submission& submission) {
     return {};
   }
   std::string id = answer.job;
-  for (auto at = waiting_.begin(); at != waiting_.end();) {
-    if (at->second == submission.tag) {
-      id = at->first;
-      at = waiting_.erase(at);
-    } else {
-      ++at;
-    }
-  }
+  std::erase_if(waiting_, [&](const auto& waiting) {
+    id = waiting.second == submission.tag ? waiting.first : id;
+    return waiting.second == submission.tag;
+  });
   ParsedLine parsed = refused_line(submission.tag, submission.refused, *answer.error);
   if (parsed.error->code == Code::conflict) {
     parsed.error->hint =
-        "the batch " + batch_ +
-        " has this line already, submitted with another body: --strict and "
-        "--stream are part of it; give the same as before, or name another --batch";
+        id.starts_with(batch_ + "/")
+            ? "the batch " + batch_ +
+                  " has this line already, submitted with another body: --strict and "
+                  "--stream are part of it; give the same as before, or name another --batch"
+            : "the line has an id of its own, and a job of that id is there already with another "
+              "body, of which batch and stream are part: give the line another id";
   }
   return refuse(id, parsed);
 }
@@ -333,18 +335,18 @@ void SubmitRun::summary() const {
   }
   if (flags_.wait) {
     std::fprintf(stderr, "%llu completed, %llu failed\n", wide(completed_), wide(failed_));
-  } else {
+  } else if (submitted_ > 0) {
     const std::string batch = other_batch_ ? "" : " --batch " + batch_;
     std::fprintf(stderr, "Read the results with: millrace results %s%s --follow\n",
                  flags_.stream.c_str(), batch.c_str());
   }
-  if (other_batch_) {
-    std::fprintf(stderr, "Lines that name a batch of their own are part of that one\n");
+  if (other_batch_ || (other_stream_ && !flags_.wait)) {
+    std::fprintf(stderr, "Lines that name a batch of their own, or a stream, are in that one\n");
   }
   if (cancelled_ > 0) {
     std::fprintf(stderr,
                  "%llu of those that %s were cancelled, and stay so: submit with another --batch "
-                 "runs them\n",
+                 "runs them, or with another id where the line has its own\n",
                  wide(cancelled_), flags_.wait ? "failed" : "were known");
   }
 }

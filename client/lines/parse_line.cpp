@@ -211,6 +211,8 @@ Status complete_job(json& job, const LineOptions& options, ParsedLine& parsed) {
   };
   const auto batch = job.find("batch");
   parsed.other_batch = batch != job.end() && *batch != options.batch;
+  const auto stream = job.find("stream");
+  parsed.other_stream = stream != job.end() && *stream != options.stream;
   fill("id", options.id);
   fill("stream", options.stream);
   fill("batch", options.batch);

@@ -40,9 +40,9 @@ struct ParsedLine {
   std::uint64_t number = 0;
   std::optional<std::string> custom_id;  // also of a bad line, where it could be read
   Shape shape = Shape::plain;
-  Body body;                          // the job, where there is no error
-  std::vector<std::string> warnings;  // the result will carry them too
-  bool other_batch = false;           // the line names one, and not that of the options
+  Body body;                                       // the job, where there is no error
+  std::vector<std::string> warnings;               // the result will carry them too
+  bool other_batch = false, other_stream = false;  // named by the line, and not the options' own
   std::optional<Error> error;
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "schemas/base/error.hpp"
@@ -22,6 +23,7 @@ struct Scatter {
 
 std::string text_plot(const Scatter& scatter);         // 72 columns, no newline at the end
 Result<std::string> png_plot(const Scatter& scatter);  // a file's bytes; errors: internal
+inline constexpr std::string_view png_magic = "\x89PNG\r\n\x1a\n";  // its first
 
 // ---- shared by both pictures
 

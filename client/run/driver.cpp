@@ -83,7 +83,8 @@ class Driver {
   std::map<std::uint64_t, OpenLine> open_;
   std::uint64_t open_bytes_ = 0;
   bool input_done_ = false;
-  std::uint64_t taken_ = 0;  // the last stream number whose line is in the output
+  std::uint64_t taken_ = 0;               // the last stream number whose line is in the output
+  std::optional<std::uint64_t> earlier_;  // the last one that an earlier session left behind
   std::int64_t started_us_;
   std::int64_t synced_us_ = 0, status_us_ = 0, disk_full_us_ = 0, engine_lost_us_ = 0;
   std::uint64_t status_question_ = 0;
@@ -203,6 +204,7 @@ Status Driver::take(Envelope& answer) {
   }
   MILLRACE_TRY(of_stream);
   if (*of_stream) {
+    earlier_ = earlier_.value_or(stream_->high());
     for (const Entry& entry : entries) {
       MILLRACE_TRY(take_entry(entry));
       taken_ = entry.number;
@@ -235,6 +237,9 @@ Status Driver::take_entry(const Entry& entry) {
   if (result.result) {
     const EffectiveSettings& used = result.result->effective;
     MILLRACE_TRY(folder_.meet_engine(used.fingerprint, {used.kv_policy, used.kv}));
+  }
+  summary_.progress.before += entry.number <= *earlier_ ? 1 : 0;
+  if (result.result && entry.number > *earlier_) {
     summary_.progress.prompt_tokens += result.result->usage.prompt_tokens;
     summary_.progress.completion_tokens += result.result->usage.completion_tokens;
   }
@@ -254,24 +259,19 @@ void Driver::note_warnings(std::uint64_t line, const JobResult& result) {
 }
 
 Status Driver::take_submission(const Submission& submission) {
-  if (!submission.answer.error) {
-    return {};
-  }
   const auto open = open_.find(submission.tag);
-  if (open == open_.end()) {
-    return {};  // its result came first
+  if (!submission.answer.error || open == open_.end()) {
+    return {};  // taken, or its result came first
   }
   return write_bad_line({submission.tag, open->second.hash},
                         refused_line(submission.tag, submission.refused, *submission.answer.error));
 }
 
 Status Driver::take_status(const StatusAnswer& status) {
-  RunProgress& progress = summary_.progress;  // results may have come since the broker counted
-  progress.running =
-      static_cast<std::uint32_t>(std::min(status.counts.leased, progress.total - progress.done));
+  summary_.progress.running = status.counts.leased;
   double rate = 0;
   for (const EngineInfo& engine : status.engines) rate += engine.tokens_per_second;
-  double& shown = progress.tokens_per_second_now;
+  double& shown = summary_.progress.tokens_per_second_now;
   const bool goes_on = shown > 0 && !status.engines.empty();  // a second without a token is no stop
   shown = goes_on ? shown + rate_weight * (rate - shown) : rate;
   const bool joined_before = starts_met_ == hooks_.engine_starts();
@@ -370,6 +370,9 @@ void Driver::report() {
   RunProgress& progress = summary_.progress;
   progress.done = output_.lines();
   progress.failed = output_.failed_lines();
+  // Results may have come since the broker counted.
+  progress.running = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(progress.running, progress.total - progress.done));
   progress.engine_starts = hooks_.engine_starts();
   progress.engine_ready = starts_met_ == progress.engine_starts;
   progress.seconds = static_cast<double>(clock_.monotonic_us() - started_us_) / 1e6;

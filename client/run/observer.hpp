@@ -10,10 +10,10 @@ namespace millrace::client {
 struct RunProgress {
   std::uint64_t total = 0;   // non-blank input lines
   std::uint64_t done = 0;    // have their output line, of this session and before
-  std::uint64_t before = 0;  // had it when this session began
+  std::uint64_t before = 0;  // of done: had it when this session began, or their result
   std::uint64_t failed = 0;  // of done
   std::uint64_t prompt_tokens = 0, completion_tokens = 0;  // of this session
-  std::uint32_t running = 0;                               // handed to the engine
+  std::uint64_t running = 0;                               // handed to the engine
   std::uint32_t engine_starts = 0;
   bool engine_ready = false;         // the one that was started last has joined
   double seconds = 0;                // since this session began

@@ -36,7 +36,7 @@ std::vector<Part> parts_of(const RunProgress& progress) {
     parts.push_back({again ? "" : " (its first start takes longer)", 0});
     return parts;
   }
-  parts.push_back({text(", %u running", progress.running), 2});
+  parts.push_back({text(", %llu with the engine", Wide{progress.running}), 2});
   const double now = progress.tokens_per_second_now;
   parts.push_back({text(", %.1f tok/s", now > 0 ? now : tokens_per_second(progress)), 4});
   if (const double left = seconds_left(progress); left >= 0) {
@@ -70,7 +70,7 @@ double seconds_left(const RunProgress& progress) {
     return -1;
   }
   const auto ended = static_cast<double>(progress.done - progress.done_at_ready);
-  const double half_done = progress.running / 2.0;
+  const double half_done = static_cast<double>(progress.running) / 2;
   if (ended < half_done) {
     return -1;
   }

@@ -104,7 +104,7 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
           "135M model, where it is highest, over 1,024 tokens of perlthrtut, with --math exact; "
           "millrace "
           "fidelity measures yours. The load of auto: --max-batch sequences of 2,048 tokens, or of "
-          "the model's context where that is shorter");
+          "the model's context where that is shorter, and one whole context at least");
   add("--kv-protect", flags.kv_protect,
       "layers kept in f16, like first:2,last:2 or layer:5. Layers whose keys have outliers are "
       "protected in any case, and named in the log, unless none is given");

@@ -9,7 +9,6 @@ namespace millrace::engine {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers are stored as they lie here");
-constexpr std::string_view magic = "MKEYMEAN";
 constexpr std::uint32_t version = 1;
 constexpr std::size_t header_bytes = 8 + 4 * 4 + 3 * 8, hash_bytes = 16;
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 30;
@@ -48,7 +47,7 @@ std::string text_of(const KvShape& shape) {
 }
 
 std::string body_of(const KeyMeans& means) {
-  std::string out(magic);
+  std::string out(key_means_magic);
   for (const std::uint32_t number :
        {version, means.shape.layers, means.shape.kv_heads, means.shape.head_dim}) {
     append(out, number);
@@ -88,9 +87,12 @@ std::string encode_key_means(const KeyMeans& means) {
 }
 
 Result<KeyMeans> decode_key_means(std::string_view bytes, const std::string& path) {
-  if (!bytes.starts_with(magic)) return refuse(path, "is not a file of mean keys");
+  if (!bytes.starts_with(key_means_magic)) {
+    return fail(Code::invalid_value, path + " is not a file of mean keys",
+                "name one that millrace calibrate has made");
+  }
   if (bytes.size() < header_bytes + hash_bytes) return refuse(path, "is cut short");
-  Reader header(bytes.substr(magic.size()));
+  Reader header(bytes.substr(key_means_magic.size()));
   if (const auto found = header.take<std::uint32_t>(); found != version) {
     return refuse(path, "is of version " + std::to_string(found) + ", this program reads " +
                             std::to_string(version));

@@ -22,6 +22,8 @@
 
 namespace millrace::engine {
 
+inline constexpr std::string_view key_means_magic = "MKEYMEAN";
+
 struct KeyMeans {
   std::string path{};  // for messages
   Hash128 model{};     // of the file that the model was loaded from

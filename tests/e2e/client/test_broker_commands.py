@@ -99,6 +99,16 @@ def test_lines_with_a_batch_of_their_own_are_said(broker):
                                                        expect=0).stderr
 
 
+def test_lines_with_ids_and_streams_of_their_own_are_said(broker):
+    path = broker.folder / "own.jsonl"
+    path.write_text('{"id": "w1", "prompt": "p", "stream": "s"}\n')
+    assert "or a stream, are in that one" in broker.millrace("submit", str(path), expect=0).stderr
+    path.write_text('{"id": "w1", "prompt": "q", "stream": "s"}\n')
+    told = broker.millrace("submit", str(path), "--batch", "new", expect=1).stderr
+    assert "give the line another id" in told and "another --batch" not in told
+    assert "Read the results" not in told  # there are none
+
+
 def test_cancel_and_status_of_a_batch(broker):
     jobs = write_jobs(broker, 10)
     batch = json.loads(broker.millrace("submit", jobs, "--json", expect=0).stdout)["batch"]

@@ -241,6 +241,14 @@ def test_paths_that_cannot_be(run):
     assert "--restart" in run.go(expect=3).stderr
     assert run.output.read_text() == "precious\n"
     assert not (run.folder / "old.txt.millrace").exists()
+    keys = run.output = run.folder / "m.keys"
+    keys.write_text("keys")
+    assert "would overwrite" in run.go("--kv-center", str(keys), "--restart", expect=2).stderr
+    assert keys.read_text() == "keys"
+    for name, word in (("-", "is no file"), ("", "is empty")):
+        run.output = name
+        assert f"--output {word}" in run.go(expect=2).stderr.replace("--output - ", "--output ")
+    run.output = run.folder / "out.jsonl"
     run.input = run.folder / "absent.jsonl"
     assert "does not exist" in run.go(expect=2).stderr
 
@@ -255,7 +263,8 @@ def test_a_torn_output_line_is_cut_and_a_lost_one_comes_back_from_the_ledger(run
         run.go(expect=0)
         assert sorted(run.results()) == list(range(1, 9))
     run.output.unlink()
-    run.go(expect=0)
+    told = json.loads(run.go("--json", expect=0).stdout.splitlines()[-1])
+    assert (told["done_before"], told["completion_tokens"]) == (8, 0)
     assert sorted(run.results()) == list(range(1, 9))
     assert run.executions() == executed, "what is in the ledger is not computed again"
 

@@ -24,6 +24,19 @@ def test_ctrl_c_says_how_to_go_on(run):
     assert sorted(run.results()) == list(range(1, 9))
 
 
+def test_a_second_signal_ends_at_once_and_says_so(run):
+    run.write(GOOD)
+    run.env |= {"STUB_DELAY_MS": "5000", "STUB_ROWS": "1"}
+    process = run.start()
+    wait_until(lambda: run.executions(), "an engine at work")
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130 and "stopped at once; the same command goes on" in stderr
+    run.env["STUB_DELAY_MS"] = "0"
+    run.go(expect=0)
+
+
 def test_a_hangup_under_nohup_is_no_end(run):
     run.write(GOOD)
     run.env |= {"STUB_DELAY_MS": "300", "STUB_ROWS": "1"}

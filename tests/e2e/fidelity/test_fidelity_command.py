@@ -141,6 +141,25 @@ def decode_png(raw):
     return out.reshape(shape[0], -1, 3)
 
 
+def test_what_is_read_or_is_somebody_elses_is_not_overwritten(tiny):
+    (tiny / "notes").write_text("precious")
+    (tiny / "link").symlink_to(tiny / "m.gguf")
+    kept = {name: (tiny / name).read_bytes() for name in ("m.gguf", "text", "notes")}
+    for name, code in (("m.gguf", 2), ("link", 2), ("text", 2), ("notes", 3)):
+        for refused in (measure(tiny, "--kv", "f16", "--plot", tiny / name, ids=False),
+                        call("millrace", "calibrate", "--model", tiny / "m.gguf", "--text",
+                             tiny / "text", "-o", tiny / name)):
+            assert refused.returncode == code, refused.stderr
+            assert ("would overwrite" if code == 2 else "conflict") in refused.stderr
+    assert kept == {name: (tiny / name).read_bytes() for name in kept}
+    for _ in range(2):  # its own are made anew
+        made = call("millrace", "calibrate", "--model", tiny / "m.gguf", "--text", tiny / "text")
+        assert made.returncode == 0, made.stderr
+        made = measure(tiny, "--kv", "f16", "--context", 64, "--plot", tiny / "own.png",
+                       ids=False)
+        assert made.returncode == 0, made.stderr
+
+
 def test_a_text_is_cut_into_contexts(tiny):
     (row,) = rows(measure(tiny, "--context", 100, "--contexts", 2, "--kv", "f16", "--score",
                           "all", "--json", ids=False))

@@ -23,7 +23,7 @@ RunProgress halfway() {
 
 TEST(ProgressText, TellsAllWhereThereIsRoom) {
   EXPECT_EQ(progress_text(halfway(), 200),
-            "60/200 done (30.0 %), 2 failed, 40 running, 10.0 tok/s, 1 min 0 s left");
+            "60/200 done (30.0 %), 2 failed, 40 with the engine, 10.0 tok/s, 1 min 0 s left");
   RunProgress live = halfway();
   live.tokens_per_second_now = 321.5;
   EXPECT_NE(progress_text(live, 200).find(", 321.5 tok/s"), std::string::npos);
