@@ -38,12 +38,10 @@ function(millrace_library name)
   target_link_libraries(${name} PUBLIC millrace_options)
 endfunction()
 
-# millrace_program(NAME SOURCES...): an executable in build/bin. Its own sources read options and print; what takes time
-# is in libraries.
+# millrace_program(NAME SOURCES...): an executable in build/bin.
 function(millrace_program name)
   add_executable(${name} ${ARGN})
   target_link_libraries(${name} PRIVATE millrace_options)
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
 # millrace_test(NAME SOURCES s... LIBS l... [TIMEOUT s] [LABELS l...] [CORE]): one GoogleTest program, one ctest entry.

@@ -65,7 +65,12 @@ Status DiskReserve::room_for(std::uint64_t bytes) {
     MILLRACE_TRY(keep());
     if (!held_) {
       MILLRACE_ASSIGN(const std::uint64_t left, free_bytes());
-      return fail(Code::disk_full, not_enough(left, 2 * bytes_), hint);
+      const bool quota = left >= 2 * bytes_;  // or somebody has just made room
+      return fail(Code::disk_full,
+                  quota ? "the disk of " + folder_ + " takes no more, though it has " +
+                              std::to_string(left) + " bytes left: no new jobs are taken"
+                        : not_enough(left, 2 * bytes_),
+                  quota ? "look for a quota; a broker that runs takes jobs again by itself" : hint);
     }
   }
   MILLRACE_ASSIGN(const std::uint64_t free, free_bytes());

@@ -15,12 +15,12 @@ namespace millrace::client {
 namespace {
 
 volatile sig_atomic_t interrupts = 0;
+std::array<char, 512> said_at_once;  // by the second signal; written before any may come
+std::size_t said_at_once_bytes = 0;
 
 extern "C" void on_interrupt(int) {
   if (interrupts > 0) {
-    static constexpr std::string_view said =
-        "millrace: stopped at once; the same command goes on\n";
-    static_cast<void>(!::write(STDERR_FILENO, said.data(), said.size()));
+    static_cast<void>(!::write(STDERR_FILENO, said_at_once.data(), said_at_once_bytes));
     ::_exit(exit_interrupted);
   }
   interrupts = 1;
@@ -70,7 +70,9 @@ Status check_apart(const std::string& path, const char* option,
                    const std::vector<std::string>& inputs) {
   for (const std::string& input : inputs) {
     std::error_code ignored;
-    if (std::filesystem::equivalent(path, input, ignored)) {
+    // What is written goes to a file beside it first.
+    if (std::filesystem::equivalent(path, input, ignored) ||
+        std::filesystem::equivalent(path + ".new", input, ignored)) {
       return fail(Code::usage,
                   std::string(option) + " would overwrite " + input + ", which is read",
                   "name another file for " + std::string(option));
@@ -81,6 +83,11 @@ Status check_apart(const std::string& path, const char* option,
 
 Status check_output(Env& env, const std::string& path, const char* option, std::string_view magic) {
   MILLRACE_ASSIGN(const bool there, env.exists(path));
+  std::error_code ignored;
+  if (there && !std::filesystem::is_regular_file(path, ignored)) {
+    return fail(Code::conflict, path + " is not a regular file",
+                "name a file for " + std::string(option));
+  }
   if (there) {
     MILLRACE_ASSIGN(const auto file, env.open(path, OpenMode::read));
     std::string begins(magic.size(), '\0');
@@ -133,13 +140,9 @@ void print_error(const Error& error, bool json) {
   print_error_and_resume(error, "", json);
 }
 
-void print_error_and_resume(const Error& error, const std::string& how, bool json) {
+std::string error_and_resume(const Error& error, const std::string& how, bool json) {
   if (!json) {
-    std::fprintf(stderr, "millrace: %s\n", printable(error.text()).c_str());
-    if (!how.empty()) {
-      std::fprintf(stderr, "%s\n", how.c_str());
-    }
-    return;
+    return "millrace: " + printable(error.text()) + "\n" + how + (how.empty() ? "" : "\n");
   }
   std::string line;
   JsonWriter out(line);
@@ -149,7 +152,11 @@ void print_error_and_resume(const Error& error, const std::string& how, bool jso
     out.field("resume", how);
   }
   out.end_object();
-  std::fprintf(stderr, "%s\n", line.c_str());
+  return line + "\n";
+}
+
+void print_error_and_resume(const Error& error, const std::string& how, bool json) {
+  std::fputs(error_and_resume(error, how, json).c_str(), stderr);
 }
 
 void print_notice(const char* event, const std::string& message, bool json) {
@@ -167,7 +174,10 @@ int report_error(const Error& error, bool json) {
   return exit_code(error);
 }
 
-void remember_interrupts() {
+void remember_interrupts(const std::string& how, bool json) {
+  const Error at_once{Code::interrupted, "stopped at once by a second signal", ""};
+  said_at_once_bytes =
+      error_and_resume(at_once, how, json).copy(said_at_once.data(), said_at_once.size());
   struct sigaction action {};
   action.sa_handler = on_interrupt;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {

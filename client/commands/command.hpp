@@ -46,7 +46,9 @@ void add_errors_command(CLI::App& app, Invocation& invocation);
 std::string printable(const std::string& text);
 // To standard error; with json one object {"event": "error", "code", "message", "hint"}.
 void print_error(const Error& error, bool json);
+// `how`: to go on, where one can.
 void print_error_and_resume(const Error& error, const std::string& how, bool json);
+std::string error_and_resume(const Error& error, const std::string& how, bool json);
 // To standard error, what is worth knowing and stops nothing: with json an object {"event",
 // "message"}.
 void print_notice(const char* event, const std::string& message, bool json);
@@ -66,9 +68,9 @@ Status check_apart(const std::string& path, const char* option,
 Status check_output(Env& env, const std::string& path, const char* option, std::string_view magic);
 
 // ---- signals
-// From now on SIGINT, SIGTERM and SIGHUP are remembered; a second one ends the process at once.
-// Those that were ignored at the start (nohup) stay ignored.
-void remember_interrupts();
+// From now on SIGINT, SIGTERM and SIGHUP are remembered; a second one ends the process at once, and
+// says `how` to go on. Those that were ignored at the start (nohup) stay ignored.
+void remember_interrupts(const std::string& how, bool json);
 bool interrupted();
 
 // ---- brokers

@@ -176,7 +176,7 @@ Status ResultsRun::run() {
 }
 
 int run(const Flags& flags, bool json) {
-  remember_interrupts();
+  remember_interrupts("", json);
   ResultsRun results(flags, json);
   const Status done = results.run();
   std::fflush(stdout);

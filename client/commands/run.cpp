@@ -62,7 +62,9 @@ Status check_files(const Flags& flags) {
 }
 
 int run(Flags& flags, bool json) {
-  remember_interrupts();
+  remember_interrupts(flags.run.restart ? "The same command without --restart goes on."
+                                        : "The same command goes on.",
+                      json);
   // Results go to a file: whoever read the progress may leave. Other commands end by this signal,
   // as any filter does.
   ::signal(SIGPIPE, SIG_IGN);

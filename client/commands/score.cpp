@@ -248,7 +248,7 @@ Status check_engine_options(const CLI::App& command, const Flags& flags) {
 }
 
 int run(const CLI::App& command, const Flags& flags, bool as_json) {
-  remember_interrupts();
+  remember_interrupts("", as_json);
   if (const Status usable = check_engine_options(command, flags); !usable) {
     return report_error(usable.error(), as_json);
   }

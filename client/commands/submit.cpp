@@ -87,8 +87,9 @@ bool holds_something_else(const std::string& path) {
   std::string begins(limits::line_bytes, '\0');
   file.read(begins.data(), static_cast<std::streamsize>(begins.size()));
   begins.resize(static_cast<std::size_t>(file.gcount()));
-  const bool result = begins.starts_with("{\"id\":") && begins.contains("\"response\":");
-  return !begins.empty() && !result;
+  const auto line = std::string_view(begins).substr(0, begins.find('\n'));
+  const std::string_view response = "\"response\":{\"status_code\":";
+  return !begins.empty() && !(line.starts_with("{\"id\":\"") && line.contains(response));
 }
 
 Status check_paths(const Flags& flags) {
@@ -352,7 +353,7 @@ void SubmitRun::summary() const {
 }
 
 int run(const Flags& flags, bool json) {
-  remember_interrupts();
+  remember_interrupts("What was submitted stays with the broker. The same command goes on.", json);
   SubmitRun submit(flags, json);
   if (const Status ready = submit.prepare(); !ready) {
     return report_error(ready.error(), json);

@@ -238,8 +238,10 @@ Status Driver::take_entry(const Entry& entry) {
     const EffectiveSettings& used = result.result->effective;
     MILLRACE_TRY(folder_.meet_engine(used.fingerprint, {used.kv_policy, used.kv}));
   }
-  summary_.progress.before += entry.number <= *earlier_ ? 1 : 0;
-  if (result.result && entry.number > *earlier_) {
+  if (entry.number <= *earlier_) {
+    ++summary_.progress.before;
+    summary_.progress.done_at_ready += summary_.progress.ready_seconds >= 0 ? 1 : 0;
+  } else if (result.result) {
     summary_.progress.prompt_tokens += result.result->usage.prompt_tokens;
     summary_.progress.completion_tokens += result.result->usage.completion_tokens;
   }
@@ -370,9 +372,7 @@ void Driver::report() {
   RunProgress& progress = summary_.progress;
   progress.done = output_.lines();
   progress.failed = output_.failed_lines();
-  // Results may have come since the broker counted.
-  progress.running = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(progress.running, progress.total - progress.done));
+  progress.running = std::min(progress.running, progress.total - progress.done);  // told before
   progress.engine_starts = hooks_.engine_starts();
   progress.engine_ready = starts_met_ == progress.engine_starts;
   progress.seconds = static_cast<double>(clock_.monotonic_us() - started_us_) / 1e6;

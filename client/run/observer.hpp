@@ -18,7 +18,7 @@ struct RunProgress {
   bool engine_ready = false;         // the one that was started last has joined
   double seconds = 0;                // since this session began
   double ready_seconds = -1;         // of them until the first engine joined; negative: none has
-  std::uint64_t done_at_ready = 0;   // lines that were done by then
+  std::uint64_t done_at_ready = 0;   // lines that were done by then, or before this session
   double tokens_per_second_now = 0;  // as the engine tells; 0 where it does not
 };
 

@@ -25,17 +25,17 @@ Result<std::string> read_file(Env& env, const std::string& path, std::uint64_t m
 
 namespace {
 
-Status write_and_sync(Env& env, const std::string& path, std::string_view content) {
-  MILLRACE_ASSIGN(const auto file, env.open(path, OpenMode::replace));
-  MILLRACE_TRY(file->append(content));
-  return file->sync();
+Status write_and_sync(File& file, std::string_view content) {
+  MILLRACE_TRY(file.append(content));
+  return file.sync();
 }
 
 }  // namespace
 
 Status write_file_atomically(Env& env, const std::string& path, std::string_view content) {
   const std::string beside = path + ".new";
-  Status written = write_and_sync(env, beside, content);
+  MILLRACE_ASSIGN(const auto file, env.open(beside, OpenMode::replace));
+  Status written = write_and_sync(*file, content);
   if (written) written = env.rename(beside, path);
   if (!written) static_cast<void>(env.remove(beside));
   return written;

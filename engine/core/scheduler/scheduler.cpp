@@ -220,19 +220,20 @@ std::uint64_t Scheduler::held_by_urgent(SequenceId id, const Sequence& sequence)
   return held;
 }
 
-// Whether so many rows and pages might be had if all that are less urgent were paused. Pages that
-// those share with others count as theirs: true may be too much, false is certain.
+// Whether so many rows and pages are to be had if all that are less urgent are paused.
 bool Scheduler::could_make_room(std::uint64_t priority, std::uint64_t rows,
                                 std::uint64_t pages) const {
   std::uint64_t room = std::uint64_t{pool_->available()} + pool_->idle();
+  std::vector<bool> counted(pool_->total());  // the urgent come first: what they share stays
   for (const SequenceId id : running_) {
     const Sequence& sequence = sequences_.at(id);
-    if (priority_of(id) > priority) {
-      room += sequence.pages.size();
-    } else {
-      rows += 1;
-      pages += lacking(sequence);
+    const bool stays = priority_of(id) <= priority;
+    for (const PageId page : sequence.pages.pages()) {
+      room += stays || counted[page] ? 0 : 1;
+      counted[page] = true;
     }
+    rows += stays ? 1 : 0;
+    pages += stays ? lacking(sequence) : 0;
   }
   return rows <= options_.max_batch && pages <= room;
 }

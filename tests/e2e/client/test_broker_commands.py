@@ -73,7 +73,9 @@ def test_a_line_that_the_broker_refuses_keeps_its_custom_id(broker):
 
 def test_a_file_that_holds_something_else_is_not_overwritten(broker):
     jobs, kept = write_jobs(broker, 2), broker.folder / "kept.txt"
-    for precious in ("precious\n", '{"id": "a", "prompt": "p"}\n', '{"id":"a","prompt":"p"}\n'):
+    for precious in ("precious\n", '{"id":"a","prompt":"p"}\n', '{"id":1,"response":"r"}\n',
+                     '{"id": "b", "response": {"status_code": 200}}\n', "\n",
+                     '{"id":"a"}\n{"id":"b","response":{"status_code":200}}\n'):
         kept.write_text(precious)
         refused = broker.millrace("submit", jobs, "--wait", "-o", str(kept), expect=3)
         assert "conflict" in refused.stderr and kept.read_text() == precious
@@ -85,8 +87,10 @@ def test_a_file_that_holds_something_else_is_not_overwritten(broker):
         broker.millrace("submit", jobs, "--wait", "-o", str(kept), expect=1)
         assert sorted(x["error"] is None for x in lines(kept.read_text())) == [False, True, True]
     results = kept.read_text()
-    subprocess.run([program("millrace"), "submit", jobs, "--wait", "-o", str(kept), "--broker",
-                    "tcp://127.0.0.1:9", "--timeout", "1"], timeout=60, check=False)
+    away = subprocess.run([program("millrace"), "submit", jobs, "--wait", "-o", str(kept),
+                           "--broker", "tcp://127.0.0.1:9", "--timeout", "1"], timeout=60,
+                          check=False)
+    assert away.returncode == 4
     assert kept.read_text() == results  # nobody answered: they stay
 
 

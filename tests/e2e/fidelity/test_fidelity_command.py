@@ -1,5 +1,6 @@
 """`millrace fidelity` as a user runs it, on a tiny model; its figures against NumPy in float64."""
 import json
+import os
 import pathlib
 import random
 import re
@@ -144,8 +145,9 @@ def decode_png(raw):
 def test_what_is_read_or_is_somebody_elses_is_not_overwritten(tiny):
     (tiny / "notes").write_text("precious")
     (tiny / "link").symlink_to(tiny / "m.gguf")
+    os.mkfifo(tiny / "pipe")
     kept = {name: (tiny / name).read_bytes() for name in ("m.gguf", "text", "notes")}
-    for name, code in (("m.gguf", 2), ("link", 2), ("text", 2), ("notes", 3)):
+    for name, code in (("m.gguf", 2), ("link", 2), ("text", 2), ("notes", 3), ("pipe", 3)):
         for refused in (measure(tiny, "--kv", "f16", "--plot", tiny / name, ids=False),
                         call("millrace", "calibrate", "--model", tiny / "m.gguf", "--text",
                              tiny / "text", "-o", tiny / name)):

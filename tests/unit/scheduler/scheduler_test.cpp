@@ -98,8 +98,6 @@ TEST_P(Scheduling, ThePausedOneIsTheYoungest) {
   EXPECT_EQ(scheduler.waiting(), 1u);
 }
 
-// An urgent one runs in the step after it came, in the place of the youngest of the least urgent;
-// who made way goes on when there is room, and nobody's tokens tell.
 TEST_P(Scheduling, AdmissionKeepsRoomToGrowAndTheOrder) {
   const SchedulerOptions options{
       .max_batch = 8, .step_tokens = 64, .prefill_chunk = 64, .forecast_tokens = 8};

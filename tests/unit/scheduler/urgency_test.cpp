@@ -10,6 +10,8 @@ namespace {
 class Urgency : public testing::TestWithParam<std::uint32_t> {};  // steps delivered late
 INSTANTIATE_TEST_SUITE_P(Depth, Urgency, testing::Values(0u, 1u));
 
+// An urgent one runs in the step after it came, in the place of the youngest of the least urgent;
+// who made way goes on when there is room, and nobody's tokens tell.
 TEST_P(Urgency, AnUrgentOneTakesTheRowOfALessUrgentOne) {
   Loop loop({.max_batch = 3, .step_tokens = 32, .prefill_chunk = 32}, 64, 4, GetParam());
   std::map<SequenceId, Tokens> want;
@@ -118,6 +120,29 @@ TEST_P(Urgency, NobodyMakesWayForOneThatSharesItsPagesInVain) {
   EXPECT_EQ(loop.scheduler.pauses(), 0u);
   loop.run();
   EXPECT_EQ(loop.drawn[urgent], expected(prompt, 8));
+}
+
+// A page that two of them share is one page, whoever makes way.
+TEST_P(Urgency, NobodyMakesWayForPagesThatAreCountedTwice) {
+  Loop loop({.max_batch = 8,
+             .step_tokens = 64,
+             .prefill_chunk = 64,
+             .forecast_tokens = 8,
+             .prefix_cache = true},
+            12, 4, GetParam());
+  const SequenceId first = loop.add(prompt_of(1, 12), 8, false, 0, 0);
+  const SequenceId second = loop.add(prompt_of(2, 13), 8, false, 0, 2);
+  const SequenceId third = loop.add(prompt_of(2, 13), 8, false, 0, 2);
+  const std::vector<SequenceId> all{first, second, third};
+  for (int i = 0; i < 4 && loop.last_step != all; ++i) loop.step();
+  ASSERT_EQ(loop.last_step, all);
+  ASSERT_LE(loop.pool.used(), 10u);                                      // three pages are shared
+  const SequenceId urgent = loop.add(prompt_of(3, 24), 8, false, 0, 1);  // wants eight
+  loop.step();
+  EXPECT_EQ(loop.last_step, all);
+  EXPECT_EQ(loop.scheduler.pauses(), 0u);
+  loop.run();
+  EXPECT_EQ(loop.drawn[urgent], expected(prompt_of(3, 24), 8));
 }
 
 TEST_P(Urgency, UrgentOnesPauseNoMoreThanTheirFirstStepCanHold) {
