@@ -53,30 +53,29 @@ Status DiskReserve::keep() {
   return {};
 }
 
-std::string DiskReserve::not_enough(std::uint64_t left, std::uint64_t wanted) const {
-  return "the disk of " + folder_ + " has " + std::to_string(left) + " bytes left and " +
-         std::to_string(wanted) + " are needed: no new jobs are taken";
+std::unexpected<Error> DiskReserve::not_enough(std::uint64_t left, std::uint64_t wanted) const {
+  return fail(Code::disk_full,
+              "the disk of " + folder_ + " has " + std::to_string(left) + " bytes left and " +
+                  std::to_string(wanted) + " are needed: no new jobs are taken",
+              "free space on the ledger's disk; a broker that runs takes jobs again by itself");
 }
 
 Status DiskReserve::room_for(std::uint64_t bytes) {
-  const char* hint =
-      "free space on the ledger's disk; a broker that runs takes jobs again by itself";
   if (!held_ && bytes_ != 0) {
     MILLRACE_TRY(keep());
     if (!held_) {
       MILLRACE_ASSIGN(const std::uint64_t left, free_bytes());
-      const bool quota = left >= 2 * bytes_;  // or somebody has just made room
+      if (left < 2 * bytes_) return not_enough(left, 2 * bytes_);
       return fail(Code::disk_full,
-                  quota ? "the disk of " + folder_ + " takes no more, though it has " +
-                              std::to_string(left) + " bytes left: no new jobs are taken"
-                        : not_enough(left, 2 * bytes_),
-                  quota ? "look for a quota; a broker that runs takes jobs again by itself" : hint);
+                  "the disk of " + folder_ + " takes no more, though it has " +
+                      std::to_string(left) + " bytes left: no new jobs are taken",
+                  "look for a quota; a broker that runs takes jobs again by itself");
     }
   }
   MILLRACE_ASSIGN(const std::uint64_t free, free_bytes());
   const std::uint64_t wanted = bytes_ + write_amplification * bytes;
   if (free >= wanted) return {};
-  return fail(Code::disk_full, not_enough(free, wanted), hint);
+  return not_enough(free, wanted);
 }
 
 Result<bool> DiskReserve::release() {

@@ -26,7 +26,7 @@ class DiskReserve {
  private:
   Result<std::uint64_t> free_bytes();
   Status fill();
-  std::string not_enough(std::uint64_t left, std::uint64_t wanted) const;
+  std::unexpected<Error> not_enough(std::uint64_t left, std::uint64_t wanted) const;
 
   Env& env_;
   const std::string path_, folder_;

@@ -80,8 +80,8 @@ Status run(const Flags& flags, bool as_json) {
   MILLRACE_ASSIGN(const engine::GgufFile file, engine::GgufFile::open(flags.model));
   MILLRACE_ASSIGN(const engine::ModelSpec spec, engine::read_spec(file));
   MILLRACE_ASSIGN(const FidelityContexts contexts, read_contexts(*env, flags, file, spec));
-  MILLRACE_TRY(check_apart(path, "--output", {flags.model, flags.text}));
-  MILLRACE_TRY(check_output(*env, path, "--output", engine::key_means_magic));
+  MILLRACE_TRY(
+      check_output(*env, path, "--output", engine::key_means_magic, {flags.model, flags.text}));
   MILLRACE_ASSIGN(const auto device,
                   engine::Device::open({.device = flags.device, .cores = flags.cores}));
   engine::CalibrateOptions options;

@@ -52,6 +52,21 @@ void print_event(const LinkEvent& event, bool json) {
   }
 }
 
+std::string error_and_resume(const Error& error, const std::string& how, bool json) {
+  if (!json) {
+    return "millrace: " + printable(error.text()) + "\n" + how + (how.empty() ? "" : "\n");
+  }
+  std::string line;
+  JsonWriter out(line);
+  out.begin_object().field("event", "error").field("code", code_name(error.code));
+  out.field("message", error.message).field("hint", error.hint);
+  if (!how.empty()) {
+    out.field("resume", how);
+  }
+  out.end_object();
+  return line + "\n";
+}
+
 }  // namespace
 
 Status check_named(const std::string& path, const char* option) {
@@ -70,9 +85,7 @@ Status check_apart(const std::string& path, const char* option,
                    const std::vector<std::string>& inputs) {
   for (const std::string& input : inputs) {
     std::error_code ignored;
-    // What is written goes to a file beside it first.
-    if (std::filesystem::equivalent(path, input, ignored) ||
-        std::filesystem::equivalent(path + ".new", input, ignored)) {
+    if (std::filesystem::equivalent(path, input, ignored)) {
       return fail(Code::usage,
                   std::string(option) + " would overwrite " + input + ", which is read",
                   "name another file for " + std::string(option));
@@ -81,7 +94,10 @@ Status check_apart(const std::string& path, const char* option,
   return {};
 }
 
-Status check_output(Env& env, const std::string& path, const char* option, std::string_view magic) {
+Status check_output(Env& env, const std::string& path, const char* option, std::string_view magic,
+                    const std::vector<std::string>& inputs) {
+  MILLRACE_TRY(check_apart(path, option, inputs));
+  MILLRACE_TRY(check_apart(path + ".new", option, inputs));  // write_file_atomically begins there
   MILLRACE_ASSIGN(const bool there, env.exists(path));
   std::error_code ignored;
   if (there && !std::filesystem::is_regular_file(path, ignored)) {
@@ -138,21 +154,6 @@ std::string printable(const std::string& text) {
 
 void print_error(const Error& error, bool json) {
   print_error_and_resume(error, "", json);
-}
-
-std::string error_and_resume(const Error& error, const std::string& how, bool json) {
-  if (!json) {
-    return "millrace: " + printable(error.text()) + "\n" + how + (how.empty() ? "" : "\n");
-  }
-  std::string line;
-  JsonWriter out(line);
-  out.begin_object().field("event", "error").field("code", code_name(error.code));
-  out.field("message", error.message).field("hint", error.hint);
-  if (!how.empty()) {
-    out.field("resume", how);
-  }
-  out.end_object();
-  return line + "\n";
 }
 
 void print_error_and_resume(const Error& error, const std::string& how, bool json) {

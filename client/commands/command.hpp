@@ -48,7 +48,6 @@ std::string printable(const std::string& text);
 void print_error(const Error& error, bool json);
 // `how`: to go on, where one can.
 void print_error_and_resume(const Error& error, const std::string& how, bool json);
-std::string error_and_resume(const Error& error, const std::string& how, bool json);
 // To standard error, what is worth knowing and stops nothing: with json an object {"event",
 // "message"}.
 void print_notice(const char* event, const std::string& message, bool json);
@@ -62,10 +61,11 @@ Status check_named(const std::string& path, const char* option);
 // That what `option` is to write is none of the files that are read. Errors: usage.
 Status check_apart(const std::string& path, const char* option,
                    const std::vector<std::string>& inputs);
-// Before long work: that the file can be written, and that only one of the same kind, which begins
-// with `magic`, is written over. What is there stays. Errors: conflict; io_error and the like,
-// naming `option`.
-Status check_output(Env& env, const std::string& path, const char* option, std::string_view magic);
+// Before long work: that the file can be written, is apart from what is read, and that only one of
+// the same kind, which begins with `magic`, is written over. What is there stays. Errors: usage;
+// conflict; io_error and the like, naming `option`.
+Status check_output(Env& env, const std::string& path, const char* option, std::string_view magic,
+                    const std::vector<std::string>& inputs);
 
 // ---- signals
 // From now on SIGINT, SIGTERM and SIGHUP are remembered; a second one ends the process at once, and

@@ -143,9 +143,8 @@ Status run(const Flags& flags, bool as_json) {
   const auto env = posix_env();
   if (!flags.plot.empty()) {
     MILLRACE_TRY(
-        check_apart(flags.plot, "--plot",
-                    {flags.model, flags.text, flags.tokens, flags.reference, flags.kv_center}));
-    MILLRACE_TRY(check_output(*env, flags.plot, "--plot", png_magic));
+        check_output(*env, flags.plot, "--plot", png_magic,
+                     {flags.model, flags.text, flags.tokens, flags.reference, flags.kv_center}));
   }
   MILLRACE_ASSIGN(const engine::GgufFile file, engine::GgufFile::open(flags.model));
   MILLRACE_ASSIGN(const engine::ModelSpec spec, engine::read_spec(file));

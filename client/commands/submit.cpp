@@ -109,10 +109,7 @@ Status check_paths(const Flags& flags) {
     return fail(Code::usage, "--output holds results, which only --wait waits for",
                 "add --wait, or read them later with millrace results");
   }
-  if (!flags.output.empty() && fs::equivalent(flags.input, flags.output, ignored)) {
-    return fail(Code::usage, "input and output are the same file, " + flags.input,
-                "name another --output");
-  }
+  MILLRACE_TRY(check_apart(flags.output, "--output", {flags.input}));
   if (fs::is_regular_file(flags.output, ignored) && holds_something_else(flags.output)) {
     return fail(Code::conflict, flags.output + " exists and does not hold results",
                 "name another --output, or remove it");

@@ -51,7 +51,7 @@ def test_a_usage_error_says_what_and_where_help_is_also_in_json(words, says):
 def test_submit_never_overwrites_its_own_input(tmp_path):
     jobs = tmp_path / "jobs.jsonl"
     jobs.write_text('{"prompt": "p"}\n')
-    for words, says in (((), "--wait"), (("--wait",), "same file")):
+    for words, says in (((), "--wait"), (("--wait",), "would overwrite")):
         done = millrace("submit", str(jobs), "--output", f"{tmp_path}/./jobs.jsonl", *words)
         assert done.returncode == 2 and says in done.stderr
         assert jobs.read_text() == '{"prompt": "p"}\n'

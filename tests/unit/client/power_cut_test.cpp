@@ -118,19 +118,24 @@ class PowerCut : public ::testing::Test {
     return damaged;
   }
 
+  // With the engine of model m.
+  void put_whole_run(FaultEnv& env, std::mt19937_64& random) {
+    put_input(env);
+    std::uint64_t announced = 0;
+    ASSERT_TRUE(session(env, Order::correct, random, announced));
+    ASSERT_TRUE(RunFolder::open(env, paths_, {{"--model", "m"}}, false)->meet_engine("m"));
+  }
+
   // A whole run, and a restart of it that the power cuts at operation `cut`; once more while that
   // is mended. Afterwards there is the one or the other, whole.
   void restart_cut_at(std::uint64_t cut, bool finish) {
     SCOPED_TRACE(cut);
     FaultEnv env;
-    put_input(env);
     std::mt19937_64 random(cut);
-    std::uint64_t announced = 0;
-    ASSERT_TRUE(session(env, Order::correct, random, announced));
+    put_whole_run(env, random);
     const auto open = [&](const char* model, bool restart) {
       return RunFolder::open(env, paths_, {{"--model", model}}, restart);
     };
-    ASSERT_TRUE(open("m", false)->meet_engine("m"));
     env.cut_after(cut);
     auto restarted = open("n", true);
     reached_ = !restarted || !(finish ? restarted->finish() : restarted->meet_engine("n"));
@@ -159,11 +164,8 @@ class PowerCut : public ::testing::Test {
   void restart_fails_at(std::uint64_t at) {
     SCOPED_TRACE(at);
     FaultEnv env;
-    put_input(env);
     std::mt19937_64 random(at);
-    std::uint64_t announced = 0;
-    ASSERT_TRUE(session(env, Order::correct, random, announced));
-    ASSERT_TRUE(RunFolder::open(env, paths_, {{"--model", "m"}}, false)->meet_engine("m"));
+    put_whole_run(env, random);
     std::uint64_t left = at;
     env.set_hook([&left](std::string_view, const std::string&) -> Status {
       if (left == 0 || --left > 0) return {};

@@ -10,6 +10,23 @@ namespace {
 class Urgency : public testing::TestWithParam<std::uint32_t> {};  // steps delivered late
 INSTANTIATE_TEST_SUITE_P(Depth, Urgency, testing::Values(0u, 1u));
 
+const SchedulerOptions sharing{.max_batch = 8,
+                               .step_tokens = 64,
+                               .prefill_chunk = 64,
+                               .forecast_tokens = 8,
+                               .prefix_cache = true};
+
+// Comes with priority 1, and what it wants is not to be had: those that run go on.
+void expect_nobody_makes_way(Loop& loop, const Tokens& prompt) {
+  const std::vector<SequenceId> before = loop.last_step;
+  const SequenceId urgent = loop.add(prompt, 8, false, 0, 1);
+  loop.step();
+  EXPECT_EQ(loop.last_step, before);
+  EXPECT_EQ(loop.scheduler.pauses(), 0u);
+  loop.run();
+  EXPECT_EQ(loop.drawn[urgent], expected(prompt, 8));
+}
+
 // An urgent one runs in the step after it came, in the place of the youngest of the least urgent;
 // who made way goes on when there is room, and nobody's tokens tell.
 TEST_P(Urgency, AnUrgentOneTakesTheRowOfALessUrgentOne) {
@@ -68,23 +85,13 @@ TEST_P(Urgency, NobodyMakesWayWhereThatWouldNotBeEnough) {
   const SequenceId large = add(1, 24, 0), late = add(2, 8, 2);  // eight pages and four
   loop.step();
   ASSERT_EQ(loop.last_step, (std::vector<SequenceId>{large, late}));
-  const SequenceId urgent = add(3, 20, 1);  // wants seven
-  loop.step();
-  EXPECT_EQ(loop.last_step, (std::vector<SequenceId>{large, late}));
-  EXPECT_EQ(loop.scheduler.pauses(), 0u);
-  loop.run();
-  EXPECT_EQ(loop.drawn[urgent], expected(prompt_of(3, 20), 8));
+  expect_nobody_makes_way(loop, prompt_of(3, 20));  // wants seven
   EXPECT_EQ(loop.pool.used(), 0u);
 }
 
 // What an urgent one shares with those that run on need not be made room for.
 TEST_P(Urgency, SharedPagesAreNoReasonToMakeNoWay) {
-  Loop loop({.max_batch = 8,
-             .step_tokens = 64,
-             .prefill_chunk = 64,
-             .forecast_tokens = 8,
-             .prefix_cache = true},
-            12, 4, GetParam());
+  Loop loop(sharing, 12, 4, GetParam());
   const SequenceId large = loop.add(prompt_of(1, 24), 8, false, 0, 0);
   const SequenceId late = loop.add(prompt_of(2, 8), 8, false, 0, 2);
   for (int i = 0; i < 2; ++i) loop.step();
@@ -102,47 +109,27 @@ TEST_P(Urgency, SharedPagesAreNoReasonToMakeNoWay) {
 
 // What it shares with one that would make way is no room: that one's pages would stay in use.
 TEST_P(Urgency, NobodyMakesWayForOneThatSharesItsPagesInVain) {
-  Loop loop({.max_batch = 8,
-             .step_tokens = 64,
-             .prefill_chunk = 64,
-             .forecast_tokens = 8,
-             .prefix_cache = true},
-            12, 4, GetParam());
+  Loop loop(sharing, 12, 4, GetParam());
   const SequenceId small = loop.add(prompt_of(1, 4), 8, false, 0, 0);
   const SequenceId late = loop.add(prompt_of(2, 28), 8, false, 0, 2);
   for (int i = 0; i < 2; ++i) loop.step();
   ASSERT_EQ(loop.last_step, (std::vector<SequenceId>{small, late}));
   Tokens prompt = prompt_of(2, 28);
   for (TokenId own = 1; own <= 12; ++own) prompt.push_back(own);
-  const SequenceId urgent = loop.add(prompt, 8, false, 0, 1);  // wants twelve, seven of them known
-  loop.step();
-  EXPECT_EQ(loop.last_step, (std::vector<SequenceId>{small, late}));
-  EXPECT_EQ(loop.scheduler.pauses(), 0u);
-  loop.run();
-  EXPECT_EQ(loop.drawn[urgent], expected(prompt, 8));
+  expect_nobody_makes_way(loop, prompt);  // wants twelve, seven of them known
 }
 
 // A page that two of them share is one page, whoever makes way.
 TEST_P(Urgency, NobodyMakesWayForPagesThatAreCountedTwice) {
-  Loop loop({.max_batch = 8,
-             .step_tokens = 64,
-             .prefill_chunk = 64,
-             .forecast_tokens = 8,
-             .prefix_cache = true},
-            12, 4, GetParam());
+  Loop loop(sharing, 12, 4, GetParam());
   const SequenceId first = loop.add(prompt_of(1, 12), 8, false, 0, 0);
   const SequenceId second = loop.add(prompt_of(2, 13), 8, false, 0, 2);
   const SequenceId third = loop.add(prompt_of(2, 13), 8, false, 0, 2);
   const std::vector<SequenceId> all{first, second, third};
   for (int i = 0; i < 4 && loop.last_step != all; ++i) loop.step();
   ASSERT_EQ(loop.last_step, all);
-  ASSERT_LE(loop.pool.used(), 10u);                                      // three pages are shared
-  const SequenceId urgent = loop.add(prompt_of(3, 24), 8, false, 0, 1);  // wants eight
-  loop.step();
-  EXPECT_EQ(loop.last_step, all);
-  EXPECT_EQ(loop.scheduler.pauses(), 0u);
-  loop.run();
-  EXPECT_EQ(loop.drawn[urgent], expected(prompt_of(3, 24), 8));
+  ASSERT_LE(loop.pool.used(), 10u);                 // three pages are shared
+  expect_nobody_makes_way(loop, prompt_of(3, 24));  // wants eight
 }
 
 TEST_P(Urgency, UrgentOnesPauseNoMoreThanTheirFirstStepCanHold) {
