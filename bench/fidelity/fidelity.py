@@ -13,7 +13,7 @@ object with a row a side:
   mean_logprob_difference    mean |log p_ref - log p| of the text's own tokens
   perplexity                 of the text's own tokens
 
-The reference, $MILLRACE_REFERENCE/reference_llama.py, reads the same file, dequantises its weights
+The reference, tests/reference/reference_llama.py, reads the same file, dequantises its weights
 exactly and computes in float64. Its logits are kept in the cache folder under the hashes of model,
 contexts and reference, because they cost a minute. Needs numpy and gguf.
 """
@@ -30,7 +30,7 @@ import tempfile
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-REFERENCE = pathlib.Path(os.environ.get("MILLRACE_REFERENCE", ROOT.parent / "shared/reference"))
+REFERENCE = ROOT / "tests/reference"
 CACHES = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
 CACHE = CACHES / "millrace"
 BIN = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build")) / "bin"

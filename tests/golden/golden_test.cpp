@@ -1,4 +1,4 @@
-// The engine against the float64 reference: $MILLRACE_REFERENCE/golden, made by its
+// The engine against the float64 reference: tests/reference/golden, made by its
 // reference_llama.py from the same file.
 #include <gtest/gtest.h>
 
@@ -18,10 +18,7 @@ const std::vector<std::string> continuations = {"chat-capital", "chat-list",  "c
                                                 "raw-story",    "raw-unicode"};
 
 json golden(const std::string& name) {
-  const auto path = testing_support::reference_folder() / "golden" / (name + ".json");
-  std::ifstream file(path);
-  if (!file) testing_support::missing(path.string());
-  return json::parse(file);
+  return testing::reference_json("golden/" + name + ".json");
 }
 
 GenerationRequest greedy(Prompt prompt, std::uint32_t max_tokens) {

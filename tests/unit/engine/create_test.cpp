@@ -9,14 +9,14 @@
 #include "engine/core/kv/cache_group.hpp"
 #include "schemas/base/log.hpp"
 #include "tests/support/device.hpp"
-#include "tests/support/test_model.hpp"
+#include "tests/support/test_files.hpp"
 
 namespace millrace::engine {
 namespace {
 
 EngineOptions options() {
   EngineOptions out;
-  out.model_path = testing_support::test_model_path();
+  out.model_path = testing::model_path();
   out.kv_memory_bytes = 32 * limits::MiB;
   return out;
 }

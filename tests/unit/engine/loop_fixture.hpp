@@ -13,7 +13,7 @@
 
 #include "engine/core/gguf/file.hpp"
 #include "engine/core/request/engine_loop.hpp"
-#include "tests/support/test_model.hpp"
+#include "tests/support/test_files.hpp"
 
 namespace millrace::engine {
 
@@ -62,12 +62,12 @@ struct HostParts {
 
 inline const HostParts& host_parts() {
   static const HostParts parts = [] {
-    auto file = GgufFile::open(testing_support::test_model_path());
-    if (!file) testing_support::missing(file.error().text());
+    auto file = GgufFile::open(testing::model_path());
+    if (!file) testing::missing(file.error().text());
     auto tokenizer = Tokenizer::load(file->metadata());
-    if (!tokenizer) testing_support::missing(tokenizer.error().text());
+    if (!tokenizer) testing::missing(tokenizer.error().text());
     const auto source = file->metadata().get<std::string_view>("tokenizer.chat_template");
-    if (!source) testing_support::missing(source.error().text());
+    if (!source) testing::missing(source.error().text());
     return HostParts{*std::move(tokenizer), ChatTemplate::parse(*source)};
   }();
   return parts;

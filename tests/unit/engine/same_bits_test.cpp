@@ -73,7 +73,7 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
   std::string write_means() const {
     const std::string tiny = folder_ / "tiny.gguf";
     const auto file =
-        millrace::testing::must(GgufFile::open(real_ ? testing_support::test_model_path() : tiny));
+        millrace::testing::must(GgufFile::open(real_ ? testing::model_path() : tiny));
     const ModelSpec spec = millrace::testing::must(read_spec(file));
     KeyMeans means{.model = hash_model_file(file),
                    .shape = {spec.layers, spec.kv_heads, spec.head_dim}};
@@ -118,7 +118,7 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
   std::unique_ptr<Engine> open(const EngineOptions& options) const {
     if (!real_) return millrace::testing::must(create(tiny_vocabulary, "", options));
     EngineOptions with_path = options;
-    with_path.model_path = testing_support::test_model_path();
+    with_path.model_path = testing::model_path();
     return open_engine(with_path);
   }
 

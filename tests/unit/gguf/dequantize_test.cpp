@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "engine/core/gguf/half.hpp"
+#include "tests/support/test_files.hpp"
 #include "tests/unit/gguf/support.hpp"
 
 namespace millrace::testing {
@@ -22,10 +23,7 @@ struct Golden {
 
 std::map<std::string, Golden> read_golden() {
   std::map<std::string, Golden> result;
-  // $MILLRACE_SOURCE_DIR: where the sources' data is if not where they were compiled (tests/core).
-  const char* const given = std::getenv("MILLRACE_SOURCE_DIR");
-  const std::string root = given == nullptr ? MILLRACE_SOURCE_DIR : given;
-  std::ifstream file(root + "/tests/unit/gguf/golden/dequantize.txt");
+  std::ifstream file(testing::source_folder() / "tests/unit/gguf/golden/dequantize.txt");
   std::string line, name, packed, bits;
   while (std::getline(file, line)) {
     if (line.empty() || line[0] == '#') continue;

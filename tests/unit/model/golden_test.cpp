@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/support/model_file.hpp"
+#include "tests/support/test_files.hpp"
 #include "tests/support/model_runner.hpp"
 
 namespace millrace::engine {
@@ -18,7 +18,7 @@ using testing::ModelRunner;
 using testing::must;
 
 nlohmann::json golden(const std::string& name) {
-  return nlohmann::json::parse(testing::reference_file("golden/" + name + ".json"));
+  return testing::reference_json("golden/" + name + ".json");
 }
 
 class GoldenTest : public ::testing::Test {

@@ -37,9 +37,8 @@ def model_path():
 
 
 def golden():
-    folder = pathlib.Path(os.environ.get("MILLRACE_REFERENCE", ROOT / "../shared/reference"))
-    files = sorted((folder / "golden").glob("*.json"))
-    assert files, f"no golden files in {folder}: set MILLRACE_REFERENCE to the reference folder"
+    files = sorted((ROOT / "tests/reference/golden").glob("*.json"))
+    assert files
     return [json.loads(f.read_text(encoding="utf-8")) for f in files]
 
 
