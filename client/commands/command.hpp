@@ -18,7 +18,7 @@ class App;
 
 namespace millrace::client {
 
-// DESIGN section 9
+// What the programs exit with.
 inline constexpr int exit_all_done = 0, exit_some_failed = 1, exit_usage = 2, exit_refused = 3,
                      exit_unreachable = 4, exit_interrupted = 130;
 int exit_code(const Error& error);

@@ -1,6 +1,7 @@
 // Stands before every program (common/*.cl, in order of path).
 //
-// Arithmetic rules that give the same bits on every device and in every variant (DESIGN section 6):
+// Arithmetic rules that give the same bits on every device and in every variant (ARCHITECTURE.md,
+// "Determinism"):
 // contraction is off, and each fused multiply-add is written as fma(); only +, -, *, fma,
 // conversions and integer operations are used, which OpenCL rounds correctly; division, square
 // roots and transcendental functions are our own (b_math.cl). Sums have one written order.

@@ -1,5 +1,5 @@
-// DESIGN section 6: tokens and logprob bits of a job do not depend on what shares its batch, on the
-// order of arrival, on chunk sizes, or on pauses.
+// ARCHITECTURE.md, "Determinism": tokens and logprob bits of a job do not depend on what shares its
+// batch, on the order of arrival, on chunk sizes, or on pauses.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -27,7 +27,7 @@ inline namespace MILLRACE_TEST_MATH {
 inline EngineOptions model_options() {
   EngineOptions options;
   options.math = MathMode::MILLRACE_TEST_MATH;
-  options.model_path = testing::model_path();
+  options.model_path = testing_support::model_path();
   options.kv_memory_bytes = 256 * limits::MiB;
   options.prefix_cache = false;  // every job is computed; tests of the prefix tree turn it on
   options.kernel_variant = millrace::testing::test_variant();
@@ -36,7 +36,7 @@ inline EngineOptions model_options() {
 
 inline std::unique_ptr<Engine> open_engine(const EngineOptions& options) {
   auto engine = Engine::create(options);
-  if (!engine) testing::missing("a working engine: " + engine.error().text());
+  if (!engine) testing_support::missing("a working engine: " + engine.error().text());
   return *std::move(engine);
 }
 

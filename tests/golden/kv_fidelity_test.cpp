@@ -31,13 +31,13 @@ struct Gate {
 class KvFidelity : public ::testing::TestWithParam<Gate> {};
 
 Tokens context_tokens(const std::string& name) {
-  return testing::reference_json("contexts/" + name + ".json").at("tokens").get<Tokens>();
+  return testing_support::reference_json("contexts/" + name + ".json").at("tokens").get<Tokens>();
 }
 
 // Of a text that Debian's perl-doc installs, none of those that are measured.
 KeyMeans calibrated(Device& device, const GgufFile& file) {
   std::ifstream pod("/usr/share/perl/5.36.0/pod/perlop.pod");
-  if (!pod) testing::missing("perlop.pod of Debian's perl-doc");
+  if (!pod) testing_support::missing("perlop.pod of Debian's perl-doc");
   const std::string text{std::istreambuf_iterator<char>(pod), {}};
   const Tokens ids = must(Tokenizer::load(file.metadata())).tokenize(text, {});
   return must(
@@ -57,7 +57,7 @@ class CenteredKeys : public ::testing::TestWithParam<Centered> {};
 
 TEST_P(CenteredKeys, AreCloserAtTheSameSize) {
   const auto device = testing::open_device();
-  const GgufFile file = must(GgufFile::open(testing::model_path()));
+  const GgufFile file = must(GgufFile::open(testing_support::model_path()));
   const Tokens tokens = context_tokens(GetParam().context);
   ASSERT_EQ(tokens.size(), GetParam().size);
   const FidelityContexts contexts =
@@ -79,7 +79,7 @@ TEST_P(CenteredKeys, AreCloserAtTheSameSize) {
 
 TEST_P(KvFidelity, StaysWithinItsGate) {
   const auto device = testing::open_device();
-  const GgufFile file = must(GgufFile::open(testing::model_path()));
+  const GgufFile file = must(GgufFile::open(testing_support::model_path()));
   Tokens tokens = context_tokens("perl");
   const Tokens chat = context_tokens("chat");
   tokens.insert(tokens.end(), chat.begin(), chat.end());

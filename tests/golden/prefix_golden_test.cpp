@@ -1,6 +1,6 @@
-// DESIGN section 6 with the prefix tree: forty mixed jobs, many of which begin alike, give the same
-// tokens, text, logprob bits and finish reasons alone and together, in any order, on a cold tree
-// and a warm one, in a pool that pauses them, and in chunks of any size.
+// ARCHITECTURE.md, "Determinism", with the prefix tree: forty mixed jobs, many of which begin
+// alike, give the same tokens, text, logprob bits and finish reasons alone and together, in any
+// order, on a cold tree and a warm one, in a pool that pauses them, and in chunks of any size.
 #include <unistd.h>
 
 #include <filesystem>
@@ -187,7 +187,8 @@ TEST(PrefixTree, CachedTokensAreToldAndTheLastOneIsComputed) {
   EXPECT_EQ(engine->counters().prefix_tokens, 95u + 128);
 }
 
-// The seeds' regression "shared RoPE offset": rows that share pages, each at positions of its own.
+// A defect that engines have had, a shared RoPE offset: rows that share pages, each at positions of
+// its own.
 TEST(PrefixTree, RowsThatSharePagesKeepTheirOwnPositions) {
   const auto engine = open_engine(with_prefix_cache(256));
   std::vector<Arrival> arrivals;

@@ -1,6 +1,6 @@
 #pragma once
 // The device memory of one cache group: layers that keep the same positions and share one page
-// table per sequence (DESIGN section 5). A llama has one group with all its layers. Each layer has
+// table per sequence. A llama has one group with all its layers. Each layer has
 // a buffer of its own, which keeps every allocation under the device's limit; a page id means the
 // same page in each of them. Which page belongs to whom is PagePool's affair; the layout inside a
 // page is kernels/kv/layout.cl. Errors: kv_exceeded, out_of_memory, device_error. Thread safety:

@@ -1,5 +1,5 @@
 #pragma once
-// Codecs of keys and values: how one token's head vector is stored (DESIGN section 7). A codec is a
+// Codecs of keys and values: how one token's head vector is stored. A codec is a
 // description, named in schemas/base/kv_policy.hpp; kernels are compiled from it
 // (kernels/kv/README.md has bit layouts and arithmetic). Thread safety: plain values.
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
-// The numeric fingerprint: equal fingerprints mean equal bits for equal jobs (DESIGN section 6).
-// Thread safety: pure functions.
+// The numeric fingerprint: equal fingerprints mean equal bits for equal jobs (ARCHITECTURE.md,
+// "Determinism"). Thread safety: pure functions.
 #include <string>
 
 #include "engine/core/device/device.hpp"

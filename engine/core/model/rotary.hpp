@@ -1,7 +1,7 @@
 #pragma once
 // The rotary table: what the kernels turn queries and keys by. Computed in double with nothing but
 // operations that IEEE 754 defines to the last bit, so that it is the same on every machine and
-// with every C library (DESIGN section 6). Thread safety: pure functions.
+// with every C library (ARCHITECTURE.md, "Determinism"). Thread safety: pure functions.
 #include <cstdint>
 #include <vector>
 

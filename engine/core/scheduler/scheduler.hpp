@@ -13,7 +13,8 @@
 // waited for, and those behind go ahead. Under page pressure pages that nobody uses go first; then
 // the last in that order is paused, and so is a less urgent one where a more urgent one waits for a
 // row: it leaves its pages to the tree, keeps its tokens, waits in its old place, and goes on from
-// what is still known. Tokens and logprob bits do not depend on any of this (DESIGN section 6).
+// what is still known. Tokens and logprob bits do not depend on any of this (ARCHITECTURE.md,
+// "Determinism").
 //
 // Planning may run one step ahead of delivery: a drawn token that is still on the device is
 // `pending`, its row names the device slot instead of an id. Thread safety: one owner thread.

@@ -29,7 +29,7 @@ struct TemplateVariables {
   std::string bos_token, eos_token;  // the text of the special tokens; empty where there is none
   bool add_generation_prompt = true;
   // What strftime_now() tells, as Unix time in seconds, in UTC. The engine passes a fixed time, so
-  // that the same job gives the same prompt on every day (DESIGN section 6).
+  // that the same job gives the same prompt on every day (ARCHITECTURE.md, "Determinism").
   std::int64_t now_s = 0;
 };
 
