@@ -72,7 +72,7 @@ class Bench {
  public:
   explicit Bench(const std::string& path) {
     SqliteLedgerOptions options;
-    options.end_body = [](const EndingJob&, JobState, Code, std::int64_t) { return Body(); };
+    options.publish = [](const EndingJob&, const Outcome& outcome) { return outcome.result; };
     auto ledger = open_sqlite_ledger(path, std::move(options));
     if (!ledger) {
       std::fprintf(stderr, "%s\n", ledger.error().text().c_str());

@@ -21,7 +21,6 @@ Result<Envelope> decode_envelope(std::string_view frame);
 std::uint64_t peek_id(std::string_view frame);
 
 std::string_view kind_name(const Message& message);  // "submit"
-std::span<const std::string_view> kind_names();      // all, in the order of Message's alternatives
 std::string_view wire_name(JobState state);          // as on the wire: "queued"
 std::string_view wire_name(FinishReason reason);
 std::string_view wire_name(Task task);
@@ -36,21 +35,31 @@ struct DecodedJob {
   Job job;
   std::vector<std::string> warnings;  // one a field that was kept out
 };
-// Types, limits and ranges are checked (check_job in schemas/fields.hpp); whether the deadline has
-// passed, the model is served or the prompt fits is for those who know.
+// Types, limits and ranges are checked (check_job in schemas/job_table.hpp); whether the deadline
+// has passed, the model is served or the prompt fits is for those who know.
 Result<DecodedJob> decode_job(std::string_view body);
 
 std::string encode_result(const JobResult& result);
+// The same with a GenerationResult that is msgpack already; empty: there is none. end.result is not
+// looked at.
+std::string encode_result(const JobResult& end, const Body& generation);
+std::string encode_generation(const GenerationResult& result);
 Result<JobResult> decode_result(std::string_view body);
+
+// What the ledger keeps for the published result; empty where there is nothing. What cannot be read
+// is as if it were empty.
+std::string encode_labels(const JobLabels& labels);
+JobLabels decode_labels(std::string_view bytes);
 
 // Hash of the canonical form (keys sorted, only what the producer gave), as 32 hex digits.
 // `version` is stored beside it; a later version may hash otherwise.
 inline constexpr int canonical_hash_version = 1;
 Result<std::string> canonical_hash(std::string_view job_body);
 
-// The seed of a job that gives none: a hash of custom_id and what is asked of the model, so that a
-// file gives the same text whatever its order, queue, stream or priority. At most 53 bits, which
-// JSON readers keep exactly.
+// The seed of a job that gives none: a hash of its custom_id, its prompt and its sampling fields
+// (Sampling and LogitEdits), and of nothing else. So a file gives the same texts whatever its
+// order, whichever engine, stream or command runs it, and whatever else is asked about the texts,
+// such as logprobs. At most 53 bits, which JSON readers keep exactly.
 std::uint64_t derived_seed(const Job& job);
 
 }  // namespace millrace

@@ -1,10 +1,12 @@
-// msgpack to values: messages and results. Jobs are decoded in job_codec.cpp.
+// msgpack to values: messages and results. Jobs are decoded in job_decode.cpp.
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
 #include "schemas/codec.hpp"
 #include "schemas/describe.hpp"
+#include "schemas/job_values.hpp"
 #include "schemas/names.hpp"
 #include "schemas/unpack.hpp"
 #include "schemas/validate.hpp"
@@ -26,12 +28,7 @@ Status read_value(Reader& in, const Path& path, T& out) {
   if constexpr (std::is_same_v<T, Code>) {
     return fail(Code::internal, "codes are read with their error");
   } else if constexpr (std::is_enum_v<T>) {
-    std::string word;
-    MILLRACE_TRY(wire::read(in, path, word));
-    const auto value = wire::from_name<T>(word);
-    if (!value) return wire::wrong_value(path, "unknown value " + wire::shown(word));
-    out = *value;
-    return {};
+    return read_word(in, path, out);
   } else if constexpr (requires { wire::read(in, path, out); }) {
     return wire::read(in, path, out);
   } else {
@@ -84,6 +81,10 @@ Result<std::uint32_t> list_size(Reader& in, const Path& path) {
   return token.count;
 }
 
+Status read_value(Reader& in, const Path& path, std::vector<LogitBias>& out) {
+  return read_biases(in, path, out);
+}
+
 template <class T>
 requires(!std::is_same_v<T, TokenId> && !std::is_same_v<T, float>) Status
     read_value(Reader& in, const Path& path, std::vector<T>& out) {
@@ -110,17 +111,20 @@ class OneField {
       : in_(in), path_(path), key_(key), seen_(seen) {}
 
   template <class T>
-  void field(std::string_view name, T& value) {
+  void field(std::string_view name, T& value, const auto&...) {
     if (here(name)) status_ = read_value(in_, Path{&path_, name}, value);
   }
   template <class T>
-  void required(std::string_view name, T& value) {
+  void required(std::string_view name, T& value, const auto&...) {
     field(name, value);
   }
-  void body(std::string_view name, Body& value) {
+  void sparse(auto& part) { fields(*this, part); }
+  void alias(const auto&...) {}
+  void body(std::string_view name, Body& value, const auto&...) {
     if (here(name)) status_ = read_body(in_, Path{&path_, name}, value);
   }
-  void bodies(std::string_view name, std::vector<Body>& list) {
+  void optional_body(std::string_view name, Body& value, const auto&...) { body(name, value); }
+  void bodies(std::string_view name, std::vector<Body>& list, const auto&...) {
     if (here(name)) status_ = read_bodies(Path{&path_, name}, list);
   }
   bool found() const { return found_; }
@@ -157,10 +161,13 @@ class OneField {
 class MissingField {
  public:
   explicit MissingField(std::uint64_t seen) : seen_(seen) {}
-  void field(std::string_view, const auto&) { ++index_; }
-  void required(std::string_view name, const auto&) { need(name); }
-  void body(std::string_view name, const Body&) { need(name); }
-  void bodies(std::string_view name, const std::vector<Body>&) { need(name); }
+  void field(const auto&...) { ++index_; }
+  void required(std::string_view name, const auto&...) { need(name); }
+  void sparse(const auto& part) { fields(*this, part); }
+  void alias(const auto&...) {}
+  void body(std::string_view name, const auto&...) { need(name); }
+  void optional_body(const auto&...) { ++index_; }
+  void bodies(std::string_view name, const auto&...) { need(name); }
   std::string_view first;
 
  private:
@@ -179,12 +186,12 @@ Status read_map(Reader& in, const Path& path, M& message) {
   for (std::uint32_t i = 0; i < map.count; ++i) {
     const std::string_view key = next(in).bytes;
     OneField visitor(in, path, key, seen);
-    wire::describe(visitor, message);
+    fields(visitor, message);
     MILLRACE_TRY(visitor.take_status());
     if (!visitor.found()) wire::skip(in);  // of a later minor version
   }
   MissingField missing(seen);
-  wire::describe(missing, std::as_const(message));
+  fields(missing, std::as_const(message));
   if (!missing.first.empty()) {
     return fail(Code::missing_field, Path{&path, missing.first}.text() + " is absent");
   }
@@ -245,13 +252,13 @@ Result<std::size_t> read_kind(Head& head) {
   std::string kind;
   if (!head.kind) return fail(Code::missing_field, "envelope.kind is absent");
   MILLRACE_TRY(wire::read(*head.kind, Path{nullptr, "envelope.kind"}, kind));
-  const auto at = std::find(wire::kinds.begin(), wire::kinds.end(), kind);
-  if (at == wire::kinds.end()) {
+  const auto at = std::ranges::find(message_kinds, kind, &MessageKind::name);
+  if (at == message_kinds.end()) {
     return fail(
         Code::unknown_kind, "no message kind " + wire::shown(kind),
         "the kinds of version " + std::to_string(protocol_version) + " stand in schemas/README.md");
   }
-  return static_cast<std::size_t>(at - wire::kinds.begin());
+  return static_cast<std::size_t>(at - message_kinds.begin());
 }
 
 }  // namespace
@@ -265,7 +272,8 @@ Result<Envelope> decode_envelope(std::string_view frame) {
   if (head.id) MILLRACE_TRY(wire::read(*head.id, Path{nullptr, "envelope.id"}, envelope.id));
   constexpr std::string_view empty_map = "\x80";
   Reader body = head.body.value_or(Reader(empty_map));
-  MILLRACE_ASSIGN(envelope.message, read_message(kind, body, Path{nullptr, wire::kinds[kind]}));
+  MILLRACE_ASSIGN(envelope.message,
+                  read_message(kind, body, Path{nullptr, message_kinds[kind].name}));
   return envelope;
 }
 
@@ -275,6 +283,14 @@ std::uint64_t peek_id(std::string_view frame) {
   std::uint64_t id = 0;
   if (!head || !head->id || !wire::read(*head->id, Path{}, id)) return 0;
   return id;
+}
+
+JobLabels decode_labels(std::string_view bytes) {
+  JobLabels labels;
+  if (!validate(bytes, job_bounds)) return labels;
+  Reader in(bytes);
+  if (!read_map(in, Path{nullptr, "labels"}, labels)) return {};
+  return labels;
 }
 
 Result<JobResult> decode_result(std::string_view body) {

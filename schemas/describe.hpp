@@ -1,350 +1,313 @@
 #pragma once
-// The fields of each message, once, in wire order. Whoever encodes, decodes or prints messages
-// walks these lists with a visitor of its own:
-//   v.field(name, member)     may be left out: then it keeps its default
-//   v.required(name, member)  must be there
-//   v.body(name, member)      a job or result map, kept as the bytes it came in; required
-//   v.bodies(name, member)    a list of those
-// The same names stand in schemas/json; a test holds them together. Thread safety: pure.
-#include <concepts>
-#include <type_traits>
+// The messages of the protocol, declared once: their kinds with direction and meaning, and the
+// fields of each in wire order. describe_result.hpp says what a visitor offers, and beside that:
+//
+//   v.body(name, member, what, about)         a map kept as the bytes it came in, required;
+//                                             `what` names its schema: job, result
+//   v.optional_body(name, member, what, about)
+//   v.bodies(name, member, what, about)       a list of such maps
+//
+// Thread safety: pure.
+#include <array>
+#include <string_view>
+#include <variant>
 
+#include "schemas/describe_result.hpp"
 #include "schemas/messages.hpp"
 
-namespace millrace::wire {
+namespace millrace {
 
-template <class M, class T>
-concept Is = std::same_as<std::remove_const_t<M>, T>;
-
-// ---- parts of jobs and results
-void describe(auto& v, Is<Error> auto& m) {
-  // `code` is written by name; see the visitors.
-  v.required("code", m.code);
-  v.field("message", m.message);
-  v.field("hint", m.hint);
-}
-void describe(auto& v, Is<Sampling> auto& m) {
-  v.field("temperature", m.temperature);
-  v.field("top_k", m.top_k);
-  v.field("top_p", m.top_p);
-  v.field("min_p", m.min_p);
-  v.field("typical_p", m.typical_p);
-  v.field("xtc_probability", m.xtc_probability);
-  v.field("xtc_threshold", m.xtc_threshold);
-  v.field("seed", m.seed);
-}
-void describe(auto& v, Is<Penalty> auto& m) {
-  v.field("value", m.value);
-  v.field("scope", m.scope);
-  v.field("window", m.window);
-}
-void describe(auto& v, Is<LogitBias> auto& m) {
-  v.required("token", m.token);
-  v.required("bias", m.bias);
-}
-void describe(auto& v, Is<Dry> auto& m) {
-  v.field("multiplier", m.multiplier);
-  v.field("base", m.base);
-  v.field("allowed_length", m.allowed_length);
-  v.field("window", m.window);
-  v.field("breakers", m.breakers);
-  v.field("breaker_ids", m.breaker_ids);
-}
-void describe(auto& v, Is<LogitEdits> auto& m) {
-  v.field("bias", m.bias);
-  v.field("repetition", m.repetition);
-  v.field("presence", m.presence);
-  v.field("frequency", m.frequency);
-  v.field("dry", m.dry);
-  v.field("no_repeat_ngram", m.no_repeat_ngram);
-  v.field("allowed", m.allowed);
-  v.field("bad_words", m.bad_words);
-  v.field("bad_word_ids", m.bad_word_ids);
-}
-void describe(auto& v, Is<Marker> auto& m) {
-  v.required("part", m.part);
-  v.required("open", m.open);
-  v.field("close", m.close);
-}
-void describe(auto& v, Is<ListedLogprobs> auto& m) {
-  v.required("ids", m.ids);
-  v.required("logprobs", m.logprobs);
-}
-void describe(auto& v, Is<TokenLogprobs> auto& m) {
-  v.field("top", m.top);
-  v.required("token", m.token);
-  v.field("top_ids", m.top_ids);
-  v.field("top_logprobs", m.top_logprobs);
-  v.field("listed", m.listed);
-}
-void describe(auto& v, Is<Choice> auto& m) {
-  v.required("index", m.index);
-  v.field("text", m.text);
-  v.field("tokens", m.tokens);
-  v.required("finish_reason", m.finish_reason);
-  v.field("stop_string", m.stop_string);
-  v.field("stop_token", m.stop_token);
-  v.field("stop_sequence", m.stop_sequence);
-  v.field("logprobs", m.logprobs);
-  v.field("reasoning", m.reasoning);
-  v.field("tool_calls", m.tool_calls);
-}
-void describe(auto& v, Is<Usage> auto& m) {
-  v.field("prompt_tokens", m.prompt_tokens);
-  v.field("cached_tokens", m.cached_tokens);
-  v.field("completion_tokens", m.completion_tokens);
-}
-void describe(auto& v, Is<EngineTimes> auto& m) {
-  v.field("queue_us", m.queue_us);
-  v.field("first_token_us", m.first_token_us);
-  v.field("total_us", m.total_us);
-}
-void describe(auto& v, Is<EffectiveSettings> auto& m) {
-  v.field("model", m.model);
-  v.field("fingerprint", m.fingerprint);
-  v.field("kv", m.kv);
-  v.field("kv_policy", m.kv_policy);
-  v.field("kv_bytes_per_token", m.kv_bytes_per_token);
-  v.field("kv_compression", m.kv_compression);
-  v.field("math", m.math);
-  v.field("sampling", m.sampling);
-  v.field("edits", m.edits);
-  v.field("max_tokens", m.max_tokens);
-  v.field("markers", m.markers);
-}
-void describe(auto& v, Is<GenerationResult> auto& m) {
-  v.field("choices", m.choices);
-  v.field("prompt", m.prompt);
-  v.field("prompt_logprobs", m.prompt_logprobs);
-  v.field("usage", m.usage);
-  v.field("times", m.times);
-  v.field("effective", m.effective);
-}
-void describe(auto& v, Is<JobResult> auto& m) {
-  v.field("job", m.job);
-  v.field("custom_id", m.custom_id);
-  v.field("model", m.model);
-  v.field("batch", m.batch);
-  v.required("state", m.state);
-  v.field("result", m.result);
-  v.field("error", m.error);
-  v.field("warnings", m.warnings);
-  v.field("metadata", m.metadata);
-  v.field("attempts", m.attempts);
-  v.field("submitted_us", m.submitted_us);
-  v.field("ended_us", m.ended_us);
-}
+struct MessageKind {
+  std::string_view name, direction, about;
+};
+// In the order of Message's alternatives.
+inline constexpr std::array<MessageKind, std::variant_size_v<Message>> message_kinds = {{
+    {"hello", "client or engine → broker",
+     "The first message of each session. The broker answers `welcome` or `refused`. Say hello "
+     "again after a reconnection and whenever the broker answers `unexpected_message`."},
+    {"welcome", "broker → client or engine", "The session is open."},
+    {"refused", "broker → client or engine",
+     "The answer to any message that is refused as a whole. Nothing of the message was done."},
+    {"submit", "client → broker",
+     "Jobs to store and run. The broker answers `submitted`, with one answer for each job, after "
+     "the commit that holds them. A `submit` to the PUSH/PULL socket is not answered; jobs refused "
+     "there go to the stream `rejected`."},
+    {"submitted", "broker → client",
+     "What became of each job of a `submit`, in order. What it acknowledges is on disk."},
+    {"cancel", "client → broker",
+     "Ends jobs by id, or all jobs of a batch. The broker answers `cancelled`."},
+    {"cancelled", "broker → client", "How a `cancel` went, in numbers of jobs."},
+    {"retry", "client → broker",
+     "Queues failed jobs again, by id or all of a batch. The broker answers `retried`."},
+    {"retried", "broker → client", "How a `retry` went, in numbers of jobs."},
+    {"status_request", "client → broker",
+     "Asks about a job, a batch or a stream, or, where it names nothing, about the whole broker. "
+     "The broker answers `status_answer`."},
+    {"status_answer", "broker → client",
+     "Fills the fields that were asked for; the others have their defaults."},
+    {"fetch", "client → broker",
+     "Asks for the results of a stream from a number on. One `fetch` is credit for one `data` of "
+     "at "
+     "most `max_entries` and `max_bytes`; the next `fetch` asks from the last number received plus "
+     "one."},
+    {"data", "broker → client",
+     "Results in order. Where it has no entries the reader has caught up: it waits for the "
+     "doorbell, or asks again later."},
+    {"trimmed", "broker → client", "The answer to a `fetch` whose numbers are no longer kept."},
+    {"acknowledge", "client → broker",
+     "Moves a named cursor of a stream forward, up to and including a number. The broker answers "
+     "`acknowledged`."},
+    {"acknowledged", "broker → client", "The cursor is on disk."},
+    {"ready", "engine → broker", "Grants credit. The broker does not answer it."},
+    {"leases", "broker → engine", "Jobs that are handed out, within the credit."},
+    {"heartbeat", "engine → broker",
+     "Renews the leases that it lists; engines send it every `heartbeat_ms`. The broker answers "
+     "`heartbeat_answer`."},
+    {"heartbeat_answer", "broker → engine",
+     "What the engine must drop, cancel or know. The broker also sends it unasked, with id 0."},
+    {"ends", "engine → broker",
+     "Jobs that have ended. The engine sends them again after a reconnection until `committed` "
+     "names them."},
+    {"committed", "broker → engine", "The answer to `ends`, after the commit."},
+    {"release", "engine → broker",
+     "Hands leases back without blame, when the engine drains. The broker does not answer it."},
+    {"goodbye", "either way", "This side leaves on purpose; an engine's leases are given back."},
+    {"watch", "client → broker",
+     "Asks for the partial texts of a stream's jobs with `partials`, from now on. The broker "
+     "answers `watching`; `partials` follow as long as the session lasts."},
+    {"watching", "broker → client", "The answer to `watch`."},
+    {"partials", "engine → broker, broker → client",
+     "What running jobs have gained. Engines send it for jobs with `partials`, and the broker "
+     "passes it on to the sessions that watch the stream. Partials are not stored, numbered, "
+     "counted or answered, and some may be missed: the result is complete by itself."},
+}};
 
 // ---- sessions
-void describe(auto& v, Is<Hello> auto& m) {
-  v.field("role", m.role);
-  v.field("name", m.name);
-  v.field("software", m.software);
-  v.field("version_min", m.version_min);
-  v.field("version_max", m.version_max);
-  v.field("capabilities", m.capabilities);
-  v.field("instance", m.instance);
-  v.field("model", m.model);
-  v.field("fingerprint", m.fingerprint);
-  v.field("kv_policies", m.kv_policies);
-  v.field("kv", m.kv);
-  v.field("kv_bytes_per_token", m.kv_bytes_per_token);
-  v.field("kv_compression", m.kv_compression);
-  v.field("context_tokens", m.context_tokens);
+void fields(auto& v, Is<Hello> auto& m) {
+  v.field("role", m.role, "what this side is");
+  v.field("name", m.name, "a name for people: host and process");
+  v.field("software", m.software, "the name and version of the program");
+  v.field("version_min", m.version_min, "the lowest protocol version that this side speaks");
+  v.field("version_max", m.version_max, "the highest");
+  v.field("capabilities", m.capabilities, "names of optional features; ignore unknown ones");
+  v.field("instance", m.instance,
+          "engines: a random id of this process, the same over all its reconnections, because "
+          "leases belong to it; engines must give it");
+  fields(v, m.engine);
+  v.field("kv_policies", m.kv_policies, Items{limits::kv_policies_per_engine},
+          "engines: the KV policies that they answer to: as given or chosen, by layer, and under "
+          "other names that mean the same");
 }
-void describe(auto& v, Is<Welcome> auto& m) {
-  v.field("broker", m.broker);
-  v.field("software", m.software);
-  v.field("version", m.version);
-  v.field("capabilities", m.capabilities);
-  v.field("frame_bytes", m.frame_bytes);
-  v.field("job_bytes", m.job_bytes);
-  v.field("jobs_per_submit", m.jobs_per_submit);
-  v.field("heartbeat_ms", m.heartbeat_ms);
-  v.field("lease_ms", m.lease_ms);
-  v.field("doorbell", m.doorbell);
+void fields(auto& v, Is<Welcome> auto& m) {
+  v.field("broker", m.broker,
+          "a random id of this broker process; after a restart it is another one");
+  v.field("software", m.software, "the name and version of the program");
+  v.field("version", m.version, "the protocol version of this session");
+  v.field("capabilities", m.capabilities, "names of optional features; ignore unknown ones");
+  v.field("frame_bytes", m.frame_bytes, "the largest frame; a larger one closes the connection");
+  v.field("job_bytes", m.job_bytes, "the largest job");
+  v.field("jobs_per_submit", m.jobs_per_submit, "the most jobs in one `submit`");
+  v.field("heartbeat_ms", m.heartbeat_ms, "how often engines send a `heartbeat`");
+  v.field("lease_ms", m.lease_ms, "how long a lease lasts that is not renewed");
+  v.field("doorbell", m.doorbell,
+          "the endpoint of the PUB socket; empty: there is none, ask with `fetch`");
 }
-void describe(auto& v, Is<Refused> auto& m) {
-  v.required("error", m.error);
+void fields(auto& v, Is<Refused> auto& m) {
+  v.required("error", m.error, "why, and what to do");
 }
-void describe(auto& v, Is<Goodbye> auto& m) {
-  v.field("reason", m.reason);
+void fields(auto& v, Is<Goodbye> auto& m) {
+  v.field("reason", m.reason, "a reason for people");
 }
 
 // ---- producers
-void describe(auto& v, Is<Submit> auto& m) {
-  v.bodies("jobs", m.jobs);
+void fields(auto& v, Is<Submit> auto& m) {
+  v.bodies("jobs", m.jobs, "job", "the jobs");
 }
-void describe(auto& v, Is<SubmitAnswer> auto& m) {
-  v.field("job", m.job);
-  v.field("known", m.known);
-  v.field("state", m.state);
-  v.field("error", m.error);
-  v.field("waits", m.waits);
+void fields(auto& v, Is<SubmitAnswer> auto& m) {
+  v.field("job", m.job, "the job's id, also where the broker derived it from the body");
+  v.field("known", m.known, "the same id and body had been submitted before");
+  v.field("state", m.state, "where the job stands");
+  v.field("error", m.error, "why the job was refused: nothing was stored");
+  v.field("waits", m.waits,
+          "why the job waits: no connected engine can run it, who runs what, and what is missing");
 }
-void describe(auto& v, Is<Submitted> auto& m) {
-  v.required("answers", m.answers);
+void fields(auto& v, Is<Submitted> auto& m) {
+  v.required("answers", m.answers, "one answer for each job");
 }
-void describe(auto& v, Is<Cancel> auto& m) {
-  v.field("jobs", m.jobs);
-  v.field("batch", m.batch);
+void fields(auto& v, Is<Cancel> auto& m) {
+  v.field("jobs", m.jobs, "job ids");
+  v.field("batch", m.batch, "a batch, in place of ids");
 }
-void describe(auto& v, Is<Cancelled> auto& m) {
-  v.field("cancelled", m.cancelled);
-  v.field("requested", m.requested);
-  v.field("ended", m.ended);
-  v.field("unknown", m.unknown);
+void fields(auto& v, Is<Cancelled> auto& m) {
+  v.field("cancelled", m.cancelled, "these were queued and ended at once");
+  v.field("requested", m.requested, "these are with an engine, which is told and will end them");
+  v.field("ended", m.ended, "these had ended before");
+  v.field("unknown", m.unknown, "these do not exist");
 }
-void describe(auto& v, Is<Retry> auto& m) {
-  v.field("jobs", m.jobs);
-  v.field("batch", m.batch);
+void fields(auto& v, Is<Retry> auto& m) {
+  v.field("jobs", m.jobs, "job ids");
+  v.field("batch", m.batch, "a batch, in place of ids");
 }
-void describe(auto& v, Is<Retried> auto& m) {
-  v.field("retried", m.retried);
-  v.field("not_failed", m.not_failed);
-  v.field("unknown", m.unknown);
+void fields(auto& v, Is<Retried> auto& m) {
+  v.field("retried", m.retried, "these are queued again");
+  v.field("not_failed", m.not_failed, "these had not failed and were left alone");
+  v.field("unknown", m.unknown, "these do not exist");
 }
-void describe(auto& v, Is<JobCounts> auto& m) {
-  v.field("queued", m.queued);
-  v.field("leased", m.leased);
-  v.field("completed", m.completed);
-  v.field("failed", m.failed);
-  v.field("cancelled", m.cancelled);
-  v.field("expired", m.expired);
+void fields(auto& v, Is<JobCounts> auto& m) {
+  v.field("queued", m.queued, "jobs that wait");
+  v.field("leased", m.leased, "jobs that are with an engine");
+  v.field("completed", m.completed, "jobs that ended with a result");
+  v.field("failed", m.failed, "jobs that ended with an error");
+  v.field("cancelled", m.cancelled, "jobs that were cancelled");
+  v.field("expired", m.expired, "jobs whose deadline passed");
 }
-void describe(auto& v, Is<StatusRequest> auto& m) {
-  v.field("job", m.job);
-  v.field("batch", m.batch);
-  v.field("stream", m.stream);
+void fields(auto& v, Is<StatusRequest> auto& m) {
+  v.field("job", m.job, "a job's id");
+  v.field("batch", m.batch, "a batch's name");
+  v.field("stream", m.stream, "a stream's name");
 }
-void describe(auto& v, Is<EngineInfo> auto& m) {
-  v.field("name", m.name);
-  v.field("model", m.model);
-  v.field("fingerprint", m.fingerprint);
-  v.field("kv_policies", m.kv_policies);
-  v.field("kv", m.kv);
-  v.field("kv_bytes_per_token", m.kv_bytes_per_token);
-  v.field("kv_compression", m.kv_compression);
-  v.field("leases", m.leases);
-  v.field("rows", m.rows);
-  v.field("tokens_per_second", m.tokens_per_second);
+void fields(auto& v, Is<EngineInfo> auto& m) {
+  v.field("name", m.name, "a name for people");
+  fields(v, m.engine);
+  v.field("kv_policies", m.kv_policies, Items{limits::kv_policies_per_engine},
+          "the KV policies that it answers to");
+  v.field("leases", m.leases, "how many jobs it holds");
+  v.field("rows", m.rows,
+          "how many sequences its step under way had at its last heartbeat; jobs that wait inside "
+          "the engine have none");
+  v.field("tokens_per_second", m.tokens_per_second, "its speed between its last two heartbeats");
 }
-void describe(auto& v, Is<StatusAnswer> auto& m) {
-  v.field("counts", m.counts);
-  v.field("state", m.state);
-  v.field("attempts", m.attempts);
-  v.field("job_stream", m.job_stream);
-  v.field("job_batch", m.job_batch);
-  v.field("job_number", m.job_number);
-  v.field("job_waits", m.job_waits);
-  v.field("epoch", m.epoch);
-  v.field("first", m.first);
-  v.field("high", m.high);
-  v.field("engines", m.engines);
-  v.field("draining", m.draining);
+void fields(auto& v, Is<StatusAnswer> auto& m) {
+  v.field("counts", m.counts, "the jobs of the batch, or all jobs, by state");
+  v.field("state", m.state, "the state of the job");
+  v.field("attempts", m.attempts, "how often the job was handed out");
+  v.field("job_stream", m.job_stream, "the stream of the job's result");
+  v.field("job_batch", m.job_batch, "the job's batch");
+  v.field("job_number", m.job_number,
+          "the number of the job's result in its stream; 0: it has not ended");
+  v.field("job_waits", m.job_waits,
+          "why the queued job waits: no connected engine can run it, who runs what, and what is "
+          "missing");
+  v.field("epoch", m.epoch, "the epoch of the stream");
+  v.field("first", m.first, "the first number that the stream keeps");
+  v.field("high", m.high, "the last number written to the stream");
+  v.field("engines", m.engines, "the engines that are connected");
+  v.field("draining", m.draining, "the broker is shutting down and takes no new work");
 }
 
 // ---- readers
-void describe(auto& v, Is<Fetch> auto& m) {
-  v.field("stream", m.stream);
-  v.field("epoch", m.epoch);
-  v.field("from", m.from);
-  v.field("cursor", m.cursor);
-  v.field("max_entries", m.max_entries);
-  v.field("max_bytes", m.max_bytes);
+void fields(auto& v, Is<Fetch> auto& m) {
+  v.field("stream", m.stream, "the stream's name");
+  v.field("epoch", m.epoch,
+          "the epoch that the reader knows, and another one is refused (`epoch_changed`); empty: "
+          "any");
+  v.field("from", m.from, "the first number wanted; 0: the one after the cursor");
+  v.field("cursor", m.cursor, "the name of a cursor, see `acknowledge`");
+  v.field("max_entries", m.max_entries, "the most entries wanted");
+  v.field("max_bytes", m.max_bytes, "the most bytes wanted; one entry is given whatever its size");
 }
-void describe(auto& v, Is<Entry> auto& m) {
-  v.required("number", m.number);
-  v.field("job", m.job);
-  v.body("body", m.body);
+void fields(auto& v, Is<Entry> auto& m) {
+  v.required("number", m.number, "its place in the stream, from 1, without gaps");
+  v.field("job", m.job, "the job's id");
+  v.body("body", m.body, "result", "the result");
 }
-void describe(auto& v, Is<Data> auto& m) {
-  v.required("stream", m.stream);
-  v.required("epoch", m.epoch);
-  v.field("first", m.first);
-  v.field("high", m.high);
-  v.field("entries", m.entries);
+void fields(auto& v, Is<Data> auto& m) {
+  v.required("stream", m.stream, "the stream's name");
+  v.required("epoch", m.epoch,
+             "the random id of this log; with another one the numbers begin anew");
+  v.field("first", m.first, "the first number that is kept");
+  v.field("high", m.high, "the last number written");
+  v.field("entries", m.entries, "the results by number, ascending, without gaps");
 }
-void describe(auto& v, Is<Trimmed> auto& m) {
-  v.required("stream", m.stream);
-  v.required("epoch", m.epoch);
-  v.required("first", m.first);
+void fields(auto& v, Is<Trimmed> auto& m) {
+  v.required("stream", m.stream, "the stream's name");
+  v.required("epoch", m.epoch, "the epoch of the log");
+  v.required("first", m.first, "the first number that is kept: fetch from there");
 }
-void describe(auto& v, Is<Acknowledge> auto& m) {
-  v.required("stream", m.stream);
-  v.required("cursor", m.cursor);
-  v.required("number", m.number);
+void fields(auto& v, Is<Acknowledge> auto& m) {
+  v.required("stream", m.stream, "the stream's name");
+  v.required("cursor", m.cursor, "the cursor's name; a new name makes a new cursor");
+  v.required("number", m.number, "the last number that the reader is done with");
 }
-void describe(auto& v, Is<Acknowledged> auto& m) {
-  v.required("number", m.number);
+void fields(auto& v, Is<Acknowledged> auto& m) {
+  v.required("number", m.number, "where the cursor stands; it never goes back");
 }
-
-void describe(auto& v, Is<Watch> auto& m) {
-  v.field("stream", m.stream);
-  v.field("on", m.on);
+void fields(auto& v, Is<Watch> auto& m) {
+  v.field("stream", m.stream, "the stream's name, up to 256 bytes; a session watches up to 64");
+  v.field("on", m.on, "false: send no more of them");
 }
-void describe(auto& v, Is<Watching> auto& m) {
-  v.required("stream", m.stream);
-  v.field("on", m.on);
+void fields(auto& v, Is<Watching> auto& m) {
+  v.required("stream", m.stream, "as asked");
+  v.field("on", m.on, "as asked");
 }
-void describe(auto& v, Is<PartialEntry> auto& m) {
-  v.field("lease", m.lease);
-  v.field("job", m.job);
-  v.field("custom_id", m.custom_id);
-  v.field("attempt", m.attempt);
-  v.field("choice", m.partial.choice);
-  v.field("first_token", m.partial.first_token);
-  v.field("tokens", m.partial.tokens);
-  v.field("text", m.partial.text);
-  v.field("reasoning", m.partial.reasoning);
-  v.field("tool_calls", m.partial.tool_calls);
+void fields(auto& v, Is<PartialEntry> auto& m) {
+  v.field("lease", m.lease, "the job's lease, from engines; 0 to clients");
+  v.field("job", m.job, "the job's id, to clients");
+  v.field("custom_id", m.custom_id, "the job's label, to clients");
+  v.field("attempt", m.attempt, "which hand-out this is, to clients; another one begins anew");
+  v.field("choice", m.partial.choice, "the number of the answer, from 0 to n - 1");
+  v.field("first_token", m.partial.first_token,
+          "how many tokens of the choice came before, which tells where some were missed");
+  v.field("tokens", m.partial.tokens, "the tokens since");
+  v.field("text", m.partial.text,
+          "the text since, as far as it can no longer become a stop string or a marker");
+  v.field("reasoning", m.partial.reasoning, "the reasoning since, as far as the same holds");
+  v.field("tool_calls", m.partial.tool_calls, "the tool calls that have become whole");
 }
-void describe(auto& v, Is<Partials> auto& m) {
-  v.field("stream", m.stream);
-  v.required("entries", m.entries);
+void fields(auto& v, Is<Partials> auto& m) {
+  v.field("stream", m.stream, "the stream, to clients");
+  v.required("entries", m.entries, "one entry for each choice");
 }
 
 // ---- engines
-void describe(auto& v, Is<Ready> auto& m) {
-  v.required("credit", m.credit);
+void fields(auto& v, Is<Ready> auto& m) {
+  v.required("credit", m.credit,
+             "how many more jobs the engine would take now; it replaces the credit before");
 }
-void describe(auto& v, Is<Lease> auto& m) {
-  v.required("lease", m.lease);
-  v.required("job", m.job);
-  v.field("attempt", m.attempt);
-  v.field("alone", m.alone);
-  v.field("submitted_us", m.submitted_us);
-  v.body("body", m.body);
+void fields(auto& v, Is<Lease> auto& m) {
+  v.required("lease", m.lease,
+             "the fencing token, which every later message about the job carries");
+  v.required("job", m.job, "the job's id");
+  v.field("attempt", m.attempt, "how often the job was handed out, this time included");
+  v.field("alone", m.alone, "run it with no other job, because an engine died while it ran");
+  v.field("submitted_us", m.submitted_us, "Unix time of the submission");
+  v.body("body", m.body, "job", "the job");
 }
-void describe(auto& v, Is<Leases> auto& m) {
-  v.required("leases", m.leases);
+void fields(auto& v, Is<Leases> auto& m) {
+  v.required("leases", m.leases, "the jobs");
 }
-void describe(auto& v, Is<Heartbeat> auto& m) {
-  v.field("leases", m.leases);
-  v.field("steps", m.steps);
-  v.field("tokens", m.tokens);
-  v.field("credit", m.credit);
-  v.field("rows", m.rows);
+void fields(auto& v, Is<Heartbeat> auto& m) {
+  v.field("leases", m.leases,
+          "all leases that the engine holds, those included whose end `committed` has not named "
+          "yet");
+  v.field("steps", m.steps,
+          "how many steps the engine has ended: leases are renewed only while work goes on");
+  v.field("tokens", m.tokens, "how many tokens it has computed");
+  v.field("credit", m.credit, "as in `ready`");
+  v.field("rows", m.rows, "how many sequences the step under way has; 0: none is under way");
 }
-void describe(auto& v, Is<HeartbeatAnswer> auto& m) {
-  v.field("lost", m.lost);
-  v.field("cancelled", m.cancelled);
-  v.field("drain", m.drain);
+void fields(auto& v, Is<HeartbeatAnswer> auto& m) {
+  v.field("lost", m.lost, "leases that are no longer this engine's: stop them and send nothing");
+  v.field("cancelled", m.cancelled, "cancel these and send their results");
+  v.field("drain", m.drain, "take no more, finish or release what is held, and then leave");
 }
-void describe(auto& v, Is<JobEnd> auto& m) {
-  v.required("lease", m.lease);
-  v.field("state", m.state);
-  v.body("body", m.body);
+void fields(auto& v, Is<JobEnd> auto& m) {
+  v.required("lease", m.lease, "the lease that the job ran under");
+  v.field("state", m.state, "`completed`, `failed` or `cancelled`");
+  v.optional_body("result", m.result, "generation_result",
+                  "what was generated or scored; a completed job has it");
+  v.field("error", m.error, "why there is no result, or no whole one; a failed job has it");
 }
-void describe(auto& v, Is<Ends> auto& m) {
-  v.required("ends", m.ends);
+void fields(auto& v, Is<Ends> auto& m) {
+  v.required("ends", m.ends, "the ends");
 }
-void describe(auto& v, Is<Committed> auto& m) {
-  v.field("committed", m.committed);
-  v.field("stale", m.stale);
+void fields(auto& v, Is<Committed> auto& m) {
+  v.field("committed", m.committed, "these are on disk, and the engine may forget them");
+  v.field("stale", m.stale,
+          "these were refused, because the lease was not the current one; forget them too");
 }
-void describe(auto& v, Is<Release> auto& m) {
-  v.required("leases", m.leases);
+void fields(auto& v, Is<Release> auto& m) {
+  v.required("leases", m.leases, "the leases");
 }
 
-}  // namespace millrace::wire
+}  // namespace millrace

@@ -1,98 +1,15 @@
-// Values to msgpack: messages and results. Every field is written, absent optional ones left out,
-// so that a reader need not know the defaults. Jobs are encoded in job_codec.cpp.
-#include <optional>
-#include <type_traits>
+// Values to msgpack: messages, results and jobs. In messages and results every field is written,
+// absent optional ones left out, so that a reader need not know the defaults. Jobs hold only what
+// differs from the defaults.
+#include <algorithm>
 
+#include "schemas/base/hash.hpp"
 #include "schemas/codec.hpp"
-#include "schemas/describe.hpp"
-#include "schemas/names.hpp"
-#include "schemas/pack.hpp"
+#include "schemas/writer.hpp"
 
 namespace millrace {
-namespace {
 
 using wire::Packer;
-
-template <class T>
-struct IsOptional : std::false_type {};
-template <class T>
-struct IsOptional<std::optional<T>> : std::true_type {};
-
-// How many pairs the map of a message will have.
-struct Counter {
-  std::size_t pairs = 0;
-  template <class T>
-  void field(const char*, const T& value) {
-    if constexpr (IsOptional<T>::value) {
-      if (!value) return;
-    }
-    ++pairs;
-  }
-  void required(const char* name, const auto& value) { field(name, value); }
-  void body(const char*, const Body&) { ++pairs; }
-  void bodies(const char*, const std::vector<Body>&) { ++pairs; }
-};
-
-class Encoder {
- public:
-  explicit Encoder(Packer& out) : out_(out) {}
-
-  void map_of(const auto& message) {
-    Counter counter;
-    wire::describe(counter, message);
-    out_.map(counter.pairs);
-    wire::describe(*this, message);
-  }
-
-  template <class T>
-  void field(const char* name, const T& value) {
-    if constexpr (IsOptional<T>::value) {
-      if (!value) return;
-      out_.value(name);
-      put(*value);
-    } else {
-      out_.value(name);
-      put(value);
-    }
-  }
-  void required(const char* name, const auto& value) { field(name, value); }
-  void body(const char* name, const Body& bytes) {
-    out_.value(name);
-    out_.raw(bytes);
-  }
-  void bodies(const char* name, const std::vector<Body>& list) {
-    out_.value(name);
-    out_.array(list.size());
-    for (const Body& bytes : list) out_.raw(bytes);
-  }
-
- private:
-  template <class T>
-  void put(const T& value) {
-    if constexpr (std::is_same_v<T, Code>) {
-      out_.value(code_name(value));
-    } else if constexpr (std::is_enum_v<T>) {
-      out_.value(wire::to_name(value));
-    } else if constexpr (requires { out_.value(value); }) {
-      out_.value(value);
-    } else if constexpr (std::is_same_v<T, std::map<std::string, std::string>>) {
-      out_.dictionary(value);
-    } else {
-      map_of(value);
-    }
-  }
-  void put(const Tokens& ids) { out_.words(ids); }
-  void put(const std::vector<float>& logprobs) { out_.words(logprobs); }
-  template <class T>
-  void put(const std::vector<T>& list) {
-    out_.array(list.size());
-    for (const T& item : list) put(item);
-  }
-
-  Packer& out_;
-};
-
-}  // namespace
 
 std::string encode(const Envelope& envelope) {
   Packer out;
@@ -104,22 +21,64 @@ std::string encode(const Envelope& envelope) {
   out.value("id");
   out.value(envelope.id);
   out.value("body");
-  Encoder encoder(out);
-  std::visit([&](const auto& message) { encoder.map_of(message); }, envelope.message);
+  std::visit([&](const auto& message) { wire::write_map(out, message); }, envelope.message);
   return std::move(out).take();
 }
 
 std::string encode_result(const JobResult& result) {
   Packer out;
-  Encoder(out).map_of(result);
+  wire::write_map(out, result);
   return std::move(out).take();
 }
 
-std::string_view kind_name(const Message& message) {
-  return wire::kinds[message.index()];
+std::string encode_generation(const GenerationResult& result) {
+  Packer out;
+  wire::write_map(out, result);
+  return std::move(out).take();
 }
-std::span<const std::string_view> kind_names() {
-  return wire::kinds;
+
+std::string encode_result(const JobResult& end, const Body& result) {
+  wire::PairCounter counter;
+  published_fields(counter, end);
+  counter.optional_body("result", result);
+  Packer out;
+  out.map(counter.pairs);
+  wire::MapWriter writer(out);
+  published_fields(writer, end);
+  writer.optional_body("result", result);
+  return std::move(out).take();
+}
+
+std::string encode_labels(const JobLabels& labels) {
+  if (labels == JobLabels{}) return {};
+  Packer out;
+  wire::write_map(out, labels);
+  return std::move(out).take();
+}
+
+std::string encode_job(const Job& job) {
+  Job written = job;
+  // A score job gives the prompt's logprobs without being asked.
+  if (job.request.task == Task::score) written.request.logprobs.prompt = false;
+  return wire::map_of(wire::changed_fields(written));
+}
+
+std::uint64_t derived_seed(const Job& job) {
+  const auto what_decides_the_text = [](auto& v, const Job& of) {
+    v.field("custom_id", of.custom_id);  // it tells equal prompts of one file apart
+    prompt_fields(v, of.request);
+    fields(v, of.request.sampling);
+    fields(v, of.request.edits);
+  };
+  Job seedless = job;
+  seedless.request.sampling.seed.reset();
+  constexpr unsigned bits_kept = 53;
+  return hash64(wire::map_of(wire::changed_fields(seedless, Job{}, what_decides_the_text))) >>
+         (64 - bits_kept);
+}
+
+std::string_view kind_name(const Message& message) {
+  return message_kinds[message.index()].name;
 }
 std::string_view wire_name(JobState state) {
   return wire::to_name(state);

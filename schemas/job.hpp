@@ -52,4 +52,11 @@ struct JobResult {
   friend bool operator==(const JobResult&, const JobResult&) = default;
 };
 
+// What a published result repeats of its job, and no one but the reader of the result looks at.
+struct JobLabels {
+  std::map<std::string, std::string> metadata;
+  std::vector<std::string> warnings;
+  friend bool operator==(const JobLabels&, const JobLabels&) = default;
+};
+
 }  // namespace millrace

@@ -1,15 +1,14 @@
-// msgpack to a job. OpenAI's request bodies are jobs too: the same names, and the values that its
-// clients send for "nothing", so null is absent everywhere.
+// msgpack to a job: a visitor of the table of fields reads each field that the job's map holds.
+// OpenAI's request bodies are jobs too: the same names, and the values that its clients send for
+// "nothing", so null is absent everywhere.
 #include <algorithm>
 #include <optional>
 
+#include "schemas/base/check_field.hpp"
 #include "schemas/codec.hpp"
-#include "schemas/fields.hpp"
-#include "schemas/job_edits.hpp"
-#include "schemas/job_stops.hpp"
+#include "schemas/job_fields.hpp"
+#include "schemas/job_table.hpp"
 #include "schemas/job_values.hpp"
-#include "schemas/names.hpp"
-#include "schemas/unpack.hpp"
 #include "schemas/validate.hpp"
 
 namespace millrace {
@@ -22,322 +21,212 @@ using wire::Reader;
 using wire::Token;
 using wire::Type;
 
-class JobReader {
+// A map whose fields a table declares.
+class MapReader {
  public:
-  explicit JobReader(std::string_view body) : in_(body) {}
-  Result<DecodedJob> run();
+  // `in` stands at the map and is passed over it. `path` outlives this reader; null for a whole
+  // job.
+  MapReader(Reader& in, const Path* path, UnknownNames& unknown) : path_(path), unknown_(unknown) {
+    const Token map = next(in);
+    if (map.type != Type::map) {
+      status_ = wire::wrong_type(path == nullptr ? Path{nullptr, "job"} : *path, "a map", map);
+      return;
+    }
+    for (std::uint32_t i = 0; i < map.count; ++i) {
+      const std::string_view key = next(in).bytes;
+      given_.push_back({key, in, peek(in).type == Type::nil});
+      wire::skip(in);
+    }
+  }
+
+  template <class T, class... Rest>
+  void field(std::string_view name, T& out, const Rest&... rest) {
+    if (Given* given = take(name)) status_ = read(given->value, Path{path_, name}, out, rest...);
+  }
+  void beside(std::string_view name, auto& out, const auto&... rest) { field(name, out, rest...); }
+  void required(std::string_view name, auto& out, const auto&... rest) {
+    field(name, out, rest...);
+    if (status_ && !holds(name)) {
+      status_ = fail(Code::missing_field, Path{path_, name}.text() + " is absent");
+    }
+  }
+  template <class T>
+  void alias(std::string_view name, T& out, const auto& form, std::string_view main_name) {
+    Given* given = take(name);
+    if (given == nullptr) return;
+    T value{};
+    status_ = read(given->value, Path{path_, name}, value, form, name);
+    if (status_ && holds(main_name) && value != out) {
+      status_ = fail(Code::invalid_value,
+                     Path{path_, name}.text() + ": differs from " + std::string(main_name),
+                     "give one of them");
+    }
+    out = value;
+  }
+  void known(std::string_view name, std::uint32_t allowed, std::string_view accepted) {
+    Given* given = take(name);
+    if (given == nullptr || neutral(given->value, allowed)) return;
+    status_ = unsupported(Path{path_, name}.text(), accepted);
+  }
+
+  // Whether there is a value: null is none.
+  bool holds(std::string_view name) const {
+    const auto at = std::ranges::find(given_, name, &Given::name);
+    return at != given_.end() && !at->null;
+  }
+  // The first error, or success; names that no field had are added to `unknown`.
+  Status finish() {
+    for (const Given& given : given_) {
+      if (!given.read) unknown_.push_back(wire::shown(Path{path_, given.name}.text()));
+    }
+    return std::move(status_);
+  }
 
  private:
-  struct Handler {
+  struct Given {
     std::string_view name;
-    Status (*read)(JobReader&, const Path&);
+    Reader value;
+    bool null = false, read = false;
   };
-  static const Handler handlers[];
+  Given* take(std::string_view name) {
+    const auto at = std::ranges::find(given_, name, &Given::name);
+    if (!status_ || at == given_.end()) return nullptr;
+    at->read = true;
+    return at->null ? nullptr : &*at;
+  }
 
-  Status one_field(std::string_view key);
-  Status finish();
-  GenerationRequest& request() { return job_.request; }
-
-  // One of prompt, tokens and messages.
-  Status claim_prompt(std::string_view field) {
-    if (!prompt_field_.empty()) {
-      return fail(Code::invalid_value,
-                  std::string(field) + ": given beside " + std::string(prompt_field_),
-                  "give one of prompt, tokens and messages");
+  // ---- values, by type and form
+  template <class T>
+  Status read(Reader& in, const Path& path, std::optional<T>& out, const auto&... rest) {
+    return read(in, path, out.emplace(), rest...);
+  }
+  template <class T>
+  Status read(Reader& in, const Path& path, T& out, const auto&...) {
+    if constexpr (std::is_enum_v<T>) {
+      return read_word(in, path, out);
+    } else {
+      return wire::read(in, path, out);
     }
-    prompt_field_ = field;
+  }
+  Status read(Reader& in, const Path& path, std::string& out, const Label& form, const auto&) {
+    return form.false_is_absent ? read_stream(in, path, out) : wire::read(in, path, out);
+  }
+  Status read(Reader& in, const Path& path, std::vector<std::string>& out, const Texts& form,
+              const auto&) {
+    return read_texts(in, path, form.or_one, out);
+  }
+  Status read(Reader& in, const Path& path, Tokens& out, const Ids& form, const auto&) {
+    MILLRACE_TRY(read_token_ids(in, path, out));
+    if (!form.none_is_wrong || !out.empty()) return {};
+    return fail(Code::invalid_value, path.text() + " is empty", "give some ids, or leave it out");
+  }
+  Status read(Reader& in, const Path& path, std::vector<Tokens>& out, const IdLists&, const auto&) {
+    return read_id_lists(in, path, out);
+  }
+  Status read(Reader& in, const Path& path, std::vector<LogitBias>& out, const Biases&,
+              const auto&) {
+    return read_biases(in, path, out);
+  }
+  Status read(Reader& in, const Path& path, LogprobRequest& out, const FlagOrTop& form,
+              const auto&) {
+    if (peek(in).type == Type::boolean) return wire::read(in, path, out.sampled);
+    std::uint32_t top = 0;
+    if (peek(in).type != Type::integer) {
+      return wire::wrong_type(path, "true, false or a whole number", peek(in));
+    }
+    MILLRACE_TRY(wire::read(in, path, top));
+    MILLRACE_TRY(check_value(path.text(), std::uint64_t{top}, Count{form.most}));
+    out.sampled = true;
+    if (holds("top_logprobs") && out.top != top) {
+      return fail(Code::invalid_value, "top_logprobs: differs from the number given as logprobs",
+                  "give one of them, or the same number twice");
+    }
+    out.top = top;
     return {};
   }
-  Status read_max_tokens(const Path& path);
-  Status read_stop(const Path& path);
-  Status read_repetition(const Path& path);
-  Status read_logprobs(const Path& path);
-  Status read_stream(const Path& path);
-  Status read_task(const Path& path);
-  Status read_logprob_mode(const Path& path);
+  Status read(Reader& in, const Path& path, MarkerRequest& out, const Parts&, const auto&) {
+    const Token token = peek(in);
+    if (token.type == Type::string) {
+      const std::string_view word = next(in).bytes;
+      out.known = word == "auto";
+      if (out.known || word == "none") return {};
+      return wire::wrong_value(path, "unknown value " + wire::shown(word),
+                               "use none, auto, or an array of {part, open, close}");
+    }
+    if (token.type != Type::array) {
+      return wire::wrong_type(path, "none, auto or an array of markers", token);
+    }
+    next(in);
+    for (std::uint32_t i = 0; i < token.count; ++i) {
+      MILLRACE_TRY(read_part(in, Path{&path, {}, i}, out.list.emplace_back()));
+    }
+    return {};
+  }
   template <class T>
-  Status read_optional(const Path& path, std::optional<T>& out) {
-    return wire::read(in_, path, out.emplace());
+  Status read(Reader& in, const Path& path, T& out, const Part&, const auto&) {
+    MILLRACE_TRY(read_part(in, path, out));
+    // A part that is there must be a whole one: its defaults stand for "off".
+    FieldChecker checker(path.text() + ".");
+    fields(checker, std::as_const(out));
+    return std::move(checker).take();
+  }
+  template <class T>
+  Status read(Reader& in, const Path& path, Prompt& out, const Alternative<T>&, const auto&) {
+    if (!prompt_field_.empty()) {
+      return fail(Code::invalid_value, path.text() + ": given beside " + std::string(prompt_field_),
+                  "give one of prompt, tokens and messages");
+    }
+    prompt_field_ = path.name;
+    if constexpr (std::is_same_v<T, Tokens>) {
+      return read_token_ids(in, path, out.emplace<Tokens>());
+    } else if constexpr (std::is_same_v<T, Chat>) {
+      return read_messages(in, path, out.emplace<Chat>(), unknown_);
+    } else {
+      return read_prompt(in, path, out);
+    }
+  }
+  template <class T>
+  Status read_part(Reader& in, const Path& path, T& out) {
+    MapReader inner(in, &path, unknown_);
+    fields(inner, out);
+    return inner.finish();
   }
 
-  Reader in_;
-  Job job_;
-  std::vector<std::string> unknown_;
+  const Path* path_;
+  UnknownNames& unknown_;
+  std::vector<Given> given_;
   std::string_view prompt_field_;
-  std::optional<std::uint32_t> top_by_logprobs_, top_given_;
-  std::optional<float> repetition_given_;
+  Status status_;
 };
 
-#define SIMPLE(name, member)                                                         \
-  {                                                                                  \
-    name, [](JobReader& r, const Path& p) { return wire::read(r.in_, p, r.member); } \
+Result<DecodedJob> read_job(std::string_view body) {
+  UnknownNames unknown;
+  Job job;
+  Reader in(body);
+  MapReader reader(in, nullptr, unknown);
+  fields(reader, job);
+  MILLRACE_TRY(reader.finish());
+  if (!reader.holds("prompt") && !reader.holds("tokens") && !reader.holds("messages")) {
+    return fail(Code::missing_field, "prompt: absent", "give one of prompt, tokens and messages");
   }
-#define OPTIONAL(name, member)                                                     \
-  {                                                                                \
-    name, [](JobReader& r, const Path& p) { return r.read_optional(p, r.member); } \
+  if (job.strict && !unknown.empty()) {
+    return fail(Code::unknown_field, "unknown field " + unknown.front() + " in a strict job",
+                "correct its name, or leave it or `strict` out");
   }
-#define SCOPE(name, member)                                     \
-  {                                                             \
-    name, [](JobReader& r, const Path& p) {                     \
-      return read_scope(r.in_, p, r.job_.request.edits.member); \
-    }                                                           \
-  }
-#define METHOD(name, method)                                      \
-  {                                                               \
-    name, [](JobReader& r, const Path& p) { return r.method(p); } \
-  }
-
-const JobReader::Handler JobReader::handlers[] = {
-    SIMPLE("id", job_.id),
-    SIMPLE("custom_id", job_.custom_id),
-    SIMPLE("model", job_.model),
-    METHOD("task", read_task),
-    {"prompt",
-     [](JobReader& r, const Path& p) -> Status {
-       MILLRACE_TRY(r.claim_prompt(p.name));
-       return read_prompt(r.in_, p, r.request().prompt);
-     }},
-    {"tokens",
-     [](JobReader& r, const Path& p) -> Status {
-       MILLRACE_TRY(r.claim_prompt(p.name));
-       return read_token_ids(r.in_, p, r.request().prompt.emplace<Tokens>());
-     }},
-    {"messages",
-     [](JobReader& r, const Path& p) -> Status {
-       MILLRACE_TRY(r.claim_prompt(p.name));
-       return read_messages(r.in_, p, r.request().prompt.emplace<Chat>(), r.unknown_);
-     }},
-    SIMPLE("add_special_tokens", job_.request.add_special_tokens),
-    SIMPLE("n", job_.request.n),
-    METHOD("max_tokens", read_max_tokens),
-    METHOD("max_completion_tokens", read_max_tokens),
-    SIMPLE("min_tokens", job_.request.min_tokens),
-    SIMPLE("temperature", job_.request.sampling.temperature),
-    SIMPLE("top_k", job_.request.sampling.top_k),
-    SIMPLE("top_p", job_.request.sampling.top_p),
-    SIMPLE("min_p", job_.request.sampling.min_p),
-    SIMPLE("typical_p", job_.request.sampling.typical_p),
-    SIMPLE("xtc_probability", job_.request.sampling.xtc_probability),
-    SIMPLE("xtc_threshold", job_.request.sampling.xtc_threshold),
-    {"logit_bias",
-     [](JobReader& r, const Path& p) {
-       return read_logit_bias(r.in_, p, r.request().edits.bias);
-     }},
-    METHOD("repetition_penalty", read_repetition),
-    METHOD("repeat_penalty", read_repetition),
-    SCOPE("repetition_penalty_scope", repetition.scope),
-    SIMPLE("repetition_penalty_window", job_.request.edits.repetition.window),
-    SIMPLE("presence_penalty", job_.request.edits.presence.value),
-    SCOPE("presence_penalty_scope", presence.scope),
-    SIMPLE("presence_penalty_window", job_.request.edits.presence.window),
-    SIMPLE("frequency_penalty", job_.request.edits.frequency.value),
-    SCOPE("frequency_penalty_scope", frequency.scope),
-    SIMPLE("frequency_penalty_window", job_.request.edits.frequency.window),
-    SIMPLE("dry_multiplier", job_.request.edits.dry.multiplier),
-    SIMPLE("dry_base", job_.request.edits.dry.base),
-    SIMPLE("dry_allowed_length", job_.request.edits.dry.allowed_length),
-    SIMPLE("dry_penalty_last_n", job_.request.edits.dry.window),
-    {"dry_sequence_breakers",
-     [](JobReader& r, const Path& p) {
-       return read_strings(r.in_, p, limits::dry_breakers, r.request().edits.dry.breakers);
-     }},
-    SIMPLE("no_repeat_ngram_size", job_.request.edits.no_repeat_ngram),
-    {"allowed_token_ids",
-     [](JobReader& r, const Path& p) -> Status {
-       MILLRACE_TRY(read_token_ids(r.in_, p, r.request().edits.allowed));
-       if (!r.request().edits.allowed.empty()) return {};
-       return fail(Code::invalid_value, p.text() + " is empty",
-                   "give the ids that may be drawn, or leave it out: all may");
-     }},
-    {"bad_words",
-     [](JobReader& r, const Path& p) {
-       return read_strings(r.in_, p, limits::bad_words, r.request().edits.bad_words);
-     }},
-    {"bad_word_ids",
-     [](JobReader& r, const Path& p) {
-       return read_id_lists(r.in_, p, limits::bad_words, r.request().edits.bad_word_ids);
-     }},
-    OPTIONAL("seed", job_.request.sampling.seed),
-    METHOD("stop", read_stop),
-    {"stop_token_ids",
-     [](JobReader& r, const Path& p) {
-       return read_token_ids(r.in_, p, r.request().stops.token_ids);
-     }},
-    SIMPLE("ignore_eos", job_.request.stops.ignore_eos),
-    {"stop_token_sequences",
-     [](JobReader& r, const Path& p) {
-       return read_id_lists(r.in_, p, limits::stop_sequences, r.request().stops.sequences);
-     }},
-    SIMPLE("include_stop_str_in_output", job_.request.stops.include),
-    {"markers",
-     [](JobReader& r, const Path& p) {
-       return read_markers(r.in_, p, r.request().markers, r.unknown_);
-     }},
-    {"repetition_detection",
-     [](JobReader& r, const Path& p) {
-       return read_repetition_detection(r.in_, p, r.request().repetition_detection, r.unknown_);
-     }},
-    METHOD("logprobs", read_logprobs),
-    OPTIONAL("top_logprobs", top_given_),
-    SIMPLE("prompt_logprobs", job_.request.logprobs.prompt),
-    METHOD("logprob_mode", read_logprob_mode),
-    {"logprob_token_ids",
-     [](JobReader& r, const Path& p) {
-       return read_token_ids(r.in_, p, r.request().logprobs.listed);
-     }},
-    SIMPLE("partials", job_.request.partials),
-    OPTIONAL("kv", job_.request.kv),
-    OPTIONAL("require_fingerprint", job_.request.require_fingerprint),
-    SIMPLE("priority", job_.priority),
-    OPTIONAL("deadline_us", job_.deadline_us),
-    SIMPLE("max_attempts", job_.max_attempts),
-    METHOD("stream", read_stream),
-    SIMPLE("batch", job_.batch),
-    SIMPLE("metadata", job_.metadata),
-    SIMPLE("strict", job_.strict),
-};
-
-#undef SIMPLE
-#undef OPTIONAL
-#undef METHOD
-#undef SCOPE
-
-Result<DecodedJob> JobReader::run() {
-  const Token map = next(in_);
-  if (map.type != Type::map) return wire::wrong_type(Path{nullptr, "job"}, "a map", map);
-  for (std::uint32_t i = 0; i < map.count; ++i) MILLRACE_TRY(one_field(next(in_).bytes));
-  MILLRACE_TRY(finish());
-  MILLRACE_TRY(check_job(job_));
-  DecodedJob decoded{std::move(job_), {}};
-  for (const std::string& name : unknown_) {
+  if (job.request.task == Task::score) job.request.logprobs.prompt = true;
+  MILLRACE_TRY(check_job(job));
+  DecodedJob decoded{std::move(job), {}};
+  for (const std::string& name : unknown) {
     decoded.warnings.push_back("unknown field " + name + " was left out");
   }
   return decoded;
-}
-
-Status JobReader::one_field(std::string_view key) {
-  const JobField* field = find_job_field(key);
-  if (field == nullptr) {
-    unknown_.push_back(wire::shown(key));
-    wire::skip(in_);
-    return {};
-  }
-  const Path path{nullptr, key};
-  if (!field->supported) {
-    if (neutral(in_, field->neutral)) return {};
-    return unsupported(path.text(), field->about);
-  }
-  if (wire::take_nil(in_)) return {};
-  const auto handler = std::find_if(std::begin(handlers), std::end(handlers),
-                                    [&](const Handler& h) { return h.name == key; });
-  if (handler == std::end(handlers)) return fail(Code::internal, "no reader for " + path.text());
-  return handler->read(*this, path);
-}
-
-Status JobReader::finish() {
-  if (prompt_field_.empty()) {
-    return fail(Code::missing_field, "prompt: absent", "give one of prompt, tokens and messages");
-  }
-  if (job_.strict && !unknown_.empty()) {
-    return fail(Code::unknown_field, "unknown field " + unknown_.front() + " in a strict job",
-                "correct its name, or leave it or `strict` out");
-  }
-  if (top_given_ && top_by_logprobs_ && *top_given_ != *top_by_logprobs_) {
-    return fail(Code::invalid_value, "top_logprobs: differs from the number given as logprobs",
-                "give one of them, or the same number twice");
-  }
-  request().logprobs.top = top_given_.value_or(top_by_logprobs_.value_or(0));
-  if (request().task == Task::score) request().logprobs.prompt = true;
-  return {};
-}
-
-Status JobReader::read_max_tokens(const Path& path) {
-  std::uint32_t value = 0;
-  MILLRACE_TRY(wire::read(in_, path, value));
-  if (request().max_tokens && *request().max_tokens != value) {
-    return wire::wrong_value(path, "max_tokens and max_completion_tokens differ",
-                             "give one of them");
-  }
-  request().max_tokens = value;
-  return {};
-}
-
-// repetition_penalty, or llama.cpp's name for it.
-Status JobReader::read_repetition(const Path& path) {
-  float value = 0;
-  MILLRACE_TRY(wire::read(in_, path, value));
-  if (repetition_given_ && *repetition_given_ != value) {
-    return wire::wrong_value(path, "repetition_penalty and repeat_penalty differ",
-                             "give one of them");
-  }
-  repetition_given_ = value;
-  request().edits.repetition.value = value;
-  return {};
-}
-
-Status JobReader::read_stop(const Path& path) {
-  std::vector<std::string>& strings = request().stops.strings;
-  const Token token = peek(in_);
-  if (token.type == Type::string) return wire::read(in_, path, strings.emplace_back());
-  if (token.type != Type::array) {
-    return wire::wrong_type(path, "a string or an array of strings", token);
-  }
-  return read_strings(in_, path, limits::stop_strings, strings);
-}
-
-// Chat: true or false beside top_logprobs. Completions: how many likeliest tokens.
-Status JobReader::read_logprobs(const Path& path) {
-  const Token token = peek(in_);
-  if (token.type == Type::integer) {
-    request().logprobs.sampled = true;
-    MILLRACE_TRY(read_optional(path, top_by_logprobs_));
-    if (*top_by_logprobs_ <= limits::top_logprobs) return {};
-    return fail(Code::limit_exceeded, path.text() + ": " + std::to_string(*top_by_logprobs_) +
-                                          "; the limit is " + std::to_string(limits::top_logprobs));
-  }
-  if (token.type != Type::boolean) {
-    return wire::wrong_type(path, "true, false or a whole number", token);
-  }
-  return wire::read(in_, path, request().logprobs.sampled);
-}
-
-Status JobReader::read_stream(const Path& path) {
-  if (peek(in_).type == Type::boolean) {
-    // OpenAI's `stream` asks for token by token delivery; ours names the result stream.
-    if (next(in_).number == 0) return {};
-    return unsupported(path.text(), "false, or the name of a result stream");
-  }
-  return wire::read(in_, path, job_.stream);
-}
-
-Status JobReader::read_task(const Path& path) {
-  std::string word;
-  MILLRACE_TRY(wire::read(in_, path, word));
-  const auto task = wire::from_name<Task>(word);
-  if (!task) {
-    return fail(Code::unknown_task, path.text() + ": no task " + wire::shown(word),
-                "use \"generate\" or \"score\"");
-  }
-  request().task = *task;
-  return {};
-}
-
-Status JobReader::read_logprob_mode(const Path& path) {
-  std::string word;
-  MILLRACE_TRY(wire::read(in_, path, word));
-  const auto mode = wire::from_name<LogprobMode>(word);
-  if (!mode) {
-    return wire::wrong_value(path, "unknown value " + wire::shown(word));
-  }
-  request().logprobs.mode = *mode;
-  return {};
 }
 
 }  // namespace
 
 Result<DecodedJob> decode_job(std::string_view body) {
   MILLRACE_TRY(validate(body, job_bounds));
-  auto decoded = JobReader(body).run();
+  auto decoded = read_job(body);
   if (!decoded) return fail(with_hint(std::move(decoded).error()));
   return decoded;
 }

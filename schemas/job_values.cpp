@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <string_view>
 
-#include "schemas/codec.hpp"
-#include "schemas/fields.hpp"
+#include "schemas/base/limits.hpp"
 
 namespace millrace {
 
@@ -17,9 +17,8 @@ using wire::Token;
 using wire::Type;
 
 std::unexpected<Error> unsupported(const std::string& where, std::string_view accepted) {
-  return fail(Code::unsupported_field,
-              where + ": known, but not supported; accepted is only: " + std::string(accepted),
-              "leave it out");
+  return fail(Code::unsupported_field, where + " is known and not supported",
+              "leave it out; the only value that is accepted is " + std::string(accepted));
 }
 
 bool neutral(Reader& in, std::uint32_t allowed) {
@@ -129,8 +128,7 @@ Status read_prompt_array(Reader& in, const Path& path, Prompt& out) {
   return read_token_ids(in, only, out.emplace<Tokens>());
 }
 
-Status read_message(Reader& in, const Path& path, ChatMessage& out,
-                    std::vector<std::string>& unknown) {
+Status read_message(Reader& in, const Path& path, ChatMessage& out, UnknownNames& unknown) {
   // What OpenAI's messages may hold beside the two fields a template renders here.
   static constexpr auto known = std::to_array<std::string_view>(
       {"annotations", "audio", "function_call", "name", "reasoning", "reasoning_content", "refusal",
@@ -172,19 +170,87 @@ Status read_prompt(Reader& in, const Path& path, Prompt& out) {
   return wire::read(in, path, out.emplace<std::string>());
 }
 
-Status read_messages(Reader& in, const Path& path, Chat& out, std::vector<std::string>& unknown) {
+Status read_messages(Reader& in, const Path& path, Chat& out, UnknownNames& unknown) {
   const Token token = next(in);
   if (token.type != Type::array) return wire::wrong_type(path, "an array", token);
-  if (token.count > limits::chat_messages) {
-    return fail(Code::limit_exceeded, path.text() + ": " + std::to_string(token.count) +
-                                          " messages; the limit is " +
-                                          std::to_string(limits::chat_messages));
-  }
   out.resize(token.count);
   for (std::uint32_t i = 0; i < token.count; ++i) {
     MILLRACE_TRY(read_message(in, Path{&path, {}, i}, out[i], unknown));
   }
   return {};
+}
+
+namespace {
+
+Status read_bias_map(Reader& in, const Path& path, std::vector<LogitBias>& out) {
+  const Token map = next(in);
+  for (std::uint32_t i = 0; i < map.count; ++i) {
+    const std::string_view key = next(in).bytes;
+    LogitBias& entry = out.emplace_back();
+    const auto parsed = std::from_chars(key.data(), key.data() + key.size(), entry.token);
+    if (parsed.ec != std::errc() || parsed.ptr != key.data() + key.size()) {
+      return wire::wrong_value(path, wire::shown(key) + " is not a token id",
+                               "use ids as keys: {\"50256\": -100}");
+    }
+    MILLRACE_TRY(wire::read(in, Path{&path, key}, entry.bias));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status read_biases(Reader& in, const Path& path, std::vector<LogitBias>& out) {
+  const Token token = peek(in);
+  out.clear();
+  if (token.type == Type::map) return read_bias_map(in, path, out);
+  if (token.type != Type::array) {
+    return wire::wrong_type(path, "a map from token ids to numbers, or an array of pairs", token);
+  }
+  next(in);
+  for (std::uint32_t i = 0; i < token.count; ++i) {
+    const Path here{&path, {}, i};
+    const Token pair = next(in);
+    if (pair.type != Type::array) return wire::wrong_type(here, "a pair [id, bias]", pair);
+    if (pair.count != 2) return wire::wrong_value(here, "is no pair [id, bias]");
+    LogitBias& entry = out.emplace_back();
+    MILLRACE_TRY(wire::read(in, here, entry.token));
+    MILLRACE_TRY(wire::read(in, here, entry.bias));
+  }
+  return {};
+}
+
+Status read_texts(Reader& in, const Path& path, bool or_one, std::vector<std::string>& out) {
+  const Token token = peek(in);
+  out.clear();
+  if (or_one && token.type == Type::string) return wire::read(in, path, out.emplace_back());
+  if (token.type != Type::array) {
+    return wire::wrong_type(
+        path, or_one ? "a string or an array of strings" : "an array of strings", token);
+  }
+  next(in);
+  for (std::uint32_t i = 0; i < token.count; ++i) {
+    MILLRACE_TRY(wire::read(in, Path{&path, {}, i}, out.emplace_back()));
+  }
+  return {};
+}
+
+Status read_id_lists(Reader& in, const Path& path, std::vector<Tokens>& out) {
+  const Token token = next(in);
+  if (token.type != Type::array) {
+    return wire::wrong_type(path, "an array of lists of token ids", token);
+  }
+  out.clear();
+  for (std::uint32_t i = 0; i < token.count; ++i) {
+    MILLRACE_TRY(read_token_ids(in, Path{&path, {}, i}, out.emplace_back()));
+  }
+  return {};
+}
+
+Status read_stream(Reader& in, const Path& path, std::string& out) {
+  if (peek(in).type != Type::boolean) return wire::read(in, path, out);
+  // OpenAI's `stream` asks for token by token delivery; ours names the result stream.
+  if (next(in).number == 0) return {};
+  return unsupported(path.text(), "false, or the name of a result stream");
 }
 
 }  // namespace millrace

@@ -33,15 +33,11 @@ struct Hello {
   // instance under the same name is another engine, and the one before it is taken as dead once its
   // leases lapse. Required.
   std::string instance;
-  std::string model;  // the name jobs must give; "*" in a job matches any
-  std::string fingerprint;
-  // What it answers to: its policy as it was given or chosen, by layer, and by other names if they
-  // come to the same there. A job that names a KV policy goes to an engine with one that means the
-  // same.
+  EngineFacts engine;
+  // The KV policies it answers to: its own as it was given or chosen, by layer, and under other
+  // names that come to the same there. A job that names a policy goes to an engine with one that
+  // means the same.
   std::vector<std::string> kv_policies;
-  std::string kv;                                     // its policy by layer, as results say it
-  double kv_bytes_per_token = 0, kv_compression = 0;  // of that; against f16; 0: not told
-  std::uint32_t context_tokens = 0;
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 struct Welcome {
@@ -108,13 +104,12 @@ struct StatusRequest {  // what is named is answered; nothing named: the whole b
   friend bool operator==(const StatusRequest&, const StatusRequest&) = default;
 };
 struct EngineInfo {
-  std::string name, model, fingerprint;
+  std::string name;
+  EngineFacts engine;
+  std::vector<std::string> kv_policies;  // as in Hello
   std::uint32_t leases = 0;
   std::uint32_t rows = 0;  // sequences in the step under way when it was last heard
   double tokens_per_second = 0;
-  std::vector<std::string> kv_policies{};  // these four as in Hello
-  std::string kv{};
-  double kv_bytes_per_token = 0, kv_compression = 0;
   friend bool operator==(const EngineInfo&, const EngineInfo&) = default;
 };
 struct StatusAnswer {
@@ -230,10 +225,13 @@ struct HeartbeatAnswer {      // also sent unasked (id 0), as soon as there is s
   bool drain = false;              // take no more, finish or release what is held, then leave
   friend bool operator==(const HeartbeatAnswer&, const HeartbeatAnswer&) = default;
 };
-struct JobEnd {  // the engine's part of the result; the broker adds what it knows
+// The engine's part of a job's end. The broker publishes it as a JobResult with what it knows
+// itself around it; the bytes of `result` stay as they are.
+struct JobEnd {
   LeaseId lease = 0;
   JobState state = JobState::completed;  // completed, failed or cancelled
-  Body body;                             // a JobResult map
+  Body result;                           // a GenerationResult map; empty: there is none
+  std::optional<Error> error;            // why there is none
   friend bool operator==(const JobEnd&, const JobEnd&) = default;
 };
 struct Ends {

@@ -53,12 +53,4 @@ constexpr std::optional<E> from_name(std::string_view name) {
   return std::nullopt;
 }
 
-inline constexpr std::array<std::string_view, std::variant_size_v<Message>> kinds = {
-    "hello",         "welcome",   "refused", "submit",    "submitted",
-    "cancel",        "cancelled", "retry",   "retried",   "status_request",
-    "status_answer", "fetch",     "data",    "trimmed",   "acknowledge",
-    "acknowledged",  "ready",     "leases",  "heartbeat", "heartbeat_answer",
-    "ends",          "committed", "release", "goodbye",   "watch",
-    "watching",      "partials"};
-
 }  // namespace millrace::wire

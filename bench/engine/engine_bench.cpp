@@ -255,7 +255,7 @@ int main(int argc, char** argv) {
   json out = first_token ? json::object() : results(*engine, load, profile);
   const auto& info = engine->info();
   out["device"] = info.device_name;
-  out["fingerprint"] = info.fingerprint;
+  out["fingerprint"] = info.facts.fingerprint;
   out["math"] = flags.math;
   out["prefix_cache"] = flags.prefix_cache;
   out["jobs"] = load.jobs;

@@ -9,10 +9,12 @@ namespace millrace::worker {
 
 StubExecutor::StubExecutor(StubOptions options, TestHooks hooks)
     : options_(std::move(options)), hooks_(std::move(hooks)) {
-  info_.model = options_.model;
-  info_.fingerprint = "stub";
+  info_.engine.model = options_.model;
+  info_.engine.fingerprint = "stub";
+  info_.engine.math = "exact";
+  info_.engine.kv = info_.engine.kv_policy = "f16";
+  info_.engine.context_tokens = 2048;
   info_.kv_policies = {"f16"};
-  info_.context_tokens = 2048;
   info_.capacity = options_.capacity;
   thread_ = std::thread([this] { loop(); });
 }
@@ -61,10 +63,7 @@ Ended StubExecutor::answer(const Job& job) const {
   ended.cancelled = job.cancelled;
   GenerationResult& result = ended.result;
   result.usage.prompt_tokens = 1;
-  result.effective.model = options_.model;
-  result.effective.fingerprint = info_.fingerprint;
-  result.effective.kv = "f16";
-  result.effective.math = "exact";
+  result.effective.engine = info_.engine;
   result.effective.sampling = request.sampling;
   result.effective.max_tokens = request.max_tokens.value_or(16);
   if (request.task != millrace::Task::generate) return ended;

@@ -124,7 +124,7 @@ void Broker::engine_message(const Peer& peer, std::uint64_t id, Message message)
   std::visit(Overloaded{
                  [&](Ready& m) { engines_.ready(*engine, m); },
                  [&](Heartbeat& m) { engines_.heartbeat(*engine, id, m); },
-                 [&](Ends& m) { engines_.ends(*engine, id, m); },
+                 [&](Ends& m) { engines_.ends(*engine, id, std::move(m)); },
                  [&](Release& m) { engines_.release(*engine, m); },
                  [&](Partials& m) { engines_.partials(*engine, std::move(m)); },
                  [&](auto&) { refuse_unexpected(peer, id, message); },

@@ -30,7 +30,7 @@ void Custody::recover(std::function<void()> then) {
       by_engine[lease.engine].push_back(lease.lease);
       if (config_.engines_of_before_are_gone) continue;
       HeldLease held;
-      held.facts.job = lease.job;
+      held.job = lease.job;
       held.alone = lease.alone;
       held.seen_us = out_.now().mono_us;
       auto& engine = engines_.add(lease.engine);
@@ -53,7 +53,7 @@ void Custody::recover(std::function<void()> then) {
   });
 }
 
-// What their results will need.
+// What their partial texts are told with.
 void Custody::recover_facts(std::vector<LapsedLease> leases, std::function<void()> then) {
   std::vector<Operation> operations;
   operations.reserve(leases.size());
@@ -65,11 +65,9 @@ void Custody::recover_facts(std::vector<LapsedLease> leases, std::function<void(
                Engine* engine = engines_.holder(leases[i].lease);
                if (job == nullptr || engine == nullptr) continue;
                auto& held = engine->leases[leases[i].lease];
-               held.facts.custom_id = job->custom_id;
-               held.facts.batch = job->batch;
-               held.facts.stream = job->stream;
-               held.facts.attempts = job->attempts;
-               held.facts.submitted_us = job->submitted_us;
+               held.custom_id = job->custom_id;
+               held.stream = job->stream;
+               held.attempt = job->attempts;
                held.cancelled = job->cancel_requested;
              }
              then();

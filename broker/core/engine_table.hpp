@@ -11,12 +11,13 @@
 #include <vector>
 
 #include "broker/core/events.hpp"
-#include "broker/core/results.hpp"
+#include "schemas/messages.hpp"
 
 namespace millrace::broker {
 
 struct HeldLease {
-  JobFacts facts;
+  std::string job, custom_id, stream;  // empty: handed out by another broker
+  std::uint32_t attempt = 0;
   bool alone = false;        // nothing else may run on that engine
   bool cancelled = false;    // the engine has been told
   std::int64_t seen_us = 0;  // handed out, or last listed by a heartbeat
@@ -25,11 +26,10 @@ struct HeldLease {
 
 struct Engine {
   std::string id;  // of the process: Hello.instance
-  std::string name, model, fingerprint;
+  std::string name;
+  EngineFacts facts;
   std::vector<std::string> kv_policies;  // as it said hello; `kv_names` has the same, canonical
   std::vector<std::string> kv_names;
-  std::string kv;
-  double kv_bytes_per_token = 0, kv_compression = 0;
   std::optional<Peer> peer;  // none: of before this broker's start, or between two connections
   bool joined = false;       // has said Hello to this broker
   std::uint32_t credit = 0;
@@ -52,7 +52,8 @@ struct Engine {
   }
   // Whether a job of this model ("*": any) and canonical policy (empty: any) may go to it.
   bool serves(const std::string& wanted_model, const std::string& wanted_kv) const {
-    return (wanted_model == "*" || wanted_model == model) && (wanted_kv.empty() || runs(wanted_kv));
+    return (wanted_model == "*" || wanted_model == facts.model) &&
+           (wanted_kv.empty() || runs(wanted_kv));
   }
   bool exclusive() const {
     return std::any_of(leases.begin(), leases.end(),

@@ -36,23 +36,19 @@ void Engines::hello(const Peer& peer, const Hello& hello) {
   engine.name = hello.name.empty() ? engine.id : hello.name;
   const std::vector<std::string> kv = kv_names(hello.kv_policies);
   // It may find others now.
-  if (engine.model != hello.model || engine.kv_names != kv) engine.suspects_seen = 0;
-  engine.model = hello.model;
+  if (engine.facts.model != hello.engine.model || engine.kv_names != kv) engine.suspects_seen = 0;
+  engine.facts = hello.engine;
   engine.kv_policies = hello.kv_policies;
   engine.kv_names = kv;
-  engine.kv = hello.kv;
-  engine.kv_bytes_per_token = hello.kv_bytes_per_token;
-  engine.kv_compression = hello.kv_compression;
-  engine.fingerprint = hello.fingerprint;
   engine.joined = true;
   engine.credit = 0;
   engine.hungry = engine.reserved = false;
   engine.heard_us = engine.progress_us = out_.now().mono_us;
-  models_.serve(hello.model);
+  models_.serve(engine.facts.model);
   out_.joined(engine.name);
   out_.note(NoteLevel::info, "engine " + engine.name + (again ? " is back" : " joined") +
-                                 ", model " + engine.model +
-                                 (hello.kv.empty() ? "" : ", kv " + hello.kv) + ", " +
+                                 ", model " + engine.facts.model +
+                                 (engine.facts.kv.empty() ? "" : ", kv " + engine.facts.kv) + ", " +
                                  std::to_string(engine.leases.size()) + " leases");
   if (table_.drain) out_.send(peer, 0, HeartbeatAnswer{{}, {}, true});
 }
@@ -160,30 +156,28 @@ void Engines::adopt(Engine& engine, const std::vector<LeaseId>& asked, const Ren
   }
 }
 
-void Engines::ends(Engine& engine, std::uint64_t id, const Ends& ends) {
+void Engines::ends(Engine& engine, std::uint64_t id, Ends ends) {
   Committed answer;
   std::vector<LeaseId> leases;
   std::vector<Operation> operations;
   engine.progress_us = out_.now().mono_us;
-  for (const auto& end : ends.ends) {
+  for (auto& end : ends.ends) {
     const auto lease = end.lease;
     if (committed_.contains(lease)) {
       answer.committed.push_back(lease);
       continue;
     }
     if (finishing_.contains(lease)) continue;  // sent twice; the first is answered after its commit
-    HeldLease held;
-    if (table_.holder(lease) == &engine) held = *table_.drop(lease);
-    held.facts.ended_us = out_.now().unix_us;
-    auto result = complete_result(end, held.facts);
-    if (!result.sound) {
+    if (table_.holder(lease) == &engine) table_.drop(lease);
+    auto checked = finish_of(std::move(end), engine.id);
+    if (!checked.sound) {
       out_.note(
           NoteLevel::warning,
           "engine " + engine.name + " sent an unusable result for lease " + std::to_string(lease));
     }
     finishing_.insert(lease);
     leases.push_back(lease);
-    operations.push_back(Finish{lease, result.state, std::move(result.body), engine.id});
+    operations.push_back(std::move(checked.finish));
   }
   if (operations.empty()) {
     if (!answer.committed.empty()) out_.send(*engine.peer, id, std::move(answer));
@@ -246,13 +240,12 @@ void Engines::partials(Engine& engine, Partials partials) {
   for (auto& entry : partials.entries) {
     const auto held = engine.leases.find(entry.lease);
     // Of a lease that is no longer this engine's, or whose job this broker has not read.
-    if (held == engine.leases.end() || held->second.facts.stream.empty()) continue;
-    const JobFacts& facts = held->second.facts;
+    if (held == engine.leases.end() || held->second.stream.empty()) continue;
     entry.lease = 0;
-    entry.job = facts.job;
-    entry.custom_id = facts.custom_id;
-    entry.attempt = facts.attempts;
-    by_stream[facts.stream].push_back(std::move(entry));
+    entry.job = held->second.job;
+    entry.custom_id = held->second.custom_id;
+    entry.attempt = held->second.attempt;
+    by_stream[held->second.stream].push_back(std::move(entry));
   }
   for (const auto& [stream, entries] : by_stream) {
     for (const auto& [peer, session] : sessions_.all()) {

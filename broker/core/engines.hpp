@@ -36,7 +36,7 @@ class Engines {
   void hello(const Peer& peer, const Hello& hello);
   void ready(Engine& engine, const Ready& ready);
   void heartbeat(Engine& engine, std::uint64_t id, const Heartbeat& heartbeat);
-  void ends(Engine& engine, std::uint64_t id, const Ends& ends);
+  void ends(Engine& engine, std::uint64_t id, Ends ends);
   void release(Engine& engine, const Release& release);
   // Passed on to the sessions that watch the job's stream: not stored, not counted, not answered.
   void partials(Engine& engine, Partials partials);

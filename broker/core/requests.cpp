@@ -161,10 +161,9 @@ void Requests::status(const Peer& peer, std::uint64_t id, StatusRequest request,
   answer.draining = draining;
   for (const auto& [name, engine] : table_.all()) {
     if (!engine.joined) continue;
-    answer.engines.push_back({engine.name, engine.model, engine.fingerprint,
+    answer.engines.push_back({engine.name, engine.facts, engine.kv_policies,
                               static_cast<std::uint32_t>(engine.leases.size()), engine.rows,
-                              engine.tokens_per_second, engine.kv_policies, engine.kv,
-                              engine.kv_bytes_per_token, engine.kv_compression});
+                              engine.tokens_per_second});
   }
   // What is named is asked for in turn: job, then stream, then the counts.
   if (request.job.empty() && request.stream.empty()) {

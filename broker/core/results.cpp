@@ -1,36 +1,26 @@
 #include "broker/core/results.hpp"
 
-#include <algorithm>
+#include <utility>
 
 #include "schemas/base/number_text.hpp"
 
 namespace millrace::broker {
 namespace {
 
-Status check_result(const JobEnd& end, const JobResult& result, const JobFacts& facts) {
+Status check_end(const JobEnd& end) {
   if (end.state != JobState::completed && end.state != JobState::failed &&
       end.state != JobState::cancelled) {
     return fail(Code::invalid_value, "an engine cannot end a job as queued, leased or expired");
   }
-  if (result.state != end.state) {
-    return fail(Code::invalid_value, "the result's state is not that of the message around it");
-  }
-  if (!facts.job.empty() && !result.job.empty() && result.job != facts.job) {
-    return fail(Code::invalid_value, "the result is of job " + result.job);
-  }
-  if (end.state == JobState::completed && !result.result) {
+  if (end.state == JobState::completed && end.result.empty()) {
     return fail(Code::missing_field, "a completed job without a result");
   }
-  if (end.state == JobState::failed && !result.error) {
+  if (end.state == JobState::failed && !end.error) {
     return fail(Code::missing_field, "a failed job without an error");
   }
-  return {};
-}
-
-EngineResult unusable(const JobFacts& facts, const Error& error) {
-  Error told{Code::engine_failed, "the engine's result cannot be used: " + error.message,
-             "update or report the engine; retry the job on another"};
-  return {JobState::failed, ended_body(facts, JobState::failed, std::move(told)), false};
+  if (end.result.size() <= limits::result_bytes) return {};
+  return fail(Code::too_large, std::to_string(end.result.size()) + " bytes, the limit is " +
+                                   std::to_string(limits::result_bytes));
 }
 
 Error end_error(const EndingJob& job, Code reason) {
@@ -52,68 +42,46 @@ Error end_error(const EndingJob& job, Code reason) {
 
 }  // namespace
 
-Body ended_body(const JobFacts& facts, JobState state, Error error) {
-  JobResult result;
-  result.job = facts.job;
-  result.custom_id = facts.custom_id;
-  result.model = facts.model;
-  result.batch = facts.batch;
-  result.state = state;
-  result.error = std::move(error);
-  result.attempts = facts.attempts;
-  result.submitted_us = facts.submitted_us;
-  result.ended_us = facts.ended_us;
-  result.metadata = facts.metadata;
-  result.warnings = facts.warnings;
-  return encode_result(result);
+Body labels_of(const DecodedJob& decoded) {
+  return encode_labels({decoded.job.metadata, decoded.warnings});
 }
 
-JobFacts facts_of(const Body& job_body) {
-  JobFacts facts;
-  auto decoded = decode_job(job_body);
-  if (!decoded) return facts;
-  facts.custom_id = std::move(decoded->job.custom_id);
-  facts.model = std::move(decoded->job.model);
-  facts.batch = std::move(decoded->job.batch);
-  facts.stream = std::move(decoded->job.stream);
-  facts.metadata = std::move(decoded->job.metadata);
-  facts.warnings = std::move(decoded->warnings);
-  return facts;
+Body published_end(const EndingJob& job, const Outcome& outcome) {
+  JobLabels labels = decode_labels(job.labels);
+  JobResult end;
+  end.job = job.job;
+  end.custom_id = job.custom_id;
+  end.model = job.model;
+  end.batch = job.batch;
+  end.state = outcome.state;
+  end.error = outcome.reason ? end_error(job, *outcome.reason) : outcome.error;
+  end.warnings = std::move(labels.warnings);
+  end.metadata = std::move(labels.metadata);
+  end.attempts = job.attempts;
+  end.submitted_us = job.submitted_us;
+  end.ended_us = outcome.ended_us;
+  return encode_result(end, outcome.result);
 }
 
-Body end_body(const EndingJob& job, JobState state, Code reason, std::int64_t now_us) {
-  auto facts = facts_of(job.body);
-  facts.job = job.job;
-  facts.custom_id = job.custom_id;
-  facts.model = job.model;
-  facts.attempts = job.attempts;
-  facts.submitted_us = job.submitted_us;
-  facts.ended_us = now_us;
-  return ended_body(facts, state, end_error(job, reason));
+Body published_refusal(const std::string& job, const std::string& custom_id, Error error,
+                       std::int64_t now_us) {
+  JobResult end;
+  end.job = job;
+  end.custom_id = custom_id;
+  end.state = JobState::failed;
+  end.error = std::move(error);
+  end.ended_us = now_us;
+  return encode_result(end);
 }
 
-EngineResult complete_result(const JobEnd& end, const JobFacts& facts) {
-  if (end.body.size() > limits::result_bytes) {
-    return unusable(facts, {Code::too_large,
-                            std::to_string(end.body.size()) + " bytes, the limit is " +
-                                std::to_string(limits::result_bytes),
-                            {}});
+EngineEnd finish_of(JobEnd end, const std::string& engine) {
+  if (auto checked = check_end(end); !checked) {
+    Error told{Code::engine_failed,
+               "the engine's result cannot be used: " + checked.error().message,
+               "update or report the engine; retry the job on another"};
+    return {{end.lease, JobState::failed, {}, engine, std::move(told)}, false};
   }
-  auto result = decode_result(end.body);
-  if (!result) return unusable(facts, result.error());
-  if (auto checked = check_result(end, *result, facts); !checked) {
-    return unusable(facts, checked.error());
-  }
-  if (!facts.job.empty()) result->job = facts.job;
-  if (!facts.custom_id.empty()) result->custom_id = facts.custom_id;
-  if (!facts.model.empty()) result->model = facts.model;
-  if (!facts.batch.empty()) result->batch = facts.batch;
-  if (facts.attempts > 0) result->attempts = facts.attempts;
-  if (facts.submitted_us > 0) result->submitted_us = facts.submitted_us;
-  if (result->metadata.empty()) result->metadata = facts.metadata;
-  if (result->warnings.empty()) result->warnings = facts.warnings;
-  result->ended_us = facts.ended_us;
-  return {end.state, encode_result(*result), true};
+  return {{end.lease, end.state, std::move(end.result), engine, std::move(end.error)}, true};
 }
 
 }  // namespace millrace::broker

@@ -1,10 +1,9 @@
 #pragma once
-// The results that the broker writes itself, and its part of those that engines send.
+// What the broker publishes of a job's end: its own facts around the engine's bytes, which it does
+// not take apart, or an error of its own.
 // Thread safety: pure functions.
 #include <cstdint>
-#include <map>
 #include <string>
-#include <vector>
 
 #include "broker/ledger/ledger.hpp"
 #include "schemas/codec.hpp"
@@ -12,31 +11,23 @@
 
 namespace millrace::broker {
 
-// What the broker knows about a job when it ends.
-struct JobFacts {
-  std::string job, custom_id, model, batch, stream;
-  std::uint32_t attempts = 0;
-  std::int64_t submitted_us = 0, ended_us = 0;
-  std::map<std::string, std::string> metadata;
-  std::vector<std::string> warnings;
-};
-// What a stored job says of itself; empty where it cannot be read.
-JobFacts facts_of(const Body& job_body);
+// What a job's published result repeats of it beside the columns of the ledger: its metadata and
+// the names of fields that were left out. Empty where there is neither.
+Body labels_of(const DecodedJob& decoded);
 
-// The result of a job that ended without an engine's word.
-Body ended_body(const JobFacts& facts, JobState state, Error error);
+// For the ledger (Publish): the JobResult of an ended job.
+Body published_end(const EndingJob& job, const Outcome& outcome);
 
-// For the ledger, which calls it where an operation itself ends a job.
-Body end_body(const EndingJob& job, JobState state, Code reason, std::int64_t now_us);
+// The JobResult of a pushed job that was refused.
+Body published_refusal(const std::string& job, const std::string& custom_id, Error error,
+                       std::int64_t now_us);
 
-// An engine's result with the broker's facts put in; facts.job empty: not known here. What is wrong
-// with it (unreadable, of another state or job, over its size) makes the job fail with
-// engine_failed, and says so.
-struct EngineResult {
-  JobState state = JobState::failed;
-  Body body;
+// The Finish of an engine's end. What is wrong with the end (its state, an absent result or error,
+// its size) makes the job fail with engine_failed, and says so.
+struct EngineEnd {
+  Finish finish;
   bool sound = true;
 };
-EngineResult complete_result(const JobEnd& end, const JobFacts& facts);
+EngineEnd finish_of(JobEnd end, const std::string& engine);
 
 }  // namespace millrace::broker

@@ -36,10 +36,14 @@ Status check_queue_fields(const Job& job) {
 
 }  // namespace
 
-std::string wanted_kv(const Body& job) {
+JobColumns columns_of(const Body& job, bool match_kv) {
   const auto decoded = decode_job(job);
-  if (!decoded || !decoded->job.request.kv) return {};
-  return canonical_kv(*decoded->job.request.kv).value_or("");
+  if (!decoded) return {};
+  JobColumns columns;
+  columns.labels = labels_of(*decoded);
+  const auto& kv = decoded->job.request.kv;
+  if (kv && match_kv) columns.kv = canonical_kv(*kv).value_or("");
+  return columns;
 }
 
 struct Submissions::Pending {
@@ -88,6 +92,7 @@ Result<Item> prepare(Body body, const Models& models, bool match_kv, std::int64_
   operation.tenant = default_tenant;
   operation.id = job.id.empty() ? hash : job.id;
   operation.hash = std::move(hash);
+  operation.labels = labels_of(decoded);
   operation.body = std::move(body);
   operation.custom_id = std::move(job.custom_id);
   operation.model = std::move(job.model);
@@ -254,14 +259,10 @@ void Submissions::answer(Pending& pending) {
 }
 
 void Submissions::reject(const std::string& job, const std::string& custom_id, Error error) {
-  JobFacts facts;
-  facts.job = job;
-  facts.custom_id = custom_id;
-  facts.ended_us = out_.now().unix_us;
   const auto text = error.text();
   ++jobs_;  // rejections wait for their commit too: a flood of them must press back
   Append append{default_tenant, rejected_stream, job,
-                ended_body(facts, JobState::failed, std::move(error))};
+                published_refusal(job, custom_id, std::move(error), out_.now().unix_us)};
   out_.ask_one(std::move(append), [this, text](Result<Reply> reply) {
     --jobs_;
     if (const auto* r = reply_as<FinishReply>(reply)) {

@@ -20,8 +20,9 @@ namespace millrace::broker {
 
 inline constexpr const char* rejected_stream = "rejected";
 
-// The canonical KV policy that a stored job names; empty: none, or it cannot be read.
-std::string wanted_kv(const Body& job);
+// What the ledger keeps of a job beside its body, as a submit would have stored it; empty where the
+// job cannot be read. `match_kv`: whether the KV policy that it names is looked at.
+JobColumns columns_of(const Body& job, bool match_kv);
 
 class Submissions {
  public:

@@ -12,7 +12,7 @@ std::string waiting_for(const EngineTable& engines, const std::string& model,
   bool some = false;
   std::set<std::string> policies;
   for (const auto& [id, engine] : engines.all()) {
-    if (!engine.peer || !engine.joined || (model != "*" && engine.model != model)) continue;
+    if (!engine.peer || !engine.joined || (model != "*" && engine.facts.model != model)) continue;
     if (kv.empty() || engine.runs(kv)) return {};
     some = true;
     if (!engine.kv_policies.empty()) policies.insert(engine.kv_policies.front());

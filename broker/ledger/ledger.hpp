@@ -1,5 +1,5 @@
 #pragma once
-// The ledger: the only truth about jobs, results, streams and batches. Seventeen operations, no
+// The ledger: the only truth about jobs, results, streams and batches. Sixteen operations, no
 // SQL above them. Every operation is a transaction conditional on state and fence; `apply` carries
 // out many in one durable commit (group commit) and answers each, in order. An operation that is
 // refused changes nothing and does not disturb its neighbours.
@@ -8,9 +8,10 @@
 // its result and the stream's next number are written together. All streams of one ledger share its
 // epoch, a random id made when the ledger was created.
 //
-// Where an operation itself ends jobs (cancelled in the queue, past their deadline, out of
-// attempts, damaged on disk), their results are built by the `end_body` function the ledger was
-// opened with, so that the end and its result are one transaction.
+// What is published of a job's end is built by the `publish` function that the ledger was opened
+// with, from the job's row and the end, so that both are one transaction. An engine's result is
+// bytes to the ledger. Some operations end jobs themselves: cancelled in the queue, past their
+// deadline, out of attempts, damaged on disk.
 //
 // Errors: an operation's own refusal stands in its reply, with the codes named beside it below. If
 // `apply` itself fails (I/O, fsync, corruption) nothing is known about the batch: the process must
@@ -48,6 +49,7 @@ struct SubmitJob {
   std::uint32_t max_attempts = limits::max_attempts_default;
   std::optional<std::int64_t> deadline_us;
   std::string kv;  // canonical KV policy wanted (schemas/base/kv_policy.hpp); empty: any
+  Body labels{};   // what only the published result repeats, for `publish` to read
 };
 struct SubmitReply {
   bool known = false;
@@ -61,17 +63,31 @@ struct FinishReply {
   JobState state = JobState::completed;
 };
 
-// A job that an operation is about to end; what the body of its result is built from.
+// A job that ends, as far as its published result repeats it.
 struct EndingJob {
-  std::string tenant, job, custom_id, model;
+  std::string job, custom_id, model, batch;
+  Body labels;
   std::uint32_t attempts = 0, failures = 0;
   std::int64_t submitted_us = 0;
-  Body body;  // the job map; empty where it is damaged
 };
-// Builds the complete JobResult. `reason` is cancelled, expired, engine_died or ledger_corrupt.
-// Called by `apply`, on its thread; must be pure.
-using EndBody =
-    std::function<Body(const EndingJob& job, JobState state, Code reason, std::int64_t now_us)>;
+struct Outcome {
+  JobState state = JobState::completed;
+  Body result{};                 // a GenerationResult as the engine sent it; empty: none
+  std::optional<Error> error{};  // the engine's, or what is wrong with its result
+  // Set where the ledger itself ends the job: cancelled, expired, engine_died or ledger_corrupt.
+  std::optional<Code> reason{};
+  std::int64_t ended_us = 0;
+};
+// Builds the JobResult that is published. Called by `apply`, on its thread; must be pure.
+using Publish = std::function<Body(const EndingJob& job, const Outcome& outcome)>;
+
+// What later versions of a ledger's file keep of a job beside its body, as SubmitJob has it: read
+// out of the body when a file of an earlier version is opened. Empty where it cannot be read.
+struct JobColumns {
+  std::string kv;
+  Body labels;
+};
+using ReadColumns = std::function<JobColumns(const Body& job)>;
 
 // Hands out queued jobs: lowest priority number first, then in order of submission, jobs of model
 // `model` or "*" that want no KV policy or one of `kv`. Suspects are never among them unless
@@ -82,7 +98,6 @@ struct Claim {
   std::uint32_t max_jobs = 0;
   std::int64_t until_us = 0;  // lease end, Unix time
   bool suspect = false;
-  std::uint32_t window = 0;                       // reserved for look-ahead policies; 0 is none
   std::uint64_t max_bytes = limits::lease_bytes;  // of bodies; one job is given whatever its size
   std::vector<std::string> kv{};                  // canonical, none twice
 };
@@ -94,6 +109,7 @@ struct ClaimedJob {
   std::optional<std::int64_t> deadline_us;
   bool suspect = false;
   Body body;
+  std::string custom_id{}, stream{};
 };
 struct ClaimReply {
   std::vector<ClaimedJob> jobs;
@@ -115,15 +131,9 @@ struct RenewReply {
 struct Finish {
   LeaseId lease = 0;
   JobState state = JobState::completed;
-  Body body;           // the complete JobResult
-  std::string engine;  // empty: not checked
-};
-// The end of a job by the broker's own decision, leased or not; its lease, if any, becomes stale.
-// Refused: not_found, stale (it has ended already), invalid_value.
-struct FinishUnleased {
-  std::string tenant, job;
-  JobState state = JobState::failed;
-  Body body;
+  Body result;                   // as in Outcome
+  std::string engine;            // empty: not checked
+  std::optional<Error> error{};  // as in Outcome
 };
 
 // Gives leases back; leases that are not current (or not `engine`'s, where given) are passed over.
@@ -288,9 +298,9 @@ struct CountReply {
   std::vector<SuspectQueue> suspects;  // of the tenant, in order of model and policy
 };
 
-using Operation = std::variant<SubmitJob, Claim, Renew, Finish, FinishUnleased, GiveBack,
-                               FindLapsed, ExpireJobs, CancelJobs, RetryJobs, ReadStream,
-                               ListStreams, MoveCursor, TrimStream, Append, GetJob, Count>;
+using Operation =
+    std::variant<SubmitJob, Claim, Renew, Finish, GiveBack, FindLapsed, ExpireJobs, CancelJobs,
+                 RetryJobs, ReadStream, ListStreams, MoveCursor, TrimStream, Append, GetJob, Count>;
 using Reply = std::variant<SubmitReply, ClaimReply, RenewReply, FinishReply, GiveBackReply,
                            FindLapsedReply, ExpireReply, CancelReply, RetryReply, ReadStreamReply,
                            ListStreamsReply, MoveCursorReply, TrimReply, GetJobReply, CountReply>;

@@ -14,7 +14,7 @@ namespace millrace::broker {
 class MemoryStore;
 
 struct MemoryStoreOptions {
-  EndBody end_body;   // required
+  Publish publish;    // required
   std::string epoch;  // empty: a random one
   std::uint64_t max_queued_jobs = limits::queued_jobs;
 };

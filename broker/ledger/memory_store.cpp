@@ -69,24 +69,25 @@ FinishReply MemoryStore::append(const std::string& tenant, const std::string& st
   return {number, tenant, stream, job, options_.epoch, state};
 }
 
-FinishReply MemoryStore::end(JobRecord& job, JobState state, Body body) {
+FinishReply MemoryStore::end(JobRecord& job, const Outcome& outcome) {
+  const SubmitJob& given = job.given;
+  const EndingJob ending{given.id,     given.custom_id, given.model,  given.batch,
+                         given.labels, job.attempts,    job.failures, job.submitted_us};
+  Body body = options_.publish(ending, outcome);
   if (job.state == JobState::queued) dequeue(job);
   if (job.state == JobState::leased) drop_lease(job);
-  if (job.given.deadline_us) {
-    deadlines_.erase({job.given.tenant, *job.given.deadline_us, job.sequence, &job});
+  if (given.deadline_us) {
+    deadlines_.erase({given.tenant, *given.deadline_us, job.sequence, &job});
   }
-  set_state(job, state);
-  if (state != JobState::failed) job.given.body = {};
-  FinishReply reply =
-      append(job.given.tenant, job.given.stream, job.given.id, std::move(body), state);
+  set_state(job, outcome.state);
+  if (outcome.state != JobState::failed) job.given.body = {};
+  FinishReply reply = append(given.tenant, given.stream, given.id, std::move(body), outcome.state);
   job.number = reply.number;
   return reply;
 }
 
 FinishReply MemoryStore::end_here(JobRecord& job, JobState state, Code reason) {
-  const EndingJob ending{job.given.tenant, job.given.id, job.given.custom_id, job.given.model,
-                         job.attempts,     job.failures, job.submitted_us,    job.given.body};
-  return end(job, state, options_.end_body(ending, state, reason, now_us_));
+  return end(job, {state, {}, {}, reason, now_us_});
 }
 
 LapsedLease MemoryStore::describe(LeaseId id, const LeaseRecord& lease) const {
@@ -158,7 +159,8 @@ Result<Reply> MemoryStore::carry_out(const Claim& op) {
     ++job->attempts;
     leases_[job->lease] = {job, op.engine, op.until_us, op.suspect};
     reply.jobs.push_back({job->lease, op.tenant, job->given.id, job->attempts, job->submitted_us,
-                          job->given.deadline_us, job->suspect, job->given.body});
+                          job->given.deadline_us, job->suspect, job->given.body,
+                          job->given.custom_id, job->given.stream});
   }
   return reply;
 }
@@ -183,15 +185,7 @@ Result<Reply> MemoryStore::carry_out(const Finish& op) {
   if (it == leases_.end() || (!op.engine.empty() && it->second.engine != op.engine)) {
     return refuse_stale_lease(op.lease);
   }
-  return end(*it->second.job, op.state, op.body);
-}
-
-Result<Reply> MemoryStore::carry_out(const FinishUnleased& op) {
-  if (!is_end(op.state)) return refuse_end_state();
-  JobRecord* job = find_job(op.tenant, op.job);
-  if (job == nullptr) return refuse_unknown_job(op.job);
-  if (is_end(job->state)) return refuse_ended(op.job);
-  return end(*job, op.state, op.body);
+  return end(*it->second.job, {op.state, op.result, op.error, {}, now_us_});
 }
 
 Result<Reply> MemoryStore::carry_out(const GiveBack& op) {

@@ -55,7 +55,6 @@ class MemoryStore {
   Result<Reply> carry_out(const Claim& op);
   Result<Reply> carry_out(const Renew& op);
   Result<Reply> carry_out(const Finish& op);
-  Result<Reply> carry_out(const FinishUnleased& op);
   Result<Reply> carry_out(const GiveBack& op);
   Result<Reply> carry_out(const FindLapsed& op);
   Result<Reply> carry_out(const ExpireJobs& op);
@@ -78,7 +77,7 @@ class MemoryStore {
   std::vector<JobRecord*> next_queued(const Claim& op);
   FinishReply append(const std::string& tenant, const std::string& stream, const std::string& job,
                      Body body, JobState state);
-  FinishReply end(JobRecord& job, JobState state, Body body);
+  FinishReply end(JobRecord& job, const Outcome& outcome);
   FinishReply end_here(JobRecord& job, JobState state, Code reason);
   void cancel(JobRecord& job, CancelReply& reply);
   void retry(JobRecord& job);

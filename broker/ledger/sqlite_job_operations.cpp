@@ -42,6 +42,10 @@ std::optional<Result<Reply>> SqliteOperations::answer_known(const SubmitJob& op)
   return SubmitReply{true, known->state};
 }
 
+FinishReply SqliteOperations::end_here(JobRow& row, JobState state, Code reason) {
+  return records_.end(row, {state, {}, {}, reason, now_us_});
+}
+
 Result<Reply> SqliteOperations::carry_out(const SubmitJob& op) {
   if (auto known = answer_known(op)) return *std::move(known);
   const std::uint64_t queued = records_.queued_of(op.tenant);
@@ -95,15 +99,15 @@ Result<Reply> SqliteOperations::carry_out(const Claim& op) {
     auto body = records_.body_of(*row);
     if (database_.failed()) break;
     if (!body) {
-      reply.ended.push_back(
-          records_.end_here(*row, JobState::failed, Code::ledger_corrupt, now_us_));
+      reply.ended.push_back(end_here(*row, JobState::failed, Code::ledger_corrupt));
       continue;
     }
     bytes += body->size();
     if (!reply.jobs.empty() && bytes > op.max_bytes) break;
     const LeaseId lease = records_.hand_out(*row, op.engine, op.until_us, op.suspect);
     reply.jobs.push_back({lease, op.tenant, id, row->attempts, row->submitted_us, row->deadline_us,
-                          row->suspect_us.has_value(), *std::move(body)});
+                          row->suspect_us.has_value(), *std::move(body), row->custom_id,
+                          row->stream});
   }
   return reply;
 }
@@ -131,15 +135,7 @@ Result<Reply> SqliteOperations::carry_out(const Finish& op) {
   }
   auto row = records_.known_job(lease->tenant, lease->job);
   if (!row || row->lease != op.lease) return refuse_stale_lease(op.lease);
-  return records_.end(*row, op.state, op.body);
-}
-
-Result<Reply> SqliteOperations::carry_out(const FinishUnleased& op) {
-  if (!is_end(op.state)) return refuse_end_state();
-  auto row = records_.find_job(op.tenant, op.job);
-  if (!row) return refuse_unknown_job(op.job);
-  if (is_end(row->state)) return refuse_ended(op.job);
-  return records_.end(*row, op.state, op.body);
+  return records_.end(*row, {op.state, op.result, op.error, {}, now_us_});
 }
 
 void SqliteOperations::give_back(const LeaseRow& lease, const GiveBack& op, bool proven,
@@ -149,9 +145,9 @@ void SqliteOperations::give_back(const LeaseRow& lease, const GiveBack& op, bool
   if (op.blame == Blame::died && !row->suspect_us) row->suspect_us = now_us_;
   if (proven) ++row->failures;
   if (row->cancel_requested) {
-    reply.ended.push_back(records_.end_here(*row, JobState::cancelled, Code::cancelled, now_us_));
+    reply.ended.push_back(end_here(*row, JobState::cancelled, Code::cancelled));
   } else if (proven && row->failures >= row->max_attempts) {
-    reply.ended.push_back(records_.end_here(*row, JobState::failed, Code::engine_died, now_us_));
+    reply.ended.push_back(end_here(*row, JobState::failed, Code::engine_died));
   } else {
     records_.put_back(*row);
     reply.returned.push_back(row->job);
@@ -215,7 +211,7 @@ Result<Reply> SqliteOperations::carry_out(const ExpireJobs& op) {
         reply.leases.push_back(describe(*lease));
       }
     }
-    reply.ended.push_back(records_.end_here(*row, JobState::expired, Code::expired, now_us_));
+    reply.ended.push_back(end_here(*row, JobState::expired, Code::expired));
   }
   return reply;
 }
@@ -238,7 +234,7 @@ void SqliteOperations::cancel(JobRow& row, CancelReply& reply) {
   if (is_end(row.state)) {
     ++reply.ended;
   } else if (row.state == JobState::queued) {
-    reply.numbers.push_back(records_.end_here(row, JobState::cancelled, Code::cancelled, now_us_));
+    reply.numbers.push_back(end_here(row, JobState::cancelled, Code::cancelled));
     ++reply.cancelled;
   } else {
     if (!row.cancel_requested) records_.mark_cancelled(row);

@@ -78,14 +78,14 @@ class SqliteLedger final : public Ledger {
 };
 
 Status SqliteLedger::open(const DurabilitySettings& settings) {
-  if (!options_.end_body) return fail(Code::internal, "a ledger was opened without end_body");
+  if (!options_.publish) return fail(Code::internal, "a ledger was opened without publish");
   MILLRACE_TRY(database_.open(path_, options_.vfs));
   MILLRACE_TRY(ledger_version_of(database_));
   MILLRACE_TRY(settle_settings(database_, settings));
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const auto now_us = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
-  MILLRACE_TRY(migrate(database_, {now_us, options_.wanted_kv}));
-  operations_.emplace(database_, options_.end_body, options_.max_queued_jobs);
+  MILLRACE_TRY(migrate(database_, {now_us, options_.read_columns}));
+  operations_.emplace(database_, options_.publish, options_.max_queued_jobs);
   operations_->records().load();
   MILLRACE_TRY(database_.status());
   if (operations_->records().epoch().empty()) {

@@ -13,12 +13,9 @@
 
 namespace millrace::broker {
 
-// The canonical KV policy that a stored job asks for; empty: any, or the job cannot be read.
-using WantedKv = std::function<std::string(const Body& job)>;
-
 struct SqliteLedgerOptions {
-  EndBody end_body;    // required
-  WantedKv wanted_kv;  // required where the ledger is of version 1 and holds jobs
+  Publish publish;           // required
+  ReadColumns read_columns;  // required where the ledger is of an earlier version and holds jobs
   std::uint64_t max_queued_jobs = limits::queued_jobs;
   std::uint64_t ballast_bytes = limits::ballast_bytes;  // 0: none
   // Under load the write-ahead log is folded into the database each time it has grown by so much:

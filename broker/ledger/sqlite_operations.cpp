@@ -15,11 +15,11 @@ namespace {
 
 }  // namespace
 
-SqliteOperations::SqliteOperations(Database& database, const EndBody& end_body,
+SqliteOperations::SqliteOperations(Database& database, const Publish& publish,
                                    std::uint64_t max_queued_jobs)
     : database_(database),
       max_queued_jobs_(max_queued_jobs),
-      records_(database, end_body),
+      records_(database, publish),
       renew_lease_(database, "UPDATE leases SET until_us = ?2 WHERE lease = ?1"),
       select_leases_(database, LEASE_COLUMNS "ORDER BY lease"),
       select_leases_until_(database, LEASE_COLUMNS "WHERE until_us <= ?1"),

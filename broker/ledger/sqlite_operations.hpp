@@ -14,7 +14,7 @@ namespace millrace::broker {
 
 class SqliteOperations {
  public:
-  SqliteOperations(Database& database, const EndBody& end_body, std::uint64_t max_queued_jobs);
+  SqliteOperations(Database& database, const Publish& publish, std::uint64_t max_queued_jobs);
 
   Result<Reply> carry_out(const Operation& operation, std::int64_t now_us);
   // The answer to a submit whose id is stored already, which nothing is written for; nothing where
@@ -27,7 +27,6 @@ class SqliteOperations {
   Result<Reply> carry_out(const Claim& op);
   Result<Reply> carry_out(const Renew& op);
   Result<Reply> carry_out(const Finish& op);
-  Result<Reply> carry_out(const FinishUnleased& op);
   Result<Reply> carry_out(const GiveBack& op);
   Result<Reply> carry_out(const FindLapsed& op);
   Result<Reply> carry_out(const ExpireJobs& op);
@@ -43,6 +42,8 @@ class SqliteOperations {
 
   Statement& queue_reader(std::size_t place);
   std::vector<std::string> next_queued(const Claim& op);
+  // The end of a job by the ledger's own decision.
+  FinishReply end_here(JobRow& row, JobState state, Code reason);
   void give_back(const LeaseRow& lease, const GiveBack& op, bool proven, GiveBackReply& reply);
   void cancel(JobRow& row, CancelReply& reply);
   void retry(JobRow& row);

@@ -16,20 +16,22 @@ std::optional<std::int64_t> optional_integer(const Statement& row, int column) {
 
 }  // namespace
 
-Records::Records(Database& database, const EndBody& end_body)
-    : end_body_(end_body),
+Records::Records(Database& database, const Publish& publish)
+    : publish_(publish),
       database_(database),
       select_meta_(database, "SELECT value FROM meta WHERE name = ?1"),
       select_counter_(database, "SELECT value FROM counters WHERE name = ?1"),
       update_counter_(database, "UPDATE counters SET value = ?2 WHERE name = ?1"),
-      select_job_(database,
-                  "SELECT hash, hash_version, custom_id, model, stream, batch, priority, "
-                  "max_attempts, deadline_us, sequence, submitted_us, state, attempts, failures, "
-                  "suspect_us, cancel, number, lease, kv FROM jobs WHERE tenant = ?1 AND job = ?2"),
+      select_job_(
+          database,
+          "SELECT hash, hash_version, custom_id, model, stream, batch, priority, "
+          "max_attempts, deadline_us, sequence, submitted_us, state, attempts, failures, "
+          "suspect_us, cancel, number, lease, kv, labels FROM jobs WHERE tenant = ?1 AND job = ?2"),
       insert_job_(database,
                   "INSERT INTO jobs (tenant, job, hash, hash_version, custom_id, model, stream, "
-                  "batch, priority, max_attempts, deadline_us, sequence, submitted_us, state, kv) "
-                  "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14)"),
+                  "batch, priority, max_attempts, deadline_us, sequence, submitted_us, state, kv, "
+                  "labels) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14, "
+                  "?15)"),
       update_job_(database,
                   "UPDATE jobs SET state = ?3, attempts = ?4, failures = ?5, suspect_us = ?6, "
                   "cancel = ?7, number = ?8, lease = ?9 WHERE tenant = ?1 AND job = ?2"),
@@ -108,6 +110,7 @@ std::optional<JobRow> Records::find_job(const std::string& tenant, const std::st
   row.number = static_cast<std::uint64_t>(s.integer(16));
   row.lease = static_cast<LeaseId>(s.integer(17));
   row.kv = s.text(18);
+  row.labels = Body(s.bytes(19));
   return row;
 }
 
@@ -186,7 +189,7 @@ void Records::insert(const SubmitJob& op, std::int64_t now_us) {
   counters_changed_ = true;
   insert_job_.run(op.tenant, op.id, op.hash, op.hash_version, op.custom_id, op.model, op.stream,
                   op.batch, op.priority, op.max_attempts, op.deadline_us, row.sequence, now_us,
-                  op.kv);
+                  op.kv, Blob{op.labels});
   insert_body_.run(op.tenant, row.sequence, checksum(op.body, row.sequence), Blob{op.body});
   enqueue(row);
   count(row, JobState::queued, 1);
@@ -228,25 +231,22 @@ void Records::mark_cancelled(JobRow& row) {
   update(row);
 }
 
-FinishReply Records::end(JobRow& row, JobState state, const Body& body) {
+FinishReply Records::end(JobRow& row, const Outcome& outcome) {
+  const EndingJob ending{row.job,    row.custom_id, row.model,    row.batch,
+                         row.labels, row.attempts,  row.failures, row.submitted_us};
+  const Body body = publish_(ending, outcome);
   if (row.state == JobState::queued) dequeue(row);
   if (row.lease != 0) delete_lease_.run(row.lease);
   count(row, row.state, -1);
-  row.state = state;
+  row.state = outcome.state;
   count(row, row.state, 1);
   row.lease = 0;
-  FinishReply reply = append(row.tenant, row.stream, row.job, body, state);
+  FinishReply reply = append(row.tenant, row.stream, row.job, body, row.state);
   row.number = reply.number;
   update(row);
   // Only a failed job can be asked to run again.
-  if (state != JobState::failed) delete_body_.run(row.tenant, row.sequence);
+  if (row.state != JobState::failed) delete_body_.run(row.tenant, row.sequence);
   return reply;
-}
-
-FinishReply Records::end_here(JobRow& row, JobState state, Code reason, std::int64_t now_us) {
-  const EndingJob ending{row.tenant,   row.job,      row.custom_id,    row.model,
-                         row.attempts, row.failures, row.submitted_us, body_of(row).value_or("")};
-  return end(row, state, end_body_(ending, state, reason, now_us));
 }
 
 FinishReply Records::append(const std::string& tenant, const std::string& stream,

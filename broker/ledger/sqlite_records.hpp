@@ -16,6 +16,7 @@ namespace millrace::broker {
 
 struct JobRow {
   std::string tenant, job, hash, custom_id, model, stream, batch, kv;
+  Body labels;
   int hash_version = 0;
   std::uint32_t priority = 0, max_attempts = 0, attempts = 0, failures = 0;
   std::optional<std::int64_t> deadline_us, suspect_us;  // suspect_us: since when, if it is one
@@ -36,7 +37,7 @@ struct LeaseRow {
 class Records {
  public:
   // The tables must stand.
-  Records(Database& database, const EndBody& end_body);
+  Records(Database& database, const Publish& publish);
 
   void load();   // counters, after opening and after each rollback
   void flush();  // counters, before each commit and before counts are read
@@ -58,8 +59,7 @@ class Records {
   LeaseId hand_out(JobRow& row, const std::string& engine, std::int64_t until_us, bool alone);
   void put_back(JobRow& row);  // leased or failed to queued, with the row's present marks
   void mark_cancelled(JobRow& row);
-  FinishReply end(JobRow& row, JobState state, const Body& body);
-  FinishReply end_here(JobRow& row, JobState state, Code reason, std::int64_t now_us);
+  FinishReply end(JobRow& row, const Outcome& outcome);
   FinishReply append(const std::string& tenant, const std::string& stream, const std::string& job,
                      const Body& body, JobState state);
 
@@ -69,7 +69,7 @@ class Records {
   void dequeue(const JobRow& row);
   void update(const JobRow& row);
 
-  const EndBody& end_body_;
+  const Publish& publish_;
   std::string epoch_;
   std::int64_t next_sequence_ = 1, next_lease_ = 1;
   bool counters_changed_ = false;

@@ -164,14 +164,13 @@ INSERT INTO queue
 DROP TABLE queue_1;
 )sql";
 
-// Of the jobs that have a body still: those that can be handed out, now or after a retry. A damaged
-// body is left to whoever hands it out, who names it.
-Status read_policies(Database& database, const WantedKv& wanted_kv) {
+// Fills a column of the jobs that have a body still: those that can be handed out, now or after a
+// retry. A damaged body is left to whoever hands it out, who names it.
+template <class Update>
+Status fill_column(Database& database, const ReadColumns& read_columns, Update update) {
   Statement jobs(database, "SELECT tenant, job, sequence FROM jobs WHERE state IN (0, 1, 3)");
   Statement body(database,
                  "SELECT checksum, body FROM job_bodies WHERE tenant = ?1 AND sequence = ?2");
-  // The key stays, so that the walk goes on behind it.
-  Statement update(database, "UPDATE jobs SET kv = ?3 WHERE tenant = ?1 AND job = ?2");
   for (bool row = jobs.run(); row; row = jobs.next()) {
     const std::string tenant = jobs.text(0), job = jobs.text(1);
     const std::int64_t sequence = jobs.integer(2);
@@ -179,23 +178,39 @@ Status read_policies(Database& database, const WantedKv& wanted_kv) {
     const std::string_view bytes = body.bytes(1);
     const auto sum = static_cast<std::int64_t>(hash64(bytes, static_cast<std::uint64_t>(sequence)));
     if (sum != body.integer(0)) continue;
-    if (!wanted_kv) {
-      return fail(Code::internal, "a ledger of version 1 was opened without wanted_kv");
+    if (!read_columns) {
+      return fail(Code::internal, "a ledger of an earlier version was opened without read_columns");
     }
-    const std::string kv = wanted_kv(Body(bytes));
-    if (!kv.empty()) update.run(tenant, job, kv);
+    update(tenant, job, read_columns(Body(bytes)));  // the key stays: the walk goes on behind it
   }
   return database.status();
 }
 
 Status create_version_2(Database& database, const MigrationInput& with) {
   MILLRACE_TRY(database.execute(version_2_jobs));
-  MILLRACE_TRY(read_policies(database, with.wanted_kv));
+  Statement update(database, "UPDATE jobs SET kv = ?3 WHERE tenant = ?1 AND job = ?2");
+  const auto set_kv = [&](const std::string& tenant, const std::string& job,
+                          const JobColumns& columns) {
+    if (!columns.kv.empty()) update.run(tenant, job, columns.kv);
+  };
+  MILLRACE_TRY(fill_column(database, with.read_columns, set_kv));
   return database.execute(version_2_queue);
 }
 
+// What the published result repeats of a job, so that no end needs the job's body.
+Status create_version_3(Database& database, const MigrationInput& with) {
+  MILLRACE_TRY(database.execute("ALTER TABLE jobs ADD COLUMN labels BLOB NOT NULL DEFAULT x''"));
+  Statement update(database, "UPDATE jobs SET labels = ?3 WHERE tenant = ?1 AND job = ?2");
+  const auto set_labels = [&](const std::string& tenant, const std::string& job,
+                              const JobColumns& columns) {
+    if (!columns.labels.empty()) update.run(tenant, job, Blob{columns.labels});
+  };
+  return fill_column(database, with.read_columns, set_labels);
+}
+
 using Migration = Status (*)(Database&, const MigrationInput&);
-constexpr auto migrations = std::to_array<Migration>({create_version_1, create_version_2});
+constexpr auto migrations =
+    std::to_array<Migration>({create_version_1, create_version_2, create_version_3});
 static_assert(migrations.size() == ledger_version);
 
 Status check_owner(Database& database, const std::string& version) {

@@ -8,7 +8,7 @@
 
 namespace millrace::broker {
 
-inline constexpr int ledger_version = 2;               // PRAGMA user_version
+inline constexpr int ledger_version = 3;               // PRAGMA user_version
 inline constexpr int ledger_application = 0x4d4c5243;  // PRAGMA application_id, "MLRC"
 
 // The settings that durability stands on. Only the test that must notice their absence asks for
@@ -29,10 +29,10 @@ Status settle_settings(Database& database, const DurabilitySettings& settings = 
 Status check_settings(Database& database, const DurabilitySettings& settings = {});
 
 // Brings the tables to `ledger_version`, each version in a transaction of its own. Errors: as
-// ledger_version_of, disk_full, and internal where `wanted_kv` is needed and missing.
+// ledger_version_of, disk_full, and internal where `read_columns` is needed and missing.
 struct MigrationInput {
   std::int64_t now_us = 0;
-  WantedKv wanted_kv;
+  ReadColumns read_columns;
 };
 Status migrate(Database& database, const MigrationInput& with);
 

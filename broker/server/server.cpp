@@ -82,10 +82,9 @@ Status BrokerServer::State::open() {
   MILLRACE_TRY(check_endpoints(options));
   MILLRACE_TRY(env->make_directories(options.ledger_folder));
   SqliteLedgerOptions ledger_options;
-  ledger_options.end_body = end_body;
-  // What a submit would have stored.
-  ledger_options.wanted_kv = [match = options.core.match_kv](const Body& job) {
-    return match ? wanted_kv(job) : std::string();
+  ledger_options.publish = published_end;
+  ledger_options.read_columns = [match_kv = options.core.match_kv](const Body& job) {
+    return columns_of(job, match_kv);
   };
   ledger_options.env = env.get();
   // Before the sockets: whoever holds the ledger may take over the endpoints.

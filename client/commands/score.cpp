@@ -149,8 +149,8 @@ Status ScoreRun::take(std::uint64_t line, const JobResult& result) {
   } else {
     writer.null();
   }
-  writer.field("model", result.result->effective.model);
-  writer.field("fingerprint", result.result->effective.fingerprint).end_object();
+  writer.field("model", result.result->effective.engine.model);
+  writer.field("fingerprint", result.result->effective.engine.fingerprint).end_object();
   ready_.emplace(line, std::move(out));
   print_ready();
   return {};

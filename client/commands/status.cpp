@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "client/commands/command.hpp"
-#include "client/lines/json_writer.hpp"
+#include "client/lines/json_fields.hpp"
 #include "schemas/base/number_text.hpp"
 #include "schemas/codec.hpp"
 
@@ -18,11 +18,9 @@ struct Flags {
 void print_json(const StatusAnswer& answer, const StatusRequest& request) {
   std::string line;
   JsonWriter out(line);
-  const JobCounts& counts = answer.counts;
-  out.begin_object().key("counts").begin_object().field("queued", counts.queued);
-  out.field("leased", counts.leased).field("completed", counts.completed);
-  out.field("failed", counts.failed).field("cancelled", counts.cancelled);
-  out.field("expired", counts.expired).end_object();
+  out.begin_object().key("counts").begin_object();
+  write_fields(out, answer.counts);
+  out.end_object();
   if (answer.state) {
     out.field("job", request.job).field("state", wire_name(*answer.state));
     out.field("attempts", answer.attempts).field("stream", answer.job_stream);
@@ -36,15 +34,9 @@ void print_json(const StatusAnswer& answer, const StatusRequest& request) {
   }
   out.key("engines").begin_array();
   for (const EngineInfo& engine : answer.engines) {
-    out.begin_object().field("name", engine.name).field("model", engine.model);
-    out.field("fingerprint", engine.fingerprint).field("leases", engine.leases);
-    out.field("rows", engine.rows).key("kv_policies").begin_array();
-    for (const std::string& policy : engine.kv_policies) {
-      out.value(policy);
-    }
-    out.end_array().field("kv", engine.kv).field("kv_bytes_per_token", engine.kv_bytes_per_token);
-    out.field("kv_compression", engine.kv_compression);
-    out.field("tokens_per_second", engine.tokens_per_second).end_object();
+    out.begin_object();
+    write_fields(out, engine);
+    out.end_object();
   }
   out.end_array().field("draining", answer.draining).end_object();
   std::printf("%s\n", line.c_str());
@@ -80,14 +72,14 @@ void print_text(const StatusAnswer& answer, const StatusRequest& request) {
       wide(counts.queued), wide(counts.leased), wide(counts.completed), wide(counts.failed),
       wide(counts.cancelled), wide(counts.expired), answer.draining ? "  (draining)" : "");
   for (const EngineInfo& engine : answer.engines) {
-    const std::string kv = engine.kv_policies.empty() ? "unknown" : engine.kv_policies.front();
-    std::printf("engine %s  model %s  kv %s", engine.name.c_str(), engine.model.c_str(),
-                kv.c_str());
-    if (engine.kv_compression > 0) {
-      std::printf(" (%.1fx)", engine.kv_compression);
+    const EngineFacts& facts = engine.engine;
+    std::printf("engine %s  model %s  kv %s", engine.name.c_str(), facts.model.c_str(),
+                facts.kv_policy.empty() ? "unknown" : facts.kv_policy.c_str());
+    if (facts.kv_compression > 0) {
+      std::printf(" (%.1fx)", facts.kv_compression);
     }
     std::printf("  leases %u  rows %u  %.1f tokens/s  fingerprint %s\n", engine.leases, engine.rows,
-                engine.tokens_per_second, engine.fingerprint.c_str());
+                engine.tokens_per_second, facts.fingerprint.c_str());
   }
   if (answer.engines.empty() && request.batch.empty()) {
     std::printf("no engine\n");

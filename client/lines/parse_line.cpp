@@ -195,11 +195,11 @@ Result<json> job_of_plain_line(json& line) {
 
 // What the caller decides about the job's place in the queue, and the notes that travel with it.
 Status complete_job(json& job, const LineOptions& options, ParsedLine& parsed) {
+  bool labelled_by_id = false;
   if (options.own_queue) {
-    if (!parsed.custom_id && job.contains("id") && job["id"].is_string()) {
-      parsed.custom_id = job["id"].get<std::string>();
-      job["custom_id"] = *parsed.custom_id;
-    }
+    // It is no custom_id: `run` and `submit` of one file must come to the same seeds.
+    labelled_by_id = !parsed.custom_id && job.contains("id") && job["id"].is_string();
+    if (labelled_by_id) parsed.custom_id = job["id"].get<std::string>();
     for (const char* name : {"id", "stream", "batch"}) {
       job.erase(name);
     }
@@ -234,7 +234,7 @@ Status complete_job(json& job, const LineOptions& options, ParsedLine& parsed) {
   if (options.custom_ids != nullptr && parsed.custom_id) {
     first_use = options.custom_ids->add(*parsed.custom_id, parsed.number);
   }
-  if (parsed.shape == Shape::plain && !first_use && !named) {
+  if (parsed.shape == Shape::plain && !first_use && !named && !labelled_by_id) {
     return {};
   }
   json& metadata = job["metadata"];
@@ -254,6 +254,9 @@ Status complete_job(json& job, const LineOptions& options, ParsedLine& parsed) {
   }
   if (named) {
     metadata[model_key] = *named;
+  }
+  if (labelled_by_id) {
+    metadata[label_key] = *parsed.custom_id;
   }
   return {};
 }

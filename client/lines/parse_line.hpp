@@ -26,6 +26,8 @@ enum class Shape : std::uint8_t { plain, chat, completion };
 inline constexpr std::string_view shape_key = "millrace.shape";  // "chat", "completion"
 inline constexpr std::string_view duplicate_key = "millrace.duplicate_of_line";
 inline constexpr std::string_view model_key = "millrace.model";  // named where another may run
+inline constexpr std::string_view label_key = "millrace.label";  // the line's id, where that is its
+                                                                 // only label and not the job's id
 
 struct LineOptions {
   std::string id{};                    // of the job; empty: the line's own, or none

@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 
+#include "client/lines/json_fields.hpp"
 #include "client/lines/parse_line.hpp"
 #include "schemas/base/utf8.hpp"
 #include "schemas/codec.hpp"
@@ -41,39 +42,6 @@ void write_token(JsonWriter& json, TokenId id, float logprob, const TokenTexts& 
   json.end_array();
 }
 
-void write_penalty(JsonWriter& json, std::string_view name, const Penalty& penalty) {
-  json.key(name).begin_object().field("value", penalty.value);
-  json.field("scope", wire_name(penalty.scope)).field("window", penalty.window).end_object();
-}
-
-// Lists that the job gave are told by their lengths; the job has them.
-void write_edits(JsonWriter& json, const LogitEdits& edits) {
-  json.key("edits").begin_object();
-  json.field("logit_bias_tokens", std::uint64_t{edits.bias.size()});
-  write_penalty(json, "repetition_penalty", edits.repetition);
-  write_penalty(json, "presence_penalty", edits.presence);
-  write_penalty(json, "frequency_penalty", edits.frequency);
-  json.field("dry_multiplier", edits.dry.multiplier).field("dry_base", edits.dry.base);
-  json.field("dry_allowed_length", edits.dry.allowed_length);
-  json.field("dry_penalty_last_n", edits.dry.window).key("dry_breaker_ids");
-  write_ids(json, edits.dry.breaker_ids);
-  json.field("no_repeat_ngram_size", edits.no_repeat_ngram);
-  json.field("allowed_tokens", std::uint64_t{edits.allowed.size()});
-  json.field("bad_word_sequences", std::uint64_t{edits.bad_word_ids.size()}).end_object();
-}
-
-void write_markers(JsonWriter& json, const std::vector<Marker>& markers) {
-  if (markers.empty()) {
-    return;
-  }
-  json.key("markers").begin_array();
-  for (const Marker& marker : markers) {
-    json.begin_object().field("part", wire_name(marker.part)).field("open", marker.open);
-    json.field("close", marker.close).end_object();
-  }
-  json.end_array();
-}
-
 // The listed tokens' logprobs at one position, as far as the array reaches.
 std::span<const float> listed_at(const ListedLogprobs& listed, std::size_t position) {
   const std::size_t count = listed.ids.size(), first = position * count;
@@ -95,6 +63,11 @@ std::optional<std::string> TokenTexts::bytes(TokenId id) const {
 std::string TokenTexts::text(TokenId id) const {
   const std::optional<std::string> known = bytes(id);
   return known ? utf8_replace_invalid(*known) : "token_id:" + std::to_string(id);
+}
+
+std::string label_of(const JobResult& result) {
+  const auto at = result.metadata.find(std::string(label_key));
+  return result.custom_id.empty() && at != result.metadata.end() ? at->second : result.custom_id;
 }
 
 void write_ids(JsonWriter& json, const Tokens& tokens) {
@@ -123,8 +96,8 @@ std::vector<std::string> warnings_of(const JobResult& result) {
     out.push_back("custom_id is also that of line " + *line);
   }
   if (const std::string* named = note(model_key);
-      named != nullptr && result.result && *named != result.result->effective.model) {
-    out.push_back("model \"" + *named + "\" is named, \"" + result.result->effective.model +
+      named != nullptr && result.result && *named != result.result->effective.engine.model) {
+    out.push_back("model \"" + *named + "\" is named, \"" + result.result->effective.engine.model +
                   "\" ran");
   }
   return out;
@@ -150,33 +123,11 @@ void write_queue_fields(JsonWriter& json, const JobResult& result) {
 }
 
 void write_engine_fields(JsonWriter& json, const GenerationResult& result) {
-  const EffectiveSettings& used = result.effective;
-  json.field("fingerprint", used.fingerprint).key("effective").begin_object();
-  json.field("model", used.model).field("kv", used.kv);
-  if (!used.kv_policy.empty()) {
-    json.field("kv_policy", used.kv_policy).field("kv_bytes_per_token", used.kv_bytes_per_token);
-    json.field("kv_compression", used.kv_compression);
-  }
-  json.field("math", used.math);
-  json.field("temperature", used.sampling.temperature).field("top_k", used.sampling.top_k);
-  json.field("top_p", used.sampling.top_p).field("min_p", used.sampling.min_p);
-  json.field("typical_p", used.sampling.typical_p);
-  json.field("xtc_probability", used.sampling.xtc_probability);
-  json.field("xtc_threshold", used.sampling.xtc_threshold).key("seed");
-  if (used.sampling.seed) {
-    json.value(*used.sampling.seed);
-  } else {
-    json.null();
-  }
-  json.field("max_tokens", used.max_tokens);
-  if (used.edits) {
-    write_edits(json, *used.edits);
-  }
-  write_markers(json, used.markers);
+  json.field("fingerprint", result.effective.engine.fingerprint).key("effective").begin_object();
+  write_fields(json, result.effective);
   json.end_object().key("times").begin_object();
-  json.field("queue_us", result.times.queue_us);
-  json.field("first_token_us", result.times.first_token_us);
-  json.field("total_us", result.times.total_us).end_object();
+  write_fields(json, result.times);
+  json.end_object();
 }
 
 void write_chat_logprobs(JsonWriter& json, const Tokens& tokens, const TokenLogprobs& logprobs,

@@ -22,6 +22,9 @@ class TokenTexts {
   const Lookup& bytes_;
 };
 
+// The job's custom_id, or the id that its line gave in place of one; empty: the line has no label.
+std::string label_of(const JobResult& result);
+
 void write_ids(JsonWriter& json, const Tokens& tokens);
 void write_usage(JsonWriter& json, const Usage& usage);
 // The broker's and ours: unknown fields, a custom_id used before, another model than the job names.

@@ -97,7 +97,7 @@ void write_openai_body(JsonWriter& json, const JobResult& result, Shape shape,
   json.begin_object().field("id", (chat ? "chatcmpl-" : "cmpl-") + result.job);
   json.field("object", chat ? "chat.completion" : "text_completion");
   json.field("created", result.ended_us / us_per_second);
-  json.field("model", generation.effective.model).key("choices").begin_array();
+  json.field("model", generation.effective.engine.model).key("choices").begin_array();
   for (const Choice& choice : generation.choices) {
     if (chat) {
       write_chat_choice(json, choice, texts);
@@ -107,7 +107,7 @@ void write_openai_body(JsonWriter& json, const JobResult& result, Shape shape,
   }
   json.end_array().key("usage");
   write_usage(json, generation.usage);
-  json.field("system_fingerprint", generation.effective.fingerprint);
+  json.field("system_fingerprint", generation.effective.engine.fingerprint);
   write_millrace(json, result, texts);
   json.end_object();
 }
@@ -164,10 +164,10 @@ std::string result_line(const JobResult& result, std::uint64_t line,
   JsonWriter json(out);
   const std::optional<Error> error = error_of(result);
   json.begin_object().field("id", result.job).key("custom_id");
-  if (result.custom_id.empty()) {
+  if (const std::string label = label_of(result); label.empty()) {
     json.null();
   } else {
-    json.value(result.custom_id);
+    json.value(label);
   }
   json.key("response").begin_object();
   json.field("status_code", error ? code_http_status(error->code) : 200);
@@ -204,7 +204,7 @@ std::string result_json(const JobResult& result, const ResultLineOptions& option
   std::string out;
   JsonWriter json(out);
   const TokenTexts texts(options.token_bytes);
-  json.begin_object().field("job", result.job).field("custom_id", result.custom_id);
+  json.begin_object().field("job", result.job).field("custom_id", label_of(result));
   json.field("model", result.model);
   write_queue_fields(json, result);
   if (result.error) {

@@ -235,7 +235,7 @@ Status Driver::take_entry(const Entry& entry) {
   Error unsaid{Code::engine_failed,
                std::string("the job is ") + std::string(wire_name(result.state)), ""};
   if (result.result) {
-    const EffectiveSettings& used = result.result->effective;
+    const EngineFacts& used = result.result->effective.engine;
     MILLRACE_TRY(folder_.meet_engine(used.fingerprint, {used.kv_policy, used.kv}));
   }
   if (entry.number <= *earlier_) {
@@ -247,7 +247,7 @@ Status Driver::take_entry(const Entry& entry) {
   }
   note_warnings(id->number, result);
   const Error* error = good ? nullptr : result.error ? &*result.error : &unsaid;
-  return write_line(id->number, text, error, result.custom_id);
+  return write_line(id->number, text, error, label_of(result));
 }
 
 // Results come in any order: the summary names the first line of the input, not the first to end.
@@ -256,7 +256,7 @@ void Driver::note_warnings(std::uint64_t line, const JobResult& result) {
   summary_.warned += warnings.empty() ? 0 : 1;
   const auto& first = summary_.first_warned;
   if (!warnings.empty() && (!first || line < first->line)) {
-    summary_.first_warned = WarnedLine{line, result.custom_id, warnings.front()};
+    summary_.first_warned = WarnedLine{line, label_of(result), warnings.front()};
   }
 }
 
@@ -283,9 +283,8 @@ Status Driver::take_status(const StatusAnswer& status) {
     watch_silence();
   }
   if (!status.engines.empty() && !joined_before) {
-    const EngineInfo& engine = status.engines.front();
-    const std::string policy = engine.kv_policies.empty() ? "" : engine.kv_policies.front();
-    MILLRACE_TRY(folder_.meet_engine(engine.fingerprint, {policy, engine.kv}));
+    const EngineFacts& engine = status.engines.front().engine;
+    MILLRACE_TRY(folder_.meet_engine(engine.fingerprint, {engine.kv_policy, engine.kv}));
     starts_met_ = hooks_.engine_starts();
   }
   return {};

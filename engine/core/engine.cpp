@@ -190,17 +190,18 @@ class ModelEngine final : public Engine {
         transport_(*device_, *model_) {
     const ModelInfo& m = model_->info();
     if (disk) disk_pages_ = std::make_unique<DiskPages>(std::move(disk), page_kind(m), transport_);
-    info_.model_name = m.name;
+    info_.facts = {m.name,
+                   job_fingerprint(m),
+                   std::string(math_name(options.math)),
+                   kv_policy,
+                   m.kv,
+                   m.kv_token_bytes,
+                   m.kv_compression,
+                   m.context_tokens};
     info_.architecture = m.architecture;
     info_.device_name = device_->info().name;
     info_.driver = device_->info().driver;
-    info_.fingerprint = job_fingerprint(m);
-    info_.kv = m.kv;
-    info_.kv_policy = kv_policy;
     info_.kv_names = kv_names(kv_policy, m);
-    info_.kv_bytes_per_token = m.kv_token_bytes;
-    info_.kv_compression = m.kv_compression;
-    info_.context_tokens = m.context_tokens;
     info_.vocabulary = host_.tokenizer.vocabulary_size();
     info_.kv_pool_tokens = std::uint64_t{m.page_count} * m.page_tokens;
 
@@ -211,7 +212,7 @@ class ModelEngine final : public Engine {
     context.context_tokens = m.context_tokens;
     context.vocabulary = info_.vocabulary;
     context.kv_names = info_.kv_names;
-    context.fingerprint = info_.fingerprint;
+    context.fingerprint = info_.facts.fingerprint;
 
     LoopOptions loop;
     loop.scheduler.max_batch = options.max_batch;
@@ -221,13 +222,7 @@ class ModelEngine final : public Engine {
     loop.scheduler.prefix_cache = options.prefix_cache;
     loop.scheduler.fingerprint = m.fingerprint;
     loop.scheduler.store = loop.disk = disk_pages_.get();
-    loop.effective.model = m.name;
-    loop.effective.fingerprint = info_.fingerprint;
-    loop.effective.kv = m.kv;
-    loop.effective.kv_policy = kv_policy;
-    loop.effective.kv_bytes_per_token = m.kv_token_bytes;
-    loop.effective.kv_compression = m.kv_compression;
-    loop.effective.math = math_name(options.math);
+    loop.engine = info_.facts;
     loop_.emplace(loop, context, pool_, runner_, clock_);
   }
 

@@ -7,9 +7,9 @@
 //
 // A step is one ragged batch: every decoding row first, then prefill chunks up to the token budget.
 // Rows join and leave at any step. The tokens and logprob bits of a request depend on the request
-// and the fingerprint alone (DESIGN section 6). Errors: values; a refused `add` leaves no trace. A
-// device error during a step fails the affected requests; if the device itself is lost `step`
-// returns the error and the engine must be dropped. Thread safety: one owner thread.
+// and the fingerprint alone (ARCHITECTURE.md, "Determinism"). Errors: values; a refused `add`
+// leaves no trace. A device error during a step fails the affected requests; if the device itself
+// is lost `step` returns the error and the engine must be dropped. Thread safety: one owner thread.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -44,11 +44,10 @@ struct EngineOptions {
 };
 
 struct EngineInfo {
-  std::string model_name, architecture, device_name, driver, fingerprint;
-  std::string kv_policy, kv;                          // as chosen or given; by layer
-  std::vector<std::string> kv_names;                  // what it answers to: these two, and more
-  double kv_bytes_per_token = 0, kv_compression = 1;  // of all layers; against f16
-  std::uint32_t context_tokens = 0, vocabulary = 0;
+  EngineFacts facts;  // what results say of it
+  std::string architecture, device_name, driver;
+  std::vector<std::string> kv_names;  // the KV policies it answers to: its own, and more
+  std::uint32_t vocabulary = 0;
   std::uint64_t kv_pool_tokens = 0;
 };
 

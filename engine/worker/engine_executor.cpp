@@ -26,13 +26,9 @@ EngineExecutor::EngineExecutor(std::unique_ptr<engine::Engine> engine, const std
       limit_us_(std::int64_t{limit_ms} * 1'000),
       engine_(std::move(engine)) {
   const engine::EngineInfo& info = engine_->info();
-  info_.model = model.empty() ? info.model_name : model;
-  info_.fingerprint = info.fingerprint;
+  info_.engine = info.facts;
+  if (!model.empty()) info_.engine.model = model;
   info_.kv_policies = info.kv_names;
-  info_.kv = info.kv;
-  info_.kv_bytes_per_token = info.kv_bytes_per_token;
-  info_.kv_compression = info.kv_compression;
-  info_.context_tokens = info.context_tokens;
   info_.capacity = capacity;
   thread_ = std::thread([this] { loop(); });
 }

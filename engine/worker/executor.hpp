@@ -14,13 +14,9 @@
 namespace millrace::worker {
 
 struct ExecutorInfo {
-  std::string model;  // the name jobs must give
-  std::string fingerprint;
+  EngineFacts engine;                    // with the name that jobs give
   std::vector<std::string> kv_policies;  // see Hello
-  std::string kv;
-  double kv_bytes_per_token = 0, kv_compression = 0;
-  std::uint32_t context_tokens = 0;
-  std::uint32_t capacity = 1;  // jobs it takes at once: those it runs and some that wait
+  std::uint32_t capacity = 1;            // jobs it takes at once: those it runs and some that wait
 };
 
 // One job. Its request carries a seed.

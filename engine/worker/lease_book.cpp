@@ -5,11 +5,10 @@
 
 namespace millrace::worker {
 
-void LeaseBook::add(JobLabel label, Task task, bool alone) {
-  const LeaseId lease = label.lease;
+void LeaseBook::add(Task task, bool alone) {
+  const LeaseId lease = task.lease;
   Held held;
   held.alone = alone;
-  held.label = std::move(label);
   held.task = std::move(task);
   held_.insert_or_assign(lease, std::move(held));
   waiting_.push_back(lease);
@@ -21,7 +20,7 @@ void LeaseBook::add_ended(JobEnd end) {
   held.end = std::move(end);
   unsent_.push_back(held.end.lease);
   ++unconfirmed_;
-  unconfirmed_bytes_ += held.end.body.size();
+  unconfirmed_bytes_ += held.end.result.size();
   const LeaseId lease = held.end.lease;
   held_.insert_or_assign(lease, std::move(held));
 }
@@ -37,34 +36,24 @@ std::optional<Task> LeaseBook::start_next() {
   return std::exchange(held.task, {});
 }
 
-std::optional<JobLabel> LeaseBook::stopped(LeaseId lease) {
+bool LeaseBook::stopped(LeaseId lease) {
   if (const auto gone = dropped_.find(lease); gone != dropped_.end()) {
     if (gone->second) alone_ = false;
     dropped_.erase(gone);
     --running_;
-    return std::nullopt;
+    return false;
   }
   const auto found = held_.find(lease);
-  if (found == held_.end() || found->second.state != Was::running) return std::nullopt;
+  if (found == held_.end() || found->second.state != Was::running) return false;
   if (found->second.alone) alone_ = false;
   --running_;
-  JobLabel label = std::move(found->second.label);
   held_.erase(found);
-  return label;
-}
-
-void LeaseBook::ended(JobEnd end) {
-  add_ended(std::move(end));
+  return true;
 }
 
 LeaseBook::Was LeaseBook::state(LeaseId lease) const {
   const auto found = held_.find(lease);
   return found == held_.end() ? Was::unknown : found->second.state;
-}
-
-const JobLabel* LeaseBook::label(LeaseId lease) const {
-  const auto found = held_.find(lease);
-  return found == held_.end() ? nullptr : &found->second.label;
 }
 
 LeaseBook::Was LeaseBook::drop(LeaseId lease) {
@@ -73,7 +62,7 @@ LeaseBook::Was LeaseBook::drop(LeaseId lease) {
   const Was was = found->second.state;
   if (was == Was::ended) {
     --unconfirmed_;
-    unconfirmed_bytes_ -= found->second.end.body.size();
+    unconfirmed_bytes_ -= found->second.end.result.size();
   }
   if (was == Was::running) dropped_.emplace(lease, found->second.alone);
   if (was == Was::waiting) std::erase(waiting_, lease);
@@ -89,9 +78,9 @@ std::vector<JobEnd> LeaseBook::take_unsent(std::int64_t now_us, std::size_t coun
     const auto found = held_.find(unsent_.front());
     if (found == held_.end() || found->second.sent_us != unsent) continue;
     Held& held = found->second;
-    if (!out.empty() && (out.size() == count || size + held.end.body.size() > bytes)) break;
+    if (!out.empty() && (out.size() == count || size + held.end.result.size() > bytes)) break;
     held.sent_us = now_us;
-    size += held.end.body.size();
+    size += held.end.result.size();
     out.push_back(held.end);
   }
   return out;

@@ -18,19 +18,17 @@ namespace millrace::worker {
 class LeaseBook {
  public:
   bool knows(LeaseId lease) const { return held_.contains(lease); }
-  void add(JobLabel label, Task task, bool alone);
-  void add_ended(JobEnd end);  // refused at once
+  void add(Task task, bool alone);
 
   // The next task that may run now; it counts as running from then on.
   std::optional<Task> start_next();
-  // The executor is done with a lease. The label of a result that is wanted; nothing for one that
-  // was dropped meanwhile.
-  std::optional<JobLabel> stopped(LeaseId lease);
-  void ended(JobEnd end);
+  // The executor is done with a lease. False where its result is not wanted, because the lease was
+  // dropped meanwhile.
+  bool stopped(LeaseId lease);
+  void add_ended(JobEnd end);  // of a lease that has stopped, or never waited
 
   enum class Was : std::uint8_t { unknown, waiting, running, ended };
   Was state(LeaseId lease) const;
-  const JobLabel* label(LeaseId lease) const;
   // No longer this engine's. A running one still occupies the executor until it stops.
   Was drop(LeaseId lease);
 
@@ -54,7 +52,6 @@ class LeaseBook {
   struct Held {
     Was state = Was::waiting;
     bool alone = false;
-    JobLabel label;
     Task task;  // while waiting
     JobEnd end;
     std::int64_t sent_us = unsent;

@@ -12,6 +12,7 @@
 #include "engine/worker/options.hpp"
 #include "engine/worker/worker_program.hpp"
 #include "schemas/base/log.hpp"
+#include "schemas/describe_result.hpp"
 
 namespace {
 
@@ -54,17 +55,11 @@ Result<std::unique_ptr<worker::EngineExecutor>> make_executor(const worker::Engi
   log_info("loading the model", {{"file", options.model_path}});
   MILLRACE_ASSIGN(auto made, engine::Engine::create(options));
   const engine::EngineInfo& info = made->info();
-  log_info("engine ready", {{"model", info.model_name},
-                            {"architecture", info.architecture},
-                            {"device", info.device_name},
-                            {"driver", info.driver},
-                            {"kv_policy", info.kv_policy},
-                            {"kv", info.kv},
-                            {"kv_bytes_per_token", info.kv_bytes_per_token},
-                            {"kv_compression", info.kv_compression},
-                            {"kv_pool_tokens", info.kv_pool_tokens},
-                            {"context_tokens", info.context_tokens},
-                            {"fingerprint", info.fingerprint}});
+  LogFieldList facts;
+  fields(facts, info.facts);
+  facts.add({"architecture", info.architecture}).add({"device", info.device_name});
+  facts.add({"driver", info.driver}).add({"kv_pool_tokens", info.kv_pool_tokens});
+  log(LogLevel::info, "engine ready", facts.list());
   worker::leave_crash_note(program, crash_hint());
   MILLRACE_TRY(warm_up(*made));
   return std::make_unique<worker::EngineExecutor>(

@@ -48,13 +48,8 @@ void Session::hello() {
   hello.software = options_.software;
   hello.capabilities = {"generate", "score", "logprobs", "cancel", "partials"};
   hello.instance = options_.instance;
-  hello.model = info.model;
-  hello.fingerprint = info.fingerprint;
+  hello.engine = info.engine;
   hello.kv_policies = info.kv_policies;
-  hello.kv = info.kv;
-  hello.kv_bytes_per_token = info.kv_bytes_per_token;
-  hello.kv_compression = info.kv_compression;
-  hello.context_tokens = info.context_tokens;
   out_.clear();  // what was meant for a session that is no more
   hello_id_ = next_id_;
   send(std::move(hello));
@@ -140,12 +135,11 @@ void Session::leased(const Leases& leases) {
       unwanted.push_back(lease.lease);
       continue;
     }
-    JobLabel label;
-    auto task = prepare(lease, executor_.info(), label);
+    auto task = prepare(lease, executor_.info());
     if (task) {
-      book_.add(std::move(label), std::move(*task), lease.alone);
+      book_.add(std::move(*task), lease.alone);
     } else {
-      book_.add_ended(failed_end(label, std::move(task).error(), clock_.wall_us()));
+      book_.add_ended(failed_end(lease.lease, std::move(task).error()));
     }
   }
   release(std::move(unwanted));
@@ -153,12 +147,10 @@ void Session::leased(const Leases& leases) {
 
 void Session::cancel(LeaseId lease) {
   switch (book_.state(lease)) {
-    case LeaseBook::Was::waiting: {
-      JobEnd end = cancelled_end(*book_.label(lease), clock_.wall_us());
+    case LeaseBook::Was::waiting:
       book_.drop(lease);
-      book_.add_ended(std::move(end));
+      book_.add_ended(cancelled_end(lease));
       break;
-    }
     case LeaseBook::Was::running:
       executor_.cancel(lease);
       break;
@@ -214,9 +206,9 @@ void Session::send_partials() {
 void Session::collect() {
   std::vector<Ended> ends = executor_.take_ends();
   send_partials();
-  for (Ended& ended : ends)
-    if (const auto label = book_.stopped(ended.lease))
-      book_.ended(job_end(*label, std::move(ended), clock_.wall_us()));
+  for (Ended& ended : ends) {
+    if (book_.stopped(ended.lease)) book_.add_ended(job_end(std::move(ended)));
+  }
 }
 
 void Session::start_tasks() {

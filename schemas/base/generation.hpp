@@ -1,7 +1,8 @@
 #pragma once
 // The vocabulary that the wire and the engine share: what is asked of a model and what came of it.
-// Plain values without behaviour; names and defaults are OpenAI's where one exists (DESIGN section
-// 4). Logprobs are natural logarithms. Thread safety: plain values.
+// Plain values without behaviour; names and defaults are OpenAI's where one exists.
+// request_fields.hpp declares how requests are written. Logprobs are natural logarithms. Thread
+// safety: plain values.
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -38,7 +39,7 @@ struct Sampling {
   float typical_p = 1.0f;             // 1 is off; in (0, 1]
   float xtc_probability = 0.0f;       // 0 is off; in [0, 1]
   float xtc_threshold = 0.1f;         // in [0, 0.5]
-  std::optional<std::uint64_t> seed;  // absent: a hash of the job's canonical body and custom_id
+  std::optional<std::uint64_t> seed;  // absent: see derived_seed in schemas/codec.hpp
   friend bool operator==(const Sampling&, const Sampling&) = default;
 };
 
@@ -216,19 +217,26 @@ struct EngineTimes {
   friend bool operator==(const EngineTimes&, const EngineTimes&) = default;
 };
 
+// What an engine says of itself: to the broker, which shows it in its status, and in each result.
+struct EngineFacts {
+  std::string model;              // the name that jobs give
+  std::string fingerprint;        // equal fingerprints give equal bits for equal jobs; hex
+  std::string math;               // "exact" or "fast"
+  std::string kv_policy;          // as it was given or chosen, for example "k5v3"
+  std::string kv;                 // the policy by layer, for example "f16/f16 x2, r5/r3 x28"
+  double kv_bytes_per_token = 0;  // of all layers' keys and values
+  double kv_compression = 0;      // f16's bytes over these; 1 for f16 itself
+  std::uint32_t context_tokens = 0;
+  friend bool operator==(const EngineFacts&, const EngineFacts&) = default;
+};
+
 // What was really used, so that a dataset can be made again.
 struct EffectiveSettings {
-  std::string model;                // the name the file gives itself
-  std::string fingerprint;          // numeric fingerprint, DESIGN section 6, as hex
-  std::string kv;                   // policy per layer, e.g. "f16/f16 x30"
-  std::string math;                 // "exact" or "fast"
-  Sampling sampling;                // seed always present
-  std::optional<LogitEdits> edits;  // with the token ids that bad words and breakers became
+  EngineFacts engine;
   std::uint32_t max_tokens = 0;
-  std::vector<Marker> markers{};  // those that the text was taken apart by
-  std::string kv_policy{};        // as the engine was given it or chose it, e.g. "k5v3"
-  double kv_bytes_per_token = 0;  // of all layers' keys and values
-  double kv_compression = 0;      // against f16, 1 for f16 itself; 0: not told
+  Sampling sampling;            // the seed is always present
+  LogitEdits edits;             // with the token ids that bad words and breakers became
+  std::vector<Marker> markers;  // those that the text was taken apart by
   friend bool operator==(const EffectiveSettings&, const EffectiveSettings&) = default;
 };
 

@@ -40,6 +40,8 @@ inline constexpr std::uint32_t marker_bytes = 256;
 inline constexpr std::uint32_t repetition_pattern = 1024;  // tokens; each token looks at every size
 inline constexpr std::uint32_t repetition_count = 1024;
 inline constexpr std::uint32_t chat_messages = 4096;
+// The text of a KV policy: 1,024 layers, as many as a model may have, each unlike the one before.
+inline constexpr std::uint64_t kv_bytes = 16 * KiB;
 inline constexpr std::uint32_t logit_bias = 1024;  // tokens with a bias; the bias is within +-100
 inline constexpr float logit_bias_value = 100.0f;
 inline constexpr float additive_penalty = 2.0f;     // presence and frequency, of either sign

@@ -119,7 +119,7 @@ void append_value(std::string& out, const LogField::Value& value, bool json) {
       value);
 }
 
-std::string payload(std::string_view message, LogFields fields, bool json) {
+std::string payload(std::string_view message, std::span<const LogField> fields, bool json) {
   std::string out;
   if (json) {
     out += "\"message\":";
@@ -185,7 +185,7 @@ bool log_enabled(LogLevel level) {
   return level != LogLevel::off && level >= state().level.load(std::memory_order_relaxed);
 }
 
-void log(LogLevel level, std::string_view message, LogFields fields) {
+void log(LogLevel level, std::string_view message, std::span<const LogField> fields) {
   if (!log_enabled(level)) return;
   State& s = state();
   std::shared_ptr<spdlog::logger> logger;

@@ -11,9 +11,11 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "schemas/base/error.hpp"
 
@@ -55,8 +57,28 @@ struct LogField {
 };
 using LogFields = std::initializer_list<LogField>;
 
+// Fields of a table, for example of EngineFacts: a visitor that collects those that a log line can
+// hold. The value must outlive the list.
+class LogFieldList {
+ public:
+  void field(std::string_view name, const auto& value, const auto&...) {
+    if constexpr (requires { LogField(name, value); }) list_.emplace_back(name, value);
+  }
+  LogFieldList& add(LogField field) {
+    list_.push_back(field);
+    return *this;
+  }
+  std::span<const LogField> list() const { return list_; }
+
+ private:
+  std::vector<LogField> list_;
+};
+
 bool log_enabled(LogLevel level);
-void log(LogLevel level, std::string_view message, LogFields fields = {});
+void log(LogLevel level, std::string_view message, std::span<const LogField> fields);
+inline void log(LogLevel level, std::string_view message, LogFields fields = {}) {
+  log(level, message, std::span(fields.begin(), fields.size()));
+}
 
 inline void log_debug(std::string_view message, LogFields fields = {}) {
   log(LogLevel::debug, message, fields);

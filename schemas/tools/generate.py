@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes what follows from the schemas and the JSON vectors: vectors/*.msgpack and docs/messages.md.
+"""Makes vectors/*.msgpack and docs/messages.md from the schemas and the JSON vectors.
 
     schemas/tools/generate.py           writes them
     schemas/tools/generate.py --check   fails, naming the files, where they differ
@@ -136,6 +136,11 @@ def type_name(schema, file):
     return {"boolean": "bool", "object": "map"}.get(schema.get("type"), schema.get("type", "any"))
 
 
+def meaning(prop):
+    limits = prop.get("x-limits")
+    return prop["description"] + (f" ({limits})" if limits else "")
+
+
 def table(schema, file):
     lines = ["| field | type | default | meaning |", "|---|---|---|---|"]
     for name, prop in schema["properties"].items():
@@ -149,7 +154,7 @@ def table(schema, file):
             if "int64" in type_name(prop, file):
                 shown = shown.strip('"')
             default = "empty" if shown == '""' else f"`{shown}`"
-        lines.append(f"| `{name}` | {type_name(prop, file)} | {default} | {prop['description']} |")
+        lines.append(f"| `{name}` | {type_name(prop, file)} | {default} | {meaning(prop)} |")
     return lines
 
 
@@ -160,8 +165,8 @@ def example(name, value):
 
 def documentation(vectors):
     lines = ["# Messages, jobs and results, field by field", "",
-             "Made by `schemas/tools/generate.py` from `schemas/json` and `schemas/vectors`; "
-             "change those.",
+             "`schemas/tools/generate.py` makes this page from `schemas/json` and "
+             "`schemas/vectors`.",
              "JSON stands for msgpack here: 64-bit integers are strings, `bin` is base64.", ""]
     kinds = SCHEMAS.files["envelope.json"]["properties"]["kind"]["enum"]
     for kind in ["envelope", "job", "result", *kinds]:
@@ -172,11 +177,11 @@ def documentation(vectors):
         lines += [schema["description"], ""]
         lines += table(schema, kind + ".json") if schema["properties"] else []
         if kind == "job":
-            lines += ["", "Known, but not supported; these values change nothing and are accepted:",
-                      "", "| field | accepted |", "|---|---|"]
+            lines += ["", "These fields are known and not supported. Values that change nothing are "
+                      "accepted:", "", "| field | accepted |", "|---|---|"]
             for name, prop in schema["properties"].items():
                 if prop.get("x-neutral-only"):
-                    meaning = prop["description"].removeprefix("Not supported; accepted: ")
+                    meaning = prop["description"].removeprefix("accepted: ")
                     lines.append(f"| `{name}` | {meaning} |")
         for name, value in vectors.items():
             if name == kind or name.startswith(kind + "-"):

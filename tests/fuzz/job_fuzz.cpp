@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "schemas/codec.hpp"
-#include "schemas/fields.hpp"
+#include "schemas/job_table.hpp"
 
 namespace {
 

@@ -110,7 +110,7 @@ void SimEngine::tick() {
       Hello hello;
       hello.role = Role::engine;
       hello.name = hello.instance = name_;
-      hello.model = "m";
+      hello.engine.model = "m";
       wire_(peer_, {1, hello});
     } else {
       if (!hanging_) step();
@@ -148,11 +148,8 @@ void SimEngine::send_ends() {
   if (ended_.empty()) return;
   Ends ends;
   for (const auto& [lease, end] : ended_) {
-    JobResult result;
-    result.job = end.first;
-    result.state = end.second;
-    if (end.second == JobState::completed) result.result.emplace();
-    ends.ends.push_back({lease, end.second, encode_result(result)});
+    const Body result = end.second == JobState::completed ? encode_generation({}) : Body();
+    ends.ends.push_back({lease, end.second, result, {}});
   }
   wire_(peer_, {0, std::move(ends)});
 }

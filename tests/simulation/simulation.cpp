@@ -19,7 +19,7 @@ class Simulation {
  public:
   explicit Simulation(std::uint64_t seed) : dice_(seed) {
     MemoryStoreOptions options;
-    options.end_body = end_body;
+    options.publish = published_end;
     options.epoch = "epoch";
     store_ = make_memory_store(std::move(options));
     weather_.lose = dice_.chance(0.3) ? 0 : 0.03;

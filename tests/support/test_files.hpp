@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-namespace millrace::testing {
+namespace millrace::testing_support {
 
 [[noreturn]] inline void missing(const std::string& what) {
   std::fprintf(stderr, "missing: %s\n", what.c_str());
@@ -56,4 +56,4 @@ inline const std::string& model_path() {
   return path;
 }
 
-}  // namespace millrace::testing
+}  // namespace millrace::testing_support

@@ -1,6 +1,6 @@
 """House rules that a machine can check: layout, line and file length, includes, format, leftovers.
 
-The table of who may include whom is DESIGN section 2; change it there and here together.
+ARCHITECTURE.md, "Where things live", has the table of who may include whom; change both together.
 """
 import pathlib
 import re
@@ -124,6 +124,17 @@ def test_engine_core_stands_alone():
     bad = [relative(p) for p in tracked(".cpp", ".hpp") if relative(p).startswith("engine/core/")
            and ENGINE_CORE_BANNED.search(p.read_text(encoding="utf-8"))]
     assert not bad, f"engine/core must not use ZeroMQ, msgpack or SQLite: {bad}"
+
+
+def test_the_broker_decodes_jobs_on_the_way_in_and_results_never():
+    """Results are bytes to the broker; a job's fields that it needs are columns of the ledger."""
+    found = {}
+    for path in tracked(".cpp", ".hpp"):
+        if relative(path).startswith("broker/"):
+            text = path.read_text(encoding="utf-8")
+            for name in re.findall(r"\bdecode_(?:job|result|generation)\b", text):
+                found.setdefault(name, []).append(relative(path))
+    assert found == {"decode_job": ["broker/core/submissions.cpp"] * 2}
 
 
 def test_every_folder_has_a_readme():

@@ -1,7 +1,6 @@
 #pragma once
-// The plan of one step: a ragged batch of rows, each some consecutive tokens of one sequence
-// (DESIGN section 5). Made by the scheduler, carried out by Model::forward. Thread safety: plain
-// values.
+// The plan of one step: a ragged batch of rows, each some consecutive tokens of one sequence. The
+// scheduler makes it, Model::forward carries it out. Thread safety: plain values.
 #include <cstdint>
 #include <vector>
 
@@ -14,7 +13,7 @@ inline constexpr std::uint32_t no_slot = 0xffffffffu;
 
 // What a row must deliver, at `offset` from its first token. Logits rows are written to the logits
 // buffer in the order of the plan: rows in order, outputs of a row in order.
-enum class OutputKind : std::uint8_t { logits, prompt_logprob, hidden };
+enum class OutputKind : std::uint8_t { logits, prompt_logprob };
 struct RowOutput {
   std::uint32_t offset = 0;
   OutputKind kind = OutputKind::logits;
@@ -34,8 +33,6 @@ struct PlanRow {
   // this row alone.
   std::uint32_t page_offset = 0, page_count = 0;
   std::uint32_t output_offset = 0, output_count = 0;  // in StepPlan::outputs
-  std::uint32_t adapter = no_slot;                    // reserved for LoRA
-  std::uint32_t mask = no_slot;                       // reserved for constraints
 };
 
 // A page that a row of the same step goes on in, begun by somebody else: copied whole, before the

@@ -240,14 +240,7 @@ void EngineLoop::end(RequestId id, Event event, std::vector<Event>& events) {
   event.id = id;
   if (!event.error) {
     event.result = request.finish(clock_->monotonic_us());
-    EffectiveSettings& effective = event.result.effective;
-    effective.model = options_.effective.model;
-    effective.fingerprint = options_.effective.fingerprint;
-    effective.kv = options_.effective.kv;
-    effective.kv_policy = options_.effective.kv_policy;
-    effective.kv_bytes_per_token = options_.effective.kv_bytes_per_token;
-    effective.kv_compression = options_.effective.kv_compression;
-    effective.math = options_.effective.math;
+    event.result.effective.engine = options_.engine;
   }
   requests_.erase(found);
   events.push_back(std::move(event));

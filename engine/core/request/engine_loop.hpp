@@ -23,8 +23,8 @@ namespace millrace::engine {
 struct LoopOptions {
   SchedulerOptions scheduler;
   std::uint64_t step_target_us = 250'000;
-  DiskPages* disk = nullptr;    // also the scheduler's store
-  EffectiveSettings effective;  // model, fingerprint, kv and math of every result
+  DiskPages* disk = nullptr;  // also the scheduler's store
+  EngineFacts engine;         // of every result
 };
 
 class EngineLoop {

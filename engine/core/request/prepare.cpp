@@ -1,8 +1,6 @@
 #include "engine/core/request/prepare.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <string>
 #include <utility>
 
@@ -10,104 +8,61 @@
 #include "engine/core/request/encode_prompt.hpp"
 #include "engine/core/request/markers.hpp"
 #include "engine/core/scheduler/scheduler.hpp"
-#include "schemas/base/check_sampling.hpp"
-#include "schemas/base/check_stops.hpp"
+#include "schemas/base/check_field.hpp"
+#include "schemas/base/check_request.hpp"
 #include "schemas/base/kv_policy.hpp"
 #include "schemas/base/limits.hpp"
-#include "schemas/base/number_text.hpp"
+#include "schemas/base/request_fields.hpp"
 
 namespace millrace::engine {
 namespace {
 
-constexpr std::uint32_t default_max_tokens = 16;  // of completions, as OpenAI has it
+// Holds every token id of a request against the vocabulary.
+class VocabularyChecker {
+ public:
+  explicit VocabularyChecker(std::uint32_t vocabulary) : vocabulary_(vocabulary) {}
 
-Status check_count(const char* field, std::uint64_t value, std::uint64_t limit) {
-  if (value <= limit) return {};
-  return fail(Code::limit_exceeded,
-              std::string(field) + " is " + std::to_string(value) + ", the limit is " +
-                  std::to_string(limit),
-              "lower it");
-}
+  template <class T>
+  void field(std::string_view name, const T& value, const auto&...) {
+    if constexpr (std::is_same_v<T, Tokens>) {
+      check(std::string(name), value);
+    } else if constexpr (std::is_same_v<T, std::vector<Tokens>>) {
+      for (std::size_t i = 0; i < value.size(); ++i) check(item_name(name, i), value[i]);
+    } else if constexpr (std::is_same_v<T, std::vector<LogitBias>>) {
+      Tokens ids;
+      for (const LogitBias& bias : value) ids.push_back(bias.token);
+      check(std::string(name), ids);
+    }
+  }
+  void field(std::string_view name, const Prompt& prompt, const Alternative<Tokens>&, const auto&) {
+    if (const auto* ids = std::get_if<Tokens>(&prompt)) check(std::string(name), *ids);
+  }
+  void beside(std::string_view name, const auto& value, const auto&... rest) {
+    field(name, value, rest...);
+  }
+  void alias(const auto&...) {}
 
-Status check_sampling(const Sampling& s) {
-  if (!std::isfinite(s.temperature) || s.temperature < 0.0f) {
-    return fail(Code::invalid_value, "temperature is " + number_text(s.temperature),
-                "give a finite number from 0 (greedy) up");
-  }
-  if (s.temperature > limits::temperature) {
-    return fail(Code::limit_exceeded,
-                "temperature is " + number_text(s.temperature) + ", the limit is " +
-                    number_text(limits::temperature),
-                "lower it");
-  }
-  if (!(s.top_p > 0.0f && s.top_p <= 1.0f)) {
-    return fail(Code::invalid_value, "top_p is " + number_text(s.top_p),
-                "give a number above 0 and up to 1 (off)");
-  }
-  if (!(s.min_p >= 0.0f && s.min_p <= 1.0f)) {
-    return fail(Code::invalid_value, "min_p is " + number_text(s.min_p),
-                "give a number from 0 (off) to 1");
-  }
-  MILLRACE_TRY(check_filters(s));
-  if (s.temperature > 0.0f && !s.seed) {
-    return fail(Code::invalid_value, "the request draws but has no seed",
-                "set sampling.seed; jobs from the queue get one from their content");
-  }
-  return {};
-}
+  Status take() && { return std::move(status_); }
 
-Status check_ids(const char* field, const Tokens& ids, std::uint32_t vocabulary) {
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] < vocabulary) continue;
-    return fail(Code::invalid_token,
-                std::string(field) + "[" + std::to_string(i) + "] is " + std::to_string(ids[i]) +
-                    ", the vocabulary has ids 0 to " + std::to_string(vocabulary - 1),
-                "tokenize with this model's tokenizer");
+ private:
+  void check(const std::string& name, const Tokens& ids) {
+    for (std::size_t i = 0; i < ids.size() && status_; ++i) {
+      if (ids[i] < vocabulary_) continue;
+      status_ = fail(Code::invalid_token,
+                     item_name(name, i) + " is " + std::to_string(ids[i]) +
+                         ", the vocabulary has ids 0 to " + std::to_string(vocabulary_ - 1),
+                     "tokenize with this model's tokenizer");
+    }
   }
-  return {};
-}
+  std::uint32_t vocabulary_;
+  Status status_;
+};
 
-Status check_id_lists(const char* name, const std::vector<Tokens>& lists,
-                      std::uint32_t vocabulary) {
-  for (std::size_t i = 0; i < lists.size(); ++i) {
-    const std::string field = std::string(name) + "[" + std::to_string(i) + "]";
-    MILLRACE_TRY(check_ids(field.c_str(), lists[i], vocabulary));
-  }
-  return {};
-}
-
-Status check_ends(const GenerationRequest& request, std::uint32_t vocabulary) {
-  MILLRACE_TRY(check_stops(request.stops));
-  MILLRACE_TRY(check_ids("stop_token_ids", request.stops.token_ids, vocabulary));
-  MILLRACE_TRY(check_id_lists("stop_token_sequences", request.stops.sequences, vocabulary));
-  MILLRACE_TRY(check_markers(request.markers));
-  return check_repetition(request.repetition_detection);
-}
-
-Status check_edited_ids(const LogitEdits& edits, std::uint32_t vocabulary) {
-  Tokens biased;
-  for (const LogitBias& b : edits.bias) biased.push_back(b.token);
-  MILLRACE_TRY(check_ids("logit_bias", biased, vocabulary));
-  MILLRACE_TRY(check_ids("allowed_token_ids", edits.allowed, vocabulary));
-  MILLRACE_TRY(check_ids("dry_breaker_ids", edits.dry.breaker_ids, vocabulary));
-  return check_id_lists("bad_word_ids", edits.bad_word_ids, vocabulary);
-}
-
-Status check_logprobs(const LogprobRequest& l, Task task, std::uint32_t vocabulary) {
-  MILLRACE_TRY(check_count("top_logprobs", l.top, std::min(limits::top_logprobs, vocabulary)));
-  MILLRACE_TRY(check_listed(l.listed));
-  MILLRACE_TRY(check_ids("logprob_token_ids", l.listed, vocabulary));
-  if (!l.listed.empty() && !l.sampled && !l.prompt && task != Task::score) {
-    return fail(Code::invalid_value, "logprob_token_ids are given, but logprobs of no token",
-                "ask for logprobs of sampled tokens or of the prompt as well");
-  }
-  if (l.top > 0 && !l.sampled && !l.prompt && task != Task::score) {
-    return fail(
-        Code::invalid_value,
-        "top_logprobs is " + std::to_string(l.top) + ", but logprobs of no token are asked for",
-        "ask for logprobs of sampled tokens or of the prompt as well");
-  }
-  return {};
+Status check_vocabulary(const GenerationRequest& request, std::uint32_t vocabulary) {
+  VocabularyChecker checker(vocabulary);
+  fields(checker, request);
+  MILLRACE_TRY(std::move(checker).take());
+  return check_value("top_logprobs", std::uint64_t{request.logprobs.top}, Count{vocabulary});
 }
 
 // As it is meant, however each is written: "k5v3" is "r5/r3".
@@ -153,22 +108,14 @@ std::uint32_t default_length(const GenerationRequest& request, std::uint64_t pro
   const std::uint64_t pool = std::uint64_t{context.pool->total()} * context.pool->page_tokens() + 1;
   const std::uint64_t room = std::min<std::uint64_t>(context.context_tokens, pool);
   const std::uint64_t rest = room > prompt ? room - prompt : 1;
-  const std::uint64_t wanted = std::holds_alternative<Chat>(request.prompt)
-                                   ? limits::job_tokens / request.n
-                                   : default_max_tokens;
+  const std::uint64_t asked = default_max_tokens(request);
+  const std::uint64_t wanted = asked == 0 ? limits::job_tokens / request.n : asked;
   return static_cast<std::uint32_t>(std::min(rest, wanted));
 }
 
 Status check_lengths(const GenerationRequest& request, PreparedRequest& out,
                      const RequestContext& context) {
-  if (request.max_tokens == 0u) {
-    return fail(Code::invalid_value, "max_tokens is 0",
-                "give a number from 1 to " + std::to_string(limits::job_tokens) +
-                    "; a job of task score computes a prompt alone");
-  }
   out.max_tokens = request.max_tokens.value_or(default_length(request, out.prompt.size(), context));
-  MILLRACE_TRY(
-      check_count("n x max_tokens", std::uint64_t{out.n} * out.max_tokens, limits::job_tokens));
   if (request.min_tokens > out.max_tokens) {
     return fail(Code::invalid_value,
                 "min_tokens is " + std::to_string(request.min_tokens) + ", max_tokens " +
@@ -216,19 +163,11 @@ Result<PreparedRequest> prepare(const GenerationRequest& request, const RequestC
   PreparedRequest out;
   const bool score = request.task == Task::score;
   MILLRACE_TRY(check_engine(request, context));
-  if (request.n == 0)
-    return fail(Code::invalid_value, "n is 0",
-                "give a number from 1 to " + std::to_string(limits::n));
-  MILLRACE_TRY(check_count("n", request.n, score ? 1 : limits::n));
-  if (!score) {
-    MILLRACE_TRY(check_sampling(request.sampling));
-    MILLRACE_TRY(check_edits(request.edits));
-    MILLRACE_TRY(check_edited_ids(request.edits, context.vocabulary));
-  }
-  MILLRACE_TRY(check_ends(request, context.vocabulary));
-  MILLRACE_TRY(check_logprobs(request.logprobs, request.task, context.vocabulary));
-  if (const auto* ids = std::get_if<Tokens>(&request.prompt)) {
-    MILLRACE_TRY(check_ids("tokens", *ids, context.vocabulary));
+  MILLRACE_TRY(check_request(request));
+  MILLRACE_TRY(check_vocabulary(request, context.vocabulary));
+  if (!score && request.sampling.temperature > 0.0f && !request.sampling.seed) {
+    return fail(Code::invalid_value, "the request draws but has no seed",
+                "set sampling.seed; jobs from the queue get one from their content");
   }
   MILLRACE_ASSIGN(out.prompt, encode_prompt(request, context));
   if (out.prompt.empty()) {

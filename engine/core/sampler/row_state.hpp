@@ -22,7 +22,7 @@ struct RowState {
 };
 
 // `log`: room to remember logits before their edits, for raw logprobs of drawn tokens. All ids must
-// be below the vocabulary, and the edits within their ranges (schemas/base/check_sampling.hpp).
+// be below the vocabulary, and the edits within their ranges (schemas/base/check_request.hpp).
 RowState build_row_state(const LogitEdits& edits, const RowHistory& history, bool log);
 
 }  // namespace millrace::engine

@@ -3,9 +3,30 @@ import subprocess
 import threading
 import time
 
+import msgpack
 import zmq
 
 from wire import Broker, Peer, end, job, read_all
+
+
+def test_a_result_is_published_as_the_bytes_that_the_engine_sent(client, engine):
+    client.ask("submit", jobs=[job("a")])
+    engine.say("ready", credit=1)
+    lease = engine.wait("leases")["leases"][0]["lease"]
+    # Spelled as no encoder of ours would, with a key that nobody knows.
+    result = b"\xdf\0\0\0\2" + msgpack.packb("mood") + b"\xcf\0\0\0\0\0\0\0\7" \
+        + b"\xda\0\7choices" + b"\xdd\0\0\0\0"
+    end_bytes = b"\x83" + msgpack.packb("lease") + msgpack.packb(lease) \
+        + msgpack.packb("state") + msgpack.packb("completed") + msgpack.packb("result") + result
+    engine.send_raw(b"\x84" + msgpack.packb("v") + b"\1" + msgpack.packb("kind")
+                    + msgpack.packb("ends") + msgpack.packb("id") + b"\x63" + msgpack.packb("body")
+                    + b"\x81" + msgpack.packb("ends") + b"\x91" + end_bytes)
+    assert engine.wait("committed")["committed"] == [lease]
+    client.say("fetch", stream="results", **{"from": 1})
+    assert client.socket.poll(30_000)
+    frame = client.socket.recv()
+    assert result in frame
+    assert msgpack.unpackb(frame)["body"]["entries"][0]["body"]["result"]["mood"] == 7
 
 
 def test_a_job_from_submit_to_result(client, engine, broker, context):
@@ -19,7 +40,7 @@ def test_a_job_from_submit_to_result(client, engine, broker, context):
     leases = engine.wait("leases")["leases"]
     assert [x["job"] for x in leases] == ["a", "b"]
     assert leases[0]["body"]["prompt"] == "say a"
-    _, committed = engine.ask("ends", ends=[end(x["lease"], x["job"]) for x in leases])
+    _, committed = engine.ask("ends", ends=[end(x["lease"]) for x in leases])
     assert committed["committed"] == [x["lease"] for x in leases]
     entries = read_all(client)
     assert [e["number"] for e in entries] == [1, 2]
@@ -88,7 +109,7 @@ def test_kill_9_keeps_live_leases_and_results(tmp_path, context):
     client.ask("submit", jobs=[job("a"), job("b", model="m")])
     engine.say("ready", credit=2)
     leases = {x["job"]: x["lease"] for x in engine.wait("leases")["leases"]}
-    engine.ask("ends", ends=[end(leases["a"], "a")])
+    engine.ask("ends", ends=[end(leases["a"])])
     broker.kill()
     broker.start()
     # The broker knows neither session any more, and says so.
@@ -97,7 +118,7 @@ def test_kill_9_keeps_live_leases_and_results(tmp_path, context):
     engine.join()
     kind, body = engine.ask("heartbeat", leases=[leases["b"]], steps=1)
     assert (kind, body["lost"]) == ("heartbeat_answer", [])
-    _, committed = engine.ask("ends", ends=[end(leases["b"], "b"), end(leases["a"], "a")])
+    _, committed = engine.ask("ends", ends=[end(leases["b"]), end(leases["a"])])
     assert committed["committed"] == [leases["b"]]
     assert committed["stale"] == [leases["a"]]
     client.join()
@@ -136,9 +157,9 @@ def test_a_lease_lapses_and_the_late_result_is_stale(tmp_path, context):
         time.sleep(0.1)
     assert fresh and fresh["job"] == "a" and fresh["alone"] and fresh["attempt"] == 2
     slow.join()
-    _, answer = slow.ask("ends", ends=[end(old, "a")])
+    _, answer = slow.ask("ends", ends=[end(old)])
     assert answer["stale"] == [old]
-    _, answer = other.ask("ends", ends=[end(fresh["lease"], "a")])
+    _, answer = other.ask("ends", ends=[end(fresh["lease"])])
     assert answer["committed"] == [fresh["lease"]]
     assert len(read_all(client)) == 1
     broker.close()
@@ -156,7 +177,7 @@ def test_sigterm_drains_and_says_goodbye(broker, client, engine):
             break
         assert time.monotonic() < until
     assert body["error"]["code"] == "draining"
-    _, committed = engine.ask("ends", ends=[end(lease, "a")])
+    _, committed = engine.ask("ends", ends=[end(lease)])
     assert committed["committed"] == [lease]
     assert broker.process.wait(30) == 0
     client.wait("goodbye")

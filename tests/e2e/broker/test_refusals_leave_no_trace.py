@@ -105,8 +105,8 @@ def test_refused_words_of_engines(broker, context, stale):
     engine = Peer(context, broker.endpoint("engines"), role="engine", name="e", instance="e-1",
                   model="")
     engine.join()
-    result = {"job": "good", "state": "completed", "result": {"choices": []}}
-    kind, body = engine.ask("ends", ends=[{"lease": stale, "state": "completed", "body": result}])
+    kind, body = engine.ask("ends", ends=[{"lease": stale, "state": "completed",
+                                           "result": {"choices": []}}])
     assert kind == "committed" and body["stale"] == [stale]
     engine.say("release", leases=[stale])
     engine.say("partials", entries=[{"lease": stale, "text": "x"}])

@@ -119,10 +119,9 @@ def job(name, **fields):
     return {"id": name, "model": "*", "prompt": f"say {name}", **fields}
 
 
-def end(lease, name):
-    result = {"job": name, "state": "completed",
-              "result": {"choices": [{"index": 0, "text": "done", "finish_reason": "stop"}]}}
-    return {"lease": lease, "state": "completed", "body": result}
+def end(lease):
+    result = {"choices": [{"index": 0, "text": "done", "finish_reason": "stop"}]}
+    return {"lease": lease, "state": "completed", "result": result}
 
 
 def read_all(client, stream="results"):

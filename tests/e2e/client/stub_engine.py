@@ -49,8 +49,8 @@ def result_of(lease):
                                    "finish_reason": "stop"}]}
     generation["usage"] = {"prompt_tokens": 3, "cached_tokens": 0, "completion_tokens": 2}
     generation["effective"] = {"model": "stub", "fingerprint": FINGERPRINT, "kv": (KV or [""])[-1],
-                               "math": "exact", "sampling": {"seed": 1}, "max_tokens": 16}
-    return {"job": lease["job"], "state": "completed", "result": generation}
+                               "math": "exact", "seed": 1, "max_tokens": 16}
+    return generation
 
 
 class Engine:
@@ -70,7 +70,7 @@ class Engine:
         self.socket.send(msgpack.packb({"v": 1, "kind": kind, "id": self.next_id, "body": body}))
 
     def hello(self):
-        kv = {"kv_policies": KV, "kv": KV[-1], "kv_bytes_per_token": 23040.0,
+        kv = {"kv_policies": KV, "kv_policy": KV[0], "kv": KV[-1], "kv_bytes_per_token": 23040.0,
               "kv_compression": 1.0} if KV else {}
         self.send("hello", {"role": "engine", "name": f"stub-{os.getpid()}", "software": "stub",
                             "instance": f"stub-{os.getpid()}",
@@ -111,7 +111,7 @@ class Engine:
         for lease_id in done:
             lease, _ = self.running.pop(lease_id)
             self.log.write(f"end {lease['job']}")
-            ends.append({"lease": lease_id, "state": "completed", "body": result_of(lease)})
+            ends.append({"lease": lease_id, "state": "completed", "result": result_of(lease)})
             self.unconfirmed.add(lease_id)
         self.send("ends", {"ends": ends})
         self.send("ready", {"credit": self.credit()})
@@ -141,11 +141,11 @@ class Engine:
         for lease_id in leases:
             if lease_id not in self.running:
                 continue
-            lease, _ = self.running.pop(lease_id)
+            self.running.pop(lease_id)
             self.unconfirmed.add(lease_id)
-            self.send("ends", {"ends": [{"lease": lease_id, "state": "cancelled", "body": {
-                "job": lease["job"], "state": "cancelled",
-                "error": {"code": "cancelled", "message": "the job was cancelled", "hint": ""}}}]})
+            self.send("ends", {"ends": [{
+                "lease": lease_id, "state": "cancelled",
+                "error": {"code": "cancelled", "message": "the job was cancelled", "hint": ""}}]})
 
     def run(self):
         self.hello()

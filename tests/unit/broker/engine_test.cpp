@@ -180,14 +180,12 @@ TEST(Ends, ThatCannotBeUsedFailTheJobAndSayWhy) {
   world.join_engine("e", 4);
   world.submit({job_body("a"), job_body("b"), job_body("d"), job_body("f")});
   const auto leases = world.leases("e");
-  JobResult empty;
-  JobResult other;
-  other.job = "not-d";
-  other.result.emplace();
-  world.say(World::engine("e"), Ends{{{leases[0].lease, JobState::completed, "\xc1"},
-                                      {leases[1].lease, JobState::completed, encode_result(empty)},
-                                      {leases[2].lease, JobState::completed, encode_result(other)},
-                                      {leases[3].lease, JobState::expired, encode_result(other)}}});
+  const Body good = encode_generation({});
+  const Body huge = good + std::string(limits::result_bytes, '\xc0');
+  world.say(World::engine("e"), Ends{{{leases[0].lease, JobState::completed, {}, {}},
+                                      {leases[1].lease, JobState::failed, good, {}},
+                                      {leases[2].lease, JobState::completed, huge, {}},
+                                      {leases[3].lease, JobState::expired, good, {}}}});
   for (const char* job : {"a", "b", "d", "f"}) {
     const auto result = world.result_of(job);
     EXPECT_EQ(result.state, JobState::failed) << job;
@@ -280,7 +278,7 @@ TEST(Reconnect, AnotherProcessOnTheSameRouteReplacesTheOneBefore) {
   hello.role = Role::engine;
   hello.name = "e";
   hello.instance = "e-second";
-  hello.model = "m";
+  hello.engine.model = "m";
   world.say(World::engine("e"), hello, 1);
   EXPECT_TRUE(world.job("a").suspect);
   world.say(World::engine("e"), Ready{1});

@@ -27,11 +27,11 @@ void join(World& world, const std::string& name, const Strings& policies,
   Hello hello;
   hello.role = Role::engine;
   hello.name = hello.instance = name;
-  hello.model = "m";
+  hello.engine.model = "m";
   hello.kv_policies = policies;
-  hello.kv = policies.empty() ? "" : policies.back();
-  hello.kv_bytes_per_token = 6120;
-  hello.kv_compression = 3.75;
+  hello.engine.kv = policies.empty() ? "" : policies.back();
+  hello.engine.kv_bytes_per_token = 6120;
+  hello.engine.kv_compression = 3.75;
   world.say(World::engine(name), hello, 1);
   (void)world.take<Welcome>(World::engine(name));
   world.say(World::engine(name), Ready{credit});
@@ -103,8 +103,8 @@ TEST(KvPolicyOfAJob, WaitsForAnEngineThatRunsItAndSaysWhoRunsWhat) {
   const auto late = std::ranges::find(engines, "late", &EngineInfo::name);
   ASSERT_NE(late, engines.end());
   EXPECT_EQ(late->kv_policies, (Strings{"k5v3", "r5/r3 x30"}));
-  EXPECT_EQ(late->kv, "r5/r3 x30");
-  EXPECT_EQ(late->kv_compression, 3.75);
+  EXPECT_EQ(late->engine.kv, "r5/r3 x30");
+  EXPECT_EQ(late->engine.kv_compression, 3.75);
 }
 
 TEST(Fingerprint, EnginesOfAnotherGetNoJobWhereOneIsAskedFor) {
@@ -115,8 +115,8 @@ TEST(Fingerprint, EnginesOfAnotherGetNoJobWhereOneIsAskedFor) {
     Hello hello;
     hello.role = Role::engine;
     hello.name = hello.instance = "of " + fingerprint;
-    hello.model = "m";
-    hello.fingerprint = fingerprint;
+    hello.engine.model = "m";
+    hello.engine.fingerprint = fingerprint;
     world.say(World::engine(hello.name), hello, 1);
     (void)world.take<Welcome>(World::engine(hello.name));
     world.say(World::engine(hello.name), Ready{8});
@@ -124,7 +124,8 @@ TEST(Fingerprint, EnginesOfAnotherGetNoJobWhereOneIsAskedFor) {
   join_with("two");
   world.submit({wants("a", "")});
   EXPECT_EQ(given(world, "of two"), Strings{});
-  EXPECT_EQ(status(world, "a").engines.front().fingerprint, "two");  // who refuses it sees it
+  EXPECT_EQ(status(world, "a").engines.front().engine.fingerprint,
+            "two");  // who refuses it sees it
   join_with("one");
   EXPECT_EQ(given(world, "of one"), Strings{"a"});
 }
@@ -241,10 +242,11 @@ TEST(KvPolicyOfAJob, ByLayerNamesNoOptionThatTakesIt) {
 }
 
 TEST(KvPolicyOfAJob, IsReadFromAStoredJob) {
-  EXPECT_EQ(wanted_kv(wants("a", "k5v3")), "r5/r3");
-  EXPECT_EQ(wanted_kv(wants("a", "r5/r3 x30")), "r5/r3 x30");
-  EXPECT_EQ(wanted_kv(wants("a", "")), "");
-  EXPECT_EQ(wanted_kv("no job"), "");
+  EXPECT_EQ(columns_of(wants("a", "k5v3"), true).kv, "r5/r3");
+  EXPECT_EQ(columns_of(wants("a", "k5v3"), false).kv, "");
+  EXPECT_EQ(columns_of(wants("a", "r5/r3 x30"), true).kv, "r5/r3 x30");
+  EXPECT_EQ(columns_of(wants("a", ""), true).kv, "");
+  EXPECT_EQ(columns_of("no job", true).kv, "");
 }
 
 TEST(KvPolicyOfAJob, IsRefusedWhereThereIsNoSuchPolicy) {
@@ -279,7 +281,7 @@ TEST(KvPolicyOfAJob, AnEngineNamesAFewPoliciesAtMost) {
   Hello hello;
   hello.role = Role::engine;
   hello.name = hello.instance = "e";
-  hello.model = "m";
+  hello.engine.model = "m";
   hello.kv_policies = Strings(limits::kv_policies_per_engine + 1, "f16");
   world.say(World::engine("e"), hello, 1);
   EXPECT_EQ(world.refusal(World::engine("e")), Code::limit_exceeded);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "broker/core/broker.hpp"
+#include "broker/core/results.hpp"
 #include "broker/ledger/memory_ledger.hpp"
 #include "schemas/codec.hpp"
 
@@ -25,30 +26,21 @@ inline Body job_body(const std::string& id, const std::string& model = "m",
   return encode_job(job);
 }
 
-inline JobEnd completed(LeaseId lease, const std::string& job = {}) {
-  JobResult result;
-  result.job = job;
-  result.result.emplace();
-  return {lease, JobState::completed, encode_result(result)};
+inline JobEnd completed(LeaseId lease) {
+  return {lease, JobState::completed, encode_generation({}), {}};
 }
 inline JobEnd failed_end(LeaseId lease) {
-  JobResult result;
-  result.state = JobState::failed;
-  result.error = Error{Code::context_exceeded, "too long", {}};
-  return {lease, JobState::failed, encode_result(result)};
+  return {lease, JobState::failed, {}, Error{Code::context_exceeded, "too long", {}}};
 }
 inline JobEnd cancelled_end(LeaseId lease) {
-  JobResult result;
-  result.state = JobState::cancelled;
-  result.error = Error{Code::cancelled, "cancelled while running", {}};
-  return {lease, JobState::cancelled, encode_result(result)};
+  return {lease, JobState::cancelled, {}, Error{Code::cancelled, "cancelled while running", {}}};
 }
 
 class World {
  public:
   explicit World(CoreConfig config = {}, MemoryStoreOptions store = {}) : config_(config) {
     config_.broker_id = "broker-1";
-    store.end_body = end_body;
+    store.publish = published_end;
     store_ = make_memory_store(std::move(store));
     restart();
   }
@@ -114,7 +106,7 @@ class World {
     hello.role = Role::engine;
     hello.name = name;
     hello.instance = name;
-    hello.model = model;
+    hello.engine.model = model;
     const Peer peer = engine(route.empty() ? name : route);
     say(peer, hello, 1);
     (void)take<Welcome>(peer);

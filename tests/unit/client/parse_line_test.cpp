@@ -109,7 +109,8 @@ TEST(ParseLine, RunDecidesIdModelStreamAndBatch) {
   EXPECT_EQ(parsed.custom_id, "me");
   const Job job = job_of(parsed);
   EXPECT_EQ(job.id, "7-abc");
-  EXPECT_EQ(job.custom_id, "me");
+  EXPECT_EQ(job.custom_id, "");
+  EXPECT_EQ(job.metadata.at(std::string(label_key)), "me");
   EXPECT_EQ(job.model, "*");
   EXPECT_EQ(job.stream, "results");
   EXPECT_EQ(job.batch, "");
@@ -120,6 +121,15 @@ TEST(ParseLine, TheSeedDoesNotDependOnTheLineNumber) {
     return derived_seed(job_of(parse(chat(""), {.id = id, .model = "*", .own_queue = true})));
   };
   EXPECT_EQ(seed("1-aa"), seed("999-aa"));
+}
+
+TEST(ParseLine, RunAndSubmitComeToTheSameSeed) {
+  for (const char* line : {R"({"id":"me","prompt":"p"})", R"({"custom_id":"me","prompt":"p"})",
+                           R"({"prompt":"p","model":"m"})"}) {
+    const Job run = job_of(parse(line, {.id = "7-abc", .model = "*", .own_queue = true}));
+    const Job submit = job_of(parse(line, {.batch = "evening"}));
+    EXPECT_EQ(derived_seed(run), derived_seed(submit)) << line;
+  }
 }
 
 TEST(ParseLine, UnknownFieldsWarnAndStrictRefuses) {

@@ -31,8 +31,8 @@ JobResult sample(const std::string& shape) {
                                   .top_ids = {10, 12, 11, 10},
                                   .top_logprobs = {-0.1F, -3.5F, -0.25F, -INFINITY}};
   generation.usage = {.prompt_tokens = 5, .cached_tokens = 0, .completion_tokens = 2};
-  generation.effective.model = "real";
-  generation.effective.fingerprint = "f00d";
+  generation.effective.engine.model = "real";
+  generation.effective.engine.fingerprint = "f00d";
   generation.effective.sampling.seed = 42;
   return result;
 }
@@ -140,16 +140,17 @@ TEST(ResultLine, EditsAreToldWhereThereWereAny) {
   const auto effective = [&] {
     return json::parse(result_line(result, 4, {}))["response"]["body"]["millrace"]["effective"];
   };
-  EXPECT_FALSE(effective().contains("edits"));
+  EXPECT_FALSE(effective().contains("repetition_penalty"));
   EXPECT_EQ(effective()["typical_p"], 1);
-  LogitEdits& edits = result.result->effective.edits.emplace();
+  LogitEdits& edits = result.result->effective.edits;
   edits.bias = {{5, 1.0F}};
   edits.repetition = {1.5F, PenaltyScope::all, 64};
   edits.dry.breaker_ids = {198};
-  const json told = effective()["edits"];
-  EXPECT_EQ(told["logit_bias_tokens"], 1);
-  EXPECT_EQ(told["repetition_penalty"],
-            (json{{"value", 1.5}, {"scope", "prompt+output"}, {"window", 64}}));
+  const json told = effective();
+  EXPECT_EQ(told["logit_bias"], (json::array({json::array({5, 1.0})})));
+  EXPECT_EQ(told["repetition_penalty"], 1.5);
+  EXPECT_EQ(told["repetition_penalty_scope"], "prompt+output");
+  EXPECT_EQ(told["repetition_penalty_window"], 64);
   EXPECT_EQ(told["dry_breaker_ids"], (json{198}));
 }
 

@@ -32,8 +32,8 @@ TEST_F(LoopTest, EndOfTextStopsAndItsTokenIsKept) {
   expect_aligned(choice);
   EXPECT_EQ(result.usage.prompt_tokens, 20u);
   EXPECT_EQ(result.usage.completion_tokens, choice.tokens.size());
-  EXPECT_EQ(result.effective.model, "scripted");
-  EXPECT_EQ(result.effective.fingerprint, "f00d");
+  EXPECT_EQ(result.effective.engine.model, "scripted");
+  EXPECT_EQ(result.effective.engine.fingerprint, "f00d");
   EXPECT_EQ(result.effective.sampling.seed, 1u);
   EXPECT_EQ(result.effective.max_tokens, 50u);
   EXPECT_FALSE(result.prompt_logprobs);

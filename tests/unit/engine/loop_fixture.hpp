@@ -62,12 +62,12 @@ struct HostParts {
 
 inline const HostParts& host_parts() {
   static const HostParts parts = [] {
-    auto file = GgufFile::open(testing::model_path());
-    if (!file) testing::missing(file.error().text());
+    auto file = GgufFile::open(testing_support::model_path());
+    if (!file) testing_support::missing(file.error().text());
     auto tokenizer = Tokenizer::load(file->metadata());
-    if (!tokenizer) testing::missing(tokenizer.error().text());
+    if (!tokenizer) testing_support::missing(tokenizer.error().text());
     const auto source = file->metadata().get<std::string_view>("tokenizer.chat_template");
-    if (!source) testing::missing(source.error().text());
+    if (!source) testing_support::missing(source.error().text());
     return HostParts{*std::move(tokenizer), ChatTemplate::parse(*source)};
   }();
   return parts;
@@ -89,8 +89,8 @@ class LoopTest : public testing::Test {
     context_.fingerprint = "f00d";
     LoopOptions loop;
     loop.scheduler = options;
-    loop.effective.model = "scripted";
-    loop.effective.fingerprint = "f00d";
+    loop.engine.model = "scripted";
+    loop.engine.fingerprint = "f00d";
     runner_.script = [this](const SampleTask& task) { return scripted(task); };
     loop_ = std::make_unique<EngineLoop>(loop, context_, *pool_, runner_, clock_);
   }

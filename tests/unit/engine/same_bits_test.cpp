@@ -1,7 +1,7 @@
-// DESIGN section 6, run by run: tokens, text, logprob bits and finish reasons of jobs of every kind
-// are the same one at a time, all at once, in any order of arrival, in a pool so small that rows
-// are paused again and again, with a cold prefix tree, a warm one and one from disk, with every
-// size of chunks, and whether logprobs are asked for or not.
+// ARCHITECTURE.md, "Determinism", run by run: tokens, text, logprob bits and finish reasons of jobs
+// of every kind are the same one at a time, all at once, in any order of arrival, in a pool so
+// small that rows are paused again and again, with a cold prefix tree, a warm one and one from
+// disk, with every size of chunks, and whether logprobs are asked for or not.
 //
 // 40 jobs on a tiny model, or MILLRACE_SAME_BITS_JOBS of them; with MILLRACE_SAME_BITS_MODEL=test
 // on the test model. With f16 and packed keys and values; every preset, and models with sliding
@@ -49,11 +49,11 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
     options_.step_tokens = 160;
     roomy_ = open(options_);
     if (GetParam().centered) {
-      const std::string uncentered = roomy_->info().fingerprint;
+      const std::string uncentered = roomy_->info().facts.fingerprint;
       options_.kv_center = write_means();
       roomy_ = open(options_);
-      ASSERT_NE(roomy_->info().fingerprint, uncentered);
-      ASSERT_NE(roomy_->info().kv.find(", keys centered by "), std::string::npos);
+      ASSERT_NE(roomy_->info().facts.fingerprint, uncentered);
+      ASSERT_NE(roomy_->info().facts.kv.find(", keys centered by "), std::string::npos);
     }
     token_bytes_ = options_.kv_memory_bytes / roomy_->info().kv_pool_tokens;
     // One at a time, each in an engine that nobody else uses meanwhile; the second time with a stop
@@ -73,7 +73,7 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
   std::string write_means() const {
     const std::string tiny = folder_ / "tiny.gguf";
     const auto file =
-        millrace::testing::must(GgufFile::open(real_ ? testing::model_path() : tiny));
+        millrace::testing::must(GgufFile::open(real_ ? testing_support::model_path() : tiny));
     const ModelSpec spec = millrace::testing::must(read_spec(file));
     KeyMeans means{.model = hash_model_file(file),
                    .shape = {spec.layers, spec.kv_heads, spec.head_dim}};
@@ -118,7 +118,7 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
   std::unique_ptr<Engine> open(const EngineOptions& options) const {
     if (!real_) return millrace::testing::must(create(tiny_vocabulary, "", options));
     EngineOptions with_path = options;
-    with_path.model_path = testing::model_path();
+    with_path.model_path = testing_support::model_path();
     return open_engine(with_path);
   }
 

@@ -57,8 +57,8 @@ TEST_F(TinyEngine, APoolSmallerThanTheContextShowsInTheFingerprint) {
     request.sampling.seed = 1;
     request.stops.ignore_eos = true;
     const GenerationResult result = run_one(*engine, request);
-    EXPECT_EQ(result.effective.fingerprint, engine->info().fingerprint);
-    fingerprints[room].insert(engine->info().fingerprint);
+    EXPECT_EQ(result.effective.engine.fingerprint, engine->info().facts.fingerprint);
+    fingerprints[room].insert(engine->info().facts.fingerprint);
     lengths[room] = result.choices.at(0).tokens.size();
   }
   ASSERT_EQ(fingerprints.size(), 3u);
@@ -181,8 +181,8 @@ TEST_F(TinyEngine, EditsHoldForEveryTokenOfARunningBatch) {
     EXPECT_EQ(logprobs.listed->logprobs[2 * i], logprobs.token[i]);
     EXPECT_LT(logprobs.token[i], -0.5f);  // the model's own, not the biased one
   }
-  EXPECT_FALSE(results.at(0).effective.edits);
-  EXPECT_EQ(results.at(1).effective.edits->no_repeat_ngram, 1u);
+  EXPECT_EQ(results.at(0).effective.edits, LogitEdits());
+  EXPECT_EQ(results.at(1).effective.edits.no_repeat_ngram, 1u);
 }
 
 // Penalties and logprobs cost no kernel more: nothing is enqueued for them, asked for or not.

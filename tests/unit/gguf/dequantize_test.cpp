@@ -23,7 +23,7 @@ struct Golden {
 
 std::map<std::string, Golden> read_golden() {
   std::map<std::string, Golden> result;
-  std::ifstream file(testing::source_folder() / "tests/unit/gguf/golden/dequantize.txt");
+  std::ifstream file(testing_support::source_folder() / "tests/unit/gguf/golden/dequantize.txt");
   std::string line, name, packed, bits;
   while (std::getline(file, line)) {
     if (line.empty() || line[0] == '#') continue;

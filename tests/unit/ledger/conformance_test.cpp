@@ -34,8 +34,7 @@ TEST_P(LedgerTest, ARefusedOperationLeavesItsNeighboursAlone) {
   SubmitJob other = job("a");
   other.hash = "another";
   const auto replies = ledger.apply({job("b"), other, Finish{99, JobState::completed, "x", ""},
-                                     FinishUnleased{tenant, "zz", JobState::failed, "x"}, job("c"),
-                                     Count{tenant, ""}});
+                                     GetJob{tenant, "zz"}, job("c"), Count{tenant, ""}});
   ASSERT_EQ(replies.size(), 6u);
   EXPECT_TRUE(replies[0]);
   EXPECT_EQ(replies[1].error().code, Code::conflict);
@@ -266,7 +265,7 @@ TEST_P(LedgerTest, DyingAloneCountsUntilTheJobIsOutOfAttempts) {
   EXPECT_EQ(last.ended[0].state, JobState::failed);
   EXPECT_EQ(last.ended[0].number, 1u);
   EXPECT_EQ(read().entries.at(0).body,
-            "a|label of a|3|engine_died|3|" + std::to_string(start_us) + "|body of a");
+            "a|label of a|model||labels of a|3|engine_died|3|" + std::to_string(start_us));
   EXPECT_EQ(count().counts, (JobCounts{0, 0, 0, 1, 0, 0}));
   EXPECT_EQ(suspects(), 0u);
 }

@@ -28,7 +28,7 @@ TEST_P(EndingTest, CancellingTellsQueuedLeasedEndedAndUnknownApart) {
   ASSERT_EQ(reply.numbers.size(), 1u);
   EXPECT_EQ(reply.numbers[0].number, 2u);
   EXPECT_EQ(read(2).entries.at(0).body,
-            "c|label of c|4|cancelled|0|" + std::to_string(start_us) + "|body of c");
+            "c|label of c|model||labels of c|4|cancelled|0|" + std::to_string(start_us));
   EXPECT_TRUE(look("b").cancel_requested);
   finish(lease, JobState::cancelled);
   EXPECT_EQ(count().counts, (JobCounts{0, 0, 1, 0, 2, 0}));
@@ -126,18 +126,6 @@ TEST_P(EndingTest, DeadlinesEndQueuedAndLeasedJobs) {
   EXPECT_FALSE(reply.more);
   refuse(Finish{lease, JobState::completed, "x", ""}, Code::stale);
   EXPECT_EQ(count().counts, (JobCounts{1, 1, 0, 0, 0, 3}));
-}
-
-TEST_P(EndingTest, TheBrokerEndsAJobWhateverItsState) {
-  for (const char* id : {"a", "b"}) submit(job(id));
-  const LeaseId lease = take(1).at(0).lease;
-  EXPECT_EQ(expect<FinishReply>(FinishUnleased{tenant, "a", JobState::failed, "x"}).number, 1u);
-  EXPECT_EQ(expect<FinishReply>(FinishUnleased{tenant, "b", JobState::failed, "y"}).number, 2u);
-  refuse(Finish{lease, JobState::completed, "x", ""}, Code::stale);
-  refuse(FinishUnleased{tenant, "a", JobState::failed, "x"}, Code::stale, "'a'");
-  refuse(FinishUnleased{tenant, "c", JobState::failed, "x"}, Code::not_found, "'c'");
-  refuse(FinishUnleased{tenant, "a", JobState::leased, "x"}, Code::invalid_value);
-  EXPECT_TRUE(take(5).empty());
 }
 
 TEST_P(EndingTest, CountsAreLivePerBatchAndPerTenant) {

@@ -19,10 +19,13 @@ namespace millrace::broker::test {
 constexpr std::int64_t start_us = 1'700'000'000'000'000;
 constexpr const char* tenant = "default";
 
-inline Body build_end(const EndingJob& job, JobState state, Code reason, std::int64_t now_us) {
-  return job.job + "|" + job.custom_id + "|" + std::to_string(static_cast<int>(state)) + "|" +
-         std::string(code_name(reason)) + "|" + std::to_string(job.attempts) + "|" +
-         std::to_string(now_us) + "|" + job.body;
+// An engine's result as it came; of an end that the ledger decided, all that it told.
+inline Body publish(const EndingJob& job, const Outcome& outcome) {
+  if (!outcome.reason) return outcome.result;
+  return job.job + "|" + job.custom_id + "|" + job.model + "|" + job.batch + "|" + job.labels +
+         "|" + std::to_string(static_cast<int>(outcome.state)) + "|" +
+         std::string(code_name(*outcome.reason)) + "|" + std::to_string(job.attempts) + "|" +
+         std::to_string(outcome.ended_us);
 }
 
 class TemporaryFolder {
@@ -72,7 +75,7 @@ class AnyLedger {
  public:
   explicit AnyLedger(Kind kind, Limits with = {}) : kind_(kind), limits_(with) {
     if (kind == Kind::memory || kind == Kind::memory_two_handles) {
-      auto store = make_memory_store({build_end, "", with.max_queued_jobs});
+      auto store = make_memory_store({publish, "", with.max_queued_jobs});
       handles_.push_back(make_memory_ledger(store));
       if (kind == Kind::memory_two_handles) handles_.push_back(make_memory_ledger(store));
     } else {
@@ -84,7 +87,7 @@ class AnyLedger {
   void open() {
     handles_[0].reset();
     SqliteLedgerOptions options;
-    options.end_body = build_end;
+    options.publish = publish;
     options.max_queued_jobs = limits_.max_queued_jobs;
     options.ballast_bytes = 0;
     auto opened = open_sqlite_ledger(folder_.file("ledger"), std::move(options));
@@ -124,6 +127,7 @@ inline SubmitJob job(const std::string& id, const std::string& batch = "") {
   op.id = id;
   op.hash = "hash of " + id;
   op.body = "body of " + id;
+  op.labels = "labels of " + id;
   op.custom_id = "label of " + id;
   op.model = "model";
   op.stream = "results";
@@ -132,7 +136,7 @@ inline SubmitJob job(const std::string& id, const std::string& batch = "") {
 }
 inline Claim claim(std::uint32_t max_jobs, bool suspect = false,
                    const std::string& engine = "engine") {
-  return {tenant, engine, "model", max_jobs, start_us + 1'000'000'000, suspect, 0};
+  return {tenant, engine, "model", max_jobs, start_us + 1'000'000'000, suspect};
 }
 
 inline ReadStream reading(const std::string& stream, const std::string& epoch = "") {

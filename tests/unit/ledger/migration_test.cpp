@@ -15,27 +15,37 @@ void change(const std::string& path, const std::string& sql) {
   sqlite3_close(db);
 }
 
-// A body that begins with "wants " names its policy behind it.
-std::string read_wish(const Body& body) {
-  return body.starts_with("wants ") ? body.substr(6) : "";
+// A body that begins with "wants " names its policy behind it; one that begins with "says " its
+// labels.
+JobColumns read_columns(const Body& body) {
+  if (body.starts_with("wants ")) return {body.substr(6), {}};
+  if (body.starts_with("says ")) return {{}, body.substr(5)};
+  return {};
 }
 
-Result<std::unique_ptr<Ledger>> try_open(const std::string& path, WantedKv wanted_kv) {
+Result<std::unique_ptr<Ledger>> try_open(const std::string& path, ReadColumns read) {
   SqliteLedgerOptions options;
-  options.end_body = build_end;
-  options.wanted_kv = std::move(wanted_kv);
+  options.publish = publish;
+  options.read_columns = std::move(read);
   options.ballast_bytes = 0;
   return open_sqlite_ledger(path, std::move(options));
 }
 
 std::unique_ptr<Ledger> open(const std::string& path) {
-  auto opened = try_open(path, read_wish);
+  auto opened = try_open(path, read_columns);
   EXPECT_TRUE(opened) << (opened ? "" : opened.error().text());
   return opened ? *std::move(opened) : nullptr;
 }
 
-// As version 1 had them: no KV policy in jobs and queue.
+// As version 2 had them: no labels in jobs.
+constexpr const char* back_to_version_2 = R"sql(
+ALTER TABLE jobs DROP COLUMN labels;
+PRAGMA user_version=2;
+)sql";
+
+// As version 1 had them: no KV policy in jobs and queue either.
 constexpr const char* back_to_version_1 = R"sql(
+ALTER TABLE jobs DROP COLUMN labels;
 ALTER TABLE jobs DROP COLUMN kv;
 CREATE TABLE queue_1 (
   tenant TEXT NOT NULL,
@@ -138,6 +148,35 @@ TEST(SqliteMigration, JobsOfVersion1KeepThePolicyTheyName) {
   EXPECT_EQ(ids(std::get<ClaimReply>(*replies[6])),
             (std::vector<std::string>{"leased", "failed", "queued"}));
   EXPECT_EQ(ids(std::get<ClaimReply>(*replies[7])), (std::vector<std::string>{"suspect"}));
+}
+
+// Version 2 read them out of the body when the job ended.
+TEST(SqliteMigration, JobsOfVersion2KeepTheirLabels) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("ledger");
+  auto ledger = open(path);
+  ASSERT_NE(ledger, nullptr);
+  SubmitJob queued = job("queued"), leased = job("leased");
+  queued.body = "says hello";
+  leased.body = "says goodbye";
+  leased.priority = 0;
+  ASSERT_TRUE(ledger->apply(std::vector<Operation>{queued, leased, claim(1)}, start_us));
+  ledger.reset();
+  change(path, back_to_version_2);
+
+  ASSERT_EQ(try_open(path, {}).error().code, Code::internal);
+  ledger = open(path);
+  ASSERT_NE(ledger, nullptr);
+  const auto replies = ledger->apply(
+      std::vector<Operation>{CancelJobs{tenant, {"queued"}, ""}, GiveBack{{1}, Blame::none, ""},
+                             CancelJobs{tenant, {"leased"}, ""},
+                             ReadStream{tenant, "results", "", 1, ""}},
+      start_us);
+  ASSERT_TRUE(replies);
+  const auto& entries = std::get<ReadStreamReply>(*(*replies)[3]).entries;
+  ASSERT_EQ(entries.size(), 2u);
+  EXPECT_NE(entries[0].body.find("|hello|"), std::string::npos) << entries[0].body;
+  EXPECT_NE(entries[1].body.find("|goodbye|"), std::string::npos) << entries[1].body;
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ struct Printer {
   void operator()(const ClaimReply& r) {
     for (const auto& j : r.jobs) {
       out << j.lease << "/" << j.job << "/" << j.attempt << "/" << j.suspect << "/" << j.body << "/"
-          << j.submitted_us << "/" << j.deadline_us.value_or(-1) << " ";
+          << j.submitted_us << "/" << j.deadline_us.value_or(-1) << "/" << j.custom_id << "/"
+          << j.stream << " ";
     }
     ends(r.ended);
   }
@@ -108,7 +109,6 @@ class Generator {
       case 8:
         return Finish{lease(), end_state(), text(), below(4) == 0 ? engine() : ""};
       case 9:
-        return FinishUnleased{who(), id(), end_state(), text()};
       case 10:
       case 11:
         return GiveBack{leases(), below(2) == 0 ? Blame::died : Blame::none,

@@ -19,7 +19,7 @@ enum class Planted { nothing, synchronous_normal, synchronous_off, early_acknowl
 
 Result<std::unique_ptr<Ledger>> open_on(PowerCutDisk& disk, Planted planted) {
   SqliteLedgerOptions options;
-  options.end_body = build_end;
+  options.publish = publish;
   options.ballast_bytes = 0;
   options.env = &disk.env();
   options.vfs = disk.vfs_name();
@@ -35,7 +35,7 @@ Result<std::unique_ptr<Ledger>> open_on(PowerCutDisk& disk, Planted planted) {
 class HastyLedger final : public Ledger {
  public:
   explicit HastyLedger(std::unique_ptr<Ledger> real)
-      : real_(std::move(real)), memory_(make_memory_ledger(make_memory_store({build_end, ""}))) {}
+      : real_(std::move(real)), memory_(make_memory_ledger(make_memory_store({publish, ""}))) {}
 
   Result<std::vector<Result<Reply>>> apply(std::span<const Operation> operations,
                                            std::int64_t now_us) override {
@@ -118,7 +118,7 @@ class Script {
     if (const auto* submit = std::get_if<SubmitJob>(&op)) told_.submitted.insert(submit->id);
     if (const auto* finish = std::get_if<Finish>(&op)) {
       const auto& end = std::get<FinishReply>(*reply);
-      told_.ends[end.number] = {end.job, finish->body};
+      told_.ends[end.number] = {end.job, finish->result};
     }
     if (const auto* cancel = std::get_if<CancelReply>(&*reply)) {
       for (const auto& end : cancel->numbers) told_.cancelled.insert(end.job);

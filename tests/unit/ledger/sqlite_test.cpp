@@ -12,7 +12,7 @@ namespace {
 
 SqliteLedgerOptions plain() {
   SqliteLedgerOptions options;
-  options.end_body = build_end;
+  options.publish = publish;
   options.ballast_bytes = 0;
   return options;
 }
@@ -344,7 +344,7 @@ TEST_F(FullDiskTest, AKnownJobGetsItsAnswerAllTheSame) {
   // Also where not even a result fits.
   disk.capacity(disk.used());
   Finish huge = end(1);
-  huge.body.assign(3 * limits::MiB, 'r');
+  huge.result.assign(3 * limits::MiB, 'r');
   replies = carry_out(*ledger, {huge, job("a"), job("new")});
   EXPECT_EQ(replies[0].error().code, Code::disk_full);
   ASSERT_TRUE(replies[1]) << replies[1].error().text();
@@ -366,7 +366,7 @@ TEST_F(FullDiskTest, WithoutEvenTheBallastNothingIsLostOrBroken) {
   disk.capacity(disk.used());
   std::vector<Operation> too_much;
   Finish huge = end(0);
-  huge.body.assign(3 * limits::MiB, 'r');
+  huge.result.assign(3 * limits::MiB, 'r');
   too_much.emplace_back(huge);
   too_much.emplace_back(Count{tenant, ""});
   const auto replies = carry_out(*ledger, too_much);

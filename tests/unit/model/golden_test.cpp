@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/support/test_files.hpp"
 #include "tests/support/model_runner.hpp"
+#include "tests/support/test_files.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -18,13 +18,13 @@ using testing::ModelRunner;
 using testing::must;
 
 nlohmann::json golden(const std::string& name) {
-  return testing::reference_json("golden/" + name + ".json");
+  return testing_support::reference_json("golden/" + name + ".json");
 }
 
 class GoldenTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    file_ = new GgufFile(must(GgufFile::open(testing::model_path())));
+    file_ = new GgufFile(must(GgufFile::open(testing_support::model_path())));
     runner_ = new ModelRunner(*file_,
                               {.kv_bytes = 512 << 20, .step_tokens = 512, .math = MathMode::exact});
   }

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/golden.hpp"
-#include "tests/support/test_files.hpp"
 #include "tests/support/model_runner.hpp"
+#include "tests/support/test_files.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -15,9 +15,9 @@ using testing::ModelRunner;
 using testing::must;
 
 TEST(LongContext, PerplexityOf4096Tokens) {
-  const auto truth = testing::reference_json("golden/score-4096.json");
+  const auto truth = testing_support::reference_json("golden/score-4096.json");
   const Tokens tokens = truth["tokens"];
-  const GgufFile file = must(GgufFile::open(testing::model_path()));
+  const GgufFile file = must(GgufFile::open(testing_support::model_path()));
   ModelRunner runner(file, {.kv_bytes = 256 << 20, .step_tokens = 512, .math = MathMode::exact});
   runner.set_sequences({tokens}, 256);
   double sum = 0;
@@ -34,12 +34,11 @@ TEST(LongContext, PerplexityOf4096Tokens) {
 
 // Every token of every golden prompt, one step a token, by the plain kernels.
 TEST(GenericKernels, LogprobsAreTheReferences) {
-  const GgufFile file = must(GgufFile::open(testing::model_path()));
+  const GgufFile file = must(GgufFile::open(testing_support::model_path()));
   ModelRunner runner(file, {.kv_bytes = 64 << 20, .step_tokens = 128, .math = MathMode::exact},
                      {.variant = "generic"});
   for (const char* name : {"chat-turns", "raw-unicode"}) {
-    const auto truth =
-        testing::reference_json(std::string("golden/") + name + ".json");
+    const auto truth = testing_support::reference_json(std::string("golden/") + name + ".json");
     Tokens tokens = truth["prompt"];
     const Tokens expected = truth["tokens"];
     const auto first = static_cast<std::uint32_t>(tokens.size()) - 1;

@@ -93,9 +93,6 @@ TEST(StepTable, BrokenPlansAreRefused) {
       {"no such page", [](StepPlan& p) { p.pages[2] = 10; }},
       {"outputs outside", [](StepPlan& p) { p.rows[1].output_count = 3; }},
       {"beyond its tokens", [](StepPlan& p) { p.outputs[2].offset = 5; }},
-      {"hidden", [](StepPlan& p) { p.outputs[2].kind = OutputKind::hidden; }},
-      {"adapters", [](StepPlan& p) { p.rows[0].adapter = 1; }},
-      {"masks", [](StepPlan& p) { p.rows[0].mask = 1; }},
       {"are the most", [](StepPlan& p) { p.rows.insert(p.rows.end(), 3, p.rows[0]); }},
   };
   for (const Case& one : cases) {

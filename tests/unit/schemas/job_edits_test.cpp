@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "schemas/codec.hpp"
-#include "schemas/fields.hpp"
+#include "schemas/job_table.hpp"
 #include "tests/unit/schemas/build.hpp"
 #include "tests/unit/schemas/job_verdict.hpp"
 
@@ -48,7 +48,7 @@ TEST(JobEdits, Ranges) {
            {"typical_p", real(1.5), "typical_p is 1.5"},
            {"xtc_probability", real(1.5), "xtc_probability is 1.5"},
            {"xtc_threshold", real(0.6), "xtc_threshold is 0.6"},
-           {"logprob_token_ids", arr({uint(1)}), "logprob_token_ids: needs"},
+           {"logprob_token_ids", arr({uint(1)}), "logprob_token_ids are given"},
        }) {
     EXPECT_REFUSED(with(field, value), invalid_value, word);
   }
@@ -104,29 +104,30 @@ TEST(JobEdits, RefusalsSayTheFieldTheValueAndTheRange) {
            of("typical_p", real(1.5), "1.5", "above 0 and up to 1"),
            of("xtc_probability", real(1.5), "1.5", "0 to 1"),
            of("xtc_threshold", real(0.6), "0.6", "0 to 0.5"),
-           of("min_p", real(-0.5), "-0.5", "0 and 1"),
+           of("min_p", real(-0.5), "-0.5", "0 to 1"),
            of("top_logprobs", uint(129), "129", "128"),
            of("logprob_mode", str("cooked"), "cooked", "processed"),
-           of("priority", uint(5), "5", "0 and 4"),
+           of("priority", uint(5), "5", "0 to 4"),
            of("min_tokens", uint(17), "17", "16"),
-           of("allowed_token_ids", arr({sint(-1)}), "-1", "65536, each below the size of the voc"),
+           of("allowed_token_ids", arr({sint(-1)}), "-1",
+              "65536 ids, each below the size of the voc"),
            of("markers", str("all"), "all", "auto"),
            of("partials", str("yes"), "'yes'", "true or false"),
            of("include_stop_str_in_output", uint(2), "number, 2", "true or false"),
            of("strict", real(0.5), "0.5", "true or false"),
            of("stop", boolean(true), "boolean, true", "up to 64"),
-           of("min_tokens", str(std::string(99, 'x')), "xx...'", "max_tokens"),
+           of("min_tokens", str(std::string(99, 'x')), "xx...'", "0 to 1048576"),
            of("metadata", arr({nil(), nil()}), "2 items", "64 entries"),
            of("seed", map({{"x", nil()}}), "1 key", "0 to 18446744073709551615"),
-           of("temperature", bin("abc"), "3 bytes", "0 (greedy) to 100"),
-           of("temperature", real(1e39), "1e39", "0 (greedy) to 100"),
-           of("temperature", real(1e-60), "1e-60", "0 (greedy) to 100"),
+           of("temperature", bin("abc"), "3 bytes", "0 to 100"),
+           of("temperature", real(1e39), "1e39", "0 to 100"),
+           of("temperature", real(1e-60), "1e-60", "0 to 100"),
            of("min_p", real(std::nan("")), "nan", "0 to 1"),
            of("dry_base", real(1e39), "1e39", "1 to 10"),
            of("dry_multiplier", real(1e39), "1e39", "0 to 100"),
            of("dry_allowed_length", sint(-1), "-1", "1 to 64"),
            of("dry_penalty_last_n", sint(-1), "-1", "1 to 4096"),
-           of("no_repeat_ngram_size", sint(-1), "-1", "up to 64"),
+           of("no_repeat_ngram_size", sint(-1), "-1", "0 to 64"),
            of("repetition_penalty_window", sint(-1), "-1", window.c_str()),
            of("presence_penalty_window", sint(-1), "-1", window.c_str()),
            of("frequency_penalty_window", sint(-1), "-1", window.c_str()),
@@ -137,15 +138,16 @@ TEST(JobEdits, RefusalsSayTheFieldTheValueAndTheRange) {
            of("typical_p", str("high"), "'high'", "above 0 and up to 1"),
            of("xtc_probability", real(1e39), "1e39", "0 to 1"),
            of("xtc_threshold", str("x"), "'x'", "0 to 0.5"),
-           of("top_k", sint(-1), "-1", "up to 4294967295"),
-           of("top_k", uint(std::uint64_t{1} << 32), "4294967296", "up to 4294967295"),
-           of("top_p", uint(0), "0 is not above 0", "up to 1"),
-           of("logprob_token_ids", arr({sint(-1)}), "-1", "128, each below the size of the voc"),
-           of("stop_token_ids", arr({sint(-1)}), "-1", "1024, each below the size of the voc"),
-           of("n", uint(0), "n: 0 is not", "1 and 128"),
-           of("max_attempts", uint(0), "0 is not", "1 and 100"),
-           of("max_tokens", uint(0), "0 is not", "1 and 1048576"),
-           of("max_completion_tokens", sint(-1), "-1", "from 1"),
+           of("top_k", sint(-1), "-1", "0 to 4294967295"),
+           of("top_k", uint(std::uint64_t{1} << 32), "4294967296", "0 to 4294967295"),
+           of("top_p", uint(0), "top_p is 0", "above 0 and up to 1"),
+           of("logprob_token_ids", arr({sint(-1)}), "-1",
+              "128 ids, each below the size of the voc"),
+           of("stop_token_ids", arr({sint(-1)}), "-1", "1024 ids, each below the size of the voc"),
+           of("n", uint(0), "n is 0", "1 to 128"),
+           of("max_attempts", uint(0), "max_attempts is 0", "1 to 100"),
+           of("max_tokens", uint(0), "max_tokens is 0", "1 to 1048576"),
+           of("max_completion_tokens", sint(-1), "-1", "0 to 1048576"),
            of("deadline_us", sint(-5), "-5", "Unix time"),
        }) {
     const auto refused = decode_job(body);
@@ -161,22 +163,22 @@ TEST(JobEdits, RefusalsSayTheFieldTheValueAndTheRange) {
 TEST(JobEdits, EveryRefusalHasAHintThatFits) {
   for (const auto& [field, given, message, hint] : {
            std::tuple{"top_k", sint(-1), "top_k: -1", "0 is off"},
-           {"seed", sint(-1), "seed: -1", "leave it out"},
-           {"priority", sint(-1), "priority: -1", "0 (served first) to 4"},
-           {"priority", uint(5), "priority: 5", "0 (served first) to 4"},
-           {"n", uint(0), "n: 0 is not between 1 and 128", "1 to 128"},
-           {"n", uint(129), "n: 129", "1 to 128"},
-           {"temperature", uint(101), "temperature: 101", "0 (greedy) to 100"},
-           {"logprobs", uint(500), "logprobs: 500", "a number up to 128"},
-           {"logprobs", str("yes"), "true, false or a whole number", "a number up to 128"},
-           {"prompt_logprobs", uint(7), "prompt_logprobs: must be true or false", "top_logprobs"},
+           {"seed", sint(-1), "seed: -1", "a job without one"},
+           {"priority", sint(-1), "priority: -1", "0 to 4"},
+           {"priority", uint(5), "priority is 5", "0 to 4"},
+           {"n", uint(0), "n is 0", "1 to 128"},
+           {"n", uint(129), "n is 129", "1 to 128"},
+           {"temperature", uint(101), "temperature is 101", "0 to 100"},
+           {"logprobs", uint(500), "logprobs is 500", "0 to 128"},
+           {"logprobs", str("yes"), "true, false or a whole number", "0 to 128"},
+           {"prompt_logprobs", uint(7), "prompt_logprobs: must be true or false", "always raw"},
            {"max_attempts", uint(0), "max_attempts", "1 to 100"},
            {"frequency_penalty", real(1e30), "frequency_penalty is 1e30", "-2 to 2"},
            {"metadata", uint(1), "metadata", "64 entries"},
            {"repetition_detection", map({{"max_pattern_size", uint(0)}}), "max_pattern_size is 0",
-            "leave repetition_detection out"},
+            "give a number from 1 to 1024"},
            {"markers", arr({map({{"part", str("reasoning")}, {"open", str("")}})}),
-            "markers[0].open is empty", "the text that begins the part"},
+            "markers[0].open is empty", "give a text"},
        }) {
     const Error error = refused(with(field, given));
     EXPECT_NE(error.message.find(message), std::string::npos) << error.text();

@@ -61,10 +61,10 @@ TEST(JobStops, BadValuesOfSequencesAreRefusedByName) {
   EXPECT_REFUSED(with(field, arr({arr({})})), invalid_value, "stop_token_sequences[0] is empty");
   EXPECT_REFUSED(with(field, arr({bin("abc")})), invalid_value, "stop_token_sequences[0]");
   EXPECT_REFUSED(with(field, arr({bin(std::string(4 * 65, '\0'))})), limit_exceeded,
-                 "stop_token_sequences[0] has 65 tokens, the limit is 64");
+                 "stop_token_sequences[0] has 65 ids, the limit is 64");
   std::string many = "\xDD" + big_endian(limits::stop_sequences + 1, 4);
   for (std::uint32_t i = 0; i <= limits::stop_sequences; ++i) many += arr({uint(1)});
-  EXPECT_REFUSED(with(field, many), limit_exceeded, "257 sequences; the limit is 256");
+  EXPECT_REFUSED(with(field, many), limit_exceeded, "257 sequences, the limit is 256");
   EXPECT_REFUSED(with("include_stop_str_in_output", uint(1)), invalid_value, "include_stop_str");
 }
 
@@ -87,7 +87,7 @@ TEST(JobStops, BadMarkersAreRefusedByName) {
                  invalid_value, "markers[0].open holds markers[1].open");
   std::string many = "\xDD" + big_endian(17, 4);
   for (int i = 0; i < 17; ++i) many += marker("reasoning", "<" + std::to_string(i) + ">");
-  EXPECT_REFUSED(with("markers", many), limit_exceeded, "17 markers, the limit is 16");
+  EXPECT_REFUSED(with("markers", many), limit_exceeded, "17 parts, the limit is 16");
 }
 
 TEST(JobStops, BadRepetitionDetectionIsRefusedByName) {
@@ -100,7 +100,7 @@ TEST(JobStops, BadRepetitionDetectionIsRefusedByName) {
   EXPECT_REFUSED(with(field, detection(0, 1, 3)), invalid_value, "max_pattern_size is 0");
   EXPECT_REFUSED(with(field, detection(1025, 1, 3)), limit_exceeded, "max_pattern_size is 1025");
   EXPECT_REFUSED(with(field, detection(4, 0, 3)), invalid_value, "min_pattern_size is 0");
-  EXPECT_REFUSED(with(field, detection(4, 5, 3)), limit_exceeded, "min_pattern_size is 5");
+  EXPECT_REFUSED(with(field, detection(4, 5, 3)), invalid_value, "min_pattern_size is 5");
   EXPECT_REFUSED(with(field, detection(4, 1, 1)), invalid_value, "min_count is 1");
   EXPECT_REFUSED(with(field, detection(4, 1, 1025)), limit_exceeded, "min_count is 1025");
   const auto refused = decode_job(with(field, detection(4, 1, 1)));

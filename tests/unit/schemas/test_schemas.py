@@ -5,6 +5,7 @@ import copy
 import importlib.util
 import json
 import math
+import os
 import pathlib
 import re
 import subprocess
@@ -56,6 +57,14 @@ def same(expected, got):
     if isinstance(got, float):
         return math.isclose(expected, got, rel_tol=1e-7)
     return type(expected) is type(got) and expected == got
+
+
+def test_schemas_are_those_of_the_field_tables(tmp_path):
+    build = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build"))
+    subprocess.run([build / "bin" / "print_schemas", tmp_path], check=True)
+    printed = {p.name: p.read_text(encoding="utf-8") for p in tmp_path.iterdir()}
+    stored = {p.name: p.read_text(encoding="utf-8") for p in (FOLDER / "json").iterdir()}
+    assert printed == stored, "run build/bin/print_schemas schemas/json, then generate.py"
 
 
 def test_schemas_are_valid():

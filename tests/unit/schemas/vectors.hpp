@@ -123,17 +123,18 @@ inline JobResult completed() {
       TokenLogprobs{1, {nan, -3.5f, -0.125f}, {0, 3575, 282}, {nan, -3.5f, -0.125f}};
   result.usage = {3, 0, 5};
   result.times = {120, 45'000, 98'000};
-  result.effective = {"SmolLM2 135M Instruct",
-                      "00c0ffee00c0ffee00c0ffee00c0ffee",
-                      "f16/f16 x30",
-                      "exact",
-                      {0.7f, 40, 0.95f, 0.05f, 1.0f, 0.0f, 0.1f, 9007199254740991},
-                      used_edits(),
-                      16,
-                      {{MarkedPart::reasoning, "<think>", "</think>"}},
-                      "f16",
-                      23040,
-                      1};
+  result.effective.engine = {"SmolLM2 135M Instruct",
+                             "00c0ffee00c0ffee00c0ffee00c0ffee",
+                             "exact",
+                             "f16",
+                             "f16/f16 x30",
+                             23040,
+                             1,
+                             8192};
+  result.effective.max_tokens = 16;
+  result.effective.sampling = {0.7f, 40, 0.95f, 0.05f, 1.0f, 0.0f, 0.1f, 9007199254740991};
+  result.effective.edits = used_edits();
+  result.effective.markers = {{MarkedPart::reasoning, "<think>", "</think>"}};
   JobResult end;
   end.job = "line-1";
   end.custom_id = "q1";
@@ -168,7 +169,7 @@ inline JobResult scored() {
       TokenLogprobs{0, {std::numeric_limits<float>::quiet_NaN(), -3.5f}, {}, {}};
   result.usage = {2, 0, 0};
   result.times = {1, 0, 2};
-  result.effective = {"SmolLM2 135M Instruct", "00", "f16", "exact", {}, {}, 0};
+  result.effective.engine = {"SmolLM2 135M Instruct", "00", "exact", "f16", "f16", 0, 0, 8192};
   result.effective.sampling.seed = 0;
   JobResult end;
   end.job = "s";
@@ -193,13 +194,10 @@ inline std::vector<Envelope> envelopes() {
   hello.software = "millrace 0.1.0";
   hello.capabilities = {"score"};
   hello.instance = "5f2d7f6c9a1b4e3d8c7a6b5d4e3f2a1b";
-  hello.model = "smollm2";
-  hello.fingerprint = "00c0ffee00c0ffee00c0ffee00c0ffee";
+  hello.engine = {
+      "smollm2", "00c0ffee00c0ffee00c0ffee00c0ffee", "exact", "k5v3", "r5/r3 x30", 6120, 3.75,
+      8192};
   hello.kv_policies = {"k5v3", "r5/r3 x30"};
-  hello.kv = "r5/r3 x30";
-  hello.kv_bytes_per_token = 6120;
-  hello.kv_compression = 3.75;
-  hello.context_tokens = 8192;
   Welcome welcome;
   welcome.broker = "0123456789abcdef0123456789abcdef";
   welcome.software = "millrace 0.1.0";
@@ -213,8 +211,12 @@ inline std::vector<Envelope> envelopes() {
   status.epoch = "e0";
   status.first = 1;
   status.high = 310;
-  status.engines = {
-      {"host-1 4242", "smollm2", "00c0ffee", 2, 2, 312.5, {"k5v3"}, "r5/r3 x30", 6120, 3.75}};
+  status.engines = {{"host-1 4242",
+                     {"smollm2", "00c0ffee", "exact", "k5v3", "r5/r3 x30", 6120, 3.75, 8192},
+                     {"k5v3"},
+                     2,
+                     2,
+                     312.5}};
   const std::string text = encode_job(text_job()), score = encode_job(score_job());
   const std::string good = encode_result(completed()), bad = encode_result(failed());
   return {
@@ -249,7 +251,8 @@ inline std::vector<Envelope> envelopes() {
                   {4294967298, "s", 3, true, 1'767'225'600'000'001, score}}}},
       {9, Heartbeat{{4294967297, 4294967298}, 1000, 64'000, 62, 2}},
       {9, HeartbeatAnswer{{4294967297}, {4294967298}, false}},
-      {10, Ends{{{4294967297, JobState::completed, good}, {4294967299, JobState::failed, bad}}}},
+      {10, Ends{{{4294967297, JobState::completed, encode_generation(*completed().result), {}},
+                 {4294967299, JobState::failed, {}, failed().error}}}},
       {10, Committed{{4294967297}, {4294967299}}},
       {0, Release{{4294967298}}},
       {0, Goodbye{"SIGTERM"}},

@@ -34,13 +34,13 @@ class FakeEngine final : public engine::Engine {
   };
 
   explicit FakeEngine(Shared& shared) : shared_(shared) {
-    info_.model_name = "file's name";
-    info_.fingerprint = "f00d";
-    info_.kv = "r5/r3 x2";
-    info_.kv_names = {"k5v3", info_.kv, "r5/r3+none"};
-    info_.kv_bytes_per_token = 272;
-    info_.kv_compression = 3.75;
-    info_.context_tokens = 64;
+    info_.facts.model = "file's name";
+    info_.facts.fingerprint = "f00d";
+    info_.facts.kv = "r5/r3 x2";
+    info_.kv_names = {"k5v3", info_.facts.kv, "r5/r3+none"};
+    info_.facts.kv_bytes_per_token = 272;
+    info_.facts.kv_compression = 3.75;
+    info_.facts.context_tokens = 64;
   }
   const engine::EngineInfo& info() const override { return info_; }
   engine::Counters counters() const override { return counters_; }
@@ -147,16 +147,16 @@ class EngineExecutorTest : public testing::Test {
 
 TEST_F(EngineExecutorTest, TellsWhatTheEngineIs) {
   start();
-  EXPECT_EQ(executor_->info().model, "file's name");
-  EXPECT_EQ(executor_->info().fingerprint, "f00d");
+  EXPECT_EQ(executor_->info().engine.model, "file's name");
+  EXPECT_EQ(executor_->info().engine.fingerprint, "f00d");
   EXPECT_EQ(executor_->info().kv_policies,
             (std::vector<std::string>{"k5v3", "r5/r3 x2", "r5/r3+none"}));
-  EXPECT_EQ(executor_->info().kv, "r5/r3 x2");
-  EXPECT_EQ(executor_->info().kv_bytes_per_token, 272);
-  EXPECT_EQ(executor_->info().kv_compression, 3.75);
+  EXPECT_EQ(executor_->info().engine.kv, "r5/r3 x2");
+  EXPECT_EQ(executor_->info().engine.kv_bytes_per_token, 272);
+  EXPECT_EQ(executor_->info().engine.kv_compression, 3.75);
   EXPECT_EQ(executor_->info().capacity, 4u);
   start("given");
-  EXPECT_EQ(executor_->info().model, "given");
+  EXPECT_EQ(executor_->info().engine.model, "given");
 }
 
 TEST_F(EngineExecutorTest, RunsTasksAndCountsSteps) {

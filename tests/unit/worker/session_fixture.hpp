@@ -60,6 +60,12 @@ class SessionTest : public testing::Test {
   }
   Leased ends_sent() { return leases_of(sent_of<Ends>()); }
 
+  static std::string text_of(const JobEnd& end) {
+    // As a reader of the stream sees it.
+    const auto result = decode_result(encode_result(JobResult{}, end.result));
+    return result && result->result ? result->result->choices.at(0).text : "no result";
+  }
+
   void say(Message message, std::uint64_t id = 0) {
     session_.received(encode(Envelope{id, std::move(message)}));
   }

@@ -10,10 +10,10 @@ TEST_F(SessionTest, HelloTellsWhatTheEngineIs) {
   EXPECT_EQ(hello[0].role, Role::engine);
   EXPECT_EQ(hello[0].name, "e");
   EXPECT_EQ(hello[0].instance, "i1");
-  EXPECT_EQ(hello[0].model, "tiny");
-  EXPECT_EQ(hello[0].fingerprint, "f00d");
+  EXPECT_EQ(hello[0].engine.model, "tiny");
+  EXPECT_EQ(hello[0].engine.fingerprint, "f00d");
   EXPECT_EQ(hello[0].kv_policies, std::vector<std::string>{"f16"});
-  EXPECT_EQ(hello[0].context_tokens, 100u);
+  EXPECT_EQ(hello[0].engine.context_tokens, 100u);
 }
 
 TEST_F(SessionTest, HelloIsRepeatedWithBackOff) {
@@ -24,7 +24,7 @@ TEST_F(SessionTest, HelloIsRepeatedWithBackOff) {
             (std::vector<std::int64_t>{0, 1'000, 3'000, 7'000, 15'000, 30'000, 45'000, 60'000}));
 }
 
-TEST_F(SessionTest, ALeaseIsRunAndItsEndCarriesTheJob) {
+TEST_F(SessionTest, ALeaseIsRunAndItsEndCarriesTheResult) {
   join();
   lease({5});
   ASSERT_EQ(executor_.started(), Leased{5});
@@ -34,16 +34,8 @@ TEST_F(SessionTest, ALeaseIsRunAndItsEndCarriesTheJob) {
   const auto ends = sent_of<Ends>();
   ASSERT_EQ(leases_of(ends), Leased{5});
   EXPECT_EQ(ends[0].ends[0].state, JobState::completed);
-  const auto result = decode_result(ends[0].ends[0].body);
-  ASSERT_TRUE(result) << result.error().text();
-  EXPECT_EQ(result->job, "job-5");
-  EXPECT_EQ(result->custom_id, "c5");
-  EXPECT_EQ(result->attempts, 3u);
-  EXPECT_EQ(result->submitted_us, 77);
-  EXPECT_EQ(result->ended_us, clock_.wall_us());
-  EXPECT_EQ(result->metadata.at("k"), "v");
-  ASSERT_TRUE(result->result);
-  EXPECT_EQ(result->result->choices.at(0).text, "answer 5");
+  EXPECT_FALSE(ends[0].ends[0].error);
+  EXPECT_EQ(text_of(ends[0].ends[0]), "answer 5");
 }
 
 TEST_F(SessionTest, AJobWithoutSeedGetsOneFromItsContent) {
@@ -161,14 +153,11 @@ TEST_F(SessionTest, AJobThatCannotBeReadFailsByName) {
   const auto ends = sent_of<Ends>();
   ASSERT_EQ(leases_of(ends), (Leased{1, 2}));
   EXPECT_TRUE(executor_.started().empty());
-  const auto first = decode_result(ends[0].ends[0].body);
-  const auto second = decode_result(ends[0].ends[1].body);
-  ASSERT_TRUE(first && second);
-  EXPECT_EQ(first->state, JobState::failed);
-  EXPECT_EQ(first->error->code, Code::missing_field);
-  EXPECT_EQ(second->error->code, Code::unknown_model);
-  EXPECT_EQ(second->custom_id, "mine");
-  EXPECT_FALSE(second->error->hint.empty());
+  const JobEnd &first = ends[0].ends[0], &second = ends[0].ends[1];
+  EXPECT_EQ(first.state, JobState::failed);
+  EXPECT_EQ(first.error->code, Code::missing_field);
+  EXPECT_EQ(second.error->code, Code::unknown_model);
+  EXPECT_FALSE(second.error->hint.empty());
 }
 
 TEST_F(SessionTest, AnErrorOfTheEngineFailsTheJob) {
@@ -178,9 +167,7 @@ TEST_F(SessionTest, AnErrorOfTheEngineFailsTheJob) {
   const auto ends = sent_of<Ends>();
   ASSERT_EQ(ends.size(), 1u);
   EXPECT_EQ(ends[0].ends[0].state, JobState::failed);
-  const auto result = decode_result(ends[0].ends[0].body);
-  ASSERT_TRUE(result);
-  EXPECT_EQ(*result->error, (Error{Code::context_exceeded, "too long", "shorten it"}));
+  EXPECT_EQ(*ends[0].ends[0].error, (Error{Code::context_exceeded, "too long", "shorten it"}));
 }
 
 TEST_F(SessionTest, CancelEndsWhatRunsAndWhatWaits) {
@@ -197,9 +184,7 @@ TEST_F(SessionTest, CancelEndsWhatRunsAndWhatWaits) {
   ends = sent_of<Ends>();
   ASSERT_EQ(leases_of(ends), Leased{1});
   EXPECT_EQ(ends[0].ends[0].state, JobState::cancelled);
-  const auto result = decode_result(ends[0].ends[0].body);
-  ASSERT_TRUE(result && result->result);
-  EXPECT_EQ(result->result->choices[0].text, "answer 1");
+  EXPECT_EQ(text_of(ends[0].ends[0]), "answer 1");
 }
 
 TEST_F(SessionTest, LostLeasesAreStoppedAndTheirEndsNotSent) {

@@ -1,0 +1,72 @@
+#pragma once
+// A visitor of field tables (schemas/describe_result.hpp) that writes each field as a member of the
+// open JSON object. 64-bit integers are numbers, token ids arrays, enumerations words. Thread
+// safety: as JsonWriter.
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "client/lines/json_writer.hpp"
+#include "schemas/describe.hpp"
+#include "schemas/names.hpp"
+
+namespace millrace::client {
+
+class JsonFields {
+ public:
+  explicit JsonFields(JsonWriter& json) : json_(json) {}
+
+  void field(std::string_view name, const auto& value, const auto&...) {
+    json_.key(name);
+    write(value);
+  }
+  void required(std::string_view name, const auto& value, const auto&...) { field(name, value); }
+  // The whole part where it says anything, else nothing of it.
+  template <class T>
+  void sparse(const T& part) {
+    if (part != T{}) fields(*this, part);
+  }
+  void alias(const auto&...) {}
+
+ private:
+  template <class T>
+  void write(const T& value) {
+    if constexpr (std::is_enum_v<T>) {
+      json_.value(wire::to_name(value));
+    } else if constexpr (requires { json_.value(value); }) {
+      json_.value(value);
+    } else {
+      json_.begin_object();
+      fields(*this, value);
+      json_.end_object();
+    }
+  }
+  template <class T>
+  void write(const std::optional<T>& value) {
+    if (value) {
+      write(*value);
+    } else {
+      json_.null();
+    }
+  }
+  template <class T>
+  void write(const std::vector<T>& list) {
+    json_.begin_array();
+    for (const T& item : list) write(item);
+    json_.end_array();
+  }
+  void write(const LogitBias& bias) {
+    json_.begin_array().value(bias.token).value(bias.bias).end_array();
+  }
+
+  JsonWriter& json_;
+};
+
+// The value's fields as members of the open object.
+void write_fields(JsonWriter& json, const auto& value) {
+  JsonFields visitor(json);
+  fields(visitor, value);
+}
+
+}  // namespace millrace::client

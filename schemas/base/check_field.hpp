@@ -1,0 +1,96 @@
+#pragma once
+// Checks of one value against what its field may be (field.hpp), and a visitor that checks every
+// field of a table. An error names the field, the value and what is allowed. Errors: invalid_value,
+// limit_exceeded, invalid_utf8, empty_prompt. Thread safety: pure functions.
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "schemas/base/error.hpp"
+#include "schemas/base/field.hpp"
+#include "schemas/base/generation.hpp"
+
+namespace millrace {
+
+std::string item_name(std::string_view field, std::size_t index);  // "stop[3]"
+
+// "stop has 65 texts, the limit is 64"
+Status check_size(const std::string& field, std::uint64_t count, const char* unit,
+                  std::uint64_t limit);
+
+Status check_value(const std::string& field, double value, const Range& form);
+Status check_value(const std::string& field, std::uint64_t value, const Count& form);
+Status check_value(const std::string& field, std::int64_t time_us, UnixTime);
+Status check_value(const std::string& field, const std::map<std::string, std::string>& strings,
+                   const Dictionary& form);
+Status check_value(const std::string& field, const std::string& text, const Label& form);
+Status check_value(const std::string& field, const std::string& text, const Text& form);
+Status check_value(const std::string& field, const std::vector<std::string>& texts,
+                   const Texts& form);
+Status check_value(const std::string& field, const Tokens& ids, const Ids& form);
+Status check_value(const std::string& field, const std::vector<Tokens>& lists, const IdLists& form);
+Status check_value(const std::string& field, const std::vector<LogitBias>& biases,
+                   const Biases& form);
+Status check_value(const std::string& field, const Prompt& prompt, const Alternative<Tokens>& form);
+Status check_value(const std::string& field, const Prompt& prompt, const Alternative<Chat>& form);
+
+// Walks a table and keeps the first error. `prefix` stands before each name: "markers[2]." for the
+// fields of a part.
+class FieldChecker {
+ public:
+  explicit FieldChecker(std::string prefix = {}) : prefix_(std::move(prefix)) {}
+
+  void field(std::string_view name, const auto& value, const auto& form, std::string_view) {
+    check(prefix_ + std::string(name), value, form);
+  }
+  void field(std::string_view, const auto&, std::string_view) {}  // the type says it all
+  void beside(std::string_view name, const auto& value, const auto&... rest) {
+    field(name, value, rest...);
+  }
+  void required(std::string_view name, const auto& value, const auto&... rest) {
+    field(name, value, rest...);
+  }
+  void alias(std::string_view, const auto&, const auto&, std::string_view) {}
+  void known(std::string_view, std::uint32_t, std::string_view) {}
+
+  Status take() && { return std::move(status_); }
+
+ private:
+  template <class T, class Form>
+  void check(const std::string& name, const T& value, const Form& form) {
+    if (!status_) return;
+    if constexpr (requires { *value; }) {
+      if (value) check(name, *value, form);
+    } else if constexpr (std::is_same_v<T, MarkerRequest>) {
+      check_list(name, value.list, form);
+    } else if constexpr (std::is_same_v<Form, Part>) {
+      if (value != T{}) nested(name + ".", value);
+    } else if constexpr (std::is_floating_point_v<T>) {
+      status_ = check_value(name, static_cast<double>(value), form);
+    } else if constexpr (std::is_arithmetic_v<T> && std::is_same_v<Form, Range>) {
+      status_ = check_value(name, static_cast<double>(value), form);
+    } else if constexpr (requires { check_value(name, value, form); }) {
+      status_ = check_value(name, value, form);
+    }
+  }
+  template <class T>
+  void check_list(const std::string& name, const std::vector<T>& list, const Parts& form) {
+    status_ = check_size(name, list.size(), "parts", form.most);
+    for (std::size_t i = 0; i < list.size(); ++i) nested(item_name(name, i) + ".", list[i]);
+  }
+  void nested(std::string prefix, const auto& part) {
+    if (!status_) return;
+    FieldChecker inner(std::move(prefix));
+    fields(inner, part);
+    status_ = std::move(inner).take();
+  }
+
+  std::string prefix_;
+  Status status_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,130 @@
+#pragma once
+// The fields of a result and its parts, declared once, in wire order. Whoever encodes, decodes,
+// checks or documents results and messages (describe.hpp) walks these lists with a visitor of its
+// own:
+//
+//   v.field(name, member, [form,] about)     may be absent: then it has its default
+//   v.required(name, member, [form,] about)  must be there
+//   v.sparse(part)                           the fields of a part, left out where they have their
+//                                            defaults
+//
+// The JSON Schemas and the documentation are made from them (schemas/tools). Thread safety: pure.
+#include "schemas/job_fields.hpp"
+
+namespace millrace {
+
+void fields(auto& v, Is<Error> auto& m) {
+  v.required("code", m.code,
+             "one of the error codes; treat codes that you do not know as `internal`");
+  v.field("message", m.message, "what is wrong, and where, for a person");
+  v.field("hint", m.hint, "what to do about it; may be empty");
+}
+
+void fields(auto& v, Is<ListedLogprobs> auto& m) {
+  v.required("ids", m.ids, "the token ids as the job listed them");
+  v.required("logprobs", m.logprobs, "one logprob for each id at each position");
+}
+
+void fields(auto& v, Is<TokenLogprobs> auto& m) {
+  v.field("top", m.top, "how many likeliest tokens each position has");
+  v.required("token", m.token,
+             "one natural logarithm a position, that of the token which stands there; NaN where "
+             "none applies (the first prompt token), -infinity is allowed");
+  v.field("top_ids", m.top_ids,
+          "`top` ids a position, likeliest first; where the logprobs are NaN the ids mean nothing");
+  v.field("top_logprobs", m.top_logprobs,
+          "the logprobs of `top_ids`; `processed` ones are -infinity (null in the client's JSON) "
+          "for tokens that could not be drawn: those that top-k, top-p or min-p left out stand "
+          "where their likelihood puts them, those that edits, bans, typical-p or XTC left out "
+          "come last, lowest ids first, and fill the list");
+  v.field("listed", m.listed, "the logprobs of `logprob_token_ids`, where the job listed some");
+}
+
+void fields(auto& v, Is<Choice> auto& m) {
+  v.required("index", m.index, "the number of the answer, from 0 to n - 1");
+  v.field("text", m.text,
+          "the decoded text, without what ended it (unless `include_stop_str_in_output`) and "
+          "without the marked parts");
+  v.field("tokens", m.tokens, "all sampled tokens, a stopping one included");
+  v.required("finish_reason", m.finish_reason, "why the text ended");
+  v.field("stop_string", m.stop_string, "the string that ended it");
+  v.field("stop_token", m.stop_token,
+          "the token that ended it: one of `stop_token_ids`, or end of text");
+  v.field("stop_sequence", m.stop_sequence, "the sequence of `stop_token_sequences` that ended it");
+  v.field("logprobs", m.logprobs, "logprobs of as many positions as `tokens` has");
+  v.field("reasoning", m.reasoning, "what stood between reasoning markers; absent: nothing did");
+  v.field("tool_calls", m.tool_calls,
+          "what stood between tool call markers, each call as it was written");
+}
+
+void fields(auto& v, Is<Usage> auto& m) {
+  v.field("prompt_tokens", m.prompt_tokens, "how many tokens the prompt has");
+  v.field("cached_tokens", m.cached_tokens, "how many of these came from the prefix cache");
+  v.field("completion_tokens", m.completion_tokens, "how many were sampled, over all choices");
+}
+
+void fields(auto& v, Is<EngineTimes> auto& m) {
+  v.field("queue_us", m.queue_us, "from the engine's acceptance of the job to its first step");
+  v.field("first_token_us", m.first_token_us, "from the acceptance to the first token");
+  v.field("total_us", m.total_us, "from the acceptance to the end");
+}
+
+void fields(auto& v, Is<EngineFacts> auto& m) {
+  v.field("model", m.model, "the model's name, as jobs give it");
+  v.field("fingerprint", m.fingerprint,
+          "the numeric fingerprint: engines with equal ones give equal bits for equal jobs");
+  v.field("math", m.math, "`exact` or `fast`");
+  v.field("kv_policy", m.kv_policy, "the KV policy as the engine was given it or chose it");
+  v.field("kv", m.kv, "the KV policy by layer");
+  v.field("kv_bytes_per_token", m.kv_bytes_per_token,
+          "the bytes of all layers' keys and values of one token; 0: not told");
+  v.field("kv_compression", m.kv_compression,
+          "how many times smaller that is than with f16; 0: not told");
+  v.field("context_tokens", m.context_tokens, "the longest sequence in tokens; 0: not told");
+}
+
+void fields(auto& v, Is<EffectiveSettings> auto& m) {
+  fields(v, m.engine);
+  v.field("max_tokens", m.max_tokens, "the most tokens that each answer could have");
+  fields(v, m.sampling);
+  v.sparse(m.edits);
+  v.field("markers", m.markers, "the markers that the text was taken apart by");
+}
+
+void fields(auto& v, Is<GenerationResult> auto& m) {
+  v.field("choices", m.choices, "the answers by index; none for a score job");
+  v.field("prompt", m.prompt, "the prompt's token ids, where its logprobs were asked for");
+  v.field("prompt_logprobs", m.prompt_logprobs, "one position for each prompt token");
+  v.field("usage", m.usage, "token counts");
+  v.field("times", m.times, "durations inside the engine, in microseconds");
+  v.field("effective", m.effective,
+          "the engine and the settings that were really used, so that the text can be made again; "
+          "they have the job's names, those of edits are there where they were not at their "
+          "defaults");
+}
+
+// What the broker says of a job's end.
+void published_fields(auto& v, Is<JobResult> auto& m) {
+  v.field("job", m.job, "the job's id");
+  v.field("custom_id", m.custom_id, "the job's label");
+  v.field("model", m.model, "the model as the job named it");
+  v.field("batch", m.batch, "the job's batch");
+  v.required("state", m.state, "`completed`, `failed`, `cancelled` or `expired`");
+  v.field("error", m.error, "why there is no result, or no whole one");
+  v.field("warnings", m.warnings, "unknown fields that were left out, and the like");
+  v.field("metadata", m.metadata, "the job's metadata");
+  v.field("attempts", m.attempts, "how often the job was handed to an engine");
+  v.field("submitted_us", m.submitted_us, "Unix time of the submission, by the broker's clock");
+  v.field("ended_us", m.ended_us, "Unix time of the end, by the broker's clock");
+}
+void fields(auto& v, Is<JobResult> auto& m) {
+  published_fields(v, m);
+  v.field("result", m.result, "what was generated or scored, byte by byte as the engine sent it");
+}
+
+void fields(auto& v, Is<JobLabels> auto& m) {
+  v.field("metadata", m.metadata, "the job's metadata");
+  v.field("warnings", m.warnings, "unknown fields that were left out");
+}
+
+}  // namespace millrace

@@ -1,0 +1,218 @@
+#pragma once
+// For the codec alone: visitors of the field tables that write msgpack. A value with a table
+// becomes a map; token ids and logprobs become `bin`; enumerations become words. Thread safety:
+// plain values.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "schemas/describe.hpp"
+#include "schemas/names.hpp"
+#include "schemas/pack.hpp"
+
+namespace millrace::wire {
+
+template <class T>
+struct IsOptional : std::false_type {};
+template <class T>
+struct IsOptional<std::optional<T>> : std::true_type {};
+
+std::size_t count_pairs(const auto& value);
+void write_map(Packer& out, const auto& value);
+
+// ---- one value
+template <class T>
+void write_value(Packer& out, const T& value) {
+  if constexpr (std::is_same_v<T, Code>) {
+    out.value(code_name(value));
+  } else if constexpr (std::is_enum_v<T>) {
+    out.value(to_name(value));
+  } else if constexpr (requires { out.value(value); }) {
+    out.value(value);
+  } else if constexpr (std::is_same_v<T, std::map<std::string, std::string>>) {
+    out.dictionary(value);
+  } else {
+    write_map(out, value);
+  }
+}
+inline void write_value(Packer& out, const Tokens& ids) {
+  out.words(ids);
+}
+inline void write_value(Packer& out, const std::vector<float>& logprobs) {
+  out.words(logprobs);
+}
+inline void write_value(Packer& out, const LogitBias& bias) {
+  out.array(2);
+  out.value(bias.token);
+  out.value(bias.bias);
+}
+template <class T>
+void write_value(Packer& out, const std::vector<T>& list) {
+  out.array(list.size());
+  for (const T& item : list) write_value(out, item);
+}
+inline void write_value(Packer& out, const MarkerRequest& markers) {
+  if (markers.known) return out.value("auto");
+  write_value(out, markers.list);
+}
+inline void write_value(Packer& out, const ChatMessage& message) {
+  out.map(2);
+  out.value("role");
+  out.value(message.role);
+  out.value("content");
+  out.value(message.content);
+}
+
+// ---- the fields of a table
+// The bytes of each field that is there, by name, in the table's order.
+class FieldBytes {
+ public:
+  struct Field {
+    std::string_view name;
+    std::string bytes;
+    bool has_default = true;
+  };
+  using List = std::vector<Field>;
+
+  template <class T>
+  void field(std::string_view name, const T& value, const auto&...) {
+    if constexpr (IsOptional<T>::value) {
+      if (value) add(name, *value);
+    } else {
+      add(name, value);
+    }
+  }
+  template <class T>
+  void field(std::string_view name, const Prompt& prompt, const Alternative<T>&, const auto&) {
+    if (const T* held = std::get_if<T>(&prompt)) add(name, *held, false);
+  }
+  void field(std::string_view name, const LogprobRequest& logprobs, const FlagOrTop&, const auto&) {
+    add(name, logprobs.sampled);
+  }
+  void beside(std::string_view name, const auto& value, const auto&... rest) {
+    field(name, value, rest...);
+  }
+  void alias(const auto&...) {}
+  void known(const auto&...) {}
+
+  const List& list() const { return list_; }
+
+ private:
+  void add(std::string_view name, const auto& value, bool has_default = true) {
+    Packer bytes;
+    write_value(bytes, value);
+    list_.push_back({name, std::move(bytes).take(), has_default});
+  }
+  List list_;
+};
+
+// The fields whose bytes differ from those that `walk` finds in `standard`, and those that have no
+// default.
+template <class T, class Walk>
+FieldBytes::List changed_fields(const T& value, const T& standard, Walk walk) {
+  FieldBytes given, defaults;
+  walk(given, value);
+  walk(defaults, standard);
+  FieldBytes::List out;
+  for (const FieldBytes::Field& field : given.list()) {
+    const auto same = [&](const FieldBytes::Field& other) {
+      return other.name == field.name && other.bytes == field.bytes;
+    };
+    const bool standing = field.has_default && std::ranges::any_of(defaults.list(), same);
+    if (!standing) out.push_back(field);
+  }
+  return out;
+}
+template <class T>
+FieldBytes::List changed_fields(const T& value) {
+  return changed_fields(value, T{}, [](auto& v, const T& of) { fields(v, of); });
+}
+
+inline std::string map_of(const FieldBytes::List& list) {
+  Packer out;
+  out.map(list.size());
+  for (const FieldBytes::Field& field : list) {
+    out.value(field.name);
+    out.raw(field.bytes);
+  }
+  return std::move(out).take();
+}
+
+// ---- a whole map, every field of it
+class PairCounter {
+ public:
+  template <class T>
+  void field(std::string_view, const T& value, const auto&...) {
+    if constexpr (IsOptional<T>::value) {
+      if (!value) return;
+    }
+    ++pairs;
+  }
+  void required(std::string_view name, const auto& value, const auto&...) { field(name, value); }
+  void sparse(const auto& part) { pairs += changed_fields(part).size(); }
+  void body(const auto&...) { ++pairs; }
+  void optional_body(std::string_view, const Body& bytes, const auto&...) {
+    if (!bytes.empty()) ++pairs;
+  }
+  void bodies(const auto&...) { ++pairs; }
+  void alias(const auto&...) {}
+
+  std::size_t pairs = 0;
+};
+
+class MapWriter {
+ public:
+  explicit MapWriter(Packer& out) : out_(out) {}
+
+  template <class T>
+  void field(std::string_view name, const T& value, const auto&...) {
+    if constexpr (IsOptional<T>::value) {
+      if (!value) return;
+      out_.value(name);
+      write_value(out_, *value);
+    } else {
+      out_.value(name);
+      write_value(out_, value);
+    }
+  }
+  void required(std::string_view name, const auto& value, const auto&...) { field(name, value); }
+  void sparse(const auto& part) {
+    for (const FieldBytes::Field& field : changed_fields(part)) raw(field.name, field.bytes);
+  }
+  void body(std::string_view name, const Body& bytes, const auto&...) { raw(name, bytes); }
+  void optional_body(std::string_view name, const Body& bytes, const auto&...) {
+    if (!bytes.empty()) raw(name, bytes);
+  }
+  void bodies(std::string_view name, const std::vector<Body>& list, const auto&...) {
+    out_.value(name);
+    out_.array(list.size());
+    for (const Body& bytes : list) out_.raw(bytes);
+  }
+  void alias(const auto&...) {}
+
+ private:
+  void raw(std::string_view name, std::string_view bytes) {
+    out_.value(name);
+    out_.raw(bytes);
+  }
+  Packer& out_;
+};
+
+inline std::size_t count_pairs(const auto& value) {
+  PairCounter counter;
+  fields(counter, value);
+  return counter.pairs;
+}
+
+void write_map(Packer& out, const auto& value) {
+  out.map(count_pairs(value));
+  MapWriter writer(out);
+  fields(writer, value);
+}
+
+}  // namespace millrace::wire
