@@ -18,7 +18,6 @@ ROOT = HERE.parents[2]
 TEMPLATES = {p.stem: p.read_text() for p in sorted((HERE / "templates").glob("*.jinja"))}
 
 
-
 def lines(name):
     return [t for t in (HERE / name).read_text().split("\n") if t and t[0] != "#"]
 
@@ -190,9 +189,9 @@ def test_errors_that_jinja_raises(probe, template):
 
 def test_raised_message_is_the_templates_own(probe):
     bad = [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]
-    answer = probe(TEMPLATES["alternating"], bad)
+    answer = probe(TEMPLATES["dialogue"], bad)
     assert answer["code"] == "template_error"
-    assert "The roles must alternate user/assistant/user/assistant..." in answer["message"]
+    assert "Turn 2: user has just spoken." in answer["message"]
     assert answer["hint"]
 
 
@@ -314,11 +313,11 @@ def test_no_template(probe):
 
 def test_unknown_roles(probe):
     stranger = [{"role": "wizard", "content": "x"}]
-    for name in ("marked_turns", "headers"):  # these would write any role into the prompt
+    for name in ("marked_turns", "sections", "letters"):  # these would write any role into the prompt
         answer = probe(TEMPLATES[name], stranger)
         assert answer["code"] == "template_error" and '"wizard"' in answer["message"], answer
-    answer = probe(TEMPLATES["alternating"], stranger)
-    assert answer["code"] == "template_error" and "must alternate" in answer["message"]
+    answer = probe(TEMPLATES["dialogue"], stranger)
+    assert answer["code"] == "template_error" and "two sides" in answer["message"]
     named = "{% for m in messages %}{% if m.role == 'wizard' %}W{% endif %}{% endfor %}"
     assert probe(named, stranger) == {"text": "W"}
 
