@@ -1,4 +1,4 @@
-// msgpack to values: messages and results. Jobs are decoded in job_codec.cpp.
+// msgpack to values: messages and results. Jobs are decoded in job_decode.cpp.
 #include <algorithm>
 #include <optional>
 #include <utility>

@@ -1,5 +1,5 @@
 // Values to msgpack: messages and results. Every field is written, absent optional ones left out,
-// so that a reader need not know the defaults. Jobs are encoded in job_codec.cpp.
+// so that a reader need not know the defaults. Jobs are encoded in job_encode.cpp.
 #include <optional>
 #include <type_traits>
 
