@@ -31,7 +31,8 @@ struct Gate {
 class KvFidelity : public ::testing::TestWithParam<Gate> {};
 
 Tokens context_tokens(const std::string& name) {
-  return testing::reference_json("contexts/" + name + ".json").at("tokens").get<Tokens>();
+  const std::string text = testing::reference_text("contexts/" + name + ".json");
+  return nlohmann::json::parse(text).at("tokens").get<Tokens>();
 }
 
 // Of a text that Debian's perl-doc installs, none of those that are measured.

@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/support/test_files.hpp"
 #include "tests/support/model_runner.hpp"
+#include "tests/support/test_files.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -18,7 +18,7 @@ using testing::ModelRunner;
 using testing::must;
 
 nlohmann::json golden(const std::string& name) {
-  return testing::reference_json("golden/" + name + ".json");
+  return nlohmann::json::parse(testing::reference_text("golden/" + name + ".json"));
 }
 
 class GoldenTest : public ::testing::Test {

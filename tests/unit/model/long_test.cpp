@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/golden.hpp"
-#include "tests/support/test_files.hpp"
 #include "tests/support/model_runner.hpp"
+#include "tests/support/test_files.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -15,7 +15,7 @@ using testing::ModelRunner;
 using testing::must;
 
 TEST(LongContext, PerplexityOf4096Tokens) {
-  const auto truth = testing::reference_json("golden/score-4096.json");
+  const auto truth = nlohmann::json::parse(testing::reference_text("golden/score-4096.json"));
   const Tokens tokens = truth["tokens"];
   const GgufFile file = must(GgufFile::open(testing::model_path()));
   ModelRunner runner(file, {.kv_bytes = 256 << 20, .step_tokens = 512, .math = MathMode::exact});
@@ -39,7 +39,7 @@ TEST(GenericKernels, LogprobsAreTheReferences) {
                      {.variant = "generic"});
   for (const char* name : {"chat-turns", "raw-unicode"}) {
     const auto truth =
-        testing::reference_json(std::string("golden/") + name + ".json");
+        nlohmann::json::parse(testing::reference_text(std::string("golden/") + name + ".json"));
     Tokens tokens = truth["prompt"];
     const Tokens expected = truth["tokens"];
     const auto first = static_cast<std::uint32_t>(tokens.size()) - 1;
