@@ -45,7 +45,7 @@ STANDS_FOR = {
     "libpng-dev": include("png.h"),
     "ocl-icd-opencl-dev": cmake(r"find_package\(OpenCL\b"),
     "opencl-headers": include("CL/cl"),
-    "pocl-opencl-icd": run(r"\bmillrace\" run\b"),  # on the processor, where there is no other device
+    "pocl-opencl-icd": run(r"\bmillrace\" run\b"),  # on a machine without another device
     "python3": run(r"^\s*python3 "),
     "python3-venv": run(r"\bpython3 -m venv\b"),
     "python3-pip": run(r"\bpython3 -m pip download\b"),

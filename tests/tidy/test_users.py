@@ -61,7 +61,7 @@ def includes(tree, name):
 
 
 def takers(tree, owner):
-    """The sources that use a header, a kernel's source, or what lies in a folder from outside it."""
+    """The sources that use a header or a kernel's source, or from outside what lies in a folder."""
     if owner.endswith(".hpp"):
         its_source = owner.removesuffix(".hpp") + ".cpp"
         return {n for n in sources(tree) if n != its_source and owner in includes(tree, n)}

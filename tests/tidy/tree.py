@@ -1,4 +1,4 @@
-"""A folder of sources as the tidy tests read it: its files, their comments, what a citation means."""
+"""A folder of sources as the tidy tests read it: files, comments, what a citation means."""
 import ast
 import fnmatch
 import functools
@@ -37,8 +37,8 @@ class Tree:
         return [(n, self.text(n)) for n in self.files if not n.endswith(BINARY)]
 
     def resolve(self, cited, folder):
-        """The files and folders that a citation in a file of `folder` can mean: by its path from the
-        root or from that folder, or by the end of its path; `*` stands for any characters."""
+        """The files and folders that a citation in a file of `folder` can mean: by the path from
+        the root or from that folder, or by the end of a path; `*` stands for any characters."""
         cited = cited.rstrip("/")
         here = posixpath.normpath(posixpath.join(folder, cited))
         return [n for n in [*self.files, *self.folders]

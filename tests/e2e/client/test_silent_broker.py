@@ -57,8 +57,8 @@ def silent_broker(tmp_path_factory):
 ])
 def test_a_question_without_an_answer_times_out(silent_broker, words, asks):
     done = subprocess.run(
-        [program("millrace"), *words, "--broker", silent_broker.endpoint, "--timeout", "1", "--json"],
-        capture_output=True, text=True, timeout=60, check=False)
+        [program("millrace"), *words, "--broker", silent_broker.endpoint, "--timeout", "1",
+         "--json"], capture_output=True, text=True, timeout=60, check=False)
     assert silent_broker.asked == [asks]
     assert (done.returncode, done.stdout) == (4, ""), done.stderr
     error = json.loads(done.stderr.splitlines()[-1])

@@ -349,7 +349,8 @@ def test_no_template(probe):
 
 def test_unknown_roles(probe):
     stranger = [{"role": "wizard", "content": "x"}]
-    for name in ("marked_turns", "sections", "letters"):  # these would write any role into the prompt
+    # These would write any role into the prompt.
+    for name in ("marked_turns", "sections", "letters"):
         answer = probe(TEMPLATES[name], stranger)
         assert answer["code"] == "template_error" and '"wizard"' in answer["message"], answer
     answer = probe(TEMPLATES["dialogue"], stranger)
