@@ -1,4 +1,4 @@
-# cmake -D OUTPUT=x.cpp -D FOLDER=kernels -D FILES=a.cl,b.cl -P embed.cmake
+# cmake -D OUTPUT=OUT.cpp -D FOLDER=kernels -D FILES=A.cl,B.cl -P embed.cmake
 # Writes a C++ file with the text of each kernel source, sorted by path.
 string(REPLACE "," ";" FILES "${FILES}")
 list(SORT FILES)

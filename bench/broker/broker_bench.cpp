@@ -99,7 +99,7 @@ class Producer {
     while (true) {
       MILLRACE_ASSIGN(auto received, socket.receive());
       if (!received) return {};
-      MILLRACE_ASSIGN(const auto envelope, decode_envelope(received->frames.back()));
+      MILLRACE_ASSIGN(const auto envelope, decode_envelope(received->back()));
       if (std::holds_alternative<Welcome>(envelope.message)) welcome_ = true;
       if (const auto* refused = std::get_if<Refused>(&envelope.message)) {
         return fail(refused->error);

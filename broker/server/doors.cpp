@@ -113,7 +113,7 @@ Result<bool> Doors::receive_one(net::Socket& socket, Door door, std::vector<Even
     return true;
   }
   if (!*message) return false;
-  auto& frames = (*message)->frames;
+  net::Frames& frames = **message;
   Peer peer{door, {}};
   if (door != Door::push) {
     peer.route = std::move(frames.front());

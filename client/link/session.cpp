@@ -233,11 +233,13 @@ Result<Message> Session::request(Message message, std::uint32_t timeout_ms) {
     const std::int64_t left_ms = (end - clock.monotonic_us()) / us_per_ms;
     if (left_ms <= 0) {
       forget(id);
-      return ready() ? fail(Code::timed_out, "no answer from the broker within " +
-                                                 std::to_string(timeout_ms) + " ms")
-                     : fail(Code::unreachable,
-                            "the broker did not answer for " + std::to_string(away_ms()) + " ms",
-                            "check that it runs and that --broker names its client endpoint");
+      return ready()
+                 ? fail(Code::timed_out,
+                        "no answer from the broker within " + std::to_string(timeout_ms) + " ms",
+                        "its log says what it does; --timeout gives it longer")
+                 : fail(Code::unreachable,
+                        "the broker did not answer for " + std::to_string(away_ms()) + " ms",
+                        "check that it runs and that --broker names its client endpoint");
     }
     MILLRACE_TRY(
         poll(static_cast<std::uint32_t>(std::min<std::int64_t>(left_ms, 100)), answers, bells));

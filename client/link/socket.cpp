@@ -71,12 +71,12 @@ class NetBrokerSocket final : public BrokerSocket {
       return {};
     }
     for (std::size_t i = 0; i < frames_at_once; ++i) {
-      MILLRACE_ASSIGN(std::optional<net::Received> received, connection_->dealer.receive());
+      MILLRACE_ASSIGN(std::optional<net::Frames> received, connection_->dealer.receive());
       if (!received) {
         break;
       }
-      if (!received->frames.empty()) {
-        happened.frames.push_back(std::move(received->frames.front()));
+      if (!received->empty()) {
+        happened.frames.push_back(std::move(received->front()));
       }
     }
     while (true) {
@@ -92,13 +92,13 @@ class NetBrokerSocket final : public BrokerSocket {
  private:
   Status receive_bells(Happened& happened) {
     while (bell_) {
-      MILLRACE_ASSIGN(std::optional<net::Received> received, bell_->receive());
+      MILLRACE_ASSIGN(std::optional<net::Frames> received, bell_->receive());
       if (!received) {
         break;
       }
-      if (!received->frames.empty() &&
-          (happened.bells.empty() || happened.bells.back() != received->frames.front())) {
-        happened.bells.push_back(std::move(received->frames.front()));
+      if (!received->empty() &&
+          (happened.bells.empty() || happened.bells.back() != received->front())) {
+        happened.bells.push_back(std::move(received->front()));
       }
     }
     return {};

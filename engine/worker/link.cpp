@@ -65,7 +65,7 @@ Status Link::receive() {
       continue;
     }
     if (!*message) return {};
-    if (!(*message)->frames.empty()) session_.received((*message)->frames.back());
+    if (!(*message)->empty()) session_.received((*message)->back());
   }
   return {};
 }

@@ -23,7 +23,8 @@
 // cut changes no bit either. Memory is ordered by the counters in PoCL, whose mem_fence is empty
 // and whose atomics acquire and release, and by mem_fence in drivers whose atomics do not.
 //
-//   table   ulong [layers][LAYER_WORDS]: the addresses that `MrLayer` gets; 0 where there is none
+//   table   ulong [layers][LAYER_WORDS]: the addresses of a layer's weights, vectors and cache, in
+//           the order of `at` below; 0 where there is none
 //   phases  uint [1 + layers * SYNC_WORDS]: groups that are through, then sync of each layer; zero
 //           before and after each launch, as is work (attention/cpu.cl)
 //   scratch float [groups][STRIP_FLOATS]

@@ -14,9 +14,9 @@
 //
 //   Code            what a word of 16 rows becomes before products
 //   Sum             running sums of a run of words, at most a block
-//   mr_sum_zero     empty sums
+//   mr_sum_start    empty sums, or initial where the sums are int32
 //   mr_products     adds the products of a word and a column's word, the same for all rows
-//   mr_sum_total    initial + the sums, int16
+//   mr_sum_total    the sums and initial, int16
 #if DOT == 3 || DOT == 0
 typedef struct {
   int16 w;

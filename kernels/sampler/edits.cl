@@ -31,7 +31,7 @@
 #define STATE_DRY_WINDOW 19u
 #define STATE_BREAKER_COUNT 20u
 #define STATE_BREAKERS 21u
-#define STATE_DRY_PENALTIES 22u  // of repeats from DRY_ALLOWED to DRY_LONGEST tokens
+#define STATE_DRY_PENALTIES 22u  // of repeats from STATE_DRY_ALLOWED to STATE_DRY_LONGEST tokens
 #define STATE_DRY_REPEATS 23u    // scratch: a table (id, length)
 #define STATE_LOG 24u            // scratch, 0: none; pairs (id, logit before the edit)
 #define STATE_TABLE 28u          // each: first position counted, window or 0, count, offset

@@ -177,8 +177,8 @@ def documentation(vectors):
         lines += [schema["description"], ""]
         lines += table(schema, kind + ".json") if schema["properties"] else []
         if kind == "job":
-            lines += ["", "These fields are known and not supported. Values that change nothing are "
-                      "accepted:", "", "| field | accepted |", "|---|---|"]
+            lines += ["", "These fields are known and not supported. They may have values that "
+                      "change nothing:", "", "| field | accepted |", "|---|---|"]
             for name, prop in schema["properties"].items():
                 if prop.get("x-neutral-only"):
                     meaning = prop["description"].removeprefix("accepted: ")

@@ -18,7 +18,7 @@ const std::vector<std::string> continuations = {"chat-capital", "chat-list",  "c
                                                 "raw-story",    "raw-unicode"};
 
 json golden(const std::string& name) {
-  return testing::reference_json("golden/" + name + ".json");
+  return json::parse(testing_support::reference_text("golden/" + name + ".json"));
 }
 
 GenerationRequest greedy(Prompt prompt, std::uint32_t max_tokens) {

@@ -31,7 +31,8 @@ struct Gate {
 class KvFidelity : public ::testing::TestWithParam<Gate> {};
 
 Tokens context_tokens(const std::string& name) {
-  return testing_support::reference_json("contexts/" + name + ".json").at("tokens").get<Tokens>();
+  const std::string text = testing_support::reference_text("contexts/" + name + ".json");
+  return nlohmann::json::parse(text).at("tokens").get<Tokens>();
 }
 
 // Of a text that Debian's perl-doc installs, none of those that are measured.
@@ -104,7 +105,10 @@ const auto name_of = [](const auto& gate) {
   return out;
 };
 
-INSTANTIATE_TEST_SUITE_P(Slice, KvFidelity, ::testing::Values(Gate{"k5v3", .06}), name_of);
+INSTANTIATE_TEST_SUITE_P(Slice, KvFidelity,
+                         ::testing::Values(Gate{"k8v4", .0095}, Gate{"k5v3", .06},
+                                           Gate{"k4v3", .115}),
+                         name_of);
 const auto name_with_context = [](const auto& centered) {
   return std::string(centered.param.policy) + "_" + centered.param.context;
 };
@@ -120,8 +124,7 @@ INSTANTIATE_TEST_SUITE_P(
     name_with_context);
 INSTANTIATE_TEST_SUITE_P(DISABLED_Long, KvFidelity,
                          ::testing::Values(Gate{"q8", .00065}, Gate{"r8", .0004},
-                                           Gate{"k8v4", .0095}, Gate{"k6v4", .014},
-                                           Gate{"r4", .095}, Gate{"q4", .175}, Gate{"k4v3", .115},
+                                           Gate{"k6v4", .014}, Gate{"r4", .095}, Gate{"q4", .175},
                                            Gate{"turboquant-3.5", .32}),
                          name_of);
 

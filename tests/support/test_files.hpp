@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
+#include <iterator>
 #include <string>
 
 namespace millrace::testing_support {
@@ -23,12 +23,12 @@ inline std::filesystem::path source_folder() {
   return given == nullptr ? MILLRACE_SOURCE_DIR : given;
 }
 
-// A JSON file of the numeric reference, for example "golden/score-1024.json".
-inline nlohmann::json reference_json(const std::string& name) {
+// The text of a file of the numeric reference, for example "golden/score-1024.json".
+inline std::string reference_text(const std::string& name) {
   const std::filesystem::path path = source_folder() / "tests/reference" / name;
   std::ifstream file(path);
   if (!file) missing(path.string());
-  return nlohmann::json::parse(file);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 // $MILLRACE_MODEL, or else what ops/model prints.

@@ -12,7 +12,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CODE = {".cpp", ".hpp", ".cl", ".py"}
 LINE_LIMIT = 100
-FILE_LIMIT = 400  # most files stay under 300 (see the report)
+FILE_LIMIT = 400  # most files stay under 300
 
 # folder -> what it may include of ours; the longest matching folder counts.
 MAY_INCLUDE = {
@@ -33,7 +33,7 @@ EXTRA = {
 }
 # Headers that cost seconds to compile stay out of ours.
 HEAVY = re.compile(r"msgpack|CL/opencl\.hpp|nlohmann/|CLI/|spdlog/|zmq\.hpp|sqlite3\.h")
-PRIVATE = {"schemas/pack.hpp"}  # included by the codec's own sources alone
+PRIVATE = {"schemas/pack.hpp", "schemas/tools/json_types.hpp"}  # included by sources alone
 ENGINE_CORE_BANNED = re.compile(r"[<\"](zmq|msgpack|sqlite3)")
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
 GIVEN_LOCAL = re.compile(r"^(?:static|MR_GROUP_INLINE)\b[^;{=]*\([^;{]*__local\b", re.M)

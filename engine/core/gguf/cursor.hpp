@@ -1,6 +1,6 @@
 #pragma once
-// A checked walk over a file's bytes: every read says where it stood when it failed. Used by the
-// parser only. Errors: gguf_malformed. Thread safety: one owner.
+// A checked walk over a file's bytes: every read says where it stood when it failed. Errors:
+// gguf_malformed. Thread safety: one owner.
 #include <bit>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,6 @@
 #pragma once
-// Reads a file's header into a GgufFile; used by file.cpp alone. One run per parser.
+// Reads a file's header into a GgufFile. Used by `engine/core/gguf/file.cpp` alone. One run per
+// parser.
 #include <cstdint>
 #include <memory>
 #include <string>

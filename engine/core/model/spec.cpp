@@ -12,9 +12,10 @@ namespace millrace::engine {
 namespace {
 
 std::unexpected<Error> unsupported(const GgufFile& file, const std::string& what) {
-  return fail(Code::unsupported_architecture, file.source() + ": " + what,
-              "this version runs llama (SmolLM, Llama 2 and 3, Mistral and their kin) and qwen2 "
-              "(Qwen 2 and 2.5) models");
+  return fail(
+      Code::unsupported_architecture, file.source() + ": " + what,
+      "this version runs models of the architectures llama (such as SmolLM2 and Llama 3) and "
+      "qwen2 (Qwen 2 and 2.5)");
 }
 
 std::unexpected<Error> damaged(const GgufFile& file, const std::string& what) {

@@ -1,7 +1,8 @@
 #pragma once
 // Python's view of text, over UTF-8: code points, whitespace, case, repr. Input is valid UTF-8
-// (checked where a job or a model file enters). Case is mapped one character to one (utf8proc);
-// the handful of letters that Python maps to several, such as the German sharp s, stay themselves.
+// (checked where a job or a model file enters). Case is mapped one character to one by utf8proc. A
+// letter that Python maps to several becomes the one that Unicode has (the German sharp s becomes
+// its capital, U+1E9E) or stays itself, and a sigma at the end of a word is like any other.
 // Thread safety: pure functions.
 #include <cstddef>
 #include <cstdint>

@@ -56,8 +56,8 @@ class Bpe {
  public:
   explicit Bpe(const Vocabulary& vocabulary);
 
-  // Appends the tokens of one word. Bytes that the vocabulary does not hold are left out, as the
-  // reference tokenizers do.
+  // Appends the tokens of one word. Bytes that the vocabulary does not hold are left out first, so
+  // that their neighbours may merge.
   void encode(std::string_view word, BpeScratch& scratch, Tokens& out) const;
 
  private:

@@ -24,7 +24,8 @@ Result<const PreTokenizer*> choose_pre_tokenizer(const Metadata& metadata) {
     return fail(
         Code::unsupported_tokenizer,
         "tokenizer model '" + printable(model) + "' (tokenizer.ggml.model) is not supported",
-        "use a model with a byte-level BPE tokenizer (gpt2)");
+        "use a model with a byte-level BPE tokenizer (gpt2), such as SmolLM2, Llama 3 or Qwen 2.5; "
+        "Llama 2 and Mistral 7B have another kind (llama), which this version does not load");
   MILLRACE_ASSIGN(const auto name, metadata.find<std::string_view>("tokenizer.ggml.pre"));
   if (!name)
     return fail(Code::unsupported_tokenizer,

@@ -7,10 +7,10 @@
 //   MILLRACE_ASSIGN(std::string text, tokenizer.detokenize(ids, {}));
 //
 // Any bytes are accepted as text. Bytes that the vocabulary does not hold (SmolLM2's lacks six
-// control characters, the lead bytes F1 and F2, and those that UTF-8 never uses) are left out, as
-// the reference tokenizers do; `holds_byte` tells. Everything else comes back unchanged.
-// Errors of load: unsupported_tokenizer (by name), gguf_malformed. Thread safety: immutable, shared
-// by any number of threads; the file may be closed after load.
+// control characters, the lead bytes F1 and F2, and those that UTF-8 never uses) are left out
+// before merging, as PyPI tokenizers does; `holds_byte` tells. Everything else comes back
+// unchanged. Errors of load: unsupported_tokenizer (by name), gguf_malformed. Thread safety:
+// immutable, shared by any number of threads; the file may be closed after load.
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -1,10 +1,9 @@
 #include "schemas/base/net/monitor.hpp"
 
-#include <zmq.h>
-
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <zmq.hpp>
 
 #include "schemas/base/random_id.hpp"
 
@@ -60,13 +59,15 @@ Result<Monitor> Monitor::watch(Context& context, Socket& socket) {
                          ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
                          ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
                          ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
-  if (zmq_socket_monitor(socket.handle(), endpoint.c_str(), events) != 0) {
+  // cppzmq's own monitor waits by itself; a Poller must wait for this one among other sockets.
+  void* const watched = socket.handle().handle();
+  if (zmq_socket_monitor(watched, endpoint.c_str(), events) != 0) {
     return fail(Code::io_error, std::string("cannot watch a socket: ") + zmq_strerror(zmq_errno()));
   }
   // The library writes to a PAIR socket; ours must be one too.
   MILLRACE_ASSIGN(Socket reader, Socket::open(context, Kind::pair, {.linger_ms = 0}));
   MILLRACE_TRY(reader.connect(endpoint));
-  return Monitor(std::move(reader), socket.handle());
+  return Monitor(std::move(reader), watched);
 }
 
 Monitor::~Monitor() = default;
@@ -74,7 +75,7 @@ Monitor::~Monitor() = default;
 Result<std::optional<ConnectionEvent>> Monitor::next() {
   MILLRACE_ASSIGN(auto received, events_.receive());
   if (!received) return std::optional<ConnectionEvent>();
-  const Frames& frames = received->frames;
+  const Frames& frames = *received;
   if (frames.size() != 2 || frames[0].size() != 6) {
     return fail(Code::internal, "a socket event of an unknown shape");
   }

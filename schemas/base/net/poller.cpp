@@ -2,11 +2,12 @@
 
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include <zmq.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <zmq.hpp>
 
 namespace millrace::net {
 
@@ -31,7 +32,7 @@ void Waker::drain() const noexcept {
 }
 
 struct Poller::Items {
-  std::vector<zmq_pollitem_t> list;
+  std::vector<zmq::pollitem_t> list;
 };
 
 namespace {
@@ -44,7 +45,7 @@ Poller::Poller() : items_(std::make_unique<Items>()) {}
 Poller::~Poller() = default;
 
 std::size_t Poller::add(const Socket& socket) {
-  items_->list.push_back({socket.handle(), 0, ZMQ_POLLIN, 0});
+  items_->list.push_back({socket.handle().handle(), 0, ZMQ_POLLIN, 0});
   return items_->list.size() - 1;
 }
 std::size_t Poller::add(int descriptor) {
@@ -60,11 +61,13 @@ void Poller::watch_readable(std::size_t place, bool on) {
 
 Result<bool> Poller::wait(std::int64_t timeout_ms) {
   auto& list = items_->list;
-  const int count = zmq_poll(list.data(), static_cast<int>(list.size()), timeout_ms);
-  if (count >= 0) return count > 0;
-  for (auto& item : list) item.revents = 0;
-  if (zmq_errno() == EINTR) return false;
-  return fail(Code::io_error, std::string("cannot poll: ") + zmq_strerror(zmq_errno()));
+  try {
+    return zmq::poll(list, std::chrono::milliseconds(timeout_ms)) > 0;
+  } catch (const zmq::error_t& error) {
+    for (auto& item : list) item.revents = 0;
+    if (error.num() == EINTR) return false;
+    return fail(Code::io_error, std::string("cannot poll: ") + error.what());
+  }
 }
 bool Poller::readable(std::size_t place) const {
   return (items_->list[place].revents & (ZMQ_POLLIN | ZMQ_POLLERR)) != 0;

@@ -3,24 +3,24 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-#include <zmq.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <new>
 #include <string_view>
 #include <utility>
+#include <zmq.hpp>
 
 namespace millrace::net {
 namespace {
 
-constexpr std::array types = {ZMQ_ROUTER, ZMQ_DEALER, ZMQ_PUB, ZMQ_SUB,
-                              ZMQ_PUSH,   ZMQ_PULL,   ZMQ_PAIR};
+constexpr std::array types = {zmq::socket_type::router, zmq::socket_type::dealer,
+                              zmq::socket_type::pub,    zmq::socket_type::sub,
+                              zmq::socket_type::push,   zmq::socket_type::pull,
+                              zmq::socket_type::pair};
 
-std::unexpected<Error> failure(const std::string& what) {
-  const int error = zmq_errno();
-  const std::string message = what + ": " + zmq_strerror(error);
+std::unexpected<Error> failure(std::string_view what, int error) {
+  const std::string message = std::string(what) + ": " + zmq_strerror(error);
   switch (error) {
     case EAGAIN:
       return fail(Code::overloaded, message, "keep the message and send it again later");
@@ -58,147 +58,94 @@ bool somebody_listens(std::string_view endpoint) {
   return busy;
 }
 
-Status set_number(void* handle, int option, std::int64_t value) {
-  int rc = 0;
-  if (option == ZMQ_MAXMSGSIZE) {
-    rc = zmq_setsockopt(handle, option, &value, sizeof value);
-  } else {
-    const int narrow = static_cast<int>(value);
-    rc = zmq_setsockopt(handle, option, &narrow, sizeof narrow);
+// cppzmq throws what it cannot do: here it becomes a value.
+template <class Call>
+Status attempt(std::string_view what, Call call) {
+  try {
+    call();
+    return {};
+  } catch (const zmq::error_t& error) {
+    return failure(what, error.num());
   }
-  if (rc != 0) return failure("cannot set socket option " + std::to_string(option));
-  return {};
 }
 
-Status configure(void* handle, Kind kind, const SocketOptions& options) {
-  const auto set = [&](int option, std::int64_t value) {
-    return set_number(handle, option, value);
-  };
-  MILLRACE_TRY(set(ZMQ_LINGER, options.linger_ms));
-  MILLRACE_TRY(set(ZMQ_SNDHWM, options.send_queue));
-  MILLRACE_TRY(set(ZMQ_RCVHWM, options.receive_queue));
-  MILLRACE_TRY(set(ZMQ_MAXMSGSIZE, options.message_bytes));
-  MILLRACE_TRY(set(ZMQ_HEARTBEAT_IVL, options.heartbeat_ms));
-  MILLRACE_TRY(set(ZMQ_HEARTBEAT_TIMEOUT, options.heartbeat_timeout_ms));
-  MILLRACE_TRY(set(ZMQ_HEARTBEAT_TTL, options.heartbeat_timeout_ms));
-  MILLRACE_TRY(set(ZMQ_HANDSHAKE_IVL, options.handshake_ms));
-  MILLRACE_TRY(set(ZMQ_RECONNECT_IVL, options.reconnect_ms));
-  MILLRACE_TRY(set(ZMQ_RECONNECT_IVL_MAX, options.reconnect_most_ms));
-  if (kind == Kind::router) MILLRACE_TRY(set(ZMQ_ROUTER_MANDATORY, 1));
-  if (kind == Kind::dealer || kind == Kind::push) {
-    MILLRACE_TRY(set(ZMQ_IMMEDIATE, options.immediate ? 1 : 0));
+// Repeats a call that a signal interrupted.
+template <class Call>
+auto uninterrupted(Call call) {
+  while (true) {
+    try {
+      return call();
+    } catch (const zmq::error_t& error) {
+      if (error.num() != EINTR) throw;
+    }
   }
-  return {};
 }
 
-// One part of a message being received; released whatever happens.
-class Part {
- public:
-  Part() { zmq_msg_init(&message_); }
-  ~Part() { zmq_msg_close(&message_); }
-  Part(const Part&) = delete;
-  Part& operator=(const Part&) = delete;
-  bool receive(void* socket) {
-    int rc = -1;
-    do {
-      rc = zmq_msg_recv(&message_, socket, ZMQ_DONTWAIT);
-    } while (rc < 0 && zmq_errno() == EINTR);
-    return rc >= 0;
-  }
-  bool more() { return zmq_msg_more(&message_) != 0; }
-  std::string text() {
-    return {static_cast<const char*>(zmq_msg_data(&message_)), zmq_msg_size(&message_)};
-  }
-  std::string user() {
-    const char* const name = zmq_msg_gets(&message_, "User-Id");
-    return name == nullptr ? std::string() : std::string(name);
-  }
-
- private:
-  zmq_msg_t message_;
-};
+void configure(zmq::socket_t& socket, Kind kind, const SocketOptions& options) {
+  namespace option = zmq::sockopt;
+  socket.set(option::linger, options.linger_ms);
+  socket.set(option::sndhwm, options.send_queue);
+  socket.set(option::rcvhwm, options.receive_queue);
+  socket.set(option::maxmsgsize, options.message_bytes);
+  socket.set(option::heartbeat_ivl, options.heartbeat_ms);
+  socket.set(option::heartbeat_timeout, options.heartbeat_timeout_ms);
+  socket.set(option::heartbeat_ttl, options.heartbeat_timeout_ms);
+  socket.set(option::handshake_ivl, options.handshake_ms);
+  socket.set(option::reconnect_ivl, options.reconnect_ms);
+  socket.set(option::reconnect_ivl_max, options.reconnect_most_ms);
+  if (kind == Kind::router) socket.set(option::router_mandatory, true);
+  if (kind == Kind::dealer || kind == Kind::push) socket.set(option::immediate, options.immediate);
+  if (!options.routing_id.empty()) socket.set(option::routing_id, options.routing_id);
+}
 
 }  // namespace
 
-Context::Context(int io_threads) : handle_(zmq_ctx_new()) {
-  if (handle_ == nullptr) throw std::bad_alloc();
-  zmq_ctx_set(handle_, ZMQ_IO_THREADS, std::max(io_threads, 1));
-  zmq_ctx_set(handle_, ZMQ_MAX_SOCKETS, static_cast<int>(limits::sessions));
-}
-Context::~Context() {
-  while (zmq_ctx_term(handle_) != 0 && zmq_errno() == EINTR) {
-  }
-}
+Context::Context(int io_threads)
+    : handle_(std::make_unique<zmq::context_t>(std::max(io_threads, 1),
+                                               static_cast<int>(limits::sessions))) {}
+Context::~Context() = default;
 
 Result<Socket> Socket::open(Context& context, Kind kind, const SocketOptions& options) {
-  void* const handle = zmq_socket(context.handle(), types[static_cast<std::size_t>(kind)]);
-  if (handle == nullptr) return failure("cannot make a socket");
-  Socket socket(handle, kind);
-  MILLRACE_TRY(configure(handle, kind, options));
-  if (!options.routing_id.empty()) {
-    MILLRACE_TRY(socket.set_text(ZMQ_ROUTING_ID, options.routing_id));
-  }
-  return socket;
+  std::unique_ptr<zmq::socket_t> handle;
+  MILLRACE_TRY(attempt("cannot make a socket", [&] {
+    handle = std::make_unique<zmq::socket_t>(context.handle(), types[static_cast<int>(kind)]);
+    configure(*handle, kind, options);
+  }));
+  return Socket(std::move(handle));
 }
 
-Socket::Socket(Socket&& other) noexcept
-    : handle_(std::exchange(other.handle_, nullptr)), kind_(other.kind_), owner_(other.owner_) {}
-Socket& Socket::operator=(Socket&& other) noexcept {
-  if (this != &other) {
-    close();
-    handle_ = std::exchange(other.handle_, nullptr);
-    kind_ = other.kind_;
-    owner_ = other.owner_;
-  }
-  return *this;
-}
-Socket::~Socket() {
-  close();
-}
-void Socket::close() {
-  if (handle_ != nullptr) zmq_close(std::exchange(handle_, nullptr));
-}
-
-Status Socket::set_text(int option, std::string_view value) {
-  if (zmq_setsockopt(handle_, option, value.data(), value.size()) == 0) return {};
-  return failure("cannot set socket option " + std::to_string(option));
-}
+Socket::Socket(std::unique_ptr<zmq::socket_t> handle) : handle_(std::move(handle)) {}
+Socket::Socket(Socket&& other) noexcept = default;
+Socket& Socket::operator=(Socket&& other) noexcept = default;
+Socket::~Socket() = default;
 
 Status Socket::bind(const std::string& endpoint) {
-  if (somebody_listens(endpoint)) {
-    errno = EADDRINUSE;
-    return failure("cannot bind " + endpoint);
-  }
-  if (zmq_bind(handle_, endpoint.c_str()) == 0) return {};
-  return failure("cannot bind " + endpoint);
+  const std::string what = "cannot bind " + endpoint;
+  if (somebody_listens(endpoint)) return failure(what, EADDRINUSE);
+  return attempt(what, [&] { handle_->bind(endpoint); });
 }
 Status Socket::unbind(const std::string& endpoint) {
-  if (zmq_unbind(handle_, endpoint.c_str()) == 0) return {};
-  return failure("cannot unbind " + endpoint);
+  return attempt("cannot unbind " + endpoint, [&] { handle_->unbind(endpoint); });
 }
 Status Socket::connect(const std::string& endpoint) {
-  if (zmq_connect(handle_, endpoint.c_str()) == 0) return {};
-  return failure("cannot connect to " + endpoint);
+  return attempt("cannot connect to " + endpoint, [&] { handle_->connect(endpoint); });
 }
 Status Socket::disconnect(const std::string& endpoint) {
-  if (zmq_disconnect(handle_, endpoint.c_str()) == 0) return {};
-  return failure("cannot disconnect from " + endpoint);
+  return attempt("cannot disconnect from " + endpoint, [&] { handle_->disconnect(endpoint); });
 }
 
 Result<std::string> Socket::last_endpoint() const {
-  std::array<char, 1024> text{};
-  std::size_t size = text.size();
-  if (zmq_getsockopt(handle_, ZMQ_LAST_ENDPOINT, text.data(), &size) != 0) {
-    return failure("cannot read the endpoint");
-  }
-  return std::string(text.data());
+  std::string endpoint;
+  MILLRACE_TRY(attempt("cannot read the endpoint",
+                       [&] { endpoint = handle_->get(zmq::sockopt::last_endpoint); }));
+  return endpoint;
 }
 
 Status Socket::subscribe(std::string_view prefix) {
-  return set_text(ZMQ_SUBSCRIBE, prefix);
+  return attempt("cannot subscribe", [&] { handle_->set(zmq::sockopt::subscribe, prefix); });
 }
 Status Socket::unsubscribe(std::string_view prefix) {
-  return set_text(ZMQ_UNSUBSCRIBE, prefix);
+  return attempt("cannot unsubscribe", [&] { handle_->set(zmq::sockopt::unsubscribe, prefix); });
 }
 
 Status Socket::check_owner() {
@@ -209,12 +156,14 @@ Status Socket::check_owner() {
 }
 
 Status Socket::send_part(std::string_view frame, bool more) {
-  const int flags = ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0);
-  int rc = -1;
-  do {
-    rc = zmq_send(handle_, frame.data(), frame.size(), flags);
-  } while (rc < 0 && zmq_errno() == EINTR);
-  if (rc < 0) return failure("cannot send");
+  constexpr std::string_view what = "cannot send";
+  auto flags = zmq::send_flags::dontwait;
+  if (more) flags = flags | zmq::send_flags::sndmore;
+  bool taken = false;
+  MILLRACE_TRY(attempt(what, [&] {
+    taken = uninterrupted([&] { return handle_->send(zmq::buffer(frame), flags); }).has_value();
+  }));
+  if (!taken) return failure(what, EAGAIN);
   return {};
 }
 
@@ -232,27 +181,27 @@ Status Socket::send_frame(std::string_view frame) {
   return send_part(frame, false);
 }
 
-Result<std::optional<Received>> Socket::receive() {
+Result<std::optional<Frames>> Socket::receive() {
   MILLRACE_TRY(check_owner());
-  Received received;
+  Frames frames;
   std::size_t parts = 0;
-  bool more = true;
-  while (more) {
-    Part part;
-    if (!part.receive(handle_)) {
-      if (zmq_errno() == EAGAIN && parts == 0) return std::optional<Received>();
-      return failure("cannot receive");
-    }
-    more = part.more();
-    if (++parts > frames_most) continue;  // dropped, but read to its end
-    received.frames.push_back(part.text());
-    if (!more) received.user = part.user();
-  }
+  bool arrived = true;
+  MILLRACE_TRY(attempt("cannot receive", [&] {
+    zmq::message_t part;
+    do {
+      const auto flags = zmq::recv_flags::dontwait;
+      arrived = uninterrupted([&] { return handle_->recv(part, flags); }).has_value();
+      if (!arrived) break;
+      if (++parts <= frames_most) frames.push_back(part.to_string());  // others are only read
+    } while (part.more());
+  }));
+  if (!arrived && parts == 0) return std::optional<Frames>();
+  if (!arrived) return failure("cannot receive the rest of a message", EAGAIN);
   if (parts > frames_most) {
     return fail(Code::too_large, "a message of " + std::to_string(parts) + " frames was dropped; " +
                                      "the limit is " + std::to_string(frames_most));
   }
-  return received;
+  return frames;
 }
 
 bool is_loopback(std::string_view endpoint) {

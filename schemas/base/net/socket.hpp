@@ -1,5 +1,5 @@
 #pragma once
-// A thin layer over ZeroMQ: bounded, never blocking, errors as values. Every socket has explicit
+// A thin layer over cppzmq: bounded, never blocking, errors as values. Every socket has explicit
 // high-water marks, linger and a largest message, speaks ZMTP heartbeats, and a ROUTER reports
 // peers that are gone instead of dropping what is sent to them.
 //
@@ -21,20 +21,25 @@
 #include "schemas/base/error.hpp"
 #include "schemas/base/limits.hpp"
 
+namespace zmq {
+class context_t;
+class socket_t;
+}  // namespace zmq
+
 namespace millrace::net {
 
-// Owns the I/O threads. Its end waits for all its sockets to be closed and their linger to pass, so
-// destroy sockets first.
+// Owns the I/O threads; throws where the machine has no memory or descriptors left. Its end waits
+// for all its sockets to be closed and their linger to pass, so destroy sockets first.
 class Context {
  public:
   explicit Context(int io_threads = 1);
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
-  void* handle() const { return handle_; }
+  zmq::context_t& handle() const { return *handle_; }
 
  private:
-  void* handle_;
+  std::unique_ptr<zmq::context_t> handle_;
 };
 
 enum class Kind : std::uint8_t { router, dealer, pub, sub, push, pull, pair };
@@ -54,13 +59,9 @@ struct SocketOptions {
   std::string routing_id = {};  // DEALER: empty lets the ROUTER choose one for this connection
 };
 
-using Frames = std::vector<std::string>;  // one message of one or more frames
+// One message of one or more frames; one that a ROUTER received begins with the peer's routing id.
+using Frames = std::vector<std::string>;
 inline constexpr std::size_t frames_most = 8;
-
-struct Received {
-  Frames frames;     // a ROUTER's begin with the peer's routing id
-  std::string user;  // authenticated name of the peer; empty where no key is asked for
-};
 
 class Socket {
  public:
@@ -82,20 +83,17 @@ class Socket {
   Status send_frame(std::string_view frame);  // a message of one frame
   // Empty: nothing has arrived. Error too_large: a message of more than frames_most frames was
   // dropped.
-  Result<std::optional<Received>> receive();
+  Result<std::optional<Frames>> receive();
 
   void hand_over() { owner_ = {}; }  // the next thread to use it owns it; synchronize outside
-  void* handle() const { return handle_; }
+  zmq::socket_t& handle() const { return *handle_; }
 
  private:
-  Socket(void* handle, Kind kind) : handle_(handle), kind_(kind) {}
+  explicit Socket(std::unique_ptr<zmq::socket_t> handle);
   Status check_owner();
   Status send_part(std::string_view frame, bool more);
-  Status set_text(int option, std::string_view value);
-  void close();
 
-  void* handle_;
-  Kind kind_;
+  std::unique_ptr<zmq::socket_t> handle_;
   std::thread::id owner_;
 };
 

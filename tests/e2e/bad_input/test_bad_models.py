@@ -62,6 +62,25 @@ def test_the_engine_refuses_it_by_name(call, tmp_path, raw, code, words):
     assert "the-model.gguf" in error or "tokenizer.ggml" in error
 
 
+def test_hints_name_models_that_load(call, tmp_path):
+    """What an architecture's hint recommends must not be what the tokenizer then refuses."""
+    def hint(key, value):
+        path = tmp_path / "the-model.gguf"
+        path.write_bytes(tiny_gguf({key: value}))
+        ended = call("millrace-engine", "--model", path, "--broker", f"ipc://{tmp_path}/nobody")
+        assert ended.returncode == 3, ended.stderr
+        return ended.stderr.rstrip().splitlines()[-1]
+
+    architecture = hint("general.architecture", "mamba")
+    assert "SmolLM2 and Llama 3" in architecture and "Qwen 2 and 2.5" in architecture
+    tokenizer = hint("tokenizer.ggml.model", "llama")
+    recommended, refused = tokenizer.split("; ")
+    assert "SmolLM2, Llama 3 or Qwen 2.5" in recommended
+    for model in ("Llama 2", "Mistral"):
+        assert model in refused and "does not load" in refused
+        assert model not in architecture + recommended
+
+
 @pytest.mark.parametrize("path, words", [("absent.gguf", "cannot open"), (".", "regular file")])
 def test_a_path_that_is_no_file(call, tmp_path, path, words):
     for name, extra in (("millrace-engine", []), ("millrace", ["tokenize"])):

@@ -42,14 +42,16 @@ def test_a_client_that_fetches_and_never_reads_is_bounded(broker, client, engine
     assert peak_bytes(broker.process) < MEMORY_BYTES
     # Others are served, and it is too, once it reads and says hello again.
     assert client.ask("status_request")[0] == "status_answer"
-    kinds = set()
-    while "refused" not in kinds:
+    kinds, codes = set(), []
+    while not codes or codes[-1] == "overloaded":  # a busy machine's broker refuses fetches, too
         message = deaf.receive(0.2)
         if message is None:
             deaf.say("status_request")
             continue
         kinds.add(message["kind"])
-    assert message["body"]["error"]["code"] == "unexpected_message"
+        if message["kind"] == "refused":
+            codes.append(message["body"]["error"]["code"])
+    assert codes[-1] == "unexpected_message"
     assert "data" in kinds
     deaf.join()
     _, data = deaf.ask("fetch", **{"from": 4})

@@ -265,12 +265,12 @@ TEST_F(RunParts, UndoTakesBackWhatTheRunMadeAndNothingElse) {
   };
   undo("");
   EXPECT_FALSE(fs::exists(folder_ / "out.millrace"));
-  undo("notes/old");  // put there meanwhile
-  EXPECT_TRUE(fs::exists(folder_ / "out.millrace/notes/old"));
+  undo("papers/old");  // put there meanwhile
+  EXPECT_TRUE(fs::exists(folder_ / "out.millrace/papers/old"));
   folder_.write("out.millrace/mine.txt", "precious");
   undo("");  // there before
   EXPECT_EQ(folder_.read("out.millrace/mine.txt"), "precious");
-  EXPECT_EQ(env_->list(folder_ / "out.millrace"), (std::vector<std::string>{"mine.txt", "notes"}));
+  EXPECT_EQ(env_->list(folder_ / "out.millrace"), (std::vector<std::string>{"mine.txt", "papers"}));
   fs::remove_all(folder_ / "out.millrace");
   fs::create_directory(folder_ / "out.millrace");
   undo("");

@@ -370,10 +370,16 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
   return out;
 }
 
+// Of every preset, with the heads of the test model.
+std::vector<Case> every_preset() {
+  std::vector<Case> out;
+  for (const KvPreset& preset : kv_presets()) out.push_back({std::string(preset.name), 64});
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Presets, KvCodecTest, ::testing::ValuesIn(every_preset()), name_of);
 INSTANTIATE_TEST_SUITE_P(Slice, KvCodecTest,
-                         ::testing::Values(Case{"r5/r3", 128}, Case{"q8g64/q3g32", 64},
-                                           Case{"f16", 64}),
-                         name_of);
+                         ::testing::Values(Case{"r5/r3", 128}, Case{"q8g64/q3g32", 64}), name_of);
 INSTANTIATE_TEST_SUITE_P(DISABLED_Long, KvCodecTest, ::testing::ValuesIn(every_codec_twice()),
                          name_of);
 

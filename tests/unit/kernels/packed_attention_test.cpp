@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,7 @@ struct Case {
 
 Shape shape_of(const Case& c) {
   Shape shape{.head_dim = c.head_dim, .heads = c.heads, .kv_heads = c.kv_heads};
-  const auto policy = parse_kv_policy(c.policy);
-  if (policy) shape.codecs = policy->codecs;
+  shape.codecs = must(parse_kv_policy(c.policy)).codecs;
   shape.codecs.centered = c.centered;
   return shape;
 }
@@ -77,11 +77,27 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
   return out;
 }
 
-INSTANTIATE_TEST_SUITE_P(Slice, PackedAttentionTest,
-                         ::testing::Values(Case{"k5v3", 64, 9, 3}, Case{"q8", 64, 8, 1},
-                                           Case{"r6/q3g32", 128, 4, 4},
-                                           Case{"r5/q3g32", 64, 6, 2, true}),
-                         name_of);
+// Every codec of a preset, keys and values apart, over head sizes and numbers of query heads.
+const std::vector<Case> slice{{"k5v3", 64, 9, 3},           {"q8", 64, 8, 1},
+                              {"k4v3", 64, 3, 1},           {"q4", 64, 4, 2},
+                              {"turboquant-3.5", 64, 6, 2}, {"r6/q3g32", 128, 4, 4},
+                              {"r5/q3g32", 64, 6, 2, true}};
+INSTANTIATE_TEST_SUITE_P(Slice, PackedAttentionTest, ::testing::ValuesIn(slice), name_of);
+
+TEST(PackedAttention, TheShortTestsReadEveryCodecOfAPreset) {
+  std::set<std::string> keys, values;
+  for (const Case& c : slice) {
+    const KvCodecs codecs = must(parse_kv_policy(c.policy)).codecs;
+    keys.insert(codec_name(codecs.key));
+    values.insert(codec_name(codecs.value));
+  }
+  for (const KvPreset& preset : kv_presets()) {
+    const KvCodecs codecs = must(parse_kv_policy(preset.name)).codecs;
+    if (codecs == KvCodecs{}) continue;  // halves: attention_test.cpp
+    EXPECT_TRUE(keys.contains(codec_name(codecs.key))) << preset.name;
+    EXPECT_TRUE(values.contains(codec_name(codecs.value))) << preset.name;
+  }
+}
 
 // Look-ups of 64 levels, planes of one bit, several scales a value; with few sums at a time, blocks
 // of channels that share words are taken one by one.

@@ -18,7 +18,7 @@ using testing::ModelRunner;
 using testing::must;
 
 nlohmann::json golden(const std::string& name) {
-  return testing_support::reference_json("golden/" + name + ".json");
+  return nlohmann::json::parse(testing_support::reference_text("golden/" + name + ".json"));
 }
 
 class GoldenTest : public ::testing::Test {

@@ -15,7 +15,8 @@ using testing::ModelRunner;
 using testing::must;
 
 TEST(LongContext, PerplexityOf4096Tokens) {
-  const auto truth = testing_support::reference_json("golden/score-4096.json");
+  const auto truth =
+      nlohmann::json::parse(testing_support::reference_text("golden/score-4096.json"));
   const Tokens tokens = truth["tokens"];
   const GgufFile file = must(GgufFile::open(testing_support::model_path()));
   ModelRunner runner(file, {.kv_bytes = 256 << 20, .step_tokens = 512, .math = MathMode::exact});
@@ -38,7 +39,8 @@ TEST(GenericKernels, LogprobsAreTheReferences) {
   ModelRunner runner(file, {.kv_bytes = 64 << 20, .step_tokens = 128, .math = MathMode::exact},
                      {.variant = "generic"});
   for (const char* name : {"chat-turns", "raw-unicode"}) {
-    const auto truth = testing_support::reference_json(std::string("golden/") + name + ".json");
+    const auto truth = nlohmann::json::parse(
+        testing_support::reference_text(std::string("golden/") + name + ".json"));
     Tokens tokens = truth["prompt"];
     const Tokens expected = truth["tokens"];
     const auto first = static_cast<std::uint32_t>(tokens.size()) - 1;

@@ -31,7 +31,7 @@ Frames receive(Socket& socket) {
     if (!ready || !*ready) break;
     auto received = socket.receive();
     EXPECT_TRUE(received) << received.error().text();
-    if (received && *received) return (*received)->frames;
+    if (received && *received) return **received;
   }
   ADD_FAILURE() << "nothing arrived";
   return {};
@@ -145,7 +145,7 @@ TEST(Net, MessagesOfTooManyFramesAreDropped) {
   ASSERT_TRUE(push.send(Frames(frames_most + 1, "x")));
   ASSERT_TRUE(push.send(Frames(frames_most, "y")));
   EXPECT_EQ(pull.receive().error().code, Code::too_large);
-  EXPECT_EQ(pull.receive().value()->frames.size(), frames_most);
+  EXPECT_EQ(pull.receive().value()->size(), frames_most);
 }
 
 TEST(Net, MonitorTellsOfComingAndGoing) {

@@ -2,11 +2,13 @@
 
 import datetime
 import functools
+import itertools
 import json
 import os
 import pathlib
 import random
 import subprocess
+import unicodedata
 
 import jinja2
 import jinja2.ext
@@ -16,7 +18,6 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 TEMPLATES = {p.stem: p.read_text() for p in sorted((HERE / "templates").glob("*.jinja"))}
-
 
 
 def lines(name):
@@ -168,6 +169,40 @@ def test_construct(probe, template):
     assert check(probe, template, CHAT), "jinja2 itself refuses this construct"
 
 
+def test_case_is_mapped_one_character_to_one(probe):
+    """Every character of Python's Unicode tables, which must be no newer than utf8proc's (15)."""
+    assert unicodedata.unidata_version.split(".")[0] <= "15"
+    assigned = [chr(c) for c in range(0x21, 0x110000)
+                if unicodedata.category(chr(c)) not in ("Cn", "Cs")]
+    python = {"upper": str.upper, "lower": str.lower, "title": str.title,
+              "capitalize": str.capitalize}
+    template = ("{% for m in messages %}"
+                + "".join("{{ m.content." + name + "() }}\n" for name in python) + "{% endfor %}")
+    several = dict.fromkeys(python, 0)
+    for i in range(0, len(assigned), 2000):
+        part = assigned[i:i + 2000]
+        ours = probe(template, [{"role": "user", "content": c} for c in part])["text"].split("\n")
+        assert len(ours) == len(part) * len(python) + 1
+        for mine, (character, name) in zip(ours, itertools.product(part, python)):
+            theirs = python[name](character)
+            if len(theirs) > 1:
+                several[name] += 1
+                assert len(mine) == 1 and mine != theirs, (name, ascii(character))
+            else:
+                assert mine == theirs, (name, ascii(character))
+    assert all(several.values())
+
+
+@pytest.mark.parametrize("template, ours, theirs", [
+    ("{{ 'straße' | upper }}", "STRAẞE", "STRASSE"),
+    ("{{ '\u0149' | upper }}", "\u0149", "\u02bcN"),
+    ("{{ 'ΟΔΟΣ' | lower }}", "οδοσ", "οδος"),
+])
+def test_where_case_differs_from_python(probe, template, ours, theirs):
+    assert probe(template, CHAT) == {"text": ours}
+    assert reference(template, CHAT) == theirs
+
+
 RAISING = [
     "{{ raise_exception('the own message, é') }}",
     "{{ missing.x }}",
@@ -190,9 +225,9 @@ def test_errors_that_jinja_raises(probe, template):
 
 def test_raised_message_is_the_templates_own(probe):
     bad = [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]
-    answer = probe(TEMPLATES["alternating"], bad)
+    answer = probe(TEMPLATES["dialogue"], bad)
     assert answer["code"] == "template_error"
-    assert "The roles must alternate user/assistant/user/assistant..." in answer["message"]
+    assert "Turn 2: user has just spoken." in answer["message"]
     assert answer["hint"]
 
 
@@ -314,11 +349,12 @@ def test_no_template(probe):
 
 def test_unknown_roles(probe):
     stranger = [{"role": "wizard", "content": "x"}]
-    for name in ("marked_turns", "headers"):  # these would write any role into the prompt
+    # These would write any role into the prompt.
+    for name in ("marked_turns", "sections", "letters"):
         answer = probe(TEMPLATES[name], stranger)
         assert answer["code"] == "template_error" and '"wizard"' in answer["message"], answer
-    answer = probe(TEMPLATES["alternating"], stranger)
-    assert answer["code"] == "template_error" and "must alternate" in answer["message"]
+    answer = probe(TEMPLATES["dialogue"], stranger)
+    assert answer["code"] == "template_error" and "two sides" in answer["message"]
     named = "{% for m in messages %}{% if m.role == 'wizard' %}W{% endif %}{% endfor %}"
     assert probe(named, stranger) == {"text": "W"}
 

@@ -70,6 +70,24 @@ def test_random_unicode_equals_the_reference(name):
                 assert answer["text"] == text, ascii(text)
 
 
+def test_bytes_without_a_token_are_left_out_before_merging():
+    """SmolLM2's vocabulary has no token for these; what stands around them merges."""
+    path = reference.model_path()
+    tokenizer, _ = reference.reference_tokenizer(path)
+    lacking = "\x04\x06\x13\x14\x16\x1d"
+    texts = [*lacking, *(f"!{c}!" for c in lacking), *(f"a{c}b" for c in lacking),
+             "x\U00040000y", "x\U00080000y", "\x04" * 60 + "!" * 60]
+    answers = reference.probe(path, [{"text": t} for t in texts])
+    assert [a["tokens"] for a in answers] == [e.ids for e in tokenizer.encode_batch(
+        texts, add_special_tokens=False)]
+    assert [a["text"] for a in answers[:6]] == [""] * 6
+    together = tokenizer.encode("!!", add_special_tokens=False).ids
+    assert len(together) == 1
+    assert [a["tokens"] for a in answers[6:12]] == [together] * 6
+    # Of a character whose lead byte is missing the other bytes stay.
+    assert [a["text"] for a in answers[18:20]] == ["x\ufffd\ufffd\ufffdy"] * 2
+
+
 def test_special_tokens_equal_the_reference():
     path = reference.model_path()
     tokenizer, special = reference.reference_tokenizer(path)

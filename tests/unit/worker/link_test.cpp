@@ -44,8 +44,8 @@ class ScriptedBroker {
         EXPECT_TRUE(poller.wait(100));
         continue;
       }
-      peer_ = (*message)->frames.front();
-      auto envelope = decode_envelope((*message)->frames.back());
+      peer_ = (*message)->front();
+      auto envelope = decode_envelope((*message)->back());
       EXPECT_TRUE(envelope);
       if (!envelope) break;
       if (std::holds_alternative<Hello>(envelope->message)) {

@@ -1,0 +1,104 @@
+"""Each Debian package that ops/setup installs is included, run or linked by something here."""
+import pathlib
+import re
+
+import pytest
+
+from tree import copied, planted
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SETUP = "ops/setup"
+OWN = "tests/tidy/test_packages.py"
+
+
+def include(header):
+    return (".cpp", ".hpp"), rf'^\s*#\s*include\s+<{re.escape(header)}'
+
+
+def cmake(words):
+    return ("CMakeLists.txt", ".cmake", "CMakePresets.json"), words
+
+
+def run(words):
+    """A command of a script, or a program that Python starts."""
+    return ("", ".sh", ".py"), words
+
+
+# What stands for a package: in which files, and what is found there. A new package gets its row.
+STANDS_FOR = {
+    "g++": cmake(r"^project\(.*LANGUAGES[^)]*\bCXX\b"),
+    "cmake": run(r"^\s*(?:\[.*\|\| )?cmake -S "),
+    "ninja-build": run(r"\bcmake .*-G Ninja\b"),
+    "ccache": cmake(r"find_program\(\w+ ccache\)"),
+    "pkg-config": cmake(r"find_package\(PkgConfig\b"),
+    "git": run(r'\["git", '),
+    "ca-certificates": run(r"\bpip download "),  # over https
+    "libzmq3-dev": cmake(r"pkg_check_modules\(ZMQ .*\blibzmq\b"),
+    "cppzmq-dev": include("zmq.hpp"),
+    "libmsgpack-cxx-dev": include("msgpack"),
+    "libspdlog-dev": include("spdlog/"),
+    "libcli11-dev": include("CLI/"),
+    "nlohmann-json3-dev": include("nlohmann/"),
+    "libxxhash-dev": include("xxhash.h"),
+    "libutf8proc-dev": include("utf8proc.h"),
+    "libsqlite3-dev": include("sqlite3.h"),
+    "libpng-dev": include("png.h"),
+    "ocl-icd-opencl-dev": cmake(r"find_package\(OpenCL\b"),
+    "opencl-headers": include("CL/cl"),
+    "pocl-opencl-icd": run(r"\bmillrace\" run\b"),  # on a machine without another device
+    "python3": run(r"^\s*python3 "),
+    "python3-venv": run(r"\bpython3 -m venv\b"),
+    "python3-pip": run(r"\bpython3 -m pip download\b"),
+    "libgtest-dev": include("gtest/"),
+    "clang-19": cmake(r'"CMAKE_CXX_COMPILER": "clang\+\+-19"'),
+    "libclang-rt-19-dev": cmake(r"-fsanitize=fuzzer\b"),
+    "clang-format": run(r'\["clang-format", '),
+    "oclgrind": run(r'\[?"oclgrind"'),
+    "perl-doc": ((".cpp",), r"/usr/share/perl/[\d.]+/pod/"),
+    "procps": run(r'\["ps", '),
+}
+
+
+def packages(tree):
+    """The words of the arrays NAME_packages=( ... )."""
+    arrays = re.findall(r"^\w+_packages=\(([^)]*)\)", tree.text(SETUP), re.M)
+    return [word for array in arrays for word in array.split()]
+
+
+def is_used(tree, package):
+    suffixes, words = STANDS_FOR[package]
+    for name in tree.files:
+        scripts = "" in suffixes and "." not in name.rpartition("/")[2]
+        named = name.endswith(tuple(s for s in suffixes if s))
+        if (scripts or named) and name not in (SETUP, OWN) and re.search(
+                words, tree.text(name), re.M):
+            return True
+    return False
+
+
+def complaints(tree):
+    found = []
+    for package in packages(tree):
+        if package not in STANDS_FOR:
+            found.append(f"{package}: tests/tidy/test_packages.py does not say what it stands for")
+        elif not is_used(tree, package):
+            found.append(f"{package}: nothing uses it")
+    return found
+
+
+def test_each_package_is_used(tmp_path):
+    tree = copied(ROOT, tmp_path)
+    assert len(packages(tree)) > 20
+    assert not (found := complaints(tree)), "\n".join(found)
+    assert not (gone := STANDS_FOR.keys() - set(packages(tree))), f"not installed: {gone}"
+
+
+@pytest.mark.parametrize("package, source, found", [
+    ("libpng-dev", "#include <png.h>", []),
+    ("libpng-dev", "// #include <png.h>", ["libpng-dev: nothing uses it"]),
+    ("libbenchmark-dev", "#include <benchmark/benchmark.h>",
+     ["libbenchmark-dev: tests/tidy/test_packages.py does not say what it stands for"]),
+])
+def test_an_unused_package_is_seen(tmp_path, package, source, found):
+    tree = planted(tmp_path, {SETUP: f"build_packages=(\n  {package}\n)\n", "a.cpp": source + "\n"})
+    assert complaints(tree) == found
