@@ -73,7 +73,7 @@ inline const HostParts& host_parts() {
   return parts;
 }
 
-class LoopTest : public testing::Test {
+class LoopTest : public ::testing::Test {
  protected:
   static constexpr TokenId end_of_text = 2;
 
