@@ -43,7 +43,9 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
     model_.heads = 2;  // of 64 channels, as packed codes want them
     model_.kv_heads = 1;
     if (GetParam().shaped) model_.attention = {.window = 37, .soft_cap = 5, .sinks = true};
-    if (real_ && GetParam().shaped) GTEST_SKIP() << "the test model attends to all, uncapped";
+    if (real_ && GetParam().shaped) {
+      GTEST_SKIP() << "the test model has no window, soft cap or sinks of attention";
+    }
     options_.prefix_cache = false;  // until a run asks for it
     options_.max_batch = 40;
     options_.step_tokens = 160;
@@ -72,8 +74,7 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
   // Of the model that was opened; of any size.
   std::string write_means() const {
     const std::string tiny = folder_ / "tiny.gguf";
-    const auto file =
-        millrace::testing::must(GgufFile::open(real_ ? testing::model_path() : tiny));
+    const auto file = millrace::testing::must(GgufFile::open(real_ ? testing::model_path() : tiny));
     const ModelSpec spec = millrace::testing::must(read_spec(file));
     KeyMeans means{.model = hash_model_file(file),
                    .shape = {spec.layers, spec.kv_heads, spec.head_dim}};
