@@ -23,8 +23,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   target_compile_options(millrace_options INTERFACE -Wno-restrict)
 endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-  # libstdc++ 12 sorts through a buffer that it has deprecated itself.
-  target_compile_options(millrace_options INTERFACE -Wno-deprecated-declarations)
+  # libstdc++ 12 sorts through a buffer that it has deprecated itself, and has std::expected only for a compiler that
+  # says it knows as much of concepts as clang does without saying so.
+  target_compile_options(millrace_options INTERFACE -Wno-deprecated-declarations
+    -D__cpp_concepts=202002L -Wno-builtin-macro-redefined)
 endif()
 if(MILLRACE_SANITIZE)
   add_compile_options(-fsanitize=${MILLRACE_SANITIZE} -fno-omit-frame-pointer
