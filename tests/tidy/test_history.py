@@ -35,7 +35,8 @@ def complaint(message):
 
 
 def test_subjects_of_new_commits():
-    bad = [f"{commit}: {what}" for commit, message in new_messages() if (what := complaint(message))]
+    bad = [f"{commit}: {what}" for commit, message in new_messages()
+           if (what := complaint(message))]
     assert not bad, "\n".join(bad)
 
 

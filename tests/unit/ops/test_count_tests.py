@@ -61,7 +61,8 @@ def test_a_skip_without_a_reason_is_a_failure(tmp_path, message):
 
 def test_an_expected_failure_needs_a_reason_too(tmp_path):
     report(tmp_path / "pytest.xml", PASSED.format("One"),
-           '<testcase classname="A" name="Two"><skipped type="pytest.xfail" message=""/></testcase>')
+           '<testcase classname="A" name="Two"><skipped type="pytest.xfail" message=""/>'
+           '</testcase>')
     assert count(tmp_path)[1][-1] == "1 passed, 1 failed, 0 skipped"
 
 
