@@ -5,12 +5,6 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../ops/lib/common.sh"
 
 home=$cache/bench-python
-wanted=$root/bench/requirements.txt
-if ! cmp -s "$wanted" "$home/installed"; then
-  ensure_packages python3-venv
-  note "installing what the benchmarks need"
-  python3 -m venv "$home"
-  "$home/bin/pip" install -q --disable-pip-version-check -r "$wanted" >&2
-  cp "$wanted" "$home/installed"
-fi
+ensure_packages python3-venv
+ensure_venv "$home" "$root/bench/requirements.txt"
 printf '%s\n' "$home/bin/python"

@@ -37,14 +37,17 @@ ensure_packages() {
     "${missing[@]}" >/dev/null
 }
 
-# ensure_venv REQUIREMENTS: a virtual environment in .venv that holds what the file lists.
+# ensure_venv FOLDER REQUIREMENTS: a virtual environment in FOLDER that holds exactly what the file lists.
 ensure_venv() {
-  local requirements=$1 stamp=$root/.venv/installed
-  if [ ! -f "$stamp" ] || ! cmp -s "$requirements" "$stamp"; then
-    note "installing Python packages for the tests"
-    [ -x "$root/.venv/bin/python" ] || python3 -m venv "$root/.venv"
-    "$root/.venv/bin/pip" install -q --disable-pip-version-check -r "$requirements"
-    cp "$requirements" "$stamp"
+  local folder=$1 requirements=$2 missing
+  if ! cmp -s "$requirements" "$folder/installed"; then
+    note "installing the Python packages of ${requirements#"$root"/}"
+    python3 -m venv --clear "$folder"
+    # What a package needs is in the list, too: pip chooses no version by itself, and then says what is missing.
+    "$folder/bin/pip" install -q --disable-pip-version-check --no-deps -r "$requirements" >&2
+    missing=$("$folder/bin/pip" check --disable-pip-version-check) ||
+      die "$requirements does not name all packages in versions that fit: $missing"
+    cp "$requirements" "$folder/installed"
   fi
 }
 

@@ -1,47 +1,105 @@
-"""Adds up the reports of ctest, GoogleTest and pytest and prints one line: N passed, N failed.
+"""Adds up the reports of ctest, GoogleTest and pytest; the last line is
+"N passed, N failed, N skipped".
 
-A C++ test program that died before writing its report counts as one failure. Exits 1 if anything
-failed or nothing ran.
+    count_tests.py FOLDER...
+
+A FOLDER holds ctest.xml, gtest/NAME.xml for each ctest entry NAME that runs a GoogleTest program,
+and pytest.xml; what did not run has no report there. An entry without a report of its own counts as
+one test, and so does a program that fails after its last test or dies before it writes its report.
+
+A skip needs a reason that names what is missing: each reason is printed with its count, and a skip
+without one is a failure. Disabled and deselected tests are not counted. Exits 1 if anything failed
+or nothing ran.
 """
+import collections
 import pathlib
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
+# What pytest writes where a test gives no reason, and where a list of parameters is empty.
+NO_REASON = re.compile("|Skipped|unconditional skip|got empty parameter set.*")
+PLACE = re.compile(r"\S+:\d+\n")  # GoogleTest puts file and line before the reason
 
-def suite_counts(path):
-    """(tests, failed) of one JUnit file, skipped ones left out."""
-    root = ElementTree.parse(path).getroot()
-    cases = list(root.iter("testcase"))
-    failed = sum(c.find("failure") is not None or c.find("error") is not None for c in cases)
-    skipped = sum(c.find("skipped") is not None or c.get("status") == "notrun" for c in cases)
-    return len(cases) - skipped, failed
+
+def has_failed(case):
+    return case.find("failure") is not None or case.find("error") is not None
+
+
+def skip_reason(case):
+    """Nothing where the test gives none."""
+    reason = " ".join(PLACE.sub("", case.find("skipped").get("message", ""), count=1).split())
+    return None if NO_REASON.fullmatch(reason) else reason
+
+
+class Totals:
+    def __init__(self):
+        self.passed = 0
+        self.failures = []
+        self.skips = collections.Counter()  # by reason
+
+    def add(self, name, case):
+        """One test, as an element of a report."""
+        if has_failed(case):
+            self.failures.append(name)
+        elif case.find("skipped") is None:
+            self.passed += 1
+        elif reason := skip_reason(case):
+            self.skips[reason] += 1
+        else:
+            self.failures.append(f"{name} is skipped without a reason that names what is missing")
+
+    def add_file(self, path):
+        """A report of GoogleTest or pytest. Returns how many tests ran and how many failed."""
+        cases = {}
+        for case in ElementTree.parse(path).getroot().iter("testcase"):
+            name = f"{case.get('classname')}.{case.get('name')}"
+            # A test that passes and then fails to clean up has two elements.
+            if case.get("status") != "notrun" and (name not in cases or has_failed(case)):
+                cases[name] = case
+        for name, case in cases.items():
+            self.add(name, case)
+        return len(cases), sum(map(has_failed, cases.values()))
+
+    def add_entry(self, case, report):
+        """One entry of ctest, and the path of its own report."""
+        name, status = case.get("name"), case.get("status")
+        if status == "disabled":
+            return
+        if status == "notrun":  # no such program, or a fixture failed
+            why = case.find("skipped")
+            self.failures.append(f"{name} did not run: {'' if why is None else why.get('message')}")
+        elif not report.exists():
+            self.add(name, case)
+        else:
+            ran, failed = self.add_file(report)
+            if not ran:
+                self.failures.append(f"{name} has no test that its filter lets run")
+            elif has_failed(case) and not failed:
+                self.failures.append(f"{name} failed outside its tests")
+
+    def add_folder(self, folder):
+        ctest, pytest = folder / "ctest.xml", folder / "pytest.xml"
+        if not ctest.exists() and not pytest.exists():
+            self.failures.append(f"{folder} holds no report")
+        if ctest.exists():
+            for case in ElementTree.parse(ctest).getroot().iter("testcase"):
+                self.add_entry(case, folder / "gtest" / f"{case.get('name')}.xml")
+        if pytest.exists():
+            self.add_file(pytest)
 
 
 def main():
-    reports = pathlib.Path(sys.argv[1])
-    total = failed = programs_failed = 0
-    for path in sorted((reports / "gtest").glob("*.xml")):
-        n, bad = suite_counts(path)
-        total, failed = total + n, failed + bad
-    gtest_failed = failed
-    ctest = reports / "ctest.xml"
-    if ctest.exists():
-        _, programs_failed = suite_counts(ctest)
-        written = {p.stem for p in (reports / "gtest").glob("*.xml")}
-        for case in ElementTree.parse(ctest).getroot().iter("testcase"):
-            # Not a GoogleTest program, or one that died: it counts by itself.
-            if case.get("name") not in written and case.get("status") != "notrun":
-                total += 1
-                failed += case.find("failure") is not None
-    if programs_failed and not failed and not gtest_failed:
-        failed += programs_failed  # a program that failed after its last test, e.g. on exit
-        total += programs_failed
-    pytest = reports / "pytest.xml"
-    if pytest.exists():
-        n, bad = suite_counts(pytest)
-        total, failed = total + n, failed + bad
-    print(f"{total - failed} passed, {failed} failed")
-    return 1 if failed or not total else 0
+    totals = Totals()
+    for folder in sys.argv[1:]:
+        totals.add_folder(pathlib.Path(folder))
+    for failure in totals.failures:
+        print(f"failed: {failure}")
+    for reason, count in sorted(totals.skips.items()):
+        print(f"skipped {count}: {reason}")
+    failed, skipped = len(totals.failures), totals.skips.total()
+    print(f"{totals.passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed or not totals.passed else 0
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ import subprocess
 import sys
 import uuid
 
+from patience import PATIENCE_S
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from kills import (  # noqa: E402
     ENGINE_FLAGS, ENGINE_HOLDS, LINES, ROWS, Chaos, TracedEngine, model_path, program, wait_until,
@@ -21,7 +23,6 @@ from kills import (  # noqa: E402
 
 KILLS = 25       # in each of two tests
 BUSY_KILLS = 15  # of them with ROWS or more rows in the step under way
-FINISH_S = 300
 
 
 def kill(process):
@@ -80,7 +81,7 @@ class EmbeddedSetup:
         self.begin()
 
     def finish(self):
-        _, said = self.process.communicate(timeout=FINISH_S)
+        _, said = self.process.communicate(timeout=PATIENCE_S)
         assert self.process.returncode == 0, said
 
     def stop(self):
@@ -155,7 +156,7 @@ class FleetSetup:
         return json.loads(self.millrace("status", "--json"))["counts"]["leased"]
 
     def finish(self):
-        assert self.processes["client"].wait(FINISH_S) == 0, (
+        assert self.processes["client"].wait(PATIENCE_S) == 0, (
             self.folder / "client.log").read_text()
         # The stream holds them all, once, as the waiting client wrote them.
         lines = self.millrace("results", "results").splitlines()

@@ -1,4 +1,4 @@
-// Any bytes as a frame. Seeds: schemas/vectors/*.msgpack.
+// Any bytes as a frame: decoded, or refused.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

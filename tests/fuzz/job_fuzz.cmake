@@ -1,1 +1,1 @@
-millrace_fuzz(job_fuzz LIBS millrace_schemas)
+millrace_fuzz(job_fuzz LIBS millrace_schemas SEEDS schemas/vectors)

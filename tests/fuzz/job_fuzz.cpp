@@ -1,4 +1,4 @@
-// Any bytes as a job's or a result's body. Seeds: schemas/vectors/{job,result}-*.msgpack.
+// Any bytes as a job's or a result's body.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -1,5 +1,5 @@
 // Any bytes as a chat template: parsed, and rendered with a chat under small limits. Whatever it
-// is, the answer is a text or an error, within the limits. Seeds: tests/unit/template.
+// is, the answer is a text or an error, within the limits.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -42,7 +42,8 @@ inline bool has_cpu_family() {
   static const bool has = open_device()->family() == engine::Family::cpu;
   return has;
 }
-inline constexpr const char* needs_cpu_family = "kernels of the cpu family are for CPUs";
+inline constexpr const char* needs_cpu_family =
+    "the device is not a CPU, which the kernels of the cpu family need";
 // Families that tests force.
 inline std::vector<std::string> families() {
   return has_cpu_family() ? std::vector<std::string>{"generic", "cpu"}

@@ -147,6 +147,14 @@ def test_every_folder_has_a_readme():
     assert not missing, f"no README.md in {missing}"
 
 
+def test_python_packages_have_exact_versions():
+    files = [p for p in tracked(".txt") if p.name == "requirements.txt"]
+    assert len(files) >= 2
+    bad = [f"{relative(p)}: {line}" for p in files for line in p.read_text().splitlines()
+           if not re.fullmatch(r"#.*|[\w.-]+==[\w.]+", line)]
+    assert not bad, "\n".join(bad)
+
+
 def test_headers_have_a_guard():
     bad = [relative(p) for p in tracked(".hpp") if "#pragma once" not in p.read_text()]
     assert not bad

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from patience import PATIENCE_S
 
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "client"), str(HERE.parent / "broker")]
@@ -68,6 +69,6 @@ def real_broker(tmp_path_factory):
 def call():
     def go(name, *words, text=None, **environment):
         return subprocess.run([program(name), *map(str, words)], text=True, capture_output=True,
-                              input=text, timeout=60, check=False,
+                              input=text, timeout=PATIENCE_S, check=False,
                               env={**os.environ, **environment})
     return go

@@ -21,7 +21,7 @@ def filled_cache(tmp_path_factory, real_run_in):
         first.go(expect=0)
     assert all(x["error"] is None for x in first.results().values())
     if not list((tmp_path / "cache").rglob("pocl/**/*.so")):
-        pytest.skip("the device's driver is not PoCL")
+        pytest.skip("the device's driver is not PoCL, whose cache this damages")
     return tmp_path / "cache"
 
 

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from patience import PATIENCE_S
 from programs import completion, program, wait_until
 
 
@@ -46,7 +47,7 @@ def make_newer(ledger):
 
 def test_a_ledger_of_a_newer_version(real_broker, real_run, call):
     real_broker.broker.send_signal(signal.SIGTERM)
-    real_broker.broker.wait(30)
+    real_broker.broker.wait(PATIENCE_S)
     make_newer(real_broker.folder / "ledger" / "ledger.sqlite")
     ended = call("millrace-broker", "--ledger", real_broker.folder / "ledger",
                  *endpoints(real_broker.folder, "x"))
@@ -101,12 +102,12 @@ def test_standard_output_that_is_full_is_an_error_and_one_that_is_gone_ends_it(r
     command = [program("millrace"), "tokenize", "--model", str(real_run.model),
                str(real_run.input)]
     with open("/dev/full", "wb") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60,
-                              check=False)
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True,
+                              timeout=PATIENCE_S, check=False)
     assert done.returncode == 3 and "cannot write to standard output" in done.stderr
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     process.stdout.close()
-    assert process.wait(60) == -signal.SIGPIPE  # as any filter, without a word
+    assert process.wait(PATIENCE_S) == -signal.SIGPIPE  # as any filter, without a word
     assert process.stderr.read() == ""
 
 
@@ -121,7 +122,7 @@ def full_after(limit):
 def test_a_run_without_room_from_the_start_and_then_with(real_run):
     real_run.write([completion("a", "hello", max_tokens=2)])
     stopped = subprocess.run(real_run.command(), text=True, check=False, capture_output=True,
-                             timeout=60, preexec_fn=full_after(1000))
+                             timeout=PATIENCE_S, preexec_fn=full_after(1000))
     assert stopped.returncode == 3
     assert "millrace: disk_full" in stopped.stderr or "millrace: io_error" in stopped.stderr
     real_run.go(expect=0)
@@ -142,7 +143,7 @@ def test_client_and_engine_wait_for_a_broker_that_is_away(real_broker):
     real_broker.kill()
     time.sleep(1.2)
     real_broker.start()
-    stdout, stderr = waiting.communicate(timeout=60)
+    stdout, stderr = waiting.communicate(timeout=PATIENCE_S)
     assert waiting.returncode == 0, stderr
     assert sorted(json.loads(x)["custom_id"] for x in stdout.splitlines()) == sorted(
         f"j{i}" for i in range(400))
@@ -158,7 +159,7 @@ def test_an_engine_waits_for_a_broker_that_is_not_there_yet(real_run, tmp_path):
     wait_until(lambda: "trying on" in (tmp_path / "log").read_text(), "a word about it")
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
+    assert process.wait(PATIENCE_S) == 0
 
 
 def test_an_engine_killed_in_a_run_is_replaced(real_run):
@@ -170,7 +171,7 @@ def test_an_engine_killed_in_a_run_is_replaced(real_run):
     children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], text=True,
                               capture_output=True, check=True).stdout.split()
     subprocess.run(["kill", "-9", *children], check=True)
-    stdout, stderr = process.communicate(timeout=60)
+    stdout, stderr = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, stderr
     assert "engine_died" in stdout
     assert sorted(real_run.results()) == list(range(1, 401))

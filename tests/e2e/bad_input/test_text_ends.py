@@ -8,6 +8,7 @@ import threading
 
 import wire
 import zmq
+from patience import PATIENCE_S
 
 A, B = ord("A"), ord("B")  # the vocabulary begins with the bytes
 
@@ -126,14 +127,14 @@ def test_partials_joined_are_the_results(real_broker):
         submit = real_broker.folder / "warm.jsonl"
         submit.write_text(json.dumps(job("warm")) + "\n")
         real_broker.millrace("submit", str(submit), expect=0)
-        assert warm.wait(60)  # from now on it watches
+        assert warm.wait(PATIENCE_S)  # from now on it watches
         submit = real_broker.folder / "jobs.jsonl"
         submit.write_text("".join(json.dumps({**x, "partials": True}) + "\n" for x in JOBS))
         real_broker.millrace("submit", str(submit), expect=0)
-        assert done.wait(60)
+        assert done.wait(PATIENCE_S)
     finally:
         watcher.terminate()
-        watcher.wait(30)
+        watcher.wait(PATIENCE_S)
         reader.join(30)
         watcher.stdout.close()
     results = choices(x for x in lines if "response" in x)

@@ -6,6 +6,7 @@ import time
 import msgpack
 import zmq
 
+from patience import PATIENCE_S
 from wire import Broker, Peer, end, job, read_all
 
 
@@ -47,7 +48,7 @@ def test_a_job_from_submit_to_result(client, engine, broker, context):
     assert entries[0]["body"]["custom_id"] == "line-1"
     assert entries[0]["body"]["attempts"] == 1
     # The bell repeats itself, so that a reader that came late hears it too.
-    assert bell.poll(30_000)
+    assert bell.poll(PATIENCE_S * 1000)
     stream, epoch, high = bell.recv_multipart()
     assert (stream, int(high)) == (b"results", 2)
     assert epoch.decode() == client.ask("fetch")[1]["epoch"]
@@ -83,7 +84,7 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path, context):
     try:
         for _ in range(5):
             before = len(acknowledged)
-            until = time.monotonic() + 30
+            until = time.monotonic() + PATIENCE_S
             while len(acknowledged) < before + 100 and time.monotonic() < until:
                 time.sleep(0.02)
             broker.kill()
@@ -143,7 +144,7 @@ def test_a_lease_lapses_and_the_late_result_is_stale(tmp_path, context):
     # Hello again and again: another engine that lives on heartbeats.
     other = Peer(context, broker.endpoint("engines"), role="engine", instance="other", model="m")
     other.join()
-    until = time.monotonic() + 30
+    until = time.monotonic() + PATIENCE_S
     fresh = None
     steps = 0
     while fresh is None and time.monotonic() < until:
@@ -170,7 +171,7 @@ def test_sigterm_drains_and_says_goodbye(broker, client, engine):
     engine.say("ready", credit=1)
     lease = engine.wait("leases")["leases"][0]["lease"]
     broker.process.terminate()
-    until = time.monotonic() + 30
+    until = time.monotonic() + PATIENCE_S
     while True:
         kind, body = client.ask("submit", jobs=[job("late")])
         if kind == "refused":
@@ -179,7 +180,7 @@ def test_sigterm_drains_and_says_goodbye(broker, client, engine):
     assert body["error"]["code"] == "draining"
     _, committed = engine.ask("ends", ends=[end(lease)])
     assert committed["committed"] == [lease]
-    assert broker.process.wait(30) == 0
+    assert broker.process.wait(PATIENCE_S) == 0
     client.wait("goodbye")
     engine.wait("goodbye")
     broker.start()
@@ -191,7 +192,7 @@ def test_sigterm_drains_and_says_goodbye(broker, client, engine):
 
 def test_a_second_broker_on_the_same_ledger_is_refused(broker, client):
     other = [x if not x.startswith("ipc://") else x + "-second" for x in broker.command()]
-    second = subprocess.run(other, capture_output=True, text=True, timeout=30)
+    second = subprocess.run(other, capture_output=True, text=True, timeout=PATIENCE_S)
     assert second.returncode == 3
     assert "ledger_in_use" in second.stderr
     assert client.ask("status_request")[0] == "status_answer"
@@ -200,7 +201,7 @@ def test_a_second_broker_on_the_same_ledger_is_refused(broker, client):
 def test_options_that_cannot_be(tmp_path, broker):
     def run(*options):
         return subprocess.run([broker.command()[0], *options], capture_output=True, text=True,
-                              timeout=30, cwd=tmp_path)
+                              timeout=PATIENCE_S, cwd=tmp_path)
 
     open_to_all = run("--ledger", "l2", "--listen", "tcp://0.0.0.0:*")
     assert open_to_all.returncode == 3
@@ -229,7 +230,7 @@ def test_a_configuration_file(tmp_path, broker):
     lines = [process.stdout.readline() for _ in range(4)]
     assert lines[0].startswith("clients tcp://127.0.0.1:") and lines[3] == "ready\n"
     process.terminate()
-    _, log = process.communicate(timeout=30)
+    _, log = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0
     assert all(line.startswith("{") for line in log.splitlines())
     assert (tmp_path / "configured").exists()

@@ -7,7 +7,8 @@ import msgpack
 import pytest
 import zmq
 
-from wire import BUILD, ROOT, WAIT_S, Broker, Peer, end, job, read_all
+from patience import PATIENCE_S
+from wire import BUILD, ROOT, Broker, Peer, end, job, read_all
 
 MIB = 1024 * 1024
 LIBRARY = (BUILD if BUILD.is_absolute() else ROOT / BUILD) / "tests" / "libsmall_disk.so"
@@ -61,7 +62,7 @@ def finish(broker, engine, lease):
     result = end(lease["lease"])
     result["result"]["choices"][0]["text"] = "y" * MIB
     engine.say("ends", ends=[result])
-    until = time.monotonic() + WAIT_S
+    until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
         message = engine.receive(0.1)
         if message and message["kind"] == "committed":
@@ -92,7 +93,7 @@ def test_submits_are_refused_first_then_it_stops_and_nothing_is_lost(disk, tmp_p
         done.append(leases[len(done)]["job"])
     # Each is a MiB, and more than the space kept for results cannot be there.
     assert len(done) >= 8, f"only {len(done)} results went in on a full disk"
-    assert broker.process.wait(WAIT_S) == 1
+    assert broker.process.wait(PATIENCE_S) == 1
     assert "disk_full" in (tmp_path / "broker.log").read_text()
 
     disk.resize(512 * MIB)
@@ -121,13 +122,13 @@ def test_pushed_jobs_wait_until_there_is_room(disk, tmp_path, context):
         push.send(msgpack.packb({"v": 1, "kind": "submit", "id": 0, "body": {
             "jobs": [job(name, prompt="x" * MIB)]}}))
     log = tmp_path / "broker.log"
-    until = time.monotonic() + WAIT_S
+    until = time.monotonic() + PATIENCE_S
     while "no room for pushed jobs" not in log.read_text():
         assert time.monotonic() < until
         time.sleep(0.05)
     disk.resize(512 * MIB)
     states = {}
-    until = time.monotonic() + WAIT_S
+    until = time.monotonic() + PATIENCE_S
     while set(states) != {"p1", "p2"}:
         assert time.monotonic() < until, states
         for name in ("p1", "p2"):

@@ -6,6 +6,7 @@ import subprocess
 import msgpack
 import pytest
 
+from patience import PATIENCE_S
 from wire import Peer, job
 
 BATCH_ID_TOO_LONG = "x" * 257
@@ -137,6 +138,7 @@ def test_a_refused_restore_leaves_the_ledger_alone(broker):
     connection.close()
     newer = dump(broker)
     assert newer[1:] == before[1:] and newer != before
-    done = subprocess.run(broker.command(), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(broker.command(), capture_output=True, text=True,
+                          timeout=PATIENCE_S, check=False)
     assert done.returncode == 3 and "ledger_newer" in done.stdout + done.stderr
     assert dump(broker) == newer

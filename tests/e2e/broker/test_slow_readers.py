@@ -2,7 +2,8 @@
 import pathlib
 import time
 
-from wire import WAIT_S, Peer, end, job
+from patience import PATIENCE_S
+from wire import Peer, end, job
 
 MIB = 1024 * 1024
 RESULT_BYTES = 4 * MIB
@@ -34,7 +35,7 @@ def test_a_client_that_fetches_and_never_reads_is_bounded(broker, client, engine
     deaf.socket.rcvhwm = 1
     deaf.join()
     log = pathlib.Path(broker.folder, "broker.log")
-    until = time.monotonic() + WAIT_S
+    until = time.monotonic() + PATIENCE_S
     while "does not read its answers" not in log.read_text():
         assert time.monotonic() < until, "it may pile up without end"
         deaf.say("fetch", **{"from": 1})

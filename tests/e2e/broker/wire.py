@@ -8,11 +8,11 @@ import uuid
 
 import msgpack
 import zmq
+from patience import PATIENCE_S
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build"))
 PROGRAM = (BUILD if BUILD.is_absolute() else ROOT / BUILD) / "bin" / "millrace-broker"
-WAIT_S = 30
 
 
 class Broker:
@@ -52,7 +52,7 @@ class Broker:
 
     def terminate(self):
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(WAIT_S)
+        return self.process.wait(PATIENCE_S)
 
     def close(self):
         if self.process and self.process.poll() is None:
@@ -80,14 +80,14 @@ class Peer:
         self.send_raw(msgpack.packb({"v": 1, "kind": kind, "id": self.next_id, "body": body}))
         return self.next_id
 
-    def receive(self, timeout_s=WAIT_S):
+    def receive(self, timeout_s=PATIENCE_S):
         if not self.socket.poll(timeout_s * 1000):
             return None
         return msgpack.unpackb(self.socket.recv(), strict_map_key=False)
 
     def ask(self, kind, **body):
         wanted = self.say(kind, **body)
-        until = time.monotonic() + WAIT_S
+        until = time.monotonic() + PATIENCE_S
         while time.monotonic() < until:
             message = self.receive(until - time.monotonic())
             if message is None:
@@ -99,7 +99,7 @@ class Peer:
 
     def wait(self, kind):
         """The next message of this kind that was not an answer to `ask`."""
-        until = time.monotonic() + WAIT_S
+        until = time.monotonic() + PATIENCE_S
         while True:
             for i, message in enumerate(self.others):
                 if message["kind"] == kind:

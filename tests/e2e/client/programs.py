@@ -7,10 +7,11 @@ import subprocess
 import sys
 import time
 
+from patience import PATIENCE_S
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BIN = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build")).resolve() / "bin"
 STUB = pathlib.Path(__file__).resolve().parent / "stub_engine.py"
-WAIT_S = 60
 
 
 def program(name):
@@ -19,7 +20,7 @@ def program(name):
     return str(path)
 
 
-def wait_until(condition, what, seconds=WAIT_S):
+def wait_until(condition, what, seconds=PATIENCE_S):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
@@ -60,7 +61,7 @@ class Run:
 
     def go(self, *extra, expect=None):
         done = subprocess.run(self.command(*extra), env={**os.environ, **self.env}, text=True,
-                              capture_output=True, timeout=WAIT_S * 2, check=False)
+                              capture_output=True, timeout=PATIENCE_S, check=False)
         if expect is not None:
             assert done.returncode == expect, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
@@ -119,7 +120,7 @@ class Broker:
 
     def millrace(self, *words, expect=None, text=None):
         done = subprocess.run(self.command(*words), text=True, capture_output=True, input=text,
-                              timeout=WAIT_S * 2, check=False)
+                              timeout=PATIENCE_S, check=False)
         if expect is not None:
             assert done.returncode == expect, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
         return done

@@ -5,6 +5,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from patience import PATIENCE_S
 from programs import completion, program, wait_until
 
 
@@ -88,7 +89,7 @@ def test_a_file_that_holds_something_else_is_not_overwritten(broker):
         assert sorted(x["error"] is None for x in lines(kept.read_text())) == [False, True, True]
     results = kept.read_text()
     away = subprocess.run([program("millrace"), "submit", jobs, "--wait", "-o", str(kept),
-                           "--broker", "tcp://127.0.0.1:9", "--timeout", "1"], timeout=60,
+                           "--broker", "tcp://127.0.0.1:9", "--timeout", "1"], timeout=PATIENCE_S,
                           check=False)
     assert away.returncode == 4
     assert kept.read_text() == results  # nobody answered: they stay
@@ -180,7 +181,7 @@ def test_a_broker_that_is_away_is_said_and_survived(broker):
     time.sleep(1.5)
     broker.start()
     broker.engine(STUB_DELAY_MS="5")
-    stdout, stderr = process.communicate(timeout=90)
+    stdout, stderr = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, stderr
     assert "trying again" in stderr and "back" in stderr
     assert sorted(x["custom_id"] for x in lines(stdout)) == sorted(f"j{i}" for i in range(1, 41))
@@ -206,7 +207,7 @@ def test_a_reader_that_leaves_ends_results_quietly(broker):
     process.stdout.readline()
     process.stdout.close()
     broker.millrace("submit", write_jobs(broker, 2, "more.jsonl"), "--wait", expect=0)
-    assert process.wait(60) == -signal.SIGPIPE
+    assert process.wait(PATIENCE_S) == -signal.SIGPIPE
     assert process.stderr.read() == ""
 
 
@@ -264,7 +265,7 @@ def test_names_that_nobody_knows_are_said(broker):
         assert json.loads(process.stdout.readline())["custom_id"] == "late"
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=PATIENCE_S)
 
 
 def test_submit_tells_unknown_fields_at_once_and_what_a_conflict_is_about(broker):

@@ -3,12 +3,13 @@ import json
 import subprocess
 
 import pytest
+from patience import PATIENCE_S
 from programs import program
 
 
 def millrace(*words, text=None):
     return subprocess.run([program("millrace"), *words], text=not isinstance(text, bytes),
-                          capture_output=True, input=text, timeout=60, check=False)
+                          capture_output=True, input=text, timeout=PATIENCE_S, check=False)
 
 
 def test_help_has_examples_and_version_is_told():

@@ -3,6 +3,7 @@ import json
 import subprocess
 import threading
 
+from patience import PATIENCE_S
 from programs import wait_until
 
 
@@ -29,7 +30,7 @@ class Follower:
 
     def stop(self):
         self.process.terminate()
-        self.process.wait(30)
+        self.process.wait(PATIENCE_S)
         self.thread.join(30)
         self.process.stdout.close()
         self.process.stderr.close()

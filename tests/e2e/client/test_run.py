@@ -10,6 +10,7 @@ import subprocess
 import sys
 import termios
 
+from patience import PATIENCE_S
 from programs import completion, wait_until
 
 GOOD = [completion(f"j{i}", f"prompt {i}") for i in range(1, 9)]
@@ -317,7 +318,7 @@ def test_the_progress_line_fits_a_narrow_terminal(run):
     except OSError:
         pass  # the other end is closed
     os.close(master)
-    assert process.wait(60) == 0
+    assert process.wait(PATIENCE_S) == 0
     lines = shown.decode().replace("\x1b[K", "").split("\r")
     assert len(lines) > 5 and any("left" in x for x in lines), lines
     assert max(map(len, lines)) < columns, lines
@@ -329,7 +330,7 @@ def test_a_summary_counts_the_failures_of_before(run):
     process = run.start()
     wait_until(lambda: run.executions("end"), "a result")
     process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 130
+    assert process.wait(PATIENCE_S) == 130
     run.env["STUB_DELAY_MS"] = "0"
     assert "1 failed" in (summary := run.go(expect=1).stdout) and "  1 failed before" in summary
     assert "not null" in run.go(expect=1).stdout
@@ -340,7 +341,7 @@ def test_a_reader_of_the_progress_may_leave(run):
     run.write(GOOD)
     process = run.start("--json")
     process.stdout.close()
-    assert process.wait(60) == 0
+    assert process.wait(PATIENCE_S) == 0
     assert process.stderr.read() == ""
     assert len(run.results()) == len(GOOD)
 
@@ -355,7 +356,7 @@ def test_a_full_disk_stops_the_run_and_nothing_is_lost(run):
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
     stopped = subprocess.run(run.command(), env={**os.environ, **run.env}, text=True, check=False,
-                             capture_output=True, timeout=60, preexec_fn=limited)
+                             capture_output=True, timeout=PATIENCE_S, preexec_fn=limited)
     assert stopped.returncode == 3, stopped.stderr
     assert "disk_full" in stopped.stderr or "io_error" in stopped.stderr
     run.go(expect=0)

@@ -5,6 +5,7 @@ import subprocess
 import time
 
 import pytest
+from patience import PATIENCE_S
 from programs import completion, wait_until
 
 GOOD = [completion(f"j{i}", f"prompt {i}") for i in range(1, 9)]
@@ -16,7 +17,7 @@ def test_ctrl_c_says_how_to_go_on(run):
     process = run.start()
     wait_until(lambda: len(run.executions("end")) >= 2, "two results")
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=30)
+    _, stderr = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert "same command goes on" in stderr
     run.env["STUB_DELAY_MS"] = "0"
@@ -31,7 +32,7 @@ def test_a_second_signal_ends_at_once_and_says_so(run):
     wait_until(lambda: run.executions(), "an engine at work")
     for number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
         process.send_signal(number)  # both are there when it goes on
-    _, stderr = process.communicate(timeout=30)
+    _, stderr = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, stderr
     assert "stopped at once" in stderr and "The same command goes on." in stderr
     run.env["STUB_DELAY_MS"] = "0"
@@ -46,7 +47,7 @@ def test_a_hangup_under_nohup_is_no_end(run):
                                stderr=subprocess.PIPE, text=True)
     wait_until(lambda: run.executions(), "an engine at work")
     process.send_signal(signal.SIGHUP)
-    stdout, stderr = process.communicate(timeout=60)
+    stdout, stderr = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, stderr
     assert "8 of 8 jobs done" in stdout
 
@@ -95,7 +96,7 @@ def test_an_engine_that_dies_is_started_again(run):
     wait_until(lambda: len(run.executions("end")) >= 2, "results")
     for pid in engine_pids(run):
         os.kill(pid, signal.SIGKILL)
-    stdout, stderr = process.communicate(timeout=60)
+    stdout, stderr = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, stderr
     assert "engine_died" in stdout
     assert sorted(run.results()) == list(range(1, 9))
@@ -175,7 +176,7 @@ def test_an_engine_that_hangs_is_started_again(run, how):
     wait_until(lambda: run.executions(), "an engine at work")
     if how == "stopped":
         os.kill(engine_pids(run)[0], signal.SIGSTOP)
-    stdout, stderr = process.communicate(timeout=400)
+    stdout, stderr = process.communicate(timeout=PATIENCE_S)
     assert "engine_hung" in stdout, stderr
     results = run.results()
     assert sorted(results) == list(range(1, 10))

@@ -11,6 +11,7 @@ import zlib
 
 import numpy as np
 import pytest
+from patience import PATIENCE_S
 
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE.parent / "client"), str(HERE.parent / "bad_input"),
@@ -24,7 +25,7 @@ SIZE = 64
 
 def call(name, *words):
     return subprocess.run([program(name), *map(str, words)], text=True, capture_output=True,
-                          timeout=120, check=False)
+                          timeout=PATIENCE_S, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -195,13 +196,13 @@ def test_mean_keys_of_a_text_center_those_of_a_policy(tiny):
     assert f"the policies' keys are centered by {said['digest']}\n" in table
     # The engine takes it, too: what went through it has another fingerprint.
     done = subprocess.run([program("millrace"), "score", "--model", tiny / "m.gguf", "--kv-center",
-                           path], input="abc\n", text=True, capture_output=True, timeout=120,
+                           path], input="abc\n", text=True, capture_output=True, timeout=PATIENCE_S,
                           check=True)
     assert json.loads(done.stdout)["fingerprint"] != plain["fingerprint"]
     (tiny / "damaged.keys").write_bytes(raw[:60] + b"?" + raw[61:])
     done = subprocess.run([program("millrace-engine"), "--model", tiny / "m.gguf", "--kv-center",
-                           tiny / "damaged.keys"], text=True, capture_output=True, timeout=120,
-                          check=False)
+                           tiny / "damaged.keys"], text=True, capture_output=True,
+                          timeout=PATIENCE_S, check=False)
     assert done.returncode == 3
     assert f"--kv-center {tiny / 'damaged.keys'} is damaged" in done.stderr
     assert "millrace calibrate" in done.stderr

@@ -6,6 +6,8 @@ import re
 import subprocess
 import sys
 
+from patience import PATIENCE_S
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BIN = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build")).resolve() / "bin"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -36,7 +38,7 @@ def test_the_python_example_runs_as_printed(tmp_path):
         assert source.count("tcp://127.0.0.1:5570") == 1
         script = source.replace("tcp://127.0.0.1:5570", clients)
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
-                              timeout=60)
+                              timeout=PATIENCE_S)
         assert done.returncode == 0, done.stderr
         lines = done.stdout.strip().split("\n")
         assert "queued" in lines[0]
@@ -45,7 +47,7 @@ def test_the_python_example_runs_as_printed(tmp_path):
         for process in (engine, broker):
             if process is not None:
                 process.terminate()
-                process.wait(timeout=30)
+                process.wait(timeout=PATIENCE_S)
 
 
 def test_every_command_of_the_readme_exists():

@@ -5,6 +5,7 @@ import sys
 import threading
 
 import pytest
+from patience import PATIENCE_S
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "bench"))
@@ -89,7 +90,7 @@ class OneServer:
 
     def ask(self, messages):
         if messages[0]["content"] == "wait":
-            self.ended.wait(60)
+            self.ended.wait(PATIENCE_S)
             raise OSError("the server has ended")
         if messages[0]["content"] == "wrong":
             raise Failed("not understood")

@@ -140,7 +140,9 @@ TEST(Device, BuffersKeepApart) {
 
 TEST(Device, KernelsFindBuffersByTheirAddresses) {
   const auto device = open_device();
-  if (!device->has_addresses()) GTEST_SKIP() << "the device shares no memory with the host";
+  if (!device->has_addresses()) {
+    GTEST_SKIP() << "the device has no memory that it shares with the host";
+  }
   const std::vector<std::uint32_t> a{1, 2, 3}, b{40, 50, 60};
   const Buffer first = upload(*device, a), second = upload(*device, b);
   EXPECT_NE(first.address(), second.address());
@@ -272,7 +274,7 @@ TEST(Cores, NoMoreGroupsThanCoresThatAreAskedForOrUsable) {
   EXPECT_GE(usable_cores(), 1u);
   EXPECT_LE(usable_cores(), std::max(1u, std::thread::hardware_concurrency()));
   const auto device = open_device();
-  if (device->info().type != DeviceType::cpu) GTEST_SKIP() << "of CPU devices alone";
+  if (device->info().type != DeviceType::cpu) GTEST_SKIP() << "the device is not a CPU";
   EXPECT_LE(device->info().compute_units, usable_cores());
   EXPECT_EQ(open_device({.cores = 1})->info().compute_units, 1u);
 }

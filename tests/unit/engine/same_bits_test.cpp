@@ -43,7 +43,9 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
     model_.heads = 2;  // of 64 channels, as packed codes want them
     model_.kv_heads = 1;
     if (GetParam().shaped) model_.attention = {.window = 37, .soft_cap = 5, .sinks = true};
-    if (real_ && GetParam().shaped) GTEST_SKIP() << "the test model attends to all, uncapped";
+    if (real_ && GetParam().shaped) {
+      GTEST_SKIP() << "the test model has no window, soft cap or sinks of attention";
+    }
     options_.prefix_cache = false;  // until a run asks for it
     options_.max_batch = 40;
     options_.step_tokens = 160;

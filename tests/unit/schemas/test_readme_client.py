@@ -8,6 +8,7 @@ import threading
 
 import msgpack
 import zmq
+from patience import PATIENCE_S
 
 FOLDER = pathlib.Path(__file__).resolve().parents[3] / "schemas"
 
@@ -34,14 +35,14 @@ def test_the_client_of_the_readme_runs():
     program = re.search(r"```python\n(.*?)```", text, re.DOTALL).group(1)
     with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
         router.linger = 0
-        router.rcvtimeo = 60_000
+        router.rcvtimeo = PATIENCE_S * 1000
         port = router.bind_to_random_port("tcp://127.0.0.1")
         seen = []
         broker = threading.Thread(target=serve, args=(router, seen))
         broker.start()
         done = subprocess.run([sys.executable, "-c", program.replace(":5570", f":{port}")],
-                              capture_output=True, text=True, timeout=60, check=False)
-        broker.join(timeout=60)
+                              capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        broker.join(timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     assert seen == ["hello", "submit", "fetch"]
     assert done.stdout.splitlines()[-1] == "1  Paris"

@@ -4,9 +4,9 @@ import pathlib
 import subprocess
 
 import pytest
+from patience import PATIENCE_S
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-PATIENCE_S = 120  # only a broken program takes so long
 
 
 @pytest.fixture(scope="module")

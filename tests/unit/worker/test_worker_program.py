@@ -12,9 +12,9 @@ import time
 import msgpack
 import pytest
 import zmq
+from patience import PATIENCE_S
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-PATIENCE_MS = 20_000  # only a broken program takes so long
 
 
 def binary(name):
@@ -43,8 +43,8 @@ class Broker:
 
     def expect(self, kind):
         """The next message of a kind; hellos and heartbeats are answered on the way."""
-        end = time.monotonic() + PATIENCE_MS / 1000
-        while time.monotonic() < end and self.socket.poll(PATIENCE_MS):
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end and self.socket.poll(PATIENCE_S * 1000):
             self.peer, frame = self.socket.recv_multipart()
             message = msgpack.unpackb(frame)
             if message["kind"] == "hello":
@@ -85,7 +85,7 @@ def engine(broker):
 
 
 def wait(process):
-    return process.wait(timeout=PATIENCE_MS / 1000)
+    return process.wait(timeout=PATIENCE_S)
 
 
 JOB = {"model": "*", "custom_id": "mine", "prompt": "hello", "n": 2, "max_tokens": 5}
@@ -142,7 +142,7 @@ def test_ctrl_c_says_so_by_its_exit_code(broker, engine):
 
 def test_refused_for_good(broker, engine):
     process = engine()
-    assert broker.socket.poll(PATIENCE_MS)
+    assert broker.socket.poll(PATIENCE_S * 1000)
     broker.peer, frame = broker.socket.recv_multipart()
     error = {"code": "unsupported_version", "message": "this broker speaks 9", "hint": "update"}
     broker.say("refused", {"error": error}, msgpack.unpackb(frame)["id"])
@@ -203,7 +203,7 @@ def test_it_dies_with_its_parent(broker, tmp_path):
     parent.wait()
     poller = zmq.Poller()
     poller.register(handle, zmq.POLLIN)  # readable when the process has ended
-    assert poller.poll(PATIENCE_MS), "the child lives on"
+    assert poller.poll(PATIENCE_S * 1000), "the child lives on"
     os.close(handle)
 
 
@@ -215,6 +215,6 @@ def test_it_dies_with_its_parent(broker, tmp_path):
 ])
 def test_wrong_command_lines(arguments, exit_code, words):
     ended = subprocess.run([binary("stub_engine"), *arguments], capture_output=True, text=True,
-                           timeout=PATIENCE_MS / 1000)
+                           timeout=PATIENCE_S)
     assert ended.returncode == exit_code, ended.stderr
     assert words in ended.stderr

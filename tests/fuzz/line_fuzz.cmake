@@ -1,0 +1,1 @@
+millrace_fuzz(line_fuzz LIBS millrace_lines millrace_schemas)
