@@ -225,7 +225,7 @@ def job(context):
     """The row of bench/compare."""
     given = chats(context.model, QUICK_CHATS if context.quick else CHATS)
     rounds = []
-    for _ in range(min(context.rounds, ROUNDS)):
+    for _ in range(ROUNDS):
         rounds.append({})
         for name, side in SIDES.items():
             limit_s = PATIENCE.get(name, 0) * (rounds[-1]["ours"].seconds if rounds[-1] else 0)
