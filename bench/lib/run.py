@@ -19,10 +19,6 @@ class Failed(Exception):
     """A program that did not do what it should; the text says which and what it said."""
 
 
-class TookTooLong(Failed):
-    """It was ended because its time was over."""
-
-
 @dataclasses.dataclass
 class Output:
     text: str
@@ -78,7 +74,7 @@ def run(command, timeout_s=1800):
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s)
     except subprocess.TimeoutExpired:
-        raise TookTooLong(f"{command[0]} took more than {timeout_s} s") from None
+        raise Failed(f"{command[0]} took more than {timeout_s} s") from None
     except OSError as error:
         raise Failed(f"{command[0]}: {error}") from None
     seconds, foreign = watch.seconds(), watch.foreign()
