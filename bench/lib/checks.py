@@ -11,6 +11,7 @@ import time
 from . import limits
 from .job import job
 from .kv import kv
+from .mixed import mixed
 from .phase import held, spread
 from .prefix import prefix
 from .run import BIN, ROOT, Failed, json_in, last_line, run, usable_cores
@@ -161,8 +162,8 @@ def fidelity(context):
 
 
 CHECKS = {check.__name__: check
-          for check in (throughput, start, submits, memory, kernels, sampler, prefix, fidelity,
-                        job, kv)}
+          for check in (throughput, mixed, start, submits, memory, kernels, sampler, prefix,
+                        fidelity, job, kv)}
 
 
 def rows_of(name, context):

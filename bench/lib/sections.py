@@ -5,6 +5,7 @@ TITLES = {
     "profile": "A step of ours, by kernel",
     "kv": "Speed by KV policy",
     "job": "A whole job, file to file",
+    "mixed": "The model in Q4_K_M",
     "throughput": "Exact math",
     "prefix": "The prefix cache",
     "sampler": "What penalties and logprobs add",
@@ -25,6 +26,8 @@ WHY = {
           "memory is fast. At 256 tokens the weights are most of what a step reads.",
     "job": "64 rows at once are limited by integer dot products. Ours computes the system prompt "
            "once.",
+    "mixed": "A layer whose matrices have different types is not run as one kernel; the launches a "
+             "step say which way was taken.",
     "throughput": "`--math exact` multiplies in fp32, and fp32 multiply-adds limit it.",
     "prefix": "With the cache a job computes its own tokens alone. After a restart the shared ones "
               "are read from disk and verified in place of being computed.",

@@ -11,7 +11,10 @@ LLAMA = {SAME_FILE: "Q4_1", "llama.cpp Q4_0": "Q4_0", "llama.cpp Q8_0": "Q8_0"}
 # name: (the file's format, KV precision)
 OPENVINO = {"OpenVINO Q4_1": ("Q4_1", "f16"), "OpenVINO Q4_0": ("Q4_0", "f16"),
             "OpenVINO Q4_1, its default KV": ("Q4_1", "default")}
-SIDES = [OURS, OURS_EXACT, *LLAMA, *OPENVINO]
+# The model in a format whose files hold several types of tensors, on both sides.
+MIXED_KIND = "Q4_K_M"
+OURS_MIXED, MIXED_FILE = f"ours, {MIXED_KIND}", f"llama.cpp {MIXED_KIND}"
+SIDES = [OURS, OURS_EXACT, *LLAMA, *OPENVINO, OURS_MIXED, MIXED_FILE]
 # Those whose KV is fp16: ratios are taken against these alone.
 PEERS = [*LLAMA, "OpenVINO Q4_1", "OpenVINO Q4_0"]
 
@@ -58,3 +61,5 @@ QUICK = [Shape(1, 128, 64), Shape(8, 128, 64), Shape(8, 512, 16), Shape(64, 128,
          Shape(1, 7000, 32)]
 
 EXACT = Shape(64, 128, 128, (OURS_EXACT, SAME_FILE))
+MIXED_SIDES = (OURS_MIXED, MIXED_FILE, OURS)
+MIXED_FULL, MIXED_ONE, MIXED_EIGHT = (Shape(rows, 128, 128, MIXED_SIDES) for rows in (64, 1, 8))

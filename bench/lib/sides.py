@@ -9,7 +9,7 @@ import dataclasses
 import json
 
 from .run import BIN, CACHE, ROOT, Failed, json_in, last_line, run, usable_cores
-from .shapes import LLAMA, OPENVINO, OURS, OURS_EXACT
+from .shapes import (LLAMA, MIXED_FILE, MIXED_KIND, OPENVINO, OURS, OURS_EXACT, OURS_MIXED)
 
 THREADS = usable_cores()
 
@@ -139,4 +139,8 @@ def make(name, model):
         return Llama(LLAMA[name], model)
     if name in OPENVINO:
         return OpenVino(*OPENVINO[name], model)
+    if name == MIXED_FILE:
+        return Llama(MIXED_KIND, model)
+    if name == OURS_MIXED:
+        return Ours(None, quantized(model, MIXED_KIND))
     return Ours({OURS: None, OURS_EXACT: "exact"}[name], model)
