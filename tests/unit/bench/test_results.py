@@ -103,6 +103,16 @@ def test_every_measure_has_a_title_and_a_sentence_of_what_limits_it():
     assert len(set(sections.TITLES.values())) == len(sections.TITLES)
 
 
+def test_the_pages_that_stand_have_known_sections_and_no_raw_runs():
+    folder = ROOT / "bench/results"
+    assert {path.suffix for path in folder.iterdir()} == {".md"}
+    assert (folder / "HISTORY.md").read_text().startswith(results.HISTORY_HEAD)
+    for page in folder.glob("*-cores.md"):
+        head, found = results.split(page.read_text())
+        assert results.file_name(head.split("\n")[0]) == page.name
+        assert found and results.merged(page.read_text(), {}) == page.read_text()
+
+
 def test_pages_of_results_make_no_commit_dirty(tmp_path, monkeypatch):
     """--save writes them, and the next run is of the same commit."""
     def git(*words):
