@@ -1,19 +1,19 @@
 """A whole job, file in to file out: chats that share a system prompt, ours beside the peers.
 
 Every side gets the same messages (chats.py), draws greedily up to 128 tokens a chat, may reuse what
-prompts share, and writes one line an answer. Ours is the whole command: start, model, queue on disk,
-results. The peers' clocks run from their first request, when the model is loaded and warm, until
-their last answer is written.
+prompts share, and writes one line an answer. Ours is the whole command: start, model, queue on
+disk, results. The peers' clocks run from their first request, when the model is loaded and warm,
+until their last answer is written.
 
 Each peer reads the file format in which it is fastest, found by one short trial of every format.
 Output is counted in the same way on all sides: the tokens that our tokenizer makes of the answers'
 texts. The ratio is that of output tokens a second, because greedy texts of other formats end
 elsewhere.
 
-CHATS is chosen so that the whole row takes about 20 minutes on two cores. By the speed rows of such a
-machine, and some 300 prompt and 100 drawn tokens a chat, 256 chats take ours half a minute, OpenVINO
-and llama-server one and a half to two and a half each: up to five minutes a round, of which there
-are three or four. All sides get as many chats.
+CHATS is chosen so that the whole row takes about 20 minutes on two cores. By the speed rows of such
+a machine, and some 300 prompt and 100 drawn tokens a chat, 256 chats take ours half a minute,
+OpenVINO and llama-server one and a half to two and a half each: up to five minutes a round, of
+which there are three or four. All sides get as many chats.
 """
 import concurrent.futures
 import dataclasses

@@ -1,5 +1,5 @@
-"""The model in Q4_K_M, a file of tensors of several types: ours beside llama.cpp on the same file, and
-beside our own Q4_1. llama.cpp's quantizer makes the file of the test model."""
+"""The model in Q4_K_M, a file of tensors of several types: ours beside llama.cpp on the same file,
+and beside our own Q4_1. llama.cpp's quantizer makes the file of the test model."""
 import statistics
 
 from .phase import held, spread
@@ -7,7 +7,8 @@ from .shapes import MIXED_EIGHT, MIXED_FILE, MIXED_FULL, MIXED_KIND, MIXED_ONE, 
 
 # (what, shape, which of its speeds)
 ROWS = (("generated, 64 rows, context 256", MIXED_FULL, "generate"),
-        ("generated, 1 row", MIXED_ONE, "generate"), ("prompt, 8 rows of 128", MIXED_EIGHT, "prompt"))
+        ("generated, 1 row", MIXED_ONE, "generate"),
+        ("prompt, 8 rows of 128", MIXED_EIGHT, "prompt"))
 
 
 def row_of(what, shape, speed, rounds):
@@ -26,7 +27,8 @@ def row_of(what, shape, speed, rounds):
     if ratios := rounds.ratios(OURS_MIXED, MIXED_FILE, figure):
         row |= {"peer": spread(rounds.of(MIXED_FILE, figure)).text(),
                 "peer_name": "llama.cpp, same file",
-                "headline": f"{MIXED_KIND}, {what}: {statistics.median(ratios):.2f} times llama.cpp"}
+                "headline": f"{MIXED_KIND}, {what}: {statistics.median(ratios):.2f} times "
+                            "llama.cpp"}
         said.append(f"llama.cpp: {spread(ratios).text(2)}")
     if ratios := rounds.ratios(OURS_MIXED, OURS, figure):
         own = spread(rounds.of(OURS, figure)).text()

@@ -15,8 +15,9 @@ PAGES = ROOT / "bench/results"
 RAW = BIN.parent / "results"
 HISTORY_HEAD = """# History of the runs
 
-A line a run, the newest first. `bench/compare --save` writes it. The ratios are ours over the peer's
-of the same run: "3.1 and 1.2" is 3.1 times llama.cpp on the same file and 1.2 times the best peer.
+A line a run, the newest first. `bench/compare --save` writes it. The ratios are ours over the
+peer's of the same run: "3.1 and 1.2" is 3.1 times llama.cpp on the same file and 1.2 times the best
+peer.
 
 | date | commit | machine | what ran | what it gave |
 |---|---|---|---|---|

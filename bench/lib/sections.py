@@ -19,8 +19,8 @@ TITLES = {
 WHY = {
     "speed": "A decode step reads every weight and each row's keys and values once: with few rows "
              "memory limits it. Prompts and wide batches are limited by integer dot products.",
-    "profile": "A kernel's limit is the longer of its arithmetic at the measured peak and its reads "
-               "at the speed of the memory at that time.",
+    "profile": "A kernel's limit is the longer of its arithmetic at the measured peak and its "
+               "reads at the speed of the memory at that time.",
     "kv": "With many long rows f16 is limited by memory. A smaller policy reads fewer bytes but "
           "decodes them, so that its gain stays below the ratio of the bytes, and shrinks when the "
           "memory is fast. At 256 tokens the weights are most of what a step reads.",
@@ -33,8 +33,8 @@ WHY = {
               "are read from disk and verified in place of being computed.",
     "sampler": "Penalties touch the ids that a row has seen; logprobs need a sum over the whole "
                "vocabulary.",
-    "kernels": "The peak is measured from registers; a product also unpacks its weights and applies "
-               "their scales.",
+    "kernels": "The peak is measured from registers; a product also unpacks its weights and "
+               "applies their scales.",
     "start": "Opening the device, loading its compiled kernels and reading the model take nearly "
              "all of it.",
     "submits": "A commit waits for the disk, and what arrives meanwhile shares the next one: the "

@@ -132,7 +132,7 @@ def test_each_peer_runs_in_its_fastest_format_and_three_rounds_in_turns(monkeypa
 
 
 class OneServer:
-    """In place of llama-server: answers the chats, keeps those that say so waiting until it ends."""
+    """In place of llama-server: answers chats, and keeps those that say so waiting to its end."""
 
     def __init__(self, *_):
         self.ended, self.process = threading.Event(), self

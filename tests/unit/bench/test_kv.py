@@ -101,7 +101,8 @@ def test_a_peer_that_is_missing_leaves_the_row_unproven_but_it_can_fail():
     assert row["holds"] is None and "lacks OpenVINO Q4_1, KV f16" in row["what"]
     assert kv.peers_row(beside(llama=1000), gone)["holds"] is False
     row = kv.peers_row(beside(failures={LLAMA: "no", OPENVINO: "no"}), {})
-    assert (row["holds"], row["ratio"]) == (None, "-") and "lacks llama.cpp, OpenVINO" in row["what"]
+    assert (row["holds"], row["ratio"]) == (None, "-")
+    assert "lacks llama.cpp, OpenVINO" in row["what"]
 
 
 def test_too_few_rounds_prove_nothing():

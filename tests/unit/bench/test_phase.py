@@ -1,4 +1,4 @@
-"""The guard of rows that read memory, on a machine whose memory is made up. Nothing here is timed."""
+"""The guard of rows that read memory, with memory that is made up. Nothing here is timed."""
 import pathlib
 import sys
 

@@ -54,8 +54,9 @@ WORK = limits.Work(layer_weights=100, output_weights=20, weight_bytes=60, kv_val
                    query_values=5, gate_up_weights=60, gate_up_bytes=30, output_bytes=10)
 # A thousand of each a second: a unit takes a millisecond.
 PEAK = {"peak_dot_gops": 1e-6, "peak_fp32_gflops": 1e-6}
-STEPS = {"memory_gbytes_per_s": 1e-6, "jobs": 4, "prompt": 9, "output": 2, "prompt_tokens": 36, "prompt_steps": 2,
-         "prompt_kernels": [{"kernel": "gate_up"}], "decode_kernels": [{"kernel": "layers"}]}
+STEPS = {"memory_gbytes_per_s": 1e-6, "jobs": 4, "prompt": 9, "output": 2, "prompt_tokens": 36,
+         "prompt_steps": 2, "prompt_kernels": [{"kernel": "gate_up"}],
+         "decode_kernels": [{"kernel": "layers"}]}
 
 
 def test_each_kernel_stands_beside_the_limit_it_runs_against():

@@ -91,7 +91,8 @@ def test_pages_name_a_command_that_can_be_typed():
 
 @pytest.mark.parametrize("words, said", [
     (["--quick", "--save"], "--quick is for trying: its figures are not saved"),
-    (["--only", "speed,nothing"], "--only knows speed, profile,"), (["--rounds", "0"], "at least 1")])
+    (["--only", "speed,nothing"], "--only knows speed, profile,"),
+    (["--rounds", "0"], "at least 1")])
 def test_a_command_that_makes_no_sense_is_refused(words, said):
     done = subprocess.run([sys.executable, ROOT / "bench/compare", *words], capture_output=True,
                           text=True)
