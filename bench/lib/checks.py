@@ -15,7 +15,7 @@ from .mixed import mixed
 from .phase import held, spread
 from .prefix import prefix
 from .run import BIN, ROOT, Failed, json_in, last_line, run, usable_cores
-from .shapes import BUSY, EXACT, OURS_EXACT, SAME_FILE
+from .shapes import BUSY, EXACT, OURS, OURS_EXACT, SAME_FILE
 
 WIDE_PERCENT = 68
 SAMPLER_PERCENT = 3
@@ -42,26 +42,26 @@ def throughput(context):
 
 def start(context):
     """Whole processes on both sides: start, load, a 16-token prompt, one token, exit."""
-    command = [BIN / "engine_bench", "--model", context.model, "--first-token"]
     program = last_line([ROOT / "bench/llama.sh"], timeout_s=3600)
-    peer_command = [program, "-m", context.model, "-c", 256, "-npp", 16, "-ntg", 1, "-npl", 1,
-                    "-t", usable_cores(), "--output-format", "jsonl"]
-    run(command)  # warms the program cache
-    run(peer_command)
+    commands = {OURS: [BIN / "engine_bench", "--model", context.model, "--first-token"],
+                SAME_FILE: [program, "-m", context.model, "-c", 256, "-npp", 16, "-ntg", 1, "-npl",
+                            1, "-t", usable_cores(), "--output-format", "jsonl"]}
 
-    def seconds(words):
+    def seconds(side):
         begin = time.monotonic()
-        run(words)
+        run(commands[side])
         return time.monotonic() - begin
-
-    pairs = [(seconds(command), seconds(peer_command)) for _ in range(context.rounds(3))]
-    mine, peer = (statistics.median(side) for side in zip(*pairs))
-    return {"what": "process start to first token and exit, warm cache, s",
-            "ours": spread([x for x, _ in pairs]).text(2),
-            "peer": spread([x for _, x in pairs]).text(2), "peer_name": "llama.cpp, the same",
-            "ratio": round(mine / peer, 2), "required": "< 1.5 s", "holds": mine < 1.5,
-            "headline": f"first token after {mine:.2f} s",
-            "runs": pairs}
+    for side in commands:
+        seconds(side)  # warms the program cache and the file's pages
+    rounds = context.guard.in_turns(list(commands), seconds, context.rounds(5))
+    if rounds.failures:
+        raise Failed("; ".join(f"{side}: {why}" for side, why in rounds.failures.items()))
+    mine = spread(rounds.of(OURS))
+    return {"what": "process start to first token and exit, warm cache, s", "ours": mine.text(2),
+            "peer": spread(rounds.of(SAME_FILE)).text(2), "peer_name": "llama.cpp, the same",
+            "ratio": spread(rounds.ratios(OURS, SAME_FILE)).text(2), "required": "< 1.5 s",
+            "mark": rounds.mark, "holds": rounds.verdict(mine.median < 1.5),
+            "headline": f"first token after {mine.median:.2f} s", "runs": rounds.record()}
 
 
 def submits(_context):

@@ -1,4 +1,5 @@
 """What bench/compare makes of its peers' output, and what it says of it. Nothing here is timed."""
+import itertools
 import json
 import os
 import types
@@ -225,6 +226,18 @@ def test_a_sampler_measured_while_the_memory_changed_proves_nothing(monkeypatch)
     context.guard.probe.measure = lambda: next(readings)
     row = checks.sampler(context)
     assert row["holds"] is None and row["mark"] == ("0 of 1 rounds count: the memory changed in 2")
+
+
+@pytest.mark.parametrize("memory, holds", [((40.0,), True), ((40.0, 30.0), None)])
+def test_start_is_measured_in_rounds_too(monkeypatch, memory, holds):
+    monkeypatch.setattr(checks, "last_line", lambda *_, **__: "program")
+    commands, readings = [], itertools.cycle(value for value in memory for _ in range(3))
+    monkeypatch.setattr(checks, "run", commands.append)
+    context = context_of()
+    context.guard.probe.measure = lambda: next(readings)
+    row = checks.start(context)
+    assert row["holds"] is holds and bool(row["mark"]) == (holds is None)
+    assert [words[0] == "program" for words in commands][:4] == [False, True, False, True]
 
 
 def test_exact_throughput_takes_the_ratio_within_its_rounds():
