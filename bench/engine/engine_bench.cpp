@@ -9,6 +9,7 @@
 // measures its peers. --profile adds the time of each kernel from the device's events, in the first
 // run and in those steps of the second that hold no prompt; with --separate the parts of a layer
 // are launched one by one, so that each has a time. --first-token only loads and draws one token.
+// --generation-only leaves the first run out: prompt speed is then that of the second one's steps.
 // --shared: the first so many tokens of all prompts are the same, and the load runs once, on
 // an empty prefix tree; without it the prefix cache is off. Prints one JSON object.
 #include <CLI/CLI.hpp>
@@ -139,9 +140,12 @@ double per(std::uint64_t value, std::uint64_t by) {
   return ratio(static_cast<double>(value), static_cast<double>(by));
 }
 
+double sum(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
 double mean(const std::vector<double>& values) {
-  return ratio(std::accumulate(values.begin(), values.end(), 0.0),
-               static_cast<double>(values.size()));
+  return ratio(sum(values), static_cast<double>(values.size()));
 }
 
 double median(std::vector<double> values) {
@@ -162,11 +166,10 @@ json kernels(const Run& run) {
   return out;
 }
 
-json measure(Engine& engine, const Load& load, bool profile) {
-  Load one = load;
-  one.output = 1;
-  run(engine, {std::min(load.jobs, 16u), std::min(load.prompt, 128u), 4}, profile);
-  const Run prompts = run(engine, one, profile);
+// Prompts alone: a run that draws one token each.
+json measure_prompts(Engine& engine, Load load, bool profile) {
+  load.output = 1;
+  const Run prompts = run(engine, load, profile);
   json out{{"prompt_tok_s", ratio(prompts.prompt, prompts.total_s)},
            {"prompt_s", prompts.total_s},
            {"prompt_tokens", prompts.prompt},
@@ -175,9 +178,18 @@ json measure(Engine& engine, const Load& load, bool profile) {
            {"prompt_enqueue_ms", prompts.enqueue_ms},
            {"prompt_step_ms_mean", mean(prompts.prompt_step_ms)}};
   if (profile) out["prompt_kernels"] = kernels(prompts);
+  return out;
+}
+
+json measure(Engine& engine, const Load& load, bool profile, bool prompt_run) {
+  run(engine, {std::min(load.jobs, 16u), std::min(load.prompt, 128u), 4}, profile);
+  json out = prompt_run ? measure_prompts(engine, load, profile) : json::object();
   if (load.output == 1) return out;
 
   const Run whole = run(engine, load, profile);
+  if (!prompt_run) {  // that of the steps that held prompts, among which others drew already
+    out["prompt_tok_s"] = ratio(whole.prompt * 1e3, sum(whole.prompt_step_ms));
+  }
   out["generate_tok_s"] = ratio(whole.full_drawn, whole.full_s);
   out["generate_steps"] = whole.full_drawn / load.jobs;
   out["total_tok_s"] = ratio(whole.prompt + whole.drawn, whole.total_s);
@@ -214,10 +226,6 @@ json measure_shared(Engine& engine, const Load& load, bool profile) {
   return out;
 }
 
-json results(Engine& engine, const Load& load, bool profile) {
-  return load.shared > 0 ? measure_shared(engine, load, profile) : measure(engine, load, profile);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -225,7 +233,7 @@ int main(int argc, char** argv) {
   Load load;
   millrace::worker::EngineFlags flags;
   std::string variant;
-  bool profile = false, separate = false, first_token = false;
+  bool profile = false, separate = false, first_token = false, generation_only = false;
   const auto add = [&](const char* name, std::uint32_t& value, const char* help) {
     return app.add_option(name, value, help)->capture_default_str();
   };
@@ -238,8 +246,10 @@ int main(int argc, char** argv) {
   app.add_flag("--profile", profile, "time every kernel; slows steps down a little");
   app.add_flag("--separate", separate, "launch the parts of a layer one by one, where one can do");
   app.add_flag("--first-token", first_token, "only load and draw one token");
+  app.add_flag("--generation-only", generation_only, "leave out the run of prompts alone");
   millrace::worker::add_engine_options(app, flags);
   CLI11_PARSE(app, argc, argv);
+  if (generation_only && load.output == 1) die("--generation-only needs --output 2 or more");
 
   const auto start = Clock::now();
   if (load.shared == 0) flags.prefix_cache = "off";  // the same prompts run more than once
@@ -252,7 +262,11 @@ int main(int argc, char** argv) {
   run(*engine, {1, 16, 1}, profile);
   const double first_token_s = seconds_since(start);
 
-  json out = first_token ? json::object() : results(*engine, load, profile);
+  json out = json::object();
+  if (!first_token) {
+    out = load.shared > 0 ? measure_shared(*engine, load, profile)
+                          : measure(*engine, load, profile, !generation_only);
+  }
   const auto& info = engine->info();
   out["device"] = info.device_name;
   out["fingerprint"] = info.facts.fingerprint;

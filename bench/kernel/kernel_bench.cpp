@@ -162,6 +162,12 @@ struct Parts {
   std::vector<std::string> policies;
 };
 
+void print_reads(const DeviceOptions& options) {
+  const auto device = must(Device::open(options));
+  const double gbytes = must(must(ReadProbe::create(*device)).measure());
+  std::printf("{\"read_gbytes_per_s\": %.2f}\n", gbytes);
+}
+
 void run(DeviceOptions options, const Parts& parts) {
   const auto device = must(Device::open(options));
   const Peak peak = must(measure_peak(*device));
@@ -199,12 +205,13 @@ void run(DeviceOptions options, const Parts& parts) {
 int main(int argc, char** argv) {
   millrace::engine::DeviceOptions options;
   millrace::engine::Parts parts;
-  bool peak = false;
+  bool peak = false, reads = false;
   CLI::App app("Times kernels one by one, beside what the machine can do.", "kernel_bench");
   millrace::bench::add_device_options(app, options);
   app.add_option("--variant", options.variant, "kernels: generic or cpu");
   auto* const only = app.add_option_group("part", "all if absent");
   only->add_flag("--peak", peak, "what the machine can do alone");
+  only->add_flag("--reads", reads, "how fast it reads memory now, nothing else; under a second");
   only->add_flag("--products", parts.products, "matrix products alone");
   only->add_flag("--attention", parts.attention, "attention alone");
   only->add_flag("--passes", parts.passes, "kernels that go along rows alone");
@@ -212,6 +219,11 @@ int main(int argc, char** argv) {
       ->delimiter(',');
   only->require_option(0, 1);
   CLI11_PARSE(app, argc, argv);
+  if (reads) {
+    millrace::engine::print_reads(options);
+    return 0;
+  }
   if (only->count_all() == 0) parts.products = parts.attention = parts.passes = true;
   millrace::engine::run(options, parts);
+  return 0;
 }

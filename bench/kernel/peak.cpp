@@ -20,7 +20,9 @@ void multiply_adds(__global float16* out, uint rounds, float factor) {
   for (int i = 1; i < 12; ++i) sum += a[i];
   out[get_group_id(0)] = sum;
 }
+)";
 
+constexpr const char* read_source = R"(
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void reads(__global const float16* in, __global float16* out, uint vectors) {
   in += (size_t)get_group_id(0) * vectors;
@@ -121,13 +123,36 @@ Status measure_dots(Device& device, const Buffer& out, std::uint32_t groups, Pea
   return {};
 }
 
+// Each unit gets several groups, so that one that starts late costs little.
+std::uint32_t groups_of(const Device& device) {
+  return device.info().compute_units * 4;
+}
+
 }  // namespace
+
+Result<ReadProbe> ReadProbe::create(Device& device) {
+  ReadProbe probe;
+  probe.device_ = &device;
+  probe.groups_ = groups_of(device);
+  MILLRACE_ASSIGN(const Program program, device.build({.name = "reads", .text = read_source}));
+  MILLRACE_ASSIGN(probe.kernel_, device.kernel(program, "reads"));
+  MILLRACE_ASSIGN(probe.out_, device.allocate(probe.groups_ * 64, "reads' sums"));
+  MILLRACE_ASSIGN(probe.in_, device.allocate_zeroed(512ull << 20, "reads"));
+  return probe;
+}
+
+Result<double> ReadProbe::measure() {
+  const auto vectors = static_cast<std::uint32_t>(in_.size_bytes() / 64 / groups_ / 4 * 4);
+  MILLRACE_ASSIGN(const double s, best(*device_, [&] {
+                    return device_->launch(kernel_, {.groups = {groups_}}, {in_, out_, vectors});
+                  }));
+  return 64.0 * vectors * groups_ / s / 1e9;
+}
 
 Result<Peak> measure_peak(Device& device) {
   MILLRACE_ASSIGN(const Program program, device.build({.name = "peak", .text = source}));
   MILLRACE_ASSIGN(Kernel adds, device.kernel(program, "multiply_adds"));
-  MILLRACE_ASSIGN(Kernel reads, device.kernel(program, "reads"));
-  const std::uint32_t groups = device.info().compute_units * 4;
+  const std::uint32_t groups = groups_of(device);
   MILLRACE_ASSIGN(const Buffer out, device.allocate(groups * 64, "peak"));
   constexpr std::uint32_t rounds = 1'000'000;
   Peak peak;
@@ -135,13 +160,8 @@ Result<Peak> measure_peak(Device& device) {
                     return device.launch(adds, {.groups = {groups}}, {out, rounds, 0.999f});
                   }));
   peak.gflops = 2.0 * 16 * 12 * rounds * groups / add_s / 1e9;
-  const std::uint64_t bytes = 512ull << 20;
-  MILLRACE_ASSIGN(const Buffer in, device.allocate_zeroed(bytes, "reads"));
-  const auto vectors = static_cast<std::uint32_t>(bytes / 64 / groups / 4 * 4);
-  MILLRACE_ASSIGN(const double read_s, best(device, [&] {
-                    return device.launch(reads, {.groups = {groups}}, {in, out, vectors});
-                  }));
-  peak.gbytes = 64.0 * vectors * groups / read_s / 1e9;
+  MILLRACE_ASSIGN(ReadProbe reads, ReadProbe::create(device));
+  MILLRACE_ASSIGN(peak.gbytes, reads.measure());
   if (device.family() == Family::cpu) MILLRACE_TRY(measure_dots(device, out, groups, peak));
   return peak;
 }

@@ -17,4 +17,22 @@ struct Peak {
 // Takes about three seconds. Errors: those of Device.
 Result<Peak> measure_peak(Device& device);
 
+// How fast the device reads memory at this moment. It keeps its memory, so that it can be asked
+// again and again: on rented machines the answer changes by the minute. Errors: those of Device.
+// Thread safety: the device's owner thread.
+class ReadProbe {
+ public:
+  static Result<ReadProbe> create(Device& device);
+  // The best of eight reads of half a gibibyte, in GB/s; takes about a tenth of a second.
+  Result<double> measure();
+
+ private:
+  ReadProbe() = default;
+
+  Device* device_ = nullptr;
+  Kernel kernel_;
+  Buffer in_, out_;
+  std::uint32_t groups_ = 0;
+};
+
 }  // namespace millrace::engine

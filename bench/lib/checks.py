@@ -1,6 +1,7 @@
-"""Measures with one figure of ours and what is required of it: a row each, and never an exception.
+"""Measures with a figure of ours and what is required of it: a row each, and never an exception.
 
 A row holds `what`, `ours`, `required`, `holds`, mostly a peer's figure of the same run, and `runs`.
+`mark` says why rounds do not count (phase.py), `headline` is what the history says of the row.
 """
 import json
 import statistics
@@ -10,9 +11,11 @@ import time
 from . import limits
 from .job import job
 from .kv import kv
+from .mixed import mixed
+from .phase import held, spread
 from .prefix import prefix
 from .run import BIN, ROOT, Failed, json_in, last_line, run, usable_cores
-from .shapes import BUSY, FULL, OURS_EXACT, SAME_FILE
+from .shapes import BUSY, EXACT, OURS, OURS_EXACT, SAME_FILE
 
 WIDE_PERCENT = 68
 SAMPLER_PERCENT = 3
@@ -21,38 +24,44 @@ KLD_RATIO = 1.1
 
 def throughput(context):
     """64 jobs of 128 prompt and 128 output tokens in exact math, beside llama.cpp's same file."""
-    context.speeds.measure(FULL, (OURS_EXACT, SAME_FILE), min(FULL.rounds, context.rounds))
-    row = {"what": f"{FULL.name}, exact, total tok/s", "required": "ratio >= 0.5"}
+    rounds = context.speeds.measure(EXACT, context.rounds(EXACT.rounds))
     for side in (OURS_EXACT, SAME_FILE):
-        if (FULL, side) in context.speeds.failures:
-            raise Failed(f"{side}: {context.speeds.failures[FULL, side]}")
-    speeds = context.speeds.table()[FULL]
-    mine, peer = speeds[OURS_EXACT].total, speeds[SAME_FILE].total
-    return {**row, "ours": round(mine, 1), "peer": round(peer, 1),
-            "peer_name": "llama.cpp, same file", "ratio": round(mine / peer, 2),
-            "holds": mine / peer >= 0.5}
+        if not rounds.of(side):
+            raise Failed(f"{side}: {rounds.failures[side]}")
+
+    def total(speed):
+        return speed.total
+    ratios = rounds.ratios(OURS_EXACT, SAME_FILE, total)
+    return {"what": f"{EXACT.name}, exact, total tok/s", "required": "ratio >= 0.5",
+            "ours": spread(rounds.of(OURS_EXACT, total)).text(),
+            "peer": spread(rounds.of(SAME_FILE, total)).text(),
+            "peer_name": "llama.cpp, same file", "ratio": held(ratios, 0.5), "mark": rounds.mark,
+            "headline": f"exact {statistics.median(ratios):.2f} times llama.cpp",
+            "holds": rounds.verdict(statistics.median(ratios) >= 0.5), "runs": rounds.record()}
 
 
 def start(context):
     """Whole processes on both sides: start, load, a 16-token prompt, one token, exit."""
-    command = [BIN / "engine_bench", "--model", context.model, "--first-token"]
     program = last_line([ROOT / "bench/llama.sh"], timeout_s=3600)
-    peer_command = [program, "-m", context.model, "-c", 256, "-npp", 16, "-ntg", 1, "-npl", 1,
-                    "-t", usable_cores(), "--output-format", "jsonl"]
-    run(command)  # warms the program cache
-    run(peer_command)
+    commands = {OURS: [BIN / "engine_bench", "--model", context.model, "--first-token"],
+                SAME_FILE: [program, "-m", context.model, "-c", 256, "-npp", 16, "-ntg", 1, "-npl",
+                            1, "-t", usable_cores(), "--output-format", "jsonl"]}
 
-    def seconds(words):
+    def seconds(side):
         begin = time.monotonic()
-        run(words)
+        run(commands[side])
         return time.monotonic() - begin
-
-    pairs = [(seconds(command), seconds(peer_command)) for _ in range(context.rounds)]
-    mine, peer = (statistics.median(side) for side in zip(*pairs))
-    return {"what": "process start to first token and exit, warm cache, s", "ours": round(mine, 2),
-            "peer": round(peer, 2), "peer_name": "llama.cpp, the same",
-            "ratio": round(mine / peer, 2), "required": "< 1.5 s", "holds": mine < 1.5,
-            "runs": [round(x, 3) for x, _ in pairs]}
+    for side in commands:
+        seconds(side)  # warms the program cache and the file's pages
+    rounds = context.guard.in_turns(list(commands), seconds, context.rounds(5))
+    if rounds.failures:
+        raise Failed("; ".join(f"{side}: {why}" for side, why in rounds.failures.items()))
+    mine = spread(rounds.of(OURS))
+    return {"what": "process start to first token and exit, warm cache, s", "ours": mine.text(2),
+            "peer": spread(rounds.of(SAME_FILE)).text(2), "peer_name": "llama.cpp, the same",
+            "ratio": spread(rounds.ratios(OURS, SAME_FILE)).text(2), "required": "< 1.5 s",
+            "mark": rounds.mark, "holds": rounds.verdict(mine.median < 1.5),
+            "headline": f"first token after {mine.median:.2f} s", "runs": rounds.record()}
 
 
 def submits(_context):
@@ -63,14 +72,16 @@ def submits(_context):
                     f"{commit['p99']:.1f} ms, {ours['syncs_per_second']:.0f} syncs/s)",
             "ours": round(rate), "peer": round(bare["p50"], 2),
             "peer_name": "the disk: ms for 256 KiB, written and synced",
-            "required": ">= 5000", "holds": rate >= 5000, "runs": [ours]}
+            "required": ">= 5000", "holds": rate >= 5000,
+            "headline": f"{rate:.0f} durable submits/s", "runs": [ours]}
 
 
 def memory(_context):
     ours = json_in(run([ROOT / "bench/memory"]).text)
     holds = ours["run_peak_mb"] < 400 and ours["written"] == ours["lines"]
     return {"what": "run over 200,000 lines, peak resident MB", "ours": ours["run_peak_mb"],
-            "required": "< 400", "holds": holds, "runs": [ours]}
+            "required": "< 400", "holds": holds,
+            "headline": f"200,000 lines in {ours['run_peak_mb']} MB", "runs": [ours]}
 
 
 def kernels(context):
@@ -87,13 +98,12 @@ def kernels(context):
                     f"the slowest: {name} (others {others:.0%})",
             "ours": least, "required": f">= {WIDE_PERCENT}",
             "holds": None if busy else least >= WIDE_PERCENT,
+            "headline": f"wide products at {least:.0f} % of the dot-product peak",
             "runs": [{"kernels": context.kernels["kernels"]}]}
 
 
-def sampler_holds(judged, foreign):
+def sampler_holds(judged):
     """None where the median is not known well enough to say."""
-    if foreign > BUSY:
-        return None
     if all(one["cost_percent_high"] <= SAMPLER_PERCENT for one in judged):
         return True
     return False if any(one["cost_percent_low"] > SAMPLER_PERCENT for one in judged) else None
@@ -106,21 +116,26 @@ def sampler_text(one):
 
 def sampler(context):
     """The dearer of all penalties (DRY and no-repeat n-grams among them) and top-5 logprobs on each
-    of 32 rows: what it adds to their step."""
-    done = run([BIN / "sampler_bench", "--model", context.model, "--kv-memory", "1GiB", "--rounds",
-                max(12, 4 * context.rounds)])
-    ours = json_in(done.text)
+    of 32 rows: what it adds to their step. The program takes turns of its own, each much shorter
+    than a phase of the memory; the guard's round is the whole program."""
+    command = [BIN / "sampler_bench", "--model", context.model, "--kv-memory", "1GiB", "--rounds",
+               max(12, 4 * context.rounds(3))]
+    rounds = context.guard.in_turns(["sampler"], lambda _: json_in(run(command).text), 1)
+    if not rounds.tried:
+        raise Failed(rounds.failures["sampler"])
+    ours = rounds.of("sampler")[-1]
     judged = [ours[name] for name in ("all_penalties", "top5_logprobs")]
-    holds = sampler_holds(judged, done.foreign)
     return {"what": f"decode step of 32 rows ({ours['plain']['step_ms']:.2f} ms): % longer with "
                     f"all penalties {sampler_text(judged[0])}, with top-5 logprobs "
                     f"{sampler_text(judged[1])}; penalties without DRY and n-grams "
                     f"{sampler_text(ours['penalties'])}; medians of {ours['rounds']} alternating "
                     f"turns of {ours['steps']} steps, their mean over {ours['arrangements']} "
-                    f"arrangements of the engines and its 95 % bounds, others {done.foreign:.0%}",
+                    "arrangements of the engines and its 95 % bounds",
             "ours": round(max(one["cost_percent"] for one in judged), 2),
-            "required": f"<= {SAMPLER_PERCENT} %",
-            "holds": holds, "runs": [ours]}
+            "required": f"<= {SAMPLER_PERCENT} %", "mark": rounds.mark,
+            "headline": "penalties and logprobs add "
+                        f"{max(one['cost_percent'] for one in judged):.1f} %",
+            "holds": sampler_holds(judged) if rounds.proven else None, "runs": rounds.record()}
 
 
 def peak_text(peak):
@@ -142,12 +157,13 @@ def fidelity(context):
             "ours": float(f"{ours['mean_kld']:.2g}"), "peer": float(f"{peer['mean_kld']:.2g}"),
             "peer_name": "llama.cpp, same file and text", "ratio": float(f"{ratio:.2g}"),
             "required": f"ratio <= {KLD_RATIO}", "holds": ratio <= KLD_RATIO,
+            "headline": f"KLD {ratio:.2f} of llama.cpp's",
             "runs": [json.loads(json.dumps(x)) for x in (ours, peer)]}
 
 
 CHECKS = {check.__name__: check
-          for check in (throughput, start, submits, memory, kernels, sampler, prefix, fidelity,
-                        job, kv)}
+          for check in (throughput, mixed, start, submits, memory, kernels, sampler, prefix,
+                        fidelity, job, kv)}
 
 
 def rows_of(name, context):

@@ -1,11 +1,19 @@
-"""A whole job, file in to file out: 512 chats that share a system prompt, ours beside the peers.
+"""A whole job, file in to file out: chats that share a system prompt, ours beside the peers.
 
-The chats are made of texts that Debian installs everywhere (base-files). Every side gets the same
-messages, draws greedily up to 128 tokens a chat, may reuse what prompts share, and writes one line
-an answer. Ours is the whole command: start, model, queue on disk, results. The peers' clocks run
-from their first request, when the model is loaded and warm. A peer that has not answered all when
-its time is over, which is somewhat more than what it may take for our ratio to hold, is stopped
-there: its ratio is then at least that.
+Every side gets the same messages (chats.py), draws greedily up to 128 tokens a chat, may reuse what
+prompts share, and writes one line an answer. Ours is the whole command: start, model, queue on
+disk, results. The peers' clocks run from their first request, when the model is loaded and warm,
+until their last answer is written.
+
+Each peer reads the file format in which it is fastest, found by one short trial of every format.
+Output is counted in the same way on all sides: the tokens that our tokenizer makes of the answers'
+texts. The ratio is that of output tokens a second, because greedy texts of other formats end
+elsewhere.
+
+CHATS is chosen so that the whole row takes about 20 minutes on two cores. By the speed rows of such
+a machine, and some 300 prompt and 100 drawn tokens a chat, 256 chats take ours half a minute,
+OpenVINO and llama-server one and a half to two and a half each: up to five minutes a round, of
+which there are three or four. All sides get as many chats.
 """
 import concurrent.futures
 import dataclasses
@@ -19,89 +27,72 @@ import sys
 import tempfile
 import time
 
-from .run import (BIN, ROOT, Failed, TookTooLong, Watch, json_in, last_line, run,
-                  usable_cores)
-from .shapes import BUSY
+from .chats import SYSTEM_TOKENS, chats, output_tokens
+from .phase import held, spread
+from .run import BIN, ROOT, Failed, Watch, json_in, last_line, run, usable_cores
+from .shapes import LLAMA, OPENVINO, Shape
+from .sides import quantized
 
-TEXTS = pathlib.Path("/usr/share/common-licenses")
-SYSTEM_TEXT, USER_TEXTS = "GPL-3", ["Apache-2.0", "GPL-2", "LGPL-2.1", "MPL-2.0", "GFDL-1.3"]
-SYSTEM_TOKENS, OUTPUT, SLOTS = 400, 128, 64
-CHATS, QUICK_CHATS = 512, 64
-LLAMA_RATIO, OPENVINO_RATIO = 5.0, 1.5
-PATIENCE = {"llama-server": 5.5, "OpenVINO": 2.0}  # times our time
-ROUNDS = 1  # of up to nine times our minute
-LOADING_S = 60
+OUTPUT, SLOTS = 128, 64
+CHATS, QUICK_CHATS = 256, 64
+OURS, SERVER, GENAI = "ours", "llama-server", "OpenVINO"
+RATIOS = {SERVER: 5.0, GENAI: 1.5}
+ROUNDS, MOST_ROUNDS = 3, 4  # a round takes minutes
+LONGEST_S = 4 * 3600  # a side that hangs ends then; none that works comes near
+# The formats of each peer, as sides of the speed rows, with the load of their trial.
+KINDS = {**LLAMA, **{name: kind for name, (kind, kv) in OPENVINO.items() if kv == "f16"}}
+FORMATS = {SERVER: tuple(LLAMA), GENAI: tuple(name for name in KINDS if name not in LLAMA)}
+TRIAL = Shape(SLOTS, 128, 32, tuple(KINDS))
 
 
 @dataclasses.dataclass
 class Side:
     seconds: float
-    answers: int     # fewer than there are chats where it was stopped
-    tokens: int      # drawn, of these answers together
-    foreign: float = 0.0
+    texts: list     # of the answers
+    foreign: float
 
 
-def words_of(*names):
-    return [word for name in names for word in (TEXTS / name).read_text().split()]
+@dataclasses.dataclass
+class Done:
+    """One side's whole job."""
+    seconds: float
+    answers: int
+    tokens: int     # of the answers' texts, by our tokenizer
+    foreign: float
 
-
-def system_prompt(count_tokens, words):
-    """As many words as make SYSTEM_TOKENS tokens. count_tokens: of a list of texts."""
-    counts = range(SYSTEM_TOKENS // 2, SYSTEM_TOKENS + 1)
-    texts = [" ".join(words[:count]) for count in counts]
-    for text, tokens in zip(texts, count_tokens(texts)):
-        if tokens >= SYSTEM_TOKENS:
-            return text
-    raise Failed(f"{SYSTEM_TOKENS} words make fewer than {SYSTEM_TOKENS} tokens")
-
-
-def user_prompts(number, words):
-    """Passages of 10 to 209 words, each from another place."""
-    out = []
-    for i in range(number):
-        size, at = 10 + i * 37 % 200, i * 613 % (len(words) - 210)
-        out.append("Say in one paragraph what this passage means: "
-                   + " ".join(words[at:at + size]))
-    return out
-
-
-def chats(model, number):
-    def count_tokens(texts):
-        done = subprocess.run([BIN / "millrace", "tokenize", "--model", model], text=True,
-                              input="".join(text + "\n" for text in texts), capture_output=True)
-        if done.returncode != 0:
-            raise Failed(f"millrace tokenize: {done.stderr[-500:]}")
-        return [len(json.loads(line)) for line in done.stdout.splitlines()]
-    system = system_prompt(count_tokens, words_of(SYSTEM_TEXT))
-    return [[{"role": "system", "content": system}, {"role": "user", "content": user}]
-            for user in user_prompts(number, words_of(*USER_TEXTS))]
+    @property
+    def rate(self):
+        return self.tokens / self.seconds
 
 
 def body_of(messages):
     return {"messages": messages, "temperature": 0, "max_tokens": OUTPUT}
 
 
-def read_answers(path, number):
-    """Drawn tokens of the lines of OpenAI's batch output; Failed unless every one is an answer."""
-    tokens = []
+def read_answers(path):
+    """The texts in OpenAI's batch output; Failed where a line is no answer."""
+    texts = []
     for line in path.read_text(encoding="utf-8").splitlines():
         answer = json.loads(line)
         if answer.get("error") or (answer["response"] or {}).get("status_code") != 200:
             raise Failed(f"a chat was not answered: {line[:500]}")
-        tokens.append(answer["response"]["body"]["usage"]["completion_tokens"])
-    if len(tokens) != number:
-        raise Failed(f"{len(tokens)} of {number} chats were answered")
-    return sum(tokens)
+        texts.append(text_of(answer["response"]["body"]))
+    return texts
 
 
-def ours(model, given, folder, _limit_s):
+def text_of(completion):
+    return completion["choices"][0]["message"]["content"] or ""
+
+
+def ours(model, given, folder):
     jobs, results = folder / "jobs.jsonl", folder / "ours.jsonl"
     jobs.write_text("".join(
         json.dumps({"custom_id": str(i), "method": "POST", "url": "/v1/chat/completions",
                     "body": body_of(messages)}) + "\n" for i, messages in enumerate(given)))
     done = run([BIN / "millrace", "run", "--model", model, "--input", jobs, "--output", results,
-                "--max-batch", SLOTS, "--prefix-cache", "memory", "--restart", "--json"])
-    return Side(done.seconds, len(given), read_answers(results, len(given)), done.foreign)
+                "--max-batch", SLOTS, "--prefix-cache", "memory", "--restart", "--json"],
+               timeout_s=LONGEST_S)
+    return Side(done.seconds, read_answers(results), done.foreign)
 
 
 def free_port():
@@ -153,7 +144,7 @@ class LlamaServer:
         return json.loads(text)
 
 
-def llama_server(model, given, folder, limit_s):
+def llama_server(model, given, folder):
     """As many chats in flight as there are slots, and some more, so that no slot ever waits."""
     watch = Watch()  # the server's time is known once it has ended
     with LlamaServer(model, folder) as server, \
@@ -161,75 +152,109 @@ def llama_server(model, given, folder, limit_s):
         server.ask([{"role": "user", "content": "Hello"}])
         begin = time.monotonic()
         asked = [pool.submit(server.ask, messages) for messages in given]
-        done, late = concurrent.futures.wait(asked, limit_s, concurrent.futures.FIRST_EXCEPTION)
-        for one in late:
-            one.cancel()
-        if late:
+        _, late = concurrent.futures.wait(asked, LONGEST_S, concurrent.futures.FIRST_EXCEPTION)
+        if late:  # one has failed, or hangs
+            for one in late:
+                one.cancel()
             server.process.kill()  # those that wait for it end
-        answers = [one.result() for one in asked if one in done]
+        answers = [one.result() for one in asked if one not in late]
         with open(folder / "llama.jsonl", "w", encoding="utf-8") as out:
             out.writelines(json.dumps(answer) + "\n" for answer in answers)
         seconds = time.monotonic() - begin
-    tokens = sum(answer["usage"]["completion_tokens"] for answer in answers)
-    return Side(seconds, len(answers), tokens, watch.foreign())
+    return Side(seconds, [text_of(answer) for answer in answers], watch.foreign())
 
 
-def openvino(model, given, folder, limit_s):
-    jobs = folder / "chats.json"
+def openvino(model, given, folder):
+    jobs, answers = folder / "chats.json", folder / "openvino.jsonl"
     jobs.write_text(json.dumps(given))
     python = last_line([ROOT / "bench/openvino.sh"], timeout_s=1800)
-    spec = {"model": str(model), "chats": str(jobs), "output": str(folder / "openvino.jsonl"),
-            "tokens": OUTPUT, "rows": SLOTS, "threads": usable_cores()}
-    watch = Watch()
-    try:
-        done = run([python, ROOT / "bench/lib/openvino_job.py", json.dumps(spec)],
-                   timeout_s=limit_s + LOADING_S)
-    except TookTooLong:
-        return Side(limit_s, 0, 0, watch.foreign())  # it answers all at once
-    result = json_in(done.text)
-    if result["answers"] != len(given):
-        raise Failed(f"OpenVINO answered {result['answers']} of {len(given)} chats")
-    return Side(result["seconds"], result["answers"], result["tokens"], done.foreign)
+    spec = {"model": str(model), "chats": str(jobs), "output": str(answers), "tokens": OUTPUT,
+            "rows": SLOTS, "threads": usable_cores()}
+    done = run([python, ROOT / "bench/lib/openvino_job.py", json.dumps(spec)],
+               timeout_s=LONGEST_S)
+    texts = [json.loads(line)["text"] for line in
+             answers.read_text(encoding="utf-8").splitlines()]
+    return Side(json_in(done.text)["seconds"], texts, done.foreign)
 
 
-SIDES = {"ours": ours, "llama-server": llama_server, "OpenVINO": openvino}
+PROGRAMS = {OURS: ours, SERVER: llama_server, GENAI: openvino}
 
 
-def verdict(rounds, number):
-    """The row of a list of {side: Side}. Ratios are of times, within one round."""
-    def ratio(side):
-        return statistics.median(r[side].seconds / r["ours"].seconds for r in rounds)
+def whole_job(program, model, given, own_model):
+    """The job through one program, counted; Failed unless every chat has its answer."""
+    with tempfile.TemporaryDirectory() as folder:
+        side = program(model, given, pathlib.Path(folder))
+    if len(side.texts) != len(given):
+        raise Failed(f"{len(side.texts)} of {len(given)} chats were answered")
+    return Done(side.seconds, len(side.texts), output_tokens(own_model, side.texts), side.foreign)
 
-    def said(side):
-        whole = all(r[side].answers == number for r in rounds)
-        return f"{'' if whole else '> '}{ratio(side):.2f}"
 
-    def rate(side):
-        return statistics.median(r[side].answers / r[side].seconds for r in rounds)
-    busy = max(side.foreign for r in rounds for side in r.values())
-    fits = ratio("llama-server") >= LLAMA_RATIO and ratio("OpenVINO") >= OPENVINO_RATIO
-    sides = ", ".join(f"{name} {side.answers} answers of {side.tokens} tokens in "
-                      f"{side.seconds:.1f} s" for name, side in rounds[-1].items())
+def fastest_formats(trial):
+    """peer -> the side of its fastest format in the trial's Rounds; peers without one are left
+    out."""
+    out = {}
+    for peer, names in FORMATS.items():
+        rates = {name: statistics.median(trial.of(name, lambda speed: speed.total))
+                 for name in names if trial.of(name)}
+        if rates:
+            out[peer] = max(rates, key=rates.get)
+    return out
+
+
+def verdict(rounds, formats, number, failures):
+    """The row. failures: peer, or side of the trial -> why it is missing."""
+    rate = {name: spread(rounds.of(name, lambda done: done.rate)) for name in rounds.sides()}
+    missing = {**failures, **rounds.failures}
+    if OURS not in rate:
+        raise Failed(f"ours: {missing.get(OURS, 'it did not run')}")
+    said, fits, headline = [], [], []
+    for peer, least in RATIOS.items():
+        if peer in rate:
+            ratios = rounds.ratios(OURS, peer, lambda done: done.rate)
+            said.append(f"{formats[peer]}: {held(ratios, least)}")
+            fits.append(statistics.median(ratios) >= least)
+            headline.append(f"job {statistics.median(ratios):.2f} times {peer}")
+    holds = rounds.verdict(all(fits))
+    if holds and missing:
+        holds = None
+    lacks = f"; lacks {', '.join(missing)}" if missing else ""
     return {"what": f"{number} chats of one system prompt of {SYSTEM_TOKENS} tokens, up to "
-                    f"{OUTPUT} drawn, file to file, chats/s: {sides}; others {busy:.0%}",
-            "ours": round(rate("ours"), 2), "peer": round(rate("llama-server"), 2),
-            "peer_name": "llama-server, 64 slots",
-            "ratio": f"{said('llama-server')}; OpenVINO {said('OpenVINO')}",
-            "required": f">= {LLAMA_RATIO:g}; OpenVINO >= {OPENVINO_RATIO:g}",
-            "holds": None if busy > BUSY else fits,
-            "runs": [{name: dataclasses.asdict(side) for name, side in r.items()}
-                     for r in rounds]}
+                    f"{OUTPUT} drawn, file to file: output tokens/s{lacks}",
+            "ours": rate[OURS].text(),
+            "peer": rate[SERVER].text() if SERVER in rate else "-",
+            "peer_name": f"llama-server, {SLOTS} slots", "ratio": "; ".join(said) or "-",
+            "required": ", ".join(f">= {least:g} {peer}" for peer, least in RATIOS.items()),
+            "mark": rounds.mark, "headline": "; ".join(headline) or "job without peers",
+            "holds": holds, "runs": rounds.record()}
+
+
+def table(rounds, formats):
+    def row(name):
+        done = rounds.of(name)
+        return [f"{name} ({formats[name]})" if name in formats else name,
+                spread([one.seconds for one in done]).text(1), str(done[0].answers),
+                spread([one.tokens for one in done]).text(),
+                spread([one.rate for one in done]).text(),
+                spread([one.answers / one.seconds for one in done]).text(2)]
+    return ("The whole job, by side", ["side", "seconds", "answers", "output tokens",
+                                       "output tokens/s", "answers/s"],
+            [row(name) for name in PROGRAMS if name in rounds.sides()])
 
 
 def job(context):
     """The row of bench/compare."""
     given = chats(context.model, QUICK_CHATS if context.quick else CHATS)
-    rounds = []
-    for _ in range(min(context.rounds, ROUNDS)):
-        rounds.append({})
-        for name, side in SIDES.items():
-            limit_s = PATIENCE.get(name, 0) * (rounds[-1]["ours"].seconds if rounds[-1] else 0)
-            with tempfile.TemporaryDirectory() as folder:
-                rounds[-1][name] = side(context.model, given, pathlib.Path(folder), limit_s)
-            print(f"{len(given)} chats, {name}: {rounds[-1][name]}", file=sys.stderr)
-    return verdict(rounds, len(given))
+    trial = context.speeds.measure(TRIAL, 1)
+    formats = fastest_formats(trial)
+    models = {OURS: context.model}
+    for peer, name in formats.items():
+        models[peer] = quantized(context.model, KINDS[name])
+
+    def measure(name):
+        done = whole_job(PROGRAMS[name], models[name], given, context.model)
+        print(f"{len(given)} chats, {name}: {done}", file=sys.stderr)
+        return done
+    rounds = context.guard.in_turns(list(models), measure, context.rounds(ROUNDS),
+                                    most=1 if context.quick else MOST_ROUNDS)
+    context.tables.append(table(rounds, formats))
+    return verdict(rounds, formats, len(given), trial.failures)

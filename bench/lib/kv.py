@@ -1,227 +1,142 @@
-"""Speed by KV policy: prompts and decode steps of ours against our own f16, and 4 rows beside the
-peers.
-
-All policies of ours run in one process (kv_bench), alternating; a ratio is the median over the
-rounds of what it was within one. Its context is computed once and copied, unshared, to the rows.
-llama.cpp's benchmark does the same with `-pps`; OpenVINO computes a prompt of its own for each row.
-Generation speed is that of steps without prompts on every side.
-"""
+"""Speed by KV policy: what `--only kv` says of the rounds of kv_sides.py."""
 import dataclasses
 import statistics
-import sys
 
 from . import limits
-from .run import BIN, Failed, json_in, run
-from .shapes import BUSY, Shape
-from .sides import Llama, OpenVino
+from .kv_sides import (F16, FEW, LOADS, LONG, MANY, PEERS, POLICIES, QUICK_POLICIES, SHORT,
+                       SMALLEST, KvBench, gain, gains, generated, measure_beside, measure_ours,
+                       try_peers)
+from .phase import held, spread
+from .plot import draw_panels
 
-F16, SMALLEST = "f16", ("k5v3", "k4v3")
-POLICIES = (F16, "q8", "k8v4", "k6v4", *SMALLEST)
-QUICK_POLICIES = (F16, "q8", "k8v4", *SMALLEST)
-MANY, FEW, LONG, SHORT = 16, 4, 7000, 256
 # Times f16 with 16 rows of 7,000; of the smallest, the faster.
 LEAST_GAIN = {("q8",): 1.5, ("k8v4",): 1.7, SMALLEST: 2.0}
 MOST_SHORT_PERCENT, MOST_PROMPT_PERCENT = 3, 5
-LLAMA_RATIO, OPENVINO_RATIO = 4.0, 2.5
-PEERS_SHAPE = Shape(FEW, LONG, 64)
+RATIOS = {"llama.cpp": 4.0, "OpenVINO": 2.5}
 
 
-@dataclasses.dataclass(frozen=True)
-class Peer:
-    family: str
-    make: object          # of the model: a side
-    quick: bool = False   # also measured by --quick
+def in_order(rounds):
+    """A round's policies; every second round has them reversed."""
+    return sorted(rounds.sides(), key=POLICIES.index)
 
 
-def llama(kind, kv="f16", flash="on"):
-    return lambda model: Llama(kind, model, kv=kv, flash=flash, copied=True)
-
-
-def openvino(kind, kv):
-    return lambda model: OpenVino(kind, kv, model, prompt_run=False)
-
-
-# Every format that may be a family's fastest, and for llama.cpp both kinds of attention. Its flash
-# attention is needed for values in q8_0.
-PEERS = {
-    "llama.cpp Q4_0, KV f16": Peer("llama.cpp", llama("Q4_0"), True),
-    "llama.cpp Q4_0, KV f16, no flash attention": Peer("llama.cpp", llama("Q4_0", flash="off")),
-    "llama.cpp Q4_1, KV f16": Peer("llama.cpp", llama("Q4_1")),
-    "llama.cpp Q4_1, KV f16, no flash attention": Peer("llama.cpp", llama("Q4_1", flash="off")),
-    "llama.cpp Q4_0, KV q8_0": Peer("llama.cpp", llama("Q4_0", kv="q8_0")),
-    "OpenVINO Q4_1, KV f16": Peer("OpenVINO", openvino("Q4_1", "f16"), True),
-    "OpenVINO Q4_0, KV f16": Peer("OpenVINO", openvino("Q4_0", "f16")),
-    "OpenVINO Q4_1, KV u8": Peer("OpenVINO", openvino("Q4_1", "u8")),
-    "OpenVINO Q4_0, KV u8": Peer("OpenVINO", openvino("Q4_0", "u8")),
-}
-
-
-def ours(context):
-    """kv_bench's object, with the share of the cores that others had meanwhile."""
-    policies = QUICK_POLICIES if context.quick else POLICIES
-    done = run([BIN / "kv_bench", "--model", context.model, "--math", "fast", "--kv",
-                ",".join(policies), "--rows", MANY, "--few", FEW, "--context", LONG, "--short",
-                SHORT, "--rounds", 3 if context.quick else 4 * context.rounds, "--prompt-rounds",
-                1 if context.quick else min(2, context.rounds)])
-    return {**json_in(done.text), "others": done.foreign}
-
-
-def peers(context):
-    """side -> Speed, and side -> why it failed."""
-    speeds, failures = {}, {}
-    for name, peer in PEERS.items():
-        if context.quick and not peer.quick:
-            failures[name] = "not measured by --quick"
-            continue
-        try:
-            speeds[name] = peer.make(context.model).measure(PEERS_SHAPE)
-            said = f"generated {speeds[name].generate:.0f} tokens/s"
-        except Failed as failure:
-            failures[name] = said = str(failure)
-        print(f"{PEERS_SHAPE.name}, {name}: {said}", file=sys.stderr)
-    return speeds, failures
-
-
-def in_order(by_policy):
-    """(policy, value) as POLICIES has them; the program's object sorts its names."""
-    return [(policy, by_policy[policy]) for policy in POLICIES if policy in by_policy]
-
-
-def load_of(measured, rows, tokens):
-    return next(load for load in measured["decode"]
-                if (load["rows"], load["context"]) == (rows, tokens))
-
-
-def gain(seconds, policy):
-    """Median over the rounds of f16's time over the policy's. seconds: policy -> by round."""
-    return statistics.median(a / b for a, b in zip(seconds[F16], seconds[policy]))
-
-
-def speed(load, policy):
-    """Generated tokens/s of all rows."""
-    return load["rows"] / statistics.median(load["step_s"][policy])
-
-
-def judged(others, holds):
-    """Nothing is proven while others take the cores."""
-    return None if max(others) > BUSY else bool(holds)
-
-
-def gain_rows(measured):
-    load = load_of(measured, MANY, LONG)
+def gain_rows(rounds):
     for policies, least in LEAST_GAIN.items():
-        best = max(policies, key=lambda policy: gain(load["step_s"], policy))
-        ratio = gain(load["step_s"], best)
+        best = max(policies, key=lambda policy: gain(rounds, policy))
+        ratios = gains(rounds, best)
         yield {"what": f"generated tok/s, {MANY} rows of {LONG:,}, KV {best}"
                        + (f" (the faster of {', '.join(policies)})" if policies[1:] else ""),
-               "ours": round(speed(load, best), 1), "peer": round(speed(load, F16), 1),
-               "peer_name": "ours, f16", "ratio": round(ratio, 2), "required": f">= {least}",
-               "holds": judged([measured["others"]], ratio >= least)}
+               "ours": spread(rounds.of(best, generated)).text(),
+               "peer": spread(rounds.of(F16, generated)).text(), "peer_name": "ours, f16",
+               "ratio": held(ratios, least), "required": f">= {least}", "mark": rounds.mark,
+               "headline": f"{best} {statistics.median(ratios):.2f} times f16",
+               "holds": rounds.verdict(statistics.median(ratios) >= least)}
 
 
-def cost_row(what, seconds, most, others):
+def cost_row(what, rounds, most):
     """The policy that adds most to f16's time."""
-    cost = {policy: (1 / gain(seconds, policy) - 1) * 100 for policy in seconds if policy != F16}
-    dearest = max(cost, key=cost.get)
+    costs = {policy: [(1 / ratio - 1) * 100 for ratio in gains(rounds, policy)]
+             for policy in rounds.sides() if policy != F16}
+    dearest = max(costs, key=lambda policy: statistics.median(costs[policy]))
+    cost = spread(costs[dearest])
     return {"what": f"{what}, % longer than with f16, the dearest: {dearest}",
-            "ours": round(cost[dearest], 1), "required": f"<= {most} %",
-            "holds": judged([others], cost[dearest] <= most),
-            "runs": [{policy: round(value, 2) for policy, value in cost.items()}]}
+            "ours": cost.text(1), "required": f"<= {most} %", "mark": rounds.mark,
+            "holds": rounds.verdict(cost.median <= most)}
 
 
-def peers_row(measured, speeds, failures):
+def peers_row(beside, failures):
     """The faster of the two smallest policies beside each family's fastest side."""
-    load = load_of(measured, FEW, LONG)
-    name = max(SMALLEST, key=lambda policy: speed(load, policy))
-    mine, ratios, fits = speed(load, name), [], []
-    for family, least in (("llama.cpp", LLAMA_RATIO), ("OpenVINO", OPENVINO_RATIO)):
-        found = {side: speeds[side].generate for side in speeds if PEERS[side].family == family}
-        if found:
-            best = max(found, key=found.get)
-            ratios.append(f"{mine / found[best]:.2f} of {found[best]:.0f} ({best})")
-            fits.append(mine >= least * found[best])
-    others = [measured["others"], *(side.foreign for side in speeds.values())]
-    holds = judged(others, all(fits))
-    if holds and failures:
+    lacks = [family for family in RATIOS
+             if not any(PEERS[side].family == family for side in beside.sides() if side in PEERS)]
+    name = max(SMALLEST, key=lambda policy: statistics.median(beside.of(policy, generated)))
+    said, fits = [], []
+    for side in (side for side in beside.sides() if side in PEERS):
+        least = RATIOS[PEERS[side].family]
+        ratios = beside.ratios(name, side, generated)
+        said.append(f"{side}, {spread(beside.of(side, generated)).text()}: {held(ratios, least)}")
+        fits.append(statistics.median(ratios) >= least)
+    holds = beside.verdict(all(fits))
+    if holds and (lacks or failures or beside.failures):
         holds = None  # what is missing may be the fastest
-    lacks = f"; lacks {', '.join(failures)}" if failures else ""
+    missing = list(dict.fromkeys([*lacks, *failures, *beside.failures]))
     return {"what": f"generated tok/s, {FEW} rows of {LONG:,}, KV {name} (the faster of "
-                    f"{', '.join(SMALLEST)}{lacks})",
-            "ours": round(mine, 1), "ratio": "; ".join(ratios) or "-",
-            "required": f">= {LLAMA_RATIO:g} llama.cpp, >= {OPENVINO_RATIO:g} OpenVINO",
-            "holds": holds}
+                    f"{', '.join(SMALLEST)}{'; lacks ' + ', '.join(missing) if missing else ''})",
+            "ours": spread(beside.of(name, generated)).text(), "ratio": "; ".join(said) or "-",
+            "required": ", ".join(f">= {least:g} {family}" for family, least in RATIOS.items()),
+            "mark": beside.mark, "holds": holds}
 
 
-def rows_of(measured, speeds, failures):
-    short = load_of(measured, MANY, SHORT)
-    return [*gain_rows(measured),
-            cost_row(f"decode step, {MANY} rows of {SHORT}", short["step_s"], MOST_SHORT_PERCENT,
-                     measured["others"]),
-            cost_row(f"prompt of {LONG:,} tokens", measured["prompt"]["seconds"],
-                     MOST_PROMPT_PERCENT, measured["others"]),
-            peers_row(measured, speeds, failures)]
+def rows_of(found, beside, failures):
+    many, _, short = (found[load] for load in LOADS)
+    return [*gain_rows(many),
+            cost_row(f"decode step, {MANY} rows of {SHORT}", short, MOST_SHORT_PERCENT),
+            cost_row(f"prompt of {LONG:,} tokens", found["prompt"], MOST_PROMPT_PERCENT),
+            peers_row(beside, failures)]
 
 
-def decode_table(measured, weight_bytes, read_gbytes):
+def decode_table(found, bytes_per_token, weight_bytes):
     """Of every load and policy. A step reads the weights and each row's keys and values once."""
     rows = []
-    for load in measured["decode"]:
-        for policy, seconds in in_order(load["step_s"]):
-            step = statistics.median(seconds)
-            each = measured["policies"][policy]["bytes_per_token"]
-            kv = load["rows"] * (load["context"] + load["steps"] / 2) * each
-            rows.append([f"{load['rows']} x {load['context']}", policy, f"{each:.0f}",
-                         f"{step * 1e3:.2f}", f"{load['rows'] / step:.0f}",
-                         f"{gain(load['step_s'], policy):.2f}", f"{kv / step / 1e9:.1f}",
-                         f"{100 * kv / step / 1e9 / read_gbytes:.0f}",
-                         f"{100 * (kv + weight_bytes) / step / 1e9 / read_gbytes:.0f}"])
-    return (f"Decode steps of ours by KV policy; reads measured: {read_gbytes:.1f} GB/s",
+    for (count, context, steps), rounds in list(found.items())[1:]:
+        for policy in in_order(rounds):
+            step = statistics.median(rounds.of(policy, lambda turn: turn.seconds))
+            kv_bytes = count * (context + steps / 2) * bytes_per_token[policy]
+
+            def share(read_bytes):
+                return f"{100 * read_bytes / step / 1e9 / rounds.level:.0f}"
+            rows.append([f"{count} x {context}", policy, f"{bytes_per_token[policy]:.0f}",
+                         f"{step * 1e3:.2f}", spread(rounds.of(policy, generated)).text(),
+                         spread(gains(rounds, policy)).text(2), share(kv_bytes),
+                         share(kv_bytes + weight_bytes), f"{rounds.level:.1f}",
+                         f"{len(rounds.used)} of {len(rounds.tried)}"])
+    return ("Decode steps of ours by KV policy",
             ["rows x context", "KV", "bytes a token", "ms a step", "generated tokens/s",
-             "times f16", "KV read, GB/s", "% of reads", "% of reads, weights too"], rows)
+             "times f16", "% of reads", "% of reads, weights too", "memory, GB/s", "rounds"], rows)
 
 
-def prompt_table(measured):
-    seconds, tokens = measured["prompt"]["seconds"], measured["prompt"]["tokens"]
-    return (f"Prompt of {tokens:,} tokens by KV policy", ["KV", "tokens/s", "times f16"],
-            [[policy, f"{tokens / statistics.median(each):.0f}", f"{gain(seconds, policy):.2f}"]
-             for policy, each in in_order(seconds)])
+def prompt_table(rounds):
+    return (f"Prompt of {LONG:,} tokens by KV policy, memory at {rounds.level:.1f} GB/s",
+            ["KV", "tokens/s", "times f16"],
+            [[policy, spread(rounds.of(policy, lambda turn: LONG / turn.seconds)).text(),
+              spread(gains(rounds, policy)).text(2)] for policy in in_order(rounds)])
 
 
-def peers_table(measured, speeds, failures):
-    load = load_of(measured, FEW, LONG)
-    tokens = measured["prompt"]["tokens"]
-    sides = [(f"ours, KV {policy}", tokens / statistics.median(seconds), speed(load, policy),
-              measured["others"]) for policy, seconds in in_order(measured["prompt"]["seconds"])]
-    sides += [(name, side.prompt, side.generate, side.foreign) for name, side in speeds.items()]
-    rows = [[name, f"{prompt:.0f}", f"{generated:.0f}",
-             f"{others:.0%}" + (" BUSY" if others > BUSY else "")]
-            for name, prompt, generated, others in sides]
-    rows += [[name, "-", "-", why] for name, why in failures.items()]
-    return (f"{FEW} rows of {LONG:,} tokens beside the peers, tokens/s",
-            ["side", "prompt", "generated", "others"], rows)
+def peers_table(beside, once, failures):
+    """The sides that took turns with their spread, then what each format did in its one run."""
+    rows = [[side if side in PEERS else f"ours, KV {side}",
+             spread(beside.of(side, generated)).text(), str(len(beside.of(side)))]
+            for side in beside.sides()]
+    rows += [[name, f"{speed.generate:.0f}", "1, to find the fastest"]
+             for name, speed in once.items()]
+    rows += [[name, "-", " ".join(why.split())[:200]]
+             for name, why in {**failures, **beside.failures}.items()]
+    return (f"{FEW} rows of {LONG:,} tokens beside the peers", ["side", "generated tokens/s",
+                                                               "rounds"], rows)
 
 
-def panels(measured, speeds):
-    many, few = load_of(measured, MANY, LONG), load_of(measured, FEW, LONG)
-    beside = {f"ours, KV {policy}": speed(few, policy) for policy, _ in in_order(few["step_s"])}
-    beside |= {name: side.generate for name, side in speeds.items()}
+def panels(found, beside):
+    many = found[LOADS[0]]
     return [(f"{MANY} rows of {LONG:,}: times ours with KV f16",
-             {policy: gain(many["step_s"], policy) for policy, _ in in_order(many["step_s"])}),
-            (f"{FEW} rows of {LONG:,}: generated tokens/s", beside)]
+             {policy: gain(many, policy) for policy in in_order(many)}),
+            (f"{FEW} rows of {LONG:,}: generated tokens/s",
+             {side if side in PEERS else f"ours, KV {side}":
+              statistics.median(beside.of(side, generated)) for side in beside.sides()})]
 
 
 def kv(context):
     """The rows of bench/compare; tables and a picture go into the context."""
-    before = limits.measure(only_peak=True)
-    measured = ours(context)
-    after = limits.measure(only_peak=True)  # a busy moment shows less
-    speeds, failures = peers(context)
-    reads = max(peak["peak_read_gbytes_per_s"] for peak in (before, after))
-    context.tables += [
-        decode_table(measured, limits.work_of(context.model).weight_bytes, reads),
-        prompt_table(measured), peers_table(measured, speeds, failures)]
-    context.pictures["kv"] = panels(measured, speeds)
-    rows = rows_of(measured, speeds, failures)
-    rows[0]["runs"] = [{**measured, "read_gbytes_per_s": reads}]
-    rows[-1]["runs"] = [{name: dataclasses.asdict(side) for name, side in speeds.items()}]
+    policies = QUICK_POLICIES if context.quick else POLICIES
+    with KvBench(context.model, policies) as bench:
+        found = measure_ours(bench, context)
+        speeds, failures = try_peers(context)
+        beside = measure_beside(bench, context, speeds)
+        tokens = {name: one["bytes_per_token"] for name, one in bench.policies.items()}
+    once = {name: speed for name, (_, speed) in speeds.items()}
+    context.tables += [decode_table(found, tokens, limits.work_of(context.model).weight_bytes),
+                       prompt_table(found["prompt"]), peers_table(beside, once, failures)]
+    context.pictures["kv"] = lambda title, path: draw_panels(panels(found, beside), title, path)
+    rows = rows_of(found, beside, failures)
+    rows[0]["runs"] = {str(what): rounds.record() for what, rounds in found.items()}
+    rows[-1]["runs"] = {"rounds": beside.record(),
+                        "once": {name: dataclasses.asdict(speed) for name, speed in once.items()}}
     return rows

@@ -65,11 +65,11 @@ def measure(only_peak):
     return {**json_in(done.text), "others": done.foreign}
 
 
-def shares(shape, speed, work, peak):
-    """Percent of the dot-product limit in both phases, and of the read limit in generation."""
+def shares(shape, speed, work, dot_gops, read_gbytes):
+    """Percent of the dot-product limit in both phases, and of what memory gave in generation."""
     def percent(value, limit):
         return round(100 * value / limit) if limit else None
-    dots, reads = peak["peak_dot_gops"] * 1e9, peak["peak_read_gbytes_per_s"] * 1e9
+    dots, reads = dot_gops * 1e9, read_gbytes * 1e9
     steps = speed.generate / shape.rows
     return {"prompt_dots": percent(speed.prompt * work.prompt_ops(shape), dots),
             "generate_dots": percent(speed.generate * work.generated_ops(), dots),
@@ -79,8 +79,9 @@ def shares(shape, speed, work, peak):
 def kernel_limits(details, phase, work, peak):
     """Kernel -> the least ms that a step of this phase could take in it: its dot products or the
     weights that it reads, attention's multiply-adds or the keys and values that it reads, whichever
-    takes longer. `details`: engine_bench's object. Other kernels: kernel_bench --passes."""
-    jobs = details["jobs"]
+    takes longer. `details`: engine_bench's object, with the memory's speed at its time. For other
+    kernels: kernel_bench --passes."""
+    jobs, reads = details["jobs"], details["memory_gbytes_per_s"] * 1e9
     if phase == "prompt":
         tokens, outputs = details["prompt_tokens"] / details["prompt_steps"], \
             jobs / details["prompt_steps"]
@@ -90,7 +91,7 @@ def kernel_limits(details, phase, work, peak):
         keys = details["prompt"] + details["output"] / 2
 
     def most(operations, rate, read_bytes):
-        return max(operations / (rate * 1e9), read_bytes / (peak["peak_read_gbytes_per_s"] * 1e9))
+        return max(operations / (rate * 1e9), read_bytes / reads)
 
     def product(columns, weights, read_bytes):
         return most(2 * columns * weights, peak["peak_dot_gops"], read_bytes)

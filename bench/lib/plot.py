@@ -1,13 +1,18 @@
 """The speeds as bars: prompt above, generation below, a group a shape, a bar a side. And any
 figures as horizontal bars."""
+import statistics
+
 from .shapes import SIDES
 
 
 def bars(measured, speed):
-    """side -> [tokens/s or None by shape], in the order of the shapes, for the sides that ran."""
-    ran = [side for side in SIDES if any(side in by for by in measured.values())]
-    return {side: [getattr(by[side], speed) if side in by else None for by in measured.values()]
-            for side in ran}
+    """side -> [median tokens/s or None by shape], in the order of the shapes, for the sides that
+    ran. measured: shape -> Rounds."""
+    def middle(rounds, side):
+        found = rounds.of(side, lambda value: getattr(value, speed))
+        return statistics.median(found) if found else None
+    ran = [side for side in SIDES if any(rounds.of(side) for rounds in measured.values())]
+    return {side: [middle(rounds, side) for rounds in measured.values()] for side in ran}
 
 
 def draw(measured, title, path):

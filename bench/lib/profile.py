@@ -1,5 +1,4 @@
 """Where a step of ours spends its time, by kernel, from the device's events."""
-from .run import Failed
 from .shapes import OURS, Shape
 
 # What a step looks like at each end: wide and narrow decode, long decode, prompts.
@@ -13,14 +12,17 @@ WAYS = {"": ["--profile"], ", layers in parts": ["--profile", "--separate"]}
 
 
 def measure(speeds, quick):
-    """Shape and way -> engine_bench's object with kernels, or {"failure": why}."""
+    """Shape and way -> engine_bench's object with kernels, `memory_gbytes_per_s` at that time and
+    the guard's `mark`, or {"failure": why}."""
     out = {}
     for shape in QUICK if quick else SHAPES:
         for way, flags in WAYS.items():
-            try:
-                out[shape.name + way] = speeds.side(OURS).measure(shape, *flags).details
-            except Failed as failure:
-                out[shape.name + way] = {"failure": str(failure)}
+            def one(_side, shape=shape, flags=flags):
+                return speeds.side(OURS).measure(shape, *flags)
+            rounds = speeds.guard.in_turns([OURS], one, 1)
+            out[shape.name + way] = {"failure": rounds.failures[OURS]} if not rounds.tried else {
+                **rounds.of(OURS)[-1].details, "memory_gbytes_per_s": rounds.level,
+                "mark": rounds.mark}
     return out
 
 

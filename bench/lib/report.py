@@ -1,9 +1,31 @@
-"""The tables, as Markdown."""
+"""The tables, as Markdown, and the sections of a page: one a measure."""
+import dataclasses
+import statistics
+
 from . import limits, profile
 from .checks import peak_text
-from .shapes import BUSY, OURS
+from .phase import held, spread
+from .sections import TITLES, WHY
+from .shapes import OURS
+from .speed import typical
 
 SAYS = {True: "yes", False: "NO", None: "unproven"}
+
+
+@dataclasses.dataclass
+class Section:
+    measure: str
+    parts: list            # Markdown
+    headlines: list = dataclasses.field(default_factory=list)  # for the history
+    failed: dict = dataclasses.field(default_factory=dict)     # what -> why
+
+    def text(self, origin):
+        """origin: which command, commit and date."""
+        parts = [f"## {TITLES[self.measure]}", origin, *self.parts]
+        if self.failed:
+            parts.append("\n".join(f"- Failed: {what}: {' '.join(why.split())[:400]}"
+                                   for what, why in self.failed.items()))
+        return "\n\n".join([*parts, WHY[self.measure]]) + "\n"
 
 
 def table(head, rows):
@@ -11,25 +33,31 @@ def table(head, rows):
     return "\n".join(lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows])
 
 
-def times(ours, peer, required):
-    """The ratio beside what it must be."""
+def said(holds, *remarks):
+    """yes, NO or unproven, and why."""
+    return "; ".join([SAYS[holds], *(remark for remark in remarks if remark)])
+
+
+def beside(peer, required):
+    """(what the peer does, how ours compares)"""
     if not peer:
-        return "-"
-    return f"{ours / peer:.2f} of {required:g}" if required else f"{ours / peer:.2f}"
+        return "-", "-"
+    if not required:
+        return f"{peer.speed:.0f}", spread(peer.ratios).text(2)
+    return f"{peer.speed:.0f}", f"{held(peer.ratios, required)}, required {required:g}"
 
 
 def verdict_table(lines):
     rows = []
     for line in lines:
-        ours, same, best = line.get("ours"), line.get("same_file"), line.get("best")
-        said = SAYS[line["holds"]]
-        if line["missing"]:
-            said += "; lacks " + ", ".join(line["missing"])
-        rows.append([line["what"], f"{ours:.0f}" if ours else "-", f"{same:.0f}" if same else "-",
-                     times(ours, same, line["required_same_file"]) if ours else "-",
-                     f"{best:.0f} ({line['best_name']})" if best else "-",
-                     times(ours, best, line["required_best"]) if ours else "-", said])
-    return table(["tokens/s", "ours", "llama.cpp, same file", "ratio", "best", "ratio", "holds"],
+        best = line.get("best")
+        same_speed, same = beside(line.get("same_file"), line["required_same_file"])
+        best_speed, ratio = beside(best, line["required_best"])
+        lacks = "lacks " + ", ".join(line["missing"]) if line["missing"] else ""
+        rows.append([line["what"], line["ours"].text() if "ours" in line else "-", same_speed, same,
+                     f"{best_speed} ({best.name})" if best else "-", ratio,
+                     said(line["holds"], lacks, line["mark"])])
+    return table(["tokens/s", "ours", "llama.cpp, same file", "times", "best", "times", "holds"],
                  rows)
 
 
@@ -37,22 +65,32 @@ def cell(value, unit=""):
     return "-" if value is None else f"{value}{unit}"
 
 
-def speed_table(measured, failures, work, peak):
-    """Every shape and side. Shares of the limits stand only where a peak was measured."""
+def speed_rows(shape, rounds, work, peak):
+    mark = rounds.mark  # said once, beside the first side
+    for side in (name for name in shape.sides if rounds.of(name)):
+        runs = rounds.of(side)
+        speed = typical(runs)
+        share = {}
+        if peak and work:
+            share = limits.shares(shape, speed, work, peak["peak_dot_gops"], rounds.level)
+        launches = speed.details.get("decode_launches_per_step")
+        yield [shape.name, side, spread([run.prompt for run in runs]).text(),
+               spread([run.generate for run in runs]).text(),
+               *(cell(share.get(key)) for key in ("prompt_dots", "generate_dots",
+                                                  "generate_reads")),
+               cell(launches and round(launches)) if side.startswith(OURS) else "",
+               f"{rounds.level:.1f}", "; ".join(filter(None, [str(len(runs)), mark]))]
+        mark = ""
+
+
+def speed_table(measured, work, peak):
+    """Every shape and side, median and range over the rounds."""
     head = ["rows x (prompt + output)", "side", "prompt", "generated", "prompt, % of dots",
-            "generated, % of dots", "% of reads", "launches a step", "others"]
+            "generated, % of dots", "% of reads", "launches a step", "memory, GB/s", "rounds"]
     rows = []
-    for shape, by_side in measured.items():
-        for side, speed in by_side.items():
-            share = limits.shares(shape, speed, work, peak) if peak and work else {}
-            launches = speed.details.get("decode_launches_per_step")
-            rows.append([shape.name, side, f"{speed.prompt:.0f}", f"{speed.generate:.0f}",
-                         *(cell(share.get(key)) for key in
-                           ("prompt_dots", "generate_dots", "generate_reads")),
-                         cell(launches and round(launches)) if side.startswith(OURS) else "",
-                         f"{speed.foreign:.0%}" + (" BUSY" if speed.foreign > BUSY else "")])
-    rows += [[shape.name, side, "failed", "failed", "", "", "", "", ""]
-             for shape, side in failures]
+    for shape, rounds in measured.items():
+        rows += speed_rows(shape, rounds, work, peak)
+        rows += [[shape.name, side, "failed", "failed", *[""] * 6] for side in rounds.failures]
     return table(head, rows)
 
 
@@ -60,53 +98,61 @@ def check_table(rows):
     out = []
     for row in rows:
         peer = f"{row['peer']} ({row['peer_name']})" if "peer" in row else "-"
+        verdict = "-" if row["required"] == "-" and "failure" not in row else said(row["holds"])
         out.append([row["what"], row["ours"], peer, row.get("ratio", "-"), row["required"],
-                    SAYS[row["holds"]]])
-    return table(["what", "ours", "peer", "ratio", "required", "holds"], out)
+                    "; ".join(filter(None, [verdict, row.get("mark")]))])
+    return table(["what", "ours", "peer", "times", "required", "holds"], out)
 
 
-def profile_table(profiles, work=None, peak=None):
-    """With the model's work and the machine's limits, each kernel beside what it runs against."""
+def profile_table(profiles, work, peak):
+    """Each kernel beside the limit it runs against."""
     rows = []
     for shape, details in profiles.items():
         for phase, step_ms, launches, kernels in profile.phases(details):
-            least = limits.kernel_limits(details, phase, work, peak) if work and peak else {}
+            least = limits.kernel_limits(details, phase, work, peak)
             inside = sum(ms for _, ms, _ in kernels)
             rows.append([shape, phase, "**whole step**", f"{step_ms:.2f}", f"{launches:.0f}", "",
-                         "", ""])
+                         "", details["mark"]])
             rows += [["", "", name, f"{ms:.2f}", f"{count:.0f}", f"{100 * ms / step_ms:.0f}",
                       *([f"{least[name]:.2f}", f"{100 * least[name] / ms:.0f}"]
                         if name in least else ["", ""])]
-                     for name, ms, count in kernels if ms > 0.005 * step_ms]
+                     for name, ms, count in kernels if ms > 0.01 * step_ms]
             rows.append(["", "", "between kernels", f"{step_ms - inside:.2f}", "",
                          f"{100 * (step_ms - inside) / step_ms:.0f}", "", ""])
     return table(["load", "step", "kernel", "ms a step", "launches", "%", "limit, ms",
                   "% of limit"], rows)
 
 
-def page(here, peak, verdicts, measured, failures, work, checks, profiles, tables=()):
-    """The whole report. tables: (title, head, rows) that checks bring beside their rows."""
-    parts = [f"{here['processor']}, {here['cores']} cores, {', '.join(here['features'])}; commit "
-             f"{here['commit']}, {here['date']}"]
-    if peak:
-        parts.append(f"Limits measured through OpenCL: dot products {peak_text(peak)}, reads "
-                     f"{peak['peak_read_gbytes_per_s']} GB/s, fp32 {peak['peak_fp32_gflops']:.0f} "
-                     "Gflop/s.")
-    if verdicts:
-        parts += ["## What must hold", verdict_table(verdicts)]
-    if checks:
-        parts += ["## Checks", check_table(checks)]
-    for title, head, rows in tables:
-        parts += [f"## {title}", table(head, rows)]
-    if measured or failures:
-        parts += ["## Speeds, tokens/s, KV fp16 unless said",
-                  speed_table(measured, failures, work, peak)]
-    if profiles:
-        parts += ["## A step of ours, by kernel", profile_table(profiles, work, peak)]
-    failed = {f"{shape.name}, {side}": why for (shape, side), why in failures.items()}
-    failed |= {row["check"]: row["failure"] for row in checks if "failure" in row}
-    failed |= {shape: d["failure"] for shape, d in profiles.items() if "failure" in d}
-    if failed:
-        parts += ["## Failed", "\n".join(f"- {what}: {' '.join(why.split())[:400]}"
-                                         for what, why in failed.items())]
-    return "\n\n".join(parts) + "\n"
+def peak_line(peak):
+    return (f"The device's limits, measured through OpenCL: dot products {peak_text(peak)}, fp32 "
+            f"{peak['peak_fp32_gflops']:.0f} Gflop/s. Memory's speed is that of the rounds.")
+
+
+def speed_section(measured, verdicts, work, peak):
+    """measured: shape -> Rounds."""
+    headlines = []
+    for line in verdicts:
+        ratios = [f"{statistics.median(line[name].ratios):.2f}" for name in ("same_file", "best")
+                  if name in line]
+        headlines.append(f"{line['what']}: {' and '.join(ratios) or '-'}")
+    parts = [peak_line(peak), "What must hold, in tokens/s, as the median over the rounds:",
+             verdict_table(verdicts), "Every shape, in tokens/s, median and range over the rounds; "
+             "KV is fp16 unless a side says otherwise:", speed_table(measured, work, peak)]
+    failed = {f"{shape.name}, {side}": why for shape, rounds in measured.items()
+              for side, why in rounds.failures.items()}
+    return Section("speed", parts, headlines, failed)
+
+
+def profile_section(profiles, work, peak):
+    failed = {shape: d["failure"] for shape, d in profiles.items() if "failure" in d}
+    return Section("profile", [profile_table(profiles, work, peak)], [], failed)
+
+
+def check_section(name, rows, tables):
+    """tables: (title, head, rows) that the check brings beside its rows."""
+    parts = [check_table(rows)]
+    for title, head, lines in tables:
+        parts += [f"{title}:", table(head, lines)]
+    failed = {row["what"]: row["failure"] for row in rows if "failure" in row}
+    headlines = [row["headline"] for row in rows if "headline" in row]
+    return Section(name, parts, headlines, failed)

@@ -19,10 +19,6 @@ class Failed(Exception):
     """A program that did not do what it should; the text says which and what it said."""
 
 
-class TookTooLong(Failed):
-    """It was ended because its time was over."""
-
-
 @dataclasses.dataclass
 class Output:
     text: str
@@ -37,22 +33,31 @@ def busy_ticks(stat):
     return user + nice + system + irq + softirq + steal
 
 
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(pid):
+    """That a live process has used on all cores."""
+    after_name = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(after_name[11]) + int(after_name[12])) / TICKS_PER_S
+
+
 class Watch:
     """How long something took, and what share of all cores others had meanwhile: all but this
-    process and those of its children that have ended."""
+    process, those of its children that have ended, and `live`, the id of one that has not."""
 
-    def __init__(self):
+    def __init__(self, live=None):
+        self.live = live
         self.begin, self.busy, self.own = time.monotonic(), self.now(), self.used()
 
     @staticmethod
     def now():
-        ticks = busy_ticks(pathlib.Path("/proc/stat").read_text())
-        return ticks / os.sysconf("SC_CLK_TCK")
+        return busy_ticks(pathlib.Path("/proc/stat").read_text()) / TICKS_PER_S
 
-    @staticmethod
-    def used():
+    def used(self):
         each = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-        return sum(usage.ru_utime + usage.ru_stime for usage in each)
+        ended = sum(usage.ru_utime + usage.ru_stime for usage in each)
+        return ended + (cpu_seconds(self.live) if self.live else 0)
 
     def seconds(self):
         return time.monotonic() - self.begin
@@ -69,7 +74,7 @@ def run(command, timeout_s=1800):
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s)
     except subprocess.TimeoutExpired:
-        raise TookTooLong(f"{command[0]} took more than {timeout_s} s") from None
+        raise Failed(f"{command[0]} took more than {timeout_s} s") from None
     except OSError as error:
         raise Failed(f"{command[0]}: {error}") from None
     seconds, foreign = watch.seconds(), watch.foreign()
@@ -129,15 +134,23 @@ def json_in(text):
     raise Failed(f"no JSON object in what was printed: {text[-500:]!r}")
 
 
+def commit():
+    """The short hash; "-dirty" where a tracked file differs that is not a page of results."""
+    def git(*words):
+        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True,
+                              text=True).stdout.strip()
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".",
+                  ":(exclude)bench/results")
+    return git("rev-parse", "--short", "HEAD") + ("-dirty" if changed else "")
+
+
 def machine():
     text = pathlib.Path("/proc/cpuinfo").read_text()
     fields = dict(line.split(":", 1) for line in text.split("\n\n")[0].split("\n") if ":" in line)
     fields = {key.strip(): value.strip() for key, value in fields.items()}
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT,
-                            capture_output=True, text=True).stdout.strip()
     return {"processor": f"{fields['model name']} family {fields.get('cpu family')} "
                          f"model {fields.get('model')}",
             "cores": usable_cores(),
             "features": [f for f in FEATURES if f in fields.get("flags", "").split()],
             "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
-            "commit": commit, "date": datetime.date.today().isoformat()}
+            "commit": commit(), "date": datetime.date.today().isoformat()}

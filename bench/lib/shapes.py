@@ -1,7 +1,7 @@
 """What is measured: shapes of load, and which sides run each.
 
 A shape is `rows` sequences at once with a prompt of `prompt` tokens of its own and `output` tokens
-drawn. Long shapes run once and on fewer sides, so that a whole comparison takes 30 minutes.
+drawn.
 """
 import dataclasses
 
@@ -11,7 +11,10 @@ LLAMA = {SAME_FILE: "Q4_1", "llama.cpp Q4_0": "Q4_0", "llama.cpp Q8_0": "Q8_0"}
 # name: (the file's format, KV precision)
 OPENVINO = {"OpenVINO Q4_1": ("Q4_1", "f16"), "OpenVINO Q4_0": ("Q4_0", "f16"),
             "OpenVINO Q4_1, its default KV": ("Q4_1", "default")}
-SIDES = [OURS, OURS_EXACT, *LLAMA, *OPENVINO]
+# The model in a format whose files hold several types of tensors, on both sides.
+MIXED_KIND = "Q4_K_M"
+OURS_MIXED, MIXED_FILE = f"ours, {MIXED_KIND}", f"llama.cpp {MIXED_KIND}"
+SIDES = [OURS, OURS_EXACT, *LLAMA, *OPENVINO, OURS_MIXED, MIXED_FILE]
 # Those whose KV is fp16: ratios are taken against these alone.
 PEERS = [*LLAMA, "OpenVINO Q4_1", "OpenVINO Q4_0"]
 
@@ -24,7 +27,10 @@ class Shape:
     prompt: int
     output: int
     sides: tuple = (OURS, SAME_FILE, "llama.cpp Q4_0", "OpenVINO Q4_1")
-    rounds: int = 3  # at most
+    rounds: int = 3  # unless the command says otherwise
+    # Only generation is judged. No side runs the prompts alone first, and llama.cpp computes one
+    # prompt and copies its keys and values to the other rows; a round takes half as long.
+    generation_only: bool = False
 
     @property
     def name(self):
@@ -42,15 +48,18 @@ FASTEST = (OURS, "llama.cpp Q4_0", "OpenVINO Q4_1")
 BOTH = (OURS, SAME_FILE, "llama.cpp Q4_0", "OpenVINO Q4_1", "OpenVINO Q4_0")
 
 ONE, EIGHT = Shape(1, 128, 128, ALL), Shape(8, 128, 128, ALL)
-FULL, LONGER = Shape(64, 128, 128, BOTH, rounds=2), Shape(8, 512, 32, BOTH)
-LONG_ONE, LONG_FOUR = Shape(1, 7000, 64, BOTH), Shape(4, 7000, 128, BOTH, rounds=1)
+FULL, LONGER = Shape(64, 128, 128, BOTH), Shape(8, 512, 32, BOTH)
+# Their ratios are near what is required, and a run is long enough for the machine to change.
+LONG_ONE = Shape(1, 7000, 64, BOTH, rounds=5)
+LONG_FOUR = Shape(4, 7000, 128, BOTH, rounds=5, generation_only=True)
 JUDGED = [ONE, EIGHT, LONGER, FULL, LONG_ONE, LONG_FOUR]
-SHAPES = [*JUDGED,
-          Shape(8, 64, 64, FASTEST, rounds=1), Shape(32, 128, 128, FASTEST, rounds=1),
-          Shape(128, 128, 128, FASTEST, rounds=1), Shape(1, 2000, 64, FASTEST, rounds=1),
-          Shape(4, 2000, 64, FASTEST, rounds=1)]
+SHAPES = [*JUDGED, *(Shape(rows, prompt, output, FASTEST) for rows, prompt, output in
+                     ((8, 64, 64), (32, 128, 128), (128, 128, 128), (1, 2000, 64), (4, 2000, 64)))]
 
-# --quick: the rows that are judged, shorter, once, without the 7,000-token batch.
-QUICK = [Shape(1, 128, 64, rounds=1), Shape(8, 128, 64, rounds=1),
-         Shape(8, 512, 16, rounds=1), Shape(64, 128, 32, rounds=1),
-         Shape(1, 7000, 32, rounds=1)]
+# --quick: the rows that are judged, shorter, without the 7,000-token batch.
+QUICK = [Shape(1, 128, 64), Shape(8, 128, 64), Shape(8, 512, 16), Shape(64, 128, 32),
+         Shape(1, 7000, 32)]
+
+EXACT = Shape(64, 128, 128, (OURS_EXACT, SAME_FILE))
+MIXED_SIDES = (OURS_MIXED, MIXED_FILE, OURS)
+MIXED_FULL, MIXED_ONE, MIXED_EIGHT = (Shape(rows, 128, 128, MIXED_SIDES) for rows in (64, 1, 8))

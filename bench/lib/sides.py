@@ -1,15 +1,15 @@
 """The sides of the comparison: each is prepared once and then measures a shape.
 
-Same accounting on every side: prompt speed from runs that draw one token a row, generation speed
-from the steps in which every row draws a token and no prompt is left. llama.cpp's batched benchmark
-times the two phases itself, which is the same: its prompt phase ends with the logits of the first
-token.
+Every side is counted in the same way: prompt speed comes from runs that draw one token a row,
+generation speed from the steps in which every row draws a token and no prompt is left. llama.cpp's
+batched benchmark times the two phases itself, which is the same: its prompt phase ends with the
+logits of the first token.
 """
 import dataclasses
 import json
 
 from .run import BIN, CACHE, ROOT, Failed, json_in, last_line, run, usable_cores
-from .shapes import LLAMA, OPENVINO, OURS, OURS_EXACT
+from .shapes import (LLAMA, MIXED_FILE, MIXED_KIND, OPENVINO, OURS, OURS_EXACT, OURS_MIXED)
 
 THREADS = usable_cores()
 
@@ -69,14 +69,15 @@ class Llama:
     def __init__(self, kind, model, kv="f16", flash="on", copied=False):
         self.program = last_line([ROOT / "bench/llama.sh"], timeout_s=3600)
         self.model = quantized(model, kind)
-        self.kv = ["-fa", flash, "-ctk", kv, "-ctv", kv, *(["-pps"] if copied else [])]
+        self.copied, self.kv = copied, ["-fa", flash, "-ctk", kv, "-ctv", kv]
 
     def measure(self, shape):
         # A row of its own at the end: the benchmark wants room for rounding.
         context = shape.rows * shape.context + 256
+        copied = ["-pps"] if self.copied or shape.generation_only else []
         done = run([self.program, "-m", self.model, "-c", context, "-npp", shape.prompt, "-ntg",
                     shape.output, "-npl", shape.rows, "-t", THREADS, "-tb", THREADS, *self.kv,
-                    "--output-format", "jsonl"])
+                    *copied, "--output-format", "jsonl"])
         result = parse_llama(shape, done.text)
         return Speed(result["speed_pp"], result["speed_tg"], result["speed"], done.foreign, result)
 
@@ -90,7 +91,8 @@ class OpenVino:
 
     def measure(self, shape):
         spec = {"model": str(self.model), "kv": self.kv, "threads": THREADS, "rows": shape.rows,
-                "prompt": shape.prompt, "output": shape.output, "prompt_run": self.prompt_run}
+                "prompt": shape.prompt, "output": shape.output,
+                "prompt_run": self.prompt_run and not shape.generation_only}
         done = run([self.python, ROOT / "bench/lib/openvino_run.py", json.dumps(spec)])
         result = json_in(done.text)
         return of_times(shape, result, done.foreign)
@@ -107,6 +109,8 @@ class Ours:
                  shape.prompt, "--output", shape.output, "--max-batch", max(64, shape.rows), *more]
         if self.math:
             words += ["--math", self.math]
+        if shape.generation_only:
+            words += ["--generation-only"]
         done = run(words)
         result = json_in(done.text)
         if result["generate_steps"] < shape.output / 4:
@@ -135,4 +139,8 @@ def make(name, model):
         return Llama(LLAMA[name], model)
     if name in OPENVINO:
         return OpenVino(*OPENVINO[name], model)
+    if name == MIXED_FILE:
+        return Llama(MIXED_KIND, model)
+    if name == OURS_MIXED:
+        return Ours(None, quantized(model, MIXED_KIND))
     return Ours({OURS: None, OURS_EXACT: "exact"}[name], model)

@@ -1,16 +1,20 @@
 """What must hold against the peers, and whether it does.
 
-A ratio is taken within one run. `best` is the fastest of OpenVINO and llama.cpp in any format, and
-of ik_llama.cpp, which enters by its measured ratio to llama.cpp's best format (ik_llama.json).
+A ratio is taken within one round; a row holds if the median over its rounds is as required, and
+says in how many rounds it held. `best` is the fastest of OpenVINO and llama.cpp in any format, by
+the median over the rounds, and of ik_llama.cpp, which enters by its measured ratio to llama.cpp's
+best format (ik_llama.json).
 """
 import dataclasses
 import json
 import pathlib
+import statistics
 
-from .shapes import (BUSY, EIGHT, FULL, LLAMA, LONG_FOUR, LONG_ONE, LONGER, ONE, OURS, PEERS,
-                     SAME_FILE)
+from .phase import Rounds, spread
+from .shapes import EIGHT, FULL, LLAMA, LONG_FOUR, LONG_ONE, LONGER, ONE, OURS, PEERS, SAME_FILE
 
 IK = json.loads(pathlib.Path(__file__).with_name("ik_llama.json").read_text())
+IK_NAME = "ik_llama.cpp by its ratio"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,14 +51,29 @@ def ik_ratio(shape, speed):
     return None
 
 
-def best_peer(shape, speed, speeds):
-    """(name, tokens/s) of the fastest; speeds: side -> Speed. None when there is none."""
-    found = {name: getattr(speeds[name], speed) for name in PEERS if name in speeds}
-    llama = [found[name] for name in LLAMA if name in found]
+@dataclasses.dataclass
+class Peer:
+    name: str
+    speed: float   # tokens/s, median over the rounds
+    ratios: list   # ours over this one, one a round
+
+
+def peer_of(rounds, name, figure):
+    ratios = rounds.ratios(OURS, name, figure)
+    return Peer(name, statistics.median(rounds.of(name, figure)), ratios) if ratios else None
+
+
+def best_peer(shape, speed, rounds):
+    """The fastest Peer; None when none ran beside ours."""
+    def figure(value):
+        return getattr(value, speed)
+    found = [peer for name in PEERS if (peer := peer_of(rounds, name, figure))]
+    llamas = [peer for peer in found if peer.name in LLAMA]
     ratio = ik_ratio(shape, speed)
-    if ratio and llama:
-        found["ik_llama.cpp by its ratio"] = ratio * max(llama)
-    return max(found.items(), key=lambda item: item[1]) if found else None
+    if ratio and llamas:
+        base = max(llamas, key=lambda peer: peer.speed)
+        found.append(Peer(IK_NAME, ratio * base.speed, [one / ratio for one in base.ratios]))
+    return max(found, key=lambda peer: peer.speed, default=None)
 
 
 def alike(shape, measured):
@@ -63,37 +82,27 @@ def alike(shape, measured):
     return shape if shape in fits else fits[0] if fits else None
 
 
-def judge(row, measured, failures):
-    """One line of the verdict table. measured: shape -> side -> Speed; failures: shape, side pairs.
+def judge(row, measured):
+    """One line of the verdict table. measured: shape -> Rounds.
 
-    holds: True; False; None where a side is missing that the row needs, or others had the machine.
+    holds: True; False; None where a side is missing that the row needs, or too few rounds count.
     """
     out = {"what": row.what, "required_same_file": row.same_file, "required_best": row.best,
-           "missing": [], "holds": None}
+           "missing": [], "mark": "", "holds": None}
     shape = alike(row.shape, measured)
-    speeds = measured[shape] if shape else {}
-    out["missing"] = [side for side in (*row.shape.sides, OURS, SAME_FILE)
-                      if side not in speeds and (shape, side) in failures]
-    if OURS not in speeds:
-        out["missing"] = sorted({*out["missing"], OURS})
+    rounds = measured[shape] if shape else Rounds([], 0)
+    needed = {OURS, SAME_FILE} if row.same_file else {OURS}
+    ran = rounds.sides()
+    out["missing"] = sorted({*needed, *rounds.failures} - {*ran})
+    if OURS not in ran:
         return out
-    out["shape"] = shape.name
-    out["ours"] = ours = getattr(speeds[OURS], row.speed)
-    fits = []
-    if SAME_FILE in speeds:
-        out["same_file"] = getattr(speeds[SAME_FILE], row.speed)
-        fits.append(ours >= row.same_file * out["same_file"])
-    elif row.same_file:
-        out["missing"] = sorted({*out["missing"], SAME_FILE})
-    best = best_peer(shape, row.speed, speeds)
-    if best:
-        out["best_name"], out["best"] = best
-        fits.append(ours >= row.best * best[1])
-    used = [speeds[side] for side in (OURS, *PEERS) if side in speeds]
-    if any(speed.foreign > BUSY for speed in used):
-        out["missing"].append("a quiet machine")
-    elif fits and not all(fits):
-        out["holds"] = False
-    elif fits and not out["missing"]:
-        out["holds"] = True
+    out["shape"], out["mark"] = shape.name, rounds.mark
+    out["ours"] = spread(rounds.of(OURS, lambda value: getattr(value, row.speed)))
+    same = peer_of(rounds, SAME_FILE, lambda value: getattr(value, row.speed))
+    beside = (("same_file", same, row.same_file),
+              ("best", best_peer(shape, row.speed, rounds), row.best))
+    out |= {name: peer for name, peer, _ in beside if peer}
+    fits = [statistics.median(peer.ratios) >= required for _, peer, required in beside if peer]
+    if fits and not (out["missing"] and all(fits)):  # what is missing can only make it fail
+        out["holds"] = rounds.verdict(all(fits))
     return out

@@ -1,25 +1,19 @@
 """What bench/compare makes of its peers' output, and what it says of it. Nothing here is timed."""
+import itertools
 import json
-import pathlib
-import sys
+import os
 import types
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "bench"))
-from lib import checks, limits, plot, report, run, shapes, sides, speed  # noqa: E402
-from lib import verdict  # noqa: E402
-from lib.run import Failed  # noqa: E402
-from lib.shapes import EIGHT, FULL, LONGER, OURS, SAME_FILE, Shape  # noqa: E402
+from made import ROOT, fast, guard, rounds_of
+from lib import checks, limits, plot, report, run, shapes, sides, speed, verdict
+from lib.run import Failed
+from lib.shapes import EIGHT, EXACT, FULL, LONGER, OURS, SAME_FILE, Shape
 
 WORK = limits.Work(layer_weights=100, output_weights=20, weight_bytes=60, kv_values=3)
 PEAK = {"peak_dot_gops": 1e-6, "peak_read_gbytes_per_s": 1e-6, "peak_fp32_gflops": 1e-6,
         "peak_dot_instruction": "avx2"}
-
-
-def fast(prompt, generate, foreign=0.0, **details):
-    return sides.Speed(prompt, generate, prompt + generate, foreign, details)
 
 
 LLAMA_LINE = ('{"n_kv_max": 2304, "pp": 128, "tg": 128, "pl": 8, "n_kv": 2048, "t_pp": 0.5, '
@@ -88,6 +82,15 @@ def test_busy_ticks_leave_out_idle_and_waiting():
     assert run.busy_ticks("cpu  1 2 4 1000 2000 8 16 32 0 0\ncpu0 ...") == 1 + 2 + 4 + 8 + 16 + 32
 
 
+def test_a_child_that_still_runs_is_no_stranger(monkeypatch):
+    before = sum(os.times()[:2])
+    assert before - 0.02 <= run.cpu_seconds(os.getpid()) <= sum(os.times()[:2]) + 0.02
+    seconds = iter([5.0, 7.0])
+    monkeypatch.setattr(run, "cpu_seconds", lambda pid: next(seconds) if pid == 42 else None)
+    known, unknown = run.Watch(42), run.Watch()
+    assert known.used() - known.own >= 2 + unknown.used() - unknown.own - 0.5
+
+
 def test_openvino_gets_the_prompts_of_engine_bench():
     """The formula stands in C++ and in Python; both must name the same ids."""
     source = (ROOT / "bench/engine/engine_bench.cpp").read_text()
@@ -115,131 +118,46 @@ def speeds_of(log, **answers):
         if isinstance(answers[name], Failed):
             raise answers[name]
         return Side(log, name, answers[name])
-    return speed.Speeds("model", make, say=lambda text: None)
+    return speed.Speeds("model", guard(), make, say=lambda text: None)
 
 
-def test_sides_alternate_and_runs_are_not_repeated():
+AB = Shape(8, 128, 128, ("a", "b"))
+
+
+def test_sides_alternate_and_a_shape_is_measured_once():
     log = []
     speeds = speeds_of(log, a=[fast(1, 1), fast(3, 5), fast(2, 2)], b=[fast(4, 4)] * 3)
-    speeds.measure(EIGHT, ("a", "b"), 2)
-    assert log == ["a", "b", "a", "b"]
-    speeds.measure(EIGHT, ("a", "b"), 3)
-    assert log[4:] == ["a", "b"]
-    got = speeds.table()[EIGHT]["a"]
+    rounds = speeds.measure(AB, 3)
+    assert log == ["a", "b", "b", "a", "a", "b"]
+    assert speeds.measure(AB, 5) is rounds and len(log) == 6
+    got = speed.typical(rounds.of("a"))
     assert (got.prompt, got.generate) == (2, 2)
 
 
-def test_a_side_that_fails_is_kept_with_its_reason_and_the_others_go_on():
+def test_a_side_that_cannot_be_made_fails_once_for_every_shape():
     log = []
-    speeds = speeds_of(log, a=Failed("cannot be installed"), b=[fast(4, 4), Failed("crashed")])
-    speeds.measure(EIGHT, ("a", "b"), 3)
-    assert speeds.failures == {(EIGHT, "a"): "cannot be installed", (EIGHT, "b"): "crashed"}
-    assert log == ["b", "b"]  # not a third time
-    assert list(speeds.table()[EIGHT]) == ["b"]
+    speeds = speeds_of(log, a=Failed("cannot be installed"), b=[fast(4, 4)] * 4)
+    other = Shape(1, 128, 128, ("a", "b"))
+    for shape in (AB, other):
+        rounds = speeds.measure(shape, 2)
+        assert rounds.failures == {"a": "cannot be installed"} and rounds.sides() == ["b"]
+    assert log == ["b"] * 4
 
 
-def test_runs_that_others_disturbed_count_only_where_there_are_no_better():
+def test_a_run_that_others_disturbed_is_repeated():
     runs = [fast(100, 10), fast(10, 1, foreign=0.5), fast(102, 12)]
-    assert speed.typical(runs).prompt == 101
-    assert speed.typical(runs).foreign == 0
-    assert speed.typical([fast(10, 1, foreign=0.5)]).foreign == 0.5
-
-
-def row_named(what):
-    return next(row for row in verdict.ROWS if row.what == what)
-
-
-def judged(what, failures=(), **speeds):
-    row = row_named(what)
-    return verdict.judge(row, {row.shape: speeds} if speeds else {}, set(failures))
-
-
-def all_sides(ours, same, openvino):
-    return {OURS: fast(ours, ours), SAME_FILE: fast(same, same),
-            "llama.cpp Q4_0": fast(same * 1.5, same * 1.5),
-            "llama.cpp Q8_0": fast(same, same), "OpenVINO Q4_1": fast(openvino, openvino),
-            "OpenVINO Q4_0": fast(openvino - 1, openvino - 1)}
-
-
-def test_a_row_holds_when_both_ratios_do():
-    got = judged("prompt, 8 rows of 512", **all_sides(ours=1100, same=180, openvino=1000))
-    assert (got["holds"], got["best_name"], got["best"]) == (True, "OpenVINO Q4_1", 1000)
-
-
-@pytest.mark.parametrize("ours, same, openvino", [(1099, 180, 1000), (1100, 184, 900)])
-def test_a_row_does_not_hold_when_one_ratio_does_not(ours, same, openvino):
-    assert judged("prompt, 8 rows of 512", **all_sides(ours, same, openvino))["holds"] is False
-
-
-def test_a_row_with_a_missing_peer_is_unproven_but_can_fail():
-    speeds = all_sides(ours=1e6, same=180, openvino=1000)
-    del speeds["OpenVINO Q4_1"]
-    gone = (LONGER, "OpenVINO Q4_1")
-    got = judged("prompt, 8 rows of 512", failures=[gone], **speeds)
-    assert (got["holds"], got["missing"]) == (None, ["OpenVINO Q4_1"])
-    speeds[OURS] = fast(1, 1)
-    assert judged("prompt, 8 rows of 512", failures=[gone], **speeds)["holds"] is False
-
-
-def test_a_row_proves_nothing_on_a_busy_machine():
-    for ours in (1, 1e6):
-        speeds = all_sides(ours, same=180, openvino=1000)
-        speeds["OpenVINO Q4_1"].foreign = 0.4
-        got = judged("prompt, 8 rows of 512", **speeds)
-        assert (got["holds"], got["missing"]) == (None, ["a quiet machine"])
-
-
-def test_a_row_without_ours_is_unproven():
-    got = judged("generated, 1 row", **{SAME_FILE: fast(1, 1)})
-    assert (got["holds"], got["missing"]) == (None, [OURS])
-    assert judged("generated, 1 row")["missing"] == [OURS]
-
-
-def test_the_default_kv_of_openvino_is_shown_but_not_the_best():
-    speeds = all_sides(ours=2, same=1, openvino=2)
-    speeds["OpenVINO Q4_1, its default KV"] = fast(1000, 1000)
-    assert verdict.best_peer(LONGER, "prompt", speeds)[1] == 2
-
-
-def test_ik_llama_enters_by_its_ratio_where_it_was_measured():
-    speeds = {SAME_FILE: fast(100, 100), "llama.cpp Q4_0": fast(187, 187)}
-    name, value = verdict.best_peer(shapes.ONE, "generate", speeds)
-    assert (name, value) == ("ik_llama.cpp by its ratio", pytest.approx(233))
-    assert verdict.best_peer(FULL, "generate", speeds) == ("llama.cpp Q4_0", 187)  # slower there
-    assert verdict.ik_ratio(LONGER, "prompt") is None
-
-
-def test_shorter_runs_of_quick_stand_for_their_rows():
-    assert verdict.alike(EIGHT, [Shape(8, 128, 64)]) == Shape(8, 128, 64)
-    assert verdict.alike(EIGHT, [Shape(8, 128, 64), EIGHT]) == EIGHT
-    assert verdict.alike(EIGHT, [Shape(8, 512, 64)]) is None
-    quick = [verdict.alike(row.shape, shapes.QUICK) for row in verdict.ROWS]
-    assert [row.what for row, shape in zip(verdict.ROWS, quick) if not shape] == [
-        "generated, 4 rows of 7,000"]
-
-
-def test_without_vnni_only_the_batch_rows_bind_at_the_best():
-    rows = verdict.binding(verdict.ROWS, ["avx2", "avx512bw"])
-    assert [row.what for row in rows] == [row.what for row in verdict.ROWS if row.shape.rows > 1]
-    assert {(row.same_file, row.best) for row in rows} == {(0.0, 1.0)}
-    assert verdict.binding(verdict.ROWS, ["avx512_vnni"]) == verdict.ROWS
-
-
-def test_every_required_row_is_measured_on_the_sides_it_needs():
-    for row in verdict.ROWS:
-        assert row.shape in shapes.SHAPES
-        assert {OURS, SAME_FILE, "OpenVINO Q4_1"} <= set(row.shape.sides)
+    rounds = speeds_of([], a=runs).measure(Shape(8, 128, 128, ("a",)), 2)
+    assert speed.typical(rounds.of("a")).prompt == 101 and rounds.mark == ""
 
 
 def test_shares_of_the_limits():
     # 2 x (100 + 20 / 10) = 204 operations a prompt token of 1,000 a second.
-    shape, peak = Shape(2, 10, 4), PEAK
-    got = limits.shares(shape, fast(2, 4), WORK, peak)
+    shape = Shape(2, 10, 4)
+    got = limits.shares(shape, fast(2, 4), WORK, 1e-6, 1e-6)
     assert got == {"prompt_dots": 41, "generate_dots": 96,
                    # two steps a second of 60 + 2 x 12 x 3 x 2 = 204 bytes
                    "generate_reads": 41}
-    assert limits.shares(shape, fast(2, 4), WORK, {**peak, "peak_dot_gops": 0})[
-        "prompt_dots"] is None
+    assert limits.shares(shape, fast(2, 4), WORK, 0, 1e-6)["prompt_dots"] is None
 
 
 def test_the_model_files_work():
@@ -281,61 +199,103 @@ def test_a_check_that_fails_says_so_in_its_row(monkeypatch):
     assert "| submits | failed |" in report.check_table([row])
 
 
-class Context:
-    rounds = 1
-
-    def __init__(self, speeds):
-        self.speeds = speeds
+def context_of(**parts):
+    return types.SimpleNamespace(model="m", rounds=lambda usual, quick=1: 1, guard=guard(), **parts)
 
 
-def sampler_run(penalties, top5, foreign=0.0, doubt=0.5):
+def sampler_run(penalties, top5, doubt=0.5):
     def figures(cost):
         return {"step_ms": 20.0, "cost_percent": cost, "cost_percent_low": cost - doubt,
                 "cost_percent_high": cost + doubt}
     ours = {"plain": figures(0), "penalties": figures(1), "all_penalties": figures(penalties),
             "top5_logprobs": figures(top5), "rounds": 12, "steps": 8, "arrangements": 5}
-    return run.Output(json.dumps(ours), 1.0, foreign)
+    return run.Output(json.dumps(ours), 1.0, 0.0)
 
 
 @pytest.mark.parametrize("given, holds", [((1, 2.4), True), ((3.6, 2), False), ((1, 3.6), False),
-                                          ((1, 2, 0.5), None), ((1, 2.8), None),
-                                          ((3.2, 1), None), ((1, 2, 0, 4), None)])
+                                          ((1, 2.8), None), ((3.2, 1), None), ((1, 2, 4), None)])
 def test_the_samplers_cost_is_that_of_the_dearer(monkeypatch, given, holds):
     monkeypatch.setattr(checks, "run", lambda *_: sampler_run(*given))
-    row = checks.sampler(types.SimpleNamespace(model="m", rounds=3))
+    row = checks.sampler(context_of())
     assert (row["ours"], row["holds"]) == (max(given[:2]), holds)
 
 
-def test_exact_throughput_takes_llamas_runs_of_the_same_load():
+def test_a_sampler_measured_while_the_memory_changed_proves_nothing(monkeypatch):
+    monkeypatch.setattr(checks, "run", lambda *_: sampler_run(1, 2))
+    context, readings = context_of(), iter([40.0] * 3 + [30.0] * 3 + [40.0] * 3)
+    context.guard.probe.measure = lambda: next(readings)
+    row = checks.sampler(context)
+    assert row["holds"] is None and row["mark"] == ("0 of 1 rounds count: the memory changed in 2")
+
+
+@pytest.mark.parametrize("memory, holds", [((40.0,), True), ((40.0, 30.0), None)])
+def test_start_is_measured_in_rounds_too(monkeypatch, memory, holds):
+    monkeypatch.setattr(checks, "last_line", lambda *_, **__: "program")
+    commands, readings = [], itertools.cycle(value for value in memory for _ in range(3))
+    monkeypatch.setattr(checks, "run", commands.append)
+    context = context_of()
+    context.guard.probe.measure = lambda: next(readings)
+    row = checks.start(context)
+    assert row["holds"] is holds and bool(row["mark"]) == (holds is None)
+    assert [words[0] == "program" for words in commands][:4] == [False, True, False, True]
+
+
+def test_exact_throughput_takes_the_ratio_within_its_rounds():
     log = []
     speeds = speeds_of(log, **{shapes.OURS_EXACT: [fast(300, 100)], SAME_FILE: [fast(200, 50)]})
-    row = checks.rows_of("throughput", Context(speeds))[0]
-    assert (row["ours"], row["peer"], row["ratio"], row["holds"]) == (400, 250, 1.6, True)
-    assert log == [shapes.OURS_EXACT, SAME_FILE]
-    assert checks.rows_of("throughput", Context(speeds))[0]["holds"]
-    assert len(log) == 2  # measured once, used twice
+    row = checks.rows_of("throughput", context_of(speeds=speeds))[0]
+    assert (row["ours"], row["peer"], row["holds"]) == ("400", "250", True)
+    assert row["ratio"] == "held in 1 of 1 round, median 1.60"
+    assert log == list(EXACT.sides)
 
 
 def test_exact_throughput_without_llama_is_unproven_and_says_why():
     speeds = speeds_of([], **{shapes.OURS_EXACT: [fast(3, 1)], SAME_FILE: Failed("no compiler")})
-    row = checks.rows_of("throughput", Context(speeds))[0]
+    row = checks.rows_of("throughput", context_of(speeds=speeds))[0]
     assert row["holds"] is None and "no compiler" in row["failure"]
 
 
 def test_the_page_says_what_failed_and_what_holds():
-    measured = {EIGHT: {OURS: fast(9000, 3000, 0.3, decode_launches_per_step=151.0)}}
-    failures = {(EIGHT, SAME_FILE): "cmake\nfailed"}
-    lines = [verdict.judge(row_named("generated, 8 rows"), measured, failures)]
-    here = {"processor": "P", "cores": 2, "features": ["avx2"], "commit": "c", "date": "d"}
-    text = report.page(here, PEAK, lines, measured, failures, WORK, [], {"x": {"failure": "y"}})
-    assert f"unproven; lacks {SAME_FILE}" in text
-    assert "30% BUSY" in text and "| 151 |" in text
-    assert f"- {EIGHT.name}, {SAME_FILE}: cmake failed" in text
-    assert "- x: y" in text
+    rounds = rounds_of({OURS: [fast(9000, 3000, decode_launches_per_step=151.0),
+                               fast(9100, 3100, decode_launches_per_step=151.0)]},
+                       wanted=3, failures={SAME_FILE: "cmake\nfailed"})
+    measured = {EIGHT: rounds}
+    row = next(row for row in verdict.ROWS if row.what == "generated, 8 rows")
+    lines = [verdict.judge(row, measured)]
+    text = report.speed_section(measured, lines, WORK, PEAK).text("origin")
+    assert text.startswith("## Prompts and generation\n\norigin\n")
+    assert f"unproven; lacks {SAME_FILE}; 2 of 3 rounds count" in text
+    assert "| 9050 (9000 to 9100) | 3050 (3000 to 3100) |" in text
+    assert "| 151 | 40.0 | 2; 2 of 3 rounds count |" in text
+    assert f"- Failed: {EIGHT.name}, {SAME_FILE}: cmake failed" in text
+    assert "- Failed: x: y" in report.profile_section({"x": {"failure": "y"}}, WORK, PEAK).text("")
+
+
+def test_rows_where_only_generation_is_judged_leave_out_the_run_of_prompts(monkeypatch):
+    """On every side; llama.cpp copies one prompt."""
+    commands = []
+
+    def answer(command):
+        commands.append([str(word) for word in command])
+        return run.Output('{"pl": 4, "pp": 7000, "tg": 128, "speed_pp": 1, "speed_tg": 2, '
+                          '"speed": 3, "generate_steps": 128, "prompt_tok_s": 1, '
+                          '"generate_tok_s": 2, "total_tok_s": 3}', 1.0, 0.0)
+    monkeypatch.setattr(sides, "run", answer)
+    monkeypatch.setattr(sides, "last_line", lambda *_, **__: "program")
+    monkeypatch.setattr(sides, "of_times", lambda *_: None)
+    model = ROOT / "M.Q4_1.gguf"
+    for shape in (shapes.LONG_FOUR, Shape(4, 7000, 128)):
+        for side in (sides.Ours(None, model), sides.Llama("Q4_1", model),
+                     sides.OpenVino("Q4_1", "f16", model)):
+            side.measure(shape)
+    told = ["--generation-only", "-pps", '"prompt_run": false']
+    assert [word in " ".join(command) for word, command in zip(2 * told, commands)] == \
+        3 * [True] + 3 * [False]
 
 
 def test_bars_have_a_gap_where_a_side_did_not_run():
-    measured = {EIGHT: {OURS: fast(1, 2), SAME_FILE: fast(3, 4)}, FULL: {OURS: fast(5, 6)}}
+    measured = {EIGHT: rounds_of({OURS: fast(1, 2), SAME_FILE: fast(3, 4)}),
+                FULL: rounds_of({OURS: fast(5, 6)})}
     assert plot.bars(measured, "generate") == {OURS: [2, 6], SAME_FILE: [4, None]}
 
 

@@ -1,11 +1,7 @@
 """The profile of a step by kernel: which loads, in which ways, and the page. Nothing is timed."""
-import pathlib
-import sys
-
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "bench"))
-from lib import limits, profile, report, sides  # noqa: E402
-from lib.run import Failed  # noqa: E402
+from made import guard
+from lib import limits, profile, report, sides
+from lib.run import Failed
 
 
 def test_every_profiled_load_draws_long_enough_for_all_its_rows_to_draw_at_once():
@@ -23,8 +19,10 @@ PROFILE = {"decode_step_ms_mean": 10.0, "decode_launches_per_step": 7,
 def test_a_steps_time_is_told_by_kernel():
     assert list(profile.phases(PROFILE)) == [
         ("decode", 10.0, 7, [("matmul", 7.5, 4), ("tiny", 0.01, 1)])]
-    text = report.profile_table({"8 x (1 + 1)": PROFILE})
-    assert "| matmul | 7.50 | 4 | 75 |  |  |" in text
+    details = {**STEPS, **PROFILE, "prompt_kernels": [], "mark": "a mark"}
+    text = report.profile_table({"8 x (1 + 1)": details}, WORK, PEAK)
+    assert "| 8 x (1 + 1) | decode | **whole step** | 10.00 | 7 |  |  | a mark |" in text
+    assert "| matmul | 7.50 | 4 | 75 | " in text
     assert "between kernels | 2.49" in text
     assert "tiny" not in text
 
@@ -40,12 +38,14 @@ def test_a_step_is_measured_whole_and_in_parts():
             return sides.Speed(1, 1, 1, 0, PROFILE)
 
     class Speeds:
+        guard = guard(memory=33.0)
+
         def side(self, _name):
             return Ours()
     out = profile.measure(Speeds(), quick=True)
     first = profile.QUICK[0].name
     assert asked[:2] == [(first, ("--profile",)), (first, ("--profile", "--separate"))]
-    assert out[first] == PROFILE
+    assert out[first] == {**PROFILE, "memory_gbytes_per_s": 33.0, "mark": ""}
     assert out[first + ", layers in parts"] == {"failure": "no parts"}
     assert len(out) == 2 * len(profile.QUICK)
 
@@ -53,9 +53,10 @@ def test_a_step_is_measured_whole_and_in_parts():
 WORK = limits.Work(layer_weights=100, output_weights=20, weight_bytes=60, kv_values=3,
                    query_values=5, gate_up_weights=60, gate_up_bytes=30, output_bytes=10)
 # A thousand of each a second: a unit takes a millisecond.
-PEAK = {"peak_dot_gops": 1e-6, "peak_read_gbytes_per_s": 1e-6, "peak_fp32_gflops": 1e-6}
-STEPS = {"jobs": 4, "prompt": 9, "output": 2, "prompt_tokens": 36, "prompt_steps": 2,
-         "prompt_kernels": [{"kernel": "gate_up"}], "decode_kernels": [{"kernel": "layers"}]}
+PEAK = {"peak_dot_gops": 1e-6, "peak_fp32_gflops": 1e-6}
+STEPS = {"memory_gbytes_per_s": 1e-6, "jobs": 4, "prompt": 9, "output": 2, "prompt_tokens": 36,
+         "prompt_steps": 2, "prompt_kernels": [{"kernel": "gate_up"}],
+         "decode_kernels": [{"kernel": "layers"}]}
 
 
 def test_each_kernel_stands_beside_the_limit_it_runs_against():
@@ -70,11 +71,11 @@ def test_each_kernel_stands_beside_the_limit_it_runs_against():
 
 
 def test_memory_is_the_limit_where_reading_takes_longer():
-    slow = {**PEAK, "peak_read_gbytes_per_s": 1e-9}
-    decode = limits.kernel_limits(STEPS, "decode", WORK, slow)
+    slow = {**STEPS, "memory_gbytes_per_s": 1e-9, "mark": ""}
+    decode = limits.kernel_limits(slow, "decode", WORK, PEAK)
     assert decode["gate_up"] == 30e3
     assert decode["matmul"] == 10e3
     assert decode["attention"] == 4 * 10 * 3 * 2 * 1e3
-    details = {**PROFILE, **STEPS, "decode_kernels": PROFILE["decode_kernels"]}
-    text = report.profile_table({"4 x (9 + 2)": {**details, "prompt_kernels": []}}, WORK, slow)
+    details = {**PROFILE, **slow, "decode_kernels": PROFILE["decode_kernels"]}
+    text = report.profile_table({"4 x (9 + 2)": {**details, "prompt_kernels": []}}, WORK, PEAK)
     assert "| matmul | 7.50 | 4 | 75 | 30000.00 | 400000 |" in text

@@ -1,0 +1,43 @@
+"""The model in Q4_K_M, a file of tensors of several types: ours beside llama.cpp on the same file,
+and beside our own Q4_1. llama.cpp's quantizer makes the file of the test model."""
+import statistics
+
+from .phase import held, spread
+from .shapes import MIXED_EIGHT, MIXED_FILE, MIXED_FULL, MIXED_KIND, MIXED_ONE, OURS, OURS_MIXED
+
+# (what, shape, which of its speeds)
+ROWS = (("generated, 64 rows, context 256", MIXED_FULL, "generate"),
+        ("generated, 1 row", MIXED_ONE, "generate"),
+        ("prompt, 8 rows of 128", MIXED_EIGHT, "prompt"))
+
+
+def row_of(what, shape, speed, rounds):
+    def figure(value):
+        return getattr(value, speed)
+    row = {"what": f"{MIXED_KIND}: {what}, tok/s", "ours": "failed", "required": "-",
+           "mark": rounds.mark, "holds": None}
+    if rounds.failures:
+        row["failure"] = f"{shape.name}: {rounds.failures}"
+    if not rounds.of(OURS_MIXED):
+        return row
+    launches = rounds.of(OURS_MIXED)[-1].details.get("decode_launches_per_step", 0)
+    row["what"] += f" ({launches:.0f} launches a decode step)"
+    row["ours"] = spread(rounds.of(OURS_MIXED, figure)).text()
+    said = []
+    if ratios := rounds.ratios(OURS_MIXED, MIXED_FILE, figure):
+        row |= {"peer": spread(rounds.of(MIXED_FILE, figure)).text(),
+                "peer_name": "llama.cpp, same file",
+                "headline": f"{MIXED_KIND}, {what}: {statistics.median(ratios):.2f} times "
+                            "llama.cpp"}
+        said.append(f"llama.cpp: {spread(ratios).text(2)}")
+    if ratios := rounds.ratios(OURS_MIXED, OURS, figure):
+        own = spread(rounds.of(OURS, figure)).text()
+        said.append(f"our Q4_1 ({own}): {spread(ratios).text(2)}")
+    return {**row, "ratio": "; ".join(said) or "-", "runs": rounds.record()}
+
+
+def mixed(context):
+    """The rows of bench/compare. Nothing is required of them: they show what a mixed file costs."""
+    return [row_of(what, shape, speed,
+                   context.speeds.measure(shape, context.rounds(shape.rounds)))
+            for what, shape, speed in ROWS]

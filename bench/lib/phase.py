@@ -1,0 +1,195 @@
+"""The guard of every row that reads memory: its ratios come from rounds in one phase of the memory.
+
+Neighbours on a rented machine make its memory faster and slower by the minute. What is bound by
+memory follows, what is bound by arithmetic does not, so that a ratio of the two says as much about
+the minute as about the sides. Therefore:
+
+- In a round every side runs once. Every second round has them in the opposite order.
+- A probe reads memory before the first side, after each, and so between any two.
+- A round counts if its readings differ by at most MOVED, if other processes left the cores alone,
+  and if its memory was as fast as in the fastest such round.
+- Rounds that do not count are repeated until as many count as were wanted, or twice as many have
+  run. A row that is still short of rounds says so; with fewer than LEAST it proves nothing.
+"""
+import dataclasses
+import statistics
+
+from .run import BIN, Failed, Watch, json_in, run
+from .shapes import BUSY
+
+MOVED = 0.1  # a larger share between two readings is a change of phase
+LEAST = 3    # rounds that a verdict needs, or as many as were wanted where those are fewer
+
+
+def moved(one, other):
+    return max(one, other) > (1 + MOVED) * min(one, other)
+
+
+@dataclasses.dataclass(eq=False)
+class Round:
+    values: dict    # side -> what it measured
+    reads: list     # the probe's, GB/s: before, between and after the sides
+    foreign: float  # share of the cores that other processes took in the whole round
+
+    @property
+    def level(self):
+        return statistics.median(self.reads)
+
+    @property
+    def steady(self):
+        return not moved(min(self.reads), max(self.reads))
+
+    @property
+    def busy(self):
+        """Over all, or while one of the sides ran that know it themselves."""
+        each = (getattr(value, "foreign", 0) for value in self.values.values())
+        return max(self.foreign, *each) > BUSY
+
+
+def in_one_phase(rounds):
+    """Those in the fastest phase, undisturbed."""
+    sound = [one for one in rounds if one.steady and not one.busy]
+    fastest = max((one.level for one in sound), default=0)
+    return [one for one in sound if not moved(one.level, fastest)]
+
+
+@dataclasses.dataclass
+class Rounds:
+    tried: list
+    wanted: int
+    failures: dict = dataclasses.field(default_factory=dict)  # side -> why it failed
+
+    @property
+    def counted(self):
+        return in_one_phase(self.tried)
+
+    @property
+    def used(self):
+        """Where no round counts, all of them are shown, with their mark."""
+        return self.counted or self.tried
+
+    @property
+    def proven(self):
+        return len(self.counted) >= min(self.wanted, LEAST)
+
+    def verdict(self, fits):
+        """Whether it holds, or None where too few rounds count."""
+        return bool(fits) if self.proven else None
+
+    @property
+    def level(self):
+        return statistics.median(one.level for one in self.used)
+
+    @property
+    def mark(self):
+        """What keeps the rounds from being as many as were wanted; "" when they are."""
+        counted = self.counted
+        if len(counted) >= self.wanted:
+            return ""
+        left = [one for one in self.tried if one not in counted]
+        causes = {"others had the cores": sum(one.busy for one in left),
+                  "the memory changed": sum(not one.busy and not one.steady for one in left),
+                  "the memory was slower": sum(not one.busy and one.steady for one in left)}
+        why = ", ".join(f"{what} in {count}" for what, count in causes.items() if count)
+        return f"{len(counted)} of {self.wanted} rounds count" + (f": {why}" if why else "")
+
+    def sides(self):
+        return list(dict.fromkeys(side for one in self.used for side in one.values))
+
+    def of(self, side, figure=lambda value: value):
+        """The side's figures, one a round."""
+        return [figure(one.values[side]) for one in self.used if side in one.values]
+
+    def ratios(self, over, under, figure=lambda value: value):
+        """figure(over) / figure(under) within each round that has both."""
+        return [figure(one.values[over]) / figure(one.values[under]) for one in self.used
+                if over in one.values and under in one.values]
+
+    def record(self):
+        """For the JSON file: every round that ran, and whether it counts."""
+        counted = self.counted
+        return {"wanted": self.wanted, "mark": self.mark, "failures": self.failures,
+                "rounds": [{"counts": one in counted, "read_gbytes_per_s": one.reads,
+                            "others": one.foreign,
+                            "values": {side: plain(value) for side, value in one.values.items()}}
+                           for one in self.tried]}
+
+
+def plain(value):
+    return dataclasses.asdict(value) if dataclasses.is_dataclass(value) else value
+
+
+class Probe:
+    """Memory's speed at this moment in GB/s. A reading unlike the one before it is taken twice more
+    and their median counts: a new phase shows again, a moment's disturbance does not."""
+
+    def __init__(self, measure):
+        self.measure, self.last = measure, None
+
+    def __call__(self):
+        reading = self.measure()
+        if self.last is None or moved(reading, self.last):
+            reading = statistics.median([reading, self.measure(), self.measure()])
+        self.last = reading
+        return reading
+
+
+def read_memory():
+    """One reading, in a process of its own."""
+    return json_in(run([BIN / "kernel_bench", "--reads"]).text)["read_gbytes_per_s"]
+
+
+class Guard:
+    """Runs sides in rounds. `measure`: takes a reading; `watch`: tells who else uses the cores."""
+
+    def __init__(self, measure=read_memory, watch=Watch):
+        self.probe, self.watch = Probe(measure), watch
+
+    def one_round(self, order, measure, before, failures):
+        """A side that fails is noted with its reason, and the others go on."""
+        values, reads, watch = {}, [before], self.watch()
+        for side in order:
+            try:
+                values[side] = measure(side)
+            except Failed as failure:
+                failures[side] = str(failure)
+            reads.append(self.probe())
+        return Round(values, reads, watch.foreign())
+
+    def in_turns(self, sides, measure, wanted, most=None):
+        """Rounds in which every side runs `measure(side)`, which raises Failed where it fails."""
+        found = Rounds([], wanted)
+        before = self.probe()
+        for number in range(most or 2 * wanted):
+            left = [side for side in sides if side not in found.failures]
+            if not left or len(found.counted) >= wanted:
+                break
+            order = left if number % 2 == 0 else left[::-1]
+            one = self.one_round(order, measure, before, found.failures)
+            before = one.reads[-1]
+            if one.values:
+                found.tried.append(one)
+        return found
+
+
+@dataclasses.dataclass
+class Spread:
+    median: float
+    low: float
+    high: float
+
+    def text(self, digits=0):
+        """2.26 (2.2 to 2.31); the median alone where all are the same."""
+        middle, low, high = (f"{x:.{digits}f}" for x in (self.median, self.low, self.high))
+        return middle if low == high else f"{middle} ({low} to {high})"
+
+
+def spread(values):
+    return Spread(statistics.median(values), min(values), max(values))
+
+
+def held(ratios, least):
+    """In how many rounds a ratio was as required: "held in 4 of 5 rounds, median 0.83 (...)"."""
+    rounds = f"{len(ratios)} round{'s' if len(ratios) > 1 else ''}"
+    fits = sum(ratio >= least for ratio in ratios)
+    return f"held in {fits} of {rounds}, median {spread(ratios).text(2)}"

@@ -1,0 +1,106 @@
+"""Where figures are kept: a page a machine, a line a run in the history, raw runs under build/.
+
+    bench/results/MACHINE.md     the newest figures of each measure, a section each
+    bench/results/HISTORY.md     date, commit, machine, what ran, what it gave
+    build/results/               every run as JSON, and the pictures; not part of the repository
+"""
+import dataclasses
+import json
+import re
+
+from .run import BIN, ROOT, Failed
+from .sections import TITLES
+
+PAGES = ROOT / "bench/results"
+RAW = BIN.parent / "results"
+HISTORY_HEAD = """# History of the runs
+
+A line a run, the newest first. `bench/compare --save` writes it. The ratios are ours over the
+peer's of the same run: "3.1 and 1.2" is 3.1 times llama.cpp on the same file and 1.2 times the best
+peer.
+
+| date | commit | machine | what ran | what it gave |
+|---|---|---|---|---|
+"""
+
+
+def machine_name(here):
+    return f"{here['processor']}, {here['cores']} cores"
+
+
+def file_name(name):
+    """The page's: a machine's name in lower case, its words joined."""
+    return "-".join(re.findall("[a-z0-9]+", name.lower())) + ".md"
+
+
+def page_head(here):
+    return (f"# {machine_name(here)}\n\n{here['memory_gib']} GiB of memory; "
+            f"{', '.join(here['features'])}. Each section has the newest figures of its measure, "
+            "with the peers' of the same run. [../README.md](../README.md) says what the words "
+            "mean.\n")
+
+
+def split(page):
+    """The head, and title -> text of each section."""
+    head, *sections = re.split(r"^## ", page, flags=re.MULTILINE)
+    return head, {one.split("\n", 1)[0]: "## " + one for one in sections}
+
+
+def merged(page, texts):
+    """The page with the sections of `texts` (measure -> Markdown) in place of its own, in order."""
+    head, sections = split(page)
+    sections |= {TITLES[measure]: text for measure, text in texts.items()}
+    order = [*TITLES.values(), *(title for title in sections if title not in TITLES.values())]
+    return "\n\n".join([head.rstrip(), *(sections[title].rstrip() for title in order
+                                         if title in sections)]) + "\n"
+
+
+def with_line(history, line):
+    """The history with a run more, right under the table's head."""
+    if not history.startswith(HISTORY_HEAD):
+        raise Failed(f"{PAGES / 'HISTORY.md'} does not begin as bench/lib/results.py has it: "
+                     "restore its head")
+    return HISTORY_HEAD + line + "\n" + history[len(HISTORY_HEAD):]
+
+
+def history_line(here, line, sections):
+    headlines = [text for section in sections for text in section.headlines]
+    return (f"| {here['date']} | {here['commit']} | {machine_name(here)} | `{line}` | "
+            f"{'; '.join(headlines) or '-'} |")
+
+
+def command(words):
+    """How to run it again, from the repository's root."""
+    return " ".join(["bench/compare", *(word for word in words[1:] if word != "--save")])
+
+
+def origin(here, line):
+    return f"`{line}` at commit {here['commit']}, {here['date']}."
+
+
+def plain(value):
+    if dataclasses.is_dataclass(value):
+        return dataclasses.asdict(value)
+    raise TypeError(f"no JSON for {type(value)}")
+
+
+def save(here, line, sections, everything, draw):
+    """Writes page, history and raw runs. draw(stem): writes the pictures beside stem. Returns the
+    page's path and the JSON file's."""
+    RAW.mkdir(parents=True, exist_ok=True)
+    measures = "-".join(section.measure for section in sections[:3])
+    stem = RAW / f"{here['date']}-{here['commit']}-{measures}"
+    number = 1
+    while stem.with_suffix(".json").exists():  # an earlier run of the same commit stays
+        number += 1
+        stem = stem.with_name(f"{here['date']}-{here['commit']}-{measures}-{number}")
+    raw = stem.with_suffix(".json")
+    raw.write_text(json.dumps(everything, indent=1, default=plain) + "\n")
+    draw(stem)
+    page, history = PAGES / file_name(machine_name(here)), PAGES / "HISTORY.md"
+    old = page.read_text() if page.exists() else page_head(here)
+    texts = {section.measure: section.text(origin(here, line)) for section in sections}
+    lines = history.read_text() if history.exists() else HISTORY_HEAD
+    page.write_text(merged(old, texts))
+    history.write_text(with_line(lines, history_line(here, line, sections)))
+    return page, raw
