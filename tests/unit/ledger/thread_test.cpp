@@ -34,7 +34,7 @@ class GatedLedger final : public Ledger {
   };
 
   explicit GatedLedger(std::shared_ptr<Gate> gate)
-      : gate_(std::move(gate)), inner_(make_memory_ledger(make_memory_store({build_end, ""}))) {}
+      : gate_(std::move(gate)), inner_(make_memory_ledger(make_memory_store({publish, ""}))) {}
 
   Result<std::vector<Result<Reply>>> apply(std::span<const Operation> operations,
                                            std::int64_t now_us) override {
