@@ -58,7 +58,7 @@ class SubmitRun {
   Result<std::optional<NextJob>> next_job();
   Status on_answer(const Submission& submission);
   Status on_entry(const Entry& entry);
-  Status refuse(const std::string& id, const ParsedLine& parsed);
+  Status refuse(const ParsedLine& parsed);
   void note_warnings(const ParsedLine& parsed);
   void note_waiting(const SubmitAnswer& answer);
   Status write(const std::string& line);
@@ -198,23 +198,22 @@ Result<std::optional<NextJob>> SubmitRun::next_job() {
     options.custom_ids = &custom_ids_;
     ParsedLine parsed = parse_line(line, options);
     if (parsed.error) {
-      MILLRACE_TRY(refuse(options.id, parsed));
+      MILLRACE_TRY(refuse(parsed));
       continue;
     }
     note_warnings(parsed);
     other_batch_ = other_batch_ || parsed.other_batch;
     other_stream_ = other_stream_ || parsed.other_stream;
     if (flags_.wait) {
-      MILLRACE_ASSIGN(const DecodedJob decoded, decode_job(parsed.body));
-      if (decoded.job.stream != flags_.stream) {
-        parsed.error = Error{Code::usage,
-                             "the line names stream " + decoded.job.stream +
-                                 ", and --wait reads stream " + flags_.stream,
-                             "leave the line's stream out, or name it with --stream"};
-        MILLRACE_TRY(refuse(options.id, parsed));
+      if (parsed.stream != flags_.stream) {
+        parsed.error = Error{
+            Code::usage,
+            "the line names stream " + parsed.stream + ", and --wait reads stream " + flags_.stream,
+            "leave the line's stream out, or name it with --stream"};
+        MILLRACE_TRY(refuse(parsed));
         continue;
       }
-      waiting_.emplace(decoded.job.id, line.number);
+      waiting_.emplace(parsed.id, line.number);
     }
     return NextJob{std::move(parsed.body), line.number};
   }
@@ -252,10 +251,10 @@ Status SubmitRun::write(const std::string& line) {
   return {};
 }
 
-Status SubmitRun::refuse(const std::string& id, const ParsedLine& parsed) {
+Status SubmitRun::refuse(const ParsedLine& parsed) {
   ++refused_;
   if (flags_.wait) {
-    return write(bad_line(id, parsed));
+    return write(bad_line(parsed));
   }
   if (refused_ <= errors_shown) {
     Error error = *parsed.error;
@@ -274,22 +273,21 @@ Status SubmitRun::on_answer(const Submission& submission) {
     note_waiting(answer);
     return {};
   }
-  std::string id = answer.job;
-  std::erase_if(waiting_, [&](const auto& waiting) {
-    id = waiting.second == submission.tag ? waiting.first : id;
-    return waiting.second == submission.tag;
-  });
   ParsedLine parsed = refused_line(submission.tag, submission.refused, *answer.error);
+  const auto waiting = waiting_.find(parsed.id);
+  if (waiting != waiting_.end() && waiting->second == submission.tag) {
+    waiting_.erase(waiting);
+  }
   if (parsed.error->code == Code::conflict) {
     parsed.error->hint =
-        id.starts_with(batch_ + "/")
+        parsed.id.starts_with(batch_ + "/")
             ? "the batch " + batch_ +
                   " has this line already, submitted with another body: --strict and "
                   "--stream are part of it; give the same as before, or name another --batch"
             : "the line has an id of its own, and a job of that id is there already with another "
               "body, of which batch and stream are part: give the line another id";
   }
-  return refuse(id, parsed);
+  return refuse(parsed);
 }
 
 Status SubmitRun::on_entry(const Entry& entry) {

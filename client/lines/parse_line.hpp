@@ -38,6 +38,8 @@ struct LineOptions {
 
 struct ParsedLine {
   std::uint64_t number = 0;
+  std::string id;                        // the job's; of a bad line what the options give
+  std::string stream;                    // the job's; empty of a bad line
   std::optional<std::string> custom_id;  // also of a bad line, where it could be read
   Shape shape = Shape::plain;
   Body body;                                       // the job, where there is no error

@@ -46,10 +46,6 @@ class Driver {
   Status settle();  // what is written is made safe, also after an error
 
  private:
-  struct OpenLine {  // submitted, without its output line
-    std::uint64_t hash = 0, bytes = 0;
-  };
-
   bool finished() const { return input_done_ && open_.empty() && submitter_.unanswered() == 0; }
   Status read_input();
   Status read_line();
@@ -59,7 +55,7 @@ class Driver {
   Status take_submission(const Submission& submission);
   Status take_status(const StatusAnswer& status);
   void watch_silence();
-  Status write_bad_line(const LineId& id, const ParsedLine& parsed);
+  Status write_bad_line(const ParsedLine& parsed);
   Status write_line(std::uint64_t number, const std::string& text, const Error* error,
                     const std::string& custom_id);
   Status watch_disk();
@@ -80,7 +76,7 @@ class Driver {
   std::optional<StreamReader> stream_;
   std::optional<LineIndexReader> index_;
   CustomIds custom_ids_;
-  std::map<std::uint64_t, OpenLine> open_;
+  std::map<std::uint64_t, std::uint64_t> open_;  // lines submitted, without output: bytes of each
   std::uint64_t open_bytes_ = 0;
   bool input_done_ = false;
   std::uint64_t taken_ = 0;               // the last stream number whose line is in the output
@@ -167,9 +163,8 @@ Status Driver::read_line() {
     return {};
   }
   MILLRACE_TRY(index_->expect(line));
-  const LineId id{line.number, line.hash};
   LineOptions options;
-  options.id = line_id(id.number, id.hash);
+  options.id = line_id(line.number, line.hash);
   options.model = "*";
   options.stream = stream_name;
   options.own_queue = true;
@@ -181,9 +176,9 @@ Status Driver::read_line() {
     return {};
   }
   if (parsed.error) {
-    return write_bad_line(id, parsed);
+    return write_bad_line(parsed);
   }
-  open_.emplace(line.number, OpenLine{line.hash, parsed.body.size()});
+  open_.emplace(line.number, parsed.body.size());
   open_bytes_ += parsed.body.size();
   submitter_.add(std::move(parsed.body), line.number);
   return {};
@@ -261,12 +256,10 @@ void Driver::note_warnings(std::uint64_t line, const JobResult& result) {
 }
 
 Status Driver::take_submission(const Submission& submission) {
-  const auto open = open_.find(submission.tag);
-  if (!submission.answer.error || open == open_.end()) {
+  if (!submission.answer.error || !open_.contains(submission.tag)) {
     return {};  // taken, or its result came first
   }
-  return write_bad_line({submission.tag, open->second.hash},
-                        refused_line(submission.tag, submission.refused, *submission.answer.error));
+  return write_bad_line(refused_line(submission.tag, submission.refused, *submission.answer.error));
 }
 
 Status Driver::take_status(const StatusAnswer& status) {
@@ -303,9 +296,8 @@ void Driver::watch_silence() {
   }
 }
 
-Status Driver::write_bad_line(const LineId& id, const ParsedLine& parsed) {
-  return write_line(id.number, bad_line(line_id(id.number, id.hash), parsed), &*parsed.error,
-                    parsed.custom_id.value_or(""));
+Status Driver::write_bad_line(const ParsedLine& parsed) {
+  return write_line(parsed.number, bad_line(parsed), &*parsed.error, parsed.custom_id.value_or(""));
 }
 
 Status Driver::write_line(std::uint64_t number, const std::string& text, const Error* error,
@@ -315,7 +307,7 @@ Status Driver::write_line(std::uint64_t number, const std::string& text, const E
     summary_.failures.push_back({number, custom_id, *error});
   }
   if (const auto open = open_.find(number); open != open_.end()) {
-    open_bytes_ -= open->second.bytes;
+    open_bytes_ -= open->second;
     open_.erase(open);
   }
   return {};
