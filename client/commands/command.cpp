@@ -214,4 +214,11 @@ Result<std::unique_ptr<Session>> open_session(const BrokerFlags& flags, const Cl
   return Session::open(std::move(options), clock);
 }
 
+EventLoopOptions loop_options(const BrokerFlags& flags) {
+  EventLoopOptions options;
+  options.timeout_ms = flags.timeout_s * 1000;
+  options.interrupted = interrupted;
+  return options;
+}
+
 }  // namespace millrace::client

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "client/link/session.hpp"
+#include "client/link/event_loop.hpp"
 #include "schemas/base/env.hpp"
 #include "schemas/base/error.hpp"
 
@@ -83,11 +83,13 @@ void add_broker_flags(CLI::App& app, BrokerFlags& flags, bool with_timeout);
 // Says on standard error when the broker is away and back.
 Result<std::unique_ptr<Session>> open_session(const BrokerFlags& flags, const Clock& clock,
                                               bool json);
+// The loop ends by --timeout and by the signals that are remembered.
+EventLoopOptions loop_options(const BrokerFlags& flags);
 template <class Answer>
 Result<Answer> ask_broker(const BrokerFlags& flags, Message message, bool json) {
   const SystemClock clock;
   MILLRACE_ASSIGN(auto session, open_session(flags, clock, json));
-  return session->request_as<Answer>(std::move(message), flags.timeout_s * 1000);
+  return EventLoop(*session, clock, loop_options(flags)).request_as<Answer>(std::move(message));
 }
 
 }  // namespace millrace::client

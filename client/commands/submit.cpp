@@ -3,15 +3,13 @@
 #include <cstdio>
 #include <optional>
 #include <set>
-#include <unordered_map>
 
 #include "client/commands/command.hpp"
 #include "client/commands/model_tokens.hpp"
 #include "client/commands/submit_files.hpp"
 #include "client/lines/json_writer.hpp"
 #include "client/lines/result_line.hpp"
-#include "client/link/exchange.hpp"
-#include "schemas/codec.hpp"
+#include "client/link/result_wait.hpp"
 
 namespace millrace::client {
 namespace {
@@ -26,7 +24,7 @@ struct Flags {
   bool strict = false;
 };
 
-class SubmitRun {
+class SubmitRun final : public JobSource {
  public:
   SubmitRun(const Flags& flags, bool json) : flags_(flags), json_(json), env_(posix_env()) {}
 
@@ -35,21 +33,25 @@ class SubmitRun {
   void summary() const;
   bool all_well() const { return refused_ + failed_ == 0; }
 
+  Result<bool> feed(Submitter& submitter) override;
+  Status on_answer(const Submission& submission) override;
+
  private:
-  Result<std::optional<NextJob>> next_job();
-  Status on_answer(const Submission& submission);
-  Status on_entry(const Entry& entry);
+  Status run_and_wait(EventLoop& loop, Submitter& submitter);
+  Status take(std::uint64_t line, const JobResult& result);
   Status refuse(const ParsedLine& parsed);
   void note_warnings(const ParsedLine& parsed);
   void note_waiting(const SubmitAnswer& answer);
 
   const Flags& flags_;
   bool json_;
+  SystemClock clock_;
   std::unique_ptr<Env> env_;
   std::unique_ptr<SubmitInput> input_;
   SubmitOutput output_;
   ResultLineOptions lines_;
-  std::unordered_map<std::string, std::uint64_t> waiting_;  // job id to line, with --wait
+  std::unique_ptr<Session> session_;
+  std::optional<ResultWait> wait_;  // with --wait
   std::uint64_t submitted_ = 0, known_ = 0, refused_ = 0, completed_ = 0, failed_ = 0;
   std::uint64_t cancelled_ = 0;                       // of those that failed, or were known
   bool other_batch_ = false, other_stream_ = false;   // some lines name their own
@@ -72,50 +74,48 @@ Status SubmitRun::prepare() {
 }
 
 Status SubmitRun::run() {
-  const SystemClock clock;
-  MILLRACE_ASSIGN(auto session, open_session(flags_.broker, clock, json_));
-  Exchange work;
-  work.next_job = [this] { return next_job(); };
-  work.on_answer = [this](const Submission& submission) { return on_answer(submission); };
-  work.done = [this] { return waiting_.empty(); };
-  work.interrupted = interrupted;
-  work.give_up_ms = std::uint64_t{flags_.broker.timeout_s} * 1000;
+  MILLRACE_ASSIGN(session_, open_session(flags_.broker, clock_, json_));
+  EventLoop loop(*session_, clock_, loop_options(flags_.broker));
+  Submitter submitter(*session_, clock_, *this);
   if (flags_.wait) {
-    MILLRACE_ASSIGN(const StatusAnswer status,
-                    session->request_as<StatusAnswer>(
-                        StatusRequest{.job = {}, .batch = {}, .stream = flags_.stream},
-                        flags_.broker.timeout_s * 1000));
-    if (!flags_.output.empty()) {
-      MILLRACE_TRY(output_.open(flags_.output));
-    }
-    StreamReaderOptions stream;
-    stream.stream = flags_.stream;
-    stream.from = status.high + 1;
-    work.stream = stream;
-    work.on_entry = [this](const Entry& entry) { return on_entry(entry); };
-    work.rewind_for_known = true;
+    return run_and_wait(loop, submitter);
   }
-  return exchange(*session, clock, work);
+  return loop.run({&submitter}, [&] { return submitter.done(); });
 }
 
-Result<std::optional<NextJob>> SubmitRun::next_job() {
-  while (true) {
-    MILLRACE_ASSIGN(std::optional<ParsedLine> parsed, input_->next());
-    if (!parsed) {
-      return std::nullopt;
-    }
-    if (parsed->error) {
-      MILLRACE_TRY(refuse(*parsed));
-      continue;
-    }
-    note_warnings(*parsed);
-    other_batch_ = other_batch_ || parsed->other_batch;
-    other_stream_ = other_stream_ || parsed->other_stream;
-    if (flags_.wait) {
-      waiting_.emplace(parsed->id, parsed->number);
-    }
-    return NextJob{std::move(parsed->body), parsed->number};
+// Reads what comes to the stream from now on.
+Status SubmitRun::run_and_wait(EventLoop& loop, Submitter& submitter) {
+  MILLRACE_ASSIGN(const StatusAnswer status, loop.request_as<StatusAnswer>(StatusRequest{
+                                                 .job = {}, .batch = {}, .stream = flags_.stream}));
+  if (!flags_.output.empty()) {
+    MILLRACE_TRY(output_.open(flags_.output));
   }
+  StreamReaderOptions stream;
+  stream.stream = flags_.stream;
+  stream.from = status.high + 1;
+  wait_.emplace(*session_, clock_, stream,
+                [this](std::uint64_t line, const JobResult& result) { return take(line, result); });
+  return loop.run({&submitter, &wait_->reader()},
+                  [&] { return submitter.done() && wait_->done(); });
+}
+
+Result<bool> SubmitRun::feed(Submitter& submitter) {
+  MILLRACE_ASSIGN(std::optional<ParsedLine> parsed, input_->next());
+  if (!parsed) {
+    return false;
+  }
+  if (parsed->error) {
+    MILLRACE_TRY(refuse(*parsed));
+    return true;
+  }
+  note_warnings(*parsed);
+  other_batch_ = other_batch_ || parsed->other_batch;
+  other_stream_ = other_stream_ || parsed->other_stream;
+  if (wait_) {
+    wait_->expect(parsed->id, parsed->number);
+  }
+  submitter.add(std::move(parsed->body), parsed->number);
+  return true;
 }
 
 bool is_new(const std::string& notice, std::set<std::string>& told) {
@@ -156,32 +156,23 @@ Status SubmitRun::refuse(const ParsedLine& parsed) {
 
 Status SubmitRun::on_answer(const Submission& submission) {
   const SubmitAnswer& answer = submission.answer;
-  if (!answer.error) {
-    ++submitted_;
-    known_ += answer.known ? 1 : 0;
-    cancelled_ += !flags_.wait && answer.known && answer.state == JobState::cancelled ? 1 : 0;
-    note_waiting(answer);
-    return {};
+  if (wait_) {
+    MILLRACE_TRY(wait_->note_answer(submission));
   }
-  const ParsedLine parsed = input_->refused(submission);
-  const auto waiting = waiting_.find(parsed.id);
-  if (waiting != waiting_.end() && waiting->second == submission.tag) {
-    waiting_.erase(waiting);
+  if (answer.error) {
+    return refuse(input_->refused(submission));
   }
-  return refuse(parsed);
+  ++submitted_;
+  known_ += answer.known ? 1 : 0;
+  cancelled_ += !flags_.wait && answer.known && answer.state == JobState::cancelled ? 1 : 0;
+  note_waiting(answer);
+  return {};
 }
 
-Status SubmitRun::on_entry(const Entry& entry) {
-  const auto waiting = waiting_.find(entry.job);
-  if (waiting == waiting_.end()) {
-    return {};  // another producer's
-  }
-  MILLRACE_ASSIGN(const JobResult result, decode_result(entry.body));
-  MILLRACE_TRY(output_.write(result_line(result, waiting->second, lines_)));
-  waiting_.erase(waiting);
+Status SubmitRun::take(std::uint64_t line, const JobResult& result) {
   ++(result.state == JobState::completed ? completed_ : failed_);
   cancelled_ += result.state == JobState::cancelled ? 1 : 0;
-  return {};
+  return output_.write(result_line(result, line, lines_));
 }
 
 void SubmitRun::summary() const {

@@ -4,7 +4,8 @@
 // no answer yet once more. That is safe, because submits are idempotent by job id, and fetch,
 // acknowledge, status and cancel may be repeated.
 //
-// Nothing blocks but poll() and request(), for as long as they are told to.
+// Nothing blocks but poll(), for as long as it is told to. Who waits for more than one answer does
+// so in an EventLoop (event_loop.hpp).
 // Errors: unreachable (bad endpoint), what the broker refuses a hello with, malformed_frame.
 // Thread safety: one thread.
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "client/link/socket.hpp"
 #include "schemas/base/clock.hpp"
 #include "schemas/base/error.hpp"
 #include "schemas/messages.hpp"
@@ -45,6 +47,9 @@ struct Bell {  // something was written to a stream that was subscribed to
 class Session {
  public:
   static Result<std::unique_ptr<Session>> open(SessionOptions options, const Clock& clock);
+  // The same over a socket of the caller's.
+  static Result<std::unique_ptr<Session>> open(SessionOptions options, const Clock& clock,
+                                               std::unique_ptr<BrokerSocket> socket);
   virtual ~Session() = default;
 
   // Queues a question and returns its id, which the answer will carry.
@@ -65,19 +70,7 @@ class Session {
   virtual std::uint64_t away_ms() const = 0;   // 0 while ready
   virtual const Welcome& welcome() const = 0;  // of the last time it was ready
   virtual std::size_t unanswered() const = 0;
-
-  // One question and its answer; other answers that come in between are lost, so use it alone.
-  // Errors: unreachable when the broker stays away, timed_out, and what the broker refuses with.
-  Result<Message> request(Message message, std::uint32_t timeout_ms);
-  // The same for one kind of answer; another one is an error.
-  template <class Answer>
-  Result<Answer> request_as(Message message, std::uint32_t timeout_ms) {
-    MILLRACE_ASSIGN(Message answer, request(std::move(message), timeout_ms));
-    if (auto* wanted = std::get_if<Answer>(&answer)) {
-      return std::move(*wanted);
-    }
-    return fail(Code::unexpected_message, "the broker answered with another kind of message");
-  }
+  virtual const std::string& endpoint() const = 0;
 };
 
 }  // namespace millrace::client

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "client/link/session.hpp"
+#include "client/link/event_loop.hpp"
 #include "client/run/observer.hpp"
 #include "schemas/base/clock.hpp"
 #include "schemas/base/env.hpp"
@@ -30,15 +30,13 @@ constexpr std::uint32_t hang_ms(std::uint32_t step_limit_s) {
   return (step_limit_s + 10) * 1'000;
 }
 
-class Backend {
+class Backend : public EventHandler {  // its tick() looks after broker and engine
  public:
+  // Its destructor stops both; leases stay in the ledger.
   static Result<std::unique_ptr<Backend>> start(const BackendOptions& options, Env& env,
                                                 const Clock& clock, RunObserver& observer);
-  virtual ~Backend() = default;  // stops both; leases stay in the ledger
 
   virtual Session& session() = 0;
-  // Looks after broker and engine; call it every few dozen milliseconds. Errors end the backend.
-  virtual Status tick() = 0;
   virtual void engine_silent() = 0;  // it is taken as hung and started again
   virtual std::uint32_t engine_starts() const = 0;
   virtual void stop() = 0;
