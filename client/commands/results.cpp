@@ -9,8 +9,8 @@
 #include "client/commands/command.hpp"
 #include "client/commands/model_tokens.hpp"
 #include "client/lines/result_line.hpp"
+#include "client/link/entry_result.hpp"
 #include "client/link/stream_reader.hpp"
-#include "schemas/codec.hpp"
 
 namespace millrace::client {
 namespace {
@@ -70,13 +70,15 @@ Status ResultsRun::flush() {
   return std::fflush(stdout) == 0 ? Status() : fail(Code::io_error, cannot_write);
 }
 
+// A result that cannot be decoded may be of any batch: it is printed with each.
 Status ResultsRun::print(const Entry& entry) {
-  MILLRACE_ASSIGN(const JobResult result, decode_result(entry.body));
+  const Result<JobResult> result = decode_entry(entry, flags_.stream);
   last_ = entry.number;
-  if (!flags_.batch.empty() && result.batch != flags_.batch) {
-    return {};
+  if (!result) {
+    return write(result_line(failed_result(entry, result.error()), 0, lines_));
   }
-  return write(result_line(result, 0, lines_));
+  const bool wanted = flags_.batch.empty() || result->batch == flags_.batch;
+  return wanted ? write(result_line(*result, 0, lines_)) : Status();
 }
 
 Status ResultsRun::on_entries(const std::vector<Entry>& entries) {

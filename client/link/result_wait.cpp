@@ -1,5 +1,6 @@
 #include "client/link/result_wait.hpp"
 
+#include "client/link/entry_result.hpp"
 #include "schemas/codec.hpp"
 
 namespace millrace::client {
@@ -30,8 +31,7 @@ Status ResultWait::on_entries(const std::vector<Entry>& entries) {
     }
     const std::uint64_t tag = waiting->second;
     waiting_.erase(waiting);
-    MILLRACE_ASSIGN(const JobResult result, decode_result(entry.body));
-    MILLRACE_TRY(on_result_(tag, result));
+    MILLRACE_TRY(on_result_(tag, result_of(entry, reader_.stream())));
   }
   return {};
 }

@@ -7,6 +7,7 @@
 
 #include "client/lines/parse_line.hpp"
 #include "client/lines/result_fields.hpp"
+#include "client/link/entry_result.hpp"
 #include "client/link/stream_reader.hpp"
 #include "client/link/submitter.hpp"
 #include "client/run/engine_watch.hpp"
@@ -192,7 +193,7 @@ Status Driver::take_entry(const Entry& entry) {
   if (output_.holds(id->number)) {
     return {};
   }
-  MILLRACE_ASSIGN(const JobResult result, decode_result(entry.body));
+  const JobResult result = result_of(entry, stream_name);
   const std::string text = result_line(result, id->number, options_.lines);
   const bool good = result.state == JobState::completed && result.result && !result.error;
   Error unsaid{Code::engine_failed,

@@ -76,6 +76,29 @@ TEST_F(DriverTest, EachLineHasItsOutputAndAWrongOneItsError) {
   EXPECT_EQ(summary_.progress.failed, 1U);
 }
 
+TEST_F(DriverTest, AResultThatCannotBeDecodedIsAFailedLineAndTheRunGoesOn) {
+  broker_.ends_at_once = false;
+  broker_.at_wait = [this] {
+    if (broker_.jobs.size() == 3 && broker_.entries.empty()) {
+      for (const auto& [id, ended] : broker_.jobs) {
+        id.starts_with("2-") ? broker_.publish(id, no_result) : broker_.complete(id);
+      }
+    }
+  };
+  ASSERT_TRUE(go(three_lines));
+  const auto lines = output();
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines.at(2)["error"]["code"], "malformed_frame");
+  EXPECT_EQ(lines.at(2)["error"]["line"], 2);
+  const auto message = lines.at(2)["error"]["message"].get<std::string>();
+  EXPECT_TRUE(message.starts_with("result 2 of stream results cannot be decoded: ")) << message;
+  ASSERT_EQ(summary_.failures.size(), 1U);
+  EXPECT_EQ(summary_.failures[0].line, 2U);
+  // The same command again finds nothing left to do.
+  ASSERT_TRUE(go(three_lines));
+  EXPECT_EQ(output().size(), 3U);
+}
+
 TEST_F(DriverTest, InterruptedAtAnyWaitTheSameCommandGoesOn) {
   for (std::uint32_t wait = 1; wait <= 6; ++wait) {
     stop_at_ = broker_.waits + wait;

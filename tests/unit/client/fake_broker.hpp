@@ -18,6 +18,7 @@
 namespace millrace::client {
 
 inline constexpr std::uint32_t most_waits = 100'000;  // a loop that does not end fails its test
+inline const Body no_result = "\x81\xa5state\x07";    // {"state": 7}, which is no result
 
 class FakeBroker {
  public:

@@ -1,9 +1,10 @@
 // What a producer waits for in a stream: results of its own jobs, each once, also those that came
-// before it asked.
+// before it asked and those that cannot be decoded.
 #include "client/link/result_wait.hpp"
 
 #include <gtest/gtest.h>
 
+#include "client/link/entry_result.hpp"
 #include "tests/unit/client/fake_broker.hpp"
 
 namespace millrace::client {
@@ -73,6 +74,34 @@ TEST_F(ResultWaitTest, ARefusedJobIsNotWaitedForUnlessAnotherLineHasItsId) {
   broker_.complete("twice");
   ASSERT_TRUE(read(*wait));
   EXPECT_TRUE(results_.contains(1) && results_.size() == 1);
+}
+
+TEST_F(ResultWaitTest, AResultThatCannotBeDecodedIsAFailedJobAndTheReadingGoesOn) {
+  broker_.complete("a");
+  broker_.publish("b", no_result);
+  broker_.complete("c");
+  const auto wait = wait_from(1);
+  for (const char* job : {"a", "b", "c"}) wait->expect(job, static_cast<std::uint64_t>(*job));
+  const Status done = read(*wait);
+  ASSERT_TRUE(done) << done.error().text();
+  ASSERT_EQ(results_.size(), 3U);
+  EXPECT_EQ(results_['a'].state, JobState::completed);
+  EXPECT_EQ(results_['c'].state, JobState::completed);
+  const JobResult& bad = results_['b'];
+  EXPECT_EQ(bad.job, "b");
+  EXPECT_EQ(bad.state, JobState::failed);
+  ASSERT_TRUE(bad.error.has_value());
+  EXPECT_EQ(bad.error->code, Code::malformed_frame);
+  EXPECT_TRUE(bad.error->message.starts_with("result 2 of stream results cannot be decoded: "));
+  EXPECT_FALSE(bad.error->hint.empty());
+}
+
+TEST_F(ResultWaitTest, WhoseResultItIsTheBrokerSays) {
+  JobResult lie;
+  lie.job = "another";
+  lie.result.emplace();
+  broker_.publish("mine", encode_result(lie));
+  EXPECT_EQ(result_of(broker_.entries[0], "results").job, "mine");
 }
 
 }  // namespace
