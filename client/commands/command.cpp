@@ -194,15 +194,15 @@ bool interrupted() {
   return interrupts > 0;
 }
 
-void add_broker_flags(CLI::App& app, BrokerFlags& flags, bool with_timeout) {
-  app.add_option("--broker", flags.endpoint, "the broker's client endpoint")
+void add_broker_flags(CLI::App& app, BrokerFlags& flags) {
+  app.add_option("--broker", flags.endpoint, "the broker's endpoint for clients")
+      ->type_name("ADDR")
       ->envname("MILLRACE_BROKER")
       ->capture_default_str();
-  if (with_timeout) {
-    app.add_option("--timeout", flags.timeout_s, "seconds to wait for the broker")
-        ->check(CLI::Range(1, 86'400))
-        ->capture_default_str();
-  }
+  app.add_option("--timeout", flags.timeout_s, "time to wait for the broker")
+      ->type_name("SEC")
+      ->check(CLI::Range(1, 86'400))
+      ->capture_default_str();
 }
 
 Result<std::unique_ptr<Session>> open_session(const BrokerFlags& flags, const Clock& clock,

@@ -202,25 +202,31 @@ int run(const Flags& flags, bool json) {
 void add_results_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand(
       "results",
-      "Print a result stream, one JSON line a result, in OpenAI's batch output format\n\n"
+      "Print the results of a stream, one a line.\n\n"
+      "Lines are in OpenAI's batch output format.\n\n"
       "Examples:\n"
       "  millrace results results\n"
       "  millrace results results --follow --from 1000\n"
-      "  millrace results results --follow --cursor loader   # goes on where `loader` stopped\n"
-      "  millrace results results --follow --partial         # and text as it comes");
+      "  millrace results results --follow --cursor loader  # goes on where it stopped\n"
+      "  millrace results results --follow --partial        # and text as it comes");
   auto flags = std::make_shared<Flags>();
-  command->add_option("stream", flags->stream, "its name")->capture_default_str();
-  command->add_flag("-f,--follow", flags->follow, "wait for more, for ever");
+  command->add_option("stream", flags->stream, "name of the stream")->capture_default_str();
+  command->add_flag("-f,--follow", flags->follow, "wait for more results until it is interrupted");
   command
       ->add_flag("--partial", flags->partial,
-                 "print text and tokens as they come, of jobs with \"partials\": true")
+                 "with --follow: print text as it comes, of jobs with \"partials\": true")
       ->needs("--follow");
   command->add_option("--from", flags->from, "first number wanted [1, or after the cursor]")
+      ->type_name("N")
       ->check(CLI::Range(std::uint64_t{1}, std::numeric_limits<std::uint64_t>::max()));
-  command->add_option("--cursor", flags->cursor, "a named place in the stream, moved as you read");
-  command->add_option("--batch", flags->batch, "only results of this batch");
-  command->add_option("-m,--model", flags->model, "model file, to print logprobs' tokens as text");
-  add_broker_flags(*command, flags->broker, true);
+  command
+      ->add_option("--cursor", flags->cursor,
+                   "a place in the stream that the broker keeps and moves as you read")
+      ->type_name("NAME");
+  command->add_option("--batch", flags->batch, "only results of this batch")->type_name("NAME");
+  command->add_option("-m,--model", flags->model, "model file, for tokens of logprobs as text")
+      ->type_name("FILE");
+  add_broker_flags(*command, flags->broker);
   command->callback([&invocation, flags] {
     invocation.action = [&invocation, flags] { return run(*flags, invocation.json); };
   });

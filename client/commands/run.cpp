@@ -21,13 +21,13 @@ struct Flags {
 };
 
 constexpr const char* about =
-    "Run a file of jobs to a file of results: broker and engine inside, nothing else to start\n\n"
-    "After a crash, Ctrl-C or a power cut the same command goes on; no finished line is redone.\n\n"
-    "Input is OpenAI's batch format or one plain job a line, output OpenAI's batch output format.\n"
-    "What a run needs to go on is kept in OUTPUT.millrace/.\n\n"
-    "Examples:\n"
-    "  millrace run --model M.gguf --input jobs.jsonl --output results.jsonl\n"
-    "  millrace run --model M.gguf -i jobs.jsonl -o results.jsonl --max-batch 128 --json";
+    "Run a file of jobs to a file of results.\n\n"
+    "Broker and engine are inside. After a crash, Ctrl-C or a power cut the same command goes on, "
+    "and no finished line is "
+    "computed again. Input lines are in OpenAI's batch format or plain jobs, output lines in "
+    "OpenAI's batch output format. OUTPUT.millrace/ keeps what a run needs to go on.\n\n"
+    "Example:\n"
+    "  millrace run --model M.gguf --input jobs.jsonl --output results.jsonl";
 
 std::string how_to_go_on(const RunReport& report, const RunOptions& options, const Error& error) {
   const RunProgress& progress = report.summary.progress;
@@ -103,10 +103,14 @@ int run(Flags& flags, bool json) {
 void add_run_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand("run", about);
   auto flags = std::make_shared<Flags>();
-  command->add_option("-i,--input", flags->run.input, "jobs, one a line")->required();
-  command->add_option("-o,--output", flags->run.output, "results, one a line")->required();
+  command->add_option("-i,--input", flags->run.input, "jobs, one a line")
+      ->type_name("FILE")
+      ->required();
+  command->add_option("-o,--output", flags->run.output, "results, one a line")
+      ->type_name("FILE")
+      ->required();
   command->add_flag("--restart", flags->run.restart,
-                    "begin anew; what is there is discarded once an engine has started");
+                    "start over; drop earlier results once an engine runs");
   command->add_flag("--strict", flags->run.strict, "refuse unknown fields instead of warning");
   add_engine_flags(*command, flags->engine, true);
   command->callback([&invocation, flags] {

@@ -276,18 +276,19 @@ int run(const CLI::App& command, const Flags& flags, bool as_json) {
 void add_score_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand(
       "score",
-      "Logprobs of given texts, one a line, as one JSON object a line in the same order\n\n"
-      "With --model broker and engine are inside; without it the jobs go to --broker.\n\n"
+      "Compute the logprobs of given texts.\n\n"
+      "Each line of text gives one JSON object a line, in the same order. With --model broker and "
+      "engine are inside; without it the jobs go to --broker.\n\n"
       "Examples:\n"
       "  echo 'The sea is blue.' | millrace score --model M.gguf\n"
       "  echo '[504, 3, 88]' | millrace score --ids --broker tcp://127.0.0.1:5570");
   auto flags = std::make_shared<Flags>();
-  command->add_option("input", flags->input, "a file of lines; without it, standard input");
+  command->add_option("input", flags->input, "file of lines [standard input]");
   command->add_flag("--ids", flags->ids, "lines are JSON arrays of token ids");
-  command->add_option("--top", flags->top, "logprobs of so many likeliest tokens as well")
+  command->add_option("--top", flags->top, "logprobs of the N likeliest tokens as well")
       ->check(CLI::Range(0U, limits::top_logprobs));
   add_engine_flags(*command, flags->engine, false);
-  add_broker_flags(*command, flags->broker, true);
+  add_broker_flags(*command, flags->broker);
   command->callback([&invocation, flags, command] {
     invocation.action = [&invocation, flags, command] {
       return run(*command, *flags, invocation.json);

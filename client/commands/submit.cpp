@@ -243,21 +243,29 @@ int run(const Flags& flags, bool json) {
 
 void add_submit_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand("submit",
-                                     "Submit a file of jobs to a running broker\n\n"
-                                     "Submitting the same file again changes nothing.\n\n"
+                                     "Submit a file of jobs to a running broker.\n\n"
+                                     "The same file submitted again changes nothing.\n\n"
                                      "Examples:\n"
                                      "  millrace submit jobs.jsonl\n"
                                      "  millrace submit jobs.jsonl --wait --output results.jsonl");
   auto flags = std::make_shared<Flags>();
   command->add_option("file", flags->input, "jobs, one a line")->required();
   command->add_flag("--wait", flags->wait, "wait for the results and print them as they come");
-  command->add_option("-o,--output", flags->output, "with --wait: a file for them");
-  command->add_option("-m,--model", flags->model,
-                      "with --wait: model file, to print logprobs' tokens as text");
-  command->add_option("--stream", flags->stream, "result stream")->capture_default_str();
-  command->add_option("--batch", flags->batch, "batch name [the file's name and a hash of it]");
+  command->add_option("-o,--output", flags->output, "with --wait: file for the results")
+      ->type_name("FILE");
+  command
+      ->add_option("-m,--model", flags->model,
+                   "with --wait: model file, for tokens of logprobs as text")
+      ->type_name("FILE");
+  command->add_option("--stream", flags->stream, "stream for the results")
+      ->type_name("NAME")
+      ->capture_default_str();
+  command
+      ->add_option("--batch", flags->batch,
+                   "batch of the jobs [the file's name and a hash of its content]")
+      ->type_name("NAME");
   command->add_flag("--strict", flags->strict, "refuse unknown fields instead of warning");
-  add_broker_flags(*command, flags->broker, true);
+  add_broker_flags(*command, flags->broker);
   command->callback([&invocation, flags] {
     invocation.action = [&invocation, flags] { return run(*flags, invocation.json); };
   });
