@@ -11,6 +11,7 @@
 #include <string>
 
 #include "broker/server/server.hpp"
+#include "schemas/base/command_help.hpp"
 #include "schemas/base/log.hpp"
 
 namespace {
@@ -18,21 +19,19 @@ namespace {
 using namespace millrace;
 
 constexpr const char* about =
-    "The Millrace broker: takes generation jobs, keeps them on disk, hands them to engines and\n"
-    "publishes their results.";
-constexpr const char* examples =
-    "\nExamples:\n"
+    "The broker takes generation jobs, keeps them on disk, hands them to engines and publishes "
+    "their "
+    "results.";
+constexpr const char* footer =
+    "Examples:\n"
     "  millrace-broker --ledger /var/lib/millrace\n"
     "  millrace-broker --ledger /var/lib/millrace --listen tcp://127.0.0.1:6000 \\\n"
-    "      --listen-engines ipc:///run/millrace/engines --listen-push tcp://127.0.0.1:6003\n"
+    "      --listen-engines ipc:///run/millrace/engines\n"
     "  millrace-broker --config /etc/millrace/broker.ini\n"
     "\n"
-    "A configuration file holds one option a line, without the dashes:\n"
-    "  ledger = /var/lib/millrace\n"
-    "  listen = tcp://127.0.0.1:6000\n"
-    "\n"
-    "SIGTERM or SIGINT: no new jobs, running ones get --drain-wait-ms, then it ends; a second one\n"
-    "ends it as soon as everything taken is on disk. Leased jobs stay leased for the next start.\n"
+    "SIGTERM or SIGINT stops the broker in order: it takes no new jobs, and running jobs get "
+    "--drain-wait-ms. A second signal stops it as soon as everything taken is on disk. Jobs that "
+    "still run then stay leased for the next start.\n"
     "Exit codes: 0 drained, 1 stopped by an error, 2 usage, 3 refused to start.";
 
 struct Arguments {
@@ -45,36 +44,40 @@ void declare(CLI::App& app, Arguments& arguments) {
   auto& server = arguments.server;
   auto& core = server.core;
   server.ledger_folder = "millrace-ledger";
-  app.footer(examples);
-  app.set_config("--config", "", "read options from FILE (key = value)");
+  const auto add = [&](const char* name, auto& value, const char* type, const std::string& help) {
+    return app.add_option(name, value, help)->type_name(type)->capture_default_str();
+  };
+  app.footer(footer);
+  app.set_config("--config", "",
+                 "file to read options from" +
+                     at_length("It holds one option a line, without the dashes, like\n"
+                               "  ledger = /var/lib/millrace\n"
+                               "  listen = tcp://127.0.0.1:6000"))
+      ->type_name("FILE");
   app.allow_config_extras(CLI::config_extras_mode::error);
-  app.add_option("--ledger", server.ledger_folder, "folder of the ledger; made where missing")
-      ->capture_default_str();
-  app.add_option("--listen", server.clients, "endpoint for clients")->capture_default_str();
-  app.add_option("--listen-engines", server.engines, "endpoint for engines")->capture_default_str();
-  app.add_option("--listen-doorbell", server.doorbell,
-                 "endpoint that announces new results; empty for none")
-      ->capture_default_str();
-  app.add_option("--listen-push", server.push,
-                 "endpoint for producers that want no answer (PUSH); what is refused goes to the "
-                 "stream `rejected`");
-  app.add_option("--lease-ms", core.lease_ms, "an engine that is silent so long loses its jobs")
-      ->check(CLI::Range(1'000u, 3'600'000u))
-      ->capture_default_str();
-  app.add_option("--hang-ms", core.hang_ms, "so does one that makes no step for so long")
-      ->check(CLI::Range(1'000u, 86'400'000u))
-      ->capture_default_str();
-  app.add_option("--suspect-wait-ms", core.suspect_wait_ms,
-                 "after so long one engine is kept free for a job suspected of killing engines")
-      ->check(CLI::Range(0u, 86'400'000u))
-      ->capture_default_str();
-  app.add_option("--drain-wait-ms", core.drain_wait_ms,
-                 "how long a graceful stop waits for running jobs")
-      ->check(CLI::Range(0u, 86'400'000u))
-      ->capture_default_str();
-  app.add_option("--log-level", arguments.log_level, "trace, debug, info, warn, error or off")
-      ->capture_default_str();
-  app.add_flag("--log-json", arguments.log_json, "one JSON object a log line");
+  add("--ledger", server.ledger_folder, "FOLDER", "folder of the ledger; made where it is missing");
+  add("--listen", server.clients, "ADDR", "endpoint for clients");
+  add("--listen-engines", server.engines, "ADDR", "endpoint for engines");
+  add("--listen-doorbell", server.doorbell, "ADDR",
+      "endpoint that announces new results; \"\" for none");
+  add("--listen-push", server.push, "ADDR",
+      "endpoint for producers that want no answer [none]" +
+          at_length("Producers connect a PUSH socket. A job that is refused goes to the stream "
+                    "`rejected`."));
+  add("--lease-ms", core.lease_ms, "MS", "an engine that is silent for so long loses its jobs")
+      ->check(CLI::Range(1'000u, 3'600'000u));
+  add("--hang-ms", core.hang_ms, "MS", "an engine that makes no step for so long loses its jobs")
+      ->check(CLI::Range(1'000u, 86'400'000u));
+  add("--suspect-wait-ms", core.suspect_wait_ms, "MS",
+      "a suspect that has waited for so long has an engine kept free for it" +
+          at_length("A suspect is a job that ran when an engine died. It runs alone, so that it "
+                    "takes no other job with it."))
+      ->check(CLI::Range(0u, 86'400'000u));
+  add("--drain-wait-ms", core.drain_wait_ms, "MS",
+      "time that running jobs get when the broker is told to stop")
+      ->check(CLI::Range(0u, 86'400'000u));
+  add("--log-level", arguments.log_level, "LEVEL", "trace, debug, info, warn, error or off");
+  app.add_flag("--log-json", arguments.log_json, "write each line of the log as a JSON object");
 }
 
 sigset_t watched_signals() {
@@ -151,7 +154,8 @@ int run(Arguments arguments) {
 
 int main(int argc, char** argv) {
   CLI::App app{about, "millrace-broker"};
-  app.set_version_flag("--version", "millrace-broker " MILLRACE_VERSION);
+  set_up_help(app);
+  app.set_version_flag("--version", "millrace-broker " MILLRACE_VERSION, "print the version");
   Arguments arguments;
   declare(app, arguments);
   try {

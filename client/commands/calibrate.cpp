@@ -95,17 +95,17 @@ Status run(const Flags& flags, bool as_json) {
 }
 
 void add_options(CLI::App& app, Flags& flags) {
-  const auto add = [&](const char* name, auto& value, const char* help) {
-    return app.add_option(name, value, help);
+  const auto add = [&](const char* name, auto& value, const char* type, const char* help) {
+    return app.add_option(name, value, help)->type_name(type);
   };
-  add("-m,--model", flags.model, "model file (GGUF)")->required();
-  add("--text", flags.text, "the text that the model reads: some ten thousand words like its jobs'")
+  add("-m,--model", flags.model, "FILE", "model file (GGUF)")->required();
+  add("--text", flags.text, "FILE", "some ten thousand words like those of the model's jobs")
       ->required();
-  add("-o,--output", flags.output, "where the mean keys go [the model's path and .keys]");
-  add("--context", flags.context, "tokens of a piece of the text, at most the model's context")
+  add("-o,--output", flags.output, "FILE", "file for the mean keys [the model's path and .keys]");
+  add("--context", flags.context, "N", "tokens of a piece of the text, at most the model's context")
       ->check(CLI::Range(4U, 1U << 24))
       ->capture_default_str();
-  add("--contexts", flags.contexts, "at most so many pieces; 0: all that the text has")
+  add("--contexts", flags.contexts, "N", "most pieces to read; 0 for all that the text has")
       ->capture_default_str();
   add_device_flags(app, flags);
 }
@@ -115,13 +115,13 @@ void add_options(CLI::App& app, Flags& flags) {
 void add_calibrate_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand(
       "calibrate",
-      "A model's mean keys over a text, in a file for --kv-center\n\n"
-      "Keys of a head have much in common. Stored less their mean, they fit quantized KV better:\n"
-      "at the same size and speed, a fifth (k5v3) to two fifths (k4v3) of the KL divergence go\n"
-      "(millrace fidelity shows it).\n\n"
+      "Write a model's mean keys over a text to a file for --kv-center.\n\n"
+      "The keys of a head have much in common. A quantized KV cache that stores each key as its "
+      "difference from their mean is closer to f16, at the same size and speed: a fifth (k5v3) to "
+      "two fifths (k4v3) of the KL divergence go. millrace fidelity measures it.\n\n"
       "Examples:\n"
       "  millrace calibrate --model M.gguf --text T\n"
-      "  millrace run --model M.gguf --kv k5v3 --kv-center M.gguf.keys --input I --output O");
+      "  millrace run --model M.gguf --kv k5v3 --kv-center M.gguf.keys -i IN -o OUT");
   auto flags = std::make_shared<Flags>();
   add_options(*command, *flags);
   command->callback([&invocation, flags] {

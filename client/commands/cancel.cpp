@@ -33,7 +33,7 @@ struct Outcome {
 };
 using Outcomes = std::vector<Outcome>;
 
-// Of jobs by id. A batch is asked for those it is about alone: the others are not counted.
+// `by_id`: a batch is asked only for the jobs that the command concerns, and counts no others.
 Outcomes outcomes(const Cancelled& answer, bool by_id) {
   Outcomes out{{"cancelled", "cancelled", answer.cancelled},
                {"requested", "running and asked to stop", answer.requested}};
@@ -92,7 +92,7 @@ int ask(const Flags& flags, bool json) {
   const Outcomes all = outcomes(*answer, flags.batch.empty());
   const auto none = [](const Outcome& one) { return one.jobs == 0; };
   if (!flags.batch.empty() && std::ranges::all_of(all, none)) {
-    // A batch without such jobs, or no batch at all?
+    // Either the batch has no such jobs, or nobody knows the batch.
     const auto status =
         ask_broker<StatusAnswer>(flags.broker, StatusRequest{"", flags.batch, ""}, json);
     if (!status) {
@@ -122,9 +122,9 @@ template <class Question, class Answer>
 void add(CLI::App& app, Invocation& invocation, const char* name, const char* about) {
   auto* command = app.add_subcommand(name, about);
   auto flags = std::make_shared<Flags>();
-  command->add_option("jobs", flags->jobs, "job ids");
-  command->add_option("--batch", flags->batch, "all jobs of this batch");
-  add_broker_flags(*command, flags->broker, true);
+  command->add_option("jobs", flags->jobs, "ids of jobs");
+  command->add_option("--batch", flags->batch, "all jobs of this batch")->type_name("NAME");
+  add_broker_flags(*command, flags->broker);
   command->callback([&invocation, flags] {
     invocation.action = [&invocation, flags] {
       return ask<Question, Answer>(*flags, invocation.json);
@@ -137,13 +137,13 @@ void add(CLI::App& app, Invocation& invocation, const char* name, const char* ab
 void add_cancel_command(CLI::App& app, Invocation& invocation) {
   add<Cancel, Cancelled>(
       app, invocation, "cancel",
-      "End jobs early: queued ones at once, running ones by the end of their step\n\n"
+      "End jobs early: queued jobs at once, running jobs after their step.\n\n"
       "Examples:\n  millrace cancel job-1 job-2\n  millrace cancel --batch jobs-1a2b3c4d");
 }
 
 void add_retry_command(CLI::App& app, Invocation& invocation) {
   add<Retry, Retried>(app, invocation, "retry",
-                      "Queue failed jobs again, their counters cleared\n\n"
+                      "Queue failed jobs again, with their attempts counted anew.\n\n"
                       "Examples:\n  millrace retry job-1\n  millrace retry --batch jobs-1a2b3c4d");
 }
 

@@ -15,7 +15,7 @@ namespace millrace::client {
 namespace {
 
 volatile sig_atomic_t interrupts = 0;
-std::array<char, 512> said_at_once;  // by the second signal; written before any may come
+std::array<char, 512> said_at_once;  // what the second signal prints; set before the first
 std::size_t said_at_once_bytes = 0;
 
 extern "C" void on_interrupt(int) {
@@ -75,8 +75,8 @@ Status check_named(const std::string& path, const char* option) {
   }
   if (path == "-") {
     return fail(Code::usage,
-                std::string(option) + " - is no file: it is read again, or gone on with",
-                "name a file (./- for one that is called so)");
+                std::string(option) + " is -, but standard input and output cannot be read again",
+                "name a file, like ./- for a file that is called -");
   }
   return {};
 }
@@ -194,15 +194,15 @@ bool interrupted() {
   return interrupts > 0;
 }
 
-void add_broker_flags(CLI::App& app, BrokerFlags& flags, bool with_timeout) {
-  app.add_option("--broker", flags.endpoint, "the broker's client endpoint")
+void add_broker_flags(CLI::App& app, BrokerFlags& flags) {
+  app.add_option("--broker", flags.endpoint, "the broker's endpoint for clients")
+      ->type_name("ADDR")
       ->envname("MILLRACE_BROKER")
       ->capture_default_str();
-  if (with_timeout) {
-    app.add_option("--timeout", flags.timeout_s, "seconds to wait for the broker")
-        ->check(CLI::Range(1, 86'400))
-        ->capture_default_str();
-  }
+  app.add_option("--timeout", flags.timeout_s, "time to wait for the broker")
+      ->type_name("SEC")
+      ->check(CLI::Range(1, 86'400))
+      ->capture_default_str();
 }
 
 Result<std::unique_ptr<Session>> open_session(const BrokerFlags& flags, const Clock& clock,
@@ -212,6 +212,13 @@ Result<std::unique_ptr<Session>> open_session(const BrokerFlags& flags, const Cl
   options.name = session_name();
   options.on_event = [json](const LinkEvent& event) { print_event(event, json); };
   return Session::open(std::move(options), clock);
+}
+
+EventLoopOptions loop_options(const BrokerFlags& flags) {
+  EventLoopOptions options;
+  options.timeout_ms = flags.timeout_s * 1000;
+  options.interrupted = interrupted;
+  return options;
 }
 
 }  // namespace millrace::client

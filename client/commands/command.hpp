@@ -1,6 +1,6 @@
 #pragma once
-// What the commands of `millrace` share. Each command lives in a file of its own, adds itself to
-// the command line, and leaves behind what is to be done. Thread safety: the main thread.
+// What the commands of `millrace` share. Each command has a file of its own, adds itself to the
+// command line, and leaves behind the action to run. Thread safety: the main thread.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "client/link/session.hpp"
+#include "client/link/event_loop.hpp"
 #include "schemas/base/env.hpp"
 #include "schemas/base/error.hpp"
 
@@ -18,7 +18,7 @@ class App;
 
 namespace millrace::client {
 
-// What the programs exit with.
+// A user's scripts rely on these.
 inline constexpr int exit_all_done = 0, exit_some_failed = 1, exit_usage = 2, exit_refused = 3,
                      exit_unreachable = 4, exit_interrupted = 130;
 int exit_code(const Error& error);
@@ -41,35 +41,35 @@ void add_calibrate_command(CLI::App& app, Invocation& invocation);
 void add_errors_command(CLI::App& app, Invocation& invocation);
 
 // ---- terminal
-// For a terminal: what input may have brought into a message (escape sequences, NUL) is made
-// visible as \xNN; newlines stay.
+// A message for a terminal: control characters that input may have brought into it (escape
+// sequences, NUL) become visible as \xNN; newlines stay.
 std::string printable(const std::string& text);
-// To standard error; with json one object {"event": "error", "code", "message", "hint"}.
+// Writes to standard error; with json one object {"event": "error", "code", "message", "hint"}.
 void print_error(const Error& error, bool json);
-// `how`: to go on, where one can.
+// `how` says how to go on; it may be empty.
 void print_error_and_resume(const Error& error, const std::string& how, bool json);
-// To standard error, what is worth knowing and stops nothing: with json an object {"event",
-// "message"}.
+// Writes something worth knowing, which stops nothing, to standard error; with json an object
+// {"event", "message"}.
 void print_notice(const char* event, const std::string& message, bool json);
-// The error printed, and the exit code that says it.
+// Prints the error and returns its exit code.
 int report_error(const Error& error, bool json);
 
 // ---- files
-// That a name is one: standard input and output are not files that can be gone on with. Errors:
-// usage.
+// Refuses an empty name, and "-": a command that goes on after a stop cannot do so with standard
+// input or output. Errors: usage.
 Status check_named(const std::string& path, const char* option);
-// That what `option` is to write is none of the files that are read. Errors: usage.
+// Refuses to write a file that is also read. `option` names the file to be written. Errors: usage.
 Status check_apart(const std::string& path, const char* option,
                    const std::vector<std::string>& inputs);
-// Before long work: that the file can be written, is apart from what is read, and that only one of
-// the same kind, which begins with `magic`, is written over. What is there stays. Errors: usage;
-// conflict; io_error and the like, naming `option`.
+// Checks an output before long work begins: it can be written, it is none of the files that are
+// read, and a file that is there already is of the same kind, which begins with `magic`. The file
+// stays as it is. Errors: usage, conflict, io_error and the like, naming `option`.
 Status check_output(Env& env, const std::string& path, const char* option, std::string_view magic,
                     const std::vector<std::string>& inputs);
 
 // ---- signals
-// From now on SIGINT, SIGTERM and SIGHUP are remembered; a second one ends the process at once, and
-// says `how` to go on. Those that were ignored at the start (nohup) stay ignored.
+// From now on SIGINT, SIGTERM and SIGHUP are remembered. A second one ends the process at once and
+// prints `how` to go on. Signals that were ignored at the start (nohup) stay ignored.
 void remember_interrupts(const std::string& how, bool json);
 bool interrupted();
 
@@ -78,16 +78,18 @@ struct BrokerFlags {
   std::string endpoint = "tcp://127.0.0.1:5570";
   std::uint32_t timeout_s = 10;
 };
-// --broker (or MILLRACE_BROKER) and, for commands that ask once, --timeout.
-void add_broker_flags(CLI::App& app, BrokerFlags& flags, bool with_timeout);
-// Says on standard error when the broker is away and back.
+// Adds --broker (or MILLRACE_BROKER) and --timeout.
+void add_broker_flags(CLI::App& app, BrokerFlags& flags);
+// Opens a session that reports on standard error when the broker is away and back.
 Result<std::unique_ptr<Session>> open_session(const BrokerFlags& flags, const Clock& clock,
                                               bool json);
+// The loop ends by --timeout and by the signals that are remembered.
+EventLoopOptions loop_options(const BrokerFlags& flags);
 template <class Answer>
 Result<Answer> ask_broker(const BrokerFlags& flags, Message message, bool json) {
   const SystemClock clock;
   MILLRACE_ASSIGN(auto session, open_session(flags, clock, json));
-  return session->request_as<Answer>(std::move(message), flags.timeout_s * 1000);
+  return EventLoop(*session, clock, loop_options(flags)).request_as<Answer>(std::move(message));
 }
 
 }  // namespace millrace::client

@@ -7,8 +7,11 @@
 namespace millrace::client {
 
 void add_engine_flags(CLI::App& app, EngineChoice& choice, bool model_required) {
-  app.add_option("-m,--model", choice.flags.model, "model file (GGUF)")->required(model_required);
-  app.add_option("--engine", choice.program, "engine program [millrace-engine beside this one]");
+  app.add_option("-m,--model", choice.flags.model, "model file (GGUF)")
+      ->type_name("FILE")
+      ->required(model_required);
+  app.add_option("--engine", choice.program, "engine program [millrace-engine beside this one]")
+      ->type_name("FILE");
   worker::add_engine_options(app, choice.flags);
 }
 

@@ -51,10 +51,10 @@ int run(const std::string& name, bool json) {
 
 void add_errors_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand("errors",
-                                     "What error codes mean\n\nExample: millrace errors "
+                                     "Tell what error codes mean.\n\nExample: millrace errors "
                                      "kv_exceeded");
   auto name = std::make_shared<std::string>();
-  command->add_option("code", *name, "a code; without it, all");
+  command->add_option("code", *name, "a code [all]");
   command->callback([&invocation, name] {
     invocation.action = [&invocation, name] { return run(*name, invocation.json); };
   });

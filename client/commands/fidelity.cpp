@@ -11,6 +11,7 @@
 #include "client/lines/json_writer.hpp"
 #include "engine/core/model/spec.hpp"
 #include "engine/core/tokenizer/tokenizer.hpp"
+#include "schemas/base/command_help.hpp"
 #include "schemas/base/env.hpp"
 
 namespace millrace::client {
@@ -177,29 +178,31 @@ Status run(const Flags& flags, bool as_json) {
 }
 
 void add_options(CLI::App& app, Flags& flags) {
-  const auto add = [&](const char* name, auto& value, const char* help) {
-    return app.add_option(name, value, help);
+  const auto add = [&](const char* name, auto& value, const char* type, const std::string& help) {
+    return app.add_option(name, value, help)->type_name(type);
   };
-  add("-m,--model", flags.model, "model file (GGUF)")->required();
-  add("--text", flags.text, "the text that the model reads");
-  add("--tokens", flags.tokens, R"(or its token ids: {"tokens": [...], "context": n})");
-  add("--kv", flags.kv, "KV policies, as the engine's --kv takes one, with commas between")
+  add("-m,--model", flags.model, "FILE", "model file (GGUF)")->required();
+  add("--text", flags.text, "FILE", "text that the model reads");
+  add("--tokens", flags.tokens, "FILE",
+      "JSON file of token ids instead of a text" +
+          at_length(R"(It holds {"tokens": [...], "context": n}; context may be left out.)"));
+  add("--kv", flags.kv, "POLICIES", "KV policies to compare with f16")->capture_default_str();
+  add("--kv-protect", flags.kv_protect, "LAYERS",
+      "layers stored in f16, for policies that name none, like first:2" +
+          at_length("Layers whose keys have outliers are protected as well, unless none is given."))
       ->capture_default_str();
-  add("--kv-protect", flags.kv_protect,
-      "of policies that do not say it: layers kept in fp16, like first:2,last:2; none leaves also "
-      "layers whose keys have outliers unprotected")
-      ->capture_default_str();
-  add("--kv-center", flags.kv_center,
-      "mean keys that the policies' keys are stored less, a file of millrace calibrate");
-  add("--context", flags.context, "tokens of a context [512; with --tokens its own, or all]")
+  add("--kv-center", flags.kv_center, "FILE",
+      "mean keys of millrace calibrate, with which the policies are measured");
+  add("--context", flags.context, "N", "tokens of a context [512; with --tokens its own or all]")
       ->check(CLI::Range(4U, 1U << 24));
-  add("--contexts", flags.contexts, "at most so many contexts [all that the text has]");
-  add("--score", flags.score, "positions of each context: half (the second) or all")
+  add("--contexts", flags.contexts, "N", "most contexts to read [all that the text has]");
+  add("--score", flags.score, "WHICH", "positions to score: half (each context's second) or all")
       ->check(CLI::IsMember({"half", "all"}))
       ->capture_default_str();
-  add("--reference", flags.reference,
-      "logits of another truth over the same tokens (\"MLOGITS1\", see client/README.md)");
-  add("--plot", flags.plot, "a PNG of mean KLD over bytes per token");
+  add("--reference", flags.reference, "FILE",
+      "logits of another truth over the same tokens" +
+          at_length("client/README.md describes the format, MLOGITS1."));
+  add("--plot", flags.plot, "FILE", "PNG of mean KLD over bytes per token");
   add_device_flags(app, flags);
 }
 
@@ -208,14 +211,14 @@ void add_options(CLI::App& app, Flags& flags) {
 void add_fidelity_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand(
       "fidelity",
-      "What KV policies cost: KL divergence from fp16 KV, top-1 agreement, perplexity\n\n"
-      "The model reads the text with fp16 KV and with each policy, and the distributions of each\n"
-      "next token are compared on the device. Two models are held at a time. A policy is a preset\n"
-      "or KEY/VALUE, like r5/r3, and may say which layers are protected: k4v3+first:2, k4v3+none.\n"
-      "Keys carry ten times the damage of values: give bits to keys first.\n\n"
+      "Measure what KV policies cost: KL divergence, top-1, perplexity.\n\n"
+      "The model reads the text with f16 KV and with each policy, and the distributions of each "
+      "next token are compared on the device. Two models are held at a time. A policy is a preset "
+      "or KEY/VALUE, like r5/r3, and may say which layers are protected: k4v3+first:2, "
+      "k4v3+none.\n\n"
       "Examples:\n"
       "  millrace fidelity --model M.gguf --text /usr/share/common-licenses/GPL-3\n"
-      "  millrace fidelity --model M.gguf --text T --kv k8v4,r4/r4+first:2 --plot kv.png");
+      "  millrace fidelity --model M.gguf --text T --kv k8v4,r4/r4 --plot kv.png");
   auto flags = std::make_shared<Flags>();
   add_options(*command, *flags);
   command->callback([&invocation, flags] {

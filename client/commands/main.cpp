@@ -1,18 +1,17 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <memory>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "client/commands/command.hpp"
+#include "schemas/base/command_help.hpp"
 #include "schemas/base/log.hpp"
 
 namespace {
 
 constexpr const char* about =
-    "Generated text in bulk, and no job lost.\n\n"
+    "Millrace generates text in bulk and loses no job.\n\n"
     "Examples:\n"
     "  millrace run --model M.gguf --input jobs.jsonl --output results.jsonl\n"
     "  millrace submit jobs.jsonl --wait\n"
@@ -20,22 +19,11 @@ constexpr const char* about =
     "  echo 'Hello world' | millrace tokenize --model M.gguf";
 
 constexpr const char* footer =
-    "With every command: --json (one JSON object a line), --log-level, --log-json.\n"
-    "Exit codes: 0 all done, 1 some jobs failed, 2 usage, 3 refused, 4 broker unreachable,\n"
-    "130 interrupted (and how to go on is said).";
+    "Every command takes --json (one JSON object a line), --log-level and --log-json.\n"
+    "Exit codes: 0 all done, 1 some jobs failed, 2 usage, 3 refused, 4 broker unreachable, 130 "
+    "interrupted.";
 
-// The list of commands has one line for each; its own --help has the rest.
-class Formatter final : public CLI::Formatter {
-  std::string make_subcommand(const CLI::App* command) const override {
-    const std::string description = command->get_description();
-    std::ostringstream out;
-    CLI::detail::format_help(out, command->get_name(),
-                             description.substr(0, description.find('\n')), get_column_width());
-    return out.str();
-  }
-};
-
-// Asked of the words themselves: where they cannot be parsed, no flag is set.
+// Looks at the words themselves: no flag is set when they cannot be parsed.
 bool wants_json(int argc, char** argv) {
   return std::any_of(argv + 1, argv + argc,
                      [](const char* word) { return std::string_view(word) == "--json"; });
@@ -62,12 +50,14 @@ int main(int argc, char** argv) {
   client::Invocation invocation;
   LogOptions log;
   std::string level = "error";
-  app.set_version_flag("--version", std::string("millrace ") + MILLRACE_VERSION);
+  set_up_help(app);
+  app.set_version_flag("--version", std::string("millrace ") + MILLRACE_VERSION,
+                       "print the version");
   app.add_option("--log-level", level, "trace, debug, info, warn, error or off")
+      ->type_name("LEVEL")
       ->capture_default_str();
-  app.add_flag("--log-json", log.json, "one JSON object a log line");
+  app.add_flag("--log-json", log.json, "write each line of the log as a JSON object");
   app.add_flag("--json", invocation.json, "machine-readable output, one JSON object a line");
-  app.formatter(std::make_shared<Formatter>());
   app.footer(footer);
   app.require_subcommand(1);
   app.fallthrough();

@@ -9,13 +9,13 @@
 #include "client/commands/command.hpp"
 #include "client/commands/model_tokens.hpp"
 #include "client/lines/result_line.hpp"
+#include "client/link/entry_result.hpp"
 #include "client/link/stream_reader.hpp"
-#include "schemas/codec.hpp"
 
 namespace millrace::client {
 namespace {
 
-constexpr std::uint32_t poll_ms = 200;
+constexpr std::uint32_t tick_ms = 200;
 constexpr const char* cannot_write = "cannot write to standard output";
 
 bool passes_partials_on(const Welcome& welcome) {
@@ -29,23 +29,33 @@ struct Flags {
   bool follow = false, partial = false;
 };
 
-class ResultsRun {
+class ResultsRun final : public EntrySink, public EventHandler {
  public:
   ResultsRun(const Flags& flags, bool json) : flags_(flags), json_(json) {}
 
   Status run();
   std::uint64_t last() const { return last_; }
 
+  // The stream's results.
+  Status on_entries(const std::vector<Entry>& entries) override;
+  Status on_stream_error(Error error) override;
+  // Partials, where they are asked for.
+  Status tick() override;
+  Result<bool> take(Envelope& answer) override;
+
  private:
-  Status check_names(Session& session) const;
-  Status take(Session& session, StreamReader& reader, Envelope& answer);
+  Status check_names(EventLoop& loop) const;
   Status print(const Entry& entry);
   Status print_partials(const Partials& partials);
   static Status write(const std::string& line);
+  static Status flush();
 
   const Flags& flags_;
   bool json_;
+  SystemClock clock_;
   ResultLineOptions lines_;
+  std::unique_ptr<Session> session_;
+  std::optional<StreamReader> reader_;
   std::uint64_t last_ = 0;
 };
 
@@ -56,13 +66,59 @@ Status ResultsRun::write(const std::string& line) {
   return {};
 }
 
+Status ResultsRun::flush() {
+  return std::fflush(stdout) == 0 ? Status() : fail(Code::io_error, cannot_write);
+}
+
+// A result that cannot be decoded may belong to any batch, so no --batch leaves it out.
 Status ResultsRun::print(const Entry& entry) {
-  MILLRACE_ASSIGN(const JobResult result, decode_result(entry.body));
+  const Result<JobResult> result = decode_entry(entry, flags_.stream);
   last_ = entry.number;
-  if (!flags_.batch.empty() && result.batch != flags_.batch) {
+  if (!result) {
+    return write(result_line(failed_result(entry, result.error()), 0, lines_));
+  }
+  const bool wanted = flags_.batch.empty() || result->batch == flags_.batch;
+  return wanted ? write(result_line(*result, 0, lines_)) : Status();
+}
+
+Status ResultsRun::on_entries(const std::vector<Entry>& entries) {
+  if (entries.empty()) {
     return {};
   }
-  return write(result_line(result, 0, lines_));
+  for (const Entry& entry : entries) {
+    MILLRACE_TRY(print(entry));
+  }
+  MILLRACE_TRY(flush());
+  if (!flags_.cursor.empty()) {
+    session_->ask(Acknowledge{flags_.stream, flags_.cursor, last_});
+  }
+  return {};
+}
+
+Status ResultsRun::on_stream_error(Error error) {
+  if (error.code != Code::trimmed || reader_->first_kept() == 0) {
+    return fail(std::move(error));
+  }
+  print_error(error, json_);  // and the reading goes on with what is kept
+  reader_->move_to(reader_->first_kept());
+  return {};
+}
+
+Status ResultsRun::tick() {
+  if (flags_.partial && session_->ready() && !passes_partials_on(session_->welcome())) {
+    return fail(Code::unsupported_version, "the broker does not pass partial results on",
+                "leave --partial out, or update the broker");
+  }
+  return {};
+}
+
+Result<bool> ResultsRun::take(Envelope& answer) {
+  const auto* partials = std::get_if<Partials>(&answer.message);
+  if (partials == nullptr) {
+    return false;
+  }
+  MILLRACE_TRY(print_partials(*partials));
+  return true;
 }
 
 Status ResultsRun::print_partials(const Partials& partials) {
@@ -72,44 +128,14 @@ Status ResultsRun::print_partials(const Partials& partials) {
   for (const PartialEntry& entry : partials.entries) {
     MILLRACE_TRY(write(partial_line(partials.stream, entry)));
   }
-  return std::fflush(stdout) == 0 ? Status() : fail(Code::io_error, cannot_write);
+  return flush();
 }
 
-Status ResultsRun::take(Session& session, StreamReader& reader, Envelope& answer) {
-  if (const auto* partials = std::get_if<Partials>(&answer.message)) {
-    return print_partials(*partials);
-  }
-  std::vector<Entry> entries;
-  const Result<bool> taken = reader.take(answer, entries);
-  if (!taken) {
-    if (taken.error().code != Code::trimmed || reader.first_kept() == 0) {
-      return fail(taken.error());
-    }
-    print_error(taken.error(), json_);  // said, and then on with what there is
-    reader.move_to(reader.first_kept());
-    return {};
-  }
-  for (const Entry& entry : entries) {
-    MILLRACE_TRY(print(entry));
-  }
-  if (!entries.empty()) {
-    if (std::fflush(stdout) != 0) {
-      return fail(Code::io_error, cannot_write);
-    }
-    if (!flags_.cursor.empty()) {
-      session.ask(Acknowledge{flags_.stream, flags_.cursor, last_});
-    }
-  }
-  return {};
-}
-
-// A misspelt name must not look like results that are yet to come. Who follows may come first, and
-// so may who reads while jobs are to end.
-Status ResultsRun::check_names(Session& session) const {
-  const std::uint32_t timeout_ms = flags_.broker.timeout_s * 1000;
-  MILLRACE_ASSIGN(
-      const StatusAnswer status,
-      session.request_as<StatusAnswer>(StatusRequest{"", flags_.batch, flags_.stream}, timeout_ms));
+// A misspelt name must not look like a stream whose results are still to come. With --follow, or
+// while jobs have not ended, an empty stream is no error.
+Status ResultsRun::check_names(EventLoop& loop) const {
+  MILLRACE_ASSIGN(const StatusAnswer status,
+                  loop.request_as<StatusAnswer>(StatusRequest{"", flags_.batch, flags_.stream}));
   std::optional<Error> unknown;
   if (!flags_.batch.empty() && status.counts == JobCounts{}) {
     unknown = Error{Code::not_found, "no job belongs to a batch named " + flags_.batch,
@@ -135,44 +161,24 @@ Status ResultsRun::run() {
   if (!flags_.model.empty()) {
     MILLRACE_ASSIGN(lines_.token_bytes, load_token_bytes(flags_.model));
   }
-  const SystemClock clock;
-  MILLRACE_ASSIGN(auto session, open_session(flags_.broker, clock, json_));
-  MILLRACE_TRY(check_names(*session));
+  MILLRACE_ASSIGN(session_, open_session(flags_.broker, clock_, json_));
+  EventLoopOptions waiting = loop_options(flags_.broker);
+  waiting.absence = flags_.follow ? Absence::endured : Absence::is_failure;
+  waiting.tick_ms = tick_ms;
+  EventLoop loop(*session_, clock_, std::move(waiting));
+  MILLRACE_TRY(check_names(loop));
   StreamReaderOptions options;
   options.stream = flags_.stream;
   options.cursor = flags_.cursor;
   options.from = flags_.from.value_or(flags_.cursor.empty() ? 1 : 0);
-  StreamReader reader(*session, clock, options);
+  options.follow = flags_.follow;
+  reader_.emplace(*session_, clock_, options, *this);
   if (flags_.partial) {
-    session->watch(flags_.stream);
+    session_->watch(flags_.stream);
   }
-  std::vector<Envelope> answers;
-  std::vector<Bell> bells;
-  bool ever_ready = false;
-  while (flags_.follow || !reader.caught_up() || session->unanswered() > 0) {
-    if (interrupted()) {
-      return fail(Code::interrupted, "stopped by a signal");
-    }
-    ever_ready = ever_ready || session->ready();
-    if (flags_.partial && session->ready() && !passes_partials_on(session->welcome())) {
-      return fail(Code::unsupported_version, "the broker does not pass partial results on",
-                  "leave --partial out, or update the broker");
-    }
-    if (!session->ready() && session->away_ms() > std::uint64_t{flags_.broker.timeout_s} * 1000 &&
-        (!ever_ready || !flags_.follow)) {
-      return fail(Code::unreachable, "the broker at " + flags_.broker.endpoint + " does not answer",
-                  "check that it runs and that --broker names its client endpoint");
-    }
-    reader.tick(flags_.follow || !reader.caught_up());
-    MILLRACE_TRY(session->poll(poll_ms, answers, bells));
-    reader.rang(bells);
-    for (Envelope& answer : answers) {
-      MILLRACE_TRY(take(*session, reader, answer));
-    }
-    answers.clear();
-    bells.clear();
-  }
-  return {};
+  return loop.run({this, &*reader_}, [this] {
+    return !flags_.follow && reader_->caught_up() && session_->unanswered() == 0;
+  });
 }
 
 int run(const Flags& flags, bool json) {
@@ -196,25 +202,31 @@ int run(const Flags& flags, bool json) {
 void add_results_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand(
       "results",
-      "Print a result stream, one JSON line a result, in OpenAI's batch output format\n\n"
+      "Print the results of a stream, one a line.\n\n"
+      "Lines are in OpenAI's batch output format.\n\n"
       "Examples:\n"
       "  millrace results results\n"
       "  millrace results results --follow --from 1000\n"
-      "  millrace results results --follow --cursor loader   # goes on where `loader` stopped\n"
-      "  millrace results results --follow --partial         # and text as it comes");
+      "  millrace results results --follow --cursor loader  # goes on where it stopped\n"
+      "  millrace results results --follow --partial        # and text as it comes");
   auto flags = std::make_shared<Flags>();
-  command->add_option("stream", flags->stream, "its name")->capture_default_str();
-  command->add_flag("-f,--follow", flags->follow, "wait for more, for ever");
+  command->add_option("stream", flags->stream, "name of the stream")->capture_default_str();
+  command->add_flag("-f,--follow", flags->follow, "wait for more results until it is interrupted");
   command
       ->add_flag("--partial", flags->partial,
-                 "print text and tokens as they come, of jobs with \"partials\": true")
+                 "with --follow: print text as it comes, of jobs with \"partials\": true")
       ->needs("--follow");
   command->add_option("--from", flags->from, "first number wanted [1, or after the cursor]")
+      ->type_name("N")
       ->check(CLI::Range(std::uint64_t{1}, std::numeric_limits<std::uint64_t>::max()));
-  command->add_option("--cursor", flags->cursor, "a named place in the stream, moved as you read");
-  command->add_option("--batch", flags->batch, "only results of this batch");
-  command->add_option("-m,--model", flags->model, "model file, to print logprobs' tokens as text");
-  add_broker_flags(*command, flags->broker, true);
+  command
+      ->add_option("--cursor", flags->cursor,
+                   "a place in the stream that the broker keeps and moves as you read")
+      ->type_name("NAME");
+  command->add_option("--batch", flags->batch, "only results of this batch")->type_name("NAME");
+  command->add_option("-m,--model", flags->model, "model file, for tokens of logprobs as text")
+      ->type_name("FILE");
+  add_broker_flags(*command, flags->broker);
   command->callback([&invocation, flags] {
     invocation.action = [&invocation, flags] { return run(*flags, invocation.json); };
   });

@@ -21,13 +21,13 @@ struct Flags {
 };
 
 constexpr const char* about =
-    "Run a file of jobs to a file of results: broker and engine inside, nothing else to start\n\n"
-    "After a crash, Ctrl-C or a power cut the same command goes on; no finished line is redone.\n\n"
-    "Input is OpenAI's batch format or one plain job a line, output OpenAI's batch output format.\n"
-    "What a run needs to go on is kept in OUTPUT.millrace/.\n\n"
-    "Examples:\n"
-    "  millrace run --model M.gguf --input jobs.jsonl --output results.jsonl\n"
-    "  millrace run --model M.gguf -i jobs.jsonl -o results.jsonl --max-batch 128 --json";
+    "Run a file of jobs to a file of results.\n\n"
+    "Broker and engine are inside. After a crash, Ctrl-C or a power cut the same command goes on, "
+    "and no finished line is "
+    "computed again. Input lines are in OpenAI's batch format or plain jobs, output lines in "
+    "OpenAI's batch output format. OUTPUT.millrace/ keeps what a run needs to go on.\n\n"
+    "Example:\n"
+    "  millrace run --model M.gguf --input jobs.jsonl --output results.jsonl";
 
 std::string how_to_go_on(const RunReport& report, const RunOptions& options, const Error& error) {
   const RunProgress& progress = report.summary.progress;
@@ -38,7 +38,7 @@ std::string how_to_go_on(const RunReport& report, const RunOptions& options, con
          (options.restart ? " without --restart" : "") + " goes on from there.";
 }
 
-// What else is to be said of a run that did not come to its end.
+// What the user should know about a run that did not reach its end.
 std::string what_now(const RunReport& report, const RunOptions& options, const Error& error) {
   if (!report.undone) {
     return report.summary.progress.total > 0 ? how_to_go_on(report, options, error) : "";
@@ -65,8 +65,8 @@ int run(Flags& flags, bool json) {
   remember_interrupts(flags.run.restart ? "The same command without --restart goes on."
                                         : "The same command goes on.",
                       json);
-  // Results go to a file: whoever read the progress may leave. Other commands end by this signal,
-  // as any filter does.
+  // Results go to a file, so the run goes on when nobody reads its progress any more. Other
+  // commands end by this signal, as any filter does.
   ::signal(SIGPIPE, SIG_IGN);
   if (const Status usable = flags.engine.check(); !usable) {
     return report_error(usable.error(), json);
@@ -103,10 +103,14 @@ int run(Flags& flags, bool json) {
 void add_run_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand("run", about);
   auto flags = std::make_shared<Flags>();
-  command->add_option("-i,--input", flags->run.input, "jobs, one a line")->required();
-  command->add_option("-o,--output", flags->run.output, "results, one a line")->required();
+  command->add_option("-i,--input", flags->run.input, "jobs, one a line")
+      ->type_name("FILE")
+      ->required();
+  command->add_option("-o,--output", flags->run.output, "results, one a line")
+      ->type_name("FILE")
+      ->required();
   command->add_flag("--restart", flags->run.restart,
-                    "begin anew; what is there is discarded once an engine has started");
+                    "start over; drop earlier results once an engine runs");
   command->add_flag("--strict", flags->run.strict, "refuse unknown fields instead of warning");
   add_engine_flags(*command, flags->engine, true);
   command->callback([&invocation, flags] {

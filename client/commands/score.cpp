@@ -1,4 +1,4 @@
-// `millrace score`: logprobs of given texts, through the queue like any job.
+// `millrace score`: computes the logprobs of given texts, by jobs like any other.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -15,10 +15,9 @@
 #include "client/lines/json_writer.hpp"
 #include "client/lines/parse_line.hpp"
 #include "client/lines/result_fields.hpp"
-#include "client/link/exchange.hpp"
+#include "client/link/result_wait.hpp"
 #include "client/run/backend.hpp"
 #include "schemas/base/random_id.hpp"
-#include "schemas/codec.hpp"
 
 namespace millrace::client {
 namespace {
@@ -34,24 +33,29 @@ struct Flags {
 };
 
 // Results come in any order and are printed in the input's.
-class ScoreRun {
+class ScoreRun final : public JobSource {
  public:
   ScoreRun(const Flags& flags, TextInput input)
       : flags_(flags), input_(std::move(input)), stream_("score-" + random_id()) {}
 
-  Status run(Session& session, const Clock& clock, const std::function<Status()>& tick);
+  // `beside` is one more handler of the loop.
+  Status run(Session& session, const Clock& clock, EventHandler& beside);
   bool all_well() const { return failed_ == 0; }
 
+  Result<bool> feed(Submitter& submitter) override;
+  Status on_answer(const Submission& submission) override;
+
  private:
-  Result<std::optional<NextJob>> next_job();
+  std::string job_id() const { return stream_ + "/" + std::to_string(input_.number()); }
   Result<Body> job_of(const std::string& text) const;
   void fail_line(std::uint64_t line, const Error& error);
-  Status take(std::uint64_t line, const JobResult& result);
+  void take(std::uint64_t line, const JobResult& result);
   void print_ready();
 
   const Flags& flags_;
   TextInput input_;
   std::string stream_;
+  std::optional<ResultWait> wait_;
   std::uint64_t printed_ = 0, failed_ = 0;
   std::map<std::uint64_t, std::string> ready_;  // by line
 };
@@ -69,16 +73,15 @@ void ScoreRun::fail_line(std::uint64_t line, const Error& error) {
 
 // The job that scores one line of the input.
 Result<Body> ScoreRun::job_of(const std::string& text) const {
-  const std::uint64_t number = input_.number();
   std::string job_text;
   JsonWriter job(job_text);
-  job.begin_object().field("task", "score").field("id", stream_ + "/" + std::to_string(number));
+  job.begin_object().field("task", "score").field("id", job_id());
   job.field("stream", stream_).field("batch", stream_);
   if (flags_.top > 0) {
     job.field("top_logprobs", flags_.top);
   }
   if (flags_.ids) {
-    // What is no JSON becomes a string, which is refused as no array of ids.
+    // Text that is no JSON is sent as a string, which is refused because it is no array.
     job.key("tokens");
     if (json::accept(text)) {
       job.raw(text);
@@ -91,7 +94,7 @@ Result<Body> ScoreRun::job_of(const std::string& text) const {
   }
   job.end_object();
   InputLine line;
-  line.number = number;
+  line.number = input_.number();
   line.text = job_text;
   ParsedLine parsed = parse_line(line, {});
   if (parsed.error) {
@@ -100,26 +103,33 @@ Result<Body> ScoreRun::job_of(const std::string& text) const {
   return std::move(parsed.body);
 }
 
-Result<std::optional<NextJob>> ScoreRun::next_job() {
+Result<bool> ScoreRun::feed(Submitter& submitter) {
   std::string text;
-  while (true) {
-    MILLRACE_ASSIGN(const bool more, input_.next(text));
-    if (!more) {
-      return std::nullopt;
-    }
-    Result<Body> job = job_of(text);
-    if (job) {
-      return NextJob{*std::move(job), input_.number()};
-    }
+  MILLRACE_ASSIGN(const bool more, input_.next(text));
+  if (!more) {
+    return false;
+  }
+  if (Result<Body> job = job_of(text)) {
+    wait_->expect(job_id(), input_.number());
+    submitter.add(*std::move(job), input_.number());
+  } else {
     fail_line(input_.number(), job.error());
   }
+  return true;
 }
 
-Status ScoreRun::take(std::uint64_t line, const JobResult& result) {
+Status ScoreRun::on_answer(const Submission& submission) {
+  if (submission.answer.error) {
+    fail_line(submission.tag, *submission.answer.error);
+  }
+  return wait_->note_answer(submission);
+}
+
+void ScoreRun::take(std::uint64_t line, const JobResult& result) {
   if (result.error || !result.result || !result.result->prompt || !result.result->prompt_logprobs) {
     fail_line(line, result.error.value_or(
                         Error{Code::engine_failed, "the engine sent no prompt logprobs", ""}));
-    return {};
+    return;
   }
   const TokenLogprobs& logprobs = *result.result->prompt_logprobs;
   double sum = 0;
@@ -153,7 +163,6 @@ Status ScoreRun::take(std::uint64_t line, const JobResult& result) {
   writer.field("fingerprint", result.result->effective.engine.fingerprint).end_object();
   ready_.emplace(line, std::move(out));
   print_ready();
-  return {};
 }
 
 void ScoreRun::print_ready() {
@@ -165,27 +174,17 @@ void ScoreRun::print_ready() {
   std::fflush(stdout);
 }
 
-Status ScoreRun::run(Session& session, const Clock& clock, const std::function<Status()>& tick) {
-  Exchange work;
-  work.next_job = [this] { return next_job(); };
-  work.on_answer = [this](const Submission& submission) -> Status {
-    if (submission.answer.error) {
-      fail_line(submission.tag, *submission.answer.error);
-    }
-    return {};
-  };
-  work.on_entry = [this](const Entry& entry) -> Status {
-    MILLRACE_ASSIGN(const JobResult result, decode_result(entry.body));
-    return take(std::stoull(entry.job.substr(entry.job.find('/') + 1)), result);
-  };
-  work.done = [this] { return printed_ == input_.number(); };
-  work.tick = tick;
-  work.interrupted = interrupted;
+Status ScoreRun::run(Session& session, const Clock& clock, EventHandler& beside) {
   StreamReaderOptions stream;
   stream.stream = stream_;
-  work.stream = stream;
-  work.give_up_ms = std::uint64_t{flags_.broker.timeout_s} * 1000;
-  return exchange(session, clock, work);
+  wait_.emplace(session, clock, stream, [this](std::uint64_t line, const JobResult& result) {
+    take(line, result);
+    return Status();
+  });
+  Submitter submitter(session, clock, *this);
+  return EventLoop(session, clock, loop_options(flags_.broker))
+      .run({&beside, &submitter, &wait_->reader()},
+           [&] { return submitter.done() && wait_->done(); });
 }
 
 class TemporaryFolder {
@@ -229,10 +228,10 @@ Status run_embedded(const Flags& flags, ScoreRun& score, bool as_json) {
     options.arguments.push_back(word);
   }
   MILLRACE_ASSIGN(auto backend, Backend::start(options, *env, clock, console));
-  return score.run(backend->session(), clock, [&backend] { return backend->tick(); });
+  return score.run(backend->session(), clock, *backend);
 }
 
-// Options of an engine that is not ours would be passed over without a word.
+// Without --model there is no engine inside, and its options would be ignored in silence.
 Status check_engine_options(const CLI::App& command, const Flags& flags) {
   for (const CLI::Option* option : command.get_options()) {
     const bool of_engine =
@@ -263,7 +262,8 @@ int run(const CLI::App& command, const Flags& flags, bool as_json) {
   } else {
     const SystemClock clock;
     auto session = open_session(flags.broker, clock, as_json);
-    done = session ? score.run(**session, clock, {}) : Status(fail(session.error()));
+    EventHandler nothing;
+    done = session ? score.run(**session, clock, nothing) : Status(fail(session.error()));
   }
   if (!done) {
     return report_error(done.error(), as_json);
@@ -276,18 +276,19 @@ int run(const CLI::App& command, const Flags& flags, bool as_json) {
 void add_score_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand(
       "score",
-      "Logprobs of given texts, one a line, as one JSON object a line in the same order\n\n"
-      "With --model broker and engine are inside; without it the jobs go to --broker.\n\n"
+      "Compute the logprobs of given texts.\n\n"
+      "Each line of text gives one JSON object a line, in the same order. With --model broker and "
+      "engine are inside; without it the jobs go to --broker.\n\n"
       "Examples:\n"
       "  echo 'The sea is blue.' | millrace score --model M.gguf\n"
       "  echo '[504, 3, 88]' | millrace score --ids --broker tcp://127.0.0.1:5570");
   auto flags = std::make_shared<Flags>();
-  command->add_option("input", flags->input, "a file of lines; without it, standard input");
+  command->add_option("input", flags->input, "file of lines [standard input]");
   command->add_flag("--ids", flags->ids, "lines are JSON arrays of token ids");
-  command->add_option("--top", flags->top, "logprobs of so many likeliest tokens as well")
+  command->add_option("--top", flags->top, "logprobs of the N likeliest tokens as well")
       ->check(CLI::Range(0U, limits::top_logprobs));
   add_engine_flags(*command, flags->engine, false);
-  add_broker_flags(*command, flags->broker, true);
+  add_broker_flags(*command, flags->broker);
   command->callback([&invocation, flags, command] {
     invocation.action = [&invocation, flags, command] {
       return run(*command, *flags, invocation.json);

@@ -115,15 +115,17 @@ int run(const Flags& flags, bool json) {
 void add_status_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand(
       "status",
-      "What the broker holds: jobs by state and engines; or one batch, stream or job\n\n"
+      "Tell what the broker holds: jobs by state, and engines.\n\n"
       "Examples:\n  millrace status\n  millrace status --batch jobs-1a2b3c4d --json");
   auto flags = std::make_shared<Flags>();
-  auto* job = command->add_option("--job", flags->request.job, "one job, by id");
-  auto* batch = command->add_option("--batch", flags->request.batch, "one batch");
-  auto* stream = command->add_option("--stream", flags->request.stream, "one result stream");
+  auto* job = command->add_option("--job", flags->request.job, "tell of one job")->type_name("ID");
+  auto* batch = command->add_option("--batch", flags->request.batch, "tell of one batch's jobs")
+                    ->type_name("NAME");
+  auto* stream = command->add_option("--stream", flags->request.stream, "tell of one stream")
+                     ->type_name("NAME");
   job->excludes(batch)->excludes(stream);
   batch->excludes(stream);
-  add_broker_flags(*command, flags->broker, true);
+  add_broker_flags(*command, flags->broker);
   command->callback([&invocation, flags] {
     invocation.action = [&invocation, flags] { return run(*flags, invocation.json); };
   });

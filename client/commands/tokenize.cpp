@@ -102,18 +102,22 @@ int run(const Flags& flags, bool as_json) {
 void add_tokenize_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand(
       "tokenize",
-      "Text lines in, JSON arrays of token ids out; with --decode the other way\n\n"
+      "Turn lines of text into token ids, or ids into text.\n\n"
+      "Ids are JSON arrays, one a line. Decoded text is printed as it is; with --json as a JSON "
+      "string, which keeps its newlines.\n\n"
       "Examples:\n"
       "  echo 'Hello world' | millrace tokenize --model M.gguf\n"
-      "  echo '[19556, 905]' | millrace tokenize --model M.gguf --decode\n"
-      "Decoded text is printed as it is; with --json as a JSON string, which keeps its newlines.");
+      "  echo '[19556, 905]' | millrace tokenize --model M.gguf --decode");
   auto flags = std::make_shared<Flags>();
-  command->add_option("-m,--model", flags->model, "model file (GGUF)")->required();
-  command->add_option("input", flags->input, "a file; without it, standard input");
-  command->add_flag("--decode", flags->decode, "arrays of ids in, text out");
-  command->add_flag("--add-special", flags->special, "put BOS before where the model says so");
+  command->add_option("-m,--model", flags->model, "model file (GGUF)")
+      ->type_name("FILE")
+      ->required();
+  command->add_option("input", flags->input, "file of lines [standard input]");
+  command->add_flag("--decode", flags->decode, "turn arrays of ids into text");
+  command->add_flag("--add-special", flags->special,
+                    "put BOS before each line if the model's file says so");
   command->add_flag("--parse-special", flags->parse_special,
-                    "control tokens written in the text become those tokens");
+                    "turn control tokens that the text spells into those tokens");
   command->callback([&invocation, flags] {
     invocation.action = [&invocation, flags] { return run(*flags, invocation.json); };
   });

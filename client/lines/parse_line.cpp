@@ -292,6 +292,8 @@ Status parse_into(const InputLine& line, const LineOptions& options, ParsedLine&
   MILLRACE_TRY(complete_job(job, options, parsed));
   json::to_msgpack(job, parsed.body);
   MILLRACE_ASSIGN(DecodedJob decoded, decode_job(parsed.body));
+  parsed.id = std::move(decoded.job.id);
+  parsed.stream = std::move(decoded.job.stream);
   parsed.warnings = std::move(decoded.warnings);
   return {};
 }
@@ -301,6 +303,7 @@ Status parse_into(const InputLine& line, const LineOptions& options, ParsedLine&
 ParsedLine parse_line(const InputLine& line, const LineOptions& options) {
   ParsedLine parsed;
   parsed.number = line.number;
+  parsed.id = options.id;
   if (Status status = parse_into(line, options, parsed); !status) {
     parsed.error = std::move(status).error();
     parsed.body.clear();
@@ -312,8 +315,11 @@ ParsedLine refused_line(std::uint64_t number, const Body& job, const Error& erro
   ParsedLine parsed;
   parsed.number = number;
   parsed.error = error;
-  if (const auto decoded = decode_job(job); decoded && !decoded->job.custom_id.empty()) {
-    parsed.custom_id = decoded->job.custom_id;
+  if (auto decoded = decode_job(job)) {
+    parsed.id = std::move(decoded->job.id);
+    if (!decoded->job.custom_id.empty()) {
+      parsed.custom_id = std::move(decoded->job.custom_id);
+    }
   }
   return parsed;
 }

@@ -191,9 +191,9 @@ std::string result_line(const JobResult& result, std::uint64_t line,
   return out;
 }
 
-std::string bad_line(const std::string& id, const ParsedLine& parsed) {
+std::string bad_line(const ParsedLine& parsed) {
   JobResult result;
-  result.job = id;
+  result.job = parsed.id;
   result.custom_id = parsed.custom_id.value_or("");
   result.state = JobState::failed;
   result.error = parsed.error;

@@ -27,7 +27,7 @@ struct ResultLineOptions {
 std::string result_line(const JobResult& result, std::uint64_t line,
                         const ResultLineOptions& options);
 // A line that never became a job.
-std::string bad_line(const std::string& id, const ParsedLine& parsed);
+std::string bad_line(const ParsedLine& parsed);
 
 // What a job of this stream gave meanwhile, for `millrace results --partial`. Ends with a newline.
 std::string partial_line(const std::string& stream, const PartialEntry& entry);

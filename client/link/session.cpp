@@ -4,7 +4,6 @@
 #include <map>
 #include <utility>
 
-#include "client/link/socket.hpp"
 #include "schemas/codec.hpp"
 
 namespace millrace::client {
@@ -54,6 +53,7 @@ class BrokerSession final : public Session {
   }
   const Welcome& welcome() const override { return welcome_; }
   std::size_t unanswered() const override { return questions_.size(); }
+  const std::string& endpoint() const override { return options_.endpoint; }
 
  private:
   std::int64_t now() const { return clock_.monotonic_us(); }
@@ -78,7 +78,7 @@ class BrokerSession final : public Session {
   std::uint32_t greeting_ms_;
 };
 
-// A fresh connection and a hello on it; what it was before is forgotten by both sides.
+// Opens a fresh connection and says hello. Both sides forget what was under way on the last one.
 Status BrokerSession::greet() {
   MILLRACE_TRY(socket_->connect(options_.endpoint));
   Hello hello;
@@ -128,7 +128,7 @@ Status BrokerSession::welcomed(Welcome welcome) {
   return send_questions();
 }
 
-// A broker that does not know the question would refuse it for ever.
+// Asks only a broker that knows the question: another one would refuse it each time.
 void BrokerSession::ask_to_watch(const std::string& stream) {
   const auto& known = welcome_.capabilities;
   if (std::find(known.begin(), known.end(), "partials") != known.end()) {
@@ -218,43 +218,14 @@ Status BrokerSession::poll(std::uint32_t timeout_ms, std::vector<Envelope>& answ
 
 Result<std::unique_ptr<Session>> Session::open(SessionOptions options, const Clock& clock) {
   MILLRACE_ASSIGN(auto socket, BrokerSocket::open());
+  return open(std::move(options), clock, std::move(socket));
+}
+
+Result<std::unique_ptr<Session>> Session::open(SessionOptions options, const Clock& clock,
+                                               std::unique_ptr<BrokerSocket> socket) {
   auto session = std::make_unique<BrokerSession>(std::move(options), clock, std::move(socket));
   MILLRACE_TRY(session->greet());
   return session;
-}
-
-Result<Message> Session::request(Message message, std::uint32_t timeout_ms) {
-  const std::uint64_t id = ask(std::move(message));
-  const SystemClock clock;
-  const std::int64_t end = clock.monotonic_us() + timeout_ms * us_per_ms;
-  std::vector<Envelope> answers;
-  std::vector<Bell> bells;
-  while (true) {
-    const std::int64_t left_ms = (end - clock.monotonic_us()) / us_per_ms;
-    if (left_ms <= 0) {
-      forget(id);
-      return ready()
-                 ? fail(Code::timed_out,
-                        "no answer from the broker within " + std::to_string(timeout_ms) + " ms",
-                        "its log says what it does; --timeout gives it longer")
-                 : fail(Code::unreachable,
-                        "the broker did not answer for " + std::to_string(away_ms()) + " ms",
-                        "check that it runs and that --broker names its client endpoint");
-    }
-    MILLRACE_TRY(
-        poll(static_cast<std::uint32_t>(std::min<std::int64_t>(left_ms, 100)), answers, bells));
-    for (Envelope& answer : answers) {
-      if (answer.id != id) {
-        continue;
-      }
-      if (auto* refused = std::get_if<Refused>(&answer.message)) {
-        return fail(std::move(refused->error));
-      }
-      return std::move(answer.message);
-    }
-    answers.clear();
-    bells.clear();
-  }
 }
 
 }  // namespace millrace::client

@@ -11,19 +11,20 @@ constexpr std::int64_t us_per_ms = 1'000;
 
 }  // namespace
 
-StreamReader::StreamReader(Session& session, const Clock& clock, StreamReaderOptions options)
-    : session_(session), clock_(clock), options_(std::move(options)) {
-  // Without rings the stream is still read, every poll_ms.
+StreamReader::StreamReader(Session& session, const Clock& clock, StreamReaderOptions options,
+                           EntrySink& sink)
+    : session_(session), clock_(clock), options_(std::move(options)), sink_(sink) {
+  // The stream is read without rings as well, every poll_ms.
   if (const Status heard = session_.subscribe(options_.stream); !heard) {
     log_warn("no doorbell for a stream", heard.error());
   }
 }
 
-void StreamReader::tick(bool room) {
+Status StreamReader::tick() {
   const std::int64_t now = clock_.monotonic_us();
   due_ = due_ || now - asked_us_ > options_.poll_ms * us_per_ms;
-  if (question_ != 0 || !room || !due_) {
-    return;
+  if (question_ != 0 || !due_ || (caught_up_ && !options_.follow)) {
+    return {};
   }
   due_ = false;
   asked_us_ = now;
@@ -33,12 +34,7 @@ void StreamReader::tick(bool room) {
                                  .cursor = options_.from == 0 ? options_.cursor : "",
                                  .max_entries = options_.max_entries,
                                  .max_bytes = options_.max_bytes});
-}
-
-void StreamReader::rang(const std::vector<Bell>& bells) {
-  for (const Bell& bell : bells) {
-    due_ = due_ || bell.stream == options_.stream;
-  }
+  return {};
 }
 
 void StreamReader::move_to(std::uint64_t number) {
@@ -48,18 +44,29 @@ void StreamReader::move_to(std::uint64_t number) {
   }
   options_.from = number;
   due_ = true;
+  caught_up_ = false;
 }
 
-Result<bool> StreamReader::take(Envelope& answer, std::vector<Entry>& entries) {
+Result<bool> StreamReader::take(Envelope& answer) {
   if (question_ == 0 || answer.id != question_) {
     return false;
   }
   question_ = 0;
-  if (auto* data = std::get_if<Data>(&answer.message)) {
-    MILLRACE_TRY(take_data(*data, entries));
-    return true;
+  const auto* refused = std::get_if<Refused>(&answer.message);
+  if (refused != nullptr && refused->error.code == Code::overloaded) {
+    return true;  // asked again after poll_ms
   }
-  if (const auto* trimmed = std::get_if<Trimmed>(&answer.message)) {
+  auto entries = entries_of(answer.message);
+  MILLRACE_TRY(entries ? sink_.on_entries(*entries)
+                       : sink_.on_stream_error(std::move(entries).error()));
+  return true;
+}
+
+Result<std::vector<Entry>> StreamReader::entries_of(Message& answer) {
+  if (auto* data = std::get_if<Data>(&answer)) {
+    return take_data(*data);
+  }
+  if (const auto* trimmed = std::get_if<Trimmed>(&answer)) {
     first_kept_ = trimmed->first;
     return fail(Code::trimmed,
                 "stream " + options_.stream + " is kept from number " +
@@ -67,16 +74,13 @@ Result<bool> StreamReader::take(Envelope& answer, std::vector<Entry>& entries) {
                     std::to_string(options_.from),
                 "read on with --from " + std::to_string(trimmed->first));
   }
-  if (auto* refused = std::get_if<Refused>(&answer.message)) {
-    if (refused->error.code == Code::overloaded) {
-      return true;  // asked again after poll_ms
-    }
+  if (auto* refused = std::get_if<Refused>(&answer)) {
     return fail(std::move(refused->error));
   }
   return fail(Code::unexpected_message, "the broker answered a fetch with another kind of message");
 }
 
-Status StreamReader::take_data(Data& data, std::vector<Entry>& entries) {
+Result<std::vector<Entry>> StreamReader::take_data(Data& data) {
   if (!options_.epoch.empty() && !data.epoch.empty() && data.epoch != options_.epoch) {
     return fail(Code::epoch_changed, "stream " + options_.stream + " is of another log than before",
                 "read it from number 1");
@@ -88,6 +92,7 @@ Status StreamReader::take_data(Data& data, std::vector<Entry>& entries) {
   first_kept_ = data.first;
   caught_up_ = data.entries.empty();
   due_ = due_ || !caught_up_;
+  std::vector<Entry> entries;
   for (Entry& entry : data.entries) {
     if (options_.from == 0) {
       options_.from = entry.number;
@@ -104,7 +109,7 @@ Status StreamReader::take_data(Data& data, std::vector<Entry>& entries) {
     ++options_.from;
     entries.push_back(std::move(entry));
   }
-  return {};
+  return entries;
 }
 
 }  // namespace millrace::client

@@ -7,19 +7,36 @@ namespace millrace::client {
 namespace {
 
 constexpr std::int64_t us_per_ms = 1'000;
+constexpr int lines_at_once = 256;  // between two looks at the socket
 
-// Not the job's fault, and likely to pass.
+// The broker has no room for now: the job is sent again.
 bool is_want_of_room(Code code) {
   return code == Code::overloaded || code == Code::draining || code == Code::disk_full;
 }
 
 }  // namespace
 
-Submitter::Submitter(Session& session, const Clock& clock, SubmitterOptions options)
-    : session_(session), clock_(clock), options_(options), pause_ms_(options.pause_ms) {}
+Submitter::Submitter(Session& session, const Clock& clock, JobSource& source,
+                     SubmitterOptions options)
+    : session_(session),
+      clock_(clock),
+      source_(source),
+      options_(options),
+      pause_ms_(options.pause_ms) {}
 
-bool Submitter::has_room() const {
-  return waiting_.empty() && under_way_.size() < options_.messages;
+bool Submitter::wants_more() const {
+  return !source_is_empty_ && waiting_.empty() && under_way_.size() < options_.messages &&
+         !source_.holds_back();
+}
+
+Status Submitter::tick() {
+  for (int i = 0; i < lines_at_once && wants_more(); ++i) {
+    MILLRACE_ASSIGN(const bool more, source_.feed(*this));
+    source_is_empty_ = !more;
+  }
+  flush();
+  send_again();
+  return {};
 }
 
 void Submitter::add(Body job, std::uint64_t tag) {
@@ -55,7 +72,7 @@ void Submitter::wait_with(Batch batch, const Error& reason) {
   waiting_.push_back(std::move(batch));
 }
 
-void Submitter::tick() {
+void Submitter::send_again() {
   if (waiting_.empty() || clock_.monotonic_us() < resume_us_) {
     return;
   }
@@ -64,7 +81,7 @@ void Submitter::tick() {
   }
 }
 
-Result<bool> Submitter::take(Envelope& answer, std::vector<Submission>& done) {
+Result<bool> Submitter::take(Envelope& answer) {
   const auto found = under_way_.find(answer.id);
   if (found == under_way_.end()) {
     return false;
@@ -76,11 +93,12 @@ Result<bool> Submitter::take(Envelope& answer, std::vector<Submission>& done) {
       wait_with(std::move(batch), refused->error);
       return true;
     }
-    for (std::size_t i = 0; i < batch.tags.size(); ++i) {
-      done.push_back({batch.tags[i], SubmitAnswer{.job = {}, .error = refused->error},
-                      std::move(batch.jobs[i])});
-    }
     unanswered_ -= batch.tags.size();
+    for (std::size_t i = 0; i < batch.tags.size(); ++i) {
+      MILLRACE_TRY(
+          source_.on_answer({batch.tags[i], SubmitAnswer{.job = {}, .error = refused->error},
+                             std::move(batch.jobs[i])}));
+    }
     return true;
   }
   auto* submitted = std::get_if<Submitted>(&answer.message);
@@ -89,25 +107,31 @@ Result<bool> Submitter::take(Envelope& answer, std::vector<Submission>& done) {
                 "the broker's answer does not fit the jobs that were submitted",
                 "report it: client and broker disagree on the protocol");
   }
+  MILLRACE_TRY(give_answers(std::move(batch), *submitted));
+  return true;
+}
+
+Status Submitter::give_answers(Batch batch, Submitted& submitted) {
   Batch again;
+  Error reason;
   for (std::size_t i = 0; i < batch.jobs.size(); ++i) {
-    SubmitAnswer& one = submitted->answers[i];
+    SubmitAnswer& one = submitted.answers[i];
     if (one.error && is_want_of_room(one.error->code)) {
-      pause_reason_ = *one.error;
+      reason = *std::move(one.error);
       again.jobs.push_back(std::move(batch.jobs[i]));
       again.tags.push_back(batch.tags[i]);
       continue;
     }
-    Body refused = one.error ? std::move(batch.jobs[i]) : Body();
-    done.push_back({batch.tags[i], std::move(one), std::move(refused)});
     --unanswered_;
+    Body refused = one.error ? std::move(batch.jobs[i]) : Body();
+    MILLRACE_TRY(source_.on_answer({batch.tags[i], std::move(one), std::move(refused)}));
   }
   if (again.jobs.empty()) {
     pause_ms_ = options_.pause_ms;
   } else {
-    wait_with(std::move(again), Error(pause_reason_));
+    wait_with(std::move(again), reason);
   }
-  return true;
+  return {};
 }
 
 }  // namespace millrace::client

@@ -1,13 +1,15 @@
 #pragma once
-// Submits jobs in bulk: gathers them into messages, keeps a few messages under way, and sends again
-// what the broker had no room for, after a growing pause. An answer means on disk.
-// Errors: what the broker refuses a whole message with, given to each of its jobs.
+// Submits the jobs of a source in bulk: gathers them into messages, keeps a few messages under way,
+// and sends again what the broker had no room for, after a growing pause. An answer says that the
+// job is on disk, or why it was refused. Where the broker refuses a whole message, each of its jobs
+// gets that error.
+// Errors: unexpected_message (the broker's answer does not fit the jobs), and those of the source.
 // Thread safety: one thread.
 #include <cstdint>
 #include <map>
 #include <vector>
 
-#include "client/link/session.hpp"
+#include "client/link/event_loop.hpp"
 
 namespace millrace::client {
 
@@ -20,24 +22,34 @@ struct SubmitterOptions {
 };
 
 struct Submission {
-  std::uint64_t tag = 0;  // the caller's
+  std::uint64_t tag = 0;  // the one given to add()
   SubmitAnswer answer;
   Body refused;  // the job, where the answer is an error
 };
 
-class Submitter {
+class Submitter;
+
+class JobSource {
  public:
-  Submitter(Session& session, const Clock& clock, SubmitterOptions options = {});
+  virtual ~JobSource() = default;
+  // Reads one line and adds its job, if the line has one to submit. False: there are no more lines.
+  virtual Result<bool> feed(Submitter& submitter) = 0;
+  virtual bool holds_back() const { return false; }  // true: feed() must wait
+  virtual Status on_answer(const Submission& submission) = 0;
+};
 
-  bool has_room() const;  // for another job; false is backpressure
-  void add(Body job, std::uint64_t tag);
-  void flush();  // sends what is gathered without waiting for a full message
-  void tick();   // sends again what was refused for want of room, once its pause is over
-  // Takes the answer if it is ours. False: another's.
-  Result<bool> take(Envelope& answer, std::vector<Submission>& done);
+class Submitter final : public EventHandler {
+ public:
+  Submitter(Session& session, const Clock& clock, JobSource& source, SubmitterOptions options = {});
 
-  std::uint64_t unanswered() const { return unanswered_; }
-  bool paused() const { return !waiting_.empty(); }
+  void add(Body job, std::uint64_t tag);  // called by feed(); the answer carries `tag`
+
+  Status tick() override;
+  bool busy() const override { return session_.ready() && wants_more(); }
+  Result<bool> take(Envelope& answer) override;
+
+  bool done() const { return source_is_empty_ && unanswered_ == 0; }
+  bool paused() const { return !waiting_.empty(); }  // the broker has no room
   const Error& pause_reason() const { return pause_reason_; }
 
  private:
@@ -45,12 +57,18 @@ class Submitter {
     std::vector<Body> jobs;
     std::vector<std::uint64_t> tags;
   };
+  bool wants_more() const;
+  void flush();
   void send(Batch batch);
+  void send_again();
+  Status give_answers(Batch batch, Submitted& submitted);
   void wait_with(Batch batch, const Error& reason);
 
   Session& session_;
   const Clock& clock_;
+  JobSource& source_;
   SubmitterOptions options_;
+  bool source_is_empty_ = false;
   Batch gathered_;
   std::uint64_t gathered_bytes_ = 0;
   std::map<std::uint64_t, Batch> under_way_;  // by question

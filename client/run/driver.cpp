@@ -7,8 +7,10 @@
 
 #include "client/lines/parse_line.hpp"
 #include "client/lines/result_fields.hpp"
+#include "client/link/entry_result.hpp"
 #include "client/link/stream_reader.hpp"
 #include "client/link/submitter.hpp"
+#include "client/run/engine_watch.hpp"
 #include "client/run/line_id.hpp"
 #include "schemas/codec.hpp"
 
@@ -18,14 +20,10 @@ namespace {
 constexpr const char* stream_name = "results";
 constexpr const char* cursor_name = "output";
 constexpr std::int64_t us_per_ms = 1'000;
-constexpr std::uint32_t poll_ms = 50;
 constexpr std::size_t failures_kept = 10;
-constexpr double rate_weight = 0.3;  // of the newest rate: it is counted over one second
-constexpr int lines_at_once = 256;   // parsed between two looks at the socket
-constexpr std::int64_t silence_patience_us = 10'000'000;
 constexpr std::int64_t full_disk_patience_us = 10'000'000;
 
-class Driver {
+class Driver final : public JobSource, public EntrySink, public EventHandler {
  public:
   Driver(RunFolder& folder, Session& session, const Clock& clock, RunObserver& observer,
          const DriverHooks& hooks, const DriverOptions& options, RunSummary& summary)
@@ -38,33 +36,33 @@ class Driver {
         summary_(summary),
         output_(folder.output()),
         input_(folder.input()),
-        submitter_(session, clock),
+        submitter_(session, clock, *this),
+        engine_(folder, session, clock, {hooks.engine_starts, hooks.engine_silent},
+                options.status_ms, summary.progress),
         started_us_(clock.monotonic_us()) {}
 
   Status prepare();
   Status run();
-  Status settle();  // what is written is made safe, also after an error
+  Status settle();  // makes safe what is written, also after an error
+
+  // Input lines to the broker.
+  Result<bool> feed(Submitter& submitter) override;
+  bool holds_back() const override;
+  Status on_answer(const Submission& submission) override;
+  // Results to the output.
+  Status on_entries(const std::vector<Entry>& entries) override;
+  Status on_stream_error(Error error) override;
+  // What is done between two waits.
+  Status tick() override;
 
  private:
-  struct OpenLine {  // submitted, without its output line
-    std::uint64_t hash = 0, bytes = 0;
-  };
-
-  bool finished() const { return input_done_ && open_.empty() && submitter_.unanswered() == 0; }
-  Status read_input();
-  Status read_line();
-  Status take(Envelope& answer);
   Status take_entry(const Entry& entry);
   void note_warnings(std::uint64_t line, const JobResult& result);
-  Status take_submission(const Submission& submission);
-  Status take_status(const StatusAnswer& status);
-  void watch_silence();
-  Status write_bad_line(const LineId& id, const ParsedLine& parsed);
+  Status write_bad_line(const ParsedLine& parsed);
   Status write_line(std::uint64_t number, const std::string& text, const Error* error,
                     const std::string& custom_id);
   Status watch_disk();
   Status sync_if_due();
-  void ask_status_if_due();
   void report();
 
   RunFolder& folder_;
@@ -77,24 +75,22 @@ class Driver {
   OutputFile& output_;
   LineReader input_;
   Submitter submitter_;
+  EngineWatch engine_;
   std::optional<StreamReader> stream_;
   std::optional<LineIndexReader> index_;
   CustomIds custom_ids_;
-  std::map<std::uint64_t, OpenLine> open_;
+  std::map<std::uint64_t, std::uint64_t> open_;  // lines submitted, without output: bytes of each
   std::uint64_t open_bytes_ = 0;
-  bool input_done_ = false;
   std::uint64_t taken_ = 0;               // the last stream number whose line is in the output
   std::optional<std::uint64_t> earlier_;  // the last one that an earlier session left behind
   std::int64_t started_us_;
-  std::int64_t synced_us_ = 0, status_us_ = 0, disk_full_us_ = 0, engine_lost_us_ = 0;
-  std::uint64_t status_question_ = 0;
-  std::uint32_t starts_met_ = 0;  // engine starts that have been seen joined
+  std::int64_t synced_us_ = 0, disk_full_us_ = 0;
 };
 
 Status Driver::prepare() {
   MILLRACE_ASSIGN(LineIndexReader index, folder_.index());
   index_.emplace(std::move(index));
-  // An output that is shorter than it was at the checkpoint has lost lines: they are in the stream.
+  // An output that is shorter than the checkpoint says has lost lines. The stream still has them.
   const Checkpoint& checkpoint = folder_.checkpoint();
   const bool whole = output_.size() >= checkpoint.output_bytes;
   taken_ = whole ? checkpoint.number : 0;
@@ -103,7 +99,7 @@ Status Driver::prepare() {
   reader.epoch = checkpoint.epoch;
   reader.from = taken_ + 1;
   reader.poll_ms = 200;
-  stream_.emplace(session_, clock_, reader);
+  stream_.emplace(session_, clock_, reader, *this);
   summary_.progress.total = folder_.manifest().input.lines;
   summary_.progress.before = output_.lines();
   if (output_.cut_bytes() > 0) {
@@ -119,104 +115,72 @@ Status Driver::prepare() {
 }
 
 Status Driver::run() {
-  std::vector<Envelope> answers;
-  std::vector<Bell> bells;
-  while (!finished()) {
-    if (hooks_.interrupted()) {
-      return fail(Code::interrupted, "stopped by a signal");
-    }
-    MILLRACE_TRY(hooks_.tick());
-    MILLRACE_TRY(read_input());
-    submitter_.tick();
-    stream_->tick(true);
-    ask_status_if_due();
-    const bool more_input = !input_done_ && submitter_.has_room() &&
-                            open_.size() < options_.window_jobs &&
-                            open_bytes_ < options_.window_bytes;
-    MILLRACE_TRY(session_.poll(more_input ? 0 : poll_ms, answers, bells));
-    stream_->rang(bells);
-    for (Envelope& answer : answers) {
-      MILLRACE_TRY(take(answer));
-    }
-    answers.clear();
-    bells.clear();
-    MILLRACE_TRY(watch_disk());
-    MILLRACE_TRY(sync_if_due());
-    report();
-  }
+  EventLoopOptions loop_options;
+  loop_options.interrupted = hooks_.interrupted;
+  EventLoop loop(session_, clock_, std::move(loop_options));
+  MILLRACE_TRY(loop.run({this, &submitter_, &*stream_, &engine_},
+                        [this] { return submitter_.done() && open_.empty(); }));
+  report();
   return index_->expect_end();
 }
 
-Status Driver::read_input() {
-  for (int i = 0; i < lines_at_once; ++i) {
-    if (input_done_ || !submitter_.has_room() || open_.size() >= options_.window_jobs ||
-        open_bytes_ >= options_.window_bytes) {
-      break;
-    }
-    MILLRACE_TRY(read_line());
-  }
-  submitter_.flush();
+Status Driver::tick() {
+  MILLRACE_TRY(hooks_.tick());
+  MILLRACE_TRY(watch_disk());
+  MILLRACE_TRY(sync_if_due());
+  report();
   return {};
 }
 
-Status Driver::read_line() {
+bool Driver::holds_back() const {
+  return open_.size() >= options_.window_jobs || open_bytes_ >= options_.window_bytes;
+}
+
+Result<bool> Driver::feed(Submitter& submitter) {
   InputLine line;
   MILLRACE_ASSIGN(const bool more, input_.next(line));
   if (!more) {
-    input_done_ = true;
-    return {};
+    return false;
   }
   MILLRACE_TRY(index_->expect(line));
-  const LineId id{line.number, line.hash};
   LineOptions options;
-  options.id = line_id(id.number, id.hash);
+  options.id = line_id(line.number, line.hash);
   options.model = "*";
   options.stream = stream_name;
   options.own_queue = true;
   options.strict = options_.strict;
   options.custom_ids = &custom_ids_;
-  // Lines that are done are parsed as well: later ones may repeat their custom_id.
+  // A line that is done is parsed as well, because a later one may repeat its custom_id.
   ParsedLine parsed = parse_line(line, options);
   if (output_.holds(line.number)) {
-    return {};
+    return true;
   }
   if (parsed.error) {
-    return write_bad_line(id, parsed);
+    MILLRACE_TRY(write_bad_line(parsed));
+    return true;
   }
-  open_.emplace(line.number, OpenLine{line.hash, parsed.body.size()});
+  open_.emplace(line.number, parsed.body.size());
   open_bytes_ += parsed.body.size();
-  submitter_.add(std::move(parsed.body), line.number);
+  submitter.add(std::move(parsed.body), line.number);
+  return true;
+}
+
+Status Driver::on_entries(const std::vector<Entry>& entries) {
+  earlier_ = earlier_.value_or(stream_->high());
+  for (const Entry& entry : entries) {
+    MILLRACE_TRY(take_entry(entry));
+    taken_ = entry.number;
+  }
   return {};
 }
 
-Status Driver::take(Envelope& answer) {
-  if (answer.id == status_question_) {
-    status_question_ = 0;
-    const auto* status = std::get_if<StatusAnswer>(&answer.message);
-    return status == nullptr ? Status() : take_status(*status);
+Status Driver::on_stream_error(Error error) {
+  if (error.code != Code::epoch_changed) {
+    return fail(std::move(error));
   }
-  std::vector<Entry> entries;
-  const Result<bool> of_stream = stream_->take(answer, entries);
-  if (!of_stream && of_stream.error().code == Code::epoch_changed) {
-    return fail(Code::epoch_changed,
-                "the ledger in " + folder_.path("") + " is another one than this run wrote to",
-                "put that ledger back, or start over with --restart");
-  }
-  MILLRACE_TRY(of_stream);
-  if (*of_stream) {
-    earlier_ = earlier_.value_or(stream_->high());
-    for (const Entry& entry : entries) {
-      MILLRACE_TRY(take_entry(entry));
-      taken_ = entry.number;
-    }
-    return {};
-  }
-  std::vector<Submission> done;
-  MILLRACE_TRY(submitter_.take(answer, done));
-  for (const Submission& submission : done) {
-    MILLRACE_TRY(take_submission(submission));
-  }
-  return {};
+  return fail(Code::epoch_changed,
+              "the ledger in " + folder_.path("") + " is another one than this run wrote to",
+              "put that ledger back, or start over with --restart");
 }
 
 Status Driver::take_entry(const Entry& entry) {
@@ -229,7 +193,7 @@ Status Driver::take_entry(const Entry& entry) {
   if (output_.holds(id->number)) {
     return {};
   }
-  MILLRACE_ASSIGN(const JobResult result, decode_result(entry.body));
+  const JobResult result = result_of(entry, stream_name);
   const std::string text = result_line(result, id->number, options_.lines);
   const bool good = result.state == JobState::completed && result.result && !result.error;
   Error unsaid{Code::engine_failed,
@@ -260,51 +224,15 @@ void Driver::note_warnings(std::uint64_t line, const JobResult& result) {
   }
 }
 
-Status Driver::take_submission(const Submission& submission) {
-  const auto open = open_.find(submission.tag);
-  if (!submission.answer.error || open == open_.end()) {
+Status Driver::on_answer(const Submission& submission) {
+  if (!submission.answer.error || !open_.contains(submission.tag)) {
     return {};  // taken, or its result came first
   }
-  return write_bad_line({submission.tag, open->second.hash},
-                        refused_line(submission.tag, submission.refused, *submission.answer.error));
+  return write_bad_line(refused_line(submission.tag, submission.refused, *submission.answer.error));
 }
 
-Status Driver::take_status(const StatusAnswer& status) {
-  summary_.progress.running = status.counts.leased;
-  double rate = 0;
-  for (const EngineInfo& engine : status.engines) rate += engine.tokens_per_second;
-  double& shown = summary_.progress.tokens_per_second_now;
-  const bool goes_on = shown > 0 && !status.engines.empty();  // a second without a token is no stop
-  shown = goes_on ? shown + rate_weight * (rate - shown) : rate;
-  const bool joined_before = starts_met_ == hooks_.engine_starts();
-  if (!status.engines.empty()) {
-    engine_lost_us_ = 0;
-  } else if (joined_before) {
-    watch_silence();
-  }
-  if (!status.engines.empty() && !joined_before) {
-    const EngineFacts& engine = status.engines.front().engine;
-    MILLRACE_TRY(folder_.meet_engine(engine.fingerprint, {engine.kv_policy, engine.kv}));
-    starts_met_ = hooks_.engine_starts();
-  }
-  return {};
-}
-
-// The broker has dropped an engine that is silent (a stopped process, for one); one that is alive
-// comes back within seconds.
-void Driver::watch_silence() {
-  const std::int64_t now = clock_.monotonic_us();
-  if (engine_lost_us_ == 0) {
-    engine_lost_us_ = now;
-  } else if (now - engine_lost_us_ > silence_patience_us) {
-    engine_lost_us_ = 0;
-    hooks_.engine_silent();
-  }
-}
-
-Status Driver::write_bad_line(const LineId& id, const ParsedLine& parsed) {
-  return write_line(id.number, bad_line(line_id(id.number, id.hash), parsed), &*parsed.error,
-                    parsed.custom_id.value_or(""));
+Status Driver::write_bad_line(const ParsedLine& parsed) {
+  return write_line(parsed.number, bad_line(parsed), &*parsed.error, parsed.custom_id.value_or(""));
 }
 
 Status Driver::write_line(std::uint64_t number, const std::string& text, const Error* error,
@@ -314,14 +242,14 @@ Status Driver::write_line(std::uint64_t number, const std::string& text, const E
     summary_.failures.push_back({number, custom_id, *error});
   }
   if (const auto open = open_.find(number); open != open_.end()) {
-    open_bytes_ -= open->second.bytes;
+    open_bytes_ -= open->second;
     open_.erase(open);
   }
   return {};
 }
 
-// The ledger refuses new jobs on a full disk and goes on committing results. When nothing helps for
-// a while the run ends, with everything safe.
+// On a full disk the ledger refuses new jobs and goes on committing results. A run that waits for
+// too long with no job running ends, with everything safe.
 Status Driver::watch_disk() {
   if (!submitter_.paused() || submitter_.pause_reason().code != Code::disk_full) {
     disk_full_us_ = 0;
@@ -357,23 +285,13 @@ Status Driver::settle() {
   return {};
 }
 
-void Driver::ask_status_if_due() {
-  const std::int64_t now = clock_.monotonic_us();
-  const bool hurry = starts_met_ != hooks_.engine_starts();
-  const std::int64_t pause = (hurry ? 100 : options_.status_ms) * us_per_ms;
-  if (status_question_ == 0 && now - status_us_ > pause) {
-    status_us_ = now;
-    status_question_ = session_.ask(StatusRequest{});
-  }
-}
-
 void Driver::report() {
   RunProgress& progress = summary_.progress;
   progress.done = output_.lines();
   progress.failed = output_.failed_lines();
   progress.running = std::min(progress.running, progress.total - progress.done);  // told before
   progress.engine_starts = hooks_.engine_starts();
-  progress.engine_ready = starts_met_ == progress.engine_starts;
+  progress.engine_ready = engine_.joined();
   progress.seconds = static_cast<double>(clock_.monotonic_us() - started_us_) / 1e6;
   if (progress.engine_ready && progress.ready_seconds < 0) {
     progress.ready_seconds = progress.seconds;

@@ -1,6 +1,6 @@
 #pragma once
-// The loop of a run: input lines to the broker, results to the output, each bounded by the other.
-// One thread does all of it and looks after the engine in between.
+// A run: input lines go to the broker, results come to the output, and each waits for the other.
+// One thread does all of it in an EventLoop and looks after the engine in between.
 //
 // A line is submitted unless the output holds it; submitting again what the ledger knows is
 // harmless (idempotent by job id). A result is written unless the output holds it. The output is
@@ -29,7 +29,7 @@ struct DriverOptions {
   ResultLineOptions lines;
 };
 
-// What the loop asks of its surroundings, each call short.
+// What the driver asks of its surroundings. Each call is short.
 struct DriverHooks {
   std::function<Status()> tick;         // looks after the engine process
   std::function<void()> engine_silent;  // the broker has not heard it for long

@@ -11,6 +11,7 @@
 #include "engine/worker/engine_executor.hpp"
 #include "engine/worker/options.hpp"
 #include "engine/worker/worker_program.hpp"
+#include "schemas/base/command_help.hpp"
 #include "schemas/base/log.hpp"
 #include "schemas/describe_result.hpp"
 
@@ -71,18 +72,23 @@ Result<std::unique_ptr<worker::EngineExecutor>> make_executor(const worker::Engi
 
 int main(int argc, char** argv) {
   CLI::App app("Runs a model on an OpenCL device and takes jobs from a broker.", program);
-  app.set_version_flag("--version", software);
+  set_up_help(app);
+  app.set_version_flag("--version", software, "print the version");
   app.footer(
       "Example:\n"
-      "  millrace-engine --model model.gguf --broker tcp://127.0.0.1:5571 --kv-memory 2GiB");
+      "  millrace-engine --model M.gguf --broker tcp://127.0.0.1:5571 --kv-memory 2GiB\n"
+      "\n"
+      "Exit codes: 0 drained, 1 the device was lost, 2 usage, 3 refused (model file, device, or by "
+      "the broker), 130 interrupted from the keyboard.");
   worker::EngineFlags engine_flags;
   worker::ProgramFlags flags;
   std::string model_name;
-  app.add_option("--model", engine_flags.model, "GGUF file")->required();
+  app.add_option("--model", engine_flags.model, "model file (GGUF)")->type_name("FILE")->required();
   app.add_option("--model-name", model_name,
-                 "the name that jobs give; the one in the file if absent");
-  worker::add_program_options(app, flags);
+                 "name that jobs give for this model [the one in the file]")
+      ->type_name("NAME");
   worker::add_engine_options(app, engine_flags);
+  worker::add_program_options(app, flags);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

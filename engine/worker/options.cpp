@@ -8,6 +8,7 @@
 #include "engine/core/device/cores.hpp"
 #include "engine/core/kv/choose.hpp"
 #include "engine/core/kv/policy.hpp"
+#include "schemas/base/command_help.hpp"
 #include "schemas/base/log.hpp"
 
 namespace millrace::worker {
@@ -49,12 +50,22 @@ Result<std::string> kv_of(const EngineFlags& flags) {
   return flags.kv + protection->name();
 }
 
-std::string preset_notes() {
-  std::string out;
+std::string kv_at_length() {
+  std::string out =
+      "These are the presets, with their size against f16. KLD is the mean KL divergence from f16 "
+      "in nats, of a model of 135M parameters, where it is highest, over 1,024 tokens of "
+      "perlthrtut "
+      "with --math exact; millrace fidelity measures it for your model.";
   for (const engine::KvPreset& preset : engine::kv_presets()) {
-    out += (out.empty() ? "" : "; ") + std::string(preset.name) + ": " + std::string(preset.note);
+    out += "\n  " + std::string(preset.name) + ": " + std::string(preset.note);
   }
-  return out;
+  return out +
+         "\nKEY/VALUE names a codec for each. Keys carry ten times the damage of values, so bits "
+         "belong to keys.\n"
+         "auto takes the closest to f16 of f16, q8, k8v4 and k6v4 whose cache holds the load, and "
+         "k6v4 where none does. The load is --max-batch sequences of 2,048 tokens, or of the "
+         "model's "
+         "context where that is shorter, and one whole context at least.";
 }
 
 }  // namespace
@@ -85,48 +96,47 @@ Result<std::uint64_t> size_of(const char* option, const std::string& value) {
 }  // namespace
 
 void add_engine_options(CLI::App& app, EngineFlags& flags) {
-  const auto add = [&](const char* name, auto& value, const std::string& help) {
-    app.add_option(name, value, help)->group(engine_group)->capture_default_str();
+  const auto add = [&](const char* name, auto& value, const char* type, const std::string& help) {
+    return app.add_option(name, value, help)
+        ->type_name(type)
+        ->group(engine_group)
+        ->capture_default_str();
   };
-  add("--device", flags.device,
-      "OpenCL device: PLATFORM:DEVICE numbers or a part of its name; if absent what "
-      "$MILLRACE_DEVICE says, else the first GPU, else the first device");
+  add("--device", flags.device, "DEVICE",
+      "OpenCL device, as PLATFORM:DEVICE numbers or a part of its name "
+      "[$MILLRACE_DEVICE, else the first GPU]" +
+          at_length("Where there is no GPU, the first device is taken."));
   app.add_option("--cores", flags.cores,
-                 "cores of a CPU device to use; as many as the affinity mask and the container's "
-                 "CPU quota leave to the process if absent")
+                 "cores of a CPU device [all that the process may use]" +
+                     at_length("A process may use the cores that its affinity mask and the "
+                               "container's CPU quota leave to it."))
       ->group(engine_group)
       ->check(CLI::Range(1u, 1'000'000u));
-  add("--kv", flags.kv,
-      "how keys and values are stored: a preset (" + preset_notes() +
-          "), KEY/VALUE, like q8g64/r4, or auto: the closest to f16 that holds the load, at most "
-          "3x "
-          "smaller. Keys carry ten times the damage of values. KLD: mean nats against f16 of a "
-          "135M model, where it is highest, over 1,024 tokens of perlthrtut, with --math exact; "
-          "millrace "
-          "fidelity measures yours. The load of auto: --max-batch sequences of 2,048 tokens, or of "
-          "the model's context where that is shorter, and one whole context at least");
-  add("--kv-protect", flags.kv_protect,
-      "layers kept in f16, like first:2,last:2 or layer:5. Layers whose keys have outliers are "
-      "protected in any case, and named in the log, unless none is given");
-  add("--kv-center", flags.kv_center,
-      "mean keys that keys are stored less, a file of millrace calibrate: closer to f16 at the "
-      "same "
-      "size");
-  add("--kv-memory", flags.kv_memory, "memory of the KV cache, like 2GiB");
-  add("--max-batch", flags.max_batch,
+  add("--kv", flags.kv, "POLICY",
+      "how keys and values are stored: a preset like k5v3, KEY/VALUE like q8g64/r4, or auto" +
+          at_length(kv_at_length()));
+  add("--kv-protect", flags.kv_protect, "LAYERS",
+      "layers stored in f16 beside those that auto finds, like first:2,last:2" +
+          at_length(
+              "A layer is named like layer:5. auto finds the layers whose keys have outliers, "
+              "and the log names them; none turns that off."));
+  add("--kv-center", flags.kv_center, "FILE",
+      "file of mean keys that millrace calibrate wrote" +
+          at_length("Each key is stored as its difference from the mean key of its layer and head. "
+                    "The size and the speed stay the same, and the cache is closer to f16."));
+  add("--kv-memory", flags.kv_memory, "SIZE", "memory of the KV cache");
+  add("--max-batch", flags.max_batch, "N",
       "sequences in one step, at most " + std::to_string(max_batch_most));
-  add("--step-tokens", flags.step_tokens, "tokens in one step, at least --max-batch");
-  add("--prefill-chunk", flags.prefill_chunk, "tokens of one sequence in one step");
-  add("--prefix-cache", flags.prefix_cache,
-      "reuse of common prompt beginnings across jobs: memory (in the KV cache), off, or a "
-      "folder, written with a slash, like ./prefixes, that keeps them over restarts as well");
-  add("--prefix-disk", flags.prefix_disk, "most bytes of that folder, like 8GiB");
-  add("--math", flags.math, "arithmetic: fast (8-bit activations) or exact (fp32)");
-  app.add_option("--step-limit", flags.step_limit_s,
-                 "seconds after which a step that does not end counts as a lost device")
-      ->group(engine_group)
-      ->check(CLI::Range(1u, 86'400u))
-      ->capture_default_str();
+  add("--step-tokens", flags.step_tokens, "N", "tokens in one step, at least --max-batch");
+  add("--prefill-chunk", flags.prefill_chunk, "N", "tokens of one sequence in one step");
+  add("--prefix-cache", flags.prefix_cache, "WHERE",
+      "where common beginnings of prompts are kept: memory, off, or a folder like ./prefixes" +
+          at_length("memory keeps them in the KV cache. A folder, which is written with a slash, "
+                    "keeps them over restarts as well."));
+  add("--prefix-disk", flags.prefix_disk, "SIZE", "size limit of the folder of --prefix-cache");
+  add("--math", flags.math, "MODE", "activations in 8 bits (fast) or in fp32 (exact)");
+  add("--step-limit", flags.step_limit_s, "SEC", "a step that takes longer means a lost device")
+      ->check(CLI::Range(1u, 86'400u));
 }
 
 Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
@@ -205,9 +215,11 @@ std::vector<std::string> engine_arguments(const EngineFlags& flags) {
 
 void add_log_options(CLI::App& app, LogFlags& flags) {
   app.add_option("--log-level", flags.level, "trace, debug, info, warn, error or off")
+      ->type_name("LEVEL")
       ->group("Log")
       ->capture_default_str();
-  app.add_flag("--log-json", flags.json, "one JSON object a line")->group("Log");
+  app.add_flag("--log-json", flags.json, "write each line of the log as a JSON object")
+      ->group("Log");
 }
 
 Status set_up_log(const LogFlags& flags) {

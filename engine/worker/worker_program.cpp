@@ -48,10 +48,13 @@ std::string default_name() {
 
 void add_program_options(CLI::App& app, ProgramFlags& flags) {
   app.add_option("--broker", flags.broker, "the broker's endpoint for engines")
+      ->type_name("ADDR")
       ->capture_default_str();
-  app.add_option("--name", flags.name, "this engine's name for people; host and process if absent");
+  app.add_option("--name", flags.name, "name of this engine in status and logs [host:process]")
+      ->type_name("NAME");
   app.add_option("--drain-timeout", flags.drain_timeout_s,
-                 "seconds to finish what runs when told to stop")
+                 "time to finish running jobs when the engine is told to stop")
+      ->type_name("SEC")
       ->capture_default_str();
   app.add_flag("--die-with-parent", flags.die_with_parent,
                "end when the process that started this one ends");

@@ -282,3 +282,17 @@ def test_submit_tells_unknown_fields_at_once_and_what_a_conflict_is_about(broker
     assert "warning" not in broker.millrace("submit", str(path), expect=0).stderr
     done = broker.millrace("submit", str(path), "--strict", expect=1)
     assert "conflict" in done.stderr and "--strict" in done.stderr and "--batch" in done.stderr
+
+
+def test_ctrl_c_ends_the_wait_for_a_broker_that_is_absent(tmp_path, broker):
+    broker.clients = f"ipc://{tmp_path}/nobody"
+    jobs, ids = write_jobs(broker, 1), tmp_path / "ids"
+    ids.write_text("[1, 2]\n")
+    for words in (("results",), ("results", "--follow"), ("submit", jobs),
+                  ("submit", jobs, "--wait"), ("score", "--ids", str(ids))):
+        process = subprocess.Popen(broker.command(*words, "--timeout", "600"), text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert "trying again" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=60)
+        assert process.returncode == 130 and "stopped by a signal" in stderr, words

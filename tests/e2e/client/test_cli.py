@@ -19,8 +19,6 @@ def test_help_has_examples_and_version_is_told():
         assert done.returncode == 0
         assert "Example" in done.stdout, words
         assert "--json" in done.stdout and "Exit codes" in done.stdout, words
-    commands = millrace("--help").stdout.split("Subcommands:")[1].split("\n\n")[0].strip()
-    assert len(commands.splitlines()) == 11, "a line for each command"
     assert millrace("--version").stdout.startswith("millrace ")
 
 

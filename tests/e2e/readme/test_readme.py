@@ -61,7 +61,7 @@ def test_every_command_of_the_readme_exists():
 
 
 def test_the_help_and_the_readme_say_the_same_of_kv_presets():
-    told = " ".join(subprocess.run([BIN / "millrace-engine", "--help"], capture_output=True,
+    told = " ".join(subprocess.run([BIN / "millrace-engine", "--help-all"], capture_output=True,
                                    text=True).stdout.split())
     rows = re.findall(r"^\| `(\w+)` \| ([\d,]+) \| ([\d.]+) \|", README, re.M)
     assert [row[0] for row in rows] == ["f16", "q8", "k8v4", "k6v4", "k5v3", "k4v3"]

@@ -26,6 +26,7 @@ class ScriptedSession final : public Session {
   std::uint64_t away_ms() const override { return away; }
   const Welcome& welcome() const override { return welcome_; }
   std::size_t unanswered() const override { return questions.size(); }
+  const std::string& endpoint() const override { return endpoint_; }
 
   std::map<std::uint64_t, Message> questions;
   std::uint64_t last = 0;
@@ -33,6 +34,7 @@ class ScriptedSession final : public Session {
 
  private:
   Welcome welcome_;
+  std::string endpoint_;
 };
 
 Envelope answer(std::uint64_t id, Message message) {
@@ -55,59 +57,84 @@ Data data_of(const std::vector<std::uint64_t>& numbers, std::uint64_t high,
   return data;
 }
 
-class StreamReaderTest : public ::testing::Test {
+class StreamReaderTest : public ::testing::Test, public EntrySink {
  protected:
+  Status on_entries(const std::vector<Entry>& entries) override {
+    entries_.insert(entries_.end(), entries.begin(), entries.end());
+    return {};
+  }
   Result<bool> give(Message message) {
     Envelope envelope = answer(session_.last, std::move(message));
-    return reader_.take(envelope, entries_);
+    return reader_.take(envelope);
   }
   Fetch fetch() const { return std::get<Fetch>(session_.questions.at(session_.last)); }
 
   ScriptedSession session_;
   ManualClock clock_;
-  StreamReader reader_{session_, clock_, {}};
+  StreamReader reader_{session_, clock_, {}, *this};
   std::vector<Entry> entries_;
 };
 
 TEST_F(StreamReaderTest, AsksOnAfterEachAnswerUntilCaughtUp) {
-  reader_.tick(true);
+  ASSERT_TRUE(reader_.tick());
   EXPECT_EQ(fetch().from, 1U);
-  reader_.tick(true);
+  ASSERT_TRUE(reader_.tick());
   EXPECT_EQ(session_.last, 1U) << "one answer of credit at a time";
   ASSERT_TRUE(give(data_of({1, 2}, 3)));
-  reader_.tick(true);
+  ASSERT_TRUE(reader_.tick());
   EXPECT_EQ(fetch().from, 3U);
   EXPECT_EQ(fetch().epoch, "e");
   ASSERT_TRUE(give(data_of({}, 2)));
   EXPECT_TRUE(reader_.caught_up());
-  reader_.tick(true);
+  ASSERT_TRUE(reader_.tick());
   EXPECT_EQ(session_.last, 2U) << "caught up: waits for a ring";
-  reader_.rang({{"other"}});
-  reader_.tick(true);
+  reader_.rang("other");
+  ASSERT_TRUE(reader_.tick());
   EXPECT_EQ(session_.last, 2U);
-  reader_.rang({{"results"}});
-  reader_.tick(true);
+  reader_.rang("results");
+  ASSERT_TRUE(reader_.tick());
   EXPECT_EQ(session_.last, 3U);
 }
 
-TEST_F(StreamReaderTest, AsksWithoutARingAfterAWhileAndNotWithoutRoom) {
-  reader_.tick(false);
-  EXPECT_EQ(session_.last, 0U);
-  reader_.tick(true);
+TEST_F(StreamReaderTest, AsksWithoutARingAfterAWhile) {
+  ASSERT_TRUE(reader_.tick());
   ASSERT_TRUE(give(data_of({}, 0)));
   clock_.advance_us(1'100'000);
-  reader_.tick(true);
+  ASSERT_TRUE(reader_.tick());
+  EXPECT_EQ(session_.last, 2U);
+}
+
+TEST_F(StreamReaderTest, WhereItDoesNotFollowItAsksNoMoreOnceItHasCaughtUp) {
+  StreamReaderOptions options;
+  options.follow = false;
+  StreamReader reader(session_, clock_, options, *this);
+  ASSERT_TRUE(reader.tick());
+  Envelope nothing = answer(session_.last, data_of({}, 0));
+  ASSERT_TRUE(reader.take(nothing));
+  reader.rang("results");
+  clock_.advance_us(1'100'000);
+  ASSERT_TRUE(reader.tick());
+  EXPECT_EQ(session_.last, 1U);
+}
+
+TEST_F(StreamReaderTest, ABrokerThatIsFullIsAskedAgain) {
+  ASSERT_TRUE(reader_.tick());
+  ASSERT_TRUE(give(Refused{{Code::overloaded, "full", ""}}));
+  ASSERT_TRUE(reader_.tick());
+  EXPECT_EQ(session_.last, 1U);
+  clock_.advance_us(1'100'000);
+  ASSERT_TRUE(reader_.tick());
   EXPECT_EQ(session_.last, 2U);
 }
 
 TEST_F(StreamReaderTest, RepetitionsAreDroppedAndGapsRefused) {
-  reader_.tick(true);
+  ASSERT_TRUE(reader_.tick());
   ASSERT_TRUE(give(data_of({1, 2}, 2)));
-  reader_.tick(true);
+  ASSERT_TRUE(reader_.tick());
   ASSERT_TRUE(give(data_of({2, 3}, 3)));
   ASSERT_EQ(entries_.size(), 3U);
   EXPECT_EQ(entries_[2].number, 3U);
-  reader_.tick(true);
+  ASSERT_TRUE(reader_.tick());
   const Result<bool> gap = give(data_of({5}, 5));
   ASSERT_FALSE(gap.has_value());
   EXPECT_EQ(gap.error().code, Code::internal);
@@ -115,13 +142,13 @@ TEST_F(StreamReaderTest, RepetitionsAreDroppedAndGapsRefused) {
 }
 
 TEST_F(StreamReaderTest, AnotherLogIsRefusedAndTrimmedIsSaid) {
-  reader_.tick(true);
+  ASSERT_TRUE(reader_.tick());
   ASSERT_TRUE(give(data_of({1}, 1)));
-  reader_.tick(true);
+  ASSERT_TRUE(reader_.tick());
   EXPECT_EQ(give(data_of({2}, 2, "other")).error().code, Code::epoch_changed);
-  reader_.tick(true);
+  ASSERT_TRUE(reader_.tick());
   reader_.move_to(1);
-  reader_.tick(true);
+  ASSERT_TRUE(reader_.tick());
   const Result<bool> trimmed = give(Trimmed{.stream = "results", .epoch = "e", .first = 9});
   ASSERT_FALSE(trimmed.has_value());
   EXPECT_EQ(trimmed.error().code, Code::trimmed);
@@ -130,30 +157,47 @@ TEST_F(StreamReaderTest, AnotherLogIsRefusedAndTrimmedIsSaid) {
 
 TEST_F(StreamReaderTest, MovedWhileAnAnswerIsUnderWayItTakesNoNoticeOfThatAnswer) {
   reader_.move_to(7);
-  reader_.tick(true);
+  ASSERT_TRUE(reader_.tick());
   const std::uint64_t before = session_.last;
   reader_.move_to(1);
   EXPECT_FALSE(session_.questions.contains(before));
   Envelope late = answer(before, data_of({7}, 7));
-  EXPECT_EQ(reader_.take(late, entries_), false);
-  reader_.tick(true);
+  EXPECT_EQ(reader_.take(late), false);
+  ASSERT_TRUE(reader_.tick());
   EXPECT_EQ(fetch().from, 1U);
   ASSERT_TRUE(give(data_of({1, 2}, 7)));
   EXPECT_EQ(entries_.size(), 2U);
 }
 
-class SubmitterTest : public ::testing::Test {
+class SubmitterTest : public ::testing::Test, public JobSource {
  protected:
+  Result<bool> feed(Submitter& submitter) override {
+    if (jobs_.empty()) {
+      return false;
+    }
+    submitter.add(jobs_.front(), ++tag_);
+    jobs_.erase(jobs_.begin());
+    return true;
+  }
+  bool holds_back() const override { return holds_back_; }
+  Status on_answer(const Submission& submission) override {
+    done_.push_back(submission);
+    return {};
+  }
   Result<bool> give(std::uint64_t id, Message message) {
     Envelope envelope = answer(id, std::move(message));
-    return submitter_.take(envelope, done_);
+    return submitter_.take(envelope);
   }
   const Submit& question(std::uint64_t id) { return std::get<Submit>(session_.questions.at(id)); }
 
   ScriptedSession session_;
   ManualClock clock_;
+  std::vector<Body> jobs_;
+  std::uint64_t tag_ = 0;
+  bool holds_back_ = false;
   Submitter submitter_{session_,
                        clock_,
+                       *this,
                        {.messages = 2,
                         .jobs_per_message = 2,
                         .bytes_per_message = 1'000,
@@ -163,61 +207,79 @@ class SubmitterTest : public ::testing::Test {
 };
 
 TEST_F(SubmitterTest, GathersJobsAndKeepsAWindow) {
-  for (std::uint64_t tag = 1; tag <= 4; ++tag) {
-    ASSERT_TRUE(submitter_.has_room());
-    submitter_.add("job", tag);
-  }
-  EXPECT_FALSE(submitter_.has_room());
+  jobs_ = {"1", "2", "3", "4", "5"};
+  ASSERT_TRUE(submitter_.busy());
+  ASSERT_TRUE(submitter_.tick());
+  EXPECT_FALSE(submitter_.busy());
+  EXPECT_EQ(jobs_.size(), 1U) << "fed beyond its window";
   ASSERT_EQ(session_.last, 2U);
   EXPECT_EQ(question(1).jobs.size(), 2U);
   ASSERT_TRUE(
       give(1, Submitted{{SubmitAnswer{.job = "a", .error = {}},
                          SubmitAnswer{.job = "b", .error = Error{Code::conflict, "x", ""}}}}));
-  EXPECT_TRUE(submitter_.has_room());
+  EXPECT_TRUE(submitter_.busy());
   ASSERT_EQ(done_.size(), 2U);
   EXPECT_EQ(done_[1].tag, 2U);
   EXPECT_EQ(done_[1].answer.error->code, Code::conflict);
-  EXPECT_EQ(submitter_.unanswered(), 2U);
+  EXPECT_EQ(done_[1].refused, "2");
+  ASSERT_TRUE(submitter_.tick());
+  EXPECT_FALSE(submitter_.done()) << "three have no answer yet";
+}
+
+TEST_F(SubmitterTest, ASourceThatHoldsBackIsNotFedFrom) {
+  jobs_ = {"1"};
+  holds_back_ = true;
+  ASSERT_TRUE(submitter_.tick());
+  EXPECT_FALSE(submitter_.busy());
+  EXPECT_EQ(session_.last, 0U);
+  holds_back_ = false;
+  ASSERT_TRUE(submitter_.tick());
+  EXPECT_EQ(session_.last, 1U);
 }
 
 TEST_F(SubmitterTest, WaitsAndSendsAgainWhatTheBrokerHadNoRoomFor) {
-  submitter_.add("a", 1);
-  submitter_.add("b", 2);
+  jobs_ = {"a", "b"};
+  ASSERT_TRUE(submitter_.tick());
   ASSERT_TRUE(give(1, Refused{{Code::overloaded, "full", ""}}));
   EXPECT_TRUE(submitter_.paused());
-  EXPECT_FALSE(submitter_.has_room());
-  submitter_.tick();
+  EXPECT_FALSE(submitter_.busy());
+  ASSERT_TRUE(submitter_.tick());
   EXPECT_EQ(session_.last, 1U);
   clock_.advance_us(101'000);
-  submitter_.tick();
+  ASSERT_TRUE(submitter_.tick());
   ASSERT_EQ(session_.last, 2U);
   EXPECT_EQ(question(2).jobs, (std::vector<Body>{"a", "b"}));
   // One of them again, and the pause has grown.
   ASSERT_TRUE(
       give(2, Submitted{{SubmitAnswer{.job = "a", .error = {}},
                          SubmitAnswer{.job = "b", .error = Error{Code::disk_full, "full", ""}}}}));
-  EXPECT_EQ(submitter_.unanswered(), 1U);
+  EXPECT_EQ(submitter_.pause_reason().code, Code::disk_full);
   clock_.advance_us(101'000);
-  submitter_.tick();
+  ASSERT_TRUE(submitter_.tick());
   EXPECT_EQ(session_.last, 2U);
   clock_.advance_us(101'000);
-  submitter_.tick();
+  ASSERT_TRUE(submitter_.tick());
   ASSERT_EQ(session_.last, 3U);
   EXPECT_EQ(question(3).jobs, (std::vector<Body>{"b"}));
+  EXPECT_FALSE(submitter_.done());
+  ASSERT_TRUE(give(3, Submitted{{SubmitAnswer{.job = "b", .error = {}}}}));
+  ASSERT_TRUE(submitter_.tick());
+  EXPECT_TRUE(submitter_.done());
 }
 
 TEST_F(SubmitterTest, ARefusedMessageIsEachJobsError) {
-  submitter_.add("a", 1);
-  submitter_.flush();
+  jobs_ = {"a"};
+  ASSERT_TRUE(submitter_.tick());
   ASSERT_TRUE(give(1, Refused{{Code::too_large, "x", ""}}));
   ASSERT_EQ(done_.size(), 1U);
   EXPECT_EQ(done_[0].answer.error->code, Code::too_large);
-  EXPECT_EQ(submitter_.unanswered(), 0U);
+  EXPECT_EQ(done_[0].refused, "a");
+  EXPECT_TRUE(submitter_.done());
 }
 
 TEST_F(SubmitterTest, AnAnswerThatDoesNotFitIsAnError) {
-  submitter_.add("a", 1);
-  submitter_.flush();
+  jobs_ = {"a"};
+  ASSERT_TRUE(submitter_.tick());
   EXPECT_FALSE(give(1, Submitted{}).has_value());
 }
 

@@ -222,5 +222,22 @@ TEST(ParseLine, DuplicatedCustomIdIsNotedInTheJob) {
   EXPECT_EQ(job.metadata.at(std::string(duplicate_key)), "3");
 }
 
+TEST(ParseLine, TheJobsIdAndStreamAreToldAlsoOfARefusedLine) {
+  LineOptions options;
+  options.id = "given";
+  options.stream = "s";
+  const ParsedLine given = parse(R"({"prompt":"p","custom_id":"c"})", options);
+  EXPECT_EQ(given.id, "given");
+  EXPECT_EQ(given.stream, "s");
+  const ParsedLine own = parse(R"({"prompt":"p","id":"own","stream":"t"})", options);
+  EXPECT_EQ(own.id, "own");
+  EXPECT_EQ(own.stream, "t");
+  EXPECT_EQ(parse("nonsense", options).id, "given");
+  const ParsedLine refused = refused_line(7, own.body, {Code::conflict, "x", ""});
+  EXPECT_EQ(refused.id, "own");
+  EXPECT_EQ(refused.number, 7U);
+  EXPECT_EQ(refused_line(7, given.body, {Code::conflict, "x", ""}).custom_id, "c");
+}
+
 }  // namespace
 }  // namespace millrace::client

@@ -234,7 +234,8 @@ TEST(ResultLine, BadLine) {
   ParsedLine parsed;
   parsed.number = 12;
   parsed.error = Error{Code::invalid_json, "no", ""};
-  const json line = json::parse(bad_line("12-0011223344556677", parsed));
+  parsed.id = "12-0011223344556677";
+  const json line = json::parse(bad_line(parsed));
   EXPECT_TRUE(line["custom_id"].is_null());
   EXPECT_EQ(line["error"]["line"], 12);
   EXPECT_EQ(line["id"], "12-0011223344556677");

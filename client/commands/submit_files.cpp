@@ -1,0 +1,140 @@
+#include "client/commands/submit_files.hpp"
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <system_error>
+
+#include "client/commands/command.hpp"
+#include "client/run/line_id.hpp"
+#include "schemas/base/hash.hpp"
+
+namespace millrace::client {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t batch_hash_digits = 8;
+
+// A result line begins with its ids, which are no longer than the line that they are from.
+bool holds_something_else(const std::string& path) {
+  std::ifstream file(path);
+  std::string begins(limits::line_bytes, '\0');
+  file.read(begins.data(), static_cast<std::streamsize>(begins.size()));
+  begins.resize(static_cast<std::size_t>(file.gcount()));
+  const auto line = std::string_view(begins).substr(0, begins.find('\n'));
+  const std::string_view response = "\"response\":{\"status_code\":";
+  return !begins.empty() && !(line.starts_with("{\"id\":\"") && line.contains(response));
+}
+
+Result<std::string> batch_of(File& file, const std::string& path) {
+  Hasher128 hasher;
+  std::string buffer(limits::MiB, '\0');
+  for (std::uint64_t offset = 0;;) {
+    MILLRACE_ASSIGN(const std::size_t got, file.read_at(offset, std::span(buffer)));
+    if (got == 0) {
+      break;
+    }
+    hasher.update(std::string_view(buffer).substr(0, got));
+    offset += got;
+  }
+  return fs::path(path).stem().string() + "-" + hasher.digest().hex().substr(0, batch_hash_digits);
+}
+
+}  // namespace
+
+Status check_submit_paths(const SubmitPaths& paths) {
+  MILLRACE_TRY(check_named(paths.input, "the input"));
+  std::error_code ignored;
+  const fs::file_status input = fs::status(paths.input, ignored);
+  if (!fs::exists(input)) {
+    return fail(Code::usage, "the input " + paths.input + " does not exist", "check the path");
+  }
+  if (!fs::is_regular_file(input)) {
+    return fail(Code::usage, "the input " + paths.input + " is not a regular file",
+                "write the jobs to a file first: it is read twice");
+  }
+  if (paths.output.empty()) {
+    return {};
+  }
+  MILLRACE_TRY(check_named(paths.output, "--output"));
+  MILLRACE_TRY(check_apart(paths.output, "--output", {paths.input}));
+  if (fs::is_regular_file(paths.output, ignored) && holds_something_else(paths.output)) {
+    return fail(Code::conflict, paths.output + " exists and does not hold results",
+                "name another --output, or remove it");
+  }
+  return {};
+}
+
+Result<std::unique_ptr<SubmitInput>> SubmitInput::open(Env& env, const std::string& path,
+                                                       SubmitLineOptions options) {
+  MILLRACE_ASSIGN(auto file, env.open(path, OpenMode::read));
+  if (options.batch.empty()) {
+    MILLRACE_ASSIGN(options.batch, batch_of(*file, path));
+  }
+  return std::unique_ptr<SubmitInput>(new SubmitInput(std::move(file), std::move(options)));
+}
+
+Result<std::optional<ParsedLine>> SubmitInput::next() {
+  InputLine line;
+  MILLRACE_ASSIGN(const bool more, reader_.next(line));
+  if (!more) {
+    return std::nullopt;
+  }
+  LineOptions options;
+  options.id = options_.batch + "/" + line_id(line.number, line.hash);
+  options.stream = options_.stream;
+  options.batch = options_.batch;
+  options.strict = options_.strict;
+  options.custom_ids = &custom_ids_;
+  ParsedLine parsed = parse_line(line, options);
+  if (!parsed.error && options_.one_stream && parsed.other_stream) {
+    parsed.error = Error{
+        Code::usage,
+        "the line names stream " + parsed.stream + ", and --wait reads stream " + options_.stream,
+        "leave the line's stream out, or name it with --stream"};
+  }
+  return parsed;
+}
+
+ParsedLine SubmitInput::refused(const Submission& submission) const {
+  ParsedLine parsed = refused_line(submission.tag, submission.refused, *submission.answer.error);
+  if (parsed.error->code == Code::conflict) {
+    parsed.error->hint =
+        parsed.id.starts_with(options_.batch + "/")
+            ? "the batch " + options_.batch +
+                  " has this line already, submitted with another body: --strict and "
+                  "--stream are part of it; give the same as before, or name another --batch"
+            : "the line has an id of its own, and a job of that id is there already with another "
+              "body, of which batch and stream are part: give the line another id";
+  }
+  return parsed;
+}
+
+SubmitOutput::~SubmitOutput() {
+  if (file_ != nullptr && file_ != stdout) {
+    std::fclose(file_);
+  }
+}
+
+Status SubmitOutput::open(const std::string& path) {
+  path_ = path;
+  file_ = std::fopen(path.c_str(), "wb");
+  if (file_ == nullptr) {
+    return fail(Code::io_error,
+                "cannot write " + path + ": " + std::generic_category().message(errno),
+                "check the path; nothing was submitted");
+  }
+  return {};
+}
+
+Status SubmitOutput::write(const std::string& line) {
+  if (std::fwrite(line.data(), 1, line.size(), file_) != line.size() || std::fflush(file_) != 0) {
+    return fail(Code::io_error, "cannot write " + (path_.empty() ? "standard output" : path_),
+                "check where it goes and that there is room; what was submitted stays submitted");
+  }
+  return {};
+}
+
+}  // namespace millrace::client

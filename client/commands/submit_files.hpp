@@ -1,0 +1,71 @@
+#pragma once
+// The files of `millrace submit`: which job each line of the input is, and what the output may
+// overwrite.
+//
+// A job's id is made of the batch, the line's number and its hash, so that the same file submitted
+// twice is the same batch with the same jobs. A line may have an id of its own. The output may
+// overwrite earlier results, because the same command writes them again; a file that holds anything
+// else is refused.
+// Errors: usage, conflict, io_error. Thread safety: one thread.
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "client/lines/parse_line.hpp"
+#include "client/link/submitter.hpp"
+#include "schemas/base/env.hpp"
+
+namespace millrace::client {
+
+struct SubmitPaths {
+  std::string input, output;  // output empty: standard output
+};
+
+// Checks that the input is a file, and that the output may be written.
+Status check_submit_paths(const SubmitPaths& paths);
+
+struct SubmitLineOptions {
+  std::string stream, batch;  // batch empty: named after the file and its content
+  bool strict = false;
+  bool one_stream = false;  // true: a line that names another stream is refused
+};
+
+class SubmitInput {
+ public:
+  static Result<std::unique_ptr<SubmitInput>> open(Env& env, const std::string& path,
+                                                   SubmitLineOptions options);
+
+  const std::string& batch() const { return options_.batch; }
+  Result<std::optional<ParsedLine>> next();  // nothing: there are no more
+  // The line whose job the broker refused, with a hint what to do.
+  ParsedLine refused(const Submission& submission) const;
+
+ private:
+  SubmitInput(std::unique_ptr<File> file, SubmitLineOptions options)
+      : file_(std::move(file)), reader_(*file_), options_(std::move(options)) {}
+
+  std::unique_ptr<File> file_;
+  LineReader reader_;
+  SubmitLineOptions options_;
+  CustomIds custom_ids_;
+};
+
+// Standard output, or a file that is emptied when it is opened.
+class SubmitOutput {
+ public:
+  SubmitOutput() = default;
+  ~SubmitOutput();
+  SubmitOutput(const SubmitOutput&) = delete;
+  SubmitOutput& operator=(const SubmitOutput&) = delete;
+
+  // Call it when a broker has answered: until then the earlier results may be all there is.
+  Status open(const std::string& path);
+  Status write(const std::string& line);
+
+ private:
+  std::string path_;
+  std::FILE* file_ = stdout;
+};
+
+}  // namespace millrace::client

@@ -1,0 +1,99 @@
+#include "client/link/event_loop.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace millrace::client {
+namespace {
+
+constexpr std::int64_t us_per_ms = 1'000;
+
+// What request() waits for.
+class Question final : public EventHandler {
+ public:
+  explicit Question(std::uint64_t id) : id_(id) {}
+  Result<bool> take(Envelope& answer) override {
+    if (answer.id != id_) {
+      return false;
+    }
+    answer_ = std::move(answer.message);
+    return true;
+  }
+  std::uint64_t id() const { return id_; }
+  std::optional<Message>& answer() { return answer_; }
+
+ private:
+  std::uint64_t id_;
+  std::optional<Message> answer_;
+};
+
+std::unexpected<Error> unreachable(const Session& session) {
+  return fail(Code::unreachable,
+              "the broker at " + session.endpoint() + " did not answer for " +
+                  std::to_string(session.away_ms()) + " ms",
+              "check that it runs and that --broker names its client endpoint");
+}
+
+}  // namespace
+
+Status EventLoop::run(Handlers handlers, const std::function<bool()>& done) {
+  while (!done()) {
+    if (options_.interrupted && options_.interrupted()) {
+      return fail(Code::interrupted, "stopped by a signal");
+    }
+    MILLRACE_TRY(check_absence());
+    for (EventHandler* handler : handlers) {
+      MILLRACE_TRY(handler->tick());
+    }
+    const bool busy = std::ranges::any_of(handlers, &EventHandler::busy);
+    MILLRACE_TRY(session_.poll(busy ? 0 : options_.tick_ms, answers_, bells_));
+    MILLRACE_TRY(dispatch(handlers));
+  }
+  return {};
+}
+
+Status EventLoop::check_absence() {
+  ever_connected_ = ever_connected_ || session_.ready();
+  const bool endured = ever_connected_ && options_.absence == Absence::endured;
+  if (endured || options_.timeout_ms == 0 || session_.away_ms() <= options_.timeout_ms) {
+    return {};
+  }
+  return unreachable(session_);
+}
+
+Status EventLoop::dispatch(Handlers handlers) {
+  for (const Bell& bell : std::exchange(bells_, {})) {
+    for (EventHandler* handler : handlers) {
+      handler->rang(bell.stream);
+    }
+  }
+  for (Envelope& answer : std::exchange(answers_, {})) {
+    for (EventHandler* handler : handlers) {
+      MILLRACE_ASSIGN(const bool taken, handler->take(answer));
+      if (taken) {
+        break;
+      }
+    }
+  }
+  return {};
+}
+
+Result<Message> EventLoop::request(Message message) {
+  Question question(session_.ask(std::move(message)));
+  const std::int64_t end_us = clock_.monotonic_us() + options_.timeout_ms * us_per_ms;
+  const auto late = [&] { return options_.timeout_ms != 0 && clock_.monotonic_us() >= end_us; };
+  const Status waited = run({&question}, [&] { return question.answer() || late(); });
+  if (!question.answer()) {
+    session_.forget(question.id());
+    MILLRACE_TRY(waited);
+    return session_.ready() ? fail(Code::timed_out, "no answer from the broker within " +
+                                                        std::to_string(options_.timeout_ms) + " ms")
+                            : unreachable(session_);
+  }
+  if (auto* refused = std::get_if<Refused>(&*question.answer())) {
+    return fail(std::move(refused->error));
+  }
+  return *std::move(question.answer());
+}
+
+}  // namespace millrace::client

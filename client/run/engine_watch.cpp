@@ -1,0 +1,80 @@
+#include "client/run/engine_watch.hpp"
+
+#include <utility>
+
+namespace millrace::client {
+namespace {
+
+constexpr std::int64_t us_per_ms = 1'000;
+constexpr std::uint32_t hurry_ms = 100;  // while an engine is expected to join
+constexpr double rate_weight = 0.3;      // of the newest rate: it is counted over one second
+constexpr std::int64_t silence_patience_us = 10'000'000;
+
+}  // namespace
+
+EngineWatch::EngineWatch(RunFolder& folder, Session& session, const Clock& clock,
+                         EngineWatchHooks hooks, std::uint32_t status_ms, RunProgress& progress)
+    : folder_(folder),
+      session_(session),
+      clock_(clock),
+      hooks_(std::move(hooks)),
+      status_ms_(status_ms),
+      progress_(progress) {}
+
+Status EngineWatch::tick() {
+  const std::int64_t now = clock_.monotonic_us();
+  const std::int64_t pause_us = (joined() ? status_ms_ : hurry_ms) * us_per_ms;
+  if (question_ == 0 && now - asked_us_ > pause_us) {
+    asked_us_ = now;
+    question_ = session_.ask(StatusRequest{});
+  }
+  return {};
+}
+
+Result<bool> EngineWatch::take(Envelope& answer) {
+  if (question_ == 0 || answer.id != question_) {
+    return false;
+  }
+  question_ = 0;
+  if (const auto* status = std::get_if<StatusAnswer>(&answer.message)) {
+    MILLRACE_TRY(take_status(*status));
+  }
+  return true;
+}
+
+Status EngineWatch::take_status(const StatusAnswer& status) {
+  progress_.running = status.counts.leased;
+  double rate = 0;
+  for (const EngineInfo& engine : status.engines) rate += engine.tokens_per_second;
+  double& shown = progress_.tokens_per_second_now;
+  const bool goes_on = shown > 0 && !status.engines.empty();  // a second without a token is no stop
+  shown = goes_on ? shown + rate_weight * (rate - shown) : rate;
+  if (status.engines.empty()) {
+    if (joined()) {
+      note_absence();
+    }
+    return {};
+  }
+  lost_us_ = 0;
+  if (!joined()) {
+    const EngineInfo& engine = status.engines.front();
+    const std::string policy = engine.kv_policies.empty() ? "" : engine.kv_policies.front();
+    MILLRACE_TRY(folder_.meet_engine(engine.fingerprint, {policy, engine.kv}));
+    starts_met_ = hooks_.engine_starts();
+  }
+  return {};
+}
+
+// The broker has dropped an engine that is silent (a stopped process, for one); one that is alive
+// comes back within seconds.
+void EngineWatch::note_absence() {
+  const std::int64_t now = clock_.monotonic_us();
+  if (lost_us_ == 0) {
+    lost_us_ = now;
+  } else if (now - lost_us_ > silence_patience_us) {
+    lost_us_ = 0;
+    hooks_.engine_silent();
+  }
+}
+
+}  // namespace millrace::client

@@ -1,0 +1,80 @@
+"""`--help` of each program and command fits two screens, one or two lines an option."""
+import re
+import subprocess
+
+import pytest
+from programs import program
+
+MOST_LINES = 48  # two screens of 24
+MOST_COLUMNS = 80
+MOST_TEXT = 110  # of an option, with its default
+MOST_TEXT_LINES = 2
+
+
+def shown(*words):
+    done = subprocess.run([program(words[0]), *words[1:]], capture_output=True, text=True,
+                          timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), words
+    return done.stdout.splitlines()
+
+
+def commands():
+    lines = shown("millrace", "--help")
+    first = lines.index("Commands:") + 1
+    return [line.split()[0] for line in lines[first:lines.index("", first)]]
+
+
+def options(lines):
+    """Each option's and argument's name, and the lines of its text."""
+    found, group = {}, None
+    for line in lines:
+        if re.fullmatch(r"(?!Example)[A-Z]\w+:", line):
+            group = line
+        elif line == "":
+            group = None
+        elif group and line.startswith(" " * 8):  # goes on
+            found[name].append(line.strip())
+        elif group:
+            name, text = re.fullmatch(r"  (\S+(?: \S+)*)(?:  +(\S.*))?", line).groups()
+            found[name] = [text] if text else []
+    return found
+
+
+EVERY = [("millrace-engine",), ("millrace-broker",), ("millrace",),
+         *(("millrace", command) for command in commands())]
+
+
+def test_the_list_of_commands_has_a_line_for_each():
+    assert len(commands()) == 11
+
+
+@pytest.mark.parametrize("words", EVERY, ids=" ".join)
+def test_help_fits_two_screens_and_each_option_two_lines(words):
+    lines = shown(*words, "--help")
+    assert len(lines) <= MOST_LINES
+    assert [line for line in lines if len(line) > MOST_COLUMNS] == []
+    assert [line for line in lines if line != line.rstrip()] == []
+    found = options(lines)
+    assert "-h, --help" in found and len(found) >= 3
+    for name, text in found.items():
+        assert 1 <= len(text) <= MOST_TEXT_LINES, name
+        assert len(" ".join(text)) <= MOST_TEXT, name
+
+
+@pytest.mark.parametrize("words", EVERY, ids=" ".join)
+def test_help_all_says_what_help_says_and_more(words):
+    lines = shown(*words, "--help-all")
+    assert [line for line in lines if len(line) > MOST_COLUMNS] == []
+    at_length = " ".join(" ".join(lines).split())
+    for name, text in options(shown(*words, "--help")).items():
+        assert f"{name} {' '.join(text)}" in at_length
+
+
+def test_help_all_holds_what_does_not_fit():
+    engine = " ".join(" ".join(shown("millrace-engine", "--help-all")).split())
+    run = " ".join(" ".join(shown("millrace", "run", "--help-all")).split())
+    for text in ("k5v3: 3.8x smaller", "bits belong to keys", "whose keys have outliers",
+                 "Allowed: [1 - 86400]"):
+        assert text in engine and text in run, text
+    every = shown("millrace", "--help-all")
+    assert sum(line.startswith("Usage: millrace ") for line in every) == 12

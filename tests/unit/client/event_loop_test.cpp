@@ -1,0 +1,237 @@
+// The loop in which every command waits, against a broker in memory that falls silent, restarts,
+// loses its doorbell or is interrupted by a signal.
+#include "client/link/event_loop.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "client/link/result_wait.hpp"
+#include "tests/unit/client/fake_broker.hpp"
+
+namespace millrace::client {
+namespace {
+
+constexpr std::uint64_t job_count = 2'000;
+
+// Submits job_count jobs and waits for their results.
+class Producer final : public JobSource {
+ public:
+  Producer(Session& session, const Clock& clock)
+      : submitter(session, clock, *this), wait(session, clock, {}, [this](auto line, const auto&) {
+          ++results[line];
+          return Status();
+        }) {}
+
+  Result<bool> feed(Submitter& to) override {
+    if (fed == job_count) {
+      return false;
+    }
+    Job job;
+    job.id = "j" + std::to_string(++fed);
+    job.request.prompt = "p";
+    wait.expect(job.id, fed);
+    to.add(encode_job(job), fed);
+    return true;
+  }
+  Status on_answer(const Submission& submission) override {
+    ++answers[submission.tag];
+    return wait.note_answer(submission);
+  }
+  bool done() const { return submitter.done() && wait.done(); }
+
+  Submitter submitter;
+  ResultWait wait;
+  std::uint64_t fed = 0;
+  std::map<std::uint64_t, int> answers, results;  // how often each job's came
+};
+
+class EventLoopTest : public ::testing::Test {
+ protected:
+  EventLoopTest() {
+    SessionOptions options;
+    options.on_event = [this](const LinkEvent& event) {
+      ++(event.kind == LinkEvent::Kind::away ? away_ : back_);
+    };
+    session_ = broker_.open_session(std::move(options));
+    options_.timeout_ms = 10'000;
+    options_.interrupted = [this] { return interrupted_; };
+  }
+  Status run(Producer& producer) {
+    return EventLoop(*session_, clock_, options_)
+        .run({&producer.submitter, &producer.wait.reader()}, [&] { return producer.done(); });
+  }
+  // `what` is done at the `n`th wait.
+  void at_wait(std::uint32_t n, std::function<void()> what) {
+    broker_.at_wait = [this, n, what = std::move(what)] {
+      if (broker_.waits == n) what();
+    };
+  }
+  static void expect_all_once(const std::map<std::uint64_t, int>& counts) {
+    EXPECT_EQ(counts.size(), job_count);
+    EXPECT_TRUE(std::ranges::all_of(counts, [](const auto& one) { return one.second == 1; }));
+  }
+
+  ManualClock clock_;
+  FakeBroker broker_{clock_};
+  std::unique_ptr<Session> session_;
+  EventLoopOptions options_;
+  bool interrupted_ = false;
+  int away_ = 0, back_ = 0;
+};
+
+TEST_F(EventLoopTest, EachJobHasItsAnswerAndItsResultOnce) {
+  Producer producer(*session_, clock_);
+  ASSERT_TRUE(run(producer));
+  expect_all_once(producer.answers);
+  expect_all_once(producer.results);
+  EXPECT_EQ(away_, 0);
+}
+
+TEST_F(EventLoopTest, ABrokerThatNeverAnswersIsUnreachable) {
+  broker_.silent = true;
+  Producer producer(*session_, clock_);
+  const Status status = run(producer);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::unreachable);
+  EXPECT_NE(status.error().message.find("fake://broker"), std::string::npos);
+  EXPECT_GT(broker_.connections, 1U) << "hello was tried again";
+  options_.timeout_ms = 0;
+  at_wait(broker_.waits + 1'000, [this] { broker_.silent = false; });
+  EXPECT_TRUE(run(producer)) << "without a limit the loop waits";
+}
+
+TEST_F(EventLoopTest, ABrokerThatFallsSilentIsWaitedForAndGreetedAgain) {
+  at_wait(4, [this] { broker_.silent = true; });
+  Producer producer(*session_, clock_);
+  const std::int64_t end_us = clock_.monotonic_us() + 300'000'000;  // far beyond the timeout
+  const auto fall_silent = broker_.at_wait;
+  broker_.at_wait = [&] {
+    fall_silent();
+    if (clock_.monotonic_us() > end_us) broker_.silent = false;
+  };
+  ASSERT_TRUE(run(producer));
+  expect_all_once(producer.results);
+  EXPECT_GT(clock_.monotonic_us(), end_us);
+  EXPECT_GE(away_, 1);
+  EXPECT_EQ(back_, 1);
+}
+
+TEST_F(EventLoopTest, WhereAbsenceIsAFailureASilentBrokerEndsTheLoop) {
+  options_.absence = Absence::is_failure;
+  at_wait(4, [this] { broker_.silent = true; });
+  Producer producer(*session_, clock_);
+  const Status status = run(producer);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::unreachable);
+}
+
+TEST_F(EventLoopTest, ARestartInTheMiddleLosesNothingAndRepeatsNothing) {
+  for (const bool connection_breaks : {true, false}) {
+    SCOPED_TRACE(connection_breaks);
+    ManualClock clock;
+    FakeBroker broker(clock);
+    const auto session = broker.open_session();
+    broker.at_wait = [&] {
+      broker.loses_submitted = broker.waits == 3;  // jobs are on disk, and nobody was told
+      if (broker.waits == 5) broker.restart(connection_breaks);
+    };
+    Producer producer(*session, clock);
+    EventLoop loop(*session, clock, {});
+    ASSERT_TRUE(
+        loop.run({&producer.submitter, &producer.wait.reader()}, [&] { return producer.done(); }));
+    expect_all_once(producer.answers);
+    expect_all_once(producer.results);
+    EXPECT_EQ(broker.connections, 2U);
+    EXPECT_GT(broker.resubmitted, 0U);
+    EXPECT_EQ(broker.entries.size(), job_count);
+  }
+}
+
+TEST_F(EventLoopTest, AResultIsReadAtTheRingAndALostRingIsMadeUpFor) {
+  const auto ms_until_read = [&](bool rings) {
+    ManualClock clock;
+    FakeBroker broker(clock);
+    broker.rings = rings;
+    broker.ends_at_once = false;
+    const auto session = broker.open_session();
+    std::int64_t published_us = 0;
+    broker.at_wait = [&] {
+      if (broker.waits == 100) {
+        published_us = clock.monotonic_us();
+        for (const auto& [id, ended] : broker.jobs) broker.complete(id);
+      }
+    };
+    Producer producer(*session, clock);
+    EventLoop loop(*session, clock, {});
+    EXPECT_TRUE(
+        loop.run({&producer.submitter, &producer.wait.reader()}, [&] { return producer.done(); }));
+    expect_all_once(producer.results);
+    return (clock.monotonic_us() - published_us) / 1'000;
+  };
+  EXPECT_EQ(ms_until_read(true), 0);
+  EXPECT_GT(ms_until_read(false), 0);  // of the test's own time
+}
+
+TEST_F(EventLoopTest, ASignalEndsTheLoopBeforeAnythingElseIsAsked) {
+  std::size_t asked = 0;
+  at_wait(4, [&] {
+    interrupted_ = true;
+    asked = broker_.questions.size();
+  });
+  Producer producer(*session_, clock_);
+  const Status status = run(producer);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::interrupted);
+  EXPECT_EQ(broker_.questions.size(), asked);
+  EXPECT_EQ(broker_.waits, 4U);
+}
+
+TEST_F(EventLoopTest, ARequestIsAnsweredOrRefusedOrGivenUp) {
+  EventLoop loop(*session_, clock_, options_);
+  EXPECT_TRUE(loop.request_as<StatusAnswer>(StatusRequest{}));
+  EXPECT_EQ(loop.request_as<Acknowledged>(StatusRequest{}).error().code, Code::unexpected_message);
+  broker_.answers_status = false;
+  EXPECT_EQ(loop.request(StatusRequest{}).error().code, Code::timed_out);
+  at_wait(broker_.waits + 2, [this] { interrupted_ = true; });
+  EXPECT_EQ(loop.request(StatusRequest{}).error().code, Code::interrupted);
+  interrupted_ = false;
+  broker_.silent = true;
+  const auto fresh = broker_.open_session();
+  EventLoop to_nobody(*fresh, clock_, options_);
+  EXPECT_EQ(to_nobody.request(StatusRequest{}).error().code, Code::unreachable);
+  EXPECT_EQ(session_->unanswered() + fresh->unanswered(), 0U) << "nobody waits for late answers";
+}
+
+// Counts what it is offered.
+class Counter final : public EventHandler {
+ public:
+  Status tick() override { return ++ticks == fails_at ? fail(Code::io_error, "x") : Status(); }
+  bool busy() const override { return ticks < busy_until; }
+  Result<bool> take(Envelope&) override {
+    ++offered;
+    return takes;
+  }
+  int ticks = 0, busy_until = 0, fails_at = 0, offered = 0;
+  bool takes = true;
+};
+
+TEST_F(EventLoopTest, ABusyHandlerIsNotWaitedForAndAnAnswerIsTakenOnce) {
+  Counter first;
+  Counter second;
+  second.busy_until = 3;
+  for (int i = 0; i < 2; ++i) session_->ask(StatusRequest{});
+  EventLoop loop(*session_, clock_, options_);
+  ASSERT_TRUE(loop.run({&first, &second}, [&] { return first.ticks == 5; }));
+  EXPECT_EQ(broker_.timeouts_ms, (std::vector<std::uint32_t>{0, 0, 50, 50, 50}));
+  EXPECT_EQ(first.offered, 2);
+  EXPECT_EQ(second.offered, 0);
+  first.takes = false;
+  session_->ask(StatusRequest{});
+  ASSERT_TRUE(loop.run({&first, &second}, [&] { return second.offered > 0; }));
+  second.fails_at = second.ticks + 1;
+  EXPECT_EQ(loop.run({&first, &second}, [] { return false; }).error().code, Code::io_error);
+}
+
+}  // namespace
+}  // namespace millrace::client

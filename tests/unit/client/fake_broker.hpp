@@ -1,0 +1,173 @@
+#pragma once
+// A broker in memory behind a client's socket: it takes jobs, publishes their results in one stream
+// and rings for them. Time is the test's own and passes while the client waits. `at_wait` is called
+// at the beginning of each wait, where a test silences the broker, restarts it or ends a job.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "client/link/session.hpp"
+#include "client/link/socket.hpp"
+#include "schemas/codec.hpp"
+
+namespace millrace::client {
+
+inline constexpr std::uint32_t most_waits = 100'000;  // a loop that does not end fails its test
+inline const Body no_result = "\x81\xa5state\x07";    // {"state": 7}, which is no result
+
+class FakeBroker {
+ public:
+  explicit FakeBroker(ManualClock& time) : clock(time) {}
+
+  // A session with this broker, over a socket that ends here.
+  std::unique_ptr<Session> open_session(SessionOptions options = {});
+
+  void publish(const std::string& job, Body body) {
+    entries.push_back({.number = entries.size() + 1, .job = job, .body = std::move(body)});
+    bells += rings ? 1 : 0;
+  }
+  void complete(const std::string& job) {
+    JobResult result;
+    result.job = job;
+    result.result.emplace();
+    publish(job, encode_result(result));
+  }
+  // Another process with the same ledger: it knows no session, and what was on its way is lost.
+  void restart(bool connection_breaks) {
+    greeted = false;
+    frames.clear();
+    lost = connection_breaks;
+  }
+  void receive(const Envelope& question);
+  void answer(std::uint64_t id, Message message) {
+    frames.push_back(encode({.id = id, .message = std::move(message)}));
+  }
+
+  ManualClock& clock;
+  std::function<void()> at_wait;
+  bool silent = false;       // takes frames and does nothing
+  bool rings = true;         // its doorbell is heard
+  bool ends_at_once = true;  // each job as soon as it is submitted
+  bool answers_status = true;
+  bool loses_submitted = false;  // the next answer to a submit
+  bool greeted = false, lost = false;
+  std::uint32_t connections = 0, waits = 0, resubmitted = 0;
+  std::vector<std::uint32_t> timeouts_ms;  // of each wait
+  std::vector<std::string> frames;         // on their way to the client
+  std::uint64_t bells = 0;
+  std::map<std::string, bool> jobs;  // true: its result is published
+  std::vector<Entry> entries;
+  std::vector<Message> questions;  // those that were not hello
+
+ private:
+  Message submitted(const Submit& submit);
+};
+
+class FakeSocket final : public BrokerSocket {
+ public:
+  explicit FakeSocket(FakeBroker& broker) : broker_(broker) {}
+  Status connect(const std::string&) override {
+    ++broker_.connections;
+    broker_.greeted = broker_.lost = false;
+    broker_.frames.clear();
+    return {};
+  }
+  Status connect_doorbell(const std::string&, const std::vector<std::string>&) override {
+    return {};
+  }
+  Status subscribe(const std::string&) override { return {}; }
+  Result<bool> send(const std::string& frame) override {
+    MILLRACE_ASSIGN(const Envelope question, decode_envelope(frame));
+    if (!broker_.silent) {
+      broker_.receive(question);
+    }
+    return true;
+  }
+  Status wait(std::uint32_t timeout_ms, Happened& happened) override {
+    if (++broker_.waits > most_waits) {
+      return fail(Code::internal, "the loop does not end");
+    }
+    broker_.timeouts_ms.push_back(timeout_ms);
+    if (broker_.at_wait) {
+      broker_.at_wait();
+    }
+    happened.lost = std::exchange(broker_.lost, false);
+    if (!broker_.silent) {
+      if (!broker_.frames.empty()) {  // one at a time: there is a wait between any two
+        happened.frames.push_back(std::move(broker_.frames.front()));
+        broker_.frames.erase(broker_.frames.begin());
+      }
+      happened.bells.assign(std::exchange(broker_.bells, 0) > 0 ? 1 : 0, "results");
+    }
+    if (happened.frames.empty() && happened.bells.empty() && !happened.lost) {
+      broker_.clock.advance_us(std::int64_t{timeout_ms} * 1'000);
+    }
+    return {};
+  }
+
+ private:
+  FakeBroker& broker_;
+};
+
+inline std::unique_ptr<Session> FakeBroker::open_session(SessionOptions options) {
+  options.endpoint = "fake://broker";
+  auto session = Session::open(std::move(options), clock, std::make_unique<FakeSocket>(*this));
+  EXPECT_TRUE(session.has_value());
+  return *std::move(session);
+}
+
+inline Message FakeBroker::submitted(const Submit& submit) {
+  Submitted out;
+  for (const Body& body : submit.jobs) {
+    const std::string id = decode_job(body)->job.id;
+    const auto known = jobs.find(id);
+    resubmitted += known != jobs.end() ? 1 : 0;
+    SubmitAnswer one{.job = id, .known = known != jobs.end(), .error = {}};
+    one.state = one.known && known->second ? JobState::completed : JobState::queued;
+    out.answers.push_back(one);
+    if (one.known) {
+      continue;
+    }
+    jobs[id] = ends_at_once;
+    if (ends_at_once) {
+      complete(id);
+    }
+  }
+  return out;
+}
+
+inline void FakeBroker::receive(const Envelope& question) {
+  if (std::holds_alternative<Hello>(question.message)) {
+    greeted = true;
+    Welcome welcome;
+    welcome.doorbell = "fake://bell";
+    return answer(question.id, std::move(welcome));
+  }
+  if (!greeted) {
+    return answer(question.id, Refused{{Code::unexpected_message, "say hello first", ""}});
+  }
+  questions.push_back(question.message);
+  if (const auto* submit = std::get_if<Submit>(&question.message)) {
+    Message out = submitted(*submit);
+    if (!std::exchange(loses_submitted, false)) {
+      answer(question.id, std::move(out));
+    }
+  } else if (const auto* fetch = std::get_if<Fetch>(&question.message)) {
+    Data data{fetch->stream, "e", 1, entries.size(), {}};
+    for (std::uint64_t i = fetch->from; i <= entries.size(); ++i) {
+      data.entries.push_back(entries[i - 1]);
+    }
+    answer(question.id, std::move(data));
+  } else if (std::holds_alternative<StatusRequest>(question.message) && answers_status) {
+    answer(question.id, StatusAnswer{});
+  } else if (const auto* moved = std::get_if<Acknowledge>(&question.message)) {
+    answer(question.id, Acknowledged{moved->number});
+  }
+}
+
+}  // namespace millrace::client
