@@ -151,6 +151,7 @@ void describe(auto& v, Is<Hello> auto& m) {
   v.field("kv_bytes_per_token", m.kv_bytes_per_token);
   v.field("kv_compression", m.kv_compression);
   v.field("context_tokens", m.context_tokens);
+  v.field("layer_path", m.layer_path);
 }
 void describe(auto& v, Is<Welcome> auto& m) {
   v.field("broker", m.broker);
@@ -225,6 +226,7 @@ void describe(auto& v, Is<EngineInfo> auto& m) {
   v.field("kv", m.kv);
   v.field("kv_bytes_per_token", m.kv_bytes_per_token);
   v.field("kv_compression", m.kv_compression);
+  v.field("layer_path", m.layer_path);
   v.field("leases", m.leases);
   v.field("rows", m.rows);
   v.field("tokens_per_second", m.tokens_per_second);

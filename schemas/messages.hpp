@@ -42,6 +42,7 @@ struct Hello {
   std::string kv;                                     // its policy by layer, as results say it
   double kv_bytes_per_token = 0, kv_compression = 0;  // of that; against f16; 0: not told
   std::uint32_t context_tokens = 0;
+  std::string layer_path;  // for people: in how many launches its layers run, and why
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 struct Welcome {
@@ -115,6 +116,7 @@ struct EngineInfo {
   std::vector<std::string> kv_policies{};  // these four as in Hello
   std::string kv{};
   double kv_bytes_per_token = 0, kv_compression = 0;
+  std::string layer_path{};  // as in Hello
   friend bool operator==(const EngineInfo&, const EngineInfo&) = default;
 };
 struct StatusAnswer {

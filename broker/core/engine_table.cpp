@@ -4,6 +4,20 @@
 
 namespace millrace::broker {
 
+EngineInfo info_of(const Engine& engine) {
+  return {.name = engine.name,
+          .model = engine.model,
+          .fingerprint = engine.fingerprint,
+          .leases = static_cast<std::uint32_t>(engine.leases.size()),
+          .rows = engine.rows,
+          .tokens_per_second = engine.tokens_per_second,
+          .kv_policies = engine.kv_policies,
+          .kv = engine.kv,
+          .kv_bytes_per_token = engine.kv_bytes_per_token,
+          .kv_compression = engine.kv_compression,
+          .layer_path = engine.layer_path};
+}
+
 Engine& EngineTable::add(const std::string& id) {
   auto& engine = engines_[id];
   engine.id = id;

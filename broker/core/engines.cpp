@@ -43,13 +43,14 @@ void Engines::hello(const Peer& peer, const Hello& hello) {
   engine.kv = hello.kv;
   engine.kv_bytes_per_token = hello.kv_bytes_per_token;
   engine.kv_compression = hello.kv_compression;
+  engine.layer_path = hello.layer_path;
   engine.fingerprint = hello.fingerprint;
   engine.joined = true;
   engine.credit = 0;
   engine.hungry = engine.reserved = false;
   engine.heard_us = engine.progress_us = out_.now().mono_us;
   models_.serve(hello.model);
-  out_.joined(engine.name);
+  out_.joined(info_of(engine));
   out_.note(NoteLevel::info, "engine " + engine.name + (again ? " is back" : " joined") +
                                  ", model " + engine.model +
                                  (hello.kv.empty() ? "" : ", kv " + hello.kv) + ", " +

@@ -25,7 +25,7 @@ struct ServerOptions {
   CoreConfig core;
 
   // All are called on the broker's thread and must not wait for it.
-  std::function<void(const std::string& name)> engine_joined;
+  std::function<void(const EngineInfo& engine)> engine_joined;
   std::function<void(const std::string& name)> engine_hung;  // end its process
   std::function<void()> ended;  // the thread is about to end, drained or by an error
 };

@@ -114,8 +114,8 @@ Status BrokerServer::State::feed(Event event, std::vector<Event>& more) {
   for (auto& request : actions.ledger) MILLRACE_TRY(desk->post(std::move(request)));
   for (const auto& out : actions.messages) MILLRACE_TRY(doors->send(out, more));
   for (const auto& ring : actions.rings) MILLRACE_TRY(doors->ring(ring));
-  for (const auto& name : actions.joined) {
-    if (options.engine_joined) options.engine_joined(name);
+  for (const auto& engine : actions.joined) {
+    if (options.engine_joined) options.engine_joined(engine);
   }
   for (const auto& name : actions.hung) {
     if (options.engine_hung) options.engine_hung(name);

@@ -4,6 +4,7 @@
 
 #include "client/commands/command.hpp"
 #include "client/lines/json_writer.hpp"
+#include "client/run/engine_text.hpp"
 #include "schemas/base/number_text.hpp"
 #include "schemas/codec.hpp"
 
@@ -43,7 +44,7 @@ void print_json(const StatusAnswer& answer, const StatusRequest& request) {
       out.value(policy);
     }
     out.end_array().field("kv", engine.kv).field("kv_bytes_per_token", engine.kv_bytes_per_token);
-    out.field("kv_compression", engine.kv_compression);
+    out.field("kv_compression", engine.kv_compression).field("layer_path", engine.layer_path);
     out.field("tokens_per_second", engine.tokens_per_second).end_object();
   }
   out.end_array().field("draining", answer.draining).end_object();
@@ -80,14 +81,12 @@ void print_text(const StatusAnswer& answer, const StatusRequest& request) {
       wide(counts.queued), wide(counts.leased), wide(counts.completed), wide(counts.failed),
       wide(counts.cancelled), wide(counts.expired), answer.draining ? "  (draining)" : "");
   for (const EngineInfo& engine : answer.engines) {
-    const std::string kv = engine.kv_policies.empty() ? "unknown" : engine.kv_policies.front();
-    std::printf("engine %s  model %s  kv %s", engine.name.c_str(), engine.model.c_str(),
-                kv.c_str());
-    if (engine.kv_compression > 0) {
-      std::printf(" (%.1fx)", engine.kv_compression);
+    std::printf("engine %s  model %s  %s  leases %u  rows %u  %.1f tokens/s  fingerprint %s\n",
+                engine.name.c_str(), engine.model.c_str(), kv_text(engine).c_str(), engine.leases,
+                engine.rows, engine.tokens_per_second, engine.fingerprint.c_str());
+    if (!engine.layer_path.empty()) {
+      std::printf("  %s\n", printable(engine.layer_path).c_str());
     }
-    std::printf("  leases %u  rows %u  %.1f tokens/s  fingerprint %s\n", engine.leases, engine.rows,
-                engine.tokens_per_second, engine.fingerprint.c_str());
   }
   if (answer.engines.empty() && request.batch.empty()) {
     std::printf("no engine\n");

@@ -9,6 +9,7 @@
 #include "client/lines/result_fields.hpp"
 #include "client/link/stream_reader.hpp"
 #include "client/link/submitter.hpp"
+#include "client/run/engine_text.hpp"
 #include "client/run/line_id.hpp"
 #include "schemas/codec.hpp"
 
@@ -284,8 +285,7 @@ Status Driver::take_status(const StatusAnswer& status) {
   }
   if (!status.engines.empty() && !joined_before) {
     const EngineInfo& engine = status.engines.front();
-    const std::string policy = engine.kv_policies.empty() ? "" : engine.kv_policies.front();
-    MILLRACE_TRY(folder_.meet_engine(engine.fingerprint, {policy, engine.kv}));
+    MILLRACE_TRY(folder_.meet_engine(engine.fingerprint, {kv_policy_of(engine), engine.kv}));
     starts_met_ = hooks_.engine_starts();
   }
   return {};

@@ -201,6 +201,7 @@ class ModelEngine final : public Engine {
     info_.kv_bytes_per_token = m.kv_token_bytes;
     info_.kv_compression = m.kv_compression;
     info_.context_tokens = m.context_tokens;
+    info_.layer_path = m.layer_path.text();
     info_.vocabulary = host_.tokenizer.vocabulary_size();
     info_.kv_pool_tokens = std::uint64_t{m.page_count} * m.page_tokens;
 

@@ -50,6 +50,7 @@ struct EngineInfo {
   double kv_bytes_per_token = 0, kv_compression = 1;  // of all layers; against f16
   std::uint32_t context_tokens = 0, vocabulary = 0;
   std::uint64_t kv_pool_tokens = 0;
+  std::string layer_path;  // for people: in how many launches the layers run, and why
 };
 
 using RequestId = std::uint64_t;

@@ -33,6 +33,7 @@ EngineExecutor::EngineExecutor(std::unique_ptr<engine::Engine> engine, const std
   info_.kv_bytes_per_token = info.kv_bytes_per_token;
   info_.kv_compression = info.kv_compression;
   info_.context_tokens = info.context_tokens;
+  info_.layer_path = info.layer_path;
   info_.capacity = capacity;
   thread_ = std::thread([this] { loop(); });
 }

@@ -55,6 +55,7 @@ void Session::hello() {
   hello.kv_bytes_per_token = info.kv_bytes_per_token;
   hello.kv_compression = info.kv_compression;
   hello.context_tokens = info.context_tokens;
+  hello.layer_path = info.layer_path;
   out_.clear();  // what was meant for a session that is no more
   hello_id_ = next_id_;
   send(std::move(hello));

@@ -200,6 +200,7 @@ inline std::vector<Envelope> envelopes() {
   hello.kv_bytes_per_token = 6120;
   hello.kv_compression = 3.75;
   hello.context_tokens = 8192;
+  hello.layer_path = "30 layers in one launch";
   Welcome welcome;
   welcome.broker = "0123456789abcdef0123456789abcdef";
   welcome.software = "millrace 0.1.0";
@@ -213,8 +214,17 @@ inline std::vector<Envelope> envelopes() {
   status.epoch = "e0";
   status.first = 1;
   status.high = 310;
-  status.engines = {
-      {"host-1 4242", "smollm2", "00c0ffee", 2, 2, 312.5, {"k5v3"}, "r5/r3 x30", 6120, 3.75}};
+  status.engines = {{"host-1 4242",
+                     "smollm2",
+                     "00c0ffee",
+                     2,
+                     2,
+                     312.5,
+                     {"k5v3"},
+                     "r5/r3 x30",
+                     6120,
+                     3.75,
+                     "30 layers in one launch"}};
   const std::string text = encode_job(text_job()), score = encode_job(score_job());
   const std::string good = encode_result(completed()), bad = encode_result(failed());
   return {

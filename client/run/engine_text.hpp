@@ -1,0 +1,16 @@
+#pragma once
+// What an engine says of itself, in words for a person. Thread safety: pure functions.
+#include <string>
+
+#include "schemas/messages.hpp"
+
+namespace millrace::client {
+
+// The KV policy as it was given or chosen; empty where the engine does not say.
+std::string kv_policy_of(const EngineInfo& engine);
+std::string kv_text(const EngineInfo& engine);  // "kv k5v3 (3.8x)"
+
+// "the engine is ready: model M, kv k5v3 (3.8x), 30 layers in one launch"
+std::string ready_text(const EngineInfo& engine);
+
+}  // namespace millrace::client
