@@ -145,6 +145,7 @@ void describe(auto& v, Is<Hello> auto& m) {
   v.field("capabilities", m.capabilities);
   v.field("instance", m.instance);
   v.field("model", m.model);
+  v.field("label", m.label);
   v.field("fingerprint", m.fingerprint);
   v.field("kv_policies", m.kv_policies);
   v.field("kv", m.kv);
@@ -221,6 +222,7 @@ void describe(auto& v, Is<StatusRequest> auto& m) {
 void describe(auto& v, Is<EngineInfo> auto& m) {
   v.field("name", m.name);
   v.field("model", m.model);
+  v.field("label", m.label);
   v.field("fingerprint", m.fingerprint);
   v.field("kv_policies", m.kv_policies);
   v.field("kv", m.kv);

@@ -33,7 +33,8 @@ struct Hello {
   // instance under the same name is another engine, and the one before it is taken as dead once its
   // leases lapse. Required.
   std::string instance;
-  std::string model;  // the name jobs must give; "*" in a job matches any
+  std::string model;  // its id, which jobs must give; "*" in a job matches any
+  std::string label;  // for people: what the model's file calls itself
   std::string fingerprint;
   // What it answers to: its policy as it was given or chosen, by layer, and by other names if they
   // come to the same there. A job that names a KV policy goes to an engine with one that means the
@@ -116,7 +117,7 @@ struct EngineInfo {
   std::vector<std::string> kv_policies{};  // these four as in Hello
   std::string kv{};
   double kv_bytes_per_token = 0, kv_compression = 0;
-  std::string layer_path{};  // as in Hello
+  std::string layer_path{}, label{};  // as in Hello
   friend bool operator==(const EngineInfo&, const EngineInfo&) = default;
 };
 struct StatusAnswer {

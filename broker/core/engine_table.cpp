@@ -15,7 +15,8 @@ EngineInfo info_of(const Engine& engine) {
           .kv = engine.kv,
           .kv_bytes_per_token = engine.kv_bytes_per_token,
           .kv_compression = engine.kv_compression,
-          .layer_path = engine.layer_path};
+          .layer_path = engine.layer_path,
+          .label = engine.label};
 }
 
 Engine& EngineTable::add(const std::string& id) {

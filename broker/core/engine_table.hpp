@@ -30,7 +30,7 @@ struct Engine {
   std::vector<std::string> kv_names;
   std::string kv;
   double kv_bytes_per_token = 0, kv_compression = 0;
-  std::string layer_path;
+  std::string layer_path, label;
   std::optional<Peer> peer;  // none: of before this broker's start, or between two connections
   bool joined = false;       // has said Hello to this broker
   std::uint32_t credit = 0;

@@ -44,6 +44,7 @@ void Engines::hello(const Peer& peer, const Hello& hello) {
   engine.kv_bytes_per_token = hello.kv_bytes_per_token;
   engine.kv_compression = hello.kv_compression;
   engine.layer_path = hello.layer_path;
+  engine.label = hello.label;
   engine.fingerprint = hello.fingerprint;
   engine.joined = true;
   engine.credit = 0;

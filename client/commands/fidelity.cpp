@@ -11,6 +11,7 @@
 #include "client/lines/json_writer.hpp"
 #include "engine/core/model/spec.hpp"
 #include "engine/core/tokenizer/tokenizer.hpp"
+#include "engine/worker/options.hpp"
 #include "schemas/base/env.hpp"
 
 namespace millrace::client {
@@ -164,7 +165,7 @@ Status run(const Flags& flags, bool as_json) {
   }
   MILLRACE_ASSIGN(const auto measured, FidelityRun::open(*device, file, contexts, options,
                                                          reference ? &*reference : nullptr));
-  FidelityReport report{.model = measured->model().name,
+  FidelityReport report{.model = worker::model_id(flags.model),
                         .device = device->info().name,
                         .math = flags.math,
                         .reference = flags.reference,

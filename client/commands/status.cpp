@@ -1,6 +1,7 @@
 // `millrace status`: the broker, a batch, a stream or a job.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <utility>
 
 #include "client/commands/command.hpp"
 #include "client/lines/json_writer.hpp"
@@ -38,6 +39,7 @@ void print_json(const StatusAnswer& answer, const StatusRequest& request) {
   out.key("engines").begin_array();
   for (const EngineInfo& engine : answer.engines) {
     out.begin_object().field("name", engine.name).field("model", engine.model);
+    out.field("label", engine.label);
     out.field("fingerprint", engine.fingerprint).field("leases", engine.leases);
     out.field("rows", engine.rows).key("kv_policies").begin_array();
     for (const std::string& policy : engine.kv_policies) {
@@ -84,8 +86,11 @@ void print_text(const StatusAnswer& answer, const StatusRequest& request) {
     std::printf("engine %s  model %s  %s  leases %u  rows %u  %.1f tokens/s  fingerprint %s\n",
                 engine.name.c_str(), engine.model.c_str(), kv_text(engine).c_str(), engine.leases,
                 engine.rows, engine.tokens_per_second, engine.fingerprint.c_str());
-    if (!engine.layer_path.empty()) {
-      std::printf("  %s\n", printable(engine.layer_path).c_str());
+    for (const auto& [name, value] :
+         {std::pair("label", engine.label), std::pair("runs", engine.layer_path)}) {
+      if (!value.empty()) {
+        std::printf("  %s %s\n", name, printable(value).c_str());
+      }
     }
   }
   if (answer.engines.empty() && request.batch.empty()) {

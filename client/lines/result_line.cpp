@@ -205,7 +205,7 @@ std::string result_json(const JobResult& result, const ResultLineOptions& option
   JsonWriter json(out);
   const TokenTexts texts(options.token_bytes);
   json.begin_object().field("job", result.job).field("custom_id", result.custom_id);
-  json.field("model", result.model);
+  json.field("model", result.result ? result.result->effective.model : result.model);
   write_queue_fields(json, result);
   if (result.error) {
     json.key("error");

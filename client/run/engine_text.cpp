@@ -21,7 +21,8 @@ std::string kv_text(const EngineInfo& engine) {
 }
 
 std::string ready_text(const EngineInfo& engine) {
-  return "the engine is ready: model " + engine.model + ", " + kv_text(engine) +
+  return "the engine is ready: model " + engine.model +
+         (engine.label.empty() ? "" : " (" + engine.label + ")") + ", " + kv_text(engine) +
          (engine.layer_path.empty() ? "" : ", " + engine.layer_path);
 }
 

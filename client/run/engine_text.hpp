@@ -10,7 +10,7 @@ namespace millrace::client {
 std::string kv_policy_of(const EngineInfo& engine);
 std::string kv_text(const EngineInfo& engine);  // "kv k5v3 (3.8x)"
 
-// "the engine is ready: model M, kv k5v3 (3.8x), 30 layers in one launch"
+// "the engine is ready: model M (its label), kv k5v3 (3.8x), 30 layers in one launch"
 std::string ready_text(const EngineInfo& engine);
 
 }  // namespace millrace::client

@@ -22,6 +22,7 @@
 #include "engine/core/tokenizer/tokenizer.hpp"
 #include "schemas/base/hash.hpp"
 #include "schemas/base/log.hpp"
+#include "schemas/base/utf8.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -190,7 +191,8 @@ class ModelEngine final : public Engine {
         transport_(*device_, *model_) {
     const ModelInfo& m = model_->info();
     if (disk) disk_pages_ = std::make_unique<DiskPages>(std::move(disk), page_kind(m), transport_);
-    info_.model_name = m.name;
+    info_.model = options.model_name;
+    info_.label = utf8_replace_invalid(m.name);
     info_.architecture = m.architecture;
     info_.device_name = device_->info().name;
     info_.driver = device_->info().driver;
@@ -222,7 +224,7 @@ class ModelEngine final : public Engine {
     loop.scheduler.prefix_cache = options.prefix_cache;
     loop.scheduler.fingerprint = m.fingerprint;
     loop.scheduler.store = loop.disk = disk_pages_.get();
-    loop.effective.model = m.name;
+    loop.effective.model = info_.model;
     loop.effective.fingerprint = info_.fingerprint;
     loop.effective.kv = m.kv;
     loop.effective.kv_policy = kv_policy;

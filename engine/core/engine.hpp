@@ -25,6 +25,7 @@ namespace millrace::engine {
 
 struct EngineOptions {
   std::string model_path;
+  std::string model_name;  // the model's id, as results carry it
   std::string device;  // "" first fit, or "PLATFORM:DEVICE" numbers or a part of the device's name
   std::string kv = "f16";  // a policy, or "auto" in place of its codecs: see kv/choose.hpp
   std::string kv_center;   // a file of mean keys (kv/key_means.hpp), which keys are stored less
@@ -44,7 +45,8 @@ struct EngineOptions {
 };
 
 struct EngineInfo {
-  std::string model_name, architecture, device_name, driver, fingerprint;
+  std::string model, label;  // its id; what the file calls itself, for people
+  std::string architecture, device_name, driver, fingerprint;
   std::string kv_policy, kv;                          // as chosen or given; by layer
   std::vector<std::string> kv_names;                  // what it answers to: these two, and more
   double kv_bytes_per_token = 0, kv_compression = 1;  // of all layers; against f16

@@ -20,13 +20,13 @@ void append(Partial& to, Partial more) {
 
 }  // namespace
 
-EngineExecutor::EngineExecutor(std::unique_ptr<engine::Engine> engine, const std::string& model,
-                               std::uint32_t capacity, TestHooks hooks, std::uint32_t limit_ms)
+EngineExecutor::EngineExecutor(std::unique_ptr<engine::Engine> engine, std::uint32_t capacity,
+                               TestHooks hooks, std::uint32_t limit_ms)
     : hooks_(std::move(hooks)),
       limit_us_(std::int64_t{limit_ms} * 1'000),
       engine_(std::move(engine)) {
   const engine::EngineInfo& info = engine_->info();
-  info_.model = model.empty() ? info.model_name : model;
+  info_.model = info.model;
   info_.fingerprint = info.fingerprint;
   info_.kv_policies = info.kv_names;
   info_.kv = info.kv;
@@ -34,6 +34,7 @@ EngineExecutor::EngineExecutor(std::unique_ptr<engine::Engine> engine, const std
   info_.kv_compression = info.kv_compression;
   info_.context_tokens = info.context_tokens;
   info_.layer_path = info.layer_path;
+  info_.label = info.label;
   info_.capacity = capacity;
   thread_ = std::thread([this] { loop(); });
 }

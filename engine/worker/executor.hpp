@@ -14,12 +14,12 @@
 namespace millrace::worker {
 
 struct ExecutorInfo {
-  std::string model;  // the name jobs must give
+  std::string model;  // its id, which jobs must give
   std::string fingerprint;
   std::vector<std::string> kv_policies;  // see Hello
   std::string kv;
   double kv_bytes_per_token = 0, kv_compression = 0;
-  std::string layer_path;  // see Hello
+  std::string layer_path, label;  // see Hello
   std::uint32_t context_tokens = 0;
   std::uint32_t capacity = 1;  // jobs it takes at once: those it runs and some that wait
 };

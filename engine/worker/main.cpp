@@ -48,13 +48,13 @@ Status warm_up(engine::Engine& engine) {
   return {};
 }
 
-Result<std::unique_ptr<worker::EngineExecutor>> make_executor(const worker::EngineFlags& flags,
-                                                              const std::string& model_name) {
+Result<std::unique_ptr<worker::EngineExecutor>> make_executor(const worker::EngineFlags& flags) {
   MILLRACE_ASSIGN(const engine::EngineOptions options, worker::engine_options(flags));
   log_info("loading the model", {{"file", options.model_path}});
   MILLRACE_ASSIGN(auto made, engine::Engine::create(options));
   const engine::EngineInfo& info = made->info();
-  log_info("engine ready", {{"model", info.model_name},
+  log_info("engine ready", {{"model", info.model},
+                            {"label", info.label},
                             {"architecture", info.architecture},
                             {"device", info.device_name},
                             {"driver", info.driver},
@@ -67,9 +67,9 @@ Result<std::unique_ptr<worker::EngineExecutor>> make_executor(const worker::Engi
                             {"fingerprint", info.fingerprint}});
   worker::leave_crash_note(program, crash_hint());
   MILLRACE_TRY(warm_up(*made));
-  return std::make_unique<worker::EngineExecutor>(
-      std::move(made), model_name, capacity(options.max_batch),
-      worker::TestHooks::from_environment(), flags.step_limit_s * 1'000);
+  return std::make_unique<worker::EngineExecutor>(std::move(made), capacity(options.max_batch),
+                                                  worker::TestHooks::from_environment(),
+                                                  flags.step_limit_s * 1'000);
 }
 
 }  // namespace
@@ -82,10 +82,7 @@ int main(int argc, char** argv) {
       "  millrace-engine --model model.gguf --broker tcp://127.0.0.1:5571 --kv-memory 2GiB");
   worker::EngineFlags engine_flags;
   worker::ProgramFlags flags;
-  std::string model_name;
   app.add_option("--model", engine_flags.model, "GGUF file")->required();
-  app.add_option("--model-name", model_name,
-                 "the name that jobs give; the one in the file if absent");
   worker::add_program_options(app, flags);
   worker::add_engine_options(app, engine_flags);
   try {
@@ -95,7 +92,7 @@ int main(int argc, char** argv) {
   }
   if (const Status begun = worker::begin_program(flags); !begun)
     return worker::report(program, begun.error());
-  auto executor = make_executor(engine_flags, model_name);
+  auto executor = make_executor(engine_flags);
   if (!executor) return worker::report(program, executor.error());
   const int code = worker::serve(flags, software, **executor);
   if ((*executor)->stop(stop_ms)) return code;

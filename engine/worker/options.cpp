@@ -1,6 +1,7 @@
 #include "engine/worker/options.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "engine/core/kv/choose.hpp"
 #include "engine/core/kv/policy.hpp"
 #include "schemas/base/log.hpp"
+#include "schemas/base/utf8.hpp"
 
 namespace millrace::worker {
 namespace {
@@ -49,6 +51,21 @@ Result<std::string> kv_of(const EngineFlags& flags) {
   return flags.kv + protection->name();
 }
 
+// As jobs may name it (schemas/fields.hpp), and fit for a message.
+Result<std::string> model_name_of(const EngineFlags& flags) {
+  const bool given = !flags.model_name.empty();
+  std::string name = given ? flags.model_name : model_id(flags.model);
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  const bool usable = !name.empty() && name.size() <= limits::id_bytes && name != "*" &&
+                      utf8_valid(name) && std::ranges::none_of(name, is_control);
+  if (usable || flags.model.empty()) return name;
+  return fail(Code::usage,
+              (given ? "--model-name " : "the file's name ") + utf8_replace_invalid(name) +
+                  " cannot be a model's id",
+              "give --model-name 1 to " + std::to_string(limits::id_bytes) +
+                  " bytes of UTF-8 without control characters, and not *");
+}
+
 std::string preset_notes() {
   std::string out;
   for (const engine::KvPreset& preset : engine::kv_presets()) {
@@ -58,6 +75,13 @@ std::string preset_notes() {
 }
 
 }  // namespace
+
+std::string model_id(std::string_view path) {
+  constexpr std::string_view suffix = ".gguf";
+  path.remove_prefix(path.rfind('/') + 1);  // npos + 1 is 0
+  if (path.ends_with(suffix)) path.remove_suffix(suffix.size());
+  return std::string(path);
+}
 
 Result<std::uint64_t> parse_size(std::string_view text) {
   double number = 0;
@@ -88,6 +112,10 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
   const auto add = [&](const char* name, auto& value, const std::string& help) {
     app.add_option(name, value, help)->group(engine_group)->capture_default_str();
   };
+  app.add_option("--model-name", flags.model_name,
+                 "the model's id, which jobs name and results carry; the file's name without "
+                 "folder and .gguf if absent")
+      ->group(engine_group);
   add("--device", flags.device,
       "OpenCL device: PLATFORM:DEVICE numbers or a part of its name; if absent what "
       "$MILLRACE_DEVICE says, else the first GPU, else the first device");
@@ -161,6 +189,7 @@ Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
                 "other");
   engine::EngineOptions options;
   options.model_path = flags.model;
+  MILLRACE_ASSIGN(options.model_name, model_name_of(flags));
   options.device = flags.device;
   options.cores = flags.cores;
   MILLRACE_ASSIGN(options.kv, kv_of(flags));
@@ -198,6 +227,7 @@ std::vector<std::string> engine_arguments(const EngineFlags& flags) {
                                   "--step-limit",
                                   std::to_string(flags.step_limit_s)};
   if (!flags.kv_center.empty()) out.insert(out.end(), {"--kv-center", flags.kv_center});
+  if (!flags.model_name.empty()) out.insert(out.end(), {"--model-name", flags.model_name});
   if (flags.cores != 0) out.insert(out.end(), {"--cores", std::to_string(flags.cores)});
   if (!flags.device.empty()) out.insert(out.end(), {"--device", flags.device});
   return out;

@@ -56,6 +56,7 @@ void Session::hello() {
   hello.kv_compression = info.kv_compression;
   hello.context_tokens = info.context_tokens;
   hello.layer_path = info.layer_path;
+  hello.label = info.label;
   out_.clear();  // what was meant for a session that is no more
   hello_id_ = next_id_;
   send(std::move(hello));

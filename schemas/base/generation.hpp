@@ -218,7 +218,7 @@ struct EngineTimes {
 
 // What was really used, so that a dataset can be made again.
 struct EffectiveSettings {
-  std::string model;                // the name the file gives itself
+  std::string model;                // its id, as the engine says it in hello
   std::string fingerprint;          // numeric fingerprint, DESIGN section 6, as hex
   std::string kv;                   // policy per layer, e.g. "f16/f16 x30"
   std::string math;                 // "exact" or "fast"

@@ -59,7 +59,8 @@ def test_run_and_the_engines_log_say_how_the_layers_run(real_run, call, down, pa
 
 def test_status_says_how_the_layers_run(real_broker):
     real_broker.real_engine()
-    told = "1 layer in parts, several launches each: blk.0.attn_q.weight is F32, which is not quantized"
-    assert f"\n  {told}\n" in real_broker.millrace("status").stdout
+    told = ("1 layer in parts, several launches each: "
+            "blk.0.attn_q.weight is F32, which is not quantized")
+    assert f"\n  runs {told}\n" in real_broker.millrace("status").stdout
     (engine,) = json.loads(real_broker.millrace("status", "--json").stdout)["engines"]
     assert engine["layer_path"] == told

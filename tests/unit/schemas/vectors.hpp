@@ -201,6 +201,7 @@ inline std::vector<Envelope> envelopes() {
   hello.kv_compression = 3.75;
   hello.context_tokens = 8192;
   hello.layer_path = "30 layers in one launch";
+  hello.label = "Smollm2 135M 8k Lc100K Mix1 Ep2";
   Welcome welcome;
   welcome.broker = "0123456789abcdef0123456789abcdef";
   welcome.software = "millrace 0.1.0";
@@ -224,7 +225,8 @@ inline std::vector<Envelope> envelopes() {
                      "r5/r3 x30",
                      6120,
                      3.75,
-                     "30 layers in one launch"}};
+                     "30 layers in one launch",
+                     "Smollm2 135M 8k Lc100K Mix1 Ep2"}};
   const std::string text = encode_job(text_job()), score = encode_job(score_job());
   const std::string good = encode_result(completed()), bad = encode_result(failed());
   return {

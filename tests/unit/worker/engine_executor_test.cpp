@@ -34,7 +34,9 @@ class FakeEngine final : public engine::Engine {
   };
 
   explicit FakeEngine(Shared& shared) : shared_(shared) {
-    info_.model_name = "file's name";
+    info_.model = "a-model.Q4_1";
+    info_.label = "A Model";
+    info_.layer_path = "2 layers in one launch";
     info_.fingerprint = "f00d";
     info_.kv = "r5/r3 x2";
     info_.kv_names = {"k5v3", info_.kv, "r5/r3+none"};
@@ -112,8 +114,8 @@ class FakeEngine final : public engine::Engine {
 
 class EngineExecutorTest : public testing::Test {
  protected:
-  void start(const std::string& model = "", std::uint32_t limit_ms = 120'000) {
-    executor_ = std::make_unique<EngineExecutor>(std::make_unique<FakeEngine>(shared_), model, 4,
+  void start(std::uint32_t limit_ms = 120'000) {
+    executor_ = std::make_unique<EngineExecutor>(std::make_unique<FakeEngine>(shared_), 4,
                                                  TestHooks::from_environment(), limit_ms);
     executor_->on_change([this] {
       const std::lock_guard lock(mutex_);
@@ -147,7 +149,9 @@ class EngineExecutorTest : public testing::Test {
 
 TEST_F(EngineExecutorTest, TellsWhatTheEngineIs) {
   start();
-  EXPECT_EQ(executor_->info().model, "file's name");
+  EXPECT_EQ(executor_->info().model, "a-model.Q4_1");
+  EXPECT_EQ(executor_->info().label, "A Model");
+  EXPECT_EQ(executor_->info().layer_path, "2 layers in one launch");
   EXPECT_EQ(executor_->info().fingerprint, "f00d");
   EXPECT_EQ(executor_->info().kv_policies,
             (std::vector<std::string>{"k5v3", "r5/r3 x2", "r5/r3+none"}));
@@ -155,8 +159,6 @@ TEST_F(EngineExecutorTest, TellsWhatTheEngineIs) {
   EXPECT_EQ(executor_->info().kv_bytes_per_token, 272);
   EXPECT_EQ(executor_->info().kv_compression, 3.75);
   EXPECT_EQ(executor_->info().capacity, 4u);
-  start("given");
-  EXPECT_EQ(executor_->info().model, "given");
 }
 
 TEST_F(EngineExecutorTest, RunsTasksAndCountsSteps) {
@@ -233,7 +235,7 @@ TEST_F(EngineExecutorTest, ALostDeviceIsToldAndEndsNoJob) {
 
 TEST_F(EngineExecutorTest, AStepThatDoesNotEndIsALostDevice) {
   shared_.hold = true;
-  start("", 1);
+  start(1);
   EXPECT_FALSE(executor_->failure());
   executor_->add(task(1));
   shared_.wait_for_step();
@@ -261,7 +263,7 @@ TEST(TestHooksDeathTest, AbortsInAStepWithTheJobThatIsNamed) {
       {
         ::setenv("MILLRACE_TEST_ABORT_ON", "poison", 1);
         FakeEngine::Shared shared;
-        EngineExecutor executor(std::make_unique<FakeEngine>(shared), "", 1,
+        EngineExecutor executor(std::make_unique<FakeEngine>(shared), 1,
                                 TestHooks::from_environment(), 120'000);
         Task task;
         task.lease = 1;
