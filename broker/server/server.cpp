@@ -25,6 +25,14 @@ namespace {
 constexpr std::int64_t tick_us = 100'000;
 constexpr std::size_t frames_a_turn = 64;
 
+// SQLite makes a database as the umask lets it, and the log beside it as the database is.
+Status make_private_file(Env& env, const std::string& path) {
+  MILLRACE_ASSIGN(const bool there, env.exists(path));
+  if (there) return {};
+  MILLRACE_TRY(env.open(path, OpenMode::create_new));
+  return {};
+}
+
 void log_note(const Note& note) {
   switch (note.level) {
     case NoteLevel::info:
@@ -80,7 +88,9 @@ struct BrokerServer::State {
 
 Status BrokerServer::State::open() {
   MILLRACE_TRY(check_endpoints(options));
+  const std::string ledger_path = options.ledger_folder + "/" + ledger_file;
   MILLRACE_TRY(env->make_directories(options.ledger_folder));
+  MILLRACE_TRY(make_private_file(*env, ledger_path));
   SqliteLedgerOptions ledger_options;
   ledger_options.end_body = end_body;
   // What a submit would have stored.
@@ -89,8 +99,7 @@ Status BrokerServer::State::open() {
   };
   ledger_options.env = env.get();
   // Before the sockets: whoever holds the ledger may take over the endpoints.
-  MILLRACE_ASSIGN(auto ledger, open_sqlite_ledger(options.ledger_folder + "/" + ledger_file,
-                                                  std::move(ledger_options)));
+  MILLRACE_ASSIGN(auto ledger, open_sqlite_ledger(ledger_path, std::move(ledger_options)));
   MILLRACE_ASSIGN(waker, net::Waker::create());
   MILLRACE_ASSIGN(auto opened, Doors::open(context, options));
   doors = std::move(opened);

@@ -132,7 +132,7 @@ Status print_report(const FidelityReport& report, const Flags& flags, bool as_js
   }
   if (flags.plot.empty()) return {};
   MILLRACE_ASSIGN(const std::string png, png_plot(scatter));
-  return write_file_atomically(*posix_env(), flags.plot, png);
+  return write_file_atomically(*posix_env(), flags.plot, png, Access::by_umask);
 }
 
 Status run(const Flags& flags, bool as_json) {

@@ -8,21 +8,23 @@
 #include <filesystem>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "broker/server/server.hpp"
 #include "client/run/engine_text.hpp"
 #include "client/run/supervisor.hpp"
+#include "schemas/base/net/local_endpoint.hpp"
 
 namespace millrace::client {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t ipc_path_bytes = 100;  // sun_path holds 108, its end and a name included
 constexpr const char* engine_program = "millrace-engine";
 constexpr std::array socket_names{"clients.ipc", "engines.ipc", "doorbell.ipc"};
+constexpr std::size_t longest_name = std::string_view("doorbell.ipc").size();
 
 // Where the sockets lie: in the folder, or, where its path is too long for a socket address, in a
 // private folder of their own.
@@ -31,7 +33,7 @@ class SocketFolder {
   static Result<SocketFolder> make(const std::string& folder) {
     std::error_code error;
     const fs::path absolute = fs::absolute(folder, error);
-    if (!error && absolute.string().size() + 16 < ipc_path_bytes) {
+    if (!error && absolute.string().size() + 1 + longest_name <= net::ipc_path_bytes) {
       return SocketFolder(absolute.string(), false);
     }
     std::string pattern = (fs::temp_directory_path(error) / "millrace-XXXXXX").string();

@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", software);
   app.footer(
       "Example:\n"
-      "  millrace-engine --model model.gguf --broker tcp://127.0.0.1:5571 --kv-memory 2GiB");
+      "  millrace-engine --model model.gguf --kv-memory 2GiB");
   worker::EngineFlags engine_flags;
   worker::ProgramFlags flags;
   app.add_option("--model", engine_flags.model, "GGUF file")->required();
