@@ -47,9 +47,8 @@ inline constexpr std::array<MessageKind, std::variant_size_v<Message>> message_k
      "Fills the fields that were asked for; the others have their defaults."},
     {"fetch", "client → broker",
      "Asks for the results of a stream from a number on. One `fetch` is credit for one `data` of "
-     "at "
-     "most `max_entries` and `max_bytes`; the next `fetch` asks from the last number received plus "
-     "one."},
+     "at most `max_entries` and `max_bytes`; the next `fetch` asks from the last number received "
+     "plus one."},
     {"data", "broker → client",
      "Results in order. Where it has no entries the reader has caught up: it waits for the "
      "doorbell, or asks again later."},
@@ -94,9 +93,6 @@ void fields(auto& v, Is<Hello> auto& m) {
           "engines: a random id of this process, the same over all its reconnections, because "
           "leases belong to it; engines must give it");
   fields(v, m.engine);
-  v.field("kv_policies", m.kv_policies, Items{limits::kv_policies_per_engine},
-          "engines: the KV policies that they answer to: as given or chosen, by layer, and under "
-          "other names that mean the same");
 }
 void fields(auto& v, Is<Welcome> auto& m) {
   v.field("broker", m.broker,
@@ -169,8 +165,6 @@ void fields(auto& v, Is<StatusRequest> auto& m) {
 void fields(auto& v, Is<EngineInfo> auto& m) {
   v.field("name", m.name, "a name for people");
   fields(v, m.engine);
-  v.field("kv_policies", m.kv_policies, Items{limits::kv_policies_per_engine},
-          "the KV policies that it answers to");
   v.field("leases", m.leases, "how many jobs it holds");
   v.field("rows", m.rows,
           "how many sequences its step under way had at its last heartbeat; jobs that wait inside "

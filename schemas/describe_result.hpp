@@ -70,7 +70,7 @@ void fields(auto& v, Is<EngineTimes> auto& m) {
 }
 
 void fields(auto& v, Is<EngineFacts> auto& m) {
-  v.field("model", m.model, "the model's name, as jobs give it");
+  v.field("model", m.model, "the model's id, the name that jobs give");
   v.field("fingerprint", m.fingerprint,
           "the numeric fingerprint: engines with equal ones give equal bits for equal jobs");
   v.field("math", m.math, "`exact` or `fast`");
@@ -81,6 +81,16 @@ void fields(auto& v, Is<EngineFacts> auto& m) {
   v.field("kv_compression", m.kv_compression,
           "how many times smaller that is than with f16; 0: not told");
   v.field("context_tokens", m.context_tokens, "the longest sequence in tokens; 0: not told");
+}
+
+void fields(auto& v, Is<EngineProfile> auto& m) {
+  fields(v, m.facts);
+  v.field("label", m.label, "what the model's file calls itself, for people");
+  v.field("layer_path", m.layer_path,
+          "in how many launches a step runs the layers, and why, for people");
+  v.field("kv_policies", m.kv_policies, Items{limits::kv_policies_per_engine},
+          "the KV policies that the engine answers to: as given or chosen, by layer, and under "
+          "other names that mean the same");
 }
 
 void fields(auto& v, Is<EffectiveSettings> auto& m) {

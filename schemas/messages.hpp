@@ -33,11 +33,7 @@ struct Hello {
   // instance under the same name is another engine, and the one before it is taken as dead once its
   // leases lapse. Required.
   std::string instance;
-  EngineFacts engine;
-  // The KV policies it answers to: its own as it was given or chosen, by layer, and under other
-  // names that come to the same there. A job that names a policy goes to an engine with one that
-  // means the same.
-  std::vector<std::string> kv_policies;
+  EngineProfile engine;
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 struct Welcome {
@@ -105,8 +101,7 @@ struct StatusRequest {  // what is named is answered; nothing named: the whole b
 };
 struct EngineInfo {
   std::string name;
-  EngineFacts engine;
-  std::vector<std::string> kv_policies;  // as in Hello
+  EngineProfile engine;
   std::uint32_t leases = 0;
   std::uint32_t rows = 0;  // sequences in the step under way when it was last heard
   double tokens_per_second = 0;

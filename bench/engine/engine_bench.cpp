@@ -269,7 +269,7 @@ int main(int argc, char** argv) {
   }
   const auto& info = engine->info();
   out["device"] = info.device_name;
-  out["fingerprint"] = info.facts.fingerprint;
+  out["fingerprint"] = info.profile.facts.fingerprint;
   out["math"] = flags.math;
   out["prefix_cache"] = flags.prefix_cache;
   out["jobs"] = load.jobs;

@@ -15,7 +15,6 @@ int main(int argc, char** argv) {
   worker::ProgramFlags flags;
   worker::StubOptions stub;
   app.add_option("--model", engine_flags.model, "ignored");
-  app.add_option("--model-name", stub.model, "the name that jobs give")->capture_default_str();
   app.add_option("--text", stub.text, "the answer")->capture_default_str();
   app.add_option("--capacity", stub.capacity, "jobs at once")->capture_default_str();
   app.add_option("--step-ms", stub.step_ms, "how long a step takes")->capture_default_str();
@@ -29,6 +28,7 @@ int main(int argc, char** argv) {
   }
   if (const Status begun = worker::begin_program(flags); !begun)
     return worker::report(program, begun.error());
+  if (!engine_flags.model_name.empty()) stub.model = engine_flags.model_name;
   worker::StubExecutor executor(std::move(stub), worker::TestHooks::from_environment());
   const int code = worker::serve(flags, program, executor);
   std::fflush(nullptr);

@@ -9,12 +9,12 @@ namespace millrace::worker {
 
 StubExecutor::StubExecutor(StubOptions options, TestHooks hooks)
     : options_(std::move(options)), hooks_(std::move(hooks)) {
-  info_.engine.model = options_.model;
-  info_.engine.fingerprint = "stub";
-  info_.engine.math = "exact";
-  info_.engine.kv = info_.engine.kv_policy = "f16";
-  info_.engine.context_tokens = 2048;
-  info_.kv_policies = {"f16"};
+  info_.engine.facts.model = options_.model;
+  info_.engine.facts.fingerprint = "stub";
+  info_.engine.facts.math = "exact";
+  info_.engine.facts.kv = info_.engine.facts.kv_policy = "f16";
+  info_.engine.facts.context_tokens = 2048;
+  info_.engine.kv_policies = {"f16"};
   info_.capacity = options_.capacity;
   thread_ = std::thread([this] { loop(); });
 }
@@ -63,7 +63,7 @@ Ended StubExecutor::answer(const Job& job) const {
   ended.cancelled = job.cancelled;
   GenerationResult& result = ended.result;
   result.usage.prompt_tokens = 1;
-  result.effective.engine = info_.engine;
+  result.effective.engine = info_.engine.facts;
   result.effective.sampling = request.sampling;
   result.effective.max_tokens = request.max_tokens.value_or(16);
   if (request.task != millrace::Task::generate) return ended;

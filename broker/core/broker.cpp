@@ -168,12 +168,13 @@ void Broker::hello(const Peer& peer, std::uint64_t id, const Hello& hello) {
                        {Code::missing_field, "hello: an engine without instance",
                         "give instance: a random id of the process"});
   }
-  if (peer.door == Door::engine && hello.kv_policies.size() > limits::kv_policies_per_engine) {
+  if (peer.door == Door::engine &&
+      hello.engine.kv_policies.size() > limits::kv_policies_per_engine) {
     return out_.refuse(
         peer, id,
         {Code::limit_exceeded,
-         "hello: " + std::to_string(hello.kv_policies.size()) + " kv_policies, the limit is " +
-             std::to_string(limits::kv_policies_per_engine),
+         "hello: " + std::to_string(hello.engine.kv_policies.size()) +
+             " kv_policies, the limit is " + std::to_string(limits::kv_policies_per_engine),
          "give the policy the engine runs, and that by layer"});
   }
   if (peer.door == Door::engine) engines_.before_hello(peer, hello);

@@ -36,7 +36,8 @@ void Dispatcher::offer_all() {
 }
 
 bool Dispatcher::willing(const Engine& engine) const {
-  const bool alike = config_.fingerprint.empty() || engine.facts.fingerprint == config_.fingerprint;
+  const bool alike =
+      config_.fingerprint.empty() || engine.profile.facts.fingerprint == config_.fingerprint;
   return open_ && engine.peer && alike && !engine.claiming && !engine.hung && engine.credit > 0 &&
          engine.leases.size() < limits::leases_per_engine && !engine.exclusive();
 }
@@ -55,7 +56,7 @@ void Dispatcher::claim(Engine& engine, bool suspect) {
   Claim claim;
   claim.tenant = default_tenant;
   claim.engine = engine.id;
-  claim.model = engine.facts.model;
+  claim.model = engine.profile.facts.model;
   claim.kv = engine.kv_names;
   claim.until_us = out_.now().unix_us + 1000 * std::int64_t{config_.lease_ms};
   claim.suspect = suspect;
@@ -64,8 +65,8 @@ void Dispatcher::claim(Engine& engine, bool suspect) {
     // Engines that want work at the same time share it: nobody takes all of a short queue.
     const auto rivals =
         std::count_if(engines_.all().begin(), engines_.all().end(), [&](const auto& item) {
-          return item.second.facts.model == engine.facts.model && !item.second.hungry &&
-                 willing(item.second);
+          return item.second.profile.facts.model == engine.profile.facts.model &&
+                 !item.second.hungry && willing(item.second);
         });
     const auto sharing = static_cast<std::uint32_t>(std::max<std::ptrdiff_t>(rivals, 1));
     const auto room = limits::leases_per_engine - static_cast<std::uint32_t>(engine.leases.size());

@@ -4,6 +4,11 @@
 
 namespace millrace::broker {
 
+EngineInfo info_of(const Engine& engine) {
+  return {engine.name, engine.profile, static_cast<std::uint32_t>(engine.leases.size()),
+          engine.rows, engine.tokens_per_second};
+}
+
 Engine& EngineTable::add(const std::string& id) {
   auto& engine = engines_[id];
   engine.id = id;

@@ -27,9 +27,8 @@ struct HeldLease {
 struct Engine {
   std::string id;  // of the process: Hello.instance
   std::string name;
-  EngineFacts facts;
-  std::vector<std::string> kv_policies;  // as it said hello; `kv_names` has the same, canonical
-  std::vector<std::string> kv_names;
+  EngineProfile profile;              // as it said hello
+  std::vector<std::string> kv_names;  // profile.kv_policies by their canonical names
   std::optional<Peer> peer;  // none: of before this broker's start, or between two connections
   bool joined = false;       // has said Hello to this broker
   std::uint32_t credit = 0;
@@ -52,7 +51,7 @@ struct Engine {
   }
   // Whether a job of this model ("*": any) and canonical policy (empty: any) may go to it.
   bool serves(const std::string& wanted_model, const std::string& wanted_kv) const {
-    return (wanted_model == "*" || wanted_model == facts.model) &&
+    return (wanted_model == "*" || wanted_model == profile.facts.model) &&
            (wanted_kv.empty() || runs(wanted_kv));
   }
   bool exclusive() const {
@@ -60,6 +59,9 @@ struct Engine {
                        [](const auto& item) { return item.second.alone; });
   }
 };
+
+// As `status` tells of it.
+EngineInfo info_of(const Engine& engine);
 
 class EngineTable {
  public:

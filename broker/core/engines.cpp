@@ -34,22 +34,22 @@ void Engines::hello(const Peer& peer, const Hello& hello) {
   table_.connect(engine, peer);
   const bool again = engine.joined;
   engine.name = hello.name.empty() ? engine.id : hello.name;
-  const std::vector<std::string> kv = kv_names(hello.kv_policies);
+  const std::vector<std::string> kv = kv_names(hello.engine.kv_policies);
   // It may find others now.
-  if (engine.facts.model != hello.engine.model || engine.kv_names != kv) engine.suspects_seen = 0;
-  engine.facts = hello.engine;
-  engine.kv_policies = hello.kv_policies;
+  const std::string& model = hello.engine.facts.model;
+  if (engine.profile.facts.model != model || engine.kv_names != kv) engine.suspects_seen = 0;
+  engine.profile = hello.engine;
   engine.kv_names = kv;
   engine.joined = true;
   engine.credit = 0;
   engine.hungry = engine.reserved = false;
   engine.heard_us = engine.progress_us = out_.now().mono_us;
-  models_.serve(engine.facts.model);
-  out_.joined(engine.name);
-  out_.note(NoteLevel::info, "engine " + engine.name + (again ? " is back" : " joined") +
-                                 ", model " + engine.facts.model +
-                                 (engine.facts.kv.empty() ? "" : ", kv " + engine.facts.kv) + ", " +
-                                 std::to_string(engine.leases.size()) + " leases");
+  models_.serve(model);
+  out_.joined(info_of(engine));
+  out_.note(NoteLevel::info,
+            "engine " + engine.name + (again ? " is back" : " joined") + ", model " + model +
+                (hello.engine.facts.kv.empty() ? "" : ", kv ") + hello.engine.facts.kv + ", " +
+                std::to_string(engine.leases.size()) + " leases");
   if (table_.drain) out_.send(peer, 0, HeartbeatAnswer{{}, {}, true});
 }
 

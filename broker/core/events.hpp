@@ -86,8 +86,8 @@ struct Actions {
   std::vector<Outgoing> messages;
   std::vector<Ring> rings;
   std::vector<Note> notes;
-  std::vector<std::string> joined;  // names of engines that said hello
-  std::vector<std::string> hung;    // and of those whose process should be ended by who owns it
+  std::vector<EngineInfo> joined;  // engines that said hello
+  std::vector<std::string> hung;   // and of those whose process should be ended by who owns it
 };
 
 }  // namespace millrace::broker

@@ -34,7 +34,7 @@ void Outbox::note(NoteLevel level, std::string text) {
   actions_.notes.push_back({level, std::move(text)});
 }
 
-void Outbox::joined(std::string engine) {
+void Outbox::joined(EngineInfo engine) {
   actions_.joined.push_back(std::move(engine));
 }
 

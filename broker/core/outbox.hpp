@@ -32,7 +32,7 @@ class Outbox {
   void ask_one(Operation operation, std::function<void(Result<Reply>)> then);
   void ring(std::string stream, std::string epoch, std::uint64_t high);
   void note(NoteLevel level, std::string text);
-  void joined(std::string engine);
+  void joined(EngineInfo engine);
   void hung(std::string engine);
 
   void complete(Completed completed);  // runs its continuation

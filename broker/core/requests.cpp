@@ -161,9 +161,7 @@ void Requests::status(const Peer& peer, std::uint64_t id, StatusRequest request,
   answer.draining = draining;
   for (const auto& [name, engine] : table_.all()) {
     if (!engine.joined) continue;
-    answer.engines.push_back({engine.name, engine.facts, engine.kv_policies,
-                              static_cast<std::uint32_t>(engine.leases.size()), engine.rows,
-                              engine.tokens_per_second});
+    answer.engines.push_back(info_of(engine));
   }
   // What is named is asked for in turn: job, then stream, then the counts.
   if (request.job.empty() && request.stream.empty()) {

@@ -12,10 +12,11 @@ std::string waiting_for(const EngineTable& engines, const std::string& model,
   bool some = false;
   std::set<std::string> policies;
   for (const auto& [id, engine] : engines.all()) {
-    if (!engine.peer || !engine.joined || (model != "*" && engine.facts.model != model)) continue;
+    if (!engine.peer || !engine.joined || (model != "*" && engine.profile.facts.model != model))
+      continue;
     if (kv.empty() || engine.runs(kv)) return {};
     some = true;
-    if (!engine.kv_policies.empty()) policies.insert(engine.kv_policies.front());
+    if (!engine.profile.kv_policies.empty()) policies.insert(engine.profile.kv_policies.front());
   }
   const std::string name(kv_display_name(kv));
   if (!some) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "schemas/base/log.hpp"
+#include "schemas/base/net/local_endpoint.hpp"
 #include "schemas/codec.hpp"
 
 namespace millrace::broker {
@@ -14,8 +15,9 @@ constexpr std::int64_t most_pause_ms = 100;
 Status check_endpoint(const char* what, const std::string& endpoint, bool required) {
   if (endpoint.empty() && !required) return {};
   if (endpoint.empty()) {
-    return fail(Code::usage, std::string("no endpoint to listen on for ") + what,
-                "give one, e.g. tcp://127.0.0.1:5570 or ipc:///run/millrace/clients");
+    return fail(
+        Code::usage, std::string("no endpoint to listen on for ") + what,
+        "give one, e.g. " + net::local_endpoint(net::clients_socket) + " or tcp://127.0.0.1:5570");
   }
   if (net::is_loopback(endpoint)) return {};
   if (endpoint.find("://") == endpoint.npos) {
@@ -34,6 +36,7 @@ Status check_endpoint(const char* what, const std::string& endpoint, bool requir
 Result<std::pair<net::Socket, std::string>> bound(net::Context& context, net::Kind kind,
                                                   const std::string& endpoint,
                                                   const net::SocketOptions& options = {}) {
+  MILLRACE_TRY(net::prepare_endpoint(endpoint));
   MILLRACE_ASSIGN(auto socket, net::Socket::open(context, kind, options));
   MILLRACE_TRY(socket.bind(endpoint));
   MILLRACE_ASSIGN(auto last, socket.last_endpoint());

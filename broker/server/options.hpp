@@ -7,6 +7,7 @@
 
 #include "broker/core/config.hpp"
 #include "schemas/base/error.hpp"
+#include "schemas/base/net/local_endpoint.hpp"
 
 namespace millrace::broker {
 
@@ -17,15 +18,15 @@ struct ServerOptions {
 
   // tcp://127.0.0.1:PORT (PORT * for a free one) or ipc://PATH. Others are refused until keys
   // exist.
-  std::string clients = "tcp://127.0.0.1:5570";
-  std::string engines = "tcp://127.0.0.1:5571";
-  std::string doorbell = "tcp://127.0.0.1:5572";  // empty: none, readers poll
-  std::string push;                               // empty: none
+  std::string clients = net::local_endpoint(net::clients_socket);
+  std::string engines = net::local_endpoint(net::engines_socket);
+  std::string doorbell = net::local_endpoint(net::doorbell_socket);  // empty: none, readers poll
+  std::string push;                                                  // empty: none
 
   CoreConfig core;
 
   // All are called on the broker's thread and must not wait for it.
-  std::function<void(const std::string& name)> engine_joined;
+  std::function<void(const EngineInfo& engine)> engine_joined;
   std::function<void(const std::string& name)> engine_hung;  // end its process
   std::function<void()> ended;  // the thread is about to end, drained or by an error
 };

@@ -25,6 +25,14 @@ namespace {
 constexpr std::int64_t tick_us = 100'000;
 constexpr std::size_t frames_a_turn = 64;
 
+// SQLite makes a database as the umask lets it, and the log beside it as the database is.
+Status make_private_file(Env& env, const std::string& path) {
+  MILLRACE_ASSIGN(const bool there, env.exists(path));
+  if (there) return {};
+  MILLRACE_TRY(env.open(path, OpenMode::create_new));
+  return {};
+}
+
 void log_note(const Note& note) {
   switch (note.level) {
     case NoteLevel::info:
@@ -80,7 +88,9 @@ struct BrokerServer::State {
 
 Status BrokerServer::State::open() {
   MILLRACE_TRY(check_endpoints(options));
+  const std::string ledger_path = options.ledger_folder + "/" + ledger_file;
   MILLRACE_TRY(env->make_directories(options.ledger_folder));
+  MILLRACE_TRY(make_private_file(*env, ledger_path));
   SqliteLedgerOptions ledger_options;
   ledger_options.publish = published_end;
   ledger_options.read_columns = [match_kv = options.core.match_kv](const Body& job) {
@@ -88,8 +98,7 @@ Status BrokerServer::State::open() {
   };
   ledger_options.env = env.get();
   // Before the sockets: whoever holds the ledger may take over the endpoints.
-  MILLRACE_ASSIGN(auto ledger, open_sqlite_ledger(options.ledger_folder + "/" + ledger_file,
-                                                  std::move(ledger_options)));
+  MILLRACE_ASSIGN(auto ledger, open_sqlite_ledger(ledger_path, std::move(ledger_options)));
   MILLRACE_ASSIGN(waker, net::Waker::create());
   MILLRACE_ASSIGN(auto opened, Doors::open(context, options));
   doors = std::move(opened);
@@ -113,8 +122,8 @@ Status BrokerServer::State::feed(Event event, std::vector<Event>& more) {
   for (auto& request : actions.ledger) MILLRACE_TRY(desk->post(std::move(request)));
   for (const auto& out : actions.messages) MILLRACE_TRY(doors->send(out, more));
   for (const auto& ring : actions.rings) MILLRACE_TRY(doors->ring(ring));
-  for (const auto& name : actions.joined) {
-    if (options.engine_joined) options.engine_joined(name);
+  for (const auto& engine : actions.joined) {
+    if (options.engine_joined) options.engine_joined(engine);
   }
   for (const auto& name : actions.hung) {
     if (options.engine_hung) options.engine_hung(name);

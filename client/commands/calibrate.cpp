@@ -89,7 +89,7 @@ Status run(const Flags& flags, bool as_json) {
   options.step_tokens = std::min(flags.step_tokens, contexts.size);
   options.progress = [&](std::uint32_t done) { print_progress(done, contexts.count(), as_json); };
   MILLRACE_ASSIGN(const KeyMeans means, calibrate_keys(*device, file, contexts, options));
-  MILLRACE_TRY(write_file_atomically(*env, path, encode_key_means(means)));
+  MILLRACE_TRY(write_file_atomically(*env, path, encode_key_means(means), Access::by_umask));
   print_summary(means, path, as_json);
   return {};
 }

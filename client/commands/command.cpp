@@ -113,7 +113,7 @@ Status check_output(Env& env, const std::string& path, const char* option, std::
                   "name another file for " + std::string(option) + ", or remove it");
     }
   }
-  auto file = env.open(path, OpenMode::write);
+  auto file = env.open(path, OpenMode::write, Access::by_umask);
   if (!file) {
     Error error = std::move(file).error();
     error.hint = "give " + std::string(option) + " a file in a folder that you may write to";

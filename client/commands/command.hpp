@@ -11,6 +11,7 @@
 #include "client/link/event_loop.hpp"
 #include "schemas/base/env.hpp"
 #include "schemas/base/error.hpp"
+#include "schemas/base/net/local_endpoint.hpp"
 
 namespace CLI {
 class App;
@@ -75,7 +76,7 @@ bool interrupted();
 
 // ---- brokers
 struct BrokerFlags {
-  std::string endpoint = "tcp://127.0.0.1:5570";
+  std::string endpoint = net::local_endpoint(net::clients_socket);
   std::uint32_t timeout_s = 10;
 };
 // Adds --broker (or MILLRACE_BROKER) and --timeout.

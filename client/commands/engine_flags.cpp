@@ -29,7 +29,10 @@ std::map<std::string, std::string> EngineChoice::settings() const {
   std::string kv = flags.kv;
   if (flags.kv_protect != "auto") kv += " --kv-protect " + flags.kv_protect;
   if (!flags.kv_center.empty()) kv += " --kv-center " + flags.kv_center;
-  return {{"--device", flags.device}, {"--kv", kv}, {"--math", flags.math}};
+  std::map<std::string, std::string> out = {
+      {"--device", flags.device}, {"--kv", kv}, {"--math", flags.math}};
+  if (!flags.model_name.empty()) out["--model-name"] = flags.model_name;
+  return out;
 }
 
 }  // namespace millrace::client

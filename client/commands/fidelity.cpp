@@ -11,6 +11,7 @@
 #include "client/lines/json_writer.hpp"
 #include "engine/core/model/spec.hpp"
 #include "engine/core/tokenizer/tokenizer.hpp"
+#include "engine/worker/options.hpp"
 #include "schemas/base/command_help.hpp"
 #include "schemas/base/env.hpp"
 
@@ -132,7 +133,7 @@ Status print_report(const FidelityReport& report, const Flags& flags, bool as_js
   }
   if (flags.plot.empty()) return {};
   MILLRACE_ASSIGN(const std::string png, png_plot(scatter));
-  return write_file_atomically(*posix_env(), flags.plot, png);
+  return write_file_atomically(*posix_env(), flags.plot, png, Access::by_umask);
 }
 
 Status run(const Flags& flags, bool as_json) {
@@ -165,7 +166,7 @@ Status run(const Flags& flags, bool as_json) {
   }
   MILLRACE_ASSIGN(const auto measured, FidelityRun::open(*device, file, contexts, options,
                                                          reference ? &*reference : nullptr));
-  FidelityReport report{.model = measured->model().name,
+  FidelityReport report{.model = worker::model_id(flags.model),
                         .device = device->info().name,
                         .math = flags.math,
                         .reference = flags.reference,

@@ -113,7 +113,7 @@ void RunConsole::note(const std::string& event, const std::string& message) {
     return;
   }
   clear_line();
-  std::fprintf(stderr, "millrace: %s\n", message.c_str());
+  std::fprintf(stderr, "millrace: %s\n", printable(message).c_str());
 }
 
 void RunConsole::trouble(const std::string& event, const Error& error) {

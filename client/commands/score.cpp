@@ -281,7 +281,7 @@ void add_score_command(CLI::App& app, Invocation& invocation) {
       "engine are inside; without it the jobs go to --broker.\n\n"
       "Examples:\n"
       "  echo 'The sea is blue.' | millrace score --model M.gguf\n"
-      "  echo '[504, 3, 88]' | millrace score --ids --broker tcp://127.0.0.1:5570");
+      "  echo '[504, 3, 88]' | millrace score --ids   # by the broker of this machine");
   auto flags = std::make_shared<Flags>();
   command->add_option("input", flags->input, "file of lines [standard input]");
   command->add_flag("--ids", flags->ids, "lines are JSON arrays of token ids");

@@ -1,9 +1,11 @@
 // `millrace status`: the broker, a batch, a stream or a job.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <utility>
 
 #include "client/commands/command.hpp"
 #include "client/lines/json_fields.hpp"
+#include "client/run/engine_text.hpp"
 #include "schemas/base/number_text.hpp"
 #include "schemas/codec.hpp"
 
@@ -72,14 +74,17 @@ void print_text(const StatusAnswer& answer, const StatusRequest& request) {
       wide(counts.queued), wide(counts.leased), wide(counts.completed), wide(counts.failed),
       wide(counts.cancelled), wide(counts.expired), answer.draining ? "  (draining)" : "");
   for (const EngineInfo& engine : answer.engines) {
-    const EngineFacts& facts = engine.engine;
-    std::printf("engine %s  model %s  kv %s", engine.name.c_str(), facts.model.c_str(),
-                facts.kv_policy.empty() ? "unknown" : facts.kv_policy.c_str());
-    if (facts.kv_compression > 0) {
-      std::printf(" (%.1fx)", facts.kv_compression);
+    const EngineProfile& profile = engine.engine;
+    std::printf("engine %s  model %s  %s  leases %u  rows %u  %.1f tokens/s  fingerprint %s\n",
+                engine.name.c_str(), profile.facts.model.c_str(), kv_text(profile).c_str(),
+                engine.leases, engine.rows, engine.tokens_per_second,
+                profile.facts.fingerprint.c_str());
+    for (const auto& [name, value] :
+         {std::pair("label", profile.label), std::pair("runs", profile.layer_path)}) {
+      if (!value.empty()) {
+        std::printf("  %s %s\n", name, printable(value).c_str());
+      }
     }
-    std::printf("  leases %u  rows %u  %.1f tokens/s  fingerprint %s\n", engine.leases, engine.rows,
-                engine.tokens_per_second, facts.fingerprint.c_str());
   }
   if (answer.engines.empty() && request.batch.empty()) {
     std::printf("no engine\n");

@@ -205,7 +205,7 @@ std::string result_json(const JobResult& result, const ResultLineOptions& option
   JsonWriter json(out);
   const TokenTexts texts(options.token_bytes);
   json.begin_object().field("job", result.job).field("custom_id", label_of(result));
-  json.field("model", result.model);
+  json.field("model", result.result ? result.result->effective.engine.model : result.model);
   write_queue_fields(json, result);
   if (result.error) {
     json.key("error");

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "schemas/base/net/local_endpoint.hpp"
 #include "schemas/base/net/monitor.hpp"
 #include "schemas/base/net/poller.hpp"
 #include "schemas/base/net/socket.hpp"
@@ -39,6 +40,7 @@ class NetBrokerSocket final : public BrokerSocket {
     poller_.emplace();
     poller_->add(connection_->dealer);
     poller_->add(connection_->monitor.events());
+    MILLRACE_TRY(net::prepare_endpoint(endpoint));
     return connection_->dealer.connect(endpoint);
   }
 

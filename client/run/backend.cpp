@@ -6,21 +6,25 @@
 #include <array>
 #include <atomic>
 #include <filesystem>
+#include <mutex>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "broker/server/server.hpp"
+#include "client/run/engine_text.hpp"
 #include "client/run/supervisor.hpp"
+#include "schemas/base/net/local_endpoint.hpp"
 
 namespace millrace::client {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t ipc_path_bytes = 100;  // sun_path holds 108, its end and a name included
 constexpr const char* engine_program = "millrace-engine";
 constexpr std::array socket_names{"clients.ipc", "engines.ipc", "doorbell.ipc"};
+constexpr std::size_t longest_name = std::string_view("doorbell.ipc").size();
 
 // Where the sockets lie: in the folder, or, where its path is too long for a socket address, in a
 // private folder of their own.
@@ -29,7 +33,7 @@ class SocketFolder {
   static Result<SocketFolder> make(const std::string& folder) {
     std::error_code error;
     const fs::path absolute = fs::absolute(folder, error);
-    if (!error && absolute.string().size() + 16 < ipc_path_bytes) {
+    if (!error && absolute.string().size() + 1 + longest_name <= net::ipc_path_bytes) {
       return SocketFolder(absolute.string(), false);
     }
     std::string pattern = (fs::temp_directory_path(error) / "millrace-XXXXXX").string();
@@ -75,7 +79,14 @@ class EmbeddedBackend final : public Backend {
  private:
   SocketFolder sockets_;
   RunObserver& observer_;
-  std::atomic<bool> joined_{false}, hung_{false};  // set on the broker's thread
+  void meet_engine();
+
+  // Set on the broker's thread.
+  std::mutex mutex_;
+  std::optional<EngineInfo> joined_;
+  std::atomic<bool> hung_{false};
+
+  bool met_ = false;  // an engine has joined, and the observer knows
   std::unique_ptr<broker::BrokerServer> server_;
   std::optional<Supervisor> supervisor_;
   std::unique_ptr<Session> session_;
@@ -91,7 +102,10 @@ Status EmbeddedBackend::begin(const BackendOptions& options, Env& env, const Clo
   server.core.hang_ms = hang_ms(options.step_limit_s);
   server.core.match_kv = false;  // nor could another one take what it cannot do
   server.core.fingerprint = options.fingerprint;
-  server.engine_joined = [this](const std::string&) { joined_ = true; };
+  server.engine_joined = [this](const EngineInfo& engine) {
+    const std::lock_guard lock(mutex_);
+    joined_ = engine;
+  };
   server.engine_hung = [this](const std::string&) { hung_ = true; };
   MILLRACE_ASSIGN(server_, broker::BrokerServer::start(std::move(server)));
 
@@ -116,17 +130,28 @@ Status EmbeddedBackend::tick() {
     MILLRACE_TRY(server_->wait());
     return fail(Code::internal, "the embedded broker ended by itself", "report it");
   }
-  if (joined_.exchange(false)) {
-    supervisor_->joined();
-  }
+  meet_engine();
   if (hung_.exchange(false)) {
     supervisor_->hung();
   }
   return supervisor_->tick();
 }
 
+void EmbeddedBackend::meet_engine() {
+  const std::lock_guard lock(mutex_);
+  if (!joined_) {
+    return;
+  }
+  supervisor_->joined();
+  if (!std::exchange(met_, true)) {
+    observer_.note("engine_ready", ready_text(joined_->engine));
+  }
+  joined_.reset();
+}
+
 void EmbeddedBackend::stop() {
   session_.reset();
+  meet_engine();  // one that ended all jobs since the last tick
   if (supervisor_) {
     supervisor_->stop();
   }

@@ -57,9 +57,8 @@ Status EngineWatch::take_status(const StatusAnswer& status) {
   }
   lost_us_ = 0;
   if (!joined()) {
-    const EngineInfo& engine = status.engines.front();
-    const std::string policy = engine.kv_policies.empty() ? "" : engine.kv_policies.front();
-    MILLRACE_TRY(folder_.meet_engine(engine.fingerprint, {policy, engine.kv}));
+    const EngineFacts& engine = status.engines.front().engine.facts;
+    MILLRACE_TRY(folder_.meet_engine(engine.fingerprint, {engine.kv_policy, engine.kv}));
     starts_met_ = hooks_.engine_starts();
   }
   return {};

@@ -21,7 +21,7 @@ constexpr std::string_view good_end = "\"error\":null}";
 
 Result<OutputFile> OutputFile::open(Env& env, const std::string& path, std::uint64_t last_number,
                                     std::uint64_t synced_bytes) {
-  MILLRACE_ASSIGN(auto file, env.open(path, OpenMode::write));
+  MILLRACE_ASSIGN(auto file, env.open(path, OpenMode::write, Access::by_umask));
   OutputFile output(std::move(file), last_number);
   MILLRACE_TRY(output.scan(synced_bytes));
   return output;

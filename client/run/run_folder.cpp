@@ -200,14 +200,14 @@ Status RunFolder::discard(const RunPaths& paths) {
       MILLRACE_TRY(env_->remove(path(name)));
     }
   }
-  MILLRACE_ASSIGN(auto output, env_->open(paths.output, OpenMode::replace));
+  MILLRACE_ASSIGN(auto output, env_->open(paths.output, OpenMode::replace, Access::by_umask));
   return output->sync();
 }
 
 Status RunFolder::begin(const RunPaths& paths, const std::map<std::string, std::string>& settings) {
   MILLRACE_ASSIGN(const bool there, env_->exists(paths.output));
   made_output_ = !there;
-  MILLRACE_ASSIGN(auto output, env_->open(paths.output, OpenMode::write));
+  MILLRACE_ASSIGN(auto output, env_->open(paths.output, OpenMode::write, Access::by_umask));
   MILLRACE_ASSIGN(const std::uint64_t size, output->size());
   if (size != 0) {
     return fail(Code::conflict,

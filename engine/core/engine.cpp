@@ -22,6 +22,7 @@
 #include "engine/core/tokenizer/tokenizer.hpp"
 #include "schemas/base/hash.hpp"
 #include "schemas/base/log.hpp"
+#include "schemas/base/utf8.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -190,18 +191,21 @@ class ModelEngine final : public Engine {
         transport_(*device_, *model_) {
     const ModelInfo& m = model_->info();
     if (disk) disk_pages_ = std::make_unique<DiskPages>(std::move(disk), page_kind(m), transport_);
-    info_.facts = {m.name,
-                   job_fingerprint(m),
-                   std::string(math_name(options.math)),
-                   kv_policy,
-                   m.kv,
-                   m.kv_token_bytes,
-                   m.kv_compression,
-                   m.context_tokens};
+    EngineProfile& profile = info_.profile;
+    profile.facts = {options.model_name,
+                     job_fingerprint(m),
+                     std::string(math_name(options.math)),
+                     kv_policy,
+                     m.kv,
+                     m.kv_token_bytes,
+                     m.kv_compression,
+                     m.context_tokens};
+    profile.label = utf8_replace_invalid(m.name);
+    profile.layer_path = m.layer_path.text();
+    profile.kv_policies = kv_names(kv_policy, m);
     info_.architecture = m.architecture;
     info_.device_name = device_->info().name;
     info_.driver = device_->info().driver;
-    info_.kv_names = kv_names(kv_policy, m);
     info_.vocabulary = host_.tokenizer.vocabulary_size();
     info_.kv_pool_tokens = std::uint64_t{m.page_count} * m.page_tokens;
 
@@ -211,8 +215,8 @@ class ModelEngine final : public Engine {
     context.pool = &pool_;
     context.context_tokens = m.context_tokens;
     context.vocabulary = info_.vocabulary;
-    context.kv_names = info_.kv_names;
-    context.fingerprint = info_.facts.fingerprint;
+    context.kv_names = profile.kv_policies;
+    context.fingerprint = profile.facts.fingerprint;
 
     LoopOptions loop;
     loop.scheduler.max_batch = options.max_batch;
@@ -222,7 +226,7 @@ class ModelEngine final : public Engine {
     loop.scheduler.prefix_cache = options.prefix_cache;
     loop.scheduler.fingerprint = m.fingerprint;
     loop.scheduler.store = loop.disk = disk_pages_.get();
-    loop.engine = info_.facts;
+    loop.engine = profile.facts;
     loop_.emplace(loop, context, pool_, runner_, clock_);
   }
 

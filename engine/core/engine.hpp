@@ -25,6 +25,7 @@ namespace millrace::engine {
 
 struct EngineOptions {
   std::string model_path;
+  std::string model_name;  // the model's id, as results carry it
   std::string device;  // "" first fit, or "PLATFORM:DEVICE" numbers or a part of the device's name
   std::string kv = "f16";  // a policy, or "auto" in place of its codecs: see kv/choose.hpp
   std::string kv_center;   // a file of mean keys (kv/key_means.hpp), which keys are stored less
@@ -44,9 +45,8 @@ struct EngineOptions {
 };
 
 struct EngineInfo {
-  EngineFacts facts;  // what results say of it
+  EngineProfile profile;
   std::string architecture, device_name, driver;
-  std::vector<std::string> kv_names;  // the KV policies it answers to: its own, and more
   std::uint32_t vocabulary = 0;
   std::uint64_t kv_pool_tokens = 0;
 };

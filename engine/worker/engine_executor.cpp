@@ -20,15 +20,12 @@ void append(Partial& to, Partial more) {
 
 }  // namespace
 
-EngineExecutor::EngineExecutor(std::unique_ptr<engine::Engine> engine, const std::string& model,
-                               std::uint32_t capacity, TestHooks hooks, std::uint32_t limit_ms)
+EngineExecutor::EngineExecutor(std::unique_ptr<engine::Engine> engine, std::uint32_t capacity,
+                               TestHooks hooks, std::uint32_t limit_ms)
     : hooks_(std::move(hooks)),
       limit_us_(std::int64_t{limit_ms} * 1'000),
       engine_(std::move(engine)) {
-  const engine::EngineInfo& info = engine_->info();
-  info_.engine = info.facts;
-  if (!model.empty()) info_.engine.model = model;
-  info_.kv_policies = info.kv_names;
+  info_.engine = engine_->info().profile;
   info_.capacity = capacity;
   thread_ = std::thread([this] { loop(); });
 }

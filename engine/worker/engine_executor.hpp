@@ -21,10 +21,10 @@ namespace millrace::worker {
 
 class EngineExecutor final : public Executor {
  public:
-  // `model`: the name jobs must give; empty: the file's own. `capacity`: see ExecutorInfo. A step
-  // that has not ended after `limit_ms` counts as a lost device.
-  EngineExecutor(std::unique_ptr<engine::Engine> engine, const std::string& model,
-                 std::uint32_t capacity, TestHooks hooks, std::uint32_t limit_ms);
+  // `capacity`: see ExecutorInfo. A step that has not ended after `limit_ms` counts as a lost
+  // device.
+  EngineExecutor(std::unique_ptr<engine::Engine> engine, std::uint32_t capacity, TestHooks hooks,
+                 std::uint32_t limit_ms);
   ~EngineExecutor() override;  // waits for the step under way
 
   const ExecutorInfo& info() const override { return info_; }

@@ -14,9 +14,8 @@
 namespace millrace::worker {
 
 struct ExecutorInfo {
-  EngineFacts engine;                    // with the name that jobs give
-  std::vector<std::string> kv_policies;  // see Hello
-  std::uint32_t capacity = 1;            // jobs it takes at once: those it runs and some that wait
+  EngineProfile engine;
+  std::uint32_t capacity = 1;  // jobs it takes at once: those it runs and some that wait
 };
 
 // One job. Its request carries a seed.

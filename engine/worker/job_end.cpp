@@ -9,10 +9,10 @@ namespace millrace::worker {
 Result<Task> prepare(const Lease& lease, const ExecutorInfo& info) {
   MILLRACE_ASSIGN(DecodedJob decoded, decode_job(lease.body));
   Job& job = decoded.job;
-  if (job.model != "*" && job.model != info.engine.model) {
+  const std::string& model = info.engine.facts.model;
+  if (job.model != "*" && job.model != model) {
     return fail(Code::unknown_model,
-                "the job is for model \"" + job.model + "\", this engine serves \"" +
-                    info.engine.model + "\"",
+                "the job is for model \"" + job.model + "\", this engine serves \"" + model + "\"",
                 "name the model as an engine serves it, or \"*\" for any");
   }
   if (!job.request.sampling.seed) job.request.sampling.seed = derived_seed(job);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "schemas/base/log.hpp"
+#include "schemas/base/net/local_endpoint.hpp"
 
 namespace millrace::worker {
 namespace {
@@ -18,6 +19,7 @@ Result<std::unique_ptr<Link>> Link::open(net::Context& context, const std::strin
                                          SessionOptions options, Executor& executor,
                                          const Clock& clock) {
   MILLRACE_ASSIGN(auto waker, net::Waker::create());
+  MILLRACE_TRY(net::prepare_endpoint(broker));
   MILLRACE_ASSIGN(net::Socket socket, net::Socket::open(context, net::Kind::dealer));
   MILLRACE_TRY(socket.connect(broker));
   log_info("connecting to the broker", {{"broker", broker}, {"name", options.name}});

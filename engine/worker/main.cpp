@@ -50,22 +50,21 @@ Status warm_up(engine::Engine& engine) {
   return {};
 }
 
-Result<std::unique_ptr<worker::EngineExecutor>> make_executor(const worker::EngineFlags& flags,
-                                                              const std::string& model_name) {
+Result<std::unique_ptr<worker::EngineExecutor>> make_executor(const worker::EngineFlags& flags) {
   MILLRACE_ASSIGN(const engine::EngineOptions options, worker::engine_options(flags));
   log_info("loading the model", {{"file", options.model_path}});
   MILLRACE_ASSIGN(auto made, engine::Engine::create(options));
   const engine::EngineInfo& info = made->info();
   LogFieldList facts;
-  fields(facts, info.facts);
+  fields(facts, info.profile);
   facts.add({"architecture", info.architecture}).add({"device", info.device_name});
   facts.add({"driver", info.driver}).add({"kv_pool_tokens", info.kv_pool_tokens});
   log(LogLevel::info, "engine ready", facts.list());
   worker::leave_crash_note(program, crash_hint());
   MILLRACE_TRY(warm_up(*made));
-  return std::make_unique<worker::EngineExecutor>(
-      std::move(made), model_name, capacity(options.max_batch),
-      worker::TestHooks::from_environment(), flags.step_limit_s * 1'000);
+  return std::make_unique<worker::EngineExecutor>(std::move(made), capacity(options.max_batch),
+                                                  worker::TestHooks::from_environment(),
+                                                  flags.step_limit_s * 1'000);
 }
 
 }  // namespace
@@ -76,17 +75,13 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", software, "print the version");
   app.footer(
       "Example:\n"
-      "  millrace-engine --model M.gguf --broker tcp://127.0.0.1:5571 --kv-memory 2GiB\n"
+      "  millrace-engine --model M.gguf --kv-memory 2GiB\n"
       "\n"
       "Exit codes: 0 drained, 1 the device was lost, 2 usage, 3 refused (model file, device, or by "
       "the broker), 130 interrupted from the keyboard.");
   worker::EngineFlags engine_flags;
   worker::ProgramFlags flags;
-  std::string model_name;
   app.add_option("--model", engine_flags.model, "model file (GGUF)")->type_name("FILE")->required();
-  app.add_option("--model-name", model_name,
-                 "name that jobs give for this model [the one in the file]")
-      ->type_name("NAME");
   worker::add_engine_options(app, engine_flags);
   worker::add_program_options(app, flags);
   try {
@@ -96,7 +91,7 @@ int main(int argc, char** argv) {
   }
   if (const Status begun = worker::begin_program(flags); !begun)
     return worker::report(program, begun.error());
-  auto executor = make_executor(engine_flags, model_name);
+  auto executor = make_executor(engine_flags);
   if (!executor) return worker::report(program, executor.error());
   const int code = worker::serve(flags, software, **executor);
   if ((*executor)->stop(stop_ms)) return code;

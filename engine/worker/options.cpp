@@ -1,6 +1,7 @@
 #include "engine/worker/options.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <utility>
@@ -8,8 +9,10 @@
 #include "engine/core/device/cores.hpp"
 #include "engine/core/kv/choose.hpp"
 #include "engine/core/kv/policy.hpp"
+#include "schemas/base/check_field.hpp"
 #include "schemas/base/command_help.hpp"
 #include "schemas/base/log.hpp"
+#include "schemas/base/utf8.hpp"
 
 namespace millrace::worker {
 namespace {
@@ -50,12 +53,25 @@ Result<std::string> kv_of(const EngineFlags& flags) {
   return flags.kv + protection->name();
 }
 
+// As jobs may name it, and fit for a message.
+Result<std::string> model_name_of(const EngineFlags& flags) {
+  const bool given = !flags.model_name.empty();
+  std::string name = given ? flags.model_name : model_id(flags.model);
+  const bool usable = name != "*" && utf8_valid(name) &&
+                      check_value("model", name, Label{limits::id_bytes, true}).has_value();
+  if (usable || flags.model.empty()) return name;
+  return fail(Code::usage,
+              (given ? "--model-name " : "the file's name ") + utf8_replace_invalid(name) +
+                  " cannot be a model's id",
+              "give --model-name 1 to " + std::to_string(limits::id_bytes) +
+                  " bytes of UTF-8 without control characters, and not *");
+}
+
 std::string kv_at_length() {
   std::string out =
       "These are the presets, with their size against f16. KLD is the mean KL divergence from f16 "
       "in nats, of a model of 135M parameters, where it is highest, over 1,024 tokens of "
-      "perlthrtut "
-      "with --math exact; millrace fidelity measures it for your model.";
+      "perlthrtut with --math exact; millrace fidelity measures it for your model.";
   for (const engine::KvPreset& preset : engine::kv_presets()) {
     out += "\n  " + std::string(preset.name) + ": " + std::string(preset.note);
   }
@@ -64,11 +80,17 @@ std::string kv_at_length() {
          "belong to keys.\n"
          "auto takes the closest to f16 of f16, q8, k8v4 and k6v4 whose cache holds the load, and "
          "k6v4 where none does. The load is --max-batch sequences of 2,048 tokens, or of the "
-         "model's "
-         "context where that is shorter, and one whole context at least.";
+         "model's context where that is shorter, and one whole context at least.";
 }
 
 }  // namespace
+
+std::string model_id(std::string_view path) {
+  constexpr std::string_view suffix = ".gguf";
+  path.remove_prefix(path.rfind('/') + 1);  // npos + 1 is 0
+  if (path.ends_with(suffix)) path.remove_suffix(suffix.size());
+  return std::string(path);
+}
 
 Result<std::uint64_t> parse_size(std::string_view text) {
   double number = 0;
@@ -102,6 +124,11 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
         ->group(engine_group)
         ->capture_default_str();
   };
+  app.add_option("--model-name", flags.model_name,
+                 "the model's id, which jobs name and results carry [the file's name]" +
+                     at_length("The file's name counts without its folder and without .gguf."))
+      ->type_name("NAME")
+      ->group(engine_group);
   add("--device", flags.device, "DEVICE",
       "OpenCL device, as PLATFORM:DEVICE numbers or a part of its name "
       "[$MILLRACE_DEVICE, else the first GPU]" +
@@ -171,6 +198,7 @@ Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
                 "other");
   engine::EngineOptions options;
   options.model_path = flags.model;
+  MILLRACE_ASSIGN(options.model_name, model_name_of(flags));
   options.device = flags.device;
   options.cores = flags.cores;
   MILLRACE_ASSIGN(options.kv, kv_of(flags));
@@ -208,6 +236,7 @@ std::vector<std::string> engine_arguments(const EngineFlags& flags) {
                                   "--step-limit",
                                   std::to_string(flags.step_limit_s)};
   if (!flags.kv_center.empty()) out.insert(out.end(), {"--kv-center", flags.kv_center});
+  if (!flags.model_name.empty()) out.insert(out.end(), {"--model-name", flags.model_name});
   if (flags.cores != 0) out.insert(out.end(), {"--cores", std::to_string(flags.cores)});
   if (!flags.device.empty()) out.insert(out.end(), {"--device", flags.device});
   return out;

@@ -18,6 +18,7 @@ namespace millrace::worker {
 
 struct EngineFlags {
   std::string model;
+  std::string model_name;  // empty: by the file's name
   std::string device;
   std::uint32_t cores = 0;  // as many as this process may use
   std::string kv = "f16";
@@ -36,6 +37,9 @@ struct EngineFlags {
 inline constexpr std::uint32_t max_batch_most = 512;
 
 inline constexpr const char* engine_group = "Engine";  // of options, as --help shows them
+
+// A model's id where --model-name gives none: its file's name without folder and ".gguf".
+std::string model_id(std::string_view path);
 
 // Adds the options in a group of their own. Their values are looked at by engine_options.
 void add_engine_options(CLI::App& app, EngineFlags& flags);

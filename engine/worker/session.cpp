@@ -49,7 +49,6 @@ void Session::hello() {
   hello.capabilities = {"generate", "score", "logprobs", "cancel", "partials"};
   hello.instance = options_.instance;
   hello.engine = info.engine;
-  hello.kv_policies = info.kv_policies;
   out_.clear();  // what was meant for a session that is no more
   hello_id_ = next_id_;
   send(std::move(hello));

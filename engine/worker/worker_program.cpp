@@ -63,6 +63,7 @@ void add_program_options(CLI::App& app, ProgramFlags& flags) {
 
 Status begin_program(const ProgramFlags& flags) {
   MILLRACE_TRY(set_up_log(flags.log));
+  MILLRACE_TRY(net::prepare_endpoint(flags.broker));  // before a model is loaded in vain
   if (flags.die_with_parent) MILLRACE_TRY(die_with_parent());
   return {};
 }

@@ -8,13 +8,12 @@
 
 #include "engine/worker/executor.hpp"
 #include "engine/worker/options.hpp"
+#include "schemas/base/net/local_endpoint.hpp"
 
 namespace millrace::worker {
 
-inline constexpr const char* default_broker = "tcp://127.0.0.1:5571";
-
 struct ProgramFlags {
-  std::string broker = default_broker;
+  std::string broker = net::local_endpoint(net::engines_socket);
   std::string name;  // empty: host name and process id
   std::uint32_t drain_timeout_s = 30;
   bool die_with_parent = false;

@@ -32,9 +32,10 @@ Status write_and_sync(File& file, std::string_view content) {
 
 }  // namespace
 
-Status write_file_atomically(Env& env, const std::string& path, std::string_view content) {
+Status write_file_atomically(Env& env, const std::string& path, std::string_view content,
+                             Access access) {
   const std::string beside = path + ".new";
-  MILLRACE_ASSIGN(const auto file, env.open(beside, OpenMode::replace));
+  MILLRACE_ASSIGN(const auto file, env.open(beside, OpenMode::replace, access));
   Status written = write_and_sync(*file, content);
   if (written) written = env.rename(beside, path);
   if (!written) static_cast<void>(env.remove(beside));

@@ -49,19 +49,30 @@ enum class OpenMode : std::uint8_t {
   replace      // read and write; created, or emptied when it exists
 };
 
+// Who may read and write a file that is created. What we keep for ourselves is its owner's alone;
+// outputs that a user names are open to whom the process's umask lets.
+enum class Access : std::uint8_t { owner, by_umask };
+
 class Env {
  public:
   virtual ~Env() = default;
-  virtual Result<std::unique_ptr<File>> open(const std::string& path, OpenMode mode) = 0;
+  Result<std::unique_ptr<File>> open(const std::string& path, OpenMode mode,
+                                     Access access = Access::owner) {
+    return open_file(path, mode, access);
+  }
   // Exclusive between processes and within one. Errors: output_in_use when another holds it.
   virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
   virtual Result<bool> exists(const std::string& path) = 0;
   virtual Result<std::vector<std::string>> list(const std::string& folder) = 0;  // names, sorted
-  virtual Status make_directories(const std::string& folder) = 0;
+  virtual Status make_directories(const std::string& folder) = 0;             // those missing: 0700
   virtual Status rename(const std::string& from, const std::string& to) = 0;  // replaces `to`
   virtual Status remove(const std::string& path) = 0;  // a file; absent is an error (not_found)
   virtual Status sync_directory(const std::string& folder) = 0;
   virtual Result<std::uint64_t> free_bytes(const std::string& folder) = 0;
+
+ private:
+  virtual Result<std::unique_ptr<File>> open_file(const std::string& path, OpenMode mode,
+                                                  Access access) = 0;
 };
 
 std::unique_ptr<Env> posix_env();
@@ -69,7 +80,8 @@ std::unique_ptr<Env> posix_env();
 // The whole file. Errors: too_large above max_bytes.
 Result<std::string> read_file(Env& env, const std::string& path, std::uint64_t max_bytes);
 // The file holds either its old or its new content, whatever happens in between.
-Status write_file_atomically(Env& env, const std::string& path, std::string_view content);
+Status write_file_atomically(Env& env, const std::string& path, std::string_view content,
+                             Access access = Access::owner);
 
 std::string parent_directory(std::string_view path);  // "." for a bare name
 

@@ -283,7 +283,8 @@ void FaultEnv::set_hook(Hook hook) {
   disk_->hook = std::move(hook);
 }
 
-Result<std::unique_ptr<File>> FaultEnv::open(const std::string& path, OpenMode mode) {
+// Its files have no owners.
+Result<std::unique_ptr<File>> FaultEnv::open_file(const std::string& path, OpenMode mode, Access) {
   const std::lock_guard lock(disk_->mutex);
   if (disk_->cut) return no_power(path);
   const auto found = disk_->names.find(path);

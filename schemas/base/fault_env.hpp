@@ -37,7 +37,6 @@ class FaultEnv final : public Env {
   using Hook = std::function<Status(std::string_view operation, const std::string& path)>;
   void set_hook(Hook hook);
 
-  Result<std::unique_ptr<File>> open(const std::string& path, OpenMode mode) override;
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override;
   Result<bool> exists(const std::string& path) override;
   Result<std::vector<std::string>> list(const std::string& folder) override;
@@ -50,6 +49,8 @@ class FaultEnv final : public Env {
   struct Disk;
 
  private:
+  Result<std::unique_ptr<File>> open_file(const std::string& path, OpenMode mode,
+                                          Access access) override;
   std::shared_ptr<Disk> disk_;
 };
 

@@ -217,9 +217,9 @@ struct EngineTimes {
   friend bool operator==(const EngineTimes&, const EngineTimes&) = default;
 };
 
-// What an engine says of itself: to the broker, which shows it in its status, and in each result.
+// What every result says of the engine that made it.
 struct EngineFacts {
-  std::string model;              // the name that jobs give
+  std::string model;              // its id, the name that jobs give
   std::string fingerprint;        // equal fingerprints give equal bits for equal jobs; hex
   std::string math;               // "exact" or "fast"
   std::string kv_policy;          // as it was given or chosen, for example "k5v3"
@@ -228,6 +228,18 @@ struct EngineFacts {
   double kv_compression = 0;      // f16's bytes over these; 1 for f16 itself
   std::uint32_t context_tokens = 0;
   friend bool operator==(const EngineFacts&, const EngineFacts&) = default;
+};
+
+// What an engine says of itself to the broker, which shows it in its status.
+struct EngineProfile {
+  EngineFacts facts;
+  std::string label;       // what the model's file calls itself, for people
+  std::string layer_path;  // for people: in how many launches the layers run, and why
+  // The KV policies it answers to: its own as it was given or chosen, by layer, and under other
+  // names that come to the same there. A job that names a policy goes to an engine with one that
+  // means the same.
+  std::vector<std::string> kv_policies;
+  friend bool operator==(const EngineProfile&, const EngineProfile&) = default;
 };
 
 // What was really used, so that a dataset can be made again.

@@ -141,32 +141,10 @@ class PosixLock final : public FileLock {
 
 class PosixEnv final : public Env {
  public:
-  Result<std::unique_ptr<File>> open(const std::string& path, OpenMode mode) override {
-    int flags = O_CLOEXEC | (mode == OpenMode::read ? O_RDONLY : O_RDWR);
-    bool created = false;
-    if (mode == OpenMode::create_new) {
-      flags |= O_CREAT | O_EXCL;
-      created = true;
-    }
-    if (mode == OpenMode::replace) flags |= O_TRUNC;
-    int fd = retry([&] { return ::open(path.c_str(), flags, 0644); });
-    if (fd < 0 && errno == ENOENT && (mode == OpenMode::write || mode == OpenMode::replace)) {
-      fd = retry([&] { return ::open(path.c_str(), flags | O_CREAT, 0644); });
-      created = true;
-    }
-    if (fd < 0) return system_failure("cannot open", path, errno);
-    auto file = std::make_unique<PosixFile>(fd, path);
-    struct stat info {};
-    if (::fstat(fd, &info) != 0) return system_failure("cannot examine", path, errno);
-    if (S_ISDIR(info.st_mode)) return system_failure("cannot open", path, EISDIR);
-    if (created) MILLRACE_TRY(sync_folder(parent_directory(path)));
-    return file;
-  }
-
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {
     while (true) {
       Descriptor fd(
-          retry([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644); }));
+          retry([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600); }));
       if (fd.get() < 0) return system_failure("cannot open", path, errno);
       if (retry([&] { return ::flock(fd.get(), LOCK_EX | LOCK_NB); }) != 0) {
         if (errno == EWOULDBLOCK) {
@@ -218,7 +196,7 @@ class PosixEnv final : public Env {
     if (errno != ENOENT) return system_failure("cannot make folder", folder, errno);
     const std::string parent = parent_directory(folder);
     if (parent != folder) MILLRACE_TRY(make_directories(parent));
-    if (::mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) {
+    if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
       return system_failure("cannot make folder", folder, errno);
     }
     return sync_folder(parent);
@@ -246,6 +224,31 @@ class PosixEnv final : public Env {
       return system_failure("cannot examine", folder, errno);
     }
     return static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
+  }
+
+ private:
+  Result<std::unique_ptr<File>> open_file(const std::string& path, OpenMode mode,
+                                          Access access) override {
+    const mode_t permissions = access == Access::owner ? 0600 : 0666;
+    int flags = O_CLOEXEC | (mode == OpenMode::read ? O_RDONLY : O_RDWR);
+    bool created = false;
+    if (mode == OpenMode::create_new) {
+      flags |= O_CREAT | O_EXCL;
+      created = true;
+    }
+    if (mode == OpenMode::replace) flags |= O_TRUNC;
+    int fd = retry([&] { return ::open(path.c_str(), flags, permissions); });
+    if (fd < 0 && errno == ENOENT && (mode == OpenMode::write || mode == OpenMode::replace)) {
+      fd = retry([&] { return ::open(path.c_str(), flags | O_CREAT, permissions); });
+      created = true;
+    }
+    if (fd < 0) return system_failure("cannot open", path, errno);
+    auto file = std::make_unique<PosixFile>(fd, path);
+    struct stat info {};
+    if (::fstat(fd, &info) != 0) return system_failure("cannot examine", path, errno);
+    if (S_ISDIR(info.st_mode)) return system_failure("cannot open", path, EISDIR);
+    if (created) MILLRACE_TRY(sync_folder(parent_directory(path)));
+    return file;
   }
 };
 

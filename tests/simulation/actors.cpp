@@ -110,7 +110,7 @@ void SimEngine::tick() {
       Hello hello;
       hello.role = Role::engine;
       hello.name = hello.instance = name_;
-      hello.engine.model = "m";
+      hello.engine.facts.model = "m";
       wire_(peer_, {1, hello});
     } else {
       if (!hanging_) step();

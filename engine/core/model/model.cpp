@@ -67,8 +67,9 @@ struct Model::State {
     return {of.attention_norm, of.ffn_norm, of.qkv,         of.attention_output,
             of.gate_up,        of.down,     kv_pages(index)};
   }
-  // Layers from `first` on that one launch computes; empty where it takes several launches.
+  // Layers from `first` on that one launch computes; empty where the first runs in parts.
   std::vector<LayerParts> whole_layers_at(std::uint32_t first) const;
+  std::string why_in_parts(const LayerParts& layer) const;
 
   Status load_weights(const GgufFile& file);
   Result<CacheGroup> create_cache(const KvLayers& kv, std::uint64_t bytes) const;
@@ -114,12 +115,17 @@ Status Model::State::build_layers() {
   MILLRACE_ASSIGN(rope, device->allocate(table.size() * sizeof(float), "the rotary table"));
   MILLRACE_TRY(device->write(rope, 0, std::as_bytes(std::span(table))));
   whole.clear();
+  info.layer_path = {};
   for (std::uint32_t i = 0; i < spec.layers; ++i) {
     if (const std::vector<LayerParts> run = whole_layers_at(i); !run.empty()) {
       MILLRACE_ASSIGN(whole[i], operations->prepare_whole(run));
+      const bool first = i == 0;
+      info.layer_path.add_whole(whole[i].layers,
+                                first ? "" : Operations::why_apart(parts_of(i - 1), run[0]));
       i += whole[i].layers - 1;
       continue;
     }
+    info.layer_path.add_in_parts(why_in_parts(parts_of(i)));
     MILLRACE_TRY(operations->prepare_attention(cache.shape().layers[i]));
     const LayerWeights& layer = layers[i];
     for (const Projection* projection :
@@ -132,13 +138,17 @@ Status Model::State::build_layers() {
 
 std::vector<LayerParts> Model::State::whole_layers_at(std::uint32_t first) const {
   std::vector<LayerParts> run;
-  for (std::uint32_t i = first; i < spec.layers && options.whole_layers; ++i) {
+  for (std::uint32_t i = first; i < spec.layers; ++i) {
     const LayerParts layer = parts_of(i);
-    if (!operations->has_whole(layer)) break;
-    if (!run.empty() && !Operations::share_kernel(run[0], layer)) break;
+    if (!why_in_parts(layer).empty()) break;
+    if (!run.empty() && !Operations::why_apart(run[0], layer).empty()) break;
     run.push_back(layer);
   }
   return run;
+}
+
+std::string Model::State::why_in_parts(const LayerParts& layer) const {
+  return options.whole_layers ? operations->why_in_parts(layer) : "whole layers are turned off";
 }
 
 Status Model::State::zeroed(Buffer& buffer, std::uint32_t stride, std::uint32_t count,
@@ -295,6 +305,7 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   info.page_count = made.cache.page_count();
   info.page_bytes = made.cache.shape().page_bytes();
   MILLRACE_TRY(device.finish());
+  info.layer_path.log();
   return model;
 }
 

@@ -32,6 +32,7 @@
 #include "engine/core/gguf/file.hpp"
 #include "engine/core/kv/key_means.hpp"
 #include "engine/core/kv/outliers.hpp"
+#include "engine/core/model/layer_path.hpp"
 #include "engine/core/model/math_mode.hpp"
 #include "engine/core/model/plan.hpp"
 #include "kernels/tuned.hpp"
@@ -60,6 +61,7 @@ struct ModelInfo {
   double kv_token_bytes = 0, kv_compression = 1;  // of that; compression is against f16
   std::vector<OutlierLayer> outliers;  // layers that were protected for what their keys are like
   std::string fingerprint;             // numeric fingerprint, 32 hex digits
+  LayerPath layer_path{};
   std::uint32_t layers = 0, width = 0, vocabulary = 0;
   std::uint32_t context_tokens = 0;  // the model's own limit
   std::uint32_t page_tokens = 0;     // positions in a KV page

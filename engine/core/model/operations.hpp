@@ -151,12 +151,13 @@ class Operations {
                 Forms forms, const StepTable& step, const Buffer& step_words);
   Status silu(const Buffer& gate_up, const Activation& out, Forms forms, std::uint32_t tokens);
 
-  // Whole layers in one launch: whether there is a kernel for such a layer, or one for both of
-  // two; the compilation for layers that all share one (after prepare_layer; nothing else needs to
-  // be prepared then), whose buffers must outlive the run; the launch. Same bits as the operations
-  // one by one.
-  bool has_whole(const LayerParts& layer) const;
-  static bool share_kernel(const LayerParts& a, const LayerParts& b);
+  // Whole layers in one launch, with the same bits as the operations one by one. Why a layer has no
+  // kernel for that and runs in parts, and why two layers that have one need a launch each: for a
+  // person, empty where they run whole, or together.
+  std::string why_in_parts(const LayerParts& layer) const;
+  static std::string why_apart(const LayerParts& before, const LayerParts& layer);
+  // The compilation for layers that all run together (after prepare_layer; nothing else needs to be
+  // prepared then), whose buffers must outlive the run; and the launch.
   Result<LayerRun> prepare_whole(std::span<const LayerParts> layers);
   Status run_whole(LayerRun& layers, const LayerStep& x);
 

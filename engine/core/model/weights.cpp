@@ -116,6 +116,7 @@ Result<Projection> load_projection(Device& device, const GgufFile& file,
                     find_shaped(file, part.name + ".weight", columns, part.rows));
     plan_runs(*tensor, out.rows, device.info().max_allocation_bytes, runs);
     out.first.push_back(out.rows);
+    out.tensors.push_back({std::string(tensor->name), tensor->type});
     out.rows += round_up(part.rows, panel_rows);
     bias.resize(out.rows, 0.0f);
     if (part.may_have_bias && file.find_tensor(part.name + ".bias") != nullptr) {

@@ -31,10 +31,17 @@ struct WeightRun {
   Buffer buffer;
 };
 
+// One of the file's tensors that a projection is made of.
+struct WeightTensor {
+  std::string name;
+  TensorType type = TensorType::f32;
+};
+
 struct Projection {
-  std::uint32_t columns = 0;         // inputs, the true number
-  std::uint32_t rows = 0;            // outputs, each part rounded up to 16
-  std::vector<std::uint32_t> first;  // output row at which each part begins
+  std::uint32_t columns = 0;          // inputs, the true number
+  std::uint32_t rows = 0;             // outputs, each part rounded up to 16
+  std::vector<std::uint32_t> first;   // output row at which each part begins
+  std::vector<WeightTensor> tensors;  // of each part
   std::vector<WeightRun> runs;
   Buffer bias;  // [rows] float, or empty
 };

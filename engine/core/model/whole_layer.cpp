@@ -34,15 +34,45 @@ std::uint32_t padded_columns(const Projection& projection) {
   return PanelLayout{projection.runs[0].format, projection.columns}.k();
 }
 
+std::string type_text(const WeightTensor& tensor) {
+  return tensor.name + " is " + std::string(traits_of(tensor.type).name);
+}
+
+// "blk.3" of "blk.3.attn_q.weight".
+std::string layer_name(const WeightTensor& tensor) {
+  return tensor.name.substr(0, tensor.name.find('.', tensor.name.find('.') + 1));
+}
+
+std::string no_whole_blocks(const char* what, std::uint32_t width) {
+  return std::string(what) + " of " + std::to_string(width) + " channels are no multiple of " +
+         std::to_string(block_columns);
+}
+
 }  // namespace
 
-bool Operations::has_whole(const LayerParts& layer) const {
-  const auto same = [&](const Projection& projection) {
-    return is_fusable(projection) && projection.runs[0].format == layer.qkv.runs[0].format;
-  };
-  return device_->has_addresses() && same(layer.qkv) && same(layer.output) && same(layer.gate_up) &&
-         same(layer.down) && spec_.head_dim % block_columns == 0 &&
-         spec_.ffn_width % block_columns == 0;
+std::string Operations::why_in_parts(const LayerParts& layer) const {
+  if (device_->family() != Family::cpu || !device_->has_addresses()) {
+    return "whole layers run on CPU devices that share the host's memory";
+  }
+  if (math_ != MathMode::fast) return "whole layers run with --math fast";
+  const WeightTensor& first = layer.qkv.tensors[0];
+  for (const Projection* product : {&layer.qkv, &layer.output, &layer.gate_up, &layer.down}) {
+    for (const WeightTensor& tensor : product->tensors) {
+      if (!format_of(tensor.type).quantized())
+        return type_text(tensor) + ", which is not quantized";
+      if (format_of(tensor.type) != format_of(first.type)) {
+        return type_text(tensor) + ", " + type_text(first);
+      }
+    }
+    if (product->runs.size() > 1) {
+      return product->tensors[0].name + " and what runs with it exceed a buffer of the device";
+    }
+  }
+  if (spec_.head_dim % block_columns != 0) return no_whole_blocks("heads", spec_.head_dim);
+  if (spec_.ffn_width % block_columns != 0) {
+    return no_whole_blocks("feed-forwards", spec_.ffn_width);
+  }
+  return "";
 }
 
 Operations::LayerKind Operations::kind_of(const LayerParts& layer) {
@@ -52,8 +82,19 @@ Operations::LayerKind Operations::kind_of(const LayerParts& layer) {
           layer.kv.codecs};
 }
 
-bool Operations::share_kernel(const LayerParts& a, const LayerParts& b) {
-  return kind_of(a) == kind_of(b);
+std::string Operations::why_apart(const LayerParts& before, const LayerParts& layer) {
+  const LayerKind a = kind_of(before), b = kind_of(layer);
+  if (a == b) return "";
+  const WeightTensor &tensor_a = before.qkv.tensors[0], &tensor_b = layer.qkv.tensors[0];
+  if (std::get<PanelFormat>(a) != std::get<PanelFormat>(b)) {
+    return type_text(tensor_b) + ", " + type_text(tensor_a);
+  }
+  const KvCodecs &codecs_a = before.kv.codecs, &codecs_b = layer.kv.codecs;
+  if (codecs_a != codecs_b) {
+    return layer_name(tensor_b) + " stores its KV in " + codecs_b.name() + ", " +
+           layer_name(tensor_a) + " in " + codecs_a.name();
+  }
+  return layer_name(tensor_b) + " has other biases than " + layer_name(tensor_a);
 }
 
 Result<LayerRun> Operations::prepare_whole(std::span<const LayerParts> layers) {

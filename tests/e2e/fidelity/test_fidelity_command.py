@@ -167,7 +167,7 @@ def test_a_text_is_cut_into_contexts(tiny):
     (row,) = rows(measure(tiny, "--context", 100, "--contexts", 2, "--kv", "f16", "--score",
                           "all", "--json", ids=False))
     assert (row["contexts"], row["context_tokens"], row["positions"]) == (2, 100, 198)
-    assert row["model"] == "tiny" and row["layers"] == "f16/f16 x1"
+    assert row["model"] == "m" and row["layers"] == "f16/f16 x1"
 
 
 def calibrate(tiny, *words):

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <filesystem>
+#include <utility>
 
 namespace millrace {
 namespace {
@@ -86,6 +88,47 @@ TEST_F(PosixEnvTest, FullDiskIsNamed) {
 TEST_F(PosixEnvTest, ReadFileKeepsItsLimit) {
   ASSERT_TRUE(write_file_atomically(*env_, at("a"), "12345"));
   EXPECT_EQ(read_file(*env_, at("a"), 4).error().code, Code::too_large);
+}
+
+mode_t mode_of(const std::string& path) {
+  struct stat info {};
+  EXPECT_EQ(::stat(path.c_str(), &info), 0) << path;
+  return info.st_mode & 0777;
+}
+
+// Sets the process's umask for a scope.
+class ScopedMask {
+ public:
+  explicit ScopedMask(mode_t mask) : before_(::umask(mask)) {}
+  ~ScopedMask() { ::umask(before_); }
+
+ private:
+  mode_t before_;
+};
+
+TEST_F(PosixEnvTest, WhatItMakesIsItsOwnersUnlessAUserNamesIt) {
+  const ScopedMask open_to_all(0);
+  ASSERT_TRUE(env_->make_directories(at("x/y")));
+  EXPECT_EQ(mode_of(at("x")), 0700u);
+  EXPECT_EQ(mode_of(at("x/y")), 0700u);
+  for (const auto& [name, mode] : {std::pair("write", OpenMode::write),
+                                   {"new", OpenMode::create_new},
+                                   {"replace", OpenMode::replace}}) {
+    ASSERT_TRUE(env_->open(at(name), mode));
+    EXPECT_EQ(mode_of(at(name)), 0600u) << name;
+  }
+  ASSERT_TRUE(env_->lock(at("lock")));
+  EXPECT_EQ(mode_of(at("lock")), 0600u);
+  ASSERT_TRUE(write_file_atomically(*env_, at("whole"), "1"));
+  EXPECT_EQ(mode_of(at("whole")), 0600u);
+
+  const ScopedMask group_may_read(027);
+  ASSERT_TRUE(env_->open(at("output"), OpenMode::write, Access::by_umask));
+  EXPECT_EQ(mode_of(at("output")), 0640u);
+  ASSERT_TRUE(write_file_atomically(*env_, at("plot"), "1", Access::by_umask));
+  EXPECT_EQ(mode_of(at("plot")), 0640u);
+  ASSERT_TRUE(env_->open(at("output"), OpenMode::write));  // what is there stays as it is
+  EXPECT_EQ(mode_of(at("output")), 0640u);
 }
 
 TEST(Paths, ParentDirectory) {

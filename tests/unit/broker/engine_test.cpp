@@ -278,7 +278,7 @@ TEST(Reconnect, AnotherProcessOnTheSameRouteReplacesTheOneBefore) {
   hello.role = Role::engine;
   hello.name = "e";
   hello.instance = "e-second";
-  hello.engine.model = "m";
+  hello.engine.facts.model = "m";
   world.say(World::engine("e"), hello, 1);
   EXPECT_TRUE(world.job("a").suspect);
   world.say(World::engine("e"), Ready{1});

@@ -27,11 +27,11 @@ void join(World& world, const std::string& name, const Strings& policies,
   Hello hello;
   hello.role = Role::engine;
   hello.name = hello.instance = name;
-  hello.engine.model = "m";
-  hello.kv_policies = policies;
-  hello.engine.kv = policies.empty() ? "" : policies.back();
-  hello.engine.kv_bytes_per_token = 6120;
-  hello.engine.kv_compression = 3.75;
+  hello.engine.facts.model = "m";
+  hello.engine.kv_policies = policies;
+  hello.engine.facts.kv = policies.empty() ? "" : policies.back();
+  hello.engine.facts.kv_bytes_per_token = 6120;
+  hello.engine.facts.kv_compression = 3.75;
   world.say(World::engine(name), hello, 1);
   (void)world.take<Welcome>(World::engine(name));
   world.say(World::engine(name), Ready{credit});
@@ -102,9 +102,9 @@ TEST(KvPolicyOfAJob, WaitsForAnEngineThatRunsItAndSaysWhoRunsWhat) {
   const auto engines = status(world, "a").engines;
   const auto late = std::ranges::find(engines, "late", &EngineInfo::name);
   ASSERT_NE(late, engines.end());
-  EXPECT_EQ(late->kv_policies, (Strings{"k5v3", "r5/r3 x30"}));
-  EXPECT_EQ(late->engine.kv, "r5/r3 x30");
-  EXPECT_EQ(late->engine.kv_compression, 3.75);
+  EXPECT_EQ(late->engine.kv_policies, (Strings{"k5v3", "r5/r3 x30"}));
+  EXPECT_EQ(late->engine.facts.kv, "r5/r3 x30");
+  EXPECT_EQ(late->engine.facts.kv_compression, 3.75);
 }
 
 TEST(Fingerprint, EnginesOfAnotherGetNoJobWhereOneIsAskedFor) {
@@ -115,8 +115,8 @@ TEST(Fingerprint, EnginesOfAnotherGetNoJobWhereOneIsAskedFor) {
     Hello hello;
     hello.role = Role::engine;
     hello.name = hello.instance = "of " + fingerprint;
-    hello.engine.model = "m";
-    hello.engine.fingerprint = fingerprint;
+    hello.engine.facts.model = "m";
+    hello.engine.facts.fingerprint = fingerprint;
     world.say(World::engine(hello.name), hello, 1);
     (void)world.take<Welcome>(World::engine(hello.name));
     world.say(World::engine(hello.name), Ready{8});
@@ -124,7 +124,7 @@ TEST(Fingerprint, EnginesOfAnotherGetNoJobWhereOneIsAskedFor) {
   join_with("two");
   world.submit({wants("a", "")});
   EXPECT_EQ(given(world, "of two"), Strings{});
-  EXPECT_EQ(status(world, "a").engines.front().engine.fingerprint,
+  EXPECT_EQ(status(world, "a").engines.front().engine.facts.fingerprint,
             "two");  // who refuses it sees it
   join_with("one");
   EXPECT_EQ(given(world, "of one"), Strings{"a"});
@@ -281,8 +281,8 @@ TEST(KvPolicyOfAJob, AnEngineNamesAFewPoliciesAtMost) {
   Hello hello;
   hello.role = Role::engine;
   hello.name = hello.instance = "e";
-  hello.engine.model = "m";
-  hello.kv_policies = Strings(limits::kv_policies_per_engine + 1, "f16");
+  hello.engine.facts.model = "m";
+  hello.engine.kv_policies = Strings(limits::kv_policies_per_engine + 1, "f16");
   world.say(World::engine("e"), hello, 1);
   EXPECT_EQ(world.refusal(World::engine("e")), Code::limit_exceeded);
 }

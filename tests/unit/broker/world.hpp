@@ -106,7 +106,7 @@ class World {
     hello.role = Role::engine;
     hello.name = name;
     hello.instance = name;
-    hello.engine.model = model;
+    hello.engine.facts.model = model;
     const Peer peer = engine(route.empty() ? name : route);
     say(peer, hello, 1);
     (void)take<Welcome>(peer);

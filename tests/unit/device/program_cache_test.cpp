@@ -74,6 +74,9 @@ TEST_F(ProgramCacheTest, ASecondStartUsesTheFile) {
   EXPECT_EQ(run(), 15u);
   const auto before = files();
   ASSERT_EQ(before.size(), 1u);
+  EXPECT_EQ(fs::status(folder_).permissions(), fs::perms::owner_all);
+  EXPECT_EQ(fs::status(before[0]).permissions(),
+            fs::perms::owner_read | fs::perms::owner_write);  // nobody else's to read or change
   const auto written = fs::last_write_time(before[0]);
   EXPECT_EQ(run(), 15u);
   EXPECT_EQ(files(), before);

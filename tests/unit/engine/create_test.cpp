@@ -69,8 +69,8 @@ TEST(EngineCreate, AutoTakesWhatHoldsTheLoadAndSaysSo) {
   const auto created = Engine::create(o);
   set_up_logging({.level = LogLevel::off});
   ASSERT_TRUE(created) << created.error().text();
-  EXPECT_EQ((*created)->info().facts.kv_policy, "q8");
-  EXPECT_EQ((*created)->info().facts.kv, "q8g64/q8g64 x30");
+  EXPECT_EQ((*created)->info().profile.facts.kv_policy, "q8");
+  EXPECT_EQ((*created)->info().profile.facts.kv, "q8g64/q8g64 x30");
   EXPECT_NE(log.find("KV policy chosen kv=q8 load_tokens=8192"), std::string::npos) << log;
   EXPECT_EQ(log.find("sequences will wait"), std::string::npos) << log;
   EXPECT_NE(log.find("keys were tested for outliers layers=30 protected=0"), std::string::npos)
@@ -89,8 +89,8 @@ TEST(EngineCreate, AutoCountsWhatIsProtected) {
   set_up_logging({.level = LogLevel::off});
   ASSERT_TRUE(created) << created.error().text();
   const EngineInfo& info = (*created)->info();
-  EXPECT_EQ(info.facts.kv_policy, "k8v4~2,2");
-  EXPECT_EQ(info.facts.kv, "f16/f16 x2, q8g64/r4 x26, f16/f16 x2");
+  EXPECT_EQ(info.profile.facts.kv_policy, "k8v4~2,2");
+  EXPECT_EQ(info.profile.facts.kv, "f16/f16 x2, q8g64/r4 x26, f16/f16 x2");
   EXPECT_NE(log.find("KV policy chosen kv=k8v4~2,2 load_tokens=8192 holds_tokens=" +
                      std::to_string(info.kv_pool_tokens)),
             std::string::npos)
@@ -123,9 +123,9 @@ TEST(EngineCreate, TellsWhatItRunsAndTokenizes) {
   const Engine& engine = **created;
   EXPECT_EQ(engine.info().architecture, "llama");
   EXPECT_EQ(engine.info().vocabulary, 49152u);
-  EXPECT_EQ(engine.info().facts.fingerprint.size(), 32u);
-  EXPECT_EQ(engine.info().kv_names, (std::vector<std::string>{"f16", "f16/f16 x30"}));
-  EXPECT_GT(engine.info().facts.context_tokens, 1000u);
+  EXPECT_EQ(engine.info().profile.facts.fingerprint.size(), 32u);
+  EXPECT_EQ(engine.info().profile.kv_policies, (std::vector<std::string>{"f16", "f16/f16 x30"}));
+  EXPECT_GT(engine.info().profile.facts.context_tokens, 1000u);
   EXPECT_GT(engine.info().kv_pool_tokens, 1000u);
   EXPECT_LE(engine.info().kv_pool_tokens, 2000u);  // 32 MiB at 22.5 KiB a token
   EXPECT_FALSE(engine.info().device_name.empty());

@@ -51,11 +51,11 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
     options_.step_tokens = 160;
     roomy_ = open(options_);
     if (GetParam().centered) {
-      const std::string uncentered = roomy_->info().facts.fingerprint;
+      const std::string uncentered = roomy_->info().profile.facts.fingerprint;
       options_.kv_center = write_means();
       roomy_ = open(options_);
-      ASSERT_NE(roomy_->info().facts.fingerprint, uncentered);
-      ASSERT_NE(roomy_->info().facts.kv.find(", keys centered by "), std::string::npos);
+      ASSERT_NE(roomy_->info().profile.facts.fingerprint, uncentered);
+      ASSERT_NE(roomy_->info().profile.facts.kv.find(", keys centered by "), std::string::npos);
     }
     token_bytes_ = options_.kv_memory_bytes / roomy_->info().kv_pool_tokens;
     // One at a time, each in an engine that nobody else uses meanwhile; the second time with a stop

@@ -57,8 +57,8 @@ TEST_F(TinyEngine, APoolSmallerThanTheContextShowsInTheFingerprint) {
     request.sampling.seed = 1;
     request.stops.ignore_eos = true;
     const GenerationResult result = run_one(*engine, request);
-    EXPECT_EQ(result.effective.engine.fingerprint, engine->info().facts.fingerprint);
-    fingerprints[room].insert(engine->info().facts.fingerprint);
+    EXPECT_EQ(result.effective.engine.fingerprint, engine->info().profile.facts.fingerprint);
+    fingerprints[room].insert(engine->info().profile.facts.fingerprint);
     lengths[room] = result.choices.at(0).tokens.size();
   }
   ASSERT_EQ(fingerprints.size(), 3u);
@@ -85,7 +85,7 @@ TEST_F(TinyEngine, AnswersToItsPolicyUnprotectedWhereNothingWasProtected) {
     auto engine = millrace::testing::must(create(tiny_vocabulary, "", options));
     std::vector<std::string> names{"r4/f16", "r4/f16 x2", "r4/f16+none"};
     if (size > 1) names = {"r4/f16", "r4/f16 x1, r8/f16 x1"};
-    EXPECT_EQ(engine->info().kv_names, names);
+    EXPECT_EQ(engine->info().profile.kv_policies, names);
     GenerationRequest request;
     request.prompt = Tokens{1};
     request.max_tokens = 1;

@@ -175,9 +175,6 @@ int current_time(sqlite3_vfs*, double* days) {
 class DiskEnv final : public Env {
  public:
   explicit DiskEnv(PowerCutDisk& disk) : disk_(disk) {}
-  Result<std::unique_ptr<File>> open(const std::string& path, OpenMode) override {
-    return fail(Code::internal, "the test's disk holds no plain files: " + path);
-  }
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {
     return fail(Code::internal, "the test's disk holds no plain files: " + path);
   }
@@ -200,6 +197,10 @@ class DiskEnv final : public Env {
   Result<std::uint64_t> free_bytes(const std::string&) override { return disk_.free_bytes(); }
 
  private:
+  Result<std::unique_ptr<File>> open_file(const std::string& path, OpenMode, Access) override {
+    return fail(Code::internal, "the test's disk holds no plain files: " + path);
+  }
+
   PowerCutDisk& disk_;
 };
 

@@ -229,9 +229,6 @@ TEST_F(SqliteLedgerTest, TheBallastIsRealAndComesBack) {
 class FullDiskEnv final : public Env {
  public:
   explicit FullDiskEnv(PowerCutDisk& disk) : disk_(disk) {}
-  Result<std::unique_ptr<millrace::File>> open(const std::string& path, OpenMode) override {
-    return std::unique_ptr<millrace::File>(new BallastFile(disk_, path));
-  }
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {
     return fail(Code::internal, path);
   }
@@ -249,6 +246,11 @@ class FullDiskEnv final : public Env {
   Result<std::uint64_t> free_bytes(const std::string&) override { return disk_.free_bytes(); }
 
  private:
+  Result<std::unique_ptr<millrace::File>> open_file(const std::string& path, OpenMode,
+                                                    Access) override {
+    return std::unique_ptr<millrace::File>(new BallastFile(disk_, path));
+  }
+
   class BallastFile final : public millrace::File {
    public:
     BallastFile(PowerCutDisk& disk, std::string path) : disk_(disk), path_(std::move(path)) {

@@ -1,9 +1,11 @@
 """The client in schemas/README.md runs as printed, against a broker that answers with vectors."""
 
+import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 
 import msgpack
@@ -33,15 +35,18 @@ def serve(router, seen):
 def test_the_client_of_the_readme_runs():
     text = (FOLDER / "README.md").read_text(encoding="utf-8")
     program = re.search(r"```python\n(.*?)```", text, re.DOTALL).group(1)
-    with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
+    with (tempfile.TemporaryDirectory(prefix="mr-") as runtime, zmq.Context() as context,
+          context.socket(zmq.ROUTER) as router):
         router.linger = 0
         router.rcvtimeo = PATIENCE_S * 1000
-        port = router.bind_to_random_port("tcp://127.0.0.1")
+        (pathlib.Path(runtime) / "millrace").mkdir()
+        router.bind(f"ipc://{runtime}/millrace/clients")
         seen = []
         broker = threading.Thread(target=serve, args=(router, seen))
         broker.start()
-        done = subprocess.run([sys.executable, "-c", program.replace(":5570", f":{port}")],
-                              capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                              timeout=PATIENCE_S, check=False,
+                              env={**os.environ, "XDG_RUNTIME_DIR": runtime})
         broker.join(timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     assert seen == ["hello", "submit", "fetch"]

@@ -123,7 +123,7 @@ inline JobResult completed() {
       TokenLogprobs{1, {nan, -3.5f, -0.125f}, {0, 3575, 282}, {nan, -3.5f, -0.125f}};
   result.usage = {3, 0, 5};
   result.times = {120, 45'000, 98'000};
-  result.effective.engine = {"SmolLM2 135M Instruct",
+  result.effective.engine = {"SmolLM2-135M-Instruct.Q4_1",
                              "00c0ffee00c0ffee00c0ffee00c0ffee",
                              "exact",
                              "f16",
@@ -169,7 +169,7 @@ inline JobResult scored() {
       TokenLogprobs{0, {std::numeric_limits<float>::quiet_NaN(), -3.5f}, {}, {}};
   result.usage = {2, 0, 0};
   result.times = {1, 0, 2};
-  result.effective.engine = {"SmolLM2 135M Instruct", "00", "exact", "f16", "f16", 0, 0, 8192};
+  result.effective.engine = {"SmolLM2-135M-Instruct.Q4_1", "00", "exact", "f16", "f16", 0, 0, 8192};
   result.effective.sampling.seed = 0;
   JobResult end;
   end.job = "s";
@@ -194,10 +194,15 @@ inline std::vector<Envelope> envelopes() {
   hello.software = "millrace 0.1.0";
   hello.capabilities = {"score"};
   hello.instance = "5f2d7f6c9a1b4e3d8c7a6b5d4e3f2a1b";
-  hello.engine = {
-      "smollm2", "00c0ffee00c0ffee00c0ffee00c0ffee", "exact", "k5v3", "r5/r3 x30", 6120, 3.75,
-      8192};
-  hello.kv_policies = {"k5v3", "r5/r3 x30"};
+  const EngineFacts facts = {"SmolLM2-135M-Instruct.Q4_1",
+                             "00c0ffee00c0ffee00c0ffee00c0ffee",
+                             "exact",
+                             "k5v3",
+                             "r5/r3 x30",
+                             6120,
+                             3.75,
+                             8192};
+  hello.engine = {facts, "SmolLM2 135M Instruct", "30 layers in one launch", {"k5v3", "r5/r3 x30"}};
   Welcome welcome;
   welcome.broker = "0123456789abcdef0123456789abcdef";
   welcome.software = "millrace 0.1.0";
@@ -212,8 +217,7 @@ inline std::vector<Envelope> envelopes() {
   status.first = 1;
   status.high = 310;
   status.engines = {{"host-1 4242",
-                     {"smollm2", "00c0ffee", "exact", "k5v3", "r5/r3 x30", 6120, 3.75, 8192},
-                     {"k5v3"},
+                     {facts, "SmolLM2 135M Instruct", "30 layers in one launch", {"k5v3"}},
                      2,
                      2,
                      312.5}};

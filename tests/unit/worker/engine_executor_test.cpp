@@ -34,13 +34,9 @@ class FakeEngine final : public engine::Engine {
   };
 
   explicit FakeEngine(Shared& shared) : shared_(shared) {
-    info_.facts.model = "file's name";
-    info_.facts.fingerprint = "f00d";
-    info_.facts.kv = "r5/r3 x2";
-    info_.kv_names = {"k5v3", info_.facts.kv, "r5/r3+none"};
-    info_.facts.kv_bytes_per_token = 272;
-    info_.facts.kv_compression = 3.75;
-    info_.facts.context_tokens = 64;
+    info_.profile.facts = {"a-model.Q4_1", "f00d", "exact", "k5v3", "r5/r3 x2", 272, 3.75, 64};
+    info_.profile.label = "A Model";
+    info_.profile.kv_policies = {"k5v3", "r5/r3 x2", "r5/r3+none"};
   }
   const engine::EngineInfo& info() const override { return info_; }
   engine::Counters counters() const override { return counters_; }
@@ -112,8 +108,8 @@ class FakeEngine final : public engine::Engine {
 
 class EngineExecutorTest : public testing::Test {
  protected:
-  void start(const std::string& model = "", std::uint32_t limit_ms = 120'000) {
-    executor_ = std::make_unique<EngineExecutor>(std::make_unique<FakeEngine>(shared_), model, 4,
+  void start(std::uint32_t limit_ms = 120'000) {
+    executor_ = std::make_unique<EngineExecutor>(std::make_unique<FakeEngine>(shared_), 4,
                                                  TestHooks::from_environment(), limit_ms);
     executor_->on_change([this] {
       const std::lock_guard lock(mutex_);
@@ -147,16 +143,12 @@ class EngineExecutorTest : public testing::Test {
 
 TEST_F(EngineExecutorTest, TellsWhatTheEngineIs) {
   start();
-  EXPECT_EQ(executor_->info().engine.model, "file's name");
-  EXPECT_EQ(executor_->info().engine.fingerprint, "f00d");
-  EXPECT_EQ(executor_->info().kv_policies,
-            (std::vector<std::string>{"k5v3", "r5/r3 x2", "r5/r3+none"}));
-  EXPECT_EQ(executor_->info().engine.kv, "r5/r3 x2");
-  EXPECT_EQ(executor_->info().engine.kv_bytes_per_token, 272);
-  EXPECT_EQ(executor_->info().engine.kv_compression, 3.75);
+  const EngineProfile& told = executor_->info().engine;
+  EXPECT_EQ(told.facts,
+            (EngineFacts{"a-model.Q4_1", "f00d", "exact", "k5v3", "r5/r3 x2", 272, 3.75, 64}));
+  EXPECT_EQ(told.label, "A Model");
+  EXPECT_EQ(told.kv_policies, (std::vector<std::string>{"k5v3", "r5/r3 x2", "r5/r3+none"}));
   EXPECT_EQ(executor_->info().capacity, 4u);
-  start("given");
-  EXPECT_EQ(executor_->info().engine.model, "given");
 }
 
 TEST_F(EngineExecutorTest, RunsTasksAndCountsSteps) {
@@ -233,7 +225,7 @@ TEST_F(EngineExecutorTest, ALostDeviceIsToldAndEndsNoJob) {
 
 TEST_F(EngineExecutorTest, AStepThatDoesNotEndIsALostDevice) {
   shared_.hold = true;
-  start("", 1);
+  start(1);
   EXPECT_FALSE(executor_->failure());
   executor_->add(task(1));
   shared_.wait_for_step();
@@ -261,7 +253,7 @@ TEST(TestHooksDeathTest, AbortsInAStepWithTheJobThatIsNamed) {
       {
         ::setenv("MILLRACE_TEST_ABORT_ON", "poison", 1);
         FakeEngine::Shared shared;
-        EngineExecutor executor(std::make_unique<FakeEngine>(shared), "", 1,
+        EngineExecutor executor(std::make_unique<FakeEngine>(shared), 1,
                                 TestHooks::from_environment(), 120'000);
         Task task;
         task.lease = 1;

@@ -14,10 +14,10 @@ namespace millrace::worker {
 class FakeExecutor final : public Executor {
  public:
   explicit FakeExecutor(std::uint32_t capacity = 8) {
-    info_.engine.model = "tiny";
-    info_.engine.fingerprint = "f00d";
-    info_.kv_policies = {"f16"};
-    info_.engine.context_tokens = 100;
+    info_.engine.facts.model = "tiny";
+    info_.engine.facts.fingerprint = "f00d";
+    info_.engine.kv_policies = {"f16"};
+    info_.engine.facts.context_tokens = 100;
     info_.capacity = capacity;
   }
 

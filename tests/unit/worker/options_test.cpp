@@ -93,6 +93,29 @@ TEST(Options, WhatThisVersionLacksIsRefusedByName) {
   EXPECT_FALSE(e.hint.empty());
 }
 
+TEST(Options, AModelsIdIsItsFilesNameUnlessAnotherIsGiven) {
+  const auto id = [](const std::string& model, const std::string& name = "") {
+    EngineFlags flags;
+    flags.model = model;
+    flags.model_name = name;
+    const auto options = engine_options(flags);
+    return options ? options->model_name : options.error().text();
+  };
+  EXPECT_EQ(id("m.gguf"), "m");
+  EXPECT_EQ(id("/models/v0.2/SmolLM2-135M-Instruct.Q4_1.gguf"), "SmolLM2-135M-Instruct.Q4_1");
+  EXPECT_EQ(id("models/SmolLM2.Q4_1"), "SmolLM2.Q4_1");  // that is no suffix
+  EXPECT_EQ(id("m.gguf", "house/model: 1"), "house/model: 1");
+  const std::string limit = std::to_string(limits::id_bytes);
+  for (const char* model : {".gguf", "*.gguf", "two\nlines.gguf", "\xff.gguf"}) {
+    EXPECT_NE(id(model).find("usage: the file's name "), std::string::npos) << id(model);
+    EXPECT_NE(id(model).find("give --model-name 1 to " + limit), std::string::npos) << id(model);
+    EXPECT_EQ(id(model, "given"), "given");
+  }
+  EXPECT_NE(id("m.gguf", "*").find("usage: --model-name * cannot"), std::string::npos);
+  EXPECT_NE(id("m.gguf", std::string(limits::id_bytes + 1, 'x')).find("usage: --model-name xx"),
+            std::string::npos);
+}
+
 TEST(Options, ProtectionIsPartOfThePolicy) {
   const auto kv = [](const char* policy, const char* protect) {
     EngineFlags flags;
@@ -112,6 +135,7 @@ TEST(Options, ProtectionIsPartOfThePolicy) {
 TEST(Options, AChildGetsTheSameFlags) {
   EngineFlags flags, read;
   flags.device = "0:1";
+  flags.model_name = "a name";
   flags.cores = 1;
   flags.kv_memory = "3GiB";
   flags.kv_center = "some.keys";
@@ -126,6 +150,7 @@ TEST(Options, AChildGetsTheSameFlags) {
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
   app.parse(arguments);
   EXPECT_EQ(read.device, flags.device);
+  EXPECT_EQ(read.model_name, flags.model_name);
   EXPECT_EQ(read.cores, flags.cores);
   EXPECT_EQ(read.kv_memory, flags.kv_memory);
   EXPECT_EQ(read.kv_center, flags.kv_center);

@@ -10,10 +10,10 @@ TEST_F(SessionTest, HelloTellsWhatTheEngineIs) {
   EXPECT_EQ(hello[0].role, Role::engine);
   EXPECT_EQ(hello[0].name, "e");
   EXPECT_EQ(hello[0].instance, "i1");
-  EXPECT_EQ(hello[0].engine.model, "tiny");
-  EXPECT_EQ(hello[0].engine.fingerprint, "f00d");
-  EXPECT_EQ(hello[0].kv_policies, std::vector<std::string>{"f16"});
-  EXPECT_EQ(hello[0].engine.context_tokens, 100u);
+  EXPECT_EQ(hello[0].engine.facts.model, "tiny");
+  EXPECT_EQ(hello[0].engine.facts.fingerprint, "f00d");
+  EXPECT_EQ(hello[0].engine.kv_policies, std::vector<std::string>{"f16"});
+  EXPECT_EQ(hello[0].engine.facts.context_tokens, 100u);
 }
 
 TEST_F(SessionTest, HelloIsRepeatedWithBackOff) {

@@ -1,0 +1,66 @@
+"""A model whose types are mixed runs layer parts one by one: the user is told so, and which tensor
+is the reason."""
+import json
+import random
+
+import pytest
+
+from tiny_gguf import good_tensors, tiny_gguf
+
+JOB = '{"prompt": "hello", "max_tokens": 2}'
+BLOCK = 32
+TYPES = {"Q4_0": (2, 2 + BLOCK // 2), "Q8_0": (8, 2 + BLOCK)}  # number in the file, bytes a block
+
+
+def quantized(shape, name, source):
+    """A matrix of random codes with small scales."""
+    number, block_bytes = TYPES[name]
+    count = shape[0] * shape[1] // BLOCK
+    data = b"".join(b"\0\x18" + source.randbytes(block_bytes - 2) for _ in range(count))
+    return shape, number, data
+
+
+def model(down="Q8_0"):
+    """A layer of 64 channels in two heads, all in Q8_0 but its down projection."""
+    source = random.Random(7)
+    tensors = {name: quantized(shape, down if "ffn_down" in name else "Q8_0", source)
+               for name, (shape, _, _) in good_tensors().items()
+               if name.startswith("blk.") and len(shape) == 2}
+    # Heads of 32 channels, which whole layers want, and as many for keys and values.
+    for name in ("blk.0.attn_k.weight", "blk.0.attn_v.weight"):
+        tensors[name] = quantized((64, 64), "Q8_0", source)
+    return tiny_gguf({"llama.attention.head_count": 2, "llama.attention.head_count_kv": 2}, tensors)
+
+
+@pytest.mark.parametrize("down, path, told", [
+    ("Q8_0", '"one launch"', "1 layer in one launch"),
+    ("Q4_0", "parts", "1 layer in parts, several launches each: "
+                      "blk.0.ffn_down.weight is Q4_0, blk.0.attn_q.weight is Q8_0")])
+def test_run_and_the_engines_log_say_how_the_layers_run(real_run, call, down, path, told):
+    real_run.model.write_bytes(model(down))
+    real_run.write([JOB])
+    done = real_run.go(expect=0)
+    assert real_run.results()[1]["error"] is None
+    (line,) = [x for x in done.stderr.splitlines() if "the engine is ready" in x]
+    if "CPU devices" in line:
+        pytest.skip("the device is no CPU")
+    assert line.startswith("millrace: the engine is ready: model ")
+    assert line.endswith(", kv f16 (1.0x), " + told)
+    log = (real_run.folder / "results.jsonl.millrace" / "engine.log").read_text()
+    (entry,) = [x for x in log.splitlines() if "how the layers run" in x]
+    assert f"path={path} layers=1 " in entry
+    assert ("ffn_down" in entry) == (down == "Q4_0")
+    again = real_run.go("--restart", "--json", expect=0)
+    (event,) = [x for x in map(json.loads, again.stdout.splitlines()) if x["event"] == "engine_ready"]
+    assert event["message"].endswith(told)
+    scored = call("millrace", "score", "--model", real_run.model, text="hi\n")
+    assert scored.returncode == 0 and told in scored.stderr and told not in scored.stdout
+
+
+def test_status_says_how_the_layers_run(real_broker):
+    real_broker.real_engine()
+    told = ("1 layer in parts, several launches each: "
+            "blk.0.attn_q.weight is F32, which is not quantized")
+    assert f"\n  runs {told}\n" in real_broker.millrace("status").stdout
+    (engine,) = json.loads(real_broker.millrace("status", "--json").stdout)["engines"]
+    assert engine["layer_path"] == told
