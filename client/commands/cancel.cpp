@@ -33,7 +33,7 @@ struct Outcome {
 };
 using Outcomes = std::vector<Outcome>;
 
-// Of jobs by id. A batch is asked for those it is about alone: the others are not counted.
+// `by_id`: a batch is asked only for the jobs that the command concerns, and counts no others.
 Outcomes outcomes(const Cancelled& answer, bool by_id) {
   Outcomes out{{"cancelled", "cancelled", answer.cancelled},
                {"requested", "running and asked to stop", answer.requested}};
@@ -92,7 +92,7 @@ int ask(const Flags& flags, bool json) {
   const Outcomes all = outcomes(*answer, flags.batch.empty());
   const auto none = [](const Outcome& one) { return one.jobs == 0; };
   if (!flags.batch.empty() && std::ranges::all_of(all, none)) {
-    // A batch without such jobs, or no batch at all?
+    // Either the batch has no such jobs, or nobody knows the batch.
     const auto status =
         ask_broker<StatusAnswer>(flags.broker, StatusRequest{"", flags.batch, ""}, json);
     if (!status) {

@@ -15,7 +15,7 @@ namespace millrace::client {
 namespace {
 
 volatile sig_atomic_t interrupts = 0;
-std::array<char, 512> said_at_once;  // by the second signal; written before any may come
+std::array<char, 512> said_at_once;  // what the second signal prints; set before the first
 std::size_t said_at_once_bytes = 0;
 
 extern "C" void on_interrupt(int) {
@@ -75,8 +75,8 @@ Status check_named(const std::string& path, const char* option) {
   }
   if (path == "-") {
     return fail(Code::usage,
-                std::string(option) + " - is no file: it is read again, or gone on with",
-                "name a file (./- for one that is called so)");
+                std::string(option) + " is -, but standard input and output cannot be read again",
+                "name a file, like ./- for a file that is called -");
   }
   return {};
 }

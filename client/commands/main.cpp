@@ -23,7 +23,7 @@ constexpr const char* footer =
     "Exit codes: 0 all done, 1 some jobs failed, 2 usage, 3 refused, 4 broker unreachable, 130 "
     "interrupted.";
 
-// Asked of the words themselves: where they cannot be parsed, no flag is set.
+// Looks at the words themselves: no flag is set when they cannot be parsed.
 bool wants_json(int argc, char** argv) {
   return std::any_of(argv + 1, argv + argc,
                      [](const char* word) { return std::string_view(word) == "--json"; });

@@ -70,7 +70,7 @@ Status ResultsRun::flush() {
   return std::fflush(stdout) == 0 ? Status() : fail(Code::io_error, cannot_write);
 }
 
-// A result that cannot be decoded may be of any batch: it is printed with each.
+// A result that cannot be decoded may belong to any batch, so no --batch leaves it out.
 Status ResultsRun::print(const Entry& entry) {
   const Result<JobResult> result = decode_entry(entry, flags_.stream);
   last_ = entry.number;
@@ -99,7 +99,7 @@ Status ResultsRun::on_stream_error(Error error) {
   if (error.code != Code::trimmed || reader_->first_kept() == 0) {
     return fail(std::move(error));
   }
-  print_error(error, json_);  // said, and then on with what there is
+  print_error(error, json_);  // and the reading goes on with what is kept
   reader_->move_to(reader_->first_kept());
   return {};
 }
@@ -131,8 +131,8 @@ Status ResultsRun::print_partials(const Partials& partials) {
   return flush();
 }
 
-// A misspelt name must not look like results that are yet to come. Who follows may come first, and
-// so may who reads while jobs are to end.
+// A misspelt name must not look like a stream whose results are still to come. With --follow, or
+// while jobs have not ended, an empty stream is no error.
 Status ResultsRun::check_names(EventLoop& loop) const {
   MILLRACE_ASSIGN(const StatusAnswer status,
                   loop.request_as<StatusAnswer>(StatusRequest{"", flags_.batch, flags_.stream}));

@@ -38,7 +38,7 @@ std::string how_to_go_on(const RunReport& report, const RunOptions& options, con
          (options.restart ? " without --restart" : "") + " goes on from there.";
 }
 
-// What else is to be said of a run that did not come to its end.
+// What the user should know about a run that did not reach its end.
 std::string what_now(const RunReport& report, const RunOptions& options, const Error& error) {
   if (!report.undone) {
     return report.summary.progress.total > 0 ? how_to_go_on(report, options, error) : "";
@@ -65,8 +65,8 @@ int run(Flags& flags, bool json) {
   remember_interrupts(flags.run.restart ? "The same command without --restart goes on."
                                         : "The same command goes on.",
                       json);
-  // Results go to a file: whoever read the progress may leave. Other commands end by this signal,
-  // as any filter does.
+  // Results go to a file, so the run goes on when nobody reads its progress any more. Other
+  // commands end by this signal, as any filter does.
   ::signal(SIGPIPE, SIG_IGN);
   if (const Status usable = flags.engine.check(); !usable) {
     return report_error(usable.error(), json);

@@ -1,4 +1,4 @@
-// `millrace score`: logprobs of given texts, through the queue like any job.
+// `millrace score`: computes the logprobs of given texts, by jobs like any other.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -38,7 +38,7 @@ class ScoreRun final : public JobSource {
   ScoreRun(const Flags& flags, TextInput input)
       : flags_(flags), input_(std::move(input)), stream_("score-" + random_id()) {}
 
-  // `beside` is looked after meanwhile.
+  // `beside` is one more handler of the loop.
   Status run(Session& session, const Clock& clock, EventHandler& beside);
   bool all_well() const { return failed_ == 0; }
 
@@ -81,7 +81,7 @@ Result<Body> ScoreRun::job_of(const std::string& text) const {
     job.field("top_logprobs", flags_.top);
   }
   if (flags_.ids) {
-    // What is no JSON becomes a string, which is refused as no array of ids.
+    // Text that is no JSON is sent as a string, which is refused because it is no array.
     job.key("tokens");
     if (json::accept(text)) {
       job.raw(text);
@@ -231,7 +231,7 @@ Status run_embedded(const Flags& flags, ScoreRun& score, bool as_json) {
   return score.run(backend->session(), clock, *backend);
 }
 
-// Options of an engine that is not ours would be passed over without a word.
+// Without --model there is no engine inside, and its options would be ignored in silence.
 Status check_engine_options(const CLI::App& command, const Flags& flags) {
   for (const CLI::Option* option : command.get_options()) {
     const bool of_engine =

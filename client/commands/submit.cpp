@@ -83,7 +83,7 @@ Status SubmitRun::run() {
   return loop.run({&submitter}, [&] { return submitter.done(); });
 }
 
-// Reads what comes to the stream from now on.
+// The stream is read from its present end on.
 Status SubmitRun::run_and_wait(EventLoop& loop, Submitter& submitter) {
   MILLRACE_ASSIGN(const StatusAnswer status, loop.request_as<StatusAnswer>(StatusRequest{
                                                  .job = {}, .batch = {}, .stream = flags_.stream}));
@@ -122,7 +122,7 @@ bool is_new(const std::string& notice, std::set<std::string>& told) {
   return told.size() < notices_shown && told.insert(notice).second;
 }
 
-// The results will say it too, but a misspelt field should be known before they are computed.
+// The results carry the warnings too, but a misspelt field should be known before the computing.
 void SubmitRun::note_warnings(const ParsedLine& parsed) {
   warned_ += parsed.warnings.empty() ? 0 : 1;
   for (const std::string& warning : parsed.warnings) {
@@ -212,10 +212,11 @@ void SubmitRun::summary() const {
     std::fprintf(stderr, "Lines that name a batch of their own, or a stream, are in that one\n");
   }
   if (cancelled_ > 0) {
-    std::fprintf(stderr,
-                 "%llu of those that %s were cancelled, and stay so: submit with another --batch "
-                 "runs them, or with another id where the line has its own\n",
-                 wide(cancelled_), flags_.wait ? "failed" : "were known");
+    std::fprintf(
+        stderr,
+        "%llu of those that %s were cancelled and stay cancelled. To run them, submit them "
+        "with another --batch, or with another id where a line has its own.\n",
+        wide(cancelled_), flags_.wait ? "failed" : "were known");
   }
 }
 

@@ -3,9 +3,9 @@
 // overwrite.
 //
 // A job's id is made of the batch, the line's number and its hash, so that the same file submitted
-// twice is the same batch with the same jobs; a line may have an id of its own. The output is
-// written anew each time, as the same command given again writes the same results; a file that
-// holds anything else is refused.
+// twice is the same batch with the same jobs. A line may have an id of its own. The output may
+// overwrite earlier results, because the same command writes them again; a file that holds anything
+// else is refused.
 // Errors: usage, conflict, io_error. Thread safety: one thread.
 #include <cstdio>
 #include <memory>
@@ -22,13 +22,13 @@ struct SubmitPaths {
   std::string input, output;  // output empty: standard output
 };
 
-// Before anything is done: that the input is a file, and that the output is no other file's.
+// Checks that the input is a file, and that the output may be written.
 Status check_submit_paths(const SubmitPaths& paths);
 
 struct SubmitLineOptions {
   std::string stream, batch;  // batch empty: named after the file and its content
   bool strict = false;
-  bool one_stream = false;  // a line that names another stream is refused
+  bool one_stream = false;  // true: a line that names another stream is refused
 };
 
 class SubmitInput {
@@ -38,7 +38,7 @@ class SubmitInput {
 
   const std::string& batch() const { return options_.batch; }
   Result<std::optional<ParsedLine>> next();  // nothing: there are no more
-  // A line whose job the broker refused, with what to do about it.
+  // The line whose job the broker refused, with a hint what to do.
   ParsedLine refused(const Submission& submission) const;
 
  private:
@@ -59,7 +59,7 @@ class SubmitOutput {
   SubmitOutput(const SubmitOutput&) = delete;
   SubmitOutput& operator=(const SubmitOutput&) = delete;
 
-  // Not before a broker has answered: until then what the file holds may be all there is.
+  // Call it when a broker has answered: until then the earlier results may be all there is.
   Status open(const std::string& path);
   Status write(const std::string& line);
 

@@ -38,8 +38,8 @@ struct LineOptions {
 
 struct ParsedLine {
   std::uint64_t number = 0;
-  std::string id;                        // the job's; of a bad line what the options give
-  std::string stream;                    // the job's; empty of a bad line
+  std::string id;                        // the job's; the options' where the line is bad
+  std::string stream;                    // the job's; empty where the line is bad
   std::optional<std::string> custom_id;  // also of a bad line, where it could be read
   Shape shape = Shape::plain;
   Body body;                                       // the job, where there is no error
@@ -50,7 +50,7 @@ struct ParsedLine {
 
 ParsedLine parse_line(const InputLine& line, const LineOptions& options);
 
-// A line whose job the broker refused, as one that could not be parsed.
+// The line of a job that the broker refused, in the form of a line that could not be parsed.
 ParsedLine refused_line(std::uint64_t number, const Body& job, const Error& error);
 
 }  // namespace millrace::client

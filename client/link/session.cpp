@@ -78,7 +78,7 @@ class BrokerSession final : public Session {
   std::uint32_t greeting_ms_;
 };
 
-// A fresh connection and a hello on it; what it was before is forgotten by both sides.
+// Opens a fresh connection and says hello. Both sides forget what was under way on the last one.
 Status BrokerSession::greet() {
   MILLRACE_TRY(socket_->connect(options_.endpoint));
   Hello hello;
@@ -128,7 +128,7 @@ Status BrokerSession::welcomed(Welcome welcome) {
   return send_questions();
 }
 
-// A broker that does not know the question would refuse it for ever.
+// Asks only a broker that knows the question: another one would refuse it each time.
 void BrokerSession::ask_to_watch(const std::string& stream) {
   const auto& known = welcome_.capabilities;
   if (std::find(known.begin(), known.end(), "partials") != known.end()) {

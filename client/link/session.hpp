@@ -1,12 +1,12 @@
 #pragma once
-// A client's session with a broker: hello, questions and their answers, doorbells; and what to do
-// when the broker is away: say so, try again with growing pauses, and send every question that has
-// no answer yet once more. That is safe, because submits are idempotent by job id, and fetch,
-// acknowledge, status and cancel may be repeated.
+// A client's session with a broker: hello, questions and their answers, and doorbells. When the
+// broker is away, the session reports it, tries again with growing pauses, and then sends every
+// question that has no answer once more. That is safe, because submits are idempotent by job id,
+// and fetch, acknowledge, status and cancel may be repeated.
 //
-// Nothing blocks but poll(), for as long as it is told to. Who waits for more than one answer does
-// so in an EventLoop (event_loop.hpp).
-// Errors: unreachable (bad endpoint), what the broker refuses a hello with, malformed_frame.
+// Only poll() blocks, for at most the time it is given. Commands wait in an EventLoop
+// (event_loop.hpp), which calls it.
+// Errors: unreachable (bad endpoint), the broker's refusal of a hello, malformed_frame.
 // Thread safety: one thread.
 #include <cstdint>
 #include <functional>
@@ -26,8 +26,8 @@ namespace millrace::client {
 struct LinkEvent {
   enum class Kind : std::uint8_t { away, back };
   Kind kind = Kind::away;
-  std::string reason;          // of away
-  std::uint32_t retry_ms = 0;  // away: the next try comes within this time
+  std::string reason;          // why the broker is away
+  std::uint32_t retry_ms = 0;  // of away: the next attempt comes within this time
   std::uint64_t away_ms = 0;   // since the broker was last heard
 };
 
@@ -40,35 +40,35 @@ struct SessionOptions {
   std::function<void(const LinkEvent&)> on_event;  // may be empty
 };
 
-struct Bell {  // something was written to a stream that was subscribed to
+struct Bell {  // a stream that was subscribed to has a new entry
   std::string stream;
 };
 
 class Session {
  public:
   static Result<std::unique_ptr<Session>> open(SessionOptions options, const Clock& clock);
-  // The same over a socket of the caller's.
+  // The same over a socket that the caller made.
   static Result<std::unique_ptr<Session>> open(SessionOptions options, const Clock& clock,
                                                std::unique_ptr<BrokerSocket> socket);
   virtual ~Session() = default;
 
   // Queues a question and returns its id, which the answer will carry.
   virtual std::uint64_t ask(Message message) = 0;
-  // Drops a question; a late answer is not given out.
+  // Drops a question. Its answer, if one comes late, is dropped as well.
   virtual void forget(std::uint64_t id) = 0;
-  // Rings for this stream appear in poll()'s bells.
+  // From now on poll() reports the rings for this stream.
   virtual Status subscribe(const std::string& stream) = 0;
-  // Partials of jobs of this stream that ask for them appear among poll()'s answers, with id 0, as
-  // they come; after a loss of the connection they are asked for again. Some may be missed.
+  // From now on poll() returns the partials of this stream's jobs among its answers, with id 0. The
+  // session asks for them again after it lost the connection. Some may be missed.
   virtual void watch(const std::string& stream) = 0;
 
-  // Waits at most timeout_ms for something to happen; appends what came. An error ends the session.
+  // Waits at most timeout_ms and appends what came meanwhile. An error ends the session.
   virtual Status poll(std::uint32_t timeout_ms, std::vector<Envelope>& answers,
                       std::vector<Bell>& bells) = 0;
 
-  virtual bool ready() const = 0;              // welcomed, and not lost since
+  virtual bool ready() const = 0;              // the broker has answered the last hello
   virtual std::uint64_t away_ms() const = 0;   // 0 while ready
-  virtual const Welcome& welcome() const = 0;  // of the last time it was ready
+  virtual const Welcome& welcome() const = 0;  // the last one
   virtual std::size_t unanswered() const = 0;
   virtual const std::string& endpoint() const = 0;
 };

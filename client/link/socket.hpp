@@ -1,7 +1,7 @@
 #pragma once
 // The sockets of one connection to a broker: a DEALER for questions, a SUB for doorbells, and the
-// monitor that tells when the connection is lost. Bounded queues, explicit linger, heartbeats.
-// Errors: unreachable (the endpoint is not one), io_error. Thread safety: one thread.
+// monitor that reports a lost connection. Their queues are bounded, and heartbeats run.
+// Errors: unreachable (the endpoint is invalid), io_error. Thread safety: one thread.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -16,7 +16,7 @@ class BrokerSocket {
   static Result<std::unique_ptr<BrokerSocket>> open();
   virtual ~BrokerSocket() = default;
 
-  // Drops the connection that was, with all that was queued on it, and begins another.
+  // Drops the last connection with everything that was queued on it, and opens another.
   virtual Status connect(const std::string& endpoint) = 0;
   virtual Status connect_doorbell(const std::string& endpoint,
                                   const std::vector<std::string>& streams) = 0;

@@ -14,7 +14,7 @@ constexpr std::int64_t us_per_ms = 1'000;
 StreamReader::StreamReader(Session& session, const Clock& clock, StreamReaderOptions options,
                            EntrySink& sink)
     : session_(session), clock_(clock), options_(std::move(options)), sink_(sink) {
-  // Without rings the stream is still read, every poll_ms.
+  // The stream is read without rings as well, every poll_ms.
   if (const Status heard = session_.subscribe(options_.stream); !heard) {
     log_warn("no doorbell for a stream", heard.error());
   }

@@ -1,8 +1,9 @@
 #pragma once
-// Reads one result stream without gap or repetition: asks from the next number, with one answer of
-// credit, when a doorbell rings, when there was more, or when a while has passed without a ring.
-// Errors: trimmed, epoch_changed (the log is another one than before), internal (a gap), and what
-// the broker refuses with; the sink may go on after them. Thread safety: one thread.
+// Reads one result stream without gap or repetition. It asks for one answer at a time, from the
+// next number on: when a doorbell rings, when the last answer held something, and when no doorbell
+// has rung for a while.
+// Errors: trimmed, epoch_changed (the stream is of another log than before), internal (a gap), and
+// the broker's refusals. The sink may go on after them. Thread safety: one thread.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -15,7 +16,7 @@ struct StreamReaderOptions {
   std::string stream = "results";
   std::uint64_t from = 1;  // first number wanted; 0: after the named cursor
   std::string cursor;
-  std::string epoch;  // where known: another one is refused
+  std::string epoch;  // empty: the first one that is met; another one is refused
   std::uint32_t max_entries = limits::fetch_entries;
   std::uint64_t max_bytes = limits::fetch_bytes;
   std::uint32_t poll_ms = 1'000;  // without a ring
@@ -27,7 +28,7 @@ class EntrySink {
   virtual ~EntrySink() = default;
   // The entries of one answer, in order; none when the reader has caught up.
   virtual Status on_entries(const std::vector<Entry>& entries) = 0;
-  // The stream cannot be read on as it was asked for.
+  // The reading cannot go on from the number it has reached.
   virtual Status on_stream_error(Error error) { return fail(std::move(error)); }
 };
 
@@ -41,9 +42,9 @@ class StreamReader final : public EventHandler {
 
   const std::string& stream() const { return options_.stream; }
   const std::string& epoch() const { return options_.epoch; }
-  std::uint64_t high() const { return high_; }   // last number written, as far as told
+  std::uint64_t high() const { return high_; }   // the last number, as of the last answer
   bool caught_up() const { return caught_up_; }  // the last answer held nothing
-  // Goes on from another number, e.g. the first that is kept, after `trimmed`.
+  // Goes on from another number, like first_kept() after `trimmed`.
   void move_to(std::uint64_t number);
   std::uint64_t first_kept() const { return first_kept_; }
 

@@ -9,7 +9,7 @@ namespace {
 constexpr std::int64_t us_per_ms = 1'000;
 constexpr int lines_at_once = 256;  // between two looks at the socket
 
-// Not the job's fault, and likely to pass.
+// The broker has no room for now: the job is sent again.
 bool is_want_of_room(Code code) {
   return code == Code::overloaded || code == Code::draining || code == Code::disk_full;
 }

@@ -1,8 +1,8 @@
 #pragma once
 // Submits the jobs of a source in bulk: gathers them into messages, keeps a few messages under way,
-// and sends again what the broker had no room for, after a growing pause. An answer means that the
-// job is on disk, or why it is not. What the broker refuses a whole message with is the error of
-// each of its jobs.
+// and sends again what the broker had no room for, after a growing pause. An answer says that the
+// job is on disk, or why it was refused. Where the broker refuses a whole message, each of its jobs
+// gets that error.
 // Errors: unexpected_message (the broker's answer does not fit the jobs), and those of the source.
 // Thread safety: one thread.
 #include <cstdint>
@@ -22,7 +22,7 @@ struct SubmitterOptions {
 };
 
 struct Submission {
-  std::uint64_t tag = 0;  // as it was added with
+  std::uint64_t tag = 0;  // the one given to add()
   SubmitAnswer answer;
   Body refused;  // the job, where the answer is an error
 };
@@ -32,10 +32,9 @@ class Submitter;
 class JobSource {
  public:
   virtual ~JobSource() = default;
-  // Reads one line, and adds its job where it holds one that is to be submitted. False: there are
-  // no more lines.
+  // Reads one line and adds its job, if the line has one to submit. False: there are no more lines.
   virtual Result<bool> feed(Submitter& submitter) = 0;
-  virtual bool holds_back() const { return false; }  // true: it is not to be fed from for now
+  virtual bool holds_back() const { return false; }  // true: feed() must wait
   virtual Status on_answer(const Submission& submission) = 0;
 };
 
@@ -43,7 +42,7 @@ class Submitter final : public EventHandler {
  public:
   Submitter(Session& session, const Clock& clock, JobSource& source, SubmitterOptions options = {});
 
-  void add(Body job, std::uint64_t tag);  // by the source; `tag` comes back with the answer
+  void add(Body job, std::uint64_t tag);  // called by feed(); the answer carries `tag`
 
   Status tick() override;
   bool busy() const override { return session_.ready() && wants_more(); }

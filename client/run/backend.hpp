@@ -1,9 +1,9 @@
 #pragma once
-// Broker and engine inside this process's care: a BrokerServer over ipc with its ledger in a
-// folder, and one engine process that is kept alive. `millrace run` and `millrace score` work with
-// it as with any broker, through a Session.
-// Errors: those of BrokerServer::start, of the engine's start, of the session.
-// Thread safety: one thread, the one that lives as long as the backend (the engine dies with it).
+// A broker and an engine for one command: a BrokerServer over ipc with its ledger in a folder, and
+// one engine process that is kept alive. `millrace run` and `millrace score` use them like any
+// broker, through a Session. As a handler of their loop the backend looks after both.
+// Errors: those of BrokerServer::start, of the engine's start and of the session.
+// Thread safety: one thread, which must live as long as the backend (the engine dies with it).
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -22,22 +22,22 @@ struct BackendOptions {
   std::vector<std::string> arguments;  // of the engine, without --broker
   std::string fingerprint;             // engines of another one get no job; empty: any
   std::uint32_t step_limit_s = 120;    // after which the engine ends by itself
-  bool folder_stays = true;            // after the backend's end, so that errors may name its files
+  bool folder_stays = true;            // when the backend has ended: errors may name its files
 };
 
-// How long its broker waits for a step: longer than the engine does, which tells more of it.
+// How long the broker waits for a step: longer than the engine, whose own error says more.
 constexpr std::uint32_t hang_ms(std::uint32_t step_limit_s) {
   return (step_limit_s + 10) * 1'000;
 }
 
-class Backend : public EventHandler {  // its tick() looks after broker and engine
+class Backend : public EventHandler {
  public:
-  // Its destructor stops both; leases stay in the ledger.
+  // The destructor stops both. Leases stay in the ledger.
   static Result<std::unique_ptr<Backend>> start(const BackendOptions& options, Env& env,
                                                 const Clock& clock, RunObserver& observer);
 
   virtual Session& session() = 0;
-  virtual void engine_silent() = 0;  // it is taken as hung and started again
+  virtual void engine_silent() = 0;  // treats the engine as hung: it is started again
   virtual std::uint32_t engine_starts() const = 0;
   virtual void stop() = 0;
 };

@@ -43,7 +43,7 @@ class Driver final : public JobSource, public EntrySink, public EventHandler {
 
   Status prepare();
   Status run();
-  Status settle();  // what is written is made safe, also after an error
+  Status settle();  // makes safe what is written, also after an error
 
   // Input lines to the broker.
   Result<bool> feed(Submitter& submitter) override;
@@ -52,7 +52,7 @@ class Driver final : public JobSource, public EntrySink, public EventHandler {
   // Results to the output.
   Status on_entries(const std::vector<Entry>& entries) override;
   Status on_stream_error(Error error) override;
-  // What is looked after between two waits.
+  // What is done between two waits.
   Status tick() override;
 
  private:
@@ -90,7 +90,7 @@ class Driver final : public JobSource, public EntrySink, public EventHandler {
 Status Driver::prepare() {
   MILLRACE_ASSIGN(LineIndexReader index, folder_.index());
   index_.emplace(std::move(index));
-  // An output that is shorter than it was at the checkpoint has lost lines: they are in the stream.
+  // An output that is shorter than the checkpoint says has lost lines. The stream still has them.
   const Checkpoint& checkpoint = folder_.checkpoint();
   const bool whole = output_.size() >= checkpoint.output_bytes;
   taken_ = whole ? checkpoint.number : 0;
@@ -150,7 +150,7 @@ Result<bool> Driver::feed(Submitter& submitter) {
   options.own_queue = true;
   options.strict = options_.strict;
   options.custom_ids = &custom_ids_;
-  // Lines that are done are parsed as well: later ones may repeat their custom_id.
+  // A line that is done is parsed as well, because a later one may repeat its custom_id.
   ParsedLine parsed = parse_line(line, options);
   if (output_.holds(line.number)) {
     return true;
@@ -248,8 +248,8 @@ Status Driver::write_line(std::uint64_t number, const std::string& text, const E
   return {};
 }
 
-// The ledger refuses new jobs on a full disk and goes on committing results. When nothing helps for
-// a while the run ends, with everything safe.
+// On a full disk the ledger refuses new jobs and goes on committing results. A run that waits for
+// too long with no job running ends, with everything safe.
 Status Driver::watch_disk() {
   if (!submitter_.paused() || submitter_.pause_reason().code != Code::disk_full) {
     disk_full_us_ = 0;
