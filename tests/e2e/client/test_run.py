@@ -246,9 +246,9 @@ def test_paths_that_cannot_be(run):
     keys.write_text("keys")
     assert "would overwrite" in run.go("--kv-center", str(keys), "--restart", expect=2).stderr
     assert keys.read_text() == "keys"
-    for name, word in (("-", "is no file"), ("", "is empty")):
+    for name, words in (("-", "--output is -, but"), ("", "--output is empty")):
         run.output = name
-        assert f"--output {word}" in run.go(expect=2).stderr.replace("--output - ", "--output ")
+        assert words in run.go(expect=2).stderr
     run.output = run.folder / "out.jsonl"
     run.input = run.folder / "absent.jsonl"
     assert "does not exist" in run.go(expect=2).stderr
