@@ -1,10 +1,8 @@
-// Submitter, StreamReader and exchange() against a scripted session: windows, pauses, gaps,
-// repetitions, a broker that stays away, a signal.
+// Submitter and StreamReader against a scripted session: windows, pauses, gaps, repetitions.
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "client/link/exchange.hpp"
 #include "client/link/stream_reader.hpp"
 #include "client/link/submitter.hpp"
 
@@ -22,15 +20,14 @@ class ScriptedSession final : public Session {
   Status subscribe(const std::string&) override { return {}; }
   void watch(const std::string&) override {}
   Status poll(std::uint32_t, std::vector<Envelope>&, std::vector<Bell>&) override { return {}; }
-  bool ready() const override { return away == 0; }
-  std::uint64_t away_ms() const override { return away; }
+  bool ready() const override { return true; }
+  std::uint64_t away_ms() const override { return 0; }
   const Welcome& welcome() const override { return welcome_; }
   std::size_t unanswered() const override { return questions.size(); }
   const std::string& endpoint() const override { return endpoint_; }
 
   std::map<std::uint64_t, Message> questions;
   std::uint64_t last = 0;
-  std::uint64_t away = 0;  // ms
 
  private:
   Welcome welcome_;
@@ -281,40 +278,6 @@ TEST_F(SubmitterTest, AnAnswerThatDoesNotFitIsAnError) {
   jobs_ = {"a"};
   ASSERT_TRUE(submitter_.tick());
   EXPECT_FALSE(give(1, Submitted{}).has_value());
-}
-
-Exchange work_without_end() {
-  return {.next_job = [] { return Result<std::optional<NextJob>>(); },
-          .on_answer = [](const Submission&) { return Status(); },
-          .on_entry = {},
-          .done = [] { return false; },
-          .tick = {},
-          .interrupted = [] { return false; },
-          .stream = {}};
-}
-
-TEST(Exchange, ABrokerThatStaysAwayIsUnreachableAfterTheTimeAllowed) {
-  ScriptedSession session;
-  session.away = 501;
-  Exchange work = work_without_end();
-  work.give_up_ms = 500;
-  const ManualClock clock;
-  const Status ended = exchange(session, clock, work);
-  ASSERT_FALSE(ended);
-  EXPECT_EQ(ended.error().code, Code::unreachable);
-  EXPECT_NE(ended.error().message.find("501 ms"), std::string::npos);
-}
-
-TEST(Exchange, ASignalEndsIt) {
-  ScriptedSession session;
-  Exchange work = work_without_end();
-  int rounds = 0;
-  work.interrupted = [&] { return ++rounds == 3; };
-  const ManualClock clock;
-  const Status ended = exchange(session, clock, work);
-  ASSERT_FALSE(ended);
-  EXPECT_EQ(ended.error().code, Code::interrupted);
-  EXPECT_EQ(rounds, 3);
 }
 
 }  // namespace
