@@ -46,7 +46,8 @@ inline JobEnd cancelled_end(LeaseId lease) {
 
 class World {
  public:
-  explicit World(CoreConfig config = {}, MemoryStoreOptions store = {}) : config_(config) {
+  explicit World(CoreConfig config = {}, MemoryStoreOptions store = {})
+      : config_(std::move(config)) {
     config_.broker_id = "broker-1";
     store.end_body = end_body;
     store_ = make_memory_store(std::move(store));
