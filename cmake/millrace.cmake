@@ -32,6 +32,8 @@ if(MILLRACE_SANITIZE)
   add_compile_options(-fsanitize=${MILLRACE_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${MILLRACE_SANITIZE})
+  add_library(millrace_sanitizers OBJECT ${CMAKE_CURRENT_LIST_DIR}/sanitizers.cpp)
+  target_link_libraries(millrace_sanitizers PUBLIC ${CMAKE_DL_LIBS})
 endif()
 
 # millrace_library(NAME SOURCES... ): a static library of ours. Link it with target_link_libraries.
@@ -43,7 +45,7 @@ endfunction()
 # millrace_program(NAME SOURCES...): an executable in build/bin.
 function(millrace_program name)
   add_executable(${name} ${ARGN})
-  target_link_libraries(${name} PRIVATE millrace_options)
+  target_link_libraries(${name} PRIVATE millrace_options $<TARGET_NAME_IF_EXISTS:millrace_sanitizers>)
 endfunction()
 
 # millrace_test(NAME SOURCES s... LIBS l... [FILTER f] [LABELS l...] [CORE]): one GoogleTest program and the ctest entry
@@ -63,6 +65,7 @@ function(millrace_test name)
     add_executable(${name} ${ARG_SOURCES})
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_link_libraries(${name} PRIVATE $<TARGET_NAME_IF_EXISTS:millrace_sanitizers>)
   target_link_libraries(${objects} PUBLIC millrace_options ${ARG_LIBS})
   target_link_libraries(${objects} PUBLIC GTest::gtest_main)
   # Half the time to compile; what is tested is compiled as it is shipped.
@@ -72,10 +75,12 @@ function(millrace_test name)
   millrace_run(${name} PROGRAM ${name} FILTER "${ARG_FILTER}" LABELS ${ARG_LABELS})
 endfunction()
 
+add_custom_target(thread_tests)  # the programs of entries with the label `threads`
+
 # millrace_run(NAME PROGRAM p [FILTER f] [ENVIRONMENT e...] [LABELS l...]): a ctest entry that runs a GoogleTest program
 # and writes its report where ops/test counts it. A filter that begins with DISABLED, or has it after a dot, runs
 # disabled tests. Label an entry `long` to keep it behind `ops/test --long`, `serial` where it must not share the
-# machine.
+# machine, `threads` where its own threads share data: those run under ThreadSanitizer.
 function(millrace_run name)
   cmake_parse_arguments(ARG "" "PROGRAM;FILTER" "ENVIRONMENT;LABELS" ${ARGN})
   set(arguments)
@@ -94,6 +99,9 @@ function(millrace_run name)
   endif()
   set_tests_properties(${name} PROPERTIES
     TIMEOUT ${limit_s} LABELS "${ARG_LABELS}" ENVIRONMENT "${environment}")
+  if("threads" IN_LIST ARG_LABELS)
+    add_dependencies(thread_tests ${ARG_PROGRAM})
+  endif()
   if("serial" IN_LIST ARG_LABELS)
     set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
   endif()

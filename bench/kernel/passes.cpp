@@ -203,7 +203,7 @@ class Passes {
     const std::uint32_t groups = tokens / activate_columns * (ffn / 32);
     add({"activate", "512 tokens, as gate_up ends", 0, 48 * blocks,
          blocks * (2 * silu_vector + quantize), groups},
-        [&, groups] {
+        [&] {
           return device_.launch(kernel, {.groups = {groups}},
                                 {gate_up_, activated_.codes, ffn / 32, code_stride(ffn)});
         });

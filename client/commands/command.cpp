@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
@@ -14,16 +15,17 @@
 namespace millrace::client {
 namespace {
 
-volatile sig_atomic_t interrupts = 0;
+// A signal comes to any thread: `run` has others than the one that asks.
+std::atomic<int> interrupts = 0;
+static_assert(std::atomic<int>::is_always_lock_free);  // so that a handler may use it
 std::array<char, 512> said_at_once;  // what the second signal prints; set before the first
 std::size_t said_at_once_bytes = 0;
 
 extern "C" void on_interrupt(int) {
-  if (interrupts > 0) {
+  if (interrupts.fetch_add(1) > 0) {
     static_cast<void>(!::write(STDERR_FILENO, said_at_once.data(), said_at_once_bytes));
     ::_exit(exit_interrupted);
   }
-  interrupts = 1;
 }
 
 std::string session_name() {

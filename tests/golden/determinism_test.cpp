@@ -40,7 +40,7 @@ GenerationRequest job(std::uint32_t index) {
       r.sampling.min_p = 0.05f;
       r.sampling.temperature = 0.7f;
       break;
-    case 5:
+    default:
       r.sampling.temperature = 1.5f;
       r.sampling.top_k = 100;
       r.sampling.top_p = 0.8f;
@@ -69,7 +69,7 @@ const std::vector<Bits>& alone() {
 
 // Job i is added before step when(i).
 template <class When>
-JobsRun run_together(Engine& engine, std::uint32_t count, When when) {
+JobsRun run_together(Engine& engine, std::uint32_t count, const When& when) {
   std::vector<Arrival> arrivals;
   for (std::uint32_t i = 0; i < count; ++i) arrivals.push_back({when(i), i, job(i), -1});
   std::stable_sort(arrivals.begin(), arrivals.end(),

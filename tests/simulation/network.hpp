@@ -46,7 +46,8 @@ struct Weather {
 };
 
 // Delivers `what` once, twice, late or never. Delays differ, so that messages overtake each other.
-inline void carry(Clock& clock, Dice& dice, const Weather& weather, std::function<void()> what) {
+inline void carry(Clock& clock, Dice& dice, const Weather& weather,
+                  const std::function<void()>& what) {
   if (dice.chance(weather.lose)) return;
   const int copies = dice.chance(weather.twice) ? 2 : 1;
   for (int i = 0; i < copies; ++i) {

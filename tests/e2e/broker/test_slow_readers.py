@@ -2,6 +2,7 @@
 import pathlib
 import time
 
+import pytest
 from patience import PATIENCE_S
 from wire import Peer, end, job
 
@@ -29,6 +30,7 @@ def peak_bytes(process):
     raise AssertionError("no VmHWM")
 
 
+@pytest.mark.memory
 def test_a_client_that_fetches_and_never_reads_is_bounded(broker, client, engine, context):
     store_results(client, engine, 4)
     deaf = Peer(context, broker.endpoint("clients"), role="client", name="deaf")

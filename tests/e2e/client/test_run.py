@@ -10,6 +10,7 @@ import subprocess
 import sys
 import termios
 
+import pytest
 from patience import PATIENCE_S
 from programs import completion, wait_until
 
@@ -90,6 +91,7 @@ def test_an_empty_input(run):
     assert run.output.read_bytes() == b""
 
 
+@pytest.mark.memory
 def test_a_line_of_100_mb_is_refused_without_being_held(run):
     with open(run.input, "wb") as out:
         out.write(GOOD[0].encode() + b"\n" + b'{"prompt": "')

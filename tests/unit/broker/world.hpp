@@ -38,7 +38,8 @@ inline JobEnd cancelled_end(LeaseId lease) {
 
 class World {
  public:
-  explicit World(CoreConfig config = {}, MemoryStoreOptions store = {}) : config_(config) {
+  explicit World(CoreConfig config = {}, MemoryStoreOptions store = {})
+      : config_(std::move(config)) {
     config_.broker_id = "broker-1";
     store.publish = published_end;
     store_ = make_memory_store(std::move(store));

@@ -168,7 +168,9 @@ class PowerCut : public ::testing::Test {
     put_whole_run(env, random);
     std::uint64_t left = at;
     env.set_hook([&left](std::string_view, const std::string&) -> Status {
-      if (left == 0 || --left > 0) return {};
+      if (left == 0) return {};
+      --left;
+      if (left > 0) return {};
       return fail(Code::disk_full, "no room");
     });
     bool met = false;

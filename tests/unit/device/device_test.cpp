@@ -229,6 +229,22 @@ TEST(Device, WhereDevicesMayBeOfOtherMachinesThisProcessorDoesNotCount) {
   EXPECT_EQ((*device)->dot(), Dot::plain);
 }
 
+// Tests of the kernels pass over dot products that cannot run here: this one says which.
+class EveryDot : public ::testing::TestWithParam<Dot> {};
+
+TEST_P(EveryDot, IsTestedHere) {
+  if (!testing::has_cpu_family()) GTEST_SKIP() << testing::needs_cpu_family;
+  const std::string name(dot_name(GetParam()));
+  if (!processor_has(GetParam())) GTEST_SKIP() << "this machine has no " << name;
+  if (GetParam() > open_device({.variant = "cpu"})->dot()) {
+    GTEST_SKIP() << "the device's compiler has no " << name;
+  }
+  EXPECT_EQ(open_device({.variant = "cpu-" + name})->dot(), GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Dots, EveryDot, ::testing::ValuesIn(all_dots),
+                         [](const auto& dot) { return std::string(dot_name(dot.param)); });
+
 // A machine's files on control groups, by path.
 std::optional<double> quota_of(const std::map<std::string, std::string>& files) {
   namespace fs = std::filesystem;

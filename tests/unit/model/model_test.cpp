@@ -30,7 +30,7 @@ Tokens random_tokens(std::size_t count, std::uint64_t seed, std::uint32_t vocabu
   return out;
 }
 
-constexpr ModelOptions small{
+const ModelOptions small{
     .kv_bytes = 4 << 20, .step_tokens = 300, .step_outputs = 300, .math = MathMode::exact};
 
 ModelOptions small_in(MathMode math) {
@@ -161,7 +161,7 @@ TEST(Model, ACopiedPageServesAsTheOriginal) {
 
 TEST(Model, DamagedModelsAreRefusedWithTheTensorsName) {
   const auto device = open_device();
-  const auto error_of = [&](const TinyModel& model, ModelOptions options = small) {
+  const auto error_of = [&](const TinyModel& model, const ModelOptions& options = small) {
     const GgufFile file = model.file();
     const auto loaded = Model::load(*device, file, options);
     return loaded ? Error{} : loaded.error();

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "engine/core/sampler/sampler.hpp"
@@ -41,7 +42,7 @@ struct Share {
     double sum = 0;
     for (const TokenId id : ids) sum += std::exp(logit[id] - max);
     for (const TokenId id : ids) kept[id] = std::exp(logit[id] - max) / sum;
-    probability = kept;
+    probability = std::move(kept);
   }
 };
 

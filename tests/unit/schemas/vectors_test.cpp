@@ -81,7 +81,7 @@ TEST(Vectors, WhatMustBeRefusedIs) {
     const std::string bytes = base64_decode(entry["bytes"].get<std::string>()).value();
     const auto decoded = decode_envelope(bytes);
     ASSERT_FALSE(decoded) << entry["what"];
-    EXPECT_EQ(code_name(decoded.error().code), entry["code"]) << entry["what"];
+    EXPECT_EQ(code_name(decoded.error().code), entry["code"].get<std::string>()) << entry["what"];
     EXPECT_FALSE(decoded.error().message.empty());
   }
 }

@@ -86,7 +86,7 @@ TEST(TextStop, EqualsSearchForEveryCut) {
   }
 }
 
-StopMachine machine(Stops stops, std::uint32_t minimum, std::uint32_t maximum) {
+StopMachine machine(const Stops& stops, std::uint32_t minimum, std::uint32_t maximum) {
   return StopMachine(std::make_shared<const StopRules>(stops, Tokens{2}, minimum, maximum));
 }
 

@@ -83,7 +83,7 @@ class SessionTest : public testing::Test {
     ASSERT_EQ(first.size(), 1u);
     EXPECT_EQ(first[0].credit, executor_.info().capacity);
   }
-  void lease(Leased ids, bool alone = false) {
+  void lease(const Leased& ids, bool alone = false) {
     Leases leases;
     for (const LeaseId id : ids)
       leases.leases.push_back(make_lease(id, "c" + std::to_string(id), alone));
