@@ -11,6 +11,7 @@
 #include "client/lines/json_writer.hpp"
 #include "engine/core/model/spec.hpp"
 #include "engine/core/tokenizer/tokenizer.hpp"
+#include "engine/worker/driver_guard.hpp"
 #include "schemas/base/env.hpp"
 
 namespace millrace::client {
@@ -74,7 +75,7 @@ void print_summary(const KeyMeans& means, const std::string& path, bool as_json)
   std::printf("%s\n", line.c_str());
 }
 
-Status run(const Flags& flags, bool as_json) {
+Status run(const Flags& flags, worker::DriverGuard& guard, bool as_json) {
   const std::string path = flags.output.empty() ? flags.model + file_ending : flags.output;
   const auto env = posix_env();
   MILLRACE_ASSIGN(const engine::GgufFile file, engine::GgufFile::open(flags.model));
@@ -87,7 +88,10 @@ Status run(const Flags& flags, bool as_json) {
   engine::CalibrateOptions options;
   options.math = engine::find_math(flags.math).value_or(options.math);
   options.step_tokens = std::min(flags.step_tokens, contexts.size);
-  options.progress = [&](std::uint32_t done) { print_progress(done, contexts.count(), as_json); };
+  options.progress = [&](std::uint32_t done) {
+    if (done == 1) guard.succeeded();
+    print_progress(done, contexts.count(), as_json);
+  };
   MILLRACE_ASSIGN(const KeyMeans means, calibrate_keys(*device, file, contexts, options));
   MILLRACE_TRY(write_file_atomically(*env, path, encode_key_means(means), Access::by_umask));
   print_summary(means, path, as_json);
@@ -126,8 +130,9 @@ void add_calibrate_command(CLI::App& app, Invocation& invocation) {
   add_options(*command, *flags);
   command->callback([&invocation, flags] {
     invocation.action = [&invocation, flags] {
-      const Status done = run(*flags, invocation.json);
-      return done ? exit_all_done : report_error(done.error(), invocation.json);
+      worker::DriverGuard guard("millrace", invocation.arguments, flags->cores);
+      const Status done = run(*flags, guard, invocation.json);
+      return done ? exit_all_done : report_error(guard.failed(done.error()), invocation.json);
     };
   });
 }

@@ -25,6 +25,7 @@ inline constexpr int exit_all_done = 0, exit_some_failed = 1, exit_usage = 2, ex
 int exit_code(const Error& error);
 
 struct Invocation {
+  char** arguments = nullptr;  // main's
   bool json = false;
   std::function<int()> action;  // of the command that was typed; returns the exit code
 };

@@ -11,6 +11,7 @@
 #include "client/lines/json_writer.hpp"
 #include "engine/core/model/spec.hpp"
 #include "engine/core/tokenizer/tokenizer.hpp"
+#include "engine/worker/driver_guard.hpp"
 #include "engine/worker/options.hpp"
 #include "schemas/base/command_help.hpp"
 #include "schemas/base/env.hpp"
@@ -107,13 +108,14 @@ void print_progress(const std::string& name, std::size_t number, std::size_t cou
 }
 
 Status measure(const std::vector<NamedPolicy>& policies, FidelityRun& run, FidelityReport& report,
-               bool as_json) {
+               worker::DriverGuard& guard, bool as_json) {
   for (const NamedPolicy& asked : policies) {  // before any of them is measured
     MILLRACE_TRY(engine::resolve(asked.policy, run.shape()));
   }
   for (const NamedPolicy& asked : policies) {
     print_progress(asked.name, report.rows.size() + 1, policies.size(), as_json);
     MILLRACE_ASSIGN(auto found, run.measure(asked.policy));
+    if (report.rows.empty()) guard.succeeded();
     report.rows.push_back({asked.name, std::move(found)});
     if (!as_json) continue;
     std::printf("%s\n", fidelity_json(report, report.rows.back()).c_str());
@@ -136,7 +138,7 @@ Status print_report(const FidelityReport& report, const Flags& flags, bool as_js
   return write_file_atomically(*posix_env(), flags.plot, png, Access::by_umask);
 }
 
-Status run(const Flags& flags, bool as_json) {
+Status run(const Flags& flags, worker::DriverGuard& guard, bool as_json) {
   if (flags.text.empty() == flags.tokens.empty()) {
     return fail(Code::usage, "one of --text and --tokens is needed",
                 "give --text FILE, like /usr/share/common-licenses/GPL-3");
@@ -174,7 +176,7 @@ Status run(const Flags& flags, bool as_json) {
                         .contexts = contexts.count(),
                         .context_tokens = contexts.size,
                         .rows = {}};
-  MILLRACE_TRY(measure(policies, *measured, report, as_json));
+  MILLRACE_TRY(measure(policies, *measured, report, guard, as_json));
   return print_report(report, flags, as_json);
 }
 
@@ -224,8 +226,9 @@ void add_fidelity_command(CLI::App& app, Invocation& invocation) {
   add_options(*command, *flags);
   command->callback([&invocation, flags] {
     invocation.action = [&invocation, flags] {
-      const Status done = run(*flags, invocation.json);
-      return done ? exit_all_done : report_error(done.error(), invocation.json);
+      worker::DriverGuard guard("millrace", invocation.arguments, flags->cores);
+      const Status done = run(*flags, guard, invocation.json);
+      return done ? exit_all_done : report_error(guard.failed(done.error()), invocation.json);
     };
   });
 }

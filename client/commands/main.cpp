@@ -47,7 +47,7 @@ millrace::Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
 int main(int argc, char** argv) {
   using namespace millrace;
   CLI::App app(about, "millrace");
-  client::Invocation invocation;
+  client::Invocation invocation{.arguments = argv, .json = false, .action = {}};
   LogOptions log;
   std::string level = "error";
   set_up_help(app);

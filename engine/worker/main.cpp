@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/core/device/driver_cache.hpp"
-#include "engine/worker/crash_note.hpp"
+#include "engine/worker/driver_guard.hpp"
 #include "engine/worker/engine_executor.hpp"
 #include "engine/worker/options.hpp"
 #include "engine/worker/worker_program.hpp"
@@ -28,19 +27,15 @@ std::uint32_t capacity(std::uint32_t max_batch) {
   return max_batch + std::max<std::uint32_t>(max_batch / 2, 4);
 }
 
-// Damage in PoCL's cache ends the process inside the driver, each time anew, and that when a kernel
-// is launched for the first time.
-std::string crash_hint() {
-  return "if this happens at every start, delete " + engine::pocl_cache_folder() +
-         ": damage in this cache of the OpenCL driver PoCL ends the process; it is made anew";
-}
-
-// One token, before anybody's job is taken: a driver that fails in its first step must not be
-// blamed on jobs.
+// Two tokens together and one alone, before anybody's job is taken: a driver that fails when a
+// kernel is first launched must not be blamed on jobs.
 Status warm_up(engine::Engine& engine) {
+  constexpr std::uint32_t prompt_tokens = 2, most_tokens = 2;
   GenerationRequest request;
-  request.prompt = Tokens{0};
-  request.max_tokens = 1;
+  const bool room = engine.info().context_tokens > prompt_tokens + most_tokens;
+  request.prompt = Tokens(room ? prompt_tokens : 1);
+  request.max_tokens = room ? most_tokens : 1;
+  request.stops.ignore_eos = true;
   request.sampling.seed = 0;
   MILLRACE_TRY(engine.add(0, request));
   std::vector<engine::Event> events;
@@ -50,8 +45,8 @@ Status warm_up(engine::Engine& engine) {
   return {};
 }
 
-Result<std::unique_ptr<worker::EngineExecutor>> make_executor(const worker::EngineFlags& flags) {
-  MILLRACE_ASSIGN(const engine::EngineOptions options, worker::engine_options(flags));
+Result<std::unique_ptr<worker::EngineExecutor>> make_executor(const engine::EngineOptions& options,
+                                                              std::uint32_t step_limit_s) {
   log_info("loading the model", {{"file", options.model_path}});
   MILLRACE_ASSIGN(auto made, engine::Engine::create(options));
   const engine::EngineInfo& info = made->info();
@@ -60,11 +55,10 @@ Result<std::unique_ptr<worker::EngineExecutor>> make_executor(const worker::Engi
   facts.add({"architecture", info.architecture}).add({"device", info.device_name});
   facts.add({"driver", info.driver}).add({"kv_pool_tokens", info.kv_pool_tokens});
   log(LogLevel::info, "engine ready", facts.list());
-  worker::leave_crash_note(program, crash_hint());
   MILLRACE_TRY(warm_up(*made));
   return std::make_unique<worker::EngineExecutor>(std::move(made), capacity(options.max_batch),
                                                   worker::TestHooks::from_environment(),
-                                                  flags.step_limit_s * 1'000);
+                                                  step_limit_s * 1'000);
 }
 
 }  // namespace
@@ -91,8 +85,12 @@ int main(int argc, char** argv) {
   }
   if (const Status begun = worker::begin_program(flags); !begun)
     return worker::report(program, begun.error());
-  auto executor = make_executor(engine_flags);
-  if (!executor) return worker::report(program, executor.error());
+  const auto options = worker::engine_options(engine_flags);
+  if (!options) return worker::report(program, options.error());
+  worker::DriverGuard guard(program, argv, options->cores);
+  auto executor = make_executor(*options, engine_flags.step_limit_s);
+  if (!executor) return worker::report(program, guard.failed(std::move(executor).error()));
+  guard.succeeded();
   const int code = worker::serve(flags, software, **executor);
   if ((*executor)->stop(stop_ms)) return code;
   log_warn("the step under way does not end; leaving without it");

@@ -29,7 +29,8 @@ MUST_NOT_INCLUDE = {"engine/core": ["schemas/base/net"]}
 # Commands that need more than the folder: `run` holds a broker and starts an engine, others load a model.
 EXTRA = {
     "client/run": ["broker", "engine/worker/options.hpp"],
-    "client/commands": ["engine/core", "engine/worker/options.hpp", "broker"],
+    "client/commands": ["engine/core", "engine/worker/driver_guard.hpp",
+                        "engine/worker/options.hpp", "broker"],
 }
 # Headers that cost seconds to compile stay out of ours.
 HEAVY = re.compile(r"msgpack|CL/opencl\.hpp|nlohmann/|CLI/|spdlog/|zmq\.hpp|sqlite3\.h")

@@ -30,13 +30,18 @@ std::string header_of(const Hash128& key, std::string_view binary) {
 
 }  // namespace
 
-std::string ProgramCache::default_folder() {
+std::string cache_home() {
   if (const char* base = std::getenv("XDG_CACHE_HOME"); base != nullptr && *base != '\0') {
-    return std::string(base) + "/millrace/programs";
+    return std::string(base) + "/millrace";
   }
   if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') {
-    return std::string(home) + "/.cache/millrace/programs";
+    return std::string(home) + "/.cache/millrace";
   }
+  return {};
+}
+
+std::string ProgramCache::default_folder() {
+  if (const std::string home = cache_home(); !home.empty()) return home + "/programs";
   log_warn("neither XDG_CACHE_HOME nor HOME is set: every start compiles its programs");
   return {};
 }

@@ -15,13 +15,15 @@
 
 namespace millrace::engine {
 
+// The folder of our caches, $XDG_CACHE_HOME/millrace or $HOME/.cache/millrace; "" where neither
+// variable is set. Never a folder that others can write to: what lies in a cache is run.
+std::string cache_home();
+
 class ProgramCache {
  public:
   explicit ProgramCache(std::string folder) : folder_(std::move(folder)) {}  // "": no cache
   bool on() const { return !folder_.empty(); }
-  // From the environment; "" where that names no home. Never a folder that others can write to:
-  // what lies in the cache is run.
-  static std::string default_folder();
+  static std::string default_folder();  // "" where there is no home for it
 
   // The stored binary; nothing when there is none, or none that can be trusted.
   std::optional<std::string> load(const Hash128& key, std::string_view name) const;

@@ -51,7 +51,8 @@ def test_run_and_the_engines_log_say_how_the_layers_run(real_run, call, down, pa
     assert f"path={path} layers=1 " in entry
     assert ("ffn_down" in entry) == (down == "Q4_0")
     again = real_run.go("--restart", "--json", expect=0)
-    (event,) = [x for x in map(json.loads, again.stdout.splitlines()) if x["event"] == "engine_ready"]
+    events = [json.loads(x) for x in again.stdout.splitlines()]
+    (event,) = [x for x in events if x["event"] == "engine_ready"]
     assert event["message"].endswith(told)
     scored = call("millrace", "score", "--model", real_run.model, text="hi\n")
     assert scored.returncode == 0 and told in scored.stderr and told not in scored.stdout

@@ -1,4 +1,4 @@
-"""A model's id is its file's name, or what --model-name says; what the file calls itself is a label."""
+"""A model's id is its file's name, or what --model-name says; the file's own name is a label."""
 import json
 
 import pytest

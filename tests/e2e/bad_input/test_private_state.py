@@ -1,4 +1,4 @@
-"""What the programs keep for themselves is their user's alone; what a user names is by the umask."""
+"""What the programs keep for themselves is their user's alone; outputs follow the umask."""
 import os
 import stat
 

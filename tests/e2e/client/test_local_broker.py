@@ -1,5 +1,5 @@
-"""Broker, engine and commands that are told no endpoint find each other in the user's runtime folder,
-which nobody else may enter."""
+"""Broker, engine and commands that are told no endpoint find each other in the user's runtime
+folder, which nobody else may enter."""
 import json
 import os
 import pathlib

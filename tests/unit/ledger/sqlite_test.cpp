@@ -250,7 +250,6 @@ class FullDiskEnv final : public Env {
                                                     Access) override {
     return std::unique_ptr<millrace::File>(new BallastFile(disk_, path));
   }
-
   class BallastFile final : public millrace::File {
    public:
     BallastFile(PowerCutDisk& disk, std::string path) : disk_(disk), path_(std::move(path)) {

@@ -1,0 +1,151 @@
+#include "engine/worker/driver_guard.hpp"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "engine/core/device/cores.hpp"
+#include "engine/core/device/device.hpp"
+#include "engine/core/device/driver_cache.hpp"
+#include "engine/core/device/program_cache.hpp"
+#include "schemas/base/env.hpp"
+#include "schemas/base/log.hpp"
+
+namespace millrace::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* folder_variable = "POCL_CACHE_DIR";
+// Of the start that failed: which folder it used, and how it failed.
+constexpr const char* again_variable = "MILLRACE_FAILED_START";
+
+std::string variable(const char* name) {
+  const char* const value = ::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+// Another folder of the same path has another one.
+std::string identity_of(const std::string& folder) {
+  struct stat info {};
+  return ::stat(folder.c_str(), &info) == 0 ? std::to_string(info.st_ino) : "";
+}
+
+std::uint64_t files_in(const std::string& folder) {
+  std::uint64_t files = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    files += at->is_regular_file(error) ? 1 : 0;
+  }
+  return files;
+}
+
+}  // namespace
+
+DriverGuard::DriverGuard(std::string program, char** arguments, std::uint32_t cores)
+    : program_(std::move(program)), again_{arguments, again_variable, ""} {
+  const std::string failed = variable(again_variable);
+  ::unsetenv(again_variable);  // not for the programs that this one starts
+  ours_ = take_folder();
+  folder_ = engine::pocl_cache_folder();
+  if (ours_ && !failed.empty()) {
+    sigset_t none;
+    sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);  // the fault may have come in any thread
+    start_ = Start::again;
+    empty_folder(failed);
+  }
+  // Drivers set handlers for faults when they look for devices: ours come after. Without a device
+  // the start says so itself.
+  const std::uint32_t usable = engine::usable_cores();
+  engine::limit_pocl(cores == 0 ? usable : std::min(cores, usable));
+  static_cast<void>(engine::list_devices());
+  if (!ours_ || start_ == Start::again) {
+    leave_crash_note(program_, hint());
+    return;
+  }
+  again_.about = identity_of(folder_) + " ";
+  const std::string emptied = folder_ + ", the cache of the OpenCL driver PoCL, emptied";
+  start_again_on_crash(program_, "it starts again, with " + emptied, again_);
+}
+
+// Whether PoCL keeps its cache in a folder of ours.
+bool DriverGuard::take_folder() {
+  const std::string home = engine::cache_home();
+  if (home.empty()) return false;
+  const std::string own = home + "/pocl", chosen = variable(folder_variable);
+  if (!chosen.empty() && chosen != own) return false;
+  Status made = posix_env()->make_directories(own);
+  if (made && ::access(own.c_str(), R_OK | W_OK | X_OK) != 0) {
+    made = fail(Code::io_error, own + " cannot be written", "check its permissions");
+  }
+  if (!made) {
+    log_warn("the OpenCL driver's cache stays where the driver puts it", made.error());
+    return false;
+  }
+  ::setenv(folder_variable, own.c_str(), 1);
+  return true;
+}
+
+// By another name first: other processes that use the cache find it empty at once, and whole.
+// Several starts may have failed on the same damage, and one of them empties the folder.
+void DriverGuard::empty_folder(const std::string& about) {
+  const std::size_t space = std::min(about.find(' '), about.size());
+  const std::string reason = about.substr(std::min(space + 1, about.size()));
+  const std::string aside = folder_ + ".damaged-" + std::to_string(::getpid());
+  const auto env = posix_env();
+  files_ = files_in(folder_);
+  const bool same = about.substr(0, space) == identity_of(folder_);
+  Status emptied = same ? env->rename(folder_, aside) : Status();
+  const bool other = !same || (!emptied && emptied.error().code == Code::not_found);
+  if (emptied || other) emptied = env->make_directories(folder_);
+  if (!emptied) {
+    return log_warn("the OpenCL driver's cache cannot be emptied after a start that failed",
+                    emptied.error());
+  }
+  if (other) {
+    return log_warn("another process emptied the OpenCL driver's cache after a start that failed",
+                    {{"driver_cache", folder_}, {"failed_start", reason}});
+  }
+  std::error_code left;  // what cannot be removed is nobody's cache any more
+  fs::remove_all(aside, left);
+  log_warn("the OpenCL driver's cache was emptied after a start that failed",
+           {{"driver_cache", folder_}, {"failed_start", reason}, {"files", files_}});
+}
+
+std::string DriverGuard::hint() const {
+  if (start_ != Start::again) {
+    return "if this happens at every start, delete " + folder_ +
+           ": damage in this cache of the OpenCL driver PoCL ends the process; it is made anew";
+  }
+  if (files_ == 0) return "the start before this one failed as well";
+  return "the start before this one failed as well, and the cache of the OpenCL driver PoCL was "
+         "emptied since: if it fails again, delete " +
+         folder_ + ", then update the driver or choose another --device";
+}
+
+Error DriverGuard::failed(Error error) {
+  const bool may_be_damage = error.code == Code::device_error || error.code == Code::kernel_build;
+  const bool pocl = files_in(folder_) > 0;  // it leaves files before anything of it can fail
+  if (start_ == Start::over || !may_be_damage || !pocl) return error;
+  if (ours_ && start_ == Start::first) {
+    log_warn("the start failed and is made again, with the OpenCL driver's cache emptied", error);
+    start_again(again_, std::string(code_name(error.code)));
+  }
+  error.hint += (error.hint.empty() ? "" : "; ") + hint();
+  return error;
+}
+
+void DriverGuard::succeeded() {
+  start_ = Start::over;
+  leave_crash_note(program_, hint());
+}
+
+}  // namespace millrace::worker
