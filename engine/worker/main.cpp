@@ -32,7 +32,7 @@ std::uint32_t capacity(std::uint32_t max_batch) {
 Status warm_up(engine::Engine& engine) {
   constexpr std::uint32_t prompt_tokens = 2, most_tokens = 2;
   GenerationRequest request;
-  const bool room = engine.info().context_tokens > prompt_tokens + most_tokens;
+  const bool room = engine.info().profile.facts.context_tokens > prompt_tokens + most_tokens;
   request.prompt = Tokens(room ? prompt_tokens : 1);
   request.max_tokens = room ? most_tokens : 1;
   request.stops.ignore_eos = true;

@@ -10,7 +10,9 @@ import tempfile
 
 import pytest
 
-from programs import STUB, WAIT_S, completion, program, wait_until
+from patience import PATIENCE_S
+
+from programs import STUB, completion, program, wait_until
 
 
 class Here:
@@ -45,7 +47,7 @@ class Here:
 
     def call(self, name, *words, text=None):
         return subprocess.run([program(name), *words], cwd=self.folder, env=self.env, text=True,
-                              input=text, capture_output=True, timeout=WAIT_S, check=False)
+                              input=text, capture_output=True, timeout=PATIENCE_S, check=False)
 
     def millrace(self, *words, text=None):
         return self.call("millrace", *words, text=text)
@@ -96,7 +98,7 @@ def test_the_socket_of_a_dead_broker_is_no_hindrance(here):
 def test_a_second_broker_is_refused_and_the_first_goes_on(here):
     here.broker()
     second, said = here.broker("another-ledger")
-    assert second.wait(WAIT_S) == 3
+    assert second.wait(PATIENCE_S) == 3
     assert f"cannot bind ipc://{here.runtime}/millrace/clients" in said
     assert "another process listens there: stop it, or choose another endpoint" in said
     here.engine()
