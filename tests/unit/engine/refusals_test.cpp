@@ -75,7 +75,8 @@ const std::vector<Refusal>& value_refusals() {
   static const std::vector<Refusal> all = {
       {"n 0", Code::invalid_value, "n is 0", [](R& r) { r.n = 0; }},
       {"n 129", Code::limit_exceeded, "n is 129", [](R& r) { r.n = 129; }},
-      {"score n", Code::limit_exceeded, "n is 2", [](R& r) { (r = score(4)).n = 2; }},
+      {"score n", Code::invalid_value, "n has no meaning for a score job",
+       [](R& r) { (r = score(4)).n = 2; }},
       {"n x max", Code::limit_exceeded, "n x max_tokens",
        [](R& r) { r = with_prompt(r, Tokens(1, 5), 8193), r.n = 128; }},
       {"max 0", Code::invalid_value, "max_tokens is 0", [](R& r) { r.max_tokens = 0; }},
@@ -214,7 +215,7 @@ const std::vector<Refusal>& edit_refusals() {
          r.logprobs.sampled = true;
          r.logprobs.listed = Tokens(129, 1);
        }},
-      {"listed twice", Code::invalid_value, "logprob_token_ids names 7 twice",
+      {"listed twice", Code::invalid_value, "logprob_token_ids names token 7 twice",
        [](R& r) {
          r.logprobs.sampled = true;
          r.logprobs.listed = {7, 3, 7};
