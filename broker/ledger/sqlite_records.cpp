@@ -102,7 +102,15 @@ std::optional<JobRow> Records::find_job(const std::string& tenant, const std::st
   row.deadline_us = optional_integer(s, 8);
   row.sequence = static_cast<std::uint64_t>(s.integer(9));
   row.submitted_us = s.integer(10);
-  row.state = static_cast<JobState>(s.integer(11));
+  const std::int64_t state = s.integer(11);
+  if (state < 0 || state > static_cast<std::int64_t>(JobState::expired)) {
+    database_.note_failure({Code::ledger_corrupt,
+                            "ledger " + database_.path() + ": job '" + job + "' has the state " +
+                                std::to_string(state) + ", which does not exist",
+                            "restore the ledger from a backup"});
+    return std::nullopt;
+  }
+  row.state = static_cast<JobState>(state);
   row.attempts = static_cast<std::uint32_t>(s.integer(12));
   row.failures = static_cast<std::uint32_t>(s.integer(13));
   row.suspect_us = optional_integer(s, 14);

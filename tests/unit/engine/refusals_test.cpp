@@ -87,7 +87,7 @@ const std::vector<Refusal>& value_refusals() {
        [](R& r) { r.sampling.temperature = infinity; }},
       {"temperature < 0", Code::invalid_value, "temperature is -1",
        [](R& r) { r.sampling.temperature = -1; }},
-      {"temperature > 100", Code::limit_exceeded, "temperature is 100.5",
+      {"temperature > 100", Code::invalid_value, "temperature is 100.5",
        [](R& r) { r.sampling.temperature = 100.5; }},
       {"top_p 0", Code::invalid_value, "top_p", [](R& r) { r.sampling.top_p = 0; }},
       {"top_p 1.5", Code::invalid_value, "top_p is 1.5", [](R& r) { r.sampling.top_p = 1.5; }},

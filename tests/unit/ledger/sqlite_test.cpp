@@ -169,18 +169,24 @@ TEST_F(SqliteLedgerTest, ADamagedEntryIsNamedNotServed) {
 }
 
 TEST_F(SqliteLedgerTest, DamagedTablesStopTheLedger) {
-  auto ledger = open();
-  carry_out(*ledger, {job("a")});
-  ledger.reset();
-  meddle(path, "DELETE FROM jobs");
-  ledger = open();
-  const std::vector<Operation> operations{claim(1)};
-  const auto replies = ledger->apply(operations, start_us);
-  ASSERT_FALSE(replies);
-  EXPECT_EQ(replies.error().code, Code::ledger_corrupt);
-  const std::vector<Operation> harmless{Count{tenant, ""}};
-  EXPECT_FALSE(ledger->apply(harmless, start_us)) << "it stays stopped";
-  EXPECT_FALSE(ledger->idle());
+  const std::vector<std::pair<const char*, Operation>> cases{
+      {"DELETE FROM jobs", claim(1)},
+      {"PRAGMA ignore_check_constraints=1; UPDATE jobs SET state = 9", GetJob{tenant, "a"}}};
+  for (const auto& [damage, operation] : cases) {
+    SCOPED_TRACE(damage);
+    std::filesystem::remove(path);
+    auto ledger = open();
+    carry_out(*ledger, {job("a")});
+    ledger.reset();
+    meddle(path, damage);
+    ledger = open();
+    const auto replies = ledger->apply(std::span(&operation, 1), start_us);
+    ASSERT_FALSE(replies);
+    EXPECT_EQ(replies.error().code, Code::ledger_corrupt);
+    const std::vector<Operation> harmless{Count{tenant, ""}};
+    EXPECT_FALSE(ledger->apply(harmless, start_us)) << "it stays stopped";
+    EXPECT_FALSE(ledger->idle());
+  }
 }
 
 TEST_F(SqliteLedgerTest, ThePlansOfHotStatementsUseTheirIndexes) {
