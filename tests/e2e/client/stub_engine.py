@@ -96,7 +96,7 @@ class Engine:
 
     def send_partials(self, lease):
         """The answer's text in two pieces and its tokens one by one."""
-        text = result_of(lease)["result"]["choices"][0]["text"]
+        text = result_of(lease)["choices"][0]["text"]
         for i, piece in enumerate((text[:6], text[6:])):
             self.send("partials", {"entries": [{
                 "lease": lease["lease"], "choice": 0, "first_token": i,
