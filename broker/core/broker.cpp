@@ -27,8 +27,8 @@ Broker::Broker(CoreConfig config)
       doorbell_(out_, config_),
       models_(out_),
       dispatcher_(out_, config_, table_, doorbell_),
-      custody_(out_, config_, table_, sessions_, dispatcher_, doorbell_),
-      engines_(out_, config_, table_, sessions_, models_, dispatcher_, custody_, doorbell_),
+      reclaimer_(out_, config_, table_, sessions_, dispatcher_, doorbell_),
+      engines_(out_, config_, table_, sessions_, models_, dispatcher_, reclaimer_, doorbell_),
       submissions_(out_, config_, sessions_, models_, table_, doorbell_,
                    [this] { dispatcher_.work_arrived(); }),
       requests_(out_, sessions_, table_, engines_, dispatcher_, doorbell_) {}
@@ -43,7 +43,7 @@ Actions Broker::handle(Event event, Now now) {
                  [this](Completed& e) { out_.complete(std::move(e)); },
                  [this](Tick&) { tick(); },
                  [this](Drain& e) { drain(e); },
-                 [this](EngineDied& e) { custody_.died_by_name(e.engine); },
+                 [this](EngineDied& e) { reclaimer_.died_by_name(e.engine); },
              },
              event);
   if (draining_) check_drained();
@@ -57,7 +57,7 @@ void Broker::start() {
   const auto one_done = [this] {
     if (--recovering_ == 0) recovered();
   };
-  custody_.recover(one_done);
+  reclaimer_.recover(one_done);
   models_.recover(one_done);
   out_.ask_one(Count{default_tenant, {}}, [this, one_done](Result<Reply> reply) {
     if (const auto* r = reply_as<CountReply>(reply)) {
@@ -85,11 +85,11 @@ void Broker::received(Received event) {
 }
 
 void Broker::message(const Peer& peer, Envelope envelope) {
-  if (peer.door == Door::push) return push_message(std::move(envelope.message));
+  if (peer.endpoint == Endpoint::push) return push_message(std::move(envelope.message));
   if (const auto* h = std::get_if<Hello>(&envelope.message)) return hello(peer, envelope.id, *h);
   if (sessions_.heard(peer) == nullptr) return out_.refuse(peer, envelope.id, say_hello_first());
   if (std::holds_alternative<Goodbye>(envelope.message)) return goodbye(peer);
-  if (peer.door == Door::client) {
+  if (peer.endpoint == Endpoint::client) {
     client_message(peer, envelope.id, std::move(envelope.message));
   } else {
     engine_message(peer, envelope.id, std::move(envelope.message));
@@ -151,7 +151,7 @@ void Broker::push_message(Message message) {
 }
 
 void Broker::refuse_unexpected(const Peer& peer, std::uint64_t id, const Message&) {
-  const bool client = peer.door == Door::client;
+  const bool client = peer.endpoint == Endpoint::client;
   out_.refuse(
       peer, id,
       {Code::unexpected_message,
@@ -163,12 +163,12 @@ void Broker::refuse_unexpected(const Peer& peer, std::uint64_t id, const Message
 void Broker::hello(const Peer& peer, std::uint64_t id, const Hello& hello) {
   // Without it an engine that died and was started again could not be told from one that came
   // back, and whoever killed it would never be blamed.
-  if (peer.door == Door::engine && hello.role == Role::engine && hello.instance.empty()) {
+  if (peer.endpoint == Endpoint::engine && hello.role == Role::engine && hello.instance.empty()) {
     return out_.refuse(peer, id,
                        {Code::missing_field, "hello: an engine without instance",
                         "give instance: a random id of the process"});
   }
-  if (peer.door == Door::engine &&
+  if (peer.endpoint == Endpoint::engine &&
       hello.engine.kv_policies.size() > limits::kv_policies_per_engine) {
     return out_.refuse(
         peer, id,
@@ -177,22 +177,22 @@ void Broker::hello(const Peer& peer, std::uint64_t id, const Hello& hello) {
              " kv_policies, the limit is " + std::to_string(limits::kv_policies_per_engine),
          "give the policy the engine runs, and that by layer"});
   }
-  if (peer.door == Door::engine) engines_.before_hello(peer, hello);
+  if (peer.endpoint == Endpoint::engine) engines_.before_hello(peer, hello);
   if (auto opened = sessions_.open(peer, hello); !opened) {
     return out_.refuse(peer, id, std::move(opened.error()));
   }
   out_.send(peer, id, sessions_.welcome());
-  if (peer.door == Door::engine) engines_.hello(peer, hello);
+  if (peer.endpoint == Endpoint::engine) engines_.hello(peer, hello);
 }
 
 void Broker::goodbye(const Peer& peer) {
-  if (const Engine* engine = table_.at(peer)) custody_.leave(std::string(engine->id));
+  if (const Engine* engine = table_.at(peer)) reclaimer_.leave(std::string(engine->id));
   sessions_.close(peer);
 }
 
 void Broker::malformed(Malformed event) {
   ++out_.counters().malformed;
-  if (event.peer.door == Door::push) {
+  if (event.peer.endpoint == Endpoint::push) {
     if (ready()) submissions_.reject({}, {}, std::move(event.error));
     return;
   }
@@ -201,7 +201,7 @@ void Broker::malformed(Malformed event) {
 
 void Broker::peer_gone(const Peer& peer) {
   // An engine may come back on another connection: its leases live on until they lapse.
-  if (peer.door == Door::engine) table_.disconnect(peer);
+  if (peer.endpoint == Endpoint::engine) table_.disconnect(peer);
   sessions_.close(peer);
 }
 
@@ -215,7 +215,7 @@ void Broker::tick() {
 
 void Broker::sweep() {
   swept_us_ = out_.now().mono_us;
-  custody_.sweep();
+  reclaimer_.sweep();
   expire();
   out_.ask_one(Count{default_tenant, {}}, [this](Result<Reply> reply) {
     if (const auto* r = reply_as<CountReply>(reply)) {
@@ -237,7 +237,7 @@ void Broker::expire() {
     }
     out_.counters().expired += r->ended.size();
     for (const auto& ended : r->ended) doorbell_.written(ended);
-    custody_.revoke(r->leases);
+    reclaimer_.revoke(r->leases);
     if (r->more) expire();
   });
 }

@@ -5,7 +5,7 @@
 //   hello ─▶ sessions            submit, push ─▶ submissions ─┐
 //   ready, heartbeat, ends,      fetch, acknowledge, cancel,  ├─▶ ledger requests ─▶ completions
 //   release ─▶ engines           retry, status ─▶ requests ───┘
-//   tick ─▶ custody (dead, hung, lapsed), dispatcher (hand-outs), doorbell
+//   tick ─▶ lease reclaimer (dead, hung, lapsed), dispatcher (hand-outs), doorbell
 //
 // Until the ledger has told what was live before the start, messages wait here. Each part's rules
 // stand at the top of its header. Thread safety: none; one owner.
@@ -13,11 +13,11 @@
 #include <deque>
 #include <optional>
 
-#include "broker/core/custody.hpp"
 #include "broker/core/dispatcher.hpp"
 #include "broker/core/doorbell.hpp"
 #include "broker/core/engine_table.hpp"
 #include "broker/core/engines.hpp"
+#include "broker/core/lease_reclaimer.hpp"
 #include "broker/core/models.hpp"
 #include "broker/core/requests.hpp"
 #include "broker/core/sessions.hpp"
@@ -72,7 +72,7 @@ class Broker {
   Models models_;
   EngineTable table_;
   Dispatcher dispatcher_;
-  Custody custody_;
+  LeaseReclaimer reclaimer_;
   Engines engines_;
   Submissions submissions_;
   Requests requests_;

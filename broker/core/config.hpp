@@ -15,7 +15,7 @@ struct CoreConfig {
   bool push = false;     // a PULL socket is bound
   // Every lease in the ledger is from an engine that is surely gone (an embedded broker that owns
   // its engine): all are given back at the start, nobody blamed.
-  bool engines_of_before_are_gone = false;
+  bool previous_engines_are_gone = false;
   // A job that names a KV policy waits for an engine that runs it. Where there is one engine for
   // ever (an embedded broker) such a job is given to it nevertheless: it refuses what it cannot do.
   bool match_kv = true;

@@ -15,7 +15,7 @@ bool serves_any(const Engine& engine, const std::vector<SuspectQueue>& queues) {
 
 void Dispatcher::work_arrived() {
   ++work_generation_;
-  for (auto& [id, engine] : engines_.all()) engine.hungry = false;
+  for (auto& [id, engine] : engines_.all()) engine.found_no_work = false;
   offer_all();
 }
 
@@ -35,7 +35,7 @@ void Dispatcher::offer_all() {
   for (Engine* engine : order) offer(*engine);
 }
 
-bool Dispatcher::willing(const Engine& engine) const {
+bool Dispatcher::can_claim(const Engine& engine) const {
   const bool alike =
       config_.fingerprint.empty() || engine.profile.facts.fingerprint == config_.fingerprint;
   return open_ && engine.peer && alike && !engine.claiming && !engine.hung && engine.credit > 0 &&
@@ -43,12 +43,12 @@ bool Dispatcher::willing(const Engine& engine) const {
 }
 
 void Dispatcher::offer(Engine& engine) {
-  if (!willing(engine)) return;
+  if (!can_claim(engine)) return;
   if (engine.leases.empty()) {
     if (engine.suspects_seen != suspect_generation_) return claim(engine, true);
     engine.reserved = false;
   }
-  if (engine.reserved || engine.hungry) return;
+  if (engine.reserved || engine.found_no_work) return;
   claim(engine, false);
 }
 
@@ -66,7 +66,7 @@ void Dispatcher::claim(Engine& engine, bool suspect) {
     const auto rivals =
         std::count_if(engines_.all().begin(), engines_.all().end(), [&](const auto& item) {
           return item.second.profile.facts.model == engine.profile.facts.model &&
-                 !item.second.hungry && willing(item.second);
+                 !item.second.found_no_work && can_claim(item.second);
         });
     const auto sharing = static_cast<std::uint32_t>(std::max<std::ptrdiff_t>(rivals, 1));
     const auto room = limits::leases_per_engine - static_cast<std::uint32_t>(engine.leases.size());
@@ -86,8 +86,8 @@ void Dispatcher::claimed(const std::string& id, bool suspect, std::uint64_t gene
   if (engine != nullptr) engine->claiming = false;
   auto* got = reply_as<ClaimReply>(reply);
   if (got == nullptr) {
-    // Asked again with the next sweep, which clears `hungry`.
-    if (engine != nullptr) engine->hungry = true;
+    // Asked again with the next sweep, which clears `found_no_work`.
+    if (engine != nullptr) engine->found_no_work = true;
     return out_.note(NoteLevel::error, "claiming jobs: " + reply_error(reply).text());
   }
   for (const auto& ended : got->ended) doorbell_.written(ended);
@@ -98,7 +98,7 @@ void Dispatcher::claimed(const std::string& id, bool suspect, std::uint64_t gene
   } else if (suspect) {
     engine->suspects_seen = generation;
   } else {
-    engine->hungry = generation == work_generation_;
+    engine->found_no_work = generation == work_generation_;
   }
   offer(*engine);
 }

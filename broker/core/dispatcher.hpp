@@ -26,7 +26,7 @@ class Dispatcher {
 
  private:
   void offer_all();
-  bool willing(const Engine& engine) const;
+  bool can_claim(const Engine& engine) const;
   void claim(Engine& engine, bool suspect);
   void claimed(const std::string& engine, bool suspect, std::uint64_t generation,
                Result<Reply> reply);

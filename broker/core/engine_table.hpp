@@ -41,7 +41,7 @@ struct Engine {
   double tokens_per_second = 0;
   std::uint32_t rows = 0;           // in its step under way, at its last heartbeat
   bool claiming = false;            // a claim for it is on the way
-  bool hungry = false;              // its last claim found nothing; waits for new work
+  bool found_no_work = false;       // its last claim found nothing; waits for new work
   bool hung = false;                // takes nothing until its steps move
   bool reserved = false;            // finishes what it has, then takes a suspect
   std::uint64_t suspects_seen = 0;  // generation of suspects it found nothing in

@@ -25,7 +25,7 @@ void Engines::before_hello(const Peer& peer, const Hello& hello) {
   const Engine* before = table_.at(peer);
   if (before == nullptr || before->id == hello.instance) return;
   // Two processes never share a routing id: the one before has been replaced.
-  custody_.died(std::string(before->id), "replaced by another process on its connection");
+  reclaimer_.died(std::string(before->id), "replaced by another process on its connection");
 }
 
 void Engines::hello(const Peer& peer, const Hello& hello) {
@@ -42,7 +42,7 @@ void Engines::hello(const Peer& peer, const Hello& hello) {
   engine.kv_names = kv;
   engine.joined = true;
   engine.credit = 0;
-  engine.hungry = engine.reserved = false;
+  engine.found_no_work = engine.reserved = false;
   engine.heard_us = engine.progress_us = out_.now().mono_us;
   models_.serve(model);
   out_.joined(info_of(engine));
@@ -145,7 +145,7 @@ void Engines::renewed(const std::string& name, std::uint64_t id, const std::vect
 void Engines::adopt(Engine& engine, const std::vector<LeaseId>& asked, const RenewReply& reply) {
   for (const auto lease : asked) {
     if (table_.holder(lease) != nullptr || finishing_.contains(lease) ||
-        committed_.contains(lease) || custody_.leaving(lease)) {
+        committed_.contains(lease) || reclaimer_.leaving(lease)) {
       continue;
     }
     if (std::find(reply.lost.begin(), reply.lost.end(), lease) != reply.lost.end()) continue;
@@ -232,7 +232,7 @@ void Engines::release(Engine& engine, const Release& release) {
       own.push_back(lease);
     }
   }
-  custody_.give_back(engine.id, std::move(own), Blame::none);
+  reclaimer_.give_back(engine.id, std::move(own), Blame::none);
 }
 
 void Engines::partials(Engine& engine, Partials partials) {

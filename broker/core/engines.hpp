@@ -7,10 +7,10 @@
 #include <unordered_set>
 #include <vector>
 
-#include "broker/core/custody.hpp"
 #include "broker/core/dispatcher.hpp"
 #include "broker/core/doorbell.hpp"
 #include "broker/core/engine_table.hpp"
+#include "broker/core/lease_reclaimer.hpp"
 #include "broker/core/models.hpp"
 #include "broker/core/outbox.hpp"
 #include "broker/core/sessions.hpp"
@@ -20,14 +20,14 @@ namespace millrace::broker {
 class Engines {
  public:
   Engines(Outbox& out, const CoreConfig& config, EngineTable& table, Sessions& sessions,
-          Models& models, Dispatcher& dispatcher, Custody& custody, Doorbell& doorbell)
+          Models& models, Dispatcher& dispatcher, LeaseReclaimer& reclaimer, Doorbell& doorbell)
       : out_(out),
         config_(config),
         table_(table),
         sessions_(sessions),
         models_(models),
         dispatcher_(dispatcher),
-        custody_(custody),
+        reclaimer_(reclaimer),
         doorbell_(doorbell) {}
 
   // Before the session opens: whoever was on this connection may be another process.
@@ -64,7 +64,7 @@ class Engines {
   Sessions& sessions_;
   Models& models_;
   Dispatcher& dispatcher_;
-  Custody& custody_;
+  LeaseReclaimer& reclaimer_;
   Doorbell& doorbell_;
   std::optional<Error> fatal_;
   std::unordered_set<LeaseId> finishing_;  // their ends are on the way to disk

@@ -20,16 +20,16 @@ struct Now {
   std::int64_t unix_us = 0;
 };
 
-enum class Door : std::uint8_t { client, engine, push };
+enum class Endpoint : std::uint8_t { client, engine, push };
 
 // One connection as the sockets see it. `route` is the ROUTER's routing id; empty for `push`, which
 // is one-way.
 struct Peer {
-  Door door = Door::client;
+  Endpoint endpoint = Endpoint::client;
   std::string route;
   friend bool operator==(const Peer&, const Peer&) = default;
   friend bool operator<(const Peer& a, const Peer& b) {
-    return std::tie(a.door, a.route) < std::tie(b.door, b.route);
+    return std::tie(a.endpoint, a.route) < std::tie(b.endpoint, b.route);
   }
 };
 

@@ -3,7 +3,7 @@
 namespace millrace::broker {
 
 void Outbox::send(const Peer& peer, std::uint64_t id, Message message) {
-  if (peer.door == Door::push) return;  // one-way
+  if (peer.endpoint == Endpoint::push) return;  // one-way
   actions_.messages.push_back({peer, Envelope{id, std::move(message)}});
 }
 

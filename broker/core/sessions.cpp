@@ -16,7 +16,7 @@ Welcome Sessions::welcome() const {
 }
 
 Status Sessions::open(const Peer& peer, const Hello& hello) {
-  const auto role = peer.door == Door::engine ? Role::engine : Role::client;
+  const auto role = peer.endpoint == Endpoint::engine ? Role::engine : Role::client;
   if (hello.role != role) {
     return fail(Code::unexpected_message,
                 std::string("hello: this endpoint is for ") +
@@ -50,7 +50,7 @@ bool Sessions::make_room() {
   auto quietest = sessions_.end();
   for (auto at = sessions_.begin(); at != sessions_.end(); ++at) {
     const Session& session = at->second;
-    if (at->first.door != Door::client || session.requests > 0 ||
+    if (at->first.endpoint != Endpoint::client || session.requests > 0 ||
         out_.now().mono_us - session.heard_us < limit_us) {
       continue;
     }

@@ -52,7 +52,7 @@ struct Submissions::Pending {
   std::vector<Item> items;
   std::vector<SubmitAnswer> answers;
 
-  bool pushed() const { return peer.door == Door::push; }
+  bool pushed() const { return peer.endpoint == Endpoint::push; }
   void refuse(std::size_t i, Error error) {
     answers[i].error = std::move(error);
     answers[i].waits.clear();
@@ -130,7 +130,7 @@ void Submissions::submit(const Peer& peer, std::uint64_t id, Submit submit) {
 }
 
 void Submissions::push(Submit submit) {
-  begin(Peer{Door::push, {}}, 0, std::move(submit));
+  begin(Peer{Endpoint::push, {}}, 0, std::move(submit));
 }
 
 void Submissions::begin(const Peer& peer, std::uint64_t id, Submit submit) {

@@ -2,7 +2,7 @@
 // A broker with sockets and a ledger on disk, on a thread of its own: what `millrace-broker` runs
 // and `millrace run` holds. Handles no signals and never ends the process.
 //
-//   ROUTER clients ─┐             ┌─▶ core (state machine) ─▶ ledger desk ─▶ ledger thread
+//   ROUTER clients ─┐             ┌─▶ core (state machine) ─▶ ledger client ─▶ ledger thread
 //   ROUTER engines ─┼─▶ owner's ──┤                                             │ commits
 //   PULL push ──────┘   thread    └◀──────────────── completions ◀──────────────┘
 //   PUB doorbell ◀────────┘

@@ -33,7 +33,7 @@ class SimClient {
  public:
   SimClient(std::string name, std::vector<Body> jobs, Clock& clock, Dice& dice, Wire wire,
             Record& record)
-      : peer_{Door::client, std::move(name)},
+      : peer_{Endpoint::client, std::move(name)},
         waiting_(std::move(jobs)),
         clock_(clock),
         dice_(dice),
@@ -75,7 +75,7 @@ class SimClient {
 class SimEngine {
  public:
   SimEngine(std::string name, Clock& clock, Dice& dice, Wire wire, Record& record)
-      : peer_{Door::engine, name},
+      : peer_{Endpoint::engine, name},
         name_(std::move(name)),
         clock_(clock),
         dice_(dice),

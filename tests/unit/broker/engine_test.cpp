@@ -323,7 +323,7 @@ TEST(Restart, OfAnEmbeddedBrokerGivesAllLeasesBackUnblamed) {
   world.submit({job_body("a"), job_body("b")});
   (void)world.leases("e");
   CoreConfig config;
-  config.engines_of_before_are_gone = true;
+  config.previous_engines_are_gone = true;
   world.reconfigure(config);
   world.restart();
   EXPECT_EQ(world.counts().queued, 2u);

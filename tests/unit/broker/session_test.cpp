@@ -47,7 +47,7 @@ TEST(Session, AVersionRangeThatHoldsOursIsTaken) {
   ASSERT_EQ(world.take<Welcome>(World::client("c")).size(), 1u);
 }
 
-TEST(Session, EachDoorTakesItsOwnRoleAlone) {
+TEST(Session, EachEndpointAcceptsItsOwnRoleOnly) {
   World world;
   Hello hello;
   hello.role = Role::engine;

@@ -182,7 +182,7 @@ TEST(Submit, AFullQueueIsToldPerJob) {
 
 TEST(Push, StoresJobsAndWritesRefusalsToTheRejectedStream) {
   World world;
-  const Peer push{Door::push, {}};
+  const Peer push{Endpoint::push, {}};
   world.say(push, Submit{{job_body("a", "*"), job_body("b", "nobody"), "\xc1"}});
   EXPECT_EQ(world.counts().queued, 1u);
   const auto rejected = world.stream("rejected");
@@ -199,7 +199,7 @@ TEST(Push, WithoutRoomJobsWaitAndNoMoreAreRead) {
   MemoryStoreOptions store;
   store.max_queued_jobs = 2;
   World world({}, store);
-  const Peer push{Door::push, {}};
+  const Peer push{Endpoint::push, {}};
   world.say(push, Submit{{job_body("a", "*"), job_body("b", "*"), job_body("d", "*"),
                           job_body("x", "nobody")}});
   EXPECT_EQ(world.counts().queued, 2u);
@@ -220,7 +220,7 @@ TEST(Push, JobsThatWaitForRoomDoNotHoldUpADrain) {
   MemoryStoreOptions store;
   store.max_queued_jobs = 1;
   World world({}, store);
-  world.say({Door::push, {}}, Submit{{job_body("a", "*"), job_body("b", "*")}});
+  world.say({Endpoint::push, {}}, Submit{{job_body("a", "*"), job_body("b", "*")}});
   world.feed(Drain{});
   world.advance_ms(1'000);
   EXPECT_TRUE(world.broker().stopped());
@@ -236,7 +236,7 @@ TEST(Push, AFloodOfRefusalsPressesBack) {
   world.hold_commits = true;
   for (int i = 0; i < 10; ++i) {
     EXPECT_TRUE(world.broker().accepts_push());
-    world.feed(Malformed{{Door::push, {}}, 0, {Code::malformed_frame, "cut short", {}}});
+    world.feed(Malformed{{Endpoint::push, {}}, 0, {Code::malformed_frame, "cut short", {}}});
   }
   EXPECT_FALSE(world.broker().accepts_push());
   world.commit();
@@ -245,7 +245,7 @@ TEST(Push, AFloodOfRefusalsPressesBack) {
 
 TEST(Push, OtherMessagesAndBrokenFramesAreRejectedToo) {
   World world;
-  const Peer push{Door::push, {}};
+  const Peer push{Endpoint::push, {}};
   world.say(push, StatusRequest{});
   world.feed(Malformed{push, 0, {Code::malformed_frame, "cut short", {}}});
   const auto rejected = world.stream("rejected");

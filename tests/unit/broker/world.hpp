@@ -88,8 +88,8 @@ class World {
     }
   }
 
-  static Peer client(const std::string& name) { return {Door::client, name}; }
-  static Peer engine(const std::string& name) { return {Door::engine, name}; }
+  static Peer client(const std::string& name) { return {Endpoint::client, name}; }
+  static Peer engine(const std::string& name) { return {Endpoint::engine, name}; }
 
   void say(const Peer& peer, Message message, std::uint64_t id = 0) {
     feed(Received{peer, Envelope{id, std::move(message)}, 0});

@@ -16,10 +16,10 @@
 
 namespace millrace::broker {
 
-class Doors {
+class Sockets {
  public:
   // Binds what the options name. Errors: those of check_endpoints; io_error, usage of binding.
-  static Result<Doors> open(net::Context& context, const ServerOptions& options);
+  static Result<Sockets> open(net::Context& context, const ServerOptions& options);
 
   // As bound, with the port in the place of `*`; empty where there is none.
   const std::string& clients() const { return clients_endpoint_; }
@@ -43,10 +43,10 @@ class Doors {
 
  private:
   static constexpr std::int64_t least_pause_ms = 1;
-  Doors(net::Socket clients, net::Socket engines)
+  Sockets(net::Socket clients, net::Socket engines)
       : clients_(std::move(clients)), engines_(std::move(engines)) {}
   Status send_to_client(const Outgoing& out, std::vector<Event>& events);
-  Result<bool> receive_one(net::Socket& socket, Door door, std::vector<Event>& events);
+  Result<bool> receive_one(net::Socket& socket, Endpoint endpoint, std::vector<Event>& events);
 
   net::Socket clients_, engines_;
   std::optional<net::Socket> doorbell_, push_;

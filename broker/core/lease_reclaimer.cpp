@@ -1,4 +1,4 @@
-#include "broker/core/custody.hpp"
+#include "broker/core/lease_reclaimer.hpp"
 
 #include <map>
 #include <utility>
@@ -15,7 +15,7 @@ std::vector<LeaseId> leases_of(const Engine& engine) {
 
 }  // namespace
 
-void Custody::recover(std::function<void()> then) {
+void LeaseReclaimer::recover(std::function<void()> then) {
   started_us_ = out_.now().mono_us;
   FindLapsed find;
   find.all = true;
@@ -28,7 +28,7 @@ void Custody::recover(std::function<void()> then) {
     std::map<std::string, std::vector<LeaseId>> by_engine;
     for (const auto& lease : found->leases) {
       by_engine[lease.engine].push_back(lease.lease);
-      if (config_.engines_of_before_are_gone) continue;
+      if (config_.previous_engines_are_gone) continue;
       HeldLease held;
       held.job = lease.job;
       held.alone = lease.alone;
@@ -39,7 +39,7 @@ void Custody::recover(std::function<void()> then) {
       engines_.hold(engine, lease.lease, std::move(held));
     }
     std::vector<LapsedLease> kept;
-    if (config_.engines_of_before_are_gone) {
+    if (config_.previous_engines_are_gone) {
       for (auto& [engine, leases] : by_engine) give_back(engine, std::move(leases), Blame::none);
     } else {
       kept = found->leases;
@@ -54,7 +54,7 @@ void Custody::recover(std::function<void()> then) {
 }
 
 // What their partial texts are told with.
-void Custody::recover_facts(std::vector<LapsedLease> leases, std::function<void()> then) {
+void LeaseReclaimer::recover_facts(std::vector<LapsedLease> leases, std::function<void()> then) {
   std::vector<Operation> operations;
   operations.reserve(leases.size());
   for (const auto& lease : leases) operations.push_back(GetJob{lease.tenant, lease.job});
@@ -74,7 +74,8 @@ void Custody::recover_facts(std::vector<LapsedLease> leases, std::function<void(
            });
 }
 
-void Custody::give_back(const std::string& engine, std::vector<LeaseId> leases, Blame blame) {
+void LeaseReclaimer::give_back(const std::string& engine, std::vector<LeaseId> leases,
+                               Blame blame) {
   if (leases.empty()) return;
   for (const auto lease : leases) {
     engines_.drop(lease);
@@ -101,7 +102,7 @@ void Custody::give_back(const std::string& engine, std::vector<LeaseId> leases, 
   });
 }
 
-void Custody::leave(const std::string& id) {
+void LeaseReclaimer::leave(const std::string& id) {
   Engine* engine = engines_.find(id);
   if (engine == nullptr) return;
   auto leases = leases_of(*engine);
@@ -112,7 +113,7 @@ void Custody::leave(const std::string& id) {
   engines_.remove(id);
 }
 
-void Custody::died(const std::string& id, const std::string& how) {
+void LeaseReclaimer::died(const std::string& id, const std::string& how) {
   Engine* engine = engines_.find(id);
   if (engine == nullptr) return;
   auto leases = leases_of(*engine);
@@ -124,7 +125,7 @@ void Custody::died(const std::string& id, const std::string& how) {
   engines_.remove(id);
 }
 
-void Custody::died_by_name(const std::string& name) {
+void LeaseReclaimer::died_by_name(const std::string& name) {
   std::vector<std::string> gone;
   for (const auto& [id, engine] : engines_.all()) {
     if (name.empty() || id == name || engine.name == name) gone.push_back(id);
@@ -133,7 +134,7 @@ void Custody::died_by_name(const std::string& name) {
 }
 
 // Its leases are left to lapse in the ledger: it may have gone to another broker that renews them.
-void Custody::silence(Engine& engine) {
+void LeaseReclaimer::silence(Engine& engine) {
   ++out_.counters().engines_died;
   out_.note(NoteLevel::warning, "engine " + engine.name + " was silent for " +
                                     std::to_string(config_.lease_ms / 1000) + " s with " +
@@ -147,7 +148,7 @@ void Custody::silence(Engine& engine) {
   engine.credit = 0;
 }
 
-void Custody::hang(Engine& engine) {
+void LeaseReclaimer::hang(Engine& engine) {
   auto leases = leases_of(engine);
   engine.hung = true;
   engine.reserved = false;
@@ -161,7 +162,7 @@ void Custody::hang(Engine& engine) {
   give_back(engine.id, std::move(leases), Blame::died);
 }
 
-void Custody::sweep() {
+void LeaseReclaimer::sweep() {
   const auto now = out_.now().mono_us;
   const auto lease_us = 1000 * std::int64_t{config_.lease_ms};
   std::vector<std::string> silent, hanging;
@@ -184,7 +185,7 @@ void Custody::sweep() {
   if (now - started_us_ > lease_us) find_lapsed();
 }
 
-std::vector<std::string> Custody::ids_of_absent() const {
+std::vector<std::string> LeaseReclaimer::ids_of_absent() const {
   std::vector<std::string> absent;
   for (const auto& [id, engine] : engines_.all()) {
     if (!engine.joined) absent.push_back(id);
@@ -192,7 +193,7 @@ std::vector<std::string> Custody::ids_of_absent() const {
   return absent;
 }
 
-void Custody::find_lapsed() {
+void LeaseReclaimer::find_lapsed() {
   FindLapsed find;
   find.now_us = out_.now().unix_us;
   out_.ask_one(std::move(find), [this](Result<Reply> reply) {
@@ -206,7 +207,7 @@ void Custody::find_lapsed() {
   });
 }
 
-void Custody::lapsed(const std::string& id, const std::vector<LeaseId>& leases) {
+void LeaseReclaimer::lapsed(const std::string& id, const std::vector<LeaseId>& leases) {
   const Engine* engine = engines_.find(id);
   if (engine == nullptr || !engine->joined) {
     out_.note(NoteLevel::warning, "engine " + id + " did not come back, " +
@@ -229,7 +230,7 @@ void Custody::lapsed(const std::string& id, const std::vector<LeaseId>& leases) 
   give_back(id, std::move(unheld), Blame::none);
 }
 
-void Custody::revoke(const std::vector<LapsedLease>& leases) {
+void LeaseReclaimer::revoke(const std::vector<LapsedLease>& leases) {
   std::map<std::string, std::vector<LeaseId>> by_engine;
   for (const auto& lease : leases) {
     engines_.drop(lease.lease);

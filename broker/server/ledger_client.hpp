@@ -14,9 +14,9 @@
 
 namespace millrace::broker {
 
-class LedgerDesk {
+class LedgerClient {
  public:
-  LedgerDesk(std::unique_ptr<Ledger> ledger, std::function<void()> wake);
+  LedgerClient(std::unique_ptr<Ledger> ledger, std::function<void()> wake);
 
   // Errors: the ledger's failure; the process must stop.
   Status post(LedgerRequest request);

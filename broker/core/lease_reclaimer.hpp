@@ -15,10 +15,10 @@
 
 namespace millrace::broker {
 
-class Custody {
+class LeaseReclaimer {
  public:
-  Custody(Outbox& out, const CoreConfig& config, EngineTable& engines, Sessions& sessions,
-          Dispatcher& dispatcher, Doorbell& doorbell)
+  LeaseReclaimer(Outbox& out, const CoreConfig& config, EngineTable& engines, Sessions& sessions,
+                 Dispatcher& dispatcher, Doorbell& doorbell)
       : out_(out),
         config_(config),
         engines_(engines),
