@@ -16,7 +16,7 @@ Overloaded(F...) -> Overloaded<F...>;
 
 Error say_hello_first() {
   return {Code::unexpected_message, "no session is open on this connection",
-          "send hello first, and again whenever the broker answers so: it may have restarted"};
+          "send hello first, and again after each such answer: the broker may have restarted"};
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ void Broker::start() {
     if (const auto* r = reply_as<CountReply>(reply)) {
       dispatcher_.count(r->suspects);
     } else {
-      out_.note(NoteLevel::error, "counting jobs: " + reply_error(reply).text());
+      out_.note(NoteLevel::error, "counting jobs failed: " + reply_error(reply).text());
     }
     one_done();
   });
@@ -100,9 +100,10 @@ void Broker::client_message(const Peer& peer, std::uint64_t id, Message message)
   std::visit(Overloaded{
                  [&](Submit& m) {
                    if (draining_) {
-                     return out_.refuse(peer, id,
-                                        {Code::draining, "the broker takes no new jobs any more",
-                                         "send them again when it is back"});
+                     return out_.refuse(
+                         peer, id,
+                         {Code::draining, "the broker is stopping and takes no new jobs",
+                          "send them again when it is back"});
                    }
                    submissions_.submit(peer, id, std::move(m));
                  },
@@ -146,7 +147,7 @@ void Broker::push_message(Message message) {
   }
   ++out_.counters().refused;
   submissions_.reject({}, {},
-                      {Code::unexpected_message, "this socket takes submit alone",
+                      {Code::unexpected_message, "the push endpoint accepts submit only",
                        "connect to the client endpoint for anything else"});
 }
 
@@ -161,12 +162,12 @@ void Broker::refuse_unexpected(const Peer& peer, std::uint64_t id, const Message
 }
 
 void Broker::hello(const Peer& peer, std::uint64_t id, const Hello& hello) {
-  // Without it an engine that died and was started again could not be told from one that came
-  // back, and whoever killed it would never be blamed.
+  // Without an instance the broker could not tell an engine that died and was started again from
+  // one that reconnected, and would never blame the job that killed it.
   if (peer.endpoint == Endpoint::engine && hello.role == Role::engine && hello.instance.empty()) {
     return out_.refuse(peer, id,
-                       {Code::missing_field, "hello: an engine without instance",
-                        "give instance: a random id of the process"});
+                       {Code::missing_field, "hello: the engine names no instance",
+                        "give instance, a random id of the process"});
   }
   if (peer.endpoint == Endpoint::engine &&
       hello.engine.kv_policies.size() > limits::kv_policies_per_engine) {
@@ -175,7 +176,7 @@ void Broker::hello(const Peer& peer, std::uint64_t id, const Hello& hello) {
         {Code::limit_exceeded,
          "hello: " + std::to_string(hello.engine.kv_policies.size()) +
              " kv_policies, the limit is " + std::to_string(limits::kv_policies_per_engine),
-         "give the policy the engine runs, and that by layer"});
+         "name the policy that the engine runs, and the same policy by layer"});
   }
   if (peer.endpoint == Endpoint::engine) engines_.before_hello(peer, hello);
   if (auto opened = sessions_.open(peer, hello); !opened) {
@@ -200,7 +201,7 @@ void Broker::malformed(Malformed event) {
 }
 
 void Broker::peer_gone(const Peer& peer) {
-  // An engine may come back on another connection: its leases live on until they lapse.
+  // An engine may come back on another connection: its leases stay live until they lapse.
   if (peer.endpoint == Endpoint::engine) table_.disconnect(peer);
   sessions_.close(peer);
 }
@@ -233,7 +234,8 @@ void Broker::expire() {
     expiring_ = false;
     const auto* r = reply_as<ExpireReply>(reply);
     if (r == nullptr) {
-      return out_.note(NoteLevel::error, "ending expired jobs: " + reply_error(reply).text());
+      return out_.note(NoteLevel::error,
+                       "ending expired jobs failed: " + reply_error(reply).text());
     }
     out_.counters().expired += r->ended.size();
     for (const auto& ended : r->ended) doorbell_.written(ended);
@@ -249,7 +251,7 @@ void Broker::drain(const Drain& how) {
   drain_us_ = out_.now().mono_us;
   dispatcher_.close();
   submissions_.drain();
-  out_.note(NoteLevel::info, "draining: no new jobs and no hand-outs");
+  out_.note(NoteLevel::info, "draining: the broker takes no new jobs and hands out none");
 }
 
 void Broker::check_drained() {
@@ -262,7 +264,7 @@ void Broker::check_drained() {
   }
   if (ready() && out_.waiting() > 0 && !over) return;
   for (const auto& [peer, session] : sessions_.all()) {
-    out_.send(peer, 0, Goodbye{"the broker stops; its queue is on disk"});
+    out_.send(peer, 0, Goodbye{"the broker is stopping; its queue is on disk"});
   }
   stopped_ = true;
 }

@@ -22,7 +22,7 @@ void LeaseReclaimer::recover(std::function<void()> then) {
   out_.ask_one(std::move(find), [this, then = std::move(then)](Result<Reply> reply) {
     const auto* found = reply_as<FindLapsedReply>(reply);
     if (found == nullptr) {
-      out_.note(NoteLevel::error, "reading live leases: " + reply_error(reply).text());
+      out_.note(NoteLevel::error, "reading the live leases failed: " + reply_error(reply).text());
       return then();
     }
     std::map<std::string, std::vector<LeaseId>> by_engine;
@@ -47,13 +47,13 @@ void LeaseReclaimer::recover(std::function<void()> then) {
     if (!found->leases.empty()) {
       out_.note(NoteLevel::info, std::to_string(found->leases.size()) + " leases of " +
                                      std::to_string(by_engine.size()) +
-                                     " engines were live before this start");
+                                     " engines were live when the broker started");
     }
     recover_facts(std::move(kept), then);
   });
 }
 
-// What their partial texts are told with.
+// Reads the facts of these jobs that the broker adds to their partials.
 void LeaseReclaimer::recover_facts(std::vector<LapsedLease> leases, std::function<void()> then) {
   std::vector<Operation> operations;
   operations.reserve(leases.size());
@@ -89,15 +89,15 @@ void LeaseReclaimer::give_back(const std::string& engine, std::vector<LeaseId> l
     for (const auto lease : leases) leaving_.erase(lease);
     auto* back = reply_as<GiveBackReply>(reply);
     if (back == nullptr) {
-      // The leases are still in the ledger and lapse there; the sweep gives them back again.
-      return out_.note(NoteLevel::error, "giving leases back: " + reply_error(reply).text());
+      // The leases are still in the ledger and lapse there; a later sweep gives them back.
+      return out_.note(NoteLevel::error, "giving leases back failed: " + reply_error(reply).text());
     }
     for (const auto& ended : back->ended) {
       if (ended.state == JobState::failed) ++out_.counters().dead_lettered;
       doorbell_.written(ended);
     }
     if (back->returned.empty()) return;
-    dispatcher_.suspects_arrived();  // also unblamed: a suspect stays one
+    dispatcher_.suspects_arrived();  // even without blame: a suspect stays a suspect
     dispatcher_.work_arrived();
   });
 }
@@ -133,7 +133,7 @@ void LeaseReclaimer::died_by_name(const std::string& name) {
   for (const auto& id : gone) died(id, "its process ended");
 }
 
-// Its leases are left to lapse in the ledger: it may have gone to another broker that renews them.
+// Leaves the engine's leases to lapse in the ledger: it may renew them through another broker.
 void LeaseReclaimer::silence(Engine& engine) {
   ++out_.counters().engines_died;
   out_.note(NoteLevel::warning, "engine " + engine.name + " was silent for " +
@@ -155,7 +155,7 @@ void LeaseReclaimer::hang(Engine& engine) {
   engine.credit = 0;
   ++out_.counters().engines_hung;
   out_.hung(engine.name);
-  out_.note(NoteLevel::warning, "engine " + engine.name + " made no step for " +
+  out_.note(NoteLevel::warning, "engine " + engine.name + " is hung: no step for " +
                                     std::to_string(config_.hang_ms / 1000) + " s, its " +
                                     std::to_string(leases.size()) + " jobs are suspects");
   if (engine.peer) out_.send(*engine.peer, 0, HeartbeatAnswer{leases, {}, engines_.drain});
@@ -176,12 +176,12 @@ void LeaseReclaimer::sweep() {
   }
   for (const auto& id : silent) silence(*engines_.find(id));
   for (const auto& id : hanging) hang(*engines_.find(id));
-  // Nothing of theirs is left, or another broker has them.
+  // Forgets absent engines without leases, and those that another broker must have by now.
   for (const auto& id : ids_of_absent()) {
     const Engine& engine = *engines_.find(id);
     if (engine.leases.empty() || now - engine.heard_us > 10 * lease_us) engines_.remove(id);
   }
-  // Engines of before a restart get one lease time to come back, however long the broker was away.
+  // After a restart engines get one lease time to come back, however long the broker was away.
   if (now - started_us_ > lease_us) find_lapsed();
 }
 
@@ -214,11 +214,12 @@ void LeaseReclaimer::lapsed(const std::string& id, const std::vector<LeaseId>& l
                                       std::to_string(leases.size()) + " of its jobs are suspects");
     return give_back(id, leases, Blame::died);
   }
-  // What an engine lists is being renewed (the Unix clock jumped). What it has not listed for as
-  // long as a lease lasts, though its heartbeats come, never reached it. Where they stopped it may
-  // be dead although something else was heard after the lease was last renewed: that is left until
-  // it beats again or its silence is noticed, because what kills an engine must not come back
-  // unblamed.
+  // A lease that the engine lists is being renewed; it lapsed because the Unix clock jumped. A
+  // lease that it has not listed for a whole lease time, although its heartbeats come, never
+  // reached it and is given back without blame. If its heartbeats stopped, the engine may be dead
+  // even where another of its messages came later. Such a lease waits until the engine sends a
+  // heartbeat or counts as silent, because a job that kills an engine must not return without
+  // blame.
   const auto lease_us = 1000 * std::int64_t{config_.lease_ms};
   std::vector<LeaseId> unheld;
   for (const auto lease : leases) {

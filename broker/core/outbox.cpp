@@ -45,7 +45,7 @@ void Outbox::hung(std::string engine) {
 void Outbox::complete(Completed completed) {
   const auto found = continuations_.find(completed.ticket);
   if (found == continuations_.end()) return;
-  // Taken out first: the continuation may ask again.
+  // Remove the continuation before it runs: it may ask the ledger again.
   auto then = std::move(found->second);
   continuations_.erase(found);
   then(std::move(completed.replies));
@@ -53,7 +53,7 @@ void Outbox::complete(Completed completed) {
 
 Error reply_error(const Result<Reply>& reply) {
   if (!reply) return reply.error();
-  return {Code::internal, "the ledger answered with another kind of reply",
+  return {Code::internal, "the ledger answered with a reply of another kind",
           "please report it with the broker's log"};
 }
 

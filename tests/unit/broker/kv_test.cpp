@@ -234,7 +234,7 @@ TEST(KvPolicyOfAJob, ByLayerNamesNoOptionThatTakesIt) {
     EXPECT_EQ(
         world.submit({wants("by " + kv, kv)}).at(0).waits,
         "no engine of model m connected runs kv " + kv +
-            ": they run f16; start one whose --kv, --kv-protect and --kv-center come to that");
+            ": they run f16; start one whose --kv, --kv-protect and --kv-center give this policy");
   }
   EXPECT_EQ(world.submit({wants("ends", "k5v3~2,2")}).at(0).waits,
             "no engine of model m connected runs kv r5/r3~2,2: they run f16; start one with --kv "
