@@ -9,7 +9,7 @@ LedgerClient::LedgerClient(std::unique_ptr<Ledger> ledger, std::function<void()>
 
 Result<bool> LedgerClient::try_post(LedgerRequest& request) {
   const auto count = request.operations.size();
-  // What is refused for lack of room stays in the request and is posted again.
+  // When there is no room, the request keeps its operations and is posted again later.
   auto posted = thread_.post(request.ticket, std::move(request.operations));
   if (posted) {
     auto& waiting = waiting_[request.ticket];
@@ -39,7 +39,7 @@ Result<std::vector<Completed>> LedgerClient::take() {
     done.push_back({completion.token, std::move(waiting.replies)});
     waiting_.erase(completion.token);
   }
-  // After a failure its error stands in replies; nothing may be told on the strength of them.
+  // After a failure the replies hold its error; no answer may be given on their basis.
   if (auto failure = thread_.failure()) return fail(*failure);
   while (!backlog_.empty()) {
     MILLRACE_ASSIGN(const bool taken, try_post(backlog_.front()));

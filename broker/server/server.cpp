@@ -25,7 +25,8 @@ namespace {
 constexpr std::int64_t tick_us = 100'000;
 constexpr std::size_t frames_a_turn = 64;
 
-// SQLite makes a database as the umask lets it, and the log beside it as the database is.
+// SQLite would create the database with the mode that the umask allows, and gives its log the mode
+// of the database: create the file beforehand, for its owner only.
 Status make_private_file(Env& env, const std::string& path) {
   MILLRACE_ASSIGN(const bool there, env.exists(path));
   if (there) return {};
@@ -62,7 +63,7 @@ struct BrokerServer::State {
   std::atomic<bool> running = false;
   std::mutex joining;
 
-  std::mutex mutex;             // over what follows, and over the end of `ledger_client`
+  std::mutex mutex;             // guards the members below, and the end of `ledger_client`
   std::vector<Event> commands;  // from other threads
   Status result;
   ServerStatistics last;
@@ -97,7 +98,7 @@ Status BrokerServer::State::open() {
     return columns_of(job, match_kv);
   };
   ledger_options.env = env.get();
-  // Before the sockets: whoever holds the ledger may take over the endpoints.
+  // Open the ledger before the sockets: who holds the ledger may take over the endpoints.
   MILLRACE_ASSIGN(auto ledger, open_sqlite_ledger(ledger_path, std::move(ledger_options)));
   MILLRACE_ASSIGN(waker, net::Waker::create());
   MILLRACE_ASSIGN(auto opened, Sockets::open(context, options));
@@ -116,7 +117,7 @@ Status BrokerServer::State::open() {
   return {};
 }
 
-// One event, and what follows from it at once.
+// Passes one event to the core and carries out the actions. Events that they cause go to `more`.
 Status BrokerServer::State::feed(Event event, std::vector<Event>& more) {
   auto actions = core->handle(std::move(event), now());
   for (const auto& note : actions.notes) log_note(note);
@@ -134,7 +135,7 @@ Status BrokerServer::State::feed(Event event, std::vector<Event>& more) {
 }
 
 Status BrokerServer::State::feed_all(std::vector<Event> events) {
-  std::vector<Event> more;  // peers found gone while answering
+  std::vector<Event> more;  // peers that an answer could not reach
   for (auto& event : events) MILLRACE_TRY(feed(std::move(event), more));
   while (!more.empty()) {
     std::vector<Event> next;
@@ -188,9 +189,9 @@ void BrokerServer::State::publish() {
 
 void BrokerServer::State::run() {
   auto status = loop();
-  ledger_client->stop();  // carries out what was posted
+  ledger_client->stop();  // carries out all posted operations
   if (!status) log_error("the broker must stop", status.error());
-  sockets.reset();  // what was sent still has its linger to go out
+  sockets.reset();  // closes them; sent messages still go out within their linger time
   {
     const std::lock_guard lock(mutex);
     result = std::move(status);
@@ -212,7 +213,9 @@ Result<std::unique_ptr<BrokerServer>> BrokerServer::start(ServerOptions options)
 BrokerServer::BrokerServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 BrokerServer::~BrokerServer() {
-  if (const auto stopped = stop(); !stopped) log_error("the broker had stopped", stopped.error());
+  if (const auto stopped = stop(); !stopped) {
+    log_error("the broker stopped with an error", stopped.error());
+  }
 }
 
 void BrokerServer::drain(bool engines) {

@@ -16,15 +16,15 @@ Status check_endpoint(const char* what, const std::string& endpoint, bool requir
   if (endpoint.empty() && !required) return {};
   if (endpoint.empty()) {
     return fail(
-        Code::usage, std::string("no endpoint to listen on for ") + what,
+        Code::usage, std::string("no endpoint is given for ") + what,
         "give one, e.g. " + net::local_endpoint(net::clients_socket) + " or tcp://127.0.0.1:5570");
   }
   if (net::is_loopback(endpoint)) return {};
   if (endpoint.find("://") == endpoint.npos) {
-    return fail(
-        Code::usage,
-        std::string("cannot listen for ") + what + " on \"" + endpoint + "\": this is no endpoint",
-        "use tcp://127.0.0.1:PORT or ipc://PATH");
+    return fail(Code::usage,
+                std::string("cannot listen for ") + what + " on \"" + endpoint +
+                    "\": it is not an endpoint",
+                "use tcp://127.0.0.1:PORT or ipc://PATH");
   }
   return fail(Code::unauthorized,
               std::string("cannot listen for ") + what + " on " + endpoint +
@@ -44,7 +44,7 @@ Result<std::pair<net::Socket, std::string>> bound(net::Context& context, net::Ki
   return std::pair(std::move(socket), std::move(last));
 }
 
-// A frame as an event: what cannot be decoded is one too.
+// Turns a frame into an event; a frame that does not decode becomes Malformed.
 Event event_of(const Peer& peer, const std::string& frame) {
   auto envelope = decode_envelope(frame);
   if (!envelope) return Malformed{peer, peek_id(frame), std::move(envelope.error())};
@@ -113,7 +113,7 @@ Result<bool> Sockets::receive_one(net::Socket& socket, Endpoint endpoint,
   auto message = socket.receive();
   if (!message) {
     if (message.error().code != Code::too_large) return fail(std::move(message.error()));
-    ++dropped_;  // of more frames than any message has; who sent it is not known
+    ++dropped_;  // it had more frames than any message has; its sender is not known
     return true;
   }
   if (!*message) return false;
@@ -126,12 +126,12 @@ Result<bool> Sockets::receive_one(net::Socket& socket, Endpoint endpoint,
   if (frames.size() == 1) {
     events.push_back(event_of(peer, frames.front()));
   } else {
-    events.push_back(Malformed{
-        peer,
-        0,
-        {Code::malformed_frame,
-         "a message of " + std::to_string(frames.size()) + " frames where one was expected",
-         "send each message as one frame, from a DEALER socket"}});
+    events.push_back(
+        Malformed{peer,
+                  0,
+                  {Code::malformed_frame,
+                   "the message has " + std::to_string(frames.size()) + " frames instead of one",
+                   "send each message as one frame, from a DEALER socket"}});
   }
   return true;
 }
@@ -145,7 +145,7 @@ Status Sockets::send(const Outgoing& out, std::vector<Event>& events) {
     return {};
   }
   if (sent.error().code != Code::overloaded) return sent;
-  ++dropped_;  // it does not read its answers; it asks again when it does
+  ++dropped_;  // the engine does not read its messages; it asks again when it does
   return {};
 }
 
@@ -161,7 +161,7 @@ Status Sockets::send_to_client(const Outgoing& out, std::vector<Event>& events) 
     }
     if (sent.error().code != Code::overloaded) return sent;
   }
-  // Partials may be missed; they do not wait in line behind what may not.
+  // Partials may be lost, so they do not fill a backlog that answers need.
   if (std::holds_alternative<Partials>(out.envelope.message) &&
       backlog_.bytes(route) + frame.size() > limits::unread_partial_bytes) {
     ++dropped_;
@@ -170,7 +170,7 @@ Status Sockets::send_to_client(const Outgoing& out, std::vector<Event>& events) 
   if (backlog_.empty()) pause_ms_ = least_pause_ms;
   if (backlog_.add(route, std::move(frame))) return {};
   ++dropped_;
-  log_warn("a client does not read its answers: its session ends, what waited for it is dropped");
+  log_warn("a client does not read its answers: its session ends, its waiting answers are dropped");
   events.push_back(PeerGone{out.peer});
   return {};
 }
