@@ -69,7 +69,7 @@ void fields(auto& v, Is<Job> auto& j) {
   v.beside("deadline_us", j.deadline_us, UnixTime{},
            "a Unix time in microseconds; a job that has not ended by then is expired");
   v.field("max_attempts", j.max_attempts, Count{limits::max_attempts, 1},
-          "the job fails after so many deaths of an engine that ran it alone");
+          "the job fails after this many deaths of an engine that ran it alone");
   v.field("stream", j.stream, Label{limits::id_bytes, true, true},
           "the name of the stream that the result is published on; OpenAI's false is neutral");
   v.beside("batch", j.batch, label, "the batch that the job is counted in");

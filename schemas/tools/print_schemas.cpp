@@ -156,9 +156,8 @@ Json message_schema(std::size_t index) {
 }
 
 Json envelope_schema() {
-  Json out = schema_head("envelope",
-                         "What every frame holds. Keys come in any order; unknown ones "
-                         "are skipped.");
+  Json out = schema_head(
+      "envelope", "The map in every frame. Keys come in any order; unknown ones are skipped.");
   Json kinds = Json::array(), bodies = Json::array();
   for (const MessageKind& kind : message_kinds) {
     kinds.push_back(kind.name);
@@ -177,7 +176,7 @@ Json envelope_schema() {
       {"body", {{"type", "object"}, {"default", Json::object()}, {"description", "the message"}}}};
   out["properties"]["id"]["default"] = "0";
   out["properties"]["id"]["description"] =
-      "chosen by the asking side and repeated in the answer; 0 where nothing is answered";
+      "chosen by the side that asks and repeated in the answer; 0 where there is no answer";
   out["required"] = {"v", "kind"};
   out["allOf"] = std::move(bodies);
   return out;
