@@ -1,6 +1,6 @@
 #pragma once
-// Errors are values. One table of codes for the whole product: a code names what went wrong for a
-// program, `message` says what and where for a person, `hint` says what to do about it.
+// Errors are values. One table holds the codes of the whole product: a code tells a program what
+// went wrong, `message` tells a person what is wrong and where, `hint` says what to do about it.
 // Thread safety: plain values.
 #include <cstdint>
 #include <expected>

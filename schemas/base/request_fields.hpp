@@ -1,19 +1,19 @@
 #pragma once
-// The fields of a request, declared once: name, member, what its value may be, and one line of
+// The fields of a request, declared once: name, member, the form of its value, and one line of
 // documentation. The member gives the type and, in a default-constructed request, the default.
 // Decoding, encoding, checks, hints, the JSON Schema, the documentation, a job's seed and the
-// settings that results report all walk these lists with visitors of their own:
+// settings that results report walk these lists with visitors of their own:
 //
 //   v.field(name, member, [form,] about)     a field; its name is OpenAI's where OpenAI has it,
 //                                            else vLLM's or llama.cpp's
-//   v.beside(name, member, [form,] about)      a field that stands beside an OpenAI body, not in it
+//   v.beside(name, member, [form,] about)    a field beside an OpenAI body, not in it
 //   v.alias(name, member, form, main_name)   another name of the field `main_name`
-//   v.required(name, member, [form,] about)    a field of a part that must be there
+//   v.required(name, member, [form,] about)  a required field of a part
 //
-// Fields of one list that belong together for a reason have a list of their own: the seed of a job
-// without one comes from `prompt_fields`, Sampling and LogitEdits (schemas/codec.hpp), results
-// report Sampling and LogitEdits. To add a field, add a member and an entry here. The order is the
-// order in which jobs are written; equal jobs have equal bytes. Thread safety: pure.
+// Some groups of fields have a list of their own because other code uses them as a group: the seed
+// of a job without one comes from `prompt_fields`, Sampling and LogitEdits (schemas/codec.hpp), and
+// results report Sampling and LogitEdits. To add a field, add a member and an entry here. Jobs are
+// written in this order, so that equal jobs have equal bytes. Thread safety: pure functions.
 #include <concepts>
 #include <type_traits>
 
@@ -123,7 +123,7 @@ void fields(auto& v, Is<RepetitionDetection> auto& d) {
           "how many times in a row the pattern must occur");
 }
 
-// What ends a text, and what takes it apart.
+// The fields that end a text, and those that split it.
 void end_fields(auto& v, Is<GenerationRequest> auto& r) {
   v.field("stop", r.stops.strings, Texts{limits::stop_strings, limits::stop_string_bytes, true},
           "a string or a list of strings that end the text; they are cut off");
