@@ -1,13 +1,13 @@
 #pragma once
 // The messages of the protocol, declared once: their kinds with direction and meaning, and the
-// fields of each in wire order. describe_result.hpp says what a visitor offers, and beside that:
+// fields of each in wire order. A visitor offers the functions of describe_result.hpp and:
 //
-//   v.body(name, member, what, about)         a map kept as the bytes it came in, required;
-//                                             `what` names its schema: job, result
-//   v.optional_body(name, member, what, about)
-//   v.bodies(name, member, what, about)       a list of such maps
+//   v.body(name, member, what, about)           a required map that is kept as its bytes; `what`
+//                                               names its schema: job, result
+//   v.optional_body(name, member, what, about)  the same, may be absent
+//   v.bodies(name, member, what, about)         a list of such maps
 //
-// Thread safety: pure.
+// Thread safety: pure functions.
 #include <array>
 #include <string_view>
 #include <variant>
@@ -20,7 +20,7 @@ namespace millrace {
 struct MessageKind {
   std::string_view name, direction, about;
 };
-// In the order of Message's alternatives.
+// The kinds, in the order of Message's alternatives.
 inline constexpr std::array<MessageKind, std::variant_size_v<Message>> message_kinds = {{
     {"hello", "client or engine → broker",
      "The first message of each session. The broker answers `welcome` or `refused`. Say hello "

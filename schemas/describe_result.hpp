@@ -1,14 +1,15 @@
 #pragma once
-// The fields of a result and its parts, declared once, in wire order. Whoever encodes, decodes,
+// The fields of a result and its parts, declared once, in wire order. Code that encodes, decodes,
 // checks or documents results and messages (describe.hpp) walks these lists with a visitor of its
 // own:
 //
-//   v.field(name, member, [form,] about)     may be absent: then it has its default
-//   v.required(name, member, [form,] about)  must be there
+//   v.field(name, member, [form,] about)     has its default where it is absent
+//   v.required(name, member, [form,] about)  must be present
 //   v.sparse(part)                           the fields of a part, left out where they have their
 //                                            defaults
 //
-// The JSON Schemas and the documentation are made from them (schemas/tools). Thread safety: pure.
+// The tools in schemas/tools generate the JSON Schemas and the documentation from them.
+// Thread safety: pure functions.
 #include "schemas/job_fields.hpp"
 
 namespace millrace {
@@ -112,7 +113,7 @@ void fields(auto& v, Is<GenerationResult> auto& m) {
           "settings have the job's names, edits are there where they differ from their defaults");
 }
 
-// What the broker says of a job's end.
+// The fields of a result that the broker writes.
 void published_fields(auto& v, Is<JobResult> auto& m) {
   v.field("job", m.job, "the job's id");
   v.field("custom_id", m.custom_id, "the job's label");

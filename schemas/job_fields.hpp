@@ -1,12 +1,12 @@
 #pragma once
 // The fields of a job, declared once: those of the queue here, those of the request in
-// schemas/base/request_fields.hpp, which also says what a visitor offers. One more list holds the
-// fields of other programs that are known and not supported:
+// schemas/base/request_fields.hpp, which also describes the visitors. One more list has the fields
+// of other programs that are known and not supported:
 //
-//   v.known(name, neutral, accepted)   only values that change nothing pass
+//   v.known(name, neutral, accepted)   accepts only values that change nothing
 //
-// Everything else in a job is unknown: it is left out with a warning in the result, or refused
-// where the job is strict. Thread safety: pure.
+// Any other field of a job is unknown: it is ignored with a warning in the result, or refused where
+// the job is strict. Thread safety: pure functions.
 #include "schemas/base/request_fields.hpp"
 #include "schemas/job.hpp"
 
