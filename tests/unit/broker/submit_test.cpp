@@ -1,4 +1,4 @@
-// Jobs on their way in: acknowledgement, ids, idempotence, refusals, bounds, the push door.
+// New jobs: acknowledgement, ids, idempotence, refusals, limits, the push endpoint.
 #include <gtest/gtest.h>
 
 #include "tests/unit/broker/world.hpp"
@@ -141,7 +141,7 @@ TEST(Submit, TooManyJobsInOneMessageAreRefusedAsAWhole) {
   EXPECT_EQ(world.counts().queued, 0u);
 }
 
-TEST(Submit, OverTheAllowanceTheProducerIsToldToWait) {
+TEST(Submit, BeyondTheLimitOfPendingJobsTheAnswerIsOverloaded) {
   CoreConfig config;
   config.pending_jobs = 2;
   World world(config);
@@ -171,7 +171,7 @@ TEST(Submit, OneSessionMayNotHoldTooManyRequests) {
   EXPECT_EQ(world.take<StatusAnswer>(World::client("c")).size(), 1u);
 }
 
-TEST(Submit, AFullQueueIsToldPerJob) {
+TEST(Submit, AFullQueueRefusesEachJob) {
   MemoryStoreOptions store;
   store.max_queued_jobs = 1;
   World world({}, store);
@@ -229,7 +229,7 @@ TEST(Push, JobsThatWaitForRoomDoNotHoldUpADrain) {
   EXPECT_EQ(decode_result(rejected[0].body)->error->code, Code::overloaded);
 }
 
-TEST(Push, AFloodOfRefusalsPressesBack) {
+TEST(Push, ManyRefusalsMakeProducersWait) {
   CoreConfig config;
   config.pending_jobs = 10;
   World world(config);

@@ -1,4 +1,4 @@
-// What every ledger must do with submits, claims and leases.
+// Every ledger must handle submits, claims and leases as tested here.
 #include "tests/unit/ledger/harness.hpp"
 
 namespace millrace::broker::test {
@@ -44,7 +44,7 @@ TEST_P(LedgerTest, ARefusedOperationLeavesItsNeighboursAlone) {
   EXPECT_EQ(std::get<CountReply>(*replies[5]).counts.queued, 3u);
 }
 
-TEST_P(LedgerTest, AClaimIsServedItsKvPoliciesAndWhatNamesNoneInOrder) {
+TEST_P(LedgerTest, AClaimGetsJobsOfItsKvPoliciesAndWithoutOneInOrder) {
   const auto wants = [](const std::string& id, const std::string& kv, const std::string& model) {
     SubmitJob op = job(id);
     op.kv = kv;
@@ -72,7 +72,7 @@ TEST_P(LedgerTest, AClaimIsServedItsKvPoliciesAndWhatNamesNoneInOrder) {
   EXPECT_EQ(ids(second), (Strings{"1", "4", "5"}));
   EXPECT_EQ(look("6").kv, "r5/r3");
   EXPECT_EQ(look("6").model, "other");
-  // Given back, suspected and retried it wants the same.
+  // A job that is given back, suspected or retried wants the same policy.
   give_back({second[0].lease}, Blame::died);
   op.suspect = true;
   op.kv = {"f16/f16"};
@@ -112,7 +112,7 @@ TEST_P(LedgerTest, ClaimsFollowPriorityThenSubmission) {
   EXPECT_TRUE(take(9).empty());
 }
 
-TEST_P(LedgerTest, AClaimIsBoundedInBytesAndGivesOneJobAtLeast) {
+TEST_P(LedgerTest, AClaimIsLimitedInBytesAndGivesAtLeastOneJob) {
   for (const char* id : {"a", "b", "d", "e"}) {
     SubmitJob op = job(id);
     op.body = std::string(id == std::string("b") ? 900 : 100, 'x');
@@ -216,7 +216,7 @@ TEST_P(LedgerTest, LapsedLeasesAreFoundByTimeByEngineOrAll) {
   EXPECT_EQ(find({start_us + 1'000'000'000, {}}), 2u);
 }
 
-TEST_P(LedgerTest, WhatIsGivenBackReturnsToItsPlace) {
+TEST_P(LedgerTest, AJobThatIsGivenBackReturnsToItsPlace) {
   for (const char* id : {"a", "b", "c"}) submit(job(id));
   const auto held = take(2);
   EXPECT_EQ(give_back({held[1].lease, held[0].lease, 99}).returned, (Strings{"b", "a"}));
@@ -282,7 +282,7 @@ TEST_P(LedgerTest, ASuspectBesideOthersIsNotBlamed) {
   EXPECT_EQ(look("c").failures, 0u);
 }
 
-TEST_P(LedgerTest, SuspectsAreCountedByWhatTheyAskOfAnEngine) {
+TEST_P(LedgerTest, SuspectsAreCountedByModelAndKvPolicy) {
   const auto put = [&](const std::string& id, const std::string& model, const std::string& kv) {
     SubmitJob op = job(id);
     op.model = model;
@@ -315,7 +315,7 @@ TEST_P(LedgerTest, SuspectsAreCountedByWhatTheyAskOfAnEngine) {
   EXPECT_TRUE(expect<CountReply>(Count{"other", ""}).suspects.empty());
 }
 
-TEST_P(LedgerTest, ASuspectGivenBackUnblamedStaysOne) {
+TEST_P(LedgerTest, ASuspectGivenBackWithoutBlameStaysASuspect) {
   submit(job("a"));
   give_back({take(1).at(0).lease}, Blame::died);
   give_back({take(1, true).at(0).lease}, Blame::none);

@@ -1,4 +1,4 @@
-// What every ledger must do with streams.
+// Every ledger must handle streams as tested here.
 #include "tests/unit/ledger/harness.hpp"
 
 namespace millrace::broker::test {
@@ -6,7 +6,7 @@ namespace {
 
 class StreamTest : public LedgerTest {
  protected:
-  // Entries 1..n, the body of each as long as its number.
+  // Writes entries 1 to n; the length of each body is its number.
   void write(std::uint64_t n) {
     for (std::uint64_t i = 1; i <= n; ++i) {
       expect<FinishReply>(
@@ -105,7 +105,7 @@ TEST_P(StreamTest, CursorsMoveForwardOnly) {
   EXPECT_EQ(move(0), 5u);
 }
 
-TEST_P(StreamTest, TrimmedNumbersAreSaidNotSkipped) {
+TEST_P(StreamTest, TrimmedNumbersAreReportedAndNotSkipped) {
   write(9);
   auto reply = expect<TrimReply>(TrimStream{tenant, "log", 7, 4});
   EXPECT_EQ(reply.first, 5u);
