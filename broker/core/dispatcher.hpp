@@ -41,7 +41,7 @@ class Dispatcher {
   Doorbell& doorbell_;
   bool open_ = false;
   std::uint64_t work_generation_ = 0;     // incremented whenever jobs were queued
-  std::uint64_t suspect_generation_ = 0;  // incremented whenever there may be new suspects
+  std::uint64_t suspect_generation_ = 0;  // the same for suspects; 0: there were none yet
   std::uint64_t suspects_ = 0;            // at the last count
   std::int64_t suspects_raised_us = 0;
 };

@@ -30,7 +30,7 @@ struct Engine {
   std::string name;
   EngineProfile profile;              // from its hello
   std::vector<std::string> kv_names;  // profile.kv_policies by their canonical names
-  std::optional<Peer> peer;  // none: it has not connected since this broker's start, or not again
+  std::optional<Peer> peer;  // none: not yet connected to this broker, or lost its connection
   bool joined = false;       // it has said hello to this broker
   std::uint32_t credit = 0;
   std::map<LeaseId, HeldLease> leases;
