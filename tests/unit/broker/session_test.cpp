@@ -121,7 +121,8 @@ TEST(Session, InAFullTableTheClientSilentLongestLosesItsSession) {
   world.say(World::client("b"), StatusRequest{}, 3);
   EXPECT_EQ(world.take<StatusAnswer>(World::client("b")).size(), 1u);
   world.say(World::client("a"), StatusRequest{}, 3);
-  EXPECT_EQ(world.refusal(World::client("a")), Code::unexpected_message) << "its place is gone";
+  EXPECT_EQ(world.refusal(World::client("a")), Code::unexpected_message)
+      << "it has lost its session";
   world.say(World::engine("e"), Ready{1});
   EXPECT_TRUE(world.take<Refused>(World::engine("e")).empty());
   // A client that waits for an answer does not count as silent, however long it waits.

@@ -123,7 +123,7 @@ TEST_P(LedgerTest, AClaimIsLimitedInBytesAndGivesAtLeastOneJob) {
   EXPECT_EQ(ids(expect<ClaimReply>(small).jobs), (Strings{"a"}));
   EXPECT_EQ(ids(expect<ClaimReply>(small).jobs), (Strings{"b"}));
   EXPECT_EQ(ids(expect<ClaimReply>(small).jobs), (Strings{"d", "e"}));
-  EXPECT_EQ(look("e").attempts, 1u) << "what did not fit was not handed out before";
+  EXPECT_EQ(look("e").attempts, 1u) << "a job that did not fit was not handed out before";
 }
 
 TEST_P(LedgerTest, ClaimsServeOneModelAndAny) {
@@ -240,7 +240,7 @@ TEST_P(LedgerTest, ADeathMakesSuspectsAndBlamesNobodyYet) {
   EXPECT_EQ(count().suspects.at(0).oldest_us, start_us + 10);
   EXPECT_EQ(look("a").failures, 0u);
   EXPECT_TRUE(look("a").suspect);
-  EXPECT_EQ(ids(take(9)), (Strings{"c"})) << "suspects are no ordinary work";
+  EXPECT_EQ(ids(take(9)), (Strings{"c"})) << "a normal claim gets no suspects";
   const auto alone = take(9, true, "fresh");
   EXPECT_EQ(ids(alone), (Strings{"a"})) << "one at a time";
   EXPECT_TRUE(alone[0].suspect);
@@ -334,7 +334,7 @@ TEST_P(FullQueue, RefusesSubmitsUntilThereIsRoom) {
   EXPECT_TRUE(replies[2]);
   ASSERT_FALSE(replies[3]);
   EXPECT_EQ(replies[3].error().code, Code::overloaded);
-  EXPECT_TRUE(replies[4]) << "what is known is no new job";
+  EXPECT_TRUE(replies[4]) << "a known job does not count as new";
   replies = ledger.apply({claim(1), job("d"), job("e")});
   EXPECT_TRUE(replies[1]);
   EXPECT_FALSE(replies[2]);

@@ -112,7 +112,7 @@ TEST_P(EndingTest, DeadlinesEndQueuedAndLeasedJobs) {
   const LeaseId lease = take(1).at(0).lease;
   EXPECT_TRUE(expect<ExpireReply>(ExpireJobs{tenant}).ended.empty());
   ledger.now_us = start_us + 100;
-  EXPECT_EQ(ids(take(1)), (Strings{"late"})) << "what is past its deadline is not handed out";
+  EXPECT_EQ(ids(take(1)), (Strings{"late"})) << "a job past its deadline is not handed out";
   auto reply = expect<ExpireReply>(ExpireJobs{tenant, 2});
   ASSERT_EQ(reply.ended.size(), 2u);
   EXPECT_EQ(reply.ended[0].job, "leased");

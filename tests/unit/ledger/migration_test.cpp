@@ -90,7 +90,7 @@ TEST(SqliteMigration, AQueueOfVersion1IsHandedOutInItsOrder) {
   for (const auto& one : std::get<ClaimReply>(*(*replies)[1]).jobs) given.push_back(one.job);
   EXPECT_EQ(given, (std::vector<std::string>{"a", "any", "b"}));
   EXPECT_EQ(std::get<ClaimReply>(*(*replies)[2]).jobs.at(0).job, "picky");
-  EXPECT_TRUE((*replies)[3]) << "a lease of before is still good";
+  EXPECT_TRUE((*replies)[3]) << "a lease from before the migration is still valid";
 }
 
 SubmitJob wish(const std::string& id, const std::string& kv) {

@@ -61,7 +61,7 @@ TEST_F(SqliteLedgerTest, KeepsItsEpochAndLeasesOverARestart) {
   ledger = open();
   replies = carry_out(*ledger, {Finish{claimed.lease, JobState::completed, "r", "engine"},
                                 reading("results", epoch)});
-  ASSERT_TRUE(replies[0]) << "a lease lives on";
+  ASSERT_TRUE(replies[0]) << "the lease stays valid";
   ASSERT_TRUE(replies[1]);
   EXPECT_EQ(std::get<ReadStreamReply>(*replies[1]).entries.size(), 1u);
 }

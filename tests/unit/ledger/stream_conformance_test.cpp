@@ -78,7 +78,7 @@ TEST_P(StreamTest, SlicesKeepTheirBounds) {
   op.max_bytes = 14;
   EXPECT_EQ(expect<ReadStreamReply>(op).entries.size(), 2u);
   op.max_bytes = 1;
-  EXPECT_EQ(expect<ReadStreamReply>(op).entries.size(), 1u) << "one at least";
+  EXPECT_EQ(expect<ReadStreamReply>(op).entries.size(), 1u) << "at least one entry";
   op.max_entries = 0;
   got = expect<ReadStreamReply>(op);
   EXPECT_TRUE(got.entries.empty());
@@ -123,7 +123,7 @@ TEST_P(StreamTest, TrimmedNumbersAreReportedAndNotSkipped) {
   refuse(TrimStream{tenant, "none", 1}, Code::not_found, "'none'");
   EXPECT_EQ(expect<TrimReply>(TrimStream{tenant, "log", 10}).first, 10u);
   EXPECT_EQ(expect<FinishReply>(Append{tenant, "log", "", "x"}).number, 10u)
-      << "numbers go on after everything was dropped";
+      << "numbers continue after everything was trimmed";
 }
 
 TEST_P(StreamTest, TrimmedJobsStayKnown) {

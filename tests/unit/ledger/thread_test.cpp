@@ -175,7 +175,7 @@ TEST_F(LedgerThreadTest, TheInboxIsBounded) {
   EXPECT_TRUE(thread->post(2, std::vector<Operation>{job("b"), job("c")}));
   EXPECT_FALSE(thread->post(3, job("d")));
   gate->set(true);
-  EXPECT_EQ(wait_for(4).size(), 4u) << "what was refused was not half taken";
+  EXPECT_EQ(wait_for(4).size(), 4u) << "a refused message must leave nothing in the inbox";
 }
 
 TEST_F(LedgerThreadTest, AReplayIsReadInSlicesBetweenCommits) {
