@@ -1,6 +1,7 @@
-// The canonical form of a job map, version 1: what the producer gave, whatever library wrote it.
-// Keys are sorted by their bytes; keys whose value is nil are left out; numbers that are whole are
-// integers in their shortest form, others float64; everything else is written in its shortest form.
+// The canonical form of a job map, version 1: what the producer gave, independent of the library
+// that wrote it. Keys are sorted by their bytes; keys whose value is nil are left out; whole
+// numbers are integers in their shortest form, others float64; everything else has its shortest
+// form.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -51,7 +52,7 @@ void put_map(Packer& out, Reader& in, std::uint32_t count) {
   }
 }
 
-// As deep as the validating visitor lets through.
+// Recurses as deep as the validating visitor allows.
 void put_value(Packer& out, Reader& in) {
   const Token token = next(in);
   switch (token.type) {

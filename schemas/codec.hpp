@@ -1,6 +1,6 @@
 #pragma once
-// msgpack to values and back. Every decode first walks the bytes with the validating visitor
-// (schemas/validate.hpp), which allocates nothing, and only then builds values.
+// Converts msgpack to values and back. Every decode first checks the bytes with the validating
+// visitor (schemas/validate.hpp), which allocates nothing, and only then builds values.
 // Errors: malformed_frame, invalid_utf8, too_large, limit_exceeded, unknown_kind,
 // unsupported_version, missing_field, invalid_value; for jobs also unsupported_field,
 // unknown_field, unknown_task. Thread safety: pure functions.
@@ -16,12 +16,12 @@ namespace millrace {
 
 std::string encode(const Envelope& envelope);
 Result<Envelope> decode_envelope(std::string_view frame);
-// The id of a frame that decode_envelope refused, so that the refusal can name it; 0 where none can
-// be read.
+// The id of a frame that decode_envelope refused, so that the answer can repeat it; 0 where none
+// can be read.
 std::uint64_t peek_id(std::string_view frame);
 
 std::string_view kind_name(const Message& message);  // "submit"
-std::string_view wire_name(JobState state);          // as on the wire: "queued"
+std::string_view wire_name(JobState state);          // "queued", as messages write it
 std::string_view wire_name(FinishReason reason);
 std::string_view wire_name(Task task);
 std::string_view wire_name(LogprobMode mode);
@@ -29,37 +29,37 @@ std::string_view wire_name(PenaltyScope scope);
 std::string_view wire_name(MarkedPart part);
 std::string_view wire_name(Role role);
 
-// A job map. Only fields that differ from their default are written.
+// Writes a job map with the fields that differ from their defaults.
 std::string encode_job(const Job& job);
 struct DecodedJob {
   Job job;
-  std::vector<std::string> warnings;  // one a field that was kept out
+  std::vector<std::string> warnings;  // one for each field that was ignored
 };
-// Types, limits and ranges are checked (check_job in schemas/job_table.hpp); whether the deadline
-// has passed, the model is served or the prompt fits is for those who know.
+// Checks types, limits and ranges (check_job in schemas/job_table.hpp). The caller checks whether
+// the deadline has passed, the model is served and the prompt fits.
 Result<DecodedJob> decode_job(std::string_view body);
 
 std::string encode_result(const JobResult& result);
-// The same with a GenerationResult that is msgpack already; empty: there is none. end.result is not
-// looked at.
+// The same with a GenerationResult that is msgpack already; empty: there is none. Ignores
+// end.result.
 std::string encode_result(const JobResult& end, const Body& generation);
 std::string encode_generation(const GenerationResult& result);
 Result<JobResult> decode_result(std::string_view body);
 
-// What the ledger keeps for the published result; empty where there is nothing. What cannot be read
-// is as if it were empty.
+// The labels that the ledger keeps for the published result. Empty labels are empty bytes; bytes
+// that cannot be decoded give empty labels.
 std::string encode_labels(const JobLabels& labels);
 JobLabels decode_labels(std::string_view bytes);
 
-// Hash of the canonical form (keys sorted, only what the producer gave), as 32 hex digits.
-// `version` is stored beside it; a later version may hash otherwise.
+// Hash of the canonical form (keys sorted, only what the producer gave), as 32 hex digits. The
+// version is stored beside it, because a later version may hash in another way.
 inline constexpr int canonical_hash_version = 1;
 Result<std::string> canonical_hash(std::string_view job_body);
 
 // The seed of a job that gives none: a hash of its custom_id, its prompt and its sampling fields
 // (Sampling and LogitEdits), and of nothing else. So a file gives the same texts whatever its
-// order, whichever engine, stream or command runs it, and whatever else is asked about the texts,
-// such as logprobs. At most 53 bits, which JSON readers keep exactly.
+// order, whichever engine, stream or command runs it, and whatever else is asked for, such as
+// logprobs. At most 53 bits, which JSON readers keep exactly.
 std::uint64_t derived_seed(const Job& job);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// msgpack to values: messages and results. Jobs are decoded in job_decode.cpp.
+// Decodes messages and results. job_decode.cpp decodes jobs.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -26,7 +26,7 @@ Status read_map(Reader& in, const Path& path, M& message);
 template <class T>
 Status read_value(Reader& in, const Path& path, T& out) {
   if constexpr (std::is_same_v<T, Code>) {
-    return fail(Code::internal, "codes are read with their error");
+    return fail(Code::internal, "a code can only be read as part of an error");
   } else if constexpr (std::is_enum_v<T>) {
     return read_word(in, path, out);
   } else if constexpr (requires { wire::read(in, path, out); }) {
@@ -36,7 +36,8 @@ Status read_value(Reader& in, const Path& path, T& out) {
   }
 }
 
-// A code of a later version keeps its name in the message, so that a person still learns it.
+// Reads an error. An unknown code, of a later version, becomes `internal`; the message keeps its
+// name.
 Status read_value(Reader& in, const Path& path, Error& out) {
   Reader again = in;
   const Token map = next(again);
@@ -104,7 +105,7 @@ Status read_body(Reader& in, const Path& path, Body& out) {
   return {};
 }
 
-// Walks the list of a message's fields to find the one a key names, and reads its value.
+// Walks the table of a message to find the field that a key names, and reads its value.
 class OneField {
  public:
   OneField(Reader& in, const Path& path, std::string_view key, std::uint64_t& seen)
@@ -135,7 +136,7 @@ class OneField {
     const unsigned index = index_++;
     if (found_ || name != key_) return false;
     found_ = true;
-    if (wire::take_nil(in_)) return false;  // nil is absent
+    if (wire::take_nil(in_)) return false;  // nil means absent
     seen_ |= std::uint64_t{1} << index;
     return true;
   }
@@ -188,7 +189,7 @@ Status read_map(Reader& in, const Path& path, M& message) {
     OneField visitor(in, path, key, seen);
     fields(visitor, message);
     MILLRACE_TRY(visitor.take_status());
-    if (!visitor.found()) wire::skip(in);  // of a later minor version
+    if (!visitor.found()) wire::skip(in);  // an unknown field, of a later minor version
   }
   MissingField missing(seen);
   fields(missing, std::as_const(message));
@@ -214,8 +215,8 @@ Result<Message> read_message(std::size_t kind, Reader& in, const Path& path) {
   return table[kind](in, path);
 }
 
-// Where the four values of an envelope stand. They are read one by one, the version first, since
-// another version may give the others other types.
+// The places of the four values of an envelope. They are read one by one, the version first,
+// because the others may have other types in another version.
 struct Head {
   std::optional<Reader> version, kind, id, body;
 };
@@ -254,9 +255,9 @@ Result<std::size_t> read_kind(Head& head) {
   MILLRACE_TRY(wire::read(*head.kind, Path{nullptr, "envelope.kind"}, kind));
   const auto at = std::ranges::find(message_kinds, kind, &MessageKind::name);
   if (at == message_kinds.end()) {
-    return fail(
-        Code::unknown_kind, "no message kind " + wire::shown(kind),
-        "the kinds of version " + std::to_string(protocol_version) + " stand in schemas/README.md");
+    return fail(Code::unknown_kind, "no message kind " + wire::shown(kind),
+                "the kinds of version " + std::to_string(protocol_version) +
+                    " are in schemas/docs/messages.md");
   }
   return static_cast<std::size_t>(at - message_kinds.begin());
 }

@@ -1,13 +1,13 @@
 #pragma once
 // The messages of the protocol, declared once: their kinds with direction and meaning, and the
-// fields of each in wire order. describe_result.hpp says what a visitor offers, and beside that:
+// fields of each in wire order. A visitor offers the functions of describe_result.hpp and:
 //
-//   v.body(name, member, what, about)         a map kept as the bytes it came in, required;
-//                                             `what` names its schema: job, result
-//   v.optional_body(name, member, what, about)
-//   v.bodies(name, member, what, about)       a list of such maps
+//   v.body(name, member, what, about)           a required map that is kept as its bytes; `what`
+//                                               names its schema: job, result
+//   v.optional_body(name, member, what, about)  the same, may be absent
+//   v.bodies(name, member, what, about)         a list of such maps
 //
-// Thread safety: pure.
+// Thread safety: pure functions.
 #include <array>
 #include <string_view>
 #include <variant>
@@ -20,7 +20,7 @@ namespace millrace {
 struct MessageKind {
   std::string_view name, direction, about;
 };
-// In the order of Message's alternatives.
+// The kinds, in the order of Message's alternatives.
 inline constexpr std::array<MessageKind, std::variant_size_v<Message>> message_kinds = {{
     {"hello", "client or engine → broker",
      "The first message of each session. The broker answers `welcome` or `refused`. Say hello "
@@ -33,13 +33,13 @@ inline constexpr std::array<MessageKind, std::variant_size_v<Message>> message_k
      "the commit that holds them. A `submit` to the PUSH/PULL socket is not answered; jobs refused "
      "there go to the stream `rejected`."},
     {"submitted", "broker → client",
-     "What became of each job of a `submit`, in order. What it acknowledges is on disk."},
+     "The outcome for each job of a `submit`, in order. What it acknowledges is on disk."},
     {"cancel", "client → broker",
      "Ends jobs by id, or all jobs of a batch. The broker answers `cancelled`."},
-    {"cancelled", "broker → client", "How a `cancel` went, in numbers of jobs."},
+    {"cancelled", "broker → client", "The outcome of a `cancel`, in numbers of jobs."},
     {"retry", "client → broker",
      "Queues failed jobs again, by id or all of a batch. The broker answers `retried`."},
-    {"retried", "broker → client", "How a `retry` went, in numbers of jobs."},
+    {"retried", "broker → client", "The outcome of a `retry`, in numbers of jobs."},
     {"status_request", "client → broker",
      "Asks about a job, a batch or a stream, or, where it names nothing, about the whole broker. "
      "The broker answers `status_answer`."},
@@ -50,8 +50,8 @@ inline constexpr std::array<MessageKind, std::variant_size_v<Message>> message_k
      "at most `max_entries` and `max_bytes`; the next `fetch` asks from the last number received "
      "plus one."},
     {"data", "broker → client",
-     "Results in order. Where it has no entries the reader has caught up: it waits for the "
-     "doorbell, or asks again later."},
+     "Results in order. Without entries the reader has caught up: it waits for the doorbell, or "
+     "asks again later."},
     {"trimmed", "broker → client", "The answer to a `fetch` whose numbers are no longer kept."},
     {"acknowledge", "client → broker",
      "Moves a named cursor of a stream forward, up to and including a number. The broker answers "
@@ -63,13 +63,14 @@ inline constexpr std::array<MessageKind, std::variant_size_v<Message>> message_k
      "Renews the leases that it lists; engines send it every `heartbeat_ms`. The broker answers "
      "`heartbeat_answer`."},
     {"heartbeat_answer", "broker → engine",
-     "What the engine must drop, cancel or know. The broker also sends it unasked, with id 0."},
+     "Leases to drop or cancel, and whether to drain. The broker also sends it unasked, with id "
+     "0."},
     {"ends", "engine → broker",
      "Jobs that have ended. The engine sends them again after a reconnection until `committed` "
      "names them."},
     {"committed", "broker → engine", "The answer to `ends`, after the commit."},
     {"release", "engine → broker",
-     "Hands leases back without blame, when the engine drains. The broker does not answer it."},
+     "Gives leases back without blame, when the engine drains. The broker does not answer it."},
     {"goodbye", "either way", "This side leaves on purpose; an engine's leases are given back."},
     {"watch", "client → broker",
      "Asks for the partial texts of a stream's jobs with `partials`, from now on. The broker "
@@ -104,7 +105,7 @@ void fields(auto& v, Is<Welcome> auto& m) {
   v.field("job_bytes", m.job_bytes, "the largest job");
   v.field("jobs_per_submit", m.jobs_per_submit, "the most jobs in one `submit`");
   v.field("heartbeat_ms", m.heartbeat_ms, "how often engines send a `heartbeat`");
-  v.field("lease_ms", m.lease_ms, "how long a lease lasts that is not renewed");
+  v.field("lease_ms", m.lease_ms, "how long a lease lasts without renewal");
   v.field("doorbell", m.doorbell,
           "the endpoint of the PUB socket; empty: there is none, ask with `fetch`");
 }
@@ -112,7 +113,7 @@ void fields(auto& v, Is<Refused> auto& m) {
   v.required("error", m.error, "why, and what to do");
 }
 void fields(auto& v, Is<Goodbye> auto& m) {
-  v.field("reason", m.reason, "a reason for people");
+  v.field("reason", m.reason, "the reason, for people");
 }
 
 // ---- producers
@@ -122,10 +123,11 @@ void fields(auto& v, Is<Submit> auto& m) {
 void fields(auto& v, Is<SubmitAnswer> auto& m) {
   v.field("job", m.job, "the job's id, also where the broker derived it from the body");
   v.field("known", m.known, "the same id and body had been submitted before");
-  v.field("state", m.state, "where the job stands");
+  v.field("state", m.state, "the job's state");
   v.field("error", m.error, "why the job was refused: nothing was stored");
   v.field("waits", m.waits,
-          "why the job waits: no connected engine can run it, who runs what, and what is missing");
+          "why the job waits: no connected engine can run it, which policies engines run, and what "
+          "is missing");
 }
 void fields(auto& v, Is<Submitted> auto& m) {
   v.required("answers", m.answers, "one answer for each job");
@@ -167,7 +169,7 @@ void fields(auto& v, Is<EngineInfo> auto& m) {
   fields(v, m.engine);
   v.field("leases", m.leases, "how many jobs it holds");
   v.field("rows", m.rows,
-          "how many sequences its step under way had at its last heartbeat; jobs that wait inside "
+          "how many sequences its current step had at its last heartbeat; jobs that wait inside "
           "the engine have none");
   v.field("tokens_per_second", m.tokens_per_second, "its speed between its last two heartbeats");
 }
@@ -180,8 +182,8 @@ void fields(auto& v, Is<StatusAnswer> auto& m) {
   v.field("job_number", m.job_number,
           "the number of the job's result in its stream; 0: it has not ended");
   v.field("job_waits", m.job_waits,
-          "why the queued job waits: no connected engine can run it, who runs what, and what is "
-          "missing");
+          "why the queued job waits: no connected engine can run it, which policies engines run, "
+          "and what is missing");
   v.field("epoch", m.epoch, "the epoch of the stream");
   v.field("first", m.first, "the first number that the stream keeps");
   v.field("high", m.high, "the last number written to the stream");
@@ -207,15 +209,16 @@ void fields(auto& v, Is<Entry> auto& m) {
 }
 void fields(auto& v, Is<Data> auto& m) {
   v.required("stream", m.stream, "the stream's name");
-  v.required("epoch", m.epoch,
-             "the random id of this log; with another one the numbers begin anew");
+  v.required(
+      "epoch", m.epoch,
+      "the random id of the broker's ledger; under another one the numbers start again at 1");
   v.field("first", m.first, "the first number that is kept");
   v.field("high", m.high, "the last number written");
   v.field("entries", m.entries, "the results by number, ascending, without gaps");
 }
 void fields(auto& v, Is<Trimmed> auto& m) {
   v.required("stream", m.stream, "the stream's name");
-  v.required("epoch", m.epoch, "the epoch of the log");
+  v.required("epoch", m.epoch, "the epoch of the ledger");
   v.required("first", m.first, "the first number that is kept: fetch from there");
 }
 void fields(auto& v, Is<Acknowledge> auto& m) {
@@ -224,7 +227,7 @@ void fields(auto& v, Is<Acknowledge> auto& m) {
   v.required("number", m.number, "the last number that the reader is done with");
 }
 void fields(auto& v, Is<Acknowledged> auto& m) {
-  v.required("number", m.number, "where the cursor stands; it never goes back");
+  v.required("number", m.number, "the cursor's number now; it never goes back");
 }
 void fields(auto& v, Is<Watch> auto& m) {
   v.field("stream", m.stream, "the stream's name, up to 256 bytes; a session watches up to 64");
@@ -238,14 +241,15 @@ void fields(auto& v, Is<PartialEntry> auto& m) {
   v.field("lease", m.lease, "the job's lease, from engines; 0 to clients");
   v.field("job", m.job, "the job's id, to clients");
   v.field("custom_id", m.custom_id, "the job's label, to clients");
-  v.field("attempt", m.attempt, "which hand-out this is, to clients; another one begins anew");
+  v.field("attempt", m.attempt,
+          "which hand-out this is, to clients; another one starts again from the beginning");
   v.field("choice", m.partial.choice, "the number of the answer, from 0 to n - 1");
   v.field("first_token", m.partial.first_token,
           "how many tokens of the choice came before, which tells where some were missed");
   v.field("tokens", m.partial.tokens, "the tokens since");
   v.field("text", m.partial.text,
           "the text since, as far as it can no longer become a stop string or a marker");
-  v.field("reasoning", m.partial.reasoning, "the reasoning since, as far as the same holds");
+  v.field("reasoning", m.partial.reasoning, "the reasoning since, under the same condition");
   v.field("tool_calls", m.partial.tool_calls, "the tool calls that have become whole");
 }
 void fields(auto& v, Is<Partials> auto& m) {
@@ -271,14 +275,15 @@ void fields(auto& v, Is<Leases> auto& m) {
   v.required("leases", m.leases, "the jobs");
 }
 void fields(auto& v, Is<Heartbeat> auto& m) {
-  v.field("leases", m.leases,
-          "all leases that the engine holds, those included whose end `committed` has not named "
-          "yet");
+  v.field(
+      "leases", m.leases,
+      "all leases that the engine holds, including those whose end `committed` has not named yet");
   v.field("steps", m.steps,
-          "how many steps the engine has ended: leases are renewed only while work goes on");
+          "how many steps the engine has completed: an engine whose steps stand still loses its "
+          "leases");
   v.field("tokens", m.tokens, "how many tokens it has computed");
   v.field("credit", m.credit, "as in `ready`");
-  v.field("rows", m.rows, "how many sequences the step under way has; 0: none is under way");
+  v.field("rows", m.rows, "how many sequences the current step has; 0: no step is running");
 }
 void fields(auto& v, Is<HeartbeatAnswer> auto& m) {
   v.field("lost", m.lost, "leases that are no longer this engine's: stop them and send nothing");

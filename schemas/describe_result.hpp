@@ -1,14 +1,15 @@
 #pragma once
-// The fields of a result and its parts, declared once, in wire order. Whoever encodes, decodes,
+// The fields of a result and its parts, declared once, in wire order. Code that encodes, decodes,
 // checks or documents results and messages (describe.hpp) walks these lists with a visitor of its
 // own:
 //
-//   v.field(name, member, [form,] about)     may be absent: then it has its default
-//   v.required(name, member, [form,] about)  must be there
+//   v.field(name, member, [form,] about)     has its default where it is absent
+//   v.required(name, member, [form,] about)  must be present
 //   v.sparse(part)                           the fields of a part, left out where they have their
 //                                            defaults
 //
-// The JSON Schemas and the documentation are made from them (schemas/tools). Thread safety: pure.
+// The tools in schemas/tools generate the JSON Schemas and the documentation from them.
+// Thread safety: pure functions.
 #include "schemas/job_fields.hpp"
 
 namespace millrace {
@@ -28,15 +29,15 @@ void fields(auto& v, Is<ListedLogprobs> auto& m) {
 void fields(auto& v, Is<TokenLogprobs> auto& m) {
   v.field("top", m.top, "how many likeliest tokens each position has");
   v.required("token", m.token,
-             "one natural logarithm a position, that of the token which stands there; NaN where "
-             "none applies (the first prompt token), -infinity is allowed");
+             "the natural logarithm of the probability of each position's token; NaN where there "
+             "is none (the first prompt token), -infinity is allowed");
   v.field("top_ids", m.top_ids,
           "`top` ids a position, likeliest first; where the logprobs are NaN the ids mean nothing");
   v.field("top_logprobs", m.top_logprobs,
           "the logprobs of `top_ids`; `processed` ones are -infinity (null in the client's JSON) "
-          "for tokens that could not be drawn: those that top-k, top-p or min-p left out stand "
-          "where their likelihood puts them, those that edits, bans, typical-p or XTC left out "
-          "come last, lowest ids first, and fill the list");
+          "for tokens that could not be drawn: those that top-k, top-p or min-p left out are "
+          "listed by their likelihood, those that edits, bans, typical-p or XTC left out come "
+          "last, lowest ids first, and fill the list");
   v.field("listed", m.listed, "the logprobs of `logprob_token_ids`, where the job listed some");
 }
 
@@ -52,9 +53,9 @@ void fields(auto& v, Is<Choice> auto& m) {
           "the token that ended it: one of `stop_token_ids`, or end of text");
   v.field("stop_sequence", m.stop_sequence, "the sequence of `stop_token_sequences` that ended it");
   v.field("logprobs", m.logprobs, "logprobs of as many positions as `tokens` has");
-  v.field("reasoning", m.reasoning, "what stood between reasoning markers; absent: nothing did");
+  v.field("reasoning", m.reasoning, "the text between reasoning markers; absent: there was none");
   v.field("tool_calls", m.tool_calls,
-          "what stood between tool call markers, each call as it was written");
+          "the tool calls between their markers, each as it was written");
 }
 
 void fields(auto& v, Is<Usage> auto& m) {
@@ -77,10 +78,10 @@ void fields(auto& v, Is<EngineFacts> auto& m) {
   v.field("kv_policy", m.kv_policy, "the KV policy as the engine was given it or chose it");
   v.field("kv", m.kv, "the KV policy by layer");
   v.field("kv_bytes_per_token", m.kv_bytes_per_token,
-          "the bytes of all layers' keys and values of one token; 0: not told");
+          "the bytes of all layers' keys and values of one token; 0: unknown");
   v.field("kv_compression", m.kv_compression,
-          "how many times smaller that is than with f16; 0: not told");
-  v.field("context_tokens", m.context_tokens, "the longest sequence in tokens; 0: not told");
+          "how many times smaller that is than with f16; 0: unknown");
+  v.field("context_tokens", m.context_tokens, "the longest sequence in tokens; 0: unknown");
 }
 
 void fields(auto& v, Is<EngineProfile> auto& m) {
@@ -98,7 +99,7 @@ void fields(auto& v, Is<EffectiveSettings> auto& m) {
   v.field("max_tokens", m.max_tokens, "the most tokens that each answer could have");
   fields(v, m.sampling);
   v.sparse(m.edits);
-  v.field("markers", m.markers, "the markers that the text was taken apart by");
+  v.field("markers", m.markers, "the markers that split the text");
 }
 
 void fields(auto& v, Is<GenerationResult> auto& m) {
@@ -108,12 +109,11 @@ void fields(auto& v, Is<GenerationResult> auto& m) {
   v.field("usage", m.usage, "token counts");
   v.field("times", m.times, "durations inside the engine, in microseconds");
   v.field("effective", m.effective,
-          "the engine and the settings that were really used, so that the text can be made again; "
-          "they have the job's names, those of edits are there where they were not at their "
-          "defaults");
+          "the engine and the settings that were used, so that the text can be generated again; "
+          "settings have the job's names, edits are there where they differ from their defaults");
 }
 
-// What the broker says of a job's end.
+// The fields of a result that the broker writes.
 void published_fields(auto& v, Is<JobResult> auto& m) {
   v.field("job", m.job, "the job's id");
   v.field("custom_id", m.custom_id, "the job's label");
@@ -121,7 +121,7 @@ void published_fields(auto& v, Is<JobResult> auto& m) {
   v.field("batch", m.batch, "the job's batch");
   v.required("state", m.state, "`completed`, `failed`, `cancelled` or `expired`");
   v.field("error", m.error, "why there is no result, or no whole one");
-  v.field("warnings", m.warnings, "unknown fields that were left out, and the like");
+  v.field("warnings", m.warnings, "unknown fields that were ignored, and the like");
   v.field("metadata", m.metadata, "the job's metadata");
   v.field("attempts", m.attempts, "how often the job was handed to an engine");
   v.field("submitted_us", m.submitted_us, "Unix time of the submission, by the broker's clock");
@@ -134,7 +134,7 @@ void fields(auto& v, Is<JobResult> auto& m) {
 
 void fields(auto& v, Is<JobLabels> auto& m) {
   v.field("metadata", m.metadata, "the job's metadata");
-  v.field("warnings", m.warnings, "unknown fields that were left out");
+  v.field("warnings", m.warnings, "unknown fields that were ignored");
 }
 
 }  // namespace millrace

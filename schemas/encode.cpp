@@ -1,6 +1,5 @@
-// Values to msgpack: messages, results and jobs. In messages and results every field is written,
-// absent optional ones left out, so that a reader need not know the defaults. Jobs hold only what
-// differs from the defaults.
+// Encodes messages, results and jobs. Messages and results have every field except absent optional
+// ones, so that a reader need not know the defaults. Jobs have only what differs from the defaults.
 #include <algorithm>
 
 #include "schemas/base/hash.hpp"
@@ -58,14 +57,14 @@ std::string encode_labels(const JobLabels& labels) {
 
 std::string encode_job(const Job& job) {
   Job written = job;
-  // A score job gives the prompt's logprobs without being asked.
+  // A score job always gives the prompt's logprobs, so the field is left out.
   if (job.request.task == Task::score) written.request.logprobs.prompt = false;
   return wire::map_of(wire::changed_fields(written));
 }
 
 std::uint64_t derived_seed(const Job& job) {
-  const auto what_decides_the_text = [](auto& v, const Job& of) {
-    v.field("custom_id", of.custom_id);  // it tells equal prompts of one file apart
+  const auto seed_fields = [](auto& v, const Job& of) {
+    v.field("custom_id", of.custom_id);  // distinguishes equal prompts of one file
     prompt_fields(v, of.request);
     fields(v, of.request.sampling);
     fields(v, of.request.edits);
@@ -73,7 +72,7 @@ std::uint64_t derived_seed(const Job& job) {
   Job seedless = job;
   seedless.request.sampling.seed.reset();
   constexpr unsigned bits_kept = 53;
-  return hash64(wire::map_of(wire::changed_fields(seedless, Job{}, what_decides_the_text))) >>
+  return hash64(wire::map_of(wire::changed_fields(seedless, Job{}, seed_fields))) >>
          (64 - bits_kept);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // A job as producers submit it, and its result as the broker stores and publishes it.
-// The wire form, field by field, is in schemas/README.md; encode and decode are in
-// schemas/codec.hpp. Thread safety: plain values.
+// schemas/docs/messages.md has the wire form, field by field; schemas/codec.hpp encodes and
+// decodes. Thread safety: plain values.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -16,10 +16,10 @@ namespace millrace {
 struct Job {
   // Queue
   std::string id;           // chosen by the producer; empty: the broker derives one from the body
-  std::string custom_id;    // a label, echoed in the result
+  std::string custom_id;    // a label that the result repeats
   std::string model = "*";  // "*" matches any engine
   std::uint32_t priority = limits::priority_default;
-  std::optional<std::int64_t> deadline_us;  // Unix time; a job not ended by then is `expired`
+  std::optional<std::int64_t> deadline_us;  // Unix time; a job that has not ended then expires
   std::uint32_t max_attempts = limits::max_attempts_default;
   std::string stream = "results";
   std::string batch;  // empty: none
@@ -35,7 +35,8 @@ constexpr bool is_end(JobState s) {
   return s != JobState::queued && s != JobState::leased;
 }
 
-// The end of one job. Either `result` (completed; cancelled with what was generated) or `error`.
+// The end of one job. It has either a `result` (completed, or cancelled after an engine began it)
+// or an `error`.
 struct JobResult {
   std::string job;
   std::string custom_id;
@@ -44,7 +45,7 @@ struct JobResult {
   JobState state = JobState::completed;
   std::optional<GenerationResult> result;
   std::optional<Error> error;
-  std::vector<std::string> warnings;  // unknown fields that were kept out, and the like
+  std::vector<std::string> warnings;  // unknown fields that were ignored, and the like
   std::map<std::string, std::string> metadata;
   std::uint32_t attempts = 0;     // hand-outs, this one included
   std::int64_t submitted_us = 0;  // Unix times, by the broker's clock
@@ -52,7 +53,7 @@ struct JobResult {
   friend bool operator==(const JobResult&, const JobResult&) = default;
 };
 
-// What a published result repeats of its job, and no one but the reader of the result looks at.
+// The parts of a job that only its published result uses.
 struct JobLabels {
   std::map<std::string, std::string> metadata;
   std::vector<std::string> warnings;

@@ -1,6 +1,6 @@
-// msgpack to a job: a visitor of the table of fields reads each field that the job's map holds.
-// OpenAI's request bodies are jobs too: the same names, and the values that its clients send for
-// "nothing", so null is absent everywhere.
+// Decodes a job: a visitor of the table of fields reads each field that the job's map holds.
+// OpenAI's request bodies are jobs too. Their names are the same, and null means absent everywhere,
+// because OpenAI's clients send it.
 #include <algorithm>
 #include <optional>
 
@@ -21,10 +21,10 @@ using wire::Reader;
 using wire::Token;
 using wire::Type;
 
-// A map whose fields a table declares.
+// Reads a map whose fields a table declares.
 class MapReader {
  public:
-  // `in` stands at the map and is passed over it. `path` outlives this reader; null for a whole
+  // Moves `in` from the map to its end. `path` must outlive this reader; it is null for a whole
   // job.
   MapReader(Reader& in, const Path* path, UnknownNames& unknown) : path_(path), unknown_(unknown) {
     const Token map = next(in);
@@ -69,12 +69,12 @@ class MapReader {
     status_ = unsupported(Path{path_, name}.text(), accepted);
   }
 
-  // Whether there is a value: null is none.
+  // Whether there is a value; null is none.
   bool holds(std::string_view name) const {
     const auto at = std::ranges::find(given_, name, &Given::name);
     return at != given_.end() && !at->null;
   }
-  // The first error, or success; names that no field had are added to `unknown`.
+  // Returns the first error, or success. Adds names that no field has to `unknown`.
   Status finish() {
     for (const Given& given : given_) {
       if (!given.read) unknown_.push_back(wire::shown(Path{path_, given.name}.text()));
@@ -118,7 +118,7 @@ class MapReader {
   Status read(Reader& in, const Path& path, Tokens& out, const Ids& form, const auto&) {
     MILLRACE_TRY(read_token_ids(in, path, out));
     if (!form.none_is_wrong || !out.empty()) return {};
-    return fail(Code::invalid_value, path.text() + " is empty", "give some ids, or leave it out");
+    return fail(Code::invalid_value, path.text() + " is empty", "give ids, or leave it out");
   }
   Status read(Reader& in, const Path& path, std::vector<Tokens>& out, const IdLists&, const auto&) {
     return read_id_lists(in, path, out);
@@ -165,7 +165,7 @@ class MapReader {
   template <class T>
   Status read(Reader& in, const Path& path, T& out, const Part&, const auto&) {
     MILLRACE_TRY(read_part(in, path, out));
-    // A part that is there must be a whole one: its defaults stand for "off".
+    // A part that is present must have its required fields: its defaults mean "off".
     FieldChecker checker(path.text() + ".");
     fields(checker, std::as_const(out));
     return std::move(checker).take();

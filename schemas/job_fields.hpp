@@ -1,12 +1,12 @@
 #pragma once
 // The fields of a job, declared once: those of the queue here, those of the request in
-// schemas/base/request_fields.hpp, which also says what a visitor offers. One more list holds the
-// fields of other programs that are known and not supported:
+// schemas/base/request_fields.hpp, which also describes the visitors. One more list has the fields
+// of other programs that are known and not supported:
 //
-//   v.known(name, neutral, accepted)   only values that change nothing pass
+//   v.known(name, neutral, accepted)   accepts only values that change nothing
 //
-// Everything else in a job is unknown: it is left out with a warning in the result, or refused
-// where the job is strict. Thread safety: pure.
+// Any other field of a job is unknown: it is ignored with a warning in the result, or refused where
+// the job is strict. Thread safety: pure functions.
 #include "schemas/base/request_fields.hpp"
 #include "schemas/job.hpp"
 
@@ -69,7 +69,7 @@ void fields(auto& v, Is<Job> auto& j) {
   v.beside("deadline_us", j.deadline_us, UnixTime{},
            "a Unix time in microseconds; a job that has not ended by then is expired");
   v.field("max_attempts", j.max_attempts, Count{limits::max_attempts, 1},
-          "the job fails after so many deaths of an engine that ran it alone");
+          "the job fails after this many deaths of an engine that ran it alone");
   v.field("stream", j.stream, Label{limits::id_bytes, true, true},
           "the name of the stream that the result is published on; OpenAI's false is neutral");
   v.beside("batch", j.batch, label, "the batch that the job is counted in");

@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-// What a value may be where the type says it all.
+// The limits of a field that has no form: those of its type.
 std::string type_text(bool) {
   return "true or false";
 }
@@ -28,7 +28,7 @@ std::string type_text(const std::optional<T>&) {
 }
 template <class E>
 requires std::is_enum_v<E> std::string type_text(E) {
-  return {};  // the words stand in the documentation, and in the error of a wrong one
+  return {};  // the documentation lists the words, and so does the error of a wrong one
 }
 
 class FieldCollector {

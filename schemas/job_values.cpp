@@ -18,7 +18,7 @@ using wire::Type;
 
 std::unexpected<Error> unsupported(const std::string& where, std::string_view accepted) {
   return fail(Code::unsupported_field, where + " is known and not supported",
-              "leave it out; the only value that is accepted is " + std::string(accepted));
+              "leave it out; the only accepted value is " + std::string(accepted));
 }
 
 bool neutral(Reader& in, std::uint32_t allowed) {
@@ -71,7 +71,7 @@ Status read_token_ids(Reader& in, const Path& path, Tokens& out) {
 
 namespace {
 
-// A message's content: a string, or OpenAI's list of parts, of which text is supported.
+// Reads a message's content: a string, or OpenAI's list of parts, which may be texts only.
 Status read_content(Reader& in, const Path& path, std::string& out) {
   const Token token = peek(in);
   if (token.type == Type::string) return wire::read(in, path, out);
@@ -93,7 +93,7 @@ Status read_content(Reader& in, const Path& path, std::string& out) {
       } else if (key == "text") {
         MILLRACE_TRY(wire::read(in, here, text));
       } else {
-        wire::skip(in);  // what belongs to a part of another type, refused below
+        wire::skip(in);  // a field of another type of part, which is refused below
       }
     }
     if (type != "text") return unsupported(Path{&part, "type"}.text(), "text");
@@ -102,8 +102,8 @@ Status read_content(Reader& in, const Path& path, std::string& out) {
   return {};
 }
 
-// OpenAI's completions take one prompt as text or ids, or an array of such prompts. One job has one
-// prompt, so an array of prompts may hold just one.
+// OpenAI's completions accept one prompt as text or ids, or an array of such prompts. A job has one
+// prompt, so an array may have one element only.
 Status read_prompt_array(Reader& in, const Path& path, Prompt& out) {
   const Token array = peek(in);
   Reader inside = in;
@@ -129,7 +129,7 @@ Status read_prompt_array(Reader& in, const Path& path, Prompt& out) {
 }
 
 Status read_message(Reader& in, const Path& path, ChatMessage& out, UnknownNames& unknown) {
-  // What OpenAI's messages may hold beside the two fields a template renders here.
+  // OpenAI's fields of a message beside the two that a template renders here.
   static constexpr auto known = std::to_array<std::string_view>(
       {"annotations", "audio", "function_call", "name", "reasoning", "reasoning_content", "refusal",
        "tool_call_id", "tool_calls"});
@@ -211,7 +211,7 @@ Status read_biases(Reader& in, const Path& path, std::vector<LogitBias>& out) {
     const Path here{&path, {}, i};
     const Token pair = next(in);
     if (pair.type != Type::array) return wire::wrong_type(here, "a pair [id, bias]", pair);
-    if (pair.count != 2) return wire::wrong_value(here, "is no pair [id, bias]");
+    if (pair.count != 2) return wire::wrong_value(here, "is not a pair [id, bias]");
     LogitBias& entry = out.emplace_back();
     MILLRACE_TRY(wire::read(in, here, entry.token));
     MILLRACE_TRY(wire::read(in, here, entry.bias));
@@ -248,7 +248,7 @@ Status read_id_lists(Reader& in, const Path& path, std::vector<Tokens>& out) {
 
 Status read_stream(Reader& in, const Path& path, std::string& out) {
   if (peek(in).type != Type::boolean) return wire::read(in, path, out);
-  // OpenAI's `stream` asks for token by token delivery; ours names the result stream.
+  // OpenAI's `stream` asks for delivery token by token; a job's names the result stream.
   if (next(in).number == 0) return {};
   return unsupported(path.text(), "false, or the name of a result stream");
 }

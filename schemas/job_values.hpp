@@ -1,9 +1,8 @@
 #pragma once
-// For the codec alone: how the values inside a job are read, chosen by the member's type and the
-// field's form. OpenAI's spellings are taken as well: a text in place of a list of one, an array in
-// place of `bin`, a number in place of a flag.
-// Errors: invalid_value, missing_field, unsupported_field, unknown_task, by the field's path.
-// Thread safety: none; a Reader has one owner.
+// Reads the values inside a job, by the member's type and the field's form; private to the codec.
+// It accepts OpenAI's spellings as well: a text in place of a list of one, an array in place of
+// `bin`, a number in place of a flag. Errors: invalid_value, missing_field, unsupported_field,
+// unknown_task; each names the field's path. Thread safety: none; a Reader has one owner.
 #include <expected>
 #include <string>
 #include <string_view>
@@ -16,23 +15,23 @@
 
 namespace millrace {
 
-// Names of fields nobody knows, by their paths.
+// The paths of unknown fields.
 using UnknownNames = std::vector<std::string>;
 
 std::unexpected<Error> unsupported(const std::string& where, std::string_view accepted);
-// Whether a value of a field that is not supported changes nothing. Passes over the value.
+// Whether a value of an unsupported field changes nothing. Skips the value.
 bool neutral(wire::Reader& in, std::uint32_t allowed);
 
 Status read_token_ids(wire::Reader& in, const wire::Path& path, Tokens& out);
-// A text, token ids, or an array that holds just one of these.
+// Reads a text, token ids, or an array with exactly one of these.
 Status read_prompt(wire::Reader& in, const wire::Path& path, Prompt& out);
 Status read_messages(wire::Reader& in, const wire::Path& path, Chat& out, UnknownNames& unknown);
-// A map from ids, as text, to numbers; or an array of [id, bias] pairs.
+// Reads a map from ids, as text, to numbers; or an array of [id, bias] pairs.
 Status read_biases(wire::Reader& in, const wire::Path& path, std::vector<LogitBias>& out);
 Status read_texts(wire::Reader& in, const wire::Path& path, bool or_one,
                   std::vector<std::string>& out);
 Status read_id_lists(wire::Reader& in, const wire::Path& path, std::vector<Tokens>& out);
-// A name, or OpenAI's `stream: false`, which leaves the default.
+// Reads a name, or OpenAI's `stream: false`, which leaves the default.
 Status read_stream(wire::Reader& in, const wire::Path& path, std::string& out);
 
 template <class E>

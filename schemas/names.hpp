@@ -1,5 +1,5 @@
 #pragma once
-// The words that enumerations are written as. Thread safety: pure.
+// The words that messages use for enumerations. Thread safety: pure functions.
 #include <array>
 #include <optional>
 #include <string_view>

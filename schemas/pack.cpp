@@ -5,7 +5,7 @@
 namespace millrace::wire {
 namespace {
 
-// What msgpack's packer writes to.
+// The stream that msgpack's packer writes to.
 struct Buffer {
   std::string& bytes;
   void write(const char* data, std::size_t size) { bytes.append(data, size); }
@@ -38,7 +38,7 @@ void Packer::value(std::uint64_t v) {
 void Packer::value(std::int64_t v) {
   pack(bytes_, [&](auto& p) { p.pack_int64(v); });
 }
-// By hand: the library writes a float that is whole as an integer.
+// Written by hand, because the library writes a whole float as an integer.
 void Packer::value(float v) {
   big_endian('\xCA', std::bit_cast<std::uint32_t>(v));
 }

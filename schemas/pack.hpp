@@ -1,5 +1,5 @@
 #pragma once
-// Writes msgpack into a string: the encoders' shared half. Thread safety: plain value.
+// Writes msgpack into a string, for all encoders. Thread safety: plain value.
 #include <bit>
 #include <cstdint>
 #include <map>
@@ -21,7 +21,7 @@ class Packer {
   void value(std::uint32_t v) { value(std::uint64_t{v}); }
   void value(std::uint64_t v);  // integers in their shortest form
   void value(std::int64_t v);
-  void value(float v);  // always as the float type, 1.0 too
+  void value(float v);  // always the float type, even for 1.0
   void value(double v);
   void value(std::string_view v);
   void value(const std::string& v) { value(std::string_view(v)); }

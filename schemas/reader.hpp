@@ -1,6 +1,6 @@
 #pragma once
-// Reads msgpack one object header at a time. Allocates nothing, keeps no state but its place, and
-// never reads past the end, so both the validating visitor and the decoders stand on it.
+// Reads msgpack, one object header at a time. It allocates nothing, has no state but its place, and
+// never reads past the end, so that both the validating visitor and the decoders use it.
 // Format: https://github.com/msgpack/msgpack/blob/master/spec.md
 // Thread safety: plain value; views point into the bytes given.
 #include <bit>
@@ -18,7 +18,7 @@ struct Token {
   std::uint64_t number = 0;  // integer, boolean
   double real = 0;           // floating
   std::string_view bytes;    // string, binary
-  std::uint32_t count = 0;   // array: items; map: pairs. They follow as tokens of their own
+  std::uint32_t count = 0;   // array: items; map: pairs; they follow as tokens of their own
 };
 
 enum class Fault : std::uint8_t { none, truncated, extension, reserved };

@@ -14,7 +14,7 @@ std::string integer_text(const Token& token) {
                         : std::to_string(token.number);
 }
 
-// ", 'yes'" or " of 3 items", to stand behind the name of the type.
+// Describes a value after the name of its type: ", 'yes'" or " of 3 items".
 std::string value_text(const Token& token) {
   switch (token.type) {
     case Type::nil:
@@ -124,7 +124,7 @@ std::string shown(std::string_view s) {
 
 Token next(Reader& in) {
   Token token;
-  // The visitor has passed these bytes, so every header reads; were one not to, it reads as nil.
+  // The visitor has accepted these bytes, so every header can be read; otherwise this returns nil.
   if (in.next(token) != Fault::none) return {};
   return token;
 }
@@ -196,7 +196,7 @@ Status read(Reader& in, const Path& path, float& out) {
     return wrong_value(path, number_text(value) + " is too large for a 32-bit float");
   }
   const auto narrow = static_cast<float>(value);
-  // A value that vanishes would change its meaning: temperature 0 is greedy.
+  // A value that became 0 would change its meaning: temperature 0 is greedy.
   if (narrow == 0 && value != 0) {
     return wrong_value(path, number_text(value) + " is too small for a 32-bit float");
   }

@@ -1,7 +1,7 @@
 #pragma once
-// Reads values out of msgpack bytes that the validating visitor has passed: the decoders' shared
-// half. Since the structure is known to be whole, what can still be wrong is a value's type or
-// range. Thread safety: plain values.
+// Reads values from msgpack bytes that the validating visitor has accepted, for all decoders. The
+// structure is known to be complete, so only a value's type or range can still be wrong.
+// Thread safety: plain values.
 #include <bit>
 #include <limits>
 #include <map>
@@ -21,7 +21,7 @@ using msgpack_reader::Reader;
 using msgpack_reader::Token;
 using msgpack_reader::Type;
 
-// Where a value stands, built on the stack while decoding and turned into text only for an error.
+// The path of a value. Decoders build it on the stack and turn it into text only for an error.
 struct Path {
   const Path* up = nullptr;
   std::string_view name;
@@ -36,9 +36,9 @@ std::unexpected<Error> wrong_value(const Path& path, const std::string& what,
 
 Token next(Reader& in);
 Token peek(const Reader& in);
-void skip(Reader& in);                  // one value, whatever it holds
-std::string_view slice(Reader& in);     // the bytes of one value, passed over
-bool take_nil(Reader& in);              // true: there was a nil, now passed over
+void skip(Reader& in);                  // skips one value of any type
+std::string_view slice(Reader& in);     // skips one value and returns its bytes
+bool take_nil(Reader& in);              // skips a nil; false: there was none
 std::string shown(std::string_view s);  // for messages: shortened, in quotes
 
 Status read(Reader& in, const Path& path, bool& out);

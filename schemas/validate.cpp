@@ -29,8 +29,8 @@ std::uint32_t key_hash(std::string_view key) {
   return h;
 }
 
-// One open array or map. The keys of a map are kept to find duplicates: their hashes, and their
-// places in the frame to compare the bytes where hashes meet.
+// One open array or map. To find duplicate keys of a map it keeps their hashes, and their places in
+// the frame to compare the bytes of keys with equal hashes.
 struct Level {
   bool map = false;
   bool want_key = false;
@@ -123,7 +123,7 @@ class Walk {
     return {};
   }
 
-  // A value has ended: so do the arrays and maps whose last one it was.
+  // A value has ended, and with it the arrays and maps whose last value it was.
   void close() {
     while (depth_ > 0) {
       Level& level = levels_[depth_ - 1];

@@ -1,10 +1,10 @@
 #pragma once
-// The validating visitor: walks untrusted msgpack bytes once, before anything is decoded, and
-// allocates nothing (only the text of a refusal does). What passes is exactly one object, whole,
-// no deeper and no larger than its bounds; maps have string keys, none twice; strings are UTF-8;
-// counts fit the bytes that are left; there are no extension types. Time is linear in the bytes.
+// The validating visitor walks untrusted msgpack bytes once, before anything is decoded. It
+// allocates nothing except the text of an error. It accepts exactly one whole object within its
+// bounds of depth and size: maps have string keys, each once; strings are UTF-8; counts fit the
+// remaining bytes; there are no extension types. Time is linear in the bytes.
 // Errors: malformed_frame, invalid_utf8, limit_exceeded, too_large, with the offset of the fault.
-// Thread safety: pure.
+// Thread safety: pure functions.
 #include <cstdint>
 #include <string_view>
 

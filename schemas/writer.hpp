@@ -1,7 +1,7 @@
 #pragma once
-// For the codec alone: visitors of the field tables that write msgpack. A value with a table
-// becomes a map; token ids and logprobs become `bin`; enumerations become words. Thread safety:
-// plain values.
+// Visitors of the field tables that write msgpack; private to the codec. A value with a table
+// becomes a map; token ids and logprobs become `bin`; enumerations become words.
+// Thread safety: plain values.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -69,7 +69,7 @@ inline void write_value(Packer& out, const ChatMessage& message) {
 }
 
 // ---- the fields of a table
-// The bytes of each field that is there, by name, in the table's order.
+// The bytes of each field that is present, by name, in the table's order.
 class FieldBytes {
  public:
   struct Field {
@@ -111,8 +111,8 @@ class FieldBytes {
   List list_;
 };
 
-// The fields whose bytes differ from those that `walk` finds in `standard`, and those that have no
-// default.
+// The fields of `value` whose bytes differ from those in `standard`, and those without a default.
+// `walk` passes the fields of either to a visitor.
 template <class T, class Walk>
 FieldBytes::List changed_fields(const T& value, const T& standard, Walk walk) {
   FieldBytes given, defaults;
@@ -143,7 +143,7 @@ inline std::string map_of(const FieldBytes::List& list) {
   return std::move(out).take();
 }
 
-// ---- a whole map, every field of it
+// ---- a map with all its fields
 class PairCounter {
  public:
   template <class T>

@@ -16,7 +16,7 @@ Overloaded(F...) -> Overloaded<F...>;
 
 Error say_hello_first() {
   return {Code::unexpected_message, "no session is open on this connection",
-          "send hello first, and again whenever the broker answers so: it may have restarted"};
+          "send hello first, and again after each such answer: the broker may have restarted"};
 }
 
 }  // namespace
@@ -27,8 +27,8 @@ Broker::Broker(CoreConfig config)
       doorbell_(out_, config_),
       models_(out_),
       dispatcher_(out_, config_, table_, doorbell_),
-      custody_(out_, config_, table_, sessions_, dispatcher_, doorbell_),
-      engines_(out_, config_, table_, sessions_, models_, dispatcher_, custody_, doorbell_),
+      reclaimer_(out_, config_, table_, sessions_, dispatcher_, doorbell_),
+      engines_(out_, config_, table_, sessions_, models_, dispatcher_, reclaimer_, doorbell_),
       submissions_(out_, config_, sessions_, models_, table_, doorbell_,
                    [this] { dispatcher_.work_arrived(); }),
       requests_(out_, sessions_, table_, engines_, dispatcher_, doorbell_) {}
@@ -43,7 +43,7 @@ Actions Broker::handle(Event event, Now now) {
                  [this](Completed& e) { out_.complete(std::move(e)); },
                  [this](Tick&) { tick(); },
                  [this](Drain& e) { drain(e); },
-                 [this](EngineDied& e) { custody_.died_by_name(e.engine); },
+                 [this](EngineDied& e) { reclaimer_.died_by_name(e.engine); },
              },
              event);
   if (draining_) check_drained();
@@ -57,13 +57,13 @@ void Broker::start() {
   const auto one_done = [this] {
     if (--recovering_ == 0) recovered();
   };
-  custody_.recover(one_done);
+  reclaimer_.recover(one_done);
   models_.recover(one_done);
   out_.ask_one(Count{default_tenant, {}}, [this, one_done](Result<Reply> reply) {
     if (const auto* r = reply_as<CountReply>(reply)) {
       dispatcher_.count(r->suspects);
     } else {
-      out_.note(NoteLevel::error, "counting jobs: " + reply_error(reply).text());
+      out_.note(NoteLevel::error, "counting jobs failed: " + reply_error(reply).text());
     }
     one_done();
   });
@@ -85,11 +85,11 @@ void Broker::received(Received event) {
 }
 
 void Broker::message(const Peer& peer, Envelope envelope) {
-  if (peer.door == Door::push) return push_message(std::move(envelope.message));
+  if (peer.endpoint == Endpoint::push) return push_message(std::move(envelope.message));
   if (const auto* h = std::get_if<Hello>(&envelope.message)) return hello(peer, envelope.id, *h);
   if (sessions_.heard(peer) == nullptr) return out_.refuse(peer, envelope.id, say_hello_first());
   if (std::holds_alternative<Goodbye>(envelope.message)) return goodbye(peer);
-  if (peer.door == Door::client) {
+  if (peer.endpoint == Endpoint::client) {
     client_message(peer, envelope.id, std::move(envelope.message));
   } else {
     engine_message(peer, envelope.id, std::move(envelope.message));
@@ -100,9 +100,10 @@ void Broker::client_message(const Peer& peer, std::uint64_t id, Message message)
   std::visit(Overloaded{
                  [&](Submit& m) {
                    if (draining_) {
-                     return out_.refuse(peer, id,
-                                        {Code::draining, "the broker takes no new jobs any more",
-                                         "send them again when it is back"});
+                     return out_.refuse(
+                         peer, id,
+                         {Code::draining, "the broker is stopping and takes no new jobs",
+                          "send them again when it is back"});
                    }
                    submissions_.submit(peer, id, std::move(m));
                  },
@@ -146,12 +147,12 @@ void Broker::push_message(Message message) {
   }
   ++out_.counters().refused;
   submissions_.reject({}, {},
-                      {Code::unexpected_message, "this socket takes submit alone",
+                      {Code::unexpected_message, "the push endpoint accepts submit only",
                        "connect to the client endpoint for anything else"});
 }
 
 void Broker::refuse_unexpected(const Peer& peer, std::uint64_t id, const Message&) {
-  const bool client = peer.door == Door::client;
+  const bool client = peer.endpoint == Endpoint::client;
   out_.refuse(
       peer, id,
       {Code::unexpected_message,
@@ -161,38 +162,38 @@ void Broker::refuse_unexpected(const Peer& peer, std::uint64_t id, const Message
 }
 
 void Broker::hello(const Peer& peer, std::uint64_t id, const Hello& hello) {
-  // Without it an engine that died and was started again could not be told from one that came
-  // back, and whoever killed it would never be blamed.
-  if (peer.door == Door::engine && hello.role == Role::engine && hello.instance.empty()) {
+  // Without an instance the broker could not tell an engine that died and was started again from
+  // one that reconnected, and would never blame the job that killed it.
+  if (peer.endpoint == Endpoint::engine && hello.role == Role::engine && hello.instance.empty()) {
     return out_.refuse(peer, id,
-                       {Code::missing_field, "hello: an engine without instance",
-                        "give instance: a random id of the process"});
+                       {Code::missing_field, "hello: the engine names no instance",
+                        "give instance, a random id of the process"});
   }
-  if (peer.door == Door::engine &&
+  if (peer.endpoint == Endpoint::engine &&
       hello.engine.kv_policies.size() > limits::kv_policies_per_engine) {
     return out_.refuse(
         peer, id,
         {Code::limit_exceeded,
          "hello: " + std::to_string(hello.engine.kv_policies.size()) +
              " kv_policies, the limit is " + std::to_string(limits::kv_policies_per_engine),
-         "give the policy the engine runs, and that by layer"});
+         "name the policy that the engine runs, and the same policy by layer"});
   }
-  if (peer.door == Door::engine) engines_.before_hello(peer, hello);
+  if (peer.endpoint == Endpoint::engine) engines_.before_hello(peer, hello);
   if (auto opened = sessions_.open(peer, hello); !opened) {
     return out_.refuse(peer, id, std::move(opened.error()));
   }
   out_.send(peer, id, sessions_.welcome());
-  if (peer.door == Door::engine) engines_.hello(peer, hello);
+  if (peer.endpoint == Endpoint::engine) engines_.hello(peer, hello);
 }
 
 void Broker::goodbye(const Peer& peer) {
-  if (const Engine* engine = table_.at(peer)) custody_.leave(std::string(engine->id));
+  if (const Engine* engine = table_.at(peer)) reclaimer_.leave(std::string(engine->id));
   sessions_.close(peer);
 }
 
 void Broker::malformed(Malformed event) {
   ++out_.counters().malformed;
-  if (event.peer.door == Door::push) {
+  if (event.peer.endpoint == Endpoint::push) {
     if (ready()) submissions_.reject({}, {}, std::move(event.error));
     return;
   }
@@ -200,8 +201,8 @@ void Broker::malformed(Malformed event) {
 }
 
 void Broker::peer_gone(const Peer& peer) {
-  // An engine may come back on another connection: its leases live on until they lapse.
-  if (peer.door == Door::engine) table_.disconnect(peer);
+  // An engine may come back on another connection: its leases stay live until they lapse.
+  if (peer.endpoint == Endpoint::engine) table_.disconnect(peer);
   sessions_.close(peer);
 }
 
@@ -215,7 +216,7 @@ void Broker::tick() {
 
 void Broker::sweep() {
   swept_us_ = out_.now().mono_us;
-  custody_.sweep();
+  reclaimer_.sweep();
   expire();
   out_.ask_one(Count{default_tenant, {}}, [this](Result<Reply> reply) {
     if (const auto* r = reply_as<CountReply>(reply)) {
@@ -233,11 +234,12 @@ void Broker::expire() {
     expiring_ = false;
     const auto* r = reply_as<ExpireReply>(reply);
     if (r == nullptr) {
-      return out_.note(NoteLevel::error, "ending expired jobs: " + reply_error(reply).text());
+      return out_.note(NoteLevel::error,
+                       "ending expired jobs failed: " + reply_error(reply).text());
     }
     out_.counters().expired += r->ended.size();
     for (const auto& ended : r->ended) doorbell_.written(ended);
-    custody_.revoke(r->leases);
+    reclaimer_.revoke(r->leases);
     if (r->more) expire();
   });
 }
@@ -249,7 +251,7 @@ void Broker::drain(const Drain& how) {
   drain_us_ = out_.now().mono_us;
   dispatcher_.close();
   submissions_.drain();
-  out_.note(NoteLevel::info, "draining: no new jobs and no hand-outs");
+  out_.note(NoteLevel::info, "draining: the broker takes no new jobs and hands out none");
 }
 
 void Broker::check_drained() {
@@ -262,7 +264,7 @@ void Broker::check_drained() {
   }
   if (ready() && out_.waiting() > 0 && !over) return;
   for (const auto& [peer, session] : sessions_.all()) {
-    out_.send(peer, 0, Goodbye{"the broker stops; its queue is on disk"});
+    out_.send(peer, 0, Goodbye{"the broker is stopping; its queue is on disk"});
   }
   stopped_ = true;
 }

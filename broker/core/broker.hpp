@@ -1,23 +1,24 @@
 #pragma once
-// The broker's logic: (event, now) in, (ledger operations, messages) out. No sockets, threads or
-// clocks; the same object runs in the server and in the seeded simulator.
+// The broker's logic as a state machine: it takes an event and the time, and returns ledger
+// operations and messages. It has no sockets, threads or clocks, so that the same object runs in
+// the server and in the seeded simulator.
 //
 //   hello ─▶ sessions            submit, push ─▶ submissions ─┐
 //   ready, heartbeat, ends,      fetch, acknowledge, cancel,  ├─▶ ledger requests ─▶ completions
 //   release ─▶ engines           retry, status ─▶ requests ───┘
-//   tick ─▶ custody (dead, hung, lapsed), dispatcher (hand-outs), doorbell
+//   tick ─▶ lease reclaimer (dead, hung, lapsed), dispatcher (hand-outs), doorbell
 //
-// Until the ledger has told what was live before the start, messages wait here. Each part's rules
-// stand at the top of its header. Thread safety: none; one owner.
+// Messages wait here until the broker has read from the ledger which leases were live before its
+// start. Each part states its rules at the top of its header. Thread safety: none; one owner.
 #include <cstdint>
 #include <deque>
 #include <optional>
 
-#include "broker/core/custody.hpp"
 #include "broker/core/dispatcher.hpp"
 #include "broker/core/doorbell.hpp"
 #include "broker/core/engine_table.hpp"
 #include "broker/core/engines.hpp"
+#include "broker/core/lease_reclaimer.hpp"
 #include "broker/core/models.hpp"
 #include "broker/core/requests.hpp"
 #include "broker/core/sessions.hpp"
@@ -33,12 +34,12 @@ class Broker {
 
   Actions handle(Event event, Now now);
 
-  // False while pushed jobs must stay in their socket.
+  // False while the caller must leave pushed jobs in their socket.
   bool accepts_push() const { return ready() && !draining_ && submissions_.takes_push(); }
   bool draining() const { return draining_; }
-  // The drain is done: everything acknowledged is on disk and every session was told goodbye.
+  // The drain is complete: everything acknowledged is on disk, every session got a goodbye.
   bool stopped() const { return stopped_; }
-  // Set when going on would risk a loss: the process must end with this error.
+  // Set when continuing could lose a result: the process must end with this error.
   const std::optional<Error>& fatal() const { return engines_.fatal(); }
   const CoreCounters& counters() const { return out_.counters(); }
   std::size_t sessions() const { return sessions_.size(); }
@@ -72,7 +73,7 @@ class Broker {
   Models models_;
   EngineTable table_;
   Dispatcher dispatcher_;
-  Custody custody_;
+  LeaseReclaimer reclaimer_;
   Engines engines_;
   Submissions submissions_;
   Requests requests_;

@@ -1,5 +1,6 @@
 #pragma once
-// What can be set on the state machine. Times in milliseconds, by the monotonic clock.
+// The settings and the counters of the state machine. Times are milliseconds of the monotonic
+// clock.
 // Thread safety: plain values.
 #include <cstdint>
 #include <string>
@@ -11,30 +12,31 @@ namespace millrace::broker {
 struct CoreConfig {
   std::string broker_id;  // random id of this broker process
   std::string software = "millrace-broker";
-  std::string doorbell;  // endpoint told in Welcome; empty: none
+  std::string doorbell;  // endpoint named in Welcome; empty: none
   bool push = false;     // a PULL socket is bound
-  // Every lease in the ledger is from an engine that is surely gone (an embedded broker that owns
-  // its engine): all are given back at the start, nobody blamed.
-  bool engines_of_before_are_gone = false;
-  // A job that names a KV policy waits for an engine that runs it. Where there is one engine for
-  // ever (an embedded broker) such a job is given to it nevertheless: it refuses what it cannot do.
+  // The engines of all leases in the ledger are certainly gone (an embedded broker owns its
+  // engine): the broker gives all leases back at its start and blames no job.
+  bool previous_engines_are_gone = false;
+  // A job that names a KV policy waits for an engine that runs this policy. An embedded broker,
+  // which has one engine only, sets this to false: the engine gets every job and refuses those that
+  // it cannot run.
   bool match_kv = true;
-  // Engines of another numeric fingerprint may join and are told of, but get no job: whoever goes
-  // on with earlier results (an embedded broker) refuses them. Empty: any.
+  // Engines with another numeric fingerprint may join and appear in the status, but get no job. An
+  // embedded broker that continues earlier results sets this. Empty: any fingerprint.
   std::string fingerprint;
 
   std::uint32_t heartbeat_ms = limits::heartbeat_ms;
   std::uint32_t lease_ms = limits::lease_ms;
-  // An engine whose step count stands still this long while it holds leases is taken as hung. Long,
+  // An engine that holds leases and makes no step for this long counts as hung. The time is long
   // because a first step may compile kernels.
   std::uint32_t hang_ms = 60'000;
-  // A suspect that waited this long makes one engine finish what it has and take it alone.
+  // Once a suspect has waited this long, one engine gets no more jobs until it is free to run it.
   std::uint32_t suspect_wait_ms = 30'000;
   std::uint32_t session_idle_ms = 300'000;
-  // In a full table a client that was silent this long gives its place to a newcomer: it may have
-  // gone without goodbye, and where it has not it is asked for hello again.
+  // When all sessions are in use, a client that was silent this long loses its session to a new
+  // one. It may have gone without a goodbye; if it has not, it is asked for hello again.
   std::uint32_t session_yield_ms = 10'000;
-  std::uint32_t sweep_ms = 1'000;       // deadlines, lapsed leases and counts are looked at
+  std::uint32_t sweep_ms = 1'000;       // interval of the checks of deadlines, leases and counts
   std::uint32_t drain_wait_ms = 5'000;  // a drain waits this long for leased jobs to end
   std::uint32_t doorbell_ms = limits::doorbell_ms;
 
@@ -45,10 +47,11 @@ struct CoreConfig {
   std::uint32_t jobs_per_claim = 64;
 };
 
-// What happened since the start. Read by status and metrics; the server logs them when it ends.
+// Counts of what happened since the start. BrokerServer::statistics returns them, and
+// millrace-broker logs some of them when it ends.
 struct CoreCounters {
   std::uint64_t submitted = 0;     // jobs newly stored
-  std::uint64_t known = 0;         // jobs sent again
+  std::uint64_t known = 0;         // jobs that were stored already
   std::uint64_t refused_jobs = 0;  // jobs answered with an error
   std::uint64_t rejected = 0;      // pushed jobs written to the `rejected` stream
   std::uint64_t refused = 0;       // messages answered with Refused

@@ -15,7 +15,7 @@ bool serves_any(const Engine& engine, const std::vector<SuspectQueue>& queues) {
 
 void Dispatcher::work_arrived() {
   ++work_generation_;
-  for (auto& [id, engine] : engines_.all()) engine.hungry = false;
+  for (auto& [id, engine] : engines_.all()) engine.found_no_work = false;
   offer_all();
 }
 
@@ -25,7 +25,7 @@ void Dispatcher::suspects_arrived() {
   offer_all();
 }
 
-// The emptiest engine is served first, so that little work does not pile up on one.
+// Serves the engine with the fewest leases first, so that a short queue does not end up on one.
 void Dispatcher::offer_all() {
   std::vector<Engine*> order;
   for (auto& [id, engine] : engines_.all()) order.push_back(&engine);
@@ -35,7 +35,7 @@ void Dispatcher::offer_all() {
   for (Engine* engine : order) offer(*engine);
 }
 
-bool Dispatcher::willing(const Engine& engine) const {
+bool Dispatcher::can_claim(const Engine& engine) const {
   const bool alike =
       config_.fingerprint.empty() || engine.profile.facts.fingerprint == config_.fingerprint;
   return open_ && engine.peer && alike && !engine.claiming && !engine.hung && engine.credit > 0 &&
@@ -43,12 +43,12 @@ bool Dispatcher::willing(const Engine& engine) const {
 }
 
 void Dispatcher::offer(Engine& engine) {
-  if (!willing(engine)) return;
+  if (!can_claim(engine)) return;
   if (engine.leases.empty()) {
     if (engine.suspects_seen != suspect_generation_) return claim(engine, true);
     engine.reserved = false;
   }
-  if (engine.reserved || engine.hungry) return;
+  if (engine.reserved || engine.found_no_work) return;
   claim(engine, false);
 }
 
@@ -62,11 +62,11 @@ void Dispatcher::claim(Engine& engine, bool suspect) {
   claim.suspect = suspect;
   claim.max_jobs = 1;
   if (!suspect) {
-    // Engines that want work at the same time share it: nobody takes all of a short queue.
+    // Engines that want work at the same time share it, so that none takes all of a short queue.
     const auto rivals =
         std::count_if(engines_.all().begin(), engines_.all().end(), [&](const auto& item) {
           return item.second.profile.facts.model == engine.profile.facts.model &&
-                 !item.second.hungry && willing(item.second);
+                 !item.second.found_no_work && can_claim(item.second);
         });
     const auto sharing = static_cast<std::uint32_t>(std::max<std::ptrdiff_t>(rivals, 1));
     const auto room = limits::leases_per_engine - static_cast<std::uint32_t>(engine.leases.size());
@@ -86,9 +86,9 @@ void Dispatcher::claimed(const std::string& id, bool suspect, std::uint64_t gene
   if (engine != nullptr) engine->claiming = false;
   auto* got = reply_as<ClaimReply>(reply);
   if (got == nullptr) {
-    // Asked again with the next sweep, which clears `hungry`.
-    if (engine != nullptr) engine->hungry = true;
-    return out_.note(NoteLevel::error, "claiming jobs: " + reply_error(reply).text());
+    // The next sweep clears `found_no_work` and so claims again.
+    if (engine != nullptr) engine->found_no_work = true;
+    return out_.note(NoteLevel::error, "claiming jobs failed: " + reply_error(reply).text());
   }
   for (const auto& ended : got->ended) doorbell_.written(ended);
   const bool wanted = engine != nullptr && engine->peer && !engine->hung && open_;
@@ -98,7 +98,7 @@ void Dispatcher::claimed(const std::string& id, bool suspect, std::uint64_t gene
   } else if (suspect) {
     engine->suspects_seen = generation;
   } else {
-    engine->hungry = generation == work_generation_;
+    engine->found_no_work = generation == work_generation_;
   }
   offer(*engine);
 }
@@ -124,7 +124,8 @@ void Dispatcher::send(Engine& engine, std::vector<ClaimedJob> jobs, bool suspect
   out_.send(*engine.peer, 0, std::move(message));
 }
 
-// Claimed for an engine that has gone in the meantime: nobody ran them, nobody is to blame.
+// Gives back jobs claimed for an engine that has gone in the meantime. They never ran, so none is
+// blamed.
 void Dispatcher::return_unsent(const std::string& engine, const std::vector<ClaimedJob>& jobs) {
   if (jobs.empty()) return;
   GiveBack give;
@@ -138,7 +139,7 @@ void Dispatcher::return_unsent(const std::string& engine, const std::vector<Clai
       if (suspects) suspects_arrived();
       work_arrived();
     } else {
-      out_.note(NoteLevel::error, "giving leases back: " + reply_error(reply).text());
+      out_.note(NoteLevel::error, "giving leases back failed: " + reply_error(reply).text());
     }
   });
 }
@@ -154,17 +155,18 @@ void Dispatcher::count(const std::vector<SuspectQueue>& suspects) {
   const bool more = jobs > suspects_;
   suspects_ = jobs;
   for (auto& [id, engine] : engines_.all()) {
-    // What it was kept free for has ended, or runs elsewhere.
+    // No suspect that this engine could run waits any more.
     if (!serves_any(engine, suspects)) engine.reserved = false;
   }
   if (suspects.empty()) return;
-  // Raised again now and then, for engines that joined or found them leased to others.
+  // Claims again now and then, for engines that joined or that found the suspects leased to others.
   if (more || out_.now().mono_us - suspects_raised_us > wait_us) suspects_arrived();
   reserve_one(std::move(overdue));
 }
 
-// Of the engines that could run one of them, the emptiest: nobody else is kept from its work. Where
-// an engine is at it, running suspects alone, those that it could run are left to it.
+// Reserves one engine: among those that could run an overdue suspect, the one with the fewest
+// leases. The others go on with their work. While an engine runs suspects alone, the suspects that
+// it could run are left to it.
 void Dispatcher::reserve_one(std::vector<SuspectQueue> overdue) {
   for (const auto& [id, engine] : engines_.all()) {
     if (engine.reserved) return;

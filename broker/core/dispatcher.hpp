@@ -1,6 +1,6 @@
 #pragma once
-// Hands jobs to engines: as many as they gave credit for, suspects first and alone. Each hand-out
-// is a claim in the ledger; what it answers is sent as leases. Thread safety: none.
+// Hands jobs to engines, as many as their credit allows, suspects first and alone. Each hand-out is
+// a claim in the ledger; the jobs of its reply are sent as leases. Thread safety: none.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,16 +17,17 @@ class Dispatcher {
       : out_(out), config_(config), engines_(engines), doorbell_(doorbell) {}
 
   void open() { open_ = true; }
-  void close() { open_ = false; }  // no hand-outs any more
+  void close() { open_ = false; }  // ends all hand-outs
 
-  void work_arrived();         // jobs were queued: engines that found nothing ask again
-  void suspects_arrived();     // likewise for suspects
-  void offer(Engine& engine);  // hands out what its state and credit allow
-  void count(const std::vector<SuspectQueue>& suspects);  // all there are, from the ledger
+  void work_arrived();         // jobs were queued: claims again for engines that found no work
+  void suspects_arrived();     // the same for suspects
+  void offer(Engine& engine);  // hands out what the engine's state and credit allow
+  // Takes all suspects that the ledger counts; may keep an engine free for one that waits long.
+  void count(const std::vector<SuspectQueue>& suspects);
 
  private:
   void offer_all();
-  bool willing(const Engine& engine) const;
+  bool can_claim(const Engine& engine) const;
   void claim(Engine& engine, bool suspect);
   void claimed(const std::string& engine, bool suspect, std::uint64_t generation,
                Result<Reply> reply);
@@ -39,9 +40,9 @@ class Dispatcher {
   EngineTable& engines_;
   Doorbell& doorbell_;
   bool open_ = false;
-  std::uint64_t work_generation_ = 0;     // raised whenever jobs were queued
-  std::uint64_t suspect_generation_ = 0;  // raised whenever there may be new suspects; 0: none yet
-  std::uint64_t suspects_ = 0;            // as last counted
+  std::uint64_t work_generation_ = 0;     // incremented whenever jobs were queued
+  std::uint64_t suspect_generation_ = 0;  // the same for suspects; 0: there were none yet
+  std::uint64_t suspects_ = 0;            // at the last count
   std::int64_t suspects_raised_us = 0;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
-// Announces the last number of a stream after its commit, and repeats it, because a PUB socket
-// drops. Remembers recently written streams only; losing one costs a reader latency, never data.
+// Announces the last number of a stream after its commit, and repeats the announcement because a
+// PUB socket may drop messages. It keeps recently written streams only; an announcement that is
+// lost costs a reader time, never data.
 // Thread safety: none.
 #include <cstdint>
 #include <map>
@@ -14,8 +15,8 @@ class Doorbell {
  public:
   Doorbell(Outbox& out, const CoreConfig& config) : out_(out), config_(config) {}
 
-  void written(const FinishReply& entry);  // it is committed
-  void flush();                            // rings once for all that one event wrote
+  void written(const FinishReply& entry);  // call it after the entry's commit
+  void flush();                            // announces once whatever one event wrote
   void tick();
 
  private:
@@ -23,7 +24,7 @@ class Doorbell {
     std::string epoch;
     std::uint64_t high = 0;
     std::int64_t written_us = 0, rung_us = 0;
-    bool due = false;  // written since it was last rung
+    bool due = false;  // written since the last announcement
   };
 
   static constexpr std::size_t streams_kept = 1024;

@@ -1,7 +1,8 @@
 #pragma once
-// The engines known to this broker and the leases they hold, as far as this broker handed them out,
-// recovered them at its start or renewed them. A window on the ledger, never the truth: each change
-// of a lease is decided by an operation that names lease and engine. Thread safety: none.
+// The engines that this broker knows, and their leases as far as this broker handed them out,
+// recovered them at its start or renewed them. The table is a partial copy of the ledger, which
+// decides each change of a lease by an operation that names the lease and the engine.
+// Thread safety: none.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -18,33 +19,33 @@ namespace millrace::broker {
 struct HeldLease {
   std::string job, custom_id, stream;  // empty: handed out by another broker
   std::uint32_t attempt = 0;
-  bool alone = false;        // nothing else may run on that engine
-  bool cancelled = false;    // the engine has been told
-  std::int64_t seen_us = 0;  // handed out, or last listed by a heartbeat
-  bool listed = false;       // by the last heartbeat
+  bool alone = false;        // the engine may run nothing else meanwhile
+  bool cancelled = false;    // the engine was told that the job is cancelled
+  std::int64_t seen_us = 0;  // time of the hand-out, or of the last heartbeat that listed it
+  bool listed = false;       // the last heartbeat listed it
 };
 
 struct Engine {
-  std::string id;  // of the process: Hello.instance
+  std::string id;  // of the engine process: Hello.instance
   std::string name;
-  EngineProfile profile;              // as it said hello
+  EngineProfile profile;              // from its hello
   std::vector<std::string> kv_names;  // profile.kv_policies by their canonical names
-  std::optional<Peer> peer;  // none: of before this broker's start, or between two connections
-  bool joined = false;       // has said Hello to this broker
+  std::optional<Peer> peer;  // none: not yet connected to this broker, or lost its connection
+  bool joined = false;       // it has said hello to this broker
   std::uint32_t credit = 0;
   std::map<LeaseId, HeldLease> leases;
   std::int64_t heard_us = 0;
-  std::int64_t beat_us = 0;      // its last heartbeat
-  std::int64_t progress_us = 0;  // its steps last moved, or it last had nothing to do
+  std::int64_t beat_us = 0;      // time of its last heartbeat
+  std::int64_t progress_us = 0;  // when its counts last grew, or when it last held no lease
   std::uint64_t steps = 0, tokens = 0;
-  std::int64_t tokens_us = 0;  // when `tokens` was told
+  std::int64_t tokens_us = 0;  // time of the heartbeat that gave `tokens`
   double tokens_per_second = 0;
-  std::uint32_t rows = 0;           // in its step under way, at its last heartbeat
-  bool claiming = false;            // a claim for it is on the way
-  bool hungry = false;              // its last claim found nothing; waits for new work
-  bool hung = false;                // takes nothing until its steps move
-  bool reserved = false;            // finishes what it has, then takes a suspect
-  std::uint64_t suspects_seen = 0;  // generation of suspects it found nothing in
+  std::uint32_t rows = 0;           // of the step that ran at its last heartbeat
+  bool claiming = false;            // a claim for it waits for the ledger's reply
+  bool found_no_work = false;       // its last claim was empty; it waits for new work
+  bool hung = false;                // it gets no job until it makes a step
+  bool reserved = false;            // it finishes its jobs and then takes a suspect
+  std::uint64_t suspects_seen = 0;  // generation of suspects in which its claim found none
 
   bool runs(const std::string& canonical) const {
     return std::ranges::find(kv_names, canonical) != kv_names.end();
@@ -60,14 +61,14 @@ struct Engine {
   }
 };
 
-// As `status` tells of it.
+// The engine as a status answer describes it.
 EngineInfo info_of(const Engine& engine);
 
 class EngineTable {
  public:
-  bool drain = false;  // engines are told to finish or release what they hold, and leave
+  bool drain = false;  // engines are to finish or release their jobs, and leave
 
-  Engine& add(const std::string& id);  // or the one known
+  Engine& add(const std::string& id);  // returns the known engine where there is one
   void remove(const std::string& id);
   Engine* find(const std::string& id);
   Engine* at(const Peer& peer);
@@ -75,7 +76,7 @@ class EngineTable {
   void disconnect(const Peer& peer);
 
   void hold(Engine& engine, LeaseId lease, HeldLease held);
-  // Its holder as known here, null where there is none.
+  // The engine that holds the lease according to this table; null where none does.
   Engine* holder(LeaseId lease);
   std::optional<HeldLease> drop(LeaseId lease);
 

@@ -9,7 +9,8 @@
 namespace millrace::broker {
 namespace {
 
-// None twice; a name that is no policy's is nobody's to ask for.
+// The canonical names of the announced policies, each once. Skips a name that is no policy: no job
+// can ask for it.
 std::vector<std::string> kv_names(const std::vector<std::string>& announced) {
   std::vector<std::string> out;
   for (const std::string& policy : announced) {
@@ -24,8 +25,8 @@ std::vector<std::string> kv_names(const std::vector<std::string>& announced) {
 void Engines::before_hello(const Peer& peer, const Hello& hello) {
   const Engine* before = table_.at(peer);
   if (before == nullptr || before->id == hello.instance) return;
-  // Two processes never share a routing id: the one before has been replaced.
-  custody_.died(std::string(before->id), "replaced by another process on its connection");
+  // Two processes never share a routing id: the earlier one has been replaced.
+  reclaimer_.died(std::string(before->id), "replaced by another process on its connection");
 }
 
 void Engines::hello(const Peer& peer, const Hello& hello) {
@@ -35,14 +36,14 @@ void Engines::hello(const Peer& peer, const Hello& hello) {
   const bool again = engine.joined;
   engine.name = hello.name.empty() ? engine.id : hello.name;
   const std::vector<std::string> kv = kv_names(hello.engine.kv_policies);
-  // It may find others now.
+  // With another model or policy the engine may find suspects that it did not find before.
   const std::string& model = hello.engine.facts.model;
   if (engine.profile.facts.model != model || engine.kv_names != kv) engine.suspects_seen = 0;
   engine.profile = hello.engine;
   engine.kv_names = kv;
   engine.joined = true;
   engine.credit = 0;
-  engine.hungry = engine.reserved = false;
+  engine.found_no_work = engine.reserved = false;
   engine.heard_us = engine.progress_us = out_.now().mono_us;
   models_.serve(model);
   out_.joined(info_of(engine));
@@ -98,7 +99,7 @@ void Engines::heartbeat(Engine& engine, std::uint64_t id, const Heartbeat& heart
     held->second.listed = true;
     held->second.seen_us = out_.now().mono_us;
   }
-  // Leases on their way to the engine were not in its account when it counted its room.
+  // The engine did not know of the leases on their way to it when it computed its credit.
   const auto on_the_way = static_cast<std::uint32_t>(
       std::count_if(engine.leases.begin(), engine.leases.end(),
                     [](const auto& item) { return !item.second.listed; }));
@@ -121,7 +122,7 @@ void Engines::renewed(const std::string& name, std::uint64_t id, const std::vect
   if (const auto* r = reply_as<RenewReply>(reply)) {
     adopt(*engine, asked, *r);
     for (const auto lease : r->lost) {
-      // Ended while the renewal was on its way: its own answer tells the engine.
+      // It ended while the renewal was on its way; the answer to its end tells the engine.
       if (finishing_.contains(lease) || committed_.contains(lease)) continue;
       answer.lost.push_back(lease);
       table_.drop(lease);
@@ -133,19 +134,19 @@ void Engines::renewed(const std::string& name, std::uint64_t id, const std::vect
       }
     }
   } else {
-    out_.note(NoteLevel::error, "renewing leases: " + reply_error(reply).text());
+    out_.note(NoteLevel::error, "renewing leases failed: " + reply_error(reply).text());
   }
   if (!done.empty()) out_.send(*engine->peer, 0, Committed{std::move(done), {}});
   out_.send(*engine->peer, id, std::move(answer));
   dispatcher_.offer(*engine);
 }
 
-// Leases that the ledger calls this engine's and this broker did not know: another broker handed
-// them out.
+// Adds leases that the ledger gives to this engine and that this broker did not know: another
+// broker handed them out.
 void Engines::adopt(Engine& engine, const std::vector<LeaseId>& asked, const RenewReply& reply) {
   for (const auto lease : asked) {
     if (table_.holder(lease) != nullptr || finishing_.contains(lease) ||
-        committed_.contains(lease) || custody_.leaving(lease)) {
+        committed_.contains(lease) || reclaimer_.leaving(lease)) {
       continue;
     }
     if (std::find(reply.lost.begin(), reply.lost.end(), lease) != reply.lost.end()) continue;
@@ -167,7 +168,7 @@ void Engines::ends(Engine& engine, std::uint64_t id, Ends ends) {
       answer.committed.push_back(lease);
       continue;
     }
-    if (finishing_.contains(lease)) continue;  // sent twice; the first is answered after its commit
+    if (finishing_.contains(lease)) continue;  // sent twice: the commit of the first answers it
     if (table_.holder(lease) == &engine) table_.drop(lease);
     auto checked = finish_of(std::move(end), engine.id);
     if (!checked.sound) {
@@ -206,7 +207,7 @@ void Engines::finished(const std::string& name, std::uint64_t id,
       answer.stale.push_back(leases[i]);
       continue;
     }
-    // Not stored and not refused: the engine keeps it and sends it to the next broker process.
+    // The result is neither stored nor refused: the engine keeps it for the next broker process.
     fatal_ = error;
     out_.note(NoteLevel::error, "a result could not be stored: " + error.text());
   }
@@ -232,14 +233,14 @@ void Engines::release(Engine& engine, const Release& release) {
       own.push_back(lease);
     }
   }
-  custody_.give_back(engine.id, std::move(own), Blame::none);
+  reclaimer_.give_back(engine.id, std::move(own), Blame::none);
 }
 
 void Engines::partials(Engine& engine, Partials partials) {
   std::map<std::string, std::vector<PartialEntry>> by_stream;
   for (auto& entry : partials.entries) {
     const auto held = engine.leases.find(entry.lease);
-    // Of a lease that is no longer this engine's, or whose job this broker has not read.
+    // The engine no longer holds this lease, or the broker has not read the lease's job.
     if (held == engine.leases.end() || held->second.stream.empty()) continue;
     entry.lease = 0;
     entry.job = held->second.job;

@@ -1,16 +1,16 @@
 #pragma once
-// What engines say: hello, credit, heartbeats, partials, ends, releases, goodbye. Thread safety:
-// none.
+// Handles the messages of engines: hello, credit, heartbeats, partials, ends and releases.
+// Thread safety: none.
 #include <cstdint>
 #include <deque>
 #include <string>
 #include <unordered_set>
 #include <vector>
 
-#include "broker/core/custody.hpp"
 #include "broker/core/dispatcher.hpp"
 #include "broker/core/doorbell.hpp"
 #include "broker/core/engine_table.hpp"
+#include "broker/core/lease_reclaimer.hpp"
 #include "broker/core/models.hpp"
 #include "broker/core/outbox.hpp"
 #include "broker/core/sessions.hpp"
@@ -20,31 +20,34 @@ namespace millrace::broker {
 class Engines {
  public:
   Engines(Outbox& out, const CoreConfig& config, EngineTable& table, Sessions& sessions,
-          Models& models, Dispatcher& dispatcher, Custody& custody, Doorbell& doorbell)
+          Models& models, Dispatcher& dispatcher, LeaseReclaimer& reclaimer, Doorbell& doorbell)
       : out_(out),
         config_(config),
         table_(table),
         sessions_(sessions),
         models_(models),
         dispatcher_(dispatcher),
-        custody_(custody),
+        reclaimer_(reclaimer),
         doorbell_(doorbell) {}
 
-  // Before the session opens: whoever was on this connection may be another process.
+  // Call this before the session opens: the engine known on this connection may be another process,
+  // which then counts as dead.
   void before_hello(const Peer& peer, const Hello& hello);
-  // The session is open; Welcome has been sent.
+  // Call this when the session is open and Welcome has been sent.
   void hello(const Peer& peer, const Hello& hello);
   void ready(Engine& engine, const Ready& ready);
   void heartbeat(Engine& engine, std::uint64_t id, const Heartbeat& heartbeat);
   void ends(Engine& engine, std::uint64_t id, Ends ends);
   void release(Engine& engine, const Release& release);
-  // Passed on to the sessions that watch the job's stream: not stored, not counted, not answered.
+  // Passes partials on to the sessions that watch the job's stream; they are neither stored nor
+  // answered.
   void partials(Engine& engine, Partials partials);
-  // Cancel was asked for: tells the engines that hold these.
+  // A client asked to cancel these jobs: tells the engines that hold them.
   void cancel(const std::vector<LapsedLease>& leases);
-  void drain();  // tells all engines to finish or release what they hold, and leave
+  void drain();  // tells all engines to finish or release their jobs, and to leave
   bool idle() const { return finishing_.empty(); }
-  // An end that the ledger could not take for lack of space: the broker must stop.
+  // Set when the ledger could neither store a result nor refuse it as stale (for example on a full
+  // disk): the broker must stop.
   const std::optional<Error>& fatal() const { return fatal_; }
 
  private:
@@ -64,11 +67,12 @@ class Engines {
   Sessions& sessions_;
   Models& models_;
   Dispatcher& dispatcher_;
-  Custody& custody_;
+  LeaseReclaimer& reclaimer_;
   Doorbell& doorbell_;
   std::optional<Error> fatal_;
-  std::unordered_set<LeaseId> finishing_;  // their ends are on the way to disk
-  // Lately committed: an engine that missed the answer and sends the end again is told so.
+  std::unordered_set<LeaseId> finishing_;  // their ends wait for the commit
+  // Leases whose ends were committed lately: an engine that missed the answer and sends an end
+  // again gets the answer again.
   std::unordered_set<LeaseId> committed_;
   std::deque<LeaseId> committed_order_;
 };

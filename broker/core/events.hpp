@@ -1,6 +1,6 @@
 #pragma once
-// What goes into the broker's state machine and what comes out of it. Nothing here knows sockets,
-// threads or clocks: the server and the simulator both speak these values.
+// The events that the broker's state machine takes and the actions that it returns. Nothing here
+// knows sockets, threads or clocks: the server and the simulator use the same values.
 // Thread safety: plain values.
 #include <cstdint>
 #include <string>
@@ -13,57 +13,57 @@
 
 namespace millrace::broker {
 
-// Two clocks, because they answer two questions: how long something has been silent (monotonic,
-// any origin), and what time it is for people and for the ledger (Unix). Both in microseconds.
+// The time by two clocks, in microseconds. The monotonic clock, whose origin is arbitrary, measures
+// how long something has been silent; the Unix clock gives the time that people and the ledger see.
 struct Now {
   std::int64_t mono_us = 0;
   std::int64_t unix_us = 0;
 };
 
-enum class Door : std::uint8_t { client, engine, push };
+enum class Endpoint : std::uint8_t { client, engine, push };
 
-// One connection as the sockets see it. `route` is the ROUTER's routing id; empty for `push`, which
+// One connection to the broker. `route` is the ROUTER's routing id; it is empty for `push`, which
 // is one-way.
 struct Peer {
-  Door door = Door::client;
+  Endpoint endpoint = Endpoint::client;
   std::string route;
   friend bool operator==(const Peer&, const Peer&) = default;
   friend bool operator<(const Peer& a, const Peer& b) {
-    return std::tie(a.door, a.route) < std::tie(b.door, b.route);
+    return std::tie(a.endpoint, a.route) < std::tie(b.endpoint, b.route);
   }
 };
 
-// ---- in
-struct Start {};   // once, first
+// ---- events
+struct Start {};   // the first event, exactly once
 struct Received {  // a frame that decoded
   Peer peer;
   Envelope envelope;
   std::uint64_t bytes = 0;  // of the frame
 };
-struct Malformed {  // a frame that did not
+struct Malformed {  // a frame that did not decode
   Peer peer;
-  std::uint64_t id = 0;  // where it could still be read
+  std::uint64_t id = 0;  // 0 where it could not be read
   Error error;
 };
-struct PeerGone {  // a message found no route
+struct PeerGone {  // the peer cannot be reached, or does not read its answers
   Peer peer;
 };
-struct Completed {  // the durable answer to a LedgerRequest, one reply an operation
+struct Completed {  // the durable answer to a LedgerRequest: one reply for each operation
   std::uint64_t ticket = 0;
   std::vector<Result<Reply>> replies;
 };
-struct Tick {};          // a few times a second
-struct Drain {           // begin to stop
-  bool engines = false;  // tell the engines to leave as well
-  bool at_once = false;  // wait for commits, not for leased jobs
+struct Tick {};          // comes a few times a second
+struct Drain {           // begins an orderly stop
+  bool engines = false;  // tells the engines to leave as well
+  bool at_once = false;  // waits for commits, but not for leased jobs
 };
-struct EngineDied {  // the supervisor saw the process end; its instance id or name, empty: all
-  std::string engine;
+struct EngineDied {    // the supervisor saw an engine process end
+  std::string engine;  // its instance id or name; empty: all engines
 };
 using Event =
     std::variant<Start, Received, Malformed, PeerGone, Completed, Tick, Drain, EngineDied>;
 
-// ---- out
+// ---- actions
 struct LedgerRequest {
   std::uint64_t ticket = 0;
   std::vector<Operation> operations;
@@ -72,12 +72,12 @@ struct Outgoing {
   Peer peer;
   Envelope envelope;
 };
-struct Ring {  // doorbell: the stream's last number, after its commit
+struct Ring {  // a doorbell announcement: the stream's last number, after its commit
   std::string stream, epoch;
   std::uint64_t high = 0;
 };
 enum class NoteLevel : std::uint8_t { info, warning, error };
-struct Note {  // for the log
+struct Note {  // a line for the log
   NoteLevel level = NoteLevel::info;
   std::string text;
 };
@@ -87,7 +87,7 @@ struct Actions {
   std::vector<Ring> rings;
   std::vector<Note> notes;
   std::vector<EngineInfo> joined;  // engines that said hello
-  std::vector<std::string> hung;   // and of those whose process should be ended by who owns it
+  std::vector<std::string> hung;   // names of hung engines: the owner should end their processes
 };
 
 }  // namespace millrace::broker

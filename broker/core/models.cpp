@@ -14,7 +14,8 @@ void Models::read_from(std::uint64_t number, std::function<void()> then) {
   out_.ask_one(std::move(read), [this, number, then = std::move(then)](Result<Reply> reply) {
     const auto* r = reply_as<ReadStreamReply>(reply);
     if (r == nullptr) {
-      out_.note(NoteLevel::error, "reading the models served before: " + reply_error(reply).text());
+      out_.note(NoteLevel::error,
+                "reading the names of known models failed: " + reply_error(reply).text());
     }
     std::uint64_t next = number;
     if (r != nullptr) {
@@ -31,14 +32,14 @@ void Models::read_from(std::uint64_t number, std::function<void()> then) {
 void Models::serve(const std::string& model) {
   if (model.empty()) return;
   if (!served_.insert(model).second && unkept_.erase(model) == 0) return;
-  // The name stands where an entry has its job; the body is a msgpack nil.
-  out_.ask_one(Append{default_tenant, models_stream, model, "\xc0"},
-               [this, model](Result<Reply> reply) {
-                 if (reply) return;
-                 unkept_.insert(model);  // tried again with the next engine that says hello
-                 out_.note(NoteLevel::warning,
-                           "keeping the name of model " + model + ": " + reply.error().text());
-               });
+  // The entry's job is the name of the model; its body is a msgpack nil.
+  out_.ask_one(
+      Append{default_tenant, models_stream, model, "\xc0"}, [this, model](Result<Reply> reply) {
+        if (reply) return;
+        unkept_.insert(model);  // the next hello with this model tries again
+        out_.note(NoteLevel::warning,
+                  "storing the name of model " + model + " failed: " + reply.error().text());
+      });
 }
 
 }  // namespace millrace::broker

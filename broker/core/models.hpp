@@ -1,7 +1,8 @@
 #pragma once
-// Which models have ever been served here. A job for any other is refused (unknown_model), so that
-// a misspelt name is told at once; a job for a model whose engines are merely away is queued. The
-// names outlive a restart: they are kept in the ledger, in the reserved stream `$models`.
+// The models that engines have ever served here. A job for any other model is refused
+// (unknown_model), so that a misspelt name is noticed at once; a job for a model whose engines are
+// merely away is queued. The names outlive a restart: they are entries of the reserved stream
+// `$models` in the ledger.
 // Thread safety: none.
 #include <functional>
 #include <set>
@@ -11,7 +12,7 @@
 
 namespace millrace::broker {
 
-// Streams whose names begin so belong to the broker; jobs may not name them.
+// Streams whose names begin with this character belong to the broker; jobs may not name them.
 inline constexpr char reserved_stream_prefix = '$';
 inline constexpr const char* models_stream = "$models";
 
@@ -19,16 +20,16 @@ class Models {
  public:
   explicit Models(Outbox& out) : out_(out) {}
 
-  void recover(std::function<void()> then);  // reads the names kept
+  void recover(std::function<void()> then);  // reads the names from the ledger
   bool known(const std::string& model) const { return model == "*" || served_.contains(model); }
-  void serve(const std::string& model);  // an engine with this model joined
+  void serve(const std::string& model);  // call this when an engine with this model joins
 
  private:
   void read_from(std::uint64_t number, std::function<void()> then);
 
   Outbox& out_;
   std::set<std::string> served_;
-  std::set<std::string> unkept_;  // of these, those that could not be written yet
+  std::set<std::string> unkept_;  // those of them that are not in the ledger yet
 };
 
 }  // namespace millrace::broker

@@ -3,7 +3,7 @@
 namespace millrace::broker {
 
 void Outbox::send(const Peer& peer, std::uint64_t id, Message message) {
-  if (peer.door == Door::push) return;  // one-way
+  if (peer.endpoint == Endpoint::push) return;  // one-way
   actions_.messages.push_back({peer, Envelope{id, std::move(message)}});
 }
 
@@ -45,7 +45,7 @@ void Outbox::hung(std::string engine) {
 void Outbox::complete(Completed completed) {
   const auto found = continuations_.find(completed.ticket);
   if (found == continuations_.end()) return;
-  // Taken out first: the continuation may ask again.
+  // Remove the continuation before it runs: it may ask the ledger again.
   auto then = std::move(found->second);
   continuations_.erase(found);
   then(std::move(completed.replies));
@@ -53,7 +53,7 @@ void Outbox::complete(Completed completed) {
 
 Error reply_error(const Result<Reply>& reply) {
   if (!reply) return reply.error();
-  return {Code::internal, "the ledger answered with another kind of reply",
+  return {Code::internal, "the ledger answered with a reply of another kind",
           "please report it with the broker's log"};
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the parts of the state machine share while one event is handled: the time, the actions
+// Shared by the parts of the state machine while they handle one event: the time, the actions
 // gathered so far, and the continuations that wait for the ledger.
 // Thread safety: none; it belongs to one state machine.
 #include <cstdint>
@@ -25,9 +25,9 @@ class Outbox {
   const CoreCounters& counters() const { return counters_; }
 
   void send(const Peer& peer, std::uint64_t id, Message message);
-  void refuse(const Peer& peer, std::uint64_t id, Error error);  // also counts it
-  // The continuation runs when all operations are durable, with one reply each, in order.
-  // A ReadStream is asked alone: ledgers may serve it between commits, out of order.
+  void refuse(const Peer& peer, std::uint64_t id, Error error);  // also counts the refusal
+  // Runs the continuation when all operations are durable, with one reply each, in order. Ask a
+  // ReadStream alone: ledgers may serve it between commits and out of order.
   void ask(std::vector<Operation> operations, Continuation then);
   void ask_one(Operation operation, std::function<void(Result<Reply>)> then);
   void ring(std::string stream, std::string epoch, std::uint64_t high);
@@ -47,7 +47,7 @@ class Outbox {
   std::unordered_map<std::uint64_t, Continuation> continuations_;
 };
 
-// A part of a vector of replies that must be of one kind; null where the operation was refused.
+// The reply as a T; null where the operation was refused or the reply is of another kind.
 template <class T>
 const T* reply_as(const Result<Reply>& reply) {
   return reply ? std::get_if<T>(&*reply) : nullptr;

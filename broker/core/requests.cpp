@@ -8,15 +8,15 @@
 namespace millrace::broker {
 namespace {
 
-// Cancel and Retry name jobs or one batch.
+// Checks that Cancel or Retry names either jobs or one batch.
 Status check_named(const char* what, const std::vector<std::string>& jobs,
                    const std::string& batch) {
   if (jobs.empty() == batch.empty()) {
     return fail(Code::invalid_value,
                 std::string(what) + ": " +
-                    (jobs.empty() ? "neither jobs nor a batch are named"
+                    (jobs.empty() ? "neither jobs nor a batch is named"
                                   : "both jobs and a batch are named"),
-                "name jobs, or one batch");
+                "name either jobs or one batch");
   }
   if (jobs.size() > limits::jobs_per_submit) {
     return fail(Code::limit_exceeded,
@@ -34,7 +34,7 @@ void Requests::answer(const Peer& peer, std::uint64_t id, Message message) {
   out_.send(peer, id, std::move(message));
 }
 
-// A refused operation is the request's refusal.
+// Asks the ledger for one operation. If the ledger refuses it, the request is refused as well.
 void Requests::ask(const Peer& peer, std::uint64_t id, Operation operation,
                    std::function<void(Reply)> then) {
   out_.ask_one(std::move(operation), [this, peer, id, then = std::move(then)](Result<Reply> reply) {
@@ -69,7 +69,7 @@ void Requests::acknowledge(const Peer& peer, std::uint64_t id, Acknowledge ackno
     return out_.refuse(peer, id,
                        {Code::invalid_value,
                         "acknowledge: cursor: 1 to " + std::to_string(limits::id_bytes) + " bytes",
-                        "name the cursor that is to move"});
+                        "name the cursor to move"});
   }
   if (!sessions_.begin(peer, id)) return;
   ask(peer, id,
@@ -98,7 +98,7 @@ void Requests::watch(const Peer& peer, std::uint64_t id, Watch watch) {
                        {Code::limit_exceeded,
                         "watch: this session watches " + std::to_string(session->watched.size()) +
                             " streams, the limit is " + std::to_string(limits::watched_streams),
-                        "stop watching another, with on: false"});
+                        "stop watching another stream, with on: false"});
   }
   out_.send(peer, id, Watching{std::move(watch.stream), watch.on});
 }
@@ -163,7 +163,7 @@ void Requests::status(const Peer& peer, std::uint64_t id, StatusRequest request,
     if (!engine.joined) continue;
     answer.engines.push_back(info_of(engine));
   }
-  // What is named is asked for in turn: job, then stream, then the counts.
+  // The ledger is asked in turn for the job and the stream, where named, and for the counts.
   if (request.job.empty() && request.stream.empty()) {
     return status_counts(peer, id, std::move(answer), std::move(request.batch));
   }

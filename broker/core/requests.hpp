@@ -1,6 +1,6 @@
 #pragma once
-// What clients ask about stored things: fetch, acknowledge, cancel, retry, status. Each answer is
-// the ledger's. Thread safety: none.
+// Handles the requests of clients about stored jobs and streams: fetch, acknowledge, watch, cancel,
+// retry, status. Except for watch, the answers come from the ledger. Thread safety: none.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,7 +26,7 @@ class Requests {
 
   void fetch(const Peer& peer, std::uint64_t id, Fetch fetch);
   void acknowledge(const Peer& peer, std::uint64_t id, Acknowledge acknowledge);
-  // Needs no ledger: partials are of sessions alone, and gone when those are.
+  // Needs no ledger: what a session watches is part of the session and ends with it.
   void watch(const Peer& peer, std::uint64_t id, Watch watch);
   void cancel(const Peer& peer, std::uint64_t id, Cancel cancel);
   void retry(const Peer& peer, std::uint64_t id, Retry retry);

@@ -13,14 +13,14 @@ Status check_end(const JobEnd& end) {
     return fail(Code::invalid_value, "an engine cannot end a job as queued, leased or expired");
   }
   if (end.state == JobState::completed && end.result.empty()) {
-    return fail(Code::missing_field, "a completed job without a result");
+    return fail(Code::missing_field, "the job completed without a result");
   }
   if (end.state == JobState::failed && !end.error) {
-    return fail(Code::missing_field, "a failed job without an error");
+    return fail(Code::missing_field, "the job failed without an error");
   }
   if (end.result.size() <= limits::result_bytes) return {};
-  return fail(Code::too_large, std::to_string(end.result.size()) + " bytes, the limit is " +
-                                   std::to_string(limits::result_bytes));
+  return fail(Code::too_large, "it has " + std::to_string(end.result.size()) +
+                                   " bytes, the limit is " + std::to_string(limits::result_bytes));
 }
 
 Error end_error(const EndingJob& job, Code reason) {
@@ -34,7 +34,7 @@ Error end_error(const EndingJob& job, Code reason) {
               "the engine died " + times_text(job.failures) +
                   " while it ran this job and no other (handed out " + times_text(job.attempts) +
                   ")",
-              "look at the engine's log; a broker's `millrace retry` queues the job again"};
+              "look at the engine's log; `millrace retry` queues the job of a broker again"};
     default:
       return {reason, std::string(code_summary(reason)), {}};
   }
@@ -78,7 +78,7 @@ EngineEnd finish_of(JobEnd end, const std::string& engine) {
   if (auto checked = check_end(end); !checked) {
     Error told{Code::engine_failed,
                "the engine's result cannot be used: " + checked.error().message,
-               "update or report the engine; retry the job on another"};
+               "update the engine or report the fault; retry the job on another engine"};
     return {{end.lease, JobState::failed, {}, engine, std::move(told)}, false};
   }
   return {{end.lease, end.state, std::move(end.result), engine, std::move(end.error)}, true};

@@ -1,6 +1,6 @@
 #pragma once
-// What the broker publishes of a job's end: its own facts around the engine's bytes, which it does
-// not take apart, or an error of its own.
+// Builds the results that the broker publishes: the facts of the job around the engine's bytes,
+// which it does not decode, or around an error of its own.
 // Thread safety: pure functions.
 #include <cstdint>
 #include <string>
@@ -11,19 +11,19 @@
 
 namespace millrace::broker {
 
-// What a job's published result repeats of it beside the columns of the ledger: its metadata and
-// the names of fields that were left out. Empty where there is neither.
+// The labels of a job: what its published result repeats beside the columns of the ledger, namely
+// its metadata and the warnings about fields that were ignored. Empty where there is neither.
 Body labels_of(const DecodedJob& decoded);
 
-// For the ledger (Publish): the JobResult of an ended job.
+// Builds the JobResult of an ended job. The ledger calls this as its Publish function.
 Body published_end(const EndingJob& job, const Outcome& outcome);
 
-// The JobResult of a pushed job that was refused.
+// Builds the JobResult of a pushed job that was refused.
 Body published_refusal(const std::string& job, const std::string& custom_id, Error error,
                        std::int64_t now_us);
 
-// The Finish of an engine's end. What is wrong with the end (its state, an absent result or error,
-// its size) makes the job fail with engine_failed, and says so.
+// Converts an end that an engine sent into a Finish. An unusable end (wrong state, absent result or
+// error, result too large) makes the job fail with engine_failed, and `sound` is false.
 struct EngineEnd {
   Finish finish;
   bool sound = true;

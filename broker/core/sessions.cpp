@@ -16,7 +16,7 @@ Welcome Sessions::welcome() const {
 }
 
 Status Sessions::open(const Peer& peer, const Hello& hello) {
-  const auto role = peer.door == Door::engine ? Role::engine : Role::client;
+  const auto role = peer.endpoint == Endpoint::engine ? Role::engine : Role::client;
   if (hello.role != role) {
     return fail(Code::unexpected_message,
                 std::string("hello: this endpoint is for ") +
@@ -26,8 +26,8 @@ Status Sessions::open(const Peer& peer, const Hello& hello) {
   }
   if (hello.version_min > protocol_version || hello.version_max < protocol_version) {
     return fail(Code::unsupported_version,
-                "hello: versions " + std::to_string(hello.version_min) + " to " +
-                    std::to_string(hello.version_max) + " are offered, this broker speaks " +
+                "hello: the peer offers versions " + std::to_string(hello.version_min) + " to " +
+                    std::to_string(hello.version_max) + ", this broker speaks " +
                     std::to_string(protocol_version),
                 "use a client and a broker of the same major version");
   }
@@ -37,20 +37,21 @@ Status Sessions::open(const Peer& peer, const Hello& hello) {
                 "wait a few seconds and try again; close sessions with goodbye");
   }
   auto& session = sessions_[peer];
-  session.watched.clear();  // asked for again, as all that was not answered
+  session.watched.clear();  // after a hello the client asks again for what it watches
   session.name = hello.name;
   session.software = hello.software;
   session.heard_us = out_.now().mono_us;
   return {};
 }
 
-// Engines are left alone: they are never silent, and a lost one is noticed by its heartbeats.
+// Ends the session of the client that was silent longest. Engines keep their sessions: they are
+// never silent, and missing heartbeats show that one is lost.
 bool Sessions::make_room() {
   const auto limit_us = 1000 * std::int64_t{config_.session_yield_ms};
   auto quietest = sessions_.end();
   for (auto at = sessions_.begin(); at != sessions_.end(); ++at) {
     const Session& session = at->second;
-    if (at->first.door != Door::client || session.requests > 0 ||
+    if (at->first.endpoint != Endpoint::client || session.requests > 0 ||
         out_.now().mono_us - session.heard_us < limit_us) {
       continue;
     }
@@ -81,7 +82,8 @@ bool Sessions::begin(const Peer& peer, std::uint64_t id) {
   if (found->second.requests >= config_.requests_per_session) {
     out_.refuse(peer, id,
                 {Code::overloaded,
-                 std::to_string(found->second.requests) + " requests of this session wait already",
+                 std::to_string(found->second.requests) +
+                     " requests of this session already wait for an answer",
                  "wait for their answers before sending more"});
     return false;
   }

@@ -1,7 +1,7 @@
 #pragma once
-// The sessions of both doors: who said Hello as what, when it was last heard, and how many of its
-// requests are not yet answered. Bounded; silent ones end, sooner where others want their place.
-// Thread safety: none.
+// The sessions of clients and engines: name and role from the hello, when each was last heard, and
+// how many of its requests are not yet answered. Their number is limited. A session that is silent
+// for too long ends, and ends sooner when a newcomer needs its place. Thread safety: none.
 #include <cstdint>
 #include <map>
 #include <set>
@@ -16,7 +16,7 @@ struct Session {
   std::uint32_t version = protocol_version;
   std::int64_t heard_us = 0;
   std::uint32_t requests = 0;     // accepted and not answered
-  std::set<std::string> watched;  // streams of whose jobs it gets the partials
+  std::set<std::string> watched;  // it gets the partials of these streams' jobs
 };
 
 class Sessions {
@@ -27,14 +27,15 @@ class Sessions {
   // unsupported_version, overloaded.
   Status open(const Peer& peer, const Hello& hello);
   Welcome welcome() const;
-  // The session of a message, its silence ended; null where none is open.
+  // Records that the peer was heard and returns its session; null where none is open.
   Session* heard(const Peer& peer);
   void close(const Peer& peer) { sessions_.erase(peer); }
   void tick();  // ends sessions that were silent for too long
   std::size_t size() const { return sessions_.size(); }
   const std::map<Peer, Session>& all() const { return sessions_; }
 
-  // A request that needs the ledger: `begin` counts it or refuses (overloaded), `end` answers it.
+  // Counts the requests that wait for the ledger: `begin` adds one, or refuses it (overloaded) and
+  // returns false; `end` removes it.
   bool begin(const Peer& peer, std::uint64_t id);
   void end(const Peer& peer);
 

@@ -11,24 +11,25 @@
 namespace millrace::broker {
 namespace {
 
-// One job of a message.
+// One job of a submit message.
 struct Item {
-  std::optional<SubmitJob> operation;  // none: refused
-  std::optional<Error> unless_known;   // holds only for a job that is not stored yet
+  std::optional<SubmitJob> operation;  // none: the job is refused
+  std::optional<Error> unless_known;   // refuses the job unless it is stored already
   std::string custom_id;
 };
 
-// Refusals that end when a disk or queue has room again.
+// Whether this refusal ends when the disk or the queue has room again.
 bool lacks_room(Code code) {
   return code == Code::disk_full || code == Code::overloaded;
 }
 
 Status check_queue_fields(const Job& job) {
   if (job.stream.empty()) {
-    return fail(Code::invalid_value, "stream: empty", "leave it out for \"results\"");
+    return fail(Code::invalid_value, "stream: the name is empty",
+                "leave the field out for \"results\"");
   }
   if (job.stream.front() == reserved_stream_prefix) {
-    return fail(Code::invalid_value, "stream: " + job.stream + " is reserved",
+    return fail(Code::invalid_value, "stream: the name " + job.stream + " is reserved",
                 "choose a name that does not begin with $");
   }
   return {};
@@ -52,7 +53,7 @@ struct Submissions::Pending {
   std::vector<Item> items;
   std::vector<SubmitAnswer> answers;
 
-  bool pushed() const { return peer.door == Door::push; }
+  bool pushed() const { return peer.endpoint == Endpoint::push; }
   void refuse(std::size_t i, Error error) {
     answers[i].error = std::move(error);
     answers[i].waits.clear();
@@ -63,7 +64,7 @@ struct Submissions::Pending {
 
 namespace {
 
-// What is wrong with a job whatever the ledger holds.
+// Decodes a job and checks all that does not depend on the ledger. The error refuses the job.
 Result<Item> prepare(Body body, const Models& models, bool match_kv, std::int64_t now_us) {
   if (body.size() > limits::job_bytes) {
     return fail(Code::too_large,
@@ -84,7 +85,7 @@ Result<Item> prepare(Body body, const Models& models, bool match_kv, std::int64_
   } else if (job.deadline_us && *job.deadline_us <= now_us) {
     item.unless_known =
         Error{Code::deadline_passed,
-              "deadline_us: " + std::to_string(*job.deadline_us) + " lies " +
+              "deadline_us: " + std::to_string(*job.deadline_us) + " is " +
                   std::to_string((now_us - *job.deadline_us) / 1'000'000) + " s in the past",
               "give a later deadline, or none"};
   }
@@ -122,7 +123,7 @@ void Submissions::submit(const Peer& peer, std::uint64_t id, Submit submit) {
   if (!has_room()) {
     return out_.refuse(
         peer, id,
-        {Code::overloaded, std::to_string(jobs_) + " jobs wait for their commit already",
+        {Code::overloaded, std::to_string(jobs_) + " jobs already wait for their commit",
          "wait a little and send the message again"});
   }
   if (!sessions_.begin(peer, id)) return;
@@ -130,7 +131,7 @@ void Submissions::submit(const Peer& peer, std::uint64_t id, Submit submit) {
 }
 
 void Submissions::push(Submit submit) {
-  begin(Peer{Door::push, {}}, 0, std::move(submit));
+  begin(Peer{Endpoint::push, {}}, 0, std::move(submit));
 }
 
 void Submissions::begin(const Peer& peer, std::uint64_t id, Submit submit) {
@@ -141,7 +142,7 @@ void Submissions::begin(const Peer& peer, std::uint64_t id, Submit submit) {
   pending->answers.resize(submit.jobs.size());
   struct {
     std::string model, kv, waits;
-  } last;  // of the job before: most of a message are alike
+  } last;  // of the previous job: most jobs of a message ask for the same
   for (std::size_t i = 0; i < submit.jobs.size(); ++i) {
     pending->bytes += submit.jobs[i].size();
     auto item = prepare(std::move(submit.jobs[i]), models_, config_.match_kv, out_.now().unix_us);
@@ -162,8 +163,9 @@ void Submissions::begin(const Peer& peer, std::uint64_t id, Submit submit) {
   ask_known(pending);
 }
 
-// A job that is stored already is answered from the ledger, even where its deadline has passed in
-// the meantime: the same submit gets the same answer.
+// Looks up jobs that would be refused for their model or deadline. One that is stored already is
+// answered from the ledger, even if its deadline has passed since then: the same submit gets the
+// same answer.
 void Submissions::ask_known(const std::shared_ptr<Pending>& pending) {
   std::vector<Operation> operations;
   std::vector<std::size_t> asked;
@@ -188,7 +190,7 @@ void Submissions::store(const std::shared_ptr<Pending>& pending) {
     if (!pending->items[i].operation) continue;
     auto& operation = *pending->items[i].operation;
     if (pending->pushed()) {
-      operations.push_back(operation);  // kept: nobody would send it again
+      operations.push_back(operation);  // copied for a second try: its producer gets no answer
     } else {
       operations.push_back(std::move(operation));
     }
@@ -206,7 +208,7 @@ void Submissions::keep_or_answer(const std::shared_ptr<Pending>& pending) {
   if (!pending->pushed() || !waits || draining_) return answer(*pending);
   if (kept_.empty()) {
     kept_us_ = out_.now().mono_us;
-    out_.note(NoteLevel::warning, "there is no room for pushed jobs; they wait in their socket");
+    out_.note(NoteLevel::warning, "there is no room for pushed jobs: they wait in their socket");
   }
   kept_.push_back(pending);
 }
@@ -260,7 +262,7 @@ void Submissions::answer(Pending& pending) {
 
 void Submissions::reject(const std::string& job, const std::string& custom_id, Error error) {
   const auto text = error.text();
-  ++jobs_;  // rejections wait for their commit too: a flood of them must press back
+  ++jobs_;  // rejections count until their commit, so that many of them make producers wait
   Append append{default_tenant, rejected_stream, job,
                 published_refusal(job, custom_id, std::move(error), out_.now().unix_us)};
   out_.ask_one(std::move(append), [this, text](Result<Reply> reply) {
@@ -269,9 +271,9 @@ void Submissions::reject(const std::string& job, const std::string& custom_id, E
       ++out_.counters().rejected;
       return doorbell_.written(*r);
     }
-    out_.note(NoteLevel::error,
-              "a pushed job was refused (" + text +
-                  ") and the rejected stream could not take it: " + reply_error(reply).text());
+    out_.note(NoteLevel::error, "a pushed job was refused (" + text +
+                                    ") and could not be written to the stream `rejected`: " +
+                                    reply_error(reply).text());
   });
 }
 

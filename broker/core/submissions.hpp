@@ -1,9 +1,9 @@
 #pragma once
-// Jobs on their way in: checked, given an id, written, and acknowledged only when the commit that
-// holds them has completed. Serves the client door (answered per job) and the push door (one-way:
-// what must be refused is written to the `rejected` stream instead). Pushed jobs for which there is
-// no room (a full disk or queue) are kept and tried again; no more are read from their socket
-// meanwhile, so that their producers wait. Thread safety: none.
+// Accepts new jobs: decodes and checks each once, gives it an id, has it stored, and acknowledges
+// it only after the commit that holds it. Jobs from the client endpoint get an answer each. The
+// push endpoint is one-way: a refused job is written to the stream `rejected` instead. Pushed jobs
+// for which there is no room (a full disk or queue) are kept and tried again; meanwhile no more are
+// read from their socket, so that their producers wait. Thread safety: none.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,8 +20,8 @@ namespace millrace::broker {
 
 inline constexpr const char* rejected_stream = "rejected";
 
-// What the ledger keeps of a job beside its body, as a submit would have stored it; empty where the
-// job cannot be read. `match_kv`: whether the KV policy that it names is looked at.
+// Computes the columns that a submit would have stored beside this job's body; empty where the job
+// cannot be decoded. `match_kv` false: the column of the KV policy stays empty.
 JobColumns columns_of(const Body& job, bool match_kv);
 
 class Submissions {
@@ -36,16 +36,16 @@ class Submissions {
         doorbell_(doorbell),
         on_queued_(std::move(on_queued)) {}
 
-  // Answers Submitted after the commit, or Refused: limit_exceeded, overloaded.
+  // Answers with Submitted after the commit, or with Refused: limit_exceeded, overloaded.
   void submit(const Peer& peer, std::uint64_t id, Submit submit);
   void push(Submit submit);
   void reject(const std::string& job, const std::string& custom_id, Error error);
-  // False while the jobs that wait for their commit fill their allowance: leave pushes in their
-  // socket, where they press back on the producers.
+  // False while the jobs that wait for their commit have reached their limit.
   bool has_room() const { return jobs_ < config_.pending_jobs && bytes_ < config_.pending_bytes; }
+  // False: leave pushed jobs in their socket, so that their producers have to wait.
   bool takes_push() const { return has_room() && kept_.empty(); }
-  void tick();   // tries those kept again
-  void drain();  // gives them up
+  void tick();   // tries the kept jobs again
+  void drain();  // writes the kept jobs to `rejected`
   bool idle() const { return jobs_ == 0; }
 
  private:
@@ -66,9 +66,9 @@ class Submissions {
   const EngineTable& engines_;
   Doorbell& doorbell_;
   std::function<void()> on_queued_;
-  std::uint64_t jobs_ = 0, bytes_ = 0;  // in messages that are not yet answered, and rejections
+  std::uint64_t jobs_ = 0, bytes_ = 0;  // of messages that are not yet answered, and rejections
   std::vector<std::shared_ptr<Pending>> kept_;
-  std::int64_t kept_us_ = 0;  // since the first of them, or the last try
+  std::int64_t kept_us_ = 0;  // when the first of them was kept
   bool draining_ = false;
 };
 

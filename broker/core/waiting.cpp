@@ -25,12 +25,12 @@ std::string waiting_for(const EngineTable& engines, const std::string& model,
   }
   std::string run;
   for (const std::string& policy : policies) run += (run.empty() ? "" : ", ") + policy;
-  // Policies by layer are what engines come to; no option takes one.
+  // A policy by layer is the outcome of an engine's options; no option accepts one.
   const std::string how = parse_kv_policy(kv)
                               ? "with --kv " + name
-                              : "whose --kv, --kv-protect and --kv-center come to that";
+                              : "whose --kv, --kv-protect and --kv-center give this policy";
   return "no engine" + of_model + " connected runs kv " + name + ": they run " +
-         (run.empty() ? "what they do not tell" : run) + "; start one " + how;
+         (run.empty() ? "policies that they did not announce" : run) + "; start one " + how;
 }
 
 }  // namespace millrace::broker

@@ -1,13 +1,13 @@
 #pragma once
-// Who could run a job, among the engines connected. Thread safety: pure.
+// Says which connected engines could run a job. Thread safety: pure functions.
 #include <string>
 
 #include "broker/core/engine_table.hpp"
 
 namespace millrace::broker {
 
-// Empty where one of them could; else what is missing, with what the engines of that model run.
-// `kv` as in SubmitJob.
+// Empty where a connected engine could run the job; otherwise a text that says what is missing and
+// which policies the engines of that model run. `kv` is as in SubmitJob.
 std::string waiting_for(const EngineTable& engines, const std::string& model,
                         const std::string& kv);
 

@@ -7,7 +7,8 @@
 namespace millrace::broker {
 namespace {
 
-// A row, its index entries and the copy in the write-ahead log, for each byte of a body.
+// Bytes on disk for each byte of a body: the row, its index entries, the copy in the write-ahead
+// log.
 constexpr std::uint64_t write_amplification = 4;
 
 }  // namespace
@@ -19,7 +20,7 @@ Result<std::uint64_t> DiskReserve::free_bytes() {
   return env_.free_bytes(folder_);
 }
 
-// Written with bytes rather than set to a size: a hole would reserve nothing.
+// Writes bytes instead of setting the file's size: a hole would reserve nothing.
 Status DiskReserve::fill() {
   MILLRACE_ASSIGN(const auto file, env_.open(path_, OpenMode::write));
   MILLRACE_ASSIGN(std::uint64_t size, file->size());
@@ -29,7 +30,7 @@ Status DiskReserve::fill() {
   }
   std::string block(limits::MiB, '\0');
   for (std::size_t i = 0; i < block.size(); ++i) {
-    block[i] = static_cast<char>(i * 2654435761u >> 13);  // a file system may not store zeros
+    block[i] = static_cast<char>(i * 2654435761u >> 13);  // some file systems store no zeros
   }
   while (size < bytes_) {
     const auto step = std::min<std::uint64_t>(block.size(), bytes_ - size);
@@ -56,8 +57,8 @@ Status DiskReserve::keep() {
 std::unexpected<Error> DiskReserve::not_enough(std::uint64_t left, std::uint64_t wanted) const {
   return fail(Code::disk_full,
               "the disk of " + folder_ + " has " + std::to_string(left) + " bytes left and " +
-                  std::to_string(wanted) + " are needed: no new jobs are taken",
-              "free space on the ledger's disk; a broker that runs takes jobs again by itself");
+                  std::to_string(wanted) + " are needed: the broker takes no new jobs",
+              "free space on the ledger's disk; a running broker then takes jobs again by itself");
 }
 
 Status DiskReserve::room_for(std::uint64_t bytes) {
@@ -67,9 +68,9 @@ Status DiskReserve::room_for(std::uint64_t bytes) {
       MILLRACE_ASSIGN(const std::uint64_t left, free_bytes());
       if (left < 2 * bytes_) return not_enough(left, 2 * bytes_);
       return fail(Code::disk_full,
-                  "the disk of " + folder_ + " takes no more, though it has " +
-                      std::to_string(left) + " bytes left: no new jobs are taken",
-                  "look for a quota; a broker that runs takes jobs again by itself");
+                  "the disk of " + folder_ + " accepts no more data, although it has " +
+                      std::to_string(left) + " bytes left: the broker takes no new jobs",
+                  "look for a quota; a running broker takes jobs again by itself");
     }
   }
   MILLRACE_ASSIGN(const std::uint64_t free, free_bytes());

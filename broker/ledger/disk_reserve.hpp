@@ -1,7 +1,7 @@
 #pragma once
-// Space on the ledger's disk that is kept for results: a file of real blocks (the ballast) that is
-// given up when the disk is full and made again when there is room. New work is taken only while
-// the ballast stands and as much again is free.
+// Keeps space on the ledger's disk for results: a file of real blocks (the ballast) that is deleted
+// when the disk is full and made again when there is room. New work is accepted only while the
+// ballast exists and as much again is free.
 // Errors: io_error. Thread safety: one thread at a time.
 #include <cstdint>
 #include <string>
@@ -12,14 +12,14 @@ namespace millrace::broker {
 
 class DiskReserve {
  public:
-  // `bytes` 0: no ballast, and new work is judged by the space it needs alone.
+  // `bytes` 0: no ballast; new work then needs free space for itself only.
   DiskReserve(Env& env, std::string path, std::uint64_t bytes);
 
-  // Makes the ballast where it is missing and there is room for it twice over.
+  // Makes the ballast where it is missing and there is room for it twice.
   Status keep();
-  // Whether `bytes` of new work may be taken; if not, an error that says so (disk_full).
+  // Ok when `bytes` of new work may be accepted. Error: disk_full when they may not.
   Status room_for(std::uint64_t bytes);
-  // Gives the ballast up. True: there was one, so that trying again is worth while.
+  // Deletes the ballast. True: there was one, so that a second try may succeed.
   Result<bool> release();
   bool held() const { return held_; }
 

@@ -1,23 +1,23 @@
 #pragma once
-// The ledger: the only truth about jobs, results, streams and batches. Sixteen operations, no
-// SQL above them. Every operation is a transaction conditional on state and fence; `apply` carries
-// out many in one durable commit (group commit) and answers each, in order. An operation that is
-// refused changes nothing and does not disturb its neighbours.
+// The ledger stores jobs, leases, results, streams and batches. It has sixteen operations. Each is
+// a transaction that depends on the state it finds and on the lease it names; `apply` carries out
+// many in one durable commit (group commit) and answers each, in order. An operation that is
+// refused changes nothing and does not affect the others.
 //
 // Every key starts with the tenant. Streams number their entries from 1 without gaps; a job's end,
 // its result and the stream's next number are written together. All streams of one ledger share its
 // epoch, a random id made when the ledger was created.
 //
-// What is published of a job's end is built by the `publish` function that the ledger was opened
-// with, from the job's row and the end, so that both are one transaction. An engine's result is
-// bytes to the ledger. Some operations end jobs themselves: cancelled in the queue, past their
-// deadline, out of attempts, damaged on disk.
+// When a job ends, the ledger calls the `publish` function that it was opened with. It builds the
+// published result from the job's row and the outcome, inside the transaction that ends the job. An
+// engine's result is bytes to the ledger. Some operations end jobs themselves: jobs cancelled in
+// the queue, past their deadline, out of attempts, or damaged on disk.
 //
-// Errors: an operation's own refusal stands in its reply, with the codes named beside it below. If
-// `apply` itself fails (I/O, fsync, corruption) nothing is known about the batch: the process must
-// stop and recover from disk. A full disk is no such failure: submits and appends are refused
-// (disk_full) while results still commit from the ballast; when that is spent as well, every
-// operation that writes is refused with disk_full and may be sent again.
+// Errors: the reply of an operation holds its refusal; the codes are named with each operation
+// below. If `apply` itself fails (I/O, fsync, corruption), nothing is known about the batch: the
+// process must stop and recover from disk. A full disk is no such failure: submits and appends are
+// refused (disk_full) while results still commit with the space of the ballast; when that is used
+// up as well, every operation that writes is refused with disk_full and may be sent again.
 // Thread safety: one thread at a time; see ledger_thread.hpp for the asynchronous form.
 #include <cstdint>
 #include <functional>
@@ -37,8 +37,9 @@ inline constexpr const char* default_tenant = "default";
 
 // ---- operations
 // ----------------------------------------------------------------------------------
-// Idempotent by (tenant, id): what is stored already is answered on a full disk too. Refused:
-// conflict (another hash under a known id), disk_full, overloaded (limits::queued_jobs).
+// Stores a new job. Idempotent by (tenant, id): a job that is stored already gets its answer even
+// on a full disk. Refused: conflict (another hash under a known id), disk_full, overloaded
+// (limits::queued_jobs).
 struct SubmitJob {
   std::string tenant, id;
   std::string hash;  // canonical_hash of the body
@@ -49,21 +50,21 @@ struct SubmitJob {
   std::uint32_t max_attempts = limits::max_attempts_default;
   std::optional<std::int64_t> deadline_us;
   std::string kv;  // canonical KV policy wanted (schemas/base/kv_policy.hpp); empty: any
-  Body labels{};   // what only the published result repeats, for `publish` to read
+  Body labels{};   // what only the published result repeats; `publish` reads it
 };
 struct SubmitReply {
   bool known = false;
   JobState state = JobState::queued;
 };
 
-// The end of one job, and where its result stands.
+// The end of one job, and the place of its result.
 struct FinishReply {
   std::uint64_t number = 0;  // in the stream
   std::string tenant, stream, job, epoch;
   JobState state = JobState::completed;
 };
 
-// A job that ends, as far as its published result repeats it.
+// The facts of a job that its published result repeats.
 struct EndingJob {
   std::string job, custom_id, model, batch;
   Body labels;
@@ -73,38 +74,38 @@ struct EndingJob {
 struct Outcome {
   JobState state = JobState::completed;
   Body result{};                 // a GenerationResult as the engine sent it; empty: none
-  std::optional<Error> error{};  // the engine's, or what is wrong with its result
+  std::optional<Error> error{};  // the engine's error, or what is wrong with its result
   // Set where the ledger itself ends the job: cancelled, expired, engine_died or ledger_corrupt.
   std::optional<Code> reason{};
   std::int64_t ended_us = 0;
 };
-// Builds the JobResult that is published. Called by `apply`, on its thread; must be pure.
+// Builds the JobResult to publish. `apply` calls it on its own thread; it must be pure.
 using Publish = std::function<Body(const EndingJob& job, const Outcome& outcome)>;
 
-// What later versions of a ledger's file keep of a job beside its body, as SubmitJob has it: read
-// out of the body when a file of an earlier version is opened. Empty where it cannot be read.
+// The columns of a job that earlier versions of the ledger's file lack; SubmitJob has the same
+// fields. A migration computes them from the body. Empty where the body cannot be read.
 struct JobColumns {
   std::string kv;
   Body labels;
 };
 using ReadColumns = std::function<JobColumns(const Body& job)>;
 
-// Hands out queued jobs: lowest priority number first, then in order of submission, jobs of model
-// `model` or "*" that want no KV policy or one of `kv`. Suspects are never among them unless
-// `suspect` is set: then at most one job, a suspect, is given. Jobs past their deadline are passed
-// over (see ExpireJobs).
+// Hands out queued jobs of model `model` or "*" that want no KV policy or one of `kv`: lowest
+// priority number first, then in order of submission. Suspects are left out, unless `suspect` is
+// set: then at most one job, a suspect, is handed out. Jobs past their deadline are skipped (see
+// ExpireJobs).
 struct Claim {
   std::string tenant, engine, model;
   std::uint32_t max_jobs = 0;
   std::int64_t until_us = 0;  // lease end, Unix time
   bool suspect = false;
-  std::uint64_t max_bytes = limits::lease_bytes;  // of bodies; one job is given whatever its size
-  std::vector<std::string> kv{};                  // canonical, none twice
+  std::uint64_t max_bytes = limits::lease_bytes;  // of bodies; the first job may exceed it
+  std::vector<std::string> kv{};                  // canonical names, each once
 };
 struct ClaimedJob {
   LeaseId lease = 0;  // never used before in this ledger
   std::string tenant, job;
-  std::uint32_t attempt = 1;  // hand-outs, this one included; raised durably with the claim
+  std::uint32_t attempt = 1;  // hand-outs, this one included; stored with the claim
   std::int64_t submitted_us = 0;
   std::optional<std::int64_t> deadline_us;
   bool suspect = false;
@@ -116,18 +117,19 @@ struct ClaimReply {
   std::vector<FinishReply> ended;  // jobs whose stored body is damaged: failed, ledger_corrupt
 };
 
+// Extends leases to `until_us`.
 struct Renew {
   std::string engine;
   std::vector<LeaseId> leases;
   std::int64_t until_us = 0;
 };
 struct RenewReply {
-  std::vector<LeaseId> lost;       // not this engine's any more
-  std::vector<LeaseId> cancelled;  // cancel was asked for
+  std::vector<LeaseId> lost;       // leases that this engine no longer holds
+  std::vector<LeaseId> cancelled;  // leases of jobs that a client asked to cancel
 };
 
-// The end of a leased job. Refused: stale unless the lease is the job's current one (and `engine`,
-// where given, its holder); invalid_value where `state` is no end.
+// Ends a leased job. Refused: stale, unless the lease is the job's current one and `engine`, where
+// given, holds it; invalid_value where `state` is not an end.
 struct Finish {
   LeaseId lease = 0;
   JobState state = JobState::completed;
@@ -136,11 +138,12 @@ struct Finish {
   std::optional<Error> error{};  // as in Outcome
 };
 
-// Gives leases back; leases that are not current (or not `engine`'s, where given) are passed over.
-// `blame` none: queued again in its old place, no mark. `died`: the engine died with these in
-// flight: each becomes a suspect; one that was handed out alone (Claim::suspect) and was the
-// engine's only lease has its failure count raised, and once that reaches max_attempts it ends as
-// failed (engine_died). A job whose cancel was asked for ends as cancelled instead.
+// Gives leases back and queues their jobs again in their old places. Leases that are not current
+// (or not held by `engine`, where given) are skipped. With Blame::none a job gets no mark.
+// Blame::died says that the engine died while it held these leases: each job becomes a suspect. If
+// a job was handed out alone (Claim::suspect) and its lease was the engine's only one, its failure
+// count grows by one, and at max_attempts the job ends as failed (engine_died). A job that a client
+// asked to cancel ends as cancelled instead.
 enum class Blame : std::uint8_t { none, died };
 struct GiveBack {
   std::vector<LeaseId> leases;
@@ -148,12 +151,12 @@ struct GiveBack {
   std::string engine;  // empty: not checked
 };
 struct GiveBackReply {
-  std::vector<std::string> returned;  // job ids, queued again
-  std::vector<FinishReply> ended;     // failed (out of attempts) and cancelled ones
+  std::vector<std::string> returned;  // ids of the jobs that are queued again
+  std::vector<FinishReply> ended;     // jobs that failed (out of attempts) or were cancelled
 };
 
-// Leases whose end has passed, and leases of engines in `engines` whatever their end (used at a
-// start where those are known to be gone). Read only; the broker then gives them back.
+// Finds leases whose end has passed, and all leases of the engines in `engines`. It only reads: the
+// broker then gives the leases back.
 struct FindLapsed {
   std::int64_t now_us = 0;  // lapsed: until_us <= now_us
   std::vector<std::string> engines;
@@ -162,58 +165,58 @@ struct FindLapsed {
 struct LapsedLease {
   LeaseId lease = 0;
   std::string engine, tenant, job;
-  bool alone = false;  // claimed as a suspect
+  bool alone = false;  // the job was claimed as a suspect
 };
 struct FindLapsedReply {
   std::vector<LapsedLease> leases;
 };
 
-// Ends jobs whose deadline is not after now as expired, leased ones too (their leases become
-// stale), at most `max_jobs` a call; `more` is set while some remain.
+// Ends jobs whose deadline has come as expired, also leased ones, whose leases become stale. At
+// most `max_jobs` a call; `more` is set while some remain.
 struct ExpireJobs {
   std::string tenant;
   std::uint32_t max_jobs = 1000;
 };
 struct ExpireReply {
   std::vector<FinishReply> ended;
-  std::vector<LapsedLease> leases;  // those that became stale
+  std::vector<LapsedLease> leases;  // leases that became stale
   bool more = false;
 };
 
-// Queued jobs end at once; leased ones are marked, and their engines end them.
+// Cancels jobs. Queued jobs end at once; leased jobs are marked, and their engines end them.
 struct CancelJobs {
   std::string tenant;
   std::vector<std::string> jobs;
-  std::string batch;  // instead of jobs; at most max_jobs a call, `more` is set while some remain
+  std::string batch;  // in place of jobs; at most max_jobs a call, `more` is set while some remain
   std::uint32_t max_jobs = 1000;
 };
 struct CancelReply {
   std::uint64_t cancelled = 0, requested = 0, ended = 0, unknown = 0;  // `ended`: by id only
   std::vector<FinishReply> numbers;
-  std::vector<LapsedLease> leases;  // those marked
+  std::vector<LapsedLease> leases;  // leases of the marked jobs
   bool more = false;
 };
 
-// Failed jobs are queued again, counters and suspicion cleared; their old result stays in the
-// stream. Of a batch at most max_jobs a call, in order of submission: `more` is set while some
-// remain, and the next call goes on after `last`, so that one which failed anew in the meantime is
-// not retried twice.
+// Queues failed jobs again, with attempts, failures and suspicion cleared; their old results stay
+// in the stream. A call retries at most max_jobs of a batch, in order of submission. `more` is set
+// while some remain; the next call then sets `after` to `last`, so that a job that failed anew in
+// the meantime is not retried twice.
 struct RetryJobs {
   std::string tenant;
   std::vector<std::string> jobs;
   std::string batch;
   std::uint32_t max_jobs = 1000;
-  std::uint64_t after = 0;  // of a batch: only jobs submitted after this place
+  std::uint64_t after = 0;  // with a batch: only jobs submitted after this place
 };
 struct RetryReply {
   std::uint64_t retried = 0, not_failed = 0, unknown = 0;
   bool more = false;
-  std::uint64_t last = 0;  // place of the last one retried; 0: none, or asked for by id
+  std::uint64_t last = 0;  // place of the last retried job; 0: none, or retried by id
 };
 
-// A slice, by (tenant, stream, number >= from); from 0: after the named cursor. Where the first
-// number wanted is no longer kept the answer holds no entries and says `trimmed`. max_entries 0
-// asks for the numbers alone. A stream nobody wrote to is empty: first 1, high 0.
+// Reads entries of a stream from number `from` on; `from` 0 starts after the named cursor. If the
+// first number wanted is no longer kept, the reply has no entries and `trimmed` is set. With
+// max_entries 0 the reply has the numbers only. A stream without any entry yet has first 1, high 0.
 // Refused: epoch_changed, ledger_corrupt (the first entry wanted is damaged).
 struct ReadStream {
   std::string tenant, stream;
@@ -221,7 +224,7 @@ struct ReadStream {
   std::uint64_t from = 1;
   std::string cursor;
   std::uint32_t max_entries = limits::fetch_entries;
-  std::uint64_t max_bytes = limits::fetch_bytes;  // of bodies; at least one entry is always given
+  std::uint64_t max_bytes = limits::fetch_bytes;  // of bodies; the first entry may exceed it
 };
 struct ReadStreamReply {
   std::string epoch;
@@ -230,7 +233,7 @@ struct ReadStreamReply {
   std::vector<Entry> entries;
 };
 
-struct ListStreams {  // in order of name, those after `after`
+struct ListStreams {  // streams whose names come after `after`, in order
   std::string tenant, after;
   std::uint32_t max_streams = 1000;
 };
@@ -243,17 +246,18 @@ struct ListStreamsReply {
   std::vector<StreamInfo> streams;
 };
 
-// Forward only: a smaller number changes nothing. Refused: invalid_value (past the stream's end).
+// Moves a cursor forward; a smaller number changes nothing. Refused: invalid_value (past the
+// stream's end).
 struct MoveCursor {
   std::string tenant, stream, cursor;
   std::uint64_t number = 0;
 };
 struct MoveCursorReply {
-  std::uint64_t number = 0;  // where it stands now
+  std::uint64_t number = 0;  // the cursor's number now
 };
 
-// Drops entries below `first`, at most max_entries a call. Jobs keep their records, so that their
-// ids stay known. Refused: not_found, invalid_value (past the stream's next number).
+// Deletes entries below `first`, at most max_entries a call. The records of jobs stay, so that
+// their ids stay known. Refused: not_found, invalid_value (past the stream's next number).
 struct TrimStream {
   std::string tenant, stream;
   std::uint64_t first = 0;
@@ -264,8 +268,8 @@ struct TrimReply {
   bool more = false;
 };
 
-// An entry that is no job's end: the `rejected` stream. Answered by FinishReply (its state means
-// nothing). Refused: disk_full.
+// Appends an entry that is not the end of a stored job, for the stream `rejected`. The answer is a
+// FinishReply whose state has no meaning. Refused: disk_full.
 struct Append {
   std::string tenant, stream, job;
   Body body;
@@ -279,23 +283,23 @@ struct GetJobReply {
   std::uint32_t attempts = 0, failures = 0;
   bool suspect = false, cancel_requested = false;
   std::string stream, batch, custom_id, model, kv;
-  std::uint64_t number = 0;  // of its result, 0 before
+  std::uint64_t number = 0;  // of its result; 0: none yet
   std::int64_t submitted_us = 0;
   std::optional<LeaseId> lease;
-  std::string engine;  // that holds it
+  std::string engine;  // the engine that holds the lease
 };
 
-struct Count {  // of a batch, or of the tenant where batch is empty; live
+struct Count {  // counts the jobs of a batch, or of the tenant where batch is empty
   std::string tenant, batch;
 };
-struct SuspectQueue {          // suspects that wait for engines of one kind
+struct SuspectQueue {          // suspects that wait for the same model and KV policy
   std::string model, kv;       // as in SubmitJob
   std::uint64_t jobs = 0;      // at least one
-  std::int64_t oldest_us = 0;  // since when the oldest of them is suspected
+  std::int64_t oldest_us = 0;  // when the first of them became a suspect
 };
 struct CountReply {
   JobCounts counts;
-  std::vector<SuspectQueue> suspects;  // of the tenant, in order of model and policy
+  std::vector<SuspectQueue> suspects;  // of the tenant, sorted by model and policy
 };
 
 using Operation =
@@ -308,10 +312,12 @@ using Reply = std::variant<SubmitReply, ClaimReply, RenewReply, FinishReply, Giv
 class Ledger {
  public:
   virtual ~Ledger() = default;
-  // One durable commit for all operations; replies in the same order. now_us is Unix time.
+  // Carries out all operations in one durable commit. The replies have the same order. now_us is
+  // Unix time.
   virtual Result<std::vector<Result<Reply>>> apply(std::span<const Operation> operations,
                                                    std::int64_t now_us) = 0;
-  // Housekeeping between commits (checkpoint in small steps, ballast). Short; safe to skip.
+  // Does housekeeping between commits: checkpoints in small steps, the ballast. Short; may be
+  // skipped.
   virtual Status idle() = 0;
 };
 

@@ -44,14 +44,15 @@ struct Posted {
   Steady::time_point at;
 };
 
-// A stream read under way: what it has gathered so far.
+// A stream read in progress, with the entries gathered so far.
 struct Replay {
   std::uint64_t token = 0;
-  ReadStream wanted;  // its from and limits shrink as slices come in
+  ReadStream wanted;  // what is still wanted: each slice moves `from` on and lowers the limits
   std::optional<ReadStreamReply> got;
 };
 
-// Values below 4 have a bucket each; above, the two bits behind the leading one choose among four.
+// Values below 4 have a bucket each; above, the two bits after the leading one select one of four
+// buckets.
 std::size_t bucket_of(std::uint64_t us) {
   if (us < 4) return us;
   const auto shift = static_cast<std::size_t>(std::bit_width(us)) - 3;
@@ -97,8 +98,8 @@ struct LedgerThread::State {
   LedgerStatistics statistics;
   bool stopping = false;
 
-  std::deque<Replay> replays;   // the thread's own
-  std::size_t last_commit = 0;  // its operations; the thread's own
+  std::deque<Replay> replays;   // used by the thread only
+  std::size_t last_commit = 0;  // operations of the last commit; used by the thread only
   std::thread thread;
 
   void run();
@@ -112,11 +113,11 @@ struct LedgerThread::State {
   void fail_with(const Error& error);
 };
 
-// Waits for something to do, then takes the operations of the next commit; stream reads are put
-// aside. Returns empty-handed where there are only stream reads to serve or nothing came for long.
-// Producers that shared the last commit have been answered together and are likely to come
-// together: as many are awaited, for a moment, so that they share the next sync too. One that came
-// alone is not kept waiting; what arrives during its sync shares the next.
+// Waits for work, then returns the operations of the next commit and moves stream reads to
+// `replays`. Returns nothing if there are only stream reads to serve, or nothing came for idle_ms.
+// Producers that shared the last commit were answered together and are likely to come together
+// again: this waits a moment for as many, so that they share the next sync too. An operation that
+// came alone does not wait; what arrives during its sync shares the next one.
 std::vector<Posted> LedgerThread::State::gather(std::unique_lock<std::mutex>& lock) {
   const auto readable = [this] { return !replays.empty() && may_read(); };
   arrived.wait_for(lock, std::chrono::milliseconds(options.idle_ms),
@@ -168,7 +169,7 @@ void LedgerThread::State::commit(std::vector<Posted> batch) {
   for (Posted& posted : batch) operations.push_back(std::move(posted.operation));
   std::vector<Completion> completions;
   completions.reserve(batch.size());
-  if (failure) {  // written by this thread alone
+  if (failure) {  // read without the lock: only this thread writes it
     for (const Posted& posted : batch) completions.push_back({posted.token, fail(*failure)});
     deliver(std::move(completions));
     return;
@@ -206,8 +207,8 @@ void LedgerThread::State::finish_read(Result<Reply> reply) {
   deliver(std::move(one));
 }
 
-// One slice for the oldest replay. Replays are served one after the other, so that no more than one
-// is half gathered in memory.
+// Reads one slice of the oldest stream read. Reads are served one after the other, so that at most
+// one is partly gathered in memory.
 void LedgerThread::State::read_slice() {
   Replay& replay = replays.front();
   if (failure) return finish_read(fail(*failure));
@@ -225,13 +226,13 @@ void LedgerThread::State::read_slice() {
   }
   Result<Reply>& reply = replies->front();
   if (!reply) {
-    // What was read before a damaged entry is a good answer; the next read will name the damage.
+    // The entries before a damaged one are a valid answer; the next read reports the damage.
     return finish_read(replay.got ? Result<Reply>(*std::move(replay.got)) : std::move(reply));
   }
   auto& got = std::get<ReadStreamReply>(*reply);
   const std::size_t count = got.entries.size();
   const std::uint64_t bytes = entry_bytes(got);
-  // A slice holds one entry at least, which may be more than is still wanted.
+  // A slice holds at least one entry, which may have more bytes than are still wanted.
   if (replay.got && bytes > replay.wanted.max_bytes) return finish_read(*std::move(replay.got));
   if (count != 0) replay.wanted.from = got.entries.back().number + 1;
   if (!replay.got) {
@@ -301,14 +302,14 @@ Status LedgerThread::post(std::uint64_t token, std::vector<Operation>&& operatio
   {
     const std::lock_guard lock(s.mutex);
     if (s.failure) return fail(*s.failure);
-    if (s.stopping) return fail(Code::draining, "the ledger's thread was stopped");
+    if (s.stopping) return fail(Code::draining, "the ledger thread has been stopped");
     const std::size_t waiting = s.inbox.size() + operations.size();
     const bool too_many =
         waiting > s.options.inbox_operations || s.inbox_bytes + bytes > s.options.inbox_bytes;
-    if (too_many && !s.inbox.empty()) {  // what is larger than the inbox alone may still pass
+    if (too_many && !s.inbox.empty()) {  // an empty inbox accepts more than its limit
       return fail(Code::overloaded,
-                  std::to_string(s.inbox.size()) + " operations wait for the ledger",
-                  "wait and send again");
+                  std::to_string(s.inbox.size()) + " operations already wait for the ledger",
+                  "wait a little and send again");
     }
     const auto now = Steady::now();
     for (Operation& op : operations) s.inbox.push_back({token, std::move(op), now});

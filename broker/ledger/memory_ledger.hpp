@@ -1,8 +1,8 @@
 #pragma once
-// A ledger in memory: for tests, the simulator and brokers whose jobs need not outlive them.
+// A ledger in memory, for tests, the simulator and brokers whose jobs need not outlive them.
 // Several handles on one store act as several brokers on one ledger. Errors: those of ledger.hpp,
-// without disk_full and ledger_corrupt; `apply` itself never fails. Thread safety: each handle one
-// thread at a time; handles on one store may be on several threads.
+// without disk_full and ledger_corrupt; `apply` itself never fails. Thread safety: one thread at a
+// time for each handle; several threads may use handles on one store.
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -9,7 +9,8 @@
 namespace millrace::broker {
 namespace {
 
-// How many jobs past their deadline one claim steps over before it leaves them to ExpireJobs.
+// The number of jobs past their deadline that one claim skips before it gives up; ExpireJobs ends
+// them.
 constexpr std::size_t claim_overscan = 1000;
 
 std::size_t index(JobState state) {
@@ -126,7 +127,7 @@ Result<Reply> MemoryStore::carry_out(const SubmitJob& op) {
   return SubmitReply{false, JobState::queued};
 }
 
-// The queues an engine is served from, merged by priority and sequence.
+// The next jobs of all queues that serve this claim, merged by priority and sequence.
 std::vector<MemoryStore::JobRecord*> MemoryStore::next_queued(const Claim& op) {
   std::vector<std::pair<Queue::const_iterator, Queue::const_iterator>> heads;  // next and end
   for (const QueueName& name : queues_of(op)) {

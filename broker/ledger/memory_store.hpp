@@ -1,7 +1,7 @@
 #pragma once
-// What a ledger in memory holds, and its operations, one function each; the plain reading of
-// ledger.hpp that the other ledgers are compared with. Private to memory_ledger.cpp and
-// memory_store.cpp. Thread safety: under `mutex`.
+// The state of a ledger in memory, and its operations, one function each. It is the plainest
+// implementation of ledger.hpp, and tests compare the other ledgers with it. Private to
+// memory_ledger.cpp, memory_store.cpp and memory_streams.cpp. Thread safety: use it under `mutex`.
 #include <array>
 #include <deque>
 #include <map>
@@ -19,7 +19,7 @@ namespace millrace::broker {
 class MemoryStore {
  public:
   explicit MemoryStore(MemoryStoreOptions options);
-  // The reply to one operation. Call under `mutex`.
+  // Carries out one operation. The caller holds `mutex`.
   Result<Reply> carry_out(const Operation& operation, std::int64_t now_us);
 
   std::mutex mutex;
@@ -27,7 +27,7 @@ class MemoryStore {
  private:
   using Key = std::pair<std::string, std::string>;  // tenant and a name
   struct JobRecord {
-    SubmitJob given;  // its body is dropped once it cannot run again
+    SubmitJob given;  // its body is dropped when the job cannot run again
     JobState state = JobState::queued;
     std::uint64_t sequence = 0;  // order of submission
     std::int64_t submitted_us = 0, suspect_us = 0;
@@ -88,7 +88,7 @@ class MemoryStore {
   std::uint64_t next_sequence_ = 1;
   LeaseId next_lease_ = 1;
   std::map<Key, JobRecord> jobs_;
-  // By tenant, suspect, model and KV policy.
+  // The key is tenant, suspect, model and KV policy.
   std::map<std::tuple<std::string, bool, std::string, std::string>, Queue> queues_;
   std::set<std::tuple<std::string, std::int64_t, std::uint64_t, JobRecord*>> deadlines_;
   std::map<LeaseId, LeaseRecord> leases_;

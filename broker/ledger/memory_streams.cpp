@@ -1,4 +1,4 @@
-// The operations on streams, and the plain questions.
+// The operations on streams, and those that only read.
 #include <algorithm>
 
 #include "broker/ledger/memory_store.hpp"
@@ -72,7 +72,7 @@ Result<Reply> MemoryStore::carry_out(const Append& op) {
   return append(op.tenant, op.stream, op.job, op.body, JobState::failed);
 }
 
-// ---- questions
+// ---- reads
 
 Result<Reply> MemoryStore::carry_out(const GetJob& op) {
   const JobRecord* job = find_job(op.tenant, op.job);

@@ -1,6 +1,6 @@
 #pragma once
-// The queues that a claim is served from: jobs of the engine's model and of "*", each without a KV
-// policy and with each that the engine runs. Thread safety: pure.
+// Lists the queues that serve a claim: jobs of the engine's model and of "*", each without a KV
+// policy and with each policy that the engine runs. Thread safety: pure functions.
 #include <string>
 #include <vector>
 
@@ -8,7 +8,7 @@
 
 namespace millrace::broker {
 
-struct QueueName {  // both live as long as the claim
+struct QueueName {  // points into the claim, which must outlive it
   const std::string* model;
   const std::string* kv;
 };

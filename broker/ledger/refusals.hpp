@@ -1,5 +1,5 @@
 #pragma once
-// The refusals of ledger operations, worded once for all ledgers. Thread safety: pure functions.
+// The refusals of operations, with the same messages in all ledgers. Thread safety: pure functions.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -26,26 +26,26 @@ inline auto refuse_ended(std::string_view job) {
 }
 inline auto refuse_unknown_job(std::string_view job) {
   return fail(Code::not_found, "no job '" + std::string(job) + "'",
-              "look at the id; jobs are known under the id their submission was answered with");
+              "check the id; a job has the id that the answer to its submission gave");
 }
 inline auto refuse_unknown_stream(std::string_view stream) {
   return fail(Code::not_found, "no stream '" + std::string(stream) + "'",
-              "a stream exists from its first result on");
+              "check the name; a stream exists once it has its first result");
 }
 inline auto refuse_end_state() {
   return fail(Code::invalid_value, "a job can only end as completed, failed, cancelled or expired");
 }
 inline auto refuse_past_end(std::string_view stream, std::uint64_t number, std::uint64_t high) {
   return fail(Code::invalid_value,
-              "number " + std::to_string(number) + " lies past the end of stream '" +
+              "number " + std::to_string(number) + " is past the end of stream '" +
                   std::string(stream) + "', whose last number is " + std::to_string(high),
-              "use numbers that were read from this stream in its present epoch");
+              "use numbers that were read from this stream in its current epoch");
 }
 inline auto refuse_epoch(std::string_view stream, std::string_view wanted, std::string_view is) {
   return fail(Code::epoch_changed,
-              "stream '" + std::string(stream) + "' is of epoch " + std::string(is) + ", not " +
+              "stream '" + std::string(stream) + "' has epoch " + std::string(is) + ", not " +
                   std::string(wanted),
-              "the log is another one than the numbers came from: read again from number 1");
+              "the numbers come from another ledger: read the stream again from number 1");
 }
 
 }  // namespace millrace::broker

@@ -48,7 +48,9 @@ Status Database::open(const std::string& path, const std::string& vfs) {
     sqlite3_extended_result_codes(handle_, 1);
     return {};
   }
-  if (handle_ == nullptr) return fail(Code::out_of_memory, "no memory to open the ledger " + path);
+  if (handle_ == nullptr) {
+    return fail(Code::out_of_memory, "there is no memory to open the ledger " + path);
+  }
   return fail(error("opening"));
 }
 

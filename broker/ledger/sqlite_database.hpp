@@ -1,9 +1,9 @@
 #pragma once
-// A thin hold on one SQLite connection and its prepared statements.
+// A thin wrapper of one SQLite connection and its prepared statements.
 //
-// Errors are sticky: after the first failure every statement yields no row and changes nothing, and
-// `status()` tells what happened. A group commit is abandoned as a whole anyway, so the operations
-// read like plain steps and the caller looks once, before the commit.
+// Errors are sticky: after the first failure every statement returns no row and changes nothing,
+// and `status()` returns the error. A failed group commit is rolled back as a whole, so operations
+// need no error handling of their own: the caller checks once, before the commit.
 // Error codes: disk_full, ledger_in_use, ledger_corrupt, else io_error.
 // Thread safety: one thread at a time.
 #include <concepts>
@@ -26,21 +26,21 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // `vfs`: empty for the machine's own.
+  // `vfs`: name of an SQLite VFS; empty: the default.
   Status open(const std::string& path, const std::string& vfs);
-  Status execute(const char* sql);                      // no rows wanted; not sticky
-  Result<std::string> pragma(const std::string& name);  // its value as text
+  Status execute(const char* sql);                      // ignores rows; its errors are not sticky
+  Result<std::string> pragma(const std::string& name);  // the pragma's value as text
 
-  // After a COMMIT or ROLLBACK no statement may stand half read.
+  // Call this before a COMMIT or ROLLBACK: no statement may be half read then.
   void reset_statements();
   bool in_transaction() const;
 
   const Status& status() const { return status_; }
   bool failed() const { return !status_.has_value(); }
   void forget_failure() { status_ = {}; }
-  void note_failure(const char* doing);  // of the call just made
+  void note_failure(const char* doing);  // records the error of the last SQLite call
   void note_failure(Error error);
-  Error error(const char* doing) const;  // the same, told and not kept
+  Error error(const char* doing) const;  // returns the same error without recording it
 
   sqlite3* handle() const { return handle_; }
   const std::string& path() const { return path_; }
@@ -57,13 +57,13 @@ struct Blob {
 
 class Statement {
  public:
-  Statement(Database& database, const char* sql);  // failure is sticky in the database
+  Statement(Database& database, const char* sql);  // an error becomes the database's status
   ~Statement();
   Statement(const Statement&) = delete;
   Statement& operator=(const Statement&) = delete;
 
-  // Begins anew with these values for ?1, ?2, ... and makes the first step. True: a row stands.
-  // Strings must live until the statement was read to its end or begun anew.
+  // Starts again with these values for ?1, ?2, ... and makes the first step. True: there is a row.
+  // Strings must live until the statement has been read to its end or is started again.
   template <class... Values>
   bool run(const Values&... values) {
     if (!begin()) return false;
@@ -72,12 +72,12 @@ class Statement {
     return next();
   }
   bool next();
-  int changes() const;  // rows changed by the last run
+  int changes() const;  // number of rows that the last run changed
 
   bool null(int column) const;
   std::int64_t integer(int column) const;
-  std::string text(int column) const;        // of text or blob
-  std::string_view bytes(int column) const;  // until the next step
+  std::string text(int column) const;        // of a text or a blob
+  std::string_view bytes(int column) const;  // valid until the next step
 
  private:
   bool begin();

@@ -9,7 +9,8 @@
 namespace millrace::broker {
 namespace {
 
-// How many jobs past their deadline one claim steps over before it leaves them to ExpireJobs.
+// The number of jobs past their deadline that one claim skips before it gives up; ExpireJobs ends
+// them.
 constexpr std::size_t claim_overscan = 1000;
 
 LapsedLease describe(const LeaseRow& row) {
@@ -64,9 +65,9 @@ Statement& SqliteOperations::queue_reader(std::size_t place) {
   return *select_queue_[place];
 }
 
-// The queues an engine is served from, its model's and "*", each without a KV policy and with each
-// of its own, merged by priority and sequence. The index gives each in order; only what is handed
-// out, and what stands expired before it, is read.
+// The next jobs of all queues that serve this claim, merged by priority and sequence. The index
+// returns each queue in order, so that only the jobs to hand out are read, and expired ones before
+// them.
 std::vector<std::string> SqliteOperations::next_queued(const Claim& op) {
   const std::size_t wanted = op.suspect ? std::min(op.max_jobs, 1u) : op.max_jobs;
   std::vector<std::string> out;
@@ -85,7 +86,7 @@ std::vector<std::string> SqliteOperations::next_queued(const Claim& op) {
     if (from.null(3) || from.integer(3) > now_us_) out.push_back(from.text(2));
     if (!from.next()) heads.erase(next);
   }
-  // Half-read statements would see the changes that follow.
+  // Half-read statements would see the changes that the claim makes next.
   database_.reset_statements();
   return out;
 }

@@ -16,7 +16,7 @@ namespace {
 using Steady = std::chrono::steady_clock;
 
 constexpr std::uint64_t page_bytes = 4096;  // SQLite's default, which the ledger keeps
-// Without commits for so long, whatever stands in the log is folded in.
+// After so long without a commit a checkpoint copies whatever the log holds.
 constexpr std::chrono::milliseconds quiet{100};
 
 template <class... Ops>
@@ -35,7 +35,7 @@ std::uint64_t body_bytes(const Operation& op) {
   return 0;
 }
 
-// What is refused before it is tried, and why.
+// Why operations are refused before they are tried.
 struct Refusals {
   std::optional<Error> work;    // submits and appends
   std::optional<Error> writes;  // everything that changes something
@@ -72,13 +72,13 @@ class SqliteLedger final : public Ledger {
   DiskReserve reserve_;
   std::optional<SqliteOperations> operations_;
   std::optional<Error> broken_;
-  int log_pages_ = 0, folded_pages_ = 0;  // in the write-ahead log; those of them folded in
-  int peak_pages_ = 0;  // the log's most since it was cut, which is what its file takes
+  int log_pages_ = 0, folded_pages_ = 0;  // in the write-ahead log; those checkpointed of them
+  int peak_pages_ = 0;  // most pages of the log since it was truncated: the size of its file
   Steady::time_point last_commit_{};
 };
 
 Status SqliteLedger::open(const DurabilitySettings& settings) {
-  if (!options_.publish) return fail(Code::internal, "a ledger was opened without publish");
+  if (!options_.publish) return fail(Code::internal, "the ledger was opened without publish");
   MILLRACE_TRY(database_.open(path_, options_.vfs));
   MILLRACE_TRY(ledger_version_of(database_));
   MILLRACE_TRY(settle_settings(database_, settings));
@@ -100,7 +100,7 @@ Status SqliteLedger::open(const DurabilitySettings& settings) {
       },
       &log_pages_);
   MILLRACE_TRY(checkpoint(SQLITE_CHECKPOINT_TRUNCATE));
-  // Both files exist now; from here on their names survive a power cut as well.
+  // Both files exist now; after this sync their names survive a power cut as well.
   MILLRACE_TRY(env_.sync_directory(parent_directory(path_)));
   return reserve_.keep();
 }
@@ -120,8 +120,8 @@ Result<SqliteLedger::Replies> SqliteLedger::apply(std::span<const Operation> ope
   }
   auto replies = attempt(operations, now_us, refusals);
   if (!replies && replies.error().code == Code::disk_full) {
-    // The disk filled up under our hands. Without the new work, and with the ballast's space, the
-    // results still go in.
+    // The disk filled up during the commit. Without the new work, and with the space of the
+    // ballast, the results still commit.
     refusals.work = replies.error();
     const auto released = reserve_.release();
     if (!released) replies = fail(released.error());
@@ -161,7 +161,7 @@ Result<SqliteLedger::Replies> SqliteLedger::attempt(std::span<const Operation> o
   return replies;
 }
 
-// A job that is stored already gets its answer on a full disk too.
+// A job that is stored already gets its answer even on a full disk.
 Result<Reply> SqliteLedger::refused(const Operation& op, const Error& error) {
   if (const auto* submit = std::get_if<SubmitJob>(&op)) {
     if (auto known = operations_->answer_known(*submit)) return *std::move(known);
@@ -181,7 +181,7 @@ Status SqliteLedger::commit(bool writes) {
 void SqliteLedger::roll_back() {
   database_.forget_failure();
   database_.reset_statements();
-  // SQLite has rolled back already where the failure was a hard one.
+  // After some errors SQLite has rolled the transaction back itself.
   if (database_.in_transaction()) {
     if (const Status undone = database_.execute("ROLLBACK"); !undone) broken_ = undone.error();
   }
@@ -196,9 +196,9 @@ Status SqliteLedger::checkpoint(int mode) {
     folded_pages_ = folded;
     return {};
   }
-  // No room to fold in: the log keeps what it holds, and nothing is lost by waiting.
+  // Without room for the checkpoint the log keeps its pages; waiting loses nothing.
   if ((rc & 0xff) == SQLITE_FULL) return {};
-  return fail(database_.error("folding the write-ahead log in"));
+  return fail(database_.error("checkpointing the write-ahead log"));
 }
 
 Status SqliteLedger::idle() {
@@ -206,7 +206,7 @@ Status SqliteLedger::idle() {
   const bool resting = Steady::now() - last_commit_ >= quiet;
   if (resting) MILLRACE_TRY(reserve_.keep());
   peak_pages_ = std::max(peak_pages_, log_pages_);
-  // A commit after a complete checkpoint begins the log anew, at a smaller count.
+  // A commit after a complete checkpoint starts the log again from its beginning.
   if (log_pages_ < folded_pages_) folded_pages_ = 0;
   const int waiting = log_pages_ - folded_pages_;
   if (waiting < static_cast<int>(options_.checkpoint_pages) && !(resting && waiting > 0)) return {};

@@ -1,8 +1,9 @@
 #pragma once
-// The ledger in one SQLite file: `path`, with `path`-wal beside it and `path`.ballast, the reserve
-// that lets results commit on a full disk. Schema and durability rules: README.md.
+// The ledger in one SQLite file, `path`. Beside it are `path`-wal and `path`.ballast, the reserve
+// that lets results commit on a full disk. README.md has the tables and the durability rules.
 // Errors of opening: io_error, ledger_in_use, ledger_newer, ledger_corrupt, ledger_settings,
-// disk_full. Thread safety: one thread at a time; open and use may be on different threads.
+// disk_full. Thread safety: one thread at a time; it may be opened on another thread than it is
+// used on.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -15,20 +16,20 @@ namespace millrace::broker {
 
 struct SqliteLedgerOptions {
   Publish publish;           // required
-  ReadColumns read_columns;  // required where the ledger is of an earlier version and holds jobs
+  ReadColumns read_columns;  // required for a ledger of an earlier version that holds jobs
   std::uint64_t max_queued_jobs = limits::queued_jobs;
   std::uint64_t ballast_bytes = limits::ballast_bytes;  // 0: none
-  // Under load the write-ahead log is folded into the database each time it has grown by so much:
-  // little enough not to hold up the commits behind it for long, enough to write a busy page once
-  // for many commits.
+  // Under load a checkpoint runs each time the write-ahead log has grown by this many pages: few
+  // enough not to delay the commits behind it for long, enough to write a busy page once for many
+  // commits.
   std::uint32_t checkpoint_pages = 4096;
-  // Past this size the write-ahead log is cut back to nothing in the next idle().
+  // Once the write-ahead log is larger than this, the next checkpoint truncates it.
   std::uint64_t wal_bytes = 64 * limits::MiB;
-  Env* env = nullptr;  // for the folder and the ballast; not owned; null: the machine's
-  std::string vfs;     // name of an SQLite VFS; empty: the machine's. For tests.
+  Env* env = nullptr;  // for the folder and the ballast; not owned; null: the real file system
+  std::string vfs;     // name of an SQLite VFS, for tests; empty: the default
 };
 
-// The folder must exist; the file is created where it is missing.
+// Opens the ledger. The folder must exist; the file is created where it is missing.
 Result<std::unique_ptr<Ledger>> open_sqlite_ledger(const std::string& path,
                                                    SqliteLedgerOptions options);
 

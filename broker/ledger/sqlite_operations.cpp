@@ -1,5 +1,5 @@
-// What every operation shares, and those on streams, with the plain questions. Those on jobs are in
-// sqlite_job_operations.cpp.
+// What all operations share, the operations on streams, and those that only read. The operations on
+// jobs and leases are in sqlite_job_operations.cpp.
 #include "broker/ledger/sqlite_operations.hpp"
 
 #include <algorithm>
@@ -73,7 +73,7 @@ Status SqliteOperations::read_entries(const ReadStream& op, std::uint64_t from,
     const std::string_view body = s.bytes(3);
     const bool sound =
         number == expected && static_cast<std::int64_t>(hash64(body, number)) == s.integer(2);
-    if (!sound && !reply.entries.empty()) return {};  // the next read will name it
+    if (!sound && !reply.entries.empty()) return {};  // the next read reports it
     if (!sound) {
       return fail(
           Code::ledger_corrupt,
@@ -151,7 +151,7 @@ Result<Reply> SqliteOperations::carry_out(const Append& op) {
   return records_.append(op.tenant, op.stream, op.job, op.body, JobState::failed);
 }
 
-// ---- questions
+// ---- reads
 
 Result<Reply> SqliteOperations::carry_out(const GetJob& op) {
   const auto row = records_.find_job(op.tenant, op.job);

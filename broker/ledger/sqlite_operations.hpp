@@ -1,7 +1,7 @@
 #pragma once
-// The operations of ledger.hpp over the tables. Each looks first and changes then, so that what is
-// refused changes nothing. After a carry_out the caller looks at the database's sticky status:
-// where that failed the reply means nothing. Thread safety: one thread at a time.
+// The operations of ledger.hpp on the tables. Each checks first and changes afterwards, so that a
+// refused operation changes nothing. After each carry_out the caller checks the database's sticky
+// status: if it failed, the reply has no meaning. Thread safety: one thread at a time.
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,8 +17,8 @@ class SqliteOperations {
   SqliteOperations(Database& database, const Publish& publish, std::uint64_t max_queued_jobs);
 
   Result<Reply> carry_out(const Operation& operation, std::int64_t now_us);
-  // The answer to a submit whose id is stored already, which nothing is written for; nothing where
-  // the job is new.
+  // The answer to a submit whose id is stored already; it writes nothing. None where the job is
+  // new.
   std::optional<Result<Reply>> answer_known(const SubmitJob& op);
   Records& records() { return records_; }
 
@@ -42,7 +42,7 @@ class SqliteOperations {
 
   Statement& queue_reader(std::size_t place);
   std::vector<std::string> next_queued(const Claim& op);
-  // The end of a job by the ledger's own decision.
+  // Ends a job by the ledger's own decision.
   FinishReply end_here(JobRow& row, JobState state, Code reason);
   void give_back(const LeaseRow& lease, const GiveBack& op, bool proven, GiveBackReply& reply);
   void cancel(JobRow& row, CancelReply& reply);
@@ -57,7 +57,7 @@ class SqliteOperations {
   Records records_;
   std::int64_t now_us_ = 0;
 
-  std::vector<std::unique_ptr<Statement>> select_queue_;  // as many as a claim ever read at once
+  std::vector<std::unique_ptr<Statement>> select_queue_;  // one for each queue of the widest claim
   Statement renew_lease_;
   Statement select_leases_, select_leases_until_, select_leases_of_engine_;
   Statement select_due_, select_batch_;

@@ -127,7 +127,7 @@ std::optional<JobRow> Records::known_job(const std::string& tenant, const std::s
   if (!row) {
     database_.note_failure(
         {Code::ledger_corrupt,
-         "ledger " + database_.path() + ": job '" + job + "' is queued or leased and has no record",
+         "ledger " + database_.path() + ": job '" + job + "' is queued or leased but has no record",
          "restore the ledger from a backup"});
   }
   return row;
@@ -150,7 +150,7 @@ std::uint64_t Records::leases_of(const std::string& engine) {
 std::uint64_t Records::queued_of(const std::string& tenant) {
   auto it = queued_.find(tenant);
   if (it == queued_.end()) {
-    // Changes not yet written are added here and tracked from now on.
+    // Adds the changes that are not written yet; `count` keeps the sum current from now on.
     std::int64_t queued = select_count_.run(tenant) ? select_count_.integer(0) : 0;
     if (const auto pending = count_changes_.find({tenant, ""}); pending != count_changes_.end()) {
       queued += pending->second[0];
@@ -252,7 +252,7 @@ FinishReply Records::end(JobRow& row, const Outcome& outcome) {
   FinishReply reply = append(row.tenant, row.stream, row.job, body, row.state);
   row.number = reply.number;
   update(row);
-  // Only a failed job can be asked to run again.
+  // Only a failed job can run again.
   if (row.state != JobState::failed) delete_body_.run(row.tenant, row.sequence);
   return reply;
 }
@@ -262,7 +262,7 @@ FinishReply Records::append(const std::string& tenant, const std::string& stream
   std::uint64_t number = 0;
   if (next_number_.run(tenant, stream)) {
     number = static_cast<std::uint64_t>(next_number_.integer(0));
-    next_number_.next();  // RETURNING: the change is complete once the statement is
+    next_number_.next();  // the change is complete when a RETURNING statement has ended
   }
   insert_entry_.run(tenant, stream, number, job, checksum(body, number), Blob{body});
   return {number, tenant, stream, job, epoch_, state};

@@ -1,7 +1,7 @@
 #pragma once
-// Jobs, leases, streams and counts as rows: the steps that the operations are made of. No step
-// checks a contract; that is done before the first of them, so that what is refused changes
-// nothing. Errors are sticky in the Database. Thread safety: one thread at a time.
+// Jobs, leases, streams and counts as rows: the steps that operations consist of. No step checks
+// whether it is allowed; the operation does that before its first step. Errors are sticky in the
+// Database. Thread safety: one thread at a time.
 #include <array>
 #include <cstdint>
 #include <map>
@@ -19,7 +19,7 @@ struct JobRow {
   Body labels;
   int hash_version = 0;
   std::uint32_t priority = 0, max_attempts = 0, attempts = 0, failures = 0;
-  std::optional<std::int64_t> deadline_us, suspect_us;  // suspect_us: since when, if it is one
+  std::optional<std::int64_t> deadline_us, suspect_us;  // suspect_us: when it became a suspect
   std::uint64_t sequence = 0, number = 0;
   std::int64_t submitted_us = 0;
   JobState state = JobState::queued;
@@ -36,28 +36,28 @@ struct LeaseRow {
 
 class Records {
  public:
-  // The tables must stand.
+  // The tables must exist.
   Records(Database& database, const Publish& publish);
 
-  void load();   // counters, after opening and after each rollback
-  void flush();  // counters, before each commit and before counts are read
+  void load();   // reads the counters; call it after opening and after each rollback
+  void flush();  // writes them; call it before each commit and before counts are read
 
   const std::string& epoch() const { return epoch_; }
 
   std::optional<JobRow> find_job(const std::string& tenant, const std::string& job);
-  // A job that another row speaks of. Its absence is damage, noted in the database.
+  // A job that another row refers to. Its absence is corruption and becomes the database's error.
   std::optional<JobRow> known_job(const std::string& tenant, const std::string& job);
   std::optional<LeaseRow> find_lease(LeaseId lease);
   std::uint64_t leases_of(const std::string& engine);
-  std::uint64_t queued_of(const std::string& tenant);  // live, this transaction included
+  std::uint64_t queued_of(const std::string& tenant);  // includes this transaction's changes
 
   void insert(const SubmitJob& op, std::int64_t now_us);
-  // The body as it was submitted; absent where it is damaged or gone.
+  // The body as it was submitted; none where it is damaged or missing.
   std::optional<Body> body_of(const JobRow& row);
 
-  // Each changes the row given and the tables alike.
+  // Each of these changes both `row` and the tables.
   LeaseId hand_out(JobRow& row, const std::string& engine, std::int64_t until_us, bool alone);
-  void put_back(JobRow& row);  // leased or failed to queued, with the row's present marks
+  void put_back(JobRow& row);  // from leased or failed to queued; the row's marks stay
   void mark_cancelled(JobRow& row);
   FinishReply end(JobRow& row, const Outcome& outcome);
   FinishReply append(const std::string& tenant, const std::string& stream, const std::string& job,
@@ -73,8 +73,8 @@ class Records {
   std::string epoch_;
   std::int64_t next_sequence_ = 1, next_lease_ = 1;
   bool counters_changed_ = false;
-  std::map<std::string, std::int64_t> queued_;  // by tenant, as far as asked for
-  // Changes of this transaction by (tenant, batch) and state, written at its end.
+  std::map<std::string, std::int64_t> queued_;  // by tenant, for those asked for so far
+  // Changes of this transaction by (tenant, batch) and state; its end writes them.
   std::map<std::pair<std::string, std::string>, std::array<std::int64_t, 6>> count_changes_;
 
   Database& database_;

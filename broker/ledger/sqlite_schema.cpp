@@ -142,7 +142,8 @@ Status create_version_1(Database& database, const MigrationInput& with) {
   return database.execute(meta.c_str());
 }
 
-// The KV policy that a job wants. The queue is made anew: its key, the order of hand-out, holds it.
+// Version 2 adds the KV policy that a job wants. It rebuilds the queue, because the policy is part
+// of its key, the order of hand-out.
 constexpr const char* version_2_jobs = "ALTER TABLE jobs ADD COLUMN kv TEXT NOT NULL DEFAULT ''";
 constexpr const char* version_2_queue = R"sql(
 ALTER TABLE queue RENAME TO queue_1;
@@ -164,8 +165,8 @@ INSERT INTO queue
 DROP TABLE queue_1;
 )sql";
 
-// Fills a column of the jobs that have a body still: those that can be handed out, now or after a
-// retry. A damaged body is left to whoever hands it out, who names it.
+// Fills a column of the jobs that still have a body: those that can be handed out, now or after a
+// retry. Skips damaged bodies; their hand-out reports them.
 template <class Update>
 Status fill_column(Database& database, const ReadColumns& read_columns, Update update) {
   Statement jobs(database, "SELECT tenant, job, sequence FROM jobs WHERE state IN (0, 1, 3)");
@@ -181,7 +182,7 @@ Status fill_column(Database& database, const ReadColumns& read_columns, Update u
     if (!read_columns) {
       return fail(Code::internal, "a ledger of an earlier version was opened without read_columns");
     }
-    update(tenant, job, read_columns(Body(bytes)));  // the key stays: the walk goes on behind it
+    update(tenant, job, read_columns(Body(bytes)));  // keeps the key, so that the walk goes on
   }
   return database.status();
 }
@@ -197,7 +198,7 @@ Status create_version_2(Database& database, const MigrationInput& with) {
   return database.execute(version_2_queue);
 }
 
-// What the published result repeats of a job, so that no end needs the job's body.
+// Version 3 adds what the published result repeats of a job, so that no end needs the job's body.
 Status create_version_3(Database& database, const MigrationInput& with) {
   MILLRACE_TRY(database.execute("ALTER TABLE jobs ADD COLUMN labels BLOB NOT NULL DEFAULT x''"));
   Statement update(database, "UPDATE jobs SET labels = ?3 WHERE tenant = ?1 AND job = ?2");
@@ -219,24 +220,24 @@ Status check_owner(Database& database, const std::string& version) {
   MILLRACE_ASSIGN(const std::string changes, database.pragma("schema_version"));
   if (application == "0" && version == "0" && changes == "0") return {};  // new
   return fail(Code::ledger_corrupt,
-              "ledger " + database.path() + ": this is another program's file",
-              "name another path for the ledger");
+              "ledger " + database.path() + ": this is the file of another program",
+              "choose another path for the ledger");
 }
 
 }  // namespace
 
 Result<int> ledger_version_of(Database& database) {
-  // Taken before the write-ahead log is opened, this makes SQLite keep that log's index in its own
-  // memory, and no second process can come in.
+  // Set before the write-ahead log is opened, this mode makes SQLite keep the log's index in its
+  // own memory, and no second process can open the file.
   MILLRACE_TRY(database.execute("PRAGMA locking_mode=EXCLUSIVE"));
   MILLRACE_ASSIGN(const std::string text, database.pragma("user_version"));
   MILLRACE_TRY(check_owner(database, text));
   const int found = static_cast<int>(std::strtol(text.c_str(), nullptr, 10));
   if (found <= ledger_version) return found;
   return fail(Code::ledger_newer,
-              "ledger " + database.path() + " is of version " + text +
+              "ledger " + database.path() + " has version " + text +
                   ", this program knows versions up to " + std::to_string(ledger_version),
-              "use the newer Millrace that wrote it");
+              "use the newer Millrace that wrote it, or another ledger");
 }
 
 Status check_settings(Database& database, const DurabilitySettings& settings) {
@@ -252,18 +253,19 @@ Status check_settings(Database& database, const DurabilitySettings& settings) {
     return fail(
         Code::ledger_settings,
         "ledger " + database.path() + ": " + name + " is '" + is + "' and must be '" + wanted + "'",
-        "the ledger needs a local file system with working locks and write-ahead logs");
+        "put the ledger on a local file system with working locks and write-ahead logs");
   }
-  // Where memory mapping is not compiled in there is no answer at all, which is as good.
+  // An SQLite without memory mapping gives no answer, which is as good.
   MILLRACE_ASSIGN(const std::string mapped, database.pragma("mmap_size"));
   if (mapped.empty() || mapped == "0") return {};
-  return fail(Code::ledger_settings, "ledger " + database.path() + ": mmap_size is " + mapped,
-              "memory mapping must be off");
+  return fail(Code::ledger_settings,
+              "ledger " + database.path() + ": mmap_size is " + mapped + " and must be 0",
+              "use an SQLite whose memory mapping can be turned off");
 }
 
 Status settle_settings(Database& database, const DurabilitySettings& settings) {
   MILLRACE_TRY(database.execute(settings_sql(settings).c_str()));
-  // The first write lock is what a second process runs into.
+  // Take the write lock once: in exclusive mode it stays, and refuses a second process.
   MILLRACE_TRY(database.execute("BEGIN EXCLUSIVE; COMMIT;"));
   return check_settings(database, settings);
 }

@@ -1,5 +1,6 @@
 #pragma once
-// The ledger's settings and tables in SQLite. Tables by column, and why each setting: README.md.
+// The ledger's settings and tables in SQLite. README.md describes the columns and explains the
+// settings.
 // Thread safety: pure functions over one connection.
 #include <string>
 
@@ -11,21 +12,21 @@ namespace millrace::broker {
 inline constexpr int ledger_version = 3;               // PRAGMA user_version
 inline constexpr int ledger_application = 0x4d4c5243;  // PRAGMA application_id, "MLRC"
 
-// The settings that durability stands on. Only the test that must notice their absence asks for
-// others.
+// The settings that durability depends on. Only the power cut test, which must notice weaker ones,
+// sets others.
 struct DurabilitySettings {
   std::string synchronous = "FULL";
 };
 
-// The version found, 0 for a new file. The first thing to ask of an opened file: it takes the
-// exclusive lock and changes nothing. Errors: ledger_in_use, ledger_newer, ledger_corrupt (another
-// program's file, or none of SQLite's), io_error.
+// Returns the version of the ledger, 0 for a new file. Call this first after opening: it sets the
+// exclusive lock mode and changes nothing. Errors: ledger_in_use, ledger_newer, ledger_corrupt
+// (the file of another program, or not an SQLite file), io_error.
 Result<int> ledger_version_of(Database& database);
 
-// Sets them, reads them back, and refuses the ledger (ledger_settings) where one did not take.
-// Other errors: ledger_in_use, io_error.
+// Applies the settings, reads them back, and refuses the ledger (ledger_settings) where one was not
+// applied. Other errors: ledger_in_use, io_error.
 Status settle_settings(Database& database, const DurabilitySettings& settings = {});
-// Compares what the connection really uses with what it must.
+// Compares the connection's actual settings with the required ones.
 Status check_settings(Database& database, const DurabilitySettings& settings = {});
 
 // Brings the tables to `ledger_version`, each version in a transaction of its own. Errors: as

@@ -1,6 +1,6 @@
 #pragma once
-// For the ledger's own tests: a ledger whose durability is lowered on purpose, so that the power
-// cut test can show that it would notice. Nothing else may include this.
+// A ledger whose durability is weakened on purpose, so that the power cut test can show that it
+// notices. Only the ledger's own tests and sqlite_ledger.cpp may include this.
 #include "broker/ledger/sqlite_ledger.hpp"
 #include "broker/ledger/sqlite_schema.hpp"
 

@@ -1,6 +1,7 @@
 #pragma once
-// What could not be handed to ZeroMQ yet, because the peer does not read: frames by routing id, in
-// order. ZeroMQ counts messages a peer, and one may have megabytes; this counts bytes.
+// Frames that could not be handed to ZeroMQ yet because the peer does not read: by routing id, in
+// order. ZeroMQ limits the number of messages for a peer, and one message may have megabytes; this
+// class limits bytes.
 // Thread safety: none.
 #include <cstdint>
 #include <deque>
@@ -20,15 +21,15 @@ class Backlog {
     const auto peer = peers_.find(route);
     return peer == peers_.end() ? 0 : peer->second.bytes;
   }
-  // False: more would wait for this peer, or for all, than may (limits::unread_bytes,
-  // limits::unread_bytes_all). What waited for it is dropped.
+  // Adds a frame. False: the limit for this peer or for all (limits::unread_bytes,
+  // limits::unread_bytes_all) is reached; all frames of this peer are dropped.
   bool add(const std::string& route, std::string frame);
 
   struct Sent {
-    bool any = false;               // something moved
-    std::vector<std::string> gone;  // routes that are no more
+    bool any = false;               // ZeroMQ took at least one frame
+    std::vector<std::string> gone;  // routing ids of peers that are gone
   };
-  // Hands over what there is room for now. Errors: the socket failed.
+  // Hands over as many frames as there is room for now. Errors: the socket failed.
   Result<Sent> send(net::Socket& socket);
 
  private:

@@ -1,5 +1,5 @@
-// millrace-broker: a broker process. Listens, keeps its ledger, drains on SIGTERM and SIGINT.
-// Exit codes: 0 drained, 1 had to stop by an error, 2 usage, 3 refused to start.
+// The program millrace-broker: runs a broker and drains it on SIGTERM and SIGINT.
+// Exit codes: 0 drained, 1 stopped by an error, 2 usage, 3 refused to start.
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -29,8 +29,8 @@ constexpr const char* footer =
     "      --listen-engines ipc:///run/millrace/engines\n"
     "  millrace-broker --config /etc/millrace/broker.ini\n"
     "\n"
-    "SIGTERM or SIGINT stops the broker in order: it takes no new jobs, and running jobs get "
-    "--drain-wait-ms. A second signal stops it as soon as everything taken is on disk. Jobs that "
+    "SIGTERM or SIGINT drains the broker: it takes no new jobs, and running jobs get "
+    "--drain-wait-ms. A second signal stops it as soon as all accepted jobs are on disk. Jobs that "
     "still run then stay leased for the next start.\n"
     "Exit codes: 0 drained, 1 stopped by an error, 2 usage, 3 refused to start.";
 
@@ -55,7 +55,7 @@ void declare(CLI::App& app, Arguments& arguments) {
                                "  listen = tcp://127.0.0.1:6000"))
       ->type_name("FILE");
   app.allow_config_extras(CLI::config_extras_mode::error);
-  add("--ledger", server.ledger_folder, "FOLDER", "folder of the ledger; made where it is missing");
+  add("--ledger", server.ledger_folder, "FOLDER", "folder of the ledger, created if it is missing");
   add("--listen", server.clients, "ADDR", "endpoint for clients");
   add("--listen-engines", server.engines, "ADDR", "endpoint for engines");
   add("--listen-doorbell", server.doorbell, "ADDR",
@@ -64,17 +64,17 @@ void declare(CLI::App& app, Arguments& arguments) {
       "endpoint for producers that want no answer [none]" +
           at_length("Producers connect a PUSH socket. A job that is refused goes to the stream "
                     "`rejected`."));
-  add("--lease-ms", core.lease_ms, "MS", "an engine that is silent for so long loses its jobs")
+  add("--lease-ms", core.lease_ms, "MS", "an engine that is silent for this long loses its jobs")
       ->check(CLI::Range(1'000u, 3'600'000u));
-  add("--hang-ms", core.hang_ms, "MS", "an engine that makes no step for so long loses its jobs")
+  add("--hang-ms", core.hang_ms, "MS", "an engine that makes no step for this long loses its jobs")
       ->check(CLI::Range(1'000u, 86'400'000u));
   add("--suspect-wait-ms", core.suspect_wait_ms, "MS",
-      "a suspect that has waited for so long has an engine kept free for it" +
+      "after this wait an engine is kept free for a suspect" +
           at_length("A suspect is a job that ran when an engine died. It runs alone, so that it "
                     "takes no other job with it."))
       ->check(CLI::Range(0u, 86'400'000u));
   add("--drain-wait-ms", core.drain_wait_ms, "MS",
-      "time that running jobs get when the broker is told to stop")
+      "time that running jobs get when the broker drains")
       ->check(CLI::Range(0u, 86'400'000u));
   add("--log-level", arguments.log_level, "LEVEL", "trace, debug, info, warn, error or off");
   app.add_flag("--log-json", arguments.log_json, "write each line of the log as a JSON object");
@@ -87,7 +87,7 @@ sigset_t watched_signals() {
   return set;
 }
 
-// Until the server has ended by itself (it raises SIGUSR1) or a signal made it drain.
+// Waits until the server has ended: by itself (it raises SIGUSR1), or drained by a signal.
 Status serve(broker::BrokerServer& server, const sigset_t& signals) {
   bool draining = false;
   while (server.running()) {
@@ -122,7 +122,7 @@ int run(Arguments arguments) {
   set_up_logging({*level, arguments.log_json, {}});
   auto& core = arguments.server.core;
   core.heartbeat_ms = std::min(core.heartbeat_ms, core.lease_ms / 5);
-  // Blocked before any thread begins, so that all inherit it and this one alone waits for them.
+  // Block the signals before any thread starts, so that all inherit this and only this one waits.
   const auto signals = watched_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   arguments.server.ended = [] { ::kill(::getpid(), SIGUSR1); };
@@ -162,7 +162,7 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ConfigError& error) {
     tell({Code::usage, std::string("the configuration file has an unknown option: ") + error.what(),
-          "its options are those of --help, without the dashes"});
+          "it takes the options of --help, without the dashes"});
     return 2;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;

@@ -1,5 +1,5 @@
 #pragma once
-// What a broker process is given: where its ledger lies, where it listens, how its core behaves.
+// The options of a broker: the folder of its ledger, its endpoints, the settings of its core.
 // Thread safety: plain values.
 #include <cstdint>
 #include <functional>
@@ -16,8 +16,8 @@ inline constexpr const char* ledger_file = "ledger.sqlite";
 struct ServerOptions {
   std::string ledger_folder;  // created where it is missing; holds `ledger_file`
 
-  // tcp://127.0.0.1:PORT (PORT * for a free one) or ipc://PATH. Others are refused until keys
-  // exist.
+  // Endpoints: tcp://127.0.0.1:PORT (`*` chooses a free port), [::1] likewise, or ipc://PATH.
+  // Others are refused, because there are no keys yet.
   std::string clients = net::local_endpoint(net::clients_socket);
   std::string engines = net::local_endpoint(net::engines_socket);
   std::string doorbell = net::local_endpoint(net::doorbell_socket);  // empty: none, readers poll
@@ -25,13 +25,14 @@ struct ServerOptions {
 
   CoreConfig core;
 
-  // All are called on the broker's thread and must not wait for it.
+  // The broker's thread calls these; they must not wait for it.
   std::function<void(const EngineInfo& engine)> engine_joined;
-  std::function<void(const std::string& name)> engine_hung;  // end its process
-  std::function<void()> ended;  // the thread is about to end, drained or by an error
+  std::function<void(const std::string& name)> engine_hung;  // should end the engine's process
+  std::function<void()> ended;  // the thread is about to end, after a drain or an error
 };
 
-// Endpoints that may be bound. Errors: usage (none given), unauthorized (reachable from elsewhere).
+// Checks that the endpoints may be bound. Errors: usage (absent or malformed), unauthorized
+// (reachable from other machines).
 Status check_endpoints(const ServerOptions& options);
 
 }  // namespace millrace::broker

@@ -12,8 +12,8 @@
 #include "broker/core/results.hpp"
 #include "broker/core/submissions.hpp"
 #include "broker/ledger/sqlite_ledger.hpp"
-#include "broker/server/doors.hpp"
-#include "broker/server/ledger_desk.hpp"
+#include "broker/server/ledger_client.hpp"
+#include "broker/server/sockets.hpp"
 #include "schemas/base/clock.hpp"
 #include "schemas/base/env.hpp"
 #include "schemas/base/log.hpp"
@@ -25,7 +25,8 @@ namespace {
 constexpr std::int64_t tick_us = 100'000;
 constexpr std::size_t frames_a_turn = 64;
 
-// SQLite makes a database as the umask lets it, and the log beside it as the database is.
+// SQLite would create the database with the mode that the umask allows, and gives its log the mode
+// of the database: create the file beforehand, for its owner only.
 Status make_private_file(Env& env, const std::string& path) {
   MILLRACE_ASSIGN(const bool there, env.exists(path));
   if (there) return {};
@@ -54,15 +55,15 @@ struct BrokerServer::State {
   SystemClock clock;
   net::Context context;
   std::unique_ptr<net::Waker> waker;
-  std::optional<Doors> doors;
-  std::unique_ptr<LedgerDesk> desk;
+  std::optional<Sockets> sockets;
+  std::unique_ptr<LedgerClient> ledger_client;
   std::unique_ptr<Broker> core;
   std::thread thread;
   std::string clients, engines, doorbell, push;  // as bound
   std::atomic<bool> running = false;
   std::mutex joining;
 
-  std::mutex mutex;             // over what follows, and over the end of `desk`
+  std::mutex mutex;             // guards the members below, and the end of `ledger_client`
   std::vector<Event> commands;  // from other threads
   Status result;
   ServerStatistics last;
@@ -97,31 +98,32 @@ Status BrokerServer::State::open() {
     return columns_of(job, match_kv);
   };
   ledger_options.env = env.get();
-  // Before the sockets: whoever holds the ledger may take over the endpoints.
+  // Open the ledger before the sockets: who holds the ledger may take over the endpoints.
   MILLRACE_ASSIGN(auto ledger, open_sqlite_ledger(ledger_path, std::move(ledger_options)));
   MILLRACE_ASSIGN(waker, net::Waker::create());
-  MILLRACE_ASSIGN(auto opened, Doors::open(context, options));
-  doors = std::move(opened);
-  clients = doors->clients();
-  engines = doors->engines();
-  doorbell = doors->doorbell();
-  push = doors->push();
+  MILLRACE_ASSIGN(auto opened, Sockets::open(context, options));
+  sockets = std::move(opened);
+  clients = sockets->clients();
+  engines = sockets->engines();
+  doorbell = sockets->doorbell();
+  push = sockets->push();
   auto config = options.core;
   if (config.broker_id.empty()) config.broker_id = random_id();
   config.doorbell = doorbell;
   config.push = !push.empty();
   core = std::make_unique<Broker>(std::move(config));
-  desk = std::make_unique<LedgerDesk>(std::move(ledger), [w = waker.get()] { w->wake(); });
+  ledger_client =
+      std::make_unique<LedgerClient>(std::move(ledger), [w = waker.get()] { w->wake(); });
   return {};
 }
 
-// One event, and what follows from it at once.
+// Passes one event to the core and carries out the actions. Events that they cause go to `more`.
 Status BrokerServer::State::feed(Event event, std::vector<Event>& more) {
   auto actions = core->handle(std::move(event), now());
   for (const auto& note : actions.notes) log_note(note);
-  for (auto& request : actions.ledger) MILLRACE_TRY(desk->post(std::move(request)));
-  for (const auto& out : actions.messages) MILLRACE_TRY(doors->send(out, more));
-  for (const auto& ring : actions.rings) MILLRACE_TRY(doors->ring(ring));
+  for (auto& request : actions.ledger) MILLRACE_TRY(ledger_client->post(std::move(request)));
+  for (const auto& out : actions.messages) MILLRACE_TRY(sockets->send(out, more));
+  for (const auto& ring : actions.rings) MILLRACE_TRY(sockets->ring(ring));
   for (const auto& engine : actions.joined) {
     if (options.engine_joined) options.engine_joined(engine);
   }
@@ -133,7 +135,7 @@ Status BrokerServer::State::feed(Event event, std::vector<Event>& more) {
 }
 
 Status BrokerServer::State::feed_all(std::vector<Event> events) {
-  std::vector<Event> more;  // peers found gone while answering
+  std::vector<Event> more;  // peers that an answer could not reach
   for (auto& event : events) MILLRACE_TRY(feed(std::move(event), more));
   while (!more.empty()) {
     std::vector<Event> next;
@@ -145,20 +147,20 @@ Status BrokerServer::State::feed_all(std::vector<Event> events) {
 
 Status BrokerServer::State::turn(net::Poller& poller) {
   const auto due_us = ticked_us + tick_us - clock.monotonic_us();
-  doors->watch_push(poller, core->accepts_push());
+  sockets->watch_push(poller, core->accepts_push());
   const auto due_ms = std::clamp<std::int64_t>(due_us / 1000 + 1, 0, tick_us / 1000);
-  MILLRACE_TRY(poller.wait(std::min(due_ms, doors->waiting_ms().value_or(due_ms))));
+  MILLRACE_TRY(poller.wait(std::min(due_ms, sockets->waiting_ms().value_or(due_ms))));
   waker->drain();
   std::vector<Event> events;
   {
     const std::lock_guard lock(mutex);
     events.swap(commands);
   }
-  MILLRACE_TRY(doors->send_waiting(events));
-  MILLRACE_ASSIGN(auto completed, desk->take());
+  MILLRACE_TRY(sockets->send_waiting(events));
+  MILLRACE_ASSIGN(auto completed, ledger_client->take());
   for (auto& done : completed) events.push_back(std::move(done));
   MILLRACE_TRY(feed_all(std::exchange(events, {})));
-  MILLRACE_TRY(doors->receive(events, core->accepts_push(), frames_a_turn));
+  MILLRACE_TRY(sockets->receive(events, core->accepts_push(), frames_a_turn));
   if (clock.monotonic_us() - ticked_us >= tick_us) {
     ticked_us = clock.monotonic_us();
     events.push_back(Tick{});
@@ -169,7 +171,7 @@ Status BrokerServer::State::turn(net::Poller& poller) {
 Status BrokerServer::State::loop() {
   net::Poller poller;
   poller.add(*waker);
-  doors->watch(poller);
+  sockets->watch(poller);
   MILLRACE_TRY(feed_all({Start{}}));
   while (!core->stopped()) {
     MILLRACE_TRY(turn(poller));
@@ -182,19 +184,19 @@ void BrokerServer::State::publish() {
   const std::lock_guard lock(mutex);
   last.core = core->counters();
   last.sessions = core->sessions();
-  last.dropped_messages = doors->dropped();
+  last.dropped_messages = sockets->dropped();
 }
 
 void BrokerServer::State::run() {
   auto status = loop();
-  desk->stop();  // carries out what was posted
+  ledger_client->stop();  // carries out all posted operations
   if (!status) log_error("the broker must stop", status.error());
-  doors.reset();  // what was sent still has its linger to go out
+  sockets.reset();  // closes them; sent messages still go out within their linger time
   {
     const std::lock_guard lock(mutex);
     result = std::move(status);
-    last.ledger = desk->statistics();
-    desk.reset();  // frees the ledger for the next broker
+    last.ledger = ledger_client->statistics();
+    ledger_client.reset();  // frees the ledger for the next broker
   }
   running = false;
   if (options.ended) options.ended();
@@ -211,7 +213,9 @@ Result<std::unique_ptr<BrokerServer>> BrokerServer::start(ServerOptions options)
 BrokerServer::BrokerServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 BrokerServer::~BrokerServer() {
-  if (const auto stopped = stop(); !stopped) log_error("the broker had stopped", stopped.error());
+  if (const auto stopped = stop(); !stopped) {
+    log_error("the broker stopped with an error", stopped.error());
+  }
 }
 
 void BrokerServer::drain(bool engines) {
@@ -254,7 +258,7 @@ Status BrokerServer::stop() {
 ServerStatistics BrokerServer::statistics() const {
   const std::lock_guard lock(state_->mutex);
   auto statistics = state_->last;
-  if (state_->desk) statistics.ledger = state_->desk->statistics();
+  if (state_->ledger_client) statistics.ledger = state_->ledger_client->statistics();
   return statistics;
 }
 

@@ -1,14 +1,14 @@
 #pragma once
-// A broker with sockets and a ledger on disk, on a thread of its own: what `millrace-broker` runs
-// and `millrace run` holds. Handles no signals and never ends the process.
+// A broker with sockets and a ledger on disk, on a thread of its own. `millrace-broker` and
+// `millrace run` use it. It handles no signals and never ends the process.
 //
-//   ROUTER clients ─┐             ┌─▶ core (state machine) ─▶ ledger desk ─▶ ledger thread
+//   ROUTER clients ─┐             ┌─▶ core (state machine) ─▶ ledger client ─▶ ledger thread
 //   ROUTER engines ─┼─▶ owner's ──┤                                             │ commits
 //   PULL push ──────┘   thread    └◀──────────────── completions ◀──────────────┘
 //   PUB doorbell ◀────────┘
 //
-// Thread safety: all methods from any thread, except that of the callbacks in ServerOptions, which
-// must not call wait or stop.
+// Thread safety: any thread may call any method, but the callbacks in ServerOptions must not call
+// wait or stop.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -28,31 +28,32 @@ struct ServerStatistics {
 
 class BrokerServer {
  public:
-  // Opens the ledger, binds, begins. Errors: those of the ledger (ledger_in_use, ledger_newer,
-  // ledger_corrupt, ledger_settings, disk_full, io_error) and of the endpoints (usage,
-  // unauthorized, io_error); nothing is left behind.
+  // Opens the ledger, binds the sockets and starts the thread. Errors: those of the ledger
+  // (ledger_in_use, ledger_newer, ledger_corrupt, ledger_settings, disk_full, io_error) and of the
+  // endpoints (usage, unauthorized, io_error); after an error nothing runs.
   static Result<std::unique_ptr<BrokerServer>> start(ServerOptions options);
   ~BrokerServer();  // stops
   BrokerServer(const BrokerServer&) = delete;
   BrokerServer& operator=(const BrokerServer&) = delete;
 
-  // As bound; empty where there is none.
+  // The endpoints as bound; empty where there is none.
   std::string clients() const;
   std::string engines() const;
   std::string doorbell() const;
   std::string push() const;
 
-  // Begins a graceful stop: no new jobs, no hand-outs; what is running gets drain_wait_ms.
-  // `engines`: they are told to finish or release what they hold, and to leave.
+  // Begins an orderly stop: the broker takes no new jobs and hands out none; running jobs get
+  // drain_wait_ms. `engines` also tells engines to finish or release their jobs, and to leave.
   void drain(bool engines = false);
-  // The supervisor saw an engine process end: its jobs are handed on without waiting for leases to
-  // lapse. By instance id or name; empty: every engine.
+  // Reports that an engine process has ended: the broker takes its leases back at once instead of
+  // waiting for them to lapse. `engine` is an instance id or a name; empty: every engine.
   void engine_died(const std::string& engine);
   bool running() const;
-  // Until it has ended. Error: why it had to stop, e.g. a failed ledger; what was acknowledged is
-  // safe, the next start recovers.
+  // Waits until the broker has ended. Error: why it had to stop, such as a failed ledger;
+  // everything acknowledged is on disk, and the next start recovers it.
   Status wait();
-  // Drains without waiting for leased jobs, then waits. Leases stay live for the next start.
+  // Drains without waiting for leased jobs, then waits for the end. Leases stay live for the next
+  // start.
   Status stop();
   ServerStatistics statistics() const;
 

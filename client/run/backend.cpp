@@ -98,7 +98,7 @@ Status EmbeddedBackend::begin(const BackendOptions& options, Env& env, const Clo
   server.clients = sockets_.endpoint(socket_names[0]);
   server.engines = sockets_.endpoint(socket_names[1]);
   server.doorbell = sockets_.endpoint(socket_names[2]);
-  server.core.engines_of_before_are_gone = true;  // the engine dies with its run
+  server.core.previous_engines_are_gone = true;  // the engine dies with its run
   server.core.hang_ms = hang_ms(options.step_limit_s);
   server.core.match_kv = false;  // nor could another one take what it cannot do
   server.core.fingerprint = options.fingerprint;

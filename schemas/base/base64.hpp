@@ -8,7 +8,7 @@
 namespace millrace {
 
 std::string base64_encode(std::string_view bytes);
-// Strict: padding must be there, nothing else may be. Errors: invalid_value.
+// Strict: requires padding and accepts no other characters. Errors: invalid_value.
 Result<std::string> base64_decode(std::string_view text);
 
 }  // namespace millrace

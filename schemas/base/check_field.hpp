@@ -1,6 +1,6 @@
 #pragma once
-// Checks of one value against what its field may be (field.hpp), and a visitor that checks every
-// field of a table. An error names the field, the value and what is allowed. Errors: invalid_value,
+// Checks one value against the form of its field (field.hpp); a visitor checks every field of a
+// table. An error names the field, the value and what is allowed. Errors: invalid_value,
 // limit_exceeded, invalid_utf8, empty_prompt. Thread safety: pure functions.
 #include <map>
 #include <optional>
@@ -18,7 +18,7 @@ namespace millrace {
 
 std::string item_name(std::string_view field, std::size_t index);  // "stop[3]"
 
-// "stop has 65 texts, the limit is 64"
+// Error: limit_exceeded, such as "stop has 65 texts, the limit is 64".
 Status check_size(const std::string& field, std::uint64_t count, const char* unit,
                   std::uint64_t limit);
 
@@ -38,7 +38,7 @@ Status check_value(const std::string& field, const std::vector<LogitBias>& biase
 Status check_value(const std::string& field, const Prompt& prompt, const Alternative<Tokens>& form);
 Status check_value(const std::string& field, const Prompt& prompt, const Alternative<Chat>& form);
 
-// Walks a table and keeps the first error. `prefix` stands before each name: "markers[2]." for the
+// Walks a table and keeps the first error. It puts `prefix` before each name: "markers[2]." for the
 // fields of a part.
 class FieldChecker {
  public:
@@ -47,7 +47,7 @@ class FieldChecker {
   void field(std::string_view name, const auto& value, const auto& form, std::string_view) {
     check(prefix_ + std::string(name), value, form);
   }
-  void field(std::string_view, const auto&, std::string_view) {}  // the type says it all
+  void field(std::string_view, const auto&, std::string_view) {}  // the type is the only check
   void beside(std::string_view name, const auto& value, const auto&... rest) {
     field(name, value, rest...);
   }

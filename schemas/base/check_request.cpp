@@ -28,7 +28,7 @@ Status check_lengths(const GenerationRequest& request) {
         "n x max_tokens is " + std::to_string(request.n * length) + ", the limit is " + most,
         "ask for fewer answers, or shorter ones");
   }
-  // The rest of a context is not known here.
+  // The length of the rest of a context is not known here.
   if (length != 0 && request.min_tokens > length) {
     return wrong("min_tokens is " + std::to_string(request.min_tokens) + ", max_tokens " +
                      std::to_string(length),
@@ -38,13 +38,13 @@ Status check_lengths(const GenerationRequest& request) {
 }
 
 Status check_sampling(const Sampling& sampling) {
-  // The sampler counts weights of what XTC leaves in 2^-40 of the likeliest token's.
+  // The sampler counts the weights that XTC leaves in units of 2^-40 of the likeliest token's.
   constexpr float least_threshold = 1e-6f;
   if (sampling.xtc_probability == 0 || sampling.xtc_threshold >= least_threshold) return {};
   return check_value("xtc_threshold", sampling.xtc_threshold, Range{least_threshold, 0.5});
 }
 
-// Of two markers of which one holds the other, the outer one could never be found.
+// If one marker contained another, the longer one could never be found.
 Status check_markers(const std::vector<Marker>& list) {
   for (std::size_t a = 0; a < list.size(); ++a) {
     for (std::size_t b = 0; b < list.size(); ++b) {
@@ -79,7 +79,7 @@ Status check_logprobs(const LogprobRequest& logprobs, Task task) {
   return {};
 }
 
-// A score job samples nothing, so whatever would shape sampling is a mistake worth telling.
+// A score job samples nothing, so a field that shapes sampling is refused as a mistake.
 Status check_score(const GenerationRequest& request) {
   if (request.task != Task::score) return {};
   const GenerationRequest none;

@@ -1,16 +1,16 @@
 #pragma once
-// The check of a request's values, the same for the wire and for the engine: each field against
-// its entry in request_fields.hpp, then the rules that tie fields together. What needs a model
-// (token ids against its vocabulary, lengths against its context) is the engine's to check.
+// Checks a request's values, the same for the wire and for the engine: each field against its entry
+// in request_fields.hpp, then the rules between fields. The engine checks what needs a model: token
+// ids against its vocabulary, lengths against its context.
 // Errors: invalid_value, limit_exceeded, invalid_utf8, empty_prompt; each names the field, the
-// value and what is allowed. Thread safety: pure.
+// value and what is allowed. Thread safety: pure functions.
 #include "schemas/base/error.hpp"
 #include "schemas/base/generation.hpp"
 
 namespace millrace {
 
-// The most tokens of an answer where the request does not say: 16 for a text or tokens, as OpenAI
-// has it, and 0, which stands for the rest of the context, for a chat.
+// The most tokens of an answer where the request names no number: 16 for a text or tokens, as in
+// OpenAI's API; 0, which means the rest of the context, for a chat.
 std::uint32_t default_max_tokens(const GenerationRequest& request);
 
 Status check_request(const GenerationRequest& request);

@@ -1,7 +1,7 @@
 #pragma once
-// Time behind an interface, so that everything that waits can be tested without waiting.
-// Monotonic time measures durations and never jumps; wall time is Unix time and may.
-// Thread safety: all are safe from any thread.
+// Time behind an interface, so that tests of code that waits need not wait. Monotonic time measures
+// durations and never jumps; wall time is Unix time and may jump.
+// Thread safety: any thread may use a clock.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -31,7 +31,7 @@ class SystemClock final : public Clock {
   }
 };
 
-// Stands still until it is told to move.
+// A clock that moves only when it is told to.
 class ManualClock final : public Clock {
  public:
   explicit ManualClock(std::int64_t wall_us = 1'700'000'000'000'000) : wall_us_(wall_us) {}
@@ -41,7 +41,7 @@ class ManualClock final : public Clock {
     monotonic_us_ += us;
     wall_us_ += us;
   }
-  void set_wall_us(std::int64_t us) { wall_us_ = us; }  // someone set the machine's clock
+  void set_wall_us(std::int64_t us) { wall_us_ = us; }  // as if someone set the machine's clock
 
  private:
   std::atomic<std::int64_t> monotonic_us_{1'000'000};

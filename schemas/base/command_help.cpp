@@ -14,12 +14,12 @@ using CLI::AppFormatMode;
 using Options = std::vector<const CLI::Option*>;
 
 constexpr std::size_t columns = 80;
-constexpr std::size_t most_name_columns = 28;  // a longer name has its text below it
+constexpr std::size_t most_name_columns = 28;  // the text of a longer name begins on the next line
 constexpr std::size_t command_columns = 13;
 constexpr std::string_view length_mark = "\n\n";
 
-// A line's words filled up to `columns`, from column `indent` on, where the output stands. A line
-// that begins with spaces is left as it is where it fits, else filled from its own column on.
+// Prints a line's words filled up to `columns`, from column `indent` on, where the output is now. A
+// line that begins with spaces is printed as it is if it fits, else filled from its own column on.
 void fill(std::ostream& out, const std::string& line, std::size_t indent) {
   if (line.starts_with(' ')) {
     const std::size_t own = line.find_first_not_of(' ');
@@ -48,7 +48,7 @@ void fill(std::ostream& out, const std::string& line, std::size_t indent) {
   out << "\n";
 }
 
-// Several lines, each of them filled.
+// Prints several lines, each of them filled.
 void fill_lines(std::ostream& out, const std::string& text, std::size_t indent) {
   std::istringstream lines(text);
   bool first = true;
@@ -62,7 +62,8 @@ bool takes_value(const CLI::Option* option) {
   return option->get_type_size() != 0;
 }
 
-// "FILE", and " in [1 - 86400]" or "{fast,exact}" of what may be given.
+// The type of an option's value, such as "FILE", and its limits, such as "[1 - 86400]" or
+// "{fast,exact}".
 std::pair<std::string, std::string> value_of(const CLI::Option* option) {
   const std::string type = option->get_type_name();
   const std::size_t colon = type.find(':');
@@ -144,7 +145,7 @@ class HelpFormatter final : public CLI::Formatter {
     }
     return line + (app->get_subcommands({}).empty() ? "" : " COMMAND") + " [options]";
   }
-  // Where texts begin: two columns behind the longest name.
+  // The column where texts begin: two columns after the longest name.
   static std::size_t text_column(const CLI::App* app) {
     std::size_t column = 0;
     for (const CLI::Option* option : app->get_options()) {
@@ -166,7 +167,7 @@ class HelpFormatter final : public CLI::Formatter {
       fill_lines(out, text_of(option, mode), width);
     }
   }
-  // A line for each command; its own --help has the rest.
+  // Prints one line for each command; the command's --help explains it.
   static void print_commands(std::ostream& out, const CLI::App* app, AppFormatMode mode) {
     const auto commands = app->get_subcommands({});
     if (commands.empty()) {

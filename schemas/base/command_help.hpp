@@ -1,6 +1,6 @@
 #pragma once
-// The help of our programs. `--help` fits two screens of 24 lines and 80 columns: one or two lines
-// an option, with its default in brackets. `--help-all` explains each option at length.
+// The help of our programs. `--help` fits two screens of 24 lines and 80 columns, with one or two
+// lines for each option and its default in brackets. `--help-all` explains each option at length.
 //
 //   CLI::App app("Runs a model.", "millrace-engine");
 //   set_up_help(app);  // before subcommands are added: they inherit it
@@ -8,10 +8,10 @@
 //       ->type_name("POLICY")
 //       ->capture_default_str();
 //
-// A command's description begins with a sentence on a line of its own, which stands in the list of
-// commands; lines that begin with a space are printed
-// as they are, the others are filled up to 80 columns. A default that a program finds out stands in
-// the description, in brackets too. Thread safety: before threads are started.
+// A command's description begins with a sentence on a line of its own, which the list of commands
+// shows. Lines that begin with a space are printed as they are; the others are filled up to 80
+// columns. Where a program computes a default, the description names it, in brackets too.
+// Thread safety: call these before threads start.
 #include <string>
 
 namespace CLI {
@@ -22,7 +22,7 @@ namespace millrace {
 
 void set_up_help(CLI::App& app);
 
-// What follows an option's description in --help-all alone.
+// Marks an explanation that only --help-all prints after an option's description.
 std::string at_length(const std::string& explanation);
 
 }  // namespace millrace

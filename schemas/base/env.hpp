@@ -1,15 +1,15 @@
 #pragma once
-// The file system behind an interface, so that lost writes, cuts of power and full disks can be
-// tried in tests (schemas/base/fault_env.hpp).
+// The file system behind an interface, so that tests can simulate lost writes, power cuts and full
+// disks (schemas/base/fault_env.hpp).
 //
-// Durability: what a file holds survives a power cut after sync() or sync_data() returned; that a
-// name exists, or no longer does, after sync_directory() of its folder. open() that creates a file,
-// rename(), remove() and make_directories() sync the folder themselves: when they return, the name
-// is as safe as it can be. An error of a sync is final: what reached the disk is unknown, and a
-// second try may lie; the caller must stop and recover from what can be read.
+// Durability: a file's content survives a power cut once sync() or sync_data() has returned; the
+// creation or removal of a name survives it once sync_directory() of its folder has returned. An
+// open() that creates a file, rename(), remove() and make_directories() sync the folder themselves.
+// An error of a sync is final: nobody knows what reached the disk, and a second try may report
+// success wrongly; the caller must stop and recover from what it can read.
 //
-// Errors: io_error (with path and the system's reason), disk_full, not_found. Thread safety: an Env
-// may be used from any thread, a File by one at a time.
+// Errors: io_error (with path and the system's reason), disk_full, not_found. Thread safety: any
+// thread may use an Env, one thread at a time a File.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,10 +24,10 @@ namespace millrace {
 
 class File {
  public:
-  virtual ~File() = default;  // closes; nothing is synced
+  virtual ~File() = default;  // closes without a sync
   virtual Status append(std::string_view bytes) = 0;
   virtual Status write_at(std::uint64_t offset, std::string_view bytes) = 0;
-  // Bytes read; fewer than asked only at the end of the file.
+  // Returns the number of bytes read, which is smaller than asked only at the end of the file.
   virtual Result<std::size_t> read_at(std::uint64_t offset, std::span<char> into) = 0;
   virtual Result<std::uint64_t> size() = 0;
   virtual Status truncate(std::uint64_t size) = 0;  // cuts, or extends with zeros
@@ -36,7 +36,7 @@ class File {
   virtual const std::string& path() const = 0;
 };
 
-// Held until it is destroyed. The file stays; a holder may remove it as its last act.
+// A lock that is held until it is destroyed. The file stays; its holder may remove it at the end.
 class FileLock {
  public:
   virtual ~FileLock() = default;
@@ -49,8 +49,8 @@ enum class OpenMode : std::uint8_t {
   replace      // read and write; created, or emptied when it exists
 };
 
-// Who may read and write a file that is created. What we keep for ourselves is its owner's alone;
-// outputs that a user names are open to whom the process's umask lets.
+// Who may read and write a new file: only its owner for the product's own files; whoever the
+// process's umask allows for outputs that a user names.
 enum class Access : std::uint8_t { owner, by_umask };
 
 class Env {
@@ -60,13 +60,14 @@ class Env {
                                      Access access = Access::owner) {
     return open_file(path, mode, access);
   }
-  // Exclusive between processes and within one. Errors: output_in_use when another holds it.
+  // Takes a lock that excludes other processes and other holders in this one. Errors: output_in_use
+  // when another holds it.
   virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
   virtual Result<bool> exists(const std::string& path) = 0;
   virtual Result<std::vector<std::string>> list(const std::string& folder) = 0;  // names, sorted
-  virtual Status make_directories(const std::string& folder) = 0;             // those missing: 0700
+  virtual Status make_directories(const std::string& folder) = 0;             // missing ones: 0700
   virtual Status rename(const std::string& from, const std::string& to) = 0;  // replaces `to`
-  virtual Status remove(const std::string& path) = 0;  // a file; absent is an error (not_found)
+  virtual Status remove(const std::string& path) = 0;  // a file; not_found if it is absent
   virtual Status sync_directory(const std::string& folder) = 0;
   virtual Result<std::uint64_t> free_bytes(const std::string& folder) = 0;
 
@@ -77,9 +78,9 @@ class Env {
 
 std::unique_ptr<Env> posix_env();
 
-// The whole file. Errors: too_large above max_bytes.
+// Reads the whole file. Errors: too_large above max_bytes.
 Result<std::string> read_file(Env& env, const std::string& path, std::uint64_t max_bytes);
-// The file holds either its old or its new content, whatever happens in between.
+// Replaces the file's content: after a crash it has either the old or the new content.
 Status write_file_atomically(Env& env, const std::string& path, std::string_view content,
                              Access access = Access::owner);
 

@@ -1,6 +1,6 @@
 #pragma once
-// Errors are values. One table of codes for the whole product: a code names what went wrong for a
-// program, `message` says what and where for a person, `hint` says what to do about it.
+// Errors are values. One table holds the codes of the whole product: a code tells a program what
+// went wrong, `message` tells a person what is wrong and where, `hint` says what to do about it.
 // Thread safety: plain values.
 #include <cstdint>
 #include <expected>
@@ -17,25 +17,25 @@ namespace millrace {
   X(invalid_json, 400, "the line is not valid JSON")                                        \
   X(invalid_value, 400, "a field has a wrong type or a value out of range")                 \
   X(missing_field, 400, "a required field is absent")                                       \
-  X(unsupported_field, 400, "a known field that this version cannot honour")                \
-  X(unknown_field, 400, "a field nobody knows, refused because the job is strict")          \
-  X(unknown_task, 400, "the job's task is not one this version runs")                       \
+  X(unsupported_field, 400, "a known field that this version does not support")             \
+  X(unknown_field, 400, "an unknown field, refused because the job is strict")              \
+  X(unknown_task, 400, "this version does not run the job's task")                          \
   X(unknown_model, 404, "no engine serves this model")                                      \
-  X(empty_prompt, 400, "the prompt holds no token")                                         \
-  X(invalid_token, 400, "a token id lies outside the vocabulary")                           \
+  X(empty_prompt, 400, "the prompt has no tokens")                                          \
+  X(invalid_token, 400, "a token id is outside the vocabulary")                             \
   X(context_exceeded, 400, "prompt and output do not fit the model's context")              \
   X(kv_exceeded, 400, "the sequence cannot fit the KV memory")                              \
-  X(no_chat_template, 400, "the model carries no chat template")                            \
+  X(no_chat_template, 400, "the model has no chat template")                                \
   X(template_error, 400, "the chat template refused or failed")                             \
   X(template_unsupported, 400, "the chat template uses something outside our Jinja subset") \
-  X(limit_exceeded, 400, "a documented limit was passed")                                   \
+  X(limit_exceeded, 400, "a documented limit is exceeded")                                  \
   X(too_large, 413, "a frame, line or body is larger than its limit")                       \
   X(conflict, 409, "the id is already known with another body")                             \
-  X(deadline_passed, 400, "the deadline lies in the past")                                  \
+  X(deadline_passed, 400, "the deadline is in the past")                                    \
   /* how a job ended */                                                                     \
   X(cancelled, 499, "the job was cancelled")                                                \
   X(expired, 408, "the deadline passed before the job ended")                               \
-  X(engine_died, 500, "the engine died while running this job, as often as allowed")        \
+  X(engine_died, 500, "the engine died while it ran this job, as often as allowed")         \
   X(engine_failed, 500, "the engine could not run the job")                                 \
   X(fingerprint_mismatch, 409, "the engine's numeric fingerprint is not the required one")  \
   /* messages */                                                                            \
@@ -43,11 +43,11 @@ namespace millrace {
   X(invalid_utf8, 400, "a string is not valid UTF-8")                                       \
   X(unknown_kind, 400, "no such message kind")                                              \
   X(unsupported_version, 400, "the protocol version is not supported")                      \
-  X(unexpected_message, 400, "a message that does not fit the session's state or role")     \
+  X(unexpected_message, 400, "the message does not fit the session's state or role")        \
   X(stale, 409, "the lease is no longer the current one")                                   \
   X(not_found, 404, "no such job, batch, stream or lease")                                  \
   X(trimmed, 410, "the requested numbers are no longer kept")                               \
-  X(epoch_changed, 409, "the stream belongs to another incarnation of the log")             \
+  X(epoch_changed, 409, "the stream belongs to another ledger")                             \
   X(unauthorized, 403, "the session may not do this")                                       \
   X(overloaded, 429, "a queue is full; wait and send again")                                \
   X(draining, 503, "the process is shutting down and takes no new work")                    \
@@ -59,8 +59,8 @@ namespace millrace {
   X(ledger_corrupt, 500, "the ledger is damaged")                                           \
   X(ledger_settings, 500, "the ledger's durability settings are not the required ones")     \
   X(output_in_use, 409, "another run writes this output")                                   \
-  X(input_changed, 409, "the input is not the one this run began with")                     \
-  X(settings_changed, 409, "the settings are not the ones this run began with")             \
+  X(input_changed, 409, "the input is not the one that this run began with")                \
+  X(settings_changed, 409, "the settings are not the ones that this run began with")        \
   X(unreachable, 503, "the broker cannot be reached")                                       \
   X(timed_out, 504, "no answer within the time allowed")                                    \
   /* model files */                                                                         \

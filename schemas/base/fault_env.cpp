@@ -32,13 +32,13 @@ void carry_out(std::string& content, const Change& change) {
 }
 
 struct Inode {
-  std::string content;           // what a reader sees
-  std::string durable;           // what a power cut leaves for certain
-  std::vector<Change> unsynced;  // what lies between the two
+  std::string content;           // the content that a reader sees
+  std::string durable;           // the content that a power cut leaves for certain
+  std::vector<Change> unsynced;  // the changes from the latter to the former
 };
 using Names = std::map<std::string, std::shared_ptr<Inode>>;
 
-// A name that came (inode set), or went; not yet synced.
+// A name that was added (inode set) or removed, and is not yet synced.
 struct NameChange {
   std::string path;
   std::shared_ptr<Inode> inode;
@@ -52,7 +52,7 @@ void carry_out(Names& names, const NameChange& change) {
   }
 }
 
-// Draws from a seed, in order.
+// A sequence of pseudo-random numbers from a seed.
 class Draw {
  public:
   explicit Draw(std::uint64_t seed) : key_(philox_key(seed)) {}
@@ -64,7 +64,7 @@ class Draw {
 };
 
 std::unexpected<Error> no_power(const std::string& path) {
-  return fail(Code::io_error, path + ": the power is cut");
+  return fail(Code::io_error, path + ": the power is off");
 }
 
 }  // namespace
@@ -77,20 +77,20 @@ struct FaultEnv::Disk {
   std::set<std::string> locks;
   std::uint64_t operations = 0;
   std::uint64_t cut_at = std::numeric_limits<std::uint64_t>::max();
-  std::uint64_t incarnation = 0;  // files and locks of an earlier one are dead
+  std::uint64_t incarnation = 0;  // counts restarts; files and locks from before one are dead
   bool cut = false;
   std::uint64_t capacity = std::numeric_limits<std::uint64_t>::max();
   Hook hook;
 
-  // Begins a changing operation.
+  // Call this at the start of a changing operation.
   Status begin(std::string_view operation, const std::string& path) {
     if (cut) return no_power(path);
     if (hook) MILLRACE_TRY(hook(operation, path));
     ++operations;
     return {};
   }
-  // Ends it: the operation at which the power goes has been done in memory, so it may be among
-  // what a seeded restart keeps, but its caller sees it fail.
+  // Call this at its end. The operation at which the power fails has been done in memory, so that a
+  // restart with a seed may keep it, but its caller sees it fail.
   Status end(const std::string& path) {
     if (operations < cut_at) return {};
     cut = true;
@@ -204,7 +204,7 @@ class FaultFile final : public File {
   Status sync_as(std::string_view operation) {
     const std::lock_guard lock(disk_->mutex);
     MILLRACE_TRY(begin(operation));
-    // A sync that the power cut interrupts has made nothing certain.
+    // A sync that the power cut interrupts guarantees nothing.
     if (!disk_->power_goes_now()) FaultEnv::Disk::sync(*inode_);
     return disk_->end(path_);
   }
@@ -257,7 +257,7 @@ void FaultEnv::restart(std::optional<std::uint64_t> seed) {
   const std::lock_guard lock(disk_->mutex);
   Draw draw(seed.value_or(0));
   if (seed) {
-    // A journal keeps changes of names in order: some first ones survive.
+    // A journal keeps changes of names in order: the first few survive.
     const std::size_t kept = draw.next() % (disk_->unsynced_names.size() + 1);
     for (std::size_t i = 0; i < kept; ++i)
       carry_out(disk_->durable_names, disk_->unsynced_names[i]);
@@ -283,7 +283,7 @@ void FaultEnv::set_hook(Hook hook) {
   disk_->hook = std::move(hook);
 }
 
-// Its files have no owners.
+// Files here have no owners, so `Access` has no effect.
 Result<std::unique_ptr<File>> FaultEnv::open_file(const std::string& path, OpenMode mode, Access) {
   const std::lock_guard lock(disk_->mutex);
   if (disk_->cut) return no_power(path);
@@ -340,7 +340,7 @@ Result<std::vector<std::string>> FaultEnv::list(const std::string& folder) {
   return std::vector<std::string>(inside.begin(), inside.end());
 }
 
-// Folders are durable at once: no caller of ours makes one and relies on its loss.
+// Folders are durable at once: no caller relies on the loss of one.
 Status FaultEnv::make_directories(const std::string& folder) {
   const std::lock_guard lock(disk_->mutex);
   MILLRACE_TRY(disk_->begin("make_directories", folder));

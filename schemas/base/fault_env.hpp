@@ -1,13 +1,13 @@
 #pragma once
-// A file system in memory that fails on purpose. It knows what a power cut would leave: of each
-// file what was synced, of each folder the names that were synced. Operations that change anything
-// are counted; at a chosen one the power goes, and everything fails until restart().
+// A file system in memory that fails on purpose. It knows what a power cut would leave: the synced
+// content of each file and the synced names of each folder. It counts the operations that change
+// something; at a chosen one the power fails, and everything fails until restart().
 //
-// After restart() the files hold either only what was synced, or, with a seed, also some of the
-// unsynced writes, whole or torn, and some of the unsynced names: what real disks do. Locks are
-// given up. Files opened before a restart stay dead. Only single writes are torn; a folder's names
-// are lost or kept one by one, in order, as a journal would.
-// Thread safety: any thread; one lock.
+// After restart() the files hold only what was synced or, with a seed, also some of the unsynced
+// writes, whole or torn, and some of the unsynced names, as on real disks. Locks are released.
+// Files opened before a restart stay unusable. Only single writes are torn; the changes of names
+// are kept up to some point in their order and lost after it, as a journal would. Thread safety:
+// any thread; one lock.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,18 +22,18 @@ class FaultEnv final : public Env {
   FaultEnv();
   ~FaultEnv() override;
 
-  // The power goes at the n-th changing operation from now (1 is the next), which is carried out
-  // or not as `restart` decides for unsynced writes: its caller sees a failure either way.
+  // The power fails at the n-th changing operation from now (1 is the next). Its caller sees a
+  // failure; whether it has an effect is decided by `restart`, as for unsynced writes.
   void cut_after(std::uint64_t operations);
   void cut_now();
   bool is_cut() const;
-  std::uint64_t operations() const;  // changing ones so far
-  // Brings the machine up again. Without a seed nothing unsynced is left.
+  std::uint64_t operations() const;  // number of changing operations so far
+  // Starts the machine again. Without a seed nothing unsynced is left.
   void restart(std::optional<std::uint64_t> seed = std::nullopt);
 
-  void set_capacity(std::uint64_t bytes);  // disk_full when file contents would pass this
-  // Called before each changing operation; an error is given to the caller instead of doing it.
-  // It must not use the Env.
+  void set_capacity(std::uint64_t bytes);  // disk_full when file contents would exceed this
+  // Called before each changing operation. If it returns an error, the operation is not done and
+  // its caller gets the error. The hook must not use the Env.
   using Hook = std::function<Status(std::string_view operation, const std::string& path)>;
   void set_hook(Hook hook);
 

@@ -1,6 +1,6 @@
 #pragma once
-// What a field's value may be, as the tables of fields say it (request_fields.hpp,
-// schemas/job_fields.hpp). The same declaration serves the check of a value, the hint of an error,
+// The forms in the tables of fields (request_fields.hpp, schemas/job_fields.hpp): each says which
+// values a field accepts. The same declaration serves the check of a value, the hint of an error,
 // the JSON Schema and the documentation. Thread safety: plain values, pure functions.
 #include <cstdint>
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace millrace {
 
-// A number of this domain. Outside of it: invalid_value.
+// A number in this range. Outside of it: invalid_value.
 struct Range {
   double least = 0, most = 0;
-  bool above_least = false;  // the least itself is outside
+  bool above_least = false;  // the least itself is not allowed
 };
 
 // A count of something that costs time or memory. Above the most: limit_exceeded; below the least:
@@ -27,7 +27,7 @@ struct UnixTime {};  // in microseconds, after 1970
 struct Label {
   std::uint64_t most_bytes = 0;
   bool required = false;         // must not be empty
-  bool false_is_absent = false;  // OpenAI's `stream: false` is no name of a stream
+  bool false_is_absent = false;  // false means absent: OpenAI's `stream: false` names no stream
 };
 
 struct Text {
@@ -37,14 +37,14 @@ struct Text {
 
 struct Texts {  // a list of texts, none of them empty
   std::uint64_t most = 0, most_bytes = 0;
-  bool or_one = false;  // a string alone is taken as a list of one
+  bool or_one = false;  // a single string counts as a list of one
 };
 
 // Token ids, as `bin` of uint32 or as an array.
 struct Ids {
   std::uint64_t most = 0;
   bool each_once = false;
-  bool none_is_wrong = false;  // an empty list says nothing: leave the field out
+  bool none_is_wrong = false;  // an empty list is refused
 };
 struct IdLists {  // sequences of token ids, none of them empty
   std::uint64_t most = 0, most_ids = 0;
@@ -63,24 +63,24 @@ struct Parts {  // a list of maps, each with a table of its own
   std::uint64_t most = 0;
 };
 struct Part {};  // a map with a table of its own
-struct Items {   // a list whatever it holds
+struct Items {   // a list of anything
   std::uint64_t most = 0;
 };
 
-// One of several fields that give the same thing in different forms, here the prompt. T is the
-// alternative of the variant that this field fills.
+// One of several fields that give the same value in different forms, here the prompt. T is the
+// alternative of the variant that this field sets.
 template <class T>
 struct Alternative {
   std::uint64_t most = 0;  // of a chat: messages
 };
 
-// true or false: whether logprobs of sampled tokens are given; a number: and of how many likeliest
-// tokens beside them, as OpenAI's completions have it.
+// true or false: whether the result has logprobs of the sampled tokens. A number, as in OpenAI's
+// completions: the same as true, and how many likeliest tokens get logprobs beside them.
 struct FlagOrTop {
   std::uint64_t most = 0;
 };
 
-// Which values of a field that is known but not supported change nothing. Null always does.
+// The values of a known but unsupported field that change nothing. Null is always one of them.
 enum Neutral : std::uint32_t {
   neutral_null = 0,
   neutral_false = 1,
@@ -93,8 +93,8 @@ enum Neutral : std::uint32_t {
   neutral_text = 128,         // "text", ["text"] or {"type": "text"}
 };
 
-// "0 to 2", "1 to 128", "up to 64 texts of 1 to 1024 bytes": for people. Empty where there is
-// nothing to say.
+// The limits as text for people: "0 to 2", "1 to 128", "up to 64 texts of up to 1024 bytes". Empty
+// where there are none.
 std::string limits_text(const Range& range);
 std::string limits_text(const Count& count);
 std::string limits_text(UnixTime);

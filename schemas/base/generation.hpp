@@ -1,8 +1,7 @@
 #pragma once
-// The vocabulary that the wire and the engine share: what is asked of a model and what came of it.
-// Plain values without behaviour; names and defaults are OpenAI's where one exists.
-// request_fields.hpp declares how requests are written. Logprobs are natural logarithms. Thread
-// safety: plain values.
+// The vocabulary that the wire and the engine share: requests to a model and their results, as
+// plain values. Names and defaults are OpenAI's where it has them. request_fields.hpp declares how
+// requests are written. Logprobs are natural logarithms. Thread safety: plain values.
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -28,7 +27,7 @@ struct ChatMessage {
 };
 using Chat = std::vector<ChatMessage>;
 
-// Text of a completion, token ids as given, or a chat that the model's template renders.
+// The text of a completion, token ids, or a chat that the model's template renders.
 using Prompt = std::variant<std::string, Tokens, Chat>;
 
 struct Sampling {
@@ -43,7 +42,7 @@ struct Sampling {
   friend bool operator==(const Sampling&, const Sampling&) = default;
 };
 
-enum class PenaltyScope : std::uint8_t { all, output };  // of prompt and output, or output alone
+enum class PenaltyScope : std::uint8_t { all, output };  // prompt and output, or output alone
 
 // Counts tokens among the last `window` of its scope; 0: among all of them.
 struct Penalty {
@@ -59,30 +58,30 @@ struct LogitBias {
   friend bool operator==(const LogitBias&, const LogitBias&) = default;
 };
 
-// Lowers what would go on repeating: a token that extends a repeat of L tokens loses
-// multiplier * base^(L - allowed_length). A repeat never reaches over a breaker.
+// DRY lowers the logits of tokens that would continue a repetition: a token that extends a repeat
+// of L tokens loses multiplier * base^(L - allowed_length). A repeat never crosses a breaker.
 struct Dry {
   float multiplier = 0.0f;  // 0 is off
   float base = 1.75f;
   std::uint32_t allowed_length = 2;
-  std::uint32_t window = 1024;  // looks back over so many tokens of prompt and output
+  std::uint32_t window = 1024;  // tokens of prompt and output that it searches
   std::vector<std::string> breakers = {"\n", ":", "\"", "*"};
-  Tokens breaker_ids;  // beside those that the strings end with
+  Tokens breaker_ids;  // in addition to the last tokens of the strings
   friend bool operator==(const Dry&, const Dry&) = default;
 };
 
-// What is done to logits before a draw, in this order: bias, repetition (a positive logit is
-// divided, another multiplied), presence (subtracted once), frequency (subtracted count times),
-// DRY, no-repeat n-gram, allowed ids, bad words.
+// The edits of logits before a draw, in this order: bias, repetition (divides a positive logit,
+// multiplies any other), presence (subtracted once), frequency (subtracted count times), DRY,
+// no-repeat n-gram, allowed ids, bad words.
 struct LogitEdits {
   std::vector<LogitBias> bias;                     // each token once
   Penalty repetition{1.0f, PenaltyScope::all, 0};  // 1 is off
   Penalty presence, frequency;                     // 0 is off
   Dry dry;
-  std::uint32_t no_repeat_ngram = 0;   // no n-gram of so many tokens twice; 0 is off
+  std::uint32_t no_repeat_ngram = 0;   // no n-gram of this many tokens occurs twice; 0 is off
   Tokens allowed;                      // only these are drawn; empty: all
   std::vector<std::string> bad_words;  // texts that must not appear, as they are tokenized
-  std::vector<Tokens> bad_word_ids;    // sequences whose last token must not complete them
+  std::vector<Tokens> bad_word_ids;    // token sequences that must not appear
   friend bool operator==(const LogitEdits&, const LogitEdits&) = default;
   bool any() const {  // whether anything is edited
     return !bias.empty() || repetition.value != 1.0f || presence.value != 0.0f ||
@@ -96,11 +95,11 @@ struct Stops {
   Tokens token_ids;
   bool ignore_eos = false;
   std::vector<Tokens> sequences{};  // of token ids, each as a whole; none may be empty
-  bool include = false;             // leave what stopped it in the text
+  bool include = false;             // keep the stop string or sequence in the text
   friend bool operator==(const Stops&, const Stops&) = default;
 };
 
-// A part of the text that is told apart from the answer by a marker before and behind it.
+// A part of the text that markers before and after it separate from the answer.
 enum class MarkedPart : std::uint8_t { reasoning, tool_call };
 struct Marker {
   MarkedPart part = MarkedPart::reasoning;
@@ -109,14 +108,14 @@ struct Marker {
   friend bool operator==(const Marker&, const Marker&) = default;
 };
 struct MarkerRequest {
-  bool known = false;  // those that the model's vocabulary shows it to write
+  bool known = false;  // use the markers that the model's vocabulary holds
   std::vector<Marker> list;
   bool any() const { return known || !list.empty(); }
   friend bool operator==(const MarkerRequest&, const MarkerRequest&) = default;
 };
 
-// Ends a text that goes round in circles: when its last tokens are one pattern of min_pattern_size
-// to max_pattern_size tokens, min_count times in a row.
+// Ends a text that repeats itself: when its last tokens are one pattern of min_pattern_size to
+// max_pattern_size tokens, min_count times in a row.
 struct RepetitionDetection {
   std::uint32_t max_pattern_size = 0;  // 0 is off
   std::uint32_t min_pattern_size = 1;
@@ -149,9 +148,9 @@ struct GenerationRequest {
   MarkerRequest markers;
   RepetitionDetection repetition_detection;
   LogprobRequest logprobs;
-  bool partials = false;  // give text and tokens as they come as well; no part of the result
-  std::optional<std::string> kv;                   // KV policy wanted, e.g. "f16"
-  std::optional<std::string> require_fingerprint;  // refuse an engine with another one
+  bool partials = false;          // also send text and tokens while they are generated
+  std::optional<std::string> kv;  // KV policy wanted, e.g. "f16"
+  std::optional<std::string> require_fingerprint;  // fail on an engine with another one
   friend bool operator==(const GenerationRequest&, const GenerationRequest&) = default;
 };
 
@@ -163,8 +162,9 @@ struct ListedLogprobs {
   friend bool operator==(const ListedLogprobs&, const ListedLogprobs&) = default;
 };
 
-// Logprobs of consecutive positions. `token` has one entry a position, the two others `top` each,
-// likeliest first. NaN where none applies (the first prompt token), -infinity allowed.
+// Logprobs of consecutive positions. `token` has one entry for each position; `top_ids` and
+// `top_logprobs` have `top` entries for each, likeliest first. NaN where there is no logprob (the
+// first prompt token); -infinity is allowed.
 struct TokenLogprobs {
   std::uint32_t top = 0;
   std::vector<float> token;
@@ -179,26 +179,26 @@ struct Choice {
   std::string text;
   Tokens tokens;  // all sampled tokens, a stopping one included
   FinishReason finish_reason = FinishReason::stop;
-  // What stopped it: a string of `Stops::strings`, a token id (of the job's, or end of text), or a
-  // sequence of `Stops::sequences`.
+  // What stopped the text: a string of `Stops::strings`, a token id (the job's, or end of text), or
+  // a sequence of `Stops::sequences`.
   std::optional<std::string> stop_string;
   std::optional<TokenId> stop_token;
   std::optional<Tokens> stop_sequence{};
   std::optional<TokenLogprobs> logprobs{};  // as many positions as `tokens`
-  // What stood between markers, without them; `text` is the rest. Absent, empty: nothing did.
+  // The parts between markers, without the markers; `text` is the rest. Absent or empty: none.
   std::optional<std::string> reasoning{};
   std::vector<std::string> tool_calls{};  // each as it was written
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 
-// What a choice has gained since the Partial before. All Partials of a choice that ended joined are
+// What a choice has gained since the previous Partial. All Partials of an ended choice, joined, are
 // its tokens, text, reasoning and tool calls.
 struct Partial {
   std::uint32_t choice = 0;
-  std::uint32_t first_token = 0;  // tokens before these: tells where one was missed
+  std::uint32_t first_token = 0;  // number of tokens before these; shows a missing Partial
   Tokens tokens;
-  std::string text, reasoning;          // what can no longer become a stop or a marker
-  std::vector<std::string> tool_calls;  // those that are whole now
+  std::string text, reasoning;          // text that can no longer become a stop or a marker
+  std::vector<std::string> tool_calls;  // calls that are complete now
   friend bool operator==(const Partial&, const Partial&) = default;
 };
 
@@ -211,51 +211,51 @@ struct Usage {
 
 // Durations from one process's monotonic clock, in microseconds.
 struct EngineTimes {
-  std::uint64_t queue_us = 0;        // accepted by the engine to first step
-  std::uint64_t first_token_us = 0;  // accepted to first token
-  std::uint64_t total_us = 0;        // accepted to end
+  std::uint64_t queue_us = 0;        // from the engine's acceptance to the first step
+  std::uint64_t first_token_us = 0;  // from the acceptance to the first token
+  std::uint64_t total_us = 0;        // from the acceptance to the end
   friend bool operator==(const EngineTimes&, const EngineTimes&) = default;
 };
 
-// What every result says of the engine that made it.
+// The facts about its engine that every result repeats.
 struct EngineFacts {
-  std::string model;              // its id, the name that jobs give
+  std::string model;              // the model's id, the name that jobs give
   std::string fingerprint;        // equal fingerprints give equal bits for equal jobs; hex
   std::string math;               // "exact" or "fast"
-  std::string kv_policy;          // as it was given or chosen, for example "k5v3"
+  std::string kv_policy;          // the policy as given or chosen, for example "k5v3"
   std::string kv;                 // the policy by layer, for example "f16/f16 x2, r5/r3 x28"
-  double kv_bytes_per_token = 0;  // of all layers' keys and values
-  double kv_compression = 0;      // f16's bytes over these; 1 for f16 itself
+  double kv_bytes_per_token = 0;  // bytes of the keys and values of all layers
+  double kv_compression = 0;      // the bytes with f16 divided by these
   std::uint32_t context_tokens = 0;
   friend bool operator==(const EngineFacts&, const EngineFacts&) = default;
 };
 
-// What an engine says of itself to the broker, which shows it in its status.
+// How an engine describes itself to the broker, which shows it in its status.
 struct EngineProfile {
   EngineFacts facts;
-  std::string label;       // what the model's file calls itself, for people
+  std::string label;       // the name inside the model's file, for people
   std::string layer_path;  // for people: in how many launches the layers run, and why
-  // The KV policies it answers to: its own as it was given or chosen, by layer, and under other
-  // names that come to the same there. A job that names a policy goes to an engine with one that
-  // means the same.
+  // The KV policies that the engine answers to: its own as given or chosen, by layer, and under
+  // other names that mean the same for this model. A job that names a policy goes to an engine that
+  // announced an equal one.
   std::vector<std::string> kv_policies;
   friend bool operator==(const EngineProfile&, const EngineProfile&) = default;
 };
 
-// What was really used, so that a dataset can be made again.
+// The engine and the settings that were used, so that a dataset can be generated again.
 struct EffectiveSettings {
   EngineFacts engine;
   std::uint32_t max_tokens = 0;
   Sampling sampling;            // the seed is always present
-  LogitEdits edits;             // with the token ids that bad words and breakers became
-  std::vector<Marker> markers;  // those that the text was taken apart by
+  LogitEdits edits;             // with the token ids of bad words and breakers
+  std::vector<Marker> markers;  // the markers that split the text
   friend bool operator==(const EffectiveSettings&, const EffectiveSettings&) = default;
 };
 
 struct GenerationResult {
   std::vector<Choice> choices;   // n of them, by index; empty for Task::score
-  std::optional<Tokens> prompt;  // the prompt's ids, where prompt logprobs were asked
-  std::optional<TokenLogprobs> prompt_logprobs;  // one position a prompt token
+  std::optional<Tokens> prompt;  // the prompt's ids, where prompt logprobs were asked for
+  std::optional<TokenLogprobs> prompt_logprobs;  // one position for each prompt token
   Usage usage;
   EngineTimes times;
   EffectiveSettings effective;

@@ -1,5 +1,5 @@
 #pragma once
-// XXH3 hashes. Fast and well mixed, not cryptographic: they find equal things, they prove nothing
+// XXH3 hashes: fast and well mixed, not cryptographic. They find equal data but do not protect
 // against an adversary. Values are the same on every machine. Thread safety: plain values.
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@ Hash128 hash128(std::string_view bytes);
 std::string hex(std::string_view bytes);  // two lower-case digits a byte
 std::string hex(std::uint64_t value);     // 16 digits
 
-// The same as hash128 over all the bytes given, in pieces.
+// Computes hash128 of bytes that come in pieces.
 class Hasher128 {
  public:
   Hasher128();

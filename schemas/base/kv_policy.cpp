@@ -80,7 +80,7 @@ Result<KvCodecs> parse_codecs(std::string_view text) {
   return out;
 }
 
-// "FIRST,LAST" of a policy's text.
+// Parses "FIRST,LAST" in a policy's text.
 Status parse_ends(std::string_view text, KvProtection& out) {
   const auto comma = text.find(',');
   const auto first = parse_count(text.substr(0, comma));
@@ -96,7 +96,7 @@ Status parse_ends(std::string_view text, KvProtection& out) {
   return {};
 }
 
-// One of "first:N", "last:N", "layer:N" and "none".
+// Parses one of "first:N", "last:N", "layer:N" and "none".
 Status add_protection(std::string_view part, KvProtection& out) {
   const auto colon = std::min(part.find(':'), part.size());
   const std::string_view what = part.substr(0, colon);
@@ -131,7 +131,7 @@ Status add_protections(std::string_view text, char between, KvProtection& out) {
   return {};
 }
 
-// ", keys centered by 0ab9", or nothing.
+// Whether the text is empty or like ", keys centered by 0ab9".
 bool says_whose_means(std::string_view text) {
   constexpr std::string_view centered = ", keys centered by ";
   if (text.empty()) return true;
@@ -139,7 +139,7 @@ bool says_whose_means(std::string_view text) {
          text.find_first_not_of("0123456789abcdef", centered.size()) == std::string_view::npos;
 }
 
-// Layers in a row that are stored alike, as an effective policy is written: "r5/r3 x28".
+// Consecutive layers with the same codecs, as an effective policy writes them: "r5/r3 x28".
 struct LayerRun {
   std::string_view codecs;
   std::uint64_t layers = 0;
@@ -155,8 +155,8 @@ std::optional<LayerRun> parse_layer_run(std::string_view text) {
   return LayerRun{name, *layers};
 }
 
-// An effective policy, runs of equal layers made one: "r5/r3 x30" of "r5/r3 x1, r5/r3 x29". Nothing
-// where the text is none.
+// Parses an effective policy and joins runs of equal layers: "r5/r3 x1, r5/r3 x29" becomes
+// "r5/r3 x30". None where the text is not an effective policy.
 std::optional<std::string> canonical_by_layer(std::string_view text) {
   const std::size_t means_at = std::min(text.find(", keys "), text.size());
   const std::string_view means = text.substr(means_at);
@@ -179,8 +179,8 @@ std::optional<std::string> canonical_by_layer(std::string_view text) {
   return out + std::string(means);
 }
 
-// Leaves out what makes no difference: halves need no protection, and a layer at the beginning is
-// one of the first.
+// Removes protections without effect: f16 needs none, and a layer by number may already be among
+// the first.
 KvPolicy without_repetition(KvPolicy policy) {
   KvProtection& kept = policy.protection;
   if (policy.codecs == KvCodecs{}) kept = {};

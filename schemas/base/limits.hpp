@@ -1,6 +1,5 @@
 #pragma once
-// Every limit of the product, in one place. Sizes are in bytes, times in the unit their name ends
-// with.
+// Every limit of the product. Sizes are in bytes; the end of a time's name is its unit.
 #include <cstdint>
 
 namespace millrace::limits {
@@ -17,10 +16,10 @@ inline constexpr std::uint32_t message_depth = 16;
 // fetch_bytes always passes.
 inline constexpr std::uint32_t message_nodes = 20'000'000;
 inline constexpr std::uint32_t body_depth = 8;         // of a job or a result by itself
-inline constexpr std::uint32_t body_nodes = 200'000;   // so send long token lists as `bin`
+inline constexpr std::uint32_t body_nodes = 200'000;   // longer token lists must be `bin`
 inline constexpr std::uint32_t map_keys = 128;         // keys of one map
 inline constexpr std::uint32_t list_items = 10'000;    // items of one list of a message
-inline constexpr std::uint64_t lease_bytes = 4 * MiB;  // jobs in one Leases; one is always given
+inline constexpr std::uint64_t lease_bytes = 4 * MiB;  // of one Leases; its first job may exceed it
 inline constexpr std::uint32_t id_bytes = 256;         // job, batch, stream, cursor and custom ids
 inline constexpr std::uint32_t metadata_entries = 64;
 inline constexpr std::uint32_t metadata_bytes = 16 * KiB;
@@ -37,7 +36,7 @@ inline constexpr std::uint32_t stop_sequences = 256;
 inline constexpr std::uint32_t stop_sequence_tokens = 64;
 inline constexpr std::uint32_t markers = 16;
 inline constexpr std::uint32_t marker_bytes = 256;
-inline constexpr std::uint32_t repetition_pattern = 1024;  // tokens; each token looks at every size
+inline constexpr std::uint32_t repetition_pattern = 1024;  // tokens; each draw checks every size
 inline constexpr std::uint32_t repetition_count = 1024;
 inline constexpr std::uint32_t chat_messages = 4096;
 // The text of a KV policy: 1,024 layers, as many as a model may have, each unlike the one before.
@@ -45,7 +44,7 @@ inline constexpr std::uint64_t kv_bytes = 16 * KiB;
 inline constexpr std::uint32_t logit_bias = 1024;  // tokens with a bias; the bias is within +-100
 inline constexpr float logit_bias_value = 100.0f;
 inline constexpr float additive_penalty = 2.0f;     // presence and frequency, of either sign
-inline constexpr float repetition_penalty = 10.0f;  // from its inverse on
+inline constexpr float repetition_penalty = 10.0f;  // the least is its inverse
 inline constexpr std::uint32_t penalty_window = 1'048'576;
 inline constexpr std::uint32_t ngram = 64;
 inline constexpr std::uint32_t allowed_token_ids = 65'536;
@@ -54,7 +53,7 @@ inline constexpr std::uint32_t bad_word_bytes = 1024;
 inline constexpr std::uint32_t bad_word_tokens = 64;
 inline constexpr float dry_multiplier = 100.0f;
 inline constexpr float dry_base = 10.0f;
-inline constexpr std::uint32_t dry_length = 64;    // longest repeat that is told from longer ones
+inline constexpr std::uint32_t dry_length = 64;    // longer repeats count as this long
 inline constexpr std::uint32_t dry_window = 4096;  // bounds the search of each draw
 inline constexpr std::uint32_t dry_breakers = 64;
 inline constexpr float temperature = 100.0f;
@@ -74,11 +73,11 @@ inline constexpr std::uint64_t queued_jobs = 50'000'000;
 inline constexpr std::uint32_t group_commit_operations = 256;
 inline constexpr std::uint32_t group_commit_wait_us = 2'000;  // only where several came at once
 inline constexpr std::uint32_t heartbeat_ms = 1'000;
-inline constexpr std::uint32_t lease_ms = 15'000;    // without renewal a lease ends
-inline constexpr std::uint32_t doorbell_ms = 1'000;  // the last number is repeated this often
+inline constexpr std::uint32_t lease_ms = 15'000;    // a lease without renewal ends after this
+inline constexpr std::uint32_t doorbell_ms = 1'000;  // interval between repeats of the last number
 inline constexpr std::uint32_t socket_high_water_mark = 1'000;
-// Answers to clients: ZeroMQ holds a few messages a peer; what it has no room for waits in the
-// broker up to these bytes, a peer's and all peers'. Beyond them the session ends.
+// Answers to clients: ZeroMQ queues a few messages for each peer; further ones wait in the broker,
+// up to these bytes for one peer and for all peers. Beyond them the session ends.
 inline constexpr std::uint32_t client_high_water_mark = 8;
 inline constexpr std::uint64_t unread_bytes = 64 * MiB;
 inline constexpr std::uint64_t unread_bytes_all = 512 * MiB;

@@ -25,7 +25,7 @@ struct State {
   bool json = false;
 };
 State& state() {
-  // Never destroyed, so that threads ending late may still log.
+  // Never destroyed, so that threads that end late may still log.
   static State* const s = new State;
   return *s;
 }
@@ -59,7 +59,7 @@ void append_number(std::string& out, T value) {
   out.append(digits.data(), end);
 }
 
-// A JSON string literal. What is not UTF-8 is replaced, so that a line always parses.
+// Writes a JSON string literal. It replaces invalid UTF-8, so that a line always parses.
 void append_quoted(std::string& out, std::string_view raw) {
   out.push_back('"');
   std::string replaced;

@@ -1,12 +1,13 @@
 #pragma once
-// The logger, the one global of the product. Nothing is written until set_up_logging is called, so
-// a library stays silent inside a program that does not want its log. Lines go to standard error.
+// The logger, the only global of the product. It writes nothing until set_up_logging is called, so
+// that a library stays silent inside a program that does not want its log. Lines go to standard
+// error.
 //
 //   log_info("engine joined", {{"engine", name}, {"leases", 12}});
 //   text:  2026-01-02T03:04:05.678Z info    engine joined engine=gpu-1 leases=12
 //   json:  {"time":"...","level":"info","message":"engine joined","engine":"gpu-1","leases":12}
 //
-// A message is constant text; what varies goes into fields. Thread safety: any thread.
+// A message is constant text; varying values go into fields. Thread safety: any thread.
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -26,11 +27,11 @@ enum class LogLevel : std::uint8_t { trace, debug, info, warn, error, off };
 struct LogOptions {
   LogLevel level = LogLevel::info;
   bool json = false;  // one JSON object a line
-  // Takes whole lines, newline included, instead of standard error; calls never overlap.
+  // Gets whole lines, newline included, in place of standard error; calls never overlap.
   std::function<void(std::string_view line)> sink{};
 };
 
-// May be called again; the new options hold from then on.
+// May be called again to change the options.
 void set_up_logging(const LogOptions& options);
 // "trace", "debug", "info", "warn", "error", "off". Errors: usage.
 Result<LogLevel> log_level_from_name(std::string_view name);
@@ -57,8 +58,8 @@ struct LogField {
 };
 using LogFields = std::initializer_list<LogField>;
 
-// Fields of a table, for example of EngineFacts: a visitor that collects those that a log line can
-// hold. The value must outlive the list.
+// A visitor of a table of fields, for example of EngineFacts: it collects the fields that a log
+// line can hold. The visited value must outlive the list.
 class LogFieldList {
  public:
   void field(std::string_view name, const auto& value, const auto&...) {

@@ -1,7 +1,7 @@
 #pragma once
 // Philox4x32-10, the counter-based random generator of Salmon et al., "Parallel random numbers: as
-// easy as 1, 2, 3" (2011). Random access: (counter, key) in, four uniform 32-bit words out, on any
-// device alike, so a drawn token can depend on its place alone and never on what was drawn before.
+// easy as 1, 2, 3" (2011). It maps (counter, key) to four uniform 32-bit words, equal on every
+// device, so that a drawn token depends only on its position and never on earlier draws.
 // Thread safety: pure functions.
 #include <array>
 #include <cstdint>
@@ -31,8 +31,8 @@ constexpr PhiloxKey philox_key(std::uint64_t seed) {
   return {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
 }
 
-// Uniform in the open interval (0, 1): the top 23 bits, placed in the middle of their step, so that
-// the value is exact in float and its logarithm is always finite.
+// A uniform number in the open interval (0, 1) from the top 23 bits. It is the middle of its step,
+// so that it is exact in float and its logarithm is always finite.
 constexpr float philox_unit(std::uint32_t word) {
   return (static_cast<float>(word >> 9) + 0.5f) * (1.0f / 8388608.0f);
 }

@@ -11,9 +11,9 @@ namespace millrace {
 
 std::uint64_t random_bits() {
   std::uint64_t bits = 0;
-  // Up to 256 bytes are given whole; only a signal during early boot can interrupt the call.
+  // A call returns up to 256 bytes whole; only a signal during early boot can interrupt it.
   while (::getrandom(&bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits)) {
-    if (errno != EINTR) std::abort();  // a kernel without getrandom: nothing would be safe
+    if (errno != EINTR) std::abort();  // a kernel without getrandom cannot give safe ids
   }
   return bits;
 }

@@ -1,19 +1,19 @@
 #pragma once
-// The fields of a request, declared once: name, member, what its value may be, and one line of
+// The fields of a request, declared once: name, member, the form of its value, and one line of
 // documentation. The member gives the type and, in a default-constructed request, the default.
 // Decoding, encoding, checks, hints, the JSON Schema, the documentation, a job's seed and the
-// settings that results report all walk these lists with visitors of their own:
+// settings that results report walk these lists with visitors of their own:
 //
 //   v.field(name, member, [form,] about)     a field; its name is OpenAI's where OpenAI has it,
 //                                            else vLLM's or llama.cpp's
-//   v.beside(name, member, [form,] about)      a field that stands beside an OpenAI body, not in it
+//   v.beside(name, member, [form,] about)    a field beside an OpenAI body, not in it
 //   v.alias(name, member, form, main_name)   another name of the field `main_name`
-//   v.required(name, member, [form,] about)    a field of a part that must be there
+//   v.required(name, member, [form,] about)  a required field of a part
 //
-// Fields of one list that belong together for a reason have a list of their own: the seed of a job
-// without one comes from `prompt_fields`, Sampling and LogitEdits (schemas/codec.hpp), results
-// report Sampling and LogitEdits. To add a field, add a member and an entry here. The order is the
-// order in which jobs are written; equal jobs have equal bytes. Thread safety: pure.
+// Some groups of fields have a list of their own because other code uses them as a group: the seed
+// of a job without one comes from `prompt_fields`, Sampling and LogitEdits (schemas/codec.hpp), and
+// results report Sampling and LogitEdits. To add a field, add a member and an entry here. Jobs are
+// written in this order, so that equal jobs have equal bytes. Thread safety: pure functions.
 #include <concepts>
 #include <type_traits>
 
@@ -33,7 +33,7 @@ void prompt_fields(auto& v, Is<GenerationRequest> auto& r) {
   v.beside("tokens", r.prompt, Alternative<Tokens>{},
            "the prompt as token ids, bin of little-endian uint32 or an array");
   v.field("messages", r.prompt, Alternative<Chat>{limits::chat_messages},
-          "a chat, an array of {role, content}, which the model's own template renders");
+          "a chat: an array of {role, content}, which the model's own template renders");
   v.field("add_special_tokens", r.add_special_tokens,
           "put BOS before a text prompt where the model's file says so");
 }
@@ -108,7 +108,7 @@ void fields(auto& v, Is<LogitEdits> auto& e) {
 }
 
 void fields(auto& v, Is<Marker> auto& m) {
-  v.required("part", m.part, "what stands between the markers");
+  v.required("part", m.part, "the kind of text between the markers");
   v.required("open", m.open, Text{limits::marker_bytes, true}, "the text that begins the part");
   v.field("close", m.close, Text{limits::marker_bytes},
           "the text that ends the part; without it the part goes on to the end of the text");
@@ -120,10 +120,10 @@ void fields(auto& v, Is<RepetitionDetection> auto& d) {
   v.field("min_pattern_size", d.min_pattern_size, Count{limits::repetition_pattern, 1},
           "the shortest pattern in tokens");
   v.field("min_count", d.min_count, Count{limits::repetition_count, 2},
-          "how often in a row the pattern must stand");
+          "how many times in a row the pattern must occur");
 }
 
-// What ends a text, and what takes it apart.
+// The fields that end a text, and those that split it.
 void end_fields(auto& v, Is<GenerationRequest> auto& r) {
   v.field("stop", r.stops.strings, Texts{limits::stop_strings, limits::stop_string_bytes, true},
           "a string or a list of strings that end the text; they are cut off");
@@ -132,7 +132,7 @@ void end_fields(auto& v, Is<GenerationRequest> auto& r) {
   v.field("stop_token_sequences", r.stops.sequences,
           IdLists{limits::stop_sequences, limits::stop_sequence_tokens},
           "sequences of token ids that end the text; they are cut off");
-  v.field("include_stop_str_in_output", r.stops.include, "leave what ended the text at its end");
+  v.field("include_stop_str_in_output", r.stops.include, "keep what ended the text at its end");
   v.field("ignore_eos", r.stops.ignore_eos, "go on after an end-of-text token");
   v.field("markers", r.markers, Parts{limits::markers},
           "sets reasoning and tool calls apart from the text: none, auto (by the markers that the "
@@ -174,9 +174,9 @@ void fields(auto& v, Is<GenerationRequest> auto& r) {
   end_fields(v, r);
   fields(v, r.logprobs);
   v.field("partials", r.partials,
-          "send text and tokens while they are generated, too, to sessions that watch the stream");
+          "also send text and tokens, while they are generated, to sessions that watch the stream");
   v.field("kv", r.kv, Label{limits::kv_bytes, true},
-          "the KV policy wanted: a preset, KEY/VALUE, or what a result's effective.kv says");
+          "the KV policy wanted: a preset, KEY/VALUE, or the effective.kv of a result");
   v.field("require_fingerprint", r.require_fingerprint, Label{limits::id_bytes, true},
           "fail on an engine with another numeric fingerprint");
 }

@@ -2,10 +2,10 @@
 """Makes vectors/*.msgpack and docs/messages.md from the schemas and the JSON vectors.
 
     schemas/tools/generate.py           writes them
-    schemas/tools/generate.py --check   fails, naming the files, where they differ
+    schemas/tools/generate.py --check   fails and names the files that differ
 
-Needs the Python package msgpack. The bytes are made here, not by the C++ codec, so that the two
-check each other.
+Needs the Python package msgpack. This program packs the bytes itself instead of using the C++
+codec, so that the two check each other.
 """
 
 import base64
@@ -42,7 +42,7 @@ class Schemas:
         return schema, file
 
     def of_vector(self, name):
-        """The schema file of a vector, by the name of the vector's file."""
+        """The schema file of the vector with this name."""
         for kind in ("job", "result"):
             if name.startswith(kind + "-"):
                 return kind + ".json"
@@ -50,7 +50,7 @@ class Schemas:
 
 
 def fits(value, schema):
-    """Whether a branch of an anyOf is meant: by JSON type alone."""
+    """Whether a value belongs to this branch of an anyOf, by its JSON type."""
     if "const" in schema:
         return value == schema["const"]
     if "enum" in schema:
@@ -72,7 +72,7 @@ def fits(value, schema):
 
 
 def pack(value, schema, file):
-    """A JSON value as the msgpack that its schema asks for."""
+    """Packs a JSON value as the msgpack that its schema describes."""
     schema, file = SCHEMAS.follow(schema, file)
     if "anyOf" in schema:
         branches = [SCHEMAS.follow(b, file) for b in schema["anyOf"]]
@@ -106,7 +106,7 @@ def pack(value, schema, file):
 
 
 def type_name(schema, file):
-    """How a table of the documentation calls a type."""
+    """The name of a type in the tables of the documentation."""
     if "$ref" in schema:
         target, _, pointer = schema["$ref"].partition("#")
         schema, _ = SCHEMAS.follow(schema, file)
@@ -195,7 +195,7 @@ def documentation(vectors):
 
 
 def error_table():
-    """The rows of the table of codes in base/error.hpp, for the test that holds README to it."""
+    """The rows of the table of codes in base/error.hpp, which a test compares with README.md."""
     text = (FOLDER / "base" / "error.hpp").read_text(encoding="utf-8")
     return re.findall(r'^  X\((\w+), (\d+), "([^"]*)"\)', text, re.MULTILINE)
 

@@ -1,6 +1,6 @@
 #pragma once
-// How each C++ type and form of the field tables looks as JSON Schema. JSON stands for msgpack
-// here: 64-bit integers are strings, `bin` is base64 (schemas/README.md). Thread safety: pure.
+// Maps each C++ type and form of the field tables to a JSON Schema. JSON stands for msgpack here:
+// 64-bit integers are strings, `bin` is base64 (schemas/README.md). Thread safety: pure functions.
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -51,7 +51,7 @@ MILLRACE_PART(PenaltyScope, "penalty_scope");
 inline Json reference(const std::string& name) {
   return {{"$ref", "common.json#/$defs/" + name}};
 }
-// A float as the shortest decimal that reads back.
+// A float as the shortest decimal that gives the same float again.
 inline Json number(double value) {
   return Json::parse(number_text(static_cast<float>(value)));
 }
@@ -126,7 +126,7 @@ struct TypeOf<std::vector<T>> {
   }
 };
 
-// ---- by form, where that says more than the type; as a list of what is allowed
+// ---- by form, where it says more than the type: a list of what is allowed
 using AnyOf = std::vector<Json>;
 
 inline Json text(std::uint64_t least, std::uint64_t most) {
@@ -267,7 +267,7 @@ Json default_of(const T& value) {
     return Json::array();  // a list of parts
   }
 }
-// Parts and optional fields have none: they are absent.
+// Parts and optional fields have no default: they are absent.
 template <class T>
 inline constexpr bool has_default =
     !(std::is_class_v<T> && part_name<T> != nullptr) && !std::is_same_v<T, Prompt>;

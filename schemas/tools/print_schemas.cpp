@@ -23,16 +23,16 @@ inline constexpr bool is_list =
     std::is_same_v<std::decay_t<Form>, Ids> || std::is_same_v<std::decay_t<Form>, IdLists> ||
     std::is_same_v<std::decay_t<Form>, Texts> || std::is_same_v<std::decay_t<Form>, Biases>;
 
-// Of one value, or one of several.
+// The schema of a value that may be any of these.
 Json one_of(AnyOf allowed) {
   return allowed.size() == 1 ? allowed.front() : Json{{"anyOf", std::move(allowed)}};
 }
 
-// Jobs come from many hands: null stands for an absent field, and OpenAI's spellings are taken.
-// What we send has one form.
+// Who writes a map. Producers write null for an absent field and use OpenAI's spellings; our own
+// programs write one form.
 enum class Source : std::uint8_t { producers, us };
 
-// The properties of a map, from its table.
+// Collects the properties of a map from its table.
 class Properties {
  public:
   explicit Properties(Source source) : source_(source) {}
@@ -44,7 +44,7 @@ class Properties {
   template <class T>
   void field(std::string_view name, const T& value, const auto& form, std::string_view about) {
     if constexpr (is_list<decltype(form)>) {
-      // An engine may add to the lists that a job gave.
+      // An engine may extend the lists that a job gave, beyond the limits of a job.
       if (source_ == Source::us) return field(name, value, about);
     }
     add(name, value, allowed<T>(form), about, limits_text(form));
@@ -156,9 +156,8 @@ Json message_schema(std::size_t index) {
 }
 
 Json envelope_schema() {
-  Json out = schema_head("envelope",
-                         "What every frame holds. Keys come in any order; unknown ones "
-                         "are skipped.");
+  Json out = schema_head(
+      "envelope", "The map in every frame. Keys come in any order; unknown ones are skipped.");
   Json kinds = Json::array(), bodies = Json::array();
   for (const MessageKind& kind : message_kinds) {
     kinds.push_back(kind.name);
@@ -177,7 +176,7 @@ Json envelope_schema() {
       {"body", {{"type", "object"}, {"default", Json::object()}, {"description", "the message"}}}};
   out["properties"]["id"]["default"] = "0";
   out["properties"]["id"]["description"] =
-      "chosen by the asking side and repeated in the answer; 0 where nothing is answered";
+      "chosen by the side that asks and repeated in the answer; 0 where there is no answer";
   out["required"] = {"v", "kind"};
   out["allOf"] = std::move(bodies);
   return out;

@@ -24,7 +24,7 @@ void SimClient::hello() {
   wire_(peer_, {next_id_++, hello});
 }
 
-// What is not answered after a while is simply sent again: ids make it safe.
+// Sends unanswered jobs again after a while, which their ids make safe.
 void SimClient::submit() {
   if (waiting_.empty() || dice_.chance(0.7)) return;
   Submit message;
@@ -72,7 +72,7 @@ void SimClient::submitted(const Submitted& answer, std::uint64_t id) {
   if (asked == asked_.end()) return;
   for (std::size_t i = 0; i < answer.answers.size(); ++i) {
     if (answer.answers[i].error) {
-      // The one refusal that may come: no engine has joined yet.
+      // The only refusal that may come: no engine has joined yet.
       if (answer.answers[i].error->code != Code::unknown_model) {
         record_.violations.push_back("refused: " + answer.answers[i].error->text());
       }
@@ -89,9 +89,9 @@ void SimClient::submitted(const Submitted& answer, std::uint64_t id) {
 void SimClient::data(const Data& data) {
   epoch_ = data.epoch;
   for (const auto& entry : data.entries) {
-    if (entry.number < next_number_) continue;  // an answer that came late or twice
+    if (entry.number < next_number_) continue;  // the answer came late or twice
     if (entry.number != next_number_) {
-      // Entries within one answer follow each other; between answers a late one may start higher.
+      // Entries of one answer are consecutive; a late answer may start at a higher number.
       if (&entry != &data.entries.front()) record_.violations.push_back("a gap in the stream");
       return;
     }
@@ -162,7 +162,7 @@ void SimEngine::heartbeat() {
   beat.steps = steps_;
   beat.credit = hanging_ ? 0 : credit();
   wire_(peer_, {2, std::move(beat)});
-  send_ends();  // again, for as long as nobody answered
+  send_ends();  // again, until the broker has answered
 }
 
 void SimEngine::receive(const Envelope& envelope) {

@@ -1,6 +1,6 @@
 #pragma once
-// The other ends of the protocol, in their simplest honest form. They send into `Wire` and are told
-// what arrives; they retry as real clients and engines do.
+// The clients and engines of the simulation, in their simplest correct form. They send into `Wire`,
+// receive what arrives, and retry as real clients and engines do.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -17,23 +17,23 @@ namespace millrace::broker::simulation {
 
 using Wire = std::function<void(const Peer&, Envelope)>;
 
-// What the checker wants to know of all that happened.
+// What the checker needs to know about the run.
 struct Record {
-  std::set<std::string> acknowledged;  // jobs a client was told are stored
-  // What the ledger knows at the moment when somebody is told.
+  std::set<std::string> acknowledged;  // jobs that a client was told are stored
+  // Ask the ledger at the moment when a client or an engine gets an answer.
   std::function<bool(const std::string&job)> is_stored, has_ended;
   std::function<bool(LeaseId, const std::string& job)> is_current;
   std::vector<std::string> violations;
   int engine_deaths = 0;
-  std::map<std::string, int> deaths_by;  // by the job that caused them, under its current lease
+  std::map<std::string, int> deaths_by;  // engine deaths by the job that caused them
 };
 
-// Submits its jobs in messages of several until each is answered, and reads the stream to its end.
+// Submits its jobs, several in a message, until each is answered, and reads the stream to its end.
 class SimClient {
  public:
   SimClient(std::string name, std::vector<Body> jobs, Clock& clock, Dice& dice, Wire wire,
             Record& record)
-      : peer_{Door::client, std::move(name)},
+      : peer_{Endpoint::client, std::move(name)},
         waiting_(std::move(jobs)),
         clock_(clock),
         dice_(dice),
@@ -68,14 +68,14 @@ class SimClient {
   std::map<std::uint64_t, std::vector<Body>> asked_;
   std::uint64_t next_number_ = 1;
   std::string epoch_;
-  std::map<std::string, int> read_;  // jobs seen in the stream, and how often
+  std::map<std::string, int> read_;  // how often each job was seen in the stream
 };
 
-// Runs what it is leased, a few steps each; dies of jobs whose id begins with "kill".
+// Runs its leased jobs, a few steps each; dies of jobs whose id begins with "kill".
 class SimEngine {
  public:
   SimEngine(std::string name, Clock& clock, Dice& dice, Wire wire, Record& record)
-      : peer_{Door::engine, name},
+      : peer_{Endpoint::engine, name},
         name_(std::move(name)),
         clock_(clock),
         dice_(dice),
@@ -87,10 +87,10 @@ class SimEngine {
   const std::string& name() const { return name_; }
   bool dead() const { return dead_; }
   void receive(const Envelope& envelope);
-  void die();                       // at once
-  void hang() { hanging_ = true; }  // heartbeats without steps
+  void die();                       // without a goodbye
+  void hang() { hanging_ = true; }  // sends heartbeats but makes no steps
   void freeze_us(std::int64_t us) { frozen_until_us_ = clock_.now_us() + us; }
-  void reconnect();  // another route, the same process
+  void reconnect();  // the same process with another route
   void leave();      // goodbye
 
  private:
@@ -121,7 +121,7 @@ class SimEngine {
   std::uint64_t steps_ = 0;
   std::map<LeaseId, Running> running_;
   std::map<LeaseId, std::pair<std::string, JobState>> ended_;  // not yet committed
-  std::set<LeaseId> seen_;  // a lease that comes twice is run once
+  std::set<LeaseId> seen_;  // runs a lease that comes twice only once
 };
 
 }  // namespace millrace::broker::simulation

@@ -1,5 +1,5 @@
 #pragma once
-// A simulated clock with a queue of things to come, and a network that treats messages badly.
+// A simulated clock with a queue of events, and a network that loses, doubles and delays messages.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -8,7 +8,7 @@
 
 namespace millrace::broker::simulation {
 
-// Everything random comes from here, so that a seed repeats a run exactly.
+// The only source of randomness, so that a seed repeats a run exactly.
 class Dice {
  public:
   explicit Dice(std::uint64_t seed) : generator_(seed) {}
@@ -25,7 +25,7 @@ class Clock {
   void after(std::int64_t us, std::function<void()> what) {
     queue_.emplace(std::pair{now_us_ + us, next_++}, std::move(what));
   }
-  // The next thing, if it comes before `until_us`.
+  // Runs the next event, if it comes before `until_us`.
   bool step(std::int64_t until_us) {
     if (queue_.empty() || queue_.begin()->first.first > until_us) return false;
     auto node = queue_.extract(queue_.begin());
@@ -40,19 +40,19 @@ class Clock {
   std::map<std::pair<std::int64_t, std::uint64_t>, std::function<void()>> queue_;
 };
 
-struct Weather {
+struct NetworkFaults {
   double lose = 0.01, twice = 0.01, late = 0.02;
   std::int64_t usual_us = 2'000, late_us = 3'000'000;
 };
 
-// Delivers `what` once, twice, late or never. Delays differ, so that messages overtake each other.
-inline void carry(Clock& clock, Dice& dice, const Weather& weather,
+// Calls `what` once, twice, late or never. Delays differ, so that messages overtake each other.
+inline void carry(Clock& clock, Dice& dice, const NetworkFaults& faults,
                   const std::function<void()>& what) {
-  if (dice.chance(weather.lose)) return;
-  const int copies = dice.chance(weather.twice) ? 2 : 1;
+  if (dice.chance(faults.lose)) return;
+  const int copies = dice.chance(faults.twice) ? 2 : 1;
   for (int i = 0; i < copies; ++i) {
-    const bool late = dice.chance(weather.late);
-    const auto most = static_cast<std::uint64_t>(late ? weather.late_us : weather.usual_us);
+    const bool late = dice.chance(faults.late);
+    const auto most = static_cast<std::uint64_t>(late ? faults.late_us : faults.usual_us);
     clock.after(static_cast<std::int64_t>(1 + dice.below(most)), what);
   }
 }

@@ -12,7 +12,7 @@ namespace millrace::broker::simulation {
 namespace {
 
 constexpr std::int64_t second = 1'000'000;
-constexpr std::int64_t calm_after = 600 * second;  // faults end, so that everything can finish
+constexpr std::int64_t calm_after = 600 * second;  // no faults after this, so that all can finish
 constexpr std::int64_t give_up = 3'600 * second;
 
 class Simulation {
@@ -22,8 +22,8 @@ class Simulation {
     options.publish = published_end;
     options.epoch = "epoch";
     store_ = make_memory_store(std::move(options));
-    weather_.lose = dice_.chance(0.3) ? 0 : 0.03;
-    weather_.late = dice_.chance(0.3) ? 0 : 0.05;
+    network_faults_.lose = dice_.chance(0.3) ? 0 : 0.03;
+    network_faults_.late = dice_.chance(0.3) ? 0 : 0.05;
     record_.is_stored = [this](const std::string& job) {
       return ask(GetJob{default_tenant, job}).has_value();
     };
@@ -77,18 +77,18 @@ class Simulation {
 
   Dice dice_;
   Clock clock_;
-  Weather weather_;
+  NetworkFaults network_faults_;
   Record record_;
   Outcome outcome_;
   std::int64_t unix_ahead_us_ = 1'700'000'000 * second;
   std::shared_ptr<MemoryStore> store_;
   std::unique_ptr<Ledger> ledger_;
-  std::unique_ptr<Broker> broker_;  // null while it is away
+  std::unique_ptr<Broker> broker_;  // null while no broker runs
   std::uint64_t incarnation_ = 0;
   std::deque<LedgerRequest> requests_;
   bool committing_ = false;
   std::vector<std::unique_ptr<SimClient>> clients_;
-  std::vector<std::unique_ptr<SimEngine>> engines_;  // the dead ones stay, their timers may run
+  std::vector<std::unique_ptr<SimEngine>> engines_;  // dead ones stay: their timers may still run
   int next_engine_ = 0;
 };
 
@@ -103,7 +103,7 @@ void Simulation::make_clients() {
       job.id = (killer ? "kill-" : "job-") + std::to_string(c) + "-" + std::to_string(i);
       job.model = dice_.chance(0.5) ? "m" : "*";
       job.priority = static_cast<std::uint32_t>(dice_.below(limits::priority_count));
-      // Faults kill engines under innocent suspects too; those must survive all of them.
+      // Faults also kill engines that run innocent suspects, which must survive all these deaths.
       job.max_attempts = killer ? 2 : limits::max_attempts;
       job.request.prompt = job.id;
       jobs.push_back(encode_job(job));
@@ -123,7 +123,7 @@ void Simulation::add_engine() {
 
 Wire Simulation::wire() {
   return [this](const Peer& peer, Envelope envelope) {
-    carry(clock_, dice_, weather_, [this, peer, envelope = std::move(envelope)] {
+    carry(clock_, dice_, network_faults_, [this, peer, envelope = std::move(envelope)] {
       if (broker_) feed(Received{peer, envelope, 0});
     });
   };
@@ -138,7 +138,7 @@ void Simulation::start_broker() {
   feed(Start{});
 }
 
-// SIGKILL: of what waits for the ledger a part may still have been committed, unanswered.
+// As SIGKILL does: some of the waiting requests may have been committed without an answer.
 void Simulation::kill_broker() {
   if (!broker_) return;
   ++outcome_.broker_restarts;
@@ -166,7 +166,7 @@ void Simulation::feed(Event event) {
 void Simulation::absorb(Actions actions) {
   for (auto& request : actions.ledger) requests_.push_back(std::move(request));
   for (const auto& out : actions.messages) {
-    carry(clock_, dice_, weather_, [this, out] { deliver(out); });
+    carry(clock_, dice_, network_faults_, [this, out] { deliver(out); });
   }
   if (requests_.empty() || committing_) return;
   committing_ = true;
@@ -176,13 +176,13 @@ void Simulation::absorb(Actions actions) {
                [this, incarnation = incarnation_] {
                  if (incarnation == incarnation_ && broker_) commit();
                });
-  // A kill hurts most between an answer and its commit.
+  // A kill does most harm between a request and its commit.
   if (!calm() && dice_.chance(0.002)) {
     clock_.after(static_cast<std::int64_t>(dice_.below(most)), [this] { kill_broker(); });
   }
 }
 
-// A group commit: all that waits, answered in order.
+// A group commit of all waiting requests, which are answered in order.
 void Simulation::commit() {
   committing_ = false;
   auto batch = std::exchange(requests_, {});
@@ -214,7 +214,7 @@ SimEngine* Simulation::any_engine() {
 }
 
 void Simulation::trouble() {
-  // Dead engines are replaced, with or without a word to the broker.
+  // Dead engines are replaced; the broker may or may not be told of the death.
   int alive = 0;
   for (const auto& engine : engines_) {
     if (!engine->dead()) ++alive;
@@ -241,7 +241,7 @@ void Simulation::trouble() {
       unix_ahead_us_ += static_cast<std::int64_t>(dice_.below(7'200)) * second;
     if (dice_.chance(0.01)) unix_ahead_us_ -= static_cast<std::int64_t>(dice_.below(60)) * second;
   }
-  // A hung engine is ended in the end by whoever watches it.
+  // A supervisor ends a hung engine after a while.
   clock_.after(2 * second, [this] { trouble(); });
 }
 
@@ -252,7 +252,7 @@ bool Simulation::finished() const {
   return broker_ != nullptr;
 }
 
-// No engine holds anything beside a suspect.
+// Checks that no engine holds another lease beside a suspect's.
 void Simulation::check_alone() {
   FindLapsed all;
   all.all = true;

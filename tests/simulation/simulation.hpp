@@ -1,6 +1,6 @@
 #pragma once
-// One run of the whole broker under simulated faults, by seed. The checker's findings are in the
-// record; an empty list is a good run.
+// Runs the whole broker under simulated faults, determined by a seed. The outcome lists the rules
+// that were broken; an empty list means that the run passed.
 #include <cstdint>
 #include <string>
 #include <vector>

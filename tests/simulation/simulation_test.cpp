@@ -40,7 +40,7 @@ TEST(Simulation, EachJobEndsOnceWhateverHappens) {
       static_cast<unsigned long long>(failed), static_cast<unsigned long long>(cancelled),
       static_cast<unsigned long long>(deaths), static_cast<unsigned long long>(restarts));
   if (count < 100) return;
-  // The faults must really have happened.
+  // Check that the faults really happened.
   EXPECT_GT(deaths, count);
   EXPECT_GT(restarts, count / 2);
   EXPECT_GT(failed, count / 2);

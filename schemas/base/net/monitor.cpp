@@ -59,12 +59,12 @@ Result<Monitor> Monitor::watch(Context& context, Socket& socket) {
                          ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
                          ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
                          ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
-  // cppzmq's own monitor waits by itself; a Poller must wait for this one among other sockets.
+  // cppzmq's own monitor blocks; this one must wait in a Poller, together with other sockets.
   void* const watched = socket.handle().handle();
   if (zmq_socket_monitor(watched, endpoint.c_str(), events) != 0) {
     return fail(Code::io_error, std::string("cannot watch a socket: ") + zmq_strerror(zmq_errno()));
   }
-  // The library writes to a PAIR socket; ours must be one too.
+  // libzmq writes to a PAIR socket, so this end must be one too.
   MILLRACE_ASSIGN(Socket reader, Socket::open(context, Kind::pair, {.linger_ms = 0}));
   MILLRACE_TRY(reader.connect(endpoint));
   return Monitor(std::move(reader), watched);
@@ -77,7 +77,7 @@ Result<std::optional<ConnectionEvent>> Monitor::next() {
   if (!received) return std::optional<ConnectionEvent>();
   const Frames& frames = *received;
   if (frames.size() != 2 || frames[0].size() != 6) {
-    return fail(Code::internal, "a socket event of an unknown shape");
+    return fail(Code::internal, "a socket event has an unknown format");
   }
   std::uint16_t event = 0;
   std::uint32_t value = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// What happens to a socket's connections: for log lines, and to tell a user why nothing arrives.
-// Thread safety: belongs to the thread that owns the socket.
+// Reports what happens to a socket's connections, for the log and to tell a user why nothing
+// arrives. Thread safety: belongs to the thread that owns the socket.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,8 +12,8 @@ namespace millrace::net {
 struct ConnectionEvent {
   enum class Kind : std::uint8_t {
     connected,         // this side's connect succeeded
-    retrying,          // it did not, another try follows
-    accepted,          // a peer came in
+    retrying,          // it failed; another try follows
+    accepted,          // a peer connected
     ready,             // the handshake is done: messages flow
     disconnected,      // a connection is lost
     handshake_failed,  // protocol mismatch, or a refused key
@@ -27,11 +27,12 @@ std::string_view name(ConnectionEvent::Kind kind);
 
 class Monitor {
  public:
-  // Must be made before the socket binds or connects to miss nothing, and destroyed before it.
+  // Create it before the socket binds or connects, so that it misses nothing, and destroy it before
+  // the socket.
   static Result<Monitor> watch(Context& context, Socket& socket);
   Monitor(Monitor&&) noexcept = default;
   ~Monitor();
-  Result<std::optional<ConnectionEvent>> next();    // empty: nothing new
+  Result<std::optional<ConnectionEvent>> next();    // none: nothing new
   const Socket& events() const { return events_; }  // to add to a Poller
 
  private:

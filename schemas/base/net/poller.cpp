@@ -23,7 +23,7 @@ Waker::~Waker() {
 }
 void Waker::wake() const noexcept {
   const std::uint64_t one = 1;
-  // Full only after 2^64-2 wakes unseen: then it is readable anyway.
+  // The write fails only after 2^64-2 unseen wakes, when the eventfd is readable anyway.
   [[maybe_unused]] const ssize_t written = ::write(descriptor_, &one, sizeof one);
 }
 void Waker::drain() const noexcept {

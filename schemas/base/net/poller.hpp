@@ -1,6 +1,6 @@
 #pragma once
 // Waits for sockets, wake-ups from other threads, and time. Thread safety: a Poller belongs to the
-// thread that owns its sockets; Waker::wake is safe anywhere, signal handlers included.
+// thread that owns its sockets; any thread and any signal handler may call Waker::wake.
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace millrace::net {
 
-// An eventfd: a thread that waits in a Poller is woken with it.
+// An eventfd that wakes a thread which waits in a Poller.
 class Waker {
  public:
   static Result<std::unique_ptr<Waker>> create();
@@ -17,7 +17,7 @@ class Waker {
   Waker(const Waker&) = delete;
   Waker& operator=(const Waker&) = delete;
   void wake() const noexcept;
-  void drain() const noexcept;  // after it was seen; wakes before this count as seen
+  void drain() const noexcept;  // marks all earlier wakes as seen
   int descriptor() const { return descriptor_; }
 
  private:
@@ -32,11 +32,12 @@ class Poller {
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
 
-  // Each returns the place to ask readable() and writable() about. What is added must outlive it.
+  // Each returns the place that readable() and writable() take. What is added must outlive the
+  // Poller.
   std::size_t add(const Socket& socket);
   std::size_t add(int descriptor);
   std::size_t add(const Waker& waker) { return add(waker.descriptor()); }
-  // A socket is watched for reading; for room to send only while this is on.
+  // A socket is watched for reading by default; these turn watching on and off.
   void watch_writable(std::size_t place, bool on);
   void watch_readable(std::size_t place, bool on);
 

@@ -40,8 +40,8 @@ std::unexpected<Error> failure(std::string_view what, int error) {
   }
 }
 
-// libzmq removes a socket file that is there before it listens, also one that another process
-// listens on, which would then lose its peers without a word.
+// Before it listens, libzmq removes an existing socket file, even one that another process listens
+// on. That process would then lose its peers without notice.
 bool somebody_listens(std::string_view endpoint) {
   constexpr std::string_view scheme = "ipc://";
   sockaddr_un address{};
@@ -58,7 +58,7 @@ bool somebody_listens(std::string_view endpoint) {
   return busy;
 }
 
-// cppzmq throws what it cannot do: here it becomes a value.
+// Turns an exception of cppzmq into an error value.
 template <class Call>
 Status attempt(std::string_view what, Call call) {
   try {
@@ -167,10 +167,11 @@ Status Socket::send_part(std::string_view frame, bool more) {
   return {};
 }
 
-// Only the first frame can be refused: then nothing was taken. Later ones follow it to its peer.
+// Only the first frame can be refused; nothing was accepted then. Later frames follow it to its
+// peer.
 Status Socket::send(const Frames& frames) {
   MILLRACE_TRY(check_owner());
-  if (frames.empty()) return fail(Code::internal, "a message without frames");
+  if (frames.empty()) return fail(Code::internal, "a message has no frames");
   for (std::size_t i = 0; i < frames.size(); ++i) {
     MILLRACE_TRY(send_part(frames[i], i + 1 < frames.size()));
   }
@@ -211,7 +212,7 @@ bool is_loopback(std::string_view endpoint) {
   const std::string_view address = endpoint.substr(tcp.size());
   const std::string_view host = address.substr(0, address.rfind(':'));
   if (host == "localhost" || host == "[::1]" || host == "lo") return true;
-  // 127.0.0.0/8, in numbers only: 127.example.org is some other machine.
+  // 127.0.0.0/8, in digits only: 127.example.org is another machine.
   return host.starts_with("127.") && host.find_first_not_of("0123456789.") == host.npos;
 }
 

@@ -1,15 +1,16 @@
 #pragma once
-// A thin layer over cppzmq: bounded, never blocking, errors as values. Every socket has explicit
-// high-water marks, linger and a largest message, speaks ZMTP heartbeats, and a ROUTER reports
-// peers that are gone instead of dropping what is sent to them.
+// A thin layer over cppzmq that never blocks and returns errors as values. Every socket has
+// explicit high-water marks, a linger time and a largest message, and sends ZMTP heartbeats. A
+// ROUTER reports peers that are gone instead of dropping messages to them.
 //
 // Errors of send: `unreachable` (a ROUTER knows no such peer; EHOSTUNREACH) and `overloaded` (the
-// queue is full, or there is no peer yet; EAGAIN): nothing of the message was taken, keep it.
-// Other errors: io_error with libzmq's reason, usage for endpoints that cannot be.
+// queue is full, or there is no peer yet; EAGAIN). After both, no part of the message was accepted,
+// and the caller keeps it. Other errors: io_error with libzmq's reason, usage for invalid
+// endpoints.
 //
-// What is sent may still be lost with its connection: everything that matters is acknowledged by
-// the protocol above. Thread safety: a Context is shared; a Socket belongs to one thread from its
-// first send or receive on, which is checked (internal), until hand_over().
+// An accepted message may still be lost with its connection, so the protocol above acknowledges
+// everything that matters. Thread safety: threads may share a Context; a Socket belongs to one
+// thread from its first send or receive on, which is checked (internal), until hand_over().
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -28,8 +29,8 @@ class socket_t;
 
 namespace millrace::net {
 
-// Owns the I/O threads; throws where the machine has no memory or descriptors left. Its end waits
-// for all its sockets to be closed and their linger to pass, so destroy sockets first.
+// Owns the I/O threads; throws if the machine has no memory or descriptors left. Its destructor
+// waits until all its sockets are closed and their linger has passed, so destroy sockets first.
 class Context {
  public:
   explicit Context(int io_threads = 1);
@@ -45,11 +46,11 @@ class Context {
 enum class Kind : std::uint8_t { router, dealer, pub, sub, push, pull, pair };
 
 struct SocketOptions {
-  int linger_ms = 1'000;                            // how long what is queued may outlive close()
-  int send_queue = limits::socket_high_water_mark;  // messages a peer
-  int receive_queue = limits::socket_high_water_mark;  // messages a peer
-  std::int64_t message_bytes = limits::frame_bytes;    // a peer that sends more is cut off
-  // DEALER and PUSH: queue only to peers that are there, so that nothing piles up for a dead one.
+  int linger_ms = 1'000;                            // time that queued messages may outlive close()
+  int send_queue = limits::socket_high_water_mark;  // messages for each peer
+  int receive_queue = limits::socket_high_water_mark;  // messages from each peer
+  std::int64_t message_bytes = limits::frame_bytes;    // a larger message closes the connection
+  // DEALER and PUSH: queue only for connected peers, so that nothing piles up for a dead one.
   bool immediate = true;
   int heartbeat_ms = 2'000;  // ZMTP pings
   int heartbeat_timeout_ms = 10'000;
@@ -59,7 +60,7 @@ struct SocketOptions {
   std::string routing_id = {};  // DEALER: empty lets the ROUTER choose one for this connection
 };
 
-// One message of one or more frames; one that a ROUTER received begins with the peer's routing id.
+// A message of one or more frames. On a ROUTER the first frame is the peer's routing id.
 using Frames = std::vector<std::string>;
 inline constexpr std::size_t frames_most = 8;
 
@@ -73,19 +74,19 @@ class Socket {
   // tcp://127.0.0.1:5555, tcp://127.0.0.1:* (a free port), ipc://PATH, inproc://NAME
   Status bind(const std::string& endpoint);
   Status unbind(const std::string& endpoint);
-  Status connect(const std::string& endpoint);  // comes back by itself after a loss
+  Status connect(const std::string& endpoint);  // reconnects by itself after a loss
   Status disconnect(const std::string& endpoint);
-  Result<std::string> last_endpoint() const;  // of the last bind, its port filled in
+  Result<std::string> last_endpoint() const;  // of the last bind, with its actual port
   Status subscribe(std::string_view prefix);  // SUB
   Status unsubscribe(std::string_view prefix);
 
   Status send(const Frames& frames);
   Status send_frame(std::string_view frame);  // a message of one frame
-  // Empty: nothing has arrived. Error too_large: a message of more than frames_most frames was
+  // None: nothing has arrived. Error too_large: a message with more than frames_most frames was
   // dropped.
   Result<std::optional<Frames>> receive();
 
-  void hand_over() { owner_ = {}; }  // the next thread to use it owns it; synchronize outside
+  void hand_over() { owner_ = {}; }  // the next thread that uses it owns it; synchronize outside
   zmq::socket_t& handle() const { return *handle_; }
 
  private:
@@ -97,7 +98,7 @@ class Socket {
   std::thread::id owner_;
 };
 
-// ipc, inproc, and tcp on the loopback interface: what may be served without keys.
+// True for ipc, inproc, and tcp on the loopback interface: endpoints that need no keys.
 bool is_loopback(std::string_view endpoint);
 
 }  // namespace millrace::net

@@ -43,7 +43,7 @@ TEST(Base64, KnownAnswersBothWays) {
   EXPECT_EQ(base64_decode(base64_encode(all)).value(), all);
 }
 
-TEST(Base64, RefusesWhatIsNotCanonical) {
+TEST(Base64, RefusesTextThatIsNotCanonical) {
   for (const char* bad :
        {"Zg=", "Zg", "Z===", "Zh==", "Zm9=", "Zg==Zg==", "Zm9v\n", "Zm-_", "===="}) {
     const auto decoded = base64_decode(bad);

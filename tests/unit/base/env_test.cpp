@@ -106,7 +106,7 @@ class ScopedMask {
   mode_t before_;
 };
 
-TEST_F(PosixEnvTest, WhatItMakesIsItsOwnersUnlessAUserNamesIt) {
+TEST_F(PosixEnvTest, NewFilesArePrivateUnlessAUserNamesThem) {
   const ScopedMask open_to_all(0);
   ASSERT_TRUE(env_->make_directories(at("x/y")));
   EXPECT_EQ(mode_of(at("x")), 0700u);
@@ -127,7 +127,7 @@ TEST_F(PosixEnvTest, WhatItMakesIsItsOwnersUnlessAUserNamesIt) {
   EXPECT_EQ(mode_of(at("output")), 0640u);
   ASSERT_TRUE(write_file_atomically(*env_, at("plot"), "1", Access::by_umask));
   EXPECT_EQ(mode_of(at("plot")), 0640u);
-  ASSERT_TRUE(env_->open(at("output"), OpenMode::write));  // what is there stays as it is
+  ASSERT_TRUE(env_->open(at("output"), OpenMode::write));  // an existing file keeps its mode
   EXPECT_EQ(mode_of(at("output")), 0640u);
 }
 

@@ -1,4 +1,4 @@
-// The failing disk must fail as real ones do, or the tests that stand on it prove nothing.
+// FaultEnv must fail as real disks do, or the tests that use it prove nothing.
 #include "schemas/base/fault_env.hpp"
 
 #include <gtest/gtest.h>
@@ -109,8 +109,8 @@ TEST(FaultEnv, AtomicWritesLeaveOldOrNewAtEveryCut) {
   EXPECT_EQ(seen.size(), 2u);
 }
 
-TEST(FaultEnv, AWriteWithoutSyncIsFoundOut) {
-  // The mistake write_file_atomically avoids: renaming a file that was not synced.
+TEST(FaultEnv, AWriteWithoutSyncIsDetected) {
+  // The mistake that write_file_atomically avoids: renaming a file that was not synced.
   bool lost = false;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     FaultEnv env;

@@ -33,7 +33,7 @@ TEST(Utf8, AppendNeverWritesAnInvalidCharacter) {
   }
 }
 
-TEST(Utf8, RefusesWhatIsNotUtf8) {
+TEST(Utf8, RefusesInvalidBytes) {
   for (const std::string bad :
        {"\x80", "\xC0\x80", "\xC1\xBF", "\xE0\x80\x80", "\xED\xA0\x80", "\xF0\x80\x80\x80",
         "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF", "\xC3(", "\xE2\x82(", "a\xE2\x82"}) {
@@ -54,12 +54,12 @@ TEST(Utf8, CompletePrefixHoldsBackOnlyWhatCanStillBecomeACharacter) {
   EXPECT_EQ(utf8_complete_prefix("a\xF0\x9F\x98"), 1u);
   EXPECT_EQ(utf8_complete_prefix("a\xF0\x9F\x98\x80"), 5u);
   EXPECT_EQ(utf8_complete_prefix("a\x80"), 2u);         // never becomes one
-  EXPECT_EQ(utf8_complete_prefix("\xED\xA0"), 2u);      // a surrogate: neither does this
-  EXPECT_EQ(utf8_complete_prefix("\xFF\xFF\xC3"), 2u);  // damage before, a start after
+  EXPECT_EQ(utf8_complete_prefix("\xED\xA0"), 2u);      // a surrogate never does either
+  EXPECT_EQ(utf8_complete_prefix("\xFF\xFF\xC3"), 2u);  // invalid bytes, then an incomplete one
   EXPECT_EQ(utf8_complete_prefix(""), 0u);
 }
 
-// Table 3-8 and 3-11 of the Unicode standard, and what Python's errors="replace" gives.
+// From tables 3-8 and 3-11 of the Unicode standard, and Python's errors="replace".
 TEST(Utf8, ReplacesMaximalSubparts) {
   const std::string r = "\xEF\xBF\xBD";
   const std::vector<std::pair<std::string, std::string>> cases = {

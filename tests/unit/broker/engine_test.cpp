@@ -145,7 +145,7 @@ TEST(Ends, SentAgainAreCommittedOnce) {
   EXPECT_EQ(world.stream().size(), 1u);
 }
 
-TEST(Ends, AHeartbeatThatListsACommittedLeaseIsToldSo) {
+TEST(Ends, AHeartbeatThatListsACommittedLeaseIsAnsweredWithCommitted) {
   World world;
   world.join_engine("e", 1);
   world.submit({job_body("a")});
@@ -225,7 +225,7 @@ TEST(Heartbeat, KeepsLeasesForAsLongAsItComes) {
   EXPECT_EQ(world.broker().counters().engines_died, 0u);
 }
 
-TEST(Heartbeat, TellsWhichLeasesAreLost) {
+TEST(Heartbeat, IsAnsweredWithTheLostLeases) {
   World world;
   world.join_engine("e");
   world.beat("e", {77}, 1);
@@ -246,7 +246,7 @@ TEST(Heartbeat, SurvivesAJumpOfTheMachinesClock) {
   EXPECT_EQ(world.job("a").attempts, 1u);
 }
 
-TEST(Heartbeat, ALeaseThatNeverArrivedComesBackUnblamed) {
+TEST(Heartbeat, ALeaseThatNeverArrivedIsGivenBackWithoutBlame) {
   World world;
   world.join_engine("e", 1);
   world.submit({job_body("a")});
@@ -269,7 +269,7 @@ TEST(Reconnect, KeepsTheLeasesOfTheSameProcess) {
   EXPECT_EQ(world.take<Committed>(World::engine("other-route")).at(0).committed.size(), 1u);
 }
 
-TEST(Reconnect, AnotherProcessOnTheSameRouteReplacesTheOneBefore) {
+TEST(Reconnect, AnotherProcessOnTheSameRouteReplacesTheEarlierOne) {
   World world;
   world.join_engine("e", 1);
   world.submit({job_body("a")});
@@ -317,20 +317,20 @@ TEST(Restart, EnginesThatDoNotComeBackMakeSuspects) {
   EXPECT_TRUE(world.job("a").suspect);
 }
 
-TEST(Restart, OfAnEmbeddedBrokerGivesAllLeasesBackUnblamed) {
+TEST(Restart, OfAnEmbeddedBrokerGivesAllLeasesBackWithoutBlame) {
   World world;
   world.join_engine("e", 2);
   world.submit({job_body("a"), job_body("b")});
   (void)world.leases("e");
   CoreConfig config;
-  config.engines_of_before_are_gone = true;
+  config.previous_engines_are_gone = true;
   world.reconfigure(config);
   world.restart();
   EXPECT_EQ(world.counts().queued, 2u);
   EXPECT_FALSE(world.job("a").suspect);
 }
 
-TEST(Leaving, GoodbyeGivesLeasesBackUnblamed) {
+TEST(Leaving, GoodbyeGivesLeasesBackWithoutBlame) {
   World world;
   world.join_engine("e", 2);
   world.submit({job_body("a"), job_body("b")});

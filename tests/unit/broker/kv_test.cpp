@@ -1,4 +1,5 @@
-// A job's KV policy: who is given it, who is said to run what, what happens while nobody can.
+// A job's KV policy: which engines get the job, what the answers say about engines, and what
+// happens while no engine can run it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -64,8 +65,8 @@ TEST(KvPolicyOfAJob, EnginesOfOneModelEachGetOnlyWhatTheyRun) {
   EXPECT_EQ(given(world, "small"), (Strings{"a", "c"}));
 }
 
-// What a user expects: the preset that was given to --kv is the policy, however it is spelt and
-// whatever automatic protection made of single layers.
+// The preset given to --kv is the policy, whichever way a job spells it and whatever automatic
+// protection changed in single layers.
 TEST(KvPolicyOfAJob, MeansTheSameByEveryName) {
   World world;
   join(world, "e", {"k4v3", "f16/f16 x1, r4/r3 x29"});
@@ -125,12 +126,12 @@ TEST(Fingerprint, EnginesOfAnotherGetNoJobWhereOneIsAskedFor) {
   world.submit({wants("a", "")});
   EXPECT_EQ(given(world, "of two"), Strings{});
   EXPECT_EQ(status(world, "a").engines.front().engine.facts.fingerprint,
-            "two");  // who refuses it sees it
+            "two");  // the owner, who refuses this engine, can see it
   join_with("one");
   EXPECT_EQ(given(world, "of one"), Strings{"a"});
 }
 
-TEST(KvPolicyOfAJob, ASuspectIsTriedByWhoeverRunsItsPolicy) {
+TEST(KvPolicyOfAJob, ASuspectGoesToAnEngineThatRunsItsPolicy) {
   World world;
   join(world, "first", {"k5v3"});
   world.submit({wants("a", "k5v3"), wants("b", "k5v3")});
@@ -155,7 +156,7 @@ bool kept_free(const World& world, const std::string& engine) {
   return std::ranges::any_of(world.notes,
                              [&](const Note& note) { return note.text.starts_with(said); });
 }
-// Ends its first job and asks for another; what it is given.
+// The engine ends its first job and asks for another; returns the leases that it gets.
 std::vector<Lease> next_job(World& world, const std::string& engine, std::vector<LeaseId>& held) {
   world.say(World::engine(engine), Ends{{completed(held.front())}});
   held.erase(held.begin());
@@ -186,7 +187,7 @@ TEST(KvPolicyOfAJob, ASuspectKeepsNoEngineFromWorkThatCannotRunIt) {
   EXPECT_EQ(world.job("s").state, JobState::queued);
 }
 
-TEST(KvPolicyOfAJob, ASuspectKeepsFreeAnEngineThatRunsItHoweverEmptyOthersAre) {
+TEST(KvPolicyOfAJob, ASuspectReservesAnEngineThatRunsItEvenIfOthersHaveFewerJobs) {
   World world;
   join(world, "a", {"k5v3"}, 1);
   world.submit({wants("s", "k5v3")});
@@ -209,7 +210,7 @@ TEST(KvPolicyOfAJob, ASuspectKeepsFreeAnEngineThatRunsItHoweverEmptyOthersAre) {
   EXPECT_EQ(alone[0].job, "s");
 }
 
-TEST(KvPolicyOfAJob, AnEngineIsKeptFreeNoLongerThanThereIsASuspectForIt) {
+TEST(KvPolicyOfAJob, AnEngineIsReservedOnlyWhileThereIsASuspectForIt) {
   World world;
   join(world, "a", {"k5v3"}, 2);
   world.submit({wants("s", "k5v3"), wants("any", "")});
@@ -227,14 +228,14 @@ TEST(KvPolicyOfAJob, AnEngineIsKeptFreeNoLongerThanThereIsASuspectForIt) {
   EXPECT_TRUE(world.job("s").suspect);
 }
 
-TEST(KvPolicyOfAJob, ByLayerNamesNoOptionThatTakesIt) {
+TEST(KvPolicyOfAJob, ByLayerTheHintNamesTheOptionsThatGiveIt) {
   World world;
   join(world, "e", {"f16"});
   for (const std::string kv : {"f16/f16 x2, r5/r3 x28", "r5/r3 x30, keys centered by 0ab9"}) {
     EXPECT_EQ(
         world.submit({wants("by " + kv, kv)}).at(0).waits,
         "no engine of model m connected runs kv " + kv +
-            ": they run f16; start one whose --kv, --kv-protect and --kv-center come to that");
+            ": they run f16; start one whose --kv, --kv-protect and --kv-center give this policy");
   }
   EXPECT_EQ(world.submit({wants("ends", "k5v3~2,2")}).at(0).waits,
             "no engine of model m connected runs kv r5/r3~2,2: they run f16; start one with --kv "
@@ -266,7 +267,7 @@ TEST(KvPolicyOfAJob, IsRefusedWhereThereIsNoSuchPolicy) {
   }
 }
 
-// An embedded broker's one engine refuses by itself what it does not run; nobody else would come.
+// The only engine of an embedded broker refuses itself what it cannot run; no other would come.
 TEST(KvPolicyOfAJob, GoesToTheOneEngineThereIs) {
   CoreConfig config;
   config.match_kv = false;
@@ -276,7 +277,7 @@ TEST(KvPolicyOfAJob, GoesToTheOneEngineThereIs) {
   EXPECT_EQ(given(world, "e"), Strings{"a"});
 }
 
-TEST(KvPolicyOfAJob, AnEngineNamesAFewPoliciesAtMost) {
+TEST(KvPolicyOfAJob, TheNumberOfPoliciesOfAnEngineIsLimited) {
   World world;
   Hello hello;
   hello.role = Role::engine;

@@ -43,11 +43,11 @@ TEST_F(PartialTest, GoToTheSessionsThatWatchTheStream) {
   EXPECT_EQ(got[0].stream, "results");
   ASSERT_EQ(got[0].entries.size(), 1u);
   const PartialEntry& entry = got[0].entries[0];
-  EXPECT_EQ(entry.lease, 0u);  // no affair of clients
+  EXPECT_EQ(entry.lease, 0u);  // clients do not get lease ids
   EXPECT_EQ(entry.job, "b");
   EXPECT_EQ(entry.attempt, 1u);
   EXPECT_EQ(entry.partial.text, "so far");
-  EXPECT_TRUE(world.take<Partials>(c).empty());  // who does not watch
+  EXPECT_TRUE(world.take<Partials>(c).empty());  // this client does not watch
 }
 
 TEST_F(PartialTest, OnlyWhileTheyAreWantedAndOfThatStream) {

@@ -1,4 +1,4 @@
-// Readers and askers: replay, credit, epoch, cursors, cancel in each state, deadlines, status.
+// Requests of clients: fetch, credit, epoch, cursors, cancel in each state, deadlines, status.
 #include <gtest/gtest.h>
 
 #include "tests/unit/broker/world.hpp"
@@ -8,7 +8,7 @@ namespace {
 
 const Peer c = World::client("c");
 
-// `count` jobs, all completed.
+// Submits `count` jobs and completes them.
 void complete(World& world, int count) {
   world.join_engine("e", static_cast<std::uint32_t>(count));
   std::vector<Body> bodies;
@@ -32,7 +32,7 @@ TEST(Fetch, GivesAtMostWhatItsCreditAllows) {
   EXPECT_EQ(data[0].high, 5u);
   fetch.from = 3;
   fetch.max_entries = 1000;
-  fetch.max_bytes = 1;  // at least one entry is always given
+  fetch.max_bytes = 1;  // the answer always has at least one entry
   world.say(c, fetch, 4);
   data = world.take<Data>(c);
   ASSERT_EQ(data[0].entries.size(), 1u);

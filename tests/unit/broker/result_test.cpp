@@ -1,4 +1,4 @@
-// What is published of a job's end: the engine's bytes as they came, and the job's facts.
+// The published end of a job: the engine's bytes, unchanged, and the job's facts.
 #include <gtest/gtest.h>
 
 #include "tests/unit/broker/world.hpp"
@@ -12,7 +12,7 @@ using build::map;
 using build::str;
 using build::uint;
 
-// A job with metadata and a field that nobody knows.
+// A job with metadata and an unknown field.
 Body labelled_job() {
   return map({{"id", str("a")},
               {"custom_id", str("line 1")},
@@ -29,8 +29,8 @@ void expect_labels(const JobResult& result) {
   EXPECT_NE(result.warnings[0].find("mood"), std::string::npos);
 }
 
-// The broker does not take a result apart: a spelling that no encoder of ours would choose, with a
-// key that nobody knows, is what readers get.
+// The broker does not decode a result: readers get these bytes as they are, although no encoder of
+// ours would write them so, and one key is unknown.
 TEST(PublishedResult, HoldsTheBytesThatTheEngineSent) {
   World world;
   world.join_engine("e", 1);

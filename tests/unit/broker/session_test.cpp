@@ -1,4 +1,4 @@
-// Sessions: hello, versions, roles per message, silence, bounds, broken frames.
+// Sessions: hello, versions, roles per message, silence, limits, malformed frames.
 #include <gtest/gtest.h>
 
 #include "tests/unit/broker/world.hpp"
@@ -38,7 +38,7 @@ TEST(Session, AnotherMajorVersionIsRefusedByName) {
   EXPECT_NE(refused[0].error.message.find("7 to 9"), std::string::npos);
 }
 
-TEST(Session, AVersionRangeThatHoldsOursIsTaken) {
+TEST(Session, AVersionRangeThatIncludesOursIsAccepted) {
   World world;
   Hello hello;
   hello.version_min = 1;
@@ -47,7 +47,7 @@ TEST(Session, AVersionRangeThatHoldsOursIsTaken) {
   ASSERT_EQ(world.take<Welcome>(World::client("c")).size(), 1u);
 }
 
-TEST(Session, EachDoorTakesItsOwnRoleAlone) {
+TEST(Session, EachEndpointAcceptsItsOwnRoleOnly) {
   World world;
   Hello hello;
   hello.role = Role::engine;
@@ -58,7 +58,7 @@ TEST(Session, EachDoorTakesItsOwnRoleAlone) {
   EXPECT_EQ(world.refusal(World::engine("x")), Code::unexpected_message);
 }
 
-TEST(Session, AnEngineMustTellItsProcessFromOthers) {
+TEST(Session, AnEngineMustNameItsInstance) {
   World world;
   Hello hello;
   hello.role = Role::engine;
@@ -67,7 +67,7 @@ TEST(Session, AnEngineMustTellItsProcessFromOthers) {
   EXPECT_EQ(world.refusal(World::engine("x")), Code::missing_field);
 }
 
-TEST(Session, ClientsMayNotSpeakAsEnginesNorTheOtherWayRound) {
+TEST(Session, ClientsMayNotSendMessagesOfEnginesNorTheReverse) {
   World world;
   world.join_client("c");
   for (const Message& message : std::vector<Message>{Ready{1}, Heartbeat{}, Ends{{completed(1)}},
@@ -104,7 +104,7 @@ TEST(Session, TheTableIsBoundedAndSilenceFreesIt) {
   EXPECT_EQ(world.refusal(World::client("a")), Code::unexpected_message);
 }
 
-TEST(Session, InAFullTableTheClientSilentLongestYieldsToANewcomer) {
+TEST(Session, InAFullTableTheClientSilentLongestLosesItsSession) {
   CoreConfig config;
   config.sessions = 3;
   World world(config);
@@ -121,10 +121,11 @@ TEST(Session, InAFullTableTheClientSilentLongestYieldsToANewcomer) {
   world.say(World::client("b"), StatusRequest{}, 3);
   EXPECT_EQ(world.take<StatusAnswer>(World::client("b")).size(), 1u);
   world.say(World::client("a"), StatusRequest{}, 3);
-  EXPECT_EQ(world.refusal(World::client("a")), Code::unexpected_message) << "its place is gone";
+  EXPECT_EQ(world.refusal(World::client("a")), Code::unexpected_message)
+      << "it has lost its session";
   world.say(World::engine("e"), Ready{1});
   EXPECT_TRUE(world.take<Refused>(World::engine("e")).empty());
-  // A client whose request is under way is not silent, however long it takes.
+  // A client that waits for an answer does not count as silent, however long it waits.
   world.hold_commits = true;
   world.say(World::client("b"), StatusRequest{}, 4);
   world.say(World::client("c"), StatusRequest{}, 4);
@@ -188,7 +189,7 @@ TEST(Drain, WaitsForLeasedJobsNoLongerThanAllowed) {
   EXPECT_EQ(world.job("a").state, JobState::leased);
 }
 
-TEST(Drain, WaitsForTheCommitOfWhatWasTaken) {
+TEST(Drain, WaitsForTheCommitOfAcceptedJobs) {
   World world;
   world.join_client("c");
   world.hold_commits = true;

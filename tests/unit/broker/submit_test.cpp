@@ -1,4 +1,4 @@
-// Jobs on their way in: acknowledgement, ids, idempotence, refusals, bounds, the push door.
+// New jobs: acknowledgement, ids, idempotence, refusals, limits, the push endpoint.
 #include <gtest/gtest.h>
 
 #include "tests/unit/broker/world.hpp"
@@ -141,7 +141,7 @@ TEST(Submit, TooManyJobsInOneMessageAreRefusedAsAWhole) {
   EXPECT_EQ(world.counts().queued, 0u);
 }
 
-TEST(Submit, OverTheAllowanceTheProducerIsToldToWait) {
+TEST(Submit, BeyondTheLimitOfPendingJobsTheAnswerIsOverloaded) {
   CoreConfig config;
   config.pending_jobs = 2;
   World world(config);
@@ -171,7 +171,7 @@ TEST(Submit, OneSessionMayNotHoldTooManyRequests) {
   EXPECT_EQ(world.take<StatusAnswer>(World::client("c")).size(), 1u);
 }
 
-TEST(Submit, AFullQueueIsToldPerJob) {
+TEST(Submit, AFullQueueRefusesEachJob) {
   MemoryStoreOptions store;
   store.max_queued_jobs = 1;
   World world({}, store);
@@ -182,7 +182,7 @@ TEST(Submit, AFullQueueIsToldPerJob) {
 
 TEST(Push, StoresJobsAndWritesRefusalsToTheRejectedStream) {
   World world;
-  const Peer push{Door::push, {}};
+  const Peer push{Endpoint::push, {}};
   world.say(push, Submit{{job_body("a", "*"), job_body("b", "nobody"), "\xc1"}});
   EXPECT_EQ(world.counts().queued, 1u);
   const auto rejected = world.stream("rejected");
@@ -199,7 +199,7 @@ TEST(Push, WithoutRoomJobsWaitAndNoMoreAreRead) {
   MemoryStoreOptions store;
   store.max_queued_jobs = 2;
   World world({}, store);
-  const Peer push{Door::push, {}};
+  const Peer push{Endpoint::push, {}};
   world.say(push, Submit{{job_body("a", "*"), job_body("b", "*"), job_body("d", "*"),
                           job_body("x", "nobody")}});
   EXPECT_EQ(world.counts().queued, 2u);
@@ -220,7 +220,7 @@ TEST(Push, JobsThatWaitForRoomDoNotHoldUpADrain) {
   MemoryStoreOptions store;
   store.max_queued_jobs = 1;
   World world({}, store);
-  world.say({Door::push, {}}, Submit{{job_body("a", "*"), job_body("b", "*")}});
+  world.say({Endpoint::push, {}}, Submit{{job_body("a", "*"), job_body("b", "*")}});
   world.feed(Drain{});
   world.advance_ms(1'000);
   EXPECT_TRUE(world.broker().stopped());
@@ -229,14 +229,14 @@ TEST(Push, JobsThatWaitForRoomDoNotHoldUpADrain) {
   EXPECT_EQ(decode_result(rejected[0].body)->error->code, Code::overloaded);
 }
 
-TEST(Push, AFloodOfRefusalsPressesBack) {
+TEST(Push, ManyRefusalsMakeProducersWait) {
   CoreConfig config;
   config.pending_jobs = 10;
   World world(config);
   world.hold_commits = true;
   for (int i = 0; i < 10; ++i) {
     EXPECT_TRUE(world.broker().accepts_push());
-    world.feed(Malformed{{Door::push, {}}, 0, {Code::malformed_frame, "cut short", {}}});
+    world.feed(Malformed{{Endpoint::push, {}}, 0, {Code::malformed_frame, "cut short", {}}});
   }
   EXPECT_FALSE(world.broker().accepts_push());
   world.commit();
@@ -245,7 +245,7 @@ TEST(Push, AFloodOfRefusalsPressesBack) {
 
 TEST(Push, OtherMessagesAndBrokenFramesAreRejectedToo) {
   World world;
-  const Peer push{Door::push, {}};
+  const Peer push{Endpoint::push, {}};
   world.say(push, StatusRequest{});
   world.feed(Malformed{push, 0, {Code::malformed_frame, "cut short", {}}});
   const auto rejected = world.stream("rejected");

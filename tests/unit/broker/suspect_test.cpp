@@ -1,4 +1,4 @@
-// Blame: who is suspected, who runs alone, and when a job is given up.
+// Suspects: which jobs become suspects, how they run alone, and when a job fails.
 #include <gtest/gtest.h>
 
 #include "tests/unit/broker/world.hpp"
@@ -49,9 +49,9 @@ TEST(Suspects, AJobThatKillsItsEngineFailsAfterThreeDeathsAndAllOthersComplete) 
   EXPECT_EQ(world.broker().counters().dead_lettered, 1u);
 }
 
-// What was heard between its last heartbeat and its death makes an engine silent a moment after its
-// leases have lapsed.
-TEST(Suspects, AreMadeByADeathThatNobodyReports) {
+// The engine sends another message between its last heartbeat and its death, so that it counts as
+// silent only a moment after its leases have lapsed.
+TEST(Suspects, ComeFromADeathThatNobodyReports) {
   World world;
   world.join_engine("e", 2);
   world.submit(jobs(2));
@@ -65,13 +65,13 @@ TEST(Suspects, AreMadeByADeathThatNobodyReports) {
   EXPECT_TRUE(world.job("j1").suspect);
 }
 
-TEST(Suspects, AreMadeByADeathBeforeTheFirstHeartbeatToo) {
+TEST(Suspects, ComeFromADeathBeforeTheFirstHeartbeatToo) {
   World world;
   world.join_engine("e", 1);
   world.submit({job_body("a")});
   (void)world.leases("e");
   world.advance_ms(1'750);
-  world.beat("e", {}, 1);  // was on its way when the lease was sent
+  world.beat("e", {}, 1);  // it was on its way when the lease was sent
   world.advance_ms(20'000);
   EXPECT_EQ(world.job("a").state, JobState::queued);
   EXPECT_TRUE(world.job("a").suspect);
@@ -106,7 +106,7 @@ TEST(Suspects, AreHandedOutAloneBeforeNormalJobs) {
   ASSERT_EQ(leases.size(), 1u);
   EXPECT_TRUE(leases[0].alone);
   EXPECT_EQ(leases[0].job, "j0");
-  // Credit changes nothing while it runs alone.
+  // Credit has no effect while the suspect runs alone.
   world.beat("e2", {leases[0].lease}, 1, 3);
   world.say(World::engine("e2"), Ready{4});
   EXPECT_TRUE(world.leases("e2").empty());
@@ -132,13 +132,13 @@ TEST(Suspects, AreNotGivenToABusyEngineUntilTheyWaitedLong) {
   auto leases = world.leases("busy");
   ASSERT_EQ(leases.size(), 2u);
   world.feed(EngineDied{"dies"});
-  // One slot is free: it is filled with a normal job, the suspect waits.
+  // A normal job takes the free slot; the suspect waits.
   world.say(World::engine("busy"), Ends{{completed(leases[0].lease)}});
   world.say(World::engine("busy"), Ready{1});
   auto next = world.leases("busy");
   ASSERT_EQ(next.size(), 1u);
   EXPECT_FALSE(next[0].alone);
-  // Waited for long: the engine is kept free for it.
+  // The suspect has waited long: the engine is kept free for it.
   world.live_ms(33'000, {{"busy", {leases[1].lease, next[0].lease}}});
   world.say(World::engine("busy"), Ends{{completed(leases[1].lease)}});
   world.say(World::engine("busy"), Ready{1});
@@ -149,7 +149,7 @@ TEST(Suspects, AreNotGivenToABusyEngineUntilTheyWaitedLong) {
   ASSERT_EQ(next.size(), 1u);
   EXPECT_TRUE(next[0].alone);
   EXPECT_EQ(next[0].job, "a");
-  // Afterwards normal jobs go on.
+  // After it normal jobs run again.
   world.say(World::engine("busy"), Ends{{completed(next[0].lease)}});
   world.say(World::engine("busy"), Ready{2});
   EXPECT_EQ(world.leases("busy").size(), 1u);
@@ -168,7 +168,7 @@ TEST(Suspects, DoNotWaitForAnEngineThatHangs) {
   const auto held = world.leases("works");
   ASSERT_EQ(held.size(), 2u);
   world.feed(EngineDied{"dies"});
-  // The emptier one is kept free for the suspect, and then makes no step any more.
+  // The engine with fewer jobs is kept free for the suspect, and then makes no more steps.
   world.live_ms(33'000, {{"hangs", {stuck}}, {"works", {held[0].lease, held[1].lease}}});
   for (int s = 0; s < 64; ++s) {
     world.live_ms(1'000, {{"works", {held[0].lease, held[1].lease}}});
@@ -242,7 +242,7 @@ TEST(Suspects, RunAloneAlsoOverARestartOfTheBroker) {
   EXPECT_TRUE(world.leases("e2").empty());
 }
 
-TEST(Suspects, OfBeforeARestartAreFound) {
+TEST(Suspects, FromBeforeARestartAreFound) {
   World world;
   world.join_engine("e1", 1);
   world.submit(jobs(2));
@@ -277,7 +277,7 @@ TEST(Hung, AnEngineWithoutProgressLosesItsLeases) {
     told = told || answer.lost == std::vector<LeaseId>{lease};
   }
   EXPECT_TRUE(told);
-  // It gets nothing until it moves again.
+  // It gets no job until it makes a step again.
   EXPECT_TRUE(world.leases("e").empty());
   world.beat("e", {}, 8, 1);
   EXPECT_EQ(world.leases("e").size(), 1u);
@@ -305,7 +305,7 @@ TEST(Hung, AnIdleEngineNeedNotMove) {
     world.beat("e", {}, 7, 1);
   }
   EXPECT_EQ(world.broker().counters().engines_hung, 0u);
-  // Nor is the time before a job counted against it.
+  // The time before a job does not count either.
   world.submit({job_body("a")});
   const auto lease = world.leases("e").at(0).lease;
   world.advance_ms(2'000);
@@ -355,7 +355,7 @@ TEST(Retry, QueuesAFailedJobAgain) {
   EXPECT_FALSE(leases[0].alone);
 }
 
-// Jobs that fail as fast as they are retried: each is retried once, and the request ends.
+// The jobs fail as fast as they are retried: each is retried once, and the request ends.
 TEST(Retry, OfALargeBatchRetriesEachJobOnce) {
   World world;
   world.join_engine("e", 1'000);

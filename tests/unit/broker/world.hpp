@@ -1,6 +1,6 @@
 #pragma once
-// A broker core over a memory ledger, with a clock that a test moves by hand. Messages that the
-// broker sends are kept per peer until a test takes them.
+// A broker core over a memory ledger, with a clock that the test moves. It keeps the messages that
+// the broker sends to each peer until the test takes them.
 #include <deque>
 #include <map>
 #include <memory>
@@ -46,7 +46,7 @@ class World {
     restart();
   }
 
-  // Another broker process over the same ledger; what was not committed is lost.
+  // Starts another broker process over the same ledger; uncommitted operations are lost.
   void restart() {
     requests_.clear();
     messages_.clear();
@@ -60,12 +60,12 @@ class World {
     absorb(broker_->handle(std::move(event), now()));
     if (!hold_commits) commit();
   }
-  // Carries out what waits for the ledger, and what follows from it.
+  // Commits all waiting requests, and those that follow from them.
   void commit() {
     while (commit_one()) {
     }
   }
-  bool commit_one() {  // false: nothing waits
+  bool commit_one() {  // false: no request waits
     if (requests_.empty()) return false;
     auto request = std::move(requests_.front());
     requests_.pop_front();
@@ -80,7 +80,7 @@ class World {
       feed(Tick{});
     }
   }
-  // The same, while these engines send their heartbeats with steps that move.
+  // The same, while these engines send heartbeats with growing step counts.
   void live_ms(std::int64_t ms, const std::map<std::string, std::vector<LeaseId>>& engines) {
     for (std::int64_t done = 0; done < ms; done += 1000) {
       advance_ms(1000);
@@ -88,8 +88,8 @@ class World {
     }
   }
 
-  static Peer client(const std::string& name) { return {Door::client, name}; }
-  static Peer engine(const std::string& name) { return {Door::engine, name}; }
+  static Peer client(const std::string& name) { return {Endpoint::client, name}; }
+  static Peer engine(const std::string& name) { return {Endpoint::engine, name}; }
 
   void say(const Peer& peer, Message message, std::uint64_t id = 0) {
     feed(Received{peer, Envelope{id, std::move(message)}, 0});
@@ -100,7 +100,7 @@ class World {
     say(client(name), hello, 1);
     (void)take<Welcome>(client(name));
   }
-  // The engine `name` speaks from the route of the same name unless told otherwise.
+  // The engine `name` connects with the route of the same name unless `route` is given.
   void join_engine(const std::string& name, std::uint32_t credit = 0,
                    const std::string& model = "m", const std::string& route = {}) {
     Hello hello;
@@ -118,7 +118,7 @@ class World {
     say(engine(name), Heartbeat{std::move(leases), steps, 0, credit}, 9);
   }
 
-  // Submits as client `c`; the answers, empty where the message was not answered so.
+  // Submits as client `c` and returns the answers; empty where the broker did not answer Submitted.
   std::vector<SubmitAnswer> submit(std::vector<Body> jobs) {
     if (!joined_) join_client("c");
     joined_ = true;
@@ -126,7 +126,7 @@ class World {
     auto answers = take<Submitted>(client("c"));
     return answers.empty() ? std::vector<SubmitAnswer>{} : std::move(answers.back().answers);
   }
-  // All leases sent to this engine since the last call.
+  // Returns all leases sent to this engine since the last call.
   std::vector<Lease> leases(const std::string& name) {
     std::vector<Lease> all;
     for (auto& message : take<Leases>(engine(name))) {

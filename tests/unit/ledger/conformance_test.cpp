@@ -1,4 +1,4 @@
-// What every ledger must do with submits, claims and leases.
+// Every ledger must handle submits, claims and leases as tested here.
 #include "tests/unit/ledger/harness.hpp"
 
 namespace millrace::broker::test {
@@ -44,7 +44,7 @@ TEST_P(LedgerTest, ARefusedOperationLeavesItsNeighboursAlone) {
   EXPECT_EQ(std::get<CountReply>(*replies[5]).counts.queued, 3u);
 }
 
-TEST_P(LedgerTest, AClaimIsServedItsKvPoliciesAndWhatNamesNoneInOrder) {
+TEST_P(LedgerTest, AClaimGetsJobsOfItsKvPoliciesAndWithoutOneInOrder) {
   const auto wants = [](const std::string& id, const std::string& kv, const std::string& model) {
     SubmitJob op = job(id);
     op.kv = kv;
@@ -72,7 +72,7 @@ TEST_P(LedgerTest, AClaimIsServedItsKvPoliciesAndWhatNamesNoneInOrder) {
   EXPECT_EQ(ids(second), (Strings{"1", "4", "5"}));
   EXPECT_EQ(look("6").kv, "r5/r3");
   EXPECT_EQ(look("6").model, "other");
-  // Given back, suspected and retried it wants the same.
+  // A job that is given back, suspected or retried wants the same policy.
   give_back({second[0].lease}, Blame::died);
   op.suspect = true;
   op.kv = {"f16/f16"};
@@ -112,7 +112,7 @@ TEST_P(LedgerTest, ClaimsFollowPriorityThenSubmission) {
   EXPECT_TRUE(take(9).empty());
 }
 
-TEST_P(LedgerTest, AClaimIsBoundedInBytesAndGivesOneJobAtLeast) {
+TEST_P(LedgerTest, AClaimIsLimitedInBytesAndGivesAtLeastOneJob) {
   for (const char* id : {"a", "b", "d", "e"}) {
     SubmitJob op = job(id);
     op.body = std::string(id == std::string("b") ? 900 : 100, 'x');
@@ -123,7 +123,7 @@ TEST_P(LedgerTest, AClaimIsBoundedInBytesAndGivesOneJobAtLeast) {
   EXPECT_EQ(ids(expect<ClaimReply>(small).jobs), (Strings{"a"}));
   EXPECT_EQ(ids(expect<ClaimReply>(small).jobs), (Strings{"b"}));
   EXPECT_EQ(ids(expect<ClaimReply>(small).jobs), (Strings{"d", "e"}));
-  EXPECT_EQ(look("e").attempts, 1u) << "what did not fit was not handed out before";
+  EXPECT_EQ(look("e").attempts, 1u) << "a job that did not fit was not handed out before";
 }
 
 TEST_P(LedgerTest, ClaimsServeOneModelAndAny) {
@@ -216,7 +216,7 @@ TEST_P(LedgerTest, LapsedLeasesAreFoundByTimeByEngineOrAll) {
   EXPECT_EQ(find({start_us + 1'000'000'000, {}}), 2u);
 }
 
-TEST_P(LedgerTest, WhatIsGivenBackReturnsToItsPlace) {
+TEST_P(LedgerTest, AJobThatIsGivenBackReturnsToItsPlace) {
   for (const char* id : {"a", "b", "c"}) submit(job(id));
   const auto held = take(2);
   EXPECT_EQ(give_back({held[1].lease, held[0].lease, 99}).returned, (Strings{"b", "a"}));
@@ -240,7 +240,7 @@ TEST_P(LedgerTest, ADeathMakesSuspectsAndBlamesNobodyYet) {
   EXPECT_EQ(count().suspects.at(0).oldest_us, start_us + 10);
   EXPECT_EQ(look("a").failures, 0u);
   EXPECT_TRUE(look("a").suspect);
-  EXPECT_EQ(ids(take(9)), (Strings{"c"})) << "suspects are no ordinary work";
+  EXPECT_EQ(ids(take(9)), (Strings{"c"})) << "a normal claim gets no suspects";
   const auto alone = take(9, true, "fresh");
   EXPECT_EQ(ids(alone), (Strings{"a"})) << "one at a time";
   EXPECT_TRUE(alone[0].suspect);
@@ -282,7 +282,7 @@ TEST_P(LedgerTest, ASuspectBesideOthersIsNotBlamed) {
   EXPECT_EQ(look("c").failures, 0u);
 }
 
-TEST_P(LedgerTest, SuspectsAreCountedByWhatTheyAskOfAnEngine) {
+TEST_P(LedgerTest, SuspectsAreCountedByModelAndKvPolicy) {
   const auto put = [&](const std::string& id, const std::string& model, const std::string& kv) {
     SubmitJob op = job(id);
     op.model = model;
@@ -315,7 +315,7 @@ TEST_P(LedgerTest, SuspectsAreCountedByWhatTheyAskOfAnEngine) {
   EXPECT_TRUE(expect<CountReply>(Count{"other", ""}).suspects.empty());
 }
 
-TEST_P(LedgerTest, ASuspectGivenBackUnblamedStaysOne) {
+TEST_P(LedgerTest, ASuspectGivenBackWithoutBlameStaysASuspect) {
   submit(job("a"));
   give_back({take(1).at(0).lease}, Blame::died);
   give_back({take(1, true).at(0).lease}, Blame::none);
@@ -334,7 +334,7 @@ TEST_P(FullQueue, RefusesSubmitsUntilThereIsRoom) {
   EXPECT_TRUE(replies[2]);
   ASSERT_FALSE(replies[3]);
   EXPECT_EQ(replies[3].error().code, Code::overloaded);
-  EXPECT_TRUE(replies[4]) << "what is known is no new job";
+  EXPECT_TRUE(replies[4]) << "a known job does not count as new";
   replies = ledger.apply({claim(1), job("d"), job("e")});
   EXPECT_TRUE(replies[1]);
   EXPECT_FALSE(replies[2]);

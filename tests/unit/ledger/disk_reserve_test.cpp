@@ -8,7 +8,7 @@
 namespace millrace::broker {
 namespace {
 
-TEST(DiskReserve, SaysHowMuchIsNeededAndWhereThatIsNotTheReason) {
+TEST(DiskReserve, SaysHowMuchSpaceIsNeededOrThatTheDiskTakesNoMore) {
   constexpr std::uint64_t ballast = limits::MiB;
   FaultEnv env;
   ASSERT_TRUE(env.make_directories("/d"));

@@ -1,5 +1,5 @@
-// What every ledger must do when jobs end by other ways than a result: cancels, deadlines, the
-// broker's word; when they are retried; and what it counts.
+// Every ledger must handle ends without a result (cancels, deadlines), retries and counts as tested
+// here.
 #include "tests/unit/ledger/harness.hpp"
 
 namespace millrace::broker::test {
@@ -34,7 +34,7 @@ TEST_P(EndingTest, CancellingTellsQueuedLeasedEndedAndUnknownApart) {
   EXPECT_EQ(count().counts, (JobCounts{0, 0, 1, 0, 2, 0}));
 }
 
-TEST_P(EndingTest, AGivenBackJobWhoseCancelWasAskedForEnds) {
+TEST_P(EndingTest, AJobGivenBackAfterACancelEnds) {
   submit(job("a"));
   const LeaseId lease = take(1).at(0).lease;
   expect<CancelReply>(CancelJobs{tenant, {"a"}, ""});
@@ -90,7 +90,7 @@ TEST_P(EndingTest, ABatchIsRetriedInSlices) {
   auto reply = expect<RetryReply>(RetryJobs{tenant, {}, "batch", 3});
   EXPECT_EQ(reply.retried, 3u);
   EXPECT_TRUE(reply.more);
-  // One that fails anew before the next slice stays failed.
+  // A job that fails again before the next slice stays failed.
   finish(take(1).at(0).lease, JobState::failed);
   reply = expect<RetryReply>(RetryJobs{tenant, {}, "batch", 3, reply.last});
   EXPECT_EQ(reply.retried, 2u);
@@ -112,7 +112,7 @@ TEST_P(EndingTest, DeadlinesEndQueuedAndLeasedJobs) {
   const LeaseId lease = take(1).at(0).lease;
   EXPECT_TRUE(expect<ExpireReply>(ExpireJobs{tenant}).ended.empty());
   ledger.now_us = start_us + 100;
-  EXPECT_EQ(ids(take(1)), (Strings{"late"})) << "what is past its deadline is not handed out";
+  EXPECT_EQ(ids(take(1)), (Strings{"late"})) << "a job past its deadline is not handed out";
   auto reply = expect<ExpireReply>(ExpireJobs{tenant, 2});
   ASSERT_EQ(reply.ended.size(), 2u);
   EXPECT_EQ(reply.ended[0].job, "leased");

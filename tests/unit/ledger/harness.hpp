@@ -1,5 +1,5 @@
 #pragma once
-// One ledger of each kind, so that one suite holds them all to the contract.
+// Creates a ledger of each kind, so that one suite checks the contract of all.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -19,7 +19,8 @@ namespace millrace::broker::test {
 constexpr std::int64_t start_us = 1'700'000'000'000'000;
 constexpr const char* tenant = "default";
 
-// An engine's result as it came; of an end that the ledger decided, all that it told.
+// The Publish function of these tests: an engine's result as it came, or the facts of an end that
+// the ledger decided.
 inline Body publish(const EndingJob& job, const Outcome& outcome) {
   if (!outcome.reason) return outcome.result;
   return job.job + "|" + job.custom_id + "|" + job.model + "|" + job.batch + "|" + job.labels +
@@ -70,7 +71,7 @@ struct Limits {
   std::uint64_t max_queued_jobs = limits::queued_jobs;
 };
 
-// Two handles are used in turn; a reopened ledger is closed and opened before each commit.
+// Uses two handles in turn; closes and opens a reopened ledger before each commit.
 class AnyLedger {
  public:
   explicit AnyLedger(Kind kind, Limits with = {}) : kind_(kind), limits_(with) {
@@ -147,7 +148,7 @@ inline ReadStream reading(const std::string& stream, const std::string& epoch = 
   return op;
 }
 
-// A fixture whose helpers expect success and give the reply its type.
+// A fixture whose helpers expect success and return the reply with its type.
 class LedgerTest : public testing::TestWithParam<Kind> {
  protected:
   template <class T>

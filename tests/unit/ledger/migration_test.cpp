@@ -1,4 +1,4 @@
-// A ledger that an earlier version wrote: opened, brought up to date, nothing lost.
+// A ledger that an earlier version wrote is migrated without loss.
 #include <sqlite3.h>
 
 #include "broker/ledger/sqlite_schema.hpp"
@@ -15,8 +15,7 @@ void change(const std::string& path, const std::string& sql) {
   sqlite3_close(db);
 }
 
-// A body that begins with "wants " names its policy behind it; one that begins with "says " its
-// labels.
+// In these tests a body "wants X" names the KV policy X, and a body "says X" has the labels X.
 JobColumns read_columns(const Body& body) {
   if (body.starts_with("wants ")) return {body.substr(6), {}};
   if (body.starts_with("says ")) return {{}, body.substr(5)};
@@ -37,13 +36,13 @@ std::unique_ptr<Ledger> open(const std::string& path) {
   return opened ? *std::move(opened) : nullptr;
 }
 
-// As version 2 had them: no labels in jobs.
+// Undoes version 3: jobs had no labels.
 constexpr const char* back_to_version_2 = R"sql(
 ALTER TABLE jobs DROP COLUMN labels;
 PRAGMA user_version=2;
 )sql";
 
-// As version 1 had them: no KV policy in jobs and queue either.
+// Undoes version 2 as well: jobs and queue had no KV policy.
 constexpr const char* back_to_version_1 = R"sql(
 ALTER TABLE jobs DROP COLUMN labels;
 ALTER TABLE jobs DROP COLUMN kv;
@@ -91,7 +90,7 @@ TEST(SqliteMigration, AQueueOfVersion1IsHandedOutInItsOrder) {
   for (const auto& one : std::get<ClaimReply>(*(*replies)[1]).jobs) given.push_back(one.job);
   EXPECT_EQ(given, (std::vector<std::string>{"a", "any", "b"}));
   EXPECT_EQ(std::get<ClaimReply>(*(*replies)[2]).jobs.at(0).job, "picky");
-  EXPECT_TRUE((*replies)[3]) << "a lease of before is still good";
+  EXPECT_TRUE((*replies)[3]) << "a lease from before the migration is still valid";
 }
 
 SubmitJob wish(const std::string& id, const std::string& kv) {
@@ -106,7 +105,7 @@ std::vector<std::string> ids(const ClaimReply& reply) {
   return out;
 }
 
-// Version 1 took jobs that name a policy and wrote it nowhere but in their bodies.
+// Version 1 stored a job's KV policy in its body only.
 TEST(SqliteMigration, JobsOfVersion1KeepThePolicyTheyName) {
   const TemporaryFolder folder;
   const std::string path = folder.file("ledger");
@@ -117,7 +116,7 @@ TEST(SqliteMigration, JobsOfVersion1KeepThePolicyTheyName) {
     EXPECT_TRUE(replies);
     return replies ? *std::move(replies) : std::vector<Result<Reply>>{};
   };
-  // As version 1 handed them out, to anybody: one is leased, one is a suspect, one has failed.
+  // Version 1 handed jobs to any engine: one is leased, one is a suspect, one has failed.
   (void)carry_out({wish("leased", "r5/r3"), wish("suspect", "r5/r3"), wish("failed", "r5/r3"),
                    wish("done", "r5/r3"), claim(4), GiveBack{{2}, Blame::died, ""},
                    Finish{3, JobState::failed, "r", ""}, Finish{4, JobState::completed, "r", ""},
@@ -130,7 +129,7 @@ TEST(SqliteMigration, JobsOfVersion1KeepThePolicyTheyName) {
   const auto unread = try_open(path, {});
   ASSERT_FALSE(unread) << "what the jobs want must not be lost in silence";
   EXPECT_EQ(unread.error().code, Code::internal);
-  ledger = open(path);  // and nothing was changed by that
+  ledger = open(path);  // the failed migration changed nothing
   ASSERT_NE(ledger, nullptr);
   Claim with = claim(10);
   with.kv = {"r5/r3"};
@@ -150,7 +149,7 @@ TEST(SqliteMigration, JobsOfVersion1KeepThePolicyTheyName) {
   EXPECT_EQ(ids(std::get<ClaimReply>(*replies[7])), (std::vector<std::string>{"suspect"}));
 }
 
-// Version 2 read them out of the body when the job ended.
+// Version 2 read the labels from the body when the job ended.
 TEST(SqliteMigration, JobsOfVersion2KeepTheirLabels) {
   const TemporaryFolder folder;
   const std::string path = folder.file("ledger");

@@ -1,5 +1,5 @@
-// Random operations from seeds, on the SQLite ledger and on the one in memory side by side: every
-// reply must be the same, and after each run what must always hold is worked out from scratch.
+// Runs random operations, determined by seeds, on the SQLite ledger and the one in memory side by
+// side. Every reply must be the same, and after each run the invariants are computed from scratch.
 #include <map>
 #include <random>
 #include <set>
@@ -141,7 +141,7 @@ class Generator {
   std::string batch() { return below(3) == 0 ? "" : numbered("batch", below(2)); }
 
  private:
-  // What a job is must follow from its id, or a second submission is another job.
+  // The id must determine the job, or a second submission would be another job.
   SubmitJob submit() {
     const std::uint32_t n = below(60);
     SubmitJob op = job(numbered("j", n), n % 3 == 0 ? "" : numbered("batch", n % 2));
@@ -192,7 +192,7 @@ class Generator {
   std::string engine() { return numbered("engine", below(3)); }
   std::string stream() { return below(3) == 0 ? "second" : "results"; }
   std::string text() { return std::string(below(40), 'r'); }
-  JobState end_state() { return static_cast<JobState>(1 + below(5)); }  // `leased` too: refused
+  JobState end_state() { return static_cast<JobState>(1 + below(5)); }  // `leased` is refused
   LeaseId lease() { return 1 + below(static_cast<std::uint32_t>(5 + steps_)); }
   std::vector<LeaseId> leases() {
     std::vector<LeaseId> out;
@@ -210,7 +210,7 @@ T ask(AnyLedger& ledger, Operation operation) {
   return reply && std::holds_alternative<T>(*reply) ? std::get<T>(*reply) : T{};
 }
 
-// Worked out from single jobs and entries, with no regard to how a ledger keeps its books.
+// Checks the invariants from single jobs and entries, independently of a ledger's own counts.
 void check_invariants(AnyLedger& ledger, const std::string& who) {
   std::map<std::string, JobCounts> counts;
   std::set<LeaseId> leases;

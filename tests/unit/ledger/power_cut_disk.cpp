@@ -171,7 +171,7 @@ int current_time(sqlite3_vfs*, double* days) {
   return SQLITE_OK;
 }
 
-// What the ledger asks of a file system beside SQLite: the folder's sync and the space left.
+// The file operations of the ledger beside SQLite's: the sync of the folder, and the free space.
 class DiskEnv final : public Env {
  public:
   explicit DiskEnv(PowerCutDisk& disk) : disk_(disk) {}

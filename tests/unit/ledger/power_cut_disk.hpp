@@ -1,10 +1,10 @@
 #pragma once
-// A disk in memory, reached through an SQLite VFS, that remembers what was not yet synced and can
-// lose any part of it. Each call that changes something is counted; at the chosen one the power
-// goes: it and all later calls fail. `restore` then leaves what a disk might hold: everything
-// synced, and of the rest an arbitrary choice, writes torn at sectors of 512 bytes, names that were
-// not yet in the folder perhaps gone. Locks, sector size and device promises are those of SQLite's
-// own VFS for Unix. Thread safety: one thread.
+// A disk in memory behind an SQLite VFS. It knows which changes are not yet synced and can lose any
+// of them. It counts the calls that change something; at the chosen one the power fails: that call
+// and all later ones fail. `restore` then leaves what a disk might hold: everything synced, and an
+// arbitrary part of the rest, with writes torn at sectors of 512 bytes and unsynced names perhaps
+// gone. Locks, sector size and device properties are those of SQLite's own VFS for Unix.
+// Thread safety: one thread.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -29,7 +29,7 @@ class PowerCutDisk {
   Env& env() { return *env_; }
 
   void cut_at(std::uint64_t call) { cut_at_ = call; }  // 0: never
-  // Beyond this many bytes in all files, growing fails as on a full disk; 0: no bound.
+  // The size of the disk: beyond it a file cannot grow. 0: unlimited.
   void capacity(std::uint64_t bytes) { capacity_ = bytes; }
   bool is_cut() const { return cut_; }
   std::uint64_t calls() const { return calls_; }
@@ -42,7 +42,7 @@ class PowerCutDisk {
     bool truncation = false;  // to `offset`
   };
   struct File {
-    bool exists = false, existed = false;  // now; and as the folder on the disk has it
+    bool exists = false, existed = false;  // now, and in the folder as it is on the disk
     std::string content, durable;
     std::vector<Change> unsynced;
   };

@@ -1,6 +1,6 @@
-// The power goes at 200 points of a scripted run. Whatever was acknowledged before, every job and
-// every announced number, must be there when the ledger is opened again. Two planted changes, a
-// lowered `synchronous` and an acknowledgement that runs ahead of its commit, must be noticed.
+// The power fails at 200 points of a scripted run. Everything acknowledged before, every job and
+// every announced number, must be there when the ledger is opened again. The test must notice two
+// planted defects: a lowered `synchronous`, and an acknowledgement before its commit.
 #include <map>
 #include <random>
 #include <set>
@@ -23,7 +23,7 @@ Result<std::unique_ptr<Ledger>> open_on(PowerCutDisk& disk, Planted planted) {
   options.ballast_bytes = 0;
   options.env = &disk.env();
   options.vfs = disk.vfs_name();
-  options.checkpoint_pages = 24;  // so that the script meets checkpoints of both kinds
+  options.checkpoint_pages = 24;  // small, so that the script has checkpoints of both kinds
   options.wal_bytes = 160 * limits::KiB;
   DurabilitySettings settings;
   if (planted == Planted::synchronous_normal) settings.synchronous = "NORMAL";
@@ -31,7 +31,7 @@ Result<std::unique_ptr<Ledger>> open_on(PowerCutDisk& disk, Planted planted) {
   return open_weakened_sqlite_ledger("ledger", std::move(options), settings);
 }
 
-// The planted change: answers at once, from memory, and commits with the next call.
+// The planted defect: answers at once, from memory, and commits with the next call.
 class HastyLedger final : public Ledger {
  public:
   explicit HastyLedger(std::unique_ptr<Ledger> real)
@@ -52,7 +52,7 @@ class HastyLedger final : public Ledger {
   std::vector<Operation> waiting_;
 };
 
-// What the world was told.
+// Everything that the ledger acknowledged.
 struct Told {
   std::set<std::string> tried, submitted;
   std::map<std::uint64_t, std::pair<std::string, Body>> ends;  // number: job and result
@@ -62,7 +62,7 @@ struct Told {
   LeaseId last_lease = 0;
 };
 
-// The same run each time, up to where the power goes.
+// The scripted run, the same each time up to the point where the power fails.
 class Script {
  public:
   explicit Script(std::unique_ptr<Ledger> ledger) : ledger_(std::move(ledger)) {}
@@ -144,7 +144,7 @@ class Script {
   Told told_;
 };
 
-// What of that is no longer true, one line each.
+// Lists what was acknowledged and is lost, one line each.
 class Inspection {
  public:
   explicit Inspection(Ledger& ledger) : ledger_(ledger) {}
@@ -212,7 +212,7 @@ class Inspection {
     if (cursor < told.cursor) lost("the cursor");
   }
 
-  // The ledger must be good for more: every job ends, and no lease id comes back.
+  // The ledger must go on working: every job ends, and no lease id is used twice.
   void goes_on(const Told& told) {
     const auto held = ask<FindLapsedReply>(FindLapsed{0, {}, true});
     std::vector<LeaseId> leases;
@@ -308,14 +308,14 @@ TEST(PowerCut, NoticesAnAcknowledgementBeforeItsCommit) {
   RecordProperty("early", outcome.runs_with_losses);
 }
 
-// The script must meet what makes a write-ahead log dangerous: its return into the database.
-TEST(PowerCut, TheScriptFoldsTheLogIn) {
+// The script must include checkpoints, the dangerous part of a write-ahead log.
+TEST(PowerCut, TheScriptHasCheckpoints) {
   PowerCutDisk disk;
   auto ledger = open_on(disk, Planted::nothing);
   ASSERT_TRUE(ledger);
   const std::size_t before = disk.file("ledger").content.size();
   Script script(*std::move(ledger));
-  script.run();  // still open: closing would fold it in anyway
+  script.run();  // the ledger is still open: closing it would make a checkpoint
   EXPECT_GT(disk.file("ledger").content.size(), before + 10 * 4096);
 }
 

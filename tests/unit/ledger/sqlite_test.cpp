@@ -1,4 +1,4 @@
-// What only the SQLite ledger can do wrong: opening, settings, damage, full disks.
+// Tests of the SQLite ledger alone: opening, settings, damage, full disks.
 #include <sqlite3.h>
 
 #include <fstream>
@@ -31,7 +31,7 @@ std::vector<Result<Reply>> carry_out(Ledger& ledger, const std::vector<Operation
   return replies ? *std::move(replies) : std::vector<Result<Reply>>(operations.size(), Reply{});
 }
 
-// Another program's hand in the file, while no ledger has it open.
+// Changes the file as another program would, while no ledger has it open.
 void meddle(const std::string& path, const std::string& sql) {
   sqlite3* db = nullptr;
   ASSERT_EQ(sqlite3_open(path.c_str(), &db), SQLITE_OK);
@@ -61,7 +61,7 @@ TEST_F(SqliteLedgerTest, KeepsItsEpochAndLeasesOverARestart) {
   ledger = open();
   replies = carry_out(*ledger, {Finish{claimed.lease, JobState::completed, "r", "engine"},
                                 reading("results", epoch)});
-  ASSERT_TRUE(replies[0]) << "a lease lives on";
+  ASSERT_TRUE(replies[0]) << "the lease stays valid";
   ASSERT_TRUE(replies[1]);
   EXPECT_EQ(std::get<ReadStreamReply>(*replies[1]).entries.size(), 1u);
 }
@@ -96,7 +96,7 @@ TEST_F(SqliteLedgerTest, RefusesAnotherProgramsFileAndLeavesItAlone) {
   EXPECT_EQ(before, std::string((std::istreambuf_iterator<char>(again)), {}));
 }
 
-TEST_F(SqliteLedgerTest, RefusesWhatIsNoDatabase) {
+TEST_F(SqliteLedgerTest, RefusesAFileThatIsNoDatabase) {
   std::ofstream(path) << std::string(10'000, 'x');
   EXPECT_EQ(code_of_opening(path), Code::ledger_corrupt);
 }
@@ -105,8 +105,8 @@ TEST_F(SqliteLedgerTest, RefusesAFolderThatIsNotThere) {
   EXPECT_EQ(code_of_opening(folder.file("no/such/ledger")), Code::io_error);
 }
 
-TEST_F(SqliteLedgerTest, RefusesSettingsThatDidNotTake) {
-  // A database in memory cannot have a write-ahead log: SQLite says so only when asked.
+TEST_F(SqliteLedgerTest, RefusesSettingsThatWereNotApplied) {
+  // A database in memory cannot have a write-ahead log; SQLite reports that only when asked.
   EXPECT_EQ(code_of_opening(":memory:"), Code::ledger_settings);
 }
 
@@ -145,7 +145,7 @@ TEST_F(SqliteLedgerTest, ADamagedJobFailsAloneAndVisibly) {
             std::string::npos);
 }
 
-TEST_F(SqliteLedgerTest, ADamagedEntryIsNamedNotServed) {
+TEST_F(SqliteLedgerTest, ADamagedEntryIsReportedAndNotServed) {
   for (const char* damage : {"UPDATE entries SET body = x'00' WHERE number = 2",
                              "DELETE FROM entries WHERE number = 2"}) {
     SCOPED_TRACE(damage);
@@ -231,7 +231,7 @@ TEST_F(SqliteLedgerTest, TheBallastIsRealAndComesBack) {
   EXPECT_EQ(std::filesystem::file_size(path + ".ballast"), 3 * limits::MiB);
 }
 
-// The ballast on a disk of chosen size, beside a ledger on the same disk.
+// The file system of the ballast, on a disk of chosen size that also holds the ledger.
 class FullDiskEnv final : public Env {
  public:
   explicit FullDiskEnv(PowerCutDisk& disk) : disk_(disk) {}
@@ -336,7 +336,7 @@ TEST_F(FullDiskTest, RefusesNewWorkFirstAndStillCommitsResults) {
   EXPECT_TRUE(carry_out(*ledger, {end(2)})[0]);
 }
 
-TEST_F(FullDiskTest, AKnownJobGetsItsAnswerAllTheSame) {
+TEST_F(FullDiskTest, AKnownJobStillGetsItsAnswer) {
   disk.capacity(disk.used() + 300'000);
   SubmitJob other = job("b");
   other.hash = "another";
@@ -348,7 +348,7 @@ TEST_F(FullDiskTest, AKnownJobGetsItsAnswerAllTheSame) {
   EXPECT_EQ(replies[1].error().code, Code::conflict);
   ASSERT_FALSE(replies[2]);
   EXPECT_EQ(replies[2].error().code, Code::disk_full);
-  // Also where not even a result fits.
+  // The same where not even a result fits.
   disk.capacity(disk.used());
   Finish huge = end(1);
   huge.result.assign(3 * limits::MiB, 'r');
@@ -396,7 +396,7 @@ TEST(FailingDisk, AFailedSyncStopsTheLedger) {
   const auto replies = (*ledger)->apply(first, start_us);
   ASSERT_FALSE(replies);
   EXPECT_EQ(replies.error().code, Code::io_error);
-  disk.restore(1);  // the disk is well again: the ledger must not believe it
+  disk.restore(1);  // the disk works again, but the ledger must not trust it
   const std::vector<Operation> second{job("b")};
   EXPECT_FALSE((*ledger)->apply(second, start_us));
 }

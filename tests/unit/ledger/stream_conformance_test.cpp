@@ -1,4 +1,4 @@
-// What every ledger must do with streams.
+// Every ledger must handle streams as tested here.
 #include "tests/unit/ledger/harness.hpp"
 
 namespace millrace::broker::test {
@@ -6,7 +6,7 @@ namespace {
 
 class StreamTest : public LedgerTest {
  protected:
-  // Entries 1..n, the body of each as long as its number.
+  // Writes entries 1 to n; the length of each body is its number.
   void write(std::uint64_t n) {
     for (std::uint64_t i = 1; i <= n; ++i) {
       expect<FinishReply>(
@@ -78,7 +78,7 @@ TEST_P(StreamTest, SlicesKeepTheirBounds) {
   op.max_bytes = 14;
   EXPECT_EQ(expect<ReadStreamReply>(op).entries.size(), 2u);
   op.max_bytes = 1;
-  EXPECT_EQ(expect<ReadStreamReply>(op).entries.size(), 1u) << "one at least";
+  EXPECT_EQ(expect<ReadStreamReply>(op).entries.size(), 1u) << "at least one entry";
   op.max_entries = 0;
   got = expect<ReadStreamReply>(op);
   EXPECT_TRUE(got.entries.empty());
@@ -105,7 +105,7 @@ TEST_P(StreamTest, CursorsMoveForwardOnly) {
   EXPECT_EQ(move(0), 5u);
 }
 
-TEST_P(StreamTest, TrimmedNumbersAreSaidNotSkipped) {
+TEST_P(StreamTest, TrimmedNumbersAreReportedAndNotSkipped) {
   write(9);
   auto reply = expect<TrimReply>(TrimStream{tenant, "log", 7, 4});
   EXPECT_EQ(reply.first, 5u);
@@ -123,7 +123,7 @@ TEST_P(StreamTest, TrimmedNumbersAreSaidNotSkipped) {
   refuse(TrimStream{tenant, "none", 1}, Code::not_found, "'none'");
   EXPECT_EQ(expect<TrimReply>(TrimStream{tenant, "log", 10}).first, 10u);
   EXPECT_EQ(expect<FinishReply>(Append{tenant, "log", "", "x"}).number, 10u)
-      << "numbers go on after everything was dropped";
+      << "numbers continue after everything was trimmed";
 }
 
 TEST_P(StreamTest, TrimmedJobsStayKnown) {

@@ -1,5 +1,5 @@
-// The asynchronous form: nothing completes before its commit, commits gather what waits, replays
-// take their turns between commits, failures stop everything.
+// The ledger thread: nothing completes before its commit, a commit takes all waiting operations,
+// stream reads run between commits, failures stop everything.
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -10,7 +10,7 @@
 namespace millrace::broker::test {
 namespace {
 
-// A ledger whose commits wait at a gate, and which remembers how they were made up.
+// A ledger whose commits wait at a gate, and which records the operations of each.
 class GatedLedger final : public Ledger {
  public:
   struct Gate {
@@ -70,7 +70,7 @@ class LedgerThreadTest : public testing::Test {
         std::move(options));
     return *thread;
   }
-  // Waits for so many completions, without a clock.
+  // Waits for this many completions, without a clock.
   std::vector<Completion> wait_for(std::size_t count) {
     std::vector<Completion> out;
     std::unique_lock lock(mutex);
@@ -136,7 +136,7 @@ TEST_F(LedgerThreadTest, ALoneOperationIsNotKeptWaiting) {
   EXPECT_EQ(gate->sizes, (std::vector<std::size_t>{1, 1, 1}));
 }
 
-TEST_F(LedgerThreadTest, AsManyAsSharedTheLastCommitAreAwaited) {
+TEST_F(LedgerThreadTest, WaitsForAsManyOperationsAsSharedTheLastCommit) {
   gate->set(false);
   start({.commit_wait_us = 3'600'000'000});
   ASSERT_TRUE(thread->post(0, job("first")));
@@ -175,7 +175,7 @@ TEST_F(LedgerThreadTest, TheInboxIsBounded) {
   EXPECT_TRUE(thread->post(2, std::vector<Operation>{job("b"), job("c")}));
   EXPECT_FALSE(thread->post(3, job("d")));
   gate->set(true);
-  EXPECT_EQ(wait_for(4).size(), 4u) << "what was refused was not half taken";
+  EXPECT_EQ(wait_for(4).size(), 4u) << "a refused message must leave nothing in the inbox";
 }
 
 TEST_F(LedgerThreadTest, AReplayIsReadInSlicesBetweenCommits) {
@@ -215,7 +215,7 @@ TEST_F(LedgerThreadTest, ACommitDoesNotWaitForAReplayToEnd) {
   gate->set(false);
   const int before = static_cast<int>(thread->statistics().commits);
   ASSERT_TRUE(thread->post(1, reading("log")));
-  gate->wait_entered(before + 1);  // the first slice stands at the gate
+  gate->wait_entered(before + 1);  // the first slice waits at the gate
   ASSERT_TRUE(thread->post(2, job("a")));
   gate->set(true);
   const auto done = wait_for(2);
@@ -232,7 +232,7 @@ TEST_F(LedgerThreadTest, ReadsWaitWhileNobodyTakesThem) {
     std::unique_lock lock(gate->mutex);
     gate->changed.wait(lock, [&] { return gate->read_bytes.size() == 1; });
   }
-  // The first read fills the outbox; a commit posted behind the second read overtakes it.
+  // The first read fills the outbox; an operation posted after the second read overtakes it.
   ASSERT_TRUE(thread->post(2, std::vector<Operation>{reading("log"), job("a")}));
   gate->wait_entered(3);
   std::vector<std::uint64_t> tokens;
@@ -264,7 +264,7 @@ TEST_F(LedgerThreadTest, AFailedCommitStopsTheLedger) {
   EXPECT_EQ(refused.error().code, Code::io_error);
 }
 
-TEST_F(LedgerThreadTest, StoppingCarriesOutWhatWasPosted) {
+TEST_F(LedgerThreadTest, StoppingCarriesOutAllPostedOperations) {
   start({.commit_operations = 3});
   for (std::uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(thread->post(i, job(numbered("j", i))));
   ASSERT_TRUE(thread->post(10, reading("results")));

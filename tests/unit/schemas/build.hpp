@@ -1,5 +1,5 @@
 #pragma once
-// Builds msgpack by hand for tests: whatever a test needs, well formed or not.
+// Builds msgpack for tests, well formed or not.
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>

@@ -1,4 +1,4 @@
-// Edits of logits in a job: their forms, their ranges, and the words of what is refused.
+// Edits of logits in a job: their forms, their ranges, and the messages of refusals.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "schemas/codec.hpp"
 #include "schemas/job_table.hpp"
 #include "tests/unit/schemas/build.hpp"
-#include "tests/unit/schemas/job_verdict.hpp"
+#include "tests/unit/schemas/job_expectations.hpp"
 
 namespace millrace {
 namespace {
@@ -73,7 +73,7 @@ TEST(JobEdits, Ranges) {
   }
 }
 
-// What a refusal says of each field: its name, the value, and what may be given instead.
+// Each refusal names the field, the value, and the values that are accepted.
 TEST(JobEdits, RefusalsSayTheFieldTheValueAndTheRange) {
   struct Case {
     const char *field, *value, *range;
@@ -159,7 +159,7 @@ TEST(JobEdits, RefusalsSayTheFieldTheValueAndTheRange) {
   }
 }
 
-// Whatever is wrong with a field, the refusal says what it takes.
+// Whatever is wrong with a field, the refusal's hint says which values it accepts.
 TEST(JobEdits, EveryRefusalHasAHintThatFits) {
   for (const auto& [field, given, message, hint] : {
            std::tuple{"top_k", sint(-1), "top_k: -1", "0 is off"},
@@ -188,7 +188,7 @@ TEST(JobEdits, EveryRefusalHasAHintThatFits) {
   EXPECT_EQ(empty.message.find("tokens"), std::string::npos) << "it was given as prompt";
   for (const JobField& field : job_fields()) {
     const auto odd = decode_job(with(field.name, map({{"x", boolean(true)}})));
-    if (odd) continue;  // of a field whose value changes nothing
+    if (odd) continue;  // a field that accepts any value
     EXPECT_NE(odd.error().hint, "") << odd.error().text();
   }
 }

@@ -1,10 +1,10 @@
-// What ends a job's text or takes it apart: what is accepted, and what is refused by name.
+// The fields that end a job's text or split it: what is accepted, and what is refused by name.
 #include <gtest/gtest.h>
 
 #include "schemas/base/limits.hpp"
 #include "schemas/codec.hpp"
 #include "tests/unit/schemas/build.hpp"
-#include "tests/unit/schemas/job_verdict.hpp"
+#include "tests/unit/schemas/job_expectations.hpp"
 
 namespace millrace {
 namespace {
@@ -107,7 +107,7 @@ TEST(JobStops, BadRepetitionDetectionIsRefusedByName) {
   EXPECT_EQ(refused.error().hint, "give a number from 2 to 1024");
 }
 
-TEST(JobStops, AScoreJobTakesNoneOfThem) {
+TEST(JobStops, AScoreJobAcceptsNoneOfThem) {
   for (const auto& [key, value] : {
            std::pair{"stop_token_sequences", arr({arr({uint(1), uint(2)})})},
            {"markers", str("auto")},

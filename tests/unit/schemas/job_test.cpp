@@ -1,4 +1,4 @@
-// Jobs: what is accepted, what is refused and under which name.
+// Jobs: what is accepted, what is refused, and with which code.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,7 +9,7 @@
 #include "schemas/codec.hpp"
 #include "schemas/job_table.hpp"
 #include "tests/unit/schemas/build.hpp"
-#include "tests/unit/schemas/job_verdict.hpp"
+#include "tests/unit/schemas/job_expectations.hpp"
 
 namespace millrace {
 namespace {
@@ -81,7 +81,7 @@ TEST(Job, DefaultsAreLeftOut) {
 
 TEST(Job, EveryFieldOfTheTableIsRead) {
   for (const JobField& field : job_fields()) {
-    // A map fits no supported field but metadata; whatever the refusal, it names the field.
+    // Only metadata accepts a map; any refusal names the field.
     const auto decoded = decode_job(map({{field.name, map({{"x", boolean(true)}})}}));
     if (field.supported || !field.about.starts_with("any value")) {
       ASSERT_FALSE(decoded) << field.name;
@@ -90,7 +90,7 @@ TEST(Job, EveryFieldOfTheTableIsRead) {
           << decoded.error().text();
     }
     EXPECT_EQ(find_job_field(field.name), &field);
-    // Null is absent, for every field.
+    // Null means absent, for every field.
     if (field.name != "prompt") accepted(with(field.name, nil()));
   }
   EXPECT_EQ(find_job_field("no_such_field"), nullptr);
@@ -245,8 +245,8 @@ TEST(Job, Ranges) {
                  limit_exceeded, "metadata");
 }
 
-// The longest there is: 1,024 layers, every second one protected, by their longest names.
-TEST(Job, WhatAResultSaysOfItsKvMayBeAskedFor) {
+// The longest policy: 1,024 layers, every second one protected, with the longest names of codecs.
+TEST(Job, ThePolicyThatAResultNamesIsAcceptedInAJob) {
   std::string kv;
   for (int i = 0; i < 512; ++i) {
     kv += std::string(i == 0 ? "" : ", ") + "f16/f16 x1, q8g128/q8g128 x1";
@@ -301,7 +301,7 @@ TEST(CanonicalHash, IgnoresSpellingButNotContent) {
   EXPECT_EQ(hash(map({{"n", uint(2)}, {"prompt", str("x")}, {"stop", nil()}})), plain);
   EXPECT_NE(hash(map({{"n", uint(3)}, {"prompt", str("x")}})), plain);
   EXPECT_NE(hash(map({{"n", uint(2)}, {"prompt", bin("x")}})), plain);
-  // Defaults are not filled in: saying n = 1 is something else than saying nothing.
+  // Defaults are not filled in: a job with n = 1 differs from one without n.
   EXPECT_NE(hash(map({{"prompt", str("x")}, {"n", uint(1)}})), hash(map({{"prompt", str("x")}})));
   EXPECT_EQ(canonical_hash("\xC1").error().code, Code::malformed_frame);
   // Version 1 is stored in ledgers: its value may never change. The number is what Python's
@@ -311,7 +311,7 @@ TEST(CanonicalHash, IgnoresSpellingButNotContent) {
 
 TEST(DerivedSeed, DependsOnPromptSamplingAndLabelOnly) {
   const Job job = full_job();
-  Job other;  // nothing but these is the same
+  Job other;  // only these fields are the same
   other.custom_id = job.custom_id;
   other.request.prompt = job.request.prompt;
   other.request.add_special_tokens = job.request.add_special_tokens;

@@ -1,4 +1,4 @@
-"""Schemas, vectors and documentation held together, from outside C++."""
+"""Compares schemas, vectors and documentation with each other, independently of the C++ codec."""
 
 import base64
 import copy
@@ -43,7 +43,7 @@ def packed(name):
 
 
 def same(expected, got):
-    """Whether what msgpack gives is what the JSON says: by the rules of schemas/README.md."""
+    """Whether a msgpack value equals a JSON value by the rules of schemas/README.md."""
     if isinstance(expected, dict):
         return isinstance(got, dict) and list(expected) == list(got) and all(
             same(v, got[k]) for k, v in expected.items())
@@ -136,7 +136,7 @@ def test_a_wrong_type_anywhere_fails_the_schema(name):
         target = broken
         for key in path[:-1]:
             target = target[key]
-        # A map of free strings and a body take any map; nothing takes a list of lists.
+        # A map of strings and a body accept any map; nothing accepts a list of lists.
         target[path[-1]] = [[[wrong]]]
         assert not check.is_valid(broken), path
         count += 1
@@ -198,7 +198,7 @@ def test_job_schema_accepts(change):
     assert validator("job-minimal").is_valid(vector("job-minimal") | change)
 
 
-def test_an_engine_names_as_many_kv_policies_as_the_broker_takes():
+def test_the_schema_has_the_brokers_limit_of_kv_policies():
     limits = (FOLDER / "base" / "limits.hpp").read_text(encoding="utf-8")
     limit = int(re.search(r"kv_policies_per_engine = (\d+);", limits)[1])
     hello = vector("hello")
@@ -228,7 +228,7 @@ def test_readme_lists_every_error_code():
     assert listed == generate.error_table()
 
 
-def test_readme_links_lead_somewhere():
+def test_readme_links_exist():
     for page in (FOLDER / "README.md", FOLDER / "base" / "README.md"):
         for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), link

@@ -1,4 +1,4 @@
-// The validating visitor: what it refuses, and that it allocates nothing while it looks.
+// The validating visitor: what it refuses, and that it allocates nothing.
 #include "schemas/validate.hpp"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ TEST(Validate, AllocatesNothing) {
   EXPECT_EQ(allocations(), before);
   EXPECT_TRUE(passed);
   const auto decoded = decode_job(map({{"prompt", str("longer than any string kept in place")}}));
-  EXPECT_GT(allocations(), before);  // the count does count
+  EXPECT_GT(allocations(), before);  // the counter works
   EXPECT_TRUE(decoded);
 }
 
@@ -65,7 +65,7 @@ TEST(Validate, Bombs) {
   EXPECT_EQ(refusal(std::string(100'000, '\x91')), Code::limit_exceeded);
   EXPECT_EQ(refusal(std::string("\x81\xA1") + "x" + std::string(100'000, '\x91')),
             Code::limit_exceeded);
-  // Each array announces as many items as bytes are left, which only the node budget stops.
+  // Each array announces as many items as there are bytes left; only the node limit stops that.
   std::string wide = "\xDD" + big_endian(limits::body_nodes, 4);
   wide += std::string(limits::body_nodes, '\x01');
   EXPECT_EQ(refusal(wide, job_bounds), Code::limit_exceeded);
@@ -153,8 +153,8 @@ TEST(Codec, PeekIdGivesZeroWhereThereIsNone) {
   EXPECT_EQ(peek_id("\x01"), 0u);
 }
 
-// Damage anywhere in a frame gives an error or another valid message, never anything worse; and
-// what decodes, encodes to something that decodes to the same.
+// Damage anywhere in a frame gives an error or another valid message, never anything worse; and a
+// message that decodes can be encoded and decoded again without a change.
 TEST(Codec, SurvivesEveryChangedByte) {
   for (const Envelope& envelope : vectors::envelopes()) {
     const std::string bytes = encode(envelope);

@@ -1,5 +1,5 @@
 #pragma once
-// The golden vectors as C++ values, written by hand: what schemas/vectors/*.json says.
+// The golden vectors of schemas/vectors/*.json as C++ values, written by hand.
 #include <limits>
 #include <string>
 #include <utility>
@@ -185,7 +185,7 @@ inline std::vector<std::pair<std::string, JobResult>> results() {
       {"result-completed", completed()}, {"result-failed", failed()}, {"result-score", scored()}};
 }
 
-// One a kind, in the order of Message's alternatives.
+// One message of each kind, in the order of Message's alternatives.
 inline std::vector<Envelope> envelopes() {
   const std::uint64_t big = std::numeric_limits<std::uint64_t>::max();
   Hello hello;

@@ -1,4 +1,4 @@
-// The codec against the golden vectors, whose bytes another implementation made
+// Tests the codec against the golden vectors, whose bytes another implementation made
 // (schemas/tools/generate.py).
 #include "tests/unit/schemas/vectors.hpp"
 
@@ -25,7 +25,7 @@ std::string file_bytes(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// Equality where NaN equals NaN: the bytes are compared as well, so this is for the members.
+// Compares the bytes, in which NaN equals NaN, and the members.
 TEST(Vectors, JobsBothWays) {
   for (const auto& [name, job] : vectors::jobs()) {
     const std::string bytes = file_bytes("vectors/" + name + ".msgpack");

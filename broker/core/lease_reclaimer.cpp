@@ -1,4 +1,4 @@
-#include "broker/core/custody.hpp"
+#include "broker/core/lease_reclaimer.hpp"
 
 #include <map>
 #include <utility>
@@ -15,20 +15,20 @@ std::vector<LeaseId> leases_of(const Engine& engine) {
 
 }  // namespace
 
-void Custody::recover(std::function<void()> then) {
+void LeaseReclaimer::recover(std::function<void()> then) {
   started_us_ = out_.now().mono_us;
   FindLapsed find;
   find.all = true;
   out_.ask_one(std::move(find), [this, then = std::move(then)](Result<Reply> reply) {
     const auto* found = reply_as<FindLapsedReply>(reply);
     if (found == nullptr) {
-      out_.note(NoteLevel::error, "reading live leases: " + reply_error(reply).text());
+      out_.note(NoteLevel::error, "reading the live leases failed: " + reply_error(reply).text());
       return then();
     }
     std::map<std::string, std::vector<LeaseId>> by_engine;
     for (const auto& lease : found->leases) {
       by_engine[lease.engine].push_back(lease.lease);
-      if (config_.engines_of_before_are_gone) continue;
+      if (config_.previous_engines_are_gone) continue;
       HeldLease held;
       held.job = lease.job;
       held.alone = lease.alone;
@@ -39,7 +39,7 @@ void Custody::recover(std::function<void()> then) {
       engines_.hold(engine, lease.lease, std::move(held));
     }
     std::vector<LapsedLease> kept;
-    if (config_.engines_of_before_are_gone) {
+    if (config_.previous_engines_are_gone) {
       for (auto& [engine, leases] : by_engine) give_back(engine, std::move(leases), Blame::none);
     } else {
       kept = found->leases;
@@ -47,14 +47,14 @@ void Custody::recover(std::function<void()> then) {
     if (!found->leases.empty()) {
       out_.note(NoteLevel::info, std::to_string(found->leases.size()) + " leases of " +
                                      std::to_string(by_engine.size()) +
-                                     " engines were live before this start");
+                                     " engines were live when the broker started");
     }
     recover_facts(std::move(kept), then);
   });
 }
 
-// What their partial texts are told with.
-void Custody::recover_facts(std::vector<LapsedLease> leases, std::function<void()> then) {
+// Reads the facts of these jobs that the broker adds to their partials.
+void LeaseReclaimer::recover_facts(std::vector<LapsedLease> leases, std::function<void()> then) {
   std::vector<Operation> operations;
   operations.reserve(leases.size());
   for (const auto& lease : leases) operations.push_back(GetJob{lease.tenant, lease.job});
@@ -74,7 +74,8 @@ void Custody::recover_facts(std::vector<LapsedLease> leases, std::function<void(
            });
 }
 
-void Custody::give_back(const std::string& engine, std::vector<LeaseId> leases, Blame blame) {
+void LeaseReclaimer::give_back(const std::string& engine, std::vector<LeaseId> leases,
+                               Blame blame) {
   if (leases.empty()) return;
   for (const auto lease : leases) {
     engines_.drop(lease);
@@ -88,20 +89,20 @@ void Custody::give_back(const std::string& engine, std::vector<LeaseId> leases, 
     for (const auto lease : leases) leaving_.erase(lease);
     auto* back = reply_as<GiveBackReply>(reply);
     if (back == nullptr) {
-      // The leases are still in the ledger and lapse there; the sweep gives them back again.
-      return out_.note(NoteLevel::error, "giving leases back: " + reply_error(reply).text());
+      // The leases are still in the ledger and lapse there; a later sweep gives them back.
+      return out_.note(NoteLevel::error, "giving leases back failed: " + reply_error(reply).text());
     }
     for (const auto& ended : back->ended) {
       if (ended.state == JobState::failed) ++out_.counters().dead_lettered;
       doorbell_.written(ended);
     }
     if (back->returned.empty()) return;
-    dispatcher_.suspects_arrived();  // also unblamed: a suspect stays one
+    dispatcher_.suspects_arrived();  // even without blame: a suspect stays a suspect
     dispatcher_.work_arrived();
   });
 }
 
-void Custody::leave(const std::string& id) {
+void LeaseReclaimer::leave(const std::string& id) {
   Engine* engine = engines_.find(id);
   if (engine == nullptr) return;
   auto leases = leases_of(*engine);
@@ -112,7 +113,7 @@ void Custody::leave(const std::string& id) {
   engines_.remove(id);
 }
 
-void Custody::died(const std::string& id, const std::string& how) {
+void LeaseReclaimer::died(const std::string& id, const std::string& how) {
   Engine* engine = engines_.find(id);
   if (engine == nullptr) return;
   auto leases = leases_of(*engine);
@@ -124,7 +125,7 @@ void Custody::died(const std::string& id, const std::string& how) {
   engines_.remove(id);
 }
 
-void Custody::died_by_name(const std::string& name) {
+void LeaseReclaimer::died_by_name(const std::string& name) {
   std::vector<std::string> gone;
   for (const auto& [id, engine] : engines_.all()) {
     if (name.empty() || id == name || engine.name == name) gone.push_back(id);
@@ -132,8 +133,8 @@ void Custody::died_by_name(const std::string& name) {
   for (const auto& id : gone) died(id, "its process ended");
 }
 
-// Its leases are left to lapse in the ledger: it may have gone to another broker that renews them.
-void Custody::silence(Engine& engine) {
+// Leaves the engine's leases to lapse in the ledger: it may renew them through another broker.
+void LeaseReclaimer::silence(Engine& engine) {
   ++out_.counters().engines_died;
   out_.note(NoteLevel::warning, "engine " + engine.name + " was silent for " +
                                     std::to_string(config_.lease_ms / 1000) + " s with " +
@@ -147,21 +148,21 @@ void Custody::silence(Engine& engine) {
   engine.credit = 0;
 }
 
-void Custody::hang(Engine& engine) {
+void LeaseReclaimer::hang(Engine& engine) {
   auto leases = leases_of(engine);
   engine.hung = true;
   engine.reserved = false;
   engine.credit = 0;
   ++out_.counters().engines_hung;
   out_.hung(engine.name);
-  out_.note(NoteLevel::warning, "engine " + engine.name + " made no step for " +
+  out_.note(NoteLevel::warning, "engine " + engine.name + " is hung: no step for " +
                                     std::to_string(config_.hang_ms / 1000) + " s, its " +
                                     std::to_string(leases.size()) + " jobs are suspects");
   if (engine.peer) out_.send(*engine.peer, 0, HeartbeatAnswer{leases, {}, engines_.drain});
   give_back(engine.id, std::move(leases), Blame::died);
 }
 
-void Custody::sweep() {
+void LeaseReclaimer::sweep() {
   const auto now = out_.now().mono_us;
   const auto lease_us = 1000 * std::int64_t{config_.lease_ms};
   std::vector<std::string> silent, hanging;
@@ -175,16 +176,16 @@ void Custody::sweep() {
   }
   for (const auto& id : silent) silence(*engines_.find(id));
   for (const auto& id : hanging) hang(*engines_.find(id));
-  // Nothing of theirs is left, or another broker has them.
+  // Forgets absent engines without leases, and those that another broker must have by now.
   for (const auto& id : ids_of_absent()) {
     const Engine& engine = *engines_.find(id);
     if (engine.leases.empty() || now - engine.heard_us > 10 * lease_us) engines_.remove(id);
   }
-  // Engines of before a restart get one lease time to come back, however long the broker was away.
+  // After a restart engines get one lease time to come back, however long the broker was away.
   if (now - started_us_ > lease_us) find_lapsed();
 }
 
-std::vector<std::string> Custody::ids_of_absent() const {
+std::vector<std::string> LeaseReclaimer::ids_of_absent() const {
   std::vector<std::string> absent;
   for (const auto& [id, engine] : engines_.all()) {
     if (!engine.joined) absent.push_back(id);
@@ -192,7 +193,7 @@ std::vector<std::string> Custody::ids_of_absent() const {
   return absent;
 }
 
-void Custody::find_lapsed() {
+void LeaseReclaimer::find_lapsed() {
   FindLapsed find;
   find.now_us = out_.now().unix_us;
   out_.ask_one(std::move(find), [this](Result<Reply> reply) {
@@ -206,18 +207,19 @@ void Custody::find_lapsed() {
   });
 }
 
-void Custody::lapsed(const std::string& id, const std::vector<LeaseId>& leases) {
+void LeaseReclaimer::lapsed(const std::string& id, const std::vector<LeaseId>& leases) {
   const Engine* engine = engines_.find(id);
   if (engine == nullptr || !engine->joined) {
     out_.note(NoteLevel::warning, "engine " + id + " did not come back, " +
                                       std::to_string(leases.size()) + " of its jobs are suspects");
     return give_back(id, leases, Blame::died);
   }
-  // What an engine lists is being renewed (the Unix clock jumped). What it has not listed for as
-  // long as a lease lasts, though its heartbeats come, never reached it. Where they stopped it may
-  // be dead although something else was heard after the lease was last renewed: that is left until
-  // it beats again or its silence is noticed, because what kills an engine must not come back
-  // unblamed.
+  // A lease that the engine lists is being renewed; it lapsed because the Unix clock jumped. A
+  // lease that it has not listed for a whole lease time, although its heartbeats come, never
+  // reached it and is given back without blame. If its heartbeats stopped, the engine may be dead
+  // even where another of its messages came later. Such a lease waits until the engine sends a
+  // heartbeat or counts as silent, because a job that kills an engine must not return without
+  // blame.
   const auto lease_us = 1000 * std::int64_t{config_.lease_ms};
   std::vector<LeaseId> unheld;
   for (const auto lease : leases) {
@@ -229,7 +231,7 @@ void Custody::lapsed(const std::string& id, const std::vector<LeaseId>& leases) 
   give_back(id, std::move(unheld), Blame::none);
 }
 
-void Custody::revoke(const std::vector<LapsedLease>& leases) {
+void LeaseReclaimer::revoke(const std::vector<LapsedLease>& leases) {
   std::map<std::string, std::vector<LeaseId>> by_engine;
   for (const auto& lease : leases) {
     engines_.drop(lease.lease);

@@ -1,7 +1,8 @@
 #pragma once
-// The broker's sockets: a ROUTER each for clients and engines, a PUB doorbell, an optional PULL for
-// producers that want no answer. Turns frames into the core's events and its messages into frames.
-// Thread safety: opened anywhere, then used by the owner's thread alone.
+// The broker's sockets: a ROUTER each for clients and engines, an optional PUB doorbell, an
+// optional PULL for producers that want no answer. Turns frames into the core's events and its
+// messages into frames. Thread safety: any thread may open it; then only the owner's thread may use
+// it.
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -16,12 +17,13 @@
 
 namespace millrace::broker {
 
-class Doors {
+class Sockets {
  public:
-  // Binds what the options name. Errors: those of check_endpoints; io_error, usage of binding.
-  static Result<Doors> open(net::Context& context, const ServerOptions& options);
+  // Binds the endpoints of the options. Errors: those of check_endpoints and of binding (io_error,
+  // usage).
+  static Result<Sockets> open(net::Context& context, const ServerOptions& options);
 
-  // As bound, with the port in the place of `*`; empty where there is none.
+  // The endpoints as bound, with a port in the place of `*`; empty where there is none.
   const std::string& clients() const { return clients_endpoint_; }
   const std::string& engines() const { return engines_endpoint_; }
   const std::string& doorbell() const { return doorbell_endpoint_; }
@@ -29,24 +31,24 @@ class Doors {
 
   void watch(net::Poller& poller);
   void watch_push(net::Poller& poller, bool on);
-  // At most `most` frames of what has arrived, fairly from all sockets. Errors: a socket failed.
+  // Receives up to about `most` frames, in turn from all sockets. Errors: a socket failed.
   Status receive(std::vector<Event>& events, bool with_push, std::size_t most);
-  // A peer that is gone becomes an event, and so does one that reads too little of its answers.
-  // Errors: a socket failed.
+  // Sends a message. A peer that is gone, or that reads too little of its answers, becomes an event
+  // (PeerGone). Errors: a socket failed.
   Status send(const Outgoing& out, std::vector<Event>& events);
-  // Sends on what waits for peers that did not read. Errors: a socket failed.
+  // Sends frames that wait for peers that did not read. Errors: a socket failed.
   Status send_waiting(std::vector<Event>& events);
-  // How soon to call that again; nothing where nothing waits.
+  // How soon to call send_waiting again; none where no frame waits.
   std::optional<std::int64_t> waiting_ms() const;
   Status ring(const Ring& ring);
-  std::uint64_t dropped() const { return dropped_; }  // for peers that do not read
+  std::uint64_t dropped() const { return dropped_; }  // undeliverable or unreadable messages
 
  private:
   static constexpr std::int64_t least_pause_ms = 1;
-  Doors(net::Socket clients, net::Socket engines)
+  Sockets(net::Socket clients, net::Socket engines)
       : clients_(std::move(clients)), engines_(std::move(engines)) {}
   Status send_to_client(const Outgoing& out, std::vector<Event>& events);
-  Result<bool> receive_one(net::Socket& socket, Door door, std::vector<Event>& events);
+  Result<bool> receive_one(net::Socket& socket, Endpoint endpoint, std::vector<Event>& events);
 
   net::Socket clients_, engines_;
   std::optional<net::Socket> doorbell_, push_;

@@ -1,4 +1,4 @@
-#include "broker/server/doors.hpp"
+#include "broker/server/sockets.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -16,15 +16,15 @@ Status check_endpoint(const char* what, const std::string& endpoint, bool requir
   if (endpoint.empty() && !required) return {};
   if (endpoint.empty()) {
     return fail(
-        Code::usage, std::string("no endpoint to listen on for ") + what,
+        Code::usage, std::string("no endpoint is given for ") + what,
         "give one, e.g. " + net::local_endpoint(net::clients_socket) + " or tcp://127.0.0.1:5570");
   }
   if (net::is_loopback(endpoint)) return {};
   if (endpoint.find("://") == endpoint.npos) {
-    return fail(
-        Code::usage,
-        std::string("cannot listen for ") + what + " on \"" + endpoint + "\": this is no endpoint",
-        "use tcp://127.0.0.1:PORT or ipc://PATH");
+    return fail(Code::usage,
+                std::string("cannot listen for ") + what + " on \"" + endpoint +
+                    "\": it is not an endpoint",
+                "use tcp://127.0.0.1:PORT or ipc://PATH");
   }
   return fail(Code::unauthorized,
               std::string("cannot listen for ") + what + " on " + endpoint +
@@ -44,7 +44,7 @@ Result<std::pair<net::Socket, std::string>> bound(net::Context& context, net::Ki
   return std::pair(std::move(socket), std::move(last));
 }
 
-// A frame as an event: what cannot be decoded is one too.
+// Turns a frame into an event; a frame that does not decode becomes Malformed.
 Event event_of(const Peer& peer, const std::string& frame) {
   auto envelope = decode_envelope(frame);
   if (!envelope) return Malformed{peer, peek_id(frame), std::move(envelope.error())};
@@ -60,83 +60,84 @@ Status check_endpoints(const ServerOptions& options) {
   return check_endpoint("pushed jobs", options.push, false);
 }
 
-Result<Doors> Doors::open(net::Context& context, const ServerOptions& options) {
+Result<Sockets> Sockets::open(net::Context& context, const ServerOptions& options) {
   MILLRACE_TRY(check_endpoints(options));
   MILLRACE_ASSIGN(auto clients, bound(context, net::Kind::router, options.clients,
                                       {.send_queue = limits::client_high_water_mark}));
   MILLRACE_ASSIGN(auto engines, bound(context, net::Kind::router, options.engines));
-  Doors doors(std::move(clients.first), std::move(engines.first));
-  doors.clients_endpoint_ = std::move(clients.second);
-  doors.engines_endpoint_ = std::move(engines.second);
+  Sockets sockets(std::move(clients.first), std::move(engines.first));
+  sockets.clients_endpoint_ = std::move(clients.second);
+  sockets.engines_endpoint_ = std::move(engines.second);
   if (!options.doorbell.empty()) {
     MILLRACE_ASSIGN(auto bell, bound(context, net::Kind::pub, options.doorbell));
-    doors.doorbell_ = std::move(bell.first);
-    doors.doorbell_endpoint_ = std::move(bell.second);
+    sockets.doorbell_ = std::move(bell.first);
+    sockets.doorbell_endpoint_ = std::move(bell.second);
   }
   if (!options.push.empty()) {
     MILLRACE_ASSIGN(auto push, bound(context, net::Kind::pull, options.push));
-    doors.push_ = std::move(push.first);
-    doors.push_endpoint_ = std::move(push.second);
+    sockets.push_ = std::move(push.first);
+    sockets.push_endpoint_ = std::move(push.second);
   }
-  return doors;
+  return sockets;
 }
 
-void Doors::watch(net::Poller& poller) {
+void Sockets::watch(net::Poller& poller) {
   poller.add(clients_);
   poller.add(engines_);
   if (push_) push_place_ = poller.add(*push_);
 }
 
-void Doors::watch_push(net::Poller& poller, bool on) {
+void Sockets::watch_push(net::Poller& poller, bool on) {
   if (push_place_) poller.watch_readable(*push_place_, on);
 }
 
-Status Doors::receive(std::vector<Event>& events, bool with_push, std::size_t most) {
+Status Sockets::receive(std::vector<Event>& events, bool with_push, std::size_t most) {
   bool clients = true, engines = true, push = push_ && with_push;
   while ((clients || engines || push) && events.size() < most) {
     // Engines first: their heartbeats and ends must not wait behind a flood of submits.
     if (engines) {
-      MILLRACE_ASSIGN(engines, receive_one(engines_, Door::engine, events));
+      MILLRACE_ASSIGN(engines, receive_one(engines_, Endpoint::engine, events));
     }
     if (clients) {
-      MILLRACE_ASSIGN(clients, receive_one(clients_, Door::client, events));
+      MILLRACE_ASSIGN(clients, receive_one(clients_, Endpoint::client, events));
     }
     if (push) {
-      MILLRACE_ASSIGN(push, receive_one(*push_, Door::push, events));
+      MILLRACE_ASSIGN(push, receive_one(*push_, Endpoint::push, events));
     }
   }
   return {};
 }
 
-Result<bool> Doors::receive_one(net::Socket& socket, Door door, std::vector<Event>& events) {
+Result<bool> Sockets::receive_one(net::Socket& socket, Endpoint endpoint,
+                                  std::vector<Event>& events) {
   auto message = socket.receive();
   if (!message) {
     if (message.error().code != Code::too_large) return fail(std::move(message.error()));
-    ++dropped_;  // of more frames than any message has; who sent it is not known
+    ++dropped_;  // it had more frames than any message has; its sender is not known
     return true;
   }
   if (!*message) return false;
   net::Frames& frames = **message;
-  Peer peer{door, {}};
-  if (door != Door::push) {
+  Peer peer{endpoint, {}};
+  if (endpoint != Endpoint::push) {
     peer.route = std::move(frames.front());
     frames.erase(frames.begin());
   }
   if (frames.size() == 1) {
     events.push_back(event_of(peer, frames.front()));
   } else {
-    events.push_back(Malformed{
-        peer,
-        0,
-        {Code::malformed_frame,
-         "a message of " + std::to_string(frames.size()) + " frames where one was expected",
-         "send each message as one frame, from a DEALER socket"}});
+    events.push_back(
+        Malformed{peer,
+                  0,
+                  {Code::malformed_frame,
+                   "the message has " + std::to_string(frames.size()) + " frames instead of one",
+                   "send each message as one frame, from a DEALER socket"}});
   }
   return true;
 }
 
-Status Doors::send(const Outgoing& out, std::vector<Event>& events) {
-  if (out.peer.door == Door::client) return send_to_client(out, events);
+Status Sockets::send(const Outgoing& out, std::vector<Event>& events) {
+  if (out.peer.endpoint == Endpoint::client) return send_to_client(out, events);
   auto sent = engines_.send({out.peer.route, encode(out.envelope)});
   if (sent) return {};
   if (sent.error().code == Code::unreachable) {
@@ -144,11 +145,11 @@ Status Doors::send(const Outgoing& out, std::vector<Event>& events) {
     return {};
   }
   if (sent.error().code != Code::overloaded) return sent;
-  ++dropped_;  // it does not read its answers; it asks again when it does
+  ++dropped_;  // the engine does not read its messages; it asks again when it does
   return {};
 }
 
-Status Doors::send_to_client(const Outgoing& out, std::vector<Event>& events) {
+Status Sockets::send_to_client(const Outgoing& out, std::vector<Event>& events) {
   const std::string& route = out.peer.route;
   std::string frame = encode(out.envelope);
   if (!backlog_.holds(route)) {
@@ -160,7 +161,7 @@ Status Doors::send_to_client(const Outgoing& out, std::vector<Event>& events) {
     }
     if (sent.error().code != Code::overloaded) return sent;
   }
-  // Partials may be missed; they do not wait in line behind what may not.
+  // Partials may be lost, so they do not fill a backlog that answers need.
   if (std::holds_alternative<Partials>(out.envelope.message) &&
       backlog_.bytes(route) + frame.size() > limits::unread_partial_bytes) {
     ++dropped_;
@@ -169,24 +170,25 @@ Status Doors::send_to_client(const Outgoing& out, std::vector<Event>& events) {
   if (backlog_.empty()) pause_ms_ = least_pause_ms;
   if (backlog_.add(route, std::move(frame))) return {};
   ++dropped_;
-  log_warn("a client does not read its answers: its session ends, what waited for it is dropped");
+  log_warn("a client does not read its answers: its session ends, its waiting answers are dropped");
   events.push_back(PeerGone{out.peer});
   return {};
 }
 
-Status Doors::send_waiting(std::vector<Event>& events) {
+Status Sockets::send_waiting(std::vector<Event>& events) {
   if (backlog_.empty()) return {};
   MILLRACE_ASSIGN(auto sent, backlog_.send(clients_));
   pause_ms_ = sent.any ? least_pause_ms : std::min(2 * pause_ms_, most_pause_ms);
-  for (auto& route : sent.gone) events.push_back(PeerGone{Peer{Door::client, std::move(route)}});
+  for (auto& route : sent.gone)
+    events.push_back(PeerGone{Peer{Endpoint::client, std::move(route)}});
   return {};
 }
 
-std::optional<std::int64_t> Doors::waiting_ms() const {
+std::optional<std::int64_t> Sockets::waiting_ms() const {
   return backlog_.empty() ? std::nullopt : std::optional(pause_ms_);
 }
 
-Status Doors::ring(const Ring& ring) {
+Status Sockets::ring(const Ring& ring) {
   if (!doorbell_) return {};
   auto sent = doorbell_->send({ring.stream, ring.epoch, std::to_string(ring.high)});
   if (!sent && sent.error().code != Code::overloaded) return sent;

@@ -1,7 +1,7 @@
 #pragma once
-// Between the core, which asks for several operations at once and waits for all of their answers,
-// and the ledger's thread, which answers one by one. Keeps the order of requests when the inbox is
-// full. Thread safety: the owner's thread.
+// Connects the core, which asks for several operations at once and waits for all their replies, to
+// the ledger thread, which replies to each. Keeps the order of requests when the inbox is full.
+// Thread safety: the owner's thread only.
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -14,13 +14,13 @@
 
 namespace millrace::broker {
 
-class LedgerDesk {
+class LedgerClient {
  public:
-  LedgerDesk(std::unique_ptr<Ledger> ledger, std::function<void()> wake);
+  LedgerClient(std::unique_ptr<Ledger> ledger, std::function<void()> wake);
 
   // Errors: the ledger's failure; the process must stop.
   Status post(LedgerRequest request);
-  // Requests whose operations are all answered. Errors: the ledger's failure.
+  // Returns the requests whose operations are all answered. Errors: the ledger's failure.
   Result<std::vector<Completed>> take();
   void stop() { thread_.stop(); }
   LedgerStatistics statistics() const { return thread_.statistics(); }
@@ -30,7 +30,7 @@ class LedgerDesk {
     std::size_t operations = 0;
     std::vector<Result<Reply>> replies;
   };
-  Result<bool> try_post(LedgerRequest& request);  // false: no room
+  Result<bool> try_post(LedgerRequest& request);  // false: the inbox has no room
 
   LedgerThread thread_;
   std::unordered_map<std::uint64_t, Waiting> waiting_;

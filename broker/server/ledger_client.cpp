@@ -1,15 +1,15 @@
-#include "broker/server/ledger_desk.hpp"
+#include "broker/server/ledger_client.hpp"
 
 #include <utility>
 
 namespace millrace::broker {
 
-LedgerDesk::LedgerDesk(std::unique_ptr<Ledger> ledger, std::function<void()> wake)
+LedgerClient::LedgerClient(std::unique_ptr<Ledger> ledger, std::function<void()> wake)
     : thread_(std::move(ledger), std::move(wake)) {}
 
-Result<bool> LedgerDesk::try_post(LedgerRequest& request) {
+Result<bool> LedgerClient::try_post(LedgerRequest& request) {
   const auto count = request.operations.size();
-  // What is refused for lack of room stays in the request and is posted again.
+  // When there is no room, the request keeps its operations and is posted again later.
   auto posted = thread_.post(request.ticket, std::move(request.operations));
   if (posted) {
     auto& waiting = waiting_[request.ticket];
@@ -21,7 +21,7 @@ Result<bool> LedgerDesk::try_post(LedgerRequest& request) {
   return fail(posted.error());
 }
 
-Status LedgerDesk::post(LedgerRequest request) {
+Status LedgerClient::post(LedgerRequest request) {
   if (backlog_.empty()) {
     MILLRACE_ASSIGN(const bool taken, try_post(request));
     if (taken) return {};
@@ -30,7 +30,7 @@ Status LedgerDesk::post(LedgerRequest request) {
   return {};
 }
 
-Result<std::vector<Completed>> LedgerDesk::take() {
+Result<std::vector<Completed>> LedgerClient::take() {
   std::vector<Completed> done;
   for (auto& completion : thread_.take()) {
     auto& waiting = waiting_[completion.token];
@@ -39,7 +39,7 @@ Result<std::vector<Completed>> LedgerDesk::take() {
     done.push_back({completion.token, std::move(waiting.replies)});
     waiting_.erase(completion.token);
   }
-  // After a failure its error stands in replies; nothing may be told on the strength of them.
+  // After a failure the replies hold its error; no answer may be given on their basis.
   if (auto failure = thread_.failure()) return fail(*failure);
   while (!backlog_.empty()) {
     MILLRACE_ASSIGN(const bool taken, try_post(backlog_.front()));

@@ -1,5 +1,5 @@
 #pragma once
-// What tests of jobs ask: was it taken, or refused, and in which words.
+// Helpers that expect a job to be accepted, or to be refused with a code and a message.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
-// Who is to blame when leases come back: gives them back to the ledger, and finds the engines that
-// are dead, hung or gone. Thread safety: none.
+// Finds engines that are dead, hung or gone, gives their leases back to the ledger, and decides
+// whether their jobs are blamed. Thread safety: none.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -15,10 +15,10 @@
 
 namespace millrace::broker {
 
-class Custody {
+class LeaseReclaimer {
  public:
-  Custody(Outbox& out, const CoreConfig& config, EngineTable& engines, Sessions& sessions,
-          Dispatcher& dispatcher, Doorbell& doorbell)
+  LeaseReclaimer(Outbox& out, const CoreConfig& config, EngineTable& engines, Sessions& sessions,
+                 Dispatcher& dispatcher, Doorbell& doorbell)
       : out_(out),
         config_(config),
         engines_(engines),
@@ -26,20 +26,20 @@ class Custody {
         dispatcher_(dispatcher),
         doorbell_(doorbell) {}
 
-  // Learns the live leases of before this start; or, where their engines are gone for sure, gives
-  // all of them back unblamed.
+  // Reads the leases that were live before this start. Where their engines are certainly gone
+  // (CoreConfig::previous_engines_are_gone), it gives all of them back without blame.
   void recover(std::function<void()> then);
 
   void give_back(const std::string& engine, std::vector<LeaseId> leases, Blame blame);
-  // The engine leaves on purpose: its leases return unblamed and it is forgotten.
+  // The engine leaves on purpose: gives its leases back without blame and removes it.
   void leave(const std::string& engine);
-  // Its process is gone: its leases return as suspects and it is forgotten.
+  // The engine's process is gone: gives its leases back, makes their jobs suspects, removes it.
   void died(const std::string& engine, const std::string& how);
-  void died_by_name(const std::string& engine);  // instance or name; empty: all of them
+  void died_by_name(const std::string& engine);  // instance or name; empty: all engines
   void sweep();
-  // A lease on its way out of this broker's hands; no heartbeat in flight may bring it back.
+  // Whether this lease is being given back. A heartbeat that names it must not take it up again.
   bool leaving(LeaseId lease) const { return leaving_.contains(lease); }
-  // The broker ended or lost a lease: the engine is told to stop it.
+  // These leases are no longer valid: tells their engines to stop the jobs.
   void revoke(const std::vector<LapsedLease>& leases);
 
  private:
