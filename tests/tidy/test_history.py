@@ -16,10 +16,11 @@ def git(*words, folder=ROOT, check=True):
 
 
 def new_messages(folder=ROOT, base=BASE):
-    """(commit, message) of each commit after `base`. A shallow clone may lack it: then of all."""
+    """Pairs of commit and message of each commit after `base`; of all where a shallow clone lacks
+    it. Merges carry the words that git gives them."""
     has_base = git("merge-base", "--is-ancestor", base, "HEAD", folder=folder, check=False)
     commits = [f"{base}..HEAD"] if has_base.returncode == 0 else ["HEAD"]
-    log = git("log", "--format=%h%n%B%x00", *commits, folder=folder).stdout
+    log = git("log", "--no-merges", "--format=%h%n%B%x00", *commits, folder=folder).stdout
     return [tuple(entry.lstrip("\n").split("\n", 1)) for entry in log.split("\0") if entry.strip()]
 
 
