@@ -27,12 +27,12 @@ constexpr Unit units[] = {
     {"TB", 1e12},    {"K", 0x1p10}, {"M", 0x1p20},   {"G", 0x1p30},   {"T", 0x1p40},
 };
 
-// Of one option's value.
+// The error of an option's value.
 std::unexpected<Error> usage(const char* option, const std::string& value, const Error& error) {
   return fail(Code::usage, std::string(option) + " " + value + ": " + error.message, error.hint);
 }
 
-// --kv and --kv-protect as one policy, as it was written.
+// Returns --kv and --kv-protect as the text of one policy.
 Result<std::string> kv_of(const EngineFlags& flags) {
   const bool chosen = flags.kv == engine::kv_auto;
   const auto policy = engine::parse_kv_policy(chosen ? "f16" : flags.kv);
@@ -45,15 +45,15 @@ Result<std::string> kv_of(const EngineFlags& flags) {
   if (!protection) return usage("--kv-protect", flags.kv_protect, protection.error());
   if (*protection == engine::KvProtection{}) return flags.kv;
   if (policy->protection != engine::KvProtection{}) {
-    return fail(Code::usage,
-                "--kv-protect " + flags.kv_protect + ": --kv " + flags.kv +
-                    " says itself what is protected",
-                "give the layers once");
+    return fail(
+        Code::usage,
+        "--kv-protect " + flags.kv_protect + ": --kv " + flags.kv + " names protected layers, too",
+        "name the protected layers in one of the two options");
   }
   return flags.kv + protection->name();
 }
 
-// As jobs may name it, and fit for a message.
+// The model's id. It must be one that a job can name: no control characters, and not "*".
 Result<std::string> model_name_of(const EngineFlags& flags) {
   const bool given = !flags.model_name.empty();
   std::string name = given ? flags.model_name : model_id(flags.model);
