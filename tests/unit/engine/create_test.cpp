@@ -109,7 +109,7 @@ TEST(EngineCreate, SaysThatMeanKeysAreOfNoUseToHalves) {
     o.kv_center = "/nowhere/model.gguf.keys";
     expect_refused(o, Code::not_found, o.kv_center);
     set_up_logging({.level = LogLevel::off});
-    return log.find("--kv-center gains nothing") != std::string::npos;
+    return log.find("--kv-center has no effect") != std::string::npos;
   };
   EXPECT_TRUE(says_so("f16"));
   EXPECT_TRUE(says_so("f16/r4"));
