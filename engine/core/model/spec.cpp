@@ -23,16 +23,16 @@ std::unexpected<Error> damaged(const GgufFile& file, const std::string& what) {
               "the file is damaged: download or convert it again");
 }
 
-// What the files of an architecture leave unsaid. Their keys and tensors, biases among them, are
-// the same.
+// Properties of an architecture that its files do not state. All architectures have the same keys
+// and tensors, biases among them.
 struct Architecture {
   std::string_view name;
   RopeKind rope;
-  bool one_window;  // a sliding window is that of every layer, as in Mistral's first models
+  bool one_window;  // a sliding window applies to every layer, as in Mistral's first models
 };
 constexpr auto architectures = std::to_array<Architecture>({
     {"llama", RopeKind::pairs, true},
-    {"qwen2", RopeKind::halves, false},  // its layers from some number on, which no key gives
+    {"qwen2", RopeKind::halves, false},  // only to later layers, and no key says from which on
 });
 
 // Reads keys of one architecture: "llama.block_count".
@@ -105,7 +105,7 @@ Status read_attention(const GgufFile& file, const Keys& keys, const Architecture
   return {};
 }
 
-// What frequencies may be divided by: keeps every angle where it can be computed well.
+// Whether frequencies may be divided by this factor: limits every angle to the accurate range.
 bool fits_rotary(double factor) {
   return factor >= 1.0 / 64 && factor <= 1e6;
 }
@@ -113,7 +113,7 @@ bool fits_rotary(double factor) {
 Status read_rope(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
   MILLRACE_ASSIGN(spec.rope_dim, keys.get_or<std::uint32_t>("rope.dimension_count", spec.head_dim));
   MILLRACE_ASSIGN(spec.rope_base, keys.get_or<double>("rope.freq_base", 10000.0));
-  // A factor without a kind is a linear one; 0 is unset.
+  // A factor without a kind is linear; 0 means unset.
   MILLRACE_ASSIGN(const auto kind,
                   keys.get_or<std::string_view>("rope.scaling.type", std::string_view("linear")));
   MILLRACE_ASSIGN(const double legacy, keys.get_or<double>("rope.scale_linear", 0.0));
@@ -167,7 +167,7 @@ Status read_heads(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
   return {};
 }
 
-// As many shares of 2^40 as a 64-bit sum holds (kernels/sampler/row.cl).
+// The most shares of 2^40 that a sum of 64 bits holds (kernels/sampler/row.cl).
 constexpr std::uint64_t most_vocabulary = std::uint64_t{1} << 23;
 
 Status read_sizes(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
@@ -186,7 +186,7 @@ Status read_sizes(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
       !within(spec.ffn_width, 1u << 19) || !within(spec.context_tokens, 1u << 24) ||
       embedding->rows() != spec.vocabulary ||
       !(spec.norm_epsilon > 0.0f && spec.norm_epsilon < 1.0f)) {
-    return damaged(file, "absurd sizes: " + std::to_string(spec.layers) + " layers, " +
+    return damaged(file, "impossible sizes: " + std::to_string(spec.layers) + " layers, " +
                              std::to_string(spec.width) + " wide, feed-forward " +
                              std::to_string(spec.ffn_width) + ", context " +
                              std::to_string(spec.context_tokens) + ", vocabulary " +

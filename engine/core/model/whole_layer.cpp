@@ -1,4 +1,4 @@
-// Layers in one launch (kernels/layer/cpu.cl).
+// Runs whole layers in one launch (kernels/layer/cpu.cl).
 #include <algorithm>
 #include <array>
 #include <set>
@@ -11,7 +11,7 @@
 namespace millrace::engine {
 namespace {
 
-// The kernel's LAYER_WORDS and SYNC_WORDS.
+// These equal the kernel's LAYER_WORDS and SYNC_WORDS.
 constexpr std::uint32_t layer_words = 13, sync_words = 18;
 
 std::array<const Buffer*, layer_words> buffers_of(const LayerParts& layer) {
@@ -38,7 +38,7 @@ std::string type_text(const WeightTensor& tensor) {
   return tensor.name + " is " + std::string(traits_of(tensor.type).name);
 }
 
-// "blk.3" of "blk.3.attn_q.weight".
+// Returns "blk.3" for "blk.3.attn_q.weight".
 std::string layer_name(const WeightTensor& tensor) {
   return tensor.name.substr(0, tensor.name.find('.', tensor.name.find('.') + 1));
 }
@@ -179,7 +179,7 @@ Result<Program> Operations::build_whole(const LayerParts& layer) {
 Status Operations::run_whole(LayerRun& layers, const LayerStep& x) {
   MILLRACE_TRY(reserve_scratch(x.step));
   const StepTable& step = x.step;
-  // Chunks of wide steps take 10 to 40 us; less where many cores share them.
+  // A chunk of a wide step takes 10 to 40 us, less if many cores share the step.
   const bool many = device_->info().compute_units > kernels::layer_tuning_cores;
   return device_->launch(layers.kernel, {.groups = {device_->info().compute_units}},
                          {layers.table,
