@@ -6,7 +6,7 @@
 namespace millrace::engine {
 namespace {
 
-// As in the kernel.
+// These equal the constants of the kernel.
 constexpr std::uint32_t result_words = 4;
 constexpr std::uint32_t flag_same = 1, flag_bad_truth = 2, flag_bad_ours = 4;
 

@@ -250,7 +250,7 @@ WRONG = {
     "vocabulary": (("--tokens", "{f}/ids.json", "--reference", "{f}/vocabulary.f32"), 3,
                    "invalid_value", "vocabulary of 70, the model has 259"),
     "positions": (("--tokens", "{f}/ids.json", "--reference", "{f}/positions.f32"), 3,
-                  "invalid_value", "11 rows, which are not those of 3 contexts"),
+                  "invalid_value", "11 rows, which is not the number for 3 contexts"),
     "reference": (("--tokens", "{f}/ids.json", "--reference", "{f}/text"), 3, "invalid_value",
                   "holds no logits"),
     "plot": (("--tokens", "{f}/ids.json", "--plot", "{f}/no/plot.png"), 3, "",

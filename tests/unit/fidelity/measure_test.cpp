@@ -103,7 +103,7 @@ TEST_F(ReferenceFile, ItsRowsMustBeThoseOfTheContexts) {
   EXPECT_EQ(first_row(8, 1, 3), "4");  // all of one context
   EXPECT_EQ(first_row(3, 1, 3), "0");  // the scored ones
   EXPECT_EQ(first_row(6, 2, 3), "0");
-  EXPECT_NE(first_row(16, 2, 3).find("16 rows, which are not those of 2 contexts of 8"),
+  EXPECT_NE(first_row(16, 2, 3).find("16 rows, which is not the number for 2 contexts of 8"),
             std::string::npos);  // one context of 16 is not two of 8
   EXPECT_NE(first_row(8, 1, 4).find("vocabulary of 3, the model has 4"), std::string::npos);
 }

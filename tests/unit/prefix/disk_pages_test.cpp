@@ -128,7 +128,7 @@ TEST_F(DiskPagesTest, APathLongerThanTheTierIsSavedAsFarAsItGoes) {
       EXPECT_EQ(written(disk, path_, room), room);
     }
     EXPECT_EQ(std::ranges::count(log_, '\n'), 1) << log_;
-    EXPECT_NE(log_.find("longer than --prefix-disk"), std::string::npos) << log_;
+    EXPECT_NE(log_.find("too long for --prefix-disk"), std::string::npos) << log_;
     DiskPages disk(open(bound), kind, transport_);
     EXPECT_EQ(disk.find(path_, 0), room);
     disk.offer(path_);
