@@ -157,7 +157,7 @@ struct Loop {
     wanted.erase(id);
   }
   void deliver() {
-    scheduler.landed(in_flight.front().step);
+    scheduler.completed(in_flight.front().step);
     complete(in_flight.front().transfers);
     for (const auto& d : in_flight.front().drawn) {
       const SequenceId id = d.output.sequence;

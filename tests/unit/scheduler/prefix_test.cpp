@@ -189,7 +189,7 @@ TEST_P(Prefix, WhatAFailedStepWroteIsNeverPublished) {
   PlannedStep step;
   const SequenceId a = scheduler.add({prompt_of(1, 100), 5});
   ASSERT_TRUE(scheduler.plan(step));
-  scheduler.landed(step);
+  scheduler.completed(step);
   ASSERT_TRUE(scheduler.plan(step));
   scheduler.finish(a);
   EXPECT_EQ(scheduler.prefix_pages(), 16u);
@@ -229,14 +229,14 @@ TEST_P(Prefix, AStepOfAnEarlierAdmissionIsNotTakenForALaterOne) {
   ASSERT_TRUE(scheduler.plan(first));
   scheduler.add({prompt_of(2, 36), 0});
   ASSERT_TRUE(scheduler.plan(second));  // the young one's whole prompt is under way
-  scheduler.landed(first);
+  scheduler.completed(first);
   for (int i = 0; i < 5; ++i) {
     scheduler.deliver(a, 1);
     ASSERT_TRUE(scheduler.plan(third));
   }
   EXPECT_EQ(scheduler.pauses(), 1u);  // the old one wants a fourth page, the young one pauses
   const std::uint32_t known = scheduler.prefix_pages();
-  scheduler.landed(second);
+  scheduler.completed(second);
   EXPECT_EQ(scheduler.prefix_pages(), known);
 }
 
