@@ -1,4 +1,4 @@
-// A process of its own: the loader looks for drivers once.
+// This test needs a process of its own, because the loader looks for drivers only once.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

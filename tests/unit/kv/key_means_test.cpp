@@ -1,4 +1,4 @@
-// The file of mean keys: what is written is read, and everything else is refused.
+// The file of mean keys: a written file is read back, and everything else is refused.
 #include "engine/core/kv/key_means.hpp"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ TEST(KeyMeans, AreReadAsTheyWereWritten) {
   EXPECT_EQ(got->digest(), means.digest());
   EXPECT_EQ(got->layer(1)[0], means.values[12]);
   EXPECT_TRUE(got->check({7, 9}, shape));
-  // The bytes that README and header promise.
+  // The bytes that the header describes.
   const std::string bytes = folder.read("means");
   EXPECT_EQ(bytes.size(), 48 + 24 * 4 + 16u);
   EXPECT_EQ(bytes.substr(0, 16), std::string("MKEYMEAN\1\0\0\0\2\0\0\0", 16));
