@@ -1,4 +1,4 @@
-// Which way the layers of a loaded model run, and what the log and ModelInfo say of the reason.
+// How the layers of a loaded model run, and the reason in the log and in ModelInfo.
 #include "engine/core/model/layer_path.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 using millrace::testing::open_device;
 using millrace::testing::TinyModel;
 
-// As quantizers mix types in Q4_K_M: some values and feed-forwards have more bits.
+// A model of mixed types as in Q4_K_M: some values and feed-forwards have more bits.
 TinyModel quantized() {
   TinyModel model{.width = 256, .heads = 8, .kv_heads = 4, .ffn_width = 512, .biases = false};
   model.type = TensorType::q4_k;
