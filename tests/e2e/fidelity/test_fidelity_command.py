@@ -248,7 +248,7 @@ WRONG = {
     "no mean keys": (("--tokens", "{f}/ids.json", "--kv-center", "{f}/text"), 3, "invalid_value",
                      "{f}/text is not a file of mean keys.*millrace calibrate"),
     "vocabulary": (("--tokens", "{f}/ids.json", "--reference", "{f}/vocabulary.f32"), 3,
-                   "invalid_value", "vocabulary of 70, the model has 259"),
+                   "invalid_value", "logits of 70 tokens, the model's vocabulary has 259"),
     "positions": (("--tokens", "{f}/ids.json", "--reference", "{f}/positions.f32"), 3,
                   "invalid_value", "11 rows, which is not the number for 3 contexts"),
     "reference": (("--tokens", "{f}/ids.json", "--reference", "{f}/text"), 3, "invalid_value",

@@ -105,7 +105,8 @@ TEST_F(ReferenceFile, ItsRowsMustBeThoseOfTheContexts) {
   EXPECT_EQ(first_row(6, 2, 3), "0");
   EXPECT_NE(first_row(16, 2, 3).find("16 rows, which is not the number for 2 contexts of 8"),
             std::string::npos);  // one context of 16 is not two of 8
-  EXPECT_NE(first_row(8, 1, 4).find("vocabulary of 3, the model has 4"), std::string::npos);
+  EXPECT_NE(first_row(8, 1, 4).find("logits of 3 tokens, the model's vocabulary has 4"),
+            std::string::npos);
 }
 
 class TinyRun : public ReferenceFile {
