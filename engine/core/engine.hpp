@@ -106,7 +106,7 @@ class Engine {
   Status add(RequestId id, const GenerationRequest& request) {
     return add(id, request, limits::priority_default);
   }
-  // Cancels a request; its event comes with the current step at the latest. Ignores unknown ids.
+  // Cancels a request; the next call of step() gives its event. Ignores unknown ids.
   virtual void cancel(RequestId id) = 0;
   virtual bool busy() const = 0;
   // Runs one step and appends the events of requests that ended.
