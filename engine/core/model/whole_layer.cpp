@@ -44,7 +44,7 @@ std::string layer_name(const WeightTensor& tensor) {
 }
 
 std::string no_whole_blocks(const char* what, std::uint32_t width) {
-  return std::string(what) + " of " + std::to_string(width) + " channels are no multiple of " +
+  return std::string(what) + " of " + std::to_string(width) + " channels are not a multiple of " +
          std::to_string(block_columns);
 }
 
@@ -52,9 +52,9 @@ std::string no_whole_blocks(const char* what, std::uint32_t width) {
 
 std::string Operations::why_in_parts(const LayerParts& layer) const {
   if (device_->family() != Family::cpu || !device_->has_addresses()) {
-    return "whole layers run on CPU devices that share the host's memory";
+    return "whole layers need a CPU device that shares the host's memory";
   }
-  if (math_ != MathMode::fast) return "whole layers run with --math fast";
+  if (math_ != MathMode::fast) return "whole layers need --math fast";
   const WeightTensor& first = layer.qkv.tensors[0];
   for (const Projection* product : {&layer.qkv, &layer.output, &layer.gate_up, &layer.down}) {
     for (const WeightTensor& tensor : product->tensors) {
@@ -65,7 +65,7 @@ std::string Operations::why_in_parts(const LayerParts& layer) const {
       }
     }
     if (product->runs.size() > 1) {
-      return product->tensors[0].name + " and what runs with it exceed a buffer of the device";
+      return product->tensors[0].name + " and its neighbours exceed the device's largest buffer";
     }
   }
   if (spec_.head_dim % block_columns != 0) return no_whole_blocks("heads", spec_.head_dim);
