@@ -1,6 +1,7 @@
 #pragma once
-// For dumps of a state as text, which tests compare: whatever decides how things go on is in them,
-// so that "nothing has changed" can be asked byte by byte. Not parsed by anybody.
+// Helpers for dumps of a state as text. A dump holds everything that decides what happens next, so
+// that a test can compare two dumps byte by byte to see that nothing has changed. No program parses
+// them.
 #include <bit>
 #include <cstdint>
 #include <ostream>
@@ -9,7 +10,7 @@
 
 namespace millrace::engine {
 
-// " name[a,b,]"; numbers that are not whole by their bits, which tell NaNs apart as well.
+// Writes " name[a,b,]". Floats are written as their bits, so that different NaNs differ.
 template <class List>
 void dump_list(std::ostream& out, std::string_view name, const List& list) {
   out << ' ' << name << '[';

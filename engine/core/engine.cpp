@@ -27,11 +27,11 @@
 namespace millrace::engine {
 namespace {
 
-// Rows of the logits buffer, where more would only cost memory: prompts that want logprobs are
-// computed in steps of as many positions.
+// Rows of the logits buffer. Prompts that ask for logprobs are computed in steps of at most so many
+// positions; more rows would only cost memory.
 constexpr std::uint32_t most_outputs = 128;
 
-// More never pays, and sizes counted in 32 bits stay far from their end.
+// Larger steps never pay, and with this limit sizes in 32 bits cannot overflow.
 constexpr std::uint32_t most_step_tokens = 1u << 20;
 
 class DeviceRunner final : public StepRunner {
@@ -84,7 +84,7 @@ class DevicePages final : public PageTransport {
   Model* model_;
 };
 
-// Everything that a model file gives the host; the file is closed after loading.
+// What the host keeps of a model file, which is closed after loading.
 struct HostModel {
   Tokenizer tokenizer;
   Result<ChatTemplate> chat_template;
@@ -112,7 +112,7 @@ Status check_options(const EngineOptions& o) {
   return {};
 }
 
-// What `auto` comes to, else the policy as it is given.
+// Returns the policy that `auto` chooses, or else the policy as it is given.
 Result<std::string> kv_policy(const EngineOptions& options, const ModelSpec& spec) {
   const std::size_t end = std::min(options.kv.find_first_of("~+"), options.kv.size());
   if (options.kv.substr(0, end) != kv_auto) return options.kv;
@@ -128,7 +128,7 @@ Result<std::string> kv_policy(const EngineOptions& options, const ModelSpec& spe
       "KV policy chosen",
       {{"kv", policy}, {"load_tokens", choice.load_tokens}, {"holds_tokens", choice.holds_tokens}});
   if (!choice.fits()) {
-    log_warn("the KV memory is small for the expected load: sequences will wait for each other",
+    log_warn("the KV memory is too small for the expected load: sequences will wait for each other",
              {{"load_tokens", choice.load_tokens}, {"holds_tokens", choice.holds_tokens}});
   }
   return policy;
@@ -136,7 +136,7 @@ Result<std::string> kv_policy(const EngineOptions& options, const ModelSpec& spe
 
 struct ChosenKv {
   std::string policy;
-  CacheShape cache;  // before anything is known of the model's keys
+  CacheShape cache;  // before the model's keys were tested for outliers
 };
 
 Result<ChosenKv> chosen_kv(const EngineOptions& options, const GgufFile& file) {
@@ -145,14 +145,15 @@ Result<ChosenKv> chosen_kv(const EngineOptions& options, const GgufFile& file) {
   MILLRACE_ASSIGN(const KvPolicy policy, parse_kv_policy(name));
   MILLRACE_ASSIGN(KvLayers kv, resolve(policy, {spec.layers, spec.kv_heads, spec.head_dim}));
   if (!options.kv_center.empty() && !quantizes_keys(kv)) {
-    log_warn("--kv-center gains nothing: no layer's keys are quantized; leave it out",
+    log_warn("--kv-center has no effect, because no layer's keys are quantized: leave it out",
              {{"kv", name}, {"kv_center", options.kv_center}});
   }
   return ChosenKv{std::move(name), {spec.kv_heads, spec.head_dim, std::move(kv.layers)}};
 }
 
-// What jobs may ask for: the policy as it was given, by layer, and with automatic protection off
-// where it has found nothing. (Off, nobody has looked: the other way round nothing is known.)
+// The names of the engine's policy that jobs may ask for: as it was given, by layer, and without
+// automatic protection if that has found nothing. (The reverse does not hold: with protection off,
+// no layer was tested.)
 std::vector<std::string> kv_names(const std::string& given, const ModelInfo& m) {
   std::vector<std::string> out{given, m.kv};
   if (auto policy = parse_kv_policy(given); policy && m.outliers.empty()) {
@@ -169,8 +170,8 @@ Result<std::optional<KeyMeans>> key_means(const std::string& path) {
   return read_key_means(*posix_env(), path);
 }
 
-// What equal results of equal jobs depend on. A pool smaller than the context is part of it: a chat
-// that gives no max_tokens ends where the pool does.
+// The fingerprint of results. A pool that is smaller than the context is part of it, because a chat
+// without max_tokens ends where the pool does.
 std::string job_fingerprint(const ModelInfo& m) {
   const std::uint64_t pool = std::uint64_t{m.page_count} * m.page_tokens;
   if (pool >= m.context_tokens) return m.fingerprint;
@@ -267,7 +268,7 @@ class ModelEngine final : public Engine {
   }
 
  private:
-  // In this order: what is below uses what is above.
+  // The order matters: members use those above them.
   std::unique_ptr<Device> device_;
   HostModel host_;
   std::unique_ptr<Model> model_;
@@ -281,22 +282,22 @@ class ModelEngine final : public Engine {
   std::optional<EngineLoop> loop_;
 };
 
-// What is wrong with the folder of the prefix cache, by the option that names it.
+// Names the option --prefix-cache in an error of its folder.
 Error of_folder(Error error, const std::string& folder) {
-  if (error.code == Code::invalid_value) return error;  // of its size
+  if (error.code == Code::invalid_value) return error;  // it concerns --prefix-disk
   error.message = "--prefix-cache " + folder + ": " + error.message;
-  if (error.hint.empty()) error.hint = "give a folder that can be written, or memory";
+  if (error.hint.empty()) error.hint = "give a folder that you may write to, or memory";
   return error;
 }
 
-// Whether a folder can be made there, if it is not there already.
+// Checks that the folder can be written, or created if it does not exist.
 Status check_folder(const std::string& folder) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   fs::path there = fs::absolute(folder, ignored);
   while (there.has_relative_path() && !fs::exists(there, ignored)) there = there.parent_path();
   if (!fs::is_directory(there, ignored)) {
-    return fail(of_folder({Code::io_error, there.string() + " is no folder", {}}, folder));
+    return fail(of_folder({Code::io_error, there.string() + " is not a folder", {}}, folder));
   }
   if (::access(there.c_str(), W_OK | X_OK) == 0) return {};
   return fail(of_folder({Code::io_error, there.string() + " cannot be written", {}}, folder));
@@ -338,13 +339,13 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
   model_options.math = options.math;
   model_options.whole_layers = options.whole_layers;
   MILLRACE_ASSIGN(std::unique_ptr<Model> model, Model::load(*device, file, model_options));
-  // A model may have more rows of logits than its tokenizer has tokens: those are never drawn.
+  // A model may have more rows of logits than its tokenizer has tokens; those are never sampled.
   const std::uint32_t vocabulary = host.tokenizer.vocabulary_size();
   if (vocabulary > model->info().vocabulary) {
     return fail(Code::gguf_malformed,
                 options.model_path + ": the tokenizer has " + std::to_string(vocabulary) +
-                    " tokens, token_embd.weight " + std::to_string(model->info().vocabulary) +
-                    " rows",
+                    " tokens, but token_embd.weight has only " +
+                    std::to_string(model->info().vocabulary) + " rows",
                 "the file's tokenizer belongs to another model: convert it again");
   }
   MILLRACE_ASSIGN(

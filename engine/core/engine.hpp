@@ -1,5 +1,5 @@
 #pragma once
-// The engine as its users see it: requests in, steps, events out. It runs one model on one device.
+// The interface of the engine, which runs one model on one device: requests in, steps, events out.
 //
 //   auto engine = Engine::create(options);
 //   engine->add(id, request);            // checked before anything changes
@@ -8,8 +8,9 @@
 // A step is one ragged batch: every decoding row first, then prefill chunks up to the token budget.
 // Rows join and leave at any step. The tokens and logprob bits of a request depend on the request
 // and the fingerprint alone (ARCHITECTURE.md, "Determinism"). Errors: values; a refused `add`
-// leaves no trace. A device error during a step fails the affected requests; if the device itself
-// is lost `step` returns the error and the engine must be dropped. Thread safety: one owner thread.
+// changes nothing. A device error during a step fails the affected requests. If the device itself
+// is lost, `step` returns the error and the engine must be destroyed. Thread safety: one owner
+// thread.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -26,22 +27,22 @@ namespace millrace::engine {
 struct EngineOptions {
   std::string model_path;
   std::string model_name;  // the model's id, as results carry it
-  std::string device;  // "" first fit, or "PLATFORM:DEVICE" numbers or a part of the device's name
+  std::string device;      // as DeviceOptions::device; "" chooses
   std::string kv = "f16";  // a policy, or "auto" in place of its codecs: see kv/choose.hpp
-  std::string kv_center;   // a file of mean keys (kv/key_means.hpp), which keys are stored less
+  std::string kv_center;   // a file of mean keys, subtracted from keys before they are stored
   std::uint64_t kv_memory_bytes = 1 * limits::GiB;
   std::uint32_t max_batch = 64;       // sequences in one step
   std::uint32_t step_tokens = 512;    // tokens in one step, decode first
   std::uint32_t prefill_chunk = 256;  // tokens of one sequence in one step
-  bool prefix_cache = true;           // requests reuse what others began with, see PrefixTree
-  std::string prefix_folder;          // where they outlive the engine, see DiskTier; "" nowhere
-  std::uint64_t prefix_disk_bytes = 8 * limits::GiB;  // of that folder
+  bool prefix_cache = true;   // requests reuse the pages of common beginnings, see PrefixTree
+  std::string prefix_folder;  // keeps such pages over restarts, see DiskTier; "": no folder
+  std::uint64_t prefix_disk_bytes = 8 * limits::GiB;  // size limit of that folder
   MathMode math = MathMode::fast;
-  std::uint32_t cores = 0;     // of a CPU device, at most usable_cores(); 0: as many as those
-  std::string kernel_variant;  // "" by device, else as DeviceOptions::variant
-  std::string cache_dir;       // program cache; "" is $XDG_CACHE_HOME/millrace
-  bool profile = false;        // time every launch, see Engine::profile
-  bool whole_layers = true;    // a layer in one launch where it can be; the same bits either way
+  std::uint32_t cores = 0;     // cores of a CPU device, at most usable_cores(); 0: all of these
+  std::string kernel_variant;  // as DeviceOptions::variant; "" chooses by the device
+  std::string cache_dir;       // as DeviceOptions::cache_dir
+  bool profile = false;        // times every launch, see Engine::profile
+  bool whole_layers = true;    // runs layers in one launch where possible; the bits are the same
 };
 
 struct EngineInfo {
@@ -53,11 +54,11 @@ struct EngineInfo {
 
 using RequestId = std::uint64_t;
 
-// How a request ended. Exactly one for every accepted request.
+// The end of a request. Every accepted request gets exactly one.
 struct Event {
   RequestId id = 0;
-  std::optional<Error> error;  // failed: no result
-  bool cancelled = false;      // cancelled: result holds what was generated
+  std::optional<Error> error;  // set: the request failed, there is no result
+  bool cancelled = false;      // the result holds what was generated
   GenerationResult result;
 };
 
@@ -68,26 +69,26 @@ struct PartialEvent {
 
 struct Counters {
   std::uint64_t steps = 0;
-  std::uint64_t prompt_tokens = 0;  // of requests, each once, however often it was computed
+  std::uint64_t prompt_tokens = 0;  // each counted once, however often it was computed
   std::uint64_t generated_tokens = 0;
-  std::uint32_t last_rows = 0;    // sequences in the step under way; 0: none is
-  std::uint32_t last_tokens = 0;  // its tokens
+  std::uint32_t last_rows = 0;  // sequences in the step that was enqueued last; 0: none is running
+  std::uint32_t last_tokens = 0;  // tokens of that step
   std::uint32_t waiting = 0, running = 0;
-  std::uint64_t kv_pages_used = 0;  // by running sequences, those they share counted once
+  std::uint64_t kv_pages_used = 0;  // pages of running sequences; a shared page counts once
   std::uint64_t kv_pages_total = 0;
-  std::uint64_t prefix_pages = 0;          // known to the prefix tree, in use or not
+  std::uint64_t prefix_pages = 0;          // pages in the prefix tree, in use or not
   std::uint64_t prefix_hits = 0;           // sequences that began with known pages
-  std::uint64_t prefix_tokens = 0;         // tokens that they did not compute
+  std::uint64_t prefix_tokens = 0;         // tokens that these did not compute
   std::uint64_t disk_tokens = 0;           // tokens whose pages came from the disk tier
-  std::uint64_t disk_unwritten_bytes = 0;  // pages in memory that the disk tier shall write
-  std::uint64_t planning_us = 0;   // of the host: who runs in each step, what is known of it
-  std::uint64_t launches = 0;      // of kernels, since the engine was created
-  std::uint64_t device_bytes = 0;  // allocated since then, also what is free again
-  std::uint64_t pauses = 0;        // sequences that gave their pages back, to be computed again
+  std::uint64_t disk_unwritten_bytes = 0;  // bytes of pages that the disk tier has yet to write
+  std::uint64_t planning_us = 0;           // host time for planning steps and looking up prefixes
+  std::uint64_t launches = 0;              // kernel launches since the engine was created
+  std::uint64_t device_bytes = 0;  // bytes allocated since then; freed memory is not subtracted
+  std::uint64_t pauses = 0;        // times a sequence gave its pages back, to be computed again
 };
 
-// What is wrong with the options as far as it can be told without a device: the model's file and
-// shape, the policy, the memory of the pages, the folder of the prefix cache. Makes nothing.
+// Checks all that can be checked of the options without a device: the model's file and shape, the
+// policy, the memory for pages, the folder of the prefix cache. Creates nothing.
 Status check_before_device(const EngineOptions& options);
 
 class Engine {
@@ -98,22 +99,22 @@ class Engine {
   virtual const EngineInfo& info() const = 0;
   virtual Counters counters() const = 0;
 
-  // Accepts a request under an id of the caller's choosing that is not in use. seed must be set.
-  // `priority` below limits::priority_count, 0 is served first: it changes when the request is
-  // computed, never what comes of it.
+  // Accepts a request under an id that the caller chooses and that is not in use. The request's
+  // seed must be set. `priority` is below limits::priority_count; 0 is served first. It changes
+  // when the request is computed, never its result.
   virtual Status add(RequestId id, const GenerationRequest& request, std::uint32_t priority) = 0;
   Status add(RequestId id, const GenerationRequest& request) {
     return add(id, request, limits::priority_default);
   }
-  // Ends a request by the end of the step already under way; unknown ids are ignored.
+  // Cancels a request; the next call of step() gives its event. Ignores unknown ids.
   virtual void cancel(RequestId id) = 0;
   virtual bool busy() const = 0;
-  // Runs one step; appends the requests that ended.
+  // Runs one step and appends the events of requests that ended.
   virtual Status step(std::vector<Event>& events) = 0;
-  // What requests with `partials` gained in the steps since the last call.
+  // Text of requests with `partials`, from the steps since the last call.
   virtual std::vector<PartialEvent> take_partials() { return {}; }
-  // Time of each kernel since the last call, longest first; empty without options.profile. Waits
-  // for the device.
+  // The time of each kernel since the last call, longest first; empty without options.profile.
+  // Waits for the device.
   virtual Result<std::vector<KernelTime>> profile() = 0;
 
   virtual Result<Tokens> tokenize(std::string_view text, bool add_special_tokens,

@@ -19,18 +19,18 @@ constexpr const char* own_program = "/proc/self/exe";
 // An environment for execve.
 struct Environment {
   std::vector<std::string> texts;
-  std::vector<char*> pointers;  // to those, and null
+  std::vector<char*> pointers;  // to the texts; the last one is null
 };
 
-// A signal handler can reach nothing but statics, and may neither allocate nor format: what it
-// needs for each fault is made beforehand.
+// A signal handler can reach only statics, and may neither allocate nor format. So everything that
+// it needs for each signal is prepared beforehand.
 struct Note {
   std::array<char, note_bytes> text{};
   std::size_t size = 0;
   Environment again;
 };
 std::array<Note, faults.size()> notes;
-char** arguments_again = nullptr;  // null: the process ends
+char** arguments_again = nullptr;  // null: a fault ends the process
 
 std::string signal_text(int signal) {
   return "signal " + std::to_string(signal) + " (" + sigabbrev_np(signal) + ")";
@@ -43,7 +43,7 @@ extern "C" void on_fault(int signal) {
   if (arguments_again != nullptr) {
     ::execve(own_program, arguments_again, note.again.pointers.data());
   }
-  ::raise(signal);  // the handler is gone: the default action ends the process
+  ::raise(signal);  // SA_RESETHAND removed the handler: the default action ends the process
 }
 
 Environment environment_with(const StartAgain& again, const std::string& reason) {
@@ -78,7 +78,7 @@ void handle_faults() {
 
 void leave_crash_note(std::string_view program, std::string_view hint) {
 #ifdef __SANITIZE_ADDRESS__
-  return;  // it says more about a fault
+  return;  // AddressSanitizer's own report says more about a fault
 #endif
   arguments_again = nullptr;
   for (std::size_t i = 0; i < faults.size(); ++i) prepare(notes[i], program, faults[i], hint);

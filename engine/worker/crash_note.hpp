@@ -1,25 +1,28 @@
 #pragma once
-// Last words of a process that a fault ends (abort, a bad address): which signal it was, and a hint
-// given beforehand. A driver that aborts leaves none of its own. Then the process ends by that
-// signal as it would have, or becomes the same program anew. Drivers set handlers of their own when
-// they are first used, which these take the place of. Thread safety: before other threads begin, or
-// while none can fault.
+// Handlers for the signals of a fault (abort, a bad address). They write to standard error which
+// signal it was and a hint that was given beforehand, because a driver that aborts says nothing.
+// Then the signal ends the process as it would have, or the process starts the same program again.
+// Drivers install handlers of their own when they are first used; call these functions after that,
+// so that they replace them. Thread safety: call them before other threads begin, or while no
+// other thread can fault.
 #include <string>
 #include <string_view>
 
 namespace millrace::worker {
 
+// A fault writes a note and ends the process.
 void leave_crash_note(std::string_view program, std::string_view hint);
 
-// How the program is started again in this process: with main's arguments, which must stay, and the
-// environment of this process, in which `variable` is `about` and the reason, "signal 6 (ABRT)".
+// How this process starts its program again: with main's arguments, which must stay valid, and with
+// its environment, in which `variable` is set to `about` followed by the reason, such as
+// "signal 6 (ABRT)".
 struct StartAgain {
   char** arguments = nullptr;
   std::string variable, about;
 };
-// The same note, and a new start in place of the end. leave_crash_note takes it back.
+// A fault writes the note and starts the program again. leave_crash_note cancels this.
 void start_again_on_crash(std::string_view program, std::string_view hint, const StartAgain& again);
-// At once. Returns only where that is not possible.
+// Starts the program again now. Returns only when exec fails.
 void start_again(const StartAgain& again, const std::string& reason);
 
 }  // namespace millrace::worker

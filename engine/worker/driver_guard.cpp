@@ -23,7 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* folder_variable = "POCL_CACHE_DIR";
-// Of the start that failed: which folder it used, and how it failed.
+// Carries, to the program that is started again, which folder the failed start used and how it
+// failed.
 constexpr const char* again_variable = "MILLRACE_FAILED_START";
 
 std::string variable(const char* name) {
@@ -31,7 +32,7 @@ std::string variable(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-// Another folder of the same path has another one.
+// The folder's inode: a new folder at the same path has another identity. Empty: no such folder.
 std::string identity_of(const std::string& folder) {
   struct stat info {};
   return ::stat(folder.c_str(), &info) == 0 ? std::to_string(info.st_ino) : "";
@@ -52,18 +53,18 @@ std::uint64_t files_in(const std::string& folder) {
 DriverGuard::DriverGuard(std::string program, char** arguments, std::uint32_t cores)
     : program_(std::move(program)), again_{arguments, again_variable, ""} {
   const std::string failed = variable(again_variable);
-  ::unsetenv(again_variable);  // not for the programs that this one starts
+  ::unsetenv(again_variable);  // programs that this one starts must not inherit it
   ours_ = take_folder();
   folder_ = engine::pocl_cache_folder();
   if (ours_ && !failed.empty()) {
     sigset_t none;
     sigemptyset(&none);
-    ::sigprocmask(SIG_SETMASK, &none, nullptr);  // the fault may have come in any thread
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);  // the mask is that of the thread that faulted
     start_ = Start::again;
     empty_folder(failed);
   }
-  // Drivers set handlers for faults when they look for devices: ours come after. Without a device
-  // the start says so itself.
+  // Drivers install signal handlers when they list devices, so this comes before ours are
+  // installed. An error of the list is ignored here: the start itself reports it.
   const std::uint32_t usable = engine::usable_cores();
   engine::limit_pocl(cores == 0 ? usable : std::min(cores, usable));
   static_cast<void>(engine::list_devices());
@@ -76,7 +77,7 @@ DriverGuard::DriverGuard(std::string program, char** arguments, std::uint32_t co
   start_again_on_crash(program_, "it starts again, with " + emptied, again_);
 }
 
-// Whether PoCL keeps its cache in a folder of ours.
+// Makes PoCL keep its cache in a folder of ours. False: it keeps its cache elsewhere.
 bool DriverGuard::take_folder() {
   const std::string home = engine::cache_home();
   if (home.empty()) return false;
@@ -94,8 +95,9 @@ bool DriverGuard::take_folder() {
   return true;
 }
 
-// By another name first: other processes that use the cache find it empty at once, and whole.
-// Several starts may have failed on the same damage, and one of them empties the folder.
+// Renames the folder before removing its files, so that other processes that use the cache never
+// see one that is half emptied. When several starts failed on the same damage, only one of them
+// empties the folder; the folder's identity tells the others.
 void DriverGuard::empty_folder(const std::string& about) {
   const std::size_t space = std::min(about.find(' '), about.size());
   const std::string reason = about.substr(std::min(space + 1, about.size()));
@@ -107,14 +109,14 @@ void DriverGuard::empty_folder(const std::string& about) {
   const bool other = !same || (!emptied && emptied.error().code == Code::not_found);
   if (emptied || other) emptied = env->make_directories(folder_);
   if (!emptied) {
-    return log_warn("the OpenCL driver's cache cannot be emptied after a start that failed",
+    return log_warn("the start failed, and the OpenCL driver's cache cannot be emptied",
                     emptied.error());
   }
   if (other) {
     return log_warn("another process emptied the OpenCL driver's cache after a start that failed",
                     {{"driver_cache", folder_}, {"failed_start", reason}});
   }
-  std::error_code left;  // what cannot be removed is nobody's cache any more
+  std::error_code left;  // files that cannot be removed do no harm: no cache uses them any more
   fs::remove_all(aside, left);
   log_warn("the OpenCL driver's cache was emptied after a start that failed",
            {{"driver_cache", folder_}, {"failed_start", reason}, {"files", files_}});
@@ -123,20 +125,21 @@ void DriverGuard::empty_folder(const std::string& about) {
 std::string DriverGuard::hint() const {
   if (start_ != Start::again) {
     return "if this happens at every start, delete " + folder_ +
-           ": damage in this cache of the OpenCL driver PoCL ends the process; it is made anew";
+           ": it is the cache of the OpenCL driver PoCL, which ends the process when a file there "
+           "is damaged; the driver creates the folder again";
   }
   if (files_ == 0) return "the start before this one failed as well";
   return "the start before this one failed as well, and the cache of the OpenCL driver PoCL was "
-         "emptied since: if it fails again, delete " +
+         "emptied between them: if the next start fails too, delete " +
          folder_ + ", then update the driver or choose another --device";
 }
 
 Error DriverGuard::failed(Error error) {
   const bool may_be_damage = error.code == Code::device_error || error.code == Code::kernel_build;
-  const bool pocl = files_in(folder_) > 0;  // it leaves files before anything of it can fail
+  const bool pocl = files_in(folder_) > 0;  // PoCL writes files before any of its calls can fail
   if (start_ == Start::over || !may_be_damage || !pocl) return error;
   if (ours_ && start_ == Start::first) {
-    log_warn("the start failed and is made again, with the OpenCL driver's cache emptied", error);
+    log_warn("the start failed; starting again with an empty cache of the OpenCL driver", error);
     start_again(again_, std::string(code_name(error.code)));
   }
   error.hint += (error.hint.empty() ? "" : "; ") + hint();

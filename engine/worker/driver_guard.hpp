@@ -2,15 +2,15 @@
 // Guards the start of a program that uses OpenCL against damage in the cache of the driver PoCL.
 //
 // PoCL keeps compiled kernels in files and trusts them. A file that a full disk or a power cut has
-// cut short ends the process inside the driver, or fails a call, and does so at every start. The
-// damage shows only when the very kernel of that file is loaded; a probe with a kernel of its own
-// would not meet it. So the start itself is the probe: PoCL keeps its cache in a folder of ours,
-// and a start that ends by a fault, or with an error that damage gives, is made again in this
-// process after the folder was emptied. That happens once; what fails again is reported. A start
-// that succeeds costs nothing more.
+// truncated ends the process inside the driver, or makes a call fail, and does so at every start.
+// The damage shows only when the kernel of that file is loaded, so a probe with another kernel
+// would not find it. Therefore the start itself is the probe. PoCL's cache is in a folder of ours.
+// When a start ends by a fault, or with an error that damage can cause, the guard empties the
+// folder and starts the program again in the same process. It does so once; a second failure is
+// reported. A start that succeeds has no extra cost.
 //
-// Where the user has set POCL_CACHE_DIR the folder is theirs: nothing is emptied, and what fails
-// names it. Thread safety: the main thread, before others begin.
+// When the user has set POCL_CACHE_DIR, the folder is theirs: the guard does not empty it, and the
+// error names it. Thread safety: the main thread, before others begin.
 #include <cstdint>
 #include <string>
 
@@ -21,13 +21,14 @@ namespace millrace::worker {
 
 class DriverGuard {
  public:
-  // Before the first OpenCL call; makes it. `arguments` are main's, `cores` as DeviceOptions has
-  // it.
+  // Call this before the first OpenCL call of the process; the constructor makes that call.
+  // `arguments` are main's; `cores` is that of DeviceOptions.
   DriverGuard(std::string program, char** arguments, std::uint32_t cores);
 
-  // The start has failed: makes it again and does not return, or returns what is to be reported.
+  // Call this when the start has failed. Either starts the program again and does not return, or
+  // returns the error to report.
   Error failed(Error error);
-  // The start has succeeded. From now on a fault ends the process.
+  // Call this when the start has succeeded. From now on a fault ends the process.
   void succeeded();
 
  private:
@@ -37,10 +38,10 @@ class DriverGuard {
 
   std::string program_, folder_;
   StartAgain again_;
-  bool ours_ = false;  // the folder
+  bool ours_ = false;  // the folder is ours, not one that the user chose
   enum class Start : std::uint8_t { first, again, over };
-  Start start_ = Start::first;  // again: the one before it failed
-  std::uint64_t files_ = 0;     // that were in the folder then
+  Start start_ = Start::first;  // again: the previous start failed
+  std::uint64_t files_ = 0;     // files in the folder after the previous start
 };
 
 }  // namespace millrace::worker

@@ -91,8 +91,8 @@ std::optional<Error> EngineExecutor::failure() const {
     return Error{
         Code::device_error,
         "the device has not ended a step for " + std::to_string(limit_us_ / 1'000'000) + " s",
-        "if its driver hangs again after a restart, try another --device, a smaller "
-        "--step-tokens, or raise --step-limit for a very slow one"};
+        "if this happens again after a restart, try another --device or a smaller --step-tokens; "
+        "for a very slow device, raise --step-limit"};
   }
   const std::lock_guard lock(mutex_);
   return failure_;
@@ -121,9 +121,9 @@ void EngineExecutor::take_in(const Inbox& inbox, std::vector<Ended>& ends) {
   for (const LeaseId lease : inbox.cancelled) engine_->cancel(lease);
 }
 
-void EngineExecutor::spring_hooks() {
+void EngineExecutor::fire_hooks() {
   for (const auto& [lease, trap] : traps_) {
-    log_warn("a test hook springs", {{"lease", lease}});
+    log_warn("a test hook fires", {{"lease", lease}});
     if (trap == Trap::abort) std::abort();
     TestHooks::hang();
   }
@@ -160,7 +160,7 @@ void EngineExecutor::give_up(Error error) {
   wake();
 }
 
-// The trace tells from outside, to the step, what a kill has hit.
+// From this trace line a test that kills the process learns which step the kill has hit.
 void EngineExecutor::count(const engine::Counters& counters) {
   steps_ = counters.steps;
   tokens_ = counters.prompt_tokens + counters.generated_tokens;
@@ -179,12 +179,12 @@ void EngineExecutor::loop() {
     Status stepped;
     if (engine_->busy()) {
       step_began_us_ = std::max<std::int64_t>(1, clock_.monotonic_us());
-      spring_hooks();
+      fire_hooks();
       stepped = engine_->step(events);
       step_began_us_ = 0;
       count(engine_->counters());
     }
-    // A lost device ends no job: whose leases are not answered are run again, by whom can.
+    // A lost device ends no job: leases that get no answer run again, here or on another engine.
     if (!stepped) std::erase_if(events, [](const engine::Event& event) { return event.error; });
     publish(std::move(events), std::move(ends), engine_->take_partials());
     if (!stepped) {

@@ -1,6 +1,6 @@
 #pragma once
-// Runs jobs on the engine, on a thread of its own that owns it.
-// Thread safety: as Executor says; create and destroy it on one thread.
+// The Executor that runs jobs on an Engine, which a thread of its own drives.
+// Thread safety: that of Executor; create and destroy it on one thread.
 #include <atomic>
 #include <condition_variable>
 #include <map>
@@ -21,11 +21,11 @@ namespace millrace::worker {
 
 class EngineExecutor final : public Executor {
  public:
-  // `capacity`: see ExecutorInfo. A step that has not ended after `limit_ms` counts as a lost
+  // `capacity` is that of ExecutorInfo. A step that has not ended after `limit_ms` counts as a lost
   // device.
   EngineExecutor(std::unique_ptr<engine::Engine> engine, std::uint32_t capacity, TestHooks hooks,
                  std::uint32_t limit_ms);
-  ~EngineExecutor() override;  // waits for the step under way
+  ~EngineExecutor() override;  // waits for the current step
 
   const ExecutorInfo& info() const override { return info_; }
   void add(Task task) override;
@@ -36,8 +36,8 @@ class EngineExecutor final : public Executor {
   std::optional<Error> failure() const override;
   void on_change(std::function<void()> wake) override;
 
-  // Ends the thread after the step under way. False: that step did not end in time; then the object
-  // must not be destroyed, and the process should leave by _Exit.
+  // Ends the thread after the current step. False: the step did not end in time; then the object
+  // must not be destroyed, and the process should exit by _Exit.
   bool stop(std::uint32_t timeout_ms);
 
  private:
@@ -47,9 +47,9 @@ class EngineExecutor final : public Executor {
   };
 
   void loop();
-  bool next_inbox(Inbox& inbox);  // false: stop
+  bool next_inbox(Inbox& inbox);  // waits for work; false: stop
   void take_in(const Inbox& inbox, std::vector<Ended>& ends);
-  void spring_hooks();
+  void fire_hooks();
   void publish(std::vector<engine::Event> events, std::vector<Ended> ends,
                std::vector<engine::PartialEvent> partials);
   void give_up(Error error);
@@ -63,22 +63,22 @@ class EngineExecutor final : public Executor {
   std::int64_t limit_us_;
   std::mutex wake_mutex_;
   std::function<void()> wake_;
-  std::unique_ptr<engine::Engine> engine_;  // the thread's
+  std::unique_ptr<engine::Engine> engine_;  // only the executor's thread uses it
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Inbox inbox_;
   std::vector<Ended> ends_;
-  // By lease and choice: what nobody has taken yet grows together, so that there is one of each.
+  // Partials that nobody has taken yet, merged into one for each lease and choice.
   std::map<std::pair<LeaseId, std::uint32_t>, Partial> partials_;
   std::optional<Error> failure_;
   bool stopping_ = false, stopped_ = false;
 
-  std::atomic<std::int64_t> step_began_us_{0};  // 0: none is under way
+  std::atomic<std::int64_t> step_began_us_{0};  // 0: no step is running
   std::atomic<std::uint64_t> steps_{0}, tokens_{0};
   std::atomic<std::uint32_t> rows_{0};
   enum class Trap : std::uint8_t { abort, hang };
-  std::unordered_map<LeaseId, Trap> traps_;  // the thread's: jobs that a test hook names
+  std::unordered_map<LeaseId, Trap> traps_;  // jobs that a test hook names; the thread's own
   std::thread thread_;
 };
 

@@ -1,7 +1,8 @@
 #pragma once
-// What runs jobs, as the link sees it: the real engine (engine_executor.hpp) or a stand-in for
-// benchmarks and tests. Thread safety: every function may be called from the link's thread while
-// the executor works on threads of its own; none waits for a step.
+// The interface through which the link runs jobs. The real engine implements it
+// (engine_executor.hpp), and so do stand-ins for benchmarks and tests. Thread safety: every
+// function may be called from the link's thread while the executor works on threads of its own;
+// none waits for a step.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -15,10 +16,10 @@ namespace millrace::worker {
 
 struct ExecutorInfo {
   EngineProfile engine;
-  std::uint32_t capacity = 1;  // jobs it takes at once: those it runs and some that wait
+  std::uint32_t capacity = 1;  // jobs it holds at once: those it runs and some that wait
 };
 
-// One job. Its request carries a seed.
+// One job to run. Its request carries a seed.
 struct Task {
   LeaseId lease = 0;
   std::string custom_id;
@@ -28,7 +29,7 @@ struct Task {
 
 struct Ended {
   LeaseId lease = 0;
-  std::optional<Error> error;  // failed: no result
+  std::optional<Error> error;  // set: the job failed, there is no result
   bool cancelled = false;      // the result holds what was generated
   GenerationResult result;
 };
@@ -38,10 +39,10 @@ struct TaskPartial {
   Partial partial;
 };
 
-// `steps` and `tokens` only grow, when a step has really ended, so that a hung engine shows.
+// `steps` and `tokens` grow only when a step has ended, so that a hung engine shows.
 struct Progress {
   std::uint64_t steps = 0, tokens = 0;
-  std::uint32_t rows = 0;  // sequences in the step under way; 0: none is
+  std::uint32_t rows = 0;  // sequences in the current step; 0: no step runs
 };
 
 class Executor {
@@ -49,18 +50,19 @@ class Executor {
   virtual ~Executor() = default;
 
   virtual const ExecutorInfo& info() const = 0;
-  // Every task ends once, by take_ends: a refused one with its error, a cancelled one as such.
-  // Tasks beyond `capacity` are taken as well; the caller does not give more than a few times that.
+  // take_ends returns every task once: a refused one with its error, a cancelled one marked so.
+  // Tasks beyond `capacity` are accepted too; callers give no more than a few times that many.
   virtual void add(Task task) = 0;
-  virtual void cancel(LeaseId lease) = 0;  // unknown ones are ignored
+  virtual void cancel(LeaseId lease) = 0;  // ignores unknown leases
   virtual std::vector<Ended> take_ends() = 0;
-  // What running tasks that ask for partials gave since the last call, one entry a choice.
+  // Text of running tasks that ask for partials, since the last call: one entry for each choice.
   virtual std::vector<TaskPartial> take_partials() { return {}; }
   virtual Progress progress() const = 0;
-  // Why it can run nothing any more: its device is lost. Tasks not yet ended never will.
+  // The error after which the executor can run nothing more: its device is lost. Tasks that have
+  // not ended by then never end.
   virtual std::optional<Error> failure() const = 0;
-  // Called on the executor's thread when there is something to take. Once this returns, the
-  // function set before is not running and will not be called any more.
+  // Sets the function that the executor calls, on its own thread, when there is something to take.
+  // When this returns, the function set before is not running and will not be called again.
   virtual void on_change(std::function<void()> wake) = 0;
 };
 

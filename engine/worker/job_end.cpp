@@ -13,7 +13,7 @@ Result<Task> prepare(const Lease& lease, const ExecutorInfo& info) {
   if (job.model != "*" && job.model != model) {
     return fail(Code::unknown_model,
                 "the job is for model \"" + job.model + "\", this engine serves \"" + model + "\"",
-                "name the model as an engine serves it, or \"*\" for any");
+                "name a model that an engine serves, or \"*\" for any");
   }
   if (!job.request.sampling.seed) job.request.sampling.seed = derived_seed(job);
   return Task{lease.lease, std::move(job.custom_id), std::move(job.request), job.priority};

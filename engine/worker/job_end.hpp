@@ -1,17 +1,17 @@
 #pragma once
-// From a lease to what the executor runs, and from its end to what the broker publishes.
-// Thread safety: pure functions.
+// Converts a lease to a task for the executor, and the end of a task to the JobEnd that the broker
+// publishes. Thread safety: pure functions.
 #include "engine/worker/executor.hpp"
 
 namespace millrace::worker {
 
-// Decodes the job, and derives the seed where it gives none. Errors: those of decode_job;
-// unknown_model. They end the job as failed.
+// Decodes the job, and derives a seed when it has none. Errors: those of decode_job;
+// unknown_model. The job then fails with that error.
 Result<Task> prepare(const Lease& lease, const ExecutorInfo& info);
 
-// The end of a job, encoded. A result beyond limits::result_bytes fails with too_large.
+// Encodes the result. A job whose result exceeds limits::result_bytes fails with too_large.
 JobEnd job_end(Ended ended);
 JobEnd failed_end(LeaseId lease, Error error);
-JobEnd cancelled_end(LeaseId lease);  // before it ran
+JobEnd cancelled_end(LeaseId lease);  // of a job that was cancelled before it ran
 
 }  // namespace millrace::worker

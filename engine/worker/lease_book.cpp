@@ -16,7 +16,7 @@ void LeaseBook::add(Task task, bool alone) {
 
 void LeaseBook::add_ended(JobEnd end) {
   Held held;
-  held.state = Was::ended;
+  held.state = State::ended;
   held.end = std::move(end);
   unsent_.push_back(held.end.lease);
   ++unconfirmed_;
@@ -30,7 +30,7 @@ std::optional<Task> LeaseBook::start_next() {
   Held& held = held_.at(waiting_.front());
   if (held.alone && running_ > 0) return std::nullopt;
   waiting_.pop_front();
-  held.state = Was::running;
+  held.state = State::running;
   ++running_;
   alone_ = held.alone;
   return std::exchange(held.task, {});
@@ -44,28 +44,28 @@ bool LeaseBook::stopped(LeaseId lease) {
     return false;
   }
   const auto found = held_.find(lease);
-  if (found == held_.end() || found->second.state != Was::running) return false;
+  if (found == held_.end() || found->second.state != State::running) return false;
   if (found->second.alone) alone_ = false;
   --running_;
   held_.erase(found);
   return true;
 }
 
-LeaseBook::Was LeaseBook::state(LeaseId lease) const {
+LeaseBook::State LeaseBook::state(LeaseId lease) const {
   const auto found = held_.find(lease);
-  return found == held_.end() ? Was::unknown : found->second.state;
+  return found == held_.end() ? State::unknown : found->second.state;
 }
 
-LeaseBook::Was LeaseBook::drop(LeaseId lease) {
+LeaseBook::State LeaseBook::drop(LeaseId lease) {
   const auto found = held_.find(lease);
-  if (found == held_.end()) return Was::unknown;
-  const Was was = found->second.state;
-  if (was == Was::ended) {
+  if (found == held_.end()) return State::unknown;
+  const State was = found->second.state;
+  if (was == State::ended) {
     --unconfirmed_;
     unconfirmed_bytes_ -= found->second.end.result.size();
   }
-  if (was == Was::running) dropped_.emplace(lease, found->second.alone);
-  if (was == Was::waiting) std::erase(waiting_, lease);
+  if (was == State::running) dropped_.emplace(lease, found->second.alone);
+  if (was == State::waiting) std::erase(waiting_, lease);
   held_.erase(found);
   return was;
 }
@@ -88,7 +88,7 @@ std::vector<JobEnd> LeaseBook::take_unsent(std::int64_t now_us, std::size_t coun
 
 void LeaseBook::send_again(std::int64_t sent_until_us) {
   for (auto& [lease, held] : held_) {
-    if (held.state != Was::ended || held.sent_us > sent_until_us) continue;
+    if (held.state != State::ended || held.sent_us > sent_until_us) continue;
     held.sent_us = unsent;
     unsent_.push_back(lease);
   }
@@ -101,7 +101,7 @@ std::vector<LeaseId> LeaseBook::all() const {
   return out;
 }
 
-std::vector<LeaseId> LeaseBook::in_state(Was state) const {
+std::vector<LeaseId> LeaseBook::in_state(State state) const {
   std::vector<LeaseId> out;
   for (const auto& [lease, held] : held_)
     if (held.state == state) out.push_back(lease);

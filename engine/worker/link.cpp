@@ -10,7 +10,7 @@ namespace millrace::worker {
 namespace {
 
 constexpr std::int64_t longest_wait_ms = 1'000;
-constexpr std::int64_t last_frames_us = 1'000'000;  // what the goodbye may take to be sent
+constexpr std::int64_t last_frames_us = 1'000'000;  // time for sending the goodbye
 constexpr int frames_at_once = 256;
 
 }  // namespace
@@ -38,7 +38,7 @@ Link::Link(net::Socket socket, std::unique_ptr<net::Waker> waker, SessionOptions
 }
 
 Link::~Link() {
-  executor_.on_change({});  // it may still be in a step, and the waker ends here
+  executor_.on_change({});  // the executor may still be in a step, and the waker ends here
 }
 
 void Link::stop() noexcept {

@@ -1,7 +1,9 @@
 #pragma once
-// Carries a Session over a socket: one DEALER to the broker's engine endpoint, which comes back by
-// itself after a loss. Errors of run: those of opening the socket; the session's outcome.
-// Thread safety: one thread makes and runs it; stop() is safe anywhere, signal handlers included.
+// Carries a Session over a socket: one DEALER to the broker's engine endpoint, which reconnects by
+// itself. Errors of open: those of the endpoint and the socket. Errors of run: those of the socket,
+// and the session's outcome.
+// Thread safety: one thread creates and runs it; stop() may be called anywhere, signal handlers
+// included.
 #include <atomic>
 #include <memory>
 #include <string>
@@ -21,15 +23,15 @@ class Link {
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  // Until the session is over: drained, refused for good, or the executor failed.
+  // Runs until the session is over: drained, refused for good, or the executor failed.
   Status run();
-  // The first call drains, the second leaves at once.
+  // The first call drains, the second one leaves at once.
   void stop() noexcept;
 
  private:
   Link(net::Socket socket, std::unique_ptr<net::Waker> waker, SessionOptions options,
        Executor& executor, const Clock& clock);
-  Result<bool> flush();  // true: frames are left that nobody takes yet
+  Result<bool> flush();  // true: the socket is full, and frames remain
   Status receive();
 
   Executor& executor_;

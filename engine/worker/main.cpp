@@ -22,13 +22,13 @@ constexpr const char* program = "millrace-engine";
 constexpr const char* software = "millrace-engine " MILLRACE_VERSION;
 constexpr std::uint32_t stop_ms = 2'000;  // a hung step must not keep the process alive
 
-// Beside the jobs in a step some wait, so that a row that ends is replaced within one step.
+// Some jobs wait beside those in a step, so that a row that ends is replaced within one step.
 std::uint32_t capacity(std::uint32_t max_batch) {
   return max_batch + std::max<std::uint32_t>(max_batch / 2, 4);
 }
 
-// Two tokens together and one alone, before anybody's job is taken: a driver that fails when a
-// kernel is first launched must not be blamed on jobs.
+// Runs steps of two tokens and of one token before the first job is taken, so that no job is blamed
+// for a driver that fails when a kernel is first launched.
 Status warm_up(engine::Engine& engine) {
   constexpr std::uint32_t prompt_tokens = 2, most_tokens = 2;
   GenerationRequest request;
@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
   guard.succeeded();
   const int code = worker::serve(flags, software, **executor);
   if ((*executor)->stop(stop_ms)) return code;
-  log_warn("the step under way does not end; leaving without it");
+  log_warn("the current step does not end; leaving without it");
   std::fflush(nullptr);
   std::_Exit(code);
 }

@@ -27,12 +27,12 @@ constexpr Unit units[] = {
     {"TB", 1e12},    {"K", 0x1p10}, {"M", 0x1p20},   {"G", 0x1p30},   {"T", 0x1p40},
 };
 
-// Of one option's value.
+// The error of an option's value.
 std::unexpected<Error> usage(const char* option, const std::string& value, const Error& error) {
   return fail(Code::usage, std::string(option) + " " + value + ": " + error.message, error.hint);
 }
 
-// --kv and --kv-protect as one policy, as it was written.
+// Returns --kv and --kv-protect as the text of one policy.
 Result<std::string> kv_of(const EngineFlags& flags) {
   const bool chosen = flags.kv == engine::kv_auto;
   const auto policy = engine::parse_kv_policy(chosen ? "f16" : flags.kv);
@@ -45,15 +45,15 @@ Result<std::string> kv_of(const EngineFlags& flags) {
   if (!protection) return usage("--kv-protect", flags.kv_protect, protection.error());
   if (*protection == engine::KvProtection{}) return flags.kv;
   if (policy->protection != engine::KvProtection{}) {
-    return fail(Code::usage,
-                "--kv-protect " + flags.kv_protect + ": --kv " + flags.kv +
-                    " says itself what is protected",
-                "give the layers once");
+    return fail(
+        Code::usage,
+        "--kv-protect " + flags.kv_protect + ": --kv " + flags.kv + " names protected layers, too",
+        "name the protected layers in one of the two options");
   }
   return flags.kv + protection->name();
 }
 
-// As jobs may name it, and fit for a message.
+// The model's id. It must be one that a job can name: no control characters, and not "*".
 Result<std::string> model_name_of(const EngineFlags& flags) {
   const bool given = !flags.model_name.empty();
   std::string name = given ? flags.model_name : model_id(flags.model);
@@ -70,17 +70,17 @@ Result<std::string> model_name_of(const EngineFlags& flags) {
 std::string kv_at_length() {
   std::string out =
       "These are the presets, with their size against f16. KLD is the mean KL divergence from f16 "
-      "in nats, of a model of 135M parameters, where it is highest, over 1,024 tokens of "
+      "in nats, measured on a model of 135M parameters, which loses the most, over 1,024 tokens of "
       "perlthrtut with --math exact; millrace fidelity measures it for your model.";
   for (const engine::KvPreset& preset : engine::kv_presets()) {
     out += "\n  " + std::string(preset.name) + ": " + std::string(preset.note);
   }
   return out +
-         "\nKEY/VALUE names a codec for each. Keys carry ten times the damage of values, so bits "
-         "belong to keys.\n"
-         "auto takes the closest to f16 of f16, q8, k8v4 and k6v4 whose cache holds the load, and "
-         "k6v4 where none does. The load is --max-batch sequences of 2,048 tokens, or of the "
-         "model's context where that is shorter, and one whole context at least.";
+         "\nKEY/VALUE names a codec for keys and one for values. Errors in keys do ten times the "
+         "damage of errors in values, so give keys more bits.\n"
+         "auto takes the first of f16, q8, k8v4 and k6v4 whose cache holds the load, or k6v4 if "
+         "none does. The load is --max-batch sequences of 2,048 tokens, or of the model's context "
+         "if that is shorter, and at least one whole context.";
 }
 
 }  // namespace
@@ -126,13 +126,13 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
   };
   app.add_option("--model-name", flags.model_name,
                  "the model's id, which jobs name and results carry [the file's name]" +
-                     at_length("The file's name counts without its folder and without .gguf."))
+                     at_length("The file's name is used without its folder and without .gguf."))
       ->type_name("NAME")
       ->group(engine_group);
   add("--device", flags.device, "DEVICE",
       "OpenCL device, as PLATFORM:DEVICE numbers or a part of its name "
       "[$MILLRACE_DEVICE, else the first GPU]" +
-          at_length("Where there is no GPU, the first device is taken."));
+          at_length("Without a GPU, the first device is taken."));
   app.add_option("--cores", flags.cores,
                  "cores of a CPU device [all that the process may use]" +
                      at_length("A process may use the cores that its affinity mask and the "
@@ -145,7 +145,7 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
   add("--kv-protect", flags.kv_protect, "LAYERS",
       "layers stored in f16 beside those that auto finds, like first:2,last:2" +
           at_length(
-              "A layer is named like layer:5. auto finds the layers whose keys have outliers, "
+              "One layer is written like layer:5. auto finds the layers whose keys have outliers, "
               "and the log names them; none turns that off."));
   add("--kv-center", flags.kv_center, "FILE",
       "file of mean keys that millrace calibrate wrote" +
@@ -158,8 +158,8 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
   add("--prefill-chunk", flags.prefill_chunk, "N", "tokens of one sequence in one step");
   add("--prefix-cache", flags.prefix_cache, "WHERE",
       "where common beginnings of prompts are kept: memory, off, or a folder like ./prefixes" +
-          at_length("memory keeps them in the KV cache. A folder, which is written with a slash, "
-                    "keeps them over restarts as well."));
+          at_length("memory keeps them in the KV cache. A folder, whose name needs a slash, keeps "
+                    "them over restarts as well."));
   add("--prefix-disk", flags.prefix_disk, "SIZE", "size limit of the folder of --prefix-cache");
   add("--math", flags.math, "MODE", "activations in 8 bits (fast) or in fp32 (exact)");
   add("--step-limit", flags.step_limit_s, "SEC", "a step that takes longer means a lost device")

@@ -1,6 +1,6 @@
 #pragma once
-// The engine's options on a command line, in one place: `millrace-engine` and the commands of the
-// CLI that start or hold an engine (`run`, `score`, `tokenize`) take the same ones.
+// The command-line options of an engine. `millrace-engine` and the commands of the CLI that start
+// or hold an engine (`run`, `score`, `tokenize`) share them.
 // Thread safety: plain values and pure functions.
 #include <cstdint>
 #include <string>
@@ -18,9 +18,9 @@ namespace millrace::worker {
 
 struct EngineFlags {
   std::string model;
-  std::string model_name;  // empty: by the file's name
+  std::string model_name;  // empty: the file's name
   std::string device;
-  std::uint32_t cores = 0;  // as many as this process may use
+  std::uint32_t cores = 0;  // 0: all that this process may use
   std::string kv = "f16";
   std::string kv_protect = "auto";
   std::string kv_center;
@@ -36,25 +36,26 @@ struct EngineFlags {
 
 inline constexpr std::uint32_t max_batch_most = 512;
 
-inline constexpr const char* engine_group = "Engine";  // of options, as --help shows them
+inline constexpr const char* engine_group = "Engine";  // heading of these options in --help
 
-// A model's id where --model-name gives none: its file's name without folder and ".gguf".
+// The id of a model without --model-name: its file's name without folder and ".gguf".
 std::string model_id(std::string_view path);
 
-// Adds the options in a group of their own. Their values are looked at by engine_options.
+// Adds the options in a group of their own. engine_options checks most of their values.
 void add_engine_options(CLI::App& app, EngineFlags& flags);
 
-// Errors: usage, naming the option and what it takes. Whether a model's heads can be stored as --kv
-// says is known only when it is loaded.
+// Checks the flags and converts them. Errors: usage, naming the option and the values that it
+// takes. Whether a model's heads fit the codecs of --kv shows only when the model is loaded.
 Result<engine::EngineOptions> engine_options(const EngineFlags& flags);
 
-// The flags as arguments, for a child process. --model is not among them.
+// The flags as arguments for a child process, without --model.
 std::vector<std::string> engine_arguments(const EngineFlags& flags);
 
-// "2GiB", "512MiB", "1.5GB", "1000000"; a bare K, M, G or T counts in 1024s. Errors: usage.
+// Parses a size in bytes, such as "2GiB", "512MiB", "1.5GB" or "1000000". A bare K, M, G or T is a
+// power of 1024. Errors: usage.
 Result<std::uint64_t> parse_size(std::string_view text);
 
-// For logging, the same in every program.
+// Options of the log, the same in every program.
 struct LogFlags {
   std::string level = "info";
   bool json = false;

@@ -14,10 +14,10 @@ Status die_with_parent() {
   const pid_t parent = ::getppid();
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
     return fail(Code::io_error, std::string("prctl: ") + std::strerror(errno));
-  // It may have gone between the two calls, and then no signal will come.
+  // The parent may have ended before the call of prctl, and then no signal will come.
   if (::getppid() != parent)
-    return fail(Code::interrupted, "the parent process has gone already",
-                "leave --die-with-parent out to run without one");
+    return fail(Code::interrupted, "the parent process has ended already",
+                "leave out --die-with-parent to run without a parent");
   return {};
 }
 

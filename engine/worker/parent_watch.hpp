@@ -1,7 +1,7 @@
 #pragma once
-// Ends this process when its parent's thread that started it ends, however that comes about.
-// Errors: io_error; interrupted where the parent has gone already. Thread safety: call it once, at
-// the start.
+// Makes the kernel kill this process when the thread of the parent that started it ends, for
+// whatever reason. Errors: io_error; interrupted when the parent has ended already. Thread safety:
+// call it once, at the start.
 #include "schemas/base/error.hpp"
 
 namespace millrace::worker {

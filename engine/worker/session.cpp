@@ -10,16 +10,16 @@ namespace millrace::worker {
 namespace {
 
 constexpr std::int64_t us_per_ms = 1'000;
-constexpr std::size_t frames_ahead = 8;  // built before the first of them is sent
+constexpr std::size_t frames_ahead = 8;  // frames that may wait to be sent
 constexpr std::size_t ends_per_frame = 256;
 constexpr std::size_t partials_per_frame = 1'000;
-constexpr std::size_t ends_bytes = 4 * limits::MiB;  // in one frame; one end is always sent
+constexpr std::size_t ends_bytes = 4 * limits::MiB;  // in one frame, unless one end is larger
 
 std::int64_t us(std::uint32_t ms) {
   return ms * us_per_ms;
 }
 
-// Refusals of hello that trying again does not change.
+// True for refusals of hello that another try would not change.
 bool is_final(Code code) {
   return code == Code::unsupported_version || code == Code::unauthorized ||
          code == Code::unexpected_message || code == Code::missing_field ||
@@ -49,7 +49,7 @@ void Session::hello() {
   hello.capabilities = {"generate", "score", "logprobs", "cancel", "partials"};
   hello.instance = options_.instance;
   hello.engine = info.engine;
-  out_.clear();  // what was meant for a session that is no more
+  out_.clear();  // these frames belong to the session before
   hello_id_ = next_id_;
   send(std::move(hello));
   state_ = State::greeting;
@@ -63,13 +63,13 @@ void Session::leave(std::string_view why) {
   hello_wait_ms_ = options_.hello_ms;
   hello_due_us_ = now_us();
   if (std::exchange(told_away_, true)) return;
-  log_warn("the broker is away; computing goes on and results are kept",
+  log_warn("the broker is away; jobs go on and their results are kept",
            {{"why", why}, {"running", book_.running()}, {"kept_results", book_.unconfirmed()}});
 }
 
 void Session::finish(Status outcome) {
   if (state_ == State::finished) return;
-  if (state_ != State::joined) out_.clear();  // nobody listens
+  if (state_ != State::joined) out_.clear();  // no broker would read them
   state_ = State::finished;
   outcome_ = std::move(outcome);
 }
@@ -82,7 +82,7 @@ void Session::received(std::string_view frame) {
   if (auto* m = std::get_if<Welcome>(&envelope->message)) return welcomed(*m);
   if (auto* m = std::get_if<Refused>(&envelope->message)) return refused(envelope->id, *m);
   if (auto* m = std::get_if<Goodbye>(&envelope->message)) return broker_left(*m);
-  if (state_ != State::joined) return;  // of the session before
+  if (state_ != State::joined) return;  // the message belongs to the session before
   if (auto* m = std::get_if<Leases>(&envelope->message)) return leased(*m);
   if (auto* m = std::get_if<HeartbeatAnswer>(&envelope->message)) return answered(*m);
   if (auto* m = std::get_if<Committed>(&envelope->message)) return committed(*m);
@@ -102,18 +102,18 @@ void Session::welcomed(const Welcome& welcome) {
   book_.send_again(now_us());
   log_info(other ? "joined a new broker" : "joined the broker",
            {{"broker", broker_}, {"leases", book_.all().size()}});
-  heartbeat();  // first of all: what is held, so that the broker counts it
+  heartbeat();  // first, so that the broker counts the leases that are held
 }
 
 void Session::refused(std::uint64_t id, const Refused& refused) {
   if (state_ == State::joined) {
     if (refused.error.code != Code::unexpected_message)
       return log_warn("the broker refused a message", refused.error);
-    // It knows no session here: it has started anew. Greet it.
+    // The broker has restarted and knows no session of ours: say hello.
     log_info("the broker asks for hello again", {{"said", refused.error.message}});
     return hello();
   }
-  // Refusals of what was sent before hello may still come in.
+  // Refusals of messages that were sent before hello may still arrive.
   if (state_ != State::greeting || id != hello_id_) return;
   if (is_final(refused.error.code)) return finish(fail(refused.error));
   log_warn("the broker refused hello; trying again", refused.error);
@@ -146,11 +146,11 @@ void Session::leased(const Leases& leases) {
 
 void Session::cancel(LeaseId lease) {
   switch (book_.state(lease)) {
-    case LeaseBook::Was::waiting:
+    case LeaseBook::State::waiting:
       book_.drop(lease);
       book_.add_ended(cancelled_end(lease));
       break;
-    case LeaseBook::Was::running:
+    case LeaseBook::State::running:
       executor_.cancel(lease);
       break;
     default:
@@ -161,8 +161,8 @@ void Session::cancel(LeaseId lease) {
 void Session::answered(const HeartbeatAnswer& answer) {
   for (const LeaseId lease : answer.lost) {
     const auto was = book_.drop(lease);
-    if (was == LeaseBook::Was::running) executor_.cancel(lease);
-    if (was != LeaseBook::Was::unknown) log_info("a lease is lost", {{"lease", lease}});
+    if (was == LeaseBook::State::running) executor_.cancel(lease);
+    if (was != LeaseBook::State::unknown) log_info("a lease is lost", {{"lease", lease}});
   }
   for (const LeaseId lease : answer.cancelled) cancel(lease);
   if (answer.drain && !draining_) drain("the broker asks for it");
@@ -170,17 +170,18 @@ void Session::answered(const HeartbeatAnswer& answer) {
 
 void Session::committed(const Committed& answer) {
   for (const LeaseId lease : answer.committed)
-    if (book_.state(lease) == LeaseBook::Was::ended) book_.drop(lease);
+    if (book_.state(lease) == LeaseBook::State::ended) book_.drop(lease);
   for (const LeaseId lease : answer.stale) {
     const auto was = book_.drop(lease);
-    if (was == LeaseBook::Was::running) executor_.cancel(lease);
-    if (was != LeaseBook::Was::unknown)
+    if (was == LeaseBook::State::running) executor_.cancel(lease);
+    if (was != LeaseBook::State::unknown)
       log_info("a result was refused: its lease was not current any more", {{"lease", lease}});
   }
 }
 
-// Before the ends that came with them. While frames wait, partials wait in the executor and grow
-// together; while the broker is away they are dropped: a result is complete without them.
+// Partials go out before the ends that came with them. While frames wait to be sent, partials wait
+// in the executor and are merged. While the broker is away they are dropped: a result is complete
+// without them.
 void Session::send_partials() {
   if (state_ == State::joined && out_.size() >= frames_ahead) return;
   std::vector<TaskPartial> all = executor_.take_partials();
@@ -192,7 +193,7 @@ void Session::send_partials() {
     bytes = 0;
   };
   for (TaskPartial& part : all) {
-    if (book_.state(part.lease) != LeaseBook::Was::running) continue;
+    if (book_.state(part.lease) != LeaseBook::State::running) continue;
     PartialEntry& entry = partials.entries.emplace_back();
     entry.lease = part.lease;
     entry.partial = std::move(part.partial);
@@ -214,16 +215,16 @@ void Session::start_tasks() {
   while (auto task = book_.start_next()) executor_.add(std::move(*task));
 }
 
-// A lost device ends this process. Jobs that never ran are handed back; those that ran stay leased,
-// as with any other death, so that one that kills its device each time is found out.
+// A lost device ends this process. Jobs that have not run are handed back. Those that ran stay
+// leased, as after any other death, so that the broker finds a job that kills its device each time.
 void Session::check_failure() {
   if (goodbye_us_ || !outcome_) return;
   auto failure = executor_.failure();
   if (!failure) return;
-  log_error("the engine cannot go on", *failure);
+  log_error("the engine cannot run jobs any more", *failure);
   outcome_ = fail(*failure);
   draining_ = true;
-  if (state_ == State::joined) release(book_.in_state(LeaseBook::Was::waiting));
+  if (state_ == State::joined) release(book_.in_state(LeaseBook::State::waiting));
   goodbye_us_ = now_us() + us(options_.goodbye_ms);
 }
 
@@ -249,8 +250,8 @@ std::uint32_t Session::credit() const {
   return held >= capacity ? 0 : capacity - static_cast<std::uint32_t>(held);
 }
 
-// Between heartbeats credit is renewed when the broker has used up half of what it was given: what
-// it was given before may still be on its way as leases, and is not to be given twice.
+// Between heartbeats, credit is renewed only when at most half of it is left. Credit that the
+// broker still has may be on its way back as leases, and must not be granted twice.
 void Session::grant_credit() {
   const std::uint32_t room = credit();
   if (room <= granted_ || granted_ > executor_.info().capacity / 2) return;
@@ -281,7 +282,7 @@ void Session::keep_contact() {
   }
   if (state_ != State::joined && now >= hello_due_us_) {
     if (state_ == State::greeting && !std::exchange(told_away_, true))
-      log_warn("no answer from the broker yet; trying on", {{"name", options_.name}});
+      log_warn("no answer from the broker yet; trying again", {{"name", options_.name}});
     hello();
   }
 }
@@ -308,7 +309,7 @@ std::int64_t Session::due_us() const {
 void Session::release(std::vector<LeaseId> leases) {
   if (leases.empty()) return;
   for (const LeaseId lease : leases)
-    if (book_.drop(lease) == LeaseBook::Was::running) executor_.cancel(lease);
+    if (book_.drop(lease) == LeaseBook::State::running) executor_.cancel(lease);
   log_info("leases handed back", {{"count", leases.size()}});
   if (state_ == State::joined) send(Release{std::move(leases)});
 }
@@ -326,7 +327,7 @@ void Session::drain(std::string_view reason) {
   drain_end_us_ = now_us() + us(options_.drain_timeout_ms);
   if (state_ == State::joined) {
     send(Ready{0});
-    release(book_.in_state(LeaseBook::Was::waiting));
+    release(book_.in_state(LeaseBook::State::waiting));
   }
 }
 
@@ -334,11 +335,11 @@ void Session::carry_out_drain() {
   const std::int64_t now = now_us();
   const bool joined = state_ == State::joined;
   if (!goodbye_us_) {
-    const bool idle = book_.in_state(LeaseBook::Was::running).empty();
+    const bool idle = book_.in_state(LeaseBook::State::running).empty();
     if (!idle && !leave_at_once_ && now < drain_end_us_) return;
-    // Ends that are already there are worth a moment; what still runs is handed back.
-    release(book_.in_state(LeaseBook::Was::waiting));
-    release(book_.in_state(LeaseBook::Was::running));
+    // Wait a moment for the commit of the ends that are there; hand back what still runs.
+    release(book_.in_state(LeaseBook::State::waiting));
+    release(book_.in_state(LeaseBook::State::running));
     goodbye_us_ = leave_at_once_ ? now : now + us(options_.goodbye_ms);
     if (!joined && !leave_at_once_) goodbye_us_ = std::max(*goodbye_us_, drain_end_us_);
   }
@@ -346,7 +347,7 @@ void Session::carry_out_drain() {
   if (book_.unconfirmed() > 0)
     log_warn("leaving before the broker confirmed all results; their jobs will run again",
              {{"results", book_.unconfirmed()}});
-  // After a failure no goodbye: it would hand back, unblamed, the jobs that were running.
+  // No goodbye after a failure: it would hand back the jobs that were running without blame.
   if (joined && outcome_) send(Goodbye{"the engine is shutting down"});
   finish(outcome_);
 }

@@ -1,12 +1,13 @@
 #pragma once
-// The engine's side of the protocol, without sockets and threads: frames in, frames out, time from
-// a Clock. It greets the broker, grants credit, starts what is leased on the executor, beats, keeps
-// each end until the broker says it is on disk, and drains.
+// The engine's side of the protocol, without sockets and threads: it takes frames, gives frames,
+// and reads the time from a Clock. It says hello to the broker, grants credit, starts leased jobs
+// on the executor, sends heartbeats, keeps each end until the broker says that it is on disk, and
+// drains.
 //
 //   away ──hello sent──▶ greeting ──welcome──▶ joined ──silence, goodbye──▶ away
 //
-// While the broker is away everything goes on: jobs are computed, ends are kept and sent again when
-// a broker (the same or a new one on the same ledger) is back. Each change is logged once.
+// While the broker is away the jobs go on. Their ends are kept, and sent again when a broker is
+// back, either the same one or a new one on the same ledger. Each change is logged once.
 // Thread safety: none; one thread owns it.
 #include <cstdint>
 #include <deque>
@@ -25,11 +26,11 @@ struct SessionOptions {
   std::string software;  // "millrace-engine 0.1.0"
   std::string instance;  // random id of this process
   std::uint32_t drain_timeout_ms = 30'000;
-  std::uint32_t hello_ms = 1'000;  // between two tries, doubled up to hello_most_ms
+  std::uint32_t hello_ms = 1'000;  // wait between two hellos, doubled up to hello_most_ms
   std::uint32_t hello_most_ms = 15'000;
-  std::uint32_t silence_ms = 5'000;  // of the broker, while joined: it is away
-  std::uint32_t resend_ms = 10'000;  // an end without an answer is sent again
-  std::uint32_t goodbye_ms = 3'000;  // wait for the last ends to be committed
+  std::uint32_t silence_ms = 5'000;  // a joined broker that is silent for longer counts as away
+  std::uint32_t resend_ms = 10'000;  // an end without an answer is sent again after this time
+  std::uint32_t goodbye_ms = 3'000;  // wait for the commit of the last ends
   std::size_t unconfirmed_most = 1'000;
   std::size_t unconfirmed_bytes_most = 256 * limits::MiB;
 };
@@ -39,21 +40,21 @@ class Session {
   Session(SessionOptions options, Executor& executor, const Clock& clock);
 
   void received(std::string_view frame);
-  // Moves on whatever time, the executor and the answers allow. Call it after each event and when
-  // due_us() has come.
+  // Does all that is due: takes what the executor has ended, starts tasks, queues frames. Call it
+  // after each event and at due_us().
   void pump();
-  std::int64_t due_us() const;  // monotonic
+  std::int64_t due_us() const;  // on the monotonic clock
 
   // Frames to send, oldest first.
   const std::string* next_frame() const { return out_.empty() ? nullptr : &out_.front(); }
   void frame_sent() { out_.pop_front(); }
 
-  // Takes no more; hands back what waits, finishes what runs, up to the timeout; then leaves.
-  // The second call leaves at once.
+  // Takes no more jobs, hands back those that wait, finishes those that run within the timeout, and
+  // leaves. The second call leaves at once.
   void drain(std::string_view reason);
 
   bool finished() const { return state_ == State::finished && out_.empty(); }
-  // The broker refused this engine for good, or the executor failed.
+  // An error when the broker refused this engine for good, or the executor failed.
   const Status& outcome() const { return outcome_; }
 
   enum class State : std::uint8_t { away, greeting, joined, finished };
@@ -64,7 +65,7 @@ class Session {
   std::int64_t now_us() const { return clock_.monotonic_us(); }
   void send(Message message);
   void hello();
-  void leave(std::string_view why);  // to away
+  void leave(std::string_view why);  // the state becomes away
   void finish(Status outcome);
 
   void welcomed(const Welcome& welcome);
@@ -97,19 +98,19 @@ class Session {
 
   std::uint64_t next_id_ = 1;
   std::uint64_t hello_id_ = 0;
-  std::string broker_;  // id of the last one that welcomed us
+  std::string broker_;  // id of the last broker that welcomed us
   std::uint32_t heartbeat_ms_ = limits::heartbeat_ms;
-  std::int64_t heard_us_ = 0;  // from the broker
+  std::int64_t heard_us_ = 0;  // when the last frame from the broker came
   std::int64_t heartbeat_due_us_ = 0;
   std::int64_t hello_due_us_ = 0;
   std::int64_t resend_due_us_ = 0;
   std::uint32_t hello_wait_ms_;
-  bool told_away_ = false;
+  bool told_away_ = false;     // the log says that the broker is away
   std::uint32_t granted_ = 0;  // credit that the broker still has
 
   bool draining_ = false, leave_at_once_ = false;
   std::int64_t drain_end_us_ = 0;
-  std::optional<std::int64_t> goodbye_us_;  // ends that are not confirmed by then are given up
+  std::optional<std::int64_t> goodbye_us_;  // unset: jobs may still run; then: leave at this time
 };
 
 }  // namespace millrace::worker

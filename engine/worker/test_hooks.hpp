@@ -1,6 +1,6 @@
 #pragma once
-// For tests alone: makes this process die or hang while it runs a certain job, so that what the
-// rest of the system does then can be shown. Set by the environment:
+// For tests only: makes this process die or hang while it runs a certain job, so that tests can
+// show what the rest of the system does then. Environment variables set the hooks:
 //   MILLRACE_TEST_ABORT_ON=TEXT   abort() in a step with a job whose prompt or custom_id holds TEXT
 //   MILLRACE_TEST_HANG_ON=TEXT    never end that step
 // Thread safety: immutable.
@@ -16,7 +16,7 @@ class TestHooks {
 
   bool aborts_on(const Task& task) const { return matches(abort_on_, task); }
   bool hangs_on(const Task& task) const { return matches(hang_on_, task); }
-  [[noreturn]] static void hang();  // this thread, for ever
+  [[noreturn]] static void hang();  // the calling thread, for ever
 
  private:
   static bool matches(const std::string& text, const Task& task);

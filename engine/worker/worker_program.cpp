@@ -16,7 +16,7 @@
 namespace millrace::worker {
 namespace {
 
-// A signal handler can reach nothing but statics.
+// A signal handler can reach only statics.
 std::atomic<Link*> signalled_link{nullptr};
 std::atomic<int> last_signal{0};
 static_assert(std::atomic<Link*>::is_always_lock_free);
@@ -63,7 +63,7 @@ void add_program_options(CLI::App& app, ProgramFlags& flags) {
 
 Status begin_program(const ProgramFlags& flags) {
   MILLRACE_TRY(set_up_log(flags.log));
-  MILLRACE_TRY(net::prepare_endpoint(flags.broker));  // before a model is loaded in vain
+  MILLRACE_TRY(net::prepare_endpoint(flags.broker));  // before the slow load of a model
   if (flags.die_with_parent) MILLRACE_TRY(die_with_parent());
   return {};
 }

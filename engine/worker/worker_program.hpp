@@ -1,8 +1,8 @@
 #pragma once
-// What millrace-engine and its stand-ins for tests and benchmarks share: their common options, the
-// way from the start to the exit code. Exit codes: 0 drained, 1 the engine failed while running, 2
-// usage, 3 refused (model, device, or by the broker), 130 interrupted from the keyboard.
-// Thread safety: for main() alone.
+// The program around an executor: options, signals, exit code. millrace-engine and its stand-ins
+// for tests and benchmarks share it. Exit codes: 0 drained, 1 the engine failed while running,
+// 2 usage, 3 refused (model, device, or by the broker), 130 interrupted from the keyboard.
+// Thread safety: call these functions from main() only.
 #include <cstdint>
 #include <string>
 
@@ -21,12 +21,13 @@ struct ProgramFlags {
 };
 void add_program_options(CLI::App& app, ProgramFlags& flags);
 
-// Logging and the tie to the parent: before anything slow.
+// Sets up the log and --die-with-parent, and prepares the broker's endpoint. Call it before
+// anything slow.
 Status begin_program(const ProgramFlags& flags);
-// Connects the executor to the broker until it is told to leave, by SIGTERM, SIGINT or the broker.
-// Returns the exit code.
+// Connects the executor to the broker, and runs until SIGTERM, SIGINT or the broker tells it to
+// leave. Returns the exit code.
 int serve(const ProgramFlags& flags, const char* software, Executor& executor);
-// Prints code, message and hint to standard error; the exit code for an error at the start.
+// Prints the error to standard error. Returns the exit code of an error at the start.
 int report(const char* program, const Error& error);
 
 }  // namespace millrace::worker

@@ -14,7 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 
 std::uint32_t cores_of_mask() {
-  // More processors than a fixed set holds are possible: the set grows until the kernel takes it.
+  // A machine may have more processors than a fixed set holds, so the set grows until the call
+  // succeeds.
   for (int size = 1024; size <= 1 << 20; size *= 2) {
     cpu_set_t* const set = CPU_ALLOC(size);
     if (set == nullptr) break;
@@ -27,7 +28,7 @@ std::uint32_t cores_of_mask() {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
-// "max 100000" or "150000 100000".
+// The file holds "max 100000" or "150000 100000".
 std::optional<double> quota_of_version_2(const fs::path& group) {
   double quota = 0, period = 0;
   if (!(std::ifstream(group / "cpu.max") >> quota >> period) || period <= 0) return std::nullopt;
@@ -41,8 +42,8 @@ std::optional<double> quota_of_version_1(const fs::path& group) {
   return quota / period;
 }
 
-// The least of a group's quota and those of the groups above it. Inside a container the path may be
-// the host's: then only the top is there, which is the container's own.
+// Lowers `least` to the quotas of a group and of the groups above it. Inside a container the path
+// may be the host's; then only the top exists here, and it is the container's own group.
 template <class QuotaOf>
 void lower_to_quota(const fs::path& top, fs::path group, QuotaOf quota_of,
                     std::optional<double>& least) {
@@ -62,7 +63,7 @@ bool names_cpu(const std::string& controllers) {
 std::optional<double> quota_cores(const std::string& root) {
   const fs::path mounts = root + "/sys/fs/cgroup";
   std::optional<double> least;
-  // "0::/path" of version 2, "4:cpu,cpuacct:/path" of version 1.
+  // A line is "0::/path" in version 2, "4:cpu,cpuacct:/path" in version 1.
   std::ifstream groups(root + "/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
     const std::size_t first = line.find(':');

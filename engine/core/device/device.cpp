@@ -40,7 +40,7 @@ struct ReleaseQueue {
   void operator()(cl_command_queue queue) const { clReleaseCommandQueue(queue); }
 };
 
-// Above this many bytes a write waits for the device instead of copying.
+// A write of more bytes waits for the device instead of copying.
 constexpr std::size_t largest_staged_write = std::size_t{8} << 20;
 
 // The bytes of a write that the device has not taken yet.
@@ -63,21 +63,22 @@ bool is_pocl(const DeviceInfo& info) {
   return info.platform == "Portable Computing Language";
 }
 
-// PoCL looks for devices of other machines only where it is told to, and those have the same names.
+// PoCL's devices on other machines have the same names as local ones. It looks for them only when
+// POCL_DEVICES names them.
 bool may_be_remote() {
   const char* const drivers = std::getenv("POCL_DEVICES");
   return drivers != nullptr && std::string_view(drivers).find("remote") != std::string_view::npos;
 }
 
-// PoCL's CPU devices run on this process's processor, and its compiler takes instructions that it
-// would not choose itself; of other drivers and other machines neither is known.
+// PoCL's CPU devices run on this process's processor, and its compiler accepts instructions that it
+// would not choose itself. For other drivers and machines neither is known.
 Dot dot_for(const DeviceInfo& info) {
   const bool here = info.type == DeviceType::cpu && is_pocl(info) && !may_be_remote();
   return here ? best_dot() : Dot::plain;
 }
 
-// PoCL keeps all that it compiles by itself; and to hand out a program's binary it would compile
-// each kernel of it once more than is ever run, for a local size that is not known.
+// PoCL caches all that it compiles, and to give a program's binary it would compile each kernel
+// once more, for an unspecified local size that nothing runs. So there is no cache with PoCL.
 ProgramCache cache_for(const DeviceInfo& info, const std::string& folder) {
   if (!folder.empty()) return ProgramCache(folder);
   return ProgramCache(is_pocl(info) ? std::string() : ProgramCache::default_folder());
@@ -96,7 +97,7 @@ Result<Variant> variant_for(const DeviceInfo& info, const std::string& name) {
     if (dot) {
       return fail(Code::invalid_value,
                   "this processor cannot run the kernel variant \"" + name + "\"",
-                  "leave it out to choose what the processor has");
+                  "leave it out to choose by the processor");
     }
   }
   return fail(Code::invalid_value, "no kernel variant \"" + name + "\"",
@@ -122,7 +123,8 @@ struct Device::State {
   std::deque<StagedWrite> staged;
   std::vector<TimedLaunch> timed;
 
-  // Forgets the staged writes that have arrived; the queue is in order, so the oldest comes first.
+  // Frees the staged writes that the device has done. The queue is in order, so the oldest is
+  // first.
   void collect_writes() {
     while (!staged.empty()) {
       cl_int status = CL_COMPLETE;
@@ -158,7 +160,8 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
     state->info.max_allocation_bytes =
         std::min(state->info.max_allocation_bytes, options.max_allocation_bytes);
   }
-  // No more groups than threads, and no more threads than cores: they wait for each other.
+  // Groups wait for each other, so there are no more groups than threads, and no more threads than
+  // cores.
   if (state->info.type == DeviceType::cpu) {
     state->info.compute_units = std::min(state->info.compute_units, cores);
   }
@@ -181,7 +184,7 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
                              {"kernels", family_name(state->variant.family)},
                              {"dot", dot_name(state->variant.dot)}});
   if (is_pocl(state->info)) {
-    log_info("the driver keeps a cache of its own", {{"driver_cache", pocl_cache_folder()}});
+    log_info("the driver has a cache of its own", {{"driver_cache", pocl_cache_folder()}});
   }
   return std::unique_ptr<Device>(new Device(std::move(state)));
 }

@@ -1,5 +1,5 @@
 #pragma once
-// One OpenCL device with one in-order queue: memory, programs, launches, transfers. Passed
+// One OpenCL device with one in-order queue: memory, programs, launches, transfers. It is passed
 // explicitly to everything that computes; a process may open several.
 //
 //   MILLRACE_ASSIGN(auto device, Device::open({.device = "NVIDIA"}));
@@ -29,22 +29,24 @@
 
 namespace millrace::engine {
 
-// Which kernels a device runs: `generic` is plain OpenCL C 1.2, `cpu` explicit 16-wide vectors.
+// The kernels that a device runs: `generic` ones are plain OpenCL C 1.2, `cpu` ones use explicit
+// vectors of 16.
 enum class Family : std::uint8_t { generic, cpu };
 std::string_view family_name(Family family);
 
 struct DeviceOptions {
-  // "" takes $MILLRACE_DEVICE, and the first fit where that is empty too: a GPU or accelerator
-  // before a CPU, then the order of the loader. Otherwise "PLATFORM:DEVICE" (two numbers, as
-  // `list_devices` gives them) or a part of the device's or platform's name, in any case.
+  // "PLATFORM:DEVICE" (two numbers, as `list_devices` gives them) or a part of the device's or
+  // platform's name, in any case. "" takes $MILLRACE_DEVICE, and if that is empty too, the first
+  // GPU or accelerator, or else the first CPU, in the loader's order.
   std::string device{};
-  // "" by the device's type; "generic" or "cpu" forces a family, "cpu-avx2" (or another name of
-  // dot.hpp) also its dot products.
+  // "generic" or "cpu" forces a family, "cpu-avx2" (or another name of dot.hpp) also its dot
+  // products; "" chooses by the device's type.
   std::string variant{};
-  // Program cache; "" is $XDG_CACHE_HOME/millrace/programs, and none with PoCL, which has its own.
+  // Folder of the program cache. "" is $XDG_CACHE_HOME/millrace/programs, but no cache with PoCL,
+  // which has its own.
   std::string cache_dir{};
-  bool profile = false;                    // time every launch, see Device::profile
-  std::uint64_t max_allocation_bytes = 0;  // lowers the device's own limit; 0 leaves it
+  bool profile = false;                    // times every launch, see Device::profile
+  std::uint64_t max_allocation_bytes = 0;  // lowers the device's own limit; 0: that limit
   std::uint32_t cores = 0;                 // most cores of a CPU device to use; 0: usable_cores()
   std::uint32_t compute_units = 0;         // forces the number of groups; 0: as many as cores
 };
@@ -56,12 +58,12 @@ struct DeviceInfo {
   std::string platform, name, vendor, driver, version;
   DeviceType type = DeviceType::other;
   std::uint32_t compute_units = 1;
-  std::uint32_t vector_width_float = 1;  // the device's native one; 0 or 1 where it has none
+  std::uint32_t vector_width_float = 1;  // the device's native width; 0 or 1 if it has no vectors
   std::uint64_t global_bytes = 0;
-  std::uint64_t max_allocation_bytes = 0;  // of one buffer; the total is not bound by it
+  std::uint64_t max_allocation_bytes = 0;  // of one buffer; the total may be more
 };
 
-// Every device of every platform, in the loader's order; empty when there is none.
+// Every device of every platform, in the loader's order; empty if there is none.
 Result<std::vector<DeviceInfo>> list_devices();
 
 // One argument of a launch: a buffer or a scalar.
@@ -92,15 +94,15 @@ class KernelArg {
   bool is_buffer_ = false;
 };
 
-// How many groups, and how many work-items in each (1 on the cpu family). None may be 0.
+// A number of groups or of work-items, in three dimensions. None may be 0.
 struct Extent {
   std::size_t x = 1, y = 1, z = 1;
 };
 struct Grid {
-  Extent groups{}, local{};
+  Extent groups{}, local{};  // `local`: work-items of a group, 1 on the cpu family
 };
 
-// A file below kernels/, after defines of its own that replace what was defined before.
+// A file below kernels/. Its defines come before it and replace earlier ones of the same name.
 struct SourcePart {
   SourcePart(const char* file) : path(file) {}             // NOLINT(google-explicit-constructor)
   SourcePart(std::string file) : path(std::move(file)) {}  // NOLINT(google-explicit-constructor)
@@ -114,7 +116,7 @@ struct ProgramSpec {
   std::string name{};                  // for messages and the cache
   std::vector<SourcePart> sources{};   // joined in order after common/*.cl
   std::vector<std::string> defines{};  // "HEAD_DIM=64"
-  std::string text{};  // more source after those, for programs that are not embedded
+  std::string text{};                  // source text that follows the files
 };
 
 class Device {
@@ -126,34 +128,34 @@ class Device {
 
   const DeviceInfo& info() const;
   Family family() const;
-  Dot dot() const;  // of the cpu family
+  Dot dot() const;  // the dot products of the cpu family
 
   // Memory with undefined content, at most info().max_allocation_bytes; `what` names it in errors.
   Result<Buffer> allocate(std::uint64_t bytes, std::string_view what);
   Result<Buffer> allocate_zeroed(std::uint64_t bytes, std::string_view what);
-  // Whether a kernel may find buffers by their addresses, in a table: on CPU devices whose memory
-  // the host shares. `reads_by_address` names those buffers to the driver. A launch does not hold
-  // them, as it does its arguments: they must stay until it is done.
+  // Whether kernels may access buffers by addresses in a table: true on CPU devices that share
+  // memory with the host. `reads_by_address` names these buffers to the driver. A launch keeps its
+  // arguments alive, but not these buffers: they must stay until it is done.
   bool has_addresses() const;
   Status reads_by_address(const Kernel& kernel, std::span<const Buffer* const> buffers);
 
-  // Compiles, or loads from the program cache. Takes long the first time.
+  // Compiles a program, or loads it from the program cache. Compiling takes long.
   Result<Program> build(const ProgramSpec& spec);
   Result<Kernel> kernel(const Program& program, const char* name);
 
   Status launch(Kernel& kernel, const Grid& grid, std::initializer_list<KernelArg> args);
-  // Copies `bytes` before it returns: the caller's memory is free again at once.
+  // Copies `bytes` before it returns, so the caller may change them at once.
   Status write(const Buffer& to, std::uint64_t offset, std::span<const std::byte> bytes);
   Status copy(const Buffer& from, std::uint64_t from_offset, const Buffer& to,
               std::uint64_t to_offset, std::uint64_t bytes);
   Status fill_zero(const Buffer& buffer, std::uint64_t offset, std::uint64_t bytes);
-  // Blocks until everything before it is done and the bytes have arrived.
+  // Blocks until all earlier commands are done and the bytes have arrived.
   Status read(const Buffer& from, std::uint64_t offset, std::span<std::byte> into);
-  // `into` must stay until the event has been waited for.
+  // `into` must stay valid until the event has been waited for.
   Result<DeviceEvent> enqueue_read(const Buffer& from, std::uint64_t offset,
                                    std::span<std::byte> into);
-  // Rows that follow each other in the buffer from `offset` on, and stand apart in host memory,
-  // which must stay until the event has been waited for.
+  // Rows that are consecutive in the buffer from `offset` on, and `pitch_bytes` apart in host
+  // memory, which must stay valid until the event has been waited for.
   struct HostRows {
     std::size_t row_bytes = 0, rows = 0, pitch_bytes = 0;
   };
@@ -162,14 +164,15 @@ class Device {
   Result<DeviceEvent> enqueue_write_rows(const Buffer& to, std::uint64_t offset,
                                          const std::byte* from, const HostRows& shape);
   Status wait(const DeviceEvent& event);
-  Status flush();   // hands what is enqueued to the device
-  Status finish();  // and waits for all of it
+  Status flush();   // submits the enqueued commands to the device
+  Status finish();  // waits for all enqueued commands
 
-  // Since the device was opened: kernels launched; memory allocated, also what is free again.
+  // Totals since the device was opened: kernel launches, and bytes allocated. Freed memory is not
+  // subtracted.
   std::uint64_t launches() const;
   std::uint64_t allocated_bytes() const;
 
-  // Time of each kernel since the last call, longest first; empty without options.profile.
+  // The time of each kernel since the last call, longest first; empty without options.profile.
   Result<std::vector<KernelTime>> profile();
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
-// Which integer dot products the kernels of the cpu family use. All give the same bits; they are
-// told apart at run time because an OpenCL compiler may know less of the processor than it has
-// (PoCL 3.1 compiles for Skylake on every later one). Thread safety: pure functions.
+// The integer dot products that kernels of the cpu family can use. All give the same bits. The
+// choice is made at run time, because an OpenCL compiler may not know all instructions of the
+// processor (PoCL 3.1 compiles for Skylake on every later one). Thread safety: pure functions.
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -17,7 +17,7 @@ inline constexpr std::array<Dot, 4> all_dots{Dot::plain, Dot::avx2, Dot::avx512b
 std::string_view dot_name(Dot dot);  // "avx512vnni"
 std::optional<Dot> find_dot(std::string_view name);
 
-// Whether this process's processor has the instructions.
+// Whether the processor of this process has the instructions.
 bool processor_has(Dot dot);
 Dot best_dot();
 

@@ -18,7 +18,7 @@ std::string variable(const char* name) {
 }  // namespace
 
 std::string pocl_cache_folder() {
-  // PoCL passes over a POCL_CACHE_DIR that it cannot write.
+  // PoCL ignores a POCL_CACHE_DIR that it cannot write.
   std::string own = variable("POCL_CACHE_DIR");
   if (!own.empty() && ::access(own.c_str(), W_OK) == 0) return own;
   if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) {
@@ -30,7 +30,7 @@ std::string pocl_cache_folder() {
 
 std::optional<std::string> pocl_cache_trouble() {
   const fs::path folder = pocl_cache_folder();
-  // What is there of its path, from the end: the rest would have to be made in it.
+  // The longest part of the path that exists: PoCL would have to create the rest in it.
   std::error_code error;
   fs::path present = fs::absolute(folder, error);
   while (!error && present.has_relative_path() && !fs::exists(present, error)) {
@@ -39,12 +39,12 @@ std::optional<std::string> pocl_cache_trouble() {
   }
   std::error_code unknown;
   if (!fs::is_directory(present, unknown)) {
-    return folder.string() + " cannot be made: " + present.string() + " is not a folder";
+    return folder.string() + " cannot be created: " + present.string() + " is not a folder";
   }
   if (::access(present.c_str(), W_OK | X_OK) == 0) return std::nullopt;
   return (present == folder
               ? folder.string() + " cannot be written"
-              : folder.string() + " cannot be made: " + present.string() + " cannot be written");
+              : folder.string() + " cannot be created: " + present.string() + " cannot be written");
 }
 
 }  // namespace millrace::engine

@@ -1,17 +1,17 @@
 #pragma once
-// PoCL's cache of its own, of code it specializes at a kernel's first launch. No OpenCL call tells
-// of it, and it matters twice: where it cannot be written PoCL shows no device, and damage in it
-// ends the process inside the driver. Known here so that people can be told which folder it is.
+// PoCL's own cache, which holds code that it compiles at a kernel's first launch. No OpenCL call
+// tells where it is, but users must know: PoCL shows no device when it cannot write there, and
+// damage there ends the process inside the driver.
 // Thread safety: reads the environment, as PoCL does.
 #include <optional>
 #include <string>
 
 namespace millrace::engine {
 
-// By PoCL's own rules (POCL_CACHE_DIR, XDG_CACHE_HOME, HOME); it need not be there yet.
+// The folder, by PoCL's rules (POCL_CACHE_DIR, XDG_CACHE_HOME, HOME). It need not exist yet.
 std::string pocl_cache_folder();
 
-// Why PoCL cannot use that folder, for a person; nothing where it can.
+// Says, for a message, why PoCL cannot use that folder; nothing if it can.
 std::optional<std::string> pocl_cache_trouble();
 
 }  // namespace millrace::engine

@@ -1,6 +1,7 @@
 #pragma once
-// Owners of OpenCL objects: released when they go, movable, never copied. The C API's types are
-// only named here, so that no user of a Buffer pays for its headers. Thread safety: plain values.
+// Owners of OpenCL objects. They release them when destroyed, and are movable but not copyable. The
+// C API's types are only declared here, so that users of a Buffer do not compile its headers.
+// Thread safety: plain values.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -23,7 +24,7 @@ struct ReleaseHandle {
 template <class T>
 using Handle = std::unique_ptr<T, ReleaseHandle>;
 
-// Device memory. An empty Buffer may be given to a kernel: it receives a null pointer.
+// Device memory. A kernel that is given an empty Buffer receives a null pointer.
 class Buffer {
  public:
   Buffer() = default;
@@ -33,7 +34,7 @@ class Buffer {
   std::uint64_t size_bytes() const { return size_bytes_; }
   explicit operator bool() const { return handle_ != nullptr; }
   _cl_mem* handle() const { return handle_.get(); }
-  // What a kernel may find it by, see Device::has_addresses; null of an empty buffer.
+  // The address that kernels may use, see Device::has_addresses; null for an empty buffer.
   void* address() const { return address_; }
 
  private:
@@ -73,7 +74,7 @@ class Program {
   std::string name_;
 };
 
-// The end of a command that was enqueued; Device::wait blocks until then.
+// The end of an enqueued command; Device::wait blocks until then.
 class DeviceEvent {
  public:
   DeviceEvent() = default;

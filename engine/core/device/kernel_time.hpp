@@ -1,5 +1,5 @@
 #pragma once
-// What the device's events say of one kernel, see Device::profile and Engine::profile.
+// The measured time of one kernel, see Device::profile and Engine::profile.
 #include <cstdint>
 #include <string>
 

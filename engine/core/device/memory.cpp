@@ -14,8 +14,8 @@ namespace millrace::engine {
 namespace {
 
 constexpr std::uint64_t huge_page_bytes = std::uint64_t{2} << 20;
-// Buffers are cut from slabs of this size, larger ones from slabs of their own. What nobody writes
-// to takes no memory.
+// Buffers are cut from slabs of this size; a larger buffer gets a slab of its own. Parts of a slab
+// that are never written take no memory.
 constexpr std::uint64_t slab_bytes = std::uint64_t{32} << 20;
 constexpr std::uint64_t cut_bytes = 4096;
 
@@ -25,7 +25,7 @@ constexpr std::uint64_t round_to(std::uint64_t bytes, std::uint64_t unit) {
 
 }  // namespace
 
-// Shared memory from which buffers are cut, one after the other; it goes with the last of them.
+// Shared memory from which buffers are cut, one after the other. The last buffer frees it.
 class Memory::Slab {
  public:
   Slab(cl_context context, std::uint64_t bytes)
@@ -36,14 +36,14 @@ class Memory::Slab {
         left_(memory_ == nullptr ? 0 : bytes + huge_page_bytes) {
     if (std::align(huge_page_bytes, bytes, next_, left_) == nullptr) return;
     left_ = bytes;
-    // A wish: refused, everything works as well, and slower by a few percent.
+    // Only a request: without huge pages everything works, but a few percent slower.
     static_cast<void>(madvise(next_, bytes, MADV_HUGEPAGE));
   }
   Slab(const Slab&) = delete;
   Slab& operator=(const Slab&) = delete;
   ~Slab() { clSVMFree(context_, memory_); }
 
-  // Null where so much is not left.
+  // Null if the slab has not enough memory left.
   void* cut(std::uint64_t bytes) {
     const std::uint64_t whole = round_to(bytes, cut_bytes);
     if (whole > left_) return nullptr;
@@ -83,7 +83,8 @@ Result<Buffer> Memory::allocate_shared(std::uint64_t bytes, std::string_view wha
   Handle<_cl_mem> buffer(
       clCreateBuffer(context_, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, bytes, memory, &error));
   MILLRACE_TRY(check_opencl(error, "clCreateBuffer", what));
-  // The buffer's share of the slab: commands may hold the buffer longer than we do.
+  // The OpenCL buffer owns a share of the slab, because commands may use it after our Buffer is
+  // gone.
   auto share = std::make_unique<Share>(std::move(slab));
   const auto drop = [](cl_mem, void* held) { delete static_cast<Share*>(held); };
   MILLRACE_TRY(check_opencl(clSetMemObjectDestructorCallback(buffer.get(), drop, share.get()),

@@ -1,7 +1,7 @@
 #pragma once
-// Inside the device runtime only: where buffers come from. On CPU devices that share memory with
-// the host they have addresses, which hold as long as they live, and lie in pages of 2 MB where the
-// system has them (Linux: transparent huge pages on request).
+// Allocates buffers; internal to this folder. On CPU devices that share memory with the host,
+// buffers have addresses, which stay valid as long as the buffer lives, and lie in pages of 2 MB
+// if the system has them (Linux: transparent huge pages on request).
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -16,14 +16,14 @@ namespace millrace::engine {
 // Whether buffers of the device may have addresses: CL_DEVICE_SVM_FINE_GRAIN_BUFFER, OpenCL 2.0.
 bool shares_memory(cl_device_id device);
 
-// Tells the driver that the kernel reads and writes these by their addresses.
+// Tells the driver that the kernel accesses these buffers by their addresses.
 Status name_addresses(const Kernel& kernel, std::span<const Buffer* const> buffers);
 
 // Not thread safe. The context must outlive it; its buffers may live longer.
 class Memory {
  public:
   Memory() = default;
-  // Buffers with addresses where `shared`.
+  // `shared`: buffers have addresses.
   Memory(cl_context context, bool shared) : context_(context), shared_(shared) {}
 
   bool has_addresses() const { return shared_; }
@@ -36,7 +36,7 @@ class Memory {
 
   cl_context context_ = nullptr;
   bool shared_ = false;
-  std::shared_ptr<Slab> slab_;  // from which small buffers are cut
+  std::shared_ptr<Slab> slab_;  // small buffers are cut from it
 };
 
 }  // namespace millrace::engine

@@ -1,11 +1,11 @@
 #pragma once
-// Inside the device runtime only: the C API, and the check that stands around each of its calls.
+// The OpenCL C API and the check of each of its calls; internal to this folder.
 #include <initializer_list>
 #include <string>
 #include <string_view>
 
-// 1.2 is asked of every device; shared memory (memory.hpp) is the one thing of 2.0 that is used,
-// and only where a device says that it has it.
+// Every device must have OpenCL 1.2. Shared memory (memory.hpp) is the only feature of 2.0 in use,
+// and only on devices that report it.
 #define CL_TARGET_OPENCL_VERSION 200
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
@@ -15,7 +15,8 @@
 namespace millrace::engine {
 
 std::string_view opencl_error_name(cl_int error);  // "CL_OUT_OF_RESOURCES"
-// `call` is the function's name, `what` what it was for.
+// Turns an OpenCL error into a Status. `call` is the function's name, `what` the purpose of the
+// call.
 Status check_opencl(cl_int error, std::string_view call, std::string_view what);
 
 }  // namespace millrace::engine

@@ -15,21 +15,21 @@ namespace {
 constexpr std::string_view cache_version = "1";
 
 std::string options_of(const ProgramSpec& spec) {
-  // Only options that every OpenCL 1.2 compiler knows: PoCL refuses unknown ones.
-  // PoCL prints how many warnings there were on standard error, among our own lines.
+  // Only options that every OpenCL 1.2 compiler knows, because PoCL refuses unknown ones. -w turns
+  // warnings off: PoCL would print their number on standard error, among our own lines.
   std::string options = "-cl-std=CL1.2 -w";
   for (const std::string& define : spec.defines) options += " -D " + define;
   return options;
 }
 
-// Of "K=576".
+// Turns a define such as "K=576" into source lines that replace an earlier one.
 std::string redefinition_of(std::string_view define) {
   const std::string name(define.substr(0, define.find('=')));
   const std::string value(define.substr(std::min(define.size(), name.size() + 1)));
   return "#undef " + name + "\n#define " + name + " " + value + "\n";
 }
 
-// common/*.cl in order of path, then the sources asked for.
+// The program's text: common/*.cl in order of path, then the sources of `spec`.
 Result<std::string> text_of(const ProgramSpec& spec) {
   std::string text;
   for (const kernels::Source& source : kernels::sources()) {
@@ -86,11 +86,11 @@ Result<Handle<_cl_program>> from_source(cl_context context, cl_device_id device,
               "clBuildProgram failed with " + std::string(opencl_error_name(error)) +
                   " for program " + spec.name + " (" + options + "):\n" +
                   build_log(program.get(), device),
-              "the driver's OpenCL compiler refused this source: update the driver, choose another "
-              "device, or force the `generic` kernels");
+              "the driver's OpenCL compiler refused this source: update the driver or choose "
+              "another --device");
 }
 
-// Nothing when the driver does not want the binary any more.
+// Null if the driver refuses the binary.
 Handle<_cl_program> from_binary(cl_context context, cl_device_id device, const std::string& binary,
                                 const std::string& options) {
   const auto* start = reinterpret_cast<const unsigned char*>(binary.data());
@@ -128,7 +128,7 @@ Result<Program> build_program(cl_context context, cl_device_id device, const Dev
     if (auto program = from_binary(context, device, *binary, options)) {
       return Program(std::move(program), spec.name);
     }
-    log_warn("the driver refuses a cached program, which is built again",
+    log_warn("the driver refuses a cached program; it is built again",
              {{"program", spec.name}, {"file", cache.path_of(key, spec.name)}});
   }
   MILLRACE_ASSIGN(Handle<_cl_program> program, from_source(context, device, spec, text, options));
@@ -136,7 +136,8 @@ Result<Program> build_program(cl_context context, cl_device_id device, const Dev
   if (const auto binary = binary_of(program.get(), spec.name)) {
     if (!binary->empty()) cache.store(key, spec.name, *binary);
   } else {
-    log_warn("a program's binary cannot be had and will not be cached", binary.error());
+    log_warn("the driver does not give a program's binary, so the program is not cached",
+             binary.error());
   }
   return Program(std::move(program), spec.name);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Inside the device runtime only: sources and defines to a compiled program, through the cache.
+// Builds programs from sources and defines, through the cache; internal to this folder.
 #include "engine/core/device/device.hpp"
 #include "engine/core/device/opencl.hpp"
 #include "engine/core/device/program_cache.hpp"

@@ -18,12 +18,12 @@ constexpr const char* how_to_get_one =
     "vendor's driver; if a driver is installed but not seen, name the folder of its .icd file in "
     "the environment variable OCL_ICD_VENDORS";
 
-// PoCL hides its device where it cannot write its cache.
+// PoCL hides its device when it cannot write its cache.
 std::string hint_without_device() {
   const auto trouble = pocl_cache_trouble();
   if (!trouble) return how_to_get_one;
-  return "PoCL, if it is installed, has no place for its cache: " + *trouble +
-         "; set XDG_CACHE_HOME or POCL_CACHE_DIR to a folder that can be written. Otherwise " +
+  return "if PoCL is installed, it cannot write its cache: " + *trouble +
+         "; set XDG_CACHE_HOME or POCL_CACHE_DIR to a folder that you may write to. Otherwise " +
          how_to_get_one;
 }
 
@@ -110,7 +110,7 @@ std::optional<std::uint32_t> number_of(const std::string& text) {
   return value;
 }
 
-// "P:D" as two numbers, or nothing when it is a name.
+// Parses "P:D" as two numbers; nothing if `wanted` is a name.
 std::optional<std::pair<std::uint32_t, std::uint32_t>> numbers_of(std::string_view wanted) {
   const auto colon = wanted.find(':');
   if (colon == std::string_view::npos) return std::nullopt;
@@ -187,7 +187,7 @@ Result<FoundDevice> choose_device(const std::vector<FoundDevice>& found, std::st
       return entry;
     }
   }
-  return fail(Code::no_device, "no OpenCL device fits \"" + std::string(wanted) + "\"",
+  return fail(Code::no_device, "no OpenCL device matches \"" + std::string(wanted) + "\"",
               listing(found) + "; name one by PLATFORM:DEVICE or by a part of its name");
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Inside the device runtime only: which devices there are, and which one a user means.
+// Lists the devices and finds the one that a user names; internal to this folder.
 #include <string_view>
 #include <vector>
 
@@ -16,7 +16,7 @@ struct FoundDevice {
 };
 
 Result<std::vector<FoundDevice>> find_devices();
-// `wanted` as in DeviceOptions::device, the environment already looked at. Errors: no_device.
+// `wanted` is as DeviceOptions::device, or $MILLRACE_DEVICE if that is empty. Errors: no_device.
 Result<FoundDevice> choose_device(const std::vector<FoundDevice>& found, std::string_view wanted);
 
 }  // namespace millrace::engine

@@ -21,7 +21,7 @@ class KeySums {
         rope_(rope_table(spec, positions)),
         sums_(std::size_t{spec.layers} * spec.kv_heads * spec.head_dim) {}
 
-  // A context's pages in order, each as its layers in order (kernels/kv/layout.cl).
+  // Adds a context's pages in order, each as its layers in order (kernels/kv/layout.cl).
   void add(std::span<const std::byte> pages, std::uint32_t positions) {
     const std::size_t page = pages_of(1), layer = page / spec_->layers;
     for (std::uint32_t l = 0; l < spec_->layers; ++l) {
@@ -49,7 +49,7 @@ class KeySums {
   }
 
  private:
-  // Keys and values of a page: [channels][16 positions], then [16][channels] halves.
+  // Bytes of a head's keys [channels][16 positions] and values [16 positions][channels], halves.
   std::size_t head_bytes() const { return std::size_t{2} * kv_page_tokens * 2 * spec_->head_dim; }
 
   static double channel(const std::byte* key, std::size_t index) {
@@ -58,7 +58,7 @@ class KeySums {
     return static_cast<double>(half_to_float(bits));
   }
 
-  // Turned back to position 0.
+  // Adds a key, rotated back to position 0.
   void add_key(const std::byte* key, std::uint32_t position, double* sums) const {
     const std::size_t half = spec_->rope_dim / 2;
     const bool halves = spec_->rope == RopeKind::halves;

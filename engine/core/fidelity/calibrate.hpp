@@ -1,13 +1,13 @@
 #pragma once
-// The mean key of each layer and KV head over a text: what centered keys are stored less.
+// Computes the mean key of each layer and KV head over a text. Centered keys are stored without it.
 //
 //   MILLRACE_ASSIGN(KeyMeans means, calibrate_keys(*device, file, contexts, {}));
 //
-// The model reads the contexts one after the other with fp16 KV, and the keys are averaged as they
-// were before rotation, in double precision, in the order of layers, contexts and positions. The
-// first key of each context is left out: it is unlike all others. Errors: those of Model::load and
-// Model::forward; invalid_value for contexts beyond the model's. Thread safety: the device's owner
-// thread.
+// The model reads the contexts one after the other with fp16 KV. The keys are averaged as they were
+// before rotation, in double precision, in the order of layers, contexts and positions. The first
+// key of each context is left out, because it differs from all others. Errors: those of Model::load
+// and Model::forward; invalid_value for contexts beyond the model's. Thread safety: the device's
+// owner thread.
 #include <cstdint>
 #include <functional>
 
@@ -22,7 +22,7 @@ namespace millrace::engine {
 struct CalibrateOptions {
   MathMode math = MathMode::fast;
   std::uint32_t step_tokens = 256;
-  std::function<void(std::uint32_t done)> progress{};  // contexts that were read, after each
+  std::function<void(std::uint32_t done)> progress{};  // called after each context
 };
 
 Result<KeyMeans> calibrate_keys(Device& device, const GgufFile& file,

@@ -6,7 +6,7 @@
 namespace millrace::engine {
 namespace {
 
-// As in the kernel.
+// These equal the constants of the kernel.
 constexpr std::uint32_t result_words = 4;
 constexpr std::uint32_t flag_same = 1, flag_bad_truth = 2, flag_bad_ours = 4;
 
@@ -25,8 +25,8 @@ Result<Comparison> Comparison::create(Device& device, std::uint32_t vocabulary,
                                 .defines = {"ROW_ITEMS=" + std::to_string(out.items_)}}));
   MILLRACE_ASSIGN(out.kernel_, device.kernel(program, "compare_rows"));
   const std::uint64_t words = std::uint64_t{rows} * sizeof(std::uint32_t);
-  MILLRACE_ASSIGN(out.targets_, device.allocate(words, "the tokens that follow"));
-  MILLRACE_ASSIGN(out.out_, device.allocate(words * result_words, "what was compared"));
+  MILLRACE_ASSIGN(out.targets_, device.allocate(words, "target tokens"));
+  MILLRACE_ASSIGN(out.out_, device.allocate(words * result_words, "comparison results"));
   return out;
 }
 
@@ -37,7 +37,9 @@ Status Comparison::compare(const LogitRows& truth, const LogitRows& ours,
   if (rows == 0) return {};
   for (const TokenId target : targets) {
     if (rows > rows_ || target >= vocabulary_) {
-      return fail(Code::internal, "a comparison of more rows, or of other tokens, than there are");
+      return fail(
+          Code::internal,
+          "a comparison of more rows than were allocated, or with a target outside the vocabulary");
     }
   }
   MILLRACE_TRY(device_->write(targets_, 0, std::as_bytes(targets)));

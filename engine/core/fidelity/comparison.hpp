@@ -1,5 +1,5 @@
 #pragma once
-// Compares rows of logits with the truth's on the device; the kernel is
+// Compares rows of logits with those of the truth on the device; the kernel is
 // kernels/fidelity/compare.cl. Thread safety: the device's owner thread.
 #include <cstdint>
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace millrace::engine {
 
-// float32 [rows][stride], of which the first `vocabulary` columns count.
+// float32 [rows][stride], of which the first `vocabulary` columns are valid.
 struct LogitRows {
   const Buffer* logits = nullptr;
   std::uint32_t stride = 0;
@@ -20,12 +20,12 @@ struct LogitRows {
 
 class Comparison {
  public:
-  // At most so many rows at once. Errors: those of the device.
+  // `rows`: the most rows in one comparison. Errors: those of the device.
   static Result<Comparison> create(Device& device, std::uint32_t vocabulary, std::uint32_t rows);
 
-  // A row for each target, in order; appends to `out`. Waits for the device. Errors: invalid_value
-  // for logits that are not finite, in the words of `truth_name` where they are the truth's;
-  // internal for more rows than were said; those of the device.
+  // Compares a row for each target, in order, and appends to `out`. Waits for the device. Errors:
+  // invalid_value for logits that are not finite, naming `truth_name` if they are the truth's;
+  // internal for more rows than create() was given; those of the device.
   Status compare(const LogitRows& truth, const LogitRows& ours, std::span<const TokenId> targets,
                  std::string_view truth_name, std::vector<PositionFidelity>& out);
 

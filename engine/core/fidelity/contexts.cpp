@@ -18,7 +18,7 @@ Result<FidelityContexts> cut_contexts(std::span<const TokenId> tokens, const Cut
                 "token " + std::to_string(*outside) + " at position " +
                     std::to_string(outside - tokens.begin()) + " lies outside the vocabulary of " +
                     std::to_string(vocabulary),
-                "take the ids of this model's tokenizer");
+                "use ids of this model's tokenizer");
   }
   const std::size_t each = options.size - options.prefix.size();
   std::size_t count = tokens.size() / each;

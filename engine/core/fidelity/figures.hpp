@@ -1,15 +1,15 @@
 #pragma once
-// Many positions in a few figures. Thread safety: pure functions.
+// Figures that summarize many positions. Thread safety: pure functions.
 #include <cstdint>
 #include <span>
 
 namespace millrace::engine {
 
-// One position: ours beside the truth. Natural logarithms.
+// The comparison of one position. Logarithms are natural.
 struct PositionFidelity {
   float kld = 0;            // KL(truth || ours), nats
   float truth_logprob = 0;  // of the token that follows in the text
-  float logprob = 0;        // the same, ours
+  float logprob = 0;        // our logprob of that token
   bool same_top = false;    // the most likely token is the same
 };
 
@@ -20,7 +20,7 @@ struct FidelityFigures {
   double perplexity = 0, truth_perplexity = 0;    // of the text's own tokens
 };
 
-// p99 lies between two positions where 99 % do, in proportion. All zero without positions.
+// p99_kld is interpolated between two positions. All figures are zero without positions.
 FidelityFigures figures_of(std::span<const PositionFidelity> positions);
 
 }  // namespace millrace::engine

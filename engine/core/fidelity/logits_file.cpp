@@ -8,7 +8,7 @@
 namespace millrace::engine {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "rows are read as they lie in the file");
+static_assert(std::endian::native == std::endian::little, "rows are read in the file's byte order");
 constexpr std::string_view magic = "MLOGITS1";
 constexpr std::size_t header_bytes = 16;
 
@@ -48,15 +48,15 @@ Result<std::uint32_t> LogitsFile::first_row(const FidelityContexts& contexts,
                                             std::uint32_t vocabulary) const {
   if (vocabulary_ != vocabulary) {
     return fail(Code::invalid_value,
-                path_ + " is of a vocabulary of " + std::to_string(vocabulary_) +
-                    ", the model has " + std::to_string(vocabulary),
-                "take the logits of this model");
+                path_ + " has logits of " + std::to_string(vocabulary_) +
+                    " tokens, the model's vocabulary has " + std::to_string(vocabulary),
+                "give logits of this model");
   }
   if (rows_ == contexts.positions()) return 0;
   if (contexts.count() == 1 && rows_ == contexts.size) return contexts.first;
   const std::string each = std::to_string(contexts.scored_each());
   return fail(Code::invalid_value,
-              path_ + " has " + std::to_string(rows_) + " rows, which are not those of " +
+              path_ + " has " + std::to_string(rows_) + " rows, which is not the number for " +
                   std::to_string(contexts.count()) + " contexts of " +
                   std::to_string(contexts.size) + " tokens with " + each + " scored each",
               "give the logits of the same tokens: of all positions of one context, or of the " +
@@ -69,7 +69,8 @@ Status LogitsFile::read(std::uint32_t first, std::span<float> into) {
   MILLRACE_ASSIGN(const std::size_t got,
                   file_->read_at(at, {reinterpret_cast<char*>(bytes.data()), bytes.size()}));
   if (got != bytes.size()) {
-    return fail(Code::io_error, path_ + " ended early", "was it changed meanwhile?");
+    return fail(Code::io_error, path_ + " ended early",
+                "the file has become shorter since it was opened: write it again");
   }
   return {};
 }

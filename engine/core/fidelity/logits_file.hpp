@@ -1,7 +1,7 @@
 #pragma once
 // Rows of logits in a file, little-endian: bytes "MLOGITS1", int32 rows, int32 vocabulary, then
-// float32 [rows][vocabulary]. Row i holds what follows token i. Errors of open: io_error,
-// invalid_value for a file of another kind or size. Thread safety: one thread.
+// float32 [rows][vocabulary]. Row i holds the logits of the token after token i. Errors of open:
+// io_error, invalid_value for a file of another kind or size. Thread safety: one thread.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -21,10 +21,10 @@ class LogitsFile {
   std::uint32_t rows() const { return rows_; }
   std::uint32_t vocabulary() const { return vocabulary_; }
 
-  // The first row of contexts whose scored positions the file holds: all positions of a single
-  // context, or the scored ones of each, and nothing else. Errors: invalid_value.
+  // Returns the row of the first scored position. The file must hold either all positions of a
+  // single context, or exactly the scored positions of all contexts. Errors: invalid_value.
   Result<std::uint32_t> first_row(const FidelityContexts& contexts, std::uint32_t vocabulary) const;
-  // `into` holds whole rows. Errors: io_error.
+  // Reads rows from `first` on; `into` holds whole rows. Errors: io_error.
   Status read(std::uint32_t first, std::span<float> into);
 
  private:

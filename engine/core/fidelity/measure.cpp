@@ -20,8 +20,8 @@ std::uint32_t pages_of(std::uint32_t tokens) {
 
 }  // namespace
 
-// Some consecutive tokens of a context: the plan, what follows each scored position, and how many
-// positions were scored before.
+// Some consecutive tokens of a context: the plan, the tokens that follow the scored positions, and
+// how many positions were scored before.
 struct FidelityRun::Step {
   StepPlan plan;
   Tokens targets;
@@ -103,7 +103,7 @@ Result<PolicyFidelity> FidelityRun::measure(const KvPolicy& policy) {
   out.compression = model.info().kv_compression;
   out.against_f16 = figures_of(from_f16);
   if (reference_ != nullptr) out.against_reference = figures_of(from_reference);
-  MILLRACE_TRY(device_->finish());  // before the model's memory goes
+  MILLRACE_TRY(device_->finish());  // before the model's memory is freed
   return out;
 }
 

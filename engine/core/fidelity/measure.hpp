@@ -1,16 +1,17 @@
 #pragma once
-// What KV policies cost: the same contexts, teacher-forced, with fp16 KV and with a policy's.
+// Measures how far KV policies move a model's outputs: the model reads the same contexts with fp16
+// KV and with a policy.
 //
 //   MILLRACE_ASSIGN(auto run, FidelityRun::open(*device, file, contexts, {}, &reference));
 //   MILLRACE_ASSIGN(PolicyFidelity cost, run->measure(policy));
 //
-// Both models are held on the device at once and go forward step by step, with KV memory for one
-// context each; the policy's is loaded and dropped by measure(). Every token, the newest too, reads
+// Both models are on the device at once and advance step by step, each with KV memory for one
+// context. measure() loads the policy's model and frees it. Every token, even the newest, reads
 // keys and values as they are stored. The figures do not depend on step_tokens.
 //
 // Errors: those of Model::load and Model::forward, in particular unsupported_field for heads that a
 // policy's codecs cannot store; invalid_value for a reference of other positions or another
-// vocabulary, or a context beyond the model's; io_error of the reference. Thread safety: the
+// vocabulary, or a context longer than the model's; io_error of the reference. Thread safety: the
 // device's owner thread.
 #include <cstdint>
 #include <memory>
@@ -28,8 +29,8 @@ namespace millrace::engine {
 
 struct FidelityOptions {
   MathMode math = MathMode::fast;
-  std::uint32_t step_tokens = 128;      // in one step, and rows of logits held by each model
-  std::optional<KeyMeans> key_means{};  // the policies' keys are stored less these
+  std::uint32_t step_tokens = 128;      // tokens in one step, and rows of logits of each model
+  std::optional<KeyMeans> key_means{};  // subtracted from the policies' keys before they are stored
 };
 
 struct PolicyFidelity {
@@ -41,13 +42,13 @@ struct PolicyFidelity {
 
 class FidelityRun {
  public:
-  // Device, contexts and reference (null: none) must outlive it; so must the file.
+  // Device, file, contexts and reference (null: none) must outlive the run.
   static Result<std::unique_ptr<FidelityRun>> open(Device& device, const GgufFile& file,
                                                    const FidelityContexts& contexts,
                                                    const FidelityOptions& options,
                                                    LogitsFile* reference);
 
-  const ModelInfo& model() const { return baseline_->info(); }  // of fp16 KV
+  const ModelInfo& model() const { return baseline_->info(); }  // the model with fp16 KV
   KvShape shape() const { return shape_; }
   Result<PolicyFidelity> measure(const KvPolicy& policy);
 

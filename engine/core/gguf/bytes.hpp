@@ -1,5 +1,5 @@
 #pragma once
-// Where a model file's bytes come from: a mapped file in production, a buffer in tests.
+// The source of a model file's bytes: a mapped file in production, a buffer in tests.
 // Thread safety: immutable after construction.
 #include <cstddef>
 #include <memory>
@@ -17,9 +17,9 @@ class Bytes {
   virtual std::span<const std::byte> view() const = 0;
 };
 
-// Maps a regular file for reading. The pages stay shared with every process that maps the same
-// file. Whoever shortens the file while it is mapped takes the process down (SIGBUS), as with every
-// mapped file; replace model files by renaming. Errors: gguf_unreadable.
+// Maps a regular file for reading. Processes that map the same file share its pages. If the file is
+// shortened while it is mapped, SIGBUS ends the process, as with every mapped file; so replace
+// model files by renaming. Errors: gguf_unreadable.
 Result<std::unique_ptr<Bytes>> map_file(const std::string& path);
 
 std::unique_ptr<Bytes> bytes_of(std::vector<std::byte> content);

@@ -1,6 +1,6 @@
 #pragma once
-// A checked walk over a file's bytes: every read says where it stood when it failed. Errors:
-// gguf_malformed. Thread safety: one owner.
+// Reads a file's bytes in order, with checks: an error names the byte where the read began.
+// Errors: gguf_malformed. Thread safety: one owner.
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -17,14 +17,14 @@ namespace millrace::engine {
 static_assert(std::endian::native == std::endian::little,
               "tensors are used in place, so the host must be little-endian");
 
-// Text that may stand in a message whatever bytes a file holds: escaped and cut to 80 bytes.
+// Makes text from a file fit for a message: escapes what is not printable, cuts it to 80 bytes.
 std::string printable(std::string_view text);
 
 inline std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Bytes of one value of a fixed-size type; 0 for strings and arrays.
+// The size of one value of a fixed-size type; 0 for strings and arrays.
 std::size_t scalar_bytes(ValueType type);
 
 class Cursor {
@@ -42,9 +42,9 @@ class Cursor {
     std::memcpy(&value, bytes->data(), sizeof value);
     return value;
   }
-  // `size` bytes from here on; `what` names them in the error.
+  // Takes the next `size` bytes; `what` names them in the error.
   Result<std::span<const std::byte>> take(std::uint64_t size, std::string_view what);
-  // A string: its length as u64, then its bytes, at most `limit` of them.
+  // Reads a string: its length as u64, then its bytes, at most `limit` of them.
   Result<std::string_view> string(std::uint64_t limit, std::string_view what);
 
  private:
@@ -52,7 +52,7 @@ class Cursor {
   std::uint64_t position_ = 0;
 };
 
-// The error of a damaged file, at a byte.
+// The error of a file that is damaged at byte `offset`.
 std::unexpected<Error> malformed(std::uint64_t offset, const std::string& reason);
 
 }  // namespace millrace::engine

@@ -1,6 +1,6 @@
 #pragma once
-// Packed tensor rows to fp32 on the host: the exact meaning of each type, as the reference for the
-// device kernels and for loading small tensors. How blocks are laid out stands in quant_block.cpp.
+// Converts packed tensor rows to fp32 on the host, exactly. It is the reference for the device
+// kernels, and loads small tensors. quant_block.cpp describes the layout of the blocks.
 // Thread safety: pure functions.
 #include <cstddef>
 #include <cstdint>
@@ -12,12 +12,13 @@
 
 namespace millrace::engine {
 
-// `packed` holds whole blocks of the type, `out` as many elements as they do.
+// Converts whole blocks of the type; `out` holds as many elements as they do.
 // Errors: internal, when the sizes do not match.
 Status dequantize(TensorType type, std::span<const std::byte> packed, std::span<float> out);
 
-// Rows [first, first + count) of a tensor, a row being its innermost dimension; `out` holds
-// count * shape[0]. Errors: internal, when the rows are not in the tensor or the sizes mismatch.
+// Converts rows [first, first + count) of a tensor; a row is its innermost dimension. `out` holds
+// count * shape[0] elements. Errors: internal, when the tensor lacks these rows or the sizes do not
+// match.
 Status dequantize_rows(const Tensor& tensor, std::uint64_t first, std::uint64_t count,
                        std::span<float> out);
 

@@ -1,6 +1,6 @@
 #pragma once
 // A GGUF v2/v3 model file, mapped and checked: metadata by key, tensors by name. `open` checks
-// every count, offset, length and type against the file, so that users index without checks.
+// every count, offset, length and type against the file, so that users need no checks of their own.
 //
 //   MILLRACE_ASSIGN(GgufFile file, GgufFile::open(path));
 //   MILLRACE_ASSIGN(auto layers, file.metadata().get<std::uint32_t>("llama.block_count"));
@@ -31,8 +31,8 @@ struct Tensor {
   TensorType type = TensorType::f32;
   std::uint32_t rank = 0;                          // 1 to 4
   std::array<std::uint64_t, 4> shape{1, 1, 1, 1};  // innermost (contiguous) dimension first
-  std::span<const std::byte> data;  // packed as in the file, aligned to its alignment
-  std::uint64_t offset = 0;         // of data, from the file's first byte
+  std::span<const std::byte> data;                 // packed as in the file, at the file's alignment
+  std::uint64_t offset = 0;                        // of data, from the file's first byte
 
   std::uint64_t elements() const { return shape[0] * shape[1] * shape[2] * shape[3]; }
   std::uint64_t rows() const { return elements() / shape[0]; }

@@ -1,6 +1,7 @@
 #pragma once
-// IEEE half precision and bfloat16 to float, exact, with integer operations alone: the same bits on
-// every machine. A NaN keeps its payload. Thread safety: pure functions.
+// Converts IEEE half precision and bfloat16 to float, exactly. Only integer operations are used, so
+// that the bits are the same on every machine. A NaN keeps its payload. Thread safety: pure
+// functions.
 #include <bit>
 #include <cstdint>
 
@@ -14,7 +15,7 @@ inline float half_to_float(std::uint16_t half) {
   if (exponent != 0)
     return std::bit_cast<float>(sign | ((exponent + 127 - 15) << 23) | (fraction << 13));
   if (fraction == 0) return std::bit_cast<float>(sign);
-  // Subnormal: shift the leading one to where a float's hidden bit stands.
+  // Subnormal: shift the leading one to the place of a float's hidden bit.
   const auto shift = static_cast<std::uint32_t>(std::countl_zero(fraction)) - 21;
   fraction = (fraction << shift) & 0x3ffu;
   return std::bit_cast<float>(sign | ((127 - 15 + 1 - shift) << 23) | (fraction << 13));

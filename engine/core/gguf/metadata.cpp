@@ -18,7 +18,7 @@ T load(const std::byte* from) {
   return value;
 }
 
-// Calls `use` with an element as its own C++ type; false for a type that is no number.
+// Calls `use` with an element as its own C++ type. False: the type is not a number.
 template <class Use>
 bool visit_number(ValueType type, const std::byte* from, Use use) {
   switch (type) {
@@ -57,7 +57,8 @@ bool visit_number(ValueType type, const std::byte* from, Use use) {
   }
 }
 
-// An element as T: integers from any integer type that holds the value, floats from float types.
+// Converts an element to T: to an integer from any integer type if the value fits, to a float from
+// float types.
 template <class T>
 std::optional<T> number_as(ValueType type, const std::byte* from) {
   std::optional<T> result;

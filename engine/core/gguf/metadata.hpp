@@ -1,7 +1,7 @@
 #pragma once
-// A GGUF file's metadata: typed reads by key. Values point into the file's bytes and live as long
-// as the GgufFile that owns them. Errors: gguf_malformed, naming the key, the type found and the
-// type wanted. Thread safety: immutable.
+// The metadata of a GGUF file, read by key and type. Values point into the file's bytes and are
+// valid as long as the GgufFile that owns them. Errors: gguf_malformed, naming the key, the type
+// found and the type wanted. Thread safety: immutable.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace millrace::engine {
 
-// Numbers as in the file.
+// The numbers are those in the file.
 enum class ValueType : std::uint32_t {
   u8,
   i8,
@@ -36,16 +36,16 @@ std::string_view value_type_name(ValueType type);
 // One checked value, still in the file's encoding.
 struct Value {
   ValueType type = ValueType::u8;
-  ValueType element = ValueType::u8;  // of an array
-  std::uint64_t count = 1;            // elements of an array
+  ValueType element = ValueType::u8;  // type of an array's elements
+  std::uint64_t count = 1;            // number of an array's elements
   std::span<const std::byte> bytes;   // a scalar, a string's text, or an array's elements
   std::uint64_t offset = 0;           // in the file, for messages
 };
 
 class Metadata {
  public:
-  // T is one of: std::uint32_t, std::uint64_t, std::int64_t (from any integer type that holds the
-  // value), float, double (from f32 and f64), bool, std::string_view, and vectors of
+  // T is one of: std::uint32_t, std::uint64_t, std::int64_t (read from any integer type, if the
+  // value fits), float, double (read from f32 and f64), bool, std::string_view, and vectors of
   // std::uint32_t, std::int32_t, float and std::string_view.
   template <class T>
   Result<T> get(std::string_view key) const;  // absent: an error

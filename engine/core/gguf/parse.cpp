@@ -10,12 +10,12 @@ constexpr std::uint32_t kMagic = 0x46554747;  // "GGUF"
 constexpr std::uint32_t kOldest = 2, kNewest = 3;
 constexpr std::uint32_t kDefaultAlignment = 32, kLargestAlignment = 1 << 20;
 
-// Far above every real file; a count beyond them is damage or malice.
+// These limits are far above every real file; a greater count means damage or malice.
 constexpr std::uint64_t kMostPairs = 1 << 16, kMostTensors = 1 << 20;
 constexpr std::uint64_t kLongestKey = 65535, kLongestName = 255;
-constexpr std::uint64_t kMostElements = 1 << 26;  // of one metadata array
-constexpr std::uint64_t kPairBytes = 13;          // the least a pair takes: length, type, a byte
-constexpr std::uint64_t kTensorBytes = 32;        // the least a tensor's entry takes
+constexpr std::uint64_t kMostElements = 1 << 26;  // in one metadata array
+constexpr std::uint64_t kPairBytes = 13;          // least size of a pair: length, type, a byte
+constexpr std::uint64_t kTensorBytes = 32;        // least size of a tensor's entry
 
 Error in_place(Error error, const std::string& place) {
   error.message = place + " " + error.message;
@@ -96,7 +96,7 @@ Status GgufParser::parse_pair(std::uint64_t number) {
   auto value = parse_value();
   if (!value) return fail(in_place(std::move(value).error(), place));
   if (!file_.metadata_.values_.emplace(*key, *value).second)
-    return fail(in_place(malformed(start, "stands twice in the file").error(), place));
+    return fail(in_place(malformed(start, "appears twice in the file").error(), place));
   file_.metadata_.keys_.push_back(*key);
   return {};
 }
@@ -153,7 +153,7 @@ Status GgufParser::parse_array(Value& value) {
   return {};
 }
 
-// A bool has two encodings; any other byte is damage that must not pass for "true".
+// A bool is a byte of 0 or 1; any other byte means damage and must not be read as true.
 Status GgufParser::check_elements(const Value& value, std::uint64_t start) {
   const auto type = value.type == ValueType::array ? value.element : value.type;
   if (type != ValueType::boolean) return {};
@@ -200,7 +200,7 @@ Status GgufParser::parse_tensors() {
     if (auto status = parse_tensor(tensor); !status)
       return fail(in_place(std::move(status).error(), place));
     if (!file_.tensor_index_.emplace(*name, i).second)
-      return fail(in_place(malformed(start, "stands twice in the file").error(), place));
+      return fail(in_place(malformed(start, "appears twice in the file").error(), place));
     file_.tensors_.push_back(tensor);
   }
   return {};
@@ -223,12 +223,12 @@ Status GgufParser::parse_tensor(Tensor& tensor) {
     return malformed(at, "data offset " + std::to_string(tensor.offset) +
                              " is not a multiple of the alignment " +
                              std::to_string(file_.alignment_));
-  // Only the length is known yet: where the data section begins follows from the last entry.
+  // For now only the length is right: the data section begins after the last entry.
   tensor.data = file_.bytes_->view().first(size);
   return {};
 }
 
-// Reads the type and returns the tensor's size, which never passes the file's.
+// Reads the type and returns the tensor's size in bytes, which is at most the file's.
 Result<std::uint64_t> GgufParser::parse_tensor_bytes(Tensor& tensor) {
   const auto start = cursor_.position();
   MILLRACE_ASSIGN(const auto number, cursor_.read<std::uint32_t>("the tensor's type"));

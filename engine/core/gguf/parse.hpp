@@ -1,6 +1,5 @@
 #pragma once
-// Reads a file's header into a GgufFile. Used by `engine/core/gguf/file.cpp` alone. One run per
-// parser.
+// Reads a file's header into a GgufFile. Only file.cpp uses it. Call `run` once for each parser.
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -21,7 +21,7 @@ int low(std::byte byte) {
 int high(std::byte byte) {
   return std::to_integer<int>(byte) >> 4;
 }
-// `bits` bits of a byte from bit `at` on.
+// Returns `bits` bits of a byte, from bit `at` on.
 int field(std::byte byte, int at, int bits) {
   return (std::to_integer<int>(byte) >> at) & ((1 << bits) - 1);
 }
@@ -33,7 +33,7 @@ std::uint8_t shifted(int value) {
   return code(value + 128);
 }
 
-// The 16 bytes of 32 four-bit codes: low nibbles are elements 0-15, high ones 16-31.
+// Unpacks 32 codes of four bits from 16 bytes: low nibbles are elements 0-15, high ones 16-31.
 void nibbles(Bytes packed, QuantBlock& out) {
   for (std::size_t i = 0; i < 16; ++i) {
     out.codes[i] = code(low(packed[i]));
@@ -44,7 +44,7 @@ void nibbles(Bytes packed, QuantBlock& out) {
 // half d, int8 q[32]
 void q8_0(Bytes block, QuantBlock& out) {
   out.scales[0] = half_at(block);
-  for (std::size_t i = 0; i < 32; ++i)  // adding 128 to a signed byte turns its top bit over
+  for (std::size_t i = 0; i < 32; ++i)  // adding 128 to a signed byte flips its top bit
     out.codes[i] = std::to_integer<std::uint8_t>(block[2 + i] ^ std::byte{0x80});
 }
 
@@ -70,7 +70,8 @@ void iq4_nl(Bytes block, QuantBlock& out) {
   for (std::size_t i = 0; i < 32; ++i) out.codes[i] = shifted(levels[out.codes[i]]);
 }
 
-// Four bytes whose bit i is the fifth bit of code i, then nibbles. `add` goes to each code.
+// Unpacks 32 codes of five bits: bit i of four bytes is the fifth bit of code i, then come nibbles.
+// Adds `add` to each code.
 void five_bits(Bytes packed, int add, QuantBlock& out) {
   const auto fifth = [packed](std::size_t i) {
     return field(packed[i / 8], static_cast<int>(i % 8), 1) << 4;
@@ -96,9 +97,9 @@ void q5_1(Bytes block, QuantBlock& out) {
 }
 
 // The head of Q4_K and Q5_K: half d, half m, then 12 bytes with 8 scales s and 8 minimums n of six
-// bits: group g has the scale d s[g] and the minimum -m n[g]. Byte g < 4 holds s[g] and above it
-// two high bits of s[g + 4]; byte 4 + g likewise for n; byte 8 + g the low nibbles of s[g + 4] and,
-// above, of n[g + 4].
+// bits. Group g has the scale d s[g] and the minimum -m n[g]. For g < 4, byte g holds s[g] and, in
+// its top two bits, the high bits of s[g + 4]; byte 4 + g holds the same for n; byte 8 + g holds
+// the low nibble of s[g + 4] and, above it, that of n[g + 4].
 void k_head(Bytes block, QuantBlock& out) {
   const float d = half_at(block), m = half_at(block + 2);
   const Bytes packed = block + 4;
@@ -122,7 +123,7 @@ void q4_k(Bytes block, QuantBlock& out) {
   }
 }
 
-// k_head, then 32 bytes whose bit g is the fifth bit of group g's code, then nibbles as Q4_K.
+// k_head, then 32 bytes whose bit g is the fifth bit of a code in group g, then nibbles as in Q4_K.
 void q5_k(Bytes block, QuantBlock& out) {
   k_head(block, out);
   const Bytes fifth = block + 16, packed = fifth + 32;
@@ -154,7 +155,7 @@ void q6_k(Bytes block, QuantBlock& out) {
   }
 }
 
-// type, group, bits, offset, affine, half scales, where the halves are, how it is read
+// type, group elements, bits, offset, affine, half scales, offset of the halves, unpack
 constexpr QuantTraits kQuantized[] = {
     {TensorType::q8_0, 32, 8, 128, false, true, 0, q8_0},
     {TensorType::q6_k, 16, 8, 128, false, false, 208, q6_k},

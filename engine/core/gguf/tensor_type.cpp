@@ -26,7 +26,7 @@ struct KnownName {
   std::string_view name;
 };
 
-// Types that other programs write and this version cannot read: named in the refusal.
+// Types that other programs write and this version cannot read, for the error's text.
 constexpr std::array<KnownName, 24> kUnsupported{{
     {9, "Q8_1"},    {10, "Q2_K"},    {11, "Q3_K"},     {15, "Q8_K"},     {16, "IQ2_XXS"},
     {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"},    {21, "IQ3_S"},    {22, "IQ2_S"},
@@ -49,7 +49,7 @@ const TensorTypeTraits* find_tensor_type(std::uint32_t number) {
 
 const TensorTypeTraits& traits_of(TensorType type) {
   const auto* traits = find_tensor_type(static_cast<std::uint32_t>(type));
-  if (traits == nullptr) std::abort();  // every enumerator stands in the table; a test walks them
+  if (traits == nullptr) std::abort();  // a test checks that the table has every enumerator
   return *traits;
 }
 

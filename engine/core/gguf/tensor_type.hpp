@@ -1,6 +1,6 @@
 #pragma once
-// The tensor types of GGUF files: numbers as in ggml's enum, how many elements a block holds and
-// how many bytes it takes. Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+// The tensor types of GGUF files: their numbers in ggml's enum, and the elements and bytes of a
+// block. Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 // Thread safety: constants.
 #include <cstdint>
 #include <span>
@@ -33,11 +33,11 @@ struct TensorTypeTraits {
 
 std::span<const TensorTypeTraits> tensor_types();  // the supported ones
 
-// The traits of a supported type, or nothing for a number that this version cannot read.
+// The traits of a supported type; null for a number that this version cannot read.
 const TensorTypeTraits* find_tensor_type(std::uint32_t number);
 const TensorTypeTraits& traits_of(TensorType type);
 
-// A name for any number in a file, also for types not supported: "Q3_K", "type 99".
+// A name for any number in a file, also of an unsupported type: "Q3_K", "type 99".
 std::string tensor_type_name(std::uint32_t number);
 // "F32, F16, ...", for error hints.
 std::string supported_tensor_types();

@@ -11,8 +11,8 @@
 namespace millrace::engine {
 namespace {
 
-// Pages with consecutive ids move together: calls `move(first, count)` for each such stretch, where
-// `first` is an index.
+// Calls `move(first, count)` for each run of pages with consecutive ids, so that they are copied
+// together; `first` is an index of `pages`.
 template <class Move>
 Status for_stretches(std::span<const PageId> pages, Move move) {
   for (std::size_t first = 0; first < pages.size();) {
@@ -44,10 +44,9 @@ Result<CacheGroup> CacheGroup::create(Device& device, const CacheShape& shape,
                                       std::uint64_t bytes) {
   const std::uint64_t memory = device.info().global_bytes;
   if (bytes > memory) {
-    return fail(
-        Code::out_of_memory,
-        "the KV cache is to take " + size_text(bytes) + ", the device has " + size_text(memory),
-        "lower --kv-memory");
+    return fail(Code::out_of_memory,
+                "the KV cache needs " + size_text(bytes) + ", the device has " + size_text(memory),
+                "lower --kv-memory");
   }
   std::uint64_t largest = 1;
   for (std::size_t i = 0; i < shape.layers.size(); ++i) {
@@ -63,10 +62,10 @@ Result<CacheGroup> CacheGroup::create(Device& device, const CacheShape& shape,
                 "the device's largest allocation of " +
                     size_text(device.info().max_allocation_bytes) + " holds no page of " +
                     size_text(largest) + " a layer",
-                "take another --device");
+                "choose another --device");
   }
   if (pages < wanted) {
-    log_warn("the device's largest allocation bounds the KV pool",
+    log_warn("the device's largest allocation limits the KV pool",
              {{"pages", pages}, {"wanted_pages", wanted}});
   }
   CacheGroup group;
@@ -98,7 +97,7 @@ Status CacheGroup::copy_page(Device& device, PageId from, PageId to) const {
 Status CacheGroup::check_pages(std::span<const PageId> pages, std::size_t bytes) const {
   const auto outside = [&](PageId page) { return page >= page_count_; };
   if (std::ranges::any_of(pages, outside) || bytes != pages.size() * shape_.page_bytes()) {
-    return fail(Code::internal, "pages outside the pool, or memory of another size, are to move");
+    return fail(Code::internal, "a copy of pages outside the pool, or with memory of another size");
   }
   return {};
 }
@@ -121,7 +120,7 @@ Result<std::vector<DeviceEvent>> CacheGroup::read_pages(Device& device,
     return {};
   });
   if (status) return events;
-  static_cast<void>(device.finish());  // what was enqueued still uses the memory
+  static_cast<void>(device.finish());  // enqueued copies still use the memory
   return fail(status.error());
 }
 

@@ -9,7 +9,7 @@ namespace {
 constexpr std::array<KvRung, 4> ladder{
     {{"f16", "f16"}, {"q8", "q8g32"}, {"k8v4", "q8g32/q4g32"}, {"k6v4", "q6g32/q4g32"}}};
 
-// Tokens in whole pages that the memory holds. Errors: those of resolve().
+// The tokens, in whole pages, that the memory holds. Errors: those of resolve().
 Result<std::uint64_t> held_tokens(std::string_view name, const KvProtection& protection,
                                   const KvShape& shape, std::uint64_t memory_bytes) {
   MILLRACE_ASSIGN(KvPolicy policy, parse_kv_policy(name));

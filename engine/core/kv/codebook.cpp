@@ -7,8 +7,9 @@
 namespace millrace::engine {
 namespace {
 
-// The positive half of each codebook, in units of 0.0001 / sqrt(head size): the definition, which
-// is rounded to four decimals. Made once by `kv_codecs.codebook(bits, head_dim)` of the reference.
+// The positive half of each codebook, in units of 0.0001 / sqrt(head size). These numbers, rounded
+// to four decimals, are the definition; `kv_codecs.codebook(bits, head_dim)` of the reference
+// computed them once.
 struct Table {
   std::uint32_t bits, head_dim;
   std::span<const std::uint16_t> levels;

@@ -7,7 +7,7 @@
 namespace millrace::engine {
 namespace {
 
-// Heads that the layout of packed codes and the rotation know.
+// The head sizes for which packed codes have a layout.
 constexpr std::array<std::uint32_t, 4> packed_head_sizes{64, 96, 128, 256};
 
 }  // namespace

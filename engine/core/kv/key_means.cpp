@@ -8,7 +8,7 @@
 namespace millrace::engine {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "numbers are stored as they lie here");
+static_assert(std::endian::native == std::endian::little, "numbers are stored in the host's order");
 constexpr std::uint32_t version = 1;
 constexpr std::size_t header_bytes = 8 + 4 * 4 + 3 * 8, hash_bytes = 16;
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 30;
@@ -38,7 +38,7 @@ class Reader {
 
 std::unexpected<Error> refuse(const std::string& path, const std::string& what) {
   return fail(Code::invalid_value, path + " " + what,
-              "make it again: millrace calibrate --model MODEL --text TEXT -o " + path);
+              "create it again: millrace calibrate --model MODEL --text TEXT -o " + path);
 }
 
 std::string text_of(const KvShape& shape) {
@@ -89,12 +89,12 @@ std::string encode_key_means(const KeyMeans& means) {
 Result<KeyMeans> decode_key_means(std::string_view bytes, const std::string& path) {
   if (!bytes.starts_with(key_means_magic)) {
     return fail(Code::invalid_value, path + " is not a file of mean keys",
-                "name one that millrace calibrate has made");
+                "give a file that millrace calibrate has written");
   }
-  if (bytes.size() < header_bytes + hash_bytes) return refuse(path, "is cut short");
+  if (bytes.size() < header_bytes + hash_bytes) return refuse(path, "is truncated");
   Reader header(bytes.substr(key_means_magic.size()));
   if (const auto found = header.take<std::uint32_t>(); found != version) {
-    return refuse(path, "is of version " + std::to_string(found) + ", this program reads " +
+    return refuse(path, "has version " + std::to_string(found) + ", this program reads version " +
                             std::to_string(version));
   }
   KeyMeans out{.path = path};
@@ -104,20 +104,20 @@ Result<KeyMeans> decode_key_means(std::string_view bytes, const std::string& pat
   out.tokens = header.take<std::uint64_t>();
   out.model = header.take_hash();
   const std::size_t values = bytes.size() - header_bytes - hash_bytes;
-  // In steps that cannot overflow: the counts are as yet anybody's.
+  // The counts are not checked yet, so this multiplies in steps that cannot overflow.
   const std::uint64_t heads = std::uint64_t{out.shape.layers} * out.shape.kv_heads;
   if (heads > values || heads * out.shape.head_dim * sizeof(float) != values) {
-    return refuse(path, "has " + std::to_string(bytes.size()) + " bytes, which are not those of " +
-                            text_of(out.shape));
+    return refuse(path, "has " + std::to_string(bytes.size()) +
+                            " bytes, which is not the size for " + text_of(out.shape));
   }
   if (Reader(bytes.substr(header_bytes + values)).take_hash() !=
       hash128(bytes.substr(0, header_bytes + values))) {
-    return refuse(path, "is damaged: its checksum is another");
+    return refuse(path, "is damaged: its checksum does not match");
   }
   out.values.resize(values / sizeof(float));
   std::memcpy(out.values.data(), bytes.data() + header_bytes, values);
   for (const float value : out.values) {
-    if (!std::isfinite(value)) return refuse(path, "holds a mean that is no number");
+    if (!std::isfinite(value)) return refuse(path, "holds a mean that is not finite");
   }
   return out;
 }

@@ -1,14 +1,16 @@
 #pragma once
-// The mean key of each layer and KV head, found by `millrace calibrate` in a text, in a file.
+// The mean key of each layer and KV head, which `millrace calibrate` computes from a text and
+// writes to a file.
 //
 //   MILLRACE_ASSIGN(KeyMeans means, read_key_means(*env, "model.gguf.keys"));
 //   MILLRACE_TRY(means.check({hash_model_file(file), shape}));
 //
-// Little-endian: bytes "MKEYMEAN"; uint32 version (1), layers, KV heads, channels of a head; uint64
-// keys of each head that were averaged, two uint64 the model file's hash (its hexadecimal digits'
-// order); float32 [layers][KV heads][channels], not rotated; two uint64 hash128 of all before.
-// Errors: io_error, not_found; invalid_value for a file that is damaged, of another kind or
-// version, or of another model, with what differs and what to do. Thread safety: plain values.
+// The file is little-endian: bytes "MKEYMEAN"; uint32 version (1), layers, KV heads, channels of a
+// head; uint64 number of keys averaged for each head; two uint64 hash of the model file (in the
+// order of its hexadecimal digits); float32 [layers][KV heads][channels], before RoPE; two uint64
+// hash128 of all bytes before it. Errors: io_error, not_found; invalid_value for a file that is
+// damaged, of another kind or version, or of another model, with the difference and what to do.
+// Thread safety: plain values.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -26,7 +28,7 @@ inline constexpr std::string_view key_means_magic = "MKEYMEAN";
 
 struct KeyMeans {
   std::string path{};  // for messages
-  Hash128 model{};     // of the file that the model was loaded from
+  Hash128 model{};     // hash of the model's file
   KvShape shape{};
   std::uint64_t tokens = 0;
   std::vector<float> values{};  // [layers][kv_heads][head_dim]
@@ -36,7 +38,7 @@ struct KeyMeans {
     return std::span(values).subspan(index * each, each);
   }
   std::string digest() const;  // 16 hexadecimal digits, of the model and the values
-  // That they are of this model.
+  // Checks that the means are of this model.
   Status check(const Hash128& of_model, const KvShape& of_shape) const;
 };
 

@@ -10,12 +10,13 @@ namespace {
 constexpr double most = 10, most_of_eight_bits = 40;
 constexpr double no_limit = std::numeric_limits<double>::infinity();
 
-// The mean square of the range of so many normal numbers.
+// The mean square of the range of `group` normal numbers.
 double square_range(std::uint32_t group) {
   return group == 32 ? 17.61 : group == 64 ? 22.38 : 27.27;
 }
 
-// The sum of squares of evenly spread channels that the codec stores with the same error.
+// E of one key, as outliers.hpp defines it: the sum of squares of a key with even channels that the
+// codec would store with the same error.
 double stored_size(const KvCodec& codec, std::span<const float> key) {
   double sum = 0;
   if (codec.kind == CodecKind::rotated) {
@@ -41,7 +42,7 @@ double head_figure(const KvCodec& codec, const HeadKeys& head, std::uint32_t hea
   return head.own > 0 ? std::sqrt(mean / head.own) : no_limit;
 }
 
-// The figure's sample, of several the worst by its figure.
+// The sample with the greatest figure.
 struct Worst {
   std::string_view sample;
   double figure = 0;

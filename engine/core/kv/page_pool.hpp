@@ -1,10 +1,10 @@
 #pragma once
-// Which pages of the KV pool belong to whom: host-side book-keeping only, the bytes are elsewhere.
-// A page holds `page_tokens` consecutive positions of one cache group. Pages are reference
-// counted, because sequences with a common beginning share whole pages; a shared page is always
-// full and is never written again. One of the references may be the prefix tree's: a page that
-// nobody else holds is `idle`, and can be had by asking the tree. Exhaustion is a value, not an
-// error: the scheduler answers it by pausing somebody. Thread safety: one owner thread.
+// The book-keeping of the KV pool's pages on the host; CacheGroup holds their bytes. A page holds
+// `page_tokens` consecutive positions of one cache group. Pages are reference counted, because
+// sequences with a common beginning share whole pages; a shared page is always full and is never
+// written again. One of the references may be the prefix tree's. A page with no other reference is
+// `idle`: the tree can evict it. An exhausted pool is not an error: functions return nothing or
+// false, and the scheduler pauses a sequence. Thread safety: one owner thread.
 #include <cstdint>
 #include <iosfwd>
 #include <optional>
@@ -23,20 +23,20 @@ class PagePool {
   std::uint32_t total() const { return static_cast<std::uint32_t>(references_.size()); }
   std::uint32_t available() const { return static_cast<std::uint32_t>(free_.size()); }
   std::uint32_t used() const { return total() - available(); }
-  std::uint32_t idle() const { return idle_; }  // used by the prefix tree alone
+  std::uint32_t idle() const { return idle_; }  // pages that only the prefix tree holds
   std::uint32_t references(PageId page) const { return references_[page]; }
-  // Pages that hold `tokens` positions.
+  // The number of pages that hold `tokens` positions.
   std::uint32_t pages_for(std::uint64_t tokens) const {
     return static_cast<std::uint32_t>((tokens + page_tokens_ - 1) / page_tokens_);
   }
 
-  std::optional<PageId> allocate();  // with one reference; nothing when the pool is exhausted
-  void retain(PageId page);
-  void release(PageId page);  // free again with its last reference
-  // The prefix tree's reference; a page has at most one.
+  std::optional<PageId> allocate();  // with one reference; nothing if the pool is exhausted
+  void retain(PageId page);          // adds a reference
+  void release(PageId page);         // removes a reference; the last one frees the page
+  // Add and remove the prefix tree's reference, of which a page has at most one.
   void keep(PageId page);
   void drop(PageId page);
-  void dump(std::ostream& out) const;  // all of it, as text
+  void dump(std::ostream& out) const;
 
  private:
   std::uint32_t page_tokens_;
@@ -46,7 +46,7 @@ class PagePool {
   std::vector<PageId> free_;  // used as a stack
 };
 
-// The pages of one sequence, first position first. Gives them back when it goes.
+// The pages of one sequence, first position first. The destructor gives them back.
 class PageTable {
  public:
   explicit PageTable(PagePool& pool) : pool_(&pool) {}
@@ -59,14 +59,15 @@ class PageTable {
   std::span<const PageId> pages() const { return pages_; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(pages_.size()); }
 
-  // Makes positions [0, tokens) writable; takes all the pages that it lacks or none.
+  // Makes the table hold pages for positions [0, tokens). Allocates all the missing pages, or none
+  // and returns false.
   bool cover(std::uint64_t tokens);
-  // Gives back what holds only positions from `tokens` on. The last page kept may be partial; it
-  // must not be shared, for what follows will be written into it.
+  // Gives back the pages that hold only positions from `tokens` on. If the last page that stays is
+  // partial it must not be shared, because the next positions will be written into it.
   void truncate(std::uint64_t tokens);
-  // Appends a page that others hold too, for the next positions; it is only read.
+  // Appends a page that others hold too; this table must only read it.
   void share(PageId page);
-  // Takes another page of the same content in place of its own.
+  // Replaces its page at `index` by another page of the same content.
   void replace(std::size_t index, PageId page);
   void clear() { truncate(0); }
 

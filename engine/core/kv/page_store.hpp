@@ -1,6 +1,6 @@
 #pragma once
-// A slower memory behind the prefix tree, as the scheduler sees it: it brings whole pages of a path
-// of tokens, later. Thread safety: the scheduler's owner thread.
+// The interface between the scheduler and a slower memory behind the prefix tree, which fetches
+// whole pages of a path of tokens in the background. Thread safety: the scheduler's owner thread.
 #include <cstdint>
 #include <span>
 
@@ -11,14 +11,15 @@ namespace millrace::engine {
 class PageStore {
  public:
   virtual ~PageStore() = default;
-  // How many whole pages from the beginning of `tokens` would be known if all that it has after the
-  // first `known` were brought.
+  // The tree knows the first `known` whole pages of `tokens`. Returns how many it would know if the
+  // store fetched all pages after them that it has.
   virtual std::uint32_t find(std::span<const TokenId> tokens, std::uint32_t known) = 0;
-  // Brings the whole pages of `tokens` from page `first` on, which find() has just named, into
-  // `pages`. Answered by Scheduler::fetched with this ticket, once.
+  // Fetches the whole pages of `tokens` from page `first` on, which find() has just counted, into
+  // `pages`. Scheduler::fetched is called with this ticket once, when it is done.
   virtual void fetch(std::uint64_t ticket, std::span<const TokenId> tokens, std::uint32_t first,
                      std::span<const PageId> pages) = 0;
-  // The tree holds the whole pages of `tokens`, and they are likely to be wanted again.
+  // Offers the whole pages of `tokens`, which the tree holds, for storing: they are likely to be
+  // needed again.
   virtual void offer(std::span<const TokenId> tokens) = 0;
 };
 

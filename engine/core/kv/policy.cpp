@@ -57,7 +57,7 @@ Result<KvLayers> resolve(const KvPolicy& policy, const KvShape& shape) {
                 "--kv-protect " + kept.option() + ": the model has " +
                     std::to_string(shape.layers) + (shape.layers == 1 ? " layer" : " layers") +
                     ", numbered from 0",
-                "name layers that it has, or leave --kv-protect out");
+                "name layers that it has, or leave out --kv-protect");
   }
   KvLayers out;
   for (std::uint32_t i = 0; i < shape.layers; ++i) {

@@ -77,7 +77,8 @@ PrefixTree::Match PrefixTree::find(const Space& space, std::span<const TokenId> 
   return match;
 }
 
-// Which written child begins most like `rest`: one of the two between which it would stand.
+// Finds the written child that shares the most first tokens with `rest`. It is one of the two
+// between which `rest` would be inserted.
 void PrefixTree::match_inside(Node& node, std::span<const TokenId> rest, Match& match) {
   rest = rest.first(std::min<std::size_t>(rest.size(), pool_->page_tokens()));
   Node* best = nullptr;
@@ -173,7 +174,7 @@ bool PrefixTree::evict_one() {
   if (evict_one(Keep::plain)) return true;
   if (leaves(Keep::assistant) >= leaves(Keep::user) && evict_one(Keep::assistant)) return true;
   if (leaves(Keep::user) >= leaves(Keep::system) && evict_one(Keep::user)) return true;
-  // The kind whose turn it is has nothing idle.
+  // The kind that should go has no idle page: take one of any kind.
   return evict_one(Keep::system) || evict_one(Keep::user) || evict_one(Keep::assistant);
 }
 

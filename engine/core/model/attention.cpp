@@ -1,4 +1,5 @@
-// Rotation, the write of keys and values, and attention over them, by how they are stored.
+// The operations that depend on the KV codecs: rotation with the store of keys and values, and
+// attention over them.
 #include <algorithm>
 
 #include "engine/core/model/kv_program.hpp"
@@ -8,7 +9,7 @@
 namespace millrace::engine {
 namespace {
 
-constexpr std::uint32_t attention_items = 64;  // a group of the plain form, as in its source
+constexpr std::uint32_t attention_items = 64;  // work-items of a group, as in the generic source
 
 }  // namespace
 
@@ -57,8 +58,8 @@ Result<Kernel> Operations::build_attention(const KvCodecs& codecs, std::uint32_t
   return device_->kernel(built, "attention");
 }
 
-// Nothing is defined of what the model does not have: it then runs what it would run if there were
-// no such thing.
+// Constants of features that the model lacks stay undefined, so its kernels do not contain these
+// features.
 SourcePart Operations::attention_shape() const {
   const AttentionShape& shape = spec_.attention;
   SourcePart part("attention/shape.cl", {});

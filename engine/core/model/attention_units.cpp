@@ -8,17 +8,17 @@
 namespace millrace::engine {
 namespace {
 
-// Units a worker gets at least, so that none waits long for the last one.
+// Least number of units for each worker, so that none waits long for the last unit.
 constexpr std::uint32_t units_per_worker = 8;
 
-// That a token at `position` sees anything of.
+// The first segment of which a token at `position` sees anything.
 std::uint32_t first_segment(std::uint32_t position, std::uint32_t window) {
   return window == 0 || position < window ? 0 : (position - window + 1) / kv_segment_tokens;
 }
 
 }  // namespace
 
-// The most segments in a unit.
+// The greatest number of segments in a unit.
 std::uint64_t AttentionPlanner::longest_unit(std::span<const Tile> tiles,
                                              const AttentionLimits& limits) {
   if (limits.workers == 1) return ~0ull;
@@ -27,8 +27,8 @@ std::uint64_t AttentionPlanner::longest_unit(std::span<const Tile> tiles,
   return std::max<std::uint64_t>(1, work / (std::uint64_t{limits.workers} * units_per_worker));
 }
 
-// Appends the units of `tiles`, longest first. The partials and counters of those that are cut come
-// after what is taken already.
+// Appends the units of `tiles`, longest first. The partials and counters of tiles that are cut
+// follow those in use already.
 void AttentionPlanner::cut(std::span<const Tile> tiles, const AttentionLimits& limits,
                            std::vector<std::uint32_t>& words) {
   const std::uint64_t most = longest_unit(tiles, limits);
@@ -56,7 +56,7 @@ void AttentionPlanner::cut(std::span<const Tile> tiles, const AttentionLimits& l
     out_.partials += tile.segments;
     ++out_.counters;
   }
-  // Not a stable sort, which takes memory each time.
+  // A stable sort would allocate memory each time; `order` makes this one stable.
   std::ranges::sort(units_, [](const Unit& a, const Unit& b) {
     return a.count != b.count ? a.count > b.count : a.order < b.order;
   });

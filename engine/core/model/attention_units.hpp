@@ -1,25 +1,25 @@
 #pragma once
-// How the attention of a step is cut into units of work for the `cpu` kernels: pure arithmetic over
-// tiles, no device. A tile is up to `tile_tokens` consecutive tokens of one plan row; a unit is a
-// tile's run of consecutive 256-position segments (kernels/attention/tiles.cl), of those that one
-// of its tokens sees. Tiles of one token stand apart, because another kernel takes them. A long
-// tile is cut into several units where whole tiles would leave workers idle; its partial sums then
-// go through memory. How tiles are cut changes no bit of a result. A planner keeps its memory from
-// step to step. Thread safety: one owner a planner.
+// Cuts the attention of a step into units of work for the `cpu` kernels: pure arithmetic, no
+// device. A tile is up to `tile_tokens` consecutive tokens of one plan row. A unit is a tile with a
+// run of consecutive 256-position segments (kernels/attention/tiles.cl) that one of its tokens
+// sees. Tiles of one token have a list of their own, because another kernel computes them. A long
+// tile is cut into several units if whole tiles would leave workers idle; its partial sums then go
+// through memory. The cuts change no bit of a result. A planner reuses its memory from step to
+// step. Thread safety: one owner a planner.
 #include <cstdint>
 #include <span>
 #include <vector>
 
 namespace millrace::engine {
 
-// Words of a unit in the step's array: first token, tokens, first segment, segments, then, for a
-// tile that is cut, its first partial, its counter and its number of units; 0 otherwise.
+// Words of a unit in the step's array: first token, tokens, first segment, segments; then, if its
+// tile is cut, the tile's first partial, its counter and its number of units, or else zeros.
 inline constexpr std::uint32_t attention_unit_words = 8;
 
 struct AttentionLimits {
   std::uint32_t tile_tokens = 1;  // most tokens in one tile
-  std::uint32_t workers = 0;      // cores that take units; 0 plans nothing
-  std::uint32_t kv_heads = 1;     // each unit is carried out once a KV head
+  std::uint32_t workers = 0;      // cores that compute units; 0: plan nothing
+  std::uint32_t kv_heads = 1;     // each unit is computed once for each KV head
   std::uint32_t window = 0;       // positions a token sees, its own the last of them; 0: all
 };
 
@@ -31,23 +31,23 @@ struct AttentionRow {
 struct AttentionUnits {
   std::vector<std::uint32_t> single, multi;  // attention_unit_words a unit, longest first
   std::vector<std::uint32_t> tiles;          // (first token, tokens) of the tiles of several tokens
-  std::uint32_t partials = 0, counters = 0;  // that both lists use together
+  std::uint32_t partials = 0, counters = 0;  // totals of both lists
 };
 
 class AttentionPlanner {
  public:
-  // Valid until the next call.
+  // The result is valid until the next call.
   const AttentionUnits& plan(std::span<const AttentionRow> rows, const AttentionLimits& limits);
 
  private:
   struct Tile {
-    std::uint32_t token = 0, tokens = 0, first = 0, segments = 0;  // from the first it sees
+    std::uint32_t token = 0, tokens = 0, first = 0, segments = 0;  // first segment that it sees
   };
   struct Unit {
     Tile tile;
     std::uint32_t first = 0, count = 0;                 // segments
     std::uint32_t partial = 0, counter = 0, parts = 0;  // 0 parts: the whole tile
-    std::uint32_t order = 0;                            // of its making
+    std::uint32_t order = 0;                            // in which the units were created
   };
   static std::uint64_t longest_unit(std::span<const Tile> tiles, const AttentionLimits& limits);
   void cut(std::span<const Tile> tiles, const AttentionLimits& limits,

@@ -5,7 +5,7 @@
 #include "kernels/sources.hpp"
 
 namespace millrace::engine {
-// Whole, whatever its size: loading reads every byte anyway, and hashing keeps up with any disk.
+// Hashes the whole file. Loading reads every byte anyway, and hashing keeps up with any disk.
 Hash128 hash_model_file(const GgufFile& file) {
   const auto bytes = file.bytes();
   return hash128(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));

@@ -10,13 +10,15 @@
 
 namespace millrace::engine {
 
-// The order in which the kernels sum; changes with any edit that changes a bit of a result.
+// The version of the order in which the kernels sum. Raise it with any edit that changes a bit of a
+// result.
 inline constexpr std::uint32_t reduction_layout_version = 3;
 
 Hash128 hash_model_file(const GgufFile& file);
 Hash128 hash_kernel_sources();
 
-// 32 hex digits over model, KV policy, math mode, reduction layout, device, driver and kernels.
+// 32 hex digits: a hash of model file, KV policy, math mode, reduction layout, device, driver and
+// kernel sources.
 std::string numeric_fingerprint(const GgufFile& file, const std::string& kv, MathMode math,
                                 const DeviceInfo& device);
 

@@ -1,11 +1,13 @@
 #pragma once
-// What is taken off keys before they are stored: a model's mean keys as they stand after rotation.
+// The means that are subtracted from keys before they are stored: a model's mean keys after
+// rotation.
 //
-// Keys of a head have much in common before they are rotated, and rotation turns it with the
-// position. A key is stored less the mean of its segment: the mean key turned to every position of
-// the segment's 256, averaged. Channels that turn slowly are met at any distance, those that turn
-// within a segment average to nothing. All keys of a segment lack the same, so attention adds one
-// product a query and segment back (kernels/attention/generic.cl). Thread safety: plain values.
+// Keys of a head have much in common before rotation, and rotation turns this common part with the
+// position. So each segment of 256 positions has a mean of its own: the mean key rotated to each
+// position of the segment, averaged. Channels that turn slowly keep their mean; channels that turn
+// within a segment average to nothing. All keys of a segment lack the same mean, so attention adds
+// it back with one product for each query and segment (kernels/attention/generic.cl). Thread
+// safety: plain values.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -18,11 +20,11 @@ namespace millrace::engine {
 
 class KeyCenter {
  public:
-  // For positions 0 to `positions` - 1. Of a segment all 256 count, also beyond: what is taken off
-  // a key depends on its position alone.
+  // For positions 0 to `positions` - 1. The mean of the last segment is over all its 256 positions,
+  // also those beyond, so that the mean of a key depends on its position alone.
   KeyCenter(const ModelSpec& spec, std::uint32_t positions);
 
-  // From means that are not rotated, [kv_heads][head_dim]: [segments][kv_heads][head_dim].
+  // Rotates one layer's means [kv_heads][head_dim] and returns [segments][kv_heads][head_dim].
   std::vector<float> table(std::span<const float> means) const;
 
  private:

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::array<PageId, probe_pages> pages{0, 1, 2, 3};
 
-// Knuth's multiplicative hash: spread evenly over any vocabulary.
+// Ids by Knuth's multiplicative hash, which spreads them evenly over any vocabulary.
 Tokens walk(std::uint32_t count, std::uint32_t vocabulary) {
   Tokens out;
   for (std::uint32_t i = 1; i <= count; ++i) {
@@ -41,7 +41,7 @@ Status read_walk(Model& model, const Tokens& tokens, std::uint32_t step_tokens) 
   return {};
 }
 
-// A page as kernels/kv/layout.cl says, of halves.
+// Reads keys from pages of halves, which kernels/kv/layout.cl describes.
 class HalfPages {
  public:
   HalfPages(const std::vector<std::byte>& bytes, const ModelSpec& spec)
@@ -66,7 +66,7 @@ class HalfPages {
   const ModelSpec* spec_;
 };
 
-// A key as it was before RoPE; `turns` are the cosines and sines of its position.
+// Returns a key as it was before RoPE; `turns` are the cosines and sines of its position.
 std::vector<double> turned_back(const ModelSpec& spec, const float* turns,
                                 const std::vector<float>& key) {
   std::vector<double> out(key.begin(), key.end());
@@ -146,7 +146,7 @@ void log_outliers(const KvLayers& asked, const std::vector<KeySample>& samples,
   }
 }
 
-// All of the probe's positions are of the first segment.
+// Subtracts the means. All positions of the probe are in the first segment.
 void center(KeySample& probe, const ModelSpec& spec, const KeyMeans& means) {
   const KeyCenter centers(spec, 1);
   for (std::uint32_t i = 0; i < spec.layers; ++i) {
@@ -175,7 +175,7 @@ Result<KeySample> keys_of_probe(Device& device, Model& model, const ModelSpec& s
                                 std::uint32_t step_tokens) {
   KeySample out{"probe", std::vector<LayerKeys>(spec.layers)};
   const std::uint32_t count = std::min(probe_pages * kv_page_tokens, spec.context_tokens);
-  if (count < 3) return out;  // two keys at least, to be told apart
+  if (count < 3) return out;  // differences need two keys, and the first token is left out
   MILLRACE_TRY(read_walk(model, walk(count, spec.vocabulary), step_tokens));
   const std::uint64_t layer_bytes = layer_page_bytes({}, spec.kv_heads, spec.head_dim);
   std::vector<std::byte> bytes(pages.size() * spec.layers * layer_bytes);

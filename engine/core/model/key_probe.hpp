@@ -1,7 +1,7 @@
 #pragma once
-// What a model's keys are like, for the test of kv/outliers.hpp: by the biases that its file adds
-// to them, and by a prompt that it reads when it is loaded. The prompt is the same for everybody,
-// a walk over the vocabulary: how keys are stored must not depend on who asked first. Errors: those
+// Supplies keys of a model to the outlier test of kv/outliers.hpp: its biases, and the keys of a
+// prompt that the model reads when it is loaded. The prompt is always the same, a walk over the
+// vocabulary, because the way keys are stored must not depend on the first request. Errors: those
 // of Model::forward and of reading pages. Thread safety: the device's owner thread.
 #include <cstdint>
 
@@ -15,20 +15,21 @@ namespace millrace::engine {
 
 inline constexpr std::uint32_t probe_pages = 4;
 
-// A bias as the key of one token. What tells tokens apart is not known without a prompt: it is
-// taken to be what the weights make of inputs without correlation. Layers without a bias are empty.
+// Takes a layer's bias as the key of one token. The differences between tokens are not known
+// without a prompt; they are estimated from the weights, for inputs without correlation. Layers
+// without a bias are empty.
 Result<KeySample> keys_of_biases(const GgufFile& file, const ModelSpec& spec);
 
-// Keys of the walk, which is read into the first pages of `model`; these must be halves in every
-// layer, at least probe_pages. The first token is left out: attention uses it as a sink, and its
-// key is like no other's.
+// Reads the walk into the first pages of `model` and returns its keys. Every layer of the model
+// must store halves and have at least probe_pages pages. The first token is left out, because
+// attention uses it as a sink and its key differs from all others.
 Result<KeySample> keys_of_probe(Device& device, Model& model, const ModelSpec& spec,
                                 std::uint32_t step_tokens);
 
 // Tests the keys of layers that quantize them and changes `kv` as protect_outliers does; `halves`
-// is as above. Centered keys are tested as they are stored, less their mean, and by the probe
-// alone: a bias is part of the mean. Says in the log how large figures are, and names each layer
-// that is protected.
+// is a model as for keys_of_probe. Centered keys are tested as they are stored, without their mean,
+// and only with the probe, because a bias is part of the mean. Logs the largest figure and each
+// layer that is protected.
 Result<std::vector<OutlierLayer>> test_keys(Device& device, const GgufFile& file, Model& halves,
                                             const ModelSpec& spec, const ModelOptions& options,
                                             KvLayers& kv);

@@ -12,12 +12,12 @@
 namespace millrace::engine {
 namespace {
 
-// Lookups by permutation read whole vectors: short tables are repeated.
+// Lookups by permutation read whole vectors, so short tables are repeated to this length.
 constexpr std::size_t table_entries = 16;
 
 struct Side {
-  std::string name;    // in names of functions
-  std::string prefix;  // of defines
+  std::string name;    // part of the names of functions
+  std::string prefix;  // of the names of defines
   const KvCodec& codec;
   std::uint64_t sign_seed;
 };
@@ -26,7 +26,7 @@ std::uint32_t group_of(const KvCodec& codec, std::uint32_t head_dim) {
   return codec.kind == CodecKind::affine ? codec.group : head_dim;
 }
 
-// Halves a token.
+// The number of halves that hold the parameters of one token and head.
 std::uint64_t parameters_of(const KvCodec& codec, std::uint32_t head_dim) {
   return parameter_bytes(codec, 1, head_dim) / 2;
 }
@@ -42,7 +42,8 @@ std::string repeated(std::vector<double> table) {
   return joined(table, float_text);
 }
 
-// Byte look-ups stay within 16 bytes: each run of 16 levels stands in every quarter of a vector.
+// Byte lookups stay within 16 bytes, so each run of 16 levels is repeated in every quarter of a
+// vector.
 std::string quartered(std::vector<std::uint8_t> bytes) {
   for (std::size_t i = 0; bytes.size() < table_entries; ++i) bytes.push_back(bytes[i]);
   std::vector<std::uint8_t> out;
@@ -63,7 +64,7 @@ SourcePart codec_source(const Side& side, std::uint32_t head_dim, bool integers)
        define("PARAMETERS", parameters_of(codec, head_dim)), define("INTEGERS", integers ? 1 : 0)});
   if (codec.kind != CodecKind::rotated) return part;
   std::vector<double> thresholds = codebook_thresholds(codec.bits, head_dim);
-  thresholds.push_back(1e30);  // nothing lies above
+  thresholds.push_back(1e30);  // no value is greater
   part.defines.push_back("LEVELS=" + repeated(codebook_levels(codec.bits, head_dim)));
   part.defines.push_back("THRESHOLDS=" + repeated(std::move(thresholds)));
   part.defines.push_back("SIGNS=" + joined(sign_words(side.sign_seed, head_dim),
@@ -76,7 +77,7 @@ SourcePart codec_source(const Side& side, std::uint32_t head_dim, bool integers)
 
 }  // namespace
 
-// Levels of 8 bits lie closer to each other than bytes of one scale could tell.
+// Bytes with one scale are too coarse for the 256 levels of a rotated codec of 8 bits.
 bool in_integers(const KvCodec& codec, MathMode math) {
   return math == MathMode::fast && codec.kind != CodecKind::f16 &&
          !(codec.kind == CodecKind::rotated && codec.bits == 8);

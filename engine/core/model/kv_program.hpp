@@ -1,6 +1,6 @@
 #pragma once
-// The sources and defines by which kernels know how a layer's keys and values are stored
-// (kernels/kv). Thread safety: pure functions.
+// The sources and defines that compile kernels for the KV codecs of a layer (kernels/kv). Thread
+// safety: pure functions.
 #include <cstdint>
 #include <vector>
 
@@ -10,20 +10,20 @@
 
 namespace millrace::engine {
 
-// Whether attention takes what is stored so in integers (kernels/kv/README.md). A function of codec
-// and math alone, so that no other row, tile or step can change a result's bits.
+// Whether attention computes with this codec in integers (kernels/kv/README.md). This depends only
+// on codec and math mode, so that no other row, tile or step can change a result's bits.
 bool in_integers(const KvCodec& codec, MathMode math);
 
-// What a rotated codec's integers stand for: levels[i] is about step * (bytes[i] - 128).
+// A rotated codec's levels as bytes: levels[i] is about step * (bytes[i] - 128).
 struct LevelBytes {
   std::vector<std::uint8_t> bytes;
   float step = 0;
 };
 LevelBytes level_bytes(const KvCodec& codec, std::uint32_t head_dim);
 
-// Appends kernels/kv/layout.cl and what the codecs need besides, for attention in such a math mode;
-// what only stores keys and values takes any. Such a program must define HEAD_DIM, HEADS and
-// KV_HEADS, and on CPUs DOT.
+// Appends kernels/kv/layout.cl and the other sources that the codecs need. `math` is that of
+// attention; a program that only stores keys and values may give any mode. The program must define
+// HEAD_DIM, HEADS and KV_HEADS, and on CPUs DOT.
 void add_kv_sources(ProgramSpec& program, const KvCodecs& codecs, std::uint32_t head_dim,
                     Family family, MathMode math);
 

@@ -11,14 +11,14 @@ std::string count_text(std::uint32_t count, const char* one, const char* many) {
 
 }  // namespace
 
-// `why_apart`: why these layers do not run with those before them.
+// `why_apart` says why these layers do not share a launch with those before them.
 void LayerPath::add_whole(std::uint32_t count, std::string_view why_apart) {
   if (launches > 0 && in_parts == 0 && reason.empty()) reason = why_apart;
   layers += count;
   ++launches;
 }
 
-// Parts cost the most: their reason goes before that of layers which only run apart.
+// Layers in parts cost the most, so their reason replaces that of layers in separate launches.
 void LayerPath::add_in_parts(std::string_view why) {
   if (in_parts == 0) reason = why;
   ++layers;

@@ -1,5 +1,5 @@
 #pragma once
-// How a model's arithmetic is done; part of the numeric fingerprint.
+// The modes of a model's arithmetic. The mode is part of the numeric fingerprint.
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -8,7 +8,7 @@ namespace millrace::engine {
 
 enum class MathMode : std::uint8_t {
   exact,  // fp32 activations
-  fast    // 8-bit activations where weights are quantized, integers in attention where KV is
+  fast    // 8-bit activations if weights are quantized, integers in attention if KV is quantized
 };
 
 constexpr std::string_view math_name(MathMode math) {

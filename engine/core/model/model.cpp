@@ -26,7 +26,7 @@ struct Activations {
   Buffer hidden;         // the residual stream, float [tokens][input_stride(width)]
   Activation normed;     // input of qkv, gate_up and the logits
   Buffer qkv;            // q, k, v side by side, float [tokens][qkv.rows]
-  Activation attended;   // of heads * head_dim; rows always, as attention writes them
+  Activation attended;   // of heads * head_dim; always has rows, because attention writes them
   Buffer gate_up;        // gate, up side by side, float [tokens][gate_up.rows]
   Activation activated;  // of ffn_width
   Buffer logits;         // [outputs][logits stride]
@@ -39,10 +39,10 @@ struct Model::State {
   ModelSpec spec;
   ModelInfo info;
   ModelOptions options;
-  Projection embedding, output;  // output is empty where the embedding serves as both
+  Projection embedding, output;  // output is empty if the embedding serves as both
   Buffer output_norm, rope, step_words;
   std::vector<LayerWeights> layers;
-  std::vector<Buffer> means;                // of keys, by layer; empty where they are not centered
+  std::vector<Buffer> means;                // of keys, by layer; empty if keys are not centered
   std::map<std::uint32_t, LayerRun> whole;  // by the index of their first layer
   std::unique_ptr<Operations> operations;
   CacheGroup cache;
@@ -52,7 +52,7 @@ struct Model::State {
   Buffer no_ids;  // stands in for the sampler's ids when no row needs them
 
   const Projection& head() const { return spec.tied_output ? embedding : output; }
-  // That a sequence may have: the file may claim a context that no memory holds.
+  // The most positions that a sequence can have: the pool may hold less than the model's context.
   std::uint32_t positions() const {
     const std::uint64_t pool = std::uint64_t{cache.page_count()} * kv_page_tokens;
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(spec.context_tokens, pool));
@@ -67,14 +67,14 @@ struct Model::State {
     return {of.attention_norm, of.ffn_norm, of.qkv,         of.attention_output,
             of.gate_up,        of.down,     kv_pages(index)};
   }
-  // Layers from `first` on that one launch computes; empty where the first runs in parts.
+  // Layers from `first` on that one launch computes; empty if the first one runs in parts.
   std::vector<LayerParts> whole_layers_at(std::uint32_t first) const;
   std::string why_in_parts(const LayerParts& layer) const;
 
   Status load_weights(const GgufFile& file);
   Result<CacheGroup> create_cache(const KvLayers& kv, std::uint64_t bytes) const;
   Status build_operations();
-  Status build_layers();  // for the cache as it is
+  Status build_layers();  // for the codecs of the current cache
   Status zeroed(Buffer& buffer, std::uint32_t stride, std::uint32_t count, std::string_view what);
   Status allocate(Activation& activation, Forms forms, std::uint32_t columns, std::uint32_t count,
                   std::string_view what);
@@ -102,7 +102,7 @@ Status Model::State::load_weights(const GgufFile& file) {
   return {};
 }
 
-// What does not depend on how keys and values are stored, and little.
+// Builds the kernels that do not depend on how keys and values are stored.
 Status Model::State::build_operations() {
   operations.reset(new Operations(*device, spec, options.math, {}, options.tuning));
   MILLRACE_TRY(operations->prepare_layer(layers[0].qkv));
@@ -167,7 +167,7 @@ Status Model::State::allocate(Activation& activation, Forms forms, std::uint32_t
 
 Status Model::State::allocate_activations() {
   const std::uint32_t tokens = options.step_tokens;
-  // The norm of the output rows goes where the layers' norms went.
+  // The norm of the output rows uses the buffer of the layers' norms.
   const std::uint32_t normed = std::max(tokens, options.step_outputs);
   const std::uint32_t attended = spec.heads * spec.head_dim;
   Forms to_normed = operations->inputs_of(head()), to_attended{.rows = true}, to_activated;
@@ -194,7 +194,7 @@ Status Model::State::allocate_activations() {
 Status Model::State::write_step(const StepTable& step) {
   const auto bytes = std::as_bytes(std::span(step.words));
   if (step_words.size_bytes() < bytes.size()) {
-    // The old buffer lives on until the commands that read it are done.
+    // The driver keeps the old buffer until the commands that read it are done.
     MILLRACE_ASSIGN(step_words, device->allocate(bytes.size() * 2, "the step's table"));
   }
   return device->write(step_words, 0, bytes);
@@ -236,7 +236,7 @@ Status Model::State::run_layer(std::uint32_t index, const StepTable& step) {
 
 namespace {
 
-// What does not fit, with the option that makes it smaller.
+// Adds the option that would need less memory to an error of memory.
 Error without_room(Error error, std::string_view hint) {
   if (error.code == Code::out_of_memory) error.hint = hint;
   return error;
@@ -253,7 +253,7 @@ Result<CacheGroup> Model::State::create_cache(const KvLayers& kv, std::uint64_t 
 
 Model::Model(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
-// Kernels that find buffers by their addresses do not hold them.
+// Waits, because launches do not keep buffers alive that kernels access by address.
 Model::~Model() {
   static_cast<void>(state_->device->finish());
 }
@@ -309,7 +309,8 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   return model;
 }
 
-// Reads the probe with halves; the cache is made anew where that asks for other layers.
+// Runs the probe with a cache of halves. If the test protects layers, the cache is created again
+// for their new codecs.
 Status Model::protect_keys(const GgufFile& file, KvLayers& kv) {
   State& s = *state_;
   if (!quantizes_keys(kv)) return {};
@@ -321,7 +322,7 @@ Status Model::protect_keys(const GgufFile& file, KvLayers& kv) {
   MILLRACE_ASSIGN(s.info.outliers, test_keys(*s.device, file, *this, s.spec, s.options, kv));
   s.cache = std::move(wanted);
   if (s.info.outliers.empty()) return {};
-  s.cache = {};  // its memory first
+  s.cache = {};  // frees its memory before the new one is allocated
   MILLRACE_ASSIGN(s.cache, s.create_cache(kv, s.options.kv_bytes));
   return {};
 }

@@ -7,18 +7,17 @@
 //   ... kernels that read model->logits() ...
 //
 // forward() enqueues everything a step needs on the device's in-order queue and returns. It leaves
-// one row of logits for each RowOutput of kind `logits` or `prompt_logprob`, in the order of the
-// plan: float32, model->logits_stride() apart, of which the first info().vocabulary are valid. The
-// rows stay until the next forward().
+// one row of logits for each RowOutput, in the order of the plan: float32, model->logits_stride()
+// apart, of which the first info().vocabulary are valid. The rows stay until the next forward().
 //
 // The bits of a row's logits depend on the tokens of its sequence up to that position and on the
 // fingerprint alone: not on the other rows, nor on how the tokens were split over steps.
 //
-// The file must stay open during load() only. Errors of load: unsupported_architecture,
-// unsupported_tensor_type, gguf_malformed (a tensor missing or of another shape, with its name),
-// kv_exceeded (memory for less than one page), invalid_value (an option), out_of_memory,
+// The file needs to stay open during load() only. Errors of load: unsupported_architecture,
+// unsupported_tensor_type, gguf_malformed (a tensor that is missing or has another shape, with its
+// name), kv_exceeded (memory for less than one page), invalid_value (an option), out_of_memory,
 // kernel_build, device_error. Errors of forward: invalid_token, and internal for a plan that breaks
-// its contract; nothing was enqueued then. Thread safety: the device's owner thread.
+// its contract; then nothing was enqueued. Thread safety: the device's owner thread.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -41,25 +40,24 @@
 namespace millrace::engine {
 
 struct ModelOptions {
-  std::string kv = "f16";               // KV policy
-  std::optional<KeyMeans> key_means{};  // keys are stored less these
-  std::uint64_t kv_bytes = 1ull << 30;  // for the whole pool, all layers
-  std::string_view smaller_kv =
-      "lower --kv-memory";           // says who asked for so much, if it is too much
-  std::uint32_t step_tokens = 512;   // most tokens in one plan
-  std::uint32_t step_outputs = 512;  // most logits rows in one plan
+  std::string kv = "f16";                             // KV policy
+  std::optional<KeyMeans> key_means{};                // subtracted from keys before they are stored
+  std::uint64_t kv_bytes = 1ull << 30;                // of the whole pool, all layers
+  std::string_view smaller_kv = "lower --kv-memory";  // hint when kv_bytes do not fit the device
+  std::uint32_t step_tokens = 512;                    // most tokens in one plan
+  std::uint32_t step_outputs = 512;                   // most logits rows in one plan
   MathMode math = MathMode::fast;
-  // A layer in one launch where its formats allow it (kernels/layer). Off, operations are launched
-  // one by one, with the same bits.
+  // Runs layers in one launch if their formats allow it (kernels/layer). Otherwise operations are
+  // launched one by one, with the same bits.
   bool whole_layers = true;
-  std::optional<kernels::Tuning> tuning{};  // instead of the device's row of the tuned table
+  std::optional<kernels::Tuning> tuning{};  // replaces the device's row of the tuned table
 };
 
 struct ModelInfo {
   std::string name, architecture;
-  std::string kv;  // policy per layer as it is used, e.g. "f16/f16 x30"; names key_means
-  double kv_token_bytes = 0, kv_compression = 1;  // of that; compression is against f16
-  std::vector<OutlierLayer> outliers;  // layers that were protected for what their keys are like
+  std::string kv;  // codecs by layer, such as "f16/f16 x30"; also names key_means
+  double kv_token_bytes = 0, kv_compression = 1;  // of these codecs; compression is against f16
+  std::vector<OutlierLayer> outliers;  // layers that were protected because keys have outliers
   std::string fingerprint;             // numeric fingerprint, 32 hex digits
   LayerPath layer_path{};
   std::uint32_t layers = 0, width = 0, vocabulary = 0;
@@ -83,17 +81,17 @@ class Model {
   // has one. An id in it that lies outside the vocabulary is read as id 0.
   Status forward(const StepPlan& plan, const Buffer& device_ids);
 
-  // After an error that the device survived: what a launch that broke off may have left of its
-  // counters would make the next step wrong. Enqueued; the second is for tests.
+  // Call this after an error that the device survived. It enqueues the reset of the counters: those
+  // that an aborted launch left behind would make the next step wrong.
   Status recover();
-  std::vector<const Buffer*> counters() const;
+  std::vector<const Buffer*> counters() const;  // for tests
 
   const Buffer& logits() const;
   std::uint32_t logits_stride() const;  // floats from one row to the next
 
-  // Copies a page of every layer, after everything enqueued so far.
+  // Enqueues a copy of a page in every layer.
   Status copy_page(PageId from, PageId to);
-  // As CacheGroup's: packed pages from and to the host, enqueued, info().page_bytes each.
+  // Enqueue copies of pages to and from the host as CacheGroup does; info().page_bytes each.
   Result<std::vector<DeviceEvent>> read_pages(std::span<const PageId> pages,
                                               std::span<std::byte> into);
   Result<std::vector<DeviceEvent>> write_pages(std::span<const PageId> pages,

@@ -33,8 +33,9 @@ Operations::Operations(Device& device, const ModelSpec& spec, MathMode math,
       variant_(variant) {
   if (variant_.sums == 0) variant_.sums = tuning_.attention_sums;
   if (device.family() != Family::cpu) return;
-  // As many queries share each key and value that is loaded as there are registers for their sums;
-  // never fewer than two tokens, because tiles of one are rotated by the kernel for decoding rows.
+  // A tile has as many queries as there are registers for their sums, so that they share each key
+  // and value that is loaded. It has at least two tokens, because the kernel for decoding rows
+  // computes tiles of one.
   const std::uint32_t tile = variant_.sums * spec.kv_heads / spec.heads;
   attention_ = {.tile_tokens = std::max(2u, tile),
                 .workers = device.info().compute_units,
@@ -119,9 +120,10 @@ Status Operations::norm(const Buffer& x, const Buffer& weight, const Activation&
                           inverse_width(), spec_.norm_epsilon});
 }
 
-// Memory for the units of a step; what was there before lives on until its commands are done.
+// Allocates memory for the units of a step. The driver keeps the old buffers until their commands
+// are done.
 Status Operations::reserve_scratch(const StepTable& step) {
-  // The kernel's RECORD_VECTORS, for the larger tiles.
+  // This equals the kernel's RECORD_VECTORS, for the larger tiles.
   const std::uint64_t rows = std::uint64_t{attention_.tile_tokens} * (spec_.heads / spec_.kv_heads);
   const std::uint64_t record = (2 * ((rows + 15) / 16) + rows * (spec_.head_dim / 16)) * 64;
   const std::uint64_t partials = step.partials * spec_.kv_heads * record;

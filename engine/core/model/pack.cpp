@@ -12,7 +12,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-// Values of `Bytes` bytes, one after the other in a row; k-major in the panel.
+// Packs a row of values of `Bytes` bytes each; the panel is k-major.
 template <std::size_t Bytes>
 void pack_plain(const std::byte* row, std::uint32_t columns, std::uint32_t lane, std::byte* codes) {
   for (std::uint32_t k = 0; k < columns; ++k) {
@@ -22,10 +22,10 @@ void pack_plain(const std::byte* row, std::uint32_t columns, std::uint32_t lane,
 
 constexpr std::size_t half_bytes = 2;
 constexpr std::size_t word_bytes = 4;
-constexpr std::uint32_t bits4_words = 4, bits8_words = 8;  // of a row in a block
+constexpr std::uint32_t bits4_words = 4, bits8_words = 8;  // words of a row in a block
 
-// Word i of 4-bit codes: columns 8i..8i+3 in the low bits of its bytes, 8i+4..8i+7 in the high
-// ones.
+// Packs the codes of a block. Word i of 4-bit codes holds columns 8i..8i+3 in the low bits of its
+// bytes and columns 8i+4..8i+7 in the high bits.
 void pack_codes(Codes kind, const std::uint8_t* codes, std::byte* to) {
   std::array<std::byte, word_bytes> word;
   const std::uint32_t words = kind == Codes::bits4 ? bits4_words : bits8_words;
@@ -39,7 +39,7 @@ void pack_codes(Codes kind, const std::uint8_t* codes, std::byte* to) {
   }
 }
 
-// One row of a panel.
+// Packs one row of a panel.
 class RowPacker {
  public:
   RowPacker(const PanelLayout& layout, std::uint32_t lane, std::byte* scales, std::byte* codes)
@@ -50,7 +50,7 @@ class RowPacker {
         scales_(scales),
         codes_(codes) {}
 
-  // Blocks of the file, of 32 columns or of several times 32, to the panel's blocks of 32.
+  // Converts the file's blocks, whose columns are a multiple of 32, to the panel's blocks of 32.
   void pack(const QuantTraits& traits, const std::byte* row, std::uint32_t columns) {
     const TensorTypeTraits& type = traits_of(traits.type);
     QuantBlock block;
@@ -90,8 +90,8 @@ class RowPacker {
   std::byte* const codes_;
 };
 
-// Whether `count` numbers, the first at `from` and each `stride` bytes further, are finite: the
-// exponent, `mask`, is not all ones.
+// Whether `count` numbers, `stride` bytes apart from `from` on, are finite: the bits of `mask`, the
+// exponent, are not all ones.
 template <class Bits>
 bool all_finite(const std::byte* from, std::uint64_t count, std::size_t stride, Bits mask) {
   unsigned bad = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Weight matrices from the file's row blocks to the panels of 16 rows that the kernels read
+// Packs weight matrices from the file's row blocks into the panels of 16 rows that the kernels read
 // (kernels/matmul/layout.cl). Thread safety: pure functions.
 #include <cstddef>
 #include <cstdint>
@@ -11,12 +11,13 @@
 
 namespace millrace::engine {
 
-// The first of `count` rows from `first` on whose values or scales are not all finite numbers: what
-// no converter writes, and what the kernels need not agree on.
+// Finds the first of `count` rows from `first` on whose values or scales are not all finite. No
+// converter writes such numbers, and kernels may compute different results from them.
 std::optional<std::uint64_t> find_row_not_finite(const Tensor& tensor, std::uint64_t first,
                                                  std::uint64_t count);
 
-// Rows 16 * panel and on of a tensor whose shape[0] is layout.columns; `out` has panel_bytes.
+// Packs 16 rows, from row 16 * panel on, of a tensor whose shape[0] is layout.columns; `out` has
+// panel_bytes.
 void pack_panel(const PanelLayout& layout, const Tensor& tensor, std::uint32_t panel,
                 std::span<std::byte> out);
 

@@ -50,7 +50,7 @@ PanelFormat format_of(TensorType type) {
     case TensorType::bf16:
       return {.codes = Codes::bf16};
     default:
-      std::abort();  // every type is quantized or stands above; a test walks them
+      std::abort();  // every other type is quantized; a test checks all types
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 // The plan of one step: a ragged batch of rows, each some consecutive tokens of one sequence. The
-// scheduler makes it, Model::forward carries it out. Thread safety: plain values.
+// scheduler makes it, and Model::forward computes it. Thread safety: plain values.
 #include <cstdint>
 #include <vector>
 
@@ -11,8 +11,8 @@ namespace millrace::engine {
 using PageId = std::uint32_t;
 inline constexpr std::uint32_t no_slot = 0xffffffffu;
 
-// What a row must deliver, at `offset` from its first token. Logits rows are written to the logits
-// buffer in the order of the plan: rows in order, outputs of a row in order.
+// An output of a row, at `offset` from its first token. Logits are written to the logits buffer in
+// the order of the plan: rows in order, outputs of a row in order.
 enum class OutputKind : std::uint8_t { logits, prompt_logprob };
 struct RowOutput {
   std::uint32_t offset = 0;
@@ -23,21 +23,21 @@ struct PlanRow {
   std::uint64_t sequence = 0;        // the scheduler's number of the sequence
   std::uint32_t first_position = 0;  // of tokens[0]
   std::uint32_t count = 0;           // tokens of this row in this step
-  // The ids: `count` of them from StepPlan::tokens at token_offset; or, for a decoding row whose id
-  // is still on the device, the entry `device_slot` of the sampler's id buffer (then count is 1 and
-  // the host id is ignored).
+  // The row's ids are `count` ids of StepPlan::tokens from token_offset on. For a decoding row
+  // whose id is still on the device, it is the entry `device_slot` of the sampler's id buffer; then
+  // count is 1 and the host id is ignored.
   std::uint32_t token_offset = 0;
   std::uint32_t device_slot = no_slot;
-  // Page table of the sequence in StepPlan::pages: page i holds positions [i*page_tokens,
-  // (i+1)*page_tokens). Must cover first_position + count. Pages written in this step belong to
-  // this row alone.
+  // The sequence's page table in StepPlan::pages: page i holds positions [i*page_tokens,
+  // (i+1)*page_tokens). It must cover first_position + count. Pages that this step writes must
+  // belong to this row alone.
   std::uint32_t page_offset = 0, page_count = 0;
   std::uint32_t output_offset = 0, output_count = 0;  // in StepPlan::outputs
 };
 
-// A page that a row of the same step goes on in, begun by somebody else: copied whole, before the
-// step's rows run and in this order, so that a page may be read here and written later in the same
-// step.
+// The copy of a page that another sequence began and a row of this step continues. Whole pages are
+// copied in this order before the step's rows run, so that a row of the same step may write to a
+// page that is read here.
 struct PageCopy {
   PageId from = 0, to = 0;
 };

@@ -1,4 +1,4 @@
-// The matrix products of Operations, alone and with what comes before and after them.
+// The matrix products of Operations, alone and together with the norm before and SiLU after them.
 #include <algorithm>
 
 #include "engine/core/model/operations.hpp"
@@ -7,7 +7,7 @@
 namespace millrace::engine {
 namespace {
 
-constexpr std::uint32_t plain_columns = 8;  // a group of the plain forms
+constexpr std::uint32_t plain_columns = 8;  // columns of a group in the generic kernels
 
 Grid plain_grid(std::uint32_t panels, std::uint32_t columns) {
   return {.groups = {panels, (columns + plain_columns - 1) / plain_columns},
@@ -78,8 +78,8 @@ Result<Operations::Product> Operations::build_integer_product(const PanelLayout&
   return product;
 }
 
-// What groups claim chunks by, and for each the sums of gate and up of as many columns as
-// kernels/matmul/integer_tiles.cl activates together.
+// Allocates the counters by which groups claim chunks, and for each group the sums of gate and up
+// of as many columns as kernels/matmul/integer_tiles.cl activates together.
 Status Operations::reserve_sums() {
   if (sums_) return {};
   constexpr std::uint64_t strip_floats = 32 * 64;
@@ -125,8 +125,8 @@ Status Operations::run_product(const WeightRun& run, const Projection& projectio
   }
   Grid grid = plain_grid(run.panels, columns);
   if (cpu) {
-    // Enough groups that a late thread finds work; whole units of the panels that tiles take at
-    // once.
+    // Launch enough groups that a late thread finds work, but no more than there are units of
+    // panels that a tile takes at once.
     const std::uint32_t unit = columns <= 4 ? 4 : 1, units = (run.panels + unit - 1) / unit;
     grid = {.groups = {std::clamp(units, 1u, tuning_.product_groups * cores)}, .local = {}};
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Small words of a program's specification. Thread safety: pure functions.
+// Helpers that write parts of a program's specification. Thread safety: pure functions.
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -13,7 +13,7 @@ inline std::string define(std::string_view name, std::uint64_t value) {
   return std::string(name) + "=" + std::to_string(value);
 }
 
-// As OpenCL C writes a float: "5.000000000e+01f".
+// A float as OpenCL C writes it: "5.000000000e+01f".
 inline std::string float_text(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.9ef", value);  // NOLINT(cppcoreguidelines-pro-type-vararg)

@@ -12,7 +12,8 @@ constexpr double ln2 = 0x1.62e42fefa39efp-1, ln2_rest = 0x1.abc9e3b39803fp-56;
 constexpr std::array<double, 3> quarter_turn = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54,
                                                 -0x1.f1976b7ed8fbcp-110};
 
-// log x for normal x > 0: x = m 2^e with m near 1, then 2 artanh((m - 1) / (m + 1)) as a series.
+// log x for normal x > 0: with x = m 2^e and m near 1, log m is the series of
+// 2 artanh((m - 1) / (m + 1)).
 double log_of(double x) {
   const auto bits = std::bit_cast<std::uint64_t>(x);
   auto e = static_cast<int>(bits >> 52) - 1023;
@@ -41,7 +42,7 @@ struct Turn {
   double cosine = 1, sine = 0;
 };
 
-// For 0 <= angle < 2^40: less its whole quarter turns, by Taylor's series.
+// cos and sin for 0 <= angle < 2^40: subtracts whole quarter turns, then uses Taylor's series.
 Turn turn_by(double angle) {
   const double n = std::floor(angle / quarter_turn[0] + 0.5);
   double r = angle;

@@ -23,16 +23,16 @@ std::unexpected<Error> damaged(const GgufFile& file, const std::string& what) {
               "the file is damaged: download or convert it again");
 }
 
-// What the files of an architecture leave unsaid. Their keys and tensors, biases among them, are
-// the same.
+// Properties of an architecture that its files do not state. All architectures have the same keys
+// and tensors, biases among them.
 struct Architecture {
   std::string_view name;
   RopeKind rope;
-  bool one_window;  // a sliding window is that of every layer, as in Mistral's first models
+  bool one_window;  // a sliding window applies to every layer, as in Mistral's first models
 };
 constexpr auto architectures = std::to_array<Architecture>({
     {"llama", RopeKind::pairs, true},
-    {"qwen2", RopeKind::halves, false},  // its layers from some number on, which no key gives
+    {"qwen2", RopeKind::halves, false},  // only to later layers, and no key says from which on
 });
 
 // Reads keys of one architecture: "llama.block_count".
@@ -55,21 +55,25 @@ class Keys {
   std::string prefix_;
 };
 
-// A factor that is absent, 0 (unset, as converters write it) or `neutral` does nothing.
+// Refuses a factor unless it has no effect: it is absent, `neutral`, or 0, which converters write
+// for unset.
 Status refuse_unless_neutral(const GgufFile& file, const Keys& keys, std::string_view name,
                              float neutral) {
   MILLRACE_ASSIGN(const float value, keys.get_or<float>(name, 0.0f));
   if (value == 0.0f || value == neutral) return {};
-  return unsupported(file, keys.full(name) + " = " + std::to_string(value));
+  return unsupported(file, keys.full(name) + " = " + std::to_string(value) + " is not supported");
 }
 
 Status refuse_features(const GgufFile& file, const Keys& keys, const ModelSpec& spec) {
   for (const char* name : {"expert_count", "expert_used_count"}) {
     MILLRACE_ASSIGN(const auto count, keys.get_or<std::uint32_t>(name, 0));
-    if (count > 0) return unsupported(file, keys.full(name) + " asks for a mixture of experts");
+    if (count > 0) {
+      return unsupported(file, keys.full(name) + ": a mixture of experts is not supported");
+    }
   }
   MILLRACE_ASSIGN(const bool causal, keys.get_or<bool>("attention.causal", true));
-  if (!causal) return unsupported(file, keys.full("attention.causal") + " is false");
+  if (!causal)
+    return unsupported(file, keys.full("attention.causal") + " = false is not supported");
   for (const char* name : {"logit_scale", "residual_scale", "embedding_scale"}) {
     MILLRACE_TRY(refuse_unless_neutral(file, keys, name, 1.0f));
   }
@@ -82,7 +86,7 @@ Status refuse_features(const GgufFile& file, const Keys& keys, const ModelSpec& 
   return {};
 }
 
-// Windows, soft caps and sinks. A window that no context leaves is none.
+// Reads windows, soft caps and sinks. A window as large as the context has no effect.
 Status read_attention(const GgufFile& file, const Keys& keys, const Architecture& architecture,
                       ModelSpec& spec) {
   AttentionShape& shape = spec.attention;
@@ -92,12 +96,12 @@ Status read_attention(const GgufFile& file, const Keys& keys, const Architecture
   if (shape.window > 0 && (!architecture.one_window || file.metadata().contains(pattern))) {
     return unsupported(file, keys.full("attention.sliding_window") + " = " +
                                  std::to_string(shape.window) +
-                                 " asks for a sliding window in some of the layers");
+                                 ": a sliding window in only some layers is not supported");
   }
   MILLRACE_ASSIGN(shape.soft_cap, keys.get_or<float>("attn_logit_softcapping", 0.0f));
   if (shape.soft_cap != 0.0f && !(shape.soft_cap >= 1e-3f && shape.soft_cap <= 1e6f)) {
     return damaged(file, keys.full("attn_logit_softcapping") + " = " +
-                             std::to_string(shape.soft_cap) + " (0.001 to 1e6 are possible)");
+                             std::to_string(shape.soft_cap) + " is outside 0.001 to 1e6");
   }
   shape.sinks = std::ranges::any_of(file.tensors(), [](const Tensor& tensor) {
     return tensor.name.ends_with(".attn_sinks.weight");
@@ -105,7 +109,7 @@ Status read_attention(const GgufFile& file, const Keys& keys, const Architecture
   return {};
 }
 
-// What frequencies may be divided by: keeps every angle where it can be computed well.
+// Whether frequencies may be divided by this factor: limits every angle to the accurate range.
 bool fits_rotary(double factor) {
   return factor >= 1.0 / 64 && factor <= 1e6;
 }
@@ -113,13 +117,14 @@ bool fits_rotary(double factor) {
 Status read_rope(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
   MILLRACE_ASSIGN(spec.rope_dim, keys.get_or<std::uint32_t>("rope.dimension_count", spec.head_dim));
   MILLRACE_ASSIGN(spec.rope_base, keys.get_or<double>("rope.freq_base", 10000.0));
-  // A factor without a kind is a linear one; 0 is unset.
+  // A factor without a kind is linear; 0 means unset.
   MILLRACE_ASSIGN(const auto kind,
                   keys.get_or<std::string_view>("rope.scaling.type", std::string_view("linear")));
   MILLRACE_ASSIGN(const double legacy, keys.get_or<double>("rope.scale_linear", 0.0));
   MILLRACE_ASSIGN(const double factor, keys.get_or<double>("rope.scaling.factor", legacy));
   if (kind != "none" && kind != "linear") {
-    return unsupported(file, keys.full("rope.scaling.type") + " = " + std::string(kind));
+    return unsupported(
+        file, keys.full("rope.scaling.type") + " = " + std::string(kind) + " is not supported");
   }
   if (kind == "linear" && factor != 0.0) spec.rope_linear_factor = factor;
   if (spec.rope_dim == 0 || spec.rope_dim % 2 != 0 || spec.rope_dim > spec.head_dim) {
@@ -129,7 +134,7 @@ Status read_rope(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
   if (!(spec.rope_base >= 1.0 && spec.rope_base <= 1e12) || !fits_rotary(spec.rope_linear_factor)) {
     return damaged(file, "rotary base " + std::to_string(spec.rope_base) + ", factor " +
                              std::to_string(spec.rope_linear_factor) +
-                             " (1 to 1e12, and 1/64 to 1e6, are possible)");
+                             ": the base must be 1 to 1e12, the factor 1/64 to 1e6");
   }
   const Tensor* const factors = file.find_tensor("rope_freqs.weight");
   if (factors == nullptr) return {};
@@ -151,8 +156,9 @@ Status read_heads(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
   const bool counts_fit =
       spec.heads > 0 && spec.kv_heads > 0 && spec.heads % spec.kv_heads == 0 && spec.heads <= 1024;
   if (!counts_fit) {
-    return damaged(file, std::to_string(spec.heads) + " heads over " +
-                             std::to_string(spec.kv_heads) + " KV heads");
+    return damaged(file, std::to_string(spec.heads) + " heads and " +
+                             std::to_string(spec.kv_heads) +
+                             " KV heads: the heads must be a multiple of the KV heads, up to 1024");
   }
   MILLRACE_ASSIGN(spec.head_dim,
                   keys.get_or<std::uint32_t>("attention.key_length", spec.width / spec.heads));
@@ -160,14 +166,15 @@ Status read_heads(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
                   keys.get_or<std::uint32_t>("attention.value_length", spec.head_dim));
   if (spec.head_dim == 0 || spec.head_dim % 16 != 0 || spec.head_dim > 512 ||
       value_dim != spec.head_dim) {
-    return unsupported(file, "heads of " + std::to_string(spec.head_dim) + " key and " +
-                                 std::to_string(value_dim) +
-                                 " value channels (equal multiples of 16 up to 512 are)");
+    return unsupported(file,
+                       "heads of " + std::to_string(spec.head_dim) + " key and " +
+                           std::to_string(value_dim) +
+                           " value channels: both must be the same multiple of 16, up to 512");
   }
   return {};
 }
 
-// As many shares of 2^40 as a 64-bit sum holds (kernels/sampler/row.cl).
+// The most shares of 2^40 that a sum of 64 bits holds (kernels/sampler/row.cl).
 constexpr std::uint64_t most_vocabulary = std::uint64_t{1} << 23;
 
 Status read_sizes(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
@@ -186,7 +193,7 @@ Status read_sizes(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
       !within(spec.ffn_width, 1u << 19) || !within(spec.context_tokens, 1u << 24) ||
       embedding->rows() != spec.vocabulary ||
       !(spec.norm_epsilon > 0.0f && spec.norm_epsilon < 1.0f)) {
-    return damaged(file, "absurd sizes: " + std::to_string(spec.layers) + " layers, " +
+    return damaged(file, "impossible sizes: " + std::to_string(spec.layers) + " layers, " +
                              std::to_string(spec.width) + " wide, feed-forward " +
                              std::to_string(spec.ffn_width) + ", context " +
                              std::to_string(spec.context_tokens) + ", vocabulary " +
@@ -237,7 +244,7 @@ Result<ModelSpec> read_spec(const GgufFile& file) {
                   file.metadata().get<std::string_view>("general.architecture"));
   const auto* const known = std::ranges::find(architectures, architecture, &Architecture::name);
   if (known == architectures.end()) {
-    return unsupported(file, "architecture \"" + std::string(architecture) + "\"");
+    return unsupported(file, "architecture \"" + std::string(architecture) + "\" is not supported");
   }
   spec.architecture = architecture;
   spec.rope = known->rope;

@@ -1,6 +1,6 @@
 #pragma once
-// A model's architecture as data, read from GGUF metadata and tensor names. Anything in the file
-// that would change the arithmetic and is not known here is refused by name, never ignored.
+// A model's architecture as data, read from GGUF metadata and tensor names. If the file has
+// anything that would change the arithmetic and is not known here, read_spec refuses it by name.
 // Errors: unsupported_architecture, gguf_malformed. Thread safety: plain values.
 #include <cstdint>
 #include <string>
@@ -12,15 +12,14 @@
 namespace millrace::engine {
 
 enum class RopeKind : std::uint8_t {
-  pairs,  // channels (2i, 2i+1), as GGUF permutes llama's rows for
-  halves  // channels (i, i + rope_dim / 2): qwen2
+  pairs,  // rotates channels (2i, 2i+1): llama, whose rows GGUF permutes for this
+  halves  // rotates channels (i, i + rope_dim / 2): qwen2
 };
 
-// What a query sees and how its scores are weighed, beyond plain causal attention; of all layers
-// (kernels/attention/shape.cl).
+// Variations of plain causal attention, the same in all layers (kernels/attention/shape.cl).
 struct AttentionShape {
   std::uint32_t window = 0;  // positions a query sees, its own the last of them; 0: all
-  float soft_cap = 0.0f;     // scores become soft_cap * tanh(score / soft_cap); 0: they stay
+  float soft_cap = 0.0f;     // scores become soft_cap * tanh(score / soft_cap); 0: no cap
   bool sinks = false;        // each query head has a logit that joins its softmax without a value
 };
 
@@ -33,9 +32,9 @@ struct ModelSpec {
   RopeKind rope = RopeKind::pairs;
   std::uint32_t rope_dim = 0;
   double rope_base = 10000.0;
-  double rope_linear_factor = 1.0;            // positions are divided by it
-  std::vector<float> rope_frequency_factors;  // [rope_dim / 2], or empty; frequencies divided by it
-  bool tied_output = false;                   // logits from the embedding matrix
+  double rope_linear_factor = 1.0;            // divides positions
+  std::vector<float> rope_frequency_factors;  // [rope_dim / 2], divide frequencies; or empty
+  bool tied_output = false;                   // logits use the embedding matrix
 };
 
 Result<ModelSpec> read_spec(const GgufFile& file);

@@ -1,15 +1,15 @@
 #pragma once
-// A StepPlan lowered to one array of 32-bit words, which is all that the kernels of a step read:
-// written once, indexed by offsets that the launches carry.
+// A StepPlan as one array of 32-bit words, from which all kernels of a step read. It is written
+// once; launches carry offsets into it.
 //
 //   ids [tokens] | slots [tokens] | positions [tokens] | tables [tokens] | outputs [n] |
 //   single units [n][8] | multi units [n][8] | tiles [n][2] | page ids
 //
 // tables[t] is the offset, in words from the start, of the page table of token t's sequence.
 // outputs[i] is the token whose logits row i wants. Units and tiles are those of
-// attention_units.hpp; there are none where nobody asks for them. Errors of `lower`:
-// invalid_token, and internal for a plan that breaks the contract of plan.hpp; nothing has been
-// enqueued then. Thread safety: plain values; one owner a StepLowering.
+// attention_units.hpp; there are none if StepLimits::attention has no workers. Errors of `lower`:
+// invalid_token, and internal for a plan that breaks the contract of plan.hpp; then nothing has
+// been enqueued. Thread safety: plain values; one owner a StepLowering.
 #include <cstdint>
 #include <vector>
 
@@ -19,7 +19,7 @@
 
 namespace millrace::engine {
 
-// Entries in the array from `offset` words on.
+// A list of `count` entries in the array, from `offset` words on.
 struct ItemList {
   std::uint32_t offset = 0, count = 0;
 };
@@ -35,14 +35,14 @@ struct StepTable {
   std::uint32_t tokens = 0, outputs = 0;
   std::uint32_t ids_at = 0, slots_at = 0, positions_at = 0, tables_at = 0, outputs_at = 0;
   ItemList single_units, multi_units, tiles;
-  std::uint32_t partials = 0, counters = 0;  // that the units use
+  std::uint32_t partials = 0, counters = 0;  // numbers that the units use
   std::vector<std::uint32_t> words;
 };
 
-// Keeps its memory, and that of the table, from step to step.
+// Lowers plans. It reuses its memory, and that of the table, from step to step.
 class StepLowering {
  public:
-  // After an error the table is not to be used.
+  // After an error the table must not be used.
   Status lower(const StepPlan& plan, const StepLimits& limits, StepTable& table);
 
  private:

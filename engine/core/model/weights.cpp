@@ -8,7 +8,7 @@
 namespace millrace::engine {
 namespace {
 
-// Panels of one tensor.
+// Some panels of one tensor.
 struct Piece {
   const Tensor* tensor = nullptr;
   std::uint32_t first_panel = 0, panels = 0;
@@ -51,7 +51,7 @@ Result<const Tensor*> find_shaped(const GgufFile& file, const std::string& name,
               "the file is damaged or its metadata belongs to another model");
 }
 
-// Appends a tensor's panels to the runs, opening a new one where type or size asks for it.
+// Appends a tensor's panels to the runs; begins a new run if the format or the size requires it.
 void plan_runs(const Tensor& tensor, std::uint32_t first_row, std::uint64_t most_bytes,
                std::vector<Run>& runs) {
   const PanelFormat format = format_of(tensor.type);

@@ -1,9 +1,9 @@
 #pragma once
-// Weights on the device. A Projection is one or several matrices over the same input, stacked: q, k
-// and v are one. Neighbours of one format share a buffer and a launch; what is larger than the
-// device's largest allocation is cut between panels. Errors: gguf_malformed for a tensor that is
-// missing, of another shape or not all finite numbers, with its name; out_of_memory, device_error.
-// Thread safety: the device's owner thread.
+// Weights on the device. A Projection is one or several matrices over the same input, stacked; q, k
+// and v are one projection. Consecutive matrices of one format share a buffer and a launch. A
+// buffer that would exceed the device's largest allocation is split between panels. Errors:
+// gguf_malformed, with the name of a tensor that is missing, has another shape or holds a number
+// that is not finite; out_of_memory, device_error. Thread safety: the device's owner thread.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -18,7 +18,7 @@
 namespace millrace::engine {
 
 struct MatrixPart {
-  std::string name;        // without ".weight"; NAME.bias is taken where the file has one
+  std::string name;        // without ".weight"; NAME.bias is added if the file has one
   std::uint32_t rows = 0;  // outputs
   bool may_have_bias = true;
 };
@@ -31,7 +31,7 @@ struct WeightRun {
   Buffer buffer;
 };
 
-// One of the file's tensors that a projection is made of.
+// A tensor of the file that is part of a projection.
 struct WeightTensor {
   std::string name;
   TensorType type = TensorType::f32;
@@ -49,11 +49,11 @@ struct Projection {
 Result<Projection> load_projection(Device& device, const GgufFile& file,
                                    std::span<const MatrixPart> parts, std::uint32_t columns);
 
-// A vector as fp32, zero-padded to `padded` entries.
+// Loads a vector as fp32, zero-padded to `padded` entries.
 Result<Buffer> load_vector(Device& device, const GgufFile& file, const std::string& name,
                            std::uint32_t size, std::uint32_t padded);
 
-// A layer's weights; `sinks`, float [heads], only of models that have them.
+// A layer's weights; `sinks`, float [heads], is empty for models without sinks.
 struct LayerWeights {
   Buffer attention_norm, ffn_norm, sinks;
   Projection qkv, attention_output, gate_up, down;

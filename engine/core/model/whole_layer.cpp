@@ -1,4 +1,4 @@
-// Layers in one launch (kernels/layer/cpu.cl).
+// Runs whole layers in one launch (kernels/layer/cpu.cl).
 #include <algorithm>
 #include <array>
 #include <set>
@@ -11,7 +11,7 @@
 namespace millrace::engine {
 namespace {
 
-// The kernel's LAYER_WORDS and SYNC_WORDS.
+// These equal the kernel's LAYER_WORDS and SYNC_WORDS.
 constexpr std::uint32_t layer_words = 13, sync_words = 18;
 
 std::array<const Buffer*, layer_words> buffers_of(const LayerParts& layer) {
@@ -38,13 +38,13 @@ std::string type_text(const WeightTensor& tensor) {
   return tensor.name + " is " + std::string(traits_of(tensor.type).name);
 }
 
-// "blk.3" of "blk.3.attn_q.weight".
+// Returns "blk.3" for "blk.3.attn_q.weight".
 std::string layer_name(const WeightTensor& tensor) {
   return tensor.name.substr(0, tensor.name.find('.', tensor.name.find('.') + 1));
 }
 
 std::string no_whole_blocks(const char* what, std::uint32_t width) {
-  return std::string(what) + " of " + std::to_string(width) + " channels are no multiple of " +
+  return std::string(what) + " of " + std::to_string(width) + " channels are not a multiple of " +
          std::to_string(block_columns);
 }
 
@@ -52,9 +52,9 @@ std::string no_whole_blocks(const char* what, std::uint32_t width) {
 
 std::string Operations::why_in_parts(const LayerParts& layer) const {
   if (device_->family() != Family::cpu || !device_->has_addresses()) {
-    return "whole layers run on CPU devices that share the host's memory";
+    return "whole layers need a CPU device that shares the host's memory";
   }
-  if (math_ != MathMode::fast) return "whole layers run with --math fast";
+  if (math_ != MathMode::fast) return "whole layers need --math fast";
   const WeightTensor& first = layer.qkv.tensors[0];
   for (const Projection* product : {&layer.qkv, &layer.output, &layer.gate_up, &layer.down}) {
     for (const WeightTensor& tensor : product->tensors) {
@@ -65,7 +65,7 @@ std::string Operations::why_in_parts(const LayerParts& layer) const {
       }
     }
     if (product->runs.size() > 1) {
-      return product->tensors[0].name + " and what runs with it exceed a buffer of the device";
+      return product->tensors[0].name + " and its neighbours exceed the device's largest buffer";
     }
   }
   if (spec_.head_dim % block_columns != 0) return no_whole_blocks("heads", spec_.head_dim);
@@ -179,7 +179,7 @@ Result<Program> Operations::build_whole(const LayerParts& layer) {
 Status Operations::run_whole(LayerRun& layers, const LayerStep& x) {
   MILLRACE_TRY(reserve_scratch(x.step));
   const StepTable& step = x.step;
-  // Chunks of wide steps take 10 to 40 us; less where many cores share them.
+  // A chunk of a wide step takes 10 to 40 us, less if many cores share the step.
   const bool many = device_->info().compute_units > kernels::layer_tuning_cores;
   return device_->launch(layers.kernel, {.groups = {device_->info().compute_units}},
                          {layers.table,

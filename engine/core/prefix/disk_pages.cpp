@@ -9,16 +9,16 @@
 namespace millrace::engine {
 namespace {
 
-// Of a segment, and of what is read from the device before a step.
+// Limits a segment, and the bytes that are read from the device before a step.
 constexpr std::uint64_t most_segment_bytes = 8 * limits::MiB;
 
-// At most this part of the tier is one segment: what is used less goes in parts.
+// A segment is at most one part in so many of the tier, so that old pages are removed bit by bit.
 constexpr std::uint64_t least_segments = 8;
 
-// Segments of a fetch that are read ahead.
+// Pieces of a fetch that are read ahead.
 constexpr std::size_t most_asked = 8;
 
-// Paths that wait to be saved; what comes on top is offered again when it is next used.
+// Most paths that wait to be saved. Others are offered again when they are used next.
 constexpr std::size_t most_offered = 256;
 
 }  // namespace
@@ -73,9 +73,9 @@ void DiskPages::enqueue(const Held& held) {
   }
 }
 
-// Saves the next stretch of a path that was offered, or waits until there is room for it; false
-// when there is nothing left of it that can be saved. No stretch is tried twice: one that is
-// missing again was lost on the way, and may be offered again.
+// Saves the next part of the first offered path, or leaves it until there is room. False: no part
+// of it is left to save. No part is tried twice: one that is missing again was lost on the way, and
+// may be offered again.
 bool DiskPages::save_next(const Held& held) {
   Offered& offered = offered_.front();
   const std::vector<PageId> pages = held(offered.path);
@@ -114,11 +114,11 @@ bool DiskPages::save_next(const Held& held) {
 
 void DiskPages::tell_too_long(const Offered& offered, std::uint32_t kept) {
   if (std::exchange(told_too_long_, true)) return;
-  log_warn("a prefix is longer than --prefix-disk has room for: its beginning is kept",
+  log_warn("a prefix is too long for --prefix-disk: only its beginning is kept",
            {{"tokens", offered.path.size()}, {"kept", std::size_t{kept} * kind_.page_tokens}});
 }
 
-// Pieces come in the order in which they were asked for.
+// Pieces arrive in the order in which they were requested.
 void DiskPages::arrive(DiskTier::Loaded loaded) {
   Fetch& fetch = fetches_.at(loaded.ticket);
   ++fetch.arrived;
@@ -137,7 +137,7 @@ void DiskPages::arrive(DiskTier::Loaded loaded) {
       fetch.unread = true;
     }
   }
-  if (fetch.unread) fetch.pieces.resize(fetch.asked);  // asks for no more
+  if (fetch.unread) fetch.pieces.resize(fetch.asked);  // requests no more
   ask(loaded.ticket, fetch);
   transfers_.push_back(std::move(transfer));
   ++enqueued_;
@@ -186,7 +186,7 @@ void DiskPages::flush(const Held& held) {
     enqueue(held);
     const bool waits = enqueued_ == before && !offered_.empty();
     complete(enqueued_);
-    if (waits) tier_->wait();  // until the disk has taken some of it
+    if (waits) tier_->wait();  // until the thread has written some of it
   }
 }
 

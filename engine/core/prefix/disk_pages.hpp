@@ -3,8 +3,8 @@
 //
 //   offer ─▶ device read ─▶ segment file         fetch ─▶ segment file ─▶ device write ─▶ fetched
 //
-// A transfer is enqueued between two steps and looked at again when a later step has come back, so
-// that nothing is waited for. A page is read by nobody before its write has come back.
+// A transfer is enqueued between two steps, and taken as done when a later step has come back, so
+// that nothing waits. No sequence reads a page before its write has come back.
 // Thread safety: the engine's owner thread.
 #include <cstdint>
 #include <deque>
@@ -22,9 +22,9 @@ namespace millrace::engine {
 
 class DiskPages final : public PageStore {
  public:
-  // What the prefix tree holds of a path's beginning, now.
+  // Returns the pages of a path's beginning that the prefix tree holds now.
   using Held = std::function<std::vector<PageId>(std::span<const TokenId>)>;
-  // A fetch is over: so many of its pages, from the first on, are there.
+  // The end of a fetch: the number of its pages, from the first on, that were written.
   struct Fetched {
     std::uint64_t ticket = 0;
     std::uint32_t pages = 0;
@@ -41,25 +41,26 @@ class DiskPages final : public PageStore {
              std::span<const PageId> pages) override;
   void offer(std::span<const TokenId> tokens) override;
 
-  // Between two steps, before the next one is planned: enqueues the reads of what was offered, and
-  // the writes of what has come from the disk. What a plan asks for is so never written before the
-  // step of that plan, which may still copy from a page that the plan gave away for it.
+  // Call this between two steps, before the next one is planned. It enqueues the reads of offered
+  // pages and the writes of pages that have come from the disk. So pages that a plan fetches are
+  // never written before that plan's step, which may still copy from one of them.
   void enqueue(const Held& held);
-  std::uint64_t enqueued() const { return enqueued_; }  // transfers so far
-  // The first `transfers` of them are done: a step enqueued after them has come back.
+  std::uint64_t enqueued() const { return enqueued_; }  // number of transfers so far
+  // Says that the first `transfers` transfers are done, because a step that was enqueued after them
+  // has come back. Returns the fetches that have ended.
   std::vector<Fetched> complete(std::uint64_t transfers);
-  // Nothing else is under way: waits until something has come from disk or device.
+  // Waits until something has come from disk or device. Call this when no step is running.
   std::vector<Fetched> wait(const Held& held);
   std::uint64_t unwritten_bytes() const { return tier_->unwritten_bytes(); }
   bool fetching() const { return !fetches_.empty(); }
-  // Enqueues all that was offered and waits for it, before the pages go.
+  // Saves all offered pages and waits for that. Call this before the pages are destroyed.
   void flush(const Held& held);
 
  private:
   struct Fetch {
     std::vector<SegmentIndex::Piece> pieces;
     std::vector<PageId> pages;
-    std::size_t asked = 0, arrived = 0, completed = 0;  // pieces
+    std::size_t asked = 0, arrived = 0, completed = 0;  // numbers of pieces
     std::uint32_t written = 0;                          // pages on the device
     std::uint32_t enqueued = 0;                         // pages whose write is enqueued
     bool unread = false, lost = false;  // a piece could not be read, or written to the device
@@ -67,16 +68,16 @@ class DiskPages final : public PageStore {
   struct Transfer {
     std::vector<DeviceEvent> events;
     std::vector<char> bytes;
-    SegmentIndex::Number saved = 0;  // read for this segment, or else ...
-    std::uint64_t ticket = 0;        // ... written for this fetch
+    SegmentIndex::Number saved = 0;  // the segment that a read is for; 0: it is a write ...
+    std::uint64_t ticket = 0;        // ... for this fetch
     std::uint32_t pages = 0;
   };
   void ask(std::uint64_t ticket, Fetch& fetch);
   void arrive(DiskTier::Loaded loaded);
-  // A path that is being saved, as far as that was tried.
+  // A path that is being saved.
   struct Offered {
     Tokens path;
-    std::uint32_t tried = 0;  // pages
+    std::uint32_t tried = 0;  // pages for which a save was tried
   };
   bool save_next(const Held& held);
   void tell_too_long(const Offered& offered, std::uint32_t kept);
@@ -85,7 +86,7 @@ class DiskPages final : public PageStore {
   std::unique_ptr<DiskTier> tier_;
   PageKind kind_;
   PageTransport* transport_;
-  std::uint32_t most_pages_;  // of a segment
+  std::uint32_t most_pages_;  // in a segment
   std::deque<Offered> offered_;
   bool told_too_long_ = false;
   std::map<std::uint64_t, Fetch> fetches_;

@@ -12,13 +12,14 @@
 namespace millrace::engine {
 namespace {
 
-// In memory; what is not saved meanwhile is offered again when it is next used.
+// Limit of bytes in memory. Pages that are not saved because of it are offered again when they are
+// used next.
 constexpr std::uint64_t most_unwritten_bytes = 64 * limits::MiB;
 
 constexpr std::string_view suffix = ".kv";
 constexpr std::string_view unfinished = ".kv.part";
 
-// The number in a file's name of 16 hex digits; 0 for other files, which are left alone.
+// The number in a file's name, 16 hex digits; 0 for other files, which the tier does not touch.
 SegmentIndex::Number number_of(std::string_view name) {
   SegmentIndex::Number number = 0;
   if (name.size() != 16 + suffix.size() || !name.ends_with(suffix)) return 0;
@@ -37,7 +38,7 @@ Result<std::unique_ptr<DiskTier>> DiskTier::open(std::shared_ptr<Env> env,
                 "--prefix-disk of " + size_text(options.bytes) +
                     " holds no segment: one of a single page has " +
                     size_text(segment_file_bytes(least)),
-                "give more, like 8GiB, or leave the folder out: --prefix-cache memory");
+                "give more, such as 8GiB, or use no folder: --prefix-cache memory");
   }
   MILLRACE_TRY(env->make_directories(options.folder));
   MILLRACE_ASSIGN(std::unique_ptr<FileLock> lock, env->lock(options.folder + "/lock"));
@@ -63,7 +64,7 @@ DiskTier::~DiskTier() {
   }
   asked_.notify_all();
   if (thread_.joinable()) thread_.join();
-  take();  // tells what could not be written
+  take();  // logs failed writes
 }
 
 Status DiskTier::read_folder() {
@@ -128,8 +129,8 @@ std::uint64_t DiskTier::unwritten_bytes() const {
 
 void DiskTier::load(std::uint64_t ticket, const SegmentIndex::Piece& piece) {
   const std::lock_guard lock(mutex_);
-  // One that went for others since it was found has its turn like all, for answers keep their
-  // order.
+  // A segment that was removed since it was found is queued like all others, because answers keep
+  // their order.
   const bool there = index_.contains(piece.segment);
   loads_.push_back({{ticket, piece, {}}, there ? index_.segment(piece.segment) : Segment(), {}});
   asked_.notify_all();
@@ -148,7 +149,8 @@ std::vector<DiskTier::Loaded> DiskTier::take() {
       index_.finished(write.number);
     } else if (!write.status) {
       if (!write_failed_) {
-        tell(write.number, "a prefix segment cannot be written: no more are", write.status.error());
+        tell(write.number, "a prefix segment cannot be written; nothing more is saved",
+             write.status.error());
       }
       write_failed_ = true;
       forget(write.number);
@@ -159,7 +161,7 @@ std::vector<DiskTier::Loaded> DiskTier::take() {
     const SegmentIndex::Number number = load.answer.piece.segment;
     if (!load.status) {
       load.answer.bytes.clear();
-      // Several loads may meet the same damage, and a segment may go while it is waited for.
+      // Several loads may find the same damage, and the segment may have been removed meanwhile.
       if (index_.contains(number)) {
         tell(number, "a prefix segment cannot be read and is removed", load.status.error());
         forget(number);
@@ -178,8 +180,8 @@ void DiskTier::wait() {
   });
 }
 
-// For so many bytes more; false while what should go next is being written: what goes does not
-// depend on how fast the disk is.
+// Removes segments until `bytes` more fit. False: the next segment to remove is still being
+// written; it is not skipped, so that the choice does not depend on the speed of the disk.
 bool DiskTier::make_room(std::uint64_t bytes, const std::set<SegmentIndex::Number>& kept) {
   while (index_.bytes() + bytes > options_.bytes) {
     const auto number = index_.oldest(kept);
@@ -189,7 +191,7 @@ bool DiskTier::make_room(std::uint64_t bytes, const std::set<SegmentIndex::Numbe
   return true;
 }
 
-// Takes a segment out of the index, and its file out of the folder, behind all that was asked.
+// Removes a segment from the index, and its file from the folder after all earlier requests.
 void DiskTier::forget(SegmentIndex::Number number) {
   index_.remove(number);
   const std::lock_guard lock(mutex_);
@@ -234,7 +236,7 @@ void DiskTier::work() {
 
 void DiskTier::carry_out(Load& load) {
   const SegmentIndex::Piece& piece = load.answer.piece;
-  if (load.segment.pages == 0) return;  // gone
+  if (load.segment.pages == 0) return;  // the segment was removed
   load.answer.bytes.resize(piece.count * load.segment.kind.page_bytes);
   load.status = read_segment_pages(*env_, path_of(piece.segment), load.segment, piece.skip,
                                    load.answer.bytes);
@@ -246,7 +248,7 @@ void DiskTier::carry_out(Write& write) {
     write.status = write_segment(*env_, path, write.segment, write.bytes);
     write.bytes = {};
   } else {
-    // Absent where it could not be written.
+    // The file does not exist if its write failed.
     static_cast<void>(env_->remove(path));
   }
 }

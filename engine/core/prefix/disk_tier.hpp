@@ -1,15 +1,17 @@
 #pragma once
-// Segments in a folder, behind the prefix tree: what was computed outlives the process. The owner
-// asks and looks answers up; one thread reads and writes files, reads first, so that no step of the
-// engine waits for a disk.
+// Segments in a folder, behind the prefix tree, so that computed pages outlive the process. The
+// owner makes requests and takes their answers; one thread reads and writes files, reads first, so
+// that no step of the engine waits for a disk.
 //
-// A segment that is damaged, half written or another engine's is not there: it is told once as a
-// warning and never read. The folder is one engine's while it runs, and holds at most so many
-// bytes: what was not used for longest goes first, what another fingerprint left before anything.
-// The beginning of a path does not go for its end, which is worth nothing without it: of a path
-// that has no room as a whole the beginning is kept, and `reserve` refuses the rest.
-// Errors of open: invalid_value where the bound holds not one page, output_in_use, io_error. Later
-// errors of the disk cost hits and a warning, never a job. Thread safety: one owner thread.
+// A segment that is damaged, half written or another engine's counts as absent: it is never read,
+// and a warning is logged once. One engine owns the folder while it runs. The folder holds at most
+// so many bytes. To make room, segments of another fingerprint are removed first, then the least
+// recently used. The beginning of a path is never removed for its own end, which is useless
+// without it: if the folder does not hold a whole path, its beginning is kept and `reserve`
+// refuses the rest.
+// Errors of open: invalid_value if the limit is too small for one page, output_in_use, io_error.
+// Later errors of the disk cost hits and cause a warning, but never fail a job. Thread safety: one
+// owner thread.
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -27,46 +29,48 @@ namespace millrace::engine {
 
 struct DiskTierOptions {
   std::string folder;
-  std::uint64_t bytes = 0;  // of all segment files
+  std::uint64_t bytes = 0;  // limit of all segment files
   PageKind kind;
 };
 
 class DiskTier {
  public:
-  // Reads what the folder holds.
+  // Reads the folder's contents.
   static Result<std::unique_ptr<DiskTier>> open(std::shared_ptr<Env> env,
                                                 const DiskTierOptions& options);
-  ~DiskTier();  // after everything saved is written
+  ~DiskTier();  // waits until everything saved is written
   DiskTier(const DiskTier&) = delete;
   DiskTier& operator=(const DiskTier&) = delete;
 
   SegmentIndex& index() { return index_; }
   std::uint64_t most_bytes() const { return options_.bytes; }
 
-  // Pages [first_page, ...) of a path, `bytes` as packed. First a place for them, for which others
-  // go, and so that nobody saves them again; then the bytes, or nothing when they could not be had.
+  // Saving pages [first_page, ...) of a path takes two calls. reserve() makes room and enters the
+  // segment in the index, so that no other save of these pages begins. save() then gives the packed
+  // bytes; abandon() gives up if they could not be read.
   struct Place {
-    SegmentIndex::Number number = 0;  // 0: no room ...
-    bool later = false;               // ... until what is being written may go
+    SegmentIndex::Number number = 0;  // 0: no room
+    bool later = false;               // try again: there may be room when current writes are done
   };
   Place reserve(Tokens path, std::uint32_t first_page);
   void save(SegmentIndex::Number number, std::vector<char> bytes);
   void abandon(SegmentIndex::Number number) { index_.remove(number); }
-  // Whether more may be saved now: not while much waits for the disk, nor after a write failed.
+  // Whether more may be saved now: false while much waits for the disk, and after a failed write.
   bool accepts() const;
-  std::uint64_t unwritten_bytes() const;  // of what was saved, until it is in its file
+  std::uint64_t unwritten_bytes() const;  // bytes that were saved and are not in their file yet
   bool has_failed() const { return write_failed_; }
 
-  // Answered by take(). The segment was readable when it was found; gone since, it cannot be read.
+  // Requests a read; take() returns the answer. A segment that was removed since it was found
+  // cannot be read.
   void load(std::uint64_t ticket, const SegmentIndex::Piece& piece);
   struct Loaded {
     std::uint64_t ticket = 0;
     SegmentIndex::Piece piece;
-    std::vector<char> bytes;  // empty: they cannot be read, and the segment is gone
+    std::vector<char> bytes;  // empty: the segment could not be read and was removed
   };
   std::vector<Loaded> take();
-  // Until take() has something or nothing is under way, but a disk that hangs holds up nobody for
-  // longer than this.
+  // Waits until take() has something or no request is open, but at most so long, so that a disk
+  // that hangs does not stop the engine.
   static constexpr std::uint32_t most_wait_ms = 100;
   void wait();
 
@@ -76,7 +80,7 @@ class DiskTier {
     Segment segment;
     Status status;
   };
-  struct Write {  // of a file, or its removal where there are no bytes
+  struct Write {  // the write of a file; without bytes, its removal
     SegmentIndex::Number number = 0;
     Segment segment;
     std::vector<char> bytes;

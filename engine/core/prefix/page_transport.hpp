@@ -1,7 +1,7 @@
 #pragma once
-// How pages come from and to the device: enqueued behind everything before, never waited for here.
-// A page is packed as its layers one after the other. Errors: device_error, out_of_memory.
-// Thread safety: the device's owner thread.
+// The interface for copies of pages from and to the device. The copies are enqueued after all
+// earlier commands and do not block. A packed page is its layers one after the other. Errors:
+// device_error, out_of_memory. Thread safety: the device's owner thread.
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -15,7 +15,7 @@ namespace millrace::engine {
 class PageTransport {
  public:
   virtual ~PageTransport() = default;
-  // The bytes must stay until `wait` has been given the events.
+  // The bytes must stay valid until `wait` has returned for the events.
   virtual Result<std::vector<DeviceEvent>> read_pages(std::span<const PageId> pages,
                                                       std::span<char> into) = 0;
   virtual Result<std::vector<DeviceEvent>> write_pages(std::span<const PageId> pages,

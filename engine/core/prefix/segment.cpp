@@ -11,11 +11,11 @@
 namespace millrace::engine {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "numbers are stored as they are");
+static_assert(std::endian::native == std::endian::little, "numbers are stored in the host's order");
 
 constexpr std::string_view magic = "MRKVSEG1";
 constexpr std::uint64_t fixed_bytes = 8 + most_fingerprint_bytes + 3 * 4 + 8;
-// A path longer than any context: what claims more is damaged, and is not allocated for.
+// Longer than any context. A file that claims a longer path is damaged, and nothing is allocated.
 constexpr std::uint64_t most_path_tokens = 1u << 26;
 
 std::uint64_t header_bytes(const Segment& s) {

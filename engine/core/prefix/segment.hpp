@@ -1,21 +1,21 @@
 #pragma once
-// The file of a prefix segment: the packed KV pages of a stretch of one path of tokens.
+// The file of a prefix segment: the packed KV pages of a part of one path of tokens.
 //
 //   bytes            what (integers little-endian)
 //   8                "MRKVSEG1"
-//   32               fingerprint of what computed the pages, filled with zeros
-//   4, 4, 4          tokens of a page; pages before the stretch; pages in it
+//   32               fingerprint of the engine that computed the pages, padded with zeros
+//   4, 4, 4          tokens of a page; pages of the path before the part; pages in the part
 //   8                bytes of a page
-//   4 * tokens       the ids of the whole path, from the first position to the stretch's end
+//   4 * tokens       the ids of the whole path, from the first position to the part's end
 //   8 * pages        XXH3-64 of each page
 //   8                XXH3-64 of everything above
 //   page bytes * pages
 //
-// The whole path stands in the file, so that what is read is compared token by token with what was
-// asked for, and no file depends on another. A file is written under another name and renamed: one
-// that breaks off can only be the work of a power cut, and its checksums tell.
-// Errors: io_error, also for what is damaged, with what is wrong; disk_full; not_found. Thread
-// safety: pure functions.
+// The file holds the whole path, so that a reader compares it token by token with the path that it
+// wants, and no file depends on another. A file is written under another name and then renamed, so
+// only a power cut can truncate it, and the checksums show that.
+// Errors: io_error, also for damage, with what is wrong; disk_full; not_found. Thread safety: pure
+// functions.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -30,7 +30,7 @@ namespace millrace::engine {
 
 inline constexpr std::uint32_t most_fingerprint_bytes = 32;
 
-// What all pages of a folder's owner have in common.
+// The properties that all pages of one engine share.
 struct PageKind {
   std::string fingerprint;  // at most most_fingerprint_bytes
   std::uint32_t page_tokens = 0;
@@ -47,15 +47,16 @@ struct Segment {
 
 std::uint64_t segment_file_bytes(const Segment& segment);
 
-// `bytes` holds segment.pages pages. Where it fails nothing stays behind, but by a cut of power.
+// Writes a segment; `bytes` holds segment.pages pages. If it fails it leaves no file behind, unless
+// the power is cut.
 Status write_segment(Env& env, const std::string& file_path, const Segment& segment,
                      std::span<const char> bytes);
 
-// What the file says that it holds; its length and everything but the pages is checked.
+// Reads a file's header. Checks the file's length and everything except the pages.
 Result<Segment> read_segment_header(Env& env, const std::string& file_path);
 
-// Pages [skip, skip + into.size() / page bytes) of the stretch, all checked, of a file that must
-// hold `expected`.
+// Reads and checks pages [skip, skip + into.size() / page bytes) of the segment. The file must hold
+// `expected`.
 Status read_segment_pages(Env& env, const std::string& file_path, const Segment& expected,
                           std::uint32_t skip, std::span<char> into);
 

@@ -7,7 +7,7 @@ namespace millrace::engine {
 
 struct SegmentIndex::Node {
   std::map<Tokens, std::unique_ptr<Node>> children;
-  Number segment = 0;  // 0: in none
+  Number segment = 0;  // 0: the page is in no segment
 };
 
 SegmentIndex::SegmentIndex(std::uint32_t page_tokens)
@@ -89,7 +89,7 @@ void SegmentIndex::remove(Number number) {
   for (Node* node : path) {
     if (node->segment == number) node->segment = 0;
   }
-  // Nodes that lead to nothing any more, ends first.
+  // Remove nodes that lead to no page any more, ends first.
   for (std::size_t i = path.size(); i > 0; --i) {
     if (path[i - 1]->segment != 0 || !path[i - 1]->children.empty()) break;
     Node* parent = i > 1 ? path[i - 2] : root_.get();

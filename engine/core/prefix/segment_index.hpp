@@ -1,7 +1,7 @@
 #pragma once
-// What the files of a folder hold, by path of tokens: a tree of pages, found and told apart by
-// their tokens, each naming the segment it is in. No files here: the index is told what was written
-// and says what to remove. Thread safety: one owner thread.
+// The contents of a folder's files, by path of tokens: a tree of pages, which are compared by their
+// tokens and name the segment that holds them. The index touches no files: its owner says what was
+// written, and asks what to remove. Thread safety: one owner thread.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -23,24 +23,25 @@ class SegmentIndex {
   SegmentIndex(const SegmentIndex&) = delete;
   SegmentIndex& operator=(const SegmentIndex&) = delete;
 
-  // A stretch of a segment: `count` pages from its page `skip` on.
+  // Part of a segment: `count` pages from its page `skip` on.
   struct Piece {
     Number segment = 0;
     std::uint32_t skip = 0, count = 0;
   };
-  // Where the pages of `tokens` from page `first` on are, up to the first that is in no segment
-  // that can be read. A read: all segments on the path count as used, deepest first, so that ends
-  // go before beginnings.
+  // Finds the pages of `tokens` from page `first` on, up to the first one that no readable segment
+  // holds. All segments on the path count as used, the deepest first, so that ends are removed
+  // before beginnings.
   std::vector<Piece> find(std::span<const TokenId> tokens, std::uint32_t first);
-  // The first page of `tokens` that no segment has or will have; the number of whole pages when
-  // there is none. A read as well.
+  // Returns the first page of `tokens` that is in no segment, not even in one that is being
+  // written, or the number of whole pages if there is none. This counts as a use of the path, too.
   std::uint32_t first_missing(std::span<const TokenId> tokens);
 
-  // A segment that is being written; readable once `finished`. Pages known already move to it. A
-  // use of its path, so that of what is found at start, too, ends go before beginnings.
+  // Adds a segment that is being written; it is readable once `finished`. Pages that the index
+  // knows already move to it. Its path counts as used, so that for segments found at start, too,
+  // ends are removed before beginnings.
   void add(Number number, const Segment& segment);
   void finished(Number number) { segments_.at(number).readable = true; }
-  // One whose pages are nobody's: it only takes room, and goes first.
+  // Adds a segment of another engine: it only takes room, and is removed first.
   void add_foreign(Number number, std::uint64_t bytes);
   void remove(Number number);
   bool contains(Number number) const { return segments_.contains(number); }
@@ -49,7 +50,7 @@ class SegmentIndex {
 
   // The segments that hold the first `pages` pages of a path.
   std::set<Number> holders(std::span<const TokenId> tokens, std::uint32_t pages) const;
-  // The segment that was not used for longest, and is none of `kept`.
+  // The least recently used segment that is not in `kept`.
   std::optional<Number> oldest(const std::set<Number>& kept = {}) const;
   std::uint64_t bytes() const { return bytes_; }  // of all segments' files
   std::uint64_t bytes_of(const std::set<Number>& numbers) const;
@@ -63,7 +64,7 @@ class SegmentIndex {
     std::uint64_t used = 0;
     bool readable = false;
   };
-  // The nodes of the path's whole pages, as far as there are any.
+  // The nodes of the path's whole pages, up to the first that is missing.
   std::vector<Node*> walk(std::span<const TokenId> tokens) const;
   void use(const std::vector<Node*>& path);
 

@@ -168,7 +168,7 @@ Status EngineLoop::land(Flight& flight, std::vector<Event>& events) {
     MILLRACE_TRY(fail_flight(flight, status.error(), events));
     return fail_behind(status.error(), events);
   }
-  scheduler_.landed(flight.planned);
+  scheduler_.completed(flight.planned);
   if (options_.disk != nullptr) tell_fetched(options_.disk->complete(flight.transfers));
   const std::int64_t now = clock_->monotonic_us();
   const std::int64_t from = std::max(landed_us_, flight.started_us);

@@ -10,7 +10,7 @@
 namespace millrace::engine {
 namespace {
 
-// As in kernels/sampler/edits.cl.
+// The numbers equal those of kernels/sampler/edits.cl.
 enum Header : std::uint32_t {
   at_count = 0,
   at_history = 1,
@@ -103,7 +103,7 @@ class Builder {
     words()[at_breakers] = end();
     append(dry.breaker_ids);
     words()[at_dry_penalties] = end();
-    // Products, not powers: a library's pow differs between machines.
+    // Products instead of pow, whose results differ between C libraries.
     double penalty = dry.multiplier;
     for (std::uint32_t length = dry.allowed_length; length <= limits::dry_length; ++length) {
       words().push_back(word(static_cast<float>(std::min(penalty, 1e30))));
@@ -178,7 +178,7 @@ class Builder {
   const LogitEdits& edits_;
   const RowHistory& history_;
   RowState state_;
-  std::size_t edited_ = 0;  // the most edits that are logged in a draw
+  std::size_t edited_ = 0;  // most edits that a draw logs
 };
 
 }  // namespace

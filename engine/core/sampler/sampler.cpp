@@ -8,14 +8,14 @@
 namespace millrace::engine {
 namespace {
 
-// Layouts and bits as in kernels/sampler/sample.cl.
+// Layouts and bits equal those of kernels/sampler/sample.cl.
 constexpr std::uint32_t task_size = 24, result_size = 4, bin_count = 256;
 constexpr std::uint32_t task_draw = 1, task_greedy = 2, task_logprob = 4, task_processed = 8,
                         task_edit = 16, task_absorb = 32;
 constexpr std::uint32_t result_bad = 1, result_none = 2;
 
-// Work-items that share a row where nobody says. On a CPU one: it has cores for the rows, and
-// PoCL's compiler takes long over as many barriers as they need.
+// The default number of work-items that share a row. It is one on a CPU, whose cores share the
+// rows, and because PoCL's compiler takes long over the barriers that more would need.
 std::uint32_t usual_row_items(const Device& device) {
   return device.family() == Family::cpu || device.info().type == DeviceType::cpu ? 1 : 128;
 }
@@ -38,12 +38,13 @@ std::uint32_t word(float value) {
   return std::bit_cast<std::uint32_t>(value);
 }
 
-// A temperature so small that its inverse overflows still has one: the largest logit wins.
+// The inverse is limited, so that a very small temperature does not overflow; the largest logit
+// wins.
 float inverse_temperature(float temperature) {
   return std::min(1.0f / temperature, 1e30f);
 }
 
-// A share as a 32.32 fixed-point number.
+// A share as a fixed-point number with 32 fractional bits.
 std::uint64_t share(float value) {
   return static_cast<std::uint64_t>(static_cast<double>(value) * 4294967296.0);
 }
@@ -53,7 +54,7 @@ void put(std::uint32_t* words, std::uint64_t value) {
   words[1] = static_cast<std::uint32_t>(value >> 32);
 }
 
-// The words of a task that come from what it asks alone; offsets are the caller's.
+// The words of a task that depend only on the task; the caller fills in the offsets.
 std::array<std::uint32_t, task_size> encode(const SampleTask& task) {
   std::array<std::uint32_t, task_size> w{};
   w[13] = task.top;
@@ -140,7 +141,7 @@ Result<std::unique_ptr<Sampler>> Sampler::create(Device& device, std::uint32_t v
   return self;
 }
 
-// A buffer that is replaced stays alive until the commands that use it are done.
+// Makes a buffer large enough. The driver keeps a replaced buffer until its commands are done.
 Status Sampler::reserve(Buffer& buffer, std::uint64_t words, const char* what) {
   const std::uint64_t bytes = words * 4;
   if (buffer.size_bytes() >= bytes) return {};
@@ -196,7 +197,7 @@ Status Sampler::enqueue(const Buffer& logits, std::uint32_t stride,
   MILLRACE_TRY(reserve(bins_, std::uint64_t{rows} * bin_count * 2, "sampling bins"));
   MILLRACE_TRY(device_->write(tasks_, 0, std::as_bytes(std::span(task_words_))));
   MILLRACE_TRY(device_->write(lists_, 0, std::as_bytes(std::span(list_words_))));
-  // Without a state no task names one: any buffer stands in.
+  // The kernel needs some buffer here; without states no task uses it.
   const Buffer& states = states_->bytes() > 0 ? states_->buffer() : lists_;
   MILLRACE_TRY(device_->launch(
       kernel_, {.groups = {rows}, .local = {row_items_}},
@@ -206,7 +207,7 @@ Status Sampler::enqueue(const Buffer& logits, std::uint32_t stride,
   return {};
 }
 
-// A step that draws nothing is waited for like any other: a word that is read after all of it.
+// Enqueues the read of a word, so that `wait` works for a step without tasks as for any other.
 Status Sampler::enqueue_end(SampleBatch& batch) {
   const auto word = std::as_writable_bytes(std::span(&batch.end_of_step_, 1));
   MILLRACE_ASSIGN(batch.arrived_, device_->enqueue_read(ids_, 0, word));

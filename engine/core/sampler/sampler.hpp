@@ -1,18 +1,19 @@
 #pragma once
-// Draws tokens and gathers logprobs on the device; the logits never leave it. One task a row of
-// logits: draw the next token of a sequence, or judge a given one (prompt logprobs). The drawn ids
-// stay in a buffer of one id a slot, where the next step's rows find them before the host does.
+// Draws tokens and gathers logprobs on the device; the logits never leave it. A task for each row
+// of logits either draws the next token of a sequence, or scores a given token (prompt logprobs).
+// The drawn ids stay in a buffer with one id for each slot, where the next step's rows read them
+// before the host does.
 //
 //   MILLRACE_TRY(sampler->enqueue(model->logits(), model->logits_stride(), tasks, batch));
 //   ... enqueue more ...
 //   MILLRACE_TRY(sampler->wait(batch));  batch.row(i)
 //
-// What is drawn is the arg-max of logit / temperature + Gumbel noise over the survivors of, in this
-// order: edits (LogitEdits has theirs), bans, temperature, top-k, typical, top-p, min-p, XTC. The
-// noise of a token is a function of (seed; sample, position, id), so it depends on nothing else in
-// the step. Ties go to the lowest id; top-k and top-p keep a beginning of the order (logit down, id
-// up). Work that no task asks for is not done. A row with NaN or +infinity, or with nothing left to
-// draw, is reported and draws nothing.
+// The drawn token is the arg-max of logit / temperature + Gumbel noise over the tokens that
+// survive, in this order: edits (LogitEdits has their order), bans, temperature, top-k, typical,
+// top-p, min-p, XTC. The noise of a token is a function of (seed; sample, position, id), so it
+// depends on nothing else in the step. Ties go to the lowest id; top-k and top-p keep the first
+// tokens in the order of falling logit, then rising id. The kernel skips work that no task needs. A
+// row with NaN or +infinity, or with no token left to draw, draws nothing and reports a fault.
 // Errors: device_error, out_of_memory, kernel_build. Thread safety: the device's owner thread.
 #include <cstdint>
 #include <memory>
@@ -28,25 +29,25 @@
 namespace millrace::engine {
 
 struct SampleTask {
-  bool draw = true;    // false: judge `target`
+  bool draw = true;    // false: score `target`
   TokenId target = 0;  // a token id below the vocabulary
   std::uint32_t slot = 0;
   std::uint32_t position = 0;  // of the drawn token in its sequence
   std::uint32_t sample = 0;    // index among the request's n
   Sampling sampling;           // with its seed
   std::span<const TokenId> banned;
-  std::uint64_t sequence = 0;           // whose draw this is; never used twice
-  const LogitEdits* edits = nullptr;    // null: none
-  RowHistory history;                   // for edits, see StateRequest
-  std::span<const TokenId> listed;      // the logprobs of these as well, wherever one is given
-  bool logprob = false;                 // of the drawn token; a judged one's is always given
-  std::uint32_t top = 0;                // and of so many likeliest tokens, at most the vocabulary
-  LogprobMode mode = LogprobMode::raw;  // of a drawn token; a judged one's is raw
+  std::uint64_t sequence = 0;         // number of the sequence; never used twice
+  const LogitEdits* edits = nullptr;  // null: none
+  RowHistory history;                 // for edits, see StateRequest
+  std::span<const TokenId> listed;    // tokens whose logprobs are given beside the row's own
+  bool logprob = false;               // of the drawn token; a scored token's is always given
+  std::uint32_t top = 0;              // number of likeliest tokens to give, at most the vocabulary
+  LogprobMode mode = LogprobMode::raw;  // of a drawn token; a scored token's is raw
 };
 
 enum class SampleFault : std::uint8_t { none, not_a_number, nothing_left };
 
-// What was really computed for a row, for tests: bits.
+// Bits that say which stages were computed for a row, for tests.
 inline constexpr std::uint32_t stage_sum = 1, stage_top = 2, stage_filter = 4, stage_noise = 8,
                                stage_edit = 16, stage_typical = 32, stage_xtc = 64,
                                stage_listed = 128;
@@ -54,19 +55,19 @@ inline constexpr std::uint32_t stage_sum = 1, stage_top = 2, stage_filter = 4, s
 struct Sampled {
   TokenId id = 0;
   SampleFault fault = SampleFault::none;
-  float logprob = 0;  // NaN where it was not asked for
+  float logprob = 0;  // NaN if it was not requested
   std::uint32_t stages = 0;
   std::span<const std::uint32_t> top_ids;  // likeliest first
   std::span<const float> top_logprobs;
   std::span<const float> listed_logprobs;  // in the order of SampleTask::listed
 };
 
-// The results of one step. Its memory is written by the device until Sampler::wait.
+// The results of one step. The device writes its memory until Sampler::wait returns.
 class SampleBatch {
  public:
   std::size_t size() const { return top_offsets_.empty() ? 0 : top_offsets_.size() - 1; }
   Sampled row(std::size_t index) const;
-  // Fills the batch by hand, for runners without a device; the rows' spans are copied.
+  // Fills the batch without a device, for tests; copies the rows' spans.
   void assign(std::span<const Sampled> rows);
 
  private:
@@ -74,22 +75,22 @@ class SampleBatch {
   std::vector<std::uint32_t> words_;
   std::vector<float> top_logprobs_, listed_logprobs_;
   std::vector<std::uint32_t> top_offsets_, listed_offsets_;
-  std::uint32_t end_of_step_ = 0;  // read where there are no tasks; any value
+  std::uint32_t end_of_step_ = 0;  // a word that is read if there are no tasks; its value is unused
   DeviceEvent arrived_;
 };
 
 class Sampler {
  public:
-  // `slots` ids, and at most `rows` tasks in a step. `row_items`: work-items that share a row, a
-  // power of two, 0 for what suits the device; results do not depend on it. More than one needs the
-  // generic family.
+  // For `slots` ids and at most `rows` tasks in a step. `row_items` is the number of work-items
+  // that share a row, a power of two; 0 chooses by the device. Results do not depend on it. More
+  // than one needs the generic family.
   static Result<std::unique_ptr<Sampler>> create(Device& device, std::uint32_t vocabulary,
                                                  std::uint32_t slots, std::uint32_t rows,
                                                  std::uint32_t row_items = 0);
 
   const Buffer& ids() const { return ids_; }
-  // Task i takes row i of the logits, which it may overwrite. `batch` must stay until `wait`, which
-  // returns when all that was enqueued before is done, without tasks too.
+  // Task i uses row i of the logits and may overwrite it. `batch` must stay valid until `wait`
+  // returns, which is when everything enqueued before is done, even if there are no tasks.
   Status enqueue(const Buffer& logits, std::uint32_t stride, std::span<const SampleTask> tasks,
                  SampleBatch& batch);
   Status wait(SampleBatch& batch);

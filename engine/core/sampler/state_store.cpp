@@ -65,7 +65,7 @@ Result<std::uint32_t> StateStore::take(std::uint32_t words) {
   return offset;
 }
 
-// What is enqueued already goes on with the old buffer; the copy comes after it.
+// Commands that are enqueued already use the old buffer; the copy comes after them.
 Status StateStore::grow(std::uint32_t words) {
   const std::uint64_t wanted =
       std::max<std::uint64_t>(std::uint64_t{size_} * 2, std::uint64_t{size_} + words);

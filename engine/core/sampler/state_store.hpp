@@ -1,8 +1,8 @@
 #pragma once
-// The row states on the device: one buffer, a block for each slot whose row asked for edits; none
-// for the others, and no buffer until the first one. A block is written when a sequence takes its
-// slot, and lives until another takes it over. Errors: device_error, out_of_memory; internal, where
-// a sequence's tokens are not known. Thread safety: the device's owner thread.
+// The row states on the device: one buffer with a block for each slot whose row has edits. The
+// buffer is allocated for the first of them. A block is written when a sequence takes its slot, and
+// stays until another sequence with edits takes that slot. Errors: device_error, out_of_memory;
+// internal if a sequence's tokens are not known. Thread safety: the device's owner thread.
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -19,13 +19,13 @@ struct StateRequest {
   std::uint32_t slot = 0;
   std::uint32_t position = 0;  // of the token to draw
   const LogitEdits* edits = nullptr;
-  RowHistory history;  // all tokens before `position`, unless the draw before this was in this slot
+  RowHistory history;  // all tokens before `position`; unused if the slot drew the previous one
   bool log = false;
 };
 
 struct PlacedState {
   std::uint32_t offset = 0;  // in words
-  bool absorb = false;       // it lacks the last token, which the slot holds
+  bool absorb = false;       // the state lacks the last token, which is in the slot
 };
 
 class StateStore {
@@ -33,12 +33,13 @@ class StateStore {
   explicit StateStore(Device& device) : device_(&device) {}
 
   Result<PlacedState> place(const StateRequest& request);
-  // Another sequence draws in a slot: what the slot's block said of its last token is void.
+  // Says that another sequence draws in a slot, so that the slot's id no longer belongs to its
+  // block.
   void other_draw(std::uint32_t slot, std::uint64_t sequence);
 
   const Buffer& buffer() const { return buffer_; }
   std::uint64_t bytes() const { return buffer_.size_bytes(); }
-  // The words of a slot's block as the device has them, scratch left out; none without a block.
+  // Reads the words of a slot's block from the device, without scratch; none if there is no block.
   Result<std::vector<std::uint32_t>> read(std::uint32_t slot) const;
 
  private:
@@ -54,7 +55,7 @@ class StateStore {
   Device* device_;
   Buffer buffer_;
   std::uint32_t size_ = 0;                       // words
-  std::map<std::uint32_t, std::uint32_t> free_;  // size by offset, neighbours joined
+  std::map<std::uint32_t, std::uint32_t> free_;  // size by offset; adjacent ones are joined
   std::map<std::uint32_t, Block> blocks_;        // by slot
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 void dump_sequence(std::ostream& out, const Sequence& s) {
   out << s.prompt_tokens << '+' << s.max_tokens << " pending " << s.pending << " computed "
-      << s.computed << " written " << s.written << " judged " << s.judged << '/'
+      << s.computed << " written " << s.written << " scored " << s.scored << '/'
       << s.prompt_logprobs << " slot " << s.slot << " admission " << s.admission << " restored "
       << s.restored << " promised " << s.fulfilled << '/' << s.promised.size() << " at "
       << s.promised_at;

@@ -4,20 +4,22 @@
 
 #include "engine/core/scheduler/scheduler.hpp"
 
-// What sequences know of each other: whose pages are read, who waits for whom, what stays known.
+// The scheduler's reuse of pages: taking pages from the prefix tree, waiting for another sequence's
+// pages, and leaving pages to the tree.
 namespace millrace::engine {
 
-void Scheduler::landed(const PlannedStep& step) {
+void Scheduler::completed(const PlannedStep& step) {
   for (std::size_t i = 0; i < step.plan.rows.size(); ++i) {
     const PlanRow& row = step.plan.rows[i];
     const auto found = sequences_.find(row.sequence);
     if (found == sequences_.end() || found->second.slot == no_slot) continue;
-    if (found->second.admission != step.admissions[i]) continue;  // its pages are others now
+    if (found->second.admission != step.admissions[i]) continue;  // it has other pages now
     tell_written(found->second, row.first_position + row.count);
   }
 }
 
-// Whether another sequence is still computing what this one begins with, or the store bringing it.
+// Whether another sequence is still computing pages that this one begins with, or the store is
+// fetching them.
 bool Scheduler::waits(Sequence& sequence) const {
   if (!sequence.wait) return false;
   if (restores_.contains(sequence.wait->writer)) return true;
@@ -31,15 +33,15 @@ bool Scheduler::waits(Sequence& sequence) const {
   return false;
 }
 
-// Takes the pages that the tree knows, or finds whom to wait for. The last token is always
-// computed, for its logits; a prompt to be judged is computed whole.
+// Takes the pages that the tree knows, or finds the sequence to wait for. The last token is always
+// computed, for its logits. A prompt whose logprobs are requested is computed whole.
 PrefixTree::Match Scheduler::reuse(Sequence& sequence) {
-  if (sequence.judges()) return {};
+  if (sequence.scores_prompt()) return {};
   const auto tokens = std::span<const TokenId>(sequence.tokens).first(sequence.tokens.size() - 1);
   PrefixTree::Match known = tree_.find(sequence.space, tokens);
   if (known.promised > 0) {
     const auto pages = static_cast<std::uint32_t>(known.pages.size()) + known.promised;
-    const auto writer = sequences_.find(known.writer);  // or a restore
+    const auto writer = sequences_.find(known.writer);  // not found: the writer is a restore
     const std::uint64_t admission = writer == sequences_.end() ? 0 : writer->second.admission;
     sequence.wait = {known.writer, admission, pages * pool_->page_tokens()};
     return known;
@@ -49,8 +51,9 @@ PrefixTree::Match Scheduler::reuse(Sequence& sequence) {
   return known;
 }
 
-// Has the pages brought that the store knows beyond those of the tree: the sequence gives up its
-// own and waits for all, as for another's. Once: what goes again before it is read is computed.
+// Asks the store for the pages that it knows beyond those of the tree. The sequence gives up its
+// own pages and waits for all of them, as it would for another sequence's. This happens once for
+// each sequence: pages that are evicted before it reads them are computed.
 void Scheduler::restore(Sequence& sequence, std::span<const TokenId> tokens) {
   const std::uint32_t first = sequence.pages.size();
   const std::uint32_t pages = options_.store->find(tokens, first);
@@ -97,7 +100,7 @@ void Scheduler::tell_written(Sequence& sequence, std::uint32_t written) {
   }
 }
 
-// Gives a sequence's pages back. The tree keeps those that are whole and hold what was accepted.
+// Gives a sequence's pages back. The tree keeps the whole pages of accepted tokens.
 void Scheduler::leave_pages(Sequence& sequence) {
   tree_.withdraw(std::span<PrefixTree::Node* const>(sequence.promised).subspan(sequence.fulfilled));
   const auto accepted = std::min<std::size_t>(sequence.written, sequence.tokens.size());

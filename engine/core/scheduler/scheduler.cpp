@@ -8,15 +8,16 @@
 namespace millrace::engine {
 namespace {
 
-constexpr std::uint32_t priority_shift = 56;  // of a sequence's id
+constexpr std::uint32_t priority_shift = 56;  // the priority's place in a sequence's id
 std::uint64_t priority_of(SequenceId id) {
   return id >> priority_shift;
 }
 
-// How far past a sequence that waits for another's pages one is looked for that can go ahead.
+// When a sequence waits for another's pages, admission looks at so many behind it for one that can
+// go ahead.
 constexpr std::uint32_t look_ahead = 512;
 
-// Fewer tokens of a begun page are sooner computed than copied.
+// Fewer tokens of a partly known page are computed rather than copied, because that is faster.
 constexpr std::uint32_t least_copied_tokens = 4;
 
 }  // namespace
@@ -91,8 +92,8 @@ bool Scheduler::plan(PlannedStep& step) {
   return !step.plan.rows.empty();
 }
 
-// Those that wait take the rows and pages of less urgent ones, the last in order first; as many as
-// this step can begin. Only before anything is planned: a row of the step keeps its pages.
+// Pauses less urgent sequences, the last in order first, for as many waiting ones as this step can
+// begin. This must come before anything is planned: a row of the step keeps its pages.
 void Scheduler::make_way() {
   std::uint64_t rows = 0, pages = 0, tokens = 0;
   for (const SequenceId id : waiting_) {
@@ -112,12 +113,13 @@ void Scheduler::make_way() {
   }
 }
 
-// Sequences with one token to compute. Growth happens here alone: a prompt's pages are all taken
-// at admission. Those served first come first, so a victim of make_room_for is not planned yet.
+// Plans the sequences with one token to compute. Only these grow: all pages of a prompt are taken
+// at admission. The loop is in order of service, so a sequence that make_room_for pauses is not
+// planned yet.
 void Scheduler::plan_decodes(PlannedStep& step) {
   const std::vector<SequenceId> order(running_.begin(), running_.end());
   for (const SequenceId id : order) {
-    if (!running_.contains(id)) continue;  // paused for one before it
+    if (!running_.contains(id)) continue;  // it was paused for one before it
     Sequence& sequence = sequences_.at(id);
     if (!sequence.decodes()) continue;
     if (make_room_for(id, sequence.length())) {
@@ -147,7 +149,7 @@ void Scheduler::admit(PlannedStep& step) {
     if (step.plan.tokens.size() >= options_.step_tokens) return;
     const SequenceId id = *next++;
     Sequence& sequence = sequences_.at(id);
-    if (sequence.pending > 0) return;  // paused with an id under way; it is there next time
+    if (sequence.pending > 0) return;  // paused before its id was delivered: try the next time
     if (waits(sequence)) continue;
     const PrefixTree::Match known = reuse(sequence);
     if (sequence.wait) continue;
@@ -163,8 +165,8 @@ void Scheduler::admit(PlannedStep& step) {
   }
 }
 
-// The sequence holds pages for its tokens: it runs from where they are known. What it will write is
-// promised to those who begin alike.
+// Starts a sequence that holds pages for its tokens, after the known ones. Promises the pages that
+// it will write to other sequences with the same beginning.
 void Scheduler::start(PlannedStep& step, SequenceId id, const PrefixTree::Match& known) {
   Sequence& sequence = sequences_.at(id);
   sequence.slot = take_slot();
@@ -172,8 +174,9 @@ void Scheduler::start(PlannedStep& step, SequenceId id, const PrefixTree::Match&
   waiting_.erase(id);
   running_.insert(id);
   sequence.computed = static_cast<std::uint32_t>(known.pages.size()) * pool_->page_tokens();
-  // Copied only for a row of this step, which fails if the step does. One that has only its last
-  // token left gets none where the step's outputs are used up: it computes what it would copy.
+  // A page is copied only for a row of this step, which fails if the step does. A sequence gets no
+  // row if only its last token is left and the step has no output for it; then it computes the
+  // tokens that it would have copied.
   if (known.shared_tokens >= least_copied_tokens) {
     sequence.computed += known.shared_tokens;
     if (chunk_size(options_, step, sequence) > 0) {
@@ -192,23 +195,24 @@ void Scheduler::start(PlannedStep& step, SequenceId id, const PrefixTree::Match&
   plan_chunk(step, id, sequence);
 }
 
-// Pages that a sequence lacks for what it is forecast to hold.
+// The number of pages that a sequence lacks for its forecast.
 std::uint64_t Scheduler::lacking(const Sequence& sequence) const {
   const std::uint32_t ahead = lengths_.ahead(sequence.drawn());
   const std::uint32_t pages = pool_->pages_for(sequence.forecast(ahead));
   return pages - std::min(pages, sequence.pages.size());
 }
 
-// Whether so many pages are to be had beside the forecasts of all that run.
+// Whether the pool has so many pages beyond the forecasts of all running sequences.
 bool Scheduler::have_room_for(std::uint64_t pages) const {
   for (const SequenceId id : running_) pages += lacking(sequences_.at(id));
   return pages <= std::uint64_t{pool_->available()} + pool_->idle();
 }
 
-// Pages of its beginning that rows hold which are not paused for it. What others hold, or nobody,
-// gives no room once it is shared, and so must be found room for like a new page.
+// The number of known pages of a sequence that rows hold which would not be paused for it. Known
+// pages that only other rows hold, or none, count as new pages: once they are shared, pausing those
+// rows does not free them.
 std::uint64_t Scheduler::held_by_urgent(SequenceId id, const Sequence& sequence) {
-  if (sequence.judges()) return 0;
+  if (sequence.scores_prompt()) return 0;
   const auto tokens = std::span<const TokenId>(sequence.tokens).first(sequence.tokens.size() - 1);
   const std::vector<PageId> known = tree_.find(sequence.space, tokens).pages;
   std::uint64_t held = 0;
@@ -220,11 +224,11 @@ std::uint64_t Scheduler::held_by_urgent(SequenceId id, const Sequence& sequence)
   return held;
 }
 
-// Whether so many rows and pages are to be had if all that are less urgent are paused.
+// Whether so many rows and pages would be free if all less urgent sequences were paused.
 bool Scheduler::could_make_room(std::uint64_t priority, std::uint64_t rows,
                                 std::uint64_t pages) const {
   std::uint64_t room = std::uint64_t{pool_->available()} + pool_->idle();
-  std::vector<bool> counted(pool_->total());  // the urgent come first: what they share stays
+  std::vector<bool> counted(pool_->total());  // urgent ones come first: pages they share stay
   for (const SequenceId id : running_) {
     const Sequence& sequence = sequences_.at(id);
     const bool stays = priority_of(id) <= priority;
@@ -238,7 +242,7 @@ bool Scheduler::could_make_room(std::uint64_t priority, std::uint64_t rows,
   return rows <= options_.max_batch && pages <= room;
 }
 
-// Holds `tokens` positions, at the cost of pages that only the tree holds.
+// Makes the sequence hold `tokens` positions, and evicts pages that only the tree holds if needed.
 bool Scheduler::cover(Sequence& sequence, std::uint64_t tokens) {
   const std::uint32_t pages = pool_->pages_for(tokens);
   const std::uint32_t lacking = pages - std::min(pages, sequence.pages.size());
@@ -246,8 +250,8 @@ bool Scheduler::cover(Sequence& sequence, std::uint64_t tokens) {
   return sequence.pages.cover(tokens);
 }
 
-// Covers `tokens` positions of a sequence, taking pages from those after it where it must, from the
-// last first.
+// Makes the sequence hold `tokens` positions, and pauses sequences after it if needed, the last one
+// first.
 bool Scheduler::make_room_for(SequenceId id, std::uint64_t tokens) {
   Sequence& sequence = sequences_.at(id);
   while (!cover(sequence, tokens)) {

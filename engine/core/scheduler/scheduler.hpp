@@ -1,23 +1,23 @@
 #pragma once
-// Which tokens of which sequences the next step computes. Host only, without clock or device: a
-// pure function of what it is told, in that order: sequences, tokens, what has come from disk, how
-// many tokens a step may have. Which step computes a token decides no bit of it.
+// Chooses which tokens of which sequences the next step computes. It has no clock and no device;
+// its plans depend only on the calls it gets, in their order: sequences, tokens, pages from disk,
+// the token budget of a step. The bits of a token do not depend on the step that computes it.
 //
-//   plan() ──▶ StepPlan + PlannedOutputs ──▶ model, sampler ──▶ landed(step),
+//   plan() ──▶ StepPlan + PlannedOutputs ──▶ model, sampler ──▶ completed(step),
 //                                                               deliver(sequence, id) per draw
 //
-// A step is every decoding row first, then prefill chunks up to the token budget. Sequences stand
-// in one order, by priority and then by age; new ones are admitted in it while pages are free for
-// them and for what all are likely to draw, by the lengths of those that have ended. What the
-// prefix tree knows of a sequence is not computed again; what another sequence is just computing is
-// waited for, and those behind go ahead. Under page pressure pages that nobody uses go first; then
-// the last in that order is paused, and so is a less urgent one where a more urgent one waits for a
-// row: it leaves its pages to the tree, keeps its tokens, waits in its old place, and goes on from
-// what is still known. Tokens and logprob bits do not depend on any of this (ARCHITECTURE.md,
-// "Determinism").
+// A step is every decoding row first, then prefill chunks up to the token budget. Sequences have
+// one order, by priority and then by age. They are admitted in this order while pages are free for
+// them and for the tokens that all are forecast to draw. Pages that the prefix tree knows are not
+// computed again. A sequence that begins with pages which another sequence is computing waits for
+// them, and those behind it go ahead. When pages run out, idle pages of the tree are evicted first.
+// Then the last sequence in order is paused. A less urgent sequence is paused, too, when a more
+// urgent one waits for a row. A paused sequence leaves its pages to the tree, keeps its tokens and
+// its place in the order, and goes on from the pages that the tree still knows. Tokens and logprob
+// bits do not depend on any of this (ARCHITECTURE.md, "Determinism").
 //
 // Planning may run one step ahead of delivery: a drawn token that is still on the device is
-// `pending`, its row names the device slot instead of an id. Thread safety: one owner thread.
+// `pending`, and its row names the device slot instead of an id. Thread safety: one owner thread.
 #include <map>
 #include <set>
 #include <span>
@@ -35,41 +35,41 @@ class Scheduler {
  public:
   Scheduler(const SchedulerOptions& options, PagePool& pool);
 
-  // Whether a sequence can ever run: `kv_exceeded`, with the numbers, when the whole pool is too
+  // Checks that a sequence can ever run: kv_exceeded, with the numbers, if the whole pool is too
   // small for it.
   static Status fits(const PagePool& pool, std::uint64_t prompt_tokens, std::uint64_t max_tokens);
 
   // Adds a sequence that fits, with `siblings` more of the same prompt. Returns the first id;
   // siblings take the ids after it.
   SequenceId add(const SequenceSpec& spec, std::uint32_t siblings = 0);
-  // A step has come back, oldest first: what it wrote may be read by others. Before its deliveries.
-  // A step that failed is never landed.
-  void landed(const PlannedStep& step);
-  // The id drawn for the sequence by the oldest step not yet delivered. Unknown ones are ignored.
+  // Says that a step has come back, so other sequences may read the pages it wrote. Call it for the
+  // oldest step first, before its deliveries, and never for a step that failed.
+  void completed(const PlannedStep& step);
+  // Delivers the id that the oldest undelivered step drew for the sequence. Ignores unknown ids.
   void deliver(SequenceId id, TokenId token);
-  // Ends a sequence at any stage. The whole pages of what was landed and delivered stay known; what
-  // else it wrote is nobody's. Unknown ones are ignored.
+  // Ends a sequence at any stage. Whole pages of completed and delivered tokens stay in the tree;
+  // its other pages are freed. Ignores unknown ids.
   void finish(SequenceId id);
-  // The store's answer: so many of the pages that it was asked for, from the first on, are there.
+  // The store's answer: the first `pages` of the pages that it was asked for are written.
   void fetched(std::uint64_t ticket, std::uint32_t pages);
-  // The pages that hold a path's beginning, as far as the tree knows it: written, and not written
-  // again by anything planned before. With the prefix cache on.
+  // Returns the pages of a path's beginning that the tree knows. They are written, and no planned
+  // step writes to them. Only with the prefix cache on.
   std::vector<PageId> held(std::span<const TokenId> tokens);
 
-  // Plans the next step; false when no row can be planned now.
+  // Plans the next step. False: no row can be planned now.
   bool plan(PlannedStep& step);
-  // A smaller token budget keeps steps short; never below max_batch.
+  // Sets the token budget of a step, at least max_batch. A smaller one keeps steps short.
   void set_step_tokens(std::uint32_t tokens);
 
   std::uint32_t waiting() const;
   std::uint32_t running() const { return static_cast<std::uint32_t>(running_.size()); }
   std::uint64_t pauses() const { return pauses_; }
   std::uint32_t prefix_pages() const { return tree_.size(); }
-  // Everything that a later plan depends on, as text: two of them that are equal go on alike.
+  // Everything that a later plan depends on, as text: schedulers with equal dumps plan alike.
   std::string dump() const;
 
  private:
-  // Pages that the store is bringing; a writer like a sequence.
+  // Pages that the store is fetching. For the tree it is a writer, as a sequence is.
   struct Restore {
     PageTable pages;
     std::vector<PrefixTree::Node*> promised;
@@ -102,10 +102,10 @@ class Scheduler {
   SchedulerOptions options_;
   PagePool* pool_;
   PrefixTree tree_;
-  PrefixTree::Space shared_;  // of all requests; none with the prefix cache off
+  PrefixTree::Space shared_;  // the space of all requests; null with the prefix cache off
   std::map<SequenceId, Sequence> sequences_;
   std::map<SequenceId, Restore> restores_;
-  std::set<SequenceId> running_, waiting_;  // first served first
+  std::set<SequenceId> running_, waiting_;  // in order of service
   std::set<std::uint32_t> used_slots_;
   LengthForecast lengths_;
   SequenceId next_id_ = 0;

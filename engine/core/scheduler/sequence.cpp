@@ -3,7 +3,7 @@
 namespace millrace::engine {
 namespace {
 
-// The logits at position p judge the prompt's token p + 1, or draw the token p + 1.
+// The logits at position p score the prompt's token p + 1, or draw token p + 1.
 void append_outputs(PlannedStep& step, SequenceId id, Sequence& sequence, std::uint32_t first,
                     std::uint32_t count) {
   const auto append = [&](std::uint32_t offset, OutputKind kind) {
@@ -12,10 +12,10 @@ void append_outputs(PlannedStep& step, SequenceId id, Sequence& sequence, std::u
   };
   if (sequence.prompt_logprobs) {
     const std::uint32_t end = std::min(first + count + 1, sequence.prompt_tokens);
-    for (std::uint32_t at = std::max(sequence.judged, first + 1); at < end; ++at) {
+    for (std::uint32_t at = std::max(sequence.scored, first + 1); at < end; ++at) {
       append(at - 1 - first, OutputKind::prompt_logprob);
     }
-    sequence.judged = std::max(sequence.judged, end);
+    sequence.scored = std::max(sequence.scored, end);
   }
   if (sequence.computed == sequence.length() && sequence.draws()) {
     append(count - 1, OutputKind::logits);
@@ -33,8 +33,8 @@ std::uint32_t chunk_size(const SchedulerOptions& options, const PlannedStep& ste
   const std::uint32_t room = options.step_outputs - std::min(options.step_outputs, outputs);
   const std::uint32_t remaining = sequence.remaining();
   const std::uint32_t count = std::min({remaining, options.prefill_chunk, budget});
-  if (sequence.judges()) return std::min(count, room);
-  // Only the last token has an output.
+  if (sequence.scores_prompt()) return std::min(count, room);
+  // Only the last token has an output; without room for it, leave that token to a later step.
   return count == remaining && room == 0 ? count - 1 : count;
 }
 

@@ -20,7 +20,7 @@ Automaton::Automaton(const std::vector<std::vector<Symbol>>& patterns) {
   link_failures();
 }
 
-// Breadth first, so that a node's failure target, which is shallower, is complete before it.
+// Works breadth first, so that a node's failure target, which is shallower, is complete before it.
 void Automaton::link_failures() {
   std::vector<std::pair<std::uint64_t, State>> edges(children_.begin(), children_.end());
   std::sort(edges.begin(), edges.end(), [this](const auto& a, const auto& b) {

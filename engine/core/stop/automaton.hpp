@@ -1,7 +1,7 @@
 #pragma once
-// Aho-Corasick: finds many patterns at once in symbols that come one by one. A symbol is a byte of
-// text or a token id. Immutable after its construction, shared by any number of readers, each with
-// a State of its own. Thread safety: immutable.
+// Aho-Corasick: finds many patterns at once in symbols that arrive one by one. A symbol is a byte
+// of text or a token id. Any number of readers may share an automaton; each has a State of its own.
+// Thread safety: immutable.
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
@@ -17,9 +17,9 @@ class Automaton {
   explicit Automaton(const std::vector<std::vector<Symbol>>& patterns);  // none may be empty
 
   State next(State state, Symbol symbol) const;
-  // Symbols at the end of what was read that are the beginning of some pattern.
+  // The number of symbols at the end of the input that are the beginning of some pattern.
   std::uint32_t pending(State state) const { return nodes_[state].depth; }
-  // The longest pattern that ends here, by its index; -1: none.
+  // The index of the longest pattern that ends here; -1: none.
   std::int32_t match(State state) const { return nodes_[state].match; }
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
-// Notices a text that goes round in circles: its last tokens are one pattern, several times in a
-// row. For each size of pattern it counts how many tokens in a row equal the one so many before
-// them, so that a token costs one comparison a size. Thread safety: one owner.
+// Detects a text that loops: its last tokens are one pattern several times in a row. For each
+// pattern size it counts how many tokens in a row equal the token that many places before, so a
+// token costs one comparison for each size. Thread safety: one owner.
 #include <cstdint>
 #include <iosfwd>
 #include <vector>
@@ -19,7 +19,7 @@ class LoopDetector {
                    ? detection.max_pattern_size - detection.min_pattern_size + 1
                    : 0) {}
 
-  // Takes the next token; true when the tokens so far end in a loop.
+  // Adds the next token. True: the tokens so far end in a loop.
   bool push(TokenId id) {
     bool loop = false;
     for (std::size_t i = 0; i < equal_.size(); ++i) {
@@ -35,8 +35,8 @@ class LoopDetector {
 
  private:
   RepetitionDetection detection_;
-  std::vector<TokenId> last_;         // the last tokens, in a ring
-  std::vector<std::uint64_t> equal_;  // by size of pattern
+  std::vector<TokenId> last_;         // ring of the last tokens
+  std::vector<std::uint64_t> equal_;  // number of equal tokens, by pattern size
   std::uint64_t count_ = 0;
 };
 

@@ -52,7 +52,7 @@ StopMachine::StopMachine(std::shared_ptr<const StopRules> rules)
   if (rules_->parts) parts_.emplace(rules_->parts);
 }
 
-// Where the token completes a sequence, that one is kept and true returned.
+// Returns true if the token completes a sequence, and stores that sequence.
 bool StopMachine::follow_sequences(TokenId id) {
   if (!rules_->sequence_automaton) return false;
   const Automaton& automaton = *rules_->sequence_automaton;

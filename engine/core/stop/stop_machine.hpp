@@ -1,9 +1,9 @@
 #pragma once
-// Decides, token by token, whether a sequence has ended and why, and gathers its text and the parts
-// of it. Order of the reasons on one token: a stop sequence, which may end in a stop token, that
-// token by itself, a stop string, the length, a loop; so a stop wins where several meet. Before
-// `min_tokens` tokens the sampler bans the stop tokens, and sequences, strings and loops that are
-// complete before are let through.
+// Decides, token by token, whether a sequence has ended and why, and gathers its text and the
+// text's parts. If one token gives several reasons, the first of this list counts: a stop sequence
+// (which may end in a stop token), a stop token, a stop string, the length, a loop. Before
+// `min_tokens` tokens the sampler bans the stop tokens, and sequences, strings and loops do not end
+// the text.
 //
 //   tokens ─▶ sequences (automaton over ids) ─┐
 //   pieces ─▶ TextStop (strings, hold-back) ──┴─▶ settled text ─▶ TextParts (markers) ─▶ answer,
@@ -25,18 +25,18 @@
 
 namespace millrace::engine {
 
-// What ends the samples of one request; immutable, shared by them.
+// The stop rules of one request. They are immutable, and its samples share them.
 struct StopRules {
   Tokens ids;       // sorted: the request's ids, and the model's ends of text unless ignore_eos
-  Tokens text_ids;  // sorted: those whose text belongs to the output, with Stops::include
-  std::vector<Tokens> sequences;  // of two tokens and more
+  Tokens text_ids;  // sorted: stop ids whose text belongs to the output, with Stops::include
+  std::vector<Tokens> sequences;  // of two or more tokens
   std::optional<Automaton> sequence_automaton;
   std::shared_ptr<const TextPatterns> strings;
   bool include = false;
   std::uint32_t min_tokens = 0;
   std::uint32_t max_tokens = 0;            // at least 1
-  std::shared_ptr<const PartRules> parts;  // null: the text is left whole
-  Tokens marker_ids;  // sorted: tokens without a text of their own that are markers
+  std::shared_ptr<const PartRules> parts;  // null: the text is not split
+  Tokens marker_ids;  // sorted: tokens that are markers but have no text of their own
   RepetitionDetection repetition;
 
   StopRules(const Stops& stops, const Tokens& end_of_text, std::uint32_t min_tokens,
@@ -45,9 +45,10 @@ struct StopRules {
   bool bans_stop_tokens(std::uint32_t count) const { return count < min_tokens; }
   // Whether this id ends the sequence by itself.
   bool is_stop_token(TokenId id) const;
-  // Whether its text is no part of the output, so that `StopMachine::push` takes an empty piece.
+  // Whether the id's text is not part of the output, so that `StopMachine::push` needs an empty
+  // piece.
   bool drops_text(TokenId id) const;
-  // Whether it counts as its literal though such tokens have no text.
+  // Whether the id is a marker, so that its literal counts as text although such tokens have none.
   bool is_marker(TokenId id) const;
 };
 
@@ -55,15 +56,15 @@ class StopMachine {
  public:
   explicit StopMachine(std::shared_ptr<const StopRules> rules);
 
-  // Takes the next sampled token and the text that it completes. `stop`, `length` and `repetition`
-  // end it.
+  // Adds the next sampled token and the text that it completes. Returns why the sequence ends
+  // (`stop`, `length` or `repetition`), or nothing if it goes on.
   std::optional<FinishReason> push(TokenId id, std::string_view piece);
-  // The end for another reason (`length`, `cancelled`, a stop token): `tail` is what the
-  // detokenizer still held. Returns true where that tail completes a stop string after all.
+  // Call this at the end of a sequence; `tail` is the text that the detokenizer still held. Returns
+  // true if the tail completes a stop string.
   bool close(std::string_view tail);
 
   std::uint32_t count() const { return count_; }
-  // The text, as far as it can no longer become a stop or a marker.
+  // The settled text, which can no longer become a stop or a marker.
   const std::string& text() const { return parts_ ? parts_->text() : text_.text(); }
   const std::optional<TextParts>& parts() const { return parts_; }
   const std::optional<std::string>& stop_string() const { return stop_string_; }
@@ -80,9 +81,9 @@ class StopMachine {
   TextStop text_;
   std::optional<TextParts> parts_;
   LoopDetector loop_;
-  std::size_t given_ = 0;  // bytes of settled text that parts_ has
+  std::size_t given_ = 0;  // bytes of settled text that parts_ has taken
   Automaton::State sequence_ = Automaton::start;
-  std::vector<std::uint64_t> begins_;  // of the text of each token of a possible sequence
+  std::vector<std::uint64_t> begins_;  // where the text of each token of a possible sequence begins
   std::uint32_t count_ = 0;
   bool ended_ = false;  // the text takes no more
   std::optional<std::string> stop_string_;

@@ -1,8 +1,8 @@
 #pragma once
-// Takes a text apart at its markers: reasoning, tool calls, and the answer, which is the rest. The
-// states are the answer and one a marker: in the answer every opening is looked for, in a part its
-// own closing alone. Markers are found in text, not in tokens, since a marker's letters may be
-// tokenized with their neighbours; what may still become one is held back.
+// Splits a text at its markers into reasoning, tool calls, and the answer, which is the rest. The
+// states are the answer and one for each marker: in the answer every opening counts, in a part only
+// its own closing. Markers are searched in text, not in tokens, because a marker's letters may be
+// tokenized together with their neighbours. Text that may still become a marker is held back.
 //
 //   answer ──open of marker i──▶ part i ──its close──▶ answer
 //
@@ -23,14 +23,14 @@ namespace millrace::engine {
 
 class PartRules {
  public:
-  // `inside`: the part that the text begins in, by its marker's index, since the prompt ends with
-  // that marker's opening; -1: none.
+  // `inside` is the index of the marker in whose part the text begins, because the prompt ends with
+  // that marker's opening; -1: the text begins with the answer.
   explicit PartRules(std::vector<Marker> markers, std::int32_t inside = -1);
 
   const std::vector<Marker>& markers() const { return markers_; }
   std::int32_t inside() const { return inside_; }
   const TextPatterns& opens() const { return opens_; }
-  // What ends part `i`; empty where nothing does.
+  // The closing of part `i`; empty if it has none.
   const TextPatterns& close(std::int32_t i) const { return closes_[static_cast<std::size_t>(i)]; }
 
  private:
@@ -40,7 +40,8 @@ class PartRules {
   std::vector<TextPatterns> closes_;
 };
 
-// The marker whose opening ends this text, spaces and line ends behind it aside; -1: none.
+// The index of the marker whose opening is at the end of this text, before any spaces and line
+// ends; -1: none.
 std::int32_t open_marker_at_end(const std::vector<Marker>& markers, std::string_view text);
 
 class TextParts {
@@ -48,11 +49,11 @@ class TextParts {
   explicit TextParts(std::shared_ptr<const PartRules> rules);
 
   void push(std::string_view text);
-  void flush();  // the text is over: what was held back is no marker
+  void flush();  // ends the text: text that was held back is not a marker
 
   const std::string& text() const { return text_; }
   const std::optional<std::string>& reasoning() const { return reasoning_; }
-  // The last one may still grow while `in_tool_call`.
+  // The last one may still grow if `in_tool_call`.
   const std::vector<std::string>& tool_calls() const { return tool_calls_; }
   bool in_tool_call() const { return part() == MarkedPart::tool_call; }
   void dump(std::ostream& out) const;  // all of it, as text

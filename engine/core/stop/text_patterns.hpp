@@ -1,6 +1,6 @@
 #pragma once
-// Strings to be found in text: an automaton over their bytes. Strings and text are valid UTF-8, so
-// a match or the beginning of one always starts at a character. Thread safety: immutable.
+// An automaton that finds strings in text by their bytes. Strings and text must be valid UTF-8, so
+// that a match, or the beginning of one, always starts at a character. Thread safety: immutable.
 #include <string>
 #include <utility>
 #include <vector>

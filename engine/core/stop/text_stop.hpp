@@ -1,6 +1,6 @@
 #pragma once
-// Ends a text at a stop string, and holds back what may still become one, or belong to a token
-// sequence that ends it. Thread safety: one owner.
+// Ends a text at a stop string, and holds back text that may still become one, or belong to a stop
+// sequence of tokens. Thread safety: one owner.
 #include <cstdint>
 #include <iosfwd>
 #include <limits>
@@ -22,14 +22,14 @@ class TextStop {
 
   static constexpr std::uint64_t nothing = std::numeric_limits<std::uint64_t>::max();
 
-  // Appends text. With `may_stop`, ends at the first string completed in it and returns that
-  // string; the text then ends before or behind it and takes no more. Without, strings are let
-  // through. What begins at byte `hold_from` of the text is held back as well.
+  // Appends text. With `may_stop`, ends at the first string that it completes and returns that
+  // string; the text then ends before or after the string and takes no more. Without `may_stop`,
+  // strings have no effect. Text from byte `hold_from` on is held back as well.
   std::optional<std::string> push(std::string_view piece, bool may_stop,
                                   std::uint64_t hold_from = nothing);
-  // The text is over and what was held back belongs to it.
+  // Ends the text; text that was held back belongs to it.
   void flush();
-  // The text is over and ended at this byte, which has not been settled.
+  // Ends the text at this byte, which must not be settled.
   void cut(std::uint64_t size);
 
   const std::string& text() const { return text_; }  // settled: never taken back

@@ -128,7 +128,7 @@ def test_a_folder_that_the_user_has_chosen_is_only_named(pocl_run, filled_cache)
     pocl_run.damage(".so", lambda path: path.write_text("damaged"))
     done = pocl_run.run.go(expect=3)
     assert "engine_failed" in done.stderr and "before it could take work" in done.stderr
-    assert f"delete {chosen}: damage in this cache" in done.stderr
+    assert f"delete {chosen}: it is the cache of the OpenCL driver PoCL" in done.stderr
     assert all(x.read_text() == "damaged" for x in pocl_run.files(".so"))
     shutil.rmtree(chosen)
     shutil.copytree(filled_cache, chosen)

@@ -156,7 +156,7 @@ def test_an_engine_waits_for_a_broker_that_is_not_there_yet(real_run, tmp_path):
         process = subprocess.Popen(
             [program("millrace-engine"), "--model", str(real_run.model), "--broker",
              f"ipc://{tmp_path}/nobody"], stdout=log, stderr=log)
-    wait_until(lambda: "trying on" in (tmp_path / "log").read_text(), "a word about it")
+    wait_until(lambda: "trying again" in (tmp_path / "log").read_text(), "a word about it")
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE_S) == 0

@@ -73,7 +73,7 @@ def test_help_all_says_what_help_says_and_more(words):
 def test_help_all_holds_what_does_not_fit():
     engine = " ".join(" ".join(shown("millrace-engine", "--help-all")).split())
     run = " ".join(" ".join(shown("millrace", "run", "--help-all")).split())
-    for text in ("k5v3: 3.8x smaller", "bits belong to keys", "whose keys have outliers",
+    for text in ("k5v3: 3.8x smaller", "give keys more bits", "whose keys have outliers",
                  "Allowed: [1 - 86400]"):
         assert text in engine and text in run, text
     every = shown("millrace", "--help-all")

@@ -118,7 +118,8 @@ TEST(Device, LaunchesWithEveryKindOfArgument) {
   EXPECT_EQ(times[0].launches, 1u);
 }
 
-// Small ones are cut from one piece of memory, large ones are not; those that go leave the others.
+// Small buffers are cut from one piece of memory, large ones are not. Freeing one leaves the
+// others.
 TEST(Device, BuffersKeepApart) {
   const auto device = open_device();
   std::vector<Buffer> buffers;
@@ -217,7 +218,7 @@ TEST(Device, ABuildFailureShowsTheCompilersLog) {
   EXPECT_NE(no_source.error().message.find("no/such.cl"), std::string::npos);
 }
 
-// PoCL itself has looked at the variable long before.
+// Setting the variable here does not affect PoCL, which read it earlier.
 TEST(Device, WhereDevicesMayBeOfOtherMachinesThisProcessorDoesNotCount) {
   const char* const given = std::getenv("POCL_DEVICES");
   const std::string before = given == nullptr ? "" : given;
@@ -229,7 +230,7 @@ TEST(Device, WhereDevicesMayBeOfOtherMachinesThisProcessorDoesNotCount) {
   EXPECT_EQ((*device)->dot(), Dot::plain);
 }
 
-// Tests of the kernels pass over dot products that cannot run here: this one says which.
+// Tests of the kernels skip dot products that cannot run here; this test shows which.
 class EveryDot : public ::testing::TestWithParam<Dot> {};
 
 TEST_P(EveryDot, IsTestedHere) {
@@ -245,7 +246,7 @@ TEST_P(EveryDot, IsTestedHere) {
 INSTANTIATE_TEST_SUITE_P(Dots, EveryDot, ::testing::ValuesIn(all_dots),
                          [](const auto& dot) { return std::string(dot_name(dot.param)); });
 
-// A machine's files on control groups, by path.
+// Returns the quota for a machine with these control group files, by path.
 std::optional<double> quota_of(const std::map<std::string, std::string>& files) {
   namespace fs = std::filesystem;
   const fs::path root =

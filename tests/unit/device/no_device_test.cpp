@@ -1,4 +1,4 @@
-// A process of its own: the loader looks for drivers once.
+// This test needs a process of its own, because the loader looks for drivers only once.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -20,7 +20,7 @@ TEST(NoDevice, SaysHowToGetOne) {
   ASSERT_FALSE(device.has_value());
   EXPECT_EQ(device.error().code, Code::no_device);
   for (const char* part : {"pocl-opencl-icd", "vendor's driver", "OCL_ICD_VENDORS",
-                           "/dev/null/no-folder/pocl/kcache cannot be made"}) {
+                           "/dev/null/no-folder/pocl/kcache cannot be created"}) {
     EXPECT_NE(device.error().hint.find(part), std::string::npos) << device.error().text();
   }
 }

@@ -37,7 +37,7 @@ class ProgramCacheTest : public ::testing::Test {
     fs::remove_all(folder_);
   }
 
-  // Builds in a fresh device, runs, and gives what the kernel computed.
+  // Builds on a new device, runs the kernel, and returns its result.
   std::uint32_t run(const std::string& factor = "3") {
     const auto device = open_device({.cache_dir = folder_.string()});
     const Program program = must(
@@ -76,7 +76,7 @@ TEST_F(ProgramCacheTest, ASecondStartUsesTheFile) {
   ASSERT_EQ(before.size(), 1u);
   EXPECT_EQ(fs::status(folder_).permissions(), fs::perms::owner_all);
   EXPECT_EQ(fs::status(before[0]).permissions(),
-            fs::perms::owner_read | fs::perms::owner_write);  // nobody else's to read or change
+            fs::perms::owner_read | fs::perms::owner_write);  // only the owner may read or write
   const auto written = fs::last_write_time(before[0]);
   EXPECT_EQ(run(), 15u);
   EXPECT_EQ(files(), before);
@@ -108,7 +108,7 @@ TEST_F(ProgramCacheTest, ADamagedEntryIsRebuiltWithAWarning) {
     EXPECT_NE(log_.find("a cached program is damaged and is built again"), std::string::npos);
     EXPECT_NE(log_.find(path.string()), std::string::npos) << log_;
     log_.clear();
-    EXPECT_EQ(run(), 15u);  // what was rebuilt is good again
+    EXPECT_EQ(run(), 15u);  // the rebuilt entry is good again
     EXPECT_EQ(log_, "");
   }
 }
@@ -116,7 +116,7 @@ TEST_F(ProgramCacheTest, ADamagedEntryIsRebuiltWithAWarning) {
 TEST_F(ProgramCacheTest, ABinaryThatTheDriverRefusesIsRebuiltWithAWarning) {
   EXPECT_EQ(run(), 15u);
   const fs::path path = files().at(0);
-  // A whole and well-hashed entry, under the right key, that is no program.
+  // An entry with the right key and hash that is not a program.
   const std::string name = path.stem().string();
   const std::string hex = name.substr(name.find('-') + 1);
   const Hash128 key{std::stoull(hex.substr(0, 16), nullptr, 16),

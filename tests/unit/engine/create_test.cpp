@@ -1,4 +1,4 @@
-// What Engine::create refuses, what it tells about itself, and how many tokens its memory holds.
+// The errors of Engine::create, EngineInfo, and how many tokens the KV memory holds.
 #include <gtest/gtest.h>
 
 #include <iterator>
@@ -99,7 +99,7 @@ TEST(EngineCreate, AutoCountsWhatIsProtected) {
   expect_refused(o, Code::invalid_value, "--kv-protect first:99");
 }
 
-// Before the file is read: there is none.
+// The warning comes before the file of mean keys is read, which does not exist here.
 TEST(EngineCreate, SaysThatMeanKeysAreOfNoUseToHalves) {
   const auto says_so = [](const std::string& kv) {
     std::string log;
@@ -109,7 +109,7 @@ TEST(EngineCreate, SaysThatMeanKeysAreOfNoUseToHalves) {
     o.kv_center = "/nowhere/model.gguf.keys";
     expect_refused(o, Code::not_found, o.kv_center);
     set_up_logging({.level = LogLevel::off});
-    return log.find("--kv-center gains nothing") != std::string::npos;
+    return log.find("--kv-center has no effect") != std::string::npos;
   };
   EXPECT_TRUE(says_so("f16"));
   EXPECT_TRUE(says_so("f16/r4"));
@@ -136,8 +136,8 @@ TEST(EngineCreate, TellsWhatItRunsAndTokenizes) {
   EXPECT_FALSE(engine.detokenize({99999}));
 }
 
-// What a token takes by each codec's definition, 30 layers of 3 KV heads of 64 channels, and how
-// many times f16's tokens are to fit.
+// The bytes of a token by each codec's definition, for 30 layers of 3 KV heads of 64 channels, and
+// how many times f16's tokens must fit.
 struct Stored {
   const char* policy;
   double bytes_per_token, times_f16;
@@ -155,7 +155,7 @@ void expect_tokens_in_a_gibibyte(const Stored& as, std::uint64_t tokens, std::ui
   EXPECT_GE(static_cast<double>(tokens), as.times_f16 * static_cast<double>(of_f16)) << as.policy;
 }
 
-// Memory that nobody writes to is not taken.
+// Large pools are cheap here: memory that is never written is never allocated.
 TEST(KvPool, HoldsTheTokensOfTheFormula) {
   const auto device = testing::open_device();
   const auto tokens = [&](const Stored& as) {

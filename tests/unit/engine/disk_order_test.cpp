@@ -1,4 +1,4 @@
-// In which order pages come from disk to the device and steps are started.
+// The order of writes of pages from disk to the device, and of the starts of steps.
 #include <unistd.h>
 
 #include "engine/core/prefix/disk_pages.hpp"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint32_t page_tokens = 16, page_bytes = 64;
 
-// Notes writes among the calls of the runner.
+// Records writes among the calls of the runner.
 class NotedTransport final : public PageTransport {
  public:
   explicit NotedTransport(std::string& calls) : calls_(&calls) {}
@@ -28,7 +28,7 @@ class NotedTransport final : public PageTransport {
   std::string* calls_;
 };
 
-// Whoever asks for the time gives the disk time to answer.
+// Each call of the clock gives the disk time to answer.
 class SlowClock final : public Clock {
  public:
   std::int64_t monotonic_us() const override {
@@ -43,7 +43,7 @@ class SlowClock final : public Clock {
 
 using DiskOrder = LoopTest;
 
-// A plan may copy from a page and give it away, for what it has brought from disk, at once.
+// A plan may copy from a page and, at the same time, give that page to a fetch from disk.
 TEST_F(DiskOrder, WhatAPlanAsksForComesAfterItsStep) {
   const auto env = std::make_shared<FaultEnv>();
   const PageKind kind{"f00d", page_tokens, page_bytes};
@@ -66,7 +66,7 @@ TEST_F(DiskOrder, WhatAPlanAsksForComesAfterItsStep) {
   const SlowClock slow;
   loop_ = std::make_unique<EngineLoop>(loop, context_, *pool_, runner_, slow);
 
-  // One that computes its prompt, and in the same plan one that finds its own on disk.
+  // One request computes its prompt; in the same plan another finds its prompt on disk.
   GenerationRequest computed = request(1, 40, "a");
   computed.prompt = Tokens(40, 200);
   ASSERT_TRUE(loop_->add(1, computed));
@@ -76,7 +76,7 @@ TEST_F(DiskOrder, WhatAPlanAsksForComesAfterItsStep) {
   EXPECT_FALSE(loop_->busy());
   EXPECT_EQ(loop_->counters().disk_tokens, 4u * page_tokens);
   EXPECT_EQ(runner_.calls.substr(0, 2), "sd") << runner_.calls;
-  loop_.reset();  // before what it works with
+  loop_.reset();  // before the objects that it uses
 }
 
 }  // namespace

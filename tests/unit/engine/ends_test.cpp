@@ -1,11 +1,11 @@
-// Every way in which a text ends: what ended it, its parts, and arrays as long as its tokens.
+// Every way in which a text ends: the reason, its parts, and arrays as long as its tokens.
 #include "tests/unit/engine/loop_fixture.hpp"
 
 namespace millrace::engine {
 namespace {
 
-// Everything that can be asked for, so that every array is there to be too short.
-GenerationRequest judged(GenerationRequest r) {
+// Requests every kind of output, so that each array can be checked for its length.
+GenerationRequest with_every_output(GenerationRequest r) {
   r.logprobs.sampled = r.logprobs.prompt = true;
   r.logprobs.top = 3;
   r.logprobs.listed = {7, 9};
@@ -35,11 +35,11 @@ void expect_whole(const GenerationResult& result, std::size_t choices) {
 
 class Ends : public LoopTest {
  protected:
-  // The one result of a request that is fed with the tokens of `text`.
+  // Returns the only result of a request that draws the tokens of `text`.
   GenerationResult result_of(const std::string& text,
                              const std::function<void(GenerationRequest&)>& change) {
     open();
-    GenerationRequest r = judged(request(1, 5, text));
+    GenerationRequest r = with_every_output(request(1, 5, text));
     change(r);
     const Status added = loop_->add(1, r);
     EXPECT_TRUE(added) << added.error().text();
@@ -97,7 +97,7 @@ TEST_F(Ends, LogprobArrayShortByOne_Repetition) {
 TEST_F(Ends, LogprobArrayShortByOne_Cancel) {
   for (int when = 0; when < 12; ++when) {
     open(64, {.max_batch = 4, .step_tokens = 8, .prefill_chunk = 8, .step_outputs = 8});
-    GenerationRequest r = judged(request(1, 20, "a b c d e f g h i j k l", 12));
+    GenerationRequest r = with_every_output(request(1, 20, "a b c d e f g h i j k l", 12));
     r.n = 2;
     ASSERT_TRUE(loop_->add(1, r));
     std::vector<Event> events;
@@ -113,8 +113,8 @@ TEST_F(Ends, LogprobArrayShortByOne_Cancel) {
 TEST_F(Ends, LogprobArrayShortByOne_Preempt) {
   open(10, {.max_batch = 4, .step_tokens = 64, .prefill_chunk = 64, .forecast_tokens = 0});
   for (RequestId id = 1; id <= 4; ++id) {
-    GenerationRequest r = judged(request(id, 20, "a b c d e", 60));
-    r.prompt = Tokens(20, 100 + static_cast<TokenId>(id));  // no page is another's, too
+    GenerationRequest r = with_every_output(request(id, 20, "a b c d e", 60));
+    r.prompt = Tokens(20, 100 + static_cast<TokenId>(id));  // requests share no page
     r.stops.ignore_eos = true;
     ASSERT_TRUE(loop_->add(id, r));
   }
@@ -130,7 +130,7 @@ TEST_F(Ends, LogprobArrayShortByOne_Preempt) {
 
 TEST_F(Ends, LogprobArrayShortByOne_SamplesOfDifferentLength) {
   open();
-  GenerationRequest r = judged(request(1, 6, "a b c d e f g h"));
+  GenerationRequest r = with_every_output(request(1, 6, "a b c d e f g h"));
   r.n = 3;
   runner_.script = [this](const SampleTask& task) {
     Sampled out = scripted(task);
@@ -169,7 +169,7 @@ TEST_F(Ends, SpuriousCancelAfterCompletion) {
   open();
   ASSERT_TRUE(loop_->add(1, request(1, 4, "a b")));
   ASSERT_EQ(run().size(), 1u);
-  loop_->cancel(1);  // has completed: nothing happens, now or to the next one under this id
+  loop_->cancel(1);  // it has ended: this has no effect, also not on the next one with this id
   EXPECT_FALSE(loop_->busy());
   std::vector<Event> events;
   ASSERT_TRUE(loop_->step(events));
@@ -182,12 +182,12 @@ TEST_F(Ends, SpuriousCancelAfterCompletion) {
   EXPECT_EQ(events[0].result.choices.at(0).finish_reason, FinishReason::stop);
 }
 
-// Joined, the Partials of a request say what its result says; what may still become a stop or a
-// marker is not among them before it cannot.
+// The partials of a request, joined, equal its result. Text that may still become a stop or a
+// marker is not among them.
 TEST_F(Ends, PartialsJoinedAreTheResult) {
   open(64, {.max_batch = 8, .step_tokens = 64, .prefill_chunk = 64, .step_outputs = 64});
   const std::string text = "<think>so é</think>One two END three<call>a</call><call>b";
-  GenerationRequest r = judged(request(1, 4, text));
+  GenerationRequest r = with_every_output(request(1, 4, text));
   r.partials = true;
   r.n = 2;
   r.stops.strings = {"END of it"};
@@ -236,7 +236,7 @@ TEST_F(Ends, TheTextAndItsPartsByTheJobsMarkers) {
   EXPECT_EQ(choice.tool_calls, (std::vector<std::string>{"{\"a\": 1}", "{}"}));
   EXPECT_EQ(result.effective.markers.size(), 2u);
   expect_whole(result, 1);
-  const auto whole = result_of(text, [](GenerationRequest&) {});  // only where it is asked for
+  const auto whole = result_of(text, [](GenerationRequest&) {});  // markers are off by default
   EXPECT_EQ(whole.choices.at(0).text, text);
   EXPECT_FALSE(whole.choices.at(0).reasoning);
   EXPECT_TRUE(whole.effective.markers.empty());

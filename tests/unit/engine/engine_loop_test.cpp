@@ -98,7 +98,7 @@ TEST_F(LoopTest, MinTokensBansTheStopTokensForThatLong) {
   }
 }
 
-TEST_F(LoopTest, ScoreJudgesThePromptAndDrawsNothing) {
+TEST_F(LoopTest, ScoreGivesThePromptsLogprobsAndDrawsNothing) {
   open();
   const std::vector<std::uint32_t> sizes = {1, 2, 40, 300};
   for (const std::uint32_t size : sizes) {
@@ -165,7 +165,7 @@ TEST_F(LoopTest, CancelAtEveryStage) {
     loop_->cancel(1);  // twice is once
     loop_->cancel(99);
     if (loop_->busy()) {
-      ASSERT_TRUE(loop_->step(events));  // a cancel takes no more than one
+      ASSERT_TRUE(loop_->step(events));  // a cancel takes at most one step
     }
     ASSERT_TRUE(std::ranges::any_of(events, [](const Event& e) { return e.id == 1; })) << when;
     for (Event& event : run()) events.push_back(std::move(event));
@@ -207,7 +207,7 @@ TEST_F(LoopTest, ADeviceErrorFailsTheRequestsOfItsStepWithTheDevicesMessage) {
       EXPECT_EQ(event.error->code, at_start ? Code::out_of_memory : Code::device_error);
       EXPECT_EQ(event.error->message, at_start ? "no memory" : "the kernel broke");
     }
-    EXPECT_EQ(failed, 2);  // the two that ran; the waiting ones never saw that step
+    EXPECT_EQ(failed, 2);  // the two that ran; waiting ones had no row in that step
   }
 }
 
@@ -261,7 +261,7 @@ TEST_F(LoopTest, AStepIsStartedBeforeTheIdsOfTheOneBeforeAreRead) {
   EXPECT_EQ(runner_.calls, "sswswsww");
 }
 
-// A stop is seen one step late: that step's row of it is computed for nothing and given to nobody.
+// A stop is seen one step late: the row of that step is computed, and its token is dropped.
 TEST_F(LoopTest, WhatAnEndedSequenceStillComputesIsDropped) {
   open();
   ASSERT_TRUE(loop_->add(1, request(1, 4, "a b")));
@@ -343,7 +343,7 @@ TEST(StepPacer, ShrinksAtOnceAndGrowsAfterFullSteps) {
   EXPECT_EQ(StepPacer(40, 16, 250'000).tokens(), 16u);
 }
 
-// By every name of what the engine runs, and by what its results say.
+// A job may name the engine's policy in any form that means the same.
 TEST_F(LoopTest, APolicyIsKnownByWhatItMeans) {
   open();
   RequestId id = 1;
@@ -353,7 +353,7 @@ TEST_F(LoopTest, APolicyIsKnownByWhatItMeans) {
     r.kv = kv;
     EXPECT_TRUE(loop_->add(id++, r)) << kv;
   }
-  // What the hint says to do can be done: --kv takes no policy by layer.
+  // The hint can be followed: it does not name a policy by layer, which --kv does not take.
   for (const auto& [kv, hint] : {std::pair{"q8", "started with --kv q8"},
                                  std::pair{"f16/f16 x29", "an engine that runs it"}}) {
     GenerationRequest r = request(id, 4, "x");

@@ -1,6 +1,6 @@
-// Steps that fail on a device that goes on, among jobs that share pages: over the fake device,
-// which keeps tokens in its pages. A failed step copies nothing and leaves nonsense wherever it
-// would have written, so a page of it that anybody still reads shows as a wrong token.
+// Steps that fail on a device that goes on, with jobs that share pages. The fake device keeps
+// tokens in its pages. A failed step copies nothing and writes nonsense to its places, so a page of
+// it that any job still reads shows as a wrong token.
 #include "engine/core/prefix/disk_pages.hpp"
 #include "schemas/base/fault_env.hpp"
 #include "tests/unit/engine/loop_fixture.hpp"
@@ -71,12 +71,12 @@ class FakeRunner final : public StepRunner {
 struct Job {
   Tokens prompt;
   std::uint32_t n = 1, max_tokens = 5;
-  bool score = false, judged = false;
+  bool score = false, prompt_logprobs = false;
 };
 
 class FailedStep : public LoopTest {
  protected:
-  // An engine's life, over a disk that outlives it where there is one.
+  // Starts an engine, with a disk that outlives it if `disk`.
   void begin(bool disk) {
     end();
     open(pool_pages);
@@ -107,7 +107,7 @@ class FailedStep : public LoopTest {
     r.max_tokens = job.max_tokens;
     r.sampling.seed = id;
     r.stops.ignore_eos = true;
-    r.logprobs.prompt = job.judged;
+    r.logprobs.prompt = job.prompt_logprobs;
     if (job.score) {
       r.task = Task::score;
       r.max_tokens.reset();
@@ -128,7 +128,7 @@ class FailedStep : public LoopTest {
     EXPECT_EQ(pool_->used(), pool_->idle());
     EXPECT_EQ(pool_->idle(), loop_->counters().prefix_pages);
   }
-  // What a job gives alone.
+  // Checks that a job gives the tokens that it gives alone.
   void check(const Event& event) {
     if (event.error) {
       const bool at_start = steps_.failure == FakeRunner::Failure::at_start;
@@ -141,18 +141,18 @@ class FailedStep : public LoopTest {
     for (const Choice& choice : event.result.choices) {
       EXPECT_EQ(choice.tokens, expected(job.prompt, job.max_tokens)) << "job " << event.id;
     }
-    if (!job.score && !job.judged) return;
+    if (!job.score && !job.prompt_logprobs) return;
     ASSERT_TRUE(event.result.prompt_logprobs);
-    const std::vector<float>& judged = event.result.prompt_logprobs->token;
-    ASSERT_EQ(judged.size(), job.prompt.size());
-    for (std::size_t i = 1; i < judged.size(); ++i) {
+    const std::vector<float>& logprobs = event.result.prompt_logprobs->token;
+    ASSERT_EQ(logprobs.size(), job.prompt.size());
+    for (std::size_t i = 1; i < logprobs.size(); ++i) {
       const Tokens before(job.prompt.begin(), job.prompt.begin() + static_cast<std::ptrdiff_t>(i));
-      EXPECT_EQ(judged[i], -static_cast<float>(next_token(before))) << "job " << event.id;
+      EXPECT_EQ(logprobs[i], -static_cast<float>(next_token(before))) << "job " << event.id;
     }
   }
-  // One that leaves pages behind; then, some steps apart, one that forks, two to be judged, two
-  // that go on inside a page of the first one's, with one token of their own, and one that pauses
-  // others.
+  // Adds a job that leaves pages behind; then, some steps apart, one that forks, two whose prompt
+  // is scored, two that go on inside a page of the first with one token of their own, and one that
+  // pauses others.
   void add_company() {
     const Tokens common = prompt_of(1, 25);
     const auto with = [&](TokenId own, std::uint32_t more) {
@@ -168,7 +168,7 @@ class FailedStep : public LoopTest {
     add(3, {.prompt = prompt_of(3, 40), .score = true});
     add(4, {.prompt = with(502, 0)});
     step();
-    add(5, {.prompt = with(503, 12), .judged = true});
+    add(5, {.prompt = with(503, 12), .prompt_logprobs = true});
     add(6, {.prompt = with(504, 0)});
     add(7, {.prompt = with(501, 20)});
     for (int i = 0; i < 6; ++i) step();
@@ -191,8 +191,8 @@ class FailedStep : public LoopTest {
   std::uint32_t failed_ = 0, ended_ = 0;
 };
 
-// Each step of them in turn, at its start and at its end, without a disk and with one. Those that
-// had no row in it, and those that come later, give what they give alone; also after a restart.
+// Each step fails in turn, at its start and at its end, without a disk and with one. Jobs that had
+// no row in it, and later jobs, give the tokens that they give alone, also after a restart.
 TEST_F(FailedStep, HarmsNobodyButThoseWithRowsInIt) {
   std::uint32_t copies_lost = 0, read_from_disk = 0;
   for (const bool disk : {false, true}) {
@@ -243,7 +243,7 @@ TEST_F(FailedStep, LeavesNothingInTheTree) {
   }
 }
 
-// What was enqueued behind it ran on what it left, for those that came meanwhile, too.
+// The step that was enqueued behind it may have used what it left, so its jobs fail, too.
 TEST_F(FailedStep, TakesTheStepBehindItAlong) {
   steps_ = {};
   steps_.failure = FakeRunner::Failure::at_wait;

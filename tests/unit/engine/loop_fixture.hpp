@@ -17,7 +17,7 @@
 
 namespace millrace::engine {
 
-// Gives the tokens of a script. Steps can be made to fail.
+// A runner that gives the tokens of a script and can make steps fail.
 class ScriptedRunner final : public StepRunner {
  public:
   std::function<Sampled(const SampleTask&)> script;
@@ -78,7 +78,7 @@ class LoopTest : public ::testing::Test {
   static constexpr TokenId end_of_text = 2;
 
   void open(std::uint32_t pages = 64, const SchedulerOptions& options = {}) {
-    loop_.reset();  // which gives its pages back
+    loop_.reset();  // gives its pages back
     pool_ = std::make_unique<PagePool>(pages, 16);
     context_.tokenizer = &host_parts().tokenizer;
     context_.chat_template = &host_parts().chat_template;
@@ -95,8 +95,8 @@ class LoopTest : public ::testing::Test {
     loop_ = std::make_unique<EngineLoop>(loop, context_, *pool_, runner_, clock_);
   }
 
-  // What the script of a request (found by its seed) has at the task's position; end of text
-  // after it.
+  // Returns the token at the task's position in the script of the request, which its seed names, or
+  // end of text after the script.
   Sampled scripted(const SampleTask& task) const {
     Sampled out;
     out.logprob = task.draw && !task.logprob ? std::numeric_limits<float>::quiet_NaN() : -0.5f;
@@ -114,7 +114,7 @@ class LoopTest : public ::testing::Test {
     return out;
   }
 
-  // A request of `prompt` tokens whose draws spell `text`.
+  // Returns a request of `prompt` tokens whose draws spell `text`.
   GenerationRequest request(std::uint64_t seed, std::uint32_t prompt, const std::string& text,
                             std::uint32_t max_tokens = 50) {
     scripts_[seed] = {host_parts().tokenizer.tokenize(text, {}), prompt};

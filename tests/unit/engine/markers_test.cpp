@@ -1,4 +1,4 @@
-// The markers that a model is known to write, by its vocabulary.
+// The markers that a model is known to write, found in its vocabulary.
 #include "engine/core/request/markers.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ TEST(KnownMarkers, AreThoseThatTheVocabularyHoldsAsOneToken) {
   v.add("<think>", user_defined);
   v.add("</think>", user_defined);
   const TokenId calls = v.add("[TOOL_CALLS]", control);
-  v.add("<|tool_call|>", user_defined);  // and no closing: to the end of the text
+  v.add("<|tool_call|>", user_defined);  // without a closing: the part reaches to the end
   const Tokenizer tokenizer = millrace::testing::load_good(v.builder());
   const std::vector<Marker> expected = {{MarkedPart::reasoning, "<think>", "</think>"},
                                         {MarkedPart::tool_call, "[TOOL_CALLS]", ""},

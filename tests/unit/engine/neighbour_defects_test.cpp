@@ -1,4 +1,4 @@
-// Defects that other engines' batching had, each by its name, and memory that stays flat.
+// Tests for defects that the batching of other engines had, each by its name, and for flat memory.
 #include <malloc.h>
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ class NeighbourDefects : public TinyEngine {
     out.logprobs = {.sampled = true, .top = 3};
     return out;
   }
-  // Steps, launches and rows of what `run` does.
+  // Counts the steps, launches and rows of `run`.
   struct Work {
     std::uint64_t steps = 0, launches = 0;
     friend bool operator==(const Work&, const Work&) = default;
@@ -47,7 +47,7 @@ class NeighbourDefects : public TinyEngine {
   std::unique_ptr<Engine> engine_;
 };
 
-// A row with all the state that a row can have, and newcomers before each of its steps.
+// A row with all kinds of state, while other requests arrive before each of its steps.
 TEST_F(NeighbourDefects, EarlierRowResetByANewArrival) {
   GenerationRequest early = request(1, 20, 60);
   early.edits.repetition = {1.3f, PenaltyScope::all, 30};
@@ -65,7 +65,7 @@ TEST_F(NeighbourDefects, EarlierRowResetByANewArrival) {
   EXPECT_EQ(ended(run.events.at(0).result), alone);
 }
 
-// What a row may look at ends with the row's own token, wherever chunks and pages end.
+// A token sees no later token, wherever chunks and pages end.
 TEST_F(NeighbourDefects, MaskBeforeCacheUpdate) {
   std::vector<Ended> whole;
   std::vector<Arrival> arrivals;
@@ -88,7 +88,7 @@ TEST_F(NeighbourDefects, MaskBeforeCacheUpdate) {
   }
 }
 
-// Who comes after an aborted request finds the engine as it was, and a survivor has it to itself.
+// After an abort the next request finds the engine as before, and a surviving one runs alone.
 TEST_F(NeighbourDefects, FollowUpAfterAbortSlower) {
   const GenerationRequest job = request(7, 20, 30);
   const auto run_job = [&] { run_one(*engine_, job); };
@@ -120,7 +120,7 @@ std::uint64_t resident_bytes() {
   return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// A device that is a CPU keeps its buffers in this process, so its memory counts here as well.
+// A CPU device keeps its buffers in this process, so its memory counts, too.
 TEST_F(NeighbourDefects, TensorsKeptAfterTheBatchEmpties) {
   const auto wave = [&](std::uint32_t seed) {
     std::vector<Arrival> arrivals;
@@ -140,8 +140,8 @@ TEST_F(NeighbourDefects, TensorsKeptAfterTheBatchEmpties) {
   EXPECT_LE(heap_bytes(), before + 64 * limits::KiB);
 }
 
-// What is on its way to the disk or from it is memory in use, as much as the disk is slow; steps
-// without jobs take what has come.
+// Pages on their way to or from the disk use memory, and a slow disk means more of them. This waits
+// until they have arrived, with steps without jobs.
 void wait_for_disk(Engine& engine) {
   std::vector<Event> events;
   for (int i = 0; i < 32; ++i) {
@@ -152,8 +152,8 @@ void wait_for_disk(Engine& engine) {
   EXPECT_TRUE(events.empty());
 }
 
-// Short jobs with random cancels: over the second half nothing grows. With MILLRACE_FLAT_JOBS so
-// many.
+// Runs short jobs with random cancels; memory must not grow in the second half.
+// MILLRACE_FLAT_JOBS sets their number.
 void expect_flat_memory(Engine& engine, std::uint32_t longest_prompt) {
   const char* given = std::getenv("MILLRACE_FLAT_JOBS");
   const std::uint32_t jobs = given ? static_cast<std::uint32_t>(std::stoul(given)) : 1000;
@@ -186,7 +186,7 @@ void expect_flat_memory(Engine& engine, std::uint32_t longest_prompt) {
   EXPECT_EQ(ends, jobs);
   EXPECT_GT(cancelled, jobs / 100);
   EXPECT_EQ(engine.counters().kv_pages_used, 0u);
-  // Lists of a step double when one is the longest so far.
+  // A step's lists double when a longer one is needed.
   EXPECT_LE(engine.counters().device_bytes, on_device + 64 * limits::KiB);
   EXPECT_LE(heap_bytes(), heap + 256 * limits::KiB);
 #ifndef __SANITIZE_ADDRESS__  // which keeps freed memory for a while
@@ -198,7 +198,7 @@ TEST_F(NeighbourDefects, MemoryIsFlatOverManyShortJobsWithRandomCancels) {
   expect_flat_memory(*engine_, 20);
 }
 
-// In a pool and a folder that are full long before the half.
+// The pool and the folder are full long before half of the jobs have run.
 TEST_F(NeighbourDefects, MemoryIsFlatWithAPrefixTreeInMemoryAndOnDisk) {
   EngineOptions options = tiny_options();
   options.prefix_cache = true;

@@ -1,6 +1,5 @@
-// Random jobs in random engines: whatever the batch, the chunks, the pool, the variant of the
-// kernels and the cancels around them, each job's tokens and logprob bits are those that it has
-// alone.
+// Random jobs in random engines. Whatever the batch, the chunks, the pool, the kernel variant and
+// the cancels of other jobs, each job gives the tokens and logprob bits that it gives alone.
 #include "tests/unit/engine/random_jobs.hpp"
 
 namespace millrace::engine {

@@ -1,5 +1,5 @@
 #pragma once
-// Random jobs of every kind, and what of their results must always be the same.
+// Random jobs of every kind, and the parts of their results that must always be the same.
 #include <random>
 #include <string>
 #include <vector>
@@ -44,8 +44,8 @@ inline LogitEdits random_edits(Draw& draw, std::uint32_t vocabulary) {
   return e;
 }
 
-// Something for the stop machine of a request, out of what it was seen to draw: `kind` 0 nothing, 1
-// a sequence of two tokens, 2 a string, 3 parts between letters, 4 loops.
+// Adds stop rules that fit the tokens `seen` of an earlier run: `kind` 0 none, 1 a sequence of two
+// tokens, 2 a string, 3 parts between letters, 4 loops.
 inline GenerationRequest with_stop_machine(GenerationRequest r, const Choice& seen,
                                            std::uint32_t kind) {
   const std::size_t middle = seen.tokens.size() / 2;
@@ -76,13 +76,13 @@ inline GenerationRequest with_stop_machine(GenerationRequest r, const Choice& se
   return r;
 }
 
-// Of every kind: lengths, samplers, edits, stops, logprobs, samples, seeds.
+// A random job, with any lengths, samplers, edits, stops, logprobs, samples and seeds.
 inline GenerationRequest random_job(std::uint32_t seed,
                                     std::uint32_t vocabulary = tiny_vocabulary) {
   Draw draw(seed);
   Tokens prompt(1 + below(draw, one_of(draw, {20u, 20u, 60u, 290u})));
   for (TokenId& id : prompt) id = below(draw, vocabulary);
-  if (seed % 3 != 0) {  // begins as others of its family do
+  if (seed % 3 != 0) {  // has a common beginning with its family
     Draw family(seed % 3);
     const std::uint32_t shared = below(draw, static_cast<std::uint32_t>(prompt.size()) + 1);
     for (std::uint32_t i = 0; i < shared; ++i) prompt[i] = below(family, vocabulary);
@@ -111,7 +111,7 @@ inline GenerationRequest random_job(std::uint32_t seed,
     r.stops.strings.push_back(std::string(1, static_cast<char>('a' + below(draw, 26))));
     r.stops.token_ids.push_back(below(draw, vocabulary));
   }
-  if (seed % 4 == 0) {  // short prompts that grow long: what makes a small pool pause somebody
+  if (seed % 4 == 0) {  // short prompts with long outputs, which make a small pool pause sequences
     r.prompt = Tokens(prompt.begin(), prompt.begin() + 1 + below(draw, 20) % prompt.size());
     r.max_tokens = 100;
     r.min_tokens = 0;

@@ -1,5 +1,5 @@
-// Every request that the engine refuses: by code, with what and where in the message and something
-// to do in the hint, and without a trace.
+// Every request that the engine refuses: its code, what and where in the message, what to do in the
+// hint. A refused request changes nothing.
 #include <cmath>
 
 #include "tests/unit/engine/loop_fixture.hpp"
@@ -247,8 +247,8 @@ TEST_F(LoopTest, EveryRefusalSaysWhatWhereAndWhatToDoAndLeavesNoTrace) {
   EXPECT_EQ(run().size(), 1u);
 }
 
-// Every refused call, at each stage of the work of others: the state after it is that before it,
-// byte for byte, and the next request gets the ids that it would have got.
+// Makes every refused call at each stage of other requests: the state after it equals the state
+// before it byte for byte, and the next request gets the ids that it would have got.
 TEST_F(LoopTest, RefusedCallsChangeNothingAtAnyStage) {
   const auto run_one = [this](bool with_refusals) {
     // Few pages and a prefix tree: requests wait for each other's prompt, and one is paused.

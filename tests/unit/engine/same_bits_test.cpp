@@ -3,9 +3,9 @@
 // small that rows are paused again and again, with a cold prefix tree, a warm one and one from
 // disk, with every size of chunks, and whether logprobs are asked for or not.
 //
-// 40 jobs on a tiny model, or MILLRACE_SAME_BITS_JOBS of them; with MILLRACE_SAME_BITS_MODEL=test
-// on the test model. With f16 and packed keys and values; every preset, and models with sliding
-// windows, soft caps and sinks, in the long tests.
+// It runs 40 jobs on a tiny model, or MILLRACE_SAME_BITS_JOBS of them;
+// MILLRACE_SAME_BITS_MODEL=test takes the test model. It covers f16 and packed keys and values; the
+// long tests cover every preset, and models with sliding windows, soft caps and sinks.
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
@@ -25,7 +25,7 @@ struct Kv {
   bool shaped = false;  // a sliding window, soft-capped scores and sinks
 };
 
-// By KV policy.
+// One test for each KV policy.
 class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
  protected:
   void SetUp() override {
@@ -37,7 +37,7 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
     real_ = model != nullptr && std::string(model) == "test";
     options_.kv_memory_bytes = (real_ ? 256 : 1) * limits::MiB;
     options_.kv = GetParam().policy;
-    // What a user's model runs: products of integers, and on a CPU all layers in one launch.
+    // As a user's model: integer products, and on a CPU all layers in one launch.
     model_.type = TensorType::q4_1;
     model_.width = 128;
     model_.heads = 2;  // of 64 channels, as packed codes want them
@@ -58,8 +58,8 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
       ASSERT_NE(roomy_->info().profile.facts.kv.find(", keys centered by "), std::string::npos);
     }
     token_bytes_ = options_.kv_memory_bytes / roomy_->info().kv_pool_tokens;
-    // One at a time, each in an engine that nobody else uses meanwhile; the second time with a stop
-    // machine made for it.
+    // Runs one job at a time, each alone in an engine; the second time with a stop machine made for
+    // it.
     for (std::uint32_t i = 0; i < jobs_; ++i) {
       requests_.push_back(random_job(i, roomy_->info().vocabulary));
       if (i % 5 > 0 && requests_[i].task == Task::generate) {
@@ -71,7 +71,7 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
     }
   }
 
-  // Of the model that was opened; of any size.
+  // Writes mean keys of the model that was opened, with any values.
   std::string write_means() const {
     const std::string tiny = folder_ / "tiny.gguf";
     const auto file =
@@ -86,7 +86,7 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
     return path;
   }
 
-  // Kernels that share work by a counter, among them all layers at once, are what is compared.
+  // Checks that the test covers kernels that share work by a counter, among them whole layers.
   void expect_whole_layers() const {
     const Counters before = roomy_->counters();
     GenerationRequest plain;
@@ -98,7 +98,7 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
     EXPECT_LE(after.launches - before.launches, 6 * (after.steps - before.steps));
   }
 
-  // Every way to end, and parts, are among what is compared.
+  // Checks that the test covers every way to end, and parts.
   void expect_all_ends() const {
     std::size_t lengths = 0, strings = 0, sequences = 0, loops = 0, reasonings = 0, calls = 0;
     for (const GenerationResult& result : alone_) {
@@ -197,7 +197,7 @@ TEST_P(SameBits, HoweverTheJobsAreRun) {
   for (const std::uint32_t tokens : {160u, 208u, 288u, 400u}) {
     EngineOptions tight = tokens % 32 == 0 ? cached : options_;
     tight.kv_memory_bytes = token_bytes_ * tokens;
-    std::vector<Arrival> pressing;  // of those that fit; many come after less urgent ones
+    std::vector<Arrival> pressing;  // jobs that fit; many arrive after less urgent ones
     for (const std::uint32_t i : shuffled(tokens)) {
       const GenerationRequest& fits = requests_[i];
       if (std::get<Tokens>(fits.prompt).size() + fits.max_tokens.value_or(0) > tokens) continue;

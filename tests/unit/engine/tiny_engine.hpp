@@ -1,6 +1,6 @@
 #pragma once
-// The whole engine over a llama of random weights with a vocabulary of bytes: what the real model
-// is too large or too well made for.
+// The whole engine over a llama of random weights with a vocabulary of bytes, for tests that need a
+// smaller or stranger model than the real one.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ inline EngineOptions tiny_options() {
   options.kv_memory_bytes = limits::MiB;
   options.max_batch = 8;
   options.step_tokens = 64;
-  options.prefix_cache = false;  // what is computed depends on nothing that ran before
+  options.prefix_cache = false;  // so that earlier requests do not change what is computed
   options.kernel_variant = millrace::testing::test_variant();
   return options;
 }
@@ -38,7 +38,7 @@ class TinyEngine : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  // `rows` of the embedding; the options' model path is filled in.
+  // Creates an engine; `rows` is the embedding's, and the options' model path is filled in.
   Result<std::unique_ptr<Engine>> create(std::uint32_t rows, const std::string& chat = "",
                                          EngineOptions options = tiny_options()) const {
     millrace::testing::TestVocabulary words;
@@ -62,7 +62,7 @@ class TinyEngine : public ::testing::Test {
   }
 
   std::filesystem::path folder_;
-  millrace::testing::TinyModel model_;  // of another shape, where a test wants one
+  millrace::testing::TinyModel model_;  // a test may change its shape
 };
 
 }  // namespace millrace::engine

@@ -1,4 +1,4 @@
-// What Engine promises around a model: sizes that do not fit, roles, the template's clock.
+// Properties of an Engine besides its tokens: sizes that do not fit, roles, the template's clock.
 #include "tests/unit/engine/tiny_engine.hpp"
 
 #include <map>
@@ -20,7 +20,7 @@ TEST_F(TinyEngine, ATokenizerLargerThanTheModelIsRefused) {
   EXPECT_FALSE(engine.error().hint.empty());
 }
 
-// The prompt that a chat becomes, as text.
+// Returns the prompt of a chat as text.
 std::string prompt_of(Engine& engine, const Chat& chat) {
   GenerationRequest request;
   request.task = Task::score;
@@ -32,7 +32,7 @@ std::string prompt_of(Engine& engine, const Chat& chat) {
   return *engine.detokenize(events.at(0).result.prompt.value());
 }
 
-TEST_F(TinyEngine, RolesAreTheTemplatesAffair) {
+TEST_F(TinyEngine, TheTemplateDecidesWhichRolesExist) {
   auto engine = create(tiny_vocabulary,
                        "{% for m in messages %}{% if m.role == 'ipython' %}[py]{% endif %}"
                        "{{ m.content }}<|end|>{% endfor %}");
@@ -42,7 +42,7 @@ TEST_F(TinyEngine, RolesAreTheTemplatesAffair) {
             std::string::npos);
 }
 
-// The context is 1,024 tokens; a chat that gives no max_tokens takes all that is left of it.
+// The context is 1,024 tokens; a chat without max_tokens may use all that is left of it.
 TEST_F(TinyEngine, APoolSmallerThanTheContextShowsInTheFingerprint) {
   std::map<std::uint64_t, std::set<std::string>> fingerprints;
   std::map<std::uint64_t, std::size_t> lengths;
@@ -71,8 +71,8 @@ TEST_F(TinyEngine, APoolSmallerThanTheContextShowsInTheFingerprint) {
   EXPECT_EQ(all.size(), 3u);
 }
 
-// The second layer's keys have outliers where its biases are large (fidelity/measure_test.cpp):
-// there protection makes a difference, and a job that wants none is another engine's.
+// The second layer's keys have outliers if its biases are large (fidelity/measure_test.cpp). Then
+// protection changes the policy, and a job that wants none needs another engine.
 TEST_F(TinyEngine, AnswersToItsPolicyUnprotectedWhereNothingWasProtected) {
   EngineOptions options = tiny_options();
   options.kv = "r4/f16";
@@ -103,7 +103,7 @@ TEST_F(TinyEngine, TheTemplatesClockStandsStill) {
   EXPECT_EQ(prompt_of(**engine, {{"user", "x"}}), "26 Jul 2024 x");
 }
 
-// Allocations of 128 steps in which `rows` requests draw a token each.
+// Counts the allocations of 128 steps in which each of `rows` requests draws a token.
 std::size_t allocations_while_drawing(Engine& engine, std::uint32_t rows) {
   GenerationRequest request;
   request.prompt = "text";
@@ -132,7 +132,7 @@ TEST_F(TinyEngine, ATokenCostsNoAllocation) {
   EXPECT_LE(eight - one, 7 * 16);
 }
 
-// Draws that run ahead of what the host has read, beside rows that ask for nothing.
+// Draws run ahead of the host, beside rows without edits.
 TEST_F(TinyEngine, EditsHoldForEveryTokenOfARunningBatch) {
   auto engine = create(tiny_vocabulary);
   ASSERT_TRUE(engine) << engine.error().text();
@@ -185,7 +185,8 @@ TEST_F(TinyEngine, EditsHoldForEveryTokenOfARunningBatch) {
   EXPECT_EQ(results.at(1).effective.edits.no_repeat_ngram, 1u);
 }
 
-// Penalties and logprobs cost no kernel more: nothing is enqueued for them, asked for or not.
+// Penalties and logprobs need no additional kernel: the same ones are enqueued with and without
+// them.
 TEST_F(TinyEngine, WhateverIsAskedOfTheSamplerTheSameKernelsAreEnqueued) {
   auto engine = create(tiny_vocabulary);
   ASSERT_TRUE(engine) << engine.error().text();
@@ -195,16 +196,16 @@ TEST_F(TinyEngine, WhateverIsAskedOfTheSamplerTheSameKernelsAreEnqueued) {
   plain.sampling.seed = 5;
   plain.sampling.temperature = 0;
   plain.stops.ignore_eos = true;
-  GenerationRequest penalized = plain, judged = plain, sampled = plain;
+  GenerationRequest penalized = plain, with_logprobs = plain, sampled = plain;
   penalized.edits.repetition = {1.3f, PenaltyScope::all, 0};
   penalized.edits.presence = penalized.edits.frequency = {0.5f, PenaltyScope::output, 0};
   penalized.edits.dry.multiplier = 0.8f;
-  judged.logprobs.sampled = true;
-  judged.logprobs.top = 5;
+  with_logprobs.logprobs.sampled = true;
+  with_logprobs.logprobs.top = 5;
   sampled.sampling.temperature = 1;
   sampled.sampling.top_k = 20;
   std::set<std::uint64_t> launches, steps;
-  for (const auto* request : {&plain, &penalized, &judged, &sampled, &plain}) {
+  for (const auto* request : {&plain, &penalized, &with_logprobs, &sampled, &plain}) {
     const Counters before = (*engine)->counters();
     for (RequestId id = 0; id < 8; ++id) ASSERT_TRUE((*engine)->add(id, *request));
     std::vector<Event> events;

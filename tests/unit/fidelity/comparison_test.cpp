@@ -1,4 +1,4 @@
-// Rows of logits compared on the device, against float64; and many positions in a few figures.
+// Compares rows of logits on the device and in float64, and tests the figures over many positions.
 #include "engine/core/fidelity/comparison.hpp"
 
 #include <gtest/gtest.h>
@@ -59,8 +59,8 @@ std::vector<PositionFidelity> compare(const std::string& family, const Rows& row
   return out;
 }
 
-// Rows from near to far: differences of 1e-4, of 0.03, of a few, none but a constant, none at all,
-// and two that agree on nothing.
+// Pairs of rows with differences of 1e-4, of 0.03, of a few, of only a constant, with none at all,
+// and two rows that agree on nothing.
 Rows rows_of(std::uint32_t vocabulary, std::uint64_t seed) {
   Random random(seed);
   Rows rows{.vocabulary = vocabulary, .count = 6};
@@ -84,14 +84,14 @@ TEST(Comparison, EqualsFloat64FromNearToFarAndInEveryVariant) {
     ASSERT_EQ(generic.size(), rows.count);
     for (std::uint32_t i = 0; i < rows.count; ++i) {
       const Exact exact = exact_row(rows, i);
-      // A constant moves every logit by a rounding of its own: 20 costs up to 1e-6 each.
+      // Adding a constant rounds every logit: 20 costs up to 1e-6 each.
       const double least = i == 3 ? 1e-11 : 1e-13;
       EXPECT_NEAR(generic[i].kld, exact.kld, 3e-5 * exact.kld + least) << vocabulary << " " << i;
       EXPECT_NEAR(generic[i].truth_logprob, exact.truth_logprob, 4e-5) << i;
       EXPECT_NEAR(generic[i].logprob, exact.logprob, 4e-5) << i;
       EXPECT_EQ(generic[i].same_top, exact.same_top) << i;
     }
-    EXPECT_EQ(generic[4].kld, 0.0f);  // the same row, not nearly
+    EXPECT_EQ(generic[4].kld, 0.0f);  // the rows are the same, so the KLD is exactly 0
     if (!testing::has_cpu_family()) continue;
     const auto cpu = compare("cpu", rows);
     for (std::uint32_t i = 0; i < rows.count; ++i) {

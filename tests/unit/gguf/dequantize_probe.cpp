@@ -1,4 +1,4 @@
-// Packed blocks of a type on stdin, fp32 on stdout: for test_dequantize.py.
+// Reads packed blocks of a type on stdin and writes fp32 on stdout, for test_dequantize.py.
 //   dequantize_probe TYPE_NUMBER < blocks > floats
 #include <cstdio>
 #include <cstdlib>

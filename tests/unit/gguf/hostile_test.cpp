@@ -1,4 +1,5 @@
-// Every way in which a header can lie, one by one: refused with the place and the reason.
+// Every way in which a header can be wrong, one by one. Each is refused with the place and the
+// reason.
 #include "tests/unit/gguf/support.hpp"
 
 namespace millrace::testing {
@@ -38,7 +39,8 @@ TEST(HostileGguf, Header) {
   expect_refused(patched(good, 4, 0x03000000u), Code::gguf_version, {"big-endian"});
   expect_refused(patched(good, 8, kHuge), Code::gguf_malformed, {"at byte 8", "tensors"});
   expect_refused(patched(good, 16, kHuge), Code::gguf_malformed, {"at byte 16", "metadata pairs"});
-  // One pair more than there are: the first tensor's entry passes for it, the next one does not.
+  // The header claims one pair too many: the first tensor's entry parses as a pair, and then the
+  // next bytes do not parse as a tensor.
   expect_refused(patched<std::uint64_t>(good, 16, 11), Code::gguf_malformed, {"tensor number 0"});
 }
 
@@ -128,7 +130,7 @@ TEST(HostileGguf, TensorShapes) {
   expect_refused(one_tensor({4, 0}, 0, 64), Code::gguf_malformed, {"dimension 1 is zero"});
   expect_refused(one_tensor({33}, 2, 64), Code::gguf_malformed,
                  {"'w'", "33", "Q4_0", "block of 32"});
-  // 576 is whole blocks of 32, but not of 256.
+  // 576 is a multiple of 32, but not of 256.
   for (const auto& [type, name] :
        {std::pair{12u, "Q4_K"}, std::pair{13u, "Q5_K"}, std::pair{14u, "Q6_K"}}) {
     expect_refused(one_tensor({576, 2}, type, 4096), Code::gguf_malformed,
@@ -171,7 +173,7 @@ TEST(HostileGguf, TensorNames) {
   expect_refused(one_tensor({8}, 0, 32, -1, ""), Code::gguf_malformed, {"the name is empty"});
   expect_refused(one_tensor({8}, 0, 32, -1, std::string(256, 'n')), Code::gguf_malformed,
                  {"tensor number 0", "claims 256 bytes"});
-  // Whatever stands in a name, a message stays one printable line.
+  // Whatever bytes a name has, the message is one printable line.
   const auto file = parse(one_tensor({}, 0, 32, -1, "a\x1b[31m\n\xff"));
   ASSERT_FALSE(file);
   EXPECT_NE(file.error().message.find("a\\x1b[31m\\x0a\\xff"), std::string::npos);

@@ -40,7 +40,7 @@ TEST_F(MetadataTest, TellsAbsentFromWrong) {
   EXPECT_EQ(m.find<std::uint32_t>("llama.block_count").value(), 2u);
   EXPECT_EQ(m.get_or<float>("no.such.key", 2.5f).value(), 2.5f);
   EXPECT_FALSE(m.get<std::uint32_t>("no.such.key"));
-  EXPECT_FALSE(m.find<float>("llama.block_count"));  // present, another type: never a fallback
+  EXPECT_FALSE(m.find<float>("llama.block_count"));  // present with another type: an error
   EXPECT_FALSE(m.get_or<float>("llama.block_count", 1.0f));
   EXPECT_TRUE(m.contains("test.i8"));
   EXPECT_EQ(m.keys().front(), "general.architecture");

@@ -1,5 +1,5 @@
-// 20,000 damaged versions of one small file, the same ones on every run: each is either read whole
-// or refused, and what is read stays inside the file. The asan build runs this too.
+// Parses 20,000 damaged versions of one small file, the same ones on every run. Each is either read
+// whole or refused, and all views stay inside the file. The asan build runs this, too.
 #include <bit>
 #include <random>
 
@@ -9,7 +9,8 @@
 namespace millrace::testing {
 namespace {
 
-// One to four damages: a byte, a bit, an interesting integer, a cut, a repeat or a removal.
+// Damages the bytes in one to four places: a byte, a bit, an interesting integer, a cut, a repeat
+// or a removal.
 std::vector<std::byte> damaged(std::vector<std::byte> bytes, std::mt19937_64& random) {
   static constexpr std::uint64_t kInteresting[] = {
       0,          1,          2,          9,          31,         32,

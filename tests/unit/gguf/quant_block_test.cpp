@@ -1,6 +1,6 @@
-// Every quantized type against the formula of its format in float64. The blocks are written here
-// from codes and scales, element by element, by what the format says of where each bit lies: the
-// opposite way from the product's and another one, so that neither can hide the other's mistake.
+// Compares every quantized type with the formula of its format in float64. The test writes blocks
+// from codes and scales, bit by bit as the format places them. This is the opposite direction from
+// the product's code, and another method, so that neither can hide the other's mistake.
 #include "engine/core/gguf/quant_block.hpp"
 
 #include <algorithm>
@@ -16,9 +16,9 @@ namespace {
 
 using engine::TensorType;
 
-// What a block says, before it is bytes.
+// The content of a block, before it is bytes.
 struct Meaning {
-  std::vector<int> codes;             // as the file has them: unsigned, or signed for Q8_0
+  std::vector<int> codes;             // as in the file: unsigned, or signed for Q8_0
   std::vector<int> scales, minimums;  // of each group, in super-blocks
   std::uint16_t d = 0x3c00, m = 0;    // halves
 };
@@ -48,7 +48,7 @@ void write_fifth_bits(BlockWriter& to, std::size_t at, const Meaning& block) {
   }
 }
 
-// Eight pairs of six bits in twelve bytes.
+// Writes eight pairs of six bits into twelve bytes.
 void write_k_scales(BlockWriter& to, const Meaning& block) {
   for (std::size_t g = 0; g < 8; ++g) {
     const int s = block.scales[g], n = block.minimums[g];
@@ -64,7 +64,7 @@ void write_k_scales(BlockWriter& to, const Meaning& block) {
   }
 }
 
-// Element e of a super-block of 4-bit codes: 64 elements share 32 bytes.
+// Writes the 4-bit codes of a super-block: 64 elements share 32 bytes.
 void write_k_nibbles(BlockWriter& to, std::size_t at, const Meaning& block) {
   for (std::size_t e = 0; e < 256; ++e) {
     to.bits(at + e / 64 * 32 + e % 32, e % 64 < 32 ? 0 : 4, block.codes[e], 0, 4);
@@ -115,7 +115,7 @@ std::vector<std::byte> written(TensorType type, const Meaning& block) {
   return to.take();
 }
 
-// The type's arithmetic in float64, where nothing is rounded, and then once.
+// The type's arithmetic in float64, where nothing is rounded, rounded once to float.
 float wanted(TensorType type, const Meaning& block, std::size_t e) {
   static constexpr int levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                      1,    13,   25,  38,  53,  69,  89,  113};
@@ -193,8 +193,8 @@ TEST(QuantBlock, EveryTypeIsItsFormulaRoundedOnce) {
   }
 }
 
-// The kernels' sums are exact for codes of these bits, and an offset that is not in the middle
-// would make kernels of its own.
+// The kernels' sums are exact for codes of so many bits. An offset that is not in the middle would
+// need kernels of its own.
 TEST(QuantBlock, TraitsFitThePanels) {
   std::size_t quantized = 0;
   for (const auto& type : engine::tensor_types()) {
@@ -208,7 +208,7 @@ TEST(QuantBlock, TraitsFitThePanels) {
     EXPECT_TRUE(traits->bits == 4 || traits->bits == 8) << type.name;
     EXPECT_EQ(traits->offset, traits->affine ? 0 : 1 << (traits->bits - 1)) << type.name;
     EXPECT_LE(traits->halves_at + 2 * traits->halves(), type.block_bytes) << type.name;
-    // Halves can stand for scales only where a block is one group.
+    // Halves can serve as scales only if a block is one group.
     EXPECT_TRUE(!traits->half_scales || traits->group_elements == type.block_elements);
   }
   EXPECT_EQ(quantized, std::size(ranges));

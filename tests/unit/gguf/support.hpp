@@ -1,5 +1,5 @@
 #pragma once
-// What the GGUF tests share: one good tiny file, and expectations on refusals.
+// Helpers of the GGUF tests: one good tiny file, and expectations on refusals.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -43,7 +43,7 @@ inline Result<engine::GgufFile> parse(std::vector<std::byte> bytes) {
   return engine::GgufFile::parse(engine::bytes_of(std::move(bytes)), "test.gguf");
 }
 
-// The file is refused with this code, and the message holds every one of these parts.
+// Expects that the file is refused with this code, and that the message holds all of these parts.
 inline void expect_refused(std::vector<std::byte> bytes, Code code,
                            const std::vector<std::string>& parts) {
   const auto file = parse(std::move(bytes));

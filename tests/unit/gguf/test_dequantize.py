@@ -10,7 +10,7 @@ from gguf.quants import dequantize
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PROBE = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build")) / "bin/dequantize_probe"
-# Where a block's halves stand, as byte offsets: they are kept finite.
+# Byte offsets of a block's halves, which the test keeps finite.
 HALVES = {"Q8_0": [0], "Q6_K": [208], "Q5_0": [0], "Q5_1": [0, 2], "Q5_K": [0, 2], "Q4_0": [0],
           "Q4_1": [0, 2], "Q4_K": [0, 2], "IQ4_NL": [0]}
 BLOCKS = 3000

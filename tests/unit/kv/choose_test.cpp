@@ -61,7 +61,8 @@ TEST(ChooseKv, CountsProtectedLayersAsHalves) {
   const KvLoad load{.memory_bytes = 400 * MiB, .max_batch = 16, .context_tokens = 8192};
   EXPECT_EQ(chosen(load), "q8");
   EXPECT_EQ(choice(load).holds_tokens, 34256u);
-  // Of q8 with four layers in halves it holds 30,656, fewer than the 32,768 that are to fit.
+  // With q8 and four layers in halves the memory holds 30,656 tokens, fewer than the load of
+  // 32,768.
   const KvChoice ends = choice(load, small, {.first = 2, .last = 2});
   EXPECT_EQ(ends.policy, "k8v4");
   EXPECT_EQ(ends.holds_tokens, 37840u);

@@ -1,4 +1,4 @@
-// The file of mean keys: what is written is read, and everything else is refused.
+// The file of mean keys: a written file is read back, and everything else is refused.
 #include "engine/core/kv/key_means.hpp"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ TEST(KeyMeans, AreReadAsTheyWereWritten) {
   EXPECT_EQ(got->digest(), means.digest());
   EXPECT_EQ(got->layer(1)[0], means.values[12]);
   EXPECT_TRUE(got->check({7, 9}, shape));
-  // The bytes that README and header promise.
+  // The bytes that the header describes.
   const std::string bytes = folder.read("means");
   EXPECT_EQ(bytes.size(), 48 + 24 * 4 + 16u);
   EXPECT_EQ(bytes.substr(0, 16), std::string("MKEYMEAN\1\0\0\0\2\0\0\0", 16));
@@ -72,13 +72,14 @@ TEST(KeyMeans, DamageIsRefused) {
   const std::string good = encode_key_means(some_means());
   EXPECT_NE(refusal("GGUF and more").find("is not a file of mean keys"), std::string::npos);
   EXPECT_NE(refusal("").find("is not a file of mean keys"), std::string::npos);
-  EXPECT_NE(refusal(good.substr(0, 40)).find("cut short"), std::string::npos);
-  EXPECT_NE(refusal(good.substr(0, good.size() - 1)).find("bytes, which are not those of"),
+  EXPECT_NE(refusal(good.substr(0, 40)).find("truncated"), std::string::npos);
+  EXPECT_NE(refusal(good.substr(0, good.size() - 1)).find("bytes, which is not the size for"),
             std::string::npos);
-  EXPECT_NE(refusal(good + "x").find("bytes, which are not those of"), std::string::npos);
+  EXPECT_NE(refusal(good + "x").find("bytes, which is not the size for"), std::string::npos);
   std::string version = good;
   version[8] = 2;
-  EXPECT_NE(refusal(version).find("is of version 2, this program reads 1"), std::string::npos);
+  EXPECT_NE(refusal(version).find("has version 2, this program reads version 1"),
+            std::string::npos);
   for (const std::size_t at : {24u, 33u, 48u, 100u, 145u}) {  // tokens, hash, values, checksum
     std::string flipped = good;
     flipped[at] = static_cast<char>(flipped[at] ^ 16);
@@ -86,10 +87,10 @@ TEST(KeyMeans, DamageIsRefused) {
   }
   std::string huge = good;  // 2^32 - 1 of everything
   huge.replace(12, 12, std::string(12, '\xff'));
-  EXPECT_NE(refusal(huge).find("bytes, which are not those of"), std::string::npos);
+  EXPECT_NE(refusal(huge).find("bytes, which is not the size for"), std::string::npos);
   KeyMeans bad = some_means();
   bad.values[3] = std::numeric_limits<float>::infinity();
-  EXPECT_NE(refusal(encode_key_means(bad)).find("no number"), std::string::npos);
+  EXPECT_NE(refusal(encode_key_means(bad)).find("not finite"), std::string::npos);
 }
 
 }  // namespace

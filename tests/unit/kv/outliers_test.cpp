@@ -1,4 +1,4 @@
-// Figures worked out by hand, and what follows from them.
+// Figures computed by hand, and the codecs that follow from them.
 #include "engine/core/kv/outliers.hpp"
 
 #include <gtest/gtest.h>
@@ -23,19 +23,19 @@ LayerKeys one_key(std::vector<float> key) {
 TEST(KeyOutliers, FiguresFollowTheNormAndTheRange) {
   const LayerKeys spike = one_key({80});
   EXPECT_DOUBLE_EQ(outlier_figure(r4, spike, dim), 10);  // 80 / sqrt(64)
-  EXPECT_DOUBLE_EQ(outlier_figure(r8, spike, dim), 10);  // whatever the bits
+  EXPECT_DOUBLE_EQ(outlier_figure(r8, spike, dim), 10);  // the number of bits does not matter
   EXPECT_NEAR(outlier_figure(q4, spike, dim), 80 / std::sqrt(22.38), 1e-9);
-  // Of groups of 32 one is zeros.
+  // One of the two groups of 32 is all zeros.
   EXPECT_NEAR(outlier_figure({CodecKind::affine, 4, 32}, spike, dim), 80 / std::sqrt(2 * 17.61),
               1e-9);
   EXPECT_EQ(outlier_figure({}, spike, dim), 0);
-  EXPECT_EQ(outlier_figure(r4, {}, dim), 0);           // nothing is known
-  EXPECT_EQ(outlier_figure(r4, one_key({}), dim), 0);  // no keys but zeros
-  // All channels alike: a range of zero, which no scale suffers from.
+  EXPECT_EQ(outlier_figure(r4, {}, dim), 0);           // nothing is known of the layer
+  EXPECT_EQ(outlier_figure(r4, one_key({}), dim), 0);  // all keys are zeros
+  // Equal channels have a range of zero, which does not coarsen a scale.
   const LayerKeys flat = one_key(std::vector<float>(dim, 10));
   EXPECT_DOUBLE_EQ(outlier_figure(r4, flat, dim), 10);
   EXPECT_EQ(outlier_figure(q4, flat, dim), 0);
-  // Keys that are all the same tell nothing apart.
+  // Keys that are all the same do not tell tokens apart.
   EXPECT_TRUE(std::isinf(outlier_figure(r4, {{{std::vector<float>(dim, 1)}, 0}}, dim)));
 }
 
@@ -58,7 +58,7 @@ TEST(KeyOutliers, LayersAreKeptInTheFewestBitsThatPass) {
     const auto found = protect_outliers(layers, samples, dim);
     return std::pair(layers.name(), found);
   };
-  // By head 1 of the second layer in the one sample, by the third layer in the other.
+  // Head 1 of the second layer has outliers in one sample, the third layer in the other.
   const LayerKeys calm = one_key({8}), both{calm[0], one_key({100})[0]};
   const KeySample biases{"biases", {{}, both, {}}};
   const KeySample probe{"probe", {calm, calm, one_key({400})}};

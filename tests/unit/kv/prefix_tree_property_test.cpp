@@ -1,5 +1,5 @@
-// Thousands of random operations on a small pool, as by sequences that come, wait, write, part, are
-// cancelled and leave, each held against plain lists of whole paths.
+// Thousands of random operations on a small pool, like those of sequences that begin, wait, write,
+// fork, are cancelled and end. Each result is compared with plain lists of whole paths.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint32_t page_tokens = 3, pool_pages = 40, space_count = 2;
 
 using Entry = PrefixTree::Entry;
-using Known = std::vector<std::pair<std::uint32_t, Entry>>;  // the space, and what it knows
+using Known = std::vector<std::pair<std::uint32_t, Entry>>;  // a space and one of its entries
 
 bool begins(const Tokens& with, const Tokens& tokens) {
   return with.size() <= tokens.size() && std::equal(with.begin(), with.end(), tokens.begin());
@@ -108,7 +108,7 @@ class World {
     return nullptr;
   }
 
-  // What find() must say, from the list of all paths.
+  // Checks the result of find() with the list of all paths.
   void expect(const PrefixTree::Match& match, const Known& known, std::uint32_t space,
               const Tokens& tokens) const {
     std::map<std::size_t, const Entry*> path;  // by length
@@ -142,7 +142,7 @@ class World {
     Tokens tokens;  // of two letters, so that many begin alike
     for (std::uint32_t i = 1 + below(20); i > 0; --i) tokens.push_back(below(8) == 0 ? 1 : 0);
     Writer w{space, tokens, PageTable(pool_), 0, {}, 0, 0};
-    if (below(8) > 0) {  // the others compute all of it, as a prompt to be judged
+    if (below(8) > 0) {  // the others compute all of it, as a prompt to be scored
       const auto limit = tokens.size() - 1;
       const Tokens known_part(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(limit));
       const Known known = all();
@@ -201,7 +201,7 @@ class World {
     Known known = all();
     const std::uint32_t count = below(4);
     std::uint32_t gone = 0;
-    for (; gone < count; ++gone) {  // the least recently used page that nobody uses or follows
+    for (; gone < count; ++gone) {  // the least recently used page that is idle and a leaf
       auto victim = known.end();
       for (auto at = known.begin(); at != known.end(); ++at) {
         const bool leaf = std::ranges::none_of(known, [&](const auto& other) {

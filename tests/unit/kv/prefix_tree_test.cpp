@@ -21,7 +21,7 @@ Tokens operator+(Tokens a, const Tokens& b) {
 
 class PrefixTreeTest : public testing::Test {
  protected:
-  // A sequence that came, computed its tokens, published them and went.
+  // A sequence that computed its tokens, published them and ended.
   std::vector<PageId> leave(const Tokens& tokens, Keep keep = Keep::plain) {
     PageTable table(pool_);
     EXPECT_TRUE(table.cover(tokens.size()));
@@ -39,7 +39,7 @@ class PrefixTreeTest : public testing::Test {
 TEST_F(PrefixTreeTest, GivesWholePagesOfTheLongestKnownBeginning) {
   const Tokens a = tokens_from(0, 11);
   const auto pages = leave(a);
-  EXPECT_EQ(tree_.size(), 2u);  // the third page is not whole: its holder's alone
+  EXPECT_EQ(tree_.size(), 2u);  // the third page is not whole, so the tree does not hold it
   EXPECT_EQ(pool_.used(), 2u);
   const auto match = tree_.find(space_, a);
   ASSERT_EQ(match.pages.size(), 2u);
@@ -50,7 +50,7 @@ TEST_F(PrefixTreeTest, GivesWholePagesOfTheLongestKnownBeginning) {
   EXPECT_EQ(known({}), 0u);
 }
 
-// Also an exact hit with its last token left out: the rest is in a page to copy.
+// An exact hit without its last token is such a fork, too: the rest is in a page to copy.
 TEST_F(PrefixTreeTest, AForkInsideAPageNamesThePageAndHowMuchOfItFits) {
   const auto pages = leave(tokens_from(0, 8));
   leave(tokens_from(0, 4) + tokens_from(100, 4));
@@ -72,8 +72,8 @@ TEST_F(PrefixTreeTest, TheBestOfManyForksIsFound) {
   EXPECT_EQ(tree_.find(space_, Tokens{1, 2, 1, 4, 9}).pages.size(), 1u);
 }
 
-// Tokens that common hashes take for the same: sums, exclusive-ors, orders, shifts by a word. Every
-// one finds its own page and no other.
+// Tokens whose common hashes would be equal: equal sums, equal exclusive-ors, other orders, shifts
+// by a word. Each path finds its own page and no other.
 TEST_F(PrefixTreeTest, AHashCollisionServesNoWrongPage) {
   const std::vector<Tokens> alike = {{1, 2, 3, 4}, {4, 3, 2, 1},  {2, 1, 4, 3},  {0, 3, 2, 5},
                                      {1, 3, 2, 4}, {0, 0, 0, 10}, {10, 0, 0, 0}, {0, 0, 10, 0},
@@ -129,7 +129,7 @@ TEST_F(PrefixTreeTest, EndsGoBeforeBeginnings) {
   EXPECT_EQ(tree_.evict(3), 3u);
   EXPECT_EQ(known(tokens_from(0, 16)), 1u);
   EXPECT_EQ(tree_.evict(3), 1u);
-  EXPECT_EQ(tree_.evict(1), 0u);  // an empty tree has nothing to give
+  EXPECT_EQ(tree_.evict(1), 0u);  // an empty tree has no page to evict
   EXPECT_EQ(pool_.used(), 0u);
 }
 

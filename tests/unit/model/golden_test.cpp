@@ -1,5 +1,5 @@
-// The real model against the float64 reference, and its bits however a prompt is cut and whoever
-// shares the step.
+// Compares the real model with the float64 reference, and its bits between different cuts of a
+// prompt and different rows in the step.
 #include "tests/support/golden.hpp"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// Work that groups claim, and phases in which they wait for each other, give the same bits however
-// many groups there are: one, and more than the machine has threads, so that some begin when others
-// are done.
+// Work that groups claim, and phases in which they wait for each other, give the same bits for any
+// number of groups: one, and more than the machine has threads, so that some begin when others are
+// done.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Which way the layers of a loaded model run, and what the log and ModelInfo say of the reason.
+// How the layers of a loaded model run, and the reason in the log and in ModelInfo.
 #include "engine/core/model/layer_path.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 using millrace::testing::open_device;
 using millrace::testing::TinyModel;
 
-// As quantizers mix types in Q4_K_M: some values and feed-forwards have more bits.
+// A model of mixed types as in Q4_K_M: some values and feed-forwards have more bits.
 TinyModel quantized() {
   TinyModel model{.width = 256, .heads = 8, .kv_heads = 4, .ffn_width = 512, .biases = false};
   model.type = TensorType::q4_k;
@@ -114,16 +114,16 @@ TEST_F(LayerPathTest, LayersThatDifferFromEachOtherTakeALaunchEach) {
 
 TEST_F(LayerPathTest, WhatElseKeepsLayersFromRunningWholeIsNamed) {
   EXPECT_EQ(load(quantized(), {.variant = "generic"}).reason,
-            "whole layers run on CPU devices that share the host's memory");
+            "whole layers need a CPU device that shares the host's memory");
   EXPECT_EQ(load(quantized(), {.variant = "cpu"}, {.math = MathMode::exact}).reason,
-            "whole layers run with --math fast");
+            "whole layers need --math fast");
   EXPECT_EQ(load(quantized(), {.variant = "cpu"}, {.whole_layers = false}).reason,
             "whole layers are turned off");
   EXPECT_EQ(load(quantized(), {.variant = "cpu", .max_allocation_bytes = 96 << 10}).reason,
-            "blk.0.ffn_gate.weight and what runs with it exceed a buffer of the device");
+            "blk.0.ffn_gate.weight and its neighbours exceed the device's largest buffer");
   TinyModel narrow = quantized();
   narrow.heads = 16;
-  EXPECT_EQ(load(narrow).reason, "heads of 16 channels are no multiple of 32");
+  EXPECT_EQ(load(narrow).reason, "heads of 16 channels are not a multiple of 32");
 }
 
 }  // namespace

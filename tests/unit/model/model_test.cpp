@@ -1,5 +1,5 @@
-// The whole forward pass on tiny random models: against float64, between the variants, and however
-// tokens are cut into steps.
+// The whole forward pass on tiny random models, compared with float64, between the variants, and
+// between different cuts into steps.
 #include "engine/core/model/model.hpp"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ ModelOptions small_in(MathMode math) {
   return options;
 }
 
-// Tests of what both modes promise.
+// Tests for both math modes.
 class BothModes : public ::testing::TestWithParam<MathMode> {};
 INSTANTIATE_TEST_SUITE_P(Model, BothModes, ::testing::Values(MathMode::exact, MathMode::fast),
                          [](const auto& math) { return std::string(math_name(math.param)); });
@@ -52,7 +52,7 @@ const TinyModel mixed{.type = TensorType::q8_0,
                                 {"output.weight", TensorType::f16},
                                 {"blk.1.attn_output.weight", TensorType::f32}}};
 
-// Each of the three changes what 40 tokens come to.
+// Each of the three changes the logits after 40 tokens.
 constexpr AttentionShape shaped{.window = 11, .soft_cap = 0.2f, .sinks = true};
 
 TEST(Model, EqualsFloat64) {
@@ -208,7 +208,7 @@ TEST(Model, NumbersThatAreNotFiniteAreRefusedWithTheirRow) {
   }
 }
 
-// A file may claim any context; what is allocated follows from the KV pool.
+// A file may claim any context; allocations depend on the KV pool.
 TEST(Model, AHugeContextCostsNoMoreThanThePoolHolds) {
   TinyModel huge = mixed;
   huge.context = 1u << 24;
@@ -235,7 +235,7 @@ TEST(Model, ImpossibleOptionsAreRefused) {
   EXPECT_EQ(code_of({.kv = "q3"}), Code::invalid_value);
   EXPECT_EQ(code_of({.kv = "f16/x"}), Code::invalid_value);
   EXPECT_EQ(code_of({.step_tokens = 0}), Code::invalid_value);
-  // Each by the option that makes it smaller.
+  // Each hint names the option that needs less memory.
   const auto hint_of = [&](const ModelOptions& options) {
     const auto loaded = Model::load(*device, file, options);
     return loaded ? "" : loaded.error().hint;
@@ -260,7 +260,7 @@ TEST(Model, TheFingerprintFollowsTheModel) {
   EXPECT_NE(must(Model::load(*device, file, small_in(MathMode::fast)))->info().fingerprint, one);
 }
 
-// Eight bits of each activation, and no more than that, are lost.
+// The fast mode rounds activations to eight bits and loses no more than that.
 TEST(Model, FastIsCloseToExact) {
   const GgufFile file = mixed.file();
   const Tokens tokens = random_tokens(40, 1);

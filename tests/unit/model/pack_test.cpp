@@ -1,5 +1,5 @@
-// Panels read back on the host, number by number as kernels/matmul/layout.cl draws them, against
-// what the file defines: for every type, whole and broken panels, and any bytes for scales.
+// Reads panels back on the host, number by number as kernels/matmul/layout.cl draws them, and
+// compares them with the file's values: every type, full and partial panels, any bytes for scales.
 #include "engine/core/model/pack.hpp"
 
 #include <gtest/gtest.h>
@@ -137,8 +137,8 @@ TEST(Pack, PanelsHoldWhatTheFileDefines) {
   }
 }
 
-// Whatever a file holds, packing stays inside the panel, and what is refused is just what has a
-// scale that is not finite.
+// Whatever bytes a file has, packing stays inside the panel, and exactly the rows with a scale that
+// is not finite are refused.
 TEST(Pack, AnyBytesArePackedOrRefused) {
   int refused = 0, packed = 0;
   for (const TensorTypeTraits& type : tensor_types()) {

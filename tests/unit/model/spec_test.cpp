@@ -110,7 +110,7 @@ TEST(Spec, WindowsSoftCapsAndSinksAreReadAndPartOfTheFingerprint) {
             numeric_fingerprint(other.file(), "f16", MathMode::fast, {}));
 }
 
-// Which layers have the window, only the model's code would say.
+// No key says which layers have the window; only the model's own code does.
 TEST(Spec, AWindowOfSomeOfQwensLayersIsRefused) {
   const auto spec =
       read_spec(TinyModel{.architecture = "qwen2", .attention = {.window = 300}}.file());
@@ -172,7 +172,7 @@ TEST(Spec, AnotherArchitectureIsNamed) {
   EXPECT_NE(spec.error().message.find("\"mamba2\""), std::string::npos);
 }
 
-TEST(Spec, AbsurdSizesAreRefused) {
+TEST(Spec, ImpossibleSizesAreRefused) {
   const auto refused = [](const GgufBuilder& builder) {
     const auto spec = read_spec(TinyModel::file(builder));
     return !spec && spec.error().code == Code::gguf_malformed && !spec.error().hint.empty();
@@ -188,7 +188,7 @@ TEST(Spec, AbsurdSizesAreRefused) {
   EXPECT_TRUE(refused(builder));
 }
 
-// Almost always the float next to the truth; never further than one.
+// Expects floats next to the truth almost always, and never more than one float away.
 void expect_near_truth(const std::vector<float>& table, const ModelSpec& spec,
                        std::uint32_t position) {
   const std::uint32_t half = spec.rope_dim / 2;
@@ -214,7 +214,7 @@ TEST(Spec, RotaryTable) {
   EXPECT_EQ(rope_table(spec, 100)[96 * 16], table[24 * 16]);
 }
 
-// One hash over many angles, near and far: another one means other bits on this machine.
+// The hash of many angles, near and far. Another hash means other bits on this machine.
 TEST(Spec, TheRotaryTableIsTheSameOnEveryMachine) {
   ModelSpec spec;
   spec.rope_dim = 64;

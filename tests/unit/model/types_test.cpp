@@ -1,5 +1,5 @@
-// Models whose weights have each quantized type, and several in one projection. What a file defines
-// is exact, so the same model in F32 gives the same bits in exact arithmetic.
+// Models whose weights have each quantized type, and several types in one projection.
+// Dequantization is exact, so the same model in F32 gives the same bits in exact arithmetic.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(Types, TypesTest,
                                            TensorType::q4_1, TensorType::q4_k, TensorType::iq4_nl),
                          [](const auto& type) { return std::string(traits_of(type.param).name); });
 
-// As quantizers leave models whose width is no multiple of 256: a type for each matrix.
+// A type for each matrix, as quantizers choose for models whose width is not a multiple of 256.
 TEST(MixedTypes, LogitsAreThoseOfTheSameValuesInF32) {
   expect_bits_of_f32(many_types());
 }

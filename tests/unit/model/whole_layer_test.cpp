@@ -1,5 +1,5 @@
-// Layers in one launch against the same operations launched one by one: the same bits, whatever the
-// type, the instruction of the dot products, what is in the step, and where attention is cut.
+// Layers in one launch give the same bits as the same operations launched one by one, for every
+// type, instruction of the dot products, kind of step, and cut of attention.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -84,7 +84,7 @@ Made run(const GgufFile& file, bool whole, const std::string& variant, const Sch
   return made;
 }
 
-// Where the two differ first, for a message that can be read.
+// The first difference between the two, as a readable message.
 std::string difference(const Made& a, const Made& b) {
   for (std::size_t s = 0; s < a.logits.size(); ++s) {
     for (std::size_t i = 0; i < a.logits[s].size(); ++i) {
@@ -113,7 +113,7 @@ void expect_same(const TinyModel& model, const std::string& variant, const Sched
   const Made whole = run(file, true, variant, schedule, kv, means);
   const Made apart = run(file, false, variant, schedule, kv, means);
   EXPECT_EQ(difference(whole, apart), "") << variant << ", " << schedule.steps.size() << " steps";
-  // And three around them: it was the other kernel.
+  // The step has three launches around the layers; this number shows that they ran whole.
   EXPECT_EQ(whole.launches, schedule.steps.size() * (runs + 3)) << variant;
   EXPECT_GE(apart.launches, schedule.steps.size() * (2 * 7 + 3)) << variant;
 }
@@ -144,8 +144,8 @@ Schedule chunks(const std::vector<std::uint32_t>& sizes) {
   return out;
 }
 
-// Steps in which decoding rows, short chunks, and long ones that end in a tile of one token or of
-// several stand beside each other, in changing order.
+// Steps with decoding rows, short chunks, and long chunks that end in a tile of one or of several
+// tokens, side by side in changing order.
 Schedule mixed() {
   return {.lengths = {300, 90, 33, 12, 70},
           .steps = {{{0, 0, 200}, {1, 0, 40}},
@@ -162,7 +162,7 @@ class WholeLayer : public ::testing::Test {
   }
 };
 
-// But the best one, which all other tests here run.
+// Every instruction but the best one, which all other tests here use.
 TEST_F(WholeLayer, SameBitsForEveryInstruction) {
   for (const Dot dot : all_dots) {
     if (!processor_has(dot) || dot == best_dot()) continue;
@@ -197,7 +197,7 @@ TinyModel model_of(TensorType type, const Shape& shape) {
   return model;
 }
 
-// Together each format and each way to share and rotate heads; all pairs of them are the long test.
+// Covers each format and each way to share and rotate heads once; the long test covers all pairs.
 TEST_F(WholeLayer, SameBitsForEveryFormat) {
   const std::pair<TensorType, Shape> cases[] = {{TensorType::q8_0, shapes[0]},
                                                 {TensorType::q5_1, shapes[1]},
@@ -290,7 +290,7 @@ TEST_F(WholeLayer, SameBitsWhereAttentionIsCut) {
                .steps = {{{0, 0, 1015}}, {{1, 0, 999}}, {{0, 1015, 5}, {1, 999, 1}}}});
 }
 
-// A launch finds weights and pages by their addresses: they stay until it is done.
+// A launch accesses weights and pages by their addresses, so they stay until it is done.
 TEST_F(WholeLayer, AModelMayGoWhileItsStepRuns) {
   const GgufFile file = model_of(TensorType::q4_1, false).file();
   for (int i = 0; i < 20; ++i) {
@@ -302,7 +302,7 @@ TEST_F(WholeLayer, AModelMayGoWhileItsStepRuns) {
   }
 }
 
-// As if a launch had broken off in each step, whatever it had counted so far.
+// As if a launch had been aborted in each step, with any values in its counters.
 TEST_F(WholeLayer, WhatABrokenLaunchLeavesIsPutRight) {
   const GgufFile file = model_of(TensorType::q4_1, false).file();
   const Schedule schedule = decoding(2, 1020);  // attention is cut

@@ -13,15 +13,15 @@ namespace millrace::engine {
 namespace {
 
 constexpr std::uint32_t page_tokens = 4;
-// Two pages are a whole segment.
+// Two of these pages fill a segment.
 const PageKind kind{"0123456789abcdef0123456789abcdef", page_tokens, 4 * limits::MiB};
 constexpr std::uint64_t segment_bytes = 2 * 4 * limits::MiB + 4096;  // and its header
 
-// A device that is done at once. What it reads is 'x'.
+// A device whose transfers are done at once. The bytes that it reads are 'x'.
 class ReadyTransport final : public PageTransport {
  public:
   std::uint32_t reads = 0;
-  bool loses = false;  // all that it is asked for
+  bool loses = false;  // every transfer fails
 
   Result<std::vector<DeviceEvent>> read_pages(std::span<const PageId>,
                                               std::span<char> into) override {
@@ -56,12 +56,12 @@ class DiskPagesTest : public testing::Test {
       return ids;
     };
   }
-  // Until so much of a path is in its files, or nothing is under way.
+  // Waits until so much of a path is in its files, or nothing is left to write.
   static std::uint32_t written(DiskPages& disk, const Tokens& path, std::uint32_t count) {
     for (int i = 0; i < 100 && disk.find(path, 0) < count; ++i) disk.wait(all_held());
     return disk.find(path, 0);
   }
-  // Twelve segments: more than a fetch asks for at once.
+  // Saves twelve segments, more than a fetch requests at once.
   void save_long_path() {
     const auto tier = open(limits::GiB);
     for (std::uint32_t page = 0; page < pages; page += 2) {
@@ -71,7 +71,7 @@ class DiskPagesTest : public testing::Test {
       tier->save(number, std::vector<char>(2 * kind.page_bytes, 'x'));
     }
   }
-  // How much of the path comes back while somebody else's segment is saved.
+  // Returns how many pages of the path are fetched while another path's segment is saved.
   std::uint32_t fetch_while_another_is_saved(std::uint64_t segments) {
     DiskPages disk(open(segments * segment_bytes), kind, transport_);
     EXPECT_EQ(disk.find(path_, 0), pages);
@@ -101,16 +101,16 @@ TEST_F(DiskPagesTest, ALongPathComesBackWhole) {
   EXPECT_EQ(fetch_while_another_is_saved(13), pages);
 }
 
-// The folder is full: the new segment takes the place of one that the fetch has yet to ask for.
+// The folder is full: the new segment replaces one that the fetch has yet to request.
 TEST_F(DiskPagesTest, ASegmentThatGoesDuringAFetchEndsTheHitThere) {
   save_long_path();
   const std::uint32_t came = fetch_while_another_is_saved(12);
-  EXPECT_GE(came, 16u);  // what was asked for at once
+  EXPECT_GE(came, 16u);  // the pages that were requested at once
   EXPECT_LT(came, pages);
 }
 
-// In a tier with room for less than it, each stretch of it is read from the device once at most,
-// and what is kept is its beginning; what was offered after it has its turn.
+// If the tier has no room for the whole path, each part of it is read from the device at most once
+// and its beginning is kept. Paths that were offered after it are saved, too.
 TEST_F(DiskPagesTest, APathLongerThanTheTierIsSavedAsFarAsItGoes) {
   const Tokens other(2 * page_tokens, 9);
   for (const std::uint64_t bound : {4 * kind.page_bytes + 4096, 9 * kind.page_bytes + 8192}) {
@@ -128,7 +128,7 @@ TEST_F(DiskPagesTest, APathLongerThanTheTierIsSavedAsFarAsItGoes) {
       EXPECT_EQ(written(disk, path_, room), room);
     }
     EXPECT_EQ(std::ranges::count(log_, '\n'), 1) << log_;
-    EXPECT_NE(log_.find("longer than --prefix-disk"), std::string::npos) << log_;
+    EXPECT_NE(log_.find("too long for --prefix-disk"), std::string::npos) << log_;
     DiskPages disk(open(bound), kind, transport_);
     EXPECT_EQ(disk.find(path_, 0), room);
     disk.offer(path_);
@@ -139,7 +139,7 @@ TEST_F(DiskPagesTest, APathLongerThanTheTierIsSavedAsFarAsItGoes) {
   }
 }
 
-// As the engine's steps do it, which wait for nothing.
+// The same with the calls of the engine's steps, which do not wait.
 TEST_F(DiskPagesTest, APathLongerThanTheTierHoldsUpNobodyWhileStepsRun) {
   DiskPages disk(open(4 * kind.page_bytes + 4096), kind, transport_);
   const Tokens other(page_tokens, 9);
@@ -153,7 +153,8 @@ TEST_F(DiskPagesTest, APathLongerThanTheTierHoldsUpNobodyWhileStepsRun) {
   EXPECT_EQ(disk.find(path_, 0), 3u);
 }
 
-// Of one page: its file names all tokens before it, so that only the first page of a path fits.
+// A tier of one page: a file names all tokens before its page, so only the first page of a path
+// fits.
 TEST_F(DiskPagesTest, ATierOfOnePageHoldsOne) {
   const std::uint64_t one = segment_file_bytes({kind, Tokens(page_tokens), 0, 1});
   DiskPages disk(open(one), kind, transport_);
@@ -163,7 +164,7 @@ TEST_F(DiskPagesTest, ATierOfOnePageHoldsOne) {
   EXPECT_EQ(written(disk, path_, 1), 1u);
 }
 
-// A device that has ended must not keep the engine from ending.
+// A lost device must not keep the engine from ending.
 TEST_F(DiskPagesTest, WhatTheDeviceLosesIsTriedOnce) {
   transport_.loses = true;
   DiskPages disk(open(limits::GiB), kind, transport_);

@@ -22,7 +22,7 @@ Tokens tokens_from(TokenId first, std::uint32_t count) {
   return out;
 }
 
-// Pages say what they are of.
+// Packed pages whose bytes name their path and number.
 std::vector<char> packed(const Tokens& path, std::uint32_t first_page) {
   std::vector<char> out;
   for (std::size_t page = first_page; page < path.size() / page_tokens; ++page) {
@@ -50,7 +50,7 @@ class DiskTierTest : public testing::Test {
   }
   void save(const Tokens& path, std::uint32_t first_page = 0) {
     const auto number = tier_->reserve(path, first_page).number;
-    if (number == 0) return;  // has no room
+    if (number == 0) return;  // the tier has no room
     tier_->save(number, packed(path, first_page));
     while (tier_->index().contains(number) && tier_->index().find(path, first_page).empty()) {
       tier_->wait();
@@ -63,7 +63,7 @@ class DiskTierTest : public testing::Test {
       tier_->take();
     }
   }
-  // The pages of a path that come back, from page `first` on.
+  // Loads the pages of a path from page `first` on.
   std::vector<char> load(const Tokens& path, std::uint32_t first = 0) {
     std::vector<char> out;
     const auto pieces = tier_->index().find(path, first);
@@ -91,7 +91,7 @@ class DiskTierTest : public testing::Test {
   std::string log_;
 };
 
-// An engine's step waits here while cancels and stops wait for the step.
+// A step of the engine waits in DiskTier::wait, and cancels and stops wait for the step.
 TEST_F(DiskTierTest, ADiskThatHangsHoldsUpNobody) {
   open();
   std::promise<void> goes_on;
@@ -134,10 +134,10 @@ TEST_F(DiskTierTest, APieceInTheMiddleThatIsGoneEndsTheHitThere) {
   ASSERT_TRUE(env_->remove(file()));  // the older one
   open();
   EXPECT_TRUE(load(path).empty());
-  EXPECT_EQ(load(path, 2), packed(path, 2));  // of use to whom the tree knows the beginning
+  EXPECT_EQ(load(path, 2), packed(path, 2));  // useful if the tree knows the beginning
 }
 
-// Every byte of a segment, one after the other: a miss and one warning, never other bytes.
+// Damages every byte of a segment, one after the other: a miss and one warning, never other bytes.
 TEST_F(DiskTierTest, ADamagedSegmentIsAMissWithOneWarning) {
   const Tokens path = tokens_from(0, 8);
   open();
@@ -182,7 +182,7 @@ TEST_F(DiskTierTest, AHalfWrittenSegmentIsAMissWithOneWarning) {
   EXPECT_TRUE(files().empty());
 }
 
-// Also while the tier is open, between the look-up and the read.
+// Damage while the tier is open, between the look-up and the read.
 TEST_F(DiskTierTest, ASegmentThatIsDamagedLaterIsAMissToo) {
   const Tokens path = tokens_from(0, 8);
   open();
@@ -198,7 +198,7 @@ TEST_F(DiskTierTest, ASegmentThatIsDamagedLaterIsAMissToo) {
   EXPECT_EQ(load(path), packed(path, 0));
 }
 
-// As if two paths had one hash and so one file: what is in it is compared token by token.
+// As if two paths shared a hash and so a file: the file's path is compared token by token.
 TEST_F(DiskTierTest, AHashCollisionServesNoWrongPage) {
   const Tokens mine = tokens_from(0, 8), other = tokens_from(50, 8);
   open();
@@ -233,7 +233,7 @@ TEST_F(DiskTierTest, AnotherEnginesSegmentsAreNotReadAndGoFirst) {
   save(mine);
   EXPECT_EQ(load(path), packed(path, 0));
   const std::uint64_t two = 2 * tier_->index().bytes() / 5 + 100;
-  open(two);  // has room for those two alone
+  open(two);  // has room for these two only
   EXPECT_EQ(load(path), packed(path, 0));
   EXPECT_EQ(load(mine), packed(mine, 0));
   tier_.reset();
@@ -258,7 +258,7 @@ TEST_F(DiskTierTest, BytesAreBoundedAndReadsRefresh) {
   EXPECT_FALSE(load(tokens_from(400, 8)).empty());
 }
 
-// A bound is kept whatever comes: what is larger than all of it is not written.
+// The limit always holds: a segment that is larger than the limit is not written.
 TEST_F(DiskTierTest, ABoundOfOnePageHoldsThatAndALesserOneIsRefused) {
   const std::uint64_t one = segment_file_bytes({kind, tokens_from(0, 4), 0, 1});
   open(one);
@@ -291,7 +291,7 @@ TEST_F(DiskTierTest, EndsGoBeforeBeginnings) {
   EXPECT_EQ(load(path), packed(tokens_from(0, 8), 0));
 }
 
-// Also by the order in which a start reads them.
+// Ends go first after a start, too, which adds segments in the order in which it reads them.
 TEST_F(DiskTierTest, BeginningsOutliveEndsOverAStartWithLessRoom) {
   const Tokens path = tokens_from(0, 16);
   open();
@@ -302,7 +302,7 @@ TEST_F(DiskTierTest, BeginningsOutliveEndsOverAStartWithLessRoom) {
   EXPECT_EQ(load(path), packed(tokens_from(0, 8), 0));
 }
 
-// Its beginning does not go for its end, whatever else there is and in whatever order it was used.
+// The beginning of a path is not removed for its own end, whatever the order of uses.
 TEST_F(DiskTierTest, WhatALongPathBeginsWithStays) {
   const Tokens path = tokens_from(0, 24), other = tokens_from(100, 8);
   open();
@@ -311,18 +311,18 @@ TEST_F(DiskTierTest, WhatALongPathBeginsWithStays) {
   open(3 * one);
   save(Tokens(path.begin(), path.begin() + 8));
   EXPECT_EQ(load(other), packed(other, 0));
-  save(Tokens(path.begin(), path.begin() + 16), 2);  // the other's place
+  save(Tokens(path.begin(), path.begin() + 16), 2);  // replaces the other path
   EXPECT_TRUE(load(other).empty());
   const auto place = tier_->reserve(path, 4);
   EXPECT_EQ(place.number, 0u);
   EXPECT_FALSE(place.later);
   EXPECT_EQ(load(path), packed(tokens_from(0, 16), 0));
-  save(other);  // a new one's turn: the end goes for it
+  save(other);  // is new, and the end is removed for it
   EXPECT_EQ(load(other), packed(other, 0));
   EXPECT_EQ(load(path), packed(tokens_from(0, 8), 0));
 }
 
-// Nothing goes that is not in its file yet; once it is, there is room.
+// A segment that is being written is not removed; when it is in its file, there is room.
 TEST_F(DiskTierTest, WhatIsBeingWrittenIsWaitedFor) {
   open(segment_file_bytes({kind, tokens_from(0, 8), 0, 2}));
   const auto first = tier_->reserve(tokens_from(100, 8), 0);
@@ -369,7 +369,7 @@ TEST_F(DiskTierTest, AWriteThatFailsLeavesNoFile) {
   EXPECT_EQ(files(), std::vector<std::string>{"1.kv"});
 }
 
-// The power goes at any operation: what is found afterwards is right, and the folder can be used.
+// The power fails at any operation: segments found afterwards are right, and the folder is usable.
 TEST_F(DiskTierTest, APowerCutLeavesWholeSegmentsOrNone) {
   std::uint32_t found = 0;
   for (std::uint64_t cut = 1; cut < 24; ++cut) {

@@ -1,7 +1,7 @@
 #pragma once
-// What the filters and the draw are by definition, in float64: softmax, a sort, cumulative sums.
-// Knows nothing of the kernels' fp32 steps, weights and fixed-point shares, so that it can judge
-// them; in exchange it cannot say who is right within rounding of a cut, and says where that is.
+// The definitions of the filters and of the draw, in float64: softmax, a sort, cumulative sums.
+// They do not use the kernels' fp32 steps, weights and fixed-point shares, so that they can check
+// them. Therefore they cannot decide about tokens within rounding of a cut, and mark these.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -20,9 +20,9 @@ inline constexpr double near_cut = 1e-6;  // relative
 // A distribution over the tokens while it passes the filters.
 struct Share {
   std::vector<double> logit;        // after edits and bans, by temperature
-  std::vector<double> probability;  // 0: filtered away
+  std::vector<double> probability;  // 0: removed by a filter
   std::vector<bool> close;          // within rounding of a cut: may be in or out
-  int doubtful_filters = 0;         // that had such tokens; a filter behind them starts from either
+  int doubtful_filters = 0;  // filters that had such tokens; later ones may start from either
 
   // Likeliest first, equal ones by id.
   Tokens survivors() const {
@@ -35,7 +35,7 @@ struct Share {
     return ids;
   }
 
-  // Keeps these alone, with shares counted anew.
+  // Keeps only these and computes their shares again.
   void keep(const Tokens& ids) {
     std::vector<double> kept(probability.size(), 0);
     const double max = ids.empty() ? 0 : logit[ids.front()];
@@ -46,7 +46,7 @@ struct Share {
   }
 };
 
-// Notes in which of the tokens a filter decides within rounding.
+// Records the tokens about which a filter decides within rounding.
 class Doubts {
  public:
   explicit Doubts(Share& share) : share_(share) {}
@@ -72,7 +72,7 @@ inline void top_k(Share& share, std::uint32_t k) {
   if (k == 0 || k >= ids.size()) return;
   Doubts doubts(share);
   const double in = share.logit[ids[k - 1]], out = share.logit[ids[k]];
-  // Of equal ones the ids decide; of nearly equal ones rounding might.
+  // Ids decide between equal ones; rounding may decide between nearly equal ones.
   if (in != out && same_within(in, out, in)) {
     for (const TokenId id : ids) {
       if (same_within(share.logit[id], in, in)) doubts.add(id);
@@ -82,7 +82,7 @@ inline void top_k(Share& share, std::uint32_t k) {
   share.keep(ids);
 }
 
-// The shortest beginning of `ids` that has the mass.
+// Keeps the shortest beginning of `ids` that has the mass.
 inline void keep_mass(Share& share, Tokens ids, double mass, Doubts& doubts) {
   double before = 0;
   std::size_t kept = 0;
@@ -103,7 +103,8 @@ inline void top_p(Share& share, double mass) {
   keep_mass(share, share.survivors(), mass, doubts);
 }
 
-// Those whose information is nearest to the entropy, up to the mass; equally near ones by id.
+// Keeps the tokens whose information is nearest to the entropy, up to the mass; equally near ones
+// are ordered by id.
 inline void typical(Share& share, double mass) {
   if (mass >= 1) return;
   Doubts doubts(share);
@@ -165,7 +166,7 @@ inline void xtc(Share& share, double threshold) {
   share.keep(ids);
 }
 
-// What is drawn from; `exclude`: whether XTC's own draw fell within its probability.
+// The distribution of the draw; `exclude` says whether XTC's own draw fell within its probability.
 inline Share share(const std::vector<float>& logits, const SampleTask& task, bool exclude) {
   Share out;
   out.logit = reference::edited(logits, task);
@@ -191,7 +192,7 @@ inline Share share(const std::vector<float>& logits, const SampleTask& task, boo
   return out;
 }
 
-// Whether XTC strikes at a task's position.
+// Whether XTC excludes tokens at a task's position.
 inline bool excludes(const SampleTask& task) {
   const auto words =
       philox4x32({0, task.position, task.sample, 1}, philox_key(task.sampling.seed.value_or(0)));

@@ -1,4 +1,4 @@
-// Draws against the distribution that was asked for: chi-square over 100,000 draws of each setting.
+// Compares draws with the requested distribution: chi-square over 100,000 draws of each setting.
 // Seeds are fixed, so a result repeats.
 #include "tests/unit/sampler/definitions.hpp"
 #include "tests/unit/sampler/sampler_fixture.hpp"
@@ -37,7 +37,7 @@ std::vector<Setting> settings() {
   return all;
 }
 
-// Each token's probability; XTC mixes what it leaves and what it does not.
+// Each token's probability; XTC mixes the distributions with and without its exclusion.
 std::vector<double> expected(const std::vector<float>& row, const SampleTask& task) {
   std::vector<double> out(row.size(), 0);
   const double chance = task.sampling.xtc_probability;

@@ -1,6 +1,6 @@
-// Every edit of logits against plain float64 on the host, beside filters in mixed batches;
-// the state on the device against one built from the history; listed logprobs; and what is not
-// done where nobody asked.
+// Compares every edit of logits with plain float64 on the host, beside filters in mixed batches,
+// and the state on the device with one built from the history. Also tests listed logprobs, and that
+// work nobody requested is skipped.
 #include <functional>
 
 #include "tests/unit/sampler/sampler_fixture.hpp"
@@ -165,7 +165,8 @@ void expect_same_bits(const Outcome& a, const Outcome& b, const std::string& wha
   EXPECT_EQ(bits(a), bits(b)) << what;
 }
 
-// What devices beside CPUs run: reductions over local memory, atomic sums, stretches of ids.
+// Tests the code of devices other than CPUs: reductions over local memory, atomic sums, runs of
+// ids.
 TEST_P(EditedRows, AGroupGivesTheBitsOfOneWorkItem) {
   if (device_->family() == Family::cpu || device_->info().type == DeviceType::cpu) {
     // test_oclgrind.py runs it on every machine.
@@ -199,9 +200,8 @@ TEST_P(EditedRows, AGroupGivesTheBitsOfOneWorkItem) {
   }
 }
 
-// A sequence that lives through 200 draws: a slot is taken from it twice, and it comes back in
-// another with what the host has learned by then. Between, the host's knowledge lags a token
-// behind.
+// A sequence of 200 draws. It loses its slot twice and resumes in another one, with the tokens that
+// the host knows by then. In between, the host lags one token behind.
 TEST_P(EditedRows, StateIsByteEqualToARebuildOverAppendPreemptAndResume) {
   const LogitEdits edits = all_penalties();
   const Tokens prompt = Dice(1).tokens(30, 12);
@@ -278,19 +278,19 @@ TEST_P(EditedRows, StatesOfManyLengthsDoNotTouchEachOther) {
   }
 }
 
-TEST_P(EditedRows, ListedLogprobsOfDrawnAndJudgedTokens) {
+TEST_P(EditedRows, ListedLogprobsOfDrawnAndScoredTokens) {
   const std::vector<float> row = random_logits(8, 5000, 3);
   const Tokens listed = {4999, 0, 17, 2500};
   SampleTask raw = sampled(filters(1, 10), 5);
   raw.logprob = true;
   raw.top = 3;
   raw.listed = listed;
-  SampleTask processed = raw, judged = raw, none = raw;
+  SampleTask processed = raw, scored = raw, none = raw;
   processed.mode = LogprobMode::processed;
-  judged.draw = false;
-  judged.target = 3;
+  scored.draw = false;
+  scored.target = 3;
   none.listed = {};
-  std::vector<SampleTask> tasks = {raw, none, processed, judged};
+  std::vector<SampleTask> tasks = {raw, none, processed, scored};
   for (std::uint32_t i = 0; i < 4; ++i) tasks[i].slot = i;
   const auto got = run(std::vector(4, row), tasks);
   const auto model = reference::logprobs(row, nullptr), drawn = reference::logprobs(row, &raw);
@@ -333,7 +333,7 @@ TEST_P(EditedRows, CostNothingWhereNobodyAsks) {
   EXPECT_EQ(run_one(row, sampled(xtc, 1)).stages, stage_noise | stage_xtc);
 }
 
-// Tokens do not change with what else is asked of their row.
+// Tokens do not depend on the other outputs that are requested for their row.
 TEST_P(EditedRows, LogprobsNeverChangeTokens) {
   for (std::uint32_t i = 0; i < 110; ++i) {
     const Case c = make_case(i);

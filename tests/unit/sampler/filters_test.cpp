@@ -1,5 +1,5 @@
-// Every filter, the bans and the draw against their definitions in float64, in mixed batches: who
-// is left, with which probability, and who is drawn.
+// Compares every filter, the bans and the draw with their definitions in float64, in mixed batches:
+// which tokens survive, with which probability, and which one is drawn.
 #include "tests/unit/sampler/definitions.hpp"
 #include "tests/unit/sampler/sampler_fixture.hpp"
 
@@ -40,7 +40,7 @@ void with_xtc(Row& row, Dice& dice) {
   row.sampling.xtc_probability = dice.between(0.3f, 1);
   row.sampling.xtc_threshold = dice.between(0.001f, 0.3f);
 }
-// As min_tokens bans what ends a text.
+// Adds bans, as min_tokens does for end-of-text tokens.
 void with_bans(Row& row, Dice& dice) {
   if (dice.below(2) == 0) row.sampling.temperature = 0;
   row.banned = dice.tokens(1 + dice.below(20), static_cast<std::uint32_t>(row.logits.size()));
@@ -68,8 +68,9 @@ Row make_row(std::uint32_t index, std::uint32_t vocabulary) {
   return row;
 }
 
-// How many rows could not be compared: a filter began from what rounding had decided.
-class Judge {
+// Compares rows with the definitions. Counts rows that cannot be compared because a filter began
+// from tokens that rounding had decided.
+class Checker {
  public:
   void row(const Row& row, const SampleTask& task, const Outcome& got, const std::string& name) {
     using definition::Share;
@@ -130,26 +131,27 @@ class Batch {
 // 1,000 rows of each stage, all stages side by side in each batch.
 TEST_P(Filters, EqualTheirDefinitionsInMixedBatches) {
   const std::uint32_t count = 1000;
-  Judge judge;
+  Checker checker;
   for (std::uint32_t round = 0; round < std::size(stages); ++round) {
     const Batch batch(round * count, count, 211);
     const auto got = run(batch.logits, batch.tasks);
     for (std::uint32_t i = 0; i < count; ++i) {
-      judge.row(batch.rows[i], batch.tasks[i], got[i], "row " + std::to_string(round * count + i));
+      checker.row(batch.rows[i], batch.tasks[i], got[i],
+                  "row " + std::to_string(round * count + i));
     }
   }
-  EXPECT_LE(judge.doubtful(), 20u);
+  EXPECT_LE(checker.doubtful(), 20u);
 }
 
 TEST_P(Filters, EqualTheirDefinitionsOverALargeVocabulary) {
   const Batch batch(90, 2 * std::size(stages), 49152);
   const auto got = run(batch.logits, batch.tasks);
-  Judge judge;
+  Checker checker;
   for (std::uint32_t i = 0; i < got.size(); ++i) {
-    judge.row(batch.rows[i], batch.tasks[i], got[i], "row " + std::to_string(i));
+    checker.row(batch.rows[i], batch.tasks[i], got[i], "row " + std::to_string(i));
   }
   // Tokens lie close together here, so that some cuts fall within rounding of one.
-  EXPECT_LE(judge.doubtful(), got.size() / 4);
+  EXPECT_LE(checker.doubtful(), got.size() / 4);
 }
 
 }  // namespace

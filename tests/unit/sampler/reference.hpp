@@ -1,7 +1,7 @@
 #pragma once
-// What the sampler must do, written plainly on the host: the fp32 steps bit for bit (kernels/
-// sampler/math.cl), filters by a full sort, and logprobs in float64. definitions.hpp judges the
-// filters without those steps.
+// A plain version of the sampler on the host: the fp32 steps bit for bit (kernels/sampler/math.cl),
+// filters by a full sort, and logprobs in float64. definitions.hpp checks the filters without those
+// steps.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -93,8 +93,8 @@ inline Tokens all_tokens(const SampleTask& task) {
   return all;
 }
 
-// What DRY takes from each token: over every place of the window, the length of the repeat that
-// ends before it.
+// What DRY subtracts from each token, from the length of the repeat that ends before each place of
+// the window.
 inline std::map<TokenId, double> dry_losses(const Dry& dry, const Tokens& all) {
   std::map<TokenId, double> losses;
   const std::size_t first = all.size() > dry.window ? all.size() - dry.window : 0;
@@ -138,7 +138,7 @@ inline std::set<TokenId> ruled_out(const LogitEdits& e, const Tokens& all, std::
   return out;
 }
 
-// In float64, rounded once at the end.
+// The edited logits, in float64, rounded once at the end.
 inline std::vector<double> edited(const std::vector<float>& logits, const SampleTask& task) {
   std::vector<double> out(logits.begin(), logits.end());
   if (task.edits == nullptr) return out;

@@ -62,7 +62,7 @@ class SamplerVariants : public ::testing::TestWithParam<const char*> {
   std::vector<Outcome> run(const std::vector<std::vector<float>>& rows,
                            const std::vector<SampleTask>& tasks) {
     const auto vocabulary = static_cast<std::uint32_t>(rows[0].size());
-    const std::uint32_t stride = vocabulary + 5;  // what lies between rows must not matter
+    const std::uint32_t stride = vocabulary + 5;  // words between rows must not matter
     std::vector<float> logits(rows.size() * stride, std::nanf(""));
     for (std::size_t i = 0; i < rows.size(); ++i)
       std::copy(rows[i].begin(), rows[i].end(), logits.begin() + static_cast<long>(i * stride));
@@ -103,9 +103,9 @@ class SamplerVariants : public ::testing::TestWithParam<const char*> {
 
   static constexpr std::uint32_t slots = 1024;
   std::unique_ptr<Device> device_;
-  std::unique_ptr<Sampler> sampler_;  // of the last run's vocabulary
+  std::unique_ptr<Sampler> sampler_;  // for the last run's vocabulary
   std::uint32_t vocabulary_ = 0;
-  std::uint32_t row_items_ = 0;  // what suits the device; counts where a sampler is made
+  std::uint32_t row_items_ = 0;  // 0: by the device; used when a sampler is created
 };
 
 inline Sampling filters(float temperature, std::uint32_t top_k = 0, float top_p = 1,

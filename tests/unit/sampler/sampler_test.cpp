@@ -141,7 +141,7 @@ TEST_P(SamplerVariants, LogprobsAreWithin1e5OfFloat64) {
   }
 }
 
-TEST_P(SamplerVariants, JudgesAGivenToken) {
+TEST_P(SamplerVariants, ScoresAGivenToken) {
   const std::vector<float> row = random_logits(23, 49152, 3.0f);
   SampleTask task;
   task.draw = false;
@@ -227,7 +227,7 @@ TEST_P(SamplerVariants, BitsDoNotDependOnTheBatch) {
   EXPECT_EQ(among.top_logprobs, alone.top_logprobs);
 }
 
-// A chunk of a prompt draws nothing: its step is waited for all the same.
+// A chunk of a prompt draws nothing, but `wait` must wait for its step as well.
 TEST_P(SamplerVariants, AStepWithoutTasksIsWaitedForToItsEnd) {
   const ProgramSpec slow{.name = "slow", .sources = {}, .defines = {}, .text = R"(
 __kernel void slow(__global uint* x, uint rounds) {

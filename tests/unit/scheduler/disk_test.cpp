@@ -1,5 +1,5 @@
-// Sequences whose beginnings come from disk, over the fake device: a page read before it is there,
-// or from another path, shows as a wrong token.
+// Sequences whose beginnings come from disk, over the fake device: a page that is read before it is
+// written, or from another path, shows as a wrong token.
 #include <gtest/gtest.h>
 
 #include "engine/core/prefix/disk_pages.hpp"
@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint32_t page_tokens = 4;
 const PageKind kind{"f00d", page_tokens, page_tokens * sizeof(TokenId)};
 
-// An engine over a disk that outlives it.
+// An engine over a disk. The disk outlives it.
 struct Engine {
   FakeTransport transport;
   DiskPages pages;
@@ -55,7 +55,7 @@ class Disk : public testing::TestWithParam<std::uint32_t> {  // steps delivered 
   Engine engine(std::uint32_t pool_pages = 128) {
     return {env_, {.max_batch = 8, .step_tokens = 64, .prefill_chunk = 64}, pool_pages, GetParam()};
   }
-  // What two sequences of one engine's life read is saved.
+  // Pages that two sequences of one engine read are saved.
   void use_twice(const Tokens& prompt) {
     Engine first = engine();
     first.loop.add(prompt, 1);
@@ -111,7 +111,7 @@ TEST_P(Disk, WhoeverIsCancelledWhileItsPagesComeHarmsNobody) {
   EXPECT_LT(second.loop.tokens, 20u);
 }
 
-// The host does not hold them all at once.
+// At the end not all pages are in the host's memory at once.
 TEST_P(Disk, WhatIsLeftAtTheEndIsSavedOneAfterTheOther) {
   Engine first = engine();
   for (std::uint32_t i = 0; i < 8; ++i) {

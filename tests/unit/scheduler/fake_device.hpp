@@ -55,7 +55,7 @@ class FakeDevice {
     TokenId token = 0;
   };
 
-  // Carries the step out; returns what each output gives.
+  // Computes the step and returns the token of each output.
   std::vector<Drawn> run(const PlannedStep& step) {
     const StepPlan& plan = step.plan;
     std::set<PageId> written;
@@ -117,7 +117,7 @@ class FakeDevice {
   std::vector<TokenId> slots_;
 };
 
-// Scheduler and device in a loop, `depth` steps delivered late (0 or 1, as the engine does).
+// Scheduler and device in a loop. Steps are delivered `depth` steps late: 0, or 1 as in the engine.
 struct Loop {
   SchedulerOptions options;
   PagePool pool;
@@ -130,14 +130,15 @@ struct Loop {
     std::uint64_t transfers = 0;
   };
   std::deque<Flight> in_flight;
-  // Where pages move beside the steps, as EngineLoop has it: transfers enqueued before a step are
-  // complete when it has come back; waits where nothing else goes on, and says whether it did.
+  // Transfers of pages beside the steps, as in EngineLoop. Transfers that were enqueued before a
+  // step are complete when it has come back. `wait` waits if no step runs, and returns whether it
+  // did.
   std::function<std::uint64_t()> enqueue = [] { return 0; };
   std::function<void(std::uint64_t)> complete = [](std::uint64_t) {};
   std::function<bool()> wait = [] { return false; };
   std::uint64_t tokens = 0, copies = 0;  // computed, and pages copied
   std::map<SequenceId, Tokens> drawn;
-  std::map<SequenceId, std::vector<std::uint32_t>> judged;
+  std::map<SequenceId, std::vector<std::uint32_t>> scored;
   std::map<SequenceId, std::uint32_t> wanted;    // max_tokens of live sequences
   std::map<SequenceId, std::uint32_t> stops_at;  // ends early, as a stop token would
   std::vector<std::size_t> rows;                 // of each step
@@ -157,13 +158,13 @@ struct Loop {
     wanted.erase(id);
   }
   void deliver() {
-    scheduler.landed(in_flight.front().step);
+    scheduler.completed(in_flight.front().step);
     complete(in_flight.front().transfers);
     for (const auto& d : in_flight.front().drawn) {
       const SequenceId id = d.output.sequence;
-      if (!wanted.contains(id)) continue;  // ended while this step was under way
+      if (!wanted.contains(id)) continue;  // it ended while this step was running
       if (d.output.kind == OutputKind::prompt_logprob) {
-        judged[id].push_back(d.output.position);
+        scored[id].push_back(d.output.position);
         continue;
       }
       scheduler.deliver(id, d.token);

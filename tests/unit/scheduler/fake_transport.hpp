@@ -1,5 +1,6 @@
 #pragma once
-// Pages of the fake device on their way from and to a disk: at once, each as its tokens.
+// Transfers of the fake device's pages from and to a disk. They are done at once; a page's bytes
+// are its tokens.
 #include <algorithm>
 #include <cstring>
 

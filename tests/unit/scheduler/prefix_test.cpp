@@ -1,5 +1,5 @@
-// Sequences that begin alike, over the fake device: a page read too early, too late or from another
-// path shows as a wrong token.
+// Sequences with a common beginning, over the fake device: a page that is read too early, too late
+// or from another path shows as a wrong token.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -71,7 +71,7 @@ TEST_P(Prefix, JobsOfOnePrefixInOneStepComputeItOnce) {
     const Tokens prompt = joined(common, {500 + i, 1, 2});
     want[loop.add(prompt, 4)] = expected(prompt, 4);
   }
-  const Tokens apart = prompt_of(2, 9);  // waits for nobody
+  const Tokens apart = prompt_of(2, 9);  // has no common beginning, so it does not wait
   want[loop.add(apart, 4)] = expected(apart, 4);
   loop.step();
   EXPECT_EQ(loop.scheduler.running(), 1u);  // the leader takes the whole budget
@@ -96,7 +96,7 @@ TEST_P(Prefix, ACompletedGenerationIsTheNextTurnsBeginning) {
   EXPECT_EQ(loop.drawn[b], expected(next, 1));
 }
 
-// What a row wrote after its last accepted token: the step under way when it stopped.
+// The step that was running when the sequence stopped writes beyond its last accepted token.
 TEST_P(Prefix, WhatAStoppedSequenceWroteBeyondItsEndIsNeverPublished) {
   Loop loop(options(), 64, 4, GetParam());
   const Tokens prompt = prompt_of(1, 5);
@@ -141,19 +141,19 @@ TEST_P(Prefix, FollowersOfAnAbortedLeaderGoOnFromWhatItWrote) {
   }
 }
 
-TEST_P(Prefix, APromptToBeJudgedReadsNoCachedPage) {
+TEST_P(Prefix, APromptToBeScoredReadsNoCachedPage) {
   Loop loop(options(), 64, 4, GetParam());
   const Tokens prompt = prompt_of(1, 40);
   loop.add(prompt, 3);
   loop.run();
   const std::uint64_t before = loop.tokens;
-  const SequenceId judged = loop.add(prompt, 3, true);
+  const SequenceId with_draws = loop.add(prompt, 3, true);
   const SequenceId scored = loop.add(prompt, 0, true);
   loop.run();
   EXPECT_EQ(loop.tokens - before, 2u * 40 + 2);
-  EXPECT_EQ(loop.judged[judged].size(), 39u);
-  EXPECT_EQ(loop.judged[scored].size(), 39u);
-  EXPECT_EQ(loop.drawn[judged], expected(prompt, 3));
+  EXPECT_EQ(loop.scored[with_draws].size(), 39u);
+  EXPECT_EQ(loop.scored[scored].size(), 39u);
+  EXPECT_EQ(loop.drawn[with_draws], expected(prompt, 3));
   EXPECT_EQ(idle_after(loop), 10u);  // computed again, kept once
 }
 
@@ -182,43 +182,43 @@ TEST_P(Prefix, APausedSequenceGoesOnFromWhatIsStillKnown) {
   EXPECT_LT(loop.tokens, 40u + 69 + 60 + 69 + 100);
 }
 
-// A row that lost its step (never landed) leaves nothing of that step behind.
+// A step that failed is never completed, so no page that it wrote is published.
 TEST_P(Prefix, WhatAFailedStepWroteIsNeverPublished) {
   PagePool pool(64, 4);
   Scheduler scheduler(options(), pool);
   PlannedStep step;
   const SequenceId a = scheduler.add({prompt_of(1, 100), 5});
   ASSERT_TRUE(scheduler.plan(step));
-  scheduler.landed(step);
+  scheduler.completed(step);
   ASSERT_TRUE(scheduler.plan(step));
   scheduler.finish(a);
   EXPECT_EQ(scheduler.prefix_pages(), 16u);
   EXPECT_EQ(pool.used(), 16u);
 }
 
-// Should that step fail, whoever was to read the copy fails with it. The prompt to be judged takes
-// all outputs of the step, and the other one has only its last token left.
+// If that step fails, the sequence that reads the copy fails with it. The prompt to be scored takes
+// all outputs of the step, and the other sequence has only its last token left.
 TEST_P(Prefix, APageIsCopiedForARowOfTheSameStepOrNotAtAll) {
   SchedulerOptions o = options();
   o.step_outputs = o.max_batch;
-  for (const std::uint32_t judged : {3u, 40u}) {
+  for (const std::uint32_t length : {3u, 40u}) {
     Loop loop(o, 64, 16, GetParam());
     const Tokens common = prompt_of(1, 16 + 9);
     loop.add(joined(common, prompt_of(2, 30)), 1);
     loop.run();
-    const SequenceId judge = loop.add(prompt_of(3, judged), 0, true);
+    const SequenceId scored = loop.add(prompt_of(3, length), 0, true);
     const Tokens forked = joined(common, {7});
     const SequenceId fork = loop.add(forked, 3);
     loop.step();
-    EXPECT_EQ(loop.last_step, (std::vector<SequenceId>{judge, fork}));
+    EXPECT_EQ(loop.last_step, (std::vector<SequenceId>{scored, fork}));
     loop.run();
-    EXPECT_EQ(loop.copies, judged == 3 ? 1u : 0u);
-    EXPECT_EQ(loop.judged[judge].size(), judged - 1);
+    EXPECT_EQ(loop.copies, length == 3 ? 1u : 0u);
+    EXPECT_EQ(loop.scored[scored].size(), length - 1);
     EXPECT_EQ(loop.drawn[fork], expected(forked, 3));
   }
 }
 
-// Paused and admitted again while its old step is under way: that step's pages are others'.
+// A sequence is paused and admitted again while its old step runs: that step wrote to other pages.
 TEST_P(Prefix, AStepOfAnEarlierAdmissionIsNotTakenForALaterOne) {
   SchedulerOptions o = options();
   o.forecast_tokens = 0;
@@ -228,15 +228,15 @@ TEST_P(Prefix, AStepOfAnEarlierAdmissionIsNotTakenForALaterOne) {
   const SequenceId a = scheduler.add({prompt_of(1, 8), 30});
   ASSERT_TRUE(scheduler.plan(first));
   scheduler.add({prompt_of(2, 36), 0});
-  ASSERT_TRUE(scheduler.plan(second));  // the young one's whole prompt is under way
-  scheduler.landed(first);
+  ASSERT_TRUE(scheduler.plan(second));  // the younger one's whole prompt is planned
+  scheduler.completed(first);
   for (int i = 0; i < 5; ++i) {
     scheduler.deliver(a, 1);
     ASSERT_TRUE(scheduler.plan(third));
   }
   EXPECT_EQ(scheduler.pauses(), 1u);  // the old one wants a fourth page, the young one pauses
   const std::uint32_t known = scheduler.prefix_pages();
-  scheduler.landed(second);
+  scheduler.completed(second);
   EXPECT_EQ(scheduler.prefix_pages(), known);
 }
 

@@ -115,8 +115,8 @@ TEST_P(Scheduling, AdmissionKeepsRoomToGrowAndTheOrder) {
   EXPECT_EQ(step.plan.rows.size(), 2u);
 }
 
-// Rows that draw four tokens need two pages of the forty; while nothing is known each is taken for
-// 64.
+// Rows that draw four tokens need two of the forty pages; before any has ended, each is expected to
+// draw 64.
 TEST_P(Scheduling, AdmissionLearnsHowLongSequencesBecome) {
   const SchedulerOptions options{.max_batch = 16, .step_tokens = 64, .prefill_chunk = 64};
   const auto most_rows = [&](std::uint32_t stop) {
@@ -137,7 +137,7 @@ TEST_P(Scheduling, AdmissionLearnsHowLongSequencesBecome) {
   EXPECT_LE(most_rows(60), 4u);
 }
 
-// Those that become longer than was thought are paused; those after them are not.
+// Sequences that become longer than forecast are paused; after them the forecast is better.
 TEST_P(Scheduling, AdmissionLearnsToLeaveRoom) {
   Loop loop({.max_batch = 16, .step_tokens = 64, .prefill_chunk = 64, .forecast_tokens = 1}, 40, 4,
             GetParam());
@@ -196,7 +196,7 @@ TEST_P(Scheduling, PromptLogprobsAreTakenOnceEachInOrder) {
   loop.run();
   std::vector<std::uint32_t> want;
   for (std::uint32_t p = 1; p < 21; ++p) want.push_back(p);
-  EXPECT_EQ(loop.judged[draws], want);
+  EXPECT_EQ(loop.scored[draws], want);
   EXPECT_EQ(loop.drawn[draws], expected(prompt, 8));
   EXPECT_EQ(loop.drawn[other], expected(prompt_of(6, 3), 20));
   EXPECT_TRUE(loop.drawn[scores].empty());
@@ -270,7 +270,7 @@ TEST(LengthForecast, IsTheMeanOfWhatEndedAndAQuarterOfItBeyond) {
   EXPECT_EQ(lengths.ahead(60), 16u);
   EXPECT_EQ(lengths.ahead(1000), 16u);
   lengths.ended(14);
-  EXPECT_EQ(lengths.mean(), 54u);  // a fifth of the way: the guess counts like four
+  EXPECT_EQ(lengths.mean(), 54u);  // a fifth of the way, because the guess counts like four ends
   for (int i = 0; i < 100; ++i) lengths.ended(10);
   EXPECT_EQ(lengths.mean(), 12u);
   for (int i = 0; i < 400; ++i) lengths.ended(i % 2 == 0 ? 100 : 300);

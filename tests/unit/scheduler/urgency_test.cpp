@@ -3,7 +3,7 @@
 #include "engine/core/scheduler/scheduler.hpp"
 #include "tests/unit/scheduler/fake_device.hpp"
 
-// Who makes way for whom: rows and pages of less urgent sequences.
+// Urgent sequences take rows and pages of less urgent ones.
 namespace millrace::engine {
 namespace {
 
@@ -16,8 +16,8 @@ const SchedulerOptions sharing{.max_batch = 8,
                                .forecast_tokens = 8,
                                .prefix_cache = true};
 
-// Comes with priority 1, and what it wants is not to be had: those that run go on.
-void expect_nobody_makes_way(Loop& loop, const Tokens& prompt) {
+// Adds a sequence of priority 1 for which there is not enough room: running sequences go on.
+void expect_nobody_is_paused(Loop& loop, const Tokens& prompt) {
   const std::vector<SequenceId> before = loop.last_step;
   const SequenceId urgent = loop.add(prompt, 8, false, 0, 1);
   loop.step();
@@ -27,8 +27,8 @@ void expect_nobody_makes_way(Loop& loop, const Tokens& prompt) {
   EXPECT_EQ(loop.drawn[urgent], expected(prompt, 8));
 }
 
-// An urgent one runs in the step after it came, in the place of the youngest of the least urgent;
-// who made way goes on when there is room, and nobody's tokens tell.
+// An urgent sequence runs in the step after it was added, in place of the youngest of the least
+// urgent. That one goes on when there is room, and no token changes.
 TEST_P(Urgency, AnUrgentOneTakesTheRowOfALessUrgentOne) {
   Loop loop({.max_batch = 3, .step_tokens = 32, .prefill_chunk = 32}, 64, 4, GetParam());
   std::map<SequenceId, Tokens> want;
@@ -51,7 +51,7 @@ TEST_P(Urgency, AnUrgentOneTakesTheRowOfALessUrgentOne) {
   EXPECT_EQ(loop.pool.used(), 0u);
 }
 
-TEST_P(Urgency, AnUrgentOneTakesThePagesOfLessUrgentOnesAloneAndInOneClassNobodyMakesWay) {
+TEST_P(Urgency, AnUrgentOneTakesThePagesOfLessUrgentOnesOnly) {
   for (const std::uint32_t priority : {2u, 1u, 3u}) {
     Loop loop({.max_batch = 8, .step_tokens = 64, .prefill_chunk = 64, .forecast_tokens = 8}, 12, 4,
               GetParam());
@@ -76,7 +76,7 @@ TEST_P(Urgency, AnUrgentOneTakesThePagesOfLessUrgentOnesAloneAndInOneClassNobody
   }
 }
 
-TEST_P(Urgency, NobodyMakesWayWhereThatWouldNotBeEnough) {
+TEST_P(Urgency, NobodyIsPausedWhenThatWouldNotBeEnough) {
   Loop loop({.max_batch = 8, .step_tokens = 64, .prefill_chunk = 64, .forecast_tokens = 8}, 12, 4,
             GetParam());
   const auto add = [&](std::uint32_t seed, std::uint32_t size, std::uint32_t priority) {
@@ -85,12 +85,12 @@ TEST_P(Urgency, NobodyMakesWayWhereThatWouldNotBeEnough) {
   const SequenceId large = add(1, 24, 0), late = add(2, 8, 2);  // eight pages and four
   loop.step();
   ASSERT_EQ(loop.last_step, (std::vector<SequenceId>{large, late}));
-  expect_nobody_makes_way(loop, prompt_of(3, 20));  // wants seven
+  expect_nobody_is_paused(loop, prompt_of(3, 20));  // wants seven
   EXPECT_EQ(loop.pool.used(), 0u);
 }
 
-// What an urgent one shares with those that run on need not be made room for.
-TEST_P(Urgency, SharedPagesAreNoReasonToMakeNoWay) {
+// Pages that an urgent sequence shares with rows that go on need no new room.
+TEST_P(Urgency, SharedPagesDoNotKeepOthersFromBeingPaused) {
   Loop loop(sharing, 12, 4, GetParam());
   const SequenceId large = loop.add(prompt_of(1, 24), 8, false, 0, 0);
   const SequenceId late = loop.add(prompt_of(2, 8), 8, false, 0, 2);
@@ -107,8 +107,8 @@ TEST_P(Urgency, SharedPagesAreNoReasonToMakeNoWay) {
   EXPECT_EQ(loop.drawn[late], expected(prompt_of(2, 8), 8));
 }
 
-// What it shares with one that would make way is no room: that one's pages would stay in use.
-TEST_P(Urgency, NobodyMakesWayForOneThatSharesItsPagesInVain) {
+// Pages that it shares with a row that would be paused give no room, because they stay in use.
+TEST_P(Urgency, NobodyIsPausedForASequenceThatSharesItsPages) {
   Loop loop(sharing, 12, 4, GetParam());
   const SequenceId small = loop.add(prompt_of(1, 4), 8, false, 0, 0);
   const SequenceId late = loop.add(prompt_of(2, 28), 8, false, 0, 2);
@@ -116,11 +116,11 @@ TEST_P(Urgency, NobodyMakesWayForOneThatSharesItsPagesInVain) {
   ASSERT_EQ(loop.last_step, (std::vector<SequenceId>{small, late}));
   Tokens prompt = prompt_of(2, 28);
   for (TokenId own = 1; own <= 12; ++own) prompt.push_back(own);
-  expect_nobody_makes_way(loop, prompt);  // wants twelve, seven of them known
+  expect_nobody_is_paused(loop, prompt);  // wants twelve, seven of them known
 }
 
-// A page that two of them share is one page, whoever makes way.
-TEST_P(Urgency, NobodyMakesWayForPagesThatAreCountedTwice) {
+// A page that two less urgent sequences share counts once.
+TEST_P(Urgency, APageSharedByTwoCountsOnce) {
   Loop loop(sharing, 12, 4, GetParam());
   const SequenceId first = loop.add(prompt_of(1, 12), 8, false, 0, 0);
   const SequenceId second = loop.add(prompt_of(2, 13), 8, false, 0, 2);
@@ -129,7 +129,7 @@ TEST_P(Urgency, NobodyMakesWayForPagesThatAreCountedTwice) {
   for (int i = 0; i < 4 && loop.last_step != all; ++i) loop.step();
   ASSERT_EQ(loop.last_step, all);
   ASSERT_LE(loop.pool.used(), 10u);                 // three pages are shared
-  expect_nobody_makes_way(loop, prompt_of(3, 24));  // wants eight
+  expect_nobody_is_paused(loop, prompt_of(3, 24));  // wants eight
 }
 
 TEST_P(Urgency, UrgentOnesPauseNoMoreThanTheirFirstStepCanHold) {

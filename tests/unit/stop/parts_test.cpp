@@ -1,4 +1,4 @@
-// Markers that take a text apart, and loops that end it.
+// Markers that split a text into parts, and loops that end it.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -88,7 +88,7 @@ TEST(Markers, ThePromptMayLeaveAPartOpen) {
   EXPECT_EQ(m.text(), "Yes");
 }
 
-// The reason that ends the tokens, and how many of them there were by then.
+// The reason that ends the tokens, and their number by then.
 std::pair<std::optional<FinishReason>, std::size_t> looped(const Tokens& tokens,
                                                            RepetitionDetection detection,
                                                            std::uint32_t minimum = 0,

@@ -9,10 +9,10 @@
 namespace millrace::worker {
 namespace {
 
-// An engine whose requests take two steps each, and whose steps wait for the test where it asks.
+// An engine whose requests take two steps each. The test can hold its steps.
 class FakeEngine final : public engine::Engine {
  public:
-  struct Shared {  // with the test
+  struct Shared {  // shared with the test
     std::mutex mutex;
     std::condition_variable changed;
     bool hold = false;  // steps do not end
@@ -88,7 +88,7 @@ class FakeEngine final : public engine::Engine {
   Result<std::string> detokenize(const Tokens&) const override { return std::string(); }
 
  private:
-  // As the real one: 7 has ended just before, the others end with the device's error.
+  // Behaves as the real engine: request 7 has just ended, the others end with the device's error.
   Status lose(std::vector<engine::Event>& events) {
     events.emplace_back().id = 7;
     for (const auto& [id, left] : left_) {
@@ -186,7 +186,7 @@ TEST_F(EngineExecutorTest, TasksAndCancelsReachARunningEngineBetweenItsSteps) {
   shared_.wait_for_step();
   executor_->add(task(2));
   executor_->cancel(1);
-  EXPECT_EQ(executor_->progress().steps, 0u);  // the step is under way
+  EXPECT_EQ(executor_->progress().steps, 0u);  // the step has not ended
   shared_.release();
   const auto ends = wait_for_ends(2);
   EXPECT_EQ(ends[0].lease, 1u);

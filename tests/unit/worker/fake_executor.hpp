@@ -1,5 +1,5 @@
 #pragma once
-// An executor that the test drives: it remembers what it was given and ends what it is told to.
+// An executor that the test drives: it records its tasks and ends those that the test names.
 #include <algorithm>
 #include <mutex>
 #include <string>

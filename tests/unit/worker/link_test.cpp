@@ -20,7 +20,7 @@ class ScriptedBroker {
  public:
   ScriptedBroker(net::Context& context, const std::string& endpoint, std::string id)
       : id_(std::move(id)), socket_(*net::Socket::open(context, net::Kind::router, quick())) {
-    // libzmq closes a socket in the background: the broker before may still be listening.
+    // libzmq closes a socket in the background, so the previous broker may still be listening.
     Status bound = socket_.bind(endpoint);
     const SystemClock clock;
     const auto end_us = clock.monotonic_us() + patience_ms * 1000;
@@ -31,7 +31,7 @@ class ScriptedBroker {
     EXPECT_TRUE(bound) << bound.error().text();
   }
 
-  // The next message of a kind; hellos are answered on the way, other kinds are skipped.
+  // Returns the next message of a kind. Answers hellos and skips other kinds until then.
   template <class T>
   T expect() {
     net::Poller poller;
@@ -137,7 +137,7 @@ TEST(Link, ComesBackToANewBrokerWithItsResults) {
     broker.expect<Heartbeat>();
     broker.say(Leases{{make_lease(7)}});
     EXPECT_EQ(broker.expect<Ends>().ends.at(0).lease, 7u);
-  }  // it ends without a word, before the result was committed
+  }  // the broker ends without goodbye, before the result was committed
   ScriptedBroker broker(context, endpoint, "b2");
   broker.expect<Hello>();
   EXPECT_EQ(broker.expect<Heartbeat>().leases, std::vector<LeaseId>{7});

@@ -147,7 +147,7 @@ TEST(Options, AChildGetsTheSameFlags) {
   CLI::App app;
   add_engine_options(app, read);
   auto arguments = engine_arguments(flags);
-  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+  std::reverse(arguments.begin(), arguments.end());  // the order that CLI11 expects
   app.parse(arguments);
   EXPECT_EQ(read.device, flags.device);
   EXPECT_EQ(read.model_name, flags.model_name);

@@ -1,4 +1,4 @@
-// A session whose broker is away, new, refuses or leaves; drains; a lost device; noise.
+// A session whose broker is away, restarts, refuses or leaves; draining; a lost device; bad frames.
 #include "tests/unit/worker/session_fixture.hpp"
 
 namespace millrace::worker {
@@ -45,7 +45,7 @@ TEST_F(SessionTest, ABrokerThatStartedAnewIsGreetedAndGetsTheEndsAgain) {
   const Refused who{{Code::unexpected_message, "no session is open", ""}};
   say(who, beat.back().id);
   EXPECT_EQ(session_.state(), Session::State::greeting);
-  say(who, 1);  // the refusal of the ends sent before: no refusal of the hello
+  say(who, 1);  // this refuses the ends that were sent before, not the hello
   EXPECT_EQ(session_.state(), Session::State::greeting);
   welcome("b2");
   EXPECT_EQ(ends_sent(), Leased{1});
@@ -160,7 +160,7 @@ TEST_F(SessionTest, ALostDeviceKeepsItsLeasesSoThatTheyBecomeSuspects) {
   ASSERT_EQ(only<Release>(all).size(), 1u);
   EXPECT_EQ(only<Release>(all)[0].leases, Leased{3});  // it never ran
   say(Committed{{1}, {}});
-  EXPECT_TRUE(sent_of<Goodbye>().empty());  // it would hand back job 2 unblamed
+  EXPECT_TRUE(sent_of<Goodbye>().empty());  // a goodbye would hand back job 2 without blame
   EXPECT_TRUE(session_.finished());
   ASSERT_FALSE(session_.outcome());
   EXPECT_EQ(session_.outcome().error().code, Code::device_error);

@@ -17,7 +17,7 @@ namespace millrace::worker {
 
 using Leased = std::vector<LeaseId>;
 
-// A session with the test in the broker's place, by frames alone.
+// A session for which the test plays the broker, with frames only.
 class SessionTest : public testing::Test {
  protected:
   SessionTest() : session_(options(), executor_, clock_) {}
@@ -30,7 +30,7 @@ class SessionTest : public testing::Test {
     return o;
   }
 
-  // What the session sends now.
+  // The messages that the session sends now.
   std::vector<Envelope> sent() {
     session_.pump();
     std::vector<Envelope> out;
@@ -61,7 +61,7 @@ class SessionTest : public testing::Test {
   Leased ends_sent() { return leases_of(sent_of<Ends>()); }
 
   static std::string text_of(const JobEnd& end) {
-    // As a reader of the stream sees it.
+    // Decodes the result as a reader of the stream does.
     const auto result = decode_result(encode_result(JobResult{}, end.result));
     return result && result->result ? result->result->choices.at(0).text : "no result";
   }
@@ -90,7 +90,7 @@ class SessionTest : public testing::Test {
     say(std::move(leases));
     session_.pump();
   }
-  // The broker lives: it answers a heartbeat.
+  // Answers a heartbeat, so that the broker does not count as away.
   void answer(HeartbeatAnswer message = {}) { say(std::move(message)); }
 
   ManualClock clock_;

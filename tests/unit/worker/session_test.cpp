@@ -1,4 +1,4 @@
-// A session that is joined: hello, leases, ends, heartbeats, credit, cancels, suspects.
+// A session that has joined a broker: hello, leases, ends, heartbeats, credit, cancels, suspects.
 #include "tests/unit/worker/session_fixture.hpp"
 
 namespace millrace::worker {
@@ -58,7 +58,7 @@ TEST_F(SessionTest, EndsAreSentUntilCommitted) {
   executor_.end(1);
   executor_.end(2);
   EXPECT_EQ(ends_sent(), (Leased{1, 2}));
-  EXPECT_EQ(ends_sent(), Leased{});  // no answer yet, no hurry
+  EXPECT_EQ(ends_sent(), Leased{});  // no answer yet, but it is too early to send again
   for (int i = 0; i < 5; ++i) {
     wait_ms(1'000);
     answer();
@@ -100,7 +100,7 @@ TEST_F(SessionTest, HeartbeatsListAllLeasesAndHonestSteps) {
   EXPECT_EQ(beat[0].rows, 2u);
   EXPECT_EQ(beat[0].credit, 6u);
   answer();
-  wait_ms(1'000);  // a long step: the beat goes on, the step count stands
+  wait_ms(1'000);  // a long step: heartbeats go on, the step count does not change
   beat = sent_of<Heartbeat>();
   ASSERT_EQ(beat.size(), 1u);
   EXPECT_EQ(beat[0].steps, 41u);
@@ -214,7 +214,7 @@ TEST_F(SessionTest, PartialsGoOutBeforeTheEndThatCameWithThem) {
   EXPECT_EQ(partials->entries[0].lease, 1u);
   EXPECT_EQ(partials->entries[0].partial.text, "so");
   EXPECT_TRUE(std::holds_alternative<Ends>(all[1].message));
-  executor_.partials = {{1, {0, 4, {7}, "late", "", {}}}};  // its end has been told
+  executor_.partials = {{1, {0, 4, {7}, "late", "", {}}}};  // the end has been sent already
   EXPECT_TRUE(sent_of<Partials>().empty());
 }
 

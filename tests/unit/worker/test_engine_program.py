@@ -1,4 +1,4 @@
-"""millrace-engine refuses what cannot work at its start: exit code, code, and what to do."""
+"""millrace-engine refuses bad options at its start, with an exit code, an error code and a hint."""
 import os
 import pathlib
 import subprocess

@@ -42,7 +42,7 @@ class Broker:
         self.socket.send_multipart([self.peer, frame])
 
     def expect(self, kind):
-        """The next message of a kind; hellos and heartbeats are answered on the way."""
+        """Returns the next message of a kind. Answers hellos and heartbeats until then."""
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end and self.socket.poll(PATIENCE_S * 1000):
             self.peer, frame = self.socket.recv_multipart()
@@ -171,7 +171,7 @@ def test_the_hang_hook_keeps_beating_without_progress(broker, engine):
 
 
 def test_a_step_that_never_ends_ends_the_process_and_not_its_leases(broker, engine):
-    """The real engine. Its waiting jobs come back at once; who ran is for the broker to judge."""
+    """The real engine. It hands waiting jobs back at once; running ones stay leased."""
     model = os.environ.get("MILLRACE_MODEL") or subprocess.run(
         [ROOT / "ops" / "model"], check=True, capture_output=True, text=True).stdout.split("\n")[-2]
     process = engine("--model", model, "--kv-memory", "32MiB", "--step-limit", "1",
