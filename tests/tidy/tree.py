@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tokenize
 
-BINARY = (".png", ".msgpack")
+BINARY = (".png", ".msgpack", ".gguf", ".bin")
 STRING = re.compile(r'"(?:\\.|[^"\\])*"')
 SLASHES = re.compile(r"//(.*)")
 HASH = re.compile(r"(?:^|\s)#(?!!)(.*)")
