@@ -1,4 +1,4 @@
-"""Files that are no model, models that cannot run, devices that are not there."""
+"""Files that are not models, models that cannot run, devices that do not exist."""
 import json
 import struct
 
@@ -58,12 +58,12 @@ def test_the_engine_refuses_it_by_name(call, tmp_path, raw, code, words):
     assert ended.returncode == 3, ended.stderr
     *_, error, hint = ended.stderr.rstrip().splitlines()
     assert error.startswith(f"millrace-engine: {code}: ") and words in error, ended.stderr
-    assert hint.startswith("  ") and len(hint) > 10, "what to do stands on the line below"
+    assert hint.startswith("  ") and len(hint) > 10, "the hint must be on the next line"
     assert "the-model.gguf" in error or "tokenizer.ggml" in error
 
 
 def test_hints_name_models_that_load(call, tmp_path):
-    """What an architecture's hint recommends must not be what the tokenizer then refuses."""
+    """The hint about architectures must not recommend models that the tokenizer refuses."""
     def hint(key, value):
         path = tmp_path / "the-model.gguf"
         path.write_bytes(tiny_gguf({key: value}))

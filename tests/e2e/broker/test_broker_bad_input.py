@@ -1,4 +1,4 @@
-"""What a broker is sent and must not fall over: every refusal is named, and the broker goes on."""
+"""A broker survives bad input: it refuses each message with its own error code and goes on."""
 import msgpack
 import pytest
 import zmq

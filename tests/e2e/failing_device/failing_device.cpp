@@ -1,12 +1,11 @@
-// A device that breaks under a process that does not know of it: loaded with LD_PRELOAD, it lets
-// one launch of a kernel fail, or a kernel that runs, loses the device for good, or lets a kernel
-// never end.
+// Simulates a device that breaks. Preloaded into a process, it makes one launch of a kernel fail,
+// makes a running kernel fail, loses the device for good, or makes a kernel run for ever.
 //
 //   LD_PRELOAD=libfailing_device.so FAILING_DEVICE=/a/file PROGRAM...
 //
-// The file holds a word and a number N: `fails`, `breaks`, `lost` or `hangs`, which come with the
-// N-th launch of the process. Who acts on the file removes it first, so that of several processes,
-// one after the other, one is struck.
+// The file contains a word, `fails`, `breaks`, `lost` or `hangs`, and a number N: this happens at
+// the N-th launch of the process. The process removes the file before, so that only one of several
+// consecutive processes fails.
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
 #include <dlfcn.h>
