@@ -1,4 +1,4 @@
-"""The history can be read, and a clone stays small: subjects of commits, sizes of files."""
+"""Checks the subjects of new commits and the sizes of tracked files."""
 import pathlib
 import subprocess
 
@@ -7,7 +7,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SUBJECT_LIMIT = 72
 FILE_LIMIT_BYTES = 256 * 1024
-# The rule holds from this commit's children on.
+# The rule applies to the commits after this one.
 BASE = "169d8e023c5c8ee3fccbee9f542ad5082694c70c"
 
 
@@ -16,7 +16,7 @@ def git(*words, folder=ROOT, check=True):
 
 
 def new_messages(folder=ROOT, base=BASE):
-    """(commit, message) of each commit after `base`. A shallow clone may lack it: then of all."""
+    """Returns (commit, message) of each commit after `base`; of all if a shallow clone lacks it."""
     has_base = git("merge-base", "--is-ancestor", base, "HEAD", folder=folder, check=False)
     commits = [f"{base}..HEAD"] if has_base.returncode == 0 else ["HEAD"]
     log = git("log", "--format=%h%n%B%x00", *commits, folder=folder).stdout
