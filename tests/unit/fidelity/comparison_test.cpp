@@ -1,4 +1,5 @@
-// Rows of logits compared on the device, against float64; and many positions in a few figures.
+// Tests the comparison of rows of logits on the device, against float64, and the figures that
+// summarize many positions.
 #include "engine/core/fidelity/comparison.hpp"
 
 #include <gtest/gtest.h>
@@ -59,8 +60,8 @@ std::vector<PositionFidelity> compare(const std::string& family, const Rows& row
   return out;
 }
 
-// Rows from near to far: differences of 1e-4, of 0.03, of a few, none but a constant, none at all,
-// and two that agree on nothing.
+// Returns pairs of rows from near to far: differences of 1e-4, of 0.03, of a few, only a constant,
+// none at all, and two rows that agree on nothing.
 Rows rows_of(std::uint32_t vocabulary, std::uint64_t seed) {
   Random random(seed);
   Rows rows{.vocabulary = vocabulary, .count = 6};
@@ -84,14 +85,14 @@ TEST(Comparison, EqualsFloat64FromNearToFarAndInEveryVariant) {
     ASSERT_EQ(generic.size(), rows.count);
     for (std::uint32_t i = 0; i < rows.count; ++i) {
       const Exact exact = exact_row(rows, i);
-      // A constant moves every logit by a rounding of its own: 20 costs up to 1e-6 each.
+      // Adding a constant rounds every logit differently: 20 costs up to 1e-6 each.
       const double least = i == 3 ? 1e-11 : 1e-13;
       EXPECT_NEAR(generic[i].kld, exact.kld, 3e-5 * exact.kld + least) << vocabulary << " " << i;
       EXPECT_NEAR(generic[i].truth_logprob, exact.truth_logprob, 4e-5) << i;
       EXPECT_NEAR(generic[i].logprob, exact.logprob, 4e-5) << i;
       EXPECT_EQ(generic[i].same_top, exact.same_top) << i;
     }
-    EXPECT_EQ(generic[4].kld, 0.0f);  // the same row, not nearly
+    EXPECT_EQ(generic[4].kld, 0.0f);  // exactly 0, because the rows are the same
     if (!testing::has_cpu_family()) continue;
     const auto cpu = compare("cpu", rows);
     for (std::uint32_t i = 0; i < rows.count; ++i) {
@@ -103,7 +104,7 @@ TEST(Comparison, EqualsFloat64FromNearToFarAndInEveryVariant) {
   }
 }
 
-// Groups on several cores at once must not meet in each other's local memory.
+// Groups that run on several cores at once must not share local memory.
 TEST(Comparison, ManyRowsAtOnceGiveEachRowTheSameBits) {
   const Rows few = rows_of(49152, 7);
   Rows rows{.vocabulary = few.vocabulary, .count = 96};
@@ -129,7 +130,7 @@ TEST(Comparison, ATieOfTheLargestGoesToTheLowerId) {
     Rows rows{.vocabulary = 600, .count = 2};
     rows.truth.assign(1200, 0.0f);
     rows.ours.assign(1200, 0.0f);
-    rows.truth[40] = rows.truth[599] = rows.ours[40] = rows.ours[300] = 1.0f;  // 40 and 40
+    rows.truth[40] = rows.truth[599] = rows.ours[40] = rows.ours[300] = 1.0f;  // 40 in both
     rows.truth[600 + 40] = 1.0f;
     rows.ours[600 + 24] = rows.ours[600 + 40] = 1.0f;  // 40 and 24
     rows.targets = {0, 0};
@@ -178,7 +179,7 @@ TEST(Comparison, MoreRowsThanSaidAreADefect) {
 
 TEST(Figures, AreThoseOfAHandfulWorkedOutByHand) {
   std::vector<PositionFidelity> at;
-  for (int i = 0; i <= 100; ++i) {  // 0, 1, ... 100: the 99th percentile is 99
+  for (int i = 0; i <= 100; ++i) {  // of 0, 1, ... 100 the 99th percentile is 99
     const float size = static_cast<float>((i * 37) % 101);
     at.push_back({size, -1.0f, i % 2 == 0 ? -2.0f : -3.0f, i < 60});
   }
@@ -190,7 +191,7 @@ TEST(Figures, AreThoseOfAHandfulWorkedOutByHand) {
   EXPECT_DOUBLE_EQ(all.top1, 60.0 / 101);
   EXPECT_DOUBLE_EQ(all.perplexity, std::exp((51 * 2.0 + 50 * 3.0) / 101));
   EXPECT_DOUBLE_EQ(all.truth_perplexity, std::exp(1.0));
-  at.resize(2);  // 0 and 37: 99 % of the way
+  at.resize(2);  // 0 and 37: the percentile lies at 99 % of the way between them
   EXPECT_DOUBLE_EQ(figures_of(at).p99_kld, 0.99 * 37);
   EXPECT_EQ(figures_of({}).positions, 0u);
 }

@@ -1,4 +1,4 @@
-// Contexts, reference files, and the whole measure on a tiny model.
+// Tests contexts, reference files, and the whole measurement on a tiny model.
 #include "engine/core/fidelity/measure.hpp"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ TEST(Contexts, RefuseWhatCannotBeScored) {
   EXPECT_EQ(refused(20, {.size = 8}, 2).code, Code::invalid_token);
 }
 
-// A file of rows in a folder of its own.
+// A file of rows in its own folder.
 class ReferenceFile : public ::testing::Test {
  protected:
   std::string write(std::int32_t rows, std::int32_t vocabulary, const std::vector<float>& values,
@@ -100,8 +100,8 @@ TEST_F(ReferenceFile, ItsRowsMustBeThoseOfTheContexts) {
     const auto row = file.first_row(cut, vocabulary);
     return row ? std::to_string(*row) : row.error().message;
   };
-  EXPECT_EQ(first_row(8, 1, 3), "4");  // all of one context
-  EXPECT_EQ(first_row(3, 1, 3), "0");  // the scored ones
+  EXPECT_EQ(first_row(8, 1, 3), "4");  // the file has all rows of one context
+  EXPECT_EQ(first_row(3, 1, 3), "0");  // the file has only the scored rows
   EXPECT_EQ(first_row(6, 2, 3), "0");
   EXPECT_NE(first_row(16, 2, 3).find("16 rows, which are not those of 2 contexts of 8"),
             std::string::npos);  // one context of 16 is not two of 8
@@ -115,7 +115,7 @@ class TinyRun : public ReferenceFile {
   FidelityContexts contexts_ =
       must(cut_contexts(some_tokens(2 * size + 5, 70), {.size = size}, 70));
 
-  // Scored logits of each context, computed the plain way.
+  // Returns the scored logits of each context, computed directly.
   std::vector<float> scored_logits() {
     testing::ModelRunner runner(file_, {.kv_bytes = 1 << 20});
     std::vector<Tokens> sequences;
@@ -145,7 +145,7 @@ TEST_F(TinyRun, MeasuresF16AgainstItselfAndAgainstAFile) {
     for (std::uint32_t i = 0; i < 70; ++i) sum += std::exp(truth[row * 70 + i]);
     logprobs += truth[row * 70 + next] - std::log(sum);
   }
-  // Half of each row's probability, were it even, goes elsewhere: a truth far from the model.
+  // Changes the truth so that it is far from the model.
   std::vector<float> other = truth;
   for (std::size_t i = 0; i < other.size(); i += 2) other[i] += 1;
   const auto device = testing::open_device();
@@ -166,7 +166,7 @@ TEST_F(TinyRun, MeasuresF16AgainstItselfAndAgainstAFile) {
     const double perplexity = std::exp(-logprobs / contexts_.positions());
     EXPECT_NEAR(f16.against_f16.perplexity, perplexity, 1e-4 * perplexity);
     ASSERT_TRUE(f16.against_reference.has_value());
-    EXPECT_EQ(f16.against_reference->max_kld, 0);  // the same logits, by another way
+    EXPECT_EQ(f16.against_reference->max_kld, 0);  // the file has the same logits
 
     LogitsFile far = must(LogitsFile::open(
         *env_, write(static_cast<std::int32_t>(contexts_.positions()), 70, other)));
@@ -176,10 +176,10 @@ TEST_F(TinyRun, MeasuresF16AgainstItselfAndAgainstAFile) {
     EXPECT_GT(std::fabs(moved.truth_perplexity - moved.perplexity), 0.1);
     seen.push_back(moved.mean_kld);
   }
-  EXPECT_EQ(seen[0], seen[1]);  // however the text is cut into steps
+  EXPECT_EQ(seen[0], seen[1]);  // the cut into steps changes nothing
 }
 
-// The first layer's keys, before rotation, depend on nothing but their token.
+// The first layer's keys before rotation, which depend on their token alone.
 std::vector<double> first_keys(const GgufFile& file, TokenId token) {
   const auto values = [&](const std::string& name) {
     const Tensor* const tensor = must(file.tensor(name));
@@ -206,7 +206,7 @@ TEST_F(TinyRun, CalibrationFindsTheMeansOfUnrotatedKeys) {
   const auto device = testing::open_device();
   const KeyMeans means =
       must(calibrate_keys(*device, file_, contexts_, {.math = MathMode::exact, .step_tokens = 7}));
-  EXPECT_EQ(means.tokens, 2 * (size - 1u));  // the first of each is left out
+  EXPECT_EQ(means.tokens, 2 * (size - 1u));  // the first token of each context does not count
   EXPECT_TRUE(means.check(hash_model_file(file_), {2, 2, 16}));
   std::vector<double> want(means.layer(0).size());
   for (std::uint32_t c = 0; c < contexts_.count(); ++c) {
@@ -219,16 +219,17 @@ TEST_F(TinyRun, CalibrationFindsTheMeansOfUnrotatedKeys) {
   }
   double largest = 0;
   for (std::size_t i = 0; i < want.size(); ++i) {
-    EXPECT_NEAR(static_cast<double>(means.layer(0)[i]), want[i], 3e-4) << i;  // halves
+    EXPECT_NEAR(static_cast<double>(means.layer(0)[i]), want[i], 3e-4) << i;  // means are halves
     largest = std::max(largest, std::fabs(want[i]));
   }
   EXPECT_GT(largest, 0.1);
-  // However it is cut into steps.
+  // The cut into steps changes nothing.
   const CalibrateOptions whole{.math = MathMode::exact, .step_tokens = 64};
   EXPECT_EQ(must(calibrate_keys(*device, file_, contexts_, whole)).values, means.values);
 }
 
-// In halves, what is taken off and added back is nearly nothing; another model's means are refused.
+// With halves, subtracting the mean and adding it back changes next to nothing; means of another
+// model are refused.
 TEST_F(TinyRun, CenteredKeysGiveTheSameDistributions) {
   const auto device = testing::open_device();
   FidelityOptions options{.math = MathMode::exact};
@@ -237,7 +238,7 @@ TEST_F(TinyRun, CenteredKeysGiveTheSameDistributions) {
       must(must(FidelityRun::open(*device, file_, contexts_, {}, nullptr))->measure({}));
   auto run = must(FidelityRun::open(*device, file_, contexts_, options, nullptr));
   const PolicyFidelity centered = must(run->measure({}));
-  EXPECT_GT(centered.against_f16.max_kld, 0);  // it was done
+  EXPECT_GT(centered.against_f16.max_kld, 0);  // the keys were centered
   EXPECT_LT(centered.against_f16.max_kld, 1e-5);
   EXPECT_EQ(centered.layers, plain.layers + ", keys centered by " + options.key_means->digest());
   EXPECT_NE(centered.fingerprint, plain.fingerprint);
@@ -265,7 +266,8 @@ TEST_F(TinyRun, WhatTheModelCannotDoIsRefused) {
   EXPECT_NE(beyond.error().message.find("longer than the 1024"), std::string::npos);
 }
 
-// Of 8 MiB of KV a token, and no weights: they are read after the cache is made.
+// The model takes 8 MiB of KV a token and has no weights, which are read only after the cache is
+// allocated.
 TEST_F(TinyRun, AContextWithoutRoomIsRefusedByItsOption) {
   testing::GgufBuilder built;
   built.string("general.architecture", "llama").u32("llama.block_count", 1024);
@@ -289,8 +291,8 @@ TEST_F(TinyRun, AContextWithoutRoomIsRefusedByItsOption) {
   }
 }
 
-// A qwen2 whose second layer adds a constant to its keys, so many times the size of other biases:
-// what real ones of that kind do. The queries are large enough for attention to depend on keys.
+// A qwen2 whose second layer adds a constant to its keys, `size` times as large as other biases, as
+// real models of that kind do. The queries are large enough for attention to depend on keys.
 testing::TinyModel biased(float size) {
   return {
       .architecture = "qwen2",
@@ -324,8 +326,8 @@ TEST(KeyOutliers, AreProtectedOrTheFidelityIsGone) {
   }
 }
 
-// Each sample finds them by itself. A layer's bias changes nothing of what tells its tokens apart,
-// which shows only if the probe's keys are turned back as the model turned them.
+// Each method finds the outliers by itself. A layer's bias does not change the differences between
+// its tokens, which shows only if the probe undoes the model's rotation of keys.
 TEST(KeyOutliers, AreFoundByTheFilesBiasesAndByTheProbe) {
   const auto device = testing::open_device();
   for (const char* architecture : {"llama", "qwen2"}) {
@@ -346,7 +348,8 @@ TEST(KeyOutliers, AreFoundByTheFilesBiasesAndByTheProbe) {
     EXPECT_NEAR(own[1], own[0], 0.01 * own[0]);
     EXPECT_LT(figures[0], 5);
     EXPECT_GT(figures[1], 20);
-    // 64 numbers even between -6 and 6, over 64 x 128 products of two between -0.3 and 0.3.
+    // The expected figure of 64 biases, uniform between -6 and 6, over 64 x 128 products of two
+    // numbers between -0.3 and 0.3.
     EXPECT_NEAR(biases[1], 10.2, 1);
     EXPECT_NEAR(biases[0], biases[1] / 20, 1e-6);
   }

@@ -37,9 +37,9 @@ TEST(AttentionUnits, AChunkIsCutIntoTilesAndALastTokenStandsApart) {
   const auto single = units_of(plan.single), multi = units_of(plan.multi);
   ASSERT_EQ(single.size(), 1u);
   EXPECT_EQ(single[0].token, 11u);
-  EXPECT_EQ(single[0].count, 2u);  // position 258 lies in the second segment
+  EXPECT_EQ(single[0].count, 2u);  // position 258 is in the second segment
   ASSERT_EQ(multi.size(), 2u);
-  EXPECT_EQ(multi[0].token, 7u);  // the longer one first
+  EXPECT_EQ(multi[0].token, 7u);  // longer tiles come first
   EXPECT_EQ(multi[0].count, 2u);
   EXPECT_EQ(multi[1].token, 3u);
   EXPECT_EQ(multi[1].count, 1u);
@@ -100,7 +100,7 @@ TEST(AttentionUnits, BothListsAreCutWithoutSharingPartialsOrCounters) {
 }
 
 TEST(AttentionUnits, SegmentsBeforeAWindowAreLeftOut) {
-  // The chunk's first tile still sees the second segment's last position, its second nothing of it.
+  // The chunk's first tile still sees the second segment's last position, the second tile does not.
   const std::vector<AttentionRow> rows{{.token = 0, .count = 1, .first_position = 6999},
                                        {.token = 1, .count = 8, .first_position = 2607}};
   AttentionPlanner planner;

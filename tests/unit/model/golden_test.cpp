@@ -1,5 +1,5 @@
-// The real model against the float64 reference, and its bits however a prompt is cut and whoever
-// shares the step.
+// Compares the real model with the float64 reference, and checks that its bits depend neither on
+// the cut of a prompt nor on the other rows of a step.
 #include "tests/support/golden.hpp"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// Work that groups claim, and phases in which they wait for each other, give the same bits however
-// many groups there are: one, and more than the machine has threads, so that some begin when others
-// are done.
+// Work that groups claim, and phases in which they wait for each other, give the same bits for any
+// number of groups: one, or more than the machine has threads, so that some begin when others are
+// done.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -15,7 +15,7 @@ using testing::ModelRunner;
 using testing::Random;
 using testing::TinyModel;
 
-// Two prompts, the first long enough for its attention to be cut, then steps of one token each.
+// Runs two prompts, the first so long that its attention is cut, and then steps of one token each.
 std::vector<ModelRunner::Logits> run(const GgufFile& file, bool whole, std::uint32_t groups) {
   constexpr std::uint32_t lengths[] = {600, 40}, ends = 3;
   ModelRunner runner(file,

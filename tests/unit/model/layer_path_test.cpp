@@ -1,4 +1,4 @@
-// Which way the layers of a loaded model run, and what the log and ModelInfo say of the reason.
+// Tests how the layers of a loaded model run, and the reason that the log and ModelInfo report.
 #include "engine/core/model/layer_path.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,8 @@ namespace {
 using millrace::testing::open_device;
 using millrace::testing::TinyModel;
 
-// As quantizers mix types in Q4_K_M: some values and feed-forwards have more bits.
+// A model with mixed types, as in Q4_K_M files: some value and feed-forward matrices have more
+// bits.
 TinyModel quantized() {
   TinyModel model{.width = 256, .heads = 8, .kv_heads = 4, .ffn_width = 512, .biases = false};
   model.type = TensorType::q4_k;
@@ -103,7 +104,7 @@ TEST_F(LayerPathTest, LayersThatDifferFromEachOtherTakeALaunchEach) {
   EXPECT_EQ(types.text(),
             "2 layers in 2 launches: blk.1.attn_q.weight is Q6_K, blk.0.attn_q.weight is Q4_K");
   TinyModel wide = quantized();
-  wide.heads = 4;  // of 64 channels, as packed codes want them
+  wide.heads = 4;  // heads of 64 channels, which packed codes need
   EXPECT_EQ(load(wide, {.variant = "cpu"}, {.kv = "k5v3~1,0"}).text(),
             "2 layers in 2 launches: blk.1 stores its KV in r5/r3, blk.0 in f16/f16");
   TinyModel biased = quantized();

@@ -1,5 +1,5 @@
-// The whole forward pass on tiny random models: against float64, between the variants, and however
-// tokens are cut into steps.
+// Tests the whole forward pass on tiny random models: against float64, between the variants, and
+// with any cut of tokens into steps.
 #include "engine/core/model/model.hpp"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ ModelOptions small_in(MathMode math) {
   return options;
 }
 
-// Tests of what both modes promise.
+// Tests of properties that both math modes have.
 class BothModes : public ::testing::TestWithParam<MathMode> {};
 INSTANTIATE_TEST_SUITE_P(Model, BothModes, ::testing::Values(MathMode::exact, MathMode::fast),
                          [](const auto& math) { return std::string(math_name(math.param)); });
@@ -52,7 +52,7 @@ const TinyModel mixed{.type = TensorType::q8_0,
                                 {"output.weight", TensorType::f16},
                                 {"blk.1.attn_output.weight", TensorType::f32}}};
 
-// Each of the three changes what 40 tokens come to.
+// Each of the three changes the logits of 40 tokens.
 constexpr AttentionShape shaped{.window = 11, .soft_cap = 0.2f, .sinks = true};
 
 TEST(Model, EqualsFloat64) {
@@ -146,7 +146,7 @@ TEST(Model, ACopiedPageServesAsTheOriginal) {
   const Tokens tokens = random_tokens(20, 6);
   runner.set_sequences({tokens}, 2);
   runner.run(0, 20);
-  must(runner.model().copy_page(1, 9));  // the runner gives pages out from the last to the first
+  must(runner.model().copy_page(1, 9));  // the runner assigns pages from the last to the first
   must(runner.model().copy_page(0, 8));
   StepPlan plan;
   plan.tokens = {tokens[19]};
@@ -185,8 +185,8 @@ TEST(Model, NumbersThatAreNotFiniteAreRefusedWithTheirRow) {
   const auto device = open_device();
   struct Case {
     TensorType type;
-    std::size_t at;          // byte of row 2
-    std::uint32_t infinity;  // written there, of `size` bytes
+    std::size_t at;          // offset in row 2, in bytes
+    std::uint32_t infinity;  // the value written there, `size` bytes
     std::size_t size;
   };
   for (const Case& c :
@@ -208,7 +208,7 @@ TEST(Model, NumbersThatAreNotFiniteAreRefusedWithTheirRow) {
   }
 }
 
-// A file may claim any context; what is allocated follows from the KV pool.
+// A file may claim any context; allocations depend on the size of the KV pool alone.
 TEST(Model, AHugeContextCostsNoMoreThanThePoolHolds) {
   TinyModel huge = mixed;
   huge.context = 1u << 24;
@@ -235,7 +235,7 @@ TEST(Model, ImpossibleOptionsAreRefused) {
   EXPECT_EQ(code_of({.kv = "q3"}), Code::invalid_value);
   EXPECT_EQ(code_of({.kv = "f16/x"}), Code::invalid_value);
   EXPECT_EQ(code_of({.step_tokens = 0}), Code::invalid_value);
-  // Each by the option that makes it smaller.
+  // Each hint names the option that makes the allocation smaller.
   const auto hint_of = [&](const ModelOptions& options) {
     const auto loaded = Model::load(*device, file, options);
     return loaded ? "" : loaded.error().hint;
@@ -260,7 +260,7 @@ TEST(Model, TheFingerprintFollowsTheModel) {
   EXPECT_NE(must(Model::load(*device, file, small_in(MathMode::fast)))->info().fingerprint, one);
 }
 
-// Eight bits of each activation, and no more than that, are lost.
+// Fast math may lose no more than the rounding of each activation to eight bits.
 TEST(Model, FastIsCloseToExact) {
   const GgufFile file = mixed.file();
   const Tokens tokens = random_tokens(40, 1);
@@ -290,8 +290,8 @@ TEST_P(BothModes, RowsAmongOthersGiveTheSameBits) {
   std::vector<Tokens> sequences;
   for (std::uint32_t s = 0; s < 33; ++s) sequences.push_back(random_tokens(30, s == 32 ? 0 : s));
   runner.set_sequences(sequences, 2);
-  runner.run(32, 30);  // sequence 0's tokens, alone
-  // All the others together, cut differently, joining at different steps.
+  runner.run(32, 30);  // the tokens of sequence 0, alone
+  // Then all others together, cut differently, and joining at different steps.
   for (std::uint32_t at = 0; at < 30 + 32; ++at) {
     std::vector<ModelRunner::Part> parts;
     for (std::uint32_t s = 0; s < 32; ++s) {

@@ -1,5 +1,6 @@
-// Panels read back on the host, number by number as kernels/matmul/layout.cl draws them, against
-// what the file defines: for every type, whole and broken panels, and any bytes for scales.
+// Reads panels back on the host, number by number as kernels/matmul/layout.cl draws them, and
+// compares them with the values that the file defines: every type, whole and partial panels, and
+// any bytes as scales.
 #include "engine/core/model/pack.hpp"
 
 #include <gtest/gtest.h>
@@ -114,7 +115,7 @@ void expect_panels(const Tensor& tensor) {
         const bool inside = k < columns && p * 16 + row < tensor.rows();
         const float value = inside ? want[(p * 16 + row) * std::size_t{columns} + k] : 0.0f;
         ASSERT_EQ(std::bit_cast<std::uint32_t>(reader.weight(row, k) + 0.0f),
-                  std::bit_cast<std::uint32_t>(value + 0.0f))  // either zero
+                  std::bit_cast<std::uint32_t>(value + 0.0f))  // -0 counts as 0
             << "panel " << p << ", row " << row << ", column " << k;
       }
     }
@@ -125,7 +126,7 @@ TEST(Pack, PanelsHoldWhatTheFileDefines) {
   for (const TensorTypeTraits& type : tensor_types()) {
     SCOPED_TRACE(type.name);
     Random random(static_cast<std::uint64_t>(type.type) + 11);
-    // Any finite half: the top bit of its exponent is clear.
+    // Returns any half whose top exponent bit is clear, and which is therefore finite.
     const auto half = [&](std::uint32_t) {
       return static_cast<std::uint16_t>(random.below(0x10000) & 0xbfff);
     };
@@ -137,8 +138,8 @@ TEST(Pack, PanelsHoldWhatTheFileDefines) {
   }
 }
 
-// Whatever a file holds, packing stays inside the panel, and what is refused is just what has a
-// scale that is not finite.
+// For any bytes of a file, packing stays inside the panel, and exactly those tensors are refused
+// that have a scale which is not finite.
 TEST(Pack, AnyBytesArePackedOrRefused) {
   int refused = 0, packed = 0;
   for (const TensorTypeTraits& type : tensor_types()) {

@@ -55,7 +55,7 @@ TEST(Spec, Qwen2HasKeysOfItsOwnAndRotatesHalves) {
 
 TEST(Spec, WhatItCannotRunIsRefusedByName) {
   struct Case {
-    std::string part;  // of the message
+    std::string part;  // a part of the message
     std::function<void(GgufBuilder&)> change;
   };
   const std::vector<Case> cases{
@@ -103,14 +103,14 @@ TEST(Spec, WindowsSoftCapsAndSinksAreReadAndPartOfTheFingerprint) {
   const TinyModel model{.attention = {.window = 300, .soft_cap = 50.0f, .sinks = true}};
   const auto shape = must(read_spec(model.file())).attention;
   EXPECT_TRUE(shape.window == 300 && shape.soft_cap == 50.0f && shape.sinks);
-  const TinyModel wide{.attention = {.window = 1024}};  // all of its context
+  const TinyModel wide{.attention = {.window = 1024}};  // the window covers the whole context
   EXPECT_EQ(must(read_spec(wide.file())).attention.window, 0u);
   const TinyModel other{.attention = {.window = 301, .soft_cap = 50.0f, .sinks = true}};
   EXPECT_NE(numeric_fingerprint(model.file(), "f16", MathMode::fast, {}),
             numeric_fingerprint(other.file(), "f16", MathMode::fast, {}));
 }
 
-// Which layers have the window, only the model's code would say.
+// The file does not say which layers have the window.
 TEST(Spec, AWindowOfSomeOfQwensLayersIsRefused) {
   const auto spec =
       read_spec(TinyModel{.architecture = "qwen2", .attention = {.window = 300}}.file());
@@ -188,7 +188,7 @@ TEST(Spec, AbsurdSizesAreRefused) {
   EXPECT_TRUE(refused(builder));
 }
 
-// Almost always the float next to the truth; never further than one.
+// Checks that entries are the float nearest to the truth, or at most one further.
 void expect_near_truth(const std::vector<float>& table, const ModelSpec& spec,
                        std::uint32_t position) {
   const std::uint32_t half = spec.rope_dim / 2;
@@ -214,7 +214,7 @@ TEST(Spec, RotaryTable) {
   EXPECT_EQ(rope_table(spec, 100)[96 * 16], table[24 * 16]);
 }
 
-// One hash over many angles, near and far: another one means other bits on this machine.
+// Hashes many angles, near and far. Another hash means that this machine computes other bits.
 TEST(Spec, TheRotaryTableIsTheSameOnEveryMachine) {
   ModelSpec spec;
   spec.rope_dim = 64;

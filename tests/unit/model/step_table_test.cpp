@@ -49,7 +49,7 @@ TEST(StepTable, LaysOutWhatTheKernelsRead) {
   longer.tokens.push_back(1);
   longer.rows.push_back(
       {.sequence = 9, .first_position = 0, .count = 1, .token_offset = 3, .page_count = 1});
-  ASSERT_TRUE(lowering.lower(longer, limits, table));  // leaves nothing behind
+  ASSERT_TRUE(lowering.lower(longer, limits, table));  // must not affect the next table
   const Status lowered = lowering.lower(good_plan(), limits, table);
   ASSERT_TRUE(lowered) << lowered.error().text();
   const auto slice = [&](std::uint32_t at, std::uint32_t count) {

@@ -1,6 +1,6 @@
 #pragma once
-// The forward pass in float64 and plain loops, of models small enough for that; keys and values are
-// not rounded.
+// Computes the forward pass of small models in float64 and plain loops, without rounding keys and
+// values.
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -58,7 +58,8 @@ class Truth {
     for (std::size_t i = 0; i < x.size(); ++i) out[i] = x[i] * scale * w[i];
     return out;
   }
-  // llama turns neighbours, qwen2 a channel of a head's first half with its like in the second.
+  // llama rotates pairs of neighbours; qwen2 pairs a channel in a head's first half with the same
+  // one in the second half.
   void rotate(Vector& x, std::size_t position) const {
     const bool halves = spec_.architecture == "qwen2";
     const std::size_t half = spec_.head_dim / 2;
@@ -74,7 +75,7 @@ class Truth {
       second = a * std::sin(angle) + b * std::cos(angle);
     }
   }
-  // `sinks`: of each head, or empty.
+  // `sinks` has one number per head, or none.
   Vector attend(const Vector& q, const std::vector<Vector>& keys, const std::vector<Vector>& values,
                 const Vector& sinks, std::size_t last) const {
     const std::uint32_t dim = spec_.head_dim;

@@ -1,5 +1,5 @@
-// Layers in one launch against the same operations launched one by one: the same bits, whatever the
-// type, the instruction of the dot products, what is in the step, and where attention is cut.
+// Compares layers in one launch with the same operations launched one by one. They must give the
+// same bits for every type, dot product instruction, kind of step, and cut of attention.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,8 @@ using testing::ModelRunner;
 using testing::Random;
 using testing::TinyModel;
 
-// Heads of 32 channels, with biases of 64, so that attention can write whole blocks.
+// A model with heads of 32 channels, or of 64 with biases, so that attention can write whole
+// blocks.
 TinyModel model_of(TensorType type, bool biases) {
   TinyModel model{.width = 256, .heads = 8, .kv_heads = 4, .ffn_width = 512, .biases = biases};
   if (biases) {
@@ -34,7 +35,7 @@ TinyModel model_of(TensorType type, bool biases) {
 
 using Step = std::vector<ModelRunner::Part>;
 
-// Sequences of these lengths, and the steps that compute them.
+// The lengths of sequences, and the steps that compute them.
 struct Schedule {
   std::vector<std::uint32_t> lengths;
   std::vector<Step> steps;
@@ -84,7 +85,7 @@ Made run(const GgufFile& file, bool whole, const std::string& variant, const Sch
   return made;
 }
 
-// Where the two differ first, for a message that can be read.
+// Describes the first difference of the two, for a readable message.
 std::string difference(const Made& a, const Made& b) {
   for (std::size_t s = 0; s < a.logits.size(); ++s) {
     for (std::size_t i = 0; i < a.logits[s].size(); ++i) {
@@ -104,7 +105,7 @@ KeyMeans means_of(const GgufFile& file) {
       .model = hash_model_file(file), .shape = shape, .values = Random(3).floats(values, -1, 1)};
 }
 
-// `runs`: how many launches the two layers take.
+// `runs` is the number of launches that the two layers take.
 void expect_same(const TinyModel& model, const std::string& variant, const Schedule& schedule,
                  std::uint64_t runs = 1, const std::string& kv = "f16", bool centered = false) {
   const GgufFile file = model.file();
@@ -113,12 +114,12 @@ void expect_same(const TinyModel& model, const std::string& variant, const Sched
   const Made whole = run(file, true, variant, schedule, kv, means);
   const Made apart = run(file, false, variant, schedule, kv, means);
   EXPECT_EQ(difference(whole, apart), "") << variant << ", " << schedule.steps.size() << " steps";
-  // And three around them: it was the other kernel.
+  // There are three more launches around them. The count proves that the layers ran in one launch.
   EXPECT_EQ(whole.launches, schedule.steps.size() * (runs + 3)) << variant;
   EXPECT_GE(apart.launches, schedule.steps.size() * (2 * 7 + 3)) << variant;
 }
 
-// `rows` sequences of different lengths, begun in chunks, ended in steps of one token each.
+// `rows` sequences of different lengths, which begin in chunks and end in steps of one token each.
 Schedule decoding(std::uint32_t rows, std::uint32_t longest) {
   constexpr std::uint32_t ends = 4;
   Schedule out;
@@ -144,8 +145,8 @@ Schedule chunks(const std::vector<std::uint32_t>& sizes) {
   return out;
 }
 
-// Steps in which decoding rows, short chunks, and long ones that end in a tile of one token or of
-// several stand beside each other, in changing order.
+// Steps that mix decoding rows, short chunks, and long chunks that end in a tile of one token or of
+// several, in changing order.
 Schedule mixed() {
   return {.lengths = {300, 90, 33, 12, 70},
           .steps = {{{0, 0, 200}, {1, 0, 40}},
@@ -162,7 +163,7 @@ class WholeLayer : public ::testing::Test {
   }
 };
 
-// But the best one, which all other tests here run.
+// Tests every instruction except the best one, which all other tests here use.
 TEST_F(WholeLayer, SameBitsForEveryInstruction) {
   for (const Dot dot : all_dots) {
     if (!processor_has(dot) || dot == best_dot()) continue;
@@ -172,7 +173,7 @@ TEST_F(WholeLayer, SameBitsForEveryInstruction) {
   }
 }
 
-// Heads, and how they are rotated: qwen2's by halves.
+// The heads of a model and its architecture, which decides how they are rotated.
 struct Shape {
   std::uint32_t width, heads, kv_heads;
   const char* architecture = "llama";
@@ -197,7 +198,7 @@ TinyModel model_of(TensorType type, const Shape& shape) {
   return model;
 }
 
-// Together each format and each way to share and rotate heads; all pairs of them are the long test.
+// Covers each format and each way to share and rotate heads; the long test has all pairs of them.
 TEST_F(WholeLayer, SameBitsForEveryFormat) {
   const std::pair<TensorType, Shape> cases[] = {{TensorType::q8_0, shapes[0]},
                                                 {TensorType::q5_1, shapes[1]},
@@ -244,7 +245,7 @@ TEST_F(WholeLayer, SameBitsWhereOneLayerHasBiases) {
 
 TEST_F(WholeLayer, SameBitsWithPackedKeysAndValues) {
   expect_same(model_of(TensorType::q4_1, true), "cpu", mixed(), 1, "k5v3");
-  // The first layer is a launch of its own.
+  // The first layer has its own launch.
   expect_same(model_of(TensorType::q4_1, true), "cpu", decoding(2, 300), 2, "k5v3~1,0");
 }
 
@@ -260,13 +261,13 @@ TEST_F(WholeLayer, SameBitsFromOneRowToMany) {
   }
 }
 
-// Tiles have 12 tokens here: with and without a remainder, one of a single token among them.
+// Tiles have 12 tokens here. Some chunks leave a remainder, in one case of a single token.
 TEST_F(WholeLayer, SameBitsForChunksOfEverySize) {
   expect_same(model_of(TensorType::q4_1, false), "cpu", chunks({1, 2, 7, 17, 64, 300, 512, 13}));
   expect_same(model_of(TensorType::q4_1, false), "cpu", chunks({512, 96, 97, 5}));
 }
 
-// How products are cut into chunks: the tuned table's values, and the ends of what is legal.
+// Cuts products into chunks by the tuned table's values and by the smallest and largest legal ones.
 TEST_F(WholeLayer, SameBitsHoweverItsProductsAreCut) {
   const GgufFile file = model_of(TensorType::q4_1, false).file();
   const Schedule schedule = chunks({100, 17, 41});
@@ -290,7 +291,7 @@ TEST_F(WholeLayer, SameBitsWhereAttentionIsCut) {
                .steps = {{{0, 0, 1015}}, {{1, 0, 999}}, {{0, 1015, 5}, {1, 999, 1}}}});
 }
 
-// A launch finds weights and pages by their addresses: they stay until it is done.
+// A launch finds weights and pages by their addresses, so they must stay until it is done.
 TEST_F(WholeLayer, AModelMayGoWhileItsStepRuns) {
   const GgufFile file = model_of(TensorType::q4_1, false).file();
   for (int i = 0; i < 20; ++i) {
@@ -298,11 +299,11 @@ TEST_F(WholeLayer, AModelMayGoWhileItsStepRuns) {
         file,
         {.kv_bytes = 64 << 20, .step_tokens = 1024, .step_outputs = 1, .math = MathMode::fast});
     runner.set_sequences({Tokens(1024, 7)}, 64);
-    runner.step({{0, 0, 1024}}, 1024);  // waits for no output
+    runner.step({{0, 0, 1024}}, 1024);  // does not wait for an output
   }
 }
 
-// As if a launch had broken off in each step, whatever it had counted so far.
+// Simulates that a launch broke off in each step, with any values in its counters.
 TEST_F(WholeLayer, WhatABrokenLaunchLeavesIsPutRight) {
   const GgufFile file = model_of(TensorType::q4_1, false).file();
   const Schedule schedule = decoding(2, 1020);  // attention is cut

@@ -1,5 +1,5 @@
-"""ops/lib/count_tests.py: what the last lines of ops/test say of reports as ctest, GoogleTest and
-pytest write them."""
+"""Tests ops/lib/count_tests.py, the last lines of ops/test, with reports in the forms that ctest,
+GoogleTest and pytest write."""
 import pathlib
 import subprocess
 import sys

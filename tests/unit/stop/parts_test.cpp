@@ -1,4 +1,4 @@
-// Markers that take a text apart, and loops that end it.
+// Tests markers, which split a text into parts, and repetition, which ends it.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -88,7 +88,7 @@ TEST(Markers, ThePromptMayLeaveAPartOpen) {
   EXPECT_EQ(m.text(), "Yes");
 }
 
-// The reason that ends the tokens, and how many of them there were by then.
+// Returns the reason that ends the tokens, and how many tokens there were by then.
 std::pair<std::optional<FinishReason>, std::size_t> looped(const Tokens& tokens,
                                                            RepetitionDetection detection,
                                                            std::uint32_t minimum = 0,
@@ -107,7 +107,7 @@ TEST(Repetition, EndsALoopAsSoonAsItIsOne) {
   const Tokens abc = {9, 5, 6, 7, 5, 6, 7, 5, 6, 7, 5, 6, 7};
   EXPECT_EQ(looped(abc, {3, 1, 3}), (std::pair{std::optional(loop), std::size_t{10}}));
   EXPECT_EQ(looped(abc, {3, 1, 2}).second, 7u);
-  EXPECT_EQ(looped(abc, {2, 1, 2}).first, std::nullopt);  // the pattern is longer
+  EXPECT_EQ(looped(abc, {2, 1, 2}).first, std::nullopt);  // the pattern is longer than 2
   EXPECT_EQ(looped(abc, {}).first, std::nullopt);
   EXPECT_EQ(looped({5, 5, 5, 5, 5, 5}, {3, 2, 3}).second, 6u);  // "5 5", three times
   EXPECT_EQ(looped({5, 5, 5, 5}, {1, 1, 3}, 4).second, 4u);     // not before min_tokens

@@ -18,7 +18,7 @@ TEST(TextStop, HoldsBackWhatMayBecomeAStopString) {
   EXPECT_EQ(t.held(), "E");
   EXPECT_FALSE(t.push("N", true));
   EXPECT_EQ(t.text(), "the ");
-  EXPECT_FALSE(t.push("EM", true));  // "ENEM": nothing of it can become END
+  EXPECT_FALSE(t.push("EM", true));  // no end of "ENEM" can become END
   EXPECT_EQ(t.text(), "the ENEM");
   EXPECT_EQ(t.push("xENDtail", true), "END");
   EXPECT_EQ(t.text(), "the ENEMx");
@@ -53,7 +53,7 @@ TEST(TextStop, OverlapsFollowFailureLinks) {
   EXPECT_EQ(v.text(), "a");
 }
 
-// Against the plain definition, over random texts cut at random places.
+// Compares with the plain definition, on random texts cut at random places.
 TEST(TextStop, EqualsSearchForEveryCut) {
   std::mt19937 random(7);
   for (int round = 0; round < 3000; ++round) {
@@ -170,7 +170,7 @@ TEST(StopMachine, IncludeLeavesWhatStoppedInTheText) {
   by_string.close("x");
   EXPECT_EQ(by_string.text(), "abEND");
   const StopRules rules(stops, Tokens{2}, 0, 9);
-  EXPECT_FALSE(rules.drops_text(7));  // the job's own; an end of text has no text
+  EXPECT_FALSE(rules.drops_text(7));  // a stop token of the job; an end of text has no text
   EXPECT_TRUE(rules.drops_text(2));
   StopMachine by_token = machine(stops, 0, 9);
   EXPECT_EQ(by_token.push(7, "seven"), FinishReason::stop);
@@ -192,7 +192,7 @@ TEST(StopSequences, TheirOwnTextIsHeldBackAndCutOff) {
   EXPECT_EQ(m.push(5, "five "), std::nullopt);
   EXPECT_EQ(m.text(), "four ");
   EXPECT_EQ(m.push(6, "six "), std::nullopt);
-  EXPECT_EQ(m.push(5, "five "), std::nullopt);  // another beginning: the one before is text
+  EXPECT_EQ(m.push(5, "five "), std::nullopt);  // begins anew, so the earlier match is text
   EXPECT_EQ(m.text(), "four five six ");
   EXPECT_EQ(m.push(6, "six "), std::nullopt);
   EXPECT_EQ(m.push(7, "seven"), FinishReason::stop);
@@ -231,7 +231,6 @@ TEST(StopSequences, OneThatIsCompleteBeforeMinTokensIsLetThrough) {
   EXPECT_EQ(m.text(), "ab");
 }
 
-// Against the plain definition: the first sequence complete in random tokens, its text cut off.
 TEST(StopSequences, TheLongestCountsWhereItEndsInAStopToken) {
   const Stops stops{.strings = {}, .token_ids = {8}, .sequences = {{5, 2}, {6, 8}}};
   const auto rules = std::make_shared<const StopRules>(stops, Tokens{2}, 0, 100);
@@ -250,6 +249,8 @@ TEST(StopSequences, TheLongestCountsWhereItEndsInAStopToken) {
   EXPECT_EQ(other.text(), "five ");
   EXPECT_EQ(other.stop_token(), 8u);
 }
+// Compares with the plain definition: the first sequence that is complete in random tokens, with
+// its text cut off.
 TEST(StopSequences, EqualSearchInRandomTokens) {
   std::mt19937 random(11);
   for (int round = 0; round < 2000; ++round) {
