@@ -103,8 +103,8 @@ class FleetSetup:
         self.processes = {}
         self.kills = 0
 
-    def endpoint(self, door):
-        return f"ipc://{self.sockets}-{door}"
+    def endpoint(self, name):
+        return f"ipc://{self.sockets}-{name}"
 
     def command(self, name):
         return {
@@ -167,8 +167,8 @@ class FleetSetup:
     def stop(self):
         for process in self.processes.values():
             kill(process)
-        for door in ("clients", "engines", "bell"):
-            pathlib.Path(f"{self.sockets}-{door}").unlink(missing_ok=True)
+        for name in ("clients", "engines", "bell"):
+            pathlib.Path(f"{self.sockets}-{name}").unlink(missing_ok=True)
 
 
 def check(setup_class, folder, seed):

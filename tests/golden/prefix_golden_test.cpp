@@ -166,7 +166,7 @@ TEST_F(PrefixDisk, ASharedSystemPromptIsAnsweredFromDiskAfterARestart) {
   EXPECT_EQ(engine->counters().disk_tokens, warm.usage.cached_tokens);
 }
 
-TEST(PrefixTree, CachedTokensAreToldAndTheLastOneIsComputed) {
+TEST(PrefixTree, CachedTokensAreReportedAndTheLastOneIsComputed) {
   const auto engine = open_engine(with_prefix_cache(256));
   GenerationRequest r;
   r.sampling.temperature = 0;
@@ -219,17 +219,17 @@ TEST(PrefixTree, NoStalePromptLogprobs) {
   plain.prompt = prompt_of(3, 100);
   plain.max_tokens = 4;
   plain.sampling.temperature = 0;
-  GenerationRequest judged = plain;
-  judged.logprobs.prompt = true;
-  judged.logprobs.top = 2;
-  const Ended cold = ended(run_one(shared_engine(), judged));
+  GenerationRequest scored = plain;
+  scored.logprobs.prompt = true;
+  scored.logprobs.top = 2;
+  const Ended cold = ended(run_one(shared_engine(), scored));
   run_one(*engine, plain);
-  const GenerationResult warm = run_one(*engine, judged);
+  const GenerationResult warm = run_one(*engine, scored);
   EXPECT_EQ(warm.usage.cached_tokens, 0u);
   EXPECT_EQ(warm.prompt_logprobs->token.size(), 100u);
   EXPECT_EQ(ended(warm), cold);
-  judged.n = 2;  // the second sample may read what the first one must not
-  GenerationResult two = run_one(*engine, judged);
+  scored.n = 2;  // the second sample may read what the first one must not
+  GenerationResult two = run_one(*engine, scored);
   two.choices.resize(1);
   EXPECT_EQ(ended(two), cold);
 }

@@ -106,7 +106,7 @@ def clone(tmp_path_factory):
     return copied(ROOT, tmp_path_factory.mktemp("clone"))
 
 
-def test_users_are_users(clone):
+def test_statements_about_users_are_true(clone):
     assert len(list(statements(clone, USED_BY, ".md", ".hpp"))) >= 5
     assert not (found := untrue_users(clone)), "\n".join(found)
 

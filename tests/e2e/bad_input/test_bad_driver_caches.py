@@ -102,7 +102,7 @@ def test_a_damaged_cache_is_emptied_and_the_start_made_again(pocl_run, ending, h
 
 
 @pytest.mark.parametrize("ending", [".so", ".bc"])
-def test_what_is_missing_is_no_damage(pocl_run, ending):
+def test_missing_files_are_no_damage(pocl_run, ending):
     pocl_run.damage(ending, lambda path: path.unlink())
     pocl_run.run.go(expect=0)
     assert not pocl_run.emptied()
@@ -150,7 +150,7 @@ def start_after(pocl_run, call, folder_id):
     return done.stderr
 
 
-def test_of_several_that_fail_one_empties_the_cache(pocl_run, call):
+def test_only_one_of_several_failed_starts_empties_the_cache(pocl_run, call):
     before = pocl_run.folder.stat().st_ino
     assert EMPTIED in start_after(pocl_run, call, before)
     (pocl_run.folder / "of-the-first").write_text("compiled since")
@@ -181,7 +181,7 @@ def test_commands_that_load_a_model_recover_as_well(pocl_run, call, tmp_path, wo
     assert again.stdout == whole.stdout
 
 
-def test_a_place_that_is_taken_leaves_the_cache_to_the_driver(real_run, tmp_path, monkeypatch):
+def test_without_its_cache_folder_the_driver_keeps_its_own(real_run, tmp_path, monkeypatch):
     monkeypatch.delenv("POCL_CACHE_DIR", raising=False)
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "millrace").write_text("no folder")

@@ -147,7 +147,7 @@ def test_every_wrong_line_says_what_is_wrong_and_the_others_complete(real_run):
     assert f"and {len(LINES) - 10} more" in done.stdout, "failures not shown must be counted"
 
 
-def test_what_a_line_brings_reaches_no_terminal_as_it_is(real_run):
+def test_control_characters_of_a_line_do_not_reach_the_terminal(real_run):
     real_run.write(['{"prompt": "p", "task": "\\u001b[31mred"}', "\x1b[2J\x07"])
     done = real_run.go(expect=1)
     assert "\x1b" not in done.stdout + done.stderr and "\x07" not in done.stdout + done.stderr
@@ -220,7 +220,7 @@ def test_a_broker_passes_the_engines_refusals_on(real_broker):
     assert errors.count(None) == 1
 
 
-def test_a_broker_keeps_what_asks_for_another_kv_policy_and_results_say_what_was_used(real_broker):
+def test_a_broker_keeps_jobs_of_another_kv_policy_and_results_name_theirs(real_broker):
     real_broker.real_engine()
     path = real_broker.folder / "jobs.jsonl"
     path.write_text("\n".join(json.dumps(job(kv=kv)) for kv in ("f16", "f16/f16", "f16/f16 x1")))

@@ -89,7 +89,7 @@ def test_a_path_that_is_no_file(call, tmp_path, path, words):
         assert "gguf_unreadable" in ended.stderr and words in ended.stderr
 
 
-def test_run_says_it_in_the_engines_words_and_goes_on_once_it_is_mended(real_run):
+def test_run_shows_the_engines_error_and_goes_on_with_a_good_model(real_run):
     real_run.write(['{"prompt": "hello", "max_tokens": 2}'])
     good = real_run.model.read_bytes()
     real_run.model.write_bytes(good[:-1000])
@@ -114,7 +114,7 @@ def test_run_says_it_in_the_engines_words_and_goes_on_once_it_is_mended(real_run
     assert real_run.results()[1]["error"] is None
 
 
-def test_a_missing_model_is_said_even_where_there_is_nothing_to_do(real_run):
+def test_a_missing_model_is_an_error_even_with_nothing_to_do(real_run):
     real_run.model.unlink()
     real_run.write([])
     there = sorted(real_run.folder.iterdir())

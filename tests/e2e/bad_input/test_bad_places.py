@@ -23,11 +23,11 @@ def test_a_second_broker_on_one_ledger_or_one_endpoint(real_broker, call):
     same_ledger = call("millrace-broker", "--ledger", folder / "ledger", *endpoints(folder, "x"))
     assert same_ledger.returncode == 3
     assert "ledger_in_use" in same_ledger.stderr and "another ledger" in same_ledger.stderr
-    same_door = call("millrace-broker", "--ledger", folder / "other", "--listen",
-                     real_broker.clients, "--listen-engines", f"ipc://{folder}/e2",
-                     "--listen-doorbell", "")
-    assert same_door.returncode == 3
-    assert "another process listens there" in same_door.stderr
+    same_endpoint = call("millrace-broker", "--ledger", folder / "other", "--listen",
+                         real_broker.clients, "--listen-engines", f"ipc://{folder}/e2",
+                         "--listen-doorbell", "")
+    assert same_endpoint.returncode == 3
+    assert "another process listens there" in same_endpoint.stderr
     real_broker.millrace("status", expect=0)  # the first broker still answers its clients
 
 

@@ -39,7 +39,7 @@ def test_results_name_the_file(named_run):
     assert "model=Some-Model.v0.2.Q4_1 " in line and "Some label" in line
 
 
-def test_a_name_that_is_given_is_the_id_and_stays_it(named_run):
+def test_a_given_name_is_the_id_and_cannot_change(named_run):
     named_run.go("--model-name", "house/tiny", expect=0)
     assert models_of(named_run.results()) == {"house/tiny"}
     named_run.write([*JOBS[:2], "nonsense"])

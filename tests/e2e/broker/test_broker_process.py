@@ -198,7 +198,7 @@ def test_a_second_broker_on_the_same_ledger_is_refused(broker, client):
     assert client.ask("status_request")[0] == "status_answer"
 
 
-def test_options_that_cannot_be(tmp_path, broker):
+def test_wrong_options_are_refused(tmp_path, broker):
     def run(*options):
         return subprocess.run([broker.command()[0], *options], capture_output=True, text=True,
                               timeout=PATIENCE_S, cwd=tmp_path)

@@ -108,7 +108,7 @@ def test_refused_submits_cancels_and_updates(broker, context):
 
 
 @pytest.mark.parametrize("stale", [1, 2**40])
-def test_refused_words_of_engines(broker, context, stale):
+def test_refused_messages_of_engines(broker, context, stale):
     client = Peer(context, broker.endpoint("clients"), role="client", name="test")
     client.join()
     client.ask("submit", jobs=[job("good")])

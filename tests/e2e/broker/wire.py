@@ -27,14 +27,14 @@ class Broker:
         self.process = None
         self.start()
 
-    def endpoint(self, door):
-        return f"ipc://{self.sockets}-{door}"
+    def endpoint(self, name):
+        return f"ipc://{self.sockets}-{name}"
 
     def command(self, *extra):
         command = [str(PROGRAM), "--ledger", str(self.folder / "ledger")]
-        for door, option in (("clients", "--listen"), ("engines", "--listen-engines"),
+        for name, option in (("clients", "--listen"), ("engines", "--listen-engines"),
                              ("doorbell", "--listen-doorbell"), ("push", "--listen-push")):
-            command += [option, self.endpoint(door)]
+            command += [option, self.endpoint(name)]
         return [*command, *self.options, *extra]
 
     def start(self):
@@ -57,8 +57,8 @@ class Broker:
     def close(self):
         if self.process and self.process.poll() is None:
             self.kill()
-        for door in ("clients", "engines", "doorbell", "push"):
-            pathlib.Path(f"{self.sockets}-{door}").unlink(missing_ok=True)
+        for name in ("clients", "engines", "doorbell", "push"):
+            pathlib.Path(f"{self.sockets}-{name}").unlink(missing_ok=True)
 
 
 class Peer:

@@ -95,7 +95,7 @@ def test_a_file_that_holds_something_else_is_not_overwritten(broker):
     assert kept.read_text() == results  # no broker answered, so the results stay
 
 
-def test_lines_with_a_batch_of_their_own_are_said(broker):
+def test_lines_with_a_batch_of_their_own_are_reported(broker):
     path = broker.folder / "own.jsonl"
     path.write_text('{"prompt": "p"}\n{"prompt": "q", "batch": "other"}\n')
     told = broker.millrace("submit", str(path), expect=0).stderr
@@ -104,7 +104,7 @@ def test_lines_with_a_batch_of_their_own_are_said(broker):
                                                        expect=0).stderr
 
 
-def test_lines_with_ids_and_streams_of_their_own_are_said(broker):
+def test_lines_with_ids_and_streams_of_their_own_are_reported(broker):
     path = broker.folder / "own.jsonl"
     path.write_text('{"id": "w1", "prompt": "p", "stream": "s"}\n')
     assert "or a stream, are in that one" in broker.millrace("submit", str(path), expect=0).stderr
@@ -171,7 +171,7 @@ def test_an_absent_broker_is_exit_code_4(tmp_path, broker):
     assert broker.millrace("status", "--broker", "nonsense", "--timeout", "1").returncode in (2, 4)
 
 
-def test_a_broker_that_is_away_is_said_and_survived(broker):
+def test_a_client_reports_and_survives_the_absence_of_its_broker(broker):
     broker.engine(STUB_DELAY_MS="100", STUB_ROWS="2")
     jobs = write_jobs(broker, 40)
     process = subprocess.Popen(broker.command("submit", jobs, "--wait"), text=True,
@@ -222,13 +222,13 @@ def test_results_of_jobs_that_are_still_to_end_are_none_yet(broker):
     assert "not_found" in unknown.stderr
 
 
-def test_an_engine_that_does_not_tell_its_kv_is_shown_without(broker):
+def test_status_of_an_engine_that_does_not_report_its_kv(broker):
     broker.engine(STUB_KV="")
     status = broker.millrace("status", expect=0).stdout
     assert "kv unknown  leases" in status and "(0.0x)" not in status
 
 
-def test_many_warnings_do_not_silence_what_jobs_wait_for(broker):
+def test_many_warnings_do_not_hide_what_jobs_wait_for(broker):
     path = broker.folder / "typos.jsonl"
     path.write_text("".join(completion(f"j{i}", "p", kv="k5v3", **{f"typo{i}": 1}) + "\n"
                             for i in range(25)))
@@ -237,7 +237,7 @@ def test_many_warnings_do_not_silence_what_jobs_wait_for(broker):
     assert "waits: " in done.stderr and "k5v3" in done.stderr
 
 
-def test_names_that_nobody_knows_are_said(broker):
+def test_unknown_names_are_reported(broker):
     broker.engine()
     jobs = write_jobs(broker, 2)
     batch = json.loads(broker.millrace("submit", jobs, "--json", expect=0).stdout)["batch"]
@@ -268,7 +268,7 @@ def test_names_that_nobody_knows_are_said(broker):
         process.communicate(timeout=PATIENCE_S)
 
 
-def test_submit_tells_unknown_fields_at_once_and_what_a_conflict_is_about(broker):
+def test_submit_reports_unknown_fields_at_once_and_explains_a_conflict(broker):
     path = broker.folder / "typo.jsonl"
     path.write_text("".join(completion(f"j{i}", "p", temprature=0) + "\n" for i in range(3)))
     done = broker.millrace("submit", str(path), expect=0)

@@ -83,7 +83,7 @@ def test_all_find_each_other_and_nobody_else_does(here):
     assert here.millrace("score", text="hello\n").returncode != 4
 
 
-def test_the_socket_of_a_dead_broker_is_no_hindrance(here):
+def test_a_new_broker_replaces_the_socket_of_a_dead_one(here):
     process, _ = here.broker()
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -127,7 +127,7 @@ def test_a_path_that_is_too_long_is_refused(here, name):
     assert "that of a unix socket at most 107" in done.stderr
 
 
-def test_the_python_of_another_engine_needs_no_help_either(here):
+def test_a_foreign_program_can_compute_the_endpoint(here):
     """A foreign program that computes the endpoint's path as the READMEs do can connect."""
     here.broker()
     here.start(sys.executable, str(STUB), "--broker", f"ipc://{here.runtime}/millrace/engines")

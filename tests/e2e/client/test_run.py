@@ -228,7 +228,7 @@ def test_two_runs_on_one_output(run):
     first.communicate()
 
 
-def test_paths_that_cannot_be(run):
+def test_wrong_paths_are_refused(run):
     run.write(GOOD)
     run.output = run.input
     assert "same file" in run.go(expect=2).stderr
@@ -272,7 +272,7 @@ def test_a_torn_output_line_is_cut_and_a_lost_one_comes_back_from_the_ledger(run
     assert run.executions() == executed, "results in the ledger must not be computed again"
 
 
-def test_a_ledger_that_is_lost_and_needed_is_said(run):
+def test_a_lost_ledger_that_is_needed_is_an_error(run):
     run.write(GOOD)
     run.go(expect=0)
     for file in run.folder.glob("results.jsonl.millrace/ledger*"):

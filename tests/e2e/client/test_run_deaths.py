@@ -39,7 +39,7 @@ def test_a_second_signal_ends_at_once_and_says_so(run):
     run.go(expect=0)
 
 
-def test_a_hangup_under_nohup_is_no_end(run):
+def test_a_hangup_under_nohup_does_not_end_the_run(run):
     run.write(GOOD)
     run.env |= {"STUB_DELAY_MS": "300", "STUB_ROWS": "1"}
     process = subprocess.Popen(["nohup", *run.command()], env={**os.environ, **run.env},
@@ -122,7 +122,7 @@ def test_an_engine_that_cannot_start_ends_the_run_with_its_words(run):
     assert "--engine" in run.go(expect=3).stderr
 
 
-def test_a_refused_run_takes_back_its_own_and_a_failed_one_keeps_its_log(run):
+def test_a_refused_run_removes_its_files_and_a_failed_one_keeps_its_log(run):
     run.write(GOOD)
     kept = run.folder / "results.jsonl.millrace"
     run.env["STUB_NO_START"] = "no_device: no OpenCL device here"

@@ -143,7 +143,7 @@ def decode_png(raw):
     return out.reshape(shape[0], -1, 3)
 
 
-def test_what_is_read_or_is_somebody_elses_is_not_overwritten(tiny):
+def test_inputs_and_foreign_files_are_not_overwritten(tiny):
     (tiny / "notes").write_text("precious")
     (tiny / "link").symlink_to(tiny / "m.gguf")
     os.mkfifo(tiny / "pipe")
@@ -215,7 +215,7 @@ def test_mean_keys_of_a_text_center_those_of_a_policy(tiny):
     (("--text", "{f}/empty"), 3, "invalid_value"),
     (("--text", "{f}/text", "-o", "{f}/no/m.keys"), 3, "no/m.keys"),
 ], ids=["no text", "absent", "not UTF-8", "empty", "no folder"])
-def test_what_is_wrong_with_a_calibration_is_said(tiny, words, status, said):
+def test_errors_of_a_calibration(tiny, words, status, said):
     (tiny / "latin").write_bytes(b"ab\xe4c" * 200)
     (tiny / "empty").write_text("")
     done = calibrate(tiny, *(w.replace("{f}", str(tiny)) for w in words))
@@ -260,7 +260,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("words, status, code, said", WRONG.values(), ids=WRONG.keys())
-def test_what_is_wrong_is_said(tiny, words, status, code, said):
+def test_errors_of_a_measurement(tiny, words, status, code, said):
     (tiny / "latin").write_bytes(b"ab\xe4c" * 200)
     (tiny / "foreign.json").write_text(json.dumps({"tokens": [1] * 99 + [259]}))
     write_logits(tiny / "vocabulary.f32", np.zeros((93, 70)))

@@ -164,7 +164,7 @@ TEST(Comparison, WhatIsNotFiniteIsRefusedAndSaysWhose) {
   }
 }
 
-TEST(Comparison, MoreRowsThanSaidAreADefect) {
+TEST(Comparison, MoreRowsThanAnnouncedAreADefect) {
   const auto device = open_device();
   auto comparison = must(Comparison::create(*device, 10, 1));
   const Buffer rows = upload(*device, std::vector<float>(20));

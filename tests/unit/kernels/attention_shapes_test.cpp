@@ -132,7 +132,7 @@ void expect_same_in_chunks(Runner& runner, const Problem& whole, const Results& 
 }
 
 // Some rows of a wide tile see a segment of which its other rows see nothing.
-TEST(AttentionShapesBits, ChunksTilesAndMatesChangeNone) {
+TEST(AttentionShapesBits, ChunksTilesAndOtherRowsChangeNoBit) {
   if (!testing::has_cpu_family()) GTEST_SKIP() << testing::needs_cpu_family;
   const Shape shape = shape_of({"f16", 64, 3, 1, all});
   Runner cpu("cpu", shape);

@@ -55,7 +55,7 @@ TEST_P(AttentionTest, CuttingTilesChangesNoBit) {
   EXPECT_TRUE(cpu.cut());
 }
 
-TEST_P(AttentionCodesTest, EachFormAloneIsTheSameAsBeside) {
+TEST_P(AttentionCodesTest, EachOutputFormAloneHasTheSameBits) {
   const Shape shape = GetParam();
   if (!testing::has_cpu_family()) GTEST_SKIP() << testing::needs_cpu_family;
   Runner cpu("cpu", shape);

@@ -80,7 +80,7 @@ TEST_P(RowItems, NormEqualsFloat64WithAndWithoutGather) {
   }
 }
 
-TEST_P(RowItems, SiluEqualsFloat64AlsoFarOut) {
+TEST_P(RowItems, SiluEqualsFloat64AlsoForLargeInputs) {
   const auto device = open_device();
   const Program program = build(*device, "activation/silu.cl");
   Kernel kernel = must(device->kernel(program, "silu_mul"));

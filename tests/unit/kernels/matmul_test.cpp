@@ -194,7 +194,7 @@ TEST_P(MatmulTest, EveryVariantEqualsTheOthersAndFloat64) {
   }
 }
 
-TEST_P(MatmulTest, AColumnDoesNotKnowItsNeighbours) {
+TEST_P(MatmulTest, AColumnDoesNotDependOnItsNeighbours) {
   Random random(99);
   const std::uint32_t width = traits_of(GetParam()).block_elements > 32 ? 512 : 96;
   Matrix matrix = random_matrix(GetParam(), 80, width, random);

@@ -23,7 +23,7 @@ def run(program, pattern, log, *options, variant="cpu"):
         env=environment, capture_output=True, text=True)
 
 
-def test_oclgrind_would_notice(tmp_path):
+def test_oclgrind_detects_a_bad_write(tmp_path):
     log = tmp_path / "log"
     run("kernels_test", "*WritesOutsideItsBuffer", log, "--gtest_also_run_disabled_tests")
     assert "Invalid write of size 4" in log.read_text()

@@ -22,7 +22,7 @@ std::vector<Unit> units_of(const std::vector<std::uint32_t>& words) {
   return out;
 }
 
-TEST(AttentionUnits, NothingIsPlannedWhereNobodyAsks) {
+TEST(AttentionUnits, NothingIsPlannedWithoutWorkers) {
   const AttentionRow row{.token = 0, .count = 9, .first_position = 0};
   AttentionPlanner planner;
   const auto& plan = planner.plan({&row, 1}, {});
