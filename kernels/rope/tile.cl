@@ -8,7 +8,7 @@
 // positions directly, in the order of tokens.
 // Limit: that of rope/cpu.cl. This is also a phase of a whole layer.
 
-// Whether `token` continues the page that the token before it, of the same sequence, writes to.
+// Returns whether `token` is on the same page as the token before it, of the same sequence.
 static inline int mr_continues_page(__global const uint* step, uint positions, uint tables,
                                     uint token) {
   const uint position = step[positions + token];
