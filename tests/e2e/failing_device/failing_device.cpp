@@ -19,7 +19,7 @@
 
 namespace {
 
-struct Blow {
+struct Fault {
   std::string what{};
   std::uint64_t launch = 0;
 };
@@ -29,9 +29,9 @@ std::string control() {
   return path == nullptr ? std::string() : std::string(path);
 }
 
-const Blow& blow() {
-  static const Blow read = [] {
-    Blow out;
+const Fault& fault() {
+  static const Fault read = [] {
+    Fault out;
     std::ifstream(control()) >> out.what >> out.launch;
     return out;
   }();
@@ -41,8 +41,8 @@ const Blow& blow() {
 std::atomic<std::uint64_t> launches{0};
 std::atomic<bool> breaks{false}, is_lost{false}, hangs{false};
 
-bool struck_now() {
-  return ++launches == blow().launch && ::unlink(control().c_str()) == 0;
+bool fails_now() {
+  return ++launches == fault().launch && ::unlink(control().c_str()) == 0;
 }
 
 template <class Function>
@@ -61,9 +61,9 @@ CL_API_ENTRY cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, c
                                                        const std::size_t* local, cl_uint waits,
                                                        const cl_event* wait_list, cl_event* event) {
   static const auto real = next_symbol<decltype(&clEnqueueNDRangeKernel)>("clEnqueueNDRangeKernel");
-  if (struck_now()) {
-    if (blow().what == "fails") return CL_INVALID_KERNEL_ARGS;
-    (blow().what == "breaks" ? breaks : blow().what == "lost" ? is_lost : hangs) = true;
+  if (fails_now()) {
+    if (fault().what == "fails") return CL_INVALID_KERNEL_ARGS;
+    (fault().what == "breaks" ? breaks : fault().what == "lost" ? is_lost : hangs) = true;
   }
   if (is_lost) return CL_DEVICE_NOT_AVAILABLE;
   return real(queue, kernel, dimensions, offset, global, local, waits, wait_list, event);

@@ -18,14 +18,14 @@ AT_LAUNCH = 150
 
 
 class BrokenRun(Run):
-    def __init__(self, folder, blow=None):
+    def __init__(self, folder, fault=None):
         super().__init__(folder)
         assert LIBRARY.exists(), f"{LIBRARY} is missing: build the target failing_device"
-        self.control = folder / "blow"
+        self.control = folder / "fault"
         self.env = {"LD_PRELOAD": str(LIBRARY), "FAILING_DEVICE": str(self.control),
                     "ASAN_OPTIONS": "verify_asan_link_order=0"}
-        if blow:
-            self.control.write_text(f"{blow} {AT_LAUNCH}\n")
+        if fault:
+            self.control.write_text(f"{fault} {AT_LAUNCH}\n")
         self.write([json.dumps({"custom_id": f"c{i}", "url": "/v1/completions", "body": {
             "prompt": f"Count from {i}:", "max_tokens": 60, "ignore_eos": True}})
             for i in range(1, JOBS + 1)])
@@ -51,11 +51,11 @@ def sound(tmp_path_factory):
     return run.texts()
 
 
-@pytest.mark.parametrize("blow, call, name", [
+@pytest.mark.parametrize("fault, call, name", [
     ("fails", "clEnqueueNDRangeKernel", "CL_INVALID_KERNEL_ARGS"),
     ("breaks", "clWaitForEvents", "CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST")])
-def test_a_kernel_that_fails_costs_the_jobs_of_its_step_alone(tmp_path, sound, blow, call, name):
-    run = BrokenRun(tmp_path, blow)
+def test_a_kernel_that_fails_costs_the_jobs_of_its_step_alone(tmp_path, sound, fault, call, name):
+    run = BrokenRun(tmp_path, fault)
     done = run.go(expect=1)
     assert not run.control.exists(), "no launch failed"
     failed = [x["error"] for x in run.results().values() if x["error"]]
@@ -68,10 +68,10 @@ def test_a_kernel_that_fails_costs_the_jobs_of_its_step_alone(tmp_path, sound, b
     assert not run.deaths(done), "the engine must go on"
 
 
-@pytest.mark.parametrize("blow, word", [("lost", "CL_DEVICE_NOT_AVAILABLE"),
-                                        ("hangs", "has not ended a step for 2 s")])
-def test_a_device_that_is_gone_ends_the_engine_and_no_job(tmp_path, sound, blow, word):
-    run = BrokenRun(tmp_path, blow)
+@pytest.mark.parametrize("fault, word", [("lost", "CL_DEVICE_NOT_AVAILABLE"),
+                                         ("hangs", "has not ended a step for 2 s")])
+def test_a_device_that_is_gone_ends_the_engine_and_no_job(tmp_path, sound, fault, word):
+    run = BrokenRun(tmp_path, fault)
     done = run.go("--step-limit", "2", expect=0)
     assert not run.control.exists(), "no launch failed"
     assert run.texts() == sound
