@@ -1,5 +1,5 @@
-// What the sanitizers are told, linked into each program of a build with MILLRACE_SANITIZE. Keep
-// exceptions few, and say why each of them stands.
+// The exceptions of the sanitizers. A build with MILLRACE_SANITIZE links this file into every
+// program. Keep exceptions few, and give the reason of each.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -16,7 +16,8 @@ int add_name(dl_phdr_info* info, std::size_t, void* names) {
   return 0;
 }
 
-// An OpenCL driver is a library that has the loader's entry point and is not the loader.
+// Returns whether the process has loaded an OpenCL driver: a library that is not the OpenCL loader
+// and has the entry point that the loader calls.
 bool has_loaded_a_driver() {
   std::vector<std::string> names;
   dl_iterate_phdr(add_name, &names);
@@ -33,16 +34,16 @@ bool has_loaded_a_driver() {
 
 }  // namespace
 
-// Drivers keep memory until the process ends and hand out pointers that nobody can see: leaks are
-// looked for at the end of every program that has not loaded one.
+// Turns the leak check off in programs that have loaded a driver: drivers keep memory until the
+// process ends, and keep pointers where the check does not find them.
 extern "C" int __lsan_is_turned_off() {
   return has_loaded_a_driver() ? 1 : 0;
 }
 
-// libzmq hands messages from thread to thread by atomic operations of its own, which
-// ThreadSanitizer does not see in a library that it has not compiled: what is malloc'ed here and
-// read there looks like a race. Passed over is what has a frame of the library in one of its two
-// stacks; a race of our own memory has none.
+// libzmq passes messages from thread to thread by atomic operations of its own. ThreadSanitizer
+// does not see them, because libzmq is not compiled with it, and reports memory that one thread
+// allocates and another reads as a race. This suppresses reports that have a frame of libzmq in one
+// of their two stacks; races on our own memory have none.
 extern "C" const char* __tsan_default_suppressions() {
   return "called_from_lib:libzmq.so\n";
 }

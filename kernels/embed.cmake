@@ -1,5 +1,5 @@
 # cmake -D OUTPUT=OUT.cpp -D FOLDER=kernels -D FILES=A.cl,B.cl -P embed.cmake
-# Writes a C++ file with the text of each kernel source, sorted by path.
+# Writes a C++ file that holds the text of each kernel source, sorted by path.
 string(REPLACE "," ";" FILES "${FILES}")
 list(SORT FILES)
 set(text "#include \"kernels/sources.hpp\"\n\nnamespace millrace::kernels {\n\n")
@@ -9,7 +9,8 @@ string(APPEND text "const Source embedded_sources[] = {\n")
 foreach(file IN LISTS FILES)
   file(READ ${FOLDER}/${file} content)
   if(content MATCHES "\\)millrace\"")
-    message(FATAL_ERROR "${file} holds the end mark of a raw string")
+    message(FATAL_ERROR "kernels/${file} contains )millrace\", which ends the C++ raw string that "
+                        "holds it: change that text")
   endif()
   string(APPEND text "    {\"${file}\", R\"millrace(${content})millrace\"},\n")
 endforeach()

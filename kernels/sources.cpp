@@ -4,8 +4,9 @@
 
 namespace millrace::kernels {
 
-extern const Source embedded_sources[];          // in the file that embed.cmake writes
-extern const std::size_t embedded_source_count;  // in the same
+// Both are defined in the file that embed.cmake writes.
+extern const Source embedded_sources[];
+extern const std::size_t embedded_source_count;
 
 std::span<const Source> sources() {
   return {embedded_sources, embedded_source_count};

@@ -1,5 +1,6 @@
 #pragma once
-// The OpenCL C sources, embedded by path ("norm/rms.cl"). Thread safety: constants.
+// The OpenCL C sources, embedded by path ("norm/rms.cl"). They are constants, which any thread may
+// read.
 #include <cstddef>
 #include <span>
 #include <string_view>
@@ -12,6 +13,6 @@ struct Source {
 };
 
 std::span<const Source> sources();                 // sorted by path
-const Source* find_source(std::string_view path);  // null: no such file
+const Source* find_source(std::string_view path);  // null if there is no such file
 
 }  // namespace millrace::kernels

@@ -1,6 +1,6 @@
-"""What all Python tests need of the process that runs them."""
+"""Settings of the process that runs the Python tests."""
 import signal
 
-# Whoever starts the tests in the background may have them ignore Ctrl-C, and so the programs that
-# they start: these would then not end when a test asks them to.
+# A shell that starts the tests in the background may make them ignore SIGINT. The programs that
+# they start would inherit that, and would not end when a test sends the signal.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,17 +1,18 @@
-// out = silu(gate) * up, silu(x) = x / (1 + exp(-x)).
+// Computes out = silu(gate) * up, where silu(x) = x / (1 + exp(-x)).
 //
 //   gate_up float [tokens][2 * 16 * blocks]: gate, then up, each padded to 16s with zeros
 //   out     float [tokens][out_stride], 16 * blocks of each row written
-//   launch  a group of ROW_ITEMS work-items a token
-// Rounding: ((x * (1 / (1 + exp(-x)))) * up), with -x kept below 80.
+//   launch  one group of ROW_ITEMS work-items per token
+// Rounding: ((x * (1 / (1 + exp(-x)))) * up), with -x limited to 80.
 // Limit: on CPUs vector operations, 30 for 16 channels; elsewhere memory.
 static inline float16 mr_silu_mul(float16 gate, float16 up) {
   const float16 bottom = mr_exp16(fmin(-gate, (float16)(80.0f))) + (float16)(1.0f);
   return (gate * mr_recip16(bottom)) * up;
 }
 
-// Four vectors at once, step by step, with the same bits: one alone is a chain of operations that
-// wait for each other. exp(-x) beside 1 below -87 is nothing, so its limits need no selection.
+// Computes four vectors at once, step by step, because one alone is a chain of operations that wait
+// for each other. The bits are the same. Where -x is below -87, exp(-x) adds nothing to 1, so
+// clamping -x replaces the selections that mr_exp makes at its limits.
 #define MR_FOUR _Pragma("unroll") for (int i = 0; i < 4; ++i)
 static inline void mr_silu_mul4(const float16* gate, const float16* up, float16* out) {
   const float16 magic = (float16)(12582912.0f);

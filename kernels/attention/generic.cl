@@ -1,35 +1,35 @@
-// Causal attention of a step's queries over their sequences' pages (kv/layout.cl).
+// Computes causal attention of a step's queries over their sequences' pages (kv/layout.cl).
 //
 //   out[token][head] = sum over keys j <= position of softmax(scale * q.k_j) v_j
 //
-// where with WINDOW only keys j > position - WINDOW are seen, with SOFT_CAP a score x counts as
-// SOFT_CAP * tanh(x / SOFT_CAP), and with SINKS the softmax has one score more, sinks[head], that
-// no value belongs to (shape.cl).
+// With WINDOW a query sees only keys j > position - WINDOW. With SOFT_CAP a score x counts as
+// SOFT_CAP * tanh(x / SOFT_CAP). With SINKS the softmax has one more score, sinks[head], which has
+// no value (shape.cl).
 //
 //   qkv   float [tokens][qkv_stride], queries rotated; out float [tokens][out_stride]
 //   means with KEY_CENTERED, as for rope_kv; sinks float [HEADS], with SINKS
 //   step  uint: positions and page tables as for rope_kv
 //
 // Contract, the same in every variant and for every way to cut tokens into items or steps:
-//   keys are taken in segments of 256 at absolute positions 0, 256, ... For one segment:
+//   keys come in segments of 256 at absolute positions 0, 256, ... For one segment:
 //     s_j  = sum over channels, ascending, by fma from 0, of (q * scale) * k_j
 //     m    = largest s_j;  e_j = mr_exp(s_j - m)
 //     l    = lane j % 16 adds its e_j in order of j; then mr_sum16
 //     a    = sum over j ascending, by fma from 0, of e_j * v_j
-//   segments are merged left to right into (M, L, A), which begins as the first segment's:
+//   segments are merged left to right into (M, L, A), which begins as that of the first segment:
 //     M' = max(M, m);  f = mr_exp(M - M');  g = mr_exp(m - M')
 //     L' = fma(L, f, l * g);  A' = fma(A, f, a * g)
 //   out = A * mr_recip(L)
-// Where keys are centered a segment's keys lack `mean`; m, once the e_j are known, gets
+// Where keys are centered, a segment's keys lack `mean`; m, once the e_j are known, is increased by
 //     sum of (q * scale) * mean: lane i adds channels i, i + 16, ... by fma; mr_sum16
-// SOFT_CAP: each s_j, to which what centered keys lack is added first, becomes mr_capped(s_j).
-// WINDOW: segments stay where they are; keys that are not seen have e_j = 0, segments without one
-// that is are left out, so that the first merged is the first with one.
+// SOFT_CAP: each s_j becomes mr_capped(s_j); with centered keys, that sum is added to s_j before.
+// WINDOW: segments stay where they are. Keys that are not seen have e_j = 0. Segments without a key
+// that is seen are skipped, so the first segment merged is the first that has one.
 // SINKS, after the last segment: M' and f as above with m = sinks[head], g likewise;
 //     L' = fma(L, f, g); out = A * (f * mr_recip(L'))
 //
-// Halves are read as they are. Packed keys and values (kv/codec.cl) are codes; c is what one stands
-// for, without scale, bias or norm:
+// Halves are read as they are. Packed keys and values (kv/codec.cl) are codes; c is the number that
+// a code represents, without scale, bias or norm:
 //     rotated keys    q' = H (signs * (q * scale)) / HEAD_DIM;  s_j = (sum of q' * c) * norm_j
 //     affine keys     by groups, ascending, from 0:
 //                     s_j = fma(sum of q * c, scale_j, fma(sum of q, bias_j, s_j))
@@ -39,11 +39,11 @@
 //                     sum of e_j * bias_j: lane j % 16 by fma, then mr_sum16
 // where a group's sum of q is: lane i adds channels i, i + 16, ...; mr_sum16.
 //
-// Where a side's INTEGERS is 1 (--math fast), its sums of products are of integers, exact:
-//     short(x, top) = nearest even of x * (32767 * mr_recip(top)), within +-32767, for numbers x of
-//                     which `top` is the largest in size; unit(top) = top / 32767; tops below 1e-37
-//                     give zeros and a unit of 0
-//     b             = of affine codecs the code; of rotated ones LEVEL_BYTES[code] - 128, where
+// Where a side's INTEGERS is 1 (--math fast), its products and their sums are exact integers:
+//     short(x, top) = nearest even of x * (32767 * mr_recip(top)), clamped to +-32767, where `top`
+//                     is the largest magnitude of the numbers x; unit(top) = top / 32767; tops
+//                     below 1e-37 give zeros and a unit of 0
+//     b             = for affine codecs the code; for rotated ones LEVEL_BYTES[code] - 128, where
 //                     STEP * b is about the level
 //     queries       n = short(q, t) over the whole head, q' for rotated keys; u = unit(t)
 //     rotated keys    s_j = ((float)(sum of n * b) * (u * STEP)) * norm_j
@@ -53,9 +53,9 @@
 //     rotated values  a = (float)(sum of n_j * b) * (u * STEP)
 //     affine values   a = fma((float)(sum of n_j * code), u, sum of e_j * bias_j)
 //
-// Plain form: a group of 64 work-items a head and token, groups (HEADS, tokens): each has some of a
-// segment's keys, and then some of the channels.
-// Limit: memory; meant as the reference.
+// Plain form: one group of 64 work-items per head and token, groups (HEADS, tokens). A work-item
+// takes some of a segment's keys, and then some of the channels.
+// Limit: memory; this form serves as the reference.
 #define ITEMS 64
 #define OWN_CHANNELS ((HEAD_DIM + ITEMS - 1) / ITEMS)
 
@@ -64,7 +64,7 @@
 #define KEY_LOW (KEY_BITS == 8 ? 8 : KEY_BITS >= 4 ? 4 : 2)
 #define VALUE_LOW (VALUE_BITS == 8 ? 8 : VALUE_BITS >= 4 ? 4 : 2)
 
-// H x by all work-items; the sums and differences of planes.cl.
+// Computes H x with all work-items, by the sums and differences of mr_hadamard (planes.cl).
 MR_GROUP_INLINE void mr_hadamard_local(__local float* x, uint item) {
   for (uint h = 1; h < HEAD_DIM; h *= 2) {
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -97,14 +97,15 @@ static inline int mr_short_code(float x, float inverse) {
   const int code = as_int(fma(x, inverse, 12582912.0f)) - 0x4b400000;
   return clamp(code, -32767, 32767);
 }
-// By size as integers, where NaN stands above all.
+// The magnitude as an integer, whose order is that of magnitudes; NaN is above all.
 static inline int mr_size(float x) {
   return as_int(x) & 0x7fffffff;
 }
 #endif
 
-// q: the query times scale, for rotated keys turned; sums: of its groups, for affine keys. In
-// integers q is the query's numbers, and `unit` what they count.
+// The score of the key at `slot`. q is the query times scale, rotated if keys are; `sums` has the
+// sums of its groups, for affine keys. In integers, q holds the query's 16-bit numbers, and `unit`
+// is the value of 1 in them.
 MR_GROUP_INLINE float mr_score(__local const float* q, __local const float* sums, float unit,
                                __global const uchar* kv, uint page, uint kv_head, uint slot) {
   __global const uchar* keys = kv + mr_keys_at(page, kv_head);
@@ -150,7 +151,8 @@ MR_GROUP_INLINE float mr_score(__local const float* q, __local const float* sums
 }
 
 #if VALUE_INTEGERS
-// What channel d of the value at `slot` adds: `inverse` of the weights of its group.
+// The integer product that channel d of the value at `slot` adds to the sum. `inverse` is
+// mr_short_inverse of its group's largest weight.
 static inline int mr_value_product(float e, float inverse, __global const uchar* kv, uint page,
                                    uint kv_head, uint slot, uint d) {
   const float scale =
@@ -166,7 +168,7 @@ static inline int mr_value_product(float e, float inverse, __global const uchar*
   return mr_short_code(e * scale, inverse) * byte;
 }
 #else
-// What channel d of the value at `slot` is multiplied with, and by.
+// The two factors of channel d of the value at `slot`: the weight, and the channel's number.
 static inline float2 mr_value(float e, __global const uchar* kv, uint page, uint kv_head, uint slot,
                               uint d) {
   __global const uchar* values = kv + mr_values_at(page, kv_head);
@@ -308,7 +310,7 @@ void attention(__global const float* qkv, __global const float* means,
                                             j % PAGE_TOKENS);
         own_size = max(own_size, mr_size(w));
       }
-      barrier(CLK_LOCAL_MEM_FENCE);  // all have read fold
+      barrier(CLK_LOCAL_MEM_FENCE);  // all work-items have read fold
       fold[item] = as_float(own_size);
       barrier(CLK_LOCAL_MEM_FENCE);
       int all = 0;
@@ -354,7 +356,7 @@ void attention(__global const float* qkv, __global const float* means,
     }
     mass = segment == begins ? l : fma(mass, f, l * g);
     top = merged;
-    barrier(CLK_LOCAL_MEM_FENCE);  // all have read e and fold
+    barrier(CLK_LOCAL_MEM_FENCE);  // all work-items have read e and fold
   }
   out += (size_t)token * out_stride + head * HEAD_DIM;
 #if SINKS

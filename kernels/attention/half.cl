@@ -1,8 +1,9 @@
-// Keys and values that are stored as halves, in tiles (tiles.cl). Stands after rows.cl.
+// The products of a tile (tiles.cl) with keys and values that are stored as halves. Comes after
+// rows.cl.
 
 #if KEY_KIND == KV_F16
-// s[page][row]: queries times keys, of PAGES_AT_ONCE pages from `first` on. Past the last page it
-// is computed again, into places that nothing reads.
+// Adds queries times keys to s[page][row], for PAGES_AT_ONCE pages from `first` on. Past the last
+// page it computes the last page again, into places that nothing reads.
 static inline void MR_Q(mr_dots)(const Unit* unit, const float* q, __global const uint* pages,
                                  uint first, uint count, float16* s) {
   __global const ushort* keys[PAGES_AT_ONCE];
@@ -24,13 +25,13 @@ static inline void MR_Q(mr_dots)(const Unit* unit, const float* q, __global cons
 #endif
 
 #if VALUE_KIND == KV_F16
-// a[row][channel block] of BLOCKS_AT_ONCE blocks from `block` on, over `count` positions.
+// Computes a[row][channel block] for BLOCKS_AT_ONCE blocks from `block` on, over `count` positions.
 static inline void MR_Q(mr_values)(const Unit* unit, const float* e, __global const uint* pages,
                                    const Ahead* ahead, uint count, uint block, float16* out) {
   float16 a[ROWS * BLOCKS_AT_ONCE];
   _Pragma("unroll") for (uint i = 0; i < ROWS * BLOCKS_AT_ONCE; ++i) a[i] = (float16)(0.0f);
   const uint whole = count / PAGE_TOKENS;
-  // Whole pages apart: a loop of fixed length keeps the sums in registers.
+  // Whole pages have a loop of their own: its fixed length keeps the sums in registers.
   for (uint p = 0; p < whole; ++p) {
     __global const ushort* values =
         (__global const ushort*)(unit->kv + mr_values_at(pages[p], unit->kv_head)) + block * 16;

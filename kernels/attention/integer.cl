@@ -1,16 +1,17 @@
-// Keys and values that are stored as packed codes, in integers, for --math fast. Contract:
-// generic.cl. Stands after packed.cl, and uses the quads of kv/quads.cl.
+// The products of a tile with keys and values that are stored as packed codes, in integers, for
+// --math fast. Contract: generic.cl. Comes after packed.cl, and uses the quads of kv/quads.cl.
 //
 //   queries  words [ROWS][HEAD_DIM / 2], two numbers of 16 bits each in the order of kv/dots.cl;
-//            then floats: what a unit is worth [ROWS]; then, of affine keys, a unit times the sum
-//            of each group's numbers [ROWS][KEY_SETS], of rotated keys ints, -128 * the sum [ROWS]
+//            then floats, the unit of each row [ROWS]; then, for affine keys, the unit times the
+//            sum of each group's numbers [ROWS][KEY_SETS]; for rotated keys ints, -128 * the sum of
+//            the numbers [ROWS]
 //   weights  words [ROWS][WEIGHT_WORDS] in the same order
 
 #if KEY_INTEGERS
 #define QUERY_UNITS(q) ((q) + ROWS * HEAD_DIM / 2)
 #define QUERY_SUMS(q) (QUERY_UNITS(q) + ROWS)
 
-// One row's query, times scale and turned, to its words, unit and sums.
+// Writes the words, unit and sums of one row's query, which is already scaled and rotated.
 static inline void MR_Q(mr_pack_query)(const float* row, uint r, float* q) {
   int16 size = (int16)(0);
   for (uint d = 0; d < HEAD_DIM; d += 16) size = max(size, mr_size16(mr_take16(row + d)));
@@ -39,7 +40,7 @@ static inline void MR_Q(mr_pack_query)(const float* row, uint r, float* q) {
 #endif
 }
 
-// As in packed.cl.
+// Does what mr_dots of packed.cl does.
 static inline MR_TARGET_INLINE void MR_Q(mr_dots)(const Unit* unit, const float* q,
                                                   __global const uint* pages, uint first,
                                                   uint count, float16* s) {
@@ -69,7 +70,7 @@ static inline MR_TARGET_INLINE void MR_Q(mr_dots)(const Unit* unit, const float*
       const size_t high = 2 * HEAD_DIM * KEY_LOW + 2 * d * (KEY_BITS - KEY_LOW);
       const size_t values = KEY_CODE_BYTES + 2 * d * VALUE_BITS;
       _Pragma("unroll") for (uint n = 0; n < PAGES_AT_ONCE; ++n) {
-        // Values a few lines at a time: a burst of them would be waited for.
+        // Prefetches a few lines of values at a time: the core would wait for a burst of them.
         _Pragma("unroll") for (uint at = 0; at < 8 * KEY_SPAN * VALUE_BITS; at += 64)
             MR_PREFETCH(keys[n] + values + at);
       }
@@ -104,7 +105,7 @@ static inline MR_TARGET_INLINE void MR_Q(mr_dots)(const Unit* unit, const float*
 #if VALUE_INTEGERS
 #define WEIGHT_WORDS (SEGMENT_TOKENS / 2)
 
-// Weights of whole pages to words; each row's unit, and what its sums of integers begin with.
+// Writes the weights of whole pages as words, each row's unit, and the start of its integer sums.
 static inline void MR_Q(mr_pack_weights)(const float* w, uint count, int* words, float* units,
                                          int* begin) {
   const uint end = (count + PAGE_TOKENS - 1) / PAGE_TOKENS * PAGE_TOKENS;
@@ -129,7 +130,8 @@ static inline void MR_Q(mr_pack_weights)(const float* w, uint count, int* words,
   }
 }
 
-// As in packed.cl; `begin` in floats for affine values alone.
+// Does what mr_sum_values of packed.cl does. `first` starts the integer sums; affine values also
+// use `begin`, in floats.
 static MR_TARGET void MR_Q(mr_sum_values)(const Unit* unit, const int* words, const float* units,
                                           const int* first, const float* begin,
                                           __global const uint* pages, const Ahead* ahead,

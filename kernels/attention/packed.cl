@@ -1,16 +1,16 @@
-// Keys and values that are stored as packed codes (kv/planes.cl), in tiles (tiles.cl). Stands after
-// rows.cl. Codes are decoded in registers, where ROWS queries share them: nothing is expanded in
-// memory. What --math fast takes in integers is in integer.cl.
+// The products of a tile (tiles.cl) with keys and values that are stored as packed codes
+// (kv/planes.cl). Comes after rows.cl. Codes are decoded in registers, where ROWS queries share
+// them, and nothing is expanded in memory. integer.cl has the integer products of --math fast.
 
 #if KEY_KIND != KV_F16
-// Quads whose planes are whole words, and their bytes in each plane.
+// The number of quads whose planes fill whole words, and the bits of a code in the low plane.
 #define KEY_SPAN (KEY_BITS == 8 ? 1 : KEY_BITS == 4 ? 2 : KEY_BITS % 2 == 0 ? 4 : 8)
 #define KEY_LOW (KEY_BITS == 8 ? 8 : KEY_BITS >= 4 ? 4 : 2)
 #endif
 
 #if KEY_KIND != KV_F16 && !KEY_INTEGERS
-// s[page][row], which is 0 before: queries times keys, of PAGES_AT_ONCE pages from `first` on. Past
-// the last page it is computed again, into places that nothing reads.
+// Adds queries times keys to s[page][row], which is 0 before, for PAGES_AT_ONCE pages from `first`
+// on. Past the last page it computes the last page again, into places that nothing reads.
 static inline void MR_Q(mr_dots)(const Unit* unit, const float* q, __global const uint* pages,
                                  uint first, uint count, float16* s) {
   __global const uchar* low[PAGES_AT_ONCE];
@@ -62,7 +62,8 @@ static inline void MR_Q(mr_dots)(const Unit* unit, const float* q, __global cons
 #define VALUE_LOW (VALUE_BITS == 8 ? 8 : VALUE_BITS >= 4 ? 4 : 2)
 #define VALUE_HIGH (VALUE_BITS - VALUE_LOW)
 
-// Of a page's channels from `block` on. Two blocks share the words of planes of one bit.
+// The planes of a page's values for channels from `block` on. Two blocks share the words of planes
+// of one bit.
 static inline ValuePlanes MR_Q(mr_value_planes)(const Unit* unit, uint page, uint block) {
   __global const uchar* values = unit->kv + mr_values_at(page, unit->kv_head);
   const ValuePlanes planes = {
@@ -72,8 +73,8 @@ static inline ValuePlanes MR_Q(mr_value_planes)(const Unit* unit, uint page, uin
   return planes;
 }
 
-// Folds the scales of parameter set g, or the norms, into e: w = e * scale, 0 past `count`; w may
-// be e. `begin` gets each row's sum of e * bias, or 0.
+// Folds the scales of parameter set g, or the norms, into the weights: w = e * scale, and 0 past
+// `count`. w may be e. Writes each row's sum of e * bias, or 0, to `begin`.
 static inline void MR_Q(mr_weigh)(const Unit* unit, const float* e, __global const uint* pages,
                                   const Ahead* ahead, uint count, uint g, float* w,
                                   float* begin) {
@@ -108,8 +109,8 @@ static inline void MR_Q(mr_weigh)(const Unit* unit, const float* e, __global con
 #endif
 
 #if VALUE_KIND != KV_F16 && !VALUE_INTEGERS
-// a[row][channel block] of BLOCKS_AT_ONCE blocks from `block` on, over `count` positions in whole
-// pages: past the last one weights are 0.
+// Computes a[row][channel block] for BLOCKS_AT_ONCE blocks from `block` on, over `count` positions,
+// rounded up to whole pages: past the last position weights are 0.
 static inline void MR_Q(mr_sum_values)(const Unit* unit, const float* w, const float* begin,
                                        __global const uint* pages, const Ahead* ahead, uint count,
                                        uint block, float16* out) {

@@ -1,4 +1,4 @@
-// Sizes of a tile (tiles.cl), by the number of its queries. Stands before half.cl, packed.cl and
+// The sizes of a tile (tiles.cl), by the number of its queries. Comes before half.cl, packed.cl and
 // tiles.cl, once for each QUERIES.
 #define MR_Q(name) MR_JOINED(name, QUERIES)
 #define ROWS (QUERIES * GROUP)
@@ -7,7 +7,7 @@
 // A row of scores, padded so that rows do not fall on the same cache sets.
 #define E_STRIDE (SEGMENT_TOKENS + 16)
 #define NARROW (QUERIES == 1)
-// How many pages, and how many blocks of channels, are walked together so that SUMS sums run.
+// How many pages, and how many blocks of channels, are processed together to keep SUMS sums going.
 #define FIT (SUMS / ROWS)
 #define PAGES_AT_ONCE (FIT >= 8 && KEY_KIND == KV_F16 ? 8 : FIT >= 4 ? 4 : FIT >= 2 ? 2 : 1)
 #define SET_BLOCKS (VALUE_GROUP / 16)
@@ -21,12 +21,12 @@
 #else
 #define BLOCKS_AT_ONCE 1
 #endif
-// Parameter sets a vector, and the rows of a tile's queries: q [ROWS][HEAD_DIM], then, for affine
-// keys, the sums of each row's groups, [ROWS][KEY_SETS].
+// The parameter sets of a key or value, and the size of a tile's queries: q [ROWS][HEAD_DIM], then,
+// for affine keys, the sums of each row's groups, [ROWS][KEY_SETS].
 #define KEY_SETS (HEAD_DIM / KEY_GROUP)
 #define VALUE_SETS (HEAD_DIM / VALUE_GROUP)
 #define QUERY_VECTORS (ROWS * CHANNEL_BLOCKS + (ROWS * KEY_SETS + 15) / 16)
-// Integer dot products stand in functions that name their instructions.
+// Integer dot products need functions that name their instructions (matmul/target.cl).
 #if KEY_INTEGERS
 #define SCORES_TARGET MR_TARGET
 #else

@@ -1,9 +1,9 @@
-// Which keys a query sees, and what is done to its scores, where a model has windows, soft caps or
-// sinks: first in attention's programs, after the codecs. Contract: generic.cl.
+// Windows, soft caps and sinks: which keys a query sees, and how its scores count. Comes first in
+// attention's programs, after the codecs. Contract: generic.cl.
 //
-//   defines, each only where the model has it, so that others compile to nothing of it:
-//     WINDOW    positions that a query sees, its own the last of them
-//     SOFT_CAP  what no score's size goes beyond, a float
+//   defines, set only if the model has the feature, so that other models compile no code for it:
+//     WINDOW    how many positions a query sees; its own is the last of them
+//     SOFT_CAP  the limit of a score's magnitude, a float
 //     SINKS     1: each query head has a logit that takes part in its softmax and has no value
 #ifndef WINDOW
 #define WINDOW 0
@@ -11,7 +11,7 @@
 #ifndef SINKS
 #define SINKS 0
 #endif
-// Scores are capped as they truly are, so what centered keys lack is added before and not after.
+// A cap applies to true scores, so the part that centered keys lack is added before it, not after.
 #if KEY_CENTERED && defined(SOFT_CAP)
 #define MEAN_IN_SCORES 1
 #else
@@ -26,7 +26,7 @@ static inline uint mr_first_seen(uint position) {
 #endif
 }
 
-// How many positions of a segment lie in pages before that of the first one seen.
+// How many positions of a segment lie in pages before the page of the first position seen.
 static inline uint mr_skipped(uint position, uint segment) {
 #if WINDOW > 0
   const uint start = segment * SEGMENT_TOKENS;
@@ -38,9 +38,9 @@ static inline uint mr_skipped(uint position, uint segment) {
 }
 
 #ifdef SOFT_CAP
-// SOFT_CAP * tanh(s / SOFT_CAP), with tanh |x| = -d / (2 + d), where d = exp(-2 |x|) - 1 = 2^n * (1
-// + q) - 1, and q is mr_exp's polynomial less 1: nothing cancels, so small scores stay as they are.
-// Within 5 ulp for any finite s.
+// Computes SOFT_CAP * tanh(s / SOFT_CAP), with tanh |x| = -d / (2 + d), where d = exp(-2 |x|) - 1 =
+// 2^n * (1 + q) - 1, and q is mr_exp's polynomial less 1. Nothing cancels, so small scores stay as
+// they are. The result is within 5 ulp for any finite s.
 #define MR_CAPPED(NAME, F, I, AS_F, AS_I)                               \
   static inline F mr_capped##NAME(F s) {                                \
     const F x = s * (F)(1.0f / SOFT_CAP);                               \

@@ -1,44 +1,50 @@
-// Tiles of causal attention over pages for CPUs. Numeric contract: generic.cl. Stands after
-// units.cl, once for each number of queries that a program needs: every name that depends on
-// QUERIES ends in it, MR_Q(mr_attend) is mr_attend_8. Before it, as often, stand rows.cl, and
-// half.cl and packed.cl, which have the products of queries and keys and of weights and values, by
-// how these are stored (kv/layout.cl), and integer.cl for packed codes in --math fast.
+// Computes causal attention over pages on CPUs, tile by tile. Numeric contract: generic.cl. Comes
+// after units.cl, once for each number of queries that a program needs. Every name that depends on
+// QUERIES ends in it: MR_Q(mr_attend) is mr_attend_8. As often, and before it, come rows.cl (sizes)
+// and the products of queries and keys and of weights and values, by the way these are stored
+// (kv/layout.cl): half.cl, packed.cl, and integer.cl for packed codes in --math fast.
 //
 // A tile is up to QUERIES consecutive tokens of one sequence with the query heads of one KV head:
-// ROWS = QUERIES * GROUP queries that share every key and value vector that is loaded. A unit of
-// work is a tile's run of consecutive segments:
+// ROWS = QUERIES * GROUP queries that share every load of a key or value vector. A unit of work is
+// a run of consecutive segments of a tile:
 //
 //   scores  lanes are the 16 positions of a page: s[row] += q[row][d] * keys[d][16 positions]
 //   values  lanes are 16 channels:                a[row] += e[row][j] * values[j][16 channels]
 //
-//   out     may be null, as may codes: int [tokens][code_stride], the same numbers as quantized
-//           blocks (quantize/block.cl), for head dimensions that are whole blocks
-//   step    `units` gives eight words a unit: first token, number of tokens (1 to QUERIES), first
-//           segment, number of segments; and where a tile is cut into several units: its first
+//   out     may be null
+//   codes   may be null; int [tokens][code_stride], the numbers of `out` as quantized blocks
+//           (quantize/block.cl), for head dimensions that are whole blocks
+//   step    `units` gives eight words per unit: first token, number of tokens (1 to QUERIES), first
+//           segment, number of segments; then, for a tile that is cut into several units: its first
 //           partial, its counter, its number of units (0 for a tile in one unit), one unused
-//   partial float: what a cut tile's segments gave, [partial + segment][KV_HEADS][RECORD], where
-//           segments are counted from the first that the tile sees
+//   partial float [partial + segment][KV_HEADS][RECORD_VECTORS * 16]: the results of a cut tile's
+//           segments, which are counted from the first that the tile sees
 //   next    uint, zero before: the next unit (times KV_HEADS)
-//   cuts    uint [.][KV_HEADS] a cut tile, zero before and after
+//   cuts    uint [.][KV_HEADS] per cut tile, zero before and after
 //   defines QUERIES: 1 for decoding rows, more for prefill; SUMS: how many vectors of 16 sums the
 //           registers hold; those of rope/rotate.cl
 //
-// The unit that ends a cut tile last folds all its segments, left to right: who that is depends on
-// time, what it computes does not. A unit rotates its queries itself. With QUERIES 1 the one with
-// the last segment also writes the tile's key and value, before it reads them, so that a decoding
-// step needs no other launch; for more tokens mr_store_tile (rope/tile.cl) has written them. Rows
-// past a tile's tokens repeat its last token and are dropped. A key after a row's position takes
-// part with e = 0 exactly, which changes no sum, and so does one before a row's window that another
-// row of the tile sees, or that shares its page; a row may begin with a segment of which it sees
-// nothing, but not with two, as a tile is shorter than a segment. Of values nothing after the
-// tile's last position is read, of keys the rest of its page, whatever it holds. While a page's
-// keys are taken its values are prefetched, while its values are taken the keys that come next: of
-// the next segment, or of the unit that the counter says will be next.
+// The last unit of a cut tile to finish folds all the tile's segments, left to right. Which unit
+// that is depends on time; the result does not. A unit rotates its queries itself. With QUERIES 1
+// the unit with the last segment also writes the tile's key and value, before it reads them, so
+// that a decoding step needs no other launch; with more tokens mr_store_tile (rope/tile.cl) has
+// written them.
+//
+// Rows past a tile's tokens repeat its last token and are dropped. A key after a row's position
+// takes part with e = 0 exactly, which changes no sum. So does a key before a row's window that
+// another row of the tile sees, or that shares a page with such a key. A row may begin with a
+// segment of which it sees nothing, but not with two, as a tile is shorter than a segment. Values
+// after the tile's last position are not read; keys are read to the end of their page, whatever it
+// holds.
+//
+// While a page's keys are read, its values are prefetched. While its values are read, the keys that
+// come next are: those of the next segment, or of the unit that the counter says will be next.
 // Limit: memory for QUERIES 1, fp32 multiply-adds for more.
 
-// Scores of `count` pages from `pages` on, of all rows, into e; their largest by lane into tops.
-// With `masked`, row r sees the positions below limits[r], and with WINDOW from lows[r] on, counted
-// from the first page's first. With MEAN_IN_SCORES, means[r] is what keys lack.
+// Writes the scores of all rows with `count` pages from `pages` on to e, and the largest of each
+// lane to tops. With `masked`, row r sees the positions below limits[r] and, with WINDOW, from
+// lows[r] on, counted from the first position of the first page. With MEAN_IN_SCORES, means[r] is
+// the part of the score that centered keys lack.
 static SCORES_TARGET void MR_Q(mr_scores)(const Unit* unit, const float* q,
                                           __global const uint* pages, uint count, int masked,
                                           const int* limits, const int* lows, const float* means,
@@ -76,7 +82,8 @@ static SCORES_TARGET void MR_Q(mr_scores)(const Unit* unit, const float* q,
   }
 }
 
-// One segment of the tile: m [ROWS], l [ROWS], a [ROWS][HEAD_DIM], the first two in whole vectors.
+// Computes the record of one segment of the tile: m [ROWS], l [ROWS], a [ROWS][HEAD_DIM], where m
+// and l each fill whole vectors.
 static inline void MR_Q(mr_segment)(const Unit* unit, const float* q, const float* means, float* e,
                                     uint segment, const Ahead* ahead, float16* record) {
   const uint start = mr_start(unit, segment);
@@ -95,7 +102,8 @@ static inline void MR_Q(mr_segment)(const Unit* unit, const float* q, const floa
     tops[r] = (float16)(-INFINITY);
     limits[r] = (int)(position + 1 - start);
 #if WINDOW > 0
-    // Pages that mr_dots takes again hold keys that are not seen, where the last page is the first.
+    // mr_dots repeats the last page. If that is also the first page, the repeats hold keys before
+    // the window, which only this limit hides.
     limits[r] = min(limits[r], (int)count);
     lows[r] = (int)(mr_first_seen(position) - start);
 #endif
@@ -143,7 +151,7 @@ static inline void MR_Q(mr_segment)(const Unit* unit, const float* q, const floa
 #endif
 }
 
-// Adds the next segment to `total`, which has the form of a record.
+// Merges the next segment's record into `total`, which is a record, too.
 static inline void MR_Q(mr_fold)(float16* total, const float16* record, int is_first) {
   if (is_first) {
     for (uint i = 0; i < RECORD_VECTORS; ++i) total[i] = record[i];
@@ -169,8 +177,8 @@ static inline void MR_Q(mr_fold)(float16* total, const float16* record, int is_f
 }
 
 #if KEY_CENTERED
-// Adds to m what was taken off the scores of a segment: lane i adds the products of channels i,
-// i + 16, ... of a row's query and the mean key; mr_sum16. With MEAN_IN_SCORES m is 0 before.
+// Adds to m the part that a segment's scores lack: lane i adds the products of channels i, i + 16,
+// ... of a row's query and the mean key; mr_sum16. With MEAN_IN_SCORES m is 0 before.
 static inline void MR_Q(mr_add_mean)(const float16* plain, __global const float* mean, float* m) {
   for (uint r = 0; r < ROWS; ++r, plain += CHANNEL_BLOCKS) {
     float16 sum = (float16)(0.0f);
@@ -180,8 +188,9 @@ static inline void MR_Q(mr_add_mean)(const float16* plain, __global const float*
 }
 #endif
 
-// A tile's queries, rotated, times scale: q[row][HEAD_DIM], or as integer.cl has them; `plain` as
-// well, where keys are centered, of which q is what packed keys want.
+// Loads a tile's queries, applies RoPE and multiplies by scale: q[row][HEAD_DIM], or the layout of
+// integer.cl. For rotated keys q is rotated further; `plain`, filled where keys are centered, is
+// not.
 static inline void MR_Q(mr_queries)(const Unit* unit, __global const float* qkv, uint qkv_stride,
                                     __global const float* rope, float scale, float* q,
                                     float16* plain) {
@@ -215,8 +224,8 @@ static inline void MR_Q(mr_queries)(const Unit* unit, __global const float* qkv,
   }
 }
 
-// A * mr_recip(L), once the sinks are in L, as floats and as quantized blocks of 32 channels, where
-// each is wanted.
+// Folds sinks into L and writes A * mr_recip(L), as floats to `out` and as quantized blocks of 32
+// channels to `codes`; either may be null.
 static inline void MR_Q(mr_output)(const Unit* unit, const float16* total,
                                    __global const float* sinks, __global float* out,
                                    uint out_stride, __global int* codes, uint code_stride) {
@@ -260,7 +269,7 @@ static inline void MR_Q(mr_output)(const Unit* unit, const float16* total,
   }
 }
 
-// Takes units until none is left; counts those that are done in `finished`, if that is not null.
+// Takes units until none is left, and counts finished ones in `finished` unless that is null.
 static inline void MR_Q(mr_attend)(const Attention* a, uint units, uint unit_count,
                                    volatile __global uint* next_unit,
                                    volatile __global uint* finished) {
@@ -291,13 +300,13 @@ static inline void MR_Q(mr_attend)(const Attention* a, uint units, uint unit_cou
     }
 #endif
     MR_Q(mr_queries)(&unit, a->qkv, a->qkv_stride, a->rope, a->scale, (float*)q, plain);
-    // In one unit, or cut: then its partials, its counter, its number of units.
+    // Of a cut tile: its first partial, its counter, its number of units (0: not cut).
     __global const uint* cut = a->step + units + 8 * (index / KV_HEADS) + 4;
     __global float16* records =
         a->partial + ((size_t)cut[0] * KV_HEADS + unit.kv_head) * RECORD_VECTORS;
     for (uint s = unit.first; s < unit.last; ++s) {
       Ahead ahead = mr_ahead(&unit, min(s + 1, segments - 1));
-      if (s + 1 == unit.last) {  // the unit that this core will take, or nearly
+      if (s + 1 == unit.last) {  // prefetches for the unit that this core will probably take next
         const Unit next = mr_unit(a->kv, a->step, a->positions, a->tables, units,
                                   min(*next_unit, unit_heads - 1));
         ahead = mr_ahead(&next, next.first);

@@ -1,13 +1,14 @@
-// Attention of the cpu family (tiles.cl): what does not depend on how many queries a tile has.
+// The parts of the cpu family's attention (tiles.cl) that do not depend on a tile's number of
+// queries.
 //
-// Only where the driver compiles for the processor itself.
+// Prefetches exist only where the driver compiles for the processor itself.
 #if defined(__x86_64__) || defined(__aarch64__)
 #define MR_PREFETCH(p) __builtin_prefetch((const void*)(size_t)(p), 0, 3)
 #else
 #define MR_PREFETCH(p)
 #endif
 
-// One unit of work: segments first to last - 1 of a tile.
+// A unit of work: segments first to last - 1 of a tile.
 typedef struct {
   __global const uchar* kv;
   __global const uint* table;
@@ -15,7 +16,7 @@ typedef struct {
   uint first, last;
 } Unit;
 
-// Pages that will be read next: what they hold is prefetched.
+// Pages that will be read next, and whose contents are prefetched.
 typedef struct {
   __global const uint* pages;
   uint count, kv_head;
@@ -35,8 +36,8 @@ static inline Unit mr_unit(__global const uchar* kv, __global const uint* step, 
   return unit;
 }
 
-// Positions that the unit sees of a segment, from the page on where its first token's begin: whole
-// pages before that are out of sight of all its tokens.
+// The number of a segment's positions that the unit reads, and the first of them: where the page
+// of the first position that its first token sees begins. No token of it sees the pages before.
 static inline uint mr_count(const Unit* unit, uint segment) {
   return min(unit->position + unit->tokens - segment * SEGMENT_TOKENS, (uint)SEGMENT_TOKENS) -
          mr_skipped(unit->position, segment);
@@ -52,7 +53,7 @@ static inline Ahead mr_ahead(const Unit* unit, uint segment) {
   return ahead;
 }
 
-// Bytes `from` to `to` of the keys of page p that will be read; with the first, their parameters.
+// Prefetches bytes `from` to `to` of the keys of page p, and with byte 0 their parameters.
 static inline void mr_expect_keys(const Ahead* ahead, __global const uchar* kv, uint p, uint from,
                                   uint to) {
   const uint page = ahead->pages[min(p, ahead->count - 1)];
@@ -64,7 +65,8 @@ static inline void mr_expect_keys(const Ahead* ahead, __global const uchar* kv, 
 }
 
 #if VALUE_KIND != KV_F16
-// Where a page's values begin for some channels: both planes, and the bit of the high one's bytes.
+// Where a page's values begin for some channels: both planes, and the first bit to use in each byte
+// of the high one.
 typedef struct {
   __global const uchar* low;
   __global const uchar* high;
@@ -76,7 +78,7 @@ static inline float16 mr_larger16(float16 a, float16 b) {
   return select(b, a, a > b);
 }
 
-// mr_exp16 for x <= 0.
+// Computes mr_exp16 for x <= 0.
 static inline float16 mr_exp16_below(float16 x) {
   const float16 magic = (float16)(12582912.0f);
   const float16 t = fma(x, (float16)(1.44269504f), magic);
@@ -94,8 +96,8 @@ static inline float16 mr_exp16_below(float16 x) {
   return select(y, (float16)(0.0f), x < (float16)(-87.3f));
 }
 
-// Turns `count` pages of one row's scores into e; returns l. A row that sees nothing has m = -inf:
-// its e are 0.
+// Replaces `count` pages of one row's scores by e and returns l. A row that sees nothing has m =
+// -inf, and its e are 0.
 static inline float mr_softmax(float* e, uint count, float m) {
   const float16 top = (float16)(fmax(m, -3e38f));
   float16 sum = (float16)(0.0f);
@@ -109,14 +111,14 @@ static inline float mr_softmax(float* e, uint count, float m) {
 }
 
 #if KEY_KIND == KV_AFFINE && !KEY_INTEGERS
-// Lane i adds channels i, i + 16, ... of a group.
+// Sums a group's channels: lane i adds channels i, i + 16, ...; then mr_sum16.
 static inline float mr_sum_channels(const float* q) {
   float16 sum = mr_take16(q);
   for (uint d = 16; d < KEY_GROUP; d += 16) sum = sum + mr_take16(q + d);
   return mr_sum16(sum);
 }
 #elif KEY_KIND == KV_ROTATED
-// A query as rotated keys want it: H (signs * q) / HEAD_DIM.
+// Rotates a query to match rotated keys: H (signs * q) / HEAD_DIM.
 static inline void mr_turn_query(float16* q) {
   mr_flip(q, mr_signs_key);
   mr_hadamard(q);
@@ -124,7 +126,7 @@ static inline void mr_turn_query(float16* q) {
 }
 #endif
 #if VALUE_KIND == KV_ROTATED
-// A sum of rotated values back as channels: signs * (H a) / HEAD_DIM.
+// Rotates a sum of rotated values back to channels: signs * (H a) / HEAD_DIM.
 static inline void mr_turn_output(float16* a) {
   mr_hadamard(a);
   mr_flip(a, mr_signs_value);
@@ -141,7 +143,7 @@ static inline void mr_expect_queries(const Unit* unit, __global const float* qkv
   }
 }
 
-// What the attention of a step reads and writes; tiles.cl has the words.
+// The buffers and sizes of a step's attention; tiles.cl describes them.
 typedef struct {
   __global const float* qkv;
   __global const float* rope;

@@ -1,26 +1,25 @@
-// Stands before every program (common/*.cl, in order of path).
+// The beginning of every program: the host puts common/*.cl first, in order of path.
 //
-// Arithmetic rules that give the same bits on every device and in every variant (ARCHITECTURE.md,
-// "Determinism"):
-// contraction is off, and each fused multiply-add is written as fma(); only +, -, *, fma,
-// conversions and integer operations are used, which OpenCL rounds correctly; division, square
-// roots and transcendental functions are our own (b_math.cl). Sums have one written order.
+// These arithmetic rules give the same bits on every device and in every variant (ARCHITECTURE.md,
+// "Determinism"). Contraction is off, and each fused multiply-add is written as fma(). Kernels use
+// only +, -, *, fma, conversions and integer operations, which OpenCL rounds correctly; division,
+// square roots and transcendental functions are our own (b_math.cl). Sums have one written order.
 #pragma OPENCL FP_CONTRACT OFF
 
-// A loop that the compiler cannot unroll as asked stays a loop: no news for who runs the program,
-// on whose terminal the driver would say it.
+// A loop that the compiler cannot unroll as asked stays a loop. The driver would print a warning on
+// the user's terminal, where it helps nobody.
 #ifdef __clang__
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
 
 #define MR_NO_SLOT 0xffffffffu
 
-// Names that depend on a number, for files that a program holds several times.
+// Builds names that end in a number, for files that a program contains several times.
 #define MR_JOIN(a, b) a##_##b
 #define MR_JOINED(a, b) MR_JOIN(a, b)
 
-// How many work-items share a row in the kernels that go along rows, and which of them this is. One
-// where a work-item has wide vectors; devices of many narrow lanes are given more (ROW_ITEMS=32).
+// How many work-items share a row in the kernels that go along rows, and the index of this one. One
+// where a work-item has wide vectors; devices of many narrow lanes get more (ROW_ITEMS=32).
 #ifndef ROW_ITEMS
 #define ROW_ITEMS 1
 #endif
@@ -30,12 +29,13 @@
 #define ROW_ITEM ((uint)get_local_id(0))
 #endif
 
-// Functions that are given local memory. Plain `static` does not do: the compiler writes the one
-// caller's array into the function, and where it then keeps the function, PoCL no longer knows the
-// array for a group's own and all groups share it. (Functions that are not static are safe.)
+// Marks functions that take local memory as an argument. Plain `static` is not safe: the compiler
+// replaces the argument by the only caller's array, and where it then does not inline the function,
+// PoCL no longer sees that the array belongs to one group, and all groups share it. (Functions that
+// are not static are safe.)
 #define MR_GROUP_INLINE static inline __attribute__((always_inline))
 
-// Folds 16 partial sums, or takes the largest of 16, always in this tree: (l, l + 8), (l, l + 4),
+// Fold 16 partial sums, or find the largest of 16, always in this tree: (l, l + 8), (l, l + 4),
 // (l, l + 2), (l, l + 1).
 static inline float mr_sum16(float16 v) {
   float8 a = v.lo + v.hi;

@@ -1,14 +1,15 @@
-// Own exp, log, reciprocal and 1/sqrt: the same bits in scalar and vector form and on every device,
-// because they consist of correctly rounded operations in one written order.
+// Our own exp, log, reciprocal and 1/sqrt. They give the same bits in scalar and vector form and on
+// every device, because they consist of correctly rounded operations in one written order.
 //
 //   mr_exp(x)    within 1 ulp for x in [-87, 88]; 0 below -87.3; +inf above 88.7
 //   mr_log(x)    within 2 ulp for normal x > 0
-//   mr_exp_of(r) its polynomial: exp(r) for |r| <= ln 2 / 2
+//   mr_exp_of(r) the polynomial of mr_exp: exp(r) for |r| <= ln 2 / 2
 //   mr_recip(x)  1/x within 1 ulp for |x| in [1e-37, 1e37]
 //   mr_rsqrt(x)  1/sqrt(x) within 2 ulp for normal x > 0
 //
-// Suffix 16 is the float16 form. exp: Cody-Waite reduction by ln 2, degree-6 polynomial. log: the
-// mantissa in [2/3, 4/3), degree-11 polynomial. The two others: a bit trick, then Newton steps.
+// The suffix 16 marks the float16 form. exp uses a Cody-Waite reduction by ln 2 and a polynomial of
+// degree 6; log uses the mantissa in [2/3, 4/3) and a polynomial of degree 11. The two others start
+// from a bit trick and take Newton steps.
 
 #define MR_MATH(NAME, F, I, AS_F, AS_I)                              \
   static inline F mr_exp_of##NAME(F r) {                             \

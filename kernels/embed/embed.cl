@@ -1,13 +1,13 @@
-// The embedding rows of a step's tokens, from the packed matrix (matmul/layout.cl), exactly.
+// Copies the embedding rows of a step's tokens, exactly, from the packed matrix (matmul/layout.cl).
 //
 //   out    float [tokens][out_stride]
 //   step   uint: per token its id (from `ids` on) and its slot in device_ids, or MR_NO_SLOT
-//   weight panels of the rows first_row .. first_row + rows - 1; other tokens are left alone, so
-//          that a matrix in several buffers takes one launch each
-//   launch a group of ROW_ITEMS work-items a token
-// An id from device_ids outside the vocabulary is read as 0.
-// Limit: memory, the lines of a panel that hold the row; it takes code by code, which is slower
-// and yet nothing in a step.
+//   weight panels of the rows first_row .. first_row + rows - 1. The kernel skips tokens of other
+//          rows, so that a matrix in several buffers takes one launch for each
+//   launch one group of ROW_ITEMS work-items per token
+// An id from device_ids outside the vocabulary counts as 0.
+// Limit: memory, the lines of a panel that hold the row. The kernel reads code by code, which is
+// slower than the limit and takes a negligible part of a step.
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
 void embed(__global const uchar* weight, __global const uint* step, __global const uint* device_ids,
            __global float* out, uint ids, uint slots, uint first_row, uint rows, uint vocabulary,

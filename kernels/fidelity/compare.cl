@@ -1,36 +1,37 @@
-// How far rows of logits are from the truth's over the same tokens: KL divergence, arg-max, and the
-// logprobs of the tokens that the text goes on with.
+// Compares rows of logits with reference rows, the truth, over the same tokens: KL divergence,
+// arg-max, and the logprobs of the tokens with which the text continues.
 //
 //   truth, ours  float [rows][truth_stride], [rows][ours_stride]: `vocab` of each row are read
 //   targets      uint [rows], below vocab
 //   out          uint [rows][4]: floats KLD(truth || ours) in nats, the target's logprob in the
-//                truth, in ours; then flags: COMPARE_*. With a logit that is not finite (or beyond
-//                1e30) there are flags alone, and the floats are 0.
-//   launch       a group of ROW_ITEMS work-items a row
+//                truth, in ours; then flags: COMPARE_*. If a logit is not finite (or beyond 1e30),
+//                only the flags are set and the floats are 0.
+//   launch       one group of ROW_ITEMS work-items per row
 //
 // With a the truth's logits, b ours, p = softmax(a), d = a - b, m = sum(p d) and e = d - m:
 //
 //   KLD = sum(p d) + log(sum(p exp(-d))) = log(1 + sum(p (exp(-e) - 1 + e)))
 //
-// in which no term is negative: nothing cancels, and a divergence of 1e-9 keeps five digits where
-// the difference of two fp32 log-softmaxes would have none. From COMPARE_FAR on, where exp(-e) may
-// overflow and little cancels, it is sum(p d) less the difference of the two normalizers' logs.
+// No term of the last sum is negative, so nothing cancels: a divergence of 1e-9 keeps five digits,
+// where the difference of two fp32 log-softmaxes would have none. From COMPARE_FAR on, where
+// exp(-e) may overflow and little cancels, the kernel computes sum(p d) minus the difference of the
+// logs of the two normalizers.
 //
-// Order of sums, in every variant: blocks of COMPARE_VECTORS times 16 tokens; inside one, lane l
-// adds tokens l, l + 16, ...; then mr_sum16; blocks in order. Three walks: largest logits;
-// normalizers and m; the sum above.
+// Order of sums, in every variant: blocks of COMPARE_VECTORS times 16 tokens. In a block, lane l
+// adds tokens l, l + 16, ...; then mr_sum16; then blocks in order. There are three walks: largest
+// logits; normalizers and m; the sum above.
 // Limit: memory, 24 bytes a token; on a CPU the four exponentials a token.
 #define COMPARE_SAME 1u        // both rows have the same arg-max (the lower id of equals)
 #define COMPARE_BAD_TRUTH 2u   // a logit of the truth is not finite
 #define COMPARE_BAD_OURS 4u
 #define COMPARE_VECTORS 64u
 #define COMPARE_FAR 0.5f
-#define COMPARE_LEAST (-1e30f) // stands where the row has ended: no weight, no difference
+#define COMPARE_LEAST (-1e30f) // pads the end of a row: no weight, no difference
 
 typedef struct {
   __global const float *truth, *ours;
   uint vocab;
-  float truth_max, ours_max, mean;  // as far as they are known
+  float truth_max, ours_max, mean;  // each is set once its walk is done
 } compare_t;
 
 static inline float16 compare_load(__global const float* row, uint at, uint vocab) {
@@ -40,7 +41,7 @@ static inline float16 compare_load(__global const float* row, uint at, uint voca
   return vload16(0, lanes);
 }
 
-// exp(-e) - 1 + e, times exp(y): a series where exp(-e) is near 1.
+// Returns weight * (exp(-e) - 1 + e), where weight is exp(y), by a series where exp(-e) is near 1.
 static inline float16 compare_term(float16 y, float16 weight, float16 e) {
   float16 p = fma(e, (float16)(0.00138888889f), (float16)(-0.00833333333f));
   p = fma(p, e, (float16)(0.0416666667f));
@@ -51,7 +52,7 @@ static inline float16 compare_term(float16 y, float16 weight, float16 e) {
   return select(far, near, (int16)(fabs(e) < 0.25f));
 }
 
-// Of one block: the weights of the truth, those times d, the weights of ours; or the terms.
+// Sums one block: the truth's weights, those times d, and our weights; or, with `terms`, the terms.
 static inline float4 compare_block(const compare_t* r, uint block, int terms) {
   float16 truth = 0.0f, moved = 0.0f, ours = 0.0f;
   for (uint v = 0; v < COMPARE_VECTORS; ++v) {
@@ -72,7 +73,7 @@ static inline float4 compare_block(const compare_t* r, uint block, int terms) {
   return (float4)(mr_sum16(truth), mr_sum16(moved), mr_sum16(ours), 0.0f);
 }
 
-// The largest logit of a stretch of blocks, its lowest id, and whether all are finite.
+// The largest of a work-item's logits, the lowest id that has it, and whether one is not finite.
 typedef struct {
   float max;
   uint argmax, bad;
@@ -101,7 +102,7 @@ static inline compare_top_t compare_top(__global const float* row, uint vocab) {
   return top;
 }
 
-// What the work-items of a row found, put together; each of them gets the whole.
+// Combine the results of a row's work-items; each work-item gets the result for the whole row.
 #if ROW_ITEMS == 1
 #define COMPARE_SPACE
 #define COMPARE_PARAMETER
@@ -139,7 +140,7 @@ MR_GROUP_INLINE float4 compare_sums(const compare_t* r, int terms, __local uint4
   float4 sums = 0.0f;
   const uint blocks = (r->vocab + COMPARE_VECTORS * 16 - 1) / (COMPARE_VECTORS * 16);
   for (uint first = 0; first < blocks; first += ROW_ITEMS) {
-    barrier(CLK_LOCAL_MEM_FENCE);  // what was here has been read
+    barrier(CLK_LOCAL_MEM_FENCE);  // all work-items have read the previous contents
     if (first + ROW_ITEM < blocks) {
       space[ROW_ITEM] = as_uint4(compare_block(r, first + ROW_ITEM, terms));
     }
@@ -150,7 +151,7 @@ MR_GROUP_INLINE float4 compare_sums(const compare_t* r, int terms, __local uint4
 }
 #endif
 
-// log(1 + x) for x in [0, COMPARE_FAR).
+// Computes log(1 + x) for x in [0, COMPARE_FAR).
 static inline float compare_log1p(float x) {
   if (x >= 0.05f) return mr_log(1.0f + x);
   float p = fma(x, 0.2f, -0.25f);

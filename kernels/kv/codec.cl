@@ -1,22 +1,23 @@
-// One side's codec, from its description. Stands after planes.cl, twice: every name ends in SIDE,
-// `key` or `value`. Definition of the codecs: README.md.
+// Encodes and decodes one side, as described by its defines. Comes after planes.cl, twice: every
+// name ends in SIDE, `key` or `value`. README.md defines the codecs.
 //
-// Defines, anew for each side: SIDE, KIND, BITS, CODE_GROUP, PARAMETERS as in layout.cl, and of
+// Defines, set anew for each side: SIDE, KIND, BITS, CODE_GROUP, PARAMETERS as in layout.cl; for
 // rotated codecs LEVELS, 2^BITS ascending floats, repeated up to 16; THRESHOLDS, the midpoints and
 // a large number, repeated likewise; SIGNS, HEAD_DIM / 32 words. Where INTEGERS is 1, LEVEL_BYTES:
-// 128 + each level in units of STEP (layout.cl), runs of 16, each four times, short ones repeated.
+// 128 + each level in units of STEP (layout.cl), in runs of 16, each four times; a short run is
+// repeated.
 //
-// Encoding is arithmetic of fp32 in one written order:
+// Encoding is fp32 arithmetic in one written order:
 //   affine   low, high of a group; scale = half((high - low) * (1 / top)), bias = half(low);
 //            code = clamp(rint((x - bias) * mr_recip(scale)), 0, top); a scale of 0 gives codes 0
 //   rotated  n2 = lane i adds x*x of channels i, i + 16, ... by fma; mr_sum16
-//            z = hadamard(signs * x) * mr_rsqrt(n2); index = thresholds below z
+//            z = hadamard(signs * x) * mr_rsqrt(n2); index = number of thresholds below z
 //            dot = the same sum of z * level;
 //            r = half(n2 * mr_rsqrt(n2) * mr_recip(dot / HEAD_DIM)); 0 where n2 is about 0
-// What is not a number stays so: NaN in a group makes its scale and bias NaN, an n2 that is not
-// finite r.
-// Limit: vector operations, a token at a time: affine codes find low and high of each group,
-// rotated ones take the transform and a comparison for each threshold.
+// NaN stays NaN: NaN in a group makes the group's scale and bias NaN, and an n2 that is not finite
+// makes r NaN.
+// Limit: vector operations, for one token at a time. Affine codes search the low and high of each
+// group; rotated ones take the transform and a search by halves among the thresholds.
 #define MR_S(name) MR_JOINED(name, SIDE)
 #undef LOW
 #undef HIGH
@@ -40,7 +41,7 @@ __constant uint MR_S(mr_signs)[] = {SIGNS};
 __constant uchar MR_S(mr_bytes)[] __attribute__((aligned(64))) = {LEVEL_BYTES};
 #endif
 
-// table[index], whatever stands in the index above BITS.
+// Looks up table[index]. Bits of the index above BITS are ignored.
 static inline float16 MR_S(mr_lookup)(__constant const float* table, int16 index) {
 #if defined(__AVX512F__) && BITS <= 4
   return __builtin_ia32_permvarsf512(*(__constant const float16*)table, index);
@@ -67,8 +68,8 @@ static inline float16 MR_S(mr_lookup)(__constant const float* table, int16 index
 #endif
 
 #if KIND != KV_F16
-// Codes in lanes, with other bits above them: member i of quad j, where the planes of quad 0 begin
-// at `low`, and at bit `skip` of each byte of `high`.
+// Returns codes in lanes, with other bits above them: member i of quad j, where the planes of quad
+// 0 begin at `low`, and at bit `skip` of each byte of `high`.
 static inline int16 MR_S(mr_take_codes)(__global const uchar* low, __global const uchar* high,
                                         uint j, uint i, uint skip) {
   const uint16 x = *(__global const uint16*)(low + j / (8 / LOW) * 64) >>
@@ -81,7 +82,7 @@ static inline int16 MR_S(mr_take_codes)(__global const uchar* low, __global cons
   const uint16 y = at >= LOW ? word >> (at - LOW) : word << (LOW - at);
   const uint16 mask = (uint16)((1 << LOW) - 1);
 #if defined(__AVX512F__)
-  // x where the mask is set, else y: the compiler would take two instructions.
+  // Selects x where the mask is set, else y, in one instruction; the compiler would use two.
   return __builtin_ia32_pternlogd512_mask(as_int16(x), as_int16(y), as_int16(mask), 0xe4,
                                           (ushort)(0xffff));
 #else
@@ -90,7 +91,7 @@ static inline int16 MR_S(mr_take_codes)(__global const uchar* low, __global cons
 #endif
 }
 
-// What a code stands for, without scale, bias or norm.
+// Returns the number that a code represents, without scale, bias or norm.
 static inline float16 MR_S(mr_decode)(int16 code) {
 #if KIND == KV_ROTATED
   return MR_S(mr_lookup)(MR_S(mr_levels), code);
@@ -99,13 +100,13 @@ static inline float16 MR_S(mr_decode)(int16 code) {
 #endif
 }
 
-// x, which is used up, to codes in the order of channels, and parameters that are halves.
+// Encodes x, which it overwrites, as codes in the order of channels and parameters that fit halves.
 static inline void MR_S(mr_encode)(float16* x, int16* codes, float* parameters) {
 #if KIND == KV_AFFINE
   const uint blocks = CODE_GROUP / 16;
   for (uint g = 0; g < HEAD_DIM / CODE_GROUP; ++g, x += blocks, codes += blocks) {
     float16 low = x[0], high = x[0];
-    int16 odd = x[0] != x[0];  // NaN is neither low nor high
+    int16 odd = x[0] != x[0];  // set for NaN, which is neither low nor high
     for (uint c = 1; c < blocks; ++c) {
       low = select(low, x[c], x[c] < low);
       high = select(high, x[c], x[c] > high);
@@ -147,7 +148,7 @@ static inline void MR_S(mr_encode)(float16* x, int16* codes, float* parameters) 
 #endif
 }
 
-// Encodes x, which is used up, and writes codes and parameters to their places in a page.
+// Encodes x, which it overwrites, and writes codes and parameters to their places in a page.
 static inline void MR_S(mr_pack)(float16* x, __global uchar* codes_to,
                                  __global uchar* parameters_to, uint slot) {
   int16 codes[CHANNEL_BLOCKS];

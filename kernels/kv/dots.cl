@@ -1,10 +1,11 @@
 // Dot products of packed codes for --math fast, on CPUs: sums of products of unsigned bytes and
-// signed 16-bit numbers in 16 lanes, by what the processor has. All exact, so all the same. Stands
-// after matmul/target.cl, which says what DOT is, before quads.cl.
+// signed 16-bit numbers in 16 lanes, with the instructions that the processor has. All forms are
+// exact, so they give the same results. Comes after matmul/target.cl and before quads.cl.
 //
-// A quad is an int16 of four bytes a lane. Its even bytes (members 0 and 2), then its odd ones (1
-// and 3), are taken as pairs of 16 bits, and so multipliers stand in words of two: of members 0 and
-// 2, then of 1 and 3 (mr_in_pairs). A product is below 2^23 in size, the sum of 256 below 2^31.
+// A quad is an int16 with four bytes in each lane. Its even bytes (members 0 and 2), then its odd
+// ones (1 and 3), are used as pairs of 16 bits. So multipliers come in words of two: those of
+// members 0 and 2, then those of 1 and 3 (mr_in_pairs). A product's magnitude is below 2^23, that
+// of a sum of 256 below 2^31.
 //
 //   DOT 0  plain vectors
 //   DOT 1  AVX2:        vpmaddwd in two halves
@@ -30,7 +31,8 @@ static inline MR_TARGET_INLINE int16 mr_odd_bytes(int16 quad) {
 #endif
 }
 
-// sum + the products of two bytes a lane and the two numbers in x, the same for all lanes.
+// Adds to `sum` the products of each lane's two bytes and the two numbers in x, which are the same
+// for all lanes.
 static inline MR_TARGET_INLINE int16 mr_add_pairs_of(int16 sum, int16 bytes, int x) {
 #if DOT == 3
   return __builtin_ia32_vpdpwssd512(sum, bytes, (int16)(x));
@@ -54,8 +56,8 @@ static inline MR_TARGET_INLINE int16 mr_add_pairs_of(int16 sum, int16 bytes, int
 #endif
 }
 
-// table[byte] for bytes below 16; the table stands in 64 bytes, four times. Without an instruction
-// it is a loop, of which one copy does.
+// Looks up table[byte] for bytes below 16; the table fills 64 bytes, four times over. Without an
+// instruction for it this is a loop, which is not worth inlining.
 #if DOT > 0
 #define MR_LOOKUP static inline MR_TARGET_INLINE
 #else
@@ -84,7 +86,7 @@ MR_LOOKUP int16 mr_lookup_bytes(__constant const uchar* table, int16 bytes) {
 #endif
 }
 
-// b where a byte of `bits` has any of `mask`, else a.
+// Selects b where a byte of `bits` has any bit of `mask`, else a.
 static inline MR_TARGET_INLINE int16 mr_choose_bytes(int16 bits, int mask, int16 a, int16 b) {
 #if DOT > 0
   const MrTable chosen = (__builtin_astype(bits & (int16)(mask), MrTable) != (MrTable)(0));
@@ -100,19 +102,19 @@ static inline MR_TARGET_INLINE int16 mr_choose_bytes(int16 bits, int mask, int16
 #endif
 }
 
-// The largest, by size, of numbers as integers: NaN stands above all.
+// The magnitudes of v as integers, whose order is that of magnitudes; NaN is above all.
 static inline int16 mr_size16(float16 v) {
   return as_int16(v) & (int16)(0x7fffffff);
 }
 
-// v as numbers of 16 bits: nearest even of v * inverse, within +-32767.
+// Rounds v to numbers of 16 bits: nearest even of v * inverse, clamped to +-32767.
 static inline int16 mr_short_codes(float16 v, float inverse) {
   const float16 magic = (float16)(12582912.0f);
   const int16 code = as_int16(fma(v, (float16)(inverse), magic)) - (int16)(0x4b400000);
   return clamp(code, (int16)(-32767), (int16)(32767));
 }
 
-// Sixteen multipliers in the order that quads want.
+// Puts sixteen multipliers into the order of quads.
 static inline short16 mr_in_pairs(int16 codes) {
   return convert_short16(codes.s021346578a9bcedf);
 }

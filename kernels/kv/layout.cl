@@ -1,7 +1,8 @@
-// How keys and values lie in memory: one buffer a layer, pages of 16 positions. README.md draws it.
+// The layout of keys and values in memory: one buffer per layer, pages of 16 positions. README.md
+// draws it.
 //
 //   page    codes of KV head 0: keys, then values; of head 1; ...
-//           parameters of KV head 0: keys, then values; of head 1; ...      up to whole 64 bytes
+//           parameters of KV head 0: keys, then values; of head 1; ...   padded to whole 64 bytes
 //   halves  keys   [HEAD_DIM][16]   position-fastest: a vector is 16 positions
 //           values [16][HEAD_DIM]   channel-fastest:  a vector is 16 channels
 //   packed  planes of words (planes.cl), keys with 16 positions as lanes, values with 16 channels
@@ -9,21 +10,21 @@
 // Keys are stored after RoPE. A page's content depends on its tokens' history alone. A sequence's
 // page table (uint page ids) gives page i for positions 16i .. 16i+15.
 //
-// Defines: HEAD_DIM (a multiple of 16), HEADS, KV_HEADS; and of both sides, as KEY_ and VALUE_:
-// KIND, BITS of a code, GROUP of channels that share a scale (HEAD_DIM where there is one parameter
-// set), PARAMETERS: halves a token; INTEGERS: 1 where attention computes in integers (README.md),
-// and then STEP, the unit of a rotated codec's levels. KEY_CENTERED 1: keys are stored less the
-// mean key of their segment, which attention adds back.
+// Defines: HEAD_DIM (a multiple of 16), HEADS, KV_HEADS; and for each side, with the prefix KEY_ or
+// VALUE_: KIND; BITS, of a code; GROUP, the channels that share a scale (HEAD_DIM where there is
+// one parameter set); PARAMETERS, halves per token; INTEGERS, 1 where attention computes in
+// integers (README.md), and then STEP, the unit of a rotated codec's levels. KEY_CENTERED 1: the
+// mean key of its segment is subtracted from each stored key, and attention adds it back.
 #define PAGE_TOKENS 16
 #define SEGMENT_TOKENS 256
 #define CHANNEL_BLOCKS (HEAD_DIM / 16)
 #define GROUP (HEADS / KV_HEADS)
-// Kinds.
+// Values of KIND.
 #define KV_F16 0
 #define KV_AFFINE 1
 #define KV_ROTATED 2
-// What the numbers of 16 bits that attention makes of queries and weights are counted in, where the
-// largest is 1: 1 / 32767.
+// 1 / 32767: the unit of the 16-bit numbers to which attention rounds queries and weights, for a
+// largest magnitude of 1.
 #define MR_SHORT_UNIT 3.05185094e-05f
 
 #define KEY_CODE_BYTES (2 * HEAD_DIM * KEY_BITS)
@@ -32,7 +33,7 @@
 #define HEAD_PARAMETER_BYTES (32 * (KEY_PARAMETERS + VALUE_PARAMETERS))
 #define PAGE_BYTES ((KV_HEADS * (HEAD_CODE_BYTES + HEAD_PARAMETER_BYTES) + 63) / 64 * 64)
 
-// Bytes from the buffer's beginning.
+// Offsets from the buffer's beginning, in bytes.
 static inline size_t mr_keys_at(uint page, uint kv_head) {
   return (size_t)page * PAGE_BYTES + kv_head * HEAD_CODE_BYTES;
 }
@@ -46,7 +47,7 @@ static inline size_t mr_value_parameters_at(uint page, uint kv_head) {
   return mr_key_parameters_at(page, kv_head) + 32 * KEY_PARAMETERS;
 }
 #if KEY_CENTERED
-// The mean keys of a position's segment, [KV_HEADS][HEAD_DIM], rotated; `means` has those of all.
+// The rotated mean keys of a position's segment, [KV_HEADS][HEAD_DIM]; `means` has all segments.
 static inline __global const float* mr_means_at(__global const float* means, uint position) {
   return means + (size_t)(position / SEGMENT_TOKENS) * (KV_HEADS * HEAD_DIM);
 }

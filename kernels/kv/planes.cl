@@ -1,16 +1,17 @@
-// Packed codes: how their bits lie, and the rotation of the rotated codecs. Stands after layout.cl.
+// Packed codes: the layout of their bits, and the rotation of the rotated codecs. Comes after
+// layout.cl.
 //
-// Sixteen lanes hold 32-bit words. A lane's codes come in quads: of a key (lane = position)
-// four channels 4j .. 4j+3, of a value (lane = channel % 16) four positions, quad j = 4 * (channel
-// / 16) + position / 4. A code of 8, 6, 5, 4, 3, 2 bits is cut into a low plane of 8, 4, 4, 4, 2, 2
-// bits and a high plane of 0, 2, 1, 0, 1, 0. In a plane of p bits,
+// Sixteen lanes hold 32-bit words. A lane's codes come in quads. In a key (lane = position) a quad
+// is four channels 4j .. 4j+3; in a value (lane = channel % 16) it is four positions, and quad j =
+// 4 * (channel / 16) + position / 4. A code of 8, 6, 5, 4, 3, 2 bits is split into a low plane of
+// 8, 4, 4, 4, 2, 2 bits and a high plane of 0, 2, 1, 0, 1, 0. In a plane of p bits,
 //
 //   member i of quad j is at bit 8 * i + p * (j % (8 / p)) of word j / (8 / p), words [.][16 lanes]
 //
-// so that a shift and a mask of a word give a quad as four bytes, which is what dot products take.
+// so that a shift and a mask of a word give a quad as four bytes, the form that dot products take.
 // The low plane comes first.
 
-// Bits `from` to `from + p - 1` of codes[HEAD_DIM] of the key at `slot`.
+// Writes bits `from` to `from + p - 1` of codes[HEAD_DIM] of the key at `slot`.
 static inline void mr_put_key_plane(__global uint* plane, const int* codes, uint from, uint p,
                                     uint slot) {
   for (uint word = 0; word < HEAD_DIM * p / 32; ++word, codes += 32 / p) {
@@ -24,9 +25,9 @@ static inline void mr_put_key_plane(__global uint* plane, const int* codes, uint
   }
 }
 
-// The same of the value at `slot`. Its words are shared with the page's other positions. Devices
-// whose work-items write them at the same time change only their own bits, by ATOMIC_VALUES; others
-// see to it that one work-item at a time writes to a page.
+// Does the same for the value at `slot`. Its words are shared with the page's other positions. With
+// ATOMIC_VALUES, work-items may write them at the same time, and each changes only its own bits
+// atomically. Without it, only one work-item at a time may write to a page.
 static inline void mr_put_value_plane(__global uint* plane, const int16* codes, uint from, uint p,
                                       uint slot) {
   for (uint c = 0; c < CHANNEL_BLOCKS; ++c) {
@@ -43,15 +44,15 @@ static inline void mr_put_value_plane(__global uint* plane, const int16* codes, 
   }
 }
 
-// The nearest half, ties to even, kept within +-65504.
+// Rounds x to the nearest half, ties to even, clamped to +-65504.
 static inline float mr_as_half(float x) {
   ushort bits;
   vstore_half_rte(clamp(x, -65504.0f, 65504.0f), 0, (half*)&bits);
   return vload_half(0, (const half*)&bits);
 }
 
-// x[HEAD_DIM] times H[i][j] = (-1)^popcount(i & j): sums and differences of lanes 1, 2, 4, 8 apart,
-// then of vectors 1, 2, ... apart.
+// Multiplies x[HEAD_DIM] by H[i][j] = (-1)^popcount(i & j): sums and differences of lanes 1, 2, 4,
+// 8 apart, then of vectors 1, 2, ... apart.
 #define MR_BUTTERFLY(v, shuffled, sign) fma(v, sign, (v).shuffled)
 static inline void mr_hadamard(float16* x) {
   const float16 one = (float16)(1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1);
@@ -75,7 +76,7 @@ static inline void mr_hadamard(float16* x) {
   }
 }
 
-// x times the signs whose bits are `words`: bit i set is -1.
+// Multiplies x by the signs whose bits are in `words`: a set bit i is -1.
 static inline void mr_flip(float16* x, __constant const uint* words) {
   const uint16 lane = (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   for (uint c = 0; c < CHANNEL_BLOCKS; ++c) {
@@ -84,7 +85,7 @@ static inline void mr_flip(float16* x, __constant const uint* words) {
   }
 }
 
-// Both planes of a token's codes.
+// Write both planes of a token's codes.
 static inline void mr_put_key(__global uint* plane, const int16* codes, uint slot, uint low,
                               uint high) {
   mr_put_key_plane(plane, (const int*)codes, 0, low, slot);
@@ -98,7 +99,7 @@ static inline void mr_put_value(__global uint* plane, const int16* codes, uint s
   if (high > 0) mr_put_value_plane(plane + HEAD_DIM / 2 * low, codes, low, high, slot);
 }
 
-// One code: member i of quad j in `lane`.
+// Reads one code: member i of quad j in `lane`.
 static inline uint mr_code_at(__global const uchar* codes, uint low, uint high, uint j, uint i,
                               uint lane) {
   __global const uint* plane = (__global const uint*)codes;
@@ -106,7 +107,7 @@ static inline uint mr_code_at(__global const uchar* codes, uint low, uint high, 
   code &= (1u << low) - 1;
   if (high > 0) {
     plane += HEAD_DIM / 2 * low;
-    const uint quads = 8 / high;  // a word
+    const uint quads = 8 / high;  // in a word
     const uint more = plane[j / quads * 16 + lane] >> (8 * i + high * (j % quads));
     code |= (more & ((1u << high) - 1)) << low;
   }

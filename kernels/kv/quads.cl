@@ -1,11 +1,10 @@
-// Quads of one side's packed codes as bytes for dot products (dots.cl). Stands after codec.cl, and
-// like it once for each side that has integers in --math fast: SIDE, KIND, BITS, LOW, HIGH as
-// there.
+// Reads quads of one side's packed codes as bytes for dot products (dots.cl). Comes after codec.cl,
+// once for each side that uses integers in --math fast, with SIDE, KIND, BITS, LOW, HIGH as there.
 //
-// What a byte is: of affine codecs the code, of rotated ones LEVEL_BYTES[code].
+// A byte is the code itself in affine codecs, and LEVEL_BYTES[code] in rotated ones.
 #define EACH_BYTE(x) ((int)((uint)(x) * 0x01010101u))
 
-// Quad j, where the planes of quad 0 begin at `low`, and at bit `skip` of each byte of `high`.
+// Reads quad j; the planes of quad 0 begin at `low`, and at bit `skip` of each byte of `high`.
 static inline MR_TARGET_INLINE int16 MR_S(mr_quad)(__global const uchar* low,
                                                    __global const uchar* high, uint j,
                                                    uint skip) {

@@ -1,6 +1,6 @@
-// Sixteen values at a time, for the cpu family.
+// Loads, stores and converts sixteen values at a time, for the cpu family.
 //
-// Floats wherever they lie: one move, where PoCL's vload16 and vstore16 of floats take four.
+// Floats at any address of floats take one move, where PoCL's vload16 and vstore16 take four.
 typedef float16 mr_float16_anywhere __attribute__((aligned(4)));
 
 static inline float16 mr_load16(__global const float* p) {
@@ -16,17 +16,18 @@ static inline void mr_put16(float16 v, float* p) {
   *(mr_float16_anywhere*)p = v;
 }
 
-// What halves hold. NaN stays NaN, of which clamp() would make a number.
+// Clamps to the range of halves. NaN stays NaN; clamp() would make it a number.
 static inline float16 mr_within_halves(float16 x) {
   const float16 top = (float16)(65504.0f);
   x = select(x, -top, x < -top);
   return select(x, top, x > top);
 }
 
-// Halves to floats, exactly, and floats to the nearest halves, ties to even, kept within +-65504.
-// One instruction each where the compiler's target has it; elsewhere sign and magnitude are moved
-// into place as integers and a product corrects the exponent (subnormal halves included, as floats
-// keep subnormals on CPUs). Both give the same bits; HALF_BY_INTEGERS forces the second.
+// Convert halves to floats, exactly, and floats to the nearest halves, ties to even, clamped to
+// +-65504. Each is one instruction where the compiler's target has it. Elsewhere, a half's sign and
+// magnitude are shifted into place as integers and a product corrects the exponent, also for
+// subnormal halves, as floats keep subnormals on CPUs. Both ways give the same bits;
+// HALF_BY_INTEGERS forces the second.
 #if defined(__AVX512F__) && !defined(HALF_BY_INTEGERS)
 static inline float16 mr_half16(__global const ushort* p) {
   return __builtin_ia32_vcvtph2ps512_mask(*(__global const short16*)p, (float16)(0.0f),

@@ -1,11 +1,12 @@
-// Layers of a step in one launch, each: norm, q k v, attention, output, norm, gate and up, down.
-// The arithmetic is that of the kernels it is made of (quantize/norm.cl, matmul/integer_tiles.cl,
-// rope/tile.cl, attention/tiles.cl), so its bits are theirs.
+// Runs consecutive layers of a step in one launch, each: norm, q k v, attention, output, norm, gate
+// and up, down. It calls the functions of the separate kernels (quantize/norm.cl,
+// matmul/integer_tiles.cl, rope/tile.cl, attention/tiles.cl), so it gives the same bits.
 //
-// A launch costs 5 to 10 us of the driver, a core that sleeps between launches 30 to 45 us to wake,
-// and what a late core was dealt is waited for: in a narrow step more than half of the time, in a
-// wide one a quarter. Here groups, one a core, go through the phases together. A phase is cut into
-// chunks that groups claim by a counter; who comes to its end waits until all chunks are done:
+// A launch costs the driver 5 to 10 us. A core that sleeps between launches takes 30 to 45 us to
+// wake, and the others wait for the work that a late core was given. Together that is more than
+// half of a narrow step and a quarter of a wide one. Here groups, one per core, go through the
+// phases together. A phase is cut into chunks that groups claim by a counter; a group that finds no
+// chunk left waits until all chunks are done:
 //
 //   phase 0   columns: norm                      -> normed      sync[0] next chunk, sync[1] done
 //         1   panels x columns: QKV              -> qkv         sync[2], sync[3]
@@ -17,19 +18,19 @@
 //         6   blocks x columns: gate and up      -> activated
 //         7   panels x columns: DOWN             -> hidden
 //
-// A group waits only for chunks that others have claimed, that is, for groups which run: it makes
-// no difference whether the driver starts the others now, later, or after this one has done it all.
-// Which group computes a chunk depends on time; what a chunk computes does not, and how a phase is
-// cut changes no bit either. Memory is ordered by the counters in PoCL, whose mem_fence is empty
-// and whose atomics acquire and release, and by mem_fence in drivers whose atomics do not.
+// A group waits only for chunks that others have claimed, that is, for groups that run. So the
+// driver may start the others now, later, or after this group has done all the work. Which group
+// computes a chunk depends on time; a chunk's result does not, and neither does the cut of a phase
+// change any bit. In PoCL, whose mem_fence is empty and whose atomics acquire and release, the
+// counters order memory; in drivers whose atomics do not, mem_fence does.
 //
 //   table   ulong [layers][LAYER_WORDS]: the addresses of a layer's weights, vectors and cache, in
 //           the order of `at` below; 0 where there is none
-//   phases  uint [1 + layers * SYNC_WORDS]: groups that are through, then sync of each layer; zero
-//           before and after each launch, as is work (attention/cpu.cl)
+//   phases  uint [1 + layers * SYNC_WORDS]: groups that have finished, then sync of each layer;
+//           zero before and after each launch, as is work (attention/cpu.cl)
 //   scratch float [groups][STRIP_FLOATS]
 //   chunk_pairs, chunk_tiles  a chunk of a product in a wide step: pairs of panels by column tiles
-//   launch  local (1), groups: one a core
+//   launch  local (1), one group per core
 //   defines of all parts, and QKV_K, O_K, GATE_UP_K, DOWN_K with one set of tiles each;
 //           QKV_PANELS, O_PANELS, GATE_UP_PANELS, DOWN_PANELS; HIDDEN_STRIDE, NORMED_STRIDE,
 //           ATTENDED_STRIDE, ACTIVATED_STRIDE: from row to row; QKV_BIAS, O_BIAS, GATE_UP_BIAS,
@@ -41,7 +42,7 @@
 #else
 #define MR_PAUSE()
 #endif
-// sched_yield by its number: a kernel has no C library.
+// Calls sched_yield by its system call number: a kernel has no C library.
 #if defined(__x86_64__) && defined(__linux__)
 #define MR_YIELD()                                                                              \
   {                                                                                             \
@@ -55,8 +56,8 @@
 #define MR_AT(name, number) MR_JOINED(name, number)
 typedef volatile __global uint* MrCounter;
 
-// Others compute for some microseconds more, unless the system has taken their core away: then it
-// may have this one.
+// Waits until `done` reaches `count`. The others usually need some microseconds more. If the system
+// has taken their core away, yielding gives them this one.
 static inline void mr_await(MrCounter done, uint count) {
   for (uint spins = 1; *done < count; ++spins) {
     MR_PAUSE();
@@ -66,7 +67,7 @@ static inline void mr_await(MrCounter done, uint count) {
   mem_fence(CLK_GLOBAL_MEM_FENCE);
 }
 
-// Carries out `chunk` for i = 0 .. count - 1, shared by the groups, and waits for all of them.
+// Runs `chunk` for i = 0 .. count - 1, shared by the groups, and waits for all of them.
 #define MR_PHASE(phase, count, chunk)                                               \
   {                                                                                 \
     for (uint i; (i = atomic_inc(sync + 2 * (phase))) < (count);) {                 \
@@ -85,7 +86,8 @@ static inline void mr_await(MrCounter done, uint count) {
 #define MR_COLUMN ((size_t)(i % column_runs * width))
 #define MR_COLUMNS min(width, columns - (uint)MR_COLUMN)
 #define MR_PAIRS(panels) (((panels) + 1) / 2)
-// columns of one row of x, its codes, to rows of floats that are replaced (mode 0) or added to (1).
+// Multiplies the columns, rows of codes x, into rows of floats, which it replaces (mode 0) or adds
+// to (mode 1).
 #define MR_PRODUCT(phase, name, weight, x, x_stride, out, out_stride, bias, mode)                 \
   MR_PHASE(phase, MR_CHUNKS(MR_PAIRS(name##_PANELS)),                                             \
            MR_AT(mr_pairs, name##_K)(weight, x + MR_COLUMN * (x_stride),                          \
@@ -137,7 +139,7 @@ void layers(__global const ulong* table, uint layer_count, __global float* hidde
     MR_NORM(0, attention_norm, QKV_K)
     MR_PRODUCT(1, QKV, qkv_weight, normed, NORMED_STRIDE, qkv, QKV_PANELS * 16, qkv_bias, 0)
     if (tile_count > 0) {
-      // Neighbours write to the same cache lines, so a group takes several.
+      // Neighbouring tiles write to the same cache lines, so a group takes several of them.
       const uint stores = clamp(tile_count / (4 * groups), 1u, 8u);
       MR_PHASE(2, MR_RUNS(tile_count, stores),
                for (uint t = i * stores; t < min((i + 1) * stores, tile_count); ++t)

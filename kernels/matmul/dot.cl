@@ -1,18 +1,19 @@
 // Sums of products of four unsigned weight codes and four signed activation codes in each of 16
-// lanes, by what the processor has. All exact, so all the same.
+// lanes, with the instructions that the processor has. All forms are exact, so they give the same
+// results.
 //
 //   DOT 0  plain vectors
 //   DOT 1  AVX2:       vpmaddubsw, vpmaddwd in two halves
 //   DOT 2  AVX-512BW:  the same, whole
 //   DOT 3  AVX-512VNNI: vpdpbusd
 //
-// vpmaddubsw adds pairs of products into 16 bits with saturation. Codes of 4 bits cannot reach it
-// in a whole block: 8 words x 2 x 15 x 127 = 30480. Codes of 8 bits are cut into halves of 4 bits,
-// summed apart; vpmaddwd brings them together with factors 1 and 16.
+// vpmaddubsw adds pairs of products into 16 bits with saturation. Codes of 4 bits cannot saturate
+// in a whole block: 8 words x 2 x 15 x 127 = 30480. Codes of 8 bits are split into halves of 4
+// bits, which are summed apart; vpmaddwd combines them with factors 1 and 16.
 //
-// Stands after target.cl, which has what such functions are marked with.
+// Comes after target.cl, which has the attributes of such functions.
 //
-//   Code            what a word of 16 rows becomes before products
+//   Code            the form of a word of 16 rows that products take
 //   Sum             running sums of a run of words, at most a block
 //   mr_sum_start    empty sums, or initial where the sums are int32
 //   mr_products     adds the products of a word and a column's word, the same for all rows

@@ -1,7 +1,9 @@
-// out[c][r] = sum over k of weight[r][k] * x[c][k]   (+ bias[r]) (+ out[c][r] before)
+// Multiplies fp32 columns by a packed matrix, on CPUs:
 //
-// For CPUs: lanes are the 16 rows of a panel, so there is no horizontal sum. One work-item a group
-// owns consecutive panels and walks all columns in tiles:
+//   out[c][r] = sum over k of weight[r][k] * x[c][k]   (+ bias[r]) (+ out[c][r] before)
+//
+// Lanes are the 16 rows of a panel, so there is no horizontal sum. A group's only work-item owns
+// consecutive panels and walks all columns in tiles:
 //
 //            columns c .. c+C-1 (x: scalars that are broadcast)
 //            +---+---+---+
@@ -15,12 +17,13 @@
 //   defines  X_STRIDE = x_stride, known at compile time so that columns cost no address registers;
 //            TILE, the widest tile: 16, or 6 where registers hold 8 floats or fewer
 // Columns are cut into equal tiles no wider than TILE, each rounded up to a width that was
-// compiled; what the added columns give is dropped. Tiles of up to four columns take four panels at
-// once, to have enough independent sums in flight.
+// compiled; the results of the added columns are dropped. Tiles of up to four columns take four
+// panels at once, to have enough independent sums in flight.
 // Limit: fp32 multiply-adds from about 4 columns on, memory below.
 
-// Columns that one load of a panel gives: plain values one, a word of codes four or eight.
-// Enough columns are unrolled to hide what unpacking costs, and no more: compiling takes long.
+// STEP is the number of columns that one load of a panel gives: one of plain values, four or eight
+// of codes. Enough columns are unrolled to hide the cost of unpacking, and no more: compiling takes
+// long.
 #if CODES == 4
 #define STEP 8
 #define MR_UNROLL_STEPS _Pragma("unroll 1")
@@ -53,7 +56,7 @@ static inline Word mr_word(__global const uchar* panel, uint block, uint i) {
   return ((__global const int16*)(panel + SCALE_SPACE))[block * WORDS + i];
 }
 
-// Column i * STEP + j of the block; i and j are constants after unrolling.
+// Returns column i * STEP + j of the block; i and j are constants after unrolling.
 static inline float16 mr_value(Word word, const Scales* s, uint i, uint j) {
 #if CODES == 4
   const int16 code = (word >> (int16)((int)(j % 4 * 8 + j / 4 * 4))) & (int16)(15);
@@ -91,7 +94,7 @@ static inline float16 mr_value(Word word, const Scales* s, uint i, uint j) {
 }
 #endif
 
-// P panels by C columns, of which the first `width` are stored.
+// Computes P panels by C columns, and stores the first `width` of them.
 #define MR_TILE(P, C)                                                                             \
   static inline void mr_tile_##P##_##C(__global const uchar* weight, __global const float* x,     \
                                        __global float* out, __global const float* bias,           \

@@ -1,7 +1,9 @@
-// out[c][r] = sum over k of weight[r][k] * x[c][k]   (+ bias[r]) (+ out[c][r] before)
+// Multiplies fp32 columns by a packed matrix:
 //
-// Plain form: one work-item per output; a group has a panel and GROUP_COLUMNS columns, so that it
-// reads the weights from near by for all but the first.
+//   out[c][r] = sum over k of weight[r][k] * x[c][k]   (+ bias[r]) (+ out[c][r] before)
+//
+// Plain form: one work-item per output. A group has a panel and GROUP_COLUMNS columns, so that the
+// first column brings the weights into the cache for the others.
 //   weight  packed, see layout.cl; the panels from `first_panel` on are used
 //   x       float [columns][x_stride], zero from the true K to the padded K
 //   out     float [columns][out_stride]; row r of panel p goes to out[c][out_row + 16p + r]
@@ -9,7 +11,7 @@
 //   launch  local (16, GROUP_COLUMNS), groups (panels, columns / GROUP_COLUMNS, rounded up)
 // Order of sums: k ascending from 0, one fma each, from +0; then bias, then the old value. Every
 // variant does exactly that for every output, so all give the same bits whatever shares the call.
-// Limit: memory; meant as the reference, not as the fast path.
+// Limit: memory; this form serves as the reference, not as the fast path.
 __kernel __attribute__((reqd_work_group_size(16, GROUP_COLUMNS, 1)))
 void matmul(__global const uchar* weight, __global const float* x, __global float* out,
             __global const float* bias, uint panels, uint columns, uint x_stride, uint out_stride,

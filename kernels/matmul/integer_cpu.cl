@@ -1,24 +1,25 @@
-// out[c][r] = sum over k of weight[r][k] * x[c][k], x quantized, for CPUs. Arguments and numeric
-// contract: integer_generic.cl; the work itself: integer_tiles.cl.
+// Multiplies quantized columns by a packed matrix, on CPUs. integer_generic.cl defines arguments
+// and the numeric contract, integer_tiles.cl does the work.
 //
-//   launch   local (1), groups: one a core. The work is cut into chunks, runs of panels by parts of
-//            the columns, which groups claim by a counter: a core that wakes late or is taken away
-//            costs what it would have done, not what had been laid out for it
-//   work     uint [2], zero before and after each launch: next chunk, groups that are through
-//   scratch  STRIP_FLOATS floats a group
-// Which group computes a chunk depends on time; what a chunk computes does not.
-// Limit: that of integer_tiles.cl; a launch costs 13 us beside it.
+//   launch   local (1), one group per core. The work is cut into chunks, runs of panels by parts of
+//            the columns, which groups claim by a counter. So the others take over the work of a
+//            core that wakes late or is taken away, instead of waiting for its share
+//   work     uint [2], zero before and after each launch: next chunk, groups that have finished
+//   scratch  STRIP_FLOATS floats per group
+// Which group computes a chunk depends on time; the chunk's result does not.
+// Limit: that of integer_tiles.cl; a launch costs 13 us on top.
 
 #define MR_KERNEL __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 #define MR_COLUMN_TILES(columns) (((columns) + TILE - 1) / TILE)
 #define MR_CEIL(a, b) (((a) + (b) - 1) / (b))
 
-// A chunk's tiles: some microseconds of them, because at the end one core waits for the other's
-// last chunk; and a number of chunks for every group, because it may be late.
+// The size of chunks: some microseconds of tiles, because at the end one core waits for the other's
+// last chunk; and several chunks for each group, because a group may be late.
 #define CHUNK_TILES MR_CEIL(800, K_BLOCKS)
 #define CHUNKS_A_GROUP 4
 
-// Units, of a pair of panels or more, by columns: in runs of `run` and in `parts`.
+// The cut of units by columns: units in runs of `run`, columns in `parts`. A unit is one or more
+// pairs of panels.
 typedef struct {
   uint run, parts, chunks;
 } Cut;
@@ -27,7 +28,7 @@ static inline Cut mr_cut_work(uint units, uint pairs, uint columns) {
   const uint tiles = MR_COLUMN_TILES(columns);
   Cut cut;
   const uint share = (uint)get_num_groups(0) * CHUNKS_A_GROUP;
-  // Few columns run against memory: a long run, because what is prefetched at its end is lost.
+  // With few columns memory is the limit. Runs are long then: what is prefetched at an end is lost.
   const bool few = tiles <= 2;
   cut.run = min((uint)(CHUNK_PAIRS / pairs * (few ? 8 : 1)), MR_CEIL(units, share));
   cut.parts = few ? 1 : MR_CEIL(tiles, max(1u, CHUNK_TILES / (cut.run * pairs)));
@@ -35,8 +36,8 @@ static inline Cut mr_cut_work(uint units, uint pairs, uint columns) {
   return cut;
 }
 
-// Carries out `chunk`, for units first .. last - 1 and columns c .. c + width - 1, as long as there
-// are any; a unit is so many pairs. The last group leaves the counters as they were.
+// Runs `chunk` for units first .. last - 1 and columns c .. c + width - 1, until none is left; a
+// unit is `pairs` pairs of panels. The last group resets the counters.
 #define MR_CLAIM(units, pairs, chunk)                                                  \
   {                                                                                    \
     const Cut cut = mr_cut_work(units, pairs, columns);                                \
@@ -63,7 +64,7 @@ MR_KERNEL matmul(__global const uchar* weight, __global const int* x, __global f
                           panels, first, last, 1, width, MR_COLUMN_TILES(width), out_stride, mode))
 }
 
-// Gate and up, panels/2 each, to quantized rows of SiLU(gate) * up.
+// Computes gate and up, panels/2 each, and writes quantized rows of SiLU(gate) * up.
 MR_KERNEL gate_up(__global const uchar* weight, __global const int* x, __global float* scratch,
                   __global int* out, __global const float* bias, uint panels, uint columns,
                   uint out_stride, uint mode, volatile __global uint* work) {

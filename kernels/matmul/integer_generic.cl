@@ -1,5 +1,7 @@
-// out[c][r] = sum over k of weight[r][k] * x[c][k]   (+ bias[r]) (+ out[c][r] before)
-// with x quantized (quantize/block.cl): integer products over blocks.
+// Multiplies quantized columns (quantize/block.cl) by a packed matrix, with integer products over
+// blocks:
+//
+//   out[c][r] = sum over k of weight[r][k] * x[c][k]   (+ bias[r]) (+ out[c][r] before)
 //
 // Contract, the same in every variant. For every block of 32 columns, ascending, from acc = +0:
 //   SCALE_BLOCK 32:  i = sum of (code - OFFSET) * x code, exact;  acc = fma((float)i, d * s, acc)
@@ -8,15 +10,15 @@
 // then bias, then the old value. s, t belong to the block of x; d * s is rounded. i stays below
 // 2^24, so that its conversion is exact. An output depends on its row and its column alone.
 //
-// Plain form: one work-item per output; a group has a panel and GROUP_COLUMNS columns, so that it
-// reads the weights from near by for all but the first.
+// Plain form: one work-item per output. A group has a panel and GROUP_COLUMNS columns, so that the
+// first column brings the weights into the cache for the others.
 //   x       int [columns][X_STRIDE]
-//   the rest as in exact_generic.cl, launch too
-// Limit: memory; meant as the reference.
+//   the other arguments and the launch are those of exact_generic.cl
+// Limit: memory; this form serves as the reference.
 
-#define PART_WORDS (WORDS * SCALE_BLOCK / 32)  // with one scale
+#define PART_WORDS (WORDS * SCALE_BLOCK / 32)  // words that share a scale
 
-// Four codes, one a byte, times four of x.
+// Returns the sum of four codes, one per byte, times four of x.
 static inline int mr_dot4(uint codes, int x) {
   int sum = 0;
   for (uint i = 0; i < 4; ++i) {

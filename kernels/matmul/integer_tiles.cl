@@ -1,6 +1,6 @@
-// Tiles of integer products for CPUs: up to two panels of 16 rows by up to TILE columns, and runs
-// of them. Numeric contract: integer_generic.cl. Stands after dot.cl, once for each K that a
-// program needs: every name that depends on K ends in it, MR_N(mr_pairs) is mr_pairs_576.
+// Computes integer products on CPUs in tiles, up to two panels of 16 rows by up to TILE columns,
+// and in runs of tiles. Numeric contract: integer_generic.cl. Comes after dot.cl, once for each K
+// that a program needs. Every name that depends on K ends in it: MR_N(mr_pairs) is mr_pairs_576.
 //
 // Lanes are the 16 rows of a panel: a word of codes is one operand of a dot product, a word of a
 // column the other, the same for all lanes. A tile is P panels by C columns, whose sums and block
@@ -14,13 +14,13 @@
 //   defines  K; X_STRIDE, the words of a row of x, so that columns cost no address registers;
 //            DOT, see dot.cl; TILE, the widest tile
 // Columns are cut into equal tiles no wider than TILE, each rounded up to a width that was
-// compiled; what the added columns give is dropped, and x has TILE readable rows after its last.
-// Tiles of up to 6 columns take two panels where there are 32 registers, so that a word of x is
-// loaded once for both. While a tile is computed, the panels that are expected next are prefetched:
-// the processor's own prefetcher ends at each page of 4 KB. So are the lines of the sums, which the
-// store would wait for.
-// Limit: memory up to about 4 columns; then dot products: of 8 + 3 vector operations a block and
-// column (2 where not affine), 8 are products.
+// compiled. The results of the added columns are dropped, and x has TILE readable rows after its
+// last. Tiles of up to 6 columns take two panels where there are 32 registers, so that a word of x
+// is loaded once for both. A tile prefetches the panels that will probably be next, because the
+// processor's own prefetcher ends at each page of 4 KB, and the lines of the sums, because the
+// store would wait for them.
+// Limit: memory up to about 4 columns, then dot products: 8 of 8 + 3 vector operations per block
+// and column are products (8 of 8 + 2 where not affine).
 #define MR_N(name) MR_JOINED(name, K)
 
 #ifndef MR_TILES_BEGUN
@@ -47,16 +47,16 @@ static inline MR_TARGET_INLINE int16 mr_initial(__global const int* x, int half_
 #endif
 }
 
-// Where part t of `parts` begins.
+// Returns where part t of `parts` begins.
 static inline uint mr_cut(uint whole, uint t, uint parts) {
   return t == parts ? whole : (uint)((ulong)whole * t / parts);
 }
 
-// Tiles whose gates and ups are activated together, and the floats that a group keeps for them.
+// The number of tiles that are activated together, and the floats that a group keeps for them.
 #define STRIP (Q_TOGETHER / TILE)
 #define STRIP_FLOATS (Q_TOGETHER * 64)
 
-// SiLU(gate) * up of `width` rows of 32 gates and 32 ups, in place, and their codes.
+// Computes SiLU(gate) * up of `width` rows of 32 gates and 32 ups, in place, and writes the codes.
 static inline void mr_activate(__global float* sums, uint width, __global int* out,
                                uint out_stride) {
   Tops tops;
@@ -81,7 +81,7 @@ static inline void mr_activate(__global float* sums, uint width, __global int* o
   }
 }
 
-// Only where the driver compiles for the processor itself.
+// Prefetches exist only where the driver compiles for the processor itself.
 #if defined(__x86_64__) || defined(__aarch64__)
 #define MR_EXPECT(p) __builtin_prefetch((const void*)(size_t)(p), 0, 3)
 #define MR_EXPECT_WRITE(p) __builtin_prefetch((const void*)(size_t)(p), 1, 3)
@@ -159,7 +159,7 @@ static inline MR_TARGET_INLINE int16 MR_N(mr_codes)(__global const uchar* panel,
     }                                                                                             \
   }
 
-// Part n of a word: its low and high bits, or the whole.
+// Part n of a word: its low or high 4 bits of each byte, or the whole.
 #if CODES == 4
 #define MR_PART(word, n) (((n) == 0 ? (word) : (word) >> 4) & (int16)(0x0f0f0f0f))
 #else
@@ -181,7 +181,7 @@ MR_TILE(1, 10)
 #if TILE >= 12
 MR_TILE(1, 12)
 #endif
-// Two panels where there are registers for twice the sums.
+// Tiles of two panels, where registers hold twice the sums.
 #undef PAIR_COLUMNS
 #if DOT >= 2
 MR_TILE(2, 1)
@@ -198,7 +198,7 @@ MR_TILE(2, 6)
 #define PAIR_COLUMNS 0
 #endif
 
-// One or two panels by up to TILE columns; `next` is what will be read after them.
+// Computes one or two panels by up to TILE columns; `next` will be read after them.
 static inline void MR_N(mr_panels)(__global const uchar* weight, __global const uchar* next,
                                    __global const int* x, __global float* out,
                                    __global const float* bias, uint out_stride, uint panels,
@@ -248,20 +248,20 @@ static inline void MR_N(mr_panels)(__global const uchar* weight, __global const 
 #undef MR_ARGS
 }
 
-// Pairs of panels that one walk over all columns takes: what stays in the second-level cache
-// meanwhile; an even number.
+// The pairs of panels that one walk over all columns takes: as many as stay in the second-level
+// cache meanwhile; an even number.
 #define CHUNK_BYTES (128 * 1024)
 #define CHUNK_PAIRS (PANEL_BYTES * 8 > CHUNK_BYTES ? 2 : CHUNK_BYTES / PANEL_BYTES / 4 * 2)
 
-// What to prefetch during tile t: what comes next, the first time that a walk meets it. Later it
-// comes from the second-level cache, where asking for it pays for few columns only.
+// The panels to prefetch during tile t: those that come next, when a walk meets them for the first
+// time. Later they are in the second-level cache, where a prefetch pays for few columns only.
 #ifndef MR_NEXT
 #define MR_NEXT(at) (t == 0 || tiles <= 4 ? (at) + 2 * stride * PANEL_BYTES : (at))
 #endif
 
-// Pairs of panels first to last - 1 by all columns. `stride` is how many pairs further the ones lie
-// that this core will read next. With a constant number of column tiles and a bound on columns the
-// compiler leaves out the widths that cannot be.
+// Multiplies pairs of panels first to last - 1 by all columns. The panels that this core will read
+// next lie `stride` pairs further on. With a constant number of column tiles and a bound on columns
+// the compiler leaves out the widths that cannot occur.
 static inline void MR_N(mr_pairs)(__global const uchar* weight, __global const int* x,
                                   __global float* out, __global const float* bias, uint panels,
                                   uint first, uint last, uint stride, uint columns, uint tiles,
@@ -281,8 +281,8 @@ static inline void MR_N(mr_pairs)(__global const uchar* weight, __global const i
   }
 }
 
-// The same for gate and up, 32 channels of both at a time, into codes of SiLU(gate) * up. Blocks
-// first to last - 1; `sums` are STRIP_FLOATS floats of the group's own.
+// Does the same for gate and up, 32 channels of both at a time, and writes the codes of SiLU(gate)
+// * up for blocks first to last - 1; `sums` has STRIP_FLOATS floats for the group alone.
 static inline void MR_N(mr_gate_up)(__global const uchar* weight, __global const int* x,
                                     __global int* out, __global const float* bias,
                                     __global float* sums, uint panels, uint first, uint last,

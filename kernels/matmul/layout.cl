@@ -1,4 +1,4 @@
-// How a weight matrix [rows, K] lies in memory: panels of 16 rows, for every type of file.
+// The layout of a weight matrix [rows, K] in memory: panels of 16 rows, for every type of tensor.
 //
 //   panel p holds rows 16p .. 16p+15; missing rows and columns are zero; K is padded to 32s.
 //
@@ -11,10 +11,10 @@
 //     S = 2: d, d'        the same; d' for columns 16..31        SCALE_BLOCK 16
 //     S = 2: d, m         weight = fma(d, code, m)               AFFINE 1, OFFSET 0
 //
-//   So a word of 16 rows is one vector, and each of its lanes four neighbouring columns: what
-//   integer dot products take. Scales and codes begin at multiples of 64 bytes. A weight is exactly
-//   what the file defines; the products are exact in fp32, so one fma rounds once, as a multiply
-//   and an add do.
+//   So a word of 16 rows is one vector, and each of its lanes is four neighbouring columns, the
+//   form that integer dot products take. Scales and codes begin at multiples of 64 bytes. A weight
+//   is exactly the value that the file defines: products of scale and code are exact in fp32, so
+//   one fma rounds once, as a multiply and an add do.
 //
 // Defines: CODES 0 (F32), 1 (F16), 2 (BF16), 4 or 8; OFFSET; AFFINE; SCALE_SIZE 2 (half) or 4
 // (float) bytes; SCALE_BLOCK; K, the padded number of columns.
@@ -38,7 +38,7 @@
 #define PANEL_BYTES (K * 32)
 #endif
 
-// One weight, for code that needs few of them: row 0..15 of a panel, column k.
+// mr_weight reads one weight, row 0..15 of a panel and column k, for code that needs few of them.
 #ifdef WORDS
 static inline float mr_scale(__global const uchar* panel, uint row, uint block, uint i) {
   const uint at = (block * SCALES + i) * 16 + row;

@@ -1,9 +1,9 @@
-// What functions are marked with that use more of the processor than the driver compiles for.
+// The attributes of functions that use instructions which the driver does not compile for.
 //
-// PoCL 3.1 compiles for a processor without VNNI, whatever the real one: instructions beyond that
-// are allowed inside functions that name them (MR_TARGET) and are not inlined, and in what is
-// inlined into those (MR_TARGET_INLINE). The host decides what may run, by DOT (dot.cl). A program
-// may hold this file more than once.
+// PoCL 3.1 compiles for a processor without VNNI, whatever the real one. Other instructions are
+// allowed only inside functions that name them and are not inlined (MR_TARGET), and in functions
+// that are inlined into those (MR_TARGET_INLINE). The host chooses the instructions by DOT
+// (dot.cl). A program may contain this file more than once.
 #ifndef MR_TARGET
 #if DOT == 3
 #define MR_TARGET __attribute__((noinline, target("avx512f,avx512bw,avx512vnni")))

@@ -1,13 +1,15 @@
-// Root-mean-square norm of rows: out = (x * (1 / sqrt(mean(x^2) + epsilon))) * weight.
+// Computes the root-mean-square norm of rows:
 //
-//   x       float [.][x_stride]; row i of the launch is row i of x, or row step[rows + i] where
+//   out = (x * (1 / sqrt(mean(x^2) + epsilon))) * weight
+//
+//   x       float [.][x_stride]; row i of the launch is row i of x, or row step[rows + i] if
 //           `gather` is not 0
 //   weight  float [blocks * 16], zero beyond the true width
 //   out     float [launch][out_stride], 16 * blocks of each row written
-//   launch  a group of ROW_ITEMS work-items a row: one, or 16 and more
+//   launch  one group of ROW_ITEMS work-items per row: one work-item, or at least 16
 // Order of sums: lane l adds the squares of channels l, l + 16, ... by fma; then mr_sum16. A lane
-// is one of a vector's, or a work-item.
-// Limit: memory; as long again takes the chain of sums and fold that a row waits for.
+// is a lane of a vector, or a work-item.
+// Limit: memory. The chain of sums and fold that a row waits for takes as long again.
 #if ROW_ITEMS == 1
 #define MR_SUMS
 #define MR_SUMS_PARAMETER

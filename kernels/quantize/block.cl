@@ -1,4 +1,4 @@
-// Activations as integer products take them: blocks of 32 channels, 12 words each.
+// Quantizes activations for integer products: blocks of 32 channels, 12 words each.
 //
 //   words 0..7   codes, four signed bytes a word, in the order of the channels
 //   word  8      float s, the scale: a channel is s * code
@@ -8,10 +8,12 @@
 //
 // A row is one block after the other; rows are X_STRIDE words apart, a multiple of four.
 //
-//   top = largest |v|;  s = top * (1/127);  code = nearest even of v * (127 * mr_recip(top)), kept
-//   within +-127; top below 1e-37 gives zeros. A block with a number that is not finite has a scale
-//   that is not, and so shows in whatever is computed from it.
-// Sums are of integers, hence exact in any order.
+//   top  = largest |v|; a top below 1e-37 gives zeros
+//   s    = top * (1/127)
+//   code = nearest even of v * (127 * mr_recip(top)), clamped to +-127
+//
+// If a number of a block is not finite, neither is the block's scale, and so it shows in every
+// result that uses the block. Sums are of integers, hence exact in any order.
 #define Q_WORDS 12
 #define Q_SCALE 8
 #define Q_SUM 9
@@ -32,25 +34,25 @@ static inline int mr_add16(int16 v) {
   return c.x + c.y;
 }
 
-// Rounds by the place of the binary point: |x| is far below 2^22.
+// Rounds v * inverse, which is far below 2^22, by adding 1.5 * 2^23.
 static inline int16 mr_codes16(float16 v, float inverse) {
   const float16 magic = (float16)(12582912.0f);
   const int16 code = as_int16(fma(v, (float16)(inverse), magic)) - (int16)(0x4b400000);
   return clamp(code, (int16)(-127), (int16)(127));
 }
 
-// The largest size among a block's channels. As integers, sizes are ordered like floats, with
-// infinity and NaN above all.
+// Returns the largest magnitude among a block's channels. As integers, magnitudes are ordered like
+// floats, with infinity and NaN above all.
 static inline float mr_top(float16 first, float16 second) {
   const int16 size = (int16)(0x7fffffff);
   return as_float(mr_largest16(max(as_int16(first) & size, as_int16(second) & size)));
 }
 
-// Channels 0..15 and 16..31 of a block whose scale is known.
+// Stores channels 0..15 and 16..31 of a block whose scale is known.
 static inline void mr_store_block(float16 first, float16 second, float scale, float inverse,
                                   __global int* out) {
   const int16 a = mr_codes16(first, inverse), b = mr_codes16(second, inverse);
-  // Both halves in one sum: neither leaves 16 bits.
+  // One reduction adds both halves: neither sum exceeds 16 bits.
   const int sums = mr_add16(a + (b << 16));
   const int sum_a = sums << 16 >> 16, sum = sum_a + ((sums - sum_a) >> 16);
   ((__global int4*)out)[0] = as_int4(convert_char16(a));
@@ -61,7 +63,7 @@ static inline void mr_store_block(float16 first, float16 second, float scale, fl
   out[Q_OFFSET_HALF] = -8 * sum_a;
 }
 
-// One block alone.
+// Quantizes one block.
 static inline void mr_quantize(float16 first, float16 second, __global int* out) {
   const float top = mr_top(first, second);
   const bool none = top < 1e-37f;
@@ -69,19 +71,20 @@ static inline void mr_quantize(float16 first, float16 second, __global int* out)
                  none ? 0.0f : 127.0f * mr_recip(top), out);
 }
 
-// Up to 32 blocks, because a block alone is one chain of operations from its first channel to its
-// sums: their tops one after the other, which overlap, then 16 scales at a time, then the codes.
+// Up to 32 blocks are quantized together, because a block alone is one chain of operations from its
+// first channel to its sums. First come their tops, one after the other, which overlap; then 16
+// scales at a time; then the codes.
 #define Q_TOGETHER 32u
 typedef struct {
   float top[Q_TOGETHER], scale[Q_TOGETHER], inverse[Q_TOGETHER];
 } Tops;
 
-// Before the tops are filled in: what no block fills is read all the same.
+// Clears the tops before they are filled in: mr_scales also reads those that no block fills.
 static inline void mr_no_tops(Tops* blocks) {
   for (uint i = 0; i < Q_TOGETHER / 16; ++i) vstore16((float16)(0.0f), i, blocks->top);
 }
 
-// Scales of `count` blocks, from their tops.
+// Computes the scales of `count` blocks from their tops.
 static inline void mr_scales(Tops* blocks, uint count) {
   for (uint i = 0; i < (count + 15) / 16; ++i) {
     const float16 top = vload16(i, blocks->top);
@@ -93,7 +96,7 @@ static inline void mr_scales(Tops* blocks, uint count) {
   }
 }
 
-// Quantizes a row of `blocks`; vector(i) gives its channels 16 i to 16 i + 15.
+// Quantizes a row of `blocks` blocks; vector(i) gives its channels 16 i to 16 i + 15.
 #if ROW_ITEMS == 1
 #define MR_QUANTIZE_ROW(vector, blocks, out)                                              \
   {                                                                                       \

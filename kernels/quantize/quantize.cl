@@ -1,10 +1,9 @@
-// Rows of floats to quantized rows (block.cl), alone and behind the operations that feed a matrix
-// product. A group of ROW_ITEMS work-items a row. Limit: vector operations, 31 a block, half of
-// them its two folds of 16 lanes; a norm before it adds 10, SiLU 60.
+// Quantizes rows of floats (block.cl), alone or right after an operation that feeds a matrix
+// product. Each row has a group of ROW_ITEMS work-items. Limit: vector operations, 31 a block, half
+// of them for its two folds of 16 lanes; a norm before it adds 10, SiLU 60.
 //
-//   out  int [launch][X_STRIDE]; `blocks` of 32 channels of each row are written
-// The numbers that are quantized have the bits that norm/rms.cl and activation/silu.cl would have
-// written.
+//   out  int [launch][X_STRIDE]; the kernels write `blocks` blocks of 32 channels of each row
+// The kernels quantize exactly the numbers that norm/rms.cl and activation/silu.cl would write.
 
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
 void quantize_rows(__global const float* x, __global int* out, uint blocks, uint x_stride,
@@ -16,7 +15,7 @@ void quantize_rows(__global const float* x, __global int* out, uint blocks, uint
 #undef MR_CHANNELS
 }
 
-// Arguments as rms_norm.
+// Takes the arguments of rms_norm.
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
 void rms_norm_quantize(__global const float* x, __global const float* weight, __global int* out,
                        __global const uint* step, uint rows, uint gather, uint blocks,
@@ -28,7 +27,7 @@ void rms_norm_quantize(__global const float* x, __global const float* weight, __
                    epsilon MR_SUMS_ARGUMENT);
 }
 
-// Arguments as silu_mul; gate and up are each padded to 32s.
+// Takes the arguments of silu_mul; gate and up are each padded to 32s.
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
 void silu_mul_quantize(__global const float* gate_up, __global int* out, uint blocks,
                        uint out_stride) {

@@ -1,8 +1,9 @@
-// Rotates keys, and writes keys and values into their pages, tile by tile (tile.cl). Arguments and
-// rounding: generic.cl; `tiles` gives two words a tile. Other tokens are not touched.
+// Rotates keys, and writes keys and values into their pages, tile by tile (tile.cl). generic.cl
+// defines arguments and rounding; `tiles` gives two words per tile. Tokens outside the tiles are
+// left alone.
 //
-//   launch one group a tile, local (1)
-// Limit: memory, little of it; stores of single halves, because keys lie channel by channel.
+//   launch one group per tile, local (1)
+// Limit: memory, of which it moves little; keys lie channel by channel, so it stores single halves.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void rope_kv(__global const float* qkv, __global const float* rope, __global const float* means,
              __global uchar* kv, __global const uint* step, uint positions, uint tables, uint tiles,

@@ -3,22 +3,22 @@
 //   qkv    float [tokens][qkv_stride]: HEADS queries, from K_ROW on KV_HEADS keys, from V_ROW on
 //          KV_HEADS values, HEAD_DIM each
 //   rope   float [positions][ROPE_DIM / 2][2]: cosine, sine
-//   means  with KEY_CENTERED, float [segments][KV_HEADS][HEAD_DIM]: what is taken off a rotated key
+//   means  with KEY_CENTERED, float [segments][KV_HEADS][HEAD_DIM]: subtracted from rotated keys
 //   kv     the layer's pages, see kv/layout.cl
 //   step   uint: per token its position (from `positions` on) and where its sequence's page table
 //          begins in `step` (from `tables` on)
-//   launch a group of ROW_ITEMS work-items a head of queries or keys: groups (HEADS + KV_HEADS,
+//   launch one group of ROW_ITEMS work-items per head of queries or keys: groups (HEADS + KV_HEADS,
 //          tokens)
 //
 // ROPE_HALVES 0 rotates pairs (2i, 2i+1), 1 rotates (i, i + ROPE_DIM/2); channels from ROPE_DIM on
 // stay as they are. a' = fma(a, cos, -(b*sin)), b' = fma(a, sin, b*cos). One work-item encodes a
 // packed key, another the value (kv/codec.cl).
-// Limit: memory, little of it.
+// Limit: memory, of which it moves little.
 static inline float2 mr_rotate(float a, float b, float2 turn) {
   return (float2)(fma(a, turn.x, -(b * turn.y)), fma(a, turn.y, b * turn.x));
 }
 
-// Within what halves hold; NaN stays NaN, of which clamp() would make a number.
+// Stores a value clamped to the range of halves. NaN stays NaN; clamp() would make it a number.
 static inline void mr_store(float value, __global half* to, uint at) {
   const float kept = value < -65504.0f ? -65504.0f : value;
   vstore_half_rte(kept > 65504.0f ? 65504.0f : kept, at, to);

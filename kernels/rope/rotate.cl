@@ -1,6 +1,6 @@
-// Rotation of one head in vectors, for the cpu family; the same bits as rope/generic.cl.
+// Rotates one head in vectors, for the cpu family, with the same bits as rope/generic.cl.
 //
-// Stands after kv/vectors.cl. Defines: ROPE_DIM, ROPE_HALVES, K_ROW, V_ROW as there.
+// Comes after kv/vectors.cl. Defines: ROPE_DIM, ROPE_HALVES, K_ROW, V_ROW as in rope/generic.cl.
 
 // Rotates x[HEAD_DIM] into `out`; `turns` is the position's row of the rotary table.
 static inline void mr_rotate_head(__global const float* x, __global const float* turns,
@@ -38,8 +38,8 @@ static inline void mr_rotate_head(__global const float* x, __global const float*
   for (uint d = ROPE_DIM; d < HEAD_DIM; ++d) out[d] = x[d];
 }
 
-// Rotates a token's key of one KV head and writes its key and value to where `page` keeps
-// `position`. `means` is read where keys are centered.
+// Rotates a token's key of one KV head and writes its key and value to the place of `position` in
+// `page`. `means` is read only if keys are centered.
 static inline void mr_store_token(__global const float* row, __global const float* rope,
                                   __global const float* means, __global uchar* kv, uint page,
                                   uint position, uint kv_head) {

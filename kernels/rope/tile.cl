@@ -1,13 +1,14 @@
-// Keys rotated, and keys and values written into their pages, for a tile: `words` gives its first
-// token and their number, all of one sequence. Rounding: generic.cl. qkv is only read: queries are
-// rotated where they are read (attention/tiles.cl), and there, too, a token that is alone in its
-// tile is stored.
+// Rotates the keys of a tile, and writes its keys and values into their pages. `words` gives the
+// tile's first token and its number of tokens, all of one sequence. generic.cl defines the
+// rounding. qkv is only read: attention rotates queries where it reads them (attention/tiles.cl),
+// and it also stores a token that is alone in its tile.
 //
-// Packed values of a page share words, so one work-item writes all that a step brings to a page:
-// the one whose tile has the first of it. `tables` follow the positions, tokens in order.
-// Limit: that of rope/cpu.cl; a phase of a whole layer, too.
+// Packed values of a page share words, so one work-item writes all tokens that a step brings to a
+// page: the one whose tile has the first of them. In `step`, the entries of `tables` follow the
+// positions directly, in the order of tokens.
+// Limit: that of rope/cpu.cl. This is also a phase of a whole layer.
 
-// Whether `token` continues the page that the token before it, of the same sequence, writes to.
+// Returns whether `token` is on the same page as the token before it, of the same sequence.
 static inline int mr_continues_page(__global const uint* step, uint positions, uint tables,
                                     uint token) {
   const uint position = step[positions + token];
@@ -41,7 +42,7 @@ static inline void mr_store_tile(__global const float* qkv, __global const float
   uint token = words[0];
   while (token < last && mr_continues_page(step, positions, tables, token)) ++token;
   if (token == last) return;
-  // Its own tokens, and those after them on the last page.
+  // Stores the tile's own tokens, and those after them on its last page.
   do {
     mr_store_step_token(qkv, rope, means, kv, step, positions, tables, token, qkv_stride);
     ++token;

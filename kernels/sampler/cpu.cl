@@ -1,10 +1,10 @@
-// The sampler's walks over a row of logits, 16 tokens at a time. Same results as generic.cl,
-// bit for bit: maxima and integer sums do not depend on order, and math.cl gives the same values in
-// both widths. Whole vectors that cannot matter are left out.
+// The sampler's walks over a row of logits, 16 tokens at a time. The results equal those of
+// generic.cl bit for bit: maxima and integer sums do not depend on order, and math.cl gives the
+// same values in both widths. Whole vectors that cannot change the result are skipped.
 
 #define LANES 16u
 
-// 16 floats wherever they lie: one move, where PoCL's vload16 and vstore16 take four.
+// 16 floats at any address of floats: one move, where PoCL's vload16 and vstore16 take four.
 typedef float16 sampler_floats __attribute__((aligned(4)));
 
 float16 sampler_whole(__global const float* row) { return *(__global const sampler_floats*)row; }
@@ -66,7 +66,7 @@ scan_t sampler_scan(__global const float* row, uint vocab) {
 
 ulong8 sampler_weight_8(float8 e) { return convert_ulong8_rtz(e * 1.09951163e12f); }
 
-// Weights of the survivors together; with `spread`, each times its -y.
+// Returns the sum of the survivors' weights; with `spread`, of weights times -y.
 ulong sampler_total(__global const float* row, uint vocab, filter_t f, int spread) {
   ulong8 sum = (ulong8)(0);
   for (uint base = 0; base < vocab; base += LANES) {
@@ -82,9 +82,10 @@ ulong sampler_total(__global const float* row, uint vocab, filter_t f, int sprea
   return sampler_sum_lanes(sum);
 }
 
-// Weights of all tokens together, where nobody is filtered away: what every row with logprobs asks
-// for. A weight's upper and lower 20 bits are summed apart in 32 bits, which hold WEIGHTS of them.
-// sampler_exp's steps with the powers of two in the exponent: bits of exp(y), times 2^20 or 2^40.
+// Returns the sum of all tokens' weights where no filter applies, which every row with logprobs
+// needs. A weight's upper and lower 20 bits are summed apart in 32 bits, which hold WEIGHTS of
+// them. The steps are those of sampler_exp, but powers of two go into the exponent: TIMES_2
+// multiplies exp(y) by 2^20 or 2^40.
 #define WEIGHTS 2048u
 #define TIMES_2(bits, n) as_float16((bits) + ((n) << 23))
 ulong sampler_total_of_all(__global const float* row, uint vocab, filter_t f) {
@@ -95,7 +96,7 @@ ulong sampler_total_of_all(__global const float* row, uint vocab, filter_t f) {
     uint16 highs = (uint16)(0), lows = (uint16)(0);
     for (uint base = first; base < end; base += LANES) {
       const float16 x = (sampler_load(row, base, vocab) - f.max) * f.inverse;
-      const float16 y = select(x, (float16)(-30.0f), x < -30.0f);  // weighs nothing
+      const float16 y = select(x, (float16)(-30.0f), x < -30.0f);  // the weight is 0 from there on
       const float16 t = fma(y, (float16)(1.44269504f), magic);
       const float16 n = t - magic;
       const int16 bits = as_int16(sampler_exp_of_16(y, n)) + (as_int16(t) << 23);
@@ -123,7 +124,7 @@ uint16 sampler_place_16(float16 y) {
   return convert_uint16_rtz(fmin(y * -8.0f, (float16)(255.0f)));
 }
 
-// Adds lanes to the bins that they name, those without `in` as nothing.
+// Adds each lane to the bin `where`; a lane without `in` adds 0.
 void sampler_scatter(uint16 where, float16 y, int16 in, int by_mass, __global ulong* bins) {
   uint at[16];
   ulong add[16];
@@ -146,7 +147,7 @@ void sampler_places(__global const float* row, uint vocab, filter_t f, int by_ma
     const float16 x = sampler_load(row, base, vocab);
     const float16 y = (x - f.max) * f.inverse;
     int16 in = sampler_survives_16(f, x, y, sampler_ids(base), vocab);
-    if (by_mass) in = in && y >= -28.0f;  // lighter ones weigh nothing
+    if (by_mass) in = in && y >= -28.0f;  // below that the weight is 0
     if (any(in)) sampler_scatter(sampler_place_16(y), y, in, by_mass, bins);
   }
 }
@@ -175,7 +176,7 @@ uint sampler_nth(__global const float* row, uint vocab, uint key, ulong n) {
   return vocab;
 }
 
-#define TOP_LANES (8 * LANES)  // passed over at a time
+#define TOP_LANES (8 * LANES)  // tokens that are skipped at a time
 void sampler_top(__global const float* row, uint vocab, uint n, __global uint* ids,
                  __global float* values) {
   uint count = 0;
@@ -194,16 +195,16 @@ void sampler_top(__global const float* row, uint vocab, uint n, __global uint* i
   }
 }
 
-// No less than sampler_gumbel of these bits. 1 - u is at most -log(u), so the noise is at most
-// -log(1 - u), which the number of zeros before the first bit of ~x says within a factor of 2. The
-// hundredth is for what rounding adds, some millionths.
+// Returns an upper bound of sampler_gumbel for these bits. 1 - u is at most -log(u), so the noise
+// is at most -log(1 - u). The number of zeros before the first set bit of ~x gives 1 - u within a
+// factor of 2. The bound includes a hundredth for rounding, which adds some millionths.
 float16 sampler_most_noise_16(uint16 x) {
   const int16 exponent = as_int16(convert_float16(as_int16(~x >> 1))) >> 23;
   return fma(convert_float16(exponent), (float16)(-0.693147182f), (float16)(109.53f));
 }
 
 // Noise never exceeds 23, so a token whose y is more than that below the best value so far cannot
-// win, and its bits are not drawn; nor is noise made of bits that cannot lift it so far.
+// win, and its bits are not drawn. Nor is noise computed from bits that cannot lift it enough.
 uint sampler_noisy_argmax(__global const float* row, uint vocab, filter_t f, uint position,
                           uint sample, uint2 seed) {
   float16 best = (float16)(-INFINITY);

@@ -1,17 +1,18 @@
-// What is done to a row of logits before the draw, from the row's own state: bias, penalties, DRY,
-// no-repeat n-gram, allowed ids, bad words. All but allowed ids touch a few tokens each, so one
-// work-item does it, the same code in every variant.
+// Edits a row of logits before the draw, from the row's own state: bias, penalties, DRY, no-repeat
+// n-gram, allowed ids, bad words. All but allowed ids touch a few tokens each, so one work-item
+// does the edits, with the same code in every variant.
 //
-// A state is a block of words in `states`, built by the host when a sequence takes its slot and
-// kept up to date here, token by token; header and parts as engine/core/sampler/row_state.hpp lays
-// them out, offsets counted in words from the block's beginning:
+// A state is a block of words in `states`. The host builds it when a sequence takes its slot, and
+// this file updates it token by token. engine/core/sampler/row_state.hpp defines header and parts;
+// offsets count words from the block's beginning:
 //
 //   header | bias ids, biases | allowed ids | bad words | breakers | DRY penalties | history |
-//   tables | what follows is scratch: DRY's repeats, the log of edits
+//   tables | scratch: DRY's repeats, the log of edits
 //
-// A table counts the tokens of a window: pairs (id, count) by rising id, so that its words depend
-// on the window alone and not on how it came about: equal to what the host builds from the history.
-// Limit: loads and stores that depend on each other, some hundred a row, of one work-item.
+// A table counts the tokens of a window, as pairs (id, count) by ascending id. So its words depend
+// on the window alone, not on the updates before, and equal those that the host builds from the
+// history.
+// Limit: loads and stores that depend on each other, some hundred per row, by one work-item.
 
 #define STATE_COUNT 0u  // tokens in the history
 #define STATE_HISTORY 1u
@@ -19,19 +20,19 @@
 #define STATE_BIAS 3u
 #define STATE_REPETITION 4u  // factor, its inverse, table; factor 1: off
 #define STATE_PRESENCE 7u    // value, table; 0: off
-#define STATE_FREQUENCY 9u
-#define STATE_TABLES 11u  // how many
+#define STATE_FREQUENCY 9u   // value, table; 0: off
+#define STATE_TABLES 11u     // number of tables
 #define STATE_NGRAM 12u
 #define STATE_ALLOWED_COUNT 13u
 #define STATE_ALLOWED 14u
-#define STATE_BAD_WORDS 15u  // words that they take: length, ids; length, ids ...
+#define STATE_BAD_WORDS 15u  // the size of: length, ids; length, ids; ...
 #define STATE_BAD_WORD 16u
 #define STATE_DRY_ALLOWED 17u  // 0: off
 #define STATE_DRY_LONGEST 18u
 #define STATE_DRY_WINDOW 19u
 #define STATE_BREAKER_COUNT 20u
 #define STATE_BREAKERS 21u
-#define STATE_DRY_PENALTIES 22u  // of repeats from STATE_DRY_ALLOWED to STATE_DRY_LONGEST tokens
+#define STATE_DRY_PENALTIES 22u  // for repeats of STATE_DRY_ALLOWED to STATE_DRY_LONGEST tokens
 #define STATE_DRY_REPEATS 23u    // scratch: a table (id, length)
 #define STATE_LOG 24u            // scratch, 0: none; pairs (id, logit before the edit)
 #define STATE_TABLE 28u          // each: first position counted, window or 0, count, offset
@@ -53,14 +54,14 @@ void sampler_edit(editor_t* e, uint id, float value) {
   e->row[id] = value;
 }
 
-// The model's own logit of a token that was drawn: as it was before its first edit.
+// Returns the model's own logit of a token that was drawn: its value before its first edit.
 float sampler_unedited(const editor_t* e, uint id) {
   for (uint i = 0; i < e->logged; ++i)
     if (e->log[2 * i] == id) return as_float(e->log[2 * i + 1]);
   return e->row[id];
 }
 
-// Where a token stands in a table, or would.
+// Returns the place of a token in a table, or the place where it would be inserted.
 uint sampler_table_find(__global const uint* pairs, uint count, uint id) {
   uint low = 0, high = count;
   while (low < high) {
@@ -74,7 +75,7 @@ uint sampler_table_find(__global const uint* pairs, uint count, uint id) {
   return low;
 }
 
-// The place of a token's value, put in as 0 where the token is new.
+// Returns the address of a token's value, and inserts a new token with the value 0.
 __global uint* sampler_table_at(__global uint* pairs, __global uint* count, uint id) {
   const uint at = sampler_table_find(pairs, *count, id);
   if (at == *count || pairs[2 * at] != id) {
@@ -91,11 +92,11 @@ void sampler_table_drop(__global uint* pairs, __global uint* count, uint id) {
   if (--pairs[2 * at + 1] > 0) return;
   --*count;
   for (uint i = 2 * at; i < 2 * *count; ++i) pairs[i] = pairs[i + 2];
-  pairs[2 * *count] = 0;  // no trace of what was here
+  pairs[2 * *count] = 0;  // leaves no trace of the removed pair
   pairs[2 * *count + 1] = 0;
 }
 
-// Takes a drawn token into the history and the tables.
+// Adds a drawn token to the history and the tables.
 void sampler_absorb(__global uint* state, uint id) {
   __global uint* history = state + state[STATE_HISTORY];
   const uint position = state[STATE_COUNT]++;
@@ -154,13 +155,13 @@ int sampler_breaks(__global const uint* state, uint id) {
   return 0;
 }
 
-// For each token that would extend a repeat of the history's end: the longest such repeat.
+// Finds, for each token that would extend a repeat of the history's end, the longest such repeat.
 uint sampler_repeats(__global const uint* state, __global uint* repeats) {
   __global const uint* h = state + state[STATE_HISTORY];
   const uint count = state[STATE_COUNT], allowed = state[STATE_DRY_ALLOWED];
   const uint start = count - min(count, state[STATE_DRY_WINDOW]);
   const uint longest = min(count - start, state[STATE_DRY_LONGEST]);
-  uint reach = 0;  // how many tokens the end has behind the last breaker
+  uint reach = 0;  // the number of tokens after the last breaker
   while (reach < longest && !sampler_breaks(state, h[count - 1 - reach])) ++reach;
   uint found = 0;
   if (reach < allowed) return found;
@@ -191,7 +192,7 @@ void sampler_dry(editor_t* e, __global uint* state) {
   }
 }
 
-// From here on tokens are only ruled out, which needs no log: none of them is drawn.
+// The edits below only rule out tokens. These are never drawn, so the log does not need them.
 void sampler_no_repeat(__global float* row, __global const uint* state) {
   const uint size = state[STATE_NGRAM], count = state[STATE_COUNT];
   __global const uint* h = state + state[STATE_HISTORY];
@@ -206,7 +207,7 @@ void sampler_no_repeat(__global float* row, __global const uint* state) {
 void sampler_allow(__global float* row, uint vocab, __global const uint* state) {
   const uint count = state[STATE_ALLOWED_COUNT];
   if (count == 0) return;
-  __global const uint* ids = state + state[STATE_ALLOWED];  // rising
+  __global const uint* ids = state + state[STATE_ALLOWED];  // ascending
   uint id = 0;
   for (uint i = 0; i < count; ++i) {
     while (id < ids[i]) row[id++] = -INFINITY;

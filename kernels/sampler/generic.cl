@@ -1,10 +1,11 @@
 // The sampler's walks over a row of logits by ROW_ITEMS work-items, one token at a time each.
-// Contract of each walk: its result depends on the set of (id, logit) alone. Every work-item gets
-// it. A walk that writes a row begins and ends with a barrier: the walk before may still read it,
-// and the next may read what it wrote.
+// Contract of each walk: the result depends on the set of (id, logit) alone, and every work-item
+// gets it. A walk that writes a row begins and ends with a barrier: the walk before may still read
+// the row, and the next may read the new values.
 #define EACH_ID(id) uint id = ROW_ITEM; id < vocab; id += ROW_ITEMS
 
-// Numbers whose order is that of the tokens: larger logits first, then smaller ids. 0 is no token.
+// Returns a number whose order is that of the tokens: larger logits first, then smaller ids. 0
+// stands for no token.
 ulong sampler_rank(float logit, uint id) { return (ulong)sampler_key(logit) << 32 | ~id; }
 
 scan_t sampler_scan(__global const float* row, uint vocab GROUP_PARAMETER) {
@@ -32,7 +33,7 @@ ulong sampler_mass(__global const float* row, uint vocab, filter_t f GROUP_PARAM
   return sampler_group_sum(sum GROUP);
 }
 
-// Adds each survivor to the bin of its place: its weight or, without `by_mass`, one.
+// Adds each survivor to the bin of its place: its weight, or 1 without `by_mass`.
 void sampler_places(__global const float* row, uint vocab, filter_t f, int by_mass,
                     __global ulong* bins GROUP_PARAMETER) {
   for (EACH_ID(id)) {
@@ -43,7 +44,7 @@ void sampler_places(__global const float* row, uint vocab, filter_t f, int by_ma
   GROUP_SYNC();
 }
 
-// The same for survivors of one place whose key begins with `prefix`, by the key's next 8 bits.
+// Does the same for survivors of one place whose key begins with `prefix`, by the next 8 bits.
 void sampler_histogram(__global const float* row, uint vocab, filter_t f, uint place, uint prefix,
                        uint shift, int by_mass, __global ulong* bins GROUP_PARAMETER) {
   for (EACH_ID(id)) {
@@ -56,14 +57,14 @@ void sampler_histogram(__global const float* row, uint vocab, filter_t f, uint p
   GROUP_SYNC();
 }
 
-// For walks that count along the ids: each work-item has a stretch of them.
+// Returns the work-item's range of ids, for walks that count along the ids.
 uint2 sampler_stretch(uint vocab) {
   const uint each = (vocab + ROW_ITEMS - 1) / ROW_ITEMS;
   const uint from = min(ROW_ITEM * each, vocab);
   return (uint2)(from, min(from + each, vocab));
 }
 
-// One past the id of the n-th token (n >= 1) with this very key.
+// Returns one past the id of the n-th token (n >= 1) with exactly this key.
 uint sampler_nth(__global const float* row, uint vocab, uint key, ulong n GROUP_PARAMETER) {
   const uint2 own = sampler_stretch(vocab);
   ulong count = 0;
@@ -98,8 +99,8 @@ void sampler_top(__global const float* row, uint vocab, uint n, __global uint* i
   GROUP_SYNC();
 }
 
-// The survivor with the largest y + noise; the noise of token t is word (t / 16) mod 4 of the
-// Philox block of counter t / 64 * 16 + t mod 16.
+// Returns the survivor with the largest y + noise. The noise of token t comes from word (t / 16)
+// mod 4 of the Philox block of counter t / 64 * 16 + t mod 16.
 uint sampler_noisy_argmax(__global const float* row, uint vocab, filter_t f, uint position,
                           uint sample, uint2 seed GROUP_PARAMETER) {
   ulong best = 0;
@@ -114,7 +115,7 @@ uint sampler_noisy_argmax(__global const float* row, uint vocab, filter_t f, uin
   return best == 0 ? vocab : ~(uint)best;
 }
 
-// Weights times -y: their sum over that of the weights is minus the mean of y.
+// Sums weights times -y. Divided by the sum of weights, this is minus the mean of y.
 ulong sampler_spread(__global const float* row, uint vocab, filter_t f GROUP_PARAMETER) {
   ulong sum = 0;
   for (EACH_ID(id)) {
@@ -126,7 +127,7 @@ ulong sampler_spread(__global const float* row, uint vocab, filter_t f GROUP_PAR
 }
 
 // Adds the weights of survivors whose distance from the middle begins with `prefix` to the bin of
-// the distance's next 8 bits. Distances are not negative: their bits have their order.
+// the distance's next 8 bits. Distances are not negative, so their bits have the same order.
 void sampler_nearness(__global const float* row, uint vocab, filter_t f, float middle, uint prefix,
                       uint shift, __global ulong* bins GROUP_PARAMETER) {
   for (EACH_ID(id)) {
@@ -139,14 +140,15 @@ void sampler_nearness(__global const float* row, uint vocab, filter_t f, float m
   GROUP_SYNC();
 }
 
-// The weight of a survivor of this very distance from the middle; 0 for others.
+// Returns the weight of a survivor at exactly this distance from the middle; 0 for others.
 ulong sampler_weight_at(filter_t f, float logit, uint id, float middle, uint key) {
   const float y = sampler_y(f, logit);
   const int counts = as_uint(fabs(y + middle)) == key && sampler_survives(f, logit, id);
   return counts ? sampler_weight(y) : 0;
 }
 
-// One past the id at which survivors of this very distance have weights of `target` together.
+// Returns one past the id at which the weights of survivors at exactly this distance, added in the
+// order of ids, reach `target`.
 uint sampler_nearness_bound(__global const float* row, uint vocab, filter_t f, float middle,
                             uint key, ulong target GROUP_PARAMETER) {
   const uint2 own = sampler_stretch(vocab);
@@ -175,7 +177,8 @@ void sampler_keep_near(__global float* row, uint vocab, filter_t f, float middle
   GROUP_SYNC();
 }
 
-// The last survivor in the order whose weight is at least `target`; `vocab` where there is none.
+// Returns the last survivor in the order whose weight is at least `target`, or `vocab` if there is
+// none.
 uint sampler_last_above(__global const float* row, uint vocab, filter_t f,
                         ulong target GROUP_PARAMETER) {
   ulong last = 0;
@@ -188,7 +191,7 @@ uint sampler_last_above(__global const float* row, uint vocab, filter_t f,
   return last == 0 ? vocab : (uint)last;
 }
 
-// Rules out what stands before a token in the order.
+// Rules out the tokens that come before a token in the order.
 void sampler_drop_before(__global float* row, uint vocab, uint key, uint before GROUP_PARAMETER) {
   GROUP_SYNC();
   for (EACH_ID(id)) {

@@ -1,5 +1,5 @@
-// What the work-items of a row do together: sums, largest values, what stands before. Every one of
-// them gets the result. `space` is a word of each of the group's work-items.
+// Reductions over the work-items of a row: sums, largest values, prefix sums. Every work-item gets
+// the result. `space` has one word for each work-item of the group.
 #if ROW_ITEMS == 1
 ulong sampler_group_sum(ulong value) { return value; }
 ulong sampler_group_max(ulong value) { return value; }
@@ -7,7 +7,7 @@ ulong sampler_group_before(ulong value) { return 0; }
 void sampler_group_add(__global ulong* to, ulong value) { *to += value; }
 #else
 ulong sampler_group_sum(ulong value, __local ulong* space) {
-  barrier(CLK_LOCAL_MEM_FENCE);  // what was here has been read
+  barrier(CLK_LOCAL_MEM_FENCE);  // all work-items have read the previous contents
   space[ROW_ITEM] = value;
   barrier(CLK_LOCAL_MEM_FENCE);
   for (uint width = ROW_ITEMS / 2; width > 0; width /= 2) {
@@ -28,7 +28,7 @@ ulong sampler_group_max(ulong value, __local ulong* space) {
   return space[0];
 }
 
-// The sum of the values of the work-items before this one.
+// Returns the sum of the values of the work-items before this one.
 ulong sampler_group_before(ulong value, __local ulong* space) {
   barrier(CLK_LOCAL_MEM_FENCE);
   space[ROW_ITEM] = value;
@@ -38,8 +38,8 @@ ulong sampler_group_before(ulong value, __local ulong* space) {
   return sum;
 }
 
-// Adds to a 64-bit number that others add to: integers, so that the order does not show. OpenCL 1.2
-// has atomic operations on 32 bits.
+// Adds to a 64-bit number to which other work-items add at the same time. It is an integer, so the
+// order changes nothing. OpenCL 1.2 has atomic operations on 32 bits only.
 void sampler_group_add(__global ulong* to, ulong value) {
   volatile __global uint* halves = (volatile __global uint*)to;
   const uint low = (uint)value;

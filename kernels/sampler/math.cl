@@ -1,9 +1,11 @@
-// The sampler's arithmetic, written once for single values and for vectors of 16. Every rounding is
-// named: fma where it stands, no contraction elsewhere, no library function but fma. So all devices
-// and both widths give the same bits, and so does the C++ mirror in tests/unit/sampler.
+// The sampler's arithmetic, written once for single values and for vectors of 16. The source fixes
+// every rounding: fma only where it is written, no contraction elsewhere, no library function but
+// fma. So all devices and both widths give the same bits, and so does the C++ mirror in
+// tests/unit/sampler.
 #pragma OPENCL FP_CONTRACT OFF
 
-// exp(y - n log 2) for an integer n next to y / log 2: between sqrt(1/2) and sqrt(2).
+// exp(y - n log 2) for the integer n nearest to y / log 2. The result lies between sqrt(1/2) and
+// sqrt(2).
 FLOAT FN(sampler_exp_of)(FLOAT y, FLOAT n) {
   FLOAT r = fma(n, (FLOAT)(-0.693359375f), y);
   r = fma(n, (FLOAT)(2.12194440e-4f), r);
@@ -53,8 +55,8 @@ FLOAT FN(sampler_log)(FLOAT x) {
 }
 
 // Standard Gumbel noise from 32 random bits: -log(-log(u)), u = (x + 1/2) / 2^32. Near u = 1 the
-// distance to 1 is what is converted, so that the small exponentials keep their precision. The
-// result lies within [-3.2, 23].
+// function converts the distance to 1 instead of u, so that small values of -log(u) keep their
+// precision. The result lies within [-3.2, 23].
 FLOAT FN(sampler_gumbel)(UINT x) {
   const FLOAT unit = (FLOAT)(2.32830644e-10f);  // 2^-32
   const FLOAT below = (TO_FLOAT(~x) + 0.5f) * -unit;
@@ -70,14 +72,14 @@ FLOAT FN(sampler_gumbel)(UINT x) {
   return -FN(sampler_log)(-negative);
 }
 
-// A number whose unsigned order is the order of x; -0 counts as 0. Not for NaN.
+// Returns a number whose unsigned order is the order of x; -0 counts as 0. Not for NaN.
 UINT FN(sampler_key)(FLOAT x) {
   const UINT bits = AS_UINT(x + 0.0f);
   return bits ^ select((UINT)(0x80000000u), (UINT)(0xffffffffu), AS_INT(bits) < 0);
 }
 
-// Philox4x32-10 (Salmon et al. 2011) for the counters (block, position, sample, purpose); word
-// `which` of the four in *w0 to *w3. The seed is the key.
+// Philox4x32-10 (Salmon et al. 2011) for the counters (block, position, sample, purpose), with the
+// seed as key. Writes its four words to *w0 to *w3.
 void FN(sampler_philox)(UINT block, uint position, uint sample, uint purpose, uint2 seed, UINT* w0,
                         UINT* w1, UINT* w2, UINT* w3) {
   UINT a = block, b = (UINT)(position), c = (UINT)(sample), d = (UINT)(purpose);

@@ -1,15 +1,16 @@
-// What both variants share: the order of tokens, weights, and who is still in the race.
+// The definitions that both variants share: the order of tokens, weights, and survivors.
 //
-// Order: a token with a larger logit comes first; of equal ones the smaller id. Filters keep a
-// beginning of this order, so two numbers say who survives: the key of the last survivor, and the
-// id below which tokens with that very key survive. min-p adds a bound on y.
+// Order: a token with a larger logit comes first; of equal ones the smaller id. Filters keep the
+// first tokens of this order, so two numbers describe the survivors: the key of the last survivor,
+// and the id below which tokens with exactly that key survive. min-p adds a bound on y.
 //
 // y = (logit - largest logit) / temperature, as one subtraction and one product with the inverse.
-// weight = floor(exp(y) * 2^40). Sums of weights are exact 64-bit integers: no order of summation,
-// no width and no batch can change them. (Up to 2^23 tokens; a share below 2^-40 counts as none.)
+// weight = floor(exp(y) * 2^40). Sums of weights are exact 64-bit integers, so they depend neither
+// on the order of summation nor on the width or the batch. (This holds for up to 2^23 tokens; a
+// share below 2^-40 counts as 0.)
 
-// The work-items of a row go through the stages together; where there is one alone, what they share
-// is nothing.
+// The work-items of a row go through the stages together and share local memory. A single work-item
+// needs none.
 #if ROW_ITEMS == 1
 #define GROUP_SPACE
 #define GROUP_PARAMETER
@@ -23,17 +24,18 @@
 #endif
 
 #define TASK_WORDS 24u
-#define TASK_DRAW 1u       // else: judge a given token
+#define TASK_DRAW 1u       // draw a token; otherwise only score a given one
 #define TASK_GREEDY 2u
 #define TASK_LOGPROB 4u
-#define TASK_PROCESSED 8u  // logprobs of what is drawn from, not of the model
+#define TASK_PROCESSED 8u  // logprobs of the distribution that is drawn from, not of the model
 #define TASK_EDIT 16u      // the row has a state
-#define TASK_ABSORB 32u    // which has not taken in the token in the row's slot
+#define TASK_ABSORB 32u    // the state still lacks the token in the row's slot
 
 #define RESULT_WORDS 4u  // id, flags, logprob, stages
 #define RESULT_BAD 1u    // a logit is NaN or +infinity
 #define RESULT_NONE 2u   // no token has a finite logit
 
+// The bits of a result that tell which work was done.
 #define STAGE_SUM 1u     // exp over the vocabulary, for logprobs
 #define STAGE_TOP 2u     // the likeliest tokens
 #define STAGE_FILTER 4u  // top-k or top-p
@@ -80,10 +82,11 @@ filter_t sampler_everyone(float max, float inverse, uint vocab) {
   return f;
 }
 
-// Coarse place in the order: eighths of y, 0 for the likeliest; 255 holds all from -31.875 down.
+// Returns a coarse place in the order, in eighths of y: 0 for the likeliest, 255 for all from
+// -31.875 down.
 uint sampler_place(float y) { return convert_uint_rtz(fmin(y * -8.0f, 255.0f)); }
 
-// log of a sum of weights, in units of the largest one.
+// Returns the log of a sum of weights, in units of the largest weight.
 float sampler_log_sum(ulong sum) {
   const uint zeros = (uint)clz(sum);
   const uint mantissa = (uint)((sum << zeros) >> 40);  // 24 bits, the first of them set
@@ -93,8 +96,8 @@ float sampler_log_sum(ulong sum) {
   return fma(e, 0.693147182f, sampler_log1p((high ? m * 0.5f : m) - 1.0f));
 }
 
-// Puts a token into a list of the likeliest, which holds `count` of at most `n`; returns the new
-// count. Tokens come by rising id, so an equal one goes behind.
+// Inserts a token into a list of the likeliest, which holds `count` of at most `n`, and returns the
+// new count. Tokens come by ascending id, so a token goes behind equal ones.
 uint sampler_insert(__global uint* ids, __global float* values, uint count, uint n, float value,
                     uint id) {
   uint at = count < n ? count : n - 1;

@@ -1,17 +1,17 @@
-// A group of ROW_ITEMS work-items a row of logits: draws the next token, or judges a given one, and
-// gathers the logprobs that were asked for. Nothing else leaves the device.
+// Draws the next token of a row of logits, or scores a given one, and gathers the logprobs that the
+// task asks for. Nothing else leaves the device. Each row has a group of ROW_ITEMS work-items.
 //
 //   logits  [rows][stride] float, the first `vocab` of a row valid; edits and bans overwrite them
 //   tasks   [rows][24] words:
 //            0 TASK_ flags       6 seed, high word   12 banned count     18 xtc probability * 2^32
 //            1 slot in ids       7 1 / temperature   13 top n            19 same, high word
-//            2 token to judge    8 top_k, 0: off     14 offset of top n  20 xtc threshold * 2^32
+//            2 token to score    8 top_k, 0: off     14 offset of top n  20 xtc threshold * 2^32
 //            3 position drawn    9 top_p * 2^32      15 min-p, 0: off    21 listed, offset in ids
 //            4 sample           10 same, high word   16 state            22 listed count
 //            5 seed, low word   11 banned, offset    17 typical-p * 2^32 23 offset of listed
-//   lists   ids that must not be drawn, and ids whose logprobs are asked for
-//   states  one block a row that asked for edits (edits.cl)
-//   ids     [slots] receives the drawn id; holds the row's last one before
+//   lists   ids that must not be drawn, and ids whose logprobs a task asks for
+//   states  one block (edits.cl) for each row with TASK_EDIT
+//   ids     [slots] holds the row's last id, and receives the drawn one
 //   out     [rows][4] words: id, RESULT_ flags, logprob, STAGE_ bits of the work that was done;
 //           then, from `top_at` on, the ids of the n likeliest tokens of each task at its offset,
 //           `top_count` words later their logprobs, and after those the listed ids' logprobs
@@ -20,7 +20,7 @@
 // Order: edits (edits.cl), bans, temperature, top-k, typical, top-p, min-p, XTC, draw. With
 // temperature 0 (greedy) the largest logit wins and the filters are off; its processed logprobs are
 // those of temperature 1 after edits and bans.
-// Limit: memory, one pass over the row, where the likeliest token is all that is asked for; then
+// Limit: memory, one pass over the row, if the task asks only for the likeliest token; otherwise
 // vector operations: exponentials for logprobs, noise for a draw.
 
 void sampler_clear(__global ulong* bins) {
@@ -29,8 +29,8 @@ void sampler_clear(__global ulong* bins) {
   GROUP_SYNC();
 }
 
-// Narrows the survivors to the shortest beginning of the order that holds `target` of them, or,
-// by mass, weights of `target` together. target >= 1, and no more than all survivors have.
+// Narrows the survivors to the fewest first tokens of the order that number `target` or, by mass,
+// whose weights reach `target`. target >= 1, and at most what all survivors have.
 filter_t sampler_narrow(__global const float* row, uint vocab, filter_t f, ulong target,
                         int by_mass, __global ulong* bins GROUP_PARAMETER) {
   sampler_clear(bins);
@@ -54,8 +54,8 @@ filter_t sampler_narrow(__global const float* row, uint vocab, filter_t f, ulong
 }
 
 // Keeps the tokens whose information is nearest to the average of the survivors, up to a share of
-// the mass; equally near ones by id. What does not stay is ruled out in the row itself, and all
-// that is left survives.
+// the mass; of equally near ones those with smaller ids. The others are ruled out in the row
+// itself, and all that are left survive.
 filter_t sampler_typical(__global float* row, uint vocab, filter_t f, uint share,
                          __global ulong* bins GROUP_PARAMETER) {
   const ulong mass = sampler_mass(row, vocab, f GROUP);
@@ -77,8 +77,8 @@ filter_t sampler_typical(__global float* row, uint vocab, filter_t f, uint share
   return sampler_everyone(sampler_scan(row, vocab GROUP).max, f.inverse, vocab);
 }
 
-// With a probability, once a draw: rules out every token of at least the threshold's share but the
-// least likely of them.
+// Rules out, with the task's probability, every token whose share reaches the threshold, except the
+// least likely of them. Each draw decides once.
 void sampler_xtc(__global float* row, uint vocab, filter_t f, __global const uint* task,
                  uint* stages GROUP_PARAMETER) {
   const ulong probability = (ulong)task[19] << 32 | task[18];
@@ -118,7 +118,7 @@ filter_t sampler_filter(__global float* row, uint vocab, filter_t f,
   return f;
 }
 
-// What is asked about a row beside one token's logprob, and where the answers go.
+// The logprobs that a task asks for beside one token's, and where they go.
 typedef struct {
   uint top;
   __global uint* top_ids;
@@ -132,7 +132,7 @@ float sampler_logprob(filter_t f, float log_sum, float logit, uint id) {
   return sampler_survives(f, logit, id) ? sampler_y(f, logit) - log_sum : -INFINITY;
 }
 
-// The logprobs of one token, the top list and the listed tokens, under f.
+// Returns the logprob of one token under f, and writes those of the top list and of listed tokens.
 float sampler_logprobs(__global const float* row, uint vocab, filter_t f, uint id, asked_t a,
                        uint* stages GROUP_PARAMETER) {
   const float log_sum = sampler_log_sum(sampler_mass(row, vocab, f GROUP));
@@ -146,7 +146,7 @@ float sampler_logprobs(__global const float* row, uint vocab, filter_t f, uint i
   for (uint i = ROW_ITEM; i < a.listed; i += ROW_ITEMS)
     a.listed_values[i] = sampler_logprob(f, log_sum, row[a.listed_ids[i]], a.listed_ids[i]);
   if (a.listed > 0) *stages |= STAGE_LISTED;
-  if (id >= vocab) return log_sum;  // not drawn yet: the caller subtracts
+  if (id >= vocab) return log_sum;  // the token is not drawn yet: the caller subtracts this
   return sampler_logprob(f, log_sum, row[id], id);
 }
 
@@ -170,12 +170,12 @@ asked_t sampler_asked(__global const uint* task, __global const uint* lists, __g
   return a;
 }
 
-// Edits and bans, and what then is the largest logit.
+// Applies edits and bans, and returns a new scan of the row if there were any.
 scan_t sampler_prepare(editor_t* e, uint vocab, __global const uint* task,
                        __global const uint* lists, __global uint* states, scan_t s,
                        uint* stages GROUP_PARAMETER) {
   if (!(task[0] & TASK_EDIT) && task[12] == 0) return s;
-  GROUP_SYNC();  // all have read the row as it was
+  GROUP_SYNC();  // all work-items have read the row before its edits
   if (task[0] & TASK_EDIT) {
     if (ROW_ITEM == 0) sampler_apply_state(e, vocab, states + task[16]);
     *stages |= STAGE_EDIT;
@@ -208,8 +208,8 @@ void sample(__global float* logits, uint stride, uint vocab, __global const uint
   }
   const filter_t model = sampler_everyone(s.max, 1.0f, vocab);
   if (!(flags & TASK_DRAW)) {
-    const float judged = sampler_logprobs(row, vocab, model, task[2], asked, &stages GROUP);
-    sampler_result(result, task[2], 0, judged, stages);
+    const float scored = sampler_logprobs(row, vocab, model, task[2], asked, &stages GROUP);
+    sampler_result(result, task[2], 0, scored, stages);
     return;
   }
 

@@ -1,4 +1,4 @@
-// Names that math.cl is written in, for one value at a time.
+// The names that math.cl uses, for one value at a time.
 #define FLOAT float
 #define INT int
 #define UINT uint

@@ -1,4 +1,4 @@
-// Names that math.cl is written in, for 16 values at a time.
+// The names that math.cl uses, for 16 values at a time.
 #undef FLOAT
 #undef INT
 #undef UINT
@@ -18,9 +18,9 @@
 #define AS_UINT(x) as_uint16(x)
 #define TO_FLOAT(x) convert_float16(x)
 #define TO_INT(x) convert_int16(x)
-// mul_hi on vectors goes lane by lane in some compilers; widening products do not. Those of every
-// other lane at a time need no lanes to be moved; the first lane is the lower half of the first
-// pair, as CPUs have it.
+// Some compilers compute mul_hi on vectors lane by lane, but not widening products. Products of
+// every other lane at a time move no lanes. The first lane is the lower half of the first pair, as
+// on CPUs.
 uint16 sampler_mul_high_16(uint16 x, uint y) {
   const ulong8 pairs = as_ulong8(x), low = (ulong8)(0xffffffffu);
   return as_uint16((((pairs & low) * (ulong8)(y)) >> 32) | (((pairs >> 32) * (ulong8)(y)) & ~low));

@@ -1,4 +1,4 @@
-"""Prints a few prompts of the demo and what became of them, from the job file and the results."""
+"""Prints a few prompts of the demo and their results, from the job file and the result file."""
 import json
 import sys
 import textwrap
@@ -8,7 +8,7 @@ WANTED = ["library-01", "library-11", "haiku-rain", "plain-lighthouse", "plain-c
 
 
 def records(path):
-    """The lines that are JSON objects, by custom_id; two of the job file are wrong on purpose."""
+    """The lines that are JSON objects, by custom_id. Two of the job file are wrong on purpose."""
     found = {}
     with open(path, encoding="utf-8") as lines:
         for line in lines:

@@ -1,4 +1,4 @@
-# Shared by the scripts of ops/: source it, do not run it.
+# Functions for the scripts of ops/. Source this file, do not run it.
 # shellcheck shell=bash
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -12,46 +12,47 @@ die() {
   exit 1
 }
 
-# as_root COMMAND...: runs it as root, through sudo where needed.
+# as_root COMMAND...: runs COMMAND as root, through sudo if needed.
 as_root() {
   if [ "$(id -u)" = 0 ]; then
     "$@"
   elif command -v sudo >/dev/null 2>&1; then
     sudo "$@"
   else
-    die "need root to install packages: run as root, install sudo, or run once as root: ops/setup"
+    die "installing packages needs root: run this command as root, install sudo, or run ops/setup once as root"
   fi
 }
 
-# ensure_packages NAME...: installs the Debian packages that are not there yet; says nothing if all are.
+# ensure_packages NAME...: installs the Debian packages that are missing. Prints nothing if none is.
 ensure_packages() {
   local missing=() name
   for name in "$@"; do
     dpkg-query -W -f='${Status}' "$name" 2>/dev/null | grep -q 'install ok installed' || missing+=("$name")
   done
   [ ${#missing[@]} -eq 0 ] && return 0
-  command -v apt-get >/dev/null 2>&1 || die "this script knows Debian's apt-get only; install: ${missing[*]}"
+  command -v apt-get >/dev/null 2>&1 ||
+    die "apt-get is missing, and this script installs packages only with it: install yourself: ${missing[*]}"
   note "installing ${missing[*]}"
   as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
     "${missing[@]}" >/dev/null
 }
 
-# ensure_venv FOLDER REQUIREMENTS: a virtual environment in FOLDER that holds exactly what the file lists.
+# ensure_venv FOLDER REQUIREMENTS: makes a virtual environment in FOLDER with exactly the packages of the file.
 ensure_venv() {
   local folder=$1 requirements=$2 missing
   if ! cmp -s "$requirements" "$folder/installed"; then
     note "installing the Python packages of ${requirements#"$root"/}"
     python3 -m venv --clear "$folder"
-    # What a package needs is in the list, too: pip chooses no version by itself, and then says what is missing.
+    # The list includes dependencies, so that pip chooses no version by itself; pip check names missing ones.
     "$folder/bin/pip" install -q --disable-pip-version-check --no-deps -r "$requirements" >&2
     missing=$("$folder/bin/pip" check --disable-pip-version-check) ||
-      die "$requirements does not name all packages in versions that fit: $missing"
+      die "the packages of $requirements are incomplete or do not fit together; correct the file: $missing"
     cp "$requirements" "$folder/installed"
   fi
 }
 
-# build_targets [TARGET...]: configures once and builds (all by default).
+# build_targets [TARGET...]: configures once and builds the targets (by default all).
 build_targets() {
   [ -f "$build/build.ninja" ] || cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release >/dev/null
   if [ $# -eq 0 ]; then

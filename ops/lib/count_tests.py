@@ -1,15 +1,16 @@
-"""Adds up the reports of ctest, GoogleTest and pytest; the last line is
+"""Adds up the reports of ctest, GoogleTest and pytest. The last line that it prints is
 "N passed, N failed, N skipped".
 
     count_tests.py FOLDER...
 
 A FOLDER holds ctest.xml, gtest/NAME.xml for each ctest entry NAME that runs a GoogleTest program,
-and pytest.xml; what did not run has no report there. An entry without a report of its own counts as
-one test, and so does a program that fails after its last test or dies before it writes its report.
+and pytest.xml; a part that did not run has no report. An entry without a report of its own counts
+as one test, and so does a program that fails after its last test or dies before it writes its
+report.
 
-A skip needs a reason that names what is missing: each reason is printed with its count, and a skip
-without one is a failure. Disabled and deselected tests are not counted. Exits 1 if anything failed
-or nothing ran.
+A skip needs a reason that names what is missing. The program prints each reason with its count, and
+counts a skip without a reason as a failure. It does not count disabled and deselected tests. It
+exits with 1 if anything failed or nothing ran.
 """
 import collections
 import pathlib
@@ -17,7 +18,7 @@ import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
-# What pytest writes where a test gives no reason, and where a list of parameters is empty.
+# The reasons that pytest writes if a test gives none, or if its list of parameters is empty.
 NO_REASON = re.compile("|Skipped|unconditional skip|got empty parameter set.*")
 PLACE = re.compile(r"\S+:\d+\n")  # GoogleTest puts file and line before the reason
 
@@ -27,7 +28,7 @@ def has_failed(case):
 
 
 def skip_reason(case):
-    """Nothing where the test gives none."""
+    """The reason of a skipped test; None if the test gives none."""
     reason = " ".join(PLACE.sub("", case.find("skipped").get("message", ""), count=1).split())
     return None if NO_REASON.fullmatch(reason) else reason
 
@@ -39,7 +40,7 @@ class Totals:
         self.skips = collections.Counter()  # by reason
 
     def add(self, name, case):
-        """One test, as an element of a report."""
+        """Adds one test, given as an element of a report."""
         if has_failed(case):
             self.failures.append(name)
         elif case.find("skipped") is None:
@@ -50,11 +51,11 @@ class Totals:
             self.failures.append(f"{name} is skipped without a reason that names what is missing")
 
     def add_file(self, path):
-        """A report of GoogleTest or pytest. Returns how many tests ran and how many failed."""
+        """Adds a report of GoogleTest or pytest. Returns how many tests ran and how many failed."""
         cases = {}
         for case in ElementTree.parse(path).getroot().iter("testcase"):
             name = f"{case.get('classname')}.{case.get('name')}"
-            # A test that passes and then fails to clean up has two elements.
+            # A test that passes and whose cleanup then fails has two elements.
             if case.get("status") != "notrun" and (name not in cases or has_failed(case)):
                 cases[name] = case
         for name, case in cases.items():
@@ -62,7 +63,7 @@ class Totals:
         return len(cases), sum(map(has_failed, cases.values()))
 
     def add_entry(self, case, report):
-        """One entry of ctest, and the path of its own report."""
+        """Adds one entry of ctest; `report` is the path of the entry's own report."""
         name, status = case.get("name"), case.get("status")
         if status == "disabled":
             return
@@ -74,14 +75,14 @@ class Totals:
         else:
             ran, failed = self.add_file(report)
             if not ran:
-                self.failures.append(f"{name} has no test that its filter lets run")
+                self.failures.append(f"{name} ran no test: its filter matches none")
             elif has_failed(case) and not failed:
                 self.failures.append(f"{name} failed outside its tests")
 
     def add_folder(self, folder):
         ctest, pytest = folder / "ctest.xml", folder / "pytest.xml"
         if not ctest.exists() and not pytest.exists():
-            self.failures.append(f"{folder} holds no report")
+            self.failures.append(f"{folder} has neither ctest.xml nor pytest.xml")
         if ctest.exists():
             for case in ElementTree.parse(ctest).getroot().iter("testcase"):
                 self.add_entry(case, folder / "gtest" / f"{case.get('name')}.xml")

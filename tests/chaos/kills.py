@@ -1,9 +1,9 @@
-"""What the tests of kills share: the real programs on the real model, who is killed when, and what
-must have been kept.
+"""The parts that the kill tests share: they start the real programs on the real model, choose what
+to kill and when, and check that nothing was lost.
 
-Rows in flight are read from the engine itself: it traces each step as it sets it going, to a file
-of its own process, so that the last whole line tells, after any kill, how many sequences the step
-held that was then under way.
+The tests read rows in flight from the engine's own trace. The engine writes a line as it starts
+each step, to one file per process. So after any kill, the last whole line tells how many sequences
+were in the step under way.
 """
 import json
 import os
@@ -21,16 +21,16 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e" / "cl
 from programs import model_path, program, wait_until  # noqa: E402
 
 LINES = 200
-ROWS = 8  # in one step: what counts as a busy engine
+ROWS = 8  # an engine with so many rows in a step counts as busy
 ENGINE_FLAGS = ["--max-batch", "12"]
-ENGINE_HOLDS = 18  # jobs: its batch, and half as many that wait
+ENGINE_HOLDS = 18  # jobs that an engine holds: its batch, and half as many that wait
 ENDS_QUERY = "SELECT job, body FROM entries WHERE stream = 'results'"
 TAIL_BYTES = 4096
 
 
 def write_lines(path, seed):
-    """Jobs that want from 32 to 96 tokens, so that a fast engine has work left at the last kill.
-    Kills hit those that run alone as well: no line may be given up for that."""
+    """Writes jobs of 32 to 96 tokens, so that a fast engine has work left at the last kill. Kills
+    also hit jobs that run alone; the broker must not give up a line for that."""
     draw = random.Random(seed)
     path.write_text("".join(json.dumps({
         "custom_id": f"c{i}", "prompt": f"Story {i}: the ship", "max_tokens": draw.randint(32, 96),
@@ -38,12 +38,12 @@ def write_lines(path, seed):
 
 
 def line_number(job):
-    """Of a job's id, `LINE-HASH` or `BATCH/LINE-HASH`."""
+    """Returns the line number in a job's id, `LINE-HASH` or `BATCH/LINE-HASH`."""
     return int(job.split("/")[-1].split("-")[0])
 
 
 def whole_lines(output):
-    """The output's whole lines by input line number."""
+    """Returns the output's whole lines by input line number."""
     if not output.exists():
         return {}
     text = output.read_bytes()
@@ -54,7 +54,7 @@ def whole_lines(output):
 
 
 def committed(folder):
-    """Bodies of the results in the ledger by line number, from a copy of its files."""
+    """Returns the results in the ledger by line number, read from a copy of its files."""
     with tempfile.TemporaryDirectory() as copy:
         for path in folder.glob("ledger.sqlite*"):
             if not path.name.endswith("ballast"):
@@ -66,7 +66,7 @@ def committed(folder):
         try:
             rows = connection.execute(ENDS_QUERY).fetchall()
         except sqlite3.OperationalError:
-            return {}  # killed before the tables were there
+            return {}  # the broker was killed before it made the tables
         finally:
             connection.close()
     ends = {line_number(job): bytes(body) for job, body in rows}
@@ -75,7 +75,7 @@ def committed(folder):
 
 
 class TracedEngine:
-    """A program in the engine's place that is the engine, with its trace in a file by process."""
+    """A script that starts the engine with tracing on, and reads the trace of each process."""
 
     def __init__(self, folder):
         self.folder = folder / "traces"
@@ -86,7 +86,7 @@ class TracedEngine:
         self.path.chmod(0o755)
 
     def rows(self, pid):
-        """Sequences in the last step that this process set going; 0: none was, or it ended."""
+        """Returns the number of sequences in the step under way; 0 if there is no such step."""
         path = self.folder / str(pid)
         if not path.exists():
             return 0
@@ -98,8 +98,9 @@ class TracedEngine:
 
 
 class Chaos:
-    """Kills `kills` times and checks after each what must have been kept. A set-up gives victims,
-    engine_pid(), kill(victim), begin(), finish(), output and ledger_folder."""
+    """Kills processes at random moments and checks after each kill that nothing was lost. A setup
+    provides victims, engine_pid(), kill(victim), mend(victim), begin(), finish(), output and
+    ledger_folder."""
 
     LONGEST_S = 0.5
 
@@ -109,31 +110,31 @@ class Chaos:
         self.kills = self.busy_kills = 0
         self.victims = {}
         self.lines, self.ends = {}, {}
-        self.finished = 0  # lines, when the last kill came
+        self.finished = 0  # lines that were finished at the last kill
 
     def rows(self):
         return self.engine.rows(self.setup.engine_pid())
 
     def pause(self, kills):
-        """A random while, short where the job is ahead of the kills: they must all find work."""
+        """Waits a random time, shorter if the job is ahead: each kill must interrupt work."""
         ahead = len(self.lines) > 0.7 * LINES * self.kills / kills
         time.sleep(self.random.uniform(0, self.LONGEST_S / 10 if ahead else self.LONGEST_S))
 
     def check_kept(self):
-        """What was in the output or in the ledger before is there now, unchanged."""
+        """Checks that the ledger still has each result, and that no result or line has changed."""
         ends = committed(self.setup.ledger_folder)
         for number, body in self.ends.items():
-            assert ends.get(number) == body, f"line {number} was done again"
+            assert ends.get(number) == body, f"line {number} was computed again"
         self.ends = ends
         lines = whole_lines(self.setup.output)
         for number in self.lines.keys() & lines.keys():
-            assert lines[number] == self.lines[number], f"line {number} was written anew"
+            assert lines[number] == self.lines[number], f"line {number} was written again"
         self.lines |= lines
 
     def go(self, kills, busy_kills):
         print(f"seed {self.seed}")
         self.setup.begin()
-        # Most kills wait until the engine is busy, the others come whatever it does.
+        # Most kills wait until the engine is busy; the others come at any moment.
         waits = [True] * (busy_kills + (kills - busy_kills) // 2)
         waits += [False] * (kills - len(waits))
         self.random.shuffle(waits)

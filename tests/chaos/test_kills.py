@@ -1,9 +1,9 @@
-"""SIGKILL at 50 random moments of jobs of 200 lines, on the real model: every line stands in the
-output exactly once, and nothing that was finished is done again.
+"""Sends SIGKILL at 50 random moments of jobs of 200 lines, on the real model. Every line must be in
+the output exactly once, and nothing that was finished may be computed again.
 
-Half of them hit `millrace run` (its broker dies with it) and its engine, half a standalone
-`millrace-broker` and `millrace-engine` under a waiting `millrace submit`, which is killed as well.
-What was finished is asked of the ledger itself after each kill, and of the output.
+Half of the kills hit `millrace run` (its broker dies with it) and its engine. The other half hit a
+standalone `millrace-broker` and `millrace-engine` with a waiting `millrace submit`, which is killed
+as well. After each kill the tests read the finished lines from the ledger itself and the output.
 """
 import contextlib
 import json
@@ -26,7 +26,7 @@ BUSY_KILLS = 15  # of them with ROWS or more rows in the step under way
 
 
 def kill(process):
-    """False: it had ended by itself."""
+    """Kills a process; returns False if it had already ended by itself."""
     if process.poll() is not None:
         return False
     process.kill()
@@ -75,7 +75,7 @@ class EmbeddedSetup:
                        self.engine_pid() not in (0, self.killed_engine), "another engine")
             if self.process.poll() is None:
                 return
-            # The first engine of a run died before it could take work: the run has said so.
+            # The first engine of the run died before it could take work, which ended the run.
             assert "engine_failed" in self.process.stderr.read()
         self.process.stderr.close()
         self.begin()
@@ -89,7 +89,7 @@ class EmbeddedSetup:
 
 
 class FleetSetup:
-    """A broker, an engine and a client, each a process that somebody starts again."""
+    """A broker, an engine and a client, each a process that the test starts again."""
 
     victims = ["broker", "broker", "broker", "engine", "broker", "broker", "broker", "broker"]
 
@@ -140,7 +140,7 @@ class FleetSetup:
 
     def kill(self, victim):
         self.kills += 1
-        if self.kills % 6 == 0:  # beside the kills that count
+        if self.kills % 6 == 0:  # in addition to the kills that count
             assert kill(self.processes["client"]), "the client ended before its job"
             self.start("client")
         return self.processes["client"].poll() is None and kill(self.processes[victim])
@@ -148,8 +148,8 @@ class FleetSetup:
     def mend(self, victim):
         self.start(victim)
         if victim == "engine":
-            # Kills that follow at once would keep the dead engine's leases from lapsing: its jobs
-            # would all be suspects in the end, and run one by one.
+            # Without this wait, further kills would keep the dead engine's leases from lapsing. In
+            # the end all its jobs would be suspects, and run one by one.
             wait_until(lambda: self.leased() <= ENGINE_HOLDS, "the end of the dead engine's leases")
 
     def leased(self):
@@ -158,7 +158,7 @@ class FleetSetup:
     def finish(self):
         assert self.processes["client"].wait(PATIENCE_S) == 0, (
             self.folder / "client.log").read_text()
-        # The stream holds them all, once, as the waiting client wrote them.
+        # The stream has all results exactly once, and they equal those that the client wrote.
         lines = self.millrace("results", "results").splitlines()
         assert len(lines) == LINES
         custom_ids = [json.loads(x)["custom_id"] for x in lines]
@@ -182,10 +182,10 @@ def check(setup_class, folder, seed):
     final = whole_lines(setup.output)
     assert sorted(final) == list(range(1, LINES + 1))
     assert all(json.loads(x)["error"] is None for x in final.values())
-    assert final == chaos.lines, "a line that was there is gone or another"
+    assert final == chaos.lines, "a line is missing or has changed"
     assert sorted(chaos.ends) == list(range(1, LINES + 1))
     assert chaos.kills == KILLS
-    assert chaos.finished >= LINES // 8, "too little was there that a kill could have hurt"
+    assert chaos.finished >= LINES // 8, "too few lines were finished that a kill could have lost"
     assert chaos.busy_kills >= BUSY_KILLS, f"{chaos.busy_kills} kills hit {ROWS} rows"
 
 

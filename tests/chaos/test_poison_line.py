@@ -1,4 +1,4 @@
-"""A line that kills the real engine each time is given up, and all others complete."""
+"""A line that kills the real engine each time fails for good, and all other lines complete."""
 import json
 import pathlib
 import sys

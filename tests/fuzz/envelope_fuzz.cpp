@@ -1,4 +1,4 @@
-// Any bytes as a frame: decoded, or refused.
+// Reads any bytes as a frame, which the codec must decode or refuse.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)millrace::peek_id(frame);
   const auto decoded = millrace::decode_envelope(frame);
   if (!decoded) return 0;
-  // What decodes must encode to something that decodes to the same.
+  // A decoded envelope must survive encoding and decoding.
   const std::string again = millrace::encode(*decoded);
   const auto second = millrace::decode_envelope(again);
   if (!second || millrace::encode(*second) != again) std::abort();

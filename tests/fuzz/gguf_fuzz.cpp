@@ -1,5 +1,5 @@
-// Any bytes as a model file: parsed, every view touched, small tensors dequantized and packed for
-// the device, and where it holds a tokenizer, text taken through it and back.
+// Reads any bytes as a model file: parses it, reads every view, dequantizes small tensors and packs
+// them for the device. If the file has a tokenizer, tokenizes a text and turns it back.
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -16,7 +16,7 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-// The first panel, and the last.
+// Packs the first panel and the last.
 void pack(const Tensor& tensor) {
   const PanelLayout layout{format_of(tensor.type), static_cast<std::uint32_t>(tensor.shape[0])};
   const auto panels = static_cast<std::uint32_t>((tensor.rows() + panel_rows - 1) / panel_rows);

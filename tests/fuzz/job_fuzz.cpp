@@ -1,4 +1,4 @@
-// Any bytes as a job's or a result's body.
+// Reads any bytes as the body of a job and of a result.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

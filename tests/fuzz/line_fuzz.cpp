@@ -1,5 +1,5 @@
-// Any bytes as a line of an input file, as `run` and `submit` read it: a job that the broker takes,
-// or an error that says what is wrong; the same each time.
+// Reads any bytes as a line of an input file, as `run` and `submit` do. The outcome must be a job
+// that the broker accepts or an error with a message, and the same each time.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -1,5 +1,6 @@
-// A main for fuzz targets where there is no libFuzzer: each file of the folders given is one input,
-// in order of path. What fails in one ends the program; the last line printed names it.
+// The main program of fuzz targets in builds without libFuzzer. It runs the target on each file of
+// the given folders, in order of path. A failure ends the program; the last line that it printed
+// names the input.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -14,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace {
 
-// Empty where one of the folders cannot be read or holds no file.
+// Returns no file at all if one of the folders cannot be read or has no file.
 std::set<std::filesystem::path> files_of(int count, char** folders) {
   std::set<std::filesystem::path> files;
   for (int i = 0; i < count; ++i) {
@@ -24,7 +25,8 @@ std::set<std::filesystem::path> files_of(int count, char** folders) {
       if (entry.is_regular_file()) files.insert(entry.path());
     }
     if (error || files.size() == before) {
-      std::fprintf(stderr, "no inputs in %s: give folders that hold some\n", folders[i]);
+      std::fprintf(stderr, "no readable input in %s: give folders that contain inputs\n",
+                   folders[i]);
       return {};
     }
   }

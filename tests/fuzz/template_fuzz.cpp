@@ -1,5 +1,5 @@
-// Any bytes as a chat template: parsed, and rendered with a chat under small limits. Whatever it
-// is, the answer is a text or an error, within the limits.
+// Reads any bytes as a chat template, and renders a chat with it under small limits. The outcome
+// must be a text or an error, within the limits, and the same each time.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -1,5 +1,5 @@
-// ARCHITECTURE.md, "Determinism": tokens and logprob bits of a job do not depend on what shares its
-// batch, on the order of arrival, on chunk sizes, or on pauses.
+// Tests the rule of ARCHITECTURE.md, "Determinism": tokens and logprob bits of a job do not depend
+// on what shares its batch, on the order of arrival, on chunk sizes, or on pauses.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -67,7 +67,7 @@ const std::vector<Bits>& alone() {
   return bits;
 }
 
-// Job i is added before step when(i).
+// Runs the jobs; job i arrives before step when(i).
 template <class When>
 JobsRun run_together(Engine& engine, std::uint32_t count, const When& when) {
   std::vector<Arrival> arrivals;
@@ -101,7 +101,7 @@ TEST_P(Determinism, AmongSevenOthersInThreeOrders) {
       [](std::uint32_t i) { return static_cast<int>(i); },
       [](std::uint32_t i) { return static_cast<int>(7 - i) * 3; },
   };
-  // A different order for each chunk size, and the plain one for the first.
+  // Each chunk size has another order.
   const auto& order = orders[GetParam() == 16 ? 2 : GetParam() == 64 ? 1 : 0];
   const JobsRun run = run_together(engine(), 8, order);
   EXPECT_GE(run.most_rows, 8u);
@@ -111,7 +111,7 @@ TEST_P(Determinism, AmongSevenOthersInThreeOrders) {
 }
 
 TEST_P(Determinism, AmongThirtyOneOthers) {
-  static std::vector<Bits> first;  // of the chunk size that ran first
+  static std::vector<Bits> first;  // the results with the chunk size that ran first
   const std::uint32_t chunk = GetParam();
   const JobsRun run = run_together(engine(), 32, [&](std::uint32_t i) {
     if (chunk == 16) return 0;
@@ -205,7 +205,7 @@ TEST(Seeds, DecideTheText) {
   EXPECT_NE(bits_of(run_one(shared_engine(), r)), a);
 }
 
-// The prompt one token a step, as decoding does it, against all at once.
+// Compares a prompt of one token a step, as decoding does it, with the whole prompt at once.
 TEST(Prefill, EqualsSingleRowStepsAcrossTheSegmentBorder) {
   GenerationRequest r;
   r.task = Task::score;

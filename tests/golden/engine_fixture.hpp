@@ -1,5 +1,5 @@
 #pragma once
-// The engine over the test model, and jobs that arrive step by step.
+// Runs the engine on the test model, with jobs that arrive step by step.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace millrace::engine {
 #ifndef MILLRACE_TEST_MATH
 #define MILLRACE_TEST_MATH exact
 #endif
-// And names what depends on it after that: programs of both modes are also linked into one.
+// The namespace has the mode's name, because tests/core links programs of both modes into one.
 inline namespace MILLRACE_TEST_MATH {
 
 inline EngineOptions model_options() {
@@ -29,7 +29,7 @@ inline EngineOptions model_options() {
   options.math = MathMode::MILLRACE_TEST_MATH;
   options.model_path = testing_support::model_path();
   options.kv_memory_bytes = 256 * limits::MiB;
-  options.prefix_cache = false;  // every job is computed; tests of the prefix tree turn it on
+  options.prefix_cache = false;  // computes every job; tests of the prefix tree turn it on
   options.kernel_variant = millrace::testing::test_variant();
   return options;
 }
@@ -40,17 +40,17 @@ inline std::unique_ptr<Engine> open_engine(const EngineOptions& options) {
   return *std::move(engine);
 }
 
-// Opened on first use and kept: loading costs a second.
+// The engine is opened on first use and kept, because loading takes a second.
 inline Engine& shared_engine() {
   static const std::unique_ptr<Engine> engine = open_engine(model_options());
   return *engine;
 }
 
 struct Arrival {
-  int step = 0;  // before which it is added
+  int step = 0;  // the job is added before this step
   RequestId id = 0;
   GenerationRequest request;
-  int cancel_step = -1;  // before which it is cancelled; -1: never
+  int cancel_step = -1;  // the job is cancelled before this step; -1: never
   std::uint32_t priority = limits::priority_default;
 };
 
@@ -93,7 +93,7 @@ inline GenerationResult run_one(Engine& engine, const GenerationRequest& request
   return std::move(run.events[1].result);
 }
 
-// Tokens and the bits of every logprob.
+// The tokens and the bits of every logprob of a result.
 using Bits = std::vector<std::uint32_t>;
 inline void append_bits(Bits& bits, const TokenLogprobs& logprobs) {
   for (const float x : logprobs.token) bits.push_back(std::bit_cast<std::uint32_t>(x));
@@ -113,12 +113,12 @@ inline Bits bits_of(const GenerationResult& result) {
   return bits;
 }
 
-// What a request must give in any company.
+// The parts of a result that must not depend on what shares the batch.
 struct Ended {
   Bits bits;
   std::vector<std::string> texts;
   std::vector<FinishReason> reasons;
-  // What stopped it, and the marked parts of its text.
+  // What stopped each choice, and the marked parts of its text.
   std::vector<std::optional<std::string>> stop_strings, reasonings;
   std::vector<std::optional<TokenId>> stop_tokens;
   std::vector<std::optional<Tokens>> stop_sequences;

@@ -1,5 +1,5 @@
-// The engine against the float64 reference: tests/reference/golden, made by its
-// reference_llama.py from the same file.
+// Compares the engine with the float64 reference: tests/reference/golden, which reference_llama.py
+// computed from the same model file.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -48,7 +48,7 @@ Prompt prompt_of(const json& g) {
   return chat;
 }
 
-// All eight as one batch, from their text: prompt tokens, greedy tokens, logprobs.
+// Runs all eight prompts as one batch, from their text: prompt tokens, greedy tokens, logprobs.
 TEST(Golden, GreedyContinuations) {
   Engine& engine = shared_engine();
   std::vector<Arrival> arrivals;
@@ -68,13 +68,13 @@ TEST(Golden, GreedyContinuations) {
     const Choice& choice = result.choices.at(0);
     ASSERT_EQ(choice.tokens.size(), want.size());
     for (std::size_t t = 0; t < want.size(); ++t) {
-      if (choice.tokens[t] != want[t]) {  // from a near tie on the texts may differ
+      if (choice.tokens[t] != want[t]) {  // texts may differ after a near tie
         EXPECT_LE(g["margin"][t].get<double>(), 0.05) << "token " << t;
         break;
       }
       EXPECT_NEAR(choice.logprobs->token[t], g["logprobs"][t].get<double>(), 0.01) << t;
     }
-    if (choice.tokens == want) {  // special tokens give no text
+    if (choice.tokens == want) {  // special tokens have no text
       std::string text = g["text"];
       for (const std::string mark : {"<|im_start|>", "<|im_end|>"}) {
         for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark)) {
@@ -86,7 +86,7 @@ TEST(Golden, GreedyContinuations) {
   }
 }
 
-// Along the golden tokens, whatever a free run would have drawn: every logprob, every arg-max.
+// Scores the golden tokens, whatever a free run would draw, and checks every logprob and arg-max.
 TEST(Golden, LogprobsAlongTheGoldenTokens) {
   Engine& engine = shared_engine();
   std::vector<Arrival> arrivals;
@@ -112,7 +112,7 @@ TEST(Golden, LogprobsAlongTheGoldenTokens) {
       if (g["margin"][t].get<double>() > 0.05) {
         EXPECT_EQ(logprobs.top_ids[(prompt + t) * 5], g["tokens"][t].get<TokenId>()) << t;
       }
-      for (std::size_t k = 0; k < 5; ++k) {  // unlikely tokens feel the fp16 KV more
+      for (std::size_t k = 0; k < 5; ++k) {  // fp16 KV changes unlikely tokens more
         const double likely = g["top"][t][k][1];
         EXPECT_NEAR(logprobs.top_logprobs[(prompt + t) * 5 + k], likely,
                     std::max(0.01, 0.004 * std::fabs(likely)));
@@ -134,7 +134,7 @@ void expect_perplexity(const std::string& name) {
   for (std::size_t t = 1; t < count; ++t) {
     sum += logprobs.token[t];
     difference += std::fabs(logprobs.token[t] - g["logprobs"][t].get<double>());
-    // The reference's entry t - 1 is of the logits that judge token t.
+    // Entry t - 1 of the reference belongs to the logits that score token t.
     if (g["margin"][t - 1].get<double>() <= 0.05) continue;
     ++clear;
     agree += logprobs.top_ids[t] == g["argmax"][t - 1].get<TokenId>() ? 1 : 0;

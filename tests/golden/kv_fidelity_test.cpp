@@ -1,8 +1,8 @@
-// What KV policies cost the test model: mean KL divergence from fp16 KV, in fp32 activations, over
-// the reference's two contexts of 1,024 tokens. fp16 KV itself is within 1e-5 of the reference
-// (test_fidelity.py), under a hundredth of the least gate but q8's and r8's, a fortieth of those.
-// And what centered keys gain, with the mean keys of another text, over the first context and over
-// one of 4,096 tokens.
+// Bounds the cost of KV policies on the test model: mean KL divergence from fp16 KV, in fp32
+// activations, over the reference's two contexts of 1,024 tokens. fp16 KV itself is within 1e-5 of
+// the reference (test_fidelity.py): a fortieth of the gates of q8 and r8, and under a hundredth of
+// the others. Also tests the gain of centered keys, with the mean keys of another text, over the
+// first context and over one of 4,096 tokens.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ Tokens context_tokens(const std::string& name) {
   return nlohmann::json::parse(text).at("tokens").get<Tokens>();
 }
 
-// Of a text that Debian's perl-doc installs, none of those that are measured.
+// Computes mean keys from a text that Debian's perl-doc installs and that no test measures.
 KeyMeans calibrated(Device& device, const GgufFile& file) {
   std::ifstream pod("/usr/share/perl/5.36.0/pod/perlop.pod");
   if (!pod) testing_support::missing("perlop.pod of Debian's perl-doc");
@@ -47,7 +47,7 @@ KeyMeans calibrated(Device& device, const GgufFile& file) {
 
 struct Centered {
   const char* policy;
-  double of_uncentered;  // at most this part of the KLD is left
+  double of_uncentered;  // at most this share of the uncentered KLD is left
   MathMode math = MathMode::fast;
   const char* context = "perl";
   std::uint32_t size = 1024;
@@ -90,7 +90,7 @@ TEST_P(KvFidelity, StaysWithinItsGate) {
   const auto run =
       must(FidelityRun::open(*device, file, contexts, {.math = MathMode::exact}, nullptr));
   const PolicyFidelity cost = must(run->measure(must(parse_kv_policy(GetParam().policy))));
-  EXPECT_GT(cost.against_f16.mean_kld, GetParam().mean_kld / 10);  // it was stored so
+  EXPECT_GT(cost.against_f16.mean_kld, GetParam().mean_kld / 10);  // the policy was in use
   const KvPolicy policy = must(parse_kv_policy(GetParam().policy));
   EXPECT_EQ(cost.layers, policy.codecs.name() + " x30");  // this model's keys have no outliers
   EXPECT_LT(cost.against_f16.mean_kld, GetParam().mean_kld);
@@ -115,7 +115,8 @@ const auto name_with_context = [](const auto& centered) {
 
 INSTANTIATE_TEST_SUITE_P(Slice, CenteredKeys, ::testing::Values(Centered{"k4v3", .75}),
                          name_with_context);
-// Limits of the long context: a fifth above the figures of kernels/kv/README.md, each good to 7 %.
+// The limits of the long context lie a fifth above the figures of kernels/kv/README.md, which are
+// accurate to 7 %.
 INSTANTIATE_TEST_SUITE_P(
     DISABLED_Long, CenteredKeys,
     ::testing::Values(Centered{"k5v3", .9}, Centered{"r4", .75}, Centered{"q4", .75},

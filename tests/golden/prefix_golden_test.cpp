@@ -1,6 +1,7 @@
-// ARCHITECTURE.md, "Determinism", with the prefix tree: forty mixed jobs, many of which begin
-// alike, give the same tokens, text, logprob bits and finish reasons alone and together, in any
-// order, on a cold tree and a warm one, in a pool that pauses them, and in chunks of any size.
+// Tests the rule of ARCHITECTURE.md, "Determinism", with the prefix tree: forty mixed jobs, many of
+// which begin alike, give the same tokens, text, logprob bits and finish reasons alone and
+// together, in any order, on a cold tree and a warm one, in a pool that pauses them, and in chunks
+// of any size.
 #include <unistd.h>
 
 #include <filesystem>
@@ -19,7 +20,7 @@ Tokens prompt_of(std::uint32_t seed, std::uint32_t size) {
   return out;
 }
 
-// Prompts: of their own, forks of two families at any place, and the same one again.
+// Prompts of three kinds: unrelated ones, forks of two families at any place, and repeated ones.
 Tokens prompt(std::uint32_t index) {
   if (index % 8 == 7) return prompt(index - 5);
   Tokens out = index % 4 == 0 ? Tokens() : prompt_of(500 + index % 2, 20 + index * 13 % 70);
@@ -31,7 +32,7 @@ Tokens prompt(std::uint32_t index) {
 GenerationRequest job(std::uint32_t index) {
   GenerationRequest r;
   r.prompt = prompt(index);
-  r.max_tokens = index % 5 == 1 ? 100 : 8 + index % 11;  // the long ones outgrow their forecast
+  r.max_tokens = index % 5 == 1 ? 100 : 8 + index % 11;  // long ones exceed their forecast
   r.min_tokens = index % 9;
   r.n = index % 10 == 3 ? 2 : 1;
   r.sampling.seed = 1000 + index;
@@ -55,7 +56,7 @@ EngineOptions with_prefix_cache(std::uint32_t chunk) {
   return options;
 }
 
-// One at a time, on an engine that knows nothing from one job to the next.
+// The results of the jobs one at a time, on an engine that keeps nothing from job to job.
 const std::vector<Ended>& alone() {
   static const std::vector<Ended> results = [] {
     std::vector<Ended> out;
@@ -97,7 +98,7 @@ TEST(PrefixTree, OneAtATimeAllAtOnceColdAndWarm) {
   const JobsRun cold = expect_same(
       *engine, [](std::uint32_t) { return 0; }, "all at once, cold");
   EXPECT_GE(cold.most_rows, 20u);
-  EXPECT_GT(cached(cold), 300u);  // of those that came in the same step
+  EXPECT_GT(cached(cold), 300u);  // jobs that came in the same step share pages, too
   const JobsRun warm = expect_same(
       *engine, [](std::uint32_t) { return 0; }, "all at once, warm");
   EXPECT_GT(cached(warm), cached(cold));
@@ -121,7 +122,7 @@ TEST(PrefixTree, APoolThatPausesOften) {
       model_options().kv_memory_bytes / shared_engine().info().kv_pool_tokens;
   options.kv_memory_bytes = token_bytes * 288;
   const auto engine = open_engine(options);
-  // The long ones come first: two are admitted that cannot both end in this pool.
+  // The long jobs come first: the engine admits two that cannot both end in this pool.
   const auto when = [](std::uint32_t i) { return i % 5 == 1 ? 0 : 1 + static_cast<int>(i) / 4; };
   EXPECT_GT(expect_same(*engine, when, "a small pool").pauses, 0u);
 }
@@ -165,7 +166,7 @@ TEST_F(PrefixDisk, ASharedSystemPromptIsAnsweredFromDiskAfterARestart) {
   EXPECT_EQ(engine->counters().disk_tokens, warm.usage.cached_tokens);
 }
 
-TEST(PrefixTree, CachedTokensAreToldAndTheLastOneIsComputed) {
+TEST(PrefixTree, CachedTokensAreReportedAndTheLastOneIsComputed) {
   const auto engine = open_engine(with_prefix_cache(256));
   GenerationRequest r;
   r.sampling.temperature = 0;
@@ -177,7 +178,7 @@ TEST(PrefixTree, CachedTokensAreToldAndTheLastOneIsComputed) {
   const GenerationResult again = run_one(*engine, r);
   EXPECT_EQ(again.usage.cached_tokens, 95u);  // five pages, and a copy of the sixth
   EXPECT_EQ(ended(again), ended(first));
-  // The next turn of a chat: prompt and answer are known but for what no whole page holds.
+  // In the next turn of a chat, prompt and answer are cached up to the last whole page.
   Tokens next = prompt_of(9, 96);
   next.insert(next.end(), first.choices[0].tokens.begin(), first.choices[0].tokens.end());
   next.push_back(1234);
@@ -187,8 +188,8 @@ TEST(PrefixTree, CachedTokensAreToldAndTheLastOneIsComputed) {
   EXPECT_EQ(engine->counters().prefix_tokens, 95u + 128);
 }
 
-// A defect that engines have had, a shared RoPE offset: rows that share pages, each at positions of
-// its own.
+// Guards against a defect that engines have had, a shared RoPE offset: rows share pages, each at
+// its own positions.
 TEST(PrefixTree, RowsThatSharePagesKeepTheirOwnPositions) {
   const auto engine = open_engine(with_prefix_cache(256));
   std::vector<Arrival> arrivals;
@@ -218,17 +219,17 @@ TEST(PrefixTree, NoStalePromptLogprobs) {
   plain.prompt = prompt_of(3, 100);
   plain.max_tokens = 4;
   plain.sampling.temperature = 0;
-  GenerationRequest judged = plain;
-  judged.logprobs.prompt = true;
-  judged.logprobs.top = 2;
-  const Ended cold = ended(run_one(shared_engine(), judged));
+  GenerationRequest scored = plain;
+  scored.logprobs.prompt = true;
+  scored.logprobs.top = 2;
+  const Ended cold = ended(run_one(shared_engine(), scored));
   run_one(*engine, plain);
-  const GenerationResult warm = run_one(*engine, judged);
+  const GenerationResult warm = run_one(*engine, scored);
   EXPECT_EQ(warm.usage.cached_tokens, 0u);
   EXPECT_EQ(warm.prompt_logprobs->token.size(), 100u);
   EXPECT_EQ(ended(warm), cold);
-  judged.n = 2;  // the second sample may read what the first one must not
-  GenerationResult two = run_one(*engine, judged);
+  scored.n = 2;  // the second sample may read what the first one must not
+  GenerationResult two = run_one(*engine, scored);
   two.choices.resize(1);
   EXPECT_EQ(ended(two), cold);
 }

@@ -1,4 +1,4 @@
-"""The engine's distance from the float64 reference over 765 positions, held per math mode."""
+"""Bounds the engine's distance from the float64 reference over 765 positions, per math mode."""
 import functools
 import json
 import math
@@ -15,9 +15,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench/fidelity"))
 import fidelity  # noqa: E402
 
-# Most that a mode may be away. Exact: fp32 sums and fp16 keys and values; seen 6.4e-7, 9e-6, 7e-4.
-# Fast: 1.1 times what llama.cpp, whose activations have 8 bits too, is seen to be away on the same
-# file: 0.00282, 0.0139, 0.0563, top-1 0.9765. Ours: 0.00280, 0.0120, 0.0525, 0.9791.
+# The largest distance that a mode may have. Exact uses fp32 sums and fp16 keys and values; measured
+# 6.4e-7, 9e-6, 7e-4. Fast may have 1.1 times the distance of llama.cpp, whose activations also have
+# 8 bits, on the same file: 0.00282, 0.0139, 0.0563, top-1 0.9765. Ours: 0.00280, 0.0120, 0.0525,
+# 0.9791.
 LIMITS = {"exact": {"mean_kld": 3e-6, "p99_kld": 5e-5, "top1": 0.998,
                     "mean_logprob_difference": 0.0015},
           "fast": {"mean_kld": 0.0031, "p99_kld": 0.0153, "top1": 0.972,
@@ -69,7 +70,7 @@ def test_the_engine_is_close_to_the_reference(math_mode):
 
 
 def command(contexts, kv, *options, logits=None):
-    """Rows of `millrace fidelity` against the float64 reference, by policy."""
+    """Returns rows of `millrace fidelity` against the float64 reference, by policy."""
     if logits is None:
         logits = fidelity.reference_logits(model(), contexts)
     with tempfile.NamedTemporaryFile(suffix=".f32") as file:
@@ -87,21 +88,21 @@ def test_the_command_measures_what_numpy_does():
     got = rows["f16"]
     assert got["positions"] == wanted["positions"]
     assert got["fingerprint"] == wanted["fingerprint"]
-    # A KLD of 1e-6 is a sum of many rounding errors of the fp32 logits: it is still the same sum.
+    # A KLD of 1e-6 is a sum of many rounding errors of the fp32 logits; both compute the same sum.
     for name in ("mean_kld", "p99_kld", "top1", "perplexity"):
         assert got["against_reference"][name] == pytest.approx(wanted[name], rel=0.005), name
     assert got["against_f16"]["max_kld"] == 0
-    # Eight bits: 0.0005 is what the codec costs on this model, far above fp16 and below four bits.
+    # With eight bits the codec costs 0.0005 on this model, far above fp16 and below four bits.
     for against in ("against_f16", "against_reference"):
         assert 1e-4 < rows["q8"][against]["mean_kld"] < 1e-3, rows["q8"]
     assert (rows["q8"]["layers"], rows["q8"]["bytes_per_token"]) == ("q8g64/q8g64 x30", 12240)
 
 
-# What a policy may cost in fp32 (kv_fidelity_test.cpp). In integers it is held to the same, beside
-# what fast math costs with fp16 KV.
+# The largest cost of a policy in fp32 (kv_fidelity_test.cpp). In integers the same limit applies,
+# on top of the cost of fast math with fp16 KV.
 KV_GATES = {"q8": .00065, "r8": .0004, "k8v4": .0095, "k6v4": .014, "k5v3": .06, "r4": .095,
             "q4": .175, "k4v3": .115, "turboquant-3.5": .32}
-RESOLUTION = 0.07  # of fast math's mean KLD: what another order of sums is seen to change
+RESOLUTION = 0.07  # share of fast math's mean KLD that another order of sums was seen to change
 
 
 def held_beside_f16(policies):
@@ -122,7 +123,7 @@ def test_attention_in_integers_costs_no_more_than_each_codec():
 
 
 def gated_texts(names, folder):
-    """One file of the reference's contexts of these names, which are of one length."""
+    """Writes one file with the reference's contexts of these names, which have one length."""
     tokens = [json.loads((fidelity.REFERENCE / f"contexts/{name}.json").read_text())["tokens"]
               for name in names]
     contexts = pathlib.Path(folder) / "contexts.json"
@@ -130,7 +131,7 @@ def gated_texts(names, folder):
     return contexts
 
 
-# The gates are those of the first two together; a context of 4,096 tokens costs no more.
+# The gates hold for the first two contexts together; a context of 4,096 tokens costs no more.
 @pytest.mark.long
 @pytest.mark.parametrize("names,positions", [(["perl", "chat"], 2 * 1023), (["long"], 4095)])
 def test_every_policy_is_within_its_gate_of_the_float64_reference(names, positions, tmp_path):
@@ -146,7 +147,7 @@ def test_every_policy_is_within_its_gate_of_the_float64_reference(names, positio
     for policy, gate in KV_GATES.items():
         assert cost["exact"][policy] < gate, (policy, cost)
         assert cost["fast"][policy] < gate + cost["fast"]["f16"], (policy, cost)
-        # Beside what fast math costs by itself, integers add at most a tenth to the codec's cost.
+        # On top of the cost of fast math itself, integers add at most a tenth to the codec's cost.
         f16 = cost["fast"]["f16"]
         most = 1.1 * cost["exact"][policy] + RESOLUTION * f16
         assert cost["fast"][policy] - f16 <= most, (policy, cost)

@@ -1,6 +1,6 @@
-"""A qwen2 of random weights against the float64 reference: biases on q, k and v with the outliers
-that such keys have, halves rotated, grouped heads, tied embeddings, matrices of two types. The
-tokenizer is tested on the real vocabulary, in tests/unit/tokenizer.
+"""Compares a qwen2 of random weights with the float64 reference: biases on q, k and v with the
+outliers that such keys have, RoPE by halves, grouped heads, tied embeddings, matrices of two types.
+tests/unit/tokenizer tests the tokenizer on the real vocabulary.
 """
 import json
 import pathlib
@@ -14,13 +14,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench/fidelity"))
 import fidelity  # noqa: E402
 
-# Shapes of other tests, whose kernels are compiled already.
+# These shapes occur in other tests, so their kernels are compiled already.
 LAYERS, WIDTH, HEADS, KV_HEADS, FFN_WIDTH, VOCABULARY = 3, 64, 4, 2, 96, 320
-CONTEXT = 300  # over the end of a segment of attention
+CONTEXT = 300  # longer than a segment of attention
 
 
 def write_model(path, architecture="qwen2", biases=True):
-    """Random weights from one seed, whatever is left out."""
+    """Writes random weights from one seed; leaving some out does not change the others."""
     random = np.random.default_rng(7)
     writer = gguf.GGUFWriter(path, architecture)
     writer.add_block_count(LAYERS)
@@ -77,8 +77,8 @@ def truth(contexts, tmp_path_factory):
     return model, fidelity.compute_reference(model, contexts)
 
 
-# Seen: 4.3e-6 and 0.0053. Keys rounded to halves give up more here than on the real model: outliers
-# leave the other channels fewer bits of the score.
+# Measured: 4.3e-6 and 0.0053. Rounding keys to halves costs more here than on the real model,
+# because outliers leave the other channels fewer bits of the score.
 @pytest.mark.parametrize("math_mode, most", [("exact", 1e-5), ("fast", 0.01)])
 def test_the_engine_is_close_to_the_reference(truth, contexts, math_mode, most):
     model, reference = truth
@@ -87,7 +87,7 @@ def test_the_engine_is_close_to_the_reference(truth, contexts, math_mode, most):
     assert 0 < row["mean_kld"] <= most, row
 
 
-# The measure sees what makes a qwen2: the same weights read as another model are far away.
+# The measure detects the wrong architecture: the same weights read as another model are far away.
 @pytest.mark.parametrize("wrong", [{"architecture": "llama"}, {"biases": False}])
 def test_the_same_weights_as_another_model_are_far(truth, contexts, wrong, tmp_path):
     _, reference = truth

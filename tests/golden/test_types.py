@@ -1,7 +1,7 @@
-"""The real model in every format that llama.cpp's own quantizer makes of it, against the float64
-reference of the same file: what a file holds is what is computed with, tensor by tensor.
+"""Compares the real model, in every format that llama.cpp's own quantizer makes of it, with the
+float64 reference of the same file: the engine computes with exactly the values of each tensor.
 
-Files named after K-quants hold other types too where a row is no multiple of 256, as the model's
+Files named after K-quants also hold other types where a row is not a multiple of 256; the model's
 width of 576 is not.
 """
 import functools
@@ -20,7 +20,8 @@ import fidelity  # noqa: E402
 
 pytestmark = pytest.mark.long
 
-# File format -> the types of its matrices: a quantizer that writes others tests something else.
+# File format -> the types of its matrices. If a quantizer writes others, the test fails, because it
+# would test something else.
 FORMATS = {
     "Q4_K_M": {"Q4_K", "Q5_0", "Q6_K", "Q8_0"}, "Q5_K_M": {"Q5_K", "Q5_1", "Q6_K", "Q8_0"},
     "Q6_K": {"Q6_K", "Q8_0"}, "Q5_0": {"Q5_0", "Q8_0"}, "Q5_1": {"Q5_1", "Q8_0"},
@@ -37,7 +38,7 @@ def source_model():
 
 @functools.cache
 def quantized(name):
-    """The test model in another format, made once and kept."""
+    """Returns the test model in another format, which is made once and kept."""
     folder = fidelity.CACHE / "quantized"
     made = folder / f"{fidelity.digest(source_model())}-{name}.gguf"
     if not made.exists():
@@ -76,7 +77,7 @@ def test_each_math_mode_is_close_to_the_reference(name, contexts):
     for key, limit in EXACT.items():
         assert 0 < exact[key] <= limit, f"{key}: {exact}"
     assert exact["top1"] >= 0.99
-    # Other modes round activations; llama.cpp does too, but for plain values.
+    # Other modes round activations, as llama.cpp does, except for plain values.
     most = EXACT["mean_kld"] if name in PLAIN else 1.1 * row("llama.cpp")["mean_kld"]
     for math_mode in fidelity.MATH_MODES[1:]:
         other = row(math_mode)

@@ -1,4 +1,4 @@
-// One defect by name, for the sanitizers to find.
+// Runs one defect, chosen by name, which the sanitizers must report.
 #include <cstdio>
 #include <limits>
 #include <string_view>

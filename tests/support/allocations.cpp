@@ -11,7 +11,7 @@ std::size_t allocations() {
   return count;
 }
 
-// A file of its own, so that no caller sees through to malloc.
+// This lies in a file of its own, so that the compiler cannot see from a caller through to malloc.
 void* operator new(std::size_t size) {
   ++count;
   if (void* const p = std::malloc(size)) return p;

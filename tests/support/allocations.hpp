@@ -1,5 +1,6 @@
 #pragma once
-// Counts what the calling thread allocates with `new`; a test looks at the difference.
+// The number of allocations that the calling thread has made with `new`. A test compares two
+// values.
 #include <cstddef>
 
 std::size_t allocations();

@@ -1,6 +1,6 @@
 #pragma once
-// A device for tests, and typed transfers that fail the test with the device's own words. The
-// programs are cached where the product caches them, so that a second run compiles nothing.
+// A device for tests, and typed transfers that fail the test with the device's error message. The
+// device caches programs where the product does, so that a second run compiles nothing.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -15,7 +15,7 @@
 
 namespace millrace::testing {
 
-// The value, or a thrown failure: for set-up whose failure makes the rest meaningless.
+// Returns the value, or throws the error. Use it for set-up without which the rest is meaningless.
 template <class T>
 T must(Result<T> result) {
   if (!result) throw std::runtime_error(result.error().text());
@@ -25,8 +25,8 @@ inline void must(const Status& status) {
   if (!status) throw std::runtime_error(status.error().text());
 }
 
-// $MILLRACE_TEST_VARIANT: what tests run that do not force a variant themselves; empty for the
-// device's own. With "generic" a CPU stands in for a device of another kind.
+// $MILLRACE_TEST_VARIANT: the kernel variant of tests that do not force one; empty for the device's
+// own. With "generic" a CPU stands in for a device of another kind.
 inline std::string test_variant() {
   const char* const given = std::getenv("MILLRACE_TEST_VARIANT");
   return given == nullptr ? "" : given;
@@ -37,14 +37,15 @@ inline std::unique_ptr<engine::Device> open_device(engine::DeviceOptions options
   return must(engine::Device::open(options));
 }
 
-// Kernels of the cpu family are for CPUs alone: elsewhere tests of them are skipped, and said so.
+// Kernels of the cpu family run on CPUs alone. On other devices their tests are skipped with the
+// reason `needs_cpu_family`.
 inline bool has_cpu_family() {
   static const bool has = open_device()->family() == engine::Family::cpu;
   return has;
 }
 inline constexpr const char* needs_cpu_family =
     "the device is not a CPU, which the kernels of the cpu family need";
-// Families that tests force.
+// The families that tests force.
 inline std::vector<std::string> families() {
   return has_cpu_family() ? std::vector<std::string>{"generic", "cpu"}
                           : std::vector<std::string>{"generic"};
@@ -64,7 +65,7 @@ std::vector<T> download(engine::Device& device, const engine::Buffer& buffer, st
   return values;
 }
 
-// Numbers from a seed, the same on every machine.
+// Random numbers from a seed, the same on every machine.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed * 2 + 1) {}

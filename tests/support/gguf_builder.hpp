@@ -1,5 +1,5 @@
 #pragma once
-// Writes small GGUF files for tests, byte by byte, also wrong ones: nothing is checked here.
+// Writes small GGUF files for tests, byte by byte. It checks nothing, so it also writes wrong ones.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -64,13 +64,14 @@ class GgufBuilder {
     for (const T value : values) append(pairs_, value);
     return *this;
   }
-  // Raw bytes in place of pairs; the caller counts them in pair_count.
+  // Adds raw bytes in place of pairs; the caller adds their number to pair_count.
   GgufBuilder& raw_pair_bytes(std::span<const std::byte> bytes) {
     pairs_.insert(pairs_.end(), bytes.begin(), bytes.end());
     return *this;
   }
 
-  // The data follows the tensor before it, aligned, unless `offset` says otherwise.
+  // Adds a tensor. The header says that its data follows the previous tensor, aligned, unless
+  // `offset` says otherwise.
   GgufBuilder& tensor(std::string_view name, const std::vector<std::uint64_t>& shape,
                       std::uint32_t type, std::span<const std::byte> data,
                       std::int64_t offset = -1) {
@@ -99,7 +100,7 @@ class GgufBuilder {
     return file;
   }
 
-  std::uint64_t tensor_count = 0, pair_count = 0;  // as written; a test may lie
+  std::uint64_t tensor_count = 0, pair_count = 0;  // written as they are; a test may change them
 
  private:
   void array_head(std::string_view key, engine::ValueType element, std::size_t count) {

@@ -1,5 +1,5 @@
 #pragma once
-// Natural logarithms of the softmax of logits, as the reference computes them.
+// Logprobs and arg-max of logits as the reference computes them: natural logarithms of the softmax.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

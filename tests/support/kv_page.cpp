@@ -120,7 +120,7 @@ std::uint32_t KvPage::halves(bool is_key) const {
   return static_cast<std::uint32_t>(engine::parameter_bytes(codec, 1, head_dim) / 2);
 }
 
-// Of half `index` of a token: a channel of f16, else a parameter.
+// Returns the offset of half `index` of a token: a channel if the codec is f16, else a parameter.
 std::size_t KvPage::half_at(const KvPlace& place, bool is_key, std::uint32_t index) const {
   const KvCodec& codec = is_key ? codecs.key : codecs.value;
   if (codec.kind == CodecKind::f16) {
@@ -187,7 +187,7 @@ KvCode KvPage::stored(const Bytes& bytes, const KvPlace& place, bool is_key) con
     std::size_t plane = codes_at(place, is_key);
     for (const std::uint32_t p : {low, codec.bits - low}) {
       if (p == 0) continue;
-      // A member's byte of its word; words are little-endian.
+      // Each member of a quad has a byte of the word; words are little-endian.
       const std::size_t word = plane + (quad / (8 / p) * 16 + lane) * 4;
       code |= (bytes[word + member] >> p * (quad % (8 / p)) & ((1u << p) - 1)) << shift;
       shift += p;

@@ -1,6 +1,6 @@
 #pragma once
-// Pages of keys and values as kernels/kv/README.md draws them, read and written on the host, in
-// float64: what tests hold the kernels to. Thread safety: plain values.
+// Reads and writes pages of keys and values, as kernels/kv/README.md draws them, on the host and in
+// float64. Tests compare the kernels with it. Thread safety: plain values.
 #include <cstdint>
 #include <vector>
 
@@ -9,27 +9,27 @@
 
 namespace millrace::testing {
 
-// A token's place.
+// The place of a token's key and value.
 struct KvPlace {
   std::uint32_t page = 0, kv_head = 0, slot = 0;
 };
 
-// A vector as it is stored: codes of its channels; scale and bias of each group, or one norm.
+// A stored vector: codes of its channels, and scale and bias of each group, or one norm.
 struct KvCode {
   std::vector<std::uint32_t> codes;
   std::vector<double> parameters;
 };
 
-// The reference's codec (kv_codecs.py) in float64; `seed` chooses the signs of rotated codecs. NaN
-// among the channels gives NaN parameters: a norm, or its group's scale and bias.
+// The reference's codecs (kv_codecs.py) in float64; `seed` chooses the signs of rotated codecs. NaN
+// among the channels makes parameters NaN: the norm, or its group's scale and bias.
 KvCode encode(const engine::KvCodec& codec, std::uint64_t seed, const std::vector<double>& x);
 std::vector<double> decode(const engine::KvCodec& codec, std::uint64_t seed, const KvCode& code);
 
-// x times (-1)^popcount(i & j); x times the signs of `seed`.
+// hadamard multiplies x by (-1)^popcount(i & j), flipped by the signs of `seed`.
 std::vector<double> hadamard(std::vector<double> x);
 std::vector<double> flipped(std::vector<double> x, std::uint64_t seed);
 
-// Nearest half, ties to even, within +-65504; NaN stays NaN.
+// Rounds to the nearest half, ties to even, clamped to +-65504; NaN stays NaN.
 double as_half(double x);
 
 struct KvPage {
@@ -37,20 +37,20 @@ struct KvPage {
   std::uint32_t kv_heads = 1, head_dim = 64;
   using Bytes = std::vector<std::uint8_t>;
 
-  // Pages of random codes; their halves are NaN.
+  // Returns pages with random codes, whose halves are NaN.
   Bytes unwritten(std::size_t pages, Random& random) const;
-  // A key and a value of random codes and moderate parameters.
+  // Writes a key and a value with random codes and moderate parameters.
   void write_random(Bytes& bytes, const KvPlace& place, Random& random) const;
-  // Codes and parameters as stored; a key or value of halves has its halves as parameters.
+  // Returns stored codes and parameters; the parameters of an f16 key or value are its halves.
   KvCode stored(const Bytes& bytes, const KvPlace& place, bool is_key) const;
-  // As channels.
+  // Return the decoded channels.
   std::vector<double> key(const Bytes& bytes, const KvPlace& place) const;
   std::vector<double> value(const Bytes& bytes, const KvPlace& place) const;
 
  private:
   std::size_t codes_at(const KvPlace& place, bool is_key) const;
   std::size_t half_at(const KvPlace& place, bool is_key, std::uint32_t index) const;
-  std::uint32_t halves(bool is_key) const;  // a token
+  std::uint32_t halves(bool is_key) const;  // per token
 };
 
 }  // namespace millrace::testing

@@ -1,5 +1,5 @@
 #pragma once
-// Runs sequences through a Model step by step, however they are cut, and gives the logits.
+// Runs sequences through a Model, cut into steps as the test likes, and keeps the logits.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -27,7 +27,7 @@ class ModelRunner {
   engine::Device& device() { return *device_; }
   engine::Model& model() { return *model_; }
 
-  // Sequence s is given pages s * pages_each and on, in an order that is not theirs.
+  // Sequence s gets the pages s * pages_each to (s + 1) * pages_each - 1, but not in this order.
   void set_sequences(std::vector<Tokens> sequences, std::uint32_t pages_each) {
     sequences_ = std::move(sequences);
     pages_each_ = pages_each;
@@ -36,7 +36,7 @@ class ModelRunner {
   }
   const Logits& logits(std::uint32_t sequence) const { return logits_[sequence]; }
 
-  // One step; keeps the logits of every token, or of those from `from` on.
+  // Runs one step and keeps the logits of every token from position `from` on.
   void step(const std::vector<Part>& parts, std::uint32_t from = 0) {
     engine::StepPlan plan;
     for (const Part& part : parts) add(plan, part, from);
@@ -53,7 +53,7 @@ class ModelRunner {
     }
   }
 
-  // A whole sequence in steps of `chunk` tokens.
+  // Runs a whole sequence in steps of `chunk` tokens.
   void run(std::uint32_t sequence, std::uint32_t chunk, std::uint32_t from = 0) {
     const auto size = static_cast<std::uint32_t>(sequences_[sequence].size());
     for (std::uint32_t at = 0; at < size; at += chunk) {

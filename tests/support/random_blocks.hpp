@@ -1,5 +1,5 @@
 #pragma once
-// Blocks of any tensor type with random contents but scales of the test's choosing.
+// Blocks of any tensor type with random contents and with scales that the test chooses.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,8 +16,8 @@ void append_value(std::vector<std::byte>& to, T value) {
   to.insert(to.end(), start, start + sizeof value);
 }
 
-// One block of a quantized type; half_of(i) gives the bits of its half i: the scale's, then the
-// minimum's.
+// Appends one block of a quantized type; half_of(i) gives the bits of its half i, first of the
+// scale, then of the minimum.
 template <class HalfOf>
 void append_random_block(std::vector<std::byte>& to, engine::TensorType type, Random& random,
                          HalfOf half_of) {

@@ -1,7 +1,7 @@
 #pragma once
-// Where tests find their files: those of the sources, the numeric reference (tests/reference) and
-// the test model. What is missing ends the test program with a message: such a test must not pass
-// by being left out. Thread safety: pure functions.
+// Finds the files of tests: the sources, the numeric reference (tests/reference) and the test
+// model. A missing file ends the test program with a message, because a test that cannot run must
+// not pass. Thread safety: pure functions.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -16,7 +16,7 @@ namespace millrace::testing_support {
   std::exit(2);
 }
 
-// The folder the sources lie in. $MILLRACE_SOURCE_DIR names another one for programs that run on a
+// The folder of the sources. $MILLRACE_SOURCE_DIR names another one for programs that run on a
 // machine without the sources (tests/core/bundle).
 inline std::filesystem::path source_folder() {
   const char* const given = std::getenv("MILLRACE_SOURCE_DIR");
@@ -31,12 +31,12 @@ inline std::string reference_text(const std::string& name) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// $MILLRACE_MODEL, or else what ops/model prints.
+// The model file: $MILLRACE_MODEL, or the path that ops/model prints.
 inline const std::string& model_path() {
   static const std::string path = [] {
     if (const char* given = std::getenv("MILLRACE_MODEL")) return std::string(given);
     FILE* pipe = popen((source_folder() / "ops/model").c_str(), "r");
-    if (pipe == nullptr) missing("the test model: ops/model cannot be run");
+    if (pipe == nullptr) missing("the test model: cannot run ops/model; set MILLRACE_MODEL");
     std::string last, line;
     for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) {
       if (c != '\n') {

@@ -1,6 +1,6 @@
 #pragma once
-// A model of random weights in a few kilobytes, in memory: for tests of everything that does not
-// need a model that makes sense.
+// A model of random weights in a few kilobytes, in memory, for tests that do not need sensible
+// text.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -19,11 +19,11 @@ struct TinyModel {
   std::uint32_t layers = 2, width = 64, heads = 4, kv_heads = 2, ffn_width = 96, vocabulary = 70;
   std::uint32_t context = 1024;
   bool tied = false, biases = true;
-  engine::AttentionShape attention{};  // sinks where it says so
+  engine::AttentionShape attention{};  // with `sinks`, adds their tensors
   engine::TensorType type = engine::TensorType::f32;
-  std::map<std::string, engine::TensorType> types{};           // of single tensors
-  std::map<std::string, std::vector<std::uint64_t>> shapes{};  // in place of the right ones
-  std::map<std::string, float> scales{};                       // single fp32 tensors, times these
+  std::map<std::string, engine::TensorType> types{};           // types of single tensors
+  std::map<std::string, std::vector<std::uint64_t>> shapes{};  // replace the right ones
+  std::map<std::string, float> scales{};                       // factors of single fp32 tensors
   std::vector<std::string> absent{};
   std::uint64_t seed = 1;
 
@@ -74,7 +74,7 @@ struct TinyModel {
     if (biases) add(out, random, name + ".bias", rows, 0);
   }
 
-  // rows 0: a vector, always fp32.
+  // Adds a tensor; rows 0 makes it a vector, which is always fp32.
   void add(GgufBuilder& out, Random& random, const std::string& name, std::uint64_t columns,
            std::uint64_t rows) const {
     for (const std::string& missing : absent) {
@@ -122,8 +122,8 @@ struct TinyModel {
     return engine::traits_of(type).block_elements > 32;
   }
 
-  // The bits of a scale with which weights are a few tenths at most, or of a minimum that lies half
-  // of that below zero.
+  // Returns the bits of a scale that keeps weights within a few tenths, or of a minimum that lies
+  // half of that below zero.
   static std::uint32_t half_size(engine::TensorType type, std::uint32_t half) {
     using engine::TensorType;
     switch (type) {

@@ -1,10 +1,9 @@
-"""clang-tidy over our own sources, as many at a time as there are cores.
+"""Runs clang-tidy over our own sources, as many at a time as there are cores.
 
-What passed is remembered in the cache folder, as the compiler's results are by ccache: by a hash of
-the file, every header of ours that it includes, its compile command, the configuration and the
-tool's version. A second run takes seconds, also in another checkout. The tool comes with
-tests/requirements.txt: from version 21 on it passes over system headers, which were most of its
-time.
+The cache folder remembers files that passed, by a hash of the file, every header of ours that it
+includes, its compile command, the configuration and the tool's version. So a second run takes
+seconds, also in another checkout. The tool comes with tests/requirements.txt: from version 21 on it
+skips system headers, which took most of its time.
 """
 import concurrent.futures
 import contextlib
@@ -32,7 +31,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
 @functools.cache
 def commands():
-    """The compile commands of each of our sources."""
+    """Returns the compile commands of each of our sources."""
     found = {}
     for entry in json.loads((BUILD / "compile_commands.json").read_text()):
         found.setdefault(pathlib.Path(entry["file"]).resolve(), []).append(entry["command"])
@@ -45,19 +44,19 @@ def sources(parts):
 
 @functools.cache
 def includes(path):
-    """The headers of ours that a file names."""
+    """Returns our own headers that a file includes."""
     names = INCLUDE.findall(path.read_text(encoding="utf-8"))
     return [header for name in names if (header := ROOT / name).is_file()]
 
 
 def configurations(path):
-    """The files .clang-tidy that count for a source, which clang-tidy looks for in its folders."""
+    """Returns the files .clang-tidy that apply to a source, from its folder up to the root."""
     return [found for folder in path.parents if folder.is_relative_to(ROOT)
             and (found := folder / ".clang-tidy").is_file()]
 
 
 def digest(path, extra):
-    """Of all that can change what the tool says of a source."""
+    """Hashes everything that can change the tool's findings about a source."""
     whole, todo = set(), [path]
     while todo:
         whole.add(one := todo.pop())
@@ -73,18 +72,18 @@ def digest(path, extra):
 
 @functools.cache
 def version():
-    assert TOOL, "no clang-tidy beside this Python: ops/test makes an environment that has it"
+    assert TOOL, "this Python environment has no clang-tidy: use .venv, which ops/test makes"
     return subprocess.run([TOOL, "--version"], capture_output=True, check=True, text=True).stdout
 
 
 def check(path, passed, extra=()):
     key = digest(path, extra)
     if (passed / key).exists():
-        (passed / key).touch()  # in use
+        (passed / key).touch()  # keeps the entry from being removed as old
         return None
     result = subprocess.run(
         [TOOL, "--quiet", "-p", str(BUILD), str(path),
-         # The database is GCC's, and libstdc++ uses its own deprecated buffer.
+         # The commands are GCC's, and libstdc++ uses a buffer that it has itself deprecated.
          "--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wno-deprecated-declarations",
          "--extra-arg=-Wno-unused-command-line-argument",
          *extra],
@@ -98,7 +97,7 @@ def check(path, passed, extra=()):
 def forget_old(folder):
     month_ago = time.time() - 30 * 24 * 3600
     for entry in folder.iterdir():
-        with contextlib.suppress(FileNotFoundError):  # another run may be at it
+        with contextlib.suppress(FileNotFoundError):  # another run may remove it at the same time
             if entry.stat().st_mtime < month_ago:
                 entry.unlink()
 
@@ -118,7 +117,7 @@ def test_clang_tidy():
 
 @pytest.mark.long
 def test_clang_analyzer():
-    """Paths through functions of the product: slower than all other checks together."""
+    """Analyses paths through functions of the product; slower than all other checks together."""
     checks = "--checks=-*,clang-analyzer-core*,clang-analyzer-deadcode*"
     assert not (bad := complaints(sources(PRODUCT), checks)), "\n".join(bad)
 

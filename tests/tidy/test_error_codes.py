@@ -7,7 +7,7 @@ from test_tidy import ROOT, relative, tracked
 TABLE = "schemas/base/error.hpp"
 PRODUCT = ("schemas/", "broker/", "engine/", "client/")
 COMPARED = re.compile(r"[!=]=\s*Code::\w+|\bcase Code::\w+")
-# A code that a test's own helper returns is no expectation.
+# A code that a test's own helper returns does not count as expected.
 RETURNED = re.compile(r"\breturn\b[^;]*?;", re.S)
 
 

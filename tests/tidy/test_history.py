@@ -1,4 +1,4 @@
-"""The history can be read, and a clone stays small: subjects of commits, sizes of files."""
+"""Checks the subjects of new commits and the sizes of tracked files."""
 import pathlib
 import subprocess
 
@@ -7,7 +7,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SUBJECT_LIMIT = 72
 FILE_LIMIT_BYTES = 256 * 1024
-# The rule holds from this commit's children on.
+# The rule applies to the commits after this one.
 BASE = "169d8e023c5c8ee3fccbee9f542ad5082694c70c"
 
 

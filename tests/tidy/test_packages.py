@@ -1,4 +1,4 @@
-"""Each Debian package that ops/setup installs is included, run or linked by something here."""
+"""Checks that something in the tree includes, runs or links each Debian package of ops/setup."""
 import pathlib
 import re
 
@@ -20,11 +20,11 @@ def cmake(words):
 
 
 def run(words):
-    """A command of a script, or a program that Python starts."""
+    """Matches a command of a script, or a program that Python starts."""
     return ("", ".sh", ".py"), words
 
 
-# What stands for a package: in which files, and what is found there. A new package gets its row.
+# The use of each package: the files and the pattern to find there. A new package needs a row.
 STANDS_FOR = {
     "g++": cmake(r"^project\(.*LANGUAGES[^)]*\bCXX\b"),
     "cmake": run(r"^\s*(?:\[.*\|\| )?cmake -S "),
@@ -60,7 +60,7 @@ STANDS_FOR = {
 
 
 def packages(tree):
-    """The words of the arrays NAME_packages=( ... )."""
+    """Returns the words of the arrays NAME_packages=( ... )."""
     arrays = re.findall(r"^\w+_packages=\(([^)]*)\)", tree.text(SETUP), re.M)
     return [word for array in arrays for word in array.split()]
 
@@ -80,7 +80,7 @@ def complaints(tree):
     found = []
     for package in packages(tree):
         if package not in STANDS_FOR:
-            found.append(f"{package}: tests/tidy/test_packages.py does not say what it stands for")
+            found.append(f"{package}: add a row for its use to tests/tidy/test_packages.py")
         elif not is_used(tree, package):
             found.append(f"{package}: nothing uses it")
     return found
@@ -97,7 +97,7 @@ def test_each_package_is_used(tmp_path):
     ("libpng-dev", "#include <png.h>", []),
     ("libpng-dev", "// #include <png.h>", ["libpng-dev: nothing uses it"]),
     ("libbenchmark-dev", "#include <benchmark/benchmark.h>",
-     ["libbenchmark-dev: tests/tidy/test_packages.py does not say what it stands for"]),
+     ["libbenchmark-dev: add a row for its use to tests/tidy/test_packages.py"]),
 ])
 def test_an_unused_package_is_seen(tmp_path, package, source, found):
     tree = planted(tmp_path, {SETUP: f"build_packages=(\n  {package}\n)\n", "a.cpp": source + "\n"})

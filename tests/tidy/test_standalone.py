@@ -1,8 +1,8 @@
-"""The checkout stands alone and cites what exists.
+"""Checks that the checkout stands alone and cites only what exists.
 
-The tracked files, edits included, are copied into an empty folder. Nothing in them may lead out of
-it, and each file, identifier and user that a comment or a README names must be there. The tests
-below each check plant an offence in a small tree and see it found.
+The tests copy the tracked files, edits included, to an empty folder. No path in them may lead out
+of it, and each file and identifier that a comment or a README names must exist. After each check
+follow tests that plant an offence in a small tree and see that the check finds it.
 """
 import pathlib
 import posixpath
@@ -30,7 +30,7 @@ OUTSIDE = [
     (re.compile(r"\bseed 00\d\b|\[(?:engine|queue|performance|kv-fidelity|peers) [A-Z\d]"),
      "a note that is not in the checkout"),
 ]
-# A path with `..` in it; what stands before it may be a variable for the root.
+# A path with `..` in it, perhaps after a variable for the root.
 UPWARDS = re.compile(
     r"(?P<root>\$root|\$\{root\}|\$\{(?:CMAKE|PROJECT)_SOURCE_DIR\}|MILLRACE_SOURCE_DIR \")?/?"
     r"(?P<path>(?<![\w.])(?:[\w.-]+/)*\.\.(?:/[\w.*-]+)*(?![\w.]))")
@@ -38,7 +38,7 @@ PARENTS = re.compile(r"__file__\)?(?:\.resolve\(\))?(?:\.parents\[(\d+)\]|((?:\.
 
 
 def climbs(name, line):
-    """Whether a path of this line leads above the root."""
+    """Returns whether a path of this line leads above the root."""
     for found in UPWARDS.finditer(line):
         start = "" if found["root"] else folder_of(name)
         if posixpath.normpath(posixpath.join(start, found["path"])).startswith(".."):
@@ -90,7 +90,7 @@ def test_what_stays_inside_is_no_way_out(tmp_path):
         "x.md": "engine/worker, /etc/OpenCL, [a](a/../b.md), \"A sentence ends ...\"\n"})) == []
 
 
-# ---- the agreed shape that the first parts were built from
+# ---- the design page of the first parts, which is not in the checkout
 
 def design_citations(tree):
     return [f"{name}:{number}" for name, text in tree.texts() if name != OWN
@@ -122,7 +122,7 @@ def foreign_headers(tree):
 
 
 def file_citations(tree):
-    """(name, line, what is cited) of comments and Markdown."""
+    """Returns (name, line, cited path) of comments and Markdown."""
     for name, _ in tree.texts():
         if name.endswith(".md"):
             lines = tree.quoted(name)
@@ -134,7 +134,7 @@ def file_citations(tree):
 
 
 def cited_folders(tree):
-    """Paths between back quotes that begin with a folder of the tree, programs of build/ apart."""
+    """Returns paths between back quotes that begin with a folder of the tree, except build/."""
     tops = {f.split("/")[0] for f in tree.folders}
     for name in tree.named(".md"):
         near = {f.rpartition("/")[2] for f in tree.folders if folder_of(f) == folder_of(name)}
@@ -161,7 +161,7 @@ def missing_files(tree):
 
 
 def missing_programs(tree):
-    """Programs of build/bin and build/tests that a README names and nothing builds."""
+    """Returns programs of build/bin and build/tests that a README names and nothing builds."""
     built = {p for n in tree.named("CMakeLists.txt", ".cmake")
              for p in PROGRAM.findall(tree.text(n))}
     return [f"{name}:{number}: nothing builds {program}"
@@ -214,7 +214,7 @@ def words_of_code(tree):
     text = "\n".join(tree.code(n) if n.endswith((".cpp", ".hpp", ".cl")) else t
                      for n, t in tree.texts()
                      if not n.endswith((".md", ".json", ".jsonl")) and n != OWN)
-    # What is put together of pieces, name##_K or name + "_K", is known by its end.
+    # Names composed of pieces, name##_K or name + "_K", are known by their ends.
     ends = set(re.findall(r'(?:##|")(_\w+)', text))
     return set(re.findall(r"\w+", text)), ends
 
@@ -223,7 +223,7 @@ def missing_identifiers(tree):
     words, ends = words_of_code(tree)
 
     def known(word):
-        plain = re.sub(r"_\d+$", "", word)  # mr_pairs_576: one for each size
+        plain = re.sub(r"_\d+$", "", word)  # such as mr_pairs_576, which exists for each size
         return word in words or plain in words or word in NOT_OURS or any(
             word.endswith(end) and word.removesuffix(end) in words for end in ends)
 

@@ -1,4 +1,4 @@
-"""House rules that a machine can check: layout, line and file length, includes, format, leftovers.
+"""Checks house rules: layout, line and file length, includes, format, leftovers.
 
 ARCHITECTURE.md, "Where things live", has the table of who may include whom; change both together.
 """
@@ -14,7 +14,7 @@ CODE = {".cpp", ".hpp", ".cl", ".py"}
 LINE_LIMIT = 100
 FILE_LIMIT = 400  # most files stay under 300
 
-# folder -> what it may include of ours; the longest matching folder counts.
+# folder -> which of our folders it may include; the longest matching folder counts.
 MAY_INCLUDE = {
     "schemas/base": ["schemas/base"],
     "schemas": ["schemas"],
@@ -26,15 +26,15 @@ MAY_INCLUDE = {
     "bench": [""],
 }
 MUST_NOT_INCLUDE = {"engine/core": ["schemas/base/net"]}
-# Commands that need more than the folder: `run` holds a broker and starts an engine, others load a model.
+# Exceptions for commands: `run` contains a broker and starts an engine, others load a model.
 EXTRA = {
     "client/run": ["broker", "engine/worker/options.hpp"],
     "client/commands": ["engine/core", "engine/worker/driver_guard.hpp",
                         "engine/worker/options.hpp", "broker"],
 }
-# Headers that cost seconds to compile stay out of ours.
+# Headers that take seconds to compile, which our headers must not include.
 HEAVY = re.compile(r"msgpack|CL/opencl\.hpp|nlohmann/|CLI/|spdlog/|zmq\.hpp|sqlite3\.h")
-PRIVATE = {"schemas/pack.hpp", "schemas/tools/json_types.hpp"}  # included by sources alone
+PRIVATE = {"schemas/pack.hpp", "schemas/tools/json_types.hpp"}  # only sources include these
 ENGINE_CORE_BANNED = re.compile(r"[<\"](zmq|msgpack|sqlite3)")
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
 GIVEN_LOCAL = re.compile(r"^(?:static|MR_GROUP_INLINE)\b[^;{=]*\([^;{]*__local\b", re.M)
@@ -76,7 +76,7 @@ def test_file_length():
 
 
 def test_the_scheduler_reads_like_a_page():
-    """One file of at most 300 lines, and no device anywhere below it."""
+    """It is one file of at most 300 lines, and includes no device header, directly or not."""
     path = ROOT / "engine/core/scheduler/scheduler.cpp"
     assert path.read_text(encoding="utf-8").count("\n") <= 300
     seen, todo = set(), [path]
@@ -128,7 +128,7 @@ def test_engine_core_stands_alone():
 
 
 def test_the_broker_decodes_jobs_on_the_way_in_and_results_never():
-    """Results are bytes to the broker; a job's fields that it needs are columns of the ledger."""
+    """Results are bytes to the broker; the fields of a job that it needs are ledger columns."""
     found = {}
     for path in tracked(".cpp", ".hpp"):
         if relative(path).startswith("broker/"):
@@ -140,7 +140,7 @@ def test_the_broker_decodes_jobs_on_the_way_in_and_results_never():
 
 def test_every_folder_has_a_readme():
     folders = {p.parent for p in tracked(*CODE)} - {ROOT}
-    # Folders of tests, kernels and parts of parts are described by the nearest README above.
+    # The nearest README above describes folders of tests and kernels, and deeper folders.
     need = {f for f in folders if len(f.relative_to(ROOT).parts) <= 2
             and f.relative_to(ROOT).parts[0] not in ("tests", "kernels")}
     need |= {ROOT / "tests", ROOT / "kernels"}
@@ -162,10 +162,11 @@ def test_headers_have_a_guard():
 
 
 def test_functions_given_local_memory_are_inlined():
-    """PoCL lets all groups share an array that a static function kept by itself (a_prelude.cl)."""
+    """PoCL lets all groups share the array of a static function that is not inlined
+    (a_prelude.cl)."""
     found = [(relative(p), m.group(0)) for p in tracked(".cl")
              for m in GIVEN_LOCAL.finditer(p.read_text(encoding="utf-8"))]
-    assert len(found) >= 4, "none seen: has the pattern gone stale?"
+    assert len(found) >= 4, "too few functions found: correct the pattern GIVEN_LOCAL"
     bad = [f"{name}: {head}" for name, head in found if head.startswith("static")]
     assert not bad, "\n".join(bad)
 
@@ -179,7 +180,7 @@ def test_format():
 
 
 def test_the_check_itself_sees_a_violation():
-    """The include table must be able to fail: a broker header in the engine core is not allowed."""
+    """The include table can fail: the engine's core may not include a broker header."""
     assert longest_prefix(MAY_INCLUDE, "engine/core/x.cpp") == "engine/core"
     assert not any("broker/a.hpp".startswith(x) for x in MAY_INCLUDE["engine/core"])
     with pytest.raises(AssertionError):

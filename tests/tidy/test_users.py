@@ -1,10 +1,10 @@
-"""What a README or a header says about users and includes is so.
+"""Checks the statements of READMEs and headers about users and includes.
 
     Used by `a`, `b`.          each includes something of this folder, or this header
-    Used by `a` alone.         and nobody else does, tests and benchmarks apart
+    Used by `a` alone.         and no other part does, except tests and benchmarks
     May include `a` and `b`.   the sources of this folder include nothing else of ours
 
-Names are folders or files between back quotes, from the root, beside the folder or in it.
+Names are folders or files between back quotes, relative to the root, the folder or its parent.
 """
 import pathlib
 import posixpath
@@ -29,7 +29,7 @@ def paragraphs(tree, name):
 
 
 def statements(tree, pattern, *suffixes):
-    """(file, the rest of the sentence, names in it) for each sentence that the pattern begins."""
+    """Returns (file, rest of sentence, names in it) for sentences that begin with the pattern."""
     for name in tree.named(*suffixes):
         text = paragraphs(tree, name)
         for found in pattern.finditer(text):
@@ -40,7 +40,7 @@ def statements(tree, pattern, *suffixes):
 
 
 def place(tree, named, folder):
-    """The file or folder that a name means, or None."""
+    """Returns the file or folder that a name means, or None."""
     named = named.rstrip("/")
     for at in (named, posixpath.join(folder_of(folder), named), posixpath.join(folder, named)):
         if at in tree.files or at in tree.folders:
@@ -61,7 +61,7 @@ def includes(tree, name):
 
 
 def takers(tree, owner):
-    """The sources that use a header or a kernel's source, or from outside what lies in a folder."""
+    """Returns sources that use a header or a kernel's source, or from outside a folder's files."""
     if owner.endswith(".hpp"):
         its_source = owner.removesuffix(".hpp") + ".cpp"
         return {n for n in sources(tree) if n != its_source and owner in includes(tree, n)}
@@ -106,7 +106,7 @@ def clone(tmp_path_factory):
     return copied(ROOT, tmp_path_factory.mktemp("clone"))
 
 
-def test_users_are_users(clone):
+def test_statements_about_users_are_true(clone):
     assert len(list(statements(clone, USED_BY, ".md", ".hpp"))) >= 5
     assert not (found := untrue_users(clone)), "\n".join(found)
 

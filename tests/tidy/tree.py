@@ -1,4 +1,4 @@
-"""A folder of sources as the tidy tests read it: files, comments, what a citation means."""
+"""A folder of sources as the tidy tests read it: files, comments, targets of citations."""
 import ast
 import fnmatch
 import functools
@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tokenize
 
-BINARY = (".png", ".msgpack")
+BINARY = (".png", ".msgpack", ".gguf", ".bin")
 STRING = re.compile(r'"(?:\\.|[^"\\])*"')
 SLASHES = re.compile(r"//(.*)")
 HASH = re.compile(r"(?:^|\s)#(?!!)(.*)")
@@ -33,12 +33,12 @@ class Tree:
         return [n for n in self.files if n.endswith(suffixes)]
 
     def texts(self):
-        """Every file that is text, as (name, text)."""
+        """Returns (name, text) of every text file."""
         return [(n, self.text(n)) for n in self.files if not n.endswith(BINARY)]
 
     def resolve(self, cited, folder):
-        """The files and folders that a citation in a file of `folder` can mean: by the path from
-        the root or from that folder, or by the end of a path; `*` stands for any characters."""
+        """Returns the files and folders that a citation in a file of `folder` can mean: by the path
+        from the root or from that folder, or by the end of a path; `*` matches any characters."""
         cited = cited.rstrip("/")
         here = posixpath.normpath(posixpath.join(folder, cited))
         return [n for n in [*self.files, *self.folders]
@@ -46,7 +46,7 @@ class Tree:
 
     @functools.cache
     def comments(self, name):
-        """(line number, text) of each line of comment."""
+        """Returns (line number, text) of each line of comment."""
         text = self.text(name)
         if name.endswith((".cpp", ".hpp", ".cl")):
             return _matches(SLASHES, STRING.sub('""', text))
@@ -58,20 +58,20 @@ class Tree:
 
     @functools.cache
     def code(self, name):
-        """A C++ or OpenCL C file without its comments."""
+        """Returns a C++ or OpenCL C file without its comments."""
         return "\n".join(SLASHES.sub("", STRING.sub(lambda m: m[0].replace("//", "/ /"), line))
                          for line in self.text(name).split("\n"))
 
     @functools.cache
     def quoted(self, name):
-        """(line number, text) of what stands between back quotes in a Markdown file, fenced blocks
-        left out."""
+        """Returns (line number, text) of each text between back quotes in a Markdown file, without
+        fenced blocks."""
         text = FENCED.sub(lambda m: "\n" * m[0].count("\n"), self.text(name))
         return [(text.count("\n", 0, m.start()) + 1, m[1]) for m in re.finditer(r"`([^`]+)`", text)]
 
 
 def copied(root, target):
-    """The tracked files of a checkout, edits included, alone in `target`."""
+    """Copies the tracked files of a checkout, edits included, to `target`."""
     names = subprocess.run(["git", "ls-files", "-z"], cwd=root, check=True, capture_output=True,
                            text=True).stdout.split("\0")
     for name in names:
@@ -83,7 +83,7 @@ def copied(root, target):
 
 
 def planted(target, files):
-    """A tree of the files {name: text}."""
+    """Writes a tree of the files {name: text}."""
     for name, text in files.items():
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         (target / name).write_text(text, encoding="utf-8")

@@ -43,7 +43,7 @@ class RealBroker(Broker):
 
 @pytest.fixture(scope="session")
 def real_run_in():
-    """For runs that several tests share: takes the folder."""
+    """A function from a folder to a run in it, for runs that several tests share."""
     return RealRun
 
 

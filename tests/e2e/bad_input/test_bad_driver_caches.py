@@ -1,6 +1,6 @@
-"""The cache of the driver PoCL, damaged as full disks and power cuts damage it. PoCL trusts what it
-finds there and ends the process, or fails a call, at every start. A folder of ours is emptied,
-once, and the start made again; a folder that the user has chosen is only named."""
+"""Damages the cache of the driver PoCL as full disks and power cuts do. PoCL trusts the files that
+it finds there, and ends the process or fails a call at every start. The engine empties its own
+cache folder once and starts again; if the user chose the folder, the error only names it."""
 import os
 import re
 import shutil
@@ -19,7 +19,7 @@ def log_of(run):
 
 @pytest.fixture(scope="module")
 def filled_cache(tmp_path_factory, real_run_in):
-    """What a start with an empty cache leaves in it; tests of another driver have no use for it."""
+    """The cache that a start with an empty one fills; skips the test with other drivers."""
     tmp_path = tmp_path_factory.mktemp("first")
     first = real_run_in(tmp_path)
     first.write(LINES)
@@ -30,7 +30,7 @@ def filled_cache(tmp_path_factory, real_run_in):
     assert all(x["error"] is None for x in first.results().values())
     if "Portable Computing Language" not in log_of(first):
         pytest.skip("the device's driver is not PoCL, whose cache this damages")
-    assert list((tmp_path / "cache" / "millrace" / "pocl").rglob("*.so")), "it caches elsewhere"
+    assert list((tmp_path / "cache" / "millrace" / "pocl").rglob("*.so")), "the cache is elsewhere"
     assert (tmp_path / "cache" / "millrace").stat().st_mode & 0o777 == 0o700
     return tmp_path / "cache" / "millrace" / "pocl"
 
@@ -90,19 +90,19 @@ def test_a_damaged_cache_is_emptied_and_the_start_made_again(pocl_run, ending, h
     files = len(pocl_run.files(""))
     done = pocl_run.run.go(expect=0)
     assert all(x["error"] is None for x in pocl_run.run.results().values())
-    assert "is started again" not in done.stderr, "the run has seen one start"
+    assert "is started again" not in done.stderr, "the run must see a single start"
     (line,) = pocl_run.emptied()
     assert f"driver_cache={pocl_run.folder} " in line
-    assert int(re.search(r"files=(\d+)", line).group(1)) >= files  # and those of the failed start
+    assert int(re.search(r"files=(\d+)", line).group(1)) >= files  # the failed start adds some
     assert f'failed_start="{reason}' in line or f"failed_start={reason}" in line
-    assert pocl_run.files(".so"), "the cache is in use again"
+    assert pocl_run.files(".so"), "the cache must be in use again"
     assert not list(pocl_run.folder.parent.glob("pocl.damaged*"))
     pocl_run.run.go("--restart", expect=0)
     assert not pocl_run.emptied()
 
 
 @pytest.mark.parametrize("ending", [".so", ".bc"])
-def test_what_is_missing_is_no_damage(pocl_run, ending):
+def test_missing_files_are_no_damage(pocl_run, ending):
     pocl_run.damage(ending, lambda path: path.unlink())
     pocl_run.run.go(expect=0)
     assert not pocl_run.emptied()
@@ -142,7 +142,7 @@ def test_a_folder_that_the_user_has_chosen_is_only_named(pocl_run, filled_cache)
 
 
 def start_after(pocl_run, call, folder_id):
-    """An engine that is told that the start before it failed, and has no model."""
+    """Starts an engine without a model, and tells it that the previous start failed."""
     done = call("millrace-engine", "--model", pocl_run.run.folder / "none.gguf",
                 XDG_CACHE_HOME=str(pocl_run.run.folder / "cache"),
                 MILLRACE_FAILED_START=f"{folder_id} signal 6 (ABRT)")
@@ -150,7 +150,7 @@ def start_after(pocl_run, call, folder_id):
     return done.stderr
 
 
-def test_of_several_that_fail_one_empties_the_cache(pocl_run, call):
+def test_only_one_of_several_failed_starts_empties_the_cache(pocl_run, call):
     before = pocl_run.folder.stat().st_ino
     assert EMPTIED in start_after(pocl_run, call, before)
     (pocl_run.folder / "of-the-first").write_text("compiled since")
@@ -181,7 +181,7 @@ def test_commands_that_load_a_model_recover_as_well(pocl_run, call, tmp_path, wo
     assert again.stdout == whole.stdout
 
 
-def test_a_place_that_is_taken_leaves_the_cache_to_the_driver(real_run, tmp_path, monkeypatch):
+def test_without_its_cache_folder_the_driver_keeps_its_own(real_run, tmp_path, monkeypatch):
     monkeypatch.delenv("POCL_CACHE_DIR", raising=False)
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "millrace").write_text("no folder")

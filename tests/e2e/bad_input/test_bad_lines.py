@@ -1,4 +1,4 @@
-"""Every wrong line ends with an error of its own, by the real engine, and all others complete."""
+"""With the real engine, every wrong line ends with its own error, and all others complete."""
 import json
 
 import pytest
@@ -140,14 +140,14 @@ def test_every_wrong_line_says_what_is_wrong_and_the_others_complete(real_run):
         assert error, line
         assert error["code"] == code, (line, error)
         assert words in error["message"] + error.get("hint", ""), (line, error)
-        assert error.get("hint"), ("what to do?", line, error)
+        assert error.get("hint"), ("the error has no hint", line, error)
         assert error["line"] == 2 * i + 1
         assert results[2 * i + 2]["error"] is None, results[2 * i + 2]
     assert f"{len(LINES)} failed" in done.stdout
-    assert f"and {len(LINES) - 10} more" in done.stdout, "failures that are not shown are counted"
+    assert f"and {len(LINES) - 10} more" in done.stdout, "failures not shown must be counted"
 
 
-def test_what_a_line_brings_reaches_no_terminal_as_it_is(real_run):
+def test_control_characters_of_a_line_do_not_reach_the_terminal(real_run):
     real_run.write(['{"prompt": "p", "task": "\\u001b[31mred"}', "\x1b[2J\x07"])
     done = real_run.go(expect=1)
     assert "\x1b" not in done.stdout + done.stderr and "\x07" not in done.stdout + done.stderr
@@ -220,14 +220,14 @@ def test_a_broker_passes_the_engines_refusals_on(real_broker):
     assert errors.count(None) == 1
 
 
-def test_a_broker_keeps_what_asks_for_another_kv_policy_and_results_say_what_was_used(real_broker):
+def test_a_broker_keeps_jobs_of_another_kv_policy_and_results_name_theirs(real_broker):
     real_broker.real_engine()
     path = real_broker.folder / "jobs.jsonl"
     path.write_text("\n".join(json.dumps(job(kv=kv)) for kv in ("f16", "f16/f16", "f16/f16 x1")))
     done = real_broker.millrace("submit", str(path), "--wait", expect=0)
     for line in done.stdout.splitlines():
         used = json.loads(line)["response"]["body"]["effective"]
-        # One layer of two heads of 16 halves, keys and values.
+        # One layer has keys and values of two heads of 16 halves.
         assert (used["kv_policy"], used["kv"]) == ("f16", "f16/f16 x1")
         assert (used["kv_bytes_per_token"], used["kv_compression"]) == (128, 1)
     path.write_text(json.dumps(job(kv="k5v3")))

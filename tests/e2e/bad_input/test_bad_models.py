@@ -1,4 +1,4 @@
-"""Files that are no model, models that cannot run, devices that are not there."""
+"""Files that are not models, models that cannot run, devices that do not exist."""
 import json
 import struct
 
@@ -58,12 +58,12 @@ def test_the_engine_refuses_it_by_name(call, tmp_path, raw, code, words):
     assert ended.returncode == 3, ended.stderr
     *_, error, hint = ended.stderr.rstrip().splitlines()
     assert error.startswith(f"millrace-engine: {code}: ") and words in error, ended.stderr
-    assert hint.startswith("  ") and len(hint) > 10, "what to do stands on the line below"
+    assert hint.startswith("  ") and len(hint) > 10, "the hint must be on the next line"
     assert "the-model.gguf" in error or "tokenizer.ggml" in error
 
 
 def test_hints_name_models_that_load(call, tmp_path):
-    """What an architecture's hint recommends must not be what the tokenizer then refuses."""
+    """The hint about architectures must not recommend models that the tokenizer refuses."""
     def hint(key, value):
         path = tmp_path / "the-model.gguf"
         path.write_bytes(tiny_gguf({key: value}))
@@ -89,7 +89,7 @@ def test_a_path_that_is_no_file(call, tmp_path, path, words):
         assert "gguf_unreadable" in ended.stderr and words in ended.stderr
 
 
-def test_run_says_it_in_the_engines_words_and_goes_on_once_it_is_mended(real_run):
+def test_run_shows_the_engines_error_and_goes_on_with_a_good_model(real_run):
     real_run.write(['{"prompt": "hello", "max_tokens": 2}'])
     good = real_run.model.read_bytes()
     real_run.model.write_bytes(good[:-1000])
@@ -114,7 +114,7 @@ def test_run_says_it_in_the_engines_words_and_goes_on_once_it_is_mended(real_run
     assert real_run.results()[1]["error"] is None
 
 
-def test_a_missing_model_is_said_even_where_there_is_nothing_to_do(real_run):
+def test_a_missing_model_is_an_error_even_with_nothing_to_do(real_run):
     real_run.model.unlink()
     real_run.write([])
     there = sorted(real_run.folder.iterdir())

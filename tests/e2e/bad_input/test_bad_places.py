@@ -1,4 +1,4 @@
-"""Ledgers, outputs, disks and brokers that are not what they should be, with the real programs."""
+"""Unusable ledgers, outputs, disks and brokers, with the real programs."""
 import json
 import resource
 import shutil
@@ -23,12 +23,12 @@ def test_a_second_broker_on_one_ledger_or_one_endpoint(real_broker, call):
     same_ledger = call("millrace-broker", "--ledger", folder / "ledger", *endpoints(folder, "x"))
     assert same_ledger.returncode == 3
     assert "ledger_in_use" in same_ledger.stderr and "another ledger" in same_ledger.stderr
-    same_door = call("millrace-broker", "--ledger", folder / "other", "--listen",
-                     real_broker.clients, "--listen-engines", f"ipc://{folder}/e2",
-                     "--listen-doorbell", "")
-    assert same_door.returncode == 3
-    assert "another process listens there" in same_door.stderr
-    real_broker.millrace("status", expect=0)  # and the first one still hears its clients
+    same_endpoint = call("millrace-broker", "--ledger", folder / "other", "--listen",
+                         real_broker.clients, "--listen-engines", f"ipc://{folder}/e2",
+                         "--listen-doorbell", "")
+    assert same_endpoint.returncode == 3
+    assert "another process listens there" in same_endpoint.stderr
+    real_broker.millrace("status", expect=0)  # the first broker still answers its clients
 
 
 def test_an_endpoint_left_by_a_killed_broker_is_taken_over(real_broker):
@@ -107,12 +107,12 @@ def test_standard_output_that_is_full_is_an_error_and_one_that_is_gone_ends_it(r
     assert done.returncode == 3 and "cannot write to standard output" in done.stderr
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     process.stdout.close()
-    assert process.wait(PATIENCE_S) == -signal.SIGPIPE  # as any filter, without a word
+    assert process.wait(PATIENCE_S) == -signal.SIGPIPE  # silently, as any filter does
     assert process.stderr.read() == ""
 
 
 def full_after(limit):
-    """The file size limit stands in for the disk: writes beyond it fail."""
+    """Simulates a full disk by a file size limit: writes beyond it fail."""
     def limited():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))

@@ -1,5 +1,5 @@
-"""A model whose types are mixed runs layer parts one by one: the user is told so, and which tensor
-is the reason."""
+"""A model with mixed types runs its layers part by part. The programs say so and name the tensor
+that is the reason."""
 import json
 import random
 
@@ -9,11 +9,11 @@ from tiny_gguf import good_tensors, tiny_gguf
 
 JOB = '{"prompt": "hello", "max_tokens": 2}'
 BLOCK = 32
-TYPES = {"Q4_0": (2, 2 + BLOCK // 2), "Q8_0": (8, 2 + BLOCK)}  # number in the file, bytes a block
+TYPES = {"Q4_0": (2, 2 + BLOCK // 2), "Q8_0": (8, 2 + BLOCK)}  # id in the file, bytes per block
 
 
 def quantized(shape, name, source):
-    """A matrix of random codes with small scales."""
+    """Returns a matrix of random codes with small scales."""
     number, block_bytes = TYPES[name]
     count = shape[0] * shape[1] // BLOCK
     data = b"".join(b"\0\x18" + source.randbytes(block_bytes - 2) for _ in range(count))
@@ -21,12 +21,12 @@ def quantized(shape, name, source):
 
 
 def model(down="Q8_0"):
-    """A layer of 64 channels in two heads, all in Q8_0 but its down projection."""
+    """Returns a model of one layer, 64 channels and two heads, all Q8_0 but its down projection."""
     source = random.Random(7)
     tensors = {name: quantized(shape, down if "ffn_down" in name else "Q8_0", source)
                for name, (shape, _, _) in good_tensors().items()
                if name.startswith("blk.") and len(shape) == 2}
-    # Heads of 32 channels, which whole layers want, and as many for keys and values.
+    # Heads have 32 channels, because whole layers need that; keys and values have as many heads.
     for name in ("blk.0.attn_k.weight", "blk.0.attn_v.weight"):
         tensors[name] = quantized((64, 64), "Q8_0", source)
     return tiny_gguf({"llama.attention.head_count": 2, "llama.attention.head_count_kv": 2}, tensors)

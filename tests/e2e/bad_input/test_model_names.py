@@ -1,4 +1,4 @@
-"""A model's id is its file's name, or what --model-name says; the file's own name is a label."""
+"""A model's id is its file's name, or the value of --model-name; its own name is only a label."""
 import json
 
 import pytest
@@ -11,7 +11,7 @@ JOBS = [completion("a", "hello", max_tokens=2), '{"prompt": "hello", "max_tokens
 
 
 def models_of(results):
-    """What each line says of its model: OpenAI's field, or our own, and the effective settings."""
+    """Returns the model that each result names, in OpenAI's field or ours, and its settings."""
     out = set()
     for record in results.values():
         body = record["response"]["body"]
@@ -39,7 +39,7 @@ def test_results_name_the_file(named_run):
     assert "model=Some-Model.v0.2.Q4_1 " in line and "Some label" in line
 
 
-def test_a_name_that_is_given_is_the_id_and_stays_it(named_run):
+def test_a_given_name_is_the_id_and_cannot_change(named_run):
     named_run.go("--model-name", "house/tiny", expect=0)
     assert models_of(named_run.results()) == {"house/tiny"}
     named_run.write([*JOBS[:2], "nonsense"])

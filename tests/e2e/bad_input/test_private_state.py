@@ -1,4 +1,4 @@
-"""What the programs keep for themselves is their user's alone; outputs follow the umask."""
+"""Only the user can read the programs' own files; outputs follow the umask."""
 import os
 import stat
 
@@ -54,7 +54,7 @@ def test_a_broker_also_in_a_folder_that_is_open(real_broker):
     real_broker.start()
     for path in ledger.iterdir():
         assert mode(path) == 0o600, path
-    assert mode(ledger) == 0o755, "a folder that was there is its maker's affair"
+    assert mode(ledger) == 0o755, "a folder that exists keeps its permissions"
 
 
 def test_outputs_that_a_user_names(real_run, call, tmp_path):

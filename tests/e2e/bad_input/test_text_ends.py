@@ -1,5 +1,5 @@
-"""How texts end and what they are taken apart by, from a line to a line, by the real engine. The
-model is forced: only the tokens of `allowed_token_ids` are drawn."""
+"""How texts end and how markers split them, from input line to output line, with the real engine.
+`allowed_token_ids` forces the model to draw only certain tokens."""
 import json
 import math
 import struct
@@ -10,7 +10,7 @@ import wire
 import zmq
 from patience import PATIENCE_S
 
-A, B = ord("A"), ord("B")  # the vocabulary begins with the bytes
+A, B = ord("A"), ord("B")  # token ids: the vocabulary begins with the bytes
 
 
 def job(custom_id, **fields):
@@ -27,7 +27,7 @@ JOBS = [
     job("reasoning", markers=[{"part": "reasoning", "open": "AA", "close": "AAAA"}], max_tokens=7),
     job("auto", markers="auto"),
 ]
-# Two tokens alone can be drawn; the third that logprobs are asked of is ruled out.
+# Only two tokens can be drawn; the job also asks for logprobs of a third, which is ruled out.
 MASKED = job("masked", allowed_token_ids=[A, B], logprobs=True, top_logprobs=3,
              prompt_logprobs=True, logprob_mode="processed", logprob_token_ids=[B, B + 1])
 
@@ -53,7 +53,7 @@ def test_every_end_has_its_reason_and_its_text(real_run):
 
 
 def expect_masked(tokens, drawn, prompt, none):
-    """Logprobs as flat lists; `none` says what -infinity and a missing one are here."""
+    """Checks logprobs as flat lists; `none` gives the form of -infinity and of a missing one."""
     missing, ruled_out = none
     assert len(drawn["token"]) == len(tokens) == 12
     for i, token in enumerate(tokens):
@@ -67,7 +67,7 @@ def expect_masked(tokens, drawn, prompt, none):
     for key in ("token", "top_logprobs", "listed_logprobs"):
         apart = len(prompt[key]) // len(prompt["token"])
         assert all(map(missing, prompt[key][:apart]))  # nothing comes before the first token
-        assert all(x < 0 for x in prompt[key][apart:])  # the model's own: nothing is ruled out
+        assert all(x < 0 for x in prompt[key][apart:])  # the model's own rule nothing out
 
 
 def test_what_is_ruled_out_has_no_logprob_in_a_line(real_run):
@@ -80,7 +80,7 @@ def test_what_is_ruled_out_has_no_logprob_in_a_line(real_run):
 
 
 def unpacked(logprobs):
-    """A message's logprobs as a line has them."""
+    """Converts a message's logprobs to the form of an output line."""
     def numbers(kind, raw):
         return struct.unpack(f"<{len(raw) // 4}{kind}", raw)
     return {"token": numbers("f", logprobs["token"]), "top_ids": numbers("I", logprobs["top_ids"]),
@@ -127,7 +127,7 @@ def test_partials_joined_are_the_results(real_broker):
         submit = real_broker.folder / "warm.jsonl"
         submit.write_text(json.dumps(job("warm")) + "\n")
         real_broker.millrace("submit", str(submit), expect=0)
-        assert warm.wait(PATIENCE_S)  # from now on it watches
+        assert warm.wait(PATIENCE_S)  # now the reader is subscribed
         submit = real_broker.folder / "jobs.jsonl"
         submit.write_text("".join(json.dumps({**x, "partials": True}) + "\n" for x in JOBS))
         real_broker.millrace("submit", str(submit), expect=0)

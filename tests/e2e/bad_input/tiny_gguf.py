@@ -1,8 +1,8 @@
-"""Writes a whole model of random weights in 260 KB, and wrong ones: nothing is checked here.
+"""Writes a whole model of random weights in 260 KB, also wrong ones: it checks nothing.
 
-One llama layer over a vocabulary of the 256 bytes, one pair and two control tokens; a real engine
-loads and runs it. `metadata` replaces keys (None removes one), `tensors` replaces a tensor's
-(shape, type, data), `template` is its chat template (None for none).
+The model has one llama layer and a vocabulary of the 256 bytes, one pair and two control tokens;
+the real engine loads and runs it. `metadata` replaces keys (None removes one), `tensors` replaces a
+tensor's (shape, type, data), `template` is the chat template (None for none).
 """
 import random
 import struct
@@ -15,7 +15,7 @@ TEMPLATE = ("{% for m in messages %}<|turn|>{{ m['role'] }}: {{ m['content'] }}<
 
 
 def byte_alphabet():
-    """Bytes as printable characters, as GPT-2's vocabulary writes them."""
+    """Returns the bytes as printable characters, as GPT-2's vocabulary writes them."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     names = {b: chr(b) for b in plain}
     others = [b for b in range(256) if b not in names]
@@ -32,7 +32,7 @@ def string(text):
 
 
 def pair(key, value):
-    """A str, an int (u32), a float, a list of str or of int (i32), or bytes as they are."""
+    """Encodes a str, an int (u32), a float, a list of str or of int (i32); copies bytes."""
     head = string(key)
     if isinstance(value, bytes):
         return head + value

@@ -1,4 +1,4 @@
-"""What a broker is sent and must not fall over: every refusal is named, and the broker goes on."""
+"""A broker survives bad input: it refuses each message with its own error code and goes on."""
 import msgpack
 import pytest
 import zmq
@@ -65,8 +65,8 @@ def test_roles_are_checked_per_message(client, engine, broker, context):
                        ("cancel", {"batch": "b"}), ("status_request", {})):
         answer, refusal = engine.ask(kind, **body)
         assert (answer, refusal["error"]["code"]) == ("refused", "unexpected_message"), kind
-    wrong_door = Peer(context, broker.endpoint("clients"))
-    answer, refusal = wrong_door.ask("hello", role="engine", instance="x", model="m")
+    wrong_endpoint = Peer(context, broker.endpoint("clients"))
+    answer, refusal = wrong_endpoint.ask("hello", role="engine", instance="x", model="m")
     assert (answer, refusal["error"]["code"]) == ("refused", "unexpected_message")
 
 

@@ -14,7 +14,7 @@ def test_a_result_is_published_as_the_bytes_that_the_engine_sent(client, engine)
     client.ask("submit", jobs=[job("a")])
     engine.say("ready", credit=1)
     lease = engine.wait("leases")["leases"][0]["lease"]
-    # Spelled as no encoder of ours would, with a key that nobody knows.
+    # These bytes have an unknown key and an encoding that our encoder would not produce.
     result = b"\xdf\0\0\0\2" + msgpack.packb("mood") + b"\xcf\0\0\0\0\0\0\0\7" \
         + b"\xda\0\7choices" + b"\xdd\0\0\0\0"
     end_bytes = b"\x83" + msgpack.packb("lease") + msgpack.packb(lease) \
@@ -47,7 +47,7 @@ def test_a_job_from_submit_to_result(client, engine, broker, context):
     assert [e["number"] for e in entries] == [1, 2]
     assert entries[0]["body"]["custom_id"] == "line-1"
     assert entries[0]["body"]["attempts"] == 1
-    # The bell repeats itself, so that a reader that came late hears it too.
+    # The doorbell repeats, so that late subscribers receive it, too.
     assert bell.poll(PATIENCE_S * 1000)
     stream, epoch, high = bell.recv_multipart()
     assert (stream, int(high)) == (b"results", 2)
@@ -72,7 +72,7 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path, context):
                     while message and message["kind"] != "submitted":
                         message = peer.receive(0.3)
                     if message is None:
-                        break  # killed: connect again, send the same jobs again
+                        break  # the broker was killed: connect again and send the same jobs again
                     assert not any(a.get("error") for a in message["body"]["answers"])
                     acknowledged.update(a["job"] for a in message["body"]["answers"])
                     number += 20
@@ -113,7 +113,7 @@ def test_kill_9_keeps_live_leases_and_results(tmp_path, context):
     engine.ask("ends", ends=[end(leases["a"])])
     broker.kill()
     broker.start()
-    # The broker knows neither session any more, and says so.
+    # The broker has lost both sessions, and says so.
     kind, body = engine.ask("heartbeat", leases=[leases["b"]], steps=1)
     assert (kind, body["error"]["code"]) == ("refused", "unexpected_message")
     engine.join()
@@ -124,7 +124,7 @@ def test_kill_9_keeps_live_leases_and_results(tmp_path, context):
     assert committed["stale"] == [leases["a"]]
     client.join()
     assert [e["job"] for e in read_all(client)] == ["a", "b"]
-    # The model that only the engine of before served is still known.
+    # The broker still knows the model, which only the earlier engine served.
     engine.say("goodbye")
     _, body = client.ask("submit", jobs=[job("d", model="m"), job("x", model="nobody")])
     assert not body["answers"][0].get("error")
@@ -141,7 +141,7 @@ def test_a_lease_lapses_and_the_late_result_is_stale(tmp_path, context):
     client.ask("submit", jobs=[job("a")])
     slow.say("ready", credit=1)
     old = slow.wait("leases")["leases"][0]["lease"]
-    # Hello again and again: another engine that lives on heartbeats.
+    # Another engine stays alive by heartbeats.
     other = Peer(context, broker.endpoint("engines"), role="engine", instance="other", model="m")
     other.join()
     until = time.monotonic() + PATIENCE_S
@@ -198,7 +198,7 @@ def test_a_second_broker_on_the_same_ledger_is_refused(broker, client):
     assert client.ask("status_request")[0] == "status_answer"
 
 
-def test_options_that_cannot_be(tmp_path, broker):
+def test_wrong_options_are_refused(tmp_path, broker):
     def run(*options):
         return subprocess.run([broker.command()[0], *options], capture_output=True, text=True,
                               timeout=PATIENCE_S, cwd=tmp_path)

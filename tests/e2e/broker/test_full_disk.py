@@ -1,5 +1,5 @@
-"""A real broker whose disk fills up: submits are refused first, results still go in, and when not
-even they do, it stops and goes on where it was as soon as there is room."""
+"""A real broker whose disk fills up. It first refuses submits and still stores results. When even
+results do not fit, it stops; started again with room on the disk, it goes on where it was."""
 import os
 import time
 
@@ -32,7 +32,7 @@ class SmallDisk:
         return sum(x.stat().st_size for x in self.folder.iterdir())
 
     def shut(self):
-        """From now on no file may grow."""
+        """From now on, no file can grow."""
         self.resize(self.used())
 
 
@@ -45,7 +45,7 @@ def disk(tmp_path, monkeypatch):
 
 
 def fill(client):
-    """Submits until the disk is full; the jobs that were acknowledged, and the refusal."""
+    """Submits until the disk is full. Returns the acknowledged jobs, and the refusal."""
     taken = []
     for i in range(200):
         name = f"fill-{i}"
@@ -58,7 +58,7 @@ def fill(client):
 
 
 def finish(broker, engine, lease):
-    """True: the result is on disk. False: the broker stopped instead."""
+    """Sends a result. Returns whether it is on disk; if not, the broker has stopped."""
     result = end(lease["lease"])
     result["result"]["choices"][0]["text"] = "y" * MIB
     engine.say("ends", ends=[result])
@@ -91,7 +91,7 @@ def test_submits_are_refused_first_then_it_stops_and_nothing_is_lost(disk, tmp_p
     done = []
     while finish(broker, engine, leases[len(done)]):
         done.append(leases[len(done)]["job"])
-    # Each is a MiB, and more than the space kept for results cannot be there.
+    # Each result has a MiB, and only the space reserved for results is left.
     assert len(done) >= 8, f"only {len(done)} results went in on a full disk"
     assert broker.process.wait(PATIENCE_S) == 1
     assert "disk_full" in (tmp_path / "broker.log").read_text()

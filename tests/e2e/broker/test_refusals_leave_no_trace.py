@@ -1,4 +1,4 @@
-"""A refused call changes nothing and uses up no number: the whole ledger before and after it."""
+"""A refused call changes nothing and uses no number: the tests compare whole ledgers."""
 import pathlib
 import sqlite3
 import subprocess
@@ -20,7 +20,7 @@ def ledger_file(broker):
 
 
 def dump(broker):
-    """Every table and setting of the ledger, of a broker that is not running."""
+    """Returns every table and setting of the ledger; the broker must not run."""
     connection = sqlite3.connect(ledger_file(broker))
     try:
         version = connection.execute("PRAGMA user_version").fetchone()
@@ -30,7 +30,7 @@ def dump(broker):
 
 
 def numbers(broker):
-    """The number that each job has in its queue, of a broker that is not running."""
+    """Returns the number of each job in its queue; the broker must not run."""
     connection = sqlite3.connect(ledger_file(broker))
     try:
         return dict(connection.execute("SELECT job, sequence FROM jobs"))
@@ -98,7 +98,7 @@ def test_refused_submits_cancels_and_updates(broker, context):
         "jobs": [job("z")]}})[:-1])
     assert client.wait("refused")["error"]["code"] == "malformed_frame"
     assert stopped(broker) == before
-    # The next job gets the number that it would have got.
+    # The next job gets the same number as without the refused calls.
     restarted(broker)
     client = Peer(context, broker.endpoint("clients"), role="client", name="test")
     client.join()
@@ -108,7 +108,7 @@ def test_refused_submits_cancels_and_updates(broker, context):
 
 
 @pytest.mark.parametrize("stale", [1, 2**40])
-def test_refused_words_of_engines(broker, context, stale):
+def test_refused_messages_of_engines(broker, context, stale):
     client = Peer(context, broker.endpoint("clients"), role="client", name="test")
     client.join()
     client.ask("submit", jobs=[job("good")])

@@ -1,4 +1,4 @@
-"""Clients that ask and do not read: what waits for them is bounded in bytes."""
+"""Clients that ask and do not read: the broker bounds the bytes that wait for them."""
 import pathlib
 import time
 
@@ -8,7 +8,7 @@ from wire import Peer, end, job
 
 MIB = 1024 * 1024
 RESULT_BYTES = 4 * MIB
-MEMORY_BYTES = 600 * MIB  # ZeroMQ's 8 answers of 16 MiB, 64 MiB that wait, and what one read takes
+MEMORY_BYTES = 600 * MIB  # ZeroMQ's 8 answers of 16 MiB, 64 MiB that wait, and one read
 
 
 def store_results(client, engine, count):
@@ -39,14 +39,14 @@ def test_a_client_that_fetches_and_never_reads_is_bounded(broker, client, engine
     log = pathlib.Path(broker.folder, "broker.log")
     until = time.monotonic() + PATIENCE_S
     while "does not read its answers" not in log.read_text():
-        assert time.monotonic() < until, "it may pile up without end"
+        assert time.monotonic() < until, "the broker does not bound the answers"
         deaf.say("fetch", **{"from": 1})
         time.sleep(0.01)
     assert peak_bytes(broker.process) < MEMORY_BYTES
-    # Others are served, and it is too, once it reads and says hello again.
+    # The broker serves others, and this client, too, once it reads and sends hello again.
     assert client.ask("status_request")[0] == "status_answer"
     kinds, codes = set(), []
-    while not codes or codes[-1] == "overloaded":  # a busy machine's broker refuses fetches, too
+    while not codes or codes[-1] == "overloaded":  # a broker on a busy machine refuses fetches, too
         message = deaf.receive(0.2)
         if message is None:
             deaf.say("status_request")

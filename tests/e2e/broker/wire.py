@@ -1,4 +1,4 @@
-"""A broker process and its peers, spoken to with pyzmq and msgpack alone, as a stranger would."""
+"""A broker process and its peers, which use only pyzmq and msgpack, as foreign programs would."""
 import os
 import pathlib
 import signal
@@ -16,7 +16,7 @@ PROGRAM = (BUILD if BUILD.is_absolute() else ROOT / BUILD) / "bin" / "millrace-b
 
 
 class Broker:
-    """A real `millrace-broker` with its ledger in `folder`; endpoints keep over restarts."""
+    """A real `millrace-broker` with its ledger in `folder`. Restarts keep the endpoints."""
 
     def __init__(self, folder, *options):
         assert PROGRAM.exists(), f"{PROGRAM} is missing: build the target millrace-broker"
@@ -62,7 +62,7 @@ class Broker:
 
 
 class Peer:
-    """A DEALER session; `say` sends, `ask` waits for the answer of the same id."""
+    """A DEALER session: `say` sends a message, `ask` also waits for the answer of the same id."""
 
     def __init__(self, context, endpoint, **hello):
         self.socket = context.socket(zmq.DEALER)
@@ -98,7 +98,7 @@ class Peer:
         raise AssertionError(f"no answer to {kind}; seen: {self.others}")
 
     def wait(self, kind):
-        """The next message of this kind that was not an answer to `ask`."""
+        """Returns the next message of this kind that is not an answer to `ask`."""
         until = time.monotonic() + PATIENCE_S
         while True:
             for i, message in enumerate(self.others):

@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: the real programs, a stub engine, files in temporary folders."""
+"""Helpers of the end-to-end tests: the real programs, a stub engine, files in temporary folders."""
 import json
 import os
 import pathlib
@@ -67,7 +67,7 @@ class Run:
         return done
 
     def results(self):
-        """By input line number; fails when a line is there twice."""
+        """Returns the results by input line number; fails if a line is there twice."""
         by_line = {}
         for line in self.output.read_text(encoding="utf-8").splitlines():
             record = json.loads(line)
@@ -77,7 +77,7 @@ class Run:
         return by_line
 
     def executions(self, word="start"):
-        """Job ids as the engine logged them."""
+        """Returns the job ids that the engine logged."""
         if not self.log.exists():
             return []
         return [x.split()[1] for x in self.log.read_text().splitlines()

@@ -1,9 +1,9 @@
 """An engine without a model: speaks the engine's side of the protocol, answers each job after a
-while, and misbehaves on request. Environment: STUB_DELAY_MS (per job), STUB_ROWS (jobs at once),
-STUB_LOG (a line "start ID" and "end ID" for each execution), STUB_ABORT_ON (dies while a job with
-this text in its body runs), STUB_HANG_ON (stops making steps), STUB_NO_START (a code and a message,
-said before it exits with 3 and has not joined), STUB_FINGERPRINT, STUB_KV (the policies it answers
-to, with ; between; empty: it does not say).
+delay, and misbehaves on request. Environment: STUB_DELAY_MS (per job), STUB_ROWS (jobs at once),
+STUB_LOG (a line "start ID" and "end ID" for each execution), STUB_ABORT_ON (dies while it runs a
+job with this text in its body), STUB_HANG_ON (stops making steps), STUB_NO_START (a code and a
+message, which it prints before it exits with 3 and without joining), STUB_FINGERPRINT, STUB_KV (its
+policies, separated by ";"; empty: it reports none).
 """
 import argparse
 import os
@@ -24,7 +24,7 @@ FINGERPRINT = os.environ.get("STUB_FINGERPRINT", "5" * 32)
 
 
 class Log:
-    """Whole lines, written at once, so that a kill never leaves half a line that counts."""
+    """Writes each line with one call, so that a kill never leaves half a line."""
 
     def __init__(self, path):
         self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND) if path else None
@@ -59,7 +59,7 @@ class Engine:
         self.socket.linger = 0
         self.socket.connect(endpoint)
         self.log = Log(os.environ.get("STUB_LOG"))
-        self.running = {}  # lease -> (lease, when it is done)
+        self.running = {}  # lease -> (lease, end time)
         self.unconfirmed = set()
         self.steps = 0
         self.hung = False
@@ -132,7 +132,7 @@ class Engine:
             if body["drain"]:
                 sys.exit(0)
         elif kind == "refused" and body["error"]["code"] == "unexpected_message":
-            self.unconfirmed.clear()  # lost with the broker that was; their leases lapse
+            self.unconfirmed.clear()  # lost with the previous broker; their leases lapse
             self.hello()
         elif kind == "refused":
             print("refused:", body, file=sys.stderr, flush=True)

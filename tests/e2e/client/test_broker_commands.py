@@ -1,4 +1,4 @@
-"""submit, results, status, cancel, retry and score against a running broker with a stub engine."""
+"""submit, results, status, cancel, retry and score with a running broker and a stub engine."""
 import json
 import signal
 import subprocess
@@ -29,7 +29,7 @@ def test_submit_and_wait_prints_each_result_once(broker):
     done = broker.millrace("submit", jobs, "--wait", expect=0)
     assert sorted(x["custom_id"] for x in lines(done.stdout)) == sorted(
         f"j{i}" for i in range(1, 31))
-    # The same file again: known jobs, the same results, nothing computed.
+    # Submitting the same file again finds known jobs, gives the same results and computes nothing.
     again = broker.millrace("submit", jobs, "--wait", expect=0)
     assert sorted(again.stdout.splitlines()) == sorted(done.stdout.splitlines())
     assert counts(broker)["completed"] == 30
@@ -82,9 +82,9 @@ def test_a_file_that_holds_something_else_is_not_overwritten(broker):
         assert "conflict" in refused.stderr and kept.read_text() == precious
     kept.write_text("")
     broker.engine()
-    with Path(jobs).open("a") as file:  # refused, and the first in the results: its name is long
+    with Path(jobs).open("a") as file:  # the long name: refused, and the first in the results
         file.write(json.dumps({"custom_id": "x" * 5000, "prompt": "p"}) + "\n")
-    for _ in range(2):  # the same command again writes its results again
+    for _ in range(2):  # the second time, the command writes the same results again
         broker.millrace("submit", jobs, "--wait", "-o", str(kept), expect=1)
         assert sorted(x["error"] is None for x in lines(kept.read_text())) == [False, True, True]
     results = kept.read_text()
@@ -92,10 +92,10 @@ def test_a_file_that_holds_something_else_is_not_overwritten(broker):
                            "--broker", "tcp://127.0.0.1:9", "--timeout", "1"], timeout=PATIENCE_S,
                           check=False)
     assert away.returncode == 4
-    assert kept.read_text() == results  # nobody answered: they stay
+    assert kept.read_text() == results  # no broker answered, so the results stay
 
 
-def test_lines_with_a_batch_of_their_own_are_said(broker):
+def test_lines_with_a_batch_of_their_own_are_reported(broker):
     path = broker.folder / "own.jsonl"
     path.write_text('{"prompt": "p"}\n{"prompt": "q", "batch": "other"}\n')
     told = broker.millrace("submit", str(path), expect=0).stderr
@@ -104,7 +104,7 @@ def test_lines_with_a_batch_of_their_own_are_said(broker):
                                                        expect=0).stderr
 
 
-def test_lines_with_ids_and_streams_of_their_own_are_said(broker):
+def test_lines_with_ids_and_streams_of_their_own_are_reported(broker):
     path = broker.folder / "own.jsonl"
     path.write_text('{"id": "w1", "prompt": "p", "stream": "s"}\n')
     assert "or a stream, are in that one" in broker.millrace("submit", str(path), expect=0).stderr
@@ -128,7 +128,7 @@ def test_cancel_and_status_of_a_batch(broker):
     assert {x["error"]["code"] for x in ended} == {"cancelled"}
     job = ended[0]["id"]
     assert "cancelled" in broker.millrace("status", "--job", job, expect=0).stdout
-    left = broker.millrace("retry", job, expect=0)  # stays cancelled; what to do instead is said
+    left = broker.millrace("retry", job, expect=0)  # stays cancelled; the hint says what to do
     assert "0 queued again, 1 had not failed" in left.stdout and "--batch" in left.stderr
     again = broker.millrace("submit", jobs, "--wait", expect=1)
     assert "0 completed, 10 failed" in again.stderr
@@ -149,7 +149,7 @@ def test_retry_queues_a_failed_job_again(broker):
     path = broker.folder / "one.jsonl"
     path.write_text('{"id": "bad", "prompt": "deadly", "max_attempts": 1}\n')
     broker.millrace("submit", str(path), expect=0)
-    while counts(broker)["failed"] == 0:  # it dies once among others, then alone
+    while counts(broker)["failed"] == 0:  # the engine dies once with other jobs, then with one
         engine = broker.engine(STUB_ABORT_ON="deadly")
         wait_until(lambda: counts(broker)["failed"] == 1 or engine.poll() is not None, "an end")
         wait_until(lambda: counts(broker)["leased"] == 0, "the dead engine's lease to lapse")
@@ -171,7 +171,7 @@ def test_an_absent_broker_is_exit_code_4(tmp_path, broker):
     assert broker.millrace("status", "--broker", "nonsense", "--timeout", "1").returncode in (2, 4)
 
 
-def test_a_broker_that_is_away_is_said_and_survived(broker):
+def test_a_client_reports_and_survives_the_absence_of_its_broker(broker):
     broker.engine(STUB_DELAY_MS="100", STUB_ROWS="2")
     jobs = write_jobs(broker, 40)
     process = subprocess.Popen(broker.command("submit", jobs, "--wait"), text=True,
@@ -222,13 +222,13 @@ def test_results_of_jobs_that_are_still_to_end_are_none_yet(broker):
     assert "not_found" in unknown.stderr
 
 
-def test_an_engine_that_does_not_tell_its_kv_is_shown_without(broker):
+def test_status_of_an_engine_that_does_not_report_its_kv(broker):
     broker.engine(STUB_KV="")
     status = broker.millrace("status", expect=0).stdout
     assert "kv unknown  leases" in status and "(0.0x)" not in status
 
 
-def test_many_warnings_do_not_silence_what_jobs_wait_for(broker):
+def test_many_warnings_do_not_hide_what_jobs_wait_for(broker):
     path = broker.folder / "typos.jsonl"
     path.write_text("".join(completion(f"j{i}", "p", kv="k5v3", **{f"typo{i}": 1}) + "\n"
                             for i in range(25)))
@@ -237,7 +237,7 @@ def test_many_warnings_do_not_silence_what_jobs_wait_for(broker):
     assert "waits: " in done.stderr and "k5v3" in done.stderr
 
 
-def test_names_that_nobody_knows_are_said(broker):
+def test_unknown_names_are_reported(broker):
     broker.engine()
     jobs = write_jobs(broker, 2)
     batch = json.loads(broker.millrace("submit", jobs, "--json", expect=0).stdout)["batch"]
@@ -248,13 +248,13 @@ def test_names_that_nobody_knows_are_said(broker):
         assert "not_found" in done.stderr and "named nosuch" in done.stderr and done.stdout == ""
         told = json.loads(broker.millrace(*words, "--json", expect=3).stderr)
         assert told["code"] == "not_found" and told["hint"]
-    # A batch whose jobs have all ended is known: there is nothing to do, and that is no error.
+    # The broker knows a batch whose jobs have all ended: cancelling it does nothing and succeeds.
     assert "0 cancelled" in broker.millrace("cancel", "--batch", batch, expect=0).stdout
     assert broker.millrace("retry", "--batch", batch, expect=0).stdout == "0 queued again\n"
     for verb in ("cancel", "retry"):
         done = broker.millrace(verb, "no-such-job", expect=1)
         assert "knows no job of that id" in done.stderr and broker.clients in done.stderr
-    # Who follows may come first.
+    # A command that follows may start before the stream exists.
     process = subprocess.Popen(broker.command("results", "later", "--follow"), text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     path = broker.folder / "later.jsonl"
@@ -268,11 +268,11 @@ def test_names_that_nobody_knows_are_said(broker):
         process.communicate(timeout=PATIENCE_S)
 
 
-def test_submit_tells_unknown_fields_at_once_and_what_a_conflict_is_about(broker):
+def test_submit_reports_unknown_fields_at_once_and_explains_a_conflict(broker):
     path = broker.folder / "typo.jsonl"
     path.write_text("".join(completion(f"j{i}", "p", temprature=0) + "\n" for i in range(3)))
     done = broker.millrace("submit", str(path), expect=0)
-    assert done.stderr.count("unknown field 'temprature'") == 1, "each is said once"
+    assert done.stderr.count("unknown field 'temprature'") == 1, "each warning must come once"
     assert "typo.jsonl line 1: " in done.stderr and "--strict" in done.stderr
     assert "3 lines have warnings" in done.stderr
     told = broker.millrace("submit", str(path), "--json", expect=0)

@@ -1,4 +1,4 @@
-"""The parts of the command line that need neither broker nor engine."""
+"""Commands and errors of the command line that need neither broker nor engine."""
 import json
 import subprocess
 

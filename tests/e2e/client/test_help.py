@@ -1,4 +1,4 @@
-"""`--help` of each program and command fits two screens, one or two lines an option."""
+"""`--help` of each program and command fits two screens, with one or two lines per option."""
 import re
 import subprocess
 
@@ -7,7 +7,7 @@ from programs import program
 
 MOST_LINES = 48  # two screens of 24
 MOST_COLUMNS = 80
-MOST_TEXT = 110  # of an option, with its default
+MOST_TEXT = 110  # characters of an option's text, with its default
 MOST_TEXT_LINES = 2
 
 
@@ -25,14 +25,14 @@ def commands():
 
 
 def options(lines):
-    """Each option's and argument's name, and the lines of its text."""
+    """Returns the name of each option and argument, and the lines of its text."""
     found, group = {}, None
     for line in lines:
         if re.fullmatch(r"(?!Example)[A-Z]\w+:", line):
             group = line
         elif line == "":
             group = None
-        elif group and line.startswith(" " * 8):  # goes on
+        elif group and line.startswith(" " * 8):  # the text goes on
             found[name].append(line.strip())
         elif group:
             name, text = re.fullmatch(r"  (\S+(?: \S+)*)(?:  +(\S.*))?", line).groups()

@@ -1,4 +1,4 @@
-"""A job's KV policy on a real broker: who gets it, who is said to run what, what waits for whom."""
+"""KV policies of jobs on a real broker: which engine gets a job, and what the programs report."""
 import json
 
 from programs import completion, wait_until
@@ -34,7 +34,7 @@ def test_engines_of_one_model_get_what_they_run_and_the_rest_waits(broker):
     exact, small = broker.folder / "exact.log", broker.folder / "small.log"
     join(broker, 1, STUB_KV="f16;f16/f16 x30", STUB_LOG=str(exact))
     join(broker, 2, STUB_KV="k4v3;f16/f16 x1, r4/r3 x29", STUB_LOG=str(small))
-    # By the name given to --kv, by what it means, and by what its results say.
+    # Jobs name a policy as given to --kv, by its meaning, or as results report it.
     wanted = ["f16", "k4v3", "r4/r3", "f16/f16 x1, r4/r3 x29", "f16/f16"] * 4
     done = submit(broker, "mixed.jsonl", wanted, "--wait")
     assert "waits" not in done.stderr and "20 completed" in done.stderr
@@ -44,7 +44,8 @@ def test_engines_of_one_model_get_what_they_run_and_the_rest_waits(broker):
     assert used == {"f16": "f16/f16 x30", "f16/f16": "f16/f16 x30", **{
         kv: "f16/f16 x1, r4/r3 x29" for kv in ("k4v3", "r4/r3", "f16/f16 x1, r4/r3 x29")}}
 
-    # Nobody runs k5v3: said at submit, once, and by status; an engine that joins later takes them.
+    # No engine runs k5v3. submit says so once, and so does status; an engine that joins later takes
+    # these jobs.
     done = submit(broker, "late.jsonl", ["k5v3", "r5/r3", "k5v3", ""])
     assert done.stderr.count("no engine connected runs kv k5v3") == 1
     assert "they run f16, k4v3; start one with --kv k5v3" in done.stderr
@@ -57,7 +58,7 @@ def test_engines_of_one_model_get_what_they_run_and_the_rest_waits(broker):
     told = json.loads(broker.millrace("status", "--job", job, "--json", expect=0).stdout)
     assert told["waits"].startswith("no engine connected runs kv k5v3")
 
-    # The requirement survives the broker.
+    # The jobs' policies survive a restart of the broker.
     broker.kill()
     broker.start()
     wait_until(lambda: len(engines(broker)) == 2, "the engines' return")

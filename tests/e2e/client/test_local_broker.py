@@ -1,5 +1,5 @@
-"""Broker, engine and commands that are told no endpoint find each other in the user's runtime
-folder, which nobody else may enter."""
+"""Broker, engine and commands without endpoint options find each other in the user's runtime
+folder, which no other user may enter."""
 import json
 import os
 import pathlib
@@ -16,7 +16,7 @@ from programs import STUB, completion, program, wait_until
 
 
 class Here:
-    """Programs of one user, with nothing but the variable that names the runtime folder."""
+    """Programs of one user; only the variable of the runtime folder is set."""
 
     def __init__(self, folder, runtime):
         self.folder = folder
@@ -30,7 +30,7 @@ class Here:
         return process
 
     def broker(self, ledger="ledger"):
-        """The process and what it announced."""
+        """Starts a broker; returns the process and the line that it announced."""
         process = self.start(program("millrace-broker"), "--ledger", ledger,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         said = []
@@ -60,7 +60,7 @@ class Here:
 
 @pytest.fixture
 def here(tmp_path):
-    with tempfile.TemporaryDirectory(prefix="mr-") as runtime:  # pytest's folders are too long
+    with tempfile.TemporaryDirectory(prefix="mr-") as runtime:  # paths of pytest are too long
         one = Here(tmp_path, runtime)
         yield one
         one.close()
@@ -85,7 +85,7 @@ def test_all_find_each_other_and_nobody_else_does(here):
     assert here.millrace("score", text="hello\n").returncode != 4
 
 
-def test_the_socket_of_a_dead_broker_is_no_hindrance(here):
+def test_a_new_broker_replaces_the_socket_of_a_dead_one(here):
     process, _ = here.broker()
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -129,8 +129,8 @@ def test_a_path_that_is_too_long_is_refused(here, name):
     assert "that of a unix socket at most 107" in done.stderr
 
 
-def test_the_python_of_another_engine_needs_no_help_either(here):
-    """The endpoints are plain ones: what computes the path as the READMEs do is served."""
+def test_a_foreign_program_can_compute_the_endpoint(here):
+    """A foreign program that computes the endpoint's path as the READMEs do can connect."""
     here.broker()
     here.start(sys.executable, str(STUB), "--broker", f"ipc://{here.runtime}/millrace/engines")
     wait_until(lambda: json.loads(here.millrace("status", "--json").stdout)["engines"],

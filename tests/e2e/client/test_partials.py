@@ -1,4 +1,4 @@
-"""Text as it comes: `millrace results --follow --partial` with a real broker."""
+"""`millrace results --follow --partial` with a real broker shows text as it is generated."""
 import json
 import subprocess
 import threading
@@ -8,7 +8,7 @@ from programs import wait_until
 
 
 class Follower:
-    """A `millrace results --follow` whose lines gather in a list."""
+    """A `millrace results --follow` whose lines a thread collects in a list."""
 
     def __init__(self, broker, *words):
         self.process = subprocess.Popen(
@@ -54,7 +54,7 @@ def test_partials_come_before_the_result_which_is_whole_by_itself(broker, tmp_pa
     finally:
         watcher.stop()
         reader.stop()
-    assert not reader.partials()  # only who watches gets them
+    assert not reader.partials()  # only subscribers of partials get them
     assert {x["custom_id"] for x in watcher.partials()} <= {"warm", "asked"}
     mine = [x for x in watcher.partials() if x["custom_id"] == "asked"]
     [result] = [x for x in watcher.results() if x["custom_id"] == "asked"]
@@ -64,7 +64,7 @@ def test_partials_come_before_the_result_which_is_whole_by_itself(broker, tmp_pa
     assert sum((x["token_ids"] for x in mine), []) == choice["token_ids"]
     assert [x["first_token"] for x in mine] == [0, 1]
     assert all(x["job"] == result["id"] and x["attempt"] == 1 for x in mine)
-    # Never counted: the stream holds the three results and nothing else.
+    # Partials have no numbers: the stream has the three results and nothing else.
     stream = broker.millrace("results", expect=0).stdout.splitlines()
     assert len(stream) == 3 and all("response" in json.loads(x) for x in stream)
 

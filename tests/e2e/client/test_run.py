@@ -1,4 +1,4 @@
-"""`millrace run` with a stub engine: what it writes, what it refuses, how it goes on."""
+"""`millrace run` with a stub engine: what it writes and refuses, and how it resumes."""
 import fcntl
 import json
 import os
@@ -98,7 +98,7 @@ def test_a_line_of_100_mb_is_refused_without_being_held(run):
         for _ in range(100):
             out.write(b"x" * 1_000_000)
         out.write(b'"}\n' + GOOD[1].encode() + b"\n")
-    # Measured from a small process: one that is spawned by this one inherits its peak.
+    # A small process measures: a child of this process would inherit its peak.
     measure = ("import resource, subprocess, sys; "
                "quiet = {'stdout': subprocess.DEVNULL, 'stderr': subprocess.DEVNULL}; "
                "code = subprocess.run(sys.argv[1:], **quiet).returncode; "
@@ -122,7 +122,7 @@ def test_duplicated_custom_ids_run_both_with_a_warning(run):
 
 
 def test_warnings_are_counted_and_the_first_is_named(run):
-    """A typo in a field's name must not end as a run that says nothing."""
+    """A run must report a typo in a field's name."""
     run.write([completion("a", "p"), completion("b", "p", model="stub"),
                '{"custom_id": "c", "prompt": "p", "temprature": 0, "model": "*"}',
                completion("a", "p"), '{"prompt": "p", "model": "gpt-4"}'])
@@ -153,7 +153,7 @@ def test_a_line_that_the_broker_refuses_keeps_its_custom_id(run):
     run.go(expect=1)
     assert [run.results()[i]["custom_id"] for i in (1, 2)] == ["a", "late"]
     assert run.results()[2]["error"]["line"] == 2
-    assert not list(run.folder.glob("results.jsonl.millrace/*.ipc"))  # no socket stays behind
+    assert not list(run.folder.glob("results.jsonl.millrace/*.ipc"))  # no socket is left
 
 
 def test_unknown_fields_are_refused_when_strict(run):
@@ -183,7 +183,7 @@ def test_changed_settings_are_refused(run):
     refused = run.go("--kv", "q8", expect=3)
     assert "--kv" in refused.stderr and "f16" in refused.stderr
     assert "limit" in run.go("--max-batch", "100000", expect=2).stderr
-    run.go("--max-batch", "7", expect=0)  # this one changes no result
+    run.go("--max-batch", "7", expect=0)  # this setting changes no result
 
 
 def test_another_engine_fingerprint_is_refused(run):
@@ -211,7 +211,7 @@ def test_another_choice_of_auto_names_both_and_can_be_given_by_name(run):
     refused = run.go("--kv", "auto", "--max-batch", "1", expect=3).stderr
     assert ("--kv auto came to k5v3 (r5/r3 x30) when this run began and comes to f16 (f16/f16 x30)"
             in refused) and "give --kv k5v3" in refused
-    assert run.executions() == executed, "its results would be in the way of those that go on"
+    assert run.executions() == executed, "a refused run must not compute anything"
     run.env = {**began, "STUB_DELAY_MS": "0"}
     assert "--kv was" in run.go("--kv", "k4v3", expect=3).stderr
     run.go("--kv", "r5/r3", "--max-batch", "1", expect=0)
@@ -228,7 +228,7 @@ def test_two_runs_on_one_output(run):
     first.communicate()
 
 
-def test_paths_that_cannot_be(run):
+def test_wrong_paths_are_refused(run):
     run.write(GOOD)
     run.output = run.input
     assert "same file" in run.go(expect=2).stderr
@@ -269,15 +269,15 @@ def test_a_torn_output_line_is_cut_and_a_lost_one_comes_back_from_the_ledger(run
     told = json.loads(run.go("--json", expect=0).stdout.splitlines()[-1])
     assert (told["done_before"], told["completion_tokens"]) == (8, 0)
     assert sorted(run.results()) == list(range(1, 9))
-    assert run.executions() == executed, "what is in the ledger is not computed again"
+    assert run.executions() == executed, "results in the ledger must not be computed again"
 
 
-def test_a_ledger_that_is_lost_and_needed_is_said(run):
+def test_a_lost_ledger_that_is_needed_is_an_error(run):
     run.write(GOOD)
     run.go(expect=0)
     for file in run.folder.glob("results.jsonl.millrace/ledger*"):
         file.unlink()
-    run.go(expect=0)  # every line stands in the output: it is not needed
+    run.go(expect=0)  # every line is in the output, so the run does not need the ledger
     run.output.unlink()
     refused = run.go(expect=3).stderr
     assert "epoch_changed" in refused and "ledger" in refused and "--restart" in refused
@@ -318,12 +318,12 @@ def test_the_progress_line_fits_a_narrow_terminal(run):
         while piece := os.read(master, 4096):
             shown += piece
     except OSError:
-        pass  # the other end is closed
+        pass  # the program has closed its end
     os.close(master)
     assert process.wait(PATIENCE_S) == 0
     lines = shown.decode().replace("\x1b[K", "").split("\r")
     assert len(lines) > 5 and any("left" in x for x in lines), lines
-    progress = [x for x in lines if not x.startswith("millrace: ")]  # notes scroll by
+    progress = [x for x in lines if not x.startswith("millrace: ")]  # without notes
     assert max(map(len, progress)) < columns, lines
 
 
@@ -350,7 +350,7 @@ def test_a_reader_of_the_progress_may_leave(run):
 
 
 def test_a_full_disk_stops_the_run_and_nothing_is_lost(run):
-    """The file size limit stands in for the disk: writes beyond it fail, and later succeed."""
+    """Simulates a full disk by a file size limit: writes beyond it fail, and later succeed."""
     run.write([completion(f"j{i}", f"p{i}") for i in range(400)])
     limit = 120_000
 

@@ -1,4 +1,4 @@
-"""`millrace run` interrupted, hung up or killed, and its engine that dies, hangs or stays away."""
+"""`millrace run` is interrupted, hung up or killed, or its engine dies, hangs or cannot start."""
 import os
 import signal
 import subprocess
@@ -31,7 +31,7 @@ def test_a_second_signal_ends_at_once_and_says_so(run):
     process = run.start()
     wait_until(lambda: run.executions(), "an engine at work")
     for number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
-        process.send_signal(number)  # both are there when it goes on
+        process.send_signal(number)  # both signals are pending when the process continues
     _, stderr = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, stderr
     assert "stopped at once" in stderr and "The same command goes on." in stderr
@@ -39,7 +39,7 @@ def test_a_second_signal_ends_at_once_and_says_so(run):
     run.go(expect=0)
 
 
-def test_a_hangup_under_nohup_is_no_end(run):
+def test_a_hangup_under_nohup_does_not_end_the_run(run):
     run.write(GOOD)
     run.env |= {"STUB_DELAY_MS": "300", "STUB_ROWS": "1"}
     process = subprocess.Popen(["nohup", *run.command()], env={**os.environ, **run.env},
@@ -122,7 +122,7 @@ def test_an_engine_that_cannot_start_ends_the_run_with_its_words(run):
     assert "--engine" in run.go(expect=3).stderr
 
 
-def test_a_refused_run_takes_back_its_own_and_a_failed_one_keeps_its_log(run):
+def test_a_refused_run_removes_its_files_and_a_failed_one_keeps_its_log(run):
     run.write(GOOD)
     kept = run.folder / "results.jsonl.millrace"
     run.env["STUB_NO_START"] = "no_device: no OpenCL device here"
@@ -167,7 +167,8 @@ def test_a_restart_that_cannot_start_leaves_the_earlier_results(run, code):
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["stopped", "no steps"])
 def test_an_engine_that_hangs_is_started_again(run, how):
-    """Stopped: heartbeats end, the lease lapses. No steps: heartbeats go on, nothing moves."""
+    """A stopped engine sends no heartbeats, so the lease lapses. An engine without steps sends
+    heartbeats without progress."""
     run.write(GOOD[:2] + [completion("slow", "quicksand")] + GOOD[2:])
     run.env |= {"STUB_DELAY_MS": "200"}
     if how == "no steps":

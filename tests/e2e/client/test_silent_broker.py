@@ -1,4 +1,4 @@
-"""A broker that welcomes a client and then answers nothing: each command gives up and says so."""
+"""A broker that welcomes a client and then answers nothing: each command times out and says so."""
 import json
 import subprocess
 import threading
@@ -11,7 +11,7 @@ from programs import program
 
 
 class SilentBroker:
-    """A ROUTER that answers a hello with a welcome and keeps what else it is asked."""
+    """A ROUTER that answers hello with welcome, and records all other messages."""
 
     def __init__(self, endpoint):
         self.endpoint = endpoint

@@ -1,5 +1,5 @@
-"""A broker whose stream holds a result that no reader can decode, as an engine of somebody else's
-might have written it: readers report that job as failed, and read on."""
+"""A stream contains a result that no reader can decode, such as a foreign engine might write.
+Readers report that job as failed, and read on."""
 import json
 import subprocess
 import threading
@@ -14,7 +14,7 @@ SENSELESS = {"state": 7}
 
 
 class ForeignBroker(threading.Thread):
-    """Ends each job as soon as it is submitted: the second one in words that nobody knows."""
+    """Ends each job as soon as it is submitted; the second one with a result in unknown form."""
 
     def __init__(self, endpoint):
         super().__init__()
@@ -89,7 +89,7 @@ def test_submit_and_results_report_it_and_go_on(foreign, tmp_path):
     read = foreign.millrace("results", expect=0)
     check_second_is_named([line["error"] for line in read], "results")
     assert [line["id"] for line in read] == [line["id"] for line in waited]
-    # Whose batch it is nobody can tell: it is not withheld.
+    # No reader can tell the batch of this job, so filters by batch show it.
     assert [line["id"] for line in foreign.millrace("results", "--from", "2", "--batch", "other",
                                                     expect=0)] == [read[1]["id"]]
 

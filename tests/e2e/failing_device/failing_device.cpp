@@ -1,12 +1,11 @@
-// A device that breaks under a process that does not know of it: loaded with LD_PRELOAD, it lets
-// one launch of a kernel fail, or a kernel that runs, loses the device for good, or lets a kernel
-// never end.
+// Simulates a device that breaks. Preloaded into a process, it makes one launch of a kernel fail,
+// makes a running kernel fail, loses the device for good, or makes a kernel run for ever.
 //
 //   LD_PRELOAD=libfailing_device.so FAILING_DEVICE=/a/file PROGRAM...
 //
-// The file holds a word and a number N: `fails`, `breaks`, `lost` or `hangs`, which come with the
-// N-th launch of the process. Who acts on the file removes it first, so that of several processes,
-// one after the other, one is struck.
+// The file contains a word, `fails`, `breaks`, `lost` or `hangs`, and a number N: this happens at
+// the N-th launch of the process. The process removes the file before, so that only one of several
+// consecutive processes fails.
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
 #include <dlfcn.h>
@@ -20,7 +19,7 @@
 
 namespace {
 
-struct Blow {
+struct Fault {
   std::string what{};
   std::uint64_t launch = 0;
 };
@@ -30,9 +29,9 @@ std::string control() {
   return path == nullptr ? std::string() : std::string(path);
 }
 
-const Blow& blow() {
-  static const Blow read = [] {
-    Blow out;
+const Fault& fault() {
+  static const Fault read = [] {
+    Fault out;
     std::ifstream(control()) >> out.what >> out.launch;
     return out;
   }();
@@ -42,8 +41,8 @@ const Blow& blow() {
 std::atomic<std::uint64_t> launches{0};
 std::atomic<bool> breaks{false}, is_lost{false}, hangs{false};
 
-bool struck_now() {
-  return ++launches == blow().launch && ::unlink(control().c_str()) == 0;
+bool fails_now() {
+  return ++launches == fault().launch && ::unlink(control().c_str()) == 0;
 }
 
 template <class Function>
@@ -62,9 +61,9 @@ CL_API_ENTRY cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, c
                                                        const std::size_t* local, cl_uint waits,
                                                        const cl_event* wait_list, cl_event* event) {
   static const auto real = next_symbol<decltype(&clEnqueueNDRangeKernel)>("clEnqueueNDRangeKernel");
-  if (struck_now()) {
-    if (blow().what == "fails") return CL_INVALID_KERNEL_ARGS;
-    (blow().what == "breaks" ? breaks : blow().what == "lost" ? is_lost : hangs) = true;
+  if (fails_now()) {
+    if (fault().what == "fails") return CL_INVALID_KERNEL_ARGS;
+    (fault().what == "breaks" ? breaks : fault().what == "lost" ? is_lost : hangs) = true;
   }
   if (is_lost) return CL_DEVICE_NOT_AVAILABLE;
   return real(queue, kernel, dimensions, offset, global, local, waits, wait_list, event);

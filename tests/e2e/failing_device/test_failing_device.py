@@ -1,5 +1,5 @@
-"""The real engine on a device that breaks while jobs run: what fails says so with the device's
-words, and nothing else is lost."""
+"""The real engine on a device that breaks while jobs run: the jobs that fail have the device's
+error message, and no other job is lost."""
 import json
 import pathlib
 import sys
@@ -12,19 +12,20 @@ from programs import BIN, Run, model_path, program  # noqa: E402
 
 LIBRARY = BIN.parent / "tests" / "libfailing_device.so"
 JOBS = 12
-# Loading launches a few kernels, a step some: in the midst of a run, with all rows under way.
+# Loading launches a few kernels, and each step some: this launch is in the middle of a run, with
+# all rows under way.
 AT_LAUNCH = 150
 
 
 class BrokenRun(Run):
-    def __init__(self, folder, blow=None):
+    def __init__(self, folder, fault=None):
         super().__init__(folder)
         assert LIBRARY.exists(), f"{LIBRARY} is missing: build the target failing_device"
-        self.control = folder / "blow"
+        self.control = folder / "fault"
         self.env = {"LD_PRELOAD": str(LIBRARY), "FAILING_DEVICE": str(self.control),
                     "ASAN_OPTIONS": "verify_asan_link_order=0"}
-        if blow:
-            self.control.write_text(f"{blow} {AT_LAUNCH}\n")
+        if fault:
+            self.control.write_text(f"{fault} {AT_LAUNCH}\n")
         self.write([json.dumps({"custom_id": f"c{i}", "url": "/v1/completions", "body": {
             "prompt": f"Count from {i}:", "max_tokens": 60, "ignore_eos": True}})
             for i in range(1, JOBS + 1)])
@@ -43,20 +44,20 @@ class BrokenRun(Run):
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory):
-    """What the same jobs give on a device that does not break."""
+    """The texts of the same jobs on a device that does not break."""
     run = BrokenRun(tmp_path_factory.mktemp("sound"))
     run.go(expect=0)
     assert len(run.texts()) == JOBS
     return run.texts()
 
 
-@pytest.mark.parametrize("blow, call, name", [
+@pytest.mark.parametrize("fault, call, name", [
     ("fails", "clEnqueueNDRangeKernel", "CL_INVALID_KERNEL_ARGS"),
     ("breaks", "clWaitForEvents", "CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST")])
-def test_a_kernel_that_fails_costs_the_jobs_of_its_step_alone(tmp_path, sound, blow, call, name):
-    run = BrokenRun(tmp_path, blow)
+def test_a_kernel_that_fails_costs_the_jobs_of_its_step_alone(tmp_path, sound, fault, call, name):
+    run = BrokenRun(tmp_path, fault)
     done = run.go(expect=1)
-    assert not run.control.exists(), "no launch was struck"
+    assert not run.control.exists(), "no launch failed"
     failed = [x["error"] for x in run.results().values() if x["error"]]
     assert 1 <= len(failed) <= 4, "the rows of one step"
     for error in failed:
@@ -64,15 +65,15 @@ def test_a_kernel_that_fails_costs_the_jobs_of_its_step_alone(tmp_path, sound, b
         assert call in error["message"] and name in error["message"]
     assert len(run.texts()) == JOBS - len(failed)
     assert all(sound[i] == text for i, text in run.texts().items())
-    assert not run.deaths(done), "the engine stays"
+    assert not run.deaths(done), "the engine must go on"
 
 
-@pytest.mark.parametrize("blow, word", [("lost", "CL_DEVICE_NOT_AVAILABLE"),
-                                        ("hangs", "has not ended a step for 2 s")])
-def test_a_device_that_is_gone_ends_the_engine_and_no_job(tmp_path, sound, blow, word):
-    run = BrokenRun(tmp_path, blow)
+@pytest.mark.parametrize("fault, word", [("lost", "CL_DEVICE_NOT_AVAILABLE"),
+                                         ("hangs", "has not ended a step for 2 s")])
+def test_a_device_that_is_gone_ends_the_engine_and_no_job(tmp_path, sound, fault, word):
+    run = BrokenRun(tmp_path, fault)
     done = run.go("--step-limit", "2", expect=0)
-    assert not run.control.exists(), "no launch was struck"
+    assert not run.control.exists(), "no launch failed"
     assert run.texts() == sound
     assert len(run.deaths(done)) == 1
     assert word in done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""`millrace fidelity` as a user runs it, on a tiny model; its figures against NumPy in float64."""
+"""Runs `millrace fidelity` as a user does, on a tiny model, and compares it with float64 NumPy."""
 import json
 import os
 import pathlib
@@ -82,7 +82,7 @@ def test_figures_are_those_of_numpy(tiny):
 
 
 def test_a_reference_of_all_positions_of_one_context(tiny):
-    """As the float64 reference writes it: a row for every token."""
+    """Reads a reference with a row for every token, as the float64 reference writes it."""
     one = tiny / "one.json"
     ids = json.loads((tiny / "ids.json").read_text())["tokens"][:SIZE]
     one.write_text(json.dumps({"tokens": ids}))
@@ -114,7 +114,7 @@ def test_tables_and_plots(tiny):
 
 
 def decode_png(raw):
-    """RGB rows of a PNG without interlacing, filters undone."""
+    """Returns the RGB rows of a PNG without interlacing."""
     assert raw[:8] == b"\x89PNG\r\n\x1a\n"
     at, data, shape = 8, b"", None
     while at < len(raw):
@@ -143,7 +143,7 @@ def decode_png(raw):
     return out.reshape(shape[0], -1, 3)
 
 
-def test_what_is_read_or_is_somebody_elses_is_not_overwritten(tiny):
+def test_inputs_and_foreign_files_are_not_overwritten(tiny):
     (tiny / "notes").write_text("precious")
     (tiny / "link").symlink_to(tiny / "m.gguf")
     os.mkfifo(tiny / "pipe")
@@ -155,7 +155,7 @@ def test_what_is_read_or_is_somebody_elses_is_not_overwritten(tiny):
             assert refused.returncode == code, refused.stderr
             assert ("would overwrite" if code == 2 else "conflict") in refused.stderr
     assert kept == {name: (tiny / name).read_bytes() for name in kept}
-    for _ in range(2):  # its own are made anew
+    for _ in range(2):  # the second time, the command replaces its own files
         made = call("millrace", "calibrate", "--model", tiny / "m.gguf", "--text", tiny / "text")
         assert made.returncode == 0, made.stderr
         made = measure(tiny, "--kv", "f16", "--context", 64, "--plot", tiny / "own.png",
@@ -178,7 +178,7 @@ def test_mean_keys_of_a_text_center_those_of_a_policy(tiny):
     done = calibrate(tiny, "--text", tiny / "text", "--context", 100, "--json")
     (said,) = rows(done)
     path = tiny / "m.gguf.keys"
-    assert said["file"] == str(path) and said["tokens"] == 4 * 99  # all of a piece but the first
+    assert said["file"] == str(path) and said["tokens"] == 4 * 99  # without each piece's first one
     last = json.loads(done.stderr.splitlines()[-1])
     assert last == {"event": "progress", "number": 4, "count": 4}
     layers, heads, channels = 1, KV_HEADS, WIDTH // HEADS
@@ -194,7 +194,7 @@ def test_mean_keys_of_a_text_center_those_of_a_policy(tiny):
     assert centered["keys_centered_by"] == said["digest"] and "keys_centered_by" not in plain
     table = measure(tiny, "--kv", "f16", "--kv-center", path).stdout
     assert f"the policies' keys are centered by {said['digest']}\n" in table
-    # The engine takes it, too: what went through it has another fingerprint.
+    # The engine also accepts the file, and then has another fingerprint.
     done = subprocess.run([program("millrace"), "score", "--model", tiny / "m.gguf", "--kv-center",
                            path], input="abc\n", text=True, capture_output=True, timeout=PATIENCE_S,
                           check=True)
@@ -215,13 +215,13 @@ def test_mean_keys_of_a_text_center_those_of_a_policy(tiny):
     (("--text", "{f}/empty"), 3, "invalid_value"),
     (("--text", "{f}/text", "-o", "{f}/no/m.keys"), 3, "no/m.keys"),
 ], ids=["no text", "absent", "not UTF-8", "empty", "no folder"])
-def test_what_is_wrong_with_a_calibration_is_said(tiny, words, status, said):
+def test_errors_of_a_calibration(tiny, words, status, said):
     (tiny / "latin").write_bytes(b"ab\xe4c" * 200)
     (tiny / "empty").write_text("")
     done = calibrate(tiny, *(w.replace("{f}", str(tiny)) for w in words))
     assert done.returncode == status, done.stderr
     assert re.search(said, done.stderr, re.S), done.stderr
-    assert done.stdout == "" and "1 of" not in done.stderr, "it was found after the work"
+    assert done.stdout == "" and "1 of" not in done.stderr, "the check came after the work"
 
 
 WRONG = {
@@ -260,7 +260,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("words, status, code, said", WRONG.values(), ids=WRONG.keys())
-def test_what_is_wrong_is_said(tiny, words, status, code, said):
+def test_errors_of_a_measurement(tiny, words, status, code, said):
     (tiny / "latin").write_bytes(b"ab\xe4c" * 200)
     (tiny / "foreign.json").write_text(json.dumps({"tokens": [1] * 99 + [259]}))
     write_logits(tiny / "vocabulary.f32", np.zeros((93, 70)))

@@ -1,5 +1,5 @@
-"""The README's Python client runs as printed, against a real broker and a stub engine;
-and the commands it names exist."""
+"""The README's Python example runs as printed, with a real broker and a stub engine, and the
+commands that the README names exist."""
 import os
 import pathlib
 import re

@@ -1,10 +1,11 @@
-// A small disk for a process that does not know of it: loaded with LD_PRELOAD, it makes one folder
-// as large as a number in a file says, which a test may change at any time. What would grow the
-// folder's files beyond that fails with ENOSPC, and statvfs tells what is left.
+// Simulates a small disk. Preloaded into a process, it limits the size of one folder to a number in
+// a file, which a test may change at any time. Calls that would grow the folder's files beyond that
+// fail with ENOSPC, and statvfs reports the rest.
 //
 //   LD_PRELOAD=libsmall_disk.so SMALL_DISK_FOLDER=/a/folder SMALL_DISK_BYTES=/a/file PROGRAM...
 //
-// For programs that write by pwrite, as the ledger and SQLite do. No root, no mount, no quota.
+// It works for programs that write by pwrite, as the ledger and SQLite do, and needs neither root
+// nor a mount nor a quota.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>

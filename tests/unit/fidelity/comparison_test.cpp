@@ -103,7 +103,7 @@ TEST(Comparison, EqualsFloat64FromNearToFarAndInEveryVariant) {
   }
 }
 
-// Groups on several cores at once must not meet in each other's local memory.
+// Groups that run on several cores at once must not share local memory.
 TEST(Comparison, ManyRowsAtOnceGiveEachRowTheSameBits) {
   const Rows few = rows_of(49152, 7);
   Rows rows{.vocabulary = few.vocabulary, .count = 96};
@@ -129,7 +129,7 @@ TEST(Comparison, ATieOfTheLargestGoesToTheLowerId) {
     Rows rows{.vocabulary = 600, .count = 2};
     rows.truth.assign(1200, 0.0f);
     rows.ours.assign(1200, 0.0f);
-    rows.truth[40] = rows.truth[599] = rows.ours[40] = rows.ours[300] = 1.0f;  // 40 and 40
+    rows.truth[40] = rows.truth[599] = rows.ours[40] = rows.ours[300] = 1.0f;  // 40 in both
     rows.truth[600 + 40] = 1.0f;
     rows.ours[600 + 24] = rows.ours[600 + 40] = 1.0f;  // 40 and 24
     rows.targets = {0, 0};
@@ -163,7 +163,7 @@ TEST(Comparison, WhatIsNotFiniteIsRefusedAndSaysWhose) {
   }
 }
 
-TEST(Comparison, MoreRowsThanSaidAreADefect) {
+TEST(Comparison, MoreRowsThanAnnouncedAreADefect) {
   const auto device = open_device();
   auto comparison = must(Comparison::create(*device, 10, 1));
   const Buffer rows = upload(*device, std::vector<float>(20));
@@ -178,7 +178,7 @@ TEST(Comparison, MoreRowsThanSaidAreADefect) {
 
 TEST(Figures, AreThoseOfAHandfulWorkedOutByHand) {
   std::vector<PositionFidelity> at;
-  for (int i = 0; i <= 100; ++i) {  // 0, 1, ... 100: the 99th percentile is 99
+  for (int i = 0; i <= 100; ++i) {  // of 0, 1, ... 100 the 99th percentile is 99
     const float size = static_cast<float>((i * 37) % 101);
     at.push_back({size, -1.0f, i % 2 == 0 ? -2.0f : -3.0f, i < 60});
   }
@@ -190,7 +190,7 @@ TEST(Figures, AreThoseOfAHandfulWorkedOutByHand) {
   EXPECT_DOUBLE_EQ(all.top1, 60.0 / 101);
   EXPECT_DOUBLE_EQ(all.perplexity, std::exp((51 * 2.0 + 50 * 3.0) / 101));
   EXPECT_DOUBLE_EQ(all.truth_perplexity, std::exp(1.0));
-  at.resize(2);  // 0 and 37: 99 % of the way
+  at.resize(2);  // 0 and 37: the percentile lies at 99 % of the way between them
   EXPECT_DOUBLE_EQ(figures_of(at).p99_kld, 0.99 * 37);
   EXPECT_EQ(figures_of({}).positions, 0u);
 }

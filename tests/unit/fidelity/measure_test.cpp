@@ -1,4 +1,4 @@
-// Contexts, reference files, and the whole measure on a tiny model.
+// Tests contexts, reference files, and the whole measurement on a tiny model.
 #include "engine/core/fidelity/measure.hpp"
 
 #include <gtest/gtest.h>
@@ -116,7 +116,7 @@ class TinyRun : public ReferenceFile {
   FidelityContexts contexts_ =
       must(cut_contexts(some_tokens(2 * size + 5, 70), {.size = size}, 70));
 
-  // Scored logits of each context, computed the plain way.
+  // Returns the scored logits of each context, computed directly.
   std::vector<float> scored_logits() {
     testing::ModelRunner runner(file_, {.kv_bytes = 1 << 20});
     std::vector<Tokens> sequences;
@@ -220,7 +220,7 @@ TEST_F(TinyRun, CalibrationFindsTheMeansOfUnrotatedKeys) {
   }
   double largest = 0;
   for (std::size_t i = 0; i < want.size(); ++i) {
-    EXPECT_NEAR(static_cast<double>(means.layer(0)[i]), want[i], 3e-4) << i;  // halves
+    EXPECT_NEAR(static_cast<double>(means.layer(0)[i]), want[i], 3e-4) << i;  // means are halves
     largest = std::max(largest, std::fabs(want[i]));
   }
   EXPECT_GT(largest, 0.1);

@@ -1,6 +1,6 @@
 #pragma once
-// A step's rotation, KV write and attention on a device, and the same in float64: shared by the
-// tests of each way to store keys and values.
+// Runs a step's rotation, KV write and attention on a device, and computes the same in float64, for
+// the tests of each way to store keys and values.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,10 +41,10 @@ struct Sequence {
 struct Problem {
   Shape shape;
   std::vector<Sequence> sequences;
-  std::vector<float> qkv, rope;     // queries and keys not rotated yet
-  std::vector<float> means;         // of centered keys, [segments][kv_heads][head_dim]
-  std::vector<float> sinks;         // [heads], where there are any
-  std::vector<std::uint8_t> pages;  // of the positions before; unwritten halves are NaN
+  std::vector<float> qkv, rope;     // queries and keys are not rotated yet
+  std::vector<float> means;         // for centered keys, [segments][kv_heads][head_dim]
+  std::vector<float> sinks;         // [heads], or empty
+  std::vector<std::uint8_t> pages;  // keys and values before the step; unwritten halves are NaN
   StepPlan plan;
   std::uint32_t tokens() const { return static_cast<std::uint32_t>(plan.tokens.size()); }
   std::uint32_t qkv_stride() const { return (shape.heads + 2 * shape.kv_heads) * shape.head_dim; }
@@ -78,7 +78,7 @@ inline Problem random_problem(const Shape& shape, const std::vector<Sequence>& s
     longest = std::max(longest, s.length);
   }
   auto& ids = out.plan.pages;
-  std::iota(ids.begin(), ids.end(), 1u);  // page 0 belongs to nobody
+  std::iota(ids.begin(), ids.end(), 1u);  // page 0 belongs to no sequence
   for (auto i = static_cast<std::uint32_t>(ids.size()); i > 1; --i) {
     std::swap(ids[i - 1], ids[random.below(i)]);
   }
@@ -109,7 +109,7 @@ struct Results {
   std::vector<float> out;            // [tokens][out_stride]
   std::vector<std::uint32_t> codes;  // [tokens][code_stride]
   std::vector<std::uint8_t> pages;
-  bool operator==(const Results& other) const {  // zeros of both signs are told apart
+  bool operator==(const Results& other) const {  // distinguishes zeros of both signs
     return pages == other.pages && codes == other.codes &&
            std::ranges::equal(out, other.out, {}, std::bit_cast<std::uint32_t, float>,
                               std::bit_cast<std::uint32_t, float>);
@@ -130,8 +130,8 @@ class Runner {
     must(operations_.prepare_attention(shape.codecs));
   }
 
-  // `workers` decides how tiles are cut; 0 leaves it to the device. A form that is not asked for
-  // comes back as zeros; codes there are only of whole blocks, and in --math fast.
+  // `workers` decides how tiles are cut; with 0 the device does. An output form that is not
+  // requested is zeros; codes exist only for whole blocks and with --math fast.
   Results run(const Problem& problem, std::uint32_t workers = 0,
               Forms forms = {.rows = true, .codes = true}) {
     forms.codes = forms.codes && math_ == MathMode::fast && problem.columns() % block_columns == 0;
@@ -164,9 +164,9 @@ class Runner {
             download<std::uint32_t>(*device_, out.codes, code_size),
             download<std::uint8_t>(*device_, kv, problem.pages.size())};
   }
-  // Device memory that the last run's kernels wanted for themselves.
+  // Device memory that the last run allocated for its kernels.
   std::uint64_t allocated() const { return allocated_; }
-  bool cut() const { return cut_; }  // whether the last run's tiles were
+  bool cut() const { return cut_; }  // whether tiles of the last run were cut
 
  private:
   static ModelSpec spec_of(const Shape& shape) {
@@ -186,8 +186,8 @@ class Runner {
   std::uint64_t allocated_ = 0;
 };
 
-// Keys and values of a sequence's KV head as channels, [position][channel]; keys with what was
-// taken off them.
+// Keys and values of a sequence's KV head as channels, [position][channel]; the mean is added back
+// to centered keys.
 struct Stored {
   std::vector<std::vector<double>> keys, values;
 };
@@ -208,7 +208,7 @@ inline Stored read_back(const Problem& p, const Results& got, const PlanRow& row
   return out;
 }
 
-// A token's query, rotated.
+// Returns a token's rotated query.
 inline std::vector<double> query_of(const Problem& p, std::uint32_t token, std::uint32_t head,
                                     std::uint32_t position) {
   const Shape& s = p.shape;
@@ -225,7 +225,7 @@ inline std::vector<double> query_of(const Problem& p, std::uint32_t token, std::
   return q;
 }
 
-// A query's softmax over its scores with the keys up to its position, not divided by its mass yet.
+// A query's softmax over its scores with the keys up to its position, before division by the mass.
 struct Softmax {
   std::vector<double> weights;
   double mass = 0;
@@ -251,7 +251,7 @@ inline Softmax softmax_of(const Problem& p, std::uint32_t head, std::vector<doub
   return out;
 }
 
-// Of a head's output: how far it lies from what it should be, as a share of that.
+// Returns the relative error of a head's output.
 inline double relative_error(const Problem& p, const Results& got, std::uint32_t token,
                              std::uint32_t head, const std::vector<double>& want) {
   const float* const at = &got.out[std::size_t{token} * p.out_stride() + head * p.shape.head_dim];
@@ -263,7 +263,7 @@ inline double relative_error(const Problem& p, const Results& got, std::uint32_t
   return std::sqrt(off / size);
 }
 
-// One query in float64 over the keys and values that the run has stored.
+// Computes the output of one query in float64 from the keys and values that the run has stored.
 inline std::vector<double> truth_of(const Problem& p, const Stored& stored, std::uint32_t token,
                                     std::uint32_t head, std::uint32_t position) {
   const std::vector<double> q = query_of(p, token, head, position);
@@ -293,7 +293,7 @@ inline void expect_close(const Problem& p, const Results& got, const Stored& sto
   }
 }
 
-// What `each(stored, row, offset, head)` does to every query.
+// Calls each(stored, row, offset, head) for every query.
 inline void for_queries(const Problem& p, const Results& got, const auto& each) {
   const std::uint32_t group = p.shape.heads / p.shape.kv_heads;
   for (const PlanRow& row : p.plan.rows) {
@@ -312,7 +312,7 @@ inline void expect_close(const Problem& p, const Results& got) {
   });
 }
 
-// The largest relative error of a head's output.
+// Returns the largest relative error of a head's output.
 inline double worst_error(const Problem& p, const Results& got) {
   double worst = 0;
   for_queries(p, got, [&](const Stored& stored, const PlanRow& row, auto offset, auto head) {

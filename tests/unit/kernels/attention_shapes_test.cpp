@@ -1,7 +1,7 @@
-// Windows, soft caps and sinks, with every way to store keys and values, in fp32 and in integers:
-// both families against float64 (the integers against their own definition), within a relative
-// error of 1e-3, and against each other, bit for bit, whatever a step holds and however it is cut.
-// The steps are those of every kind of attention, plain ones included.
+// Tests windows, soft caps and sinks with every way to store keys and values, in fp32 and in
+// integers. Both families must agree with float64 (the integers with their own definition) within a
+// relative error of 1e-3, and with each other bit for bit, for every step and every cut of it. The
+// steps cover every kind of attention, plain ones included.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace millrace::engine {
 namespace {
 
 // Windows that end within a page and a segment, and one that is shorter than a page; caps and sinks
-// that change a great deal of scores of a few units.
+// that change scores of a few units strongly.
 constexpr AttentionShape plain{};
 constexpr AttentionShape window{.window = 100};
 constexpr AttentionShape capped{.soft_cap = 3.0f};
@@ -53,7 +53,7 @@ std::string name_of(const Case& c) {
   return out + (c.centered ? "_centered" : "");
 }
 
-// Every length with rows of 1, 2 and 64 tokens, where it has so many.
+// Every length with rows of 1, 2 and 64 tokens, as far as it has so many.
 std::vector<Sequence> every_length() {
   std::vector<Sequence> out;
   for (const std::uint32_t length : {1u, 31u, 32u, 33u, 255u, 256u, 257u, 4095u}) {
@@ -95,7 +95,8 @@ INSTANTIATE_TEST_SUITE_P(Slice, AttentionShapes,
                                            Case{"r5/q3g32", 64, 4, 1, all, true}),
                          [](const auto& one) { return name_of(one.param); });
 
-// `count` tokens of a row from its token `offset` on, alone in a step, with pages as they are then.
+// Returns a problem with `count` tokens of a row from its token `offset` on, alone in a step, with
+// the pages as they are then.
 Problem part_of(const Problem& whole, const PlanRow& row, std::uint32_t offset, std::uint32_t count,
                 std::vector<std::uint8_t> pages) {
   Problem out = whole;
@@ -112,7 +113,7 @@ Problem part_of(const Problem& whole, const PlanRow& row, std::uint32_t offset, 
   return out;
 }
 
-// A step's rows, each in chunks of its own step, give the bits of the whole.
+// Checks that a step's rows, cut into chunks with a step each, give the bits of the whole step.
 void expect_same_in_chunks(Runner& runner, const Problem& whole, const Results& want,
                            std::uint32_t chunk) {
   const std::uint32_t stride = whole.out_stride();
@@ -130,8 +131,8 @@ void expect_same_in_chunks(Runner& runner, const Problem& whole, const Results& 
   EXPECT_EQ(pages, want.pages);
 }
 
-// Rows of a wide tile see a segment of which others of it see nothing any more.
-TEST(AttentionShapesBits, ChunksTilesAndMatesChangeNone) {
+// Some rows of a wide tile see a segment of which its other rows see nothing.
+TEST(AttentionShapesBits, ChunksTilesAndOtherRowsChangeNoBit) {
   if (!testing::has_cpu_family()) GTEST_SKIP() << testing::needs_cpu_family;
   const Shape shape = shape_of({"f16", 64, 3, 1, all});
   Runner cpu("cpu", shape);
@@ -147,7 +148,7 @@ TEST(AttentionShapesBits, ChunksTilesAndMatesChangeNone) {
   EXPECT_TRUE(narrow.cut());
 }
 
-// What a window does not let be seen is not read: pages out of sight may hold anything.
+// Pages before a window are not read, so they may hold anything.
 TEST(AttentionShapesBits, PagesOutOfSightAreNotRead) {
   const Shape shape = shape_of({"f16", 64, 3, 1, all});
   Problem problem = random_problem(shape, {{1300, 20}, {700, 1}}, 6);
@@ -175,8 +176,8 @@ struct Heads {
 };
 constexpr Heads head_counts[] = {{2, 2}, {6, 2}, {4, 1}, {8, 1}};  // 1, 3, 4, 8 to a KV head
 
-// Each of those with a number of query heads and a kind of attention, in turns; then all numbers
-// with all kinds.
+// Returns every codec and head size, with numbers of query heads and kinds of attention in turns;
+// then all numbers with all kinds.
 std::vector<Case> some_of_each() {
   std::vector<Case> out;
   std::size_t i = 0;
@@ -193,7 +194,7 @@ std::vector<Case> some_of_each() {
   return out;
 }
 
-// The whole product. In PoCL its kernels compile for hours: meant for devices that do it faster, by
+// Returns all combinations. PoCL compiles their kernels for hours. To run them on a faster device:
 //   kernels_test --gtest_also_run_disabled_tests --gtest_filter='DISABLED_All/*'
 std::vector<Case> all_of_them() {
   std::vector<Case> out;

@@ -1,6 +1,7 @@
-// Rotation, the KV write and attention together, as a step runs them: both families, every variant
-// of the cpu kernels, tiles of one and of several tokens, tiles in one unit and cut into many, all
-// against float64 and against each other, bit for bit. Pages are scattered, lengths cross segments.
+// Tests rotation, the KV write and attention together, as a step runs them: both families, every
+// variant of the cpu kernels, tiles of one and of several tokens, in one unit and cut into many.
+// All are compared with float64, and bit for bit with each other. Pages are scattered, and lengths
+// cross segments.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace millrace::engine {
 namespace {
 
 class AttentionTest : public ::testing::TestWithParam<Shape> {};
-// Shapes whose heads are whole blocks of the products' columns, which attention can write as codes.
+// Shapes whose heads are whole blocks of 32 channels, which attention can write as codes.
 class AttentionCodesTest : public AttentionTest {};
 
 // Decoding rows, chunks and whole prompts, at and around the ends of pages and segments.
@@ -54,7 +55,7 @@ TEST_P(AttentionTest, CuttingTilesChangesNoBit) {
   EXPECT_TRUE(cpu.cut());
 }
 
-TEST_P(AttentionCodesTest, EachFormAloneIsTheSameAsBeside) {
+TEST_P(AttentionCodesTest, EachOutputFormAloneHasTheSameBits) {
   const Shape shape = GetParam();
   if (!testing::has_cpu_family()) GTEST_SKIP() << testing::needs_cpu_family;
   Runner cpu("cpu", shape);
@@ -68,7 +69,7 @@ TEST_P(AttentionCodesTest, EachFormAloneIsTheSameAsBeside) {
   EXPECT_EQ(std::ranges::count(codes.out, 0.0f), std::ssize(codes.out));
 }
 
-// Fewer registers, and no instruction for halves.
+// The variants use fewer registers, or no instruction for halves.
 TEST(Attention, EveryVariantOfTheCpuKernelsGivesTheSameBits) {
   if (!testing::has_cpu_family()) GTEST_SKIP() << testing::needs_cpu_family;
   for (const Shape shape : {Shape{64, 9, 3}, Shape{80, 5, 1}}) {

@@ -1,4 +1,4 @@
-// Norm, activation, rotation with the KV write, and embedding against float64.
+// Compares norm, activation, rotation with the KV write, and embedding with float64.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using testing::open_device;
 using testing::Random;
 using testing::upload;
 
-// The nearest half by search, ties to even: slow, and independent of any conversion code.
+// Finds the nearest half by search, ties to even: slow, but independent of any conversion code.
 std::uint16_t nearest_half(float value) {
   const double wanted = std::min(65504.0, std::max(-65504.0, static_cast<double>(value)));
   std::uint16_t low = 0, high = 0x7bff;
@@ -33,7 +33,7 @@ std::uint16_t nearest_half(float value) {
   return static_cast<std::uint16_t>(best | (std::signbit(value) ? 0x8000 : 0));
 }
 
-// Work-items a row: of wide vectors, and of narrow lanes. What follows is tested with both.
+// The parameter is the number of work-items per row, for wide vectors and for narrow lanes.
 class RowItems : public ::testing::TestWithParam<std::uint32_t> {
  protected:
   Program build(Device& device, const char* source) const {
@@ -80,7 +80,7 @@ TEST_P(RowItems, NormEqualsFloat64WithAndWithoutGather) {
   }
 }
 
-TEST_P(RowItems, SiluEqualsFloat64AlsoFarOut) {
+TEST_P(RowItems, SiluEqualsFloat64AlsoForLargeInputs) {
   const auto device = open_device();
   const Program program = build(*device, "activation/silu.cl");
   Kernel kernel = must(device->kernel(program, "silu_mul"));
@@ -115,7 +115,8 @@ struct RopeRun {
   std::vector<std::uint16_t> stored;
 };
 
-// `step` holds four positions, where their page tables begin, a tile of all four tokens, the table.
+// `step` holds four positions, the offsets of their page tables, a tile of all four tokens, and the
+// table.
 RopeRun rotate(const std::string& family, const RopeCase& shape, const std::vector<float>& qkv,
                const std::vector<float>& table, const std::vector<float>& means,
                const std::vector<std::uint32_t>& step, std::size_t halves) {
@@ -162,11 +163,11 @@ TEST_P(RopeTest, RotatesAndStoresRoundedHalves) {
   const std::uint32_t k_row = heads * dim, v_row = k_row + kv_heads * dim;
   const std::uint32_t stride = v_row + kv_heads * dim;
   Random random(dim + halves);
-  // In two segments.
+  // The positions lie in two segments.
   const std::vector<std::uint32_t> positions{0, 15, 16, 293};
   const std::uint32_t tokens = 4, pages = 5;
   auto qkv = random.floats(std::size_t{stride} * tokens, -3, 3);
-  qkv[k_row] = 1e6f;  // beyond the halves
+  qkv[k_row] = 1e6f;  // beyond the range of halves
   qkv[v_row + 1] = -1e6f;
   qkv[v_row + 2] = 3e-6f;  // a subnormal half
   std::vector<float> table(300 * rope_dim);
@@ -188,7 +189,7 @@ TEST_P(RopeTest, RotatesAndStoresRoundedHalves) {
   if (testing::has_cpu_family()) {
     const RopeRun cpu = rotate("cpu", GetParam(), qkv, table, means, step, page_halves * pages);
     EXPECT_EQ(cpu.stored, stored);
-    EXPECT_EQ(cpu.turned, qkv);  // left to attention
+    EXPECT_EQ(cpu.turned, qkv);  // attention rotates the queries of the cpu family
   }
 
   const auto expected = [&](std::uint32_t t, std::uint32_t head_row, std::uint32_t d) -> double {
@@ -205,7 +206,7 @@ TEST_P(RopeTest, RotatesAndStoresRoundedHalves) {
   for (std::uint32_t t = 0; t < tokens; ++t) {
     for (std::uint32_t row = 0; row < v_row; ++row) {
       double want = expected(t, row / dim * dim, row % dim);
-      if (centered && row >= k_row) {  // keys in place, too
+      if (centered && row >= k_row) {  // the kernel also centers keys in place
         const std::size_t segment = positions[t] / 256;
         want -= static_cast<double>(means[segment * kv_heads * dim + row - k_row]);
       }
@@ -222,7 +223,7 @@ TEST_P(RopeTest, RotatesAndStoresRoundedHalves) {
       }
     }
   }
-  // Nothing else was touched: 4 tokens in pages 3 (two of them), 1 and 4.
+  // The kernel wrote nothing else: the 4 tokens lie in pages 3 (two of them), 1 and 4.
   const auto untouched = std::ranges::count(stored, 0x1234);
   EXPECT_GE(untouched,
             static_cast<std::ptrdiff_t>(stored.size() - std::size_t{8} * dim * kv_heads));
@@ -283,7 +284,8 @@ TEST(Embed, TakesIdsFromHostOrDeviceAndLeavesOtherRowsAlone) {
   }
 }
 
-// Shows that oclgrind would notice (test_oclgrind.py); undefined anywhere else.
+// Shows that oclgrind detects such a write (test_oclgrind.py); elsewhere the behaviour is
+// undefined.
 TEST(Planted, DISABLED_WritesOutsideItsBuffer) {
   const auto device = open_device();
   const Program program = must(device->build(

@@ -1,6 +1,6 @@
 #pragma once
-// Which codecs heads of each size can be stored with: all whose group divides them, rotated ones
-// where the size is a power of two, f16 alone for 80. Thread safety: pure function.
+// The codecs that can store heads of each size: all whose group divides the size, rotated ones if
+// the size is a power of two, and f16 alone for 80. Thread safety: pure function.
 #include <cstdint>
 #include <string>
 #include <vector>

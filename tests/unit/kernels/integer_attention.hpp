@@ -1,6 +1,6 @@
 #pragma once
-// Attention of --math fast over packed keys and values in float64: the definition in
-// kernels/attention/generic.cl, with its integers.
+// Computes attention of --math fast over packed keys and values in float64, with the integers of
+// the definition in kernels/attention/generic.cl.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace millrace::engine {
 
-// One side of a sequence's KV head: bytes of integers and parameters, or else channels.
+// One side of a sequence's KV head: bytes of integers and parameters, or channels.
 struct IntegerSide {
   IntegerSide(const KvCodec& stored_as, std::uint32_t channels)
       : codec(stored_as), head_dim(channels), integers(in_integers(stored_as, MathMode::fast)) {
@@ -54,7 +54,7 @@ inline ShortCodes short_codes(const std::vector<double>& x) {
   return out;
 }
 
-// Scores of a query, times scale, with the first `length` keys.
+// Returns the scores of a query, times scale, with the first `length` keys.
 inline std::vector<double> integer_scores(const IntegerSide& keys, std::vector<double> query,
                                           std::size_t length) {
   std::vector<double> out;
@@ -86,7 +86,7 @@ inline std::vector<double> integer_scores(const IntegerSide& keys, std::vector<d
   return out;
 }
 
-// The sum of weighted values, in the values' own rotation.
+// Returns the sum of weighted values, still in the values' rotation.
 inline std::vector<double> integer_sum(const IntegerSide& values, const std::vector<double>& e) {
   std::vector<double> out(values.head_dim);
   for (std::size_t start = 0; start < e.size(); start += kv_segment_tokens) {
@@ -112,7 +112,7 @@ inline std::vector<double> integer_sum(const IntegerSide& values, const std::vec
   return out;
 }
 
-// Of one KV head's query heads: what the integer definition makes of a query.
+// Computes the outputs of one KV head's query heads by the integer definition.
 class IntegerTruth {
  public:
   IntegerTruth(const Problem& p, const Results& got, const PlanRow& row, std::uint32_t g)
@@ -125,7 +125,7 @@ class IntegerTruth {
       const testing::KvPlace place{p.plan.pages[row.page_offset + j / kv_page_tokens], g,
                                    j % kv_page_tokens};
       if (keys_.integers) keys_.add(page.stored(got.pages, place, true));
-      if (keys_.integers && p.shape.codecs.centered) {  // other keys come with what they lack
+      if (keys_.integers && p.shape.codecs.centered) {  // other keys already include the mean
         const std::size_t head = j / kv_segment_tokens * p.shape.kv_heads + g;
         const float* const mean = &p.means[head * p.shape.head_dim];
         means_.emplace_back(mean, mean + p.shape.head_dim);
@@ -165,10 +165,10 @@ class IntegerTruth {
  private:
   const Problem* p_;
   IntegerSide keys_, values_;
-  std::vector<std::vector<double>> means_;  // of each key, what was taken off it, or empty
+  std::vector<std::vector<double>> means_;  // the mean that each key lacks, or empty
 };
 
-// What `each(token, head, want)` does to every query.
+// Calls each(token, head, want) for every query.
 inline void for_integer_queries(const Problem& p, const Results& got, const auto& each) {
   const std::uint32_t group = p.shape.heads / p.shape.kv_heads;
   for (const PlanRow& row : p.plan.rows) {
@@ -186,14 +186,14 @@ inline void expect_close_in_integers(const Problem& p, const Results& got) {
   for_integer_queries(p, got, [&](auto token, auto head, const std::vector<double>& want) {
     for (std::uint32_t d = 0; d < p.shape.head_dim; ++d) {
       const std::size_t at = std::size_t{token} * p.out_stride() + head * p.shape.head_dim + d;
-      // Where fp32 rounds a weight to the neighbour, it moves by 3e-5 of the largest.
+      // If fp32 rounds a weight to the neighbouring integer, it changes by 3e-5 of the largest.
       ASSERT_NEAR(got.out[at], want[d], 3e-4)
           << "token " << token << ", head " << head << ", channel " << d;
     }
   });
 }
 
-// The largest relative error of a head's output.
+// Returns the largest relative error of a head's output.
 inline double worst_error_in_integers(const Problem& p, const Results& got) {
   double worst = 0;
   for_integer_queries(p, got, [&](auto token, auto head, const std::vector<double>& want) {

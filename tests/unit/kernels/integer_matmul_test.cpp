@@ -1,5 +1,5 @@
-// Integer matrix products: every variant that this machine can run, every panel format, tile width
-// and batch size against the contract carried out on the host, bit for bit.
+// Compares integer matrix products bit for bit with the contract, which the host computes: every
+// variant that this machine can run, every panel format, tile width and batch size.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ using testing::upload;
 
 constexpr std::uint32_t q_words = 12;
 
-// Those that the device's compiler takes and this processor can run.
+// The variants that the device's compiler accepts and this processor can run.
 std::vector<std::string> variants() {
   std::vector<std::string> out{"generic"};
   if (!testing::has_cpu_family()) return out;
@@ -35,13 +35,13 @@ std::vector<std::string> variants() {
   return out;
 }
 
-// Codes and scales by row and column, and the same in panels.
+// A matrix as codes and scales by row and column, and as panels.
 struct Matrix {
   PanelLayout layout;
   std::uint32_t rows = 0, panels = 0;
   std::vector<std::uint8_t> codes;  // [rows][K]
   std::vector<float> scales;        // [rows][K / 32][scales per block]
-  std::vector<std::uint32_t> bits;  // of the scales, as the format keeps them
+  std::vector<std::uint32_t> bits;  // the scales as the format stores them
   std::vector<std::byte> packed;
 };
 
@@ -102,7 +102,7 @@ struct Call {
   std::vector<float> bias, before;
 };
 
-// A quantized column of random codes, or of the largest ones.
+// Fills a quantized column with random codes, or with the largest ones.
 void fill_column(std::int32_t* x, std::uint32_t k, Extremes extremes, Random& random) {
   for (std::uint32_t b = 0; b < k / 32; ++b, x += q_words) {
     std::array<std::int8_t, 32> codes;
@@ -127,7 +127,7 @@ Call random_call(const Matrix& m, std::uint32_t columns, std::uint32_t mode, Ext
                  Random& random) {
   const std::uint32_t stride = code_stride(m.layout.columns);
   Call call{.columns = columns, .mode = mode, .x = {}, .bias = {}, .before = {}};
-  // The rows after the last hold rubbish, as they may.
+  // The rows after the last one hold garbage, which the contract allows.
   call.x.assign(std::size_t{stride} * (columns + input_slack_rows), 0x7fc00000);
   for (std::uint32_t c = 0; c < columns; ++c) {
     fill_column(&call.x[std::size_t{c} * stride], m.layout.k(), extremes, random);
@@ -137,7 +137,7 @@ Call random_call(const Matrix& m, std::uint32_t columns, std::uint32_t mode, Ext
   return call;
 }
 
-// The contract of kernels/matmul/integer_generic.cl for one output.
+// Computes one output by the contract of kernels/matmul/integer_generic.cl.
 float expected(const Matrix& m, const Call& call, std::uint32_t row, std::uint32_t column) {
   const PanelFormat& format = m.layout.format;
   const std::uint32_t k = m.layout.k(), blocks = k / 32, each = format.scales_per_block();
@@ -212,7 +212,7 @@ void expect_contract(const Matrix& m, const Call& call, const std::vector<float>
 }
 
 struct NamedFormat {
-  std::string types;  // the file types that are packed so
+  std::string types;  // the tensor types that are packed in this format
   PanelFormat format;
 };
 
@@ -220,7 +220,7 @@ void PrintTo(const NamedFormat& format, std::ostream* to) {
   *to << format.types;
 }
 
-// What the quantized file types map to.
+// The formats of the quantized tensor types.
 std::vector<NamedFormat> formats() {
   std::vector<NamedFormat> out;
   for (const TensorTypeTraits& type : tensor_types()) {
@@ -270,7 +270,7 @@ TEST(IntegerMatmulTuning, ChangesNoBit) {
   }
 }
 
-// Deep and wide enough to be cut into parts of the columns, too, which the groups claim.
+// The product is large enough that groups also claim parts of the columns.
 TEST(IntegerMatmulChunks, ChangeNoBit) {
   if (!testing::has_cpu_family()) GTEST_SKIP() << testing::needs_cpu_family;
   const PanelFormat format = format_of(TensorType::q4_1);
@@ -280,12 +280,12 @@ TEST(IntegerMatmulChunks, ChangeNoBit) {
   for (const std::uint32_t n : {61u, 130u}) {
     const Call call = random_call(m, n, 3, Extremes::none, random);
     ASSERT_NO_FATAL_FAILURE(expect_contract(m, call, variant.run(m, call)));
-    // Once more, because a launch that leaves its counters behind spoils the next.
+    // A second launch shows whether the first one has reset its counters.
     ASSERT_NO_FATAL_FAILURE(expect_contract(m, call, variant.run(m, call)));
   }
 }
 
-// The largest sums of each sign: what saturates in instructions that are not exact.
+// The largest sums of each sign saturate in instructions that are not exact.
 TEST_P(IntegerMatmul, TheLargestCodesAreSummedExactly) {
   const PanelFormat format = GetParam().format;
   for (const std::string& name : variants()) {
@@ -309,7 +309,7 @@ TEST(IntegerMatmulFormats, AreThoseOfEveryQuantizedType) {
   EXPECT_EQ(all, "Q8_0_Q5_0_IQ4_NL Q6_K Q5_1 Q5_K Q4_0 Q4_1 Q4_K ");
 }
 
-// Codes of SiLU(gate) * up of `tokens` normed rows of 96 channels.
+// Computes codes of SiLU(gate) * up for `tokens` normed rows of 96 channels.
 std::vector<std::int32_t> gate_up(const std::string& variant, std::uint32_t tokens) {
   constexpr std::uint32_t width = 96, ffn = 96;
   ModelSpec spec;
@@ -349,8 +349,8 @@ std::vector<std::int32_t> gate_up(const std::string& variant, std::uint32_t toke
   return download<std::int32_t>(*device, out.codes, codes);
 }
 
-// The plain family goes by way of a product, SiLU and quantization, each with a test of its own; in
-// the other the instruction of the products makes no difference to what comes after them.
+// The generic family runs a product, SiLU and quantization in turn, and each has its own test. In
+// the cpu family, the instruction of the products does not change what follows them.
 TEST(GateUp, IsTheProductThenSiluThenCodes) {
   if (!testing::has_cpu_family()) GTEST_SKIP() << testing::needs_cpu_family;
   for (const std::uint32_t tokens : {1u, 5u, 40u}) {

@@ -1,5 +1,5 @@
-// Encoding of keys and values on the device against the reference's definition in float64, and that
-// against figures of the reference itself.
+// Compares the encoding of keys and values on the device with the host's definition in float64, and
+// that definition with figures of the numeric reference.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,10 +32,10 @@ std::uint64_t fnv(const std::vector<std::uint8_t>& bytes) {
   return hash;
 }
 
-// Of kv_codecs.codec(name, seed).encode(x) of the reference, seed 0 for keys and 1 for values, for
-// x[i] = ((7 i i + 13 i) mod 101 - 50) / 16, x[5] eight times that: FNV-1a of the codes as bytes
-// and of the parameters as little-endian halves (a group's scale, then its bias), and the squared
-// error of what the codec gives back.
+// Figures of the reference's kv_codecs.codec(name, seed).encode(x), with seed 0 for keys and 1 for
+// values, for x[i] = ((7 i i + 13 i) mod 101 - 50) / 16, and x[5] eight times that: FNV-1a of the
+// codes as bytes and of the parameters as little-endian halves (a group's scale, then its bias),
+// and the squared error of the decoded vector.
 struct Golden {
   const char* codec;
   std::uint32_t head_dim;
@@ -83,7 +83,7 @@ constexpr Golden golden[] = {
     {"r5", 256, 0xe5b534603e2bb4f6, 0x07c97907b4926d67, 1.92289536653, true},
 };
 
-// Of a value that is one.
+// Returns the bits of a value that is a half.
 std::uint16_t half_bits(double value) {
   std::uint32_t bits = 0;
   while (half_to_float(static_cast<std::uint16_t>(bits)) != static_cast<float>(value)) ++bits;
@@ -114,7 +114,8 @@ TEST(KvCodec, TheHostsDefinitionIsTheReferences) {
   }
 }
 
-// What `kv_codecs.py 64` prints, lower half first. Those of larger heads begin with them.
+// The signs that `kv_codecs.py 64` prints, lower half first. Larger heads begin with the same
+// signs.
 TEST(KvCodec, TheSignsAreTheReferences) {
   using Words = std::vector<std::uint32_t>;
   EXPECT_EQ(sign_words(key_sign_seed, 64), (Words{0x737afa89, 0x9ecc3104}));
@@ -126,7 +127,7 @@ struct Case {
   std::uint32_t head_dim;
 };
 
-// Vectors as a step brings them: tokens of one sequence and one KV head, [q k v] a row.
+// Vectors in the form of a step: tokens of one sequence and one KV head, a row [q k v] each.
 struct Vectors {
   std::uint32_t head_dim, count;
   std::vector<float> rows;
@@ -138,14 +139,15 @@ struct Vectors {
 
 constexpr std::uint32_t plain_vectors = 10000, spiky_vectors = 1000;
 
-// After those one that is zero, and two as the first, but with a channel that is not finite.
+// After those follow one zero vector, and two copies of the first with a channel that is not
+// finite.
 constexpr std::uint32_t finite_vectors = plain_vectors + spiky_vectors + 1;
 constexpr std::uint32_t nan_vector = finite_vectors, infinite_vector = finite_vectors + 1;
 std::uint32_t odd_channel(std::uint32_t head_dim) {
   return head_dim - 3;
 }
 
-// Normal vectors of many sizes; spiky ones have a channel of 40 times that size or three of 15.
+// Normal vectors have many sizes; spiky ones have a channel of 40 times that size or three of 15.
 Vectors random_vectors(std::uint32_t head_dim, std::uint64_t seed) {
   Random random(seed);
   Vectors out{head_dim, finite_vectors + 2, {}};
@@ -178,7 +180,7 @@ Vectors random_vectors(std::uint32_t head_dim, std::uint64_t seed) {
 
 class KvCodecTest : public ::testing::TestWithParam<Case> {
  protected:
-  // Stores all the vectors, in tiles that do not fit pages.
+  // Stores all vectors, in tiles that are not aligned to pages.
   KvPage::Bytes store(const KvPage& page, const Vectors& x) {
     const auto device = testing::open_device();
     const bool cpu = device->family() == Family::cpu;
@@ -201,7 +203,7 @@ class KvCodecTest : public ::testing::TestWithParam<Case> {
     constexpr std::uint32_t tile = 7;
     const std::uint32_t tiles = (x.count + tile - 1) / tile;
     const std::uint32_t pages = (x.count + kv_page_tokens - 1) / kv_page_tokens;
-    // Positions, tables, tiles, pages.
+    // The parts of `step`: positions, tables, tiles, pages.
     std::vector<std::uint32_t> step;
     for (std::uint32_t i = 0; i < x.count; ++i) step.push_back(i);
     step.insert(step.end(), x.count, 2 * x.count + 2 * tiles);
@@ -228,7 +230,7 @@ class KvCodecTest : public ::testing::TestWithParam<Case> {
   }
 };
 
-// How far channel i of x is from the nearest decision threshold, in units of a code.
+// Returns the distance of channel i from the nearest decision threshold, in units of a code.
 double margin(const KvCodec& codec, const std::vector<double>& z, std::size_t i,
               const KvCode& code) {
   if (codec.kind == CodecKind::affine) {
@@ -243,7 +245,7 @@ double margin(const KvCodec& codec, const std::vector<double>& z, std::size_t i,
   return nearest;
 }
 
-// What is compared with thresholds.
+// Returns the numbers that the codec compares with thresholds.
 std::vector<double> compared(const KvCodec& codec, std::uint64_t seed, std::vector<double> x) {
   if (codec.kind != CodecKind::rotated) return x;
   const auto words = sign_words(seed, static_cast<std::uint32_t>(x.size()));
@@ -257,7 +259,7 @@ std::vector<double> compared(const KvCodec& codec, std::uint64_t seed, std::vect
   return x;
 }
 
-// Pages are handed out from the last on.
+// Sequences get pages from the last one down.
 testing::KvPlace place_of(const Vectors& x, std::uint32_t token) {
   const std::uint32_t pages = (x.count + kv_page_tokens - 1) / kv_page_tokens;
   return {pages - 1 - token / kv_page_tokens, 0, token % kv_page_tokens};
@@ -273,7 +275,7 @@ void expect_codec(const KvPage& page, const Vectors& x, const KvPage::Bytes& byt
     const KvCode want = testing::encode(codec, seed, vector);
     const KvCode got = page.stored(bytes, place_of(x, t), is_key);
     const std::vector<double> z = compared(codec, seed, vector);
-    if (codec.kind == CodecKind::rotated && t < plain_vectors) {  // of the unit vector itself
+    if (codec.kind == CodecKind::rotated && t < plain_vectors) {  // the error of the unit vector
       double dot = 0, square = 0;
       const auto levels = codebook_levels(codec.bits, x.head_dim);
       for (std::size_t i = 0; i < z.size(); ++i) {
@@ -282,14 +284,14 @@ void expect_codec(const KvPage& page, const Vectors& x, const KvPage::Bytes& byt
       }
       error += (1 - 2 * dot + square) / plain_vectors;
     }
-    // Affine codes follow from the parameters, a norm from the codes.
+    // Affine codes depend on the parameters; a norm depends on the codes.
     const bool affine = codec.kind == CodecKind::affine;
     const bool on_codes = !affine && got.codes != want.codes;
     const bool on_parameters = got.parameters != want.parameters;
     if (on_codes || on_parameters) ++on_a_tie;
     for (std::size_t i = 0; !on_codes && i < got.parameters.size(); ++i) {
       const double a = got.parameters[i], b = want.parameters[i];
-      // Neighbouring halves at most.
+      // The parameters may differ by one half at most.
       ASSERT_LE(std::fabs(a - b), std::max(std::fabs(b) / 1024, 6e-8)) << "vector " << t;
     }
     for (std::size_t i = 0; !(affine && on_parameters) && i < got.codes.size(); ++i) {
@@ -299,7 +301,7 @@ void expect_codec(const KvPage& page, const Vectors& x, const KvPage::Bytes& byt
           << "vector " << t << ", channel " << i;
     }
   }
-  // A half's step is a thousandth, a float's error a ten-millionth of the value.
+  // The step of halves is a thousandth of the value, the error of floats a ten-millionth.
   EXPECT_LE(on_a_tie, x.count * parameter_bytes(codec, 1, x.head_dim) / 1000);
   if (codec.kind != CodecKind::rotated) return;
   const std::map<std::uint32_t, double> squared_error{{2, .1160},  {3, .0340},  {4, .0093},
@@ -308,8 +310,8 @@ void expect_codec(const KvPage& page, const Vectors& x, const KvPage::Bytes& byt
       << codec_name(codec);
 }
 
-// A number that is not finite shows in all channels that share its parameters, and in no others: as
-// NaN, or, where a half holds the nearest that there is, as that.
+// Checks that a number that is not finite shows in all channels that share its parameters, and in
+// no others: as NaN, or as the nearest half where a half stores the number itself.
 void expect_not_hidden(const KvPage& page, const Vectors& x, const KvPage::Bytes& bytes,
                        bool is_key) {
   const KvCodec& codec = is_key ? page.codecs.key : page.codecs.value;
@@ -347,7 +349,8 @@ TEST_P(KvCodecTest, EncodesAsTheReferenceDoes) {
   }
 }
 
-// Every codec and head size, of keys and of values: each beside its neighbour in the list.
+// Returns every codec and head size, for keys and for values, each paired with its neighbour in the
+// list.
 std::vector<Case> every_codec_twice() {
   const std::vector<testing::StoredAs> all = testing::every_codec();
   std::vector<Case> out;
@@ -370,7 +373,7 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
   return out;
 }
 
-// Of every preset, with the heads of the test model.
+// Returns the codecs of every preset, with the heads of the test model.
 std::vector<Case> every_preset() {
   std::vector<Case> out;
   for (const KvPreset& preset : kv_presets()) out.push_back({std::string(preset.name), 64});

@@ -1,4 +1,5 @@
-// The functions of kernels/common/b_math.cl against float64, scalar and vector form bit for bit.
+// Compares the functions of kernels/common/b_math.cl with float64, and their scalar and vector
+// forms with each other bit for bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Every variant of the matrix product against float64 on random shapes, and all variants, tile
-// widths and batch sizes against each other, bit for bit.
+// Compares every variant of the matrix product with float64 on random shapes, and all variants,
+// tile widths and batch sizes with each other bit for bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct Matrix {
   std::uint32_t rows = 0, columns = 0;
 };
 
-// A half of modest size; now and then zero, subnormal or negative.
+// Returns a half of moderate size; some are zero, subnormal or negative.
 std::uint16_t random_half(Random& random) {
   const std::uint32_t kind = random.below(16);
   const auto sign = static_cast<std::uint16_t>(random.below(2) << 15);
@@ -126,7 +126,8 @@ Call random_call(const Matrix& matrix, std::uint32_t columns, std::uint32_t mode
   const std::uint32_t stride = input_stride(matrix.columns);
   const std::uint32_t padded = round_up(matrix.rows, panel_rows);
   Call call{.columns = columns, .mode = mode, .x = {}, .bias = {}, .before = {}};
-  // The rows after the last hold rubbish, as they may; the padding of a row is zero.
+  // The rows after the last one hold garbage, which the contract allows; the padding of a row is
+  // zero.
   call.x.assign(std::size_t{stride} * (columns + input_slack_rows), 1e30f);
   for (std::uint32_t c = 0; c < columns; ++c) {
     for (std::uint32_t k = 0; k < stride; ++k) {
@@ -164,7 +165,7 @@ class MatmulTest : public ::testing::TestWithParam<TensorType> {};
 TEST_P(MatmulTest, EveryVariantEqualsTheOthersAndFloat64) {
   const TensorType type = GetParam();
   Random random(static_cast<std::uint64_t>(type) + 1);
-  // Two sizes of K, or one where a row must be super-blocks.
+  // There are two sizes of K, or one for types whose rows must be whole super-blocks.
   const std::uint32_t block = traits_of(type).block_elements;
   const std::uint32_t small = block == 1 ? 5 : block == 32 ? 32 : 512;
   const std::uint32_t large = block > 32 ? 512 : 96;
@@ -193,7 +194,7 @@ TEST_P(MatmulTest, EveryVariantEqualsTheOthersAndFloat64) {
   }
 }
 
-TEST_P(MatmulTest, AColumnDoesNotKnowItsNeighbours) {
+TEST_P(MatmulTest, AColumnDoesNotDependOnItsNeighbours) {
   Random random(99);
   const std::uint32_t width = traits_of(GetParam()).block_elements > 32 ? 512 : 96;
   Matrix matrix = random_matrix(GetParam(), 80, width, random);

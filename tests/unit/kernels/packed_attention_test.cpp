@@ -1,6 +1,6 @@
-// Attention over packed keys and values, in fp32 and in integers: both families, and the cpu family
-// with every kind of dot product, against float64 over the same codes, and against each other, bit
-// for bit, with what the step itself encodes.
+// Tests attention over packed keys and values, in fp32 and in integers, with codes that the step
+// itself encodes. Both families, and the cpu family with every kind of dot product, are compared
+// with float64 over the same codes, and bit for bit with each other.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -51,7 +51,8 @@ void expect_families_agree(const Shape& shape, MathMode math, const auto& expect
     ASSERT_EQ(got.pages, reference.pages) << "step " << seed - 1;
     ASSERT_TRUE(got == reference) << "step " << seed - 1;
     ASSERT_TRUE(cpu->run(problem, 100) == reference) << "cut, step " << seed - 1;
-    // What cut tiles leave is kept from run to run. Nothing else is: no place for decoded channels.
+    // Only the buffer for partials of cut tiles is kept from run to run; there is none for decoded
+    // channels.
     ASSERT_TRUE(cpu->run(problem) == reference);
     ASSERT_EQ(cpu->allocated(), 0u);
     ASSERT_EQ(generic->allocated(), 0u);
@@ -77,7 +78,8 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
   return out;
 }
 
-// Every codec of a preset, keys and values apart, over head sizes and numbers of query heads.
+// Every codec of a preset, on keys and on values, with several head sizes and numbers of query
+// heads.
 const std::vector<Case> slice{{"k5v3", 64, 9, 3},           {"q8", 64, 8, 1},
                               {"k4v3", 64, 3, 1},           {"q4", 64, 4, 2},
                               {"turboquant-3.5", 64, 6, 2}, {"r6/q3g32", 128, 4, 4},
@@ -93,14 +95,14 @@ TEST(PackedAttention, TheShortTestsReadEveryCodecOfAPreset) {
   }
   for (const KvPreset& preset : kv_presets()) {
     const KvCodecs codecs = must(parse_kv_policy(preset.name)).codecs;
-    if (codecs == KvCodecs{}) continue;  // halves: attention_test.cpp
+    if (codecs == KvCodecs{}) continue;  // attention_test.cpp tests halves
     EXPECT_TRUE(keys.contains(codec_name(codecs.key))) << preset.name;
     EXPECT_TRUE(values.contains(codec_name(codecs.value))) << preset.name;
   }
 }
 
-// Look-ups of 64 levels, planes of one bit, several scales a value; with few sums at a time, blocks
-// of channels that share words are taken one by one.
+// The cases have look-ups of 64 levels, planes of one bit, and several scales per value. With few
+// sums at a time, the kernel processes blocks of channels that share words one by one.
 TEST(PackedAttention, EveryDotProductAndTileGivesTheSameBits) {
   if (!testing::has_cpu_family()) GTEST_SKIP() << testing::needs_cpu_family;
   const Dot best = open_device({.variant = "cpu"})->dot();
@@ -115,7 +117,7 @@ TEST(PackedAttention, EveryDotProductAndTileGivesTheSameBits) {
   }
 }
 
-// Every codec on both sides, over head sizes and numbers of query heads to a KV head.
+// Every codec on both sides, with several head sizes and numbers of query heads per KV head.
 INSTANTIATE_TEST_SUITE_P(
     DISABLED_Long, PackedAttentionTest,
     ::testing::Values(

@@ -1,4 +1,4 @@
-// Quantization of activations against its definition.
+// Compares the quantization of activations with its definition.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using testing::upload;
 
 constexpr std::uint32_t q_words = 12;
 
-// Quantizes rows of two blocks, with so many work-items a row.
+// Quantizes rows of two blocks, with `items` work-items per row.
 std::vector<std::int32_t> quantize(const std::vector<float>& rows, std::uint32_t items) {
   const auto device = open_device();
   const Program program =
@@ -45,7 +45,7 @@ TEST(Quantize, GivesTheNearestCodesAndTheirSums) {
   for (const float size : {1.0f, 1e-6f, 3e4f, 0.0f, 1e-38f}) {
     for (std::uint32_t i = 0; i < 64; ++i) rows.push_back(random.uniform(-size, size));
   }
-  rows[5] = 40.0f;  // one far above the others, which become zero or one
+  rows[5] = 40.0f;  // far above the others, whose codes become 0 or 1
   const auto got = quantize(rows, 1);
   EXPECT_EQ(quantize(rows, 32), got);
   for (std::size_t b = 0; b < rows.size() / 32; ++b) {

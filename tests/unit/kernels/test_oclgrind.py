@@ -1,5 +1,5 @@
-"""The kernels of both families in oclgrind, which reports every access outside a buffer and every
-data race. Whole layers are not among them: they want memory that the host shares."""
+"""Runs the kernels of both families in oclgrind, which reports every access outside a buffer and
+every data race. Whole layers do not run there, because they need memory shared with the host."""
 import os
 import pathlib
 import shutil
@@ -13,8 +13,8 @@ BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build"))
 
 def run(program, pattern, log, *options, variant="cpu"):
     assert shutil.which("oclgrind"), "oclgrind is missing: run ops/setup --tests"
-    # Its device is no CPU: the kernels for CPUs run there because the variant says so. What it
-    # compiles stays for the next test and the next run.
+    # oclgrind's device is not a CPU; the variant makes it run the kernels for CPUs. Its cache
+    # folder keeps compiled programs for the next test and the next run.
     environment = dict(os.environ, XDG_CACHE_HOME=str(BUILD.resolve() / "oclgrind-cache"),
                        MILLRACE_TEST_VARIANT=variant)
     return subprocess.run(
@@ -23,7 +23,7 @@ def run(program, pattern, log, *options, variant="cpu"):
         env=environment, capture_output=True, text=True)
 
 
-def test_oclgrind_would_notice(tmp_path):
+def test_oclgrind_detects_a_bad_write(tmp_path):
     log = tmp_path / "log"
     run("kernels_test", "*WritesOutsideItsBuffer", log, "--gtest_also_run_disabled_tests")
     assert "Invalid write of size 4" in log.read_text()
@@ -37,7 +37,7 @@ def test_elementwise_kernels_stay_in_bounds(tmp_path):
 
 
 def test_groups_that_share_a_row_of_logits_stay_in_bounds(tmp_path):
-    """The only place beside GPUs where the sampler runs with more than one work-item a row."""
+    """Apart from GPUs, only here does the sampler run with more than one work-item per row."""
     log = tmp_path / "log"
     result = run("sampler_test", "*EditedRows.AGroup*/0:*SamplerVariants.NothingLeft*/0", log,
                  variant="generic")
@@ -49,7 +49,7 @@ def test_groups_that_share_a_row_of_logits_stay_in_bounds(tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize("program, variant, pattern", [
     ("kernels_test", "cpu", "Types/MatmulTest*:*IntegerMatmul*Q4_1:*IntegerMatmul*Q6_K"),
-    # Attention in wide vectors takes too long there.
+    # Attention in wide vectors takes too long in oclgrind.
     ("kernels_test", "generic", "*Attention*80x5x1"),
     ("sampler_test", "generic", "*SamplerVariants.Banned*/0:*SamplerVariants.MinusInfinity*/0:"
                                 "*SamplerVariants.NotANumber*/0:*EditedRows.State*/0"),

@@ -1,4 +1,4 @@
-// The tuned table: every device finds a row, the most particular one first.
+// Tests the tuned table: every device finds a row, and the most specific one comes first.
 #include "kernels/tuned.hpp"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ TEST(Tuned, ADevicesNameCountsBeforeItsFamily) {
     if (row.key.device.empty()) continue;
     ++named;
     EXPECT_EQ(&tuned_for(row.key), &row.tuning) << row.key.device;
-    // One that is called otherwise has what its family has, the first row without a name.
+    // A device with another name gets the defaults of its family: the first row without a name.
     DeviceKey other = row.key;
     other.device = "another";
     const Tuning* const family = &tuned_for(other);
@@ -54,7 +54,8 @@ TEST(Tuned, TheLastRowFitsEverythingAndNoRowHidesALaterOne) {
   for (const TunedRow& row : table) EXPECT_EQ(&tuned_for(row.key), &row.tuning);
 }
 
-// Widths that the kernels are written for, and input rows that their widest tile may read.
+// The kernels support only certain widths, and their widest tile must not read beyond the slack
+// rows of its input.
 TEST(Tuned, EveryRowIsOneThatTheKernelsTake) {
   for (const TunedRow& row : tuned_table()) {
     EXPECT_LE(row.tuning.float_tile, engine::input_slack_rows);

@@ -22,7 +22,7 @@ std::vector<Unit> units_of(const std::vector<std::uint32_t>& words) {
   return out;
 }
 
-TEST(AttentionUnits, NothingIsPlannedWhereNobodyAsks) {
+TEST(AttentionUnits, NothingIsPlannedWithoutWorkers) {
   const AttentionRow row{.token = 0, .count = 9, .first_position = 0};
   AttentionPlanner planner;
   const auto& plan = planner.plan({&row, 1}, {});
@@ -39,7 +39,7 @@ TEST(AttentionUnits, AChunkIsCutIntoTilesAndALastTokenStandsApart) {
   EXPECT_EQ(single[0].token, 11u);
   EXPECT_EQ(single[0].count, 2u);  // position 258 is in the second segment
   ASSERT_EQ(multi.size(), 2u);
-  EXPECT_EQ(multi[0].token, 7u);  // the longer one first
+  EXPECT_EQ(multi[0].token, 7u);  // longer tiles come first
   EXPECT_EQ(multi[0].count, 2u);
   EXPECT_EQ(multi[1].token, 3u);
   EXPECT_EQ(multi[1].count, 1u);

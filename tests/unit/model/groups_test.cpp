@@ -15,7 +15,7 @@ using testing::ModelRunner;
 using testing::Random;
 using testing::TinyModel;
 
-// Two prompts, the first long enough for its attention to be cut, then steps of one token each.
+// Runs two prompts, the first so long that its attention is cut, and then steps of one token each.
 std::vector<ModelRunner::Logits> run(const GgufFile& file, bool whole, std::uint32_t groups) {
   constexpr std::uint32_t lengths[] = {600, 40}, ends = 3;
   ModelRunner runner(file,

@@ -103,7 +103,7 @@ TEST_F(LayerPathTest, LayersThatDifferFromEachOtherTakeALaunchEach) {
   EXPECT_EQ(types.text(),
             "2 layers in 2 launches: blk.1.attn_q.weight is Q6_K, blk.0.attn_q.weight is Q4_K");
   TinyModel wide = quantized();
-  wide.heads = 4;  // of 64 channels, as packed codes want them
+  wide.heads = 4;  // heads of 64 channels, which packed codes need
   EXPECT_EQ(load(wide, {.variant = "cpu"}, {.kv = "k5v3~1,0"}).text(),
             "2 layers in 2 launches: blk.1 stores its KV in r5/r3, blk.0 in f16/f16");
   TinyModel biased = quantized();

@@ -1,4 +1,4 @@
-// Longer comparisons with the float64 reference.
+// Long comparisons with the float64 reference.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -33,7 +33,7 @@ TEST(LongContext, PerplexityOf4096Tokens) {
   EXPECT_NEAR(perplexity, want, want * 0.002);
 }
 
-// Every token of every golden prompt, one step a token, by the plain kernels.
+// Runs every token of every golden prompt, one token a step, with the generic kernels.
 TEST(GenericKernels, LogprobsAreTheReferences) {
   const GgufFile file = must(GgufFile::open(testing_support::model_path()));
   ModelRunner runner(file, {.kv_bytes = 64 << 20, .step_tokens = 128, .math = MathMode::exact},

@@ -146,7 +146,7 @@ TEST(Model, ACopiedPageServesAsTheOriginal) {
   const Tokens tokens = random_tokens(20, 6);
   runner.set_sequences({tokens}, 2);
   runner.run(0, 20);
-  must(runner.model().copy_page(1, 9));  // the runner gives pages out from the last to the first
+  must(runner.model().copy_page(1, 9));  // the runner assigns pages from the last to the first
   must(runner.model().copy_page(0, 8));
   StepPlan plan;
   plan.tokens = {tokens[19]};
@@ -185,8 +185,8 @@ TEST(Model, NumbersThatAreNotFiniteAreRefusedWithTheirRow) {
   const auto device = open_device();
   struct Case {
     TensorType type;
-    std::size_t at;          // byte of row 2
-    std::uint32_t infinity;  // written there, of `size` bytes
+    std::size_t at;          // offset in row 2, in bytes
+    std::uint32_t infinity;  // the value written there, `size` bytes
     std::size_t size;
   };
   for (const Case& c :
@@ -290,8 +290,8 @@ TEST_P(BothModes, RowsAmongOthersGiveTheSameBits) {
   std::vector<Tokens> sequences;
   for (std::uint32_t s = 0; s < 33; ++s) sequences.push_back(random_tokens(30, s == 32 ? 0 : s));
   runner.set_sequences(sequences, 2);
-  runner.run(32, 30);  // sequence 0's tokens, alone
-  // All the others together, cut differently, joining at different steps.
+  runner.run(32, 30);  // the tokens of sequence 0, alone
+  // Then all others together, cut differently, and joining at different steps.
   for (std::uint32_t at = 0; at < 30 + 32; ++at) {
     std::vector<ModelRunner::Part> parts;
     for (std::uint32_t s = 0; s < 32; ++s) {

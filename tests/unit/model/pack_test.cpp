@@ -114,7 +114,7 @@ void expect_panels(const Tensor& tensor) {
         const bool inside = k < columns && p * 16 + row < tensor.rows();
         const float value = inside ? want[(p * 16 + row) * std::size_t{columns} + k] : 0.0f;
         ASSERT_EQ(std::bit_cast<std::uint32_t>(reader.weight(row, k) + 0.0f),
-                  std::bit_cast<std::uint32_t>(value + 0.0f))  // either zero
+                  std::bit_cast<std::uint32_t>(value + 0.0f))  // -0 counts as 0
             << "panel " << p << ", row " << row << ", column " << k;
       }
     }
@@ -125,7 +125,7 @@ TEST(Pack, PanelsHoldWhatTheFileDefines) {
   for (const TensorTypeTraits& type : tensor_types()) {
     SCOPED_TRACE(type.name);
     Random random(static_cast<std::uint64_t>(type.type) + 11);
-    // Any finite half: the top bit of its exponent is clear.
+    // Returns any half whose top exponent bit is clear, and which is therefore finite.
     const auto half = [&](std::uint32_t) {
       return static_cast<std::uint16_t>(random.below(0x10000) & 0xbfff);
     };

@@ -55,7 +55,7 @@ TEST(Spec, Qwen2HasKeysOfItsOwnAndRotatesHalves) {
 
 TEST(Spec, WhatItCannotRunIsRefusedByName) {
   struct Case {
-    std::string part;  // of the message
+    std::string part;  // a part of the message
     std::function<void(GgufBuilder&)> change;
   };
   const std::vector<Case> cases{
@@ -103,7 +103,7 @@ TEST(Spec, WindowsSoftCapsAndSinksAreReadAndPartOfTheFingerprint) {
   const TinyModel model{.attention = {.window = 300, .soft_cap = 50.0f, .sinks = true}};
   const auto shape = must(read_spec(model.file())).attention;
   EXPECT_TRUE(shape.window == 300 && shape.soft_cap == 50.0f && shape.sinks);
-  const TinyModel wide{.attention = {.window = 1024}};  // all of its context
+  const TinyModel wide{.attention = {.window = 1024}};  // the window covers the whole context
   EXPECT_EQ(must(read_spec(wide.file())).attention.window, 0u);
   const TinyModel other{.attention = {.window = 301, .soft_cap = 50.0f, .sinks = true}};
   EXPECT_NE(numeric_fingerprint(model.file(), "f16", MathMode::fast, {}),

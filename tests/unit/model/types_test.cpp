@@ -25,7 +25,7 @@ ModelOptions small(MathMode math) {
   return {.kv_bytes = 4 << 20, .step_tokens = 40, .step_outputs = 40, .math = math};
 }
 
-// Every row is whole super-blocks.
+// A model whose rows are whole super-blocks.
 TinyModel wide(TensorType type) {
   TinyModel model{.layers = 1, .width = 256, .ffn_width = 256};
   model.type = type;
@@ -44,7 +44,7 @@ TinyModel many_types() {
   return model;
 }
 
-// The same file with every tensor as F32.
+// Returns the same model with every tensor as F32.
 GgufFile as_f32(const TinyModel& model) {
   const GgufFile file = model.file();
   TinyModel bare = model;
@@ -76,7 +76,7 @@ void expect_bits_of_f32(const TinyModel& model) {
   for (const std::string& variant : testing::families()) {
     EXPECT_EQ(logits_of(file, variant), want) << variant;
   }
-  // A model that gives the same for all tokens would show nothing.
+  // If the model gave the same logits for all tokens, the test would show nothing.
   EXPECT_NE(want[0], want[1]);
 }
 
@@ -94,7 +94,7 @@ TEST_P(TypesTest, ScalesThatAreNotFiniteAreRefusedWithTheirRow) {
   for (std::uint32_t half = 0; half < quantized.halves(); ++half) {
     for (const std::uint16_t bad : std::to_array<std::uint16_t>({0x7c00, 0xfc00, 0x7e01})) {
       std::vector<std::byte> data(row_bytes * 256);
-      // In the last block of row 2.
+      // The half lies in the last block of row 2.
       const std::size_t at = 3 * row_bytes - traits.block_bytes + quantized.halves_at + 2 * half;
       std::memcpy(&data[at], &bad, sizeof bad);
       TinyModel model = wide(TensorType::f32);
@@ -134,7 +134,8 @@ TEST(MixedTypes, FastMathIsNearAndTheSameInEveryVariant) {
       away += difference * difference;
     }
   }
-  // Activations keep 1 part in 254 of the largest of 32; no matrix may add more than its share.
+  // Rounding changes activations by at most 1/254 of the largest of 32; no matrix may add more than
+  // its share.
   EXPECT_LT(away, size * 0.01 * 0.01);
   EXPECT_GT(away, 0);
 }
@@ -148,7 +149,7 @@ TEST(MixedTypes, TypesOfOneFormatShareARun) {
         {{"blk.0.attn_q", 256}, {"blk.0.attn_k", 128}, {"blk.0.attn_v", 128}});
     return must(load_projection(*device, file, parts, 256)).runs.size();
   };
-  EXPECT_EQ(runs(), 2u);  // Q4_K; Q5_0 and Q8_0
+  EXPECT_EQ(runs(), 2u);  // one of Q4_K, one of Q5_0 and Q8_0
   model.types["blk.0.attn_q.weight"] = TensorType::iq4_nl;
   EXPECT_EQ(runs(), 1u);
   model.types["blk.0.attn_k.weight"] = TensorType::q5_1;

@@ -21,7 +21,8 @@ using testing::ModelRunner;
 using testing::Random;
 using testing::TinyModel;
 
-// Heads of 32 channels, with biases of 64, so that attention can write whole blocks.
+// A model with heads of 32 channels, or of 64 with biases, so that attention can write whole
+// blocks.
 TinyModel model_of(TensorType type, bool biases) {
   TinyModel model{.width = 256, .heads = 8, .kv_heads = 4, .ffn_width = 512, .biases = biases};
   if (biases) {
@@ -34,7 +35,7 @@ TinyModel model_of(TensorType type, bool biases) {
 
 using Step = std::vector<ModelRunner::Part>;
 
-// Sequences of these lengths, and the steps that compute them.
+// The lengths of sequences, and the steps that compute them.
 struct Schedule {
   std::vector<std::uint32_t> lengths;
   std::vector<Step> steps;
@@ -104,7 +105,7 @@ KeyMeans means_of(const GgufFile& file) {
       .model = hash_model_file(file), .shape = shape, .values = Random(3).floats(values, -1, 1)};
 }
 
-// `runs`: how many launches the two layers take.
+// `runs` is the number of launches that the two layers take.
 void expect_same(const TinyModel& model, const std::string& variant, const Schedule& schedule,
                  std::uint64_t runs = 1, const std::string& kv = "f16", bool centered = false) {
   const GgufFile file = model.file();
@@ -118,7 +119,7 @@ void expect_same(const TinyModel& model, const std::string& variant, const Sched
   EXPECT_GE(apart.launches, schedule.steps.size() * (2 * 7 + 3)) << variant;
 }
 
-// `rows` sequences of different lengths, begun in chunks, ended in steps of one token each.
+// `rows` sequences of different lengths, which begin in chunks and end in steps of one token each.
 Schedule decoding(std::uint32_t rows, std::uint32_t longest) {
   constexpr std::uint32_t ends = 4;
   Schedule out;
@@ -172,7 +173,7 @@ TEST_F(WholeLayer, SameBitsForEveryInstruction) {
   }
 }
 
-// Heads, and how they are rotated: qwen2's by halves.
+// The heads of a model and its architecture, which decides how they are rotated.
 struct Shape {
   std::uint32_t width, heads, kv_heads;
   const char* architecture = "llama";
@@ -244,7 +245,7 @@ TEST_F(WholeLayer, SameBitsWhereOneLayerHasBiases) {
 
 TEST_F(WholeLayer, SameBitsWithPackedKeysAndValues) {
   expect_same(model_of(TensorType::q4_1, true), "cpu", mixed(), 1, "k5v3");
-  // The first layer is a launch of its own.
+  // The first layer has its own launch.
   expect_same(model_of(TensorType::q4_1, true), "cpu", decoding(2, 300), 2, "k5v3~1,0");
 }
 
@@ -260,13 +261,13 @@ TEST_F(WholeLayer, SameBitsFromOneRowToMany) {
   }
 }
 
-// Tiles have 12 tokens here: with and without a remainder, one of a single token among them.
+// Tiles have 12 tokens here. Some chunks leave a remainder, in one case of a single token.
 TEST_F(WholeLayer, SameBitsForChunksOfEverySize) {
   expect_same(model_of(TensorType::q4_1, false), "cpu", chunks({1, 2, 7, 17, 64, 300, 512, 13}));
   expect_same(model_of(TensorType::q4_1, false), "cpu", chunks({512, 96, 97, 5}));
 }
 
-// How products are cut into chunks: the tuned table's values, and the ends of what is legal.
+// Cuts products into chunks by the tuned table's values and by the smallest and largest legal ones.
 TEST_F(WholeLayer, SameBitsHoweverItsProductsAreCut) {
   const GgufFile file = model_of(TensorType::q4_1, false).file();
   const Schedule schedule = chunks({100, 17, 41});
@@ -298,7 +299,7 @@ TEST_F(WholeLayer, AModelMayGoWhileItsStepRuns) {
         file,
         {.kv_bytes = 64 << 20, .step_tokens = 1024, .step_outputs = 1, .math = MathMode::fast});
     runner.set_sequences({Tokens(1024, 7)}, 64);
-    runner.step({{0, 0, 1024}}, 1024);  // waits for no output
+    runner.step({{0, 0, 1024}}, 1024);  // does not wait for an output
   }
 }
 

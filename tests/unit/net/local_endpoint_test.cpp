@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* variable = "XDG_RUNTIME_DIR";
 
-// With the variable naming a folder of the test.
+// Sets the variable of the runtime folder to a folder of the test.
 class LocalEndpoint : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -60,7 +60,7 @@ TEST_F(LocalEndpoint, TheFolderIsMadeForItsUserAlone) {
   ::umask(before);
   ASSERT_TRUE(prepared) << prepared.error().text();
   EXPECT_EQ(fs::status(folder()).permissions(), fs::perms::owner_all);
-  EXPECT_TRUE(prepare_endpoint(local_endpoint(engines_socket)));  // a second time, it is there
+  EXPECT_TRUE(prepare_endpoint(local_endpoint(engines_socket)));  // now the folder exists
 }
 
 TEST_F(LocalEndpoint, AFolderThatOthersMayEnterIsRefused) {
@@ -77,7 +77,7 @@ TEST_F(LocalEndpoint, AFolderThatOthersMayEnterIsRefused) {
 }
 
 TEST_F(LocalEndpoint, WhatIsNoFolderIsRefused) {
-  fs::create_directory_symlink(base_, folder());  // though the folder behind it is private
+  fs::create_directory_symlink(base_, folder());  // refused although its target is private
   expect_unusable("is not a folder");
   fs::remove(folder());
   ::setenv(variable, (base_ + "/none").c_str(), 1);

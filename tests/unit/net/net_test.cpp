@@ -11,7 +11,7 @@
 namespace millrace::net {
 namespace {
 
-// Long enough for any machine; a test that works does not wait for it.
+// A limit that no machine reaches: a test that passes does not wait so long.
 constexpr std::int64_t patience_ms = 20'000;
 
 Socket open(Context& context, Kind kind, const SocketOptions& options = {.linger_ms = 0}) {
@@ -100,7 +100,7 @@ TEST(Net, FullQueuesAreNamed) {
   }
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Code::overloaded);
-  EXPECT_EQ(taken, 4);  // both ends' marks together, on inproc
+  EXPECT_EQ(taken, 4);  // on inproc, the queue has the limits of both ends together
 }
 
 TEST(Net, DoorbellReachesOnlyItsSubscribers) {
@@ -112,7 +112,7 @@ TEST(Net, DoorbellReachesOnlyItsSubscribers) {
   ASSERT_TRUE(sub.connect(endpoint));
   Poller poller;
   poller.add(sub);
-  bool heard = false;  // a subscription takes its time to arrive: the doorbell repeats
+  bool heard = false;  // a subscription may arrive late, so the doorbell repeats
   for (int i = 0; i < 2'000 && !heard; ++i) {
     ASSERT_TRUE(pub.send({"a", "epoch", "1"}));
     ASSERT_TRUE(pub.send({"b", "epoch", "2"}));
@@ -173,7 +173,7 @@ TEST(Net, EndpointsThatCannotBeAreRefused) {
   EXPECT_EQ(second.unbind(endpoint).error().code, Code::io_error);
 }
 
-// libzmq alone would remove the first one's socket file and listen in its place.
+// libzmq by itself would remove the first listener's socket file and take its place.
 TEST(Net, AnIpcEndpointInUseIsNotTakenOver) {
   Context context;
   const std::string path = ::testing::TempDir() + "net-ipc-" + std::to_string(::getpid());

@@ -1,5 +1,5 @@
-"""ops/lib/count_tests.py: what the last lines of ops/test say of reports as ctest, GoogleTest and
-pytest write them."""
+"""Tests ops/lib/count_tests.py, the last lines of ops/test, with reports in the forms that ctest,
+GoogleTest and pytest write."""
 import pathlib
 import subprocess
 import sys
@@ -77,7 +77,7 @@ def test_failures_and_broken_setups_count(tmp_path):
     ("fails", "a_test failed outside its tests"),
     ("dies", "a_test"),
     ("absent", "a_test did not run: Unable to find executable"),
-    ("stale", "a_test has no test that its filter lets run"),
+    ("stale", "a_test ran no test: its filter matches none"),
 ])
 def test_a_program_fails_where_its_tests_do_not(tmp_path, folder, what):
     inside, status, cases = '<failure message=""/>', "fail", [PASSED.format("One")]
@@ -103,7 +103,8 @@ def test_folders_add_up_and_one_without_a_report_is_a_failure(tmp_path):
     report(tmp_path / "b/pytest.xml", PASSED.format("One"))
     assert count(tmp_path / "a", tmp_path / "b") == (0, ["2 passed, 0 failed, 0 skipped"])
     assert count(tmp_path / "a", tmp_path / "c") == (
-        1, [f"failed: {tmp_path}/c holds no report", "1 passed, 1 failed, 0 skipped"])
+        1, [f"failed: {tmp_path}/c has neither ctest.xml nor pytest.xml",
+            "1 passed, 1 failed, 0 skipped"])
 
 
 def test_nothing_run_is_no_success(tmp_path):

@@ -1,5 +1,5 @@
-"""ops/model: prints the verified model's path, and says clearly why it cannot. Downloads nothing
-but what the cache lacks."""
+"""Tests ops/model: it prints the verified model's path, or says why it cannot, and downloads only
+what the cache lacks."""
 import hashlib
 import os
 import pathlib
@@ -39,7 +39,7 @@ def test_a_damaged_file_is_not_taken(tmp_path):
     folder = tmp_path / "millrace/models"
     folder.mkdir(parents=True)
     (folder / FILE).write_bytes(b"GGUF, but cut short")
-    # A stamp from another time must not vouch for it.
+    # A stamp of another file must not make this one count as verified.
     digest = hashlib.sha256(b"other").hexdigest()
     (folder / f".{FILE}.verified").write_text(f"{digest} 19 0\n")
     result = model(**without_network(tmp_path))

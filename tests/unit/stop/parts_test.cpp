@@ -107,7 +107,7 @@ TEST(Repetition, EndsALoopAsSoonAsItIsOne) {
   const Tokens abc = {9, 5, 6, 7, 5, 6, 7, 5, 6, 7, 5, 6, 7};
   EXPECT_EQ(looped(abc, {3, 1, 3}), (std::pair{std::optional(loop), std::size_t{10}}));
   EXPECT_EQ(looped(abc, {3, 1, 2}).second, 7u);
-  EXPECT_EQ(looped(abc, {2, 1, 2}).first, std::nullopt);  // the pattern is longer
+  EXPECT_EQ(looped(abc, {2, 1, 2}).first, std::nullopt);  // the pattern is longer than 2
   EXPECT_EQ(looped(abc, {}).first, std::nullopt);
   EXPECT_EQ(looped({5, 5, 5, 5, 5, 5}, {3, 2, 3}).second, 6u);  // "5 5", three times
   EXPECT_EQ(looped({5, 5, 5, 5}, {1, 1, 3}, 4).second, 4u);     // not before min_tokens

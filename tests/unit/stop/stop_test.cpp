@@ -251,6 +251,8 @@ TEST(StopSequences, TheLongestCountsWhereItEndsInAStopToken) {
   EXPECT_EQ(other.text(), "five ");
   EXPECT_EQ(other.stop_token(), 8u);
 }
+// Compares with the plain definition: the first sequence that is complete in random tokens, with
+// its text cut off.
 TEST(StopSequences, EqualSearchInRandomTokens) {
   std::mt19937 random(11);
   for (int round = 0; round < 2000; ++round) {
