@@ -227,7 +227,7 @@ TEST(ResultLine, DuplicateIsAWarning) {
   result.metadata[std::string(duplicate_key)] = "2";
   const json line = json::parse(result_line(result, 4, {}));
   const json& warnings = line["response"]["body"]["millrace"]["warnings"];
-  EXPECT_EQ(warnings, (json{"field x", "custom_id is also that of line 2"}));
+  EXPECT_EQ(warnings, (json{"field x", "line 2 has the same custom_id"}));
 }
 
 TEST(ResultLine, BadLine) {

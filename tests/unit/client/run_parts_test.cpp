@@ -92,7 +92,8 @@ TEST_F(RunParts, AManifestOfBeforeKnowsNoPolicyOfItsEngine) {
                      R"("settings":{"--kv":"auto"},"fingerprint":"f00d"})");
   EXPECT_EQ(load_manifest(*env_, folder_ / "m"), manifest);
   const Error other = other_engine(manifest, "beef", {"q8", "q8g64/q8g64 x30"});
-  EXPECT_NE(other.message.find("fingerprint is beef, this run began with f00d"), std::string::npos);
+  EXPECT_NE(other.message.find("fingerprint is beef, but this run began with f00d"),
+            std::string::npos);
   EXPECT_NE(other.message.find("KV policy"), std::string::npos);
 }
 
@@ -130,8 +131,8 @@ TEST_F(RunParts, AnotherChoiceOfAutoIsSaidByBothPolicies) {
   ASSERT_FALSE(other.has_value());
   EXPECT_EQ(other.error().code, Code::settings_changed);
   EXPECT_EQ(other.error().message,
-            "--kv auto came to q8 (q8g64/q8g64 x30) when this run began and comes to k8v4 "
-            "(q8g64/r4 x30) now: that would mix two kinds of results");
+            "--kv auto meant q8 (q8g64/q8g64 x30) when this run began and means k8v4 "
+            "(q8g64/r4 x30) now: the output would mix results of both");
   EXPECT_EQ(other.error().hint, "give --kv q8, or start over with --restart");
   EXPECT_NE(run->meet_engine("two", {"q8", "q8g64/q8g64 x30"}).error().message.find("fingerprint"),
             std::string::npos);
