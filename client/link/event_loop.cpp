@@ -89,7 +89,7 @@ Result<Message> EventLoop::request(Message message) {
     return session_.ready() ? fail(Code::timed_out,
                                    "no answer from the broker within " +
                                        std::to_string(options_.timeout_ms) + " ms",
-                                   "its log says what it does; --timeout lets you wait longer")
+                                   "its log says what it does; --timeout gives it longer")
                             : unreachable(session_);
   }
   if (auto* refused = std::get_if<Refused>(&*question.answer())) {

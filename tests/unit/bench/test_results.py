@@ -1,4 +1,4 @@
-"""The machine's page, the history and the raw runs of `bench/compare --save`."""
+"""Tests the machine's page, the history and the raw runs of `bench/compare --save`."""
 import json
 import re
 import subprocess
@@ -115,7 +115,7 @@ def test_the_pages_that_stand_have_known_sections_and_no_raw_runs():
 
 
 def test_pages_of_results_make_no_commit_dirty(tmp_path, monkeypatch):
-    """--save writes them, and the next run is of the same commit."""
+    """--save writes them, and the next run counts as the same commit."""
     def git(*words):
         subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *words], cwd=tmp_path,
                        check=True, capture_output=True)

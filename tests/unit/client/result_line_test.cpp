@@ -135,7 +135,7 @@ TEST(ResultLine, PartsOfTheTextAndWhatEndedIt) {
   }
 }
 
-TEST(ResultLine, EditsAreToldWhereThereWereAny) {
+TEST(ResultLine, ShowsEditsOnlyIfThereWereAny) {
   JobResult result = sample("chat");
   const auto effective = [&] {
     return json::parse(result_line(result, 4, {}))["response"]["body"]["millrace"]["effective"];
@@ -187,7 +187,7 @@ TEST(ResultLine, APositionWithoutLogprobsNamesNoTokens) {
   EXPECT_EQ(plain["token"].size(), 2u);
 }
 
-TEST(ResultLine, FailureStandsInErrorWithItsLine) {
+TEST(ResultLine, AFailureIsInErrorWithItsLine) {
   JobResult result;
   result.job = "9-0011223344556677";
   result.state = JobState::failed;
