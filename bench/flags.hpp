@@ -1,5 +1,5 @@
 #pragma once
-// The device as the benchmarks take it that open one themselves. Thread safety: plain values.
+// Device options of the benchmarks that open a device themselves. Thread safety: plain values.
 #include "engine/core/device/device.hpp"
 
 namespace CLI {
@@ -8,7 +8,8 @@ class App;
 
 namespace millrace::bench {
 
-// --device, and --cores with what this process may use as its limit, as the engine has it.
+// Adds --device and --cores, which work like the engine's. --cores may be at most the number of
+// cores that this process may use.
 void add_device_options(CLI::App& app, engine::DeviceOptions& options);
 
 }  // namespace millrace::bench

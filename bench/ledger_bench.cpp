@@ -1,11 +1,13 @@
-// What the SQLite ledger carries on this machine's disk, beside what that disk's fsync costs.
+// Measures how much the SQLite ledger does on this machine's disk, compared with the cost of the
+// disk's fsync.
 //
 //   ledger_bench [FOLDER] [SECONDS]      (a folder on the disk to be measured; 2 s a figure)
 //
-// Prints one JSON object: fsync latency of the bare disk; durable submits per second through the
-// ledger's thread in messages of 1000, of 100, and singly from 64 waiting producers, each with
-// commits (one fsync each), commit latency and the % of what the fsync alone would allow at the
-// same jobs per commit; ends of jobs per second; claims with a long queue.
+// Prints one JSON object: the fsync latency of the bare disk; durable submits per second through
+// the ledger's thread in messages of 1000 jobs, of 100, and of one job with 64 and with one in
+// flight, each with its commits (one fsync each), its commit latency and the % of what the fsync
+// alone would allow at the same jobs per commit; the latency of claims with a long queue; jobs
+// claimed and ended per second.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -38,7 +40,7 @@ double quantile(std::vector<double>& values, double q) {
                          static_cast<std::size_t>(q * static_cast<double>(values.size())))];
 }
 
-// Appends of 4 KiB, each synced: the least a commit can cost.
+// Times appends of 4 KiB, each synced: the least that a commit can cost.
 std::vector<double> fsync_us(const std::string& folder) {
   const std::string path = folder + "/fsync";
   const int file = ::open(path.c_str(), O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0600);
@@ -58,7 +60,7 @@ std::vector<double> fsync_us(const std::string& folder) {
 Operation submit(std::uint64_t n) {
   SubmitJob op;
   op.tenant = default_tenant;
-  op.id = "job-" + std::to_string(n * 0x9e3779b97f4a7c15u);  // no order, as hashes have none
+  op.id = "job-" + std::to_string(n * 0x9e3779b97f4a7c15u);  // unordered, like a hash
   op.hash = op.id;
   op.body.assign(600, 'b');
   op.model = "*";
@@ -67,7 +69,7 @@ Operation submit(std::uint64_t n) {
   return op;
 }
 
-// A ledger behind its thread, and a way to wait for its answers.
+// A ledger with its thread, and a way to wait for its answers.
 class Bench {
  public:
   explicit Bench(const std::string& path) {
@@ -105,7 +107,7 @@ class Bench {
     return *std::move(wait().at(0).reply);
   }
 
-  // Keeps `in_flight` messages of `per_message` jobs before the ledger for so long.
+  // Keeps `in_flight` messages of `per_message` jobs queued for the ledger, for `seconds`.
   void submits(const char* name, std::uint64_t per_message, std::uint64_t in_flight, double seconds,
                double fsync) {
     const LedgerStatistics before = thread_->statistics();
@@ -145,7 +147,7 @@ class Bench {
     report("claim_and_finish_256", before, done, seconds_since(start), fsync);
   }
 
-  // The look-up alone, without its commit, is what a long queue could slow down.
+  // A long queue could only slow down the look-up of a claim, not its commit.
   void claims(int rounds) {
     std::vector<double> us;
     for (int i = 0; i < rounds; ++i) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fetches llama.cpp's source by package name (the PyPI sdist llama-cpp-python carries it) and builds the
-# peer's own benchmark in the cache folder, optimised for this processor. Prints the program's path as its last line.
+# Fetches llama.cpp's source by package name (the PyPI sdist llama-cpp-python contains it) and builds one
+# of its programs in the cache folder, optimised for this processor. Prints the program's path as its last line.
 #   bench/llama.sh [TARGET]        default: llama-batched-bench
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../ops/lib/common.sh"
@@ -8,7 +8,7 @@ set -euo pipefail
 version=0.3.36
 target=${1:-llama-batched-bench}
 home=$cache/llama-cpp-python-$version
-# Built for all that this processor can do: on another one, which shares the cache folder, it would not run.
+# The build uses all features of this processor, so it may not run on another one that shares the cache folder.
 processor=$(grep -m 1 -E '^(flags|Features)' /proc/cpuinfo | sha256sum | cut -c 1-12)
 built=$home/build-$processor
 program=$built/bin/$target

@@ -1,5 +1,5 @@
 #pragma once
-// A benchmark's way with errors: it prints them and ends with 1.
+// Error handling of the benchmarks: they print an error and exit with 1.
 #include <cstdio>
 #include <cstdlib>
 #include <string>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs OpenVINO GenAI from PyPI into a virtual environment in the cache folder and prints its
-# python's path as the last line. Run again, it only prints.
+# Installs OpenVINO GenAI from PyPI into a virtual environment in the cache folder, unless it is there,
+# and prints the path of that environment's Python as the last line.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../ops/lib/common.sh"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the Python environment of the benchmarks in the cache folder and prints its python's path
-# as the last line. Run again, it only prints.
+# Makes the Python environment of the benchmarks in the cache folder, unless it is there, and prints
+# the path of its Python as the last line.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../ops/lib/common.sh"
 

@@ -1,12 +1,12 @@
-// Durable submits: how many jobs a second a broker acknowledges, through real sockets, the SQLite
-// ledger and its syncs. Prints one JSON object.
+// Measures durable submits: how many jobs a second a broker acknowledges, through real sockets, the
+// SQLite ledger and its syncs. Prints one JSON object.
 //
 //   build/bin/broker_bench [--jobs 50000] [--per-message 500] [--producers 2] [--in-flight 4]
 //                          [--prompt-bytes 600] [--ledger DIR]
 //
-// An acknowledgement comes after the commit that holds the job. Beside it: the latency from send to
-// acknowledgement, that of the ledger's commits, syncs (one a commit) a second, and the time of a
-// bare write and fdatasync of the same size in the same folder, which no durable queue can beat.
+// An acknowledgement comes after the commit that holds the job. The program also prints the latency
+// from send to acknowledgement, the latency of the ledger's commits, the syncs (one a commit) a
+// second, and the time of a bare write and fdatasync of 256 KiB in the same folder.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -122,7 +122,7 @@ class Producer {
   std::vector<double> latencies_ms_;
 };
 
-// The machine's limit: appending as many bytes and syncing them, again and again.
+// Measures the disk's limit: appends and syncs `bytes` bytes repeatedly.
 Result<std::vector<double>> bare_syncs_ms(const std::string& folder, std::size_t bytes) {
   const std::string path = folder + "/sync-probe";
   const int file = ::open(path.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);

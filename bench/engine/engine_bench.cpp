@@ -1,17 +1,18 @@
-// How fast the engine is, without queue and files.
+// Measures the speed of the engine without queue and files.
 //
 //   engine_bench --model M.gguf [--jobs 64] [--prompt 128] [--output 128] [--shared 0]
 //                [engine options]
 //
-// After a short warm-up: `jobs` distinct prompts of `prompt` tokens that draw one token each, then
-// the same that draw `output`. Prompt speed is the first run's, generation speed that of the steps
-// of the second in which every job draws a token and no prompt is left, which is how bench/compare
-// measures its peers. --profile adds the time of each kernel from the device's events, in the first
-// run and in those steps of the second that hold no prompt; with --separate the parts of a layer
-// are launched one by one, so that each has a time. --first-token only loads and draws one token.
-// --generation-only leaves the first run out: prompt speed is then that of the second one's steps.
-// --shared: the first so many tokens of all prompts are the same, and the load runs once, on
-// an empty prefix tree; without it the prefix cache is off. Prints one JSON object.
+// After a short warm-up it runs `jobs` distinct prompts of `prompt` tokens twice: in the first run
+// each draws one token, in the second run `output` tokens. Prompt speed is that of the first run.
+// Generation speed is that of the second run's steps in which every job draws a token and no prompt
+// is left, which is how bench/compare measures its peers. --profile adds the time of each kernel
+// from the device's events, in the first run and in the steps of the second that hold no prompt;
+// --separate launches the parts of a layer one by one, so that each has a time. --first-token only
+// loads the model and draws one token. --generation-only omits the first run, and prompt speed is
+// then that of the second run's steps. With --shared N the first N tokens of all prompts are the
+// same, and the load runs once, on an empty prefix tree; without it the prefix cache is off. Prints
+// one JSON object.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -44,13 +45,13 @@ double seconds_since(Clock::time_point start) {
 
 struct Load {
   std::uint32_t jobs = 64, prompt = 128, output = 128, shared = 0;
-  std::uint32_t first = 0;  // job's index
+  std::uint32_t first = 0;  // index of the first job
 };
 
-constexpr std::uint32_t everybody = 1u << 20;  // an index that no job has
+constexpr std::uint32_t everybody = 1u << 20;  // index of the shared tokens; no job has it
 
-// Every job has a prompt of its own, but for what it is told to share. bench/compare gives its
-// peers the same ids.
+// Every job has its own prompt, except for the shared tokens. bench/compare gives its peers the
+// same token ids.
 GenerationRequest job(std::uint32_t own, const Load& load, std::uint32_t vocabulary) {
   GenerationRequest request;
   millrace::Tokens prompt;
@@ -65,16 +66,16 @@ GenerationRequest job(std::uint32_t own, const Load& load, std::uint32_t vocabul
   return request;
 }
 
-// What one run of a load took. Decode steps are those without a prompt token.
+// The times and counts of one run of a load. Decode steps are those without a prompt token.
 struct Run {
-  double total_s = 0, prompt = 0, drawn = 0;  // tokens
+  double total_s = 0, prompt = 0, drawn = 0;  // `prompt` and `drawn` count tokens
   double first_token_ms = 0;                  // of the job that had it first
   double full_s = 0, full_drawn = 0;          // of the decode steps in which every job drew
   std::uint64_t steps = 0, launches = 0, decode_steps = 0, decode_launches = 0;
   std::vector<double> prompt_step_ms, decode_step_ms;
-  double enqueue_ms = 0;            // of the first step, whose call waits for no other
-  std::vector<KernelTime> kernels;  // of the decode steps; of all when there are none
-  std::uint64_t kernel_steps = 0;   // that they were taken over
+  double enqueue_ms = 0;            // of the first step, whose call waits for no earlier one
+  std::vector<KernelTime> kernels;  // of the decode steps; of all steps if there are none
+  std::uint64_t kernel_steps = 0;   // the steps that `kernels` covers
 };
 
 Run run(Engine& engine, const Load& load, bool profile) {
@@ -109,7 +110,7 @@ Run run(Engine& engine, const Load& load, bool profile) {
     if (started == Step::decode) {
       ++out.decode_steps;
       out.decode_launches += now.launches - last.launches;
-      if (landed == Step::prompt && profile) {  // forgets the prompts' launches, and this step's
+      if (landed == Step::prompt && profile) {  // drops the launches of prompts and of this step
         must(engine.profile());
         reset = now;
       }
@@ -154,7 +155,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// ms a step of each kernel; the rest of a step is launches, transfers and the host.
+// Returns the ms a step of each kernel. The rest of a step is launches, transfers and the host.
 json kernels(const Run& run) {
   const auto steps = static_cast<double>(run.kernel_steps);
   json out = json::array();
@@ -166,7 +167,7 @@ json kernels(const Run& run) {
   return out;
 }
 
-// Prompts alone: a run that draws one token each.
+// Measures prompts alone, in a run in which each job draws one token.
 json measure_prompts(Engine& engine, Load load, bool profile) {
   load.output = 1;
   const Run prompts = run(engine, load, profile);
@@ -187,7 +188,7 @@ json measure(Engine& engine, const Load& load, bool profile, bool prompt_run) {
   if (load.output == 1) return out;
 
   const Run whole = run(engine, load, profile);
-  if (!prompt_run) {  // that of the steps that held prompts, among which others drew already
+  if (!prompt_run) {  // the speed of the steps that held prompts, in which some rows drew already
     out["prompt_tok_s"] = ratio(whole.prompt * 1e3, sum(whole.prompt_step_ms));
   }
   out["generate_tok_s"] = ratio(whole.full_drawn, whole.full_s);
@@ -229,7 +230,7 @@ json measure_shared(Engine& engine, const Load& load, bool profile) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Engine benchmark");
+  CLI::App app("Measures the speed of the engine without queue and files");
   Load load;
   millrace::worker::EngineFlags flags;
   std::string variant;
@@ -238,21 +239,21 @@ int main(int argc, char** argv) {
     return app.add_option(name, value, help)->capture_default_str();
   };
   app.add_option("--model", flags.model, "model file (GGUF)")->required();
-  add("--jobs", load.jobs, "how many")->check(CLI::Range(1, 100000));
+  add("--jobs", load.jobs, "number of jobs")->check(CLI::Range(1, 100000));
   add("--prompt", load.prompt, "tokens of each job's prompt")->check(CLI::Range(1, 1000000));
   add("--output", load.output, "tokens that each job draws")->check(CLI::Range(1, 1000000));
-  add("--shared", load.shared, "tokens that all prompts begin with; any turn the prefix cache on");
+  add("--shared", load.shared, "tokens that all prompts begin with; turns the prefix cache on");
   app.add_option("--variant", variant, "kernels: generic or cpu");
   app.add_flag("--profile", profile, "time every kernel; slows steps down a little");
-  app.add_flag("--separate", separate, "launch the parts of a layer one by one, where one can do");
+  app.add_flag("--separate", separate, "launch the parts of a layer one by one");
   app.add_flag("--first-token", first_token, "only load and draw one token");
-  app.add_flag("--generation-only", generation_only, "leave out the run of prompts alone");
+  app.add_flag("--generation-only", generation_only, "omit the run of prompts alone");
   millrace::worker::add_engine_options(app, flags);
   CLI11_PARSE(app, argc, argv);
   if (generation_only && load.output == 1) die("--generation-only needs --output 2 or more");
 
   const auto start = Clock::now();
-  if (load.shared == 0) flags.prefix_cache = "off";  // the same prompts run more than once
+  if (load.shared == 0) flags.prefix_cache = "off";  // because the same prompts run repeatedly
   EngineOptions options = must(millrace::worker::engine_options(flags));
   options.kernel_variant = variant;
   options.profile = profile;

@@ -1,15 +1,16 @@
-// What penalties and logprobs cost a decode step.
+// Measures what penalties and logprobs add to a decode step.
 //
 //   sampler_bench --model M.gguf [--rows 32] [--prompt 128] [--steps 8] [--rounds 12] [--profile]
 //
-// As many engines as ways of asking, on the same device, decode the same rows: plain (greedy,
-// nothing asked) and with something asked for. They take turns of a few steps, in an order that
-// turns with the round, so that what a machine does meanwhile meets all alike. After `rounds` of
-// them the ways move on to the next engine, until each was on each: one engine's memory lies
-// better than another's. The cost on one arrangement is the median over its rounds of how much
-// longer the same number of steps took than the plain ones of that round; what is printed is the
-// mean over the arrangements, and bounds that hold it in 95 of 100 such runs, from the order of
-// all rounds' distances from the medians alone. Prints one JSON object.
+// It decodes the same rows in several variants: plain (greedy, without extras), and with penalties
+// or logprobs. Each variant has an engine, all on the same device. The variants take turns of a few
+// steps, in an order that rotates with the round, so that disturbances meet all of them alike.
+// After `rounds` rounds each variant moves on to the next engine, until each has run on each,
+// because the memory of one engine lies better than that of another. The cost in one arrangement is
+// the median over its rounds of how much longer a variant's steps took than the plain ones of that
+// round. The program prints the mean over the arrangements, with bounds that contain it in 95 of
+// 100 such runs, computed from the order of all rounds' distances from their medians. Prints one
+// JSON object.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -79,8 +80,8 @@ GenerationRequest job(std::uint32_t index, const Load& load, std::uint32_t vocab
     prompt.push_back(1000 + (index * 7919 + i * 104729) % (vocabulary - 1000));
   }
   request.prompt = prompt;
-  // What is timed, and what rows draw while the prompts of others are computed, at least 64 tokens
-  // of them a step.
+  // Enough for the timed steps, and for the steps in which the prompts of other rows are computed,
+  // at least 64 prompt tokens a step.
   request.max_tokens = load.timed() + 16 + load.rows * (load.prompt / 64 + 1);
   request.sampling.temperature = 0;
   request.stops.ignore_eos = true;
@@ -88,16 +89,16 @@ GenerationRequest job(std::uint32_t index, const Load& load, std::uint32_t vocab
 }
 
 struct Turn {
-  double step_ms = 0, launches = 0, sampler_ms = 0;  // of a decode step
+  double step_ms = 0, launches = 0, sampler_ms = 0;  // means of a decode step
 };
 
-// An engine, and the rows of one variant at a time.
+// An engine, which runs the rows of one variant at a time.
 class Side {
  public:
   Side(const EngineOptions& options, const Load& load)
       : engine_(must(Engine::create(options))), load_(load) {}
 
-  // Ends the rows of before; the prompts of the new ones, and a few steps to settle.
+  // Ends the earlier rows, computes the prompts of the new ones, and runs a few steps to settle.
   void begin(const Variant& variant) {
     for (std::uint32_t i = 0; i < load_.rows; ++i) engine_->cancel(i);
     while (engine_->busy()) must(engine_->step(events_));
@@ -138,7 +139,7 @@ class Side {
     must(engine_->step(events_));
     if (events_.empty()) return;
     if (events_[0].error) die(*events_[0].error);
-    die("a row ended before all was timed: give more --kv-memory, or fewer --rows or --rounds");
+    die("a row ended before its last turn: give more --kv-memory, or fewer --rows or --rounds");
   }
 
   std::unique_ptr<Engine> engine_;
@@ -146,7 +147,7 @@ class Side {
   std::vector<Event> events_;
 };
 
-// `rank` of the sorted values, of which there is at least one; 0 is the least.
+// Returns the value of that rank, rounded down; 0 is the least. There must be at least one value.
 double at_rank(std::vector<double> values, double rank) {
   std::ranges::sort(values);
   const double last = static_cast<double>(values.size() - 1);
@@ -173,7 +174,7 @@ json figures(const Turns& turns, const Turns& plain) {
   }
   const double mean =
       std::accumulate(medians.begin(), medians.end(), 0.0) / static_cast<double>(medians.size());
-  // How many of n distances lie below their true median is binomial: n/2 +- 1.96 sqrt(n)/2.
+  // The number of n distances below their true median is binomial: n/2 +- 1.96 sqrt(n)/2.
   const auto n = static_cast<double>(distances.size());
   return {{"step_ms", median(ms)},
           {"cost_percent", mean},
@@ -217,7 +218,7 @@ json measure(const EngineOptions& options, const Load& load) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("What penalties and logprobs cost a decode step");
+  CLI::App app("Measures what penalties and logprobs add to a decode step");
   Load load;
   millrace::worker::EngineFlags flags;
   app.add_option("--model", flags.model)->required();
@@ -226,10 +227,10 @@ int main(int argc, char** argv) {
   app.add_option("--steps", load.steps)->check(CLI::Range(1, 100000));
   app.add_option("--rounds", load.rounds)->check(CLI::Range(1, 1000));
   bool profile = false;
-  app.add_flag("--profile", profile, "time the sampler's kernel by itself; slows steps down");
+  app.add_flag("--profile", profile, "also time the sampler's kernel; slows steps down");
   millrace::worker::add_engine_options(app, flags);
   CLI11_PARSE(app, argc, argv);
-  flags.prefix_cache = "off";  // the same prompts run on every engine
+  flags.prefix_cache = "off";  // because the same prompts run repeatedly
   EngineOptions options = must(millrace::worker::engine_options(flags));
   options.profile = profile;
   json out = measure(options, load);

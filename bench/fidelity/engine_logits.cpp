@@ -1,11 +1,12 @@
-// The logits of the engine's model along given tokens, all of the vocabulary: what fidelity.py
-// compares with the float64 reference. A user never sees logits, so no program of ours prints them.
+// Writes the logits of the engine's model along given tokens, for the whole vocabulary. fidelity.py
+// compares them with the float64 reference. Users never see logits, so no other program prints
+// them.
 //
 //   engine_logits --model M.gguf --contexts C.json --output FILE [--math M] [--variant V] [...]
 //
-// C.json holds {"tokens": [...], "context": n}: windows of n tokens, each read from an empty cache;
-// of each the rows n/2 .. n-2 are written, which predict the tokens n/2+1 .. n-1. FILE is
-// "MLOGITS1", int32 rows, int32 vocabulary, then float32 [rows][vocabulary], little-endian.
+// C.json holds {"tokens": [...], "context": n}: windows of n tokens, each read from an empty cache.
+// Of each window the program writes the rows n/2 .. n-2, which predict the tokens n/2+1 .. n-1.
+// FILE is "MLOGITS1", int32 rows, int32 vocabulary, then float32 [rows][vocabulary], little-endian.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -42,7 +43,7 @@ Contexts read_contexts(const std::string& path) {
   return out;
 }
 
-// One window as one sequence in steps of `chunk` tokens, each window in pages of its own.
+// Computes one window as one sequence, in steps of `chunk` tokens, in pages of its own.
 class Reader {
  public:
   Reader(Device& device, Model& model, const Contexts& contexts, std::uint32_t chunk)
@@ -96,7 +97,7 @@ class Reader {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("The engine's logits along given tokens");
+  CLI::App app("Writes the engine's logits along given tokens");
   std::string model_path, contexts_path, output_path, math = "exact";
   std::uint32_t chunk = 256;
   DeviceOptions device_options;

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How far a model's next-token distribution is from the float64 reference, ours and a peer's.
+"""Measures how far next-token distributions, ours and a peer's, are from the float64 reference.
 
     bench/fidelity/fidelity.py MODEL.gguf [--side exact --side llama.cpp ...] [--contexts C.json]
 
-The text is cut into contexts, each read from its first token; the second half of each is scored,
-teacher-forced: for three contexts of 512 tokens 3 x 255 positions. A side is a math mode of the
+The text is cut into contexts, each read from its first token. The second half of each is scored,
+teacher-forced: 3 x 255 positions for three contexts of 512 tokens. A side is a math mode of the
 engine (`exact`) or `llama.cpp` (built from the PyPI sdist by bench/llama.sh). Prints one JSON
-object with a row a side:
+object with a row for each side:
 
   mean_kld, p99_kld          sum over the vocabulary of p_ref (log p_ref - log p), nats a position
   top1                       share of positions with the reference's most likely token
@@ -14,8 +14,8 @@ object with a row a side:
   perplexity                 of the text's own tokens
 
 The reference, tests/reference/reference_llama.py, reads the same file, dequantises its weights
-exactly and computes in float64. Its logits are kept in the cache folder under the hashes of model,
-contexts and reference, because they cost a minute. Needs numpy and gguf.
+exactly and computes in float64. Its logits take a minute, so they are cached under the hashes of
+model, contexts and reference. Needs numpy and gguf.
 """
 import argparse
 import hashlib
@@ -45,13 +45,14 @@ def digest(path):
 
 
 def windows(contexts):
-    """The tokens of each context, and how many rows of each are scored: n/2 .. n-2."""
+    """The tokens of each context."""
     given = json.loads(pathlib.Path(contexts).read_text())
     size, tokens = given["context"], given["tokens"]
     return [tokens[a:a + size] for a in range(0, len(tokens) - size + 1, size)]
 
 
 def scored(window):
+    """The positions of a context that are scored: n/2 to n-2."""
     return range(len(window) // 2, len(window) - 1)
 
 
@@ -74,7 +75,7 @@ def compute_reference(model, contexts, positions=scored):
 
 
 def reference_logits(model, contexts):
-    """The same from the cache, where it is there."""
+    """The same, from the cache if it is there."""
     folder = CACHE / "fidelity"
     kept = folder / f"{digest(model)}-{digest(contexts)}-{digest(SOURCE)}.npy"
     if not kept.exists():
@@ -82,7 +83,7 @@ def reference_logits(model, contexts):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, suffix=".npy", delete=False) as part:
             np.save(part, logits)
-        os.replace(part.name, kept)  # others may be computing the same: the last one wins
+        os.replace(part.name, kept)  # another process may compute the same; the last one wins
     return np.load(kept, mmap_mode="r")
 
 
@@ -102,7 +103,7 @@ def run(command):
 
 
 def engine_logits(model, contexts, math, *options):
-    """The engine's logits, and what it says of itself."""
+    """The engine's logits, and the JSON object that engine_logits prints."""
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "logits"
         said = run([BIN / "engine_logits", "--model", model, "--contexts", contexts, "--math",
@@ -111,7 +112,7 @@ def engine_logits(model, contexts, math, *options):
 
 
 def llama_program():
-    """Path of the program that links llama.cpp; compiled when it or the library is new."""
+    """The path of llama_logits; compiles it if its source or the library is new."""
     built = pathlib.Path(run([ROOT / "bench/llama.sh"]).split()[-1]).parents[1]
     source = pathlib.Path(__file__).with_name("llama_logits.cpp")
     program = built / f"llama_logits-{digest(source)}"
@@ -141,7 +142,7 @@ def log_softmax(z):
 
 
 def compare(reference, logits, tokens):
-    """Both [rows, vocabulary]; a few rows at a time, to be kind to memory."""
+    """Compares two arrays [rows, vocabulary], a few rows at a time to save memory."""
     if logits.shape != reference.shape:
         sys.exit(f"logits are {logits.shape}, the reference's {reference.shape}")
     kld, same, ours, theirs = [], [], [], []

@@ -1,5 +1,6 @@
-// llama.cpp's logits along given tokens, in the form of engine_logits: the peer of the fidelity
-// table. Built by fidelity.py against the library that bench/llama.sh makes, not by our CMake.
+// Writes llama.cpp's logits along given tokens, in the format of engine_logits, for the peer's row
+// of the fidelity table. fidelity.py builds it with the library of bench/llama.sh; our CMake does
+// not.
 //
 //   llama_logits MODEL.gguf TOKENS.txt OUTPUT THREADS
 //
@@ -33,7 +34,7 @@ llama_context* open_context(const char* path, std::uint32_t tokens, int threads)
   return context;
 }
 
-// Evaluates one window and writes the rows of its second half but the last.
+// Evaluates one window and writes the rows of its second half except the last.
 void write_window(llama_context* context, const std::int32_t* tokens, std::int32_t size,
                   std::int32_t vocabulary, std::ofstream& out) {
   llama_memory_clear(llama_get_memory(context), true);

@@ -1,13 +1,14 @@
-// GFLOP/s and GB/s of each kernel on the shapes of SmolLM2-135M, beside the device's measured peak.
+// Measures GFLOP/s and GB/s of each kernel on the shapes of SmolLM2-135M, and their share of the
+// device's measured peak.
 //
 //   kernel_bench [--device D] [--cores N] [--variant generic|cpu] [--peak|--products|--attention|
 //                --passes|--kv POLICIES]
 //
-// Prints one JSON object; --peak measures the device's limits alone, --products, --attention and
-// --passes (norms, SiLU, storing, embedding, sampling) those kernels beside them, --kv attention,
-// and what storing a prompt takes, by how keys and values are stored. A product's GB/s counts its
-// packed weights once; attention's the keys and values that it reads. Each figure is the best of
-// several windows of a chain of launches; one beyond its arithmetic's peak is marked "busy".
+// Prints one JSON object. --peak measures only the device's limits. --products, --attention and
+// --passes (norms, SiLU, storing, embedding, sampling) also measure those kernels, and --kv
+// measures attention, and the storing of a prompt, for each KV policy. A product's GB/s counts its
+// packed weights once, that of attention the keys and values that it reads. Each figure is the best
+// of several windows of a chain of launches; one beyond its arithmetic's peak is marked "busy".
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -42,8 +43,8 @@ json row(const std::string& what, double s, double flops, double bytes, const Pe
           {"gbytes_percent_of_peak", std::round(100 * gbytes / peak.gbytes)}};
 }
 
-// Of `limit`, the arithmetic that the kernel stands on. Nothing goes beyond its limit: a share that
-// does tells that somebody else had the cores while the limit was measured.
+// Marks a row whose share of `limit`, the peak of its arithmetic, is above 100 %. No kernel can be
+// faster than its limit, so other processes used the cores while the limit was measured.
 void mark_impossible(json& row, const char* limit) {
   if (row[limit].get<double>() > 100) row["busy"] = "the peak was measured on a busy machine";
 }
@@ -53,7 +54,7 @@ void bench_product(Device& device, const Peak& peak, MathMode math, TensorType t
   const auto load = must(ProductLoad::create(device, math, type, rows, columns));
   for (const std::uint32_t n : {1u, 2u, 4u, 8u, 16u, 32u, 64u, 128u, 512u}) {
     const double flops = 2.0 * rows * columns * n;
-    // Long enough for the finish at its end, one for hundreds of launches in a step, not to count.
+    // Long enough that the wait at its end does not count: a step has one for hundreds of launches.
     const auto chain = static_cast<std::uint32_t>(std::clamp(2e10 / flops, 4.0, 20.0));
     const double s = must(best_seconds(device, chain, 8, [&load, n] { return load->launch(n); }));
     out.push_back(row(std::string(math_name(math)) + " product " +
@@ -103,7 +104,7 @@ void bench_attentions(Device& device, const Peak& peak, json& out) {
   }
 }
 
-// One shape with each policy of `policies`, in turns; beside each its time relative to the first.
+// Times one shape with each policy in turn, and compares each with the first.
 void bench_policies(Device& device, const Peak& peak, const std::vector<std::string>& policies,
                     std::uint32_t rows, std::uint32_t length, std::uint32_t chunk, json& out) {
   constexpr int rounds = 4;
@@ -128,7 +129,7 @@ void bench_policies(Device& device, const Peak& peak, const std::vector<std::str
                       static_cast<double>(loads[i]->layer_bytes()), peak));
     out.back()["times_the_first"] = std::round(best[0] / best[i] * 100) / 100;
   }
-  if (chunk == 1) return;  // a token alone is stored by its attention
+  if (chunk == 1) return;  // the attention kernel itself stores a single token
   for (std::size_t i = 0; i < loads.size(); ++i) {
     AttentionLoad& load = *loads[i];
     const double s = must(best_seconds(device, 20, 8, [&] { return load.rotate_and_store(); }));
@@ -206,15 +207,16 @@ int main(int argc, char** argv) {
   millrace::engine::DeviceOptions options;
   millrace::engine::Parts parts;
   bool peak = false, reads = false;
-  CLI::App app("Times kernels one by one, beside what the machine can do.", "kernel_bench");
+  CLI::App app("Times kernels one by one and compares them with the machine's limits.",
+               "kernel_bench");
   millrace::bench::add_device_options(app, options);
   app.add_option("--variant", options.variant, "kernels: generic or cpu");
   auto* const only = app.add_option_group("part", "all if absent");
-  only->add_flag("--peak", peak, "what the machine can do alone");
-  only->add_flag("--reads", reads, "how fast it reads memory now, nothing else; under a second");
-  only->add_flag("--products", parts.products, "matrix products alone");
-  only->add_flag("--attention", parts.attention, "attention alone");
-  only->add_flag("--passes", parts.passes, "kernels that go along rows alone");
+  only->add_flag("--peak", peak, "only the machine's limits");
+  only->add_flag("--reads", reads, "only the speed of memory at this moment; under a second");
+  only->add_flag("--products", parts.products, "only matrix products");
+  only->add_flag("--attention", parts.attention, "only attention");
+  only->add_flag("--passes", parts.passes, "only kernels that run along rows");
   only->add_option("--kv", parts.policies, "attention with these KV policies, like f16,q8,k5v3")
       ->delimiter(',');
   only->require_option(0, 1);

@@ -11,7 +11,7 @@ namespace {
 std::vector<std::byte> random_halves(std::size_t bytes) {
   std::vector<std::byte> out(bytes);
   std::uint32_t state = 1;
-  for (std::size_t i = 0; i < bytes; i += 2) {  // below 1 wherever a scale is read
+  for (std::size_t i = 0; i < bytes; i += 2) {  // below 1, wherever a kernel reads it as a scale
     state = state * 1664525 + 1013904223;
     const std::uint32_t half = 0x2000 | (state >> 16 & 0x0bff);
     out[i] = static_cast<std::byte>(half & 0xff);
@@ -138,7 +138,7 @@ Status AttentionLoad::rotate_and_store() {
 Result<double> best_seconds(Device& device, std::uint32_t chain, int windows,
                             const std::function<Status()>& launch) {
   double best = 1e9;
-  for (int window = -1; window < windows; ++window) {  // the first specializes
+  for (int window = -1; window < windows; ++window) {  // the first is untimed: it specializes
     const double start = seconds();
     for (std::uint32_t i = 0; i < chain; ++i) MILLRACE_TRY(launch());
     MILLRACE_TRY(device.finish());

@@ -1,6 +1,6 @@
 #pragma once
-// One kernel with memory of its own, on shapes of SmolLM2-135M, to be launched again and again:
-// what kernel_bench and the tuner time. Thread safety: the device's owner thread.
+// One kernel with its own memory, on shapes of SmolLM2-135M, which kernel_bench and the tuner
+// launch repeatedly to time it. Thread safety: the device's owner thread.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,7 +13,7 @@ namespace millrace::engine {
 
 using MaybeTuning = std::optional<kernels::Tuning>;
 
-// out = weights x activations, with up to `most_columns` activations.
+// The product weights x activations, with up to `most_columns` activations.
 class ProductLoad {
  public:
   static constexpr std::uint32_t most_columns = 512;
@@ -32,9 +32,9 @@ class ProductLoad {
   Buffer y_;
 };
 
-// `rows` sequences of `length` positions, of which the last `chunk` are computed and the pages of
-// the first `shared` are the same ones, over enough layers that no cache holds their keys and
-// values from one to the next.
+// Attention of `rows` sequences of `length` positions, of which the last `chunk` are computed and
+// the first `shared` lie in shared pages. It has so many layers that no cache holds a layer's keys
+// and values until its next launch.
 class AttentionLoad {
  public:
   static Result<std::unique_ptr<AttentionLoad>> create(Device& device, std::uint32_t rows,
@@ -43,7 +43,7 @@ class AttentionLoad {
                                                        std::uint32_t shared = 0,
                                                        const KvCodecs& codecs = {});
   Status launch();            // attention of the next layer
-  Status rotate_and_store();  // of the first
+  Status rotate_and_store();  // of the first layer
   bool rotates() const { return step_.tiles.count != 0; }
   std::uint32_t layers() const { return static_cast<std::uint32_t>(kv_.size()); }
   std::uint64_t layer_bytes() const { return layer_bytes_; }
@@ -60,7 +60,8 @@ class AttentionLoad {
   std::uint32_t layer_ = 0;
 };
 
-// Seconds of one launch, in chains of `chain`, the best of `windows`; one chain before them.
+// Returns the seconds of one launch: the best of `windows` chains of `chain` launches, after one
+// untimed chain.
 Result<double> best_seconds(Device& device, std::uint32_t chain, int windows,
                             const std::function<Status()>& launch);
 

@@ -19,8 +19,7 @@ using bench::must;
 constexpr std::uint32_t tokens = 512, width = 576, ffn = 1536, vocabulary = 49152, drawing = 64;
 constexpr std::uint32_t activate_columns = 32;  // a strip of kernels/matmul/integer_tiles.cl
 
-// A copy that reads and writes as many vectors in as many groups; SiLU as gate_up ends in it, from
-// the first-level cache.
+// A copy that reads and writes a given number of vectors in each group.
 constexpr const char* move_source = R"(
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void move(__global const float16* in, __global float16* out, uint reads, uint writes) {
@@ -37,6 +36,7 @@ void move(__global const float16* in, __global float16* out, uint reads, uint wr
   for (uint i = 0; i < writes; ++i) out[i] = a;
 }
 )";
+// SiLU as at the end of gate_up, with its input in the first-level cache.
 constexpr const char* activate_source = R"(
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void activate(__global const float16* in, __global int* out, uint blocks, uint out_stride) {
@@ -48,13 +48,14 @@ void activate(__global const float16* in, __global int* out, uint blocks, uint o
 }
 )";
 
-// Vector operations of 16 lanes, as their sources ask for them, loads and stores left out. Of a
-// vector: what finds a block's top, codes and sums; of a block, two folds of 16 lanes.
+// Vector operations of 16 lanes in the kernels' sources, without loads and stores. Quantization
+// finds a block's top (its largest value), codes and sums in each vector, and folds 16 lanes twice
+// in each block.
 constexpr double quantize_vector = 7.5, quantize_block = 16;
 constexpr double silu_vector = 27, silu_alone = 30;  // four vectors together; with exp and its ends
 constexpr double norm_vector = 3, norm_quantize_vector = 5;  // normed once, or for top and codes
 constexpr double scan_vector = 6, draw_vector = 56, logprobs_vector = 27;
-constexpr double rotate_token = 3 * (22 + 8 + 64);  // of them 64 stores of a half a head
+constexpr double rotate_token = 3 * (22 + 8 + 64);  // 64 of them store a half, for each head
 
 std::vector<float> random_floats(std::size_t count, float scale) {
   std::vector<float> out(count);
@@ -123,10 +124,10 @@ class Passes {
     return buffer;
   }
 
-  // us of a launch of `kernel`, by the device's events.
+  // Returns the us of a launch of `kernel`, by the device's events.
   double time(const std::string& kernel, const std::function<Status()>& launch) {
     double best = 1e9;
-    for (int window = -1; window < 8; ++window) {  // the first specializes
+    for (int window = -1; window < 8; ++window) {  // the first is untimed: it specializes
       must(device_.profile());
       for (int i = 0; i < 10; ++i) must(launch());
       must(device_.finish());
@@ -188,7 +189,7 @@ class Passes {
     add({"silu_mul_quantize", "512 tokens", 2 * row, 48 * blocks,
          blocks * (2 * silu_alone + quantize)},
         [&] { return operations_.silu(gate_up_, activated_, {.codes = true}, tokens); });
-    if (device_.family() != Family::cpu) return;  // other products do not end in it
+    if (device_.family() != Family::cpu) return;  // products of other families do not end in SiLU
     const PanelLayout layout{format_of(TensorType::q4_1), width};
     ProgramSpec spec{
         .name = "activate",
@@ -214,7 +215,7 @@ class Passes {
     for (const char* policy : {"f16", "q8", "k5v3"}) {
       const KvCodecs codecs = must(parse_kv_policy(policy)).codecs;
       const auto load = must(AttentionLoad::create(device_, 4, 128, 128, {}, 0, codecs));
-      // Encoding is not counted.
+      // The operations of the encoding are not counted.
       add({"rope_kv", "512 tokens, KV " + std::string(policy), read,
            static_cast<double>(layer_page_bytes(codecs, 3, 64)) * tokens / kv_page_tokens,
            rotate_token * tokens},
@@ -236,7 +237,7 @@ class Passes {
     for (std::uint32_t i = 0; i < tokens; ++i) words[i] = i * 104729 % vocabulary;
     const Buffer step = must(device_.allocate(words.size() * 4, "step"));
     must(device_.write(step, 0, std::as_bytes(std::span(words))));
-    // Neighbours of a row in a panel's lines come with it.
+    // Reading a row also reads its neighbours in the cache lines of the panel.
     add({"embed", "512 tokens", static_cast<double>(layout.panel_bytes()) * tokens,
          width * 4.0 * tokens},
         [&] { return operations_.embed(table, step_, step, step, hidden_); });

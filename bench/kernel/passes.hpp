@@ -1,14 +1,14 @@
 #pragma once
-// The kernels that go along rows, each alone, on shapes of SmolLM2-135M: norm, quantization, SiLU,
-// storing of keys and values, embedding, sampling. Beside each stand two limits of the same run:
+// Times the kernels that run along rows, each alone, on shapes of SmolLM2-135M: norm, quantization,
+// SiLU, storing of keys and values, embedding, sampling. Each has two limits from the same run:
 //
-//   move_us        what a bare copy takes that reads and writes as many bytes in as many groups
-//   operations_us  the vector operations that its source asks for, at the rate at which the device
-//                  was measured to do fp32 multiply-adds
+//   move_us        the time of a bare copy that reads and writes as many bytes in as many groups
+//   operations_us  the time of the vector operations in its source, at the measured rate of fp32
+//                  multiply-adds
 //
-// A kernel's own limit is the larger of the two. Times are those of the device's events, so that a
-// launch's cost, which these kernels do not pay inside of whole layers, is left out; the best of
-// several windows. Thread safety: the device's owner thread.
+// A kernel's limit is the larger of the two. Times are those of the device's events, which exclude
+// the cost of a launch, because inside of whole layers these kernels have no launch of their own.
+// Each time is the best of several windows. Thread safety: the device's owner thread.
 #include <string>
 #include <vector>
 
@@ -22,7 +22,7 @@ struct PassTime {
   double us = 0, bytes = 0, move_us = 0, operations_us = 0;
 };
 
-// Ends the program where something fails. `device` must have been opened with `profile`.
+// Ends the program if something fails. `device` must have been opened with `profile`.
 std::vector<PassTime> measure_passes(Device& device, const Peak& peak);
 
 }  // namespace millrace::engine

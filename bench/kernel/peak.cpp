@@ -78,14 +78,14 @@ double seconds() {
   return std::chrono::duration<double>(now).count();
 }
 
-// Seconds of one launch, best of 8.
+// Returns the seconds of one launch, the best of 8.
 Result<double> best(Device& device, const std::function<Status()>& launch) {
   double least = 1e9;
   for (int i = 0; i < 9; ++i) {
     const double start = seconds();
     MILLRACE_TRY(launch());
     MILLRACE_TRY(device.finish());
-    if (i != 0) least = std::min(least, seconds() - start);  // the first one specializes
+    if (i != 0) least = std::min(least, seconds() - start);  // the first launch specializes
   }
   return least;
 }
@@ -123,7 +123,7 @@ Status measure_dots(Device& device, const Buffer& out, std::uint32_t groups, Pea
   return {};
 }
 
-// Each unit gets several groups, so that one that starts late costs little.
+// Each compute unit gets several groups, so that a unit that starts late costs little.
 std::uint32_t groups_of(const Device& device) {
   return device.info().compute_units * 4;
 }

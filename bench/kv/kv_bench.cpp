@@ -1,4 +1,5 @@
-// What a KV policy does to speed: prompt and decode steps of several policies in one process.
+// Measures how KV policies change the speed of prompts and decode steps, all policies in one
+// process.
 //
 //   kv_bench --model M.gguf [--kv f16,q8,...] [--rows 16] [--context 7000] [--chunk 256]
 //            [--steps 24] [--math fast]
@@ -6,13 +7,13 @@
 // Loads all policies at once, prints one JSON line about them, and then answers each line of
 // standard input with one JSON line, until the input ends:
 //
-//   prompt POLICY                     {"seconds": s}: the whole context, chunk by chunk. Its pages
-//                                     are then copied, unshared, to the other rows.
-//   decode POLICY ROWS CONTEXT STEPS  {"step_s": s, "drawn": [id, ...]}: a mean step of so many
-//                                     rows behind the context, or behind whole pages of it.
-//   reads                             {"read_gbytes_per_s": x}: how fast memory is at this moment.
+//   prompt POLICY                     {"seconds": s}: the time of the whole context, chunk by
+//                                     chunk. The pages are then copied to the other rows.
+//   decode POLICY ROWS CONTEXT STEPS  {"step_s": s, "drawn": [id, ...]}: the mean step of so many
+//                                     rows after the context, or after whole pages of it.
+//   reads                             {"read_gbytes_per_s": x}: the memory's speed at this moment.
 //
-// Who asks decides whose turn it is: bench/lib/kv.py.
+// The caller, bench/lib/kv_sides.py, decides whose turn it is.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -55,7 +56,7 @@ class Bench {
     }
   }
 
-  // Of each policy: what it comes to in every layer, and the bytes that a token takes in the pages.
+  // Returns for each policy its codecs by layer and the bytes that a token takes in the pages.
   json policies() const {
     json out = json::object();
     for (const auto& [policy, side] : sides_) {
@@ -75,7 +76,7 @@ class Bench {
     if (command == "reads") return {{"read_gbytes_per_s", must(reads_.measure())}};
     if (command == "prompt") return prompt(side(words, line));
     if (command == "decode") return decode(words, line);
-    die("'" + line + "' is no command: give prompt, decode or reads");
+    die("'" + line + "' is not a command: give prompt, decode or reads");
   }
 
  private:
@@ -93,7 +94,7 @@ class Bench {
   }
 
   json prompt(Side& side) {
-    // The first chunk comes once more, untimed: a kernel's first launch specializes it.
+    // Runs the first chunk once untimed, because the first launch of a kernel specializes it.
     must(side.rows->prompt(0, std::min(shape_.chunk, shape_.context)));
     const auto start = Clock::now();
     for (std::uint32_t at = 0; at < shape_.context; at += shape_.chunk) {
@@ -118,7 +119,7 @@ class Bench {
           std::to_string(kv_page_tokens) + " below, and " + std::to_string(shape_.steps) +
           " steps");
     }
-    if (!asked.has_context) die("'" + line + "' comes before the policy's prompt: give prompt");
+    if (!asked.has_context) die("'" + line + "' needs the policy's prompt: give prompt first");
     const double seconds = must(asked.rows->decode(load));
     return {{"step_s", seconds / load.steps}, {"drawn", asked.rows->drawn()}};
   }
@@ -130,7 +131,7 @@ class Bench {
 
 void print(const json& line) {
   std::printf("%s\n", line.dump().c_str());
-  std::fflush(stdout);  // who asked waits for it
+  std::fflush(stdout);  // the caller waits for this line
 }
 
 void run(const DeviceOptions& device_options, const Options& options) {
@@ -146,16 +147,16 @@ void run(const DeviceOptions& device_options, const Options& options) {
 int main(int argc, char** argv) {
   millrace::engine::Options options;
   millrace::engine::DeviceOptions device;
-  CLI::App app("Prompt and decode steps by KV policy, asked for line by line");
+  CLI::App app("Times prompts and decode steps by KV policy, as lines of standard input ask");
   const auto add = [&app](const char* name, std::uint32_t& value, const char* help) {
     return app.add_option(name, value, help)->capture_default_str()->check(CLI::Range(1, 100000));
   };
   app.add_option("--model", options.model, "model file (GGUF)")->required();
-  app.add_option("--kv", options.policies, "policies, by comma")->delimiter(',');
+  app.add_option("--kv", options.policies, "policies, separated by commas")->delimiter(',');
   app.add_option("--math", options.math)->check(CLI::IsMember({"exact", "fast"}));
   add("--rows", options.shape.rows, "the most sequences at once");
   add("--context", options.shape.context, "tokens of the prompt");
-  add("--chunk", options.shape.chunk, "prompt tokens a step");
+  add("--chunk", options.shape.chunk, "prompt tokens in a step");
   add("--steps", options.shape.steps, "the most timed steps that one line may ask for");
   millrace::bench::add_device_options(app, device);
   CLI11_PARSE(app, argc, argv);

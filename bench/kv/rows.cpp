@@ -17,7 +17,7 @@ std::uint32_t pages_of(std::uint32_t tokens) {
 
 }  // namespace
 
-// Behind a row's context stand pages for what it draws, whatever part of the context it draws from.
+// A row has pages for its context and, after them, pages for the tokens that it draws.
 Rows::Rows(Device& device, const RowsShape& shape)
     : device_(&device),
       shape_(shape),
@@ -53,7 +53,8 @@ Result<std::unique_ptr<Rows>> Rows::load(Device& device, const GgufFile& file,
   return rows;
 }
 
-// Systems give memory at the first write: nobody's prompt shall pay for that.
+// Writes every page of the context once, because a system provides memory at the first write, which
+// must not slow down a prompt that is timed.
 Status Rows::touch() {
   for (std::uint32_t i = 1; i < context_pages_; ++i) {
     MILLRACE_TRY(model_->copy_page(page(0, 0), page(0, i)));
@@ -61,7 +62,7 @@ Status Rows::touch() {
   return device_->finish();
 }
 
-// As engine_bench's first job has them.
+// Returns the token that engine_bench's first job has at this position.
 TokenId Rows::token(std::uint32_t position) const {
   return 1000 + (position * 104729) % (model_->info().vocabulary - 1000);
 }
@@ -72,7 +73,7 @@ Status Rows::prompt(std::uint32_t at, std::uint32_t count) {
   for (std::uint32_t i = 0; i < context_pages_; ++i) plan_.pages.push_back(page(0, i));
   PlanRow row{.sequence = ++sequence_, .first_position = at, .count = count};
   row.page_count = context_pages_;
-  if (at + count == shape_.context) {  // as a prompt's last step does
+  if (at + count == shape_.context) {  // the last step of a prompt computes logits
     plan_.outputs.push_back({count - 1, OutputKind::logits});
     row.output_count = 1;
   }
@@ -132,9 +133,9 @@ Status Rows::finish(const DecodeLoad& load, std::uint32_t step) {
     if (sampled.fault != SampleFault::none || sampled.id != batch.row(0).id) {
       return fail(Code::internal,
                   "row " + std::to_string(r) + " drew token " + std::to_string(sampled.id) +
-                      " in step " + std::to_string(step) + ", row 0 of the same context " +
+                      " in step " + std::to_string(step) + ", and row 0 of the same context drew " +
                       std::to_string(batch.row(0).id),
-                  "report this");
+                  "report it");
     }
   }
   drawn_.push_back(batch.row(0).id);

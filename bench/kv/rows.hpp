@@ -1,16 +1,16 @@
 #pragma once
-// A model with one KV policy and rows of one context, each in pages of its own: what a decode step
-// reads when as many sequences have become as long, without the time to compute each of them.
+// A model with one KV policy and several rows of the same context, each in its own pages. A decode
+// step reads as much as with that many sequences of that length, but only one of them is computed.
 //
 //   MILLRACE_ASSIGN(auto rows, Rows::load(device, file, "k5v3", MathMode::fast, shape));
 //   for (at = 0; at < shape.context; at += n) MILLRACE_TRY(rows->prompt(at, n));
 //   MILLRACE_TRY(rows->copy());
 //   MILLRACE_ASSIGN(double seconds, rows->decode({.rows = 16, .context = 7000, .steps = 8}));
 //
-// Steps are run as the engine runs them: the next is enqueued before the last one's tokens are
-// read, greedy, drawn on the device. Errors: those of Model and Sampler; kv_exceeded where the
-// pages do not fit; internal where rows of equal contexts draw different tokens. Thread safety: the
-// device's owner thread.
+// Steps run as in the engine: the next step is enqueued before the tokens of the last one are read,
+// and the device draws greedily. Errors: those of Model and Sampler; kv_exceeded if the pages do
+// not fit; internal if rows of equal contexts draw different tokens. Thread safety: the device's
+// owner thread.
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,8 +24,8 @@ namespace millrace::engine {
 
 struct RowsShape {
   std::uint32_t rows = 16, context = 7000;  // tokens of each row's prompt
-  std::uint32_t steps = 8;                  // most timed steps of a decode
-  std::uint32_t chunk = 256;                // most prompt tokens a step
+  std::uint32_t steps = 8;                  // the most timed steps of a decode
+  std::uint32_t chunk = 256;                // the most prompt tokens in a step
 };
 
 struct DecodeLoad {
@@ -42,13 +42,15 @@ class Rows {
                                             const RowsShape& shape);
 
   const ModelInfo& info() const { return model_->info(); }
-  // The first row's tokens from `at` on; waits for them. They may be computed again.
+  // Computes `count` tokens of the first row from `at` on, and waits for them. They may be computed
+  // again.
   Status prompt(std::uint32_t at, std::uint32_t count);
-  // The first row's pages into those of the others.
+  // Copies the first row's pages into those of the others.
   Status copy();
-  // Seconds of `steps` steps, after one that is not timed. Starts from the prompt each time.
+  // Returns the seconds of `steps` steps, after one that is not timed. Starts from the prompt each
+  // time.
   Result<double> decode(const DecodeLoad& load);
-  // What the first row drew in the last decode.
+  // The tokens that the first row drew in the last decode.
   const Tokens& drawn() const { return drawn_; }
 
  private:

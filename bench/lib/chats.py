@@ -1,5 +1,5 @@
-"""The chats of `--only job`, made of texts that Debian installs everywhere (base-files), and how
-what is answered is counted."""
+"""Makes the chats of `--only job` from texts that Debian installs everywhere (base-files), and
+counts the tokens of the answers."""
 import json
 import pathlib
 import subprocess
@@ -16,7 +16,7 @@ def words_of(*names):
 
 
 def system_prompt(count_tokens, words):
-    """As many words as make SYSTEM_TOKENS tokens. count_tokens: of a list of texts."""
+    """The first words that make SYSTEM_TOKENS tokens. count_tokens: texts -> their token counts."""
     counts = range(SYSTEM_TOKENS // 2, SYSTEM_TOKENS + 1)
     texts = [" ".join(words[:count]) for count in counts]
     for text, tokens in zip(texts, count_tokens(texts)):
@@ -36,7 +36,7 @@ def user_prompts(number, words):
 
 
 def token_counts(model, lines):
-    """Of each line, by our tokenizer."""
+    """The number of tokens of each line, by our tokenizer."""
     done = subprocess.run([BIN / "millrace", "tokenize", "--model", model], text=True,
                           input="".join(line + "\n" for line in lines), capture_output=True)
     if done.returncode != 0:
@@ -45,7 +45,7 @@ def token_counts(model, lines):
 
 
 def output_tokens(model, texts):
-    """Of texts together. A line break counts as a token, because the tokenizer takes lines."""
+    """The tokens of all texts. A line break counts as one, because the tokenizer reads lines."""
     lines = [line.replace("\r", " ") for text in texts for line in text.split("\n")]
     return sum(token_counts(model, lines)) + len(lines) - len(texts)
 

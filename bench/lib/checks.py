@@ -1,7 +1,8 @@
-"""Measures with a figure of ours and what is required of it: a row each, and never an exception.
+"""The measures that give rows with a figure of ours and what is required of it.
 
 A row holds `what`, `ours`, `required`, `holds`, mostly a peer's figure of the same run, and `runs`.
-`mark` says why rounds do not count (phase.py), `headline` is what the history says of the row.
+`mark` says why rounds do not count (phase.py); `headline` goes into the history. A measure that
+fails gives a row with `failure`.
 """
 import json
 import statistics
@@ -23,7 +24,7 @@ KLD_RATIO = 1.1
 
 
 def throughput(context):
-    """64 jobs of 128 prompt and 128 output tokens in exact math, beside llama.cpp's same file."""
+    """64 jobs of 128 prompt and 128 output tokens in exact math, and llama.cpp on the same file."""
     rounds = context.speeds.measure(EXACT, context.rounds(EXACT.rounds))
     for side in (OURS_EXACT, SAME_FILE):
         if not rounds.of(side):
@@ -85,14 +86,15 @@ def memory(_context):
 
 
 def kernels(context):
-    """The slowest integer matrix kernel in wide shapes, beside the measured dot-product peak."""
+    """The slowest integer matrix kernel in wide shapes, as a share of the measured dot-product
+    peak."""
     context.kernels = limits.measure(only_peak=False)
     wide = limits.wide_products(context.kernels)
     if not wide:
         raise Failed("kernel_bench measured no integer product of 128 columns or more")
     name, least = min(wide, key=lambda item: item[1])
     others = context.kernels["others"]
-    # More than the peak is a peak that was measured while others had the cores.
+    # A kernel beyond the peak means that others used the cores while the peak was measured.
     busy = others > BUSY or max(percent for _, percent in wide) > 100
     return {"what": f"integer products of 128 columns or more, % of {peak_text(context.kernels)}, "
                     f"the slowest: {name} (others {others:.0%})",
@@ -103,7 +105,7 @@ def kernels(context):
 
 
 def sampler_holds(judged):
-    """None where the median is not known well enough to say."""
+    """True or False; None if the median is not known well enough."""
     if all(one["cost_percent_high"] <= SAMPLER_PERCENT for one in judged):
         return True
     return False if any(one["cost_percent_low"] > SAMPLER_PERCENT for one in judged) else None
@@ -115,9 +117,9 @@ def sampler_text(one):
 
 
 def sampler(context):
-    """The dearer of all penalties (DRY and no-repeat n-grams among them) and top-5 logprobs on each
-    of 32 rows: what it adds to their step. The program takes turns of its own, each much shorter
-    than a phase of the memory; the guard's round is the whole program."""
+    """What all penalties (DRY and no-repeat n-grams among them) or top-5 logprobs on each of 32
+    rows add to their step, whichever is more. The program takes turns of its own, each much shorter
+    than a phase of the memory, so the whole program is one round of the guard."""
     command = [BIN / "sampler_bench", "--model", context.model, "--kv-memory", "1GiB", "--rounds",
                max(12, 4 * context.rounds(3))]
     rounds = context.guard.in_turns(["sampler"], lambda _: json_in(run(command).text), 1)
@@ -143,9 +145,10 @@ def peak_text(peak):
 
 
 def fidelity(context):
-    """Mean KL divergence from the float64 reference of the default math mode, and llama.cpp's."""
+    """The mean KL divergence of the default math mode, and of llama.cpp, from the float64
+    reference."""
     sys.path.insert(0, str(ROOT / "bench/fidelity"))
-    import fidelity as measured  # beside us, a program of its own
+    import fidelity as measured  # a program of its own
     mode = "fast" if "fast" in measured.MATH_MODES else measured.MATH_MODES[0]
     try:
         ours, peer = (measured.measure(context.model, side) for side in (mode, "llama.cpp"))
@@ -167,7 +170,7 @@ CHECKS = {check.__name__: check
 
 
 def rows_of(name, context):
-    """The check's rows; what failed is said in them."""
+    """The check's rows; a failed check gives one row that says why."""
     try:
         found = CHECKS[name](context)
         return [{"check": name, **row} for row in (found if isinstance(found, list) else [found])]

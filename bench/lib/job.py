@@ -1,19 +1,19 @@
-"""A whole job, file in to file out: chats that share a system prompt, ours beside the peers.
+"""A whole job from input file to output file: chats that share a system prompt, ours and the peers.
 
 Every side gets the same messages (chats.py), draws greedily up to 128 tokens a chat, may reuse what
-prompts share, and writes one line an answer. Ours is the whole command: start, model, queue on
-disk, results. The peers' clocks run from their first request, when the model is loaded and warm,
-until their last answer is written.
+prompts share, and writes one line for each answer. Our time is that of the whole command: start,
+model, queue on disk, results. A peer's time runs from its first request, when the model is loaded
+and warm, until its last answer is written.
 
 Each peer reads the file format in which it is fastest, found by one short trial of every format.
-Output is counted in the same way on all sides: the tokens that our tokenizer makes of the answers'
+All sides' output is counted in the same way: the tokens that our tokenizer makes of the answers'
 texts. The ratio is that of output tokens a second, because greedy texts of other formats end
 elsewhere.
 
 CHATS is chosen so that the whole row takes about 20 minutes on two cores. By the speed rows of such
-a machine, and some 300 prompt and 100 drawn tokens a chat, 256 chats take ours half a minute,
-OpenVINO and llama-server one and a half to two and a half each: up to five minutes a round, of
-which there are three or four. All sides get as many chats.
+a machine, and some 300 prompt and 100 drawn tokens a chat, 256 chats take ours half a minute and
+OpenVINO and llama-server one and a half to two and a half minutes each: up to five minutes a round,
+in three or four rounds. All sides get the same number of chats.
 """
 import concurrent.futures
 import dataclasses
@@ -38,7 +38,7 @@ CHATS, QUICK_CHATS = 256, 64
 OURS, SERVER, GENAI = "ours", "llama-server", "OpenVINO"
 RATIOS = {SERVER: 5.0, GENAI: 1.5}
 ROUNDS, MOST_ROUNDS = 3, 4  # a round takes minutes
-LONGEST_S = 4 * 3600  # a side that hangs ends then; none that works comes near
+LONGEST_S = 4 * 3600  # ends a side that hangs; no working side takes nearly as long
 # The formats of each peer, as sides of the speed rows, with the load of their trial.
 KINDS = {**LLAMA, **{name: kind for name, (kind, kv) in OPENVINO.items() if kv == "f16"}}
 FORMATS = {SERVER: tuple(LLAMA), GENAI: tuple(name for name in KINDS if name not in LLAMA)}
@@ -48,13 +48,13 @@ TRIAL = Shape(SLOTS, 128, 32, tuple(KINDS))
 @dataclasses.dataclass
 class Side:
     seconds: float
-    texts: list     # of the answers
-    foreign: float
+    texts: list     # the answers
+    foreign: float  # share of the cores that other processes took
 
 
 @dataclasses.dataclass
 class Done:
-    """One side's whole job."""
+    """What one side did in the whole job."""
     seconds: float
     answers: int
     tokens: int     # of the answers' texts, by our tokenizer
@@ -70,7 +70,7 @@ def body_of(messages):
 
 
 def read_answers(path):
-    """The texts in OpenAI's batch output; Failed where a line is no answer."""
+    """The texts in OpenAI's batch output. Raises Failed if a line is no answer."""
     texts = []
     for line in path.read_text(encoding="utf-8").splitlines():
         answer = json.loads(line)
@@ -145,18 +145,18 @@ class LlamaServer:
 
 
 def llama_server(model, given, folder):
-    """As many chats in flight as there are slots, and some more, so that no slot ever waits."""
-    watch = Watch()  # the server's time is known once it has ended
+    """Keeps a few more chats in flight than there are slots, so that no slot ever waits."""
+    watch = Watch()  # counts the server's CPU time, which is known once it has ended
     with LlamaServer(model, folder) as server, \
             concurrent.futures.ThreadPoolExecutor(SLOTS + 16) as pool:
         server.ask([{"role": "user", "content": "Hello"}])
         begin = time.monotonic()
         asked = [pool.submit(server.ask, messages) for messages in given]
         _, late = concurrent.futures.wait(asked, LONGEST_S, concurrent.futures.FIRST_EXCEPTION)
-        if late:  # one has failed, or hangs
+        if late:  # a request has failed, or hangs
             for one in late:
                 one.cancel()
-            server.process.kill()  # those that wait for it end
+            server.process.kill()  # ends the requests that wait for it
         answers = [one.result() for one in asked if one not in late]
         with open(folder / "llama.jsonl", "w", encoding="utf-8") as out:
             out.writelines(json.dumps(answer) + "\n" for answer in answers)
@@ -181,7 +181,8 @@ PROGRAMS = {OURS: ours, SERVER: llama_server, GENAI: openvino}
 
 
 def whole_job(program, model, given, own_model):
-    """The job through one program, counted; Failed unless every chat has its answer."""
+    """Runs the job with one program and counts its output. Raises Failed unless every chat has an
+    answer."""
     with tempfile.TemporaryDirectory() as folder:
         side = program(model, given, pathlib.Path(folder))
     if len(side.texts) != len(given):
@@ -190,8 +191,8 @@ def whole_job(program, model, given, own_model):
 
 
 def fastest_formats(trial):
-    """peer -> the side of its fastest format in the trial's Rounds; peers without one are left
-    out."""
+    """peer -> the side of its fastest format in the trial's Rounds, without the peers that have
+    none."""
     out = {}
     for peer, names in FORMATS.items():
         rates = {name: statistics.median(trial.of(name, lambda speed: speed.total))
@@ -202,7 +203,7 @@ def fastest_formats(trial):
 
 
 def verdict(rounds, formats, number, failures):
-    """The row. failures: peer, or side of the trial -> why it is missing."""
+    """The row of the table. failures: peer, or side of the trial -> why it is missing."""
     rate = {name: spread(rounds.of(name, lambda done: done.rate)) for name in rounds.sides()}
     missing = {**failures, **rounds.failures}
     if OURS not in rate:

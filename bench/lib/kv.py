@@ -1,4 +1,4 @@
-"""Speed by KV policy: what `--only kv` says of the rounds of kv_sides.py."""
+"""The rows and tables of `--only kv`, from the rounds that kv_sides.py measures."""
 import dataclasses
 import statistics
 
@@ -9,14 +9,14 @@ from .kv_sides import (F16, FEW, LOADS, LONG, MANY, PEERS, POLICIES, QUICK_POLIC
 from .phase import held, spread
 from .plot import draw_panels
 
-# Times f16 with 16 rows of 7,000; of the smallest, the faster.
+# The least speed with 16 rows of 7,000, times that of f16; for the smallest, the faster one counts.
 LEAST_GAIN = {("q8",): 1.5, ("k8v4",): 1.7, SMALLEST: 2.0}
 MOST_SHORT_PERCENT, MOST_PROMPT_PERCENT = 3, 5
 RATIOS = {"llama.cpp": 4.0, "OpenVINO": 2.5}
 
 
 def in_order(rounds):
-    """A round's policies; every second round has them reversed."""
+    """The policies in their usual order; every second round ran them reversed."""
     return sorted(rounds.sides(), key=POLICIES.index)
 
 
@@ -34,7 +34,7 @@ def gain_rows(rounds):
 
 
 def cost_row(what, rounds, most):
-    """The policy that adds most to f16's time."""
+    """The row of the policy that adds most to f16's time."""
     costs = {policy: [(1 / ratio - 1) * 100 for ratio in gains(rounds, policy)]
              for policy in rounds.sides() if policy != F16}
     dearest = max(costs, key=lambda policy: statistics.median(costs[policy]))
@@ -45,7 +45,8 @@ def cost_row(what, rounds, most):
 
 
 def peers_row(beside, failures):
-    """The faster of the two smallest policies beside each family's fastest side."""
+    """The row that compares the faster of the two smallest policies with each family's fastest
+    side."""
     lacks = [family for family in RATIOS
              if not any(PEERS[side].family == family for side in beside.sides() if side in PEERS)]
     name = max(SMALLEST, key=lambda policy: statistics.median(beside.of(policy, generated)))
@@ -75,7 +76,8 @@ def rows_of(found, beside, failures):
 
 
 def decode_table(found, bytes_per_token, weight_bytes):
-    """Of every load and policy. A step reads the weights and each row's keys and values once."""
+    """A line for every load and policy. A step reads the weights and each row's keys and values
+    once."""
     rows = []
     for (count, context, steps), rounds in list(found.items())[1:]:
         for policy in in_order(rounds):
@@ -102,7 +104,7 @@ def prompt_table(rounds):
 
 
 def peers_table(beside, once, failures):
-    """The sides that took turns with their spread, then what each format did in its one run."""
+    """The sides that took turns, with their spread; then each format's one run."""
     rows = [[side if side in PEERS else f"ours, KV {side}",
              spread(beside.of(side, generated)).text(), str(len(beside.of(side)))]
             for side in beside.sides()]
@@ -124,7 +126,7 @@ def panels(found, beside):
 
 
 def kv(context):
-    """The rows of bench/compare; tables and a picture go into the context."""
+    """The rows for bench/compare. Puts tables and a picture into the context."""
     policies = QUICK_POLICIES if context.quick else POLICIES
     with KvBench(context.model, policies) as bench:
         found = measure_ours(bench, context)

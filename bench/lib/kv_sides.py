@@ -1,10 +1,10 @@
-"""The measuring of `--only kv`: prompts and decode steps by KV policy, and 4 rows beside the peers.
+"""Measures `--only kv`: prompts and decode steps by KV policy, and 4 rows compared with the peers.
 
-One process holds all policies of ours (kv_bench) and runs what it is asked for, policy by policy in
-turns, under the guard of phase.py. Its context is computed once and copied, unshared, to the rows.
-llama.cpp's benchmark does the same with `-pps`; OpenVINO computes a prompt of its own for each row.
-Generation speed is that of steps without prompts on every side. The peers run in every format and
-with every KV type once; the fastest of each family then takes turns with ours.
+One process (kv_bench) holds all our policies and runs what it is asked for, one policy after the
+other, under the guard of phase.py. It computes the context once and copies it to the rows, which
+share nothing. llama.cpp's benchmark does the same with `-pps`; OpenVINO computes a prompt for each
+row. On every side generation speed is that of steps without prompts. The peers run once in every
+format and with every KV type; the fastest side of each family then takes turns with ours.
 """
 import contextlib
 import dataclasses
@@ -22,7 +22,7 @@ F16, SMALLEST = "f16", ("k5v3", "k4v3")
 POLICIES = (F16, "q8", "k8v4", "k6v4", *SMALLEST)
 QUICK_POLICIES = (F16, "q8", "k8v4", *SMALLEST)
 MANY, FEW, LONG, SHORT = 16, 4, 7000, 256
-# (rows, context, timed steps of a turn)
+# (rows, context, timed steps in a turn)
 LOADS = ((MANY, LONG, 8), (FEW, LONG, 8), (MANY, SHORT, 24))
 BESIDE_PEERS = (FEW, LONG, 24)
 ROUNDS, PROMPT_ROUNDS, PEER_ROUNDS = 12, 5, 5
@@ -32,8 +32,8 @@ PEERS_SHAPE = Shape(FEW, LONG, 64)
 @dataclasses.dataclass(frozen=True)
 class Peer:
     family: str
-    make: object          # of the model: a side
-    quick: bool = False   # also measured by --quick
+    make: object          # model -> side
+    quick: bool = False   # --quick measures it, too
 
 
 def llama(kind, kv="f16", flash="on"):
@@ -44,8 +44,8 @@ def openvino(kind, kv):
     return lambda model: OpenVino(kind, kv, model, prompt_run=False)
 
 
-# Every format that may be a family's fastest, and for llama.cpp both kinds of attention. Its flash
-# attention is needed for values in q8_0.
+# Every format that may be a family's fastest, and for llama.cpp both kinds of attention. Values in
+# q8_0 need its flash attention.
 PEERS = {
     "llama.cpp Q4_0, KV f16": Peer("llama.cpp", llama("Q4_0"), True),
     "llama.cpp Q4_0, KV f16, no flash attention": Peer("llama.cpp", llama("Q4_0", flash="off")),
@@ -61,13 +61,13 @@ PEERS = {
 
 @dataclasses.dataclass
 class Turn:
-    """What one policy took, or drew, in one turn."""
+    """The time and the speed of one policy in one turn."""
     seconds: float         # of the whole prompt, or of a decode step
     generate: float = 0.0  # tokens/s of all rows
 
 
 class KvBench:
-    """kv_bench with every policy loaded, asked line by line; a context manager."""
+    """A kv_bench process with every policy loaded, asked line by line; a context manager."""
 
     def __init__(self, model, policies):
         command = [BIN / "kv_bench", "--model", model, "--kv", ",".join(policies), "--rows", MANY,
@@ -87,13 +87,13 @@ class KvBench:
         self.process.kill()
         self.process.wait()
         self.process.stdout.close()
-        with contextlib.suppress(OSError):  # it has ended
+        with contextlib.suppress(OSError):  # the process has ended
             self.process.stdin.close()
 
     def answer(self):
         line = self.process.stdout.readline()
         if not line:
-            raise Failed(f"kv_bench ended with {self.process.wait()}; what it said is above")
+            raise Failed(f"kv_bench ended with {self.process.wait()}; its message is above")
         return json.loads(line)
 
     def ask(self, *words):
@@ -104,7 +104,7 @@ class KvBench:
         return self.answer()
 
     def guard(self):
-        """With the probe in this process, and its use of the cores counted as ours."""
+        """A guard whose probe runs in the kv_bench process, whose CPU time counts as ours."""
         return Guard(lambda: self.ask("reads")["read_gbytes_per_s"],
                      lambda: Watch(self.process.pid))
 
@@ -114,12 +114,12 @@ class KvBench:
     def decode(self, policy, load):
         answer = self.ask("decode", policy, *load)
         if self.drawn.setdefault((policy, load), answer["drawn"]) != answer["drawn"]:
-            raise Failed(f"{policy} drew other tokens than in the round before: report this")
+            raise Failed(f"{policy} drew other tokens than in an earlier round: report it")
         return Turn(answer["step_s"], load[0] / answer["step_s"])
 
 
 def measure_ours(bench, context):
-    """Rounds of all policies: {"prompt": Rounds, load: Rounds, ...}."""
+    """The Rounds of all policies: {"prompt": Rounds, load: Rounds, ...}."""
     guard, policies = bench.guard(), sorted(bench.policies, key=POLICIES.index)
     found = {"prompt": guard.in_turns(policies, bench.prompt, context.rounds(PROMPT_ROUNDS))}
     for load in LOADS:
@@ -137,7 +137,7 @@ def measure_ours(bench, context):
 
 
 def try_peers(context):
-    """name -> (side, Speed) of one run each, and name -> why there is none."""
+    """Runs each peer once: name -> (side, Speed), and name -> why it has none."""
     speeds, failures = {}, {}
     for name, peer in PEERS.items():
         if context.quick and not peer.quick:
@@ -164,7 +164,7 @@ def fastest(speeds):
 
 
 def measure_beside(bench, context, speeds):
-    """Rounds of our smallest policies and each family's fastest side."""
+    """The Rounds of our smallest policies and each family's fastest side."""
     sides = {name: speeds[name][0] for name in fastest(speeds).values()}
 
     def measure(name):
@@ -175,7 +175,7 @@ def measure_beside(bench, context, speeds):
 
 
 def gains(rounds, policy):
-    """f16's time over the policy's, one a round."""
+    """f16's time over the policy's, for each round."""
     return rounds.ratios(F16, policy, lambda turn: turn.seconds)
 
 

@@ -1,8 +1,8 @@
-"""What the machine can do, and what share of it a speed is.
+"""The limits of the machine, and how close a speed comes to them.
 
 A token's integer work is that of the weights it passes (two operations a weight); the rows that
 draw also pass the output layer. A decode step reads every weight once and each row's keys and
-values once. Attention's own arithmetic is not counted as dot products.
+values once. Attention's own arithmetic does not count as dot products.
 """
 import dataclasses
 
@@ -13,25 +13,25 @@ KV_BYTES = 2  # fp16
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """Of one model; from its file's tensors."""
-    layer_weights: int    # of all layers' matrices
+    """The sizes of one model, from the tensors of its file."""
+    layer_weights: int    # in the matrices of all layers
     output_weights: int
-    weight_bytes: int     # as they stand in the file
-    kv_values: int        # a token, all layers
-    query_values: int = 0       # the same
-    gate_up_weights: int = 0    # of layer_weights
-    gate_up_bytes: int = 0      # of weight_bytes
-    output_bytes: int = 0       # the same
+    weight_bytes: int     # in the file
+    kv_values: int        # of a token, in all layers
+    query_values: int = 0       # of a token, in all layers
+    gate_up_weights: int = 0    # part of layer_weights
+    gate_up_bytes: int = 0      # part of weight_bytes
+    output_bytes: int = 0       # part of weight_bytes
 
     def prompt_ops(self, shape):
-        """Operations a prompt token, the output layer once a row included."""
+        """Operations for each prompt token, with the output layer once for each row."""
         return 2 * (self.layer_weights + self.output_weights / shape.prompt)
 
     def generated_ops(self):
         return 2 * (self.layer_weights + self.output_weights)
 
     def step_bytes(self, shape):
-        """Read by a decode step, at the middle of what is drawn."""
+        """Bytes that a decode step reads when half of the output is drawn."""
         context = shape.prompt + shape.output / 2
         return self.weight_bytes + shape.rows * context * self.kv_values * KV_BYTES
 
@@ -59,14 +59,14 @@ def work_of(model):
 
 
 def measure(only_peak):
-    """kernel_bench's object: the limits, each kernel beside them unless only_peak, and the share
-    of the cores that `others` had meanwhile."""
+    """kernel_bench's object: the limits, the kernels unless only_peak, and in `others` the share of
+    the cores that other processes took meanwhile."""
     done = run([BIN / "kernel_bench", "--peak" if only_peak else "--products"])
     return {**json_in(done.text), "others": done.foreign}
 
 
 def shares(shape, speed, work, dot_gops, read_gbytes):
-    """Percent of the dot-product limit in both phases, and of what memory gave in generation."""
+    """Percent of the dot-product limit in both phases, and of the memory's speed in generation."""
     def percent(value, limit):
         return round(100 * value / limit) if limit else None
     dots, reads = dot_gops * 1e9, read_gbytes * 1e9
@@ -77,10 +77,10 @@ def shares(shape, speed, work, dot_gops, read_gbytes):
 
 
 def kernel_limits(details, phase, work, peak):
-    """Kernel -> the least ms that a step of this phase could take in it: its dot products or the
-    weights that it reads, attention's multiply-adds or the keys and values that it reads, whichever
-    takes longer. `details`: engine_bench's object, with the memory's speed at its time. For other
-    kernels: kernel_bench --passes."""
+    """kernel -> the least ms that a step of this phase could spend in it: the time of its dot
+    products or of reading its weights, for attention of its multiply-adds or of reading keys and
+    values, whichever is longer. `details` is engine_bench's object, with the memory's speed at that
+    time. kernel_bench --passes gives the limits of other kernels."""
     jobs, reads = details["jobs"], details["memory_gbytes_per_s"] * 1e9
     if phase == "prompt":
         tokens, outputs = details["prompt_tokens"] / details["prompt_steps"], \

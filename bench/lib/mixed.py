@@ -1,11 +1,11 @@
-"""The model in Q4_K_M, a file of tensors of several types: ours beside llama.cpp on the same file,
-and beside our own Q4_1. llama.cpp's quantizer makes the file of the test model."""
+"""The model in Q4_K_M, a file with tensors of several types: our speed compared with llama.cpp on
+the same file, and with our own Q4_1. llama.cpp's quantizer makes the file from the test model."""
 import statistics
 
 from .phase import held, spread
 from .shapes import MIXED_EIGHT, MIXED_FILE, MIXED_FULL, MIXED_KIND, MIXED_ONE, OURS, OURS_MIXED
 
-# (what, shape, which of its speeds)
+# (what, shape, field of Speed)
 ROWS = (("generated, 64 rows, context 256", MIXED_FULL, "generate"),
         ("generated, 1 row", MIXED_ONE, "generate"),
         ("prompt, 8 rows of 128", MIXED_EIGHT, "prompt"))
@@ -37,7 +37,7 @@ def row_of(what, shape, speed, rounds):
 
 
 def mixed(context):
-    """The rows of bench/compare. Nothing is required of them: they show what a mixed file costs."""
+    """The rows for bench/compare. They have no requirement: they show what a mixed file costs."""
     return [row_of(what, shape, speed,
                    context.speeds.measure(shape, context.rounds(shape.rounds)))
             for what, shape, speed in ROWS]

@@ -1,10 +1,10 @@
-"""A list of chats through OpenVINO GenAI, run with the Python that bench/openvino.sh prints.
+"""Answers a list of chats with OpenVINO GenAI. Runs in the Python that bench/openvino.sh prints.
 
     python openvino_job.py '{"model": "M.gguf", "chats": "chats.json", "output": "answers.jsonl",
                              "tokens": 128, "rows": 64, "threads": 2}'
 
-Its continuous-batching pipeline with the prefix cache on. Prints one JSON object: seconds from the
-list to the written file, answers, tokens drawn.
+Uses the continuous-batching pipeline with the prefix cache on. Prints one JSON object: seconds from
+the list to the written file, answers, tokens drawn.
 """
 import json
 import sys
@@ -26,7 +26,7 @@ def main():
     config = openvino_genai.GenerationConfig()
     config.max_new_tokens = spec["tokens"]
     config.do_sample = False
-    config.apply_chat_template = False  # it would take each text as a user's message
+    config.apply_chat_template = False  # the prompts below have the template already
     pipe.generate(["Hello"], config)
     with open(spec["chats"], encoding="utf-8") as file:
         chats = json.load(file)

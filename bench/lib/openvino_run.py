@@ -1,12 +1,13 @@
-"""One OpenVINO GenAI measurement, run with the Python that bench/openvino.sh prints.
+"""Makes one OpenVINO GenAI measurement. Runs in the Python that bench/openvino.sh prints.
 
     python openvino_run.py '{"model": "M.gguf", "kv": "f16", "threads": 2, "rows": 8,
                              "prompt": 128, "output": 128, "prompt_run": true}'
 
-Its continuous-batching back end reads the GGUF file: steps of 2,048 tokens, no prefix cache,
-greedy, end-of-text ignored. After a warm-up: the rows' prompts with one token each, unless
-`prompt_run` is false, then with `output` tokens. Prints one JSON object: the times of both, and the
-pipeline's own record of the second: when each step ended, and how many tokens it drew.
+The continuous-batching back end reads the GGUF file and runs steps of 2,048 tokens, without prefix
+cache, greedily, ignoring end-of-text. After a warm-up it runs the rows' prompts with one token
+each, unless `prompt_run` is false, and then with `output` tokens. Prints one JSON object: the times
+of both runs, and the pipeline's own record of the second: when each step ended, and how many tokens
+it drew.
 """
 import json
 import sys
@@ -20,7 +21,7 @@ VOCABULARY = 49152
 
 
 def prompts(rows, count):
-    """The ids that bench/engine/engine_bench.cpp gives its jobs."""
+    """The token ids that bench/engine/engine_bench.cpp gives its jobs."""
     row = np.arange(rows, dtype=np.int64)[:, None] * 7919
     position = np.arange(count, dtype=np.int64)[None, :] * 104729
     return 1000 + ((row + position) % 2**32) % (VOCABULARY - 1000)

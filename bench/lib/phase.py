@@ -1,15 +1,15 @@
 """The guard of every row that reads memory: its ratios come from rounds in one phase of the memory.
 
-Neighbours on a rented machine make its memory faster and slower by the minute. What is bound by
-memory follows, what is bound by arithmetic does not, so that a ratio of the two says as much about
-the minute as about the sides. Therefore:
+Neighbours on a rented machine change the speed of its memory from minute to minute. A side that is
+limited by memory changes with it, and a side that is limited by arithmetic does not, so that their
+ratio says as much about the minute as about the sides. Therefore:
 
-- In a round every side runs once. Every second round has them in the opposite order.
-- A probe reads memory before the first side, after each, and so between any two.
+- In a round every side runs once. Every second round runs them in the opposite order.
+- A probe reads memory before the first side and after each side.
 - A round counts if its readings differ by at most MOVED, if other processes left the cores alone,
   and if its memory was as fast as in the fastest such round.
-- Rounds that do not count are repeated until as many count as were wanted, or twice as many have
-  run. A row that is still short of rounds says so; with fewer than LEAST it proves nothing.
+- Rounds that do not count are repeated until as many count as were wanted, or until twice as many
+  have run. A row that still lacks rounds says so; with fewer than LEAST it proves nothing.
 """
 import dataclasses
 import statistics
@@ -17,8 +17,8 @@ import statistics
 from .run import BIN, Failed, Watch, json_in, run
 from .shapes import BUSY
 
-MOVED = 0.1  # a larger share between two readings is a change of phase
-LEAST = 3    # rounds that a verdict needs, or as many as were wanted where those are fewer
+MOVED = 0.1  # readings that differ by more are of different phases
+LEAST = 3    # rounds that a verdict needs, or the number that was wanted if that is less
 
 
 def moved(one, other):
@@ -28,7 +28,7 @@ def moved(one, other):
 @dataclasses.dataclass(eq=False)
 class Round:
     values: dict    # side -> what it measured
-    reads: list     # the probe's, GB/s: before, between and after the sides
+    reads: list     # the probe's readings in GB/s: before, between and after the sides
     foreign: float  # share of the cores that other processes took in the whole round
 
     @property
@@ -41,13 +41,13 @@ class Round:
 
     @property
     def busy(self):
-        """Over all, or while one of the sides ran that know it themselves."""
+        """True if others used the cores in the whole round, or during a side that measured it."""
         each = (getattr(value, "foreign", 0) for value in self.values.values())
         return max(self.foreign, *each) > BUSY
 
 
 def in_one_phase(rounds):
-    """Those in the fastest phase, undisturbed."""
+    """The undisturbed rounds in the fastest phase."""
     sound = [one for one in rounds if one.steady and not one.busy]
     fastest = max((one.level for one in sound), default=0)
     return [one for one in sound if not moved(one.level, fastest)]
@@ -65,7 +65,7 @@ class Rounds:
 
     @property
     def used(self):
-        """Where no round counts, all of them are shown, with their mark."""
+        """The rounds that count, or all if none does; the mark then says so."""
         return self.counted or self.tried
 
     @property
@@ -73,7 +73,7 @@ class Rounds:
         return len(self.counted) >= min(self.wanted, LEAST)
 
     def verdict(self, fits):
-        """Whether it holds, or None where too few rounds count."""
+        """Whether the row holds; None if too few rounds count."""
         return bool(fits) if self.proven else None
 
     @property
@@ -82,7 +82,7 @@ class Rounds:
 
     @property
     def mark(self):
-        """What keeps the rounds from being as many as were wanted; "" when they are."""
+        """Why fewer rounds count than were wanted; "" if none is missing."""
         counted = self.counted
         if len(counted) >= self.wanted:
             return ""
@@ -97,7 +97,7 @@ class Rounds:
         return list(dict.fromkeys(side for one in self.used for side in one.values))
 
     def of(self, side, figure=lambda value: value):
-        """The side's figures, one a round."""
+        """The side's figures, one for each round."""
         return [figure(one.values[side]) for one in self.used if side in one.values]
 
     def ratios(self, over, under, figure=lambda value: value):
@@ -106,7 +106,7 @@ class Rounds:
                 if over in one.values and under in one.values]
 
     def record(self):
-        """For the JSON file: every round that ran, and whether it counts."""
+        """Every round that ran, and whether it counts, for the JSON file."""
         counted = self.counted
         return {"wanted": self.wanted, "mark": self.mark, "failures": self.failures,
                 "rounds": [{"counts": one in counted, "read_gbytes_per_s": one.reads,
@@ -120,8 +120,9 @@ def plain(value):
 
 
 class Probe:
-    """Memory's speed at this moment in GB/s. A reading unlike the one before it is taken twice more
-    and their median counts: a new phase shows again, a moment's disturbance does not."""
+    """Measures the memory's speed at this moment in GB/s. If a reading differs from the one before,
+    reads twice more and returns the median: a new phase shows again, a short disturbance does
+    not."""
 
     def __init__(self, measure):
         self.measure, self.last = measure, None
@@ -140,13 +141,13 @@ def read_memory():
 
 
 class Guard:
-    """Runs sides in rounds. `measure`: takes a reading; `watch`: tells who else uses the cores."""
+    """Runs sides in rounds. `measure` takes a reading; `watch` sees how others use the cores."""
 
     def __init__(self, measure=read_memory, watch=Watch):
         self.probe, self.watch = Probe(measure), watch
 
     def one_round(self, order, measure, before, failures):
-        """A side that fails is noted with its reason, and the others go on."""
+        """Runs one round. Records why a side failed, and goes on with the others."""
         values, reads, watch = {}, [before], self.watch()
         for side in order:
             try:
@@ -157,7 +158,7 @@ class Guard:
         return Round(values, reads, watch.foreign())
 
     def in_turns(self, sides, measure, wanted, most=None):
-        """Rounds in which every side runs `measure(side)`, which raises Failed where it fails."""
+        """Runs `measure(side)`, which may raise Failed, for every side in rounds."""
         found = Rounds([], wanted)
         before = self.probe()
         for number in range(most or 2 * wanted):
@@ -179,7 +180,7 @@ class Spread:
     high: float
 
     def text(self, digits=0):
-        """2.26 (2.2 to 2.31); the median alone where all are the same."""
+        """2.26 (2.2 to 2.31); the median alone if all are the same."""
         middle, low, high = (f"{x:.{digits}f}" for x in (self.median, self.low, self.high))
         return middle if low == high else f"{middle} ({low} to {high})"
 
@@ -189,7 +190,7 @@ def spread(values):
 
 
 def held(ratios, least):
-    """In how many rounds a ratio was as required: "held in 4 of 5 rounds, median 0.83 (...)"."""
+    """Says in how many rounds a ratio held: "held in 4 of 5 rounds, median 0.83 (...)"."""
     rounds = f"{len(ratios)} round{'s' if len(ratios) > 1 else ''}"
     fits = sum(ratio >= least for ratio in ratios)
     return f"held in {fits} of {rounds}, median {spread(ratios).text(2)}"

@@ -1,13 +1,13 @@
-"""The speeds as bars: prompt above, generation below, a group a shape, a bar a side. And any
-figures as horizontal bars."""
+"""Draws the speeds as bars (prompt above, generation below, a group for each shape and a bar for
+each side), and any figures as horizontal bars."""
 import statistics
 
 from .shapes import SIDES
 
 
 def bars(measured, speed):
-    """side -> [median tokens/s or None by shape], in the order of the shapes, for the sides that
-    ran. measured: shape -> Rounds."""
+    """side -> [median tokens/s or None, for each shape in order], for the sides that ran.
+    measured: shape -> Rounds."""
     def middle(rounds, side):
         found = rounds.of(side, lambda value: getattr(value, speed))
         return statistics.median(found) if found else None
@@ -41,7 +41,7 @@ def draw(measured, title, path):
 
 
 def draw_panels(panels, title, path):
-    """Writes a PNG of panels side by side: (what, {name: figure})."""
+    """Writes a PNG with panels side by side. A panel is (what, {name: figure})."""
     import matplotlib
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt

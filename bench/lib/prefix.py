@@ -1,4 +1,4 @@
-"""What the prefix cache gives: jobs that begin alike, a hit in memory, a restart from disk."""
+"""Measures the prefix cache: jobs with a common beginning, a hit in memory, a restart from disk."""
 import statistics
 import tempfile
 
@@ -18,7 +18,7 @@ def bench(context, cache, jobs, output):
 
 
 def rounds_of(context, sides, wanted):
-    """sides: name -> what measures it."""
+    """sides: name -> function that measures it."""
     rounds = context.guard.in_turns(list(sides), lambda side: sides[side](),
                                     context.rounds(wanted))
     if rounds.failures:
@@ -46,7 +46,7 @@ def throughput(context):
 
 def restart(context):
     with tempfile.TemporaryDirectory() as folder:
-        bench(context, folder, 2, 1)  # the second job's use has the pages saved
+        bench(context, folder, 2, 1)  # pages are saved when the second job uses them
         return bench(context, folder, 1, 1)
 
 

@@ -1,19 +1,19 @@
-"""Where a step of ours spends its time, by kernel, from the device's events."""
+"""Measures where our step spends its time, by kernel, from the device's events."""
 from .shapes import OURS, Shape
 
-# What a step looks like at each end: wide and narrow decode, long decode, prompts.
+# The extremes of a step: wide and narrow decode, long decode, prompts.
 SHAPES = [Shape(1, 128, 33), Shape(8, 512, 33), Shape(64, 128, 33), Shape(4, 7000, 129)]
 QUICK = SHAPES[1:3]
 
 
-# As users run it, where a layer may be one kernel; and with its parts launched one by one, which
-# takes longer, but tells which part the time goes to.
+# A step as users run it, where a layer may be one kernel, and with the parts of a layer launched
+# one by one, which takes longer but shows the time of each part.
 WAYS = {"": ["--profile"], ", layers in parts": ["--profile", "--separate"]}
 
 
 def measure(speeds, quick):
-    """Shape and way -> engine_bench's object with kernels, `memory_gbytes_per_s` at that time and
-    the guard's `mark`, or {"failure": why}."""
+    """Name of shape and way -> engine_bench's object with kernels, `memory_gbytes_per_s` at that
+    time and the guard's `mark`, or {"failure": why}."""
     out = {}
     for shape in QUICK if quick else SHAPES:
         for way, flags in WAYS.items():
@@ -27,7 +27,8 @@ def measure(speeds, quick):
 
 
 def phases(details):
-    """(phase, mean ms a step, launches a step, [(kernel, ms, launches)]), prompt and decode."""
+    """Yields (phase, mean ms a step, launches a step, [(kernel, ms, launches)]) for prompt and
+    decode."""
     for phase in ("prompt", "decode"):
         kernels = [(k["kernel"], k["ms_per_step"], k["launches_per_step"])
                    for k in details.get(f"{phase}_kernels", [])]

@@ -1,4 +1,4 @@
-"""The tables, as Markdown, and the sections of a page: one a measure."""
+"""The tables, as Markdown, and the sections of a page: one for each measure."""
 import dataclasses
 import statistics
 
@@ -20,7 +20,7 @@ class Section:
     failed: dict = dataclasses.field(default_factory=dict)     # what -> why
 
     def text(self, origin):
-        """origin: which command, commit and date."""
+        """The section's Markdown. origin: its command, commit and date."""
         parts = [f"## {TITLES[self.measure]}", origin, *self.parts]
         if self.failed:
             parts.append("\n".join(f"- Failed: {what}: {' '.join(why.split())[:400]}"
@@ -34,12 +34,12 @@ def table(head, rows):
 
 
 def said(holds, *remarks):
-    """yes, NO or unproven, and why."""
+    """Returns yes, NO or unproven, followed by the remarks."""
     return "; ".join([SAYS[holds], *(remark for remark in remarks if remark)])
 
 
 def beside(peer, required):
-    """(what the peer does, how ours compares)"""
+    """Returns the peer's speed, and how ours compares with it."""
     if not peer:
         return "-", "-"
     if not required:
@@ -66,7 +66,7 @@ def cell(value, unit=""):
 
 
 def speed_rows(shape, rounds, work, peak):
-    mark = rounds.mark  # said once, beside the first side
+    mark = rounds.mark  # shown once, beside the first side
     for side in (name for name in shape.sides if rounds.of(name)):
         runs = rounds.of(side)
         speed = typical(runs)
@@ -84,7 +84,7 @@ def speed_rows(shape, rounds, work, peak):
 
 
 def speed_table(measured, work, peak):
-    """Every shape and side, median and range over the rounds."""
+    """A line for every shape and side, with median and range over the rounds."""
     head = ["rows x (prompt + output)", "side", "prompt", "generated", "prompt, % of dots",
             "generated, % of dots", "% of reads", "launches a step", "memory, GB/s", "rounds"]
     rows = []
@@ -105,7 +105,7 @@ def check_table(rows):
 
 
 def profile_table(profiles, work, peak):
-    """Each kernel beside the limit it runs against."""
+    """Each kernel with the limit that it runs against."""
     rows = []
     for shape, details in profiles.items():
         for phase, step_ms, launches, kernels in profile.phases(details):
@@ -125,7 +125,7 @@ def profile_table(profiles, work, peak):
 
 def peak_line(peak):
     return (f"The device's limits, measured through OpenCL: dot products {peak_text(peak)}, fp32 "
-            f"{peak['peak_fp32_gflops']:.0f} Gflop/s. Memory's speed is that of the rounds.")
+            f"{peak['peak_fp32_gflops']:.0f} Gflop/s. Each round measures the memory's speed.")
 
 
 def speed_section(measured, verdicts, work, peak):
@@ -149,7 +149,7 @@ def profile_section(profiles, work, peak):
 
 
 def check_section(name, rows, tables):
-    """tables: (title, head, rows) that the check brings beside its rows."""
+    """tables: (title, head, rows) of further tables that the check gives."""
     parts = [check_table(rows)]
     for title, head, lines in tables:
         parts += [f"{title}:", table(head, lines)]

@@ -1,6 +1,6 @@
-"""Where figures are kept: a page a machine, a line a run in the history, raw runs under build/.
+"""Keeps the figures: a page for each machine, a history with a line for each run, and raw runs.
 
-    bench/results/MACHINE.md     the newest figures of each measure, a section each
+    bench/results/MACHINE.md     the newest figures, in a section for each measure
     bench/results/HISTORY.md     date, commit, machine, what ran, what it gave
     build/results/               every run as JSON, and the pictures; not part of the repository
 """
@@ -15,9 +15,9 @@ PAGES = ROOT / "bench/results"
 RAW = BIN.parent / "results"
 HISTORY_HEAD = """# History of the runs
 
-A line a run, the newest first. `bench/compare --save` writes it. The ratios are ours over the
-peer's of the same run: "3.1 and 1.2" is 3.1 times llama.cpp on the same file and 1.2 times the best
-peer.
+One line for each run, the newest first, written by `bench/compare --save`. A ratio is our figure
+over the peer's of the same run: "3.1 and 1.2" means 3.1 times llama.cpp on the same file and 1.2
+times the best peer.
 
 | date | commit | machine | what ran | what it gave |
 |---|---|---|---|---|
@@ -29,15 +29,14 @@ def machine_name(here):
 
 
 def file_name(name):
-    """The page's: a machine's name in lower case, its words joined."""
+    """The name of a machine's page: the machine's name in lower case, its words joined."""
     return "-".join(re.findall("[a-z0-9]+", name.lower())) + ".md"
 
 
 def page_head(here):
     return (f"# {machine_name(here)}\n\n{here['memory_gib']} GiB of memory; "
             f"{', '.join(here['features'])}. Each section has the newest figures of its measure, "
-            "with the peers' of the same run. [../README.md](../README.md) says what the words "
-            "mean.\n")
+            "with the peers' of the same run. [../README.md](../README.md) explains the terms.\n")
 
 
 def split(page):
@@ -47,7 +46,7 @@ def split(page):
 
 
 def merged(page, texts):
-    """The page with the sections of `texts` (measure -> Markdown) in place of its own, in order."""
+    """The page with its sections replaced by those of `texts` (measure -> Markdown), in order."""
     head, sections = split(page)
     sections |= {TITLES[measure]: text for measure, text in texts.items()}
     order = [*TITLES.values(), *(title for title in sections if title not in TITLES.values())]
@@ -56,10 +55,10 @@ def merged(page, texts):
 
 
 def with_line(history, line):
-    """The history with a run more, right under the table's head."""
+    """The history with one more run, right under the table's head."""
     if not history.startswith(HISTORY_HEAD):
-        raise Failed(f"{PAGES / 'HISTORY.md'} does not begin as bench/lib/results.py has it: "
-                     "restore its head")
+        raise Failed(f"{PAGES / 'HISTORY.md'} does not begin with HISTORY_HEAD of "
+                     "bench/lib/results.py: restore its head")
     return HISTORY_HEAD + line + "\n" + history[len(HISTORY_HEAD):]
 
 
@@ -70,7 +69,7 @@ def history_line(here, line, sections):
 
 
 def command(words):
-    """How to run it again, from the repository's root."""
+    """The command that repeats the run, from the repository's root."""
     return " ".join(["bench/compare", *(word for word in words[1:] if word != "--save")])
 
 
@@ -85,13 +84,13 @@ def plain(value):
 
 
 def save(here, line, sections, everything, draw):
-    """Writes page, history and raw runs. draw(stem): writes the pictures beside stem. Returns the
-    page's path and the JSON file's."""
+    """Writes page, history and raw runs. draw(stem) writes the pictures beside stem. Returns the
+    paths of the page and of the JSON file."""
     RAW.mkdir(parents=True, exist_ok=True)
     measures = "-".join(section.measure for section in sections[:3])
     stem = RAW / f"{here['date']}-{here['commit']}-{measures}"
     number = 1
-    while stem.with_suffix(".json").exists():  # an earlier run of the same commit stays
+    while stem.with_suffix(".json").exists():  # keeps an earlier run of the same commit
         number += 1
         stem = stem.with_name(f"{here['date']}-{here['commit']}-{measures}-{number}")
     raw = stem.with_suffix(".json")

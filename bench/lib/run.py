@@ -1,4 +1,4 @@
-"""Running one program and watching who else used the cores meanwhile; what this machine is."""
+"""Runs one program and measures how others used the cores meanwhile; describes this machine."""
 import dataclasses
 import datetime
 import json
@@ -16,7 +16,7 @@ FEATURES = ["avx2", "avx512bw", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_i
 
 
 class Failed(Exception):
-    """A program that did not do what it should; the text says which and what it said."""
+    """A program that did not do what it should. The text names it and quotes what it printed."""
 
 
 @dataclasses.dataclass
@@ -27,7 +27,7 @@ class Output:
 
 
 def busy_ticks(stat):
-    """Ticks of all cores that were not idle, from /proc/stat's first line."""
+    """Ticks in which cores were not idle, from the first line of /proc/stat."""
     fields = [int(x) for x in stat.split("\n", 1)[0].split()[1:]]
     user, nice, system, _idle, _iowait, irq, softirq, steal = fields[:8]
     return user + nice + system + irq + softirq + steal
@@ -37,14 +37,15 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds(pid):
-    """That a live process has used on all cores."""
+    """CPU seconds that a live process has used on all cores."""
     after_name = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(after_name[11]) + int(after_name[12])) / TICKS_PER_S
 
 
 class Watch:
-    """How long something took, and what share of all cores others had meanwhile: all but this
-    process, those of its children that have ended, and `live`, the id of one that has not."""
+    """Measures how long something takes, and what share of all cores others use meanwhile. Others
+    are all processes but this one, its children that have ended, and `live`, the id of a child that
+    has not."""
 
     def __init__(self, live=None):
         self.live = live
@@ -68,7 +69,8 @@ class Watch:
 
 
 def run(command, timeout_s=1800):
-    """What a program printed, its seconds, and how busy others were. Raises Failed."""
+    """Runs a program. Returns what it printed, its seconds, and how others used the cores. Raises
+    Failed."""
     command = [str(word) for word in command]
     watch = Watch()
     try:
@@ -85,7 +87,7 @@ def run(command, timeout_s=1800):
 
 
 def quotas(root):
-    """CPU quotas in cores of the control groups that hold this process, of either version."""
+    """Yields the CPU quotas, in cores, of the control groups (v1 or v2) that hold this process."""
     for line in (root / "proc/self/cgroup").read_text().splitlines():
         _number, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
@@ -107,12 +109,13 @@ def quotas(root):
 
 
 def usable_cores(root=pathlib.Path("/")):
-    """As the engine counts them (engine/core/device/cores.hpp), for peers to use as many."""
+    """The cores that the engine would use (engine/core/device/cores.hpp), so that peers use as
+    many."""
     return max(1, int(min([len(os.sched_getaffinity(0)), *quotas(root)])))
 
 
 def build(*programs):
-    """Our own programs, in $MILLRACE_BUILD or build/."""
+    """Builds our own programs in $MILLRACE_BUILD or build/."""
     run(["bash", "-c", f". {ROOT}/ops/lib/common.sh; build_targets {' '.join(programs)}"],
         timeout_s=3600)
 
@@ -123,7 +126,7 @@ def last_line(command, **options):
 
 
 def json_in(text):
-    """The JSON object that ends a program's output; lines of its log may stand before it."""
+    """The JSON object at the end of a program's output; lines of its log may precede it."""
     lines = text.strip().split("\n")
     for start, line in enumerate(lines):
         if line.startswith("{"):
@@ -135,7 +138,7 @@ def json_in(text):
 
 
 def commit():
-    """The short hash; "-dirty" where a tracked file differs that is not a page of results."""
+    """The short hash, with "-dirty" if a tracked file differs that is not a page of results."""
     def git(*words):
         return subprocess.run(["git", *words], cwd=ROOT, capture_output=True,
                               text=True).stdout.strip()

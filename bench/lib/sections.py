@@ -1,4 +1,4 @@
-"""What each measure is called on a page, and what limits its figures. The order is the page's."""
+"""The title of each measure on a page, and what limits its figures, in the page's order."""
 
 TITLES = {
     "speed": "Prompts and generation",
@@ -17,28 +17,28 @@ TITLES = {
 }
 
 WHY = {
-    "speed": "A decode step reads every weight and each row's keys and values once: with few rows "
-             "memory limits it. Prompts and wide batches are limited by integer dot products.",
+    "speed": "A decode step reads every weight and each row's keys and values once, so with few "
+             "rows memory limits it. Integer dot products limit prompts and wide batches.",
     "profile": "A kernel's limit is the longer of its arithmetic at the measured peak and its "
                "reads at the speed of the memory at that time.",
-    "kv": "With many long rows f16 is limited by memory. A smaller policy reads fewer bytes but "
-          "decodes them, so that its gain stays below the ratio of the bytes, and shrinks when the "
-          "memory is fast. At 256 tokens the weights are most of what a step reads.",
-    "job": "64 rows at once are limited by integer dot products. Ours computes the system prompt "
-           "once.",
-    "mixed": "A layer whose matrices have different types is not run as one kernel; the launches a "
-             "step say which way was taken.",
+    "kv": "With many long rows memory limits f16. A smaller policy reads fewer bytes but has to "
+          "decode them, so its gain stays below the ratio of the bytes and shrinks when the memory "
+          "is fast. At 256 tokens the weights are most of what a step reads.",
+    "job": "Integer dot products limit 64 rows at once. Ours computes the system prompt once.",
+    "mixed": "A layer whose matrices have different types does not run as one kernel; the launches "
+             "a step show how it ran.",
     "throughput": "`--math exact` multiplies in fp32, and fp32 multiply-adds limit it.",
-    "prefix": "With the cache a job computes its own tokens alone. After a restart the shared ones "
-              "are read from disk and verified in place of being computed.",
+    "prefix": "With the cache a job computes only its own tokens. After a restart the engine reads "
+              "the shared ones from disk and verifies them instead of computing them.",
     "sampler": "Penalties touch the ids that a row has seen; logprobs need a sum over the whole "
                "vocabulary.",
     "kernels": "The peak is measured from registers; a product also unpacks its weights and "
                "applies their scales.",
     "start": "Opening the device, loading its compiled kernels and reading the model take nearly "
-             "all of it.",
-    "submits": "A commit waits for the disk, and what arrives meanwhile shares the next one: the "
-               "disk limits latency, encoding and SQLite limit the rate.",
-    "memory": "Lines in flight and the ledger's cache take it; it does not grow with the input.",
-    "fidelity": "Both sides round activations to 8 bits, from which nearly all of it comes.",
+             "all of the time.",
+    "submits": "A commit waits for the disk, and jobs that arrive meanwhile share the next commit: "
+               "the disk limits the latency, encoding and SQLite limit the rate.",
+    "memory": "Lines in flight and the ledger's cache take the memory; it does not grow with the "
+              "input.",
+    "fidelity": "Both sides round activations to 8 bits, which causes nearly all of the distance.",
 }

@@ -1,6 +1,6 @@
-"""What is measured: shapes of load, and which sides run each.
+"""The shapes of load that are measured, and which sides run each.
 
-A shape is `rows` sequences at once with a prompt of `prompt` tokens of its own and `output` tokens
+A shape is `rows` sequences at once, each with its own prompt of `prompt` tokens and `output` tokens
 drawn.
 """
 import dataclasses
@@ -15,10 +15,10 @@ OPENVINO = {"OpenVINO Q4_1": ("Q4_1", "f16"), "OpenVINO Q4_0": ("Q4_0", "f16"),
 MIXED_KIND = "Q4_K_M"
 OURS_MIXED, MIXED_FILE = f"ours, {MIXED_KIND}", f"llama.cpp {MIXED_KIND}"
 SIDES = [OURS, OURS_EXACT, *LLAMA, *OPENVINO, OURS_MIXED, MIXED_FILE]
-# Those whose KV is fp16: ratios are taken against these alone.
+# The peers whose KV is fp16. Ratios are taken against these alone.
 PEERS = [*LLAMA, "OpenVINO Q4_1", "OpenVINO Q4_0"]
 
-BUSY = 0.1  # a run during which others took more of the cores than this is not trusted
+BUSY = 0.1  # a run does not count if other processes took a larger share of the cores
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,8 +28,9 @@ class Shape:
     output: int
     sides: tuple = (OURS, SAME_FILE, "llama.cpp Q4_0", "OpenVINO Q4_1")
     rounds: int = 3  # unless the command says otherwise
-    # Only generation is judged. No side runs the prompts alone first, and llama.cpp computes one
-    # prompt and copies its keys and values to the other rows; a round takes half as long.
+    # Only generation has a requirement. No side runs the prompts alone first, and llama.cpp
+    # computes one prompt and copies its keys and values to the other rows, so a round takes half as
+    # long.
     generation_only: bool = False
 
     @property
@@ -44,19 +45,19 @@ class Shape:
 ALL = (OURS, *LLAMA, *OPENVINO)
 FASTEST = (OURS, "llama.cpp Q4_0", "OpenVINO Q4_1")
 
-# Judged: OpenVINO in both formats, because either may be the faster.
+# The sides of shapes with a requirement: OpenVINO in both formats, because either may be faster.
 BOTH = (OURS, SAME_FILE, "llama.cpp Q4_0", "OpenVINO Q4_1", "OpenVINO Q4_0")
 
 ONE, EIGHT = Shape(1, 128, 128, ALL), Shape(8, 128, 128, ALL)
 FULL, LONGER = Shape(64, 128, 128, BOTH), Shape(8, 512, 32, BOTH)
-# Their ratios are near what is required, and a run is long enough for the machine to change.
+# Five rounds: the ratios are near what is required, and the machine may change during a run.
 LONG_ONE = Shape(1, 7000, 64, BOTH, rounds=5)
 LONG_FOUR = Shape(4, 7000, 128, BOTH, rounds=5, generation_only=True)
 JUDGED = [ONE, EIGHT, LONGER, FULL, LONG_ONE, LONG_FOUR]
 SHAPES = [*JUDGED, *(Shape(rows, prompt, output, FASTEST) for rows, prompt, output in
                      ((8, 64, 64), (32, 128, 128), (128, 128, 128), (1, 2000, 64), (4, 2000, 64)))]
 
-# --quick: the rows that are judged, shorter, without the 7,000-token batch.
+# --quick: the shapes with a requirement, shorter, without the batch of 7,000 tokens.
 QUICK = [Shape(1, 128, 64), Shape(8, 128, 64), Shape(8, 512, 16), Shape(64, 128, 32),
          Shape(1, 7000, 32)]
 

@@ -1,9 +1,9 @@
-"""The sides of the comparison: each is prepared once and then measures a shape.
+"""The sides of the comparison: each is prepared once and then measures shapes.
 
-Every side is counted in the same way: prompt speed comes from runs that draw one token a row,
-generation speed from the steps in which every row draws a token and no prompt is left. llama.cpp's
-batched benchmark times the two phases itself, which is the same: its prompt phase ends with the
-logits of the first token.
+The speeds of all sides are counted in the same way: prompt speed comes from runs that draw one
+token a row, generation speed from the steps in which every row draws a token and no prompt is left.
+llama.cpp's batched benchmark times the two phases itself, which is the same: its prompt phase ends
+with the logits of the first token.
 """
 import dataclasses
 import json
@@ -24,7 +24,8 @@ class Speed:
 
 
 def full_steps(rows, times_ms, drawn):
-    """(steps, seconds) in which all rows drew after the first such step, which may hold prompts."""
+    """(steps, seconds) of the steps in which all rows drew, without the first such step, which may
+    hold prompts."""
     full = [i for i, count in enumerate(drawn) if count == rows]
     if not full:
         return 0, 0.0
@@ -35,14 +36,14 @@ def full_steps(rows, times_ms, drawn):
 
 
 def until_all_drew(rows, result):
-    """Seconds to the end of the first step in which all rows drew: the prompts, and what the rows
-    that were done with theirs drew meanwhile."""
+    """Seconds to the end of the first step in which all rows drew. They hold the prompts, and the
+    tokens that rows with a finished prompt drew meanwhile."""
     ends = result["step_ends_ms"]
     return result["total_s"] - (ends[-1] - ends[result["step_tokens"].index(rows)]) / 1e3
 
 
 def of_times(shape, result, foreign):
-    """Speeds from the times of openvino_run.py."""
+    """The Speed from the times of openvino_run.py."""
     steps, full_s = full_steps(shape.rows, result["step_ends_ms"], result["step_tokens"])
     if steps < shape.output / 4 or full_s <= 0:
         raise Failed(f"{shape.name}: all rows drew at once in {steps} steps only")
@@ -52,7 +53,7 @@ def of_times(shape, result, foreign):
 
 
 def parse_llama(shape, text):
-    """llama-batched-bench's JSON line. Other lines of its output are its log."""
+    """The JSON line of llama-batched-bench. Other lines of its output are its log."""
     lines = [line for line in text.split("\n") if line.startswith("{") and '"speed_tg"' in line]
     if len(lines) != 1:
         raise Failed(f"llama-batched-bench printed {len(lines)} results: {text[-300:]!r}")
@@ -63,8 +64,8 @@ def parse_llama(shape, text):
 
 
 class Llama:
-    """llama.cpp; a format that the model file does not have is made by its own quantizer. `copied`:
-    one prompt is computed, and its keys and values are copied to the other rows."""
+    """llama.cpp. Its own quantizer makes a format that the model file does not have. With `copied`
+    it computes one prompt and copies the keys and values to the other rows."""
 
     def __init__(self, kind, model, kv="f16", flash="on", copied=False):
         self.program = last_line([ROOT / "bench/llama.sh"], timeout_s=3600)
@@ -72,7 +73,7 @@ class Llama:
         self.copied, self.kv = copied, ["-fa", flash, "-ctk", kv, "-ctv", kv]
 
     def measure(self, shape):
-        # A row of its own at the end: the benchmark wants room for rounding.
+        # 256 more tokens, because the benchmark needs room for rounding.
         context = shape.rows * shape.context + 256
         copied = ["-pps"] if self.copied or shape.generation_only else []
         done = run([self.program, "-m", self.model, "-c", context, "-npp", shape.prompt, "-ntg",
@@ -120,7 +121,7 @@ class Ours:
 
 
 def quantized(model, kind):
-    """The model in that format: the file itself, or what llama.cpp's quantizer makes of it."""
+    """The model in that format: the file itself, or one that llama.cpp's quantizer makes of it."""
     if kind in model.name:
         return model
     made = CACHE / "peers" / model.name.replace("Q4_1", kind)
@@ -134,7 +135,7 @@ def quantized(model, kind):
 
 
 def make(name, model):
-    """The side of that name, ready to measure. Raises Failed with the reason when it cannot be."""
+    """The side of that name, ready to measure. Raises Failed with the reason if that fails."""
     if name in LLAMA:
         return Llama(LLAMA[name], model)
     if name in OPENVINO:

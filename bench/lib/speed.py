@@ -10,7 +10,7 @@ from .shapes import BUSY
 
 
 def typical(runs):
-    """Medians of one side's runs; the details are the last one's."""
+    """The medians of one side's runs, with the details of the last one."""
     return dataclasses.replace(
         runs[-1], prompt=statistics.median(run.prompt for run in runs),
         generate=statistics.median(run.generate for run in runs),
@@ -19,7 +19,7 @@ def typical(runs):
 
 
 class Speeds:
-    """What was measured, by shape: its Rounds, whose values are Speeds."""
+    """The Rounds of each shape, whose values are Speeds."""
 
     def __init__(self, model, guard=None, make=sides.make,
                  say=lambda text: print(text, file=sys.stderr)):
@@ -28,7 +28,8 @@ class Speeds:
         self.rounds, self.made = {}, {}
 
     def side(self, name):
-        """The prepared side; one that cannot be prepared fails once, for every shape."""
+        """The prepared side. A side that cannot be prepared is tried once and fails for every
+        shape."""
         if name not in self.made:
             try:
                 self.made[name] = self.make(name, self.model)
@@ -50,7 +51,7 @@ class Speeds:
         return speed
 
     def measure(self, shape, wanted):
-        """The shape's Rounds; those of an earlier call are not repeated."""
+        """The shape's Rounds. A second call returns those of the first."""
         if shape not in self.rounds:
             self.rounds[shape] = self.guard.in_turns(
                 shape.sides, lambda name: self.run(shape, name), wanted)

@@ -1,9 +1,9 @@
-"""What must hold against the peers, and whether it does.
+"""What is required of the ratios to the peers, and whether it holds.
 
-A ratio is taken within one round; a row holds if the median over its rounds is as required, and
-says in how many rounds it held. `best` is the fastest of OpenVINO and llama.cpp in any format, by
-the median over the rounds, and of ik_llama.cpp, which enters by its measured ratio to llama.cpp's
-best format (ik_llama.json).
+A ratio is taken within one round. A row holds if the median over its rounds is as required, and
+says in how many rounds it held. `best` is the fastest, by the median over the rounds, of OpenVINO
+and llama.cpp in any format and of ik_llama.cpp, whose speed is computed from its measured ratio to
+llama.cpp's best format (ik_llama.json).
 """
 import dataclasses
 import json
@@ -22,8 +22,8 @@ class Required:
     what: str
     shape: object
     speed: str         # "prompt" or "generate"
-    same_file: float   # times llama.cpp on the same file
-    best: float        # times the best of all
+    same_file: float   # least ratio to llama.cpp on the same file
+    best: float        # least ratio to the best peer
 
 
 ROWS = [Required("prompt, 8 rows of 128", EIGHT, "prompt", 6.5, 1.05),
@@ -36,7 +36,8 @@ ROWS = [Required("prompt, 8 rows of 128", EIGHT, "prompt", 6.5, 1.05),
 
 
 def binding(rows, features):
-    """The rows as they bind here: in full with AVX-512 VNNI, else 1.0 times the best in batches."""
+    """The rows that are required on this machine: all with AVX-512 VNNI; without it the batches, at
+    1.0 times the best peer."""
     if "avx512_vnni" in features:
         return rows
     return [dataclasses.replace(row, same_file=0.0, best=1.0) for row in rows
@@ -44,7 +45,7 @@ def binding(rows, features):
 
 
 def ik_ratio(shape, speed):
-    """ik_llama.cpp's best format over llama.cpp's best, None where it was not measured."""
+    """ik_llama.cpp's best format over llama.cpp's best; None if it was not measured."""
     for row in IK["rows"]:
         if (row["speed"], row["rows"]) == (speed, shape.rows) and shape.prompt == 128:
             return max(row["ik_llama.cpp"]) / max(row["llama.cpp"])
@@ -55,7 +56,7 @@ def ik_ratio(shape, speed):
 class Peer:
     name: str
     speed: float   # tokens/s, median over the rounds
-    ratios: list   # ours over this one, one a round
+    ratios: list   # our speed over this one's, for each round
 
 
 def peer_of(rounds, name, figure):
@@ -64,7 +65,7 @@ def peer_of(rounds, name, figure):
 
 
 def best_peer(shape, speed, rounds):
-    """The fastest Peer; None when none ran beside ours."""
+    """The fastest Peer; None if none ran in a round with ours."""
     def figure(value):
         return getattr(value, speed)
     found = [peer for name in PEERS if (peer := peer_of(rounds, name, figure))]
@@ -77,7 +78,8 @@ def best_peer(shape, speed, rounds):
 
 
 def alike(shape, measured):
-    """The measured shape that stands for `shape`: the same rows and prompt (--quick draws less)."""
+    """The measured shape that stands for `shape`: it has the same rows and prompt (--quick draws
+    less)."""
     fits = [m for m in measured if (m.rows, m.prompt) == (shape.rows, shape.prompt)]
     return shape if shape in fits else fits[0] if fits else None
 
@@ -85,7 +87,7 @@ def alike(shape, measured):
 def judge(row, measured):
     """One line of the verdict table. measured: shape -> Rounds.
 
-    holds: True; False; None where a side is missing that the row needs, or too few rounds count.
+    `holds` is True, False, or None if a side that the row needs is missing or too few rounds count.
     """
     out = {"what": row.what, "required_same_file": row.same_file, "required_best": row.best,
            "missing": [], "mark": "", "holds": None}
@@ -103,6 +105,6 @@ def judge(row, measured):
               ("best", best_peer(shape, row.speed, rounds), row.best))
     out |= {name: peer for name, peer, _ in beside if peer}
     fits = [statistics.median(peer.ratios) >= required for _, peer, required in beside if peer]
-    if fits and not (out["missing"] and all(fits)):  # what is missing can only make it fail
+    if fits and not (out["missing"] and all(fits)):  # a missing side could only make the row fail
         out["holds"] = rounds.verdict(all(fits))
     return out

@@ -1,5 +1,5 @@
 // stub_engine: an engine that needs no model and answers at once. It takes millrace-engine's
-// options, and ignores those of the model, so that it can stand in for it anywhere.
+// options and ignores those of the model, so that it can replace millrace-engine anywhere.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -32,5 +32,5 @@ int main(int argc, char** argv) {
   worker::StubExecutor executor(std::move(stub), worker::TestHooks::from_environment());
   const int code = worker::serve(flags, program, executor);
   std::fflush(nullptr);
-  std::_Exit(code);  // without waiting for a step that a test hook hung
+  std::_Exit(code);  // does not wait for a step that a test hook hung
 }

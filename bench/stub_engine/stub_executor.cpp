@@ -83,7 +83,7 @@ void StubExecutor::spring_hooks(std::unique_lock<std::mutex>& lock) {
   for (const Job& job : jobs_) {
     if (hooks_.aborts_on(job.task)) std::abort();
     if (hooks_.hangs_on(job.task)) {
-      lock.unlock();  // the link goes on, as beside a hung step
+      lock.unlock();  // the link goes on, as it does while a real step hangs
       TestHooks::hang();
     }
   }

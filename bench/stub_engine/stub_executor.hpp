@@ -1,6 +1,7 @@
 #pragma once
-// Answers every job with a small fixed text: the engine's whole link to the broker without a model,
-// for measuring and for breaking what is around an engine. Thread safety: as Executor says.
+// Answers every job with a short fixed text. With the engine's whole link to the broker, but
+// without a model, it serves to measure and to test everything around an engine. Thread safety: as
+// Executor.
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -17,8 +18,8 @@ struct StubOptions {
   std::string model = "stub";
   std::string text = "a stub's answer";
   std::uint32_t capacity = 256;
-  std::uint32_t step_ms = 0;    // a step takes this long
-  std::uint32_t job_steps = 1;  // and a job this many steps
+  std::uint32_t step_ms = 0;    // duration of a step
+  std::uint32_t job_steps = 1;  // steps of a job
 };
 
 class StubExecutor final : public Executor {

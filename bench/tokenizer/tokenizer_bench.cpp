@@ -1,6 +1,7 @@
-// tokenizer_bench MODEL.gguf TEXT [MEGABYTES]: how fast the model file opens and its tokenizer
-// loads, and how many megabytes of the text go through it a second, there and back. One thread, the
-// best of five runs, one JSON object. bench/tokenizer/compare puts PyPI `tokenizers` beside it.
+// tokenizer_bench MODEL.gguf TEXT [MEGABYTES]: measures how fast the model file opens and its
+// tokenizer loads, and how many megabytes of text a second it turns into ids and back. It uses one
+// thread, takes the best of five runs and prints one JSON object. bench/tokenizer/compare compares
+// the figures with those of PyPI `tokenizers`.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -40,7 +41,7 @@ int run(const std::string& model, const std::string& text_path, std::size_t mega
   std::string text(std::istreambuf_iterator<char>(input), {});
   text.resize(std::min(text.size(), megabytes * 1'000'000));
   text.resize(utf8_valid_prefix(text));
-  if (text.empty()) return fail_with(text_path + ": no UTF-8 text");
+  if (text.empty()) return fail_with(text_path + " holds no UTF-8 text");
   auto file = GgufFile::open(model);
   if (!file) return fail_with(file.error().text());
   auto tokenizer = Tokenizer::load(file->metadata());

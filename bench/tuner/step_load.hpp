@@ -1,5 +1,5 @@
 #pragma once
-// Whole steps of a model, as the engine runs them, to be launched again and again with one tuning.
+// Whole steps of a model, as the engine runs them, to be launched repeatedly with one tuning.
 // Thread safety: the device's owner thread.
 #include <cstdint>
 #include <memory>
@@ -15,8 +15,8 @@ struct StepShape {
 
 class StepLoad {
  public:
-  // `model` must have a page for each row, and 16 for each 256 positions, which all rows share but
-  // for what they write.
+  // All rows share the pages before their last `chunk` positions; each row has its own pages for
+  // these. `model` must have enough pages for both.
   StepLoad(std::shared_ptr<Model> model, const StepShape& shape);
   Status launch() { return model_->forward(plan_, no_buffer_); }
 

@@ -3,12 +3,13 @@
 //
 //   tune --model M.gguf [--device D] [--cores N] [--rounds 5]
 //
-// Begins with the row that the device has now. One knob after the other: each candidate runs what
-// the knob concerns, whole steps of the model as the engine runs them, or products where these are
-// launched one by one (--math exact); all candidates in turn in every round, and the best time of
-// each counts. A candidate replaces the current value when its times are at least 3 % less in the
-// geometric mean. No knob changes a bit of any result. Prints one JSON object: `row` to be pasted
-// into the table, and every time beside it. The machine must be idle.
+// Begins with the row that the device has now, and tunes one knob after the other. Each candidate
+// runs the loads that the knob concerns: whole steps of the model as the engine runs them, or
+// single products where the engine launches them one by one (--math exact). In every round all
+// candidates take their turn, and the best time of each counts. A candidate replaces the current
+// value if its times are at least 3 % less in the geometric mean. No knob changes a bit of any
+// result. Prints one JSON object: `row`, to be pasted into the table, and all times. The machine
+// must be idle.
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
@@ -30,7 +31,7 @@ namespace {
 using kernels::Tuning;
 using nlohmann::json;
 
-constexpr double worth = 0.97;  // of the current time, or it stays
+constexpr double worth = 0.97;  // a candidate must take at most this share of the current time
 
 // A load made for a tuning, ready to be launched `chain` times in a row.
 struct Runnable {
@@ -39,7 +40,7 @@ struct Runnable {
   std::uint32_t chain = 1;
 };
 
-// What loads are made with: a model for each tuning is loaded once.
+// Provides the device and the models for the loads. It loads one model for each tuning, once.
 class Bench {
  public:
   Bench(Device& device, const GgufFile& file) : device_(device), file_(file) {}
@@ -129,7 +130,7 @@ Tuning with(Tuning tuning, const Knob& knob, std::uint32_t value) {
   return tuning;
 }
 
-// Seconds of each of the knob's values for one load.
+// Returns the seconds of one load for each of the knob's values.
 Result<std::vector<double>> times(Bench& bench, const Tuning& tuning, const Knob& knob,
                                   const Load& load, int rounds) {
   std::vector<Runnable> runnables;
@@ -148,7 +149,7 @@ Result<std::vector<double>> times(Bench& bench, const Tuning& tuning, const Knob
   return best;
 }
 
-// Sets the knob to its best value; what was measured goes to `report`.
+// Sets the knob to its best value, and adds what was measured to `report`.
 Status turn(Bench& bench, Tuning& tuning, const Knob& knob, int rounds, json& report) {
   const auto current = std::ranges::find(knob.values, tuning.*(knob.field));
   const std::size_t base =

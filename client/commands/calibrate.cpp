@@ -1,4 +1,4 @@
-// `millrace calibrate`: a model's mean keys over a text, in a file for --kv-center.
+// `millrace calibrate`: writes a model's mean keys over a text to a file for --kv-center.
 #include "engine/core/fidelity/calibrate.hpp"
 
 #include <CLI/CLI.hpp>
@@ -21,7 +21,7 @@ using engine::FidelityContexts;
 using engine::KeyMeans;
 
 constexpr std::uint64_t most_text_bytes = std::uint64_t{1} << 30;
-constexpr const char* file_ending = ".keys";  // of the model's path
+constexpr const char* file_ending = ".keys";  // appended to the model's path
 
 struct Flags : DeviceFlags {
   std::string model, text, output;
@@ -36,7 +36,7 @@ Result<FidelityContexts> read_contexts(Env& env, const Flags& flags, const engin
   const Tokens ids = tokenizer.tokenize(text, {});
   engine::CutOptions cut{.most = flags.contexts};
   if (tokenizer.adds_bos() && tokenizer.bos()) cut.prefix = {*tokenizer.bos()};
-  // A shorter text is one piece.
+  // A text that is shorter than a piece is one piece.
   const std::size_t whole = ids.size() + cut.prefix.size();
   cut.size = static_cast<std::uint32_t>(
       std::min<std::size_t>({flags.context, spec.context_tokens, whole}));
@@ -121,8 +121,8 @@ void add_calibrate_command(CLI::App& app, Invocation& invocation) {
       "calibrate",
       "Write a model's mean keys over a text to a file for --kv-center.\n\n"
       "The keys of a head have much in common. A quantized KV cache that stores each key as its "
-      "difference from their mean is closer to f16, at the same size and speed: a fifth (k5v3) to "
-      "two fifths (k4v3) of the KL divergence go. millrace fidelity measures it.\n\n"
+      "difference from their mean is closer to f16, at the same size and speed: the KL divergence "
+      "falls by a fifth (k5v3) to two fifths (k4v3). millrace fidelity measures it.\n\n"
       "Examples:\n"
       "  millrace calibrate --model M.gguf --text T\n"
       "  millrace run --model M.gguf --kv k5v3 --kv-center M.gguf.keys -i IN -o OUT");

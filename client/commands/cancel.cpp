@@ -1,4 +1,4 @@
-// `millrace cancel` and `millrace retry`: jobs by id, or a whole batch.
+// `millrace cancel` and `millrace retry`, for jobs by id or for a whole batch.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Flags {
 
 Status check(const Flags& flags) {
   if (flags.jobs.empty() == flags.batch.empty()) {
-    return fail(Code::usage, "name either jobs or a batch");
+    return fail(Code::usage, "name either jobs or a batch", "give ids of jobs, or --batch NAME");
   }
   return {};
 }
@@ -33,12 +33,12 @@ struct Outcome {
 };
 using Outcomes = std::vector<Outcome>;
 
-// `by_id`: a batch is asked only for the jobs that the command concerns, and counts no others.
+// `by_id`: the user gave ids. Of a batch the broker counts only the jobs that the command concerns.
 Outcomes outcomes(const Cancelled& answer, bool by_id) {
   Outcomes out{{"cancelled", "cancelled", answer.cancelled},
                {"requested", "running and asked to stop", answer.requested}};
   if (by_id) {
-    out.push_back({"ended", "had ended", answer.ended});
+    out.push_back({"ended", "had ended already", answer.ended});
     out.push_back({"unknown", "unknown", answer.unknown});
   }
   return out;
@@ -57,8 +57,8 @@ void note_left_alone(const Retried& answer, bool json) {
   if (answer.not_failed > 0 || answer.retried + answer.unknown == 0) {
     print_notice(
         "not_failed",
-        "only failed jobs are queued again; one that was cancelled or expired runs when it "
-        "is submitted under another id or --batch",
+        "only failed jobs are queued again; to run a cancelled or expired job, submit it under "
+        "another id or --batch",
         json);
   }
 }
@@ -92,7 +92,7 @@ int ask(const Flags& flags, bool json) {
   const Outcomes all = outcomes(*answer, flags.batch.empty());
   const auto none = [](const Outcome& one) { return one.jobs == 0; };
   if (!flags.batch.empty() && std::ranges::all_of(all, none)) {
-    // Either the batch has no such jobs, or nobody knows the batch.
+    // Either the batch has no such jobs, or the broker does not know the batch.
     const auto status =
         ask_broker<StatusAnswer>(flags.broker, StatusRequest{"", flags.batch, ""}, json);
     if (!status) {
@@ -100,7 +100,7 @@ int ask(const Flags& flags, bool json) {
     }
     if (status->counts == JobCounts{}) {
       return report_error({Code::not_found, "no job belongs to a batch named " + flags.batch,
-                           "submit prints the batch's name"},
+                           "check the name, which millrace submit printed"},
                           json);
     }
   }
@@ -111,9 +111,9 @@ int ask(const Flags& flags, bool json) {
   }
   print_notice(
       "unknown",
-      "the broker at " + flags.broker.endpoint + " knows no job of " +
+      "the broker at " + flags.broker.endpoint + " holds no job with " +
           (answer->unknown == 1 ? "that id" : std::to_string(answer->unknown) + " of the ids") +
-          ": results name their job as \"id\", and millrace status --job ID asks for one",
+          ": a result names its job as \"id\", and millrace status --job ID shows a job",
       json);
   return exit_some_failed;
 }
@@ -122,7 +122,7 @@ template <class Question, class Answer>
 void add(CLI::App& app, Invocation& invocation, const char* name, const char* about) {
   auto* command = app.add_subcommand(name, about);
   auto flags = std::make_shared<Flags>();
-  command->add_option("jobs", flags->jobs, "ids of jobs");
+  command->add_option("jobs", flags->jobs, "ids of the jobs");
   command->add_option("--batch", flags->batch, "all jobs of this batch")->type_name("NAME");
   add_broker_flags(*command, flags->broker);
   command->callback([&invocation, flags] {

@@ -15,10 +15,10 @@
 namespace millrace::client {
 namespace {
 
-// A signal comes to any thread: `run` has others than the one that asks.
+// A signal may reach any thread, and `run` has others than the one that calls interrupted().
 std::atomic<int> interrupts = 0;
-static_assert(std::atomic<int>::is_always_lock_free);  // so that a handler may use it
-std::array<char, 512> said_at_once;  // what the second signal prints; set before the first
+static_assert(std::atomic<int>::is_always_lock_free);  // so that a signal handler may use it
+std::array<char, 512> said_at_once;  // printed at the second signal; filled before the first
 std::size_t said_at_once_bytes = 0;
 
 extern "C" void on_interrupt(int) {
@@ -46,8 +46,8 @@ void print_event(const LinkEvent& event, bool json) {
     return;
   }
   if (event.kind == LinkEvent::Kind::away) {
-    std::fprintf(stderr, "millrace: %s; trying again for %.0f s\n", event.reason.c_str(),
-                 event.retry_ms / 1e3);
+    std::fprintf(stderr, "millrace: %s; trying again (next attempt after %.0f s)\n",
+                 event.reason.c_str(), event.retry_ms / 1e3);
   } else {
     std::fprintf(stderr, "millrace: the broker is back after %.1f s\n",
                  static_cast<double>(event.away_ms) / 1e3);
@@ -78,7 +78,7 @@ Status check_named(const std::string& path, const char* option) {
   if (path == "-") {
     return fail(Code::usage,
                 std::string(option) + " is -, but standard input and output cannot be read again",
-                "name a file, like ./- for a file that is called -");
+                "name a file; ./- names a file that is called -");
   }
   return {};
 }
@@ -89,7 +89,7 @@ Status check_apart(const std::string& path, const char* option,
     std::error_code ignored;
     if (std::filesystem::equivalent(path, input, ignored)) {
       return fail(Code::usage,
-                  std::string(option) + " would overwrite " + input + ", which is read",
+                  std::string(option) + " would overwrite " + input + ", which the command reads",
                   "name another file for " + std::string(option));
     }
   }
@@ -99,7 +99,8 @@ Status check_apart(const std::string& path, const char* option,
 Status check_output(Env& env, const std::string& path, const char* option, std::string_view magic,
                     const std::vector<std::string>& inputs) {
   MILLRACE_TRY(check_apart(path, option, inputs));
-  MILLRACE_TRY(check_apart(path + ".new", option, inputs));  // write_file_atomically begins there
+  // write_file_atomically() writes this file first.
+  MILLRACE_TRY(check_apart(path + ".new", option, inputs));
   MILLRACE_ASSIGN(const bool there, env.exists(path));
   std::error_code ignored;
   if (there && !std::filesystem::is_regular_file(path, ignored)) {
@@ -111,14 +112,14 @@ Status check_output(Env& env, const std::string& path, const char* option, std::
     std::string begins(magic.size(), '\0');
     MILLRACE_ASSIGN(const std::size_t size, file->read_at(0, begins));
     if (size > 0 && begins != magic) {
-      return fail(Code::conflict, path + " exists and is no earlier file of " + std::string(option),
+      return fail(Code::conflict, path + " exists and is not a file that " + option + " writes",
                   "name another file for " + std::string(option) + ", or remove it");
     }
   }
   auto file = env.open(path, OpenMode::write, Access::by_umask);
   if (!file) {
     Error error = std::move(file).error();
-    error.hint = "give " + std::string(option) + " a file in a folder that you may write to";
+    error.hint = "name a file for " + std::string(option) + " in a folder that you may write to";
     return fail(std::move(error));
   }
   return there ? Status() : env.remove(path);
@@ -186,7 +187,7 @@ void remember_interrupts(const std::string& how, bool json) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before {};
     ::sigaction(signal, nullptr, &before);
-    if (before.sa_handler != SIG_IGN) {  // nohup, a shell's background job: they chose to go on
+    if (before.sa_handler != SIG_IGN) {  // nohup and background jobs of a shell ignore signals
       ::sigaction(signal, &action, nullptr);
     }
   }

@@ -19,15 +19,15 @@ class App;
 
 namespace millrace::client {
 
-// A user's scripts rely on these.
+// Exit codes. The scripts of users rely on them.
 inline constexpr int exit_all_done = 0, exit_some_failed = 1, exit_usage = 2, exit_refused = 3,
                      exit_unreachable = 4, exit_interrupted = 130;
 int exit_code(const Error& error);
 
 struct Invocation {
-  char** arguments = nullptr;  // main's
+  char** arguments = nullptr;  // those of main()
   bool json = false;
-  std::function<int()> action;  // of the command that was typed; returns the exit code
+  std::function<int()> action;  // runs the command that was typed; returns the exit code
 };
 
 void add_run_command(CLI::App& app, Invocation& invocation);
@@ -43,15 +43,14 @@ void add_calibrate_command(CLI::App& app, Invocation& invocation);
 void add_errors_command(CLI::App& app, Invocation& invocation);
 
 // ---- terminal
-// A message for a terminal: control characters that input may have brought into it (escape
+// Makes a message safe for a terminal: control characters that came from the input (escape
 // sequences, NUL) become visible as \xNN; newlines stay.
 std::string printable(const std::string& text);
 // Writes to standard error; with json one object {"event": "error", "code", "message", "hint"}.
 void print_error(const Error& error, bool json);
-// `how` says how to go on; it may be empty.
+// The same, followed by `how`, which says how to go on and may be empty.
 void print_error_and_resume(const Error& error, const std::string& how, bool json);
-// Writes something worth knowing, which stops nothing, to standard error; with json an object
-// {"event", "message"}.
+// Writes a notice, which is no error, to standard error; with json an object {"event", "message"}.
 void print_notice(const char* event, const std::string& message, bool json);
 // Prints the error and returns its exit code.
 int report_error(const Error& error, bool json);
@@ -64,14 +63,15 @@ Status check_named(const std::string& path, const char* option);
 Status check_apart(const std::string& path, const char* option,
                    const std::vector<std::string>& inputs);
 // Checks an output before long work begins: it can be written, it is none of the files that are
-// read, and a file that is there already is of the same kind, which begins with `magic`. The file
-// stays as it is. Errors: usage, conflict, io_error and the like, naming `option`.
+// read, and a file that exists already is of the same kind, which begins with `magic`. Leaves the
+// file as it is. Errors: usage, conflict, io_error and the like, naming `option`.
 Status check_output(Env& env, const std::string& path, const char* option, std::string_view magic,
                     const std::vector<std::string>& inputs);
 
 // ---- signals
-// From now on SIGINT, SIGTERM and SIGHUP are remembered. A second one ends the process at once and
-// prints `how` to go on. Signals that were ignored at the start (nohup) stay ignored.
+// Makes the process remember SIGINT, SIGTERM and SIGHUP from now on. A second signal ends the
+// process at once and prints `how` to go on. Signals that were ignored at the start (nohup) stay
+// ignored.
 void remember_interrupts(const std::string& how, bool json);
 bool interrupted();
 
@@ -85,7 +85,7 @@ void add_broker_flags(CLI::App& app, BrokerFlags& flags);
 // Opens a session that reports on standard error when the broker is away and back.
 Result<std::unique_ptr<Session>> open_session(const BrokerFlags& flags, const Clock& clock,
                                               bool json);
-// The loop ends by --timeout and by the signals that are remembered.
+// Options of a loop that ends after --timeout and on a remembered signal.
 EventLoopOptions loop_options(const BrokerFlags& flags);
 template <class Answer>
 Result<Answer> ask_broker(const BrokerFlags& flags, Message message, bool json) {

@@ -1,6 +1,6 @@
 #pragma once
-// The device and its arithmetic as commands take them that run a model themselves, `fidelity` and
-// `calibrate`. Thread safety: plain values.
+// Device options of the commands that run a model themselves, `fidelity` and `calibrate`.
+// Thread safety: plain values.
 #include <cstdint>
 #include <string>
 

@@ -17,7 +17,7 @@ void add_engine_flags(CLI::App& app, EngineChoice& choice, bool model_required) 
 
 Status EngineChoice::check() const {
   MILLRACE_ASSIGN(const engine::EngineOptions options, worker::engine_options(flags));
-  // What another program makes of its model and options is its own affair.
+  // Another program checks its model and its options itself.
   return program.empty() ? engine::check_before_device(options) : Status();
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// The engine as `run` and `score` take it: its options are engine/worker's own and are handed on to
-// the child process; those that shape results are set apart here. Thread safety: plain values.
+// The engine options of `run` and `score`. They are those of engine/worker and go to the child
+// process. settings() picks the ones that change results. Thread safety: plain values.
 #include <map>
 #include <string>
 #include <vector>
@@ -12,11 +12,11 @@ namespace millrace::client {
 
 struct EngineChoice {
   worker::EngineFlags flags;
-  std::string program;  // --engine; empty: beside this program
+  std::string program;  // --engine; empty: millrace-engine beside this program
 
-  Status check() const;                        // as the engine will check them
+  Status check() const;                        // makes the checks that the engine will make
   std::vector<std::string> arguments() const;  // without --model
-  // Those that shape results, for a run's manifest.
+  // The options that change results, for the manifest of a run.
   std::map<std::string, std::string> settings() const;
 };
 

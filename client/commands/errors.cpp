@@ -1,4 +1,4 @@
-// `millrace errors [CODE]`: the table of error codes.
+// `millrace errors [CODE]`: prints the table of error codes, or one code.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <optional>
@@ -41,7 +41,8 @@ int run(const std::string& name, bool json) {
   const std::optional<Code> code = code_from_name(name);
   if (!code) {
     return report_error(
-        {Code::usage, "no error code is named " + name, "millrace errors prints them all"}, json);
+        {Code::usage, "no error code is named " + name, "millrace errors prints all of them"},
+        json);
   }
   print_code(*code, json);
   return exit_all_done;
@@ -51,7 +52,7 @@ int run(const std::string& name, bool json) {
 
 void add_errors_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand("errors",
-                                     "Tell what error codes mean.\n\nExample: millrace errors "
+                                     "Explain error codes.\n\nExample: millrace errors "
                                      "kv_exceeded");
   auto name = std::make_shared<std::string>();
   command->add_option("code", *name, "a code [all]");

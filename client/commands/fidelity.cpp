@@ -1,4 +1,4 @@
-// `millrace fidelity`: what KV policies cost, by a text that a model reads with each of them.
+// `millrace fidelity`: measures what KV policies cost on a text that a model reads with each.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -30,7 +30,7 @@ struct Flags : DeviceFlags {
   std::string model, text, tokens, kv = "f16,q8,k8v4,k6v4,k5v3,k4v3", kv_protect = "auto",
                                    kv_center;
   std::string reference, plot, score = "half";
-  std::uint32_t context = 0;  // 0: the tokens' own, or default_context
+  std::uint32_t context = 0;  // 0: that of the tokens' file, or default_context
   std::uint32_t contexts = 0;
 };
 
@@ -43,7 +43,7 @@ Result<std::string> read_whole(const std::string& path) {
   return fail(std::move(error));
 }
 
-// A file of ids: {"tokens": [...], "context": n}; the context may be absent.
+// Reads a file of ids: {"tokens": [...], "context": n}; the context may be absent.
 Status read_ids(const std::string& path, Tokens& ids, std::uint32_t& context) {
   MILLRACE_ASSIGN(const std::string content, read_whole(path));
   const json value = json::parse(content, nullptr, false);
@@ -68,7 +68,8 @@ Status read_ids(const std::string& path, Tokens& ids, std::uint32_t& context) {
   return {};
 }
 
-// The text or the ids, cut. Ids are one context where nothing else is said.
+// Reads the text or the ids and cuts them into contexts. Ids form one context unless --context or
+// their file gives its size.
 Result<FidelityContexts> read_contexts(const Flags& flags, const engine::GgufFile& file,
                                        std::uint32_t vocabulary) {
   engine::CutOptions cut;
@@ -109,7 +110,7 @@ void print_progress(const std::string& name, std::size_t number, std::size_t cou
 
 Status measure(const std::vector<NamedPolicy>& policies, FidelityRun& run, FidelityReport& report,
                worker::DriverGuard& guard, bool as_json) {
-  for (const NamedPolicy& asked : policies) {  // before any of them is measured
+  for (const NamedPolicy& asked : policies) {  // checks all before it measures the first
     MILLRACE_TRY(engine::resolve(asked.policy, run.shape()));
   }
   for (const NamedPolicy& asked : policies) {
@@ -131,7 +132,8 @@ Status print_report(const FidelityReport& report, const Flags& flags, bool as_js
                 text_plot(scatter).c_str());
   }
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    return fail(Code::io_error, "cannot write to standard output", "check where it goes");
+    return fail(Code::io_error, "cannot write to standard output",
+                "check the file or the pipe that it is redirected to");
   }
   if (flags.plot.empty()) return {};
   MILLRACE_ASSIGN(const std::string png, png_plot(scatter));
@@ -195,15 +197,16 @@ void add_options(CLI::App& app, Flags& flags) {
           at_length("Layers whose keys have outliers are protected as well, unless none is given."))
       ->capture_default_str();
   add("--kv-center", flags.kv_center, "FILE",
-      "mean keys of millrace calibrate, with which the policies are measured");
+      "measure with the mean keys of this file, which millrace calibrate wrote");
   add("--context", flags.context, "N", "tokens of a context [512; with --tokens its own or all]")
       ->check(CLI::Range(4U, 1U << 24));
   add("--contexts", flags.contexts, "N", "most contexts to read [all that the text has]");
-  add("--score", flags.score, "WHICH", "positions to score: half (each context's second) or all")
+  add("--score", flags.score, "WHICH",
+      "positions to score: half (the second half of each context) or all")
       ->check(CLI::IsMember({"half", "all"}))
       ->capture_default_str();
   add("--reference", flags.reference, "FILE",
-      "logits of another truth over the same tokens" +
+      "logits over the same tokens, to compare with as well" +
           at_length("client/README.md describes the format, MLOGITS1."));
   add("--plot", flags.plot, "FILE", "PNG of mean KLD over bytes per token");
   add_device_flags(app, flags);
@@ -215,10 +218,9 @@ void add_fidelity_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand(
       "fidelity",
       "Measure what KV policies cost: KL divergence, top-1, perplexity.\n\n"
-      "The model reads the text with f16 KV and with each policy, and the distributions of each "
-      "next token are compared on the device. Two models are held at a time. A policy is a preset "
-      "or KEY/VALUE, like r5/r3, and may say which layers are protected: k4v3+first:2, "
-      "k4v3+none.\n\n"
+      "The model reads the text with f16 KV and with each policy, and the device compares the "
+      "distributions of each next token. Two models are in memory at a time. A policy is a preset "
+      "or KEY/VALUE, like r5/r3, and may name the layers to protect: k4v3+first:2, k4v3+none.\n\n"
       "Examples:\n"
       "  millrace fidelity --model M.gguf --text /usr/share/common-licenses/GPL-3\n"
       "  millrace fidelity --model M.gguf --text T --kv k8v4,r4/r4 --plot kv.png");

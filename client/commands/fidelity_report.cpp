@@ -49,7 +49,7 @@ std::string table(const FidelityReport& report, const std::string& truth, bool o
   }
   const FidelityFigures& first = of_reference ? report.rows[0].found.against_reference.value()
                                               : report.rows[0].found.against_f16;
-  return out + "its own perplexity: " + number("%.3f", first.truth_perplexity) + "\n";
+  return out + "perplexity of " + truth + ": " + number("%.3f", first.truth_perplexity) + "\n";
 }
 
 void write_figures(JsonWriter& out, const char* name, const FidelityFigures& figures) {
@@ -74,7 +74,8 @@ std::string fidelity_tables(const FidelityReport& report) {
   std::string out = std::to_string(report.rows[0].found.against_f16.positions) +
                     " positions scored; KLD in nats\n";
   if (!report.centered_by.empty()) {
-    out += "the policies' keys are centered by " + report.centered_by + "\n";
+    out +=
+        "the policies store centered keys; digest of the mean keys: " + report.centered_by + "\n";
   }
   out += "\n" + table(report, "fp16 KV", false);
   if (!report.reference.empty()) out += "\n" + table(report, report.reference, true);

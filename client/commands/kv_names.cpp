@@ -41,10 +41,11 @@ Result<std::vector<NamedPolicy>> parse_policies(const std::string& list,
   std::vector<NamedPolicy> out;
   for (const std::string& name : split(list)) {
     if (name.substr(0, name.find_first_of("~+")) == engine::kv_auto) {
-      return fail(Code::usage,
-                  "--kv " + name + ": auto is a choice by an engine's memory and load, no policy",
-                  "name the policies it chooses among, like f16,q8,k8v4,k6v4; an engine's log says "
-                  "what it chose");
+      return fail(
+          Code::usage,
+          "--kv " + name + ": auto is not a policy but a choice by an engine's memory and load",
+          "name the policies that it chooses from: f16,q8,k8v4,k6v4. An engine's log says "
+          "which one it chose");
     }
     auto policy = engine::parse_kv_policy(name);
     if (!policy) return usage(policy.error(), "--kv");

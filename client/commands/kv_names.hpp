@@ -1,5 +1,5 @@
 #pragma once
-// KV policies as a command line names them. Thread safety: pure functions.
+// Parses the KV policies of a command line. Thread safety: pure functions.
 #include <string>
 #include <vector>
 
@@ -12,8 +12,9 @@ struct NamedPolicy {
   engine::KvPolicy policy;
 };
 
-// "k5v3,r4/r4~2,2,q8+none": the comma inside FIRST,LAST belongs to its policy. `protect` is taken
-// by those that do not say themselves what is protected. Errors: usage, naming what there is.
+// Parses a list such as "k5v3,r4/r4~2,2,q8+none". The comma inside FIRST,LAST belongs to its
+// policy. `protect` applies to the policies that do not name a protection themselves. Errors:
+// usage, naming what may be given.
 Result<std::vector<NamedPolicy>> parse_policies(const std::string& list,
                                                 const std::string& protect);
 

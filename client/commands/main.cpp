@@ -11,7 +11,7 @@
 namespace {
 
 constexpr const char* about =
-    "Millrace generates text in bulk and loses no job.\n\n"
+    "Millrace generates text in bulk and never loses a job.\n\n"
     "Examples:\n"
     "  millrace run --model M.gguf --input jobs.jsonl --output results.jsonl\n"
     "  millrace submit jobs.jsonl --wait\n"
@@ -23,7 +23,7 @@ constexpr const char* footer =
     "Exit codes: 0 all done, 1 some jobs failed, 2 usage, 3 refused, 4 broker unreachable, 130 "
     "interrupted.";
 
-// Looks at the words themselves: no flag is set when they cannot be parsed.
+// Searches the words themselves, because no flag is set when the command line cannot be parsed.
 bool wants_json(int argc, char** argv) {
   return std::any_of(argv + 1, argv + argc,
                      [](const char* word) { return std::string_view(word) == "--json"; });
@@ -39,7 +39,7 @@ millrace::Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
   if (command == "millrace" && !unknown.empty() && !unknown.front().starts_with('-')) {
     what = "there is no command " + unknown.front();
   }
-  return {millrace::Code::usage, std::move(what), command + " --help tells more"};
+  return {millrace::Code::usage, std::move(what), "see " + command + " --help"};
 }
 
 }  // namespace

@@ -13,11 +13,11 @@ namespace millrace::client {
 
 Result<engine::Tokenizer> load_tokenizer(const std::string& model_path);
 
-// A token's bytes; nothing for ids outside the vocabulary.
+// Returns the bytes of a token, or nothing for ids outside the vocabulary.
 using TokenBytes = std::function<std::optional<std::string>(TokenId)>;
 Result<TokenBytes> load_token_bytes(const std::string& model_path);
-// The same from a tokenizer that is loaded when the first one is asked for, for callers whose
-// engine refuses a wrong file anyway; nothing for any id where the file carries none.
+// The same, but loads the tokenizer at the first call, for callers whose engine refuses a wrong
+// file anyway. Returns nothing for every id if the file has no tokenizer.
 TokenBytes lazy_token_bytes(const std::string& model_path);
 
 }  // namespace millrace::client

@@ -1,4 +1,4 @@
-// `millrace results`: a result stream, from any number, as it grows.
+// `millrace results`: prints a result stream from any number on, as it grows.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
@@ -16,7 +16,11 @@ namespace millrace::client {
 namespace {
 
 constexpr std::uint32_t tick_ms = 200;
-constexpr const char* cannot_write = "cannot write to standard output";
+
+std::unexpected<Error> cannot_write() {
+  return fail(Code::io_error, "cannot write to standard output",
+              "check the file or the pipe that it is redirected to");
+}
 
 bool passes_partials_on(const Welcome& welcome) {
   return std::ranges::find(welcome.capabilities, "partials") != welcome.capabilities.end();
@@ -36,10 +40,10 @@ class ResultsRun final : public EntrySink, public EventHandler {
   Status run();
   std::uint64_t last() const { return last_; }
 
-  // The stream's results.
+  // Results of the stream.
   Status on_entries(const std::vector<Entry>& entries) override;
   Status on_stream_error(Error error) override;
-  // Partials, where they are asked for.
+  // Partials, with --partial.
   Status tick() override;
   Result<bool> take(Envelope& answer) override;
 
@@ -61,16 +65,16 @@ class ResultsRun final : public EntrySink, public EventHandler {
 
 Status ResultsRun::write(const std::string& line) {
   if (std::fwrite(line.data(), 1, line.size(), stdout) != line.size()) {
-    return fail(Code::io_error, cannot_write);
+    return cannot_write();
   }
   return {};
 }
 
 Status ResultsRun::flush() {
-  return std::fflush(stdout) == 0 ? Status() : fail(Code::io_error, cannot_write);
+  return std::fflush(stdout) == 0 ? Status() : cannot_write();
 }
 
-// A result that cannot be decoded may belong to any batch, so no --batch leaves it out.
+// A result that cannot be decoded may belong to any batch, so --batch never leaves it out.
 Status ResultsRun::print(const Entry& entry) {
   const Result<JobResult> result = decode_entry(entry, flags_.stream);
   last_ = entry.number;
@@ -99,15 +103,15 @@ Status ResultsRun::on_stream_error(Error error) {
   if (error.code != Code::trimmed || reader_->first_kept() == 0) {
     return fail(std::move(error));
   }
-  print_error(error, json_);  // and the reading goes on with what is kept
+  print_error(error, json_);  // reading goes on with what the broker still has
   reader_->move_to(reader_->first_kept());
   return {};
 }
 
 Status ResultsRun::tick() {
   if (flags_.partial && session_->ready() && !passes_partials_on(session_->welcome())) {
-    return fail(Code::unsupported_version, "the broker does not pass partial results on",
-                "leave --partial out, or update the broker");
+    return fail(Code::unsupported_version, "the broker does not support partial results",
+                "omit --partial, or update the broker");
   }
   return {};
 }
@@ -139,10 +143,11 @@ Status ResultsRun::check_names(EventLoop& loop) const {
   std::optional<Error> unknown;
   if (!flags_.batch.empty() && status.counts == JobCounts{}) {
     unknown = Error{Code::not_found, "no job belongs to a batch named " + flags_.batch,
-                    "submit prints the batch's name"};
+                    "check the name, which millrace submit printed"};
   } else if (status.high == 0) {
     unknown = Error{Code::not_found, "no result is in a stream named " + flags_.stream,
-                    "jobs name their stream, the default is results; --follow waits for the first"};
+                    "check the name (jobs that name no stream use results), or wait for the first "
+                    "result with --follow"};
   }
   if (!unknown) {
     return {};
@@ -152,7 +157,7 @@ Status ResultsRun::check_names(EventLoop& loop) const {
     return fail(*unknown);
   }
   const std::string what_comes =
-      flags_.follow ? "waiting for it" : "jobs to end: " + std::to_string(to_end);
+      flags_.follow ? "waiting for it" : "jobs still to end: " + std::to_string(to_end);
   print_notice("empty", unknown->message + " yet; " + what_comes, json_);
   return {};
 }
@@ -208,23 +213,23 @@ void add_results_command(CLI::App& app, Invocation& invocation) {
       "  millrace results results\n"
       "  millrace results results --follow --from 1000\n"
       "  millrace results results --follow --cursor loader  # goes on where it stopped\n"
-      "  millrace results results --follow --partial        # and text as it comes");
+      "  millrace results results --follow --partial        # also text as it comes");
   auto flags = std::make_shared<Flags>();
   command->add_option("stream", flags->stream, "name of the stream")->capture_default_str();
-  command->add_flag("-f,--follow", flags->follow, "wait for more results until it is interrupted");
+  command->add_flag("-f,--follow", flags->follow, "wait for more results until interrupted");
   command
       ->add_flag("--partial", flags->partial,
-                 "with --follow: print text as it comes, of jobs with \"partials\": true")
+                 "with --follow: print text of jobs with \"partials\": true as it comes")
       ->needs("--follow");
-  command->add_option("--from", flags->from, "first number wanted [1, or after the cursor]")
+  command->add_option("--from", flags->from, "first number to print [1, or after the cursor]")
       ->type_name("N")
       ->check(CLI::Range(std::uint64_t{1}, std::numeric_limits<std::uint64_t>::max()));
   command
       ->add_option("--cursor", flags->cursor,
-                   "a place in the stream that the broker keeps and moves as you read")
+                   "a named position, which the broker stores and moves as you read")
       ->type_name("NAME");
   command->add_option("--batch", flags->batch, "only results of this batch")->type_name("NAME");
-  command->add_option("-m,--model", flags->model, "model file, for tokens of logprobs as text")
+  command->add_option("-m,--model", flags->model, "model file, to show tokens of logprobs as text")
       ->type_name("FILE");
   add_broker_flags(*command, flags->broker);
   command->callback([&invocation, flags] {

@@ -1,4 +1,4 @@
-// `millrace run`: a file of jobs to a file of results, with everything inside.
+// `millrace run`: runs a file of jobs and writes a file of results.
 #include "client/run/run.hpp"
 
 #include <signal.h>
@@ -21,11 +21,11 @@ struct Flags {
 };
 
 constexpr const char* about =
-    "Run a file of jobs to a file of results.\n\n"
-    "Broker and engine are inside. After a crash, Ctrl-C or a power cut the same command goes on, "
-    "and no finished line is "
-    "computed again. Input lines are in OpenAI's batch format or plain jobs, output lines in "
-    "OpenAI's batch output format. OUTPUT.millrace/ keeps what a run needs to go on.\n\n"
+    "Run a file of jobs and write a file of results.\n\n"
+    "The command starts its own broker and engine. After a crash, Ctrl-C or a power cut the same "
+    "command goes on, and no finished line is computed again. Input lines are in OpenAI's batch "
+    "format or plain jobs, output lines in OpenAI's batch output format. OUTPUT.millrace/ keeps "
+    "what a run needs to go on.\n\n"
     "Example:\n"
     "  millrace run --model M.gguf --input jobs.jsonl --output results.jsonl";
 
@@ -38,7 +38,7 @@ std::string how_to_go_on(const RunReport& report, const RunOptions& options, con
          (options.restart ? " without --restart" : "") + " goes on from there.";
 }
 
-// What the user should know about a run that did not reach its end.
+// Says what the user should know about a run that did not reach its end.
 std::string what_now(const RunReport& report, const RunOptions& options, const Error& error) {
   if (!report.undone) {
     return report.summary.progress.total > 0 ? how_to_go_on(report, options, error) : "";
@@ -110,7 +110,7 @@ void add_run_command(CLI::App& app, Invocation& invocation) {
       ->type_name("FILE")
       ->required();
   command->add_flag("--restart", flags->run.restart,
-                    "start over; drop earlier results once an engine runs");
+                    "start over; earlier results are dropped once an engine runs");
   command->add_flag("--strict", flags->run.strict, "refuse unknown fields instead of warning");
   add_engine_flags(*command, flags->engine, true);
   command->callback([&invocation, flags] {

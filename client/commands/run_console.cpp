@@ -96,7 +96,7 @@ void RunConsole::progress(const RunProgress& progress) {
     out.field("tokens_per_second_now", progress.tokens_per_second_now).end_object();
     print(line);
   } else if (redraw) {
-    // One column stays free: a full line would wrap.
+    // One column stays free, because a full line would wrap.
     std::fprintf(stderr, "\r\x1b[K%s", progress_text(progress, terminal_columns() - 1).c_str());
     std::fflush(stderr);
     line_shown_ = true;
@@ -174,7 +174,7 @@ void RunConsole::summary(const RunReport& report, const std::string& output) {
                wide(rest), failed_lines_are));
   }
   if (const auto& first = summary.first_warned; first) {
-    print(text("%llu %s, told in \"warnings\" of their results; the first:", wide(summary.warned),
+    print(text("%llu %s (see \"warnings\" of their results); the first:", wide(summary.warned),
                summary.warned == 1 ? "line has a warning" : "lines have warnings"));
     print(printable("  " + line_name(first->line, first->custom_id) + ": " + first->warning));
   }

@@ -1,7 +1,7 @@
 #pragma once
-// Shows a run: one redrawn line on a terminal, a line every few seconds elsewhere, JSON events with
-// --json; and the summary at its end. Progress goes to standard error, summary and JSON to standard
-// output. Thread safety: the run's thread.
+// Prints the progress of a run (one redrawn line on a terminal, a line every few seconds elsewhere,
+// JSON events with --json) and the summary at its end. Progress goes to standard error, summary and
+// JSON to standard output. Thread safety: the run's thread.
 #include <cstdint>
 #include <string>
 

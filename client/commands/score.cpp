@@ -1,4 +1,4 @@
-// `millrace score`: computes the logprobs of given texts, by jobs like any other.
+// `millrace score`: computes the logprobs of given texts. Each line of text is a job.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -32,7 +32,7 @@ struct Flags {
   std::uint32_t top = 0;
 };
 
-// Results come in any order and are printed in the input's.
+// Results arrive in any order and are printed in the order of the input.
 class ScoreRun final : public JobSource {
  public:
   ScoreRun(const Flags& flags, TextInput input)
@@ -71,7 +71,7 @@ void ScoreRun::fail_line(std::uint64_t line, const Error& error) {
   print_ready();
 }
 
-// The job that scores one line of the input.
+// Returns the job that scores one line of the input.
 Result<Body> ScoreRun::job_of(const std::string& text) const {
   std::string job_text;
   JsonWriter job(job_text);
@@ -81,7 +81,7 @@ Result<Body> ScoreRun::job_of(const std::string& text) const {
     job.field("top_logprobs", flags_.top);
   }
   if (flags_.ids) {
-    // Text that is no JSON is sent as a string, which is refused because it is no array.
+    // Text that is no JSON becomes a string, which parse_line refuses because it is no array.
     job.key("tokens");
     if (json::accept(text)) {
       job.raw(text);
@@ -127,8 +127,9 @@ Status ScoreRun::on_answer(const Submission& submission) {
 
 void ScoreRun::take(std::uint64_t line, const JobResult& result) {
   if (result.error || !result.result || !result.result->prompt || !result.result->prompt_logprobs) {
-    fail_line(line, result.error.value_or(
-                        Error{Code::engine_failed, "the engine sent no prompt logprobs", ""}));
+    fail_line(line,
+              result.error.value_or(Error{Code::engine_failed, "the engine sent no prompt logprobs",
+                                          "check that engine and client have the same version"}));
     return;
   }
   const TokenLogprobs& logprobs = *result.result->prompt_logprobs;
@@ -213,7 +214,8 @@ Status run_embedded(const Flags& flags, ScoreRun& score, bool as_json) {
   MILLRACE_TRY(flags.engine.check());
   const TemporaryFolder folder;
   if (!folder.made()) {
-    return fail(Code::io_error, "cannot make a folder at " + folder.path(), "set TMPDIR");
+    return fail(Code::io_error, "cannot make a folder at " + folder.path(),
+                "set TMPDIR to a folder that you may write to");
   }
   const auto env = posix_env();
   const SystemClock clock;
@@ -231,16 +233,15 @@ Status run_embedded(const Flags& flags, ScoreRun& score, bool as_json) {
   return score.run(backend->session(), clock, *backend);
 }
 
-// Without --model there is no engine inside, and its options would be ignored in silence.
+// Without --model there is no embedded engine, and its options would be ignored in silence.
 Status check_engine_options(const CLI::App& command, const Flags& flags) {
   for (const CLI::Option* option : command.get_options()) {
     const bool of_engine =
         option->get_group() == worker::engine_group || option->check_lname("engine");
     if (of_engine && option->count() > 0 && flags.engine.flags.model.empty()) {
-      return fail(
-          Code::usage,
-          option->get_name() + " is for an engine inside, and without --model there is none",
-          "add --model, or give it to the broker's own millrace-engine");
+      return fail(Code::usage,
+                  option->get_name() + " is an option of the engine that --model starts",
+                  "add --model, or give the option to the broker's own millrace-engine");
     }
   }
   return {};
@@ -277,15 +278,15 @@ void add_score_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand(
       "score",
       "Compute the logprobs of given texts.\n\n"
-      "Each line of text gives one JSON object a line, in the same order. With --model broker and "
-      "engine are inside; without it the jobs go to --broker.\n\n"
+      "Each line of text gives one JSON object, in the same order. With --model the command starts "
+      "its own broker and engine; without it the jobs go to --broker.\n\n"
       "Examples:\n"
       "  echo 'The sea is blue.' | millrace score --model M.gguf\n"
       "  echo '[504, 3, 88]' | millrace score --ids   # by the broker of this machine");
   auto flags = std::make_shared<Flags>();
   command->add_option("input", flags->input, "file of lines [standard input]");
   command->add_flag("--ids", flags->ids, "lines are JSON arrays of token ids");
-  command->add_option("--top", flags->top, "logprobs of the N likeliest tokens as well")
+  command->add_option("--top", flags->top, "also print logprobs of the N likeliest tokens")
       ->check(CLI::Range(0U, limits::top_logprobs));
   add_engine_flags(*command, flags->engine, false);
   add_broker_flags(*command, flags->broker);

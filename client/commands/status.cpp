@@ -1,4 +1,4 @@
-// `millrace status`: the broker, a batch, a stream or a job.
+// `millrace status`: prints the state of the broker, a batch, a stream or a job.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <utility>
@@ -99,12 +99,12 @@ int run(const Flags& flags, bool json) {
   const StatusRequest& request = flags.request;
   if (!request.batch.empty() && answer->counts == JobCounts{}) {
     return report_error({Code::not_found, "no job belongs to a batch named " + request.batch,
-                         "submit prints the batch's name"},
+                         "check the name, which millrace submit printed"},
                         json);
   }
   if (!request.stream.empty() && answer->high == 0) {
     return report_error({Code::not_found, "no result is in a stream named " + request.stream,
-                         "jobs name their stream; the default is results"},
+                         "check the name; jobs that name no stream use results"},
                         json);
   }
   if (json) {
@@ -120,14 +120,14 @@ int run(const Flags& flags, bool json) {
 void add_status_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand(
       "status",
-      "Tell what the broker holds: jobs by state, and engines.\n\n"
+      "Show what the broker holds: jobs by state, and engines.\n\n"
       "Examples:\n  millrace status\n  millrace status --batch jobs-1a2b3c4d --json");
   auto flags = std::make_shared<Flags>();
-  auto* job = command->add_option("--job", flags->request.job, "tell of one job")->type_name("ID");
-  auto* batch = command->add_option("--batch", flags->request.batch, "tell of one batch's jobs")
+  auto* job = command->add_option("--job", flags->request.job, "show one job")->type_name("ID");
+  auto* batch = command->add_option("--batch", flags->request.batch, "show the jobs of one batch")
                     ->type_name("NAME");
-  auto* stream = command->add_option("--stream", flags->request.stream, "tell of one stream")
-                     ->type_name("NAME");
+  auto* stream =
+      command->add_option("--stream", flags->request.stream, "show one stream")->type_name("NAME");
   job->excludes(batch)->excludes(stream);
   batch->excludes(stream);
   add_broker_flags(*command, flags->broker);

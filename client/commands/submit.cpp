@@ -1,4 +1,4 @@
-// `millrace submit`: a file of jobs to a running broker.
+// `millrace submit`: submits a file of jobs to a running broker.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <optional>
@@ -15,7 +15,7 @@ namespace millrace::client {
 namespace {
 
 constexpr std::uint64_t errors_shown = 10;
-constexpr std::size_t notices_shown = 20;  // different ones of a kind
+constexpr std::size_t notices_shown = 20;  // of each kind, all different
 
 struct Flags {
   BrokerFlags broker;
@@ -53,16 +53,16 @@ class SubmitRun final : public JobSource {
   std::unique_ptr<Session> session_;
   std::optional<ResultWait> wait_;  // with --wait
   std::uint64_t submitted_ = 0, known_ = 0, refused_ = 0, completed_ = 0, failed_ = 0;
-  std::uint64_t cancelled_ = 0;                       // of those that failed, or were known
+  std::uint64_t cancelled_ = 0;                       // of the failed jobs, or of the known ones
   bool other_batch_ = false, other_stream_ = false;   // some lines name their own
-  std::set<std::string> warnings_told_, waits_told_;  // notices that were printed: each once
-  std::uint64_t warned_ = 0;                          // lines
+  std::set<std::string> warnings_told_, waits_told_;  // notices that were printed, each once
+  std::uint64_t warned_ = 0;                          // lines with warnings
 };
 
 Status SubmitRun::prepare() {
   if (!flags_.output.empty() && !flags_.wait) {
-    return fail(Code::usage, "--output holds results, which only --wait waits for",
-                "add --wait, or read them later with millrace results");
+    return fail(Code::usage, "--output needs --wait: without it, submit waits for no results",
+                "add --wait, or read the results later with millrace results");
   }
   MILLRACE_TRY(check_submit_paths({flags_.input, flags_.output}));
   SubmitLineOptions lines{flags_.stream, flags_.batch, flags_.strict, flags_.wait};
@@ -83,7 +83,7 @@ Status SubmitRun::run() {
   return loop.run({&submitter}, [&] { return submitter.done(); });
 }
 
-// The stream is read from its present end on.
+// Reads the stream from its present end on.
 Status SubmitRun::run_and_wait(EventLoop& loop, Submitter& submitter) {
   MILLRACE_ASSIGN(const StatusAnswer status, loop.request_as<StatusAnswer>(StatusRequest{
                                                  .job = {}, .batch = {}, .stream = flags_.stream}));
@@ -122,14 +122,15 @@ bool is_new(const std::string& notice, std::set<std::string>& told) {
   return told.size() < notices_shown && told.insert(notice).second;
 }
 
-// The results carry the warnings too, but a misspelt field should be known before the computing.
+// The results carry the warnings too, but the user should learn of a misspelt field before the
+// engine computes.
 void SubmitRun::note_warnings(const ParsedLine& parsed) {
   warned_ += parsed.warnings.empty() ? 0 : 1;
   for (const std::string& warning : parsed.warnings) {
     if (is_new(warning, warnings_told_)) {
       print_notice("warning",
                    flags_.input + " line " + std::to_string(parsed.number) + ": " + warning +
-                       " (said once; --strict refuses such lines)",
+                       " (reported once; --strict refuses such lines)",
                    json_);
     }
   }
@@ -195,7 +196,7 @@ void SubmitRun::summary() const {
     std::fprintf(stderr, "millrace: and %llu more lines were refused\n",
                  wide(refused_ - errors_shown));
   }
-  std::fprintf(stderr, "%llu jobs submitted (%llu were known), %llu lines refused; batch %s\n",
+  std::fprintf(stderr, "%llu jobs submitted (%llu known already), %llu lines refused; batch %s\n",
                wide(submitted_), wide(known_), wide(refused_), input_->batch().c_str());
   if (warned_ > 0) {
     std::fprintf(stderr, "%llu %s\n", wide(warned_),
@@ -209,19 +210,19 @@ void SubmitRun::summary() const {
                  flags_.stream.c_str(), batch.c_str());
   }
   if (other_batch_ || (other_stream_ && !flags_.wait)) {
-    std::fprintf(stderr, "Lines that name a batch of their own, or a stream, are in that one\n");
+    std::fprintf(stderr, "Lines that name a batch or a stream of their own are in that one\n");
   }
   if (cancelled_ > 0) {
     std::fprintf(
         stderr,
         "%llu of those that %s were cancelled and stay cancelled. To run them, submit them "
         "with another --batch, or with another id where a line has its own.\n",
-        wide(cancelled_), flags_.wait ? "failed" : "were known");
+        wide(cancelled_), flags_.wait ? "failed" : "were known already");
   }
 }
 
 int run(const Flags& flags, bool json) {
-  remember_interrupts("What was submitted stays with the broker. The same command goes on.", json);
+  remember_interrupts("The broker keeps what was submitted. The same command goes on.", json);
   SubmitRun submit(flags, json);
   if (const Status ready = submit.prepare(); !ready) {
     return report_error(ready.error(), json);
@@ -229,9 +230,9 @@ int run(const Flags& flags, bool json) {
   if (const Status done = submit.run(); !done) {
     const bool stopped = done.error().code == Code::interrupted;
     print_error_and_resume(done.error(),
-                           stopped ? "What was submitted stays with the broker. The same command "
-                                     "goes on; millrace results " +
-                                         flags.stream + " --follow reads what comes."
+                           stopped ? "The broker keeps what was submitted. The same command goes "
+                                     "on; millrace results " +
+                                         flags.stream + " --follow prints the results."
                                    : "",
                            json);
     return exit_code(done.error());
@@ -256,7 +257,7 @@ void add_submit_command(CLI::App& app, Invocation& invocation) {
       ->type_name("FILE");
   command
       ->add_option("-m,--model", flags->model,
-                   "with --wait: model file, for tokens of logprobs as text")
+                   "with --wait: model file, to show tokens of logprobs as text")
       ->type_name("FILE");
   command->add_option("--stream", flags->stream, "stream for the results")
       ->type_name("NAME")

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t batch_hash_digits = 8;
 
-// A result line begins with its ids, which are no longer than the line that they are from.
+// A result line begins with its ids, which are no longer than the input line that they come from.
 bool holds_something_else(const std::string& path) {
   std::ifstream file(path);
   std::string begins(limits::line_bytes, '\0');
@@ -92,8 +92,8 @@ Result<std::optional<ParsedLine>> SubmitInput::next() {
   if (!parsed.error && options_.one_stream && parsed.other_stream) {
     parsed.error = Error{
         Code::usage,
-        "the line names stream " + parsed.stream + ", and --wait reads stream " + options_.stream,
-        "leave the line's stream out, or name it with --stream"};
+        "the line names stream " + parsed.stream + ", but --wait reads stream " + options_.stream,
+        "remove the stream from the line, or name it with --stream"};
   }
   return parsed;
 }
@@ -104,10 +104,10 @@ ParsedLine SubmitInput::refused(const Submission& submission) const {
     parsed.error->hint =
         parsed.id.starts_with(options_.batch + "/")
             ? "the batch " + options_.batch +
-                  " has this line already, submitted with another body: --strict and "
-                  "--stream are part of it; give the same as before, or name another --batch"
-            : "the line has an id of its own, and a job of that id is there already with another "
-              "body, of which batch and stream are part: give the line another id";
+                  " holds this line already with another body, and --strict and --stream are part "
+                  "of a body: give the same options as before, or name another --batch"
+            : "the line has an id of its own, and the broker holds a job of that id with another "
+              "body; batch and stream are part of a body: give the line another id";
   }
   return parsed;
 }
@@ -132,7 +132,7 @@ Status SubmitOutput::open(const std::string& path) {
 Status SubmitOutput::write(const std::string& line) {
   if (std::fwrite(line.data(), 1, line.size(), file_) != line.size() || std::fflush(file_) != 0) {
     return fail(Code::io_error, "cannot write " + (path_.empty() ? "standard output" : path_),
-                "check where it goes and that there is room; what was submitted stays submitted");
+                "check that it can be written and has room; the broker keeps what was submitted");
   }
   return {};
 }

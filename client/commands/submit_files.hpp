@@ -1,11 +1,11 @@
 #pragma once
-// The files of `millrace submit`: which job each line of the input is, and what the output may
+// The files of `millrace submit`: makes a job of each input line, and decides what the output may
 // overwrite.
 //
-// A job's id is made of the batch, the line's number and its hash, so that the same file submitted
-// twice is the same batch with the same jobs. A line may have an id of its own. The output may
-// overwrite earlier results, because the same command writes them again; a file that holds anything
-// else is refused.
+// A job's id consists of the batch, the line's number and its hash, so that a file that is
+// submitted twice is the same batch with the same jobs. A line may have an id of its own. The
+// output may overwrite earlier results, because the same command writes them again; a file that
+// holds anything else is refused.
 // Errors: usage, conflict, io_error. Thread safety: one thread.
 #include <cstdio>
 #include <memory>
@@ -37,8 +37,8 @@ class SubmitInput {
                                                    SubmitLineOptions options);
 
   const std::string& batch() const { return options_.batch; }
-  Result<std::optional<ParsedLine>> next();  // nothing: there are no more
-  // The line whose job the broker refused, with a hint what to do.
+  Result<std::optional<ParsedLine>> next();  // nothing at the end of the input
+  // Returns the line whose job the broker refused, with a hint that says what to do.
   ParsedLine refused(const Submission& submission) const;
 
  private:
@@ -51,7 +51,7 @@ class SubmitInput {
   CustomIds custom_ids_;
 };
 
-// Standard output, or a file that is emptied when it is opened.
+// Writes to standard output, or to a file, which open() empties.
 class SubmitOutput {
  public:
   SubmitOutput() = default;
@@ -59,7 +59,7 @@ class SubmitOutput {
   SubmitOutput(const SubmitOutput&) = delete;
   SubmitOutput& operator=(const SubmitOutput&) = delete;
 
-  // Call it when a broker has answered: until then the earlier results may be all there is.
+  // Call it after a broker has answered: until then the earlier results may be all that exists.
   Status open(const std::string& path);
   Status write(const std::string& line);
 

@@ -35,7 +35,7 @@ Result<bool> TextInput::next(std::string& line) {
     ++number_;
     return true;
   }
-  if (stream.bad()) {  // a folder, for one, opens and cannot be read
+  if (stream.bad()) {  // a folder, for example, can be opened but not read
     return cannot_read(name_);
   }
   return false;

@@ -1,5 +1,5 @@
 #pragma once
-// Lines of text for `tokenize` and `score`: a file, or standard input where none is named.
+// Reads lines of text for `tokenize` and `score` from a file, or from standard input.
 // Errors: io_error, with the path and the system's reason. Thread safety: one thread.
 #include <cstdint>
 #include <fstream>
@@ -15,7 +15,7 @@ class TextInput {
  public:
   static Result<TextInput> open(const std::string& path);  // empty: standard input
 
-  // The next line, without its newline; false at the end.
+  // Reads the next line, without its newline; false at the end.
   Result<bool> next(std::string& line);
   std::uint64_t number() const { return number_; }  // of the last line, from 1
 
@@ -27,7 +27,8 @@ class TextInput {
   std::uint64_t number_ = 0;
 };
 
-// Text that is not UTF-8 would lose its damaged bytes without a word. Errors: invalid_utf8.
+// Refuses text that is not UTF-8, because its damaged bytes would be lost in silence. Errors:
+// invalid_utf8.
 Status check_text(const std::string& line);
 
 }  // namespace millrace::client

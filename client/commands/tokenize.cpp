@@ -1,4 +1,4 @@
-// `millrace tokenize`: text lines to arrays of token ids, and back with --decode.
+// `millrace tokenize`: turns lines of text into arrays of token ids, and back with --decode.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -18,7 +18,7 @@ struct Flags {
   std::string model;
   std::string input;
   bool decode = false;
-  bool special = false;  // add BOS where the file says so
+  bool special = false;  // add BOS if the file says so
   bool parse_special = false;
 };
 
@@ -43,7 +43,7 @@ Result<std::string> text_line(const engine::Tokenizer& tokenizer, const std::str
     }
   }
   if (!sound) {
-    return fail(Code::invalid_value, "not a JSON array of token ids", "e.g. [1, 2, 3]");
+    return fail(Code::invalid_value, "not a JSON array of token ids", "write it like [1, 2, 3]");
   }
   return tokenizer.detokenize(ids, {.render_special = true});
 }
@@ -54,7 +54,7 @@ std::string json_string(const std::string& text) {
   return out;
 }
 
-// Whether every line was sound; the others are named on standard error.
+// Returns whether every line was sound. Names the others on standard error.
 Result<bool> convert(const engine::Tokenizer& tokenizer, TextInput& input, const Flags& flags,
                      bool as_json) {
   bool sound = true;
@@ -76,7 +76,8 @@ Result<bool> convert(const engine::Tokenizer& tokenizer, TextInput& input, const
     std::fputc('\n', stdout);
   }
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    return fail(Code::io_error, "cannot write to standard output", "check where it goes");
+    return fail(Code::io_error, "cannot write to standard output",
+                "check the file or the pipe that it is redirected to");
   }
   return sound;
 }
@@ -117,7 +118,7 @@ void add_tokenize_command(CLI::App& app, Invocation& invocation) {
   command->add_flag("--add-special", flags->special,
                     "put BOS before each line if the model's file says so");
   command->add_flag("--parse-special", flags->parse_special,
-                    "turn control tokens that the text spells into those tokens");
+                    "turn text that spells a control token into that token");
   command->callback([&invocation, flags] {
     invocation.action = [&invocation, flags] { return run(*flags, invocation.json); };
   });

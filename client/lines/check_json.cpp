@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// nlohmann names these by value, so the unused parameters cannot be references.
+// nlohmann declares these parameters by value, so the unused ones cannot be references.
 class Checker final : public nlohmann::json_sax<json> {
  public:
   explicit Checker(std::string_view text) : text_(text) {}
@@ -27,7 +27,7 @@ class Checker final : public nlohmann::json_sax<json> {
       return true;
     }
     error_ = Error{Code::invalid_value, "the number " + digits + " does not fit 64 bits",
-                   "give a smaller one"};
+                   "give a smaller number"};
     return false;
   }
   bool string(string_t&) override { return true; }
@@ -50,7 +50,7 @@ class Checker final : public nlohmann::json_sax<json> {
     if (keys_.back().insert(name).second) {
       return true;
     }
-    error_ = Error{Code::invalid_json, "the key \"" + name + "\" stands twice in one object",
+    error_ = Error{Code::invalid_json, "the key \"" + name + "\" occurs twice in one object",
                    "keep one of them"};
     return false;
   }
@@ -64,7 +64,7 @@ class Checker final : public nlohmann::json_sax<json> {
     const std::size_t column = position == 0 ? 1 : position;
     if (column > text_.size() && token.find('"') == std::string::npos) {
       error_ = Error{Code::invalid_json, "the JSON value ends before it is complete",
-                     "one line holds one whole JSON object"};
+                     "write one whole JSON object on each line"};
       return false;
     }
     const std::string near(text_.substr(column - 1 < 12 ? 0 : column - 13, 24));
@@ -83,9 +83,9 @@ class Checker final : public nlohmann::json_sax<json> {
       return "JSON has no NaN or Infinity: leave the field out";
     }
     if (reason.find("surrogate") != reason.npos) {
-      return "\\ud800 to \\udfff stand in pairs only: a high one, then a low one";
+      return "write \\ud800 to \\udfff in pairs only: a high one, then a low one";
     }
-    return "one line holds one JSON object";
+    return "write one JSON object on each line";
   }
   bool enter() {
     if (++depth_ <= limits::message_depth) {
@@ -93,7 +93,7 @@ class Checker final : public nlohmann::json_sax<json> {
     }
     error_ = Error{Code::limit_exceeded,
                    "JSON nested deeper than " + std::to_string(limits::message_depth) + " levels",
-                   "a job needs a few levels"};
+                   "a job needs only a few levels"};
     return false;
   }
 

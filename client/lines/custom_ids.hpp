@@ -1,7 +1,7 @@
 #pragma once
-// Which custom ids a file has used, and on which line first. Holds a 64-bit hash and a line number
-// each (at most 48 bytes a line), never the text: a false alarm costs a warning and happens once in
-// 10^8 files of a million lines. Thread safety: one thread.
+// Remembers which custom ids a file has used, and on which line first. Holds a 64-bit hash and a
+// line number for each (at most 48 bytes a line), never the text. A collision of hashes costs a
+// wrong warning and happens once in 10^8 files of a million lines. Thread safety: one thread.
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -11,7 +11,7 @@ namespace millrace::client {
 
 class CustomIds {
  public:
-  // The line that used this id first, if that is another one.
+  // Returns the line that used this id first, if that is another line.
   std::optional<std::uint64_t> add(std::string_view custom_id, std::uint64_t line);
 
  private:

@@ -22,7 +22,7 @@ class JsonFields {
     write(value);
   }
   void required(std::string_view name, const auto& value, const auto&...) { field(name, value); }
-  // The whole part where it says anything, else nothing of it.
+  // Writes all fields of the part unless all of them have their default values.
   template <class T>
   void sparse(const T& part) {
     if (part != T{}) fields(*this, part);
@@ -63,7 +63,7 @@ class JsonFields {
   JsonWriter& json_;
 };
 
-// The value's fields as members of the open object.
+// Writes the value's fields as members of the open object.
 void write_fields(JsonWriter& json, const auto& value) {
   JsonFields visitor(json);
   fields(visitor, value);

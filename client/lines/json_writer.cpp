@@ -16,7 +16,7 @@ void append_number(std::string& out, Number number) {
   out.append(digits.data(), end.ptr);
 }
 
-// Characters that JSON allows as they are, and that common readers of lines take for a line's end.
+// Characters that JSON allows unescaped, but that common readers of lines take for a line's end.
 struct LineEnd {
   std::string_view bytes, escape;
 };

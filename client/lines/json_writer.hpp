@@ -1,6 +1,6 @@
 #pragma once
-// Writes JSON text into a string, in the order of the calls. Floats are printed shortest
-// round-trip, so that their bits survive; NaN and infinities become null, as JSON has none.
+// Writes JSON text into a string, in the order of the calls. A float gets the shortest digits that
+// read back as the same bits; NaN and infinities become null, because JSON has neither.
 // Thread safety: one thread.
 #include <cstdint>
 #include <string>

@@ -20,7 +20,7 @@ bool is_blank(std::string_view text) {
 LineReader::LineReader(File& file, std::uint64_t max_line_bytes)
     : file_(file), max_line_bytes_(max_line_bytes) {}
 
-// Appends to the buffer; false at the end of the file.
+// Reads more of the file into the buffer; false at the end of the file.
 Result<bool> LineReader::fill() {
   if (at_end_) {
     return false;
@@ -48,7 +48,7 @@ Result<bool> LineReader::fill() {
 }
 
 Result<bool> LineReader::next(InputLine& line) {
-  std::size_t scanned = 0;  // bytes after begin_ known to hold no newline
+  std::size_t scanned = 0;  // bytes after begin_ that are known to hold no newline
   while (true) {
     const std::size_t newline = buffer_.find('\n', begin_ + scanned);
     if (newline != std::string::npos) {
@@ -93,7 +93,7 @@ void LineReader::finish_line(std::size_t length, bool newline, InputLine& line) 
   begin_ += length + (newline ? 1 : 0);
 }
 
-// The line is hashed and dropped piece by piece.
+// Hashes the line and drops it piece by piece.
 Result<bool> LineReader::pass_long_line(std::size_t scanned, InputLine& line) {
   Hasher128 hasher;
   std::uint64_t bytes = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// Lines of an input file, one at a time, in bounded memory: a line over the limit is passed over
-// without being held, however long it is, and reported as such.
+// Reads the lines of an input file one at a time, in bounded memory. A line over the limit is
+// skipped without being held, however long it is, and reported with `too_long`.
 // Errors: those of File. Thread safety: one thread.
 #include <cstdint>
 #include <string>
@@ -24,8 +24,9 @@ class LineReader {
  public:
   explicit LineReader(File& file, std::uint64_t max_line_bytes = limits::line_bytes);
 
-  // The next line that is not blank (spaces, tabs, carriage returns); false at the end of the file.
-  // The last line needs no newline, lines may end with CR LF, a byte order mark is passed over.
+  // Reads the next line that is not blank (only spaces, tabs, carriage returns, vertical tabs or
+  // form feeds); false at the end of the file. The last line needs no newline, lines may end with
+  // CR LF, and a byte order mark is skipped.
   Result<bool> next(InputLine& line);
 
  private:
@@ -35,10 +36,10 @@ class LineReader {
 
   File& file_;
   std::uint64_t max_line_bytes_;
-  std::uint64_t offset_ = 0;  // in the file, of what the buffer will be filled with next
+  std::uint64_t offset_ = 0;  // where the next read from the file begins
   std::uint64_t number_ = 0;
   std::string buffer_;
-  std::size_t begin_ = 0;  // of what is not consumed
+  std::size_t begin_ = 0;  // of the bytes that are not consumed yet
   bool at_end_ = false;
   bool started_ = false;
 };

@@ -17,17 +17,17 @@ std::string type_of(const json& value) {
   return value.is_number() && !value.is_number_float() ? "integer" : value.type_name();
 }
 
-// Nulls mean "not given" in OpenAI's API and its many clients; on the wire absence says so.
+// A null means "not given" in OpenAI's API and its many clients; in a job map the field is absent.
 void drop_nulls(json& job) {
   for (auto at = job.begin(); at != job.end();) {
     at = at->is_null() ? job.erase(at) : std::next(at);
   }
 }
 
-// Token ids travel as `bin` of little-endian uint32.
+// Packs token ids as the job map holds them: a `bin` of little-endian uint32.
 Result<json> packed_token_ids(const json& ids, const std::string& name) {
   if (!ids.is_array()) {
-    return fail(Code::invalid_value, name + " is " + type_of(ids) + ", an array of ids is needed",
+    return fail(Code::invalid_value, name + " is " + type_of(ids) + ", not an array of token ids",
                 "write it like [504, 3, 88]");
   }
   std::vector<std::uint8_t> bytes;
@@ -35,8 +35,8 @@ Result<json> packed_token_ids(const json& ids, const std::string& name) {
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (!ids[i].is_number_unsigned() || ids[i].get<std::uint64_t>() > UINT32_MAX) {
       return fail(Code::invalid_token,
-                  name + "[" + std::to_string(i) + "] is " + ids[i].dump() + ", no token id",
-                  "ids are whole numbers from 0 to the vocabulary's size");
+                  name + "[" + std::to_string(i) + "] is " + ids[i].dump() + ", not a token id",
+                  "ids are whole numbers from 0 on, less than the vocabulary's size");
     }
     const auto id = ids[i].get<std::uint32_t>();
     for (unsigned shift = 0; shift < 32; shift += 8) {
@@ -53,11 +53,10 @@ Error unsupported(const std::string& what, std::string hint) {
 }
 
 std::unexpected<Error> no_streaming(const json& stream) {
-  return fail(
-      unsupported("stream: " + stream.dump(), "leave it out: a batch line gets one whole result"));
+  return fail(unsupported("stream: " + stream.dump(), "omit it: each line gets one whole result"));
 }
 
-// What both endpoints share: the names that mean something else in a job map.
+// Maps what both endpoints share, and refuses names that mean something else in a job map.
 Status map_common_fields(json& body) {
   if (const auto stream = body.find("stream"); stream != body.end()) {
     if (*stream != false) {
@@ -68,8 +67,8 @@ Status map_common_fields(json& body) {
   for (const char* name : {"id", "custom_id", "batch", "tokens", "task", "deadline_us"}) {
     if (body.contains(name)) {
       return fail(Code::invalid_value,
-                  std::string("\"") + name + "\" is no field of an OpenAI body",
-                  "put it beside body, or write the line as a plain job");
+                  std::string("\"") + name + "\" is not a field of an OpenAI body",
+                  "put it beside \"body\", or write the line as a plain job");
     }
   }
   return {};
@@ -81,7 +80,7 @@ Result<json> job_of_chat_body(json body) {
     return fail(Code::missing_field, "body has no messages", "give an array of {role, content}");
   }
   if (body.contains("prompt")) {
-    return fail(Code::invalid_value, "a chat body has no prompt",
+    return fail(Code::invalid_value, "a chat body cannot have a prompt",
                 "use /v1/completions for a prompt");
   }
   MILLRACE_TRY(map_common_fields(body));
@@ -97,7 +96,7 @@ Status map_completion_prompt(json& body) {
     prompt = json(prompt[0]);
   } else if (prompt.size() > 1 && (prompt[0].is_string() || prompt[0].is_array())) {
     return fail(Code::invalid_value, "prompt holds " + std::to_string(prompt.size()) + " prompts",
-                "write one line a prompt");
+                "write one line for each prompt");
   }
   if (prompt.is_array()) {
     MILLRACE_ASSIGN(body["tokens"], packed_token_ids(prompt, "prompt"));
@@ -112,14 +111,14 @@ Result<json> job_of_completion_body(json body) {
     return fail(Code::missing_field, "body has no prompt", "give a text or an array of token ids");
   }
   if (body.contains("messages")) {
-    return fail(Code::invalid_value, "a completion body has no messages",
+    return fail(Code::invalid_value, "a completion body cannot have messages",
                 "use /v1/chat/completions for a chat");
   }
   MILLRACE_TRY(map_common_fields(body));
   MILLRACE_TRY(map_completion_prompt(body));
   if (const auto best_of = body.find("best_of");
       best_of != body.end() && *best_of == body.value("n", json(1))) {
-    body.erase(best_of);  // as many as are asked for: nothing is left out
+    body.erase(best_of);  // as many candidates as choices: the field changes nothing
   }
   return body;
 }
@@ -133,8 +132,8 @@ bool is_openai_line(const json& line) {
 Result<Shape> shape_of_url(const json& line) {
   const auto method = line.find("method");
   if (method != line.end() && *method != "POST") {
-    return fail(Code::invalid_value, "method is " + method->dump() + ", only \"POST\" is known",
-                "write \"method\": \"POST\", or leave it out");
+    return fail(Code::invalid_value, "method is " + method->dump() + ", not \"POST\"",
+                "write \"method\": \"POST\", or omit it");
   }
   const auto url = line.find("url");
   if (url == line.end()) {
@@ -147,11 +146,11 @@ Result<Shape> shape_of_url(const json& line) {
   if (*url == "/v1/completions") {
     return Shape::completion;
   }
-  return fail(Code::invalid_value, "url " + url->dump() + " is not served",
+  return fail(Code::invalid_value, "url " + url->dump() + " is not supported",
               "use /v1/chat/completions or /v1/completions");
 }
 
-// The job map of an OpenAI line; `shape` is set as soon as it is known.
+// Returns the job map of an OpenAI line. Sets `shape` as soon as it is known.
 Result<json> job_of_openai_line(json& line, Shape& shape) {
   MILLRACE_ASSIGN(shape, shape_of_url(line));
   const auto body = line.find("body");
@@ -159,7 +158,7 @@ Result<json> job_of_openai_line(json& line, Shape& shape) {
     return fail(Code::missing_field, "the line has no body", "put the request into \"body\"");
   }
   if (!body->is_object()) {
-    return fail(Code::invalid_value, "body is " + type_of(*body) + ", an object is needed",
+    return fail(Code::invalid_value, "body is " + type_of(*body) + ", not an object",
                 "put the request into \"body\"");
   }
   json job;
@@ -173,7 +172,7 @@ Result<json> job_of_openai_line(json& line, Shape& shape) {
       continue;
     }
     if (name != "custom_id" && job.contains(name)) {
-      return fail(Code::invalid_value, "the field \"" + name + "\" stands beside body and inside",
+      return fail(Code::invalid_value, "the field \"" + name + "\" is beside body and inside it",
                   "keep the one inside body");
     }
     job[name] = std::move(value);
@@ -193,11 +192,11 @@ Result<json> job_of_plain_line(json& line) {
   return std::move(line);
 }
 
-// What the caller decides about the job's place in the queue, and the notes that travel with it.
+// Adds what the caller decides about the job's place in the queue, and the notes that go with it.
 Status complete_job(json& job, const LineOptions& options, ParsedLine& parsed) {
   bool labelled_by_id = false;
   if (options.own_queue) {
-    // It is no custom_id: `run` and `submit` of one file must come to the same seeds.
+    // The job gets no custom_id, because `run` and `submit` of one file must derive the same seeds.
     labelled_by_id = !parsed.custom_id && job.contains("id") && job["id"].is_string();
     if (labelled_by_id) parsed.custom_id = job["id"].get<std::string>();
     for (const char* name : {"id", "stream", "batch"}) {
@@ -222,7 +221,7 @@ Status complete_job(json& job, const LineOptions& options, ParsedLine& parsed) {
         model != job.end() && model->is_string() && *model != *options.model && *model != "*") {
       named = model->get<std::string>();
     }
-    // A model that is no name stays in the job, which is refused for it.
+    // A model that is not a string stays in the job, and decode_job refuses it.
     if (!job.contains("model") || job["model"].is_string()) {
       job["model"] = *options.model;
     }
@@ -243,7 +242,7 @@ Status complete_job(json& job, const LineOptions& options, ParsedLine& parsed) {
   }
   if (!metadata.is_object()) {
     return fail(Code::invalid_value,
-                "metadata is " + type_of(metadata) + ", an object of strings is needed",
+                "metadata is " + type_of(metadata) + ", not an object of strings",
                 "write it like {\"key\": \"value\"}");
   }
   if (parsed.shape != Shape::plain) {
@@ -264,7 +263,7 @@ Status complete_job(json& job, const LineOptions& options, ParsedLine& parsed) {
 Status parse_into(const InputLine& line, const LineOptions& options, ParsedLine& parsed) {
   if (line.too_long) {
     return fail(Code::too_large,
-                "the line has " + std::to_string(line.bytes) + " bytes, the limit is " +
+                "the line has " + std::to_string(line.bytes) + " bytes; the limit is " +
                     std::to_string(limits::line_bytes),
                 "split the job");
   }
@@ -272,12 +271,12 @@ Status parse_into(const InputLine& line, const LineOptions& options, ParsedLine&
   json value = json::parse(line.text, nullptr, false);
   if (!value.is_object()) {
     return fail(Code::invalid_json, "the line holds " + type_of(value) + ", not an object",
-                "one line holds one JSON object");
+                "write one JSON object on each line");
   }
   drop_nulls(value);
   if (const auto id = value.find("custom_id"); id != value.end()) {
     if (!id->is_string()) {
-      return fail(Code::invalid_value, "custom_id is " + type_of(*id) + ", a string is needed",
+      return fail(Code::invalid_value, "custom_id is " + type_of(*id) + ", not a string",
                   "put it in quotes");
     }
     parsed.custom_id = id->get<std::string>();

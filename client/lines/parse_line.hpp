@@ -1,10 +1,10 @@
 #pragma once
-// An input line becomes a job: a line of OpenAI's batch format (`custom_id`, `method`, `url`,
-// `body`) for /v1/chat/completions or /v1/completions, or a plain job, which is the job map of
-// schemas/README.md as JSON (token ids as arrays).
+// Turns an input line into a job. A line is in OpenAI's batch format (`custom_id`, `method`, `url`,
+// `body`) for /v1/chat/completions or /v1/completions, or it is a plain job, which is the job map
+// of schemas/README.md as JSON (token ids as arrays).
 //
-// The job is checked as the broker would check it (schemas/codec.hpp), so that a bad line is known
-// before it travels. Fields nobody knows stay in the job: the result warns about them.
+// The job passes the checks that the broker makes (schemas/codec.hpp), so that a bad line is known
+// before it is sent. Unknown fields stay in the job, and the result warns about them.
 // Errors: those of decode_job and check_json; too_large. Thread safety: pure function.
 #include <cstdint>
 #include <map>
@@ -19,40 +19,41 @@
 
 namespace millrace::client {
 
-// What the producer wrote, and so what the result line looks like.
+// The form of the line, which decides the form of the result line.
 enum class Shape : std::uint8_t { plain, chat, completion };
 
-// Metadata keys that carry our notes along with a job and back in its result.
+// Metadata keys under which our notes go out with a job and come back in its result.
 inline constexpr std::string_view shape_key = "millrace.shape";  // "chat", "completion"
 inline constexpr std::string_view duplicate_key = "millrace.duplicate_of_line";
-inline constexpr std::string_view model_key = "millrace.model";  // named where another may run
-inline constexpr std::string_view label_key = "millrace.label";  // the line's id, where that is its
-                                                                 // only label and not the job's id
+// The model that the line names, if LineOptions::model replaced it.
+inline constexpr std::string_view model_key = "millrace.model";
+// The line's id, if it is the line's only label and the job got another id.
+inline constexpr std::string_view label_key = "millrace.label";
 
 struct LineOptions {
-  std::string id{};                    // of the job; empty: the line's own, or none
-  std::optional<std::string> model{};  // instead of the line's
-  std::string stream{}, batch{};       // where the line names none, or always with `own_queue`
-  bool own_queue = false;              // the line's id, stream and batch do not count (`run`)
-  bool strict = false;                 // unknown fields are refused
-  CustomIds* custom_ids = nullptr;     // where given, ids used before are noted in the job
+  std::string id{};                    // of a job whose line gives none; may be empty
+  std::optional<std::string> model{};  // replaces the line's
+  std::string stream{}, batch{};       // of a job whose line names none
+  bool own_queue = false;              // ignore the line's id, stream and batch (`run`)
+  bool strict = false;                 // refuse unknown fields
+  CustomIds* custom_ids = nullptr;     // if given, a repeated custom_id is noted in the job
 };
 
 struct ParsedLine {
   std::uint64_t number = 0;
-  std::string id;                        // the job's; the options' where the line is bad
-  std::string stream;                    // the job's; empty where the line is bad
-  std::optional<std::string> custom_id;  // also of a bad line, where it could be read
+  std::string id;                        // of the job; the options' id if the line is bad
+  std::string stream;                    // of the job; empty if the line is bad
+  std::optional<std::string> custom_id;  // also of a bad line, if it could be read
   Shape shape = Shape::plain;
-  Body body;                                       // the job, where there is no error
+  Body body;                                       // the job; empty if there is an error
   std::vector<std::string> warnings;               // the result will carry them too
-  bool other_batch = false, other_stream = false;  // named by the line, and not the options' own
+  bool other_batch = false, other_stream = false;  // the line names another than the options
   std::optional<Error> error;
 };
 
 ParsedLine parse_line(const InputLine& line, const LineOptions& options);
 
-// The line of a job that the broker refused, in the form of a line that could not be parsed.
+// Returns the line of a job that the broker refused, like a line that could not be parsed.
 ParsedLine refused_line(std::uint64_t number, const Body& job, const Error& error);
 
 }  // namespace millrace::client

@@ -20,8 +20,8 @@ float at_or_nan(const std::vector<float>& values, std::size_t at) {
   return at < values.size() ? values[at] : std::numeric_limits<float>::quiet_NaN();
 }
 
-// Where one position's `top` entries end, as far as both arrays reach. A position that has none (a
-// prompt's first token follows nothing) holds NaNs instead, beside ids that mean nothing.
+// Returns where the `top` entries of one position end, as far as both arrays reach. A position
+// without entries (a prompt's first token follows nothing) holds NaNs and meaningless ids instead.
 std::size_t top_end(const TokenLogprobs& logprobs, std::size_t position) {
   const std::size_t held = std::min(logprobs.top_ids.size(), logprobs.top_logprobs.size());
   const std::size_t begin = position * logprobs.top, end = std::min(held, begin + logprobs.top);
@@ -42,7 +42,7 @@ void write_token(JsonWriter& json, TokenId id, float logprob, const TokenTexts& 
   json.end_array();
 }
 
-// The listed tokens' logprobs at one position, as far as the array reaches.
+// Returns the logprobs of the listed tokens at one position; nothing if the array is too short.
 std::span<const float> listed_at(const ListedLogprobs& listed, std::size_t position) {
   const std::size_t count = listed.ids.size(), first = position * count;
   if (first + count > listed.logprobs.size()) return {};
@@ -93,12 +93,12 @@ std::vector<std::string> warnings_of(const JobResult& result) {
     return at == result.metadata.end() ? nullptr : &at->second;
   };
   if (const std::string* line = note(duplicate_key)) {
-    out.push_back("custom_id is also that of line " + *line);
+    out.push_back("line " + *line + " has the same custom_id");
   }
   if (const std::string* named = note(model_key);
       named != nullptr && result.result && *named != result.result->effective.engine.model) {
-    out.push_back("model \"" + *named + "\" is named, \"" + result.result->effective.engine.model +
-                  "\" ran");
+    out.push_back("the job names model \"" + *named + "\", but \"" +
+                  result.result->effective.engine.model + "\" ran");
   }
   return out;
 }
@@ -171,7 +171,7 @@ void write_completion_logprobs(JsonWriter& json, const Tokens& tokens,
   }
   json.end_array().key("top_logprobs").begin_array();
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    std::set<std::string> used;  // two ids may read the same: a JSON object holds a name once
+    std::set<std::string> used;  // two ids may have one text, but a JSON object holds a name once
     json.begin_object();
     for (std::size_t at = i * logprobs.top; at < top_end(logprobs, i); ++at) {
       const TokenId id = logprobs.top_ids[at];

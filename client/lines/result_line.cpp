@@ -138,13 +138,13 @@ std::optional<Error> error_of(const JobResult& result) {
       if (result.result) {
         return std::nullopt;
       }
-      return Error{Code::internal, "a completed job without a result", "report it"};
+      return Error{Code::internal, "the job is completed but has no result", "report it"};
     case JobState::cancelled:
       return Error{Code::cancelled, "the job was cancelled", ""};
     case JobState::expired:
       return Error{Code::expired, "the deadline passed before the job ended", ""};
     default:
-      return Error{Code::internal, "a job that ended without saying why", "report it"};
+      return Error{Code::internal, "the job ended without an error that says why", "report it"};
   }
 }
 

@@ -1,11 +1,12 @@
 #pragma once
-// A job's end becomes one output line. OpenAI's batch shape for every line:
+// Writes the end of a job as one output line. Every line has OpenAI's batch shape:
 //   {"id", "custom_id", "response": {"status_code", "request_id", "body"}, "error"}
-// A job that came as chat gets a chat.completion body, one that came as completion a
+// A job that came as a chat gets a chat.completion body, one that came as a completion a
 // text_completion body, each with a `millrace` object: effective settings, token ids, attempts,
 // warnings, times. A plain job gets the result map of schemas/README.md as JSON in `body`.
-// A failed line has the error twice: as OpenAI's body, and in `error` with code, message, hint and,
-// for lines of a file, the line number. Logprobs that do not exist (NaN) and -infinity are null.
+// A failed line carries the error twice: as OpenAI's body, and in `error` with code, message, hint
+// and, for lines of a file, the line number. Logprobs that do not exist (NaN) and -infinity are
+// null.
 // Thread safety: pure functions.
 #include <cstdint>
 #include <functional>
@@ -18,21 +19,22 @@
 namespace millrace::client {
 
 struct ResultLineOptions {
-  // The bytes of a token, for logprobs in OpenAI's shape. Absent, or for ids it does not know, the
-  // token reads "token_id:N" and its bytes are null.
+  // Returns the bytes of a token, for logprobs in OpenAI's shape. A token that it does not know
+  // (all, if it is empty) is written as "token_id:N" with null bytes.
   std::function<std::optional<std::string>(TokenId)> token_bytes;
 };
 
-// Both end with a newline. `line` is the input's line number, 0 where there is none.
+// Both lines end with a newline. `line` is the input's line number, 0 if there is none.
 std::string result_line(const JobResult& result, std::uint64_t line,
                         const ResultLineOptions& options);
 // A line that never became a job.
 std::string bad_line(const ParsedLine& parsed);
 
-// What a job of this stream gave meanwhile, for `millrace results --partial`. Ends with a newline.
+// Writes text that a running job of this stream has generated, for `millrace results --partial`.
+// Ends with a newline.
 std::string partial_line(const std::string& stream, const PartialEntry& entry);
 
-// The job's result as schemas/README.md has it, in JSON, without a newline.
+// Returns the result map of schemas/README.md as JSON, without a newline.
 std::string result_json(const JobResult& result, const ResultLineOptions& options);
 
 Shape shape_of(const JobResult& result);

@@ -12,10 +12,10 @@ Result<JobResult> decode_entry(const Entry& entry, const std::string& stream) {
     return fail(Code::malformed_frame,
                 "result " + std::to_string(entry.number) + " of stream " + stream +
                     " cannot be decoded: " + decoded.error().message,
-                "the engine that ran the job sent something else than a result: update that "
+                "the engine that ran the job sent something other than a result: update that "
                 "engine, and submit the job under another id");
   }
-  decoded->job = entry.job;  // whose result it is the broker says, not the engine
+  decoded->job = entry.job;  // the broker decides whose result this is, not the engine
   return decoded;
 }
 

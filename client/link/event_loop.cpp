@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t us_per_ms = 1'000;
 
-// What request() waits for.
+// The question of request(), which waits for its answer.
 class Question final : public EventHandler {
  public:
   explicit Question(std::uint64_t id) : id_(id) {}
@@ -86,8 +86,10 @@ Result<Message> EventLoop::request(Message message) {
   if (!question.answer()) {
     session_.forget(question.id());
     MILLRACE_TRY(waited);
-    return session_.ready() ? fail(Code::timed_out, "no answer from the broker within " +
-                                                        std::to_string(options_.timeout_ms) + " ms")
+    return session_.ready() ? fail(Code::timed_out,
+                                   "no answer from the broker within " +
+                                       std::to_string(options_.timeout_ms) + " ms",
+                                   "its log says what it does; --timeout gives it longer")
                             : unreachable(session_);
   }
   if (auto* refused = std::get_if<Refused>(&*question.answer())) {

@@ -1,6 +1,6 @@
 #pragma once
-// The one place where a client waits: for answers, for doorbells, for the next try to reach the
-// broker, for a timeout and for a signal. A command puts what it wants from the broker into
+// The one place where a client waits: for answers, for doorbells, for the next attempt to reach the
+// broker, for a timeout and for a signal. A command writes what it wants from the broker as
 // handlers, and run() calls them until the work is done.
 //
 //   Submitter submitter(session, clock, jobs);
@@ -19,10 +19,10 @@
 //   between two waits           each handler's tick() asks the questions that are due
 //   a signal was caught         run() returns `interrupted` and asks nothing more
 //   an answer came              the handler that asked takes it; if none did, it is dropped
-//   a doorbell rang             each handler hears it
+//   a doorbell rang             rang() of each handler is called
 //   a doorbell was lost         readers ask by themselves after a while
 //   the connection was lost     the session greets the broker again and repeats open questions
-//   a handler has more to do    the next wait is empty: the loop only looks at the socket
+//   a handler has more to do    the next wait is empty: the loop only polls the socket
 //
 // Errors: interrupted, unreachable, timed_out (of request), and those of the session and handlers.
 // Thread safety: one thread.
@@ -41,12 +41,12 @@ namespace millrace::client {
 class EventHandler {
  public:
   virtual ~EventHandler() = default;
-  // Before each wait. Asks what is due and returns at once.
+  // Called before each wait. Asks what is due and returns at once.
   virtual Status tick() { return {}; }
-  // Whether tick() has more to do as soon as the socket has been looked at.
+  // True if tick() has more to do as soon as the socket has been polled.
   virtual bool busy() const { return false; }
   virtual void rang(const std::string& /*stream*/) {}
-  // Takes the answer if this handler asked for it. False: it is somebody else's.
+  // Takes the answer if this handler asked for it. False: another handler asked.
   virtual Result<bool> take(Envelope& /*answer*/) { return false; }
 };
 
@@ -69,11 +69,11 @@ class EventLoop {
 
   using Handlers = std::initializer_list<EventHandler*>;
 
-  // Returns when `done` says so, or with the first error. An answer is offered to the handlers in
+  // Runs until `done` returns true, or until the first error. Offers each answer to the handlers in
   // their order.
   Status run(Handlers handlers, const std::function<bool()>& done);
-  // One question and its answer. Errors: unreachable or timed_out after the timeout, and what the
-  // broker refuses the question with.
+  // Asks one question and waits for its answer. Errors: unreachable or timed_out after the timeout,
+  // and the broker's refusal.
   Result<Message> request(Message message);
   // The same for one kind of answer; another kind is an error.
   template <class Answer>
@@ -82,7 +82,8 @@ class EventLoop {
     if (auto* wanted = std::get_if<Answer>(&answer)) {
       return std::move(*wanted);
     }
-    return fail(Code::unexpected_message, "the broker answered with another kind of message");
+    return fail(Code::unexpected_message, "the broker answered with another kind of message",
+                "report it: client and broker disagree on the protocol");
   }
 
  private:

@@ -8,7 +8,7 @@ namespace millrace::client {
 Status ResultWait::note_answer(const Submission& submission) {
   const SubmitAnswer& answer = submission.answer;
   if (answer.error) {
-    // A whole message that is refused does not name its jobs; their bodies do.
+    // The refusal of a whole message does not name its jobs, but their bodies do.
     MILLRACE_ASSIGN(const DecodedJob decoded, decode_job(submission.refused));
     const auto waiting = waiting_.find(decoded.job.id);
     if (waiting != waiting_.end() && waiting->second == submission.tag) {

@@ -1,9 +1,9 @@
 #pragma once
-// Waits in a stream for the results of jobs that are submitted meanwhile. Each comes once; those of
-// other producers' jobs are passed over.
+// Waits in a stream for the results of jobs that are being submitted. Delivers each result once and
+// skips the results of other producers' jobs.
 //
-// A job that the broker knew already may have its result earlier in the stream than the reading
-// began: at the first of them the stream is read from its beginning.
+// A job that the broker knew already may have its result earlier in the stream than the place where
+// the reader began. After the first such answer the reader starts again at number 1.
 // Errors: those of StreamReader and of the callback. Thread safety: one thread.
 #include <cstdint>
 #include <functional>
@@ -23,9 +23,9 @@ class ResultWait final : public EntrySink {
   ResultWait(Session& session, const Clock& clock, StreamReaderOptions options, OnResult on_result)
       : reader_(session, clock, std::move(options), *this), on_result_(std::move(on_result)) {}
 
-  // Before the job is submitted: its result may come before the answer to the submit.
+  // Call this before the job is submitted: its result may come before the answer to the submit.
   void expect(const std::string& job, std::uint64_t tag) { waiting_.emplace(job, tag); }
-  // A job that was refused has no result.
+  // Call this for each answer: a refused job has no result to wait for.
   Status note_answer(const Submission& submission);
 
   bool done() const { return waiting_.empty(); }

@@ -10,11 +10,11 @@ namespace millrace::client {
 namespace {
 
 constexpr std::int64_t us_per_ms = 1'000;
-constexpr std::uint64_t hello_id = 1;  // questions begin above
+constexpr std::uint64_t hello_id = 1;  // questions have higher ids
 
 struct Question {
   std::string frame;
-  std::int64_t sent_us = 0;  // 0: not on this connection yet
+  std::int64_t sent_us = 0;  // 0: not sent on this connection yet
 };
 
 class BrokerSession final : public Session {
@@ -78,7 +78,7 @@ class BrokerSession final : public Session {
   std::uint32_t greeting_ms_;
 };
 
-// Opens a fresh connection and says hello. Both sides forget what was under way on the last one.
+// Opens a new connection and sends a hello. Both sides drop what was in flight on the last one.
 Status BrokerSession::greet() {
   MILLRACE_TRY(socket_->connect(options_.endpoint));
   Hello hello;

@@ -1,8 +1,8 @@
 #pragma once
 // A client's session with a broker: hello, questions and their answers, and doorbells. When the
-// broker is away, the session reports it, tries again with growing pauses, and then sends every
-// question that has no answer once more. That is safe, because submits are idempotent by job id,
-// and fetch, acknowledge, status and cancel may be repeated.
+// broker is away, the session reports it, greets it again after growing pauses, and then repeats
+// every unanswered question. That is safe, because submits are idempotent by job id, and fetch,
+// acknowledge, status and cancel may be repeated.
 //
 // Only poll() blocks, for at most the time it is given. Commands wait in an EventLoop
 // (event_loop.hpp), which calls it.
@@ -27,8 +27,8 @@ struct LinkEvent {
   enum class Kind : std::uint8_t { away, back };
   Kind kind = Kind::away;
   std::string reason;          // why the broker is away
-  std::uint32_t retry_ms = 0;  // of away: the next attempt comes within this time
-  std::uint64_t away_ms = 0;   // since the broker was last heard
+  std::uint32_t retry_ms = 0;  // of away: an attempt runs now, and the next one follows after this
+  std::uint64_t away_ms = 0;   // since the broker last sent something
 };
 
 struct SessionOptions {
@@ -47,7 +47,7 @@ struct Bell {  // a stream that was subscribed to has a new entry
 class Session {
  public:
   static Result<std::unique_ptr<Session>> open(SessionOptions options, const Clock& clock);
-  // The same over a socket that the caller made.
+  // The same with a socket from the caller.
   static Result<std::unique_ptr<Session>> open(SessionOptions options, const Clock& clock,
                                                std::unique_ptr<BrokerSocket> socket);
   virtual ~Session() = default;
@@ -62,7 +62,7 @@ class Session {
   // session asks for them again after it lost the connection. Some may be missed.
   virtual void watch(const std::string& stream) = 0;
 
-  // Waits at most timeout_ms and appends what came meanwhile. An error ends the session.
+  // Waits at most timeout_ms and appends what arrived. An error ends the session.
   virtual Status poll(std::uint32_t timeout_ms, std::vector<Envelope>& answers,
                       std::vector<Bell>& bells) = 0;
 

@@ -15,13 +15,13 @@ constexpr std::size_t frames_at_once = 256;
 
 net::SocketOptions options() {
   net::SocketOptions chosen;
-  chosen.linger_ms = 0;      // what has no answer is sent again on the next connection
+  chosen.linger_ms = 0;      // the session repeats unanswered questions on the next connection
   chosen.immediate = false;  // the hello may wait for the connection
   chosen.reconnect_most_ms = 1'000;
   return chosen;
 }
 
-// Members in the order they must be made; they end the other way round.
+// The members are in the order in which they must be made; they are destroyed in reverse.
 struct Connection {
   Connection(net::Socket a, net::Monitor b) : dealer(std::move(a)), monitor(std::move(b)) {}
   net::Socket dealer;

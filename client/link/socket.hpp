@@ -1,6 +1,6 @@
 #pragma once
 // The sockets of one connection to a broker: a DEALER for questions, a SUB for doorbells, and the
-// monitor that reports a lost connection. Their queues are bounded, and heartbeats run.
+// monitor that reports a lost connection. Their queues are bounded, and ZeroMQ's heartbeats are on.
 // Errors: unreachable (the endpoint is invalid), io_error. Thread safety: one thread.
 #include <cstdint>
 #include <memory>

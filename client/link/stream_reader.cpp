@@ -14,9 +14,9 @@ constexpr std::int64_t us_per_ms = 1'000;
 StreamReader::StreamReader(Session& session, const Clock& clock, StreamReaderOptions options,
                            EntrySink& sink)
     : session_(session), clock_(clock), options_(std::move(options)), sink_(sink) {
-  // The stream is read without rings as well, every poll_ms.
+  // Without a doorbell the reader still fetches every poll_ms.
   if (const Status heard = session_.subscribe(options_.stream); !heard) {
-    log_warn("no doorbell for a stream", heard.error());
+    log_warn("cannot subscribe to a stream's doorbell; the reader polls instead", heard.error());
   }
 }
 
@@ -39,7 +39,7 @@ Status StreamReader::tick() {
 
 void StreamReader::move_to(std::uint64_t number) {
   if (question_ != 0) {
-    session_.forget(question_);  // its answer would begin elsewhere, and look like a gap
+    session_.forget(question_);  // its answer begins at the old number and would look like a gap
     question_ = 0;
   }
   options_.from = number;
@@ -54,7 +54,7 @@ Result<bool> StreamReader::take(Envelope& answer) {
   question_ = 0;
   const auto* refused = std::get_if<Refused>(&answer.message);
   if (refused != nullptr && refused->error.code == Code::overloaded) {
-    return true;  // asked again after poll_ms
+    return true;  // tick() asks again after poll_ms
   }
   auto entries = entries_of(answer.message);
   MILLRACE_TRY(entries ? sink_.on_entries(*entries)
@@ -69,9 +69,9 @@ Result<std::vector<Entry>> StreamReader::entries_of(Message& answer) {
   if (const auto* trimmed = std::get_if<Trimmed>(&answer)) {
     first_kept_ = trimmed->first;
     return fail(Code::trimmed,
-                "stream " + options_.stream + " is kept from number " +
-                    std::to_string(trimmed->first) + " on, wanted was " +
-                    std::to_string(options_.from),
+                "stream " + options_.stream + " no longer holds number " +
+                    std::to_string(options_.from) + "; it begins at number " +
+                    std::to_string(trimmed->first),
                 "read on with --from " + std::to_string(trimmed->first));
   }
   if (auto* refused = std::get_if<Refused>(&answer)) {
@@ -82,7 +82,8 @@ Result<std::vector<Entry>> StreamReader::entries_of(Message& answer) {
 
 Result<std::vector<Entry>> StreamReader::take_data(Data& data) {
   if (!options_.epoch.empty() && !data.epoch.empty() && data.epoch != options_.epoch) {
-    return fail(Code::epoch_changed, "stream " + options_.stream + " is of another log than before",
+    return fail(Code::epoch_changed,
+                "stream " + options_.stream + " belongs to another log than before",
                 "read it from number 1");
   }
   if (options_.epoch.empty()) {
@@ -102,9 +103,10 @@ Result<std::vector<Entry>> StreamReader::take_data(Data& data) {
     }
     if (entry.number > options_.from) {
       return fail(Code::internal,
-                  "stream " + options_.stream + " jumps from number " +
-                      std::to_string(options_.from) + " to " + std::to_string(entry.number),
-                  "report it; nothing was taken from behind the gap");
+                  "stream " + options_.stream + " has a gap: number " +
+                      std::to_string(options_.from) + " was expected, and number " +
+                      std::to_string(entry.number) + " came",
+                  "report it; no entry after the gap was used");
     }
     ++options_.from;
     entries.push_back(std::move(entry));

@@ -1,9 +1,9 @@
 #pragma once
-// Reads one result stream without gap or repetition. It asks for one answer at a time, from the
-// next number on: when a doorbell rings, when the last answer held something, and when no doorbell
-// has rung for a while.
-// Errors: trimmed, epoch_changed (the stream is of another log than before), internal (a gap), and
-// the broker's refusals. The sink may go on after them. Thread safety: one thread.
+// Reads one result stream without gaps or repetitions. It sends one fetch at a time, for the next
+// number on: when a doorbell rings, when the last answer held entries, and when no doorbell has
+// rung for a while.
+// Errors: trimmed, epoch_changed (the stream belongs to another log than before), internal (a gap),
+// and the broker's refusals. The sink may go on after them. Thread safety: one thread.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,19 +16,19 @@ struct StreamReaderOptions {
   std::string stream = "results";
   std::uint64_t from = 1;  // first number wanted; 0: after the named cursor
   std::string cursor;
-  std::string epoch;  // empty: the first one that is met; another one is refused
+  std::string epoch;  // the log's; empty: that of the first answer. Any other is an error
   std::uint32_t max_entries = limits::fetch_entries;
   std::uint64_t max_bytes = limits::fetch_bytes;
-  std::uint32_t poll_ms = 1'000;  // without a ring
-  bool follow = true;             // false: nothing more is asked once the reader has caught up
+  std::uint32_t poll_ms = 1'000;  // between fetches when no doorbell rings
+  bool follow = true;             // false: stop fetching once the reader has caught up
 };
 
 class EntrySink {
  public:
   virtual ~EntrySink() = default;
-  // The entries of one answer, in order; none when the reader has caught up.
+  // Receives the entries of one answer, in order; none when the reader has caught up.
   virtual Status on_entries(const std::vector<Entry>& entries) = 0;
-  // The reading cannot go on from the number it has reached.
+  // Called when the reader cannot go on from the number that it has reached.
   virtual Status on_stream_error(Error error) { return fail(std::move(error)); }
 };
 
@@ -42,9 +42,9 @@ class StreamReader final : public EventHandler {
 
   const std::string& stream() const { return options_.stream; }
   const std::string& epoch() const { return options_.epoch; }
-  std::uint64_t high() const { return high_; }   // the last number, as of the last answer
+  std::uint64_t high() const { return high_; }   // the stream's last number in the last answer
   bool caught_up() const { return caught_up_; }  // the last answer held nothing
-  // Goes on from another number, like first_kept() after `trimmed`.
+  // Goes on from another number, such as first_kept() after `trimmed`.
   void move_to(std::uint64_t number);
   std::uint64_t first_kept() const { return first_kept_; }
 

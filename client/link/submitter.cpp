@@ -7,9 +7,9 @@ namespace millrace::client {
 namespace {
 
 constexpr std::int64_t us_per_ms = 1'000;
-constexpr int lines_at_once = 256;  // between two looks at the socket
+constexpr int lines_at_once = 256;  // between two polls of the socket
 
-// The broker has no room for now: the job is sent again.
+// True if the broker has no room for now, so that the job is sent again.
 bool is_want_of_room(Code code) {
   return code == Code::overloaded || code == Code::draining || code == Code::disk_full;
 }

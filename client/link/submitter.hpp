@@ -1,7 +1,7 @@
 #pragma once
-// Submits the jobs of a source in bulk: gathers them into messages, keeps a few messages under way,
-// and sends again what the broker had no room for, after a growing pause. An answer says that the
-// job is on disk, or why it was refused. Where the broker refuses a whole message, each of its jobs
+// Submits the jobs of a source in bulk: gathers them into messages, keeps a few messages in flight,
+// and after a growing pause sends again what the broker had no room for. An answer says that the
+// job is on disk, or why it was refused. If the broker refuses a whole message, each of its jobs
 // gets that error.
 // Errors: unexpected_message (the broker's answer does not fit the jobs), and those of the source.
 // Thread safety: one thread.
@@ -14,7 +14,7 @@
 namespace millrace::client {
 
 struct SubmitterOptions {
-  std::uint32_t messages = 4;  // under way at once
+  std::uint32_t messages = 4;  // in flight at once
   std::uint32_t jobs_per_message = 1'000;
   std::uint64_t bytes_per_message = 2 * limits::MiB;
   std::uint32_t pause_ms = 100;  // first pause when the broker is full; doubles
@@ -24,7 +24,7 @@ struct SubmitterOptions {
 struct Submission {
   std::uint64_t tag = 0;  // the one given to add()
   SubmitAnswer answer;
-  Body refused;  // the job, where the answer is an error
+  Body refused;  // the job, if the answer is an error
 };
 
 class Submitter;
@@ -32,7 +32,7 @@ class Submitter;
 class JobSource {
  public:
   virtual ~JobSource() = default;
-  // Reads one line and adds its job, if the line has one to submit. False: there are no more lines.
+  // Reads one line and adds its job, if it has one to submit. False: there are no more lines.
   virtual Result<bool> feed(Submitter& submitter) = 0;
   virtual bool holds_back() const { return false; }  // true: feed() must wait
   virtual Status on_answer(const Submission& submission) = 0;

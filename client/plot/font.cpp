@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t in_band = 15;
 constexpr char first_letter = ' ', last_letter = '~';
 
-// Bands of letters in the order of ASCII, from the space on, one column apart.
+// Bands of letters in ASCII order from the space on, one column apart.
 // clang-format off
 constexpr auto bands = std::to_array<std::string_view>({
     "..... ..#.. .#.#. .#.#. ..#.. ##..# .##.. ..#.. ...#. .#... ..... ..... ..... ..... .....",

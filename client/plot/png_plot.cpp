@@ -115,7 +115,8 @@ Result<std::string> png_plot(const Scatter& scatter) {
   png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(image);
   std::string out(bytes, '\0');
   if (png_image_write_to_memory(&image, out.data(), &bytes, 0, canvas.data(), 0, nullptr) == 0) {
-    return fail(Code::internal, std::string("a plot could not be written: ") + image.message);
+    return fail(Code::internal, std::string("libpng cannot write the plot: ") + image.message,
+                "report it");
   }
   out.resize(bytes);
   return out;

@@ -8,7 +8,7 @@
 namespace millrace::client {
 namespace {
 
-// 1, 2 or 5 times a power of ten, so that there are four to eight steps up to `high`.
+// Returns 1, 2 or 5 times a power of ten, so that there are four to eight steps up to `high`.
 double round_step(double high) {
   const double power = std::pow(10.0, std::floor(std::log10(high)) - 1);
   for (const double times : {1.0, 2.0, 5.0, 10.0, 20.0}) {

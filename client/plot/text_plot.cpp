@@ -6,12 +6,13 @@
 namespace millrace::client {
 namespace {
 
-constexpr int columns = 60, rows = 16, margin = 9;  // of the field; left of it, the ticks
+constexpr int columns = 60, rows = 16;  // of the field
+constexpr int margin = 9;               // left of the field, for the ticks
 
 class Page {
  public:
   Page() : lines_(rows + 2, std::string(margin + 1 + columns + 2, ' ')) {}
-  // Text that would leave the page is cut.
+  // Cuts text that would leave the page.
   void put(int column, int row, const std::string& text) {
     std::string& line = lines_[static_cast<std::size_t>(row)];
     for (std::size_t i = 0; i < text.size(); ++i) {
@@ -34,7 +35,7 @@ class Page {
 void put_axes(Page& page, const ScatterAxes& axes) {
   for (int row = 0; row < rows; ++row) page.put(margin, row, "|");
   page.put(margin, rows, "+" + std::string(columns, '-'));
-  // As many powers of ten as have a line each.
+  // Labels as many powers of ten as can have a row each.
   const int every = std::max(1, (axes.high - axes.low + rows / 2 - 1) / (rows / 2));
   for (int power = axes.low; power <= axes.high; power += every) {
     const double at = axes.upwards(std::pow(10.0, power));

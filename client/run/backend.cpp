@@ -26,8 +26,8 @@ constexpr const char* engine_program = "millrace-engine";
 constexpr std::array socket_names{"clients.ipc", "engines.ipc", "doorbell.ipc"};
 constexpr std::size_t longest_name = std::string_view("doorbell.ipc").size();
 
-// Where the sockets lie: in the folder, or, where its path is too long for a socket address, in a
-// private folder of their own.
+// The folder of the sockets: the run's folder, or a temporary private folder if that path is too
+// long for a socket address.
 class SocketFolder {
  public:
   static Result<SocketFolder> make(const std::string& folder) {
@@ -38,7 +38,8 @@ class SocketFolder {
     }
     std::string pattern = (fs::temp_directory_path(error) / "millrace-XXXXXX").string();
     if (error || ::mkdtemp(pattern.data()) == nullptr) {
-      return fail(Code::io_error, "cannot make a folder for sockets at " + pattern, "set TMPDIR");
+      return fail(Code::io_error, "cannot make a folder for sockets at " + pattern,
+                  "set TMPDIR to a folder that you may write to");
     }
     return SocketFolder(pattern, true);
   }
@@ -81,12 +82,12 @@ class EmbeddedBackend final : public Backend {
   RunObserver& observer_;
   void meet_engine();
 
-  // Set on the broker's thread.
+  // The broker's thread sets these.
   std::mutex mutex_;
   std::optional<EngineInfo> joined_;
   std::atomic<bool> hung_{false};
 
-  bool met_ = false;  // an engine has joined, and the observer knows
+  bool met_ = false;  // an engine has joined, and the observer was told
   std::unique_ptr<broker::BrokerServer> server_;
   std::optional<Supervisor> supervisor_;
   std::unique_ptr<Session> session_;
@@ -98,9 +99,9 @@ Status EmbeddedBackend::begin(const BackendOptions& options, Env& env, const Clo
   server.clients = sockets_.endpoint(socket_names[0]);
   server.engines = sockets_.endpoint(socket_names[1]);
   server.doorbell = sockets_.endpoint(socket_names[2]);
-  server.core.previous_engines_are_gone = true;  // the engine dies with its run
+  server.core.previous_engines_are_gone = true;  // an engine dies with its run
   server.core.hang_ms = hang_ms(options.step_limit_s);
-  server.core.match_kv = false;  // nor could another one take what it cannot do
+  server.core.match_kv = false;  // no other engine could run a job that this one cannot
   server.core.fingerprint = options.fingerprint;
   server.engine_joined = [this](const EngineInfo& engine) {
     const std::lock_guard lock(mutex_);
@@ -128,7 +129,7 @@ Status EmbeddedBackend::begin(const BackendOptions& options, Env& env, const Clo
 Status EmbeddedBackend::tick() {
   if (!server_->running()) {
     MILLRACE_TRY(server_->wait());
-    return fail(Code::internal, "the embedded broker ended by itself", "report it");
+    return fail(Code::internal, "the embedded broker stopped without an error", "report it");
   }
   meet_engine();
   if (hung_.exchange(false)) {
@@ -151,7 +152,7 @@ void EmbeddedBackend::meet_engine() {
 
 void EmbeddedBackend::stop() {
   session_.reset();
-  meet_engine();  // one that ended all jobs since the last tick
+  meet_engine();  // the engine may have joined and ended all jobs since the last tick
   if (supervisor_) {
     supervisor_->stop();
   }

@@ -34,7 +34,7 @@ Result<Checkpoint> load_checkpoint(Env& env, const std::string& path) {
     return checkpoint;
   } catch (const nlohmann::json::exception& error) {
     return fail(Code::ledger_corrupt, path + " cannot be read: " + error.what(),
-                "remove that file: the output is then written again from the ledger");
+                "remove that file: the run then writes the output again from the ledger");
   }
 }
 

@@ -1,7 +1,8 @@
 #pragma once
-// How far the output is known to be on disk: the stream's number up to which every result has its
-// output line, and the output's size then. Written after the output was synced and before the
-// ledger's cursor moves, so the record never runs ahead of the file.
+// Records how much of the output is known to be on disk: the stream's number up to which every
+// result has its output line, and the output's size at that point. A run writes it after it has
+// synced the output and before the ledger's cursor moves, so the record never runs ahead of the
+// file.
 // Errors: io_error, ledger_corrupt. Thread safety: plain values.
 #include <cstdint>
 #include <string>
@@ -11,13 +12,14 @@
 namespace millrace::client {
 
 struct Checkpoint {
-  std::string epoch;  // of the stream; empty: nothing yet
+  std::string epoch;  // of the stream; empty before the first result
   std::uint64_t number = 0;
   std::uint64_t output_bytes = 0;
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };
 
 Status save_checkpoint(Env& env, const std::string& path, const Checkpoint& checkpoint);
-Result<Checkpoint> load_checkpoint(Env& env, const std::string& path);  // absent: an empty one
+// Returns an empty checkpoint if the file does not exist.
+Result<Checkpoint> load_checkpoint(Env& env, const std::string& path);
 
 }  // namespace millrace::client

@@ -24,9 +24,9 @@ std::unexpected<Error> system_failure(const std::string& what) {
   return fail(Code::io_error, what + ": " + std::generic_category().message(errno));
 }
 
-// Between fork and exec: only calls that are safe there.
+// Runs between fork and exec, so it makes only calls that are safe there.
 [[noreturn]] void become(char* const* argv, int output, int report, pid_t parent) {
-  ::setpgid(0, 0);  // the terminal's Ctrl-C is for the parent, which then ends the child in order
+  ::setpgid(0, 0);  // the terminal's Ctrl-C reaches only the parent, which then stops the child
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) {
     ::_exit(exec_failed);
@@ -71,7 +71,7 @@ Status ChildProcess::start(const std::string& program, const std::vector<std::st
   }
   argv.push_back(nullptr);
   std::array<int, 2> output{};
-  std::array<int, 2> report{};  // carries errno when exec fails, closes when it succeeds
+  std::array<int, 2> report{};  // carries errno if exec fails; closes if it succeeds
   if (::pipe2(output.data(), O_CLOEXEC) != 0) {
     return system_failure("cannot make a pipe");
   }
@@ -156,7 +156,7 @@ void ChildProcess::stop(std::uint32_t wait_ms) {
   terminate();
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(wait_ms);
   while (running() && std::chrono::steady_clock::now() < end) {
-    read_output();  // so that it cannot block on a full pipe
+    read_output();  // so that the child cannot block on a full pipe
     if (!reap()) {
       std::this_thread::sleep_for(reap_pause);
     }

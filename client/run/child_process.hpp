@@ -1,6 +1,6 @@
 #pragma once
-// A child process that dies with its parent's thread, with its standard output and error in a pipe
-// that is read without blocking. Errors: io_error, not_found (no such program).
+// A child process that dies with its parent's thread. A pipe, which is read without blocking,
+// carries its standard output and error. Errors: io_error, not_found (no such program).
 // Thread safety: one thread, which must outlive the child.
 #include <cstdint>
 #include <optional>
@@ -22,18 +22,18 @@ class ChildProcess {
   bool running() const { return pid_ > 0; }
   int pid() const { return pid_; }
 
-  // What it wrote since the last call.
+  // Returns what the child wrote since the last call.
   std::string read_output();
-  // How it ended ("exit status 3", "signal 9 (Killed)"), once, when it has.
   struct Ended {
-    std::string how;
-    int exit_status = -1;  // -1: by a signal
+    std::string how;       // "exit status 3", "signal 9 (Killed)"
+    int exit_status = -1;  // -1: a signal ended it
   };
+  // Returns how the child ended, once; nothing while it runs.
   std::optional<Ended> reap();
 
   void terminate();  // SIGTERM
   void kill();       // SIGKILL
-  // Waits at most wait_ms for the end, then kills; returns when it is gone.
+  // Sends SIGTERM, waits at most wait_ms, then kills. Returns when the child is gone.
   void stop(std::uint32_t wait_ms);
 
  private:
@@ -43,7 +43,8 @@ class ChildProcess {
   int pipe_ = -1;
 };
 
-// The program beside this one's own file, else the name alone, for PATH to find.
+// Returns the path of the program beside this one's own file, or the bare name if there is none,
+// for PATH to find.
 std::string sibling_program(const std::string& name);
 
 }  // namespace millrace::client

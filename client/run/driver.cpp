@@ -43,16 +43,16 @@ class Driver final : public JobSource, public EntrySink, public EventHandler {
 
   Status prepare();
   Status run();
-  Status settle();  // makes safe what is written, also after an error
+  Status settle();  // makes durable what is written, also after an error
 
-  // Input lines to the broker.
+  // Submitting input lines.
   Result<bool> feed(Submitter& submitter) override;
   bool holds_back() const override;
   Status on_answer(const Submission& submission) override;
-  // Results to the output.
+  // Writing results.
   Status on_entries(const std::vector<Entry>& entries) override;
   Status on_stream_error(Error error) override;
-  // What is done between two waits.
+  // Work between two waits.
   Status tick() override;
 
  private:
@@ -79,10 +79,10 @@ class Driver final : public JobSource, public EntrySink, public EventHandler {
   std::optional<StreamReader> stream_;
   std::optional<LineIndexReader> index_;
   CustomIds custom_ids_;
-  std::map<std::uint64_t, std::uint64_t> open_;  // lines submitted, without output: bytes of each
+  std::map<std::uint64_t, std::uint64_t> open_;  // submitted lines without output, bytes of each
   std::uint64_t open_bytes_ = 0;
   std::uint64_t taken_ = 0;               // the last stream number whose line is in the output
-  std::optional<std::uint64_t> earlier_;  // the last one that an earlier session left behind
+  std::optional<std::uint64_t> earlier_;  // the last stream number of earlier sessions
   std::int64_t started_us_;
   std::int64_t synced_us_ = 0, disk_full_us_ = 0;
 };
@@ -90,7 +90,7 @@ class Driver final : public JobSource, public EntrySink, public EventHandler {
 Status Driver::prepare() {
   MILLRACE_ASSIGN(LineIndexReader index, folder_.index());
   index_.emplace(std::move(index));
-  // An output that is shorter than the checkpoint says has lost lines. The stream still has them.
+  // An output that is shorter than the checkpoint says has lost lines; the stream still has them.
   const Checkpoint& checkpoint = folder_.checkpoint();
   const bool whole = output_.size() >= checkpoint.output_bytes;
   taken_ = whole ? checkpoint.number : 0;
@@ -105,11 +105,12 @@ Status Driver::prepare() {
   if (output_.cut_bytes() > 0) {
     observer_.note("output_cut", "the last " + std::to_string(output_.cut_bytes()) +
                                      " bytes of the output were not known to be on disk and were "
-                                     "cut: they are written again");
+                                     "cut; they are written again");
   }
   if (!whole) {
     observer_.note("output_replayed",
-                   "the output is shorter than it was: lines are taken from the ledger again");
+                   "the output is shorter than it was; lost lines are written again from the "
+                   "ledger");
   }
   return {};
 }
@@ -150,7 +151,7 @@ Result<bool> Driver::feed(Submitter& submitter) {
   options.own_queue = true;
   options.strict = options_.strict;
   options.custom_ids = &custom_ids_;
-  // A line that is done is parsed as well, because a later one may repeat its custom_id.
+  // Parses a line that is done as well, because a later one may repeat its custom_id.
   ParsedLine parsed = parse_line(line, options);
   if (output_.holds(line.number)) {
     return true;
@@ -179,16 +180,17 @@ Status Driver::on_stream_error(Error error) {
     return fail(std::move(error));
   }
   return fail(Code::epoch_changed,
-              "the ledger in " + folder_.path("") + " is another one than this run wrote to",
+              "the ledger in " + folder_.path("") + " is not the one that this run wrote to",
               "put that ledger back, or start over with --restart");
 }
 
 Status Driver::take_entry(const Entry& entry) {
   const std::optional<LineId> id = parse_line_id(entry.job);
   if (!id || id->number > folder_.manifest().input.last_number) {
-    return fail(Code::ledger_corrupt,
-                "the ledger holds a result of job " + entry.job + ", which is no line of the input",
-                "start over with --restart");
+    return fail(
+        Code::ledger_corrupt,
+        "the ledger holds a result of job " + entry.job + ", which no line of the input has",
+        "start over with --restart");
   }
   if (output_.holds(id->number)) {
     return {};
@@ -214,7 +216,8 @@ Status Driver::take_entry(const Entry& entry) {
   return write_line(id->number, text, error, label_of(result));
 }
 
-// Results come in any order: the summary names the first line of the input, not the first to end.
+// Results come in any order, so the summary names the first line of the input, not the first that
+// ended.
 void Driver::note_warnings(std::uint64_t line, const JobResult& result) {
   const std::vector<std::string> warnings = warnings_of(result);
   summary_.warned += warnings.empty() ? 0 : 1;
@@ -226,7 +229,7 @@ void Driver::note_warnings(std::uint64_t line, const JobResult& result) {
 
 Status Driver::on_answer(const Submission& submission) {
   if (!submission.answer.error || !open_.contains(submission.tag)) {
-    return {};  // taken, or its result came first
+    return {};  // the broker took the job, or its result came first
   }
   return write_bad_line(refused_line(submission.tag, submission.refused, *submission.answer.error));
 }
@@ -248,8 +251,8 @@ Status Driver::write_line(std::uint64_t number, const std::string& text, const E
   return {};
 }
 
-// On a full disk the ledger refuses new jobs and goes on committing results. A run that waits for
-// too long with no job running ends, with everything safe.
+// On a full disk the ledger refuses new jobs and goes on committing results. A run that has waited
+// too long while no job runs ends with disk_full; everything written is safe.
 Status Driver::watch_disk() {
   if (!submitter_.paused() || submitter_.pause_reason().code != Code::disk_full) {
     disk_full_us_ = 0;
@@ -289,7 +292,8 @@ void Driver::report() {
   RunProgress& progress = summary_.progress;
   progress.done = output_.lines();
   progress.failed = output_.failed_lines();
-  progress.running = std::min(progress.running, progress.total - progress.done);  // told before
+  // The broker counted the running jobs earlier; some of them may be done by now.
+  progress.running = std::min(progress.running, progress.total - progress.done);
   progress.engine_starts = hooks_.engine_starts();
   progress.engine_ready = engine_.joined();
   progress.seconds = static_cast<double>(clock_.monotonic_us() - started_us_) / 1e6;
@@ -310,7 +314,7 @@ Status drive(RunFolder& folder, Session& session, const Clock& clock, RunObserve
   const Status settled = driver.settle();
   summary.progress.done = folder.output().lines();
   summary.progress.failed = folder.output().failed_lines();
-  return status ? settled : status;  // the first error tells more than what followed from it
+  return status ? settled : status;  // the first error says more than one that followed from it
 }
 
 }  // namespace millrace::client

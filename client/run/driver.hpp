@@ -1,12 +1,13 @@
 #pragma once
-// A run: input lines go to the broker, results come to the output, and each waits for the other.
-// One thread does all of it in an EventLoop and looks after the engine in between.
+// The loop of a run: submits the input lines to the broker and writes the results to the output.
+// Reading pauses while too many lines have no output yet. One thread does everything in an
+// EventLoop and watches the engine in between.
 //
-// A line is submitted unless the output holds it; submitting again what the ledger knows is
-// harmless (idempotent by job id). A result is written unless the output holds it. The output is
-// synced, then the checkpoint is saved, then the ledger's cursor moves.
-// Errors: interrupted, input_changed, disk_full, io_error, settings_changed, engine_failed and what
-// the broker refuses. After any of them the same command goes on. Thread safety: one thread.
+// A line is submitted unless the output holds it. Submitting again what the ledger knows is
+// harmless, because jobs are idempotent by id. A result is written unless the output holds it. The
+// output is synced, then the checkpoint is saved, then the ledger's cursor moves.
+// Errors: interrupted, input_changed, disk_full, io_error, settings_changed, engine_failed and the
+// broker's refusals. After any of them the same command goes on. Thread safety: one thread.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -25,15 +26,15 @@ struct DriverOptions {
   std::uint64_t window_jobs = 8'192;              // submitted and not yet in the output
   std::uint64_t window_bytes = 64 * limits::MiB;  // of their bodies
   std::uint32_t sync_ms = 1'000;                  // between syncs of the output
-  std::uint32_t status_ms = 1'000;                // between looks at the engine
+  std::uint32_t status_ms = 1'000;                // between questions about the engine
   ResultLineOptions lines;
 };
 
-// What the driver asks of its surroundings. Each call is short.
+// What the driver needs from its caller. Each call is short.
 struct DriverHooks {
-  std::function<Status()> tick;         // looks after the engine process
-  std::function<void()> engine_silent;  // the broker has not heard it for long
-  std::function<bool()> interrupted;    // a signal asked to stop
+  std::function<Status()> tick;         // watches the engine process
+  std::function<void()> engine_silent;  // called when the engine is missing at the broker for long
+  std::function<bool()> interrupted;    // true when a signal asked to stop
   std::function<std::uint32_t()> engine_starts;
 };
 
@@ -46,17 +47,17 @@ struct FailedLine {
 struct WarnedLine {
   std::uint64_t line = 0;
   std::string custom_id;
-  std::string warning;  // the line's first
+  std::string warning;  // the first one of the line
 };
 
 struct RunSummary {
   RunProgress progress;
   std::vector<FailedLine> failures;        // the first few of this session
-  std::uint64_t warned = 0;                // lines with warnings, of this session
-  std::optional<WarnedLine> first_warned;  // of the lowest number
+  std::uint64_t warned = 0;                // lines with warnings in this session
+  std::optional<WarnedLine> first_warned;  // the one with the lowest line number
 };
 
-// Runs to the end. `summary` is filled in whatever happens.
+// Runs until every line has its output. `summary` is filled in on errors, too.
 Status drive(RunFolder& folder, Session& session, const Clock& clock, RunObserver& observer,
              const DriverHooks& hooks, const DriverOptions& options, RunSummary& summary);
 

@@ -1,5 +1,5 @@
 #pragma once
-// What an engine says of itself, in words for a person. Thread safety: pure functions.
+// Describes an engine in words for a person. Thread safety: pure functions.
 #include <string>
 
 #include "schemas/messages.hpp"

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::int64_t us_per_ms = 1'000;
 constexpr std::uint32_t hurry_ms = 100;  // while an engine is expected to join
-constexpr double rate_weight = 0.3;      // of the newest rate: it is counted over one second
+constexpr double rate_weight = 0.3;      // of the newest rate, which is counted over one second
 constexpr std::int64_t silence_patience_us = 10'000'000;
 
 }  // namespace
@@ -47,7 +47,8 @@ Status EngineWatch::take_status(const StatusAnswer& status) {
   double rate = 0;
   for (const EngineInfo& engine : status.engines) rate += engine.tokens_per_second;
   double& shown = progress_.tokens_per_second_now;
-  const bool goes_on = shown > 0 && !status.engines.empty();  // a second without a token is no stop
+  // A second without a token does not mean that the engine has stopped.
+  const bool goes_on = shown > 0 && !status.engines.empty();
   shown = goes_on ? shown + rate_weight * (rate - shown) : rate;
   if (status.engines.empty()) {
     if (joined()) {
@@ -64,8 +65,8 @@ Status EngineWatch::take_status(const StatusAnswer& status) {
   return {};
 }
 
-// The broker has dropped an engine that is silent (a stopped process, for one); one that is alive
-// comes back within seconds.
+// The broker drops an engine that is silent, for example a stopped process. A live engine comes
+// back within seconds.
 void EngineWatch::note_absence() {
   const std::int64_t now = clock_.monotonic_us();
   if (lost_us_ == 0) {

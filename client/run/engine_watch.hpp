@@ -1,8 +1,8 @@
 #pragma once
-// What a run hears of its engine from the broker: once a second, and more often until an engine
-// that was started has joined. The first engine's fingerprint is written down in the run's folder,
-// a later one's must be equal. An engine that the broker has dropped and that does not come back is
-// reported as silent.
+// Asks the broker about the run's engine: once a second, and more often until an engine that was
+// started has joined. Records the first engine's fingerprint in the run's folder; a later engine
+// must have the same one. If the broker has dropped the engine and it does not come back, calls
+// engine_silent().
 // Errors: settings_changed and those of RunFolder::meet_engine. Thread safety: one thread.
 #include <cstdint>
 #include <functional>
@@ -20,13 +20,13 @@ struct EngineWatchHooks {
 
 class EngineWatch final : public EventHandler {
  public:
-  // `progress` gets what the engine has under way and how fast it is.
+  // Writes into `progress` how many jobs the engine runs and how fast it is.
   EngineWatch(RunFolder& folder, Session& session, const Clock& clock, EngineWatchHooks hooks,
               std::uint32_t status_ms, RunProgress& progress);
 
   Status tick() override;
   Result<bool> take(Envelope& answer) override;
-  // Whether the engine that was started last has joined.
+  // True if the engine that was started last has joined.
   bool joined() const { return starts_met_ == hooks_.engine_starts(); }
 
  private:
@@ -42,7 +42,7 @@ class EngineWatch final : public EventHandler {
   std::uint64_t question_ = 0;  // 0: none is open
   std::int64_t asked_us_ = 0;
   std::int64_t lost_us_ = 0;      // since when there is no engine; 0: there is one
-  std::uint32_t starts_met_ = 0;  // engine starts that have been seen joined
+  std::uint32_t starts_met_ = 0;  // number of engine starts when an engine was last seen to join
 };
 
 }  // namespace millrace::client

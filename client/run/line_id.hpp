@@ -1,6 +1,6 @@
 #pragma once
-// A job of a file is its line number and line hash: "17-00c0ffee00c0ffee". The id says which input
-// line a result answers, in the ledger and at the start of each output line.
+// The id of an input line's job is the line's number and hash: "17-00c0ffee00c0ffee". In the ledger
+// and at the start of each output line it tells which input line a result answers.
 // Thread safety: pure functions.
 #include <cstdint>
 #include <optional>

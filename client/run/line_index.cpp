@@ -62,7 +62,7 @@ Status check_line_index(Env& env, File& input, const std::string& path,
   MILLRACE_ASSIGN(auto file, env.open(path, OpenMode::read));
   MILLRACE_ASSIGN(const std::uint64_t size, file->size());
   if (size != expected.lines * entry_bytes) {
-    return fail(Code::ledger_corrupt, path + " does not have the length its manifest says",
+    return fail(Code::ledger_corrupt, path + " does not have the length that the manifest says",
                 "start over with --restart");
   }
   LineIndexReader index(std::move(file));
@@ -116,7 +116,7 @@ Status LineIndexReader::expect(const InputLine& line) {
   }
   if (hash != line.hash) {
     return fail(Code::input_changed,
-                "line " + std::to_string(number) + " of the input differs from the run's beginning",
+                "line " + std::to_string(number) + " of the input has changed since the run began",
                 changed_hint);
   }
   return {};
@@ -128,7 +128,8 @@ Status LineIndexReader::expect_end() {
   MILLRACE_ASSIGN(const bool more, next(number, hash));
   if (more) {
     return fail(Code::input_changed,
-                "the input ends before line " + std::to_string(number) + ", which it had",
+                "the input ends before line " + std::to_string(number) +
+                    ", which it had when the run began",
                 changed_hint);
   }
   return {};

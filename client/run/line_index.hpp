@@ -1,7 +1,7 @@
 #pragma once
-// What a run knows of its input before it begins: number and hash of every non-blank line, 16 bytes
-// each, little-endian, in OUTPUT.millrace/lines. The file tells whether the input is the one the
-// run began with, and which line differs, without holding the input.
+// The index of a run's input in OUTPUT.millrace/lines: number and hash of every non-blank line, 16
+// bytes each, little-endian, written before the run begins. It tells whether the input is still the
+// one that the run began with, and which line differs, without holding the input.
 // Errors: io_error, input_changed. Thread safety: one thread.
 #include <cstdint>
 #include <memory>
@@ -23,17 +23,18 @@ struct InputSummary {
 // Reads the whole input once and writes the index, synced.
 Result<InputSummary> write_line_index(Env& env, File& input, const std::string& path);
 
-// Reads the whole input once against an index. Errors: input_changed with the first line that
-// differs; ledger_corrupt where the index is not what the summary says.
+// Reads the whole input once and compares it with an index. Errors: input_changed with the first
+// line that differs; ledger_corrupt if the index is not as long as the summary says.
 Status check_line_index(Env& env, File& input, const std::string& path,
                         const InputSummary& expected);
 
-// Walks an index beside the input, for the reading that submits.
+// Walks an index in step with the input, while the lines are submitted.
 class LineIndexReader {
  public:
   explicit LineIndexReader(std::unique_ptr<File> file) : file_(std::move(file)) {}
-  // Whether this is the next line of the index. Errors: input_changed, io_error.
+  // Checks that `line` is the next line of the index. Errors: input_changed, io_error.
   Status expect(const InputLine& line);
+  // Checks that the index holds no more lines. Errors: input_changed, io_error.
   Status expect_end();
 
  private:

@@ -19,7 +19,7 @@ std::string or_nothing(const std::map<std::string, std::string>& settings,
   return at == settings.end() ? "not given" : "\"" + at->second + "\"";
 }
 
-// As EngineChoice::settings() writes it: "k5v3 --kv-protect first:2 --kv-center FILE".
+// The setting as EngineChoice::settings() writes it: "k5v3 --kv-protect first:2 --kv-center FILE".
 struct KvSetting {
   std::string policy, center;
 };
@@ -109,7 +109,7 @@ Status check_settings(const Manifest& before, const std::map<std::string, std::s
       message.append(" was ").append(then_value).append(" when this run began and is ");
       message.append(now_value).append(" now");
       return fail(Code::settings_changed, std::move(message),
-                  "use the settings it began with, or start over with --restart");
+                  "use the settings that it began with, or start over with --restart");
     }
   }
   return {};
@@ -120,20 +120,21 @@ Error other_engine(const Manifest& before, const std::string& fingerprint, const
   if (asked != before.settings.end() && !before.kv.layers.empty() && !kv.layers.empty() &&
       before.kv.layers != kv.layers) {
     return {Code::settings_changed,
-            "--kv " + asked->second + " came to " + named(before.kv) +
-                " when this run began and comes to " + named(kv) +
-                " now: that would mix two kinds of results",
+            "--kv " + asked->second + " meant " + named(before.kv) +
+                " when this run began and means " + named(kv) +
+                " now: the output would mix results of both",
             (is_auto(asked->second) && !before.kv.policy.empty()
                  ? "give --kv " + before.kv.policy
-                 : std::string("use the settings it began with")) +
+                 : std::string("use the settings that it began with")) +
                 ", or start over with --restart"};
   }
-  return {Code::settings_changed,
-          "the engine's numeric fingerprint is " + fingerprint + ", this run began with " +
-              before.fingerprint +
-              ": another model, KV policy, pool smaller than a context, device, driver or version "
-              "would mix two kinds of results",
-          "go on where the run began, or start over with --restart"};
+  return {
+      Code::settings_changed,
+      "the engine's numeric fingerprint is " + fingerprint + ", but this run began with " +
+          before.fingerprint +
+          ": the model, the KV policy, a KV pool smaller than a context, the device, the driver "
+          "or the version differs, and the output would mix results of both",
+      "use what the run began with, or start over with --restart"};
 }
 
 }  // namespace millrace::client

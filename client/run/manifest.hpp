@@ -1,8 +1,8 @@
 #pragma once
-// What a run was when it began, in OUTPUT.millrace/manifest.json: the input, the settings that
-// shape results, and the numeric fingerprint and KV policy of the engine that first joined. A run
-// that goes on must be the same; what only costs time (batch size, KV memory, threads) may change,
-// as long as --kv auto comes to the same policy.
+// The manifest of a run, OUTPUT.millrace/manifest.json, records how the run began: the input, the
+// settings that change results, and the numeric fingerprint and KV policy of the engine that first
+// joined. A run may go on only with the same. Settings that only cost time (batch size, KV memory,
+// threads) may change, as long as --kv auto chooses the same policy.
 // Errors: io_error, ledger_corrupt (not a manifest), ledger_newer, settings_changed.
 // Thread safety: plain values.
 #include <cstdint>
@@ -16,9 +16,10 @@ namespace millrace::client {
 
 inline constexpr int manifest_version = 1;
 
-// What --kv came to. Both are empty where an engine or an earlier version does not tell.
+// The KV policy that an engine chose for --kv. Both members are empty if the engine, or an earlier
+// version, does not report it.
 struct EffectiveKv {
-  std::string policy, layers;  // as --kv takes it, "k8v4", and by layer, "q8g64/r4 x30"
+  std::string policy, layers;  // as an argument of --kv, "k8v4", and by layer, "q8g64/r4 x30"
   friend bool operator==(const EffectiveKv&, const EffectiveKv&) = default;
 };
 
@@ -34,11 +35,12 @@ struct Manifest {
 Status save_manifest(Env& env, const std::string& path, const Manifest& manifest);
 Result<Manifest> load_manifest(Env& env, const std::string& path);
 
-// KV policies are compared by what they mean; what auto came to may be given by name. Errors:
+// Compares the settings of a run that goes on with those that it began with. KV policies are
+// compared by what they mean, and the policy that auto chose may be given by name. Errors:
 // settings_changed, naming the first setting that differs, both values and --restart.
 Status check_settings(const Manifest& before, const std::map<std::string, std::string>& now);
-// That an engine is another one than the first: settings_changed, by the KV policies if they
-// differ.
+// Returns the error for an engine that differs from the first one: settings_changed, which names
+// the KV policies if they differ.
 Error other_engine(const Manifest& before, const std::string& fingerprint, const EffectiveKv& kv);
 
 }  // namespace millrace::client

@@ -32,11 +32,12 @@ bool OutputFile::holds(std::uint64_t line_number) const {
 }
 
 std::unexpected<Error> OutputFile::foreign_line(std::uint64_t at, bool twice) const {
-  return fail(Code::conflict,
-              file_->path() + " holds a line at byte " + std::to_string(at) +
-                  (twice ? " that it holds already" : " that this run did not write"),
-              "move the file away and run again: results are taken from the ledger, nothing is "
-              "computed twice");
+  return fail(
+      Code::conflict,
+      file_->path() + " holds a line at byte " + std::to_string(at) +
+          (twice ? " that repeats an earlier one" : " that this run did not write"),
+      "move the file away and run again: the run takes finished results from the ledger and "
+      "computes none again");
 }
 
 Status OutputFile::take_line(std::string_view start, std::uint64_t at) {
@@ -53,7 +54,7 @@ Status OutputFile::take_line(std::string_view start, std::uint64_t at) {
   return {};
 }
 
-// Keeps a line's first and last bytes only: a line may be larger than what we would hold.
+// Keeps only the first and last bytes of a line, which may be too large to hold.
 Status OutputFile::scan(std::uint64_t synced_bytes) {
   MILLRACE_ASSIGN(const std::uint64_t found_size, file_->size());
   const std::uint64_t file_size = std::min(found_size, synced_bytes);
@@ -87,7 +88,7 @@ Status OutputFile::scan(std::uint64_t synced_bytes) {
     offset += got;
   }
   if (!start.starts_with(id_start) && !id_start.starts_with(start)) {
-    return foreign_line(line_at, false);  // what is cut is a torn line of ours, nobody's text
+    return foreign_line(line_at, false);  // cuts only a torn line of ours, never other text
   }
   size_ = line_at;
   if (line_at < found_size) {
@@ -100,7 +101,9 @@ Status OutputFile::scan(std::uint64_t synced_bytes) {
 
 Status OutputFile::append(std::uint64_t line_number, std::string_view text, bool failed) {
   if (line_number >= held_.size() || held_[line_number]) {
-    return fail(Code::internal, "output line " + std::to_string(line_number) + " written twice");
+    return fail(Code::internal,
+                "the output of line " + std::to_string(line_number) + " was to be written twice",
+                "report it");
   }
   held_[line_number] = true;
   ++lines_;

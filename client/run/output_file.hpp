@@ -1,8 +1,8 @@
 #pragma once
-// The output: one line an input line, appended as jobs end. On opening, what was not known to be on
-// disk is cut (after a power cut it may be anything; the ledger gives it again), and every line
-// before tells by its id which input line it answers, so that a line is written once whatever
-// happened before. Memory: one bit an input line.
+// The output file: one line for each input line, appended as jobs end. Opening it cuts what was not
+// known to be on disk (after a power cut that may be anything; the ledger still has the results).
+// The ids of the remaining lines tell which input lines they answer, so that each line is written
+// once whatever happened before. Memory: one bit an input line.
 // Errors: io_error, disk_full, conflict (the file holds something else). Thread safety: one thread.
 #include <cstdint>
 #include <memory>
@@ -16,7 +16,7 @@ namespace millrace::client {
 
 class OutputFile {
  public:
-  // The first `synced_bytes` are kept, see checkpoint.hpp.
+  // Keeps at most the first `synced_bytes` of the file (see checkpoint.hpp).
   static Result<OutputFile> open(Env& env, const std::string& path, std::uint64_t last_number,
                                  std::uint64_t synced_bytes);
 
@@ -24,10 +24,10 @@ class OutputFile {
   std::uint64_t lines() const { return lines_; }
   std::uint64_t failed_lines() const { return failed_lines_; }
   std::uint64_t size() const { return size_; }
-  std::uint64_t cut_bytes() const { return cut_bytes_; }  // when it was opened
+  std::uint64_t cut_bytes() const { return cut_bytes_; }  // cut by open()
 
-  // `text` is one whole line for an input line that is not held yet. Written when flush says so or
-  // enough has gathered.
+  // Appends one whole line for an input line that the output does not hold yet. The text is written
+  // by flush(), or when enough has gathered.
   Status append(std::uint64_t line_number, std::string_view text, bool failed);
   Status flush();
   Status sync();  // everything appended is on disk when it returns

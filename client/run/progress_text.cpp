@@ -19,7 +19,7 @@ std::string text(const char* format, Values... values) {
 
 struct Part {
   std::string text;
-  int weight = 0;  // the lightest goes first where there is no room
+  int weight = 0;  // the lightest part is left out first
 };
 
 std::vector<Part> parts_of(const RunProgress& progress) {
@@ -62,8 +62,8 @@ std::string progress_text(const RunProgress& progress, std::size_t columns) {
   return line.substr(0, columns);
 }
 
-// Jobs that are running count as half done: without that, a run of a few hundred jobs would seem to
-// take twice as long as it does.
+// Counts running jobs as half done. Otherwise a run of a few hundred jobs would seem to take twice
+// as long as it does.
 double seconds_left(const RunProgress& progress) {
   if (progress.ready_seconds < 0 || progress.done >= progress.total ||
       progress.done <= progress.done_at_ready) {

@@ -1,5 +1,5 @@
 #pragma once
-// A run's progress in words, for a line that is redrawn or printed now and then.
+// Puts a run's progress into words, for a line that is redrawn or printed now and then.
 // Thread safety: pure functions.
 #include <cstddef>
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace millrace::client {
 
-// "12/64 done (18.8 %), 2 failed, 8 running, 123.4 tok/s, 1 min 20 s left". Where that is longer
-// than `columns`, what matters least is left out.
+// Returns "12/64 done (18.8 %), 2 failed, 8 with the engine, 123.4 tok/s, 1 min 20 s left". If that
+// is longer than `columns`, leaves out the parts that matter least.
 std::string progress_text(const RunProgress& progress, std::size_t columns);
 
-// How long it will take still; negative while that cannot be told: before half as many jobs have
-// ended as are running, a guess would be about the shortest jobs alone.
+// Estimates how long the run will still take. Negative while no estimate is possible: until half as
+// many jobs have ended as are running, only the shortest jobs would count.
 double seconds_left(const RunProgress& progress);
 
 double tokens_per_second(const RunProgress& progress);  // of the whole session

@@ -5,7 +5,7 @@ namespace {
 
 constexpr std::string_view moving = "replacing", whole = "replaced", unwanted = "dropped";
 constexpr std::string_view prefix = "replaced.";
-constexpr std::string_view had_output = "output";  // in the file, where there was one
+constexpr std::string_view had_output = "output";  // content of the marker if there was an output
 constexpr std::uint64_t most_bytes = 64;
 
 }  // namespace
@@ -50,7 +50,7 @@ Status ReplacedRun::recover(bool begun) {
   return there && begun ? drop() : bring_back();
 }
 
-// From all aside: the new run goes first, and its output by the rename that brings the old one.
+// If all is aside, first renames the old output over the new one and removes the new run's files.
 Status ReplacedRun::bring_back() {
   MILLRACE_ASSIGN(const bool there, is_there());
   if (there) {

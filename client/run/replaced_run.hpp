@@ -1,14 +1,16 @@
 #pragma once
-// An earlier run that `--restart` replaces. Its files and its output are set aside until the new
-// run has met an engine: a restart that cannot begin, for a mistyped option say, costs nothing.
+// An earlier run that `--restart` replaces. Its files and its output are set aside until an engine
+// has joined the new run, so that a restart that cannot begin, because of a mistyped option say,
+// costs nothing.
 //
 //   OUTPUT.millrace/replaced.NAME  what was OUTPUT.millrace/NAME
 //   OUTPUT.replaced                what was OUTPUT
 //
-// A file in the folder says how far that is, and is renamed as it goes on: `replacing` while files
-// are moved, aside or back; `replaced` when all are aside; `dropped` when nobody wants them any
-// more. Whatever cuts a step short, power too, the step is ended when the folder is next opened.
-// Errors: those of Env; conflict where OUTPUT.replaced is somebody's. Thread safety: one thread,
+// A marker file in the folder says how far the replacing is, and is renamed at each step: it is
+// `replacing` while files are moved, aside or back, `replaced` when all are aside, and `dropped`
+// when they are no longer needed. A step that a crash or a power cut interrupts is completed when
+// the folder is next opened.
+// Errors: those of Env; conflict if OUTPUT.replaced exists already. Thread safety: one thread,
 // which holds the folder's lock.
 #include <string>
 #include <string_view>
@@ -20,18 +22,18 @@ namespace millrace::client {
 
 class ReplacedRun {
  public:
-  // `own`: whether a file of the folder belongs to a run.
+  // `own` tells whether a file of the folder belongs to a run.
   using IsOwn = bool (*)(std::string_view name);
   ReplacedRun(Env& env, std::string folder, std::string output, IsOwn own)
       : env_(&env), folder_(std::move(folder)), output_(std::move(output)), is_own_(own) {}
 
   Status set_aside();
-  // A step that was cut short is ended. `begun`: the new run has met an engine.
+  // Completes a step that was interrupted. `begun`: an engine has joined the new run.
   Status recover(bool begun);
-  Status bring_back();
-  Status drop();
-  Status remove_new_run();        // its files and its output
-  Result<bool> is_there() const;  // all of it, aside
+  Status bring_back();            // removes the new run and restores the earlier one
+  Status drop();                  // removes the earlier run
+  Status remove_new_run();        // removes the new run's files and its output
+  Result<bool> is_there() const;  // true if the whole earlier run is aside
 
  private:
   std::string path(std::string_view name) const { return folder_ + "/" + std::string(name); }

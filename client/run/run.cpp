@@ -9,7 +9,7 @@
 namespace millrace::client {
 namespace {
 
-// A name that is no file is the engine's to refuse, or its own affair.
+// A model that is no file is identified by its name; the engine refuses it or understands it.
 Result<std::string> identity_of(Env& env, const std::string& model) {
   MILLRACE_ASSIGN(const bool is_there, env.exists(model));
   return is_there ? model_identity(env, model) : Result<std::string>("name " + model);
@@ -22,7 +22,7 @@ void fill_from_output(RunFolder& folder, RunReport& report) {
   progress.failed = folder.output().failed_lines();
 }
 
-// Broker and engine, and all lines through them; both are gone when this returns.
+// Starts broker and engine and runs all lines through them. Both have ended when this returns.
 Status work(RunFolder& folder, const BackendOptions& backend_options, Env& env, const Clock& clock,
             RunObserver& observer, const RunOptions& options, RunReport& report) {
   MILLRACE_ASSIGN(auto backend, Backend::start(backend_options, env, clock, observer));
@@ -63,7 +63,7 @@ Status run_file(const RunOptions& options, RunObserver& observer, RunReport& rep
   backend_options.folder = folder.path("");
   backend_options.folder.pop_back();
   backend_options.engine = options.engine;
-  // Another one is refused when it has joined: it must not have left results by then.
+  // The run refuses another engine after it has joined, so the broker must give it no jobs before.
   backend_options.fingerprint = folder.manifest().fingerprint;
   backend_options.step_limit_s = options.step_limit_s;
   backend_options.arguments = {"--model", options.model};

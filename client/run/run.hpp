@@ -1,6 +1,6 @@
 #pragma once
-// `millrace run`: a file of jobs to a file of results, with broker and engine inside. Run again
-// after whatever stopped it, it goes on.
+// `millrace run`: runs a file of jobs and writes a file of results, with an embedded broker and an
+// engine process. Called again after whatever stopped it, it goes on.
 // Errors: those of RunFolder, Backend and the driver. Thread safety: one thread.
 #include <functional>
 #include <map>
@@ -14,23 +14,23 @@ namespace millrace::client {
 
 struct RunOptions {
   std::string model, input, output;
-  std::string engine;                           // program; empty: beside this one
-  std::vector<std::string> engine_arguments;    // --model and --broker excluded
-  std::uint32_t step_limit_s = 120;             // the engine's own, among them
-  std::map<std::string, std::string> settings;  // those that shape results, for the manifest
+  std::string engine;                           // program; empty: millrace-engine beside this one
+  std::vector<std::string> engine_arguments;    // without --model and --broker
+  std::uint32_t step_limit_s = 120;             // the engine's --step-limit
+  std::map<std::string, std::string> settings;  // options that change results, for the manifest
   bool restart = false;
   bool strict = false;
-  std::function<bool()> interrupted;  // a signal asked to stop
+  std::function<bool()> interrupted;  // true when a signal asked to stop
   ResultLineOptions lines;
 };
 
 struct RunReport {
   RunSummary summary;
   bool nothing_to_do = false;  // every line had its output line already
-  bool undone = false;         // nothing could begin: what was there before is as it was
+  bool undone = false;         // the run could not begin, and all files are as they were before
 };
 
-// `report` is filled in as far as the run came, also where it fails.
+// Fills in `report` as far as the run came, also if it fails.
 Status run_file(const RunOptions& options, RunObserver& observer, RunReport& report);
 
 }  // namespace millrace::client

@@ -20,7 +20,7 @@ constexpr const char* lock_name = "lock";
 constexpr const char* log_name = "engine.log";
 constexpr std::uint64_t sample_bytes = 64 * limits::KiB;
 constexpr std::uint64_t samples = 256;
-constexpr int most_links = 40;  // as Linux has it
+constexpr int most_links = 40;  // the limit of Linux
 
 Status check_paths(const RunPaths& paths) {
   std::error_code ignored;
@@ -49,14 +49,14 @@ Status check_paths(const RunPaths& paths) {
   return {};
 }
 
-// What a run and its backend put into the folder, but for lock and log. The ledger is several
-// files.
+// True for the files that a run and its backend put into the folder, except for lock and log. The
+// ledger is several files.
 bool is_own(std::string_view name) {
   return name == manifest_name || name == index_name || name == checkpoint_name ||
          name.starts_with("ledger.sqlite");
 }
 
-// Where a link leads, also while nothing is there: what is moved and made is the file itself.
+// Follows a link to its target, which need not exist: a run moves and makes the file itself.
 std::string linked_file(fs::path path) {
   std::error_code error;
   for (int links = 0; links < most_links && fs::is_symlink(path, error); ++links) {
@@ -64,7 +64,7 @@ std::string linked_file(fs::path path) {
     if (error) {
       break;
     }
-    path = path.parent_path() / target;  // an absolute one stands alone
+    path = path.parent_path() / target;  // an absolute target replaces the path
   }
   return path.string();
 }
@@ -87,8 +87,8 @@ Result<RunFolder> RunFolder::open(Env& env, const RunPaths& paths,
   MILLRACE_TRY(env.make_directories(run.folder_));
   auto lock = env.lock(run.path(lock_name));
   if (!lock && lock.error().code == Code::output_in_use) {
-    return fail(Code::output_in_use, "another run writes " + paths.output,
-                "wait for it, or name another --output");
+    return fail(Code::output_in_use, "another run is writing " + paths.output,
+                "wait for its end, or name another --output");
   }
   MILLRACE_ASSIGN(run.lock_, std::move(lock));
   const RunPaths real{paths.input, linked_file(paths.output)};
@@ -133,7 +133,7 @@ Status RunFolder::open_output(const RunPaths& paths) {
   return {};
 }
 
-// Nothing of ours is in it but the lock.
+// Removes the folder, which holds nothing of ours but the lock, unless others put files into it.
 void RunFolder::leave_folder() {
   static_cast<void>(env_->remove(path(lock_name)));
   lock_.reset();
@@ -141,7 +141,7 @@ void RunFolder::leave_folder() {
   fs::remove(folder_, not_empty);
 }
 
-// A restart that was cut short before it met an engine has not begun.
+// A restart that was interrupted before an engine joined it has not begun.
 Status RunFolder::recover() {
   MILLRACE_ASSIGN(const bool replaces, replaced_.is_there());
   MILLRACE_ASSIGN(const bool known, env_->exists(path(manifest_name)));
@@ -162,20 +162,20 @@ Status RunFolder::replace(const RunPaths& paths,
     begun = begin(paths, settings);
   }
   if (begun && fs::is_regular_file(before)) {
-    fs::permissions(paths.output, before.permissions(), error);  // whom it was open to, it is
+    fs::permissions(paths.output, before.permissions(), error);  // keeps who may read the output
   }
   if (begun) {
     begun = open_output(paths);
   }
   if (!begun) {
-    static_cast<void>(replaced_.bring_back());  // else the next run does
+    static_cast<void>(replaced_.bring_back());  // if this fails, the next run does it
   }
   return begun;
 }
 
-// A run whose engine never came up (a mistyped --device, a model that cannot be run) has nothing to
-// lose: what was mended for the next try is no change of settings. Its output holds errors of wrong
-// lines at most; one that holds anything else is not ours to discard.
+// A run whose engine never joined (a mistyped --device, a model that cannot be run) has nothing to
+// lose, so the next run may have other settings. Its output holds at most the errors of bad lines;
+// an output that holds anything else is not ours to discard.
 bool RunFolder::is_unused(const Error& difference, const RunPaths& paths) const {
   if (difference.code != Code::settings_changed && difference.code != Code::input_changed) {
     return false;
@@ -188,7 +188,7 @@ bool RunFolder::is_unused(const Error& difference, const RunPaths& paths) const 
                                         checkpoint->output_bytes);
 }
 
-// The manifest goes first: without it the rest counts for nothing.
+// Removes the manifest first: without it the other files are ignored.
 Status RunFolder::discard(const RunPaths& paths) {
   MILLRACE_ASSIGN(const std::vector<std::string> names, env_->list(folder_));
   MILLRACE_ASSIGN(const bool known, env_->exists(path(manifest_name)));
@@ -211,12 +211,10 @@ Status RunFolder::begin(const RunPaths& paths, const std::map<std::string, std::
   MILLRACE_ASSIGN(const std::uint64_t size, output->size());
   if (size != 0) {
     return fail(Code::conflict,
-                paths.output +
-                    " exists and is not the output of a run that could "
-                    "go on",
+                paths.output + " exists and is not the output of a run that could go on",
                 "name another --output, or overwrite it with --restart");
   }
-  // A ledger without a manifest is from a beginning that was cut short: nothing was in it yet.
+  // A ledger without a manifest is left from a start that was interrupted, and holds no jobs yet.
   MILLRACE_ASSIGN(const std::vector<std::string> names, env_->list(folder_));
   for (const std::string& name : names) {
     if (name.starts_with("ledger") || name == checkpoint_name) {
@@ -252,7 +250,7 @@ Status RunFolder::meet_engine(const std::string& fingerprint, const EffectiveKv&
   met.fingerprint = fingerprint;
   met.kv = kv;
   MILLRACE_TRY(save_manifest(*env_, path(manifest_name), met));
-  manifest_ = std::move(met);  // not before: undo() takes back what could not be written down
+  manifest_ = std::move(met);  // only now: undo() acts if the manifest could not be saved
   return replaced_.drop();
 }
 

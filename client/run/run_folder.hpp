@@ -1,7 +1,7 @@
 #pragma once
-// OUTPUT.millrace/: the lock, the manifest, the line index and the ledger of one run. Opening it
-// decides whether a run begins, goes on, is done, or is refused.
-// Errors: usage (paths), output_in_use, conflict (the output is somebody else's), input_changed,
+// The folder OUTPUT.millrace/ holds the lock, the manifest, the line index and the ledger of one
+// run. Opening it decides whether a run begins, goes on, is done, or is refused.
+// Errors: usage (paths), output_in_use, conflict (the output is not this run's), input_changed,
 // settings_changed, io_error, disk_full. Thread safety: one thread.
 #include <map>
 #include <memory>
@@ -19,11 +19,12 @@ struct RunPaths {
   std::string input, output;
 };
 
-enum class UndoLog : std::uint8_t { keep, remove };  // the engine's
+enum class UndoLog : std::uint8_t { keep, remove };  // what undo() does with engine.log
 
 class RunFolder {
  public:
-  // `restart` replaces an earlier run, which is kept until this one has met an engine or is done.
+  // `restart` replaces an earlier run, which is kept until an engine has joined or this run is
+  // done.
   static Result<RunFolder> open(Env& env, const RunPaths& paths,
                                 const std::map<std::string, std::string>& settings, bool restart);
 
@@ -34,21 +35,22 @@ class RunFolder {
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
   Result<LineIndexReader> index() const;
 
-  // The first engine's fingerprint and KV policy are written down; a later one's fingerprint must
-  // be equal (settings_changed).
+  // Records the fingerprint and the KV policy of the first engine. A later engine must have the
+  // same fingerprint (settings_changed).
   Status meet_engine(const std::string& fingerprint, const EffectiveKv& kv = {});
-  // The output is synced, then the checkpoint is saved: every result up to `number` of the stream
-  // has its line on disk when this returns, and only then may the ledger's cursor move.
+  // Syncs the output, then saves the checkpoint. When this returns, every result up to `number` of
+  // the stream has its line on disk, and only then may the ledger's cursor move.
   Status settle(const std::string& epoch, std::uint64_t number);
   const Checkpoint& checkpoint() const { return checkpoint_; }
-  // Every line stands in the output: nobody will want the run that this one replaced.
+  // Call this when the output holds every line: removes the run that this one replaced.
   Status finish() { return replaced_.drop(); }
-  // Takes back what a new run made, where no engine has been met: nothing is lost, and nothing
-  // stays behind of a mistyped option. A run that it was to replace is back as it was, but for the
-  // engine's log. What others put into the folder stays, and the folder with it, as one that was
-  // there before. False: it goes on from an earlier run, or has met one.
+  // Removes what a new run made, if no engine has joined it: a mistyped option leaves nothing
+  // behind. Restores the run that this one was to replace, except for the engine's log. Keeps files
+  // that others put into the folder, and a folder that was there before. False if this run goes on
+  // from an earlier one, if its output existed before, if an engine has joined, or if the earlier
+  // run could not be restored.
   bool undo(UndoLog log);
-  // Another run is kept meanwhile: this one restarts it and has met no engine.
+  // True while an earlier run is kept: this run restarts it and no engine has joined yet.
   bool replaces() const { return replaced_.is_there().value_or(false); }
 
  private:
@@ -73,11 +75,11 @@ class RunFolder {
   Manifest manifest_;
   Checkpoint checkpoint_;
   bool resumed_ = false;
-  bool made_output_ = false, made_folder_ = false;  // they were not there before
+  bool made_output_ = false, made_folder_ = false;  // this run created them
 };
 
-// Tells whether a model file is the same one, without reading all of it: its size and a hash of
-// blocks spread over it, as hex.
+// Returns a short identity of a model file, without reading all of it: its size and, as hex, a hash
+// of blocks spread over the file.
 Result<std::string> model_identity(Env& env, const std::string& path);
 
 }  // namespace millrace::client

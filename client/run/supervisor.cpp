@@ -12,8 +12,8 @@ constexpr std::size_t tail_bytes = 8'192;
 constexpr std::size_t last_lines = 8;
 constexpr std::int64_t us_per_ms = 1'000;
 
-// An engine that refuses to start ends with "millrace-engine: CODE: message" and, indented on a
-// line of its own, what to do. That error is passed on as it is; other last words are quoted.
+// Parses the error of an engine that refuses to start, whose last lines are "millrace-engine: CODE:
+// message" and an indented hint. The run fails with that error; other last words are quoted.
 std::optional<Error> own_error(std::string words) {
   std::string hint;
   std::size_t line = words.rfind('\n');
@@ -64,7 +64,7 @@ void Supervisor::drain_output() {
     return;
   }
   if (const Status written = log_->append(text); !written) {
-    // The log is a convenience: a full disk must not stop results that still fit.
+    // The log is only a convenience: a full disk must not stop results that still fit.
     tail_ += "[the log could not be written: " + written.error().message + "]\n";
   }
   tail_ += text;
@@ -116,9 +116,10 @@ Status Supervisor::ended(const ChildProcess::Ended& end) {
       return fail(*std::move(own));
     }
     if (end.exit_status < 0) {
-      hint += std::string(hint.empty() ? "" : "; ") +
-              "a damaged cache of an OpenCL driver ends it so at every start: delete the folder "
-              "that its log names as driver_cache, it is made anew";
+      hint +=
+          std::string(hint.empty() ? "" : "; ") +
+          "if every start ends like this, the cache of the OpenCL driver may be damaged: delete "
+          "the folder that the log names as driver_cache; the driver makes it anew";
     }
     return fail(Code::engine_failed,
                 what + (ever_joined_ ? ", again and again" : " before it could take work") +
@@ -128,8 +129,8 @@ Status Supervisor::ended(const ChildProcess::Ended& end) {
   pause_ms_ = joined_ ? options_.pause_ms : std::min(pause_ms_ * 2, options_.pause_max_ms);
   restart_us_ = clock_.monotonic_us() + pause_ms_ * us_per_ms;
   observer_.trouble("engine_died", {Code::engine_died, what + "; its last words: " + last_words(),
-                                    "it is started again; a line that ends it twice while it runs "
-                                    "alone is given up"});
+                                    "it is started again; a line that ends the engine twice while "
+                                    "it runs alone fails"});
   return {};
 }
 

@@ -1,8 +1,9 @@
 #pragma once
-// Keeps one engine process alive: starts it, tells of its death at once, starts it again after a
-// growing pause, ends one that hangs. Gives up where it never gets as far as joining the broker,
-// with the engine's own words. Its output goes to a log file; the last lines are kept for errors.
-// Thread safety: one thread, the one that lives as long as the run.
+// Keeps one engine process alive: starts it, reports its death at once, restarts it after a growing
+// pause, and kills one that hangs. Gives up, with the engine's last words, if the first start does
+// not get as far as joining the broker, or if several in a row do not later. The engine's output
+// goes to a log file; the last lines are kept for errors. Thread safety: one thread, which must
+// live as long as the run.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,30 +21,31 @@ struct SupervisorOptions {
   std::string program;
   std::vector<std::string> arguments;
   std::string log_path;
-  bool log_stays = true;         // after the run, so that an error may name it
+  bool log_stays = true;         // the log outlives the run, so that an error may name it
   std::uint32_t pause_ms = 250;  // before the first restart; doubles
   std::uint32_t pause_max_ms = 10'000;
-  std::uint32_t hopeless_starts = 5;  // in a row, without joining, after it had joined once
-  std::uint32_t stop_ms = 2'000;      // from SIGTERM to SIGKILL
+  // Of an engine that has joined once: the starts in a row without joining until it is given up.
+  std::uint32_t hopeless_starts = 5;
+  std::uint32_t stop_ms = 2'000;  // from SIGTERM to SIGKILL
 };
 
-// Whether an error refuses what the user gave: another option, file or device may do. Of what fails
-// for other reasons the log is worth a look.
+// True if an error refuses what the user gave, so that another option, file or device may help.
+// After any other error the log is worth reading.
 bool is_refusal(Code code);
 
 class Supervisor {
  public:
-  // `on_death` is called at once when the process has ended, so that its jobs are handed on.
+  // Calls `on_death` at once when the process has ended, so that the broker requeues its jobs.
   Supervisor(SupervisorOptions options, Env& env, const Clock& clock, RunObserver& observer,
              std::function<void()> on_death);
 
   Status start();
-  // Looks after the process. Errors, when it is hopeless: the engine's own, or engine_failed
-  // with its last words; both name the log, unless the engine refused what it was given.
+  // Watches the process and restarts it. Errors, when it gives up: the engine's own error, or
+  // engine_failed with its last words. Both name the log, unless the engine refused what it got.
   Status tick();
-  void joined();  // the broker has heard its hello
-  void hung();    // the broker says that it makes no progress: it is killed
-  void stop();    // for good
+  void joined();  // call this when the engine has joined the broker
+  void hung();    // call this when the engine makes no progress: kills it
+  void stop();    // ends the process for good
   std::uint32_t starts() const { return starts_; }
 
  private:
@@ -63,7 +65,7 @@ class Supervisor {
   std::uint32_t pause_ms_;
   std::uint32_t starts_ = 0;
   std::uint32_t fruitless_ = 0;  // starts in a row that did not join
-  bool joined_ = false;          // this process
+  bool joined_ = false;          // the current process has joined
   bool ever_joined_ = false;
 };
 

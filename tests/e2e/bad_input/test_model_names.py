@@ -32,7 +32,7 @@ def test_results_name_the_file(named_run):
     done = named_run.go(expect=0)
     assert models_of(named_run.results()) == {"Some-Model.v0.2.Q4_1"}
     warned = named_run.results()[3]["response"]["body"]["millrace"]["warnings"]
-    assert warned == ['model "tiny" is named, "Some-Model.v0.2.Q4_1" ran']
+    assert warned == ['the job names model "tiny", but "Some-Model.v0.2.Q4_1" ran']
     assert r"model Some-Model.v0.2.Q4_1 (Some label \x1b[31mof its own), kv f16" in done.stderr
     log = (named_run.folder / "results.jsonl.millrace" / "engine.log").read_text()
     (line,) = [x for x in log.splitlines() if "engine ready" in x]

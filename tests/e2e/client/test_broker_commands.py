@@ -99,8 +99,9 @@ def test_lines_with_a_batch_of_their_own_are_reported(broker):
     path = broker.folder / "own.jsonl"
     path.write_text('{"prompt": "p"}\n{"prompt": "q", "batch": "other"}\n')
     told = broker.millrace("submit", str(path), expect=0).stderr
-    assert "a batch of their own" in told and "millrace results results --follow" in told
-    assert "batch of their own" not in broker.millrace("submit", str(path), "--batch", "other",
+    assert "a batch or a stream of their own" in told
+    assert "millrace results results --follow" in told
+    assert "stream of their own" not in broker.millrace("submit", str(path), "--batch", "other",
                                                        expect=0).stderr
 
 
@@ -133,7 +134,7 @@ def test_cancel_and_status_of_a_batch(broker):
     again = broker.millrace("submit", jobs, "--wait", expect=1)
     assert "0 completed, 10 failed" in again.stderr
     assert "10 of those that failed were cancelled" in again.stderr
-    assert "10 of those that were known were cancelled" in broker.millrace(
+    assert "10 of those that were known already were cancelled" in broker.millrace(
         "submit", jobs, expect=0).stderr
     none = broker.millrace("retry", "--batch", batch, expect=0)
     assert none.stdout == "0 queued again\n" and "only failed jobs" in none.stderr
@@ -216,7 +217,7 @@ def test_results_of_jobs_that_are_still_to_end_are_none_yet(broker):
     batch = json.loads(broker.millrace("submit", jobs, "--json", expect=0).stdout)["batch"]
     for words in (("results", "results"), ("results", "results", "--batch", batch)):
         done = broker.millrace(*words, expect=0)
-        assert done.stdout == "" and "named results yet; jobs to end: 3" in done.stderr
+        assert done.stdout == "" and "named results yet; jobs still to end: 3" in done.stderr
         assert json.loads(broker.millrace(*words, "--json", expect=0).stderr)["event"] == "empty"
     unknown = broker.millrace("results", "results", "--batch", "nosuch", expect=3)
     assert "not_found" in unknown.stderr
@@ -253,7 +254,7 @@ def test_unknown_names_are_reported(broker):
     assert broker.millrace("retry", "--batch", batch, expect=0).stdout == "0 queued again\n"
     for verb in ("cancel", "retry"):
         done = broker.millrace(verb, "no-such-job", expect=1)
-        assert "knows no job of that id" in done.stderr and broker.clients in done.stderr
+        assert "holds no job with that id" in done.stderr and broker.clients in done.stderr
     # A command that follows may start before the stream exists.
     process = subprocess.Popen(broker.command("results", "later", "--follow"), text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -130,7 +130,8 @@ def test_warnings_are_counted_and_the_first_is_named(run):
     assert "3 lines have warnings" in done.stdout
     assert "  line 3 (c): unknown field 'temprature' was left out\n" in done.stdout
     body = run.results()[5]["response"]["body"]
-    assert body["warnings"] == ['model "gpt-4" is named, "stub" ran'] and body["metadata"] == {}
+    assert body["warnings"] == ['the job names model "gpt-4", but "stub" ran']
+    assert body["metadata"] == {}
     told = json.loads(run.go("--restart", "--json", expect=0).stdout.splitlines()[-1])
     assert (told["warned"], told["first_warning"]["line"]) == (3, 3)
     assert "temprature" in told["first_warning"]["message"]
@@ -209,7 +210,7 @@ def test_another_choice_of_auto_names_both_and_can_be_given_by_name(run):
     run.env |= {"STUB_FINGERPRINT": "6" * 32, "STUB_KV": "f16;f16/f16 x30", "STUB_DELAY_MS": "0",
                 "STUB_ROWS": "64"}
     refused = run.go("--kv", "auto", "--max-batch", "1", expect=3).stderr
-    assert ("--kv auto came to k5v3 (r5/r3 x30) when this run began and comes to f16 (f16/f16 x30)"
+    assert ("--kv auto meant k5v3 (r5/r3 x30) when this run began and means f16 (f16/f16 x30)"
             in refused) and "give --kv k5v3" in refused
     assert run.executions() == executed, "a refused run must not compute anything"
     run.env = {**began, "STUB_DELAY_MS": "0"}

@@ -193,7 +193,7 @@ def test_mean_keys_of_a_text_center_those_of_a_policy(tiny):
     assert 0 < centered["against_f16"]["max_kld"] < 1e-4
     assert centered["keys_centered_by"] == said["digest"] and "keys_centered_by" not in plain
     table = measure(tiny, "--kv", "f16", "--kv-center", path).stdout
-    assert f"the policies' keys are centered by {said['digest']}\n" in table
+    assert f"centered keys; digest of the mean keys: {said['digest']}\n" in table
     # The engine also accepts the file, and then has another fingerprint.
     done = subprocess.run([program("millrace"), "score", "--model", tiny / "m.gguf", "--kv-center",
                            path], input="abc\n", text=True, capture_output=True, timeout=PATIENCE_S,
@@ -238,7 +238,7 @@ WRONG = {
     "unknown policy": (("--tokens", "{f}/ids.json", "--kv", "f16,k9v9"), 2, "usage",
                        "k9v9.*k8v4, k6v4, k5v3"),
     "auto": (("--tokens", "{f}/ids.json", "--kv", "f16,auto"), 2, "usage",
-             "--kv auto: auto is a choice by an engine's memory and load.*k8v4"),
+             "--kv auto: auto is not a policy but a choice by an engine's memory and load.*k8v4"),
     "protection beyond": (("--tokens", "{f}/ids.json", "--kv", "f16", "--kv-protect", "first:99"),
                           3, "invalid_value", "--kv-protect first:99: the model has 1 layer"),
     "unknown protection": (("--tokens", "{f}/ids.json", "--kv-protect", "edges"), 2, "usage",

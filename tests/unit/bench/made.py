@@ -1,4 +1,4 @@
-"""Rounds and speeds made up for the tests of bench/compare."""
+"""Made-up rounds and speeds for the tests of bench/compare."""
 import pathlib
 import sys
 
@@ -12,7 +12,7 @@ def fast(prompt, generate, foreign=0.0, **details):
 
 
 def rounds_of(values, wanted=None, memory=40.0, failures=()):
-    """values: side -> what it measured, a list with an item a round, or one for one round."""
+    """values: side -> what it measured, as a list with an item for each round, or a single item."""
     lists = {side: each if isinstance(each, list) else [each] for side, each in values.items()}
     number = max(map(len, lists.values()), default=0)
     tried = [phase.Round({side: each[i] for side, each in lists.items() if i < len(each)},
@@ -21,7 +21,7 @@ def rounds_of(values, wanted=None, memory=40.0, failures=()):
 
 
 class Quiet:
-    """In place of run.Watch: nobody else is here."""
+    """Replaces run.Watch: no other process uses the cores."""
 
     def foreign(self):
         return 0.0

@@ -1,4 +1,4 @@
-"""What bench/compare makes of its peers' output, and what it says of it. Nothing here is timed."""
+"""Tests how bench/compare reads the output of the peers, and its rows. Nothing here is timed."""
 import itertools
 import json
 import os
@@ -92,7 +92,7 @@ def test_a_child_that_still_runs_is_no_stranger(monkeypatch):
 
 
 def test_openvino_gets_the_prompts_of_engine_bench():
-    """The formula stands in C++ and in Python; both must name the same ids."""
+    """The formula is in C++ and in Python; both must give the same ids."""
     source = (ROOT / "bench/engine/engine_bench.cpp").read_text()
     assert "1000 + (index * 7919 + i * 104729) % (vocabulary - 1000)" in source
     peer = (ROOT / "bench/lib/openvino_run.py").read_text()
@@ -100,7 +100,7 @@ def test_openvino_gets_the_prompts_of_engine_bench():
 
 
 class Side:
-    """Gives the speeds of a list in turn, or fails."""
+    """A side that gives the speeds of a list in turn, or fails."""
 
     def __init__(self, log, name, answers):
         self.log, self.name, self.answers = log, name, list(answers)
@@ -151,7 +151,7 @@ def test_a_run_that_others_disturbed_is_repeated():
 
 
 def test_shares_of_the_limits():
-    # 2 x (100 + 20 / 10) = 204 operations a prompt token of 1,000 a second.
+    # 1,000 prompt tokens a second, of 2 x (100 + 20 / 10) = 204 operations each.
     shape = Shape(2, 10, 4)
     got = limits.shares(shape, fast(2, 4), WORK, 1e-6, 1e-6)
     assert got == {"prompt_dots": 41, "generate_dots": 96,
@@ -272,7 +272,7 @@ def test_the_page_says_what_failed_and_what_holds():
 
 
 def test_rows_where_only_generation_is_judged_leave_out_the_run_of_prompts(monkeypatch):
-    """On every side; llama.cpp copies one prompt."""
+    """No side runs the prompts alone, and llama.cpp copies one prompt."""
     commands = []
 
     def answer(command):

@@ -1,4 +1,4 @@
-"""What the whole-job measure gives its sides and makes of their answers. Nothing here is timed."""
+"""Tests what the whole-job measure gives its sides, and its row. Nothing here is timed."""
 import json
 import threading
 import types
@@ -43,7 +43,7 @@ def test_answers_are_read_and_each_must_be_one(tmp_path):
 
 
 def test_output_is_counted_in_the_same_way_whoever_wrote_it(monkeypatch):
-    """A token a word here, and one for each line break within a text."""
+    """Here a token is a word, or a line break within a text."""
     monkeypatch.setattr(chats, "token_counts", lambda _, lines: [len(x.split()) for x in lines])
     assert chats.output_tokens("m", ["one two", "three\n\nfour five\n", ""]) == 2 + 3 + 3
 
@@ -64,7 +64,7 @@ FORMATS = {"llama-server": "llama.cpp Q4_0", "OpenVINO": "OpenVINO Q4_1"}
 
 
 def rounds(*times, foreign=0.0, wanted=None, tokens=600):
-    """times: seconds of ours, llama-server, OpenVINO in each round."""
+    """times: the seconds of ours, llama-server and OpenVINO in each round."""
     sides = ("ours", "llama-server", "OpenVINO")
     return rounds_of({name: [job.Done(each[i], 64, tokens, foreign) for each in times]
                       for i, name in enumerate(sides)}, wanted)
@@ -126,14 +126,14 @@ def test_each_peer_runs_in_its_fastest_format_and_three_rounds_in_turns(monkeypa
                                     rounds=lambda usual: usual,
                                     speeds=types.SimpleNamespace(measure=measure))
     row = job.job(context)
-    assert set(asked[0][0].sides) == set(speeds)  # every format has had its trial
+    assert set(asked[0][0].sides) == set(speeds)  # the trial ran every format
     turn = [(job.ours, "m"), (job.llama_server, "Q4_0"), (job.openvino, "Q4_1")]
     assert log == turn + turn[::-1] + turn
     assert row["holds"] is False and len(context.tables[0][2]) == 3
 
 
 class OneServer:
-    """In place of llama-server: answers chats, and keeps those that say so waiting to its end."""
+    """Replaces llama-server: answers chats, and lets those that say so wait until it ends."""
 
     def __init__(self, *_):
         self.ended, self.process = threading.Event(), self

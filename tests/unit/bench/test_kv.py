@@ -1,4 +1,4 @@
-"""What bench/compare says of KV policies' speeds. Nothing here is timed."""
+"""Tests the rows and tables of `bench/compare --only kv`. Nothing here is timed."""
 import contextlib
 import pathlib
 import types
@@ -21,7 +21,7 @@ LLAMA, OPENVINO = "llama.cpp Q4_0, KV f16, no flash attention", "OpenVINO Q4_1, 
 
 
 def found(gains=GAINS, prompt_s=PROMPT_S, wanted=3):
-    """Rounds of every load; a moment at half speed, of all policies, changes no ratio."""
+    """Rounds of every load. In the second, all policies decode at half speed: no ratio changes."""
     out = {"prompt": rounds_of({p: [Turn(s)] * 3 for p, s in prompt_s.items()}, wanted)}
     for load, f16_ms in F16_MS.items():
         steps = {policy: [f16_ms / 1e3 / times * slow for slow in (1, 2, 1)]
@@ -107,7 +107,7 @@ def test_a_peer_that_is_missing_leaves_the_row_unproven_but_it_can_fail():
 
 def test_too_few_rounds_prove_nothing():
     rows = kv.rows_of(found(wanted=12), beside(), {})
-    assert holds(rows) == [True] * 6  # three of twelve suffice, and are said
+    assert holds(rows) == [True] * 6  # three of twelve rounds suffice
     assert rows[0]["mark"] == "3 of 12 rounds count"
     assert kv.peers_row(beside(rounds=2), {})["holds"] is None
     row = kv.peers_row(beside(foreign=0.4), {})
@@ -119,7 +119,7 @@ def test_tables_say_what_a_step_reads():
     _, head, rows = kv.decode_table(found(), tokens, weight_bytes=1e9)
     assert len(rows) == 3 * len(kv_sides.POLICIES) and all(len(row) == len(head) for row in rows)
     q8 = dict(zip(head, rows[1]))
-    # 16 x 7,004 x 12,240 bytes in 62.5 ms, 21.9 GB/s, of the 40 that the rounds' probe read
+    # 16 x 7,004 x 12,240 bytes in 62.5 ms are 21.9 GB/s, of the 40 GB/s that the probe measured
     assert (q8["KV"], q8["% of reads"], q8["memory, GB/s"]) == ("q8", "55", "40.0")
     assert (q8["% of reads, weights too"], q8["times f16"]) == ("95", "1.60")
     assert q8["generated tokens/s"] == "256 (128 to 256)" and q8["rounds"] == "3 of 3"
@@ -135,7 +135,7 @@ def test_tables_say_what_a_step_reads():
 
 
 class Bench:
-    """In place of kv_bench's process: every policy at once."""
+    """Replaces the kv_bench process, with every policy."""
 
     def __init__(self, _model, policies):
         self.policies = {name: {"bytes_per_token": 23040.0 if name == "f16" else 12240.0}
@@ -196,7 +196,7 @@ def test_the_check_brings_rows_tables_and_a_picture(monkeypatch):
     context = Context(quick=False)
     rows = checks.rows_of("kv", context)
     assert holds(rows) == [True] * 6 and {row["check"] for row in rows} == {"kv"}
-    # Every format once, then five rounds of the fastest of each family with ours.
+    # Every format runs once, then the fastest of each family in five rounds with ours.
     assert log == [*peers, *[LLAMA, OPENVINO, OPENVINO, LLAMA] * 2, LLAMA, OPENVINO]
     asked = benches[0].asked
     assert asked[:12] == [*kv_sides.POLICIES, *reversed(kv_sides.POLICIES)]
@@ -244,7 +244,7 @@ def test_the_program_is_asked_line_by_line(tmp_path, monkeypatch):
     with kv_sides.KvBench("m", ["f16"]) as bench:
         assert bench.prompt("f16") == Turn(7)
         assert bench.decode("f16", FEW) == Turn(0.5, 8.0) == bench.decode("f16", FEW)
-        with pytest.raises(Failed, match="f16 drew other tokens than in the round before"):
+        with pytest.raises(Failed, match="f16 drew other tokens than in an earlier round"):
             bench.decode("f16", FEW)
         assert bench.guard().in_turns(["f16"], bench.prompt, 1).tried[0].reads == [40, 40]
         with pytest.raises(Failed, match="kv_bench ended with 3"):

@@ -1,4 +1,4 @@
-"""The guard of rows that read memory, with memory that is made up. Nothing here is timed."""
+"""Tests the guard of rows that read memory, with made-up memory. Nothing here is timed."""
 import pathlib
 import sys
 
@@ -11,8 +11,8 @@ from lib.run import Failed  # noqa: E402
 
 
 class Machine:
-    """Memory as fast as `memory(turns)` says of the number of turns that are over; a round has two
-    turns. Side "a" is bound by memory, side "b" by arithmetic."""
+    """A machine with memory of the speed `memory(n)` after n turns; a round has two turns. Memory
+    limits side "a", arithmetic limits side "b"."""
 
     def __init__(self, memory, foreign=lambda turns: 0):
         self.memory, self.others, self.order, self.breaks = memory, foreign, [], {}
@@ -45,7 +45,7 @@ def test_on_a_steady_machine_sides_take_turns_and_the_probe_runs_between_them():
 
 
 def test_ratios_are_those_of_the_fast_phase_however_long_the_slow_one_was():
-    """Nine rounds in a slow phase, then a fast one: the slow rounds are not in the figures."""
+    """After nine rounds in a slow phase comes a fast one: the figures leave out the slow rounds."""
     machine = Machine(lambda turns: 30.0 if turns <= 18 else 45.0)
     rounds = machine.run(12)
     assert len(rounds.tried) == 9 + 1 + 12 and len(rounds.counted) == 12
@@ -56,7 +56,7 @@ def test_ratios_are_those_of_the_fast_phase_however_long_the_slow_one_was():
 def test_a_phase_that_ends_leaves_the_rounds_in_it_and_says_what_is_missing():
     machine = Machine(lambda turns: 45.0 if turns <= 7 else 30.0)
     rounds = machine.run(5)
-    assert len(rounds.tried) == 10  # twice as many at most
+    assert len(rounds.tried) == 10  # at most twice as many as wanted
     assert rounds.ratios("a", "b") == [2.25] * 3 and rounds.proven
     assert rounds.mark == ("3 of 5 rounds count: the memory changed in 1, the memory was slower "
                            "in 6")
@@ -101,7 +101,7 @@ def test_a_machine_without_any_phase_gives_bounded_rounds_that_prove_nothing():
     assert (len(rounds.tried), len(rounds.counted)) == (10, 0)
     assert rounds.mark == "0 of 5 rounds count: the memory changed in 10"
     assert not rounds.proven and rounds.verdict(True) is None and rounds.verdict(False) is None
-    assert len(rounds.of("a")) == 10  # shown all the same
+    assert len(rounds.of("a")) == 10  # the figures of all rounds are shown
     assert len(Machine(machine.memory).run(5, most=6).tried) == 6
 
 

@@ -1,11 +1,11 @@
-"""The profile of a step by kernel: which loads, in which ways, and the page. Nothing is timed."""
+"""Tests the profile of a step by kernel: its loads, its ways and its table. Nothing is timed."""
 from made import guard
 from lib import limits, profile, report, sides
 from lib.run import Failed
 
 
 def test_every_profiled_load_draws_long_enough_for_all_its_rows_to_draw_at_once():
-    """Rows whose prompts are done draw while those of others are computed, 430 tokens a step."""
+    """Rows with a finished prompt draw while other prompts are computed, 430 tokens a step."""
     for shape in profile.SHAPES:
         alone = (shape.rows - 1) * shape.prompt / 430
         assert shape.output - alone >= 0.25 * shape.output, shape
@@ -52,7 +52,7 @@ def test_a_step_is_measured_whole_and_in_parts():
 
 WORK = limits.Work(layer_weights=100, output_weights=20, weight_bytes=60, kv_values=3,
                    query_values=5, gate_up_weights=60, gate_up_bytes=30, output_bytes=10)
-# A thousand of each a second: a unit takes a millisecond.
+# The rate of each is a thousand a second, so that a unit takes a millisecond.
 PEAK = {"peak_dot_gops": 1e-6, "peak_fp32_gflops": 1e-6}
 STEPS = {"memory_gbytes_per_s": 1e-6, "jobs": 4, "prompt": 9, "output": 2, "prompt_tokens": 36,
          "prompt_steps": 2, "prompt_kernels": [{"kernel": "gate_up"}],
@@ -63,9 +63,10 @@ def test_each_kernel_stands_beside_the_limit_it_runs_against():
     prompt = limits.kernel_limits(STEPS, "prompt", WORK, PEAK)
     assert prompt["gate_up"] == 2 * 18 * 60
     assert prompt["matmul"] == 2 * 18 * 40 + 2 * 2 * 20
-    assert prompt["attention"] == 4 * 18 * 5 * 5  # a token sees 5 of 9 keys in the mean
+    assert prompt["attention"] == 4 * 18 * 5 * 5  # a token sees 5 of 9 keys on average
     decode = limits.kernel_limits(STEPS, "decode", WORK, PEAK)
-    assert decode["matmul"] == 2 * 4 * 20  # layers are one launch: the output matrix is left
+    # The layers are one launch, so only the output matrix remains.
+    assert decode["matmul"] == 2 * 4 * 20
     assert decode["attention"] == 4 * 4 * 10 * 5
     assert decode["layers"] == 2 * 4 * 100 + decode["attention"]
 

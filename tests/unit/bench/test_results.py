@@ -1,4 +1,4 @@
-"""The machine's page, the history and the raw runs of `bench/compare --save`."""
+"""Tests the machine's page, the history and the raw runs of `bench/compare --save`."""
 import json
 import re
 import subprocess
@@ -64,7 +64,7 @@ def test_the_history_has_a_line_a_run_the_newest_first(folders):
         "| 2026-11-23 | abc1234 | Fast CPU (R) 9, 2 cores | `bench/compare --only x` | "
         "prompt 3.10 and 1.20; k4v3 2.26 times f16 |"]
     (folders / "HISTORY.md").write_text("something else")
-    with pytest.raises(Failed, match="HISTORY.md does not begin as"):
+    with pytest.raises(Failed, match="HISTORY.md does not begin with"):
         save(section("submits", "3"))
 
 
@@ -90,7 +90,7 @@ def test_pages_name_a_command_that_can_be_typed():
 
 
 @pytest.mark.parametrize("words, said", [
-    (["--quick", "--save"], "--quick is for trying: its figures are not saved"),
+    (["--quick", "--save"], "its figures are not saved: omit --quick or --save"),
     (["--only", "speed,nothing"], "--only knows speed, profile,"),
     (["--rounds", "0"], "at least 1")])
 def test_a_command_that_makes_no_sense_is_refused(words, said):
@@ -115,7 +115,7 @@ def test_the_pages_that_stand_have_known_sections_and_no_raw_runs():
 
 
 def test_pages_of_results_make_no_commit_dirty(tmp_path, monkeypatch):
-    """--save writes them, and the next run is of the same commit."""
+    """--save writes them, and the next run counts as the same commit."""
     def git(*words):
         subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *words], cwd=tmp_path,
                        check=True, capture_output=True)

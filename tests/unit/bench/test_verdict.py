@@ -1,4 +1,4 @@
-"""What must hold against the peers, and what is said of it. Nothing here is timed."""
+"""Tests the verdicts against the peers and their table. Nothing here is timed."""
 import pytest
 
 from made import fast, rounds_of

@@ -13,7 +13,7 @@ Error refused(std::string_view text) {
   return status ? Error{} : status.error();
 }
 
-TEST(CheckJson, TakesWhatIsValid) {
+TEST(CheckJson, AcceptsValidJson) {
   EXPECT_TRUE(check_json(R"({"a":[1,-2,3.5e10,true,null,"\u00e9"],"b":{"a":1}})"));
 }
 
@@ -23,12 +23,12 @@ TEST(CheckJson, BadJsonNamesTheColumn) {
   EXPECT_NE(error.message.find("column 9"), std::string::npos) << error.message;
 }
 
-TEST(CheckJson, TornLineSaysThatItEnds) {
+TEST(CheckJson, ATornLineIsReportedAsIncomplete) {
   EXPECT_EQ(refused(R"({"a": [1, 2)").code, Code::invalid_json);
   EXPECT_NE(refused(R"({"a": [1, 2)").message.find("ends before"), std::string::npos);
 }
 
-TEST(CheckJson, NanAndInfinityAreNoJson) {
+TEST(CheckJson, RefusesNanAndInfinity) {
   for (const char* text : {R"({"temperature": NaN})", R"({"temperature": Infinity})",
                            R"({"temperature": -Infinity})"}) {
     const Error error = refused(text);

@@ -7,7 +7,7 @@
 namespace millrace::client {
 namespace {
 
-TEST(CustomIds, FirstUseIsFreeAndLaterOnesNameIt) {
+TEST(CustomIds, LaterUsesNameTheLineOfTheFirst) {
   CustomIds ids;
   EXPECT_EQ(ids.add("a", 1), std::nullopt);
   EXPECT_EQ(ids.add("b", 2), std::nullopt);

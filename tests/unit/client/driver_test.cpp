@@ -1,4 +1,5 @@
-// The driver of `millrace run` against a broker in memory: lines to jobs, results to the output.
+// Tests the driver of `millrace run` against a broker in memory: it submits the lines and writes
+// the results to the output.
 #include "client/run/driver.hpp"
 
 #include <gtest/gtest.h>
@@ -53,7 +54,7 @@ class DriverTest : public ::testing::Test {
   TemporaryFolder folder_;
   ManualClock clock_;
   FakeBroker broker_{clock_};
-  std::uint32_t stop_at_ = 0;  // this wait a signal comes; 0: never
+  std::uint32_t stop_at_ = 0;  // the wait at which a signal comes; 0: never
   RunSummary summary_;
 };
 

@@ -1,5 +1,5 @@
-// The loop in which every command waits, against a broker in memory that falls silent, restarts,
-// loses its doorbell or is interrupted by a signal.
+// Tests the loop in which every command waits, against a broker in memory that falls silent,
+// restarts or loses its doorbell, and with a signal that interrupts the loop.
 #include "client/link/event_loop.hpp"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ class Producer final : public JobSource {
   Submitter submitter;
   ResultWait wait;
   std::uint64_t fed = 0;
-  std::map<std::uint64_t, int> answers, results;  // how often each job's came
+  std::map<std::uint64_t, int> answers, results;  // how often each came, by job
 };
 
 class EventLoopTest : public ::testing::Test {
@@ -61,7 +61,7 @@ class EventLoopTest : public ::testing::Test {
     return EventLoop(*session_, clock_, options_)
         .run({&producer.submitter, &producer.wait.reader()}, [&] { return producer.done(); });
   }
-  // `what` is done at the `n`th wait.
+  // Makes the broker do `what` at the `n`th wait.
   void at_wait(std::uint32_t n, std::function<void()> what) {
     broker_.at_wait = [this, n, what = std::move(what)] {
       if (broker_.waits == n) what();
@@ -117,7 +117,7 @@ TEST_F(EventLoopTest, ABrokerThatFallsSilentIsWaitedForAndGreetedAgain) {
   EXPECT_EQ(back_, 1);
 }
 
-TEST_F(EventLoopTest, WhereAbsenceIsAFailureASilentBrokerEndsTheLoop) {
+TEST_F(EventLoopTest, IfAbsenceIsAFailureASilentBrokerEndsTheLoop) {
   options_.absence = Absence::is_failure;
   at_wait(4, [this] { broker_.silent = true; });
   Producer producer(*session_, clock_);
@@ -133,7 +133,7 @@ TEST_F(EventLoopTest, ARestartInTheMiddleLosesNothingAndRepeatsNothing) {
     FakeBroker broker(clock);
     const auto session = broker.open_session();
     broker.at_wait = [&] {
-      broker.loses_submitted = broker.waits == 3;  // jobs are on disk, and nobody was told
+      broker.loses_submitted = broker.waits == 3;  // the jobs are on disk, but the answer is lost
       if (broker.waits == 5) broker.restart(connection_breaks);
     };
     Producer producer(*session, clock);
@@ -148,7 +148,7 @@ TEST_F(EventLoopTest, ARestartInTheMiddleLosesNothingAndRepeatsNothing) {
   }
 }
 
-TEST_F(EventLoopTest, AResultIsReadAtTheRingAndALostRingIsMadeUpFor) {
+TEST_F(EventLoopTest, AResultIsReadAtTheRingAndLaterWithoutARing) {
   const auto ms_until_read = [&](bool rings) {
     ManualClock clock;
     FakeBroker broker(clock);
@@ -170,7 +170,7 @@ TEST_F(EventLoopTest, AResultIsReadAtTheRingAndALostRingIsMadeUpFor) {
     return (clock.monotonic_us() - published_us) / 1'000;
   };
   EXPECT_EQ(ms_until_read(true), 0);
-  EXPECT_GT(ms_until_read(false), 0);  // of the test's own time
+  EXPECT_GT(ms_until_read(false), 0);  // by the test's own clock
 }
 
 TEST_F(EventLoopTest, ASignalEndsTheLoopBeforeAnythingElseIsAsked) {
@@ -187,7 +187,7 @@ TEST_F(EventLoopTest, ASignalEndsTheLoopBeforeAnythingElseIsAsked) {
   EXPECT_EQ(broker_.waits, 4U);
 }
 
-TEST_F(EventLoopTest, ARequestIsAnsweredOrRefusedOrGivenUp) {
+TEST_F(EventLoopTest, ARequestIsAnsweredRefusedOrTimesOut) {
   EventLoop loop(*session_, clock_, options_);
   EXPECT_TRUE(loop.request_as<StatusAnswer>(StatusRequest{}));
   EXPECT_EQ(loop.request_as<Acknowledged>(StatusRequest{}).error().code, Code::unexpected_message);
@@ -203,7 +203,7 @@ TEST_F(EventLoopTest, ARequestIsAnsweredOrRefusedOrGivenUp) {
   EXPECT_EQ(session_->unanswered() + fresh->unanswered(), 0U) << "nobody waits for late answers";
 }
 
-// Counts what it is offered.
+// A handler that counts the answers that it is offered.
 class Counter final : public EventHandler {
  public:
   Status tick() override { return ++ticks == fails_at ? fail(Code::io_error, "x") : Status(); }

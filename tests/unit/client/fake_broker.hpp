@@ -1,7 +1,8 @@
 #pragma once
 // A broker in memory behind a client's socket: it takes jobs, publishes their results in one stream
-// and rings for them. Time is the test's own and passes while the client waits. `at_wait` is called
-// at the beginning of each wait, where a test silences the broker, restarts it or ends a job.
+// and rings the doorbell for them. Time is the test's own and passes while the client waits.
+// `at_wait` is called at the beginning of each wait; there a test silences the broker, restarts it
+// or ends a job.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -17,14 +18,14 @@
 
 namespace millrace::client {
 
-inline constexpr std::uint32_t most_waits = 100'000;  // a loop that does not end fails its test
+inline constexpr std::uint32_t most_waits = 100'000;  // more mean that a loop does not end
 inline const Body no_result = "\x81\xa5state\x07";    // {"state": 7}, which is no result
 
 class FakeBroker {
  public:
   explicit FakeBroker(ManualClock& time) : clock(time) {}
 
-  // A session with this broker, over a socket that ends here.
+  // Opens a session with this broker, over a socket of this class.
   std::unique_ptr<Session> open_session(SessionOptions options = {});
 
   void publish(const std::string& job, Body body) {
@@ -37,7 +38,7 @@ class FakeBroker {
     result.result.emplace();
     publish(job, encode_result(result));
   }
-  // Another process with the same ledger: it knows no session, and what was on its way is lost.
+  // Acts as a new process with the same ledger: it knows no session, and frames in flight are lost.
   void restart(bool connection_breaks) {
     greeted = false;
     frames.clear();
@@ -51,18 +52,18 @@ class FakeBroker {
   ManualClock& clock;
   std::function<void()> at_wait;
   bool silent = false;       // takes frames and does nothing
-  bool rings = true;         // its doorbell is heard
-  bool ends_at_once = true;  // each job as soon as it is submitted
+  bool rings = true;         // the client hears its doorbell
+  bool ends_at_once = true;  // ends each job as soon as it is submitted
   bool answers_status = true;
-  bool loses_submitted = false;  // the next answer to a submit
+  bool loses_submitted = false;  // loses the next answer to a submit
   bool greeted = false, lost = false;
   std::uint32_t connections = 0, waits = 0, resubmitted = 0;
   std::vector<std::uint32_t> timeouts_ms;  // of each wait
-  std::vector<std::string> frames;         // on their way to the client
+  std::vector<std::string> frames;         // in flight to the client
   std::uint64_t bells = 0;
   std::map<std::string, bool> jobs;  // true: its result is published
   std::vector<Entry> entries;
-  std::vector<Message> questions;  // those that were not hello
+  std::vector<Message> questions;  // without hello
 
  private:
   Message submitted(const Submit& submit);
@@ -98,7 +99,7 @@ class FakeSocket final : public BrokerSocket {
     }
     happened.lost = std::exchange(broker_.lost, false);
     if (!broker_.silent) {
-      if (!broker_.frames.empty()) {  // one at a time: there is a wait between any two
+      if (!broker_.frames.empty()) {  // one frame in each wait
         happened.frames.push_back(std::move(broker_.frames.front()));
         broker_.frames.erase(broker_.frames.begin());
       }

@@ -19,7 +19,7 @@ TEST(JsonWriter, StructureAndEscapes) {
             "{\"a\":1,\"b\":[true,null,\"x\\\"\\\\\\n\\u0001\"],\"c\":{},\"d\":\"\xEF\xBF\xBD\"}");
 }
 
-TEST(JsonWriter, WhatReadersTakeForALinesEndIsEscaped) {
+TEST(JsonWriter, EscapesWhatReadersTakeForALineEnd) {
   const std::string text =
       "a\xc2\x85"
       "b\xe2\x80\xa8"

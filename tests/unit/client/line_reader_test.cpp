@@ -50,7 +50,7 @@ TEST(LineReader, EmptyAndBlankFilesHoldNothing) {
   EXPECT_TRUE(read_all("\n\n  \n", 100).empty());
 }
 
-TEST(LineReader, ByteOrderMarkIsPassedOver) {
+TEST(LineReader, SkipsAByteOrderMark) {
   const auto seen = read_all("\xEF\xBB\xBF{}\n", 100);
   ASSERT_EQ(seen.size(), 1U);
   EXPECT_EQ(seen[0].text, "{}");

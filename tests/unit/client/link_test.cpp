@@ -1,4 +1,4 @@
-// Submitter and StreamReader against a scripted session: windows, pauses, gaps, repetitions.
+// Tests Submitter and StreamReader with a scripted session: windows, pauses, gaps, repetitions.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -9,7 +9,7 @@
 namespace millrace::client {
 namespace {
 
-// Keeps the questions; the test writes the answers.
+// A session that keeps the questions; the test writes the answers.
 class ScriptedSession final : public Session {
  public:
   std::uint64_t ask(Message message) override {
@@ -72,7 +72,7 @@ class StreamReaderTest : public ::testing::Test, public EntrySink {
   std::vector<Entry> entries_;
 };
 
-TEST_F(StreamReaderTest, AsksOnAfterEachAnswerUntilCaughtUp) {
+TEST_F(StreamReaderTest, AsksAgainAfterEachAnswerUntilCaughtUp) {
   ASSERT_TRUE(reader_.tick());
   EXPECT_EQ(fetch().from, 1U);
   ASSERT_TRUE(reader_.tick());
@@ -101,7 +101,7 @@ TEST_F(StreamReaderTest, AsksWithoutARingAfterAWhile) {
   EXPECT_EQ(session_.last, 2U);
 }
 
-TEST_F(StreamReaderTest, WhereItDoesNotFollowItAsksNoMoreOnceItHasCaughtUp) {
+TEST_F(StreamReaderTest, WithoutFollowItStopsAskingOnceItHasCaughtUp) {
   StreamReaderOptions options;
   options.follow = false;
   StreamReader reader(session_, clock_, options, *this);
@@ -138,7 +138,7 @@ TEST_F(StreamReaderTest, RepetitionsAreDroppedAndGapsRefused) {
   EXPECT_EQ(entries_.size(), 3U);
 }
 
-TEST_F(StreamReaderTest, AnotherLogIsRefusedAndTrimmedIsSaid) {
+TEST_F(StreamReaderTest, AnotherLogAndTrimmedEntriesAreErrors) {
   ASSERT_TRUE(reader_.tick());
   ASSERT_TRUE(give(data_of({1}, 1)));
   ASSERT_TRUE(reader_.tick());
@@ -152,7 +152,7 @@ TEST_F(StreamReaderTest, AnotherLogIsRefusedAndTrimmedIsSaid) {
   EXPECT_EQ(reader_.first_kept(), 9U);
 }
 
-TEST_F(StreamReaderTest, MovedWhileAnAnswerIsUnderWayItTakesNoNoticeOfThatAnswer) {
+TEST_F(StreamReaderTest, AfterAMoveItIgnoresTheAnswerToTheEarlierQuestion) {
   reader_.move_to(7);
   ASSERT_TRUE(reader_.tick());
   const std::uint64_t before = session_.last;
@@ -223,7 +223,7 @@ TEST_F(SubmitterTest, GathersJobsAndKeepsAWindow) {
   EXPECT_FALSE(submitter_.done()) << "three have no answer yet";
 }
 
-TEST_F(SubmitterTest, ASourceThatHoldsBackIsNotFedFrom) {
+TEST_F(SubmitterTest, DoesNotFeedFromASourceThatHoldsBack) {
   jobs_ = {"1"};
   holds_back_ = true;
   ASSERT_TRUE(submitter_.tick());
@@ -234,7 +234,7 @@ TEST_F(SubmitterTest, ASourceThatHoldsBackIsNotFedFrom) {
   EXPECT_EQ(session_.last, 1U);
 }
 
-TEST_F(SubmitterTest, WaitsAndSendsAgainWhatTheBrokerHadNoRoomFor) {
+TEST_F(SubmitterTest, WaitsAndSendsAgainIfTheBrokerHadNoRoom) {
   jobs_ = {"a", "b"};
   ASSERT_TRUE(submitter_.tick());
   ASSERT_TRUE(give(1, Refused{{Code::overloaded, "full", ""}}));
@@ -246,7 +246,7 @@ TEST_F(SubmitterTest, WaitsAndSendsAgainWhatTheBrokerHadNoRoomFor) {
   ASSERT_TRUE(submitter_.tick());
   ASSERT_EQ(session_.last, 2U);
   EXPECT_EQ(question(2).jobs, (std::vector<Body>{"a", "b"}));
-  // One of them again, and the pause has grown.
+  // The broker refuses one of them again, and the pause has grown.
   ASSERT_TRUE(
       give(2, Submitted{{SubmitAnswer{.job = "a", .error = {}},
                          SubmitAnswer{.job = "b", .error = Error{Code::disk_full, "full", ""}}}}));

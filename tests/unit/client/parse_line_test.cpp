@@ -123,7 +123,7 @@ TEST(ParseLine, TheSeedDoesNotDependOnTheLineNumber) {
   EXPECT_EQ(seed("1-aa"), seed("999-aa"));
 }
 
-TEST(ParseLine, RunAndSubmitComeToTheSameSeed) {
+TEST(ParseLine, RunAndSubmitDeriveTheSameSeed) {
   for (const char* line : {R"({"id":"me","prompt":"p"})", R"({"custom_id":"me","prompt":"p"})",
                            R"({"prompt":"p","model":"m"})"}) {
     const Job run = job_of(parse(line, {.id = "7-abc", .model = "*", .own_queue = true}));
@@ -184,7 +184,7 @@ TEST(ParseLine, WrongTypesAndRanges) {
   expect_refused(R"({"prompt":"p","task":"dance"})", Code::unknown_task);
 }
 
-TEST(ParseLine, LinesThatAreNoJob) {
+TEST(ParseLine, RefusesLinesThatAreNoJob) {
   expect_refused("[1]", Code::invalid_json);
   expect_refused("nonsense", Code::invalid_json);
   expect_refused(R"({"custom_id":5,"prompt":"p"})", Code::invalid_value);
@@ -199,7 +199,7 @@ TEST(ParseLine, LinesThatAreNoJob) {
   expect_refused(R"({"url":"/v1/chat/completions","body":{"messages":[]}})", Code::empty_prompt);
 }
 
-TEST(ParseLine, ABadLineKeepsItsCustomIdWhereItCouldBeRead) {
+TEST(ParseLine, ABadLineKeepsItsCustomIdIfItCouldBeRead) {
   EXPECT_EQ(parse(chat(R"(,"n":0)")).custom_id, "c");
   EXPECT_EQ(parse("{\"custom_id\":\"c\"").custom_id, std::nullopt);
 }
@@ -222,7 +222,7 @@ TEST(ParseLine, DuplicatedCustomIdIsNotedInTheJob) {
   EXPECT_EQ(job.metadata.at(std::string(duplicate_key)), "3");
 }
 
-TEST(ParseLine, TheJobsIdAndStreamAreToldAlsoOfARefusedLine) {
+TEST(ParseLine, ARefusedLineKeepsItsJobsIdAndStream) {
   LineOptions options;
   options.id = "given";
   options.stream = "s";

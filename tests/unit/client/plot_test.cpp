@@ -1,4 +1,5 @@
-// Axes, labels and the text picture of a scatter plot; the PNG is read by tests/e2e/fidelity.
+// Tests the axes, the labels and the text rendering of a scatter plot; tests/e2e/fidelity reads the
+// PNG.
 #include <gtest/gtest.h>
 
 #include "client/plot/scatter.hpp"
@@ -53,13 +54,13 @@ TEST(Plot, TheTextHasAPointForEachAndNamesWhatIsNotDrawn) {
                  .points = {{10, 0.1, "ten"}, {20, 0.001, "twenty"}, {30, 0, "zero"}}});
   EXPECT_NE(text.find("o ten"), std::string::npos) << text;
   EXPECT_NE(text.find("o twenty"), std::string::npos) << text;
-  EXPECT_LT(text.find("o ten"), text.find("o twenty"));  // the larger one stands higher
+  EXPECT_LT(text.find("o ten"), text.find("o twenty"));  // the larger value is drawn higher
   EXPECT_EQ(text.find("o zero"), std::string::npos);
   EXPECT_TRUE(text.ends_with("across; not on the axis: zero (0)")) << text;
   EXPECT_TRUE(text.starts_with("up\n"));
 }
 
-TEST(Plot, ThePngIsOne) {
+TEST(Plot, ThePlotIsWrittenAsAPng) {
   const auto png =
       png_plot({.title = "t", .x_name = "x", .y_name = "y", .points = {{1, 1, "\x01one\xff"}}});
   ASSERT_TRUE(png.has_value());

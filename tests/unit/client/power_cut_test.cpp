@@ -1,7 +1,7 @@
-// The power goes at 200 points of a run's file work (lock, index, manifest, output, checkpoint),
-// each time with other unsynced writes lost, kept or torn. Afterwards the same run must go on: what
-// the checkpoint announced is in the output, and in the end every line stands there exactly once,
-// whole. A planted change, the checkpoint ahead of the output's sync, must be noticed.
+// Cuts the power at 200 points of a run's file work (lock, index, manifest, output, checkpoint),
+// each time with other unsynced writes lost, kept or torn. Afterwards the same run must go on: the
+// output holds what the checkpoint announced, and in the end every line exactly once and whole. The
+// test must notice a planted fault, a checkpoint that is saved before the output is synced.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -26,7 +26,7 @@ std::string output_line(std::uint64_t number) {
          std::string(number * 7, 'x') + "\",\"error\":null}\n";
 }
 
-// The run's paths must exist for its path checks; what is written goes to the disk in memory.
+// The run's paths must exist for its path checks; all writes go to the disk in memory.
 class PowerCut : public ::testing::Test {
  protected:
   PowerCut() {
@@ -42,8 +42,8 @@ class PowerCut : public ::testing::Test {
     ASSERT_TRUE(write_file_atomically(env, paths_.input, input_));
   }
 
-  // One session: opens the run, then writes the results that the stream holds, number n being line
-  // n, and settles now and then. False when the power went.
+  // One session: opens the run, writes the results of the stream, where number n is line n, and
+  // settles now and then. False if the power was cut.
   bool session(FaultEnv& env, Order order, std::mt19937_64& random, std::uint64_t& announced) {
     auto run = RunFolder::open(env, paths_, {{"--model", "m"}}, false);
     if (!run) {
@@ -51,7 +51,7 @@ class PowerCut : public ::testing::Test {
     }
     for (std::uint64_t number = 1; number <= announced; ++number) {
       if (!run->output().holds(number)) {
-        lost_ = true;  // the ledger's cursor has passed it: nobody would write it again
+        lost_ = true;  // the ledger's cursor has passed the line, so it would never be written
       }
     }
     for (std::uint64_t number = run->checkpoint().number + 1; number <= line_count; ++number) {
@@ -85,7 +85,7 @@ class PowerCut : public ::testing::Test {
     return save_checkpoint(env, run.path("checkpoint.json"), early) && run.output().sync();
   }
 
-  // Whether the output holds each line once and nothing else.
+  // True if the output holds each line once and nothing else.
   static bool whole(FaultEnv& env, const std::string& path) {
     const auto text = read_file(env, path, limits::MiB);
     std::string expected;
@@ -95,7 +95,8 @@ class PowerCut : public ::testing::Test {
     return text && *text == expected;
   }
 
-  // Runs that lost or spoiled a line, of `cuts` with the power cut at ever later points.
+  // Returns how many of `cuts` runs, with the power cut at ever later points, lost or spoiled a
+  // line.
   std::uint64_t damaged_runs(Order order) {
     std::uint64_t damaged = 0;
     for (std::uint64_t cut = 1; cut <= cuts; ++cut) {
@@ -110,7 +111,7 @@ class PowerCut : public ::testing::Test {
         refused = !env.is_cut();
         env.restart(cut * 1000 + static_cast<std::uint64_t>(i));
         if (i < 2) {
-          env.cut_after(1 + random() % 60);  // and again, while it goes on
+          env.cut_after(1 + random() % 60);  // cuts the power again while the run goes on
         }
       }
       damaged += lost_ || refused || !whole(env, paths_.output) ? 1 : 0;
@@ -118,7 +119,7 @@ class PowerCut : public ::testing::Test {
     return damaged;
   }
 
-  // With the engine of model m.
+  // Writes a whole run, with the engine of model m.
   void put_whole_run(FaultEnv& env, std::mt19937_64& random) {
     put_input(env);
     std::uint64_t announced = 0;
@@ -126,8 +127,8 @@ class PowerCut : public ::testing::Test {
     ASSERT_TRUE(RunFolder::open(env, paths_, {{"--model", "m"}}, false)->meet_engine("m"));
   }
 
-  // A whole run, and a restart of it that the power cuts at operation `cut`; once more while that
-  // is mended. Afterwards there is the one or the other, whole.
+  // Makes a whole run, and a restart that a power cut interrupts at operation `cut`, and once more
+  // during the recovery. Afterwards one of the two runs must be there, whole.
   void restart_cut_at(std::uint64_t cut, bool finish) {
     SCOPED_TRACE(cut);
     FaultEnv env;
@@ -159,8 +160,8 @@ class PowerCut : public ::testing::Test {
     EXPECT_FALSE(*env.exists(paths_.output + ".replaced"));
   }
 
-  // A whole run, and a restart of it in which operation `at` fails, once. What could not begin has
-  // changed nothing by then; what has met an engine is the run.
+  // Makes a whole run, and a restart in which operation `at` fails once. A restart that could not
+  // begin has changed nothing; one that an engine has joined is the run.
   void restart_fails_at(std::uint64_t at) {
     SCOPED_TRACE(at);
     FaultEnv env;
@@ -189,7 +190,7 @@ class PowerCut : public ::testing::Test {
     EXPECT_FALSE(*env.exists(paths_.output + ".replaced"));
   }
 
-  bool reached_ = true;  // by the last cut
+  bool reached_ = true;  // the last cut took place
   std::uint64_t kept_ = 0, replaced_ = 0;
   TemporaryFolder folder_;
   std::string input_;
@@ -201,7 +202,7 @@ TEST_F(PowerCut, EveryLineIsWrittenOnceWhateverIsLost) {
   EXPECT_EQ(damaged_runs(Order::correct), 0U);
 }
 
-TEST_F(PowerCut, ARestartLosesTheEarlierRunOnlyForOneThatHasMetAnEngineOrIsDone) {
+TEST_F(PowerCut, ARestartDropsTheEarlierRunOnlyWhenAnEngineHasJoinedOrItIsDone) {
   for (const bool finish : {false, true}) {
     SCOPED_TRACE(finish);
     reached_ = true;
@@ -215,7 +216,7 @@ TEST_F(PowerCut, ARestartLosesTheEarlierRunOnlyForOneThatHasMetAnEngineOrIsDone)
   }
 }
 
-TEST_F(PowerCut, ARestartThatFailsBeforeItHasMetAnEngineBringsTheEarlierRunBackAtOnce) {
+TEST_F(PowerCut, ARestartThatFailsBeforeAnEngineJoinsRestoresTheEarlierRunAtOnce) {
   for (std::uint64_t at = 1; reached_; ++at) {
     restart_fails_at(at);
     ASSERT_LT(at, 200u);

@@ -13,7 +13,7 @@ RunProgress halfway() {
   progress.running = 40;
   progress.engine_starts = 1;
   progress.engine_ready = true;
-  progress.done_at_ready = 20;  // before, and wrong lines: they took no time
+  progress.done_at_ready = 20;  // earlier and bad lines, which took no time
   progress.ready_seconds = 10;
   progress.seconds = 40;
   progress.prompt_tokens = 300;
@@ -21,7 +21,7 @@ RunProgress halfway() {
   return progress;
 }
 
-TEST(ProgressText, TellsAllWhereThereIsRoom) {
+TEST(ProgressText, ShowsAllPartsIfThereIsRoom) {
   EXPECT_EQ(progress_text(halfway(), 200),
             "60/200 done (30.0 %), 2 failed, 40 with the engine, 10.0 tok/s, 1 min 0 s left");
   RunProgress live = halfway();
@@ -42,11 +42,11 @@ TEST(ProgressText, NeverGrowsBeyondTheTerminal) {
   EXPECT_EQ(progress_text(starting, 60), "60/200 done (30.0 %), 2 failed, the engine starts");
 }
 
-TEST(ProgressText, TimeLeftIsToldOnceItCanBe) {
+TEST(ProgressText, ShowsTheTimeLeftOnceItCanBeEstimated) {
   RunProgress progress = halfway();
-  // 30 s gave 40 jobs and half of 40 more; 120 are open, 40 of them half done.
+  // 30 s did the work of 60 jobs: 40 have ended, and 40 run and count half. That of 120 is left.
   EXPECT_DOUBLE_EQ(seconds_left(progress), 30.0 * (140 - 20) / (40 + 20));
-  progress.done = 39;  // 19 have ended, and the 40 that run are longer
+  progress.done = 39;  // 19 have ended, and the 40 running jobs are longer
   EXPECT_LT(seconds_left(progress), 0);
   progress.done = progress.done_at_ready;
   progress.running = 0;

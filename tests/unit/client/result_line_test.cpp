@@ -135,7 +135,7 @@ TEST(ResultLine, PartsOfTheTextAndWhatEndedIt) {
   }
 }
 
-TEST(ResultLine, EditsAreToldWhereThereWereAny) {
+TEST(ResultLine, ShowsEditsOnlyIfThereWereAny) {
   JobResult result = sample("chat");
   const auto effective = [&] {
     return json::parse(result_line(result, 4, {}))["response"]["body"]["millrace"]["effective"];
@@ -187,7 +187,7 @@ TEST(ResultLine, APositionWithoutLogprobsNamesNoTokens) {
   EXPECT_EQ(plain["token"].size(), 2u);
 }
 
-TEST(ResultLine, FailureStandsInErrorWithItsLine) {
+TEST(ResultLine, AFailureIsInErrorWithItsLine) {
   JobResult result;
   result.job = "9-0011223344556677";
   result.state = JobState::failed;
@@ -227,7 +227,7 @@ TEST(ResultLine, DuplicateIsAWarning) {
   result.metadata[std::string(duplicate_key)] = "2";
   const json line = json::parse(result_line(result, 4, {}));
   const json& warnings = line["response"]["body"]["millrace"]["warnings"];
-  EXPECT_EQ(warnings, (json{"field x", "custom_id is also that of line 2"}));
+  EXPECT_EQ(warnings, (json{"field x", "line 2 has the same custom_id"}));
 }
 
 TEST(ResultLine, BadLine) {

@@ -1,5 +1,5 @@
-// What a producer waits for in a stream: results of its own jobs, each once, also those that came
-// before it asked and those that cannot be decoded.
+// Tests how a producer waits in a stream for the results of its own jobs: each comes once, also one
+// that was published earlier and one that cannot be decoded.
 #include "client/link/result_wait.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ class ResultWaitTest : public ::testing::Test {
   }
   Status read(ResultWait& wait) {
     EventLoopOptions options;
-    options.interrupted = [this] { return broker_.waits > 1'000; };  // else it would wait for ever
+    options.interrupted = [this] { return broker_.waits > 1'000; };  // bounds the test
     return EventLoop(*session_, clock_, options).run({&wait.reader()}, [&] { return wait.done(); });
   }
   static Submission submission(std::uint64_t tag, const std::string& id, SubmitAnswer answer) {
@@ -39,7 +39,7 @@ class ResultWaitTest : public ::testing::Test {
   std::map<std::uint64_t, JobResult> results_;
 };
 
-TEST_F(ResultWaitTest, ResultsOfOthersArePassedOver) {
+TEST_F(ResultWaitTest, SkipsResultsOfOtherProducers) {
   for (const char* job : {"theirs", "mine", "mine", "theirs"}) broker_.complete(job);
   const auto wait = wait_from(1);
   wait->expect("mine", 7);
@@ -48,7 +48,7 @@ TEST_F(ResultWaitTest, ResultsOfOthersArePassedOver) {
   EXPECT_EQ(results_[7].job, "mine");
 }
 
-TEST_F(ResultWaitTest, AKnownJobThatHasEndedIsReadFromTheStreamsBeginning) {
+TEST_F(ResultWaitTest, FindsTheEarlierResultOfAKnownJobThatHasEnded) {
   for (const char* job : {"early", "late"}) broker_.complete(job);
   const auto wait = wait_from(2);
   wait->expect("early", 1);
@@ -65,7 +65,7 @@ TEST_F(ResultWaitTest, AKnownJobThatHasEndedIsReadFromTheStreamsBeginning) {
 TEST_F(ResultWaitTest, ARefusedJobIsNotWaitedForUnlessAnotherLineHasItsId) {
   const auto wait = wait_from(1);
   wait->expect("twice", 1);
-  wait->expect("twice", 2);  // refused below: the first line's job has the id
+  wait->expect("twice", 2);  // the broker refuses it below: the first line's job has the id
   wait->expect("bad", 3);
   const SubmitAnswer refused{.job = {}, .error = Error{Code::conflict, "x", ""}};
   ASSERT_TRUE(wait->note_answer(submission(2, "twice", refused)));
@@ -96,7 +96,7 @@ TEST_F(ResultWaitTest, AResultThatCannotBeDecodedIsAFailedJobAndTheReadingGoesOn
   EXPECT_FALSE(bad.error->hint.empty());
 }
 
-TEST_F(ResultWaitTest, WhoseResultItIsTheBrokerSays) {
+TEST_F(ResultWaitTest, TheBrokerDecidesWhoseResultItIs) {
   JobResult lie;
   lie.job = "another";
   lie.result.emplace();

@@ -1,4 +1,4 @@
-// Index, manifest, checkpoint, output file and line ids: what a run goes on from.
+// Tests the files from which a run goes on: index, manifest, checkpoint, output file, line ids.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -19,7 +19,7 @@ std::string output_line(std::uint64_t number, const std::string& rest = "\"error
   return "{\"id\":\"" + line_id(number, number * 31) + "\"," + rest + "\n";
 }
 
-constexpr std::uint64_t everything = ~0ull;  // of the output is known to be on disk
+constexpr std::uint64_t everything = ~0ull;  // bytes of the output that are known to be on disk
 
 class RunParts : public ::testing::Test {
  protected:
@@ -35,7 +35,7 @@ class RunParts : public ::testing::Test {
   std::unique_ptr<Env> env_ = posix_env();
 };
 
-TEST_F(RunParts, LineIdsComeBack) {
+TEST_F(RunParts, LineIdsAreParsedBack) {
   EXPECT_EQ(line_id(17, 0xc0ffee), "17-0000000000c0ffee");
   EXPECT_EQ(parse_line_id("17-0000000000c0ffee"), (LineId{17, 0xc0ffee}));
   for (const char* bad : {"", "17", "17-", "-0000000000c0ffee", "x-0000000000c0ffee",
@@ -57,14 +57,14 @@ TEST_F(RunParts, IndexTellsWhichLineChanged) {
   }
 }
 
-TEST_F(RunParts, DamagedIndexIsNoChangedInput) {
+TEST_F(RunParts, ADamagedIndexIsNotReportedAsAChangedInput) {
   const auto summary = write_line_index(*env_, *input("a\nb\n"), folder_ / "lines");
   ASSERT_TRUE(summary.has_value());
   folder_.write("lines", "short");
   EXPECT_EQ(check("a\nb\n", *summary), Code::ledger_corrupt);
 }
 
-TEST_F(RunParts, ManifestComesBackAndNamesWhatDiffers) {
+TEST_F(RunParts, ManifestIsReadBackAndNamesWhatDiffers) {
   Manifest manifest;
   manifest.input_path = "in \"x\"";
   manifest.input.lines = 3;
@@ -84,7 +84,7 @@ TEST_F(RunParts, ManifestComesBackAndNamesWhatDiffers) {
   EXPECT_FALSE(check_settings(manifest, {{"--kv", "f16"}}).has_value());
 }
 
-TEST_F(RunParts, AManifestOfBeforeKnowsNoPolicyOfItsEngine) {
+TEST_F(RunParts, AnOlderManifestHasNoKvPolicy) {
   Manifest manifest;
   manifest.settings = {{"--kv", "auto"}};
   manifest.fingerprint = "f00d";
@@ -92,11 +92,12 @@ TEST_F(RunParts, AManifestOfBeforeKnowsNoPolicyOfItsEngine) {
                      R"("settings":{"--kv":"auto"},"fingerprint":"f00d"})");
   EXPECT_EQ(load_manifest(*env_, folder_ / "m"), manifest);
   const Error other = other_engine(manifest, "beef", {"q8", "q8g64/q8g64 x30"});
-  EXPECT_NE(other.message.find("fingerprint is beef, this run began with f00d"), std::string::npos);
+  EXPECT_NE(other.message.find("fingerprint is beef, but this run began with f00d"),
+            std::string::npos);
   EXPECT_NE(other.message.find("KV policy"), std::string::npos);
 }
 
-TEST_F(RunParts, PoliciesOfOneMeaningAreNoChange) {
+TEST_F(RunParts, PoliciesOfTheSameMeaningAreNoChange) {
   const auto same = [](const std::string& then, const std::string& now,
                        const EffectiveKv& kv = {}) {
     Manifest manifest;
@@ -112,7 +113,7 @@ TEST_F(RunParts, PoliciesOfOneMeaningAreNoChange) {
   EXPECT_FALSE(same("k5v3", "k5v3 --kv-protect first:2"));
   EXPECT_FALSE(same("q8 --kv-center a.keys", "q8"));
   EXPECT_FALSE(same("q8 --kv-center a.keys", "q8 --kv-center b.keys"));
-  // What auto came to, by name.
+  // The policy that auto chose, given by name.
   const EffectiveKv kv{"k8v4", "q8g64/r4 x30"};
   EXPECT_TRUE(same("auto", "q8g64/r4", kv));
   EXPECT_FALSE(same("auto", "q8", kv));
@@ -120,7 +121,7 @@ TEST_F(RunParts, PoliciesOfOneMeaningAreNoChange) {
   EXPECT_FALSE(same("k8v4", "auto", kv));
 }
 
-TEST_F(RunParts, AnotherChoiceOfAutoIsSaidByBothPolicies) {
+TEST_F(RunParts, AnotherChoiceOfAutoNamesBothPolicies) {
   folder_.write("in", "a\nb\n");
   auto run = RunFolder::open(*env_, {folder_ / "in", folder_ / "out"}, {{"--kv", "auto"}}, false);
   ASSERT_TRUE(run.has_value()) << run.error().text();
@@ -130,8 +131,8 @@ TEST_F(RunParts, AnotherChoiceOfAutoIsSaidByBothPolicies) {
   ASSERT_FALSE(other.has_value());
   EXPECT_EQ(other.error().code, Code::settings_changed);
   EXPECT_EQ(other.error().message,
-            "--kv auto came to q8 (q8g64/q8g64 x30) when this run began and comes to k8v4 "
-            "(q8g64/r4 x30) now: that would mix two kinds of results");
+            "--kv auto meant q8 (q8g64/q8g64 x30) when this run began and means k8v4 "
+            "(q8g64/r4 x30) now: the output would mix results of both");
   EXPECT_EQ(other.error().hint, "give --kv q8, or start over with --restart");
   EXPECT_NE(run->meet_engine("two", {"q8", "q8g64/q8g64 x30"}).error().message.find("fingerprint"),
             std::string::npos);
@@ -146,7 +147,7 @@ TEST_F(RunParts, DamagedOrNewerManifest) {
   EXPECT_EQ(load_manifest(*env_, folder_ / "m").error().code, Code::ledger_newer);
 }
 
-TEST_F(RunParts, CheckpointComesBackAndAbsentIsEmpty) {
+TEST_F(RunParts, CheckpointIsReadBackAndEmptyIfAbsent) {
   EXPECT_EQ(load_checkpoint(*env_, folder_ / "c"), Checkpoint{});
   const Checkpoint checkpoint{"e", 5, 600};
   ASSERT_TRUE(save_checkpoint(*env_, folder_ / "c", checkpoint));
@@ -178,7 +179,7 @@ TEST_F(RunParts, OutputKeepsOnlyWhatWasSynced) {
   EXPECT_EQ(folder_.read("out"), kept);
 }
 
-TEST_F(RunParts, OutputOfOthersIsRefused) {
+TEST_F(RunParts, RefusesAnOutputThatHoldsSomethingElse) {
   for (const std::string& content :
        {std::string("mine\n"), std::string("mine"), output_line(1) + "mine", output_line(9),
         output_line(1) + output_line(1)}) {
@@ -221,7 +222,7 @@ TEST_F(RunParts, AFolderBeginsGoesOnAndLocks) {
             Code::settings_changed);
 }
 
-TEST_F(RunParts, ARunThatNoEngineJoinedBindsNothing) {
+TEST_F(RunParts, ARunThatNoEngineJoinedMayGetOtherSettings) {
   folder_.write("in", "a\nb\n");
   const RunPaths paths{folder_ / "in", folder_ / "out"};
   const auto open = [&](const std::string& device) {
@@ -230,7 +231,7 @@ TEST_F(RunParts, ARunThatNoEngineJoinedBindsNothing) {
   {
     auto mistyped = open("nonsens");
     ASSERT_TRUE(mistyped.has_value()) << mistyped.error().text();
-    // A wrong line has its error before any engine comes up.
+    // A bad line gets its error before any engine joins.
     ASSERT_TRUE(mistyped->output().append(1, output_line(1, "\"error\":{}}"), true));
     ASSERT_TRUE(mistyped->settle("", 0));
   }
@@ -248,7 +249,7 @@ TEST_F(RunParts, ARunThatNoEngineJoinedBindsNothing) {
   EXPECT_EQ(folder_.read("out"), precious);
 }
 
-TEST_F(RunParts, UndoTakesBackWhatTheRunMadeAndNothingElse) {
+TEST_F(RunParts, UndoRemovesWhatTheRunMadeAndNothingElse) {
   namespace fs = std::filesystem;
   folder_.write("in", "a\nb\n");
   const RunPaths paths{folder_ / "in", folder_ / "out"};
@@ -265,10 +266,10 @@ TEST_F(RunParts, UndoTakesBackWhatTheRunMadeAndNothingElse) {
   };
   undo("");
   EXPECT_FALSE(fs::exists(folder_ / "out.millrace"));
-  undo("papers/old");  // put there meanwhile
+  undo("papers/old");  // another program put it there meanwhile
   EXPECT_TRUE(fs::exists(folder_ / "out.millrace/papers/old"));
   folder_.write("out.millrace/mine.txt", "precious");
-  undo("");  // there before
+  undo("");  // the folder existed before
   EXPECT_EQ(folder_.read("out.millrace/mine.txt"), "precious");
   EXPECT_EQ(env_->list(folder_ / "out.millrace"), (std::vector<std::string>{"mine.txt", "papers"}));
   fs::remove_all(folder_ / "out.millrace");
@@ -277,7 +278,7 @@ TEST_F(RunParts, UndoTakesBackWhatTheRunMadeAndNothingElse) {
   EXPECT_TRUE(fs::is_empty(folder_ / "out.millrace"));
 }
 
-TEST_F(RunParts, ARestartKeepsTheEarlierRunUntilAnEngineIsMet) {
+TEST_F(RunParts, ARestartKeepsTheEarlierRunUntilAnEngineJoins) {
   folder_.write("in", "a\nb\n");
   const RunPaths paths{folder_ / "in", folder_ / "out"};
   const auto open = [&](const char* device, bool restart) {
@@ -299,7 +300,7 @@ TEST_F(RunParts, ARestartKeepsTheEarlierRunUntilAnEngineIsMet) {
     EXPECT_EQ(folder_.read("out"), line);
     EXPECT_EQ(std::filesystem::exists(folder_ / "out.millrace/engine.log"), log == UndoLog::keep);
   }
-  EXPECT_TRUE(open("b", true).has_value());  // killed: nothing is taken back
+  EXPECT_TRUE(open("b", true).has_value());  // like a killed run, which undoes nothing
   {
     auto run = open("a", false);
     ASSERT_TRUE(run.has_value()) << run.error().text();
@@ -315,7 +316,7 @@ TEST_F(RunParts, ARestartKeepsTheEarlierRunUntilAnEngineIsMet) {
             (std::vector<std::string>{"engine.log", "lines", "lock", "manifest.json"}));
 }
 
-// Readers follow the link, and nobody else may read.
+// Readers follow the link, and the file keeps its permissions.
 TEST_F(RunParts, ARestartWritesTheFileThatALinkLeadsTo) {
   namespace fs = std::filesystem;
   folder_.write("in", "a\n");
@@ -337,8 +338,9 @@ TEST_F(RunParts, ARestartWritesTheFileThatALinkLeadsTo) {
   }
 }
 
-// Killed between the moves: the link leads nowhere, and still to where the results belong.
-TEST_F(RunParts, ARestartThatWasCutShortBringsBackTheFileThatALinkLeadsTo) {
+// The restart is killed between two moves. The link's target does not exist then, but its path is
+// still where the results belong.
+TEST_F(RunParts, AnInterruptedRestartRestoresTheFileThatALinkLeadsTo) {
   namespace fs = std::filesystem;
   folder_.write("in", "a\n");
   fs::create_directory(folder_ / "data");
@@ -347,14 +349,14 @@ TEST_F(RunParts, ARestartThatWasCutShortBringsBackTheFileThatALinkLeadsTo) {
   fs::create_symlink("data/out", folder_ / "out");
   const RunPaths paths{folder_ / "in", folder_ / "out"};
   ASSERT_TRUE(RunFolder::open(*env_, paths, {}, true).has_value());
-  fs::remove(folder_ / "data/out");  // not made yet
+  fs::remove(folder_ / "data/out");  // the restart has not made it yet
   static_cast<void>(RunFolder::open(*env_, paths, {}, false));
   EXPECT_EQ(folder_.read("data/out"), before);
   EXPECT_TRUE(fs::is_symlink(folder_ / "out"));
   EXPECT_FALSE(fs::exists(folder_ / "data/out.replaced"));
 }
 
-TEST_F(RunParts, ARestartIsRefusedWhereSomebodysFileIsInTheWay) {
+TEST_F(RunParts, ARestartIsRefusedIfAFileIsInItsWay) {
   folder_.write("in", "a\n");
   folder_.write("out", output_line(1, "\"error\":{}}"));
   folder_.write("out.replaced", "precious");
@@ -377,7 +379,7 @@ TEST_F(RunParts, ModelIdentitySeesOneChangedBlockAndTheSize) {
   EXPECT_NE(model_identity(*env_, folder_ / "model"), before);
 }
 
-// An engine that ends itself says why; a broker that ends it takes the job for the culprit.
+// An engine that ends itself says why. A broker that ends it would blame the job.
 TEST(Backend, ItsBrokerWaitsLongerForAStepThanItsEngine) {
   for (const std::uint32_t limit_s : {1u, 120u, 86'400u}) {
     EXPECT_GE(hang_ms(limit_s), limit_s * 1'000 + 5'000);

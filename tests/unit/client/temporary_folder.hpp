@@ -1,5 +1,5 @@
 #pragma once
-// A folder of its own for each test, gone afterwards.
+// A temporary folder, which the destructor removes.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
