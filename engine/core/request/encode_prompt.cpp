@@ -47,10 +47,10 @@ Result<Tokens> encode_chat(const Chat& chat, const RequestContext& context) {
   variables.bos_token = token_text(*context.tokenizer, context.tokenizer->bos());
   variables.eos_token = token_text(*context.tokenizer, context.tokenizer->eos());
   variables.now_s = template_day_s;
-  MILLRACE_ASSIGN(const std::string text, chat_template->render(chat, variables));
+  MILLRACE_ASSIGN(const RenderedChat rendered, chat_template->render(chat, variables));
   TokenizeOptions options;  // the template writes the special tokens that it wants
   options.parse_special = true;
-  return context.tokenizer->tokenize(text, options);
+  return context.tokenizer->tokenize(rendered.text, options);
 }
 
 }  // namespace
