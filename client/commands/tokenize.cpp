@@ -117,7 +117,8 @@ void add_tokenize_command(CLI::App& app, Invocation& invocation) {
   command->add_flag("--add-special", flags->special,
                     "put BOS before each line if the model's file says so");
   command->add_flag("--parse-special", flags->parse_special,
-                    "turn control tokens that the text spells into those tokens");
+                    "turn control tokens that the text spells into those tokens, as a job's prompt "
+                    "does");
   command->callback([&invocation, flags] {
     invocation.action = [&invocation, flags] { return run(*flags, invocation.json); };
   });

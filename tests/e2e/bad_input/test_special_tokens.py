@@ -59,3 +59,16 @@ def test_prompts_of_a_run(real_run):
         ids = body.get("prompt_token_ids") or body["millrace"]["prompt_token_ids"]
         assert ids == wanted, line
         assert body["usage"]["prompt_tokens"] == len(wanted)
+
+
+def test_commands_that_take_texts(real_run, call):
+    ids = [TURN, *plain("hi"), END]
+    for words, wanted in (((), ids), (("--no-parse-special",), plain(TEXT))):
+        done = call("millrace", "score", "--model", real_run.model, *words, text=TEXT + "\n")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["token_ids"] == wanted
+    both = call("millrace", "score", "--model", real_run.model, "--ids", "--no-parse-special")
+    assert both.returncode == 2 and "--ids" in both.stderr
+    for words, wanted in (((), plain(TEXT)), (("--parse-special",), ids)):
+        done = call("millrace", "tokenize", "--model", real_run.model, *words, text=TEXT + "\n")
+        assert done.returncode == 0 and json.loads(done.stdout) == wanted
