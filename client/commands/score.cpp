@@ -29,6 +29,7 @@ struct Flags {
   EngineChoice engine;
   std::string input;
   bool ids = false;
+  bool plain = false;
   std::uint32_t top = 0;
 };
 
@@ -91,6 +92,9 @@ Result<Body> ScoreRun::job_of(const std::string& text) const {
   } else {
     MILLRACE_TRY(check_text(text));
     job.field("prompt", text);
+    if (flags_.plain) {
+      job.field("parse_special", false);
+    }
   }
   job.end_object();
   InputLine line;
@@ -285,7 +289,11 @@ void add_score_command(CLI::App& app, Invocation& invocation) {
       "  echo '[504, 3, 88]' | millrace score --ids   # by the broker of this machine");
   auto flags = std::make_shared<Flags>();
   command->add_option("input", flags->input, "file of lines [standard input]");
-  command->add_flag("--ids", flags->ids, "lines are JSON arrays of token ids");
+  auto* ids = command->add_flag("--ids", flags->ids, "lines are JSON arrays of token ids");
+  command
+      ->add_flag("--no-parse-special", flags->plain,
+                 "treat control tokens that a line spells as text")
+      ->excludes(ids);
   command->add_option("--top", flags->top, "also print logprobs of the N likeliest tokens")
       ->check(CLI::Range(0U, limits::top_logprobs));
   add_engine_flags(*command, flags->engine, false);

@@ -117,8 +117,9 @@ void add_tokenize_command(CLI::App& app, Invocation& invocation) {
   command->add_flag("--decode", flags->decode, "turn arrays of ids into text");
   command->add_flag("--add-special", flags->special,
                     "put BOS before each line if the model's file says so");
-  command->add_flag("--parse-special", flags->parse_special,
-                    "turn text that spells a control token into that token");
+  command->add_flag(
+      "--parse-special", flags->parse_special,
+      "turn text that spells a control token into that token, as a job's prompt does");
   command->callback([&invocation, flags] {
     invocation.action = [&invocation, flags] { return run(*flags, invocation.json); };
   });

@@ -138,6 +138,9 @@ struct GenerationRequest {
   Task task = Task::generate;
   Prompt prompt;
   bool add_special_tokens = true;  // put BOS before a text prompt where the model's file says so
+  // Says whether a special token that is written out in the prompt becomes that token. Absent means
+  // true for a text prompt and false for messages.
+  std::optional<bool> parse_special;
   std::uint32_t n = 1;
   std::optional<std::uint32_t>
       max_tokens;  // absent: 16 for text and tokens, rest of context for chat

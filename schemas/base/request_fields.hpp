@@ -29,13 +29,18 @@ concept Is = std::same_as<std::remove_const_t<M>, T>;
 void prompt_fields(auto& v, Is<GenerationRequest> auto& r) {
   v.field("prompt", r.prompt, Alternative<std::string>{},
           "the prompt: a text, or token ids as an array; special tokens written out in a text "
-          "become those tokens; give one of prompt, tokens and messages");
+          "become those tokens, see parse_special; give one of prompt, tokens and messages");
   v.beside("tokens", r.prompt, Alternative<Tokens>{},
            "the prompt as token ids, bin of little-endian uint32 or an array");
   v.field("messages", r.prompt, Alternative<Chat>{limits::chat_messages},
-          "a chat: an array of {role, content}, which the model's own template renders");
+          "a chat: an array of {role, content}, which the model's own template renders; special "
+          "tokens written out in it stay text, see parse_special");
   v.field("add_special_tokens", r.add_special_tokens,
           "put BOS before a text prompt where the model's file says so");
+  v.field("parse_special", r.parse_special,
+          "whether special tokens written out in a text prompt or in messages become those "
+          "tokens; absent: true for a text prompt, false for messages; what the chat template "
+          "itself writes always does");
 }
 
 void fields(auto& v, Is<Sampling> auto& s) {

@@ -1,5 +1,6 @@
 // Reads any bytes as a chat template, and renders a chat with it under small limits. The outcome
-// must be a text or an error, within the limits, and the same each time.
+// must be a text or an error, within the limits, and the same each time. The spans that came from
+// messages lie in the text, in order and apart.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -19,9 +20,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   TemplateVariables variables;
   variables.bos_token = "<s>";
   variables.eos_token = "</s>";
-  const auto text = parsed->render(chat, variables);
-  if (text && text->size() > limits.output_bytes) std::abort();
+  const auto rendered = parsed->render(chat, variables);
   const auto again = parsed->render(chat, variables);
-  if (text.has_value() != again.has_value() || (text && *text != *again)) std::abort();
+  if (rendered.has_value() != again.has_value()) std::abort();
+  if (!rendered) return 0;
+  if (rendered->text.size() > limits.output_bytes) std::abort();
+  if (rendered->text != again->text) std::abort();
+  if (rendered->from_messages != again->from_messages) std::abort();
+  const TextSpan* before = nullptr;
+  for (const TextSpan& span : rendered->from_messages) {
+    if (span.begin >= span.end || span.end > rendered->text.size()) std::abort();
+    if (before != nullptr && span.begin <= before->end) std::abort();
+    before = &span;
+  }
   return 0;
 }

@@ -30,7 +30,8 @@ Status check_message(const ChatMessage& message, std::size_t index) {
   return {};
 }
 
-Result<Tokens> encode_chat(const Chat& chat, const RequestContext& context) {
+// `in_messages` says whether special tokens that a message spells become those tokens as well.
+Result<Tokens> encode_chat(const Chat& chat, bool in_messages, const RequestContext& context) {
   if (chat.empty()) {
     return fail(Code::empty_prompt, "messages is empty", "give at least one message");
   }
@@ -47,24 +48,27 @@ Result<Tokens> encode_chat(const Chat& chat, const RequestContext& context) {
   variables.bos_token = token_text(*context.tokenizer, context.tokenizer->bos());
   variables.eos_token = token_text(*context.tokenizer, context.tokenizer->eos());
   variables.now_s = template_day_s;
-  MILLRACE_ASSIGN(const std::string text, chat_template->render(chat, variables));
+  MILLRACE_ASSIGN(const RenderedChat rendered, chat_template->render(chat, variables));
   TokenizeOptions options;  // the template writes the special tokens that it wants
   options.parse_special = true;
-  return context.tokenizer->tokenize(text, options);
+  if (!in_messages) options.plain = rendered.from_messages;
+  return context.tokenizer->tokenize(rendered.text, options);
 }
 
 }  // namespace
 
 Result<Tokens> encode_prompt(const GenerationRequest& request, const RequestContext& context) {
   if (const auto* ids = std::get_if<Tokens>(&request.prompt)) return *ids;
-  if (const auto* chat = std::get_if<Chat>(&request.prompt)) return encode_chat(*chat, context);
+  if (const auto* chat = std::get_if<Chat>(&request.prompt)) {
+    return encode_chat(*chat, request.parse_special.value_or(false), context);
+  }
   const auto& text = std::get<std::string>(request.prompt);
   if (!utf8_valid(text)) {
     return fail(Code::invalid_utf8, "the prompt is not valid UTF-8", "send text as UTF-8");
   }
   TokenizeOptions options;
   options.add_special_tokens = request.add_special_tokens;
-  options.parse_special = true;
+  options.parse_special = request.parse_special.value_or(true);
   return context.tokenizer->tokenize(text, options);
 }
 

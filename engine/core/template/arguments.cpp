@@ -1,4 +1,6 @@
 // Matching a call's arguments with the parameters of what is called.
+#include <algorithm>
+
 #include "engine/core/template/builtins.hpp"
 
 namespace millrace::chat_template {
@@ -10,6 +12,11 @@ std::unexpected<Error> wrong(const Args& args, std::string_view what) {
 }
 
 }  // namespace
+
+bool is_tainted(const Args& args) {
+  return std::ranges::any_of(args.positional, [](const Value& v) { return is_tainted(v); }) ||
+         std::ranges::any_of(args.named, [](const auto& one) { return is_tainted(one.second); });
+}
 
 Status bind(const Args& args, const std::string_view* names, std::optional<Value>* out,
             std::size_t count) {

@@ -1,8 +1,11 @@
 #pragma once
-// What a template can call: filters, tests, methods, functions. All follow Jinja2 and Python.
+// What a template can call: filters, tests, methods, functions. All follow Jinja2 and Python. Each
+// call runs in a TaintScope. One that takes texts apart or joins them uses TrackedText, which keeps
+// the taint of each byte; the others need not know of taint.
 // Thread safety: as Context.
 #include <array>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -18,13 +21,15 @@ struct Args {
   std::vector<Value> positional;
   std::vector<std::pair<std::string_view, Value>> named;
 };
+bool is_tainted(const Args& args);
 
 // A filter or a test: a test answers a boolean.
 struct Builtin {
   std::string_view name;
-  Result<Value> (*run)(Context&, const Value& input, const Args&);
+  Result<Value> (*run)(Context&, const Value& input, const Args&);  // called by run_builtin alone
 };
 
+Result<Value> run_builtin(Context&, const Builtin&, const Value& input, const Args&);
 const Builtin* find_filter(std::string_view name);
 const Builtin* find_test(std::string_view name);
 bool is_jinja_filter(std::string_view name);  // Jinja has it and we may not
@@ -42,8 +47,10 @@ Result<Value> arithmetic(Context&, Position at, Operation, const Value& a, const
 Result<bool> compared(Context&, Position at, Operation, const Value& a, const Value& b);
 
 // The tables, one a file.
-const Builtin* find_text_filter(std::string_view name);
-const Builtin* find_sequence_filter(std::string_view name);
+std::span<const Builtin> text_filters();
+std::span<const Builtin> sequence_filters();
+// The names of the methods that this engine implements.
+std::vector<std::string_view> method_names(Kind receiver);
 
 // Matches arguments with parameter names, in order. Too many, unknown or doubled ones are errors;
 // an absent one stays empty.

@@ -1,5 +1,6 @@
 #include "engine/core/template/chat_template.hpp"
 
+#include <algorithm>
 #include <set>
 
 #include "engine/core/template/evaluator.hpp"
@@ -31,12 +32,27 @@ Status check_roles(const Chat& chat, const std::set<std::string, std::less<>>& n
   return {};
 }
 
+// A role that is a plain word counts as the template's own text, because templates build tokens of
+// roles ('<|' + role + '|>'). That is safe: check_roles refuses a role that the template does not
+// know, and a word alone spells no token.
+Taint taint_of_role(std::string_view role) {
+  const bool word = std::ranges::all_of(role, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
+  });
+  return word ? nullptr : whole_taint();
+}
+
 Value message_list(Heap& heap, const Chat& chat, const std::string* role,
                    const std::string* content) {
   std::vector<Value> messages;
-  for (const ChatMessage& message : chat)
-    messages.push_back(Value::of(heap.dict({{Value::of(role), Value::of(&message.role)},
-                                            {Value::of(content), Value::of(&message.content)}})));
+  for (const ChatMessage& message : chat) {
+    const Value speaker = Value::of(&message.role, taint_of_role(message.role));
+    const Value words =
+        Value::of(&message.content, message.content.empty() ? nullptr : whole_taint());
+    messages.push_back(
+        Value::of(heap.dict({{Value::of(role), speaker}, {Value::of(content), words}})));
+  }
   return Value::of(heap.list(std::move(messages)));
 }
 
@@ -62,8 +78,8 @@ Result<ChatTemplate> ChatTemplate::parse(std::string_view source, const Template
   return ChatTemplate(std::move(parsed));
 }
 
-Result<std::string> ChatTemplate::render(const Chat& chat,
-                                         const TemplateVariables& variables) const {
+Result<RenderedChat> ChatTemplate::render(const Chat& chat,
+                                          const TemplateVariables& variables) const {
   Context context(parsed_->limits, variables.now_s);
   Evaluator evaluator(context);
   const std::string role = "role", content = "content";
@@ -73,9 +89,9 @@ Result<std::string> ChatTemplate::render(const Chat& chat,
   evaluator.define("eos_token", Value::of(&variables.eos_token));
   evaluator.define("tools", Value::none());
   evaluator.define("documents", Value::none());
-  MILLRACE_ASSIGN(std::string text, evaluator.run(parsed_->tree.body));
+  MILLRACE_ASSIGN(TrackedText text, evaluator.run(parsed_->tree.body));
   MILLRACE_TRY(check_roles(chat, parsed_->tree.strings));
-  return text;
+  return RenderedChat{std::move(text.bytes), std::move(text.taint)};
 }
 
 }  // namespace millrace

@@ -15,6 +15,7 @@
 
 #include "schemas/base/generation.hpp"
 #include "schemas/base/limits.hpp"
+#include "schemas/base/text_span.hpp"
 
 namespace millrace {
 
@@ -33,11 +34,18 @@ struct TemplateVariables {
   std::int64_t now_s = 0;
 };
 
+struct RenderedChat {
+  std::string text;
+  // The parts of the text that came from messages and not from the template. A literal of a special
+  // token stands for that token only outside of these parts.
+  TextSpans from_messages;
+};
+
 class ChatTemplate {
  public:
   static Result<ChatTemplate> parse(std::string_view source, const TemplateLimits& limits = {});
 
-  Result<std::string> render(const Chat& chat, const TemplateVariables& variables) const;
+  Result<RenderedChat> render(const Chat& chat, const TemplateVariables& variables) const;
 
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;

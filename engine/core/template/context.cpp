@@ -28,11 +28,14 @@ Status Context::spend(Position at, std::size_t cost) {
     return fail(error_at(Code::template_error, at,
                          "more than " + std::to_string(limits_.steps) + " steps",
                          "the template loops for too long; send fewer or shorter messages"));
-  if (heap_.spent_bytes() > limits_.memory_bytes)
-    return fail(error_at(Code::template_error, at,
-                         "more than " + std::to_string(limits_.memory_bytes) + " bytes of memory",
-                         "the template builds too much; send fewer or shorter messages"));
-  return {};
+  return check_memory(at, 0);
+}
+
+Status Context::check_memory(Position at, std::size_t more) const {
+  if (heap_.spent_bytes() + more <= limits_.memory_bytes) return {};
+  return fail(error_at(Code::template_error, at,
+                       "more than " + std::to_string(limits_.memory_bytes) + " bytes of memory",
+                       "the template builds too much; send fewer or shorter messages"));
 }
 
 Status Context::check_size(Position at, std::size_t text_bytes) const {
@@ -40,6 +43,25 @@ Status Context::check_size(Position at, std::size_t text_bytes) const {
   return fail(error_at(Code::template_error, at,
                        "a text of more than " + std::to_string(limits_.output_bytes) + " bytes",
                        "send fewer or shorter messages"));
+}
+
+Status Context::check_room(Position at, const TrackedText& text, std::size_t more) const {
+  MILLRACE_TRY(check_size(at, text.bytes.size() + more));
+  return check_memory(at, text.taint_bytes());
+}
+
+Result<Value> Context::text(Position at, TrackedText s) {
+  MILLRACE_TRY(check_room(at, s));
+  const std::size_t cost = 1 + (s.bytes.size() + s.taint_bytes()) / 64;
+  const Value v = heap_.text(std::move(s));
+  MILLRACE_TRY(spend(at, cost));
+  return v;
+}
+
+Result<Value> Context::text(Position at, const TrackedView& s) {
+  TrackedText copy;
+  copy.append(s);
+  return text(at, std::move(copy));
 }
 
 Result<Value> Context::text(Position at, std::string s) {
@@ -57,15 +79,26 @@ Result<Value> Context::list(Position at, std::vector<Value> items, Kind kind) {
   return v;
 }
 
-Result<std::string> Context::to_string(Position at, const Value& v) {
-  if (v.is(Kind::undefined)) return std::string();
+Result<Value> Context::to_text(Position at, const Value& v) {
+  if (v.is(Kind::string)) return v;
+  TrackedText out;
+  MILLRACE_TRY(append(at, out, v));
+  return text(at, std::move(out));
+}
+
+Status Context::append(Position at, TrackedText& out, const Value& v) {
+  if (v.is(Kind::undefined)) return {};
   if (v.is(Kind::string)) {
     MILLRACE_TRY(spend(at, 1 + v.string->size() / 64));
-    return *v.string;
+    MILLRACE_TRY(check_room(at, out, v.string->size()));
+    out.append(v.view());
+    return {};
   }
-  std::string out;
-  MILLRACE_TRY(append_repr(at, out, v, 0));
-  return out;
+  std::string shown;
+  MILLRACE_TRY(append_repr(at, shown, v, 0));
+  MILLRACE_TRY(check_room(at, out, shown.size()));
+  out.append(shown, is_tainted(v));
+  return {};
 }
 
 Status Context::append_repr(Position at, std::string& out, const Value& v, int depth) {
@@ -139,7 +172,8 @@ Result<std::vector<Value>> Context::iterate(Position at, const Value& v) {
     case Kind::string:
       for (std::size_t i = 0; i < v.string->size();) {
         const std::size_t bytes = text::character_bytes(*v.string, i);
-        MILLRACE_ASSIGN(Value one, text(at, v.string->substr(i, bytes)));
+        const TrackedView whole = v.view();
+        MILLRACE_ASSIGN(Value one, text(at, whole.part(whole.bytes.substr(i, bytes))));
         items.push_back(one);
         i += bytes;
       }
@@ -244,13 +278,13 @@ Value Context::loop_attribute(const Loop& loop, const std::string& name) {
   if (name == "depth0") return Value::of(std::int64_t{0});
   if (name == "previtem" && i > 0) return (*loop.items)[static_cast<std::size_t>(i - 1)];
   if (name == "nextitem" && i + 1 < n) return (*loop.items)[static_cast<std::size_t>(i + 1)];
-  return Value::undefined(heap_.string(name), Kind::loop);
+  return Value::undefined(heap_.name(name), Kind::loop);
 }
 
 Result<Value> Context::attribute(Position at, const Value& v, const std::string& name) {
   MILLRACE_TRY(spend(at));
   if (v.is(Kind::undefined)) return undefined(at, v);
-  if (is_method(v.kind, name)) return Value::of(heap_.method(Method{v, heap_.string(name)}));
+  if (is_method(v.kind, name)) return Value::of(heap_.method(Method{v, heap_.name(name)}));
   if (v.is(Kind::dict)) {
     MILLRACE_TRY(spend(at, v.dict->items.size() / 4));
     if (const Value* found = find(*v.dict, name)) return *found;
@@ -260,7 +294,7 @@ Result<Value> Context::attribute(Position at, const Value& v, const std::string&
   } else if (v.is(Kind::loop)) {
     return loop_attribute(*v.loop, name);
   }
-  return Value::undefined(heap_.string(name), v.kind);
+  return Value::undefined(heap_.name(name), v.kind);
 }
 
 Result<Value> Context::item(Position at, const Value& v, const Value& key) {
@@ -281,7 +315,9 @@ Result<Value> Context::item(Position at, const Value& v, const Value& key) {
     const std::int64_t i = key.as_integer() < 0 ? key.as_integer() + n : key.as_integer();
     if (i >= 0 && i < n) {
       const std::size_t from = at_byte[static_cast<std::size_t>(i)];
-      return text(at, v.string->substr(from, text::character_bytes(*v.string, from)));
+      const TrackedView whole = v.view();
+      const std::size_t bytes = text::character_bytes(whole.bytes, from);
+      return text(at, whole.part(whole.bytes.substr(from, bytes)));
     }
   }
   if (key.is(Kind::string)) {
@@ -289,8 +325,8 @@ Result<Value> Context::item(Position at, const Value& v, const Value& key) {
     if (is_method(v.kind, *key.string)) return attribute(at, v, *key.string);
     return Value::undefined(key.string, v.kind);
   }
-  MILLRACE_ASSIGN(std::string shown, to_string(at, key));
-  return Value::undefined(heap_.string(std::move(shown)), v.kind);
+  MILLRACE_ASSIGN(const Value shown, to_text(at, key));
+  return Value::undefined(shown.string, v.kind);
 }
 
 }  // namespace millrace::chat_template

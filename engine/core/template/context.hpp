@@ -26,12 +26,18 @@ class Context {
   // Takes `cost` steps; fails when they or the memory have run out.
   Status spend(Position at, std::size_t cost = 1);
   Status check_size(Position at, std::size_t text_bytes) const;  // of a text in the making
-  Result<Value> text(Position at, std::string s);  // a new string value, its size checked
+  // Fails if `more` further bytes in a growing text break the limits.
+  Status check_room(Position at, const TrackedText& text, std::size_t more = 0) const;
+  // Makes a string value and checks its size. TaintScope decides the taint of the last form.
+  Result<Value> text(Position at, TrackedText s);
+  Result<Value> text(Position at, const TrackedView& s);
+  Result<Value> text(Position at, std::string s);
   Result<Value> list(Position at, std::vector<Value> items, Kind kind = Kind::list);
 
   // str(v). The items of lists and dicts are written as repr. Fails on an undefined value's
   // attribute access only, never on an undefined value itself, which is empty.
-  Result<std::string> to_string(Position at, const Value& v);
+  Result<Value> to_text(Position at, const Value& v);  // a string stays what it is
+  Status append(Position at, TrackedText& out, const Value& v);
   // json.dumps(v); indent < 0 is one line.
   Result<Value> to_json(Position at, const Value& v, std::int64_t indent, bool ensure_ascii,
                         bool sort_keys);
@@ -50,6 +56,7 @@ class Context {
   std::unexpected<Error> undefined(Position at, const Value& v) const;
 
  private:
+  Status check_memory(Position at, std::size_t more) const;  // beside what the heap holds
   Status append_repr(Position at, std::string& out, const Value& v, int depth);
   Status append_json(Position at, std::string& out, const Value& v, struct JsonStyle& style,
                      int depth);

@@ -155,11 +155,12 @@ Result<Value> Evaluator::slice(const Expr& e, const Value& of) {
   }
   if (!of.is(Kind::string)) return Value::undefined(nullptr);
   MILLRACE_TRY(context_.spend(e.at, of.string->size() / 8));
-  const std::vector<std::size_t> at_byte = text::offsets(*of.string);
-  std::string out;
+  const TrackedView whole = of.view();
+  const std::vector<std::size_t> at_byte = text::offsets(whole.bytes);
+  TrackedText out;
   const auto n = static_cast<std::int64_t>(at_byte.size()) - 1;
   for (const std::size_t i : slice_positions(n, ends[0], ends[1], step))
-    out.append(*of.string, at_byte[i], at_byte[i + 1] - at_byte[i]);
+    out.append(whole.part(whole.bytes.substr(at_byte[i], at_byte[i + 1] - at_byte[i])));
   return context_.text(e.at, std::move(out));
 }
 
@@ -226,8 +227,8 @@ Result<Value> Evaluator::call_macro(const Stmt& macro, const Args& args) {
     frame.emplace_back(names[i], v);
   }
   Flow flow = Flow::on;
-  Result<std::string> text =
-      error ? Result<std::string>(fail(*error)) : capture(macro.body, std::move(frame), flow);
+  Result<TrackedText> text =
+      error ? Result<TrackedText>(fail(*error)) : capture(macro.body, std::move(frame), flow);
   frames_.insert(frames_.end(), std::make_move_iterator(callers.begin()),
                  std::make_move_iterator(callers.end()));
   MILLRACE_TRY(text);
@@ -237,7 +238,7 @@ Result<Value> Evaluator::call_macro(const Stmt& macro, const Args& args) {
 Result<Value> Evaluator::builtin(const Expr& e) {
   MILLRACE_ASSIGN(const Value input, evaluate(*e.parts[0]));
   MILLRACE_ASSIGN(const Args args, arguments(e, e.name));
-  MILLRACE_ASSIGN(const Value v, e.builtin->run(context_, input, args));
+  MILLRACE_ASSIGN(const Value v, run_builtin(context_, *e.builtin, input, args));
   if (e.kind == ExprKind::test && e.negated) return Value::of(!truthy(v));
   return v;
 }
@@ -255,12 +256,10 @@ Result<Value> Evaluator::sign(const Expr& e) {
 }
 
 Result<Value> Evaluator::concat(const Expr& e) {
-  std::string out;
+  TrackedText out;
   for (const ExprPtr& part : e.parts) {
     MILLRACE_ASSIGN(const Value v, evaluate(*part));
-    MILLRACE_ASSIGN(const std::string s, context_.to_string(part->at, v));
-    out += s;
-    MILLRACE_TRY(context_.check_size(e.at, out.size()));
+    MILLRACE_TRY(context_.append(part->at, out, v));
   }
   return context_.text(e.at, std::move(out));
 }

@@ -19,7 +19,7 @@ class Evaluator {
   explicit Evaluator(Context& context) : context_(context) { frames_.emplace_back(); }
 
   void define(std::string_view name, Value value) { frames_.front().emplace_back(name, value); }
-  Result<std::string> run(const Body& body);
+  Result<TrackedText> run(const Body& body);
 
  private:
   using Frame = std::vector<std::pair<std::string_view, Value>>;
@@ -52,9 +52,8 @@ class Evaluator {
   Status set(const Stmt& s);
   Status unpack(const Stmt& s, const Value& value);
   Status assign(const Target& target, const Value& value);
-  Status write(Position at, std::string_view text);
   // Runs a body in a frame of its own and gives the text it wrote.
-  Result<std::string> capture(const Body& body, Frame frame, Flow& flow);
+  Result<TrackedText> capture(const Body& body, Frame frame, Flow& flow);
   void put(std::string_view name, Value value);
 
   // Counts how deep evaluation nests.
@@ -69,7 +68,7 @@ class Evaluator {
 
   Context& context_;
   std::vector<Frame> frames_;  // innermost last
-  std::string out_;
+  TrackedText out_;
   std::uint32_t depth_ = 0;
 };
 

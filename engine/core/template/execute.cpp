@@ -2,16 +2,9 @@
 
 namespace millrace::chat_template {
 
-Result<std::string> Evaluator::run(const Body& body) {
+Result<TrackedText> Evaluator::run(const Body& body) {
   MILLRACE_TRY(execute(body));
   return std::move(out_);
-}
-
-Status Evaluator::write(Position at, std::string_view text) {
-  MILLRACE_TRY(context_.spend(at, 1 + text.size() / 64));
-  MILLRACE_TRY(context_.check_size(at, out_.size() + text.size()));
-  out_ += text;
-  return {};
 }
 
 void Evaluator::put(std::string_view name, Value value) {
@@ -37,16 +30,11 @@ Result<Evaluator::Flow> Evaluator::execute(const Stmt& s) {
   MILLRACE_TRY(context_.spend(s.at));
   switch (s.kind) {
     case StmtKind::text:
-      MILLRACE_TRY(write(s.at, s.name));
+      MILLRACE_TRY(context_.append(s.at, out_, Value::of(&s.name)));
       return Flow::on;
     case StmtKind::print: {
       MILLRACE_ASSIGN(const Value v, evaluate(*s.value));
-      if (v.is(Kind::string)) {
-        MILLRACE_TRY(write(s.at, *v.string));
-      } else {
-        MILLRACE_ASSIGN(const std::string shown, context_.to_string(s.at, v));
-        MILLRACE_TRY(write(s.at, shown));
-      }
+      MILLRACE_TRY(context_.append(s.at, out_, v));
       return Flow::on;
     }
     case StmtKind::branch:
@@ -160,20 +148,19 @@ Status Evaluator::assign(const Target& target, const Value& value) {
   return {};
 }
 
-Result<std::string> Evaluator::capture(const Body& body, Frame frame, Flow& flow) {
-  std::string outside = std::move(out_);
-  out_.clear();
+Result<TrackedText> Evaluator::capture(const Body& body, Frame frame, Flow& flow) {
+  TrackedText outside = std::exchange(out_, {});
   frames_.push_back(std::move(frame));
   Result<Flow> ran = execute(body);
   frames_.pop_back();
-  std::string text = std::exchange(out_, std::move(outside));
+  TrackedText text = std::exchange(out_, std::move(outside));
   MILLRACE_ASSIGN(flow, std::move(ran));
   return text;
 }
 
 Result<Evaluator::Flow> Evaluator::set_block(const Stmt& s) {
   Flow flow = Flow::on;
-  MILLRACE_ASSIGN(std::string text, capture(s.body, {}, flow));
+  MILLRACE_ASSIGN(TrackedText text, capture(s.body, {}, flow));
   MILLRACE_ASSIGN(Value v, context_.text(s.at, std::move(text)));
   if (s.value) {
     frames_.push_back({{captured_name, v}});
@@ -184,8 +171,7 @@ Result<Evaluator::Flow> Evaluator::set_block(const Stmt& s) {
   if (s.kind == StmtKind::set_block) {
     MILLRACE_TRY(assign(s.targets[0], v));
   } else {
-    MILLRACE_ASSIGN(const std::string shown, context_.to_string(s.at, v));
-    MILLRACE_TRY(write(s.at, shown));
+    MILLRACE_TRY(context_.append(s.at, out_, v));
   }
   return flow;
 }

@@ -36,8 +36,8 @@ Result<Value> filter_reverse(Context& c, const Value& input, const Args& args) {
   MILLRACE_ASSIGN(auto items, c.iterate(args.at, input));
   std::reverse(items.begin(), items.end());
   if (!input.is(Kind::string)) return c.list(args.at, std::move(items));
-  std::string out;
-  for (const Value& one : items) out += *one.string;
+  TrackedText out;
+  for (const Value& one : items) out.append(one.view());
   return c.text(args.at, std::move(out));
 }
 
@@ -78,20 +78,15 @@ Result<Value> follow(Context& c, Position at, Value v, const Value& path) {
 
 Result<Value> filter_join(Context& c, const Value& input, const Args& args) {
   MILLRACE_ASSIGN(auto a, bind<2>(args, {"d", "attribute"}));
-  std::string separator;
-  if (a[0]) {
-    MILLRACE_ASSIGN(separator, c.to_string(args.at, *a[0]));
-  }
+  MILLRACE_ASSIGN(const Value separator, c.to_text(args.at, a[0].value_or(Value())));
   MILLRACE_ASSIGN(auto items, c.iterate(args.at, input));
-  std::string out;
+  TrackedText out;
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (a[1] && !a[1]->is(Kind::none)) {
       MILLRACE_ASSIGN(items[i], follow(c, args.at, items[i], *a[1]));
     }
-    if (i > 0) out += separator;
-    MILLRACE_ASSIGN(const std::string one, c.to_string(args.at, items[i]));
-    out += one;
-    MILLRACE_TRY(c.check_size(args.at, out.size()));
+    if (i > 0) MILLRACE_TRY(c.append(args.at, out, separator));
+    MILLRACE_TRY(c.append(args.at, out, items[i]));
   }
   return c.text(args.at, std::move(out));
 }
@@ -116,7 +111,7 @@ Result<Value> filter_map(Context& c, const Value& input, const Args& args) {
   if (filter == nullptr) return c.unsupported(args.at, "the filter '" + std::string(name) + "'");
   const Args inner = without_first(args, name);
   for (Value& one : items) {
-    MILLRACE_ASSIGN(one, filter->run(c, one, inner));
+    MILLRACE_ASSIGN(one, run_builtin(c, *filter, one, inner));
   }
   return c.list(args.at, std::move(items));
 }
@@ -147,7 +142,7 @@ Result<Value> filter_select(Context& c, const Value& input, const Args& args) {
       MILLRACE_ASSIGN(probe, follow(c, args.at, one, path));
     }
     if (test != nullptr) {
-      MILLRACE_ASSIGN(probe, test->run(c, probe, rest));
+      MILLRACE_ASSIGN(probe, run_builtin(c, *test, probe, rest));
     }
     if (truthy(probe) == wanted) out.push_back(one);
   }
@@ -299,15 +294,21 @@ constexpr Builtin table[] = {
 
 }  // namespace
 
-const Builtin* find_sequence_filter(std::string_view name) {
-  for (const Builtin& filter : table)
-    if (filter.name == name) return &filter;
-  return nullptr;
+std::span<const Builtin> sequence_filters() {
+  return table;
 }
 
 const Builtin* find_filter(std::string_view name) {
-  if (const Builtin* filter = find_text_filter(name)) return filter;
-  return find_sequence_filter(name);
+  for (const auto filters : {text_filters(), sequence_filters()})
+    for (const Builtin& filter : filters)
+      if (filter.name == name) return &filter;
+  return nullptr;
+}
+
+Result<Value> run_builtin(Context& c, const Builtin& builtin, const Value& input,
+                          const Args& args) {
+  const TaintScope scope(c.heap(), is_tainted(input) || is_tainted(args));
+  return builtin.run(c, input, args);
 }
 
 }  // namespace millrace::chat_template

@@ -10,67 +10,37 @@ namespace {
 
 Result<Value> filter_trim(Context& c, const Value& input, const Args& args) {
   MILLRACE_ASSIGN(auto a, bind<1>(args, {"chars"}));
-  MILLRACE_ASSIGN(std::string s, c.to_string(args.at, input));
+  MILLRACE_ASSIGN(const Value s, c.to_text(args.at, input));
   const std::string* characters = nullptr;
   if (a[0] && !a[0]->is(Kind::none)) {
     MILLRACE_TRY(text_argument(args, a[0], "chars", {}));
     characters = a[0]->string;
   }
-  return c.text(args.at, std::string(text::strip(s, characters, true, true)));
+  return c.text(args.at, s.view().part(text::strip(*s.string, characters, true, true)));
 }
 
 template <text::Case how>
 Result<Value> filter_case(Context& c, const Value& input, const Args& args) {
   MILLRACE_TRY(bind<0>(args, {}));
-  MILLRACE_ASSIGN(std::string s, c.to_string(args.at, input));
-  return c.text(args.at, text::change_case(s, how));
-}
-
-// Jinja's title begins a word after blanks, dashes and opening brackets only: "don't" -> "Don't".
-Result<Value> filter_title(Context& c, const Value& input, const Args& args) {
-  MILLRACE_TRY(bind<0>(args, {}));
-  MILLRACE_ASSIGN(const std::string s, c.to_string(args.at, input));
-  const auto separates = [&](std::size_t i) {
-    const std::string_view one = std::string_view(s).substr(i, text::character_bytes(s, i));
-    return std::string_view("-({[<").find(one) != std::string_view::npos ||
-           text::strip(one, nullptr, true, false).empty();
-  };
-  std::string out;
-  for (std::size_t i = 0; i < s.size();) {
-    std::size_t end = i;
-    const bool separator = separates(i);
-    while (end < s.size() && separates(end) == separator) end += text::character_bytes(s, end);
-    const std::string_view run = std::string_view(s).substr(i, end - i);
-    if (separator) {
-      out += run;
-    } else {
-      const std::size_t first = text::character_bytes(run, 0);
-      out += text::change_case(run.substr(0, first), text::Case::upper);
-      out += text::change_case(run.substr(first), text::Case::lower);
-    }
-    i = end;
-  }
-  return c.text(args.at, std::move(out));
+  MILLRACE_ASSIGN(const Value s, c.to_text(args.at, input));
+  return c.text(args.at, change_case(s.view(), how));
 }
 
 Result<Value> filter_replace(Context& c, const Value& input, const Args& args) {
   MILLRACE_ASSIGN(auto a, bind<3>(args, {"old", "new", "count"}));
   if (!a[0] || !a[1]) return c.wrong(args.at, "'replace' needs 'old' and 'new'");
-  MILLRACE_ASSIGN(std::string s, c.to_string(args.at, input));
-  MILLRACE_ASSIGN(std::string from, c.to_string(args.at, *a[0]));
-  MILLRACE_ASSIGN(std::string to, c.to_string(args.at, *a[1]));
-  const Value old = c.heap().text(std::move(from)), made = c.heap().text(std::move(to));
-  Args call{args.at, "replace", {old, made}, {}};
+  MILLRACE_ASSIGN(const Value s, c.to_text(args.at, input));
+  MILLRACE_ASSIGN(const Value from, c.to_text(args.at, *a[0]));
+  MILLRACE_ASSIGN(const Value to, c.to_text(args.at, *a[1]));
+  Args call{args.at, "replace", {from, to}, {}};
   if (a[2] && !a[2]->is(Kind::none)) call.positional.push_back(*a[2]);
   const std::string name = "replace";
-  return call_method(c, Method{c.heap().text(std::move(s)), &name}, call);
+  return call_method(c, Method{s, &name}, call);
 }
 
 Result<Value> filter_string(Context& c, const Value& input, const Args& args) {
   MILLRACE_TRY(bind<0>(args, {}));
-  if (input.is(Kind::string)) return input;
-  MILLRACE_ASSIGN(std::string s, c.to_string(args.at, input));
-  return c.text(args.at, std::move(s));
+  return c.to_text(args.at, input);
 }
 
 Result<Value> filter_safe(Context& c, const Value& input, const Args& args) {
@@ -79,25 +49,22 @@ Result<Value> filter_safe(Context& c, const Value& input, const Args& args) {
 
 Result<Value> filter_indent(Context& c, const Value& input, const Args& args) {
   MILLRACE_ASSIGN(auto a, bind<3>(args, {"width", "first", "blank"}));
-  MILLRACE_ASSIGN(const std::string s, c.to_string(args.at, input));
-  std::string margin;
-  if (a[0] && a[0]->is(Kind::string)) {
-    margin = *a[0]->string;
-  } else {
+  MILLRACE_ASSIGN(const Value whole, c.to_text(args.at, input));
+  if (!a[0] || !a[0]->is(Kind::string)) {
     MILLRACE_ASSIGN(std::int64_t width, integer_argument(args, a[0], "width", 4));
     if (width < 0 || width > 1000) return c.wrong(args.at, "'indent' by 0 to 1000 blanks only");
-    margin.assign(static_cast<std::size_t>(width), ' ');
+    a[0] = c.heap().text(TrackedText{std::string(static_cast<std::size_t>(width), ' '), {}});
   }
+  const TrackedView s = whole.view(), margin = a[0]->view();
   const bool first = a[1] && truthy(*a[1]), blank = a[2] && truthy(*a[2]);
-  std::string out;
-  for (std::size_t begin = 0, line = 0; begin <= s.size(); ++line) {
-    const std::size_t end = std::min(s.find('\n', begin), s.size());
+  TrackedText out;
+  for (std::size_t begin = 0, line = 0; begin <= s.bytes.size(); ++line) {
+    const std::size_t end = std::min(s.bytes.find('\n', begin), s.bytes.size());
     const bool empty = end == begin;
-    if (line == 0 ? first : (blank || !empty)) out += margin;
-    out.append(s, begin, end - begin);
-    if (end < s.size()) out += '\n';
+    if (line == 0 ? first : (blank || !empty)) out.append(margin);
+    out.append(s.part(s.bytes.substr(begin, end + 1 - begin)));  // with its line end
     begin = end + 1;
-    MILLRACE_TRY(c.check_size(args.at, out.size()));
+    MILLRACE_TRY(c.check_room(args.at, out));
   }
   return c.text(args.at, std::move(out));
 }
@@ -179,7 +146,7 @@ constexpr Builtin table[] = {
     {"upper", filter_case<text::Case::upper>},
     {"lower", filter_case<text::Case::lower>},
     {"capitalize", filter_case<text::Case::capitalize>},
-    {"title", filter_title},
+    {"title", filter_case<text::Case::words>},
     {"replace", filter_replace},
     {"string", filter_string},
     {"safe", filter_safe},
@@ -192,10 +159,8 @@ constexpr Builtin table[] = {
 
 }  // namespace
 
-const Builtin* find_text_filter(std::string_view name) {
-  for (const Builtin& filter : table)
-    if (filter.name == name) return &filter;
-  return nullptr;
+std::span<const Builtin> text_filters() {
+  return table;
 }
 
 bool is_jinja_filter(std::string_view name) {

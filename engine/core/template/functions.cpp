@@ -48,15 +48,15 @@ Result<Value> make_dict(Context& c, const Args& args) {
   if (!args.positional.empty()) return c.unsupported(args.at, "'dict' of another value");
   std::vector<std::pair<Value, Value>> items;
   for (const auto& [name, value] : args.named)
-    items.emplace_back(c.heap().text(std::string(name)), value);
+    items.emplace_back(c.heap().text(TrackedText{std::string(name), {}}), value);
   MILLRACE_TRY(c.spend(args.at));
   return Value::of(c.heap().dict(std::move(items)));
 }
 
 Result<Value> raise_exception(Context& c, const Args& args) {
   MILLRACE_ASSIGN(auto a, bind<1>(args, {"message"}));
-  MILLRACE_ASSIGN(std::string message, c.to_string(args.at, a[0] ? *a[0] : Value::none()));
-  return fail(Code::template_error, "the chat template refused the messages: " + message,
+  MILLRACE_ASSIGN(const Value message, c.to_text(args.at, a[0] ? *a[0] : Value::none()));
+  return fail(Code::template_error, "the chat template refused the messages: " + *message.string,
               "change the messages' roles or order as the template asks");
 }
 
@@ -179,6 +179,7 @@ std::optional<Value> find_function(std::string_view name) {
 }
 
 Result<Value> call_function(Context& c, Function function, const Args& args) {
+  const TaintScope scope(c.heap(), is_tainted(args));
   switch (function) {
     case Function::range:
       return range(c, args);

@@ -98,8 +98,8 @@ Result<Value> test_same(Context& c, const Value& v, const Args& args) {
 template <bool (*holds)(std::string_view)>
 Result<Value> test_case(Context& c, const Value& v, const Args& args) {
   MILLRACE_TRY(bind<0>(args, {}));
-  MILLRACE_ASSIGN(const std::string s, c.to_string(args.at, v));
-  return Value::of(holds(s));
+  MILLRACE_ASSIGN(const Value s, c.to_text(args.at, v));
+  return Value::of(holds(*s.string));
 }
 
 constexpr Builtin table[] = {

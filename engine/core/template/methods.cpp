@@ -20,7 +20,7 @@ Result<Value> strip(Context& c, const Value& self, const Args& args) {
   MILLRACE_ASSIGN(auto a, bind<1>(args, {"chars"}));
   MILLRACE_TRY(text_argument(args, a[0], "chars", {}));
   const std::string* characters = a[0] && a[0]->is(Kind::string) ? a[0]->string : nullptr;
-  return c.text(args.at, std::string(text::strip(*self.string, characters, left, right)));
+  return c.text(args.at, self.view().part(text::strip(*self.string, characters, left, right)));
 }
 
 bool matches(std::string_view s, std::string_view part, bool at_start) {
@@ -74,7 +74,7 @@ Result<Value> split(Context& c, const Value& self, const Args& args) {
   for (const std::string_view part : by_blanks
                                          ? text::split_whitespace(*self.string, limit)
                                          : split_at(*self.string, separator, limit, from_right)) {
-    MILLRACE_ASSIGN(Value one, c.text(args.at, std::string(part)));
+    MILLRACE_ASSIGN(Value one, c.text(args.at, self.view().part(part)));
     out.push_back(one);
   }
   return c.list(args.at, std::move(out));
@@ -84,12 +84,12 @@ Result<Value> splitlines(Context& c, const Value& self, const Args& args) {
   MILLRACE_ASSIGN(auto a, bind<1>(args, {"keepends"}));
   const bool keep = a[0] && truthy(*a[0]);
   std::vector<Value> out;
-  const std::string& s = *self.string;
+  const std::string_view s = *self.string;
   for (std::size_t begin = 0; begin < s.size();) {
     // Python's other line ends: \v \f \x1c-\x1e U+0085 U+2028 U+2029
     std::size_t end = begin, bytes = 0;
     for (; end < s.size() && bytes == 0; end += bytes == 0 ? 1 : 0) {
-      const std::string_view rest = std::string_view(s).substr(end);
+      const std::string_view rest = s.substr(end);
       if (rest.starts_with("\r\n")) {
         bytes = 2;
       } else if (std::string_view("\n\r\v\f\x1c\x1d\x1e").find(rest[0]) != std::string_view::npos) {
@@ -100,7 +100,8 @@ Result<Value> splitlines(Context& c, const Value& self, const Args& args) {
         bytes = 3;
       }
     }
-    MILLRACE_ASSIGN(Value one, c.text(args.at, s.substr(begin, end - begin + (keep ? bytes : 0))));
+    const std::string_view line = s.substr(begin, end - begin + (keep ? bytes : 0));
+    MILLRACE_ASSIGN(Value one, c.text(args.at, self.view().part(line)));
     out.push_back(one);
     begin = end + bytes;
   }
@@ -111,35 +112,37 @@ Result<Value> replace(Context& c, const Value& self, const Args& args) {
   MILLRACE_ASSIGN(auto a, bind<3>(args, {"old", "new", "count"}));
   if (!a[0] || !a[1]) return c.wrong(args.at, "'replace' needs 'old' and 'new'");
   MILLRACE_ASSIGN(const std::string_view from, text_argument(args, a[0], "old", {}));
-  MILLRACE_ASSIGN(const std::string_view to, text_argument(args, a[1], "new", {}));
+  MILLRACE_TRY(text_argument(args, a[1], "new", {}));
   MILLRACE_ASSIGN(std::int64_t left, integer_argument(args, a[2], "count", -1));
-  const std::string& s = *self.string;
-  std::string out;
+  const TrackedView whole = self.view();
+  const TrackedView to = a[1]->is(Kind::string) ? a[1]->view() : TrackedView();
+  const std::string_view s = whole.bytes;
+  TrackedText out;
   std::size_t at = 0;
   for (; left != 0; --left) {
     const std::size_t found = s.find(from, at);
     if (found == std::string::npos) break;
     if (from.empty()) {  // between all characters
-      out += to;
+      out.append(to);
       if (at == s.size()) break;
       const std::size_t bytes = text::character_bytes(s, at);
-      out.append(s, at, bytes);
+      out.append(whole.part(s.substr(at, bytes)));
       at += bytes;
     } else {
-      out.append(s, at, found - at);
-      out += to;
+      out.append(whole.part(s.substr(at, found - at)));
+      out.append(to);
       at = found + from.size();
     }
-    MILLRACE_TRY(c.check_size(args.at, out.size()));
+    MILLRACE_TRY(c.check_room(args.at, out));
   }
-  out.append(s, at, std::string::npos);
+  out.append(whole.part(s.substr(at)));
   return c.text(args.at, std::move(out));
 }
 
 template <text::Case how>
 Result<Value> change_case(Context& c, const Value& self, const Args& args) {
   MILLRACE_TRY(bind<0>(args, {}));
-  return c.text(args.at, text::change_case(*self.string, how));
+  return c.text(args.at, chat_template::change_case(self.view(), how));
 }
 
 template <bool from_right>
@@ -171,14 +174,13 @@ Result<Value> join(Context& c, const Value& self, const Args& args) {
   MILLRACE_ASSIGN(auto a, bind<1>(args, {"iterable"}));
   if (!a[0]) return c.wrong(args.at, "'join' needs a list");
   MILLRACE_ASSIGN(auto items, c.iterate(args.at, *a[0]));
-  std::string out;
+  TrackedText out;
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (!items[i].is(Kind::string))
       return c.wrong(args.at, "sequence item " + std::to_string(i) + ": expected str instance, " +
                                   std::string(type_name(items[i].kind)) + " found");
-    if (i > 0) out += *self.string;
-    out += *items[i].string;
-    MILLRACE_TRY(c.check_size(args.at, out.size()));
+    if (i > 0) MILLRACE_TRY(c.append(args.at, out, self));
+    MILLRACE_TRY(c.append(args.at, out, items[i]));
   }
   return c.text(args.at, std::move(out));
 }
@@ -191,7 +193,7 @@ Result<Value> remove_affix(Context& c, const Value& self, const Args& args) {
   std::string_view s = *self.string;
   if (!matches(s, part, prefix)) return self;
   s = prefix ? s.substr(part.size()) : s.substr(0, s.size() - part.size());
-  return c.text(args.at, std::string(s));
+  return c.text(args.at, self.view().part(s));
 }
 
 Result<Value> is_digits(Context&, const Value& self, const Args& args) {
@@ -334,6 +336,14 @@ const Entry* find_method(Kind receiver, std::string_view name) {
   }
 }
 
+template <std::size_t count>
+std::vector<std::string_view> names_in(const Entry (&table)[count]) {
+  std::vector<std::string_view> names;
+  for (const Entry& entry : table)
+    if (entry.run != nullptr) names.push_back(entry.name);
+  return names;
+}
+
 // loop.cycle(a, b, ...): one after the other, a turn each.
 Result<Value> cycle(Context& c, const Loop& loop, const Args& args) {
   if (args.positional.empty()) return c.wrong(args.at, "no items for cycling given");
@@ -347,9 +357,16 @@ bool is_method(Kind receiver, std::string_view name) {
   return find_method(receiver, name) != nullptr;
 }
 
+std::vector<std::string_view> method_names(Kind receiver) {
+  if (receiver == Kind::string) return names_in(string_methods);
+  if (receiver == Kind::dict) return names_in(dict_methods);
+  return names_in(list_methods);
+}
+
 Result<Value> call_method(Context& c, const Method& method, const Args& args) {
   const Value& self = method.receiver;
   MILLRACE_TRY(c.spend(args.at));
+  const TaintScope scope(c.heap(), is_tainted(self) || is_tainted(args));
   if (self.is(Kind::loop) && *method.name == "cycle") return cycle(c, *self.loop, args);
   const Entry* entry = find_method(self.kind, *method.name);
   if (entry == nullptr || entry->run == nullptr)

@@ -89,8 +89,15 @@ Result<Value> repeated(Context& c, Position at, const Value& what, std::int64_t 
   if (what.is(Kind::string)) {
     if (!what.string->empty() && n > c.limits().output_bytes / what.string->size())
       MILLRACE_TRY(c.check_size(at, c.limits().output_bytes + 1));
-    std::string out;
-    for (std::size_t i = 0; i < n && !what.string->empty(); ++i) out += *what.string;
+    TrackedText out, power;  // `power` is what, twice what, four times what...
+    power.append(what.view());
+    for (std::size_t left = what.string->empty() ? 0 : n; left > 0; left /= 2) {
+      MILLRACE_TRY(c.check_room(at, power));
+      if (left % 2 == 1) out.append(power.view());
+      if (left == 1) break;
+      const TrackedText half = power;
+      power.append(half.view());
+    }
     return c.text(at, std::move(out));
   }
   std::vector<Value> out;
@@ -108,13 +115,16 @@ Result<Value> arithmetic(Context& c, Position at, Operation operation, const Val
   if (a.is(Kind::undefined)) return c.undefined(at, a);
   if (b.is(Kind::undefined)) return c.undefined(at, b);
   MILLRACE_TRY(c.spend(at));
+  const TaintScope scope(c.heap(), is_tainted(a) || is_tainted(b));
   if (a.is_integer() && b.is_integer())
     return integers(c, at, operation, a.as_integer(), b.as_integer());
   if (a.is_number() && b.is_number()) return reals(c, at, operation, a.as_real(), b.as_real());
   if (operation == Operation::add && a.kind == b.kind) {
     if (a.is(Kind::string)) {
-      MILLRACE_TRY(c.check_size(at, a.string->size() + b.string->size()));
-      return c.text(at, *a.string + *b.string);
+      TrackedText out;
+      MILLRACE_TRY(c.append(at, out, a));
+      MILLRACE_TRY(c.append(at, out, b));
+      return c.text(at, std::move(out));
     }
     if (a.is_sequence()) {
       MILLRACE_TRY(c.spend(at, a.list->items.size() + b.list->items.size()));

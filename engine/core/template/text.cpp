@@ -40,6 +40,11 @@ std::uint32_t title(std::uint32_t c) {
   return static_cast<std::uint32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c)));
 }
 
+// The filter `title` of Jinja begins a word after these.
+bool separates_words(std::uint32_t c) {
+  return is_space(c) || (c < 0x80 && std::string_view("-({[<").contains(static_cast<char>(c)));
+}
+
 bool is_printable(std::uint32_t c) {
   if (c < 0x80) return c >= 0x20 && c != 0x7F;
   switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
@@ -150,31 +155,37 @@ std::vector<std::string_view> split_whitespace(std::string_view s, std::int64_t 
   return parts;
 }
 
-std::string change_case(std::string_view s, Case how) {
+std::uint32_t CaseMap::map(std::uint32_t c) const {
+  switch (how_) {
+    case Case::upper:
+      return upper(c);
+    case Case::lower:
+      return lower(c);
+    case Case::title:
+      return word_ ? lower(c) : title(c);
+    case Case::capitalize:
+      return first_ ? title(c) : lower(c);
+    case Case::words:
+      return word_ ? lower(c) : upper(c);
+  }
+  return c;
+}
+
+std::string CaseMap::next(std::string_view piece) {
   std::string out;
-  out.reserve(s.size());
-  bool word = false;  // the last character belongs to a word
-  for (std::size_t i = 0; i < s.size();) {
-    const auto [c, bytes] = decode(s, i);
-    const bool cased = upper(c) != c || lower(c) != c;
-    switch (how) {
-      case Case::upper:
-        append_utf8(out, upper(c));
-        break;
-      case Case::lower:
-        append_utf8(out, lower(c));
-        break;
-      case Case::title:
-        append_utf8(out, word ? lower(c) : title(c));
-        break;
-      case Case::capitalize:
-        append_utf8(out, i == 0 ? title(c) : lower(c));
-        break;
-    }
-    word = cased;
+  out.reserve(piece.size());
+  for (std::size_t i = 0; i < piece.size();) {
+    const auto [c, bytes] = decode(piece, i);
+    append_utf8(out, map(c));
+    first_ = false;
+    word_ = how_ == Case::words ? !separates_words(c) : upper(c) != c || lower(c) != c;
     i += bytes;
   }
   return out;
+}
+
+std::string change_case(std::string_view s, Case how) {
+  return CaseMap(how).next(s);
 }
 
 bool is_upper(std::string_view s) {

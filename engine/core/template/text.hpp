@@ -24,8 +24,22 @@ bool is_space(std::uint32_t code_point);  // str.isspace
 std::string_view strip(std::string_view s, const std::string* characters, bool left, bool right);
 std::vector<std::string_view> split_whitespace(std::string_view s, std::int64_t limit);
 
-enum class Case { upper, lower, title, capitalize };
+// `title` begins a word after each character without case, as Python does. `words` begins one after
+// blanks, dashes and opening brackets only, as Jinja does. "don't" becomes "Don'T" and "Don't".
+enum class Case { upper, lower, title, capitalize, words };
 std::string change_case(std::string_view s, Case how);
+// Changes the case of a text that comes in pieces. Each piece consists of whole characters.
+class CaseMap {
+ public:
+  explicit CaseMap(Case how) : how_(how) {}
+  std::string next(std::string_view piece);
+
+ private:
+  std::uint32_t map(std::uint32_t code_point) const;
+  Case how_;
+  bool first_ = true;  // no character has come
+  bool word_ = false;  // the last character belongs to a word
+};
 bool is_upper(std::string_view s);
 bool is_lower(std::string_view s);
 

@@ -1,5 +1,7 @@
 #include "engine/core/template/value.hpp"
 
+#include <algorithm>
+
 namespace millrace::chat_template {
 
 bool truthy(const Value& v) {
@@ -22,6 +24,24 @@ bool truthy(const Value& v) {
       return !v.dict->items.empty();
     default:
       return true;
+  }
+}
+
+bool is_tainted(const Value& v) {
+  switch (v.kind) {
+    case Kind::string:
+      return v.taint != nullptr;
+    case Kind::list:
+    case Kind::tuple:
+      return v.list->tainted;
+    case Kind::dict:
+      return v.dict->tainted;
+    case Kind::space:
+    case Kind::loop:
+    case Kind::method:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -108,6 +128,34 @@ bool equal(const Value& a, const Value& b, std::int64_t& work, int depth) {
     default:
       return false;
   }
+}
+
+Value Heap::text(TrackedText s) {
+  const bool whole = s.taint == TextSpans{{0, s.bytes.size()}};
+  Taint taint = whole ? whole_taint() : nullptr;
+  if (!whole && !s.taint.empty()) {
+    spent_bytes_ += s.taint_bytes() + sizeof(TextSpans);
+    taint = &taints_of_strings_.emplace_back(std::move(s.taint));
+  }
+  return Value::of(name(std::move(s.bytes)), taint);
+}
+
+Value Heap::text(std::string s) {
+  const bool tainted = taints_ && !s.empty();
+  return Value::of(name(std::move(s)), tainted ? whole_taint() : nullptr);
+}
+
+const List* Heap::list(std::vector<Value> items) {
+  spent_bytes_ += items.size() * sizeof(Value) + sizeof(List);
+  const bool tainted = std::ranges::any_of(items, is_tainted);
+  return &lists_.emplace_back(List{std::move(items), tainted});
+}
+
+const Dict* Heap::dict(std::vector<std::pair<Value, Value>> items) {
+  spent_bytes_ += items.size() * 2 * sizeof(Value) + sizeof(Dict);
+  const bool tainted = std::ranges::any_of(
+      items, [](const auto& item) { return is_tainted(item.first) || is_tainted(item.second); });
+  return &dicts_.emplace_back(Dict{std::move(items), tainted});
 }
 
 const Value* find(const Dict& dict, const Value& key, std::int64_t& work) {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/core/template/tracked_text.hpp"
 #include "schemas/base/error.hpp"
 
 namespace millrace::chat_template {
@@ -57,6 +58,7 @@ struct Value {
     Function function;
     const Method* method;
   };
+  Taint taint = nullptr;  // of a string
 
   static Value none() { return of(Kind::none); }
   static Value undefined(const std::string* name, Kind holder = Kind::undefined) {
@@ -80,9 +82,10 @@ struct Value {
     v.real = d;
     return v;
   }
-  static Value of(const std::string* s) {
+  static Value of(const std::string* s, Taint taint = nullptr) {
     Value v = of(Kind::string);
     v.string = s;
+    v.taint = taint;
     return v;
   }
   static Value of(const List* l, Kind kind = Kind::list) {
@@ -128,6 +131,8 @@ struct Value {
   // Python's view of a boolean as a number. Only for is_integer() and is_number().
   std::int64_t as_integer() const { return kind == Kind::boolean ? boolean : integer; }
   double as_real() const { return kind == Kind::real ? real : static_cast<double>(as_integer()); }
+  // A string's text. Only for strings.
+  TrackedView view() const { return {*string, taint}; }
 
  private:
   static Value of(Kind k) {
@@ -139,9 +144,11 @@ struct Value {
 
 struct List {
   std::vector<Value> items;
+  bool tainted = false;  // one of the items is
 };
 struct Dict {  // in order of insertion
   std::vector<std::pair<Value, Value>> items;
+  bool tainted = false;
 };
 struct Space {
   std::vector<std::pair<std::string, Value>> attributes;
@@ -156,6 +163,9 @@ struct Method {
 };
 
 bool truthy(const Value& v);
+// Says whether the value holds text from a message. The answer is yes for namespaces, loops and
+// methods, whose contents may change or lead to other values.
+bool is_tainted(const Value& v);
 // Python's name of the value's type, as its error messages give it: "str", "NoneType".
 std::string_view type_name(Kind kind);
 // Python's ==. Takes what it costs from `work`; where none is left, and beyond max_depth levels, it
@@ -171,18 +181,17 @@ const Value* find(const Dict& dict, std::string_view key);
 // cycle leaks; `spent_bytes` bounds it.
 class Heap {
  public:
-  const std::string* string(std::string s) {
+  // Keeps a name, which is no value of the template.
+  const std::string* name(std::string s) {
     spent_bytes_ += s.size() + sizeof(std::string);
     return &strings_.emplace_back(std::move(s));
   }
-  const List* list(std::vector<Value> items) {
-    spent_bytes_ += items.size() * sizeof(Value) + sizeof(List);
-    return &lists_.emplace_back(List{std::move(items)});
-  }
-  const Dict* dict(std::vector<std::pair<Value, Value>> items) {
-    spent_bytes_ += items.size() * 2 * sizeof(Value) + sizeof(Dict);
-    return &dicts_.emplace_back(Dict{std::move(items)});
-  }
+  Value text(TrackedText s);
+  // The maker of this text does not say which bytes are tainted: all are or none is, see
+  // TaintScope.
+  Value text(std::string s);
+  const List* list(std::vector<Value> items);
+  const Dict* dict(std::vector<std::pair<Value, Value>> items);
   Space* space(Space space) {
     spent_bytes_ += sizeof(Space) + space.attributes.size() * sizeof(Value);
     return &spaces_.emplace_back(std::move(space));
@@ -195,17 +204,36 @@ class Heap {
     spent_bytes_ += sizeof(Method);
     return &methods_.emplace_back(method);
   }
-  Value text(std::string s) { return Value::of(string(std::move(s))); }
   std::size_t spent_bytes() const { return spent_bytes_; }
 
  private:
+  friend class TaintScope;
   std::size_t spent_bytes_ = 0;
+  bool taints_ = true;  // what text(std::string) makes
   std::deque<std::string> strings_;
+  std::deque<TextSpans> taints_of_strings_;
   std::deque<List> lists_;
   std::deque<Dict> dicts_;
   std::deque<Space> spaces_;
   std::deque<Loop> loops_;
   std::deque<Method> methods_;
+};
+
+// Decides about texts whose maker does not say which bytes are tainted. While a scope lives, such a
+// text is tainted if the inputs of the operation are; outside of any scope it always is. Every
+// filter, test, method, function and operator runs in a scope, so that one that knows nothing of
+// taint is safe.
+class TaintScope {
+ public:
+  TaintScope(Heap& heap, bool inputs_tainted)
+      : heap_(heap), before_(std::exchange(heap.taints_, inputs_tainted)) {}
+  ~TaintScope() { heap_.taints_ = before_; }
+  TaintScope(const TaintScope&) = delete;
+  TaintScope& operator=(const TaintScope&) = delete;
+
+ private:
+  Heap& heap_;
+  bool before_;
 };
 
 }  // namespace millrace::chat_template

@@ -40,12 +40,4 @@ Literals::Match Literals::match_at(std::string_view text, std::size_t position) 
   return best;
 }
 
-Literals::Match Literals::find(std::string_view text, std::size_t from) const {
-  for (std::size_t position = from; position < text.size(); ++position) {
-    if (first_[static_cast<std::uint8_t>(text[position])] == 0) continue;
-    if (const auto match = match_at(text, position); match.size != 0) return match;
-  }
-  return {};
-}
-
 }  // namespace millrace::engine

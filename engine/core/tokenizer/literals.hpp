@@ -1,6 +1,6 @@
 #pragma once
-// Finds literal tokens ("<|im_start|>") in text: at each place the longest, the leftmost first.
-// A trie of bytes; a search costs the text's length times the depth reached, at most 1024.
+// Finds literal tokens ("<|im_start|>") in text: the longest at a given place. A trie of bytes; a
+// look at one place costs the depth reached, at most 1024.
 // Thread safety: immutable.
 #include <cstddef>
 #include <cstdint>
@@ -21,8 +21,10 @@ class Literals {
 
   Literals();
   void add(std::string_view literal, TokenId token);  // not empty
-  // The first match at or after `from`.
-  Match find(std::string_view text, std::size_t from) const;
+  // Says whether a literal begins with this byte.
+  bool begins(char byte) const { return first_[static_cast<std::uint8_t>(byte)] != 0; }
+  // The longest literal that begins at `position`; its size is 0 where none does.
+  Match match_at(std::string_view text, std::size_t position) const;
 
  private:
   struct Node {
@@ -31,7 +33,6 @@ class Literals {
     TokenId token = 0;
   };
   std::uint32_t child(std::uint32_t node, char byte) const;  // 0: none
-  Match match_at(std::string_view text, std::size_t position) const;
 
   std::vector<Node> nodes_;           // 0 is the root
   std::vector<std::uint32_t> first_;  // the root's children by byte

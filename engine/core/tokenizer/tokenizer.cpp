@@ -53,6 +53,8 @@ struct Tokenizer::State {
   Status load_id(const Metadata& metadata, std::string_view key, std::optional<TokenId>& id);
   void collect_literals();
   void collect_end_tokens();
+  Literals::Match next_literal(std::string_view text, std::size_t from, bool special,
+                               std::span<const TextSpan>& plain) const;
   void add_text(std::string_view text, BpeScratch& scratch, std::vector<std::size_t>& ends,
                 Tokens& out) const;
   void add_word(std::string_view word, BpeScratch& scratch, Tokens& out) const;
@@ -117,6 +119,25 @@ void Tokenizer::State::collect_end_tokens() {
   end_tokens.erase(repeats.begin(), repeats.end());
 }
 
+// Finds the leftmost literal that counts at or after `from`, and of several at one place the
+// longest. Drops the spans of `plain` that lie before it.
+Literals::Match Tokenizer::State::next_literal(std::string_view text, std::size_t from,
+                                               bool special,
+                                               std::span<const TextSpan>& plain) const {
+  for (std::size_t at = from; at < text.size(); ++at) {
+    if (!with_special.begins(text[at])) continue;
+    while (!plain.empty() && plain.front().end <= at) plain = plain.subspan(1);
+    Literals::Match match = always.match_at(text, at);
+    const std::size_t end = plain.empty() ? text.size() : plain.front().begin;
+    if (special && at < end) {
+      const Literals::Match longer = with_special.match_at(text.substr(0, end), at);
+      if (longer.size > match.size) match = longer;
+    }
+    if (match.size != 0) return match;
+  }
+  return {};
+}
+
 void Tokenizer::State::add_word(std::string_view word, BpeScratch& scratch, Tokens& out) const {
   const auto token = vocabulary.find(word);
   if (!token) return bpe.encode(word, scratch, out);
@@ -159,13 +180,13 @@ Result<Tokenizer> Tokenizer::load(const Metadata& metadata) {
 
 Tokens Tokenizer::tokenize(std::string_view text, const TokenizeOptions& options) const {
   const State& state = *state_;
-  const Literals& literals = options.parse_special ? state.with_special : state.always;
   BpeScratch scratch;
   std::vector<std::size_t> ends;
+  auto plain = options.plain;
   Tokens tokens;
   if (options.add_special_tokens && state.add_bos) tokens.push_back(*state.bos);
   for (std::size_t position = 0; position < text.size();) {
-    const auto match = literals.find(text, position);
+    const auto match = state.next_literal(text, position, options.parse_special, plain);
     const auto end = match.size == 0 ? text.size() : match.position;
     state.add_text(text.substr(position, end - position), scratch, ends, tokens);
     if (match.size != 0) tokens.push_back(match.token);

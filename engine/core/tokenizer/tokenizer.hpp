@@ -21,6 +21,7 @@
 #include "engine/core/gguf/metadata.hpp"
 #include "engine/core/tokenizer/vocabulary.hpp"
 #include "schemas/base/generation.hpp"
+#include "schemas/base/text_span.hpp"
 
 namespace millrace::engine {
 
@@ -29,6 +30,9 @@ struct TokenizeOptions {
   // Control tokens written in the text become those tokens; else their letters are plain text.
   // User-defined tokens are always found.
   bool parse_special = false;
+  // With parse_special a control token counts only where it is written wholly outside of these
+  // spans. Their ends cut no word: what lies between two tokens is tokenized as one piece.
+  std::span<const TextSpan> plain{};
 };
 
 struct DetokenizeOptions {

@@ -367,7 +367,7 @@ TEST_F(LoopTest, DefaultLengthsAreSixteenAndTheRoomOfAChat) {
   ASSERT_TRUE(rendered);
   TokenizeOptions options;
   options.parse_special = true;
-  const auto size = host_parts().tokenizer.tokenize(*rendered, options).size();
+  const auto size = host_parts().tokenizer.tokenize(rendered->text, options).size();
   scripts_[2] = {scripts_[1].first, static_cast<std::uint32_t>(size)};
   ASSERT_TRUE(loop_->add(2, r));
   const auto events = run();

@@ -45,6 +45,7 @@ Job full_job() {
   GenerationRequest& r = job.request;
   r.prompt = Chat{{"system", "be brief"}, {"user", "hello"}};
   r.add_special_tokens = false;
+  r.parse_special = true;
   r.n = 2;
   r.max_tokens = 100;
   r.min_tokens = 3;
@@ -315,6 +316,7 @@ TEST(DerivedSeed, DependsOnPromptSamplingAndLabelOnly) {
   other.custom_id = job.custom_id;
   other.request.prompt = job.request.prompt;
   other.request.add_special_tokens = job.request.add_special_tokens;
+  other.request.parse_special = job.request.parse_special;
   other.request.sampling = job.request.sampling;
   other.request.edits = job.request.edits;
   other.request.sampling.seed = 5;
@@ -324,6 +326,8 @@ TEST(DerivedSeed, DependsOnPromptSamplingAndLabelOnly) {
       [](Job& j) { j.custom_id = "line 2"; },
       [](Job& j) { j.request.prompt = "another prompt"; },
       [](Job& j) { j.request.add_special_tokens = !j.request.add_special_tokens; },
+      [](Job& j) { j.request.parse_special = false; },
+      [](Job& j) { j.request.parse_special.reset(); },
       [](Job& j) { j.request.sampling.temperature = 0.8f; },
       [](Job& j) { j.request.edits.presence.value = 0.125f; },
   };

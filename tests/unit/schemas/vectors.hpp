@@ -67,6 +67,7 @@ inline std::vector<std::pair<std::string, Job>> jobs() {
   GenerationRequest& r = all.request;
   r.prompt = "Once";
   r.add_special_tokens = false;
+  r.parse_special = false;
   r.n = 3;
   r.max_tokens = 32;
   r.min_tokens = 4;

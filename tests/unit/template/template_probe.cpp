@@ -1,6 +1,7 @@
 // Renders chat templates for the Python tests: one JSON request a line in, one JSON answer a line
 // out. {"template", "messages", "add_generation_prompt", "bos_token", "eos_token", "now_s",
-// "steps"} -> {"text"} or {"code", "message", "hint"}.
+// "steps", "spans"} -> {"text"}, with "spans" also {"from_messages"}, pairs of byte offsets, or
+// {"code", "message", "hint"}.
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,7 +13,7 @@ namespace {
 using nlohmann::json;
 using namespace millrace;
 
-Result<std::string> render(const json& request) {
+Result<RenderedChat> render(const json& request) {
   TemplateLimits limits;
   limits.steps = request.value("steps", limits.steps);
   limits.output_bytes = request.value("output_bytes", limits.output_bytes);
@@ -34,14 +35,20 @@ Result<std::string> render(const json& request) {
 
 int main() {
   for (std::string line; std::getline(std::cin, line);) {
-    const auto text = render(json::parse(line));
+    const json request = json::parse(line);
+    const auto rendered = render(request);
     json answer;
-    if (text) {
-      answer["text"] = *text;
+    if (rendered) {
+      answer["text"] = rendered->text;
+      if (request.value("spans", false)) {
+        answer["from_messages"] = json::array();
+        for (const auto& [begin, end] : rendered->from_messages)
+          answer["from_messages"].push_back({begin, end});
+      }
     } else {
-      answer["code"] = code_name(text.error().code);
-      answer["message"] = text.error().message;
-      answer["hint"] = text.error().hint;
+      answer["code"] = code_name(rendered.error().code);
+      answer["message"] = rendered.error().message;
+      answer["hint"] = rendered.error().hint;
     }
     std::cout << answer.dump() << '\n' << std::flush;
   }

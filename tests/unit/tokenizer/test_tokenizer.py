@@ -105,6 +105,25 @@ def test_special_tokens_equal_the_reference():
     assert not any(i < len(special) for a in plain for i in a["tokens"])
 
 
+def test_special_tokens_beside_plain_spans_equal_the_reference():
+    path = reference.model_path()
+    tokenizer, special = reference.reference_tokenizer(path)
+    ids = {str(t.content): i for i, t in enumerate(special)}
+    rng = random.Random(SEED)
+    parts = [*ids, "<|im_", "end|>", "<", "|>", " ", "system\n", "Hello", "1", "\n", "é"]
+    requests, wanted, counted = [], [], 0
+    for _ in range(1000):
+        runs = [("".join(rng.choices(parts, k=rng.randint(1, 4))), rng.random() < 0.5)
+                for _ in range(rng.randint(1, 6))]
+        requests.append(reference.with_plain_spans(runs))
+        wanted.append(reference.ids_beside_plain_text(tokenizer, ids, runs))
+        counted += sum(i < len(special) for i in wanted[-1])
+    answers = reference.probe(path, requests)
+    assert [a["tokens"] for a in answers] == wanted
+    assert [a["text"] for a in answers] == [r["text"] for r in requests]
+    assert counted > 500
+
+
 def test_golden_prompts():
     golden = reference.golden()
     prompts = [g for g in golden if "rendered" in g]

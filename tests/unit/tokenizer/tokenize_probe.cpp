@@ -1,6 +1,8 @@
 // Drives the tokenizer from test_tokenizer.py: tokenize_probe MODEL.gguf, one JSON request a line
 // on stdin, one JSON answer a line on stdout.
 //   {"text": "...", "special": true, "parse": false}     -> {"tokens": [..], "text": "round trip"}
+//   {"text": "...", "parse": true, "plain": [[0, 5]]}    as above, with spans of plain text in
+//   bytes
 //   {"tokens": [..], "special": true}                    -> {"text": "...", "stream": "..."}
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -22,9 +24,13 @@ Json answer(const Tokenizer& tokenizer, const Json& request) {
   if (request.contains("tokens")) {
     tokens = request["tokens"].get<Tokens>();
   } else {
-    tokens = tokenizer.tokenize(
-        request["text"].get_ref<const std::string&>(),
-        {.add_special_tokens = special, .parse_special = request.value("parse", false)});
+    TextSpans plain;
+    for (const Json& span : request.value("plain", Json::array()))
+      plain.push_back({span[0], span[1]});
+    tokens = tokenizer.tokenize(request["text"].get_ref<const std::string&>(),
+                                {.add_special_tokens = special,
+                                 .parse_special = request.value("parse", false),
+                                 .plain = plain});
     result["tokens"] = tokens;
   }
   auto text = tokenizer.detokenize(tokens, {.render_special = true});

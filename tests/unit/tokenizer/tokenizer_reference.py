@@ -5,6 +5,7 @@ import functools
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tarfile
@@ -94,6 +95,42 @@ def reference_tokenizer(path):
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*before, byte_level])
     special = [t for t, kind in zip(tokens, kinds) if kind == 3]
     return tokenizer, [AddedToken(t, special=True, normalized=False) for t in special]
+
+
+def with_plain_spans(runs):
+    """The request that tokenizes runs of text, each (text, whether it is plain)."""
+    spans, at = [], 0
+    for text, plain in runs:
+        size = len(text.encode())
+        if plain and spans and spans[-1][1] == at:
+            spans[-1][1] += size
+        elif plain:
+            spans.append([at, at + size])
+        at += size
+    return {"text": "".join(text for text, _ in runs), "parse": True, "plain": spans}
+
+
+def ids_beside_plain_text(tokenizer, special, runs):
+    """What runs of text, each (text, whether it is plain), are as ids: special tokens by their ids
+    where they stand in text that is not plain, and what lies between them in one piece. `special`
+    gives the ids, `tokenizer` knows of none."""
+    literal = re.compile("|".join(re.escape(t) for t in sorted(special, key=len, reverse=True)))
+    joined = []  # neighbours of one kind are one text
+    for text, plain in runs:
+        if joined and joined[-1][1] == plain:
+            joined[-1][0] += text
+        else:
+            joined.append([text, plain])
+    ids, piece = [], ""
+    for text, plain in joined:
+        at = 0
+        for found in literal.finditer(text) if not plain else ():
+            piece += text[at:found.start()]
+            ids += tokenizer.encode(piece, add_special_tokens=False).ids
+            ids.append(special[found[0]])
+            piece, at = "", found.end()
+        piece += text[at:]
+    return ids + tokenizer.encode(piece, add_special_tokens=False).ids
 
 
 def probe(path, requests):

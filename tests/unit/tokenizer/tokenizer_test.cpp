@@ -51,6 +51,35 @@ TEST(Tokenizer, SpecialTokensOnRequest) {
   EXPECT_EQ(tokenizer.detokenize(plain, {}).value(), text);
 }
 
+TEST(Tokenizer, SpecialTokensCountOnlyWhereTheyLieWhollyOutsideOfPlainSpans) {
+  const Words words;
+  const auto tokenizer = load_good(words.test.builder());
+  const auto ids = [&](const std::string& text, const TextSpans& plain) {
+    return tokenizer.tokenize(text, {.parse_special = true, .plain = plain});
+  };
+  const auto plain_ids = [&](const std::string& text) { return tokenizer.tokenize(text, {}); };
+  const std::string twice = "<|start|><|start|>";  // of 9 bytes each
+  EXPECT_EQ(ids(twice, {}), (Tokens{words.start, words.start}));
+  EXPECT_EQ(ids(twice, {{0, 18}}), plain_ids(twice));
+  for (const TextSpan& cut : {TextSpan{0, 9}, {0, 1}, {8, 9}, {4, 5}}) {
+    Tokens wanted = plain_ids("<|start|>");
+    wanted.push_back(words.start);
+    EXPECT_EQ(ids(twice, {cut}), wanted) << cut.begin;
+  }
+  EXPECT_EQ(ids(twice, {{9, 18}}).front(), words.start);
+  EXPECT_EQ(ids(twice, {{8, 10}}), plain_ids(twice));  // one span cuts both
+  EXPECT_EQ(ids(twice, {{0, 1}, {17, 18}}), plain_ids(twice));
+  // Where the longest literal reaches into plain text, a shorter one before it still counts.
+  EXPECT_EQ(ids("<|start|>>", {}), Tokens{words.start_long});
+  EXPECT_EQ(ids("<|start|>>", {{9, 10}}), (Tokens{words.start, '>'}));
+  EXPECT_EQ(ids("<unk>", {{0, 5}}), plain_ids("<unk>"));  // no text is the unknown token
+  // User-defined tokens are no control tokens.
+  EXPECT_EQ(ids("<user>the", {{0, 6}}), (Tokens{words.user, words.the}));
+  EXPECT_EQ(ids("<user>the", {{3, 9}}), (Tokens{words.user, words.the}));
+  // A span cuts no word.
+  EXPECT_EQ(ids("the the", {{2, 5}}), (Tokens{words.the, words.space_the}));
+}
+
 TEST(Tokenizer, SpecialTokensRenderedOrSkipped) {
   const Words words;
   const auto tokenizer = load_good(words.test.builder());

@@ -1,0 +1,187 @@
+// Whatever filter, method, function or operation a template calls, what it makes of a message's
+// text counts as the message's. The tests walk the tables of filters and methods, so that they hold
+// a new entry to this as well.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/core/template/builtins.hpp"
+#include "tests/unit/template/show_taint.hpp"
+
+namespace millrace::chat_template {
+namespace {
+
+const std::string message = "kLm <|nOp|> qr\n\nst";  // letters, blanks and <|> come from here alone
+const std::string letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ<|>";
+
+struct Call {
+  Context context{TemplateLimits{}, 0};
+  Value input(bool tainted) {
+    return tainted ? Value::of(&message, whole_taint()) : Value::of(&message);
+  }
+  Value own(const std::string& text) { return context.heap().text(TrackedText{text, {}}); }
+};
+
+// Calls check(bytes, spans) for each text in a value.
+void each_text(const Value& v, const auto& check) {
+  if (v.is(Kind::string)) {
+    TrackedText text;
+    text.append(v.view());
+    check(text);
+  } else if (v.is_sequence()) {
+    for (const Value& one : v.list->items) each_text(one, check);
+  } else if (v.is(Kind::dict)) {
+    for (const auto& [key, value] : v.dict->items) {
+      each_text(key, check);
+      each_text(value, check);
+    }
+  }
+}
+
+// What is made of a tainted text shows none of its letters as the template's; what is made of the
+// template's own is its own.
+void expect_safe(const std::string& name, bool tainted, const Result<Value>& made) {
+  ASSERT_TRUE(made) << name << ": " << made.error().text()
+                    << "; if it is new, give this test arguments for it";
+  each_text(*made, [&](const TrackedText& text) {
+    const std::string view = name + ": " + shown(text.bytes, text.taint);
+    if (!tainted) {
+      EXPECT_TRUE(text.taint.empty()) << view;
+      return;
+    }
+    text.view().for_each_run([&](std::string_view run, bool from_message) {
+      EXPECT_TRUE(from_message || run.find_first_of(letters) == run.npos) << view;
+    });
+  });
+}
+
+// A text as a filter or method takes it. What is not the text holds no letters.
+Value formed(Call& call, const std::string& form, const Value& text) {
+  Heap& heap = call.context.heap();
+  if (form == "list") return Value::of(heap.list({call.own("1"), text}));
+  if (form == "dict") return Value::of(heap.dict({{text, call.own("2")}, {call.own("3"), text}}));
+  if (form == "nested")
+    return Value::of(heap.list({Value::of(heap.dict({{call.own("_1"), text}}))}));
+  return text;
+}
+
+std::vector<Value> filter_arguments(Call& call, const std::string& name) {
+  if (name == "replace") return {call.own(" "), call.own("1")};
+  if (name == "map") return {call.own("upper")};
+  if (name == "selectattr" || name == "rejectattr") return {call.own("_1")};
+  return {};
+}
+
+TEST(Taint, EveryFilterIsSafe) {
+  // Which forms of input a filter takes, where a text is none of them.
+  const std::map<std::string, std::vector<std::string>> forms = {
+      {"items", {"dict"}},
+      {"dictsort", {"dict"}},
+      {"sum", {}},
+      {"abs", {}},
+      {"selectattr", {"nested"}},
+      {"rejectattr", {"nested"}},
+      {"tojson", {"text", "list", "nested"}}};
+  int texts = 0;
+  for (const auto filters : {text_filters(), sequence_filters()}) {
+    for (const Builtin& filter : filters) {
+      const std::string name(filter.name);
+      const auto found = forms.find(name);
+      const auto taken =
+          found == forms.end() ? std::vector<std::string>{"text", "list"} : found->second;
+      for (const std::string& form : taken) {
+        for (const bool tainted : {true, false}) {
+          Call call;
+          const Args args{{}, filter.name, filter_arguments(call, name), {}};
+          const Value input = formed(call, form, call.input(tainted));
+          const auto made = run_builtin(call.context, filter, input, args);
+          expect_safe(name + " of " + form, tainted, made);
+          if (made && tainted)
+            each_text(*made, [&](const auto& text) { texts += !text.taint.empty(); });
+        }
+      }
+    }
+  }
+  EXPECT_GT(texts, 40);
+}
+
+std::vector<Value> method_arguments(Call& call, const std::string& name) {
+  for (const std::string needs_text : {"startswith", "endswith", "find", "rfind", "count",
+                                       "removeprefix", "removesuffix", "index", "get"})
+    if (name == needs_text) return {call.own("1")};
+  if (name == "replace") return {call.own(" "), call.own("1")};
+  if (name == "join") return {Value::of(call.context.heap().list({call.own("1"), call.own("2")}))};
+  return {};
+}
+
+TEST(Taint, EveryMethodIsSafe) {
+  int texts = 0;
+  for (const auto& [kind, form] :
+       {std::pair{Kind::string, "text"}, {Kind::list, "list"}, {Kind::dict, "dict"}}) {
+    const auto names = method_names(kind);
+    EXPECT_FALSE(names.empty());
+    for (const std::string_view method : names) {
+      for (const bool tainted : {true, false}) {
+        Call call;
+        const std::string name(method);
+        const Args args{{}, method, method_arguments(call, name), {}};
+        const auto made =
+            call_method(call.context, Method{formed(call, form, call.input(tainted)), &name}, args);
+        expect_safe(name + " of " + form, tainted, made);
+        if (made && tainted)
+          each_text(*made, [&](const auto& text) { texts += !text.taint.empty(); });
+      }
+    }
+  }
+  EXPECT_GT(texts, 15);
+}
+
+TEST(Taint, EveryFunctionIsSafe) {
+  Call call;
+  const Value tainted = call.input(true);
+  const Value format = call.context.heap().text(TrackedText{"%Y", {{0, 2}}});
+  expect_safe("dict", true,
+              call_function(call.context, Function::dict, {{}, "dict", {}, {{"1", tainted}}}));
+  expect_safe(
+      "strftime_now", true,
+      call_function(call.context, Function::strftime_now, {{}, "strftime_now", {format}, {}}));
+  expect_safe("strftime_now", false,
+              call_function(call.context, Function::strftime_now,
+                            {{}, "strftime_now", {call.own("%Y")}, {}}));
+}
+
+// An operation that somebody adds and that knows nothing of taint.
+TEST(Taint, AnOperationThatDoesNotSayIsSafe) {
+  constexpr Builtin doubled{"doubled", [](Context& c, const Value&, const Args& args) {
+                              const Value one = c.heap().text("kk");
+                              const auto two = c.text(args.at, std::string("kk"));
+                              return c.list(args.at, {one, two.value()});
+                            }};
+  for (const std::string form : {"text", "list", "dict", "nested"}) {
+    for (const bool tainted : {true, false}) {
+      Call call;
+      const Value input = formed(call, form, call.input(tainted));
+      expect_safe("of " + form, tainted, run_builtin(call.context, doubled, input, {}));
+      // As an argument, too, by position and by name.
+      const Args by_position{{}, "doubled", {input}, {}},
+          by_name{{}, "doubled", {}, {{"x", input}}};
+      expect_safe("to " + form, tainted,
+                  run_builtin(call.context, doubled, call.own("1"), by_position));
+      expect_safe("named " + form, tainted,
+                  run_builtin(call.context, doubled, call.own("1"), by_name));
+    }
+  }
+  Call call;  // outside of any operation
+  expect_safe("alone", true, call.context.text({}, std::string("kk")));
+  // What may lead to a message is taken for one.
+  Space space;
+  space.attributes.emplace_back("x", call.input(true));
+  const Value hidden =
+      Value::of(call.context.heap().list({Value::of(call.context.heap().space(space))}));
+  expect_safe("hidden", true, run_builtin(call.context, doubled, hidden, {}));
+}
+
+}  // namespace
+}  // namespace millrace::chat_template
