@@ -231,8 +231,6 @@ TEST(StopSequences, OneThatIsCompleteBeforeMinTokensIsLetThrough) {
   EXPECT_EQ(m.text(), "ab");
 }
 
-// Compares with the plain definition: the first sequence that is complete in random tokens, without
-// its text.
 TEST(StopSequences, TheLongestCountsWhereItEndsInAStopToken) {
   const Stops stops{.strings = {}, .token_ids = {8}, .sequences = {{5, 2}, {6, 8}}};
   const auto rules = std::make_shared<const StopRules>(stops, Tokens{2}, 0, 100);
