@@ -43,7 +43,7 @@ def run_example(folder, env):
         assert done.returncode == 0, done.stderr
         lines = done.stdout.strip().split("\n")
         assert "queued" in lines[0]
-        assert re.match(r"1 \S", lines[1]), lines
+        assert re.match(r"completed \S", lines[1]), lines
     finally:
         for process in (engine, broker):
             if process is not None:
