@@ -13,7 +13,7 @@
 namespace millrace::chat_template {
 namespace {
 
-// No other text that can come out of a call holds letters or <|>.
+// No other input that may show in a result holds letters or <|>.
 const std::string message = "kLm <|nOp|> qr\n\nst";
 const std::string letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ<|>";
 
