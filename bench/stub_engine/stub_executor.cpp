@@ -79,7 +79,7 @@ Ended StubExecutor::answer(const Job& job) const {
   return ended;
 }
 
-void StubExecutor::spring_hooks(std::unique_lock<std::mutex>& lock) {
+void StubExecutor::fire_hooks(std::unique_lock<std::mutex>& lock) {
   for (const Job& job : jobs_) {
     if (hooks_.aborts_on(job.task)) std::abort();
     if (hooks_.hangs_on(job.task)) {
@@ -104,7 +104,7 @@ void StubExecutor::loop() {
   for (;;) {
     changed_.wait(lock, [&] { return stopping_ || !jobs_.empty(); });
     if (stopping_) return;
-    spring_hooks(lock);
+    fire_hooks(lock);
     if (options_.step_ms > 0) {
       const auto step_time = std::chrono::milliseconds(options_.step_ms);
       if (changed_.wait_for(lock, step_time, [&] { return stopping_; })) return;

@@ -42,7 +42,7 @@ class StubExecutor final : public Executor {
     bool cancelled = false;
   };
   void loop();
-  void spring_hooks(std::unique_lock<std::mutex>& lock);
+  void fire_hooks(std::unique_lock<std::mutex>& lock);
   void step();
   Ended answer(const Job& job) const;
 

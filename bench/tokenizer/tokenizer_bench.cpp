@@ -41,7 +41,9 @@ int run(const std::string& model, const std::string& text_path, std::size_t mega
   std::string text(std::istreambuf_iterator<char>(input), {});
   text.resize(std::min(text.size(), megabytes * 1'000'000));
   text.resize(utf8_valid_prefix(text));
-  if (text.empty()) return fail_with(text_path + " holds no UTF-8 text");
+  if (text.empty())
+    return fail_with(text_path +
+                     " does not begin with UTF-8 text, or cannot be read: give another file");
   auto file = GgufFile::open(model);
   if (!file) return fail_with(file.error().text());
   auto tokenizer = Tokenizer::load(file->metadata());

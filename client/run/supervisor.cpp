@@ -119,7 +119,7 @@ Status Supervisor::ended(const ChildProcess::Ended& end) {
       hint +=
           std::string(hint.empty() ? "" : "; ") +
           "if every start ends like this, the cache of the OpenCL driver may be damaged: delete "
-          "the folder that the log names as driver_cache; the driver makes it anew";
+          "the folder that the log names as driver_cache; the driver makes a new one";
     }
     return fail(Code::engine_failed,
                 what + (ever_joined_ ? ", again and again" : " before it could take work") +

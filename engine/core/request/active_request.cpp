@@ -51,7 +51,7 @@ ActiveRequest::ActiveRequest(PreparedRequest request, SequenceId first, const To
       choice.logprobs = empty_logprobs(request_.logprobs);
     }
   }
-  if (request_.logprobs.prompt) {  // nothing comes before the first token
+  if (request_.logprobs.prompt) {  // nothing predicts the first token
     const float none = std::numeric_limits<float>::quiet_NaN();
     const std::vector<std::uint32_t> ids(request_.logprobs.top, 0);
     const std::vector<float> logprobs(request_.logprobs.top, none);
@@ -75,7 +75,7 @@ SampleTask ActiveRequest::task_for(std::uint32_t sample, const PlannedOutput& ou
     task.listed = request_.logprobs.listed;
     return task;
   }
-  // Tokens before this one, those included that are still on the device.
+  // Drawn tokens before this one, including those that are still on the device.
   const auto count = output.position - static_cast<std::uint32_t>(request_.prompt.size());
   task.slot = output.slot;
   task.position = output.position;
@@ -97,7 +97,7 @@ SampleTask ActiveRequest::task_for(std::uint32_t sample, const PlannedOutput& ou
 
 bool ActiveRequest::started(std::int64_t now_us, std::uint32_t sample, std::uint32_t first) {
   if (!started_us_) started_us_ = now_us;
-  if (samples_.empty() || samples_[sample].started) return false;  // a score job takes nothing
+  if (samples_.empty() || samples_[sample].started) return false;  // a score job has no samples
   samples_[sample].started = true;
   if (sample == 0) cached_ = prompt_counted_ = first;
   return first > 0;
@@ -164,7 +164,8 @@ std::uint64_t ActiveRequest::generated() const {
 }
 
 void ActiveRequest::end_sample(Sample& sample, FinishReason reason) {
-  // What the decoder held back can still complete a stop string; a stop wins over the length.
+  // The bytes that the decoder held back can still complete a stop string. A stop takes precedence
+  // over length and repetition.
   const bool stopped = sample.stop.close(sample.decoder.finish());
   if (stopped && (reason == FinishReason::length || reason == FinishReason::repetition)) {
     reason = FinishReason::stop;
@@ -191,7 +192,8 @@ GenerationResult ActiveRequest::finish(std::int64_t now_us) {
     result.choices.push_back(std::move(sample.choice));
   }
   if (request_.logprobs.prompt) {
-    // A cancelled request may have judged only the beginning: as many positions as tokens.
+    // A cancelled request may have scored only the beginning of its prompt. The result holds as
+    // many tokens as logprobs.
     request_.prompt.resize(std::min(request_.prompt.size(), prompt_logprobs_.token.size()));
     result.prompt = std::move(request_.prompt);
     result.prompt_logprobs = std::move(prompt_logprobs_);

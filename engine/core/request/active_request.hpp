@@ -1,6 +1,6 @@
 #pragma once
 // A request from its acceptance to its result: its samples, their texts and logprobs, its times.
-// Fed with what the sampler drew; knows nothing of devices and plans. Thread safety: one owner.
+// The engine loop gives it what the sampler drew; it knows no device. Thread safety: one owner.
 #include <cstdint>
 #include <iosfwd>
 #include <optional>
@@ -25,31 +25,32 @@ class ActiveRequest {
   SequenceId first_sequence() const { return first_; }
   SequenceId sequence_of(std::uint32_t sample) const { return first_ + sample; }
 
-  // What the sampler shall do for an output of this request's sample. The task points into this
-  // object.
+  // Returns the sampler's task for one output of a sample. The task points into this object.
   SampleTask task_for(std::uint32_t sample, const PlannedOutput& output) const;
 
-  // A row of a sample is planned, from position `first` on. True when it is the sample's first row
-  // and starts behind tokens that the prefix tree knew; other calls change nothing.
+  // Says that a step has a row of the sample, from position `first` on. Returns true for the
+  // sample's first row if that row starts after tokens that the prefix tree knew. Calls for later
+  // rows change nothing.
   bool started(std::int64_t now_us, std::uint32_t sample, std::uint32_t first);
-  // How many of the prompt's tokens up to `end` no step has computed before: a pause computes some
-  // again, and samples share them.
+  // Returns how many of the prompt's tokens up to `end` are counted for the first time. Tokens that
+  // a paused sequence computes again, or that samples share, count once.
   std::uint32_t count_prompt(std::uint32_t end);
-  // A token for a sample; true when that ends the sample. Errors: internal, from the decoder.
+  // Gives the sample its next token. Returns true if the token ends the sample. Errors:
+  // invalid_token, from the decoder.
   Result<bool> take_token(std::uint32_t sample, const Sampled& sampled, std::int64_t now_us);
-  // What the sample gained since the last call; the last one, after its end, gives all that is
-  // left.
+  // Returns what the sample gained since the last call. The call after the sample's end returns
+  // all that is left.
   Partial take_partial(std::uint32_t sample);
   void take_prompt_logprob(const Sampled& sampled);
-  void prompt_computed() { prompt_computed_ = true; }  // Task::score: nothing more comes
+  void prompt_computed() { prompt_computed_ = true; }  // ends a Task::score
   const Choice& choice(std::uint32_t sample) const { return samples_[sample].choice; }
   bool sample_ended(std::uint32_t sample) const { return samples_[sample].ended; }
   bool done() const;
   std::uint64_t generated() const;
-  void dump(std::ostream& out) const;  // all that its steps have changed, as text
+  void dump(std::ostream& out) const;  // all state that steps have changed, as text
 
-  // The result; samples that have not ended are `cancelled`. Times and counts are filled, the
-  // engine's own settings are the caller's. The object is spent afterwards.
+  // Moves the result out; do not use the object afterwards. Samples that have not ended are
+  // `cancelled`. The caller adds the facts about the engine.
   GenerationResult finish(std::int64_t now_us);
 
  private:
@@ -59,7 +60,7 @@ class ActiveRequest {
     Choice choice;
     bool started = false;
     bool ended = false;
-    // How much of it Partials have told already.
+    // Lengths that earlier Partials have already told.
     std::size_t told_tokens = 0, told_text = 0, told_reasoning = 0, told_calls = 0;
   };
   void end_sample(Sample& sample, FinishReason reason);
@@ -68,7 +69,7 @@ class ActiveRequest {
   SequenceId first_;
   std::vector<Sample> samples_;
   TokenLogprobs prompt_logprobs_;
-  std::uint32_t cached_ = 0;  // tokens of the prompt that sample 0 did not compute
+  std::uint32_t cached_ = 0;  // prompt tokens that sample 0 found in the prefix tree
   bool prompt_computed_ = false;
   std::uint32_t prompt_counted_ = 0;
   std::int64_t accepted_us_;

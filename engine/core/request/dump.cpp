@@ -41,10 +41,10 @@ std::string EngineLoop::dump() const {
   std::ostringstream out;
   out << scheduler_.dump() << "\nsteps " << counters_.steps << " prompt " << counters_.prompt_tokens
       << " generated " << counters_.generated_tokens << " hits " << counters_.prefix_hits << '/'
-      << counters_.prefix_tokens << " landed " << landed_us_ << " pace " << pacer_.tokens();
-  if (flying_) {
-    out << " under way " << flying_->planned.plan.rows.size() << " rows, outputs of";
-    for (const PlannedOutput& output : flying_->planned.outputs) {
+      << counters_.prefix_tokens << " completed " << completed_us_ << " pace " << pacer_.tokens();
+  if (in_flight_) {
+    out << " in flight " << in_flight_->planned.plan.rows.size() << " rows, outputs of";
+    for (const PlannedOutput& output : in_flight_->planned.outputs) {
       out << ' ' << output.sequence << '@' << output.position;
     }
   }

@@ -1,7 +1,8 @@
 #pragma once
-// Turns the texts of a request's edits into token ids. A bad word is ruled out as it is tokenized
-// by itself and behind a space; a breaker is the last token of its text, by itself and behind a
-// letter. Errors: limit_exceeded, of a bad word with too many tokens. Thread safety: pure.
+// Adds the token ids of a request's bad words and sequence breakers. A bad word gives two
+// sequences: its tokens alone and after a space. A breaker gives the last token of its text, alone
+// and after a letter. Errors: limit_exceeded for a bad word with too many tokens.
+// Thread safety: a pure function.
 #include "engine/core/tokenizer/tokenizer.hpp"
 #include "schemas/base/error.hpp"
 #include "schemas/base/generation.hpp"

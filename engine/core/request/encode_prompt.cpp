@@ -11,8 +11,8 @@
 namespace millrace::engine {
 namespace {
 
-// What strftime_now() tells a template: one day for all jobs, so that a prompt never changes. It is
-// the day that Llama 3's templates name where there is no clock, 2024-07-26.
+// The time that strftime_now() gives a template, 2024-07-26: the same for all jobs, so that a
+// prompt never changes. Llama 3's templates use this day where there is no clock.
 constexpr std::int64_t template_day_s = 1'721'952'000;
 
 std::string token_text(const Tokenizer& tokenizer, std::optional<TokenId> id) {
@@ -30,7 +30,7 @@ Status check_message(const ChatMessage& message, std::size_t index) {
   return {};
 }
 
-// `in_messages` says whether special tokens that a message spells become those tokens as well.
+// With `in_messages`, literals of special tokens in messages become those tokens, too.
 Result<Tokens> encode_chat(const Chat& chat, bool in_messages, const RequestContext& context) {
   if (chat.empty()) {
     return fail(Code::empty_prompt, "messages is empty", "give at least one message");
@@ -49,7 +49,7 @@ Result<Tokens> encode_chat(const Chat& chat, bool in_messages, const RequestCont
   variables.eos_token = token_text(*context.tokenizer, context.tokenizer->eos());
   variables.now_s = template_day_s;
   MILLRACE_ASSIGN(const RenderedChat rendered, chat_template->render(chat, variables));
-  TokenizeOptions options;  // the template writes the special tokens that it wants
+  TokenizeOptions options;  // adds no BOS and EOS: the template writes them
   options.parse_special = true;
   if (!in_messages) options.plain = rendered.from_messages;
   return context.tokenizer->tokenize(rendered.text, options);

@@ -10,7 +10,7 @@
 namespace millrace::engine {
 namespace {
 
-// Room for prompts in a step however many rows decode.
+// Tokens of a step that are left for prompts when all rows decode.
 constexpr std::uint32_t least_prefill_tokens = 32;
 
 Error fault_error(SampleFault fault, std::uint32_t position) {
@@ -19,9 +19,10 @@ Error fault_error(SampleFault fault, std::uint32_t position) {
     return {Code::engine_failed, "the model computed a logit that is not a number" + where,
             "check the model file; try --math exact or another device"};
   }
-  // The job's own doing, on whatever engine: it rules all tokens out.
+  // The job itself rules out all tokens, so it fails like this on every engine.
   return {Code::invalid_value, "no token is left to draw" + where,
-          "rule out fewer: min_tokens, bad_words, allowed_token_ids, no_repeat_ngram_size"};
+          "rule out fewer tokens with min_tokens, bad_words, allowed_token_ids and "
+          "no_repeat_ngram_size"};
 }
 
 }  // namespace
@@ -37,9 +38,9 @@ EngineLoop::EngineLoop(const LoopOptions& options, const RequestContext& context
              options.step_target_us) {}
 
 EngineLoop::~EngineLoop() {
-  if (flying_) {
-    const Status status = runner_->wait(flying_->batch);
-    if (!status) log_warn("the engine's last step was lost", status.error());
+  if (in_flight_) {
+    const Status status = runner_->wait(in_flight_->batch);
+    if (!status) log_warn("the engine's last step failed", status.error());
   }
   if (options_.disk != nullptr) options_.disk->flush(held());
 }
@@ -101,7 +102,7 @@ void EngineLoop::cancel(RequestId id) {
 }
 
 bool EngineLoop::busy() const {
-  return !requests_.empty() || flying_ != nullptr;
+  return !requests_.empty() || in_flight_ != nullptr;
 }
 
 Status EngineLoop::step(std::vector<Event>& events) {
@@ -112,8 +113,8 @@ Status EngineLoop::step(std::vector<Event>& events) {
   }
   std::unique_ptr<Flight> next = spare_ ? std::move(spare_) : std::make_unique<Flight>();
   scheduler_.set_step_tokens(pacer_.tokens());
-  // Before the plan: it may give a page to be brought from disk that this step still copies from,
-  // which must then arrive after the step.
+  // This comes before the plan. The plan may fetch a page from disk into memory that the new step
+  // still copies from, so the page's write must be enqueued after the step.
   if (options_.disk != nullptr) {
     options_.disk->enqueue(held());
     next->transfers = options_.disk->enqueued();
@@ -128,16 +129,16 @@ Status EngineLoop::step(std::vector<Event>& events) {
     spare_ = std::move(next);
     return fail_flight(*spare_, started.error(), events);
   }
-  // The step before this one: its ids are read while this one computes.
-  std::unique_ptr<Flight> landing = std::exchange(flying_, std::move(next));
-  if (!landing) {
-    const bool idle = !flying_ && options_.disk != nullptr && options_.disk->fetching();
+  // The loop reads the previous step's ids while the new step computes.
+  std::unique_ptr<Flight> previous = std::exchange(in_flight_, std::move(next));
+  if (!previous) {
+    const bool idle = !in_flight_ && options_.disk != nullptr && options_.disk->fetching();
     if (idle) tell_fetched(options_.disk->wait(held()));
     return {};
   }
-  Status landed = land(*landing, events);
-  spare_ = std::move(landing);  // its memory serves the next step
-  return landed;
+  Status status = complete(*previous, events);
+  spare_ = std::move(previous);  // the next step reuses its memory
+  return status;
 }
 
 Status EngineLoop::start_step(Flight& flight) {
@@ -163,7 +164,7 @@ Status EngineLoop::start_step(Flight& flight) {
   return runner_->start(flight.planned.plan, tasks_, flight.batch);
 }
 
-Status EngineLoop::land(Flight& flight, std::vector<Event>& events) {
+Status EngineLoop::complete(Flight& flight, std::vector<Event>& events) {
   if (const Status status = runner_->wait(flight.batch); !status) {
     MILLRACE_TRY(fail_flight(flight, status.error(), events));
     return fail_behind(status.error(), events);
@@ -171,8 +172,8 @@ Status EngineLoop::land(Flight& flight, std::vector<Event>& events) {
   scheduler_.completed(flight.planned);
   if (options_.disk != nullptr) tell_fetched(options_.disk->complete(flight.transfers));
   const std::int64_t now = clock_->monotonic_us();
-  const std::int64_t from = std::max(landed_us_, flight.started_us);
-  landed_us_ = now;
+  const std::int64_t from = std::max(completed_us_, flight.started_us);
+  completed_us_ = now;
   pacer_.took(static_cast<std::uint32_t>(flight.planned.plan.tokens.size()),
               static_cast<std::uint64_t>(std::max<std::int64_t>(0, now - from)));
 
@@ -180,7 +181,7 @@ Status EngineLoop::land(Flight& flight, std::vector<Event>& events) {
   for (std::size_t i = 0; i < flight.planned.outputs.size(); ++i) {
     const PlannedOutput& output = flight.planned.outputs[i];
     const auto owner = owners_.find(output.sequence);
-    if (owner == owners_.end()) continue;  // ended while this step was under way
+    if (owner == owners_.end()) continue;  // the sequence ended while this step was in flight
     const RequestId id = owner->second.request;
     if (const Status status = take_output(output, flight.batch.row(i), now); !status) {
       Event event;
@@ -231,7 +232,7 @@ void EngineLoop::end_if_done(RequestId id, std::vector<Event>& events) {
   end(id, Event(), events);
 }
 
-// Takes a request out with its event: its result, unless the event says that it failed.
+// Ends a request with an event, and adds the result unless the event carries an error.
 void EngineLoop::end(RequestId id, Event event, std::vector<Event>& events) {
   const auto found = requests_.find(id);
   if (found == requests_.end()) return;
@@ -246,13 +247,13 @@ void EngineLoop::end(RequestId id, Event event, std::vector<Event>& events) {
   events.push_back(std::move(event));
 }
 
-// Also while a step with its row is under way: what that row gives is then dropped.
+// Works also while a step with a row of the sequence is in flight: the row's output is dropped.
 void EngineLoop::end_sequence(SequenceId id) {
   if (owners_.erase(id) > 0) scheduler_.finish(id);
 }
 
-// A step was lost: the requests with rows in it fail, the others go on. If the device does not
-// answer any more nothing can go on.
+// Handles a step that failed: the requests with rows in it fail, the others go on. If the device no
+// longer answers, all requests fail.
 Status EngineLoop::fail_flight(const Flight& flight, const Error& error,
                                std::vector<Event>& events) {
   std::set<RequestId> hit;
@@ -272,11 +273,12 @@ Status EngineLoop::fail_flight(const Flight& flight, const Error& error,
   return alive;
 }
 
-// The step that was enqueued behind a lost one ran on what that left: it is lost, too.
+// The step that was enqueued after a failed one used that one's output, so it counts as failed,
+// too.
 Status EngineLoop::fail_behind(const Error& error, std::vector<Event>& events) {
-  const std::unique_ptr<Flight> behind = std::move(flying_);
+  const std::unique_ptr<Flight> behind = std::move(in_flight_);
   if (!behind) return {};
-  static_cast<void>(runner_->wait(behind->batch));  // until then the device writes to it
+  static_cast<void>(runner_->wait(behind->batch));  // the device may write to the batch until then
   return fail_flight(*behind, error, events);
 }
 

@@ -1,7 +1,8 @@
 #pragma once
-// The engine without its device: accepts requests, plans steps, hands out what was drawn, ends
-// requests. Step t+1 is started before step t's ids are read. Engine::create puts it together with
-// a model; tests put it together with a runner that fails. Thread safety: one owner thread.
+// The engine without its device: it accepts requests, plans steps, gives drawn tokens to requests
+// and ends them. It starts step t+1 before it reads the ids of step t. Engine::create joins it with
+// a model; tests join it with a runner that fails. Engine (engine/core/engine.hpp) documents the
+// public functions. Thread safety: one owner thread.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -23,8 +24,8 @@ namespace millrace::engine {
 struct LoopOptions {
   SchedulerOptions scheduler;
   std::uint64_t step_target_us = 250'000;
-  DiskPages* disk = nullptr;  // also the scheduler's store
-  EngineFacts engine;         // of every result
+  DiskPages* disk = nullptr;  // the same object as scheduler.store
+  EngineFacts engine;         // copied into every result
 };
 
 class EngineLoop {
@@ -32,7 +33,7 @@ class EngineLoop {
   // All references must outlive the loop.
   EngineLoop(const LoopOptions& options, const RequestContext& context, PagePool& pool,
              StepRunner& runner, const Clock& clock);
-  // Waits for a step that is under way: the device still writes into its results.
+  // Waits for a step in flight, because the device still writes into its results.
   ~EngineLoop();
   EngineLoop(const EngineLoop&) = delete;
   EngineLoop& operator=(const EngineLoop&) = delete;
@@ -43,8 +44,8 @@ class EngineLoop {
   void cancel(RequestId id);
   bool busy() const;
   Status step(std::vector<Event>& events);
-  // Everything that a later step depends on, as text, for tests of what a refused call leaves
-  // behind.
+  // Returns everything that a later step depends on, as text. Tests use it to show that a refused
+  // call changes nothing.
   std::string dump() const;
   std::vector<PartialEvent> take_partials() { return std::exchange(partials_, {}); }
 
@@ -53,15 +54,16 @@ class EngineLoop {
     RequestId request = 0;
     std::uint32_t sample = 0;
   };
+  // A step with its results.
   struct Flight {
     PlannedStep planned;
     SampleBatch batch;
     std::int64_t started_us = 0;
-    std::uint64_t transfers = 0;  // enqueued before it, of DiskPages
+    std::uint64_t transfers = 0;  // of DiskPages, enqueued before the step
   };
 
   Status start_step(Flight& flight);
-  Status land(Flight& flight, std::vector<Event>& events);
+  Status complete(Flight& flight, std::vector<Event>& events);
   Status take_output(const PlannedOutput& output, const Sampled& sampled, std::int64_t now_us);
   void end_if_done(RequestId id, std::vector<Event>& events);
   void end(RequestId id, Event event, std::vector<Event>& events);
@@ -79,13 +81,13 @@ class EngineLoop {
   Scheduler scheduler_;
   StepPacer pacer_;
   std::map<RequestId, ActiveRequest> requests_;
-  std::map<SequenceId, Owner> owners_;  // of sequences that the scheduler still has
+  std::map<SequenceId, Owner> owners_;  // for sequences that the scheduler still has
   std::vector<RequestId> cancelled_;
-  std::unique_ptr<Flight> flying_, spare_;
+  std::unique_ptr<Flight> in_flight_, spare_;
   std::vector<SampleTask> tasks_;
   std::vector<PartialEvent> partials_;
-  std::vector<RequestId> touched_;  // by the step that lands
-  std::int64_t landed_us_ = 0;
+  std::vector<RequestId> touched_;  // requests with an output in the completed step
+  std::int64_t completed_us_ = 0;   // when the last step came back
   Counters counters_;
 };
 

@@ -16,9 +16,9 @@ struct Known {
   std::string_view open, close;
 };
 
-// By family: Qwen3, DeepSeek R1, SmolLM3, Nemotron (think); Magistral ([THINK]); Qwen2.5 and later,
-// Hermes (tool_call); Mistral ([TOOL_CALLS]); Llama 3.1 (python_tag); Phi-4 mini; Granite 3;
-// DeepSeek V3.
+// Sources, by model family: Qwen3, DeepSeek R1, SmolLM3, Nemotron (think); Magistral ([THINK]);
+// Qwen2.5 and later, Hermes (tool_call); Mistral ([TOOL_CALLS]); Llama 3.1 (python_tag); Phi-4
+// mini; Granite 3; DeepSeek V3.
 constexpr auto known = std::to_array<Known>({
     {MarkedPart::reasoning, "<think>", "</think>"},
     {MarkedPart::reasoning, "[THINK]", "[/THINK]"},
@@ -29,7 +29,7 @@ constexpr auto known = std::to_array<Known>({
     {MarkedPart::tool_call, "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"},
 });
 
-// A prompt's last tokens, which hold a marker and the line ends behind it.
+// Number of tokens at a prompt's end that may hold a marker and the line ends after it.
 constexpr std::size_t tail_tokens = 16;
 
 std::optional<TokenId> token_of(std::string_view literal, const Tokenizer& tokenizer) {
@@ -55,7 +55,7 @@ std::vector<Marker> known_markers(const Tokenizer& tokenizer) {
   std::vector<Marker> out;
   for (const Known& marker : known) {
     if (!token_of(marker.open, tokenizer)) continue;
-    // A closing that the vocabulary lacks is none: the part goes on to the end (Granite).
+    // If the vocabulary lacks the closing marker, the part goes on to the end (Granite).
     const bool closes = token_of(marker.close, tokenizer).has_value();
     out.push_back({marker.part, std::string(marker.open),
                    closes ? std::string(marker.close) : std::string()});

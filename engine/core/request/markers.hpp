@@ -1,7 +1,8 @@
 #pragma once
-// The markers that a request's text is taken apart by: those it lists, or those that the model is
-// known to write. A model is known to write a marker when its vocabulary holds it as one token: who
-// trained it to reason aloud or to call tools gave it that token. Thread safety: pure functions.
+// Chooses the markers that divide a request's text into parts: the markers that the request lists,
+// or the known ones. A marker is known if the model's vocabulary holds it as one token: those who
+// train a model to reason aloud or to call tools give it such tokens.
+// Thread safety: pure functions.
 #include <vector>
 
 #include "engine/core/stop/stop_machine.hpp"
@@ -9,10 +10,11 @@
 
 namespace millrace::engine {
 
+// Returns the markers of well-known model families that the vocabulary holds.
 std::vector<Marker> known_markers(const Tokenizer& tokenizer);
 
-// Puts them into the rules; with the part that the prompt leaves open, as templates do that end
-// with a reasoning marker. Nothing is set where a model is known to write none.
+// Puts the request's markers into the rules, with the part that the prompt leaves open (some
+// templates end with a reasoning marker). Without markers the rules stay unchanged.
 void add_markers(const MarkerRequest& request, const Tokens& prompt, const Tokenizer& tokenizer,
                  StopRules& rules);
 

@@ -17,7 +17,7 @@
 namespace millrace::engine {
 namespace {
 
-// Holds every token id of a request against the vocabulary.
+// Checks every token id of a request against the vocabulary.
 class VocabularyChecker {
  public:
   explicit VocabularyChecker(std::uint32_t vocabulary) : vocabulary_(vocabulary) {}
@@ -50,7 +50,7 @@ class VocabularyChecker {
       if (ids[i] < vocabulary_) continue;
       status_ = fail(Code::invalid_token,
                      item_name(name, i) + " is " + std::to_string(ids[i]) +
-                         ", the vocabulary has ids 0 to " + std::to_string(vocabulary_ - 1),
+                         "; the vocabulary has ids 0 to " + std::to_string(vocabulary_ - 1),
                      "tokenize with this model's tokenizer");
     }
   }
@@ -65,7 +65,7 @@ Status check_vocabulary(const GenerationRequest& request, std::uint32_t vocabula
   return check_value("top_logprobs", std::uint64_t{request.logprobs.top}, Count{vocabulary});
 }
 
-// As it is meant, however each is written: "k5v3" is "r5/r3".
+// Says whether a name means the wanted policy, however both are written: "k5v3" is "r5/r3".
 bool runs(const std::vector<std::string>& names, const std::string& wanted) {
   const auto meant = canonical_kv(wanted);
   return meant && std::ranges::any_of(names, [&](const std::string& name) {
@@ -76,9 +76,9 @@ bool runs(const std::vector<std::string>& names, const std::string& wanted) {
 
 Status check_engine(const GenerationRequest& request, const RequestContext& context) {
   if (request.kv && !runs(context.kv_names, *request.kv)) {
-    const bool is_option = parse_kv_policy(*request.kv).has_value();  // by layer it is none
+    const bool is_option = parse_kv_policy(*request.kv).has_value();  // a policy by layer is not
     return fail(Code::unsupported_field,
-                "kv \"" + *request.kv + "\" is wanted, this engine runs \"" +
+                "the job wants kv \"" + *request.kv + "\", but this engine runs \"" +
                     context.kv_names.front() + "\"",
                 "leave kv out, or send the job to an engine " +
                     (is_option ? "started with --kv " + *request.kv : "that runs it"));
@@ -87,7 +87,7 @@ Status check_engine(const GenerationRequest& request, const RequestContext& cont
     return fail(Code::fingerprint_mismatch,
                 "the job requires fingerprint " + *request.require_fingerprint +
                     ", this engine's is " + context.fingerprint,
-                "run it on an engine of that fingerprint, or leave require_fingerprint out");
+                "send it to an engine with that fingerprint, or leave require_fingerprint out");
   }
   return {};
 }
@@ -101,8 +101,9 @@ Status check_context(std::uint64_t prompt, std::uint64_t max_tokens, std::uint32
               "shorten the prompt or lower max_tokens");
 }
 
-// The tokens to generate where the request does not say: 16, or what the context and the KV pool
-// leave for a chat. At least one, so that a prompt that leaves no room is refused by name.
+// The default of max_tokens: 16, or for a chat as many as a job may have, and never more than the
+// context and the KV pool leave. It is at least 1, so that a later check refuses a prompt that
+// leaves no room.
 std::uint32_t default_length(const GenerationRequest& request, std::uint64_t prompt,
                              const RequestContext& context) {
   const std::uint64_t pool = std::uint64_t{context.pool->total()} * context.pool->page_tokens() + 1;
@@ -125,10 +126,10 @@ Status check_lengths(const GenerationRequest& request, PreparedRequest& out,
   return check_context(out.prompt.size(), out.max_tokens, context.context_tokens);
 }
 
-// Where prompts are likely to part: after the system prompt, after each turn, at the end. A turn
-// ends with a token that ends a generation; a template may put a system prompt of its own before
-// the messages. Where the turns cannot be told apart only the end counts: this decides no more than
-// which pages are kept longer.
+// The positions at which prompts are likely to diverge: after the system prompt, after each turn
+// and at the end. A turn ends with a token that ends a generation; a template may put a system
+// prompt of its own before the messages. If the number of such tokens does not match the messages,
+// only the end counts. Checkpoints decide only which pages the cache keeps longer.
 std::vector<Checkpoint> checkpoints(const GenerationRequest& request, const Tokens& prompt,
                                     const Tokenizer& tokenizer) {
   std::vector<Checkpoint> out;
@@ -166,7 +167,7 @@ Result<PreparedRequest> prepare(const GenerationRequest& request, const RequestC
   MILLRACE_TRY(check_request(request));
   MILLRACE_TRY(check_vocabulary(request, context.vocabulary));
   if (!score && request.sampling.temperature > 0.0f && !request.sampling.seed) {
-    return fail(Code::invalid_value, "the request draws but has no seed",
+    return fail(Code::invalid_value, "the request draws tokens but has no seed",
                 "set sampling.seed; jobs from the queue get one from their content");
   }
   MILLRACE_ASSIGN(out.prompt, encode_prompt(request, context));
@@ -176,7 +177,7 @@ Result<PreparedRequest> prepare(const GenerationRequest& request, const RequestC
 
   out.task = request.task;
   out.sampling = request.sampling;
-  if (!out.sampling.seed) out.sampling.seed = 0;  // greedy: nothing is drawn
+  if (!out.sampling.seed) out.sampling.seed = 0;  // greedy sampling uses no seed
   out.partials = request.partials && !score;
   out.logprobs = request.logprobs;
   out.logprobs.prompt = out.logprobs.prompt || score;

@@ -1,6 +1,6 @@
 #pragma once
 // Checks a request against the model and turns its prompt into tokens, before anything changes.
-// Every refusal names the field, the value and the limit. Errors: invalid_value, limit_exceeded,
+// Every error names the field, the value and the limit. Errors: invalid_value, limit_exceeded,
 // invalid_utf8, invalid_token, empty_prompt, context_exceeded, kv_exceeded, no_chat_template,
 // template_error, template_unsupported, unsupported_field, fingerprint_mismatch.
 // Thread safety: pure functions over immutable parts.
@@ -18,14 +18,14 @@
 
 namespace millrace::engine {
 
-// What a request is checked against. All of it outlives the request.
+// What a request is checked against. What it points to must outlive the request.
 struct RequestContext {
   const Tokenizer* tokenizer = nullptr;
-  const Result<ChatTemplate>* chat_template = nullptr;  // or why there is none
+  const Result<ChatTemplate>* chat_template = nullptr;  // the error says why there is none
   const PagePool* pool = nullptr;
   std::uint32_t context_tokens = 0;
   std::uint32_t vocabulary = 0;
-  std::vector<std::string> kv_names;  // what jobs may ask for; first as the engine was given it
+  std::vector<std::string> kv_names;  // that jobs may ask for; the first is the engine's option
   std::string fingerprint;
 };
 
@@ -34,12 +34,12 @@ struct PreparedRequest {
   Tokens prompt;
   std::uint32_t n = 1;           // 0 for Task::score
   std::uint32_t max_tokens = 0;  // 0 for Task::score
-  Sampling sampling;             // seed set
-  LogitEdits edits;              // with the ids that bad words and breakers are tokenized to
+  Sampling sampling;             // the seed is set
+  LogitEdits edits;              // with the token ids of bad words and breakers
   LogprobRequest logprobs;
   bool partials = false;
   std::shared_ptr<const StopRules> rules;
-  std::vector<Checkpoint> checkpoints;  // where others may begin alike
+  std::vector<Checkpoint> checkpoints;  // where other prompts may diverge from this one
 };
 
 Result<PreparedRequest> prepare(const GenerationRequest& request, const RequestContext& context);

@@ -1,6 +1,7 @@
 #pragma once
-// Keeps steps short by changing how many tokens one may hold, so that cancels and newcomers wait no
-// longer than that. Chunk sizes change no bits, so neither does this. Thread safety: one owner.
+// Keeps steps short by changing the token budget of a step, so that new and cancelled requests need
+// not wait for a long step. Chunk sizes do not change the bits of a token. Thread safety: one
+// owner.
 #include <algorithm>
 #include <cstdint>
 
@@ -8,19 +9,20 @@ namespace millrace::engine {
 
 class StepPacer {
  public:
-  // Between `least` and `most` tokens; steps aim to stay under `target_us`. Begins low, for nothing
-  // is known about the device yet.
+  // Keeps the budget between `least` and `most` tokens, so that steps take less than `target_us`.
+  // The budget begins low, because the device's speed is not known yet.
   StepPacer(std::uint32_t least, std::uint32_t most, std::uint64_t target_us)
       : least_(std::min(least, most)),
         most_(most),
         target_us_(target_us),
         tokens_(std::min(most, least_ + 64)) {}
 
+  // The token budget of the next step.
   std::uint32_t tokens() const { return tokens_; }
 
-  // A step of `tokens` tokens took `us`. Shrinks in proportion at once. Grows in proportion, to
-  // twice as many at most, and only after a step that had about as many as it might: how long
-  // decoding takes tells nothing about prompts.
+  // Says that a step of `tokens` tokens took `us`. A step that took too long shrinks the budget at
+  // once, in proportion. A short one lets it grow in proportion, at most to twice the budget, and
+  // only if the step used three quarters of it: the time of decoding says nothing about prompts.
   void took(std::uint32_t tokens, std::uint64_t us) {
     const std::uint64_t spare_us = target_us_ * 9 / 10;
     if (us > target_us_) {

@@ -1,6 +1,6 @@
 #pragma once
-// What the engine needs of device, model and sampler, so that tests can make a device fail.
-// Thread safety: one owner thread.
+// What the engine loop needs from device, model and sampler. Tests implement it to make a device
+// fail. Thread safety: one owner thread.
 #include <span>
 
 #include "engine/core/model/plan.hpp"
@@ -12,15 +12,15 @@ namespace millrace::engine {
 class StepRunner {
  public:
   virtual ~StepRunner() = default;
-  // Enqueues a step: forward pass, one sampling task for each of the plan's outputs, and the read
-  // of what they give into `batch`, which must stay until `wait`. Does not wait.
+  // Enqueues a step and does not wait for it: the forward pass, one sampling task for each output
+  // of the plan, and the read of the results into `batch`, which must live until `wait` returns.
   virtual Status start(const StepPlan& plan, std::span<const SampleTask> tasks,
                        SampleBatch& batch) = 0;
-  // Returns when the whole step is done, one without outputs too: what a step is counted, paced and
-  // watched by.
+  // Returns when the whole step is done, also for a step without outputs. The step
+  // counter, StepPacer and the watch for hanging steps rely on that.
   virtual Status wait(SampleBatch& batch) = 0;
-  // Whether the device still answers, after an error, when all that was enqueued is done; if so,
-  // the next step may be started.
+  // Call this after an error. It waits for all enqueued work and says whether the device still
+  // answers; if it does, the next step may be started.
   virtual Status probe() = 0;
 };
 

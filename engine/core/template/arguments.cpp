@@ -1,4 +1,4 @@
-// Matching a call's arguments with the parameters of what is called.
+// Matches a call's arguments with the callee's parameters.
 #include <algorithm>
 
 #include "engine/core/template/builtins.hpp"

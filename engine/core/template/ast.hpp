@@ -11,7 +11,7 @@
 
 namespace millrace::chat_template {
 
-struct Builtin;  // a filter or a test, engine/core/template/builtins.hpp
+struct Builtin;  // a filter or a test; see builtins.hpp
 
 enum class ExprKind : std::uint8_t {
   constant,     // constant
@@ -21,7 +21,7 @@ enum class ExprKind : std::uint8_t {
   dict,         // parts: key, value, key, value...
   attribute,    // parts[0].name
   subscript,    // parts[0][parts[1]]
-  slice,        // parts: start, stop, step; null where absent. Only as a subscript
+  slice,        // parts: start, stop, step; null where absent. Occurs only in a subscript
   call,         // parts[0](parts[1...], named)
   filter,       // parts[0] | builtin(parts[1...], named)
   test,         // parts[0] is [negated: not] builtin(parts[1...], named)
@@ -86,7 +86,7 @@ enum class StmtKind : std::uint8_t {
 
 struct Target {
   std::string name;
-  std::string attribute;  // of a namespace: name.attribute
+  std::string attribute;  // for a namespace's attribute, name.attribute; else empty
   Position at;
 };
 
@@ -98,7 +98,7 @@ struct Branch {
   Body body;
 };
 
-// The name under which a filter chain finds the text of its block; no template can spell it.
+// The variable that holds a block's text for its filter chain. No template can spell this name.
 inline constexpr const char* captured_name = "(captured)";
 
 struct Stmt {
@@ -106,9 +106,9 @@ struct Stmt {
   Position at;
   std::string name;
   std::vector<Target> targets;
-  bool unpack = false;  // the targets take the items of one value
+  bool unpack = false;  // each target gets one item of the value
   ExprPtr value, condition;
-  std::vector<ExprPtr> values;  // with: one a target; macro: defaults of the last targets
+  std::vector<ExprPtr> values;  // with: one per target; macro: defaults of the last targets
   std::vector<Branch> branches;
   Body body, otherwise;
 };

@@ -12,12 +12,12 @@ namespace {
 
 using namespace chat_template;
 
-// Roles that templates commonly hand through without naming them.
+// Roles that templates commonly write without naming them.
 constexpr std::string_view common_roles[] = {"system",    "developer", "user",
                                              "assistant", "tool",      "function"};
 
-// Many templates write any role into the prompt as it is. A model has never seen such a turn, so a
-// role is refused that is neither common nor named by the template.
+// Refuses a role that is neither common nor named by the template. Many templates write any role
+// into the prompt as it is, and the model has never seen such a turn.
 Status check_roles(const Chat& chat, const std::set<std::string, std::less<>>& named) {
   for (std::size_t i = 0; i < chat.size(); ++i) {
     const std::string& role = chat[i].role;
@@ -32,9 +32,9 @@ Status check_roles(const Chat& chat, const std::set<std::string, std::less<>>& n
   return {};
 }
 
-// A role that is a plain word counts as the template's own text, because templates build tokens of
-// roles ('<|' + role + '|>'). That is safe: check_roles refuses a role that the template does not
-// know, and a word alone spells no token.
+// A role that is a plain word counts as the template's own text, because templates build tokens
+// from roles ('<|' + role + '|>'). That is safe: check_roles refuses a role that the template does
+// not know, and a word alone spells no special token.
 Taint taint_of_role(std::string_view role) {
   const bool word = std::ranges::all_of(role, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -70,7 +70,7 @@ ChatTemplate::~ChatTemplate() = default;
 
 Result<ChatTemplate> ChatTemplate::parse(std::string_view source, const TemplateLimits& limits) {
   if (source.empty())
-    return fail(Code::no_chat_template, "the model file carries no chat template",
+    return fail(Code::no_chat_template, "the model file has no chat template",
                 "send the prompt as text or tokens, or use an instruction-tuned model");
   auto parsed = std::make_unique<Parsed>();
   parsed->limits = limits;

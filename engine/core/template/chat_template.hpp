@@ -1,12 +1,12 @@
 #pragma once
-// The chat template that a model file ships (tokenizer.chat_template), rendered as transformers
-// renders it: Jinja with trim_blocks, lstrip_blocks, loop controls and json.dumps. README.md lists
-// the subset. A template is parsed once and rendered for each chat.
+// Renders the chat template of a model file (tokenizer.chat_template) as transformers does: Jinja
+// with trim_blocks, lstrip_blocks, loop controls and json.dumps. README.md lists the subset. Parse
+// a template once and render it for each chat.
 //
 // Errors of parse: no_chat_template (empty source), template_error (not a template),
-// template_unsupported (a construct outside the subset: its name, line and column).
-// Errors of render: template_error (the template's own raise_exception, a wrong operation, a limit
-// passed, a role the template does not know), template_unsupported.
+// template_unsupported (a construct outside the subset, with its name, line and column).
+// Errors of render: template_error (the template's own raise_exception, an invalid operation, a
+// limit exceeded, a role that the template does not know), template_unsupported.
 // Thread safety: a ChatTemplate is immutable; any number of threads may render it at once.
 #include <cstdint>
 #include <memory>
@@ -20,24 +20,24 @@
 namespace millrace {
 
 struct TemplateLimits {
-  std::uint64_t steps = 10'000'000;                      // evaluated nodes, copied 64-byte pieces
-  std::uint64_t memory_bytes = 256 * limits::MiB;        // all that one rendering makes
-  std::uint64_t output_bytes = 2 * limits::frame_bytes;  // the text, and any string on the way
+  std::uint64_t steps = 10'000'000;                // one per evaluated node and per copied 64 bytes
+  std::uint64_t memory_bytes = 256 * limits::MiB;  // all values of one rendering
+  std::uint64_t output_bytes = 2 * limits::frame_bytes;  // the result and any string on the way
   std::uint32_t depth = 400;  // nested expressions, blocks and macro calls
 };
 
 struct TemplateVariables {
-  std::string bos_token, eos_token;  // the text of the special tokens; empty where there is none
+  std::string bos_token, eos_token;  // texts of the special tokens; empty without one
   bool add_generation_prompt = true;
-  // What strftime_now() tells, as Unix time in seconds, in UTC. The engine passes a fixed time, so
-  // that the same job gives the same prompt on every day (ARCHITECTURE.md, "Determinism").
+  // The time that strftime_now() formats in UTC, as Unix time in seconds. The engine passes a fixed
+  // time, so that the same job has the same prompt on every day (ARCHITECTURE.md, "Determinism").
   std::int64_t now_s = 0;
 };
 
 struct RenderedChat {
   std::string text;
   // The parts of the text that came from messages and not from the template. A literal of a special
-  // token stands for that token only outside of these parts.
+  // token becomes that token only outside these parts.
   TextSpans from_messages;
 };
 

@@ -8,7 +8,8 @@
 namespace millrace::chat_template {
 
 std::unexpected<Error> Context::wrong(Position at, std::string_view what) const {
-  return fail(error_at(Code::template_error, at, what));
+  return fail(error_at(Code::template_error, at, what,
+                       "change the messages, or send the prompt as text or tokens"));
 }
 
 std::unexpected<Error> Context::unsupported(Position at, std::string_view what) const {
@@ -25,23 +26,25 @@ std::unexpected<Error> Context::undefined(Position at, const Value& v) const {
 Status Context::spend(Position at, std::size_t cost) {
   work_ -= static_cast<std::int64_t>(std::min<std::size_t>(cost, limits_.steps + 1));
   if (work_ < 0)
-    return fail(error_at(Code::template_error, at,
-                         "more than " + std::to_string(limits_.steps) + " steps",
-                         "the template loops for too long; send fewer or shorter messages"));
+    return fail(
+        error_at(Code::template_error, at,
+                 "the rendering takes more than " + std::to_string(limits_.steps) + " steps",
+                 "the template loops for too long; send fewer or shorter messages"));
   return check_memory(at, 0);
 }
 
 Status Context::check_memory(Position at, std::size_t more) const {
   if (heap_.spent_bytes() + more <= limits_.memory_bytes) return {};
-  return fail(error_at(Code::template_error, at,
-                       "more than " + std::to_string(limits_.memory_bytes) + " bytes of memory",
-                       "the template builds too much; send fewer or shorter messages"));
+  return fail(error_at(
+      Code::template_error, at,
+      "the rendering takes more than " + std::to_string(limits_.memory_bytes) + " bytes of memory",
+      "the template builds too much; send fewer or shorter messages"));
 }
 
 Status Context::check_size(Position at, std::size_t text_bytes) const {
   if (text_bytes <= limits_.output_bytes) return {};
   return fail(error_at(Code::template_error, at,
-                       "a text of more than " + std::to_string(limits_.output_bytes) + " bytes",
+                       "a text has more than " + std::to_string(limits_.output_bytes) + " bytes",
                        "send fewer or shorter messages"));
 }
 
@@ -102,7 +105,7 @@ Status Context::append(Position at, TrackedText& out, const Value& v) {
 }
 
 Status Context::append_repr(Position at, std::string& out, const Value& v, int depth) {
-  if (depth > max_depth) return wrong(at, "lists nested too deep to print");
+  if (depth > max_depth) return wrong(at, "the list is nested too deep to print");
   MILLRACE_TRY(check_size(at, out.size()));
   MILLRACE_TRY(spend(at));
   switch (v.kind) {
@@ -245,7 +248,7 @@ Result<int> Context::compare(Position at, const Value& a, const Value& b,
     return x < y ? -1 : x > y ? 1 : 0;
   }
   if (a.is(Kind::string) && b.is(Kind::string)) {
-    // UTF-8 bytes order as code points do.
+    // The order of UTF-8 bytes is that of code points.
     const int order = a.string->compare(*b.string);
     return order < 0 ? -1 : order > 0 ? 1 : 0;
   }
@@ -273,7 +276,7 @@ Value Context::loop_attribute(const Loop& loop, const std::string& name) {
   if (name == "first") return Value::of(i == 0);
   if (name == "last") return Value::of(i + 1 == n);
   if (name == "length") return Value::of(n);
-  // Levels of a recursive loop, which the parser refuses: always the first.
+  // The levels of a recursive loop. The parser refuses those, so it is always the first level.
   if (name == "depth") return Value::of(std::int64_t{1});
   if (name == "depth0") return Value::of(std::int64_t{0});
   if (name == "previtem" && i > 0) return (*loop.items)[static_cast<std::size_t>(i - 1)];

@@ -1,7 +1,8 @@
 #pragma once
 // What one rendering shares: its heap, its limits, and Python's basic operations on values.
-// A rendering that passes a limit ends with template_error, so a template that loops for ever or
-// explodes costs a bounded time and memory. Thread safety: none; one rendering is one thread's.
+// A rendering that exceeds a limit ends with template_error, so a template that loops for ever or
+// builds too much costs bounded time and memory.
+// Thread safety: none; one rendering belongs to one thread.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -23,22 +24,23 @@ class Context {
   const TemplateLimits& limits() const { return limits_; }
   std::int64_t& work() { return work_; }
 
-  // Takes `cost` steps; fails when they or the memory have run out.
+  // Uses up `cost` steps. Fails when the steps or the memory have run out.
   Status spend(Position at, std::size_t cost = 1);
-  Status check_size(Position at, std::size_t text_bytes) const;  // of a text in the making
-  // Fails if `more` further bytes in a growing text break the limits.
+  // Fails if a text of this size exceeds the limit.
+  Status check_size(Position at, std::size_t text_bytes) const;
+  // Fails if `more` further bytes in a growing text exceed the limits.
   Status check_room(Position at, const TrackedText& text, std::size_t more = 0) const;
-  // Makes a string value and checks its size. TaintScope decides the taint of the last form.
+  // Makes a string value and checks its size. TaintScope decides the taint of a plain std::string.
   Result<Value> text(Position at, TrackedText s);
   Result<Value> text(Position at, const TrackedView& s);
   Result<Value> text(Position at, std::string s);
   Result<Value> list(Position at, std::vector<Value> items, Kind kind = Kind::list);
 
-  // str(v). The items of lists and dicts are written as repr. Fails on an undefined value's
-  // attribute access only, never on an undefined value itself, which is empty.
-  Result<Value> to_text(Position at, const Value& v);  // a string stays what it is
+  // str(v). Writes the items of lists and dicts with repr. An undefined value gives an empty text.
+  // to_text returns a string unchanged.
+  Result<Value> to_text(Position at, const Value& v);
   Status append(Position at, TrackedText& out, const Value& v);
-  // json.dumps(v); indent < 0 is one line.
+  // json.dumps(v); indent < 0 writes one line.
   Result<Value> to_json(Position at, const Value& v, std::int64_t indent, bool ensure_ascii,
                         bool sort_keys);
 
@@ -52,11 +54,11 @@ class Context {
 
   std::unexpected<Error> wrong(Position at, std::string_view what) const;
   std::unexpected<Error> unsupported(Position at, std::string_view what) const;
-  // The error of using an undefined value: "'x' is undefined".
+  // The error for the use of an undefined value: "'x' is undefined".
   std::unexpected<Error> undefined(Position at, const Value& v) const;
 
  private:
-  Status check_memory(Position at, std::size_t more) const;  // beside what the heap holds
+  Status check_memory(Position at, std::size_t more) const;  // with `more` bytes beside the heap's
   Status append_repr(Position at, std::string& out, const Value& v, int depth);
   Status append_json(Position at, std::string& out, const Value& v, struct JsonStyle& style,
                      int depth);

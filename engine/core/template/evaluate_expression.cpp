@@ -7,8 +7,8 @@ namespace millrace::chat_template {
 
 Status Evaluator::check_depth(Position at) const {
   if (depth_ <= context_.limits().depth) return {};
-  return context_.wrong(at, "nested deeper than " + std::to_string(context_.limits().depth) +
-                                " levels while rendering");
+  return context_.wrong(
+      at, "the rendering nests deeper than " + std::to_string(context_.limits().depth) + " levels");
 }
 
 Result<Value> Evaluator::evaluate(const Expr& e) {
@@ -116,7 +116,7 @@ Result<Value> Evaluator::subscript(const Expr& e) {
 
 namespace {
 
-// Python's clipping of a slice's ends to a sequence of n items.
+// Returns the positions that a slice selects from n items. Clips the slice's ends as Python does.
 std::vector<std::size_t> slice_positions(std::int64_t n, const std::optional<std::int64_t>& start,
                                          const std::optional<std::int64_t>& stop,
                                          std::int64_t step) {

@@ -1,8 +1,8 @@
 #pragma once
 // Walks the syntax tree: expressions give values, statements write text. Variables live in frames:
-// a for loop's body, a macro and a `with` open one; `if` does not. Assigning writes the innermost
-// frame, so that a `set` inside a loop does not leave it, as in Jinja.
-// Thread safety: none; one rendering is one thread's.
+// a for loop's body, a macro and a `with` open a frame; `if` does not. An assignment writes to the
+// innermost frame, so that a `set` inside a loop has no effect outside of it, as in Jinja.
+// Thread safety: none; one rendering belongs to one thread.
 #include <string>
 #include <string_view>
 #include <utility>
@@ -52,7 +52,7 @@ class Evaluator {
   Status set(const Stmt& s);
   Status unpack(const Stmt& s, const Value& value);
   Status assign(const Target& target, const Value& value);
-  // Runs a body in a frame of its own and gives the text it wrote.
+  // Runs a body in a frame of its own and returns the text that it wrote.
   Result<TrackedText> capture(const Body& body, Frame frame, Flow& flow);
   void put(std::string_view name, Value value);
 

@@ -70,7 +70,7 @@ Result<Evaluator::Flow> Evaluator::branch(const Stmt& s) {
   return execute(s.otherwise);
 }
 
-// What the loop runs over, filtered: `loop` counts what is left, so the filter runs first.
+// Returns the items of the loop. The loop's filter runs first, because `loop` counts what is left.
 Result<std::vector<Value>> Evaluator::loop_items(const Stmt& s) {
   MILLRACE_ASSIGN(const Value source, evaluate(*s.value));
   MILLRACE_ASSIGN(std::vector<Value> items, context_.iterate(s.at, source));

@@ -179,7 +179,7 @@ Result<ExprPtr> ExpressionParser::primary() {
     case TokenType::name:
       return name_or_constant(std::move(e));
     case TokenType::string:
-      while (now().type == TokenType::string) {  // neighbours are one string, as in Python
+      while (now().type == TokenType::string) {  // adjacent literals are one string, as in Python
         e->name += now().text;
         advance();
       }

@@ -1,6 +1,6 @@
 #pragma once
-// The part of the parser that reads expressions, from the loosest to the tightest binding, as Jinja
-// ranks them. Internal to parser.cpp. Thread safety: none.
+// The part of the parser that reads expressions. The functions descend from the loosest to the
+// tightest binding, in Jinja's order. Internal to parser.cpp. Thread safety: none.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -15,7 +15,7 @@ namespace millrace::chat_template {
 class ExpressionParser {
  protected:
   static constexpr int max_nesting = 200;  // of expressions and blocks in the source
-  // Which bounds the depth of the tree as well.
+  // Nodes of one statement's expressions. This bounds the depth of the tree, too.
   static constexpr std::size_t max_expression_nodes = 2000;
 
   explicit ExpressionParser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
@@ -42,7 +42,8 @@ class ExpressionParser {
   std::unexpected<Error> wrong(std::string_view what) const { return wrong(now().at, what); }
   std::unexpected<Error> wrong(Position at, std::string_view what) const {
     return fail(error_at(Code::template_error, at, what,
-                         "the model file's tokenizer.chat_template is not a valid template"));
+                         "send the prompt as text or tokens, because the model file's "
+                         "tokenizer.chat_template is not a valid template"));
   }
   std::unexpected<Error> unsupported(Position at, std::string_view what) const {
     return fail(unsupported_at(at, what));
@@ -66,7 +67,7 @@ class ExpressionParser {
     return name;
   }
 
-  // Counts how deep the source nests; the guard leaves the level again.
+  // Counts how deep the source nests, for as long as the guard lives.
   struct Nesting {
     int& level;
     explicit Nesting(int& l) : level(l) { ++level; }
@@ -76,9 +77,10 @@ class ExpressionParser {
   };
   Status check_size() const {
     if (nesting_ > max_nesting)
-      return wrong("nested deeper than " + std::to_string(max_nesting) + " levels");
+      return wrong("the template nests deeper than " + std::to_string(max_nesting) + " levels");
     if (expression_nodes_ > max_expression_nodes)
-      return wrong("an expression of more than " + std::to_string(max_expression_nodes) + " parts");
+      return wrong("the expression has more than " + std::to_string(max_expression_nodes) +
+                   " parts");
     return {};
   }
 
@@ -118,7 +120,7 @@ class ExpressionParser {
   Parsed name_or_constant(ExprPtr e);
   Parsed parenthesized(ExprPtr e);
   bool ends_tuple() const;
-  // a or a, b or a,
+  // Reads "a", "a, b" or "a,".
   Parsed expression_or_tuple();
   Parsed list(ExprPtr e);
   Parsed dict(ExprPtr e);
@@ -126,19 +128,19 @@ class ExpressionParser {
   Parsed member(ExprPtr e, Position at);
   Parsed subscript_key();
   Parsed call(ExprPtr callee, Position at);
-  // After the opening bracket, up to and with the closing one.
+  // Reads the arguments after the opening bracket, and the closing bracket.
   Status arguments(Expr& e);
   Parsed filters_and_tests(ExprPtr e);
   Parsed filter(ExprPtr operand, Position at);
   bool starts_test_argument() const;
   Parsed test(ExprPtr operand, Position at);
 
-  static std::string shown(const Token& token);  // as messages name it
+  static std::string shown(const Token& token);  // how error messages name the token
 
   std::vector<Token> tokens_;
   std::size_t at_ = 0;
   int nesting_ = 0;
-  std::size_t expression_nodes_ = 0;  // of the statement at hand
+  std::size_t expression_nodes_ = 0;  // of the current statement
   Tree tree_;
 };
 

@@ -1,4 +1,4 @@
-// What follows a value in an expression: members, subscripts, calls, filters and tests.
+// Parses what follows a value in an expression: members, subscripts, calls, filters and tests.
 #include "engine/core/template/builtins.hpp"
 #include "engine/core/template/expression_parser.hpp"
 
@@ -73,7 +73,7 @@ Status ExpressionParser::arguments(Expr& e) {
       MILLRACE_ASSIGN(ExprPtr value, expression());
       e.named.emplace_back(std::move(name), std::move(value));
     } else {
-      if (!e.named.empty()) return wrong("a positional argument after a named one");
+      if (!e.named.empty()) return wrong("a positional argument follows a named one");
       MILLRACE_ASSIGN(ExprPtr value, expression());
       e.parts.push_back(std::move(value));
     }

@@ -1,4 +1,4 @@
-// Filters on lists and dicts. Where Jinja answers a generator we answer a list.
+// Filters on lists and dicts. Where Jinja's filter returns a generator, ours returns a list.
 #include <algorithm>
 
 #include "engine/core/template/builtins.hpp"
@@ -57,10 +57,11 @@ Result<Value> filter_items(Context& c, const Value& input, const Args& args) {
   return call_method(c, Method{input, &name}, Args{args.at, "items", {}, {}});
 }
 
-// item.a.b for "a.b"; numbers are positions.
+// Returns item.a.b for the path "a.b". Numbers in the path are positions.
 Result<Value> follow(Context& c, Position at, Value v, const Value& path) {
   if (path.is_integer()) return c.item(at, v, path);
-  if (!path.is(Kind::string)) return c.wrong(at, "an attribute is named by a text or a number");
+  if (!path.is(Kind::string))
+    return c.wrong(at, "an attribute's name must be a string or a number");
   std::string_view rest = *path.string;
   for (bool more = true; more;) {
     const std::size_t dot = rest.find('.');
@@ -116,7 +117,7 @@ Result<Value> filter_map(Context& c, const Value& input, const Args& args) {
   return c.list(args.at, std::move(items));
 }
 
-// select, reject (by_attribute false) and selectattr, rejectattr.
+// select and reject (by_attribute is false), selectattr and rejectattr.
 template <bool by_attribute, bool wanted>
 Result<Value> filter_select(Context& c, const Value& input, const Args& args) {
   MILLRACE_ASSIGN(auto items, c.iterate(args.at, input));
@@ -153,7 +154,8 @@ struct Keyed {
   Value key, value;
 };
 
-// Sorts by key, texts without regard to case unless asked; stable, as Python's sort is.
+// Sorts by key. The sort is stable, as in Python, and ignores the case of texts unless
+// `case_sensitive` is set.
 Status sort(Context& c, Position at, std::vector<Keyed>& items, bool case_sensitive, bool reverse) {
   if (!case_sensitive)
     for (Keyed& one : items)
@@ -167,7 +169,7 @@ Status sort(Context& c, Position at, std::vector<Keyed>& items, bool case_sensit
     if (!order && !error) error = order.error();
     return order && *order < 0;
   };
-  // An insertion by halves never misbehaves, even where a comparison fails midway.
+  // A binary insertion sort is well defined even if a comparison fails midway; std::sort is not.
   std::vector<Keyed> sorted;
   for (const Keyed& one : items) {
     std::size_t low = 0, high = sorted.size();

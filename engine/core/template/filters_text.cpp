@@ -44,7 +44,7 @@ Result<Value> filter_string(Context& c, const Value& input, const Args& args) {
 }
 
 Result<Value> filter_safe(Context& c, const Value& input, const Args& args) {
-  return filter_string(c, input, args);  // nothing is escaped, so everything is safe
+  return filter_string(c, input, args);  // templates escape nothing, so everything is safe
 }
 
 Result<Value> filter_indent(Context& c, const Value& input, const Args& args) {
@@ -52,7 +52,8 @@ Result<Value> filter_indent(Context& c, const Value& input, const Args& args) {
   MILLRACE_ASSIGN(const Value whole, c.to_text(args.at, input));
   if (!a[0] || !a[0]->is(Kind::string)) {
     MILLRACE_ASSIGN(std::int64_t width, integer_argument(args, a[0], "width", 4));
-    if (width < 0 || width > 1000) return c.wrong(args.at, "'indent' by 0 to 1000 blanks only");
+    if (width < 0 || width > 1000)
+      return c.wrong(args.at, "the width of 'indent' must be 0 to 1000");
     a[0] = c.heap().text(TrackedText{std::string(static_cast<std::size_t>(width), ' '), {}});
   }
   const TrackedView s = whole.view(), margin = a[0]->view();
@@ -62,7 +63,7 @@ Result<Value> filter_indent(Context& c, const Value& input, const Args& args) {
     const std::size_t end = std::min(s.bytes.find('\n', begin), s.bytes.size());
     const bool empty = end == begin;
     if (line == 0 ? first : (blank || !empty)) out.append(margin);
-    out.append(s.part(s.bytes.substr(begin, end + 1 - begin)));  // with its line end
+    out.append(s.part(s.bytes.substr(begin, end + 1 - begin)));  // the line with its line end
     begin = end + 1;
     MILLRACE_TRY(c.check_room(args.at, out));
   }
@@ -73,14 +74,14 @@ Result<Value> filter_tojson(Context& c, const Value& input, const Args& args) {
   MILLRACE_ASSIGN(auto a, bind<4>(args, {"ensure_ascii", "indent", "separators", "sort_keys"}));
   if (a[2] && !a[2]->is(Kind::none)) return c.unsupported(args.at, "'separators' of 'tojson'");
   if (a[1] && a[1]->is(Kind::string))
-    return c.unsupported(args.at, "a text as 'indent' of 'tojson'");
+    return c.unsupported(args.at, "a string as 'indent' of 'tojson'");
   MILLRACE_ASSIGN(std::int64_t indent, integer_argument(args, a[1], "indent", -1));
   const bool lines = a[1] && !a[1]->is(Kind::none);
   return c.to_json(args.at, input, lines ? std::max<std::int64_t>(indent, 0) : -1,
                    a[0] && truthy(*a[0]), a[3] && truthy(*a[3]));
 }
 
-// int(text) as Python reads it: blanks around, one sign.
+// Reads an integer as Python's int(text) does, with whitespace around it and one sign.
 std::optional<std::int64_t> read_integer(std::string_view s) {
   s = text::strip(s, nullptr, true, true);
   if (s.starts_with('+') && s.size() > 1 && s[1] != '-') s.remove_prefix(1);
@@ -109,7 +110,7 @@ std::optional<std::int64_t> truncated(double d) {
 Result<Value> filter_int(Context& c, const Value& input, const Args& args) {
   MILLRACE_ASSIGN(auto a, bind<2>(args, {"default", "base"}));
   MILLRACE_ASSIGN(std::int64_t base, integer_argument(args, a[1], "base", 10));
-  if (base != 10) return c.unsupported(args.at, "another base than ten of 'int'");
+  if (base != 10) return c.unsupported(args.at, "'int' with a base other than ten");
   const Value fallback = a[0] ? *a[0] : Value::of(std::int64_t{0});
   std::optional<std::int64_t> i;
   if (input.is_integer()) {

@@ -18,11 +18,11 @@ Result<Value> range(Context& c, const Args& args) {
   const std::int64_t start = a[1] ? a[0]->as_integer() : 0;
   const std::int64_t stop = a[1] ? a[1]->as_integer() : a[0]->as_integer();
   const std::int64_t step = a[2] ? a[2]->as_integer() : 1;
-  if (step == 0) return c.wrong(args.at, "'range' with a step of zero");
+  if (step == 0) return c.wrong(args.at, "'range' has a step of zero");
   std::vector<Value> out;
   for (std::int64_t i = start; step > 0 ? i < stop : i > stop;) {
     if (static_cast<std::int64_t>(out.size()) == max_range)
-      return c.wrong(args.at, "a range of more than " + std::to_string(max_range) + " numbers");
+      return c.wrong(args.at, "the range has more than " + std::to_string(max_range) + " numbers");
     out.push_back(Value::of(i));
     if (__builtin_add_overflow(i, step, &i)) break;
   }
@@ -36,7 +36,8 @@ Result<Value> make_namespace(Context& c, const Args& args) {
     return c.wrong(args.at, "'namespace' takes named values and at most one dict");
   if (!args.positional.empty())
     for (const auto& [key, value] : args.positional[0].dict->items) {
-      if (!key.is(Kind::string)) return c.wrong(args.at, "a namespace's names are texts");
+      if (!key.is(Kind::string))
+        return c.wrong(args.at, "the names in a namespace must be strings");
       space.attributes.emplace_back(*key.string, value);
     }
   for (const auto& [name, value] : args.named) space.attributes.emplace_back(name, value);
@@ -45,7 +46,7 @@ Result<Value> make_namespace(Context& c, const Args& args) {
 }
 
 Result<Value> make_dict(Context& c, const Args& args) {
-  if (!args.positional.empty()) return c.unsupported(args.at, "'dict' of another value");
+  if (!args.positional.empty()) return c.unsupported(args.at, "'dict' with a positional argument");
   std::vector<std::pair<Value, Value>> items;
   for (const auto& [name, value] : args.named)
     items.emplace_back(c.heap().text(TrackedText{std::string(name), {}}), value);
@@ -68,7 +69,8 @@ struct Date {
   int year_day;  // from 1
 };
 
-// Days since 1970 to a date of the Gregorian calendar, counted in years that begin in March.
+// Converts Unix time to a date of the Gregorian calendar. It counts in years that begin in March,
+// so that the leap day is a year's last day.
 Date date_of(std::int64_t unix_s) {
   std::int64_t days = unix_s / 86'400, seconds = unix_s % 86'400;
   if (seconds < 0) seconds += 86'400, --days;
@@ -101,7 +103,7 @@ std::string padded(std::int64_t value, int width) {
   return std::string(buffer.data(), static_cast<std::size_t>(n));
 }
 
-// One conversion of strftime in the C locale; nothing where it is not supported.
+// Writes one conversion of strftime in the C locale; returns nothing if it is not supported.
 std::optional<std::string> conversion(const Date& d, char letter) {
   constexpr std::string_view months[] = {"January",   "February", "March",    "April",
                                          "May",       "June",     "July",     "August",

@@ -1,4 +1,4 @@
-// What may follow `is`.
+// The tests that may follow `is`.
 #include "engine/core/template/builtins.hpp"
 #include "engine/core/template/text.hpp"
 
@@ -92,7 +92,7 @@ Result<Value> test_same(Context& c, const Value& v, const Args& args) {
   if (v.kind != other.kind) return Value::of(false);
   if (v.is(Kind::none)) return Value::of(true);
   if (v.is(Kind::boolean)) return Value::of(v.boolean == other.boolean);
-  return c.unsupported(args.at, "'sameas' of other values than none, true and false");
+  return c.unsupported(args.at, "'sameas' with values other than none, true and false");
 }
 
 template <bool (*holds)(std::string_view)>

@@ -1,5 +1,5 @@
-// json.dumps, as transformers configures the tojson filter: no escaping of HTML or of characters
-// beyond ASCII unless asked.
+// json.dumps, as transformers configures the tojson filter: it does not escape HTML, and escapes
+// characters beyond ASCII only with ensure_ascii.
 #include <algorithm>
 #include <cmath>
 
@@ -32,7 +32,7 @@ std::string json_number(double d) {
 
 Result<Value> Context::to_json(Position at, const Value& v, std::int64_t indent, bool ensure_ascii,
                                bool sort_keys) {
-  if (indent > 64) return wrong(at, "an indent of more than 64");
+  if (indent > 64) return wrong(at, "'tojson' has an indent of more than 64");
   JsonStyle style{indent, ensure_ascii, sort_keys};
   std::string out;
   MILLRACE_TRY(append_json(at, out, v, style, 0));
@@ -41,7 +41,7 @@ Result<Value> Context::to_json(Position at, const Value& v, std::int64_t indent,
 
 Status Context::append_json(Position at, std::string& out, const Value& v, JsonStyle& style,
                             int depth) {
-  if (depth > max_depth) return wrong(at, "values nested too deep for JSON");
+  if (depth > max_depth) return wrong(at, "the value is nested too deep for JSON");
   MILLRACE_TRY(spend(at));
   MILLRACE_TRY(check_size(at, out.size()));
   const std::string_view separator = style.indent < 0 ? ", " : ",";

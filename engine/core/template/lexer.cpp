@@ -24,7 +24,9 @@ Error unsupported_at(Position at, std::string_view what) {
 
 namespace {
 
-constexpr std::string_view damaged_hint = "the model file's tokenizer.chat_template is damaged";
+constexpr std::string_view damaged_hint =
+    "send the prompt as text or tokens, because the model file's tokenizer.chat_template is "
+    "damaged";
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -33,7 +35,7 @@ bool is_name_start(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-// One kind of newline, and no final one.
+// Turns all line ends into \n and drops a final one.
 std::string normalized(std::string_view source) {
   std::string out;
   out.reserve(source.size());
@@ -97,14 +99,15 @@ class Lexer {
     }
   }
 
-  // Position of the next tag, or the end.
+  // Returns the position of the next tag, or the end of the source.
   std::size_t find_tag() const {
     for (std::size_t i = at_; (i = source_.find('{', i)) != std::string::npos; ++i)
       if (i + 1 < source_.size() && tag_of(source_[i + 1]) != Tag::none) return i;
     return source_.size();
   }
 
-  // The text before a tag, as the tag's mark and lstrip_blocks leave it. `fresh`: it begins a line.
+  // Returns the text before a tag, stripped by the tag's mark and lstrip_blocks. `fresh` says that
+  // the text begins a line.
   static std::string_view before_tag(std::string_view text, Tag tag, char mark, bool fresh) {
     if (mark == '-') return text::strip(text, nullptr, false, true);
     if (mark == '+' || tag == Tag::variable) return text;
@@ -143,14 +146,14 @@ class Lexer {
 
   Status comment() {
     const std::size_t end = source_.find("#}", at_ + 2);
-    if (end == std::string::npos) return wrong("a comment without its end, '#}'");
+    if (end == std::string::npos) return wrong("the comment lacks its end, '#}'");
     const char mark = end > at_ + 2 ? source_[end - 1] : '\0';
     advance(end - at_);
     close(mark == '-' ? '-' : mark == '+' ? '+' : '\0', 2, true);
     return {};
   }
 
-  // Steps over a tag's closing bracket and what it takes with it.
+  // Skips a tag's closing bracket and the whitespace after it that the rules remove.
   void close(char mark, std::size_t bytes, bool trims_newline) {
     advance(bytes);
     if (mark == '-') {
@@ -162,7 +165,8 @@ class Lexer {
     fresh_line_ = at_ > 0 && source_[at_ - 1] == '\n';
   }
 
-  // Length of `{% word %}` here up to its closing bracket, marks included; 0 if it is another tag.
+  // Returns the bytes of the tag `{% word %}` at this place, without its closing mark and bracket;
+  // 0 if this is not such a tag.
   std::size_t raw_tag_bytes(std::string_view word) const {
     std::string_view s = rest();
     if (!s.starts_with("{%")) return 0;
@@ -189,7 +193,7 @@ class Lexer {
     const bool fresh = fresh_line_;
     while (at_ < source_.size() && raw_tag_bytes("endraw") == 0) advance(1);
     if (at_ == source_.size())
-      return fail(error_at(Code::template_error, begin, "'raw' without its 'endraw'",
+      return fail(error_at(Code::template_error, begin, "'raw' lacks its 'endraw'",
                            std::string(damaged_hint)));
     const std::string_view text = std::string_view(source_).substr(start, at_ - start);
     const std::string_view kept = before_tag(text, Tag::block, peek(2), fresh);
@@ -198,14 +202,14 @@ class Lexer {
     return {};
   }
 
-  // The inside of a block or variable tag, up to and with its closing bracket.
+  // Reads the inside of a block or variable tag, and its closing bracket.
   Status expression(Tag tag) {
     const std::string_view closing = tag == Tag::block ? "%}" : "}}";
     std::string brackets;
     for (;;) {
       const std::string_view left = text::strip(rest(), nullptr, true, false);
       advance(rest().size() - left.size());
-      if (at_ == source_.size()) return wrong("a tag without its end");
+      if (at_ == source_.size()) return wrong("the tag lacks its end");
       const bool marked = left[0] == '-' || (left[0] == '+' && tag == Tag::block);
       if (brackets.empty() &&
           (left.starts_with(closing) || (marked && left.substr(1).starts_with(closing)))) {
@@ -244,7 +248,7 @@ class Lexer {
 
   Status number() {
     if (peek() == '0' && (peek(1) == 'x' || peek(1) == 'o' || peek(1) == 'b'))
-      return fail(unsupported_at(position_, "a number in another base than ten"));
+      return fail(unsupported_at(position_, "a number in a base other than ten"));
     std::string out;
     std::size_t n = digits(0, out);
     bool real = false;
@@ -272,7 +276,7 @@ class Lexer {
     advance(1);
     while (peek() != quote || at_ >= source_.size()) {
       if (at_ >= source_.size())
-        return fail(error_at(Code::template_error, begin, "a string without its closing quote",
+        return fail(error_at(Code::template_error, begin, "the string lacks its closing quote",
                              std::string(damaged_hint)));
       if (peek() == '\\' && at_ + 1 < source_.size()) {
         MILLRACE_TRY(escape(out));
@@ -313,7 +317,7 @@ class Lexer {
     if (c == 'u') return hex(out, 4);
     if (c == 'U') return hex(out, 8);
     if (c == 'N') return fail(unsupported_at(position_, "a character by its name, '\\N{...}',"));
-    out += '\\';  // as in Python, an unknown escape stands for itself
+    out += '\\';  // an unknown escape stands for itself, as in Python
     advance(1);
     return {};
   }
@@ -333,11 +337,12 @@ class Lexer {
     for (std::size_t i = 0; i < count; ++i) {
       const char c = peek(2 + i);
       const char low = static_cast<char>(c | 0x20);
-      if (!is_digit(c) && (low < 'a' || low > 'f')) return wrong("a truncated escape in a string");
+      if (!is_digit(c) && (low < 'a' || low > 'f'))
+        return wrong("the string holds a truncated escape");
       code = code * 16 + static_cast<std::uint32_t>(is_digit(c) ? c - '0' : low - 'a' + 10);
     }
     if (code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF))
-      return wrong("an escape that names no Unicode character");
+      return wrong("the escape names no Unicode character");
     text::append_utf8(out, code);
     advance(2 + count);
     return {};
@@ -371,7 +376,7 @@ class Lexer {
   std::string source_;
   std::size_t at_ = 0;
   Position position_;
-  bool fresh_line_ = true;  // the text that follows begins a line
+  bool fresh_line_ = true;  // the next text begins a line
   std::vector<Token> tokens_;
 };
 

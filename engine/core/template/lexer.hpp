@@ -1,8 +1,9 @@
 #pragma once
-// Template source to tokens, with the whitespace rules that transformers sets for chat templates:
-// trim_blocks (the newline after a block or comment goes), lstrip_blocks (blanks before a block or
-// comment that begins its line go), `-` and `+` marks, and one final newline dropped.
-// Errors: template_error for source that is not a template. Thread safety: pure functions.
+// Turns a template's source into tokens. It applies the whitespace rules that transformers sets for
+// chat templates: trim_blocks (drops the newline after a block or comment), lstrip_blocks (drops
+// the whitespace before a block or comment that begins its line), `-` and `+` marks, and drops one
+// final newline. Errors: template_error for source that is not a template, template_unsupported.
+// Thread safety: pure functions.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -12,22 +13,23 @@
 
 namespace millrace::chat_template {
 
-struct Position {  // both from 1; columns count characters
+// Line and column count from 1. Columns count characters.
+struct Position {
   std::uint32_t line = 1, column = 1;
 };
-// "the chat template, line 3, column 7: what"
+// The message is "the chat template, line 3, column 7: `what`".
 Error error_at(Code code, Position at, std::string_view what, std::string hint = {});
-// "...: what is not supported"
+// The same with template_unsupported and "`what` is not supported".
 Error unsupported_at(Position at, std::string_view what);
 
 enum class TokenType : std::uint8_t {
-  data,  // text outside of any tag
+  data,  // text outside any tag
   block_begin,
   block_end,
   variable_begin,
   variable_end,
   name,
-  string,  // `text` has the escapes resolved
+  string,  // `text` is without quotes and escapes
   integer,
   real,
   symbol,  // operators and brackets

@@ -1,5 +1,5 @@
-// Methods of strings, dicts and lists, as Python has them. Those that change their receiver are
-// refused, as in Jinja's immutable sandbox.
+// Python's methods of strings, dicts and lists. Methods that change their receiver are refused, as
+// in Jinja's immutable sandbox.
 #include <algorithm>
 
 #include "engine/core/template/builtins.hpp"
@@ -12,7 +12,7 @@ using Run = Result<Value> (*)(Context&, const Value& self, const Args&);
 
 struct Entry {
   std::string_view name;
-  Run run;  // null: Python has it, we do not
+  Run run;  // null: Python has the method, the engine does not
 };
 
 template <bool left, bool right>
@@ -30,7 +30,7 @@ bool matches(std::string_view s, std::string_view part, bool at_start) {
 template <bool at_start>
 Result<Value> starts_or_ends(Context& c, const Value& self, const Args& args) {
   MILLRACE_ASSIGN(auto a, bind<1>(args, {"prefix"}));
-  if (!a[0]) return c.wrong(args.at, "'" + std::string(args.callee) + "' needs a text");
+  if (!a[0]) return c.wrong(args.at, "'" + std::string(args.callee) + "' needs a string");
   if (!a[0]->is(Kind::tuple)) {
     MILLRACE_ASSIGN(const std::string_view part, text_argument(args, a[0], "prefix", {}));
     return Value::of(matches(*self.string, part, at_start));
@@ -86,7 +86,7 @@ Result<Value> splitlines(Context& c, const Value& self, const Args& args) {
   std::vector<Value> out;
   const std::string_view s = *self.string;
   for (std::size_t begin = 0; begin < s.size();) {
-    // Python's other line ends: \v \f \x1c-\x1e U+0085 U+2028 U+2029
+    // Python has these line ends, too: \v \f \x1c-\x1e U+0085 U+2028 U+2029
     std::size_t end = begin, bytes = 0;
     for (; end < s.size() && bytes == 0; end += bytes == 0 ? 1 : 0) {
       const std::string_view rest = s.substr(end);
@@ -122,7 +122,7 @@ Result<Value> replace(Context& c, const Value& self, const Args& args) {
   for (; left != 0; --left) {
     const std::size_t found = s.find(from, at);
     if (found == std::string::npos) break;
-    if (from.empty()) {  // between all characters
+    if (from.empty()) {  // inserts `to` between all characters
       out.append(to);
       if (at == s.size()) break;
       const std::size_t bytes = text::character_bytes(s, at);
@@ -148,7 +148,7 @@ Result<Value> change_case(Context& c, const Value& self, const Args& args) {
 template <bool from_right>
 Result<Value> find_text(Context& c, const Value& self, const Args& args) {
   MILLRACE_ASSIGN(auto a, bind<1>(args, {"sub"}));
-  if (!a[0]) return c.wrong(args.at, "'" + std::string(args.callee) + "' needs a text");
+  if (!a[0]) return c.wrong(args.at, "'" + std::string(args.callee) + "' needs a string");
   MILLRACE_ASSIGN(const std::string_view part, text_argument(args, a[0], "sub", {}));
   const std::size_t found = from_right ? self.string->rfind(part) : self.string->find(part);
   MILLRACE_TRY(c.spend(args.at, self.string->size() / 64));
@@ -159,7 +159,7 @@ Result<Value> find_text(Context& c, const Value& self, const Args& args) {
 
 Result<Value> count_text(Context& c, const Value& self, const Args& args) {
   MILLRACE_ASSIGN(auto a, bind<1>(args, {"sub"}));
-  if (!a[0]) return c.wrong(args.at, "'count' needs a text");
+  if (!a[0]) return c.wrong(args.at, "'count' needs a string");
   MILLRACE_ASSIGN(const std::string_view part, text_argument(args, a[0], "sub", {}));
   MILLRACE_TRY(c.spend(args.at, self.string->size() / 64));
   if (part.empty()) return Value::of(static_cast<std::int64_t>(text::length(*self.string)) + 1);
@@ -188,7 +188,7 @@ Result<Value> join(Context& c, const Value& self, const Args& args) {
 template <bool prefix>
 Result<Value> remove_affix(Context& c, const Value& self, const Args& args) {
   MILLRACE_ASSIGN(auto a, bind<1>(args, {"affix"}));
-  if (!a[0]) return c.wrong(args.at, "'" + std::string(args.callee) + "' needs a text");
+  if (!a[0]) return c.wrong(args.at, "'" + std::string(args.callee) + "' needs a string");
   MILLRACE_ASSIGN(const std::string_view part, text_argument(args, a[0], "affix", {}));
   std::string_view s = *self.string;
   if (!matches(s, part, prefix)) return self;
@@ -344,7 +344,7 @@ std::vector<std::string_view> names_in(const Entry (&table)[count]) {
   return names;
 }
 
-// loop.cycle(a, b, ...): one after the other, a turn each.
+// loop.cycle(a, b, ...): each iteration returns the next argument, in turn.
 Result<Value> cycle(Context& c, const Loop& loop, const Args& args) {
   if (args.positional.empty()) return c.wrong(args.at, "no items for cycling given");
   return args.positional[static_cast<std::size_t>(loop.index0) % args.positional.size()];

@@ -13,7 +13,7 @@ std::string_view symbol(Operation operation) {
 }
 
 std::unexpected<Error> overflow(Context& c, Position at) {
-  return c.wrong(at, "an integer beyond 64 bits");
+  return c.wrong(at, "the result is an integer beyond 64 bits");
 }
 
 Result<Value> power(Context& c, Position at, std::int64_t base, std::int64_t exponent) {
@@ -51,7 +51,7 @@ Result<Value> integers(Context& c, Position at, Operation operation, std::int64_
   if (b == 0) return c.wrong(at, "division by zero");
   if (operation == Operation::divide)
     return Value::of(static_cast<double>(a) / static_cast<double>(b));
-  if (b == -1) {  // INT64_MIN / -1 does not fit
+  if (b == -1) {  // INT64_MIN / -1 does not fit 64 bits
     if (operation == Operation::modulo) return Value::of(std::int64_t{0});
     return integers(c, at, Operation::subtract, 0, a);
   }
@@ -89,7 +89,7 @@ Result<Value> repeated(Context& c, Position at, const Value& what, std::int64_t 
   if (what.is(Kind::string)) {
     if (!what.string->empty() && n > c.limits().output_bytes / what.string->size())
       MILLRACE_TRY(c.check_size(at, c.limits().output_bytes + 1));
-    TrackedText out, power;  // `power` is what, twice what, four times what...
+    TrackedText out, power;  // `power` is one, two, four... copies of `what`
     power.append(what.view());
     for (std::size_t left = what.string->empty() ? 0 : n; left > 0; left /= 2) {
       MILLRACE_TRY(c.check_room(at, power));
@@ -140,7 +140,7 @@ Result<Value> arithmetic(Context& c, Position at, Operation operation, const Val
     if (right && a.is_integer()) return repeated(c, at, b, a.as_integer());
   }
   if (operation == Operation::modulo && a.is(Kind::string))
-    return c.unsupported(at, "formatting a text with '%'");
+    return c.unsupported(at, "formatting a string with '%'");
   return c.wrong(at, "unsupported operand type(s) for " + std::string(symbol(operation)) + ": '" +
                          std::string(type_name(a.kind)) + "' and '" +
                          std::string(type_name(b.kind)) + "'");

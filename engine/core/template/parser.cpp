@@ -27,8 +27,8 @@ class Parser : private ExpressionParser {
     return false;
   }
 
-  // Statements up to a block tag whose word is one of `ends`, which is left unread. No ends: to the
-  // end of the source.
+  // Reads statements up to a block tag whose word is one of `ends`, and does not read that tag.
+  // Without ends it reads to the end of the source.
   Result<Body> body(Words ends) {
     Nesting guard(nesting_);
     MILLRACE_TRY(check_size());
@@ -37,7 +37,7 @@ class Parser : private ExpressionParser {
     while (!at_block(ends)) {
       if (now().type == TokenType::end) {
         if (ends.size() == 0) return out;
-        return wrong(begin, "a block without its '" + std::string(*(ends.end() - 1)) + "'");
+        return wrong(begin, "the block lacks its '" + std::string(*(ends.end() - 1)) + "'");
       }
       MILLRACE_ASSIGN(Stmt s, statement());
       out.push_back(std::move(s));
@@ -45,7 +45,7 @@ class Parser : private ExpressionParser {
     return out;
   }
 
-  // A body and its end tag.
+  // Reads a body and its end tag.
   Result<Body> body_until(std::string_view end) {
     MILLRACE_ASSIGN(Body out, body({end}));
     MILLRACE_TRY(end_tag());
@@ -95,7 +95,7 @@ class Parser : private ExpressionParser {
       s.kind = word == "break" ? StmtKind::leave : StmtKind::next;
       return block_end();
     }
-    if (word == "generation") {  // transformers' mark of what a model would be trained on
+    if (word == "generation") {  // transformers marks text to train on with it
       s.kind = StmtKind::passage;
       MILLRACE_TRY(block_end());
       MILLRACE_ASSIGN(s.body, body_until("endgeneration"));
@@ -176,7 +176,7 @@ class Parser : private ExpressionParser {
     return body({"else", "endfor"});
   }
 
-  // Without an inline if, which here begins the loop's filter.
+  // Reads an expression without inline `if`, because `if` begins the loop's filter here.
   Parsed loop_source() {
     const Position at = now().at;
     MILLRACE_ASSIGN(ExprPtr first, disjunction());
@@ -205,7 +205,7 @@ class Parser : private ExpressionParser {
     return {};
   }
 
-  // The chain of filters that a block's text goes through.
+  // Reads the chain of filters for a block's text.
   Status captured_filters(Stmt& s, bool required) {
     ExprPtr e = make(ExprKind::name, now().at);
     e->name = captured_name;
@@ -242,9 +242,10 @@ class Parser : private ExpressionParser {
   }
 
   Status macro(Stmt& s) {
-    // A macro sees the template's outermost variables; elsewhere it would see its surroundings.
+    // The evaluator lets a macro see the template's outermost variables only. In Jinja a macro
+    // inside another block sees that block's variables, too.
     if (scopes_ > 0 || loops_ > 0)
-      return unsupported(s.at, "a macro inside another block than 'if'");
+      return unsupported(s.at, "a macro inside a block other than 'if'");
     s.kind = StmtKind::macro;
     MILLRACE_ASSIGN(s.name, identifier("a macro's name"));
     MILLRACE_TRY(expect_symbol("("));
@@ -256,7 +257,7 @@ class Parser : private ExpressionParser {
         MILLRACE_ASSIGN(ExprPtr value, expression());
         s.values.push_back(std::move(value));
       } else if (!s.values.empty()) {
-        return wrong("a parameter without a default after one with a default");
+        return wrong("a parameter without a default follows one with a default");
       }
     }
     MILLRACE_TRY(block_end());
@@ -264,8 +265,8 @@ class Parser : private ExpressionParser {
     return {};
   }
 
-  int loops_ = 0;   // for statements around
-  int scopes_ = 0;  // macros and other blocks with variables of their own around
+  int loops_ = 0;   // number of enclosing for statements
+  int scopes_ = 0;  // number of other enclosing blocks with variables of their own
 };
 
 }  // namespace
@@ -273,9 +274,9 @@ class Parser : private ExpressionParser {
 Result<Tree> parse(std::string_view source) {
   if (source.size() > max_source_bytes)
     return fail(Code::template_error,
-                "the chat template has " + std::to_string(source.size()) + " bytes, more than " +
+                "the chat template has " + std::to_string(source.size()) + " bytes; the limit is " +
                     std::to_string(max_source_bytes),
-                "the model file's tokenizer.chat_template is damaged");
+                "send the prompt as text or tokens");
   MILLRACE_ASSIGN(std::vector<Token> tokens, tokenize(source));
   return Parser(std::move(tokens)).run();
 }

@@ -1,7 +1,7 @@
 #pragma once
-// Tokens to syntax tree. Errors: template_error where the source is not a template,
-// template_unsupported, naming the construct, where Jinja knows it and we do not; both with line
-// and column. Thread safety: pure function.
+// Builds the syntax tree of a template. Errors, with line and column: template_error if the source
+// is not a template; template_unsupported for a construct outside the subset, with its name.
+// Thread safety: a pure function.
 #include <set>
 #include <string>
 

@@ -40,7 +40,7 @@ std::uint32_t title(std::uint32_t c) {
   return static_cast<std::uint32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c)));
 }
 
-// The filter `title` of Jinja begins a word after these.
+// The characters after which Jinja's filter `title` begins a word.
 bool separates_words(std::uint32_t c) {
   return is_space(c) || (c < 0x80 && std::string_view("-({[<").contains(static_cast<char>(c)));
 }
@@ -144,7 +144,7 @@ std::vector<std::string_view> split_whitespace(std::string_view s, std::int64_t 
   std::vector<std::string_view> parts;
   for (s = strip(s, nullptr, true, false); !s.empty(); s = strip(s, nullptr, true, false)) {
     if (limit >= 0 && static_cast<std::int64_t>(parts.size()) == limit) {
-      parts.push_back(s);  // as in Python, with the blanks at its end
+      parts.push_back(s);  // with the whitespace at its end, as in Python
       break;
     }
     std::size_t end = 0;
@@ -236,7 +236,7 @@ std::string repr(double d) {
   int exponent = 0;
   const char* digits = shortest.data() + e + (shortest[e + 1] == '+' ? 2 : 1);
   std::from_chars(digits, shortest.data() + shortest.size(), exponent);
-  // Python writes the exponent form below 1e-4 and from 1e16 on; to_chars agrees on its digits.
+  // Python writes the exponent form below 1e-4 and from 1e16 on, in the same form as to_chars.
   if (exponent < -4 || exponent >= 16) return std::string(shortest);
   const auto fixed =
       std::to_chars(buffer.data(), buffer.data() + buffer.size(), d, std::chars_format::fixed);

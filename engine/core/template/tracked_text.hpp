@@ -1,8 +1,8 @@
 #pragma once
-// Texts remember which of their bytes came from a message (taint tracking). A template joins its
-// own words with what people sent: "<|im_end|>" is a token in the former and plain text in the
-// latter. Taint is kept beside the bytes, never among them, so that a template tests, slices and
-// measures texts as if it were not there. Spans begin and end between characters.
+// Texts that remember which of their bytes came from a message (taint tracking). A template joins
+// its own words with those of messages: "<|im_end|>" is a token in the former and plain text in the
+// latter. The taint is stored beside the bytes, so it does not change how a template tests, slices
+// and measures texts. Spans begin and end between characters.
 // Thread safety: plain values, pure functions.
 #include <algorithm>
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace millrace::chat_template {
 // Points to the tainted parts of a text; null means that there are none.
 using Taint = const TextSpans*;
 
-// The taint of a text, however long it is, all of whose bytes are tainted.
+// The taint of a text of any length whose bytes are all tainted.
 Taint whole_taint();
 
 // A part of a text together with the taint of the whole text.
@@ -27,7 +27,7 @@ struct TrackedView {
   Taint taint = nullptr;
   std::size_t begin = 0;  // where `bytes` begins in the text that `taint` describes
 
-  // `view` lies within `bytes`.
+  // `view` must lie within `bytes`.
   TrackedView part(std::string_view view) const {
     return {view, taint, begin + static_cast<std::size_t>(view.data() - bytes.data())};
   }
@@ -46,7 +46,7 @@ struct TrackedView {
   }
 
  private:
-  std::span<const TextSpan> spans() const;  // those that share bytes with this part
+  std::span<const TextSpan> spans() const;  // the spans that share bytes with this part
 };
 
 // A text that grows while a template runs.
@@ -58,7 +58,7 @@ struct TrackedText {
   void append(const TrackedView& more);
 
   TrackedView view() const { return {bytes, &taint}; }
-  // `view` lies within `bytes`.
+  // `of_bytes` must lie within `bytes`.
   TrackedView part(std::string_view of_bytes) const { return view().part(of_bytes); }
   std::size_t taint_bytes() const { return taint.size() * sizeof(TextSpan); }
 };

@@ -1,8 +1,9 @@
 #pragma once
-// The values of the template language. A Value is small and copied freely; what it points to is
-// owned by the Heap of one rendering, by the syntax tree or by the caller's chat, all of which
-// outlive it. Lists and dicts never change after they are made (as in Jinja's immutable sandbox);
-// namespaces and loops do. Thread safety: none; one rendering is one thread's.
+// The values of the template language. A Value is small and copied freely. The Heap of a rendering,
+// the syntax tree or the caller's chat own what it points to, and all of them outlive it. Lists and
+// dicts never change after they are made (as in Jinja's immutable sandbox); namespaces and loops
+// do.
+// Thread safety: none; one rendering belongs to one thread.
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -44,7 +45,7 @@ enum class Function : std::uint8_t { range, make_namespace, raise_exception, str
 
 struct Value {
   Kind kind = Kind::undefined;
-  Kind holder = Kind::undefined;  // of an undefined attribute: what it was looked up in
+  Kind holder = Kind::undefined;  // of an undefined attribute: the kind of the value that lacks it
   union {
     bool boolean;
     std::int64_t integer;
@@ -58,7 +59,7 @@ struct Value {
     Function function;
     const Method* method;
   };
-  Taint taint = nullptr;  // of a string
+  Taint taint = nullptr;  // set for strings only
 
   static Value none() { return of(Kind::none); }
   static Value undefined(const std::string* name, Kind holder = Kind::undefined) {
@@ -131,7 +132,7 @@ struct Value {
   // Python's view of a boolean as a number. Only for is_integer() and is_number().
   std::int64_t as_integer() const { return kind == Kind::boolean ? boolean : integer; }
   double as_real() const { return kind == Kind::real ? real : static_cast<double>(as_integer()); }
-  // A string's text. Only for strings.
+  // The text of a string. Only for strings.
   TrackedView view() const { return {*string, taint}; }
 
  private:
@@ -144,7 +145,7 @@ struct Value {
 
 struct List {
   std::vector<Value> items;
-  bool tainted = false;  // one of the items is
+  bool tainted = false;  // whether an item is tainted
 };
 struct Dict {  // in order of insertion
   std::vector<std::pair<Value, Value>> items;
@@ -163,32 +164,32 @@ struct Method {
 };
 
 bool truthy(const Value& v);
-// Says whether the value holds text from a message. The answer is yes for namespaces, loops and
-// methods, whose contents may change or lead to other values.
+// Says whether the value holds text from a message. Returns true for every namespace, loop and
+// method, because their contents may change or lead to other values.
 bool is_tainted(const Value& v);
-// Python's name of the value's type, as its error messages give it: "str", "NoneType".
+// Returns the type's name in Python's error messages, such as "str" or "NoneType".
 std::string_view type_name(Kind kind);
-// Python's ==. Takes what it costs from `work`; where none is left, and beyond max_depth levels, it
-// answers false, and the caller stops the rendering.
+// Python's ==. Subtracts its cost from `work`. Returns false when no work is left, or beyond
+// max_depth levels. The caller must check `work` afterwards (Context::spend does).
 bool equal(const Value& a, const Value& b, std::int64_t& work, int depth = 0);
 inline constexpr int max_depth = 100;
 
-// Finds a key; null where absent.
+// Finds a key. Returns null if it is absent.
 const Value* find(const Dict& dict, const Value& key, std::int64_t& work);
 const Value* find(const Dict& dict, std::string_view key);
 
-// What the rendering makes. Everything stays until the rendering ends, so no value dangles and no
-// cycle leaks; `spent_bytes` bounds it.
+// Owns the values that a rendering makes. All of them live until the rendering ends, so no value
+// dangles and no cycle leaks. Context bounds `spent_bytes`.
 class Heap {
  public:
-  // Keeps a name, which is no value of the template.
+  // Stores a name, which is not a value of the template.
   const std::string* name(std::string s) {
     spent_bytes_ += s.size() + sizeof(std::string);
     return &strings_.emplace_back(std::move(s));
   }
   Value text(TrackedText s);
-  // The maker of this text does not say which bytes are tainted: all are or none is, see
-  // TaintScope.
+  // Makes a text whose maker does not say which bytes are tainted. TaintScope decides whether all
+  // or none are.
   Value text(std::string s);
   const List* list(std::vector<Value> items);
   const Dict* dict(std::vector<std::pair<Value, Value>> items);
@@ -209,7 +210,7 @@ class Heap {
  private:
   friend class TaintScope;
   std::size_t spent_bytes_ = 0;
-  bool taints_ = true;  // what text(std::string) makes
+  bool taints_ = true;  // whether text(std::string) makes tainted texts
   std::deque<std::string> strings_;
   std::deque<TextSpans> taints_of_strings_;
   std::deque<List> lists_;
@@ -219,10 +220,10 @@ class Heap {
   std::deque<Method> methods_;
 };
 
-// Decides about texts whose maker does not say which bytes are tainted. While a scope lives, such a
-// text is tainted if the inputs of the operation are; outside of any scope it always is. Every
-// filter, test, method, function and operator runs in a scope, so that one that knows nothing of
-// taint is safe.
+// Decides the taint of texts whose maker does not say which bytes are tainted. While a scope lives,
+// such a text is tainted if the inputs of the operation are; outside any scope it always is. Every
+// filter, test, method, function and operator runs in a scope, so that an operation that does not
+// handle taint is safe.
 class TaintScope {
  public:
   TaintScope(Heap& heap, bool inputs_tainted)

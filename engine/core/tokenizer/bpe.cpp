@@ -8,14 +8,14 @@ namespace {
 
 constexpr std::uint32_t kNoRank = ~0u;
 constexpr std::size_t kNone = ~std::size_t{0};
-// Where scanning all pairs for each merge begins to cost more than a heap.
+// For longer words, scanning all pairs for each merge costs more than a heap.
 constexpr std::size_t kShortWord = 48;
 
 constexpr std::uint64_t pair_key(TokenId left, TokenId right) {
   return std::uint64_t{left} << 32 | right;
 }
 
-// A heap with the best candidate on top: lowest rank, then leftmost.
+// Orders the heap so that the best candidate is on top: the lowest rank, then the leftmost.
 bool worse(const BpeScratch::Candidate& a, const BpeScratch::Candidate& b) {
   return a.rank != b.rank ? a.rank > b.rank : a.left > b.left;
 }
@@ -28,7 +28,7 @@ MergeTable::MergeTable(const std::vector<MergePair>& merges)
   for (std::size_t rank = 0; rank < merges.size(); ++rank) {
     const auto key = pair_key(merges[rank].left, merges[rank].right);
     Slot& slot = slots_[slot_of(key)];
-    if (slot.key == key) continue;  // listed twice: the better rank stands
+    if (slot.key == key) continue;  // listed twice: the better rank wins
     slot = {key, {static_cast<std::uint32_t>(rank), merges[rank].merged}};
   }
 }
@@ -64,7 +64,7 @@ void Bpe::encode(std::string_view word, BpeScratch& scratch, Tokens& out) const 
 
 void Bpe::merge_short(BpeScratch& scratch) const {
   auto& tokens = scratch.tokens;
-  auto& merges = scratch.merges;  // merges[i]: of tokens[i] and tokens[i + 1]
+  auto& merges = scratch.merges;  // merges[i] joins tokens[i] and tokens[i + 1]
   merges.clear();
   for (std::size_t i = 0; i + 1 < tokens.size(); ++i)
     merges.push_back(merges_.find(tokens[i], tokens[i + 1]));
@@ -104,7 +104,7 @@ void Bpe::merge_long(BpeScratch& scratch) const {
     const auto best = heap.back();
     heap.pop_back();
     auto& left = symbols[best.left];
-    // A candidate whose symbols have merged with others since is out of date.
+    // Skips a candidate whose symbols have since merged with others.
     if (gone[best.left] || left.token != best.left_token || left.next == kNone ||
         symbols[left.next].token != best.right_token)
       continue;

@@ -1,8 +1,9 @@
 #pragma once
-// Byte-pair merging: a word's bytes become tokens by joining, again and again, the neighbours whose
-// merge ranks best, the leftmost of equals. Short words by scanning, long ones with a heap over a
-// linked list, so that a word of a megabyte costs n log n. Both give the same tokens.
-// Thread safety: immutable; each thread brings its own BpeScratch.
+// Byte-pair merging: turns a word's bytes into tokens by joining, again and again, the two
+// neighbours whose merge has the best rank, and the leftmost of equals. It scans short words and
+// uses a heap over a linked list for long ones, so that a long word of n bytes costs n log n. Both
+// give the same tokens.
+// Thread safety: immutable; each thread needs its own BpeScratch.
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -14,11 +15,11 @@
 namespace millrace::engine {
 
 struct Merge {
-  std::uint32_t rank = ~0u;  // ~0: these two do not merge
+  std::uint32_t rank = ~0u;  // ~0: the two tokens do not merge
   TokenId merged = 0;
 };
 
-// (left, right) to its merge: open addressing, never more than half full.
+// Maps a pair (left, right) to its merge. Open addressing, never more than half full.
 class MergeTable {
  public:
   explicit MergeTable(const std::vector<MergePair>& merges);
@@ -26,7 +27,8 @@ class MergeTable {
 
  private:
   struct Slot {
-    std::uint64_t key = ~0ull;  // no pair: ids stay below 2^24
+    // ~0 marks an empty slot. No pair has this key, because ids are below 2^24.
+    std::uint64_t key = ~0ull;
     Merge merge;
   };
   std::size_t slot_of(std::uint64_t key) const;
@@ -35,16 +37,16 @@ class MergeTable {
   int shift_;
 };
 
-// Memory that is used again from word to word.
+// Working memory that is reused from word to word.
 struct BpeScratch {
   struct Symbol {
     TokenId token;
-    std::size_t previous, next;  // of the living symbols; npos at the ends
+    std::size_t previous, next;  // of the symbols that remain; ~0 at the ends
   };
   struct Candidate {
     std::uint32_t rank;
     std::size_t left;
-    TokenId left_token, right_token, merged;  // the tokens it was made for
+    TokenId left_token, right_token, merged;  // the tokens when the candidate was made
   };
   Tokens tokens;
   std::vector<Merge> merges;
@@ -56,12 +58,12 @@ class Bpe {
  public:
   explicit Bpe(const Vocabulary& vocabulary);
 
-  // Appends the tokens of one word. Bytes that the vocabulary does not hold are left out first, so
-  // that their neighbours may merge.
+  // Appends the tokens of one word. Drops bytes without a token before merging, so that their
+  // neighbours may merge.
   void encode(std::string_view word, BpeScratch& scratch, Tokens& out) const;
 
  private:
-  void merge_short(BpeScratch& scratch) const;  // in scratch.tokens
+  void merge_short(BpeScratch& scratch) const;  // merges scratch.tokens in place
   void merge_long(BpeScratch& scratch) const;
 
   MergeTable merges_;

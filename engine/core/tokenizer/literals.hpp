@@ -1,7 +1,7 @@
 #pragma once
-// Finds literal tokens ("<|im_start|>") in text: the longest at a given place. A trie of bytes; a
-// look at one place costs the depth reached, at most 1024.
-// Thread safety: immutable.
+// Finds literals of tokens such as "<|im_start|>" in text, the longest at a given place. A trie of
+// bytes: a lookup takes one step per byte of the longest literal at most, and never over 1024.
+// Thread safety: immutable after the last add().
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -15,15 +15,15 @@ namespace millrace::engine {
 class Literals {
  public:
   struct Match {
-    std::size_t position = 0, size = 0;  // size 0: none
+    std::size_t position = 0, size = 0;  // size 0: no match
     TokenId token = 0;
   };
 
   Literals();
-  void add(std::string_view literal, TokenId token);  // not empty
+  void add(std::string_view literal, TokenId token);  // `literal` must not be empty
   // Says whether a literal begins with this byte.
   bool begins(char byte) const { return first_[static_cast<std::uint8_t>(byte)] != 0; }
-  // The longest literal that begins at `position`; its size is 0 where none does.
+  // Returns the longest literal that begins at `position`.
   Match match_at(std::string_view text, std::size_t position) const;
 
  private:
@@ -34,8 +34,8 @@ class Literals {
   };
   std::uint32_t child(std::uint32_t node, char byte) const;  // 0: none
 
-  std::vector<Node> nodes_;           // 0 is the root
-  std::vector<std::uint32_t> first_;  // the root's children by byte
+  std::vector<Node> nodes_;           // nodes_[0] is the root
+  std::vector<std::uint32_t> first_;  // the root's child for each byte; 0: none
 };
 
 }  // namespace millrace::engine

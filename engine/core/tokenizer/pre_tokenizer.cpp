@@ -11,7 +11,7 @@ namespace {
 
 enum class Class : std::uint8_t { letter, number, space, symbol };
 
-// Unicode's White_Space property: what \s means in the reference expressions.
+// Unicode's White_Space property, which \s matches in the reference expressions.
 constexpr bool is_space(char32_t c) {
   return (c >= 0x09 && c <= 0x0d) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 ||
          (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
@@ -61,7 +61,7 @@ struct Character {
   bool is_line_end() const { return bytes != 0 && (code_point == '\r' || code_point == '\n'); }
 };
 
-// A stretch of text that words are cut from; positions are bytes.
+// The text to cut, with classified characters. Positions count bytes.
 class Text {
  public:
   explicit Text(std::string_view text) : text_(text) {}
@@ -78,7 +78,7 @@ class Text {
     return {step.bytes, step.code_point, class_of(step.code_point)};
   }
 
-  // The end of the run of this class that begins at `position`.
+  // Returns the end of the run of this class that begins at `position`.
   std::size_t run(std::size_t position, Class kind) const {
     for (auto c = at(position); c.is(kind); c = at(position)) position += c.bytes;
     return position;
@@ -88,8 +88,9 @@ class Text {
   std::string_view text_;
 };
 
-// White space at `position`, as \s+(?!\S)|\s+ takes it: the whole run at the text's end, else all
-// but its last character, which goes with what follows; a single one stands alone.
+// Returns the end of the whitespace word at `position`, as \s+(?!\S)|\s+ matches it. At the text's
+// end it is the whole run; elsewhere the run without its last character, which belongs to the next
+// word. A single character is a word of its own.
 std::size_t space_word(const Text& text, std::size_t position) {
   std::size_t last = position, end = position;
   for (auto c = text.at(end); c.is(Class::space); c = text.at(end)) {
@@ -99,7 +100,7 @@ std::size_t space_word(const Text& text, std::size_t position) {
   return end == text.size() || last == position ? end : last;
 }
 
-// 's|'t|'re|'ve|'m|'ll|'d at `position`: its size or 0.
+// Returns the size of the match of 's|'t|'re|'ve|'m|'ll|'d at `position`, or 0.
 std::size_t contraction(const Text& text, std::size_t position) {
   if (text.byte(position) != '\'') return 0;
   const char a = text.byte(position + 1), b = text.byte(position + 2);
@@ -108,7 +109,7 @@ std::size_t contraction(const Text& text, std::size_t position) {
   return 0;
 }
 
-// The same without regard to case, by Unicode's simple folding: U+017F folds to s.
+// The same regardless of case, by Unicode's simple case folding: U+017F folds to s.
 std::size_t contraction_any_case(const Text& text, std::size_t position) {
   if (text.byte(position) != '\'') return 0;
   const auto lower = [&text](std::size_t at) {
@@ -151,7 +152,7 @@ std::size_t llama3_word(const Text& text, std::size_t position, int digits) {
     while (text.at(end).is_line_end()) ++end;
     return end;
   }
-  std::size_t after_line = position;  // after the last line end of the run of white space
+  std::size_t after_line = position;  // the position after the whitespace run's last line end
   for (std::size_t at = position;;) {
     const auto c = text.at(at);
     if (!c.is(Class::space)) break;
@@ -167,8 +168,8 @@ void split_gpt2(std::string_view text, std::vector<std::size_t>& ends) {
     ends.push_back(position = gpt2_word(whole, position));
 }
 
-// Every number character is a word, and what lies between them is cut as gpt-2 does, each stretch
-// for itself: white space before a number ends its stretch.
+// Every number character is a word. The stretches between them are cut as in gpt-2, each as a text
+// of its own, so whitespace before a number is at its stretch's end.
 void split_smollm(std::string_view text, std::vector<std::size_t>& ends) {
   const Text whole(text);
   for (std::size_t begin = 0; begin < text.size();) {

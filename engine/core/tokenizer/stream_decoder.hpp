@@ -1,6 +1,6 @@
 #pragma once
-// Token ids to text as they are sampled, never splitting a character: bytes that may still become
-// one are held back. All pieces joined are what `Tokenizer::detokenize` gives for all ids at once.
+// Turns token ids into text as they are sampled. It never splits a character: it holds back bytes
+// that may still become one. The pieces joined equal `Tokenizer::detokenize` of all ids.
 // Thread safety: one owner; the tokenizer must outlive it.
 #include <string>
 
@@ -13,10 +13,10 @@ class StreamDecoder {
   StreamDecoder(const Tokenizer& tokenizer, const DetokenizeOptions& options)
       : tokenizer_(&tokenizer), options_(options) {}
 
-  // The text that this token completes: valid UTF-8, often empty. With `literal` a control token
-  // gives its literal whatever the options say. Errors: invalid_token, and nothing has changed.
+  // Returns the text that this token completes: valid UTF-8, often empty. With `literal`, a control
+  // token gives its literal whatever the options say. Errors: invalid_token, which changes nothing.
   Result<std::string> push(TokenId token, bool literal = false);
-  // What is still held back, as U+FFFD; the decoder is then as new.
+  // Returns the bytes that are still held back, as U+FFFD, and resets the decoder.
   std::string finish();
   const std::string& held() const { return held_; }
 

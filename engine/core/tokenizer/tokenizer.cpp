@@ -34,10 +34,10 @@ Result<const PreTokenizer*> choose_pre_tokenizer(const Metadata& metadata) {
   if (const auto* found = find_pre_tokenizer(*name)) return found;
   return fail(Code::unsupported_tokenizer,
               "pre-tokenizer '" + printable(*name) + "' (tokenizer.ggml.pre) is not supported",
-              "supported are " + supported_pre_tokenizers());
+              "use a model with one of the pre-tokenizers " + supported_pre_tokenizers());
 }
 
-// What is known of a normal token as a whole word; found out at its first use.
+// Whether the merges turn a normal token's bytes into that token. Its first use as a word decides.
 enum class WholeWord : std::uint8_t { not_tried, itself, several };
 
 }  // namespace
@@ -62,12 +62,13 @@ struct Tokenizer::State {
   Vocabulary vocabulary;
   Bpe bpe;
   const PreTokenizer& pre_tokenizer;
-  Literals always, with_special;  // user-defined tokens; those and the special ones
+  Literals always, with_special;  // user-defined tokens; the same and the special ones
   bool add_bos = false, add_eos = false;
   std::optional<TokenId> bos, eos, end_of_turn, end_of_message;
   Tokens end_tokens;
-  // Most words are one token, and merging them again each time is the bulk of the work. Whether
-  // the merges really lead to it is tried once; threads that race store the same answer.
+  // Most words are one token, and merging each of them every time would be most of the work. So the
+  // tokenizer remembers for which words the merges give that token. Threads that race store the
+  // same answer.
   mutable std::vector<std::atomic<WholeWord>> whole_words;
 };
 
@@ -77,7 +78,7 @@ Status Tokenizer::State::load_id(const Metadata& metadata, std::string_view key,
   if (found && *found >= vocabulary.size())
     return fail(Code::gguf_malformed,
                 "metadata key '" + std::string(key) + "' is " + std::to_string(*found) +
-                    ", the vocabulary holds " + std::to_string(vocabulary.size()) + " tokens",
+                    "; the vocabulary has " + std::to_string(vocabulary.size()) + " tokens",
                 "convert the model again");
   id = found;
   return {};
@@ -119,8 +120,8 @@ void Tokenizer::State::collect_end_tokens() {
   end_tokens.erase(repeats.begin(), repeats.end());
 }
 
-// Finds the leftmost literal that counts at or after `from`, and of several at one place the
-// longest. Drops the spans of `plain` that lie before it.
+// Returns the leftmost literal that counts at or after `from`, and the longest if several begin
+// there. Drops the spans of `plain` that lie before it.
 Literals::Match Tokenizer::State::next_literal(std::string_view text, std::size_t from,
                                                bool special,
                                                std::span<const TextSpan>& plain) const {
@@ -203,7 +204,7 @@ Result<std::string> Tokenizer::detokenize(std::span<const TokenId> tokens,
     if (tokens[i] >= vocabulary_size())
       return fail(Code::invalid_token,
                   "token " + std::to_string(i) + " is " + std::to_string(tokens[i]) +
-                      ", the vocabulary ends at " + std::to_string(vocabulary_size() - 1),
+                      "; the vocabulary ends at " + std::to_string(vocabulary_size() - 1),
                   "use ids of this model's tokenizer (millrace tokenize)");
     if (options.render_special || !is_special(tokens[i])) bytes += token_bytes(tokens[i]);
   }

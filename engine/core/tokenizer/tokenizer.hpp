@@ -1,16 +1,17 @@
 #pragma once
-// Text to token ids and back, as the model file says: byte-level BPE (`tokenizer.ggml.model` gpt2)
-// with the pre-tokenizers of pre_tokenizer.hpp.
+// Turns text into token ids and back, as the model file defines it: byte-level BPE
+// (`tokenizer.ggml.model` gpt2) with the pre-tokenizers of pre_tokenizer.hpp.
 //
 //   MILLRACE_ASSIGN(auto tokenizer, Tokenizer::load(file.metadata()));
 //   Tokens ids = tokenizer.tokenize("Hello world", {.add_special_tokens = true});
 //   MILLRACE_ASSIGN(std::string text, tokenizer.detokenize(ids, {}));
 //
-// Any bytes are accepted as text. Bytes that the vocabulary does not hold (SmolLM2's lacks six
-// control characters, the lead bytes F1 and F2, and those that UTF-8 never uses) are left out
-// before merging, as PyPI tokenizers does; `holds_byte` tells. Everything else comes back
-// unchanged. Errors of load: unsupported_tokenizer (by name), gguf_malformed. Thread safety:
-// immutable, shared by any number of threads; the file may be closed after load.
+// Text may hold any bytes. Bytes without a token (SmolLM2's vocabulary lacks six control
+// characters, the lead bytes F1 and F2, and those that UTF-8 never uses) are dropped before
+// merging, as in PyPI tokenizers; see `holds_byte`. Everything else survives the round trip.
+// Errors of load: unsupported_tokenizer (with its name), gguf_malformed. The file may be closed
+// after load.
+// Thread safety: immutable; any number of threads may share a tokenizer.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -27,16 +28,16 @@ namespace millrace::engine {
 
 struct TokenizeOptions {
   bool add_special_tokens = false;  // BOS and EOS where the file asks for them
-  // Control tokens written in the text become those tokens; else their letters are plain text.
-  // User-defined tokens are always found.
+  // Literals of control tokens in the text become those tokens; otherwise they are plain text.
+  // Literals of user-defined tokens always become tokens.
   bool parse_special = false;
-  // With parse_special a control token counts only where it is written wholly outside of these
-  // spans. Their ends cut no word: what lies between two tokens is tokenized as one piece.
+  // With parse_special, the literal of a control token counts only if all of it lies outside these
+  // spans. The spans cut no words: the text between two literals is tokenized as one piece.
   std::span<const TextSpan> plain{};
 };
 
 struct DetokenizeOptions {
-  bool render_special = false;  // control tokens by their literal; else they give no text
+  bool render_special = false;  // write control tokens as their literals, not as nothing
 };
 
 class Tokenizer {
@@ -47,13 +48,14 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&&) noexcept;
 
   Tokens tokenize(std::string_view text, const TokenizeOptions& options) const;
-  // Valid UTF-8, each damaged part as U+FFFD. Errors: invalid_token, naming id and position.
+  // Returns valid UTF-8, with U+FFFD for each damaged part. Errors: invalid_token, with id and
+  // position.
   Result<std::string> detokenize(std::span<const TokenId> tokens,
                                  const DetokenizeOptions& options) const;
 
   std::uint32_t vocabulary_size() const;
-  // The token's bytes, which need not be whole characters; the literal of a special token.
-  // `id` must be below vocabulary_size().
+  // Returns the token's bytes, which need not be whole characters, or the literal of a special
+  // token. `id` must be below vocabulary_size().
   std::string_view token_bytes(TokenId id) const;
   bool is_special(TokenId id) const;  // control or unknown
   bool holds_byte(std::uint8_t byte) const;
@@ -62,8 +64,8 @@ class Tokenizer {
   std::optional<TokenId> eos() const;
   bool adds_bos() const;
   bool adds_eos() const;
-  // Tokens that end a generation: EOS, end of turn and end of message as the file names them, and
-  // control tokens with the well-known names of such. Ascending.
+  // Tokens that end a generation, in ascending order: EOS, end of turn and end of message as the
+  // file names them, and control tokens with a well-known name for these.
   std::span<const TokenId> end_tokens() const;
 
  private:

@@ -29,7 +29,7 @@ std::string quoted(std::string_view text) {
   return result;
 }
 
-// The byte of an entry "<0x1F>".
+// Returns the byte of an entry such as "<0x1F>".
 std::optional<char> parse_byte_entry(std::string_view text) {
   const auto digit = [](char c) {
     if (c >= '0' && c <= '9') return c - '0';
@@ -50,7 +50,7 @@ Result<Vocabulary> Vocabulary::load(const Metadata& metadata) {
   if (tokens.empty() || tokens.size() > kMostTokens)
     return fail(Code::gguf_malformed,
                 "metadata key '" + std::string(kTokensKey) + "' holds " +
-                    std::to_string(tokens.size()) + " tokens, wanted 1 to 16777216",
+                    std::to_string(tokens.size()) + " tokens; it must hold 1 to 16777216",
                 "convert the model again");
   Vocabulary vocabulary;
   MILLRACE_TRY(vocabulary.load_kinds(metadata, tokens.size()));
@@ -69,14 +69,14 @@ Status Vocabulary::load_kinds(const Metadata& metadata, std::size_t count) {
   if (numbers->size() != count)
     return fail(Code::gguf_malformed,
                 "metadata key '" + std::string(kKindsKey) + "' holds " +
-                    std::to_string(numbers->size()) + " entries, '" + std::string(kTokensKey) +
-                    "' " + std::to_string(count),
+                    std::to_string(numbers->size()) + " entries, but '" + std::string(kTokensKey) +
+                    "' holds " + std::to_string(count),
                 "convert the model again");
   kinds_.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     const auto number = (*numbers)[i];
     if (number < 1 || number > 6)
-      return bad_entry(kKindsKey, i, "is " + std::to_string(number) + ", wanted 1 to 6");
+      return bad_entry(kKindsKey, i, "is " + std::to_string(number) + "; it must be 1 to 6");
     kinds_.push_back(static_cast<TokenKind>(number));
   }
   return {};
@@ -93,18 +93,19 @@ Status Vocabulary::load_bytes(const std::vector<std::string_view>& tokens) {
     const auto text = tokens[i];
     if (text.empty() && kinds_[i] != TokenKind::unused) return bad_entry(kTokensKey, i, "is empty");
     if (kinds_[i] == TokenKind::normal) {
-      // An entry outside the alphabet can come out of the model, never out of text.
+      // An entry outside the alphabet keeps its text, because the model may draw it.
       const auto bytes = alphabet_to_bytes(text);
       add(bytes ? std::string_view(*bytes) : text);
     } else if (kinds_[i] == TokenKind::byte) {
       const auto byte = parse_byte_entry(text);
-      if (!byte) return bad_entry(kTokensKey, i, "is " + quoted(text) + ", a byte token is <0xNN>");
+      if (!byte)
+        return bad_entry(kTokensKey, i, "is " + quoted(text) + "; a byte token must be <0xNN>");
       add({&*byte, 1});
     } else {
       if (text.size() > kLongestLiteral)
-        return bad_entry(kTokensKey, i,
-                         "is a special token of " + std::to_string(text.size()) +
-                             " bytes, at most 1024 are allowed");
+        return bad_entry(
+            kTokensKey, i,
+            "is a special token of " + std::to_string(text.size()) + " bytes; the limit is 1024");
       add(text);
     }
   }
@@ -119,7 +120,7 @@ void Vocabulary::index_bytes() {
     const char c = static_cast<char>(byte);
     byte_tokens_[byte] = find({&c, 1});
   }
-  // Byte tokens stand in only where no normal token does: the fallback.
+  // A byte token is the fallback for a byte without a normal token.
   for (TokenId id = 0; id < size(); ++id) {
     if (kinds_[id] != TokenKind::byte) continue;
     auto& token = byte_tokens_[static_cast<std::uint8_t>(bytes(id)[0])];
@@ -134,11 +135,12 @@ Status Vocabulary::load_merges(const Metadata& metadata,
   by_text.reserve(tokens.size());
   for (TokenId id = 0; id < size(); ++id)
     if (!by_text.emplace(tokens[id], id).second && kinds_[id] != TokenKind::unused)
-      return bad_entry(kTokensKey, id, quoted(tokens[id]) + " stands twice");
+      return bad_entry(kTokensKey, id, quoted(tokens[id]) + " occurs twice");
   merges_.reserve(merges.size());
   std::string joined;
   for (std::size_t i = 0; i < merges.size(); ++i) {
-    // Neither half holds a space (the alphabet writes it as U+0120), so the only one parts them.
+    // Neither half holds a space (the alphabet writes it as U+0120), so the only space separates
+    // them.
     const auto space = merges[i].find(' ', 1);
     if (space == std::string_view::npos)
       return bad_entry(kMergesKey, i, quoted(merges[i]) + " is not two tokens");

@@ -1,7 +1,7 @@
 #pragma once
-// A model file's vocabulary: what each token id stands for, as bytes. Tokens, types and merges come
-// from the file's `tokenizer.ggml.*` keys and are copied: the file may be closed afterwards.
-// Errors: gguf_malformed, naming the key and the entry. Thread safety: immutable; movable.
+// A model file's vocabulary: the bytes that each token id stands for. It copies tokens, types and
+// merges from the file's `tokenizer.ggml.*` keys, so the file may be closed afterwards.
+// Errors: gguf_malformed, with the key and the entry. Thread safety: immutable; movable.
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace millrace::engine {
 
-// Numbers as in the file.
+// The numbers of `tokenizer.ggml.token_type`.
 enum class TokenKind : std::uint8_t {
   normal = 1,
   unknown = 2,
@@ -36,19 +36,19 @@ class Vocabulary {
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(kinds_.size()); }
   TokenKind kind(TokenId id) const { return kinds_[id]; }
-  // What the token stands for: text of normal and byte tokens, the literal of all others.
+  // What the token stands for: the bytes of a normal or byte token, the literal of any other.
   std::string_view bytes(TokenId id) const {
     return {arena_.data() + starts_[id], starts_[id + 1] - starts_[id]};
   }
-  // Control and unknown tokens: matched in text only on request, rendered only on request.
+  // Control and unknown tokens. The tokenizer matches and renders them only on request.
   bool is_special(TokenId id) const {
     return kinds_[id] == TokenKind::control || kinds_[id] == TokenKind::unknown;
   }
-  // The normal token that stands for exactly these bytes.
+  // Returns the normal token that stands for exactly these bytes.
   std::optional<TokenId> find(std::string_view bytes) const;
-  // The token of one byte; nothing for a byte that the vocabulary does not hold.
+  // Returns the token of one byte; nothing if the vocabulary has none.
   std::optional<TokenId> byte_token(std::uint8_t byte) const { return byte_tokens_[byte]; }
-  const std::vector<MergePair>& merges() const { return merges_; }  // best first
+  const std::vector<MergePair>& merges() const { return merges_; }  // the best rank first
 
  private:
   Vocabulary() = default;
@@ -58,11 +58,11 @@ class Vocabulary {
   void index_bytes();
 
   std::vector<TokenKind> kinds_;
-  std::vector<char> arena_;  // a vector, so that views survive a move
+  std::vector<char> arena_;  // the tokens' bytes; a vector, so that views survive a move
   std::vector<std::size_t> starts_;
   std::vector<MergePair> merges_;
   std::array<std::optional<TokenId>, 256> byte_tokens_;
-  std::unordered_map<std::string_view, TokenId> by_bytes_;  // views of arena_
+  std::unordered_map<std::string_view, TokenId> by_bytes_;  // the keys are views of arena_
 };
 
 }  // namespace millrace::engine

@@ -141,7 +141,7 @@ const std::vector<Refusal>& value_refusals() {
        }},
       {"top of nothing", Code::invalid_value, "top_logprobs is 5",
        [](R& r) { r.logprobs.top = 5; }},
-      {"kv", Code::unsupported_field, "\"q8\" is wanted, this engine runs \"f16\"",
+      {"kv", Code::unsupported_field, "the job wants kv \"q8\", but this engine runs \"f16\"",
        [](R& r) { r.kv = "q8"; }},
       {"fingerprint", Code::fingerprint_mismatch, "beef",
        [](R& r) { r.require_fingerprint = "beef"; }},

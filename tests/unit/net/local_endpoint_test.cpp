@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* variable = "XDG_RUNTIME_DIR";
 
-// Sets the variable of the runtime folder to a folder of the test.
+// Sets XDG_RUNTIME_DIR to a folder of the test.
 class LocalEndpoint : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -44,7 +44,7 @@ class LocalEndpoint : public ::testing::Test {
   std::string base_;
 };
 
-TEST_F(LocalEndpoint, LiesInTheUsersRuntimeFolder) {
+TEST_F(LocalEndpoint, IsInTheUsersRuntimeFolder) {
   EXPECT_EQ(local_endpoint(clients_socket), "ipc://" + folder() + "/clients");
   EXPECT_FALSE(fs::exists(folder()));
   ::unsetenv(variable);
@@ -54,7 +54,7 @@ TEST_F(LocalEndpoint, LiesInTheUsersRuntimeFolder) {
   EXPECT_EQ(local_endpoint(doorbell_socket), in_tmp + "/doorbell");
 }
 
-TEST_F(LocalEndpoint, TheFolderIsMadeForItsUserAlone) {
+TEST_F(LocalEndpoint, OnlyTheUserMayEnterTheFolder) {
   const mode_t before = ::umask(0);
   const Status prepared = prepare_endpoint(local_endpoint(clients_socket));
   ::umask(before);
@@ -76,8 +76,8 @@ TEST_F(LocalEndpoint, AFolderThatOthersMayEnterIsRefused) {
   expect_unusable("belongs to user 12345, not to user 0");
 }
 
-TEST_F(LocalEndpoint, WhatIsNoFolderIsRefused) {
-  fs::create_directory_symlink(base_, folder());  // refused although its target is private
+TEST_F(LocalEndpoint, APathThatIsNotAFolderIsRefused) {
+  fs::create_directory_symlink(base_, folder());  // it is refused although its target is private
   expect_unusable("is not a folder");
   fs::remove(folder());
   ::setenv(variable, (base_ + "/none").c_str(), 1);

@@ -11,7 +11,7 @@
 namespace millrace::net {
 namespace {
 
-// A limit that no machine reaches: a test that passes does not wait so long.
+// A limit that no machine should reach. A test that passes does not wait this long.
 constexpr std::int64_t patience_ms = 20'000;
 
 Socket open(Context& context, Kind kind, const SocketOptions& options = {.linger_ms = 0}) {
@@ -36,7 +36,7 @@ Frames receive(Socket& socket) {
   ADD_FAILURE() << "nothing arrived";
   return {};
 }
-// Waits for room (a DEALER with `immediate` has none until its peer is there) and sends.
+// Waits for room and sends. A DEALER with `immediate` has no room until its peer has connected.
 void send_when_ready(Socket& socket, std::string_view frame) {
   Poller poller;
   const std::size_t place = poller.add(socket);
@@ -71,7 +71,7 @@ TEST(Net, DealerAndRouterTalkBothWays) {
   EXPECT_FALSE(dealer.receive().value());
 }
 
-TEST(Net, RouterNamesPeersThatAreGone) {
+TEST(Net, SendToAnUnknownPeerIsUnreachable) {
   Context context;
   Socket router = open(context, Kind::router);
   bind_any(router);
@@ -80,11 +80,11 @@ TEST(Net, RouterNamesPeersThatAreGone) {
   EXPECT_EQ(sent.error().code, Code::unreachable);
 }
 
-TEST(Net, FullQueuesAreNamed) {
+TEST(Net, SendToAFullQueueIsOverloaded) {
   Context context;
   Socket dealer = open(context, Kind::dealer);
   ASSERT_TRUE(dealer.connect("tcp://127.0.0.1:9"));
-  const Status sent = dealer.send_frame("x");  // no peer is there: nothing is queued for it
+  const Status sent = dealer.send_frame("x");  // nothing is queued without a connected peer
   ASSERT_FALSE(sent);
   EXPECT_EQ(sent.error().code, Code::overloaded);
 
@@ -100,7 +100,7 @@ TEST(Net, FullQueuesAreNamed) {
   }
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Code::overloaded);
-  EXPECT_EQ(taken, 4);  // on inproc, the queue has the limits of both ends together
+  EXPECT_EQ(taken, 4);  // an inproc queue has the sum of both ends' limits
 }
 
 TEST(Net, DoorbellReachesOnlyItsSubscribers) {
@@ -122,7 +122,7 @@ TEST(Net, DoorbellReachesOnlyItsSubscribers) {
   EXPECT_EQ(receive(sub), (Frames{"b", "epoch", "2"}));
 }
 
-TEST(Net, OversizedMessagesCutThePeerOff) {
+TEST(Net, OversizedMessagesDisconnectThePeer) {
   Context context;
   Socket router = open(context, Kind::router, {.linger_ms = 0, .message_bytes = 1000});
   auto monitor = Monitor::watch(context, router);
@@ -148,7 +148,7 @@ TEST(Net, MessagesOfTooManyFramesAreDropped) {
   EXPECT_EQ(pull.receive().value()->size(), frames_most);
 }
 
-TEST(Net, MonitorTellsOfComingAndGoing) {
+TEST(Net, MonitorReportsConnectsAndDisconnects) {
   Context context;
   Socket router = open(context, Kind::router);
   auto monitor = Monitor::watch(context, router);
@@ -162,7 +162,7 @@ TEST(Net, MonitorTellsOfComingAndGoing) {
   EXPECT_TRUE(saw(*monitor, ConnectionEvent::Kind::disconnected));
 }
 
-TEST(Net, EndpointsThatCannotBeAreRefused) {
+TEST(Net, UnusableEndpointsAreRefused) {
   Context context;
   Socket router = open(context, Kind::router);
   EXPECT_EQ(router.bind("nonsense").error().code, Code::usage);
@@ -173,7 +173,7 @@ TEST(Net, EndpointsThatCannotBeAreRefused) {
   EXPECT_EQ(second.unbind(endpoint).error().code, Code::io_error);
 }
 
-// libzmq by itself would remove the first listener's socket file and take its place.
+// libzmq alone would remove the first listener's socket file and replace the listener.
 TEST(Net, AnIpcEndpointInUseIsNotTakenOver) {
   Context context;
   const std::string path = ::testing::TempDir() + "net-ipc-" + std::to_string(::getpid());
@@ -186,7 +186,7 @@ TEST(Net, AnIpcEndpointInUseIsNotTakenOver) {
   EXPECT_NE(refused.error().hint.find("another process listens there"), std::string::npos);
 }
 
-TEST(Net, UnboundEndpointsTakeNoNewPeers) {
+TEST(Net, UnboundEndpointsAcceptNoNewPeers) {
   Context context;
   Socket router = open(context, Kind::router);
   const std::string endpoint = bind_any(router);
@@ -220,7 +220,7 @@ TEST(Net, AThreadThatDoesNotOwnASocketIsRefused) {
   std::thread([&] { EXPECT_TRUE(pull.receive()); }).join();
 }
 
-TEST(Net, LoopbackIsKnownByItsAddress) {
+TEST(Net, RecognizesLoopbackAddresses) {
   for (const char* local : {"tcp://127.0.0.1:5555", "tcp://127.3.2.1:1", "tcp://localhost:5",
                             "tcp://[::1]:5", "ipc:///tmp/x", "inproc://x"}) {
     EXPECT_TRUE(is_loopback(local)) << local;

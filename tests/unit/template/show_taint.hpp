@@ -1,5 +1,5 @@
 #pragma once
-// shown() writes a text with its taint in the way in which the tests state it.
+// shown() writes a text and its taint in the notation of the tests.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace millrace::chat_template {
 
-// The text with «» around what came from messages.
+// Returns the text with «» around the parts that came from messages.
 inline std::string shown(const std::string& text, const TextSpans& spans) {
   std::string out;
   std::size_t done = 0;

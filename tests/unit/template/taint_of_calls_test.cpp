@@ -1,6 +1,6 @@
-// Whatever filter, method, function or operation a template calls, what it makes of a message's
-// text counts as the message's. The tests walk the tables of filters and methods, so that they hold
-// a new entry to this as well.
+// Whatever filter, method, function or operation a template calls, its result counts as a message's
+// text if an input is. The tests walk the tables of filters and methods, so they check new entries,
+// too.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -13,7 +13,8 @@
 namespace millrace::chat_template {
 namespace {
 
-const std::string message = "kLm <|nOp|> qr\n\nst";  // letters, blanks and <|> come from here alone
+// No other input that may show in a result holds letters or <|>.
+const std::string message = "kLm <|nOp|> qr\n\nst";
 const std::string letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ<|>";
 
 struct Call {
@@ -24,7 +25,7 @@ struct Call {
   Value own(const std::string& text) { return context.heap().text(TrackedText{text, {}}); }
 };
 
-// Calls check(bytes, spans) for each text in a value.
+// Calls check(TrackedText) for each text in a value.
 void each_text(const Value& v, const auto& check) {
   if (v.is(Kind::string)) {
     TrackedText text;
@@ -40,8 +41,8 @@ void each_text(const Value& v, const auto& check) {
   }
 }
 
-// What is made of a tainted text shows none of its letters as the template's; what is made of the
-// template's own is its own.
+// In the result of a tainted input, no letter counts as the template's. The result of an untainted
+// input is untainted.
 void expect_safe(const std::string& name, bool tainted, const Result<Value>& made) {
   ASSERT_TRUE(made) << name << ": " << made.error().text()
                     << "; if it is new, give this test arguments for it";
@@ -57,7 +58,8 @@ void expect_safe(const std::string& name, bool tainted, const Result<Value>& mad
   });
 }
 
-// A text as a filter or method takes it. What is not the text holds no letters.
+// Puts the text into the form of input that a filter or method takes. The rest of that input holds
+// no letters.
 Value formed(Call& call, const std::string& form, const Value& text) {
   Heap& heap = call.context.heap();
   if (form == "list") return Value::of(heap.list({call.own("1"), text}));
@@ -75,7 +77,7 @@ std::vector<Value> filter_arguments(Call& call, const std::string& name) {
 }
 
 TEST(Taint, EveryFilterIsSafe) {
-  // Which forms of input a filter takes, where a text is none of them.
+  // The forms of input of each filter whose forms are not a text and a list.
   const std::map<std::string, std::vector<std::string>> forms = {
       {"items", {"dict"}},
       {"dictsort", {"dict"}},
@@ -152,8 +154,8 @@ TEST(Taint, EveryFunctionIsSafe) {
                             {{}, "strftime_now", {call.own("%Y")}, {}}));
 }
 
-// An operation that somebody adds and that knows nothing of taint.
-TEST(Taint, AnOperationThatDoesNotSayIsSafe) {
+// A new operation whose author did not think of taint.
+TEST(Taint, AnOperationThatIgnoresTaintIsSafe) {
   constexpr Builtin doubled{"doubled", [](Context& c, const Value&, const Args& args) {
                               const Value one = c.heap().text("kk");
                               const auto two = c.text(args.at, std::string("kk"));
@@ -164,7 +166,7 @@ TEST(Taint, AnOperationThatDoesNotSayIsSafe) {
       Call call;
       const Value input = formed(call, form, call.input(tainted));
       expect_safe("of " + form, tainted, run_builtin(call.context, doubled, input, {}));
-      // As an argument, too, by position and by name.
+      // The same with the text as an argument, by position and by name.
       const Args by_position{{}, "doubled", {input}, {}},
           by_name{{}, "doubled", {}, {{"x", input}}};
       expect_safe("to " + form, tainted,
@@ -175,7 +177,7 @@ TEST(Taint, AnOperationThatDoesNotSayIsSafe) {
   }
   Call call;  // outside of any operation
   expect_safe("alone", true, call.context.text({}, std::string("kk")));
-  // What may lead to a message is taken for one.
+  // A value that may lead to a message counts as one.
   Space space;
   space.attributes.emplace_back("x", call.input(true));
   const Value hidden =

@@ -1,5 +1,5 @@
-// A rendered chat remembers which of its parts came from messages, in whatever way the template
-// made its text of them.
+// A rendered chat remembers which of its parts came from messages, whatever operations the template
+// used to build the text.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -19,7 +19,8 @@ std::string rendered(const std::string& source, const Chat& chat) {
   return out ? shown(out->text, out->from_messages) : out.error().text();
 }
 
-// `u` is a text from a message; `mixed` one of the template's and two messages' words.
+// Renders an expression. `u` is a text from a message; `mixed` joins texts of the template and of
+// two messages.
 std::string marked(const std::string& expression) {
   const Chat chat = {{"user", "us er"}, {"assistant", "Ünd"}};
   return rendered(
@@ -41,7 +42,7 @@ TEST(Taint, ContentsAreTaintedAndWhatTheTemplateWritesIsNot) {
   EXPECT_EQ(rendered("{{ 'default' }}", chat), "default");
 }
 
-// Templates write '<|' + role + '|>': a role that is a word is one of their own words.
+// Templates write '<|' + role + '|>', so a role that is a plain word counts as the template's text.
 TEST(Taint, RolesAreTaintedUnlessTheyAreWords) {
   const std::string source =
       "{% set known = ['tool_response', '<|end|>', 'a b'] %}{{ '<|' + messages[0].role + '|>' }}";
@@ -51,7 +52,7 @@ TEST(Taint, RolesAreTaintedUnlessTheyAreWords) {
   EXPECT_EQ(rendered(source, {{"a b", ""}}), "<|«a b»|>");
 }
 
-TEST(Taint, JoinsAreToldByteForByte) {
+TEST(Taint, JoinsKeepTheTaintOfEachByte) {
   EXPECT_EQ(marked("mixed"), " a«us er», «Ünd»z ");
   EXPECT_EQ(marked("'a' + u + 'b'"), "a«us er»b");
   EXPECT_EQ(marked("'a' ~ u ~ 1 ~ u"), "a«us er»1«us er»");
@@ -68,7 +69,7 @@ TEST(Taint, JoinsAreToldByteForByte) {
   EXPECT_EQ(marked("('a\\n' ~ u ~ '\\nb') | indent(1)"), "a\n «us er»\n b");
 }
 
-TEST(Taint, PartsKeepTheirOwn) {
+TEST(Taint, PartsKeepTheirTaint) {
   EXPECT_EQ(marked("mixed | trim"), "a«us er», «Ünd»z");
   EXPECT_EQ(marked("mixed.strip().strip('az')"), "«us er», «Ünd»");
   EXPECT_EQ(marked("mixed.strip().lstrip('aus').rstrip('zd')"), "« er», «Ün»");
@@ -90,17 +91,17 @@ TEST(Taint, PartsKeepTheirOwn) {
   EXPECT_EQ(marked("mixed if mixed else 'x'"), " a«us er», «Ünd»z ");
 }
 
-TEST(Taint, ChangesOfCharactersKeepTheirOwn) {
+TEST(Taint, ChangesOfCharactersKeepTheirTaint) {
   EXPECT_EQ(marked("mixed | upper"), " A«US ER», «ÜND»Z ");
   EXPECT_EQ(marked("mixed.lower()"), " a«us er», «ünd»z ");
   EXPECT_EQ(marked("mixed | trim | capitalize"), "A«us er», «ünd»z");
   EXPECT_EQ(marked("mixed.title()"), " A«us Er», «Ünd»z ");
   EXPECT_EQ(marked("mixed | title"), " A«us Er», «Ünd»z ");
-  // A letter of two bytes becomes one of three, and what follows moves.
+  // A letter of two bytes becomes one of three, which moves the spans after it.
   EXPECT_EQ(marked("('ß' ~ u ~ 'ß' ~ u) | upper"), "ẞ«US ER»ẞ«US ER»");
 }
 
-TEST(Taint, ReplacementsKeepTheirOwn) {
+TEST(Taint, ReplacementsKeepTheirTaint) {
   EXPECT_EQ(marked("mixed.replace(' ', '_')"), "_a«us»_«er»,_«Ünd»z_");
   EXPECT_EQ(marked("'a-b-' | replace('-', u)"), "a«us er»b«us er»");
   EXPECT_EQ(marked("mixed.replace('s e', '')"), " a«ur», «Ünd»z ");
@@ -108,7 +109,7 @@ TEST(Taint, ReplacementsKeepTheirOwn) {
   EXPECT_EQ(marked("(u ~ 'x').replace('', '-')"), "-«u»-«s»-« »-«e»-«r»-x-");
 }
 
-TEST(Taint, BlocksMacrosAndLoopsCarryIt) {
+TEST(Taint, BlocksMacrosAndLoopsKeepTheTaint) {
   const Chat chat = {{"user", " <|end|> "}};
   const std::string c = "{% set c = messages[0].content %}";
   EXPECT_EQ(rendered(c + "{% set b %}[{{ c }}]{% endset %}{{ b }}", chat), "[« <|end|> »]");

@@ -1,7 +1,9 @@
-// Renders chat templates for the Python tests: one JSON request a line in, one JSON answer a line
-// out. {"template", "messages", "add_generation_prompt", "bos_token", "eos_token", "now_s",
-// "steps", "spans"} -> {"text"}, with "spans" also {"from_messages"}, pairs of byte offsets, or
-// {"code", "message", "hint"}.
+// Renders chat templates for the Python tests. It reads one JSON request per line from stdin and
+// writes one JSON answer per line to stdout:
+//   {"template", "messages", "add_generation_prompt", "bos_token", "eos_token", "now_s", "steps",
+//    "output_bytes", "memory_bytes", "spans"}
+//   -> {"text"}, with "spans" also {"from_messages"}, pairs of byte offsets; or
+//      {"code", "message", "hint"}
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>

@@ -1,5 +1,5 @@
-"""Whole templates tell which parts of a rendered chat came from messages. The messages are written
-in letters that no template uses, so the rendered text itself shows what is right."""
+"""Rendered chats say which of their parts came from messages. The messages use letters that no
+template uses, so the rendered text itself shows the right answer."""
 import itertools
 import random
 
@@ -16,7 +16,7 @@ def probe():
     assert p.process.wait() == 0
 
 
-# Greek has upper and lower case, the blanks are stripped as any other, all are of several bytes.
+# Greek has upper and lower case. Filters strip these spaces as any other. All have several bytes.
 LETTERS = "αβγδεζΑΒΓΔΕΖ한국어\u2003\u2028"
 
 
@@ -53,8 +53,8 @@ def test_random_chats(probe, name):
 
 @pytest.mark.parametrize("template", CONSTRUCTS)
 def test_constructs(probe, template):
-    """No byte of a message counts as the template's, whatever is done with it. The other way round
-    some of the template's may count as a message's, where a filter or a list's text mixes them."""
+    """No byte of a message counts as the template's, whatever the template does with it. Some bytes
+    of the template may count as a message's, where a filter or a list's text mixes them."""
     chat = in_letters(CHAT, random.Random("constructs"))
     answer = probe(template, chat, spans=True)
     missed = [span for span in spans_of_letters(answer["text"])

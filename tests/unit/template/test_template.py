@@ -1,4 +1,4 @@
-"""The chat template engine beside jinja2, set up as transformers sets it up for chat templates."""
+"""Compares the chat template engine with jinja2, set up as transformers does for chat templates."""
 
 import datetime
 import functools
@@ -95,7 +95,7 @@ def random_text(rng):
 
 
 def random_chat(rng):
-    """Mostly well-formed turns, sometimes any roles."""
+    """Returns a chat: mostly well-formed turns, sometimes any roles."""
     if rng.random() < 0.25:
         known = ["system", "user", "assistant", "tool"]
         roles = [rng.choice(known) for _ in range(rng.randrange(1, 5))]
@@ -170,7 +170,7 @@ def test_construct(probe, template):
 
 
 def test_case_is_mapped_one_character_to_one(probe):
-    """Every character of Python's Unicode tables, which must be no newer than utf8proc's (15)."""
+    """Tries every character of Python's Unicode, which must not be newer than utf8proc's (15)."""
     assert unicodedata.unidata_version.split(".")[0] <= "15"
     assigned = [chr(c) for c in range(0x21, 0x110000)
                 if unicodedata.category(chr(c)) not in ("Cn", "Cs")]
@@ -231,7 +231,7 @@ def test_raised_message_is_the_templates_own(probe):
     assert answer["hint"]
 
 
-WRONG = [  # template, what the message holds
+WRONG = [  # template, part of the message
     ("{{ 1 + 'a' }}", "unsupported operand type(s) for +: 'int' and 'str'"),
     ("{{ 1 / 0 }}", "division by zero"),
     ("{{ 1 // 0 }}", "division by zero"),
@@ -242,7 +242,7 @@ WRONG = [  # template, what the message holds
     ("{{ 1 in 'a' }}", "requires string as left operand"),
     ("{{ 3 | length }}", "has no len()"),
     ("{{ 'a'() }}", "not callable"),
-    ("{{ range(1000000) }}", "a range of more than"),
+    ("{{ range(1000000) }}", "the range has more than"),
     ("{{ range(1, 2, 0) }}", "step of zero"),
     ("{{ [1][::0] }}", "slice step"),
     ("{{ 'a' | replace('b') }}", "'replace' needs"),
@@ -256,28 +256,28 @@ WRONG = [  # template, what the message holds
     ("{{ {[1]: 2} }}", "cannot be a dict's key"),
     ("{% macro m(a) %}{% endmacro %}{{ m(1, 2) }}", "takes at most 1"),
     ("{% macro m(a) %}{% endmacro %}{{ m(1, a=2) }}", "twice"),
-    ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "nested deeper than"),
-    ("{{ 1", "a tag without its end"),
-    ("{% if 1 %}x", "without its 'endif'"),
+    ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "the rendering nests deeper than"),
+    ("{{ 1", "the tag lacks its end"),
+    ("{% if 1 %}x", "lacks its 'endif'"),
     ("{% for %}", "a variable's name"),
-    ("{# x", "a comment without"),
+    ("{# x", "the comment lacks"),
     ("{{ 'abc }}", "closing quote"),
     ("{% endif %}", "unexpected statement 'endif'"),
     ("{% nonsense %}", "unexpected statement 'nonsense'"),
     ("{{ ) }}", "unexpected ')'"),
     ("{{ }}", "expected an expression"),
     ("{{ 1 2 }}", "expected '}}'"),
-    ("{% raw %}x", "'raw' without"),
+    ("{% raw %}x", "'raw' lacks"),
     ("{% for x of y %}{% endfor %}", "expected 'in'"),
     ("{% break %}", "outside of a loop"),
     ("{{ $ }}", "unexpected character '$'"),
     ("{% set none = 1 %}", "cannot assign to"),
-    ("{{ f(a=1, 2) }}", "positional argument after"),
+    ("{{ f(a=1, 2) }}", "positional argument follows"),
     (r"{{ '\ud800' }}", "no Unicode character"),
-    ("{{ " + "(" * 1000 + "1" + ")" * 1000 + " }}", "nested deeper"),
+    ("{{ " + "(" * 1000 + "1" + ")" * 1000 + " }}", "the template nests deeper"),
     ("{{ 1" + " + 1" * 5000 + " }}", "parts"),
-    ("{% if 1 %}" * 1000 + "{% endif %}" * 1000, "nested deeper"),
-    ("x" * (1 << 20) + "yy", "bytes, more than"),
+    ("{% if 1 %}" * 1000 + "{% endif %}" * 1000, "the template nests deeper"),
+    ("x" * (1 << 20) + "yy", "bytes; the limit is"),
 ]
 
 
@@ -288,7 +288,7 @@ def test_wrong_templates(probe, template, message):
     assert message in answer["message"], answer
 
 
-UNSUPPORTED = [  # template, construct named, line, column
+UNSUPPORTED = [  # template, name in the message, line, column
     ("a\n{% include 'x' %}", "'include'", 2, 1),
     ("{% extends 'x' %}", "'extends'", 1, 1),
     ("{% block x %}{% endblock %}", "'block'", 1, 1),
@@ -299,11 +299,11 @@ UNSUPPORTED = [  # template, construct named, line, column
     ("{{ 1 is escaped }}", "test 'escaped'", 1, 6),
     ("{{ 1 is nonsense }}", "test 'nonsense'", 1, 6),
     ("{{ 'a'.format(1) }}", "method 'format'", 1, 14),
-    ("{{ '%s' % 1 }}", "formatting a text", 1, 9),
+    ("{{ '%s' % 1 }}", "formatting a string", 1, 9),
     ("{% for i in x recursive %}{% endfor %}", "recursive", 1, 15),
     ("{{ f(*x) }}", "'*'", 1, 6),
     ("{% for i in x %}{% macro m() %}{% endmacro %}{% endfor %}", "macro inside", 1, 17),
-    ("{{ 0x10 }}", "base than ten", 1, 4),
+    ("{{ 0x10 }}", "base other than ten", 1, 4),
     ("{{ 99999999999999999999 }}", "beyond 64 bits", 1, 4),
     ("{{ cycler(1) }}", "'cycler'", 1, 4),
     ("{{ [1].append(2) }}", "method 'append'", 1, 14),
@@ -338,7 +338,7 @@ def test_templates_that_explode_are_stopped(probe, template):
 def test_each_limit_names_itself(probe):
     loop = "{% for a in range(1000) %}{{ a }}{% endfor %}"
     assert "more than 100 steps" in probe(loop, CHAT, steps=100)["message"]
-    assert "a text of more than 50 bytes" in probe(loop, CHAT, output_bytes=50)["message"]
+    assert "a text has more than 50 bytes" in probe(loop, CHAT, output_bytes=50)["message"]
     assert "bytes of memory" in probe(loop, CHAT, memory_bytes=1000)["message"]
     assert probe(loop, CHAT)["text"].startswith("0123")
 
@@ -349,7 +349,7 @@ def test_no_template(probe):
 
 def test_unknown_roles(probe):
     stranger = [{"role": "wizard", "content": "x"}]
-    # These would write any role into the prompt.
+    # These templates would write any role into the prompt.
     for name in ("marked_turns", "sections", "letters"):
         answer = probe(TEMPLATES[name], stranger)
         assert answer["code"] == "template_error" and '"wizard"' in answer["message"], answer

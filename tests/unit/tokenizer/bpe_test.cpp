@@ -13,7 +13,8 @@ using engine::Bpe;
 using engine::BpeScratch;
 using engine::Vocabulary;
 
-// Random merges over a few letters, so that ranks conflict and chains grow.
+// Returns a vocabulary with random merges over a few letters, so that ranks conflict and chains
+// grow.
 Vocabulary random_vocabulary(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   TestVocabulary test;
@@ -29,7 +30,7 @@ Vocabulary random_vocabulary(std::uint64_t seed) {
   return Vocabulary::load(file->metadata()).value();
 }
 
-// The definition: join the best-ranked pair, leftmost first, until none is left.
+// Merges by the definition: joins the best-ranked pair, the leftmost first, until none is left.
 Tokens by_definition(const Vocabulary& vocabulary, std::string_view word) {
   std::map<std::pair<TokenId, TokenId>, std::pair<std::size_t, TokenId>> ranks;
   for (std::size_t rank = 0; rank < vocabulary.merges().size(); ++rank) {
@@ -88,7 +89,7 @@ TEST(Bpe, AMegabyteOfOneWordEnds) {
 TEST(Bpe, MergeTableFindsAllAndNothingElse) {
   std::vector<engine::MergePair> pairs;
   for (TokenId i = 0; i < 1000; ++i) pairs.push_back({i * 7 % 501, i, i + 1});
-  pairs.push_back({0, 0, 99});  // a repeat: the first one stands
+  pairs.push_back({0, 0, 99});  // a repeat: the first one wins
   const engine::MergeTable table(pairs);
   for (std::uint32_t i = 0; i < 1000; ++i) {
     EXPECT_EQ(table.find(i * 7 % 501, i).rank, i);

@@ -1,4 +1,4 @@
-// What a model file's tokenizer keys may hold, and how each wrong one is refused.
+// What the tokenizer keys of a model file may hold, and the error for each wrong value.
 #include "tests/unit/tokenizer/support.hpp"
 
 namespace millrace::testing {
@@ -84,7 +84,7 @@ TEST(TokenizerLoad, RefusesDamagedEntries) {
   }
   {
     TestVocabulary test;
-    test.merges.push_back("a b");  // "ab" is no token
+    test.merges.push_back("a b");  // "ab" is not a token
     expect_refused(test.builder(), Code::gguf_malformed, {"merges", "entry 0", "'a b'"});
   }
 }
@@ -101,7 +101,7 @@ TEST(TokenizerLoad, RefusesIdsOutsideTheVocabulary) {
                  Code::gguf_malformed, {"EOS"});
 }
 
-TEST(TokenizerLoad, BosAndEosAsTheFileSays) {
+TEST(TokenizerLoad, AddsBosAndEosAsTheFileSays) {
   const auto with_ids = [](const std::string& pre) {
     TestVocabulary test;
     test.pre = pre;
@@ -112,7 +112,7 @@ TEST(TokenizerLoad, BosAndEosAsTheFileSays) {
     return load_good(builder).tokenize("x", {.add_special_tokens = true});
   };
   EXPECT_EQ(ids(with_ids("gpt-2")), (Tokens{'x'}));
-  EXPECT_EQ(ids(with_ids("llama-bpe")), (Tokens{1, 'x'}));  // Llama 3 adds it unless told not to
+  EXPECT_EQ(ids(with_ids("llama-bpe")), (Tokens{1, 'x'}));  // adds BOS by default
   EXPECT_EQ(ids(with_ids("llama-bpe").boolean("tokenizer.ggml.add_bos_token", false)),
             (Tokens{'x'}));
   const auto both = load_good(with_ids("gpt-2")
@@ -127,11 +127,11 @@ TEST(TokenizerLoad, BosAndEosAsTheFileSays) {
   EXPECT_EQ(both.eos(), 2u);
 }
 
-TEST(TokenizerLoad, EndTokens) {
+TEST(TokenizerLoad, FindsEndTokens) {
   TestVocabulary test;
   const auto text_end = test.add("<|endoftext|>", 3);
-  test.add("<|eom_id|>", 4);  // user-defined: text, not an end
-  test.add("<|eot|>", 1);     // an ordinary token of that name neither
+  test.add("<|eom_id|>", 4);  // user-defined: text, not an end token
+  test.add("<|eot|>", 1);     // a normal token is not an end token either
   const auto turn_end = test.add("<turn>", 3);
   const auto tokenizer = load_good(test.builder()
                                        .u32("tokenizer.ggml.eos_token_id", text_end)

@@ -31,7 +31,7 @@ TEST(PreTokenizer, Gpt2) {
   EXPECT_EQ(cut("a   b"), (Words{"a", "  ", " b"}));
   EXPECT_EQ(cut("a\n\nb  "), (Words{"a", "\n", "\n", "b", "  "}));
   EXPECT_EQ(cut("x\u3000\u3000y"), (Words{"x", "\u3000", "\u3000", "y"}));
-  EXPECT_EQ(cut("e\u0301te"), (Words{"e", "\u0301", "te"}));  // a combining mark is no letter
+  EXPECT_EQ(cut("e\u0301te"), (Words{"e", "\u0301", "te"}));  // a combining mark is not a letter
   EXPECT_EQ(cut("Ⅻ½²"), (Words{"Ⅻ½²"}));                      // letter and other numbers
   EXPECT_EQ(cut("東京です。"), (Words{"東京です", "。"}));
 }
@@ -39,7 +39,7 @@ TEST(PreTokenizer, Gpt2) {
 TEST(PreTokenizer, SmolLmCutsEveryDigit) {
   const auto cut = [](std::string_view text) { return words("smollm", text); };
   EXPECT_EQ(cut("in 2024"), (Words{"in", " ", "2", "0", "2", "4"}));
-  EXPECT_EQ(cut("a   1"), (Words{"a", "   ", "1"}));  // the digit ends the white space's stretch
+  EXPECT_EQ(cut("a   1"), (Words{"a", "   ", "1"}));  // the digit ends the whitespace's stretch
   EXPECT_EQ(cut("٣½x"), (Words{"٣", "½", "x"}));
   EXPECT_EQ(cut("it's 1's"), (Words{"it", "'s", " ", "1", "'s"}));
 }
@@ -55,7 +55,7 @@ TEST(PreTokenizer, Llama3) {
   EXPECT_EQ(cut("\r\nword"), (Words{"\r\n", "word"}));
 }
 
-TEST(PreTokenizer, Qwen2CutsEveryDigitAndElseAsLlama3) {
+TEST(PreTokenizer, Qwen2CutsEveryDigitAndOtherwiseAsLlama3) {
   const auto cut = [](std::string_view text) { return words("qwen2", text); };
   EXPECT_EQ(cut("in 2024!"), (Words{"in", " ", "2", "0", "2", "4", "!"}));
   EXPECT_EQ(cut("٣½x"), (Words{"٣", "½", "x"}));
@@ -63,14 +63,14 @@ TEST(PreTokenizer, Qwen2CutsEveryDigitAndElseAsLlama3) {
             (Words{"We", "'Ve", " ", " (", "word", ")\r\n", " \n", " x"}));
 }
 
-TEST(PreTokenizer, KnowsItsNames) {
+TEST(PreTokenizer, FindsRulesByName) {
   EXPECT_EQ(engine::find_pre_tokenizer("qwen3"), nullptr);
   EXPECT_EQ(engine::find_pre_tokenizer(""), nullptr);
   EXPECT_EQ(engine::supported_pre_tokenizers(), "gpt-2, smollm, llama-bpe, qwen2");
 }
 
-// Whatever the bytes, the words are not empty and joined they are the text.
-TEST(PreTokenizer, AnyBytes) {
+// Whatever the bytes, no word is empty and the words joined equal the text.
+TEST(PreTokenizer, CutsAnyBytesIntoWords) {
   std::mt19937_64 random(3);
   const std::string_view alphabet = " \n\r\t'slLa1\xc3\xa9\xe2\x80\x83\xf0\x9f\xff\xed\xa0\x80!";
   for (int i = 0; i < 5000; ++i) {

@@ -24,9 +24,9 @@ class StreamTest : public ::testing::Test {
   }
 };
 
-// Every byte sequence of up to five bytes from a set that holds each kind of UTF-8 byte: byte by
-// byte through the stream equals all at once.
-TEST_F(StreamTest, EqualsTheWholeForEverySequence) {
+// Tries every sequence of up to four bytes from a set that holds each kind of UTF-8 byte. The
+// stream gives the same text byte by byte as detokenize gives at once.
+TEST_F(StreamTest, EqualsDetokenizeForEverySequence) {
   const std::vector<TokenId> bytes{'a', 0x80, 0xa9, 0xc3, 0xc1, 0xe2, 0xed, 0xf0, 0xf4, 0x9f};
   Tokens tokens;
   const auto walk = [&](const auto& self, int depth) -> void {
@@ -57,7 +57,7 @@ TEST_F(StreamTest, FlushesWithAReplacementCharacter) {
   EXPECT_EQ(decoder.push(0x9f).value(), "");
   EXPECT_EQ(decoder.finish(), "\uFFFD");
   EXPECT_EQ(decoder.finish(), "");
-  EXPECT_EQ(decoder.push('y').value(), "y");  // as new
+  EXPECT_EQ(decoder.push('y').value(), "y");  // the decoder is reset
 }
 
 TEST_F(StreamTest, DamagedBytesComeOutAtOnce) {
@@ -67,13 +67,13 @@ TEST_F(StreamTest, DamagedBytesComeOutAtOnce) {
   EXPECT_EQ(decoder.push('a').value(), "\uFFFDa");
 }
 
-TEST_F(StreamTest, SpecialTokens) {
+TEST_F(StreamTest, SpecialTokensAreSkippedOrRendered) {
   EXPECT_EQ(stream({'a', special_, 'b'}), "ab");
   EXPECT_EQ(stream({'a', special_, 'b'}, true), "a<|end|>b");
-  EXPECT_EQ(stream({0xc3, special_, 0xa9}), "é");  // what is skipped parts nothing
+  EXPECT_EQ(stream({0xc3, special_, 0xa9}), "é");  // a skipped token does not split a character
 }
 
-TEST_F(StreamTest, RefusesAnIdAndGoesOn) {
+TEST_F(StreamTest, RefusesAnIdAndContinues) {
   StreamDecoder decoder(tokenizer_, {});
   EXPECT_EQ(decoder.push(0xc3).value(), "");
   const auto refused = decoder.push(9999);

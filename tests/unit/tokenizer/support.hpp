@@ -1,5 +1,5 @@
 #pragma once
-// A small vocabulary for tests: all 256 bytes, a few merged words, and special tokens of each kind.
+// A small vocabulary for tests: all 256 bytes, to which tests add merged words and special tokens.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace millrace::testing {
 
-// Text as a vocabulary writes it.
+// Writes bytes in the alphabet of vocabularies.
 inline std::string in_alphabet(std::string_view bytes) {
   std::string text;
   for (const char c : bytes)
@@ -37,7 +37,7 @@ struct TestVocabulary {
     kinds.push_back(kind);
     return static_cast<TokenId>(tokens.size() - 1);
   }
-  // A token and the merge that makes it; `left` and `right` are bytes.
+  // Adds a token and the merge that gives it. `left` and `right` are bytes.
   TokenId merge(std::string_view left, std::string_view right) {
     merges.push_back(in_alphabet(left) + " " + in_alphabet(right));
     return add(in_alphabet(left) + in_alphabet(right));
@@ -57,7 +57,7 @@ struct TestVocabulary {
 inline Result<engine::Tokenizer> load(const GgufBuilder& builder) {
   auto file = engine::GgufFile::parse(engine::bytes_of(builder.build()), "test.gguf");
   EXPECT_TRUE(file) << file.error().text();
-  return engine::Tokenizer::load(file->metadata());  // the file ends here, the tokenizer does not
+  return engine::Tokenizer::load(file->metadata());  // the tokenizer outlives the file
 }
 
 inline engine::Tokenizer load_good(const GgufBuilder& builder) {

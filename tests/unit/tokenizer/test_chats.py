@@ -1,5 +1,5 @@
-"""Chats as tokens, with the model's own template and tokenizer: rendered by template_probe, which
-says what came from messages, and tokenized by tokenize_probe."""
+"""Turns chats into tokens with the model's own template and tokenizer. template_probe renders a
+chat and says which parts came from messages; tokenize_probe tokenizes the text."""
 import json
 import random
 import subprocess
@@ -12,7 +12,7 @@ from test_tokenizer import random_strings
 
 
 def rendered(chats):
-    """{"text", "from_messages"} of each chat."""
+    """Returns {"text", "from_messages"} for each chat."""
     program = reference.BUILD / "tests/template_probe"
     assert program.exists(), f"{program} is missing: build the target template_probe"
     field = GGUFReader(reference.model_path()).fields["tokenizer.chat_template"]
@@ -43,7 +43,7 @@ def model():
 
 
 def expected(model, chat):
-    """The ids of a chat: a turn is one piece between <|im_start|> and <|im_end|>."""
+    """Returns the ids of a chat. A turn is one piece between <|im_start|> and <|im_end|>."""
     tokenizer, special = model
 
     def text(piece):
@@ -69,7 +69,7 @@ def test_literals_in_messages_are_text(model):
     rng = random.Random("literals in messages")
     pieces = [*LITERALS, "Hello", " ", "\n", "1", "é", "ignore all this"]
     chats = [[turn("user", "<|im_end|>")], [turn("system", "<|im_start|>"), turn("user", "x")],
-             [turn("user", "<|im_"), turn("assistant", "end|>")],  # over the border of two messages
+             [turn("user", "<|im_"), turn("assistant", "end|>")],  # across two messages
              [turn("user", "end|>"), turn("assistant", "<|im_")],
              [turn("user", "<|endoftext|>" * 9)]]
     for _ in range(500):
@@ -79,7 +79,7 @@ def test_literals_in_messages_are_text(model):
     assert tokens(chats) == [expected(model, chat) for chat in chats]
 
 
-def test_chats_without_literals_are_what_they_were(model):
+def test_spans_do_not_change_chats_without_literals(model):
     texts = iter(random_strings(8000))
     rng = random.Random("chats without literals")
     chats = []
@@ -97,8 +97,8 @@ def test_golden_chats():
     assert tokens([g["messages"] for g in chats]) == [g["prompt"] for g in chats]
 
 
-def test_where_literals_count_a_content_ends_its_turn(model):
-    """parse_special on a chat asks for this."""
+def test_literals_that_count_can_end_a_turn(model):
+    """parse_special on a chat makes literals in messages count."""
     chat = [turn("user", "a<|im_end|>b")]
     end = model[1]["<|im_end|>"]
     assert tokens([chat])[0].count(end) == 2  # the template's system prompt and the user's turn

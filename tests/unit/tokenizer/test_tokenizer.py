@@ -1,4 +1,4 @@
-"""The tokenizer against reference tokenizers on real vocabularies: the model's own, gpt-2's,
+"""Compares the tokenizer with reference tokenizers on real vocabularies: the model's own, gpt-2's,
 Llama 3's and Qwen 2's."""
 import functools
 import pathlib
@@ -24,8 +24,8 @@ PIECES = ["'s", "'S", "'t", "'re", "'RE", "'ve", "'m", "'ll", "'lL", "'d", "'\u0
 
 
 def assigned_code_points():
-    """Assigned in Python's Unicode tables, which must be no newer than ours (15): a code point that
-    came later is a letter to one tokenizer and unassigned to another."""
+    """Returns the code points that Python's Unicode tables assign. These must not be newer than
+    ours (15): a newer code point is a letter to one tokenizer and unassigned to another."""
     assert unicodedata.unidata_version.split(".")[0] <= "15"
     return [c for c in range(0x110000) if unicodedata.category(chr(c)) not in ("Cn", "Cs")]
 
@@ -63,15 +63,15 @@ def test_random_unicode_equals_the_reference(name):
         assert answer["stream"] == answer["text"]
         if name != "smollm":
             assert answer["text"] == text
-    if name == "smollm":  # its vocabulary lacks some bytes: what is left out is exactly those
+    if name == "smollm":  # its vocabulary lacks some bytes, and only these are dropped
         lacking = set("\x04\x06\x13\x14\x16\x1d")
         for text, answer in zip(texts, answers):
             if not any(c in lacking or 0x40000 <= ord(c) < 0xC0000 for c in text):
                 assert answer["text"] == text, ascii(text)
 
 
-def test_bytes_without_a_token_are_left_out_before_merging():
-    """SmolLM2's vocabulary has no token for these; what stands around them merges."""
+def test_bytes_without_a_token_are_dropped_before_merging():
+    """SmolLM2's vocabulary has no token for these bytes; their neighbours merge."""
     path = reference.model_path()
     tokenizer, _ = reference.reference_tokenizer(path)
     lacking = "\x04\x06\x13\x14\x16\x1d"
@@ -84,7 +84,7 @@ def test_bytes_without_a_token_are_left_out_before_merging():
     together = tokenizer.encode("!!", add_special_tokens=False).ids
     assert len(together) == 1
     assert [a["tokens"] for a in answers[6:12]] == [together] * 6
-    # Of a character whose lead byte is missing the other bytes stay.
+    # If a character's lead byte has no token, its other bytes stay.
     assert [a["text"] for a in answers[18:20]] == ["x\ufffd\ufffd\ufffdy"] * 2
 
 
@@ -101,7 +101,7 @@ def test_special_tokens_equal_the_reference():
     assert [a["tokens"] for a in answers] == wanted
     assert [a["text"] for a in answers] == texts
     plain = reference.probe(path, [{"text": t, "parse": False} for t in texts])
-    # Not asked for, no control token comes out.
+    # Without parse_special there are no control tokens.
     assert not any(i < len(special) for a in plain for i in a["tokens"])
 
 

@@ -1,9 +1,10 @@
-// Drives the tokenizer from test_tokenizer.py: tokenize_probe MODEL.gguf, one JSON request a line
-// on stdin, one JSON answer a line on stdout.
-//   {"text": "...", "special": true, "parse": false}     -> {"tokens": [..], "text": "round trip"}
-//   {"text": "...", "parse": true, "plain": [[0, 5]]}    as above, with spans of plain text in
-//   bytes
-//   {"tokens": [..], "special": true}                    -> {"text": "...", "stream": "..."}
+// tokenize_probe MODEL.gguf lets the Python tests drive the tokenizer. It reads one JSON request
+// per line from stdin and writes one JSON answer per line to stdout.
+//   {"text", "special", "parse", "plain"} -> {"tokens", "text", "stream"}
+//   {"tokens"}                            -> {"text", "stream"}
+// "special" and "parse" are the options add_special_tokens and parse_special, false by default.
+// "plain" lists spans as pairs of byte offsets. The answer's "text" is detokenized from the tokens
+// at once, "stream" one by one. An id outside the vocabulary gives {"error"}.
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>

@@ -22,7 +22,7 @@ SDIST = "llama-cpp-python==0.3.36"
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
           r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 QWEN2 = LLAMA3.replace("{1,3}", "")
-# Of the sdist, where a vocabulary is.
+# The vocabularies to take from the sdist.
 VOCABULARIES = ("gpt-2", "llama-bpe", "qwen2")
 
 
@@ -45,9 +45,9 @@ def golden():
 
 @functools.cache
 def vocabulary_file(name):
-    """ggml-vocab-NAME.gguf, with its .inp and .out beside it, from llama-cpp-python's sdist. pip
-    takes it by name (its build backend only states the metadata, nothing is compiled); of 77 MB a
-    few files are kept."""
+    """Returns the path of ggml-vocab-NAME.gguf, with its .inp and .out files beside it. They come
+    from llama-cpp-python's sdist, which pip downloads by name (its build backend only states the
+    metadata and compiles nothing). Of its 77 MB only a few files are kept."""
     folder = CACHE / "millrace/vocabularies" / SDIST.replace("==", "-")
     folder.mkdir(parents=True, exist_ok=True)
     wanted = folder / f"ggml-vocab-{name}.gguf"
@@ -77,8 +77,8 @@ def _fetch_vocabularies(folder):
 
 
 def reference_tokenizer(path):
-    """The tokenizer of the GGUF file's vocabulary, as PyPI `tokenizers` builds it, and the control
-    tokens, which it does not know yet."""
+    """Returns PyPI `tokenizers`' tokenizer for the GGUF file's vocabulary, and the control tokens,
+    which the tokenizer does not know yet."""
     fields = GGUFReader(path).fields
     tokens = fields["tokenizer.ggml.tokens"].contents()
     kinds = fields["tokenizer.ggml.token_type"].contents()
@@ -98,7 +98,7 @@ def reference_tokenizer(path):
 
 
 def with_plain_spans(runs):
-    """The request that tokenizes runs of text, each (text, whether it is plain)."""
+    """Returns the request that tokenizes runs of text, each (text, whether it is plain)."""
     spans, at = [], 0
     for text, plain in runs:
         size = len(text.encode())
@@ -111,11 +111,11 @@ def with_plain_spans(runs):
 
 
 def ids_beside_plain_text(tokenizer, special, runs):
-    """What runs of text, each (text, whether it is plain), are as ids: special tokens by their ids
-    where they stand in text that is not plain, and what lies between them in one piece. `special`
-    gives the ids, `tokenizer` knows of none."""
+    """Returns the ids of runs of text, each (text, whether it is plain): the ids of special tokens
+    for their literals in text that is not plain, and of the text between them in one piece.
+    `special` maps literals to ids; `tokenizer` knows no special tokens."""
     literal = re.compile("|".join(re.escape(t) for t in sorted(special, key=len, reverse=True)))
-    joined = []  # neighbours of one kind are one text
+    joined = []  # joins adjacent runs of one kind
     for text, plain in runs:
         if joined and joined[-1][1] == plain:
             joined[-1][0] += text
@@ -134,7 +134,7 @@ def ids_beside_plain_text(tokenizer, special, runs):
 
 
 def probe(path, requests):
-    """Answers of the program tokenize_probe, one a request."""
+    """Returns the answers of tokenize_probe, one per request."""
     program = BUILD / "bin/tokenize_probe"
     assert program.exists(), f"{program} is missing: build the tests"
     lines = "".join(json.dumps(r) + "\n" for r in requests)
@@ -146,6 +146,6 @@ def probe(path, requests):
     return answers
 
 
-if __name__ == "__main__":  # ahead of the tests, while something else keeps the processor busy
+if __name__ == "__main__":  # downloads ahead of the tests, while the processor is busy otherwise
     for vocabulary in VOCABULARIES:
         vocabulary_file(vocabulary)

@@ -18,7 +18,7 @@ struct Words {
   TokenId unused = test.add("<unused>", 5);
 };
 
-TEST(Tokenizer, JoinsMergesAndKeepsBytes) {
+TEST(Tokenizer, AppliesMergesAndKeepsBytes) {
   const Words words;
   const auto tokenizer = load_good(words.test.builder());
   EXPECT_EQ(tokenizer.tokenize("the the", {}), (Tokens{words.the, words.space_the}));
@@ -31,14 +31,14 @@ TEST(Tokenizer, JoinsMergesAndKeepsBytes) {
 
 TEST(Tokenizer, AWordInTheVocabularyMayStillBeSeveralTokens) {
   TestVocabulary test;
-  const auto whole = test.add("xyz");  // no merge leads to it
+  const auto whole = test.add("xyz");  // no merge gives it
   EXPECT_EQ(load_good(test.builder()).tokenize("xyz xyz", {}),
             (Tokens{'x', 'y', 'z', ' ', 'x', 'y', 'z'}));
-  test.pre = "llama-bpe";  // there a whole word wins
+  test.pre = "llama-bpe";  // with this pre-tokenizer a whole word wins
   EXPECT_EQ(load_good(test.builder()).tokenize("xyz", {}), Tokens{whole});
 }
 
-TEST(Tokenizer, SpecialTokensOnRequest) {
+TEST(Tokenizer, FindsSpecialTokensOnRequest) {
   const Words words;
   const auto tokenizer = load_good(words.test.builder());
   const std::string text = "<|start|>the<user><unk><|start|>><unused>";
@@ -46,19 +46,19 @@ TEST(Tokenizer, SpecialTokensOnRequest) {
             (Tokens{words.start, words.the, words.user, words.unknown, words.start_long, '<', 'u',
                     'n', 'u', 's', 'e', 'd', '>'}));  // the longest literal wins
   const auto plain = tokenizer.tokenize(text, {.parse_special = false});
-  EXPECT_EQ(std::ranges::count(plain, words.user), 1);  // user-defined tokens always
+  EXPECT_EQ(std::ranges::count(plain, words.user), 1);  // user-defined tokens are always found
   for (const auto id : plain) EXPECT_FALSE(tokenizer.is_special(id));
   EXPECT_EQ(tokenizer.detokenize(plain, {}).value(), text);
 }
 
-TEST(Tokenizer, SpecialTokensCountOnlyWhereTheyLieWhollyOutsideOfPlainSpans) {
+TEST(Tokenizer, SpecialTokensCountOnlyWhollyOutsidePlainSpans) {
   const Words words;
   const auto tokenizer = load_good(words.test.builder());
   const auto ids = [&](const std::string& text, const TextSpans& plain) {
     return tokenizer.tokenize(text, {.parse_special = true, .plain = plain});
   };
   const auto plain_ids = [&](const std::string& text) { return tokenizer.tokenize(text, {}); };
-  const std::string twice = "<|start|><|start|>";  // of 9 bytes each
+  const std::string twice = "<|start|><|start|>";  // each has 9 bytes
   EXPECT_EQ(ids(twice, {}), (Tokens{words.start, words.start}));
   EXPECT_EQ(ids(twice, {{0, 18}}), plain_ids(twice));
   for (const TextSpan& cut : {TextSpan{0, 9}, {0, 1}, {8, 9}, {4, 5}}) {
@@ -69,18 +69,18 @@ TEST(Tokenizer, SpecialTokensCountOnlyWhereTheyLieWhollyOutsideOfPlainSpans) {
   EXPECT_EQ(ids(twice, {{9, 18}}).front(), words.start);
   EXPECT_EQ(ids(twice, {{8, 10}}), plain_ids(twice));  // one span cuts both
   EXPECT_EQ(ids(twice, {{0, 1}, {17, 18}}), plain_ids(twice));
-  // Where the longest literal reaches into plain text, a shorter one before it still counts.
+  // If the longest literal reaches into plain text, a shorter one at the same place still counts.
   EXPECT_EQ(ids("<|start|>>", {}), Tokens{words.start_long});
   EXPECT_EQ(ids("<|start|>>", {{9, 10}}), (Tokens{words.start, '>'}));
-  EXPECT_EQ(ids("<unk>", {{0, 5}}), plain_ids("<unk>"));  // no text is the unknown token
-  // User-defined tokens are no control tokens.
+  EXPECT_EQ(ids("<unk>", {{0, 5}}), plain_ids("<unk>"));  // not the unknown token
+  // User-defined tokens are not control tokens: spans do not apply to them.
   EXPECT_EQ(ids("<user>the", {{0, 6}}), (Tokens{words.user, words.the}));
   EXPECT_EQ(ids("<user>the", {{3, 9}}), (Tokens{words.user, words.the}));
   // A span cuts no word.
   EXPECT_EQ(ids("the the", {{2, 5}}), (Tokens{words.the, words.space_the}));
 }
 
-TEST(Tokenizer, SpecialTokensRenderedOrSkipped) {
+TEST(Tokenizer, SpecialTokensAreRenderedOrSkipped) {
   const Words words;
   const auto tokenizer = load_good(words.test.builder());
   const Tokens tokens{words.start, words.the, words.user, words.unknown};
@@ -112,7 +112,7 @@ TEST(Tokenizer, ByteTokensStandInForMissingBytes) {
   EXPECT_EQ(with.detokenize(Tokens{'a', byte}, {}).value(), "a\x04");
 }
 
-// Random bytes, valid UTF-8 or not: every byte comes back, for each rule.
+// Tries random bytes, valid UTF-8 or not, with three pre-tokenizers: every byte survives.
 TEST(Tokenizer, RoundTripOfAnyBytes) {
   for (const auto* pre : {"gpt-2", "smollm", "llama-bpe"}) {
     Words words;
@@ -133,7 +133,7 @@ TEST(Tokenizer, RoundTripOfAnyBytes) {
   }
 }
 
-TEST(Tokenizer, ThreadsAgree) {
+TEST(Tokenizer, ThreadsGetTheSameTokens) {
   const Words words;
   const auto tokenizer = load_good(words.test.builder());
   const std::string text = "the the thx then thethe";
