@@ -1,6 +1,7 @@
 // Decodes messages and results. job_decode.cpp decodes jobs.
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <optional>
 #include <utility>
 
@@ -22,6 +23,10 @@ using wire::Type;
 
 template <class M>
 Status read_map(Reader& in, const Path& path, M& message);
+
+// Which fields of a table have been read, by their place in it. A place beyond the last ends the
+// program.
+using Seen = std::bitset<128>;
 
 template <class T>
 Status read_value(Reader& in, const Path& path, T& out) {
@@ -108,7 +113,7 @@ Status read_body(Reader& in, const Path& path, Body& out) {
 // Walks the table of a message to find the field that a key names, and reads its value.
 class OneField {
  public:
-  OneField(Reader& in, const Path& path, std::string_view key, std::uint64_t& seen)
+  OneField(Reader& in, const Path& path, std::string_view key, Seen& seen)
       : in_(in), path_(path), key_(key), seen_(seen) {}
 
   template <class T>
@@ -137,7 +142,7 @@ class OneField {
     if (found_ || name != key_) return false;
     found_ = true;
     if (wire::take_nil(in_)) return false;  // nil means absent
-    seen_ |= std::uint64_t{1} << index;
+    seen_.set(index);
     return true;
   }
   Status read_bodies(const Path& path, std::vector<Body>& list) {
@@ -153,7 +158,7 @@ class OneField {
   Reader& in_;
   const Path& path_;
   std::string_view key_;
-  std::uint64_t& seen_;
+  Seen& seen_;
   unsigned index_ = 0;
   bool found_ = false;
   Status status_;
@@ -161,7 +166,7 @@ class OneField {
 
 class MissingField {
  public:
-  explicit MissingField(std::uint64_t seen) : seen_(seen) {}
+  explicit MissingField(const Seen& seen) : seen_(seen) {}
   void field(const auto&...) { ++index_; }
   void required(std::string_view name, const auto&...) { need(name); }
   void sparse(const auto& part) { fields(*this, part); }
@@ -173,9 +178,9 @@ class MissingField {
 
  private:
   void need(std::string_view name) {
-    if (((seen_ >> index_++) & 1) == 0 && first.empty()) first = name;
+    if (!seen_.test(index_++) && first.empty()) first = name;
   }
-  std::uint64_t seen_;
+  const Seen& seen_;
   unsigned index_ = 0;
 };
 
@@ -183,7 +188,7 @@ template <class M>
 Status read_map(Reader& in, const Path& path, M& message) {
   const Token map = next(in);
   if (map.type != Type::map) return wire::wrong_type(path, "a map", map);
-  std::uint64_t seen = 0;
+  Seen seen;
   for (std::uint32_t i = 0; i < map.count; ++i) {
     const std::string_view key = next(in).bytes;
     OneField visitor(in, path, key, seen);

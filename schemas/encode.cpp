@@ -71,6 +71,8 @@ std::uint64_t derived_seed(const Job& job) {
   };
   Job seedless = job;
   seedless.request.sampling.seed.reset();
+  // A map of biases means the same in any order.
+  std::ranges::sort(seedless.request.edits.bias, {}, &LogitBias::token);
   constexpr unsigned bits_kept = 53;
   return hash64(wire::map_of(wire::changed_fields(seedless, Job{}, seed_fields))) >>
          (64 - bits_kept);

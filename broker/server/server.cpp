@@ -26,11 +26,14 @@ constexpr std::int64_t tick_us = 100'000;
 constexpr std::size_t frames_a_turn = 64;
 
 // SQLite would create the database with the mode that the umask allows, and gives its log the mode
-// of the database: create the file beforehand, for its owner only.
+// of the database. Opening the file beforehand creates it for its owner only, and withdraws the
+// access of others to one that is there.
 Status make_private_file(Env& env, const std::string& path) {
-  MILLRACE_ASSIGN(const bool there, env.exists(path));
-  if (there) return {};
-  MILLRACE_TRY(env.open(path, OpenMode::create_new));
+  MILLRACE_TRY(env.open(path, OpenMode::write));
+  for (const char* const log : {"-wal", "-shm"}) {
+    MILLRACE_ASSIGN(const bool left_over, env.exists(path + log));
+    if (left_over) MILLRACE_TRY(env.open(path + log, OpenMode::write));
+  }
   return {};
 }
 

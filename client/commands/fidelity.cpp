@@ -228,7 +228,8 @@ void add_fidelity_command(CLI::App& app, Invocation& invocation) {
   add_options(*command, *flags);
   command->callback([&invocation, flags] {
     invocation.action = [&invocation, flags] {
-      worker::DriverGuard guard("millrace", invocation.arguments, flags->cores);
+      worker::DriverGuard guard("millrace", invocation.arguments,
+                                {.device = flags->device, .cores = flags->cores});
       const Status done = run(*flags, guard, invocation.json);
       return done ? exit_all_done : report_error(guard.failed(done.error()), invocation.json);
     };

@@ -2,12 +2,15 @@
 // A visitor of field tables (schemas/describe_result.hpp) that writes each field as a member of the
 // open JSON object. 64-bit integers are numbers, token ids arrays, enumerations words. Thread
 // safety: as JsonWriter.
+#include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
 #include "client/lines/json_writer.hpp"
+#include "schemas/base/changed_fields.hpp"
 #include "schemas/describe.hpp"
 #include "schemas/names.hpp"
 
@@ -22,14 +25,23 @@ class JsonFields {
     write(value);
   }
   void required(std::string_view name, const auto& value, const auto&...) { field(name, value); }
-  // Writes all fields of the part unless all of them have their default values.
-  template <class T>
-  void sparse(const T& part) {
-    if (part != T{}) fields(*this, part);
+  // Writes the fields of the part that differ from their defaults.
+  void sparse(const auto& part) {
+    Only visitor{*this, changed_names(part, [](auto& v, const auto& of) { fields(v, of); })};
+    fields(visitor, part);
   }
   void alias(const auto&...) {}
 
  private:
+  struct Only {
+    JsonFields& to;
+    std::vector<std::string_view> names;
+    void field(std::string_view name, const auto& value, const auto&...) {
+      if (std::ranges::find(names, name) != names.end()) to.field(name, value);
+    }
+    void alias(const auto&...) {}
+  };
+
   template <class T>
   void write(const T& value) {
     if constexpr (std::is_enum_v<T>) {

@@ -28,10 +28,12 @@ class Question final : public EventHandler {
 };
 
 std::unexpected<Error> unreachable(const Session& session) {
-  return fail(Code::unreachable,
-              "the broker at " + session.endpoint() + " did not answer for " +
-                  std::to_string(session.away_ms()) + " ms",
-              "check that it runs and that --broker names its client endpoint");
+  return fail(
+      Code::unreachable,
+      "the broker at " + session.endpoint() + " did not answer for " +
+          std::to_string(session.away_ms()) + " ms",
+      "check that it runs and that --broker names its client endpoint; by default both meet "
+      "in $XDG_RUNTIME_DIR/millrace, or in /tmp/millrace-UID where that is not set");
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ std::uint64_t files_in(const std::string& folder) {
 
 }  // namespace
 
-DriverGuard::DriverGuard(std::string program, char** arguments, std::uint32_t cores)
+DriverGuard::DriverGuard(std::string program, char** arguments, const engine::DeviceOptions& device)
     : program_(std::move(program)), again_{arguments, again_variable, ""} {
   const std::string failed = variable(again_variable);
   ::unsetenv(again_variable);  // programs that this one starts must not inherit it
@@ -64,11 +64,12 @@ DriverGuard::DriverGuard(std::string program, char** arguments, std::uint32_t co
     empty_folder(failed);
   }
   // Drivers install signal handlers when they list devices, so this comes before ours are
-  // installed. An error of the list is ignored here: the start itself reports it.
+  // installed. The start itself reports that there is no device.
   const std::uint32_t usable = engine::usable_cores();
-  engine::limit_pocl(cores == 0 ? usable : std::min(cores, usable));
-  static_cast<void>(engine::list_devices());
-  if (!ours_ || start_ == Start::again) {
+  engine::limit_pocl(device.cores == 0 ? usable : std::min(device.cores, usable));
+  const auto chosen = engine::chosen_device(device.device);
+  pocl_ = chosen && engine::is_pocl(*chosen);
+  if (!pocl_ || !ours_ || start_ == Start::again) {
     leave_crash_note(program_, hint());
     return;
   }
@@ -123,6 +124,7 @@ void DriverGuard::empty_folder(const std::string& about) {
 }
 
 std::string DriverGuard::hint() const {
+  if (!pocl_) return "if it happens again, update the device's driver or choose another --device";
   if (start_ != Start::again) {
     return "if this happens at every start, delete " + folder_ +
            ": it is the cache of the OpenCL driver PoCL, which ends the process when a file there "
@@ -136,8 +138,7 @@ std::string DriverGuard::hint() const {
 
 Error DriverGuard::failed(Error error) {
   const bool may_be_damage = error.code == Code::device_error || error.code == Code::kernel_build;
-  const bool pocl = files_in(folder_) > 0;  // PoCL writes files before any of its calls can fail
-  if (start_ == Start::over || !may_be_damage || !pocl) return error;
+  if (start_ == Start::over || !may_be_damage || !pocl_) return error;
   if (ours_ && start_ == Start::first) {
     log_warn("the start failed; starting again with an empty cache of the OpenCL driver", error);
     start_again(again_, std::string(code_name(error.code)));

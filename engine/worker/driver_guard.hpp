@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <string>
 
+#include "engine/core/device/device.hpp"
 #include "engine/worker/crash_note.hpp"
 #include "schemas/base/error.hpp"
 
@@ -22,8 +23,8 @@ namespace millrace::worker {
 class DriverGuard {
  public:
   // Call this before the first OpenCL call of the process; the constructor makes that call.
-  // `arguments` are main's; `cores` is that of DeviceOptions.
-  DriverGuard(std::string program, char** arguments, std::uint32_t cores);
+  // `arguments` are main's; `device` says what the program will open.
+  DriverGuard(std::string program, char** arguments, const engine::DeviceOptions& device);
 
   // Call this when the start has failed. Either starts the program again and does not return, or
   // returns the error to report.
@@ -39,6 +40,7 @@ class DriverGuard {
   std::string program_, folder_;
   StartAgain again_;
   bool ours_ = false;  // the folder is ours, not one that the user chose
+  bool pocl_ = false;  // the device is PoCL's; no other driver's fault is the folder's
   enum class Start : std::uint8_t { first, again, over };
   Start start_ = Start::first;  // again: the previous start failed
   std::uint64_t files_ = 0;     // files in the folder after the previous start

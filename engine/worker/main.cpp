@@ -87,7 +87,7 @@ int main(int argc, char** argv) {
     return worker::report(program, begun.error());
   const auto options = worker::engine_options(engine_flags);
   if (!options) return worker::report(program, options.error());
-  worker::DriverGuard guard(program, argv, options->cores);
+  worker::DriverGuard guard(program, argv, {.device = options->device, .cores = options->cores});
   auto executor = make_executor(*options, engine_flags.step_limit_s);
   if (!executor) return worker::report(program, guard.failed(std::move(executor).error()));
   guard.succeeded();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "schemas/base/changed_fields.hpp"
 #include "schemas/base/check_field.hpp"
 #include "schemas/base/kv_policy.hpp"
 #include "schemas/base/limits.hpp"
@@ -79,30 +80,22 @@ Status check_logprobs(const LogprobRequest& logprobs, Task task) {
   return {};
 }
 
-// A score job samples nothing, so a field that shapes sampling is refused as a mistake.
+// A score job samples nothing, so a field that edits logits or ends a text is refused as a mistake.
+// Temperature and its like are accepted, because many clients send them with every request.
 Status check_score(const GenerationRequest& request) {
   if (request.task != Task::score) return {};
-  const GenerationRequest none;
-  const auto meaningless = [](const char* field) {
+  const auto meaningless = [](std::string_view field) {
     return wrong(std::string(field) + " has no meaning for a score job",
                  "leave it out, or use task \"generate\"");
   };
   if (request.n != 1) return meaningless("n");
   if (request.max_tokens.value_or(0) != 0) return meaningless("max_tokens");
   if (request.min_tokens != 0) return meaningless("min_tokens");
-  if (!request.stops.strings.empty()) return meaningless("stop");
-  if (!request.stops.token_ids.empty()) return meaningless("stop_token_ids");
-  if (!request.stops.sequences.empty()) return meaningless("stop_token_sequences");
-  if (request.markers.any()) return meaningless("markers");
-  if (request.repetition_detection != none.repetition_detection) {
-    return meaningless("repetition_detection");
-  }
-  if (request.edits.any()) {
-    return wrong(
-        "logit_bias, penalties, DRY, allowed_token_ids, bad_words and no_repeat_ngram_size have "
-        "no meaning for a score job",
-        "leave them out, or use task \"generate\"");
-  }
+  const auto names = changed_names(request, [](auto& v, const GenerationRequest& of) {
+    fields(v, of.edits);
+    end_fields(v, of);
+  });
+  if (!names.empty()) return meaningless(names.front());
   if (request.logprobs.mode != LogprobMode::raw) return meaningless("logprob_mode");
   return {};
 }

@@ -49,8 +49,9 @@ enum class OpenMode : std::uint8_t {
   replace      // read and write; created, or emptied when it exists
 };
 
-// Who may read and write a new file: only its owner for the product's own files; whoever the
-// process's umask allows for outputs that a user names.
+// Who may read and write a file: only its owner for the product's own files, also for one that
+// existed before and is opened for writing; whoever the process's umask allows for new outputs that
+// a user names.
 enum class Access : std::uint8_t { owner, by_umask };
 
 class Env {

@@ -247,6 +247,12 @@ class PosixEnv final : public Env {
     struct stat info {};
     if (::fstat(fd, &info) != 0) return system_failure("cannot examine", path, errno);
     if (S_ISDIR(info.st_mode)) return system_failure("cannot open", path, EISDIR);
+    // An older program, or a copy, may have left a file of ours open to others.
+    const bool wider = access == Access::owner && (info.st_mode & 0077) != 0;
+    if (wider && mode != OpenMode::read && info.st_uid == ::geteuid() &&
+        ::fchmod(fd, info.st_mode & 0700) != 0) {
+      return system_failure("cannot withdraw other users' access to", path, errno);
+    }
     if (created) MILLRACE_TRY(sync_folder(parent_directory(path)));
     return file;
   }

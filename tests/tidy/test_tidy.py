@@ -148,6 +148,16 @@ def test_every_folder_has_a_readme():
     assert not missing, f"no README.md in {missing}"
 
 
+def test_tables_of_files_name_every_header():
+    tables = {p.parent: p.read_text(encoding="utf-8") for p in tracked(".md")
+              if p.name == "README.md" and p.relative_to(ROOT).parts[0] not in ("tests", "bench")}
+    tables = {folder: text for folder, text in tables.items() if "\n| file |" in text}
+    assert len(tables) > 10
+    missing = [relative(p) for p in tracked(".hpp", ".cl")
+               if p.parent in tables and p.stem not in tables[p.parent]]
+    assert not missing, f"their folder's README does not name {missing}"
+
+
 def test_python_packages_have_exact_versions():
     files = [p for p in tracked(".txt") if p.name == "requirements.txt"]
     assert len(files) >= 2

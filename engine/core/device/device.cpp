@@ -59,10 +59,6 @@ struct Variant {
   Dot dot = Dot::plain;
 };
 
-bool is_pocl(const DeviceInfo& info) {
-  return info.platform == "Portable Computing Language";
-}
-
 // PoCL's devices on other machines have the same names as local ones. It looks for them only when
 // POCL_DEVICES names them.
 bool may_be_remote() {
@@ -144,14 +140,10 @@ Device::~Device() {
 }
 
 Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
-  std::string wanted = options.device;
-  if (wanted.empty()) {
-    if (const char* from_environment = std::getenv("MILLRACE_DEVICE")) wanted = from_environment;
-  }
   const std::uint32_t cores = options.cores != 0 ? options.cores : usable_cores();
   limit_pocl(cores);
   MILLRACE_ASSIGN(const auto found, find_devices());
-  MILLRACE_ASSIGN(FoundDevice chosen, choose_device(found, wanted));
+  MILLRACE_ASSIGN(FoundDevice chosen, choose_device(found, options.device));
   auto state = std::make_unique<State>();
   state->device = chosen.device;
   state->info = std::move(chosen.info);

@@ -65,6 +65,9 @@ struct DeviceInfo {
 
 // Every device of every platform, in the loader's order; empty if there is none.
 Result<std::vector<DeviceInfo>> list_devices();
+// The device that Device::open chooses for DeviceOptions::device. Errors: no_device, device_error.
+Result<DeviceInfo> chosen_device(std::string_view option);
+bool is_pocl(const DeviceInfo& info);
 
 // One argument of a launch: a buffer or a scalar.
 class KernelArg {

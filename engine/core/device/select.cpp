@@ -168,7 +168,10 @@ Result<std::vector<FoundDevice>> find_devices() {
   return found;
 }
 
-Result<FoundDevice> choose_device(const std::vector<FoundDevice>& found, std::string_view wanted) {
+Result<FoundDevice> choose_device(const std::vector<FoundDevice>& found, std::string_view option) {
+  const char* const from_environment = std::getenv("MILLRACE_DEVICE");
+  const std::string_view wanted =
+      option.empty() && from_environment != nullptr ? from_environment : option;
   if (found.empty()) return fail(Code::no_device, "no OpenCL device found", hint_without_device());
   if (wanted.empty()) {
     const auto is_fast = [](const FoundDevice& d) {
@@ -189,6 +192,16 @@ Result<FoundDevice> choose_device(const std::vector<FoundDevice>& found, std::st
   }
   return fail(Code::no_device, "no OpenCL device matches \"" + std::string(wanted) + "\"",
               listing(found) + "; name one by PLATFORM:DEVICE or by a part of its name");
+}
+
+Result<DeviceInfo> chosen_device(std::string_view option) {
+  MILLRACE_ASSIGN(const auto found, find_devices());
+  MILLRACE_ASSIGN(const FoundDevice chosen, choose_device(found, option));
+  return chosen.info;
+}
+
+bool is_pocl(const DeviceInfo& info) {
+  return info.platform == "Portable Computing Language";
 }
 
 Result<std::vector<DeviceInfo>> list_devices() {

@@ -16,7 +16,7 @@ struct FoundDevice {
 };
 
 Result<std::vector<FoundDevice>> find_devices();
-// `wanted` is as DeviceOptions::device, or $MILLRACE_DEVICE if that is empty. Errors: no_device.
-Result<FoundDevice> choose_device(const std::vector<FoundDevice>& found, std::string_view wanted);
+// `option` is DeviceOptions::device. Errors: no_device.
+Result<FoundDevice> choose_device(const std::vector<FoundDevice>& found, std::string_view option);
 
 }  // namespace millrace::engine

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from programs import completion
+from programs import BIN, completion
 
 LINES = [completion("a", "b", max_tokens=4), completion("c", "d", max_tokens=4)]
 EMPTIED = "the OpenCL driver's cache was emptied after a start that failed"
@@ -106,6 +106,23 @@ def test_missing_files_are_no_damage(pocl_run, ending):
     pocl_run.damage(ending, lambda path: path.unlink())
     pocl_run.run.go(expect=0)
     assert not pocl_run.emptied()
+
+
+def test_a_start_that_fails_on_another_driver_keeps_the_cache(pocl_run):
+    control = pocl_run.run.folder / "fault"
+    pocl_run.run.env.update(
+        LD_PRELOAD=str(BIN.parent / "tests" / "libfailing_device.so"), FAILING_DEVICE=str(control),
+        FAILING_DEVICE_PLATFORM="Another", ASAN_OPTIONS="verify_asan_link_order=0")
+    files = pocl_run.files("")
+    control.write_text("fails 1\n")
+    done = pocl_run.run.go(expect=3)
+    assert not control.exists(), "no launch failed"
+    assert not pocl_run.emptied() and set(pocl_run.files("")) >= set(files)
+    assert "engine_failed" in done.stderr and "delete" not in done.stderr
+    del pocl_run.run.env["FAILING_DEVICE_PLATFORM"]  # on PoCL the same fault empties it
+    control.write_text("fails 1\n")
+    pocl_run.run.go(expect=0)
+    assert len(pocl_run.emptied()) == 1
 
 
 def test_a_start_that_fails_again_is_an_error(pocl_run):

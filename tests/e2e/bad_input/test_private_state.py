@@ -55,6 +55,12 @@ def test_a_broker_also_in_a_folder_that_is_open(real_broker):
     for path in ledger.iterdir():
         assert mode(path) == 0o600, path
     assert mode(ledger) == 0o755, "a folder that exists keeps its permissions"
+    real_broker.kill()
+    for path in ledger.iterdir():
+        path.chmod(0o644)
+    real_broker.start()
+    for path in ledger.iterdir():
+        assert mode(path) == 0o600, path
 
 
 def test_outputs_that_a_user_names(real_run, call, tmp_path):

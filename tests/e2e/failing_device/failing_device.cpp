@@ -5,7 +5,7 @@
 //
 // The file contains a word, `fails`, `breaks`, `lost` or `hangs`, and a number N: this happens at
 // the N-th launch of the process. The process removes the file before, so that only one of several
-// consecutive processes fails.
+// consecutive processes fails. $FAILING_DEVICE_PLATFORM, if set, is the name of every platform.
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
 #include <dlfcn.h>
@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <string>
 
@@ -67,6 +68,20 @@ CL_API_ENTRY cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, c
   }
   if (is_lost) return CL_DEVICE_NOT_AVAILABLE;
   return real(queue, kernel, dimensions, offset, global, local, waits, wait_list, event);
+}
+
+CL_API_ENTRY cl_int CL_API_CALL clGetPlatformInfo(cl_platform_id platform, cl_platform_info key,
+                                                  std::size_t room, void* value,
+                                                  std::size_t* size) {
+  static const auto real = next_symbol<decltype(&clGetPlatformInfo)>("clGetPlatformInfo");
+  const char* const name = std::getenv("FAILING_DEVICE_PLATFORM");
+  if (key != CL_PLATFORM_NAME || name == nullptr) return real(platform, key, room, value, size);
+  const std::size_t bytes = std::strlen(name) + 1;
+  if (size != nullptr) *size = bytes;
+  if (value == nullptr) return CL_SUCCESS;
+  if (room < bytes) return CL_INVALID_VALUE;
+  std::memcpy(value, name, bytes);
+  return CL_SUCCESS;
 }
 
 CL_API_ENTRY cl_int CL_API_CALL clWaitForEvents(cl_uint count, const cl_event* events) {

@@ -127,8 +127,12 @@ TEST_F(PosixEnvTest, NewFilesArePrivateUnlessAUserNamesThem) {
   EXPECT_EQ(mode_of(at("output")), 0640u);
   ASSERT_TRUE(write_file_atomically(*env_, at("plot"), "1", Access::by_umask));
   EXPECT_EQ(mode_of(at("plot")), 0640u);
-  ASSERT_TRUE(env_->open(at("output"), OpenMode::write));  // an existing file keeps its mode
-  EXPECT_EQ(mode_of(at("output")), 0640u);
+  ASSERT_TRUE(env_->open(at("output"), OpenMode::write, Access::by_umask));
+  EXPECT_EQ(mode_of(at("output")), 0640u) << "an output that exists keeps its mode";
+  ASSERT_TRUE(env_->open(at("output"), OpenMode::read));
+  EXPECT_EQ(mode_of(at("output")), 0640u) << "reading changes nothing";
+  ASSERT_TRUE(env_->open(at("output"), OpenMode::write));
+  EXPECT_EQ(mode_of(at("output")), 0600u) << "a file of ours was left open to others";
 }
 
 TEST(Paths, ParentDirectory) {

@@ -111,6 +111,7 @@ class FailedStep : public LoopTest {
     if (job.score) {
       r.task = Task::score;
       r.max_tokens.reset();
+      r.stops = {};
     }
     const Status added = loop_->add(id, r);
     ASSERT_TRUE(added) << added.error().text();

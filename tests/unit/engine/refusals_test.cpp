@@ -77,6 +77,10 @@ const std::vector<Refusal>& value_refusals() {
       {"n 129", Code::limit_exceeded, "n is 129", [](R& r) { r.n = 129; }},
       {"score n", Code::invalid_value, "n has no meaning for a score job",
        [](R& r) { (r = score(4)).n = 2; }},
+      {"score end", Code::invalid_value, "ignore_eos has no meaning for a score job",
+       [](R& r) { (r = score(4)).stops.ignore_eos = true; }},
+      {"score edit", Code::invalid_value, "dry_base has no meaning for a score job",
+       [](R& r) { (r = score(4)).edits.dry.base = 2; }},
       {"n x max", Code::limit_exceeded, "n x max_tokens",
        [](R& r) { r = with_prompt(r, Tokens(1, 5), 8193), r.n = 128; }},
       {"max 0", Code::invalid_value, "max_tokens is 0", [](R& r) { r.max_tokens = 0; }},
@@ -303,7 +307,7 @@ TEST_F(LoopTest, RefusedCallsChangeNothingAtAnyStage) {
   };
   const std::string undisturbed = run_one(false);
   for (const char* seen : {"owner of", "waits for", "promised 1 by", "partial 1/0", "inside 0",
-                           "held \"b\"", "under way", "counted 20"}) {
+                           "held \"b\"", "in flight", "counted 20"}) {
     EXPECT_NE(undisturbed.find(seen), std::string::npos) << seen;
   }
   EXPECT_EQ(run_one(true), undisturbed);

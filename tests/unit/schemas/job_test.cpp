@@ -1,6 +1,7 @@
 // Jobs: what is accepted, what is refused, and with which code.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -331,6 +332,9 @@ TEST(DerivedSeed, DependsOnPromptSamplingAndLabelOnly) {
       [](Job& j) { j.request.sampling.temperature = 0.8f; },
       [](Job& j) { j.request.edits.presence.value = 0.125f; },
   };
+  other = job;
+  std::ranges::reverse(other.request.edits.bias);
+  EXPECT_EQ(derived_seed(other), derived_seed(job)) << "the order of biases means nothing";
   for (std::size_t i = 0; i < changes.size(); ++i) {
     other = job;
     changes[i](other);
