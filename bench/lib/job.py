@@ -243,7 +243,7 @@ def table(rounds, formats):
 
 
 def job(context):
-    """The row of bench/compare."""
+    """Makes the row of bench/compare."""
     given = chats(context.model, QUICK_CHATS if context.quick else CHATS)
     trial = context.speeds.measure(TRIAL, 1)
     formats = fastest_formats(trial)
@@ -257,5 +257,8 @@ def job(context):
         return done
     rounds = context.guard.in_turns(list(models), measure, context.rounds(ROUNDS),
                                     most=1 if context.quick else MOST_ROUNDS)
-    context.tables.append(table(rounds, formats))
-    return verdict(rounds, formats, len(given), trial.failures)
+
+    def made():
+        context.tables.append(table(rounds, formats))
+        return verdict(rounds, formats, len(given), trial.failures)
+    return made

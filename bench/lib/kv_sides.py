@@ -13,7 +13,6 @@ import statistics
 import subprocess
 import sys
 
-from .phase import Guard
 from .run import BIN, Failed, Watch
 from .shapes import Shape
 from .sides import Llama, OpenVino
@@ -103,10 +102,10 @@ class KvBench:
             raise Failed(f"kv_bench ended with {self.process.wait()}") from None
         return self.answer()
 
-    def guard(self):
-        """A guard whose probe runs in the kv_bench process, whose CPU time counts as ours."""
-        return Guard(lambda: self.ask("reads")["read_gbytes_per_s"],
-                     lambda: Watch(self.process.pid))
+    def guarded(self, guard):
+        """Lets the guard read memory in the kv_bench process, whose CPU time counts as ours."""
+        return guard.using(lambda: self.ask("reads")["read_gbytes_per_s"],
+                           lambda: Watch(self.process.pid))
 
     def prompt(self, policy):
         return Turn(self.ask("prompt", policy)["seconds"])
@@ -120,7 +119,7 @@ class KvBench:
 
 def measure_ours(bench, context):
     """The Rounds of all policies: {"prompt": Rounds, load: Rounds, ...}."""
-    guard, policies = bench.guard(), sorted(bench.policies, key=POLICIES.index)
+    guard, policies = context.guard, sorted(bench.policies, key=POLICIES.index)
     found = {"prompt": guard.in_turns(policies, bench.prompt, context.rounds(PROMPT_ROUNDS))}
     for load in LOADS:
         def decode(policy, load=load):
@@ -171,7 +170,7 @@ def measure_beside(bench, context, speeds):
         if name in sides:
             return sides[name].measure(PEERS_SHAPE)
         return bench.decode(name, BESIDE_PEERS)
-    return bench.guard().in_turns([*SMALLEST, *sides], measure, context.rounds(PEER_ROUNDS))
+    return context.guard.in_turns([*SMALLEST, *sides], measure, context.rounds(PEER_ROUNDS))
 
 
 def gains(rounds, policy):

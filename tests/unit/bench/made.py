@@ -17,7 +17,7 @@ def rounds_of(values, wanted=None, memory=40.0, failures=()):
     number = max(map(len, lists.values()), default=0)
     tried = [phase.Round({side: each[i] for side, each in lists.items() if i < len(each)},
                          [memory, memory], 0.0) for i in range(number)]
-    return phase.Rounds(tried, wanted or number, dict(failures))
+    return phase.Rounds(tried, wanted or number, dict(failures), phase.Memory(memory))
 
 
 class Quiet:

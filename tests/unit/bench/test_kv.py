@@ -148,8 +148,8 @@ class Bench:
     def __exit__(self, *_):
         pass
 
-    def guard(self):
-        return guard()
+    def guarded(self, _guard):
+        return contextlib.nullcontext()
 
     def prompt(self, policy):
         self.asked.append(policy)
@@ -164,7 +164,7 @@ class Bench:
 
 class Context(types.SimpleNamespace):
     def __init__(self, quick):
-        super().__init__(model="m", quick=quick, tables=[], pictures={})
+        super().__init__(model="m", quick=quick, guard=guard(), tables=[], pictures={})
 
     def rounds(self, usual, quick=1):
         return quick if self.quick else usual
@@ -194,7 +194,7 @@ def test_the_check_brings_rows_tables_and_a_picture(monkeypatch):
         monkeypatch.setattr(module, "PEERS", peers)
         monkeypatch.setattr(module, "KvBench", bench)
     context = Context(quick=False)
-    rows = checks.rows_of("kv", context)
+    rows = checks.measure("kv", context)()
     assert holds(rows) == [True] * 6 and {row["check"] for row in rows} == {"kv"}
     # Every format runs once, then the fastest of each family in five rounds with ours.
     assert log == [*peers, *[LLAMA, OPENVINO, OPENVINO, LLAMA] * 2, LLAMA, OPENVINO]
@@ -216,7 +216,7 @@ def test_peers_that_fail_and_those_that_quick_leaves_out_are_named(monkeypatch):
         monkeypatch.setattr(module, "PEERS", peers)
     monkeypatch.setattr(kv, "KvBench", Bench)
     context = Context(quick=True)
-    rows = checks.rows_of("kv", context)
+    rows = checks.measure("kv", context)()
     assert rows[-1]["holds"] is None
     reasons = {row[0]: row[2] for row in context.tables[2][2] if row[1] == "-"}
     assert reasons == {name: "no compiler" if peer.quick else "not measured by --quick"
@@ -246,7 +246,11 @@ def test_the_program_is_asked_line_by_line(tmp_path, monkeypatch):
         assert bench.decode("f16", FEW) == Turn(0.5, 8.0) == bench.decode("f16", FEW)
         with pytest.raises(Failed, match="f16 drew other tokens than in an earlier round"):
             bench.decode("f16", FEW)
-        assert bench.guard().in_turns(["f16"], bench.prompt, 1).tried[0].reads == [40, 40]
+        ours = guard(memory=30.0)
+        with bench.guarded(ours):
+            assert ours.in_turns(["f16"], bench.prompt, 1).tried[0].reads == [40, 40]
+            assert ours.watch().live == bench.process.pid
+        assert ours.memory.fastest == 40  # seen in the process, remembered in the run
         with pytest.raises(Failed, match="kv_bench ended with 3"):
             bench.ask("nonsense")
     assert bench.process.returncode is not None
