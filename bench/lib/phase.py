@@ -10,7 +10,7 @@ ratio says as much about the minute as about the sides. Therefore:
   and if its memory was at most MOVED slower than the fastest that was seen on this machine, in the
   whole run or in an earlier one. A run that sees a faster memory later discounts its own rows.
 - Rounds that do not count are repeated until as many count as were wanted, or until twice as many
-  have run. A row that still lacks rounds says so; with fewer than LEAST it proves nothing.
+  have run. A row that still lacks rounds says so; with fewer than `least` it proves nothing.
 """
 import contextlib
 import dataclasses
@@ -20,7 +20,7 @@ from .run import BIN, Failed, Watch, json_in, run
 from .shapes import BUSY
 
 MOVED = 0.1  # readings that differ by more are of different phases
-LEAST = 3    # rounds that a verdict needs, or the number that was wanted if that is less
+LEAST = 3    # rounds that a verdict needs, unless the row needs more
 
 
 def moved(one, other):
@@ -67,6 +67,7 @@ class Rounds:
     tried: list
     wanted: int
     failures: dict = dataclasses.field(default_factory=dict)  # side -> why it failed
+    least: int = LEAST  # rounds that a verdict needs
     memory: Memory = dataclasses.field(default_factory=Memory)
 
     @property
@@ -82,7 +83,7 @@ class Rounds:
 
     @property
     def proven(self):
-        return len(self.counted) >= min(self.wanted, LEAST)
+        return len(self.counted) >= self.least
 
     def verdict(self, fits):
         """Whether the row holds; None if too few rounds count."""
@@ -94,9 +95,9 @@ class Rounds:
 
     @property
     def mark(self):
-        """Why fewer rounds count than were wanted; "" if none is missing."""
-        counted = self.counted
-        if len(counted) >= self.wanted:
+        """Why fewer rounds count than were wanted or a verdict needs; "" if none is missing."""
+        counted, needed = self.counted, max(self.wanted, self.least)
+        if len(counted) >= needed:
             return ""
         left = [one for one in self.tried if one not in counted]
         causes = {"others had the cores": sum(one.busy for one in left),
@@ -104,7 +105,7 @@ class Rounds:
                   f"the memory was slower than this machine's {self.memory.fastest:.1f} GB/s":
                   sum(not one.busy and one.steady for one in left)}
         why = ", ".join(f"{what} in {count}" for what, count in causes.items() if count)
-        return f"{len(counted)} of {self.wanted} rounds count" + (f": {why}" if why else "")
+        return f"{len(counted)} of {needed} rounds count" + (f": {why}" if why else "")
 
     def sides(self):
         return list(dict.fromkeys(side for one in self.used for side in one.values))
@@ -121,7 +122,7 @@ class Rounds:
     def record(self):
         """Every round that ran, and whether it counts, for the JSON file."""
         counted = self.counted
-        return {"wanted": self.wanted, "mark": self.mark,
+        return {"wanted": self.wanted, "least": self.least, "mark": self.mark,
                 "fastest_gbytes_per_s": self.memory.fastest, "failures": self.failures,
                 "rounds": [{"counts": one in counted, "read_gbytes_per_s": one.reads,
                             "others": one.foreign,
@@ -185,9 +186,9 @@ class Guard:
             reads.append(self.probe())
         return Round(values, reads, watch.foreign())
 
-    def in_turns(self, sides, measure, wanted, most=None):
+    def in_turns(self, sides, measure, wanted, most=None, least=LEAST):
         """Runs `measure(side)`, which may raise Failed, for every side in rounds."""
-        found = Rounds([], wanted, memory=self.memory)
+        found = Rounds([], wanted, least=least, memory=self.memory)
         before = self.probe()
         for number in range(most or 2 * wanted):
             left = [side for side in sides if side not in found.failures]

@@ -18,7 +18,7 @@ def measure(speeds, quick):
         for way, flags in WAYS.items():
             def one(_side, shape=shape, flags=flags):
                 return speeds.side(OURS).measure(shape, *flags)
-            out[shape.name + way] = speeds.guard.in_turns([OURS], one, 1)
+            out[shape.name + way] = speeds.guard.in_turns([OURS], one, 1, least=1)
     return out
 
 

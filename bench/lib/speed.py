@@ -52,7 +52,7 @@ class Speeds:
         """The shape's Rounds. A second call returns those of the first."""
         if shape not in self.rounds:
             self.rounds[shape] = self.guard.in_turns(
-                shape.sides, lambda name: self.run(shape, name), wanted)
+                shape.sides, lambda name: self.run(shape, name), wanted, least=shape.rounds)
             if mark := self.rounds[shape].mark:
                 self.say(f"{shape.name}: {mark}")
         return self.rounds[shape]

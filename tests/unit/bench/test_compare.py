@@ -134,6 +134,17 @@ def test_sides_alternate_and_a_shape_is_measured_once():
     assert (got.prompt, got.generate) == (2, 2)
 
 
+@pytest.mark.parametrize("shape, most", [(EIGHT, 2), (shapes.LONG_FOUR, 4)])
+def test_a_speed_row_needs_its_rounds_whatever_the_run_asks_for(shape, most):
+    row = next(row for row in verdict.ROWS if (row.shape, row.speed) == (shape, "generate"))
+    for wanted, holds, said in ((most, None, f"unproven; {most} of {most + 1} rounds count"),
+                                (most + 1, True, "yes")):
+        speeds = speeds_of([], **{side: [fast(100, 100 if side == OURS else 1)] * wanted
+                                  for side in shape.sides})
+        got = verdict.judge(row, {shape: speeds.measure(shape, wanted)})
+        assert got["holds"] is holds and f"| {said} |" in report.verdict_table([got])
+
+
 def test_a_side_that_cannot_be_made_fails_once_for_every_shape():
     log = []
     speeds = speeds_of(log, a=Failed("cannot be installed"), b=[fast(4, 4)] * 4)

@@ -170,7 +170,16 @@ def test_three_rounds_of_five_make_a_verdict_and_two_do_not():
         rounds = machine.run(5)
         assert len(rounds.counted) == fast_rounds
         assert rounds.verdict(True) is holds
-    assert Machine(lambda turns: 45.0).run(1).verdict(False) is False
+
+
+@pytest.mark.parametrize("wanted, least, needed", [(1, 3, 3), (2, 3, 3), (3, 5, 5), (4, 5, 5)])
+def test_fewer_rounds_than_a_verdict_needs_prove_nothing(wanted, least, needed):
+    rounds = Machine(lambda turns: 45.0).run(wanted, least=least)
+    assert len(rounds.tried) == wanted
+    assert rounds.verdict(True) is None and rounds.verdict(False) is None
+    assert rounds.mark == f"{wanted} of {needed} rounds count"
+    rounds = Machine(lambda turns: 45.0).run(needed, least=least)
+    assert rounds.mark == "" and rounds.verdict(False) is False
 
 
 def test_rounds_in_which_others_had_the_cores_do_not_count():
