@@ -89,7 +89,7 @@ Run run(Engine& engine, const Load& load, bool profile) {
   const Counters before = engine.counters();
   Counters last = before, reset = before;
   // A call starts a step and waits for the one that the call before it started.
-  enum class Step : std::uint8_t { none, prompt, decode } landed = Step::none;
+  enum class Step : std::uint8_t { none, prompt, decode } completed = Step::none;
   const auto start = Clock::now();
   while (engine.busy()) {
     const auto at = Clock::now();
@@ -101,21 +101,21 @@ Run run(Engine& engine, const Load& load, bool profile) {
       started = now.prompt_tokens != last.prompt_tokens ? Step::prompt : Step::decode;
     }
     if (out.enqueue_ms == 0) out.enqueue_ms = ms;
-    if (landed == Step::prompt) out.prompt_step_ms.push_back(ms);
-    if (landed == Step::decode) out.decode_step_ms.push_back(ms);
-    if (landed == Step::decode && now.generated_tokens - last.generated_tokens == load.jobs) {
+    if (completed == Step::prompt) out.prompt_step_ms.push_back(ms);
+    if (completed == Step::decode) out.decode_step_ms.push_back(ms);
+    if (completed == Step::decode && now.generated_tokens - last.generated_tokens == load.jobs) {
       out.full_s += ms / 1e3;
       out.full_drawn += load.jobs;
     }
     if (started == Step::decode) {
       ++out.decode_steps;
       out.decode_launches += now.launches - last.launches;
-      if (landed == Step::prompt && profile) {  // drops the launches of prompts and of this step
+      if (completed == Step::prompt && profile) {  // drops the launches of prompts and of this step
         must(engine.profile());
         reset = now;
       }
     }
-    landed = started;
+    completed = started;
     last = now;
   }
   out.total_s = seconds_since(start);

@@ -1,5 +1,8 @@
 """The measures that give rows with a figure of ours and what is required of it.
 
+A check of rows that read memory measures, and returns a function that makes its rows: which rounds
+count can still change when the run sees a faster memory. The others return their rows.
+
 A row holds `what`, `ours`, `required`, `holds`, mostly a peer's figure of the same run, and `runs`.
 `mark` says why rounds do not count (phase.py); `headline` goes into the history. A measure that
 fails gives a row with `failure`.
@@ -32,13 +35,17 @@ def throughput(context):
 
     def total(speed):
         return speed.total
-    ratios = rounds.ratios(OURS_EXACT, SAME_FILE, total)
-    return {"what": f"{EXACT.name}, exact, total tok/s", "required": "ratio >= 0.5",
-            "ours": spread(rounds.of(OURS_EXACT, total)).text(),
-            "peer": spread(rounds.of(SAME_FILE, total)).text(),
-            "peer_name": "llama.cpp, same file", "ratio": held(ratios, 0.5), "mark": rounds.mark,
-            "headline": f"exact {statistics.median(ratios):.2f} times llama.cpp",
-            "holds": rounds.verdict(statistics.median(ratios) >= 0.5), "runs": rounds.record()}
+
+    def row():
+        ratios = rounds.ratios(OURS_EXACT, SAME_FILE, total)
+        return {"what": f"{EXACT.name}, exact, total tok/s", "required": "ratio >= 0.5",
+                "ours": spread(rounds.of(OURS_EXACT, total)).text(),
+                "peer": spread(rounds.of(SAME_FILE, total)).text(),
+                "peer_name": "llama.cpp, same file", "ratio": held(ratios, 0.5),
+                "mark": rounds.mark,
+                "headline": f"exact {statistics.median(ratios):.2f} times llama.cpp",
+                "holds": rounds.verdict(statistics.median(ratios) >= 0.5), "runs": rounds.record()}
+    return row
 
 
 def start(context):
@@ -57,12 +64,17 @@ def start(context):
     rounds = context.guard.in_turns(list(commands), seconds, context.rounds(5))
     if rounds.failures:
         raise Failed("; ".join(f"{side}: {why}" for side, why in rounds.failures.items()))
-    mine = spread(rounds.of(OURS))
-    return {"what": "process start to first token and exit, warm cache, s", "ours": mine.text(2),
-            "peer": spread(rounds.of(SAME_FILE)).text(2), "peer_name": "llama.cpp, the same",
-            "ratio": spread(rounds.ratios(OURS, SAME_FILE)).text(2), "required": "< 1.5 s",
-            "mark": rounds.mark, "holds": rounds.verdict(mine.median < 1.5),
-            "headline": f"first token after {mine.median:.2f} s", "runs": rounds.record()}
+
+    def row():
+        mine = spread(rounds.of(OURS))
+        return {"what": "process start to first token and exit, warm cache, s",
+                "ours": mine.text(2), "peer": spread(rounds.of(SAME_FILE)).text(2),
+                "peer_name": "llama.cpp, the same",
+                "ratio": spread(rounds.ratios(OURS, SAME_FILE)).text(2), "required": "< 1.5 s",
+                "mark": rounds.mark, "holds": rounds.verdict(mine.median < 1.5),
+                "headline": f"first token after {mine.median:.2f} s",
+                "runs": rounds.record()}
+    return row
 
 
 def submits(_context):
@@ -122,22 +134,25 @@ def sampler(context):
     than a phase of the memory, so the whole program is one round of the guard."""
     command = [BIN / "sampler_bench", "--model", context.model, "--kv-memory", "1GiB", "--rounds",
                max(12, 4 * context.rounds(3))]
-    rounds = context.guard.in_turns(["sampler"], lambda _: json_in(run(command).text), 1)
+    rounds = context.guard.in_turns(["sampler"], lambda _: json_in(run(command).text), 1, least=1)
     if not rounds.tried:
         raise Failed(rounds.failures["sampler"])
-    ours = rounds.of("sampler")[-1]
-    judged = [ours[name] for name in ("all_penalties", "top5_logprobs")]
-    return {"what": f"decode step of 32 rows ({ours['plain']['step_ms']:.2f} ms): % longer with "
-                    f"all penalties {sampler_text(judged[0])}, with top-5 logprobs "
-                    f"{sampler_text(judged[1])}; penalties without DRY and n-grams "
-                    f"{sampler_text(ours['penalties'])}; medians of {ours['rounds']} alternating "
-                    f"turns of {ours['steps']} steps, their mean over {ours['arrangements']} "
-                    "arrangements of the engines and its 95 % bounds",
-            "ours": round(max(one["cost_percent"] for one in judged), 2),
-            "required": f"<= {SAMPLER_PERCENT} %", "mark": rounds.mark,
-            "headline": "penalties and logprobs add "
-                        f"{max(one['cost_percent'] for one in judged):.1f} %",
-            "holds": sampler_holds(judged) if rounds.proven else None, "runs": rounds.record()}
+
+    def row():
+        ours = rounds.of("sampler")[-1]
+        judged = [ours[name] for name in ("all_penalties", "top5_logprobs")]
+        return {"what": f"decode step of 32 rows ({ours['plain']['step_ms']:.2f} ms): % longer "
+                        f"with all penalties {sampler_text(judged[0])}, with top-5 logprobs "
+                        f"{sampler_text(judged[1])}; penalties without DRY and n-grams "
+                        f"{sampler_text(ours['penalties'])}; medians of {ours['rounds']} "
+                        f"alternating turns of {ours['steps']} steps, their mean over "
+                        f"{ours['arrangements']} arrangements of the engines and its 95 % bounds",
+                "ours": round(max(one["cost_percent"] for one in judged), 2),
+                "required": f"<= {SAMPLER_PERCENT} %", "mark": rounds.mark,
+                "headline": "penalties and logprobs add "
+                            f"{max(one['cost_percent'] for one in judged):.1f} %",
+                "holds": sampler_holds(judged) if rounds.proven else None, "runs": rounds.record()}
+    return row
 
 
 def peak_text(peak):
@@ -169,11 +184,24 @@ CHECKS = {check.__name__: check
                         fidelity, job, kv)}
 
 
-def rows_of(name, context):
-    """The check's rows; a failed check gives one row that says why."""
+def failed(name, failure):
+    return [{"check": name, "what": name, "ours": "failed", "required": "-", "holds": None,
+             "failure": str(failure)}]
+
+
+def measure(name, context):
+    """Runs a check. Returns a function that makes its rows; a failed check has one row that says
+    why."""
     try:
         found = CHECKS[name](context)
-        return [{"check": name, **row} for row in (found if isinstance(found, list) else [found])]
     except Failed as failure:
-        return [{"check": name, "what": name, "ours": "failed", "required": "-", "holds": None,
-                 "failure": str(failure)}]
+        rows = failed(name, failure)
+        return lambda: rows
+
+    def made():
+        try:
+            rows = found() if callable(found) else found
+        except Failed as failure:
+            return failed(name, failure)
+        return [{"check": name, **row} for row in (rows if isinstance(rows, list) else [rows])]
+    return made

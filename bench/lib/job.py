@@ -42,7 +42,7 @@ LONGEST_S = 4 * 3600  # ends a side that hangs; no working side takes nearly as 
 # The formats of each peer, as sides of the speed rows, with the load of their trial.
 KINDS = {**LLAMA, **{name: kind for name, (kind, kv) in OPENVINO.items() if kv == "f16"}}
 FORMATS = {SERVER: tuple(LLAMA), GENAI: tuple(name for name in KINDS if name not in LLAMA)}
-TRIAL = Shape(SLOTS, 128, 32, tuple(KINDS))
+TRIAL = Shape(SLOTS, 128, 32, tuple(KINDS), rounds=1)
 
 
 @dataclasses.dataclass
@@ -243,9 +243,9 @@ def table(rounds, formats):
 
 
 def job(context):
-    """The row of bench/compare."""
+    """Makes the row of bench/compare."""
     given = chats(context.model, QUICK_CHATS if context.quick else CHATS)
-    trial = context.speeds.measure(TRIAL, 1)
+    trial = context.speeds.measure(TRIAL, TRIAL.rounds)
     formats = fastest_formats(trial)
     models = {OURS: context.model}
     for peer, name in formats.items():
@@ -257,5 +257,8 @@ def job(context):
         return done
     rounds = context.guard.in_turns(list(models), measure, context.rounds(ROUNDS),
                                     most=1 if context.quick else MOST_ROUNDS)
-    context.tables.append(table(rounds, formats))
-    return verdict(rounds, formats, len(given), trial.failures)
+
+    def made():
+        context.tables.append(table(rounds, formats))
+        return verdict(rounds, formats, len(given), trial.failures)
+    return made

@@ -126,19 +126,23 @@ def panels(found, beside):
 
 
 def kv(context):
-    """The rows for bench/compare. Puts tables and a picture into the context."""
+    """Makes the rows for bench/compare. Puts tables and a picture into the context."""
     policies = QUICK_POLICIES if context.quick else POLICIES
-    with KvBench(context.model, policies) as bench:
+    with KvBench(context.model, policies) as bench, bench.guarded(context.guard):
         found = measure_ours(bench, context)
         speeds, failures = try_peers(context)
         beside = measure_beside(bench, context, speeds)
         tokens = {name: one["bytes_per_token"] for name, one in bench.policies.items()}
     once = {name: speed for name, (_, speed) in speeds.items()}
-    context.tables += [decode_table(found, tokens, limits.work_of(context.model).weight_bytes),
-                       prompt_table(found["prompt"]), peers_table(beside, once, failures)]
+    weight_bytes = limits.work_of(context.model).weight_bytes
     context.pictures["kv"] = lambda title, path: draw_panels(panels(found, beside), title, path)
-    rows = rows_of(found, beside, failures)
-    rows[0]["runs"] = {str(what): rounds.record() for what, rounds in found.items()}
-    rows[-1]["runs"] = {"rounds": beside.record(),
-                        "once": {name: dataclasses.asdict(speed) for name, speed in once.items()}}
-    return rows
+
+    def made():
+        context.tables += [decode_table(found, tokens, weight_bytes),
+                           prompt_table(found["prompt"]), peers_table(beside, once, failures)]
+        rows = rows_of(found, beside, failures)
+        rows[0]["runs"] = {str(what): rounds.record() for what, rounds in found.items()}
+        rows[-1]["runs"] = {"rounds": beside.record(), "once": {
+            name: dataclasses.asdict(speed) for name, speed in once.items()}}
+        return rows
+    return made

@@ -13,7 +13,7 @@ import statistics
 import subprocess
 import sys
 
-from .phase import Guard
+from .phase import LEAST
 from .run import BIN, Failed, Watch
 from .shapes import Shape
 from .sides import Llama, OpenVino
@@ -26,6 +26,7 @@ MANY, FEW, LONG, SHORT = 16, 4, 7000, 256
 LOADS = ((MANY, LONG, 8), (FEW, LONG, 8), (MANY, SHORT, 24))
 BESIDE_PEERS = (FEW, LONG, 24)
 ROUNDS, PROMPT_ROUNDS, PEER_ROUNDS = 12, 5, 5
+LONG_LEAST = 5  # rounds that a verdict on LONG needs
 PEERS_SHAPE = Shape(FEW, LONG, 64)
 
 
@@ -103,10 +104,10 @@ class KvBench:
             raise Failed(f"kv_bench ended with {self.process.wait()}") from None
         return self.answer()
 
-    def guard(self):
-        """A guard whose probe runs in the kv_bench process, whose CPU time counts as ours."""
-        return Guard(lambda: self.ask("reads")["read_gbytes_per_s"],
-                     lambda: Watch(self.process.pid))
+    def guarded(self, guard):
+        """Lets the guard read memory in the kv_bench process, whose CPU time counts as ours."""
+        return guard.using(lambda: self.ask("reads")["read_gbytes_per_s"],
+                           lambda: Watch(self.process.pid))
 
     def prompt(self, policy):
         return Turn(self.ask("prompt", policy)["seconds"])
@@ -120,14 +121,16 @@ class KvBench:
 
 def measure_ours(bench, context):
     """The Rounds of all policies: {"prompt": Rounds, load: Rounds, ...}."""
-    guard, policies = bench.guard(), sorted(bench.policies, key=POLICIES.index)
-    found = {"prompt": guard.in_turns(policies, bench.prompt, context.rounds(PROMPT_ROUNDS))}
+    guard, policies = context.guard, sorted(bench.policies, key=POLICIES.index)
+    found = {"prompt": guard.in_turns(policies, bench.prompt, context.rounds(PROMPT_ROUNDS),
+                                      least=LONG_LEAST)}
     for load in LOADS:
         def decode(policy, load=load):
             return bench.decode(policy, load)
         for policy in policies:
             decode(policy)  # warms up
-        found[load] = guard.in_turns(policies, decode, context.rounds(ROUNDS, quick=3))
+        found[load] = guard.in_turns(policies, decode, context.rounds(ROUNDS, quick=3),
+                                     least=LONG_LEAST if load[1] == LONG else LEAST)
     for what, rounds in found.items():
         if rounds.failures:
             raise Failed(f"{what}: {rounds.failures}")
@@ -171,7 +174,8 @@ def measure_beside(bench, context, speeds):
         if name in sides:
             return sides[name].measure(PEERS_SHAPE)
         return bench.decode(name, BESIDE_PEERS)
-    return bench.guard().in_turns([*SMALLEST, *sides], measure, context.rounds(PEER_ROUNDS))
+    return context.guard.in_turns([*SMALLEST, *sides], measure, context.rounds(PEER_ROUNDS),
+                                  least=LONG_LEAST)
 
 
 def gains(rounds, policy):

@@ -7,10 +7,12 @@ ratio says as much about the minute as about the sides. Therefore:
 - In a round every side runs once. Every second round runs them in the opposite order.
 - A probe reads memory before the first side and after each side.
 - A round counts if its readings differ by at most MOVED, if other processes left the cores alone,
-  and if its memory was as fast as in the fastest such round.
+  and if its memory was at most MOVED slower than the fastest that was seen on this machine, in the
+  whole run or in an earlier one. A run that sees a faster memory later discounts its own rows.
 - Rounds that do not count are repeated until as many count as were wanted, or until twice as many
-  have run. A row that still lacks rounds says so; with fewer than LEAST it proves nothing.
+  have run. A row that still lacks rounds says so; with fewer than `least` it proves nothing.
 """
+import contextlib
 import dataclasses
 import statistics
 
@@ -18,7 +20,7 @@ from .run import BIN, Failed, Watch, json_in, run
 from .shapes import BUSY
 
 MOVED = 0.1  # readings that differ by more are of different phases
-LEAST = 3    # rounds that a verdict needs, or the number that was wanted if that is less
+LEAST = 3    # rounds that a verdict needs, unless the row needs more
 
 
 def moved(one, other):
@@ -46,22 +48,33 @@ class Round:
         return max(self.foreign, *each) > BUSY
 
 
-def in_one_phase(rounds):
-    """The undisturbed rounds in the fastest phase."""
-    sound = [one for one in rounds if one.steady and not one.busy]
-    fastest = max((one.level for one in sound), default=0)
-    return [one for one in sound if not moved(one.level, fastest)]
+@dataclasses.dataclass
+class Memory:
+    """The memory of one machine. All rows of a run share it."""
+    fastest: float = 0.0  # GB/s; the fastest level seen
+
+    def saw(self, level):
+        self.fastest = max(self.fastest, level)
+
+    def slower(self, level):
+        return self.fastest > (1 + MOVED) * level
 
 
 @dataclasses.dataclass
 class Rounds:
+    """The rounds of one row. Which of them count can change while the run goes on, because a faster
+    phase may follow."""
     tried: list
     wanted: int
     failures: dict = dataclasses.field(default_factory=dict)  # side -> why it failed
+    least: int = LEAST  # rounds that a verdict needs
+    memory: Memory = dataclasses.field(default_factory=Memory)
 
     @property
     def counted(self):
-        return in_one_phase(self.tried)
+        """The undisturbed rounds in the machine's fastest phase."""
+        return [one for one in self.tried
+                if one.steady and not one.busy and not self.memory.slower(one.level)]
 
     @property
     def used(self):
@@ -70,7 +83,7 @@ class Rounds:
 
     @property
     def proven(self):
-        return len(self.counted) >= min(self.wanted, LEAST)
+        return len(self.counted) >= self.least
 
     def verdict(self, fits):
         """Whether the row holds; None if too few rounds count."""
@@ -82,16 +95,17 @@ class Rounds:
 
     @property
     def mark(self):
-        """Why fewer rounds count than were wanted; "" if none is missing."""
-        counted = self.counted
-        if len(counted) >= self.wanted:
+        """Why fewer rounds count than were wanted or a verdict needs; "" if none is missing."""
+        counted, needed = self.counted, max(self.wanted, self.least)
+        if len(counted) >= needed:
             return ""
         left = [one for one in self.tried if one not in counted]
         causes = {"others had the cores": sum(one.busy for one in left),
                   "the memory changed": sum(not one.busy and not one.steady for one in left),
-                  "the memory was slower": sum(not one.busy and one.steady for one in left)}
+                  f"the memory was slower than this machine's {self.memory.fastest:.1f} GB/s":
+                  sum(not one.busy and one.steady for one in left)}
         why = ", ".join(f"{what} in {count}" for what, count in causes.items() if count)
-        return f"{len(counted)} of {self.wanted} rounds count" + (f": {why}" if why else "")
+        return f"{len(counted)} of {needed} rounds count" + (f": {why}" if why else "")
 
     def sides(self):
         return list(dict.fromkeys(side for one in self.used for side in one.values))
@@ -108,7 +122,8 @@ class Rounds:
     def record(self):
         """Every round that ran, and whether it counts, for the JSON file."""
         counted = self.counted
-        return {"wanted": self.wanted, "mark": self.mark, "failures": self.failures,
+        return {"wanted": self.wanted, "least": self.least, "mark": self.mark,
+                "fastest_gbytes_per_s": self.memory.fastest, "failures": self.failures,
                 "rounds": [{"counts": one in counted, "read_gbytes_per_s": one.reads,
                             "others": one.foreign,
                             "values": {side: plain(value) for side, value in one.values.items()}}
@@ -124,13 +139,14 @@ class Probe:
     reads twice more and returns the median: a new phase shows again, a short disturbance does
     not."""
 
-    def __init__(self, measure):
-        self.measure, self.last = measure, None
+    def __init__(self, measure, memory):
+        self.measure, self.memory, self.last = measure, memory, None
 
     def __call__(self):
         reading = self.measure()
         if self.last is None or moved(reading, self.last):
             reading = statistics.median([reading, self.measure(), self.measure()])
+            self.memory.saw(reading)
         self.last = reading
         return reading
 
@@ -141,10 +157,23 @@ def read_memory():
 
 
 class Guard:
-    """Runs sides in rounds. `measure` takes a reading; `watch` sees how others use the cores."""
+    """Runs sides in rounds. A run has one guard, which remembers the fastest memory that it saw.
+    `measure` takes a reading; `watch` sees how others use the cores; `recorded` is the fastest
+    level of earlier runs in GB/s."""
 
-    def __init__(self, measure=read_memory, watch=Watch):
-        self.probe, self.watch = Probe(measure), watch
+    def __init__(self, measure=read_memory, watch=Watch, recorded=0.0):
+        self.memory = Memory(recorded)
+        self.probe, self.watch = Probe(measure, self.memory), watch
+
+    @contextlib.contextmanager
+    def using(self, measure, watch):
+        """Takes readings and watches the cores in another way meanwhile."""
+        usual = self.probe, self.watch
+        self.probe, self.watch = Probe(measure, self.memory), watch
+        try:
+            yield
+        finally:
+            self.probe, self.watch = usual
 
     def one_round(self, order, measure, before, failures):
         """Runs one round. Records why a side failed, and goes on with the others."""
@@ -157,9 +186,9 @@ class Guard:
             reads.append(self.probe())
         return Round(values, reads, watch.foreign())
 
-    def in_turns(self, sides, measure, wanted, most=None):
+    def in_turns(self, sides, measure, wanted, most=None, least=LEAST):
         """Runs `measure(side)`, which may raise Failed, for every side in rounds."""
-        found = Rounds([], wanted)
+        found = Rounds([], wanted, least=least, memory=self.memory)
         before = self.probe()
         for number in range(most or 2 * wanted):
             left = [side for side in sides if side not in found.failures]
@@ -168,6 +197,7 @@ class Guard:
             order = left if number % 2 == 0 else left[::-1]
             one = self.one_round(order, measure, before, found.failures)
             before = one.reads[-1]
+            self.memory.saw(one.level)
             if one.values:
                 found.tried.append(one)
         return found

@@ -12,18 +12,23 @@ WAYS = {"": ["--profile"], ", layers in parts": ["--profile", "--separate"]}
 
 
 def measure(speeds, quick):
-    """Name of shape and way -> engine_bench's object with kernels, `memory_gbytes_per_s` at that
-    time and the guard's `mark`, or {"failure": why}."""
+    """Name of shape and way -> Rounds whose values are Speeds with engine_bench's object."""
     out = {}
     for shape in QUICK if quick else SHAPES:
         for way, flags in WAYS.items():
             def one(_side, shape=shape, flags=flags):
                 return speeds.side(OURS).measure(shape, *flags)
-            rounds = speeds.guard.in_turns([OURS], one, 1)
-            out[shape.name + way] = {"failure": rounds.failures[OURS]} if not rounds.tried else {
-                **rounds.of(OURS)[-1].details, "memory_gbytes_per_s": rounds.level,
-                "mark": rounds.mark}
+            out[shape.name + way] = speeds.guard.in_turns([OURS], one, 1, least=1)
     return out
+
+
+def details(rounds):
+    """engine_bench's object with kernels, `memory_gbytes_per_s` at that time and the guard's
+    `mark`, or {"failure": why}."""
+    if not rounds.tried:
+        return {"failure": rounds.failures[OURS]}
+    return {**rounds.of(OURS)[-1].details, "memory_gbytes_per_s": rounds.level,
+            "mark": rounds.mark}
 
 
 def phases(details):

@@ -39,6 +39,36 @@ def page_head(here):
             "with the peers' of the same run. [../README.md](../README.md) explains the terms.\n")
 
 
+def page_path(here):
+    return PAGES / file_name(machine_name(here))
+
+
+MEMORY = "The fastest memory seen: "
+MEMORY_LINE = re.compile(f"^{MEMORY}(.*)$", re.MULTILINE)
+
+
+def recorded_memory(here):
+    """The fastest level of memory that the machine's page records, in GB/s; 0 if none."""
+    page = page_path(here)
+    line = MEMORY_LINE.search(page.read_text()) if page.exists() else None
+    if not line:
+        return 0.0
+    level = re.match(r"(\d+(\.\d+)?) GB/s", line[1])
+    if not level:
+        raise Failed(f"{page}: '{line[0]}' has no number before ' GB/s': correct or delete the "
+                     "line")
+    return float(level[1])
+
+
+def with_memory(page, here, fastest):
+    """The page with the fastest level of memory at the end of its head."""
+    line = f"{MEMORY}{fastest:.1f} GB/s, at commit {here['commit']}, {here['date']}."
+    if MEMORY_LINE.search(page):
+        return MEMORY_LINE.sub(line, page)
+    head, _ = split(page)
+    return f"{head.rstrip()}\n\n{line}\n\n{page[len(head):]}"
+
+
 def split(page):
     """The head, and title -> text of each section."""
     head, *sections = re.split(r"^## ", page, flags=re.MULTILINE)
@@ -83,9 +113,9 @@ def plain(value):
     raise TypeError(f"no JSON for {type(value)}")
 
 
-def save(here, line, sections, everything, draw):
-    """Writes page, history and raw runs. draw(stem) writes the pictures beside stem. Returns the
-    paths of the page and of the JSON file."""
+def save(here, line, sections, everything, draw, fastest=0.0):
+    """Writes page, history and raw runs. draw(stem) writes the pictures beside stem. `fastest` is
+    the run's fastest memory in GB/s. Returns the paths of the page and of the JSON file."""
     RAW.mkdir(parents=True, exist_ok=True)
     measures = "-".join(section.measure for section in sections[:3])
     stem = RAW / f"{here['date']}-{here['commit']}-{measures}"
@@ -96,8 +126,10 @@ def save(here, line, sections, everything, draw):
     raw = stem.with_suffix(".json")
     raw.write_text(json.dumps(everything, indent=1, default=plain) + "\n")
     draw(stem)
-    page, history = PAGES / file_name(machine_name(here)), PAGES / "HISTORY.md"
+    page, history = page_path(here), PAGES / "HISTORY.md"
     old = page.read_text() if page.exists() else page_head(here)
+    if round(fastest, 1) > recorded_memory(here):
+        old = with_memory(old, here, fastest)
     texts = {section.measure: section.text(origin(here, line)) for section in sections}
     lines = history.read_text() if history.exists() else HISTORY_HEAD
     page.write_text(merged(old, texts))

@@ -4,7 +4,6 @@ import statistics
 import sys
 
 from . import sides
-from .phase import Guard
 from .run import Failed
 from .shapes import BUSY
 
@@ -21,10 +20,9 @@ def typical(runs):
 class Speeds:
     """The Rounds of each shape, whose values are Speeds."""
 
-    def __init__(self, model, guard=None, make=sides.make,
+    def __init__(self, model, guard, make=sides.make,
                  say=lambda text: print(text, file=sys.stderr)):
-        self.model, self.make, self.say = model, make, say
-        self.guard = guard or Guard()
+        self.model, self.guard, self.make, self.say = model, guard, make, say
         self.rounds, self.made = {}, {}
 
     def side(self, name):
@@ -54,7 +52,7 @@ class Speeds:
         """The shape's Rounds. A second call returns those of the first."""
         if shape not in self.rounds:
             self.rounds[shape] = self.guard.in_turns(
-                shape.sides, lambda name: self.run(shape, name), wanted)
+                shape.sides, lambda name: self.run(shape, name), wanted, least=shape.rounds)
             if mark := self.rounds[shape].mark:
                 self.say(f"{shape.name}: {mark}")
         return self.rounds[shape]

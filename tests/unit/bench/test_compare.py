@@ -134,6 +134,17 @@ def test_sides_alternate_and_a_shape_is_measured_once():
     assert (got.prompt, got.generate) == (2, 2)
 
 
+@pytest.mark.parametrize("shape, most", [(EIGHT, 2), (shapes.LONG_FOUR, 4)])
+def test_a_speed_row_needs_its_rounds_whatever_the_run_asks_for(shape, most):
+    row = next(row for row in verdict.ROWS if (row.shape, row.speed) == (shape, "generate"))
+    for wanted, holds, said in ((most, None, f"unproven; {most} of {most + 1} rounds count"),
+                                (most + 1, True, "yes")):
+        speeds = speeds_of([], **{side: [fast(100, 100 if side == OURS else 1)] * wanted
+                                  for side in shape.sides})
+        got = verdict.judge(row, {shape: speeds.measure(shape, wanted)})
+        assert got["holds"] is holds and f"| {said} |" in report.verdict_table([got])
+
+
 def test_a_side_that_cannot_be_made_fails_once_for_every_shape():
     log = []
     speeds = speeds_of(log, a=Failed("cannot be installed"), b=[fast(4, 4)] * 4)
@@ -145,8 +156,8 @@ def test_a_side_that_cannot_be_made_fails_once_for_every_shape():
 
 
 def test_a_run_that_others_disturbed_is_repeated():
-    runs = [fast(100, 10), fast(10, 1, foreign=0.5), fast(102, 12)]
-    rounds = speeds_of([], a=runs).measure(Shape(8, 128, 128, ("a",)), 2)
+    runs = [fast(100, 10), fast(10, 1, foreign=0.5), fast(102, 12), fast(101, 11)]
+    rounds = speeds_of([], a=runs).measure(Shape(8, 128, 128, ("a",)), 3)
     assert speed.typical(rounds.of("a")).prompt == 101 and rounds.mark == ""
 
 
@@ -194,13 +205,14 @@ def test_a_check_that_fails_says_so_in_its_row(monkeypatch):
     def broken(_context):
         raise Failed("no broker_bench")
     monkeypatch.setitem(checks.CHECKS, "submits", broken)
-    row = checks.rows_of("submits", None)[0]
+    row = checks.measure("submits", None)()[0]
     assert (row["holds"], row["failure"]) == (None, "no broker_bench")
     assert "| submits | failed |" in report.check_table([row])
 
 
-def context_of(**parts):
-    return types.SimpleNamespace(model="m", rounds=lambda usual, quick=1: 1, guard=guard(), **parts)
+def context_of(rounds=3, **parts):
+    return types.SimpleNamespace(model="m", rounds=lambda usual, quick=1: rounds, guard=guard(),
+                                 **parts)
 
 
 def sampler_run(penalties, top5, doubt=0.5):
@@ -216,7 +228,7 @@ def sampler_run(penalties, top5, doubt=0.5):
                                           ((1, 2.8), None), ((3.2, 1), None), ((1, 2, 4), None)])
 def test_the_samplers_cost_is_that_of_the_dearer(monkeypatch, given, holds):
     monkeypatch.setattr(checks, "run", lambda *_: sampler_run(*given))
-    row = checks.sampler(context_of())
+    row = checks.sampler(context_of())()
     assert (row["ours"], row["holds"]) == (max(given[:2]), holds)
 
 
@@ -224,7 +236,7 @@ def test_a_sampler_measured_while_the_memory_changed_proves_nothing(monkeypatch)
     monkeypatch.setattr(checks, "run", lambda *_: sampler_run(1, 2))
     context, readings = context_of(), iter([40.0] * 3 + [30.0] * 3 + [40.0] * 3)
     context.guard.probe.measure = lambda: next(readings)
-    row = checks.sampler(context)
+    row = checks.sampler(context)()
     assert row["holds"] is None and row["mark"] == ("0 of 1 rounds count: the memory changed in 2")
 
 
@@ -235,23 +247,25 @@ def test_start_is_measured_in_rounds_too(monkeypatch, memory, holds):
     monkeypatch.setattr(checks, "run", commands.append)
     context = context_of()
     context.guard.probe.measure = lambda: next(readings)
-    row = checks.start(context)
+    row = checks.start(context)()
     assert row["holds"] is holds and bool(row["mark"]) == (holds is None)
     assert [words[0] == "program" for words in commands][:4] == [False, True, False, True]
 
 
 def test_exact_throughput_takes_the_ratio_within_its_rounds():
     log = []
-    speeds = speeds_of(log, **{shapes.OURS_EXACT: [fast(300, 100)], SAME_FILE: [fast(200, 50)]})
-    row = checks.rows_of("throughput", context_of(speeds=speeds))[0]
+    speeds = speeds_of(log, **{shapes.OURS_EXACT: [fast(300, 100)] * 3,
+                               SAME_FILE: [fast(200, 50)] * 3})
+    row = checks.measure("throughput", context_of(speeds=speeds))()[0]
     assert (row["ours"], row["peer"], row["holds"]) == ("400", "250", True)
-    assert row["ratio"] == "held in 1 of 1 round, median 1.60"
-    assert log == list(EXACT.sides)
+    assert row["ratio"] == "held in 3 of 3 rounds, median 1.60"
+    assert log == [*EXACT.sides, *EXACT.sides[::-1], *EXACT.sides]
 
 
 def test_exact_throughput_without_llama_is_unproven_and_says_why():
-    speeds = speeds_of([], **{shapes.OURS_EXACT: [fast(3, 1)], SAME_FILE: Failed("no compiler")})
-    row = checks.rows_of("throughput", context_of(speeds=speeds))[0]
+    speeds = speeds_of([], **{shapes.OURS_EXACT: [fast(3, 1)] * 3,
+                              SAME_FILE: Failed("no compiler")})
+    row = checks.measure("throughput", context_of(speeds=speeds))()[0]
     assert row["holds"] is None and "no compiler" in row["failure"]
 
 

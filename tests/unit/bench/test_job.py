@@ -125,7 +125,7 @@ def test_each_peer_runs_in_its_fastest_format_and_three_rounds_in_turns(monkeypa
     context = types.SimpleNamespace(model="m", quick=False, guard=guard(), tables=[],
                                     rounds=lambda usual: usual,
                                     speeds=types.SimpleNamespace(measure=measure))
-    row = job.job(context)
+    row = job.job(context)()
     assert set(asked[0][0].sides) == set(speeds)  # the trial ran every format
     turn = [(job.ours, "m"), (job.llama_server, "Q4_0"), (job.openvino, "Q4_1")]
     assert log == turn + turn[::-1] + turn

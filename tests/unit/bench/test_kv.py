@@ -20,14 +20,15 @@ PROMPT_S = {"f16": 7.0, "q8": 7.2, "k8v4": 7.1, "k6v4": 7.3, "k5v3": 7.0, "k4v3"
 LLAMA, OPENVINO = "llama.cpp Q4_0, KV f16, no flash attention", "OpenVINO Q4_1, KV u8"
 
 
-def found(gains=GAINS, prompt_s=PROMPT_S, wanted=3):
+def found(gains=GAINS, prompt_s=PROMPT_S, wanted=3, least=3):
     """Rounds of every load. In the second, all policies decode at half speed: no ratio changes."""
-    out = {"prompt": rounds_of({p: [Turn(s)] * 3 for p, s in prompt_s.items()}, wanted)}
+    out = {"prompt": rounds_of({p: [Turn(s)] * 3 for p, s in prompt_s.items()}, wanted,
+                               least=least)}
     for load, f16_ms in F16_MS.items():
         steps = {policy: [f16_ms / 1e3 / times * slow for slow in (1, 2, 1)]
                  for policy, times in {"f16": 1.0, **gains[load]}.items()}
         out[load] = rounds_of({policy: [Turn(s, load[0] / s) for s in each]
-                               for policy, each in steps.items()}, wanted)
+                               for policy, each in steps.items()}, wanted, least=least)
     return out
 
 
@@ -41,7 +42,7 @@ def beside(llama=39.0, openvino=63.0, k5v3=160.0, k4v3=150.0, rounds=5, wanted=5
     values = {"k5v3": Turn(4 / k5v3, k5v3), "k4v3": Turn(4 / k4v3, k4v3),
               LLAMA: side(llama, foreign), OPENVINO: side(openvino, foreign)}
     return rounds_of({name: [value] * rounds for name, value in values.items()
-                      if name not in dict(failures)}, wanted, failures=failures)
+                      if name not in dict(failures)}, wanted, failures=failures, least=3)
 
 
 def holds(rows):
@@ -107,8 +108,9 @@ def test_a_peer_that_is_missing_leaves_the_row_unproven_but_it_can_fail():
 
 def test_too_few_rounds_prove_nothing():
     rows = kv.rows_of(found(wanted=12), beside(), {})
-    assert holds(rows) == [True] * 6  # three of twelve rounds suffice
+    assert holds(rows) == [True] * 6  # if a verdict needs three, three of twelve suffice
     assert rows[0]["mark"] == "3 of 12 rounds count"
+    assert holds(kv.rows_of(found(least=5), beside(), {})) == [None] * 5 + [True]
     assert kv.peers_row(beside(rounds=2), {})["holds"] is None
     row = kv.peers_row(beside(foreign=0.4), {})
     assert row["holds"] is None and "others had the cores in 5" in row["mark"]
@@ -148,8 +150,8 @@ class Bench:
     def __exit__(self, *_):
         pass
 
-    def guard(self):
-        return guard()
+    def guarded(self, _guard):
+        return contextlib.nullcontext()
 
     def prompt(self, policy):
         self.asked.append(policy)
@@ -164,7 +166,7 @@ class Bench:
 
 class Context(types.SimpleNamespace):
     def __init__(self, quick):
-        super().__init__(model="m", quick=quick, tables=[], pictures={})
+        super().__init__(model="m", quick=quick, guard=guard(), tables=[], pictures={})
 
     def rounds(self, usual, quick=1):
         return quick if self.quick else usual
@@ -194,7 +196,7 @@ def test_the_check_brings_rows_tables_and_a_picture(monkeypatch):
         monkeypatch.setattr(module, "PEERS", peers)
         monkeypatch.setattr(module, "KvBench", bench)
     context = Context(quick=False)
-    rows = checks.rows_of("kv", context)
+    rows = checks.measure("kv", context)()
     assert holds(rows) == [True] * 6 and {row["check"] for row in rows} == {"kv"}
     # Every format runs once, then the fastest of each family in five rounds with ours.
     assert log == [*peers, *[LLAMA, OPENVINO, OPENVINO, LLAMA] * 2, LLAMA, OPENVINO]
@@ -216,8 +218,8 @@ def test_peers_that_fail_and_those_that_quick_leaves_out_are_named(monkeypatch):
         monkeypatch.setattr(module, "PEERS", peers)
     monkeypatch.setattr(kv, "KvBench", Bench)
     context = Context(quick=True)
-    rows = checks.rows_of("kv", context)
-    assert rows[-1]["holds"] is None
+    rows = checks.measure("kv", context)()
+    assert holds(rows) == [None] * 3 + [True] + [None] * 2  # only 16 rows of 256 have enough rounds
     reasons = {row[0]: row[2] for row in context.tables[2][2] if row[1] == "-"}
     assert reasons == {name: "no compiler" if peer.quick else "not measured by --quick"
                        for name, peer in peers.items()}
@@ -246,7 +248,11 @@ def test_the_program_is_asked_line_by_line(tmp_path, monkeypatch):
         assert bench.decode("f16", FEW) == Turn(0.5, 8.0) == bench.decode("f16", FEW)
         with pytest.raises(Failed, match="f16 drew other tokens than in an earlier round"):
             bench.decode("f16", FEW)
-        assert bench.guard().in_turns(["f16"], bench.prompt, 1).tried[0].reads == [40, 40]
+        ours = guard(memory=30.0)
+        with bench.guarded(ours):
+            assert ours.in_turns(["f16"], bench.prompt, 1).tried[0].reads == [40, 40]
+            assert ours.watch().live == bench.process.pid
+        assert ours.memory.fastest == 40  # seen in the process, remembered in the run
         with pytest.raises(Failed, match="kv_bench ended with 3"):
             bench.ask("nonsense")
     assert bench.process.returncode is not None

@@ -59,7 +59,66 @@ def test_a_phase_that_ends_leaves_the_rounds_in_it_and_says_what_is_missing():
     assert len(rounds.tried) == 10  # at most twice as many as wanted
     assert rounds.ratios("a", "b") == [2.25] * 3 and rounds.proven
     assert rounds.mark == ("3 of 5 rounds count: the memory changed in 1, the memory was slower "
-                           "in 6")
+                           "than this machine's 45.0 GB/s in 6")
+
+
+def test_a_row_wholly_in_a_slow_phase_does_not_count_on_a_machine_that_was_faster():
+    """The machine had 40 GB/s in an earlier row, and in this row's rounds 20 GB/s."""
+    machine = Machine(lambda turns: 40.0 if turns <= 6 else 20.0)
+    assert machine.run(3).mark == ""
+    machine.order.append("between the rows")
+    rounds = machine.run(5)
+    assert [one.level for one in rounds.tried] == [20.0] * 10
+    assert all(one.steady and not one.busy for one in rounds.tried)
+    assert rounds.mark == ("0 of 5 rounds count: the memory was slower than this machine's "
+                           "40.0 GB/s in 10")
+    assert not rounds.proven and rounds.verdict(True) is None
+
+
+def test_a_row_in_a_slow_phase_is_measured_until_the_phase_ends():
+    machine = Machine(lambda turns: 40.0 if turns <= 6 or turns > 11 else 20.0)
+    machine.run(3)
+    machine.order.append("between the rows")
+    rounds = machine.run(3)
+    assert rounds.mark == "" and set(rounds.ratios("a", "b")) == {2.0}
+    assert len(rounds.tried) == 6 and rounds.level == 40.0
+
+
+def test_a_row_stops_counting_when_the_run_sees_faster_memory_later():
+    machine = Machine(lambda turns: 20.0 if turns <= 6 else 40.0)
+    slow = machine.run(3)
+    assert slow.mark == "" and slow.verdict(True) is True
+    machine.order.append("between the rows")
+    assert machine.run(3).mark == ""
+    assert slow.verdict(True) is None and slow.mark == (
+        "0 of 3 rounds count: the memory was slower than this machine's 40.0 GB/s in 3")
+    assert [one["counts"] for one in slow.record()["rounds"]] == [False] * 3
+    assert slow.record()["fastest_gbytes_per_s"] == 40.0
+
+
+def test_one_fast_reading_before_the_slow_rounds_is_remembered():
+    machine = Machine(lambda turns: 20.0 if turns else 40.0)
+    rounds = machine.run(5)
+    assert [one.steady for one in rounds.tried] == [False] + [True] * 9
+    assert not rounds.counted and machine.guard.memory.fastest == 40.0
+
+
+@pytest.mark.parametrize("recorded, counts", [(0, True), (33.0, True), (33.1, False)])
+def test_the_level_that_an_earlier_run_recorded_counts_as_seen(recorded, counts):
+    machine = Machine(lambda turns: 30.0)
+    machine.guard = phase.Guard(lambda: 30.0, lambda: machine, recorded)
+    rounds = machine.run(3)
+    assert rounds.proven is counts and (rounds.mark == "") is counts
+
+
+def test_readings_that_another_process_takes_are_remembered_with_the_others():
+    machine = Machine(lambda turns: 20.0)
+    usual = machine.guard.probe, machine.guard.watch
+    readings = iter([40.0] * 3 + [20.0] * 100)
+    with machine.guard.using(lambda: next(readings), lambda: machine):
+        machine.run(3)
+    assert (machine.guard.probe, machine.guard.watch) == usual
+    assert "slower than this machine's 40.0 GB/s in 6" in machine.run(3).mark
 
 
 def test_a_round_in_which_the_phase_changes_is_repeated():
@@ -111,7 +170,16 @@ def test_three_rounds_of_five_make_a_verdict_and_two_do_not():
         rounds = machine.run(5)
         assert len(rounds.counted) == fast_rounds
         assert rounds.verdict(True) is holds
-    assert Machine(lambda turns: 45.0).run(1).verdict(False) is False
+
+
+@pytest.mark.parametrize("wanted, least, needed", [(1, 3, 3), (2, 3, 3), (3, 5, 5), (4, 5, 5)])
+def test_fewer_rounds_than_a_verdict_needs_prove_nothing(wanted, least, needed):
+    rounds = Machine(lambda turns: 45.0).run(wanted, least=least)
+    assert len(rounds.tried) == wanted
+    assert rounds.verdict(True) is None and rounds.verdict(False) is None
+    assert rounds.mark == f"{wanted} of {needed} rounds count"
+    rounds = Machine(lambda turns: 45.0).run(needed, least=least)
+    assert rounds.mark == "" and rounds.verdict(False) is False
 
 
 def test_rounds_in_which_others_had_the_cores_do_not_count():
@@ -119,7 +187,7 @@ def test_rounds_in_which_others_had_the_cores_do_not_count():
     rounds = machine.run(3)
     assert [one.busy for one in rounds.tried] == [True, True, False, False, False]
     machine = Machine(lambda turns: 40.0, foreign=lambda turns: 0.11)
-    assert machine.run(2).mark == "0 of 2 rounds count: others had the cores in 4"
+    assert machine.run(3).mark == "0 of 3 rounds count: others had the cores in 6"
 
 
 def test_a_side_that_knows_of_others_makes_its_round_busy():

@@ -27,9 +27,9 @@ def folders(tmp_path, monkeypatch):
     return pages
 
 
-def save(*found, everything=None, here=HERE, drawn=None):
+def save(*found, everything=None, here=HERE, drawn=None, fastest=0.0):
     return results.save(here, "bench/compare --only x", list(found), everything or {},
-                        drawn or (lambda stem: None))
+                        drawn or (lambda stem: None), fastest)
 
 
 def test_a_page_has_the_newest_section_of_each_measure_in_order(folders):
@@ -53,6 +53,27 @@ def test_what_people_wrote_on_a_page_stays(folders):
     save(section("speed", "2"), section("kv", "3"))
     text = page.read_text()
     assert "A note." in text and text.rstrip().endswith("## Other\n\nMore.")
+
+
+def test_a_page_records_the_fastest_memory_seen_and_the_next_run_knows_it(folders):
+    assert results.recorded_memory(HERE) == 0
+    page, _ = save(section("speed", "1"))
+    assert results.MEMORY not in page.read_text() and results.recorded_memory(HERE) == 0
+    for fastest, known in ((38.26, 38.3), (31.0, 38.3), (45.0, 45.0)):
+        save(section("kv", "2"), here={**HERE, "commit": f"c{fastest}"}, fastest=fastest)
+        assert results.recorded_memory(HERE) == known
+    head, found = results.split(page.read_text())
+    assert head.endswith(
+        "\n\nThe fastest memory seen: 45.0 GB/s, at commit c45.0, 2026-11-23.\n\n")
+    assert len(found) == 2 and page.read_text().count(results.MEMORY) == 1
+    assert head.startswith(results.page_head(HERE))
+
+
+def test_a_page_whose_memory_has_no_number_is_refused(folders):
+    page, _ = save(section("speed", "1"), fastest=40.0)
+    page.write_text(page.read_text().replace("40.0 GB/s", "fast"))
+    with pytest.raises(Failed, match="cores.md: 'The fastest memory seen: fast, .* delete the "):
+        results.recorded_memory(HERE)
 
 
 def test_the_history_has_a_line_a_run_the_newest_first(folders):
