@@ -31,8 +31,8 @@ Status check_lengths(const GenerationRequest& request) {
   }
   // The length of the rest of a context is not known here.
   if (length != 0 && request.min_tokens > length) {
-    return wrong("min_tokens is " + std::to_string(request.min_tokens) + ", max_tokens " +
-                     std::to_string(length),
+    return wrong("min_tokens is " + std::to_string(request.min_tokens) +
+                     ", more than max_tokens, which is " + std::to_string(length),
                  "lower min_tokens or raise max_tokens");
   }
   return {};
