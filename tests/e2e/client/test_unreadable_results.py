@@ -7,6 +7,7 @@ import threading
 import msgpack
 import pytest
 import zmq
+from patience import PATIENCE_S
 from programs import completion, program
 from stub_engine import result_of
 
@@ -60,7 +61,7 @@ class ForeignBroker(threading.Thread):
 
     def millrace(self, *words, expect, text=None):
         done = subprocess.run([program("millrace"), *words, "--broker", self.endpoint], text=True,
-                              capture_output=True, input=text, timeout=60, check=False)
+                              capture_output=True, input=text, timeout=PATIENCE_S, check=False)
         assert done.returncode == expect, done.stderr
         return [json.loads(line) for line in done.stdout.splitlines()]
 
