@@ -77,7 +77,7 @@ def foreign(tmp_path):
 
 def check_second_is_named(errors, stream):
     assert [error is None for error in errors] == [True, False, True]
-    assert errors[1]["code"] == "malformed_frame" and errors[1]["hint"]
+    assert errors[1]["code"] == "engine_failed" and errors[1]["hint"]
     assert f"result 2 of stream {stream}" in errors[1]["message"]
 
 
@@ -87,6 +87,9 @@ def test_submit_and_results_report_it_and_go_on(foreign, tmp_path):
     waited = foreign.millrace("submit", str(jobs), "--wait", expect=1)
     check_second_is_named([line["error"] for line in waited], "results")
     assert waited[1]["error"]["line"] == 2
+    response = waited[1]["response"]  # the fault is not the user's
+    assert response["status_code"] == 500
+    assert response["body"]["error"]["type"] == "server_error"
     read = foreign.millrace("results", expect=0)
     check_second_is_named([line["error"] for line in read], "results")
     assert [line["id"] for line in read] == [line["id"] for line in waited]
