@@ -15,6 +15,9 @@ Status check_end(const JobEnd& end) {
   if (end.state == JobState::completed && end.result.empty()) {
     return fail(Code::missing_field, "the job completed without a result");
   }
+  if (end.state == JobState::completed && end.error) {
+    return fail(Code::invalid_value, "the job completed with an error");
+  }
   if (end.state == JobState::failed && !end.error) {
     return fail(Code::missing_field, "the job failed without an error");
   }

@@ -1,0 +1,46 @@
+"""Ends that an engine sends: what the broker refuses, shortens or passes on, and that readers can
+always read the results behind it."""
+import json
+import subprocess
+
+from patience import PATIENCE_S
+from wire import PROGRAM, end, job
+
+
+def leases_of(client, engine, *jobs):
+    """Submits these jobs and returns their leases, in order."""
+    kind, answer = client.ask("submit", jobs=list(jobs))
+    assert kind == "submitted" and all(not x.get("error") for x in answer["answers"]), answer
+    engine.say("ready", credit=len(jobs))
+    leases = []
+    while len(leases) < len(jobs):
+        leases += engine.wait("leases")["leases"]
+    return [lease["lease"] for lease in leases]
+
+
+def results(broker):
+    """Reads the stream with `millrace results`, which checks and decodes every frame."""
+    done = subprocess.run([PROGRAM.parent / "millrace", "results", "--broker",
+                           broker.endpoint("clients")], capture_output=True, text=True,
+                          timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return {line["id"]: line for line in map(json.loads, done.stdout.splitlines())}
+
+
+def test_an_end_without_its_state_is_refused(client, engine):
+    [lease] = leases_of(client, engine, job("a"))
+    stateless = end(lease)
+    del stateless["state"]
+    kind, body = engine.ask("ends", ends=[stateless])
+    assert kind == "refused" and body["error"]["code"] == "missing_field", body
+    assert "state" in body["error"]["message"]
+    assert client.ask("status_request", job="a")[1]["state"] == "leased"
+
+
+def test_a_completed_job_with_an_error_fails(broker, client, engine):
+    [lease] = leases_of(client, engine, job("a"))
+    both = {**end(lease), "error": {"code": "internal", "message": "odd", "hint": ""}}
+    kind, body = engine.ask("ends", ends=[both])
+    assert kind == "committed" and body["committed"] == [lease]
+    error = results(broker)["a"]["error"]
+    assert error["code"] == "engine_failed" and "completed with an error" in error["message"]
