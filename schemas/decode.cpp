@@ -295,7 +295,7 @@ JobLabels decode_labels(std::string_view bytes) {
 }
 
 Result<JobResult> decode_result(std::string_view body) {
-  MILLRACE_TRY(validate(body, result_bounds));
+  MILLRACE_TRY(validate(body, published_bounds));
   Reader in(body);
   JobResult result;
   MILLRACE_TRY(read_map(in, Path{nullptr, "result"}, result));

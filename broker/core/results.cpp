@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "schemas/base/number_text.hpp"
+#include "schemas/validate.hpp"
 
 namespace millrace::broker {
 namespace {
@@ -21,9 +22,8 @@ Status check_end(const JobEnd& end) {
   if (end.state == JobState::failed && !end.error) {
     return fail(Code::missing_field, "the job failed without an error");
   }
-  if (end.result.size() <= limits::result_bytes) return {};
-  return fail(Code::too_large, "it has " + std::to_string(end.result.size()) +
-                                   " bytes, the limit is " + std::to_string(limits::result_bytes));
+  if (end.result.empty()) return {};
+  return validate(end.result, result_bounds);
 }
 
 Error end_error(const EndingJob& job, Code reason) {

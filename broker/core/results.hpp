@@ -23,8 +23,8 @@ Body published_refusal(const std::string& job, const std::string& custom_id, Err
                        std::int64_t now_us);
 
 // Converts an end that an engine sent into a Finish. An unusable end (wrong state, absent result or
-// error, a completed job with an error, result too large) makes the job fail with engine_failed,
-// and `sound` is false.
+// error, a completed job with an error, result too large or nested too deep to be published) makes
+// the job fail with engine_failed, and `sound` is false.
 struct EngineEnd {
   Finish finish;
   bool sound = true;

@@ -15,7 +15,7 @@ inline constexpr std::uint32_t message_depth = 16;
 // msgpack objects in one frame. A node takes at least a byte, so a frame of lease_bytes or
 // fetch_bytes always passes.
 inline constexpr std::uint32_t message_nodes = 20'000'000;
-inline constexpr std::uint32_t body_depth = 8;         // of a job or a result by itself
+inline constexpr std::uint32_t body_depth = 8;         // of a job or a published result by itself
 inline constexpr std::uint32_t body_nodes = 200'000;   // longer token lists must be `bin`
 inline constexpr std::uint32_t map_keys = 128;         // keys of one map
 inline constexpr std::uint32_t list_items = 10'000;    // items of one list of a message

@@ -44,3 +44,23 @@ def test_a_completed_job_with_an_error_fails(broker, client, engine):
     assert kind == "committed" and body["committed"] == [lease]
     error = results(broker)["a"]["error"]
     assert error["code"] == "engine_failed" and "completed with an error" in error["message"]
+
+
+def nested(levels):
+    return {"x": nested(levels - 1)} if levels > 1 else []
+
+
+def test_a_result_nested_too_deep_fails_its_job_and_hides_no_other(broker, client, engine):
+    # The frame of `ends` has 4 levels around a result, that of `data` 5; each may have 16 in all.
+    levels = {"a": 12, "b": 8, "c": 7}
+    leases = leases_of(client, engine, *map(job, levels))
+    ends = [end(lease) for lease in leases]
+    for one, depth in zip(ends, levels.values()):
+        one["result"]["x"] = nested(depth - 1)
+    kind, body = engine.ask("ends", ends=ends)
+    assert kind == "committed" and body["committed"] == leases
+    read = results(broker)
+    for name in "ab":
+        error = read[name]["error"]
+        assert error["code"] == "engine_failed" and "nested too deep" in error["message"]
+    assert read["c"]["error"] is None
