@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "schemas/base/number_text.hpp"
+#include "schemas/base/utf8.hpp"
 #include "schemas/validate.hpp"
 
 namespace millrace::broker {
@@ -24,6 +25,14 @@ Status check_end(const JobEnd& end) {
   }
   if (end.result.empty()) return {};
   return validate(end.result, result_bounds);
+}
+
+// Cuts a text of an engine to its limit and says so at its end.
+void shorten(std::string& text) {
+  const std::size_t bytes = text.size();
+  if (bytes <= limits::error_text_bytes) return;
+  text.resize(utf8_complete_prefix(std::string_view(text).substr(0, limits::error_text_bytes)));
+  text += "... (the broker cut this text of " + std::to_string(bytes) + " bytes)";
 }
 
 Error end_error(const EndingJob& job, Code reason) {
@@ -83,6 +92,10 @@ EngineEnd finish_of(JobEnd end, const std::string& engine) {
                "the engine's result cannot be used: " + checked.error().message,
                "update the engine or report the fault; retry the job on another engine"};
     return {{end.lease, JobState::failed, {}, engine, std::move(told)}, false};
+  }
+  if (end.error) {
+    shorten(end.error->message);
+    shorten(end.error->hint);
   }
   return {{end.lease, end.state, std::move(end.result), engine, std::move(end.error)}, true};
 }

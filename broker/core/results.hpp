@@ -24,7 +24,7 @@ Body published_refusal(const std::string& job, const std::string& custom_id, Err
 
 // Converts an end that an engine sent into a Finish. An unusable end (wrong state, absent result or
 // error, a completed job with an error, result too large or nested too deep to be published) makes
-// the job fail with engine_failed, and `sound` is false.
+// the job fail with engine_failed, and `sound` is false. Cuts the error's texts to their limit.
 struct EngineEnd {
   Finish finish;
   bool sound = true;

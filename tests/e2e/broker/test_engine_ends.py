@@ -3,8 +3,11 @@ always read the results behind it."""
 import json
 import subprocess
 
+import msgpack
 from patience import PATIENCE_S
 from wire import PROGRAM, end, job
+
+MIB = 1024 * 1024
 
 
 def leases_of(client, engine, *jobs):
@@ -64,3 +67,23 @@ def test_a_result_nested_too_deep_fails_its_job_and_hides_no_other(broker, clien
         error = read[name]["error"]
         assert error["code"] == "engine_failed" and "nested too deep" in error["message"]
     assert read["c"]["error"] is None
+
+
+def test_the_largest_result_and_the_longest_error_can_be_read(broker, client, engine):
+    large, failed = leases_of(client, engine, job("large", metadata={"key": "m" * 16_000}),
+                              job("failed"))
+    whole = end(large)
+    [choice] = whole["result"]["choices"]
+    choice["text"] = "y" * 32 * MIB
+    choice["text"] = choice["text"][:64 * MIB - len(msgpack.packb(whole["result"]))]
+    assert len(msgpack.packb(whole["result"])) == 32 * MIB
+    error = {"code": "device_error", "message": "z" * 33 * MIB, "hint": ""}
+    for one in (whole, {"lease": failed, "state": "failed", "error": error}):
+        kind, body = engine.ask("ends", ends=[one])
+        assert kind == "committed" and body["committed"] == [one["lease"]]
+    read = results(broker)
+    assert read["large"]["error"] is None
+    assert choice["text"] in json.dumps(read["large"]["response"])
+    told = read["failed"]["error"]
+    assert told["code"] == "device_error"
+    assert told["message"].endswith(f"z... (the broker cut this text of {33 * MIB} bytes)")
