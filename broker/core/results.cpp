@@ -52,14 +52,23 @@ Error end_error(const EndingJob& job, Code reason) {
   }
 }
 
+// The error of a job whose labels are damaged; `end` is how it would have ended.
+Error damaged_labels(const JobResult& end, const Error& damage) {
+  std::string message = "the ledger's copy of the job's metadata and warnings is damaged (" +
+                        damage.message + "); apart from that the job ended as " +
+                        std::string(wire_name(end.state));
+  if (end.error) message += " with " + end.error->text();
+  return {Code::ledger_corrupt, std::move(message),
+          "restore the ledger from a backup, or submit the job again under another id"};
+}
+
 }  // namespace
 
 Body labels_of(const DecodedJob& decoded) {
   return encode_labels({decoded.job.metadata, decoded.warnings});
 }
 
-Body published_end(const EndingJob& job, const Outcome& outcome) {
-  JobLabels labels = decode_labels(job.labels);
+Published published_end(const EndingJob& job, const Outcome& outcome) {
   JobResult end;
   end.job = job.job;
   end.custom_id = job.custom_id;
@@ -67,12 +76,17 @@ Body published_end(const EndingJob& job, const Outcome& outcome) {
   end.batch = job.batch;
   end.state = outcome.state;
   end.error = outcome.reason ? end_error(job, *outcome.reason) : outcome.error;
-  end.warnings = std::move(labels.warnings);
-  end.metadata = std::move(labels.metadata);
   end.attempts = job.attempts;
   end.submitted_us = job.submitted_us;
   end.ended_us = outcome.ended_us;
-  return encode_result(end, outcome.result);
+  if (auto labels = decode_labels(job.labels)) {
+    end.warnings = std::move(labels->warnings);
+    end.metadata = std::move(labels->metadata);
+  } else {
+    end.error = damaged_labels(end, labels.error());
+    end.state = JobState::failed;
+  }
+  return {encode_result(end, outcome.result), end.state};
 }
 
 Body published_refusal(const std::string& job, const std::string& custom_id, Error error,

@@ -15,8 +15,9 @@ namespace millrace::broker {
 // its metadata and the warnings about fields that were ignored. Empty where there is neither.
 Body labels_of(const DecodedJob& decoded);
 
-// Builds the JobResult of an ended job. The ledger calls this as its Publish function.
-Body published_end(const EndingJob& job, const Outcome& outcome);
+// Builds the JobResult of an ended job. The ledger calls this as its Publish function. A job whose
+// labels are damaged fails with ledger_corrupt; it keeps the result that it has.
+Published published_end(const EndingJob& job, const Outcome& outcome);
 
 // Builds the JobResult of a pushed job that was refused.
 Body published_refusal(const std::string& job, const std::string& custom_id, Error error,

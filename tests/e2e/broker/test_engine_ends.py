@@ -1,6 +1,7 @@
 """Ends that an engine sends: what the broker refuses, shortens or passes on, and that readers can
 always read the results behind it."""
 import json
+import sqlite3
 import subprocess
 
 import msgpack
@@ -10,15 +11,19 @@ from wire import PROGRAM, end, job
 MIB = 1024 * 1024
 
 
+def granted(engine, count):
+    engine.say("ready", credit=count)
+    leases = []
+    while len(leases) < count:
+        leases += engine.wait("leases")["leases"]
+    return [lease["lease"] for lease in leases]
+
+
 def leases_of(client, engine, *jobs):
     """Submits these jobs and returns their leases, in order."""
     kind, answer = client.ask("submit", jobs=list(jobs))
     assert kind == "submitted" and all(not x.get("error") for x in answer["answers"]), answer
-    engine.say("ready", credit=len(jobs))
-    leases = []
-    while len(leases) < len(jobs):
-        leases += engine.wait("leases")["leases"]
-    return [lease["lease"] for lease in leases]
+    return granted(engine, len(jobs))
 
 
 def results(broker):
@@ -87,3 +92,25 @@ def test_the_largest_result_and_the_longest_error_can_be_read(broker, client, en
     told = read["failed"]["error"]
     assert told["code"] == "device_error"
     assert told["message"].endswith(f"z... (the broker cut this text of {33 * MIB} bytes)")
+
+
+def test_a_job_whose_labels_are_damaged_fails_alone_and_visibly(broker, client, engine):
+    client.ask("submit", jobs=[job(name, metadata={"source": "test"}) for name in "ab"])
+    broker.kill()
+    ledger = sqlite3.connect(broker.folder / "ledger" / "ledger.sqlite")
+    with ledger:
+        damaged = ledger.execute("UPDATE jobs SET labels = x'00' WHERE job = 'a'")
+        assert damaged.rowcount == 1
+    ledger.close()
+    broker.start()
+    client.join()
+    engine.join()
+    leases = granted(engine, 2)
+    kind, body = engine.ask("ends", ends=[end(lease) for lease in leases])
+    assert kind == "committed" and body["committed"] == leases
+    read = results(broker)
+    assert read["a"]["error"]["code"] == "ledger_corrupt"
+    assert "metadata" in read["a"]["error"]["message"]
+    assert read["b"]["error"] is None
+    counts = client.ask("status_request")[1]["counts"]
+    assert (counts["failed"], counts["completed"]) == (1, 1)

@@ -82,6 +82,35 @@ TEST(PublishedResult, OfAFailedJobHoldsTheEnginesError) {
   expect_labels(result);
 }
 
+TEST(PublishedResult, OfAJobWithDamagedLabelsIsAFailureThatNamesTheDamage) {
+  const std::vector<std::pair<std::string, Body>> damages{
+      {"no msgpack", "\xC1"},
+      {"cut off", map({{"metadata", map({{"source", str("test")}})}}).substr(0, 30)},
+      {"of another type", map({{"metadata", str("test")}})}};
+  for (const auto& [name, labels] : damages) {
+    SCOPED_TRACE(name);
+    World world;
+    SubmitJob damaged;
+    damaged.tenant = default_tenant;
+    damaged.id = damaged.hash = "a";
+    damaged.body = job_body("a");
+    damaged.model = "m";
+    damaged.stream = "results";
+    damaged.labels = labels;
+    ASSERT_TRUE(world.ask(damaged));
+    world.join_engine("e", 1);
+    const LeaseId lease = world.leases("e").at(0).lease;
+    world.say(World::engine("e"), Ends{{completed(lease)}});
+    const JobResult result = world.result_of("a");
+    EXPECT_EQ(result.state, JobState::failed);
+    ASSERT_TRUE(result.error);
+    EXPECT_EQ(result.error->code, Code::ledger_corrupt);
+    EXPECT_NE(result.error->message.find("ended as completed"), std::string::npos);
+    EXPECT_TRUE(result.result) << "the engine's result is not lost";
+    EXPECT_EQ(world.counts().failed, 1u);
+  }
+}
+
 std::string map_of(const std::vector<std::pair<std::string, std::string>>& pairs) {
   std::string out = "\xDF" + build::big_endian(pairs.size(), 4);
   for (const auto& [key, value] : pairs) out += str(key) + value;
