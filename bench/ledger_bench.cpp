@@ -74,7 +74,9 @@ class Bench {
  public:
   explicit Bench(const std::string& path) {
     SqliteLedgerOptions options;
-    options.publish = [](const EndingJob&, const Outcome& outcome) { return outcome.result; };
+    options.publish = [](const EndingJob&, const Outcome& outcome) {
+      return Published{outcome.result, outcome.state};
+    };
     auto ledger = open_sqlite_ledger(path, std::move(options));
     if (!ledger) {
       std::fprintf(stderr, "%s\n", ledger.error().text().c_str());

@@ -46,10 +46,9 @@ std::string encode_result(const JobResult& end, const Body& generation);
 std::string encode_generation(const GenerationResult& result);
 Result<JobResult> decode_result(std::string_view body);
 
-// The labels that the ledger keeps for the published result. Empty labels are empty bytes; bytes
-// that cannot be decoded give empty labels.
+// The labels that the ledger keeps for the published result. Empty labels are empty bytes.
 std::string encode_labels(const JobLabels& labels);
-JobLabels decode_labels(std::string_view bytes);
+Result<JobLabels> decode_labels(std::string_view bytes);
 
 // Hash of the canonical form (keys sorted, only what the producer gave), as 32 hex digits. The
 // version is stored beside it, because a later version may hash in another way.

@@ -291,16 +291,17 @@ std::uint64_t peek_id(std::string_view frame) {
   return id;
 }
 
-JobLabels decode_labels(std::string_view bytes) {
+Result<JobLabels> decode_labels(std::string_view bytes) {
   JobLabels labels;
-  if (!validate(bytes, job_bounds)) return labels;
+  if (bytes.empty()) return labels;
+  MILLRACE_TRY(validate(bytes, job_bounds));
   Reader in(bytes);
-  if (!read_map(in, Path{nullptr, "labels"}, labels)) return {};
+  MILLRACE_TRY(read_map(in, Path{nullptr, "labels"}, labels));
   return labels;
 }
 
 Result<JobResult> decode_result(std::string_view body) {
-  MILLRACE_TRY(validate(body, result_bounds));
+  MILLRACE_TRY(validate(body, published_bounds));
   Reader in(body);
   JobResult result;
   MILLRACE_TRY(read_map(in, Path{nullptr, "result"}, result));

@@ -292,10 +292,11 @@ void fields(auto& v, Is<HeartbeatAnswer> auto& m) {
 }
 void fields(auto& v, Is<JobEnd> auto& m) {
   v.required("lease", m.lease, "the lease that the job ran under");
-  v.field("state", m.state, "`completed`, `failed` or `cancelled`");
+  v.required("state", m.state, "`completed`, `failed` or `cancelled`");
   v.optional_body("result", m.result, "generation_result",
                   "what was generated or scored; a completed job has it");
-  v.field("error", m.error, "why there is no result, or no whole one; a failed job has it");
+  v.field("error", m.error,
+          "why there is no result, or no whole one; a failed job has it, a completed one must not");
 }
 void fields(auto& v, Is<Ends> auto& m) {
   v.required("ends", m.ends, "the ends");

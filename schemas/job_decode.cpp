@@ -199,6 +199,19 @@ class MapReader {
   Status status_;
 };
 
+// The result repeats the warnings, so their number is bounded.
+std::vector<std::string> warnings_about(const UnknownNames& unknown) {
+  const std::size_t told = std::min<std::size_t>(unknown.size(), limits::job_warnings);
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < told; ++i) {
+    out.push_back("unknown field " + unknown[i] + " was left out");
+  }
+  if (told < unknown.size()) {
+    out.push_back(std::to_string(unknown.size() - told) + " more unknown fields were left out");
+  }
+  return out;
+}
+
 Result<DecodedJob> read_job(std::string_view body) {
   UnknownNames unknown;
   Job job;
@@ -215,11 +228,7 @@ Result<DecodedJob> read_job(std::string_view body) {
   }
   if (job.request.task == Task::score) job.request.logprobs.prompt = true;
   MILLRACE_TRY(check_job(job));
-  DecodedJob decoded{std::move(job), {}};
-  for (const std::string& name : unknown) {
-    decoded.warnings.push_back("unknown field " + name + " was left out");
-  }
-  return decoded;
+  return DecodedJob{std::move(job), warnings_about(unknown)};
 }
 
 }  // namespace

@@ -20,7 +20,12 @@ struct Bounds {
 };
 inline constexpr Bounds frame_bounds{};
 inline constexpr Bounds job_bounds{limits::job_bytes, limits::body_depth, limits::body_nodes};
-inline constexpr Bounds result_bounds{limits::result_bytes, limits::body_depth, limits::body_nodes};
+// A GenerationResult as an engine sends it. The published result puts it one level deeper.
+inline constexpr Bounds result_bounds{limits::result_bytes, limits::body_depth - 1,
+                                      limits::body_nodes};
+// A JobResult as the broker publishes it, and streams hold it.
+inline constexpr Bounds published_bounds{limits::published_bytes, limits::body_depth,
+                                         limits::body_nodes + limits::facts_nodes};
 
 Status validate(std::string_view bytes, const Bounds& bounds);
 

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "schemas/base/number_text.hpp"
+#include "schemas/base/utf8.hpp"
+#include "schemas/validate.hpp"
 
 namespace millrace::broker {
 namespace {
@@ -15,12 +17,22 @@ Status check_end(const JobEnd& end) {
   if (end.state == JobState::completed && end.result.empty()) {
     return fail(Code::missing_field, "the job completed without a result");
   }
+  if (end.state == JobState::completed && end.error) {
+    return fail(Code::invalid_value, "the job completed with an error");
+  }
   if (end.state == JobState::failed && !end.error) {
     return fail(Code::missing_field, "the job failed without an error");
   }
-  if (end.result.size() <= limits::result_bytes) return {};
-  return fail(Code::too_large, "it has " + std::to_string(end.result.size()) +
-                                   " bytes, the limit is " + std::to_string(limits::result_bytes));
+  if (end.result.empty()) return {};
+  return validate(end.result, result_bounds);
+}
+
+// Cuts a text of an engine to its limit and says so at its end.
+void shorten(std::string& text) {
+  const std::size_t bytes = text.size();
+  if (bytes <= limits::error_text_bytes) return;
+  text.resize(utf8_complete_prefix(std::string_view(text).substr(0, limits::error_text_bytes)));
+  text += "... (the broker cut this text of " + std::to_string(bytes) + " bytes)";
 }
 
 Error end_error(const EndingJob& job, Code reason) {
@@ -40,14 +52,23 @@ Error end_error(const EndingJob& job, Code reason) {
   }
 }
 
+// The error of a job whose labels are damaged; `end` is how it would have ended.
+Error damaged_labels(const JobResult& end, const Error& damage) {
+  std::string message = "the ledger's copy of the job's metadata and warnings is damaged (" +
+                        damage.message + "); apart from that the job ended as " +
+                        std::string(wire_name(end.state));
+  if (end.error) message += " with " + end.error->text();
+  return {Code::ledger_corrupt, std::move(message),
+          "restore the ledger from a backup, or submit the job again under another id"};
+}
+
 }  // namespace
 
 Body labels_of(const DecodedJob& decoded) {
   return encode_labels({decoded.job.metadata, decoded.warnings});
 }
 
-Body published_end(const EndingJob& job, const Outcome& outcome) {
-  JobLabels labels = decode_labels(job.labels);
+Published published_end(const EndingJob& job, const Outcome& outcome) {
   JobResult end;
   end.job = job.job;
   end.custom_id = job.custom_id;
@@ -55,12 +76,17 @@ Body published_end(const EndingJob& job, const Outcome& outcome) {
   end.batch = job.batch;
   end.state = outcome.state;
   end.error = outcome.reason ? end_error(job, *outcome.reason) : outcome.error;
-  end.warnings = std::move(labels.warnings);
-  end.metadata = std::move(labels.metadata);
   end.attempts = job.attempts;
   end.submitted_us = job.submitted_us;
   end.ended_us = outcome.ended_us;
-  return encode_result(end, outcome.result);
+  if (auto labels = decode_labels(job.labels)) {
+    end.warnings = std::move(labels->warnings);
+    end.metadata = std::move(labels->metadata);
+  } else {
+    end.error = damaged_labels(end, labels.error());
+    end.state = JobState::failed;
+  }
+  return {encode_result(end, outcome.result), end.state};
 }
 
 Body published_refusal(const std::string& job, const std::string& custom_id, Error error,
@@ -80,6 +106,10 @@ EngineEnd finish_of(JobEnd end, const std::string& engine) {
                "the engine's result cannot be used: " + checked.error().message,
                "update the engine or report the fault; retry the job on another engine"};
     return {{end.lease, JobState::failed, {}, engine, std::move(told)}, false};
+  }
+  if (end.error) {
+    shorten(end.error->message);
+    shorten(end.error->hint);
   }
   return {{end.lease, end.state, std::move(end.result), engine, std::move(end.error)}, true};
 }

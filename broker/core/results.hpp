@@ -15,15 +15,17 @@ namespace millrace::broker {
 // its metadata and the warnings about fields that were ignored. Empty where there is neither.
 Body labels_of(const DecodedJob& decoded);
 
-// Builds the JobResult of an ended job. The ledger calls this as its Publish function.
-Body published_end(const EndingJob& job, const Outcome& outcome);
+// Builds the JobResult of an ended job. The ledger calls this as its Publish function. A job whose
+// labels are damaged fails with ledger_corrupt; it keeps the result that it has.
+Published published_end(const EndingJob& job, const Outcome& outcome);
 
 // Builds the JobResult of a pushed job that was refused.
 Body published_refusal(const std::string& job, const std::string& custom_id, Error error,
                        std::int64_t now_us);
 
 // Converts an end that an engine sent into a Finish. An unusable end (wrong state, absent result or
-// error, result too large) makes the job fail with engine_failed, and `sound` is false.
+// error, a completed job with an error, result too large or nested too deep to be published) makes
+// the job fail with engine_failed, and `sound` is false. Cuts the error's texts to their limit.
 struct EngineEnd {
   Finish finish;
   bool sound = true;

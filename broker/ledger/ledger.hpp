@@ -79,8 +79,13 @@ struct Outcome {
   std::optional<Code> reason{};
   std::int64_t ended_us = 0;
 };
+struct Published {
+  Body body;  // a JobResult
+  // How the job ends: as the outcome says, or failed where the job's labels are damaged.
+  JobState state = JobState::completed;
+};
 // Builds the JobResult to publish. `apply` calls it on its own thread; it must be pure.
-using Publish = std::function<Body(const EndingJob& job, const Outcome& outcome)>;
+using Publish = std::function<Published(const EndingJob& job, const Outcome& outcome)>;
 
 // The columns of a job that earlier versions of the ledger's file lack; SubmitJob has the same
 // fields. A migration computes them from the body. Empty where the body cannot be read.

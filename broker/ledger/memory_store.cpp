@@ -74,15 +74,16 @@ FinishReply MemoryStore::end(JobRecord& job, const Outcome& outcome) {
   const SubmitJob& given = job.given;
   const EndingJob ending{given.id,     given.custom_id, given.model,  given.batch,
                          given.labels, job.attempts,    job.failures, job.submitted_us};
-  Body body = options_.publish(ending, outcome);
+  Published published = options_.publish(ending, outcome);
   if (job.state == JobState::queued) dequeue(job);
   if (job.state == JobState::leased) drop_lease(job);
   if (given.deadline_us) {
     deadlines_.erase({given.tenant, *given.deadline_us, job.sequence, &job});
   }
-  set_state(job, outcome.state);
-  if (outcome.state != JobState::failed) job.given.body = {};
-  FinishReply reply = append(given.tenant, given.stream, given.id, std::move(body), outcome.state);
+  set_state(job, published.state);
+  if (published.state != JobState::failed) job.given.body = {};
+  FinishReply reply =
+      append(given.tenant, given.stream, given.id, std::move(published.body), published.state);
   job.number = reply.number;
   return reply;
 }

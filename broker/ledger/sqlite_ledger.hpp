@@ -1,9 +1,9 @@
 #pragma once
 // The ledger in one SQLite file, `path`. Beside it are `path`-wal and `path`.ballast, the reserve
 // that lets results commit on a full disk. README.md has the tables and the durability rules.
-// Errors of opening: io_error, ledger_in_use, ledger_newer, ledger_corrupt, ledger_settings,
-// disk_full. Thread safety: one thread at a time; it may be opened on another thread than it is
-// used on.
+// Errors of opening: io_error, ledger_in_use, ledger_newer, ledger_older, ledger_corrupt,
+// ledger_settings, disk_full. Thread safety: one thread at a time; it may be opened on another
+// thread than it is used on.
 #include <cstdint>
 #include <functional>
 #include <memory>

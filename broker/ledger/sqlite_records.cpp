@@ -242,14 +242,14 @@ void Records::mark_cancelled(JobRow& row) {
 FinishReply Records::end(JobRow& row, const Outcome& outcome) {
   const EndingJob ending{row.job,    row.custom_id, row.model,    row.batch,
                          row.labels, row.attempts,  row.failures, row.submitted_us};
-  const Body body = publish_(ending, outcome);
+  const Published published = publish_(ending, outcome);
   if (row.state == JobState::queued) dequeue(row);
   if (row.lease != 0) delete_lease_.run(row.lease);
   count(row, row.state, -1);
-  row.state = outcome.state;
+  row.state = published.state;
   count(row, row.state, 1);
   row.lease = 0;
-  FinishReply reply = append(row.tenant, row.stream, row.job, body, row.state);
+  FinishReply reply = append(row.tenant, row.stream, row.job, published.body, row.state);
   row.number = reply.number;
   update(row);
   // Only a failed job can run again.

@@ -209,6 +209,24 @@ Status create_version_3(Database& database, const MigrationInput& with) {
   return fill_column(database, with.read_columns, set_labels);
 }
 
+// The settings that a result repeats have another form since this version. A reader would show the
+// defaults in place of the settings that an earlier result holds.
+constexpr int readable_results = 3;
+
+Status check_results(Database& database, int found) {
+  if (found == 0 || found >= readable_results) return {};
+  Statement count(database, "SELECT count(*) FROM entries");
+  const std::int64_t results = count.run() ? count.integer(0) : 0;
+  MILLRACE_TRY(database.status());
+  if (results == 0) return {};
+  return fail(Code::ledger_older,
+              "ledger " + database.path() + " has version " + std::to_string(found) +
+                  " and holds results (" + std::to_string(results) +
+                  "); this program reads results of versions from " +
+                  std::to_string(readable_results) + " on",
+              "read its results with the Millrace that wrote it, and begin with a new folder");
+}
+
 using Migration = Status (*)(Database&, const MigrationInput&);
 constexpr auto migrations =
     std::to_array<Migration>({create_version_1, create_version_2, create_version_3});
@@ -272,6 +290,7 @@ Status settle_settings(Database& database, const DurabilitySettings& settings) {
 
 Status migrate(Database& database, const MigrationInput& with) {
   MILLRACE_ASSIGN(const int found, ledger_version_of(database));
+  MILLRACE_TRY(check_results(database, found));
   for (int version = found; version < ledger_version; ++version) {
     MILLRACE_TRY(database.execute("BEGIN IMMEDIATE"));
     Status status = migrations[static_cast<std::size_t>(version)](database, with);

@@ -30,7 +30,9 @@ Status settle_settings(Database& database, const DurabilitySettings& settings = 
 Status check_settings(Database& database, const DurabilitySettings& settings = {});
 
 // Brings the tables to `ledger_version`, each version in a transaction of its own. Errors: as
-// ledger_version_of, disk_full, and internal where `read_columns` is needed and missing.
+// ledger_version_of, disk_full, ledger_older where the ledger holds results in a form that this
+// program does not read (it changes nothing then), and internal where `read_columns` is needed and
+// missing.
 struct MigrationInput {
   std::int64_t now_us = 0;
   ReadColumns read_columns;

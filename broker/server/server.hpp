@@ -29,8 +29,8 @@ struct ServerStatistics {
 class BrokerServer {
  public:
   // Opens the ledger, binds the sockets and starts the thread. Errors: those of the ledger
-  // (ledger_in_use, ledger_newer, ledger_corrupt, ledger_settings, disk_full, io_error) and of the
-  // endpoints (usage, unauthorized, io_error); after an error nothing runs.
+  // (ledger_in_use, ledger_newer, ledger_older, ledger_corrupt, ledger_settings, disk_full,
+  // io_error) and of the endpoints (usage, unauthorized, io_error); after an error nothing runs.
   static Result<std::unique_ptr<BrokerServer>> start(ServerOptions options);
   ~BrokerServer();  // stops
   BrokerServer(const BrokerServer&) = delete;

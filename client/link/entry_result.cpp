@@ -9,7 +9,7 @@ namespace millrace::client {
 Result<JobResult> decode_entry(const Entry& entry, const std::string& stream) {
   Result<JobResult> decoded = decode_result(entry.body);
   if (!decoded) {
-    return fail(Code::malformed_frame,
+    return fail(Code::engine_failed,
                 "result " + std::to_string(entry.number) + " of stream " + stream +
                     " cannot be decoded: " + decoded.error().message,
                 "the engine that ran the job sent something other than a result: update that "

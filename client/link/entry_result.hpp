@@ -8,7 +8,7 @@
 
 namespace millrace::client {
 
-// Errors: malformed_frame, naming stream and number.
+// Errors: engine_failed, naming stream and number.
 Result<JobResult> decode_entry(const Entry& entry, const std::string& stream);
 
 // Returns the entry's job as one that failed with `error`.

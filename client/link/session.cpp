@@ -39,9 +39,9 @@ class BrokerSession final : public Session {
     return socket_->subscribe(stream);
   }
   void watch(const std::string& stream) override {
-    watched_.push_back(stream);
+    std::uint64_t& question = watched_[stream];
     if (ready_) {
-      ask_to_watch(stream);
+      ask_to_watch(stream, question);
     }
   }
   Status poll(std::uint32_t timeout_ms, std::vector<Envelope>& answers,
@@ -62,13 +62,14 @@ class BrokerSession final : public Session {
   Status send_questions();
   Status take(Envelope envelope, std::vector<Envelope>& answers);
   Status welcomed(Welcome welcome);
-  void ask_to_watch(const std::string& stream);
+  void ask_to_watch(const std::string& stream, std::uint64_t& question);
 
   SessionOptions options_;
   const Clock& clock_;
   std::unique_ptr<BrokerSocket> socket_;
   std::map<std::uint64_t, Question> questions_;
-  std::vector<std::string> streams_, watched_;
+  std::vector<std::string> streams_;
+  std::map<std::string, std::uint64_t> watched_;  // the last question about each stream; 0: none
   std::uint64_t last_id_ = hello_id;
   Welcome welcome_;
   bool ready_ = false;
@@ -122,17 +123,19 @@ Status BrokerSession::welcomed(Welcome welcome) {
   if (!welcome_.doorbell.empty()) {
     MILLRACE_TRY(socket_->connect_doorbell(welcome_.doorbell, streams_));
   }
-  for (const std::string& stream : watched_) {
-    ask_to_watch(stream);
+  for (auto& [stream, question] : watched_) {
+    ask_to_watch(stream, question);
   }
   return send_questions();
 }
 
-// Asks only a broker that knows the question: another one would refuse it each time.
-void BrokerSession::ask_to_watch(const std::string& stream) {
+// Asks only a broker that knows the question: another one would refuse it each time. Forgets the
+// earlier question, because every connection would repeat it as long as it has no answer.
+void BrokerSession::ask_to_watch(const std::string& stream, std::uint64_t& question) {
+  forget(question);
   const auto& known = welcome_.capabilities;
   if (std::find(known.begin(), known.end(), "partials") != known.end()) {
-    ask(Watch{.stream = stream});
+    question = ask(Watch{.stream = stream});
   }
 }
 

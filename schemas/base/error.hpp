@@ -56,6 +56,7 @@ namespace millrace {
   X(disk_full, 507, "no space left for new jobs")                                           \
   X(ledger_in_use, 409, "another broker holds this ledger")                                 \
   X(ledger_newer, 409, "the ledger was written by a newer version")                         \
+  X(ledger_older, 409, "the ledger was written by an earlier version")                      \
   X(ledger_corrupt, 500, "the ledger is damaged")                                           \
   X(ledger_settings, 500, "the ledger's durability settings are not the required ones")     \
   X(output_in_use, 409, "another run writes this output")                                   \

@@ -9,14 +9,20 @@ inline constexpr std::uint64_t KiB = 1024, MiB = 1024 * KiB, GiB = 1024 * MiB;
 // Messages
 inline constexpr std::uint64_t frame_bytes = 64 * MiB;   // one ZeroMQ frame (MAXMSGSIZE)
 inline constexpr std::uint64_t job_bytes = 8 * MiB;      // one job's msgpack body
-inline constexpr std::uint64_t result_bytes = 32 * MiB;  // one result's msgpack body
+inline constexpr std::uint64_t result_bytes = 32 * MiB;  // an engine's result as msgpack
+// What the broker adds to it: ids, metadata, warnings and an error.
+inline constexpr std::uint64_t facts_bytes = 1 * MiB;
+inline constexpr std::uint64_t published_bytes = result_bytes + facts_bytes;
+inline constexpr std::uint64_t error_text_bytes = 16 * KiB;  // an engine's message, or its hint
 inline constexpr std::uint32_t jobs_per_submit = 10'000;
 inline constexpr std::uint32_t message_depth = 16;
 // msgpack objects in one frame. A node takes at least a byte, so a frame of lease_bytes or
 // fetch_bytes always passes.
 inline constexpr std::uint32_t message_nodes = 20'000'000;
-inline constexpr std::uint32_t body_depth = 8;         // of a job or a result by itself
+inline constexpr std::uint32_t body_depth = 8;         // of a job or a published result by itself
 inline constexpr std::uint32_t body_nodes = 200'000;   // longer token lists must be `bin`
+inline constexpr std::uint32_t facts_nodes = 1'000;    // what the broker adds to a result
+inline constexpr std::uint32_t job_warnings = 100;     // further ones are only counted
 inline constexpr std::uint32_t map_keys = 128;         // keys of one map
 inline constexpr std::uint32_t list_items = 10'000;    // items of one list of a message
 inline constexpr std::uint64_t lease_bytes = 4 * MiB;  // of one Leases; its first job may exceed it

@@ -295,5 +295,5 @@ def test_ctrl_c_ends_the_wait_for_a_broker_that_is_absent(tmp_path, broker):
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert "trying again" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 130 and "stopped by a signal" in stderr, words

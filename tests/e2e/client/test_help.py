@@ -3,6 +3,7 @@ import re
 import subprocess
 
 import pytest
+from patience import PATIENCE_S
 from programs import program
 
 MOST_LINES = 48  # two screens of 24
@@ -13,7 +14,7 @@ MOST_TEXT_LINES = 2
 
 def shown(*words):
     done = subprocess.run([program(words[0]), *words[1:]], capture_output=True, text=True,
-                          timeout=60, check=False)
+                          timeout=PATIENCE_S, check=False)
     assert (done.returncode, done.stderr) == (0, ""), words
     return done.stdout.splitlines()
 

@@ -7,6 +7,7 @@ import msgpack
 import pytest
 import zmq
 
+from patience import PATIENCE_S
 from programs import program
 
 
@@ -58,7 +59,7 @@ def silent_broker(tmp_path_factory):
 def test_a_question_without_an_answer_times_out(silent_broker, words, asks):
     done = subprocess.run(
         [program("millrace"), *words, "--broker", silent_broker.endpoint, "--timeout", "1",
-         "--json"], capture_output=True, text=True, timeout=60, check=False)
+         "--json"], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert silent_broker.asked == [asks]
     assert (done.returncode, done.stdout) == (4, ""), done.stderr
     error = json.loads(done.stderr.splitlines()[-1])

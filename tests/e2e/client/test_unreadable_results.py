@@ -7,6 +7,7 @@ import threading
 import msgpack
 import pytest
 import zmq
+from patience import PATIENCE_S
 from programs import completion, program
 from stub_engine import result_of
 
@@ -60,7 +61,7 @@ class ForeignBroker(threading.Thread):
 
     def millrace(self, *words, expect, text=None):
         done = subprocess.run([program("millrace"), *words, "--broker", self.endpoint], text=True,
-                              capture_output=True, input=text, timeout=60, check=False)
+                              capture_output=True, input=text, timeout=PATIENCE_S, check=False)
         assert done.returncode == expect, done.stderr
         return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -76,7 +77,7 @@ def foreign(tmp_path):
 
 def check_second_is_named(errors, stream):
     assert [error is None for error in errors] == [True, False, True]
-    assert errors[1]["code"] == "malformed_frame" and errors[1]["hint"]
+    assert errors[1]["code"] == "engine_failed" and errors[1]["hint"]
     assert f"result 2 of stream {stream}" in errors[1]["message"]
 
 
@@ -86,6 +87,9 @@ def test_submit_and_results_report_it_and_go_on(foreign, tmp_path):
     waited = foreign.millrace("submit", str(jobs), "--wait", expect=1)
     check_second_is_named([line["error"] for line in waited], "results")
     assert waited[1]["error"]["line"] == 2
+    response = waited[1]["response"]  # the fault is not the user's
+    assert response["status_code"] == 500
+    assert response["body"]["error"]["type"] == "server_error"
     read = foreign.millrace("results", expect=0)
     check_second_is_named([line["error"] for line in read], "results")
     assert [line["id"] for line in read] == [line["id"] for line in waited]

@@ -177,16 +177,18 @@ TEST(Ends, UnderAnotherEnginesLeaseAreStale) {
 
 TEST(Ends, ThatCannotBeUsedFailTheJobAndSayWhy) {
   World world;
-  world.join_engine("e", 4);
-  world.submit({job_body("a"), job_body("b"), job_body("d"), job_body("f")});
+  world.join_engine("e", 5);
+  world.submit({job_body("a"), job_body("b"), job_body("d"), job_body("f"), job_body("g")});
   const auto leases = world.leases("e");
   const Body good = encode_generation({});
   const Body huge = good + std::string(limits::result_bytes, '\xc0');
+  const Error both{Code::context_exceeded, "too long", {}};
   world.say(World::engine("e"), Ends{{{leases[0].lease, JobState::completed, {}, {}},
                                       {leases[1].lease, JobState::failed, good, {}},
                                       {leases[2].lease, JobState::completed, huge, {}},
-                                      {leases[3].lease, JobState::expired, good, {}}}});
-  for (const char* job : {"a", "b", "d", "f"}) {
+                                      {leases[3].lease, JobState::expired, good, {}},
+                                      {leases[4].lease, JobState::completed, good, both}}});
+  for (const char* job : {"a", "b", "d", "f", "g"}) {
     const auto result = world.result_of(job);
     EXPECT_EQ(result.state, JobState::failed) << job;
     ASSERT_TRUE(result.error) << job;

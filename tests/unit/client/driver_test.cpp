@@ -89,7 +89,7 @@ TEST_F(DriverTest, AResultThatCannotBeDecodedIsAFailedLineAndTheRunGoesOn) {
   ASSERT_TRUE(go(three_lines));
   const auto lines = output();
   ASSERT_EQ(lines.size(), 3U);
-  EXPECT_EQ(lines.at(2)["error"]["code"], "malformed_frame");
+  EXPECT_EQ(lines.at(2)["error"]["code"], "engine_failed");
   EXPECT_EQ(lines.at(2)["error"]["line"], 2);
   const auto message = lines.at(2)["error"]["message"].get<std::string>();
   EXPECT_TRUE(message.starts_with("result 2 of stream results cannot be decoded: ")) << message;

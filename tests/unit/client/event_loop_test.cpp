@@ -233,5 +233,28 @@ TEST_F(EventLoopTest, ABusyHandlerIsNotWaitedForAndAnAnswerIsTakenOnce) {
   EXPECT_EQ(loop.run({&first, &second}, [] { return false; }).error().code, Code::io_error);
 }
 
+TEST_F(EventLoopTest, EachConnectionAsksOnceForThePartialsOfAStream) {
+  broker_.knows_partials = true;
+  session_ = broker_.open_session();
+  session_->watch("results");
+  std::vector<Envelope> answers;
+  std::vector<Bell> bells;
+  const auto poll_until_ready = [&] {
+    while (!session_->ready()) ASSERT_TRUE(session_->poll(10, answers, bells));
+  };
+  for (std::size_t connection = 1; connection <= 3; ++connection) {
+    poll_until_ready();
+    EXPECT_EQ(broker_.questions.size(), connection);
+    EXPECT_EQ(session_->unanswered(), 1U);
+    broker_.knows_partials = connection < 3;
+    broker_.restart(true);
+    ASSERT_TRUE(session_->poll(10, answers, bells));
+    ASSERT_FALSE(session_->ready());
+  }
+  poll_until_ready();
+  EXPECT_EQ(broker_.questions.size(), 3U) << "this broker does not know the question";
+  EXPECT_EQ(session_->unanswered(), 0U);
+}
+
 }  // namespace
 }  // namespace millrace::client

@@ -55,6 +55,7 @@ class FakeBroker {
   bool rings = true;         // the client hears its doorbell
   bool ends_at_once = true;  // ends each job as soon as it is submitted
   bool answers_status = true;
+  bool knows_partials = false;   // but answers no watch
   bool loses_submitted = false;  // loses the next answer to a submit
   bool greeted = false, lost = false;
   std::uint32_t connections = 0, waits = 0, resubmitted = 0;
@@ -147,6 +148,7 @@ inline void FakeBroker::receive(const Envelope& question) {
     greeted = true;
     Welcome welcome;
     welcome.doorbell = "fake://bell";
+    if (knows_partials) welcome.capabilities = {"partials"};
     return answer(question.id, std::move(welcome));
   }
   if (!greeted) {

@@ -91,7 +91,7 @@ TEST_F(ResultWaitTest, AResultThatCannotBeDecodedIsAFailedJobAndTheReadingGoesOn
   EXPECT_EQ(bad.job, "b");
   EXPECT_EQ(bad.state, JobState::failed);
   ASSERT_TRUE(bad.error.has_value());
-  EXPECT_EQ(bad.error->code, Code::malformed_frame);
+  EXPECT_EQ(bad.error->code, Code::engine_failed);
   EXPECT_TRUE(bad.error->message.starts_with("result 2 of stream results cannot be decoded: "));
   EXPECT_FALSE(bad.error->hint.empty());
 }

@@ -34,6 +34,22 @@ TEST_P(EndingTest, CancellingTellsQueuedLeasedEndedAndUnknownApart) {
   EXPECT_EQ(count().counts, (JobCounts{0, 0, 1, 0, 2, 0}));
 }
 
+TEST_P(EndingTest, AJobWhoseLabelsAreDamagedFailsHoweverItEnds) {
+  for (const char* id : {"finished", "cancelled"}) {
+    SubmitJob op = job(id);
+    op.labels = "damaged";
+    submit(op);
+  }
+  EXPECT_EQ(finish(take(1).at(0).lease).state, JobState::failed);
+  const auto reply = expect<CancelReply>(CancelJobs{tenant, {"cancelled"}, ""});
+  EXPECT_EQ(reply.numbers.at(0).state, JobState::failed);
+  for (const auto& entry : read(1).entries) EXPECT_EQ(entry.body, "damaged");
+  EXPECT_EQ(count().counts, (JobCounts{0, 0, 0, 2, 0, 0}));
+  EXPECT_EQ(look("finished").state, JobState::failed);
+  EXPECT_EQ(expect<RetryReply>(RetryJobs{tenant, {"finished"}, "", 1}).retried, 1u);
+  EXPECT_EQ(take(1).at(0).body, "body of finished") << "a failed job keeps its body";
+}
+
 TEST_P(EndingTest, AJobGivenBackAfterACancelEnds) {
   submit(job("a"));
   const LeaseId lease = take(1).at(0).lease;

@@ -20,13 +20,15 @@ constexpr std::int64_t start_us = 1'700'000'000'000'000;
 constexpr const char* tenant = "default";
 
 // The Publish function of these tests: an engine's result as it came, or the facts of an end that
-// the ledger decided.
-inline Body publish(const EndingJob& job, const Outcome& outcome) {
-  if (!outcome.reason) return outcome.result;
-  return job.job + "|" + job.custom_id + "|" + job.model + "|" + job.batch + "|" + job.labels +
-         "|" + std::to_string(static_cast<int>(outcome.state)) + "|" +
-         std::string(code_name(*outcome.reason)) + "|" + std::to_string(job.attempts) + "|" +
-         std::to_string(outcome.ended_us);
+// the ledger decided. A job with the labels "damaged" fails.
+inline Published publish(const EndingJob& job, const Outcome& outcome) {
+  if (job.labels == "damaged") return {"damaged", JobState::failed};
+  if (!outcome.reason) return {outcome.result, outcome.state};
+  Body facts = job.job + "|" + job.custom_id + "|" + job.model + "|" + job.batch + "|" +
+               job.labels + "|" + std::to_string(static_cast<int>(outcome.state)) + "|" +
+               std::string(code_name(*outcome.reason)) + "|" + std::to_string(job.attempts) + "|" +
+               std::to_string(outcome.ended_us);
+  return {std::move(facts), outcome.state};
 }
 
 class TemporaryFolder {

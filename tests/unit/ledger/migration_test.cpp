@@ -1,4 +1,5 @@
-// A ledger that an earlier version wrote is migrated without loss.
+// The jobs of a ledger that an earlier version wrote are migrated without loss. A ledger that holds
+// results as well is refused, because their form has changed.
 #include <sqlite3.h>
 
 #include "broker/ledger/sqlite_schema.hpp"
@@ -120,8 +121,8 @@ TEST(SqliteMigration, JobsOfVersion1KeepThePolicyTheyName) {
   (void)carry_out({wish("leased", "r5/r3"), wish("suspect", "r5/r3"), wish("failed", "r5/r3"),
                    wish("done", "r5/r3"), claim(4), GiveBack{{2}, Blame::died, ""},
                    Finish{3, JobState::failed, "r", ""}, Finish{4, JobState::completed, "r", ""},
-                   job("any"), wish("queued", "r5/r3"), wish("other", "f16/f16"),
-                   wish("damaged", "r5/r3")});
+                   TrimStream{tenant, "results", 3}, job("any"), wish("queued", "r5/r3"),
+                   wish("other", "f16/f16"), wish("damaged", "r5/r3")});
   ledger.reset();
   change(path, back_to_version_1);
   change(path, "UPDATE job_bodies SET body = x'00' WHERE sequence = 8");
@@ -176,6 +177,50 @@ TEST(SqliteMigration, JobsOfVersion2KeepTheirLabels) {
   ASSERT_EQ(entries.size(), 2u);
   EXPECT_NE(entries[0].body.find("|hello|"), std::string::npos) << entries[0].body;
   EXPECT_NE(entries[1].body.find("|goodbye|"), std::string::npos) << entries[1].body;
+}
+
+std::string user_version(const std::string& path) {
+  sqlite3* db = nullptr;
+  std::string out;
+  EXPECT_EQ(sqlite3_open(path.c_str(), &db), SQLITE_OK);
+  sqlite3_exec(
+      db, "PRAGMA user_version",
+      [](void* to, int, char** columns, char**) {
+        *static_cast<std::string*>(to) = columns[0];
+        return 0;
+      },
+      &out, nullptr);
+  sqlite3_close(db);
+  return out;
+}
+
+// Earlier versions wrote the settings in a result in another form.
+TEST(SqliteMigration, ALedgerOfAnEarlierVersionWithResultsIsRefusedUnchanged) {
+  const std::vector<std::pair<std::string, const char*>> earlier{{"1", back_to_version_1},
+                                                                 {"2", back_to_version_2}};
+  for (const auto& [version, back] : earlier) {
+    SCOPED_TRACE(version);
+    const TemporaryFolder folder;
+    const std::string path = folder.file("ledger");
+    auto ledger = open(path);
+    ASSERT_NE(ledger, nullptr);
+    ASSERT_TRUE(ledger->apply(
+        std::vector<Operation>{job("a"), claim(1), Finish{1, JobState::completed, "r", ""}},
+        start_us));
+    ledger.reset();
+    change(path, back);
+    const auto refused = try_open(path, read_columns);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::ledger_older);
+    EXPECT_NE(refused.error().message.find("has version " + version), std::string::npos)
+        << refused.error().message;
+    EXPECT_NE(refused.error().message.find(path), std::string::npos);
+    EXPECT_FALSE(refused.error().hint.empty());
+    EXPECT_EQ(user_version(path), version) << "the program that wrote it can still open it";
+    change(path, "DELETE FROM entries");
+    EXPECT_NE(open(path), nullptr) << "without results it is migrated";
+    EXPECT_EQ(user_version(path), std::to_string(ledger_version));
+  }
 }
 
 }  // namespace

@@ -142,6 +142,22 @@ TEST(Job, KnownFieldsThatWouldChangeTheTextAreRefused) {
   }
 }
 
+// Messages may hold far more unknown fields than a result may have warnings.
+TEST(Job, WarnsOfALimitedNumberOfUnknownFieldsAndCountsTheOthers) {
+  const std::string message = map({{"role", str("user")},
+                                   {"content", str("x")},
+                                   {"a", uint(1)},
+                                   {"b", uint(2)},
+                                   {"c", uint(3)}});
+  std::string messages = "\xDD" + big_endian(limits::chat_messages, 4);
+  for (std::uint32_t i = 0; i < limits::chat_messages; ++i) messages += message;
+  const DecodedJob decoded = accepted(map({{"messages", messages}}));
+  ASSERT_EQ(decoded.warnings.size(), limits::job_warnings + 1);
+  EXPECT_EQ(decoded.warnings.back(),
+            std::to_string(3 * limits::chat_messages - limits::job_warnings) +
+                " more unknown fields were left out");
+}
+
 TEST(Job, UnknownFieldsWarnAndStrictRefuses) {
   const DecodedJob decoded = accepted(with("temprature", uint(1)));
   ASSERT_EQ(decoded.warnings.size(), 1u);
