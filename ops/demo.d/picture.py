@@ -15,7 +15,7 @@ import termios
 import time
 from xml.sax.saxutils import escape
 
-COLUMNS = 100
+COLUMNS = 124
 CHARACTER_PX, LINE_PX, MARGIN_PX = 8.4, 20, 16
 SET = '<set attributeName="visibility" to="{}" begin="{:.2f}s" dur="{:.2f}s"/>'
 ERASE_LINE = "\r\x1b[K"
