@@ -282,8 +282,7 @@ void add_score_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand(
       "score",
       "Compute the logprobs of given texts.\n\n"
-      "Each line of text gives one JSON object, in the same order. With --model the command starts "
-      "its own broker and engine; without it the jobs go to --broker.\n\n"
+      "Each line gives one JSON object. Without --model, the jobs go to --broker.\n\n"
       "Examples:\n"
       "  echo 'The sea is blue.' | millrace score --model M.gguf\n"
       "  echo '[504, 3, 88]' | millrace score --ids   # by the broker of this machine");

@@ -125,7 +125,7 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
         ->capture_default_str();
   };
   app.add_option("--model-name", flags.model_name,
-                 "the model's id, which jobs name and results carry [the file's name]" +
+                 "the model's id in jobs and results [the file's name]" +
                      at_length("The file's name is used without its folder and without .gguf."))
       ->type_name("NAME")
       ->group(engine_group);

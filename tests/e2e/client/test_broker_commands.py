@@ -108,7 +108,8 @@ def test_lines_with_a_batch_of_their_own_are_reported(broker):
 def test_lines_with_ids_and_streams_of_their_own_are_reported(broker):
     path = broker.folder / "own.jsonl"
     path.write_text('{"id": "w1", "prompt": "p", "stream": "s"}\n')
-    assert "or a stream, are in that one" in broker.millrace("submit", str(path), expect=0).stderr
+    told = broker.millrace("submit", str(path), expect=0).stderr
+    assert "a batch or a stream of their own are in that one" in told
     path.write_text('{"id": "w1", "prompt": "q", "stream": "s"}\n')
     told = broker.millrace("submit", str(path), "--batch", "new", expect=1).stderr
     assert "give the line another id" in told and "another --batch" not in told
