@@ -31,7 +31,7 @@ struct LedgerThreadOptions {
   std::uint32_t commit_wait_us = limits::group_commit_wait_us;
   std::uint32_t inbox_operations = 100'000;       // beyond it post fails (overloaded)
   std::uint64_t inbox_bytes = 256 * limits::MiB;  // of bodies in the inbox; likewise
-  // Of entries read and not yet taken; beyond it stream reads wait.
+  // Bytes of entries that were read and not yet taken; beyond this limit, reads of streams wait.
   std::uint64_t outbox_bytes = 64 * limits::MiB;
   std::uint64_t read_slice_bytes = 256 * limits::KiB;
   std::uint32_t idle_ms = 200;                // after so long without work: housekeeping

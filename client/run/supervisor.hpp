@@ -24,7 +24,7 @@ struct SupervisorOptions {
   bool log_stays = true;         // the log outlives the run, so that an error may name it
   std::uint32_t pause_ms = 250;  // before the first restart; doubles
   std::uint32_t pause_max_ms = 10'000;
-  // Of an engine that has joined once: the starts in a row without joining until it is given up.
+  // An engine that has joined before is given up after so many starts in a row without joining.
   std::uint32_t hopeless_starts = 5;
   std::uint32_t stop_ms = 2'000;  // from SIGTERM to SIGKILL
 };

@@ -300,7 +300,7 @@ static inline void MR_Q(mr_attend)(const Attention* a, uint units, uint unit_cou
     }
 #endif
     MR_Q(mr_queries)(&unit, a->qkv, a->qkv_stride, a->rope, a->scale, (float*)q, plain);
-    // Of a cut tile: its first partial, its counter, its number of units (0: not cut).
+    // Three words of a cut tile: its first partial, its counter, its number of units (0: not cut).
     __global const uint* cut = a->step + units + 8 * (index / KV_HEADS) + 4;
     __global float16* records =
         a->partial + ((size_t)cut[0] * KV_HEADS + unit.kv_head) * RECORD_VECTORS;
