@@ -118,7 +118,7 @@ def test_a_start_that_fails_on_another_driver_keeps_the_cache(pocl_run):
     done = pocl_run.run.go(expect=3)
     assert not control.exists(), "no launch failed"
     assert not pocl_run.emptied() and set(pocl_run.files("")) >= set(files)
-    assert "engine_failed" in done.stderr and "delete" not in done.stderr
+    assert "device_error" in done.stderr and "delete" not in done.stderr
     del pocl_run.run.env["FAILING_DEVICE_PLATFORM"]  # on PoCL the same fault empties it
     control.write_text("fails 1\n")
     pocl_run.run.go(expect=0)

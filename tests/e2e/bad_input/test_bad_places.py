@@ -67,7 +67,7 @@ def test_a_ledger_of_a_newer_version(real_broker, real_run, call):
 
 @pytest.mark.parametrize("words, code, says", [
     (["--ledger", "FILE"], 3, "FILE"), (["--ledger", "/proc/nowhere"], 3, "/proc/nowhere"),
-    (["--listen", "nonsense"], 2, "no endpoint"), (["--config", "/nowhere"], 2, "/nowhere"),
+    (["--listen", "nonsense"], 2, "not an endpoint"), (["--config", "/nowhere"], 2, "/nowhere"),
     (["--config", "FILE"], 2, "nonsense"), (["--lease-ms", "5"], 2, "--lease-ms"),
     (["--listen", "tcp://0.0.0.0:5998"], 3, "other machines"), (["stray"], 2, "stray"),
     (["--log-level", "loud"], 2, "loud"),

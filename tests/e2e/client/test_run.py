@@ -291,7 +291,7 @@ def test_an_output_that_somebody_edited_is_refused(run):
     run.output.write_text("".join(whole[:-1]) + "mine\n")
     assert "did not write" in run.go(expect=3).stderr
     run.output.write_text("".join(whole[:-1] + whole[:1]))
-    assert "already" in run.go(expect=3).stderr
+    assert "repeats an earlier one" in run.go(expect=3).stderr
 
 
 def test_progress_and_summary_as_json(run):
