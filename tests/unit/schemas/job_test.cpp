@@ -50,8 +50,14 @@ Job full_job() {
   r.n = 2;
   r.max_tokens = 100;
   r.min_tokens = 3;
-  r.sampling = {0.7f, 40,   0.9f,  0.05f,
-                0.8f, 0.5f, 0.25f, std::numeric_limits<std::uint64_t>::max()};
+  r.sampling = {.temperature = 0.7f,
+                .top_k = 40,
+                .top_p = 0.9f,
+                .min_p = 0.05f,
+                .typical_p = 0.8f,
+                .xtc_probability = 0.5f,
+                .xtc_threshold = 0.25f,
+                .seed = std::numeric_limits<std::uint64_t>::max()};
   r.edits = full_edits();
   r.stops = {{"\n\n", "END"}, {0, 2, 0xFFFFFFFF}, true, {{1}, {2, 3}}, true};
   r.markers.list = {{MarkedPart::tool_call, "[CALL]", ""}, {MarkedPart::reasoning, "<t>", "</t>"}};

@@ -71,7 +71,14 @@ inline std::vector<std::pair<std::string, Job>> jobs() {
   r.n = 3;
   r.max_tokens = 32;
   r.min_tokens = 4;
-  r.sampling = {0.7f, 40, 0.95f, 0.05f, 0.9f, 0.5f, 0.25f, 42};
+  r.sampling = {.temperature = 0.7f,
+                .top_k = 40,
+                .top_p = 0.95f,
+                .min_p = 0.05f,
+                .typical_p = 0.9f,
+                .xtc_probability = 0.5f,
+                .xtc_threshold = 0.25f,
+                .seed = 42};
   r.edits.bias = {{2, -100.0f}, {504, 1.5f}};
   r.edits.repetition = {1.25f, PenaltyScope::output, 256};
   r.edits.presence = {0.5f, PenaltyScope::all, 64};
@@ -133,7 +140,8 @@ inline JobResult completed() {
                              1,
                              8192};
   result.effective.max_tokens = 16;
-  result.effective.sampling = {0.7f, 40, 0.95f, 0.05f, 1.0f, 0.0f, 0.1f, 9007199254740991};
+  result.effective.sampling = {
+      .temperature = 0.7f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f, .seed = 9007199254740991};
   result.effective.edits = used_edits();
   result.effective.markers = {{MarkedPart::reasoning, "<think>", "</think>"}};
   JobResult end;
