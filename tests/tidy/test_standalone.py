@@ -69,7 +69,7 @@ def test_nothing_leads_out(clone):
 
 
 @pytest.mark.parametrize("name, text", [
-    ("a/x.py", "open('/home/me/data')"), ("a/x.sh", "ls /work/results"),
+    ("a/x.py", "open('/home/me/data')"), ("a/x.sh", "ls /srv/results"),
     ("README.md", "`/root/model.gguf`"), ("a/x.hpp", "// as notes/queue.md has it"),
     ("a/x.cpp", "// [engine 3.4]"), ("a/README.md", "see shared/list.md"),
     ("a/x.sh", ". \"$(dirname \"${BASH_SOURCE[0]}\")/../../lib.sh\""),
