@@ -1,5 +1,8 @@
 """Runs clang-tidy over our own sources, as many at a time as there are cores.
 
+The tool spends nearly all its time on the headers of the standard library. So it reads the sources
+of a folder as one file that includes them, except for sources whose local names would collide.
+
 The cache folder remembers files that passed, by a hash of the file, every header of ours that it
 includes, its compile command, the configuration and the tool's version. So a second run takes
 seconds, also in another checkout. The tool comes with tests/requirements.txt: from version 21 on it
@@ -13,10 +16,12 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import time
+import types
 
 import pytest
 
@@ -26,14 +31,32 @@ CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / "
 TOOL = shutil.which("clang-tidy", path=str(pathlib.Path(sys.executable).parent))
 PRODUCT = ("schemas", "broker", "engine", "client", "kernels")
 OTHERS = ("tests", "bench")
+PRECOMPILED = re.compile(r"-Winvalid-pch -include \S+/cmake_pch\.hxx|-fpch-preprocess")
+LOCAL_NAME = re.compile(
+    r"^(?!namespace|using|template)(?:\w[\w:<>,*& ]*[ *&])?(\w+)(?:\(|\[| =|\{| \{|;)", re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+
+
+@functools.cache
+def database():
+    """Writes the compile commands without GCC's precompiled headers, which the tool cannot read.
+
+    Returns the folder of the new compile_commands.json.
+    """
+    entries = json.loads((BUILD / "compile_commands.json").read_text())
+    for entry in entries:
+        entry["command"] = PRECOMPILED.sub("", entry["command"])
+    folder = BUILD / "clang-tidy"
+    folder.mkdir(exist_ok=True)
+    (folder / "compile_commands.json").write_text(json.dumps(entries))
+    return folder
 
 
 @functools.cache
 def commands():
     """Returns the compile commands of each of our sources."""
     found = {}
-    for entry in json.loads((BUILD / "compile_commands.json").read_text()):
+    for entry in json.loads((database() / "compile_commands.json").read_text()):
         found.setdefault(pathlib.Path(entry["file"]).resolve(), []).append(entry["command"])
     return {path: found[path] for path in sorted(found) if path.is_relative_to(ROOT)}
 
@@ -76,22 +99,70 @@ def version():
     return subprocess.run([TOOL, "--version"], capture_output=True, check=True, text=True).stdout
 
 
-def check(path, passed, extra=()):
-    key = digest(path, extra)
-    if (passed / key).exists():
-        (passed / key).touch()  # keeps the entry from being removed as old
-        return None
+def local_names(path):
+    """Returns what a source declares at the start of a line: names that may collide in one file."""
+    return set(LOCAL_NAME.findall(path.read_text(encoding="utf-8")))
+
+
+def groups(files):
+    """Returns lists of files that can be read as one: same folder and flags, no name twice."""
+    found = []
+    for path in files:
+        key, names = (path.parent, flags(path)), local_names(path)
+        for group in found:
+            if group.key == key and not group.names & names:
+                break
+        else:
+            found.append(group := types.SimpleNamespace(key=key, names=set(), files=[]))
+        group.files.append(path)
+        group.names |= names
+    return [group.files for group in found]
+
+
+def flags(path):
+    """Returns a source's compile command without compiler, output and input."""
+    words = shlex.split(commands()[path][0])
+    compiler = next(i for i, word in enumerate(words) if word.endswith("++"))
+    return tuple(words[compiler + 1:words.index("-o")])
+
+
+def run_tool(files, extra):
+    """Runs the tool over files of one folder and returns its output if it finds anything."""
+    whole = files[0]
+    if len(files) > 1:
+        text = "".join(f'#include "{path}"  // NOLINT\n' for path in files)
+        whole = database() / (hashlib.sha256(text.encode()).hexdigest()[:16] + ".cpp")
+        whole.write_text(text)
     result = subprocess.run(
-        [TOOL, "--quiet", "-p", str(BUILD), str(path),
+        [TOOL, "--quiet", f"--config-file={configurations(files[0])[0]}",
+         r"--header-filter=(schemas|broker|engine|client|kernels|tests|bench)/.*\.[ch]pp$",
+         *extra, str(whole), "--", *flags(files[0]),
          # The commands are GCC's, and libstdc++ uses a buffer that it has itself deprecated.
-         "--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wno-deprecated-declarations",
-         "--extra-arg=-Wno-unused-command-line-argument",
-         *extra],
+         "-Wno-unknown-warning-option", "-Wno-deprecated-declarations",
+         "-Wno-unused-command-line-argument",
+         # A name of one source may hide another's.
+         *(["-Wno-shadow"] if len(files) > 1 else [])],
         capture_output=True, text=True)
-    if result.returncode == 0:
-        (passed / key).touch()
-        return None
-    return f"{path.relative_to(ROOT)}\n{result.stdout[-3000:]}"
+    return result.stdout if result.returncode else None
+
+
+def check(files, passed, extra):
+    """Checks files that can be read as one; returns what was found, and remembers what passed."""
+    found = run_tool(files, extra)
+    if found and len(files) > 1 and "[clang-diagnostic-error]" in found:
+        return "\n".join(x for path in files if (x := check([path], passed, extra)))
+    if found:
+        return f"{', '.join(str(x.relative_to(ROOT)) for x in files)}\n{found[-6000:]}"
+    for path in files:
+        (passed / digest(path, extra)).touch()
+    return None
+
+
+def is_new(path, passed, extra):
+    entry = passed / digest(path, extra)
+    if entry.exists():
+        entry.touch()  # keeps the entry from being removed as old
+    return not entry.exists()
 
 
 def forget_old(folder):
@@ -107,8 +178,9 @@ def complaints(files, *extra):
     passed = CACHE / "millrace/clang-tidy"
     passed.mkdir(parents=True, exist_ok=True)
     forget_old(passed)
+    todo = sorted(groups([path for path in files if is_new(path, passed, extra)]), key=len)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        return [x for x in pool.map(lambda f: check(f, passed, extra), files) if x]
+        return [x for x in pool.map(lambda f: check(f, passed, extra), reversed(todo)) if x]
 
 
 def test_clang_tidy():
@@ -144,3 +216,31 @@ def test_what_passed_is_checked_again_where_something_changes(tmp_path, monkeypa
     (tmp_path / "other.hpp").write_text("")
     seen.add(digest(source, ()))
     assert len(seen) == 7
+
+
+def test_a_defect_in_a_file_read_with_others_is_found(tmp_path, monkeypatch):
+    good = ("namespace {\nint twice(int x) {\n  return 2 * x;\n}\n}\n"
+            "int NAME() {\n  return twice(1);\n}\n")
+    bad = "#include <string>\nint BAD(std::string text) {\n  return int(text.size());\n}\n"
+    hidden = "#define LINK int twice\nnamespace {\nLINK(int x) {\n  return x;\n}\n}\n"
+    texts = {"a.cpp": good.replace("NAME", "a"), "b.cpp": good.replace("NAME", "b"),
+             "c.cpp": bad, "d.cpp": hidden}
+    folder = tmp_path / "engine"
+    folder.mkdir()
+    (tmp_path / ".clang-tidy").write_bytes((ROOT / ".clang-tidy").read_bytes())
+    paths = [folder / name for name in texts]
+    for path in paths:
+        path.write_text(texts[path.name])
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    monkeypatch.setattr(sys.modules[__name__], "commands", lambda: {
+        path: [f"ccache c++ -std=c++23 -o x.o -c {path}"] for path in paths})
+    a, b, c, d = paths
+    assert groups(paths) == [[a, c, d], [b]]
+    passed = tmp_path / "passed"
+    passed.mkdir()
+    found = check([a, c], passed, ())
+    assert "c.cpp:2" in found and "performance-unnecessary-value-param" in found, found
+    # A collision that the names do not show has each file read alone.
+    found = check([a, c, d], passed, ())
+    assert found.startswith("engine/c.cpp") and is_new(c, passed, ())
+    assert not is_new(a, passed, ()) and not is_new(d, passed, ())
