@@ -18,8 +18,8 @@ bool is_tainted(const Args& args) {
          std::ranges::any_of(args.named, [](const auto& one) { return is_tainted(one.second); });
 }
 
-Status bind(const Args& args, const std::string_view* names, std::optional<Value>* out,
-            std::size_t count) {
+Status bind_all(const Args& args, const std::string_view* names, std::optional<Value>* out,
+                std::size_t count) {
   if (args.positional.size() > count)
     return wrong(args, "takes at most " + std::to_string(count) + " arguments, not " +
                            std::to_string(args.positional.size()));

@@ -57,12 +57,12 @@ std::vector<std::string_view> method_names(Kind receiver);
 // error; an absent one stays empty.
 template <std::size_t count>
 using Bound = std::array<std::optional<Value>, count>;
-Status bind(const Args& args, const std::string_view* names, std::optional<Value>* out,
-            std::size_t count);
+Status bind_all(const Args& args, const std::string_view* names, std::optional<Value>* out,
+                std::size_t count);
 template <std::size_t count>
 Result<Bound<count>> bind(const Args& args, const std::array<std::string_view, count>& names) {
   Bound<count> out;
-  MILLRACE_TRY(bind(args, names.data(), out.data(), count));
+  MILLRACE_TRY(bind_all(args, names.data(), out.data(), count));
   return out;
 }
 

@@ -202,7 +202,7 @@ Result<Value> Evaluator::call_macro(const Stmt& macro, const Args& args) {
   std::vector<std::string_view> names;
   for (const Target& t : macro.targets) names.push_back(t.name);
   std::vector<std::optional<Value>> given(count);
-  MILLRACE_TRY(bind(args, names.data(), given.data(), count));
+  MILLRACE_TRY(bind_all(args, names.data(), given.data(), count));
   // A macro sees its parameters and the template's outermost variables.
   std::vector<Frame> callers(std::make_move_iterator(frames_.begin() + 1),
                              std::make_move_iterator(frames_.end()));
