@@ -32,7 +32,11 @@ inline std::string test_variant() {
   return given == nullptr ? "" : given;
 }
 
+// All devices of a test program share one context, for which PoCL parses its built-in functions
+// once.
 inline std::unique_ptr<engine::Device> open_device(engine::DeviceOptions options = {}) {
+  static const std::unique_ptr<engine::Device> first = must(engine::Device::open({}));
+  if (options.device.empty()) options.shares_context_with = first.get();
   if (options.variant.empty()) options.variant = test_variant();
   return must(engine::Device::open(options));
 }

@@ -36,6 +36,7 @@ namespace {
 struct ReleaseContext {
   void operator()(cl_context context) const { clReleaseContext(context); }
 };
+using OwnedContext = std::unique_ptr<_cl_context, ReleaseContext>;
 struct ReleaseQueue {
   void operator()(cl_command_queue queue) const { clReleaseCommandQueue(queue); }
 };
@@ -100,6 +101,18 @@ Result<Variant> variant_for(const DeviceInfo& info, const std::string& name) {
               "use \"generic\" or \"cpu\", or leave it out to choose by the device's type");
 }
 
+// Creates a context, or retains the given one.
+Result<OwnedContext> context_for(cl_device_id device, cl_context given) {
+  if (given != nullptr) {
+    MILLRACE_TRY(check_opencl(clRetainContext(given), "clRetainContext", ""));
+    return OwnedContext(given);
+  }
+  cl_int error = CL_SUCCESS;
+  OwnedContext made(clCreateContext(nullptr, 1, &device, nullptr, nullptr, &error));
+  MILLRACE_TRY(check_opencl(error, "clCreateContext", ""));
+  return made;
+}
+
 }  // namespace
 
 std::string_view family_name(Family family) {
@@ -113,7 +126,7 @@ struct Device::State {
   bool profile = false;
   std::uint64_t launches = 0, allocated_bytes = 0;
   ProgramCache cache{""};
-  std::unique_ptr<_cl_context, ReleaseContext> context;
+  OwnedContext context;
   Memory memory;
   std::unique_ptr<_cl_command_queue, ReleaseQueue> queue;
   std::deque<StagedWrite> staged;
@@ -160,9 +173,10 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
   if (options.compute_units != 0) state->info.compute_units = options.compute_units;
   state->profile = options.profile;
   state->cache = cache_for(state->info, options.cache_dir);
+  const Device* const other = options.shares_context_with;
+  MILLRACE_ASSIGN(state->context,
+                  context_for(state->device, other ? other->state_->context.get() : nullptr));
   cl_int error = CL_SUCCESS;
-  state->context.reset(clCreateContext(nullptr, 1, &state->device, nullptr, nullptr, &error));
-  MILLRACE_TRY(check_opencl(error, "clCreateContext", state->info.name));
   state->memory = Memory(state->context.get(),
                          state->info.type == DeviceType::cpu && shares_memory(state->device));
   const cl_command_queue_properties properties =

@@ -34,6 +34,8 @@ namespace millrace::engine {
 enum class Family : std::uint8_t { generic, cpu };
 std::string_view family_name(Family family);
 
+class Device;
+
 struct DeviceOptions {
   // "PLATFORM:DEVICE" (two numbers, as `list_devices` gives them) or a part of the device's or
   // platform's name, in any case. "" takes $MILLRACE_DEVICE, and if that is empty too, the first
@@ -49,6 +51,9 @@ struct DeviceOptions {
   std::uint64_t max_allocation_bytes = 0;  // lowers the device's own limit; 0: that limit
   std::uint32_t cores = 0;                 // most cores of a CPU device to use; 0: usable_cores()
   std::uint32_t compute_units = 0;         // forces the number of groups; 0: as many as cores
+  // A Device of the same OpenCL device whose context this one uses; nullptr: a context of its own.
+  // PoCL parses its library of built-in functions once a context, for half a second.
+  const Device* shares_context_with = nullptr;
 };
 
 enum class DeviceType : std::uint8_t { cpu, gpu, accelerator, other };
