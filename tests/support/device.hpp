@@ -33,10 +33,10 @@ inline std::string test_variant() {
 }
 
 // All devices of a test program share one context, for which PoCL parses its built-in functions
-// once.
+// once. Nothing closes the first device, because drivers may end before static objects do.
 inline std::unique_ptr<engine::Device> open_device(engine::DeviceOptions options = {}) {
-  static const std::unique_ptr<engine::Device> first = must(engine::Device::open({}));
-  if (options.device.empty()) options.shares_context_with = first.get();
+  static const engine::Device* const first = must(engine::Device::open({})).release();
+  if (options.device.empty()) options.shares_context_with = first;
   if (options.variant.empty()) options.variant = test_variant();
   return must(engine::Device::open(options));
 }
