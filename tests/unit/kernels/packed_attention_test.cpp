@@ -82,8 +82,7 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
 // heads.
 const std::vector<Case> slice{{"k5v3", 64, 9, 3},           {"q8", 64, 8, 1},
                               {"k4v3", 64, 3, 1},           {"q4", 64, 4, 2},
-                              {"turboquant-3.5", 64, 6, 2}, {"r6/q3g32", 128, 4, 4},
-                              {"r5/q3g32", 64, 6, 2, true}};
+                              {"turboquant-3.5", 64, 6, 2}, {"r6/q3g32", 128, 4, 4}};
 INSTANTIATE_TEST_SUITE_P(Slice, PackedAttentionTest, ::testing::ValuesIn(slice), name_of);
 
 TEST(PackedAttention, TheShortTestsReadEveryCodecOfAPreset) {
@@ -121,14 +120,14 @@ TEST(PackedAttention, EveryDotProductAndTileGivesTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(
     DISABLED_Long, PackedAttentionTest,
     ::testing::Values(
-        Case{"q8g64/r4", 64, 9, 3}, Case{"r8/q6g64", 64, 3, 3}, Case{"q5g32/r8", 64, 6, 2},
-        Case{"q4g64/q2g64", 64, 4, 1}, Case{"q3g64/r2", 64, 8, 1}, Case{"r2/q5g64", 64, 8, 8},
-        Case{"r3/r4", 64, 3, 1}, Case{"r4/r6", 64, 16, 4}, Case{"q2g32/r5", 64, 4, 2},
-        Case{"q6g128/q8g64", 128, 8, 2}, Case{"r5/r3", 128, 8, 8}, Case{"q8g32/q4g128", 128, 3, 1},
-        Case{"r8/r4", 128, 8, 1}, Case{"r4/r3", 256, 4, 1}, Case{"q8g64/q3g128", 256, 3, 1},
-        Case{"r6/r5", 256, 8, 8}, Case{"q8g32/q8g32", 96, 8, 2}, Case{"q5g32/q3g32", 96, 6, 2},
-        Case{"f16/q4g32", 96, 4, 4}, Case{"f16/r3", 64, 9, 3}, Case{"r5/f16", 64, 9, 3},
-        Case{"f16/q8g128", 256, 4, 1}, Case{"f16/r3", 64, 6, 2, true},
+        Case{"r5/q3g32", 64, 6, 2, true}, Case{"q8g64/r4", 64, 9, 3}, Case{"r8/q6g64", 64, 3, 3},
+        Case{"q5g32/r8", 64, 6, 2}, Case{"q4g64/q2g64", 64, 4, 1}, Case{"q3g64/r2", 64, 8, 1},
+        Case{"r2/q5g64", 64, 8, 8}, Case{"r3/r4", 64, 3, 1}, Case{"r4/r6", 64, 16, 4},
+        Case{"q2g32/r5", 64, 4, 2}, Case{"q6g128/q8g64", 128, 8, 2}, Case{"r5/r3", 128, 8, 8},
+        Case{"q8g32/q4g128", 128, 3, 1}, Case{"r8/r4", 128, 8, 1}, Case{"r4/r3", 256, 4, 1},
+        Case{"q8g64/q3g128", 256, 3, 1}, Case{"r6/r5", 256, 8, 8}, Case{"q8g32/q8g32", 96, 8, 2},
+        Case{"q5g32/q3g32", 96, 6, 2}, Case{"f16/q4g32", 96, 4, 4}, Case{"f16/r3", 64, 9, 3},
+        Case{"r5/f16", 64, 9, 3}, Case{"f16/q8g128", 256, 4, 1}, Case{"f16/r3", 64, 6, 2, true},
         Case{"q8g32/q4g64", 128, 4, 1, true}, Case{"r4/r3", 256, 4, 1, true}),
     name_of);
 
