@@ -132,16 +132,19 @@ TEST(GgufFile, RefusesOnePartOfASplitModel) {
 
 TEST(TensorType, TableNamesEveryType) {
   for (const auto type :
-       {TensorType::f32, TensorType::f16, TensorType::bf16, TensorType::q8_0, TensorType::q6_k,
-        TensorType::q5_0, TensorType::q5_1, TensorType::q5_k, TensorType::q4_0, TensorType::q4_1,
-        TensorType::q4_k, TensorType::iq4_nl}) {
+       {TensorType::f32,     TensorType::f16,    TensorType::bf16,   TensorType::q8_0,
+        TensorType::q6_k,    TensorType::q5_0,   TensorType::q5_1,   TensorType::q5_k,
+        TensorType::q4_0,    TensorType::q4_1,   TensorType::q4_k,   TensorType::q3_k,
+        TensorType::q2_k,    TensorType::iq4_nl, TensorType::iq4_xs, TensorType::iq3_s,
+        TensorType::iq3_xxs, TensorType::iq2_s,  TensorType::iq2_xs, TensorType::iq2_xxs,
+        TensorType::mxfp4,   TensorType::nvfp4}) {
     EXPECT_EQ(engine::traits_of(type).type, type);
     EXPECT_NE(engine::supported_tensor_types().find(engine::traits_of(type).name),
               std::string::npos);
   }
   EXPECT_EQ(engine::tensor_type_name(12), "Q4_K");
-  EXPECT_EQ(engine::tensor_type_name(11), "Q3_K");
-  EXPECT_EQ(engine::find_tensor_type(11), nullptr);
+  EXPECT_EQ(engine::tensor_type_name(19), "IQ1_S");
+  EXPECT_EQ(engine::find_tensor_type(19), nullptr);
   EXPECT_EQ(engine::tensor_type_name(999), "type 999");
 }
 
