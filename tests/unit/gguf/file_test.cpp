@@ -37,7 +37,7 @@ void expect_tiny(const GgufFile& file) {
   EXPECT_EQ(weight->offset % 32, 0u);
   const auto wanted = filled(120);
   EXPECT_TRUE(std::ranges::equal(weight->data, wanted));
-  EXPECT_EQ(weight->data.data(), file.bytes().data() + weight->offset);
+  EXPECT_EQ(weight->data.data(), file.parts()[0]->view().data() + weight->offset);
   const Tensor* cube = file.find_tensor("blk.0.attn_q.weight");
   ASSERT_NE(cube, nullptr);
   EXPECT_EQ(cube->elements(), 128u);
@@ -126,8 +126,10 @@ TEST(GgufFile, RefusesWhatCannotBeRead) {
 
 TEST(GgufFile, RefusesOnePartOfASplitModel) {
   GgufBuilder builder;
-  builder.scalar<std::uint16_t>("split.count", engine::ValueType::u16, 3);
-  expect_refused(builder.build(), Code::gguf_unreadable, {"one of 3 parts"});
+  builder.scalar<std::uint16_t>("split.count", engine::ValueType::u16, 3)
+      .scalar<std::uint16_t>("split.no", engine::ValueType::u16, 0)
+      .scalar<std::int32_t>("split.tensors.count", engine::ValueType::i32, 7);
+  expect_refused(builder.build(), Code::gguf_unreadable, {"part 1 of 3 of a split model"});
 }
 
 TEST(TensorType, TableNamesEveryType) {
