@@ -38,8 +38,8 @@ TinyModel many_types() {
   model.types = {
       {"token_embd.weight", TensorType::q6_k},       {"output.weight", TensorType::q5_1},
       {"blk.0.attn_q.weight", TensorType::q4_k},     {"blk.0.attn_k.weight", TensorType::q5_0},
-      {"blk.0.attn_v.weight", TensorType::q8_0},     {"blk.0.ffn_gate.weight", TensorType::q6_k},
-      {"blk.0.ffn_up.weight", TensorType::q5_k},     {"blk.0.ffn_down.weight", TensorType::iq4_nl},
+      {"blk.0.attn_v.weight", TensorType::q8_0},     {"blk.0.ffn_gate.weight", TensorType::iq4_xs},
+      {"blk.0.ffn_up.weight", TensorType::mxfp4},    {"blk.0.ffn_down.weight", TensorType::q5_k},
       {"blk.0.attn_output.weight", TensorType::bf16}};
   return model;
 }
@@ -164,12 +164,13 @@ TEST(MixedTypes, FastMathIsNearAndTheSameInEveryVariant) {
 TEST(MixedTypes, TypesOfOneFormatShareARun) {
   const auto device = open_device();
   TinyModel model = many_types();
-  const auto runs = [&] {
-    const GgufFile file = model.file();
-    const auto parts = std::to_array<MatrixPart>(
-        {{"blk.0.attn_q", 256}, {"blk.0.attn_k", 128}, {"blk.0.attn_v", 128}});
-    return must(load_projection(*device, file, parts, 256)).runs.size();
+  const auto runs_of = [&](const std::vector<MatrixPart>& parts) {
+    return must(load_projection(*device, model.file(), parts, 256)).runs.size();
   };
+  const auto runs = [&] {
+    return runs_of({{"blk.0.attn_q", 256}, {"blk.0.attn_k", 128}, {"blk.0.attn_v", 128}});
+  };
+  EXPECT_EQ(runs_of({{"blk.0.ffn_gate", 256}, {"blk.0.ffn_up", 256}}), 1u);  // of two tables
   EXPECT_EQ(runs(), 2u);  // one of Q4_K, one of Q5_0 and Q8_0
   model.types["blk.0.attn_q.weight"] = TensorType::q8_0;
   EXPECT_EQ(runs(), 1u);
