@@ -191,12 +191,12 @@ class Passes {
         [&] { return operations_.silu(gate_up_, activated_, {.codes = true}, tokens); });
     if (device_.family() != Family::cpu) return;  // products of other families do not end in SiLU
     const PanelLayout layout{format_of(TensorType::q4_1), width};
-    ProgramSpec spec{
-        .name = "activate",
-        .sources = {"quantize/block.cl", "matmul/layout.cl", "activation/silu.cl", "kv/vectors.cl",
-                    "matmul/target.cl", "matmul/dot.cl", "matmul/integer_tiles.cl"},
-        .defines = layout.defines(),
-        .text = activate_source};
+    ProgramSpec spec{.name = "activate",
+                     .sources = {"quantize/block.cl", "matmul/layout.cl", "activation/silu.cl",
+                                 "kv/vectors.cl", "matmul/target.cl", "matmul/levels.cl",
+                                 "matmul/dot.cl", "matmul/integer_tiles.cl"},
+                     .defines = layout.defines(),
+                     .text = activate_source};
     spec.defines.push_back(define("X_STRIDE", code_stride(width)));
     spec.defines.push_back(define("DOT", static_cast<std::uint64_t>(device_.dot())));
     spec.defines.push_back(define("TILE", kernels::tuned_for(tuning_key(device_)).integer_tile));

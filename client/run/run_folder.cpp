@@ -7,6 +7,7 @@
 
 #include "schemas/base/hash.hpp"
 #include "schemas/base/limits.hpp"
+#include "schemas/base/split_name.hpp"
 
 namespace millrace::client {
 namespace {
@@ -281,7 +282,10 @@ Status RunFolder::settle(const std::string& epoch, std::uint64_t number) {
   return save_checkpoint(*env_, path(checkpoint_name), checkpoint_);
 }
 
-Result<std::string> model_identity(Env& env, const std::string& path) {
+namespace {
+
+// The size of a file and a hash of samples of it.
+Result<std::string> file_identity(Env& env, const std::string& path) {
   MILLRACE_ASSIGN(auto file, env.open(path, OpenMode::read));
   MILLRACE_ASSIGN(const std::uint64_t size, file->size());
   Hasher128 hasher;
@@ -292,6 +296,22 @@ Result<std::string> model_identity(Env& env, const std::string& path) {
     hasher.update(std::string_view(block).substr(0, got));
   }
   return std::to_string(size) + "-" + hasher.digest().hex();
+}
+
+}  // namespace
+
+Result<std::string> model_identity(Env& env, const std::string& path) {
+  const auto split = split_name(path);
+  if (!split || split->count == 1) return file_identity(env, path);
+  std::string all;
+  for (std::uint32_t number = 1; number <= split->count; ++number) {
+    const std::string part = split->part(number);
+    MILLRACE_ASSIGN(const bool is_there, env.exists(part));
+    if (!is_there) return "split, without part " + std::to_string(number);  // the engine refuses it
+    MILLRACE_ASSIGN(const std::string identity, file_identity(env, part));
+    all += identity + "\n";
+  }
+  return "split-" + hash128(all).hex();
 }
 
 }  // namespace millrace::client

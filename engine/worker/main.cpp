@@ -75,7 +75,9 @@ int main(int argc, char** argv) {
       "the broker), 130 interrupted from the keyboard.");
   worker::EngineFlags engine_flags;
   worker::ProgramFlags flags;
-  app.add_option("--model", engine_flags.model, "model file (GGUF)")->type_name("FILE")->required();
+  app.add_option("--model", engine_flags.model, "model file (GGUF), or the first part of one")
+      ->type_name("FILE")
+      ->required();
   worker::add_engine_options(app, engine_flags);
   worker::add_program_options(app, flags);
   try {

@@ -12,6 +12,7 @@
 #include "schemas/base/check_field.hpp"
 #include "schemas/base/command_help.hpp"
 #include "schemas/base/log.hpp"
+#include "schemas/base/split_name.hpp"
 #include "schemas/base/utf8.hpp"
 
 namespace millrace::worker {
@@ -88,6 +89,7 @@ std::string kv_at_length() {
 std::string model_id(std::string_view path) {
   constexpr std::string_view suffix = ".gguf";
   path.remove_prefix(path.rfind('/') + 1);  // npos + 1 is 0
+  if (auto split = split_name(path); split && !split->stem.empty()) return std::move(split->stem);
   if (path.ends_with(suffix)) path.remove_suffix(suffix.size());
   return std::string(path);
 }

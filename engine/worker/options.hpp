@@ -38,7 +38,8 @@ inline constexpr std::uint32_t max_batch_most = 512;
 
 inline constexpr const char* engine_group = "Engine";  // heading of these options in --help
 
-// The id of a model without --model-name: its file's name without folder and ".gguf".
+// The id of a model without --model-name: its file's name without folder, ".gguf" and, of a split
+// model, "-00001-of-00003" or the like.
 std::string model_id(std::string_view path);
 
 // Adds the options in a group of their own. engine_options checks most of their values.

@@ -8,8 +8,8 @@
 //   DOT 3  AVX-512VNNI: vpdpbusd
 //
 // vpmaddubsw adds pairs of products into 16 bits with saturation. Codes of 4 bits cannot saturate
-// in a whole block: 8 words x 2 x 15 x 127 = 30480. Codes of 8 bits are split into halves of 4
-// bits, which are summed apart; vpmaddwd combines them with factors 1 and 16.
+// in a whole block: 8 words x 2 x 15 x 127 = 30480. Codes of 8 bits, and levels, are split into
+// halves of 4 bits, which are summed apart; vpmaddwd combines them with factors 1 and 16.
 //
 // Comes after target.cl, which has the attributes of such functions.
 //
@@ -100,7 +100,7 @@ static inline MR_TARGET_INLINE int16 mr_times(Shorts sum, short factor) {
 }
 #endif
 
-#if CODES == 4
+#if CODES <= 4 && !LEVELS
 typedef struct {
   int16 w;
 } Code;

@@ -21,14 +21,11 @@
 // panels at once, to have enough independent sums in flight.
 // Limit: fp32 multiply-adds from about 4 columns on, memory below.
 
-// STEP is the number of columns that one load of a panel gives: one of plain values, four or eight
-// of codes. Enough columns are unrolled to hide the cost of unpacking, and no more: compiling takes
+// STEP is the number of columns that one load of a panel gives: one of plain values, four to 16 of
+// codes. Enough columns are unrolled to hide the cost of unpacking, and no more: compiling takes
 // long.
-#if CODES == 4
-#define STEP 8
-#define MR_UNROLL_STEPS _Pragma("unroll 1")
-#elif CODES == 8
-#define STEP 4
+#ifdef WORDS
+#define STEP (4 * PARTS)
 #define MR_UNROLL_STEPS _Pragma("unroll 1")
 #else
 #define STEP 1
@@ -41,6 +38,7 @@ typedef struct {
 } Scales;
 
 static inline void mr_scales(Scales* s, __global const uchar* panel, uint block) {
+  panel += SCALES_AT;
   _Pragma("unroll") for (int i = 0; i < SCALES; ++i) {
 #if SCALE_SIZE == 2
     s->s[i] = mr_half16((__global const ushort*)panel + (block * SCALES + i) * 16);
@@ -50,23 +48,40 @@ static inline void mr_scales(Scales* s, __global const uchar* panel, uint block)
   }
 }
 
+#if LEVELS
+typedef struct {
+  int16 part[PARTS];  // levels of four columns
+} Word;
+#else
 typedef int16 Word;
+#endif
 
 static inline Word mr_word(__global const uchar* panel, uint block, uint i) {
-  return ((__global const int16*)(panel + SCALE_SPACE))[block * WORDS + i];
+  const int16 word = ((__global const int16*)(panel + CODES_AT))[block * WORDS + i];
+#if LEVELS
+  Word out;
+  const int16 line = *(__global const int16*)panel;
+  _Pragma("unroll") for (int n = 0; n < PARTS; ++n)
+      out.part[n] = mr_levels(line, word >> (int16)(CODES * n) & (int16)(PART_MASK));
+  return out;
+#else
+  return word;
+#endif
 }
 
-// Returns column i * STEP + j of the block; i and j are constants after unrolling.
+// Returns column i * STEP + j of the block; j is a constant after unrolling.
 static inline float16 mr_value(Word word, const Scales* s, uint i, uint j) {
-#if CODES == 4
-  const int16 code = (word >> (int16)((int)(j % 4 * 8 + j / 4 * 4))) & (int16)(15);
+#if LEVELS
+  const int16 code = (word.part[j / 4] >> (int16)((int)(j % 4 * 8))) & (int16)(255);
 #else
-  const int16 code = (word >> (int16)((int)(j * 8))) & (int16)(255);
+  const int16 shift = (int16)((int)(j % 4 * 8 + j / 4 * CODES));
+  const int16 code = (word >> shift) & (int16)((1 << CODES) - 1);
 #endif
+  const uint run = i * STEP / SCALE_BLOCK;
 #if AFFINE
-  return fma(s->s[0], convert_float16(code), s->s[1]);
+  return fma(s->s[run], convert_float16(code), s->s[RUNS + run]);
 #else
-  return s->s[i * STEP / SCALE_BLOCK] * convert_float16(code - (int16)(OFFSET));
+  return s->s[run] * convert_float16(code - (int16)(OFFSET));
 #endif
 }
 #else

@@ -4,11 +4,13 @@
 //   out[c][r] = sum over k of weight[r][k] * x[c][k]   (+ bias[r]) (+ out[c][r] before)
 //
 // Contract, the same in every variant. For every block of 32 columns, ascending, from acc = +0:
-//   SCALE_BLOCK 32:  i = sum of (code - OFFSET) * x code, exact;  acc = fma((float)i, d * s, acc)
-//   AFFINE:          and then acc = fma(m, t, acc)
-//   SCALE_BLOCK 16:  the same for columns 0..15 with d, then for columns 16..31 with d'
-// then bias, then the old value. s, t belong to the block of x; d * s is rounded. i stays below
-// 2^24, so that its conversion is exact. An output depends on its row and its column alone.
+//   each run:            i = sum of (value - OFFSET) * x code, exact
+//                        acc = fma((float)i, d * s, acc)
+//   then each, AFFINE:   acc = fma(m, t, acc)
+// then bias, then the old value. A value is a code, or line[code] if LEVELS. A run is SCALE_BLOCK
+// columns; s belongs to the block of x; t is the block's own if a run is the block, otherwise s *
+// (float)(sum of the run's x codes). d * s and t are rounded. i stays below 2^24, so that its
+// conversion is exact. An output depends on its row and its column alone.
 //
 // Plain form: one work-item per output. A group has a panel and GROUP_COLUMNS columns, so that the
 // first column brings the weights into the cache for the others.
@@ -16,15 +18,26 @@
 //   the other arguments and the launch are those of exact_generic.cl
 // Limit: memory; this form serves as the reference.
 
-#define PART_WORDS (WORDS * SCALE_BLOCK / 32)  // words that share a scale
+#define RUN_WORDS (WORDS / RUNS)
 
-// Returns the sum of four codes, one per byte, times four of x.
-static inline int mr_dot4(uint codes, int x) {
+// Returns the sum of the values of four codes, one per byte, times four of x.
+static inline int mr_dot4(__global const uchar* panel, uint codes, int x) {
   int sum = 0;
   for (uint i = 0; i < 4; ++i) {
-    sum += ((int)(codes >> (8 * i) & 255u) - OFFSET) * (x << (24 - 8 * i) >> 24);
+    const uint code = codes >> (8 * i) & 255u;
+    sum += ((int)(LEVELS ? panel[code] : code) - OFFSET) * (x << (24 - 8 * i) >> 24);
   }
   return sum;
+}
+
+// Returns t of a run.
+static inline float mr_run_sum(__global const int* x, uint run) {
+#if RUNS == 1
+  return as_float(x[Q_SUM]);
+#else
+  const int first = x[Q_OFFSET_HALF];
+  return as_float(x[Q_SCALE]) * (float)((run == 0 ? first : x[Q_OFFSET] - first) / -8);
+#endif
 }
 
 __kernel __attribute__((reqd_work_group_size(16, GROUP_COLUMNS, 1)))
@@ -35,25 +48,24 @@ void matmul(__global const uchar* weight, __global const int* x, __global float*
   if (c >= columns) return;
   __global const uchar* panel = weight + (size_t)p * PANEL_BYTES;
   x += (size_t)c * X_STRIDE;
-  __global const uint* words = (__global const uint*)(panel + SCALE_SPACE) + row;
+  __global const uint* words = (__global const uint*)(panel + CODES_AT) + row;
   float acc = 0.0f;
   for (uint b = 0; b < K_BLOCKS; ++b, x += Q_WORDS) {
     const float s = as_float(x[Q_SCALE]);
-    for (uint part = 0; part < 32 / SCALE_BLOCK; ++part) {
+    for (uint run = 0; run < RUNS; ++run) {
       int sum = 0;
-      for (uint i = part * PART_WORDS; i < (part + 1) * PART_WORDS; ++i) {
+      for (uint i = run * RUN_WORDS; i < (run + 1) * RUN_WORDS; ++i) {
         const uint word = words[(b * WORDS + i) * 16];
-#if CODES == 4
-        sum += mr_dot4(word & 0x0f0f0f0fu, x[2 * i]);
-        sum += mr_dot4(word >> 4 & 0x0f0f0f0fu, x[2 * i + 1]);
-#else
-        sum += mr_dot4(word, x[i]);
-#endif
+        for (uint n = 0; n < PARTS; ++n) {
+          sum += mr_dot4(panel, word >> (CODES * n) & PART_MASK, x[PARTS * i + n]);
+        }
       }
-      acc = fma((float)sum, mr_scale(panel, row, b, part) * s, acc);
+      acc = fma((float)sum, mr_scale(panel, row, b, run) * s, acc);
     }
 #if AFFINE
-    acc = fma(mr_scale(panel, row, b, 1), as_float(x[Q_SUM]), acc);
+    for (uint run = 0; run < RUNS; ++run) {
+      acc = fma(mr_scale(panel, row, b, RUNS + run), mr_run_sum(x, run), acc);
+    }
 #endif
   }
   if ((mode & 2) != 0) acc = acc + bias[out_row + p * 16 + row];

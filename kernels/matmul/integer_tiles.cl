@@ -1,6 +1,7 @@
 // Computes integer products on CPUs in tiles, up to two panels of 16 rows by up to TILE columns,
-// and in runs of tiles. Numeric contract: integer_generic.cl. Comes after dot.cl, once for each K
-// that a program needs. Every name that depends on K ends in it: MR_N(mr_pairs) is mr_pairs_576.
+// and in runs of tiles. Numeric contract: integer_generic.cl. Comes after levels.cl and dot.cl,
+// once for each K that a program needs. Every name that depends on K ends in it: MR_N(mr_pairs) is
+// mr_pairs_576.
 //
 // Lanes are the 16 rows of a panel: a word of codes is one operand of a dot product, a word of a
 // column the other, the same for all lanes. A tile is P panels by C columns, whose sums and block
@@ -27,23 +28,57 @@
 #define MR_TILES_BEGUN
 static inline MR_TARGET_INLINE float16 mr_scale16(__global const uchar* panel, uint at) {
 #if SCALE_SIZE == 2
-  return mr_half16((__global const ushort*)panel + at * 16);
+  return mr_half16((__global const ushort*)(panel + SCALES_AT) + at * 16);
 #else
-  return ((__global const float16*)panel)[at];
+  return ((__global const float16*)(panel + SCALES_AT))[at];
 #endif
 }
 
-#define HALVES (32 / SCALE_BLOCK)
-
-// -OFFSET * the sum of x's codes over a half (or the whole) of a block.
-static inline MR_TARGET_INLINE int16 mr_initial(__global const int* x, int half_index) {
-#if OFFSET == 0
-  return (int16)(0);
-#elif HALVES == 1
-  return (int16)(x[Q_OFFSET]) * (int16)(OFFSET / 8);
+// -8 * the sum of x's codes over a run of a block.
+static inline MR_TARGET_INLINE int mr_run_offset(__global const int* x, int run) {
+#if RUNS == 1
+  return x[Q_OFFSET];
 #else
   const int first = x[Q_OFFSET_HALF];
-  return (int16)((half_index == 0 ? first : x[Q_OFFSET] - first) * (OFFSET / 8));
+  return run == 0 ? first : x[Q_OFFSET] - first;
+#endif
+}
+
+// -OFFSET * the sum of x's codes over a run.
+static inline MR_TARGET_INLINE int16 mr_initial(__global const int* x, int run) {
+#if OFFSET == 0
+  return (int16)(0);
+#else
+  return (int16)(mr_run_offset(x, run)) * (int16)(OFFSET / 8);
+#endif
+}
+
+// t of a run.
+static inline MR_TARGET_INLINE float mr_run_sum(__global const int* x, int run) {
+#if RUNS == 1
+  return as_float(x[Q_SUM]);
+#else
+  return as_float(x[Q_SCALE]) * (float)(-(mr_run_offset(x, run) >> 3));  // a multiple of 8
+#endif
+}
+
+// A panel's levels.
+static inline MR_TARGET_INLINE int16 mr_line(__global const uchar* panel) {
+#if LEVELS
+  return *(__global const int16*)panel;
+#else
+  return (int16)(0);
+#endif
+}
+
+// The values of four columns: part n of a word.
+static inline MR_TARGET_INLINE int16 mr_part(int16 line, int16 word, int n) {
+#if CODES == 8
+  return word;
+#elif LEVELS
+  return mr_levels(line, word >> (int16)(CODES * n) & (int16)(PART_MASK));
+#else
+  return word >> (int16)(CODES * n) & (int16)(PART_MASK);
 #endif
 }
 
@@ -92,7 +127,7 @@ static inline void mr_activate(__global float* sums, uint width, __global int* o
 #endif
 
 static inline MR_TARGET_INLINE int16 MR_N(mr_codes)(__global const uchar* panel, uint at) {
-  return ((__global const int16*)(panel + SCALE_SPACE))[at];
+  return ((__global const int16*)(panel + CODES_AT))[at];
 }
 
 #define MR_EACH(i, n) _Pragma("unroll") for (int i = 0; i < (n); ++i)
@@ -104,26 +139,28 @@ static inline MR_TARGET_INLINE int16 MR_N(mr_codes)(__global const uchar* panel,
     MR_EACH(c, C) MR_EACH(p, P) MR_EXPECT_WRITE(out + (size_t)c * out_stride + p * 16);           \
     float16 acc[(P) * (C)];                                                                       \
     MR_EACH(i, (P) * (C)) acc[i] = (float16)(0.0f);                                               \
+    int16 line[P];                                                                                \
+    MR_EACH(p, P) line[p] = mr_line(weight + p * PANEL_BYTES);                                    \
     for (uint b = 0; b < K_BLOCKS; ++b) {                                                         \
       MR_EACH(p, P) {                                                                             \
         __global const uchar* panel = next + p * PANEL_BYTES;                                     \
-        MR_EACH(i, WORDS) MR_EXPECT(panel + SCALE_SPACE + (b * WORDS + i) * 64);                  \
-        MR_EXPECT(panel + b * SCALES * 16 * SCALE_SIZE);                                          \
+        MR_EACH(i, WORDS) MR_EXPECT(panel + CODES_AT + (b * WORDS + i) * 64);                     \
+        MR_EXPECT(panel + SCALES_AT + b * SCALES * 16 * SCALE_SIZE);                              \
       }                                                                                           \
-      MR_EACH(h, HALVES) {                                                                        \
+      MR_EACH(h, RUNS) {                                                                          \
         Sum sum[(P) * (C)];                                                                       \
         MR_EACH(c, C) MR_EACH(p, P)                                                               \
             sum[p * (C) + c] = mr_sum_start(mr_initial(x + c * X_STRIDE, h));                     \
-        MR_EACH(i, WORDS / HALVES) {                                                              \
+        MR_EACH(i, WORDS / RUNS) {                                                                \
           int16 word[P];                                                                          \
           MR_EACH(p, P)                                                                           \
               word[p] = MR_N(mr_codes)(weight + p * PANEL_BYTES,                                  \
-                                       b * WORDS + h * (WORDS / HALVES) + i);                     \
-          MR_EACH(n, 8 / WORDS) {                                                                 \
+                                       b * WORDS + h * (WORDS / RUNS) + i);                       \
+          MR_EACH(n, PARTS) {                                                                     \
             Code code[P];                                                                         \
-            MR_EACH(p, P) code[p] = mr_code_of(MR_PART(word[p], n));                              \
+            MR_EACH(p, P) code[p] = mr_code_of(mr_part(line[p], word[p], n));                     \
             MR_EACH(c, C) {                                                                       \
-              const int column = x[c * X_STRIDE + (h * (WORDS / HALVES) + i) * (8 / WORDS) + n];  \
+              const int column = x[c * X_STRIDE + (h * (WORDS / RUNS) + i) * PARTS + n];          \
               MR_EACH(p, P)                                                                       \
                   sum[p * (C) + c] = mr_products(sum[p * (C) + c], code[p], column);              \
             }                                                                                     \
@@ -139,10 +176,10 @@ static inline MR_TARGET_INLINE int16 MR_N(mr_codes)(__global const uchar* panel,
           }                                                                                       \
         }                                                                                         \
       }                                                                                           \
-      if (AFFINE) MR_EACH(p, P) {                                                                 \
-        const float16 m = mr_scale16(weight + p * PANEL_BYTES, b * SCALES + 1);                   \
+      if (AFFINE) MR_EACH(h, RUNS) MR_EACH(p, P) {                                                \
+        const float16 m = mr_scale16(weight + p * PANEL_BYTES, b * SCALES + RUNS + h);            \
         MR_EACH(c, C) acc[p * (C) + c] =                                                          \
-            fma(m, (float16)(as_float(x[c * X_STRIDE + Q_SUM])), acc[p * (C) + c]);               \
+            fma(m, (float16)(mr_run_sum(x + c * X_STRIDE, h)), acc[p * (C) + c]);                 \
       }                                                                                           \
       x += Q_WORDS;                                                                               \
     }                                                                                             \
@@ -158,13 +195,6 @@ static inline MR_TARGET_INLINE int16 MR_N(mr_codes)(__global const uchar* panel,
       }                                                                                           \
     }                                                                                             \
   }
-
-// Part n of a word: its low or high 4 bits of each byte, or the whole.
-#if CODES == 4
-#define MR_PART(word, n) (((n) == 0 ? (word) : (word) >> 4) & (int16)(0x0f0f0f0f))
-#else
-#define MR_PART(word, n) (word)
-#endif
 
 MR_TILE(1, 1)
 MR_TILE(1, 2)

@@ -25,8 +25,11 @@ pytestmark = pytest.mark.long
 FORMATS = {
     "Q4_K_M": {"Q4_K", "Q5_0", "Q6_K", "Q8_0"}, "Q5_K_M": {"Q5_K", "Q5_1", "Q6_K", "Q8_0"},
     "Q6_K": {"Q6_K", "Q8_0"}, "Q5_0": {"Q5_0", "Q8_0"}, "Q5_1": {"Q5_1", "Q8_0"},
-    "IQ4_NL": {"IQ4_NL", "Q5_K", "Q8_0"}, "Q8_0": {"Q8_0"}, "F16": {"F16"}, "BF16": {"BF16"}}
+    "IQ4_NL": {"IQ4_NL", "Q5_K", "Q8_0"}, "IQ4_XS": {"IQ4_XS", "IQ4_NL", "Q5_K", "Q8_0"},
+    "IQ3_S": {"IQ3_S", "IQ4_NL", "Q8_0"}, "Q2_K": {"Q3_K", "Q4_0", "Q8_0"},
+    "Q8_0": {"Q8_0"}, "F16": {"F16"}, "BF16": {"BF16"}}
 PLAIN = ("F16", "BF16")
+COARSE = ("IQ3_S",)  # without an importance matrix, so small a model makes no sense in these
 EXACT = {"mean_kld": 3e-6, "p99_kld": 5e-5, "mean_logprob_difference": 0.0015}
 
 
@@ -84,7 +87,7 @@ def test_each_math_mode_is_close_to_the_reference(name, contexts):
         assert other["mean_kld"] <= most, f"{other} beside {most}"
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", [name for name in FORMATS if name not in COARSE])
 def test_greedy_text_makes_sense(name, tmp_path):
     jobs = tmp_path / "jobs.jsonl"
     jobs.write_text("\n".join(json.dumps({"prompt": prompt, "max_tokens": 6, "temperature": 0})

@@ -17,7 +17,7 @@ void append_value(std::vector<std::byte>& to, T value) {
 }
 
 // Appends one block of a quantized type; half_of(i) gives the bits of its half i, first of the
-// scale, then of the minimum.
+// scale, then of the minimum. The scales of types without halves make weights of up to some tenths.
 template <class HalfOf>
 void append_random_block(std::vector<std::byte>& to, engine::TensorType type, Random& random,
                          HalfOf half_of) {
@@ -26,9 +26,16 @@ void append_random_block(std::vector<std::byte>& to, engine::TensorType type, Ra
   for (std::uint32_t i = 0; i < engine::traits_of(type).block_bytes; ++i) {
     append_value(to, static_cast<std::uint8_t>(random.below(256)));
   }
-  for (std::uint32_t i = 0; i < quantized.halves(); ++i) {
+  for (std::uint32_t i = 0; i < quantized.halves; ++i) {
     const std::uint16_t half = half_of(i);
     std::memcpy(&to[start + quantized.halves_at + i * sizeof half], &half, sizeof half);
+  }
+  if (type == engine::TensorType::mxfp4) {
+    to[start] = static_cast<std::byte>(119 + random.below(4));
+  } else if (type == engine::TensorType::nvfp4) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      to[start + i] = static_cast<std::byte>(8 + random.below(16));
+    }
   }
 }
 

@@ -129,7 +129,19 @@ struct TinyModel {
     switch (type) {
       case TensorType::q8_0:
       case TensorType::iq4_nl:
-        return 0x1800;  // 2^-9
+      case TensorType::iq2_s:
+      case TensorType::iq2_xs:
+      case TensorType::iq2_xxs:
+        return 0x1800;          // 2^-9
+      case TensorType::iq4_xs:  // times 32 times seven bits: a subnormal half
+        return 0x0080;
+      case TensorType::iq3_s:
+      case TensorType::iq3_xxs:  // times 31/4 times six bits
+        return 0x1000;
+      case TensorType::q3_k:
+        return 0x1400;
+      case TensorType::q2_k:
+        return half == 0 ? 0x2000 : 0x2400;
       case TensorType::q5_0:
         return 0x2000;
       case TensorType::q5_1:

@@ -43,8 +43,10 @@ void decode(const QuantTraits& traits, std::uint32_t elements, const std::byte* 
   traits.unpack(packed, block);
   for (std::uint32_t i = 0; i < elements; ++i) {
     const std::uint32_t group = i / traits.group_elements;
-    const float product =
-        block.scales[group] * static_cast<float>(int{block.codes[i]} - int{traits.offset});
+    const int code = block.codes[i];
+    const int value = traits.levels == nullptr ? code - traits.offset
+                                               : (*traits.levels)[static_cast<std::size_t>(code)];
+    const float product = block.scales[group] * static_cast<float>(value);
     out[i] = traits.affine ? product + block.minimums[group] : product;
   }
 }

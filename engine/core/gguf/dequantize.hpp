@@ -1,6 +1,6 @@
 #pragma once
 // Converts packed tensor rows to fp32 on the host, exactly. It is the reference for the device
-// kernels, and loads small tensors. quant_block.cpp describes the layout of the blocks.
+// kernels, and loads small tensors. unpack*.cpp and quant_block.cpp describe the bytes of blocks.
 // Thread safety: pure functions.
 #include <cstddef>
 #include <cstdint>

@@ -1,15 +1,18 @@
 #pragma once
 // A GGUF v2/v3 model file, mapped and checked: metadata by key, tensors by name. `open` checks
 // every count, offset, length and type against the file, so that users need no checks of their own.
+// Given the first part of a split model, it opens all parts as one file: metadata is that of the
+// first part, tensors are those of all.
 //
 //   MILLRACE_ASSIGN(GgufFile file, GgufFile::open(path));
 //   MILLRACE_ASSIGN(auto layers, file.metadata().get<std::uint32_t>("llama.block_count"));
 //   MILLRACE_ASSIGN(const Tensor* weight, file.tensor("token_embd.weight"));
 //
-// Errors: gguf_unreadable (cannot be opened or mapped, one part of a split model), gguf_version
-// (v1, newer, big-endian), gguf_malformed (with the byte, key or tensor), unsupported_tensor_type
-// (with tensor and type). Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
-// Thread safety: immutable after construction; movable, views stay valid when it moves.
+// Errors: gguf_unreadable (cannot be opened or mapped; a part of a split model that is not the
+// first, or that is missing), gguf_version (v1, newer, big-endian), gguf_malformed (with the byte,
+// key or tensor; a part of another model), unsupported_tensor_type (with tensor and type). Format:
+// https://github.com/ggml-org/ggml/blob/master/docs/gguf.md Thread safety: immutable after
+// construction; movable, views stay valid when it moves.
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -32,7 +35,7 @@ struct Tensor {
   std::uint32_t rank = 0;                          // 1 to 4
   std::array<std::uint64_t, 4> shape{1, 1, 1, 1};  // innermost (contiguous) dimension first
   std::span<const std::byte> data;                 // packed as in the file, at the file's alignment
-  std::uint64_t offset = 0;                        // of data, from the file's first byte
+  std::uint64_t offset = 0;                        // of data, from its part's first byte
 
   std::uint64_t elements() const { return shape[0] * shape[1] * shape[2] * shape[3]; }
   std::uint64_t rows() const { return elements() / shape[0]; }
@@ -42,13 +45,14 @@ struct Tensor {
 class GgufFile {
  public:
   static Result<GgufFile> open(const std::string& path);
-  // `source` names the bytes in messages.
+  // `source` names the bytes in messages. They are a whole file, not a part of a split model.
   static Result<GgufFile> parse(std::unique_ptr<Bytes> bytes, std::string source);
 
   std::uint32_t version() const { return version_; }
   std::uint32_t alignment() const { return alignment_; }
   const std::string& source() const { return source_; }
-  std::span<const std::byte> bytes() const { return bytes_->view(); }  // the whole file
+  // The bytes of each part, in order; of one, unless the model is split.
+  std::span<const std::unique_ptr<Bytes>> parts() const { return parts_; }
   const Metadata& metadata() const { return metadata_; }
   std::span<const Tensor> tensors() const { return tensors_; }  // in file order
   const Tensor* find_tensor(std::string_view name) const;       // null: absent
@@ -57,9 +61,11 @@ class GgufFile {
  private:
   friend class GgufParser;
   GgufFile() = default;
+  static Result<GgufFile> parse_part(std::unique_ptr<Bytes> bytes, std::string source);
+  Status add_part(GgufFile part);
 
   std::string source_;
-  std::unique_ptr<Bytes> bytes_;
+  std::vector<std::unique_ptr<Bytes>> parts_;
   std::uint32_t version_ = 0;
   std::uint32_t alignment_ = 0;
   Metadata metadata_;

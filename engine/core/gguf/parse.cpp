@@ -35,10 +35,10 @@ Status check_key(std::string_view key, std::uint64_t offset) {
 }  // namespace
 
 GgufParser::GgufParser(std::unique_ptr<Bytes> bytes, std::string source) : cursor_({}) {
-  file_.bytes_ = std::move(bytes);
+  file_.parts_.push_back(std::move(bytes));
   file_.metadata_.source_ = source;
   file_.source_ = std::move(source);
-  cursor_ = Cursor(file_.bytes_->view());
+  cursor_ = Cursor(view());
 }
 
 Result<GgufFile> GgufParser::run() {
@@ -51,7 +51,6 @@ Status GgufParser::parse_all() {
   MILLRACE_TRY(parse_header());
   MILLRACE_TRY(parse_metadata());
   MILLRACE_TRY(parse_alignment());
-  MILLRACE_TRY(refuse_parts());
   MILLRACE_TRY(parse_tensors());
   MILLRACE_TRY(place_tensors());
   return check_overlap();
@@ -149,7 +148,7 @@ Status GgufParser::parse_array(Value& value) {
                                std::to_string(cursor_.left()) + " left");
     MILLRACE_TRY(cursor_.take(length, "a string of the array"));
   }
-  value.bytes = file_.bytes_->view().subspan(begin, cursor_.position() - begin);
+  value.bytes = view().subspan(begin, cursor_.position() - begin);
   return {};
 }
 
@@ -177,15 +176,6 @@ Status GgufParser::parse_alignment() {
                                         std::to_string(file_.alignment_) +
                                         ", wanted a power of two from 8 to 1048576");
   return {};
-}
-
-Status GgufParser::refuse_parts() {
-  if (!file_.metadata_.contains("split.count")) return {};
-  auto parts = file_.metadata_.get<std::uint32_t>("split.count");
-  if (!parts || *parts <= 1) return {};
-  return fail(Code::gguf_unreadable,
-              "the file is one of " + std::to_string(*parts) + " parts of a split model",
-              "join the parts first (llama-gguf-split --merge)");
 }
 
 Status GgufParser::parse_tensors() {
@@ -224,7 +214,7 @@ Status GgufParser::parse_tensor(Tensor& tensor) {
                              " is not a multiple of the alignment " +
                              std::to_string(file_.alignment_));
   // For now only the length is right: the data section begins after the last entry.
-  tensor.data = file_.bytes_->view().first(size);
+  tensor.data = view().first(size);
   return {};
 }
 
@@ -243,7 +233,7 @@ Result<std::uint64_t> GgufParser::parse_tensor_bytes(Tensor& tensor) {
     return malformed(start, "the innermost dimension " + std::to_string(tensor.shape[0]) +
                                 " is not a multiple of " + std::string(traits->name) +
                                 "'s block of " + std::to_string(traits->block_elements));
-  const auto most = static_cast<std::uint64_t>(file_.bytes_->view().size());
+  const auto most = static_cast<std::uint64_t>(view().size());
   std::uint64_t size = tensor.shape[0] / traits->block_elements;
   bool fits = size <= most / traits->block_bytes;
   size *= traits->block_bytes;
@@ -256,7 +246,7 @@ Result<std::uint64_t> GgufParser::parse_tensor_bytes(Tensor& tensor) {
 }
 
 Status GgufParser::place_tensors() {
-  const auto all = file_.bytes_->view();
+  const auto all = view();
   const std::uint64_t mask = file_.alignment_ - 1;
   const std::uint64_t begin = (cursor_.position() + mask) & ~mask;
   for (auto& tensor : file_.tensors_) {

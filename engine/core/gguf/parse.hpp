@@ -23,12 +23,13 @@ class GgufParser {
   Status parse_array(Value& value);
   Status check_elements(const Value& value, std::uint64_t start);
   Status parse_alignment();
-  Status refuse_parts();
   Status parse_tensors();
   Status parse_tensor(Tensor& tensor);
   Result<std::uint64_t> parse_tensor_bytes(Tensor& tensor);
   Status place_tensors();
   Status check_overlap() const;
+
+  std::span<const std::byte> view() const { return file_.parts_[0]->view(); }
 
   GgufFile file_;
   Cursor cursor_;

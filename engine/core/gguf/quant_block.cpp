@@ -1,82 +1,85 @@
 #include "engine/core/gguf/quant_block.hpp"
 
-#include <cstring>
+#include <cmath>
 
-#include "engine/core/gguf/half.hpp"
+#include "engine/core/gguf/unpack.hpp"
 
 namespace millrace::engine {
 namespace {
 
-using Bytes = const std::byte*;
+using namespace unpack;
 
-float half_at(Bytes from) {
-  std::uint16_t bits;
-  std::memcpy(&bits, from, sizeof bits);
-  return half_to_float(bits);
-}
-
-int low(std::byte byte) {
-  return std::to_integer<int>(byte) & 15;
-}
-int high(std::byte byte) {
-  return std::to_integer<int>(byte) >> 4;
-}
-// Returns `bits` bits of a byte, from bit `at` on.
-int field(std::byte byte, int at, int bits) {
-  return (std::to_integer<int>(byte) >> at) & ((1 << bits) - 1);
-}
-std::uint8_t code(int value) {
-  return static_cast<std::uint8_t>(value);
-}
-// The code of a signed value in a type of eight bits.
-std::uint8_t shifted(int value) {
-  return code(value + 128);
-}
-
-// Unpacks 32 codes of four bits from 16 bytes: low nibbles are elements 0-15, high ones 16-31.
-void nibbles(Bytes packed, QuantBlock& out) {
-  for (std::size_t i = 0; i < 16; ++i) {
-    out.codes[i] = code(low(packed[i]));
-    out.codes[i + 16] = code(high(packed[i]));
-  }
-}
+// The levels of IQ4_NL and IQ4_XS; those of the 4-bit floats E2M1, doubled; and the magnitudes of
+// grids, then the same below zero.
+constexpr Levels iq4_levels{-127, -104, -83, -65, -49, -35, -22, -10,
+                            1,    13,   25,  38,  53,  69,  89,  113};
+constexpr Levels e2m1_levels{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+constexpr Levels iq3_s_levels{1, 3, 5, 7, 9, 11, 13, 15, -1, -3, -5, -7, -9, -11, -13, -15};
+constexpr Levels iq3_xxs_levels{4,  12,  20,  28,  36,  44,  52,  62,
+                                -4, -12, -20, -28, -36, -44, -52, -62};
+constexpr Levels iq2_levels{8, 25, 43, 0, 0, 0, 0, 0, -8, -25, -43, 0, 0, 0, 0, 0};
 
 // half d, int8 q[32]
-void q8_0(Bytes block, QuantBlock& out) {
+void q8_0(Packed block, QuantBlock& out) {
   out.scales[0] = half_at(block);
   for (std::size_t i = 0; i < 32; ++i)  // adding 128 to a signed byte flips its top bit
     out.codes[i] = std::to_integer<std::uint8_t>(block[2 + i] ^ std::byte{0x80});
 }
 
 // half d, nibbles with the offset 8
-void q4_0(Bytes block, QuantBlock& out) {
+void q4_0(Packed block, QuantBlock& out) {
   out.scales[0] = half_at(block);
-  nibbles(block + 2, out);
+  nibbles(block + 2, out.codes.data());
 }
 
 // half d, half m, nibbles
-void q4_1(Bytes block, QuantBlock& out) {
+void q4_1(Packed block, QuantBlock& out) {
   out.scales[0] = half_at(block);
   out.minimums[0] = half_at(block + 2);
-  nibbles(block + 4, out);
+  nibbles(block + 4, out.codes.data());
 }
 
-// half d, nibbles: each the index of one of 16 levels
-void iq4_nl(Bytes block, QuantBlock& out) {
-  static constexpr int levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                     1,    13,   25,  38,  53,  69,  89,  113};
+// half d, nibbles that number levels
+void iq4_nl(Packed block, QuantBlock& out) {
   out.scales[0] = half_at(block);
-  nibbles(block + 2, out);
-  for (std::size_t i = 0; i < 32; ++i) out.codes[i] = shifted(levels[out.codes[i]]);
+  nibbles(block + 2, out.codes.data());
+}
+
+// e, nibbles that number levels; the scale is 2^(e - 128)
+void mxfp4(Packed block, QuantBlock& out) {
+  out.scales[0] = std::ldexp(1.0f, std::to_integer<int>(*block) - 128);
+  nibbles(block + 1, out.codes.data());
+}
+
+// Whether all 16 levels, up to 12, give finite numbers. By the standard, 255 is not a number.
+bool mxfp4_is_finite(Packed block) {
+  return std::to_integer<int>(*block) <= 252;
+}
+
+// A byte of NVFP4's scales: three bits of fraction, four of exponent with the bias 7; the highest
+// bit counts nothing, and 127 is 0. Levels are doubled, so that this is half the number.
+float nvfp4_scale(std::byte packed) {
+  if (packed == std::byte{127}) return 0;
+  const int fraction = field(packed, 0, 3), exponent = field(packed, 3, 4);
+  return exponent == 0 ? std::ldexp(static_cast<float>(fraction), -10)
+                       : std::ldexp(static_cast<float>(8 + fraction), exponent - 11);
+}
+
+// Four scales, then eight bytes for each group of 16: low nibbles are elements 0-7, high ones 8-15
+void nvfp4(Packed block, QuantBlock& out) {
+  for (std::size_t i = 0; i < 32; ++i) {
+    const std::size_t to = i / 8 * 16 + i % 8;
+    out.codes[to] = code(low(block[4 + i]));
+    out.codes[to + 8] = code(high(block[4 + i]));
+  }
+  for (std::size_t g = 0; g < 4; ++g) out.scales[g] = nvfp4_scale(block[g]);
 }
 
 // Unpacks 32 codes of five bits: bit i of four bytes is the fifth bit of code i, then come nibbles.
 // Adds `add` to each code.
-void five_bits(Bytes packed, int add, QuantBlock& out) {
-  const auto fifth = [packed](std::size_t i) {
-    return field(packed[i / 8], static_cast<int>(i % 8), 1) << 4;
-  };
-  const Bytes nibble = packed + 4;
+void five_bits(Packed packed, int add, QuantBlock& out) {
+  const auto fifth = [packed](std::size_t i) { return field(packed[i / 8], i % 8, 1) << 4; };
+  const Packed nibble = packed + 4;
   for (std::size_t i = 0; i < 16; ++i) {
     out.codes[i] = code((low(nibble[i]) | fifth(i)) + add);
     out.codes[i + 16] = code((high(nibble[i]) | fifth(i + 16)) + add);
@@ -84,88 +87,41 @@ void five_bits(Bytes packed, int add, QuantBlock& out) {
 }
 
 // half d, five bits with the offset 16
-void q5_0(Bytes block, QuantBlock& out) {
+void q5_0(Packed block, QuantBlock& out) {
   out.scales[0] = half_at(block);
   five_bits(block + 2, 128 - 16, out);
 }
 
 // half d, half m, five bits
-void q5_1(Bytes block, QuantBlock& out) {
+void q5_1(Packed block, QuantBlock& out) {
   out.scales[0] = half_at(block);
   out.minimums[0] = half_at(block + 2);
   five_bits(block + 4, 0, out);
 }
 
-// The head of Q4_K and Q5_K: half d, half m, then 12 bytes with 8 scales s and 8 minimums n of six
-// bits. Group g has the scale d s[g] and the minimum -m n[g]. For g < 4, byte g holds s[g] and, in
-// its top two bits, the high bits of s[g + 4]; byte 4 + g holds the same for n; byte 8 + g holds
-// the low nibble of s[g + 4] and, above it, that of n[g + 4].
-void k_head(Bytes block, QuantBlock& out) {
-  const float d = half_at(block), m = half_at(block + 2);
-  const Bytes packed = block + 4;
-  for (std::size_t g = 0; g < 4; ++g) {
-    const Bytes s = packed + g, n = packed + 4 + g, rest = packed + 8 + g;
-    out.scales[g] = d * static_cast<float>(field(*s, 0, 6));
-    out.minimums[g] = -(m * static_cast<float>(field(*n, 0, 6)));
-    out.scales[g + 4] = d * static_cast<float>(low(*rest) | field(*s, 6, 2) << 4);
-    out.minimums[g + 4] = -(m * static_cast<float>(high(*rest) | field(*n, 6, 2) << 4));
-  }
-}
-
-// k_head, then four times 32 bytes: low nibbles are 32 codes, high ones the next 32.
-void q4_k(Bytes block, QuantBlock& out) {
-  k_head(block, out);
-  const Bytes packed = block + 16;
-  for (std::size_t i = 0; i < 128; ++i) {
-    const std::size_t to = i / 32 * 64 + i % 32;
-    out.codes[to] = code(low(packed[i]));
-    out.codes[to + 32] = code(high(packed[i]));
-  }
-}
-
-// k_head, then 32 bytes whose bit g is the fifth bit of a code in group g, then nibbles as in Q4_K.
-void q5_k(Bytes block, QuantBlock& out) {
-  k_head(block, out);
-  const Bytes fifth = block + 16, packed = fifth + 32;
-  for (std::size_t i = 0; i < 128; ++i) {
-    const int pair = static_cast<int>(i / 32) * 2;
-    const std::size_t to = i / 32 * 64 + i % 32;
-    out.codes[to] = code(low(packed[i]) | field(fifth[i % 32], pair, 1) << 4);
-    out.codes[to + 32] = code(high(packed[i]) | field(fifth[i % 32], pair + 1, 1) << 4);
-  }
-}
-
-// 128 bytes of low nibbles, 64 bytes of two high bits, int8 s[16], half d; codes have the offset
-// 32, group g has the scale d s[g]. Each half of the block holds four runs of 32 codes: low nibbles
-// of 32 bytes, of the next 32, then the high nibbles of both; run r has bits 2r, 2r + 1 of its 32
-// bytes.
-void q6_k(Bytes block, QuantBlock& out) {
-  const Bytes scales = block + 192;
-  const float d = half_at(block + 208);
-  for (std::size_t g = 0; g < 16; ++g)
-    out.scales[g] = d * static_cast<float>(static_cast<std::int8_t>(scales[g]));
-  for (std::size_t half = 0; half < 2; ++half) {
-    const Bytes four = block + half * 64, two = block + 128 + half * 32;
-    for (std::size_t i = 0; i < 64; ++i) {
-      const int run = static_cast<int>(i / 32);
-      const std::size_t to = half * 128 + i;
-      out.codes[to] = shifted((low(four[i]) | field(two[i % 32], 2 * run, 2) << 4) - 32);
-      out.codes[to + 64] = shifted((high(four[i]) | field(two[i % 32], 2 * run + 4, 2) << 4) - 32);
-    }
-  }
-}
-
-// type, group elements, bits, offset, affine, half scales, offset of the halves, unpack
+// type, group elements, bits, offset, affine, half scales, halves, offset of the halves, unpack,
+// levels, is_finite. IQ4_NL could keep its scales as halves; as floats they are those of IQ4_XS,
+// the other type of the files that hold it.
 constexpr QuantTraits kQuantized[] = {
-    {TensorType::q8_0, 32, 8, 128, false, true, 0, q8_0},
-    {TensorType::q6_k, 16, 8, 128, false, false, 208, q6_k},
-    {TensorType::q5_0, 32, 8, 128, false, true, 0, q5_0},
-    {TensorType::q5_1, 32, 8, 0, true, true, 0, q5_1},
-    {TensorType::q5_k, 32, 8, 0, true, false, 0, q5_k},
-    {TensorType::q4_0, 32, 4, 8, false, true, 0, q4_0},
-    {TensorType::q4_1, 32, 4, 0, true, true, 0, q4_1},
-    {TensorType::q4_k, 32, 4, 0, true, false, 0, q4_k},
-    {TensorType::iq4_nl, 32, 8, 128, false, true, 0, iq4_nl},
+    {TensorType::q8_0, 32, 8, 128, false, true, 1, 0, q8_0},
+    {TensorType::q6_k, 16, 8, 128, false, false, 1, 208, q6_k},
+    {TensorType::q5_0, 32, 8, 128, false, true, 1, 0, q5_0},
+    {TensorType::q5_1, 32, 8, 0, true, true, 2, 0, q5_1},
+    {TensorType::q5_k, 32, 8, 0, true, false, 2, 0, q5_k},
+    {TensorType::q4_0, 32, 4, 8, false, true, 1, 0, q4_0},
+    {TensorType::q4_1, 32, 4, 0, true, true, 2, 0, q4_1},
+    {TensorType::q4_k, 32, 4, 0, true, false, 2, 0, q4_k},
+    {TensorType::q3_k, 16, 4, 8, false, false, 1, 108, q3_k},
+    {TensorType::q2_k, 16, 2, 0, true, false, 2, 80, q2_k},
+    {TensorType::iq4_nl, 32, 4, 0, false, false, 1, 0, iq4_nl, &iq4_levels},
+    {TensorType::iq4_xs, 32, 4, 0, false, false, 1, 0, iq4_xs, &iq4_levels},
+    {TensorType::iq3_s, 32, 4, 0, false, false, 1, 0, iq3_s, &iq3_s_levels},
+    {TensorType::iq3_xxs, 32, 4, 0, false, false, 1, 0, iq3_xxs, &iq3_xxs_levels},
+    {TensorType::iq2_s, 16, 4, 0, false, false, 1, 0, iq2_s, &iq2_levels},
+    {TensorType::iq2_xs, 16, 4, 0, false, false, 1, 0, iq2_xs, &iq2_levels},
+    {TensorType::iq2_xxs, 32, 4, 0, false, false, 1, 0, iq2_xxs, &iq2_levels},
+    {TensorType::mxfp4, 32, 4, 0, false, false, 0, 0, mxfp4, &e2m1_levels, mxfp4_is_finite},
+    {TensorType::nvfp4, 16, 4, 0, false, false, 0, 0, nvfp4, &e2m1_levels},
 };
 
 }  // namespace

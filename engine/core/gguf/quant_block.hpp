@@ -1,15 +1,17 @@
 #pragma once
-// One form for the blocks of all quantized tensor types. A block is unsigned codes of 4 or 8 bits,
-// a scale for each group of codes and, if the type is affine, a minimum for each group:
+// One form for the blocks of all quantized tensor types. A block is unsigned codes of 2, 4 or 8
+// bits, a scale for each group of codes and, if the type is affine, a minimum for each group:
 //
 //   x[i] = scale[i / group] * (code[i] - offset)
 //   x[i] = scale[i / group] * code[i] + minimum[i / group]      affine; the offset is 0
+//   x[i] = scale[i / group] * levels[code[i]]                   a type with levels
 //
-// Scales and minimums are exact in fp32 (a half, or a half times an integer of at most 8 bits), and
-// so is the product with a code. An element is therefore rounded once, in the sum, with or without
-// a fused multiply-add. Dequantization, the packing for the device and the check for numbers that
-// are not finite all use this form: a new type needs a row of the table and a function in the
-// source, which describes the bytes. Thread safety: constants and pure functions.
+// Scales and minimums are exact in fp32 (a half, a half times an integer of at most 8 bits and a
+// power of two, or a small float of the format itself), and so is the product with a code or level.
+// An element is therefore rounded once, in the sum, with or without a fused multiply-add.
+// Dequantization, the packing for the device and the check for numbers that are not finite all use
+// this form: a new type needs a row of the table and a function that describes the bytes.
+// Thread safety: constants and pure functions.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -26,19 +28,24 @@ struct QuantBlock {
   std::array<float, most_block_elements / least_group_elements> minimums;  // if affine
 };
 
+// The values of the codes 0 to 15.
+using Levels = std::array<std::int8_t, 16>;
+
 struct QuantTraits {
   TensorType type;
   std::uint32_t group_elements;  // 16 or 32
-  std::uint8_t bits;             // of a code: 4 or 8
-  std::uint8_t offset;  // half the range of the bits, or 0 if affine, for every type: so types with
+  std::uint8_t bits;             // of a code: 2, 4 or 8
+  std::uint8_t offset;  // half the range of the bits, or 0 if affine or with levels: so types with
                         // equal bits and groups are the same to a kernel and can share a launch
   bool affine;
   bool half_scales;  // scale and minimum are halves of the block itself; else they need fp32
-  // Offset in the block of the halves from which all its scales follow: one, or two if affine.
-  std::uint32_t halves_at;
+  // The halves from which all scales of the block follow: their number (two if affine, none if the
+  // type has other floats) and their offset in the block. The scales are finite if they are.
+  std::uint32_t halves, halves_at;
   void (*unpack)(const std::byte* block, QuantBlock& out);  // fills the members that the type has
-
-  std::uint32_t halves() const { return affine ? 2 : 1; }
+  const Levels* levels = nullptr;
+  // Whether all numbers are finite, of a type without halves that has others; null otherwise.
+  bool (*is_finite)(const std::byte* block) = nullptr;
 };
 
 // Null for the types without blocks: F32, F16, BF16.

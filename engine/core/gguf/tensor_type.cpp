@@ -6,7 +6,7 @@
 namespace millrace::engine {
 namespace {
 
-constexpr std::array<TensorTypeTraits, 12> kSupported{{
+constexpr std::array<TensorTypeTraits, 22> kSupported{{
     {TensorType::f32, "F32", 1, 4},
     {TensorType::f16, "F16", 1, 2},
     {TensorType::bf16, "BF16", 1, 2},
@@ -18,7 +18,17 @@ constexpr std::array<TensorTypeTraits, 12> kSupported{{
     {TensorType::q4_0, "Q4_0", 32, 18},
     {TensorType::q4_1, "Q4_1", 32, 20},
     {TensorType::q4_k, "Q4_K", 256, 144},
+    {TensorType::q3_k, "Q3_K", 256, 110},
+    {TensorType::q2_k, "Q2_K", 256, 84},
     {TensorType::iq4_nl, "IQ4_NL", 32, 18},
+    {TensorType::iq4_xs, "IQ4_XS", 256, 136},
+    {TensorType::iq3_s, "IQ3_S", 256, 110},
+    {TensorType::iq3_xxs, "IQ3_XXS", 256, 98},
+    {TensorType::iq2_s, "IQ2_S", 256, 82},
+    {TensorType::iq2_xs, "IQ2_XS", 256, 74},
+    {TensorType::iq2_xxs, "IQ2_XXS", 256, 66},
+    {TensorType::mxfp4, "MXFP4", 32, 17},
+    {TensorType::nvfp4, "NVFP4", 64, 36},
 }};
 
 struct KnownName {
@@ -27,12 +37,21 @@ struct KnownName {
 };
 
 // Types that other programs write and this version cannot read, for the error's text.
-constexpr std::array<KnownName, 24> kUnsupported{{
-    {9, "Q8_1"},    {10, "Q2_K"},    {11, "Q3_K"},     {15, "Q8_K"},     {16, "IQ2_XXS"},
-    {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"},    {21, "IQ3_S"},    {22, "IQ2_S"},
-    {23, "IQ4_XS"}, {24, "I8"},      {25, "I16"},      {26, "I32"},      {27, "I64"},
-    {28, "F64"},    {29, "IQ1_M"},   {31, "Q4_0_4_4"}, {32, "Q4_0_4_8"}, {33, "Q4_0_8_8"},
-    {34, "TQ1_0"},  {35, "TQ2_0"},   {39, "MXFP4"},    {40, "NVFP4"},
+constexpr std::array<KnownName, 14> kUnsupported{{
+    {9, "Q8_1"},
+    {15, "Q8_K"},
+    {19, "IQ1_S"},
+    {24, "I8"},
+    {25, "I16"},
+    {26, "I32"},
+    {27, "I64"},
+    {28, "F64"},
+    {29, "IQ1_M"},
+    {31, "Q4_0_4_4"},
+    {32, "Q4_0_4_8"},
+    {33, "Q4_0_8_8"},
+    {34, "TQ1_0"},
+    {35, "TQ2_0"},
 }};
 
 }  // namespace

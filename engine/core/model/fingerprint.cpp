@@ -5,10 +5,15 @@
 #include "kernels/sources.hpp"
 
 namespace millrace::engine {
-// Hashes the whole file. Loading reads every byte anyway, and hashing keeps up with any disk.
+// Hashes the whole file, part by part. Loading reads every byte anyway, and hashing keeps up with
+// any disk.
 Hash128 hash_model_file(const GgufFile& file) {
-  const auto bytes = file.bytes();
-  return hash128(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  Hasher128 hasher;
+  for (const auto& part : file.parts()) {
+    const auto bytes = part->view();
+    hasher.update(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  }
+  return hasher.digest();
 }
 
 Hash128 hash_kernel_sources() {

@@ -22,20 +22,27 @@ void pack_plain(const std::byte* row, std::uint32_t columns, std::uint32_t lane,
 
 constexpr std::size_t half_bytes = 2;
 constexpr std::size_t word_bytes = 4;
-constexpr std::uint32_t bits4_words = 4, bits8_words = 8;  // words of a row in a block
 
-// Packs the codes of a block. Word i of 4-bit codes holds columns 8i..8i+3 in the low bits of its
-// bytes and columns 8i+4..8i+7 in the high bits.
-void pack_codes(Codes kind, const std::uint8_t* codes, std::byte* to) {
-  std::array<std::byte, word_bytes> word;
-  const std::uint32_t words = kind == Codes::bits4 ? bits4_words : bits8_words;
-  for (std::uint32_t i = 0; i < words; ++i, to += panel_rows * word_bytes) {
-    for (std::uint32_t z = 0; z < word_bytes; ++z) {
-      const std::uint32_t code =
-          kind == Codes::bits4 ? codes[8 * i + z] | codes[8 * i + 4 + z] << 4 : codes[4 * i + z];
-      word[z] = static_cast<std::byte>(code);
+// Packs the codes of a block. The first bits of a word's four bytes are four columns, the next bits
+// the next four.
+template <std::uint32_t Bits>
+void pack_codes(const std::uint8_t* codes, std::byte* to) {
+  constexpr std::uint32_t parts = 8 / Bits, words = Bits;  // 32 columns of so many bits
+  for (std::uint32_t i = 0; i < words; ++i, codes += parts * word_bytes) {
+    std::array<std::byte, word_bytes> word{};
+    for (std::uint32_t part = 0; part < parts; ++part) {
+      for (std::uint32_t z = 0; z < word_bytes; ++z) {
+        word[z] |= static_cast<std::byte>(codes[part * word_bytes + z] << (part * Bits));
+      }
     }
-    std::memcpy(to, word.data(), word_bytes);
+    std::memcpy(to + std::size_t{i} * panel_rows * word_bytes, word.data(), word_bytes);
+  }
+}
+
+// Writes the table once for each 16 bytes of a vector.
+void pack_levels(const Levels& levels, std::uint8_t offset, std::span<std::byte> to) {
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    to[i] = static_cast<std::byte>(levels[i % levels.size()] + offset);
   }
 }
 
@@ -60,26 +67,27 @@ class RowPacker {
       if (within == 0) traits.unpack(from, block);
       const std::uint32_t to = k / block_columns, group = within / traits.group_elements;
       if (traits.half_scales) {
-        put_scales(to, from + traits.halves_at);
-      } else if (traits.affine) {
-        const float both[2] = {block.scales[group], block.minimums[group]};
-        put_scales(to, both);
+        put_scales(to, 0, traits.halves, from + traits.halves_at);
       } else {
-        put_scales(to, &block.scales[group]);
+        put_scales(to, 0, format_.runs(), &block.scales[group]);
+        if (traits.affine) put_scales(to, format_.runs(), format_.runs(), &block.minimums[group]);
       }
-      pack_codes(format_.codes, &block.codes[within],
-                 codes_ + std::size_t{to} * code_bytes_ + lane_ * word_bytes);
+      put_codes(&block.codes[within], codes_ + std::size_t{to} * code_bytes_ + lane_ * word_bytes);
     }
   }
 
  private:
-  void put_scales(std::uint32_t block, const void* from) {
-    for (std::uint32_t i = 0; i < each_; ++i) {
+  // Writes `count` of the block's numbers, from number `first` on.
+  void put_scales(std::uint32_t block, std::uint32_t first, std::uint32_t count, const void* from) {
+    const std::byte* number = static_cast<const std::byte*>(from);
+    for (std::uint32_t i = first; i < first + count; ++i, number += format_.scale_bytes) {
       const std::size_t at = (std::size_t{block} * each_ + i) * panel_rows + lane_;
-      std::memcpy(scales_ + at * format_.scale_bytes,
-                  static_cast<const std::byte*>(from) + i * format_.scale_bytes,
-                  format_.scale_bytes);
+      std::memcpy(scales_ + at * format_.scale_bytes, number, format_.scale_bytes);
     }
+  }
+  void put_codes(const std::uint8_t* codes, std::byte* to) {
+    if (format_.codes == Codes::bits2) return pack_codes<2>(codes, to);
+    return format_.codes == Codes::bits4 ? pack_codes<4>(codes, to) : pack_codes<8>(codes, to);
   }
 
   const PanelFormat format_;
@@ -109,11 +117,15 @@ bool row_is_finite(const Tensor& tensor, const std::byte* row) {
   const std::uint64_t columns = tensor.shape[0];
   const TensorTypeTraits& traits = traits_of(tensor.type);
   if (const QuantTraits* const quantized = find_quant_traits(tensor.type)) {
-    for (std::uint32_t i = 0; i < quantized->halves(); ++i) {
+    for (std::uint32_t i = 0; i < quantized->halves; ++i) {
       const std::byte* const first = row + quantized->halves_at + i * half_bytes;
       if (!all_finite(first, columns / traits.block_elements, traits.block_bytes, half_mask)) {
         return false;
       }
+    }
+    if (quantized->is_finite == nullptr) return true;
+    for (std::uint64_t k = 0; k < columns; k += traits.block_elements, row += traits.block_bytes) {
+      if (!quantized->is_finite(row)) return false;
     }
     return true;
   }
@@ -136,13 +148,16 @@ std::optional<std::uint64_t> find_row_not_finite(const Tensor& tensor, std::uint
 void pack_panel(const PanelLayout& layout, const Tensor& tensor, std::uint32_t panel,
                 std::span<std::byte> out) {
   std::ranges::fill(out, std::byte{0});
-  std::byte* const scales = out.data();
-  std::byte* const codes = scales + layout.scale_bytes();
+  std::byte* const scales = out.data() + layout.level_bytes();
+  std::byte* const codes = out.data() + layout.codes_at();
   const std::uint64_t first = std::uint64_t{panel} * panel_rows;
   const auto rows =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(panel_rows, tensor.rows() - first));
   const std::uint64_t row_bytes = tensor.row_bytes();
   const QuantTraits* const quantized = find_quant_traits(tensor.type);
+  if (layout.format.levels) {
+    pack_levels(*quantized->levels, layout.format.offset, out.first(layout.level_bytes()));
+  }
   for (std::uint32_t lane = 0; lane < rows; ++lane) {
     const std::byte* const row = tensor.data.data() + (first + lane) * row_bytes;
     if (quantized != nullptr) {

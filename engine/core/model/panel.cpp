@@ -24,8 +24,15 @@ constexpr std::uint32_t bits_of(Codes codes) {
       return 8;
     case Codes::bits4:
       return 4;
+    case Codes::bits2:
+      return 2;
   }
   return 0;
+}
+
+constexpr Codes codes_of(std::uint8_t bits) {
+  if (bits == 2) return Codes::bits2;
+  return bits == 4 ? Codes::bits4 : Codes::bits8;
 }
 
 std::string define(const char* name, std::uint64_t value) {
@@ -36,9 +43,11 @@ std::string define(const char* name, std::uint64_t value) {
 
 PanelFormat format_of(TensorType type) {
   if (const QuantTraits* const quantized = find_quant_traits(type)) {
-    return {.codes = quantized->bits == 4 ? Codes::bits4 : Codes::bits8,
-            .offset = quantized->offset,
+    const bool levels = quantized->levels != nullptr;
+    return {.codes = codes_of(quantized->bits),
+            .offset = levels ? std::uint8_t{128} : quantized->offset,
             .affine = quantized->affine,
+            .levels = levels,
             .scale_bytes = static_cast<std::uint8_t>(quantized->half_scales ? 2 : 4),
             .scale_block = static_cast<std::uint8_t>(quantized->group_elements)};
   }
@@ -67,6 +76,7 @@ std::vector<std::string> PanelLayout::defines() const {
   return {define("CODES", static_cast<std::uint64_t>(format.codes)),
           define("OFFSET", format.offset),
           define("AFFINE", format.affine ? 1 : 0),
+          define("LEVELS", format.levels ? 1 : 0),
           define("SCALE_SIZE", format.scale_bytes),
           define("SCALE_BLOCK", format.scale_block),
           define("K", k())};

@@ -2,7 +2,9 @@
 // The format in which kernels read a weight matrix: panels of 16 rows, the same for all file types
 // (kernels/matmul/layout.cl draws it). Every quantized file type maps to it exactly:
 //
-//   codes   unsigned, 4 or 8 bits; a weight is d * (code - offset), or d * code + m if affine
+//   codes   unsigned, 2, 4 or 8 bits; a weight is d * (code - offset), or d * code + m if affine
+//   levels  of types whose codes number the entries of a table: a weight is d * level[code]. The
+//           panel holds its table, so that types with different tables share kernels
 //   scales  d (and m) for each run of scale_block columns, as half or as float: float if the file
 //           type's scale is itself a product, as in super-blocks
 //
@@ -23,21 +25,21 @@ constexpr std::uint32_t round_up(std::uint32_t value, std::uint32_t unit) {
 }
 
 // The numbers are those of the kernels' define CODES.
-enum class Codes : std::uint8_t { f32 = 0, f16 = 1, bf16 = 2, bits4 = 4, bits8 = 8 };
+enum class Codes : std::uint8_t { f32 = 0, f16 = 1, bf16 = 3, bits2 = 2, bits4 = 4, bits8 = 8 };
 
 struct PanelFormat {
   Codes codes = Codes::f32;
-  std::uint8_t offset = 0;        // subtracted from every code: 8 or 128; 0 if affine
+  std::uint8_t offset = 0;        // subtracted from every code or stored level; 0 if affine
   bool affine = false;            // there is an m
+  bool levels = false;            // there is a table; it is stored with the offset added
   std::uint8_t scale_bytes = 0;   // 2 or 4; 0 without codes
-  std::uint8_t scale_block = 32;  // columns that share a d: 32, or 16 (never affine)
+  std::uint8_t scale_block = 32;  // columns that share a d and an m: 32 or 16
 
-  bool quantized() const { return codes == Codes::bits4 || codes == Codes::bits8; }
-  // Numbers that a row has for each 32 columns: d, d and m, or two d.
-  std::uint32_t scales_per_block() const {
-    if (!quantized()) return 0;
-    return affine ? 2 : block_columns / scale_block;
-  }
+  bool quantized() const { return scale_bytes > 0; }
+  // Runs of columns, in a block of 32, that share a scale.
+  std::uint32_t runs() const { return block_columns / scale_block; }
+  // Numbers that a row has for each 32 columns: the d of each run, then the m of each.
+  std::uint32_t scales_per_block() const { return quantized() ? (affine ? 2 : 1) * runs() : 0; }
   auto operator<=>(const PanelFormat&) const = default;
 };
 
@@ -49,9 +51,12 @@ struct PanelLayout {
   std::uint32_t columns = 0;
 
   std::uint32_t k() const { return round_up(columns, block_columns); }
-  std::uint64_t scale_bytes() const;  // of a panel, rounded up to 64 so that codes are aligned
+  // A panel's table, scales and codes follow one another; each begins at a multiple of 64 bytes.
+  std::uint64_t level_bytes() const { return format.levels ? 64 : 0; }
+  std::uint64_t scale_bytes() const;
   std::uint64_t code_bytes() const;
-  std::uint64_t panel_bytes() const { return scale_bytes() + code_bytes(); }
+  std::uint64_t codes_at() const { return level_bytes() + scale_bytes(); }
+  std::uint64_t panel_bytes() const { return codes_at() + code_bytes(); }
   // The defines for kernels that read such panels.
   std::vector<std::string> defines() const;
 };

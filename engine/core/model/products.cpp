@@ -44,7 +44,9 @@ Status Operations::prepare_product(const Projection& projection) {
 
 Result<Kernel> Operations::build_exact_product(const PanelLayout& layout) {
   ProgramSpec program{.name = "matmul", .sources = {"matmul/layout.cl"}};
-  if (device_->family() == Family::cpu) program.sources.emplace_back("kv/vectors.cl");
+  if (device_->family() == Family::cpu) {
+    program.sources.insert(program.sources.end(), {"kv/vectors.cl", "matmul/levels.cl"});
+  }
   program.sources.push_back(variant_of("matmul/exact_", device_->family()));
   program.defines = layout.defines();
   program.defines.push_back(define("X_STRIDE", input_stride(layout.columns)));
@@ -62,7 +64,7 @@ Result<Operations::Product> Operations::build_integer_product(const PanelLayout&
   if (cpu) {
     program.sources.insert(program.sources.end(),
                            {"activation/silu.cl", "kv/vectors.cl", "matmul/target.cl",
-                            "matmul/dot.cl", "matmul/integer_tiles.cl"});
+                            "matmul/levels.cl", "matmul/dot.cl", "matmul/integer_tiles.cl"});
   }
   program.sources.push_back(variant_of("matmul/integer_", device_->family()));
   program.defines.push_back(define("X_STRIDE", code_stride(layout.columns)));

@@ -131,7 +131,8 @@ Result<Program> Operations::build_whole(const LayerParts& layer) {
   add_kv_sources(program, layer.kv.codecs, spec_.head_dim, device_->family(), math_);
   for (const char* part :
        {"rope/rotate.cl", "rope/tile.cl", "quantize/block.cl", "matmul/layout.cl", "norm/rms.cl",
-        "activation/silu.cl", "quantize/norm.cl", "matmul/target.cl", "matmul/dot.cl"}) {
+        "activation/silu.cl", "quantize/norm.cl", "matmul/target.cl", "matmul/levels.cl",
+        "matmul/dot.cl"}) {
     program.sources.emplace_back(part);
   }
   const auto add = [&](std::string_view name, std::uint64_t value) {

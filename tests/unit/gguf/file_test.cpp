@@ -37,7 +37,7 @@ void expect_tiny(const GgufFile& file) {
   EXPECT_EQ(weight->offset % 32, 0u);
   const auto wanted = filled(120);
   EXPECT_TRUE(std::ranges::equal(weight->data, wanted));
-  EXPECT_EQ(weight->data.data(), file.bytes().data() + weight->offset);
+  EXPECT_EQ(weight->data.data(), file.parts()[0]->view().data() + weight->offset);
   const Tensor* cube = file.find_tensor("blk.0.attn_q.weight");
   ASSERT_NE(cube, nullptr);
   EXPECT_EQ(cube->elements(), 128u);
@@ -126,22 +126,27 @@ TEST(GgufFile, RefusesWhatCannotBeRead) {
 
 TEST(GgufFile, RefusesOnePartOfASplitModel) {
   GgufBuilder builder;
-  builder.scalar<std::uint16_t>("split.count", engine::ValueType::u16, 3);
-  expect_refused(builder.build(), Code::gguf_unreadable, {"one of 3 parts"});
+  builder.scalar<std::uint16_t>("split.count", engine::ValueType::u16, 3)
+      .scalar<std::uint16_t>("split.no", engine::ValueType::u16, 0)
+      .scalar<std::int32_t>("split.tensors.count", engine::ValueType::i32, 7);
+  expect_refused(builder.build(), Code::gguf_unreadable, {"part 1 of 3 of a split model"});
 }
 
 TEST(TensorType, TableNamesEveryType) {
   for (const auto type :
-       {TensorType::f32, TensorType::f16, TensorType::bf16, TensorType::q8_0, TensorType::q6_k,
-        TensorType::q5_0, TensorType::q5_1, TensorType::q5_k, TensorType::q4_0, TensorType::q4_1,
-        TensorType::q4_k, TensorType::iq4_nl}) {
+       {TensorType::f32,     TensorType::f16,    TensorType::bf16,   TensorType::q8_0,
+        TensorType::q6_k,    TensorType::q5_0,   TensorType::q5_1,   TensorType::q5_k,
+        TensorType::q4_0,    TensorType::q4_1,   TensorType::q4_k,   TensorType::q3_k,
+        TensorType::q2_k,    TensorType::iq4_nl, TensorType::iq4_xs, TensorType::iq3_s,
+        TensorType::iq3_xxs, TensorType::iq2_s,  TensorType::iq2_xs, TensorType::iq2_xxs,
+        TensorType::mxfp4,   TensorType::nvfp4}) {
     EXPECT_EQ(engine::traits_of(type).type, type);
     EXPECT_NE(engine::supported_tensor_types().find(engine::traits_of(type).name),
               std::string::npos);
   }
   EXPECT_EQ(engine::tensor_type_name(12), "Q4_K");
-  EXPECT_EQ(engine::tensor_type_name(11), "Q3_K");
-  EXPECT_EQ(engine::find_tensor_type(11), nullptr);
+  EXPECT_EQ(engine::tensor_type_name(19), "IQ1_S");
+  EXPECT_EQ(engine::find_tensor_type(19), nullptr);
   EXPECT_EQ(engine::tensor_type_name(999), "type 999");
 }
 

@@ -136,7 +136,7 @@ TEST(HostileGguf, TensorShapes) {
     expect_refused(one_tensor({576, 2}, type, 4096), Code::gguf_malformed,
                    {"'w'", "576", name, "block of 256"});
   }
-  for (const std::uint32_t type : {6u, 7u, 20u}) {
+  for (const std::uint32_t type : {6u, 7u, 20u, 39u}) {
     expect_refused(one_tensor({48}, type, 256), Code::gguf_malformed, {"'w'", "48", "block of 32"});
   }
   expect_refused(one_tensor({1ull << 32, 1ull << 32}, 0, 64), Code::gguf_malformed,
@@ -146,8 +146,8 @@ TEST(HostileGguf, TensorShapes) {
 }
 
 TEST(HostileGguf, TensorTypes) {
-  expect_refused(one_tensor({256}, 11, 256), Code::unsupported_tensor_type,
-                 {"tensor 'w'", "Q3_K", "at byte"});
+  expect_refused(one_tensor({256}, 19, 256), Code::unsupported_tensor_type,
+                 {"tensor 'w'", "IQ1_S", "at byte"});
   expect_refused(one_tensor({256}, 4, 256), Code::unsupported_tensor_type, {"'w'", "type 4"});
   expect_refused(one_tensor({256}, 0xffffffff, 256), Code::unsupported_tensor_type,
                  {"type 4294967295"});

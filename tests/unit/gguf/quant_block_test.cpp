@@ -1,6 +1,7 @@
-// Compares every quantized type with the formula of its format in float64. The test writes blocks
-// from codes and scales, bit by bit as the format places them. This is the opposite direction from
-// the product's code, and another method, so that neither can hide the other's mistake.
+// Compares every quantized type without a grid with the formula of its format in float64. The test
+// writes blocks from codes and scales, bit by bit as the format places them. This is the opposite
+// direction from the product's code, and another method, so that neither can hide the other's
+// mistake. Types with grids are compared with the reference's results alone (dequantize_test.cpp).
 #include "engine/core/gguf/quant_block.hpp"
 
 #include <algorithm>
@@ -38,8 +39,11 @@ class BlockWriter {
   std::vector<std::byte> bytes_;
 };
 
-void write_nibbles(BlockWriter& to, std::size_t at, const Meaning& block) {
-  for (std::size_t e = 0; e < 32; ++e) to.bits(at + e % 16, e < 16 ? 0 : 4, block.codes[e], 0, 4);
+// Writes runs of 2 * half codes: low nibbles are the first half of a run.
+void write_nibbles(BlockWriter& to, std::size_t at, const Meaning& block, std::size_t half = 16) {
+  for (std::size_t e = 0; e < block.codes.size(); ++e) {
+    to.bits(at + e / (2 * half) * half + e % half, e / half % 2 == 0 ? 0 : 4, block.codes[e], 0, 4);
+  }
 }
 
 void write_fifth_bits(BlockWriter& to, std::size_t at, const Meaning& block) {
@@ -80,11 +84,38 @@ void write_q6_k(BlockWriter& to, const Meaning& block) {
   for (std::size_t g = 0; g < 16; ++g) to.bits(192 + g, 0, block.scales[g], 0, 8);
 }
 
+// Writes the two low bits of the codes of a super-block: a byte holds elements that are 32 apart.
+void write_two_bits(BlockWriter& to, std::size_t at, const Meaning& block) {
+  for (std::size_t e = 0; e < 256; ++e) {
+    to.bits(at + e / 128 * 32 + e % 32, static_cast<int>(e / 32 % 4 * 2), block.codes[e], 0, 2);
+  }
+}
+
+void write_q3_k(BlockWriter& to, const Meaning& block) {
+  for (std::size_t e = 0; e < 256; ++e) {
+    to.bits(e % 32, static_cast<int>(e / 32), block.codes[e], 2, 1);
+  }
+  write_two_bits(to, 32, block);
+  for (std::size_t g = 0; g < 16; ++g) {
+    to.bits(96 + g % 8, g < 8 ? 0 : 4, block.scales[g], 0, 4);
+    to.bits(104 + g % 4, static_cast<int>(g / 4 * 2), block.scales[g], 4, 2);
+  }
+}
+
+void write_iq4_xs(BlockWriter& to, const Meaning& block) {
+  for (std::size_t g = 0; g < 8; ++g) {
+    to.bits(4 + g / 2, g % 2 == 0 ? 0 : 4, block.scales[g], 0, 4);
+    to.bits(2 + g / 4, static_cast<int>(g % 4 * 2), block.scales[g], 4, 2);
+  }
+  write_nibbles(to, 8, block);
+}
+
 std::vector<std::byte> written(TensorType type, const Meaning& block) {
   BlockWriter to(engine::traits_of(type).block_bytes);
   const bool affine = engine::find_quant_traits(type)->affine;
-  to.half(type == TensorType::q6_k ? 208 : 0, block.d);
-  if (affine) to.half(2, block.m);
+  const auto& traits = *engine::find_quant_traits(type);
+  if (traits.halves > 0) to.half(traits.halves_at, block.d);
+  if (affine) to.half(traits.halves_at + 2, block.m);
   const std::size_t head = affine ? 4 : 2;
   switch (type) {
     case TensorType::q8_0:
@@ -109,10 +140,42 @@ std::vector<std::byte> written(TensorType type, const Meaning& block) {
     case TensorType::q6_k:
       write_q6_k(to, block);
       break;
+    case TensorType::q3_k:
+      write_q3_k(to, block);
+      break;
+    case TensorType::q2_k:
+      for (std::size_t g = 0; g < 16; ++g) {
+        to.bits(g, 0, block.scales[g], 0, 4);
+        to.bits(g, 4, block.minimums[g], 0, 4);
+      }
+      write_two_bits(to, 16, block);
+      break;
+    case TensorType::iq4_xs:
+      write_iq4_xs(to, block);
+      break;
+    case TensorType::mxfp4:
+      to.bits(0, 0, block.scales[0], 0, 8);
+      write_nibbles(to, 1, block);
+      break;
+    case TensorType::nvfp4:
+      for (std::size_t g = 0; g < 4; ++g) to.bits(g, 0, block.scales[g], 0, 8);
+      write_nibbles(to, 4, block, 8);
+      break;
     default:
       write_nibbles(to, head, block);
   }
   return to.take();
+}
+
+// Returns a float without its sign: `fraction` bits after those of the exponent.
+double small_float(int bits, int fraction, int bias) {
+  const int exponent = bits >> fraction, one = 1 << fraction;
+  const double value = static_cast<double>(bits % one) / one;
+  return exponent == 0 ? std::ldexp(value, 1 - bias) : std::ldexp(1 + value, exponent - bias);
+}
+
+double e2m1(int bits) {
+  return (bits < 8 ? 1 : -1) * small_float(bits % 8, 1, 1);
 }
 
 // The type's arithmetic in float64, where nothing is rounded, rounded once to float.
@@ -136,6 +199,18 @@ float wanted(TensorType type, const Meaning& block, std::size_t e) {
         return d * block.scales[e / 32] * q - m * block.minimums[e / 32];
       case TensorType::q6_k:
         return d * block.scales[e / 16] * (q - 32);
+      case TensorType::q3_k:
+        return d * (block.scales[e / 16] - 32) * (q - 4);
+      case TensorType::q2_k:
+        return d * block.scales[e / 16] * q - m * block.minimums[e / 16];
+      case TensorType::iq4_xs:
+        return d * (block.scales[e / 32] - 32) * levels[q];
+      case TensorType::mxfp4:
+        return std::ldexp(e2m1(q), block.scales[0] - 127);
+      case TensorType::nvfp4: {
+        const int scale = block.scales[e / 16];
+        return scale == 127 ? 0 : small_float(scale % 128, 3, 7) * e2m1(q);
+      }
       default:
         return d * q + m;
     }
@@ -153,8 +228,11 @@ constexpr Ranges ranges[] = {
     {TensorType::q5_0, 0, 31, 0, 0},     {TensorType::q5_1, 0, 31, 0, 0},
     {TensorType::q5_k, 0, 31, 0, 63},    {TensorType::q4_0, 0, 15, 0, 0},
     {TensorType::q4_1, 0, 15, 0, 0},     {TensorType::q4_k, 0, 15, 0, 63},
-    {TensorType::iq4_nl, 0, 15, 0, 0},
+    {TensorType::q3_k, 0, 7, 0, 63},     {TensorType::q2_k, 0, 3, 0, 15},
+    {TensorType::iq4_nl, 0, 15, 0, 0},   {TensorType::iq4_xs, 0, 15, 0, 63},
+    {TensorType::mxfp4, 0, 15, 0, 252},  {TensorType::nvfp4, 0, 15, 0, 255},
 };
+constexpr std::size_t types_with_grids = 5;
 
 Meaning random_meaning(const Ranges& range, std::mt19937_64& random) {
   const auto between = [&random](int from, int to) {
@@ -204,14 +282,17 @@ TEST(QuantBlock, TraitsFitThePanels) {
     ++quantized;
     EXPECT_EQ(traits->type, type.type);
     EXPECT_LE(type.block_elements, engine::most_block_elements);
-    EXPECT_TRUE(traits->group_elements == 32 || (traits->group_elements == 16 && !traits->affine));
-    EXPECT_TRUE(traits->bits == 4 || traits->bits == 8) << type.name;
-    EXPECT_EQ(traits->offset, traits->affine ? 0 : 1 << (traits->bits - 1)) << type.name;
-    EXPECT_LE(traits->halves_at + 2 * traits->halves(), type.block_bytes) << type.name;
+    EXPECT_TRUE(traits->group_elements == 32 || traits->group_elements == 16);
+    EXPECT_TRUE(traits->bits == 2 || traits->bits == 4 || traits->bits == 8) << type.name;
+    const bool centered = !traits->affine && traits->levels == nullptr;
+    EXPECT_EQ(traits->offset, centered ? 1 << (traits->bits - 1) : 0) << type.name;
+    EXPECT_TRUE(traits->levels == nullptr || (traits->bits == 4 && !traits->affine)) << type.name;
+    EXPECT_EQ(traits->halves, traits->affine ? 2u : traits->halves == 0 ? 0u : 1u) << type.name;
+    EXPECT_LE(traits->halves_at + 2 * traits->halves, type.block_bytes) << type.name;
     // Halves can serve as scales only if a block is one group.
     EXPECT_TRUE(!traits->half_scales || traits->group_elements == type.block_elements);
   }
-  EXPECT_EQ(quantized, std::size(ranges));
+  EXPECT_EQ(quantized, std::size(ranges) + types_with_grids);
 }
 
 }  // namespace

@@ -10,9 +10,12 @@ from gguf.quants import dequantize
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PROBE = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build")) / "bin/dequantize_probe"
-# Byte offsets of a block's halves, which the test keeps finite.
+# Byte offsets of a block's halves, which the test keeps finite. The types without halves have other
+# scales, whose bytes may be any: MXFP4's largest give infinities.
 HALVES = {"Q8_0": [0], "Q6_K": [208], "Q5_0": [0], "Q5_1": [0, 2], "Q5_K": [0, 2], "Q4_0": [0],
-          "Q4_1": [0, 2], "Q4_K": [0, 2], "IQ4_NL": [0]}
+          "Q4_1": [0, 2], "Q4_K": [0, 2], "Q3_K": [108], "Q2_K": [80, 82], "IQ4_NL": [0],
+          "IQ4_XS": [0], "IQ3_S": [0], "IQ3_XXS": [0], "IQ2_S": [0], "IQ2_XS": [0], "IQ2_XXS": [0],
+          "MXFP4": [], "NVFP4": []}
 BLOCKS = 3000
 
 
@@ -34,8 +37,9 @@ def ours(number, raw):
 @pytest.mark.parametrize("name", HALVES)
 def test_random_blocks(name):
     kind, blocks = random_blocks(name)
-    wanted = dequantize(blocks, kind)
-    assert np.isfinite(wanted).all()
+    with np.errstate(over="ignore"):
+        wanted = dequantize(blocks, kind)
+    assert np.isfinite(wanted).all() or name == "MXFP4"
     done = ours(int(kind), blocks.tobytes())
     assert done.returncode == 0, done.stderr
     got = np.frombuffer(done.stdout, np.uint32).reshape(wanted.shape)
@@ -43,7 +47,7 @@ def test_random_blocks(name):
     assert not len(different), f"block, element: {different[:5].tolist()}"
 
 
-@pytest.mark.parametrize("name", ["Q2_K", "Q3_K", "IQ4_XS", "TQ1_0", "MXFP4"])
+@pytest.mark.parametrize("name", ["Q8_1", "IQ1_S", "IQ1_M", "TQ1_0", "TQ2_0"])
 def test_what_is_not_supported_is_named(name):
     done = ours(int(gguf.GGMLQuantizationType[name]), b"")
     assert done.returncode == 3

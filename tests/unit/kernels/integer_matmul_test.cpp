@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "engine/core/gguf/half.hpp"
 #include "engine/core/model/operations.hpp"
@@ -40,6 +41,7 @@ struct Matrix {
   PanelLayout layout;
   std::uint32_t rows = 0, panels = 0;
   std::vector<std::uint8_t> codes;  // [rows][K]
+  std::vector<std::uint8_t> line;   // the levels of a panel, if it has them
   std::vector<float> scales;        // [rows][K / 32][scales per block]
   std::vector<std::uint32_t> bits;  // the scales as the format stores them
   std::vector<std::byte> packed;
@@ -56,20 +58,21 @@ std::uint16_t random_half(Random& random) {
 void pack(Matrix& m) {
   const PanelFormat& format = m.layout.format;
   const std::uint32_t k = m.layout.k(), blocks = k / 32, each = format.scales_per_block();
-  const bool nibbles = format.codes == Codes::bits4;
+  const auto bits = static_cast<std::uint32_t>(format.codes), columns = 32 / bits;  // of a word
   m.packed.assign(m.panels * m.layout.panel_bytes(), std::byte{0});
   for (std::uint32_t r = 0; r < m.rows; ++r) {
     std::byte* const panel = m.packed.data() + r / 16 * m.layout.panel_bytes();
+    std::byte* const scales = panel + m.layout.level_bytes();
     const std::uint32_t lane = r % 16;
+    for (std::uint32_t i = 0; i < m.layout.level_bytes(); ++i) panel[i] = std::byte{m.line[i % 16]};
     for (std::uint32_t i = 0; i < blocks * each; ++i) {
-      const std::uint32_t& bits = m.bits[std::size_t{r} * blocks * each + i];
-      std::memcpy(panel + (i * 16 + lane) * format.scale_bytes, &bits, format.scale_bytes);
+      const std::uint32_t& number = m.bits[std::size_t{r} * blocks * each + i];
+      std::memcpy(scales + (i * 16 + lane) * format.scale_bytes, &number, format.scale_bytes);
     }
     for (std::uint32_t c = 0; c < k; ++c) {
       const std::uint8_t code = m.codes[std::size_t{r} * k + c];
-      const std::uint32_t word = nibbles ? c / 8 : c / 4;
-      std::byte& to = panel[m.layout.scale_bytes() + (word * 16 + lane) * 4 + c % 4];
-      to |= static_cast<std::byte>(nibbles && c % 8 >= 4 ? code << 4 : code);
+      std::byte& to = panel[m.layout.codes_at() + (c / columns * 16 + lane) * 4 + c % 4];
+      to |= static_cast<std::byte>(code << c % columns / 4 * bits);
     }
   }
 }
@@ -80,7 +83,12 @@ Matrix random_matrix(const PanelFormat& format, std::uint32_t rows, std::uint32_
   m.layout = {format, columns};
   m.rows = rows;
   m.panels = (rows + 15) / 16;
-  const std::uint32_t top = format.codes == Codes::bits4 ? 15 : 255;
+  const std::uint32_t top = (1u << static_cast<std::uint32_t>(format.codes)) - 1;
+  if (format.levels) {
+    for (std::uint32_t i = 0; i < 16; ++i) {
+      m.line.push_back(static_cast<std::uint8_t>(i == 15 ? 255 : random.below(256)));
+    }
+  }
   for (std::uint32_t i = 0; i < rows * columns; ++i) {
     const std::uint32_t code = extremes == Extremes::all ? top : random.below(top + 1);
     m.codes.push_back(static_cast<std::uint8_t>(code));
@@ -150,12 +158,18 @@ float expected(const Matrix& m, const Call& call, std::uint32_t row, std::uint32
     for (std::uint32_t from = 0; from < 32; from += format.scale_block) {
       std::int32_t sum = 0;
       for (std::uint32_t i = from; i < from + format.scale_block; ++i) {
-        sum += (m.codes[std::size_t{row} * k + b * 32 + i] - format.offset) * codes[i];
+        const std::uint8_t code = m.codes[std::size_t{row} * k + b * 32 + i];
+        sum += ((format.levels ? m.line[code] : code) - format.offset) * codes[i];
       }
       const float scale = d[from / format.scale_block] * std::bit_cast<float>(x[8]);
       acc = std::fma(static_cast<float>(sum), scale, acc);
     }
-    if (format.affine) acc = std::fma(d[1], std::bit_cast<float>(x[9]), acc);
+    for (std::uint32_t run = 0; format.affine && run < format.runs(); ++run) {
+      const auto first = codes.begin() + run * format.scale_block;
+      const int sum = std::accumulate(first, first + format.scale_block, 0);
+      const float t = std::bit_cast<float>(x[8]) * static_cast<float>(sum);
+      acc = std::fma(d[format.runs() + run], t, acc);
+    }
   }
   const std::size_t at = std::size_t{column} * m.panels * 16 + row;
   if ((call.mode & 2) != 0) acc = acc + call.bias[row];
@@ -306,7 +320,9 @@ INSTANTIATE_TEST_SUITE_P(Formats, IntegerMatmul, ::testing::ValuesIn(formats()),
 TEST(IntegerMatmulFormats, AreThoseOfEveryQuantizedType) {
   std::string all;
   for (const NamedFormat& format : formats()) all += format.types + " ";
-  EXPECT_EQ(all, "Q8_0_Q5_0_IQ4_NL Q6_K Q5_1 Q5_K Q4_0 Q4_1 Q4_K ");
+  EXPECT_EQ(all,
+            "Q8_0_Q5_0 Q6_K Q5_1 Q5_K Q4_0 Q4_1 Q4_K Q3_K Q2_K "
+            "IQ4_NL_IQ4_XS_IQ3_S_IQ3_XXS_IQ2_XXS_MXFP4 IQ2_S_IQ2_XS_NVFP4 ");
 }
 
 // Computes codes of SiLU(gate) * up for `tokens` normed rows of 96 channels.

@@ -89,10 +89,11 @@ class MatmulVariant {
     defines.push_back("X_STRIDE=" + std::to_string(input_stride(matrix.columns)));
     defines.push_back("TILE=" + std::to_string(tile));
     defines.push_back("GROUP_COLUMNS=" + std::to_string(group_columns));
-    const Program program = must(device_->build(
-        {.name = "matmul",
-         .sources = {"kv/vectors.cl", "matmul/layout.cl", "matmul/exact_" + variant + ".cl"},
-         .defines = std::move(defines)}));
+    const Program program =
+        must(device_->build({.name = "matmul",
+                             .sources = {"kv/vectors.cl", "matmul/layout.cl", "matmul/levels.cl",
+                                         "matmul/exact_" + variant + ".cl"},
+                             .defines = std::move(defines)}));
     kernel_ = must(device_->kernel(program, "matmul"));
   }
 
@@ -216,7 +217,8 @@ INSTANTIATE_TEST_SUITE_P(Types, MatmulTest,
                          ::testing::Values(TensorType::f32, TensorType::f16, TensorType::bf16,
                                            TensorType::q8_0, TensorType::q6_k, TensorType::q5_0,
                                            TensorType::q5_1, TensorType::q5_k, TensorType::q4_0,
-                                           TensorType::q4_1, TensorType::q4_k, TensorType::iq4_nl),
+                                           TensorType::q4_1, TensorType::q4_k, TensorType::q3_k,
+                                           TensorType::q2_k, TensorType::iq4_nl, TensorType::nvfp4),
                          [](const auto& type) { return std::string(traits_of(type.param).name); });
 
 }  // namespace

@@ -31,7 +31,10 @@ T at(const std::byte* from, std::size_t index) {
 class PanelReader {
  public:
   PanelReader(const PanelLayout& layout, const std::byte* panel)
-      : format_(layout.format), panel_(panel), codes_(panel + layout.scale_bytes()) {}
+      : format_(layout.format),
+        panel_(panel),
+        scales_(panel + layout.level_bytes()),
+        codes_(panel + layout.codes_at()) {}
 
   float weight(std::uint32_t row, std::uint32_t k) const {
     const std::size_t plain = std::size_t{k} * 16 + row;
@@ -49,25 +52,32 @@ class PanelReader {
 
  private:
   float quantized(std::uint32_t row, std::uint32_t k) const {
-    const auto code = static_cast<float>(code_of(row, k) - format_.offset);
-    if (format_.affine) return std::fma(scale(row, k, 0), code, scale(row, k, 1));
-    return scale(row, k, k % 32 / format_.scale_block) * code;
+    const int stored = code_of(row, k);
+    // Each 16 bytes of the line hold the same levels.
+    const int number =
+        format_.levels ? std::to_integer<int>(panel_[row % 4 * 16 + std::size_t(stored)]) : stored;
+    const auto value = static_cast<float>(number - format_.offset);
+    const std::uint32_t run = k % 32 / format_.scale_block, runs = 32 / format_.scale_block;
+    if (format_.affine) return std::fma(scale(row, k, run), value, scale(row, k, runs + run));
+    return scale(row, k, run) * value;
   }
   int code_of(std::uint32_t row, std::uint32_t k) const {
-    if (format_.codes == Codes::bits8) {
-      return std::to_integer<int>(codes_[(k / 4 * 16 + row) * 4 + k % 4]);
-    }
-    const int pair = std::to_integer<int>(codes_[(k / 8 * 16 + row) * 4 + k % 4]);
-    return k % 8 < 4 ? pair & 15 : pair >> 4;
+    const auto part = [&](std::uint32_t columns) {
+      return std::to_integer<int>(codes_[(k / columns * 16 + row) * 4 + k % 4]);
+    };
+    if (format_.codes == Codes::bits8) return part(4);
+    if (format_.codes == Codes::bits2) return part(16) >> k % 16 / 4 * 2 & 3;
+    return k % 8 < 4 ? part(8) & 15 : part(8) >> 4;
   }
   float scale(std::uint32_t row, std::uint32_t k, std::uint32_t which) const {
     const std::size_t index = (k / 32 * format_.scales_per_block() + which) * 16 + row;
-    if (format_.scale_bytes == 4) return at<float>(panel_, index);
-    return half_to_float(at<std::uint16_t>(panel_, index));
+    if (format_.scale_bytes == 4) return at<float>(scales_, index);
+    return half_to_float(at<std::uint16_t>(scales_, index));
   }
 
   PanelFormat format_;
   const std::byte* panel_;
+  const std::byte* scales_;
   const std::byte* codes_;
 };
 
@@ -84,6 +94,12 @@ std::vector<std::byte> random_rows(TensorType type, std::uint64_t elements, Rand
       append_value(out, static_cast<std::uint16_t>(half_of(0) & 0xbfff));
     } else {
       append_random_block(out, type, random, half_of);
+      // Scales that are not halves may have any bytes, too.
+      const std::size_t others = type == TensorType::mxfp4 ? 1 : type == TensorType::nvfp4 ? 4 : 0;
+      const std::size_t block = out.size() - traits.block_bytes;
+      for (std::size_t at = block; at < block + others; ++at) {
+        out[at] = static_cast<std::byte>(random.below(256));
+      }
     }
   }
   return out;
@@ -129,7 +145,7 @@ TEST(Pack, PanelsHoldWhatTheFileDefines) {
     const auto half = [&](std::uint32_t) {
       return static_cast<std::uint16_t>(random.below(0x10000) & 0xbfff);
     };
-    const std::uint64_t columns = type.block_elements == 1 ? 37 : 2 * type.block_elements;
+    const std::uint64_t columns = type.block_elements == 1 ? 37 : 3 * type.block_elements;
     for (const std::uint64_t rows : {1u, 16u, 35u}) {
       const auto data = random_rows(type.type, columns * rows, random, half);
       ASSERT_NO_FATAL_FAILURE(expect_panels(tensor_of(type.type, columns, rows, data)));
@@ -155,6 +171,12 @@ TEST(Pack, AnyBytesArePackedOrRefused) {
         return bits;
       };
       const auto data = random_rows(type.type, columns * rows, random, half);
+      if (type.type == TensorType::mxfp4) {
+        // From 253 on, the largest level times the scale exceeds every finite number.
+        for (std::size_t at = 0; at < data.size(); at += type.block_bytes) {
+          finite = finite && std::to_integer<int>(data[at]) <= 252;
+        }
+      }
       const Tensor tensor = tensor_of(type.type, columns, rows, data);
       ASSERT_EQ(find_row_not_finite(tensor, 0, rows).has_value(), !finite);
       ++(finite ? packed : refused);

@@ -38,8 +38,8 @@ TinyModel many_types() {
   model.types = {
       {"token_embd.weight", TensorType::q6_k},       {"output.weight", TensorType::q5_1},
       {"blk.0.attn_q.weight", TensorType::q4_k},     {"blk.0.attn_k.weight", TensorType::q5_0},
-      {"blk.0.attn_v.weight", TensorType::q8_0},     {"blk.0.ffn_gate.weight", TensorType::q6_k},
-      {"blk.0.ffn_up.weight", TensorType::q5_k},     {"blk.0.ffn_down.weight", TensorType::iq4_nl},
+      {"blk.0.attn_v.weight", TensorType::q8_0},     {"blk.0.ffn_gate.weight", TensorType::iq4_xs},
+      {"blk.0.ffn_up.weight", TensorType::mxfp4},    {"blk.0.ffn_down.weight", TensorType::q5_k},
       {"blk.0.attn_output.weight", TensorType::bf16}};
   return model;
 }
@@ -86,36 +86,57 @@ TEST_P(TypesTest, LogitsAreThoseOfTheSameValuesInF32) {
   expect_bits_of_f32(wide(GetParam()));
 }
 
+// The bytes of a scale, and where they are in a block.
+struct Scale {
+  std::size_t at = 0;
+  std::vector<std::uint8_t> bytes;
+};
+
+// Scales that make numbers which are not finite; NVFP4 has none.
+std::vector<Scale> bad_scales(TensorType type) {
+  if (type == TensorType::mxfp4) return {{0, {253}}, {0, {255}}};
+  const auto& quantized = *find_quant_traits(type);
+  std::vector<Scale> out;
+  for (std::uint32_t half = 0; half < quantized.halves; ++half) {
+    for (const std::uint16_t bad : std::to_array<std::uint16_t>({0x7c00, 0xfc00, 0x7e01})) {
+      out.push_back({quantized.halves_at + 2 * half,
+                     {static_cast<std::uint8_t>(bad), static_cast<std::uint8_t>(bad >> 8)}});
+    }
+  }
+  return out;
+}
+
 TEST_P(TypesTest, ScalesThatAreNotFiniteAreRefusedWithTheirRow) {
   const auto device = open_device();
   const auto& traits = traits_of(GetParam());
-  const auto& quantized = *find_quant_traits(GetParam());
   const std::size_t row_bytes = 256 / traits.block_elements * traits.block_bytes;
-  for (std::uint32_t half = 0; half < quantized.halves(); ++half) {
-    for (const std::uint16_t bad : std::to_array<std::uint16_t>({0x7c00, 0xfc00, 0x7e01})) {
-      std::vector<std::byte> data(row_bytes * 256);
-      // The half lies in the last block of row 2.
-      const std::size_t at = 3 * row_bytes - traits.block_bytes + quantized.halves_at + 2 * half;
-      std::memcpy(&data[at], &bad, sizeof bad);
-      TinyModel model = wide(TensorType::f32);
-      model.absent = {"blk.0.attn_q.weight"};
-      GgufBuilder builder = model.builder();
-      builder.tensor("blk.0.attn_q.weight", {256, 256}, static_cast<std::uint32_t>(GetParam()),
-                     data);
-      const auto loaded = Model::load(*device, TinyModel::file(builder), small(MathMode::exact));
-      ASSERT_FALSE(loaded) << "half " << half;
-      EXPECT_EQ(loaded.error().code, Code::gguf_malformed);
-      EXPECT_NE(loaded.error().message.find("\"blk.0.attn_q.weight\", row 2,"), std::string::npos)
-          << loaded.error().text();
-    }
+  const auto scales = bad_scales(GetParam());
+  ASSERT_EQ(scales.empty(), GetParam() == TensorType::nvfp4);
+  for (const Scale& scale : scales) {
+    std::vector<std::byte> data(row_bytes * 256);
+    // The scale lies in the last block of row 2.
+    std::memcpy(&data[3 * row_bytes - traits.block_bytes + scale.at], scale.bytes.data(),
+                scale.bytes.size());
+    TinyModel model = wide(TensorType::f32);
+    model.absent = {"blk.0.attn_q.weight"};
+    GgufBuilder builder = model.builder();
+    builder.tensor("blk.0.attn_q.weight", {256, 256}, static_cast<std::uint32_t>(GetParam()), data);
+    const auto loaded = Model::load(*device, TinyModel::file(builder), small(MathMode::exact));
+    ASSERT_FALSE(loaded) << "byte " << scale.at;
+    EXPECT_EQ(loaded.error().code, Code::gguf_malformed);
+    EXPECT_NE(loaded.error().message.find("\"blk.0.attn_q.weight\", row 2,"), std::string::npos)
+        << loaded.error().text();
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, TypesTest,
-                         ::testing::Values(TensorType::q8_0, TensorType::q6_k, TensorType::q5_0,
-                                           TensorType::q5_1, TensorType::q5_k, TensorType::q4_0,
-                                           TensorType::q4_1, TensorType::q4_k, TensorType::iq4_nl),
-                         [](const auto& type) { return std::string(traits_of(type.param).name); });
+INSTANTIATE_TEST_SUITE_P(
+    Types, TypesTest,
+    ::testing::Values(TensorType::q8_0, TensorType::q6_k, TensorType::q5_0, TensorType::q5_1,
+                      TensorType::q5_k, TensorType::q4_0, TensorType::q4_1, TensorType::q4_k,
+                      TensorType::q3_k, TensorType::q2_k, TensorType::iq4_nl, TensorType::iq4_xs,
+                      TensorType::iq3_s, TensorType::iq3_xxs, TensorType::iq2_s, TensorType::iq2_xs,
+                      TensorType::iq2_xxs, TensorType::mxfp4, TensorType::nvfp4),
+    [](const auto& type) { return std::string(traits_of(type.param).name); });
 
 // A type for each matrix, as quantizers choose for models whose width is not a multiple of 256.
 TEST(MixedTypes, LogitsAreThoseOfTheSameValuesInF32) {
@@ -143,14 +164,15 @@ TEST(MixedTypes, FastMathIsNearAndTheSameInEveryVariant) {
 TEST(MixedTypes, TypesOfOneFormatShareARun) {
   const auto device = open_device();
   TinyModel model = many_types();
-  const auto runs = [&] {
-    const GgufFile file = model.file();
-    const auto parts = std::to_array<MatrixPart>(
-        {{"blk.0.attn_q", 256}, {"blk.0.attn_k", 128}, {"blk.0.attn_v", 128}});
-    return must(load_projection(*device, file, parts, 256)).runs.size();
+  const auto runs_of = [&](const std::vector<MatrixPart>& parts) {
+    return must(load_projection(*device, model.file(), parts, 256)).runs.size();
   };
+  const auto runs = [&] {
+    return runs_of({{"blk.0.attn_q", 256}, {"blk.0.attn_k", 128}, {"blk.0.attn_v", 128}});
+  };
+  EXPECT_EQ(runs_of({{"blk.0.ffn_gate", 256}, {"blk.0.ffn_up", 256}}), 1u);  // of two tables
   EXPECT_EQ(runs(), 2u);  // one of Q4_K, one of Q5_0 and Q8_0
-  model.types["blk.0.attn_q.weight"] = TensorType::iq4_nl;
+  model.types["blk.0.attn_q.weight"] = TensorType::q8_0;
   EXPECT_EQ(runs(), 1u);
   model.types["blk.0.attn_k.weight"] = TensorType::q5_1;
   EXPECT_EQ(runs(), 3u);

@@ -198,12 +198,13 @@ TinyModel model_of(TensorType type, const Shape& shape) {
   return model;
 }
 
-// Covers each format and each way to share and rotate heads once; the long test covers all pairs.
+// Covers formats of each kind and each way to share and rotate heads once; the long test covers all
+// pairs.
 TEST_F(WholeLayer, SameBitsForEveryFormat) {
   const std::pair<TensorType, Shape> cases[] = {{TensorType::q8_0, shapes[0]},
-                                                {TensorType::q5_1, shapes[1]},
+                                                {TensorType::iq4_nl, shapes[1]},
                                                 {TensorType::q4_k, shapes[2]},
-                                                {TensorType::q5_k, shapes[3]},
+                                                {TensorType::q2_k, shapes[3]},
                                                 {TensorType::q6_k, shapes[0]}};
   for (const auto& [type, shape] : cases) {
     SCOPED_TRACE(traits_of(type).name);
@@ -215,7 +216,8 @@ TEST_F(WholeLayer, SameBitsForEveryFormat) {
 TEST_F(WholeLayer, DISABLED_LongSameBitsForEveryFormatAndShape) {
   for (const TensorType type :
        {TensorType::q8_0, TensorType::q4_0, TensorType::q4_1, TensorType::q5_0, TensorType::q5_1,
-        TensorType::iq4_nl, TensorType::q4_k, TensorType::q5_k, TensorType::q6_k}) {
+        TensorType::iq4_nl, TensorType::nvfp4, TensorType::q2_k, TensorType::q3_k, TensorType::q4_k,
+        TensorType::q5_k, TensorType::q6_k}) {
     for (const Shape& shape : shapes) {
       if (shape.width % traits_of(type).block_elements != 0) continue;
       SCOPED_TRACE(std::string(traits_of(type).name) + ", heads of " +

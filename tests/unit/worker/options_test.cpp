@@ -103,7 +103,9 @@ TEST(Options, AModelsIdIsItsFilesNameUnlessAnotherIsGiven) {
   };
   EXPECT_EQ(id("m.gguf"), "m");
   EXPECT_EQ(id("/models/v0.2/SmolLM2-135M-Instruct.Q4_1.gguf"), "SmolLM2-135M-Instruct.Q4_1");
-  EXPECT_EQ(id("models/SmolLM2.Q4_1"), "SmolLM2.Q4_1");  // that is no suffix
+  EXPECT_EQ(id("/models/big.Q4_K_M-00001-of-00012.gguf"), "big.Q4_K_M");
+  EXPECT_EQ(id("-00001-of-00012.gguf"), "-00001-of-00012");  // a name has at least one character
+  EXPECT_EQ(id("models/SmolLM2.Q4_1"), "SmolLM2.Q4_1");      // that is no suffix
   EXPECT_EQ(id("m.gguf", "house/model: 1"), "house/model: 1");
   const std::string limit = std::to_string(limits::id_bytes);
   for (const char* model : {".gguf", "*.gguf", "two\nlines.gguf", "\xff.gguf"}) {

@@ -58,6 +58,17 @@ PACKED = {
     "Q4_K": blocks(FEW_SCALES, 0, 2, 144),
     "Q5_K": blocks(FEW_SCALES, 0, 2, 176),
     "Q6_K": blocks(FEW_SCALES, 208, 1, 210),
+    "Q3_K": blocks(FEW_SCALES[3:5], 108, 1, 110),
+    "Q2_K": blocks(FEW_SCALES[3:5], 80, 2, 84),
+    "IQ4_XS": blocks(FEW_SCALES[3:5], 0, 1, 136),
+    "IQ3_S": blocks(FEW_SCALES[3:5], 0, 1, 110),
+    "IQ3_XXS": blocks(FEW_SCALES[3:5], 0, 1, 98),
+    "IQ2_S": blocks(FEW_SCALES[3:5], 0, 1, 82),
+    "IQ2_XS": blocks(FEW_SCALES[3:5], 0, 1, 74),
+    "IQ2_XXS": blocks(FEW_SCALES[3:5], 0, 1, 66),
+    "MXFP4": b"".join(bytes([e]) + nibbles(i) for i, e in enumerate([127, 0, 1, 2, 120, 252])),
+    "NVFP4": b"".join(bytes(s) + nibbles(i) + nibbles(i) for i, s in enumerate(
+        [[0x00, 0x01, 0x07, 0x08], [0x38, 0x7e, 0x7f, 0x80], [0x3c, 0xff, 0x81, 0x45]])),
 }
 
 print(f"# made by make_dequantize.py, gguf package {importlib.metadata.version('gguf')}")

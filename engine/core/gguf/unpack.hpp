@@ -1,0 +1,69 @@
+#pragma once
+// The functions that unpack the blocks of each type, for quant_block.cpp, and what they share.
+// Comments beside the functions describe the bytes. Thread safety: pure functions.
+#include <cstring>
+
+#include "engine/core/gguf/half.hpp"
+#include "engine/core/gguf/quant_block.hpp"
+
+namespace millrace::engine::unpack {
+
+using Packed = const std::byte*;
+
+// Super-blocks of 256 elements: unpack_k.cpp.
+void q2_k(Packed block, QuantBlock& out);
+void q3_k(Packed block, QuantBlock& out);
+void q4_k(Packed block, QuantBlock& out);
+void q5_k(Packed block, QuantBlock& out);
+void q6_k(Packed block, QuantBlock& out);
+
+// Super-blocks whose codes number levels: unpack_iq.cpp.
+void iq4_xs(Packed block, QuantBlock& out);
+void iq3_s(Packed block, QuantBlock& out);
+void iq3_xxs(Packed block, QuantBlock& out);
+void iq2_s(Packed block, QuantBlock& out);
+void iq2_xs(Packed block, QuantBlock& out);
+void iq2_xxs(Packed block, QuantBlock& out);
+
+template <class T>
+T load(Packed from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+inline float half_at(Packed from) {
+  return half_to_float(load<std::uint16_t>(from));
+}
+
+inline int low(std::byte byte) {
+  return std::to_integer<int>(byte) & 15;
+}
+inline int high(std::byte byte) {
+  return std::to_integer<int>(byte) >> 4;
+}
+// Returns `bits` bits of a byte, from bit `at` on.
+inline int field(std::byte byte, std::size_t at, int bits) {
+  return (std::to_integer<int>(byte) >> at) & ((1 << bits) - 1);
+}
+// Returns nibble i of some bytes, low ones first.
+inline int nibble(Packed from, std::size_t i) {
+  return field(from[i / 2], i % 2 * 4, 4);
+}
+inline std::uint8_t code(int value) {
+  return static_cast<std::uint8_t>(value);
+}
+// The code of a signed value in a type of eight bits.
+inline std::uint8_t shifted(int value) {
+  return code(value + 128);
+}
+
+// Unpacks 32 codes of four bits from 16 bytes: low nibbles are elements 0-15, high ones 16-31.
+inline void nibbles(Packed packed, std::uint8_t* codes) {
+  for (std::size_t i = 0; i < 16; ++i) {
+    codes[i] = code(low(packed[i]));
+    codes[i + 16] = code(high(packed[i]));
+  }
+}
+
+}  // namespace millrace::engine::unpack

@@ -1,0 +1,102 @@
+// Blocks of the types Q*_K.
+#include "engine/core/gguf/unpack.hpp"
+
+namespace millrace::engine::unpack {
+namespace {
+
+// The head of Q4_K and Q5_K: half d, half m, then 12 bytes with 8 scales s and 8 minimums n of six
+// bits. Group g has the scale d s[g] and the minimum -m n[g]. For g < 4, byte g holds s[g] and, in
+// its top two bits, the high bits of s[g + 4]; byte 4 + g holds the same for n; byte 8 + g holds
+// the low nibble of s[g + 4] and, above it, that of n[g + 4].
+void k_head(Packed block, QuantBlock& out) {
+  const float d = half_at(block), m = half_at(block + 2);
+  const Packed packed = block + 4;
+  for (std::size_t g = 0; g < 4; ++g) {
+    const Packed s = packed + g, n = packed + 4 + g, rest = packed + 8 + g;
+    out.scales[g] = d * static_cast<float>(field(*s, 0, 6));
+    out.minimums[g] = -(m * static_cast<float>(field(*n, 0, 6)));
+    out.scales[g + 4] = d * static_cast<float>(low(*rest) | field(*s, 6, 2) << 4);
+    out.minimums[g + 4] = -(m * static_cast<float>(high(*rest) | field(*n, 6, 2) << 4));
+  }
+}
+
+// The two low bits of element e of Q2_K and Q3_K: a byte holds elements that are 32 apart.
+int two_bits(Packed packed, std::size_t e) {
+  return field(packed[e / 128 * 32 + e % 32], e % 128 / 32 * 2, 2);
+}
+
+}  // namespace
+
+// 16 bytes, two bits of each code (two_bits), half d, half m. Group g has the scale d s[g] and the
+// minimum -m n[g]: s[g] is the low nibble of its byte, n[g] the high one.
+void q2_k(Packed block, QuantBlock& out) {
+  const Packed packed = block + 16;
+  const float d = half_at(packed + 64), m = half_at(packed + 66);
+  for (std::size_t g = 0; g < 16; ++g) {
+    out.scales[g] = d * static_cast<float>(low(block[g]));
+    out.minimums[g] = -(m * static_cast<float>(high(block[g])));
+  }
+  for (std::size_t e = 0; e < 256; ++e) out.codes[e] = code(two_bits(packed, e));
+}
+
+// 32 bytes whose bit g is the third bit of a code in run g of 32, two bits of each code (two_bits),
+// 12 bytes with 16 scales s of six bits, half d; codes have the offset 4, group g has the scale
+// d (s[g] - 32). The low nibbles of eight bytes, then their high ones, are the low bits of s; bits
+// 2r and 2r + 1 of the other four bytes are the high bits of s[4r] to s[4r + 3].
+void q3_k(Packed block, QuantBlock& out) {
+  const Packed packed = block + 32, scales = packed + 64, tops = scales + 8;
+  const float d = half_at(scales + 12);
+  for (std::size_t g = 0; g < 16; ++g) {
+    const int s = field(scales[g % 8], g / 8 * 4, 4) | field(tops[g % 4], g / 4 * 2, 2) << 4;
+    out.scales[g] = d * static_cast<float>(s - 32);
+  }
+  for (std::size_t e = 0; e < 256; ++e) {
+    const int value = (two_bits(packed, e) | field(block[e % 32], e / 32, 1) << 2) - 4;
+    out.codes[e] = code(value + 8);
+  }
+}
+
+// k_head, then four times 32 bytes: low nibbles are 32 codes, high ones the next 32.
+void q4_k(Packed block, QuantBlock& out) {
+  k_head(block, out);
+  const Packed packed = block + 16;
+  for (std::size_t i = 0; i < 128; ++i) {
+    const std::size_t to = i / 32 * 64 + i % 32;
+    out.codes[to] = code(low(packed[i]));
+    out.codes[to + 32] = code(high(packed[i]));
+  }
+}
+
+// k_head, then 32 bytes whose bit g is the fifth bit of a code in group g, then nibbles as in Q4_K.
+void q5_k(Packed block, QuantBlock& out) {
+  k_head(block, out);
+  const Packed fifth = block + 16, packed = fifth + 32;
+  for (std::size_t i = 0; i < 128; ++i) {
+    const std::size_t pair = i / 32 * 2;
+    const std::size_t to = i / 32 * 64 + i % 32;
+    out.codes[to] = code(low(packed[i]) | field(fifth[i % 32], pair, 1) << 4);
+    out.codes[to + 32] = code(high(packed[i]) | field(fifth[i % 32], pair + 1, 1) << 4);
+  }
+}
+
+// 128 bytes of low nibbles, 64 bytes of two high bits, int8 s[16], half d; codes have the offset
+// 32, group g has the scale d s[g]. Each half of the block holds four runs of 32 codes: low nibbles
+// of 32 bytes, of the next 32, then the high nibbles of both; run r has bits 2r, 2r + 1 of its 32
+// bytes.
+void q6_k(Packed block, QuantBlock& out) {
+  const Packed scales = block + 192;
+  const float d = half_at(block + 208);
+  for (std::size_t g = 0; g < 16; ++g)
+    out.scales[g] = d * static_cast<float>(static_cast<std::int8_t>(scales[g]));
+  for (std::size_t half = 0; half < 2; ++half) {
+    const Packed four = block + half * 64, two = block + 128 + half * 32;
+    for (std::size_t i = 0; i < 64; ++i) {
+      const std::size_t run = i / 32;
+      const std::size_t to = half * 128 + i;
+      out.codes[to] = shifted((low(four[i]) | field(two[i % 32], 2 * run, 2) << 4) - 32);
+      out.codes[to + 64] = shifted((high(four[i]) | field(two[i % 32], 2 * run + 4, 2) << 4) - 32);
+    }
+  }
+}
+
+}  // namespace millrace::engine::unpack
