@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 9> kEndNames{
     "<|endoftext|>", "<|end_of_text|>", "<|im_end|>", "<|eot_id|>",   "<|eom_id|>",
     "<|end|>",       "<|eot|>",         "</s>",       "<end_of_turn>"};
 
-Result<const PreTokenizer*> choose_pre_tokenizer(const Metadata& metadata) {
+Result<const PreTokenizerRow*> choose_pre_tokenizer(const Metadata& metadata) {
   MILLRACE_ASSIGN(const auto model, metadata.get<std::string_view>("tokenizer.ggml.model"));
   if (model != "gpt2")
     return fail(
@@ -43,10 +43,11 @@ enum class WholeWord : std::uint8_t { not_tried, itself, several };
 }  // namespace
 
 struct Tokenizer::State {
-  State(Vocabulary words, const PreTokenizer& pre)
+  State(Vocabulary words, const PreTokenizerRow& chosen, PreTokenizer compiled)
       : vocabulary(std::move(words)),
         bpe(vocabulary),
-        pre_tokenizer(pre),
+        row(chosen),
+        pre_tokenizer(std::move(compiled)),
         whole_words(vocabulary.size()) {}
 
   Status load_ids(const Metadata& metadata);
@@ -61,7 +62,8 @@ struct Tokenizer::State {
 
   Vocabulary vocabulary;
   Bpe bpe;
-  const PreTokenizer& pre_tokenizer;
+  const PreTokenizerRow& row;
+  PreTokenizer pre_tokenizer;
   Literals always, with_special;  // user-defined tokens; the same and the special ones
   bool add_bos = false, add_eos = false;
   std::optional<TokenId> bos, eos, end_of_turn, end_of_message;
@@ -91,7 +93,7 @@ Status Tokenizer::State::load_ids(const Metadata& metadata) {
   MILLRACE_TRY(load_id(metadata, "tokenizer.ggml.eom_token_id", end_of_message));
   MILLRACE_ASSIGN(const auto wants_bos, metadata.find<bool>("tokenizer.ggml.add_bos_token"));
   MILLRACE_ASSIGN(add_eos, metadata.get_or<bool>("tokenizer.ggml.add_eos_token", false));
-  add_bos = wants_bos.value_or(pre_tokenizer.adds_bos && bos.has_value());
+  add_bos = wants_bos.value_or(row.adds_bos && bos.has_value());
   if ((add_bos && !bos) || (add_eos && !eos))
     return fail(Code::gguf_malformed,
                 std::string("the file asks to add ") + (add_bos && !bos ? "BOS" : "EOS") +
@@ -143,7 +145,7 @@ void Tokenizer::State::add_word(std::string_view word, BpeScratch& scratch, Toke
   const auto token = vocabulary.find(word);
   if (!token) return bpe.encode(word, scratch, out);
   auto& known = whole_words[*token];
-  if (pre_tokenizer.whole_words || known.load(std::memory_order_relaxed) == WholeWord::itself) {
+  if (row.whole_words || known.load(std::memory_order_relaxed) == WholeWord::itself) {
     out.push_back(*token);
     return;
   }
@@ -155,7 +157,6 @@ void Tokenizer::State::add_word(std::string_view word, BpeScratch& scratch, Toke
 
 void Tokenizer::State::add_text(std::string_view text, BpeScratch& scratch,
                                 std::vector<std::size_t>& ends, Tokens& out) const {
-  ends.clear();
   pre_tokenizer.split(text, ends);
   std::size_t begin = 0;
   for (const auto end : ends) {
@@ -170,9 +171,10 @@ Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 
 Result<Tokenizer> Tokenizer::load(const Metadata& metadata) {
-  MILLRACE_ASSIGN(const auto* pre_tokenizer, choose_pre_tokenizer(metadata));
+  MILLRACE_ASSIGN(const auto* row, choose_pre_tokenizer(metadata));
   MILLRACE_ASSIGN(auto vocabulary, Vocabulary::load(metadata));
-  auto state = std::make_unique<State>(std::move(vocabulary), *pre_tokenizer);
+  MILLRACE_ASSIGN(auto pre_tokenizer, PreTokenizer::compile(row->rules));
+  auto state = std::make_unique<State>(std::move(vocabulary), *row, std::move(pre_tokenizer));
   MILLRACE_TRY(state->load_ids(metadata));
   state->collect_literals();
   state->collect_end_tokens();

@@ -1,6 +1,6 @@
 #pragma once
 // Turns text into token ids and back, as the model file defines it: byte-level BPE
-// (`tokenizer.ggml.model` gpt2) with the pre-tokenizers of pre_tokenizer.hpp.
+// (`tokenizer.ggml.model` gpt2) with the pre-tokenizers of pre_tokenizer_rules.cpp.
 //
 //   MILLRACE_ASSIGN(auto tokenizer, Tokenizer::load(file.metadata()));
 //   Tokens ids = tokenizer.tokenize("Hello world", {.add_special_tokens = true});

@@ -4,50 +4,16 @@ import functools
 import pathlib
 import random
 import sys
-import unicodedata
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import tokenizer_reference as reference  # noqa: E402
+from random_text import SEED, random_strings  # noqa: E402
 
 VOCABULARIES = {"smollm": reference.model_path,
                 **{name: functools.partial(reference.vocabulary_file, name)
                    for name in reference.VOCABULARIES}}
-SEED = 20260
-PIECES = ["'s", "'S", "'t", "'re", "'RE", "'ve", "'m", "'ll", "'lL", "'d", "'\u017f", "I'm",
-          "don't", "''", " ", "  ", "\n", "\r\n", "\n\n", "\t", "\x0b", "\x0c", "\u0085", "\u00a0",
-          "\u2003", "\u2028", "\u3000", "\u200b", "\ufeff", "\u180e", "\x00", "\x04", "\x1c",
-          "\x7f", "e\u0301", "\u0301", "\u093f", "한국어", "中文", "日本語の", "ไทย", "नमस्ते",
-          "العربية", "½", "٣", "Ⅻ", "²", "7", "123", "1234567", "...", "!!", "->", "a", "The",
-          " the", "İ", "\u212a", "👩‍👩‍👧", "🇩🇪", "😶‍🌫️", "\U000e0041", "\U0010fffd"]
-
-
-def assigned_code_points():
-    """Returns the code points that Python's Unicode tables assign. These must not be newer than
-    ours (15): a newer code point is a letter to one tokenizer and unassigned to another."""
-    assert unicodedata.unidata_version.split(".")[0] <= "15"
-    return [c for c in range(0x110000) if unicodedata.category(chr(c)) not in ("Cn", "Cs")]
-
-
-@functools.cache
-def random_strings(count):
-    rng = random.Random(SEED)
-    assigned = assigned_code_points()
-    planes = [[c for c in assigned if c >> 16 == plane] for plane in (0, 1, 2, 14, 15, 16)]
-    makers = [
-        lambda: rng.choice(PIECES),
-        lambda: rng.choice(PIECES),
-        lambda: chr(rng.choice(assigned)),
-        lambda: chr(rng.choice(rng.choice(planes))),
-        lambda: chr(rng.randint(0x20, 0x7e)),
-        lambda: "".join(chr(rng.randint(97, 122)) for _ in range(rng.randint(1, 14))),
-        lambda: str(rng.randint(0, 10 ** rng.randint(1, 12))),
-        lambda: chr(rng.randint(0, 0x1f)),
-        lambda: chr(rng.randint(0x300, 0x36f)),
-        lambda: rng.choice(" \t\n\r\u2009") * rng.randint(1, 9),
-    ]
-    return ["".join(rng.choice(makers)() for _ in range(rng.randint(1, 40))) for _ in range(count)]
 
 
 @pytest.mark.parametrize("name", VOCABULARIES)

@@ -133,17 +133,30 @@ def ids_beside_plain_text(tokenizer, special, runs):
     return ids + tokenizer.encode(piece, add_special_tokens=False).ids
 
 
-def probe(path, requests):
-    """Returns the answers of tokenize_probe, one per request."""
+def probe_program():
     program = BUILD / "bin/tokenize_probe"
     assert program.exists(), f"{program} is missing: build the tests"
+    return program
+
+
+def _ask_probe(arguments, requests):
     lines = "".join(json.dumps(r) + "\n" for r in requests)
-    result = subprocess.run([program, path], input=lines, capture_output=True, text=True,
-                            encoding="utf-8")
+    result = subprocess.run([probe_program(), *arguments], input=lines, capture_output=True,
+                            text=True, encoding="utf-8")
     assert result.returncode == 0, result.stderr
     answers = [json.loads(line) for line in result.stdout.split("\n") if line]
     assert len(answers) == len(requests)
     return answers
+
+
+def probe(path, requests):
+    """Returns the answers of tokenize_probe, one per request."""
+    return _ask_probe([path], requests)
+
+
+def split_probe(pre, texts):
+    """Returns where each word of each text ends, in bytes, by the rules of a pre-tokenizer."""
+    return _ask_probe(["--split", pre], texts)
 
 
 if __name__ == "__main__":  # downloads ahead of the tests, while the processor is busy otherwise
