@@ -25,7 +25,7 @@ struct SplitRule {
 // What a value of `tokenizer.ggml.pre` stands for.
 struct PreTokenizerRow {
   std::string_view name;
-  std::span<const SplitRule> rules;
+  std::span<const SplitRule> rules = {};
   bool whole_words = false;  // a word in the vocabulary is one token, whatever the merges give
   bool adds_bos = false;     // the default of tokenizer.ggml.add_bos_token
 };

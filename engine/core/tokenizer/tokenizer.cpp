@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <set>
 
 #include "engine/core/gguf/cursor.hpp"
 #include "engine/core/tokenizer/bpe.hpp"
@@ -13,32 +14,65 @@
 namespace millrace::engine {
 namespace {
 
-// Names under which published models write the end of a text, a turn or a message.
-constexpr std::array<std::string_view, 9> kEndNames{
-    "<|endoftext|>", "<|end_of_text|>", "<|im_end|>", "<|eot_id|>",   "<|eom_id|>",
-    "<|end|>",       "<|eot|>",         "</s>",       "<end_of_turn>"};
+// Names under which published models write the end of a text, a turn or a message, or the point at
+// which a tool's answer must follow.
+constexpr std::array<std::string_view, 17> kEndNames{
+    "<|endoftext|>", "<|end_of_text|>", "<|im_end|>", "<|eot_id|>",
+    "<|eom_id|>",    "<|end|>",         "<|eot|>",    "</s>",
+    "<end_of_turn>", "<|return|>",      "<|call|>",   "<EOT>",
+    "[EOT]",         "[EOS]",           "<eos>",      "<turn|>",
+    "[e~["};
+// Gemma 4's files mark this one as user-defined.
+constexpr std::string_view kToolResponse = "<|tool_response>";
 
-Result<const PreTokenizerRow*> choose_pre_tokenizer(const Metadata& metadata) {
+struct Chosen {
+  VocabularyForm form;
+  PreTokenizerRow row;
+};
+
+Result<Chosen> choose(const Metadata& metadata) {
   MILLRACE_ASSIGN(const auto model, metadata.get<std::string_view>("tokenizer.ggml.model"));
+  if (model == "llama") return Chosen{VocabularyForm::scored, {.name = model, .adds_bos = true}};
+  if (model == "gemma4") return Chosen{VocabularyForm::text, {.name = model, .adds_bos = true}};
   if (model != "gpt2")
     return fail(
         Code::unsupported_tokenizer,
         "tokenizer model '" + printable(model) + "' (tokenizer.ggml.model) is not supported",
-        "use a model with a byte-level BPE tokenizer (gpt2), such as SmolLM2, Llama 3 or Qwen 2.5; "
-        "Llama 2 and Mistral 7B have another kind (llama), which this version does not load");
+        "use a model with one of the tokenizer models gpt2 (byte-level BPE), llama "
+        "(SentencePiece) and gemma4");
   MILLRACE_ASSIGN(const auto name, metadata.find<std::string_view>("tokenizer.ggml.pre"));
   if (!name)
     return fail(Code::unsupported_tokenizer,
                 "the file does not name its pre-tokenizer (tokenizer.ggml.pre)",
                 "convert the model again with a current converter");
-  if (const auto* found = find_pre_tokenizer(*name)) return found;
+  if (const auto* found = find_pre_tokenizer(*name))
+    return Chosen{VocabularyForm::byte_level, *found};
   return fail(Code::unsupported_tokenizer,
               "pre-tokenizer '" + printable(*name) + "' (tokenizer.ggml.pre) is not supported",
               "use a model with one of the pre-tokenizers " + supported_pre_tokenizers());
 }
 
+// Reads whether tokenizing puts a space before text.
+Result<bool> space_prefix(const Metadata& metadata, VocabularyForm form) {
+  if (form == VocabularyForm::byte_level) return false;
+  constexpr std::string_view trims = "tokenizer.ggml.remove_extra_whitespaces";
+  MILLRACE_ASSIGN(const bool trimmed, metadata.get_or<bool>(trims, false));
+  if (trimmed)
+    return fail(Code::unsupported_tokenizer,
+                "the tokenizer removes repeated spaces (" + std::string(trims) +
+                    "), which is not supported",
+                "use another model");
+  return metadata.get_or<bool>("tokenizer.ggml.add_space_prefix", form == VocabularyForm::scored);
+}
+
 // Whether the merges turn a normal token's bytes into that token. Its first use as a word decides.
 enum class WholeWord : std::uint8_t { not_tried, itself, several };
+
+// Working memory of one call.
+struct Scratch {
+  BpeScratch bpe;
+  std::vector<std::size_t> ends;
+};
 
 }  // namespace
 
@@ -54,18 +88,19 @@ struct Tokenizer::State {
   Status load_id(const Metadata& metadata, std::string_view key, std::optional<TokenId>& id);
   void collect_literals();
   void collect_end_tokens();
-  Literals::Match next_literal(std::string_view text, std::size_t from, bool special,
-                               std::span<const TextSpan>& plain) const;
-  void add_text(std::string_view text, BpeScratch& scratch, std::vector<std::size_t>& ends,
-                Tokens& out) const;
+  bool byte_level() const { return vocabulary.form() == VocabularyForm::byte_level; }
+  Literals::Match next_literal(std::string_view text, std::size_t from, bool user_defined,
+                               bool special, std::span<const TextSpan>& plain) const;
+  void add_text(std::string_view text, Scratch& scratch, Tokens& out) const;
+  void add_words(std::string_view text, Scratch& scratch, Tokens& out) const;
   void add_word(std::string_view word, BpeScratch& scratch, Tokens& out) const;
 
   Vocabulary vocabulary;
   Bpe bpe;
-  const PreTokenizerRow& row;
-  PreTokenizer pre_tokenizer;
-  Literals always, with_special;  // user-defined tokens; the same and the special ones
-  bool add_bos = false, add_eos = false;
+  PreTokenizerRow row;
+  PreTokenizer pre_tokenizer;  // of byte-level vocabularies
+  Literals user_defined, special;
+  bool add_bos = false, add_eos = false, space_prefix = false;
   std::optional<TokenId> bos, eos, end_of_turn, end_of_message;
   Tokens end_tokens;
   // Most words are one token, and merging each of them every time would be most of the work. So the
@@ -104,19 +139,34 @@ Status Tokenizer::State::load_ids(const Metadata& metadata) {
 
 void Tokenizer::State::collect_literals() {
   for (TokenId id = 0; id < vocabulary.size(); ++id) {
-    const bool user_defined = vocabulary.kind(id) == TokenKind::user_defined;
-    if (user_defined) always.add(vocabulary.bytes(id), id);
-    if (user_defined || vocabulary.is_special(id)) with_special.add(vocabulary.bytes(id), id);
+    if (vocabulary.kind(id) == TokenKind::user_defined) user_defined.add(vocabulary.bytes(id), id);
+    if (vocabulary.is_special(id)) special.add(vocabulary.bytes(id), id);
   }
 }
 
 void Tokenizer::State::collect_end_tokens() {
   for (const auto& id : {eos, end_of_turn, end_of_message})
     if (id) end_tokens.push_back(*id);
-  for (TokenId id = 0; id < vocabulary.size(); ++id)
-    if (vocabulary.kind(id) == TokenKind::control &&
-        std::ranges::find(kEndNames, vocabulary.bytes(id)) != kEndNames.end())
-      end_tokens.push_back(id);
+  std::set<std::string_view> names;
+  for (TokenId id = 0; id < vocabulary.size(); ++id) {
+    const auto kind = vocabulary.kind(id);
+    const auto name = vocabulary.bytes(id);
+    const bool known =
+        kind == TokenKind::control && std::ranges::find(kEndNames, name) != kEndNames.end();
+    const bool tool =
+        (kind == TokenKind::control || kind == TokenKind::user_defined) && name == kToolResponse;
+    if (!known && !tool) continue;
+    end_tokens.push_back(id);
+    names.insert(name);
+  }
+  const auto is_named = [&](std::string_view name) {
+    return [this, name](TokenId id) { return vocabulary.bytes(id) == name; };
+  };
+  // In gpt-oss's format <|end|> ends a message, and others follow.
+  if (names.contains("<|return|>") && names.contains("<|call|>"))
+    std::erase_if(end_tokens, is_named("<|end|>"));
+  // In Gemma 4's vocabulary </s> is the tag of HTML.
+  if (names.contains(kToolResponse)) std::erase_if(end_tokens, is_named("</s>"));
   std::ranges::sort(end_tokens);
   const auto repeats = std::ranges::unique(end_tokens);
   end_tokens.erase(repeats.begin(), repeats.end());
@@ -125,16 +175,17 @@ void Tokenizer::State::collect_end_tokens() {
 // Returns the leftmost literal that counts at or after `from`, and the longest if several begin
 // there. Drops the spans of `plain` that lie before it.
 Literals::Match Tokenizer::State::next_literal(std::string_view text, std::size_t from,
-                                               bool special,
+                                               bool with_user_defined, bool with_special,
                                                std::span<const TextSpan>& plain) const {
   for (std::size_t at = from; at < text.size(); ++at) {
-    if (!with_special.begins(text[at])) continue;
+    if (!user_defined.begins(text[at]) && !special.begins(text[at])) continue;
     while (!plain.empty() && plain.front().end <= at) plain = plain.subspan(1);
-    Literals::Match match = always.match_at(text, at);
+    Literals::Match match;
+    if (with_user_defined) match = user_defined.match_at(text, at);
     const std::size_t end = plain.empty() ? text.size() : plain.front().begin;
-    if (special && at < end) {
-      const Literals::Match longer = with_special.match_at(text.substr(0, end), at);
-      if (longer.size > match.size) match = longer;
+    if (with_special && at < end) {
+      const Literals::Match other = special.match_at(text.substr(0, end), at);
+      if (other.size > match.size) match = other;
     }
     if (match.size != 0) return match;
   }
@@ -155,13 +206,32 @@ void Tokenizer::State::add_word(std::string_view word, BpeScratch& scratch, Toke
   known.store(itself ? WholeWord::itself : WholeWord::several, std::memory_order_relaxed);
 }
 
-void Tokenizer::State::add_text(std::string_view text, BpeScratch& scratch,
-                                std::vector<std::size_t>& ends, Tokens& out) const {
-  pre_tokenizer.split(text, ends);
+void Tokenizer::State::add_words(std::string_view text, Scratch& scratch, Tokens& out) const {
+  if (byte_level())
+    pre_tokenizer.split(text, scratch.ends);
+  else
+    bpe.cut(text, scratch.ends);
   std::size_t begin = 0;
-  for (const auto end : ends) {
-    add_word(text.substr(begin, end - begin), scratch, out);
+  for (const auto end : scratch.ends) {
+    add_word(text.substr(begin, end - begin), scratch.bpe, out);
     begin = end;
+  }
+}
+
+// Adds the tokens of text between literals. SentencePiece first writes the spaces, that before the
+// text, too, and then looks for user-defined tokens.
+void Tokenizer::State::add_text(std::string_view text, Scratch& scratch, Tokens& out) const {
+  if (text.empty()) return;
+  if (byte_level()) return add_words(text, scratch, out);
+  const std::string spaced = (space_prefix ? " " : "") + with_spaces(text);
+  const std::string_view rest = spaced;
+  std::span<const TextSpan> no_spans;
+  for (std::size_t position = 0; position < rest.size();) {
+    const auto match = next_literal(rest, position, true, false, no_spans);
+    const auto end = match.size == 0 ? rest.size() : match.position;
+    add_words(rest.substr(position, end - position), scratch, out);
+    if (match.size != 0) out.push_back(match.token);
+    position = end + match.size;
   }
 }
 
@@ -171,10 +241,11 @@ Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 
 Result<Tokenizer> Tokenizer::load(const Metadata& metadata) {
-  MILLRACE_ASSIGN(const auto* row, choose_pre_tokenizer(metadata));
-  MILLRACE_ASSIGN(auto vocabulary, Vocabulary::load(metadata));
-  MILLRACE_ASSIGN(auto pre_tokenizer, PreTokenizer::compile(row->rules));
-  auto state = std::make_unique<State>(std::move(vocabulary), *row, std::move(pre_tokenizer));
+  MILLRACE_ASSIGN(const auto chosen, choose(metadata));
+  MILLRACE_ASSIGN(auto vocabulary, Vocabulary::load(metadata, chosen.form));
+  MILLRACE_ASSIGN(auto pre_tokenizer, PreTokenizer::compile(chosen.row.rules));
+  auto state = std::make_unique<State>(std::move(vocabulary), chosen.row, std::move(pre_tokenizer));
+  MILLRACE_ASSIGN(state->space_prefix, engine::space_prefix(metadata, chosen.form));
   MILLRACE_TRY(state->load_ids(metadata));
   state->collect_literals();
   state->collect_end_tokens();
@@ -183,15 +254,15 @@ Result<Tokenizer> Tokenizer::load(const Metadata& metadata) {
 
 Tokens Tokenizer::tokenize(std::string_view text, const TokenizeOptions& options) const {
   const State& state = *state_;
-  BpeScratch scratch;
-  std::vector<std::size_t> ends;
+  Scratch scratch;
   auto plain = options.plain;
   Tokens tokens;
   if (options.add_special_tokens && state.add_bos) tokens.push_back(*state.bos);
   for (std::size_t position = 0; position < text.size();) {
-    const auto match = state.next_literal(text, position, options.parse_special, plain);
+    const auto match =
+        state.next_literal(text, position, state.byte_level(), options.parse_special, plain);
     const auto end = match.size == 0 ? text.size() : match.position;
-    state.add_text(text.substr(position, end - position), scratch, ends, tokens);
+    state.add_text(text.substr(position, end - position), scratch, tokens);
     if (match.size != 0) tokens.push_back(match.token);
     position = end + match.size;
   }
@@ -199,16 +270,30 @@ Tokens Tokenizer::tokenize(std::string_view text, const TokenizeOptions& options
   return tokens;
 }
 
+std::string_view Tokenizer::text_of(TokenId id, const DetokenizeOptions& options,
+                                    bool& in_text) const {
+  if (is_special(id)) {
+    in_text = false;
+    return options.render_special ? token_bytes(id) : std::string_view();
+  }
+  auto bytes = token_bytes(id);
+  const bool drop = options.drop_space_prefix && state_->space_prefix && !in_text;
+  if (drop && bytes.starts_with(' ')) bytes.remove_prefix(1);
+  in_text = true;
+  return bytes;
+}
+
 Result<std::string> Tokenizer::detokenize(std::span<const TokenId> tokens,
                                           const DetokenizeOptions& options) const {
   std::string bytes;
+  bool in_text = false;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i] >= vocabulary_size())
       return fail(Code::invalid_token,
                   "token " + std::to_string(i) + " is " + std::to_string(tokens[i]) +
                       "; the vocabulary ends at " + std::to_string(vocabulary_size() - 1),
                   "use ids of this model's tokenizer (millrace tokenize)");
-    if (options.render_special || !is_special(tokens[i])) bytes += token_bytes(tokens[i]);
+    bytes += text_of(tokens[i], options, in_text);
   }
   return utf8_valid(bytes) ? bytes : utf8_replace_invalid(bytes);
 }

@@ -4,7 +4,8 @@
 //   {"tokens"}                            -> {"text", "stream"}
 // "special" and "parse" are the options add_special_tokens and parse_special, false by default.
 // "plain" lists spans as pairs of byte offsets. The answer's "text" is detokenized from the tokens
-// at once, "stream" one by one. An id outside the vocabulary gives {"error"}.
+// at once, "stream" one by one; with "continues" they keep the space that begins a text. An id
+// outside the vocabulary gives {"error"}.
 //
 // tokenize_probe --split NAME cuts texts into words by the rules of a pre-tokenizer. It reads one
 // JSON string per line and writes the words' ends, in bytes. --names lists the pre-tokenizers, each
@@ -41,9 +42,11 @@ Json answer(const Tokenizer& tokenizer, const Json& request) {
                                  .plain = plain});
     result["tokens"] = tokens;
   }
-  auto text = tokenizer.detokenize(tokens, {.render_special = true});
+  const DetokenizeOptions options{.render_special = true,
+                                  .drop_space_prefix = !request.value("continues", false)};
+  auto text = tokenizer.detokenize(tokens, options);
   if (!text) return {{"error", text.error().text()}};
-  StreamDecoder decoder(tokenizer, {.render_special = true});
+  StreamDecoder decoder(tokenizer, options);
   std::string streamed;
   for (const TokenId token : tokens) streamed += decoder.push(token).value();
   streamed += decoder.finish();
