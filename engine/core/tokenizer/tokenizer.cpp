@@ -7,6 +7,7 @@
 
 #include "engine/core/gguf/cursor.hpp"
 #include "engine/core/tokenizer/bpe.hpp"
+#include "engine/core/tokenizer/character_set.hpp"
 #include "engine/core/tokenizer/literals.hpp"
 #include "engine/core/tokenizer/pre_tokenizer.hpp"
 #include "schemas/base/utf8.hpp"
@@ -32,8 +33,8 @@ struct Chosen {
 
 Result<Chosen> choose(const Metadata& metadata) {
   MILLRACE_ASSIGN(const auto model, metadata.get<std::string_view>("tokenizer.ggml.model"));
-  if (model == "llama") return Chosen{VocabularyForm::scored, {.name = model, .adds_bos = true}};
-  if (model == "gemma4") return Chosen{VocabularyForm::text, {.name = model, .adds_bos = true}};
+  if (model == "llama") return Chosen{VocabularyForm::scored, {.name = "llama", .adds_bos = true}};
+  if (model == "gemma4") return Chosen{VocabularyForm::text, {.name = "gemma4", .adds_bos = true}};
   if (model != "gpt2")
     return fail(
         Code::unsupported_tokenizer,
@@ -65,6 +66,23 @@ Result<bool> space_prefix(const Metadata& metadata, VocabularyForm form) {
   return metadata.get_or<bool>("tokenizer.ggml.add_space_prefix", form == VocabularyForm::scored);
 }
 
+// Phi-3's own tokenizer drops the whitespace after its control tokens, except after these. No key
+// of the file says so, but every file of the architecture phi3 with SentencePiece is such a model.
+constexpr std::array<std::string_view, 3> kKeepSpaceAfter{"<unk>", "<s>", "<|endoftext|>"};
+
+// Returns the end of the whitespace that begins at `position`.
+std::size_t skip_spaces(std::string_view text, std::size_t position) {
+  const auto spaces = CharacterSet::spaces();
+  while (position < text.size()) {
+    const auto step = utf8_step(text.substr(position, 4));
+    const bool space = step.kind == Utf8Step::Kind::character &&
+                       spaces.contains(step.code_point, category_of(step.code_point));
+    if (!space) break;
+    position += step.bytes;
+  }
+  return position;
+}
+
 // Whether the merges turn a normal token's bytes into that token. Its first use as a word decides.
 enum class WholeWord : std::uint8_t { not_tried, itself, several };
 
@@ -89,6 +107,10 @@ struct Tokenizer::State {
   void collect_literals();
   void collect_end_tokens();
   bool byte_level() const { return vocabulary.form() == VocabularyForm::byte_level; }
+  bool drops_space_after(TokenId id) const {
+    return phi3 && vocabulary.is_special(id) &&
+           std::ranges::find(kKeepSpaceAfter, vocabulary.bytes(id)) == kKeepSpaceAfter.end();
+  }
   Literals::Match next_literal(std::string_view text, std::size_t from, bool user_defined,
                                bool special, std::span<const TextSpan>& plain) const;
   void add_text(std::string_view text, Scratch& scratch, Tokens& out) const;
@@ -100,7 +122,7 @@ struct Tokenizer::State {
   PreTokenizerRow row;
   PreTokenizer pre_tokenizer;  // of byte-level vocabularies
   Literals user_defined, special;
-  bool add_bos = false, add_eos = false, space_prefix = false;
+  bool add_bos = false, add_eos = false, space_prefix = false, phi3 = false;
   std::optional<TokenId> bos, eos, end_of_turn, end_of_message;
   Tokens end_tokens;
   // Most words are one token, and merging each of them every time would be most of the work. So the
@@ -246,6 +268,8 @@ Result<Tokenizer> Tokenizer::load(const Metadata& metadata) {
   MILLRACE_ASSIGN(auto pre_tokenizer, PreTokenizer::compile(chosen.row.rules));
   auto state = std::make_unique<State>(std::move(vocabulary), chosen.row, std::move(pre_tokenizer));
   MILLRACE_ASSIGN(state->space_prefix, engine::space_prefix(metadata, chosen.form));
+  MILLRACE_ASSIGN(const auto architecture, metadata.find<std::string_view>("general.architecture"));
+  state->phi3 = chosen.form == VocabularyForm::scored && architecture == "phi3";
   MILLRACE_TRY(state->load_ids(metadata));
   state->collect_literals();
   state->collect_end_tokens();
@@ -263,8 +287,10 @@ Tokens Tokenizer::tokenize(std::string_view text, const TokenizeOptions& options
         state.next_literal(text, position, state.byte_level(), options.parse_special, plain);
     const auto end = match.size == 0 ? text.size() : match.position;
     state.add_text(text.substr(position, end - position), scratch, tokens);
-    if (match.size != 0) tokens.push_back(match.token);
     position = end + match.size;
+    if (match.size == 0) continue;
+    tokens.push_back(match.token);
+    if (state.drops_space_after(match.token)) position = skip_spaces(text, position);
   }
   if (options.add_special_tokens && state.add_eos) tokens.push_back(*state.eos);
   return tokens;

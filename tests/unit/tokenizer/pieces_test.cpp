@@ -1,4 +1,5 @@
 // Vocabularies of pieces with scores (llama) and of characters with merges (gemma4).
+#include <algorithm>
 #include <random>
 
 #include "engine/core/tokenizer/stream_decoder.hpp"
@@ -62,6 +63,23 @@ TEST(Pieces, ASpaceBeginsTextAndWhatFollowsAControlToken) {
   const auto without = load_good(test.builder());
   EXPECT_EQ(without.tokenize("a a", {}), (Tokens{a, word}));
   EXPECT_EQ(without.detokenize(Tokens{word}, {.drop_space_prefix = true}).value(), " a");
+}
+
+TEST(Pieces, Phi3DropsTheWhitespaceAfterItsControlTokens) {
+  PieceVocabulary test;
+  const auto word = test.add("\u2581a", -1), space = test.add("\u2581", -9);
+  const auto user = test.add("<|user|>", 0, 3), end = test.add("<|end|>", 0, 3);
+  test.space_prefix = true;
+  const std::string text = "<s> a<|user|>\n \u3000a<|end|>\n<|user|>\n";
+  auto phi3 = test.builder();
+  phi3.string("general.architecture", "phi3");
+  EXPECT_EQ(load_good(phi3).tokenize(text, {.parse_special = true}),
+            (Tokens{1, space, word, user, word, end, user}));
+  auto llama = test.builder();
+  llama.string("general.architecture", "llama");
+  const auto kept = load_good(llama).tokenize(text, {.parse_special = true});
+  EXPECT_EQ(std::ranges::count(kept, test.byte('\n')), 3);
+  EXPECT_EQ(std::ranges::count(load_good(phi3).tokenize(text, {}), test.byte('\n')), 3);
 }
 
 TEST(Pieces, UserDefinedTokensAreFoundAfterSpacesAreWritten) {
