@@ -14,6 +14,8 @@ std::size_t first_character(std::string_view text) {
   return step.kind == Utf8Step::Kind::character ? step.bytes : 1;
 }
 
+constexpr std::size_t kMostMerges = 1 << 22;
+
 class Merges {
  public:
   Merges(const Vocabulary& vocabulary, std::span<const float> scores)
@@ -28,11 +30,18 @@ class Merges {
           std::ranges::lower_bound(order, scores[id], std::greater()) - order.begin());
   }
 
-  std::pair<std::vector<MergePair>, std::vector<std::string>> all() {
-    for (TokenId id = 0; id < vocabulary_.size(); ++id)
+  Result<ScoreMerges> all() {
+    for (TokenId id = 0; id < vocabulary_.size(); ++id) {
       if (is_piece(id)) cut(id);
+      if (merges_.size() > kMostMerges)
+        return fail(
+            Code::gguf_malformed,
+            "the pieces of 'tokenizer.ggml.tokens' can be made of two others in more than " +
+                std::to_string(kMostMerges) + " ways",
+            "the model file's tokenizer is damaged: convert the model again");
+    }
     std::ranges::stable_sort(merges_, {}, &MergePair::rank);
-    return {std::move(merges_), std::move(extra_)};
+    return ScoreMerges{std::move(merges_), std::move(extra_)};
   }
 
  private:
@@ -84,8 +93,7 @@ class Merges {
 
 }  // namespace
 
-std::pair<std::vector<MergePair>, std::vector<std::string>> score_merges(
-    const Vocabulary& vocabulary, std::span<const float> scores) {
+Result<ScoreMerges> score_merges(const Vocabulary& vocabulary, std::span<const float> scores) {
   return Merges(vocabulary, scores).all();
 }
 

@@ -6,16 +6,19 @@
 // Thread safety: pure functions.
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "engine/core/tokenizer/vocabulary.hpp"
 
 namespace millrace::engine {
 
-// Returns the merges, the best rank first, and the characters that are no tokens. Pieces of equal
-// scores share a rank. `scores` holds one number for each token.
-std::pair<std::vector<MergePair>, std::vector<std::string>> score_merges(
-    const Vocabulary& vocabulary, std::span<const float> scores);
+struct ScoreMerges {
+  std::vector<MergePair> merges;              // the best rank first; equal scores share a rank
+  std::vector<std::string> extra_characters;  // no tokens; their ids follow those of the tokens
+};
+
+// `scores` holds one number for each token. Errors: gguf_malformed, if there are more than four
+// million merges, which only a damaged file has.
+Result<ScoreMerges> score_merges(const Vocabulary& vocabulary, std::span<const float> scores);
 
 }  // namespace millrace::engine

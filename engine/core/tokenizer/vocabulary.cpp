@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <tuple>
 #include <unordered_set>
 
 #include "engine/core/gguf/cursor.hpp"
@@ -192,7 +191,9 @@ Status Vocabulary::load_scores(const Metadata& metadata) {
                 "convert the model again");
   for (TokenId id = 0; id < size(); ++id)
     if (std::isnan(scores[id])) return bad_entry(kScoresKey, id, "is not a number");
-  std::tie(merges_, extra_characters_) = score_merges(*this, scores);
+  MILLRACE_ASSIGN(auto made, score_merges(*this, scores));
+  merges_ = std::move(made.merges);
+  extra_characters_ = std::move(made.extra_characters);
   return {};
 }
 

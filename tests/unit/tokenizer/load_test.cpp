@@ -121,6 +121,10 @@ TEST(TokenizerLoad, RefusesDamagedPieces) {
   expect_refused(
       PieceVocabulary().builder().boolean("tokenizer.ggml.remove_extra_whitespaces", true),
       Code::unsupported_tokenizer, {"remove_extra_whitespaces"});
+  PieceVocabulary many_ways;  // the runs of one letter make half a million merges
+  for (char letter = 'a'; letter <= 'i'; ++letter)
+    for (std::size_t n = 1; n <= 1000; ++n) many_ways.add(std::string(n, letter), 0);
+  expect_refused(many_ways.builder(), Code::gguf_malformed, {"tokens", "4194304 ways"});
   GgufBuilder no_bytes;
   no_bytes.string("tokenizer.ggml.model", "llama")
       .strings("tokenizer.ggml.tokens", {"a"})
