@@ -1,4 +1,5 @@
 """Reads the metadata of a GGUF file. PyPI `gguf` takes 20 seconds for half a million merges."""
+import mmap
 import struct
 
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q",
@@ -34,7 +35,8 @@ class _Reader:
 
 def read_metadata(path):
     """Returns the file's keys with their values."""
-    reader = _Reader(path.read_bytes())
+    with open(path, "rb") as file:
+        reader = _Reader(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     assert reader.data[:4] == b"GGUF"
     reader.at = 16  # after the version and the number of tensors
     count, = reader.scalars("Q")
