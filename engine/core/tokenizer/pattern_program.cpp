@@ -127,6 +127,8 @@ Result<Block> Parser::atom(bool ignore_case) {
     return take(std::move(set));
   }
   if (skip("$")) return take(CharacterSet::of('\n'), Op::peek);
+  if (std::string_view(".^*+?{").contains(text_[at_]))
+    return error("a special character stands where a character or a group is expected");
   const auto c = character();
   return take(ignore_case ? any_case(c) : CharacterSet::of(c));
 }

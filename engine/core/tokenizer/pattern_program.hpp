@@ -1,7 +1,7 @@
 #pragma once
 // Parses a regular expression into a program for a backtracking matcher; pattern.hpp makes it a
 // table. The syntax is the part of Oniguruma's that published tokenizers use:
-//   characters, . is not special       \r \n \t \s \S \d \p{L} \P{L} and \ before a symbol
+//   characters                         \r \n \t \s \S \d \p{L} \P{L} and \ before a symbol
 //   [...] with ranges, ^, nested sets and && for the intersection
 //   | (...) (?:...) (?i:...)           the last ignores the case of ASCII letters
 //   ? * + {n} {n,} {n,m}               greedy; each may repeat only what is not empty

@@ -240,8 +240,8 @@ void Tokenizer::State::add_words(std::string_view text, Scratch& scratch, Tokens
   }
 }
 
-// Adds the tokens of text between literals. SentencePiece first writes the spaces, that before the
-// text, too, and then looks for user-defined tokens.
+// Adds the tokens of the text between two literals. As SentencePiece does, it first puts the space
+// before the text and then looks for user-defined tokens, which may hold spaces.
 void Tokenizer::State::add_text(std::string_view text, Scratch& scratch, Tokens& out) const {
   if (text.empty()) return;
   if (byte_level()) return add_words(text, scratch, out);

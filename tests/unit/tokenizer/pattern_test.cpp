@@ -71,7 +71,7 @@ TEST(Pattern, ReadsDamagedTextAndBytes) {
 
 TEST(Pattern, RefusesWhatItDoesNotKnow) {
   for (const auto* pattern : {"(a", "a)", "[a", "a{", "a{2,1}", "a{2000}", "a++", "a\\", "\\p{Xx}",
-                              "\\p{L", "(?=a)", "(?!ab)", "(?i:[a])", "\\b"}) {
+                              "\\p{L", "(?=a)", "(?!ab)", "(?i:[a])", "a.", "^a", "*a", "\\b"}) {
     const auto compiled = Pattern::compile(pattern, Reading::characters);
     ASSERT_FALSE(compiled) << pattern;
     EXPECT_EQ(compiled.error().code, Code::internal);
