@@ -1,7 +1,12 @@
 """The pre-tokenizers of PyPI `tokenizers`, set up as the models' own tokenizer.json set them up.
 The expressions stand here once more, as the oracle of those in the engine."""
+import functools
+import unicodedata
+
 from tokenizers import Regex
 from tokenizers import pre_tokenizers as hf
+
+from random_text import assigned_code_points
 
 SHORT = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 SPACES = r"|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -108,3 +113,15 @@ def pre_tokenizer(name):
 def row_of(pre):
     """Returns the name of the row for a value of tokenizer.ggml.pre."""
     return next(name for name, (_, _, values) in ROWS.items() if pre in values.split())
+
+
+@functools.cache
+def unsure_punctuation():
+    """Returns the characters that Unicode's present categories and the class Punctuation of
+    `tokenizers`, which knows Unicode 8, take for different things."""
+    punctuation = hf.Punctuation("isolated")
+    unsure = {chr(c) for c in assigned_code_points() if c >= 0x80 and
+              (unicodedata.category(chr(c))[0] == "P") !=
+              (len(punctuation.pre_tokenize_str(f"a{chr(c)}a")) == 3)}
+    assert 80 < len(unsure) < 120
+    return unsure

@@ -4,15 +4,13 @@ import json
 import pathlib
 import subprocess
 import sys
-import unicodedata
 
 import pytest
-from tokenizers import pre_tokenizers as hf
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import random_text  # noqa: E402
 import tokenizer_reference as reference  # noqa: E402
-from pre_tokenizer_oracles import ROWS, pre_tokenizer  # noqa: E402
+from pre_tokenizer_oracles import ROWS, pre_tokenizer, unsure_punctuation  # noqa: E402
 
 # Different expressions that find the same words.
 SAME = [("bailing", "qwen2")]
@@ -20,13 +18,7 @@ SAME = [("bailing", "qwen2")]
 
 @functools.cache
 def texts(count):
-    """Returns random strings. The class Punctuation of `tokenizers` knows Unicode 8; the strings do
-    not hold what it and Unicode's present category take for different things."""
-    punctuation = hf.Punctuation("isolated")
-    unsure = {chr(c) for c in random_text.assigned_code_points() if c >= 0x80 and
-              (unicodedata.category(chr(c))[0] == "P") !=
-              (len(punctuation.pre_tokenize_str(f"a{chr(c)}a")) == 3)}
-    assert 80 < len(unsure) < 120
+    unsure = unsure_punctuation()
     return [t for t in random_text.random_strings(count, rules=True) if not unsure & set(t)]
 
 
