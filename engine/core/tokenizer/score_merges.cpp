@@ -40,7 +40,7 @@ class Merges {
                 std::to_string(kMostMerges) + " ways",
             "the model file's tokenizer is damaged: convert the model again");
     }
-    std::ranges::stable_sort(merges_, {}, &MergePair::rank);
+    std::ranges::sort(merges_, {}, &MergePair::rank);
     return ScoreMerges{std::move(merges_), std::move(extra_)};
   }
 
