@@ -45,7 +45,7 @@ Result<std::string> text_line(const engine::Tokenizer& tokenizer, const std::str
   if (!sound) {
     return fail(Code::invalid_value, "not a JSON array of token ids", "write it like [1, 2, 3]");
   }
-  return tokenizer.detokenize(ids, {.render_special = true});
+  return tokenizer.detokenize(ids, {.render_special = true, .drop_space_prefix = true});
 }
 
 std::string json_string(const std::string& text) {

@@ -264,6 +264,7 @@ class ModelEngine final : public Engine {
   Result<std::string> detokenize(const Tokens& tokens) const override {
     DetokenizeOptions options;
     options.render_special = true;
+    options.drop_space_prefix = true;
     return host_.tokenizer.detokenize(tokens, options);
   }
 

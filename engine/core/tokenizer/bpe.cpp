@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "schemas/base/utf8.hpp"
+
 namespace millrace::engine {
 namespace {
 
@@ -15,6 +17,17 @@ constexpr std::uint64_t pair_key(TokenId left, TokenId right) {
   return std::uint64_t{left} << 32 | right;
 }
 
+constexpr std::size_t junction(char last, char first) {
+  return std::size_t{static_cast<std::uint8_t>(last)} << 8 | static_cast<std::uint8_t>(first);
+}
+
+// Returns the size of the first character; a byte that is not UTF-8 is one of its own.
+std::size_t character_size(std::string_view text) {
+  if (static_cast<std::uint8_t>(text[0]) < 0x80) return 1;
+  const auto step = utf8_step(text.substr(0, 4));
+  return step.kind == Utf8Step::Kind::character ? step.bytes : 1;
+}
+
 // Orders the heap so that the best candidate is on top: the lowest rank, then the leftmost.
 bool worse(const BpeScratch::Candidate& a, const BpeScratch::Candidate& b) {
   return a.rank != b.rank ? a.rank > b.rank : a.left > b.left;
@@ -25,11 +38,11 @@ bool worse(const BpeScratch::Candidate& a, const BpeScratch::Candidate& b) {
 MergeTable::MergeTable(const std::vector<MergePair>& merges)
     : slots_(std::bit_ceil(std::max<std::size_t>(merges.size() * 2, 16))),
       shift_(64 - std::countr_zero(slots_.size())) {
-  for (std::size_t rank = 0; rank < merges.size(); ++rank) {
-    const auto key = pair_key(merges[rank].left, merges[rank].right);
+  for (const auto& merge : merges) {
+    const auto key = pair_key(merge.left, merge.right);
     Slot& slot = slots_[slot_of(key)];
     if (slot.key == key) continue;  // listed twice: the better rank wins
-    slot = {key, {static_cast<std::uint32_t>(rank), merges[rank].merged}};
+    slot = {key, {merge.rank, merge.merged}};
   }
 }
 
@@ -45,21 +58,93 @@ Merge MergeTable::find(TokenId left, TokenId right) const {
   return slots_[slot_of(pair_key(left, right))].merge;
 }
 
-Bpe::Bpe(const Vocabulary& vocabulary) : merges_(vocabulary.merges()) {
+Bpe::Bpe(const Vocabulary& vocabulary) : vocabulary_(vocabulary), merges_(vocabulary.merges()) {
   for (unsigned byte = 0; byte < 256; ++byte)
     byte_tokens_[byte] = vocabulary.byte_token(static_cast<std::uint8_t>(byte));
+  if (vocabulary.form() == VocabularyForm::byte_level) return;
+  simple_ = vocabulary.extra_characters().empty() &&
+            std::ranges::all_of(byte_tokens_, [](const auto& token) { return token.has_value(); });
+  const auto extra = vocabulary.extra_characters();
+  for (TokenId id = 0; id < vocabulary.size(); ++id) {
+    const auto bytes = vocabulary.bytes(id);
+    if (vocabulary.kind(id) == TokenKind::normal && character_size(bytes) == bytes.size())
+      characters_.emplace(bytes, id);
+  }
+  for (std::size_t i = 0; i < extra.size(); ++i)
+    characters_.emplace(extra[i], vocabulary.size() + static_cast<TokenId>(i));
+  const auto text_of = [&](TokenId id) -> std::string_view {
+    return id < vocabulary.size() ? vocabulary.bytes(id) : extra[id - vocabulary.size()];
+  };
+  for (const auto& merge : vocabulary.merges()) {
+    joins_.set(junction(text_of(merge.left).back(), text_of(merge.right).front()));
+    unused_ = unused_ || vocabulary.kind(merge.merged) == TokenKind::unused;
+  }
+  simple_ = simple_ && !unused_;
+}
+
+void Bpe::cut(std::string_view text, std::vector<std::size_t>& ends) const {
+  ends.clear();
+  for (std::size_t at = 1; at < text.size() && !unused_; ++at) {
+    const bool inside = (static_cast<std::uint8_t>(text[at]) & 0xc0) == 0x80;
+    if (!inside && !joins_[junction(text[at - 1], text[at])]) ends.push_back(at);
+  }
+  if (!text.empty()) ends.push_back(text.size());
 }
 
 void Bpe::encode(std::string_view word, BpeScratch& scratch, Tokens& out) const {
-  scratch.tokens.clear();
-  for (const char c : word)
-    if (const auto token = byte_tokens_[static_cast<std::uint8_t>(c)])
-      scratch.tokens.push_back(*token);
-  if (scratch.tokens.size() <= kShortWord)
+  auto& tokens = scratch.tokens;
+  tokens.clear();
+  if (vocabulary_.form() == VocabularyForm::byte_level) {
+    for (const char c : word)
+      if (const auto token = byte_tokens_[static_cast<std::uint8_t>(c)]) tokens.push_back(*token);
+  } else {
+    for (std::size_t at = 0; at < word.size();) {
+      const auto character = word.substr(at, character_size(word.substr(at)));
+      add_character(character, tokens);
+      at += character.size();
+    }
+  }
+  if (tokens.size() <= kShortWord && !unused_)
     merge_short(scratch);
   else
     merge_long(scratch);
-  out.insert(out.end(), scratch.tokens.begin(), scratch.tokens.end());
+  if (simple_)
+    out.insert(out.end(), tokens.begin(), tokens.end());
+  else
+    for (const auto token : tokens) finish(token, scratch, out);
+}
+
+void Bpe::add_character(std::string_view character, Tokens& out) const {
+  const auto found = characters_.find(character);
+  if (found != characters_.end())
+    out.push_back(found->second);
+  else
+    add_bytes(character, out);
+}
+
+// Appends the tokens of bytes that form no token: those of the single bytes, or the unknown token,
+// which stands for all of its neighbours that are unknown, too.
+void Bpe::add_bytes(std::string_view bytes, Tokens& out) const {
+  if (bytes == " ") bytes = kSpaceSymbol;  // so SentencePiece writes it
+  const auto token = [this](char byte) { return byte_tokens_[static_cast<std::uint8_t>(byte)]; };
+  if (std::ranges::all_of(bytes, [&](char byte) { return token(byte).has_value(); })) {
+    for (const char byte : bytes) out.push_back(*token(byte));
+  } else if (out.empty() || out.back() != vocabulary_.unknown()) {
+    out.push_back(*vocabulary_.unknown());
+  }
+}
+
+void Bpe::finish(TokenId token, const BpeScratch& scratch, Tokens& out) const {
+  if (token >= vocabulary_.size())
+    return add_bytes(vocabulary_.extra_characters()[token - vocabulary_.size()], out);
+  if (token == vocabulary_.unknown() && !out.empty() && out.back() == token) return;
+  const auto halves = scratch.halves.find(token);
+  if (vocabulary_.kind(token) != TokenKind::unused || halves == scratch.halves.end()) {
+    out.push_back(token);
+    return;
+  }
+  finish(halves->second.first, scratch, out);
+  finish(halves->second.second, scratch, out);
 }
 
 void Bpe::merge_short(BpeScratch& scratch) const {
@@ -86,6 +171,8 @@ void Bpe::merge_long(BpeScratch& scratch) const {
   const auto count = scratch.tokens.size();
   symbols.clear();
   heap.clear();
+  scratch.halves.clear();
+  if (count == 0) return;
   for (std::size_t i = 0; i < count; ++i)
     symbols.push_back({scratch.tokens[i], i == 0 ? kNone : i - 1, i + 1 == count ? kNone : i + 1});
   const auto consider = [&](std::size_t left) {
@@ -94,6 +181,8 @@ void Bpe::merge_long(BpeScratch& scratch) const {
     const auto merge = merges_.find(a, b);
     if (merge.rank == kNoRank) return false;
     heap.push_back({merge.rank, left, a, b, merge.merged});
+    if (unused_ && vocabulary_.kind(merge.merged) == TokenKind::unused)
+      scratch.halves.insert_or_assign(merge.merged, std::pair(a, b));
     return true;
   };
   for (std::size_t i = 0; i < count; ++i) consider(i);

@@ -10,8 +10,11 @@ Result<std::string> StreamDecoder::push(TokenId token, bool literal) {
                 "token " + std::to_string(token) + " lies outside the vocabulary of " +
                     std::to_string(tokenizer_->vocabulary_size()) + " tokens",
                 "use ids of this model's tokenizer (millrace tokenize)");
-  if (tokenizer_->is_special(token) && !options_.render_special && !literal) return std::string();
-  held_ += tokenizer_->token_bytes(token);
+  auto options = options_;
+  options.render_special = options.render_special || literal;
+  const auto bytes = tokenizer_->text_of(token, options, in_text_);
+  if (bytes.empty()) return std::string();
+  held_ += bytes;
   const auto complete = utf8_complete_prefix(held_);
   auto text = utf8_replace_invalid(std::string_view(held_).substr(0, complete));
   held_.erase(0, complete);
@@ -21,6 +24,7 @@ Result<std::string> StreamDecoder::push(TokenId token, bool literal) {
 std::string StreamDecoder::finish() {
   auto text = utf8_replace_invalid(held_);
   held_.clear();
+  in_text_ = false;
   return text;
 }
 

@@ -24,6 +24,7 @@ class StreamDecoder {
   const Tokenizer* tokenizer_;
   DetokenizeOptions options_;
   std::string held_;  // the beginning of a character
+  bool in_text_ = false;
 };
 
 }  // namespace millrace::engine

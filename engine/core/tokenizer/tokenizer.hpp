@@ -1,6 +1,7 @@
 #pragma once
-// Turns text into token ids and back, as the model file defines it: byte-level BPE
-// (`tokenizer.ggml.model` gpt2) with the pre-tokenizers of pre_tokenizer.hpp.
+// Turns text into token ids and back, as the model file defines it (`tokenizer.ggml.model`):
+// byte-level BPE (gpt2) with the pre-tokenizers of pre_tokenizer_rules.cpp, SentencePiece's BPE
+// (llama), or Gemma 4's BPE over characters (gemma4).
 //
 //   MILLRACE_ASSIGN(auto tokenizer, Tokenizer::load(file.metadata()));
 //   Tokens ids = tokenizer.tokenize("Hello world", {.add_special_tokens = true});
@@ -8,7 +9,8 @@
 //
 // Text may hold any bytes. Bytes without a token (SmolLM2's vocabulary lacks six control
 // characters, the lead bytes F1 and F2, and those that UTF-8 never uses) are dropped before
-// merging, as in PyPI tokenizers; see `holds_byte`. Everything else survives the round trip.
+// merging, as in PyPI tokenizers; see `holds_byte`. The vocabularies of llama and gemma4 do not
+// tell U+2581 from a space. Everything else survives the round trip.
 // Errors of load: unsupported_tokenizer (with its name), gguf_malformed. The file may be closed
 // after load.
 // Thread safety: immutable; any number of threads may share a tokenizer.
@@ -38,6 +40,9 @@ struct TokenizeOptions {
 
 struct DetokenizeOptions {
   bool render_special = false;  // write control tokens as their literals, not as nothing
+  // Some vocabularies put a space before text, at its start and after a control token. This drops
+  // it again, so that all tokens of a text give that text. Tokens that continue a text keep it.
+  bool drop_space_prefix = false;
 };
 
 class Tokenizer {
@@ -52,6 +57,10 @@ class Tokenizer {
   // position.
   Result<std::string> detokenize(std::span<const TokenId> tokens,
                                  const DetokenizeOptions& options) const;
+
+  // Returns what a token adds to the text. `in_text` is false for a text's first token and
+  // passed on from token to token. `id` must be below vocabulary_size().
+  std::string_view text_of(TokenId id, const DetokenizeOptions& options, bool& in_text) const;
 
   std::uint32_t vocabulary_size() const;
   // Returns the token's bytes, which need not be whole characters, or the literal of a special

@@ -27,7 +27,7 @@ Vocabulary random_vocabulary(std::uint64_t seed) {
     known.push_back(left + right);
   }
   auto file = engine::GgufFile::parse(engine::bytes_of(test.builder().build()), "test.gguf");
-  return Vocabulary::load(file->metadata()).value();
+  return Vocabulary::load(file->metadata(), engine::VocabularyForm::byte_level).value();
 }
 
 // Merges by the definition: joins the best-ranked pair, the leftmost first, until none is left.
@@ -88,8 +88,8 @@ TEST(Bpe, AMegabyteOfOneWordEnds) {
 
 TEST(Bpe, MergeTableFindsAllAndNothingElse) {
   std::vector<engine::MergePair> pairs;
-  for (TokenId i = 0; i < 1000; ++i) pairs.push_back({i * 7 % 501, i, i + 1});
-  pairs.push_back({0, 0, 99});  // a repeat: the first one wins
+  for (TokenId i = 0; i < 1000; ++i) pairs.push_back({i * 7 % 501, i, i + 1, i});
+  pairs.push_back({0, 0, 99, 1000});  // a repeat: the first one wins
   const engine::MergeTable table(pairs);
   for (std::uint32_t i = 0; i < 1000; ++i) {
     EXPECT_EQ(table.find(i * 7 % 501, i).rank, i);

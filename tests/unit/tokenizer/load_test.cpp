@@ -1,4 +1,6 @@
 // What the tokenizer keys of a model file may hold, and the error for each wrong value.
+#include <limits>
+
 #include "tests/unit/tokenizer/support.hpp"
 
 namespace millrace::testing {
@@ -18,11 +20,11 @@ void expect_refused(const GgufBuilder& builder, Code code, const std::vector<std
 
 TEST(TokenizerLoad, RefusesOtherTokenizersByName) {
   TestVocabulary test;
-  test.model = "llama";
-  expect_refused(test.builder(), Code::unsupported_tokenizer, {"'llama'", "tokenizer.ggml.model"});
+  test.model = "bert";
+  expect_refused(test.builder(), Code::unsupported_tokenizer, {"'bert'", "tokenizer.ggml.model"});
   test.model = "gpt2";
-  test.pre = "tekken";
-  expect_refused(test.builder(), Code::unsupported_tokenizer, {"'tekken'", "tokenizer.ggml.pre"});
+  test.pre = "default";
+  expect_refused(test.builder(), Code::unsupported_tokenizer, {"'default'", "tokenizer.ggml.pre"});
   GgufBuilder nameless;
   nameless.string("tokenizer.ggml.model", "gpt2");
   expect_refused(nameless, Code::unsupported_tokenizer, {"does not name its pre-tokenizer"});
@@ -84,9 +86,50 @@ TEST(TokenizerLoad, RefusesDamagedEntries) {
   }
   {
     TestVocabulary test;
+    test.merges.push_back("a ");
+    expect_refused(test.builder(), Code::gguf_malformed, {"merges", "entry 0", "not two tokens"});
+  }
+  {
+    TestVocabulary test;
     test.merges.push_back("a b");  // "ab" is not a token
     expect_refused(test.builder(), Code::gguf_malformed, {"merges", "entry 0", "'a b'"});
   }
+}
+
+TEST(TokenizerLoad, RefusesDamagedPieces) {
+  GgufBuilder no_scores;
+  no_scores.string("tokenizer.ggml.model", "llama")
+      .strings("tokenizer.ggml.tokens", {"<unk>"})
+      .u32("tokenizer.ggml.unknown_token_id", 0);
+  expect_refused(no_scores, Code::gguf_malformed, {"tokenizer.ggml.scores", "absent"});
+  PieceVocabulary few_scores;
+  few_scores.scores.pop_back();
+  expect_refused(few_scores.builder(), Code::gguf_malformed, {"scores", "257", "258"});
+  PieceVocabulary nan;
+  nan.scores[5] = std::numeric_limits<float>::quiet_NaN();
+  expect_refused(nan.builder(), Code::gguf_malformed, {"scores", "entry 5", "not a number"});
+  PieceVocabulary twice;
+  twice.add("a", 0);
+  twice.add("a", 0);
+  expect_refused(twice.builder(), Code::gguf_malformed, {"tokens", "entry 259", "'a'", "twice"});
+  PieceVocabulary long_piece;
+  long_piece.add(std::string(1025, 'a'), 0);
+  expect_refused(long_piece.builder(), Code::gguf_malformed, {"entry 258", "1025 bytes"});
+  PieceVocabulary outside;
+  outside.unknown = 258;
+  expect_refused(outside.builder(), Code::gguf_malformed, {"unknown_token_id", "258"});
+  expect_refused(
+      PieceVocabulary().builder().boolean("tokenizer.ggml.remove_extra_whitespaces", true),
+      Code::unsupported_tokenizer, {"remove_extra_whitespaces"});
+  PieceVocabulary many_ways;  // the runs of one letter make half a million merges
+  for (char letter = 'a'; letter <= 'i'; ++letter)
+    for (std::size_t n = 1; n <= 1000; ++n) many_ways.add(std::string(n, letter), 0);
+  expect_refused(many_ways.builder(), Code::gguf_malformed, {"tokens", "4194304 ways"});
+  GgufBuilder no_bytes;
+  no_bytes.string("tokenizer.ggml.model", "llama")
+      .strings("tokenizer.ggml.tokens", {"a"})
+      .array("tokenizer.ggml.scores", ValueType::f32, std::vector<float>{0});
+  expect_refused(no_bytes, Code::gguf_malformed, {"no token for byte 0", "unknown_token_id"});
 }
 
 TEST(TokenizerLoad, RefusesIdsOutsideTheVocabulary) {
@@ -138,6 +181,26 @@ TEST(TokenizerLoad, FindsEndTokens) {
                                        .u32("tokenizer.ggml.eot_token_id", turn_end));
   EXPECT_EQ(Tokens(tokenizer.end_tokens().begin(), tokenizer.end_tokens().end()),
             (Tokens{text_end, turn_end}));
+}
+
+TEST(TokenizerLoad, EndTokensOfFamilies) {
+  const auto ends = [](const TestVocabulary& test) {
+    const auto tokenizer = load_good(test.builder());
+    return Tokens(tokenizer.end_tokens().begin(), tokenizer.end_tokens().end());
+  };
+  TestVocabulary phi;
+  const auto end = phi.add("<|end|>", 3), text_end = phi.add("</s>", 3);
+  EXPECT_EQ(ends(phi), (Tokens{end, text_end}));
+  TestVocabulary harmony;  // <|end|> ends a message there, and the answer goes on
+  const auto done = harmony.add("<|return|>", 3);
+  harmony.add("<|end|>", 3);
+  const auto call = harmony.add("<|call|>", 3);
+  EXPECT_EQ(ends(harmony), (Tokens{done, call}));
+  TestVocabulary gemma;
+  const auto turn = gemma.add("<turn|>", 3), tool = gemma.add("<|tool_response>", 4);
+  gemma.add("</s>", 3);
+  gemma.add("<|tool_call>", 4);
+  EXPECT_EQ(ends(gemma), (Tokens{turn, tool}));
 }
 
 }  // namespace

@@ -3,13 +3,21 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
+#include <sstream>
 
 namespace millrace::testing {
 namespace {
 
-std::vector<std::string> words(std::string_view rule, std::string_view text) {
+engine::PreTokenizer rules_of(std::string_view name) {
+  auto compiled = engine::PreTokenizer::compile(engine::find_pre_tokenizer(name)->rules);
+  EXPECT_TRUE(compiled) << compiled.error().text();
+  return *std::move(compiled);
+}
+
+std::vector<std::string> words(const engine::PreTokenizer& rules, std::string_view text) {
   std::vector<std::size_t> ends;
-  engine::find_pre_tokenizer(rule)->split(text, ends);
+  rules.split(text, ends);
   std::vector<std::string> result;
   std::size_t begin = 0;
   for (const auto end : ends) {
@@ -18,6 +26,28 @@ std::vector<std::string> words(std::string_view rule, std::string_view text) {
   }
   EXPECT_EQ(begin, text.size());
   return result;
+}
+
+std::vector<std::string> words(std::string_view rule, std::string_view text) {
+  return words(rules_of(rule), text);
+}
+
+std::vector<std::string> all_names() {
+  std::istringstream list(engine::supported_pre_tokenizers());
+  std::vector<std::string> names;
+  for (std::string name; std::getline(list >> std::ws, name, ',');) names.push_back(name);
+  return names;
+}
+
+// One name for each set of rules.
+std::vector<std::string> distinct_names() {
+  std::set<const engine::SplitRule*> seen;
+  auto names = all_names();
+  std::erase_if(names, [&](const std::string& name) {
+    return !seen.insert(engine::find_pre_tokenizer(name)->rules.data()).second;
+  });
+  EXPECT_GE(names.size(), 22u);
+  return names;
 }
 
 using Words = std::vector<std::string>;
@@ -63,21 +93,62 @@ TEST(PreTokenizer, Qwen2CutsEveryDigitAndOtherwiseAsLlama3) {
             (Words{"We", "'Ve", " ", " (", "word", ")\r\n", " \n", " x"}));
 }
 
+TEST(PreTokenizer, FalconCutsNumbersAfterTheBytesAreWritten) {
+  const auto cut = [](std::string_view text) { return words("falcon", text); };
+  EXPECT_EQ(cut("in 12345?!"), (Words{"in", " ", "123", "45", "?!"}));
+  // The alphabet of bytes writes BD, the last byte of ½ and the middle of 彼, as the digit ½.
+  EXPECT_EQ(cut("a½"), (Words{"a", "\xc2", "\xbd"}));
+  EXPECT_EQ(cut("彼"), (Words{"\xe5", "\xbd\xbc"}));
+}
+
+TEST(PreTokenizer, CasedWords) {
+  const auto o200k = [](std::string_view text) { return words("gpt-4o", text); };
+  EXPECT_EQ(o200k("HTTPServer's camelCase"), (Words{"HTTPServer's", " camel", "Case"}));
+  EXPECT_EQ(o200k("ÀÉé 1234 x/\n"), (Words{"ÀÉé", " ", "123", "4", " x", "/\n"}));
+  const auto tekken = [](std::string_view text) { return words("tekken", text); };
+  EXPECT_EQ(tekken("It's 12"), (Words{"It", "'s", " ", "1", "2"}));
+  EXPECT_EQ(words("kimi-k2", "中a 中"), (Words{"中", "a", " ", "中"}));
+}
+
 TEST(PreTokenizer, FindsRulesByName) {
   EXPECT_EQ(engine::find_pre_tokenizer("qwen3"), nullptr);
   EXPECT_EQ(engine::find_pre_tokenizer(""), nullptr);
-  EXPECT_EQ(engine::supported_pre_tokenizers(), "gpt-2, smollm, llama-bpe, qwen2");
+  EXPECT_EQ(engine::find_pre_tokenizer("llama3")->rules.data(),
+            engine::find_pre_tokenizer("llama-bpe")->rules.data());
+  const auto names = all_names();
+  EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
+  for (const auto& name : names) EXPECT_NE(engine::find_pre_tokenizer(name), nullptr) << name;
 }
 
 // Whatever the bytes, no word is empty and the words joined equal the text.
 TEST(PreTokenizer, CutsAnyBytesIntoWords) {
-  std::mt19937_64 random(3);
   const std::string_view alphabet = " \n\r\t'slLa1\xc3\xa9\xe2\x80\x83\xf0\x9f\xff\xed\xa0\x80!";
-  for (int i = 0; i < 5000; ++i) {
-    std::string text;
-    for (auto left = random() % 24; left > 0; --left) text += alphabet[random() % alphabet.size()];
-    for (const std::string_view rule : {"gpt-2", "smollm", "llama-bpe", "qwen2"})
-      for (const auto& word : words(rule, text)) ASSERT_FALSE(word.empty());
+  for (const auto& name : distinct_names()) {
+    const auto rules = rules_of(name);
+    std::mt19937_64 random(3);
+    for (int i = 0; i < 500; ++i) {
+      std::string text;
+      for (auto left = random() % 24; left > 0; --left)
+        text += alphabet[random() % alphabet.size()];
+      for (const auto& word : words(rules, text)) ASSERT_FALSE(word.empty());
+    }
+  }
+}
+
+// A rule that looks far ahead from every position takes hours for these.
+TEST(PreTokenizer, LongRunsTakeLinearTime) {
+  for (const auto& name : distinct_names()) {
+    const auto rules = rules_of(name);
+    for (const std::string piece : {" ", "\n", " \n", "1", "a", "A", "aA", "漢A", "'", "!", "!\n",
+                                    "\xff", "e\u0301", "a ", "<sentinel:1", "IMGIMGA"}) {
+      std::string text;
+      while (text.size() < (1 << 16)) text += piece;
+      for (const auto* last : {"", "x", "漢", "\n"}) {
+        std::vector<std::size_t> ends;
+        rules.split(text + last, ends);
+        EXPECT_EQ(ends.back(), text.size() + std::string_view(last).size());
+      }
+    }
   }
 }
 

@@ -54,6 +54,41 @@ struct TestVocabulary {
   }
 };
 
+// A vocabulary of SentencePiece's kind: an unknown and a BOS token, all bytes, and pieces that
+// tests add.
+struct PieceVocabulary {
+  std::vector<std::string> tokens{"<unk>", "<s>"};
+  std::vector<std::int32_t> kinds{2, 3};
+  std::vector<float> scores{0, 0};
+  std::uint32_t unknown = 0;
+  bool space_prefix = false;
+
+  explicit PieceVocabulary(bool bytes = true) {
+    constexpr std::string_view digits = "0123456789ABCDEF";
+    for (std::size_t byte = 0; bytes && byte < 256; ++byte)
+      add(std::string("<0x") + digits[byte / 16] + digits[byte % 16] + ">", 0, 6);
+  }
+  TokenId add(const std::string& token, float score, std::int32_t kind = 1) {
+    tokens.push_back(token);
+    kinds.push_back(kind);
+    scores.push_back(score);
+    return static_cast<TokenId>(tokens.size() - 1);
+  }
+  TokenId byte(unsigned value) const { return value + 2; }
+
+  GgufBuilder builder() const {
+    GgufBuilder file;
+    file.string("tokenizer.ggml.model", "llama")
+        .strings("tokenizer.ggml.tokens", tokens)
+        .array("tokenizer.ggml.token_type", engine::ValueType::i32, kinds)
+        .array("tokenizer.ggml.scores", engine::ValueType::f32, scores)
+        .u32("tokenizer.ggml.unknown_token_id", unknown)
+        .u32("tokenizer.ggml.bos_token_id", 1)
+        .boolean("tokenizer.ggml.add_space_prefix", space_prefix);
+    return file;
+  }
+};
+
 inline Result<engine::Tokenizer> load(const GgufBuilder& builder) {
   auto file = engine::GgufFile::parse(engine::bytes_of(builder.build()), "test.gguf");
   EXPECT_TRUE(file) << file.error().text();

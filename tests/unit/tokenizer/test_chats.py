@@ -8,7 +8,7 @@ import pytest
 from gguf import GGUFReader
 
 import tokenizer_reference as reference
-from test_tokenizer import random_strings
+from random_text import random_strings
 
 
 def rendered(chats):

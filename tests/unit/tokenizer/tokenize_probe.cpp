@@ -4,12 +4,20 @@
 //   {"tokens"}                            -> {"text", "stream"}
 // "special" and "parse" are the options add_special_tokens and parse_special, false by default.
 // "plain" lists spans as pairs of byte offsets. The answer's "text" is detokenized from the tokens
-// at once, "stream" one by one. An id outside the vocabulary gives {"error"}.
+// at once, "stream" one by one; with "continues" they keep the space that begins a text. An id
+// outside the vocabulary gives {"error"}.
+//
+// tokenize_probe --split NAME cuts texts into words by the rules of a pre-tokenizer. It reads one
+// JSON string per line and writes the words' ends, in bytes. --names lists the pre-tokenizers, each
+// with a number that those with the same rules share, and whether a word in the vocabulary is one
+// token.
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 
 #include "engine/core/gguf/file.hpp"
+#include "engine/core/tokenizer/pre_tokenizer.hpp"
 #include "engine/core/tokenizer/stream_decoder.hpp"
 #include "engine/core/tokenizer/tokenizer.hpp"
 
@@ -34,9 +42,11 @@ Json answer(const Tokenizer& tokenizer, const Json& request) {
                                  .plain = plain});
     result["tokens"] = tokens;
   }
-  auto text = tokenizer.detokenize(tokens, {.render_special = true});
+  const DetokenizeOptions options{.render_special = true,
+                                  .drop_space_prefix = !request.value("continues", false)};
+  auto text = tokenizer.detokenize(tokens, options);
   if (!text) return {{"error", text.error().text()}};
-  StreamDecoder decoder(tokenizer, {.render_special = true});
+  StreamDecoder decoder(tokenizer, options);
   std::string streamed;
   for (const TokenId token : tokens) streamed += decoder.push(token).value();
   streamed += decoder.finish();
@@ -55,10 +65,36 @@ int run(const std::string& path) {
   return 0;
 }
 
+int split(const std::string& name) {
+  const auto* row = find_pre_tokenizer(name);
+  if (row == nullptr) return std::cerr << "no pre-tokenizer " << name << '\n', 1;
+  auto pre_tokenizer = PreTokenizer::compile(row->rules);
+  if (!pre_tokenizer) return std::cerr << pre_tokenizer.error().text() << '\n', 1;
+  std::vector<std::size_t> ends;
+  for (std::string line; std::getline(std::cin, line);) {
+    pre_tokenizer->split(Json::parse(line).get_ref<const std::string&>(), ends);
+    std::cout << Json(ends).dump() << '\n';
+  }
+  return 0;
+}
+
+int names() {
+  std::istringstream list(supported_pre_tokenizers());
+  for (std::string name; std::getline(list >> std::ws, name, ',');) {
+    const auto* row = find_pre_tokenizer(name);
+    const auto rules = reinterpret_cast<std::uintptr_t>(row->rules.data());
+    std::cout << Json({name, rules, row->whole_words}).dump() << '\n';
+  }
+  return 0;
+}
+
 }  // namespace
 }  // namespace millrace::engine
 
 int main(int count, char** arguments) {
-  if (count != 2) return std::cerr << "usage: tokenize_probe MODEL.gguf\n", 2;
-  return millrace::engine::run(arguments[1]);
+  const std::string first = count > 1 ? arguments[1] : "";
+  if (count == 2 && first == "--names") return millrace::engine::names();
+  if (count == 3 && first == "--split") return millrace::engine::split(arguments[2]);
+  if (count == 2) return millrace::engine::run(first);
+  return std::cerr << "usage: tokenize_probe MODEL.gguf | --split NAME | --names\n", 2;
 }

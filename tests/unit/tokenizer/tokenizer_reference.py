@@ -11,19 +11,21 @@ import sys
 import tarfile
 import tempfile
 
-from gguf import GGUFReader
-from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, models
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import pre_tokenizer_oracles  # noqa: E402
+from gguf_metadata import read_metadata  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build"))
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
 
 SDIST = "llama-cpp-python==0.3.36"
-LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
-          r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
-QWEN2 = LLAMA3.replace("{1,3}", "")
-# The vocabularies to take from the sdist.
-VOCABULARIES = ("gpt-2", "llama-bpe", "qwen2")
+# The vocabularies to take from the sdist: those with expected ids, and others.
+PAIRS = ("command-r", "deepseek-coder", "deepseek-llm", "falcon", "gemma-4", "gpt-2", "llama-bpe",
+         "llama-spm", "mpt", "phi-3", "qwen2", "qwen35", "refact", "starcoder")
+VOCABULARIES = (*PAIRS, "baichuan", "bert-bge")
 
 
 @functools.cache
@@ -47,7 +49,7 @@ def golden():
 def vocabulary_file(name):
     """Returns the path of ggml-vocab-NAME.gguf, with its .inp and .out files beside it. They come
     from llama-cpp-python's sdist, which pip downloads by name (its build backend only states the
-    metadata and compiles nothing). Of its 77 MB only a few files are kept."""
+    metadata and compiles nothing). Of its 77 MB only the vocabularies are kept."""
     folder = CACHE / "millrace/vocabularies" / SDIST.replace("==", "-")
     folder.mkdir(parents=True, exist_ok=True)
     wanted = folder / f"ggml-vocab-{name}.gguf"
@@ -70,7 +72,8 @@ def _fetch_vocabularies(folder):
         with tarfile.open(archive) as tar:
             for member in tar:
                 name = pathlib.PurePosixPath(member.name).name
-                if name.startswith(tuple(f"ggml-vocab-{v}.gguf" for v in VOCABULARIES)):
+                if name.startswith(tuple(f"ggml-vocab-{v}.gguf" for v in VOCABULARIES)) \
+                        and not (folder / name).exists():
                     part = pathlib.Path(temporary) / name
                     part.write_bytes(tar.extractfile(member).read())
                     part.rename(folder / name)
@@ -79,20 +82,16 @@ def _fetch_vocabularies(folder):
 def reference_tokenizer(path):
     """Returns PyPI `tokenizers`' tokenizer for the GGUF file's vocabulary, and the control tokens,
     which the tokenizer does not know yet."""
-    fields = GGUFReader(path).fields
-    tokens = fields["tokenizer.ggml.tokens"].contents()
-    kinds = fields["tokenizer.ggml.token_type"].contents()
-    merges = [tuple(m.split(" ")) for m in fields["tokenizer.ggml.merges"].contents()]
-    pre = fields["tokenizer.ggml.pre"].contents()
+    fields = read_metadata(path)
+    tokens = fields["tokenizer.ggml.tokens"]
+    kinds = fields["tokenizer.ggml.token_type"]
+    merges = [tuple(m.split(" ")) for m in fields["tokenizer.ggml.merges"]]
+    row = pre_tokenizer_oracles.row_of(fields["tokenizer.ggml.pre"])
     tokenizer = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(tokens)}, merges=merges,
-                                     ignore_merges=pre == "llama-bpe"))
-    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False,
-                                          use_regex=pre in ("gpt-2", "smollm"))
-    before = {"gpt-2": [],
-              "smollm": [pre_tokenizers.Digits(individual_digits=True)],
-              "llama-bpe": [pre_tokenizers.Split(Regex(LLAMA3), behavior="isolated")],
-              "qwen2": [pre_tokenizers.Split(Regex(QWEN2), behavior="isolated")]}[pre]
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*before, byte_level])
+                                     ignore_merges=pre_tokenizer_oracles.ROWS[row][1]))
+    tokenizer.pre_tokenizer = pre_tokenizer_oracles.pre_tokenizer(row)
+    tokenizer.add_tokens([AddedToken(t, normalized=False) for t, kind in zip(tokens, kinds)
+                          if kind == 4])
     special = [t for t, kind in zip(tokens, kinds) if kind == 3]
     return tokenizer, [AddedToken(t, special=True, normalized=False) for t in special]
 
@@ -133,17 +132,30 @@ def ids_beside_plain_text(tokenizer, special, runs):
     return ids + tokenizer.encode(piece, add_special_tokens=False).ids
 
 
-def probe(path, requests):
-    """Returns the answers of tokenize_probe, one per request."""
+def probe_program():
     program = BUILD / "bin/tokenize_probe"
     assert program.exists(), f"{program} is missing: build the tests"
+    return program
+
+
+def _ask_probe(arguments, requests):
     lines = "".join(json.dumps(r) + "\n" for r in requests)
-    result = subprocess.run([program, path], input=lines, capture_output=True, text=True,
-                            encoding="utf-8")
+    result = subprocess.run([probe_program(), *arguments], input=lines, capture_output=True,
+                            text=True, encoding="utf-8")
     assert result.returncode == 0, result.stderr
     answers = [json.loads(line) for line in result.stdout.split("\n") if line]
     assert len(answers) == len(requests)
     return answers
+
+
+def probe(path, requests):
+    """Returns the answers of tokenize_probe, one per request."""
+    return _ask_probe([path], requests)
+
+
+def split_probe(pre, texts):
+    """Returns where each word of each text ends, in bytes, by the rules of a pre-tokenizer."""
+    return _ask_probe(["--split", pre], texts)
 
 
 if __name__ == "__main__":  # downloads ahead of the tests, while the processor is busy otherwise
