@@ -78,17 +78,20 @@ Result<ChatTemplate> ChatTemplate::parse(std::string_view source, const Template
   return ChatTemplate(std::move(parsed));
 }
 
-Result<RenderedChat> ChatTemplate::render(const Chat& chat,
-                                          const TemplateVariables& variables) const {
+Result<RenderedChat> ChatTemplate::render(const Chat& chat, const TemplateVariables& variables,
+                                          std::uint64_t most_bytes) const {
   Context context(parsed_->limits, variables.now_s);
-  Evaluator evaluator(context);
+  Evaluator evaluator(context, most_bytes);
   const std::string role = "role", content = "content";
-  evaluator.define("messages", message_list(context.heap(), chat, &role, &content));
-  evaluator.define("add_generation_prompt", Value::of(variables.add_generation_prompt));
-  evaluator.define("bos_token", Value::of(&variables.bos_token));
-  evaluator.define("eos_token", Value::of(&variables.eos_token));
-  evaluator.define("tools", Value::none());
-  evaluator.define("documents", Value::none());
+  const std::pair<std::string_view, Value> given[] = {
+      {"messages", message_list(context.heap(), chat, &role, &content)},
+      {"add_generation_prompt", Value::of(variables.add_generation_prompt)},
+      {"bos_token", Value::of(&variables.bos_token)},
+      {"eos_token", Value::of(&variables.eos_token)},
+      {"tools", Value::none()},
+      {"documents", Value::none()},
+  };
+  for (const auto& [name, value] : given) MILLRACE_TRY(evaluator.define(name, value));
   MILLRACE_ASSIGN(TrackedText text, evaluator.run(parsed_->tree.body));
   MILLRACE_TRY(check_roles(chat, parsed_->tree.strings));
   return RenderedChat{std::move(text.bytes), std::move(text.taint)};

@@ -6,7 +6,7 @@
 // Errors of parse: no_chat_template (empty source), template_error (not a template),
 // template_unsupported (a construct outside the subset, with its name, line and column).
 // Errors of render: template_error (the template's own raise_exception, an invalid operation, a
-// limit exceeded, a role that the template does not know), template_unsupported.
+// limit exceeded, a role that the template does not know), template_unsupported, context_exceeded.
 // Thread safety: a ChatTemplate is immutable; any number of threads may render it at once.
 #include <cstdint>
 #include <memory>
@@ -20,8 +20,8 @@
 namespace millrace {
 
 struct TemplateLimits {
-  std::uint64_t steps = 10'000'000;                // one per evaluated node and per copied 64 bytes
-  std::uint64_t memory_bytes = 256 * limits::MiB;  // all values of one rendering
+  std::uint64_t steps = 10'000'000;  // one per evaluated node, and per 64 bytes read or written
+  std::uint64_t memory_bytes = 256 * limits::MiB;  // all values, texts and lists of one rendering
   std::uint64_t output_bytes = 2 * limits::frame_bytes;  // the result and any string on the way
   std::uint32_t depth = 400;  // nested expressions, blocks and macro calls
 };
@@ -45,7 +45,9 @@ class ChatTemplate {
  public:
   static Result<ChatTemplate> parse(std::string_view source, const TemplateLimits& limits = {});
 
-  Result<RenderedChat> render(const Chat& chat, const TemplateVariables& variables) const;
+  // A rendering ends as soon as its text has more than `most_bytes`, with context_exceeded.
+  Result<RenderedChat> render(const Chat& chat, const TemplateVariables& variables,
+                              std::uint64_t most_bytes = UINT64_MAX) const;
 
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
