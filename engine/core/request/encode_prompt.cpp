@@ -30,6 +30,23 @@ Status check_message(const ChatMessage& message, std::size_t index) {
   return {};
 }
 
+// The most bytes of a text that may fit the context.
+std::uint64_t most_bytes(const RequestContext& context) {
+  std::uint64_t bytes = 0;
+  const bool none = __builtin_mul_overflow(std::uint64_t{context.context_tokens},
+                                           context.longest_token_bytes, &bytes);
+  return none ? UINT64_MAX : bytes;
+}
+
+std::unexpected<Error> too_long(const std::string& what, const RequestContext& context) {
+  return fail(Code::context_exceeded,
+              what + "; no text of more than " + std::to_string(most_bytes(context)) +
+                  " bytes fits the model's context of " + std::to_string(context.context_tokens) +
+                  " tokens, because its longest token has " +
+                  std::to_string(context.longest_token_bytes) + " bytes",
+              "shorten the prompt");
+}
+
 // With `in_messages`, literals of special tokens in messages become those tokens, too.
 Result<Tokens> encode_chat(const Chat& chat, bool in_messages, const RequestContext& context) {
   if (chat.empty()) {
@@ -48,14 +65,30 @@ Result<Tokens> encode_chat(const Chat& chat, bool in_messages, const RequestCont
   variables.bos_token = token_text(*context.tokenizer, context.tokenizer->bos());
   variables.eos_token = token_text(*context.tokenizer, context.tokenizer->eos());
   variables.now_s = template_day_s;
-  MILLRACE_ASSIGN(const RenderedChat rendered, chat_template->render(chat, variables));
+  const auto rendered = chat_template->render(chat, variables, most_bytes(context));
+  if (!rendered && rendered.error().code == Code::context_exceeded)
+    return too_long(rendered.error().message, context);
+  if (!rendered) return fail(rendered.error());
   TokenizeOptions options;  // adds no BOS and EOS: the template writes them
   options.parse_special = true;
-  if (!in_messages) options.plain = rendered.from_messages;
-  return context.tokenizer->tokenize(rendered.text, options);
+  if (!in_messages) options.plain = rendered->from_messages;
+  return context.tokenizer->tokenize(rendered->text, options);
 }
 
 }  // namespace
+
+Status check_prompt_size(const Prompt& prompt, const RequestContext& context) {
+  if (const auto* text = std::get_if<std::string>(&prompt);
+      text != nullptr && text->size() > most_bytes(context)) {
+    return too_long("the prompt has " + std::to_string(text->size()) + " bytes", context);
+  }
+  const auto* ids = std::get_if<Tokens>(&prompt);
+  if (ids == nullptr || ids->size() <= context.context_tokens) return {};
+  return fail(Code::context_exceeded,
+              "the prompt has " + std::to_string(ids->size()) +
+                  " tokens, the model's context has " + std::to_string(context.context_tokens),
+              "shorten the prompt");
+}
 
 Result<Tokens> encode_prompt(const GenerationRequest& request, const RequestContext& context) {
   if (const auto* ids = std::get_if<Tokens>(&request.prompt)) return *ids;
