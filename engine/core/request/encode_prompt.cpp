@@ -1,5 +1,6 @@
 #include "engine/core/request/encode_prompt.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,13 +20,34 @@ std::string token_text(const Tokenizer& tokenizer, std::optional<TokenId> id) {
   return id ? std::string(tokenizer.token_bytes(*id)) : std::string();
 }
 
+bool utf8_valid(const Json& json);
+
+bool utf8_valid(const JsonObject& object) {
+  return std::ranges::all_of(object, [](const auto& member) {
+    return millrace::utf8_valid(member.first) && utf8_valid(member.second);
+  });
+}
+bool utf8_valid(const JsonList& list) {
+  return std::ranges::all_of(list, [](const Json& one) { return utf8_valid(one); });
+}
+bool utf8_valid(const Json& json) {
+  if (const auto* text = std::get_if<std::string>(&json.value)) return millrace::utf8_valid(*text);
+  if (const auto* list = std::get_if<JsonList>(&json.value)) return utf8_valid(*list);
+  if (const auto* object = std::get_if<JsonObject>(&json.value)) return utf8_valid(*object);
+  return true;
+}
+
 Status check_message(const ChatMessage& message, std::size_t index) {
   const std::string field = "messages[" + std::to_string(index) + "]";
-  if (!utf8_valid(message.role)) {
+  if (!millrace::utf8_valid(message.role)) {
     return fail(Code::invalid_utf8, field + ".role is not valid UTF-8", "send text as UTF-8");
   }
-  if (!utf8_valid(message.content)) {
+  if (!millrace::utf8_valid(message.content.value_or(""))) {
     return fail(Code::invalid_utf8, field + ".content is not valid UTF-8", "send text as UTF-8");
+  }
+  if (!utf8_valid(message.more)) {
+    return fail(Code::invalid_utf8, field + " has a field that is not valid UTF-8",
+                "send text as UTF-8");
   }
   return {};
 }
@@ -48,7 +70,8 @@ std::unexpected<Error> too_long(const std::string& what, const RequestContext& c
 }
 
 // With `in_messages`, literals of special tokens in messages become those tokens, too.
-Result<Tokens> encode_chat(const Chat& chat, bool in_messages, const RequestContext& context) {
+Result<Tokens> encode_chat(const Chat& chat, const ChatInputs& inputs, bool in_messages,
+                           const RequestContext& context) {
   if (chat.empty()) {
     return fail(Code::empty_prompt, "messages is empty", "give at least one message");
   }
@@ -59,12 +82,17 @@ Result<Tokens> encode_chat(const Chat& chat, bool in_messages, const RequestCont
                 "send a shorter chat");
   }
   for (std::size_t i = 0; i < chat.size(); ++i) MILLRACE_TRY(check_message(chat[i], i));
+  if (!utf8_valid(inputs.tools) || !utf8_valid(inputs.template_kwargs)) {
+    return fail(Code::invalid_utf8, "tools or chat_template_kwargs are not valid UTF-8",
+                "send text as UTF-8");
+  }
   const Result<ChatTemplate>& chat_template = *context.chat_template;
   if (!chat_template) return fail(chat_template.error());
   TemplateVariables variables;
   variables.bos_token = token_text(*context.tokenizer, context.tokenizer->bos());
   variables.eos_token = token_text(*context.tokenizer, context.tokenizer->eos());
   variables.now_s = template_day_s;
+  variables.inputs = &inputs;
   const auto rendered = chat_template->render(chat, variables, most_bytes(context));
   if (!rendered && rendered.error().code == Code::context_exceeded)
     return too_long(rendered.error().message, context);
@@ -93,10 +121,10 @@ Status check_prompt_size(const Prompt& prompt, const RequestContext& context) {
 Result<Tokens> encode_prompt(const GenerationRequest& request, const RequestContext& context) {
   if (const auto* ids = std::get_if<Tokens>(&request.prompt)) return *ids;
   if (const auto* chat = std::get_if<Chat>(&request.prompt)) {
-    return encode_chat(*chat, request.parse_special.value_or(false), context);
+    return encode_chat(*chat, request.chat, request.parse_special.value_or(false), context);
   }
   const auto& text = std::get<std::string>(request.prompt);
-  if (!utf8_valid(text)) {
+  if (!millrace::utf8_valid(text)) {
     return fail(Code::invalid_utf8, "the prompt is not valid UTF-8", "send text as UTF-8");
   }
   TokenizeOptions options;

@@ -29,6 +29,7 @@ struct TemplateLimits {
 struct TemplateVariables {
   std::string bos_token, eos_token;  // texts of the special tokens; empty without one
   bool add_generation_prompt = true;
+  const ChatInputs* inputs = nullptr;  // tools, and variables that the job gives; null: none
   // The time that strftime_now() formats in UTC, as Unix time in seconds. The engine passes a fixed
   // time, so that the same job has the same prompt on every day (ARCHITECTURE.md, "Determinism").
   std::int64_t now_s = 0;

@@ -48,6 +48,15 @@ const std::vector<Refusal>& prompt_refusals() {
        [](R& r) {
          r.prompt = Chat{{"\xff", "a"}};
        }},
+      {"field bytes", Code::invalid_utf8, "messages[0] has a field",
+       [](R& r) {
+         r.prompt = Chat{{"user", "a", {{"name", {JsonList{{"\xc3"}}}}}}};
+       }},
+      {"tool bytes", Code::invalid_utf8, "tools or chat_template_kwargs",
+       [](R& r) {
+         r.prompt = Chat{{"user", "a"}};
+         r.chat.tools = {{JsonObject{{"\xff", {}}}}};
+       }},
       {"message bytes", Code::invalid_utf8, "messages[0].content",
        [](R& r) {
          r.prompt = Chat{{"user", "\xc3"}};
@@ -381,40 +390,6 @@ TEST_F(LoopTest, DefaultLengthsAreSixteenAndTheRoomOfAChat) {
   EXPECT_EQ(of(events, 2).result.effective.max_tokens, 161 - size);
   EXPECT_EQ(of(events, 2).result.usage.prompt_tokens, size);
   EXPECT_EQ(of(events, 2).result.choices[0].finish_reason, FinishReason::stop);
-}
-
-// A prompt that is too long by its bytes is not tokenized, and a chat is not rendered to its end:
-// the errors tell the bytes, and no number of tokens.
-TEST_F(LoopTest, APromptIsRefusedByItsBytes) {
-  open();
-  const std::uint64_t most = 2048 * longest_token_bytes(host_parts().tokenizer);
-  GenerationRequest r;
-  r.sampling.seed = 1;
-  r.max_tokens = 1;
-  r.prompt = std::string(120'000'000, 'a');
-  const auto text = engine::prepare(r, context_);
-  ASSERT_FALSE(text);
-  EXPECT_EQ(text.error().code, Code::context_exceeded);
-  EXPECT_NE(text.error().message.find("the prompt has 120000000 bytes; no text of more than " +
-                                      std::to_string(most) + " bytes fits"),
-            std::string::npos)
-      << text.error().text();
-  r.prompt = Chat{{"user", std::string(20'000'000, 'a')}};
-  const auto chat = engine::prepare(r, context_);
-  ASSERT_FALSE(chat);
-  EXPECT_EQ(chat.error().code, Code::context_exceeded);
-  EXPECT_NE(chat.error().message.find("the rendered chat has more than " + std::to_string(most)),
-            std::string::npos)
-      << chat.error().text();
-  r.prompt = Tokens(2049, 100);
-  const auto ids = engine::prepare(r, context_);
-  ASSERT_FALSE(ids);
-  EXPECT_EQ(ids.error().code, Code::context_exceeded);
-  // A text at the bound is tokenized, and its tokens are counted.
-  r.prompt = std::string(most, 'a');
-  const auto counted = engine::prepare(r, context_);
-  ASSERT_FALSE(counted);
-  EXPECT_NE(counted.error().message.find("prompt ("), std::string::npos) << counted.error().text();
 }
 
 }  // namespace

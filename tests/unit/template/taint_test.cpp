@@ -131,6 +131,49 @@ TEST(Taint, BlocksMacrosAndLoopsKeepTheTaint) {
             "« <|end|> »1");
 }
 
+// Whatever a job gives may spell a special token, so none of it counts as the template's text.
+TEST(Taint, ToolsFieldsAndVariablesAreTainted) {
+  const JsonObject deep = {{"<|k|>", {JsonList{{"<|v|>"}, {std::int64_t{7}}}}}};
+  ChatInputs inputs;
+  inputs.tools = {{JsonObject{{"name", {"<|f|>"}}, {"more", {deep}}}}};
+  inputs.template_kwargs = {{"mode", {"<|m|>"}}, {"deep", {deep}}};
+  TemplateVariables variables;
+  variables.inputs = &inputs;
+  const ChatMessage message = {"user", "hi", {{"calls", {deep}}}, {}};
+  const auto show = [&](const std::string& source, const ChatMessage& said) {
+    const auto parsed = ChatTemplate::parse(source);
+    const auto out = parsed->render({said}, variables);
+    return out ? shown(out->text, out->from_messages) : out.error().text();
+  };
+  EXPECT_EQ(show("{% for t in tools %}<{{ t.name }}>{% endfor %}|{{ mode }}|", message),
+            "<«<|f|>»>|«<|m|>»|");
+  EXPECT_EQ(show("{{ tools | tojson }}", message),
+            "«[{\"name\": \"<|f|>\", \"more\": {\"<|k|>\": [\"<|v|>\", 7]}}]»");
+  EXPECT_EQ(show("{% for k, v in deep | items %}{{ k }}={{ v[0] }}{{ v[1] }}{% endfor %}", message),
+            "«<|k|>»=«<|v|>»7");
+  EXPECT_EQ(show("{% for k, v in messages[0].calls.items() %}{{ k }}:{{ v }}{% endfor %}", message),
+            "«<|k|>»:«['<|v|>', 7]»");
+  const ChatMessage parts = {"user", "<|a|>b", {}, {"<|a|>", "b"}};
+  EXPECT_EQ(
+      show("{% for p in messages[0].content %}{% if p.type == 'text' %}{{ p.text }};{% endif %}"
+           "{% endfor %}",
+           parts),
+      "«<|a|>»;«b»;");
+  EXPECT_EQ(show("<{{ messages[0].content }}>", parts), "<«<|a|>b»>");
+}
+
+TEST(Taint, ToolChoiceNoneHidesTheTools) {
+  ChatInputs inputs;
+  inputs.tools = {{JsonObject{{"name", {"f"}}}}};
+  inputs.tool_choice = ToolChoice::none;
+  TemplateVariables variables;
+  variables.inputs = &inputs;
+  const auto parsed = ChatTemplate::parse("{{ tools is none }}");
+  EXPECT_EQ(parsed->render({{"user", "x"}}, variables)->text, "True");
+  inputs.tool_choice = ToolChoice::automatic;
+  EXPECT_EQ(parsed->render({{"user", "x"}}, variables)->text, "False");
+}
+
 TEST(Taint, SpansCountAgainstTheMemory) {
   TemplateLimits limits;
   limits.memory_bytes = 4 << 20;

@@ -132,8 +132,8 @@ raise_exception(s)
 def outcome(probe, operation, size, steps):
     # Both texts begin with many letters and end apart, so that no comparison ends early.
     s, t = "a" * (size - 2) + ",b", "a" * (size - 2) + ",c"
-    template = ("{% set s = messages[0].content %}{% set t = messages[1].content %}{% set k = ',' %}"
-                "{% if " + operation + " %}{% endif %}")
+    template = ("{% set s = messages[0].content %}{% set t = messages[1].content %}"
+                "{% set k = ',' %}{% if " + operation + " %}{% endif %}")
     chat = [{"role": "user", "content": s}, {"role": "user", "content": t}]
     return probe(template, chat, steps=steps)
 
