@@ -170,6 +170,31 @@ class MapReader {
     fields(checker, std::as_const(out));
     return std::move(checker).take();
   }
+  Status read(Reader& in, const Path& path, JsonList& out, const Objects&, const auto&) {
+    return read_json_as(in, path, out, "an array of objects");
+  }
+  Status read(Reader& in, const Path& path, JsonObject& out, const Variables&, const auto&) {
+    return read_json_as(in, path, out, "a map");
+  }
+  template <class T>
+  static Status read_json_as(Reader& in, const Path& path, T& out, std::string_view wanted) {
+    Json json;
+    const Token token = peek(in);
+    MILLRACE_TRY(read_json(in, path, json));
+    T* value = std::get_if<T>(&json.value);
+    if (value == nullptr) return wire::wrong_type(path, wanted, token);
+    out = std::move(*value);
+    return {};
+  }
+  template <class T>
+  Status read(Reader& in, const Path& path, T& out, const Word&, const auto&) {
+    const Token token = peek(in);
+    const auto value = token.type == Type::string ? wire::from_name<T>(token.bytes) : std::nullopt;
+    if (!value) return unsupported(path.text(), "auto or none");
+    wire::skip(in);
+    out = *value;
+    return {};
+  }
   template <class T>
   Status read(Reader& in, const Path& path, Prompt& out, const Alternative<T>&, const auto&) {
     if (!prompt_field_.empty()) {
@@ -180,7 +205,7 @@ class MapReader {
     if constexpr (std::is_same_v<T, Tokens>) {
       return read_token_ids(in, path, out.emplace<Tokens>());
     } else if constexpr (std::is_same_v<T, Chat>) {
-      return read_messages(in, path, out.emplace<Chat>(), unknown_);
+      return read_messages(in, path, out.emplace<Chat>());
     } else {
       return read_prompt(in, path, out);
     }

@@ -17,7 +17,6 @@ void known_fields(auto& v) {
   v.known("audio", neutral_null, "null");
   v.known("best_of", neutral_one, "1");
   v.known("chat_template", neutral_null, "null; the model file's own template is used");
-  v.known("chat_template_kwargs", neutral_empty, "{}");
   v.known("continue_final_message", neutral_false, "false");
   v.known("early_stopping", neutral_false, "false");
   v.known("echo", neutral_false, "false");
@@ -33,7 +32,7 @@ void known_fields(auto& v) {
   v.known("min_tokens_to_keep", neutral_one, "1");
   v.known("mirostat", neutral_zero, "0");
   v.known("modalities", neutral_text, "[\"text\"]");
-  v.known("parallel_tool_calls", neutral_any, "any value, because there are no tools");
+  v.known("parallel_tool_calls", neutral_any, "any value, because calls are not parsed");
   v.known("prediction", neutral_any, "any value, because it only hints at speed");
   v.known("prompt_cache_key", neutral_any, "any value, because prefixes are found without it");
   v.known("prompt_cache_retention", neutral_any, "any value");
@@ -47,8 +46,6 @@ void known_fields(auto& v) {
   v.known("stream_options", neutral_any, "any value; `partials` sends text while it is generated");
   v.known("structured_outputs", neutral_empty, "{}");
   v.known("suffix", neutral_empty, "\"\"");
-  v.known("tool_choice", neutral_none_or_auto, "none or auto");
-  v.known("tools", neutral_empty, "[]");
   v.known("truncate_prompt_tokens", neutral_null, "null");
   v.known("use_beam_search", neutral_false, "false");
   v.known("user", neutral_any, "any value");

@@ -71,33 +71,38 @@ Status read_token_ids(Reader& in, const Path& path, Tokens& out) {
 
 namespace {
 
+// Reads a part of a content, which must be a text.
+Status read_part(Reader& in, const Path& part, std::string& out) {
+  const Token map = next(in);
+  if (map.type != Type::map) return wire::wrong_type(part, "a map", map);
+  std::string type;
+  for (std::uint32_t k = 0; k < map.count; ++k) {
+    const std::string_view key = next(in).bytes;
+    const Path here{&part, key};
+    if (key == "type") {
+      MILLRACE_TRY(wire::read(in, here, type));
+    } else if (key == "text") {
+      MILLRACE_TRY(wire::read(in, here, out));
+    } else {
+      wire::skip(in);  // a field of another type of part, which is refused below
+    }
+  }
+  if (type == "text") return {};
+  return unsupported(Path{&part, "type"}.text(), "text");
+}
+
 // Reads a message's content: a string, or OpenAI's list of parts, which may be texts only.
-Status read_content(Reader& in, const Path& path, std::string& out) {
+Status read_content(Reader& in, const Path& path, ChatMessage& out) {
   const Token token = peek(in);
-  if (token.type == Type::string) return wire::read(in, path, out);
+  if (token.type == Type::string) return wire::read(in, path, out.content.emplace());
   if (token.type != Type::array) {
     return wire::wrong_type(path, "a string or an array of text parts", token);
   }
   next(in);
-  out.clear();
+  out.content.emplace();
   for (std::uint32_t i = 0; i < token.count; ++i) {
-    const Path part{&path, {}, i};
-    const Token map = next(in);
-    if (map.type != Type::map) return wire::wrong_type(part, "a map", map);
-    std::string type, text;
-    for (std::uint32_t k = 0; k < map.count; ++k) {
-      const std::string_view key = next(in).bytes;
-      const Path here{&part, key};
-      if (key == "type") {
-        MILLRACE_TRY(wire::read(in, here, type));
-      } else if (key == "text") {
-        MILLRACE_TRY(wire::read(in, here, text));
-      } else {
-        wire::skip(in);  // a field of another type of part, which is refused below
-      }
-    }
-    if (type != "text") return unsupported(Path{&part, "type"}.text(), "text");
-    out += text;
+    MILLRACE_TRY(read_part(in, Path{&path, {}, i}, out.parts.emplace_back()));
+    *out.content += out.parts.back();
   }
   return {};
 }
@@ -128,38 +133,78 @@ Status read_prompt_array(Reader& in, const Path& path, Prompt& out) {
   return read_token_ids(in, only, out.emplace<Tokens>());
 }
 
-Status read_message(Reader& in, const Path& path, ChatMessage& out, UnknownNames& unknown) {
-  // OpenAI's fields of a message beside the two that a template renders here.
-  static constexpr auto known = std::to_array<std::string_view>(
-      {"annotations", "audio", "function_call", "name", "reasoning", "reasoning_content", "refusal",
-       "tool_call_id", "tool_calls"});
+Status read_message(Reader& in, const Path& path, ChatMessage& out) {
   const Token map = next(in);
   if (map.type != Type::map) return wire::wrong_type(path, "a map", map);
-  bool role = false, content = false;
+  bool role = false;
   for (std::uint32_t i = 0; i < map.count; ++i) {
     const std::string_view key = next(in).bytes;
     const Path here{&path, key};
     if (key == "role") {
       MILLRACE_TRY(wire::read(in, here, out.role));
       role = true;
+    } else if (wire::take_nil(in)) {
+      continue;  // null means absent
     } else if (key == "content") {
-      if (wire::take_nil(in)) continue;
-      MILLRACE_TRY(read_content(in, here, out.content));
-      content = true;
-    } else if (std::find(known.begin(), known.end(), key) != known.end()) {
-      if (!neutral(in, neutral_empty)) return unsupported(here.text(), "null or empty");
+      MILLRACE_TRY(read_content(in, here, out));
     } else {
-      wire::skip(in);
-      unknown.push_back(wire::shown(here.text()));
+      auto& [name, value] = out.more.emplace_back();
+      name = key;
+      MILLRACE_TRY(read_json(in, here, value));
     }
   }
-  const char* hint = "a message is {role, content}";
-  if (!role) return fail(Code::missing_field, path.text() + ".role is absent", hint);
-  if (!content) return fail(Code::missing_field, path.text() + ".content is absent", hint);
-  return {};
+  if (!role)
+    return fail(Code::missing_field, path.text() + ".role is absent",
+                "a message is {role, content}");
+  if (out.content || !out.more.empty()) return {};
+  return fail(Code::missing_field, path.text() + ".content is absent",
+              "a message has a content, or other fields such as tool_calls");
 }
 
 }  // namespace
+
+// Recurses as deep as the validating visitor allows.
+Status read_json(Reader& in, const Path& path, Json& out) {
+  const Token token = next(in);
+  switch (token.type) {
+    case Type::nil:
+      out.value = std::monostate();
+      return {};
+    case Type::boolean:
+      out.value = token.number != 0;
+      return {};
+    case Type::integer:
+      if (!token.negative && token.number > INT64_MAX)
+        return wire::wrong_value(path, "does not fit a signed integer of 64 bits");
+      out.value = static_cast<std::int64_t>(token.number);
+      return {};
+    case Type::floating:
+      out.value = token.real;
+      return {};
+    case Type::string:
+      out.value = std::string(token.bytes);
+      return {};
+    case Type::binary:
+      return wire::wrong_type(path, "a JSON value", token);
+    case Type::array: {
+      auto& list = out.value.emplace<JsonList>();
+      for (std::uint32_t i = 0; i < token.count; ++i)
+        MILLRACE_TRY(read_json(in, Path{&path, {}, i}, list.emplace_back()));
+      return {};
+    }
+    case Type::map: {
+      auto& object = out.value.emplace<JsonObject>();
+      for (std::uint32_t i = 0; i < token.count; ++i) {
+        const std::string_view key = next(in).bytes;
+        auto& [name, value] = object.emplace_back();
+        name = key;
+        MILLRACE_TRY(read_json(in, Path{&path, key}, value));
+      }
+      return {};
+    }
+  }
+  return {};
+}
 
 Status read_prompt(Reader& in, const Path& path, Prompt& out) {
   const Token token = peek(in);
@@ -170,12 +215,12 @@ Status read_prompt(Reader& in, const Path& path, Prompt& out) {
   return wire::read(in, path, out.emplace<std::string>());
 }
 
-Status read_messages(Reader& in, const Path& path, Chat& out, UnknownNames& unknown) {
+Status read_messages(Reader& in, const Path& path, Chat& out) {
   const Token token = next(in);
   if (token.type != Type::array) return wire::wrong_type(path, "an array", token);
   out.resize(token.count);
   for (std::uint32_t i = 0; i < token.count; ++i) {
-    MILLRACE_TRY(read_message(in, Path{&path, {}, i}, out[i], unknown));
+    MILLRACE_TRY(read_message(in, Path{&path, {}, i}, out[i]));
   }
   return {};
 }

@@ -25,7 +25,8 @@ bool neutral(wire::Reader& in, std::uint32_t allowed);
 Status read_token_ids(wire::Reader& in, const wire::Path& path, Tokens& out);
 // Reads a text, token ids, or an array with exactly one of these.
 Status read_prompt(wire::Reader& in, const wire::Path& path, Prompt& out);
-Status read_messages(wire::Reader& in, const wire::Path& path, Chat& out, UnknownNames& unknown);
+Status read_messages(wire::Reader& in, const wire::Path& path, Chat& out);
+Status read_json(wire::Reader& in, const wire::Path& path, Json& out);
 // Reads a map from ids, as text, to numbers; or an array of [id, bias] pairs.
 Status read_biases(wire::Reader& in, const wire::Path& path, std::vector<LogitBias>& out);
 Status read_texts(wire::Reader& in, const wire::Path& path, bool or_one,

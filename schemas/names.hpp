@@ -37,6 +37,10 @@ struct Names<LogprobMode> {
   static constexpr std::array<std::string_view, 2> all = {"raw", "processed"};
 };
 template <>
+struct Names<ToolChoice> {
+  static constexpr std::array<std::string_view, 2> all = {"auto", "none"};
+};
+template <>
 struct Names<PenaltyScope> {
   static constexpr std::array<std::string_view, 2> all = {"prompt+output", "output"};
 };

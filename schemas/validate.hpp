@@ -19,7 +19,7 @@ struct Bounds {
   std::uint32_t nodes = limits::message_nodes;
 };
 inline constexpr Bounds frame_bounds{};
-inline constexpr Bounds job_bounds{limits::job_bytes, limits::body_depth, limits::body_nodes};
+inline constexpr Bounds job_bounds{limits::job_bytes, limits::job_depth, limits::body_nodes};
 // A GenerationResult as an engine sends it. The published result puts it one level deeper.
 inline constexpr Bounds result_bounds{limits::result_bytes, limits::body_depth - 1,
                                       limits::body_nodes};

@@ -25,6 +25,33 @@ struct IsOptional<std::optional<T>> : std::true_type {};
 std::size_t count_pairs(const auto& value);
 void write_map(Packer& out, const auto& value);
 
+// ---- JSON
+inline void write_json(Packer& out, const Json& json);
+inline void write_json(Packer& out, const JsonObject& object) {
+  out.map(object.size());
+  for (const auto& [name, value] : object) {
+    out.value(name);
+    write_json(out, value);
+  }
+}
+inline void write_json(Packer& out, const JsonList& list) {
+  out.array(list.size());
+  for (const Json& value : list) write_json(out, value);
+}
+inline void write_json(Packer& out, const Json& json) {
+  const auto write = [&](const auto& value) {
+    using T = std::remove_cvref_t<decltype(value)>;
+    if constexpr (std::is_same_v<T, std::monostate>) {
+      out.nil();
+    } else if constexpr (std::is_same_v<T, JsonList> || std::is_same_v<T, JsonObject>) {
+      write_json(out, value);
+    } else {
+      out.value(value);
+    }
+  };
+  std::visit(write, json.value);
+}
+
 // ---- one value
 template <class T>
 void write_value(Packer& out, const T& value) {
@@ -46,6 +73,12 @@ inline void write_value(Packer& out, const Tokens& ids) {
 inline void write_value(Packer& out, const std::vector<float>& logprobs) {
   out.words(logprobs);
 }
+inline void write_value(Packer& out, const JsonList& list) {
+  write_json(out, list);
+}
+inline void write_value(Packer& out, const JsonObject& object) {
+  write_json(out, object);
+}
 inline void write_value(Packer& out, const LogitBias& bias) {
   out.array(2);
   out.value(bias.token);
@@ -61,11 +94,24 @@ inline void write_value(Packer& out, const MarkerRequest& markers) {
   write_value(out, markers.list);
 }
 inline void write_value(Packer& out, const ChatMessage& message) {
-  out.map(2);
+  const bool parts = !message.parts.empty();
+  out.map(1 + (parts || message.content ? 1 : 0) + message.more.size());
   out.value("role");
   out.value(message.role);
-  out.value("content");
-  out.value(message.content);
+  if (parts) {
+    out.value("content");
+    out.array(message.parts.size());
+    for (const std::string& text : message.parts) {
+      write_json(out, JsonObject{{"type", {"text"}}, {"text", {text}}});
+    }
+  } else if (message.content) {
+    out.value("content");
+    out.value(*message.content);
+  }
+  for (const auto& [name, value] : message.more) {
+    out.value(name);
+    write_json(out, value);
+  }
 }
 
 // ---- the fields of a table

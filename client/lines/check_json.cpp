@@ -93,7 +93,7 @@ class Checker final : public nlohmann::json_sax<json> {
     }
     error_ = Error{Code::limit_exceeded,
                    "JSON nested deeper than " + std::to_string(limits::message_depth) + " levels",
-                   "a job needs only a few levels"};
+                   "give a flatter value"};
     return false;
   }
 

@@ -9,7 +9,7 @@
 namespace millrace::client {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;  // a chat template sees the fields in their order
 
 // ---- values
 

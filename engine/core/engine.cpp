@@ -218,6 +218,7 @@ class ModelEngine final : public Engine {
     context.vocabulary = info_.vocabulary;
     context.kv_names = profile.kv_policies;
     context.fingerprint = profile.facts.fingerprint;
+    context.longest_token_bytes = longest_token_bytes(host_.tokenizer);
 
     LoopOptions loop;
     loop.scheduler.max_batch = options.max_batch;
@@ -245,8 +246,12 @@ class ModelEngine final : public Engine {
     counters.device_bytes = device_->allocated_bytes();
     return counters;
   }
-  Status add(RequestId id, const GenerationRequest& request, std::uint32_t priority) override {
-    return loop_->add(id, request, priority);
+  Result<Prepared> prepare(const GenerationRequest& request) const override {
+    MILLRACE_ASSIGN(PreparedRequest prepared, loop_->prepare(request));
+    return std::make_shared<PreparedRequest>(std::move(prepared));
+  }
+  Status add(RequestId id, Prepared prepared, std::uint32_t priority) override {
+    return loop_->add(id, std::move(*prepared), priority);
   }
   void cancel(RequestId id) override { loop_->cancel(id); }
   bool busy() const override { return loop_->busy(); }

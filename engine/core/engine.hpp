@@ -10,7 +10,7 @@
 // and the fingerprint alone (ARCHITECTURE.md, "Determinism"). Errors: values; a refused `add`
 // changes nothing. A device error during a step fails the affected requests. If the device itself
 // is lost, `step` returns the error and the engine must be destroyed. Thread safety: one owner
-// thread.
+// thread, but any thread may call `prepare`, `tokenize` and `detokenize` at any time.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -91,6 +91,10 @@ struct Counters {
 // policy, the memory for pages, the folder of the prefix cache. Creates nothing.
 Status check_before_device(const EngineOptions& options);
 
+// A request that was checked, with its prompt as tokens (engine/core/request/prepare.hpp).
+struct PreparedRequest;
+using Prepared = std::shared_ptr<PreparedRequest>;
+
 class Engine {
  public:
   static Result<std::unique_ptr<Engine>> create(const EngineOptions& options);
@@ -99,12 +103,17 @@ class Engine {
   virtual const EngineInfo& info() const = 0;
   virtual Counters counters() const = 0;
 
-  // Accepts a request under an id that the caller chooses and that is not in use. The request's
-  // seed must be set. `priority` is below limits::priority_count; 0 is served first. It changes
-  // when the request is computed, never its result.
-  virtual Status add(RequestId id, const GenerationRequest& request, std::uint32_t priority) = 0;
-  Status add(RequestId id, const GenerationRequest& request) {
-    return add(id, request, limits::priority_default);
+  // Checks a request, whose seed must be set, and makes its prompt's tokens: the work that grows
+  // with the prompt. It changes nothing. Any thread may call it while the owner thread steps.
+  virtual Result<Prepared> prepare(const GenerationRequest& request) const = 0;
+  // Accepts a request that this engine has prepared, once, under an id that the caller chooses and
+  // that is not in use. `priority` is below limits::priority_count; 0 is served first. It and the
+  // order in which requests are added change when a request is computed, never its result.
+  virtual Status add(RequestId id, Prepared prepared, std::uint32_t priority) = 0;
+  Status add(RequestId id, const GenerationRequest& request,
+             std::uint32_t priority = limits::priority_default) {
+    auto prepared = prepare(request);
+    return prepared ? add(id, *std::move(prepared), priority) : fail(prepared.error());
   }
   // Cancels a request; the next call of step() gives its event. Ignores unknown ids.
   virtual void cancel(RequestId id) = 0;

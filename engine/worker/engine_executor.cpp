@@ -24,7 +24,9 @@ EngineExecutor::EngineExecutor(std::unique_ptr<engine::Engine> engine, std::uint
                                TestHooks hooks, std::uint32_t limit_ms)
     : hooks_(std::move(hooks)),
       limit_us_(std::int64_t{limit_ms} * 1'000),
-      engine_(std::move(engine)) {
+      engine_(std::move(engine)),
+      pool_(*engine_, PreparePool::default_threads(),
+            [this](ReadyTask ready) { prepared(std::move(ready)); }) {
   info_.engine = engine_->info().profile;
   info_.capacity = capacity;
   thread_ = std::thread([this] { loop(); });
@@ -59,7 +61,17 @@ void EngineExecutor::wake() {
 void EngineExecutor::add(Task task) {
   {
     const std::lock_guard lock(mutex_);
-    inbox_.added.push_back(std::move(task));
+    preparing_.emplace(task.lease, false);
+  }
+  pool_.add(std::move(task));
+}
+
+void EngineExecutor::prepared(ReadyTask ready) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto state = preparing_.extract(ready.task.lease);
+    if (!state.empty() && state.mapped()) inbox_.cancelled.push_back(ready.task.lease);
+    inbox_.ready.push_back(std::move(ready));
   }
   changed_.notify_all();
 }
@@ -67,6 +79,11 @@ void EngineExecutor::add(Task task) {
 void EngineExecutor::cancel(LeaseId lease) {
   {
     const std::lock_guard lock(mutex_);
+    const auto preparing = preparing_.find(lease);
+    if (preparing != preparing_.end()) {
+      preparing->second = true;  // the engine does not know it yet
+      return;
+    }
     inbox_.cancelled.push_back(lease);
   }
   changed_.notify_all();
@@ -103,20 +120,22 @@ bool EngineExecutor::next_inbox(Inbox& inbox) {
   const bool idle = !engine_->busy();
   if (idle)
     changed_.wait(lock,
-                  [&] { return stopping_ || !inbox_.added.empty() || !inbox_.cancelled.empty(); });
+                  [&] { return stopping_ || !inbox_.ready.empty() || !inbox_.cancelled.empty(); });
   if (stopping_) return false;
   inbox = std::exchange(inbox_, {});
   return true;
 }
 
-void EngineExecutor::take_in(const Inbox& inbox, std::vector<Ended>& ends) {
-  for (const Task& task : inbox.added) {
+void EngineExecutor::take_in(Inbox inbox, std::vector<Ended>& ends) {
+  for (auto& [task, request] : inbox.ready) {
+    const Status added = request ? engine_->add(task.lease, *std::move(request), task.priority)
+                                 : fail(request.error());
+    if (!added) {
+      ends.push_back(Ended{task.lease, added.error(), false, {}});
+      continue;
+    }
     if (hooks_.aborts_on(task)) traps_.emplace(task.lease, Trap::abort);
     if (hooks_.hangs_on(task)) traps_.emplace(task.lease, Trap::hang);
-    if (const Status added = engine_->add(task.lease, task.request, task.priority); !added) {
-      traps_.erase(task.lease);
-      ends.push_back(Ended{task.lease, added.error(), false, {}});
-    }
   }
   for (const LeaseId lease : inbox.cancelled) engine_->cancel(lease);
 }

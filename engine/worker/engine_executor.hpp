@@ -1,6 +1,7 @@
 #pragma once
-// The Executor that runs jobs on an Engine, which a thread of its own drives.
-// Thread safety: that of Executor; create and destroy it on one thread.
+// The Executor that runs jobs on an Engine, which a thread of its own drives. A pool of other
+// threads prepares the jobs' prompts. Thread safety: that of Executor; create and destroy it on one
+// thread.
 #include <atomic>
 #include <condition_variable>
 #include <map>
@@ -14,6 +15,7 @@
 
 #include "engine/core/engine.hpp"
 #include "engine/worker/executor.hpp"
+#include "engine/worker/prepare_pool.hpp"
 #include "engine/worker/test_hooks.hpp"
 #include "schemas/base/clock.hpp"
 
@@ -42,13 +44,14 @@ class EngineExecutor final : public Executor {
 
  private:
   struct Inbox {
-    std::vector<Task> added;
+    std::vector<ReadyTask> ready;
     std::vector<LeaseId> cancelled;
   };
 
   void loop();
   bool next_inbox(Inbox& inbox);  // waits for work; false: stop
-  void take_in(const Inbox& inbox, std::vector<Ended>& ends);
+  void prepared(ReadyTask ready);
+  void take_in(Inbox inbox, std::vector<Ended>& ends);
   void fire_hooks();
   void publish(std::vector<engine::Event> events, std::vector<Ended> ends,
                std::vector<engine::PartialEvent> partials);
@@ -68,6 +71,7 @@ class EngineExecutor final : public Executor {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Inbox inbox_;
+  std::map<LeaseId, bool> preparing_;  // tasks in the pool, and whether they were cancelled there
   std::vector<Ended> ends_;
   // Partials that nobody has taken yet, merged into one for each lease and choice.
   std::map<std::pair<LeaseId, std::uint32_t>, Partial> partials_;
@@ -80,6 +84,7 @@ class EngineExecutor final : public Executor {
   enum class Trap : std::uint8_t { abort, hang };
   std::unordered_map<LeaseId, Trap> traps_;  // jobs that a test hook names; the thread's own
   std::thread thread_;
+  PreparePool pool_;  // last: its threads use the members above
 };
 
 }  // namespace millrace::worker

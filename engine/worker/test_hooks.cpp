@@ -32,7 +32,7 @@ bool TestHooks::matches(const std::string& text, const Task& task) {
   if (const auto* prompt = std::get_if<std::string>(&task.request.prompt)) return holds(*prompt);
   if (const auto* chat = std::get_if<Chat>(&task.request.prompt))
     for (const ChatMessage& message : *chat)
-      if (holds(message.content)) return true;
+      if (holds(message.content.value_or(""))) return true;
   return false;
 }
 

@@ -120,6 +120,29 @@ Status check_value(const std::string& field, const std::vector<LogitBias>& biase
   return check_twice(field, std::move(ids));
 }
 
+Status check_value(const std::string& field, const JsonList& list, const Objects& form) {
+  MILLRACE_TRY(check_size(field, list.size(), "objects", form.most));
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (std::holds_alternative<JsonObject>(list[i].value)) continue;
+    return fail(Code::invalid_value, item_name(field, i) + " is not an object",
+                "give objects, such as {\"type\": \"function\", \"function\": {...}}");
+  }
+  return {};
+}
+
+Status check_value(const std::string& field, const JsonObject& object, const Variables& form) {
+  MILLRACE_TRY(check_size(field, object.size(), "entries", form.most));
+  for (const auto& [name, value] : object) {
+    for (const std::string_view own :
+         {"messages", "tools", "add_generation_prompt", "bos_token", "eos_token"}) {
+      if (name == own)
+        return fail(Code::invalid_value, field + "." + name + " is set by the engine",
+                    "leave it out");
+    }
+  }
+  return {};
+}
+
 Status check_value(const std::string&, const Prompt& prompt, const Alternative<Tokens>&) {
   const auto* tokens = std::get_if<Tokens>(&prompt);
   if (tokens == nullptr || !tokens->empty()) return {};

@@ -35,6 +35,8 @@ Status check_value(const std::string& field, const Tokens& ids, const Ids& form)
 Status check_value(const std::string& field, const std::vector<Tokens>& lists, const IdLists& form);
 Status check_value(const std::string& field, const std::vector<LogitBias>& biases,
                    const Biases& form);
+Status check_value(const std::string& field, const JsonList& list, const Objects& form);
+Status check_value(const std::string& field, const JsonObject& object, const Variables& form);
 Status check_value(const std::string& field, const Prompt& prompt, const Alternative<Tokens>& form);
 Status check_value(const std::string& field, const Prompt& prompt, const Alternative<Chat>& form);
 

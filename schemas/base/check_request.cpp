@@ -100,6 +100,17 @@ Status check_score(const GenerationRequest& request) {
   return {};
 }
 
+// Nothing but a chat template reads these.
+Status check_chat(const GenerationRequest& request) {
+  const bool tools = !request.chat.tools.empty();
+  if (std::holds_alternative<Chat>(request.prompt) ||
+      (!tools && request.chat.template_kwargs.empty()))
+    return {};
+  const char* field = tools ? "tools" : "chat_template_kwargs";
+  return wrong(std::string(field) + " has no meaning without messages",
+               "give the prompt as messages, or leave it out");
+}
+
 Status check_kv(const GenerationRequest& request) {
   if (!request.kv) return {};
   const auto known = canonical_kv(*request.kv);
@@ -122,6 +133,7 @@ Status check_request(const GenerationRequest& request) {
   MILLRACE_TRY(check_repetition(request.repetition_detection));
   MILLRACE_TRY(check_logprobs(request.logprobs, request.task));
   MILLRACE_TRY(check_kv(request));
+  MILLRACE_TRY(check_chat(request));
   return check_score(request);
 }
 

@@ -58,4 +58,16 @@ std::string limits_text(const FlagOrTop& form) {
   return "true, false or 0 to " + std::to_string(form.most);
 }
 
+std::string limits_text(Word) {
+  return {};
+}
+
+std::string limits_text(const Objects& form) {
+  return "up to " + std::to_string(form.most) + " objects";
+}
+
+std::string limits_text(const Variables& form) {
+  return "up to " + std::to_string(form.most) + " entries";
+}
+
 }  // namespace millrace

@@ -67,6 +67,17 @@ struct Items {   // a list of anything
   std::uint64_t most = 0;
 };
 
+// JSON objects that the chat template sees.
+struct Objects {
+  std::uint64_t most = 0;
+};
+// A word of an enumeration, beside OpenAI's other values, which are known and not supported.
+struct Word {};
+// JSON values by name: variables of the chat template.
+struct Variables {
+  std::uint64_t most = 0;
+};
+
 // One of several fields that give the same value in different forms, here the prompt. T is the
 // alternative of the variant that this field sets.
 template <class T>
@@ -109,6 +120,9 @@ std::string limits_text(const Parts& parts);
 std::string limits_text(Part);
 std::string limits_text(const Items& items);
 std::string limits_text(const FlagOrTop& form);
+std::string limits_text(Word);
+std::string limits_text(const Objects& form);
+std::string limits_text(const Variables& form);
 template <class T>
 std::string limits_text(const Alternative<T>& form) {
   return form.most == 0 ? "" : "up to " + std::to_string(form.most) + " messages";

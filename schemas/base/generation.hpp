@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "schemas/base/error.hpp"
+#include "schemas/base/json_value.hpp"
 
 namespace millrace {
 
@@ -22,13 +23,25 @@ enum class Task : std::uint8_t { generate, score };
 
 struct ChatMessage {
   std::string role;
-  std::string content;
+  std::optional<std::string> content;  // the text; of text parts: all of them, joined
+  JsonObject more{};                   // the other fields, such as tool_calls; none is null
+  std::vector<std::string> parts{};    // the text parts, where the content is a list of them
   friend bool operator==(const ChatMessage&, const ChatMessage&) = default;
 };
 using Chat = std::vector<ChatMessage>;
 
 // The text of a completion, token ids, or a chat that the model's template renders.
 using Prompt = std::variant<std::string, Tokens, Chat>;
+
+enum class ToolChoice : std::uint8_t { automatic, none };
+
+// What the chat template sees beside the messages.
+struct ChatInputs {
+  JsonList tools;
+  ToolChoice tool_choice = ToolChoice::automatic;  // none hides the tools from the template
+  JsonObject template_kwargs;                      // variables of the template
+  friend bool operator==(const ChatInputs&, const ChatInputs&) = default;
+};
 
 struct Sampling {
   float temperature = 1.0f;           // 0 is greedy
@@ -137,6 +150,7 @@ struct LogprobRequest {
 struct GenerationRequest {
   Task task = Task::generate;
   Prompt prompt;
+  ChatInputs chat;                 // only for a chat
   bool add_special_tokens = true;  // put BOS before a text prompt where the model's file says so
   // Says whether a special token that is written out in the prompt becomes that token. Absent means
   // true for a text prompt and false for messages.

@@ -15,11 +15,12 @@ inline constexpr std::uint64_t facts_bytes = 1 * MiB;
 inline constexpr std::uint64_t published_bytes = result_bytes + facts_bytes;
 inline constexpr std::uint64_t error_text_bytes = 16 * KiB;  // an engine's message, or its hint
 inline constexpr std::uint32_t jobs_per_submit = 10'000;
-inline constexpr std::uint32_t message_depth = 16;
+inline constexpr std::uint32_t message_depth = 40;
 // msgpack objects in one frame. A node takes at least a byte, so a frame of lease_bytes or
 // fetch_bytes always passes.
 inline constexpr std::uint32_t message_nodes = 20'000'000;
-inline constexpr std::uint32_t body_depth = 8;         // of a job or a published result by itself
+inline constexpr std::uint32_t job_depth = 32;         // of a job by itself: tools nest deep
+inline constexpr std::uint32_t body_depth = 8;         // of a published result by itself
 inline constexpr std::uint32_t body_nodes = 200'000;   // longer token lists must be `bin`
 inline constexpr std::uint32_t facts_nodes = 1'000;    // what the broker adds to a result
 inline constexpr std::uint32_t job_warnings = 100;     // further ones are only counted
@@ -45,6 +46,8 @@ inline constexpr std::uint32_t marker_bytes = 256;
 inline constexpr std::uint32_t repetition_pattern = 1024;  // tokens; each draw checks every size
 inline constexpr std::uint32_t repetition_count = 1024;
 inline constexpr std::uint32_t chat_messages = 4096;
+inline constexpr std::uint32_t tools = 1024;
+inline constexpr std::uint32_t template_kwargs = 64;
 // The text of a KV policy: 1,024 layers, as many as a model may have, each unlike the one before.
 inline constexpr std::uint64_t kv_bytes = 16 * KiB;
 inline constexpr std::uint32_t logit_bias = 1024;  // tokens with a bias; the bias is within +-100

@@ -33,8 +33,16 @@ void prompt_fields(auto& v, Is<GenerationRequest> auto& r) {
   v.beside("tokens", r.prompt, Alternative<Tokens>{},
            "the prompt as token ids, bin of little-endian uint32 or an array");
   v.field("messages", r.prompt, Alternative<Chat>{limits::chat_messages},
-          "a chat: an array of {role, content}, which the model's own template renders; special "
+          "a chat: an array of {role, content}, which the model's own template renders, with any "
+          "further JSON fields that the template reads, such as tool_calls, tool_call_id and "
+          "reasoning_content; a content is a text, a list of {type: text, text}, or null; special "
           "tokens written out in it stay text, see parse_special");
+  v.field("tools", r.chat.tools, Objects{limits::tools},
+          "what the model may call: objects that the chat template shows to the model as they are");
+  v.field("tool_choice", r.chat.tool_choice, Word{},
+          "none hides the tools from the chat template; no other choice can be forced");
+  v.field("chat_template_kwargs", r.chat.template_kwargs, Variables{limits::template_kwargs},
+          "variables of the chat template by name, such as enable_thinking");
   v.field("add_special_tokens", r.add_special_tokens,
           "put BOS before a text prompt where the model's file says so");
   v.field("parse_special", r.parse_special,

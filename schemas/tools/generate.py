@@ -101,7 +101,7 @@ def pack(value, schema, file):
         if "prefixItems" in schema:
             pairs = zip(value, schema["prefixItems"], strict=True)
             return out + b"".join(pack(item, inner, file) for item, inner in pairs)
-        return out + b"".join(pack(item, schema["items"], file) for item in value)
+        return out + b"".join(pack(item, schema.get("items", {}), file) for item in value)
     return packer.pack(value)
 
 
@@ -132,7 +132,8 @@ def type_name(schema, file):
     if "prefixItems" in schema:
         return "[" + ", ".join(type_name(item, file) for item in schema["prefixItems"]) + "]"
     if schema.get("type") == "array":
-        return "array of " + type_name(schema["items"], file)
+        item = type_name(schema["items"], file)
+        return "array of " + ("maps" if item == "map" else item)
     return {"boolean": "bool", "object": "map"}.get(schema.get("type"), schema.get("type", "any"))
 
 

@@ -46,6 +46,7 @@ MILLRACE_PART(FinishReason, "finish_reason");
 MILLRACE_PART(MarkedPart, "marked_part");
 MILLRACE_PART(LogprobMode, "logprob_mode");
 MILLRACE_PART(PenaltyScope, "penalty_scope");
+MILLRACE_PART(ToolChoice, "tool_choice");
 #undef MILLRACE_PART
 
 inline Json reference(const std::string& name) {
@@ -216,6 +217,18 @@ AnyOf allowed(const FlagOrTop& form) {
   return {{{"type", "boolean"}}, allowed<T>(Count{form.most}).front()};
 }
 template <class T>
+AnyOf allowed(Word) {
+  return {TypeOf<T>::schema()};
+}
+template <class T>
+AnyOf allowed(const Objects& form) {
+  return {{{"type", "array"}, {"items", {{"type", "object"}}}, {"maxItems", form.most}}};
+}
+template <class T>
+AnyOf allowed(const Variables& form) {
+  return {{{"type", "object"}, {"maxProperties", form.most}}};
+}
+template <class T>
 AnyOf allowed(const Alternative<std::string>&) {
   const auto one = [](Json item) {
     return Json{{"type", "array"}, {"items", std::move(item)}, {"minItems", 1}, {"maxItems", 1}};
@@ -237,8 +250,10 @@ AnyOf allowed(const Alternative<Chat>& form) {
       {"type", "object"},
       {"properties",
        {{"role", text(1, limits::id_bytes)},
-        {"content", {{"anyOf", Json::array({Json{{"type", "string"}}, parts})}}}}},
-      {"required", {"role", "content"}}};
+        {"content",
+         {{"anyOf", Json::array({Json{{"type", "string"}}, parts, {{"type", "null"}}})}}}}},
+      {"required", {"role"}},
+      {"additionalProperties", Json::object()}};
   return {{{"type", "array"}, {"minItems", 1}, {"maxItems", form.most}, {"items", message}}};
 }
 
@@ -259,7 +274,8 @@ Json default_of(const T& value) {
     return "none";
   } else if constexpr (std::is_same_v<T, LogprobRequest>) {
     return value.sampled;
-  } else if constexpr (std::is_same_v<T, std::map<std::string, std::string>>) {
+  } else if constexpr (std::is_same_v<T, std::map<std::string, std::string>> ||
+                       std::is_same_v<T, JsonObject>) {
     return Json::object();
   } else if constexpr (requires { Json(value); }) {
     return Json(value);

@@ -241,6 +241,7 @@ Json common_schema() {
   add_words<Task>(defs);
   add_words<LogprobMode>(defs);
   add_words<PenaltyScope>(defs);
+  add_words<ToolChoice>(defs);
   add_words<JobState>(defs);
   add_words<FinishReason>(defs);
   add_words<MarkedPart>(defs);

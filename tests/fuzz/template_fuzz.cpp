@@ -16,10 +16,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view source(reinterpret_cast<const char*>(data), size);
   const auto parsed = ChatTemplate::parse(source, limits);
   if (!parsed) return 0;
-  const Chat chat = {{"system", "Be brief."}, {"user", "H\xc3\xa9?\n"}, {"assistant", ""}};
+  const JsonObject call = {{"name", {"f"}}, {"arguments", {JsonObject{{"x", {0.5}}}}}};
+  const Chat chat = {{"system", "Be brief."},
+                     {"user", "H\xc3\xa9?\n", {}, {"H\xc3\xa9", "?\n"}},
+                     {"assistant", std::nullopt, {{"tool_calls", {JsonList{{call}, {}}}}}},
+                     {"tool", "", {{"tool_call_id", {std::int64_t{1}}}}}};
+  ChatInputs inputs;
+  inputs.tools = {{JsonObject{{"function", {call}}}}};
+  inputs.template_kwargs = {{"enable_thinking", {false}}, {"x", {JsonList{{"a"}, {true}}}}};
   TemplateVariables variables;
   variables.bos_token = "<s>";
   variables.eos_token = "</s>";
+  variables.inputs = &inputs;
   const auto rendered = parsed->render(chat, variables);
   const auto again = parsed->render(chat, variables);
   if (rendered.has_value() != again.has_value()) std::abort();

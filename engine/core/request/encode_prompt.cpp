@@ -1,5 +1,6 @@
 #include "engine/core/request/encode_prompt.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,19 +20,58 @@ std::string token_text(const Tokenizer& tokenizer, std::optional<TokenId> id) {
   return id ? std::string(tokenizer.token_bytes(*id)) : std::string();
 }
 
+bool utf8_valid(const Json& json);
+
+bool utf8_valid(const JsonObject& object) {
+  return std::ranges::all_of(object, [](const auto& member) {
+    return millrace::utf8_valid(member.first) && utf8_valid(member.second);
+  });
+}
+bool utf8_valid(const JsonList& list) {
+  return std::ranges::all_of(list, [](const Json& one) { return utf8_valid(one); });
+}
+bool utf8_valid(const Json& json) {
+  if (const auto* text = std::get_if<std::string>(&json.value)) return millrace::utf8_valid(*text);
+  if (const auto* list = std::get_if<JsonList>(&json.value)) return utf8_valid(*list);
+  if (const auto* object = std::get_if<JsonObject>(&json.value)) return utf8_valid(*object);
+  return true;
+}
+
 Status check_message(const ChatMessage& message, std::size_t index) {
   const std::string field = "messages[" + std::to_string(index) + "]";
-  if (!utf8_valid(message.role)) {
+  if (!millrace::utf8_valid(message.role)) {
     return fail(Code::invalid_utf8, field + ".role is not valid UTF-8", "send text as UTF-8");
   }
-  if (!utf8_valid(message.content)) {
+  if (!millrace::utf8_valid(message.content.value_or(""))) {
     return fail(Code::invalid_utf8, field + ".content is not valid UTF-8", "send text as UTF-8");
+  }
+  if (!utf8_valid(message.more)) {
+    return fail(Code::invalid_utf8, field + " has a field that is not valid UTF-8",
+                "send text as UTF-8");
   }
   return {};
 }
 
+// The most bytes of a text that may fit the context.
+std::uint64_t most_bytes(const RequestContext& context) {
+  std::uint64_t bytes = 0;
+  const bool none = __builtin_mul_overflow(std::uint64_t{context.context_tokens},
+                                           context.longest_token_bytes, &bytes);
+  return none ? UINT64_MAX : bytes;
+}
+
+std::unexpected<Error> too_long(const std::string& what, const RequestContext& context) {
+  return fail(Code::context_exceeded,
+              what + "; no text of more than " + std::to_string(most_bytes(context)) +
+                  " bytes fits the model's context of " + std::to_string(context.context_tokens) +
+                  " tokens, because its longest token has " +
+                  std::to_string(context.longest_token_bytes) + " bytes",
+              "shorten the prompt");
+}
+
 // With `in_messages`, literals of special tokens in messages become those tokens, too.
-Result<Tokens> encode_chat(const Chat& chat, bool in_messages, const RequestContext& context) {
+Result<Tokens> encode_chat(const Chat& chat, const ChatInputs& inputs, bool in_messages,
+                           const RequestContext& context) {
   if (chat.empty()) {
     return fail(Code::empty_prompt, "messages is empty", "give at least one message");
   }
@@ -42,28 +82,49 @@ Result<Tokens> encode_chat(const Chat& chat, bool in_messages, const RequestCont
                 "send a shorter chat");
   }
   for (std::size_t i = 0; i < chat.size(); ++i) MILLRACE_TRY(check_message(chat[i], i));
+  if (!utf8_valid(inputs.tools) || !utf8_valid(inputs.template_kwargs)) {
+    return fail(Code::invalid_utf8, "tools or chat_template_kwargs are not valid UTF-8",
+                "send text as UTF-8");
+  }
   const Result<ChatTemplate>& chat_template = *context.chat_template;
   if (!chat_template) return fail(chat_template.error());
   TemplateVariables variables;
   variables.bos_token = token_text(*context.tokenizer, context.tokenizer->bos());
   variables.eos_token = token_text(*context.tokenizer, context.tokenizer->eos());
   variables.now_s = template_day_s;
-  MILLRACE_ASSIGN(const RenderedChat rendered, chat_template->render(chat, variables));
+  variables.inputs = &inputs;
+  const auto rendered = chat_template->render(chat, variables, most_bytes(context));
+  if (!rendered && rendered.error().code == Code::context_exceeded)
+    return too_long(rendered.error().message, context);
+  if (!rendered) return fail(rendered.error());
   TokenizeOptions options;  // adds no BOS and EOS: the template writes them
   options.parse_special = true;
-  if (!in_messages) options.plain = rendered.from_messages;
-  return context.tokenizer->tokenize(rendered.text, options);
+  if (!in_messages) options.plain = rendered->from_messages;
+  return context.tokenizer->tokenize(rendered->text, options);
 }
 
 }  // namespace
 
+Status check_prompt_size(const Prompt& prompt, const RequestContext& context) {
+  if (const auto* text = std::get_if<std::string>(&prompt);
+      text != nullptr && text->size() > most_bytes(context)) {
+    return too_long("the prompt has " + std::to_string(text->size()) + " bytes", context);
+  }
+  const auto* ids = std::get_if<Tokens>(&prompt);
+  if (ids == nullptr || ids->size() <= context.context_tokens) return {};
+  return fail(Code::context_exceeded,
+              "the prompt has " + std::to_string(ids->size()) +
+                  " tokens, the model's context has " + std::to_string(context.context_tokens),
+              "shorten the prompt");
+}
+
 Result<Tokens> encode_prompt(const GenerationRequest& request, const RequestContext& context) {
   if (const auto* ids = std::get_if<Tokens>(&request.prompt)) return *ids;
   if (const auto* chat = std::get_if<Chat>(&request.prompt)) {
-    return encode_chat(*chat, request.parse_special.value_or(false), context);
+    return encode_chat(*chat, request.chat, request.parse_special.value_or(false), context);
   }
   const auto& text = std::get<std::string>(request.prompt);
-  if (!utf8_valid(text)) {
+  if (!millrace::utf8_valid(text)) {
     return fail(Code::invalid_utf8, "the prompt is not valid UTF-8", "send text as UTF-8");
   }
   TokenizeOptions options;

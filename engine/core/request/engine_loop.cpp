@@ -69,6 +69,11 @@ Counters EngineLoop::counters() const {
 }
 
 Status EngineLoop::add(RequestId id, const GenerationRequest& request, std::uint32_t priority) {
+  MILLRACE_ASSIGN(PreparedRequest prepared, prepare(request));
+  return add(id, std::move(prepared), priority);
+}
+
+Status EngineLoop::add(RequestId id, PreparedRequest prepared, std::uint32_t priority) {
   if (requests_.contains(id)) {
     return fail(Code::conflict, "request id " + std::to_string(id) + " is in use",
                 "choose another id");
@@ -77,7 +82,6 @@ Status EngineLoop::add(RequestId id, const GenerationRequest& request, std::uint
     return fail(Code::invalid_value, "priority is " + std::to_string(priority),
                 "give 0 (served first) to " + std::to_string(limits::priority_count - 1));
   }
-  MILLRACE_ASSIGN(PreparedRequest prepared, prepare(request, context_));
   const SequenceSpec spec{prepared.prompt, prepared.max_tokens, prepared.logprobs.prompt, priority,
                           prepared.checkpoints};
   const std::uint32_t siblings = prepared.n > 1 ? prepared.n - 1 : 0;

@@ -39,6 +39,11 @@ class EngineLoop {
   EngineLoop& operator=(const EngineLoop&) = delete;
 
   Counters counters() const;
+  // Any thread may call this while the owner thread uses the loop.
+  Result<PreparedRequest> prepare(const GenerationRequest& request) const {
+    return engine::prepare(request, context_);
+  }
+  Status add(RequestId id, PreparedRequest prepared, std::uint32_t priority);
   Status add(RequestId id, const GenerationRequest& request,
              std::uint32_t priority = limits::priority_default);
   void cancel(RequestId id);

@@ -18,6 +18,15 @@ bool is_tainted(const Args& args) {
          std::ranges::any_of(args.named, [](const auto& one) { return is_tainted(one.second); });
 }
 
+Status spend_call(Context& c, const Value& input, const Args& args) {
+  std::size_t bytes = 0;
+  const auto count = [&](const Value& v) { bytes += v.is(Kind::string) ? v.string->size() : 0; };
+  count(input);
+  for (const Value& v : args.positional) count(v);
+  for (const auto& [name, v] : args.named) count(v);
+  return c.spend_bytes(args.at, bytes);
+}
+
 Status bind_all(const Args& args, const std::string_view* names, std::optional<Value>* out,
                 std::size_t count) {
   if (args.positional.size() > count)

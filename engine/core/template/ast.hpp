@@ -22,7 +22,7 @@ enum class ExprKind : std::uint8_t {
   attribute,    // parts[0].name
   subscript,    // parts[0][parts[1]]
   slice,        // parts: start, stop, step; null where absent. Occurs only in a subscript
-  call,         // parts[0](parts[1...], named)
+  call,         // parts[0](parts[1...], named, *list_argument, **dict_argument)
   filter,       // parts[0] | builtin(parts[1...], named)
   test,         // parts[0] is [negated: not] builtin(parts[1...], named)
   negation,     // not parts[0]
@@ -64,8 +64,9 @@ struct Expr {
   Value constant;
   std::vector<ExprPtr> parts;
   std::vector<std::pair<std::string, ExprPtr>> named;
+  ExprPtr list_argument, dict_argument;
   std::vector<Operation> operations;
-  const Builtin* builtin = nullptr;
+  const Builtin* builtin = nullptr;  // null: the engine has no filter or test of this name
   bool negated = false;
 };
 

@@ -12,6 +12,7 @@
 
 #include "engine/core/template/ast.hpp"
 #include "engine/core/template/context.hpp"
+#include "engine/core/template/drafts.hpp"
 
 namespace millrace::chat_template {
 
@@ -20,8 +21,12 @@ struct Args {
   std::string_view callee;  // for error messages
   std::vector<Value> positional;
   std::vector<std::pair<std::string_view, Value>> named;
+  std::vector<HeldMemory> held{};  // of arguments that a list or a dict gave
 };
 bool is_tainted(const Args& args);
+// Uses up the steps for a call that reads its strings once. Callees that read them more often, and
+// those that read lists, spend more by themselves.
+Status spend_call(Context&, const Value& input, const Args&);
 
 // A filter or a test. A test returns a boolean.
 struct Builtin {
@@ -47,11 +52,25 @@ Result<Value> call_function(Context&, Function, const Args&);
 Result<Value> arithmetic(Context&, Position at, Operation, const Value& a, const Value& b);
 Result<bool> compared(Context&, Position at, Operation, const Value& a, const Value& b);
 
+// value[start:stop:step] of a list, a tuple or a string.
+Result<Value> slice(Context&, Position at, const Value& of, std::optional<std::int64_t> start,
+                    std::optional<std::int64_t> stop, std::int64_t step);
+// str.format.
+Result<Value> format_text(Context&, const Value& pattern, const Args&);
+// Markup.escape: a text whose <, >, & and quotes are entities.
+Result<Value> escaped(Context&, Position at, const Value& v);
+
 // The tables of filters; each has a file of its own.
 std::span<const Builtin> text_filters();
 std::span<const Builtin> sequence_filters();
-// The names of the methods that this engine implements.
-std::vector<std::string_view> method_names(Kind receiver);
+// The methods of a type. `run` is null where Python has the method and the engine does not.
+struct MethodEntry {
+  std::string_view name;
+  Result<Value> (*run)(Context&, const Value& self, const Args&);
+};
+std::span<const MethodEntry> string_methods();
+std::span<const MethodEntry> dict_methods();
+std::span<const MethodEntry> list_methods();
 
 // Matches arguments with parameter names, in order. A surplus, unknown or repeated argument is an
 // error; an absent one stays empty.

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "engine/core/template/evaluator.hpp"
+#include "engine/core/template/inputs.hpp"
 #include "engine/core/template/parser.hpp"
 
 namespace millrace {
@@ -32,30 +33,6 @@ Status check_roles(const Chat& chat, const std::set<std::string, std::less<>>& n
   return {};
 }
 
-// A role that is a plain word counts as the template's own text, because templates build tokens
-// from roles ('<|' + role + '|>'). That is safe: check_roles refuses a role that the template does
-// not know, and a word alone spells no special token.
-Taint taint_of_role(std::string_view role) {
-  const bool word = std::ranges::all_of(role, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-';
-  });
-  return word ? nullptr : whole_taint();
-}
-
-Value message_list(Heap& heap, const Chat& chat, const std::string* role,
-                   const std::string* content) {
-  std::vector<Value> messages;
-  for (const ChatMessage& message : chat) {
-    const Value speaker = Value::of(&message.role, taint_of_role(message.role));
-    const Value words =
-        Value::of(&message.content, message.content.empty() ? nullptr : whole_taint());
-    messages.push_back(
-        Value::of(heap.dict({{Value::of(role), speaker}, {Value::of(content), words}})));
-  }
-  return Value::of(heap.list(std::move(messages)));
-}
-
 }  // namespace
 
 struct ChatTemplate::Parsed {
@@ -78,17 +55,15 @@ Result<ChatTemplate> ChatTemplate::parse(std::string_view source, const Template
   return ChatTemplate(std::move(parsed));
 }
 
-Result<RenderedChat> ChatTemplate::render(const Chat& chat,
-                                          const TemplateVariables& variables) const {
+Result<RenderedChat> ChatTemplate::render(const Chat& chat, const TemplateVariables& variables,
+                                          std::uint64_t most_bytes) const {
   Context context(parsed_->limits, variables.now_s);
-  Evaluator evaluator(context);
-  const std::string role = "role", content = "content";
-  evaluator.define("messages", message_list(context.heap(), chat, &role, &content));
-  evaluator.define("add_generation_prompt", Value::of(variables.add_generation_prompt));
-  evaluator.define("bos_token", Value::of(&variables.bos_token));
-  evaluator.define("eos_token", Value::of(&variables.eos_token));
-  evaluator.define("tools", Value::none());
-  evaluator.define("documents", Value::none());
+  Evaluator evaluator(context, most_bytes);
+  // Templates that take parts compare a part's type with 'text'. The others would drop a list, or
+  // write it as Python shows it.
+  const bool parts = parsed_->tree.strings.contains("text");
+  MILLRACE_ASSIGN(const Variables given, input_variables(context, chat, variables, parts));
+  for (const auto& [name, value] : given) MILLRACE_TRY(evaluator.define(name, value));
   MILLRACE_ASSIGN(TrackedText text, evaluator.run(parsed_->tree.body));
   MILLRACE_TRY(check_roles(chat, parsed_->tree.strings));
   return RenderedChat{std::move(text.bytes), std::move(text.taint)};

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "engine/core/template/builtins.hpp"
+#include "engine/core/template/drafts.hpp"
+#include "engine/core/template/search.hpp"
 #include "engine/core/template/text.hpp"
 
 namespace millrace::chat_template {
@@ -30,11 +32,18 @@ Status Context::spend(Position at, std::size_t cost) {
         error_at(Code::template_error, at,
                  "the rendering takes more than " + std::to_string(limits_.steps) + " steps",
                  "the template loops for too long; send fewer or shorter messages"));
-  return check_memory(at, 0);
+  return check_memory(at);
 }
 
-Status Context::check_memory(Position at, std::size_t more) const {
-  if (heap_.spent_bytes() + more <= limits_.memory_bytes) return {};
+Status Context::hold(Position at, std::size_t bytes) {
+  held_bytes_ += bytes;
+  const Status room = check_memory(at);
+  if (!room) held_bytes_ -= bytes;
+  return room;
+}
+
+Status Context::check_memory(Position at) const {
+  if (heap_.spent_bytes() + held_bytes_ <= limits_.memory_bytes) return {};
   return fail(error_at(
       Code::template_error, at,
       "the rendering takes more than " + std::to_string(limits_.memory_bytes) + " bytes of memory",
@@ -48,142 +57,65 @@ Status Context::check_size(Position at, std::size_t text_bytes) const {
                        "send fewer or shorter messages"));
 }
 
-Status Context::check_room(Position at, const TrackedText& text, std::size_t more) const {
-  MILLRACE_TRY(check_size(at, text.bytes.size() + more));
-  return check_memory(at, text.taint_bytes());
-}
-
-Result<Value> Context::text(Position at, TrackedText s) {
-  MILLRACE_TRY(check_room(at, s));
-  const std::size_t cost = 1 + (s.bytes.size() + s.taint_bytes()) / 64;
-  const Value v = heap_.text(std::move(s));
-  MILLRACE_TRY(spend(at, cost));
+Result<Value> Context::text(Position at, TextDraft draft) {
+  const Value v = heap_.text(std::move(draft).take());
+  MILLRACE_TRY(spend(at));
   return v;
 }
 
 Result<Value> Context::text(Position at, const TrackedView& s) {
-  TrackedText copy;
-  copy.append(s);
+  TextDraft copy(*this);
+  MILLRACE_TRY(copy.append(at, s));
   return text(at, std::move(copy));
 }
 
 Result<Value> Context::text(Position at, std::string s) {
   MILLRACE_TRY(check_size(at, s.size()));
-  const std::size_t cost = 1 + s.size() / 64;
+  MILLRACE_TRY(spend_bytes(at, s.size()));
   const Value v = heap_.text(std::move(s));
-  MILLRACE_TRY(spend(at, cost));
-  return v;
-}
-
-Result<Value> Context::list(Position at, std::vector<Value> items, Kind kind) {
-  const std::size_t cost = 1 + items.size();
-  const Value v = Value::of(heap_.list(std::move(items)), kind);
-  MILLRACE_TRY(spend(at, cost));
-  return v;
-}
-
-Result<Value> Context::to_text(Position at, const Value& v) {
-  if (v.is(Kind::string)) return v;
-  TrackedText out;
-  MILLRACE_TRY(append(at, out, v));
-  return text(at, std::move(out));
-}
-
-Status Context::append(Position at, TrackedText& out, const Value& v) {
-  if (v.is(Kind::undefined)) return {};
-  if (v.is(Kind::string)) {
-    MILLRACE_TRY(spend(at, 1 + v.string->size() / 64));
-    MILLRACE_TRY(check_room(at, out, v.string->size()));
-    out.append(v.view());
-    return {};
-  }
-  std::string shown;
-  MILLRACE_TRY(append_repr(at, shown, v, 0));
-  MILLRACE_TRY(check_room(at, out, shown.size()));
-  out.append(shown, is_tainted(v));
-  return {};
-}
-
-Status Context::append_repr(Position at, std::string& out, const Value& v, int depth) {
-  if (depth > max_depth) return wrong(at, "the list is nested too deep to print");
-  MILLRACE_TRY(check_size(at, out.size()));
   MILLRACE_TRY(spend(at));
-  switch (v.kind) {
-    case Kind::undefined:
-      out += "Undefined";
-      return {};
-    case Kind::none:
-      out += "None";
-      return {};
-    case Kind::boolean:
-      out += v.boolean ? "True" : "False";
-      return {};
-    case Kind::integer:
-      out += std::to_string(v.integer);
-      return {};
-    case Kind::real:
-      out += text::repr(v.real);
-      return {};
-    case Kind::string:
-      MILLRACE_TRY(spend(at, v.string->size() / 64));
-      out += text::repr(*v.string);
-      return {};
-    case Kind::list:
-    case Kind::tuple: {
-      const bool tuple = v.is(Kind::tuple);
-      out += tuple ? '(' : '[';
-      const auto& items = v.list->items;
-      for (std::size_t i = 0; i < items.size(); ++i) {
-        if (i > 0) out += ", ";
-        MILLRACE_TRY(append_repr(at, out, items[i], depth + 1));
-      }
-      if (tuple && items.size() == 1) out += ',';
-      out += tuple ? ')' : ']';
-      return {};
-    }
-    case Kind::dict: {
-      out += '{';
-      bool first = true;
-      for (const auto& [key, value] : v.dict->items) {
-        if (!first) out += ", ";
-        first = false;
-        MILLRACE_TRY(append_repr(at, out, key, depth + 1));
-        out += ": ";
-        MILLRACE_TRY(append_repr(at, out, value, depth + 1));
-      }
-      out += '}';
-      return {};
-    }
-    default:
-      return unsupported(at, "printing a " + std::string(type_name(v.kind)));
-  }
+  return v;
 }
 
-Result<std::vector<Value>> Context::iterate(Position at, const Value& v) {
-  std::vector<Value> items;
+Result<Value> Context::list(Position at, ListDraft draft, Kind kind) {
+  const Value v = Value::of(heap_.list(std::move(draft).take()), kind);
+  MILLRACE_TRY(spend(at));
+  return v;
+}
+
+Result<Value> Context::list(Position at, std::span<const Value> items, Kind kind) {
+  ListDraft copy(*this);
+  MILLRACE_TRY(copy.append(at, items));
+  return list(at, std::move(copy), kind);
+}
+
+Result<std::span<const Value>> Context::iterate(Position at, const Value& v) {
+  ListDraft items(*this);
   switch (v.kind) {
     case Kind::undefined:
-      return items;
+      return std::span<const Value>();
     case Kind::list:
     case Kind::tuple:
       MILLRACE_TRY(spend(at, v.list->items.size()));
-      return v.list->items;
+      return std::span<const Value>(v.list->items);
     case Kind::dict:
-      for (const auto& [key, value] : v.dict->items) items.push_back(key);
-      MILLRACE_TRY(spend(at, items.size()));
-      return items;
-    case Kind::string:
-      for (std::size_t i = 0; i < v.string->size();) {
-        const std::size_t bytes = text::character_bytes(*v.string, i);
-        const TrackedView whole = v.view();
-        MILLRACE_ASSIGN(Value one, text(at, whole.part(whole.bytes.substr(i, bytes))));
-        items.push_back(one);
+      for (const auto& [key, value] : v.dict->items) MILLRACE_TRY(items.append(at, key));
+      break;
+    case Kind::string: {
+      const TrackedView whole = v.view();
+      for (std::size_t i = 0; i < whole.bytes.size();) {
+        const std::size_t bytes = text::character_bytes(whole.bytes, i);
+        MILLRACE_ASSIGN(const Value one, text(at, whole.part(whole.bytes.substr(i, bytes))));
+        MILLRACE_TRY(items.append(at, one));
         i += bytes;
       }
-      return items;
+      break;
+    }
     default:
       return wrong(at, "'" + std::string(type_name(v.kind)) + "' object is not iterable");
   }
+  MILLRACE_ASSIGN(const Value made, list(at, std::move(items)));
+  return std::span<const Value>(made.list->items);
 }
 
 Result<std::int64_t> Context::length(Position at, const Value& v) {
@@ -196,10 +128,10 @@ Result<std::int64_t> Context::length(Position at, const Value& v) {
     case Kind::dict:
       return static_cast<std::int64_t>(v.dict->items.size());
     case Kind::string:
-      MILLRACE_TRY(spend(at, v.string->size() / 64));
+      MILLRACE_TRY(spend_bytes(at, v.string->size()));
       return static_cast<std::int64_t>(text::length(*v.string));
     case Kind::loop:
-      return static_cast<std::int64_t>(v.loop->items->size());
+      return static_cast<std::int64_t>(v.loop->items.size());
     default:
       return wrong(at, "object of type '" + std::string(type_name(v.kind)) + "' has no len()");
   }
@@ -207,6 +139,7 @@ Result<std::int64_t> Context::length(Position at, const Value& v) {
 
 Result<bool> Context::contains(Position at, const Value& container, const Value& item) {
   MILLRACE_TRY(spend(at));
+  HeldMemory scratch(*this);
   switch (container.kind) {
     case Kind::undefined:
       return false;
@@ -214,8 +147,10 @@ Result<bool> Context::contains(Position at, const Value& container, const Value&
       if (!item.is(Kind::string))
         return wrong(at, "'in <string>' requires string as left operand, not " +
                              std::string(type_name(item.kind)));
-      MILLRACE_TRY(spend(at, container.string->size() / 64));
-      return container.string->find(*item.string) != std::string::npos;
+      MILLRACE_TRY(spend_bytes(at, container.string->size() + item.string->size()));
+      if (item.string->size() > container.string->size()) return false;
+      MILLRACE_TRY(scratch.add(at, Search::bytes(item.string->size())));
+      return Search(*item.string).in(*container.string) != std::string::npos;
     case Kind::list:
     case Kind::tuple:
       for (const Value& one : container.list->items) {
@@ -248,6 +183,7 @@ Result<int> Context::compare(Position at, const Value& a, const Value& b,
     return x < y ? -1 : x > y ? 1 : 0;
   }
   if (a.is(Kind::string) && b.is(Kind::string)) {
+    MILLRACE_TRY(spend_bytes(at, std::min(a.string->size(), b.string->size())));
     // The order of UTF-8 bytes is that of code points.
     const int order = a.string->compare(*b.string);
     return order < 0 ? -1 : order > 0 ? 1 : 0;
@@ -266,8 +202,10 @@ Result<int> Context::compare(Position at, const Value& a, const Value& b,
                        "'");
 }
 
-Value Context::loop_attribute(const Loop& loop, const std::string& name) {
-  const auto n = static_cast<std::int64_t>(loop.items->size());
+namespace {
+
+Value loop_attribute(const Loop& loop, const std::string& name) {
+  const auto n = static_cast<std::int64_t>(loop.items.size());
   const std::int64_t i = loop.index0;
   if (name == "index") return Value::of(i + 1);
   if (name == "index0") return Value::of(i);
@@ -279,25 +217,55 @@ Value Context::loop_attribute(const Loop& loop, const std::string& name) {
   // The levels of a recursive loop. The parser refuses those, so it is always the first level.
   if (name == "depth") return Value::of(std::int64_t{1});
   if (name == "depth0") return Value::of(std::int64_t{0});
-  if (name == "previtem" && i > 0) return (*loop.items)[static_cast<std::size_t>(i - 1)];
-  if (name == "nextitem" && i + 1 < n) return (*loop.items)[static_cast<std::size_t>(i + 1)];
-  return Value::undefined(heap_.name(name), Kind::loop);
+  if (name == "previtem" && i > 0) return loop.items[static_cast<std::size_t>(i - 1)];
+  if (name == "nextitem" && i + 1 < n) return loop.items[static_cast<std::size_t>(i + 1)];
+  return Value::undefined(&name, Kind::loop);
 }
 
+}  // namespace
+
 Result<Value> Context::attribute(Position at, const Value& v, const std::string& name) {
-  MILLRACE_TRY(spend(at));
+  MILLRACE_TRY(spend_bytes(at, name.size()));
   if (v.is(Kind::undefined)) return undefined(at, v);
-  if (is_method(v.kind, name)) return Value::of(heap_.method(Method{v, heap_.name(name)}));
+  if (is_method(v.kind, name)) return Value::of(heap_.method(Method{v, name}));
   if (v.is(Kind::dict)) {
-    MILLRACE_TRY(spend(at, v.dict->items.size() / 4));
-    if (const Value* found = find(*v.dict, name)) return *found;
+    const Value* found = find(*v.dict, Value::of(&name), work_);
+    MILLRACE_TRY(spend(at));
+    if (found != nullptr) return *found;
   } else if (v.is(Kind::space)) {
-    for (const auto& [key, value] : v.space->attributes)
-      if (key == name) return value;
+    const auto found = v.space->attributes.find(name);
+    if (found != v.space->attributes.end()) return found->second;
   } else if (v.is(Kind::loop)) {
     return loop_attribute(*v.loop, name);
   }
-  return Value::undefined(heap_.name(name), v.kind);
+  return Value::undefined(&name, v.kind);
+}
+
+Status Context::set_attribute(Position at, Space& space, std::string_view name,
+                              const Value& value) {
+  MILLRACE_TRY(spend_bytes(at, name.size()));
+  const auto [place, fresh] = space.attributes.insert_or_assign(name, value);
+  if (fresh) heap_.spend_bytes(2 * sizeof(Value));
+  return {};
+}
+
+// Returns one character of a string; undefined where there is none.
+Result<Value> Context::character(Position at, const Value& v, std::int64_t index) {
+  const TrackedView whole = v.view();
+  const auto bytes = static_cast<std::int64_t>(whole.bytes.size());
+  MILLRACE_TRY(spend_bytes(at, whole.bytes.size()));
+  if (index >= bytes || index < -bytes) return Value::undefined(nullptr, v.kind);
+  std::size_t from = index < 0 ? whole.bytes.size() : 0;
+  if (index >= 0) from = text::forward(whole.bytes, 0, static_cast<std::size_t>(index));
+  for (; index < 0; ++index) {
+    if (from == 0) return Value::undefined(nullptr, v.kind);
+    from = text::backward(whole.bytes, from);
+  }
+  if (from == whole.bytes.size()) return Value::undefined(nullptr, v.kind);
+  const std::size_t size = text::character_bytes(whole.bytes, from);
+  MILLRACE_ASSIGN(Value one, text(at, whole.part(whole.bytes.substr(from, size))));
+  one.markup = v.markup;
+  return one;
 }
 
 Result<Value> Context::item(Position at, const Value& v, const Value& key) {
@@ -312,20 +280,10 @@ Result<Value> Context::item(Position at, const Value& v, const Value& key) {
     const std::int64_t i = key.as_integer() < 0 ? key.as_integer() + n : key.as_integer();
     if (i >= 0 && i < n) return v.list->items[static_cast<std::size_t>(i)];
   } else if (v.is(Kind::string) && key.is_integer()) {
-    MILLRACE_TRY(spend(at, v.string->size() / 8));
-    const std::vector<std::size_t> at_byte = text::offsets(*v.string);
-    const auto n = static_cast<std::int64_t>(at_byte.size()) - 1;
-    const std::int64_t i = key.as_integer() < 0 ? key.as_integer() + n : key.as_integer();
-    if (i >= 0 && i < n) {
-      const std::size_t from = at_byte[static_cast<std::size_t>(i)];
-      const TrackedView whole = v.view();
-      const std::size_t bytes = text::character_bytes(whole.bytes, from);
-      return text(at, whole.part(whole.bytes.substr(from, bytes)));
-    }
+    return character(at, v, key.as_integer());
   }
   if (key.is(Kind::string)) {
-    if (!v.is(Kind::dict)) return attribute(at, v, *key.string);
-    if (is_method(v.kind, *key.string)) return attribute(at, v, *key.string);
+    if (!v.is(Kind::dict) || is_method(v.kind, *key.string)) return attribute(at, v, *key.string);
     return Value::undefined(key.string, v.kind);
   }
   MILLRACE_ASSIGN(const Value shown, to_text(at, key));

@@ -1,7 +1,4 @@
-#include <algorithm>
-
 #include "engine/core/template/evaluator.hpp"
-#include "engine/core/template/text.hpp"
 
 namespace millrace::chat_template {
 
@@ -74,67 +71,33 @@ Result<Value> Evaluator::evaluate_kind(const Expr& e) {
 }
 
 Result<Value> Evaluator::lookup(const Expr& e) {
-  for (auto frame = frames_.rbegin(); frame != frames_.rend(); ++frame)
-    for (const auto& [name, value] : *frame)
-      if (name == e.name) return value;
+  if (const Value* value = scopes_.find(e.name)) return *value;
   if (const auto function = find_function(e.name)) return *function;
   return Value::undefined(&e.name);
 }
 
 Result<Value> Evaluator::collection(const Expr& e) {
-  std::vector<Value> items;
+  ListDraft items(context_);
   for (const ExprPtr& part : e.parts) {
     MILLRACE_ASSIGN(const Value v, evaluate(*part));
-    items.push_back(v);
+    MILLRACE_TRY(items.append(e.at, v));
   }
   if (e.kind == ExprKind::list) return context_.list(e.at, std::move(items));
   if (e.kind == ExprKind::tuple) return context_.list(e.at, std::move(items), Kind::tuple);
-  std::vector<std::pair<Value, Value>> pairs;
-  for (std::size_t i = 0; i < items.size(); i += 2) {
-    const Value& key = items[i];
-    if (!key.is(Kind::string) && !key.is_number() && !key.is(Kind::none))
-      return context_.wrong(e.at,
-                            "a '" + std::string(type_name(key.kind)) + "' cannot be a dict's key");
-    bool known = false;
-    for (auto& [k, v] : pairs)
-      if (equal(k, key, context_.work())) {
-        v = items[i + 1];
-        known = true;
-      }
-    if (!known) pairs.emplace_back(key, items[i + 1]);
-    MILLRACE_TRY(context_.spend(e.at));
-  }
-  return Value::of(context_.heap().dict(std::move(pairs)));
+  DictDraft pairs(context_);
+  for (std::size_t i = 0; i < items.items().size(); i += 2)
+    MILLRACE_TRY(pairs.put(e.at, items.items()[i], items.items()[i + 1]));
+  return std::move(pairs).take();
 }
 
 Result<Value> Evaluator::subscript(const Expr& e) {
   MILLRACE_ASSIGN(const Value of, evaluate(*e.parts[0]));
-  if (e.parts[1]->kind == ExprKind::slice) return slice(*e.parts[1], of);
+  if (e.parts[1]->kind == ExprKind::slice) return sliced(*e.parts[1], of);
   MILLRACE_ASSIGN(const Value key, evaluate(*e.parts[1]));
   return context_.item(e.at, of, key);
 }
 
-namespace {
-
-// Returns the positions that a slice selects from n items. Clips the slice's ends as Python does.
-std::vector<std::size_t> slice_positions(std::int64_t n, const std::optional<std::int64_t>& start,
-                                         const std::optional<std::int64_t>& stop,
-                                         std::int64_t step) {
-  const std::int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
-  const auto clip = [&](std::int64_t i) { return std::clamp(i < 0 ? i + n : i, low, high); };
-  const std::int64_t from = start ? clip(*start) : step > 0 ? low : high;
-  const std::int64_t to = stop ? clip(*stop) : step > 0 ? high : low;
-  std::vector<std::size_t> out;
-  for (std::int64_t i = from; step > 0 ? i < to : i > to;) {
-    out.push_back(static_cast<std::size_t>(i));
-    if (__builtin_add_overflow(i, step, &i)) break;
-  }
-  return out;
-}
-
-}  // namespace
-
-Result<Value> Evaluator::slice(const Expr& e, const Value& of) {
+Result<Value> Evaluator::sliced(const Expr& e, const Value& of) {
   std::optional<std::int64_t> ends[3];
   for (std::size_t i = 0; i < 3; ++i) {
     if (!e.parts[i]) continue;
@@ -143,25 +106,7 @@ Result<Value> Evaluator::slice(const Expr& e, const Value& of) {
     if (!v.is_integer()) return context_.wrong(e.at, "slice indices must be integers or None");
     ends[i] = v.as_integer();
   }
-  const std::int64_t step = ends[2].value_or(1);
-  if (step == 0) return context_.wrong(e.at, "slice step cannot be zero");
-  if (of.is(Kind::undefined)) return context_.undefined(e.at, of);
-  if (of.is_sequence()) {
-    const auto n = static_cast<std::int64_t>(of.list->items.size());
-    std::vector<Value> items;
-    for (const std::size_t i : slice_positions(n, ends[0], ends[1], step))
-      items.push_back(of.list->items[i]);
-    return context_.list(e.at, std::move(items), of.kind);
-  }
-  if (!of.is(Kind::string)) return Value::undefined(nullptr);
-  MILLRACE_TRY(context_.spend(e.at, of.string->size() / 8));
-  const TrackedView whole = of.view();
-  const std::vector<std::size_t> at_byte = text::offsets(whole.bytes);
-  TrackedText out;
-  const auto n = static_cast<std::int64_t>(at_byte.size()) - 1;
-  for (const std::size_t i : slice_positions(n, ends[0], ends[1], step))
-    out.append(whole.part(whole.bytes.substr(at_byte[i], at_byte[i + 1] - at_byte[i])));
-  return context_.text(e.at, std::move(out));
+  return slice(context_, e.at, of, ends[0], ends[1], ends[2].value_or(1));
 }
 
 Result<Args> Evaluator::arguments(const Expr& e, std::string_view callee) {
@@ -174,7 +119,30 @@ Result<Args> Evaluator::arguments(const Expr& e, std::string_view callee) {
     MILLRACE_ASSIGN(const Value v, evaluate(*expression));
     args.named.emplace_back(name, v);
   }
+  if (e.list_argument || e.dict_argument) MILLRACE_TRY(unpack_arguments(e, args));
   return args;
+}
+
+// Adds the items of `*list` and the pairs of `**dict`.
+Status Evaluator::unpack_arguments(const Expr& e, Args& args) {
+  if (e.list_argument) {
+    MILLRACE_ASSIGN(const Value list, evaluate(*e.list_argument));
+    MILLRACE_ASSIGN(const auto items, context_.iterate(e.at, list));
+    args.held.emplace_back(context_);
+    MILLRACE_TRY(args.held.back().add(e.at, items.size() * sizeof(Value)));
+    args.positional.insert(args.positional.end(), items.begin(), items.end());
+  }
+  if (!e.dict_argument) return {};
+  MILLRACE_ASSIGN(const Value dict, evaluate(*e.dict_argument));
+  if (!dict.is(Kind::dict)) return context_.wrong(e.at, "argument after ** must be a mapping");
+  MILLRACE_TRY(context_.spend(e.at, dict.dict->items.size()));
+  args.held.emplace_back(context_);
+  MILLRACE_TRY(args.held.back().add(e.at, dict.dict->items.size() * 2 * sizeof(Value)));
+  for (const auto& [key, value] : dict.dict->items) {
+    if (!key.is(Kind::string)) return context_.wrong(e.at, "keywords must be strings");
+    args.named.emplace_back(*key.string, value);
+  }
+  return {};
 }
 
 Result<Value> Evaluator::call(const Expr& e) {
@@ -195,6 +163,7 @@ Result<Value> Evaluator::call(const Expr& e) {
   }
 }
 
+// A macro sees its parameters and the template's outermost variables.
 Result<Value> Evaluator::call_macro(const Stmt& macro, const Args& args) {
   Deeper guard(depth_);
   MILLRACE_TRY(check_depth(args.at));
@@ -203,41 +172,29 @@ Result<Value> Evaluator::call_macro(const Stmt& macro, const Args& args) {
   for (const Target& t : macro.targets) names.push_back(t.name);
   std::vector<std::optional<Value>> given(count);
   MILLRACE_TRY(bind_all(args, names.data(), given.data(), count));
-  // A macro sees its parameters and the template's outermost variables.
-  std::vector<Frame> callers(std::make_move_iterator(frames_.begin() + 1),
-                             std::make_move_iterator(frames_.end()));
-  frames_.resize(1);
-  Frame frame;
-  std::optional<Error> error;
-  for (std::size_t i = 0; i < count && !error; ++i) {
-    Value v = Value::undefined(&macro.targets[i].name);
-    const std::size_t required = count - macro.values.size();
-    if (given[i]) {
-      v = *given[i];
-    } else if (i >= required) {
-      frames_.push_back(frame);  // a default may use the parameters before it
-      const Result<Value> made = evaluate(*macro.values[i - required]);
-      frames_.pop_back();
-      if (made) {
-        v = *made;
-      } else {
-        error = made.error();
-      }
+  const MacroView view(scopes_);
+  const Frame frame(scopes_);
+  const std::size_t required = count - macro.values.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    Value v = given[i].value_or(Value::undefined(&macro.targets[i].name));
+    if (!given[i] && i >= required) {  // a default may use the parameters before it
+      MILLRACE_ASSIGN(v, evaluate(*macro.values[i - required]));
     }
-    frame.emplace_back(names[i], v);
+    MILLRACE_TRY(scopes_.put(args.at, names[i], v));
   }
   Flow flow = Flow::on;
-  Result<TrackedText> text =
-      error ? Result<TrackedText>(fail(*error)) : capture(macro.body, std::move(frame), flow);
-  frames_.insert(frames_.end(), std::make_move_iterator(callers.begin()),
-                 std::make_move_iterator(callers.end()));
-  MILLRACE_TRY(text);
-  return context_.text(args.at, *std::move(text));
+  return capture(args.at, macro.body, flow);
 }
 
 Result<Value> Evaluator::builtin(const Expr& e) {
   MILLRACE_ASSIGN(const Value input, evaluate(*e.parts[0]));
   MILLRACE_ASSIGN(const Args args, arguments(e, e.name));
+  if (e.builtin == nullptr) {  // only a template that gets here is refused
+    const bool test = e.kind == ExprKind::test;
+    const bool known = test ? is_jinja_test(e.name) : is_jinja_filter(e.name);
+    return context_.unsupported(e.at, std::string(known ? "the " : "the unknown ") +
+                                          (test ? "test '" : "filter '") + e.name + "'");
+  }
   MILLRACE_ASSIGN(const Value v, run_builtin(context_, *e.builtin, input, args));
   if (e.kind == ExprKind::test && e.negated) return Value::of(!truthy(v));
   return v;
@@ -256,7 +213,7 @@ Result<Value> Evaluator::sign(const Expr& e) {
 }
 
 Result<Value> Evaluator::concat(const Expr& e) {
-  TrackedText out;
+  TextDraft out(context_);
   for (const ExprPtr& part : e.parts) {
     MILLRACE_ASSIGN(const Value v, evaluate(*part));
     MILLRACE_TRY(context_.append(part->at, out, v));

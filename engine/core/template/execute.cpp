@@ -4,16 +4,19 @@ namespace millrace::chat_template {
 
 Result<TrackedText> Evaluator::run(const Body& body) {
   MILLRACE_TRY(execute(body));
-  return std::move(out_);
+  return std::move(out_).take();
 }
 
-void Evaluator::put(std::string_view name, Value value) {
-  for (auto& [known, old] : frames_.back())
-    if (known == name) {
-      old = value;
-      return;
-    }
-  frames_.back().emplace_back(name, value);
+Status Evaluator::write(Position at, const Value& v) {
+  const auto check = [&](std::size_t more) -> Status {
+    if (captures_ > 0 || out_.size() + more <= most_bytes_) return {};
+    return fail(Code::context_exceeded,
+                "the rendered chat has more than " + std::to_string(most_bytes_) + " bytes",
+                "send fewer or shorter messages");
+  };
+  if (v.is(Kind::string)) MILLRACE_TRY(check(v.string->size()));
+  MILLRACE_TRY(context_.append(at, out_, v));
+  return check(0);
 }
 
 Result<Evaluator::Flow> Evaluator::execute(const Body& body) {
@@ -30,11 +33,11 @@ Result<Evaluator::Flow> Evaluator::execute(const Stmt& s) {
   MILLRACE_TRY(context_.spend(s.at));
   switch (s.kind) {
     case StmtKind::text:
-      MILLRACE_TRY(context_.append(s.at, out_, Value::of(&s.name)));
+      MILLRACE_TRY(write(s.at, Value::of(&s.name)));
       return Flow::on;
     case StmtKind::print: {
       MILLRACE_ASSIGN(const Value v, evaluate(*s.value));
-      MILLRACE_TRY(context_.append(s.at, out_, v));
+      MILLRACE_TRY(write(s.at, v));
       return Flow::on;
     }
     case StmtKind::branch:
@@ -48,7 +51,7 @@ Result<Evaluator::Flow> Evaluator::execute(const Stmt& s) {
     case StmtKind::filter_block:
       return set_block(s);
     case StmtKind::macro:
-      put(s.name, Value::of(&s));
+      MILLRACE_TRY(scopes_.put(s.at, s.name, Value::of(&s)));
       return Flow::on;
     case StmtKind::with:
       return with(s);
@@ -71,45 +74,40 @@ Result<Evaluator::Flow> Evaluator::branch(const Stmt& s) {
 }
 
 // Returns the items of the loop. The loop's filter runs first, because `loop` counts what is left.
-Result<std::vector<Value>> Evaluator::loop_items(const Stmt& s) {
+Result<std::span<const Value>> Evaluator::loop_items(const Stmt& s) {
   MILLRACE_ASSIGN(const Value source, evaluate(*s.value));
-  MILLRACE_ASSIGN(std::vector<Value> items, context_.iterate(s.at, source));
+  MILLRACE_ASSIGN(const auto items, context_.iterate(s.at, source));
   if (!s.condition) return items;
-  std::vector<Value> kept;
+  ListDraft kept(context_);
   for (const Value& item : items) {
-    frames_.emplace_back();
-    const Status unpacked = unpack(s, item);
-    Result<Value> condition = unpacked ? evaluate(*s.condition) : fail(unpacked.error());
-    frames_.pop_back();
-    MILLRACE_TRY(condition);
-    if (truthy(*condition)) kept.push_back(item);
+    const Frame frame(scopes_);
+    MILLRACE_TRY(unpack(s, item));
+    MILLRACE_ASSIGN(const Value condition, evaluate(*s.condition));
+    if (truthy(condition)) MILLRACE_TRY(kept.append(s.at, item));
   }
-  return kept;
+  MILLRACE_ASSIGN(const Value list, context_.list(s.at, std::move(kept)));
+  return std::span<const Value>(list.list->items);
 }
 
 Result<Evaluator::Flow> Evaluator::loop(const Stmt& s) {
-  MILLRACE_ASSIGN(std::vector<Value> items, loop_items(s));
-  MILLRACE_ASSIGN(const Value list, context_.list(s.at, std::move(items)));
-  Loop& state = *context_.heap().loop(Loop{&list.list->items, 0});
-  for (const Value& item : list.list->items) {
+  MILLRACE_ASSIGN(const auto items, loop_items(s));
+  Loop& state = *context_.heap().loop(Loop{items, 0});
+  for (const Value& item : items) {
     MILLRACE_ASSIGN(const Flow flow, iteration(s, state, item));
     if (flow == Flow::leave) break;
     ++state.index0;
   }
-  if (!list.list->items.empty()) return Flow::on;
-  frames_.emplace_back();
-  auto flow = execute(s.otherwise);
-  frames_.pop_back();
-  return flow;
+  if (!items.empty()) return Flow::on;
+  const Frame frame(scopes_);
+  return execute(s.otherwise);
 }
 
 Result<Evaluator::Flow> Evaluator::iteration(const Stmt& s, Loop& loop, const Value& item) {
   MILLRACE_TRY(context_.spend(s.at));
-  frames_.push_back({{"loop", Value::of(&loop)}});
-  const Status unpacked = unpack(s, item);
-  Result<Flow> flow = unpacked ? execute(s.body) : fail(unpacked.error());
-  frames_.pop_back();
-  return flow;
+  const Frame frame(scopes_);
+  MILLRACE_TRY(scopes_.put(s.at, "loop", Value::of(&loop)));
+  MILLRACE_TRY(unpack(s, item));
+  return execute(s.body);
 }
 
 Status Evaluator::set(const Stmt& s) {
@@ -120,7 +118,7 @@ Status Evaluator::set(const Stmt& s) {
 Status Evaluator::unpack(const Stmt& s, const Value& value) {
   if (!s.unpack) return assign(s.targets[0], value);
   if (value.is(Kind::undefined)) return context_.undefined(s.at, value);
-  MILLRACE_ASSIGN(const std::vector<Value> items, context_.iterate(s.at, value));
+  MILLRACE_ASSIGN(const auto items, context_.iterate(s.at, value));
   if (items.size() != s.targets.size())
     return context_.wrong(s.at, "cannot unpack " + std::to_string(items.size()) + " values into " +
                                     std::to_string(s.targets.size()));
@@ -129,63 +127,55 @@ Status Evaluator::unpack(const Stmt& s, const Value& value) {
 }
 
 Status Evaluator::assign(const Target& target, const Value& value) {
-  if (target.attribute.empty()) {
-    put(target.name, value);
-    return {};
-  }
-  Expr name;
-  name.name = target.name;
-  MILLRACE_ASSIGN(const Value space, lookup(name));
-  if (!space.is(Kind::space))
+  if (target.attribute.empty()) return scopes_.put(target.at, target.name, value);
+  const Value* space = scopes_.find(target.name);
+  if (space == nullptr) return context_.wrong(target.at, "'" + target.name + "' is undefined");
+  if (!space->is(Kind::space))
     return context_.wrong(target.at,
                           "cannot assign attribute on non-namespace object '" + target.name + "'");
-  for (auto& [known, old] : space.space->attributes)
-    if (known == target.attribute) {
-      old = value;
-      return {};
-    }
-  space.space->attributes.emplace_back(target.attribute, value);
-  return {};
+  return context_.set_attribute(target.at, *space->space, target.attribute, value);
 }
 
-Result<TrackedText> Evaluator::capture(const Body& body, Frame frame, Flow& flow) {
-  TrackedText outside = std::exchange(out_, {});
-  frames_.push_back(std::move(frame));
+Result<Value> Evaluator::capture(Position at, const Body& body, Flow& flow) {
+  TextDraft outside = std::exchange(out_, TextDraft(context_));
+  ++captures_;
   Result<Flow> ran = execute(body);
-  frames_.pop_back();
-  TrackedText text = std::exchange(out_, std::move(outside));
+  --captures_;
+  TextDraft text = std::exchange(out_, std::move(outside));
   MILLRACE_ASSIGN(flow, std::move(ran));
-  return text;
+  return context_.text(at, std::move(text));
 }
 
 Result<Evaluator::Flow> Evaluator::set_block(const Stmt& s) {
   Flow flow = Flow::on;
-  MILLRACE_ASSIGN(TrackedText text, capture(s.body, {}, flow));
-  MILLRACE_ASSIGN(Value v, context_.text(s.at, std::move(text)));
+  Value v;
+  {
+    const Frame frame(scopes_);
+    MILLRACE_ASSIGN(v, capture(s.at, s.body, flow));
+  }
   if (s.value) {
-    frames_.push_back({{captured_name, v}});
-    Result<Value> filtered = evaluate(*s.value);
-    frames_.pop_back();
-    MILLRACE_ASSIGN(v, std::move(filtered));
+    const Frame frame(scopes_);
+    MILLRACE_TRY(scopes_.put(s.at, captured_name, v));
+    MILLRACE_ASSIGN(v, evaluate(*s.value));
   }
   if (s.kind == StmtKind::set_block) {
     MILLRACE_TRY(assign(s.targets[0], v));
   } else {
-    MILLRACE_TRY(context_.append(s.at, out_, v));
+    MILLRACE_TRY(write(s.at, v));
   }
   return flow;
 }
 
 Result<Evaluator::Flow> Evaluator::with(const Stmt& s) {
-  Frame frame;
-  for (std::size_t i = 0; i < s.targets.size(); ++i) {
-    MILLRACE_ASSIGN(const Value v, evaluate(*s.values[i]));
-    frame.emplace_back(s.targets[i].name, v);
+  ListDraft values(context_);
+  for (const ExprPtr& value : s.values) {
+    MILLRACE_ASSIGN(const Value v, evaluate(*value));
+    MILLRACE_TRY(values.append(s.at, v));
   }
-  frames_.push_back(std::move(frame));
-  auto flow = execute(s.body);
-  frames_.pop_back();
-  return flow;
+  const Frame frame(scopes_);
+  for (std::size_t i = 0; i < s.targets.size(); ++i)
+    MILLRACE_TRY(scopes_.put(s.at, s.targets[i].name, values.items()[i]));
+  return execute(s.body);
 }
 
 }  // namespace millrace::chat_template

@@ -64,8 +64,16 @@ Status ExpressionParser::arguments(Expr& e) {
   for (bool first = true; !skip_symbol(")"); first = false) {
     if (!first) MILLRACE_TRY(expect_symbol(","));
     if (skip_symbol(")")) break;
-    if (now().is_symbol("*") || now().is_symbol("**"))
-      return unsupported(now().at, "an argument list unpacked with '" + now().text + "'");
+    const Position at = now().at;
+    ExprPtr* unpacked = now().is_symbol("*")    ? &e.list_argument
+                        : now().is_symbol("**") ? &e.dict_argument
+                                                : nullptr;
+    if (unpacked != nullptr) {
+      if (*unpacked || e.dict_argument) return wrong(at, "a second '" + now().text + "' argument");
+      advance();
+      MILLRACE_ASSIGN(*unpacked, expression());
+      continue;
+    }
     if (now().type == TokenType::name && peek().is_symbol("=")) {
       std::string name = now().text;
       advance();
@@ -73,7 +81,8 @@ Status ExpressionParser::arguments(Expr& e) {
       MILLRACE_ASSIGN(ExprPtr value, expression());
       e.named.emplace_back(std::move(name), std::move(value));
     } else {
-      if (!e.named.empty()) return wrong("a positional argument follows a named one");
+      if (!e.named.empty() || e.list_argument || e.dict_argument)
+        return wrong("a positional argument follows a named one");
       MILLRACE_ASSIGN(ExprPtr value, expression());
       e.parts.push_back(std::move(value));
     }
@@ -101,10 +110,6 @@ Result<ExprPtr> ExpressionParser::filter(ExprPtr operand, Position at) {
   MILLRACE_ASSIGN(std::string name, identifier("a filter's name"));
   ExprPtr e = make(ExprKind::filter, at, std::move(operand));
   e->builtin = find_filter(name);
-  if (e->builtin == nullptr) {
-    if (is_jinja_filter(name)) return unsupported(at, "the filter '" + name + "'");
-    return unsupported(at, "the unknown filter '" + name + "'");
-  }
   e->name = std::move(name);
   if (skip_symbol("(")) MILLRACE_TRY(arguments(*e));
   return e;
@@ -131,10 +136,6 @@ Result<ExprPtr> ExpressionParser::test(ExprPtr operand, Position at) {
   ExprPtr e = make(ExprKind::test, at, std::move(operand));
   e->negated = negated;
   e->builtin = find_test(name);
-  if (e->builtin == nullptr) {
-    if (is_jinja_test(name)) return unsupported(at, "the test '" + name + "'");
-    return unsupported(at, "the unknown test '" + name + "'");
-  }
   e->name = std::move(name);
   if (skip_symbol("(")) {
     MILLRACE_TRY(arguments(*e));

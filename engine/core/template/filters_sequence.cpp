@@ -15,30 +15,35 @@ Result<Value> filter_length(Context& c, const Value& input, const Args& args) {
 
 Result<Value> filter_list(Context& c, const Value& input, const Args& args) {
   MILLRACE_TRY(bind<0>(args, {}));
-  MILLRACE_ASSIGN(auto items, c.iterate(args.at, input));
-  return c.list(args.at, std::move(items));
+  MILLRACE_ASSIGN(const auto items, c.iterate(args.at, input));
+  return c.list(args.at, items);
 }
 
-Result<Value> filter_first(Context& c, const Value& input, const Args& args) {
+template <bool last>
+Result<Value> filter_end(Context& c, const Value& input, const Args& args) {
   MILLRACE_TRY(bind<0>(args, {}));
-  MILLRACE_ASSIGN(auto items, c.iterate(args.at, input));
-  return items.empty() ? Value::undefined(nullptr) : items.front();
-}
-
-Result<Value> filter_last(Context& c, const Value& input, const Args& args) {
-  MILLRACE_TRY(bind<0>(args, {}));
-  MILLRACE_ASSIGN(auto items, c.iterate(args.at, input));
-  return items.empty() ? Value::undefined(nullptr) : items.back();
+  if (input.is(Kind::string) || input.is_sequence()) {
+    MILLRACE_ASSIGN(const Value one,
+                    c.item(args.at, input, Value::of(std::int64_t{last ? -1 : 0})));
+    return one.is(Kind::undefined) ? Value::undefined(nullptr) : one;
+  }
+  MILLRACE_ASSIGN(const auto items, c.iterate(args.at, input));
+  if (items.empty()) return Value::undefined(nullptr);
+  return last ? items.back() : items.front();
 }
 
 Result<Value> filter_reverse(Context& c, const Value& input, const Args& args) {
   MILLRACE_TRY(bind<0>(args, {}));
-  MILLRACE_ASSIGN(auto items, c.iterate(args.at, input));
-  std::reverse(items.begin(), items.end());
-  if (!input.is(Kind::string)) return c.list(args.at, std::move(items));
-  TrackedText out;
-  for (const Value& one : items) out.append(one.view());
-  return c.text(args.at, std::move(out));
+  if (input.is(Kind::string)) {
+    MILLRACE_ASSIGN(Value made, slice(c, args.at, input, {}, {}, -1));
+    made.markup = false;
+    return made;
+  }
+  MILLRACE_ASSIGN(const auto items, c.iterate(args.at, input));
+  ListDraft out(c);
+  MILLRACE_TRY(out.append(args.at, items));
+  std::ranges::reverse(out.items());
+  return c.list(args.at, std::move(out));
 }
 
 Result<Value> filter_default(Context&, const Value& input, const Args& args) {
@@ -53,8 +58,7 @@ Result<Value> filter_items(Context& c, const Value& input, const Args& args) {
   MILLRACE_TRY(bind<0>(args, {}));
   if (input.is(Kind::undefined)) return c.list(args.at, {});
   if (!input.is(Kind::dict)) return c.wrong(args.at, "Can only get item pairs from a mapping.");
-  const std::string name = "items";
-  return call_method(c, Method{input, &name}, Args{args.at, "items", {}, {}});
+  return call_method(c, Method{input, "items"}, Args{args.at, "items", {}, {}});
 }
 
 // Returns item.a.b for the path "a.b". Numbers in the path are positions.
@@ -77,15 +81,26 @@ Result<Value> follow(Context& c, Position at, Value v, const Value& path) {
   return v;
 }
 
+// Returns the items, or with `path` an attribute of each.
+Result<std::span<const Value>> items_or_attributes(Context& c, Position at, const Value& input,
+                                                   const std::optional<Value>& path) {
+  MILLRACE_ASSIGN(const auto items, c.iterate(at, input));
+  if (!path || path->is(Kind::none)) return items;
+  ListDraft out(c);
+  for (const Value& one : items) {
+    MILLRACE_ASSIGN(const Value attribute, follow(c, at, one, *path));
+    MILLRACE_TRY(out.append(at, attribute));
+  }
+  MILLRACE_ASSIGN(const Value list, c.list(at, std::move(out)));
+  return std::span<const Value>(list.list->items);
+}
+
 Result<Value> filter_join(Context& c, const Value& input, const Args& args) {
   MILLRACE_ASSIGN(auto a, bind<2>(args, {"d", "attribute"}));
   MILLRACE_ASSIGN(const Value separator, c.to_text(args.at, a[0].value_or(Value())));
-  MILLRACE_ASSIGN(auto items, c.iterate(args.at, input));
-  TrackedText out;
+  MILLRACE_ASSIGN(const auto items, items_or_attributes(c, args.at, input, a[1]));
+  TextDraft out(c);
   for (std::size_t i = 0; i < items.size(); ++i) {
-    if (a[1] && !a[1]->is(Kind::none)) {
-      MILLRACE_ASSIGN(items[i], follow(c, args.at, items[i], *a[1]));
-    }
     if (i > 0) MILLRACE_TRY(c.append(args.at, out, separator));
     MILLRACE_TRY(c.append(args.at, out, items[i]));
   }
@@ -96,32 +111,43 @@ Args without_first(const Args& args, std::string_view callee) {
   return Args{args.at, callee, {args.positional.begin() + 1, args.positional.end()}, args.named};
 }
 
+// Jinja's map, select and their kin give nothing for none, as for every value that is false.
+Result<std::span<const Value>> items_if_any(Context& c, Position at, const Value& input) {
+  if (!truthy(input)) return std::span<const Value>();
+  return c.iterate(at, input);
+}
+
 Result<Value> filter_map(Context& c, const Value& input, const Args& args) {
-  MILLRACE_ASSIGN(auto items, c.iterate(args.at, input));
+  MILLRACE_ASSIGN(const auto items, items_if_any(c, args.at, input));
+  ListDraft out(c);
+  if (items.empty()) return c.list(args.at, std::move(out));
   if (args.positional.empty()) {
     MILLRACE_ASSIGN(auto a, bind<2>(args, {"attribute", "default"}));
     if (!a[0]) return c.wrong(args.at, "'map' needs a filter or an attribute");
-    for (Value& one : items) {
-      MILLRACE_ASSIGN(one, follow(c, args.at, one, *a[0]));
-      if (one.is(Kind::undefined) && a[1]) one = *a[1];
+    for (const Value& one : items) {
+      MILLRACE_ASSIGN(Value made, follow(c, args.at, one, *a[0]));
+      if (made.is(Kind::undefined) && a[1]) made = *a[1];
+      MILLRACE_TRY(out.append(args.at, made));
     }
-    return c.list(args.at, std::move(items));
+    return c.list(args.at, std::move(out));
   }
   MILLRACE_ASSIGN(const std::string_view name, text_argument(args, args.positional[0], "name", {}));
   const Builtin* filter = find_filter(name);
   if (filter == nullptr) return c.unsupported(args.at, "the filter '" + std::string(name) + "'");
   const Args inner = without_first(args, name);
-  for (Value& one : items) {
-    MILLRACE_ASSIGN(one, run_builtin(c, *filter, one, inner));
+  for (const Value& one : items) {
+    MILLRACE_ASSIGN(const Value made, run_builtin(c, *filter, one, inner));
+    MILLRACE_TRY(out.append(args.at, made));
   }
-  return c.list(args.at, std::move(items));
+  return c.list(args.at, std::move(out));
 }
 
 // select and reject (by_attribute is false), selectattr and rejectattr.
 template <bool by_attribute, bool wanted>
 Result<Value> filter_select(Context& c, const Value& input, const Args& args) {
-  MILLRACE_ASSIGN(auto items, c.iterate(args.at, input));
-  Args rest = args;
+  MILLRACE_ASSIGN(const auto items, items_if_any(c, args.at, input));
+  if (items.empty()) return c.list(args.at, items);
+  Args rest{args.at, args.callee, args.positional, args.named};
   Value path;
   if (by_attribute) {
     if (rest.positional.empty()) return c.wrong(args.at, "an attribute's name is missing");
@@ -136,7 +162,7 @@ Result<Value> filter_select(Context& c, const Value& input, const Args& args) {
     if (test == nullptr) return c.unsupported(args.at, "the test '" + std::string(name) + "'");
     rest = without_first(rest, name);
   }
-  std::vector<Value> out;
+  ListDraft out(c);
   for (const Value& one : items) {
     Value probe = one;
     if (by_attribute) {
@@ -145,64 +171,65 @@ Result<Value> filter_select(Context& c, const Value& input, const Args& args) {
     if (test != nullptr) {
       MILLRACE_ASSIGN(probe, run_builtin(c, *test, probe, rest));
     }
-    if (truthy(probe) == wanted) out.push_back(one);
+    if (truthy(probe) == wanted) MILLRACE_TRY(out.append(args.at, one));
   }
   return c.list(args.at, std::move(out));
 }
 
+// What a sort compares, and what it moves.
 struct Keyed {
   Value key, value;
 };
+class Sort {
+ public:
+  Sort(Context& c, Position at, bool case_sensitive, bool reverse)
+      : c_(c), at_(at), case_sensitive_(case_sensitive), reverse_(reverse), held_(c) {}
 
-// Sorts by key. The sort is stable, as in Python, and ignores the case of texts unless
-// `case_sensitive` is set.
-Status sort(Context& c, Position at, std::vector<Keyed>& items, bool case_sensitive, bool reverse) {
-  if (!case_sensitive)
-    for (Keyed& one : items)
-      if (one.key.is(Kind::string)) {
-        MILLRACE_ASSIGN(one.key, c.text(at, text::change_case(*one.key.string, text::Case::lower)));
-      }
-  std::optional<Error> error;
-  const auto before = [&](const Keyed& a, const Keyed& b) {
-    const auto order =
-        reverse ? c.compare(at, b.key, a.key, "<") : c.compare(at, a.key, b.key, "<");
-    if (!order && !error) error = order.error();
-    return order && *order < 0;
-  };
-  // A binary insertion sort is well defined even if a comparison fails midway; std::sort is not.
-  std::vector<Keyed> sorted;
-  for (const Keyed& one : items) {
-    std::size_t low = 0, high = sorted.size();
-    while (low < high && !error) {
-      const std::size_t middle = (low + high) / 2;
-      if (before(one, sorted[middle])) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
+  Status add(Value key, const Value& value) {
+    if (key.is(Kind::string) && !case_sensitive_) {
+      MILLRACE_ASSIGN(key, c_.change_case(at_, key.view(), text::Case::lower));
     }
-    if (error) return fail(*error);
-    MILLRACE_TRY(c.spend(at, 1 + (sorted.size() - low) / 4));
-    sorted.insert(sorted.begin() + static_cast<std::ptrdiff_t>(low), one);
+    MILLRACE_TRY(held_.grow(at_, items_, 1, sizeof(Keyed)));
+    // A binary insertion is well defined even if a comparison fails midway; std::sort is not. It
+    // is stable, as Python's sort is.
+    std::size_t low = 0, high = items_.size();
+    while (low < high) {
+      const std::size_t middle = (low + high) / 2;
+      MILLRACE_ASSIGN(const bool first, before(key, items_[middle].key));
+      (first ? high : low) = first ? middle : middle + 1;
+    }
+    MILLRACE_TRY(c_.spend(at_, 1 + (items_.size() - low) / 4));
+    items_.insert(items_.begin() + static_cast<std::ptrdiff_t>(low), {key, value});
+    return {};
   }
-  items = std::move(sorted);
-  return {};
-}
+
+  Result<Value> list() {
+    ListDraft out(c_);
+    for (const Keyed& one : items_) MILLRACE_TRY(out.append(at_, one.value));
+    return c_.list(at_, std::move(out));
+  }
+
+ private:
+  Result<bool> before(const Value& a, const Value& b) {
+    MILLRACE_ASSIGN(const int order,
+                    reverse_ ? c_.compare(at_, b, a, "<") : c_.compare(at_, a, b, "<"));
+    return order < 0;
+  }
+
+  Context& c_;
+  Position at_;
+  bool case_sensitive_, reverse_;
+  HeldMemory held_;
+  std::vector<Keyed> items_;
+};
 
 Result<Value> filter_sort(Context& c, const Value& input, const Args& args) {
   MILLRACE_ASSIGN(auto a, bind<3>(args, {"reverse", "case_sensitive", "attribute"}));
-  MILLRACE_ASSIGN(auto items, c.iterate(args.at, input));
-  std::vector<Keyed> keyed;
-  for (const Value& one : items) {
-    Value key = one;
-    if (a[2] && !a[2]->is(Kind::none)) {
-      MILLRACE_ASSIGN(key, follow(c, args.at, one, *a[2]));
-    }
-    keyed.push_back({key, one});
-  }
-  MILLRACE_TRY(sort(c, args.at, keyed, a[1] && truthy(*a[1]), a[0] && truthy(*a[0])));
-  for (std::size_t i = 0; i < items.size(); ++i) items[i] = keyed[i].value;
-  return c.list(args.at, std::move(items));
+  MILLRACE_ASSIGN(const auto items, c.iterate(args.at, input));
+  MILLRACE_ASSIGN(const auto keys, items_or_attributes(c, args.at, input, a[2]));
+  Sort sort(c, args.at, a[1] && truthy(*a[1]), a[0] && truthy(*a[0]));
+  for (std::size_t i = 0; i < items.size(); ++i) MILLRACE_TRY(sort.add(keys[i], items[i]));
+  return sort.list();
 }
 
 Result<Value> filter_dictsort(Context& c, const Value& input, const Args& args) {
@@ -211,33 +238,28 @@ Result<Value> filter_dictsort(Context& c, const Value& input, const Args& args) 
   if (by != "key" && by != "value")
     return c.wrong(args.at, "You can only sort by either \"key\" or \"value\"");
   MILLRACE_ASSIGN(Value pairs, filter_items(c, input, Args{args.at, "items", {}, {}}));
-  std::vector<Keyed> keyed;
+  Sort sort(c, args.at, a[0] && truthy(*a[0]), a[2] && truthy(*a[2]));
   for (const Value& pair : pairs.list->items)
-    keyed.push_back({pair.list->items[by == "key" ? 0 : 1], pair});
-  MILLRACE_TRY(sort(c, args.at, keyed, a[0] && truthy(*a[0]), a[2] && truthy(*a[2])));
-  std::vector<Value> out;
-  for (const Keyed& one : keyed) out.push_back(one.value);
-  return c.list(args.at, std::move(out));
+    MILLRACE_TRY(sort.add(pair.list->items[by == "key" ? 0 : 1], pair));
+  return sort.list();
 }
 
 Result<Value> filter_unique(Context& c, const Value& input, const Args& args) {
   MILLRACE_ASSIGN(auto a, bind<2>(args, {"case_sensitive", "attribute"}));
-  MILLRACE_ASSIGN(auto items, c.iterate(args.at, input));
-  std::vector<Value> keys, out;
-  for (const Value& one : items) {
-    Value key = one;
-    if (a[1] && !a[1]->is(Kind::none)) {
-      MILLRACE_ASSIGN(key, follow(c, args.at, one, *a[1]));
-    }
+  MILLRACE_ASSIGN(const auto items, c.iterate(args.at, input));
+  MILLRACE_ASSIGN(const auto given, items_or_attributes(c, args.at, input, a[1]));
+  ListDraft keys(c), out(c);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    Value key = given[i];
     if (key.is(Kind::string) && !(a[0] && truthy(*a[0]))) {
-      MILLRACE_ASSIGN(key, c.text(args.at, text::change_case(*key.string, text::Case::lower)));
+      MILLRACE_ASSIGN(key, c.change_case(args.at, key.view(), text::Case::lower));
     }
     bool seen = false;
-    for (const Value& k : keys) seen = seen || equal(k, key, c.work());
+    for (const Value& k : keys.items()) seen = seen || equal(k, key, c.work());
     MILLRACE_TRY(c.spend(args.at));
     if (seen) continue;
-    keys.push_back(key);
-    out.push_back(one);
+    MILLRACE_TRY(keys.append(args.at, key));
+    MILLRACE_TRY(out.append(args.at, items[i]));
   }
   return c.list(args.at, std::move(out));
 }
@@ -259,12 +281,9 @@ Result<Value> filter_max(Context& c, const Value& input, const Args& args) {
 
 Result<Value> filter_sum(Context& c, const Value& input, const Args& args) {
   MILLRACE_ASSIGN(auto a, bind<2>(args, {"attribute", "start"}));
-  MILLRACE_ASSIGN(auto items, c.iterate(args.at, input));
+  MILLRACE_ASSIGN(const auto items, items_or_attributes(c, args.at, input, a[0]));
   Value total = a[1] ? *a[1] : Value::of(std::int64_t{0});
-  for (Value one : items) {
-    if (a[0] && !a[0]->is(Kind::none)) {
-      MILLRACE_ASSIGN(one, follow(c, args.at, one, *a[0]));
-    }
+  for (const Value& one : items) {
     MILLRACE_ASSIGN(total, arithmetic(c, args.at, Operation::add, total, one));
   }
   return total;
@@ -274,8 +293,8 @@ constexpr Builtin table[] = {
     {"length", filter_length},
     {"count", filter_length},
     {"list", filter_list},
-    {"first", filter_first},
-    {"last", filter_last},
+    {"first", filter_end<false>},
+    {"last", filter_end<true>},
     {"reverse", filter_reverse},
     {"default", filter_default},
     {"d", filter_default},
@@ -310,6 +329,7 @@ const Builtin* find_filter(std::string_view name) {
 Result<Value> run_builtin(Context& c, const Builtin& builtin, const Value& input,
                           const Args& args) {
   const TaintScope scope(c.heap(), is_tainted(input) || is_tainted(args));
+  MILLRACE_TRY(spend_call(c, input, args));
   return builtin.run(c, input, args);
 }
 

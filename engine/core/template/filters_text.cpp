@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "engine/core/template/builtins.hpp"
+#include "engine/core/template/json.hpp"
 #include "engine/core/template/text.hpp"
 
 namespace millrace::chat_template {
@@ -16,26 +17,33 @@ Result<Value> filter_trim(Context& c, const Value& input, const Args& args) {
     MILLRACE_TRY(text_argument(args, a[0], "chars", {}));
     characters = a[0]->string;
   }
-  return c.text(args.at, s.view().part(text::strip(*s.string, characters, true, true)));
+  MILLRACE_ASSIGN(Value made,
+                  c.text(args.at, s.view().part(text::strip(*s.string, characters, true, true))));
+  made.markup = s.markup;
+  return made;
 }
 
 template <text::Case how>
 Result<Value> filter_case(Context& c, const Value& input, const Args& args) {
   MILLRACE_TRY(bind<0>(args, {}));
   MILLRACE_ASSIGN(const Value s, c.to_text(args.at, input));
-  return c.text(args.at, change_case(s.view(), how));
+  MILLRACE_ASSIGN(Value made, c.change_case(args.at, s.view(), how));
+  made.markup = s.markup && how != text::Case::words;  // Jinja's `title` joins a plain text
+  return made;
 }
 
+// The filter reads its input as plain text, unlike the method of Markup.
 Result<Value> filter_replace(Context& c, const Value& input, const Args& args) {
   MILLRACE_ASSIGN(auto a, bind<3>(args, {"old", "new", "count"}));
   if (!a[0] || !a[1]) return c.wrong(args.at, "'replace' needs 'old' and 'new'");
-  MILLRACE_ASSIGN(const Value s, c.to_text(args.at, input));
-  MILLRACE_ASSIGN(const Value from, c.to_text(args.at, *a[0]));
-  MILLRACE_ASSIGN(const Value to, c.to_text(args.at, *a[1]));
-  Args call{args.at, "replace", {from, to}, {}};
+  Args call{args.at, "replace", {*a[0], *a[1]}, {}};
+  for (Value& text : call.positional) {
+    MILLRACE_ASSIGN(text, c.to_text(args.at, text));
+  }
   if (a[2] && !a[2]->is(Kind::none)) call.positional.push_back(*a[2]);
-  const std::string name = "replace";
-  return call_method(c, Method{s, &name}, call);
+  MILLRACE_ASSIGN(Value whole, c.to_text(args.at, input));
+  whole.markup = false;
+  return call_method(c, Method{whole, "replace"}, call);
 }
 
 Result<Value> filter_string(Context& c, const Value& input, const Args& args) {
@@ -44,7 +52,16 @@ Result<Value> filter_string(Context& c, const Value& input, const Args& args) {
 }
 
 Result<Value> filter_safe(Context& c, const Value& input, const Args& args) {
-  return filter_string(c, input, args);  // templates escape nothing, so everything is safe
+  MILLRACE_ASSIGN(Value made, filter_string(c, input, args));
+  made.markup = true;
+  return made;
+}
+
+template <bool again>
+Result<Value> filter_escape(Context& c, const Value& input, const Args& args) {
+  MILLRACE_ASSIGN(Value made, filter_string(c, input, args));
+  if (again) made.markup = false;
+  return escaped(c, args.at, made);
 }
 
 Result<Value> filter_indent(Context& c, const Value& input, const Args& args) {
@@ -58,27 +75,40 @@ Result<Value> filter_indent(Context& c, const Value& input, const Args& args) {
   }
   const TrackedView s = whole.view(), margin = a[0]->view();
   const bool first = a[1] && truthy(*a[1]), blank = a[2] && truthy(*a[2]);
-  TrackedText out;
+  TextDraft out(c);
   for (std::size_t begin = 0, line = 0; begin <= s.bytes.size(); ++line) {
     const std::size_t end = std::min(s.bytes.find('\n', begin), s.bytes.size());
     const bool empty = end == begin;
-    if (line == 0 ? first : (blank || !empty)) out.append(margin);
-    out.append(s.part(s.bytes.substr(begin, end + 1 - begin)));  // the line with its line end
+    if (line == 0 ? first : (blank || !empty)) MILLRACE_TRY(out.append(args.at, margin));
+    MILLRACE_TRY(out.append(args.at, s.part(s.bytes.substr(begin, end + 1 - begin))));
     begin = end + 1;
-    MILLRACE_TRY(c.check_room(args.at, out));
   }
-  return c.text(args.at, std::move(out));
+  MILLRACE_ASSIGN(Value made, c.text(args.at, std::move(out)));
+  made.markup = whole.markup;
+  return made;
 }
 
 Result<Value> filter_tojson(Context& c, const Value& input, const Args& args) {
   MILLRACE_ASSIGN(auto a, bind<4>(args, {"ensure_ascii", "indent", "separators", "sort_keys"}));
-  if (a[2] && !a[2]->is(Kind::none)) return c.unsupported(args.at, "'separators' of 'tojson'");
-  if (a[1] && a[1]->is(Kind::string))
-    return c.unsupported(args.at, "a string as 'indent' of 'tojson'");
-  MILLRACE_ASSIGN(std::int64_t indent, integer_argument(args, a[1], "indent", -1));
-  const bool lines = a[1] && !a[1]->is(Kind::none);
-  return c.to_json(args.at, input, lines ? std::max<std::int64_t>(indent, 0) : -1,
-                   a[0] && truthy(*a[0]), a[3] && truthy(*a[3]));
+  JsonStyle style;
+  style.ensure_ascii = a[0] && truthy(*a[0]);
+  style.sort_keys = a[3] && truthy(*a[3]);
+  if (a[1] && a[1]->is(Kind::string)) {
+    style.indent = *a[1]->string;
+  } else if (a[1] && !a[1]->is(Kind::none)) {
+    MILLRACE_ASSIGN(const std::int64_t indent, integer_argument(args, a[1], "indent", 0));
+    if (indent > 64) return c.wrong(args.at, "'tojson' has an indent of more than 64");
+    style.indent = std::string(static_cast<std::size_t>(std::max<std::int64_t>(indent, 0)), ' ');
+  }
+  if (style.indent) style.item_separator = ",";
+  if (a[2] && !a[2]->is(Kind::none)) {
+    if (!a[2]->is_sequence() || a[2]->list->items.size() != 2)
+      return c.wrong(args.at, "the separators of 'tojson' must be a pair of strings");
+    const auto& pair = a[2]->list->items;
+    MILLRACE_ASSIGN(style.item_separator, text_argument(args, pair[0], "separators", {}));
+    MILLRACE_ASSIGN(style.key_separator, text_argument(args, pair[1], "separators", {}));
+  }
+  return c.to_json(args.at, input, style);
 }
 
 // Reads an integer as Python's int(text) does, with whitespace around it and one sign.
@@ -142,6 +172,24 @@ Result<Value> filter_abs(Context& c, const Value& input, const Args& args) {
   return Value::of(std::abs(input.as_integer()));
 }
 
+// Returns nothing for a character that stays itself.
+std::string_view entity(char c) {
+  switch (c) {
+    case '&':
+      return "&amp;";
+    case '<':
+      return "&lt;";
+    case '>':
+      return "&gt;";
+    case '\'':
+      return "&#39;";
+    case '"':
+      return "&#34;";
+    default:
+      return {};
+  }
+}
+
 constexpr Builtin table[] = {
     {"trim", filter_trim},
     {"upper", filter_case<text::Case::upper>},
@@ -151,6 +199,9 @@ constexpr Builtin table[] = {
     {"replace", filter_replace},
     {"string", filter_string},
     {"safe", filter_safe},
+    {"escape", filter_escape<false>},
+    {"e", filter_escape<false>},
+    {"forceescape", filter_escape<true>},
     {"indent", filter_indent},
     {"tojson", filter_tojson},
     {"int", filter_int},
@@ -160,15 +211,35 @@ constexpr Builtin table[] = {
 
 }  // namespace
 
+Result<Value> escaped(Context& c, Position at, const Value& v) {
+  if (!v.is(Kind::string) || v.markup) return c.to_text(at, v);
+  TextDraft out(c);
+  Status status;
+  v.view().for_each_run([&](std::string_view run, bool tainted) {
+    while (status && !run.empty()) {
+      const std::size_t plain = std::min(run.find_first_of("&<>'\""), run.size());
+      if (plain > 0) status = out.append(at, run.substr(0, plain), tainted);
+      run.remove_prefix(plain);
+      if (!status || run.empty()) break;
+      status = out.append(at, entity(run[0]), tainted);
+      run.remove_prefix(1);
+    }
+  });
+  MILLRACE_TRY(status);
+  MILLRACE_ASSIGN(Value made, c.text(at, std::move(out)));
+  made.markup = true;
+  return made;
+}
+
 std::span<const Builtin> text_filters() {
   return table;
 }
 
 bool is_jinja_filter(std::string_view name) {
   for (const std::string_view known :
-       {"attr",     "batch",     "center", "escape",    "e",        "filesizeformat", "forceescape",
-        "format",   "groupby",   "pprint", "random",    "round",    "slice",          "striptags",
-        "truncate", "urlencode", "urlize", "wordcount", "wordwrap", "xmlattr"})
+       {"attr", "batch", "center", "filesizeformat", "format", "groupby", "pprint", "random",
+        "round", "slice", "striptags", "truncate", "urlencode", "urlize", "wordcount", "wordwrap",
+        "xmlattr"})
     if (name == known) return true;
   return find_filter(name) != nullptr;
 }

@@ -8,7 +8,7 @@
 namespace millrace::chat_template {
 namespace {
 
-constexpr std::int64_t max_range = 100'000;  // as in Jinja's sandbox
+constexpr std::size_t max_range = 100'000;  // as in Jinja's sandbox
 
 Result<Value> range(Context& c, const Args& args) {
   MILLRACE_ASSIGN(auto a, bind<3>(args, {"start", "stop", "step"}));
@@ -19,39 +19,55 @@ Result<Value> range(Context& c, const Args& args) {
   const std::int64_t stop = a[1] ? a[1]->as_integer() : a[0]->as_integer();
   const std::int64_t step = a[2] ? a[2]->as_integer() : 1;
   if (step == 0) return c.wrong(args.at, "'range' has a step of zero");
-  std::vector<Value> out;
+  ListDraft out(c);
   for (std::int64_t i = start; step > 0 ? i < stop : i > stop;) {
-    if (static_cast<std::int64_t>(out.size()) == max_range)
+    if (out.items().size() == max_range)
       return c.wrong(args.at, "the range has more than " + std::to_string(max_range) + " numbers");
-    out.push_back(Value::of(i));
+    MILLRACE_TRY(out.append(args.at, Value::of(i)));
     if (__builtin_add_overflow(i, step, &i)) break;
   }
   return c.list(args.at, std::move(out));
 }
 
 Result<Value> make_namespace(Context& c, const Args& args) {
-  Space space;
   if (args.positional.size() > 1 ||
       (args.positional.size() == 1 && !args.positional[0].is(Kind::dict)))
     return c.wrong(args.at, "'namespace' takes named values and at most one dict");
+  Space& space = *c.heap().space({});
   if (!args.positional.empty())
     for (const auto& [key, value] : args.positional[0].dict->items) {
       if (!key.is(Kind::string))
         return c.wrong(args.at, "the names in a namespace must be strings");
-      space.attributes.emplace_back(*key.string, value);
+      MILLRACE_TRY(c.set_attribute(args.at, space, *key.string, value));
     }
-  for (const auto& [name, value] : args.named) space.attributes.emplace_back(name, value);
-  MILLRACE_TRY(c.spend(args.at));
-  return Value::of(c.heap().space(std::move(space)));
+  for (const auto& [name, value] : args.named)
+    MILLRACE_TRY(c.set_attribute(args.at, space, name, value));
+  return Value::of(&space);
 }
 
+// dict(a=1), dict(pairs or dict, b=2)
 Result<Value> make_dict(Context& c, const Args& args) {
-  if (!args.positional.empty()) return c.unsupported(args.at, "'dict' with a positional argument");
-  std::vector<std::pair<Value, Value>> items;
-  for (const auto& [name, value] : args.named)
-    items.emplace_back(c.heap().text(TrackedText{std::string(name), {}}), value);
-  MILLRACE_TRY(c.spend(args.at));
-  return Value::of(c.heap().dict(std::move(items)));
+  if (args.positional.size() > 1) return c.wrong(args.at, "'dict' takes at most one value");
+  DictDraft out(c);
+  if (!args.positional.empty()) {
+    const Value& given = args.positional[0];
+    MILLRACE_ASSIGN(const auto items, c.iterate(args.at, given));
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      const bool pair = items[i].is_sequence() && items[i].list->items.size() == 2;
+      if (given.is(Kind::dict)) {
+        MILLRACE_TRY(out.put(args.at, items[i], given.dict->items[i].second));
+      } else if (pair) {
+        MILLRACE_TRY(out.put(args.at, items[i].list->items[0], items[i].list->items[1]));
+      } else {
+        return c.wrong(args.at, "'dict' needs pairs of a key and a value");
+      }
+    }
+  }
+  for (const auto& [name, value] : args.named) {
+    MILLRACE_ASSIGN(const Value key, c.text(args.at, TrackedView{name}));
+    MILLRACE_TRY(out.put(args.at, key, value));
+  }
+  return std::move(out).take();
 }
 
 Result<Value> raise_exception(Context& c, const Args& args) {
@@ -156,15 +172,16 @@ Result<Value> strftime_now(Context& c, const Args& args) {
   if (!a[0]) return c.wrong(args.at, "'strftime_now' needs a format");
   MILLRACE_ASSIGN(const std::string_view format, text_argument(args, a[0], "format", {}));
   const Date now = date_of(c.now_s());
-  std::string out;
+  const bool tainted = c.heap().taints();
+  TextDraft out(c);
   for (std::size_t i = 0; i < format.size(); ++i) {
     if (format[i] != '%' || i + 1 == format.size()) {
-      out += format[i];
+      MILLRACE_TRY(out.append(args.at, format.substr(i, 1), tainted));
       continue;
     }
     const auto made = conversion(now, format[++i]);
     if (!made) return c.unsupported(args.at, std::string("'%") + format[i] + "' of 'strftime_now'");
-    out += *made;
+    MILLRACE_TRY(out.append(args.at, *made, tainted));
   }
   return c.text(args.at, std::move(out));
 }
@@ -182,6 +199,7 @@ std::optional<Value> find_function(std::string_view name) {
 
 Result<Value> call_function(Context& c, Function function, const Args& args) {
   const TaintScope scope(c.heap(), is_tainted(args));
+  MILLRACE_TRY(spend_call(c, Value(), args));
   switch (function) {
     case Function::range:
       return range(c, args);

@@ -1,106 +1,130 @@
 // json.dumps, as transformers configures the tojson filter: it does not escape HTML, and escapes
 // characters beyond ASCII only with ensure_ascii.
+#include "engine/core/template/json.hpp"
+
 #include <algorithm>
 #include <cmath>
 
-#include "engine/core/template/context.hpp"
+#include "engine/core/template/drafts.hpp"
 #include "engine/core/template/text.hpp"
 
 namespace millrace::chat_template {
-
-struct JsonStyle {
-  std::int64_t indent;
-  bool ensure_ascii;
-  bool sort_keys;
-};
-
 namespace {
 
-void new_line(std::string& out, const JsonStyle& style, int depth) {
-  if (style.indent < 0) return;
-  out += '\n';
-  out.append(static_cast<std::size_t>(style.indent) * static_cast<std::size_t>(depth), ' ');
-}
+// Writes one value and those in it.
+class JsonWriter {
+ public:
+  JsonWriter(Context& context, Position at, const JsonStyle& style, bool tainted)
+      : context_(context), at_(at), style_(style), tainted_(tainted), out_(context) {}
 
-std::string json_number(double d) {
-  if (std::isnan(d)) return "NaN";
-  if (std::isinf(d)) return d < 0 ? "-Infinity" : "Infinity";
-  return text::repr(d);
-}
+  Status write(const Value& v, int depth) {
+    if (depth > max_depth) return context_.wrong(at_, "the value is nested too deep for JSON");
+    switch (v.kind) {
+      case Kind::none:
+        return put("null");
+      case Kind::boolean:
+        return put(v.boolean ? "true" : "false");
+      case Kind::integer:
+        return put(std::to_string(v.integer));
+      case Kind::real:
+        return put(number(v.real));
+      case Kind::string:
+        return quoted(*v.string);
+      case Kind::list:
+      case Kind::tuple:
+        return array(v.list->items, depth);
+      case Kind::dict:
+        return object(*v.dict, depth);
+      default:
+        return context_.wrong(
+            at_, "Object of type " + std::string(type_name(v.kind)) + " is not JSON serializable");
+    }
+  }
+  TextDraft take() && { return std::move(out_); }
+
+ private:
+  Status put(std::string_view s) { return out_.append(at_, s, tainted_); }
+
+  static std::string number(double d) {
+    if (std::isnan(d)) return "NaN";
+    if (std::isinf(d)) return d < 0 ? "-Infinity" : "Infinity";
+    return text::repr(d);
+  }
+
+  Status quoted(std::string_view s) {
+    MILLRACE_TRY(put("\""));
+    MILLRACE_TRY(
+        append_pieces(at_, out_, s, tainted_, [&](std::string& made, std::string_view piece) {
+          text::append_json(made, piece, style_.ensure_ascii);
+        }));
+    return put("\"");
+  }
+
+  Status new_line(int depth) {
+    if (!style_.indent) return {};
+    MILLRACE_TRY(put("\n"));
+    for (int i = 0; i < depth; ++i) MILLRACE_TRY(put(*style_.indent));
+    return {};
+  }
+
+  Status array(const std::vector<Value>& items, int depth) {
+    MILLRACE_TRY(put("["));
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (i > 0) MILLRACE_TRY(put(style_.item_separator));
+      MILLRACE_TRY(new_line(depth + 1));
+      MILLRACE_TRY(write(items[i], depth + 1));
+    }
+    if (!items.empty()) MILLRACE_TRY(new_line(depth));
+    return put("]");
+  }
+
+  Status object(const Dict& dict, int depth) {
+    HeldMemory held(context_);
+    MILLRACE_TRY(held.add(at_, dict.items.size() * sizeof(void*)));
+    std::vector<const std::pair<Value, Value>*> items;
+    for (const auto& item : dict.items) items.push_back(&item);
+    for (const auto* item : items) MILLRACE_TRY(check_key(item->first));
+    if (style_.sort_keys) MILLRACE_TRY(sort(items));
+    MILLRACE_TRY(put("{"));
+    bool first = true;
+    for (const auto* item : items) {
+      if (!std::exchange(first, false)) MILLRACE_TRY(put(style_.item_separator));
+      MILLRACE_TRY(new_line(depth + 1));
+      MILLRACE_TRY(quoted(*item->first.string));
+      MILLRACE_TRY(put(style_.key_separator));
+      MILLRACE_TRY(write(item->second, depth + 1));
+    }
+    if (!first) MILLRACE_TRY(new_line(depth));
+    return put("}");
+  }
+
+  Status sort(std::vector<const std::pair<Value, Value>*>& items) {
+    std::ranges::sort(items, [&](const auto* a, const auto* b) {
+      const std::string &x = *a->first.string, &y = *b->first.string;
+      context_.work() -=
+          static_cast<std::int64_t>(1 + std::min(x.size(), y.size()) / bytes_per_step);
+      return x < y;
+    });
+    return context_.spend(at_);
+  }
+  Status check_key(const Value& v) const {
+    if (v.is(Kind::string)) return {};
+    return context_.unsupported(at_, "JSON of a dict whose keys are not strings");
+  }
+
+  Context& context_;
+  Position at_;
+  const JsonStyle& style_;
+  bool tainted_;
+  TextDraft out_;
+};
 
 }  // namespace
 
-Result<Value> Context::to_json(Position at, const Value& v, std::int64_t indent, bool ensure_ascii,
-                               bool sort_keys) {
-  if (indent > 64) return wrong(at, "'tojson' has an indent of more than 64");
-  JsonStyle style{indent, ensure_ascii, sort_keys};
-  std::string out;
-  MILLRACE_TRY(append_json(at, out, v, style, 0));
-  return text(at, std::move(out));
-}
-
-Status Context::append_json(Position at, std::string& out, const Value& v, JsonStyle& style,
-                            int depth) {
-  if (depth > max_depth) return wrong(at, "the value is nested too deep for JSON");
-  MILLRACE_TRY(spend(at));
-  MILLRACE_TRY(check_size(at, out.size()));
-  const std::string_view separator = style.indent < 0 ? ", " : ",";
-  switch (v.kind) {
-    case Kind::none:
-      out += "null";
-      return {};
-    case Kind::boolean:
-      out += v.boolean ? "true" : "false";
-      return {};
-    case Kind::integer:
-      out += std::to_string(v.integer);
-      return {};
-    case Kind::real:
-      out += json_number(v.real);
-      return {};
-    case Kind::string:
-      MILLRACE_TRY(spend(at, v.string->size() / 64));
-      text::append_json(out, *v.string, style.ensure_ascii);
-      return {};
-    case Kind::list:
-    case Kind::tuple: {
-      out += '[';
-      bool first = true;
-      for (const Value& one : v.list->items) {
-        if (!first) out += separator;
-        first = false;
-        new_line(out, style, depth + 1);
-        MILLRACE_TRY(append_json(at, out, one, style, depth + 1));
-      }
-      if (!first) new_line(out, style, depth);
-      out += ']';
-      return {};
-    }
-    case Kind::dict:
-      break;
-    default:
-      return wrong(
-          at, "Object of type " + std::string(type_name(v.kind)) + " is not JSON serializable");
-  }
-  auto items = v.dict->items;
-  for (const auto& [key, value] : items)
-    if (!key.is(Kind::string)) return unsupported(at, "JSON of a dict whose keys are not strings");
-  if (style.sort_keys)
-    std::sort(items.begin(), items.end(),
-              [](const auto& a, const auto& b) { return *a.first.string < *b.first.string; });
-  out += '{';
-  bool first = true;
-  for (const auto& [key, value] : items) {
-    if (!first) out += separator;
-    first = false;
-    new_line(out, style, depth + 1);
-    text::append_json(out, *key.string, style.ensure_ascii);
-    out += ": ";
-    MILLRACE_TRY(append_json(at, out, value, style, depth + 1));
-  }
-  if (!first) new_line(out, style, depth);
-  out += '}';
-  return {};
+Result<Value> Context::to_json(Position at, const Value& v, const JsonStyle& style) {
+  JsonWriter writer(*this, at, style, heap_.taints());
+  MILLRACE_TRY(writer.write(v, 0));
+  return text(at, std::move(writer).take());
 }
 
 }  // namespace millrace::chat_template

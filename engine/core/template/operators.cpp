@@ -84,28 +84,46 @@ Result<Value> reals(Context& c, Position at, Operation operation, double a, doub
   return Value::of(std::round((a - rest) / b));
 }
 
+Result<Value> repeated_text(Context& c, Position at, const Value& what, std::size_t times) {
+  if (!what.string->empty() && times > c.limits().output_bytes / what.string->size())
+    MILLRACE_TRY(c.check_size(at, c.limits().output_bytes + 1));
+  TextDraft out(c), power(c);  // `power` is one, two, four... copies of `what`
+  MILLRACE_TRY(power.append(at, what.view()));
+  for (std::size_t left = what.string->empty() ? 0 : times; left > 0; left /= 2) {
+    if (left % 2 == 1) MILLRACE_TRY(out.append(at, power.view()));
+    if (left == 1) break;
+    TextDraft twice(c);
+    MILLRACE_TRY(twice.append(at, power.view()));
+    MILLRACE_TRY(twice.append(at, power.view()));
+    power = std::move(twice);
+  }
+  MILLRACE_ASSIGN(Value made, c.text(at, std::move(out)));
+  made.markup = what.markup;
+  return made;
+}
+
 Result<Value> repeated(Context& c, Position at, const Value& what, std::int64_t times) {
   const auto n = static_cast<std::size_t>(std::max<std::int64_t>(times, 0));
-  if (what.is(Kind::string)) {
-    if (!what.string->empty() && n > c.limits().output_bytes / what.string->size())
-      MILLRACE_TRY(c.check_size(at, c.limits().output_bytes + 1));
-    TrackedText out, power;  // `power` is one, two, four... copies of `what`
-    power.append(what.view());
-    for (std::size_t left = what.string->empty() ? 0 : n; left > 0; left /= 2) {
-      MILLRACE_TRY(c.check_room(at, power));
-      if (left % 2 == 1) out.append(power.view());
-      if (left == 1) break;
-      const TrackedText half = power;
-      power.append(half.view());
-    }
-    return c.text(at, std::move(out));
-  }
-  std::vector<Value> out;
-  for (std::size_t i = 0; i < n && !what.list->items.empty(); ++i) {
-    MILLRACE_TRY(c.spend(at, what.list->items.size()));
-    out.insert(out.end(), what.list->items.begin(), what.list->items.end());
-  }
+  if (what.is(Kind::string)) return repeated_text(c, at, what, n);
+  ListDraft out(c);
+  for (std::size_t i = 0; i < n && !what.list->items.empty(); ++i)
+    MILLRACE_TRY(out.append(at, what.list->items));
   return c.list(at, std::move(out), what.kind);
+}
+
+// a + b of two strings. Markup escapes what is joined to it.
+Result<Value> joined(Context& c, Position at, Value a, Value b) {
+  const bool markup = a.markup || b.markup;
+  for (Value* part : {&a, &b}) {
+    if (!markup || part->markup) continue;
+    MILLRACE_ASSIGN(*part, escaped(c, at, *part));
+  }
+  TextDraft out(c);
+  MILLRACE_TRY(c.append(at, out, a));
+  MILLRACE_TRY(c.append(at, out, b));
+  MILLRACE_ASSIGN(Value made, c.text(at, std::move(out)));
+  made.markup = markup;
+  return made;
 }
 
 }  // namespace
@@ -120,16 +138,11 @@ Result<Value> arithmetic(Context& c, Position at, Operation operation, const Val
     return integers(c, at, operation, a.as_integer(), b.as_integer());
   if (a.is_number() && b.is_number()) return reals(c, at, operation, a.as_real(), b.as_real());
   if (operation == Operation::add && a.kind == b.kind) {
-    if (a.is(Kind::string)) {
-      TrackedText out;
-      MILLRACE_TRY(c.append(at, out, a));
-      MILLRACE_TRY(c.append(at, out, b));
-      return c.text(at, std::move(out));
-    }
+    if (a.is(Kind::string)) return joined(c, at, a, b);
     if (a.is_sequence()) {
-      MILLRACE_TRY(c.spend(at, a.list->items.size() + b.list->items.size()));
-      std::vector<Value> items = a.list->items;
-      items.insert(items.end(), b.list->items.begin(), b.list->items.end());
+      ListDraft items(c);
+      MILLRACE_TRY(items.append(at, a.list->items));
+      MILLRACE_TRY(items.append(at, b.list->items));
       return c.list(at, std::move(items), a.kind);
     }
   }

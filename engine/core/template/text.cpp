@@ -88,13 +88,21 @@ std::size_t length(std::string_view s) {
   return n;
 }
 
-std::vector<std::size_t> offsets(std::string_view s) {
-  std::vector<std::size_t> at;
-  at.reserve(s.size() + 1);
-  for (std::size_t i = 0; i < s.size(); ++i)
-    if (!is_continuation(s[i])) at.push_back(i);
-  at.push_back(s.size());
+std::size_t forward(std::string_view s, std::size_t at, std::size_t count) {
+  for (; count > 0 && at < s.size(); --count) at += character_bytes(s, at);
   return at;
+}
+
+std::size_t backward(std::string_view s, std::size_t at) {
+  do --at;
+  while (at > 0 && is_continuation(s[at]));
+  return at;
+}
+
+std::string_view whole_prefix(std::string_view s, std::size_t bytes) {
+  if (s.size() <= bytes) return s;
+  while (bytes > 0 && is_continuation(s[bytes])) --bytes;
+  return s.substr(0, bytes);
 }
 
 std::size_t character_bytes(std::string_view s, std::size_t at) {
@@ -121,38 +129,53 @@ bool is_space(std::uint32_t c) {
          c == 0x205F || c == 0x3000;
 }
 
-std::string_view strip(std::string_view s, const std::string* characters, bool left, bool right) {
-  const auto drop = [&](std::string_view one) {
-    if (characters == nullptr) return is_space(decode(one, 0).code_point);
-    return characters->find(one) != std::string::npos;
-  };
-  while (left && !s.empty()) {
-    const std::size_t bytes = character_bytes(s, 0);
-    if (!drop(s.substr(0, bytes))) break;
-    s.remove_prefix(bytes);
+namespace {
+
+// A set of characters that is looked up in constant time.
+class CharacterSet {
+ public:
+  explicit CharacterSet(std::string_view characters) {
+    for (std::size_t i = 0; i < characters.size();) {
+      const auto [c, bytes] = decode(characters, i);
+      if (c >= held_.size()) held_.resize(c + 1);
+      held_[c] = true;
+      i += bytes;
+    }
   }
+  bool holds(std::uint32_t c) const { return c < held_.size() && held_[c]; }
+
+ private:
+  std::vector<bool> held_;
+};
+
+std::string_view strip_if(std::string_view s, const auto& drop, bool left, bool right) {
+  while (left && !s.empty() && drop(decode(s, 0).code_point))
+    s.remove_prefix(character_bytes(s, 0));
   while (right && !s.empty()) {
-    std::size_t at = s.size() - 1;
-    while (at > 0 && is_continuation(s[at])) --at;
-    if (!drop(s.substr(at))) break;
-    s.remove_suffix(s.size() - at);
+    const std::size_t last = backward(s, s.size());
+    if (!drop(decode(s, last).code_point)) break;
+    s.remove_suffix(s.size() - last);
   }
   return s;
 }
 
-std::vector<std::string_view> split_whitespace(std::string_view s, std::int64_t limit) {
-  std::vector<std::string_view> parts;
-  for (s = strip(s, nullptr, true, false); !s.empty(); s = strip(s, nullptr, true, false)) {
-    if (limit >= 0 && static_cast<std::int64_t>(parts.size()) == limit) {
-      parts.push_back(s);  // with the whitespace at its end, as in Python
-      break;
-    }
-    std::size_t end = 0;
-    while (end < s.size() && !is_space(decode(s, end).code_point)) end += character_bytes(s, end);
-    parts.push_back(s.substr(0, end));
-    s.remove_prefix(end);
+}  // namespace
+
+std::string_view strip(std::string_view s, const std::string* characters, bool left, bool right) {
+  if (characters == nullptr) return strip_if(s, is_space, left, right);
+  const CharacterSet set(*characters);
+  return strip_if(
+      s, [&](std::uint32_t c) { return set.holds(c); }, left, right);
+}
+
+std::size_t word_bytes(std::string_view s, bool from_right) {
+  std::size_t at = from_right ? s.size() : 0;
+  if (from_right) {
+    while (at > 0 && !is_space(decode(s, backward(s, at)).code_point)) at = backward(s, at);
+    return s.size() - at;
   }
-  return parts;
+  while (at < s.size() && !is_space(decode(s, at).code_point)) at += character_bytes(s, at);
+  return at;
 }
 
 std::uint32_t CaseMap::map(std::uint32_t c) const {
@@ -184,10 +207,6 @@ std::string CaseMap::next(std::string_view piece) {
   return out;
 }
 
-std::string change_case(std::string_view s, Case how) {
-  return CaseMap(how).next(s);
-}
-
 bool is_upper(std::string_view s) {
   return all_cased(s, lower, upper);
 }
@@ -196,10 +215,47 @@ bool is_lower(std::string_view s) {
   return all_cased(s, upper, lower);
 }
 
-std::string repr(std::string_view s) {
-  const bool has_single = s.find('\'') != std::string_view::npos;
-  const char quote = has_single && s.find('"') == std::string_view::npos ? '"' : '\'';
-  std::string out(1, quote);
+namespace {
+
+bool all_of(std::string_view s, const auto& holds) {
+  for (std::size_t i = 0; i < s.size();) {
+    const auto [c, bytes] = decode(s, i);
+    if (!holds(c)) return false;
+    i += bytes;
+  }
+  return !s.empty();
+}
+
+bool is_letter(std::uint32_t c) {
+  const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+  return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
+}
+bool is_number(std::uint32_t c) {
+  const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+  return category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO;
+}
+
+}  // namespace
+
+bool is_digits(std::string_view s) {
+  return all_of(s, [](std::uint32_t c) { return c >= '0' && c <= '9'; });
+}
+bool is_blank(std::string_view s) {
+  return all_of(s, is_space);
+}
+bool is_letters(std::string_view s) {
+  return all_of(s, is_letter);
+}
+bool is_letters_or_numbers(std::string_view s) {
+  return all_of(s, [](std::uint32_t c) { return is_letter(c) || is_number(c); });
+}
+
+char repr_quote(std::string_view s) {
+  const bool double_ones = s.find('\'') != s.npos && s.find('"') == s.npos;
+  return double_ones ? '"' : '\'';
+}
+
+void append_repr(std::string& out, std::string_view s, char quote) {
   for (std::size_t i = 0; i < s.size();) {
     const auto [c, bytes] = decode(s, i);
     if (c == static_cast<unsigned char>(quote) || c == '\\') {
@@ -222,7 +278,6 @@ std::string repr(std::string_view s) {
     }
     i += bytes;
   }
-  return out += quote;
 }
 
 std::string repr(double d) {
@@ -246,7 +301,6 @@ std::string repr(double d) {
 }
 
 void append_json(std::string& out, std::string_view s, bool ensure_ascii) {
-  out += '"';
   for (std::size_t i = 0; i < s.size();) {
     const auto [c, bytes] = decode(s, i);
     switch (c) {
@@ -283,7 +337,6 @@ void append_json(std::string& out, std::string_view s, bool ensure_ascii) {
     }
     i += bytes;
   }
-  out += '"';
 }
 
 }  // namespace millrace::chat_template::text

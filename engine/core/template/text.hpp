@@ -14,8 +14,12 @@
 namespace millrace::chat_template::text {
 
 std::size_t length(std::string_view s);  // code points
-// Returns the byte offset of each code point, and the size of the text.
-std::vector<std::size_t> offsets(std::string_view s);
+// Returns the place that lies `count` characters after the place `at`, or the end of the text.
+std::size_t forward(std::string_view s, std::size_t at, std::size_t count);
+// Returns the place of the character before the place `at`, which is not 0.
+std::size_t backward(std::string_view s, std::size_t at);
+// Returns the largest prefix of at most `bytes` bytes that consists of whole characters.
+std::string_view whole_prefix(std::string_view s, std::size_t bytes);
 // Returns the number of bytes of the character that starts at `s[at]`.
 std::size_t character_bytes(std::string_view s, std::size_t at);
 void append_utf8(std::string& out, std::uint32_t code_point);
@@ -23,14 +27,14 @@ void append_utf8(std::string& out, std::uint32_t code_point);
 bool is_space(std::uint32_t code_point);  // str.isspace
 // Removes the characters in `characters` (nullptr: whitespace) from the chosen ends.
 std::string_view strip(std::string_view s, const std::string* characters, bool left, bool right);
-// str.split without a separator; a negative limit means none.
-std::vector<std::string_view> split_whitespace(std::string_view s, std::int64_t limit);
+// Returns the size of the word at the near end of a text: the characters before the first
+// whitespace, or with `from_right` those after the last.
+std::size_t word_bytes(std::string_view s, bool from_right);
 
 // `title` begins a word after each character without case, as Python does. `words` begins a word
 // only after whitespace, hyphens and opening brackets, as Jinja does. "don't" becomes "Don'T" and
 // "Don't".
 enum class Case { upper, lower, title, capitalize, words };
-std::string change_case(std::string_view s, Case how);
 // Changes the case of a text that comes in pieces. Each piece consists of whole characters.
 class CaseMap {
  public:
@@ -43,13 +47,20 @@ class CaseMap {
   bool first_ = true;  // no character has come yet
   bool word_ = false;  // the last character belongs to a word
 };
+// str.isupper and its kin.
 bool is_upper(std::string_view s);
 bool is_lower(std::string_view s);
+bool is_digits(std::string_view s);
+bool is_blank(std::string_view s);
+bool is_letters(std::string_view s);
+bool is_letters_or_numbers(std::string_view s);
 
-std::string repr(std::string_view s);  // quoted, as Python prints it inside a list
-std::string repr(double d);            // the shortest that round-trips, in Python's format
+// Python's repr of a text: the quote that it chooses, and what it writes between two of them.
+char repr_quote(std::string_view s);
+void append_repr(std::string& out, std::string_view s, char quote);
+std::string repr(double d);  // the shortest that round-trips, in Python's format
 
-// A JSON string literal as json.dumps writes it.
+// What json.dumps writes between the quotes of a text.
 void append_json(std::string& out, std::string_view s, bool ensure_ascii);
 
 }  // namespace millrace::chat_template::text

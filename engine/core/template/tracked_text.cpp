@@ -30,13 +30,4 @@ void TrackedText::append(const TrackedView& more) {
   more.for_each_run([&](std::string_view run, bool tainted) { append(run, tainted); });
 }
 
-TrackedText change_case(const TrackedView& text, text::Case how) {
-  TrackedText out;
-  out.bytes.reserve(text.bytes.size());
-  text::CaseMap map(how);
-  text.for_each_run(
-      [&](std::string_view run, bool tainted) { out.append(map.next(run), tainted); });
-  return out;
-}
-
 }  // namespace millrace::chat_template

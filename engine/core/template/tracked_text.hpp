@@ -45,7 +45,6 @@ struct TrackedView {
     if (done < bytes.size()) run(bytes.substr(done), false);
   }
 
- private:
   std::span<const TextSpan> spans() const;  // the spans that share bytes with this part
 };
 
@@ -60,9 +59,6 @@ struct TrackedText {
   TrackedView view() const { return {bytes, &taint}; }
   // `of_bytes` must lie within `bytes`.
   TrackedView part(std::string_view of_bytes) const { return view().part(of_bytes); }
-  std::size_t taint_bytes() const { return taint.size() * sizeof(TextSpan); }
 };
-
-TrackedText change_case(const TrackedView& text, text::Case how);
 
 }  // namespace millrace::chat_template

@@ -103,7 +103,8 @@ bool equal(const Value& a, const Value& b, std::int64_t& work, int depth) {
     case Kind::none:
       return true;
     case Kind::string:
-      work -= static_cast<std::int64_t>(a.string->size() / 64);
+      if (a.string->size() != b.string->size()) return false;
+      work -= static_cast<std::int64_t>(a.string->size() / bytes_per_step);
       return *a.string == *b.string;
     case Kind::list:
     case Kind::tuple: {
@@ -134,25 +135,25 @@ Value Heap::text(TrackedText s) {
   const bool whole = s.taint == TextSpans{{0, s.bytes.size()}};
   Taint taint = whole ? whole_taint() : nullptr;
   if (!whole && !s.taint.empty()) {
-    spent_bytes_ += s.taint_bytes() + sizeof(TextSpans);
+    spent_bytes_ += s.taint.capacity() * sizeof(TextSpan) + sizeof(TextSpans);
     taint = &taints_of_strings_.emplace_back(std::move(s.taint));
   }
-  return Value::of(name(std::move(s.bytes)), taint);
+  return Value::of(store(std::move(s.bytes)), taint);
 }
 
 Value Heap::text(std::string s) {
   const bool tainted = taints_ && !s.empty();
-  return Value::of(name(std::move(s)), tainted ? whole_taint() : nullptr);
+  return Value::of(store(std::move(s)), tainted ? whole_taint() : nullptr);
 }
 
 const List* Heap::list(std::vector<Value> items) {
-  spent_bytes_ += items.size() * sizeof(Value) + sizeof(List);
+  spent_bytes_ += items.capacity() * sizeof(Value) + sizeof(List);
   const bool tainted = std::ranges::any_of(items, is_tainted);
   return &lists_.emplace_back(List{std::move(items), tainted});
 }
 
 const Dict* Heap::dict(std::vector<std::pair<Value, Value>> items) {
-  spent_bytes_ += items.size() * 2 * sizeof(Value) + sizeof(Dict);
+  spent_bytes_ += items.capacity() * 2 * sizeof(Value) + sizeof(Dict);
   const bool tainted = std::ranges::any_of(
       items, [](const auto& item) { return is_tainted(item.first) || is_tainted(item.second); });
   return &dicts_.emplace_back(Dict{std::move(items), tainted});
@@ -161,12 +162,6 @@ const Dict* Heap::dict(std::vector<std::pair<Value, Value>> items) {
 const Value* find(const Dict& dict, const Value& key, std::int64_t& work) {
   for (const auto& [k, v] : dict.items)
     if (equal(k, key, work)) return &v;
-  return nullptr;
-}
-
-const Value* find(const Dict& dict, std::string_view key) {
-  for (const auto& [k, v] : dict.items)
-    if (k.is(Kind::string) && *k.string == key) return &v;
   return nullptr;
 }
 

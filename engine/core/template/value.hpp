@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -46,6 +48,7 @@ enum class Function : std::uint8_t { range, make_namespace, raise_exception, str
 struct Value {
   Kind kind = Kind::undefined;
   Kind holder = Kind::undefined;  // of an undefined attribute: the kind of the value that lacks it
+  bool markup = false;            // of a string: Python's Markup, which the filter `safe` makes
   union {
     bool boolean;
     std::int64_t integer;
@@ -152,15 +155,15 @@ struct Dict {  // in order of insertion
   bool tainted = false;
 };
 struct Space {
-  std::vector<std::pair<std::string, Value>> attributes;
+  std::unordered_map<std::string_view, Value> attributes;
 };
 struct Loop {
-  const std::vector<Value>* items = nullptr;
+  std::span<const Value> items;
   std::int64_t index0 = 0;
 };
 struct Method {
   Value receiver;
-  const std::string* name = nullptr;
+  std::string_view name;
 };
 
 bool truthy(const Value& v);
@@ -169,6 +172,8 @@ bool truthy(const Value& v);
 bool is_tainted(const Value& v);
 // Returns the type's name in Python's error messages, such as "str" or "NoneType".
 std::string_view type_name(Kind kind);
+// Reading, comparing or copying so many bytes takes one step.
+inline constexpr std::size_t bytes_per_step = 64;
 // Python's ==. Subtracts its cost from `work`. Returns false when no work is left, or beyond
 // max_depth levels. The caller must check `work` afterwards (Context::spend does).
 bool equal(const Value& a, const Value& b, std::int64_t& work, int depth = 0);
@@ -176,25 +181,20 @@ inline constexpr int max_depth = 100;
 
 // Finds a key. Returns null if it is absent.
 const Value* find(const Dict& dict, const Value& key, std::int64_t& work);
-const Value* find(const Dict& dict, std::string_view key);
 
 // Owns the values that a rendering makes. All of them live until the rendering ends, so no value
 // dangles and no cycle leaks. Context bounds `spent_bytes`.
 class Heap {
  public:
-  // Stores a name, which is not a value of the template.
-  const std::string* name(std::string s) {
-    spent_bytes_ += s.size() + sizeof(std::string);
-    return &strings_.emplace_back(std::move(s));
-  }
   Value text(TrackedText s);
   // Makes a text whose maker does not say which bytes are tainted. TaintScope decides whether all
   // or none are.
   Value text(std::string s);
   const List* list(std::vector<Value> items);
   const Dict* dict(std::vector<std::pair<Value, Value>> items);
+  // Context::set_attribute adds attributes.
   Space* space(Space space) {
-    spent_bytes_ += sizeof(Space) + space.attributes.size() * sizeof(Value);
+    spent_bytes_ += sizeof(Space);
     return &spaces_.emplace_back(std::move(space));
   }
   Loop* loop(Loop loop) {
@@ -205,10 +205,17 @@ class Heap {
     spent_bytes_ += sizeof(Method);
     return &methods_.emplace_back(method);
   }
+  bool taints() const { return taints_; }  // see TaintScope
+  void spend_bytes(std::size_t bytes) { spent_bytes_ += bytes; }
   std::size_t spent_bytes() const { return spent_bytes_; }
 
  private:
   friend class TaintScope;
+  const std::string* store(std::string s) {
+    spent_bytes_ += s.capacity() + sizeof(std::string);
+    return &strings_.emplace_back(std::move(s));
+  }
+
   std::size_t spent_bytes_ = 0;
   bool taints_ = true;  // whether text(std::string) makes tainted texts
   std::deque<std::string> strings_;

@@ -59,7 +59,7 @@ def nested(levels):
 
 
 def test_a_result_nested_too_deep_fails_its_job_and_hides_no_other(broker, client, engine):
-    # The frame of `ends` has 4 levels around a result, that of `data` 5; each may have 16 in all.
+    # The frame of `ends` has 4 levels around a result, that of `data` 5; each may have 40 in all.
     levels = {"a": 12, "b": 8, "c": 7}
     leases = leases_of(client, engine, *map(job, levels))
     ends = [end(lease) for lease in leases]

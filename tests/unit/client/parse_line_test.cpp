@@ -68,9 +68,24 @@ TEST(ParseLine, ChatContentInTextParts) {
             R"([{"type":"text","text":"a"},{"type":"text","text":"b"}]}]}})");
   const Chat messages = std::get<Chat>(job_of(parsed).request.prompt);
   ASSERT_EQ(messages.size(), 1U);
-  EXPECT_NE(messages[0].content.find('a'), std::string::npos);
-  EXPECT_NE(messages[0].content.find('b'), std::string::npos);
+  EXPECT_EQ(messages[0].parts, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(messages[0].content, "ab");
   EXPECT_FALSE(parsed.custom_id.has_value());
+}
+
+// A template may write them as JSON, so they keep the order of their fields.
+TEST(ParseLine, ToolsAndFieldsOfMessagesKeepTheirOrder) {
+  const Job job = job_of(
+      parse(R"({"messages":[{"role":"tool","content":"x","z":1,"a":{"y":[null,2.5],"b":true}}],)"
+            R"("tools":[{"type":"function","function":{"name":"f","description":"d"}}],)"
+            R"("tool_choice":"auto","chat_template_kwargs":{"k":"v","b":false}})"));
+  const JsonObject a = {{"y", {JsonList{{}, {2.5}}}}, {"b", {true}}};
+  EXPECT_EQ(std::get<Chat>(job.request.prompt).at(0).more,
+            (JsonObject{{"z", {std::int64_t{1}}}, {"a", {a}}}));
+  const JsonObject function = {{"name", {"f"}}, {"description", {"d"}}};
+  EXPECT_EQ(job.request.chat.tools,
+            (JsonList{{JsonObject{{"type", {"function"}}, {"function", {function}}}}}));
+  EXPECT_EQ(job.request.chat.template_kwargs, (JsonObject{{"k", {"v"}}, {"b", {false}}}));
 }
 
 TEST(ParseLine, CompletionLine) {
@@ -141,7 +156,8 @@ TEST(ParseLine, UnknownFieldsWarnAndStrictRefuses) {
 
 TEST(ParseLine, KnownFieldsThatWouldChangeTheTextAreRefused) {
   for (const char* fields :
-       {R"(,"tools":[{"type":"function"}])", R"(,"response_format":{"type":"json_object"})"}) {
+       {R"(,"tool_choice":"required")", R"(,"tool_choice":{"type":"function"})",
+        R"(,"response_format":{"type":"json_object"})"}) {
     expect_refused(chat(fields), Code::unsupported_field);
   }
   expect_refused(chat(R"(,"stream":true)"), Code::unsupported_field);

@@ -48,6 +48,15 @@ const std::vector<Refusal>& prompt_refusals() {
        [](R& r) {
          r.prompt = Chat{{"\xff", "a"}};
        }},
+      {"field bytes", Code::invalid_utf8, "messages[0] has a field",
+       [](R& r) {
+         r.prompt = Chat{{"user", "a", {{"name", {JsonList{{"\xc3"}}}}}}};
+       }},
+      {"tool bytes", Code::invalid_utf8, "tools or chat_template_kwargs",
+       [](R& r) {
+         r.prompt = Chat{{"user", "a"}};
+         r.chat.tools = {{JsonObject{{"\xff", {}}}}};
+       }},
       {"message bytes", Code::invalid_utf8, "messages[0].content",
        [](R& r) {
          r.prompt = Chat{{"user", "\xc3"}};

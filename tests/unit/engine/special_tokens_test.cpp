@@ -34,7 +34,7 @@ class SpecialTokens : public LoopTest {
     const auto add = [&](const Tokens& ids) { out.insert(out.end(), ids.begin(), ids.end()); };
     for (const ChatMessage& message : chat) {
       add({literal("<|im_start|>")});
-      add(plain(message.role + "\n" + message.content));
+      add(plain(message.role + "\n" + message.content.value_or("")));
       add({literal("<|im_end|>")});
       add(plain("\n"));
     }
@@ -102,6 +102,29 @@ TEST_F(SpecialTokens, ThatTheTemplateBuildsOfARoleCount) {
   Tokens wanted = {literal("<repo_name>")};
   for (const TokenId id : plain("<repo_name>")) wanted.push_back(id);
   EXPECT_EQ(encoded(Chat{{"repo", "<repo_name>"}}, {}), wanted);
+}
+
+// Tools, their calls and the template's variables come from the job, as messages do.
+TEST_F(SpecialTokens, InToolsFieldsAndVariablesAreText) {
+  const auto chat_template = ChatTemplate::parse(
+      "<|im_start|>{{ tools[0].name }}<|im_end|>{{ tools | tojson }}<|im_end|>"
+      "{{ messages[0].tool_calls[0].name }}<|im_end|>{% for k in kind %}{{ k }}{% endfor %}");
+  ASSERT_TRUE(chat_template);
+  context_.chat_template = &chat_template;
+  const JsonObject spoiled = {{"name", {"<|im_end|>"}}};
+  R r;
+  r.prompt = Chat{{"user", "x", {{"tool_calls", {JsonList{{spoiled}}}}}}};
+  r.chat.tools = {{spoiled}};
+  r.chat.template_kwargs = {{"kind", {JsonObject{{"<|im_start|>", {true}}}}}};
+  const auto ids = encode_prompt(r, context_);
+  ASSERT_TRUE(ids) << ids.error().text();
+  Tokens wanted = {literal("<|im_start|>")};
+  for (const char* text :
+       {"<|im_end|>", "[{\"name\": \"<|im_end|>\"}]", "<|im_end|>", "<|im_start|>"}) {
+    if (wanted.size() > 1) wanted.push_back(literal("<|im_end|>"));
+    for (const TokenId id : plain(text)) wanted.push_back(id);
+  }
+  EXPECT_EQ(*ids, wanted);
 }
 
 // Each turn's end is a place where others may begin alike; a content adds none.

@@ -34,6 +34,26 @@ inline Job chat_job() {
   return job;
 }
 
+inline Job tools_job() {
+  Job job;
+  job.id = "tools-1";
+  const JsonObject city = {{"type", {"string"}}, {"default", {}}};
+  const JsonObject parameters = {{"type", {"object"}},
+                                 {"properties", {JsonObject{{"city", {city}}}}},
+                                 {"required", {JsonList{{"city"}}}}};
+  const JsonObject function = {{"name", {"weather"}}, {"parameters", {parameters}}};
+  job.request.chat.tools = {{JsonObject{{"type", {"function"}}, {"function", {function}}}}};
+  job.request.chat.template_kwargs = {{"enable_thinking", {false}}, {"budget", {1.5}}};
+  const JsonObject call = {
+      {"name", {"weather"}},
+      {"arguments", {JsonObject{{"city", {"Bern"}}, {"days", {std::int64_t{2}}}}}}};
+  job.request.prompt = Chat{
+      {"user", "How is it in Bern?", {}, {"How is it", " in Bern?"}},
+      {"assistant", std::nullopt, {{"tool_calls", {JsonList{{JsonObject{{"function", {call}}}}}}}}},
+      {"tool", "Sunny.", {{"tool_call_id", {"c1"}}}}};
+  return job;
+}
+
 inline Job score_job() {
   Job job;
   job.request.task = Task::score;
@@ -97,7 +117,8 @@ inline std::vector<std::pair<std::string, Job>> jobs() {
   r.kv = "f16";
   r.require_fingerprint = "00c0ffee";
   return {{"job-minimal", minimal}, {"job-text", text_job()},   {"job-tokens", tokens},
-          {"job-chat", chat_job()}, {"job-score", score_job()}, {"job-everything", all}};
+          {"job-chat", chat_job()}, {"job-tools", tools_job()}, {"job-score", score_job()},
+          {"job-everything", all}};
 }
 
 inline LogitEdits used_edits() {

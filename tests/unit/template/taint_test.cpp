@@ -105,7 +105,6 @@ TEST(Taint, ReplacementsKeepTheirTaint) {
   EXPECT_EQ(marked("mixed.replace(' ', '_')"), "_a«us»_«er»,_«Ünd»z_");
   EXPECT_EQ(marked("'a-b-' | replace('-', u)"), "a«us er»b«us er»");
   EXPECT_EQ(marked("mixed.replace('s e', '')"), " a«ur», «Ünd»z ");
-  EXPECT_EQ(marked("mixed.replace('n', none)"), " a«us er», «Üd»z ");
   EXPECT_EQ(marked("(u ~ 'x').replace('', '-')"), "-«u»-«s»-« »-«e»-«r»-x-");
 }
 
@@ -132,9 +131,52 @@ TEST(Taint, BlocksMacrosAndLoopsKeepTheTaint) {
             "« <|end|> »1");
 }
 
+// Whatever a job gives may spell a special token, so none of it counts as the template's text.
+TEST(Taint, ToolsFieldsAndVariablesAreTainted) {
+  const JsonObject deep = {{"<|k|>", {JsonList{{"<|v|>"}, {std::int64_t{7}}}}}};
+  ChatInputs inputs;
+  inputs.tools = {{JsonObject{{"name", {"<|f|>"}}, {"more", {deep}}}}};
+  inputs.template_kwargs = {{"mode", {"<|m|>"}}, {"deep", {deep}}};
+  TemplateVariables variables;
+  variables.inputs = &inputs;
+  const ChatMessage message = {"user", "hi", {{"calls", {deep}}}, {}};
+  const auto show = [&](const std::string& source, const ChatMessage& said) {
+    const auto parsed = ChatTemplate::parse(source);
+    const auto out = parsed->render({said}, variables);
+    return out ? shown(out->text, out->from_messages) : out.error().text();
+  };
+  EXPECT_EQ(show("{% for t in tools %}<{{ t.name }}>{% endfor %}|{{ mode }}|", message),
+            "<«<|f|>»>|«<|m|>»|");
+  EXPECT_EQ(show("{{ tools | tojson }}", message),
+            "«[{\"name\": \"<|f|>\", \"more\": {\"<|k|>\": [\"<|v|>\", 7]}}]»");
+  EXPECT_EQ(show("{% for k, v in deep | items %}{{ k }}={{ v[0] }}{{ v[1] }}{% endfor %}", message),
+            "«<|k|>»=«<|v|>»7");
+  EXPECT_EQ(show("{% for k, v in messages[0].calls.items() %}{{ k }}:{{ v }}{% endfor %}", message),
+            "«<|k|>»:«['<|v|>', 7]»");
+  const ChatMessage parts = {"user", "<|a|>b", {}, {"<|a|>", "b"}};
+  EXPECT_EQ(
+      show("{% for p in messages[0].content %}{% if p.type == 'text' %}{{ p.text }};{% endif %}"
+           "{% endfor %}",
+           parts),
+      "«<|a|>»;«b»;");
+  EXPECT_EQ(show("<{{ messages[0].content }}>", parts), "<«<|a|>b»>");
+}
+
+TEST(Taint, ToolChoiceNoneHidesTheTools) {
+  ChatInputs inputs;
+  inputs.tools = {{JsonObject{{"name", {"f"}}}}};
+  inputs.tool_choice = ToolChoice::none;
+  TemplateVariables variables;
+  variables.inputs = &inputs;
+  const auto parsed = ChatTemplate::parse("{{ tools is none }}");
+  EXPECT_EQ(parsed->render({{"user", "x"}}, variables)->text, "True");
+  inputs.tool_choice = ToolChoice::automatic;
+  EXPECT_EQ(parsed->render({{"user", "x"}}, variables)->text, "False");
+}
+
 TEST(Taint, SpansCountAgainstTheMemory) {
   TemplateLimits limits;
-  limits.memory_bytes = 1 << 20;
+  limits.memory_bytes = 4 << 20;
   const auto parsed = ChatTemplate::parse(
       "{% set c = messages[0].content %}{% set t = ('x' ~ c) * 30000 %}{{ t | length }}", limits);
   ASSERT_TRUE(parsed) << parsed.error().text();
@@ -144,7 +186,7 @@ TEST(Taint, SpansCountAgainstTheMemory) {
   const auto large = parsed->render({{"user", "u"}}, {});  // 60,000 bytes and 30,000 spans
   ASSERT_TRUE(large) << large.error().text();
   const auto twice = ChatTemplate::parse(
-      "{% set c = messages[0].content %}{% set t = ('x' ~ c) * 80000 %}{{ t | length }}", limits);
+      "{% set c = messages[0].content %}{% set t = ('x' ~ c) * 300000 %}{{ t | length }}", limits);
   const auto refused = twice->render({{"user", "u"}}, {});
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("bytes of memory"), std::string::npos)

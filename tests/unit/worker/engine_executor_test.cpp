@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -18,14 +19,21 @@ class FakeEngine final : public engine::Engine {
     bool hold = false;  // steps do not end
     bool in_step = false;
     bool fail_step = false;
+    bool hold_prompts = false;  // those that begin with "slow" do not become ready
+    int preparing = 0;
+    std::uint64_t steps = 0;
     std::vector<engine::RequestId> added, cancelled;
     std::vector<std::uint32_t> priorities;
     std::vector<engine::PartialEvent> partials;  // of the next step
 
     void release() {
       const std::lock_guard lock(mutex);
-      hold = false;
+      hold = hold_prompts = false;
       changed.notify_all();
+    }
+    void wait_for(const std::function<bool()>& holds) {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, holds);
     }
     void wait_for_step() {
       std::unique_lock lock(mutex);
@@ -40,10 +48,19 @@ class FakeEngine final : public engine::Engine {
   }
   const engine::EngineInfo& info() const override { return info_; }
   engine::Counters counters() const override { return counters_; }
-  Status add(engine::RequestId id, const GenerationRequest& request,
-             std::uint32_t priority) override {
-    if (std::get<std::string>(request.prompt).empty())
-      return fail(Code::empty_prompt, "no token", "send some text");
+  Result<engine::Prepared> prepare(const GenerationRequest& request) const override {
+    const auto& prompt = std::get<std::string>(request.prompt);
+    if (prompt.empty()) return fail(Code::empty_prompt, "no token", "send some text");
+    if (!prompt.starts_with("slow")) return engine::Prepared();
+    std::unique_lock lock(shared_.mutex);
+    ++shared_.preparing;
+    shared_.changed.notify_all();
+    shared_.changed.wait(lock, [&] { return !shared_.hold_prompts; });
+    --shared_.preparing;
+    if (prompt == "slow and long") return fail(Code::context_exceeded, "too long", "shorten it");
+    return engine::Prepared();
+  }
+  Status add(engine::RequestId id, engine::Prepared, std::uint32_t priority) override {
     const std::lock_guard lock(shared_.mutex);
     shared_.added.push_back(id);
     shared_.priorities.push_back(priority);
@@ -69,6 +86,8 @@ class FakeEngine final : public engine::Engine {
     shared_.in_step = false;
     if (shared_.fail_step) return lose(events);
     ++counters_.steps;
+    shared_.steps = counters_.steps;
+    shared_.changed.notify_all();
     counters_.generated_tokens += left_.size();
     for (auto it = left_.begin(); it != left_.end();) {
       const bool cancelled = cancelled_.contains(it->first);
@@ -193,6 +212,45 @@ TEST_F(EngineExecutorTest, TasksAndCancelsReachARunningEngineBetweenItsSteps) {
   EXPECT_TRUE(ends[0].cancelled);
   EXPECT_EQ(ends[1].lease, 2u);
   EXPECT_FALSE(ends[1].cancelled);
+}
+
+// Long prompts are prepared beside the steps, and beside each other.
+TEST_F(EngineExecutorTest, StepsGoOnWhilePromptsArePrepared) {
+  shared_.hold = shared_.hold_prompts = true;
+  start();
+  executor_->add(task(1));
+  shared_.wait_for_step();
+  executor_->add(task(2, "slow and long"));
+  executor_->add(task(3, "slow"));
+  shared_.wait_for([&] { return shared_.preparing == 2; });
+  EXPECT_EQ(executor_->progress().steps, 0u);
+  {
+    const std::lock_guard lock(shared_.mutex);
+    shared_.hold = false;
+    shared_.changed.notify_all();
+  }
+  EXPECT_EQ(wait_for_ends(1)[0].lease, 1u);
+  EXPECT_EQ(executor_->progress().steps, 2u) << "both steps ran before a prompt was ready";
+  EXPECT_EQ(shared_.preparing, 2);
+  shared_.release();
+  auto ends = wait_for_ends(2);
+  if (ends[0].lease == 3) std::swap(ends[0], ends[1]);
+  ASSERT_TRUE(ends[0].error);
+  EXPECT_EQ(ends[0].error->code, Code::context_exceeded);
+  EXPECT_FALSE(ends[1].error);
+  EXPECT_EQ(shared_.added, (std::vector<engine::RequestId>{1, 3}));
+}
+
+TEST_F(EngineExecutorTest, ATaskThatIsCancelledWhileItIsPreparedEndsAsCancelled) {
+  shared_.hold_prompts = true;
+  start();
+  executor_->add(task(1, "slow"));
+  shared_.wait_for([&] { return shared_.preparing == 1; });
+  executor_->cancel(1);
+  shared_.release();
+  const auto ends = wait_for_ends(1);
+  EXPECT_EQ(ends[0].lease, 1u);
+  EXPECT_TRUE(ends[0].cancelled);
 }
 
 TEST_F(EngineExecutorTest, PartialsThatNobodyTookGrowTogether) {

@@ -1,0 +1,42 @@
+// A prompt that cannot fit the context is refused by its size.
+#include "tests/unit/engine/loop_fixture.hpp"
+
+namespace millrace::engine {
+namespace {
+
+// A prompt that is too long by its bytes is not tokenized, and a chat is not rendered to its end:
+// the errors tell the bytes, and no number of tokens.
+TEST_F(LoopTest, APromptIsRefusedByItsBytes) {
+  open();
+  const std::uint64_t most = 2048 * longest_token_bytes(host_parts().tokenizer);
+  GenerationRequest r;
+  r.sampling.seed = 1;
+  r.max_tokens = 1;
+  r.prompt = std::string(120'000'000, 'a');
+  const auto text = engine::prepare(r, context_);
+  ASSERT_FALSE(text);
+  EXPECT_EQ(text.error().code, Code::context_exceeded);
+  EXPECT_NE(text.error().message.find("the prompt has 120000000 bytes; no text of more than " +
+                                      std::to_string(most) + " bytes fits"),
+            std::string::npos)
+      << text.error().text();
+  r.prompt = Chat{{"user", std::string(20'000'000, 'a')}};
+  const auto chat = engine::prepare(r, context_);
+  ASSERT_FALSE(chat);
+  EXPECT_EQ(chat.error().code, Code::context_exceeded);
+  EXPECT_NE(chat.error().message.find("the rendered chat has more than " + std::to_string(most)),
+            std::string::npos)
+      << chat.error().text();
+  r.prompt = Tokens(2049, 100);
+  const auto ids = engine::prepare(r, context_);
+  ASSERT_FALSE(ids);
+  EXPECT_EQ(ids.error().code, Code::context_exceeded);
+  // A text at the bound is tokenized, and its tokens are counted.
+  r.prompt = std::string(most, 'a');
+  const auto counted = engine::prepare(r, context_);
+  ASSERT_FALSE(counted);
+  EXPECT_NE(counted.error().message.find("prompt ("), std::string::npos) << counted.error().text();
+}
+
+}  // namespace
+}  // namespace millrace::engine
