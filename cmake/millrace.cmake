@@ -3,7 +3,7 @@
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  # ccache caches what is compiled with a precompiled header only where __TIME__ and #define before it may be ignored.
+  # ccache does not cache files that use a precompiled header unless it may ignore __TIME__ and macros defined before it.
   set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
 
