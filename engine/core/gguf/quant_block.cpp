@@ -1,8 +1,7 @@
 #include "engine/core/gguf/quant_block.hpp"
 
-#include <cstring>
-
 #include "engine/core/gguf/half.hpp"
+#include "engine/core/gguf/load.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -10,9 +9,7 @@ namespace {
 using Bytes = const std::byte*;
 
 float half_at(Bytes from) {
-  std::uint16_t bits;
-  std::memcpy(&bits, from, sizeof bits);
-  return half_to_float(bits);
+  return half_to_float(load<std::uint16_t>(from));
 }
 
 int low(std::byte byte) {
