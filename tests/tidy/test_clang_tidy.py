@@ -34,6 +34,7 @@ OTHERS = ("tests", "bench")
 PRECOMPILED = re.compile(r"-Winvalid-pch -include \S+/cmake_pch\.hxx|-fpch-preprocess")
 LOCAL_NAME = re.compile(
     r"^(?!namespace|using|template)(?:\w[\w:<>,*& ]*[ *&])?(\w+)(?:\(|\[| =|\{| \{|;)", re.M)
+ABSOLUTE = re.compile(r'^#include "(/[^"]+)"', re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
 
@@ -41,12 +42,15 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 def commands():
     """Returns the compile commands of each of our sources.
 
-    They are without GCC's precompiled headers, which the tool cannot read.
+    They are without GCC's precompiled headers, which the tool cannot read. A unity file, which
+    CMake wrote and which includes several sources, stands for each of these.
     """
     found = {}
     for entry in json.loads((BUILD / "compile_commands.json").read_text()):
-        command = PRECOMPILED.sub("", entry["command"])
-        found.setdefault(pathlib.Path(entry["file"]).resolve(), []).append(command)
+        command, file = PRECOMPILED.sub("", entry["command"]), entry["file"]
+        whole = "/Unity/unity_" in file
+        for path in ABSOLUTE.findall(pathlib.Path(file).read_text()) if whole else [file]:
+            found.setdefault(pathlib.Path(path).resolve(), []).append(command.replace(file, path))
     return {path: found[path] for path in sorted(found) if path.is_relative_to(ROOT)}
 
 

@@ -142,7 +142,7 @@ Result<Value> filter_abs(Context& c, const Value& input, const Args& args) {
   return Value::of(std::abs(input.as_integer()));
 }
 
-constexpr Builtin table[] = {
+constexpr Builtin text_table[] = {
     {"trim", filter_trim},
     {"upper", filter_case<text::Case::upper>},
     {"lower", filter_case<text::Case::lower>},
@@ -161,7 +161,7 @@ constexpr Builtin table[] = {
 }  // namespace
 
 std::span<const Builtin> text_filters() {
-  return table;
+  return text_table;
 }
 
 bool is_jinja_filter(std::string_view name) {
