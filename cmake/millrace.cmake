@@ -3,7 +3,7 @@
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  # ccache caches what is compiled with a precompiled header only where __TIME__ and #define before it may be ignored.
+  # ccache does not cache files that use a precompiled header unless it may ignore __TIME__ and macros defined before it.
   set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
 
@@ -13,7 +13,7 @@ find_package(Threads REQUIRED)
 add_library(millrace_options INTERFACE)
 target_include_directories(millrace_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(millrace_options INTERFACE
-  -Wall -Wextra -Wpedantic -Werror -Wconversion -Wno-sign-conversion -Wshadow -Wnon-virtual-dtor
+  -Wall -Wextra -Wpedantic -Werror -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
   # The numeric contracts name each fused multiply-add; the compiler must not add any.
   -ffp-contract=off)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -33,6 +33,12 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   # report the concepts of C++20 as complete (__cpp_concepts 202002), which clang supports but does not report.
   target_compile_options(millrace_options INTERFACE -Wno-deprecated-declarations
     -D__cpp_concepts=202002L -Wno-builtin-macro-redefined)
+endif()
+if(CMAKE_UNITY_BUILD)
+  # The local names of one source are global ones to the next, and its local types belong to no main file.
+  target_compile_options(millrace_options INTERFACE -Wshadow=local -Wno-subobject-linkage)
+else()
+  target_compile_options(millrace_options INTERFACE -Wshadow)
 endif()
 if(MILLRACE_SANITIZE)
   add_compile_options(-fsanitize=${MILLRACE_SANITIZE} -fno-omit-frame-pointer
@@ -70,6 +76,11 @@ if(MILLRACE_PRECOMPILE)
   millrace_precompile(precompiled_program ${precompiled_headers} <CLI/CLI.hpp>)
   target_compile_options(precompiled_program PRIVATE $<$<CONFIG:Release>:-O1>)
 endif()
+
+# millrace_alone(SOURCES...) has sources compiled alone in a unity build, because their local names collide with others'.
+function(millrace_alone)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
 
 # millrace_library(NAME SOURCES...) declares a static library. Link it with target_link_libraries.
 function(millrace_library name)

@@ -9,10 +9,6 @@
 namespace millrace::broker {
 namespace {
 
-// The number of jobs past their deadline that one claim skips before it gives up; ExpireJobs ends
-// them.
-constexpr std::size_t claim_overscan = 1000;
-
 LapsedLease describe(const LeaseRow& row) {
   LapsedLease out;
   out.lease = row.lease;

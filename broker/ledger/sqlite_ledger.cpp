@@ -29,7 +29,7 @@ bool only_reads(const Operation& op) {
 bool brings_work(const Operation& op) {
   return is_any<SubmitJob, Append>(op);
 }
-std::uint64_t body_bytes(const Operation& op) {
+std::uint64_t work_bytes(const Operation& op) {
   if (const auto* submit = std::get_if<SubmitJob>(&op)) return submit->body.size();
   if (const auto* append = std::get_if<Append>(&op)) return append->body.size();
   return 0;
@@ -110,7 +110,7 @@ Result<SqliteLedger::Replies> SqliteLedger::apply(std::span<const Operation> ope
   if (broken_) return fail(*broken_);
   Refusals refusals;
   std::uint64_t new_bytes = 0;
-  for (const Operation& op : operations) new_bytes += body_bytes(op);
+  for (const Operation& op : operations) new_bytes += work_bytes(op);
   if (std::any_of(operations.begin(), operations.end(), brings_work)) {
     if (const Status room = reserve_.room_for(new_bytes); !room) refusals.work = room.error();
     if (refusals.work && refusals.work->code != Code::disk_full) {

@@ -6,12 +6,10 @@
 namespace millrace::client {
 namespace {
 
-constexpr std::int64_t us_per_ms = 1'000;
-
 // The question of request(), which waits for its answer.
-class Question final : public EventHandler {
+class PendingAnswer final : public EventHandler {
  public:
-  explicit Question(std::uint64_t id) : id_(id) {}
+  explicit PendingAnswer(std::uint64_t id) : id_(id) {}
   Result<bool> take(Envelope& answer) override {
     if (answer.id != id_) {
       return false;
@@ -81,7 +79,7 @@ Status EventLoop::dispatch(Handlers handlers) {
 }
 
 Result<Message> EventLoop::request(Message message) {
-  Question question(session_.ask(std::move(message)));
+  PendingAnswer question(session_.ask(std::move(message)));
   const std::int64_t end_us = clock_.monotonic_us() + options_.timeout_ms * us_per_ms;
   const auto late = [&] { return options_.timeout_ms != 0 && clock_.monotonic_us() >= end_us; };
   const Status waited = run({&question}, [&] { return question.answer() || late(); });

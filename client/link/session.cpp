@@ -9,7 +9,6 @@
 namespace millrace::client {
 namespace {
 
-constexpr std::int64_t us_per_ms = 1'000;
 constexpr std::uint64_t hello_id = 1;  // questions have higher ids
 
 struct Question {

@@ -5,11 +5,6 @@
 #include "schemas/base/log.hpp"
 
 namespace millrace::client {
-namespace {
-
-constexpr std::int64_t us_per_ms = 1'000;
-
-}  // namespace
 
 StreamReader::StreamReader(Session& session, const Clock& clock, StreamReaderOptions options,
                            EntrySink& sink)

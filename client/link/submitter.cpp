@@ -6,7 +6,6 @@
 namespace millrace::client {
 namespace {
 
-constexpr std::int64_t us_per_ms = 1'000;
 constexpr int lines_at_once = 256;  // between two polls of the socket
 
 // True if the broker has no room for now, so that the job is sent again.

@@ -19,7 +19,6 @@ namespace {
 
 constexpr const char* stream_name = "results";
 constexpr const char* cursor_name = "output";
-constexpr std::int64_t us_per_ms = 1'000;
 constexpr std::size_t failures_kept = 10;
 constexpr std::int64_t full_disk_patience_us = 10'000'000;
 

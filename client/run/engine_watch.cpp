@@ -5,7 +5,6 @@
 namespace millrace::client {
 namespace {
 
-constexpr std::int64_t us_per_ms = 1'000;
 constexpr std::uint32_t hurry_ms = 100;  // while an engine is expected to join
 constexpr double rate_weight = 0.3;      // of the newest rate, which is counted over one second
 constexpr std::int64_t silence_patience_us = 10'000'000;

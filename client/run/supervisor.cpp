@@ -10,7 +10,6 @@ namespace {
 
 constexpr std::size_t tail_bytes = 8'192;
 constexpr std::size_t last_lines = 8;
-constexpr std::int64_t us_per_ms = 1'000;
 
 // Parses the error of an engine that refuses to start, whose last lines are "millrace-engine: CODE:
 // message" and an indented hint. The run fails with that error; other last words are quoted.

@@ -9,7 +9,6 @@
 namespace millrace::worker {
 namespace {
 
-constexpr std::int64_t us_per_ms = 1'000;
 constexpr std::size_t frames_ahead = 8;  // frames that may wait to be sent
 constexpr std::size_t ends_per_frame = 256;
 constexpr std::size_t partials_per_frame = 1'000;

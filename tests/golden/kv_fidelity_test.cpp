@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -80,26 +79,18 @@ TEST_P(CenteredKeys, AreCloserAtTheSameSize) {
               plain.against_f16.mean_kld, centered.against_f16.mean_kld);
 }
 
-// What all gates share: a run's logits with f16 keys and values take as long as a policy's.
-struct GateRun {
-  std::unique_ptr<Device> device = testing::open_device();
-  GgufFile file = must(GgufFile::open(testing_support::model_path()));
-  FidelityContexts contexts;
-  std::unique_ptr<FidelityRun> run;
-
-  GateRun() {
-    Tokens tokens = context_tokens("perl");
-    const Tokens chat = context_tokens("chat");
-    tokens.insert(tokens.end(), chat.begin(), chat.end());
-    contexts = must(cut_contexts(tokens, {.size = 1024, .all_scored = true}, 49152));
-    run = must(FidelityRun::open(*device, file, contexts, {.math = MathMode::exact}, nullptr));
-  }
-};
-
 TEST_P(KvFidelity, StaysWithinItsGate) {
-  static GateRun* const gates = new GateRun;
-  ASSERT_EQ(gates->contexts.tokens.size(), 2048u);
-  const PolicyFidelity cost = must(gates->run->measure(must(parse_kv_policy(GetParam().policy))));
+  const auto device = testing::open_device();
+  const GgufFile file = must(GgufFile::open(testing_support::model_path()));
+  Tokens tokens = context_tokens("perl");
+  const Tokens chat = context_tokens("chat");
+  tokens.insert(tokens.end(), chat.begin(), chat.end());
+  ASSERT_EQ(tokens.size(), 2048u);
+  const FidelityContexts contexts =
+      must(cut_contexts(tokens, {.size = 1024, .all_scored = true}, 49152));
+  const auto run =
+      must(FidelityRun::open(*device, file, contexts, {.math = MathMode::exact}, nullptr));
+  const PolicyFidelity cost = must(run->measure(must(parse_kv_policy(GetParam().policy))));
   EXPECT_GT(cost.against_f16.mean_kld, GetParam().mean_kld / 10);  // the policy was in use
   const KvPolicy policy = must(parse_kv_policy(GetParam().policy));
   EXPECT_EQ(cost.layers, policy.codecs.name() + " x30");  // this model's keys have no outliers

@@ -34,30 +34,23 @@ OTHERS = ("tests", "bench")
 PRECOMPILED = re.compile(r"-Winvalid-pch -include \S+/cmake_pch\.hxx|-fpch-preprocess")
 LOCAL_NAME = re.compile(
     r"^(?!namespace|using|template)(?:\w[\w:<>,*& ]*[ *&])?(\w+)(?:\(|\[| =|\{| \{|;)", re.M)
+ABSOLUTE = re.compile(r'^#include "(/[^"]+)"', re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
 
 @functools.cache
-def database():
-    """Writes the compile commands without GCC's precompiled headers, which the tool cannot read.
-
-    Returns the folder of the new compile_commands.json.
-    """
-    entries = json.loads((BUILD / "compile_commands.json").read_text())
-    for entry in entries:
-        entry["command"] = PRECOMPILED.sub("", entry["command"])
-    folder = BUILD / "clang-tidy"
-    folder.mkdir(exist_ok=True)
-    (folder / "compile_commands.json").write_text(json.dumps(entries))
-    return folder
-
-
-@functools.cache
 def commands():
-    """Returns the compile commands of each of our sources."""
+    """Returns the compile commands of each of our sources.
+
+    They are without GCC's precompiled headers, which the tool cannot read. A unity file, which
+    CMake wrote and which includes several sources, stands for each of these.
+    """
     found = {}
-    for entry in json.loads((database() / "compile_commands.json").read_text()):
-        found.setdefault(pathlib.Path(entry["file"]).resolve(), []).append(entry["command"])
+    for entry in json.loads((BUILD / "compile_commands.json").read_text()):
+        command, file = PRECOMPILED.sub("", entry["command"]), entry["file"]
+        whole = "/Unity/unity_" in file
+        for path in ABSOLUTE.findall(pathlib.Path(file).read_text()) if whole else [file]:
+            found.setdefault(pathlib.Path(path).resolve(), []).append(command.replace(file, path))
     return {path: found[path] for path in sorted(found) if path.is_relative_to(ROOT)}
 
 
@@ -127,11 +120,12 @@ def flags(path):
 
 
 def run_tool(files, extra):
-    """Runs the tool over files of one folder and returns its output if it finds anything."""
+    """Runs the tool over files of one folder; returns what it says if it fails, never ""."""
     whole = files[0]
     if len(files) > 1:
         text = "".join(f'#include "{path}"  // NOLINT\n' for path in files)
-        whole = database() / (hashlib.sha256(text.encode()).hexdigest()[:16] + ".cpp")
+        whole = BUILD / "clang-tidy" / (hashlib.sha256(text.encode()).hexdigest()[:16] + ".cpp")
+        whole.parent.mkdir(exist_ok=True)
         whole.write_text(text)
     result = subprocess.run(
         [TOOL, "--quiet", f"--config-file={configurations(files[0])[0]}",
@@ -143,7 +137,9 @@ def run_tool(files, extra):
          # A name of one source may hide another's.
          *(["-Wno-shadow"] if len(files) > 1 else [])],
         capture_output=True, text=True)
-    return result.stdout if result.returncode else None
+    if result.returncode == 0:
+        return None
+    return result.stdout or f"exit status {result.returncode}: {result.stderr}"
 
 
 def check(files, passed, extra):
@@ -232,6 +228,7 @@ def test_a_defect_in_a_file_read_with_others_is_found(tmp_path, monkeypatch):
     for path in paths:
         path.write_text(texts[path.name])
     monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    monkeypatch.setattr(sys.modules[__name__], "BUILD", tmp_path)
     monkeypatch.setattr(sys.modules[__name__], "commands", lambda: {
         path: [f"ccache c++ -std=c++23 -o x.o -c {path}"] for path in paths})
     a, b, c, d = paths
@@ -244,3 +241,6 @@ def test_a_defect_in_a_file_read_with_others_is_found(tmp_path, monkeypatch):
     found = check([a, c, d], passed, ())
     assert found.startswith("engine/c.cpp") and is_new(c, passed, ())
     assert not is_new(a, passed, ()) and not is_new(d, passed, ())
+    # A tool that fails without a finding has not passed anything.
+    assert "exit status" in check([b], passed, ("--no-such-option",))
+    assert is_new(b, passed, ("--no-such-option",))

@@ -102,14 +102,14 @@ Result<Variant> variant_for(const DeviceInfo& info, const std::string& name) {
 }
 
 // Creates a context, or retains the given one.
-Result<OwnedContext> context_for(cl_device_id device, cl_context given) {
+Result<OwnedContext> context_for(cl_device_id device, const std::string& name, cl_context given) {
   if (given != nullptr) {
-    MILLRACE_TRY(check_opencl(clRetainContext(given), "clRetainContext", ""));
+    MILLRACE_TRY(check_opencl(clRetainContext(given), "clRetainContext", name));
     return OwnedContext(given);
   }
   cl_int error = CL_SUCCESS;
   OwnedContext made(clCreateContext(nullptr, 1, &device, nullptr, nullptr, &error));
-  MILLRACE_TRY(check_opencl(error, "clCreateContext", ""));
+  MILLRACE_TRY(check_opencl(error, "clCreateContext", name));
   return made;
 }
 
@@ -174,8 +174,8 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
   state->profile = options.profile;
   state->cache = cache_for(state->info, options.cache_dir);
   const Device* const other = options.shares_context_with;
-  MILLRACE_ASSIGN(state->context,
-                  context_for(state->device, other ? other->state_->context.get() : nullptr));
+  MILLRACE_ASSIGN(state->context, context_for(state->device, state->info.name,
+                                              other ? other->state_->context.get() : nullptr));
   cl_int error = CL_SUCCESS;
   state->memory = Memory(state->context.get(),
                          state->info.type == DeviceType::cpu && shares_memory(state->device));

@@ -1,20 +1,13 @@
 #include "engine/core/gguf/dequantize.hpp"
 
-#include <cstring>
 #include <string>
 
 #include "engine/core/gguf/half.hpp"
+#include "engine/core/gguf/load.hpp"
 #include "engine/core/gguf/quant_block.hpp"
 
 namespace millrace::engine {
 namespace {
-
-template <class T>
-T load(const std::byte* from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
 
 // One element, four bytes.
 void decode_f32(const std::byte* block, float* out) {

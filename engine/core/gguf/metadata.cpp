@@ -3,20 +3,13 @@
 #include <array>
 #include <bit>
 #include <concepts>
-#include <cstring>
 #include <limits>
 
 #include "engine/core/gguf/cursor.hpp"
+#include "engine/core/gguf/load.hpp"
 
 namespace millrace::engine {
 namespace {
-
-template <class T>
-T load(const std::byte* from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
 
 // Calls `use` with an element as its own C++ type. False: the type is not a number.
 template <class Use>

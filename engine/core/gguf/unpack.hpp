@@ -1,9 +1,8 @@
 #pragma once
 // The functions that unpack the blocks of each type, for quant_block.cpp, and what they share.
 // Comments beside the functions describe the bytes. Thread safety: pure functions.
-#include <cstring>
-
 #include "engine/core/gguf/half.hpp"
+#include "engine/core/gguf/load.hpp"
 #include "engine/core/gguf/quant_block.hpp"
 
 namespace millrace::engine::unpack {
@@ -24,13 +23,6 @@ void iq3_xxs(Packed block, QuantBlock& out);
 void iq2_s(Packed block, QuantBlock& out);
 void iq2_xs(Packed block, QuantBlock& out);
 void iq2_xxs(Packed block, QuantBlock& out);
-
-template <class T>
-T load(Packed from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
 
 inline float half_at(Packed from) {
   return half_to_float(load<std::uint16_t>(from));

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <map>
 
 #include "schemas/base/limits.hpp"
@@ -37,10 +36,6 @@ enum Header : std::uint32_t {
 };
 constexpr std::uint32_t table_words = 4, most_tables = 3;
 constexpr std::uint32_t header_words = at_table + table_words * most_tables;
-
-std::uint32_t word(float value) {
-  return std::bit_cast<std::uint32_t>(value);
-}
 
 class Builder {
  public:

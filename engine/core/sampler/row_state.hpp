@@ -3,6 +3,7 @@
 // far, and tables that count them. It is built from the tokens that the host knows. From then on
 // kernels/sampler/edits.cl adds each drawn token, and its words stay equal to those that would be
 // built here. Thread safety: pure functions.
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -20,6 +21,11 @@ struct RowState {
   std::vector<std::uint32_t> words;  // the state
   std::uint32_t scratch = 0;         // number of words of scratch memory after it
 };
+
+// A float as a word of a task or a state.
+inline std::uint32_t word(float value) {
+  return std::bit_cast<std::uint32_t>(value);
+}
 
 // `log` adds room for logits before their edits, which raw logprobs of drawn tokens need. All ids
 // must be below the vocabulary, and the edits within their ranges (schemas/base/check_request.hpp).

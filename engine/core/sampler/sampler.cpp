@@ -5,6 +5,8 @@
 #include <bit>
 #include <string>
 
+#include "engine/core/sampler/row_state.hpp"
+
 namespace millrace::engine {
 namespace {
 
@@ -32,10 +34,6 @@ ProgramSpec program_for(const Device& device, std::uint32_t row_items) {
           .sources = {"sampler/scalar.cl", "sampler/math.cl", "sampler/row.cl", "sampler/edits.cl",
                       "sampler/group.cl", "sampler/generic.cl", "sampler/sample.cl"},
           .defines = {"ROW_ITEMS=" + std::to_string(row_items)}};
-}
-
-std::uint32_t word(float value) {
-  return std::bit_cast<std::uint32_t>(value);
 }
 
 // The inverse is limited, so that a very small temperature does not overflow; the largest logit

@@ -289,7 +289,7 @@ Result<Value> filter_sum(Context& c, const Value& input, const Args& args) {
   return total;
 }
 
-constexpr Builtin table[] = {
+constexpr Builtin sequence_table[] = {
     {"length", filter_length},
     {"count", filter_length},
     {"list", filter_list},
@@ -316,7 +316,7 @@ constexpr Builtin table[] = {
 }  // namespace
 
 std::span<const Builtin> sequence_filters() {
-  return table;
+  return sequence_table;
 }
 
 const Builtin* find_filter(std::string_view name) {

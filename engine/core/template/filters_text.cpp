@@ -190,7 +190,7 @@ std::string_view entity(char c) {
   }
 }
 
-constexpr Builtin table[] = {
+constexpr Builtin text_table[] = {
     {"trim", filter_trim},
     {"upper", filter_case<text::Case::upper>},
     {"lower", filter_case<text::Case::lower>},
@@ -232,7 +232,7 @@ Result<Value> escaped(Context& c, Position at, const Value& v) {
 }
 
 std::span<const Builtin> text_filters() {
-  return table;
+  return text_table;
 }
 
 bool is_jinja_filter(std::string_view name) {

@@ -102,7 +102,7 @@ Result<Value> test_case(Context& c, const Value& v, const Args& args) {
   return Value::of(holds(*s.string));
 }
 
-constexpr Builtin table[] = {
+constexpr Builtin is_tests[] = {
     {"defined", kind_test<is_defined>},
     {"undefined", kind_test<is_undefined>},
     {"none", kind_test<is_none>},
@@ -144,7 +144,7 @@ constexpr Builtin table[] = {
 }  // namespace
 
 const Builtin* find_test(std::string_view name) {
-  for (const Builtin& test : table)
+  for (const Builtin& test : is_tests)
     if (test.name == name) return &test;
   return nullptr;
 }
