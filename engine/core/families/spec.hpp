@@ -1,0 +1,142 @@
+#pragma once
+// A model's architecture as data: a list of layers, each with its attention and its feed-forward.
+// read_spec() makes it from a file's metadata and tensor names by the family's own source in this
+// folder; engine/core/model compiles it into operations. Nothing below this folder knows families.
+//
+// Formulas. rms(x, w) = x * w / sqrt(mean(x^2) + norm_epsilon). A layer turns the residual stream x
+// into, by its NormPlacement, with r = residual_scale, A its attention and F its feed-forward:
+//
+//   before           x += r A(norm1(x));          x += r F(norm2(x))
+//   after            x += r norm1(A(x));          x += r norm2(F(x))
+//   before_and_after x += r post1(A(norm1(x)));   x += r post2(F(norm2(x)))
+//   parallel         n = norm1(x);  x += r (A(n) + F(n))
+//
+// Logits are head(norm(x)) * logit_scale, then soft_cap * tanh(logit / soft_cap) if there is a cap.
+// Thread safety: plain values.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace millrace::engine {
+
+enum class RopeKind : std::uint8_t {
+  none,   // does not rotate
+  pairs,  // rotates channels (2i, 2i+1); GGUF permutes the rows of llama's matrices for this
+  halves  // rotates channels (i, i + dim / 2)
+};
+
+// Stretches low frequencies only (Peng et al., "YaRN", 2023): frequency i becomes
+// theta_i * ((1 - m) / factor + m), with m from 1 to 0 over the range of i in which a turn takes
+// original_tokens / beta_fast to original_tokens / beta_slow positions.
+struct Yarn {
+  double factor = 1.0;
+  double original_tokens = 0.0;
+  double beta_fast = 32.0, beta_slow = 1.0;
+  bool rounds_range = true;  // the range's ends become whole numbers; not for gpt-oss
+  bool operator==(const Yarn&) const = default;
+};
+
+// Channels [0, dim) of each head turn by position / linear_factor * frequency; the rest stay. With
+// theta_i = base^(-2i / dim), frequency i is theta_i / divisors[i], then Yarn's.
+struct RopeSpec {
+  RopeKind kind = RopeKind::pairs;
+  std::uint32_t dim = 0;  // even, at most head_dim; 0 for RopeKind::none
+  double base = 10000.0;
+  double linear_factor = 1.0;
+  std::vector<float> divisors{};  // [dim / 2] or empty: llama 3's and longrope's
+  std::optional<Yarn> yarn{};
+  double amplitude = 1.0;  // multiplies cosines and sines
+  bool operator==(const RopeSpec&) const = default;
+};
+
+enum class HeadNorm : std::uint8_t {
+  none,
+  by_head,     // rms over the channels of each head, weight [head_dim]
+  whole_width  // rms over all heads at once, weight [heads * head_dim]
+};
+
+// Causal attention: softmax(scale * q . k) v, query head h with KV head h / (heads / kv_heads).
+struct AttentionSpec {
+  std::uint32_t heads = 0, kv_heads = 0, head_dim = 0;
+  float scale = 0.0f;
+  std::uint32_t window = 0;  // positions a query sees, its own the last of them; 0: all
+  float soft_cap = 0.0f;     // scores become soft_cap * tanh(score / soft_cap); 0: no cap
+  bool sinks = false;        // each query head has a logit that joins its softmax without a value
+  HeadNorm head_norm = HeadNorm::none;  // of queries and keys
+  bool norm_after_rope = false;         // else before it
+  RopeSpec rope{};
+  // Queries are multiplied by 1 + beta * ln(1 + floor(position / original_tokens)); 0: not.
+  float temperature_beta = 0.0f;
+  std::uint32_t temperature_tokens = 0;
+  bool operator==(const AttentionSpec&) const = default;
+};
+
+enum class Gate : std::uint8_t {
+  silu,         // silu(gate) * up
+  gelu,         // gelu_tanh(gate) * up
+  clamped_silu  // g = min(gate, 7), u = clamp(up, -7, 7): g * sigmoid(1.702 g) * (u + 1), gpt-oss
+};
+
+enum class Router : std::uint8_t {
+  softmax,           // of all logits; the best are chosen by it
+  sigmoid,           // of each logit
+  softmax_of_chosen  // the best logits are chosen, their softmax weighs them
+};
+
+// A mixture of experts: `used` of `count` feed-forwards of `width`, weighed and summed.
+struct ExpertsSpec {
+  std::uint32_t count = 0, used = 0, width = 0;
+  Router router = Router::softmax;
+  bool selection_bias = false;  // exp_probs_b is added for the choice, not to the weights
+  bool normalized = false;      // weights are divided by their sum
+  float scale = 1.0f;           // multiplies the weights
+  std::uint32_t groups = 1, groups_used = 1;  // experts are chosen from the best groups only
+  std::uint32_t shared_width = 0;             // of the expert that every token uses; 0: none
+  bool shared_gate = false;                   // it is multiplied by sigmoid of a row's product
+  bool operator==(const ExpertsSpec&) const = default;
+};
+
+struct FeedForwardSpec {
+  std::uint32_t width = 0;  // of a dense one; 0 if `experts` is there
+  Gate gate = Gate::silu;
+  std::optional<ExpertsSpec> experts{};
+  bool operator==(const FeedForwardSpec&) const = default;
+};
+
+enum class NormPlacement : std::uint8_t { before, after, before_and_after, parallel };
+
+// The names of a layer's norms, without "blk.N." and ".weight"; empty where there is none. Families
+// use one name for different norms.
+struct NormNames {
+  std::string attention = "attn_norm", attention_post;
+  std::string feed_forward = "ffn_norm", feed_forward_post;
+  bool operator==(const NormNames&) const = default;
+};
+
+struct LayerSpec {
+  AttentionSpec attention;
+  FeedForwardSpec feed_forward;
+  NormPlacement placement = NormPlacement::before;
+  NormNames norms;
+  float residual_scale = 1.0f;
+  bool operator==(const LayerSpec&) const = default;
+};
+
+struct ModelSpec {
+  std::string architecture, name;
+  std::uint32_t width = 0, vocabulary = 0, context_tokens = 0;
+  float norm_epsilon = 0.0f;
+  bool centered_norms = false;   // LayerNorm without a bias in place of rms: cohere2
+  float embedding_scale = 1.0f;  // multiplies the embedding's rows
+  float logit_scale = 1.0f;
+  float logit_soft_cap = 0.0f;  // 0: no cap
+  bool tied_output = false;     // logits use the embedding matrix
+  std::vector<LayerSpec> layers;
+
+  // All layers have the same heads; so far no family differs.
+  const AttentionSpec& attention() const { return layers.front().attention; }
+  std::uint32_t layer_count() const { return static_cast<std::uint32_t>(layers.size()); }
+};
+
+}  // namespace millrace::engine
