@@ -22,10 +22,8 @@ std::vector<std::byte> random_halves(std::size_t bytes) {
 
 ModelSpec heads_of(std::uint32_t heads, std::uint32_t kv_heads) {
   ModelSpec spec;
-  spec.heads = heads;
-  spec.kv_heads = kv_heads;
-  spec.head_dim = 64;
-  spec.rope_dim = 64;
+  spec.layers.push_back({.attention = {.heads = heads, .kv_heads = kv_heads, .head_dim = 64,
+                                       .scale = 0.125f, .rope = {.dim = 64}}, .feed_forward = {}, .norms = {}});
   return spec;
 }
 
@@ -107,7 +105,8 @@ Result<std::unique_ptr<AttentionLoad>> AttentionLoad::create(
                           .page_tokens = kv_page_tokens,
                           .page_count = pages,
                           .device_slots = 0,
-                          .attention = load->operations_.attention_limits()};
+                          .attention = load->operations_.attention_limits(),
+                          .windows = load->operations_.windows()};
   MILLRACE_TRY(StepLowering().lower(plan, limits, load->step_));
   MILLRACE_ASSIGN(load->words_, device.allocate(load->step_.words.size() * 4, "step"));
   MILLRACE_TRY(device.write(load->words_, 0, std::as_bytes(std::span(load->step_.words))));

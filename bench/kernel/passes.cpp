@@ -69,11 +69,9 @@ std::vector<float> random_floats(std::size_t count, float scale) {
 
 ModelSpec small_model() {
   ModelSpec spec;
-  spec.heads = 9;
-  spec.kv_heads = 3;
-  spec.head_dim = spec.rope_dim = 64;
+  spec.layers.push_back({.attention = {.heads = 9, .kv_heads = 3, .head_dim = 64,
+                                       .scale = 0.125f, .rope = {.dim = 64}}, .feed_forward = {.width = ffn}, .norms = {}});
   spec.width = width;
-  spec.ffn_width = ffn;
   spec.vocabulary = vocabulary;
   spec.norm_epsilon = 1e-5f;
   return spec;
@@ -184,11 +182,11 @@ class Passes {
   void activations() {
     const double blocks = ffn / 32.0 * tokens, row = ffn * 4.0 * tokens;
     add({"silu_mul", "512 tokens", 2 * row, row, 2 * blocks * silu_alone},
-        [&] { return operations_.silu(gate_up_, activated_, {.rows = true}, tokens); });
+        [&] { return operations_.silu(gate_up_, activated_, {.rows = true}, ffn, tokens); });
     const double quantize = 2 * quantize_vector + quantize_block;
     add({"silu_mul_quantize", "512 tokens", 2 * row, 48 * blocks,
          blocks * (2 * silu_alone + quantize)},
-        [&] { return operations_.silu(gate_up_, activated_, {.codes = true}, tokens); });
+        [&] { return operations_.silu(gate_up_, activated_, {.codes = true}, ffn, tokens); });
     if (device_.family() != Family::cpu) return;  // products of other families do not end in SiLU
     const PanelLayout layout{format_of(TensorType::q4_1), width};
     ProgramSpec spec{.name = "activate",

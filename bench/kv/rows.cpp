@@ -4,7 +4,8 @@
 #include <chrono>
 
 #include "engine/core/kv/cache_group.hpp"
-#include "engine/core/model/spec.hpp"
+#include "engine/core/families/read_spec.hpp"
+#include "engine/core/model/kv_shape.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -31,8 +32,8 @@ Result<std::unique_ptr<Rows>> Rows::load(Device& device, const GgufFile& file,
   MILLRACE_ASSIGN(const ModelSpec spec, read_spec(file));
   MILLRACE_ASSIGN(const KvPolicy parsed, parse_kv_policy(policy));
   MILLRACE_ASSIGN(const KvLayers layers,
-                  resolve(parsed, {spec.layers, spec.kv_heads, spec.head_dim}));
-  const CacheShape cache{spec.kv_heads, spec.head_dim, layers.layers};
+                  resolve(parsed, kv_shape(spec)));
+  const CacheShape cache{spec.attention().kv_heads, spec.attention().head_dim, layers.layers};
   const std::uint32_t pages = shape.rows * rows->pages_each_;
   ModelOptions options;
   options.kv = policy;

@@ -9,7 +9,7 @@
 #include "client/commands/device_flags.hpp"
 #include "client/commands/text_input.hpp"
 #include "client/lines/json_writer.hpp"
-#include "engine/core/model/spec.hpp"
+#include "engine/core/families/read_spec.hpp"
 #include "engine/core/tokenizer/tokenizer.hpp"
 #include "engine/worker/driver_guard.hpp"
 #include "schemas/base/env.hpp"

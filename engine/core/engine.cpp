@@ -14,7 +14,8 @@
 #include "engine/core/kv/choose.hpp"
 #include "engine/core/kv/outliers.hpp"
 #include "engine/core/model/model.hpp"
-#include "engine/core/model/spec.hpp"
+#include "engine/core/families/read_spec.hpp"
+#include "engine/core/model/kv_shape.hpp"
 #include "engine/core/prefix/disk_pages.hpp"
 #include "engine/core/request/engine_loop.hpp"
 #include "engine/core/sampler/sampler.hpp"
@@ -118,7 +119,7 @@ Result<std::string> kv_policy(const EngineOptions& options, const ModelSpec& spe
   if (options.kv.substr(0, end) != kv_auto) return options.kv;
   const std::string protection = options.kv.substr(end);
   MILLRACE_ASSIGN(const KvPolicy halves, parse_kv_policy("f16" + protection));
-  MILLRACE_ASSIGN(const KvChoice choice, choose_kv({spec.layers, spec.kv_heads, spec.head_dim},
+  MILLRACE_ASSIGN(const KvChoice choice, choose_kv(kv_shape(spec),
                                                    {.memory_bytes = options.kv_memory_bytes,
                                                     .max_batch = options.max_batch,
                                                     .context_tokens = spec.context_tokens},
@@ -143,12 +144,12 @@ Result<ChosenKv> chosen_kv(const EngineOptions& options, const GgufFile& file) {
   MILLRACE_ASSIGN(const ModelSpec spec, read_spec(file));
   MILLRACE_ASSIGN(std::string name, kv_policy(options, spec));
   MILLRACE_ASSIGN(const KvPolicy policy, parse_kv_policy(name));
-  MILLRACE_ASSIGN(KvLayers kv, resolve(policy, {spec.layers, spec.kv_heads, spec.head_dim}));
+  MILLRACE_ASSIGN(KvLayers kv, resolve(policy, kv_shape(spec)));
   if (!options.kv_center.empty() && !quantizes_keys(kv)) {
     log_warn("--kv-center has no effect, because no layer's keys are quantized: leave it out",
              {{"kv", name}, {"kv_center", options.kv_center}});
   }
-  return ChosenKv{std::move(name), {spec.kv_heads, spec.head_dim, std::move(kv.layers)}};
+  return ChosenKv{std::move(name), {spec.attention().kv_heads, spec.attention().head_dim, std::move(kv.layers)}};
 }
 
 // The names of the engine's policy that jobs may ask for: as it was given, by layer, and without

@@ -1,4 +1,5 @@
-// Copies the embedding rows of a step's tokens, exactly, from the packed matrix (matmul/layout.cl).
+// Copies the embedding rows of a step's tokens from the packed matrix (matmul/layout.cl), times
+// `scale`, which is 1 for most models.
 //
 //   out    float [tokens][out_stride]
 //   step   uint: per token its id (from `ids` on) and its slot in device_ids, or MR_NO_SLOT
@@ -11,7 +12,7 @@
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
 void embed(__global const uchar* weight, __global const uint* step, __global const uint* device_ids,
            __global float* out, uint ids, uint slots, uint first_row, uint rows, uint vocabulary,
-           uint out_stride) {
+           uint out_stride, float scale) {
   const uint token = (uint)get_group_id(0);
   const uint slot = step[slots + token];
   uint id = slot == MR_NO_SLOT ? step[ids + token] : device_ids[slot];
@@ -20,5 +21,5 @@ void embed(__global const uchar* weight, __global const uint* step, __global con
   const uint row = id - first_row;
   __global const uchar* panel = weight + (size_t)(row / 16) * PANEL_BYTES;
   out += (size_t)token * out_stride;
-  for (uint k = ROW_ITEM; k < WIDTH; k += ROW_ITEMS) out[k] = mr_weight(panel, row % 16, k);
+  for (uint k = ROW_ITEM; k < WIDTH; k += ROW_ITEMS) out[k] = mr_weight(panel, row % 16, k) * scale;
 }

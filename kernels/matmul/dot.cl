@@ -100,7 +100,7 @@ static inline MR_TARGET_INLINE int16 mr_times(Shorts sum, short factor) {
 }
 #endif
 
-#if CODES <= 4 && !LEVELS
+#if CODES <= 4 && !CODE_LEVELS
 typedef struct {
   int16 w;
 } Code;

@@ -48,7 +48,7 @@ static inline void mr_scales(Scales* s, __global const uchar* panel, uint block)
   }
 }
 
-#if LEVELS
+#if CODE_LEVELS
 typedef struct {
   int16 part[PARTS];  // levels of four columns
 } Word;
@@ -58,7 +58,7 @@ typedef int16 Word;
 
 static inline Word mr_word(__global const uchar* panel, uint block, uint i) {
   const int16 word = ((__global const int16*)(panel + CODES_AT))[block * WORDS + i];
-#if LEVELS
+#if CODE_LEVELS
   Word out;
   const int16 line = *(__global const int16*)panel;
   _Pragma("unroll") for (int n = 0; n < PARTS; ++n)
@@ -71,7 +71,7 @@ static inline Word mr_word(__global const uchar* panel, uint block, uint i) {
 
 // Returns column i * STEP + j of the block; j is a constant after unrolling.
 static inline float16 mr_value(Word word, const Scales* s, uint i, uint j) {
-#if LEVELS
+#if CODE_LEVELS
   const int16 code = (word.part[j / 4] >> (int16)((int)(j % 4 * 8))) & (int16)(255);
 #else
   const int16 shift = (int16)((int)(j % 4 * 8 + j / 4 * CODES));

@@ -7,7 +7,7 @@
 //   each run:            i = sum of (value - OFFSET) * x code, exact
 //                        acc = fma((float)i, d * s, acc)
 //   then each, AFFINE:   acc = fma(m, t, acc)
-// then bias, then the old value. A value is a code, or line[code] if LEVELS. A run is SCALE_BLOCK
+// then bias, then the old value. A value is a code, or line[code] if CODE_LEVELS. A run is SCALE_BLOCK
 // columns; s belongs to the block of x; t is the block's own if a run is the block, otherwise s *
 // (float)(sum of the run's x codes). d * s and t are rounded. i stays below 2^24, so that its
 // conversion is exact. An output depends on its row and its column alone.
@@ -25,7 +25,7 @@ static inline int mr_dot4(__global const uchar* panel, uint codes, int x) {
   int sum = 0;
   for (uint i = 0; i < 4; ++i) {
     const uint code = codes >> (8 * i) & 255u;
-    sum += ((int)(LEVELS ? panel[code] : code) - OFFSET) * (x << (24 - 8 * i) >> 24);
+    sum += ((int)(CODE_LEVELS ? panel[code] : code) - OFFSET) * (x << (24 - 8 * i) >> 24);
   }
   return sum;
 }

@@ -64,7 +64,7 @@ static inline MR_TARGET_INLINE float mr_run_sum(__global const int* x, int run) 
 
 // A panel's levels.
 static inline MR_TARGET_INLINE int16 mr_line(__global const uchar* panel) {
-#if LEVELS
+#if CODE_LEVELS
   return *(__global const int16*)panel;
 #else
   return (int16)(0);
@@ -75,7 +75,7 @@ static inline MR_TARGET_INLINE int16 mr_line(__global const uchar* panel) {
 static inline MR_TARGET_INLINE int16 mr_part(int16 line, int16 word, int n) {
 #if CODES == 8
   return word;
-#elif LEVELS
+#elif CODE_LEVELS
   return mr_levels(line, word >> (int16)(CODES * n) & (int16)(PART_MASK));
 #else
   return word >> (int16)(CODES * n) & (int16)(PART_MASK);

@@ -4,7 +4,7 @@
 //
 //   plain values   F32: [K][16] float; F16, BF16: [K][16] ushort
 //   codes          scales [K/32][S][16] half or float, then words [K/32][CODES][16] uint
-//   levels         LEVELS 1: a line of 64 bytes, the 16 levels plus 128, four times; then as codes
+//   levels         CODE_LEVELS 1: a line of 64 bytes, the 16 levels plus 128, four times; then as codes
 //
 //     CODES 2: byte z of word i holds columns 16i+z, 16i+4+z, 16i+8+z, 16i+12+z, low bits first
 //     CODES 4: byte z of word i holds column 8i+z in its low bits, column 8i+4+z in its high
@@ -12,7 +12,7 @@
 //
 //     weight = d * (code - OFFSET)
 //     weight = fma(d, code, m)             AFFINE 1, OFFSET 0
-//     weight = d * (line[code] - OFFSET)   LEVELS 1, CODES 4, OFFSET 128
+//     weight = d * (line[code] - OFFSET)   CODE_LEVELS 1, CODES 4, OFFSET 128
 //
 //     SCALE_BLOCK columns share a d and an m. S counts first the d of a block, then its m: one of
 //     each for SCALE_BLOCK 32, two for SCALE_BLOCK 16 (columns 0..15 and 16..31).
@@ -22,7 +22,7 @@
 //   is exactly the value that the file defines: products of scale and code are exact in fp32, so
 //   one fma rounds once, as a multiply and an add do.
 //
-// Defines: CODES 0 (F32), 1 (F16), 3 (BF16), 2, 4 or 8; OFFSET; AFFINE; LEVELS; SCALE_SIZE 2 (half)
+// Defines: CODES 0 (F32), 1 (F16), 3 (BF16), 2, 4 or 8; OFFSET; AFFINE; CODE_LEVELS; SCALE_SIZE 2 (half)
 // or 4 (float) bytes; SCALE_BLOCK; K, the padded number of columns.
 #define MR_F32 0
 #define MR_F16 1
@@ -37,7 +37,7 @@
 #define PART_MASK (0x01010101u * ((1 << CODES) - 1))
 #define RUNS (32 / SCALE_BLOCK)  // runs of a block's columns that share a scale
 #define SCALES ((1 + AFFINE) * RUNS)
-#define SCALES_AT (LEVELS * 64)
+#define SCALES_AT (CODE_LEVELS * 64)
 #define CODES_AT (SCALES_AT + (K_BLOCKS * SCALES * 16 * SCALE_SIZE + 63) / 64 * 64)
 #define PANEL_BYTES (CODES_AT + K_BLOCKS * WORDS * 64)
 #elif CODES == MR_F32
@@ -62,7 +62,7 @@ static inline int mr_code(__global const uchar* panel, uint row, uint k) {
   __global const uchar* block = panel + CODES_AT + k / 32 * (WORDS * 64) + row * 4;
   const uint byte = block[k % 32 / (4 * PARTS) * 64 + k % 4];
   const uint code = byte >> k / 4 % PARTS * CODES & ((1 << CODES) - 1);
-  return (int)(LEVELS ? panel[code] : code);
+  return (int)(CODE_LEVELS ? panel[code] : code);
 }
 #endif
 

@@ -2,7 +2,7 @@
 // `codes`, and `line` is a panel's line of levels (layout.cl), which holds them once for each 16
 // bytes that such an instruction works on. DOT (dot.cl) chooses the instruction; without it plain
 // vectors do the work. Comes after target.cl, unless DOT is 0 or undefined.
-#if LEVELS
+#if CODE_LEVELS
 #if DOT == 2 || DOT == 3
 typedef char MrLevels __attribute__((ext_vector_type(64)));
 

@@ -8,8 +8,9 @@
 #include "engine/core/gguf/half.hpp"
 #include "engine/core/model/fingerprint.hpp"
 #include "engine/core/model/model.hpp"
-#include "engine/core/model/rotary.hpp"
-#include "engine/core/model/spec.hpp"
+#include "engine/core/model/kv_shape.hpp"
+#include "engine/core/model/rope_tables.hpp"
+#include "engine/core/families/read_spec.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -18,19 +19,20 @@ class KeySums {
  public:
   KeySums(const ModelSpec& spec, std::uint32_t positions)
       : spec_(&spec),
-        rope_(rope_table(spec, positions)),
-        sums_(std::size_t{spec.layers} * spec.kv_heads * spec.head_dim) {}
+        shape_(kv_shape(spec)),
+        ropes_(spec, positions),
+        sums_(std::size_t{shape_.layers} * shape_.kv_heads * shape_.head_dim) {}
 
   // Adds a context's pages in order, each as its layers in order (kernels/kv/layout.cl).
   void add(std::span<const std::byte> pages, std::uint32_t positions) {
-    const std::size_t page = pages_of(1), layer = page / spec_->layers;
-    for (std::uint32_t l = 0; l < spec_->layers; ++l) {
+    const std::size_t page = pages_of(1), layer = page / shape_.layers;
+    for (std::uint32_t l = 0; l < shape_.layers; ++l) {
       for (std::uint32_t p = 1; p < positions; ++p) {
         const std::byte* const at =
             pages.data() + p / kv_page_tokens * page + l * layer + p % kv_page_tokens * 2;
-        for (std::uint32_t g = 0; g < spec_->kv_heads; ++g) {
-          add_key(at + g * head_bytes(), p,
-                  &sums_[(std::size_t{l} * spec_->kv_heads + g) * spec_->head_dim]);
+        for (std::uint32_t g = 0; g < shape_.kv_heads; ++g) {
+          add_key(at + g * head_bytes(), l, p,
+                  &sums_[(std::size_t{l} * shape_.kv_heads + g) * shape_.head_dim]);
         }
       }
     }
@@ -38,7 +40,7 @@ class KeySums {
   }
 
   std::uint64_t pages_of(std::uint64_t count) const {
-    return count * spec_->layers * layer_page_bytes({}, spec_->kv_heads, spec_->head_dim);
+    return count * shape_.layers * layer_page_bytes({}, shape_.kv_heads, shape_.head_dim);
   }
   std::uint64_t count() const { return count_; }
   std::vector<float> means() const {
@@ -50,7 +52,7 @@ class KeySums {
 
  private:
   // Bytes of a head's keys [channels][16 positions] and values [16 positions][channels], halves.
-  std::size_t head_bytes() const { return std::size_t{2} * kv_page_tokens * 2 * spec_->head_dim; }
+  std::size_t head_bytes() const { return std::size_t{2} * kv_page_tokens * 2 * shape_.head_dim; }
 
   static double channel(const std::byte* key, std::size_t index) {
     std::uint16_t bits = 0;
@@ -59,22 +61,26 @@ class KeySums {
   }
 
   // Adds a key, rotated back to position 0.
-  void add_key(const std::byte* key, std::uint32_t position, double* sums) const {
-    const std::size_t half = spec_->rope_dim / 2;
-    const bool halves = spec_->rope == RopeKind::halves;
+  void add_key(const std::byte* key, std::uint32_t layer, std::uint32_t position,
+               double* sums) const {
+    const RopeSpec& rope = spec_->layers[layer].attention.rope;
+    const std::vector<float>& turns = ropes_.layer(layer);
+    const std::size_t half = rope.dim / 2;
+    const bool halves = rope.kind == RopeKind::halves;
     for (std::size_t i = 0; i < half; ++i) {
       const std::size_t first = halves ? i : 2 * i, second = halves ? i + half : 2 * i + 1;
-      const float* const turn = &rope_[(position * half + i) * 2];
+      const float* const turn = &turns[(position * half + i) * 2];
       const double cosine = static_cast<double>(turn[0]), sine = static_cast<double>(turn[1]);
       const double a = channel(key, first), b = channel(key, second);
       sums[first] += a * cosine + b * sine;
       sums[second] += b * cosine - a * sine;
     }
-    for (std::size_t d = 2 * half; d < spec_->head_dim; ++d) sums[d] += channel(key, d);
+    for (std::size_t d = 2 * half; d < shape_.head_dim; ++d) sums[d] += channel(key, d);
   }
 
   const ModelSpec* spec_;
-  std::vector<float> rope_;
+  KvShape shape_;
+  RopeTables ropes_;
   std::vector<double> sums_;
   std::uint64_t count_ = 0;
 };
@@ -121,7 +127,7 @@ Result<KeyMeans> calibrate_keys(Device& device, const GgufFile& file,
   }
   return KeyMeans{.path = {},
                   .model = hash_model_file(file),
-                  .shape = {spec.layers, spec.kv_heads, spec.head_dim},
+                  .shape = kv_shape(spec),
                   .tokens = sums.count(),
                   .values = sums.means()};
 }

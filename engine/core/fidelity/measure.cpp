@@ -4,7 +4,8 @@
 #include <utility>
 
 #include "engine/core/fidelity/context_model.hpp"
-#include "engine/core/model/spec.hpp"
+#include "engine/core/families/read_spec.hpp"
+#include "engine/core/model/kv_shape.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -52,7 +53,7 @@ Result<std::unique_ptr<FidelityRun>> FidelityRun::open(Device& device, const Ggu
   std::unique_ptr<FidelityRun> run(new FidelityRun(device, file, contexts));
   run->options_ = options;
   MILLRACE_ASSIGN(const ModelSpec spec, read_spec(file));
-  run->shape_ = {spec.layers, spec.kv_heads, spec.head_dim};
+  run->shape_ = kv_shape(spec);
   if (contexts.size > spec.context_tokens) {
     return fail(Code::invalid_value,
                 "contexts of " + std::to_string(contexts.size) + " tokens are longer than the " +

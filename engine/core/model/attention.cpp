@@ -21,16 +21,16 @@ void add_tile_sources(ProgramSpec& program, std::uint32_t queries) {
   }
 }
 
-Status Operations::prepare_attention(const KvCodecs& codecs) {
-  KvKernels& kernels = kv_kernels_[codecs];
+Status Operations::prepare_attention(const KvCodecs& codecs, std::uint32_t kind) {
+  KvKernels& kernels = kv_kernels_[{codecs, kind}];
   if (kernels.rope_kv) return {};
   const bool cpu = device_->family() == Family::cpu;
-  MILLRACE_ASSIGN(kernels.attend_one, build_attention(codecs, 1));
+  MILLRACE_ASSIGN(kernels.attend_one, build_attention(codecs, kind, 1));
   if (cpu) {
-    MILLRACE_ASSIGN(kernels.attend_many, build_attention(codecs, attention_.tile_tokens));
+    MILLRACE_ASSIGN(kernels.attend_many, build_attention(codecs, kind, attention_.tile_tokens));
   }
-  ProgramSpec program{.name = "store", .defines = layer_defines_};
-  add_kv_sources(program, codecs, spec_.head_dim, device_->family(), MathMode::exact);
+  ProgramSpec program{.name = "store", .defines = attention_defines(kind)};
+  add_kv_sources(program, codecs, spec_.attention().head_dim, device_->family(), MathMode::exact);
   if (cpu) {
     for (const char* part : {"rope/rotate.cl", "rope/tile.cl"}) program.sources.emplace_back(part);
   }
@@ -40,13 +40,14 @@ Status Operations::prepare_attention(const KvCodecs& codecs) {
   return {};
 }
 
-Result<Kernel> Operations::build_attention(const KvCodecs& codecs, std::uint32_t queries) {
-  ProgramSpec program{.name = "attention", .defines = layer_defines_};
+Result<Kernel> Operations::build_attention(const KvCodecs& codecs, std::uint32_t kind,
+                                           std::uint32_t queries) {
+  ProgramSpec program{.name = "attention", .defines = attention_defines(kind)};
   program.defines.push_back(define("SUMS", variant_.sums));
   if (variant_.half_by_integers) program.defines.emplace_back("HALF_BY_INTEGERS=1");
   program.defines.push_back(define("DOT", static_cast<std::uint64_t>(device_->dot())));
-  add_kv_sources(program, codecs, spec_.head_dim, device_->family(), math_);
-  program.sources.push_back(attention_shape());
+  add_kv_sources(program, codecs, spec_.attention().head_dim, device_->family(), math_);
+  program.sources.push_back(attention_shape(kind));
   if (device_->family() == Family::cpu) {
     for (const char* part : {"rope/rotate.cl", "quantize/block.cl", "attention/units.cl"}) {
       program.sources.emplace_back(part);
@@ -60,8 +61,8 @@ Result<Kernel> Operations::build_attention(const KvCodecs& codecs, std::uint32_t
 
 // Constants of features that the model lacks stay undefined, so its kernels do not contain these
 // features.
-SourcePart Operations::attention_shape() const {
-  const AttentionShape& shape = spec_.attention;
+SourcePart Operations::attention_shape(std::uint32_t kind) const {
+  const AttentionKind& shape = kinds_[kind];
   SourcePart part("attention/shape.cl", {});
   if (shape.window > 0) part.defines.push_back(define("WINDOW", shape.window));
   if (shape.soft_cap > 0) {
@@ -73,15 +74,16 @@ SourcePart Operations::attention_shape() const {
 
 Status Operations::rope_and_store(const Buffer& qkv, const Buffer& rope, const KvPages& kv,
                                   const StepTable& step, const Buffer& step_words) {
-  Kernel& rope_kv = kv_kernels_.at(kv.codecs).rope_kv;
+  Kernel& rope_kv = kv_kernels_.at({kv.codecs, kv.kind}).rope_kv;
   if (device_->family() == Family::cpu) {
     if (step.tiles.count == 0) return {};
     return device_->launch(rope_kv, {.groups = {step.tiles.count}},
                            {qkv, rope, kv.means, kv.buffer, step_words, step.positions_at,
                             step.tables_at, step.tiles.offset, qkv_stride_});
   }
+  const AttentionSpec& heads = spec_.attention();
   return device_->launch(
-      rope_kv, {.groups = {spec_.heads + spec_.kv_heads, step.tokens}, .local = {row_items()}},
+      rope_kv, {.groups = {heads.heads + heads.kv_heads, step.tokens}, .local = {row_items()}},
       {qkv, rope, kv.means, kv.buffer, step_words, step.positions_at, step.tables_at, qkv_stride_});
 }
 
@@ -89,39 +91,43 @@ Status Operations::attend_units(Kernel& kernel, const Buffer& qkv, const Buffer&
                                 const KvPages& kv, AttentionOutput out, const StepTable& step,
                                 const Buffer& step_words, ItemList units) {
   if (units.count == 0) return {};
-  const std::uint32_t columns = spec_.heads * spec_.head_dim;
-  const std::uint32_t groups = std::min(units.count * spec_.kv_heads, attention_.workers);
+  const AttentionSpec& heads = spec_.attention();
+  const std::uint32_t columns = heads.heads * heads.head_dim;
+  const std::uint32_t groups = std::min(units.count * heads.kv_heads, attention_.workers);
   return device_->launch(
       kernel, {.groups = {groups}},
       {qkv, rope, kv.means, kv.sinks, kv.buffer, step_words, out.rows, partials_, work_,
        step.positions_at, step.tables_at, units.offset, units.count, qkv_stride_,
-       input_stride(columns), out.codes, code_stride(columns), attention_scale()});
+       input_stride(columns), out.codes, code_stride(columns), kinds_[kv.kind].scale});
 }
 
 Status Operations::attend(const Buffer& qkv, const Buffer& rope, const KvPages& kv,
                           const Activation& out, Forms forms, const StepTable& step,
                           const Buffer& step_words) {
-  KvKernels& kernels = kv_kernels_.at(kv.codecs);
+  KvKernels& kernels = kv_kernels_.at({kv.codecs, kv.kind});
+  const AttentionSpec& heads = spec_.attention();
+  const std::uint32_t columns = heads.heads * heads.head_dim;
   if (device_->family() == Family::cpu) {
     MILLRACE_TRY(reserve_scratch(step));
-    const bool quantizes = forms.codes && spec_.head_dim % block_columns == 0;
+    const bool quantizes = forms.codes && heads.head_dim % block_columns == 0;
+    const AttentionItems& items = step.attention[window_of(kv.kind)];
     const Buffer none;
     const bool rows = forms.rows || !quantizes;
     const AttentionOutput to{rows ? out.rows : none, quantizes ? out.codes : none};
     MILLRACE_TRY(
-        attend_units(kernels.attend_one, qkv, rope, kv, to, step, step_words, step.single_units));
+        attend_units(kernels.attend_one, qkv, rope, kv, to, step, step_words, items.single_units));
     MILLRACE_TRY(
-        attend_units(kernels.attend_many, qkv, rope, kv, to, step, step_words, step.multi_units));
+        attend_units(kernels.attend_many, qkv, rope, kv, to, step, step_words, items.multi_units));
     if (!forms.codes || quantizes) return {};
   } else {
     MILLRACE_TRY(device_->launch(kernels.attend_one,
-                                 {.groups = {spec_.heads, step.tokens}, .local = {attention_items}},
+                                 {.groups = {heads.heads, step.tokens}, .local = {attention_items}},
                                  {qkv, kv.means, kv.sinks, kv.buffer, step_words, out.rows,
                                   step.positions_at, step.tables_at, qkv_stride_,
-                                  input_stride(spec_.heads * spec_.head_dim), attention_scale()}));
+                                  input_stride(columns), kinds_[kv.kind].scale}));
     if (!forms.codes) return {};
   }
-  return quantize(out, spec_.heads * spec_.head_dim, step.tokens);
+  return quantize(out, columns, step.tokens);
 }
 
 }  // namespace millrace::engine

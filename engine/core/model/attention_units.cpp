@@ -69,7 +69,8 @@ void AttentionPlanner::cut(std::span<const Tile> tiles, const AttentionLimits& l
 }
 
 const AttentionUnits& AttentionPlanner::plan(std::span<const AttentionRow> rows,
-                                             const AttentionLimits& limits) {
+                                             const AttentionLimits& limits,
+                                             std::uint32_t window) {
   for (auto* list : {&out_.single, &out_.multi, &out_.tiles}) list->clear();
   out_.partials = out_.counters = 0;
   single_.clear();
@@ -79,7 +80,7 @@ const AttentionUnits& AttentionPlanner::plan(std::span<const AttentionRow> rows,
     for (std::uint32_t done = 0; done < row.count;) {
       const std::uint32_t take = std::min(limits.tile_tokens, row.count - done);
       const std::uint32_t end = row.first_position + done + take;
-      const std::uint32_t first = first_segment(row.first_position + done, limits.window);
+      const std::uint32_t first = first_segment(row.first_position + done, window);
       const Tile tile{.token = row.token + done,
                       .tokens = take,
                       .first = first,

@@ -20,7 +20,6 @@ struct AttentionLimits {
   std::uint32_t tile_tokens = 1;  // most tokens in one tile
   std::uint32_t workers = 0;      // cores that compute units; 0: plan nothing
   std::uint32_t kv_heads = 1;     // each unit is computed once for each KV head
-  std::uint32_t window = 0;       // positions a token sees, its own the last of them; 0: all
 };
 
 // A run of tokens of one sequence.
@@ -36,8 +35,10 @@ struct AttentionUnits {
 
 class AttentionPlanner {
  public:
-  // The result is valid until the next call.
-  const AttentionUnits& plan(std::span<const AttentionRow> rows, const AttentionLimits& limits);
+  // `window` is the number of positions that a token sees, its own the last of them; 0: all. The
+  // result is valid until the next call.
+  const AttentionUnits& plan(std::span<const AttentionRow> rows, const AttentionLimits& limits,
+                             std::uint32_t window);
 
  private:
   struct Tile {

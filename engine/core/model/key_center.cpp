@@ -3,14 +3,16 @@
 #include <utility>
 
 #include "engine/core/kv/policy.hpp"
-#include "engine/core/model/rotary.hpp"
+#include "engine/core/families/rotary.hpp"
 
 namespace millrace::engine {
 
-KeyCenter::KeyCenter(const ModelSpec& spec, std::uint32_t positions)
-    : spec_(&spec), segments_((positions + kv_segment_tokens - 1) / kv_segment_tokens) {
-  const std::size_t half = spec.rope_dim / 2;
-  const std::vector<float> table = rope_table(spec, segments_ * kv_segment_tokens);
+KeyCenter::KeyCenter(const AttentionSpec& attention, std::uint32_t positions)
+    : rope_(attention.rope),
+      head_dim_(attention.head_dim),
+      segments_((positions + kv_segment_tokens - 1) / kv_segment_tokens) {
+  const std::size_t half = rope_.dim / 2;
+  const std::vector<float> table = rope_table(rope_, segments_ * kv_segment_tokens);
   turns_.resize(segments_ * half * 2);
   for (std::size_t s = 0; s < segments_; ++s) {
     double* const sums = &turns_[s * 2 * half];
@@ -24,8 +26,8 @@ KeyCenter::KeyCenter(const ModelSpec& spec, std::uint32_t positions)
 }
 
 std::vector<float> KeyCenter::table(std::span<const float> means) const {
-  const std::size_t dim = spec_->head_dim, half = spec_->rope_dim / 2;
-  const bool halves = spec_->rope == RopeKind::halves;
+  const std::size_t dim = head_dim_, half = rope_.dim / 2;
+  const bool halves = rope_.kind == RopeKind::halves;
   std::vector<float> out;
   out.reserve(segments_ * means.size());
   for (std::size_t s = 0; s < segments_; ++s) {
@@ -47,9 +49,9 @@ std::vector<float> KeyCenter::table(std::span<const float> means) const {
 
 Result<std::vector<Buffer>> load_center(Device& device, const ModelSpec& spec,
                                         const KeyMeans& means, std::uint32_t positions) {
-  const KeyCenter center(spec, positions);
   std::vector<Buffer> out;
-  for (std::uint32_t i = 0; i < spec.layers; ++i) {
+  for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
+    const KeyCenter center(spec.layers[i].attention, positions);
     const std::vector<float> table = center.table(means.layer(i));
     const auto bytes = std::as_bytes(std::span(table));
     MILLRACE_ASSIGN(Buffer buffer, device.allocate(bytes.size(), "mean keys"));

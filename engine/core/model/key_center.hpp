@@ -14,7 +14,7 @@
 
 #include "engine/core/device/device.hpp"
 #include "engine/core/kv/key_means.hpp"
-#include "engine/core/model/spec.hpp"
+#include "engine/core/families/spec.hpp"
 
 namespace millrace::engine {
 
@@ -22,15 +22,15 @@ class KeyCenter {
  public:
   // For positions 0 to `positions` - 1. The mean of the last segment is over all its 256 positions,
   // also those beyond, so that the mean of a key depends on its position alone.
-  KeyCenter(const ModelSpec& spec, std::uint32_t positions);
+  KeyCenter(const AttentionSpec& attention, std::uint32_t positions);
 
   // Rotates one layer's means [kv_heads][head_dim] and returns [segments][kv_heads][head_dim].
   std::vector<float> table(std::span<const float> means) const;
 
  private:
-  const ModelSpec* spec_;
-  std::uint32_t segments_;
-  std::vector<double> turns_;  // [segments][rope_dim / 2][2]: cosine, sine
+  RopeSpec rope_;
+  std::uint32_t head_dim_, segments_;
+  std::vector<double> turns_;  // [segments][rope.dim / 2][2]: cosine, sine
 };
 
 // The tables of all layers on the device. Errors: out_of_memory, device_error.

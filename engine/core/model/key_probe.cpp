@@ -9,7 +9,8 @@
 #include "engine/core/gguf/dequantize.hpp"
 #include "engine/core/gguf/half.hpp"
 #include "engine/core/model/key_center.hpp"
-#include "engine/core/model/rotary.hpp"
+#include "engine/core/model/kv_shape.hpp"
+#include "engine/core/model/rope_tables.hpp"
 #include "schemas/base/log.hpp"
 
 namespace millrace::engine {
@@ -44,16 +45,16 @@ Status read_walk(Model& model, const Tokens& tokens, std::uint32_t step_tokens) 
 // Reads keys from pages of halves, which kernels/kv/layout.cl describes.
 class HalfPages {
  public:
-  HalfPages(const std::vector<std::byte>& bytes, const ModelSpec& spec)
-      : bytes_(&bytes), spec_(&spec) {}
+  HalfPages(const std::vector<std::byte>& bytes, const KvShape& shape)
+      : bytes_(&bytes), shape_(shape) {}
 
   std::vector<float> key(std::uint32_t layer, std::uint32_t head, std::uint32_t token) const {
-    const std::uint64_t layer_bytes = layer_page_bytes({}, spec_->kv_heads, spec_->head_dim);
-    const std::uint64_t head_bytes = 2ull * 2 * kv_page_tokens * spec_->head_dim;
-    const std::uint64_t page = std::uint64_t{token} / kv_page_tokens * spec_->layers + layer;
+    const std::uint64_t layer_bytes = layer_page_bytes({}, shape_.kv_heads, shape_.head_dim);
+    const std::uint64_t head_bytes = 2ull * 2 * kv_page_tokens * shape_.head_dim;
+    const std::uint64_t page = std::uint64_t{token} / kv_page_tokens * shape_.layers + layer;
     const std::byte* const at = bytes_->data() + page * layer_bytes + head * head_bytes;
-    std::vector<float> out(spec_->head_dim);
-    for (std::uint32_t c = 0; c < spec_->head_dim; ++c) {
+    std::vector<float> out(shape_.head_dim);
+    for (std::uint32_t c = 0; c < shape_.head_dim; ++c) {
       std::uint16_t half = 0;
       std::memcpy(&half, at + 2 * (c * kv_page_tokens + token % kv_page_tokens), sizeof half);
       out[c] = half_to_float(half);
@@ -63,19 +64,19 @@ class HalfPages {
 
  private:
   const std::vector<std::byte>* bytes_;
-  const ModelSpec* spec_;
+  KvShape shape_;
 };
 
 // Returns a key as it was before RoPE; `turns` are the cosines and sines of its position.
-std::vector<double> turned_back(const ModelSpec& spec, const float* turns,
+std::vector<double> turned_back(const RopeSpec& rope, const float* turns,
                                 const std::vector<float>& key) {
   std::vector<double> out(key.begin(), key.end());
-  const std::uint32_t half = spec.rope_dim / 2;
+  const std::uint32_t half = rope.dim / 2;
   for (std::uint32_t i = 0; i < half; ++i) {
     const auto cosine = static_cast<double>(turns[2 * i]);
     const auto sine = static_cast<double>(turns[2 * i + 1]);
-    double& a = out[spec.rope == RopeKind::pairs ? 2 * i : i];
-    double& b = out[spec.rope == RopeKind::pairs ? 2 * i + 1 : i + half];
+    double& a = out[rope.kind == RopeKind::pairs ? 2 * i : i];
+    double& b = out[rope.kind == RopeKind::pairs ? 2 * i + 1 : i + half];
     const double first = a * cosine + b * sine;
     b = b * cosine - a * sine;
     a = first;
@@ -83,16 +84,16 @@ std::vector<double> turned_back(const ModelSpec& spec, const float* turns,
   return out;
 }
 
-HeadKeys head_keys(const ModelSpec& spec, const std::vector<float>& turns, const HalfPages& stored,
+HeadKeys head_keys(const AttentionSpec& attention, const std::vector<float>& turns, const HalfPages& stored,
                    std::uint32_t layer, std::uint32_t head, std::uint32_t tokens) {
   HeadKeys out;
-  std::vector<double> sum(spec.head_dim);
+  std::vector<double> sum(attention.head_dim);
   double squares = 0;
   for (std::uint32_t token = 1; token < tokens; ++token) {
     const std::vector<float> key = stored.key(layer, head, token);
     out.keys.insert(out.keys.end(), key.begin(), key.end());
-    const auto flat = turned_back(spec, &turns[std::size_t{token} * spec.rope_dim], key);
-    for (std::uint32_t c = 0; c < spec.head_dim; ++c) {
+    const auto flat = turned_back(attention.rope, &turns[std::size_t{token} * attention.rope.dim], key);
+    for (std::uint32_t c = 0; c < attention.head_dim; ++c) {
       sum[c] += flat[c];
       squares += flat[c] * flat[c];
     }
@@ -104,18 +105,23 @@ HeadKeys head_keys(const ModelSpec& spec, const std::vector<float>& turns, const
 }
 
 Result<LayerKeys> bias_of_layer(const GgufFile& file, const ModelSpec& spec, std::uint32_t layer) {
+  const KvShape shape = kv_shape(spec);
   const std::string prefix = "blk." + std::to_string(layer) + ".";
   const Tensor* const bias = file.find_tensor(prefix + "attn_k.bias");
-  if (bias == nullptr) return LayerKeys{};
+  // A norm of the keys takes away what a bias would make large.
+  const LayerSpec& kind = spec.layers[layer];
+  if (bias == nullptr || kind.attention.head_norm != HeadNorm::none) return LayerKeys{};
   MILLRACE_ASSIGN(const Tensor* weight, file.tensor(prefix + "attn_k.weight"));
-  MILLRACE_ASSIGN(const Tensor* norm, file.tensor(prefix + "attn_norm.weight"));
-  std::vector<float> biases(std::size_t{spec.kv_heads} * spec.head_dim);
-  std::vector<float> scales(spec.width), row(spec.width);
+  std::vector<float> biases(std::size_t{shape.kv_heads} * shape.head_dim);
+  std::vector<float> scales(spec.width, 1.0f), row(spec.width);
   MILLRACE_TRY(dequantize_rows(*bias, 0, 1, biases));
-  MILLRACE_TRY(dequantize_rows(*norm, 0, 1, scales));
-  LayerKeys out(spec.kv_heads);
+  if (kind.placement != NormPlacement::after) {
+    MILLRACE_ASSIGN(const Tensor* norm, file.tensor(prefix + kind.norms.attention + ".weight"));
+    MILLRACE_TRY(dequantize_rows(*norm, 0, 1, scales));
+  }
+  LayerKeys out(shape.kv_heads);
   for (std::uint32_t r = 0; r < biases.size(); ++r) {
-    HeadKeys& head = out[r / spec.head_dim];
+    HeadKeys& head = out[r / shape.head_dim];
     head.keys.push_back(biases[r]);
     MILLRACE_TRY(dequantize_rows(*weight, r, 1, row));
     for (std::uint32_t c = 0; c < spec.width; ++c) {
@@ -148,13 +154,14 @@ void log_outliers(const KvLayers& asked, const std::vector<KeySample>& samples,
 
 // Subtracts the means. All positions of the probe are in the first segment.
 void center(KeySample& probe, const ModelSpec& spec, const KeyMeans& means) {
-  const KeyCenter centers(spec, 1);
-  for (std::uint32_t i = 0; i < spec.layers; ++i) {
+  for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
+    const AttentionSpec& attention = spec.layers[i].attention;
+    const KeyCenter centers(attention, 1);
     const std::vector<float> mean = centers.table(means.layer(i));
     for (std::size_t head = 0; head < probe.layers[i].size(); ++head) {
       std::vector<float>& keys = probe.layers[i][head].keys;
       for (std::size_t c = 0; c < keys.size(); ++c) {
-        keys[c] -= mean[head * spec.head_dim + c % spec.head_dim];
+        keys[c] -= mean[head * attention.head_dim + c % attention.head_dim];
       }
     }
   }
@@ -164,7 +171,7 @@ void center(KeySample& probe, const ModelSpec& spec, const KeyMeans& means) {
 
 Result<KeySample> keys_of_biases(const GgufFile& file, const ModelSpec& spec) {
   KeySample out{"biases", {}};
-  for (std::uint32_t i = 0; i < spec.layers; ++i) {
+  for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
     MILLRACE_ASSIGN(LayerKeys layer, bias_of_layer(file, spec, i));
     out.layers.push_back(std::move(layer));
   }
@@ -173,19 +180,21 @@ Result<KeySample> keys_of_biases(const GgufFile& file, const ModelSpec& spec) {
 
 Result<KeySample> keys_of_probe(Device& device, Model& model, const ModelSpec& spec,
                                 std::uint32_t step_tokens) {
-  KeySample out{"probe", std::vector<LayerKeys>(spec.layers)};
+  KeySample out{"probe", std::vector<LayerKeys>(spec.layer_count())};
   const std::uint32_t count = std::min(probe_pages * kv_page_tokens, spec.context_tokens);
   if (count < 3) return out;  // differences need two keys, and the first token is left out
   MILLRACE_TRY(read_walk(model, walk(count, spec.vocabulary), step_tokens));
-  const std::uint64_t layer_bytes = layer_page_bytes({}, spec.kv_heads, spec.head_dim);
-  std::vector<std::byte> bytes(pages.size() * spec.layers * layer_bytes);
+  const KvShape shape = kv_shape(spec);
+  const std::uint64_t layer_bytes = layer_page_bytes({}, shape.kv_heads, shape.head_dim);
+  std::vector<std::byte> bytes(pages.size() * shape.layers * layer_bytes);
   MILLRACE_ASSIGN(const auto events, model.read_pages(pages, bytes));
   for (const DeviceEvent& event : events) MILLRACE_TRY(device.wait(event));
-  const HalfPages stored(bytes, spec);
-  const std::vector<float> turns = rope_table(spec, count);
-  for (std::uint32_t i = 0; i < spec.layers; ++i) {
-    for (std::uint32_t head = 0; head < spec.kv_heads; ++head) {
-      out.layers[i].push_back(head_keys(spec, turns, stored, i, head, count));
+  const HalfPages stored(bytes, shape);
+  const RopeTables turns(spec, count);
+  for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
+    for (std::uint32_t head = 0; head < shape.kv_heads; ++head) {
+      out.layers[i].push_back(
+          head_keys(spec.layers[i].attention, turns.layer(i), stored, i, head, count));
     }
   }
   return out;
@@ -203,8 +212,8 @@ Result<std::vector<OutlierLayer>> test_keys(Device& device, const GgufFile& file
     samples.push_back(std::move(biases));
   }
   const KvLayers asked = kv;
-  auto found = protect_outliers(kv, samples, spec.head_dim);
-  log_outliers(asked, samples, found, spec.head_dim);
+  auto found = protect_outliers(kv, samples, spec.attention().head_dim);
+  log_outliers(asked, samples, found, spec.attention().head_dim);
   return found;
 }
 

@@ -8,7 +8,7 @@
 #include "engine/core/gguf/file.hpp"
 #include "engine/core/kv/outliers.hpp"
 #include "engine/core/model/model.hpp"
-#include "engine/core/model/spec.hpp"
+#include "engine/core/families/spec.hpp"
 #include "schemas/base/error.hpp"
 
 namespace millrace::engine {

@@ -12,11 +12,14 @@
 #include "engine/core/model/fingerprint.hpp"
 #include "engine/core/model/key_center.hpp"
 #include "engine/core/model/key_probe.hpp"
+#include "engine/core/model/kv_shape.hpp"
+#include "engine/core/model/layer_program.hpp"
 #include "engine/core/model/operations.hpp"
-#include "engine/core/model/rotary.hpp"
-#include "engine/core/model/spec.hpp"
+#include "engine/core/model/rope_tables.hpp"
+#include "engine/core/families/read_spec.hpp"
 #include "engine/core/model/step_table.hpp"
 #include "engine/core/model/weights.hpp"
+#include "engine/core/model/whole_layer.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -28,7 +31,8 @@ struct Activations {
   Buffer qkv;            // q, k, v side by side, float [tokens][qkv.rows]
   Activation attended;   // of heads * head_dim; always has rows, because attention writes them
   Buffer gate_up;        // gate, up side by side, float [tokens][gate_up.rows]
-  Activation activated;  // of ffn_width
+  Activation activated;  // of the feed-forwards' width
+  Buffer branch;         // like hidden; empty if no layer needs it
   Buffer logits;         // [outputs][logits stride]
 };
 
@@ -40,11 +44,15 @@ struct Model::State {
   ModelInfo info;
   ModelOptions options;
   Projection embedding, output;  // output is empty if the embedding serves as both
-  Buffer output_norm, rope, step_words;
+  Buffer output_norm, step_words;
   std::vector<LayerWeights> layers;
+  std::vector<Buffer> ropes;                // the different rotary tables of the layers
+  std::vector<std::uint32_t> rope_of;       // the index of each layer's
   std::vector<Buffer> means;                // of keys, by layer; empty if keys are not centered
+  std::vector<LayerProgram> programs;       // of each layer, for the codecs of the current cache
   std::map<std::uint32_t, LayerRun> whole;  // by the index of their first layer
   std::unique_ptr<Operations> operations;
+  std::unique_ptr<WholeLayers> whole_layers;
   CacheGroup cache;
   Activations act;
   StepLowering lowering;
@@ -60,16 +68,12 @@ struct Model::State {
 
   KvPages kv_pages(std::uint32_t index) const {
     return {cache.layer(index), cache.shape().layers[index],
-            means.empty() ? no_buffer : means[index], layers[index].sinks};
-  }
-  LayerParts parts_of(std::uint32_t index) const {
-    const LayerWeights& of = layers[index];
-    return {of.attention_norm, of.ffn_norm, of.qkv,         of.attention_output,
-            of.gate_up,        of.down,     kv_pages(index)};
+            means.empty() ? no_buffer : means[index], layers[index].sinks,
+            operations->kind_of(spec.layers[index].attention)};
   }
   // Layers from `first` on that one launch computes; empty if the first one runs in parts.
-  std::vector<LayerParts> whole_layers_at(std::uint32_t first) const;
-  std::string why_in_parts(const LayerParts& layer) const;
+  std::span<const LayerProgram> whole_layers_at(std::uint32_t first) const;
+  std::string why_in_parts(const LayerProgram& layer) const;
 
   Status load_weights(const GgufFile& file);
   Result<CacheGroup> create_cache(const KvLayers& kv, std::uint64_t bytes) const;
@@ -81,7 +85,10 @@ struct Model::State {
   Status allocate_activations();
   Status write_step(const StepTable& step);
   Status run_layers(const StepTable& step);
-  Status run_layer(std::uint32_t index, const StepTable& step);
+  Status load_ropes();
+  Status run_layer(const LayerProgram& layer, const StepTable& step);
+  const Activation& product_input(Slot slot) const;
+  const Buffer& product_output(Slot slot) const;
 };
 
 Status Model::State::load_weights(const GgufFile& file) {
@@ -94,8 +101,8 @@ Status Model::State::load_weights(const GgufFile& file) {
   }
   MILLRACE_ASSIGN(output_norm,
                   load_vector(*device, file, "output_norm.weight", spec.width, padded));
-  layers.reserve(spec.layers);
-  for (std::uint32_t i = 0; i < spec.layers; ++i) {
+  layers.reserve(spec.layers.size());
+  for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
     MILLRACE_ASSIGN(LayerWeights layer, load_layer(*device, file, spec, i));
     layers.push_back(std::move(layer));
   }
@@ -105,50 +112,72 @@ Status Model::State::load_weights(const GgufFile& file) {
 // Builds the kernels that do not depend on how keys and values are stored.
 Status Model::State::build_operations() {
   operations.reset(new Operations(*device, spec, options.math, {}, options.tuning));
+  whole_layers = std::make_unique<WholeLayers>(*operations);
   MILLRACE_TRY(operations->prepare_layer(layers[0].qkv));
+  MILLRACE_TRY(operations->prepare_logits());
   MILLRACE_TRY(operations->prepare_embedding(embedding));
   return operations->prepare_product(head());
 }
 
+// Layers with one rope share its table.
+Status Model::State::load_ropes() {
+  const RopeTables tables(spec, positions());
+  std::vector<Buffer> made;
+  for (const std::vector<float>& table : tables.tables) {
+    Buffer buffer;
+    if (!table.empty()) {
+      MILLRACE_ASSIGN(buffer, device->allocate(table.size() * sizeof(float), "a rotary table"));
+      MILLRACE_TRY(device->write(buffer, 0, std::as_bytes(std::span(table))));
+    }
+    made.push_back(std::move(buffer));
+  }
+  ropes = std::move(made);
+  rope_of = tables.of_layer;
+  return {};
+}
+
 Status Model::State::build_layers() {
-  const auto table = rope_table(spec, positions());
-  MILLRACE_ASSIGN(rope, device->allocate(table.size() * sizeof(float), "the rotary table"));
-  MILLRACE_TRY(device->write(rope, 0, std::as_bytes(std::span(table))));
+  MILLRACE_TRY(load_ropes());
   whole.clear();
+  programs.clear();
+  for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
+    programs.push_back(compile_layer(spec.layers[i], layers[i], kv_pages(i), ropes[rope_of[i]],
+                                     *operations));
+  }
   info.layer_path = {};
-  for (std::uint32_t i = 0; i < spec.layers; ++i) {
-    if (const std::vector<LayerParts> run = whole_layers_at(i); !run.empty()) {
-      MILLRACE_ASSIGN(whole[i], operations->prepare_whole(run));
+  for (std::uint32_t i = 0; i < programs.size(); ++i) {
+    if (const auto run = whole_layers_at(i); !run.empty()) {
+      MILLRACE_ASSIGN(whole[i], whole_layers->prepare(run));
       const bool first = i == 0;
-      info.layer_path.add_whole(whole[i].layers,
-                                first ? "" : Operations::why_apart(parts_of(i - 1), run[0]));
+      info.layer_path.add_whole(
+          whole[i].layers, first ? "" : whole_layers->why_apart(programs[i - 1], run[0]));
       i += whole[i].layers - 1;
       continue;
     }
-    info.layer_path.add_in_parts(why_in_parts(parts_of(i)));
-    MILLRACE_TRY(operations->prepare_attention(cache.shape().layers[i]));
-    const LayerWeights& layer = layers[i];
-    for (const Projection* projection :
-         {&layer.qkv, &layer.attention_output, &layer.gate_up, &layer.down}) {
-      MILLRACE_TRY(operations->prepare_product(*projection));
+    info.layer_path.add_in_parts(why_in_parts(programs[i]));
+    MILLRACE_TRY(operations->prepare_attention(programs[i].kv.codecs, programs[i].kv.kind));
+    for (const LayerOp& operation : programs[i].operations) {
+      if (const auto* product = std::get_if<ProductOp>(&operation)) {
+        MILLRACE_TRY(operations->prepare_product(*product->matrix));
+      } else if (const auto* gated = std::get_if<GatedOp>(&operation)) {
+        MILLRACE_TRY(operations->prepare_product(*gated->matrix));
+      }
     }
   }
   return {};
 }
 
-std::vector<LayerParts> Model::State::whole_layers_at(std::uint32_t first) const {
-  std::vector<LayerParts> run;
-  for (std::uint32_t i = first; i < spec.layers; ++i) {
-    const LayerParts layer = parts_of(i);
-    if (!why_in_parts(layer).empty()) break;
-    if (!run.empty() && !Operations::why_apart(run[0], layer).empty()) break;
-    run.push_back(layer);
+std::span<const LayerProgram> Model::State::whole_layers_at(std::uint32_t first) const {
+  std::uint32_t end = first;
+  for (; end < programs.size(); ++end) {
+    if (!why_in_parts(programs[end]).empty()) break;
+    if (end > first && !whole_layers->why_apart(programs[first], programs[end]).empty()) break;
   }
-  return run;
+  return std::span(programs).subspan(first, end - first);
 }
 
-std::string Model::State::why_in_parts(const LayerParts& layer) const {
-  return options.whole_layers ? operations->why_in_parts(layer) : "whole layers are turned off";
+std::string Model::State::why_in_parts(const LayerProgram& layer) const {
+  return options.whole_layers ? whole_layers->why_in_parts(layer) : "whole layers are turned off";
 }
 
 Status Model::State::zeroed(Buffer& buffer, std::uint32_t stride, std::uint32_t count,
@@ -169,22 +198,33 @@ Status Model::State::allocate_activations() {
   const std::uint32_t tokens = options.step_tokens;
   // The norm of the output rows uses the buffer of the layers' norms.
   const std::uint32_t normed = std::max(tokens, options.step_outputs);
-  const std::uint32_t attended = spec.heads * spec.head_dim;
+  const AttentionSpec& heads = spec.attention();
+  const std::uint32_t attended = heads.heads * heads.head_dim;
+  std::uint32_t ffn = 0, gate_up = 0;
   Forms to_normed = operations->inputs_of(head()), to_attended{.rows = true}, to_activated;
-  for (const LayerWeights& layer : layers) {
+  bool branches = false;
+  for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
+    const LayerWeights& layer = layers[i];
     to_normed |= operations->inputs_of(layer.qkv) | operations->inputs_of(layer.gate_up);
     to_attended |= operations->inputs_of(layer.attention_output);
     to_activated |= operations->inputs_of(layer.down);
+    ffn = std::max(ffn, spec.layers[i].feed_forward.width);
+    gate_up = std::max(gate_up, layer.gate_up.rows);
+    branches = branches || spec.layers[i].residual_scale != 1.0f || layer.attention_post_norm ||
+               layer.ffn_post_norm;
   }
   const auto floats = [&](Buffer& buffer, std::uint32_t stride, std::string_view what) {
     return zeroed(buffer, stride, tokens, what);
   };
   MILLRACE_TRY(floats(act.hidden, input_stride(spec.width), "the residual stream"));
+  if (branches) {
+    MILLRACE_TRY(floats(act.branch, input_stride(spec.width), "a sublayer's output"));
+  }
   MILLRACE_TRY(floats(act.qkv, layers[0].qkv.rows, "queries, keys and values"));
-  MILLRACE_TRY(floats(act.gate_up, layers[0].gate_up.rows, "gate and up"));
+  MILLRACE_TRY(floats(act.gate_up, gate_up, "gate and up"));
   MILLRACE_TRY(allocate(act.normed, to_normed, spec.width, normed, "normed activations"));
   MILLRACE_TRY(allocate(act.attended, to_attended, attended, tokens, "the attention's output"));
-  MILLRACE_TRY(allocate(act.activated, to_activated, spec.ffn_width, tokens, "the activation"));
+  MILLRACE_TRY(allocate(act.activated, to_activated, ffn, tokens, "the activation"));
   MILLRACE_ASSIGN(no_ids, device->allocate_zeroed(sizeof(std::uint32_t), "an id"));
   const std::uint64_t logits = std::uint64_t{head().rows} * options.step_outputs * sizeof(float);
   MILLRACE_ASSIGN(act.logits, device->allocate(logits, "logits"));
@@ -201,37 +241,65 @@ Status Model::State::write_step(const StepTable& step) {
 }
 
 Status Model::State::run_layers(const StepTable& step) {
-  for (std::uint32_t i = 0; i < spec.layers;) {
+  for (std::uint32_t i = 0; i < programs.size();) {
     const auto run = whole.find(i);
     if (run == whole.end()) {
-      MILLRACE_TRY(run_layer(i++, step));
+      MILLRACE_TRY(run_layer(programs[i++], step));
       continue;
     }
-    MILLRACE_TRY(operations->run_whole(run->second,
-                                       {act.hidden, act.normed.codes, act.qkv, act.attended.codes,
-                                        act.activated.codes, rope, step, step_words}));
+    MILLRACE_TRY(whole_layers->run(run->second,
+                                   {act.hidden, act.normed.codes, act.qkv, act.attended.codes,
+                                    act.activated.codes, act.branch, step, step_words}));
     i += run->second.layers;
   }
   return {};
 }
 
-Status Model::State::run_layer(std::uint32_t index, const StepTable& step) {
-  const LayerWeights& layer = layers[index];
+// Runs a layer's operations one by one: what they mean, and the reference of what backends make of
+// them.
+Status Model::State::run_layer(const LayerProgram& layer, const StepTable& step) {
   Operations& ops = *operations;
-  const KvPages kv = kv_pages(index);
   const std::uint32_t n = step.tokens;
-  const std::uint32_t width = input_stride(spec.width);
-  const Normed to_attention{act.hidden, layer.attention_norm, act.normed};
-  const Normed to_ffn{act.hidden, layer.ffn_norm, act.normed};
-  MILLRACE_TRY(ops.norm_project(to_attention, layer.qkv, act.qkv, step, step_words));
-  MILLRACE_TRY(ops.rope_and_store(act.qkv, rope, kv, step, step_words));
-  MILLRACE_TRY(ops.attend(act.qkv, rope, kv, act.attended, ops.inputs_of(layer.attention_output),
-                          step, step_words));
-  MILLRACE_TRY(
-      ops.project(layer.attention_output, act.attended, n, act.hidden, width, Accumulate::add));
-  MILLRACE_TRY(ops.norm_gate_up(to_ffn, layer.gate_up, act.gate_up, act.activated,
-                                ops.inputs_of(layer.down), step, step_words));
-  return ops.project(layer.down, act.activated, n, act.hidden, width, Accumulate::add);
+  const auto run = [&](const LayerOp& operation) -> Status {
+    if (const auto* norm = std::get_if<NormOp>(&operation)) {
+      if (norm->weight == nullptr) return ops.convert(act.hidden, act.normed, norm->forms, n);
+      return ops.norm(act.hidden, *norm->weight, act.normed, norm->forms, step, step_words, false);
+    }
+    if (const auto* product = std::get_if<ProductOp>(&operation)) {
+      const Projection& matrix = *product->matrix;
+      const bool to_qkv = product->out == Slot::qkv;
+      return ops.project(matrix, product_input(product->in), n, product_output(product->out),
+                         to_qkv ? matrix.rows : input_stride(spec.width), product->accumulate);
+    }
+    if (const auto* heads = std::get_if<HeadNormOp>(&operation)) {
+      return ops.norm_heads(act.qkv, *heads->weight, n);
+    }
+    if (std::holds_alternative<StoreOp>(operation)) {
+      return ops.rope_and_store(act.qkv, *layer.rope, layer.kv, step, step_words);
+    }
+    if (const auto* attend = std::get_if<AttendOp>(&operation)) {
+      return ops.attend(act.qkv, *layer.rope, layer.kv, act.attended, attend->forms, step,
+                        step_words);
+    }
+    if (const auto* gated = std::get_if<GatedOp>(&operation)) {
+      return ops.gated(act.normed, *gated->matrix, act.gate_up, act.activated, gated->forms, n);
+    }
+    const auto& add = std::get<AddOp>(operation);
+    return ops.add_branch(act.hidden, act.branch, add.weight ? *add.weight : no_buffer, add.scale,
+                          n);
+  };
+  for (const LayerOp& operation : layer.operations) MILLRACE_TRY(run(operation));
+  return {};
+}
+
+// The activations that products read and write.
+const Activation& Model::State::product_input(Slot slot) const {
+  if (slot == Slot::attended) return act.attended;
+  return slot == Slot::activated ? act.activated : act.normed;
+}
+const Buffer& Model::State::product_output(Slot slot) const {
+  if (slot == Slot::qkv) return act.qkv;
+  return slot == Slot::branch ? act.branch : act.hidden;
 }
 
 namespace {
@@ -245,7 +313,9 @@ Error without_room(Error error, std::string_view hint) {
 }  // namespace
 
 Result<CacheGroup> Model::State::create_cache(const KvLayers& kv, std::uint64_t bytes) const {
-  const CacheShape shape{.kv_heads = spec.kv_heads, .head_dim = spec.head_dim, .layers = kv.layers};
+  const CacheShape shape{.kv_heads = spec.attention().kv_heads,
+                         .head_dim = spec.attention().head_dim,
+                         .layers = kv.layers};
   auto made = CacheGroup::create(*device, shape, bytes);
   if (!made) return fail(without_room(std::move(made).error(), options.smaller_kv));
   return made;
@@ -270,7 +340,7 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   MILLRACE_ASSIGN(const KvPolicy policy, parse_kv_policy(options.kv));
   MILLRACE_ASSIGN(state->spec, read_spec(file));
   const ModelSpec& spec = state->spec;
-  const KvShape shape{spec.layers, spec.kv_heads, spec.head_dim};
+  const KvShape shape = kv_shape(spec);
   MILLRACE_ASSIGN(KvLayers kv, resolve(policy, shape));
   if (options.key_means) {
     MILLRACE_TRY(options.key_means->check(hash_model_file(file), shape));
@@ -297,7 +367,7 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   info.kv_token_bytes = kv.bytes_per_token(shape);
   info.kv_compression = kv.compression(shape);
   info.fingerprint = numeric_fingerprint(file, info.kv, options.math, device.info());
-  info.layers = spec.layers;
+  info.layers = spec.layer_count();
   info.width = spec.width;
   info.vocabulary = spec.vocabulary;
   info.context_tokens = spec.context_tokens;
@@ -315,9 +385,10 @@ Status Model::protect_keys(const GgufFile& file, KvLayers& kv) {
   State& s = *state_;
   if (!quantizes_keys(kv)) return {};
   CacheGroup wanted = std::exchange(s.cache, {});
-  const std::uint64_t layer_bytes = layer_page_bytes({}, s.spec.kv_heads, s.spec.head_dim);
-  MILLRACE_ASSIGN(s.cache, s.create_cache({std::vector<KvCodecs>(s.spec.layers)},
-                                          probe_pages * s.spec.layers * layer_bytes));
+  const KvShape shape = kv_shape(s.spec);
+  const std::uint64_t layer_bytes = layer_page_bytes({}, shape.kv_heads, shape.head_dim);
+  MILLRACE_ASSIGN(s.cache, s.create_cache({std::vector<KvCodecs>(shape.layers)},
+                                          probe_pages * shape.layers * layer_bytes));
   MILLRACE_TRY(s.build_layers());
   MILLRACE_ASSIGN(s.info.outliers, test_keys(*s.device, file, *this, s.spec, s.options, kv));
   s.cache = std::move(wanted);
@@ -342,7 +413,8 @@ Status Model::forward(const StepPlan& plan, const Buffer& device_ids) {
                           .page_tokens = kv_page_tokens,
                           .page_count = s.cache.page_count(),
                           .device_slots = slots,
-                          .attention = s.operations->attention_limits()};
+                          .attention = s.operations->attention_limits(),
+                          .windows = s.operations->windows()};
   MILLRACE_TRY(s.lowering.lower(plan, limits, s.last_step));
   const StepTable& step = s.last_step;
   MILLRACE_TRY(s.write_step(step));
@@ -354,15 +426,21 @@ Status Model::forward(const StepPlan& plan, const Buffer& device_ids) {
                                   s.operations->inputs_of(s.head()), step, s.step_words, true));
   MILLRACE_TRY(s.operations->project(s.head(), s.act.normed, step.outputs, s.act.logits,
                                      logits_stride(), Accumulate::replace));
+  MILLRACE_TRY(s.operations->limit_logits(s.act.logits, step.outputs, logits_stride()));
   return s.device->flush();
 }
 
 Status Model::recover() {
-  return state_->operations->clear_counters();
+  for (const Buffer* buffer : counters()) {
+    MILLRACE_TRY(state_->device->fill_zero(*buffer, 0, buffer->size_bytes()));
+  }
+  return {};
 }
 
 std::vector<const Buffer*> Model::counters() const {
-  return state_->operations->counters();
+  std::vector<const Buffer*> out = state_->operations->counters();
+  if (const Buffer& phases = state_->whole_layers->counters()) out.push_back(&phases);
+  return out;
 }
 
 const Buffer& Model::logits() const {

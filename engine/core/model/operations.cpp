@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <utility>
 
 #include "engine/core/model/program_text.hpp"
@@ -10,9 +9,9 @@
 namespace millrace::engine {
 namespace {
 
-std::vector<std::string> head_defines(const ModelSpec& spec) {
-  return {define("HEAD_DIM", spec.head_dim), define("HEADS", spec.heads),
-          define("KV_HEADS", spec.kv_heads)};
+std::vector<std::string> head_defines(const AttentionSpec& attention) {
+  return {define("HEAD_DIM", attention.head_dim), define("HEADS", attention.heads),
+          define("KV_HEADS", attention.kv_heads)};
 }
 
 }  // namespace
@@ -32,19 +31,50 @@ Operations::Operations(Device& device, const ModelSpec& spec, MathMode math,
       tuning_(tuning ? *tuning : kernels::tuned_for(tuning_key(device))),
       variant_(variant) {
   if (variant_.sums == 0) variant_.sums = tuning_.attention_sums;
+  for (const LayerSpec& layer : spec.layers) {
+    const AttentionKind kind = kind_for(layer.attention);
+    if (std::ranges::find(kinds_, kind) == kinds_.end()) kinds_.push_back(kind);
+    if (std::ranges::find(windows_, kind.window) == windows_.end()) {
+      windows_.push_back(kind.window);
+    }
+  }
   if (device.family() != Family::cpu) return;
+  const AttentionSpec& attention = spec_.attention();
   // A tile has as many queries as there are registers for their sums, so that they share each key
   // and value that is loaded. It has at least two tokens, because the kernel for decoding rows
   // computes tiles of one.
-  const std::uint32_t tile = variant_.sums * spec.kv_heads / spec.heads;
+  const std::uint32_t tile = variant_.sums * attention.kv_heads / attention.heads;
   attention_ = {.tile_tokens = std::max(2u, tile),
                 .workers = device.info().compute_units,
-                .kv_heads = spec.kv_heads,
-                .window = spec.attention.window};
+                .kv_heads = attention.kv_heads};
 }
 
-float Operations::attention_scale() const {
-  return static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec_.head_dim)));
+Operations::AttentionKind Operations::kind_for(const AttentionSpec& attention) {
+  const RopeSpec& rope = attention.rope;
+  const bool rotates = rope.kind != RopeKind::none;
+  return {.window = attention.window,
+          .soft_cap = attention.soft_cap,
+          .sinks = attention.sinks,
+          .halves = rope.kind == RopeKind::halves,
+          .rope_dim = rotates ? rope.dim : 0,
+          .scale = attention.scale};
+}
+
+std::uint32_t Operations::kind_of(const AttentionSpec& attention) const {
+  return static_cast<std::uint32_t>(std::ranges::find(kinds_, kind_for(attention)) -
+                                    kinds_.begin());
+}
+
+std::uint32_t Operations::window_of(std::uint32_t kind) const {
+  return static_cast<std::uint32_t>(std::ranges::find(windows_, kinds_[kind].window) -
+                                    windows_.begin());
+}
+
+std::vector<std::string> Operations::attention_defines(std::uint32_t kind) const {
+  std::vector<std::string> out = layer_defines_;
+  out.push_back(define("ROPE_DIM", kinds_[kind].rope_dim));
+  out.push_back(define("ROPE_HALVES", kinds_[kind].halves ? 1 : 0));
+  return out;
 }
 
 float Operations::inverse_width() const {
@@ -66,11 +96,9 @@ Status Operations::prepare_embedding(const Projection& embedding) {
 
 Status Operations::prepare_layer(const Projection& qkv) {
   qkv_stride_ = qkv.rows;
-  layer_defines_ = head_defines(spec_);
+  layer_defines_ = head_defines(spec_.attention());
   layer_defines_.push_back(define("K_ROW", qkv.first[1]));
   layer_defines_.push_back(define("V_ROW", qkv.first[2]));
-  layer_defines_.push_back(define("ROPE_DIM", spec_.rope_dim));
-  layer_defines_.push_back(define("ROPE_HALVES", spec_.rope == RopeKind::halves ? 1 : 0));
   layer_defines_.push_back(define("ROW_ITEMS", row_items()));
   MILLRACE_ASSIGN(const Program built,
                   device_->build({.name = "layer",
@@ -78,6 +106,7 @@ Status Operations::prepare_layer(const Projection& qkv) {
                                   .defines = {define("ROW_ITEMS", row_items())}}));
   MILLRACE_ASSIGN(norm_, device_->kernel(built, "rms_norm"));
   MILLRACE_ASSIGN(silu_, device_->kernel(built, "silu_mul"));
+  MILLRACE_TRY(prepare_norms());
   if (math_ == MathMode::fast) {
     MILLRACE_ASSIGN(
         const Program quantizing,
@@ -92,13 +121,59 @@ Status Operations::prepare_layer(const Projection& qkv) {
   return {};
 }
 
+// Compiles the norms that only some families have.
+Status Operations::prepare_norms() {
+  const auto any = [&](const auto& has) { return std::ranges::any_of(spec_.layers, has); };
+  const auto norms_heads = [](const LayerSpec& layer) {
+    return layer.attention.head_norm != HeadNorm::none;
+  };
+  if (any(norms_heads)) {
+    std::vector<std::string> defines = layer_defines_;
+    const HeadNorm kind = std::ranges::find_if(spec_.layers, norms_heads)->attention.head_norm;
+    defines.push_back(define("NORM_WHOLE", kind == HeadNorm::whole_width ? 1 : 0));
+    MILLRACE_ASSIGN(const Program built, device_->build({.name = "head_norm",
+                                                         .sources = {"norm/rms.cl", "norm/heads.cl"},
+                                                         .defines = std::move(defines)}));
+    MILLRACE_ASSIGN(norm_heads_, device_->kernel(built, "norm_heads"));
+  }
+  const auto add_kernel = [&](bool normed) -> Result<Kernel> {
+    MILLRACE_ASSIGN(const Program built,
+                    device_->build({.name = "add",
+                                    .sources = {"norm/rms.cl", "norm/add.cl"},
+                                    .defines = {define("ROW_ITEMS", row_items()),
+                                                define("ADD_NORMED", normed ? 1 : 0)}}));
+    return device_->kernel(built, "add_branch");
+  };
+  if (any([](const LayerSpec& layer) { return !layer.norms.attention_post.empty(); })) {
+    MILLRACE_ASSIGN(add_normed_, add_kernel(true));
+  }
+  if (any([](const LayerSpec& layer) { return layer.residual_scale != 1.0f; })) {
+    MILLRACE_ASSIGN(add_scaled_, add_kernel(false));
+  }
+  return {};
+}
+
+Status Operations::prepare_logits() {
+  if (spec_.logit_scale == 1.0f && spec_.logit_soft_cap == 0.0f) return {};
+  SourcePart shape("attention/shape.cl", {});
+  if (spec_.logit_soft_cap > 0.0f) {
+    shape.defines.push_back("SOFT_CAP=" + float_text(static_cast<double>(spec_.logit_soft_cap)));
+  }
+  MILLRACE_ASSIGN(const Program built, device_->build({.name = "logits",
+                                                       .sources = {shape, "logits/limit.cl"},
+                                                       .defines = {define("ROW_ITEMS", row_items())}}));
+  MILLRACE_ASSIGN(limit_logits_, device_->kernel(built, "limit_logits"));
+  return {};
+}
+
 Status Operations::embed(const Projection& embedding, const StepTable& step,
                          const Buffer& step_words, const Buffer& device_ids, const Buffer& hidden) {
   for (const WeightRun& run : embedding.runs) {
     MILLRACE_TRY(device_->launch(
         embed_, {.groups = {step.tokens}, .local = {row_items()}},
         {run.buffer, step_words, device_ids, hidden, step.ids_at, step.slots_at, run.first_row,
-         run.panels * panel_rows, spec_.vocabulary, input_stride(spec_.width)}));
+         run.panels * panel_rows, spec_.vocabulary, input_stride(spec_.width),
+         spec_.embedding_scale}));
   }
   return {};
 }
@@ -124,13 +199,20 @@ Status Operations::norm(const Buffer& x, const Buffer& weight, const Activation&
 // are done.
 Status Operations::reserve_scratch(const StepTable& step) {
   // This equals the kernel's RECORD_VECTORS, for the larger tiles.
-  const std::uint64_t rows = std::uint64_t{attention_.tile_tokens} * (spec_.heads / spec_.kv_heads);
-  const std::uint64_t record = (2 * ((rows + 15) / 16) + rows * (spec_.head_dim / 16)) * 64;
-  const std::uint64_t partials = step.partials * spec_.kv_heads * record;
+  const AttentionSpec& heads = spec_.attention();
+  const std::uint64_t rows =
+      std::uint64_t{attention_.tile_tokens} * (heads.heads / heads.kv_heads);
+  const std::uint64_t record = (2 * ((rows + 15) / 16) + rows * (heads.head_dim / 16)) * 64;
+  std::uint32_t most_partials = 0, most_counters = 0;
+  for (const AttentionItems& items : step.attention) {
+    most_partials = std::max(most_partials, items.partials);
+    most_counters = std::max(most_counters, items.counters);
+  }
+  const std::uint64_t partials = most_partials * heads.kv_heads * record;
   if (partials_.size_bytes() < partials) {
     MILLRACE_ASSIGN(partials_, device_->allocate(partials, "the partial sums of attention"));
   }
-  const std::uint64_t words = 2 + std::uint64_t{step.counters} * spec_.kv_heads;
+  const std::uint64_t words = 2 + std::uint64_t{most_counters} * heads.kv_heads;
   if (work_.size_bytes() < words * 4) {
     MILLRACE_ASSIGN(work_, device_->allocate_zeroed(2 * words * 4, "the counters of attention"));
   }
@@ -139,30 +221,56 @@ Status Operations::reserve_scratch(const StepTable& step) {
 
 std::vector<const Buffer*> Operations::counters() const {
   std::vector<const Buffer*> out;
-  for (const Buffer* buffer : {&claims_, &work_, &phases_}) {
+  for (const Buffer* buffer : {&claims_, &work_}) {
     if (*buffer) out.push_back(buffer);
   }
   return out;
 }
 
-Status Operations::clear_counters() {
-  for (const Buffer* buffer : counters()) {
-    MILLRACE_TRY(device_->fill_zero(*buffer, 0, buffer->size_bytes()));
-  }
-  return {};
-}
-
 Status Operations::silu(const Buffer& gate_up, const Activation& out, Forms forms,
-                        std::uint32_t tokens) {
+                        std::uint32_t width, std::uint32_t tokens) {
   if (forms.rows) {
     MILLRACE_TRY(device_->launch(silu_, {.groups = {tokens}, .local = {row_items()}},
-                                 {gate_up, out.rows, round_up(spec_.ffn_width, panel_rows) / 16,
-                                  input_stride(spec_.ffn_width)}));
+                                 {gate_up, out.rows, width / 16, input_stride(width)}));
+  }
+  if (!forms.codes) return {};
+  return device_->launch(silu_quantize_, {.groups = {tokens}, .local = {row_items()}},
+                         {gate_up, out.codes, width / block_columns, code_stride(width)});
+}
+
+Status Operations::convert(const Buffer& rows, const Activation& out, Forms forms,
+                           std::uint32_t tokens) {
+  const std::uint32_t stride = input_stride(spec_.width);
+  if (forms.rows) {
+    const std::uint64_t bytes = std::uint64_t{tokens} * stride * sizeof(float);
+    MILLRACE_TRY(device_->copy(rows, 0, out.rows, 0, bytes));
   }
   if (!forms.codes) return {};
   return device_->launch(
-      silu_quantize_, {.groups = {tokens}, .local = {row_items()}},
-      {gate_up, out.codes, spec_.ffn_width / block_columns, code_stride(spec_.ffn_width)});
+      quantize_, {.groups = {tokens}, .local = {row_items()}},
+      {rows, out.codes, spec_.width / block_columns, stride, code_stride(spec_.width)});
+}
+
+Status Operations::norm_heads(const Buffer& qkv, const Buffer& weight, std::uint32_t tokens) {
+  const AttentionSpec& heads = spec_.attention();
+  const bool whole = heads.head_norm == HeadNorm::whole_width;
+  const std::uint32_t norms = whole ? 2 : heads.heads + heads.kv_heads;
+  return device_->launch(norm_heads_, {.groups = {norms, tokens}, .local = {row_items()}},
+                         {qkv, weight, qkv_stride_, spec_.norm_epsilon});
+}
+
+Status Operations::add_branch(const Buffer& hidden, const Buffer& branch, const Buffer& weight,
+                              float scale, std::uint32_t tokens) {
+  return device_->launch(weight ? add_normed_ : add_scaled_,
+                         {.groups = {tokens}, .local = {row_items()}},
+                         {hidden, branch, weight, round_up(spec_.width, 16) / 16,
+                          input_stride(spec_.width), inverse_width(), spec_.norm_epsilon, scale});
+}
+
+Status Operations::limit_logits(const Buffer& logits, std::uint32_t rows, std::uint32_t stride) {
+  if (!limit_logits_) return {};
+  return device_->launch(limit_logits_, {.groups = {rows}, .local = {row_items()}},
+                         {logits, stride, spec_.logit_scale});
 }
 
 Status Operations::quantize(const Activation& x, std::uint32_t columns, std::uint32_t tokens) {

@@ -4,19 +4,17 @@
 // stride from `input_stride`, zero beyond their true width; if integer products read them they are
 // also codes, int [tokens][code_stride] (kernels/quantize/block.cl). Errors: kernel_build,
 // device_error. Thread safety: the device's owner thread.
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "engine/core/device/device.hpp"
 #include "engine/core/kv/policy.hpp"
 #include "engine/core/model/math_mode.hpp"
-#include "engine/core/model/spec.hpp"
+#include "engine/core/families/spec.hpp"
 #include "engine/core/model/step_table.hpp"
 #include "engine/core/model/weights.hpp"
 #include "kernels/tuned.hpp"
@@ -49,48 +47,19 @@ struct Activation {
   Buffer rows, codes;  // empty if nothing reads that form
 };
 
-// The input of a product that begins with a norm: rows of the residual stream, the norm's weight,
-// and the place of the normed rows, if they must be written.
-struct Normed {
-  const Buffer& rows;
-  const Buffer& weight;
-  const Activation& normed;
-};
-
 enum class Accumulate : std::uint8_t { replace, add };
 
 inline const Buffer no_buffer{};
 
 // A layer's pages with their codecs; for centered keys the means that are subtracted, float
-// [segments][KV heads][head_dim] (key_center.hpp); and the sinks of its heads, float [heads], if
-// the model has them.
+// [segments][KV heads][head_dim] (key_center.hpp); the sinks of its heads, float [heads], if the
+// model has them; and the kind of its attention (Operations::kind_of).
 struct KvPages {
   const Buffer& buffer;
   KvCodecs codecs{};
   const Buffer& means = no_buffer;
   const Buffer& sinks = no_buffer;
-};
-
-// The weights of a layer, and its keys and values.
-struct LayerParts {
-  const Buffer &attention_norm, &ffn_norm;
-  const Projection &qkv, &output, &gate_up, &down;
-  KvPages kv;
-};
-
-// Consecutive layers that run in one launch.
-struct LayerRun {
-  Kernel kernel;  // of this run only, because the driver is told which buffers it reads
-  std::uint32_t layers = 0;
-  Buffer table;  // addresses of the buffers of each layer
-};
-
-// The buffers that a run of layers reads and writes in a step.
-struct LayerStep {
-  const Buffer &hidden, &normed_codes, &qkv, &attended_codes, &activated_codes;
-  const Buffer& rope;
-  const StepTable& step;
-  const Buffer& step_words;
+  std::uint32_t kind = 0;
 };
 
 // Variants of the cpu family's attention kernels. All give the same bits.
@@ -114,17 +83,22 @@ class Operations {
   // The forms in which a product reads its input.
   Forms inputs_of(const Projection& projection) const;
 
+  // The kind of a layer's attention, by which its kernels are found: layers of one kind share them.
+  std::uint32_t kind_of(const AttentionSpec& attention) const;
+
   // Compile kernels; call each function before the first use. prepare_layer compiles what a layer
   // needs besides its products and attention; `qkv` gives the rows at which k and v begin.
-  // prepare_attention is for each pair of codecs, prepare_product for each shape and type; both
-  // cost nothing when the kernel is compiled already.
+  // prepare_attention is for each pair of codecs and kind, prepare_product for each shape and type;
+  // both cost nothing when the kernel is compiled already.
   Status prepare_layer(const Projection& qkv);
-  Status prepare_attention(const KvCodecs& codecs = {});
+  Status prepare_attention(const KvCodecs& codecs = {}, std::uint32_t kind = 0);
+  Status prepare_logits();
   Status prepare_embedding(const Projection& embedding);
   Status prepare_product(const Projection& projection);
 
   // The limits for cutting attention on this device; StepLowering needs them.
   const AttentionLimits& attention_limits() const { return attention_; }
+  const std::vector<std::uint32_t>& windows() const { return windows_; }
 
   Status embed(const Projection& embedding, const StepTable& step, const Buffer& step_words,
                const Buffer& device_ids, const Buffer& hidden);
@@ -134,38 +108,35 @@ class Operations {
               const StepTable& step, const Buffer& step_words, bool gather);
   Status project(const Projection& projection, const Activation& x, std::uint32_t columns,
                  const Buffer& out, std::uint32_t out_stride, Accumulate accumulate);
-  // Computes the norm of a step's rows, then the product.
-  Status norm_project(const Normed& x, const Projection& projection, const Buffer& out,
-                      const StepTable& step, const Buffer& step_words);
-  // Computes the norm, gate and up, and SiLU(gate) * up in `forms`. This takes one or two launches
-  // if everything is in codes; otherwise gate and up go through the buffer `gate_up`.
-  Status norm_gate_up(const Normed& x, const Projection& projection, const Buffer& gate_up,
-                      const Activation& out, Forms forms, const StepTable& step,
-                      const Buffer& step_words);
+  // Computes gate and up, and SiLU(gate) * up in `forms`. This takes one launch if everything is in
+  // codes; otherwise gate and up go through the buffer `gate_up`.
+  Status gated(const Activation& x, const Projection& projection, const Buffer& gate_up,
+               const Activation& out, Forms forms, std::uint32_t tokens);
   Status rope_and_store(const Buffer& qkv, const Buffer& rope, const KvPages& kv,
                         const StepTable& step, const Buffer& step_words);
   // Call this after rope_and_store. The two share the work: on CPUs `attend` rotates the queries,
   // and stores rows of one token. It leaves `forms` in `out`, and may overwrite the other form.
   Status attend(const Buffer& qkv, const Buffer& rope, const KvPages& kv, const Activation& out,
                 Forms forms, const StepTable& step, const Buffer& step_words);
-  Status silu(const Buffer& gate_up, const Activation& out, Forms forms, std::uint32_t tokens);
-
-  // Whole layers run in one launch, with the same bits as the operations one by one. These
-  // functions return a text for people: why a layer must run in parts, and why two whole layers
-  // need a launch each. The text is empty if the layer runs whole, or the two layers run together.
-  std::string why_in_parts(const LayerParts& layer) const;
-  static std::string why_apart(const LayerParts& before, const LayerParts& layer);
-  // prepare_whole compiles layers that run together; call prepare_layer first, nothing else is
-  // needed. The layers' buffers must outlive the run. run_whole launches it.
-  Result<LayerRun> prepare_whole(std::span<const LayerParts> layers);
-  Status run_whole(LayerRun& layers, const LayerStep& x);
+  // Computes SiLU(gate) * up of rows `width` channels wide, a multiple of 16.
+  Status silu(const Buffer& gate_up, const Activation& out, Forms forms, std::uint32_t width,
+              std::uint32_t tokens);
+  // Writes rows as they are to out in `forms`.
+  Status convert(const Buffer& rows, const Activation& out, Forms forms, std::uint32_t tokens);
+  // Norms queries and keys in place.
+  Status norm_heads(const Buffer& qkv, const Buffer& weight, std::uint32_t tokens);
+  // Adds scale * branch to the residual stream, normed if `weight` is not empty.
+  Status add_branch(const Buffer& hidden, const Buffer& branch, const Buffer& weight, float scale,
+                    std::uint32_t tokens);
+  // Scales and limits rows of logits in place, if the model asks for it.
+  Status limit_logits(const Buffer& logits, std::uint32_t rows, std::uint32_t stride);
 
   // The counters that groups share the work of a launch by, as far as they are allocated. They are
   // zero before and after each launch, except after one that was aborted.
   std::vector<const Buffer*> counters() const;
-  Status clear_counters();
 
  private:
+  friend class WholeLayers;  // builds the same parts into one kernel
   bool is_integer(const PanelFormat& format) const {
     return math_ == MathMode::fast && format.quantized();
   }
@@ -177,15 +148,23 @@ class Operations {
   struct KvKernels {
     Kernel rope_kv, attend_one, attend_many;
   };
-  // What a whole layer's kernel is compiled for: the format, which of its four products have a bias
-  // (a file may give a bias to some layers only), and the codecs.
-  using LayerKind = std::tuple<PanelFormat, std::array<bool, 4>, KvCodecs>;
-  static LayerKind kind_of(const LayerParts& layer);
-  Result<Program> build_whole(const LayerParts& layer);
+  // What attention's kernels are compiled for, and the scale, which they are given.
+  struct AttentionKind {
+    std::uint32_t window = 0;
+    float soft_cap = 0.0f;
+    bool sinks = false, halves = false;
+    std::uint32_t rope_dim = 0;
+    float scale = 0.0f;
+    bool operator==(const AttentionKind&) const = default;
+  };
+  static AttentionKind kind_for(const AttentionSpec& attention);
   // Work-items for each row in kernels that work on rows.
   std::uint32_t row_items() const { return device_->family() == Family::cpu ? 1 : 32; }
-  float attention_scale() const;
+  // The place of the layers' window in windows().
+  std::uint32_t window_of(std::uint32_t kind) const;
+  std::vector<std::string> attention_defines(std::uint32_t kind) const;
   float inverse_width() const;
+  Status prepare_norms();
   Result<Kernel> build_exact_product(const PanelLayout& layout);
   Result<Product> build_integer_product(const PanelLayout& layout);
   Product& product_of(const WeightRun& run, const Projection& projection);
@@ -194,8 +173,8 @@ class Operations {
   Status run_product(const WeightRun& run, const Projection& projection, const Activation& x,
                      std::uint32_t columns, const Buffer& out, std::uint32_t out_stride,
                      std::uint32_t mode);
-  Result<Kernel> build_attention(const KvCodecs& codecs, std::uint32_t queries);
-  SourcePart attention_shape() const;
+  Result<Kernel> build_attention(const KvCodecs& codecs, std::uint32_t kind, std::uint32_t queries);
+  SourcePart attention_shape(std::uint32_t kind) const;
   // Converts x's rows to its codes.
   Status quantize(const Activation& x, std::uint32_t columns, std::uint32_t tokens);
   Status reserve_scratch(const StepTable& step);
@@ -213,15 +192,16 @@ class Operations {
   AttentionVariant variant_;
   AttentionLimits attention_;
   std::uint32_t qkv_stride_ = 0;
+  std::vector<AttentionKind> kinds_;
+  std::vector<std::uint32_t> windows_;
   Kernel embed_, norm_, silu_;
+  Kernel norm_heads_, add_normed_, add_scaled_, limit_logits_;  // of models that need them
   Kernel norm_quantize_, silu_quantize_, quantize_;  // math fast
   Buffer sums_, claims_;    // sums of gate and up by group; counters for chunks of products
   Buffer partials_, work_;  // partial sums of cut attention tiles; counters of attention
-  Buffer phases_;           // counters of whole layers
   std::vector<std::string> layer_defines_;
-  std::map<KvCodecs, KvKernels> kv_kernels_;
+  std::map<std::pair<KvCodecs, std::uint32_t>, KvKernels> kv_kernels_;  // by codecs and kind
   std::map<std::pair<PanelFormat, std::uint32_t>, Product> products_;  // by format and padded K
-  std::map<LayerKind, Program> whole_;
 };
 
 }  // namespace millrace::engine

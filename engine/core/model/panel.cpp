@@ -76,7 +76,7 @@ std::vector<std::string> PanelLayout::defines() const {
   return {define("CODES", static_cast<std::uint64_t>(format.codes)),
           define("OFFSET", format.offset),
           define("AFFINE", format.affine ? 1 : 0),
-          define("LEVELS", format.levels ? 1 : 0),
+          define("CODE_LEVELS", format.levels ? 1 : 0),
           define("SCALE_SIZE", format.scale_bytes),
           define("SCALE_BLOCK", format.scale_block),
           define("K", k())};

@@ -137,26 +137,20 @@ Status Operations::run_product(const WeightRun& run, const Projection& projectio
                           input_stride(projection.columns), out_stride, run.first_row, mode});
 }
 
-Status Operations::norm_project(const Normed& x, const Projection& projection, const Buffer& out,
-                                const StepTable& step, const Buffer& step_words) {
-  MILLRACE_TRY(norm(x.rows, x.weight, x.normed, inputs_of(projection), step, step_words, false));
-  return project(projection, x.normed, step.tokens, out, projection.rows, Accumulate::replace);
-}
-
-Status Operations::norm_gate_up(const Normed& x, const Projection& projection,
-                                const Buffer& gate_up, const Activation& out, Forms forms,
-                                const StepTable& step, const Buffer& step_words) {
-  const bool whole = spec_.ffn_width % block_columns == 0 && !forms.rows;
+Status Operations::gated(const Activation& x, const Projection& projection, const Buffer& gate_up,
+                         const Activation& out, Forms forms, std::uint32_t tokens) {
+  const std::uint32_t width = projection.first[1];  // of the gate, rounded up to 16
+  const bool whole = width % block_columns == 0 && !forms.rows;
   if (!is_fusable(projection) || !whole) {
-    MILLRACE_TRY(norm_project(x, projection, gate_up, step, step_words));
-    return silu(gate_up, out, forms, step.tokens);
+    MILLRACE_TRY(
+        project(projection, x, tokens, gate_up, projection.rows, Accumulate::replace));
+    return silu(gate_up, out, forms, width, tokens);
   }
-  MILLRACE_TRY(norm(x.rows, x.weight, x.normed, inputs_of(projection), step, step_words, false));
   const WeightRun& run = projection.runs[0];
   return device_->launch(
       product_of(run, projection).gate_up, {.groups = {device_->info().compute_units}},
-      {run.buffer, x.normed.codes, sums_, out.codes, projection.bias, run.panels, step.tokens,
-       code_stride(spec_.ffn_width), mode_of(projection, Accumulate::replace), claims_});
+      {run.buffer, x.codes, sums_, out.codes, projection.bias, run.panels, tokens,
+       code_stride(width), mode_of(projection, Accumulate::replace), claims_});
 }
 
 }  // namespace millrace::engine

@@ -1,7 +1,6 @@
 #include "engine/core/model/step_table.hpp"
 
 #include <algorithm>
-#include <initializer_list>
 #include <span>
 #include <string>
 
@@ -102,25 +101,31 @@ Status StepLowering::lower(const StepPlan& plan, const StepLimits& limits, StepT
     }
     token += row.count;
   }
-  const AttentionUnits& units = attention_.plan(rows_, limits.attention);
   const auto size = [](const auto& list) { return static_cast<std::uint32_t>(list.size()); };
   table.slots_at = totals.tokens;
   table.positions_at = 2 * totals.tokens;
   table.tables_at = 3 * totals.tokens;
   table.outputs_at = 4 * totals.tokens;
-  table.single_units = {table.outputs_at + size(outputs_),
-                        size(units.single) / attention_unit_words};
-  table.multi_units = {table.single_units.offset + size(units.single),
-                       size(units.multi) / attention_unit_words};
-  table.tiles = {table.multi_units.offset + size(units.multi), size(units.tiles) / 2};
-  table.partials = units.partials;
-  table.counters = units.counters;
-  const std::uint32_t pages_at = table.tiles.offset + size(units.tiles);
   auto& words = table.words;
   words.assign(std::size_t{4} * totals.tokens, 0);
-  const std::initializer_list<std::span<const std::uint32_t>> parts{
-      outputs_, units.single, units.multi, units.tiles, plan.pages};
-  for (const auto part : parts) words.insert(words.end(), part.begin(), part.end());
+  const auto append = [&](std::span<const std::uint32_t> part, std::uint32_t entry_words) {
+    const ItemList list{size(words), size(part) / entry_words};
+    words.insert(words.end(), part.begin(), part.end());
+    return list;
+  };
+  append(outputs_, 1);
+  table.attention.clear();
+  for (const std::uint32_t window : limits.windows) {
+    const AttentionUnits& units = attention_.plan(rows_, limits.attention, window);
+    // Windows change units, not tiles.
+    if (table.attention.empty()) table.tiles = append(units.tiles, 2);
+    table.attention.push_back({.single_units = append(units.single, attention_unit_words),
+                               .multi_units = append(units.multi, attention_unit_words),
+                               .partials = units.partials,
+                               .counters = units.counters});
+  }
+  const std::uint32_t pages_at = size(words);
+  append(plan.pages, 1);
   token = 0;
   for (const PlanRow& row : plan.rows) {
     for (std::uint32_t i = 0; i < row.count; ++i, ++token) {

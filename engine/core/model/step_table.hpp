@@ -3,7 +3,7 @@
 // once; launches carry offsets into it.
 //
 //   ids [tokens] | slots [tokens] | positions [tokens] | tables [tokens] | outputs [n] |
-//   single units [n][8] | multi units [n][8] | tiles [n][2] | page ids
+//   tiles [n][2] | for each window: single units [n][8] | multi units [n][8] | page ids
 //
 // tables[t] is the offset, in words from the start, of the page table of token t's sequence.
 // outputs[i] is the token whose logits row i wants. Units and tiles are those of
@@ -29,13 +29,20 @@ struct StepLimits {
   std::uint32_t page_tokens = 0, page_count = 0;
   std::uint32_t device_slots = 0;
   AttentionLimits attention{};
+  std::vector<std::uint32_t> windows{0};  // the different windows of the model's layers; 0: all
+};
+
+// The units of the layers with one window.
+struct AttentionItems {
+  ItemList single_units, multi_units;
+  std::uint32_t partials = 0, counters = 0;  // numbers that the units use
 };
 
 struct StepTable {
   std::uint32_t tokens = 0, outputs = 0;
   std::uint32_t ids_at = 0, slots_at = 0, positions_at = 0, tables_at = 0, outputs_at = 0;
-  ItemList single_units, multi_units, tiles;
-  std::uint32_t partials = 0, counters = 0;  // numbers that the units use
+  ItemList tiles;
+  std::vector<AttentionItems> attention;  // in the order of StepLimits::windows
   std::vector<std::uint32_t> words;
 };
 

@@ -52,20 +52,21 @@ Result<const Tensor*> find_shaped(const GgufFile& file, const std::string& name,
 }
 
 // Appends a tensor's panels to the runs; begins a new run if the format or the size requires it.
-void plan_runs(const Tensor& tensor, std::uint32_t first_row, std::uint64_t most_bytes,
-               std::vector<Run>& runs) {
+void plan_runs(const Tensor& tensor, const MatrixPart& part, std::uint32_t first_row,
+               std::uint64_t most_bytes, std::vector<Run>& runs) {
   const PanelFormat format = format_of(tensor.type);
   const PanelLayout layout{format, static_cast<std::uint32_t>(tensor.shape[0])};
   const auto most = static_cast<std::uint32_t>(
       std::clamp<std::uint64_t>(most_bytes / layout.panel_bytes(), 1, 0x0fffffff));
-  const auto panels = static_cast<std::uint32_t>((tensor.rows() + panel_rows - 1) / panel_rows);
+  const std::uint32_t panels = (part.rows + panel_rows - 1) / panel_rows;
+  const std::uint32_t first_panel = part.first_row / panel_rows;
   for (std::uint32_t at = 0; at < panels;) {
     if (runs.empty() || runs.back().format != format || runs.back().panels == most) {
       runs.push_back({format, first_row + at * panel_rows, 0, {}});
     }
     Run& run = runs.back();
     const std::uint32_t take = std::min(panels - at, most - run.panels);
-    run.pieces.push_back({&tensor, at, take});
+    run.pieces.push_back({&tensor, first_panel + at, take});
     run.panels += take;
     at += take;
   }
@@ -102,6 +103,24 @@ Result<std::vector<float>> read_vector(const GgufFile& file, const std::string& 
   return values;
 }
 
+std::uint32_t rows_of_tensor(const MatrixPart& part) {
+  return part.tensor_rows == 0 ? part.rows : part.tensor_rows;
+}
+
+// Panels are packed from whole groups of 16 rows of a tensor.
+Status check_panels(const GgufFile& file, const MatrixPart& part) {
+  const std::uint32_t end = part.first_row + part.rows;
+  if (part.first_row % panel_rows == 0 &&
+      (end % panel_rows == 0 || end == rows_of_tensor(part))) {
+    return {};
+  }
+  return fail(Code::unsupported_architecture,
+              file.source() + ": tensor \"" + part.name + ".weight\" joins matrices of " +
+                  std::to_string(part.rows) + " rows, which are not a multiple of " +
+                  std::to_string(panel_rows),
+              "convert the model without joining its matrices");
+}
+
 }  // namespace
 
 Result<Projection> load_projection(Device& device, const GgufFile& file,
@@ -113,15 +132,17 @@ Result<Projection> load_projection(Device& device, const GgufFile& file,
   bool has_bias = false;
   for (const MatrixPart& part : parts) {
     MILLRACE_ASSIGN(const Tensor* tensor,
-                    find_shaped(file, part.name + ".weight", columns, part.rows));
-    plan_runs(*tensor, out.rows, device.info().max_allocation_bytes, runs);
+                    find_shaped(file, part.name + ".weight", columns, rows_of_tensor(part)));
+    MILLRACE_TRY(check_panels(file, part));
+    plan_runs(*tensor, part, out.rows, device.info().max_allocation_bytes, runs);
     out.first.push_back(out.rows);
     out.tensors.push_back({std::string(tensor->name), tensor->type});
     out.rows += round_up(part.rows, panel_rows);
     bias.resize(out.rows, 0.0f);
     if (part.may_have_bias && file.find_tensor(part.name + ".bias") != nullptr) {
-      MILLRACE_ASSIGN(const auto values, read_vector(file, part.name + ".bias", part.rows));
-      std::ranges::copy(values, bias.begin() + out.first.back());
+      MILLRACE_ASSIGN(const auto values,
+                      read_vector(file, part.name + ".bias", rows_of_tensor(part)));
+      std::copy_n(values.begin() + part.first_row, part.rows, bias.begin() + out.first.back());
       has_bias = true;
     }
   }
@@ -145,32 +166,103 @@ Result<Buffer> load_vector(Device& device, const GgufFile& file, const std::stri
   return buffer;
 }
 
+namespace {
+
+// Loads the tensors of one layer.
+class LayerLoader {
+ public:
+  LayerLoader(Device& device, const GgufFile& file, const ModelSpec& spec, std::uint32_t index)
+      : device_(device),
+        file_(file),
+        width_(spec.width),
+        layer_(spec.layers[index]),
+        prefix_("blk." + std::to_string(index) + ".") {}
+
+  Result<LayerWeights> load() {
+    const AttentionSpec& attention = layer_.attention;
+    const std::uint32_t queries = attention.heads * attention.head_dim;
+    const std::uint32_t keys = attention.kv_heads * attention.head_dim;
+    const NormNames& norms = layer_.norms;
+    LayerWeights out;
+    MILLRACE_ASSIGN(out.attention_norm, norm(norms.attention));
+    MILLRACE_ASSIGN(out.attention_post_norm, norm(norms.attention_post));
+    MILLRACE_ASSIGN(out.ffn_norm, norm(norms.feed_forward));
+    MILLRACE_ASSIGN(out.ffn_post_norm, norm(norms.feed_forward_post));
+    if (attention.sinks) {
+      MILLRACE_ASSIGN(out.sinks, load_vector(device_, file_, prefix_ + "attn_sinks.weight",
+                                             attention.heads, attention.heads));
+    }
+    if (attention.head_norm != HeadNorm::none) {
+      MILLRACE_ASSIGN(out.head_norm, head_norms(attention));
+    }
+    MILLRACE_ASSIGN(out.qkv, stacked("attn_qkv", {{"attn_q", queries}, {"attn_k", keys}, {"attn_v", keys}},
+                                     width_));
+    MILLRACE_ASSIGN(out.attention_output, stacked("", {{"attn_output", width_}}, queries));
+    const std::uint32_t ffn = layer_.feed_forward.width;
+    // Without a matrix of its own, the gate is the first half of ffn_up.
+    MILLRACE_ASSIGN(out.gate_up, stacked(has("ffn_gate") ? "" : "ffn_up",
+                                         {{"ffn_gate", ffn}, {"ffn_up", ffn}}, width_));
+    MILLRACE_ASSIGN(out.down, stacked("", {{"ffn_down", width_}}, ffn));
+    return out;
+  }
+
+ private:
+  struct Rows {
+    const char* name;
+    std::uint32_t rows;
+  };
+
+  bool has(const std::string& name) const {
+    return file_.find_tensor(prefix_ + name + ".weight") != nullptr;
+  }
+  Result<Buffer> norm(const std::string& name) const {
+    if (name.empty()) return Buffer();
+    return load_vector(device_, file_, prefix_ + name + ".weight", width_,
+                       round_up(width_, block_columns));
+  }
+  Result<Buffer> head_norms(const AttentionSpec& attention) const {
+    const bool whole = attention.head_norm == HeadNorm::whole_width;
+    std::vector<float> both;
+    for (const auto& [name, heads] :
+         {std::pair("attn_q_norm.weight", attention.heads), std::pair("attn_k_norm.weight", attention.kv_heads)}) {
+      const std::uint32_t size = (whole ? heads : 1) * attention.head_dim;
+      MILLRACE_ASSIGN(const auto values, read_vector(file_, prefix_ + name, size));
+      both.insert(both.end(), values.begin(), values.end());
+    }
+    MILLRACE_ASSIGN(Buffer buffer, device_.allocate(both.size() * sizeof(float), "norms of heads"));
+    MILLRACE_TRY(device_.write(buffer, 0, std::as_bytes(std::span(both))));
+    return buffer;
+  }
+  // Loads matrices over one input as one. They are rows of the tensor `fused` if the file has it.
+  Result<Projection> stacked(const std::string& fused, std::initializer_list<Rows> matrices,
+                             std::uint32_t columns) const {
+    const bool is_fused = !fused.empty() && has(fused);
+    std::uint32_t total = 0, first = 0;
+    for (const Rows& matrix : matrices) total += matrix.rows;
+    std::vector<MatrixPart> parts;
+    for (const Rows& matrix : matrices) {
+      parts.push_back({.name = prefix_ + (is_fused ? fused : matrix.name), .rows = matrix.rows});
+      if (is_fused) {
+        parts.back().first_row = first;
+        parts.back().tensor_rows = total;
+      }
+      first += matrix.rows;
+    }
+    return load_projection(device_, file_, parts, columns);
+  }
+
+  Device& device_;
+  const GgufFile& file_;
+  std::uint32_t width_;
+  const LayerSpec& layer_;
+  std::string prefix_;
+};
+
+}  // namespace
+
 Result<LayerWeights> load_layer(Device& device, const GgufFile& file, const ModelSpec& spec,
                                 std::uint32_t index) {
-  const std::string prefix = "blk." + std::to_string(index) + ".";
-  const std::uint32_t queries = spec.heads * spec.head_dim;
-  const std::uint32_t keys = spec.kv_heads * spec.head_dim;
-  const std::uint32_t padded = round_up(spec.width, block_columns);
-  LayerWeights out;
-  MILLRACE_ASSIGN(out.attention_norm,
-                  load_vector(device, file, prefix + "attn_norm.weight", spec.width, padded));
-  MILLRACE_ASSIGN(out.ffn_norm,
-                  load_vector(device, file, prefix + "ffn_norm.weight", spec.width, padded));
-  if (spec.attention.sinks) {
-    MILLRACE_ASSIGN(
-        out.sinks, load_vector(device, file, prefix + "attn_sinks.weight", spec.heads, spec.heads));
-  }
-  const auto qkv = std::to_array<MatrixPart>(
-      {{prefix + "attn_q", queries}, {prefix + "attn_k", keys}, {prefix + "attn_v", keys}});
-  MILLRACE_ASSIGN(out.qkv, load_projection(device, file, qkv, spec.width));
-  const auto output = std::to_array<MatrixPart>({{prefix + "attn_output", spec.width}});
-  MILLRACE_ASSIGN(out.attention_output, load_projection(device, file, output, queries));
-  const auto gate_up = std::to_array<MatrixPart>(
-      {{prefix + "ffn_gate", spec.ffn_width}, {prefix + "ffn_up", spec.ffn_width}});
-  MILLRACE_ASSIGN(out.gate_up, load_projection(device, file, gate_up, spec.width));
-  const auto down = std::to_array<MatrixPart>({{prefix + "ffn_down", spec.width}});
-  MILLRACE_ASSIGN(out.down, load_projection(device, file, down, spec.ffn_width));
-  return out;
+  return LayerLoader(device, file, spec, index).load();
 }
 
 }  // namespace millrace::engine

@@ -12,15 +12,18 @@
 #include "engine/core/device/device.hpp"
 #include "engine/core/gguf/file.hpp"
 #include "engine/core/model/pack.hpp"
-#include "engine/core/model/spec.hpp"
+#include "engine/core/families/spec.hpp"
 #include "schemas/base/error.hpp"
 
 namespace millrace::engine {
 
+// A matrix, or some rows of one: files may hold q, k and v, or gate and up, in one tensor.
 struct MatrixPart {
   std::string name;        // without ".weight"; NAME.bias is added if the file has one
   std::uint32_t rows = 0;  // outputs
   bool may_have_bias = true;
+  std::uint32_t first_row = 0;    // in the tensor; a multiple of 16
+  std::uint32_t tensor_rows = 0;  // of the whole tensor; 0: this part is all of it
 };
 
 // Consecutive panels in one buffer.
@@ -53,9 +56,11 @@ Result<Projection> load_projection(Device& device, const GgufFile& file,
 Result<Buffer> load_vector(Device& device, const GgufFile& file, const std::string& name,
                            std::uint32_t size, std::uint32_t padded);
 
-// A layer's weights; `sinks`, float [heads], is empty for models without sinks.
+// A layer's weights. Norms that the layer does not have are empty; so are `sinks`, float [heads],
+// and `head_norm`, the weights of the queries' norm, then of the keys', each float [head_dim] or
+// [heads * head_dim] by HeadNorm.
 struct LayerWeights {
-  Buffer attention_norm, ffn_norm, sinks;
+  Buffer attention_norm, attention_post_norm, ffn_norm, ffn_post_norm, sinks, head_norm;
   Projection qkv, attention_output, gate_up, down;
 };
 Result<LayerWeights> load_layer(Device& device, const GgufFile& file, const ModelSpec& spec,

@@ -14,6 +14,7 @@
 #include "engine/core/model/operations.hpp"
 #include "tests/support/device.hpp"
 #include "tests/support/kv_page.hpp"
+#include "tests/support/one_layer.hpp"
 
 namespace millrace::engine {
 
@@ -142,11 +143,12 @@ class Runner {
                       .page_tokens = kv_page_tokens,
                       .page_count = 1u << 20,
                       .device_slots = 0,
-                      .attention = operations_.attention_limits()};
+                      .attention = operations_.attention_limits(),
+                      .windows = operations_.windows()};
     if (workers != 0) limits.attention.workers = workers;
     StepTable step;
     must(StepLowering().lower(problem.plan, limits, step));
-    cut_ = step.partials != 0;
+    cut_ = step.attention[0].partials != 0;
     const Buffer words = upload(*device_, step.words), rope = upload(*device_, problem.rope);
     const Buffer qkv = upload(*device_, problem.qkv), kv = upload(*device_, problem.pages);
     const Buffer means = problem.means.empty() ? Buffer() : upload(*device_, problem.means);
@@ -170,14 +172,8 @@ class Runner {
 
  private:
   static ModelSpec spec_of(const Shape& shape) {
-    ModelSpec spec;
-    spec.heads = shape.heads;
-    spec.kv_heads = shape.kv_heads;
-    spec.head_dim = shape.head_dim;
-    spec.rope_dim = shape.rope_dim;
-    spec.rope = shape.rope;
-    spec.attention = shape.attention;
-    return spec;
+    return one_layer({shape.heads, shape.kv_heads, shape.head_dim, shape.rope_dim, shape.rope},
+                     shape.attention);
   }
   std::unique_ptr<Device> device_;
   Operations operations_;

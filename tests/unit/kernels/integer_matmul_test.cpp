@@ -13,6 +13,7 @@
 #include "engine/core/model/operations.hpp"
 #include "engine/core/model/panel.hpp"
 #include "tests/support/device.hpp"
+#include "tests/support/one_layer.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -205,12 +206,7 @@ class Variant {
   }
 
  private:
-  static ModelSpec one_head() {
-    ModelSpec spec;
-    spec.heads = 1;
-    spec.kv_heads = 1;
-    return spec;
-  }
+  static ModelSpec one_head() { return one_layer({.head_dim = 32}); }
   std::unique_ptr<Device> device_;
   Operations operations_;
   Projection projection_;
@@ -328,12 +324,8 @@ TEST(IntegerMatmulFormats, AreThoseOfEveryQuantizedType) {
 // Computes codes of SiLU(gate) * up for `tokens` normed rows of 96 channels.
 std::vector<std::int32_t> gate_up(const std::string& variant, std::uint32_t tokens) {
   constexpr std::uint32_t width = 96, ffn = 96;
-  ModelSpec spec;
+  ModelSpec spec = one_layer({.heads = 3, .kv_heads = 1, .head_dim = 32});
   spec.width = width;
-  spec.ffn_width = ffn;
-  spec.heads = 3;
-  spec.kv_heads = 1;
-  spec.head_dim = spec.rope_dim = 32;
   const auto device = open_device({.variant = variant});
   Operations operations(*device, spec, MathMode::fast);
   Projection qkv;
@@ -346,7 +338,7 @@ std::vector<std::int32_t> gate_up(const std::string& variant, std::uint32_t toke
   Projection projection;
   projection.columns = width;
   projection.rows = 2 * ffn;
-  projection.first = {0};
+  projection.first = {0, ffn};
   projection.runs.push_back(
       {.format = format, .first_row = 0, .panels = m.panels, .buffer = upload(*device, m.packed)});
   must(operations.prepare_product(projection));
@@ -360,8 +352,8 @@ std::vector<std::int32_t> gate_up(const std::string& variant, std::uint32_t toke
   const Activation out{.rows = {}, .codes = upload(*device, std::vector<std::int32_t>(codes))};
   StepTable step;
   step.tokens = tokens;
-  must(operations.norm_gate_up({x, weight, normed}, projection, sums, out, {.codes = true}, step,
-                               words));
+  must(operations.norm(x, weight, normed, {.codes = true}, step, words, false));
+  must(operations.gated(normed, projection, sums, out, {.codes = true}, tokens));
   return download<std::int32_t>(*device, out.codes, codes);
 }
 

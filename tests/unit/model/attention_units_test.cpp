@@ -25,14 +25,14 @@ std::vector<Unit> units_of(const std::vector<std::uint32_t>& words) {
 TEST(AttentionUnits, NothingIsPlannedWithoutWorkers) {
   const AttentionRow row{.token = 0, .count = 9, .first_position = 0};
   AttentionPlanner planner;
-  const auto& plan = planner.plan({&row, 1}, {});
+  const auto& plan = planner.plan({&row, 1}, {}, 0);
   EXPECT_TRUE(plan.single.empty() && plan.multi.empty() && plan.tiles.empty());
 }
 
 TEST(AttentionUnits, AChunkIsCutIntoTilesAndALastTokenStandsApart) {
   const AttentionRow row{.token = 3, .count = 9, .first_position = 250};
   AttentionPlanner planner;
-  const auto& plan = planner.plan({&row, 1}, {.tile_tokens = 4, .workers = 1, .kv_heads = 1});
+  const auto& plan = planner.plan({&row, 1}, {.tile_tokens = 4, .workers = 1, .kv_heads = 1}, 0);
   EXPECT_EQ(plan.tiles, (std::vector<std::uint32_t>{3, 4, 7, 4}));
   const auto single = units_of(plan.single), multi = units_of(plan.multi);
   ASSERT_EQ(single.size(), 1u);
@@ -51,7 +51,7 @@ TEST(AttentionUnits, LongTilesAreCutSoThatEveryWorkerHasSeveral) {
                                        {.token = 1, .count = 1, .first_position = 100},
                                        {.token = 2, .count = 1, .first_position = 4095}};
   AttentionPlanner planner;
-  const auto& plan = planner.plan(rows, {.tile_tokens = 8, .workers = 2, .kv_heads = 3});
+  const auto& plan = planner.plan(rows, {.tile_tokens = 8, .workers = 2, .kv_heads = 3}, 0);
   const auto units = units_of(plan.single);
   std::map<std::uint32_t, std::vector<Unit>> of_token;
   std::uint32_t longest = units[0].count;
@@ -88,7 +88,7 @@ TEST(AttentionUnits, BothListsAreCutWithoutSharingPartialsOrCounters) {
   const std::vector<AttentionRow> rows{{.token = 0, .count = 1, .first_position = 6999},
                                        {.token = 1, .count = 2, .first_position = 4094}};
   AttentionPlanner planner;
-  const auto& plan = planner.plan(rows, {.tile_tokens = 8, .workers = 2, .kv_heads = 1});
+  const auto& plan = planner.plan(rows, {.tile_tokens = 8, .workers = 2, .kv_heads = 1}, 0);
   const auto single = units_of(plan.single), multi = units_of(plan.multi);
   ASSERT_GT(single[0].parts, 1u);
   ASSERT_GT(multi[0].parts, 1u);
@@ -104,8 +104,9 @@ TEST(AttentionUnits, SegmentsBeforeAWindowAreLeftOut) {
   const std::vector<AttentionRow> rows{{.token = 0, .count = 1, .first_position = 6999},
                                        {.token = 1, .count = 8, .first_position = 2607}};
   AttentionPlanner planner;
-  const AttentionLimits limits{.tile_tokens = 4, .workers = 1, .kv_heads = 1, .window = 2097};
-  const auto& whole = planner.plan(rows, limits);
+  const AttentionLimits limits{.tile_tokens = 4, .workers = 1, .kv_heads = 1};
+  constexpr std::uint32_t window = 2097;
+  const auto& whole = planner.plan(rows, limits, window);
   const auto single = units_of(whole.single), multi = units_of(whole.multi);
   ASSERT_EQ(single.size(), 1u);
   EXPECT_EQ(single[0].first, (6999u - 2096) / 256);
@@ -117,19 +118,19 @@ TEST(AttentionUnits, SegmentsBeforeAWindowAreLeftOut) {
   for (const Unit& unit : multi) EXPECT_EQ(unit.first + unit.count, 11u);
   AttentionLimits several = limits;
   several.workers = 2;
-  const auto& cut = planner.plan(rows, several);
+  const auto& cut = planner.plan(rows, several, window);
   EXPECT_EQ(cut.partials, 9u + 10 + 9);
   for (const auto* list : {&cut.single, &cut.multi}) {
     for (const Unit& unit : units_of(*list)) EXPECT_GE(unit.first, unit.token == 1 ? 1u : 2u);
   }
-  EXPECT_EQ(planner.plan(std::vector<AttentionRow>{{0, 1, 2096}}, limits).single[2], 0u);
+  EXPECT_EQ(planner.plan(std::vector<AttentionRow>{{0, 1, 2096}}, limits, window).single[2], 0u);
 }
 
 TEST(AttentionUnits, ManyShortRowsStayWhole) {
   std::vector<AttentionRow> rows;
   for (std::uint32_t i = 0; i < 64; ++i) rows.push_back({i, 1, 300});
   AttentionPlanner planner;
-  const auto& plan = planner.plan(rows, {.tile_tokens = 8, .workers = 2, .kv_heads = 3});
+  const auto& plan = planner.plan(rows, {.tile_tokens = 8, .workers = 2, .kv_heads = 3}, 0);
   EXPECT_EQ(units_of(plan.single).size(), 64u);
   EXPECT_EQ(plan.partials, 0u);
 }

@@ -1,4 +1,4 @@
-#include "engine/core/model/spec.hpp"
+#include "engine/core/families/read_spec.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "engine/core/model/fingerprint.hpp"
-#include "engine/core/model/rotary.hpp"
+#include "engine/core/families/rotary.hpp"
 #include "schemas/base/hash.hpp"
 #include "tests/support/tiny_model.hpp"
 
@@ -24,16 +24,16 @@ TEST(Spec, IsReadFromMetadataAndTensors) {
   const ModelSpec spec = must(read_spec(TinyModel{}.file()));
   EXPECT_EQ(spec.architecture, "llama");
   EXPECT_EQ(spec.name, "tiny");
-  EXPECT_EQ(spec.layers, 2u);
+  EXPECT_EQ(spec.layer_count(), 2u);
   EXPECT_EQ(spec.width, 64u);
-  EXPECT_EQ(spec.ffn_width, 96u);
+  EXPECT_EQ(spec.layers[1].feed_forward.width, 96u);
   EXPECT_EQ(spec.vocabulary, 70u);
   EXPECT_EQ(spec.context_tokens, 1024u);
-  EXPECT_EQ(spec.heads, 4u);
-  EXPECT_EQ(spec.kv_heads, 2u);
-  EXPECT_EQ(spec.head_dim, 16u);
-  EXPECT_EQ(spec.rope_dim, 16u);
-  EXPECT_EQ(spec.rope_base, 10000.0);
+  EXPECT_EQ(spec.attention().heads, 4u);
+  EXPECT_EQ(spec.attention().kv_heads, 2u);
+  EXPECT_EQ(spec.attention().head_dim, 16u);
+  EXPECT_EQ(spec.attention().rope.dim, 16u);
+  EXPECT_EQ(spec.attention().rope.base, 10000.0);
   EXPECT_FALSE(spec.tied_output);
   EXPECT_TRUE(must(read_spec(TinyModel{.tied = true}.file())).tied_output);
 }
@@ -43,10 +43,10 @@ TEST(Spec, Qwen2HasKeysOfItsOwnAndRotatesHalves) {
   builder.f32("qwen2.rope.freq_base", 1000000.0f).f32("llama.rope.freq_base", 5.0f);
   const ModelSpec spec = must(read_spec(TinyModel::file(builder)));
   EXPECT_EQ(spec.architecture, "qwen2");
-  EXPECT_EQ(spec.layers, 2u);
-  EXPECT_EQ(spec.rope_base, 1000000.0);
-  EXPECT_EQ(spec.rope, RopeKind::halves);
-  EXPECT_EQ(must(read_spec(TinyModel{}.file())).rope, RopeKind::pairs);
+  EXPECT_EQ(spec.layer_count(), 2u);
+  EXPECT_EQ(spec.attention().rope.base, 1000000.0);
+  EXPECT_EQ(spec.attention().rope.kind, RopeKind::halves);
+  EXPECT_EQ(must(read_spec(TinyModel{}.file())).attention().rope.kind, RopeKind::pairs);
   builder.tensor("blk.0.attn_q_norm.weight", {16}, 0, std::vector<std::byte>(64));
   const auto other = read_spec(TinyModel::file(builder));
   ASSERT_FALSE(other);
@@ -98,13 +98,13 @@ TEST(Spec, WhatItCannotRunIsRefusedByName) {
 }
 
 TEST(Spec, WindowsSoftCapsAndSinksAreReadAndPartOfTheFingerprint) {
-  const auto none = must(read_spec(TinyModel{}.file())).attention;
+  const auto none = must(read_spec(TinyModel{}.file())).attention();
   EXPECT_TRUE(none.window == 0 && none.soft_cap == 0.0f && !none.sinks);
   const TinyModel model{.attention = {.window = 300, .soft_cap = 50.0f, .sinks = true}};
-  const auto shape = must(read_spec(model.file())).attention;
+  const auto shape = must(read_spec(model.file())).attention();
   EXPECT_TRUE(shape.window == 300 && shape.soft_cap == 50.0f && shape.sinks);
   const TinyModel wide{.attention = {.window = 1024}};  // the window covers the whole context
-  EXPECT_EQ(must(read_spec(wide.file())).attention.window, 0u);
+  EXPECT_EQ(must(read_spec(wide.file())).attention().window, 0u);
   const TinyModel other{.attention = {.window = 301, .soft_cap = 50.0f, .sinks = true}};
   EXPECT_NE(numeric_fingerprint(model.file(), "f16", MathMode::fast, {}),
             numeric_fingerprint(other.file(), "f16", MathMode::fast, {}));
@@ -142,7 +142,7 @@ TEST(Spec, ARotaryFactorCountsWithAndWithoutItsKind) {
   const auto factor = [](const std::function<void(GgufBuilder&)>& change) {
     GgufBuilder builder = TinyModel{}.builder();
     change(builder);
-    return must(read_spec(TinyModel::file(builder))).rope_linear_factor;
+    return must(read_spec(TinyModel::file(builder))).attention().rope.linear_factor;
   };
   const auto kind = [](GgufBuilder& b, const char* name) {
     b.string("llama.rope.scaling.type", name);
@@ -189,11 +189,11 @@ TEST(Spec, ImpossibleSizesAreRefused) {
 }
 
 // Expects floats next to the truth almost always, and never more than one float away.
-void expect_near_truth(const std::vector<float>& table, const ModelSpec& spec,
+void expect_near_truth(const std::vector<float>& table, const RopeSpec& rope,
                        std::uint32_t position) {
-  const std::uint32_t half = spec.rope_dim / 2;
+  const std::uint32_t half = rope.dim / 2;
   for (std::uint32_t i = 0; i < half; ++i) {
-    const double angle = position * std::pow(spec.rope_base, -2.0 * i / spec.rope_dim);
+    const double angle = position * std::pow(rope.base, -2.0 * i / rope.dim);
     const std::size_t at = (std::size_t{position} * half + i) * 2;
     EXPECT_NEAR(table[at], std::cos(angle), 6e-8) << position << ", " << i;
     EXPECT_NEAR(table[at + 1], std::sin(angle), 6e-8) << position << ", " << i;
@@ -201,27 +201,25 @@ void expect_near_truth(const std::vector<float>& table, const ModelSpec& spec,
 }
 
 TEST(Spec, RotaryTable) {
-  ModelSpec spec = must(read_spec(TinyModel{}.file()));
-  const auto table = rope_table(spec, 100);
+  RopeSpec rope = must(read_spec(TinyModel{}.file())).attention().rope;
+  const auto table = rope_table(rope, 100);
   ASSERT_EQ(table.size(), 100u * 16);
   for (std::uint32_t position = 0; position < 100; ++position) {
-    expect_near_truth(table, spec, position);
+    expect_near_truth(table, rope, position);
   }
-  spec.rope_linear_factor = 2.0;
-  EXPECT_EQ(rope_table(spec, 100)[98 * 16], table[49 * 16]);
-  spec.rope_linear_factor = 1.0;
-  spec.rope_frequency_factors = std::vector<float>(8, 4.0f);
-  EXPECT_EQ(rope_table(spec, 100)[96 * 16], table[24 * 16]);
+  rope.linear_factor = 2.0;
+  EXPECT_EQ(rope_table(rope, 100)[98 * 16], table[49 * 16]);
+  rope.linear_factor = 1.0;
+  rope.divisors = std::vector<float>(8, 4.0f);
+  EXPECT_EQ(rope_table(rope, 100)[96 * 16], table[24 * 16]);
 }
 
 // The hash of many angles, near and far. Another hash means other bits on this machine.
 TEST(Spec, TheRotaryTableIsTheSameOnEveryMachine) {
-  ModelSpec spec;
-  spec.rope_dim = 64;
-  spec.rope_base = 500000.0;
-  const auto table = rope_table(spec, 1u << 17);
+  RopeSpec rope{.dim = 64, .base = 500000.0};
+  const auto table = rope_table(rope, 1u << 17);
   for (std::uint32_t position = 0; position < 1u << 17; position += 4099) {
-    expect_near_truth(table, spec, position);
+    expect_near_truth(table, rope, position);
   }
   const auto bytes = std::as_bytes(std::span(table));
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());

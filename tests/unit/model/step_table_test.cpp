@@ -7,7 +7,7 @@
 namespace millrace::engine {
 namespace {
 
-constexpr StepLimits limits{.tokens = 8,
+const StepLimits limits{.tokens = 8,
                             .outputs = 4,
                             .vocabulary = 100,
                             .context_tokens = 64,
@@ -62,10 +62,10 @@ TEST(StepTable, LaysOutWhatTheKernelsRead) {
   EXPECT_EQ(slice(table.slots_at, 6), (Words{1, no_slot, no_slot, no_slot, no_slot, no_slot}));
   EXPECT_EQ(slice(table.positions_at, 6), (Words{9, 14, 15, 16, 17, 18}));
   EXPECT_EQ(slice(table.outputs_at, 3), (Words{0, 2, 5}));
-  ASSERT_EQ(table.single_units.count, 1u);
-  EXPECT_EQ(slice(table.single_units.offset, 8), (Words{0, 1, 0, 1, 0, 0, 0, 0}));
-  ASSERT_EQ(table.multi_units.count, 2u);
-  EXPECT_EQ(slice(table.multi_units.offset, 16),
+  ASSERT_EQ(table.attention[0].single_units.count, 1u);
+  EXPECT_EQ(slice(table.attention[0].single_units.offset, 8), (Words{0, 1, 0, 1, 0, 0, 0, 0}));
+  ASSERT_EQ(table.attention[0].multi_units.count, 2u);
+  EXPECT_EQ(slice(table.attention[0].multi_units.offset, 16),
             (Words{1, 3, 0, 1, 0, 0, 0, 0, 4, 2, 0, 1, 0, 0, 0, 0}));
   ASSERT_EQ(table.tiles.count, 2u);
   EXPECT_EQ(slice(table.tiles.offset, 4), (Words{1, 3, 4, 2}));

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/core/gguf/dequantize.hpp"
-#include "engine/core/model/spec.hpp"
+#include "engine/core/families/read_spec.hpp"
 #include "tests/support/device.hpp"
 
 namespace millrace::testing {
@@ -24,7 +24,7 @@ class Truth {
       const Vector all = values("token_embd.weight");
       x.emplace_back(all.begin() + id * spec_.width, all.begin() + (id + 1) * spec_.width);
     }
-    for (std::uint32_t i = 0; i < spec_.layers; ++i) layer("blk." + std::to_string(i) + ".", x);
+    for (std::uint32_t i = 0; i < spec_.layer_count(); ++i) layer("blk." + std::to_string(i) + ".", x);
     for (Vector& row : x) {
       row = project(norm(row, "output_norm.weight"), spec_.tied_output ? "token_embd" : "output");
     }
@@ -61,12 +61,12 @@ class Truth {
   // same place in the second half.
   void rotate(Vector& x, std::size_t position) const {
     const bool halves = spec_.architecture == "qwen2";
-    const std::size_t half = spec_.head_dim / 2;
+    const std::size_t half = spec_.attention().head_dim / 2;
     for (std::size_t at = 0; at < x.size() / 2; ++at) {
-      const std::size_t head = at / half * spec_.head_dim, i = at % half;
+      const std::size_t head = at / half * spec_.attention().head_dim, i = at % half;
       const double angle =
           static_cast<double>(position) *
-          std::pow(spec_.rope_base, -static_cast<double>(i) / static_cast<double>(half));
+          std::pow(spec_.attention().rope.base, -static_cast<double>(i) / static_cast<double>(half));
       double& first = x[head + (halves ? i : 2 * i)];
       double& second = x[head + (halves ? i + half : 2 * i + 1)];
       const double a = first, b = second;
@@ -77,13 +77,13 @@ class Truth {
   // `sinks` has one number for each head, or is empty.
   Vector attend(const Vector& q, const std::vector<Vector>& keys, const std::vector<Vector>& values,
                 const Vector& sinks, std::size_t last) const {
-    const std::uint32_t dim = spec_.head_dim;
-    const std::size_t window = spec_.attention.window;
+    const std::uint32_t dim = spec_.attention().head_dim;
+    const std::size_t window = spec_.attention().window;
     const std::size_t first = window == 0 || last < window ? 0 : last - window + 1;
-    const double cap = spec_.attention.soft_cap;
+    const double cap = spec_.attention().soft_cap;
     Vector out(q.size());
-    for (std::uint32_t h = 0; h < spec_.heads; ++h) {
-      const std::size_t g = h / (spec_.heads / spec_.kv_heads) * dim;
+    for (std::uint32_t h = 0; h < spec_.attention().heads; ++h) {
+      const std::size_t g = h / (spec_.attention().heads / spec_.attention().kv_heads) * dim;
       Vector e(last + 1);
       double mass = sinks.empty() ? 0 : std::exp(sinks[h]);
       for (std::size_t j = first; j <= last; ++j) {
@@ -110,7 +110,7 @@ class Truth {
       rotate(keys.back(), t);
     }
     Vector sinks;
-    if (spec_.attention.sinks) sinks = this->values(p + "attn_sinks.weight");
+    if (spec_.attention().sinks) sinks = this->values(p + "attn_sinks.weight");
     for (std::size_t t = 0; t < x.size(); ++t) {
       add(x[t], project(attend(queries[t], keys, values, sinks, t), p + "attn_output"));
       const Vector h = norm(x[t], p + "ffn_norm.weight");

@@ -10,7 +10,8 @@
 
 #include "engine/core/model/fingerprint.hpp"
 #include "engine/core/model/operations.hpp"
-#include "engine/core/model/spec.hpp"
+#include "engine/core/families/read_spec.hpp"
+#include "engine/core/model/kv_shape.hpp"
 #include "tests/support/model_runner.hpp"
 #include "tests/support/tiny_model.hpp"
 
@@ -99,7 +100,7 @@ std::string difference(const Made& a, const Made& b) {
 
 KeyMeans means_of(const GgufFile& file) {
   const ModelSpec spec = testing::must(read_spec(file));
-  const KvShape shape{spec.layers, spec.kv_heads, spec.head_dim};
+  const KvShape shape = kv_shape(spec);
   const std::size_t values = std::size_t{shape.layers} * shape.kv_heads * shape.head_dim;
   return {
       .model = hash_model_file(file), .shape = shape, .values = Random(3).floats(values, -1, 1)};

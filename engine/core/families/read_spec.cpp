@@ -1,4 +1,4 @@
-#include "engine/core/model/spec.hpp"
+#include "engine/core/families/read_spec.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,6 +10,52 @@
 
 namespace millrace::engine {
 namespace {
+
+struct AttentionShape {
+  std::uint32_t window = 0;
+  float soft_cap = 0.0f;
+  bool sinks = false;
+};
+struct Flat {
+  std::string architecture, name;
+  std::uint32_t layers = 0, width = 0, ffn_width = 0, vocabulary = 0, context_tokens = 0;
+  std::uint32_t heads = 0, kv_heads = 0, head_dim = 0;
+  AttentionShape attention{};
+  float norm_epsilon = 0.0f;
+  RopeKind rope = RopeKind::pairs;
+  std::uint32_t rope_dim = 0;
+  double rope_base = 10000.0;
+  double rope_linear_factor = 1.0;
+  std::vector<float> rope_frequency_factors;
+  bool tied_output = false;
+};
+
+ModelSpec layered(const Flat& flat) {
+  ModelSpec out{.architecture = flat.architecture,
+                .name = flat.name,
+                .width = flat.width,
+                .vocabulary = flat.vocabulary,
+                .context_tokens = flat.context_tokens,
+                .norm_epsilon = flat.norm_epsilon,
+                .tied_output = flat.tied_output,
+                .layers = {}};
+  LayerSpec layer;
+  layer.attention = {.heads = flat.heads,
+                     .kv_heads = flat.kv_heads,
+                     .head_dim = flat.head_dim,
+                     .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(flat.head_dim))),
+                     .window = flat.attention.window,
+                     .soft_cap = flat.attention.soft_cap,
+                     .sinks = flat.attention.sinks,
+                     .rope = {.kind = flat.rope,
+                              .dim = flat.rope_dim,
+                              .base = flat.rope_base,
+                              .linear_factor = flat.rope_linear_factor,
+                              .divisors = flat.rope_frequency_factors}};
+  layer.feed_forward.width = flat.ffn_width;
+  out.layers.assign(flat.layers, layer);
+  return out;
+}
 
 std::unexpected<Error> unsupported(const GgufFile& file, const std::string& what) {
   return fail(
@@ -64,7 +110,7 @@ Status refuse_unless_neutral(const GgufFile& file, const Keys& keys, std::string
   return unsupported(file, keys.full(name) + " = " + std::to_string(value) + " is not supported");
 }
 
-Status refuse_features(const GgufFile& file, const Keys& keys, const ModelSpec& spec) {
+Status refuse_features(const GgufFile& file, const Keys& keys, const Flat& spec) {
   for (const char* name : {"expert_count", "expert_used_count"}) {
     MILLRACE_ASSIGN(const auto count, keys.get_or<std::uint32_t>(name, 0));
     if (count > 0) {
@@ -88,7 +134,7 @@ Status refuse_features(const GgufFile& file, const Keys& keys, const ModelSpec& 
 
 // Reads windows, soft caps and sinks. A window as large as the context has no effect.
 Status read_attention(const GgufFile& file, const Keys& keys, const Architecture& architecture,
-                      ModelSpec& spec) {
+                      Flat& spec) {
   AttentionShape& shape = spec.attention;
   MILLRACE_ASSIGN(shape.window, keys.get_or<std::uint32_t>("attention.sliding_window", 0));
   if (shape.window >= spec.context_tokens) shape.window = 0;
@@ -114,7 +160,7 @@ bool fits_rotary(double factor) {
   return factor >= 1.0 / 64 && factor <= 1e6;
 }
 
-Status read_rope(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
+Status read_rope(const GgufFile& file, const Keys& keys, Flat& spec) {
   MILLRACE_ASSIGN(spec.rope_dim, keys.get_or<std::uint32_t>("rope.dimension_count", spec.head_dim));
   MILLRACE_ASSIGN(spec.rope_base, keys.get_or<double>("rope.freq_base", 10000.0));
   // A factor without a kind is linear; 0 means unset.
@@ -150,7 +196,7 @@ Status read_rope(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
   return damaged(file, "rope_freqs.weight holds a value outside 1/64 to 1e6");
 }
 
-Status read_heads(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
+Status read_heads(const GgufFile& file, const Keys& keys, Flat& spec) {
   MILLRACE_ASSIGN(spec.heads, keys.get<std::uint32_t>("attention.head_count"));
   MILLRACE_ASSIGN(spec.kv_heads, keys.get_or<std::uint32_t>("attention.head_count_kv", spec.heads));
   const bool counts_fit =
@@ -177,7 +223,7 @@ Status read_heads(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
 // The most shares of 2^40 that a sum of 64 bits holds (kernels/sampler/row.cl).
 constexpr std::uint64_t most_vocabulary = std::uint64_t{1} << 23;
 
-Status read_sizes(const GgufFile& file, const Keys& keys, ModelSpec& spec) {
+Status read_sizes(const GgufFile& file, const Keys& keys, Flat& spec) {
   MILLRACE_ASSIGN(spec.layers, keys.get<std::uint32_t>("block_count"));
   MILLRACE_ASSIGN(spec.width, keys.get<std::uint32_t>("embedding_length"));
   MILLRACE_ASSIGN(spec.ffn_width, keys.get<std::uint32_t>("feed_forward_length"));
@@ -239,7 +285,7 @@ bool is_known_tensor(std::string_view name, std::uint32_t layers) {
 }  // namespace
 
 Result<ModelSpec> read_spec(const GgufFile& file) {
-  ModelSpec spec;
+  Flat spec;
   MILLRACE_ASSIGN(const auto architecture,
                   file.metadata().get<std::string_view>("general.architecture"));
   const auto* const known = std::ranges::find(architectures, architecture, &Architecture::name);
@@ -265,7 +311,7 @@ Result<ModelSpec> read_spec(const GgufFile& file) {
                                    " layers");
     }
   }
-  return spec;
+  return layered(spec);
 }
 
 }  // namespace millrace::engine

@@ -1,4 +1,4 @@
-#include "engine/core/model/rotary.hpp"
+#include "engine/core/families/rotary.hpp"
 
 #include <array>
 #include <bit>
@@ -68,14 +68,14 @@ Turn turn_by(double angle) {
 
 }  // namespace
 
-std::vector<float> rope_table(const ModelSpec& spec, std::uint32_t positions) {
-  const std::uint32_t half = spec.rope_dim / 2;
-  const double log_base = log_of(spec.rope_base);
+std::vector<float> rope_table(const RopeSpec& rope, std::uint32_t positions) {
+  const std::uint32_t half = rope.dim / 2;
+  const double log_base = log_of(rope.base);
   std::vector<double> frequency(half);
   for (std::uint32_t i = 0; i < half; ++i) {
-    frequency[i] = exp_of(-2.0 * i / spec.rope_dim * log_base) / spec.rope_linear_factor;
-    if (!spec.rope_frequency_factors.empty()) {
-      frequency[i] /= static_cast<double>(spec.rope_frequency_factors[i]);
+    frequency[i] = exp_of(-2.0 * i / rope.dim * log_base) / rope.linear_factor;
+    if (!rope.divisors.empty()) {
+      frequency[i] /= static_cast<double>(rope.divisors[i]);
     }
   }
   std::vector<float> table(std::size_t{positions} * half * 2);

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/core/model/spec.hpp"
+#include "engine/core/families/spec.hpp"
 
 namespace millrace::engine {
 
-// Returns cos and sin of each position and frequency, [positions][rope_dim / 2][2].
-std::vector<float> rope_table(const ModelSpec& spec, std::uint32_t positions);
+// Returns cos and sin of each position and frequency, [positions][dim / 2][2].
+std::vector<float> rope_table(const RopeSpec& rope, std::uint32_t positions);
 
 }  // namespace millrace::engine

@@ -1,0 +1,102 @@
+#include "engine/core/model/layer_program.hpp"
+
+#include <optional>
+
+namespace millrace::engine {
+namespace {
+
+// Appends the operations of a layer in order.
+class Compiler {
+ public:
+  Compiler(const LayerSpec& spec, const LayerWeights& weights, LayerProgram& out)
+      : spec_(spec), w_(weights), out_(out) {}
+
+  void compile() {
+    const bool parallel = spec_.placement == NormPlacement::parallel;
+    norm(w_.attention_norm, spec_.norms.attention);
+    add(ProductOp{&w_.qkv, Slot::normed, Slot::qkv});
+    if (spec_.attention.head_norm != HeadNorm::none) add(HeadNormOp{&w_.head_norm});
+    add(StoreOp{});
+    add(AttendOp{});
+    join(w_.attention_output, Slot::attended, w_.attention_post_norm, spec_.norms.attention_post);
+    if (!parallel) norm(w_.ffn_norm, spec_.norms.feed_forward);
+    add(GatedOp{&w_.gate_up});
+    join(w_.down, Slot::activated, w_.ffn_post_norm, spec_.norms.feed_forward_post);
+  }
+
+ private:
+  void add(LayerOp operation) { out_.operations.push_back(operation); }
+  void norm(const Buffer& weight, std::string_view name) {
+    add(NormOp{weight ? &weight : nullptr, name});
+  }
+  // Adds a sublayer's last product to the residual stream.
+  void join(const Projection& matrix, Slot in, const Buffer& post_norm, std::string_view name) {
+    if (!post_norm && spec_.residual_scale == 1.0f) {
+      return add(ProductOp{&matrix, in, Slot::hidden, Accumulate::add});
+    }
+    add(ProductOp{&matrix, in, Slot::branch});
+    add(AddOp{post_norm ? &post_norm : nullptr, name, spec_.residual_scale});
+  }
+
+  const LayerSpec& spec_;
+  const LayerWeights& w_;
+  LayerProgram& out_;
+};
+
+struct Read {
+  Slot slot;
+  const Projection* matrix;
+};
+
+// The activation that a product reads.
+std::optional<Read> read_of(const LayerOp& operation) {
+  if (const auto* product = std::get_if<ProductOp>(&operation)) {
+    return Read{product->in, product->matrix};
+  }
+  if (const auto* gated = std::get_if<GatedOp>(&operation)) {
+    return Read{Slot::normed, gated->matrix};
+  }
+  return std::nullopt;
+}
+
+// The activation that an operation writes in the forms that its readers ask for.
+struct Written {
+  Slot slot;
+  Forms* forms;
+};
+std::optional<Written> written_by(LayerOp& operation) {
+  if (auto* norm = std::get_if<NormOp>(&operation)) return Written{Slot::normed, &norm->forms};
+  if (auto* attend = std::get_if<AttendOp>(&operation)) {
+    return Written{Slot::attended, &attend->forms};
+  }
+  if (auto* gated = std::get_if<GatedOp>(&operation)) {
+    return Written{Slot::activated, &gated->forms};
+  }
+  return std::nullopt;
+}
+
+// Gives each operation the forms in which others read its result before it is written again.
+void resolve_forms(std::vector<LayerOp>& list, const Operations& operations) {
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const auto written = written_by(list[i]);
+    if (!written) continue;
+    for (std::size_t j = i + 1; j < list.size(); ++j) {
+      const auto read = read_of(list[j]);
+      if (read && read->slot == written->slot) *written->forms |= operations.inputs_of(*read->matrix);
+      const auto again = written_by(list[j]);
+      if (again && again->slot == written->slot) break;
+    }
+  }
+}
+
+}  // namespace
+
+LayerProgram compile_layer(const LayerSpec& spec, const LayerWeights& weights, KvPages kv,
+                           const Buffer& rope, const Operations& operations) {
+  LayerProgram out{&spec, kv, &rope, {}};
+  Compiler(spec, weights, out).compile();
+  resolve_forms(out.operations, operations);
+  return out;
+}
+
+}  // namespace millrace::engine

@@ -1,0 +1,80 @@
+#pragma once
+// A layer as a list of operations over named activations. compile_layer() makes it from what a
+// family says of the layer (families/spec.hpp); a backend runs the list one by one or makes fewer
+// launches of it (whole_layer.cpp). There is no other description of the forward pass.
+//
+// Activations of a step, one row for each token:
+//
+//   hidden     the residual stream
+//   normed     the input of a product, after a norm or as it is in hidden
+//   qkv        queries, keys and values side by side
+//   attended   the heads' outputs side by side
+//   activated  the gated product of a feed-forward
+//   branch     the output of a sublayer that is normed or scaled before it joins hidden
+//
+// Thread safety: plain values, which point to the weights.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "engine/core/families/spec.hpp"
+#include "engine/core/model/operations.hpp"
+#include "engine/core/model/weights.hpp"
+
+namespace millrace::engine {
+
+enum class Slot : std::uint8_t { hidden, normed, qkv, attended, activated, branch };
+std::string_view slot_name(Slot slot);
+
+// normed = norm(hidden) with this weight, or hidden as it is if there is none.
+struct NormOp {
+  const Buffer* weight = nullptr;
+  std::string_view name;  // of the weight
+  Forms forms{};          // in which the operations that follow read it
+};
+// out = in x matrix, or out += in x matrix.
+struct ProductOp {
+  const Projection* matrix = nullptr;
+  Slot in = Slot::normed, out = Slot::qkv;
+  Accumulate accumulate = Accumulate::replace;
+};
+// Norms of queries and keys, in qkv.
+struct HeadNormOp {
+  const Buffer* weight = nullptr;
+};
+// Rotates keys and writes keys and values of qkv to the cache.
+struct StoreOp {};
+// attended = attention of the rotated queries of qkv over the cache.
+struct AttendOp {
+  Forms forms{};
+};
+// activated = gate(normed x gate matrix) * (normed x up matrix).
+struct GatedOp {
+  const Projection* matrix = nullptr;  // gate and up
+  Forms forms{};
+};
+// hidden += scale * norm(branch), or hidden += scale * branch if there is no weight.
+struct AddOp {
+  const Buffer* weight = nullptr;
+  std::string_view name;
+  float scale = 1.0f;
+};
+using LayerOp = std::variant<NormOp, ProductOp, HeadNormOp, StoreOp, AttendOp, GatedOp, AddOp>;
+
+struct LayerProgram {
+  const LayerSpec* spec = nullptr;
+  KvPages kv;
+  const Buffer* rope = nullptr;  // the table of the layer's rope
+  std::vector<LayerOp> operations;
+};
+
+LayerProgram compile_layer(const LayerSpec& spec, const LayerWeights& weights, KvPages kv,
+                           const Buffer& rope, const Operations& operations);
+
+// The program for people: one line for each operation; equal layers once.
+std::string program_text(const ModelSpec& spec, std::span<const LayerProgram> layers);
+
+}  // namespace millrace::engine

@@ -1,0 +1,30 @@
+#pragma once
+// The rotary tables of a model: one for each rope that its layers have. Thread safety: plain values.
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "engine/core/families/rotary.hpp"
+#include "engine/core/families/spec.hpp"
+
+namespace millrace::engine {
+
+struct RopeTables {
+  std::vector<RopeSpec> ropes;
+  std::vector<std::vector<float>> tables;  // of each rope, [positions][dim / 2][2]
+  std::vector<std::uint32_t> of_layer;     // the index of each layer's rope
+
+  RopeTables(const ModelSpec& spec, std::uint32_t positions) {
+    for (const LayerSpec& layer : spec.layers) {
+      const RopeSpec& rope = layer.attention.rope;
+      const auto found = std::ranges::find(ropes, rope);
+      of_layer.push_back(static_cast<std::uint32_t>(found - ropes.begin()));
+      if (found != ropes.end()) continue;
+      ropes.push_back(rope);
+      tables.push_back(rope_table(rope, positions));
+    }
+  }
+  const std::vector<float>& layer(std::size_t index) const { return tables[of_layer[index]]; }
+};
+
+}  // namespace millrace::engine

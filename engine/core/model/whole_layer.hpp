@@ -1,0 +1,61 @@
+#pragma once
+// Runs consecutive layers of a step in one launch, with the same bits as their operations one by
+// one. The kernel's text is generated from the layers' programs (layer_program.hpp): each operation
+// becomes a phase, and operations that go along rows share one; kernels/layer/cpu.cl has what a
+// phase calls. For CPU devices that share the host's memory. Errors: kernel_build, device_error,
+// out_of_memory. Thread safety: the device's owner thread.
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/core/device/device.hpp"
+#include "engine/core/model/layer_program.hpp"
+
+namespace millrace::engine {
+
+// Consecutive layers that run in one launch.
+struct LayerRun {
+  Kernel kernel;  // of this run only, because the driver is told which buffers it reads
+  std::uint32_t layers = 0;
+  std::uint32_t kind = 0;  // of their attention
+  Buffer table;            // addresses of the buffers of each layer
+};
+
+// The buffers that a run of layers reads and writes in a step.
+struct LayerStep {
+  const Buffer &hidden, &normed_codes, &qkv, &attended_codes, &activated_codes, &branch;
+  const StepTable& step;
+  const Buffer& step_words;
+};
+
+class WholeLayers {
+ public:
+  explicit WholeLayers(Operations& operations) : ops_(&operations) {}
+
+  // These functions return a text for people: why a layer must run in parts, and why two whole
+  // layers need a launch each. The text is empty if the layer runs whole, or the two run together.
+  std::string why_in_parts(const LayerProgram& layer) const;
+  std::string why_apart(const LayerProgram& before, const LayerProgram& layer) const;
+
+  // Compiles layers that run together; call Operations::prepare_layer first, nothing else is
+  // needed. The layers' buffers must outlive the run.
+  Result<LayerRun> prepare(std::span<const LayerProgram> layers);
+  Status run(LayerRun& layers, const LayerStep& x);
+
+  // The counters by which groups share the phases; empty before the first run is prepared.
+  const Buffer& counters() const { return phases_; }
+
+ private:
+  // A layer's kernel as source, and the buffers that it finds in its table, in order.
+  struct Lowered;
+  Lowered lower(const LayerProgram& layer) const;
+  ProgramSpec program_of(const LayerProgram& layer, const Lowered& lowered) const;
+
+  Operations* ops_;
+  Buffer phases_;
+  std::map<std::string, Program> programs_;  // by text and defines
+};
+
+}  // namespace millrace::engine
