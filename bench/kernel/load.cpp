@@ -22,8 +22,13 @@ std::vector<std::byte> random_halves(std::size_t bytes) {
 
 ModelSpec heads_of(std::uint32_t heads, std::uint32_t kv_heads) {
   ModelSpec spec;
-  spec.layers.push_back({.attention = {.heads = heads, .kv_heads = kv_heads, .head_dim = 64,
-                                       .scale = 0.125f, .rope = {.dim = 64}}, .feed_forward = {}, .norms = {}});
+  spec.layers.push_back({.attention = {.heads = heads,
+                                       .kv_heads = kv_heads,
+                                       .head_dim = 64,
+                                       .scale = 0.125f,
+                                       .rope = {.dim = 64}},
+                         .feed_forward = {},
+                         .norms = {}});
   return spec;
 }
 

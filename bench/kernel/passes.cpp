@@ -69,8 +69,11 @@ std::vector<float> random_floats(std::size_t count, float scale) {
 
 ModelSpec small_model() {
   ModelSpec spec;
-  spec.layers.push_back({.attention = {.heads = 9, .kv_heads = 3, .head_dim = 64,
-                                       .scale = 0.125f, .rope = {.dim = 64}}, .feed_forward = {.width = ffn}, .norms = {}});
+  spec.layers.push_back(
+      {.attention =
+           {.heads = 9, .kv_heads = 3, .head_dim = 64, .scale = 0.125f, .rope = {.dim = 64}},
+       .feed_forward = {.width = ffn},
+       .norms = {}});
   spec.width = width;
   spec.vocabulary = vocabulary;
   spec.norm_epsilon = 1e-5f;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "engine/core/kv/cache_group.hpp"
 #include "engine/core/families/read_spec.hpp"
+#include "engine/core/kv/cache_group.hpp"
 #include "engine/core/model/kv_shape.hpp"
 
 namespace millrace::engine {
@@ -31,8 +31,7 @@ Result<std::unique_ptr<Rows>> Rows::load(Device& device, const GgufFile& file,
   std::unique_ptr<Rows> rows(new Rows(device, shape));
   MILLRACE_ASSIGN(const ModelSpec spec, read_spec(file));
   MILLRACE_ASSIGN(const KvPolicy parsed, parse_kv_policy(policy));
-  MILLRACE_ASSIGN(const KvLayers layers,
-                  resolve(parsed, kv_shape(spec)));
+  MILLRACE_ASSIGN(const KvLayers layers, resolve(parsed, kv_shape(spec)));
   const CacheShape cache{spec.attention().kv_heads, spec.attention().head_dim, layers.layers};
   const std::uint32_t pages = shape.rows * rows->pages_each_;
   ModelOptions options;

@@ -9,13 +9,13 @@
 #include <utility>
 
 #include "engine/core/device/device.hpp"
+#include "engine/core/families/read_spec.hpp"
 #include "engine/core/gguf/file.hpp"
 #include "engine/core/kv/cache_group.hpp"
 #include "engine/core/kv/choose.hpp"
 #include "engine/core/kv/outliers.hpp"
-#include "engine/core/model/model.hpp"
-#include "engine/core/families/read_spec.hpp"
 #include "engine/core/model/kv_shape.hpp"
+#include "engine/core/model/model.hpp"
 #include "engine/core/prefix/disk_pages.hpp"
 #include "engine/core/request/engine_loop.hpp"
 #include "engine/core/sampler/sampler.hpp"
@@ -149,7 +149,8 @@ Result<ChosenKv> chosen_kv(const EngineOptions& options, const GgufFile& file) {
     log_warn("--kv-center has no effect, because no layer's keys are quantized: leave it out",
              {{"kv", name}, {"kv_center", options.kv_center}});
   }
-  return ChosenKv{std::move(name), {spec.attention().kv_heads, spec.attention().head_dim, std::move(kv.layers)}};
+  return ChosenKv{std::move(name),
+                  {spec.attention().kv_heads, spec.attention().head_dim, std::move(kv.layers)}};
 }
 
 // The names of the engine's policy that jobs may ask for: as it was given, by layer, and without
@@ -206,6 +207,7 @@ class ModelEngine final : public Engine {
     profile.layer_path = m.layer_path.text();
     profile.kv_policies = kv_names(kv_policy, m);
     info_.architecture = m.architecture;
+    info_.program = m.program;
     info_.device_name = device_->info().name;
     info_.driver = device_->info().driver;
     info_.vocabulary = host_.tokenizer.vocabulary_size();

@@ -48,6 +48,7 @@ struct EngineOptions {
 struct EngineInfo {
   EngineProfile profile;
   std::string architecture, device_name, driver;
+  std::string program;  // for people: the model's operations, a line each
   std::uint32_t vocabulary = 0;
   std::uint64_t kv_pool_tokens = 0;
 };

@@ -61,6 +61,14 @@ Result<std::unique_ptr<worker::EngineExecutor>> make_executor(const engine::Engi
                                                   step_limit_s * 1'000);
 }
 
+int print_operations(const engine::EngineOptions& options, worker::DriverGuard& guard) {
+  auto made = engine::Engine::create(options);
+  if (!made) return worker::report(program, guard.failed(std::move(made).error()));
+  guard.succeeded();
+  std::fputs((*made)->info().program.c_str(), stdout);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -78,6 +86,9 @@ int main(int argc, char** argv) {
   app.add_option("--model", engine_flags.model, "model file (GGUF), or the first part of one")
       ->type_name("FILE")
       ->required();
+  bool print_program = false;
+  app.add_flag("--print-program", print_program,
+               "print the operations that the model's layers are made of, a line each, and end");
   worker::add_engine_options(app, engine_flags);
   worker::add_program_options(app, flags);
   try {
@@ -90,6 +101,7 @@ int main(int argc, char** argv) {
   const auto options = worker::engine_options(engine_flags);
   if (!options) return worker::report(program, options.error());
   worker::DriverGuard guard(program, argv, {.device = options->device, .cores = options->cores});
+  if (print_program) return print_operations(*options, guard);
   auto executor = make_executor(*options, engine_flags.step_limit_s);
   if (!executor) return worker::report(program, guard.failed(std::move(executor).error()));
   guard.succeeded();

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "engine/core/gguf/file.hpp"
-#include "tests/support/one_layer.hpp"
 #include "tests/support/device.hpp"
 #include "tests/support/gguf_builder.hpp"
+#include "tests/support/one_layer.hpp"
 #include "tests/support/random_blocks.hpp"
 
 namespace millrace::testing {

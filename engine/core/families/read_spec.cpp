@@ -40,18 +40,19 @@ ModelSpec layered(const Flat& flat) {
                 .tied_output = flat.tied_output,
                 .layers = {}};
   LayerSpec layer;
-  layer.attention = {.heads = flat.heads,
-                     .kv_heads = flat.kv_heads,
-                     .head_dim = flat.head_dim,
-                     .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(flat.head_dim))),
-                     .window = flat.attention.window,
-                     .soft_cap = flat.attention.soft_cap,
-                     .sinks = flat.attention.sinks,
-                     .rope = {.kind = flat.rope,
-                              .dim = flat.rope_dim,
-                              .base = flat.rope_base,
-                              .linear_factor = flat.rope_linear_factor,
-                              .divisors = flat.rope_frequency_factors}};
+  layer.attention = {
+      .heads = flat.heads,
+      .kv_heads = flat.kv_heads,
+      .head_dim = flat.head_dim,
+      .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(flat.head_dim))),
+      .window = flat.attention.window,
+      .soft_cap = flat.attention.soft_cap,
+      .sinks = flat.attention.sinks,
+      .rope = {.kind = flat.rope,
+               .dim = flat.rope_dim,
+               .base = flat.rope_base,
+               .linear_factor = flat.rope_linear_factor,
+               .divisors = flat.rope_frequency_factors}};
   layer.feed_forward.width = flat.ffn_width;
   out.layers.assign(flat.layers, layer);
   return out;

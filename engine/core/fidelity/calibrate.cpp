@@ -4,13 +4,13 @@
 #include <cstring>
 #include <vector>
 
+#include "engine/core/families/read_spec.hpp"
 #include "engine/core/fidelity/context_model.hpp"
 #include "engine/core/gguf/half.hpp"
 #include "engine/core/model/fingerprint.hpp"
-#include "engine/core/model/model.hpp"
 #include "engine/core/model/kv_shape.hpp"
+#include "engine/core/model/model.hpp"
 #include "engine/core/model/rope_tables.hpp"
-#include "engine/core/families/read_spec.hpp"
 
 namespace millrace::engine {
 namespace {

@@ -3,8 +3,8 @@
 #include <string>
 #include <utility>
 
-#include "engine/core/kv/cache_group.hpp"
 #include "engine/core/families/read_spec.hpp"
+#include "engine/core/kv/cache_group.hpp"
 
 namespace millrace::engine {
 
@@ -14,7 +14,8 @@ Result<std::unique_ptr<Model>> load_for_context(Device& device, const GgufFile& 
   constexpr const char* cure = "give a smaller --context";
   MILLRACE_ASSIGN(const ModelSpec spec, read_spec(file));
   // Which layers are protected is known only after loading, but no layer takes more than halves.
-  const CacheShape cache{spec.attention().kv_heads, spec.attention().head_dim, std::vector<KvCodecs>(spec.layer_count())};
+  const CacheShape cache{spec.attention().kv_heads, spec.attention().head_dim,
+                         std::vector<KvCodecs>(spec.layer_count())};
   const std::uint32_t pages = (context_tokens + kv_page_tokens - 1) / kv_page_tokens;
   options.kv_bytes = pages * cache.page_bytes();
   options.smaller_kv = cure;

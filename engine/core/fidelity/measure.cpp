@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/core/fidelity/context_model.hpp"
 #include "engine/core/families/read_spec.hpp"
+#include "engine/core/fidelity/context_model.hpp"
 #include "engine/core/model/kv_shape.hpp"
 
 namespace millrace::engine {

@@ -120,11 +120,10 @@ Status Operations::attend(const Buffer& qkv, const Buffer& rope, const KvPages& 
         attend_units(kernels.attend_many, qkv, rope, kv, to, step, step_words, items.multi_units));
     if (!forms.codes || quantizes) return {};
   } else {
-    MILLRACE_TRY(device_->launch(kernels.attend_one,
-                                 {.groups = {heads.heads, step.tokens}, .local = {attention_items}},
-                                 {qkv, kv.means, kv.sinks, kv.buffer, step_words, out.rows,
-                                  step.positions_at, step.tables_at, qkv_stride_,
-                                  input_stride(columns), kinds_[kv.kind].scale}));
+    MILLRACE_TRY(device_->launch(
+        kernels.attend_one, {.groups = {heads.heads, step.tokens}, .local = {attention_items}},
+        {qkv, kv.means, kv.sinks, kv.buffer, step_words, out.rows, step.positions_at,
+         step.tables_at, qkv_stride_, input_stride(columns), kinds_[kv.kind].scale}));
     if (!forms.codes) return {};
   }
   return quantize(out, columns, step.tokens);

@@ -69,8 +69,7 @@ void AttentionPlanner::cut(std::span<const Tile> tiles, const AttentionLimits& l
 }
 
 const AttentionUnits& AttentionPlanner::plan(std::span<const AttentionRow> rows,
-                                             const AttentionLimits& limits,
-                                             std::uint32_t window) {
+                                             const AttentionLimits& limits, std::uint32_t window) {
   for (auto* list : {&out_.single, &out_.multi, &out_.tiles}) list->clear();
   out_.partials = out_.counters = 0;
   single_.clear();

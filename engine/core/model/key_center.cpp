@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "engine/core/kv/policy.hpp"
 #include "engine/core/families/rotary.hpp"
+#include "engine/core/kv/policy.hpp"
 
 namespace millrace::engine {
 

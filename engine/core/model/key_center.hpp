@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "engine/core/device/device.hpp"
-#include "engine/core/kv/key_means.hpp"
 #include "engine/core/families/spec.hpp"
+#include "engine/core/kv/key_means.hpp"
 
 namespace millrace::engine {
 

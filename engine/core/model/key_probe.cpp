@@ -84,15 +84,17 @@ std::vector<double> turned_back(const RopeSpec& rope, const float* turns,
   return out;
 }
 
-HeadKeys head_keys(const AttentionSpec& attention, const std::vector<float>& turns, const HalfPages& stored,
-                   std::uint32_t layer, std::uint32_t head, std::uint32_t tokens) {
+HeadKeys head_keys(const AttentionSpec& attention, const std::vector<float>& turns,
+                   const HalfPages& stored, std::uint32_t layer, std::uint32_t head,
+                   std::uint32_t tokens) {
   HeadKeys out;
   std::vector<double> sum(attention.head_dim);
   double squares = 0;
   for (std::uint32_t token = 1; token < tokens; ++token) {
     const std::vector<float> key = stored.key(layer, head, token);
     out.keys.insert(out.keys.end(), key.begin(), key.end());
-    const auto flat = turned_back(attention.rope, &turns[std::size_t{token} * attention.rope.dim], key);
+    const auto flat =
+        turned_back(attention.rope, &turns[std::size_t{token} * attention.rope.dim], key);
     for (std::uint32_t c = 0; c < attention.head_dim; ++c) {
       sum[c] += flat[c];
       squares += flat[c] * flat[c];

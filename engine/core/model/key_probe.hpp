@@ -5,10 +5,10 @@
 // of Model::forward and of reading pages. Thread safety: the device's owner thread.
 #include <cstdint>
 
+#include "engine/core/families/spec.hpp"
 #include "engine/core/gguf/file.hpp"
 #include "engine/core/kv/outliers.hpp"
 #include "engine/core/model/model.hpp"
-#include "engine/core/families/spec.hpp"
 #include "schemas/base/error.hpp"
 
 namespace millrace::engine {

@@ -82,7 +82,8 @@ void resolve_forms(std::vector<LayerOp>& list, const Operations& operations) {
     if (!written) continue;
     for (std::size_t j = i + 1; j < list.size(); ++j) {
       const auto read = read_of(list[j]);
-      if (read && read->slot == written->slot) *written->forms |= operations.inputs_of(*read->matrix);
+      if (read && read->slot == written->slot)
+        *written->forms |= operations.inputs_of(*read->matrix);
       const auto again = written_by(list[j]);
       if (again && again->slot == written->slot) break;
     }

@@ -75,6 +75,7 @@ LayerProgram compile_layer(const LayerSpec& spec, const LayerWeights& weights, K
                            const Buffer& rope, const Operations& operations);
 
 // The program for people: one line for each operation; equal layers once.
-std::string program_text(const ModelSpec& spec, std::span<const LayerProgram> layers);
+std::string program_text(const ModelSpec& spec, std::span<const LayerProgram> layers,
+                         const Projection& embedding, const Projection& head);
 
 }  // namespace millrace::engine

@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "engine/core/families/read_spec.hpp"
 #include "engine/core/kv/cache_group.hpp"
+#include "engine/core/model/activations.hpp"
 #include "engine/core/model/fingerprint.hpp"
 #include "engine/core/model/key_center.hpp"
 #include "engine/core/model/key_probe.hpp"
@@ -16,27 +18,11 @@
 #include "engine/core/model/layer_program.hpp"
 #include "engine/core/model/operations.hpp"
 #include "engine/core/model/rope_tables.hpp"
-#include "engine/core/families/read_spec.hpp"
 #include "engine/core/model/step_table.hpp"
 #include "engine/core/model/weights.hpp"
 #include "engine/core/model/whole_layer.hpp"
 
 namespace millrace::engine {
-namespace {
-
-// Activations of one step.
-struct Activations {
-  Buffer hidden;         // the residual stream, float [tokens][input_stride(width)]
-  Activation normed;     // input of qkv, gate_up and the logits
-  Buffer qkv;            // q, k, v side by side, float [tokens][qkv.rows]
-  Activation attended;   // of heads * head_dim; always has rows, because attention writes them
-  Buffer gate_up;        // gate, up side by side, float [tokens][gate_up.rows]
-  Activation activated;  // of the feed-forwards' width
-  Buffer branch;         // like hidden; empty if no layer needs it
-  Buffer logits;         // [outputs][logits stride]
-};
-
-}  // namespace
 
 struct Model::State {
   Device* device = nullptr;
@@ -55,6 +41,7 @@ struct Model::State {
   std::unique_ptr<WholeLayers> whole_layers;
   CacheGroup cache;
   Activations act;
+  Buffer logits;  // [outputs][logits stride]
   StepLowering lowering;
   StepTable last_step;
   Buffer no_ids;  // stands in for the sampler's ids when no row needs them
@@ -79,16 +66,10 @@ struct Model::State {
   Result<CacheGroup> create_cache(const KvLayers& kv, std::uint64_t bytes) const;
   Status build_operations();
   Status build_layers();  // for the codecs of the current cache
-  Status zeroed(Buffer& buffer, std::uint32_t stride, std::uint32_t count, std::string_view what);
-  Status allocate(Activation& activation, Forms forms, std::uint32_t columns, std::uint32_t count,
-                  std::string_view what);
   Status allocate_activations();
   Status write_step(const StepTable& step);
   Status run_layers(const StepTable& step);
   Status load_ropes();
-  Status run_layer(const LayerProgram& layer, const StepTable& step);
-  const Activation& product_input(Slot slot) const;
-  const Buffer& product_output(Slot slot) const;
 };
 
 Status Model::State::load_weights(const GgufFile& file) {
@@ -141,16 +122,16 @@ Status Model::State::build_layers() {
   whole.clear();
   programs.clear();
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
-    programs.push_back(compile_layer(spec.layers[i], layers[i], kv_pages(i), ropes[rope_of[i]],
-                                     *operations));
+    programs.push_back(
+        compile_layer(spec.layers[i], layers[i], kv_pages(i), ropes[rope_of[i]], *operations));
   }
   info.layer_path = {};
   for (std::uint32_t i = 0; i < programs.size(); ++i) {
     if (const auto run = whole_layers_at(i); !run.empty()) {
       MILLRACE_ASSIGN(whole[i], whole_layers->prepare(run));
       const bool first = i == 0;
-      info.layer_path.add_whole(
-          whole[i].layers, first ? "" : whole_layers->why_apart(programs[i - 1], run[0]));
+      info.layer_path.add_whole(whole[i].layers,
+                                first ? "" : whole_layers->why_apart(programs[i - 1], run[0]));
       i += whole[i].layers - 1;
       continue;
     }
@@ -180,54 +161,12 @@ std::string Model::State::why_in_parts(const LayerProgram& layer) const {
   return options.whole_layers ? whole_layers->why_in_parts(layer) : "whole layers are turned off";
 }
 
-Status Model::State::zeroed(Buffer& buffer, std::uint32_t stride, std::uint32_t count,
-                            std::string_view what) {
-  const std::uint64_t words = std::uint64_t{stride} * (count + input_slack_rows);
-  MILLRACE_ASSIGN(buffer, device->allocate_zeroed(words * sizeof(float), what));
-  return {};
-}
-
-Status Model::State::allocate(Activation& activation, Forms forms, std::uint32_t columns,
-                              std::uint32_t count, std::string_view what) {
-  if (forms.rows) MILLRACE_TRY(zeroed(activation.rows, input_stride(columns), count, what));
-  if (forms.codes) MILLRACE_TRY(zeroed(activation.codes, code_stride(columns), count, what));
-  return {};
-}
-
 Status Model::State::allocate_activations() {
-  const std::uint32_t tokens = options.step_tokens;
-  // The norm of the output rows uses the buffer of the layers' norms.
-  const std::uint32_t normed = std::max(tokens, options.step_outputs);
-  const AttentionSpec& heads = spec.attention();
-  const std::uint32_t attended = heads.heads * heads.head_dim;
-  std::uint32_t ffn = 0, gate_up = 0;
-  Forms to_normed = operations->inputs_of(head()), to_attended{.rows = true}, to_activated;
-  bool branches = false;
-  for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
-    const LayerWeights& layer = layers[i];
-    to_normed |= operations->inputs_of(layer.qkv) | operations->inputs_of(layer.gate_up);
-    to_attended |= operations->inputs_of(layer.attention_output);
-    to_activated |= operations->inputs_of(layer.down);
-    ffn = std::max(ffn, spec.layers[i].feed_forward.width);
-    gate_up = std::max(gate_up, layer.gate_up.rows);
-    branches = branches || spec.layers[i].residual_scale != 1.0f || layer.attention_post_norm ||
-               layer.ffn_post_norm;
-  }
-  const auto floats = [&](Buffer& buffer, std::uint32_t stride, std::string_view what) {
-    return zeroed(buffer, stride, tokens, what);
-  };
-  MILLRACE_TRY(floats(act.hidden, input_stride(spec.width), "the residual stream"));
-  if (branches) {
-    MILLRACE_TRY(floats(act.branch, input_stride(spec.width), "a sublayer's output"));
-  }
-  MILLRACE_TRY(floats(act.qkv, layers[0].qkv.rows, "queries, keys and values"));
-  MILLRACE_TRY(floats(act.gate_up, gate_up, "gate and up"));
-  MILLRACE_TRY(allocate(act.normed, to_normed, spec.width, normed, "normed activations"));
-  MILLRACE_TRY(allocate(act.attended, to_attended, attended, tokens, "the attention's output"));
-  MILLRACE_TRY(allocate(act.activated, to_activated, ffn, tokens, "the activation"));
+  MILLRACE_TRY(act.allocate(*device, spec, layers, head(), *operations, options.step_tokens,
+                            options.step_outputs));
   MILLRACE_ASSIGN(no_ids, device->allocate_zeroed(sizeof(std::uint32_t), "an id"));
-  const std::uint64_t logits = std::uint64_t{head().rows} * options.step_outputs * sizeof(float);
-  MILLRACE_ASSIGN(act.logits, device->allocate(logits, "logits"));
+  const std::uint64_t bytes = std::uint64_t{head().rows} * options.step_outputs * sizeof(float);
+  MILLRACE_ASSIGN(logits, device->allocate(bytes, "logits"));
   return {};
 }
 
@@ -244,62 +183,15 @@ Status Model::State::run_layers(const StepTable& step) {
   for (std::uint32_t i = 0; i < programs.size();) {
     const auto run = whole.find(i);
     if (run == whole.end()) {
-      MILLRACE_TRY(run_layer(programs[i++], step));
+      MILLRACE_TRY(run_layer(*operations, programs[i++], act, step, step_words));
       continue;
     }
-    MILLRACE_TRY(whole_layers->run(run->second,
-                                   {act.hidden, act.normed.codes, act.qkv, act.attended.codes,
-                                    act.activated.codes, act.branch, step, step_words}));
+    MILLRACE_TRY(
+        whole_layers->run(run->second, {act.hidden, act.normed.codes, act.qkv, act.attended.codes,
+                                        act.activated.codes, act.branch, step, step_words}));
     i += run->second.layers;
   }
   return {};
-}
-
-// Runs a layer's operations one by one: what they mean, and the reference of what backends make of
-// them.
-Status Model::State::run_layer(const LayerProgram& layer, const StepTable& step) {
-  Operations& ops = *operations;
-  const std::uint32_t n = step.tokens;
-  const auto run = [&](const LayerOp& operation) -> Status {
-    if (const auto* norm = std::get_if<NormOp>(&operation)) {
-      if (norm->weight == nullptr) return ops.convert(act.hidden, act.normed, norm->forms, n);
-      return ops.norm(act.hidden, *norm->weight, act.normed, norm->forms, step, step_words, false);
-    }
-    if (const auto* product = std::get_if<ProductOp>(&operation)) {
-      const Projection& matrix = *product->matrix;
-      const bool to_qkv = product->out == Slot::qkv;
-      return ops.project(matrix, product_input(product->in), n, product_output(product->out),
-                         to_qkv ? matrix.rows : input_stride(spec.width), product->accumulate);
-    }
-    if (const auto* heads = std::get_if<HeadNormOp>(&operation)) {
-      return ops.norm_heads(act.qkv, *heads->weight, n);
-    }
-    if (std::holds_alternative<StoreOp>(operation)) {
-      return ops.rope_and_store(act.qkv, *layer.rope, layer.kv, step, step_words);
-    }
-    if (const auto* attend = std::get_if<AttendOp>(&operation)) {
-      return ops.attend(act.qkv, *layer.rope, layer.kv, act.attended, attend->forms, step,
-                        step_words);
-    }
-    if (const auto* gated = std::get_if<GatedOp>(&operation)) {
-      return ops.gated(act.normed, *gated->matrix, act.gate_up, act.activated, gated->forms, n);
-    }
-    const auto& add = std::get<AddOp>(operation);
-    return ops.add_branch(act.hidden, act.branch, add.weight ? *add.weight : no_buffer, add.scale,
-                          n);
-  };
-  for (const LayerOp& operation : layer.operations) MILLRACE_TRY(run(operation));
-  return {};
-}
-
-// The activations that products read and write.
-const Activation& Model::State::product_input(Slot slot) const {
-  if (slot == Slot::attended) return act.attended;
-  return slot == Slot::activated ? act.activated : act.normed;
-}
-const Buffer& Model::State::product_output(Slot slot) const {
-  if (slot == Slot::qkv) return act.qkv;
-  return slot == Slot::branch ? act.branch : act.hidden;
 }
 
 namespace {
@@ -367,6 +259,7 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   info.kv_token_bytes = kv.bytes_per_token(shape);
   info.kv_compression = kv.compression(shape);
   info.fingerprint = numeric_fingerprint(file, info.kv, options.math, device.info());
+  info.program = program_text(spec, made.programs, made.embedding, made.head());
   info.layers = spec.layer_count();
   info.width = spec.width;
   info.vocabulary = spec.vocabulary;
@@ -424,9 +317,9 @@ Status Model::forward(const StepPlan& plan, const Buffer& device_ids) {
   if (step.outputs == 0) return s.device->flush();
   MILLRACE_TRY(s.operations->norm(s.act.hidden, s.output_norm, s.act.normed,
                                   s.operations->inputs_of(s.head()), step, s.step_words, true));
-  MILLRACE_TRY(s.operations->project(s.head(), s.act.normed, step.outputs, s.act.logits,
+  MILLRACE_TRY(s.operations->project(s.head(), s.act.normed, step.outputs, s.logits,
                                      logits_stride(), Accumulate::replace));
-  MILLRACE_TRY(s.operations->limit_logits(s.act.logits, step.outputs, logits_stride()));
+  MILLRACE_TRY(s.operations->limit_logits(s.logits, step.outputs, logits_stride()));
   return s.device->flush();
 }
 
@@ -444,7 +337,7 @@ std::vector<const Buffer*> Model::counters() const {
 }
 
 const Buffer& Model::logits() const {
-  return state_->act.logits;
+  return state_->logits;
 }
 
 std::uint32_t Model::logits_stride() const {

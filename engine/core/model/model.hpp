@@ -60,6 +60,7 @@ struct ModelInfo {
   std::vector<OutlierLayer> outliers;  // layers that were protected because keys have outliers
   std::string fingerprint;             // numeric fingerprint, 32 hex digits
   LayerPath layer_path{};
+  std::string program;  // for people: the operations of the layers, a line each
   std::uint32_t layers = 0, width = 0, vocabulary = 0;
   std::uint32_t context_tokens = 0;  // the model's own limit
   std::uint32_t page_tokens = 0;     // positions in a KV page

@@ -131,9 +131,10 @@ Status Operations::prepare_norms() {
     std::vector<std::string> defines = layer_defines_;
     const HeadNorm kind = std::ranges::find_if(spec_.layers, norms_heads)->attention.head_norm;
     defines.push_back(define("NORM_WHOLE", kind == HeadNorm::whole_width ? 1 : 0));
-    MILLRACE_ASSIGN(const Program built, device_->build({.name = "head_norm",
-                                                         .sources = {"norm/rms.cl", "norm/heads.cl"},
-                                                         .defines = std::move(defines)}));
+    MILLRACE_ASSIGN(const Program built,
+                    device_->build({.name = "head_norm",
+                                    .sources = {"norm/rms.cl", "norm/heads.cl"},
+                                    .defines = std::move(defines)}));
     MILLRACE_ASSIGN(norm_heads_, device_->kernel(built, "norm_heads"));
   }
   const auto add_kernel = [&](bool normed) -> Result<Kernel> {
@@ -159,9 +160,10 @@ Status Operations::prepare_logits() {
   if (spec_.logit_soft_cap > 0.0f) {
     shape.defines.push_back("SOFT_CAP=" + float_text(static_cast<double>(spec_.logit_soft_cap)));
   }
-  MILLRACE_ASSIGN(const Program built, device_->build({.name = "logits",
-                                                       .sources = {shape, "logits/limit.cl"},
-                                                       .defines = {define("ROW_ITEMS", row_items())}}));
+  MILLRACE_ASSIGN(const Program built,
+                  device_->build({.name = "logits",
+                                  .sources = {shape, "logits/limit.cl"},
+                                  .defines = {define("ROW_ITEMS", row_items())}}));
   MILLRACE_ASSIGN(limit_logits_, device_->kernel(built, "limit_logits"));
   return {};
 }
@@ -169,11 +171,11 @@ Status Operations::prepare_logits() {
 Status Operations::embed(const Projection& embedding, const StepTable& step,
                          const Buffer& step_words, const Buffer& device_ids, const Buffer& hidden) {
   for (const WeightRun& run : embedding.runs) {
-    MILLRACE_TRY(device_->launch(
-        embed_, {.groups = {step.tokens}, .local = {row_items()}},
-        {run.buffer, step_words, device_ids, hidden, step.ids_at, step.slots_at, run.first_row,
-         run.panels * panel_rows, spec_.vocabulary, input_stride(spec_.width),
-         spec_.embedding_scale}));
+    MILLRACE_TRY(
+        device_->launch(embed_, {.groups = {step.tokens}, .local = {row_items()}},
+                        {run.buffer, step_words, device_ids, hidden, step.ids_at, step.slots_at,
+                         run.first_row, run.panels * panel_rows, spec_.vocabulary,
+                         input_stride(spec_.width), spec_.embedding_scale}));
   }
   return {};
 }
@@ -200,8 +202,7 @@ Status Operations::norm(const Buffer& x, const Buffer& weight, const Activation&
 Status Operations::reserve_scratch(const StepTable& step) {
   // This equals the kernel's RECORD_VECTORS, for the larger tiles.
   const AttentionSpec& heads = spec_.attention();
-  const std::uint64_t rows =
-      std::uint64_t{attention_.tile_tokens} * (heads.heads / heads.kv_heads);
+  const std::uint64_t rows = std::uint64_t{attention_.tile_tokens} * (heads.heads / heads.kv_heads);
   const std::uint64_t record = (2 * ((rows + 15) / 16) + rows * (heads.head_dim / 16)) * 64;
   std::uint32_t most_partials = 0, most_counters = 0;
   for (const AttentionItems& items : step.attention) {

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "engine/core/device/device.hpp"
+#include "engine/core/families/spec.hpp"
 #include "engine/core/kv/policy.hpp"
 #include "engine/core/model/math_mode.hpp"
-#include "engine/core/families/spec.hpp"
 #include "engine/core/model/step_table.hpp"
 #include "engine/core/model/weights.hpp"
 #include "kernels/tuned.hpp"
@@ -80,6 +80,8 @@ class Operations {
   Operations(Device& device, const ModelSpec& spec, MathMode math, AttentionVariant variant = {},
              const std::optional<kernels::Tuning>& tuning = {});
 
+  // Floats from one row of the residual stream to the next.
+  std::uint32_t width_stride() const { return input_stride(spec_.width); }
   // The forms in which a product reads its input.
   Forms inputs_of(const Projection& projection) const;
 
@@ -196,12 +198,12 @@ class Operations {
   std::vector<std::uint32_t> windows_;
   Kernel embed_, norm_, silu_;
   Kernel norm_heads_, add_normed_, add_scaled_, limit_logits_;  // of models that need them
-  Kernel norm_quantize_, silu_quantize_, quantize_;  // math fast
+  Kernel norm_quantize_, silu_quantize_, quantize_;             // math fast
   Buffer sums_, claims_;    // sums of gate and up by group; counters for chunks of products
   Buffer partials_, work_;  // partial sums of cut attention tiles; counters of attention
   std::vector<std::string> layer_defines_;
   std::map<std::pair<KvCodecs, std::uint32_t>, KvKernels> kv_kernels_;  // by codecs and kind
-  std::map<std::pair<PanelFormat, std::uint32_t>, Product> products_;  // by format and padded K
+  std::map<std::pair<PanelFormat, std::uint32_t>, Product> products_;   // by format and padded K
 };
 
 }  // namespace millrace::engine

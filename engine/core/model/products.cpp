@@ -142,8 +142,7 @@ Status Operations::gated(const Activation& x, const Projection& projection, cons
   const std::uint32_t width = projection.first[1];  // of the gate, rounded up to 16
   const bool whole = width % block_columns == 0 && !forms.rows;
   if (!is_fusable(projection) || !whole) {
-    MILLRACE_TRY(
-        project(projection, x, tokens, gate_up, projection.rows, Accumulate::replace));
+    MILLRACE_TRY(project(projection, x, tokens, gate_up, projection.rows, Accumulate::replace));
     return silu(gate_up, out, forms, width, tokens);
   }
   const WeightRun& run = projection.runs[0];

@@ -1,5 +1,6 @@
 #pragma once
-// The rotary tables of a model: one for each rope that its layers have. Thread safety: plain values.
+// The rotary tables of a model: one for each rope that its layers have. Thread safety: plain
+// values.
 #include <algorithm>
 #include <cstdint>
 #include <vector>

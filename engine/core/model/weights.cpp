@@ -110,8 +110,7 @@ std::uint32_t rows_of_tensor(const MatrixPart& part) {
 // Panels are packed from whole groups of 16 rows of a tensor.
 Status check_panels(const GgufFile& file, const MatrixPart& part) {
   const std::uint32_t end = part.first_row + part.rows;
-  if (part.first_row % panel_rows == 0 &&
-      (end % panel_rows == 0 || end == rows_of_tensor(part))) {
+  if (part.first_row % panel_rows == 0 && (end % panel_rows == 0 || end == rows_of_tensor(part))) {
     return {};
   }
   return fail(Code::unsupported_architecture,
@@ -195,8 +194,9 @@ class LayerLoader {
     if (attention.head_norm != HeadNorm::none) {
       MILLRACE_ASSIGN(out.head_norm, head_norms(attention));
     }
-    MILLRACE_ASSIGN(out.qkv, stacked("attn_qkv", {{"attn_q", queries}, {"attn_k", keys}, {"attn_v", keys}},
-                                     width_));
+    MILLRACE_ASSIGN(
+        out.qkv,
+        stacked("attn_qkv", {{"attn_q", queries}, {"attn_k", keys}, {"attn_v", keys}}, width_));
     MILLRACE_ASSIGN(out.attention_output, stacked("", {{"attn_output", width_}}, queries));
     const std::uint32_t ffn = layer_.feed_forward.width;
     // Without a matrix of its own, the gate is the first half of ffn_up.
@@ -223,8 +223,8 @@ class LayerLoader {
   Result<Buffer> head_norms(const AttentionSpec& attention) const {
     const bool whole = attention.head_norm == HeadNorm::whole_width;
     std::vector<float> both;
-    for (const auto& [name, heads] :
-         {std::pair("attn_q_norm.weight", attention.heads), std::pair("attn_k_norm.weight", attention.kv_heads)}) {
+    for (const auto& [name, heads] : {std::pair("attn_q_norm.weight", attention.heads),
+                                      std::pair("attn_k_norm.weight", attention.kv_heads)}) {
       const std::uint32_t size = (whole ? heads : 1) * attention.head_dim;
       MILLRACE_ASSIGN(const auto values, read_vector(file_, prefix_ + name, size));
       both.insert(both.end(), values.begin(), values.end());

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "engine/core/device/device.hpp"
+#include "engine/core/families/spec.hpp"
 #include "engine/core/gguf/file.hpp"
 #include "engine/core/model/pack.hpp"
-#include "engine/core/families/spec.hpp"
 #include "schemas/base/error.hpp"
 
 namespace millrace::engine {

@@ -99,8 +99,8 @@ class Writer {
 };
 
 std::string matrix_arguments(Writer& out, const Projection& matrix) {
-  return std::to_string(padded_columns(matrix)) + ", " +
-         std::to_string(matrix.runs[0].panels) + ", " + out.weight(matrix.runs[0].buffer) + ", " +
+  return std::to_string(padded_columns(matrix)) + ", " + std::to_string(matrix.runs[0].panels) +
+         ", " + out.weight(matrix.runs[0].buffer) + ", " +
          (matrix.bias ? out.vector(matrix.bias) + ", 1" : "0, 0");
 }
 
@@ -128,14 +128,16 @@ std::string slot_arguments(Slot slot, const Projection& qkv) {
 WholeLayers::Lowered WholeLayers::lower(const LayerProgram& layer) const {
   Lowered out;
   Writer to(out.text, out.buffers);
-  out.text = "static inline void mr_layer(const LayerStep* s, __global const ulong* at,\n"
-             "                            volatile __global uint* sync) {\n";
+  out.text =
+      "static inline void mr_layer(const LayerStep* s, __global const ulong* at,\n"
+      "                            volatile __global uint* sync) {\n";
   const Projection& qkv = *products_of(layer).front();
   const std::string kv = to.weight(layer.kv.buffer) + ", " + to.vector(layer.kv.means) + ", " +
                          to.vector(layer.kv.sinks) + ", " + to.vector(*layer.rope);
   for (const LayerOp& operation : layer.operations) {
     if (const auto* norm = std::get_if<NormOp>(&operation)) {
-      to.row(norm->weight != nullptr ? "MR_NORM(" + to.vector(*norm->weight) + ");" : "MR_CONVERT();");
+      to.row(norm->weight != nullptr ? "MR_NORM(" + to.vector(*norm->weight) + ");"
+                                     : "MR_CONVERT();");
     } else if (const auto* heads = std::get_if<HeadNormOp>(&operation)) {
       out.norms_heads = true;
       to.row("MR_NORM_HEADS(" + std::to_string(qkv.rows) + ", " + to.vector(*heads->weight) + ");");
@@ -204,7 +206,8 @@ std::string WholeLayers::why_apart(const LayerProgram& before, const LayerProgra
   if (before.kv.kind != layer.kv.kind) return name + " has another attention than " + other;
   if (lower(before).text == lower(layer).text) return "";
   const auto has_bias = [](const Projection* product) { return static_cast<bool>(product->bias); };
-  const bool same_biases = std::ranges::equal(products_of(before), products_of(layer), {}, has_bias, has_bias);
+  const bool same_biases =
+      std::ranges::equal(products_of(before), products_of(layer), {}, has_bias, has_bias);
   return name + " has other " + (same_biases ? "operations" : "biases") + " than " + other;
 }
 
@@ -258,12 +261,11 @@ ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lo
   }
   if (lowered.norms_heads) {
     const bool whole = heads.head_norm == HeadNorm::whole_width;
-    program.sources.emplace_back("norm/heads.cl",
-                                 std::vector{define("NORM_WHOLE", whole ? 1 : 0)});
+    program.sources.emplace_back("norm/heads.cl", std::vector{define("NORM_WHOLE", whole ? 1 : 0)});
   }
   if (lowered.adds) {
-    program.sources.emplace_back(
-        "norm/add.cl", std::vector{define("ADD_NORMED", lowered.adds_normed ? 1 : 0)});
+    program.sources.emplace_back("norm/add.cl",
+                                 std::vector{define("ADD_NORMED", lowered.adds_normed ? 1 : 0)});
   }
   for (const std::string& text : PanelLayout{format, ops_->spec_.width}.defines()) {
     program.defines.push_back(text);

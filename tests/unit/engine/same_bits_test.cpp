@@ -10,9 +10,9 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "engine/core/families/read_spec.hpp"
 #include "engine/core/kv/key_means.hpp"
 #include "engine/core/model/fingerprint.hpp"
-#include "engine/core/families/read_spec.hpp"
 #include "engine/core/model/kv_shape.hpp"
 #include "schemas/base/env.hpp"
 #include "tests/unit/engine/random_jobs.hpp"
@@ -78,10 +78,10 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
     const auto file =
         millrace::testing::must(GgufFile::open(real_ ? testing_support::model_path() : tiny));
     const ModelSpec spec = millrace::testing::must(read_spec(file));
-    KeyMeans means{.model = hash_model_file(file),
-                   .shape = kv_shape(spec)};
+    KeyMeans means{.model = hash_model_file(file), .shape = kv_shape(spec)};
     millrace::testing::Random random(8);
-    means.values = random.floats(std::size_t{means.shape.layers} * means.shape.kv_heads * means.shape.head_dim, -1, 1);
+    means.values = random.floats(
+        std::size_t{means.shape.layers} * means.shape.kv_heads * means.shape.head_dim, -1, 1);
     const std::string path = folder_ / "means";
     millrace::testing::must(write_file_atomically(*posix_env(), path, encode_key_means(means)));
     return path;

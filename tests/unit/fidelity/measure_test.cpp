@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "engine/core/families/read_spec.hpp"
 #include "engine/core/fidelity/calibrate.hpp"
 #include "engine/core/gguf/dequantize.hpp"
 #include "engine/core/model/fingerprint.hpp"

@@ -1,5 +1,3 @@
-#include "engine/core/families/read_spec.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,8 +6,9 @@
 #include <span>
 #include <string_view>
 
-#include "engine/core/model/fingerprint.hpp"
+#include "engine/core/families/read_spec.hpp"
 #include "engine/core/families/rotary.hpp"
+#include "engine/core/model/fingerprint.hpp"
 #include "schemas/base/hash.hpp"
 #include "tests/support/tiny_model.hpp"
 

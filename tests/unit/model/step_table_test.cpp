@@ -8,13 +8,13 @@ namespace millrace::engine {
 namespace {
 
 const StepLimits limits{.tokens = 8,
-                            .outputs = 4,
-                            .vocabulary = 100,
-                            .context_tokens = 64,
-                            .page_tokens = 16,
-                            .page_count = 10,
-                            .device_slots = 2,
-                            .attention = {.tile_tokens = 3, .workers = 1, .kv_heads = 2}};
+                        .outputs = 4,
+                        .vocabulary = 100,
+                        .context_tokens = 64,
+                        .page_tokens = 16,
+                        .page_count = 10,
+                        .device_slots = 2,
+                        .attention = {.tile_tokens = 3, .workers = 1, .kv_heads = 2}};
 
 // A row that decodes from a device slot, and a chunk of five tokens over two pages.
 StepPlan good_plan() {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/core/gguf/dequantize.hpp"
 #include "engine/core/families/read_spec.hpp"
+#include "engine/core/gguf/dequantize.hpp"
 #include "tests/support/device.hpp"
 
 namespace millrace::testing {
@@ -24,7 +24,8 @@ class Truth {
       const Vector all = values("token_embd.weight");
       x.emplace_back(all.begin() + id * spec_.width, all.begin() + (id + 1) * spec_.width);
     }
-    for (std::uint32_t i = 0; i < spec_.layer_count(); ++i) layer("blk." + std::to_string(i) + ".", x);
+    for (std::uint32_t i = 0; i < spec_.layer_count(); ++i)
+      layer("blk." + std::to_string(i) + ".", x);
     for (Vector& row : x) {
       row = project(norm(row, "output_norm.weight"), spec_.tied_output ? "token_embd" : "output");
     }
@@ -64,9 +65,9 @@ class Truth {
     const std::size_t half = spec_.attention().head_dim / 2;
     for (std::size_t at = 0; at < x.size() / 2; ++at) {
       const std::size_t head = at / half * spec_.attention().head_dim, i = at % half;
-      const double angle =
-          static_cast<double>(position) *
-          std::pow(spec_.attention().rope.base, -static_cast<double>(i) / static_cast<double>(half));
+      const double angle = static_cast<double>(position) *
+                           std::pow(spec_.attention().rope.base,
+                                    -static_cast<double>(i) / static_cast<double>(half));
       double& first = x[head + (halves ? i : 2 * i)];
       double& second = x[head + (halves ? i + half : 2 * i + 1)];
       const double a = first, b = second;

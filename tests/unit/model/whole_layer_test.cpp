@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "engine/core/model/fingerprint.hpp"
-#include "engine/core/model/operations.hpp"
 #include "engine/core/families/read_spec.hpp"
+#include "engine/core/model/fingerprint.hpp"
 #include "engine/core/model/kv_shape.hpp"
+#include "engine/core/model/operations.hpp"
 #include "tests/support/model_runner.hpp"
 #include "tests/support/tiny_model.hpp"
 

@@ -1,0 +1,104 @@
+#include "engine/core/model/activations.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+namespace millrace::engine {
+namespace {
+
+Status zeroed(Device& device, Buffer& buffer, std::uint32_t stride, std::uint32_t count,
+              std::string_view what) {
+  const std::uint64_t words = std::uint64_t{stride} * (count + input_slack_rows);
+  MILLRACE_ASSIGN(buffer, device.allocate_zeroed(words * sizeof(float), what));
+  return {};
+}
+
+Status zeroed(Device& device, Activation& activation, Forms forms, std::uint32_t columns,
+              std::uint32_t count, std::string_view what) {
+  if (forms.rows) {
+    MILLRACE_TRY(zeroed(device, activation.rows, input_stride(columns), count, what));
+  }
+  if (forms.codes) {
+    MILLRACE_TRY(zeroed(device, activation.codes, code_stride(columns), count, what));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status Activations::allocate(Device& device, const ModelSpec& spec,
+                             std::span<const LayerWeights> layers, const Projection& head,
+                             const Operations& operations, std::uint32_t tokens,
+                             std::uint32_t outputs) {
+  const AttentionSpec& heads = spec.attention();
+  std::uint32_t ffn = 0, gate_up_rows = 0;
+  Forms to_normed = operations.inputs_of(head), to_attended{.rows = true}, to_activated;
+  bool branches = false;
+  for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
+    const LayerWeights& layer = layers[i];
+    to_normed |= operations.inputs_of(layer.qkv) | operations.inputs_of(layer.gate_up);
+    to_attended |= operations.inputs_of(layer.attention_output);
+    to_activated |= operations.inputs_of(layer.down);
+    ffn = std::max(ffn, spec.layers[i].feed_forward.width);
+    gate_up_rows = std::max(gate_up_rows, layer.gate_up.rows);
+    branches = branches || spec.layers[i].residual_scale != 1.0f || layer.attention_post_norm ||
+               layer.ffn_post_norm;
+  }
+  const std::uint32_t width = input_stride(spec.width);
+  MILLRACE_TRY(zeroed(device, hidden, width, tokens, "the residual stream"));
+  if (branches) MILLRACE_TRY(zeroed(device, branch, width, tokens, "a sublayer's output"));
+  MILLRACE_TRY(zeroed(device, qkv, layers[0].qkv.rows, tokens, "queries, keys and values"));
+  MILLRACE_TRY(zeroed(device, gate_up, gate_up_rows, tokens, "gate and up"));
+  MILLRACE_TRY(zeroed(device, normed, to_normed, spec.width, std::max(tokens, outputs),
+                      "normed activations"));
+  MILLRACE_TRY(zeroed(device, attended, to_attended, heads.heads * heads.head_dim, tokens,
+                      "the attention's output"));
+  return zeroed(device, activated, to_activated, ffn, tokens, "the activation");
+}
+
+const Activation& Activations::product_input(Slot slot) const {
+  if (slot == Slot::attended) return attended;
+  return slot == Slot::activated ? activated : normed;
+}
+
+const Buffer& Activations::product_output(Slot slot) const {
+  if (slot == Slot::qkv) return qkv;
+  return slot == Slot::branch ? branch : hidden;
+}
+
+Status run_layer(Operations& operations, const LayerProgram& layer, const Activations& x,
+                 const StepTable& step, const Buffer& step_words) {
+  Operations& ops = operations;
+  const std::uint32_t n = step.tokens;
+  const auto run = [&](const LayerOp& operation) -> Status {
+    if (const auto* norm = std::get_if<NormOp>(&operation)) {
+      if (norm->weight == nullptr) return ops.convert(x.hidden, x.normed, norm->forms, n);
+      return ops.norm(x.hidden, *norm->weight, x.normed, norm->forms, step, step_words, false);
+    }
+    if (const auto* product = std::get_if<ProductOp>(&operation)) {
+      const Projection& matrix = *product->matrix;
+      const bool to_qkv = product->out == Slot::qkv;
+      return ops.project(matrix, x.product_input(product->in), n, x.product_output(product->out),
+                         to_qkv ? matrix.rows : ops.width_stride(), product->accumulate);
+    }
+    if (const auto* heads = std::get_if<HeadNormOp>(&operation)) {
+      return ops.norm_heads(x.qkv, *heads->weight, n);
+    }
+    if (std::holds_alternative<StoreOp>(operation)) {
+      return ops.rope_and_store(x.qkv, *layer.rope, layer.kv, step, step_words);
+    }
+    if (const auto* attend = std::get_if<AttendOp>(&operation)) {
+      return ops.attend(x.qkv, *layer.rope, layer.kv, x.attended, attend->forms, step, step_words);
+    }
+    if (const auto* gated = std::get_if<GatedOp>(&operation)) {
+      return ops.gated(x.normed, *gated->matrix, x.gate_up, x.activated, gated->forms, n);
+    }
+    const auto& add = std::get<AddOp>(operation);
+    return ops.add_branch(x.hidden, x.branch, add.weight != nullptr ? *add.weight : no_buffer,
+                          add.scale, n);
+  };
+  for (const LayerOp& operation : layer.operations) MILLRACE_TRY(run(operation));
+  return {};
+}
+
+}  // namespace millrace::engine

@@ -1,0 +1,38 @@
+#pragma once
+// The activations of one step on the device (layer_program.hpp names them). Errors: out_of_memory,
+// device_error. Thread safety: the device's owner thread.
+#include <cstdint>
+#include <span>
+
+#include "engine/core/device/device.hpp"
+#include "engine/core/families/spec.hpp"
+#include "engine/core/model/layer_program.hpp"
+#include "engine/core/model/operations.hpp"
+#include "engine/core/model/weights.hpp"
+
+namespace millrace::engine {
+
+struct Activations {
+  Buffer hidden;         // the residual stream, float [tokens][input_stride(width)]
+  Activation normed;     // input of qkv, gate_up and the logits
+  Buffer qkv;            // q, k, v side by side, float [tokens][qkv.rows]
+  Activation attended;   // of heads * head_dim; always has rows, because attention writes them
+  Buffer gate_up;        // gate, up side by side, float [tokens][gate_up.rows]
+  Activation activated;  // of the feed-forwards' width
+  Buffer branch;         // like hidden; empty if no layer needs it
+
+  // Allocates them for `tokens` of a step, and rows of `normed` for `outputs` too, which the norm
+  // before the logits writes. `head` is the matrix of the logits.
+  Status allocate(Device& device, const ModelSpec& spec, std::span<const LayerWeights> layers,
+                  const Projection& head, const Operations& operations, std::uint32_t tokens,
+                  std::uint32_t outputs);
+  const Activation& product_input(Slot slot) const;
+  const Buffer& product_output(Slot slot) const;
+};
+
+// Runs a layer's operations one by one: what they mean, and the reference of what backends make of
+// them.
+Status run_layer(Operations& operations, const LayerProgram& layer, const Activations& x,
+                 const StepTable& step, const Buffer& step_words);
+
+}  // namespace millrace::engine

@@ -1,0 +1,140 @@
+// The text of layer programs.
+#include <algorithm>
+#include <string>
+
+#include "engine/core/model/layer_program.hpp"
+#include "engine/core/model/program_text.hpp"
+
+namespace millrace::engine {
+namespace {
+
+constexpr std::size_t slot_column = 10;  // "attended " and "activated"
+
+std::string number(double value) {
+  std::string text = std::to_string(value);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) text.pop_back();
+  return text;
+}
+
+// "blk.3.attn_q" becomes "attn_q".
+std::string short_name(const std::string& tensor) {
+  const std::size_t layer = tensor.starts_with("blk.") ? tensor.find('.', 4) + 1 : 0;
+  const std::size_t end = tensor.rfind(".weight");
+  return tensor.substr(layer, end == std::string::npos ? end : end - layer);
+}
+
+std::string matrix_text(const Projection& matrix) {
+  std::string names, type;
+  for (const WeightTensor& tensor : matrix.tensors) {
+    names += (names.empty() ? "" : ", ") + short_name(tensor.name);
+    const std::string each(traits_of(tensor.type).name);
+    if (!type.ends_with(each)) type += (type.empty() ? "" : ", ") + each;
+  }
+  return names + " [" + std::to_string(matrix.columns) + " -> " + std::to_string(matrix.rows) +
+         ", " + type + (matrix.bias ? ", bias" : "") + "]";
+}
+
+std::string rope_text(const RopeSpec& rope) {
+  if (rope.kind == RopeKind::none) return "unrotated";
+  std::string text = "rotated by " +
+                     std::string(rope.kind == RopeKind::pairs ? "pairs" : "halves") + " of " +
+                     std::to_string(rope.dim) + " channels, base " + number(rope.base);
+  if (rope.linear_factor != 1.0) text += ", positions / " + number(rope.linear_factor);
+  if (!rope.divisors.empty()) text += ", divided frequencies";
+  if (rope.yarn) text += ", YaRN " + number(rope.yarn->factor);
+  return text;
+}
+
+std::string attention_text(const AttentionSpec& attention) {
+  std::string text = std::to_string(attention.heads) + " heads, " +
+                     std::to_string(attention.kv_heads) + " of KV, " +
+                     std::to_string(attention.head_dim) + " channels";
+  if (attention.window > 0) text += ", window " + std::to_string(attention.window);
+  if (attention.soft_cap > 0) text += ", capped at " + number(double{attention.soft_cap});
+  if (attention.sinks) text += ", sinks";
+  return text;
+}
+
+std::string line(Slot out, std::string_view assign, const std::string& what) {
+  std::string text = "  " + std::string(slot_name(out));
+  text.resize(2 + slot_column, ' ');
+  return text + std::string(assign) + " " + what + "\n";
+}
+
+// One operation for people.
+struct Describe {
+  const LayerSpec& spec;
+  std::string operator()(const NormOp& norm) const {
+    return line(Slot::normed, " =",
+                norm.weight == nullptr ? "hidden" : "norm(hidden) * " + std::string(norm.name));
+  }
+  std::string operator()(const ProductOp& product) const {
+    return line(product.out, product.accumulate == Accumulate::add ? "+=" : " =",
+                std::string(slot_name(product.in)) + " x " + matrix_text(*product.matrix));
+  }
+  std::string operator()(const HeadNormOp&) const {
+    const bool whole = spec.attention.head_norm == HeadNorm::whole_width;
+    return line(Slot::qkv, " =",
+                whole ? "norms of all queries and of all keys" : "norms of each query and key");
+  }
+  std::string operator()(const StoreOp&) const {
+    return "  cache      = keys " + rope_text(spec.attention.rope) + "; values\n";
+  }
+  std::string operator()(const AttendOp&) const {
+    return line(Slot::attended, " =",
+                "attention of queries over the cache: " + attention_text(spec.attention));
+  }
+  std::string operator()(const GatedOp& gated) const {
+    return line(Slot::activated, " =", "silu(gate) * up of normed x " + matrix_text(*gated.matrix));
+  }
+  std::string operator()(const AddOp& add) const {
+    const std::string branch =
+        add.weight == nullptr ? "branch" : "norm(branch) * " + std::string(add.name);
+    return line(Slot::hidden,
+                "+=", (add.scale == 1.0f ? "" : number(double{add.scale}) + " * ") + branch);
+  }
+};
+
+std::string layer_text(const LayerProgram& layer) {
+  std::string text;
+  for (const LayerOp& operation : layer.operations) {
+    text += std::visit(Describe{*layer.spec}, operation);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string_view slot_name(Slot slot) {
+  constexpr std::string_view names[] = {"hidden",   "normed",    "qkv",
+                                        "attended", "activated", "branch"};
+  return names[static_cast<std::size_t>(slot)];
+}
+
+std::string program_text(const ModelSpec& spec, std::span<const LayerProgram> layers,
+                         const Projection& embedding, const Projection& head) {
+  std::string text = spec.name + " (" + spec.architecture +
+                     "): " + std::to_string(spec.layer_count()) + " layers, " +
+                     std::to_string(spec.width) + " wide\n";
+  text += line(Slot::hidden, " =",
+               (spec.embedding_scale == 1.0f ? "" : number(double{spec.embedding_scale}) + " * ") +
+                   "row of " + matrix_text(embedding));
+  for (std::size_t first = 0; first < layers.size();) {
+    const std::string layer = layer_text(layers[first]);
+    std::size_t end = first + 1;
+    while (end < layers.size() && layer_text(layers[end]) == layer) ++end;
+    text += end - first == 1
+                ? "layer " + std::to_string(first) + "\n"
+                : "layers " + std::to_string(first) + " to " + std::to_string(end - 1) + "\n";
+    text += layer;
+    first = end;
+  }
+  text += "output\n" + line(Slot::normed, " =", "norm(hidden) * output_norm");
+  std::string logits = "normed x " + matrix_text(head);
+  if (spec.logit_scale != 1.0f) logits += " * " + number(double{spec.logit_scale});
+  if (spec.logit_soft_cap > 0) logits += ", capped at " + number(double{spec.logit_soft_cap});
+  return text + "  logits     = " + logits + "\n";
+}
+
+}  // namespace millrace::engine
