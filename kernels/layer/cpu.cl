@@ -1,17 +1,17 @@
 // Runs consecutive layers of a step in one launch. What a layer does is generated from its list of
-// operations (engine/core/model/whole_layer.cpp): the function mr_layer, which follows this file and
-// has one phase for each operation, or for several that go along rows. The phases call the functions
-// of the separate kernels (quantize/norm.cl, matmul/integer_tiles.cl, rope/tile.cl,
+// operations (engine/core/model/whole_layer.cpp): the function mr_layer, which follows this file.
+// It has one phase for each operation, or for several that go along rows. The phases call the
+// functions of the separate kernels (quantize/norm.cl, matmul/integer_tiles.cl, rope/tile.cl,
 // attention/tiles.cl), so the bits are the same. For a llama it reads:
 //
-//   MR_ROWS(0, MR_NORM(MR_VECTOR(4));)                                  hidden    -> normed
-//   MR_PRODUCT(2, 576, 60, MR_WEIGHT(5), 0, 0, s->normed, ..., 0)       normed    -> qkv
-//   MR_STORE(4, MR_WEIGHT(0), MR_VECTOR(1), ..., 960)                   keys and values -> the cache
-//   MR_ATTEND(6, MR_WEIGHT(0), MR_VECTOR(1), ..., 960)                  qkv, cache -> attended
-//   MR_PRODUCT(9, 576, 36, MR_WEIGHT(6), 0, 0, s->attended, ..., 1)     attended  -> added to hidden
-//   MR_ROWS(11, MR_NORM(MR_VECTOR(7));)                                 hidden    -> normed
-//   MR_GATED(13, 576, 192, MR_WEIGHT(8), 0, 0)                          normed    -> activated
-//   MR_PRODUCT(15, 1536, 36, MR_WEIGHT(9), 0, 0, s->activated, ..., 1)  activated -> added to hidden
+//   MR_ROWS(0, MR_NORM(MR_VECTOR(4));)                               hidden -> normed
+//   MR_PRODUCT(2, 576, 60, MR_WEIGHT(5), 0, 0, s->normed, ...)       normed -> qkv
+//   MR_STORE(4, MR_WEIGHT(0), MR_VECTOR(1), ...)                     keys and values -> the cache
+//   MR_ATTEND(6, MR_WEIGHT(0), MR_VECTOR(1), ...)                    qkv, cache -> attended
+//   MR_PRODUCT(9, 576, 36, MR_WEIGHT(6), 0, 0, s->attended, ...)     added to hidden
+//   MR_ROWS(11, MR_NORM(MR_VECTOR(7));)                              hidden -> normed
+//   MR_GATED(13, 576, 192, MR_WEIGHT(8), 0, 0)                       normed -> activated
+//   MR_PRODUCT(15, 1536, 36, MR_WEIGHT(9), 0, 0, s->activated, ...)  added to hidden
 //
 // A launch costs the driver 5 to 10 us. A core that sleeps between launches takes 30 to 45 us to
 // wake, and the others wait for the work that a late core was given. Together that is more than
@@ -156,17 +156,17 @@ static inline void mr_convert(__global const float* x, __global int* out) {
                mr_store_tile(s->qkv, rope, means, kv, s->step, s->positions, s->tables,           \
                              s->step + s->tiles + 2 * t, qkv_stride))                             \
   }
-#define MR_ATTEND(place, kv, means, sinks, rope, qkv_stride)                                       \
-  {                                                                                                \
-    const Attention attention = {s->qkv,      rope,       means,        sinks,        kv,          \
-                                 s->step,     0,          s->attended,  s->partial,   s->work + 2, \
-                                 s->positions, s->tables, qkv_stride,   0,            ATTENDED_STRIDE, \
-                                 s->scale};                                                        \
-    MR_JOINED(mr_attend, TILE_TOKENS)(&attention, s->units, s->unit_count, sync + (place),         \
-                                      sync + (place) + 1);                                         \
-    MR_JOINED(mr_attend, 1)(&attention, s->singles, s->single_count, sync + (place) + 2,           \
-                            sync + (place) + 1);                                                   \
-    mr_await(sync + (place) + 1, (s->unit_count + s->single_count) * KV_HEADS);                    \
+#define MR_ATTEND(place, kv, means, sinks, rope, qkv_stride)                                \
+  {                                                                                         \
+    const Attention attention = {                                                           \
+        s->qkv,     rope,         means,        sinks,     kv,         s->step, 0,          \
+        s->attended, s->partial,  s->work + 2,  s->positions, s->tables, qkv_stride, 0,     \
+        ATTENDED_STRIDE, s->scale};                                                         \
+    MR_JOINED(mr_attend, TILE_TOKENS)(&attention, s->units, s->unit_count, sync + (place),  \
+                                      sync + (place) + 1);                                  \
+    MR_JOINED(mr_attend, 1)(&attention, s->singles, s->single_count, sync + (place) + 2,    \
+                            sync + (place) + 1);                                            \
+    mr_await(sync + (place) + 1, (s->unit_count + s->single_count) * KV_HEADS);             \
   }
 
 static inline void mr_layer(const LayerStep* s, __global const ulong* at,

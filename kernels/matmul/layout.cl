@@ -4,7 +4,7 @@
 //
 //   plain values   F32: [K][16] float; F16, BF16: [K][16] ushort
 //   codes          scales [K/32][S][16] half or float, then words [K/32][CODES][16] uint
-//   levels         CODE_LEVELS 1: a line of 64 bytes, the 16 levels plus 128, four times; then as codes
+//   levels         CODE_LEVELS 1: 64 bytes, 16 levels plus 128, four times; then as codes
 //
 //     CODES 2: byte z of word i holds columns 16i+z, 16i+4+z, 16i+8+z, 16i+12+z, low bits first
 //     CODES 4: byte z of word i holds column 8i+z in its low bits, column 8i+4+z in its high
@@ -22,8 +22,8 @@
 //   is exactly the value that the file defines: products of scale and code are exact in fp32, so
 //   one fma rounds once, as a multiply and an add do.
 //
-// Defines: CODES 0 (F32), 1 (F16), 3 (BF16), 2, 4 or 8; OFFSET; AFFINE; CODE_LEVELS; SCALE_SIZE 2 (half)
-// or 4 (float) bytes; SCALE_BLOCK; K, the padded number of columns.
+// Defines: CODES 0 (F32), 1 (F16), 3 (BF16), 2, 4 or 8; OFFSET; AFFINE; CODE_LEVELS; SCALE_SIZE 2
+// (half) or 4 (float) bytes; SCALE_BLOCK; K, the padded number of columns.
 #define MR_F32 0
 #define MR_F16 1
 #define MR_BF16 3

@@ -1,9 +1,9 @@
 // Norms queries and keys in place, each by the root mean square of its channels (rms.cl).
 //
 //   qkv    float [tokens][qkv_stride]: HEADS queries, from K_ROW on KV_HEADS keys, HEAD_DIM each
-//   weight of the queries' norm, then of the keys': float [HEAD_DIM] each with NORM_WHOLE 0, which
-//          norms each head; with 1, which norms all queries and all keys at once, [HEADS * HEAD_DIM]
-//          and [KV_HEADS * HEAD_DIM]
+//   weight of the queries' norm, then of the keys'. NORM_WHOLE 0 norms each head: float [HEAD_DIM]
+//          each. 1 norms all queries and all keys at once: float [HEADS * HEAD_DIM], then
+//          [KV_HEADS * HEAD_DIM]
 //   launch one group of ROW_ITEMS work-items per norm: groups (NORMS, tokens)
 // Order of sums: that of rms.cl. Limit: memory, of which it moves little.
 #if NORM_WHOLE

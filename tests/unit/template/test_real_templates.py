@@ -41,7 +41,8 @@ TOOLS = [
                 "lat": {"type": "number"}, "tags": {"type": "array", "items": {"type": "string"}}},
                 "required": ["lat"], "additionalProperties": {"type": "number"}},
             "list": {"type": "array", "description": "Any", "items": {"type": "integer"}},
-            "either": {"type": ["string", "integer"], "description": "Or", "anyOf": [{"type": "string"}, {"type": "null"}]}},
+            "either": {"type": ["string", "integer"], "description": "Or",
+                       "anyOf": [{"type": "string"}, {"type": "null"}]}},
             "required": ["city"]},
         "return": {"type": "string", "description": "a forecast"}}},
     {"type": "function", "function": {
@@ -90,11 +91,12 @@ CHATS = {
 }
 VARIABLES = [
     {}, {"enable_thinking": True}, {"enable_thinking": False},
-    {"thinking": True, "functions": "[]", "datetime": "noon", "reasoning_effort": "high", "keep_past_thinking": True,
-     "preserve_thinking": True, "date_string": "1 Jan 2026"},
+    {"thinking": True, "functions": "[]", "datetime": "noon", "reasoning_effort": "high",
+     "keep_past_thinking": True, "preserve_thinking": True, "date_string": "1 Jan 2026"},
     {"thinking": False, "reasoning_effort": "low", "builtin_tools": ["browser", "python"],
      "documents": [{"title": "A", "text": "b"}], "response_format": {"type": "json_object"},
-     "functions": '[{"name": "f"}]', "datetime": "1 Jan", "continue_final_message": False, "custom_tools": TOOLS, "tools_in_user_message": False},
+     "functions": '[{"name": "f"}]', "datetime": "1 Jan", "continue_final_message": False,
+     "custom_tools": TOOLS, "tools_in_user_message": False},
 ]
 CASES = [(chat, tools, variables, ask)
          for number, (chat, tools) in enumerate(itertools.product(CHATS, (None, TOOLS)))
