@@ -1,0 +1,234 @@
+#include "engine/core/families/read_spec.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/core/families/family.hpp"
+#include "engine/core/families/feed_forward.hpp"
+#include "engine/core/families/keys.hpp"
+#include "engine/core/families/layer_tensors.hpp"
+#include "engine/core/families/rope.hpp"
+
+namespace millrace::engine {
+namespace {
+
+// The most shares of 2^40 that a sum of 64 bits holds (kernels/sampler/row.cl).
+constexpr std::uint64_t most_vocabulary = std::uint64_t{1} << 23;
+
+Result<Blocks> read_sizes(Keys& keys, const Family& family, ModelSpec& spec) {
+  const GgufFile& file = keys.file();
+  Blocks blocks;
+  MILLRACE_ASSIGN(blocks.all, keys.get<std::uint32_t>("block_count"));
+  MILLRACE_ASSIGN(const auto drafts, keys.get_or<std::uint32_t>("nextn_predict_layers", 0));
+  MILLRACE_ASSIGN(spec.width, keys.get<std::uint32_t>("embedding_length"));
+  MILLRACE_ASSIGN(spec.context_tokens, keys.get<std::uint32_t>("context_length"));
+  constexpr std::string_view rms = "attention.layer_norm_rms_epsilon";
+  constexpr std::string_view centered = "attention.layer_norm_epsilon";
+  MILLRACE_ASSIGN(spec.norm_epsilon, keys.get<float>(family.centered_norms ? centered : rms));
+  keys.ignore(family.centered_norms ? rms : centered);  // the norms have one of the two kinds
+  MILLRACE_ASSIGN(const Tensor* embedding, file.tensor("token_embd.weight"));
+  spec.vocabulary =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(embedding->rows(), most_vocabulary));
+  const auto within = [](std::uint32_t value, std::uint32_t most) {
+    return value > 0 && value <= most;
+  };
+  if (!within(blocks.all, 1024) || drafts >= blocks.all || !within(spec.width, 1u << 17) ||
+      !within(spec.context_tokens, 1u << 24) || embedding->rows() != spec.vocabulary ||
+      !(spec.norm_epsilon > 0.0f && spec.norm_epsilon < 1.0f)) {
+    return damaged(file, "impossible sizes: " + std::to_string(blocks.all) + " layers, " +
+                             std::to_string(drafts) + " of them for drafts, " +
+                             std::to_string(spec.width) + " wide, context " +
+                             std::to_string(spec.context_tokens) + ", vocabulary " +
+                             std::to_string(embedding->rows()) + ", norm's epsilon " +
+                             std::to_string(spec.norm_epsilon));
+  }
+  blocks.layers = blocks.all - drafts;
+  return blocks;
+}
+
+Status read_heads(Keys& keys, std::uint32_t blocks, std::uint32_t width, AttentionSpec& out) {
+  const GgufFile& file = keys.file();
+  MILLRACE_ASSIGN(out.heads, keys.same_in_all("attention.head_count", blocks, {}));
+  MILLRACE_ASSIGN(out.kv_heads, keys.same_in_all("attention.head_count_kv", blocks, out.heads));
+  const bool counts_fit =
+      out.heads > 0 && out.kv_heads > 0 && out.heads % out.kv_heads == 0 && out.heads <= 1024;
+  if (!counts_fit) {
+    return damaged(file, std::to_string(out.heads) + " heads and " + std::to_string(out.kv_heads) +
+                             " KV heads: the heads must be a multiple of the KV heads, up to 1024");
+  }
+  MILLRACE_ASSIGN(out.head_dim,
+                  keys.get_or<std::uint32_t>("attention.key_length", width / out.heads));
+  MILLRACE_ASSIGN(const auto value_dim,
+                  keys.get_or<std::uint32_t>("attention.value_length", out.head_dim));
+  if (out.head_dim == 0 || out.head_dim % 16 != 0 || out.head_dim > 512 ||
+      value_dim != out.head_dim) {
+    return unsupported(
+        file, "heads of " + std::to_string(out.head_dim) + " key and " + std::to_string(value_dim) +
+                  " value channels: both must be the same multiple of 16, up to 512");
+  }
+  return {};
+}
+
+// Returns the soft cap of a key, 0 for none.
+Result<float> read_soft_cap(Keys& keys, std::string_view name, float fallback) {
+  MILLRACE_ASSIGN(const float cap, keys.get_or<float>(name, fallback));
+  if (cap == 0.0f || (cap >= 1e-3f && cap <= 1e6f)) return cap;
+  return damaged(keys.file(),
+                 keys.full(name) + " = " + std::to_string(cap) + " is outside 0.001 to 1e6");
+}
+
+// Which layers have a window, and how many positions it has.
+struct Windows {
+  std::uint32_t tokens = 0;
+  std::vector<bool> layers;
+};
+
+Result<Windows> read_windows(Keys& keys, const Family& family, Blocks blocks,
+                             std::uint32_t context) {
+  Windows out;
+  MILLRACE_ASSIGN(out.tokens,
+                  keys.get_or<std::uint32_t>("attention.sliding_window", family.window));
+  if (out.tokens == 0 && family.window_is_needed) {
+    return damaged(keys.file(), keys.full("attention.sliding_window") + " is absent or 0");
+  }
+  constexpr std::string_view pattern = "attention.sliding_window_pattern";
+  out.layers.assign(blocks.all, family.windowed == WindowedLayers::all && out.tokens > 0);
+  if (family.windowed == WindowedLayers::pattern && out.tokens > 0) {
+    const Value* const value = keys.file().metadata().raw(keys.full(pattern));
+    if (value != nullptr && value->type == ValueType::array) {
+      MILLRACE_ASSIGN(out.layers, keys.flags(pattern, blocks.all));
+    } else {
+      MILLRACE_ASSIGN(const auto period, keys.get_or<std::uint32_t>(pattern, family.window_period));
+      // A period of 0 means that no layer has a window, as a period of 1 does.
+      for (std::uint32_t i = 0; i < blocks.all && period > 0; ++i) {
+        out.layers[i] = i % period < period - 1;
+      }
+    }
+  }
+  if (out.tokens >= context) out.tokens = 0;  // the window has no effect
+  const bool by_layer = family.windowed != WindowedLayers::pattern && keys.contains(pattern);
+  if (out.tokens > 0 && (family.windowed == WindowedLayers::unstated || by_layer)) {
+    return unsupported(keys.file(), keys.full("attention.sliding_window") + " = " +
+                                        std::to_string(out.tokens) +
+                                        ": a sliding window in only some layers is not supported");
+  }
+  keys.ignore(pattern);
+  return out;
+}
+
+// Reads what all layers' attention has in common.
+Result<AttentionSpec> read_attention(Keys& keys, const Family& family, Blocks blocks,
+                                     const ModelSpec& spec) {
+  AttentionSpec out;
+  MILLRACE_TRY(read_heads(keys, blocks.all, spec.width, out));
+  const std::uint32_t scaled =
+      blocks.layers == family.wide_scale_layers ? spec.width / out.heads : out.head_dim;
+  out.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(scaled)));
+  MILLRACE_ASSIGN(out.soft_cap,
+                  read_soft_cap(keys, "attn_logit_softcapping", family.score_soft_cap));
+  const auto has = [&](std::string_view ending) {
+    return std::ranges::any_of(keys.file().tensors(),
+                               [&](const Tensor& tensor) { return tensor.name.ends_with(ending); });
+  };
+  out.sinks = family.sinks || has(".attn_sinks.weight");
+  if (!family.head_norm_is_optional || has(".attn_q_norm.weight")) {
+    out.head_norm = family.head_norm;
+    out.norm_after_rope = family.norm_after_rope;
+  }
+  return out;
+}
+
+bool rotates(const Family& family, std::uint32_t layer, bool windowed) {
+  switch (family.rotated) {
+    case RotatedLayers::not_each_fourth:
+      return (layer + 1) % 4 != 0;
+    case RotatedLayers::windowed:
+      return windowed;
+    default:
+      return true;
+  }
+}
+
+Status read_layers(Keys& keys, const Family& family, Blocks blocks, ModelSpec& spec) {
+  MILLRACE_ASSIGN(const auto attention, read_attention(keys, family, blocks, spec));
+  MILLRACE_ASSIGN(const Ropes ropes,
+                  read_ropes(keys, family, attention.head_dim, spec.context_tokens));
+  MILLRACE_ASSIGN(const Windows windows, read_windows(keys, family, blocks, spec.context_tokens));
+  MILLRACE_ASSIGN(const auto feed_forwards, read_feed_forwards(keys, family, blocks));
+  for (std::uint32_t i = 0; i < blocks.layers; ++i) {
+    const NormLayout& norms = family.norms;
+    LayerSpec layer{.attention = attention,
+                    .feed_forward = feed_forwards[i],
+                    .placement = norms.placement,
+                    .norms = {.attention = std::string(norms.attention),
+                              .attention_post = std::string(norms.attention_post),
+                              .feed_forward = std::string(norms.feed_forward),
+                              .feed_forward_post = std::string(norms.feed_forward_post)}};
+    const bool windowed = windows.layers[i];
+    if (windowed) layer.attention.window = windows.tokens;
+    layer.attention.rope = windowed ? ropes.windowed : ropes.all;
+    if (!rotates(family, i, windowed)) layer.attention.rope = {.kind = RopeKind::none};
+    spec.layers.push_back(std::move(layer));
+  }
+  return {};
+}
+
+// Refuses keys that would change the arithmetic, and ignores those that cannot.
+Status refuse_features(Keys& keys, const ModelSpec& spec) {
+  MILLRACE_ASSIGN(const bool causal, keys.get_or<bool>("attention.causal", true));
+  if (!causal) {
+    return unsupported(keys.file(), keys.full("attention.causal") + " = false is not supported");
+  }
+  MILLRACE_ASSIGN(const auto pooling, keys.get_or<std::uint32_t>("pooling_type", 0));
+  if (pooling != 0) {
+    return unsupported(keys.file(), keys.full("pooling_type") + " = " + std::to_string(pooling) +
+                                        ": models of embeddings and ranks are not supported");
+  }
+  for (const char* name : {"logit_scale", "residual_scale", "embedding_scale"}) {
+    MILLRACE_TRY(keys.refuse_unless_neutral(name, 1.0f));
+  }
+  MILLRACE_TRY(keys.refuse_unless_neutral("attention.scale", spec.attention().scale));
+  for (const char* name : {"final_logit_softcapping", "attention.clamp_kqv",
+                           "attention.max_alibi_bias", "attention.temperature_scale"}) {
+    MILLRACE_TRY(keys.refuse_unless_neutral(name, 0.0f));
+  }
+  for (const char* name : {"vocab_size", "tensor_data_layout"}) keys.ignore(name);
+  return keys.refuse_unread();
+}
+
+}  // namespace
+
+Result<ModelSpec> read_spec(const GgufFile& file) {
+  ModelSpec spec;
+  MILLRACE_ASSIGN(const auto architecture,
+                  file.metadata().get<std::string_view>("general.architecture"));
+  const Family* const family = find_family(architecture);
+  if (family == nullptr) {
+    return unsupported(file, "architecture \"" + std::string(architecture) + "\" is not supported");
+  }
+  spec.architecture = architecture;
+  MILLRACE_ASSIGN(const auto name,
+                  file.metadata().get_or<std::string_view>("general.name", architecture));
+  spec.name = name;
+  Keys keys(file, architecture);
+  MILLRACE_ASSIGN(const Blocks blocks, read_sizes(keys, *family, spec));
+  spec.centered_norms = family->centered_norms;
+  spec.tied_output = file.find_tensor("output.weight") == nullptr;
+  if (family->embedding_times_root_width) {
+    spec.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(spec.width)));
+  }
+  if (family->logit_soft_cap) {
+    MILLRACE_ASSIGN(spec.logit_soft_cap,
+                    read_soft_cap(keys, "final_logit_softcapping", *family->logit_soft_cap));
+  }
+  MILLRACE_TRY(read_layers(keys, *family, blocks, spec));
+  if (family->finish != nullptr) MILLRACE_TRY(family->finish(keys, spec));
+  MILLRACE_TRY(refuse_features(keys, spec));
+  MILLRACE_TRY(check_tensors(file, spec, blocks));
+  return spec;
+}
+
+}  // namespace millrace::engine
