@@ -1,90 +1,60 @@
 #include "engine/core/families/rotary.hpp"
 
-#include <array>
-#include <bit>
+#include <algorithm>
 #include <cmath>
+
+#include "engine/core/families/portable_math.hpp"
 
 namespace millrace::engine {
 namespace {
 
-constexpr double ln2 = 0x1.62e42fefa39efp-1, ln2_rest = 0x1.abc9e3b39803fp-56;
-// pi / 2 as a sum, largest part first.
-constexpr std::array<double, 3> quarter_turn = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54,
-                                                -0x1.f1976b7ed8fbcp-110};
+constexpr double two_pi = 0x1.921fb54442d18p+2;
 
-// log x for normal x > 0: with x = m 2^e and m near 1, log m is the series of
-// 2 artanh((m - 1) / (m + 1)).
-double log_of(double x) {
-  const auto bits = std::bit_cast<std::uint64_t>(x);
-  auto e = static_cast<int>(bits >> 52) - 1023;
-  double m = std::bit_cast<double>((bits & ((1ull << 52) - 1)) | (1023ull << 52));
-  if (m > 1.4142135623730951) {
-    m *= 0.5;
-    ++e;
-  }
-  const double f = (m - 1) / (m + 1), square = f * f;
-  double series = 0;
-  for (int k = 23; k >= 1; k -= 2) series = series * square + 1.0 / k;
-  return std::fma(e, ln2, std::fma(e, ln2_rest, 2 * f * series));
-}
-
-// exp x for |x| < 700.
-double exp_of(double x) {
-  const double n = std::floor(x / ln2 + 0.5);
-  const double r = std::fma(-n, ln2_rest, std::fma(-n, ln2, x));
-  double series = 1;
-  for (int k = 14; k >= 1; --k) series = series * r / k + 1;
-  const auto power = static_cast<std::uint64_t>(static_cast<std::int64_t>(n) + 1023);
-  return series * std::bit_cast<double>(power << 52);
-}
-
-struct Turn {
-  double cosine = 1, sine = 0;
+// The indices of frequencies between which YaRN goes over from kept to stretched ones.
+struct Range {
+  double low = 0, high = 0;
 };
 
-// cos and sin for 0 <= angle < 2^40: subtracts whole quarter turns, then uses Taylor's series.
-Turn turn_by(double angle) {
-  const double n = std::floor(angle / quarter_turn[0] + 0.5);
-  double r = angle;
-  for (const double part : quarter_turn) r = std::fma(-n, part, r);
-  const double square = r * r;
-  double cosine = 1, sine = 1;
-  for (int k = 18; k >= 2; k -= 2) {
-    cosine = 1 - cosine * square / (k * (k - 1));
-    sine = 1 - sine * square / (k * (k + 1));
+Range range_of(const Yarn& yarn, std::uint32_t dim, double log_base) {
+  // The index whose frequency turns `turns` times within the original context.
+  const auto index = [&](double turns) {
+    return dim * log_of(yarn.original_tokens / (turns * two_pi)) / (2 * log_base);
+  };
+  Range range{index(yarn.beta_fast), index(yarn.beta_slow)};
+  if (yarn.rounds_range) range = {std::floor(range.low), std::ceil(range.high)};
+  return {std::max(range.low, 0.0), std::min(range.high, dim - 1.0)};
+}
+
+// Returns what YaRN multiplies frequency i by.
+double stretch(const Yarn& yarn, const Range& range, std::uint32_t i) {
+  const double width = std::max(range.high - range.low, 0.001);
+  const double kept = 1.0 - std::clamp((i - range.low) / width, 0.0, 1.0);
+  return (1.0 - kept) / yarn.factor + kept;
+}
+
+std::vector<double> frequencies(const RopeSpec& rope) {
+  const double log_base = log_of(rope.base);
+  std::vector<double> out(rope.dim / 2);
+  const Range range = rope.yarn ? range_of(*rope.yarn, rope.dim, log_base) : Range{};
+  for (std::uint32_t i = 0; i < out.size(); ++i) {
+    out[i] = exp_of(-2.0 * i / rope.dim * log_base) / rope.linear_factor;
+    if (!rope.divisors.empty()) out[i] /= static_cast<double>(rope.divisors[i]);
+    if (rope.yarn) out[i] *= stretch(*rope.yarn, range, i);
   }
-  sine *= r;
-  switch (static_cast<std::int64_t>(n) & 3) {
-    case 0:
-      return {cosine, sine};
-    case 1:
-      return {-sine, cosine};
-    case 2:
-      return {-cosine, -sine};
-    default:
-      return {sine, -cosine};
-  }
+  return out;
 }
 
 }  // namespace
 
 std::vector<float> rope_table(const RopeSpec& rope, std::uint32_t positions) {
-  const std::uint32_t half = rope.dim / 2;
-  const double log_base = log_of(rope.base);
-  std::vector<double> frequency(half);
-  for (std::uint32_t i = 0; i < half; ++i) {
-    frequency[i] = exp_of(-2.0 * i / rope.dim * log_base) / rope.linear_factor;
-    if (!rope.divisors.empty()) {
-      frequency[i] /= static_cast<double>(rope.divisors[i]);
-    }
-  }
-  std::vector<float> table(std::size_t{positions} * half * 2);
+  const std::vector<double> frequency = frequencies(rope);
+  std::vector<float> table(std::size_t{positions} * frequency.size() * 2);
   std::size_t at = 0;
   for (std::uint32_t position = 0; position < positions; ++position) {
-    for (std::uint32_t i = 0; i < half; ++i) {
-      const Turn turn = turn_by(position * frequency[i]);
-      table[at++] = static_cast<float>(turn.cosine);
-      table[at++] = static_cast<float>(turn.sine);
+    for (const double each : frequency) {
+      const Turn turn = turn_by(position * each);
+      table[at++] = static_cast<float>(turn.cosine * rope.amplitude);
+      table[at++] = static_cast<float>(turn.sine * rope.amplitude);
     }
   }
   return table;

@@ -1,7 +1,7 @@
 #pragma once
-// The rotary table, by which kernels rotate queries and keys. It is computed in double and uses
-// only operations that IEEE 754 defines to the last bit, so that it is the same on every machine
-// and with every C library (ARCHITECTURE.md, "Determinism"). Thread safety: pure functions.
+// The rotary table, by which kernels rotate queries and keys. It is computed in double and has the
+// same bits on every machine (portable_math.hpp, and ARCHITECTURE.md, "Determinism").
+// Thread safety: pure functions.
 #include <cstdint>
 #include <vector>
 
@@ -9,7 +9,8 @@
 
 namespace millrace::engine {
 
-// Returns cos and sin of each position and frequency, [positions][dim / 2][2].
+// Returns cos and sin, times the amplitude, of each position and frequency: [positions][dim /
+// 2][2].
 std::vector<float> rope_table(const RopeSpec& rope, std::uint32_t positions);
 
 }  // namespace millrace::engine

@@ -1,0 +1,33 @@
+#include "engine/core/families/family.hpp"
+#include "engine/core/families/keys.hpp"
+
+namespace millrace::engine::families {
+namespace {
+
+Status read_scales(Keys& keys, ModelSpec& spec) {
+  MILLRACE_ASSIGN(spec.embedding_scale, keys.factor("embedding_scale"));
+  MILLRACE_ASSIGN(const float logit_divisor, keys.factor("logit_scale"));
+  MILLRACE_ASSIGN(const float residual_scale, keys.factor("residual_scale"));
+  MILLRACE_ASSIGN(const float score_scale, keys.factor("attention.scale", spec.attention().scale));
+  MILLRACE_ASSIGN(const bool rotates, keys.get_or<bool>("rope.scaling.finetuned", true));
+  spec.logit_scale = 1.0f / logit_divisor;
+  for (LayerSpec& layer : spec.layers) {
+    layer.residual_scale = residual_scale;
+    layer.attention.scale = score_scale;
+    if (!rotates) layer.attention.rope = {.kind = RopeKind::none};
+  }
+  return {};
+}
+
+}  // namespace
+
+// Granite 3 and 4, dense and with experts.
+extern const Family granite{.architecture = "granite", .finish = read_scales};
+
+extern const Family granitemoe{
+    .architecture = "granitemoe",
+    .mixture = Mixture::always,
+    .finish = read_scales,
+};
+
+}  // namespace millrace::engine::families
