@@ -67,7 +67,7 @@ static inline float16 MR_S(mr_lookup)(__constant const float* table, int16 index
 }
 #endif
 
-#if KIND != KV_F16
+#if KIND != KV_PLAIN
 // Returns codes in lanes, with other bits above them: member i of quad j, where the planes of quad
 // 0 begin at `low`, and at bit `skip` of each byte of `high`.
 static inline int16 MR_S(mr_take_codes)(__global const uchar* low, __global const uchar* high,

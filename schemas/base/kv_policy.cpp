@@ -179,11 +179,11 @@ std::optional<std::string> canonical_by_layer(std::string_view text) {
   return out + std::string(means);
 }
 
-// Removes protections without effect: f16 needs none, and a layer by number may already be among
-// the first.
+// Removes protections without effect: plain codecs need none, and a layer by number may already be
+// among the first.
 KvPolicy without_repetition(KvPolicy policy) {
   KvProtection& kept = policy.protection;
-  if (policy.codecs == KvCodecs{}) kept = {};
+  if (policy.codecs == policy.codecs.unpacked()) kept = {};
   for (const std::uint32_t layer : kept.layers) {  // in order
     if (layer <= kept.first) kept.first = std::max(kept.first, layer + 1);
   }
@@ -195,8 +195,8 @@ KvPolicy without_repetition(KvPolicy policy) {
 
 std::string codec_name(const KvCodec& codec) {
   switch (codec.kind) {
-    case CodecKind::f16:
-      return "f16";
+    case CodecKind::plain:
+      return "f" + std::to_string(codec.bits);
     case CodecKind::affine:
       return "q" + std::to_string(codec.bits) + "g" + std::to_string(codec.group);
     case CodecKind::rotated:
@@ -221,6 +221,14 @@ Result<KvCodec> parse_kv_codec(std::string_view text) {
   return fail(Code::invalid_value, "there is no KV codec \"" + std::string(text) + "\"",
               "codecs are f16; q8, q6, q5, q4, q3 or q2 with g32, g64 or g128, like q8g64; and r8, "
               "r6, r5, r4, r3 or r2");
+}
+
+KvCodecs KvCodecs::unpacked() const {
+  KvCodecs out = *this;
+  for (KvCodec* codec : {&out.key, &out.value}) {
+    if (codec->packed()) *codec = {};
+  }
+  return out;
 }
 
 bool KvProtection::covers(std::uint32_t layer, std::uint32_t layer_count) const {
