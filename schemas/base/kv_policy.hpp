@@ -8,6 +8,7 @@
 // A codec determines how the head vector of one token is stored:
 //
 //   f16      halves                                                        16 bits an element
+//   f32      floats, for checks of arithmetic, not for production          32
 //   q<b>g<g> affine: b-bit codes, a half scale and bias per g channels     b + 32/g
 //   r<b>     rotated codebook: b-bit indices, one half norm a vector       b + 16/head size
 //
