@@ -28,8 +28,8 @@
 // SINKS, after the last segment: M' and f as above with m = sinks[head], g likewise;
 //     L' = fma(L, f, g); out = A * (f * mr_recip(L'))
 //
-// Halves are read as they are. Packed keys and values (kv/codec.cl) are codes; c is the number that
-// a code represents, without scale, bias or norm:
+// Plain numbers are read as they are. Packed keys and values (kv/codec.cl) are codes; c is the
+// number that a code represents, without scale, bias or norm:
 //     rotated keys    q' = H (signs * (q * scale)) / HEAD_DIM;  s_j = (sum of q' * c) * norm_j
 //     affine keys     by groups, ascending, from 0:
 //                     s_j = fma(sum of q * c, scale_j, fma(sum of q, bias_j, s_j))
@@ -82,8 +82,16 @@ static inline float mr_signed(float x, __constant const uint* words, uint d) {
   return (words[d / 32] >> (d % 32) & 1) != 0 ? -x : x;
 }
 
+// Read a plain number of 16 or of 32 bits.
+static inline float mr_number_16(__global const uchar* from, uint at) {
+  return vload_half(at, (__global const half*)from);
+}
+static inline float mr_number_32(__global const uchar* from, uint at) {
+  return ((__global const float*)from)[at];
+}
+
 static inline float mr_parameter(__global const uchar* parameters, uint index, uint slot) {
-  return vload_half(index * PAGE_TOKENS + slot, (__global const half*)parameters);
+  return mr_number_16(parameters, index * PAGE_TOKENS + slot);
 }
 
 #if KEY_INTEGERS || VALUE_INTEGERS
@@ -109,10 +117,10 @@ static inline int mr_size(float x) {
 MR_GROUP_INLINE float mr_score(__local const float* q, __local const float* sums, float unit,
                                __global const uchar* kv, uint page, uint kv_head, uint slot) {
   __global const uchar* keys = kv + mr_keys_at(page, kv_head);
-#if KEY_KIND == KV_F16
+#if KEY_KIND == KV_PLAIN
   float s = 0.0f;
   for (uint d = 0; d < HEAD_DIM; ++d) {
-    s = fma(q[d], vload_half(d * PAGE_TOKENS + slot, (__global const half*)keys), s);
+    s = fma(q[d], MR_KEY(mr_number)(keys, d * PAGE_TOKENS + slot), s);
   }
   return s;
 #else
@@ -172,8 +180,8 @@ static inline int mr_value_product(float e, float inverse, __global const uchar*
 static inline float2 mr_value(float e, __global const uchar* kv, uint page, uint kv_head, uint slot,
                               uint d) {
   __global const uchar* values = kv + mr_values_at(page, kv_head);
-#if VALUE_KIND == KV_F16
-  return (float2)(e, vload_half(slot * HEAD_DIM + d, (__global const half*)values));
+#if VALUE_KIND == KV_PLAIN
+  return (float2)(e, MR_VALUE(mr_number)(values, slot * HEAD_DIM + d));
 #else
   __global const uchar* parameters = kv + mr_value_parameters_at(page, kv_head);
   const uint code = mr_code_at(values, VALUE_LOW, VALUE_BITS - VALUE_LOW, d / 16 * 4 + slot / 4,

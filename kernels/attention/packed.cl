@@ -2,13 +2,13 @@
 // (kv/planes.cl). Comes after rows.cl. Codes are decoded in registers, where ROWS queries share
 // them, and nothing is expanded in memory. integer.cl has the integer products of --math fast.
 
-#if KEY_KIND != KV_F16
+#if KEY_KIND != KV_PLAIN
 // The number of quads whose planes fill whole words, and the bits of a code in the low plane.
 #define KEY_SPAN (KEY_BITS == 8 ? 1 : KEY_BITS == 4 ? 2 : KEY_BITS % 2 == 0 ? 4 : 8)
 #define KEY_LOW (KEY_BITS == 8 ? 8 : KEY_BITS >= 4 ? 4 : 2)
 #endif
 
-#if KEY_KIND != KV_F16 && !KEY_INTEGERS
+#if KEY_KIND != KV_PLAIN && !KEY_INTEGERS
 // Adds queries times keys to s[page][row], which is 0 before, for PAGES_AT_ONCE pages from `first`
 // on. Past the last page it computes the last page again, into places that nothing reads.
 static inline void MR_Q(mr_dots)(const Unit* unit, const float* q, __global const uint* pages,
@@ -58,7 +58,7 @@ static inline void MR_Q(mr_dots)(const Unit* unit, const float* q, __global cons
 }
 #endif
 
-#if VALUE_KIND != KV_F16
+#if VALUE_KIND != KV_PLAIN
 #define VALUE_LOW (VALUE_BITS == 8 ? 8 : VALUE_BITS >= 4 ? 4 : 2)
 #define VALUE_HIGH (VALUE_BITS - VALUE_LOW)
 
@@ -108,7 +108,7 @@ static inline void MR_Q(mr_weigh)(const Unit* unit, const float* e, __global con
 }
 #endif
 
-#if VALUE_KIND != KV_F16 && !VALUE_INTEGERS
+#if VALUE_KIND != KV_PLAIN && !VALUE_INTEGERS
 // Computes a[row][channel block] for BLOCKS_AT_ONCE blocks from `block` on, over `count` positions,
 // rounded up to whole pages: past the last position weights are 0.
 static inline void MR_Q(mr_sum_values)(const Unit* unit, const float* w, const float* begin,

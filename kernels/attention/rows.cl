@@ -1,5 +1,5 @@
-// The sizes of a tile (tiles.cl), by the number of its queries. Comes before half.cl, packed.cl and
-// tiles.cl, once for each QUERIES.
+// The sizes of a tile (tiles.cl), by the number of its queries. Comes before plain.cl, packed.cl
+// and tiles.cl, once for each QUERIES.
 #define MR_Q(name) MR_JOINED(name, QUERIES)
 #define ROWS (QUERIES * GROUP)
 #define ROW_VECTORS ((ROWS + 15) / 16)
@@ -9,7 +9,7 @@
 #define NARROW (QUERIES == 1)
 // How many pages, and how many blocks of channels, are processed together to keep SUMS sums going.
 #define FIT (SUMS / ROWS)
-#define PAGES_AT_ONCE (FIT >= 8 && KEY_KIND == KV_F16 ? 8 : FIT >= 4 ? 4 : FIT >= 2 ? 2 : 1)
+#define PAGES_AT_ONCE (FIT >= 8 && KEY_KIND == KV_PLAIN ? 8 : FIT >= 4 ? 4 : FIT >= 2 ? 2 : 1)
 #define SET_BLOCKS (VALUE_GROUP / 16)
 #undef BLOCKS_AT_ONCE
 #if SET_BLOCKS <= FIT

@@ -2,7 +2,7 @@
 // after units.cl, once for each number of queries that a program needs. Every name that depends on
 // QUERIES ends in it: MR_Q(mr_attend) is mr_attend_8. As often, and before it, come rows.cl (sizes)
 // and the products of queries and keys and of weights and values, by the way these are stored
-// (kv/layout.cl): half.cl, packed.cl, and integer.cl for packed codes in --math fast.
+// (kv/layout.cl): plain.cl, packed.cl, and integer.cl for packed codes in --math fast.
 //
 // A tile is up to QUERIES consecutive tokens of one sequence with the query heads of one KV head:
 // ROWS = QUERIES * GROUP queries that share every load of a key or value vector. A unit of work is
@@ -117,7 +117,7 @@ static inline void MR_Q(mr_segment)(const Unit* unit, const float* q, const floa
   float* l = (float*)(record + ROW_VECTORS);
   for (uint r = 0; r < ROWS; ++r) m[r] = mr_max16(tops[r]);
   for (uint r = 0; r < ROWS; ++r) l[r] = mr_softmax(e + r * E_STRIDE, page_count, m[r]);
-#if VALUE_KIND == KV_F16
+#if VALUE_KIND == KV_PLAIN
   for (uint block = 0; block < CHANNEL_BLOCKS; block += BLOCKS_AT_ONCE) {
     MR_Q(mr_values)(unit, e, pages, ahead, count, block, record + 2 * ROW_VECTORS);
   }

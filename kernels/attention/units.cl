@@ -64,7 +64,7 @@ static inline void mr_expect_keys(const Ahead* ahead, __global const uchar* kv, 
   for (uint at = 0; at < 32 * KEY_PARAMETERS; at += 64) MR_PREFETCH(parameters + at);
 }
 
-#if VALUE_KIND != KV_F16
+#if VALUE_KIND != KV_PLAIN
 // Where a page's values begin for some channels: both planes, and the first bit to use in each byte
 // of the high one.
 typedef struct {

@@ -2,10 +2,10 @@
 // name ends in SIDE, `key` or `value`. README.md defines the codecs.
 //
 // Defines, set anew for each side: SIDE, KIND, BITS, CODE_GROUP, PARAMETERS as in layout.cl; for
-// rotated codecs LEVELS, 2^BITS ascending floats, repeated up to 16; THRESHOLDS, the midpoints and
-// a large number, repeated likewise; SIGNS, HEAD_DIM / 32 words. Where INTEGERS is 1, LEVEL_BYTES:
-// 128 + each level in units of STEP (layout.cl), in runs of 16, each four times; a short run is
-// repeated.
+// rotated codecs CODE_LEVELS, 2^BITS ascending floats, repeated up to 16; THRESHOLDS, the midpoints
+// and a large number, repeated likewise; SIGNS, HEAD_DIM / 32 words. Where INTEGERS is 1,
+// LEVEL_BYTES: 128 + each level in units of STEP (layout.cl), in runs of 16, each four times; a
+// short run is repeated.
 //
 // Encoding is fp32 arithmetic in one written order:
 //   affine   low, high of a group; scale = half((high - low) * (1 / top)), bias = half(low);
@@ -34,7 +34,7 @@
 #define CODE_TOP ((1 << BITS) - 1)
 
 #if KIND == KV_ROTATED
-__constant float MR_S(mr_levels)[] __attribute__((aligned(64))) = {LEVELS};
+__constant float MR_S(mr_levels)[] __attribute__((aligned(64))) = {CODE_LEVELS};
 __constant float MR_S(mr_thresholds)[] __attribute__((aligned(64))) = {THRESHOLDS};
 __constant uint MR_S(mr_signs)[] = {SIGNS};
 #if INTEGERS
@@ -67,7 +67,7 @@ static inline float16 MR_S(mr_lookup)(__constant const float* table, int16 index
 }
 #endif
 
-#if KIND != KV_F16
+#if KIND != KV_PLAIN
 // Returns codes in lanes, with other bits above them: member i of quad j, where the planes of quad
 // 0 begin at `low`, and at bit `skip` of each byte of `high`.
 static inline int16 MR_S(mr_take_codes)(__global const uchar* low, __global const uchar* high,

@@ -3,7 +3,8 @@
 //
 //   page    codes of KV head 0: keys, then values; of head 1; ...
 //           parameters of KV head 0: keys, then values; of head 1; ...   padded to whole 64 bytes
-//   halves  keys   [HEAD_DIM][16]   position-fastest: a vector is 16 positions
+//   plain   halves or floats
+//           keys   [HEAD_DIM][16]   position-fastest: a vector is 16 positions
 //           values [16][HEAD_DIM]   channel-fastest:  a vector is 16 channels
 //   packed  planes of words (planes.cl), keys with 16 positions as lanes, values with 16 channels
 //
@@ -11,18 +12,22 @@
 // page table (uint page ids) gives page i for positions 16i .. 16i+15.
 //
 // Defines: HEAD_DIM (a multiple of 16), HEADS, KV_HEADS; and for each side, with the prefix KEY_ or
-// VALUE_: KIND; BITS, of a code; GROUP, the channels that share a scale (HEAD_DIM where there is
-// one parameter set); PARAMETERS, halves per token; INTEGERS, 1 where attention computes in
-// integers (README.md), and then STEP, the unit of a rotated codec's levels. KEY_CENTERED 1: the
-// mean key of its segment is subtracted from each stored key, and attention adds it back.
+// VALUE_: KIND; BITS, of a code or a plain number; GROUP, the channels that share a scale (HEAD_DIM
+// where there is one parameter set); PARAMETERS, halves per token; INTEGERS, 1 where attention
+// computes in integers (README.md), and then STEP, the unit of a rotated codec's levels.
+// KEY_CENTERED 1: the mean key of its segment is subtracted from each stored key, and attention
+// adds it back.
 #define PAGE_TOKENS 16
 #define SEGMENT_TOKENS 256
 #define CHANNEL_BLOCKS (HEAD_DIM / 16)
 #define GROUP (HEADS / KV_HEADS)
 // Values of KIND.
-#define KV_F16 0
+#define KV_PLAIN 0
 #define KV_AFFINE 1
 #define KV_ROTATED 2
+// The names for plain numbers of so many bits: MR_KEY(name) is name_16 for halves.
+#define MR_KEY(name) MR_JOINED(name, KEY_BITS)
+#define MR_VALUE(name) MR_JOINED(name, VALUE_BITS)
 // 1 / 32767: the unit of the 16-bit numbers to which attention rounds queries and weights, for a
 // largest magnitude of 1.
 #define MR_SHORT_UNIT 3.05185094e-05f

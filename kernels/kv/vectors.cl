@@ -49,3 +49,22 @@ static inline ushort16 mr_to_half16(float16 x) {
   return out;
 }
 #endif
+
+// Plain numbers of 16 and of 32 bits: the type of one and of sixteen, sixteen as floats, and
+// sixteen floats as numbers.
+typedef ushort MrNumber_16;
+typedef ushort16 MrNumbers_16;
+static inline float16 mr_floats_16(__global const ushort* p) {
+  return mr_half16(p);
+}
+static inline ushort16 mr_numbers_16(float16 x) {
+  return mr_to_half16(x);
+}
+typedef float MrNumber_32;
+typedef float16 MrNumbers_32;
+static inline float16 mr_floats_32(__global const float* p) {
+  return mr_load16(p);
+}
+static inline float16 mr_numbers_32(float16 x) {
+  return x;
+}

@@ -18,10 +18,16 @@ static inline float2 mr_rotate(float a, float b, float2 turn) {
   return (float2)(fma(a, turn.x, -(b * turn.y)), fma(a, turn.y, b * turn.x));
 }
 
-// Stores a value clamped to the range of halves. NaN stays NaN; clamp() would make it a number.
-static inline void mr_store(float value, __global half* to, uint at) {
+// Store a plain number of 16 or of 32 bits. Halves are clamped to their range. NaN stays NaN;
+// clamp() would make it a number.
+#define MR_NUMBER_16 half
+static inline void mr_store_16(float value, __global half* to, uint at) {
   const float kept = value < -65504.0f ? -65504.0f : value;
   vstore_half_rte(kept > 65504.0f ? 65504.0f : kept, at, to);
+}
+#define MR_NUMBER_32 float
+static inline void mr_store_32(float value, __global float* to, uint at) {
+  to[at] = value;
 }
 
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
@@ -55,9 +61,12 @@ void rope_kv(__global float* qkv, __global const float2* rope, __global const fl
   barrier(CLK_GLOBAL_MEM_FENCE);
 #endif
   __global const float* value = row + V_ROW + g * HEAD_DIM;
-#if KEY_KIND == KV_F16
-  __global half* keys = (__global half*)(kv + mr_keys_at(page, g)) + slot;
-  for (uint d = ROW_ITEM; d < HEAD_DIM; d += ROW_ITEMS) mr_store(x[d], keys, d * PAGE_TOKENS);
+#if KEY_KIND == KV_PLAIN
+  __global MR_KEY(MR_NUMBER)* keys =
+      (__global MR_KEY(MR_NUMBER)*)(kv + mr_keys_at(page, g)) + slot;
+  for (uint d = ROW_ITEM; d < HEAD_DIM; d += ROW_ITEMS) {
+    MR_KEY(mr_store)(x[d], keys, d * PAGE_TOKENS);
+  }
 #else
   if (ROW_ITEM == 0) {
     float16 key[CHANNEL_BLOCKS];
@@ -65,9 +74,12 @@ void rope_kv(__global float* qkv, __global const float2* rope, __global const fl
     mr_pack_key(key, kv + mr_keys_at(page, g), kv + mr_key_parameters_at(page, g), slot);
   }
 #endif
-#if VALUE_KIND == KV_F16
-  __global half* values = (__global half*)(kv + mr_values_at(page, g)) + slot * HEAD_DIM;
-  for (uint d = ROW_ITEM; d < HEAD_DIM; d += ROW_ITEMS) mr_store(value[d], values, d);
+#if VALUE_KIND == KV_PLAIN
+  __global MR_VALUE(MR_NUMBER)* values =
+      (__global MR_VALUE(MR_NUMBER)*)(kv + mr_values_at(page, g)) + slot * HEAD_DIM;
+  for (uint d = ROW_ITEM; d < HEAD_DIM; d += ROW_ITEMS) {
+    MR_VALUE(mr_store)(value[d], values, d);
+  }
 #else
   if (ROW_ITEM == ROW_ITEMS - 1) {
     float16 channels[CHANNEL_BLOCKS];

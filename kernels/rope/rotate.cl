@@ -52,21 +52,22 @@ static inline void mr_store_token(__global const float* row, __global const floa
   for (uint c = 0; c < CHANNEL_BLOCKS; ++c) key[c] = key[c] - mr_load16(mean + c * 16);
 #endif
   __global const float* value = row + V_ROW + kv_head * HEAD_DIM;
-#if KEY_KIND == KV_F16
-  __global ushort* keys = (__global ushort*)(kv + mr_keys_at(page, kv_head)) + slot;
+#if KEY_KIND == KV_PLAIN
+  __global MR_KEY(MrNumber)* keys =
+      (__global MR_KEY(MrNumber)*)(kv + mr_keys_at(page, kv_head)) + slot;
   for (uint c = 0; c < CHANNEL_BLOCKS; ++c) {
-    const ushort16 halves = mr_to_half16(key[c]);
-    const ushort* lanes = (const ushort*)&halves;
+    const MR_KEY(MrNumbers) numbers = MR_KEY(mr_numbers)(key[c]);
+    const MR_KEY(MrNumber)* lanes = (const MR_KEY(MrNumber)*)&numbers;
     _Pragma("unroll") for (uint i = 0; i < 16; ++i) keys[(c * 16 + i) * PAGE_TOKENS] = lanes[i];
   }
 #else
   mr_pack_key(key, kv + mr_keys_at(page, kv_head), kv + mr_key_parameters_at(page, kv_head), slot);
 #endif
-#if VALUE_KIND == KV_F16
-  __global ushort* values =
-      (__global ushort*)(kv + mr_values_at(page, kv_head)) + slot * HEAD_DIM;
+#if VALUE_KIND == KV_PLAIN
+  __global MR_VALUE(MrNumber)* values =
+      (__global MR_VALUE(MrNumber)*)(kv + mr_values_at(page, kv_head)) + slot * HEAD_DIM;
   for (uint d = 0; d < HEAD_DIM; d += 16) {
-    *(__global ushort16*)(values + d) = mr_to_half16(mr_load16(value + d));
+    *(__global MR_VALUE(MrNumbers)*)(values + d) = MR_VALUE(mr_numbers)(mr_load16(value + d));
   }
 #else
   float16 channels[CHANNEL_BLOCKS];

@@ -33,7 +33,7 @@ static inline void mr_store_tile(__global const float* qkv, __global const float
                                  __global const uint* step, uint positions, uint tables,
                                  __global const uint* words, uint qkv_stride) {
   const uint last = words[0] + words[1];
-#if VALUE_KIND == KV_F16
+#if VALUE_KIND == KV_PLAIN
   for (uint token = words[0]; token < last; ++token) {
     mr_store_step_token(qkv, rope, means, kv, step, positions, tables, token, qkv_stride);
   }

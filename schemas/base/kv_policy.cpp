@@ -16,7 +16,7 @@ constexpr std::array<std::uint32_t, 6> rotated_bits{8, 6, 5, 4, 3, 2};
 // perlthrtut as plain text; README's table has the first six with more figures:
 //   perldoc -T perlthrtut > T
 //   millrace fidelity --text T --context 1024 --contexts 1 --score all --math exact
-constexpr std::array<KvPreset, 9> presets{{
+constexpr std::array<KvPreset, 10> presets{{
     {"f16", "f16/f16", "exact but for rounding to halves"},
     {"q8", "q8g64/q8g64", "1.9x smaller, KLD 0.0005"},
     {"k8v4", "q8g64/r4", "2.5x smaller, KLD 0.0063"},
@@ -26,6 +26,7 @@ constexpr std::array<KvPreset, 9> presets{{
     {"q4", "q4g64/q4g64", "3.6x smaller, KLD 0.14; k5v3 is smaller and closer"},
     {"turboquant-4", "r4/r4", "3.8x smaller, KLD 0.075; k5v3 is closer at the same size"},
     {"turboquant-3.5", "r3/r4", "4.3x smaller, KLD 0.24; k4v3 is closer at the same size"},
+    {"f32", "f32/f32", "2x larger; for checks of arithmetic, not for production"},
 }};
 
 std::optional<std::uint32_t> parse_number(std::string_view text) {
@@ -179,11 +180,11 @@ std::optional<std::string> canonical_by_layer(std::string_view text) {
   return out + std::string(means);
 }
 
-// Removes protections without effect: f16 needs none, and a layer by number may already be among
-// the first.
+// Removes protections without effect: plain codecs need none, and a layer by number may already be
+// among the first.
 KvPolicy without_repetition(KvPolicy policy) {
   KvProtection& kept = policy.protection;
-  if (policy.codecs == KvCodecs{}) kept = {};
+  if (policy.codecs == policy.codecs.unpacked()) kept = {};
   for (const std::uint32_t layer : kept.layers) {  // in order
     if (layer <= kept.first) kept.first = std::max(kept.first, layer + 1);
   }
@@ -195,8 +196,8 @@ KvPolicy without_repetition(KvPolicy policy) {
 
 std::string codec_name(const KvCodec& codec) {
   switch (codec.kind) {
-    case CodecKind::f16:
-      return "f16";
+    case CodecKind::plain:
+      return "f" + std::to_string(codec.bits);
     case CodecKind::affine:
       return "q" + std::to_string(codec.bits) + "g" + std::to_string(codec.group);
     case CodecKind::rotated:
@@ -207,6 +208,7 @@ std::string codec_name(const KvCodec& codec) {
 
 Result<KvCodec> parse_kv_codec(std::string_view text) {
   if (text == "f16") return KvCodec{};
+  if (text == "f32") return KvCodec{CodecKind::plain, 32, 0};
   if (text.starts_with('r') && text.size() > 1) {
     const auto bits = parse_number(text.substr(1));
     if (has(rotated_bits, bits)) return KvCodec{CodecKind::rotated, *bits, 0};
@@ -219,8 +221,16 @@ Result<KvCodec> parse_kv_codec(std::string_view text) {
     }
   }
   return fail(Code::invalid_value, "there is no KV codec \"" + std::string(text) + "\"",
-              "codecs are f16; q8, q6, q5, q4, q3 or q2 with g32, g64 or g128, like q8g64; and r8, "
-              "r6, r5, r4, r3 or r2");
+              "codecs are f16; q8, q6, q5, q4, q3 or q2 with g32, g64 or g128, like q8g64; r8, r6, "
+              "r5, r4, r3 or r2; and f32, for checks of arithmetic");
+}
+
+KvCodecs KvCodecs::unpacked() const {
+  KvCodecs out = *this;
+  for (KvCodec* codec : {&out.key, &out.value}) {
+    if (codec->packed()) *codec = {};
+  }
+  return out;
 }
 
 bool KvProtection::covers(std::uint32_t layer, std::uint32_t layer_count) const {

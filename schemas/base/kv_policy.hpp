@@ -8,6 +8,7 @@
 // A codec determines how the head vector of one token is stored:
 //
 //   f16      halves                                                        16 bits an element
+//   f32      floats, for checks of arithmetic, not for production          32
 //   q<b>g<g> affine: b-bit codes, a half scale and bias per g channels     b + 32/g
 //   r<b>     rotated codebook: b-bit indices, one half norm a vector       b + 16/head size
 //
@@ -24,12 +25,13 @@
 
 namespace millrace {
 
-enum class CodecKind : std::uint8_t { f16, affine, rotated };
+enum class CodecKind : std::uint8_t { plain, affine, rotated };
 
 struct KvCodec {
-  CodecKind kind = CodecKind::f16;
-  std::uint32_t bits = 16;  // of a code
+  CodecKind kind = CodecKind::plain;
+  std::uint32_t bits = 16;  // of a code, or of a plain number
   std::uint32_t group = 0;  // channels that share scale and bias; 0 unless affine
+  bool packed() const { return kind != CodecKind::plain; }
   friend auto operator<=>(const KvCodec&, const KvCodec&) = default;
 };
 
@@ -43,11 +45,13 @@ struct KvCodecs {
   KvCodec key, value;
   bool centered = false;
   std::string name() const { return codec_name(key) + "/" + codec_name(value); }
+  KvCodecs unpacked() const;  // the same with f16 in place of packed codecs
   friend auto operator<=>(const KvCodecs&, const KvCodecs&) = default;
 };
 
-// The layers kept in f16: the first and the last few, and others by number. Unless `automatic` is
-// off, loading a model also protects the layers whose keys have outliers.
+// The layers kept in f16 where the policy packs them: the first and the last few, and others by
+// number. Unless `automatic` is off, loading a model also protects the layers whose keys have
+// outliers.
 struct KvProtection {
   std::uint32_t first = 0, last = 0;
   std::vector<std::uint32_t> layers{};

@@ -84,7 +84,7 @@ def command(contexts, kv, *options, logits=None):
 
 def test_the_command_measures_what_numpy_does():
     wanted = row("exact")
-    rows = command(fidelity.REFERENCE / fidelity.CONTEXTS, "f16,q8", "--math", "exact")
+    rows = command(fidelity.REFERENCE / fidelity.CONTEXTS, "f16,q8,f32", "--math", "exact")
     got = rows["f16"]
     assert got["positions"] == wanted["positions"]
     assert got["fingerprint"] == wanted["fingerprint"]
@@ -96,6 +96,11 @@ def test_the_command_measures_what_numpy_does():
     for against in ("against_f16", "against_reference"):
         assert 1e-4 < rows["q8"][against]["mean_kld"] < 1e-3, rows["q8"]
     assert (rows["q8"]["layers"], rows["q8"]["bytes_per_token"]) == ("q8g64/q8g64 x30", 12240)
+    # Nearly all of the distance from the reference is rounding to halves: without it, 3.4e-11.
+    f32 = rows["f32"]
+    assert (f32["layers"], f32["bytes_per_token"], f32["compression"]) == ("f32/f32 x30", 46080, .5)
+    assert 0 < f32["against_f16"]["mean_kld"] < LIMITS["exact"]["mean_kld"]
+    assert 0 < f32["against_reference"]["mean_kld"] < 1e-9
 
 
 # The largest cost of a policy in fp32 (kv_fidelity_test.cpp). In integers the same limit applies,

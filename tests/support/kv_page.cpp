@@ -1,7 +1,9 @@
 #include "tests/support/kv_page.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "engine/core/gguf/half.hpp"
 #include "engine/core/kv/codebook.hpp"
@@ -85,12 +87,14 @@ KvCode encode(const KvCodec& codec, std::uint64_t seed, const std::vector<double
   if (codec.kind == CodecKind::affine) return encode_affine(codec, x);
   if (codec.kind == CodecKind::rotated) return encode_rotated(codec, seed, x);
   KvCode out;
-  for (const double value : x) out.parameters.push_back(as_half(value));
+  for (const double value : x) {
+    out.parameters.push_back(codec.bits == 32 ? static_cast<float>(value) : as_half(value));
+  }
   return out;
 }
 
 std::vector<double> decode(const KvCodec& codec, std::uint64_t seed, const KvCode& code) {
-  if (codec.kind == CodecKind::f16) return code.parameters;
+  if (!codec.packed()) return code.parameters;
   const std::size_t size = code.codes.size();
   std::vector<double> out(size);
   if (codec.kind == CodecKind::affine) {
@@ -114,19 +118,23 @@ std::size_t KvPage::codes_at(const KvPlace& place, bool is_key) const {
   return place.page * page + place.kv_head * (key + value) + (is_key ? 0 : key);
 }
 
-std::uint32_t KvPage::halves(bool is_key) const {
+std::uint32_t KvPage::numbers(bool is_key) const {
   const KvCodec& codec = is_key ? codecs.key : codecs.value;
-  if (codec.kind == CodecKind::f16) return head_dim;
+  if (!codec.packed()) return head_dim;
   return static_cast<std::uint32_t>(engine::parameter_bytes(codec, 1, head_dim) / 2);
 }
 
-// Returns the offset of half `index` of a token: a channel if the codec is f16, else a parameter.
-std::size_t KvPage::half_at(const KvPlace& place, bool is_key, std::uint32_t index) const {
+std::size_t KvPage::number_bytes(bool is_key) const {
   const KvCodec& codec = is_key ? codecs.key : codecs.value;
-  if (codec.kind == CodecKind::f16) {
+  return codec.packed() ? 2 : codec.bits / 8;
+}
+
+std::size_t KvPage::number_at(const KvPlace& place, bool is_key, std::uint32_t index) const {
+  const KvCodec& codec = is_key ? codecs.key : codecs.value;
+  if (!codec.packed()) {
     const std::size_t at =
         is_key ? index * kv_page_tokens + place.slot : std::size_t{place.slot} * head_dim + index;
-    return codes_at(place, is_key) + 2 * at;
+    return codes_at(place, is_key) + number_bytes(is_key) * at;
   }
   const std::size_t key = engine::parameter_bytes(codecs.key, kv_page_tokens, head_dim);
   const std::size_t value = engine::parameter_bytes(codecs.value, kv_page_tokens, head_dim);
@@ -135,17 +143,36 @@ std::size_t KvPage::half_at(const KvPlace& place, bool is_key, std::uint32_t ind
          2 * (std::size_t{index} * kv_page_tokens + place.slot);
 }
 
+double KvPage::read(const Bytes& bytes, std::size_t at, bool is_key) const {
+  if (number_bytes(is_key) == 2) {
+    return engine::half_to_float(
+        static_cast<std::uint16_t>(bytes[at] | static_cast<std::uint32_t>(bytes[at + 1]) << 8));
+  }
+  float value = 0;
+  std::memcpy(&value, &bytes[at], sizeof value);
+  return value;
+}
+
+void KvPage::write(Bytes& bytes, std::size_t at, bool is_key, std::uint32_t bits,
+                   std::uint32_t more) const {
+  if (number_bytes(is_key) == 4) {
+    bits = std::bit_cast<std::uint32_t>(engine::half_to_float(static_cast<std::uint16_t>(bits))) |
+           more;
+  }
+  for (std::size_t i = 0; i < number_bytes(is_key); ++i) {
+    bytes[at + i] = static_cast<std::uint8_t>(bits >> 8 * i);
+  }
+}
+
 KvPage::Bytes KvPage::unwritten(std::size_t pages, Random& random) const {
   Bytes bytes(pages * engine::layer_page_bytes(codecs, kv_heads, head_dim));
   for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random.below(256));
-  for (std::uint32_t i = 0; i < pages * kv_heads * kv_page_tokens; ++i) {
-    const KvPlace place{i / kv_page_tokens / kv_heads, i / kv_page_tokens % kv_heads,
-                        i % kv_page_tokens};
+  for (std::uint32_t t = 0; t < pages * kv_heads * kv_page_tokens; ++t) {
+    const KvPlace place{t / kv_page_tokens / kv_heads, t / kv_page_tokens % kv_heads,
+                        t % kv_page_tokens};
     for (const bool is_key : {true, false}) {
-      for (std::uint32_t h = 0; h < halves(is_key); ++h) {
-        const std::size_t at = half_at(place, is_key, h);
-        bytes[at] = 0x00;
-        bytes[at + 1] = 0x7e;
+      for (std::uint32_t i = 0; i < numbers(is_key); ++i) {
+        write(bytes, number_at(place, is_key, i), is_key, 0x7e00, 0);
       }
     }
   }
@@ -155,16 +182,15 @@ KvPage::Bytes KvPage::unwritten(std::size_t pages, Random& random) const {
 void KvPage::write_random(Bytes& bytes, const KvPlace& place, Random& random) const {
   for (const bool is_key : {true, false}) {
     const KvCodec& codec = is_key ? codecs.key : codecs.value;
-    for (std::uint32_t h = 0; h < halves(is_key); ++h) {
+    for (std::uint32_t i = 0; i < numbers(is_key); ++i) {
       std::uint32_t half = 0x2c00 + random.below(0x1400) + (random.below(2) << 15);
       if (random.below(32) == 0) half = random.below(2) << 15 | random.below(0x400);
       if (codec.kind == CodecKind::rotated) half = 0x3c00 + random.below(0xc00);  // 1 to 8
-      if (codec.kind == CodecKind::affine && h % 2 == 0) {  // so that scale * code stays below 2
+      if (codec.kind == CodecKind::affine && i % 2 == 0) {  // so that scale * code stays below 2
         half = 0x3c00 - 0x400 * codec.bits + random.below(0x400);
       }
-      const std::size_t at = half_at(place, is_key, h);
-      bytes[at] = static_cast<std::uint8_t>(half & 0xff);
-      bytes[at + 1] = static_cast<std::uint8_t>(half >> 8);
+      const std::uint32_t more = number_bytes(is_key) == 4 ? random.below(1u << 13) : 0;
+      write(bytes, number_at(place, is_key, i), is_key, half, more);
     }
   }
 }
@@ -172,12 +198,10 @@ void KvPage::write_random(Bytes& bytes, const KvPlace& place, Random& random) co
 KvCode KvPage::stored(const Bytes& bytes, const KvPlace& place, bool is_key) const {
   const KvCodec& codec = is_key ? codecs.key : codecs.value;
   KvCode out;
-  for (std::uint32_t h = 0; h < halves(is_key); ++h) {
-    const std::size_t at = half_at(place, is_key, h);
-    out.parameters.push_back(engine::half_to_float(
-        static_cast<std::uint16_t>(bytes[at] | static_cast<std::uint32_t>(bytes[at + 1]) << 8)));
+  for (std::uint32_t i = 0; i < numbers(is_key); ++i) {
+    out.parameters.push_back(read(bytes, number_at(place, is_key, i), is_key));
   }
-  if (codec.kind == CodecKind::f16) return out;
+  if (!codec.packed()) return out;
   const std::uint32_t low = codec.bits == 8 ? 8 : codec.bits >= 4 ? 4 : 2;
   for (std::uint32_t d = 0; d < head_dim; ++d) {
     const std::uint32_t lane = is_key ? place.slot : d % 16;

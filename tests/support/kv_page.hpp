@@ -14,7 +14,8 @@ struct KvPlace {
   std::uint32_t page = 0, kv_head = 0, slot = 0;
 };
 
-// A stored vector: codes of its channels, and scale and bias of each group, or one norm.
+// A stored vector: codes of its channels, and scale and bias of each group, or one norm; of a plain
+// codec, the channels alone, as parameters.
 struct KvCode {
   std::vector<std::uint32_t> codes;
   std::vector<double> parameters;
@@ -37,11 +38,11 @@ struct KvPage {
   std::uint32_t kv_heads = 1, head_dim = 64;
   using Bytes = std::vector<std::uint8_t>;
 
-  // Returns pages with random codes, whose halves are NaN.
+  // Returns pages with random codes, whose halves and floats are NaN.
   Bytes unwritten(std::size_t pages, Random& random) const;
   // Writes a key and a value with random codes and moderate parameters.
   void write_random(Bytes& bytes, const KvPlace& place, Random& random) const;
-  // Returns stored codes and parameters; the parameters of an f16 key or value are its halves.
+  // Returns stored codes and parameters; the parameters of a plain key or value are its channels.
   KvCode stored(const Bytes& bytes, const KvPlace& place, bool is_key) const;
   // Return the decoded channels.
   std::vector<double> key(const Bytes& bytes, const KvPlace& place) const;
@@ -49,8 +50,15 @@ struct KvPage {
 
  private:
   std::size_t codes_at(const KvPlace& place, bool is_key) const;
-  std::size_t half_at(const KvPlace& place, bool is_key, std::uint32_t index) const;
-  std::uint32_t halves(bool is_key) const;  // per token
+  // The numbers of a token that are no codes: plain channels or parameters, their bytes, and the
+  // place and value of each.
+  std::uint32_t numbers(bool is_key) const;
+  std::size_t number_bytes(bool is_key) const;
+  std::size_t number_at(const KvPlace& place, bool is_key, std::uint32_t index) const;
+  double read(const Bytes& bytes, std::size_t at, bool is_key) const;
+  // `bits` is a half; a float gets its value, and `more` as the bits that a half lacks.
+  void write(Bytes& bytes, std::size_t at, bool is_key, std::uint32_t bits,
+             std::uint32_t more) const;
 };
 
 }  // namespace millrace::testing

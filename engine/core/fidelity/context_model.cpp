@@ -13,9 +13,10 @@ Result<std::unique_ptr<Model>> load_for_context(Device& device, const GgufFile& 
                                                 std::uint32_t context_tokens) {
   constexpr const char* cure = "give a smaller --context";
   MILLRACE_ASSIGN(const ModelSpec spec, read_spec(file));
-  // Which layers are protected is known only after loading, but no layer takes more than halves.
-  const CacheShape cache{spec.attention().kv_heads, spec.attention().head_dim,
-                         std::vector<KvCodecs>(spec.layer_count())};
+  MILLRACE_ASSIGN(const KvPolicy policy, parse_kv_policy(options.kv));
+  // Which layers are protected is known only after loading, but no layer takes more than protected.
+  const std::vector<KvCodecs> layers(spec.layer_count(), policy.codecs.unpacked());
+  const CacheShape cache{spec.attention().kv_heads, spec.attention().head_dim, layers};
   const std::uint32_t pages = (context_tokens + kv_page_tokens - 1) / kv_page_tokens;
   options.kv_bytes = pages * cache.page_bytes();
   options.smaller_kv = cure;

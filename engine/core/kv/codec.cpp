@@ -13,7 +13,7 @@ constexpr std::array<std::uint32_t, 4> packed_head_sizes{64, 96, 128, 256};
 }  // namespace
 
 Status check_head_size(const KvCodec& codec, std::uint32_t head_dim) {
-  if (codec.kind == CodecKind::f16) return {};
+  if (!codec.packed()) return {};
   const std::string what = "KV codec " + codec_name(codec);
   const std::string size = std::to_string(head_dim);
   if (std::ranges::find(packed_head_sizes, head_dim) == packed_head_sizes.end()) {
@@ -44,7 +44,7 @@ std::uint64_t code_bytes(const KvCodec& codec, std::uint32_t tokens, std::uint32
 std::uint64_t parameter_bytes(const KvCodec& codec, std::uint32_t tokens, std::uint32_t head_dim) {
   constexpr std::uint64_t half_bytes = 2;
   switch (codec.kind) {
-    case CodecKind::f16:
+    case CodecKind::plain:
       return 0;
     case CodecKind::affine:
       return 2 * half_bytes * tokens * (head_dim / codec.group);

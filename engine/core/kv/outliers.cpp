@@ -62,19 +62,19 @@ Worst worst_of(const KvCodec& codec, std::size_t layer, const std::vector<KeySam
 
 double outlier_figure(const KvCodec& codec, const LayerKeys& keys, std::uint32_t head_dim) {
   double worst = 0;
-  if (codec.kind == CodecKind::f16) return worst;
+  if (!codec.packed()) return worst;
   for (const HeadKeys& head : keys) worst = std::max(worst, head_figure(codec, head, head_dim));
   return worst;
 }
 
 double outlier_limit(const KvCodec& codec) {
-  if (codec.kind == CodecKind::f16) return no_limit;
+  if (!codec.packed()) return no_limit;
   return codec.bits < 8 ? most : most_of_eight_bits;
 }
 
 bool quantizes_keys(const KvLayers& layers) {
-  return std::ranges::any_of(
-      layers.layers, [](const KvCodecs& codecs) { return codecs.key.kind != CodecKind::f16; });
+  return std::ranges::any_of(layers.layers,
+                             [](const KvCodecs& codecs) { return codecs.key.packed(); });
 }
 
 std::vector<OutlierLayer> protect_outliers(KvLayers& layers, const std::vector<KeySample>& samples,
@@ -82,7 +82,7 @@ std::vector<OutlierLayer> protect_outliers(KvLayers& layers, const std::vector<K
   std::vector<OutlierLayer> out;
   for (std::size_t i = 0; i < layers.layers.size(); ++i) {
     const KvCodec asked = layers.layers[i].key;
-    if (asked.kind == CodecKind::f16) continue;
+    if (!asked.packed()) continue;
     const Worst found = worst_of(asked, i, samples, head_dim);
     if (found.figure < outlier_limit(asked)) continue;
     const KvCodec eight{asked.kind, 8, asked.group};

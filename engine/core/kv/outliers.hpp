@@ -20,7 +20,7 @@
 // limit, the error of four bits is as large as the differences between tokens. SmolLM2-135M, all of
 // whose layers do well in four bits, has no head over 5.8 in rotated and 7.6 in affine codecs. The
 // error of eight bits is a sixteenth of that of four bits; their limit is 40, at which the error is
-// a quarter of the differences. Halves have no limit.
+// a quarter of the differences. Plain codecs have no limit.
 //
 // Thread safety: pure functions.
 #include <cstdint>

@@ -61,7 +61,7 @@ Result<KvLayers> resolve(const KvPolicy& policy, const KvShape& shape) {
   }
   KvLayers out;
   for (std::uint32_t i = 0; i < shape.layers; ++i) {
-    out.layers.push_back(kept.covers(i, shape.layers) ? KvCodecs{} : policy.codecs);
+    out.layers.push_back(kept.covers(i, shape.layers) ? policy.codecs.unpacked() : policy.codecs);
   }
   return out;
 }

@@ -15,8 +15,8 @@ constexpr std::uint32_t attention_items = 64;  // work-items of a group, as in t
 
 void add_tile_sources(ProgramSpec& program, std::uint32_t queries) {
   program.sources.emplace_back("attention/rows.cl", std::vector{define("QUERIES", queries)});
-  for (const char* part :
-       {"attention/half.cl", "attention/packed.cl", "attention/integer.cl", "attention/tiles.cl"}) {
+  for (const char* part : {"attention/plain.cl", "attention/packed.cl", "attention/integer.cl",
+                           "attention/tiles.cl"}) {
     program.sources.emplace_back(part);
   }
 }

@@ -65,7 +65,7 @@ SourcePart codec_source(const Side& side, std::uint32_t head_dim, bool integers)
   if (codec.kind != CodecKind::rotated) return part;
   std::vector<double> thresholds = codebook_thresholds(codec.bits, head_dim);
   thresholds.push_back(1e30);  // no value is greater
-  part.defines.push_back("LEVELS=" + repeated(codebook_levels(codec.bits, head_dim)));
+  part.defines.push_back("CODE_LEVELS=" + repeated(codebook_levels(codec.bits, head_dim)));
   part.defines.push_back("THRESHOLDS=" + repeated(std::move(thresholds)));
   part.defines.push_back("SIGNS=" + joined(sign_words(side.sign_seed, head_dim),
                                            [](auto word) { return std::to_string(word) + "u"; }));
@@ -79,7 +79,7 @@ SourcePart codec_source(const Side& side, std::uint32_t head_dim, bool integers)
 
 // Bytes with one scale are too coarse for the 256 levels of a rotated codec of 8 bits.
 bool in_integers(const KvCodec& codec, MathMode math) {
-  return math == MathMode::fast && codec.kind != CodecKind::f16 &&
+  return math == MathMode::fast && codec.packed() &&
          !(codec.kind == CodecKind::rotated && codec.bits == 8);
 }
 
@@ -116,7 +116,7 @@ void add_kv_sources(ProgramSpec& program, const KvCodecs& codecs, std::uint32_t 
   if (family != Family::cpu) layout.defines.emplace_back("ATOMIC_VALUES=1");
   program.sources.push_back(std::move(layout));
   if (family == Family::cpu) program.sources.emplace_back("kv/vectors.cl");
-  const auto packed = [](const Side& side) { return side.codec.kind != CodecKind::f16; };
+  const auto packed = [](const Side& side) { return side.codec.packed(); };
   if (std::ranges::any_of(sides, packed)) program.sources.emplace_back("kv/planes.cl");
   const bool counts = family == Family::cpu && std::ranges::any_of(sides, [&](const Side& s) {
                         return in_integers(s.codec, math);

@@ -143,11 +143,8 @@ struct Stored {
   double bytes_per_token, times_f16;
 };
 constexpr Stored stored_as_f16{"f16", 23040, 1};
-constexpr Stored stored[] = {{"q8", 12240, 1.85},
-                             {"k8v4", 9180, 2.45},
-                             {"k6v4", 7560, 3.0},
-                             {"k5v3", 6120, 3.7},
-                             {"k4v3", 5400, 4.2}};
+constexpr Stored stored[] = {{"q8", 12240, 1.85}, {"k8v4", 9180, 2.45}, {"k6v4", 7560, 3.0},
+                             {"k5v3", 6120, 3.7}, {"k4v3", 5400, 4.2},  {"f32", 46080, 0.5}};
 
 void expect_tokens_in_a_gibibyte(const Stored& as, std::uint64_t tokens, std::uint64_t of_f16) {
   const double formula = 0x1p30 / as.bytes_per_token;

@@ -97,6 +97,26 @@ TEST_F(TinyEngine, AnswersToItsPolicyUnprotectedWhereNothingWasProtected) {
   }
 }
 
+TEST_F(TinyEngine, StoresFloatsAndSaysSoInItsResults) {
+  EngineOptions options = tiny_options();
+  options.kv = "f32";
+  auto engine = millrace::testing::must(create(tiny_vocabulary, "", options));
+  EXPECT_EQ(engine->info().profile.kv_policies, (std::vector<std::string>{"f32", "f32/f32 x2"}));
+  GenerationRequest request;
+  request.prompt = Tokens{1};
+  request.max_tokens = 1;
+  request.sampling.seed = 1;
+  request.kv = "f32/f32";
+  const auto used = run_one(*engine, request).effective.engine;
+  EXPECT_EQ(used.kv_policy, "f32");
+  EXPECT_EQ(used.kv, "f32/f32 x2");
+  EXPECT_EQ(used.kv_compression, 0.5);
+  request.kv = "f16";
+  const Status added = engine->add(1, request);
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.error().code, Code::unsupported_field);
+}
+
 TEST_F(TinyEngine, TheTemplatesClockStandsStill) {
   auto engine = create(tiny_vocabulary, "{{ strftime_now('%d %b %Y') }} {{ messages[0].content }}");
   ASSERT_TRUE(engine) << engine.error().text();

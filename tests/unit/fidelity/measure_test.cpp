@@ -230,6 +230,18 @@ TEST_F(TinyRun, CalibrationFindsTheMeansOfUnrotatedKeys) {
   EXPECT_EQ(must(calibrate_keys(*device, file_, contexts_, whole)).values, means.values);
 }
 
+// Floats take twice the memory of halves, so a context of them needs a larger cache.
+TEST_F(TinyRun, FloatsAreMeasuredLikeEveryPolicy) {
+  const auto device = testing::open_device();
+  auto run = must(FidelityRun::open(*device, file_, contexts_, {.math = MathMode::exact}, nullptr));
+  const PolicyFidelity floats = must(run->measure(must(parse_kv_policy("f32"))));
+  EXPECT_EQ(floats.layers, "f32/f32 x2");
+  EXPECT_EQ(floats.bytes_per_token, 2 * 2 * 2 * 16 * 4);
+  EXPECT_EQ(floats.compression, 0.5);
+  EXPECT_GT(floats.against_f16.max_kld, 0);  // halves are rounded
+  EXPECT_LT(floats.against_f16.max_kld, 1e-5);
+}
+
 // With halves, subtracting the means and adding them back changes almost nothing. Means of another
 // model are refused.
 TEST_F(TinyRun, CenteredKeysGiveTheSameDistributions) {

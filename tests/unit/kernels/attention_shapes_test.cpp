@@ -92,6 +92,7 @@ TEST_P(AttentionShapes, FastIsWithinAThousandthOfItsDefinition) {
 
 INSTANTIATE_TEST_SUITE_P(Slice, AttentionShapes,
                          ::testing::Values(Case{"f16", 64, 3, 1, all},
+                                           Case{"f16/f32", 64, 3, 1, all, true},
                                            Case{"r5/q3g32", 64, 4, 1, all, true}),
                          [](const auto& one) { return name_of(one.param); });
 

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::uint32_t dim = 64;
 constexpr KvCodec r4{CodecKind::rotated, 4, 0}, r8{CodecKind::rotated, 8, 0};
+constexpr KvCodec f32{CodecKind::plain, 32, 0};
 constexpr KvCodec q4{CodecKind::affine, 4, 64}, q8{CodecKind::affine, 8, 64};
 
 // One key in one head; own is 1 in each channel.
@@ -75,6 +76,7 @@ TEST(KeyOutliers, LayersAreKeptInTheFewestBitsThatPass) {
   EXPECT_EQ(protect({q4, r4}, {biases, probe}).first, "q4g64/r4 x1, q8g64/r4 x1, f16/r4 x1");
   EXPECT_EQ(protect({q8, q8}, {biases}).first, "q8g64/q8g64 x3");
   EXPECT_EQ(protect({{}, r4}, {biases, probe}).first, "f16/r4 x3");  // keys are halves already
+  EXPECT_EQ(protect({f32, r4}, {biases, probe}).first, "f32/r4 x3");
   EXPECT_TRUE(protect({r4, r4}, {}).second.empty());
 }
 

@@ -22,8 +22,8 @@ KvLayers layers(const std::string& text, const KvShape& shape = small) {
 }
 
 TEST(KvPolicy, NamesEveryCodecAsItIsWritten) {
-  for (const char* name : {"f16", "q8g64", "q6g32", "q5g128", "q4g64", "q3g32", "q2g128", "r2",
-                           "r3", "r4", "r5", "r6", "r8"}) {
+  for (const char* name : {"f16", "f32", "q8g64", "q6g32", "q5g128", "q4g64", "q3g32", "q2g128",
+                           "r2", "r3", "r4", "r5", "r6", "r8"}) {
     const auto codec = parse_kv_codec(name);
     ASSERT_TRUE(codec) << name;
     EXPECT_EQ(codec_name(*codec), name);
@@ -31,8 +31,9 @@ TEST(KvPolicy, NamesEveryCodecAsItIsWritten) {
 }
 
 TEST(KvPolicy, RefusesWhatIsNoCodec) {
-  for (const char* name : {"", "q", "q8", "q8g", "qg64", "q7g64", "q1g64", "q8g16", "q8g064", "r",
-                           "r1", "r7", "r04", "r9", "f32", "q8g64 ", "r4:unit", "Q8g64"}) {
+  for (const char* name :
+       {"",   "q",  "q8",  "q8g", "qg64", "q7g64", "q1g64", "q8g16",  "q8g064",  "r",
+        "r1", "r7", "r04", "r9",  "f8",   "f64",   "f032",  "q8g64 ", "r4:unit", "Q8g64"}) {
     const auto codec = parse_kv_codec(name);
     ASSERT_FALSE(codec) << name;
     EXPECT_EQ(codec.error().code, Code::invalid_value);
@@ -43,6 +44,8 @@ TEST(KvPolicy, RefusesWhatIsNoCodec) {
 
 TEST(KvPolicy, TakesPresetsPairsAndSingleCodecs) {
   EXPECT_EQ(policy("f16").name(), "f16/f16");
+  EXPECT_EQ(policy("f32").name(), "f32/f32");
+  EXPECT_EQ(policy("f32/r4").name(), "f32/r4");
   EXPECT_EQ(policy("q8").name(), "q8g64/q8g64");
   EXPECT_EQ(policy("k8v4").name(), "q8g64/r4");
   EXPECT_EQ(policy("k6v4").name(), "r6/r4");
@@ -83,6 +86,13 @@ TEST(KvPolicy, HasOneNameForWhatMeansTheSame) {
   for (const char* text : {"f16+none", "f16~2,2", "f16+layer:5+none", "f16/f16~1,0"}) {
     EXPECT_EQ(name(text), "f16/f16") << text;
   }
+  for (const char* text : {"f32", "f32/f32", "f32+none", "f32~2,2", "f32/f32+layer:5+none"}) {
+    EXPECT_EQ(name(text), "f32/f32") << text;
+  }
+  EXPECT_EQ(name("f16/f32~2,2"), "f16/f32");
+  EXPECT_EQ(name("f32/r3~2,2"), "f32/r3~2,2");
+  EXPECT_EQ(name("f32/f32 x1, f32/f32 x29"), "f32/f32 x30");
+  EXPECT_EQ(kv_display_name("f32/f32"), "f32");
   EXPECT_EQ(name("f16/r3~2,2"), "f16/r3~2,2");
   for (const char* text : {"k5v3~3,0", "k5v3~3,0+layer:0", "k5v3~2,0+layer:2+layer:1",
                            "r5/r3+layer:1+layer:0+layer:2"}) {
@@ -117,6 +127,8 @@ TEST(KvPolicy, ProtectsLayersAtTheEndsAndByNumber) {
   EXPECT_EQ(resolved->name(), "f16/f16 x1, r5/r3 x4, f16/f16 x1, r5/r3 x22, f16/f16 x2");
   EXPECT_EQ(layers("r4~15,15").name(), "f16/f16 x30");
   EXPECT_EQ(layers("r4~30,30").name(), "f16/f16 x30");
+  EXPECT_EQ(layers("f32~2,2").name(), "f32/f32 x30");  // protection stores nothing less exactly
+  EXPECT_EQ(layers("f32/r4~1,0").name(), "f32/f16 x1, f32/r4 x29");
 }
 
 TEST(KvPolicy, ReadsAndRefusesProtection) {
@@ -160,6 +172,9 @@ TEST(KvPolicy, RefusesHeadsThatACodecCannotStoreAndSaysWhy) {
     const char* reason;  // null: taken
   };
   for (const Case& c : std::initializer_list<Case>{{"f16", 80, nullptr},
+                                                   {"f32", 80, nullptr},
+                                                   {"f32", 32, nullptr},
+                                                   {"f32/r4", 96, "power"},
                                                    {"f16", 96, nullptr},
                                                    {"q8g32", 96, nullptr},
                                                    {"q8g64", 128, nullptr},
@@ -189,6 +204,8 @@ TEST(KvPolicy, TakesTheBytesOfItsDefinition) {
     double bytes, compression;
   };
   for (const Case& c : std::initializer_list<Case>{{"f16", 23040, 1},
+                                                   {"f32", 46080, 0.5},
+                                                   {"f32/f16", 34560, 0.67},
                                                    {"q8", 12240, 1.88},
                                                    {"r8", 11880, 1.94},
                                                    {"k8v4", 9180, 2.51},
@@ -226,8 +243,13 @@ TEST(KvPolicy, FitsTheTokensOfItsFormulaIntoAGibibyte) {
     double least;  // times f16's tokens
   };
   const auto halves = static_cast<double>(tokens_in_a_gibibyte("f16"));
-  for (const Case& c : std::initializer_list<Case>{
-           {"f16", 1}, {"q8", 1.85}, {"k8v4", 2.45}, {"k6v4", 3.0}, {"k5v3", 3.7}, {"k4v3", 4.2}}) {
+  for (const Case& c : std::initializer_list<Case>{{"f16", 1},
+                                                   {"f32", 0.5},
+                                                   {"q8", 1.85},
+                                                   {"k8v4", 2.45},
+                                                   {"k6v4", 3.0},
+                                                   {"k5v3", 3.7},
+                                                   {"k4v3", 4.2}}) {
     const auto tokens = static_cast<double>(tokens_in_a_gibibyte(c.policy));
     const double formula = 0x1p30 / layers(c.policy).bytes_per_token(small);
     EXPECT_NEAR(tokens, formula, formula * 0.02) << c.policy;

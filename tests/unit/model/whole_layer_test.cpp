@@ -258,6 +258,10 @@ TEST_F(WholeLayer, SameBitsWithCenteredKeysWindowsCapsAndSinks) {
   expect_same(model, "cpu", mixed(), 1, "f16", true);
 }
 
+TEST_F(WholeLayer, SameBitsWithFloats) {
+  expect_same(model_of(TensorType::q4_1, true), "cpu", mixed(), 1, "f32");
+}
+
 TEST_F(WholeLayer, SameBitsFromOneRowToMany) {
   for (const std::uint32_t rows : {1u, 2u, 7u, 16u, 17u, 40u}) {
     expect_same(model_of(TensorType::q4_1, false), "cpu", decoding(rows, 50));
