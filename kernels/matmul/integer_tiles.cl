@@ -91,8 +91,8 @@ static inline uint mr_cut(uint whole, uint t, uint parts) {
 #define STRIP (Q_TOGETHER / TILE)
 #define STRIP_FLOATS (Q_TOGETHER * 64)
 
-// Computes the activation (activation/silu.cl) of `width` rows of 32 gates and 32 ups, in place, and
-// writes the codes.
+// Computes the activation (activation/silu.cl) of `width` rows of 32 gates and 32 ups, in place,
+// and writes the codes.
 static inline void mr_activate(__global float* sums, uint width, __global int* out,
                                uint out_stride) {
   Tops tops;
