@@ -190,7 +190,7 @@ TEST_P(ExpertsTest, EqualFloat64AndGiveEachTokenItsBitsInAnyCompany) {
   for (const std::string& family : families()) {
     SCOPED_TRACE(family);
     Runner runner(layer, family, math);
-    for (const Mode& mode : {Mode{}, Mode{Accumulate::replace, -0.25f}}) {
+    for (const Mode& mode : {Mode{Accumulate::add, 0.5f}, Mode{Accumulate::replace, -0.25f}}) {
       const Result got = runner.run(step, 1, mode);
       ASSERT_NO_FATAL_FAILURE(expect_routed(layer, step, got));
       ASSERT_NO_FATAL_FAILURE(expect_rows(layer, step, got, math, mode));
@@ -314,6 +314,9 @@ TEST(ExpertsRouter, WhatIsNotFiniteShowsInItsTokenAlone) {
         for (const std::uint32_t id : ids) {
           EXPECT_LT(id, shape.spec.count);
           EXPECT_EQ(std::ranges::count(ids, id), 1);
+        }
+        for (std::uint32_t r = 0; r <= 3; ++r) {
+          EXPECT_EQ(std::isnan(got.weights[t * 4 + r]), t == 1 || t == 3) << "token " << t;
         }
         for (std::uint32_t i = 0; i < 72; ++i) {
           const std::size_t at = t * good.stride + i;
