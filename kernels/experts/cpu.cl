@@ -23,10 +23,8 @@ typedef struct {
 } Cut;
 
 static inline Cut mr_cut_work(uint units, uint pairs, uint columns, uint share) {
-  Cut cut;
-  cut.run = 1;
-  cut.parts = (columns + TILE - 1) / TILE;
-  cut.chunks = units * cut.parts;
+  const uint parts = (columns + TILE - 1) / TILE;
+  const Cut cut = {1, parts, units * parts};
   return cut;
 }
 #endif
@@ -45,11 +43,10 @@ typedef struct {
   Cut cut;
 } Walk;
 
-static inline Work mr_work(__global const uint* runs, uint first_expert, uint experts, uint units,
-                           uint pairs) {
+// Returns at least how many chunks a run has, if it has as many units: some for each group.
+static inline uint mr_share(__global const uint* runs) {
   const uint chunks = (uint)get_num_groups(0) * CHUNKS_A_GROUP, count = max(runs[0], 1u);
-  Work out = {runs, first_expert, experts, units, pairs, (chunks + count - 1) / count};
-  return out;
+  return (chunks + count - 1) / count;
 }
 
 static inline void mr_enter(Walk* walk, const Work* work, uint run) {
@@ -90,19 +87,17 @@ typedef struct {
   MrRows x;
 } Chunk;
 
-static inline Chunk mr_chunk(const Walk* walk, const Work* work, MrRows x, MrRows sorted,
-                             uint by_token) {
+static inline void mr_find_chunk(Chunk* out, const Walk* walk, const Work* work, MrRows x,
+                                 MrRows sorted, uint by_token) {
   const uint part = walk->chunk % walk->cut.parts;
   const uint c = mr_cut(walk->at.z, part, walk->cut.parts);
-  Chunk out;
-  out.expert = walk->at.x;
-  out.first = walk->chunk / walk->cut.parts * walk->cut.run;
-  out.last = min(out.first + walk->cut.run, work->units);
-  out.width = mr_cut(walk->at.z, part + 1, walk->cut.parts) - c;
-  out.slot = (size_t)walk->at.y + c;
+  out->expert = walk->at.x;
+  out->first = walk->chunk / walk->cut.parts * walk->cut.run;
+  out->last = min(out->first + walk->cut.run, work->units);
+  out->width = mr_cut(walk->at.z, part + 1, walk->cut.parts) - c;
+  out->slot = (size_t)walk->at.y + c;
   const bool direct = by_token != 0 && walk->at.z == 1;
-  out.x = direct ? x + (size_t)walk->at.w * X_STRIDE : sorted + out.slot * X_STRIDE;
-  return out;
+  out->x = direct ? x + (size_t)walk->at.w * X_STRIDE : sorted + out->slot * X_STRIDE;
 }
 
 #define MR_MATRIX(chunk) \
@@ -115,15 +110,16 @@ MR_KERNEL experts_matmul(__global const uchar* weight, MrRows x, MrRows sorted,
                          uint rows, uint first_row, uint out_stride, uint by_token, uint mode,
                          volatile __global uint* counters) {
 #ifdef Q_WORDS
-  const Work work = mr_work(runs, first_expert, experts, (panels + 1) / 2, 1);
+  const Work work = {runs, first_expert, experts, (panels + 1) / 2, 1, mr_share(runs)};
 #else
-  const Work work = mr_work(runs, first_expert, experts, (panels + 3) / 4, 2);
+  const Work work = {runs, first_expert, experts, (panels + 3) / 4, 2, mr_share(runs)};
 #endif
   Walk walk;
   walk.before = 0;
   mr_enter(&walk, &work, 0);
   while (mr_claim(&walk, &work, counters)) {
-    const Chunk chunk = mr_chunk(&walk, &work, x, sorted, by_token);
+    Chunk chunk;
+    mr_find_chunk(&chunk, &walk, &work, x, sorted, by_token);
     __global float* to = out + chunk.slot * out_stride + first_row;
 #ifdef Q_WORDS
     MR_N(mr_pairs)(MR_MATRIX(chunk), chunk.x, to, MR_BIAS(chunk), panels, chunk.first, chunk.last,
@@ -146,12 +142,13 @@ MR_KERNEL experts_gate_up(__global const uchar* weight, MrRows x, MrRows sorted,
                           volatile __global uint* counters) {
   __global float* sums = scratch + get_group_id(0) * STRIP_FLOATS;
   const uint first_row = 0;
-  const Work work = mr_work(runs, first_expert, experts, panels / 4, 2);
+  const Work work = {runs, first_expert, experts, panels / 4, 2, mr_share(runs)};
   Walk walk;
   walk.before = 0;
   mr_enter(&walk, &work, 0);
   while (mr_claim(&walk, &work, counters)) {
-    const Chunk chunk = mr_chunk(&walk, &work, x, sorted, 1);
+    Chunk chunk;
+    mr_find_chunk(&chunk, &walk, &work, x, sorted, 1);
     MR_N(mr_gate_up)(MR_MATRIX(chunk), chunk.x, out + chunk.slot * out_stride, MR_BIAS(chunk),
                      sums, panels, chunk.first, chunk.last, 1, chunk.width,
                      MR_COLUMN_TILES(chunk.width), out_stride, mode);
