@@ -167,19 +167,18 @@ MR_TILE(1, 16)
   weight + (size_t)(p) * PANEL_BYTES, x + (size_t)c * X_STRIDE,                        \
       out + (size_t)c * out_stride + (p) * 16, bias + (p) * 16, out_stride, width, mode
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void matmul(__global const uchar* weight, __global const float* x, __global float* out,
-            __global const float* bias, uint panels, uint columns, uint x_stride, uint out_stride,
-            uint out_row, uint mode) {
-  const uint g = (uint)get_group_id(0), groups = (uint)get_num_groups(0);
-  const uint first = (uint)((ulong)panels * g / groups);
-  const uint last = (uint)((ulong)panels * (g + 1) / groups);
+// Returns where part t of `parts` begins.
+static inline uint mr_cut(uint whole, uint t, uint parts) {
+  return (uint)((ulong)whole * t / parts);
+}
+
+// Multiplies panels first to last - 1 by all columns.
+static inline void mr_panels(__global const uchar* weight, __global const float* x,
+                             __global float* out, __global const float* bias, uint first, uint last,
+                             uint columns, uint out_stride, uint mode) {
   const uint tiles = (columns + TILE - 1) / TILE;
-  out += out_row;
-  bias += out_row;
   for (uint t = 0; t < tiles; ++t) {
-    const uint c = (uint)((ulong)columns * t / tiles);
-    const uint width = (uint)((ulong)columns * (t + 1) / tiles) - c;
+    const uint c = mr_cut(columns, t, tiles), width = mr_cut(columns, t + 1, tiles) - c;
     uint p = first;
     if (width <= 4) {
       for (; p + 4 <= last; p += 4) {
@@ -213,4 +212,13 @@ void matmul(__global const uchar* weight, __global const float* x, __global floa
       }
     }
   }
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void matmul(__global const uchar* weight, __global const float* x, __global float* out,
+            __global const float* bias, uint panels, uint columns, uint x_stride, uint out_stride,
+            uint out_row, uint mode) {
+  const uint g = (uint)get_group_id(0), groups = (uint)get_num_groups(0);
+  mr_panels(weight, x, out + out_row, bias + out_row, mr_cut(panels, g, groups),
+            mr_cut(panels, g + 1, groups), columns, out_stride, mode);
 }

@@ -12,16 +12,21 @@
 // Order of sums: k ascending from 0, one fma each, from +0; then bias, then the old value. Every
 // variant does exactly that for every output, so all give the same bits whatever shares the call.
 // Limit: memory; this form serves as the reference, not as the fast path.
+
+// Returns the sum of one row of a panel.
+static inline float mr_output(__global const uchar* panel, uint row, __global const float* x) {
+  float sum = 0.0f;
+  for (uint k = 0; k < K; ++k) sum = fma(mr_weight(panel, row, k), x[k], sum);
+  return sum;
+}
+
 __kernel __attribute__((reqd_work_group_size(16, GROUP_COLUMNS, 1)))
 void matmul(__global const uchar* weight, __global const float* x, __global float* out,
             __global const float* bias, uint panels, uint columns, uint x_stride, uint out_stride,
             uint out_row, uint mode) {
   const uint row = (uint)get_local_id(0), p = (uint)get_group_id(0), c = (uint)get_global_id(1);
   if (c >= columns) return;
-  __global const uchar* panel = weight + (size_t)p * PANEL_BYTES;
-  x += (size_t)c * x_stride;
-  float sum = 0.0f;
-  for (uint k = 0; k < K; ++k) sum = fma(mr_weight(panel, row, k), x[k], sum);
+  float sum = mr_output(weight + (size_t)p * PANEL_BYTES, row, x + (size_t)c * x_stride);
   if ((mode & 2) != 0) sum = sum + bias[out_row + p * 16 + row];
   out += (size_t)c * out_stride + out_row + p * 16 + row;
   if ((mode & 1) != 0) sum = sum + *out;

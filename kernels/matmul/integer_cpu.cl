@@ -24,10 +24,10 @@ typedef struct {
   uint run, parts, chunks;
 } Cut;
 
-static inline Cut mr_cut_work(uint units, uint pairs, uint columns) {
+// Cuts units into at least `share` chunks, if there are as many units.
+static inline Cut mr_cut_work(uint units, uint pairs, uint columns, uint share) {
   const uint tiles = MR_COLUMN_TILES(columns);
   Cut cut;
-  const uint share = (uint)get_num_groups(0) * CHUNKS_A_GROUP;
   // With few columns memory is the limit. Runs are long then: what is prefetched at an end is lost.
   const bool few = tiles <= 2;
   cut.run = min((uint)(CHUNK_PAIRS / pairs * (few ? 8 : 1)), MR_CEIL(units, share));
@@ -40,7 +40,8 @@ static inline Cut mr_cut_work(uint units, uint pairs, uint columns) {
 // unit is `pairs` pairs of panels. The last group resets the counters.
 #define MR_CLAIM(units, pairs, chunk)                                                  \
   {                                                                                    \
-    const Cut cut = mr_cut_work(units, pairs, columns);                                \
+    const uint share = (uint)get_num_groups(0) * CHUNKS_A_GROUP;                       \
+    const Cut cut = mr_cut_work(units, pairs, columns, share);                         \
     for (uint i; (i = atomic_inc(work)) < cut.chunks;) {                               \
       const uint first = i / cut.parts * cut.run, last = min(first + cut.run, units);  \
       const uint part = i % cut.parts, c = mr_cut(columns, part, cut.parts);           \
@@ -64,7 +65,8 @@ MR_KERNEL matmul(__global const uchar* weight, __global const int* x, __global f
                           panels, first, last, 1, width, MR_COLUMN_TILES(width), out_stride, mode))
 }
 
-// Computes gate and up, panels/2 each, and writes quantized rows of SiLU(gate) * up.
+// Computes gate and up, panels/2 each, and writes quantized rows of their activation
+// (activation/silu.cl).
 MR_KERNEL gate_up(__global const uchar* weight, __global const int* x, __global float* scratch,
                   __global int* out, __global const float* bias, uint panels, uint columns,
                   uint out_stride, uint mode, volatile __global uint* work) {

@@ -40,14 +40,8 @@ static inline float mr_run_sum(__global const int* x, uint run) {
 #endif
 }
 
-__kernel __attribute__((reqd_work_group_size(16, GROUP_COLUMNS, 1)))
-void matmul(__global const uchar* weight, __global const int* x, __global float* out,
-            __global const float* bias, uint panels, uint columns, uint out_stride, uint out_row,
-            uint mode) {
-  const uint row = (uint)get_local_id(0), p = (uint)get_group_id(0), c = (uint)get_global_id(1);
-  if (c >= columns) return;
-  __global const uchar* panel = weight + (size_t)p * PANEL_BYTES;
-  x += (size_t)c * X_STRIDE;
+// Returns the sum of one row of a panel.
+static inline float mr_output(__global const uchar* panel, uint row, __global const int* x) {
   __global const uint* words = (__global const uint*)(panel + CODES_AT) + row;
   float acc = 0.0f;
   for (uint b = 0; b < K_BLOCKS; ++b, x += Q_WORDS) {
@@ -68,6 +62,16 @@ void matmul(__global const uchar* weight, __global const int* x, __global float*
     }
 #endif
   }
+  return acc;
+}
+
+__kernel __attribute__((reqd_work_group_size(16, GROUP_COLUMNS, 1)))
+void matmul(__global const uchar* weight, __global const int* x, __global float* out,
+            __global const float* bias, uint panels, uint columns, uint out_stride, uint out_row,
+            uint mode) {
+  const uint row = (uint)get_local_id(0), p = (uint)get_group_id(0), c = (uint)get_global_id(1);
+  if (c >= columns) return;
+  float acc = mr_output(weight + (size_t)p * PANEL_BYTES, row, x + (size_t)c * X_STRIDE);
   if ((mode & 2) != 0) acc = acc + bias[out_row + p * 16 + row];
   out += (size_t)c * out_stride + out_row + p * 16 + row;
   if ((mode & 1) != 0) acc = acc + *out;

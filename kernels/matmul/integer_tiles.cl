@@ -91,7 +91,8 @@ static inline uint mr_cut(uint whole, uint t, uint parts) {
 #define STRIP (Q_TOGETHER / TILE)
 #define STRIP_FLOATS (Q_TOGETHER * 64)
 
-// Computes SiLU(gate) * up of `width` rows of 32 gates and 32 ups, in place, and writes the codes.
+// Computes the activation (activation/silu.cl) of `width` rows of 32 gates and 32 ups, in place,
+// and writes the codes.
 static inline void mr_activate(__global float* sums, uint width, __global int* out,
                                uint out_stride) {
   Tops tops;
@@ -101,7 +102,7 @@ static inline void mr_activate(__global float* sums, uint width, __global int* o
     __global float16* b = (__global float16*)(sums + min(j + 1, width - 1) * 64);
     const float16 gate[4] = {a[0], a[1], b[0], b[1]}, up[4] = {a[2], a[3], b[2], b[3]};
     float16 v[4];
-    mr_silu_mul4(gate, up, v);
+    mr_gate_mul4(gate, up, v);
     a[0] = v[0];
     a[1] = v[1];
     b[0] = v[2];
@@ -311,8 +312,8 @@ static inline void MR_N(mr_pairs)(__global const uchar* weight, __global const i
   }
 }
 
-// Does the same for gate and up, 32 channels of both at a time, and writes the codes of SiLU(gate)
-// * up for blocks first to last - 1; `sums` has STRIP_FLOATS floats for the group alone.
+// Does the same for gate and up, 32 channels of both at a time, and writes the codes of their
+// activation for blocks first to last - 1; `sums` has STRIP_FLOATS floats for the group alone.
 static inline void MR_N(mr_gate_up)(__global const uchar* weight, __global const int* x,
                                     __global int* out, __global const float* bias,
                                     __global float* sums, uint panels, uint first, uint last,

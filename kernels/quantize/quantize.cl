@@ -35,8 +35,8 @@ void silu_mul_quantize(__global const float* gate_up, __global int* out, uint bl
   out += get_group_id(0) * out_stride;
   for (uint b = ROW_ITEM; b < blocks; b += ROW_ITEMS) {
     const uint gate = 2 * b, up = gate + 2 * blocks;
-    mr_quantize(mr_silu_mul(vload16(gate, gate_up), vload16(up, gate_up)),
-                mr_silu_mul(vload16(gate + 1, gate_up), vload16(up + 1, gate_up)),
+    mr_quantize(mr_gate_mul(vload16(gate, gate_up), vload16(up, gate_up)),
+                mr_gate_mul(vload16(gate + 1, gate_up), vload16(up + 1, gate_up)),
                 out + b * Q_WORDS);
   }
 }

@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/core/families/feed_forward_spec.hpp"
+
 namespace millrace::engine {
 
 enum class RopeKind : std::uint8_t {
@@ -70,38 +72,6 @@ struct AttentionSpec {
   float temperature_beta = 0.0f;
   std::uint32_t temperature_tokens = 0;
   bool operator==(const AttentionSpec&) const = default;
-};
-
-enum class Gate : std::uint8_t {
-  silu,         // silu(gate) * up
-  gelu,         // gelu_tanh(gate) * up
-  clamped_silu  // g = min(gate, 7), u = clamp(up, -7, 7): g * sigmoid(1.702 g) * (u + 1), gpt-oss
-};
-
-enum class Router : std::uint8_t {
-  softmax,           // of all logits; the best are chosen by it
-  sigmoid,           // of each logit
-  softmax_of_chosen  // the best logits are chosen, their softmax weighs them
-};
-
-// A mixture of experts: `used` of `count` feed-forwards of `width`, weighed and summed.
-struct ExpertsSpec {
-  std::uint32_t count = 0, used = 0, width = 0;
-  Router router = Router::softmax;
-  bool selection_bias = false;  // exp_probs_b is added for the choice, not to the weights
-  bool normalized = false;      // weights are divided by their sum
-  float scale = 1.0f;           // multiplies the weights
-  std::uint32_t groups = 1, groups_used = 1;  // experts are chosen from the best groups only
-  std::uint32_t shared_width = 0;             // of the expert that every token uses; 0: none
-  bool shared_gate = false;                   // it is multiplied by sigmoid of a row's product
-  bool operator==(const ExpertsSpec&) const = default;
-};
-
-struct FeedForwardSpec {
-  std::uint32_t width = 0;  // of a dense one; 0 if `experts` is there
-  Gate gate = Gate::silu;
-  std::optional<ExpertsSpec> experts{};
-  bool operator==(const FeedForwardSpec&) const = default;
 };
 
 enum class NormPlacement : std::uint8_t { before, after, before_and_after, parallel };

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "engine/core/gguf/dequantize.hpp"
+#include "engine/core/model/shaped_tensor.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -21,35 +22,6 @@ struct Run {
 };
 
 constexpr std::size_t upload_bytes = std::size_t{8} << 20;
-
-std::string shape_text(const Tensor& tensor) {
-  std::string text = std::to_string(tensor.shape[0]);
-  for (std::uint32_t i = 1; i < tensor.rank; ++i) text += " x " + std::to_string(tensor.shape[i]);
-  return text;
-}
-
-Status check_finite(const GgufFile& file, const Tensor& tensor) {
-  const auto row = find_row_not_finite(tensor, 0, tensor.rows());
-  if (!row) return {};
-  return fail(Code::gguf_malformed,
-              file.source() + ": tensor \"" + std::string(tensor.name) + "\", row " +
-                  std::to_string(*row) + ", holds a number that is not finite",
-              "the file is damaged: download or convert it again");
-}
-
-Result<const Tensor*> find_shaped(const GgufFile& file, const std::string& name,
-                                  std::uint64_t columns, std::uint64_t rows) {
-  MILLRACE_ASSIGN(const Tensor* tensor, file.tensor(name));
-  if (tensor->shape[0] == columns && tensor->rows() == rows && tensor->rank <= 2) {
-    MILLRACE_TRY(check_finite(file, *tensor));
-    return tensor;
-  }
-  return fail(Code::gguf_malformed,
-              file.source() + ": tensor \"" + name + "\" is " + shape_text(*tensor) +
-                  " where the metadata asks for " + std::to_string(columns) +
-                  (rows == 1 ? "" : " x " + std::to_string(rows)),
-              "the file is damaged or its metadata belongs to another model");
-}
 
 // Appends a tensor's panels to the runs; begins a new run if the format or the size requires it.
 void plan_runs(const Tensor& tensor, const MatrixPart& part, std::uint32_t first_row,

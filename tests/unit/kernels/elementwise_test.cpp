@@ -36,10 +36,10 @@ std::uint16_t nearest_half(float value) {
 // The parameter is the number of work-items per row, for wide vectors and for narrow lanes.
 class RowItems : public ::testing::TestWithParam<std::uint32_t> {
  protected:
-  Program build(Device& device, const char* source) const {
+  Program build(Device& device, const char* source, const std::string& define = "ROWS=1") const {
     return must(device.build({.name = "rows",
                               .sources = {source},
-                              .defines = {"ROW_ITEMS=" + std::to_string(GetParam())}}));
+                              .defines = {"ROW_ITEMS=" + std::to_string(GetParam()), define}}));
   }
   Grid rows_grid(std::size_t count) const { return {.groups = {count}, .local = {GetParam()}}; }
 };
@@ -80,26 +80,77 @@ TEST_P(RowItems, NormEqualsFloat64WithAndWithoutGather) {
   }
 }
 
-TEST_P(RowItems, SiluEqualsFloat64AlsoForLargeInputs) {
+// The gate functions by their definitions, in the order of GATE (kernels/activation/silu.cl).
+double activated(int gate_function, double gate, double up) {
+  if (gate_function == 0) return gate / (1 + std::exp(-gate)) * up;
+  if (gate_function == 1) {
+    const double v = std::sqrt(2 / std::acos(-1.0)) * (gate + 0.044715 * gate * gate * gate);
+    // (1 + tanh(v)) / 2 without the cancellation of the sum
+    return gate / (1 + std::exp(-2 * v)) * up;
+  }
+  const double g = std::min(gate, 7.0), u = std::clamp(up, -7.0, 7.0);
+  return g / (1 + std::exp(-1.702 * g)) * (u + 1);
+}
+
+TEST_P(RowItems, GateFunctionsEqualFloat64AlsoForLargeInputs) {
   const auto device = open_device();
-  const Program program = build(*device, "activation/silu.cl");
-  Kernel kernel = must(device->kernel(program, "silu_mul"));
   const std::uint32_t blocks = 3, width = 48, stride = 80, tokens = 4;
   Random random(2);
   auto x = random.floats(std::size_t{2} * width * tokens, -20, 20);
+  for (std::uint32_t i = 0; i < width; i += 2) x[i] = random.uniform(-4, 4);
   x[0] = 500;
   x[1] = -500;
   x[2] = 0;
+  x[3] = 7.5f;
+  x[width + 3] = -7.5f;
+  x[4] = 1e15f;  // its cube is beyond the range of floats
+  x[5] = -1e15f;
+  x[6] = NAN;
+  x[width + 7] = NAN;
   const Buffer in = upload(*device, x);
-  const Buffer out = upload(*device, std::vector<float>(stride * tokens));
-  must(device->launch(kernel, rows_grid(tokens), {in, out, blocks, stride}));
-  const auto got = download<float>(*device, out, stride * tokens);
-  for (std::uint32_t t = 0; t < tokens; ++t) {
-    for (std::uint32_t i = 0; i < width; ++i) {
-      const double gate = x[t * 2 * width + i], up = x[t * 2 * width + width + i];
-      const double want = gate / (1 + std::exp(-gate)) * up;
-      ASSERT_NEAR(got[t * stride + i], want, 1e-6 * std::fabs(want) + 1e-30);
+  for (const int gate_function : {0, 1, 2}) {
+    SCOPED_TRACE("GATE " + std::to_string(gate_function));
+    const Program program =
+        build(*device, "activation/silu.cl", "GATE=" + std::to_string(gate_function));
+    Kernel kernel = must(device->kernel(program, "silu_mul"));
+    const Buffer out = upload(*device, std::vector<float>(stride * tokens));
+    must(device->launch(kernel, rows_grid(tokens), {in, out, blocks, stride}));
+    const auto got = download<float>(*device, out, stride * tokens);
+    for (std::uint32_t t = 0; t < tokens; ++t) {
+      for (std::uint32_t i = 0; i < width; ++i) {
+        const float gate = x[t * 2 * width + i], up = x[t * 2 * width + width + i];
+        if (std::isnan(gate) || std::isnan(up)) {
+          ASSERT_TRUE(std::isnan(got[t * stride + i])) << gate << ", " << up;
+          continue;
+        }
+        // The exponent, which is rounded and limited to 80, makes the error of gelu and of results
+        // that are far below their inputs.
+        const double want = activated(gate_function, gate, up);
+        const double error = gate_function == 0 ? 1e-6 : 2e-5;
+        ASSERT_NEAR(got[t * stride + i], want,
+                    error * std::fabs(want) + 2e-35 * std::fabs(double{gate} * up))
+            << gate << ", " << up;
+      }
     }
+  }
+}
+
+// Near zero, where activations are, gelu is as exact as silu.
+TEST_P(RowItems, GeluIsExactNearZero) {
+  const auto device = open_device();
+  const Program program = build(*device, "activation/silu.cl", "GATE=1");
+  Kernel kernel = must(device->kernel(program, "silu_mul"));
+  std::vector<float> x(32, 1.0f);
+  for (int i = 0; i < 16; ++i) x[i] = static_cast<float>(i - 8) * 0.37f;
+  const Buffer in = upload(*device, x), out = upload(*device, std::vector<float>(16));
+  must(device->launch(kernel, rows_grid(1), {in, out, 1u, 16u}));
+  const auto got = download<float>(*device, out, 16);
+  for (int i = 0; i < 16; ++i) {
+    const double g = x[i], want = activated(1, g, 1);
+    const double tanh_form =
+        g / 2 * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (g + 0.044715 * g * g * g)));
+    ASSERT_NEAR(want, tanh_form, 1e-14);
+    ASSERT_NEAR(got[i], want, 1e-6 * std::fabs(want)) << g;
   }
 }
 

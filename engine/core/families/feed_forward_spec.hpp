@@ -1,0 +1,40 @@
+#pragma once
+// A layer's feed-forward as data: dense, or a mixture of experts. Thread safety: plain values.
+#include <cstdint>
+#include <optional>
+
+namespace millrace::engine {
+
+enum class Gate : std::uint8_t {
+  silu,         // silu(gate) * up
+  gelu,         // gelu_tanh(gate) * up
+  clamped_silu  // g = min(gate, 7), u = clamp(up, -7, 7): g * sigmoid(1.702 g) * (u + 1), gpt-oss
+};
+
+enum class Router : std::uint8_t {
+  softmax,           // of all logits; the best are chosen by it
+  sigmoid,           // of each logit
+  softmax_of_chosen  // the best logits are chosen, their softmax weighs them
+};
+
+// A mixture of experts: `used` of `count` feed-forwards of `width`, weighed and summed.
+struct ExpertsSpec {
+  std::uint32_t count = 0, used = 0, width = 0;
+  Router router = Router::softmax;
+  bool selection_bias = false;  // exp_probs_b is added for the choice, not to the weights
+  bool normalized = false;      // weights are divided by their sum
+  float scale = 1.0f;           // multiplies the weights
+  std::uint32_t groups = 1, groups_used = 1;  // experts are chosen from the best groups only
+  std::uint32_t shared_width = 0;             // of the expert that every token uses; 0: none
+  bool shared_gate = false;                   // it is multiplied by sigmoid of a row's product
+  bool operator==(const ExpertsSpec&) const = default;
+};
+
+struct FeedForwardSpec {
+  std::uint32_t width = 0;  // of a dense one; 0 if `experts` is there
+  Gate gate = Gate::silu;
+  std::optional<ExpertsSpec> experts{};
+  bool operator==(const FeedForwardSpec&) const = default;
+};
+
+}  // namespace millrace::engine

@@ -1,0 +1,215 @@
+#include "engine/core/model/expert_weights.hpp"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+#include "engine/core/gguf/dequantize.hpp"
+#include "engine/core/model/shaped_tensor.hpp"
+
+namespace millrace::engine {
+namespace {
+
+constexpr std::uint32_t most_groups = 32;  // of kernels/experts/route.cl
+
+// Rows [first_row, first_row + rows) of each matrix of a tensor.
+struct ExpertPart {
+  const Tensor* tensor = nullptr;
+  std::uint32_t first_row = 0, rows = 0;
+
+  std::uint32_t panels() const { return round_up(rows, panel_rows) / panel_rows; }
+  // Those rows of one expert as a tensor of their own.
+  Tensor of(std::uint32_t expert) const {
+    const std::uint64_t row_bytes = tensor->row_bytes();
+    Tensor out = *tensor;
+    out.rank = 2;
+    out.shape = {tensor->shape[0], rows, 1, 1};
+    out.data =
+        tensor->data.subspan((expert * tensor->shape[1] + first_row) * row_bytes, rows * row_bytes);
+    return out;
+  }
+};
+
+// Packs an expert's parts one after the other.
+void pack_expert(std::span<const ExpertPart> parts, std::uint32_t expert, const PanelLayout& layout,
+                 std::vector<std::byte>& out) {
+  const std::uint64_t bytes = layout.panel_bytes();
+  std::uint64_t panels = 0, at = 0;
+  for (const ExpertPart& part : parts) panels += part.panels();
+  out.resize(panels * bytes);
+  for (const ExpertPart& part : parts) {
+    const Tensor tensor = part.of(expert);
+    for (std::uint32_t p = 0; p < part.panels(); ++p, at += bytes) {
+      pack_panel(layout, tensor, p, std::span(out).subspan(at, bytes));
+    }
+  }
+}
+
+// Appends runs of parts of one format.
+Status append_runs(Device& device, std::span<const ExpertPart> parts, std::uint32_t first_row,
+                   std::uint32_t experts, ExpertMatrix& out) {
+  const Tensor& tensor = *parts[0].tensor;
+  const PanelLayout layout{format_of(tensor.type), out.columns};
+  std::uint32_t panels = 0;
+  for (const ExpertPart& part : parts) panels += part.panels();
+  const std::uint64_t bytes = panels * layout.panel_bytes();
+  const auto most = static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(device.info().max_allocation_bytes / bytes, 1, experts));
+  std::vector<std::byte> staging;
+  for (std::uint32_t first = 0; first < experts; first += most) {
+    const std::uint32_t count = std::min(most, experts - first);
+    MILLRACE_ASSIGN(Buffer buffer, device.allocate(bytes * count, tensor.name));
+    for (std::uint32_t i = 0; i < count; ++i) {
+      pack_expert(parts, first + i, layout, staging);
+      MILLRACE_TRY(device.write(buffer, i * bytes, staging));
+    }
+    out.runs.push_back({layout.format, first_row, panels, first, count, std::move(buffer)});
+  }
+  return {};
+}
+
+class ExpertLoader {
+ public:
+  ExpertLoader(Device& device, const GgufFile& file, const ExpertsSpec& spec, std::uint32_t width,
+               std::uint32_t index)
+      : device_(device),
+        file_(file),
+        spec_(spec),
+        width_(width),
+        prefix_("blk." + std::to_string(index) + ".") {}
+
+  Result<ExpertWeights> load() {
+    MILLRACE_TRY(check());
+    ExpertWeights out;
+    MILLRACE_TRY(load_router(out));
+    const std::uint32_t inner = spec_.width;
+    if (has("ffn_gate_up_exps")) {
+      MILLRACE_ASSIGN(out.gate_up,
+                      matrix({{"ffn_gate_up_exps", 0, inner}, {"ffn_gate_up_exps", inner, inner}},
+                             width_, 2 * inner));
+    } else {
+      MILLRACE_ASSIGN(out.gate_up, matrix({{"ffn_gate_exps", 0, inner}, {"ffn_up_exps", 0, inner}},
+                                          width_, inner));
+    }
+    MILLRACE_ASSIGN(out.down, matrix({{"ffn_down_exps", 0, width_}}, inner, width_));
+    if (spec_.shared_width == 0) return out;
+    const auto gate_up =
+        std::to_array<MatrixPart>({{prefix_ + "ffn_gate_shexp", spec_.shared_width},
+                                   {prefix_ + "ffn_up_shexp", spec_.shared_width}});
+    MILLRACE_ASSIGN(out.shared_gate_up, load_projection(device_, file_, gate_up, width_));
+    const auto down = std::to_array<MatrixPart>({{prefix_ + "ffn_down_shexp", width_}});
+    MILLRACE_ASSIGN(out.shared_down, load_projection(device_, file_, down, spec_.shared_width));
+    return out;
+  }
+
+ private:
+  struct Rows {
+    const char* name;
+    std::uint32_t first_row, rows;
+  };
+
+  bool has(const std::string& name) const {
+    return file_.find_tensor(prefix_ + name + ".weight") != nullptr;
+  }
+
+  // Refuses numbers of experts that contradict one another.
+  Status check() const {
+    const std::uint32_t groups = spec_.groups;
+    std::string wrong;
+    if (spec_.used == 0 || spec_.used > spec_.count) {
+      wrong =
+          "uses " + std::to_string(spec_.used) + " of " + std::to_string(spec_.count) + " experts";
+    } else if (groups == 0 || groups > most_groups || spec_.count % groups != 0 ||
+               spec_.groups_used == 0 || spec_.groups_used > groups ||
+               spec_.count / groups * spec_.groups_used < spec_.used) {
+      wrong = "chooses " + std::to_string(spec_.used) + " of " + std::to_string(spec_.count) +
+              " experts from " + std::to_string(spec_.groups_used) + " of " +
+              std::to_string(groups) + " groups";
+    }
+    if (wrong.empty()) return {};
+    return fail(Code::gguf_malformed, file_.source() + ": " + prefix_ + "ffn " + wrong,
+                "the metadata are damaged; groups have equal sizes, and there are at most " +
+                    std::to_string(most_groups));
+  }
+
+  Status load_router(ExpertWeights& out) {
+    std::vector<MatrixPart> parts{{prefix_ + "ffn_gate_inp", spec_.count}};
+    if (spec_.shared_gate) parts.push_back({prefix_ + "ffn_gate_inp_shexp", 1});
+    MILLRACE_ASSIGN(out.router, load_projection(device_, file_, parts, width_));
+    if (spec_.shared_gate) out.shared_gate_row = out.router.first[1];
+    if (!spec_.selection_bias) return {};
+    MILLRACE_ASSIGN(out.selection_bias,
+                    load_vector(device_, file_, prefix_ + "exp_probs_b.bias", spec_.count,
+                                round_up(spec_.count, panel_rows)));
+    return {};
+  }
+
+  // Loads rows of tensors, which have so many rows an expert. Neighbours of one format are stacked.
+  Result<ExpertMatrix> matrix(const std::vector<Rows>& rows, std::uint32_t columns,
+                              std::uint32_t tensor_rows) {
+    ExpertMatrix out;
+    out.columns = columns;
+    std::vector<ExpertPart> parts;
+    std::vector<std::uint32_t> first;  // row of each part
+    for (const Rows& part : rows) {
+      const std::string name = prefix_ + part.name + ".weight";
+      const Tensor* tensor = parts.empty() ? nullptr : parts.back().tensor;
+      if (tensor == nullptr || tensor->name != name) {
+        MILLRACE_ASSIGN(tensor, find_shaped(file_, name, columns, tensor_rows, spec_.count));
+      }
+      parts.push_back({tensor, part.first_row, part.rows});
+      out.tensors.push_back({std::string(tensor->name), tensor->type});
+      first.push_back(out.rows);
+      out.rows += round_up(part.rows, panel_rows);
+    }
+    for (std::size_t at = 0; at < parts.size();) {
+      std::size_t end = at + 1;
+      const PanelFormat format = format_of(parts[at].tensor->type);
+      while (end < parts.size() && format_of(parts[end].tensor->type) == format) ++end;
+      MILLRACE_TRY(append_runs(device_, std::span(parts).subspan(at, end - at), first[at],
+                               spec_.count, out));
+      at = end;
+    }
+    MILLRACE_ASSIGN(out.bias, biases(rows, first, tensor_rows, out.rows));
+    return out;
+  }
+
+  // Loads the biases of a matrix's parts as rows of all parts, or nothing if the file has none.
+  Result<Buffer> biases(const std::vector<Rows>& rows, const std::vector<std::uint32_t>& first,
+                        std::uint32_t tensor_rows, std::uint32_t matrix_rows) {
+    std::vector<float> all(std::size_t{matrix_rows} * spec_.count);
+    bool any = false;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::string name = prefix_ + rows[i].name + ".bias";
+      if (file_.find_tensor(name) == nullptr) continue;
+      any = true;
+      MILLRACE_ASSIGN(const Tensor* tensor, find_shaped(file_, name, tensor_rows, spec_.count));
+      std::vector<float> values(tensor_rows);
+      for (std::uint32_t expert = 0; expert < spec_.count; ++expert) {
+        MILLRACE_TRY(dequantize_rows(*tensor, expert, 1, values));
+        std::copy_n(values.begin() + rows[i].first_row, rows[i].rows,
+                    all.begin() + std::size_t{expert} * matrix_rows + first[i]);
+      }
+    }
+    if (!any) return Buffer();
+    MILLRACE_ASSIGN(Buffer buffer, device_.allocate(all.size() * sizeof(float), "biases"));
+    MILLRACE_TRY(device_.write(buffer, 0, std::as_bytes(std::span(all))));
+    return buffer;
+  }
+
+  Device& device_;
+  const GgufFile& file_;
+  const ExpertsSpec& spec_;
+  const std::uint32_t width_;
+  const std::string prefix_;
+};
+
+}  // namespace
+
+Result<ExpertWeights> load_experts(Device& device, const GgufFile& file, const ExpertsSpec& spec,
+                                   std::uint32_t width, std::uint32_t index) {
+  return ExpertLoader(device, file, spec, width, index).load();
+}
+
+}  // namespace millrace::engine

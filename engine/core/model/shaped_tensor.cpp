@@ -1,0 +1,42 @@
+#include "engine/core/model/shaped_tensor.hpp"
+
+#include "engine/core/model/pack.hpp"
+
+namespace millrace::engine {
+namespace {
+
+std::string shape_text(const Tensor& tensor) {
+  std::string text = std::to_string(tensor.shape[0]);
+  for (std::uint32_t i = 1; i < tensor.rank; ++i) text += " x " + std::to_string(tensor.shape[i]);
+  return text;
+}
+
+Status check_finite(const GgufFile& file, const Tensor& tensor) {
+  const auto row = find_row_not_finite(tensor, 0, tensor.rows());
+  if (!row) return {};
+  return fail(Code::gguf_malformed,
+              file.source() + ": tensor \"" + std::string(tensor.name) + "\", row " +
+                  std::to_string(*row) + ", holds a number that is not finite",
+              "the file is damaged: download or convert it again");
+}
+
+}  // namespace
+
+Result<const Tensor*> find_shaped(const GgufFile& file, const std::string& name,
+                                  std::uint64_t columns, std::uint64_t rows,
+                                  std::uint64_t matrices) {
+  MILLRACE_ASSIGN(const Tensor* tensor, file.tensor(name));
+  if (tensor->shape == std::array<std::uint64_t, 4>{columns, rows, matrices, 1}) {
+    MILLRACE_TRY(check_finite(file, *tensor));
+    return tensor;
+  }
+  std::string wanted = std::to_string(columns);
+  if (rows > 1 || matrices > 1) wanted += " x " + std::to_string(rows);
+  if (matrices > 1) wanted += " x " + std::to_string(matrices);
+  return fail(Code::gguf_malformed,
+              file.source() + ": tensor \"" + name + "\" is " + shape_text(*tensor) +
+                  " where the metadata asks for " + wanted,
+              "the file is damaged or its metadata belongs to another model");
+}
+
+}  // namespace millrace::engine

@@ -1,0 +1,18 @@
+#pragma once
+// Finds tensors whose shape and numbers are as a model's loading needs them. Errors:
+// gguf_malformed, with the name of a tensor that is missing, has another shape or holds a number
+// that is not finite. Thread safety: pure functions.
+#include <cstdint>
+#include <string>
+
+#include "engine/core/gguf/file.hpp"
+#include "schemas/base/error.hpp"
+
+namespace millrace::engine {
+
+// Finds `matrices` matrices of rows x columns; a vector is one matrix of one row.
+Result<const Tensor*> find_shaped(const GgufFile& file, const std::string& name,
+                                  std::uint64_t columns, std::uint64_t rows,
+                                  std::uint64_t matrices = 1);
+
+}  // namespace millrace::engine

@@ -1,0 +1,36 @@
+// Multiplies each slot's row by its expert's matrix (runs.cl):
+//
+//   out[slot][r] = sum over k of weight[expert][r][k] * x[row][k]   (+ bias[expert][r])
+//
+// Plain form: one work-item an output, as in matmul/exact_generic.cl and matmul/integer_generic.cl,
+// which have the numeric contracts. It comes after one of them.
+//   weight   `panels` panels of each expert, from first_expert on, `experts` of them; slots of
+//            other experts are left alone
+//   x        rows of X_STRIDE (floats or codes): the token's row if by_token is not 0, otherwise
+//            the slot's
+//   bias     float [experts of the layer][rows], added if mode & 2
+//   out      float [slots][out_stride]; row r of the panels goes to first_row + r
+//   launch   local (16, GROUP_COLUMNS), groups (panels, slots / GROUP_COLUMNS, rounded up)
+// Limit: memory; this form serves as the reference.
+#ifdef Q_WORDS
+typedef __global const int* MrRows;
+#else
+typedef __global const float* MrRows;
+#endif
+
+__kernel __attribute__((reqd_work_group_size(16, GROUP_COLUMNS, 1)))
+void experts_matmul(__global const uchar* weight, MrRows x, __global float* out,
+                    __global const float* bias, __global const uint2* slots, uint slot_count,
+                    uint panels, uint first_expert, uint experts, uint rows, uint first_row,
+                    uint out_stride, uint by_token, uint mode) {
+  const uint p = (uint)get_group_id(0), slot = (uint)get_global_id(1);
+  if (slot >= slot_count) return;
+  const uint2 at = slots[slot];
+  const uint expert = at.x - first_expert, row = (uint)get_local_id(0);
+  if (expert >= experts) return;
+  __global const uchar* panel = weight + ((size_t)expert * panels + p) * PANEL_BYTES;
+  const uint r = first_row + p * 16 + row;
+  float sum = mr_output(panel, row, x + (size_t)(by_token != 0 ? at.y : slot) * X_STRIDE);
+  if ((mode & 2) != 0) sum = sum + bias[(size_t)at.x * rows + r];
+  out[(size_t)slot * out_stride + r] = sum;
+}

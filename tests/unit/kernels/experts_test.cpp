@@ -1,0 +1,369 @@
+// Compares a mixture of experts with float64: every router and gate function, with and without
+// biases, groups and a shared expert; and the bits of a token alone with those in company, of one
+// family with those of the other.
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "tests/unit/kernels/experts_fixture.hpp"
+
+namespace millrace::engine {
+namespace {
+
+using namespace testing;  // NOLINT(google-build-using-namespace): the fixture of this file
+
+struct Result {
+  std::vector<std::uint32_t> chosen;
+  std::vector<float> weights, rows;
+};
+
+struct Mode {
+  Accumulate accumulate = Accumulate::add;
+  float scale = 1.0f;
+};
+
+class Runner {
+ public:
+  Runner(const ExpertsLayer& layer, const std::string& family, MathMode math,
+         std::uint64_t max_allocation_bytes = 0)
+      : device_(open_device({.variant = family, .max_allocation_bytes = max_allocation_bytes})),
+        shape_(layer.shape),
+        math_(math),
+        weights_(load(*device_, layer)) {}
+
+  static ExpertWeights load(Device& device, const ExpertsLayer& layer) {
+    const GgufFile file = layer.file();
+    return must(load_experts(device, file, layer.shape.spec, layer.shape.width, 0));
+  }
+
+  // Steps of up to `direct` tokens are not sorted.
+  Result run(const ExpertsStep& step, std::uint32_t direct = 1, const Mode& mode = {}) {
+    Experts& experts = prepared(direct);
+    const Activation x{.rows = upload(*device_, step.rows), .codes = upload(*device_, step.codes)};
+    const bool has_shared = shape_.spec.shared_width > 0;
+    const Buffer shared = has_shared ? upload(*device_, step.shared) : Buffer();
+    const Buffer out = upload(*device_, step.before);
+    must(experts.run(
+        weights_, {.x = x, .tokens = step.tokens, .shared = shared, .shared_stride = step.stride},
+        {.rows = out, .accumulate = mode.accumulate, .scale = mode.scale}));
+    const std::size_t used = shape_.spec.used;
+    return {download<std::uint32_t>(*device_, experts.chosen(), used * step.tokens),
+            download<float>(*device_, experts.weights(), (used + 1) * step.tokens),
+            download<float>(*device_, out, step.before.size())};
+  }
+
+  const ExpertWeights& weights() const { return weights_; }
+
+ private:
+  Experts& prepared(std::uint32_t direct) {
+    auto& experts = by_direct_[direct];
+    if (!experts) {
+      experts.emplace(*device_, math_, shape_.spec, shape_.gate, shape_.width, std::nullopt,
+                      direct);
+      must(experts->prepare(weights_));
+    }
+    return *experts;
+  }
+
+  std::unique_ptr<Device> device_;
+  ExpertsCase shape_;
+  MathMode math_;
+  ExpertWeights weights_;
+  std::map<std::uint32_t, std::optional<Experts>> by_direct_;
+};
+
+ExpertsSpec small(Router router) {
+  ExpertsSpec spec;
+  spec.count = 20;
+  spec.used = 3;
+  spec.width = 40;
+  spec.router = router;
+  return spec;
+}
+
+void expect_routed(const ExpertsLayer& layer, const ExpertsStep& step, const Result& got) {
+  const std::uint32_t used = layer.shape.spec.used;
+  for (std::uint32_t t = 0; t < step.tokens; ++t) {
+    const Routed want = layer.route(step.row(t, layer.shape.width));
+    for (std::uint32_t r = 0; r < used; ++r) {
+      ASSERT_EQ(got.chosen[t * used + r], want.chosen[r]) << "token " << t << ", rank " << r;
+    }
+    for (std::uint32_t r = 0; r <= used; ++r) {
+      ASSERT_NEAR(got.weights[t * (used + 1) + r], want.weights[r], 4e-6 * want.weights[r])
+          << "token " << t << ", rank " << r;
+    }
+  }
+}
+
+// The experts and weights are those of the device, which expect_routed compares.
+void expect_rows(const ExpertsLayer& layer, const ExpertsStep& step, const Result& got,
+                 MathMode math, const Mode& mode) {
+  const ExpertsCase& shape = layer.shape;
+  const std::uint32_t used = shape.spec.used;
+  const bool fast = math == MathMode::fast;
+  for (std::uint32_t t = 0; t < step.tokens; ++t) {
+    std::vector<Sum> want(shape.width);
+    const std::vector<double> x = fast ? step.coded(t, shape.width) : step.row(t, shape.width);
+    for (std::uint32_t r = 0; r < used; ++r) {
+      const double weight = got.weights[t * (used + 1) + r];
+      const auto rows = layer.expert(got.chosen[t * used + r], x, fast);
+      for (std::uint32_t i = 0; i < shape.width; ++i) {
+        want[i].value += weight * rows[i].value;
+        want[i].size += std::fabs(weight) * (rows[i].size + 1e-6 * std::fabs(rows[i].value));
+      }
+    }
+    for (std::uint32_t i = 0; i < shape.width; ++i) {
+      const std::size_t at = std::size_t{t} * step.stride + i;
+      if (shape.spec.shared_width > 0) {
+        want[i].value += double{got.weights[t * (used + 1) + used]} * step.shared[at];
+      }
+      const double before = mode.accumulate == Accumulate::add ? step.before[at] : 0.0;
+      ASSERT_NEAR(got.rows[at], before + mode.scale * want[i].value,
+                  std::fabs(mode.scale) * want[i].size + 1e-6)
+          << "token " << t << ", channel " << i;
+    }
+  }
+}
+
+TEST(ExpertsRouter, EveryKindEqualsFloat64) {
+  std::vector<ExpertsSpec> specs;
+  for (const Router kind : {Router::softmax, Router::sigmoid, Router::softmax_of_chosen}) {
+    ExpertsSpec plain = small(kind), whole = plain;
+    whole.normalized = true;
+    whole.scale = 2.5f;
+    whole.shared_width = 64;
+    whole.shared_gate = true;
+    ExpertsSpec grouped = whole;
+    grouped.selection_bias = true;
+    grouped.groups = 4;
+    grouped.groups_used = 2;
+    ExpertsSpec biased = plain;
+    biased.selection_bias = true;
+    biased.used = 20;
+    specs.insert(specs.end(), {plain, whole, grouped, biased});
+  }
+  for (const ExpertsSpec& spec : specs) {
+    const ExpertsLayer layer({.spec = spec, .width = 72, .biases = spec.shared_gate}, 3);
+    const ExpertsStep step(72, 37, 5);
+    for (const std::string& family : families()) {
+      SCOPED_TRACE(family + ", router " + std::to_string(static_cast<int>(spec.router)) +
+                   ", groups " + std::to_string(spec.groups));
+      Runner runner(layer, family, MathMode::exact);
+      ASSERT_NO_FATAL_FAILURE(expect_routed(layer, step, runner.run(step)));
+    }
+  }
+}
+
+struct GateCase {
+  Gate gate;
+  MathMode math;
+  bool whole;  // with all that a spec may have
+};
+
+ExpertsCase case_of(const GateCase& of) {
+  ExpertsCase out{.spec = small(of.whole ? Router::sigmoid : Router::softmax), .gate = of.gate};
+  if (of.math == MathMode::fast) {
+    const bool levels = of.gate == Gate::clamped_silu;  // as in gpt-oss
+    out.gate_type = out.up_type = out.down_type = levels ? TensorType::mxfp4 : TensorType::q4_1;
+    out.spec.width = 64;
+  } else {
+    out.width = 72;
+  }
+  if (of.whole) {
+    out.spec.selection_bias = out.spec.normalized = out.spec.shared_gate = true;
+    out.spec.shared_width = 64;
+    out.spec.groups = 4;
+    out.spec.groups_used = 2;
+    out.biases = out.fused_tensor = true;
+    out.lopsided = of.math == MathMode::exact;  // for runs of more than one tile
+  }
+  return out;
+}
+
+class ExpertsTest : public ::testing::TestWithParam<GateCase> {};
+
+TEST_P(ExpertsTest, EqualFloat64AndGiveEachTokenItsBitsInAnyCompany) {
+  const ExpertsLayer layer(case_of(GetParam()), 7);
+  const MathMode math = GetParam().math;
+  const ExpertsStep step(layer.shape.width, 64, 11);
+  std::optional<Result> first;
+  for (const std::string& family : families()) {
+    SCOPED_TRACE(family);
+    Runner runner(layer, family, math);
+    for (const Mode& mode : {Mode{Accumulate::add, 0.5f}, Mode{Accumulate::replace, -0.25f}}) {
+      const Result got = runner.run(step, 1, mode);
+      ASSERT_NO_FATAL_FAILURE(expect_routed(layer, step, got));
+      ASSERT_NO_FATAL_FAILURE(expect_rows(layer, step, got, math, mode));
+    }
+    const Result whole = runner.run(step);
+    if (!first) first = whole;
+    ASSERT_EQ(whole.rows, first->rows);
+    ASSERT_EQ(whole.weights, first->weights);
+    ASSERT_EQ(runner.run(step, 1000).rows, whole.rows) << "not sorted";
+    for (const std::uint32_t count : {1u, 2u, 5u}) {
+      for (std::uint32_t t = 0; t + count <= 64; t += 13) {
+        for (const std::uint32_t direct : {0u, 1u}) {
+          const Result part = runner.run(step.part(t, count), direct);
+          const auto beside = std::span(whole.rows).subspan(t * step.stride, part.rows.size());
+          ASSERT_TRUE(std::ranges::equal(part.rows, beside)) << t << ", " << count;
+        }
+      }
+    }
+  }
+}
+
+std::string name_of(const ::testing::TestParamInfo<GateCase>& of) {
+  const char* const gate = of.param.gate == Gate::silu   ? "Silu"
+                           : of.param.gate == Gate::gelu ? "Gelu"
+                                                         : "ClampedSilu";
+  return gate + std::string(of.param.math == MathMode::fast ? "Fast" : "Exact");
+}
+
+INSTANTIATE_TEST_SUITE_P(Gates, ExpertsTest,
+                         ::testing::Values(GateCase{Gate::silu, MathMode::exact, false},
+                                           GateCase{Gate::clamped_silu, MathMode::exact, true},
+                                           GateCase{Gate::silu, MathMode::fast, true},
+                                           GateCase{Gate::gelu, MathMode::fast, false},
+                                           GateCase{Gate::clamped_silu, MathMode::fast, true}),
+                         name_of);
+
+ExpertsCase fast_case(TensorType up_type = TensorType::q4_1) {
+  ExpertsCase out = case_of({Gate::silu, MathMode::fast, false});
+  out.up_type = up_type;
+  return out;
+}
+
+TEST(Experts, GateAndUpOfDifferentFormatsEqualFloat64) {
+  const ExpertsLayer layer(fast_case(TensorType::q8_0), 17);
+  const ExpertsStep step(96, 9, 18);
+  std::vector<float> rows;
+  for (const std::string& family : families()) {
+    Runner runner(layer, family, MathMode::fast);
+    ASSERT_EQ(runner.weights().gate_up.runs.size(), 2u);
+    const Result got = runner.run(step);
+    ASSERT_NO_FATAL_FAILURE(expect_rows(layer, step, got, MathMode::fast, {})) << family;
+    if (rows.empty()) rows = got.rows;
+    EXPECT_EQ(got.rows, rows);
+  }
+}
+
+// An expert that all tokens chose is cut into chunks of columns, which all groups share.
+TEST(Experts, SharedByAllOrNoTokensEqualFloat64) {
+  ExpertsCase shape = fast_case();
+  shape.spec.count = 4;
+  shape.spec.used = 2;
+  shape.spec.width = 96;
+  shape.width = 2048;
+  shape.biases = shape.lopsided = true;
+  const ExpertsLayer layer(shape, 19);
+  const ExpertsStep step(shape.width, 61, 20);
+  std::vector<float> rows;
+  for (const std::string& family : families()) {
+    Runner runner(layer, family, MathMode::fast);
+    const Result got = runner.run(step);
+    EXPECT_EQ(std::ranges::count(got.chosen, 1u), 61);
+    EXPECT_EQ(std::ranges::count(got.chosen, 2u), 0);
+    ASSERT_NO_FATAL_FAILURE(expect_rows(layer, step, got, MathMode::fast, {})) << family;
+    if (rows.empty()) rows = got.rows;
+    EXPECT_EQ(got.rows, rows);
+    // A second launch shows whether the first one has reset its counters.
+    EXPECT_EQ(runner.run(step).rows, rows);
+  }
+}
+
+TEST(Experts, InSeveralBuffersGiveTheSameBits) {
+  const ExpertsLayer layer(fast_case(), 21);
+  const ExpertsStep step(96, 5, 22);
+  for (const std::string& family : families()) {
+    Runner whole(layer, family, MathMode::fast), split(layer, family, MathMode::fast, 32 << 10);
+    EXPECT_EQ(whole.weights().gate_up.runs.size(), 1u);
+    EXPECT_EQ(split.weights().gate_up.runs.size(), 5u);
+    EXPECT_EQ(split.weights().down.runs.size(), 3u);
+    EXPECT_EQ(split.run(step).rows, whole.run(step).rows) << family;
+  }
+}
+
+TEST(ExpertsRouter, EqualLogitsGoToTheLowestId) {
+  const ExpertsLayer layer({.spec = small(Router::softmax), .width = 72}, 23);
+  ExpertsStep step(72, 2, 24);
+  std::ranges::fill(std::span(step.rows).first(step.stride), 0.0f);
+  for (const std::string& family : families()) {
+    const Result got = Runner(layer, family, MathMode::exact).run(step);
+    EXPECT_EQ(std::vector(got.chosen.begin(), got.chosen.begin() + 3),
+              (std::vector<std::uint32_t>{0, 1, 2}));
+    EXPECT_FLOAT_EQ(got.weights[0], 0.05f);
+  }
+}
+
+TEST(ExpertsRouter, WhatIsNotFiniteShowsInItsTokenAlone) {
+  ExpertsCase shape{.spec = small(Router::sigmoid), .width = 72};
+  shape.spec.groups = 4;
+  shape.spec.groups_used = 2;
+  for (const Router kind : {Router::softmax, Router::sigmoid, Router::softmax_of_chosen}) {
+    shape.spec.router = kind;
+    const ExpertsLayer layer(shape, 25);
+    const ExpertsStep good(72, 5, 26);
+    ExpertsStep bad = good;
+    bad.rows[good.stride + 7] = NAN;
+    bad.rows[3 * good.stride + 70] = INFINITY;
+    for (const std::string& family : families()) {
+      Runner runner(layer, family, MathMode::exact);
+      const Result want = runner.run(good), got = runner.run(bad);
+      for (std::uint32_t t = 0; t < 5; ++t) {
+        const auto ids = std::span(got.chosen).subspan(t * 3, 3);
+        for (const std::uint32_t id : ids) {
+          EXPECT_LT(id, shape.spec.count);
+          EXPECT_EQ(std::ranges::count(ids, id), 1);
+        }
+        for (std::uint32_t r = 0; r <= 3; ++r) {
+          EXPECT_EQ(std::isnan(got.weights[t * 4 + r]), t == 1 || t == 3) << "token " << t;
+        }
+        for (std::uint32_t i = 0; i < 72; ++i) {
+          const std::size_t at = t * good.stride + i;
+          if (t == 1 || t == 3) {
+            ASSERT_TRUE(std::isnan(got.rows[at])) << "token " << t;
+          } else {
+            ASSERT_EQ(got.rows[at], want.rows[at]) << "token " << t;
+          }
+        }
+      }
+    }
+  }
+}
+
+// Returns the error of loading the layer by another case's numbers.
+std::string refusal(const ExpertsCase& asked, const ExpertsLayer& layer) {
+  const auto device = open_device();
+  const GgufFile file = layer.file();
+  const auto loaded = load_experts(*device, file, asked.spec, asked.width, 0);
+  if (loaded) return "loaded";
+  EXPECT_EQ(loaded.error().code, Code::gguf_malformed);
+  EXPECT_FALSE(loaded.error().hint.empty());
+  return loaded.error().message;
+}
+
+TEST(ExpertWeights, NameWhatIsWrong) {
+  const ExpertsCase shape{.spec = small(Router::softmax), .width = 72};
+  const ExpertsLayer layer(shape, 27);
+  EXPECT_EQ(refusal(shape, layer), "loaded");
+  ExpertsCase asked = shape;
+  asked.spec.width = 48;
+  EXPECT_EQ(
+      refusal(asked, layer),
+      "experts.gguf: tensor \"blk.0.ffn_gate_exps.weight\" is 72 x 40 x 20 where the metadata "
+      "asks for 72 x 48 x 20");
+  asked = shape;
+  asked.spec.selection_bias = true;
+  EXPECT_NE(refusal(asked, layer).find("blk.0.exp_probs_b.bias"), std::string::npos);
+  asked = shape;
+  asked.spec.used = 21;
+  EXPECT_EQ(refusal(asked, layer), "experts.gguf: blk.0.ffn uses 21 of 20 experts");
+  asked = shape;
+  asked.spec.groups = 10;
+  asked.spec.groups_used = 1;
+  EXPECT_EQ(refusal(asked, layer),
+            "experts.gguf: blk.0.ffn chooses 3 of 20 experts from 1 of 10 groups");
+}
+
+}  // namespace
+}  // namespace millrace::engine
