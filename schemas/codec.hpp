@@ -56,9 +56,10 @@ inline constexpr int canonical_hash_version = 1;
 Result<std::string> canonical_hash(std::string_view job_body);
 
 // The seed of a job that gives none: a hash of its custom_id, its prompt and its sampling fields
-// (Sampling and LogitEdits), and of nothing else. So a file gives the same texts whatever its
-// order, whichever engine, stream or command runs it, and whatever else is asked for, such as
-// logprobs. At most 53 bits, which JSON readers keep exactly.
+// (`sampling`, Sampling and LogitEdits) as the job gives them, and of nothing else, also not of
+// what a model suggests. So a file gives the same texts whatever its order, whichever engine,
+// stream or command runs it, and whatever else is asked for, such as logprobs. At most 53 bits,
+// which JSON readers keep exactly.
 std::uint64_t derived_seed(const Job& job);
 
 }  // namespace millrace

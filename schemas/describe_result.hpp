@@ -56,12 +56,17 @@ void fields(auto& v, Is<Choice> auto& m) {
   v.field("reasoning", m.reasoning, "the text between reasoning markers; absent: there was none");
   v.field("tool_calls", m.tool_calls,
           "the tool calls between their markers, each as it was written");
+  v.field("reasoning_spans", m.reasoning_spans,
+          "which of `tokens` are reasoning, its markers included: pairs of the index of a first "
+          "token and of the one after the last; a token belongs where its first byte does");
+  v.field("tool_call_spans", m.tool_call_spans, "which of `tokens` are tool calls, in this form");
 }
 
 void fields(auto& v, Is<Usage> auto& m) {
   v.field("prompt_tokens", m.prompt_tokens, "how many tokens the prompt has");
   v.field("cached_tokens", m.cached_tokens, "how many of these came from the prefix cache");
   v.field("completion_tokens", m.completion_tokens, "how many were sampled, over all choices");
+  v.field("reasoning_tokens", m.reasoning_tokens, "how many of these are reasoning");
 }
 
 void fields(auto& v, Is<EngineTimes> auto& m) {
@@ -84,6 +89,18 @@ void fields(auto& v, Is<EngineFacts> auto& m) {
   v.field("context_tokens", m.context_tokens, "the longest sequence in tokens; 0: unknown");
 }
 
+void fields(auto& v, Is<SuggestedSampling> auto& m) {
+  v.field("temperature", m.temperature, "the suggested `temperature`");
+  v.field("top_k", m.top_k, "the suggested `top_k`");
+  v.field("top_p", m.top_p, "the suggested `top_p`");
+  v.field("min_p", m.min_p, "the suggested `min_p`");
+  v.field("xtc_probability", m.xtc_probability, "the suggested `xtc_probability`");
+  v.field("xtc_threshold", m.xtc_threshold, "the suggested `xtc_threshold`");
+  v.field("repetition_penalty", m.repetition_penalty, "the suggested `repetition_penalty`");
+  v.field("repetition_penalty_window", m.repetition_penalty_window,
+          "the suggested `repetition_penalty_window`");
+}
+
 void fields(auto& v, Is<EngineProfile> auto& m) {
   fields(v, m.facts);
   v.field("label", m.label, "what the model's file calls itself, for people");
@@ -92,6 +109,11 @@ void fields(auto& v, Is<EngineProfile> auto& m) {
   v.field("kv_policies", m.kv_policies, Items{limits::kv_policies_per_engine},
           "the KV policies that the engine answers to: as given or chosen, by layer, and under "
           "other names that mean the same");
+  v.field("suggested_sampling", m.suggested_sampling,
+          "the sampling that the model's file suggests, which a job gets with `sampling: model`; "
+          "empty: none");
+  v.field("suggested_sampling_error", m.suggested_sampling_error,
+          "why the suggestion of the model's file cannot be used; empty: it can, or there is none");
 }
 
 void fields(auto& v, Is<EffectiveSettings> auto& m) {

@@ -59,14 +59,15 @@ std::string encode_job(const Job& job) {
   Job written = job;
   // A score job always gives the prompt's logprobs, so the field is left out.
   if (job.request.task == Task::score) written.request.logprobs.prompt = false;
-  return wire::map_of(wire::changed_fields(written));
+  const auto all = [](auto& v, const Job& of) { fields(v, of); };
+  return wire::map_of(wire::changed_fields(written, Job{}, all, written.request.given_sampling));
 }
 
 std::uint64_t derived_seed(const Job& job) {
   const auto seed_fields = [](auto& v, const Job& of) {
     v.field("custom_id", of.custom_id);  // distinguishes equal prompts of one file
     prompt_fields(v, of.request);
-    fields(v, of.request.sampling);
+    sampling_fields(v, of.request);
     fields(v, of.request.edits);
   };
   Job seedless = job;
@@ -74,7 +75,8 @@ std::uint64_t derived_seed(const Job& job) {
   // A map of biases means the same in any order.
   std::ranges::sort(seedless.request.edits.bias, {}, &LogitBias::token);
   constexpr unsigned bits_kept = 53;
-  return hash64(wire::map_of(wire::changed_fields(seedless, Job{}, seed_fields))) >>
+  return hash64(wire::map_of(wire::changed_fields(seedless, Job{}, seed_fields,
+                                                  seedless.request.given_sampling))) >>
          (64 - bits_kept);
 }
 

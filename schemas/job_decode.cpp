@@ -148,15 +148,16 @@ class MapReader {
     const Token token = peek(in);
     if (token.type == Type::string) {
       const std::string_view word = next(in).bytes;
-      out.known = word == "auto";
-      if (out.known || word == "none") return {};
+      out.known = wire::from_name<KnownMarkers>(word);
+      if (out.known) return {};
       return wire::wrong_value(path, "unknown value " + wire::shown(word),
-                               "use none, auto, or an array of {part, open, close}");
+                               "use none, reasoning, auto, or an array of {part, open, close}");
     }
     if (token.type != Type::array) {
-      return wire::wrong_type(path, "none, auto or an array of markers", token);
+      return wire::wrong_type(path, "none, reasoning, auto or an array of markers", token);
     }
     next(in);
+    if (token.count == 0) out.known = KnownMarkers::none;
     for (std::uint32_t i = 0; i < token.count; ++i) {
       MILLRACE_TRY(read_part(in, Path{&path, {}, i}, out.list.emplace_back()));
     }
@@ -224,6 +225,31 @@ class MapReader {
   Status status_;
 };
 
+// Collects the names of the fields of a table that the job's map holds, under their main names.
+class GivenNames {
+ public:
+  explicit GivenNames(const MapReader& reader) : reader_(reader) {}
+  void field(std::string_view name, const auto&...) {
+    if (reader_.holds(name)) names.emplace_back(name);
+  }
+  void alias(std::string_view name, const auto&, const auto&, std::string_view main_name) {
+    if (reader_.holds(name) && !reader_.holds(main_name)) names.emplace_back(main_name);
+  }
+  std::vector<std::string> names;
+
+ private:
+  const MapReader& reader_;
+};
+
+// Where a model's sampling fills the gaps, what the job gives counts even if it is a default.
+void keep_given_sampling(const MapReader& reader, GenerationRequest& request) {
+  if (request.sampling_source != SamplingSource::model) return;
+  GivenNames given(reader);
+  fields(given, std::as_const(request.sampling));
+  fields(given, std::as_const(request.edits));
+  request.given_sampling = std::move(given.names);
+}
+
 // The result repeats the warnings, so their number is bounded.
 std::vector<std::string> warnings_about(const UnknownNames& unknown) {
   const std::size_t told = std::min<std::size_t>(unknown.size(), limits::job_warnings);
@@ -244,6 +270,7 @@ Result<DecodedJob> read_job(std::string_view body) {
   MapReader reader(in, nullptr, unknown);
   fields(reader, job);
   MILLRACE_TRY(reader.finish());
+  keep_given_sampling(reader, job.request);
   if (!reader.holds("prompt") && !reader.holds("tokens") && !reader.holds("messages")) {
     return fail(Code::missing_field, "prompt: absent", "give one of prompt, tokens and messages");
   }

@@ -30,7 +30,15 @@ struct Names<FinishReason> {
 };
 template <>
 struct Names<MarkedPart> {
-  static constexpr std::array<std::string_view, 2> all = {"reasoning", "tool_call"};
+  static constexpr std::array<std::string_view, 3> all = {"reasoning", "tool_call", "channel"};
+};
+template <>
+struct Names<KnownMarkers> {
+  static constexpr std::array<std::string_view, 3> all = {"none", "reasoning", "auto"};
+};
+template <>
+struct Names<SamplingSource> {
+  static constexpr std::array<std::string_view, 2> all = {"job", "model"};
 };
 template <>
 struct Names<LogprobMode> {

@@ -90,7 +90,8 @@ void write_value(Packer& out, const std::vector<T>& list) {
   for (const T& item : list) write_value(out, item);
 }
 inline void write_value(Packer& out, const MarkerRequest& markers) {
-  if (markers.known) return out.value("auto");
+  if (markers.known) return out.value(to_name(*markers.known));
+  if (markers.list.empty()) return out.nil();  // by the kind of the prompt
   write_value(out, markers.list);
 }
 inline void write_value(Packer& out, const ChatMessage& message) {
@@ -157,10 +158,11 @@ class FieldBytes {
   List list_;
 };
 
-// The fields of `value` whose bytes differ from those in `standard`, and those without a default.
-// `walk` passes the fields of either to a visitor.
+// The fields of `value` whose bytes differ from those in `standard`, those without a default, and
+// those named in `given_names`. `walk` passes the fields of either to a visitor.
 template <class T, class Walk>
-FieldBytes::List changed_fields(const T& value, const T& standard, Walk walk) {
+FieldBytes::List changed_fields(const T& value, const T& standard, Walk walk,
+                                const std::vector<std::string>& given_names = {}) {
   FieldBytes given, defaults;
   walk(given, value);
   walk(defaults, standard);
@@ -169,7 +171,8 @@ FieldBytes::List changed_fields(const T& value, const T& standard, Walk walk) {
     const auto same = [&](const FieldBytes::Field& other) {
       return other.name == field.name && other.bytes == field.bytes;
     };
-    const bool standing = field.has_default && std::ranges::any_of(defaults.list(), same);
+    const bool standing = field.has_default && std::ranges::any_of(defaults.list(), same) &&
+                          std::ranges::find(given_names, field.name) == given_names.end();
     if (!standing) out.push_back(field);
   }
   return out;

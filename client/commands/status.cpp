@@ -80,7 +80,8 @@ void print_text(const StatusAnswer& answer, const StatusRequest& request) {
                 engine.leases, engine.rows, engine.tokens_per_second,
                 profile.facts.fingerprint.c_str());
     for (const auto& [name, value] :
-         {std::pair("label", profile.label), std::pair("runs", profile.layer_path)}) {
+         {std::pair("label", profile.label), std::pair("runs", profile.layer_path),
+          std::pair("suggests", suggestion_text(profile))}) {
       if (!value.empty()) {
         std::printf("  %s %s\n", name, printable(value).c_str());
       }

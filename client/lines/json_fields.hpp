@@ -1,6 +1,7 @@
 #pragma once
 // A visitor of field tables (schemas/describe_result.hpp) that writes each field as a member of the
-// open JSON object. 64-bit integers are numbers, token ids arrays, enumerations words. Thread
+// open JSON object. 64-bit integers are numbers, token ids arrays, enumerations words. Absent
+// optional fields are left out. Thread
 // safety: as JsonWriter.
 #include <algorithm>
 #include <optional>
@@ -23,6 +24,10 @@ class JsonFields {
   void field(std::string_view name, const auto& value, const auto&...) {
     json_.key(name);
     write(value);
+  }
+  template <class T>
+  void field(std::string_view name, const std::optional<T>& value, const auto&...) {
+    if (value) field(name, *value);
   }
   void required(std::string_view name, const auto& value, const auto&...) { field(name, value); }
   // Writes the fields of the part that differ from their defaults.
@@ -52,14 +57,6 @@ class JsonFields {
       json_.begin_object();
       fields(*this, value);
       json_.end_object();
-    }
-  }
-  template <class T>
-  void write(const std::optional<T>& value) {
-    if (value) {
-      write(*value);
-    } else {
-      json_.null();
     }
   }
   template <class T>

@@ -83,7 +83,8 @@ void write_usage(JsonWriter& json, const Usage& usage) {
   json.field("completion_tokens", usage.completion_tokens);
   json.field("total_tokens", std::uint64_t{usage.prompt_tokens} + usage.completion_tokens);
   json.key("prompt_tokens_details").begin_object().field("cached_tokens", usage.cached_tokens);
-  json.end_object().end_object();
+  json.end_object().key("completion_tokens_details").begin_object();
+  json.field("reasoning_tokens", usage.reasoning_tokens).end_object().end_object();
 }
 
 std::vector<std::string> warnings_of(const JobResult& result) {

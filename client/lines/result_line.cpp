@@ -33,21 +33,30 @@ void write_finish(JsonWriter& json, const Choice& choice) {
   }
   json.key("token_ids");
   write_ids(json, choice.tokens);
+  if (choice.reasoning_spans) {
+    json.key("reasoning_spans");
+    write_ids(json, *choice.reasoning_spans);
+  }
   if (!choice.tool_calls.empty()) {
     write_strings(json, "tool_calls", choice.tool_calls);
   }
+  if (choice.tool_call_spans) {
+    json.key("tool_call_spans");
+    write_ids(json, *choice.tool_call_spans);
+  }
 }
 
-void write_reasoning(JsonWriter& json, const Choice& choice) {
+void write_reasoning(JsonWriter& json, const Choice& choice, std::string_view name = "reasoning") {
   if (choice.reasoning) {
-    json.field("reasoning", *choice.reasoning);
+    json.field(name, *choice.reasoning);
   }
 }
 
 void write_chat_choice(JsonWriter& json, const Choice& choice, const TokenTexts& texts) {
   json.begin_object().field("index", choice.index).key("message").begin_object();
   json.field("role", "assistant").field("content", choice.text);
-  write_reasoning(json, choice);
+  // The name that chat templates read, so that the message may stand in the next chat.
+  write_reasoning(json, choice, "reasoning_content");
   json.end_object().key("logprobs");
   if (choice.logprobs) {
     json.begin_object().key("content");

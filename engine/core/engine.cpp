@@ -18,6 +18,8 @@
 #include "engine/core/model/model.hpp"
 #include "engine/core/prefix/disk_pages.hpp"
 #include "engine/core/request/engine_loop.hpp"
+#include "engine/core/request/markers.hpp"
+#include "engine/core/request/suggested_sampling.hpp"
 #include "engine/core/sampler/sampler.hpp"
 #include "engine/core/template/chat_template.hpp"
 #include "engine/core/tokenizer/tokenizer.hpp"
@@ -89,12 +91,19 @@ class DevicePages final : public PageTransport {
 struct HostModel {
   Tokenizer tokenizer;
   Result<ChatTemplate> chat_template;
+  std::vector<Marker> markers;
+  Result<SuggestedSampling> suggested_sampling;
 };
 
-Result<ChatTemplate> load_template(const Metadata& metadata) {
+Result<HostModel> load_host(const Metadata& metadata) {
+  MILLRACE_ASSIGN(Tokenizer tokenizer, Tokenizer::load(metadata));
   const auto source = metadata.find<std::string_view>("tokenizer.chat_template");
-  if (!source) return fail(source.error());
-  return ChatTemplate::parse(source->value_or(""));
+  const std::string_view text = source ? source->value_or("") : "";
+  auto chat_template =
+      source ? ChatTemplate::parse(text) : Result<ChatTemplate>(fail(source.error()));
+  auto markers = known_markers(tokenizer, text);
+  return HostModel{std::move(tokenizer), std::move(chat_template), std::move(markers),
+                   suggested_sampling(metadata)};
 }
 
 Status check_options(const EngineOptions& o) {
@@ -206,6 +215,13 @@ class ModelEngine final : public Engine {
     profile.label = utf8_replace_invalid(m.name);
     profile.layer_path = m.layer_path.text();
     profile.kv_policies = kv_names(kv_policy, m);
+    if (host_.suggested_sampling) {
+      profile.suggested_sampling = *host_.suggested_sampling;
+    } else {
+      const Error& error = host_.suggested_sampling.error();
+      log_warn("no job can ask for the sampling that the model's file suggests", error);
+      profile.suggested_sampling_error = utf8_replace_invalid(error.message);
+    }
     info_.architecture = m.architecture;
     info_.program = m.program;
     info_.device_name = device_->info().name;
@@ -222,6 +238,9 @@ class ModelEngine final : public Engine {
     context.kv_names = profile.kv_policies;
     context.fingerprint = profile.facts.fingerprint;
     context.longest_token_bytes = longest_token_bytes(host_.tokenizer);
+    context.markers = host_.markers;
+    context.suggested_sampling = profile.suggested_sampling;
+    context.suggested_sampling_error = profile.suggested_sampling_error;
 
     LoopOptions loop;
     loop.scheduler.max_batch = options.max_batch;
@@ -327,8 +346,7 @@ Status check_before_device(const EngineOptions& options) {
 Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
   MILLRACE_TRY(check_options(options));
   MILLRACE_ASSIGN(const GgufFile file, GgufFile::open(options.model_path));
-  MILLRACE_ASSIGN(Tokenizer tokenizer, Tokenizer::load(file.metadata()));
-  HostModel host{std::move(tokenizer), load_template(file.metadata())};
+  MILLRACE_ASSIGN(HostModel host, load_host(file.metadata()));
 
   DeviceOptions device_options;
   device_options.device = options.device;

@@ -45,9 +45,14 @@ Status check_sampling(const Sampling& sampling) {
   return check_value("xtc_threshold", sampling.xtc_threshold, Range{least_threshold, 0.5});
 }
 
-// If one marker contained another, the longer one could never be found.
+// A header that never ended could say nothing about a text. If one marker contained another, the
+// longer one could never be found.
 Status check_markers(const std::vector<Marker>& list) {
   for (std::size_t a = 0; a < list.size(); ++a) {
+    if (list[a].part == MarkedPart::channel && list[a].close.empty()) {
+      return wrong(item_name("markers", a) + ".close is empty, but a channel's header must end",
+                   "give the text that ends the header");
+    }
     for (std::size_t b = 0; b < list.size(); ++b) {
       if (a == b || list[a].open.find(list[b].open) == std::string::npos) continue;
       return wrong(item_name("markers", a) + ".open holds " + item_name("markers", b) +

@@ -55,6 +55,21 @@ struct Sampling {
   friend bool operator==(const Sampling&, const Sampling&) = default;
 };
 
+// Where the sampling fields that a job does not give come from: their defaults, or what the model's
+// file suggests.
+enum class SamplingSource : std::uint8_t { job, model };
+
+// The sampling that a model's file suggests, under the names of a job's fields. Absent: the file
+// says nothing about that field.
+struct SuggestedSampling {
+  std::optional<float> temperature{};
+  std::optional<std::uint32_t> top_k{};
+  std::optional<float> top_p{}, min_p{}, xtc_probability{}, xtc_threshold{}, repetition_penalty{};
+  std::optional<std::uint32_t> repetition_penalty_window{};
+  friend bool operator==(const SuggestedSampling&, const SuggestedSampling&) = default;
+  bool any() const { return *this != SuggestedSampling(); }
+};
+
 enum class PenaltyScope : std::uint8_t { all, output };  // prompt and output, or output alone
 
 // Counts tokens among the last `window` of its scope; 0: among all of them.
@@ -112,18 +127,23 @@ struct Stops {
   friend bool operator==(const Stops&, const Stops&) = default;
 };
 
-// A part of the text that markers before and after it separate from the answer.
-enum class MarkedPart : std::uint8_t { reasoning, tool_call };
+// A part of the text that markers before and after it separate from the answer. A channel's markers
+// enclose a header, which says what the text after it is: a tool call if it names a recipient
+// (to=...), else reasoning if it names the channel analysis, else answer.
+enum class MarkedPart : std::uint8_t { reasoning, tool_call, channel };
 struct Marker {
   MarkedPart part = MarkedPart::reasoning;
   std::string open;
-  std::string close;  // empty: the part goes on to the end of the text
+  std::string close;      // empty: the part goes on to the end of the text
+  bool at_start = false;  // counts only before the answer has begun
   friend bool operator==(const Marker&, const Marker&) = default;
 };
+// Which of the markers that the model is known to write count: none, those of reasoning and of
+// channels, or all.
+enum class KnownMarkers : std::uint8_t { none, reasoning, all };
 struct MarkerRequest {
-  bool known = false;  // use the markers that the model's vocabulary holds
-  std::vector<Marker> list;
-  bool any() const { return known || !list.empty(); }
+  std::optional<KnownMarkers> known;  // absent: see `list`
+  std::vector<Marker> list;  // empty: KnownMarkers::reasoning for a chat, none for another prompt
   friend bool operator==(const MarkerRequest&, const MarkerRequest&) = default;
 };
 
@@ -159,6 +179,10 @@ struct GenerationRequest {
   std::optional<std::uint32_t>
       max_tokens;  // absent: 16 for text and tokens, rest of context for chat
   std::uint32_t min_tokens = 0;
+  SamplingSource sampling_source = SamplingSource::job;
+  // With SamplingSource::model: the names of the sampling fields that the job gives itself, which
+  // count before the model's. Otherwise empty.
+  std::vector<std::string> given_sampling{};
   Sampling sampling;
   LogitEdits edits;
   Stops stops;
@@ -205,6 +229,9 @@ struct Choice {
   // The parts between markers, without the markers; `text` is the rest. Absent or empty: none.
   std::optional<std::string> reasoning{};
   std::vector<std::string> tool_calls{};  // each as it was written
+  // The tokens of these parts, with their markers: pairs of the index of a first token and of the
+  // one after the last. A token belongs to the part that holds its first byte.
+  std::optional<Tokens> reasoning_spans{}, tool_call_spans{};
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 
@@ -223,6 +250,7 @@ struct Usage {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t cached_tokens = 0;  // prompt tokens taken from the prefix tree
   std::uint32_t completion_tokens = 0;
+  std::uint32_t reasoning_tokens = 0;  // of these, as Choice::reasoning_spans tells
   friend bool operator==(const Usage&, const Usage&) = default;
 };
 
@@ -256,6 +284,8 @@ struct EngineProfile {
   // other names that mean the same for this model. A job that names a policy goes to an engine that
   // announced an equal one.
   std::vector<std::string> kv_policies;
+  SuggestedSampling suggested_sampling{};  // what a job gets that asks for the model's sampling
+  std::string suggested_sampling_error{};  // why the file's cannot be used; empty: it can
   friend bool operator==(const EngineProfile&, const EngineProfile&) = default;
 };
 

@@ -120,11 +120,23 @@ void fields(auto& v, Is<LogitEdits> auto& e) {
           "token sequences that must not appear");
 }
 
+// Where sampling comes from, and the sampling itself.
+void sampling_fields(auto& v, Is<GenerationRequest> auto& r) {
+  v.field("sampling", r.sampling_source,
+          "where the sampling fields that the job does not give come from: job means their "
+          "defaults, model what the model's file suggests; a job that says model is refused by an "
+          "engine whose model suggests nothing");
+  fields(v, r.sampling);
+}
+
 void fields(auto& v, Is<Marker> auto& m) {
-  v.required("part", m.part, "the kind of text between the markers");
+  v.required("part", m.part,
+             "the kind of text between the markers; channel: a header, which says what the text "
+             "after it is (to=: a tool call, else analysis: reasoning, else the answer)");
   v.required("open", m.open, Text{limits::marker_bytes, true}, "the text that begins the part");
   v.field("close", m.close, Text{limits::marker_bytes},
           "the text that ends the part; without it the part goes on to the end of the text");
+  v.field("at_start", m.at_start, "whether the marker counts only before the answer has begun");
 }
 
 void fields(auto& v, Is<RepetitionDetection> auto& d) {
@@ -148,8 +160,9 @@ void end_fields(auto& v, Is<GenerationRequest> auto& r) {
   v.field("include_stop_str_in_output", r.stops.include, "keep what ended the text at its end");
   v.field("ignore_eos", r.stops.ignore_eos, "go on after an end-of-text token");
   v.field("markers", r.markers, Parts{limits::markers},
-          "sets reasoning and tool calls apart from the text: none, auto (by the markers that the "
-          "model's vocabulary holds), or a list of {part, open, close}");
+          "sets reasoning and tool calls apart from the text: none, reasoning or auto (reasoning "
+          "and tool calls) by the markers that the model is known to write, or a list of {part, "
+          "open, close}; absent: reasoning for messages, none for another prompt");
   v.field("repetition_detection", r.repetition_detection, Part{},
           "ends a text whose last tokens are one pattern several times in a row, with the finish "
           "reason repetition");
@@ -182,7 +195,7 @@ void fields(auto& v, Is<GenerationRequest> auto& r) {
   v.alias("max_completion_tokens", r.max_tokens, Count{limits::job_tokens}, "max_tokens");
   v.field("min_tokens", r.min_tokens, Count{limits::job_tokens},
           "nothing ends the text before this many tokens");
-  fields(v, r.sampling);
+  sampling_fields(v, r);
   fields(v, r.edits);
   end_fields(v, r);
   fields(v, r.logprobs);

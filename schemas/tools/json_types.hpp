@@ -30,6 +30,7 @@ MILLRACE_PART(TokenLogprobs, "token_logprobs");
 MILLRACE_PART(Choice, "choice");
 MILLRACE_PART(Usage, "usage");
 MILLRACE_PART(EngineTimes, "engine_times");
+MILLRACE_PART(SuggestedSampling, "suggested_sampling");
 MILLRACE_PART(EffectiveSettings, "effective_settings");
 MILLRACE_PART(GenerationResult, "generation_result");
 MILLRACE_PART(SubmitAnswer, "submit_answer");
@@ -47,6 +48,7 @@ MILLRACE_PART(MarkedPart, "marked_part");
 MILLRACE_PART(LogprobMode, "logprob_mode");
 MILLRACE_PART(PenaltyScope, "penalty_scope");
 MILLRACE_PART(ToolChoice, "tool_choice");
+MILLRACE_PART(SamplingSource, "sampling_source");
 #undef MILLRACE_PART
 
 inline Json reference(const std::string& name) {
@@ -200,7 +202,7 @@ template <class T>
 AnyOf allowed(const Parts& form) {
   const Json list = {
       {"type", "array"}, {"items", TypeOf<Marker>::schema()}, {"maxItems", form.most}};
-  return {{{"enum", {"none", "auto"}}}, list};
+  return {{{"enum", wire::Names<KnownMarkers>::all}}, list};
 }
 template <class T>
 AnyOf allowed(Part) {
@@ -270,8 +272,6 @@ Json default_of(const T& value) {
     return number(static_cast<double>(value));
   } else if constexpr (std::is_same_v<T, Tokens> || std::is_same_v<T, std::vector<float>>) {
     return "";  // base64 of nothing
-  } else if constexpr (std::is_same_v<T, MarkerRequest>) {
-    return "none";
   } else if constexpr (std::is_same_v<T, LogprobRequest>) {
     return value.sampled;
   } else if constexpr (std::is_same_v<T, std::map<std::string, std::string>> ||
@@ -285,8 +285,8 @@ Json default_of(const T& value) {
 }
 // Parts and optional fields have no default: they are absent.
 template <class T>
-inline constexpr bool has_default =
-    !(std::is_class_v<T> && part_name<T> != nullptr) && !std::is_same_v<T, Prompt>;
+inline constexpr bool has_default = !(std::is_class_v<T> && part_name<T> != nullptr) &&
+                                    !std::is_same_v<T, Prompt> && !std::is_same_v<T, MarkerRequest>;
 template <class T>
 inline constexpr bool has_default<std::optional<T>> = false;
 

@@ -242,6 +242,7 @@ Json common_schema() {
   add_words<LogprobMode>(defs);
   add_words<PenaltyScope>(defs);
   add_words<ToolChoice>(defs);
+  add_words<SamplingSource>(defs);
   add_words<JobState>(defs);
   add_words<FinishReason>(defs);
   add_words<MarkedPart>(defs);
@@ -259,6 +260,7 @@ Json common_schema() {
   add_part<Choice>(defs);
   add_part<Usage>(defs);
   add_part<EngineTimes>(defs);
+  add_part<SuggestedSampling>(defs);
   add_part<EffectiveSettings>(defs);
   add_part<GenerationResult>(defs);
   add_part<SubmitAnswer>(defs);

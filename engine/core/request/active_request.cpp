@@ -178,6 +178,8 @@ void ActiveRequest::end_sample(Sample& sample, FinishReason reason) {
   if (const auto& parts = sample.stop.parts()) {
     sample.choice.reasoning = parts->reasoning();
     sample.choice.tool_calls = parts->tool_calls();
+    sample.choice.reasoning_spans = sample.stop.token_spans(MarkedPart::reasoning);
+    sample.choice.tool_call_spans = sample.stop.token_spans(MarkedPart::tool_call);
   }
   sample.ended = true;
 }
@@ -189,6 +191,10 @@ GenerationResult ActiveRequest::finish(std::int64_t now_us) {
   result.usage.completion_tokens = static_cast<std::uint32_t>(generated());
   for (Sample& sample : samples_) {
     if (!sample.ended) end_sample(sample, FinishReason::cancelled);
+    const Tokens spans = sample.choice.reasoning_spans.value_or(Tokens());
+    for (std::size_t i = 0; i + 1 < spans.size(); i += 2) {
+      result.usage.reasoning_tokens += spans[i + 1] - spans[i];
+    }
     result.choices.push_back(std::move(sample.choice));
   }
   if (request_.logprobs.prompt) {

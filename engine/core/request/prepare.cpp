@@ -7,6 +7,7 @@
 #include "engine/core/request/encode_edits.hpp"
 #include "engine/core/request/encode_prompt.hpp"
 #include "engine/core/request/markers.hpp"
+#include "engine/core/request/suggested_sampling.hpp"
 #include "engine/core/scheduler/scheduler.hpp"
 #include "schemas/base/check_field.hpp"
 #include "schemas/base/check_request.hpp"
@@ -149,12 +150,13 @@ std::vector<Checkpoint> checkpoints(const GenerationRequest& request, const Toke
 
 std::shared_ptr<const StopRules> stop_rules(const GenerationRequest& request,
                                             const PreparedRequest& prepared,
-                                            const Tokenizer& tokenizer) {
+                                            const RequestContext& context) {
+  const Tokenizer& tokenizer = *context.tokenizer;
   const auto ends = tokenizer.end_tokens();
   auto rules = std::make_shared<StopRules>(request.stops, Tokens(ends.begin(), ends.end()),
                                            request.min_tokens, prepared.max_tokens);
   rules->repetition = request.repetition_detection;
-  if (request.markers.any()) add_markers(request.markers, prepared.prompt, tokenizer, *rules);
+  add_markers(wanted_markers(request, context.markers), prepared.prompt, tokenizer, *rules);
   return rules;
 }
 
@@ -172,6 +174,13 @@ Result<PreparedRequest> prepare(const GenerationRequest& request, const RequestC
   const bool score = request.task == Task::score;
   MILLRACE_TRY(check_engine(request, context));
   MILLRACE_TRY(check_prompt_size(request.prompt, context));
+  if (!score && request.sampling_source == SamplingSource::model) {
+    GenerationRequest filled = request;
+    MILLRACE_TRY(
+        apply_suggestion(context.suggested_sampling, context.suggested_sampling_error, filled));
+    filled.sampling_source = SamplingSource::job;
+    return prepare(filled, context);
+  }
   MILLRACE_TRY(check_request(request));
   MILLRACE_TRY(check_vocabulary(request, context.vocabulary));
   if (!score && request.sampling.temperature > 0.0f && !request.sampling.seed) {
@@ -196,7 +205,7 @@ Result<PreparedRequest> prepare(const GenerationRequest& request, const RequestC
     out.n = request.n;
     MILLRACE_ASSIGN(out.edits, encode_edits(request.edits, *context.tokenizer));
     MILLRACE_TRY(check_lengths(request, out, context));
-    out.rules = stop_rules(request, out, *context.tokenizer);
+    out.rules = stop_rules(request, out, context);
   }
   out.checkpoints = checkpoints(request, out.prompt, *context.tokenizer);
   MILLRACE_TRY(Scheduler::fits(*context.pool, out.prompt.size(), out.max_tokens));

@@ -15,9 +15,14 @@ void TextStop::dump(std::ostream& out) const {
 }
 
 void TextParts::dump(std::ostream& out) const {
-  out << " parts inside " << inside_ << " at " << state_ << " held \"" << held_ << "\" answer \""
-      << text_ << "\" reasoning \"" << reasoning_.value_or("-") << '"';
+  out << " parts inside " << inside_ << " message " << (message_ ? static_cast<int>(*message_) : -1)
+      << " at " << state_ << " held \"" << held_ << "\" header \"" << header_ << "\" from "
+      << header_begin_ << " of " << taken_ << " answer \"" << text_ << "\" reasoning \""
+      << reasoning_.value_or("-") << '"';
   dump_list(out, "calls", tool_calls_);
+  for (const PartSpan& span : spans_) {
+    out << " part " << static_cast<int>(span.part) << ' ' << span.begin << '-' << span.end;
+  }
 }
 
 void StopMachine::dump(std::ostream& out) const {
@@ -25,6 +30,7 @@ void StopMachine::dump(std::ostream& out) const {
       << sequence_ << " by \"" << stop_string_.value_or("-") << "\" "
       << (stop_token_ ? std::to_string(*stop_token_) : "-");
   dump_list(out, "begins", begins_);
+  dump_list(out, "tokens from", token_begins_);
   dump_list(out, "stopped", stop_sequence_.value_or(Tokens()));
   text_.dump(out);
   if (parts_) parts_->dump(out);

@@ -92,6 +92,22 @@ std::optional<FinishReason> StopMachine::decide(TokenId id, std::string_view pie
   return std::nullopt;
 }
 
+std::optional<Tokens> StopMachine::token_spans(MarkedPart part) const {
+  std::optional<Tokens> out;
+  const auto first_from = [&](std::uint64_t byte) {
+    const auto at = std::lower_bound(token_begins_.begin(), token_begins_.end(), byte);
+    return static_cast<std::uint32_t>(at - token_begins_.begin());
+  };
+  if (!parts_) return out;
+  for (const PartSpan& span : parts_->spans()) {
+    if (span.part != part) continue;
+    if (!out) out.emplace();
+    const std::uint32_t first = first_from(span.begin), end = first_from(span.end);
+    if (first < end) out->insert(out->end(), {first, end});
+  }
+  return out;
+}
+
 void StopMachine::take_settled() {
   if (!parts_) return;
   parts_->push(std::string_view(text_.text()).substr(given_));
@@ -100,6 +116,7 @@ void StopMachine::take_settled() {
 
 std::optional<FinishReason> StopMachine::push(TokenId id, std::string_view piece) {
   ++count_;
+  if (parts_) token_begins_.push_back(text_.size());
   const auto reason = decide(id, piece);
   take_settled();
   return reason;

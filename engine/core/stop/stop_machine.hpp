@@ -67,6 +67,9 @@ class StopMachine {
   // The settled text, which can no longer become a stop or a marker.
   const std::string& text() const { return parts_ ? parts_->text() : text_.text(); }
   const std::optional<TextParts>& parts() const { return parts_; }
+  // Which tokens are this part of the text, in the form of Choice::reasoning_spans; nothing where
+  // the text has no such part.
+  std::optional<Tokens> token_spans(MarkedPart part) const;
   const std::optional<std::string>& stop_string() const { return stop_string_; }
   const std::optional<TokenId>& stop_token() const { return stop_token_; }
   const std::optional<Tokens>& stop_sequence() const { return stop_sequence_; }
@@ -84,6 +87,7 @@ class StopMachine {
   std::size_t given_ = 0;  // bytes of settled text that parts_ has taken
   Automaton::State sequence_ = Automaton::start;
   std::vector<std::uint64_t> begins_;  // where the text of each token of a possible sequence begins
+  std::vector<std::uint64_t> token_begins_;  // where that of each token begins, if there are parts
   std::uint32_t count_ = 0;
   bool ended_ = false;  // the text takes no more
   std::optional<std::string> stop_string_;

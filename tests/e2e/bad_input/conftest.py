@@ -26,9 +26,9 @@ class RealRun(Run):
 
 
 class RealBroker(Broker):
-    def real_engine(self, *extra):
+    def real_engine(self, *extra, content=None):
         model = self.folder / "tiny.gguf"
-        model.write_bytes(tiny_gguf())
+        model.write_bytes(content or tiny_gguf())
         with open(self.folder / "engine.log", "ab") as log:
             process = subprocess.Popen(
                 [program("millrace-engine"), "--model", str(model), "--broker", self.engines,

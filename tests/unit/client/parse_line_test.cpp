@@ -139,8 +139,9 @@ TEST(ParseLine, TheSeedDoesNotDependOnTheLineNumber) {
 }
 
 TEST(ParseLine, RunAndSubmitDeriveTheSameSeed) {
-  for (const char* line : {R"({"id":"me","prompt":"p"})", R"({"custom_id":"me","prompt":"p"})",
-                           R"({"prompt":"p","model":"m"})"}) {
+  for (const char* line :
+       {R"({"id":"me","prompt":"p"})", R"({"custom_id":"me","prompt":"p"})",
+        R"({"prompt":"p","model":"m"})", R"({"prompt":"p","sampling":"model","top_k":0})"}) {
     const Job run = job_of(parse(line, {.id = "7-abc", .model = "*", .own_queue = true}));
     const Job submit = job_of(parse(line, {.batch = "evening"}));
     EXPECT_EQ(derived_seed(run), derived_seed(submit)) << line;

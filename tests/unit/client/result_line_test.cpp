@@ -120,18 +120,27 @@ TEST(ResultLine, PartsOfTheTextAndWhatEndedIt) {
     c.stop_sequence = Tokens{10, 11};
     c.reasoning = "why";
     c.tool_calls = {"{}", "f(1)"};
-    result.result->effective.markers = {{MarkedPart::reasoning, "<t>", "</t>"}};
+    c.reasoning_spans = Tokens{0, 1};
+    c.tool_call_spans = Tokens{1, 2};
+    result.result->usage.reasoning_tokens = 1;
+    result.result->effective.markers = {{MarkedPart::reasoning, "<t>", "</t>", true}};
     const json body = json::parse(result_line(result, 4, {}))["response"]["body"];
     const json& millrace = body.contains("millrace") ? body["millrace"] : body;
-    EXPECT_EQ(millrace["effective"]["markers"],
-              (json{{{"part", "reasoning"}, {"open", "<t>"}, {"close", "</t>"}}}));
+    EXPECT_EQ(
+        millrace["effective"]["markers"],
+        (json{{{"part", "reasoning"}, {"open", "<t>"}, {"close", "</t>"}, {"at_start", true}}}));
+    EXPECT_EQ(body["usage"]["completion_tokens_details"], (json{{"reasoning_tokens", 1}}));
     return body["choices"][0];
   };
   for (const char* shape : {"chat", "completion", ""}) {
     const json c = choice(shape);
     EXPECT_EQ(c["stop_reason"], (json{10, 11})) << shape;
     EXPECT_EQ(c["tool_calls"], (json{"{}", "f(1)"})) << shape;
-    EXPECT_EQ((*shape == 'c' && c.contains("message") ? c["message"] : c)["reasoning"], "why");
+    EXPECT_EQ(c["reasoning_spans"], (json{0, 1})) << shape;
+    EXPECT_EQ(c["tool_call_spans"], (json{1, 2})) << shape;
+    const bool chat = c.contains("message");
+    EXPECT_EQ(chat, std::string_view(shape) == "chat");
+    EXPECT_EQ(chat ? c["message"]["reasoning_content"] : c["reasoning"], "why") << shape;
   }
 }
 

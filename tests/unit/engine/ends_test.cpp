@@ -236,7 +236,8 @@ TEST_F(Ends, TheTextAndItsPartsByTheJobsMarkers) {
   EXPECT_EQ(choice.tool_calls, (std::vector<std::string>{"{\"a\": 1}", "{}"}));
   EXPECT_EQ(result.effective.markers.size(), 2u);
   expect_whole(result, 1);
-  const auto whole = result_of(text, [](GenerationRequest&) {});  // markers are off by default
+  // A prompt that is no chat is not split by default.
+  const auto whole = result_of(text, [](GenerationRequest&) {});
   EXPECT_EQ(whole.choices.at(0).text, text);
   EXPECT_FALSE(whole.choices.at(0).reasoning);
   EXPECT_TRUE(whole.effective.markers.empty());
@@ -272,8 +273,8 @@ TEST_F(Ends, AControlTokenCanBeAMarker) {
 }
 
 TEST_F(Ends, AModelThatIsNotKnownToWriteMarkersKeepsItsTextWhole) {
-  const auto result =
-      result_of("<think>a</think>b", [](GenerationRequest& r) { r.markers.known = true; });
+  const auto result = result_of("<think>a</think>b",
+                                [](GenerationRequest& r) { r.markers.known = KnownMarkers::all; });
   EXPECT_EQ(result.choices.at(0).text, "<think>a</think>b");
   EXPECT_TRUE(result.effective.markers.empty());
 }

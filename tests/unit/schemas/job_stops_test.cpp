@@ -29,17 +29,27 @@ TEST(JobStops, AcceptedForms) {
   EXPECT_EQ(request("stop_token_sequences", lists).stops.sequences,
             (std::vector<Tokens>{{5, 6}, {7}}));
   EXPECT_TRUE(request("include_stop_str_in_output", boolean(true)).stops.include);
-  EXPECT_EQ(request("markers", str("none")).markers, MarkerRequest{});
-  EXPECT_TRUE(request("markers", str("auto")).markers.known);
+  EXPECT_EQ(request("markers", str("none")).markers.known, KnownMarkers::none);
+  EXPECT_EQ(request("markers", arr({})).markers.known, KnownMarkers::none);
+  EXPECT_EQ(request("markers", str("reasoning")).markers.known, KnownMarkers::reasoning);
+  EXPECT_EQ(request("markers", str("auto")).markers.known, KnownMarkers::all);
+  EXPECT_EQ(request("n", uint(1)).markers, MarkerRequest{});
   EXPECT_EQ(request("markers", arr({marker("tool_call", "[T]")})).markers.list,
             (std::vector<Marker>{{MarkedPart::tool_call, "[T]", ""}}));
   EXPECT_EQ(
       request("repetition_detection", map({{"max_pattern_size", uint(8)}})).repetition_detection,
       (RepetitionDetection{8, 1, 2}));
-  Job known;
-  known.request.prompt = "x";
-  known.request.markers.known = true;
-  EXPECT_EQ(accepted(encode_job(known)).job, known);
+  for (const auto which : {KnownMarkers::none, KnownMarkers::reasoning, KnownMarkers::all}) {
+    Job known;
+    known.request.prompt = "x";
+    known.request.markers.known = which;
+    EXPECT_EQ(accepted(encode_job(known)).job, known);
+  }
+  Job own;
+  own.request.prompt = "x";
+  own.request.markers.list = {{MarkedPart::channel, "<|channel|>", "<|message|>"},
+                              {MarkedPart::reasoning, "<t>", "</t>", true}};
+  EXPECT_EQ(accepted(encode_job(own)).job, own);
 }
 
 TEST(JobStops, UnknownKeysInsideWarn) {
@@ -85,6 +95,8 @@ TEST(JobStops, BadMarkersAreRefusedByName) {
                  limit_exceeded, "markers[0].close has 257 bytes");
   EXPECT_REFUSED(with("markers", arr({marker("reasoning", "a<t>"), marker("tool_call", "<t>")})),
                  invalid_value, "markers[0].open holds markers[1].open");
+  EXPECT_REFUSED(with("markers", arr({marker("channel", "<c>")})), invalid_value,
+                 "markers[0].close is empty, but a channel's header must end");
   std::string many = "\xDD" + big_endian(17, 4);
   for (int i = 0; i < 17; ++i) many += marker("reasoning", "<" + std::to_string(i) + ">");
   EXPECT_REFUSED(with("markers", many), limit_exceeded, "17 parts, the limit is 16");

@@ -336,5 +336,47 @@ TEST(DerivedSeed, DependsOnPromptSamplingAndLabelOnly) {
   }
 }
 
+TEST(JobSampling, TheModelsSamplingCountsAfterWhatTheJobGives) {
+  const auto request = [](const std::string& body) { return accepted(body).job.request; };
+  const std::string plain = map({{"prompt", str("x")}, {"temperature", real(1)}});
+  EXPECT_EQ(request(plain).sampling_source, SamplingSource::job);
+  EXPECT_TRUE(request(plain).given_sampling.empty());
+  const std::string asked = map({{"prompt", str("x")},
+                                 {"repeat_penalty", real(1)},
+                                 {"sampling", str("model")},
+                                 {"temperature", real(1)},
+                                 {"top_k", nil()}});
+  const GenerationRequest r = request(asked);
+  EXPECT_EQ(r.sampling_source, SamplingSource::model);
+  EXPECT_EQ(r.given_sampling, (std::vector<std::string>{"temperature", "repetition_penalty"}));
+  Job job;
+  job.request = r;
+  EXPECT_EQ(accepted(encode_job(job)).job, job) << "values that are defaults are written, too";
+  const std::string word = map({{"prompt", str("x")}, {"sampling", str("job")}});
+  EXPECT_EQ(request(word), request(map({{"prompt", str("x")}})));
+}
+
+TEST(JobSampling, BadWordsAreRefused) {
+  EXPECT_REFUSED(with("sampling", str("file")), invalid_value, "sampling: unknown value 'file'");
+  EXPECT_REFUSED(with("sampling", boolean(true)), invalid_value, "sampling");
+  EXPECT_EQ(decode_job(with("sampling", str("file"))).error().hint, "use job or model");
+}
+
+// The seed comes from the job's own words: not from what a model suggests, which the job cannot
+// know.
+TEST(DerivedSeed, OfAModelsSamplingIsThatOfTheWord) {
+  const auto seed = [](const std::string& body) { return derived_seed(accepted(body).job); };
+  const std::string x = str("x"), model = str("model");
+  const std::uint64_t plain = seed(map({{"prompt", x}}));
+  EXPECT_EQ(seed(map({{"prompt", x}, {"sampling", str("job")}})), plain);
+  const std::uint64_t asked = seed(map({{"prompt", x}, {"sampling", model}}));
+  EXPECT_NE(asked, plain);
+  const std::uint64_t given =
+      seed(map({{"prompt", x}, {"sampling", model}, {"temperature", real(1)}}));
+  EXPECT_NE(given, asked);
+  EXPECT_EQ(seed(map({{"temperature", real(1)}, {"sampling", model}, {"prompt", x}})), given);
+  EXPECT_EQ(seed(map({{"prompt", x}, {"sampling", model}, {"markers", str("none")}})), asked);
+}
+
 }  // namespace
 }  // namespace millrace

@@ -51,6 +51,8 @@ inline Job tools_job() {
       {"user", "How is it in Bern?", {}, {"How is it", " in Bern?"}},
       {"assistant", std::nullopt, {{"tool_calls", {JsonList{{JsonObject{{"function", {call}}}}}}}}},
       {"tool", "Sunny.", {{"tool_call_id", {"c1"}}}}};
+  job.request.sampling_source = SamplingSource::model;
+  job.request.given_sampling = {"temperature"};  // though it is the default
   return job;
 }
 
@@ -141,8 +143,10 @@ inline JobResult completed() {
       TokenLogprobs{2, {-0.25f, -1.5f}, {7042, 260, 2, 30}, {-0.25f, -2.75f, -1.5f, -inf}};
   paris.logprobs->listed = ListedLogprobs{{30, 260}, {-12.0f, -inf, -1.5f, -0.25f}};
   paris.reasoning = "It is the capital.";
+  paris.reasoning_spans = Tokens{0, 1};
   Choice lyon{1, " Lyon. It", {31000, 30, 657}, FinishReason::stop, " is", {}, {}};
   lyon.tool_calls = {R"({"name": "map"})"};
+  lyon.tool_call_spans = Tokens{1, 3};
   const Choice loop{2, " Lyon Lyon", {31000, 31000, 31000}, FinishReason::repetition, {}, {}};
   const Choice cut{3, "", {7, 8}, FinishReason::stop, {}, {}, Tokens{7, 8}};
   GenerationResult result;
@@ -150,7 +154,7 @@ inline JobResult completed() {
   result.prompt = Tokens{504, 3575, 282};
   result.prompt_logprobs =
       TokenLogprobs{1, {nan, -3.5f, -0.125f}, {0, 3575, 282}, {nan, -3.5f, -0.125f}};
-  result.usage = {3, 0, 5};
+  result.usage = {3, 0, 5, 1};
   result.times = {120, 45'000, 98'000};
   result.effective.engine = {"SmolLM2-135M-Instruct.Q4_1",
                              "00c0ffee00c0ffee00c0ffee00c0ffee",
@@ -197,7 +201,7 @@ inline JobResult scored() {
   result.prompt = Tokens{504, 3575};
   result.prompt_logprobs =
       TokenLogprobs{0, {std::numeric_limits<float>::quiet_NaN(), -3.5f}, {}, {}};
-  result.usage = {2, 0, 0};
+  result.usage = {2, 0, 0, 0};
   result.times = {1, 0, 2};
   result.effective.engine = {"SmolLM2-135M-Instruct.Q4_1", "00", "exact", "f16", "f16", 0, 0, 8192};
   result.effective.sampling.seed = 0;
@@ -232,7 +236,15 @@ inline std::vector<Envelope> envelopes() {
                              6120,
                              3.75,
                              8192};
-  hello.engine = {facts, "SmolLM2 135M Instruct", "30 layers in one launch", {"k5v3", "r5/r3 x30"}};
+  hello.engine = {.facts = facts,
+                  .label = "SmolLM2 135M Instruct",
+                  .layer_path = "30 layers in one launch",
+                  .kv_policies = {"k5v3", "r5/r3 x30"},
+                  .suggested_sampling = {.temperature = 0.5f,
+                                         .top_k = 20,
+                                         .repetition_penalty = 1.125f,
+                                         .repetition_penalty_window = 64},
+                  .suggested_sampling_error = {}};
   Welcome welcome;
   welcome.broker = "0123456789abcdef0123456789abcdef";
   welcome.software = "millrace 0.1.0";
@@ -247,7 +259,12 @@ inline std::vector<Envelope> envelopes() {
   status.first = 1;
   status.high = 310;
   status.engines = {{"host-1 4242",
-                     {facts, "SmolLM2 135M Instruct", "30 layers in one launch", {"k5v3"}},
+                     {facts,
+                      "SmolLM2 135M Instruct",
+                      "30 layers in one launch",
+                      {"k5v3"},
+                      {},
+                      "general.sampling.mirostat has no setting in Millrace"},
                      2,
                      2,
                      312.5}};

@@ -88,6 +88,44 @@ TEST(Markers, ThePromptMayLeaveAPartOpen) {
   EXPECT_EQ(m.text(), "Yes");
 }
 
+TEST(Markers, AtTheStartCountOnlyBeforeTheAnswer) {
+  std::vector<Marker> markers = think_and_call;
+  markers[0].at_start = true;
+  const std::string text = " \n<think>a</think>\n<think>b</think>The <think>tag</think>. <think>";
+  for (std::size_t piece = 1; piece <= text.size(); ++piece) {
+    StopMachine m = with_markers(markers);
+    feed(m, text, piece);
+    m.close("");
+    EXPECT_EQ(m.parts()->reasoning(), "ab") << piece;
+    EXPECT_EQ(m.text(), " \n\nThe <think>tag</think>. <think>") << piece;
+  }
+  StopMachine calling = with_markers(markers);
+  feed(calling, "<tool_call>f</tool_call><think>a</think>Yes<tool_call>g", 3);
+  calling.close("");
+  EXPECT_EQ(calling.parts()->reasoning(), "a");
+  EXPECT_EQ(calling.parts()->tool_calls().size(), 2u);
+}
+
+// A token belongs to the part that holds its first byte.
+TEST(Markers, TellWhichTokensBelongToWhichPart) {
+  const auto spans = [](const std::vector<std::string>& pieces, std::int32_t inside = -1) {
+    StopMachine m = with_markers(think_and_call, {}, inside);
+    for (const std::string& piece : pieces) m.push(5, piece);
+    m.push(2, "");  // end of text
+    m.close("");
+    return std::pair(m.token_spans(MarkedPart::reasoning), m.token_spans(MarkedPart::tool_call));
+  };
+  using Spans = std::pair<std::optional<Tokens>, std::optional<Tokens>>;
+  EXPECT_EQ(spans({"a", "b"}), Spans());
+  EXPECT_EQ(spans({"<think>", "a", "b", "</think>", "c", "<tool_call>", "d", "</tool_call>", "e"}),
+            Spans(Tokens{0, 4}, Tokens{5, 8}));
+  EXPECT_EQ(spans({"x<thi", "nk>a</", "think>b", "c"}), Spans(Tokens{1, 3}, std::nullopt));
+  EXPECT_EQ(spans({"a", "", "</think>", "", "b"}, 0), Spans(Tokens{0, 3}, std::nullopt));
+  EXPECT_EQ(spans({"<think>", "a"}), Spans(Tokens{0, 3}, std::nullopt));  // never closed
+  EXPECT_EQ(spans({"[CALLS]", "f", "[CALLS]"}), Spans(std::nullopt, Tokens{0, 4}));
+  EXPECT_EQ(spans({"x<think></think>", "y"}), Spans(Tokens{}, std::nullopt));
+}
+
 // The reason that ends the tokens, and their number by then.
 std::pair<std::optional<FinishReason>, std::size_t> looped(const Tokens& tokens,
                                                            RepetitionDetection detection,
