@@ -26,34 +26,40 @@ Status zeroed(Device& device, Activation& activation, Forms forms, std::uint32_t
 
 }  // namespace
 
+// Collects what the operations of all layers write.
 Status Activations::allocate(Device& device, const ModelSpec& spec,
-                             std::span<const LayerWeights> layers, const Projection& head,
+                             std::span<const LayerProgram> layers, const Projection& head,
                              const Operations& operations, std::uint32_t tokens,
                              std::uint32_t outputs) {
   const AttentionSpec& heads = spec.attention();
-  std::uint32_t ffn = 0, gate_up_rows = 0;
+  std::uint32_t qkv_rows = 0, gate_up_rows = 0;
   Forms to_normed = operations.inputs_of(head), to_attended{.rows = true}, to_activated;
   bool branches = false;
-  for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
-    const LayerWeights& layer = layers[i];
-    to_normed |= operations.inputs_of(layer.qkv) | operations.inputs_of(layer.gate_up);
-    to_attended |= operations.inputs_of(layer.attention_output);
-    to_activated |= operations.inputs_of(layer.down);
-    ffn = std::max(ffn, spec.layers[i].feed_forward.width);
-    gate_up_rows = std::max(gate_up_rows, layer.gate_up.rows);
-    branches = branches || spec.layers[i].residual_scale != 1.0f || layer.attention_post_norm ||
-               layer.ffn_post_norm;
+  for (const LayerProgram& layer : layers) {
+    for (const LayerOp& operation : layer.operations) {
+      if (const auto* norm = std::get_if<NormOp>(&operation)) to_normed |= norm->forms;
+      if (const auto* attend = std::get_if<AttendOp>(&operation)) to_attended |= attend->forms;
+      if (const auto* gated = std::get_if<GatedOp>(&operation)) {
+        to_activated |= gated->forms;
+        gate_up_rows = std::max(gate_up_rows, gated->matrix->rows);
+      }
+      if (const auto* product = std::get_if<ProductOp>(&operation)) {
+        branches = branches || product->out == Slot::branch;
+        if (product->out == Slot::qkv) qkv_rows = product->matrix->rows;
+      }
+    }
   }
   const std::uint32_t width = input_stride(spec.width);
   MILLRACE_TRY(zeroed(device, hidden, width, tokens, "the residual stream"));
   if (branches) MILLRACE_TRY(zeroed(device, branch, width, tokens, "a sublayer's output"));
-  MILLRACE_TRY(zeroed(device, qkv, layers[0].qkv.rows, tokens, "queries, keys and values"));
-  MILLRACE_TRY(zeroed(device, gate_up, gate_up_rows, tokens, "gate and up"));
+  MILLRACE_TRY(zeroed(device, qkv, qkv_rows, tokens, "queries, keys and values"));
   MILLRACE_TRY(zeroed(device, normed, to_normed, spec.width, std::max(tokens, outputs),
                       "normed activations"));
   MILLRACE_TRY(zeroed(device, attended, to_attended, heads.heads * heads.head_dim, tokens,
                       "the attention's output"));
-  return zeroed(device, activated, to_activated, ffn, tokens, "the activation");
+  if (gate_up_rows == 0) return {};
+  MILLRACE_TRY(zeroed(device, gate_up, gate_up_rows, tokens, "gate and up"));
+  return zeroed(device, activated, to_activated, gate_up_rows / 2, tokens, "the activation");
 }
 
 const Activation& Activations::product_input(Slot slot) const {
@@ -92,6 +98,14 @@ Status run_layer(Operations& operations, const LayerProgram& layer, const Activa
     }
     if (const auto* gated = std::get_if<GatedOp>(&operation)) {
       return ops.gated(x.normed, *gated->matrix, x.gate_up, x.activated, gated->forms, n);
+    }
+    if (const auto* experts = std::get_if<ExpertsOp>(&operation)) {
+      const ExpertsInput in{.x = x.normed,
+                            .tokens = n,
+                            .shared = experts->shared ? x.branch : no_buffer,
+                            .shared_stride = experts->shared ? ops.width_stride() : 0};
+      return experts->experts->run(*experts->weights, in,
+                                   {.rows = x.hidden, .scale = experts->scale});
     }
     const auto& add = std::get<AddOp>(operation);
     return ops.add_branch(x.hidden, x.branch, add.weight != nullptr ? *add.weight : no_buffer,

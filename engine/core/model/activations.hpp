@@ -23,7 +23,7 @@ struct Activations {
 
   // Allocates them for `tokens` of a step, and rows of `normed` for `outputs` too, which the norm
   // before the logits writes. `head` is the matrix of the logits.
-  Status allocate(Device& device, const ModelSpec& spec, std::span<const LayerWeights> layers,
+  Status allocate(Device& device, const ModelSpec& spec, std::span<const LayerProgram> layers,
                   const Projection& head, const Operations& operations, std::uint32_t tokens,
                   std::uint32_t outputs);
   const Activation& product_input(Slot slot) const;

@@ -62,6 +62,11 @@ std::string line(Slot out, std::string_view assign, const std::string& what) {
   return text + std::string(assign) + " " + what + "\n";
 }
 
+std::string_view gate_name(Gate gate) {
+  if (gate == Gate::silu) return "silu";
+  return gate == Gate::gelu ? "gelu" : "clamped silu";
+}
+
 // One operation for people.
 struct Describe {
   const LayerSpec& spec;
@@ -86,7 +91,15 @@ struct Describe {
                 "attention of queries over the cache: " + attention_text(spec.attention));
   }
   std::string operator()(const GatedOp& gated) const {
-    return line(Slot::activated, " =", "silu(gate) * up of normed x " + matrix_text(*gated.matrix));
+    return line(Slot::activated, " =", std::string(gate_name(spec.feed_forward.gate)) + "(gate) * up of normed x " + matrix_text(*gated.matrix));
+  }
+  std::string operator()(const ExpertsOp& op) const {
+    const ExpertsSpec& experts = *spec.feed_forward.experts;
+    const std::string scale = op.scale == 1.0f ? "" : number(double{op.scale}) + " * ";
+    return line(Slot::hidden, "+=",
+                scale + "the best " + std::to_string(experts.used) + " of " +
+                    std::to_string(experts.count) + " experts of normed, " +
+                    std::to_string(experts.width) + " wide" + (op.shared ? ", and branch" : ""));
   }
   std::string operator()(const AddOp& add) const {
     const std::string branch =

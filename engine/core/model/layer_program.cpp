@@ -8,20 +8,24 @@ namespace {
 // Appends the operations of a layer in order.
 class Compiler {
  public:
-  Compiler(const LayerSpec& spec, const LayerWeights& weights, LayerProgram& out)
-      : spec_(spec), w_(weights), out_(out) {}
+  Compiler(const LayerSpec& spec, const LayerParts& parts, LayerProgram& out)
+      : spec_(spec), parts_(parts), w_(parts.weights), out_(out) {}
 
   void compile() {
-    const bool parallel = spec_.placement == NormPlacement::parallel;
-    norm(w_.attention_norm, spec_.norms.attention);
+    const bool after = spec_.placement == NormPlacement::after;
+    const NormNames& names = spec_.norms;
+    norm(w_.attention_norm, names.attention);
     add(ProductOp{&w_.qkv, Slot::normed, Slot::qkv});
     if (spec_.attention.head_norm != HeadNorm::none) add(HeadNormOp{&w_.head_norm});
     add(StoreOp{});
     add(AttendOp{});
-    join(w_.attention_output, Slot::attended, w_.attention_post_norm, spec_.norms.attention_post);
-    if (!parallel) norm(w_.ffn_norm, spec_.norms.feed_forward);
+    join(w_.attention_output, Slot::attended, w_.attention_post_norm,
+         after ? names.attention : names.attention_post);
+    if (spec_.placement != NormPlacement::parallel) norm(w_.ffn_norm, names.feed_forward);
+    if (parts_.experts != nullptr) return experts();
     add(GatedOp{&w_.gate_up});
-    join(w_.down, Slot::activated, w_.ffn_post_norm, spec_.norms.feed_forward_post);
+    join(w_.down, Slot::activated, w_.ffn_post_norm,
+         after ? names.feed_forward : names.feed_forward_post);
   }
 
  private:
@@ -37,26 +41,34 @@ class Compiler {
     add(ProductOp{&matrix, in, Slot::branch});
     add(AddOp{post_norm ? &post_norm : nullptr, name, spec_.residual_scale});
   }
+  void experts() {
+    const bool shared = spec_.feed_forward.experts->shared_width > 0;
+    if (shared) {
+      add(GatedOp{&parts_.expert_weights->shared_gate_up});
+      add(ProductOp{&parts_.expert_weights->shared_down, Slot::activated, Slot::branch});
+    }
+    add(ExpertsOp{parts_.experts, parts_.expert_weights, shared, spec_.residual_scale});
+  }
 
   const LayerSpec& spec_;
+  const LayerParts& parts_;
   const LayerWeights& w_;
   LayerProgram& out_;
 };
 
-struct Read {
-  Slot slot;
-  const Projection* matrix;
-};
-
-// The activation that a product reads.
-std::optional<Read> read_of(const LayerOp& operation) {
+// The forms in which an operation reads an activation.
+Forms forms_read(const LayerOp& operation, Slot slot, const Operations& operations) {
   if (const auto* product = std::get_if<ProductOp>(&operation)) {
-    return Read{product->in, product->matrix};
+    return product->in == slot ? operations.inputs_of(*product->matrix) : Forms{};
   }
+  if (slot != Slot::normed) return {};
   if (const auto* gated = std::get_if<GatedOp>(&operation)) {
-    return Read{Slot::normed, gated->matrix};
+    return operations.inputs_of(*gated->matrix);
   }
-  return std::nullopt;
+  if (const auto* experts = std::get_if<ExpertsOp>(&operation)) {
+    return experts->experts->inputs_of(*experts->weights);
+  }
+  return {};
 }
 
 // The activation that an operation writes in the forms that its readers ask for.
@@ -81,9 +93,7 @@ void resolve_forms(std::vector<LayerOp>& list, const Operations& operations) {
     const auto written = written_by(list[i]);
     if (!written) continue;
     for (std::size_t j = i + 1; j < list.size(); ++j) {
-      const auto read = read_of(list[j]);
-      if (read && read->slot == written->slot)
-        *written->forms |= operations.inputs_of(*read->matrix);
+      *written->forms |= forms_read(list[j], written->slot, operations);
       const auto again = written_by(list[j]);
       if (again && again->slot == written->slot) break;
     }
@@ -92,10 +102,10 @@ void resolve_forms(std::vector<LayerOp>& list, const Operations& operations) {
 
 }  // namespace
 
-LayerProgram compile_layer(const LayerSpec& spec, const LayerWeights& weights, KvPages kv,
-                           const Buffer& rope, const Operations& operations) {
-  LayerProgram out{&spec, kv, &rope, {}};
-  Compiler(spec, weights, out).compile();
+LayerProgram compile_layer(const LayerSpec& spec, const LayerParts& parts,
+                           const Operations& operations) {
+  LayerProgram out{&spec, parts.kv, &parts.rope, {}};
+  Compiler(spec, parts, out).compile();
   resolve_forms(out.operations, operations);
   return out;
 }

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "engine/core/families/spec.hpp"
+#include "engine/core/model/experts.hpp"
 #include "engine/core/model/operations.hpp"
 #include "engine/core/model/weights.hpp"
 
@@ -56,13 +57,22 @@ struct GatedOp {
   const Projection* matrix = nullptr;  // gate and up
   Forms forms{};
 };
+// hidden += scale * the weighed sum of the experts' outputs for normed, and of branch, the shared
+// expert's output, if there is one.
+struct ExpertsOp {
+  Experts* experts = nullptr;
+  const ExpertWeights* weights = nullptr;
+  bool shared = false;
+  float scale = 1.0f;
+};
 // hidden += scale * norm(branch), or hidden += scale * branch if there is no weight.
 struct AddOp {
   const Buffer* weight = nullptr;
   std::string_view name;
   float scale = 1.0f;
 };
-using LayerOp = std::variant<NormOp, ProductOp, HeadNormOp, StoreOp, AttendOp, GatedOp, AddOp>;
+using LayerOp =
+    std::variant<NormOp, ProductOp, HeadNormOp, StoreOp, AttendOp, GatedOp, ExpertsOp, AddOp>;
 
 struct LayerProgram {
   const LayerSpec* spec = nullptr;
@@ -71,8 +81,17 @@ struct LayerProgram {
   std::vector<LayerOp> operations;
 };
 
-LayerProgram compile_layer(const LayerSpec& spec, const LayerWeights& weights, KvPages kv,
-                           const Buffer& rope, const Operations& operations);
+// What a layer's operations read besides activations; `experts` and `expert_weights` are null for a
+// dense layer.
+struct LayerParts {
+  const LayerWeights& weights;
+  KvPages kv;
+  const Buffer& rope;
+  Experts* experts = nullptr;
+  const ExpertWeights* expert_weights = nullptr;
+};
+LayerProgram compile_layer(const LayerSpec& spec, const LayerParts& parts,
+                           const Operations& operations);
 
 // The program for people: one line for each operation; equal layers once.
 std::string program_text(const ModelSpec& spec, std::span<const LayerProgram> layers,

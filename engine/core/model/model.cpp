@@ -32,8 +32,11 @@ struct Model::State {
   Projection embedding, output;  // output is empty if the embedding serves as both
   Buffer output_norm, step_words;
   std::vector<LayerWeights> layers;
+  std::vector<std::optional<ExpertWeights>> expert_weights;  // by layer
+  std::vector<std::pair<ExpertsSpec, std::unique_ptr<Experts>>> experts;
   std::vector<Buffer> ropes;                // the different rotary tables of the layers
   std::vector<std::uint32_t> rope_of;       // the index of each layer's
+  std::uint32_t rope_positions = 0;         // of the tables
   std::vector<Buffer> means;                // of keys, by layer; empty if keys are not centered
   std::vector<LayerProgram> programs;       // of each layer, for the codecs of the current cache
   std::map<std::uint32_t, LayerRun> whole;  // by the index of their first layer
@@ -65,11 +68,14 @@ struct Model::State {
   Status load_weights(const GgufFile& file);
   Result<CacheGroup> create_cache(const KvLayers& kv, std::uint64_t bytes) const;
   Status build_operations();
-  Status build_layers();  // for the codecs of the current cache
+  // For the codecs of the current cache: the operations of all layers, then their kernels too.
+  Status compile_layers();
+  Status build_layers();
   Status allocate_activations();
   Status write_step(const StepTable& step);
   Status run_layers(const StepTable& step);
   Status load_ropes();
+  Experts* experts_of(std::uint32_t index);
 };
 
 Status Model::State::load_weights(const GgufFile& file) {
@@ -86,6 +92,10 @@ Status Model::State::load_weights(const GgufFile& file) {
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
     MILLRACE_ASSIGN(LayerWeights layer, load_layer(*device, file, spec, i));
     layers.push_back(std::move(layer));
+    expert_weights.emplace_back();
+    const auto& mixture = spec.layers[i].feed_forward.experts;
+    if (!mixture) continue;
+    MILLRACE_ASSIGN(expert_weights[i], load_experts(*device, file, *mixture, spec.width, i));
   }
   return {};
 }
@@ -96,8 +106,23 @@ Status Model::State::build_operations() {
   whole_layers = std::make_unique<WholeLayers>(*operations);
   MILLRACE_TRY(operations->prepare_layer(layers[0].qkv));
   MILLRACE_TRY(operations->prepare_logits());
+  for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
+    if (expert_weights[i]) MILLRACE_TRY(experts_of(i)->prepare(*expert_weights[i]));
+  }
   MILLRACE_TRY(operations->prepare_embedding(embedding));
   return operations->prepare_product(head());
+}
+
+// Layers whose experts differ in nothing but weights share kernels.
+Experts* Model::State::experts_of(std::uint32_t index) {
+  const FeedForwardSpec& layer = spec.layers[index].feed_forward;
+  for (const auto& [mixture, made] : experts) {
+    if (mixture == *layer.experts) return made.get();
+  }
+  experts.emplace_back(*layer.experts,
+                       std::make_unique<Experts>(*device, options.math, *layer.experts, layer.gate,
+                                                 spec.width, options.tuning));
+  return experts.back().second.get();
 }
 
 // Layers with one rope share its table.
@@ -114,17 +139,29 @@ Status Model::State::load_ropes() {
   }
   ropes = std::move(made);
   rope_of = tables.of_layer;
+  rope_positions = positions();
+  return {};
+}
+
+Status Model::State::compile_layers() {
+  if (rope_positions != positions()) MILLRACE_TRY(load_ropes());
+  programs.clear();
+  for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
+    const bool mixture = expert_weights[i].has_value();
+    programs.push_back(compile_layer(spec.layers[i],
+                                     {.weights = layers[i],
+                                      .kv = kv_pages(i),
+                                      .rope = ropes[rope_of[i]],
+                                      .experts = mixture ? experts_of(i) : nullptr,
+                                      .expert_weights = mixture ? &*expert_weights[i] : nullptr},
+                                     *operations));
+  }
   return {};
 }
 
 Status Model::State::build_layers() {
-  MILLRACE_TRY(load_ropes());
+  MILLRACE_TRY(compile_layers());
   whole.clear();
-  programs.clear();
-  for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
-    programs.push_back(
-        compile_layer(spec.layers[i], layers[i], kv_pages(i), ropes[rope_of[i]], *operations));
-  }
   info.layer_path = {};
   for (std::uint32_t i = 0; i < programs.size(); ++i) {
     if (const auto run = whole_layers_at(i); !run.empty()) {
@@ -162,7 +199,7 @@ std::string Model::State::why_in_parts(const LayerProgram& layer) const {
 }
 
 Status Model::State::allocate_activations() {
-  MILLRACE_TRY(act.allocate(*device, spec, layers, head(), *operations, options.step_tokens,
+  MILLRACE_TRY(act.allocate(*device, spec, programs, head(), *operations, options.step_tokens,
                             options.step_outputs));
   MILLRACE_ASSIGN(no_ids, device->allocate_zeroed(sizeof(std::uint32_t), "an id"));
   const std::uint64_t bytes = std::uint64_t{head().rows} * options.step_outputs * sizeof(float);
@@ -241,6 +278,7 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   MILLRACE_ASSIGN(state->cache, state->create_cache(kv, options.kv_bytes));
   MILLRACE_TRY(state->load_weights(file));
   MILLRACE_TRY(state->build_operations());
+  MILLRACE_TRY(state->compile_layers());
   if (Status room = state->allocate_activations(); !room) {
     return fail(without_room(std::move(room).error(), "lower --step-tokens"));
   }
@@ -333,6 +371,9 @@ Status Model::recover() {
 std::vector<const Buffer*> Model::counters() const {
   std::vector<const Buffer*> out = state_->operations->counters();
   if (const Buffer& phases = state_->whole_layers->counters()) out.push_back(&phases);
+  for (const auto& [mixture, made] : state_->experts) {
+    for (const Buffer* buffer : made->counters()) out.push_back(buffer);
+  }
   return out;
 }
 

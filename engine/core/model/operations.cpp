@@ -81,6 +81,11 @@ float Operations::inverse_width() const {
   return static_cast<float>(1.0 / static_cast<double>(spec_.width));
 }
 
+// All layers of a model have one gate function.
+std::string Operations::gate_define() const {
+  return define("GATE", static_cast<std::uint64_t>(spec_.layers.front().feed_forward.gate));
+}
+
 Status Operations::prepare_embedding(const Projection& embedding) {
   const PanelLayout layout{embedding.runs[0].format, embedding.columns};
   std::vector<std::string> defines = layout.defines();
@@ -103,7 +108,7 @@ Status Operations::prepare_layer(const Projection& qkv) {
   MILLRACE_ASSIGN(const Program built,
                   device_->build({.name = "layer",
                                   .sources = {"norm/rms.cl", "activation/silu.cl"},
-                                  .defines = {define("ROW_ITEMS", row_items())}}));
+                                  .defines = {define("ROW_ITEMS", row_items()), gate_define()}}));
   MILLRACE_ASSIGN(norm_, device_->kernel(built, "rms_norm"));
   MILLRACE_ASSIGN(silu_, device_->kernel(built, "silu_mul"));
   MILLRACE_TRY(prepare_norms());
@@ -113,7 +118,7 @@ Status Operations::prepare_layer(const Projection& qkv) {
         device_->build({.name = "quantize",
                         .sources = {"quantize/block.cl", "norm/rms.cl", "activation/silu.cl",
                                     "quantize/norm.cl", "quantize/quantize.cl"},
-                        .defines = {define("ROW_ITEMS", row_items())}}));
+                        .defines = {define("ROW_ITEMS", row_items()), gate_define()}}));
     MILLRACE_ASSIGN(norm_quantize_, device_->kernel(quantizing, "rms_norm_quantize"));
     MILLRACE_ASSIGN(silu_quantize_, device_->kernel(quantizing, "silu_mul_quantize"));
     MILLRACE_ASSIGN(quantize_, device_->kernel(quantizing, "quantize_rows"));
@@ -145,7 +150,10 @@ Status Operations::prepare_norms() {
                                                 define("ADD_NORMED", normed ? 1 : 0)}}));
     return device_->kernel(built, "add_branch");
   };
-  if (any([](const LayerSpec& layer) { return !layer.norms.attention_post.empty(); })) {
+  if (any([](const LayerSpec& layer) {
+        return layer.placement == NormPlacement::after ||
+               layer.placement == NormPlacement::before_and_after;
+      })) {
     MILLRACE_ASSIGN(add_normed_, add_kernel(true));
   }
   if (any([](const LayerSpec& layer) { return layer.residual_scale != 1.0f; })) {

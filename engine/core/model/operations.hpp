@@ -164,6 +164,7 @@ class Operations {
   std::uint32_t row_items() const { return device_->family() == Family::cpu ? 1 : 32; }
   // The place of the layers' window in windows().
   std::uint32_t window_of(std::uint32_t kind) const;
+  std::string gate_define() const;
   std::vector<std::string> attention_defines(std::uint32_t kind) const;
   float inverse_width() const;
   Status prepare_norms();

@@ -71,6 +71,7 @@ Result<Operations::Product> Operations::build_integer_product(const PanelLayout&
   program.defines.push_back(define("DOT", static_cast<std::uint64_t>(device_->dot())));
   program.defines.push_back(define("GROUP_COLUMNS", plain_columns));
   program.defines.push_back(define("TILE", tuning_.integer_tile));
+  program.defines.push_back(gate_define());
   MILLRACE_ASSIGN(const Program built, device_->build(program));
   Product product;
   MILLRACE_ASSIGN(product.plain, device_->kernel(built, "matmul"));

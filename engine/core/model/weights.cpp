@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "engine/core/families/layer_tensors.hpp"
 #include "engine/core/gguf/dequantize.hpp"
 #include "engine/core/model/shaped_tensor.hpp"
 
@@ -147,18 +148,18 @@ class LayerLoader {
         file_(file),
         width_(spec.width),
         layer_(spec.layers[index]),
+        matrices_(layer_matrices(file, spec, index)),
         prefix_("blk." + std::to_string(index) + ".") {}
 
   Result<LayerWeights> load() {
     const AttentionSpec& attention = layer_.attention;
-    const std::uint32_t queries = attention.heads * attention.head_dim;
-    const std::uint32_t keys = attention.kv_heads * attention.head_dim;
     const NormNames& norms = layer_.norms;
+    const bool after = layer_.placement == NormPlacement::after;
     LayerWeights out;
-    MILLRACE_ASSIGN(out.attention_norm, norm(norms.attention));
-    MILLRACE_ASSIGN(out.attention_post_norm, norm(norms.attention_post));
-    MILLRACE_ASSIGN(out.ffn_norm, norm(norms.feed_forward));
-    MILLRACE_ASSIGN(out.ffn_post_norm, norm(norms.feed_forward_post));
+    MILLRACE_ASSIGN(out.attention_norm, norm(after ? "" : norms.attention));
+    MILLRACE_ASSIGN(out.attention_post_norm, norm(after ? norms.attention : norms.attention_post));
+    MILLRACE_ASSIGN(out.ffn_norm, norm(after ? "" : norms.feed_forward));
+    MILLRACE_ASSIGN(out.ffn_post_norm, norm(after ? norms.feed_forward : norms.feed_forward_post));
     if (attention.sinks) {
       MILLRACE_ASSIGN(out.sinks, load_vector(device_, file_, prefix_ + "attn_sinks.weight",
                                              attention.heads, attention.heads));
@@ -166,27 +167,15 @@ class LayerLoader {
     if (attention.head_norm != HeadNorm::none) {
       MILLRACE_ASSIGN(out.head_norm, head_norms(attention));
     }
-    MILLRACE_ASSIGN(
-        out.qkv,
-        stacked("attn_qkv", {{"attn_q", queries}, {"attn_k", keys}, {"attn_v", keys}}, width_));
-    MILLRACE_ASSIGN(out.attention_output, stacked("", {{"attn_output", width_}}, queries));
-    const std::uint32_t ffn = layer_.feed_forward.width;
-    // Without a matrix of its own, the gate is the first half of ffn_up.
-    MILLRACE_ASSIGN(out.gate_up, stacked(has("ffn_gate") ? "" : "ffn_up",
-                                         {{"ffn_gate", ffn}, {"ffn_up", ffn}}, width_));
-    MILLRACE_ASSIGN(out.down, stacked("", {{"ffn_down", width_}}, ffn));
+    MILLRACE_ASSIGN(out.qkv, stacked({"attn_q", "attn_k", "attn_v"}));
+    MILLRACE_ASSIGN(out.attention_output, stacked({"attn_output"}));
+    if (layer_.feed_forward.experts) return out;
+    MILLRACE_ASSIGN(out.gate_up, stacked({"ffn_gate", "ffn_up"}));
+    MILLRACE_ASSIGN(out.down, stacked({"ffn_down"}));
     return out;
   }
 
  private:
-  struct Rows {
-    const char* name;
-    std::uint32_t rows;
-  };
-
-  bool has(const std::string& name) const {
-    return file_.find_tensor(prefix_ + name + ".weight") != nullptr;
-  }
   Result<Buffer> norm(const std::string& name) const {
     if (name.empty()) return Buffer();
     return load_vector(device_, file_, prefix_ + name + ".weight", width_,
@@ -205,20 +194,17 @@ class LayerLoader {
     MILLRACE_TRY(device_.write(buffer, 0, std::as_bytes(std::span(both))));
     return buffer;
   }
-  // Loads matrices over one input as one. They are rows of the tensor `fused` if the file has it.
-  Result<Projection> stacked(const std::string& fused, std::initializer_list<Rows> matrices,
-                             std::uint32_t columns) const {
-    const bool is_fused = !fused.empty() && has(fused);
-    std::uint32_t total = 0, first = 0;
-    for (const Rows& matrix : matrices) total += matrix.rows;
+  // Loads matrices over one input as one projection.
+  Result<Projection> stacked(std::initializer_list<std::string_view> names) const {
     std::vector<MatrixPart> parts;
-    for (const Rows& matrix : matrices) {
-      parts.push_back({.name = prefix_ + (is_fused ? fused : matrix.name), .rows = matrix.rows});
-      if (is_fused) {
-        parts.back().first_row = first;
-        parts.back().tensor_rows = total;
-      }
-      first += matrix.rows;
+    std::uint32_t columns = 0;
+    for (const std::string_view name : names) {
+      const LayerMatrix& matrix = *std::ranges::find(matrices_, name, &LayerMatrix::name);
+      parts.push_back({.name = matrix.tensor,
+                       .rows = matrix.rows,
+                       .first_row = matrix.first_row,
+                       .tensor_rows = matrix.tensor_rows});
+      columns = matrix.columns;
     }
     return load_projection(device_, file_, parts, columns);
   }
@@ -227,6 +213,7 @@ class LayerLoader {
   const GgufFile& file_;
   std::uint32_t width_;
   const LayerSpec& layer_;
+  std::vector<LayerMatrix> matrices_;
   std::string prefix_;
 };
 

@@ -172,6 +172,9 @@ std::string WholeLayers::why_in_parts(const LayerProgram& layer) const {
     return "whole layers need a CPU device that shares the host's memory";
   }
   if (ops_->math_ != MathMode::fast) return "whole layers need --math fast";
+  for (const LayerOp& operation : layer.operations) {
+    if (std::holds_alternative<ExpertsOp>(operation)) return "experts run in parts";
+  }
   const std::vector<const Projection*> products = products_of(layer);
   const WeightTensor& first = products.front()->tensors[0];
   for (const Projection* product : products) {
@@ -270,6 +273,7 @@ ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lo
   for (const std::string& text : PanelLayout{format, ops_->spec_.width}.defines()) {
     program.defines.push_back(text);
   }
+  add("GATE", static_cast<std::uint64_t>(layer.spec->feed_forward.gate));
   add("LAYER_WORDS", lowered.buffers.size());
   add("SYNC_WORDS", lowered.sync_words);
   add("WIDTH", ops_->spec_.width);
