@@ -53,19 +53,19 @@ def golden(name):
     return np.load(HERE / "golden" / f"{name}.npy").astype(np.float64)
 
 
-def run_probe(model, tokens, folder, *options):
-    tokens_path, output = folder / "tokens.json", folder / "logits"
-    tokens_path.write_text(json.dumps(tokens))
-    program = BUILD / "bin/families_probe"
+def run_probe(name, model, given, folder, *options):
+    tokens = folder / "tokens.json"
+    tokens.write_text(json.dumps(given))
+    program = BUILD / "bin" / name
     assert program.exists(), f"{program} is missing: build the tests"
-    return output, subprocess.run(
-        [program, "--model", model, "--tokens", tokens_path, "--output", output, *options],
-        capture_output=True, text=True)
+    return subprocess.run([program, "--model", model, "--tokens", tokens, "--kv", KV_POLICY,
+                           *options], capture_output=True, text=True)
 
 
-def engine_logits(model, tokens, folder, *options):
+def engine_logits(model, tokens, folder):
     """The engine's logits [position, vocabulary] in each schedule, by its name."""
-    output, done = run_probe(model, tokens, folder, "--kv", KV_POLICY, *options)
+    output = folder / "logits"
+    done = run_probe("families_probe", model, tokens, folder, "--output", output)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said["vocabulary"] == VOCABULARY
@@ -95,9 +95,25 @@ def test_exact_logits_are_those_of_the_official_class(name, files, tmp_path):
         assert np.array_equal(logits, got["whole"]), f"{schedule} has other bits"
 
 
+@pytest.mark.parametrize("name", SUPPORTED)
+def test_hits_and_pauses_change_nothing(name, files, tmp_path):
+    listed = list(range(VOCABULARY)[COLUMNS])
+    given = {"tokens": MODELS[name].prompt(), "listed": listed}
+    done = run_probe("families_engine_probe", files(name), given, tmp_path)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["pauses"] > 0 and said["same"], said
+    for hit in said["hits"]:
+        assert 0 < hit["cached"] < hit["tokens"], hit
+        # Logprobs are logits less the same number for every token.
+        off = np.array(hit["logprobs"]) - golden(name)[hit["tokens"] - 1]
+        assert np.abs(off - off.mean()).max() <= MOST, hit["tokens"]
+
+
 @pytest.mark.parametrize("name", NOT_YET)
 def test_other_architectures_are_refused_by_name(name, files, tmp_path):
-    _, done = run_probe(files(name), MODELS[name].prompt(), tmp_path)
+    done = run_probe("families_probe", files(name), MODELS[name].prompt(), tmp_path,
+                     "--output", tmp_path / "logits")
     assert done.returncode == 1, f"{name} loads: take it from NOT_YET"
     assert "unsupported_architecture" in done.stderr and NOT_YET[name] in done.stderr, done.stderr
 
