@@ -16,11 +16,15 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 from models import COLUMNS, MODELS, TOKENS, VOCABULARY  # noqa: E402
+from variants import VARIANTS  # noqa: E402
 import write_gguf  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD", HERE.parents[1] / "build"))
 
-# The models that the engine refuses so far, each with what the refusal names. A model that loads
+# Each file, and the model whose logits it has.
+FILES = {name: (name, model) for name, model in MODELS.items()} | VARIANTS
+
+# The files that the engine refuses so far, each with what the refusal names. A file that loads
 # must leave the list.
 NOT_YET = {
     "mixtral": "llama.expert_count", "qwen2moe": "qwen2moe", "qwen3": "qwen3",
@@ -29,8 +33,9 @@ NOT_YET = {
     "glm4moe": "glm4moe", "minimax-m2": "minimax-m2", "phi3": "phi3", "phi3-long": "phi3",
     "olmo2": "olmo2", "olmo3": "olmo2", "smollm3": "smollm3", "seed_oss": "seed_oss",
     "ernie4_5": "ernie4_5", "ernie4_5-moe": "ernie4_5-moe", "hunyuan-dense": "hunyuan-dense",
-    "cohere2": "cohere2"}
-SUPPORTED = [name for name in MODELS if name not in NOT_YET]
+    "cohere2": "cohere2", "qwen3moe-fused": "qwen3moe", "gemma3-implied": "gemma3",
+    "glm4moe-draft": "glm4moe"}
+SUPPORTED = [name for name in FILES if name not in NOT_YET]
 
 # The KV policy of the comparison, and the largest difference of a logit under it. Logits differ
 # from each other by about 1.3. llama.cpp with F16 keys and values is up to 0.012 away on these
@@ -40,17 +45,21 @@ KV_POLICY, MOST = "f16", 0.012
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory):
-    """A function that writes a model's file once and returns its path."""
+    """A function that writes a file once and returns its path."""
     folder = tmp_path_factory.mktemp("families")
 
     def path(name):
         wanted = folder / f"{name}.gguf"
-        return wanted if wanted.exists() else write_gguf.write(MODELS[name], wanted)
+        return wanted if wanted.exists() else write_gguf.write(FILES[name][1], wanted)
     return path
 
 
+def prompt(name):
+    return MODELS[FILES[name][0]].prompt()
+
+
 def golden(name):
-    return np.load(HERE / "golden" / f"{name}.npy").astype(np.float64)
+    return np.load(HERE / "golden" / f"{FILES[name][0]}.npy").astype(np.float64)
 
 
 def run_probe(name, model, given, folder, *options):
@@ -85,7 +94,7 @@ def test_golden_logits_belong_to_the_models():
 
 @pytest.mark.parametrize("name", SUPPORTED)
 def test_exact_logits_are_those_of_the_official_class(name, files, tmp_path):
-    got = engine_logits(files(name), MODELS[name].prompt(), tmp_path)
+    got = engine_logits(files(name), prompt(name), tmp_path)
     assert len(got) >= 4
     worst = {schedule: np.abs(logits[:, COLUMNS] - golden(name)).max()
              for schedule, logits in got.items()}
@@ -98,7 +107,7 @@ def test_exact_logits_are_those_of_the_official_class(name, files, tmp_path):
 @pytest.mark.parametrize("name", SUPPORTED)
 def test_hits_and_pauses_change_nothing(name, files, tmp_path):
     listed = list(range(VOCABULARY)[COLUMNS])
-    given = {"tokens": MODELS[name].prompt(), "listed": listed}
+    given = {"tokens": prompt(name), "listed": listed}
     done = run_probe("families_engine_probe", files(name), given, tmp_path)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
@@ -112,7 +121,7 @@ def test_hits_and_pauses_change_nothing(name, files, tmp_path):
 
 @pytest.mark.parametrize("name", NOT_YET)
 def test_other_architectures_are_refused_by_name(name, files, tmp_path):
-    done = run_probe("families_probe", files(name), MODELS[name].prompt(), tmp_path,
+    done = run_probe("families_probe", files(name), prompt(name), tmp_path,
                      "--output", tmp_path / "logits")
     assert done.returncode == 1, f"{name} loads: take it from NOT_YET"
     assert "unsupported_architecture" in done.stderr and NOT_YET[name] in done.stderr, done.stderr
@@ -123,5 +132,5 @@ def test_the_limit_tells_models_apart(files, tmp_path):
     model = MODELS["qwen2"]
     altered = dataclasses.replace(model, keys={"rope.freq_base": 9e5})
     path = write_gguf.write(altered, tmp_path / "altered.gguf")
-    got = engine_logits(path, model.prompt(), tmp_path)["whole"]
+    got = engine_logits(path, prompt("qwen2"), tmp_path)["whole"]
     assert np.abs(got[:, COLUMNS] - golden("qwen2")).max() > 3 * MOST
