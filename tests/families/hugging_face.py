@@ -67,7 +67,7 @@ CLASSES = {
         rope_parameters=plain(1e6, partial_rotary_factor=0.5))),
     "minimax-m2": ("MiniMaxM2", dict(LOCAL_MOE, rotary_dim=16,
                                      rope_parameters=plain(5e6, partial_rotary_factor=0.5))),
-    "phi3": ("Phi3", {}),
+    "phi3": ("Phi3", dict(original_max_position_embeddings=512)),
     "phi3-long": ("Phi3", dict(original_max_position_embeddings=32, rope_parameters=LONGROPE)),
     "olmo2": ("Olmo2", dict(rope_parameters=plain(5e5))),
     "olmo3": ("Olmo3", dict(sliding_window=WINDOW, rope_parameters=dict(
@@ -81,8 +81,7 @@ CLASSES = {
         moe_layer_start_index=2, rope_parameters=plain(5e5))),
     "hunyuan-dense": ("HunYuanDenseV1", dict(max_position_embeddings=32768, rope_parameters=dict(
         rope_type="dynamic", rope_theta=1e4, alpha=1000.0, factor=1.0))),
-    "cohere2": ("Cohere2", dict(sliding_window=WINDOW, logit_scale=0.25, rotary_pct=1.0,
-                                layer_norm_eps=EPSILON)),
+    "cohere2": ("Cohere2", dict(sliding_window=WINDOW, logit_scale=0.25, rotary_pct=1.0)),
 }
 
 
@@ -98,10 +97,10 @@ def configuration(model):
     values = dict(
         vocab_size=VOCABULARY, hidden_size=s.width, intermediate_size=s.ffn,
         num_hidden_layers=s.layers, num_attention_heads=s.heads, num_key_value_heads=s.kv_heads,
-        max_position_embeddings=model.context, tie_word_embeddings=model.tied,
-        rms_norm_eps=EPSILON, **LAST)
+        max_position_embeddings=model.context, tie_word_embeddings=model.tied, **LAST)
     if s.width != s.heads * s.head_dim:
         values["head_dim"] = s.head_dim
+    values["layer_norm_eps" if model.name == "cohere2" else "rms_norm_eps"] = EPSILON
     return classes(model.name)[0](**(values | CLASSES[model.name][1]))
 
 
