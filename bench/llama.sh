@@ -2,6 +2,7 @@
 # Fetches llama.cpp's source by package name (the PyPI sdist llama-cpp-python contains it) and builds one
 # of its programs in the cache folder, optimised for this processor. Prints the program's path as its last line.
 #   bench/llama.sh [TARGET]        default: llama-batched-bench
+#   bench/llama.sh --source        builds nothing, and prints the folder of the source
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../ops/lib/common.sh"
 
@@ -12,19 +13,28 @@ home=$cache/llama-cpp-python-$version
 processor=$(grep -m 1 -E '^(flags|Features)' /proc/cpuinfo | sha256sum | cut -c 1-12)
 built=$home/build-$processor
 program=$built/bin/$target
-if [ ! -x "$program" ]; then
-  ensure_packages g++ cmake ninja-build python3-pip
+fetch_source() {
+  [ -d "$home/source" ] && return
+  ensure_packages python3-pip
+  note "fetching llama-cpp-python $version"
   mkdir -p "$home"
-  if [ ! -d "$home/source" ]; then
-    note "fetching llama-cpp-python $version"
-    python3 -m pip download -q --disable-pip-version-check --no-deps --no-binary :all: -d "$home" \
-      "llama-cpp-python==$version"
-    rm -rf "$home/unpacked"
-    mkdir "$home/unpacked"
-    tar -xzf "$home"/llama_cpp_python-*.tar.gz -C "$home/unpacked" --strip-components 3 \
-      --wildcards '*/vendor/llama.cpp/*'
-    mv "$home/unpacked" "$home/source"
-  fi
+  python3 -m pip download -q --disable-pip-version-check --no-deps --no-binary :all: -d "$home" \
+    "llama-cpp-python==$version"
+  rm -rf "$home/unpacked"
+  mkdir "$home/unpacked"
+  tar -xzf "$home"/llama_cpp_python-*.tar.gz -C "$home/unpacked" --strip-components 3 \
+    --wildcards '*/vendor/llama.cpp/*'
+  mv "$home/unpacked" "$home/source"
+}
+
+if [ "$target" = --source ]; then
+  fetch_source
+  printf '%s\n' "$home/source"
+  exit 0
+fi
+if [ ! -x "$program" ]; then
+  ensure_packages g++ cmake ninja-build
+  fetch_source
   note "building $target"
   cmake -S "$home/source" -B "$built" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON \
     -DLLAMA_CURL=OFF -DBUILD_SHARED_LIBS=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_TOOLS=ON \

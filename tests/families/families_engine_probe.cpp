@@ -1,0 +1,127 @@
+// Runs a whole engine over given tokens: after hits of the prefix tree, and with pauses for lack of
+// KV memory. test_families.py judges what it prints.
+//
+//   families_engine_probe --model M.gguf --tokens T.json [--kv POLICY]
+//
+// T.json holds {"tokens": [...], "listed": [...]}. Prints one JSON object:
+//
+//   hits    a list of {"tokens": n, "cached": n, "logprobs": [...]}: the logprobs of the listed
+//           tokens after the first n tokens, and how many of those the prefix tree held
+//   pauses  how often a small pool paused one of several long jobs
+//   same    whether these jobs gave the same tokens and logprobs as in a large pool
+#include <CLI/CLI.hpp>
+#include <bit>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "bench/must.hpp"
+#include "engine/core/engine.hpp"
+
+namespace {
+
+using namespace millrace;
+using namespace millrace::engine;
+using millrace::bench::die;
+using millrace::bench::must;
+
+struct Input {
+  Tokens tokens, listed;
+};
+
+Input read_input(const std::string& path) {
+  std::ifstream file(path);
+  const auto json = nlohmann::json::parse(file, nullptr, false);
+  if (!json.is_object()) die(path + " holds no {\"tokens\": [...], \"listed\": [...]}");
+  return {json["tokens"].get<Tokens>(), json["listed"].get<Tokens>()};
+}
+
+GenerationRequest greedy(const Tokens& tokens, std::size_t count, std::uint32_t max_tokens) {
+  GenerationRequest request;
+  request.prompt = Tokens(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(count));
+  request.max_tokens = max_tokens;
+  request.sampling.temperature = 0;
+  request.sampling.seed = 1;
+  request.stops.ignore_eos = true;
+  request.logprobs.sampled = true;
+  return request;
+}
+
+// Returns the results in the order of the requests, which start together.
+std::vector<GenerationResult> run(Engine& engine, const std::vector<GenerationRequest>& requests) {
+  for (std::size_t i = 0; i < requests.size(); ++i) must(engine.add(i, requests[i]));
+  std::vector<Event> events;
+  while (engine.busy()) must(engine.step(events));
+  std::vector<GenerationResult> results(requests.size());
+  for (Event& event : events) {
+    if (event.error) die(*event.error);
+    results[event.id] = std::move(event.result);
+  }
+  return results;
+}
+
+nlohmann::json hits(const EngineOptions& options, const Input& input) {
+  const auto engine = must(Engine::create(options));
+  run(*engine, {greedy(input.tokens, input.tokens.size(), 1)});
+  auto out = nlohmann::json::array();
+  // The last page of a prompt is computed anew, so these end before, at and after a page's end.
+  for (const std::size_t count : {31, 32, 33, 48}) {
+    GenerationRequest request = greedy(input.tokens, count, 1);
+    request.logprobs.listed = input.listed;
+    const GenerationResult result = std::move(run(*engine, {request}).front());
+    out.push_back({{"tokens", count},
+                   {"cached", result.usage.cached_tokens},
+                   {"logprobs", result.choices.at(0).logprobs->listed->logprobs}});
+  }
+  return out;
+}
+
+bool same(const GenerationResult& a, const GenerationResult& b) {
+  const Choice &x = a.choices.at(0), &y = b.choices.at(0);
+  const auto bits = [](const Choice& choice) {
+    std::vector<std::uint32_t> out;
+    for (const float each : choice.logprobs->token) {
+      out.push_back(std::bit_cast<std::uint32_t>(each));
+    }
+    return out;
+  };
+  return x.tokens == y.tokens && bits(x) == bits(y);
+}
+
+nlohmann::json pauses(EngineOptions options, const Input& input) {
+  options.prefix_cache = false;
+  std::vector<GenerationRequest> requests;
+  for (const std::size_t count : {48, 20, 36, 28}) {
+    requests.push_back(greedy(input.tokens, count, 110));
+  }
+  const auto roomy = must(Engine::create(options));
+  const auto expected = run(*roomy, requests);
+  const std::uint64_t token_bytes = options.kv_memory_bytes / roomy->info().kv_pool_tokens;
+  options.kv_memory_bytes = token_bytes * 320;
+  const auto small = must(Engine::create(options));
+  const auto got = run(*small, requests);
+  bool all = true;
+  for (std::size_t i = 0; i < requests.size(); ++i) all = all && same(got[i], expected[i]);
+  return {{"pauses", small->counters().pauses}, {"same", all}};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Runs an engine over given tokens with prefix hits and with pauses");
+  std::string tokens;
+  EngineOptions options;
+  options.kv_memory_bytes = 32 * limits::MiB;
+  options.math = MathMode::exact;
+  app.add_option("--model", options.model_path)->required();
+  app.add_option("--tokens", tokens)->required();
+  app.add_option("--kv", options.kv);
+  CLI11_PARSE(app, argc, argv);
+  const Input input = read_input(tokens);
+  nlohmann::json out = pauses(options, input);
+  out["hits"] = hits(options, input);
+  std::printf("%s\n", out.dump().c_str());
+  return 0;
+}

@@ -1,0 +1,227 @@
+"""The tiny models as the official classes of PyPI `transformers`, with the same weights. Needs the
+packages of this folder's requirements.txt.
+
+configuration() and parameters() undo what the converter does: names, the order of rows of queries
+and keys that rotate in pairs, 1 added to norms, fused and interleaved matrices.
+"""
+import contextlib
+
+import numpy as np
+import torch
+import transformers
+
+from models import EPSILON, EXPERTS, USED, VOCABULARY, WINDOW
+
+LAST = dict(bos_token_id=VOCABULARY - 4, eos_token_id=VOCABULARY - 3, pad_token_id=VOCABULARY - 2)
+
+
+def plain(theta, **more):
+    return dict(rope_type="default", rope_theta=theta, **more)
+
+
+def yarn(theta, factor, original, **more):
+    return dict(rope_type="yarn", rope_theta=theta, factor=factor, beta_fast=32.0, beta_slow=1.0,
+                original_max_position_embeddings=original, **more)
+
+
+MOE = dict(num_experts=EXPERTS, num_experts_per_tok=USED, moe_intermediate_size=64)
+LOCAL_MOE = dict(num_local_experts=EXPERTS, num_experts_per_tok=USED, intermediate_size=64)
+GRANITE = dict(embedding_multiplier=12.0, residual_multiplier=0.22, attention_multiplier=0.0156)
+LLAMA3 = dict(rope_type="llama3", rope_theta=5e5, factor=8.0, low_freq_factor=1.0,
+              high_freq_factor=4.0, original_max_position_embeddings=32)
+LONGROPE = dict(rope_type="longrope", rope_theta=1e4, partial_rotary_factor=1.0,
+                original_max_position_embeddings=32,
+                long_factor=[1.0 + 0.5 * i for i in range(16)],
+                short_factor=[1.0 + 0.05 * i for i in range(16)])
+
+# Model -> the class's name without "Config" and "ForCausalLM", and what its configuration adds.
+CLASSES = {
+    "llama": ("Llama", dict(rope_parameters=LLAMA3)),
+    "mistral": ("Mistral", dict(sliding_window=WINDOW, rope_parameters=plain(1e4))),
+    "mixtral": ("Mixtral", dict(LOCAL_MOE, sliding_window=None, rope_parameters=plain(1e6))),
+    "qwen2": ("Qwen2", dict(rope_parameters=plain(1e6))),
+    "qwen2moe": ("Qwen2Moe", dict(MOE, shared_expert_intermediate_size=96, norm_topk_prob=False,
+                                  rope_parameters=plain(1e6))),
+    "qwen3": ("Qwen3", dict(rope_parameters=plain(1e6))),
+    "qwen3moe": ("Qwen3Moe", dict(MOE, norm_topk_prob=True, decoder_sparse_step=1,
+                                  mlp_only_layers=[], rope_parameters=plain(1e6))),
+    "gemma2": ("Gemma2", dict(sliding_window=WINDOW, query_pre_attn_scalar=32,
+                              attn_logit_softcapping=2.0, final_logit_softcapping=5.0)),
+    "gemma3": ("Gemma3", dict(
+        sliding_window=WINDOW, query_pre_attn_scalar=32,
+        rope_parameters=dict(sliding_attention=plain(1e4),
+                             full_attention=dict(plain(1e6), rope_type="linear", factor=8.0)))),
+    "gpt-oss": ("GptOss", dict(
+        LOCAL_MOE, sliding_window=WINDOW,
+        rope_parameters=yarn(150000.0, 32.0, 4096, truncate=False))),
+    "mistral3": ("Ministral3", dict(rope_parameters=yarn(
+        1e6, 16.0, 16, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.1))),
+    "granite": ("Granite", dict(GRANITE, logits_scaling=8.0)),
+    "granitemoe": ("GraniteMoe", dict(GRANITE, **LOCAL_MOE, logits_scaling=6.0)),
+    "glm4": ("Glm4", dict(attention_bias=True,
+                          rope_parameters=plain(1e4, partial_rotary_factor=0.5))),
+    "glm4moe": ("Glm4Moe", dict(
+        attention_bias=True, use_qk_norm=True, n_routed_experts=EXPERTS, num_experts_per_tok=USED,
+        n_shared_experts=1, moe_intermediate_size=64, first_k_dense_replace=2, norm_topk_prob=True,
+        routed_scaling_factor=1.5, n_group=1, topk_group=1,
+        rope_parameters=plain(1e6, partial_rotary_factor=0.5))),
+    "minimax-m2": ("MiniMaxM2", dict(LOCAL_MOE, rotary_dim=16,
+                                     rope_parameters=plain(5e6, partial_rotary_factor=0.5))),
+    "phi3": ("Phi3", dict(original_max_position_embeddings=512)),
+    "phi3-long": ("Phi3", dict(original_max_position_embeddings=32, rope_parameters=LONGROPE)),
+    "olmo2": ("Olmo2", dict(rope_parameters=plain(5e5))),
+    "olmo3": ("Olmo3", dict(sliding_window=WINDOW, rope_parameters=dict(
+        sliding_attention=plain(5e5),
+        full_attention=yarn(5e5, 8.0, 64, attention_factor=1.2079441541679836)))),
+    "smollm3": ("SmolLM3", dict(no_rope_layer_interval=4, rope_parameters=plain(2e6))),
+    "seed_oss": ("SeedOss", dict(attention_bias=True, rope_parameters=plain(1e4))),
+    "ernie4_5": ("Ernie4_5", dict(rope_parameters=plain(5e5))),
+    "ernie4_5-moe": ("Ernie4_5_Moe", dict(
+        moe_num_experts=EXPERTS, moe_k=USED, moe_intermediate_size=64, moe_num_shared_experts=1,
+        moe_layer_start_index=2, rope_parameters=plain(5e5))),
+    "hunyuan-dense": ("HunYuanDenseV1", dict(max_position_embeddings=32768, rope_parameters=dict(
+        rope_type="dynamic", rope_theta=1e4, alpha=1000.0, factor=1.0))),
+    "cohere2": ("Cohere2", dict(sliding_window=WINDOW, logit_scale=0.25, rotary_pct=1.0)),
+}
+
+
+def classes(name):
+    """The classes of a model's configuration and of the model."""
+    given = CLASSES[name][0]
+    config = given + ("TextConfig" if given == "Gemma3" else "Config")
+    return getattr(transformers, config), getattr(transformers, given + "ForCausalLM")
+
+
+def configuration(model):
+    s = model.sizes
+    values = dict(
+        vocab_size=VOCABULARY, hidden_size=s.width, intermediate_size=s.ffn,
+        num_hidden_layers=s.layers, num_attention_heads=s.heads, num_key_value_heads=s.kv_heads,
+        max_position_embeddings=model.context, tie_word_embeddings=model.tied, **LAST)
+    if s.width != s.heads * s.head_dim:
+        values["head_dim"] = s.head_dim
+    values["layer_norm_eps" if model.name == "cohere2" else "rms_norm_eps"] = EPSILON
+    return classes(model.name)[0](**(values | CLASSES[model.name][1]))
+
+
+# ---- Names: a layer's tensors, then what single models call otherwise.
+
+SHARED = {f"ffn_{x}_shexp.weight": f"mlp.shared_experts.{x}_proj.weight"
+          for x in ("gate", "up", "down")}
+NAMES = SHARED | {
+    "attn_norm.weight": "input_layernorm.weight",
+    "ffn_norm.weight": "post_attention_layernorm.weight",
+    "post_attention_norm.weight": "post_attention_layernorm.weight",
+    "post_ffw_norm.weight": "post_feedforward_layernorm.weight",
+    "attn_q_norm.weight": "self_attn.q_norm.weight",
+    "attn_k_norm.weight": "self_attn.k_norm.weight",
+    "attn_qkv.weight": "self_attn.qkv_proj.weight",
+    "attn_sinks.weight": "self_attn.sinks",
+    "ffn_gate_inp.weight": "mlp.gate.weight",
+    "ffn_gate_inp_shexp.weight": "mlp.shared_expert_gate.weight",
+    "exp_probs_b.bias": "mlp.gate.e_score_correction_bias",
+    **{f"attn_{ours}.{what}": f"self_attn.{theirs}_proj.{what}" for what in ("weight", "bias")
+       for ours, theirs in (("q", "q"), ("k", "k"), ("v", "v"), ("output", "o"))},
+    **{f"ffn_{x}.weight": f"mlp.{x}_proj.weight" for x in ("gate", "up", "down")}}
+GEMMA = {"ffn_norm.weight": "pre_feedforward_layernorm.weight"}
+FUSED = {"ffn_up.weight": "mlp.gate_up_proj.weight"}
+OTHER_NAMES = {
+    "gemma2": GEMMA, "gemma3": GEMMA, "phi3": FUSED, "phi3-long": FUSED,
+    "glm4": FUSED | {"post_attention_norm.weight": "post_self_attn_layernorm.weight",
+                     "post_ffw_norm.weight": "post_mlp_layernorm.weight"},
+    "qwen2moe": {ours: theirs.replace("experts", "expert") for ours, theirs in SHARED.items()},
+    "gpt-oss": {f"ffn_gate_inp.{x}": f"mlp.router.{x}" for x in ("weight", "bias")},
+    "granitemoe": {"ffn_gate_inp.weight": "block_sparse_moe.router.weight"},
+    "minimax-m2": {"exp_probs_b.bias": "mlp.e_score_correction_bias"},
+    "ernie4_5-moe": {"exp_probs_b.bias": "mlp.gate.moe_statics.e_score_correction_bias"},
+    "hunyuan-dense": {"attn_q_norm.weight": "self_attn.query_layernorm.weight",
+                      "attn_k_norm.weight": "self_attn.key_layernorm.weight"}}
+OUTSIDE = {"token_embd.weight": "model.embed_tokens.weight",
+           "output_norm.weight": "model.norm.weight", "output.weight": "lm_head.weight"}
+
+# The converter reorders rows of queries and keys for rotation in pairs.
+REORDERED = {"llama", "mistral", "mixtral", "mistral3", "granite", "granitemoe", "smollm3"}
+ADDS_ONE = {"gemma2", "gemma3"}  # to the weights of norms
+
+
+def halves_from_pairs(rows, heads):
+    """The rows of a query or key matrix whose heads rotate by halves instead of pairs."""
+    by_head = rows.reshape(heads, -1, 2, *rows.shape[1:])
+    return by_head.swapaxes(1, 2).reshape(rows.shape)
+
+
+def experts(model, layer):
+    """The parameters of a layer's experts from its tensors: gate and up are one matrix."""
+    gate, up, down = (layer[f"ffn_{x}_exps.weight"] for x in ("gate", "up", "down"))
+    if model.name != "gpt-oss":
+        block = "block_sparse_moe" if model.name == "granitemoe" else "mlp"
+        return {f"{block}.experts.gate_up_proj": np.concatenate([gate, up], 1),
+                f"{block}.experts.down_proj": down}
+    biases = [layer[f"ffn_{x}_exps.bias"] for x in ("gate", "up")]
+    interleaved = np.stack([gate, up], 2).reshape(EXPERTS, -1, gate.shape[-1])
+    return {"mlp.experts.gate_up_proj": interleaved.swapaxes(1, 2),
+            "mlp.experts.gate_up_proj_bias": np.stack(biases, 2).reshape(EXPERTS, -1),
+            "mlp.experts.down_proj": down.swapaxes(1, 2),
+            "mlp.experts.down_proj_bias": layer["ffn_down_exps.bias"]}
+
+
+def parameters(model):
+    """Name -> float32 array of every parameter of the official class."""
+    names = NAMES | OTHER_NAMES.get(model.name, {})
+    heads = {"attn_q": model.sizes.heads, "attn_k": model.sizes.kv_heads}
+    out, layers = {}, {}
+    for name, values in model.tensors().items():
+        if name.startswith("rope_"):
+            continue  # the class computes it
+        if model.name in ADDS_ONE and name.endswith("norm.weight"):
+            values = values - 1
+        if name in OUTSIDE:
+            out[OUTSIDE[name]] = values
+            continue
+        _, number, short = name.split(".", 2)
+        if model.name in REORDERED and short.split(".")[0] in heads:
+            values = halves_from_pairs(values, heads[short.split(".")[0]])
+        layers.setdefault(int(number), {})[short] = values
+    for number, layer in layers.items():
+        made = experts(model, layer) if "ffn_down_exps.weight" in layer else {}
+        made |= {names[short]: values for short, values in layer.items() if "_exps." not in short}
+        out |= {f"model.layers.{number}.{name}": values for name, values in made.items()}
+    if model.tied:
+        out["lm_head.weight"] = out["model.embed_tokens.weight"]
+    return out
+
+
+# ---- The forward pass.
+
+@contextlib.contextmanager
+def float64_for_float32():
+    """Lets model code that casts to float32, in norms, rotations and softmax, keep float64."""
+    kept = torch.float32, torch.float, torch.Tensor.float, torch.get_default_dtype()
+    torch.float32 = torch.float = torch.float64
+    torch.Tensor.float = torch.Tensor.double
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.float32, torch.float, torch.Tensor.float = kept[:3]
+        torch.set_default_dtype(kept[3])
+
+
+def load(model, config, kind):
+    made = classes(model.name)[1](config).eval().to(kind)
+    made.load_state_dict({name: torch.from_numpy(np.ascontiguousarray(values)).to(kind)
+                          for name, values in parameters(model).items()})
+    return made
+
+
+def logits(model, tokens):
+    """float64 [tokens, vocabulary]."""
+    with torch.inference_mode(), float64_for_float32():
+        config = configuration(model)
+        config._attn_implementation = config._experts_implementation = "eager"
+        network = load(model, config, torch.float64)
+        return network(torch.tensor([tokens]), use_cache=False).logits[0].numpy()
+
+
+def float32_network(model):
+    return load(model, configuration(model), torch.float32)

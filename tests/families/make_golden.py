@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""Computes the golden logits anew: make_golden.py [MODEL...], by default of all models.
+
+Needs the packages of this folder's requirements.txt, 5 GB, in an environment of their own. Writes
+golden/MODEL.npy, float64 logits rounded once to float32 [position, every fifth token], and notes
+in golden/made.json of which weights and with which versions they were made.
+"""
+import json
+import pathlib
+import platform
+import sys
+
+import numpy as np
+import torch
+import transformers
+
+import hugging_face
+from models import COLUMNS, MODELS
+
+GOLDEN = pathlib.Path(__file__).with_name("golden")
+
+
+def main():
+    torch.set_num_threads(1)
+    made = GOLDEN / "made.json"
+    notes = json.loads(made.read_text()) if made.exists() else {}
+    for name in sys.argv[1:] or MODELS:
+        logits = hugging_face.logits(MODELS[name], MODELS[name].prompt())
+        np.save(GOLDEN / f"{name}.npy", logits[:, COLUMNS].astype("<f4"))
+        notes[name] = {"weights": MODELS[name].digest(), "spread": round(float(logits.std()), 3),
+                       "transformers": transformers.__version__,
+                       "torch": torch.__version__.partition("+")[0], "numpy": np.__version__,
+                       "python": platform.python_version()}
+        print(f"{name}: spread {logits.std():.3f}", flush=True)
+    made.write_text(json.dumps(notes, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()

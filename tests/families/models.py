@@ -1,0 +1,280 @@
+"""The tiny models, one for each way in which an architecture's files differ: metadata and tensors
+as the ecosystem's converter writes them. hugging_face.py has the same models as configurations.
+
+Each kind of layer occurs twice or more. Windows are 8, a fraction of the tokens that tests compute.
+"""
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable
+
+import numpy as np
+
+import weights
+
+VOCABULARY = 320
+TOKENS = 48
+WINDOW = 8
+# Golden logits hold every fifth token. These are 64, as many as the narrowest model is wide, so a
+# wrong last activation cannot hide between them.
+COLUMNS = slice(0, VOCABULARY, 5)
+EXPERTS, USED = 8, 2
+EPSILON = 0.01  # so large that another value changes every logit
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    layers: int = 4
+    width: int = 64
+    heads: int = 4
+    kv_heads: int = 2
+    head_dim: int = 32
+    ffn: int = 128
+    experts: int = 64  # the width of one
+
+
+SMALL = Sizes()
+WIDE = Sizes(width=128)  # for architectures whose heads share the width, as they have no key_length
+
+
+# ---- Parts of a layer: functions of the sizes that list tensors as (name, kind, shape).
+
+def matrix(name, rows, columns):
+    return (f"{name}.weight", "matrix", (rows, columns))
+
+
+def norms(*names):
+    return lambda s: [(f"{name}.weight", "norm", (s.width,)) for name in names]
+
+
+def attention(biases="", norm="", fused=False, sinks=False):
+    """`biases` names the matrices that have one; `norm` is that of queries and keys."""
+    def tensors(s):
+        rows = {"q": s.heads * s.head_dim, "k": s.kv_heads * s.head_dim,
+                "v": s.kv_heads * s.head_dim}
+        out = [matrix("attn_qkv", sum(rows.values()), s.width)] if fused else [
+            matrix(f"attn_{x}", rows[x], s.width) for x in rows]
+        out.append(matrix("attn_output", s.width, rows["q"]))
+        rows["output"] = s.width
+        out += [(f"attn_{x}.bias", "bias", (rows[x],)) for x in biases.split()]
+        if norm:
+            size = {"head": lambda x: s.head_dim, "width": lambda x: rows[x]}[norm]
+            out += [(f"attn_{x}_norm.weight", "norm", (size(x),)) for x in "qk"]
+        if sinks:
+            out.append(("attn_sinks.weight", "bias", (s.heads,)))
+        return out
+    return tensors
+
+
+def dense(fused=False):
+    def tensors(s):
+        gates = [] if fused else [matrix("ffn_gate", s.ffn, s.width)]
+        return gates + [matrix("ffn_up", s.ffn * (2 if fused else 1), s.width),
+                        matrix("ffn_down", s.width, s.ffn)]
+    return tensors
+
+
+def experts(biases=False, choice=None, shared=0, shared_gate=False):
+    """`choice` is the shape of the bias that chooses; `shared` is the width of the expert of all
+    tokens."""
+    def tensors(s):
+        shapes = {"gate": (s.experts, s.width), "up": (s.experts, s.width),
+                  "down": (s.width, s.experts)}
+        out = [matrix("ffn_gate_inp", EXPERTS, s.width)]
+        out += [(f"ffn_{x}_exps.weight", "matrix", (EXPERTS, *shape))
+                for x, shape in shapes.items()]
+        if biases:
+            out.append(("ffn_gate_inp.bias", "bias", (EXPERTS,)))
+            out += [(f"ffn_{x}_exps.bias", "bias", (EXPERTS, shape[0]))
+                    for x, shape in shapes.items()]
+        if choice:
+            out.append(("exp_probs_b.bias", "choice", choice))
+        if shared:
+            out += [matrix("ffn_gate_shexp", shared, s.width),
+                    matrix("ffn_up_shexp", shared, s.width),
+                    matrix("ffn_down_shexp", s.width, shared)]
+        if shared_gate:
+            out.append(matrix("ffn_gate_inp_shexp", 1, s.width))
+        return out
+    return tensors
+
+
+def every(*parts):
+    """All layers have the same parts."""
+    return lambda layer: parts
+
+
+PRE = norms("attn_norm", "ffn_norm")
+PRE_RENAMED = norms("attn_norm", "post_attention_norm")
+SANDWICH = norms("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm")
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    name: str
+    layer: Callable  # number -> parts; the parts of each layer
+    keys: dict = dataclasses.field(default_factory=dict)  # without the architecture; None: no key
+    architecture: str = ""
+    sizes: Sizes = SMALL
+    context: int = 512
+    tied: bool = False
+    fixed: dict = dataclasses.field(default_factory=dict)  # tensors whose values are given
+
+    @property
+    def arch(self):
+        return self.architecture or self.name
+
+    def metadata(self):
+        s = self.sizes
+        keys = {
+            "block_count": s.layers, "context_length": self.context, "embedding_length": s.width,
+            "feed_forward_length": s.ffn, "attention.head_count": s.heads,
+            "attention.head_count_kv": s.kv_heads, "attention.layer_norm_rms_epsilon": EPSILON,
+            "rope.freq_base": 10000.0}
+        if s.width != s.heads * s.head_dim:
+            keys |= {"attention.key_length": s.head_dim, "attention.value_length": s.head_dim}
+        keys |= self.keys
+        return {f"{self.arch}.{k}": v for k, v in keys.items() if v is not None}
+
+    def tensors(self):
+        """Name -> float32 array, in the order of the file."""
+        # As an output matrix, the embedding is small, unless the logits are scaled down.
+        small = self.tied and "logit_scale" not in self.keys
+        entries = [("token_embd.weight", "matrix" if small else "embedding",
+                    (VOCABULARY, self.sizes.width)),
+                   ("output_norm.weight", "norm", (self.sizes.width,))]
+        if not self.tied:
+            entries.append(matrix("output", VOCABULARY, self.sizes.width))
+        for layer in range(self.sizes.layers):
+            for part in self.layer(layer):
+                entries += [(f"blk.{layer}.{name}", kind, shape)
+                            for name, kind, shape in part(self.sizes)]
+        made = {name: weights.tensor(self.name, name, kind, shape)
+                for name, kind, shape in entries}
+        return self.fixed | made
+
+    def digest(self):
+        """Of all that golden logits depend on."""
+        digest = hashlib.sha256(json.dumps(self.metadata()).encode())
+        for name, values in self.tensors().items():
+            digest.update(f"{name} {values.shape}".encode() + values.astype("<f4").tobytes())
+        digest.update(json.dumps(self.prompt()).encode())
+        return digest.hexdigest()[:16]
+
+    def prompt(self):
+        return weights.tokens(self.name, TOKENS)
+
+
+def llama3_divisors(base, dim, factor, low, high, original):
+    frequencies = base ** (-np.arange(0, dim, 2) / dim)
+    turns = original * frequencies / (2 * np.pi)  # over the original context
+    smooth = (turns - low) / (high - low)
+    middle = 1 / ((1 - smooth) / factor + smooth)
+    return np.where(turns > high, 1, np.where(turns < low, factor, middle)).astype(np.float32)
+
+
+def rope_factors(step):
+    return (1 + step * np.arange(16)).astype(np.float32)
+
+
+# Keys that several models have.
+VOCABULARY_SIZE = {"vocab_size": VOCABULARY}
+ROPE_32, ROPE_16 = {"rope.dimension_count": 32}, {"rope.dimension_count": 16}
+CHOICE = {"expert_count": EXPERTS, "expert_used_count": USED}
+MOE = CHOICE | {"expert_feed_forward_length": 64}
+GRANITE = {"attention.scale": 0.0156, "embedding_scale": 12.0, "residual_scale": 0.22}
+WINDOWED = {"attention.sliding_window": WINDOW}
+
+
+def yarn(factor, original):
+    return {"rope.scaling.type": "yarn", "rope.scaling.factor": factor,
+            "rope.scaling.original_context_length": original,
+            "rope.scaling.yarn_beta_fast": 32.0, "rope.scaling.yarn_beta_slow": 1.0}
+
+
+LLAMA = every(PRE, attention(), dense())
+OLMO = every(norms("post_attention_norm", "post_ffw_norm"), attention(norm="width"), dense())
+PHI = every(PRE, attention(fused=True), dense(fused=True))
+EXPERT_64 = dataclasses.replace(SMALL, ffn=64)  # feed_forward_length is an expert's width
+
+MODELS = {model.name: model for model in [
+    Model("llama", LLAMA, VOCABULARY_SIZE | ROPE_32 | {"rope.freq_base": 5e5},
+          fixed={"rope_freqs.weight": llama3_divisors(5e5, 32, 8.0, 1.0, 4.0, 32)}),
+    Model("mistral", LLAMA, VOCABULARY_SIZE | ROPE_32 | WINDOWED, "llama"),
+    Model("mixtral", every(PRE, attention(), experts()),
+          VOCABULARY_SIZE | ROPE_32 | CHOICE | {"rope.freq_base": 1e6}, "llama", EXPERT_64),
+    Model("qwen2", every(PRE, attention("q k v"), dense()), {"rope.freq_base": 1e6}, sizes=WIDE),
+    Model("qwen2moe", every(PRE, attention("q k v"), experts(shared=96, shared_gate=True)),
+          MOE | {"rope.freq_base": 1e6, "expert_shared_feed_forward_length": 96}, sizes=WIDE),
+    Model("qwen3", every(PRE, attention(norm="head"), dense()), {"rope.freq_base": 1e6},
+          tied=True),
+    Model("qwen3moe", every(PRE, attention(norm="head"), experts()),
+          MOE | {"rope.freq_base": 1e6}),
+    Model("gemma2", every(SANDWICH, attention(), dense()),
+          WINDOWED | {"rope.freq_base": None, "attn_logit_softcapping": 2.0,
+                      "final_logit_softcapping": 5.0}, tied=True),
+    # Five of six layers have a window, which the file does not state.
+    Model("gemma3", every(SANDWICH, attention(norm="head"), dense()),
+          WINDOWED | {"rope.freq_base": 1e6, "rope.freq_base_swa": 1e4,
+                      "rope.scaling.type": "linear", "rope.scaling.factor": 8.0},
+          sizes=dataclasses.replace(SMALL, layers=12), tied=True),
+    # Has the numbers of the real model's rope, whose range's ends are no whole numbers.
+    Model("gpt-oss", every(PRE_RENAMED, attention("q k v output", sinks=True),
+                           experts(biases=True)),
+          MOE | WINDOWED | yarn(32.0, 4096) | {"rope.freq_base": 150000.0},
+          sizes=dataclasses.replace(EXPERT_64, head_dim=64), context=131072),
+    Model("mistral3", LLAMA,
+          VOCABULARY_SIZE | ROPE_32 | yarn(16.0, 16) | {
+              "rope.freq_base": 1e6, "rope.scaling.yarn_log_multiplier": 1.0,
+              "attention.temperature_scale": 0.1}, context=256),
+    Model("granite", LLAMA, VOCABULARY_SIZE | ROPE_32 | GRANITE | {"logit_scale": 8.0},
+          sizes=WIDE, tied=True),
+    Model("granitemoe", every(PRE, attention(), experts()),
+          VOCABULARY_SIZE | ROPE_32 | CHOICE | GRANITE | {"logit_scale": 6.0},
+          sizes=dataclasses.replace(WIDE, ffn=64), tied=True),
+    Model("glm4", every(SANDWICH, attention("q k v"), dense(fused=True)), ROPE_16),
+    Model("glm4moe", lambda layer: (
+        PRE_RENAMED, attention("q k v", norm="head"),
+        dense() if layer < 2 else experts(choice=(EXPERTS,), shared=64)),
+          MOE | ROPE_16 | {
+              "rope.freq_base": 1e6, "expert_group_count": 1, "expert_group_used_count": 1,
+              "expert_shared_count": 1, "leading_dense_block_count": 2, "expert_gating_func": 2,
+              "expert_weights_scale": 1.5, "expert_weights_norm": True}),
+    Model("minimax-m2", every(PRE, attention(norm="width"), experts(choice=(EXPERTS,))),
+          MOE | ROPE_16 | {"rope.freq_base": 5e6, "expert_gating_func": 2}, sizes=EXPERT_64),
+    Model("phi3", PHI, ROPE_32 | {"attention.sliding_window": 0,
+                                  "rope.scaling.original_context_length": 512}, sizes=WIDE),
+    Model("phi3-long", PHI,
+          ROPE_32 | {"attention.sliding_window": 0, "rope.scaling.original_context_length": 32,
+                     "rope.scaling.attn_factor": 1.341640786499874}, "phi3", WIDE,
+          fixed={"rope_factors_long.weight": rope_factors(0.5),
+                 "rope_factors_short.weight": rope_factors(0.05)}),
+    Model("olmo2", OLMO, {"rope.freq_base": 5e5}, sizes=WIDE),
+    Model("olmo3", OLMO,
+          WINDOWED | yarn(8.0, 64) | {
+              "rope.freq_base": 5e5, "rope.freq_base_swa": 5e5,
+              "rope.scaling.yarn_attn_factor": 1.2079441541679836,
+              "attention.sliding_window_pattern": [True, True, True, False] * 2},
+          "olmo2", dataclasses.replace(WIDE, layers=8)),
+    # Every fourth layer does not rotate, which the file does not state.
+    Model("smollm3", LLAMA, VOCABULARY_SIZE | ROPE_32 | {"rope.freq_base": 2e6},
+          sizes=dataclasses.replace(SMALL, layers=8), tied=True),
+    Model("seed_oss", every(PRE_RENAMED, attention("q k v"), dense())),
+    Model("ernie4_5", LLAMA, {"rope.freq_base": 5e5}, tied=True),
+    Model("ernie4_5-moe", lambda layer: (
+        PRE, attention(), dense() if layer < 2 else experts(choice=(1, EXPERTS), shared=64)),
+          MOE | {"rope.freq_base": 5e5, "interleave_moe_layer_step": 1,
+                 "leading_dense_block_count": 2, "expert_shared_count": 1,
+                 "expert_shared_feed_forward_length": 64}, tied=True),
+    Model("hunyuan-dense", every(PRE, attention(norm="head"), dense()),
+          {"rope.freq_base": 1e4 * 1000 ** (32 / 30), "rope.scaling.type": "none",
+           "rope.scaling.factor": 1.0, "rope.scaling.original_context_length": 262144},
+          context=262144, tied=True),
+    # Every fourth layer has neither window nor rope, which the file does not state.
+    Model("cohere2", every(norms("attn_norm"), attention(), dense()),
+          VOCABULARY_SIZE | ROPE_32 | WINDOWED | {
+              "attention.layer_norm_rms_epsilon": None, "attention.layer_norm_epsilon": EPSILON,
+              "logit_scale": 0.25, "attention.key_length": 32, "attention.value_length": 32,
+              "rope.scaling.type": "none"},
+          sizes=dataclasses.replace(WIDE, layers=8), tied=True),
+]}
