@@ -26,21 +26,14 @@ FILES = {name: (name, model) for name, model in MODELS.items()} | VARIANTS
 
 # The files that the engine refuses so far, each with what the refusal names. A file that loads
 # must leave the list.
-NOT_YET = {
-    "mixtral": "llama.expert_count", "qwen2moe": "qwen2moe", "qwen3": "qwen3",
-    "qwen3moe": "qwen3moe", "gemma2": "gemma2", "gemma3": "gemma3", "gpt-oss": "gpt-oss",
-    "mistral3": "mistral3", "granite": "granite", "granitemoe": "granitemoe", "glm4": "glm4",
-    "glm4moe": "glm4moe", "minimax-m2": "minimax-m2", "phi3": "phi3", "phi3-long": "phi3",
-    "olmo2": "olmo2", "olmo3": "olmo2", "smollm3": "smollm3", "seed_oss": "seed_oss",
-    "ernie4_5": "ernie4_5", "ernie4_5-moe": "ernie4_5-moe", "hunyuan-dense": "hunyuan-dense",
-    "cohere2": "cohere2", "qwen3moe-fused": "qwen3moe", "gemma3-implied": "gemma3",
-    "glm4moe-draft": "glm4moe"}
+NOT_YET = {"hunyuan-dense": "norms after the rotation", "cohere2": "LayerNorm",
+           "mistral3": "a temperature by position"}
 SUPPORTED = [name for name in FILES if name not in NOT_YET]
 
 # The KV policy of the comparison, and the largest difference of a logit under it. Logits have a
 # standard deviation of 1.2 to 3. llama.cpp with F16 keys and values is up to 0.012 away on these
 # models; with F32 ones it is 4e-6 to 1e-5 away where it computes the same.
-KV_POLICY, MOST = "f16", 0.012
+KV_POLICY, MOST = "f32", 1e-4
 
 
 @pytest.fixture(scope="session")

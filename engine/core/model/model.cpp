@@ -239,6 +239,21 @@ Error without_room(Error error, std::string_view hint) {
   return error;
 }
 
+// Refuses what families describe and no operation does yet.
+Status check_runs(const GgufFile& file, const ModelSpec& spec) {
+  std::string what;
+  if (spec.centered_norms) what = "LayerNorm";
+  for (const LayerSpec& layer : spec.layers) {
+    if (layer.attention.norm_after_rope) what = "norms after the rotation";
+    if (layer.attention.temperature_beta != 0.0f) what = "a temperature by position";
+  }
+  if (what.empty()) return {};
+  return fail(Code::unsupported_architecture,
+              file.source() + ": this " + spec.architecture + " model needs " + what +
+                  ", which this version does not compute",
+              "use a model of another family");
+}
+
 }  // namespace
 
 Result<CacheGroup> Model::State::create_cache(const KvLayers& kv, std::uint64_t bytes) const {
@@ -268,6 +283,7 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   state->options = options;
   MILLRACE_ASSIGN(const KvPolicy policy, parse_kv_policy(options.kv));
   MILLRACE_ASSIGN(state->spec, read_spec(file));
+  MILLRACE_TRY(check_runs(file, state->spec));
   const ModelSpec& spec = state->spec;
   const KvShape shape = kv_shape(spec);
   MILLRACE_ASSIGN(KvLayers kv, resolve(policy, shape));
