@@ -9,8 +9,8 @@
 //   then each, AFFINE:   acc = fma(m, t, acc)
 // then bias, then the old value. A value is a code, or line[code] if CODE_LEVELS. A run is
 // SCALE_BLOCK columns; s belongs to the block of x; t is the block's own if a run is the block,
-// otherwise s * (float)(sum of the run's x codes). d * s and t are rounded. i stays below 2^24, so that its
-// conversion is exact. An output depends on its row and its column alone.
+// otherwise s * (float)(sum of the run's x codes). d * s and t are rounded. i stays below 2^24, so
+// that its conversion is exact. An output depends on its row and its column alone.
 //
 // Plain form: one work-item per output. A group has a panel and GROUP_COLUMNS columns, so that the
 // first column brings the weights into the cache for the others.

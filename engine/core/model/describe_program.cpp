@@ -91,7 +91,9 @@ struct Describe {
                 "attention of queries over the cache: " + attention_text(spec.attention));
   }
   std::string operator()(const GatedOp& gated) const {
-    return line(Slot::activated, " =", std::string(gate_name(spec.feed_forward.gate)) + "(gate) * up of normed x " + matrix_text(*gated.matrix));
+    return line(Slot::activated, " =",
+                std::string(gate_name(spec.feed_forward.gate)) + "(gate) * up of normed x " +
+                    matrix_text(*gated.matrix));
   }
   std::string operator()(const ExpertsOp& op) const {
     const ExpertsSpec& experts = *spec.feed_forward.experts;

@@ -102,6 +102,20 @@ void resolve_forms(std::vector<LayerOp>& list, const Operations& operations) {
 
 }  // namespace
 
+Status check_operations(const GgufFile& file, const ModelSpec& spec) {
+  std::string what;
+  if (spec.centered_norms) what = "LayerNorm";
+  for (const LayerSpec& layer : spec.layers) {
+    if (layer.attention.norm_after_rope) what = "norms after the rotation";
+    if (layer.attention.temperature_beta != 0.0f) what = "a temperature by position";
+  }
+  if (what.empty()) return {};
+  return fail(Code::unsupported_architecture,
+              file.source() + ": this " + spec.architecture + " model needs " + what +
+                  ", which this version does not compute",
+              "use a model of another family");
+}
+
 LayerProgram compile_layer(const LayerSpec& spec, const LayerParts& parts,
                            const Operations& operations) {
   LayerProgram out{&spec, parts.kv, &parts.rope, {}};

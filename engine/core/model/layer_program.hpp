@@ -81,6 +81,9 @@ struct LayerProgram {
   std::vector<LayerOp> operations;
 };
 
+// Refuses what families describe and no operation does yet. Errors: unsupported_architecture.
+Status check_operations(const GgufFile& file, const ModelSpec& spec);
+
 // What a layer's operations read besides activations; `experts` and `expert_weights` are null for a
 // dense layer.
 struct LayerParts {

@@ -34,9 +34,7 @@ struct Model::State {
   std::vector<LayerWeights> layers;
   std::vector<std::optional<ExpertWeights>> expert_weights;  // by layer
   std::vector<std::pair<ExpertsSpec, std::unique_ptr<Experts>>> experts;
-  std::vector<Buffer> ropes;                // the different rotary tables of the layers
-  std::vector<std::uint32_t> rope_of;       // the index of each layer's
-  std::uint32_t rope_positions = 0;         // of the tables
+  DeviceRopes ropes;
   std::vector<Buffer> means;                // of keys, by layer; empty if keys are not centered
   std::vector<LayerProgram> programs;       // of each layer, for the codecs of the current cache
   std::map<std::uint32_t, LayerRun> whole;  // by the index of their first layer
@@ -74,7 +72,6 @@ struct Model::State {
   Status allocate_activations();
   Status write_step(const StepTable& step);
   Status run_layers(const StepTable& step);
-  Status load_ropes();
   Experts* experts_of(std::uint32_t index);
 };
 
@@ -125,33 +122,17 @@ Experts* Model::State::experts_of(std::uint32_t index) {
   return experts.back().second.get();
 }
 
-// Layers with one rope share its table.
-Status Model::State::load_ropes() {
-  const RopeTables tables(spec, positions());
-  std::vector<Buffer> made;
-  for (const std::vector<float>& table : tables.tables) {
-    Buffer buffer;
-    if (!table.empty()) {
-      MILLRACE_ASSIGN(buffer, device->allocate(table.size() * sizeof(float), "a rotary table"));
-      MILLRACE_TRY(device->write(buffer, 0, std::as_bytes(std::span(table))));
-    }
-    made.push_back(std::move(buffer));
-  }
-  ropes = std::move(made);
-  rope_of = tables.of_layer;
-  rope_positions = positions();
-  return {};
-}
-
 Status Model::State::compile_layers() {
-  if (rope_positions != positions()) MILLRACE_TRY(load_ropes());
+  if (ropes.positions != positions()) {
+    MILLRACE_ASSIGN(ropes, DeviceRopes::load(*device, spec, positions()));
+  }
   programs.clear();
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
     const bool mixture = expert_weights[i].has_value();
     programs.push_back(compile_layer(spec.layers[i],
                                      {.weights = layers[i],
                                       .kv = kv_pages(i),
-                                      .rope = ropes[rope_of[i]],
+                                      .rope = ropes.layer(i),
                                       .experts = mixture ? experts_of(i) : nullptr,
                                       .expert_weights = mixture ? &*expert_weights[i] : nullptr},
                                      *operations));
@@ -239,21 +220,6 @@ Error without_room(Error error, std::string_view hint) {
   return error;
 }
 
-// Refuses what families describe and no operation does yet.
-Status check_runs(const GgufFile& file, const ModelSpec& spec) {
-  std::string what;
-  if (spec.centered_norms) what = "LayerNorm";
-  for (const LayerSpec& layer : spec.layers) {
-    if (layer.attention.norm_after_rope) what = "norms after the rotation";
-    if (layer.attention.temperature_beta != 0.0f) what = "a temperature by position";
-  }
-  if (what.empty()) return {};
-  return fail(Code::unsupported_architecture,
-              file.source() + ": this " + spec.architecture + " model needs " + what +
-                  ", which this version does not compute",
-              "use a model of another family");
-}
-
 }  // namespace
 
 Result<CacheGroup> Model::State::create_cache(const KvLayers& kv, std::uint64_t bytes) const {
@@ -283,7 +249,7 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   state->options = options;
   MILLRACE_ASSIGN(const KvPolicy policy, parse_kv_policy(options.kv));
   MILLRACE_ASSIGN(state->spec, read_spec(file));
-  MILLRACE_TRY(check_runs(file, state->spec));
+  MILLRACE_TRY(check_operations(file, state->spec));
   const ModelSpec& spec = state->spec;
   const KvShape shape = kv_shape(spec);
   MILLRACE_ASSIGN(KvLayers kv, resolve(policy, shape));

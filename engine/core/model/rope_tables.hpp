@@ -3,8 +3,11 @@
 // values.
 #include <algorithm>
 #include <cstdint>
+#include <span>
+#include <utility>
 #include <vector>
 
+#include "engine/core/device/device.hpp"
 #include "engine/core/families/rotary.hpp"
 #include "engine/core/families/spec.hpp"
 
@@ -26,6 +29,30 @@ struct RopeTables {
     }
   }
   const std::vector<float>& layer(std::size_t index) const { return tables[of_layer[index]]; }
+};
+
+// The same on the device. Errors: out_of_memory, device_error.
+struct DeviceRopes {
+  std::vector<Buffer> tables;           // an empty buffer for layers that do not rotate
+  std::vector<std::uint32_t> of_layer;  // the index of each layer's
+  std::uint32_t positions = 0;
+
+  static Result<DeviceRopes> load(Device& device, const ModelSpec& spec, std::uint32_t positions) {
+    DeviceRopes out;
+    RopeTables host(spec, positions);
+    for (const std::vector<float>& table : host.tables) {
+      Buffer buffer;
+      if (!table.empty()) {
+        MILLRACE_ASSIGN(buffer, device.allocate(table.size() * sizeof(float), "a rotary table"));
+        MILLRACE_TRY(device.write(buffer, 0, std::as_bytes(std::span(table))));
+      }
+      out.tables.push_back(std::move(buffer));
+    }
+    out.of_layer = std::move(host.of_layer);
+    out.positions = positions;
+    return out;
+  }
+  const Buffer& layer(std::size_t index) const { return tables[of_layer[index]]; }
 };
 
 }  // namespace millrace::engine

@@ -1,6 +1,6 @@
 // The values of `tokenizer.ggml.pre` and the regular expressions that they stand for, as the
 // models' own tokenizer.json or tokenizer code writes them. Which name stands for which model is
-// llama.cpp's choice (convert_hf_to_gguf_update.py in https://github.com/ggml-org/llama.cpp).
+// the choice of llama.cpp's converter (https://github.com/ggml-org/llama.cpp).
 #include "engine/core/tokenizer/pre_tokenizer.hpp"
 
 namespace millrace::engine {

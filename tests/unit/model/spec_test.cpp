@@ -58,14 +58,11 @@ TEST(Spec, WhatItCannotRunIsRefusedByName) {
     std::function<void(GgufBuilder&)> change;
   };
   const std::vector<Case> cases{
-      {"llama.rope.scaling.type = yarn",
-       [](GgufBuilder& b) { b.string("llama.rope.scaling.type", "yarn"); }},
       {"llama.attention.sliding_window = 512",
        [](GgufBuilder& b) {
          b.u32("llama.attention.sliding_window", 512);
          b.u32("llama.attention.sliding_window_pattern", 4);
        }},
-      {"llama.expert_count", [](GgufBuilder& b) { b.u32("llama.expert_count", 8); }},
       {"llama.attention.causal",
        [](GgufBuilder& b) { b.boolean("llama.attention.causal", false); }},
       {"llama.logit_scale", [](GgufBuilder& b) { b.f32("llama.logit_scale", 0.5f); }},
