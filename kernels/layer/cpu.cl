@@ -113,6 +113,13 @@ typedef struct {
   for (uint head = 0; head < NORMS; ++head) {                                       \
     mr_norm_head(s->qkv + (size_t)c * (qkv_stride), weight, head, s->epsilon);      \
   }
+#define MR_TURN(qkv_stride, rope)                                                                \
+  for (uint head = 0; head < HEADS + KV_HEADS; ++head) {                                         \
+    mr_turn_head(s->qkv + (size_t)c * (qkv_stride),                                              \
+                 rope + (size_t)s->step[s->positions + c] * TURN_DIM, head);                     \
+  }
+#define MR_SCALE_QUERIES(qkv_stride, factors) \
+  mr_scale_queries(s->qkv + (size_t)c * (qkv_stride), (factors)[s->step[s->positions + c]])
 #define MR_ADD(weight, scale)                                                                     \
   mr_add_branch(s->hidden + (size_t)c * HIDDEN_STRIDE, s->branch + (size_t)c * HIDDEN_STRIDE,     \
                 weight, MR_RUNS(WIDTH, 16), s->inverse_width, s->epsilon, scale)

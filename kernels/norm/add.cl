@@ -11,7 +11,7 @@ MR_GROUP_INLINE void mr_add_branch(__global float* hidden, __global const float*
                                    __global const float* weight, uint blocks, float inverse_width,
                                    float epsilon, float scale MR_SUMS_PARAMETER) {
 #if ADD_NORMED
-  const float by = mr_rms_scale(branch, blocks, inverse_width, epsilon MR_SUMS_ARGUMENT);
+  const float by = mr_rms_scale(branch, blocks, inverse_width, epsilon, 0.0f MR_SUMS_ARGUMENT);
 #define MR_BRANCH(b) ((vload16(b, branch) * by) * vload16(b, weight))
 #else
 #define MR_BRANCH(b) vload16(b, branch)

@@ -27,7 +27,7 @@ MR_GROUP_INLINE void mr_norm_head(__global float* row, __global const float* wei
   __global float* x = row + (is_key ? K_ROW + (i - NORMED_QUERIES) * channels : i * channels);
   if (is_key) weight += NORMED_CHANNELS(0);
   const float scale =
-      mr_rms_scale(x, blocks, NORMED_INVERSE(is_key), epsilon MR_SUMS_ARGUMENT);
+      mr_rms_scale(x, blocks, NORMED_INVERSE(is_key), epsilon, 0.0f MR_SUMS_ARGUMENT);
   for (uint b = ROW_ITEM; b < blocks; b += ROW_ITEMS) {
     vstore16((vload16(b, x) * scale) * vload16(b, weight), b, x);
   }

@@ -7,19 +7,37 @@
 //   weight  float [blocks * 16], zero beyond the true width
 //   out     float [launch][out_stride], 16 * blocks of each row written
 //   launch  one group of ROW_ITEMS work-items per row: one work-item, or at least 16
-// Order of sums: lane l adds the squares of channels l, l + 16, ... by fma; then mr_sum16. A lane
-// is a lane of a vector, or a work-item.
+// NORM_CENTERED 1 subtracts the mean of the row first (LayerNorm); the width is then a multiple of
+// 16, because padding would count.
+// Order of sums: lane l adds channels l, l + 16, ... or, by fma, their squares; then mr_sum16. A
+// lane is a lane of a vector, or a work-item.
 // Limit: memory. The chain of sums and fold that a row waits for takes as long again.
+#if NORM_CENTERED
+#define MR_OFF(v, mean) ((v) - (mean))
+#define MR_MEAN(x, blocks, inverse_width) mr_row_mean(x, blocks, inverse_width MR_SUMS_ARGUMENT)
+#else
+#define MR_OFF(v, mean) (v)
+#define MR_MEAN(x, blocks, inverse_width) 0.0f
+#endif
+
 #if ROW_ITEMS == 1
 #define MR_SUMS
 #define MR_SUMS_PARAMETER
 #define MR_SUMS_ARGUMENT
 
+#if NORM_CENTERED
+static inline float mr_row_mean(__global const float* x, uint blocks, float inverse_width) {
+  float16 sum = (float16)(0.0f);
+  for (uint b = 0; b < blocks; ++b) sum += vload16(b, x);
+  return mr_sum16(sum) * inverse_width;
+}
+#endif
+
 static inline float mr_rms_scale(__global const float* x, uint blocks, float inverse_width,
-                                 float epsilon) {
+                                 float epsilon, float mean) {
   float16 squares = (float16)(0.0f);
   for (uint b = 0; b < blocks; ++b) {
-    const float16 v = vload16(b, x);
+    const float16 v = MR_OFF(vload16(b, x), mean);
     squares = fma(v, v, squares);
   }
   return mr_rsqrt(fma(mr_sum16(squares), inverse_width, epsilon));
@@ -29,12 +47,31 @@ static inline float mr_rms_scale(__global const float* x, uint blocks, float inv
 #define MR_SUMS_PARAMETER , __local float* sums
 #define MR_SUMS_ARGUMENT , sums
 
+#if NORM_CENTERED
+MR_GROUP_INLINE float mr_row_mean(__global const float* x, uint blocks, float inverse_width,
+                                  __local float* sums) {
+  const uint lane = (uint)get_local_id(0);
+  if (lane < 16) {
+    float sum = 0.0f;
+    for (uint b = 0; b < blocks; ++b) sum += x[b * 16 + lane];
+    sums[lane] = sum;
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  const float mean = mr_sum16(vload16(0, sums)) * inverse_width;
+  barrier(CLK_LOCAL_MEM_FENCE);  // before the sums are written again
+  return mean;
+}
+#endif
+
 MR_GROUP_INLINE float mr_rms_scale(__global const float* x, uint blocks, float inverse_width,
-                                 float epsilon, __local float* sums) {
+                                   float epsilon, float mean, __local float* sums) {
   const uint lane = (uint)get_local_id(0);
   if (lane < 16) {
     float squares = 0.0f;
-    for (uint b = 0; b < blocks; ++b) squares = fma(x[b * 16 + lane], x[b * 16 + lane], squares);
+    for (uint b = 0; b < blocks; ++b) {
+      const float v = MR_OFF(x[b * 16 + lane], mean);
+      squares = fma(v, v, squares);
+    }
     sums[lane] = squares;
   }
   barrier(CLK_LOCAL_MEM_FENCE);
@@ -50,8 +87,9 @@ void rms_norm(__global const float* x, __global const float* weight, __global fl
   const uint i = (uint)get_group_id(0);
   x += (size_t)(gather != 0 ? step[rows + i] : i) * x_stride;
   out += (size_t)i * out_stride;
-  const float scale = mr_rms_scale(x, blocks, inverse_width, epsilon MR_SUMS_ARGUMENT);
+  const float mean = MR_MEAN(x, blocks, inverse_width);
+  const float scale = mr_rms_scale(x, blocks, inverse_width, epsilon, mean MR_SUMS_ARGUMENT);
   for (uint b = ROW_ITEM; b < blocks; b += ROW_ITEMS) {
-    vstore16((vload16(b, x) * scale) * vload16(b, weight), b, out);
+    vstore16((MR_OFF(vload16(b, x), mean) * scale) * vload16(b, weight), b, out);
   }
 }

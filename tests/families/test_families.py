@@ -24,12 +24,6 @@ BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD", HERE.parents[1] / "build")
 # Each file, and the model whose logits it has.
 FILES = {name: (name, model) for name, model in MODELS.items()} | VARIANTS
 
-# The files that the engine refuses so far, each with what the refusal names. A file that loads
-# must leave the list.
-NOT_YET = {"hunyuan-dense": "norms after the rotation", "cohere2": "LayerNorm",
-           "mistral3": "a temperature by position"}
-SUPPORTED = [name for name in FILES if name not in NOT_YET]
-
 # The KV policy of the comparison, and the largest difference of a logit under it. Logits have a
 # standard deviation of 1.2 to 3. llama.cpp with F16 keys and values is up to 0.012 away on these
 # models; with F32 ones it is 4e-6 to 1e-5 away where it computes the same.
@@ -85,7 +79,7 @@ def test_golden_logits_belong_to_the_models():
         assert golden(name).std() > 1
 
 
-@pytest.mark.parametrize("name", SUPPORTED)
+@pytest.mark.parametrize("name", FILES)
 def test_exact_logits_are_those_of_the_official_class(name, files, tmp_path):
     got = engine_logits(files(name), prompt(name), tmp_path)
     assert len(got) >= 4
@@ -97,7 +91,7 @@ def test_exact_logits_are_those_of_the_official_class(name, files, tmp_path):
         assert np.array_equal(logits, got["whole"]), f"{schedule} has other bits"
 
 
-@pytest.mark.parametrize("name", SUPPORTED)
+@pytest.mark.parametrize("name", FILES)
 def test_hits_and_pauses_change_nothing(name, files, tmp_path):
     listed = list(range(VOCABULARY)[COLUMNS])
     given = {"tokens": prompt(name), "listed": listed}
@@ -110,14 +104,6 @@ def test_hits_and_pauses_change_nothing(name, files, tmp_path):
         # Logprobs are logits less the same number for every token.
         off = np.array(hit["logprobs"]) - golden(name)[hit["tokens"] - 1]
         assert np.abs(off - off.mean()).max() <= MOST, hit["tokens"]
-
-
-@pytest.mark.parametrize("name", NOT_YET)
-def test_other_architectures_are_refused_by_name(name, files, tmp_path):
-    done = run_probe("families_probe", files(name), prompt(name), tmp_path,
-                     "--output", tmp_path / "logits")
-    assert done.returncode == 1, f"{name} loads: take it from NOT_YET"
-    assert "unsupported_architecture" in done.stderr and NOT_YET[name] in done.stderr, done.stderr
 
 
 def test_the_limit_tells_models_apart(files, tmp_path):

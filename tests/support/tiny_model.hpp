@@ -25,6 +25,9 @@ struct TinyModel {
   std::map<std::string, std::vector<std::uint64_t>> shapes{};  // replace the right ones
   std::map<std::string, float> scales{};                       // factors of single fp32 tensors
   std::vector<std::string> absent{};
+  std::map<std::string, std::uint64_t> layer_vectors{};  // further fp32 ones of each layer: sizes
+  std::map<std::string, float> numbers{};                // further keys of the architecture
+  std::map<std::string, std::uint32_t> counts{};         // likewise
   std::uint64_t seed = 1;
 
   GgufBuilder builder() const {
@@ -37,6 +40,8 @@ struct TinyModel {
     out.f32(key("attention.layer_norm_rms_epsilon"), 1e-5f);
     if (attention.window > 0) out.u32(key("attention.sliding_window"), attention.window);
     if (attention.soft_cap > 0) out.f32(key("attn_logit_softcapping"), attention.soft_cap);
+    for (const auto& [name, number] : numbers) out.f32(key(name.c_str()), number);
+    for (const auto& [name, count] : counts) out.u32(key(name.c_str()), count);
     add_tensors(out);
     return out;
   }
@@ -57,6 +62,9 @@ struct TinyModel {
       const std::string p = "blk." + std::to_string(i) + ".";
       add(out, random, p + "attn_norm.weight", width, 0);
       add(out, random, p + "ffn_norm.weight", width, 0);
+      for (const auto& [name, size] : layer_vectors) {
+        add(out, random, p + name + ".weight", size, 0);
+      }
       add_projection(out, random, p + "attn_q", width, heads * dim);
       add_projection(out, random, p + "attn_k", width, kv_heads * dim);
       add_projection(out, random, p + "attn_v", width, kv_heads * dim);

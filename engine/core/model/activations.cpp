@@ -87,6 +87,12 @@ Status run_layer(Operations& operations, const LayerProgram& layer, const Activa
       return ops.project(matrix, x.product_input(product->in), n, x.product_output(product->out),
                          to_qkv ? matrix.rows : ops.width_stride(), product->accumulate);
     }
+    if (std::holds_alternative<TurnOp>(operation)) {
+      return ops.turn_heads(x.qkv, *layer.rope, step, step_words);
+    }
+    if (const auto* scale = std::get_if<QueryScaleOp>(&operation)) {
+      return ops.scale_queries(x.qkv, *scale->factors, step, step_words);
+    }
     if (const auto* heads = std::get_if<HeadNormOp>(&operation)) {
       return ops.norm_heads(x.qkv, *heads->weight, n);
     }

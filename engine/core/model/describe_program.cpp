@@ -78,13 +78,21 @@ struct Describe {
     return line(product.out, product.accumulate == Accumulate::add ? "+=" : " =",
                 std::string(slot_name(product.in)) + " x " + matrix_text(*product.matrix));
   }
+  std::string operator()(const TurnOp&) const {
+    return line(Slot::qkv, " =", "queries and keys " + rope_text(spec.attention.rope));
+  }
+  std::string operator()(const QueryScaleOp&) const {
+    return line(Slot::qkv, " =", "queries times the factors of their positions");
+  }
   std::string operator()(const HeadNormOp&) const {
     const bool whole = spec.attention.head_norm == HeadNorm::whole_width;
     return line(Slot::qkv, " =",
                 whole ? "norms of all queries and of all keys" : "norms of each query and key");
   }
   std::string operator()(const StoreOp&) const {
-    return "  cache      = keys " + rope_text(spec.attention.rope) + "; values\n";
+    return "  cache      = keys" +
+           (spec.attention.norm_after_rope ? "" : " " + rope_text(spec.attention.rope)) +
+           "; values\n";
   }
   std::string operator()(const AttendOp&) const {
     return line(Slot::attended, " =",

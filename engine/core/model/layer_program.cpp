@@ -16,7 +16,9 @@ class Compiler {
     const NormNames& names = spec_.norms;
     norm(w_.attention_norm, names.attention);
     add(ProductOp{&w_.qkv, Slot::normed, Slot::qkv});
+    if (spec_.attention.norm_after_rope) add(TurnOp{});
     if (spec_.attention.head_norm != HeadNorm::none) add(HeadNormOp{&w_.head_norm});
+    if (parts_.query_factors) add(QueryScaleOp{&parts_.query_factors});
     add(StoreOp{});
     add(AttendOp{});
     join(w_.attention_output, Slot::attended, w_.attention_post_norm,
@@ -101,20 +103,6 @@ void resolve_forms(std::vector<LayerOp>& list, const Operations& operations) {
 }
 
 }  // namespace
-
-Status check_operations(const GgufFile& file, const ModelSpec& spec) {
-  std::string what;
-  if (spec.centered_norms) what = "LayerNorm";
-  for (const LayerSpec& layer : spec.layers) {
-    if (layer.attention.norm_after_rope) what = "norms after the rotation";
-    if (layer.attention.temperature_beta != 0.0f) what = "a temperature by position";
-  }
-  if (what.empty()) return {};
-  return fail(Code::unsupported_architecture,
-              file.source() + ": this " + spec.architecture + " model needs " + what +
-                  ", which this version does not compute",
-              "use a model of another family");
-}
 
 LayerProgram compile_layer(const LayerSpec& spec, const LayerParts& parts,
                            const Operations& operations) {

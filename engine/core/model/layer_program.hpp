@@ -42,6 +42,12 @@ struct ProductOp {
   Slot in = Slot::normed, out = Slot::qkv;
   Accumulate accumulate = Accumulate::replace;
 };
+// Rotates queries and keys in qkv; attention then does not.
+struct TurnOp {};
+// Multiplies queries in qkv by the factors of their positions.
+struct QueryScaleOp {
+  const Buffer* factors = nullptr;
+};
 // Norms of queries and keys, in qkv.
 struct HeadNormOp {
   const Buffer* weight = nullptr;
@@ -71,8 +77,8 @@ struct AddOp {
   std::string_view name;
   float scale = 1.0f;
 };
-using LayerOp =
-    std::variant<NormOp, ProductOp, HeadNormOp, StoreOp, AttendOp, GatedOp, ExpertsOp, AddOp>;
+using LayerOp = std::variant<NormOp, ProductOp, TurnOp, QueryScaleOp, HeadNormOp, StoreOp, AttendOp,
+                             GatedOp, ExpertsOp, AddOp>;
 
 struct LayerProgram {
   const LayerSpec* spec = nullptr;
@@ -81,15 +87,13 @@ struct LayerProgram {
   std::vector<LayerOp> operations;
 };
 
-// Refuses what families describe and no operation does yet. Errors: unsupported_architecture.
-Status check_operations(const GgufFile& file, const ModelSpec& spec);
-
 // What a layer's operations read besides activations; `experts` and `expert_weights` are null for a
 // dense layer.
 struct LayerParts {
   const LayerWeights& weights;
   KvPages kv;
   const Buffer& rope;
+  const Buffer& query_factors;  // float [positions], or empty
   Experts* experts = nullptr;
   const ExpertWeights* expert_weights = nullptr;
 };

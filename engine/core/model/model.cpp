@@ -35,6 +35,7 @@ struct Model::State {
   std::vector<std::optional<ExpertWeights>> expert_weights;  // by layer
   std::vector<std::pair<ExpertsSpec, std::unique_ptr<Experts>>> experts;
   DeviceRopes ropes;
+  Buffer query_factors;                     // by position; empty for most models
   std::vector<Buffer> means;                // of keys, by layer; empty if keys are not centered
   std::vector<LayerProgram> programs;       // of each layer, for the codecs of the current cache
   std::map<std::uint32_t, LayerRun> whole;  // by the index of their first layer
@@ -125,6 +126,7 @@ Experts* Model::State::experts_of(std::uint32_t index) {
 Status Model::State::compile_layers() {
   if (ropes.positions != positions()) {
     MILLRACE_ASSIGN(ropes, DeviceRopes::load(*device, spec, positions()));
+    MILLRACE_ASSIGN(query_factors, load_query_factors(*device, spec.attention(), positions()));
   }
   programs.clear();
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
@@ -133,6 +135,7 @@ Status Model::State::compile_layers() {
                                      {.weights = layers[i],
                                       .kv = kv_pages(i),
                                       .rope = ropes.layer(i),
+                                      .query_factors = query_factors,
                                       .experts = mixture ? experts_of(i) : nullptr,
                                       .expert_weights = mixture ? &*expert_weights[i] : nullptr},
                                      *operations));
@@ -249,7 +252,6 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   state->options = options;
   MILLRACE_ASSIGN(const KvPolicy policy, parse_kv_policy(options.kv));
   MILLRACE_ASSIGN(state->spec, read_spec(file));
-  MILLRACE_TRY(check_operations(file, state->spec));
   const ModelSpec& spec = state->spec;
   const KvShape shape = kv_shape(spec);
   MILLRACE_ASSIGN(KvLayers kv, resolve(policy, shape));

@@ -51,7 +51,7 @@ Operations::Operations(Device& device, const ModelSpec& spec, MathMode math,
 
 Operations::AttentionKind Operations::kind_for(const AttentionSpec& attention) {
   const RopeSpec& rope = attention.rope;
-  const bool rotates = rope.kind != RopeKind::none;
+  const bool rotates = rope.kind != RopeKind::none && !attention.norm_after_rope;
   return {.window = attention.window,
           .soft_cap = attention.soft_cap,
           .sinks = attention.sinks,
@@ -86,6 +86,13 @@ std::string Operations::gate_define() const {
   return define("GATE", static_cast<std::uint64_t>(spec_.layers.front().feed_forward.gate));
 }
 
+// Of the kernels that go along rows.
+std::vector<std::string> Operations::row_defines() const {
+  std::vector<std::string> out{define("ROW_ITEMS", row_items()), gate_define()};
+  if (spec_.centered_norms) out.push_back(define("NORM_CENTERED", 1));
+  return out;
+}
+
 Status Operations::prepare_embedding(const Projection& embedding) {
   const PanelLayout layout{embedding.runs[0].format, embedding.columns};
   std::vector<std::string> defines = layout.defines();
@@ -108,17 +115,18 @@ Status Operations::prepare_layer(const Projection& qkv) {
   MILLRACE_ASSIGN(const Program built,
                   device_->build({.name = "layer",
                                   .sources = {"norm/rms.cl", "activation/silu.cl"},
-                                  .defines = {define("ROW_ITEMS", row_items()), gate_define()}}));
+                                  .defines = row_defines()}));
   MILLRACE_ASSIGN(norm_, device_->kernel(built, "rms_norm"));
   MILLRACE_ASSIGN(silu_, device_->kernel(built, "silu_mul"));
   MILLRACE_TRY(prepare_norms());
+  MILLRACE_TRY(prepare_queries());
   if (math_ == MathMode::fast) {
     MILLRACE_ASSIGN(
         const Program quantizing,
         device_->build({.name = "quantize",
                         .sources = {"quantize/block.cl", "norm/rms.cl", "activation/silu.cl",
                                     "quantize/norm.cl", "quantize/quantize.cl"},
-                        .defines = {define("ROW_ITEMS", row_items()), gate_define()}}));
+                        .defines = row_defines()}));
     MILLRACE_ASSIGN(norm_quantize_, device_->kernel(quantizing, "rms_norm_quantize"));
     MILLRACE_ASSIGN(silu_quantize_, device_->kernel(quantizing, "silu_mul_quantize"));
     MILLRACE_ASSIGN(quantize_, device_->kernel(quantizing, "quantize_rows"));
@@ -159,6 +167,26 @@ Status Operations::prepare_norms() {
   if (any([](const LayerSpec& layer) { return layer.residual_scale != 1.0f; })) {
     MILLRACE_ASSIGN(add_scaled_, add_kernel(false));
   }
+  return {};
+}
+
+// Compiles what some families do to queries and keys before attention.
+Status Operations::prepare_queries() {
+  const AttentionSpec& attention = spec_.attention();
+  if (attention.norm_after_rope) {
+    std::vector<std::string> defines = layer_defines_;
+    defines.push_back(define("TURN_DIM", attention.rope.dim));
+    defines.push_back(define("TURN_HALVES", attention.rope.kind == RopeKind::halves ? 1 : 0));
+    MILLRACE_ASSIGN(const Program built, device_->build({.name = "turn",
+                                                         .sources = {"rope/in_place.cl"},
+                                                         .defines = std::move(defines)}));
+    MILLRACE_ASSIGN(turn_heads_, device_->kernel(built, "turn_heads"));
+  }
+  if (attention.temperature_beta == 0.0f) return {};
+  MILLRACE_ASSIGN(const Program built, device_->build({.name = "temperature",
+                                                       .sources = {"rope/temperature.cl"},
+                                                       .defines = layer_defines_}));
+  MILLRACE_ASSIGN(scale_queries_, device_->kernel(built, "scale_queries"));
   return {};
 }
 
@@ -266,6 +294,20 @@ Status Operations::norm_heads(const Buffer& qkv, const Buffer& weight, std::uint
   const std::uint32_t norms = whole ? 2 : heads.heads + heads.kv_heads;
   return device_->launch(norm_heads_, {.groups = {norms, tokens}, .local = {row_items()}},
                          {qkv, weight, qkv_stride_, spec_.norm_epsilon});
+}
+
+Status Operations::turn_heads(const Buffer& qkv, const Buffer& rope, const StepTable& step,
+                              const Buffer& step_words) {
+  const AttentionSpec& heads = spec_.attention();
+  return device_->launch(
+      turn_heads_, {.groups = {heads.heads + heads.kv_heads, step.tokens}, .local = {row_items()}},
+      {qkv, rope, step_words, step.positions_at, qkv_stride_});
+}
+
+Status Operations::scale_queries(const Buffer& qkv, const Buffer& factors, const StepTable& step,
+                                 const Buffer& step_words) {
+  return device_->launch(scale_queries_, {.groups = {step.tokens}, .local = {row_items()}},
+                         {qkv, factors, step_words, step.positions_at, qkv_stride_});
 }
 
 Status Operations::add_branch(const Buffer& hidden, const Buffer& branch, const Buffer& weight,

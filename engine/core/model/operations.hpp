@@ -127,6 +127,12 @@ class Operations {
   Status convert(const Buffer& rows, const Activation& out, Forms forms, std::uint32_t tokens);
   // Norms queries and keys in place.
   Status norm_heads(const Buffer& qkv, const Buffer& weight, std::uint32_t tokens);
+  // Rotates queries and keys in place, for layers that norm them afterwards.
+  Status turn_heads(const Buffer& qkv, const Buffer& rope, const StepTable& step,
+                    const Buffer& step_words);
+  // Multiplies queries by the factors of their positions, float [positions].
+  Status scale_queries(const Buffer& qkv, const Buffer& factors, const StepTable& step,
+                       const Buffer& step_words);
   // Adds scale * branch to the residual stream, normed if `weight` is not empty.
   Status add_branch(const Buffer& hidden, const Buffer& branch, const Buffer& weight, float scale,
                     std::uint32_t tokens);
@@ -168,6 +174,8 @@ class Operations {
   std::vector<std::string> attention_defines(std::uint32_t kind) const;
   float inverse_width() const;
   Status prepare_norms();
+  Status prepare_queries();
+  std::vector<std::string> row_defines() const;
   Result<Kernel> build_exact_product(const PanelLayout& layout);
   Result<Product> build_integer_product(const PanelLayout& layout);
   Product& product_of(const WeightRun& run, const Projection& projection);
@@ -198,8 +206,9 @@ class Operations {
   std::vector<AttentionKind> kinds_;
   std::vector<std::uint32_t> windows_;
   Kernel embed_, norm_, silu_;
-  Kernel norm_heads_, add_normed_, add_scaled_, limit_logits_;  // of models that need them
-  Kernel norm_quantize_, silu_quantize_, quantize_;             // math fast
+  // Of models that need them.
+  Kernel norm_heads_, turn_heads_, scale_queries_, add_normed_, add_scaled_, limit_logits_;
+  Kernel norm_quantize_, silu_quantize_, quantize_;  // math fast
   Buffer sums_, claims_;    // sums of gate and up by group; counters for chunks of products
   Buffer partials_, work_;  // partial sums of cut attention tiles; counters of attention
   std::vector<std::string> layer_defines_;

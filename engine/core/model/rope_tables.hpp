@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/core/device/device.hpp"
+#include "engine/core/families/portable_math.hpp"
 #include "engine/core/families/rotary.hpp"
 #include "engine/core/families/spec.hpp"
 
@@ -54,5 +55,19 @@ struct DeviceRopes {
   }
   const Buffer& layer(std::size_t index) const { return tables[of_layer[index]]; }
 };
+
+// The factors by which queries are multiplied, by position; empty if the model has none.
+inline Result<Buffer> load_query_factors(Device& device, const AttentionSpec& attention,
+                                         std::uint32_t positions) {
+  if (attention.temperature_beta == 0.0f) return Buffer();
+  std::vector<float> factors(positions);
+  for (std::uint32_t p = 0; p < positions; ++p) {
+    const double turns = 1.0 + p / attention.temperature_tokens;
+    factors[p] = static_cast<float>(1.0 + double{attention.temperature_beta} * log_of(turns));
+  }
+  MILLRACE_ASSIGN(Buffer buffer, device.allocate(positions * sizeof(float), "factors of queries"));
+  MILLRACE_TRY(device.write(buffer, 0, std::as_bytes(std::span(factors))));
+  return buffer;
+}
 
 }  // namespace millrace::engine

@@ -59,7 +59,8 @@ struct WholeLayers::Lowered {
   std::vector<const Buffer*> buffers;
   std::uint32_t sync_words = 0;
   std::set<std::uint32_t> depths;  // padded columns of the products
-  bool norms_heads = false, adds = false, adds_normed = false;
+  bool turns = false, scales_queries = false, norms_heads = false, adds = false,
+       adds_normed = false;
 };
 
 namespace {
@@ -138,6 +139,13 @@ WholeLayers::Lowered WholeLayers::lower(const LayerProgram& layer) const {
     if (const auto* norm = std::get_if<NormOp>(&operation)) {
       to.row(norm->weight != nullptr ? "MR_NORM(" + to.vector(*norm->weight) + ");"
                                      : "MR_CONVERT();");
+    } else if (std::holds_alternative<TurnOp>(operation)) {
+      out.turns = true;
+      to.row("MR_TURN(" + std::to_string(qkv.rows) + ", " + to.vector(*layer.rope) + ");");
+    } else if (const auto* scale = std::get_if<QueryScaleOp>(&operation)) {
+      out.scales_queries = true;
+      to.row("MR_SCALE_QUERIES(" + std::to_string(qkv.rows) + ", " + to.vector(*scale->factors) +
+             ");");
     } else if (const auto* heads = std::get_if<HeadNormOp>(&operation)) {
       out.norms_heads = true;
       to.row("MR_NORM_HEADS(" + std::to_string(qkv.rows) + ", " + to.vector(*heads->weight) + ");");
@@ -262,6 +270,14 @@ ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lo
         "matmul/dot.cl"}) {
     program.sources.emplace_back(part);
   }
+  if (lowered.turns) {
+    const RopeSpec& rope = heads.rope;
+    program.sources.emplace_back(
+        "rope/in_place.cl",
+        std::vector{define("TURN_DIM", rope.dim),
+                    define("TURN_HALVES", rope.kind == RopeKind::halves ? 1 : 0)});
+  }
+  if (lowered.scales_queries) program.sources.emplace_back("rope/temperature.cl");
   if (lowered.norms_heads) {
     const bool whole = heads.head_norm == HeadNorm::whole_width;
     program.sources.emplace_back("norm/heads.cl", std::vector{define("NORM_WHOLE", whole ? 1 : 0)});
@@ -273,6 +289,7 @@ ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lo
   for (const std::string& text : PanelLayout{format, ops_->spec_.width}.defines()) {
     program.defines.push_back(text);
   }
+  if (ops_->spec_.centered_norms) add("NORM_CENTERED", 1);
   add("GATE", static_cast<std::uint64_t>(layer.spec->feed_forward.gate));
   add("LAYER_WORDS", lowered.buffers.size());
   add("SYNC_WORDS", lowered.sync_words);

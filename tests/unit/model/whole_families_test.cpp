@@ -1,0 +1,75 @@
+// Layers in one launch give the same bits as their operations one by one: the operations that only
+// some families have.
+#include <map>
+#include <string>
+#include <utility>
+
+#include "tests/unit/model/whole_layer_fixture.hpp"
+
+namespace millrace::engine {
+namespace {
+
+// A model of 256 channels and 8 heads of 32, of an architecture with operations of its own.
+TinyModel family_of(const std::string& architecture, std::map<std::string, std::uint64_t> vectors,
+                    std::map<std::string, float> numbers) {
+  TinyModel model{.architecture = architecture,
+                  .width = 256,
+                  .heads = 8,
+                  .kv_heads = 4,
+                  .ffn_width = 512,
+                  .biases = false};
+  model.type = TensorType::q4_1;
+  model.layer_vectors = std::move(vectors);
+  model.numbers = std::move(numbers);
+  return model;
+}
+
+TEST_F(WholeLayer, SameBitsWithNormsOfHeadsBeforeAndAfterTheRotation) {
+  const std::map<std::string, std::uint64_t> by_head{{"attn_q_norm", 32}, {"attn_k_norm", 32}};
+  expect_same(family_of("qwen3", by_head, {}), "cpu", mixed());
+  expect_same(family_of("hunyuan-dense", by_head, {}), "cpu", mixed());
+}
+
+TEST_F(WholeLayer, SameBitsWithNormsAfterSublayers) {
+  TinyModel after = family_of("olmo2",
+                              {{"attn_q_norm", 256},
+                               {"attn_k_norm", 128},
+                               {"post_attention_norm", 256},
+                               {"post_ffw_norm", 256}},
+                              {});
+  for (const std::string layer : {"blk.0.", "blk.1."}) {
+    for (const char* name : {"attn_norm.weight", "ffn_norm.weight"}) {
+      after.absent.push_back(layer + name);
+    }
+  }
+  expect_same(after, "cpu", mixed());
+  // The first layer has a window, the second has none; the logits have a launch for their cap.
+  TinyModel around =
+      family_of("gemma2", {{"post_attention_norm", 256}, {"post_ffw_norm", 256}}, {});
+  around.attention.window = 100;
+  around.tied = true;
+  expect_same(around, "cpu", mixed(), 3);
+}
+
+TEST_F(WholeLayer, SameBitsWithScaledSublayersAndQueries) {
+  expect_same(family_of("granite", {},
+                        {{"embedding_scale", 3.0f},
+                         {"residual_scale", 0.3f},
+                         {"attention.scale", 0.1f},
+                         {"logit_scale", 4.0f}}),
+              "cpu", mixed(), 2);
+  TinyModel model = family_of("mistral3", {}, {{"attention.temperature_scale", 0.5f}});
+  model.counts = {{"rope.scaling.original_context_length", 20}};
+  expect_same(model, "cpu", mixed());
+}
+
+TEST_F(WholeLayer, SameBitsWithSublayersSideBySide) {
+  TinyModel model = family_of("cohere2", {}, {{"attention.layer_norm_epsilon", 1e-5f}});
+  model.attention.window = 100;
+  model.tied = true;
+  model.absent = {"blk.0.ffn_norm.weight", "blk.1.ffn_norm.weight"};
+  expect_same(model, "cpu", mixed());
+}
+
+}  // namespace
+}  // namespace millrace::engine
