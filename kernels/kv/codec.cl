@@ -2,8 +2,8 @@
 // name ends in SIDE, `key` or `value`. README.md defines the codecs.
 //
 // Defines, set anew for each side: SIDE, KIND, BITS, CODE_GROUP, PARAMETERS as in layout.cl; for
-// rotated codecs CODE_LEVELS, 2^BITS ascending floats, repeated up to 16; THRESHOLDS, the midpoints
-// and a large number, repeated likewise; SIGNS, HEAD_DIM / 32 words. Where INTEGERS is 1,
+// rotated codecs CODEBOOK_LEVELS, 2^BITS ascending floats, repeated up to 16; THRESHOLDS, the
+// midpoints and a large number, repeated likewise; SIGNS, HEAD_DIM / 32 words. Where INTEGERS is 1,
 // LEVEL_BYTES: 128 + each level in units of STEP (layout.cl), in runs of 16, each four times; a
 // short run is repeated.
 //
@@ -34,7 +34,7 @@
 #define CODE_TOP ((1 << BITS) - 1)
 
 #if KIND == KV_ROTATED
-__constant float MR_S(mr_levels)[] __attribute__((aligned(64))) = {CODE_LEVELS};
+__constant float MR_S(mr_levels)[] __attribute__((aligned(64))) = {CODEBOOK_LEVELS};
 __constant float MR_S(mr_thresholds)[] __attribute__((aligned(64))) = {THRESHOLDS};
 __constant uint MR_S(mr_signs)[] = {SIGNS};
 #if INTEGERS

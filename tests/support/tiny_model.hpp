@@ -25,9 +25,10 @@ struct TinyModel {
   std::map<std::string, std::vector<std::uint64_t>> shapes{};  // replace the right ones
   std::map<std::string, float> scales{};                       // factors of single fp32 tensors
   std::vector<std::string> absent{};
-  std::map<std::string, std::uint64_t> layer_vectors{};  // further fp32 ones of each layer: sizes
-  std::map<std::string, float> numbers{};                // further keys of the architecture
-  std::map<std::string, std::uint32_t> counts{};         // likewise
+  // Further tensors of each layer, by name without "blk.N." and ".weight".
+  std::map<std::string, std::vector<std::uint64_t>> layer_tensors{};
+  std::map<std::string, float> numbers{};         // further keys of the architecture
+  std::map<std::string, std::uint32_t> counts{};  // likewise
   std::uint64_t seed = 1;
 
   GgufBuilder builder() const {
@@ -62,8 +63,8 @@ struct TinyModel {
       const std::string p = "blk." + std::to_string(i) + ".";
       add(out, random, p + "attn_norm.weight", width, 0);
       add(out, random, p + "ffn_norm.weight", width, 0);
-      for (const auto& [name, size] : layer_vectors) {
-        add(out, random, p + name + ".weight", size, 0);
+      for (const auto& [name, shape] : layer_tensors) {
+        add(out, random, p + name + ".weight", shape);
       }
       add_projection(out, random, p + "attn_q", width, heads * dim);
       add_projection(out, random, p + "attn_k", width, kv_heads * dim);
@@ -85,15 +86,20 @@ struct TinyModel {
   // Adds a tensor; rows 0 makes it a vector, which is always fp32.
   void add(GgufBuilder& out, Random& random, const std::string& name, std::uint64_t columns,
            std::uint64_t rows) const {
+    std::vector<std::uint64_t> shape{columns};
+    if (rows > 0) shape.push_back(rows);
+    add(out, random, name, std::move(shape));
+  }
+
+  void add(GgufBuilder& out, Random& random, const std::string& name,
+           std::vector<std::uint64_t> shape) const {
     for (const std::string& missing : absent) {
       if (missing == name) return;
     }
     const auto found = types.find(name);
-    const auto chosen = rows == 0              ? engine::TensorType::f32
+    const auto chosen = shape.size() == 1      ? engine::TensorType::f32
                         : found == types.end() ? type
                                                : found->second;
-    std::vector<std::uint64_t> shape{columns};
-    if (rows > 0) shape.push_back(rows);
     if (const auto other = shapes.find(name); other != shapes.end()) shape = other->second;
     std::uint64_t elements = 1;
     for (const std::uint64_t size : shape) elements *= size;

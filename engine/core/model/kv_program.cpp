@@ -65,7 +65,7 @@ SourcePart codec_source(const Side& side, std::uint32_t head_dim, bool integers)
   if (codec.kind != CodecKind::rotated) return part;
   std::vector<double> thresholds = codebook_thresholds(codec.bits, head_dim);
   thresholds.push_back(1e30);  // no value is greater
-  part.defines.push_back("CODE_LEVELS=" + repeated(codebook_levels(codec.bits, head_dim)));
+  part.defines.push_back("CODEBOOK_LEVELS=" + repeated(codebook_levels(codec.bits, head_dim)));
   part.defines.push_back("THRESHOLDS=" + repeated(std::move(thresholds)));
   part.defines.push_back("SIGNS=" + joined(sign_words(side.sign_seed, head_dim),
                                            [](auto word) { return std::to_string(word) + "u"; }));

@@ -3,6 +3,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tests/unit/model/whole_layer_fixture.hpp"
 
@@ -10,7 +11,8 @@ namespace millrace::engine {
 namespace {
 
 // A model of 256 channels and 8 heads of 32, of an architecture with operations of its own.
-TinyModel family_of(const std::string& architecture, std::map<std::string, std::uint64_t> vectors,
+TinyModel family_of(const std::string& architecture,
+                    std::map<std::string, std::vector<std::uint64_t>> vectors,
                     std::map<std::string, float> numbers) {
   TinyModel model{.architecture = architecture,
                   .width = 256,
@@ -19,23 +21,24 @@ TinyModel family_of(const std::string& architecture, std::map<std::string, std::
                   .ffn_width = 512,
                   .biases = false};
   model.type = TensorType::q4_1;
-  model.layer_vectors = std::move(vectors);
+  model.layer_tensors = std::move(vectors);
   model.numbers = std::move(numbers);
   return model;
 }
 
 TEST_F(WholeLayer, SameBitsWithNormsOfHeadsBeforeAndAfterTheRotation) {
-  const std::map<std::string, std::uint64_t> by_head{{"attn_q_norm", 32}, {"attn_k_norm", 32}};
+  const std::map<std::string, std::vector<std::uint64_t>> by_head{{"attn_q_norm", {32}},
+                                                                  {"attn_k_norm", {32}}};
   expect_same(family_of("qwen3", by_head, {}), "cpu", mixed());
   expect_same(family_of("hunyuan-dense", by_head, {}), "cpu", mixed());
 }
 
 TEST_F(WholeLayer, SameBitsWithNormsAfterSublayers) {
   TinyModel after = family_of("olmo2",
-                              {{"attn_q_norm", 256},
-                               {"attn_k_norm", 128},
-                               {"post_attention_norm", 256},
-                               {"post_ffw_norm", 256}},
+                              {{"attn_q_norm", {256}},
+                               {"attn_k_norm", {128}},
+                               {"post_attention_norm", {256}},
+                               {"post_ffw_norm", {256}}},
                               {});
   for (const std::string layer : {"blk.0.", "blk.1."}) {
     for (const char* name : {"attn_norm.weight", "ffn_norm.weight"}) {
@@ -45,7 +48,7 @@ TEST_F(WholeLayer, SameBitsWithNormsAfterSublayers) {
   expect_same(after, "cpu", mixed());
   // The first layer has a window, the second has none; the logits have a launch for their cap.
   TinyModel around =
-      family_of("gemma2", {{"post_attention_norm", 256}, {"post_ffw_norm", 256}}, {});
+      family_of("gemma2", {{"post_attention_norm", {256}}, {"post_ffw_norm", {256}}}, {});
   around.attention.window = 100;
   around.tied = true;
   expect_same(around, "cpu", mixed(), 3);
