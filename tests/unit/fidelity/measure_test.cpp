@@ -280,7 +280,8 @@ TEST_F(TinyRun, WhatTheModelCannotDoIsRefused) {
   EXPECT_NE(beyond.error().message.find("longer than the 1024"), std::string::npos);
 }
 
-// A model with 8 MiB of KV a token and no weights, which are read only after the cache is created.
+// A model with 8 MiB of KV a token and weights in name only: they are read after the cache is
+// created.
 TEST_F(TinyRun, AContextWithoutRoomIsRefusedByItsOption) {
   testing::GgufBuilder built;
   built.string("general.architecture", "llama").u32("llama.block_count", 1024);
@@ -289,6 +290,14 @@ TEST_F(TinyRun, AContextWithoutRoomIsRefusedByItsOption) {
   built.u32("llama.attention.value_length", 512).u32("llama.context_length", 1u << 24);
   built.f32("llama.attention.layer_norm_rms_epsilon", 1e-5f);
   built.tensor("token_embd.weight", {64, 70}, 0, std::vector<std::byte>(4 * 64 * 70));
+  built.tensor("output_norm.weight", {1}, 0, std::vector<std::byte>(4));
+  for (std::uint32_t i = 0; i < 1024; ++i) {
+    for (const char* name : {"attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm",
+                             "ffn_gate", "ffn_up", "ffn_down"}) {
+      built.tensor("blk." + std::to_string(i) + "." + name + ".weight", {1}, 0,
+                   std::vector<std::byte>(4));
+    }
+  }
   const GgufFile file = testing::TinyModel::file(built);
   const FidelityContexts huge{.tokens = {}, .size = 1u << 24, .first = 1};
   const auto device = testing::open_device();

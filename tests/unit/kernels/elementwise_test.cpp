@@ -316,7 +316,7 @@ TEST(Embed, TakesIdsFromHostOrDeviceAndLeavesOtherRowsAlone) {
   const Buffer out = upload(*device, std::vector<float>(4 * stride, -5.0f));
   // Two launches, as for a matrix in two buffers: rows 0..15, then 16..47 of the vocabulary.
   must(device->launch(kernel, {.groups = {4}},
-                      {weight, words, ids, out, 0u, 4u, 0u, 16u, rows, stride}));
+                      {weight, words, ids, out, 0u, 4u, 0u, 16u, rows, stride, 1.0f}));
   const auto half_done = download<float>(*device, out, 4 * stride);
   EXPECT_EQ(half_done[stride], -5.0f);  // id 17 is not in the first 16 rows
   const Buffer second =
@@ -324,7 +324,7 @@ TEST(Embed, TakesIdsFromHostOrDeviceAndLeavesOtherRowsAlone) {
              std::vector<std::byte>(
                  packed.begin() + static_cast<std::ptrdiff_t>(layout.panel_bytes()), packed.end()));
   must(device->launch(kernel, {.groups = {4}},
-                      {second, words, ids, out, 0u, 4u, 16u, 32u, rows, stride}));
+                      {second, words, ids, out, 0u, 4u, 16u, 32u, rows, stride, 1.0f}));
   const auto got = download<float>(*device, out, 4 * stride);
   const std::vector<std::uint32_t> want{3, 17, 0, 39};
   for (std::uint32_t t = 0; t < 4; ++t) {
