@@ -62,7 +62,8 @@ inline Result<Buffer> load_query_factors(Device& device, const AttentionSpec& at
   if (attention.temperature_beta == 0.0f) return Buffer();
   std::vector<float> factors(positions);
   for (std::uint32_t p = 0; p < positions; ++p) {
-    const double turns = 1.0 + p / attention.temperature_tokens;
+    const std::uint32_t whole = p / attention.temperature_tokens;
+    const double turns = 1.0 + whole;
     factors[p] = static_cast<float>(1.0 + double{attention.temperature_beta} * log_of(turns));
   }
   MILLRACE_ASSIGN(Buffer buffer, device.allocate(positions * sizeof(float), "factors of queries"));

@@ -24,7 +24,7 @@ bool utf8_valid(const Json& json);
 
 bool utf8_valid(const JsonObject& object) {
   return std::ranges::all_of(object, [](const auto& member) {
-    return millrace::utf8_valid(member.first) && utf8_valid(member.second);
+    return millrace::utf8_valid(member.name) && utf8_valid(member.value);
   });
 }
 bool utf8_valid(const JsonList& list) {

@@ -73,7 +73,7 @@ Status EngineLoop::add(RequestId id, const GenerationRequest& request, std::uint
   return add(id, std::move(prepared), priority);
 }
 
-Status EngineLoop::add(RequestId id, PreparedRequest prepared, std::uint32_t priority) {
+Status EngineLoop::add(RequestId id, PreparedRequest&& prepared, std::uint32_t priority) {
   if (requests_.contains(id)) {
     return fail(Code::conflict, "request id " + std::to_string(id) + " is in use",
                 "choose another id");

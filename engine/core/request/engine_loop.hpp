@@ -43,7 +43,7 @@ class EngineLoop {
   Result<PreparedRequest> prepare(const GenerationRequest& request) const {
     return engine::prepare(request, context_);
   }
-  Status add(RequestId id, PreparedRequest prepared, std::uint32_t priority);
+  Status add(RequestId id, PreparedRequest&& prepared, std::uint32_t priority);
   Status add(RequestId id, const GenerationRequest& request,
              std::uint32_t priority = limits::priority_default);
   void cancel(RequestId id);

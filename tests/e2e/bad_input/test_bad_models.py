@@ -72,7 +72,8 @@ def test_hints_name_models_that_load(call, tmp_path):
         return ended.stderr.rstrip().splitlines()[-1]
 
     architecture = hint("general.architecture", "mamba")
-    assert "SmolLM2 and Llama 3" in architecture and "Qwen 2 and 2.5" in architecture
+    for family in ("llama", "qwen3moe", "gemma3", "gpt-oss"):
+        assert family in architecture
     tokenizer = hint("tokenizer.ggml.model", "bert")
     for model in ("gpt2", "llama", "gemma4"):
         assert model in tokenizer
