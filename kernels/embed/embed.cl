@@ -21,5 +21,5 @@ void embed(__global const uchar* weight, __global const uint* step, __global con
   const uint row = id - first_row;
   __global const uchar* panel = weight + (size_t)(row / 16) * PANEL_BYTES;
   out += (size_t)token * out_stride;
-  for (uint k = ROW_ITEM; k < WIDTH; k += ROW_ITEMS) out[k] = mr_weight(panel, row % 16, k) * scale;
+  for (uint k = ROW_ITEM; k < WIDTH; k += ROW_ITEMS) out[k] = MR_N(mr_weight)(panel, row % 16, k) * scale;
 }

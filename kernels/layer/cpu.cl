@@ -4,14 +4,15 @@
 // functions of the separate kernels (quantize/norm.cl, matmul/integer_tiles.cl, rope/tile.cl,
 // attention/tiles.cl), so the bits are the same. For a llama it reads:
 //
-//   MR_ROWS(0, MR_NORM(MR_VECTOR(4));)                               hidden -> normed
-//   MR_PRODUCT(2, 576, 60, MR_WEIGHT(5), 0, 0, s->normed, ...)       normed -> qkv
-//   MR_STORE(4, MR_WEIGHT(0), MR_VECTOR(1), ...)                     keys and values -> the cache
-//   MR_ATTEND(6, MR_WEIGHT(0), MR_VECTOR(1), ...)                    qkv, cache -> attended
-//   MR_PRODUCT(9, 576, 36, MR_WEIGHT(6), 0, 0, s->attended, ...)     added to hidden
+//   MR_ROWS(0, MR_NORM(MR_VECTOR(0));)                               hidden -> normed
+//   MR_PRODUCTS(2, MR_CHUNKS(30),                                    normed -> qkv
+//     MR_PRODUCT(0, 60, MR_WEIGHT(1), 0, 0, s->normed, NORMED_STRIDE, s->qkv + 0, 960, 0))
+//   MR_STORE(4, MR_WEIGHT(2), MR_VECTOR(3), ...)                     keys and values -> the cache
+//   MR_ATTEND(6, MR_WEIGHT(2), MR_VECTOR(3), ...)                    qkv, cache -> attended
+//   MR_PRODUCTS(9, ...)                                              added to hidden
 //   MR_ROWS(11, MR_NORM(MR_VECTOR(7));)                              hidden -> normed
-//   MR_GATED(13, 576, 192, MR_WEIGHT(8), 0, 0)                       normed -> activated
-//   MR_PRODUCT(15, 1536, 36, MR_WEIGHT(9), 0, 0, s->activated, ...)  added to hidden
+//   MR_GATED(13, 0, 192, MR_WEIGHT(8), 0, 0)                         normed -> activated
+//   MR_PRODUCTS(15, ...)                                             added to hidden
 //
 // A launch costs the driver 5 to 10 us. A core that sleeps between launches takes 30 to 45 us to
 // wake, and the others wait for the work that a late core was given. Together that is more than
@@ -27,8 +28,9 @@
 // change any bit. In PoCL, whose mem_fence is empty and whose atomics acquire and release, the
 // counters order memory; in drivers whose atomics do not, mem_fence does.
 //
-//   table   ulong [layers][LAYER_WORDS]: the addresses of a layer's buffers, in the order in which
-//           the generated text numbers them; 0 where there is none
+//   table   ulong [layers][LAYER_WORDS]: which of the generated texts a layer has, then the
+//           addresses of its buffers in the order in which the text numbers them; 0 where there is
+//           none
 //   phases  uint [1 + layers * SYNC_WORDS]: groups that have finished, then sync of each layer;
 //           zero before and after each launch, as is work (attention/cpu.cl)
 //   scratch float [groups][STRIP_FLOATS]
@@ -130,28 +132,34 @@ static inline void mr_convert(__global const float* x, __global int* out) {
 #undef MR_CHANNELS
 }
 
-// Chunk i of a product is `run` of its `units` by `width` columns: neighbours share panels.
+// Chunk j of a product is `run` of its `units` by `width` columns: neighbours share panels.
 #define MR_CHUNKS(units) (MR_RUNS(units, s->run) * s->column_runs)
-#define MR_FIRST (i / s->column_runs * s->run)
+#define MR_FIRST (j / s->column_runs * s->run)
 #define MR_LAST(units) min(MR_FIRST + s->run, (uint)(units))
-#define MR_COLUMN ((size_t)(i % s->column_runs * s->width))
+#define MR_COLUMN ((size_t)(j % s->column_runs * s->width))
 #define MR_COLUMNS min(s->width, s->columns - (uint)MR_COLUMN)
 #define MR_PAIRS(panels) (((panels) + 1) / 2)
-// Multiplies the columns, rows of codes x of k channels, by a matrix into rows of floats, which it
-// replaces (mode 0) or adds to (mode 1).
-#define MR_PRODUCT(place, k, panels, weight, bias, biased, x, x_stride, out, out_stride, mode)   \
-  MR_PHASE(place, MR_CHUNKS(MR_PAIRS(panels)),                                                   \
-           MR_JOINED(mr_pairs, k)(weight, x + MR_COLUMN * (x_stride),                            \
-                                  out + MR_COLUMN * (out_stride), bias, panels, MR_FIRST,        \
-                                  MR_LAST(MR_PAIRS(panels)), s->groups * s->run, MR_COLUMNS,     \
-                                  MR_RUNS(MR_COLUMNS, TILE), out_stride, (mode) + 2 * (biased)))
-#define MR_GATED(place, k, panels, weight, bias, biased)                                         \
-  MR_PHASE(place, MR_CHUNKS((panels) / 4),                                                       \
-           MR_JOINED(mr_gate_up, k)(weight, s->normed + MR_COLUMN * NORMED_STRIDE,               \
-                                    s->activated + MR_COLUMN * ACTIVATED_STRIDE, bias, s->sums,  \
-                                    panels, MR_FIRST, MR_LAST((panels) / 4), s->groups * s->run, \
-                                    MR_COLUMNS, MR_RUNS(MR_COLUMNS, TILE), ACTIVATED_STRIDE,     \
-                                    2 * (biased)))
+// A matrix whose parts differ in format is several products, whose chunks follow one another. Each
+// MR_PRODUCT multiplies the columns, rows of codes x, by a part into rows of floats, which it
+// replaces (mode 0) or adds to (mode 1); `product` numbers its format and depth (matmul/layout.cl).
+#define MR_PRODUCTS(place, count, products) MR_PHASE(place, count, uint j = i; products)
+#define MR_PRODUCT(product, panels, weight, bias, biased, x, x_stride, out, out_stride, mode)      \
+  {                                                                                                \
+    if (j < MR_CHUNKS(MR_PAIRS(panels))) {                                                         \
+      MR_JOINED(mr_pairs, product)(weight, x + MR_COLUMN * (x_stride),                             \
+                                   out + MR_COLUMN * (out_stride), bias, panels, MR_FIRST,         \
+                                   MR_LAST(MR_PAIRS(panels)), s->groups * s->run, MR_COLUMNS,      \
+                                   MR_RUNS(MR_COLUMNS, TILE), out_stride, (mode) + 2 * (biased));  \
+    }                                                                                              \
+    j -= MR_CHUNKS(MR_PAIRS(panels)); /* wraps after this part, and so enters no other */          \
+  }
+#define MR_GATED(place, product, panels, weight, bias, biased)                                    \
+  MR_PHASE(place, MR_CHUNKS((panels) / 4), const uint j = i;                                      \
+           MR_JOINED(mr_gate_up, product)(                                                        \
+               weight, s->normed + MR_COLUMN * NORMED_STRIDE,                                     \
+               s->activated + MR_COLUMN * ACTIVATED_STRIDE, bias, s->sums, panels, MR_FIRST,      \
+               MR_LAST((panels) / 4), s->groups * s->run, MR_COLUMNS, MR_RUNS(MR_COLUMNS, TILE),  \
+               ACTIVATED_STRIDE, 2 * (biased)))
 
 // Stores the tokens of tiles of several. Neighbouring tiles write to the same cache lines, so a
 // group takes several of them.

@@ -18,39 +18,8 @@
 //   mr_sum_start    empty sums, or initial where the sums are int32
 //   mr_products     adds the products of a word and a column's word, the same for all rows
 //   mr_sum_total    the sums and initial, int16
-#if DOT == 3 || DOT == 0
-typedef struct {
-  int16 w;
-} Code;
-typedef int16 Sum;
-
-static inline MR_TARGET_INLINE Code mr_code_of(int16 word) {
-  Code out;
-  out.w = word;
-  return out;
-}
-
-static inline MR_TARGET_INLINE Sum mr_sum_start(int16 initial) {
-  return initial;
-}
-
-static inline MR_TARGET_INLINE int16 mr_sum_total(Sum sum, int16 initial) {
-  return sum;
-}
-
-static inline MR_TARGET_INLINE Sum mr_products(Sum sum, Code code, int x) {
-#if DOT == 3
-  return __builtin_ia32_vpdpbusd512(sum, code.w, (int16)(x));
-#else
-  const int16 byte = (int16)(255);
-  sum += (code.w & byte) * (int16)(x << 24 >> 24);
-  sum += (code.w >> 8 & byte) * (int16)(x << 16 >> 24);
-  sum += (code.w >> 16 & byte) * (int16)(x << 8 >> 24);
-  return sum + (code.w >> 24 & byte) * (int16)(x >> 24);
-#endif
-}
-
-#else
+#if (DOT == 1 || DOT == 2) && !defined(MR_DOT_BEGUN)
+#define MR_DOT_BEGUN
 typedef char MrBytes __attribute__((ext_vector_type(64)));
 typedef short MrShorts __attribute__((ext_vector_type(32)));
 #if DOT == 1
@@ -99,60 +68,91 @@ static inline MR_TARGET_INLINE int16 mr_times(Shorts sum, short factor) {
   return __builtin_astype(__builtin_ia32_pmaddwd512(sum, (MrShorts)(factor)), int16);
 }
 #endif
+#endif
 
-#if CODES <= 4 && !CODE_LEVELS
+#if DOT == 3 || DOT == 0
 typedef struct {
   int16 w;
-} Code;
-typedef Shorts Sum;
+} MR_N(Code);
+typedef int16 MR_N(Sum);
 
-static inline MR_TARGET_INLINE Code mr_code_of(int16 word) {
-  Code out;
+static inline MR_TARGET_INLINE MR_N(Code) MR_N(mr_code_of)(int16 word) {
+  MR_N(Code) out;
   out.w = word;
   return out;
 }
 
-static inline MR_TARGET_INLINE Sum mr_sum_start(int16 initial) {
+static inline MR_TARGET_INLINE MR_N(Sum) MR_N(mr_sum_start)(int16 initial) {
+  return initial;
+}
+
+static inline MR_TARGET_INLINE int16 MR_N(mr_sum_total)(MR_N(Sum) sum, int16 initial) {
+  return sum;
+}
+
+static inline MR_TARGET_INLINE MR_N(Sum) MR_N(mr_products)(MR_N(Sum) sum, MR_N(Code) code, int x) {
+#if DOT == 3
+  return __builtin_ia32_vpdpbusd512(sum, code.w, (int16)(x));
+#else
+  const int16 byte = (int16)(255);
+  sum += (code.w & byte) * (int16)(x << 24 >> 24);
+  sum += (code.w >> 8 & byte) * (int16)(x << 16 >> 24);
+  sum += (code.w >> 16 & byte) * (int16)(x << 8 >> 24);
+  return sum + (code.w >> 24 & byte) * (int16)(x >> 24);
+#endif
+}
+#elif CODES <= 4 && !CODE_LEVELS
+typedef struct {
+  int16 w;
+} MR_N(Code);
+typedef Shorts MR_N(Sum);
+
+static inline MR_TARGET_INLINE MR_N(Code) MR_N(mr_code_of)(int16 word) {
+  MR_N(Code) out;
+  out.w = word;
+  return out;
+}
+
+static inline MR_TARGET_INLINE MR_N(Sum) MR_N(mr_sum_start)(int16 initial) {
   return mr_zero_shorts();
 }
 
-static inline MR_TARGET_INLINE Sum mr_products(Sum sum, Code code, int x) {
+static inline MR_TARGET_INLINE MR_N(Sum) MR_N(mr_products)(MR_N(Sum) sum, MR_N(Code) code, int x) {
   return mr_add_pairs(sum, code.w, x);
 }
 
-static inline MR_TARGET_INLINE int16 mr_sum_total(Sum sum, int16 initial) {
+static inline MR_TARGET_INLINE int16 MR_N(mr_sum_total)(MR_N(Sum) sum, int16 initial) {
   return initial + mr_times(sum, 1);
 }
 #else
 typedef struct {
   int16 low, high;
-} Code;
+} MR_N(Code);
 typedef struct {
   Shorts low, high;
-} Sum;
+} MR_N(Sum);
 
-static inline MR_TARGET_INLINE Code mr_code_of(int16 word) {
-  Code out;
+static inline MR_TARGET_INLINE MR_N(Code) MR_N(mr_code_of)(int16 word) {
+  MR_N(Code) out;
   out.low = word & (int16)(0x0f0f0f0f);
   out.high = word >> 4 & (int16)(0x0f0f0f0f);
   return out;
 }
 
-static inline MR_TARGET_INLINE Sum mr_sum_start(int16 initial) {
-  Sum out;
+static inline MR_TARGET_INLINE MR_N(Sum) MR_N(mr_sum_start)(int16 initial) {
+  MR_N(Sum) out;
   out.low = mr_zero_shorts();
   out.high = mr_zero_shorts();
   return out;
 }
 
-static inline MR_TARGET_INLINE Sum mr_products(Sum sum, Code code, int x) {
+static inline MR_TARGET_INLINE MR_N(Sum) MR_N(mr_products)(MR_N(Sum) sum, MR_N(Code) code, int x) {
   sum.low = mr_add_pairs(sum.low, code.low, x);
   sum.high = mr_add_pairs(sum.high, code.high, x);
   return sum;
 }
 
-static inline MR_TARGET_INLINE int16 mr_sum_total(Sum sum, int16 initial) {
+static inline MR_TARGET_INLINE int16 MR_N(mr_sum_total)(MR_N(Sum) sum, int16 initial) {
   return initial + mr_times(sum.low, 1) + mr_times(sum.high, 16);
 }
-#endif
 #endif

@@ -21,62 +21,36 @@
 // panels at once, to have enough independent sums in flight.
 // Limit: fp32 multiply-adds from about 4 columns on, memory below.
 
-// STEP is the number of columns that one load of a panel gives: one of plain values, four to 16 of
-// codes. Enough columns are unrolled to hide the cost of unpacking, and no more: compiling takes
-// long.
-#ifdef WORDS
-#define STEP (4 * PARTS)
-#define MR_UNROLL_STEPS _Pragma("unroll 1")
+// STEP is the number of columns that are unrolled: one of plain values, four of codes, a word of
+// values. These are enough to hide the cost of unpacking, and no more: compiling takes long.
+#if SCALE_SIZE > 0
+#define STEP 4
+#define MR_UNROLL_STEPS _Pragma("unroll 4")
 #else
 #define STEP 1
 #define MR_UNROLL_STEPS _Pragma("unroll 2")
 #endif
 
-#ifdef WORDS
+#if SCALE_SIZE > 0
 typedef struct {
   float16 s[SCALES];
+  int16 line;
 } Scales;
 
-static inline void mr_scales(Scales* s, __global const uchar* panel, uint block) {
-  panel += SCALES_AT;
-  _Pragma("unroll") for (int i = 0; i < SCALES; ++i) {
-#if SCALE_SIZE == 2
-    s->s[i] = mr_half16((__global const ushort*)panel + (block * SCALES + i) * 16);
-#else
-    s->s[i] = mr_load16((__global const float*)panel + (block * SCALES + i) * 16);
-#endif
-  }
+static inline void mr_read_scales(Scales* s, __global const uchar* panel, uint block) {
+  s->line = MR_N(mr_line)(panel);
+  _Pragma("unroll") for (int i = 0; i < SCALES; ++i) s->s[i] = MR_N(mr_scale16)(panel, block, i);
 }
 
-#if CODE_LEVELS
-typedef struct {
-  int16 part[PARTS];  // levels of four columns
-} Word;
-#else
 typedef int16 Word;
-#endif
 
-static inline Word mr_word(__global const uchar* panel, uint block, uint i) {
-  const int16 word = ((__global const int16*)(panel + CODES_AT))[block * WORDS + i];
-#if CODE_LEVELS
-  Word out;
-  const int16 line = *(__global const int16*)panel;
-  _Pragma("unroll") for (int n = 0; n < PARTS; ++n)
-      out.part[n] = mr_levels(line, word >> (int16)(CODES * n) & (int16)(PART_MASK));
-  return out;
-#else
-  return word;
-#endif
+static inline Word mr_word(__global const uchar* panel, const Scales* s, uint block, uint i) {
+  return MR_N(mr_value4)(panel, s->line, block, i);
 }
 
 // Returns column i * STEP + j of the block; j is a constant after unrolling.
 static inline float16 mr_value(Word word, const Scales* s, uint i, uint j) {
-#if CODE_LEVELS
-  const int16 code = (word.part[j / 4] >> (int16)((int)(j % 4 * 8))) & (int16)(255);
-#else
-  const int16 shift = (int16)((int)(j % 4 * 8 + j / 4 * CODES));
-  const int16 code = (word >> shift) & (int16)((1 << CODES) - 1);
-#endif
+  const int16 code = (word >> (int16)((int)(j * 8))) & (int16)(255);
   const uint run = i * STEP / SCALE_BLOCK;
 #if AFFINE
   return fma(s->s[run], convert_float16(code), s->s[RUNS + run]);
@@ -89,11 +63,11 @@ typedef struct {
   int none;
 } Scales;
 
-static inline void mr_scales(Scales* s, __global const uchar* panel, uint block) {}
+static inline void mr_read_scales(Scales* s, __global const uchar* panel, uint block) {}
 
 typedef float16 Word;
 
-static inline Word mr_word(__global const uchar* panel, uint block, uint i) {
+static inline Word mr_word(__global const uchar* panel, const Scales* s, uint block, uint i) {
   const uint k = block * 32 + i;
 #if CODES == MR_F32
   return mr_load16((__global const float*)panel + k * 16);
@@ -120,10 +94,10 @@ static inline float16 mr_value(Word word, const Scales* s, uint i, uint j) {
       Scales s[P];                                                                                \
       Word word[P];                                                                               \
       _Pragma("unroll") for (int p = 0; p < (P); ++p)                                             \
-          mr_scales(&s[p], weight + p * PANEL_BYTES, b);                                          \
+          mr_read_scales(&s[p], weight + p * PANEL_BYTES, b);                                          \
       MR_UNROLL_STEPS for (uint i = 0; i < 32 / STEP; ++i) {                                      \
         _Pragma("unroll") for (int p = 0; p < (P); ++p)                                           \
-            word[p] = mr_word(weight + p * PANEL_BYTES, b, i);                                    \
+            word[p] = mr_word(weight + p * PANEL_BYTES, &s[p], b, i);                                    \
         _Pragma("unroll") for (uint j = 0; j < STEP; ++j) {                                       \
           float16 w[P];                                                                           \
           _Pragma("unroll") for (int p = 0; p < (P); ++p) w[p] = mr_value(word[p], &s[p], i, j);  \

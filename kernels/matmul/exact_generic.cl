@@ -16,7 +16,7 @@
 // Returns the sum of one row of a panel.
 static inline float mr_output(__global const uchar* panel, uint row, __global const float* x) {
   float sum = 0.0f;
-  for (uint k = 0; k < K; ++k) sum = fma(mr_weight(panel, row, k), x[k], sum);
+  for (uint k = 0; k < K; ++k) sum = fma(MR_N(mr_weight)(panel, row, k), x[k], sum);
   return sum;
 }
 

@@ -18,8 +18,6 @@
 //   the other arguments and the launch are those of exact_generic.cl
 // Limit: memory; this form serves as the reference.
 
-#define RUN_WORDS (WORDS / RUNS)
-
 // Returns the sum of the values of four codes, one per byte, times four of x.
 static inline int mr_dot4(__global const uchar* panel, uint codes, int x) {
   int sum = 0;
@@ -42,23 +40,19 @@ static inline float mr_run_sum(__global const int* x, uint run) {
 
 // Returns the sum of one row of a panel.
 static inline float mr_output(__global const uchar* panel, uint row, __global const int* x) {
-  __global const uint* words = (__global const uint*)(panel + CODES_AT) + row;
   float acc = 0.0f;
   for (uint b = 0; b < K_BLOCKS; ++b, x += Q_WORDS) {
     const float s = as_float(x[Q_SCALE]);
     for (uint run = 0; run < RUNS; ++run) {
       int sum = 0;
-      for (uint i = run * RUN_WORDS; i < (run + 1) * RUN_WORDS; ++i) {
-        const uint word = words[(b * WORDS + i) * 16];
-        for (uint n = 0; n < PARTS; ++n) {
-          sum += mr_dot4(panel, word >> (CODES * n) & PART_MASK, x[PARTS * i + n]);
-        }
+      for (uint g = run * (8 / RUNS); g < (run + 1) * (8 / RUNS); ++g) {
+        sum += mr_dot4(panel, MR_N(mr_codes_of)(panel, row, b, g), x[g]);
       }
-      acc = fma((float)sum, mr_scale(panel, row, b, run) * s, acc);
+      acc = fma((float)sum, MR_N(mr_scale)(panel, row, b, run) * s, acc);
     }
 #if AFFINE
     for (uint run = 0; run < RUNS; ++run) {
-      acc = fma(mr_scale(panel, row, b, RUNS + run), mr_run_sum(x, run), acc);
+      acc = fma(MR_N(mr_scale)(panel, row, b, RUNS + run), mr_run_sum(x, run), acc);
     }
 #endif
   }

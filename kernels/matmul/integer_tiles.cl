@@ -1,7 +1,6 @@
 // Computes integer products on CPUs in tiles, up to two panels of 16 rows by up to TILE columns,
 // and in runs of tiles. Numeric contract: integer_generic.cl. Comes after levels.cl and dot.cl,
-// once for each K that a program needs. Every name that depends on K ends in it: MR_N(mr_pairs) is
-// mr_pairs_576.
+// once for each PRODUCT of a program (layout.cl).
 //
 // Lanes are the 16 rows of a panel: a word of codes is one operand of a dot product, a word of a
 // column the other, the same for all lanes. A tile is P panels by C columns, whose sums and block
@@ -22,66 +21,8 @@
 // store would wait for them.
 // Limit: memory up to about 4 columns, then dot products: 8 of 8 + 3 vector operations per block
 // and column are products (8 of 8 + 2 where not affine).
-#define MR_N(name) MR_JOINED(name, K)
-
 #ifndef MR_TILES_BEGUN
 #define MR_TILES_BEGUN
-static inline MR_TARGET_INLINE float16 mr_scale16(__global const uchar* panel, uint at) {
-#if SCALE_SIZE == 2
-  return mr_half16((__global const ushort*)(panel + SCALES_AT) + at * 16);
-#else
-  return ((__global const float16*)(panel + SCALES_AT))[at];
-#endif
-}
-
-// -8 * the sum of x's codes over a run of a block.
-static inline MR_TARGET_INLINE int mr_run_offset(__global const int* x, int run) {
-#if RUNS == 1
-  return x[Q_OFFSET];
-#else
-  const int first = x[Q_OFFSET_HALF];
-  return run == 0 ? first : x[Q_OFFSET] - first;
-#endif
-}
-
-// -OFFSET * the sum of x's codes over a run.
-static inline MR_TARGET_INLINE int16 mr_initial(__global const int* x, int run) {
-#if OFFSET == 0
-  return (int16)(0);
-#else
-  return (int16)(mr_run_offset(x, run)) * (int16)(OFFSET / 8);
-#endif
-}
-
-// t of a run.
-static inline MR_TARGET_INLINE float mr_run_sum(__global const int* x, int run) {
-#if RUNS == 1
-  return as_float(x[Q_SUM]);
-#else
-  return as_float(x[Q_SCALE]) * (float)(-(mr_run_offset(x, run) >> 3));  // a multiple of 8
-#endif
-}
-
-// A panel's levels.
-static inline MR_TARGET_INLINE int16 mr_line(__global const uchar* panel) {
-#if CODE_LEVELS
-  return *(__global const int16*)panel;
-#else
-  return (int16)(0);
-#endif
-}
-
-// The values of four columns: part n of a word.
-static inline MR_TARGET_INLINE int16 mr_part(int16 line, int16 word, int n) {
-#if CODES == 8
-  return word;
-#elif CODE_LEVELS
-  return mr_levels(line, word >> (int16)(CODES * n) & (int16)(PART_MASK));
-#else
-  return word >> (int16)(CODES * n) & (int16)(PART_MASK);
-#endif
-}
-
 // Returns where part t of `parts` begins.
 static inline uint mr_cut(uint whole, uint t, uint parts) {
   return t == parts ? whole : (uint)((ulong)whole * t / parts);
@@ -127,8 +68,32 @@ static inline void mr_activate(__global float* sums, uint width, __global int* o
 #endif
 #endif
 
-static inline MR_TARGET_INLINE int16 MR_N(mr_codes)(__global const uchar* panel, uint at) {
-  return ((__global const int16*)(panel + CODES_AT))[at];
+// -8 * the sum of x's codes over a run of a block.
+static inline MR_TARGET_INLINE int MR_N(mr_run_offset)(__global const int* x, int run) {
+#if RUNS == 1
+  return x[Q_OFFSET];
+#else
+  const int first = x[Q_OFFSET_HALF];
+  return run == 0 ? first : x[Q_OFFSET] - first;
+#endif
+}
+
+// -OFFSET * the sum of x's codes over a run.
+static inline MR_TARGET_INLINE int16 MR_N(mr_initial)(__global const int* x, int run) {
+#if OFFSET == 0
+  return (int16)(0);
+#else
+  return (int16)(MR_N(mr_run_offset)(x, run)) * (int16)(OFFSET / 8);
+#endif
+}
+
+// t of a run.
+static inline MR_TARGET_INLINE float MR_N(mr_run_sum)(__global const int* x, int run) {
+#if RUNS == 1
+  return as_float(x[Q_SUM]);
+#else
+  return as_float(x[Q_SCALE]) * (float)(-(MR_N(mr_run_offset)(x, run) >> 3));  // a multiple of 8
+#endif
 }
 
 #define MR_EACH(i, n) _Pragma("unroll") for (int i = 0; i < (n); ++i)
@@ -141,7 +106,7 @@ static inline MR_TARGET_INLINE int16 MR_N(mr_codes)(__global const uchar* panel,
     float16 acc[(P) * (C)];                                                                       \
     MR_EACH(i, (P) * (C)) acc[i] = (float16)(0.0f);                                               \
     int16 line[P];                                                                                \
-    MR_EACH(p, P) line[p] = mr_line(weight + p * PANEL_BYTES);                                    \
+    MR_EACH(p, P) line[p] = MR_N(mr_line)(weight + p * PANEL_BYTES);                              \
     for (uint b = 0; b < K_BLOCKS; ++b) {                                                         \
       MR_EACH(p, P) {                                                                             \
         __global const uchar* panel = next + p * PANEL_BYTES;                                     \
@@ -149,38 +114,36 @@ static inline MR_TARGET_INLINE int16 MR_N(mr_codes)(__global const uchar* panel,
         MR_EXPECT(panel + SCALES_AT + b * SCALES * 16 * SCALE_SIZE);                              \
       }                                                                                           \
       MR_EACH(h, RUNS) {                                                                          \
-        Sum sum[(P) * (C)];                                                                       \
+        MR_N(Sum) sum[(P) * (C)];                                                                 \
         MR_EACH(c, C) MR_EACH(p, P)                                                               \
-            sum[p * (C) + c] = mr_sum_start(mr_initial(x + c * X_STRIDE, h));                     \
-        MR_EACH(i, WORDS / RUNS) {                                                                \
-          int16 word[P];                                                                          \
-          MR_EACH(p, P)                                                                           \
-              word[p] = MR_N(mr_codes)(weight + p * PANEL_BYTES,                                  \
-                                       b * WORDS + h * (WORDS / RUNS) + i);                       \
-          MR_EACH(n, PARTS) {                                                                     \
-            Code code[P];                                                                         \
-            MR_EACH(p, P) code[p] = mr_code_of(mr_part(line[p], word[p], n));                     \
-            MR_EACH(c, C) {                                                                       \
-              const int column = x[c * X_STRIDE + (h * (WORDS / RUNS) + i) * PARTS + n];          \
-              MR_EACH(p, P)                                                                       \
-                  sum[p * (C) + c] = mr_products(sum[p * (C) + c], code[p], column);              \
-            }                                                                                     \
+            sum[p * (C) + c] = MR_N(mr_sum_start)(MR_N(mr_initial)(x + c * X_STRIDE, h));         \
+        MR_EACH(i, 8 / RUNS) {                                                                    \
+          const int g = h * (8 / RUNS) + i;                                                       \
+          MR_N(Code) code[P];                                                                     \
+          MR_EACH(p, P) {                                                                         \
+            code[p] = MR_N(mr_code_of)(                                                           \
+                MR_N(mr_value4)(weight + p * PANEL_BYTES, line[p], b, g));                        \
+          }                                                                                       \
+          MR_EACH(c, C) {                                                                         \
+            const int column = x[c * X_STRIDE + g];                                               \
+            MR_EACH(p, P)                                                                         \
+                sum[p * (C) + c] = MR_N(mr_products)(sum[p * (C) + c], code[p], column);          \
           }                                                                                       \
         }                                                                                         \
         MR_EACH(p, P) {                                                                           \
-          const float16 d = mr_scale16(weight + p * PANEL_BYTES, b * SCALES + h);                 \
+          const float16 d = MR_N(mr_scale16)(weight + p * PANEL_BYTES, b, h);                     \
           MR_EACH(c, C) {                                                                         \
             const float16 scale = d * (float16)(as_float(x[c * X_STRIDE + Q_SCALE]));             \
-            const int16 total =                                                                   \
-                mr_sum_total(sum[p * (C) + c], mr_initial(x + c * X_STRIDE, h));                  \
+            const int16 total = MR_N(mr_sum_total)(                                               \
+                sum[p * (C) + c], MR_N(mr_initial)(x + c * X_STRIDE, h));                         \
             acc[p * (C) + c] = fma(convert_float16(total), scale, acc[p * (C) + c]);              \
           }                                                                                       \
         }                                                                                         \
       }                                                                                           \
       if (AFFINE) MR_EACH(h, RUNS) MR_EACH(p, P) {                                                \
-        const float16 m = mr_scale16(weight + p * PANEL_BYTES, b * SCALES + RUNS + h);            \
+        const float16 m = MR_N(mr_scale16)(weight + p * PANEL_BYTES, b, RUNS + h);                \
         MR_EACH(c, C) acc[p * (C) + c] =                                                          \
-            fma(m, (float16)(mr_run_sum(x + c * X_STRIDE, h)), acc[p * (C) + c]);                 \
+            fma(m, (float16)(MR_N(mr_run_sum)(x + c * X_STRIDE, h)), acc[p * (C) + c]);           \
       }                                                                                           \
       x += Q_WORDS;                                                                               \
     }                                                                                             \

@@ -3,12 +3,21 @@
 //   panel p holds rows 16p .. 16p+15; missing rows and columns are zero; K is padded to 32s.
 //
 //   plain values   F32: [K][16] float; F16, BF16: [K][16] ushort
-//   codes          scales [K/32][S][16] half or float, then words [K/32][CODES][16] uint
+//   codes          scales, then words [K/32][CODES][16] uint
 //   levels         CODE_LEVELS 1: 64 bytes, 16 levels plus 128, four times; then as codes
 //
 //     CODES 2: byte z of word i holds columns 16i+z, 16i+4+z, 16i+8+z, 16i+12+z, low bits first
 //     CODES 4: byte z of word i holds column 8i+z in its low bits, column 8i+4+z in its high
+//     CODES 5: four words as for CODES 4 hold the low four bits; bit g of byte z of the fifth is
+//              the high bit of column 4g+z
+//     CODES 6: four words as for CODES 4 hold the low four bits; bits 2g and 2g+1 of byte z of
+//              word 4+j are the high bits of column 16j+4g+z
 //     CODES 8: byte z of word i holds column 4i+z
+//
+//   scales, by SCALE_SIZE
+//     4, 2   [K/32][S][16] float or half
+//     1      [K/32][S][16] char, then [K/256][1 + AFFINE][16] half: a d is the product of a char
+//            and the first half of its 256 columns, an m that of a char and the second
 //
 //     weight = d * (code - OFFSET)
 //     weight = fma(d, code, m)             AFFINE 1, OFFSET 0
@@ -20,66 +29,87 @@
 //   So a word of 16 rows is one vector, and each of its lanes is four neighbouring columns, the
 //   form that integer dot products take. Scales and codes begin at multiples of 64 bytes. A weight
 //   is exactly the value that the file defines: products of scale and code are exact in fp32, so
-//   one fma rounds once, as a multiply and an add do.
+//   one fma rounds once, as a multiply and an add do; so are products of a char and a half.
 //
-// Defines: CODES 0 (F32), 1 (F16), 3 (BF16), 2, 4 or 8; OFFSET; AFFINE; CODE_LEVELS; SCALE_SIZE 2
-// (half) or 4 (float) bytes; SCALE_BLOCK; K, the padded number of columns.
+// Defines: CODES 0 (F32), 1 (F16), 3 (BF16), 2, 4, 5, 6 or 8; OFFSET; AFFINE; CODE_LEVELS;
+// SCALE_SIZE, 0 without codes; SCALE_BLOCK; K, the padded number of columns. A program that
+// multiplies matrices of several formats or depths contains this file and those that follow it once
+// for each, with PRODUCT to number them: every name that depends on the format ends in it, so that
+// MR_N(mr_weight) is mr_weight_0.
+#ifndef PRODUCT
+#define PRODUCT 0
+#endif
+#define MR_N(name) MR_JOINED(name, PRODUCT)
+
 #define MR_F32 0
 #define MR_F16 1
 #define MR_BF16 3
 
 #define K_BLOCKS (K / 32)
-#if CODES == 2 || CODES == 4 || CODES == 8
-#define WORDS CODES  // 32 columns of so many bits
-#endif
-#ifdef WORDS
-#define PARTS (8 / WORDS)  // words of four columns in a word
-#define PART_MASK (0x01010101u * ((1 << CODES) - 1))
+#define WORDS CODES  // of a block: 32 columns of so many bits
+#define LOW_BITS (CODES == 5 || CODES == 6 ? 4 : CODES)
+#define HIGH_BITS (CODES - LOW_BITS)
 #define RUNS (32 / SCALE_BLOCK)  // runs of a block's columns that share a scale
 #define SCALES ((1 + AFFINE) * RUNS)
 #define SCALES_AT (CODE_LEVELS * 64)
-#define CODES_AT (SCALES_AT + (K_BLOCKS * SCALES * 16 * SCALE_SIZE + 63) / 64 * 64)
-#define PANEL_BYTES (CODES_AT + K_BLOCKS * WORDS * 64)
-#elif CODES == MR_F32
-#define PANEL_BYTES (K * 64)
-#else
-#define PANEL_BYTES (K * 32)
-#endif
+#define HALVES_AT (SCALES_AT + K_BLOCKS * SCALES * 16)
+#define SCALE_BYTES \
+  (K_BLOCKS * SCALES * 16 * SCALE_SIZE + (SCALE_SIZE == 1 ? K / 256 * (1 + AFFINE) * 32 : 0))
+#define CODES_AT (SCALES_AT + (SCALE_BYTES + 63) / 64 * 64)
+#define PANEL_BYTES \
+  (SCALE_SIZE > 0 ? CODES_AT + K_BLOCKS * WORDS * 64 : K * (CODES == MR_F32 ? 64 : 32))
+
+// The codes of columns 4g .. 4g+3 of a block, one a byte, of type T; word(i) is the block's word i.
+#define MR_FIELD(T, word, at, bits) \
+  ((word) >> (T)((at) % 8) & (T)(0x01010101u * ((1 << (bits)) - 1)))
+#define MR_LOW_CODES(T, word, g) MR_FIELD(T, word((g) * LOW_BITS / 8), (g) * LOW_BITS, LOW_BITS)
+#define MR_HIGH_CODES(T, word, g) \
+  (MR_FIELD(T, word(4 + (g) * HIGH_BITS / 8), (g) * HIGH_BITS, HIGH_BITS) << (T)(4))
 
 // mr_weight reads one weight, row 0..15 of a panel and column k, for code that needs few of them.
-#ifdef WORDS
-static inline float mr_scale(__global const uchar* panel, uint row, uint block, uint i) {
+#if SCALE_SIZE > 0
+static inline float MR_N(mr_scale)(__global const uchar* panel, uint row, uint block, uint i) {
   const uint at = (block * SCALES + i) * 16 + row;
-  panel += SCALES_AT;
-#if SCALE_SIZE == 2
-  return vload_half(at, (__global const half*)panel);
+#if SCALE_SIZE == 1
+  __global const half* halves = (__global const half*)(panel + HALVES_AT);
+  const uint half_at = (block / 8 * (1 + AFFINE) + i / RUNS) * 16 + row;
+  return vload_half(half_at, halves) * (float)((__global const char*)(panel + SCALES_AT))[at];
+#elif SCALE_SIZE == 2
+  return vload_half(at, (__global const half*)(panel + SCALES_AT));
 #else
-  return ((__global const float*)panel)[at];
+  return ((__global const float*)(panel + SCALES_AT))[at];
 #endif
 }
 
-static inline int mr_code(__global const uchar* panel, uint row, uint k) {
-  __global const uchar* block = panel + CODES_AT + k / 32 * (WORDS * 64) + row * 4;
-  const uint byte = block[k % 32 / (4 * PARTS) * 64 + k % 4];
-  const uint code = byte >> k / 4 % PARTS * CODES & ((1 << CODES) - 1);
-  return (int)(CODE_LEVELS ? panel[code] : code);
+// Returns the codes of columns 4g .. 4g+3 of a block and row, one a byte.
+static inline uint MR_N(mr_codes_of)(__global const uchar* panel, uint row, uint block, uint g) {
+  __global const uint* words = (__global const uint*)(panel + CODES_AT) + block * WORDS * 16 + row;
+#define MR_WORD(i) words[(i) * 16]
+#if CODES == 5 || CODES == 6
+  return MR_LOW_CODES(uint, MR_WORD, g) | MR_HIGH_CODES(uint, MR_WORD, g);
+#else
+  return MR_LOW_CODES(uint, MR_WORD, g);
+#endif
+#undef MR_WORD
 }
 #endif
 
-static inline float mr_weight(__global const uchar* panel, uint row, uint k) {
-#if CODES == MR_F32
+static inline float MR_N(mr_weight)(__global const uchar* panel, uint row, uint k) {
+#if SCALE_SIZE > 0
+  const uint code = MR_N(mr_codes_of)(panel, row, k / 32, k % 32 / 4) >> k % 4 * 8 & 255u;
+  const float value = (float)((int)(CODE_LEVELS ? panel[code] : code) - OFFSET);
+  const uint run = k % 32 / SCALE_BLOCK;
+  const float d = MR_N(mr_scale)(panel, row, k / 32, run);
+#if AFFINE
+  return fma(d, value, MR_N(mr_scale)(panel, row, k / 32, RUNS + run));
+#else
+  return d * value;
+#endif
+#elif CODES == MR_F32
   return ((__global const float*)panel)[k * 16 + row];
 #elif CODES == MR_F16
   return vload_half(k * 16 + row, (__global const half*)panel);
-#elif CODES == MR_BF16
+#else
   return as_float((uint)((__global const ushort*)panel)[k * 16 + row] << 16);
-#else
-  const float code = (float)(mr_code(panel, row, k) - OFFSET);
-  const uint run = k % 32 / SCALE_BLOCK;
-#if AFFINE
-  return fma(mr_scale(panel, row, k / 32, run), code, mr_scale(panel, row, k / 32, RUNS + run));
-#else
-  return mr_scale(panel, row, k / 32, run) * code;
-#endif
 #endif
 }

@@ -33,7 +33,7 @@ Decoder plain_decoder(TensorType type) {
 void decode(const QuantTraits& traits, std::uint32_t elements, const std::byte* packed,
             float* out) {
   QuantBlock block;
-  traits.unpack(packed, block);
+  unpack_block(traits, packed, block);
   for (std::uint32_t i = 0; i < elements; ++i) {
     const std::uint32_t group = i / traits.group_elements;
     const int code = block.codes[i];

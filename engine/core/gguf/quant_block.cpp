@@ -21,21 +21,17 @@ constexpr Levels iq2_levels{8, 25, 43, 0, 0, 0, 0, 0, -8, -25, -43, 0, 0, 0, 0, 
 
 // half d, int8 q[32]
 void q8_0(Packed block, QuantBlock& out) {
-  out.scales[0] = half_at(block);
   for (std::size_t i = 0; i < 32; ++i)  // adding 128 to a signed byte flips its top bit
     out.codes[i] = std::to_integer<std::uint8_t>(block[2 + i] ^ std::byte{0x80});
 }
 
 // half d, nibbles with the offset 8
 void q4_0(Packed block, QuantBlock& out) {
-  out.scales[0] = half_at(block);
   nibbles(block + 2, out.codes.data());
 }
 
 // half d, half m, nibbles
 void q4_1(Packed block, QuantBlock& out) {
-  out.scales[0] = half_at(block);
-  out.minimums[0] = half_at(block + 2);
   nibbles(block + 4, out.codes.data());
 }
 
@@ -76,52 +72,51 @@ void nvfp4(Packed block, QuantBlock& out) {
 }
 
 // Unpacks 32 codes of five bits: bit i of four bytes is the fifth bit of code i, then come nibbles.
-// Adds `add` to each code.
-void five_bits(Packed packed, int add, QuantBlock& out) {
+void five_bits(Packed packed, QuantBlock& out) {
   const auto fifth = [packed](std::size_t i) { return field(packed[i / 8], i % 8, 1) << 4; };
   const Packed nibble = packed + 4;
   for (std::size_t i = 0; i < 16; ++i) {
-    out.codes[i] = code((low(nibble[i]) | fifth(i)) + add);
-    out.codes[i + 16] = code((high(nibble[i]) | fifth(i + 16)) + add);
+    out.codes[i] = code(low(nibble[i]) | fifth(i));
+    out.codes[i + 16] = code(high(nibble[i]) | fifth(i + 16));
   }
 }
 
 // half d, five bits with the offset 16
 void q5_0(Packed block, QuantBlock& out) {
-  out.scales[0] = half_at(block);
-  five_bits(block + 2, 128 - 16, out);
+  five_bits(block + 2, out);
 }
 
 // half d, half m, five bits
 void q5_1(Packed block, QuantBlock& out) {
-  out.scales[0] = half_at(block);
-  out.minimums[0] = half_at(block + 2);
-  five_bits(block + 4, 0, out);
+  five_bits(block + 4, out);
 }
 
-// type, group elements, bits, offset, affine, half scales, halves, offset of the halves, unpack,
-// levels, is_finite. IQ4_NL could keep its scales as halves; as floats they are those of IQ4_XS,
-// the other type of the files that hold it.
+constexpr ScaleForm halves = ScaleForm::halves, steps = ScaleForm::steps,
+                    floats = ScaleForm::floats;
+
+// type, group elements, bits, offset, affine, scales, halves, offset of the halves, fill, levels,
+// is_finite. IQ4_NL could keep its scales as halves and IQ4_XS as steps; as floats, the two types,
+// which share files, share kernels.
 constexpr QuantTraits kQuantized[] = {
-    {TensorType::q8_0, 32, 8, 128, false, true, 1, 0, q8_0},
-    {TensorType::q6_k, 16, 8, 128, false, false, 1, 208, q6_k},
-    {TensorType::q5_0, 32, 8, 128, false, true, 1, 0, q5_0},
-    {TensorType::q5_1, 32, 8, 0, true, true, 2, 0, q5_1},
-    {TensorType::q5_k, 32, 8, 0, true, false, 2, 0, q5_k},
-    {TensorType::q4_0, 32, 4, 8, false, true, 1, 0, q4_0},
-    {TensorType::q4_1, 32, 4, 0, true, true, 2, 0, q4_1},
-    {TensorType::q4_k, 32, 4, 0, true, false, 2, 0, q4_k},
-    {TensorType::q3_k, 16, 4, 8, false, false, 1, 108, q3_k},
-    {TensorType::q2_k, 16, 2, 0, true, false, 2, 80, q2_k},
-    {TensorType::iq4_nl, 32, 4, 0, false, false, 1, 0, iq4_nl, &iq4_levels},
-    {TensorType::iq4_xs, 32, 4, 0, false, false, 1, 0, iq4_xs, &iq4_levels},
-    {TensorType::iq3_s, 32, 4, 0, false, false, 1, 0, iq3_s, &iq3_s_levels},
-    {TensorType::iq3_xxs, 32, 4, 0, false, false, 1, 0, iq3_xxs, &iq3_xxs_levels},
-    {TensorType::iq2_s, 16, 4, 0, false, false, 1, 0, iq2_s, &iq2_levels},
-    {TensorType::iq2_xs, 16, 4, 0, false, false, 1, 0, iq2_xs, &iq2_levels},
-    {TensorType::iq2_xxs, 32, 4, 0, false, false, 1, 0, iq2_xxs, &iq2_levels},
-    {TensorType::mxfp4, 32, 4, 0, false, false, 0, 0, mxfp4, &e2m1_levels, mxfp4_is_finite},
-    {TensorType::nvfp4, 16, 4, 0, false, false, 0, 0, nvfp4, &e2m1_levels},
+    {TensorType::q8_0, 32, 8, 128, false, halves, 1, 0, q8_0},
+    {TensorType::q6_k, 16, 6, 32, false, steps, 1, 208, q6_k},
+    {TensorType::q5_0, 32, 5, 16, false, halves, 1, 0, q5_0},
+    {TensorType::q5_1, 32, 5, 0, true, halves, 2, 0, q5_1},
+    {TensorType::q5_k, 32, 5, 0, true, steps, 2, 0, q5_k},
+    {TensorType::q4_0, 32, 4, 8, false, halves, 1, 0, q4_0},
+    {TensorType::q4_1, 32, 4, 0, true, halves, 2, 0, q4_1},
+    {TensorType::q4_k, 32, 4, 0, true, steps, 2, 0, q4_k},
+    {TensorType::q3_k, 16, 4, 8, false, steps, 1, 108, q3_k},
+    {TensorType::q2_k, 16, 2, 0, true, steps, 2, 80, q2_k},
+    {TensorType::iq4_nl, 32, 4, 0, false, floats, 1, 0, iq4_nl, &iq4_levels},
+    {TensorType::iq4_xs, 32, 4, 0, false, floats, 1, 0, iq4_xs, &iq4_levels},
+    {TensorType::iq3_s, 32, 4, 0, false, floats, 1, 0, iq3_s, &iq3_s_levels},
+    {TensorType::iq3_xxs, 32, 4, 0, false, floats, 1, 0, iq3_xxs, &iq3_xxs_levels},
+    {TensorType::iq2_s, 16, 4, 0, false, floats, 1, 0, iq2_s, &iq2_levels},
+    {TensorType::iq2_xs, 16, 4, 0, false, floats, 1, 0, iq2_xs, &iq2_levels},
+    {TensorType::iq2_xxs, 32, 4, 0, false, floats, 1, 0, iq2_xxs, &iq2_levels},
+    {TensorType::mxfp4, 32, 4, 0, false, floats, 0, 0, mxfp4, &e2m1_levels, mxfp4_is_finite},
+    {TensorType::nvfp4, 16, 4, 0, false, floats, 0, 0, nvfp4, &e2m1_levels},
 };
 
 }  // namespace
@@ -130,6 +125,20 @@ const QuantTraits* find_quant_traits(TensorType type) {
   for (const auto& traits : kQuantized)
     if (traits.type == type) return &traits;
   return nullptr;
+}
+
+void unpack_block(const QuantTraits& traits, const std::byte* block, QuantBlock& out) {
+  traits.fill(block, out);
+  if (traits.scales == floats) return;
+  const Packed at = block + traits.halves_at;
+  const float d = half_at(at), m = traits.affine ? half_at(at + 2) : 0.0f;
+  const bool stepped = traits.scales == steps;
+  const std::uint32_t groups = traits_of(traits.type).block_elements / traits.group_elements;
+  for (std::uint32_t g = 0; g < groups; ++g) {
+    out.scales[g] = stepped ? d * static_cast<float>(out.steps[g]) : d;
+    if (!traits.affine) continue;
+    out.minimums[g] = stepped ? -(m * static_cast<float>(out.minimum_steps[g])) : m;
+  }
 }
 
 }  // namespace millrace::engine

@@ -45,11 +45,6 @@ inline int nibble(Packed from, std::size_t i) {
 inline std::uint8_t code(int value) {
   return static_cast<std::uint8_t>(value);
 }
-// The code of a signed value in a type of eight bits.
-inline std::uint8_t shifted(int value) {
-  return code(value + 128);
-}
-
 // Unpacks 32 codes of four bits from 16 bytes: low nibbles are elements 0-15, high ones 16-31.
 inline void nibbles(Packed packed, std::uint8_t* codes) {
   for (std::size_t i = 0; i < 16; ++i) {

@@ -4,19 +4,22 @@
 namespace millrace::engine::unpack {
 namespace {
 
+std::int8_t step(int value) {
+  return static_cast<std::int8_t>(value);
+}
+
 // The head of Q4_K and Q5_K: half d, half m, then 12 bytes with 8 scales s and 8 minimums n of six
 // bits. Group g has the scale d s[g] and the minimum -m n[g]. For g < 4, byte g holds s[g] and, in
 // its top two bits, the high bits of s[g + 4]; byte 4 + g holds the same for n; byte 8 + g holds
 // the low nibble of s[g + 4] and, above it, that of n[g + 4].
 void k_head(Packed block, QuantBlock& out) {
-  const float d = half_at(block), m = half_at(block + 2);
   const Packed packed = block + 4;
   for (std::size_t g = 0; g < 4; ++g) {
     const Packed s = packed + g, n = packed + 4 + g, rest = packed + 8 + g;
-    out.scales[g] = d * static_cast<float>(field(*s, 0, 6));
-    out.minimums[g] = -(m * static_cast<float>(field(*n, 0, 6)));
-    out.scales[g + 4] = d * static_cast<float>(low(*rest) | field(*s, 6, 2) << 4);
-    out.minimums[g + 4] = -(m * static_cast<float>(high(*rest) | field(*n, 6, 2) << 4));
+    out.steps[g] = step(field(*s, 0, 6));
+    out.minimum_steps[g] = step(field(*n, 0, 6));
+    out.steps[g + 4] = step(low(*rest) | field(*s, 6, 2) << 4);
+    out.minimum_steps[g + 4] = step(high(*rest) | field(*n, 6, 2) << 4);
   }
 }
 
@@ -31,10 +34,9 @@ int two_bits(Packed packed, std::size_t e) {
 // minimum -m n[g]: s[g] is the low nibble of its byte, n[g] the high one.
 void q2_k(Packed block, QuantBlock& out) {
   const Packed packed = block + 16;
-  const float d = half_at(packed + 64), m = half_at(packed + 66);
   for (std::size_t g = 0; g < 16; ++g) {
-    out.scales[g] = d * static_cast<float>(low(block[g]));
-    out.minimums[g] = -(m * static_cast<float>(high(block[g])));
+    out.steps[g] = step(low(block[g]));
+    out.minimum_steps[g] = step(high(block[g]));
   }
   for (std::size_t e = 0; e < 256; ++e) out.codes[e] = code(two_bits(packed, e));
 }
@@ -45,10 +47,9 @@ void q2_k(Packed block, QuantBlock& out) {
 // 2r and 2r + 1 of the other four bytes are the high bits of s[4r] to s[4r + 3].
 void q3_k(Packed block, QuantBlock& out) {
   const Packed packed = block + 32, scales = packed + 64, tops = scales + 8;
-  const float d = half_at(scales + 12);
   for (std::size_t g = 0; g < 16; ++g) {
     const int s = field(scales[g % 8], g / 8 * 4, 4) | field(tops[g % 4], g / 4 * 2, 2) << 4;
-    out.scales[g] = d * static_cast<float>(s - 32);
+    out.steps[g] = step(s - 32);
   }
   for (std::size_t e = 0; e < 256; ++e) {
     const int value = (two_bits(packed, e) | field(block[e % 32], e / 32, 1) << 2) - 4;
@@ -85,16 +86,14 @@ void q5_k(Packed block, QuantBlock& out) {
 // bytes.
 void q6_k(Packed block, QuantBlock& out) {
   const Packed scales = block + 192;
-  const float d = half_at(block + 208);
-  for (std::size_t g = 0; g < 16; ++g)
-    out.scales[g] = d * static_cast<float>(static_cast<std::int8_t>(scales[g]));
+  for (std::size_t g = 0; g < 16; ++g) out.steps[g] = static_cast<std::int8_t>(scales[g]);
   for (std::size_t half = 0; half < 2; ++half) {
     const Packed four = block + half * 64, two = block + 128 + half * 32;
     for (std::size_t i = 0; i < 64; ++i) {
       const std::size_t run = i / 32;
       const std::size_t to = half * 128 + i;
-      out.codes[to] = shifted((low(four[i]) | field(two[i % 32], 2 * run, 2) << 4) - 32);
-      out.codes[to + 64] = shifted((high(four[i]) | field(two[i % 32], 2 * run + 4, 2) << 4) - 32);
+      out.codes[to] = code(low(four[i]) | field(two[i % 32], 2 * run, 2) << 4);
+      out.codes[to + 64] = code(high(four[i]) | field(two[i % 32], 2 * run + 4, 2) << 4);
     }
   }
 }

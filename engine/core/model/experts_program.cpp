@@ -108,7 +108,8 @@ ProgramSpec Experts::exact_program(const PanelLayout& layout) const {
   ProgramSpec program{
       .name = "router", .sources = {"matmul/layout.cl"}, .defines = layout.defines()};
   if (is_cpu()) {
-    program.sources.insert(program.sources.end(), {"kv/vectors.cl", "matmul/levels.cl"});
+    program.sources.insert(program.sources.end(),
+                           {"kv/vectors.cl", "matmul/target.cl", "matmul/levels.cl"});
   }
   program.sources.push_back(variant_of("matmul/exact_", device_->family()));
   program.defines.push_back(define("X_STRIDE", input_stride(layout.columns)));

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "engine/core/gguf/load.hpp"
 #include "engine/core/gguf/quant_block.hpp"
 
 namespace millrace::engine {
@@ -23,19 +24,40 @@ void pack_plain(const std::byte* row, std::uint32_t columns, std::uint32_t lane,
 constexpr std::size_t half_bytes = 2;
 constexpr std::size_t word_bytes = 4;
 
-// Packs the codes of a block. The first bits of a word's four bytes are four columns, the next bits
-// the next four.
-template <std::uint32_t Bits>
-void pack_codes(const std::uint8_t* codes, std::byte* to) {
+// Packs `Bits` bits of the codes of a block, from bit `From` on. The first bits of a word's four
+// bytes are four columns, the next bits the next four.
+template <std::uint32_t Bits, std::uint32_t From = 0>
+void pack_bits(const std::uint8_t* codes, std::byte* to) {
   constexpr std::uint32_t parts = 8 / Bits, words = Bits;  // 32 columns of so many bits
+  constexpr std::uint32_t mask = (1u << Bits) - 1;
   for (std::uint32_t i = 0; i < words; ++i, codes += parts * word_bytes) {
     std::array<std::byte, word_bytes> word{};
     for (std::uint32_t part = 0; part < parts; ++part) {
       for (std::uint32_t z = 0; z < word_bytes; ++z) {
-        word[z] |= static_cast<std::byte>(codes[part * word_bytes + z] << (part * Bits));
+        const std::uint32_t bits = codes[part * word_bytes + z] >> From & mask;
+        word[z] |= static_cast<std::byte>(bits << (part * Bits));
       }
     }
     std::memcpy(to + std::size_t{i} * panel_rows * word_bytes, word.data(), word_bytes);
+  }
+}
+
+// Packs the codes of a block. Codes of 5 and 6 bits are four low bits, then the high ones.
+void pack_codes(Codes form, const std::uint8_t* codes, std::byte* to) {
+  std::byte* const high = to + std::size_t{4} * panel_rows * word_bytes;
+  switch (form) {
+    case Codes::bits2:
+      return pack_bits<2>(codes, to);
+    case Codes::bits5:
+      pack_bits<4>(codes, to);
+      return pack_bits<1, 4>(codes, high);
+    case Codes::bits6:
+      pack_bits<4>(codes, to);
+      return pack_bits<2, 4>(codes, high);
+    case Codes::bits8:
+      return pack_bits<8>(codes, to);
+    default:
+      return pack_bits<4>(codes, to);
   }
 }
 
@@ -49,13 +71,14 @@ void pack_levels(const Levels& levels, std::uint8_t offset, std::span<std::byte>
 // Packs one row of a panel.
 class RowPacker {
  public:
-  RowPacker(const PanelLayout& layout, std::uint32_t lane, std::byte* scales, std::byte* codes)
+  RowPacker(const PanelLayout& layout, std::uint32_t lane, std::byte* panel)
       : format_(layout.format),
         each_(layout.format.scales_per_block()),
         code_bytes_(layout.code_bytes() / (layout.k() / block_columns)),
         lane_(lane),
-        scales_(scales),
-        codes_(codes) {}
+        scales_(panel + layout.level_bytes()),
+        halves_(panel + layout.halves_at()),
+        codes_(panel + layout.codes_at()) {}
 
   // Converts the file's blocks, whose columns are a multiple of 32, to the panel's blocks of 32.
   void pack(const QuantTraits& traits, const std::byte* row, std::uint32_t columns) {
@@ -64,19 +87,39 @@ class RowPacker {
     for (std::uint32_t k = 0; k < columns; k += block_columns) {
       const std::uint32_t within = k % type.block_elements;
       const std::byte* const from = row + std::size_t{k / type.block_elements} * type.block_bytes;
-      if (within == 0) traits.unpack(from, block);
-      const std::uint32_t to = k / block_columns, group = within / traits.group_elements;
-      if (traits.half_scales) {
-        put_scales(to, 0, traits.halves, from + traits.halves_at);
-      } else {
-        put_scales(to, 0, format_.runs(), &block.scales[group]);
-        if (traits.affine) put_scales(to, format_.runs(), format_.runs(), &block.minimums[group]);
+      if (within == 0) {
+        unpack_block(traits, from, block);
+        if (traits.scales == ScaleForm::steps) put_halves(k / step_columns, traits, from);
       }
-      put_codes(&block.codes[within], codes_ + std::size_t{to} * code_bytes_ + lane_ * word_bytes);
+      const std::uint32_t to = k / block_columns, group = within / traits.group_elements;
+      if (traits.scales == ScaleForm::halves) {
+        put_scales(to, 0, traits.halves, from + traits.halves_at);
+      } else if (traits.scales == ScaleForm::steps) {
+        put_groups(to, &block.steps[group], &block.minimum_steps[group]);
+      } else {
+        put_groups(to, &block.scales[group], &block.minimums[group]);
+      }
+      pack_codes(format_.codes, &block.codes[within],
+                 codes_ + std::size_t{to} * code_bytes_ + lane_ * word_bytes);
     }
   }
 
  private:
+  // Writes the numbers of a block's runs.
+  void put_groups(std::uint32_t block, const void* scales, const void* minimums) {
+    put_scales(block, 0, format_.runs(), scales);
+    if (format_.affine) put_scales(block, format_.runs(), format_.runs(), minimums);
+  }
+  // Writes the halves that the steps of 256 columns multiply; the second with the other sign,
+  // because minimums are subtracted.
+  void put_halves(std::uint32_t at, const QuantTraits& traits, const std::byte* from) {
+    for (std::uint32_t i = 0; i < traits.halves; ++i) {
+      auto half = load<std::uint16_t>(from + traits.halves_at + i * half_bytes);
+      if (i == 1) half ^= 0x8000;
+      const std::size_t to = (std::size_t{at} * traits.halves + i) * panel_rows + lane_;
+      std::memcpy(halves_ + to * half_bytes, &half, half_bytes);
+    }
+  }
   // Writes `count` of the block's numbers, from number `first` on.
   void put_scales(std::uint32_t block, std::uint32_t first, std::uint32_t count, const void* from) {
     const std::byte* number = static_cast<const std::byte*>(from);
@@ -85,16 +128,13 @@ class RowPacker {
       std::memcpy(scales_ + at * format_.scale_bytes, number, format_.scale_bytes);
     }
   }
-  void put_codes(const std::uint8_t* codes, std::byte* to) {
-    if (format_.codes == Codes::bits2) return pack_codes<2>(codes, to);
-    return format_.codes == Codes::bits4 ? pack_codes<4>(codes, to) : pack_codes<8>(codes, to);
-  }
 
   const PanelFormat format_;
   const std::uint32_t each_;
   const std::size_t code_bytes_;
   const std::uint32_t lane_;
   std::byte* const scales_;
+  std::byte* const halves_;
   std::byte* const codes_;
 };
 
@@ -148,7 +188,6 @@ std::optional<std::uint64_t> find_row_not_finite(const Tensor& tensor, std::uint
 void pack_panel(const PanelLayout& layout, const Tensor& tensor, std::uint32_t panel,
                 std::span<std::byte> out) {
   std::ranges::fill(out, std::byte{0});
-  std::byte* const scales = out.data() + layout.level_bytes();
   std::byte* const codes = out.data() + layout.codes_at();
   const std::uint64_t first = std::uint64_t{panel} * panel_rows;
   const auto rows =
@@ -161,7 +200,7 @@ void pack_panel(const PanelLayout& layout, const Tensor& tensor, std::uint32_t p
   for (std::uint32_t lane = 0; lane < rows; ++lane) {
     const std::byte* const row = tensor.data.data() + (first + lane) * row_bytes;
     if (quantized != nullptr) {
-      RowPacker(layout, lane, scales, codes).pack(*quantized, row, layout.columns);
+      RowPacker(layout, lane, out.data()).pack(*quantized, row, layout.columns);
     } else if (layout.format.codes == Codes::f32) {
       pack_plain<4>(row, layout.columns, lane, codes);
     } else {

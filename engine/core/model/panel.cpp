@@ -20,19 +20,9 @@ constexpr std::uint32_t bits_of(Codes codes) {
     case Codes::f16:
     case Codes::bf16:
       return 16;
-    case Codes::bits8:
-      return 8;
-    case Codes::bits4:
-      return 4;
-    case Codes::bits2:
-      return 2;
+    default:
+      return static_cast<std::uint32_t>(codes);
   }
-  return 0;
-}
-
-constexpr Codes codes_of(std::uint8_t bits) {
-  if (bits == 2) return Codes::bits2;
-  return bits == 4 ? Codes::bits4 : Codes::bits8;
 }
 
 std::string define(const char* name, std::uint64_t value) {
@@ -44,11 +34,11 @@ std::string define(const char* name, std::uint64_t value) {
 PanelFormat format_of(TensorType type) {
   if (const QuantTraits* const quantized = find_quant_traits(type)) {
     const bool levels = quantized->levels != nullptr;
-    return {.codes = codes_of(quantized->bits),
+    return {.codes = static_cast<Codes>(quantized->bits),
             .offset = levels ? std::uint8_t{128} : quantized->offset,
             .affine = quantized->affine,
             .levels = levels,
-            .scale_bytes = static_cast<std::uint8_t>(quantized->half_scales ? 2 : 4),
+            .scale_bytes = static_cast<std::uint8_t>(quantized->scales),
             .scale_block = static_cast<std::uint8_t>(quantized->group_elements)};
   }
   switch (type) {
@@ -63,9 +53,16 @@ PanelFormat format_of(TensorType type) {
   }
 }
 
-std::uint64_t PanelLayout::scale_bytes() const {
+std::uint64_t PanelLayout::number_bytes() const {
   const std::uint64_t blocks = k() / block_columns;
-  return to_lines(blocks * format.scales_per_block() * panel_rows * format.scale_bytes);
+  return blocks * format.scales_per_block() * panel_rows * format.scale_bytes;
+}
+
+std::uint64_t PanelLayout::scale_bytes() const {
+  constexpr std::uint64_t half_bytes = 2;
+  const std::uint64_t halves =
+      format.has_steps() ? std::uint64_t{k() / step_columns} * (format.affine ? 2 : 1) : 0;
+  return to_lines(number_bytes() + halves * panel_rows * half_bytes);
 }
 
 std::uint64_t PanelLayout::code_bytes() const {

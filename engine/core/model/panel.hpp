@@ -2,11 +2,12 @@
 // The format in which kernels read a weight matrix: panels of 16 rows, the same for all file types
 // (kernels/matmul/layout.cl draws it). Every quantized file type maps to it exactly:
 //
-//   codes   unsigned, 2, 4 or 8 bits; a weight is d * (code - offset), or d * code + m if affine
-//   levels  of types whose codes number the entries of a table: a weight is d * level[code]. The
+//   codes   unsigned, 2, 4, 5, 6 or 8 bits; a weight is d * (code - offset), or d * code + m if
+//   affine levels  of types whose codes number the entries of a table: a weight is d * level[code].
+//   The
 //           panel holds its table, so that types with different tables share kernels
-//   scales  d (and m) for each run of scale_block columns, as half or as float: float if the file
-//           type's scale is itself a product, as in super-blocks
+//   scales  d (and m) for each run of scale_block columns: as a half, as a float, or as a step, a
+//           small integer that a half of each 256 columns multiplies
 //
 // F32, F16 and BF16 keep their values. Thread safety: plain values.
 #include <cstdint>
@@ -19,23 +20,34 @@ namespace millrace::engine {
 
 inline constexpr std::uint32_t panel_rows = 16;
 inline constexpr std::uint32_t block_columns = 32;  // of a block of codes; pads K
+inline constexpr std::uint32_t step_columns = 256;  // that share the half of their steps
 
 constexpr std::uint32_t round_up(std::uint32_t value, std::uint32_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
 // The numbers are those of the kernels' define CODES.
-enum class Codes : std::uint8_t { f32 = 0, f16 = 1, bf16 = 3, bits2 = 2, bits4 = 4, bits8 = 8 };
+enum class Codes : std::uint8_t {
+  f32 = 0,
+  f16 = 1,
+  bf16 = 3,
+  bits2 = 2,
+  bits4 = 4,
+  bits5 = 5,
+  bits6 = 6,
+  bits8 = 8
+};
 
 struct PanelFormat {
   Codes codes = Codes::f32;
   std::uint8_t offset = 0;        // subtracted from every code or stored level; 0 if affine
   bool affine = false;            // there is an m
   bool levels = false;            // there is a table; it is stored with the offset added
-  std::uint8_t scale_bytes = 0;   // 2 or 4; 0 without codes
+  std::uint8_t scale_bytes = 0;   // of a step, half or float: 1, 2 or 4; 0 without codes
   std::uint8_t scale_block = 32;  // columns that share a d and an m: 32 or 16
 
   bool quantized() const { return scale_bytes > 0; }
+  bool has_steps() const { return scale_bytes == 1; }
   // Runs of columns, in a block of 32, that share a scale.
   std::uint32_t runs() const { return block_columns / scale_block; }
   // Numbers that a row has for each 32 columns: the d of each run, then the m of each.
@@ -54,11 +66,16 @@ struct PanelLayout {
   // A panel's table, scales and codes follow one another; each begins at a multiple of 64 bytes.
   std::uint64_t level_bytes() const { return format.levels ? 64 : 0; }
   std::uint64_t scale_bytes() const;
+  // Where the halves that steps multiply begin.
+  std::uint64_t halves_at() const { return level_bytes() + number_bytes(); }
   std::uint64_t code_bytes() const;
   std::uint64_t codes_at() const { return level_bytes() + scale_bytes(); }
   std::uint64_t panel_bytes() const { return codes_at() + code_bytes(); }
   // The defines for kernels that read such panels.
   std::vector<std::string> defines() const;
+
+ private:
+  std::uint64_t number_bytes() const;  // of steps, halves or floats
 };
 
 }  // namespace millrace::engine

@@ -45,7 +45,8 @@ Status Operations::prepare_product(const Projection& projection) {
 Result<Kernel> Operations::build_exact_product(const PanelLayout& layout) {
   ProgramSpec program{.name = "matmul", .sources = {"matmul/layout.cl"}};
   if (device_->family() == Family::cpu) {
-    program.sources.insert(program.sources.end(), {"kv/vectors.cl", "matmul/levels.cl"});
+    program.sources.insert(program.sources.end(),
+                           {"kv/vectors.cl", "matmul/target.cl", "matmul/levels.cl"});
   }
   program.sources.push_back(variant_of("matmul/exact_", device_->family()));
   program.defines = layout.defines();

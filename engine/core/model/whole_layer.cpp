@@ -1,18 +1,14 @@
 #include "engine/core/model/whole_layer.hpp"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "engine/core/model/kv_program.hpp"
+#include "engine/core/model/layer_text.hpp"
 #include "engine/core/model/program_text.hpp"
 
 namespace millrace::engine {
 namespace {
-
-std::uint32_t padded_columns(const Projection& projection) {
-  return PanelLayout{projection.runs[0].format, projection.columns}.k();
-}
 
 std::string type_text(const WeightTensor& tensor) {
   return tensor.name + " is " + std::string(traits_of(tensor.type).name);
@@ -42,138 +38,43 @@ std::string key_of(const ProgramSpec& spec) {
   return key;
 }
 
-// The products of a layer, in order.
-std::vector<const Projection*> products_of(const LayerProgram& layer) {
-  std::vector<const Projection*> out;
-  for (const LayerOp& operation : layer.operations) {
-    if (const auto* product = std::get_if<ProductOp>(&operation)) out.push_back(product->matrix);
-    if (const auto* gated = std::get_if<GatedOp>(&operation)) out.push_back(gated->matrix);
+// A layer in a launch finds its text by its place among the program's, then its buffers.
+constexpr std::size_t text_words = 1;
+
+// The bodies of a program's layers as functions, and mr_layer, which calls that of a layer.
+std::string functions_of(std::span<const LayerText> texts) {
+  const std::string arguments =
+      "(const LayerStep* s, __global const ulong* at, volatile __global uint* sync)";
+  std::string out, cases;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const std::string name = "mr_layer_" + std::to_string(i);
+    out += "static inline void " + name + arguments + " {\n" + texts[i].body + "}\n";
+    cases += "    case " + std::to_string(i) + ": " + name + "(s, at + 1, sync); break;\n";
   }
-  return out;
+  return out + "static inline void mr_layer" + arguments + " {\n  switch (at[0]) {\n" + cases +
+         "  }\n}\n";
 }
 
 }  // namespace
 
+// What the layers of a launch compile to: the texts that differ, and the formats and depths of all
+// their products.
 struct WholeLayers::Lowered {
-  std::string text;
-  std::vector<const Buffer*> buffers;
-  std::uint32_t sync_words = 0;
-  std::set<std::uint32_t> depths;  // padded columns of the products
-  bool turns = false, scales_queries = false, norms_heads = false, adds = false,
-       adds_normed = false;
+  std::vector<LayerText> texts;
+  std::vector<PanelLayout> products;
+
+  // Words of a layer in the table, and its counters: those of the longest text.
+  std::size_t layer_words() const {
+    std::size_t most = 0;
+    for (const LayerText& text : texts) most = std::max(most, text.buffers.size());
+    return text_words + most;
+  }
+  std::uint32_t sync_words() const {
+    std::uint32_t most = 0;
+    for (const LayerText& text : texts) most = std::max(most, text.sync_words);
+    return most;
+  }
 };
-
-namespace {
-
-// Writes the function mr_layer of kernels/layer/cpu.cl, operation by operation.
-class Writer {
- public:
-  Writer(std::string& text, std::vector<const Buffer*>& buffers) : text_(text), buffers_(buffers) {}
-
-  // Appends a phase: the arguments follow the phase's place among the counters.
-  void phase(const std::string& macro, const std::string& arguments, std::uint32_t words = 2) {
-    end_rows();
-    text_ += "  " + macro + "(" + std::to_string(sync_words_) + ", " + arguments + ")\n";
-    sync_words_ += words;
-  }
-  // Appends a statement for row `c`. Statements that follow each other share a phase.
-  void row(const std::string& statement) { rows_ += (rows_.empty() ? "" : " ") + statement; }
-  void end_rows() {
-    if (rows_.empty()) return;
-    const std::string statements = std::exchange(rows_, {});
-    phase("MR_ROWS", statements);
-  }
-  // The expression for a buffer of the layer.
-  std::string vector(const Buffer& buffer) { return "MR_VECTOR(" + place(buffer) + ")"; }
-  std::string weight(const Buffer& buffer) { return "MR_WEIGHT(" + place(buffer) + ")"; }
-  std::uint32_t sync_words() const { return sync_words_; }
-
- private:
-  std::string place(const Buffer& buffer) {
-    buffers_.push_back(&buffer);
-    return std::to_string(buffers_.size() - 1);
-  }
-  std::string& text_;
-  std::vector<const Buffer*>& buffers_;
-  std::string rows_;
-  std::uint32_t sync_words_ = 0;
-};
-
-std::string matrix_arguments(Writer& out, const Projection& matrix) {
-  return std::to_string(padded_columns(matrix)) + ", " + std::to_string(matrix.runs[0].panels) +
-         ", " + out.weight(matrix.runs[0].buffer) + ", " +
-         (matrix.bias ? out.vector(matrix.bias) + ", 1" : "0, 0");
-}
-
-// An activation with the stride of its rows.
-std::string slot_arguments(Slot slot, const Projection& qkv) {
-  switch (slot) {
-    case Slot::normed:
-      return "s->normed, NORMED_STRIDE";
-    case Slot::attended:
-      return "s->attended, ATTENDED_STRIDE";
-    case Slot::activated:
-      return "s->activated, ACTIVATED_STRIDE";
-    case Slot::qkv:
-      return "s->qkv, " + std::to_string(qkv.rows);
-    case Slot::branch:
-      return "s->branch, HIDDEN_STRIDE";
-    case Slot::hidden:
-      break;
-  }
-  return "s->hidden, HIDDEN_STRIDE";
-}
-
-}  // namespace
-
-WholeLayers::Lowered WholeLayers::lower(const LayerProgram& layer) const {
-  Lowered out;
-  Writer to(out.text, out.buffers);
-  out.text =
-      "static inline void mr_layer(const LayerStep* s, __global const ulong* at,\n"
-      "                            volatile __global uint* sync) {\n";
-  const Projection& qkv = *products_of(layer).front();
-  const std::string kv = to.weight(layer.kv.buffer) + ", " + to.vector(layer.kv.means) + ", " +
-                         to.vector(layer.kv.sinks) + ", " + to.vector(*layer.rope);
-  for (const LayerOp& operation : layer.operations) {
-    if (const auto* norm = std::get_if<NormOp>(&operation)) {
-      to.row(norm->weight != nullptr ? "MR_NORM(" + to.vector(*norm->weight) + ");"
-                                     : "MR_CONVERT();");
-    } else if (std::holds_alternative<TurnOp>(operation)) {
-      out.turns = true;
-      to.row("MR_TURN(" + std::to_string(qkv.rows) + ", " + to.vector(*layer.rope) + ");");
-    } else if (const auto* scale = std::get_if<QueryScaleOp>(&operation)) {
-      out.scales_queries = true;
-      to.row("MR_SCALE_QUERIES(" + std::to_string(qkv.rows) + ", " + to.vector(*scale->factors) +
-             ");");
-    } else if (const auto* heads = std::get_if<HeadNormOp>(&operation)) {
-      out.norms_heads = true;
-      to.row("MR_NORM_HEADS(" + std::to_string(qkv.rows) + ", " + to.vector(*heads->weight) + ");");
-    } else if (const auto* add = std::get_if<AddOp>(&operation)) {
-      out.adds = true;
-      out.adds_normed = out.adds_normed || add->weight != nullptr;
-      to.row("MR_ADD(" + (add->weight != nullptr ? to.vector(*add->weight) : "0") + ", " +
-             float_text(static_cast<double>(add->scale)) + ");");
-    } else if (const auto* product = std::get_if<ProductOp>(&operation)) {
-      out.depths.insert(padded_columns(*product->matrix));
-      to.phase("MR_PRODUCT", matrix_arguments(to, *product->matrix) + ", " +
-                                 slot_arguments(product->in, qkv) + ", " +
-                                 slot_arguments(product->out, qkv) + ", " +
-                                 (product->accumulate == Accumulate::add ? "1" : "0"));
-    } else if (const auto* gated = std::get_if<GatedOp>(&operation)) {
-      out.depths.insert(padded_columns(*gated->matrix));
-      to.phase("MR_GATED", matrix_arguments(to, *gated->matrix));
-    } else if (std::holds_alternative<StoreOp>(operation)) {
-      to.phase("MR_STORE", kv + ", " + std::to_string(qkv.rows));
-    } else {
-      to.phase("MR_ATTEND", kv + ", " + std::to_string(qkv.rows), 3);
-    }
-  }
-  to.end_rows();
-  out.text += "}\n";
-  out.sync_words = to.sync_words();
-  return out;
-}
 
 std::string WholeLayers::why_in_parts(const LayerProgram& layer) const {
   if (ops_->device_->family() != Family::cpu || !ops_->device_->has_addresses()) {
@@ -183,19 +84,21 @@ std::string WholeLayers::why_in_parts(const LayerProgram& layer) const {
   for (const LayerOp& operation : layer.operations) {
     if (std::holds_alternative<ExpertsOp>(operation)) return "experts run in parts";
   }
-  const std::vector<const Projection*> products = products_of(layer);
-  const WeightTensor& first = products.front()->tensors[0];
-  for (const Projection* product : products) {
+  for (const Projection* product : products_of(layer)) {
     for (const WeightTensor& tensor : product->tensors) {
-      if (!format_of(tensor.type).quantized())
+      if (!format_of(tensor.type).quantized()) {
         return type_text(tensor) + ", which is not quantized";
-      if (format_of(tensor.type) != format_of(first.type)) {
-        return type_text(tensor) + ", " + type_text(first);
       }
     }
-    if (product->runs.size() > 1) {
-      return product->tensors[0].name + " and its neighbours exceed the device's largest buffer";
+  }
+  for (const LayerOp& operation : layer.operations) {
+    const auto* gated = std::get_if<GatedOp>(&operation);
+    if (gated == nullptr || gated->matrix->runs.size() == 1) continue;
+    const std::vector<WeightTensor>& tensors = gated->matrix->tensors;
+    if (format_of(tensors[0].type) == format_of(tensors[1].type)) {
+      return tensors[0].name + " and its neighbours exceed the device's largest buffer";
     }
+    return type_text(tensors[1]) + ", " + type_text(tensors[0]);
   }
   const std::uint32_t head_dim = layer.spec->attention.head_dim;
   if (head_dim % block_columns != 0) return no_whole_blocks("heads", head_dim);
@@ -206,26 +109,32 @@ std::string WholeLayers::why_in_parts(const LayerProgram& layer) const {
 
 std::string WholeLayers::why_apart(const LayerProgram& before, const LayerProgram& layer) const {
   const Projection &a = *products_of(before).front(), &b = *products_of(layer).front();
-  if (a.runs[0].format != b.runs[0].format) {
-    return type_text(b.tensors[0]) + ", " + type_text(a.tensors[0]);
-  }
   const std::string name = layer_name(b.tensors[0]), other = layer_name(a.tensors[0]);
   if (before.kv.codecs != layer.kv.codecs) {
     return name + " stores its KV in " + layer.kv.codecs.name() + ", " + other + " in " +
            before.kv.codecs.name();
   }
   if (before.kv.kind != layer.kv.kind) return name + " has another attention than " + other;
-  if (lower(before).text == lower(layer).text) return "";
-  const auto has_bias = [](const Projection* product) { return static_cast<bool>(product->bias); };
-  const bool same_biases =
-      std::ranges::equal(products_of(before), products_of(layer), {}, has_bias, has_bias);
-  return name + " has other " + (same_biases ? "operations" : "biases") + " than " + other;
+  const FeedForwardSpec &before_ffn = before.spec->feed_forward, &ffn = layer.spec->feed_forward;
+  if (before_ffn.width != ffn.width || before_ffn.gate != ffn.gate) {
+    return name + " has another feed-forward than " + other;
+  }
+  return "";
 }
 
 Result<LayerRun> WholeLayers::prepare(std::span<const LayerProgram> layers) {
   Device& device = *ops_->device_;
-  const Lowered first = lower(layers[0]);
-  const ProgramSpec spec = program_of(layers[0], first);
+  Lowered lowered;
+  std::vector<std::size_t> text_of_layer;
+  std::vector<std::vector<const Buffer*>> buffers_of_layer;
+  for (const LayerProgram& layer : layers) {
+    LayerText text = text_of(layer, lowered.products);
+    const auto known = std::ranges::find(lowered.texts, text.body, &LayerText::body);
+    text_of_layer.push_back(static_cast<std::size_t>(known - lowered.texts.begin()));
+    buffers_of_layer.push_back(text.buffers);
+    if (known == lowered.texts.end()) lowered.texts.push_back(std::move(text));
+  }
+  const ProgramSpec spec = program_of(layers[0], lowered);
   Program& program = programs_[key_of(spec)];
   if (program.handle() == nullptr) {
     MILLRACE_ASSIGN(program, device.build(spec));
@@ -234,65 +143,75 @@ Result<LayerRun> WholeLayers::prepare(std::span<const LayerProgram> layers) {
   run.layers = static_cast<std::uint32_t>(layers.size());
   run.kind = layers[0].kv.kind;
   MILLRACE_ASSIGN(run.kernel, device.kernel(program, "layers"));
+  const std::size_t words = lowered.layer_words();
   std::vector<const Buffer*> buffers;
-  std::vector<std::uint64_t> table;
-  for (const LayerProgram& layer : layers) {
-    for (const Buffer* buffer : lower(layer).buffers) {
+  std::vector<std::uint64_t> table(layers.size() * words, 0);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    std::uint64_t* to = &table[i * words];
+    *to = text_of_layer[i];
+    for (const Buffer* buffer : buffers_of_layer[i]) {
       buffers.push_back(buffer);
-      table.push_back(reinterpret_cast<std::uintptr_t>(buffer->address()));
+      *++to = reinterpret_cast<std::uintptr_t>(buffer->address());
     }
   }
   MILLRACE_TRY(device.reads_by_address(run.kernel, buffers));
   const auto bytes = std::as_bytes(std::span(table));
   MILLRACE_ASSIGN(run.table, device.allocate(bytes.size(), "the table of layers"));
   MILLRACE_TRY(device.write(run.table, 0, bytes));
-  const std::uint64_t words = 1 + std::uint64_t{run.layers} * first.sync_words;
-  if (phases_.size_bytes() < words * 4) {
-    MILLRACE_ASSIGN(phases_, device.allocate_zeroed(words * 4, "the phases of layers"));
+  const std::uint64_t counters = 1 + std::uint64_t{run.layers} * lowered.sync_words();
+  if (phases_.size_bytes() < counters * 4) {
+    MILLRACE_ASSIGN(phases_, device.allocate_zeroed(counters * 4, "the phases of layers"));
   }
   MILLRACE_TRY(ops_->reserve_sums());
   return run;
 }
 
+// Appends the sources of the products of one format and depth.
+void WholeLayers::add_product(ProgramSpec& program, const PanelLayout& layout,
+                              std::size_t number) const {
+  std::vector<std::string> defines = layout.defines();
+  defines.push_back(define("PRODUCT", number));
+  defines.push_back(define("X_STRIDE", code_stride(layout.k())));
+  program.sources.emplace_back("matmul/layout.cl", std::move(defines));
+  for (const char* part : {"matmul/levels.cl", "matmul/dot.cl", "matmul/integer_tiles.cl"}) {
+    program.sources.emplace_back(part);
+  }
+}
+
 ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lowered) const {
   const AttentionSpec& heads = layer.spec->attention;
-  const PanelFormat& format = products_of(layer).front()->runs[0].format;
+  const auto any = [&](bool LayerText::*flag) { return std::ranges::any_of(lowered.texts, flag); };
   ProgramSpec program{.name = "whole_layer",
                       .defines = ops_->attention_defines(layer.kv.kind),
-                      .text = lowered.text};
+                      .text = functions_of(lowered.texts)};
   add_kv_sources(program, layer.kv.codecs, heads.head_dim, Family::cpu, ops_->math_);
   const auto add = [&](std::string_view name, std::uint64_t value) {
     program.defines.push_back(define(name, value));
   };
-  for (const char* part :
-       {"rope/rotate.cl", "rope/tile.cl", "quantize/block.cl", "matmul/layout.cl", "norm/rms.cl",
-        "activation/silu.cl", "quantize/norm.cl", "matmul/target.cl", "matmul/levels.cl",
-        "matmul/dot.cl"}) {
+  for (const char* part : {"rope/rotate.cl", "rope/tile.cl", "quantize/block.cl", "norm/rms.cl",
+                           "activation/silu.cl", "quantize/norm.cl", "matmul/target.cl"}) {
     program.sources.emplace_back(part);
   }
-  if (lowered.turns) {
+  if (any(&LayerText::turns)) {
     const RopeSpec& rope = heads.rope;
     program.sources.emplace_back(
         "rope/in_place.cl",
         std::vector{define("TURN_DIM", rope.dim),
                     define("TURN_HALVES", rope.kind == RopeKind::halves ? 1 : 0)});
   }
-  if (lowered.scales_queries) program.sources.emplace_back("rope/temperature.cl");
-  if (lowered.norms_heads) {
+  if (any(&LayerText::scales_queries)) program.sources.emplace_back("rope/temperature.cl");
+  if (any(&LayerText::norms_heads)) {
     const bool whole = heads.head_norm == HeadNorm::whole_width;
     program.sources.emplace_back("norm/heads.cl", std::vector{define("NORM_WHOLE", whole ? 1 : 0)});
   }
-  if (lowered.adds) {
-    program.sources.emplace_back("norm/add.cl",
-                                 std::vector{define("ADD_NORMED", lowered.adds_normed ? 1 : 0)});
-  }
-  for (const std::string& text : PanelLayout{format, ops_->spec_.width}.defines()) {
-    program.defines.push_back(text);
+  if (any(&LayerText::adds)) {
+    const bool normed = any(&LayerText::adds_normed);
+    program.sources.emplace_back("norm/add.cl", std::vector{define("ADD_NORMED", normed ? 1 : 0)});
   }
   if (ops_->spec_.centered_norms) add("NORM_CENTERED", 1);
   add("GATE", static_cast<std::uint64_t>(layer.spec->feed_forward.gate));
-  add("LAYER_WORDS", lowered.buffers.size());
-  add("SYNC_WORDS", lowered.sync_words);
+  add("LAYER_WORDS", lowered.layer_words());
+  add("SYNC_WORDS", lowered.sync_words());
   add("WIDTH", ops_->spec_.width);
   add("HIDDEN_STRIDE", input_stride(ops_->spec_.width));
   add("NORMED_STRIDE", code_stride(ops_->spec_.width));
@@ -303,10 +222,8 @@ ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lo
   add("TILE_TOKENS", ops_->attention_.tile_tokens);
   add("SUMS", ops_->variant_.sums);
   if (ops_->variant_.half_by_integers) program.defines.emplace_back("HALF_BY_INTEGERS=1");
-  for (const std::uint32_t depth : lowered.depths) {
-    program.sources.emplace_back(
-        "matmul/integer_tiles.cl",
-        std::vector{define("K", depth), define("X_STRIDE", code_stride(depth))});
+  for (std::size_t i = 0; i < lowered.products.size(); ++i) {
+    add_product(program, lowered.products[i], i);
   }
   program.sources.push_back(ops_->attention_shape(layer.kv.kind));
   program.sources.emplace_back("attention/units.cl");

@@ -1,9 +1,10 @@
 #pragma once
 // Runs consecutive layers of a step in one launch, with the same bits as their operations one by
-// one. The kernel's text is generated from the layers' programs (layer_program.hpp): each operation
+// one. The kernel's text is generated from the layers' programs (layer_text.hpp): each operation
 // becomes a phase, and operations that go along rows share one; kernels/layer/cpu.cl has what a
-// phase calls. For CPU devices that share the host's memory. Errors: kernel_build, device_error,
-// out_of_memory. Thread safety: the device's owner thread.
+// phase calls. Layers may differ in the types of their matrices and in their operations; they share
+// the KV codecs and the kind of attention. For CPU devices that share the host's memory. Errors:
+// kernel_build, device_error, out_of_memory. Thread safety: the device's owner thread.
 #include <cstdint>
 #include <map>
 #include <span>
@@ -12,6 +13,7 @@
 
 #include "engine/core/device/device.hpp"
 #include "engine/core/model/layer_program.hpp"
+#include "engine/core/model/panel.hpp"
 
 namespace millrace::engine {
 
@@ -48,10 +50,9 @@ class WholeLayers {
   const Buffer& counters() const { return phases_; }
 
  private:
-  // A layer's kernel as source, and the buffers that it finds in its table, in order.
   struct Lowered;
-  Lowered lower(const LayerProgram& layer) const;
   ProgramSpec program_of(const LayerProgram& layer, const Lowered& lowered) const;
+  void add_product(ProgramSpec& program, const PanelLayout& layout, std::size_t number) const;
 
   Operations* ops_;
   Buffer phases_;

@@ -283,14 +283,18 @@ TEST(QuantBlock, TraitsFitThePanels) {
     EXPECT_EQ(traits->type, type.type);
     EXPECT_LE(type.block_elements, engine::most_block_elements);
     EXPECT_TRUE(traits->group_elements == 32 || traits->group_elements == 16);
-    EXPECT_TRUE(traits->bits == 2 || traits->bits == 4 || traits->bits == 8) << type.name;
+    EXPECT_TRUE(traits->bits == 2 || (traits->bits >= 4 && traits->bits <= 6) || traits->bits == 8)
+        << type.name;
     const bool centered = !traits->affine && traits->levels == nullptr;
     EXPECT_EQ(traits->offset, centered ? 1 << (traits->bits - 1) : 0) << type.name;
     EXPECT_TRUE(traits->levels == nullptr || (traits->bits == 4 && !traits->affine)) << type.name;
     EXPECT_EQ(traits->halves, traits->affine ? 2u : traits->halves == 0 ? 0u : 1u) << type.name;
     EXPECT_LE(traits->halves_at + 2 * traits->halves, type.block_bytes) << type.name;
     // Halves can serve as scales only if a block is one group.
-    EXPECT_TRUE(!traits->half_scales || traits->group_elements == type.block_elements);
+    EXPECT_TRUE(traits->scales != engine::ScaleForm::halves ||
+                traits->group_elements == type.block_elements);
+    // The halves that steps multiply serve 256 columns.
+    EXPECT_TRUE(traits->scales != engine::ScaleForm::steps || type.block_elements == 256);
   }
   EXPECT_EQ(quantized, std::size(ranges) + types_with_grids);
 }

@@ -41,10 +41,11 @@ std::vector<std::string> variants() {
 struct Matrix {
   PanelLayout layout;
   std::uint32_t rows = 0, panels = 0;
-  std::vector<std::uint8_t> codes;  // [rows][K]
-  std::vector<std::uint8_t> line;   // the levels of a panel, if it has them
-  std::vector<float> scales;        // [rows][K / 32][scales per block]
-  std::vector<std::uint32_t> bits;  // the scales as the format stores them
+  std::vector<std::uint8_t> codes;    // [rows][K]
+  std::vector<std::uint8_t> line;     // the levels of a panel, if it has them
+  std::vector<float> scales;          // [rows][K / 32][scales per block]
+  std::vector<std::uint32_t> bits;    // the scales, or their steps, as the format stores them
+  std::vector<std::uint16_t> halves;  // [rows][K / 256][d, m], which steps multiply
   std::vector<std::byte> packed;
 };
 
@@ -56,10 +57,24 @@ std::uint16_t random_half(Random& random) {
   return static_cast<std::uint16_t>(sign | (0x2400 + random.below(0x1800)));
 }
 
+// Writes the code of column c as kernels/matmul/layout.cl draws it.
+void put_code(const PanelFormat& format, std::uint32_t code, std::uint32_t c, std::uint32_t lane,
+              std::byte* codes) {
+  const auto bits = static_cast<std::uint32_t>(format.codes);
+  const std::uint32_t low = bits == 5 || bits == 6 ? 4 : bits, high = bits - low;
+  const std::uint32_t group = c % 32 / 4;  // of four columns
+  const auto put = [&](std::uint32_t word, std::uint32_t shift, std::uint32_t value) {
+    std::byte& to = codes[((c / 32 * bits + word) * 16 + lane) * 4 + c % 4];
+    to |= static_cast<std::byte>(value << shift);
+  };
+  put(group * low / 8, group * low % 8, code & ((1u << low) - 1));
+  if (high > 0) put(4 + group * high / 8, group * high % 8, code >> low);
+}
+
 void pack(Matrix& m) {
   const PanelFormat& format = m.layout.format;
   const std::uint32_t k = m.layout.k(), blocks = k / 32, each = format.scales_per_block();
-  const auto bits = static_cast<std::uint32_t>(format.codes), columns = 32 / bits;  // of a word
+  const std::uint32_t each_half = format.affine ? 2 : 1;
   m.packed.assign(m.panels * m.layout.panel_bytes(), std::byte{0});
   for (std::uint32_t r = 0; r < m.rows; ++r) {
     std::byte* const panel = m.packed.data() + r / 16 * m.layout.panel_bytes();
@@ -70,10 +85,12 @@ void pack(Matrix& m) {
       const std::uint32_t& number = m.bits[std::size_t{r} * blocks * each + i];
       std::memcpy(scales + (i * 16 + lane) * format.scale_bytes, &number, format.scale_bytes);
     }
+    for (std::uint32_t i = 0; format.has_steps() && i < k / 256 * each_half; ++i) {
+      const std::uint16_t& half = m.halves[std::size_t{r} * (k / 256) * each_half + i];
+      std::memcpy(panel + m.layout.halves_at() + (i * 16 + lane) * 2, &half, 2);
+    }
     for (std::uint32_t c = 0; c < k; ++c) {
-      const std::uint8_t code = m.codes[std::size_t{r} * k + c];
-      std::byte& to = panel[m.layout.codes_at() + (c / columns * 16 + lane) * 4 + c % 4];
-      to |= static_cast<std::byte>(code << c % columns / 4 * bits);
+      put_code(format, m.codes[std::size_t{r} * k + c], c, lane, panel + m.layout.codes_at());
     }
   }
 }
@@ -94,9 +111,21 @@ Matrix random_matrix(const PanelFormat& format, std::uint32_t rows, std::uint32_
     const std::uint32_t code = extremes == Extremes::all ? top : random.below(top + 1);
     m.codes.push_back(static_cast<std::uint8_t>(code));
   }
-  for (std::uint32_t i = 0; i < rows * (columns / 32) * format.scales_per_block(); ++i) {
+  for (std::uint32_t i = 0; format.has_steps() && i < rows * (columns / 256) * 2; ++i) {
+    if (i % 2 == 0 || format.affine) m.halves.push_back(random_half(random));
+  }
+  const std::uint32_t each = format.scales_per_block();
+  for (std::uint32_t i = 0; i < rows * (columns / 32) * each; ++i) {
     const std::uint16_t half = random_half(random);
     const float single = random.uniform(-1, 1);
+    if (format.has_steps()) {
+      const auto step = static_cast<std::int8_t>(random.below(256) - 128);
+      const std::uint32_t block = i / each, minimum = i % each / format.runs();
+      const std::size_t at = block / 8 * (format.affine ? 2 : 1) + minimum;
+      m.scales.push_back(half_to_float(m.halves[at]) * static_cast<float>(step));
+      m.bits.push_back(static_cast<std::uint8_t>(step));
+      continue;
+    }
     const bool halves = format.scale_bytes == 2;
     m.scales.push_back(halves ? half_to_float(half) : single);
     m.bits.push_back(halves ? half : std::bit_cast<std::uint32_t>(single));
@@ -246,16 +275,20 @@ std::vector<NamedFormat> formats() {
   return out;
 }
 
-class IntegerMatmul : public ::testing::TestWithParam<NamedFormat> {};
+class IntegerMatmul : public ::testing::TestWithParam<NamedFormat> {
+ protected:
+  // Steps need whole groups of 256.
+  static std::uint32_t columns() { return GetParam().format.has_steps() ? 512 : 96; }
+};
 
 TEST_P(IntegerMatmul, EveryVariantKeepsTheContractBitForBit) {
   const PanelFormat format = GetParam().format;
   for (const std::string& name : variants()) {
     SCOPED_TRACE(name);
-    Variant variant(name, {format, 96});
+    Variant variant(name, {format, columns()});
     Random random(7);
     for (const std::uint32_t rows : {5u, 71u, 150u}) {
-      const Matrix m = random_matrix(format, rows, 96, Extremes::none, random);
+      const Matrix m = random_matrix(format, rows, columns(), Extremes::none, random);
       for (const std::uint32_t n :
            {1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 9u, 11u, 12u, 13u, 16u, 23u, 25u, 37u}) {
         const Call call = random_call(m, n, n % 4, Extremes::none, random);
@@ -300,9 +333,9 @@ TEST_P(IntegerMatmul, TheLargestCodesAreSummedExactly) {
   const PanelFormat format = GetParam().format;
   for (const std::string& name : variants()) {
     SCOPED_TRACE(name);
-    Variant variant(name, {format, 96});
+    Variant variant(name, {format, columns()});
     Random random(8);
-    const Matrix m = random_matrix(format, 32, 96, Extremes::all, random);
+    const Matrix m = random_matrix(format, 32, columns(), Extremes::all, random);
     for (const std::uint32_t n : {1u, 12u}) {
       const Call call = random_call(m, n, 0, Extremes::all, random);
       ASSERT_NO_FATAL_FAILURE(expect_contract(m, call, variant.run(m, call)));
@@ -317,7 +350,7 @@ TEST(IntegerMatmulFormats, AreThoseOfEveryQuantizedType) {
   std::string all;
   for (const NamedFormat& format : formats()) all += format.types + " ";
   EXPECT_EQ(all,
-            "Q8_0_Q5_0 Q6_K Q5_1 Q5_K Q4_0 Q4_1 Q4_K Q3_K Q2_K "
+            "Q8_0 Q6_K Q5_0 Q5_1 Q5_K Q4_0 Q4_1 Q4_K Q3_K Q2_K "
             "IQ4_NL_IQ4_XS_IQ3_S_IQ3_XXS_IQ2_XXS_MXFP4 IQ2_S_IQ2_XS_NVFP4 ");
 }
 

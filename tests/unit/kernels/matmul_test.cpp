@@ -91,8 +91,8 @@ class MatmulVariant {
     defines.push_back("GROUP_COLUMNS=" + std::to_string(group_columns));
     const Program program =
         must(device_->build({.name = "matmul",
-                             .sources = {"kv/vectors.cl", "matmul/layout.cl", "matmul/levels.cl",
-                                         "matmul/exact_" + variant + ".cl"},
+                             .sources = {"kv/vectors.cl", "matmul/layout.cl", "matmul/target.cl",
+                                         "matmul/levels.cl", "matmul/exact_" + variant + ".cl"},
                              .defines = std::move(defines)}));
     kernel_ = must(device_->kernel(program, "matmul"));
   }

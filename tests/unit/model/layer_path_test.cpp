@@ -65,51 +65,40 @@ TEST_F(LayerPathTest, OneTypeRunsInOneLaunch) {
       << log_;
 }
 
-TEST_F(LayerPathTest, MixedTypesRunInPartsAndTheTensorIsNamed) {
-  const LayerPath path = load(mixed());
+TEST_F(LayerPathTest, MixedTypesAndBiasesRunInOneLaunch) {
+  EXPECT_EQ(load(mixed()).text(), "3 layers in one launch");
+  TinyModel biased = mixed();
+  biased.biases = true;
+  biased.absent = {"blk.1.ffn_down.bias"};
+  EXPECT_EQ(load(biased).text(), "3 layers in one launch");
+}
+
+TEST_F(LayerPathTest, TypesThatRunInPartsAreNamed) {
+  TinyModel model = mixed();
+  model.types["blk.1.ffn_up.weight"] = TensorType::q6_k;
+  model.types["blk.2.attn_output.weight"] = TensorType::f16;
+  const LayerPath path = load(model);
   EXPECT_EQ(path.name(), "parts");
   EXPECT_EQ(path.text(),
             "3 layers, of which 2 in parts, several launches each, and 1 in 1 launch: "
-            "blk.1.attn_v.weight is Q6_K, blk.1.attn_q.weight is Q4_K");
+            "blk.1.ffn_up.weight is Q6_K, blk.1.ffn_gate.weight is Q4_K");
   const std::size_t line = log_.find("how the layers run");
   ASSERT_NE(line, std::string::npos) << log_;
   EXPECT_EQ(log_.find("how the layers run", line + 1), std::string::npos) << "once";
-  EXPECT_NE(
-      log_.find("path=parts layers=3 whole_launches=1 in_parts=2 reason=\"blk.1.attn_v.weight "
-                "is Q6_K, blk.1.attn_q.weight is Q4_K\""),
-      std::string::npos)
+  EXPECT_NE(log_.find("path=parts layers=3 whole_launches=1 in_parts=2 "
+                      "reason=\"blk.1.ffn_up.weight is Q6_K, blk.1.ffn_gate.weight is Q4_K\""),
+            std::string::npos)
       << log_;
+  model.types.erase("blk.1.ffn_up.weight");
+  EXPECT_EQ(load(model).reason, "blk.2.attn_output.weight is F16, which is not quantized");
 }
 
-TEST_F(LayerPathTest, TheReasonIsThatOfTheFirstLayerInParts) {
-  TinyModel model = quantized();
-  model.types = {{"blk.0.ffn_down.weight", TensorType::q5_k},
-                 {"blk.1.attn_output.weight", TensorType::f16}};
-  EXPECT_EQ(load(model).text(),
-            "2 layers in parts, several launches each: "
-            "blk.0.ffn_down.weight is Q5_K, blk.0.attn_q.weight is Q4_K");
-  model.types.erase("blk.0.ffn_down.weight");
-  EXPECT_EQ(load(model).reason, "blk.1.attn_output.weight is F16, which is not quantized");
-}
-
-TEST_F(LayerPathTest, LayersThatDifferFromEachOtherTakeALaunchEach) {
-  TinyModel model = quantized();
-  for (const char* name :
-       {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"}) {
-    model.types["blk.1." + std::string(name) + ".weight"] = TensorType::q6_k;
-  }
-  const LayerPath types = load(model);
-  EXPECT_EQ(types.name(), "several launches");
-  EXPECT_EQ(types.text(),
-            "2 layers in 2 launches: blk.1.attn_q.weight is Q6_K, blk.0.attn_q.weight is Q4_K");
+TEST_F(LayerPathTest, LayersWithOtherCachesTakeALaunchEach) {
   TinyModel wide = quantized();
   wide.heads = 4;  // heads of 64 channels, which packed codes need
-  EXPECT_EQ(load(wide, {.variant = "cpu"}, {.kv = "k5v3~1,0"}).text(),
-            "2 layers in 2 launches: blk.1 stores its KV in r5/r3, blk.0 in f16/f16");
-  TinyModel biased = quantized();
-  biased.biases = true;
-  biased.absent = {"blk.1.ffn_down.bias"};
-  EXPECT_EQ(load(biased).reason, "blk.1 has other biases than blk.0");
+  const LayerPath path = load(wide, {.variant = "cpu"}, {.kv = "k5v3~1,0"});
+  EXPECT_EQ(path.name(), "several launches");
+  EXPECT_EQ(path.text(), "2 layers in 2 launches: blk.1 stores its KV in r5/r3, blk.0 in f16/f16");
 }
 
 TEST_F(LayerPathTest, WhatElseKeepsLayersFromRunningWholeIsNamed) {

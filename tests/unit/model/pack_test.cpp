@@ -34,6 +34,7 @@ class PanelReader {
       : format_(layout.format),
         panel_(panel),
         scales_(panel + layout.level_bytes()),
+        halves_(panel + layout.halves_at()),
         codes_(panel + layout.codes_at()) {}
 
   float weight(std::uint32_t row, std::uint32_t k) const {
@@ -62,22 +63,35 @@ class PanelReader {
     return scale(row, k, run) * value;
   }
   int code_of(std::uint32_t row, std::uint32_t k) const {
-    const auto part = [&](std::uint32_t columns) {
-      return std::to_integer<int>(codes_[(k / columns * 16 + row) * 4 + k % 4]);
+    const auto bits = static_cast<std::uint32_t>(format_.codes);
+    const std::uint32_t c = k % 32, group = c / 4;
+    // Byte c % 4 of a word of the block.
+    const auto byte = [&](std::uint32_t word) {
+      return std::to_integer<int>(codes_[((k / 32 * bits + word) * 16 + row) * 4 + c % 4]);
     };
-    if (format_.codes == Codes::bits8) return part(4);
-    if (format_.codes == Codes::bits2) return part(16) >> k % 16 / 4 * 2 & 3;
-    return k % 8 < 4 ? part(8) & 15 : part(8) >> 4;
+    if (bits == 8) return byte(group);
+    if (bits == 2) return byte(group / 4) >> group % 4 * 2 & 3;
+    const int low = group % 2 == 0 ? byte(group / 2) & 15 : byte(group / 2) >> 4;
+    if (bits == 5) return low | (byte(4) >> group & 1) << 4;
+    if (bits == 6) return low | (byte(4 + group / 4) >> group % 4 * 2 & 3) << 4;
+    return low;
   }
   float scale(std::uint32_t row, std::uint32_t k, std::uint32_t which) const {
     const std::size_t index = (k / 32 * format_.scales_per_block() + which) * 16 + row;
     if (format_.scale_bytes == 4) return at<float>(scales_, index);
+    if (format_.has_steps()) {
+      const std::size_t each = format_.affine ? 2 : 1, minimum = which / (32 / format_.scale_block);
+      const std::size_t half = (k / 256 * each + minimum) * 16 + row;
+      return half_to_float(at<std::uint16_t>(halves_, half)) *
+             static_cast<float>(at<std::int8_t>(scales_, index));
+    }
     return half_to_float(at<std::uint16_t>(scales_, index));
   }
 
   PanelFormat format_;
   const std::byte* panel_;
   const std::byte* scales_;
+  const std::byte* halves_;
   const std::byte* codes_;
 };
 

@@ -61,11 +61,10 @@ TinyModel model_of(TensorType type, const Shape& shape) {
 // Covers formats of each kind and each way to share and rotate heads once; the long test covers all
 // pairs.
 TEST_F(WholeLayer, SameBitsForEveryFormat) {
-  const std::pair<TensorType, Shape> cases[] = {{TensorType::q8_0, shapes[0]},
-                                                {TensorType::iq4_nl, shapes[1]},
-                                                {TensorType::q4_k, shapes[2]},
-                                                {TensorType::q2_k, shapes[3]},
-                                                {TensorType::q6_k, shapes[0]}};
+  const std::pair<TensorType, Shape> cases[] = {
+      {TensorType::q8_0, shapes[0]}, {TensorType::iq4_nl, shapes[1]},
+      {TensorType::q4_k, shapes[2]}, {TensorType::q2_k, shapes[3]},
+      {TensorType::q6_k, shapes[0]}, {TensorType::q5_1, shapes[0]}};
   for (const auto& [type, shape] : cases) {
     SCOPED_TRACE(traits_of(type).name);
     expect_same(model_of(type, shape), "cpu", decoding(3, 20));
@@ -101,7 +100,7 @@ TEST_F(WholeLayer, SameBitsWhereOneLayerHasBiases) {
          {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"}) {
       model.absent.push_back(bare + name + ".bias");
     }
-    expect_same(model, "cpu", decoding(2, 30), 2);
+    expect_same(model, "cpu", decoding(2, 30));
   }
 }
 
@@ -193,9 +192,23 @@ TEST_F(WholeLayer, WhatABrokenLaunchLeavesIsPutRight) {
   }
 }
 
-TEST_F(WholeLayer, FormatsThatDifferAreLaunchedOneByOne) {
+// Matrices of several types in a layer, also among q, k and v, and other ones in the next layer, as
+// in files of type Q4_K_M.
+TEST_F(WholeLayer, SameBitsWithTypesThatDiffer) {
+  for (const bool biases : {false, true}) {
+    TinyModel model = model_of(TensorType::q5_0, biases);
+    model.types = {{"blk.0.attn_v.weight", TensorType::q8_0},
+                   {"blk.0.ffn_down.weight", TensorType::q6_k},
+                   {"blk.1.attn_k.weight", TensorType::q4_1},
+                   {"blk.1.ffn_down.weight", TensorType::q4_k}};
+    expect_same(model, "cpu", decoding(3, 20));
+    expect_same(model, "cpu", mixed());
+  }
+}
+
+TEST_F(WholeLayer, TypesThatAreNotQuantizedAreLaunchedOneByOne) {
   TinyModel model = model_of(TensorType::q4_1, false);
-  model.types = {{"blk.0.ffn_down.weight", TensorType::q8_0},
+  model.types = {{"blk.0.attn_q.weight", TensorType::f16},
                  {"blk.1.attn_output.weight", TensorType::f16}};
   const GgufFile file = model.file();
   const Schedule schedule = decoding(3, 20);

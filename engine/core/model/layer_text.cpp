@@ -1,0 +1,162 @@
+#include "engine/core/model/layer_text.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/core/model/program_text.hpp"
+
+namespace millrace::engine {
+namespace {
+
+std::string number(std::uint64_t value) {
+  return std::to_string(value);
+}
+
+// Appends the calls of a layer's operations.
+class Writer {
+ public:
+  Writer(const LayerProgram& layer, std::vector<PanelLayout>& products, LayerText& out)
+      : layer_(layer), qkv_(*products_of(layer).front()), products_(products), out_(out) {}
+
+  void write() {
+    for (const LayerOp& operation : layer_.operations) {
+      std::visit([this](const auto& each) { add(each); }, operation);
+    }
+    end_rows();
+  }
+
+ private:
+  void add(const NormOp& norm) {
+    row(norm.weight != nullptr ? "MR_NORM(" + vector(*norm.weight) + ");" : "MR_CONVERT();");
+  }
+  void add(const TurnOp&) {
+    out_.turns = true;
+    row("MR_TURN(" + number(qkv_.rows) + ", " + vector(*layer_.rope) + ");");
+  }
+  void add(const QueryScaleOp& scale) {
+    out_.scales_queries = true;
+    row("MR_SCALE_QUERIES(" + number(qkv_.rows) + ", " + vector(*scale.factors) + ");");
+  }
+  void add(const HeadNormOp& norm) {
+    out_.norms_heads = true;
+    row("MR_NORM_HEADS(" + number(qkv_.rows) + ", " + vector(*norm.weight) + ");");
+  }
+  void add(const AddOp& add) {
+    out_.adds = true;
+    out_.adds_normed = out_.adds_normed || add.weight != nullptr;
+    row("MR_ADD(" + (add.weight != nullptr ? vector(*add.weight) : "0") + ", " +
+        float_text(static_cast<double>(add.scale)) + ");");
+  }
+  void add(const StoreOp&) { phase("MR_STORE", attention_arguments()); }
+  void add(const AttendOp&) {
+    constexpr std::uint32_t words = 3;
+    phase("MR_ATTEND", attention_arguments(), words);
+  }
+  // The runs of a matrix share a phase: their chunks follow one another.
+  void add(const ProductOp& product) {
+    std::string chunks, calls;
+    for (const WeightRun& run : product.matrix->runs) {
+      const std::uint32_t pairs = (run.panels + 1) / 2;
+      chunks += (chunks.empty() ? "MR_CHUNKS(" : " + MR_CHUNKS(") + number(pairs) + ")";
+      calls += "\n    MR_PRODUCT(" + run_arguments(*product.matrix, run) + ", " + slot(product.in) +
+               ", " + slot(product.out) + " + " + number(run.first_row) + ", " +
+               stride(product.out) + ", " + (product.accumulate == Accumulate::add ? "1" : "0") +
+               ")";
+    }
+    phase("MR_PRODUCTS", chunks + "," + calls);
+  }
+  void add(const GatedOp& gated) {
+    phase("MR_GATED", run_arguments(*gated.matrix, gated.matrix->runs[0]));
+  }
+  void add(const ExpertsOp&) {}  // such layers run in parts
+
+  // Number of the product, panels, weight, bias, whether there is one.
+  std::string run_arguments(const Projection& matrix, const WeightRun& run) {
+    const std::string bias =
+        matrix.bias ? vector(matrix.bias) + " + " + number(run.first_row) + ", 1" : "0, 0";
+    return number(product_number({run.format, matrix.columns})) + ", " + number(run.panels) + ", " +
+           weight(run.buffer) + ", " + bias;
+  }
+  std::size_t product_number(const PanelLayout& layout) {
+    const auto same = [&](const PanelLayout& each) {
+      return each.format == layout.format && each.k() == layout.k();
+    };
+    const auto known = std::ranges::find_if(products_, same);
+    const auto place = static_cast<std::size_t>(known - products_.begin());
+    if (known == products_.end()) products_.push_back(layout);
+    return place;
+  }
+  std::string attention_arguments() {
+    return weight(layer_.kv.buffer) + ", " + vector(layer_.kv.means) + ", " +
+           vector(layer_.kv.sinks) + ", " + vector(*layer_.rope) + ", " + number(qkv_.rows);
+  }
+  std::string slot(Slot slot) const {
+    return "s->" + std::string(slot_name(slot)) + (is_codes(slot) ? ", " + stride(slot) : "");
+  }
+  static bool is_codes(Slot slot) {
+    return slot == Slot::normed || slot == Slot::attended || slot == Slot::activated;
+  }
+  // Numbers from one row of an activation to the next.
+  std::string stride(Slot slot) const {
+    switch (slot) {
+      case Slot::normed:
+        return "NORMED_STRIDE";
+      case Slot::attended:
+        return "ATTENDED_STRIDE";
+      case Slot::activated:
+        return "ACTIVATED_STRIDE";
+      case Slot::qkv:
+        return number(qkv_.rows);
+      default:
+        return "HIDDEN_STRIDE";
+    }
+  }
+  // Appends a phase: the arguments follow the phase's place among the counters.
+  void phase(const std::string& macro, const std::string& arguments, std::uint32_t words = 2) {
+    end_rows();
+    out_.body += "  " + macro + "(" + number(out_.sync_words) + ", " + arguments + ")\n";
+    out_.sync_words += words;
+  }
+  // Appends a statement for row `c`. Statements that follow each other share a phase.
+  void row(const std::string& statement) { rows_ += (rows_.empty() ? "" : " ") + statement; }
+  void end_rows() {
+    if (rows_.empty()) return;
+    const std::string statements = std::exchange(rows_, {});
+    phase("MR_ROWS", statements);
+  }
+  // The expression for a buffer of the layer. Its address is in the layer's table.
+  std::string vector(const Buffer& buffer) { return "MR_VECTOR(" + place(buffer) + ")"; }
+  std::string weight(const Buffer& buffer) { return "MR_WEIGHT(" + place(buffer) + ")"; }
+  std::string place(const Buffer& buffer) {
+    const auto known = std::ranges::find(out_.buffers, &buffer);
+    if (known != out_.buffers.end())
+      return number(static_cast<std::size_t>(known - out_.buffers.begin()));
+    out_.buffers.push_back(&buffer);
+    return number(out_.buffers.size() - 1);
+  }
+
+  const LayerProgram& layer_;
+  const Projection& qkv_;
+  std::vector<PanelLayout>& products_;
+  LayerText& out_;
+  std::string rows_;
+};
+
+}  // namespace
+
+std::vector<const Projection*> products_of(const LayerProgram& layer) {
+  std::vector<const Projection*> out;
+  for (const LayerOp& operation : layer.operations) {
+    if (const auto* product = std::get_if<ProductOp>(&operation)) out.push_back(product->matrix);
+    if (const auto* gated = std::get_if<GatedOp>(&operation)) out.push_back(gated->matrix);
+  }
+  return out;
+}
+
+LayerText text_of(const LayerProgram& layer, std::vector<PanelLayout>& products) {
+  LayerText out;
+  Writer(layer, products, out).write();
+  return out;
+}
+
+}  // namespace millrace::engine

@@ -1,0 +1,28 @@
+#pragma once
+// The text of a layer's kernel, generated from its operations (layer_program.hpp): a body of calls
+// to what kernels/layer/cpu.cl has for each. Thread safety: pure functions.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/core/model/layer_program.hpp"
+#include "engine/core/model/panel.hpp"
+
+namespace millrace::engine {
+
+struct LayerText {
+  std::string body;
+  std::vector<const Buffer*> buffers;  // in the order in which the body numbers them
+  std::uint32_t sync_words = 0;        // counters of its phases
+  bool turns = false, scales_queries = false, norms_heads = false, adds = false,
+       adds_normed = false;
+};
+
+// `products` has the formats and depths of the program's products, which the text numbers by their
+// place in it; those that are new are appended.
+LayerText text_of(const LayerProgram& layer, std::vector<PanelLayout>& products);
+
+// The matrices that a layer multiplies by, in order.
+std::vector<const Projection*> products_of(const LayerProgram& layer);
+
+}  // namespace millrace::engine
