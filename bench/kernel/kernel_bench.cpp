@@ -175,11 +175,15 @@ void run(DeviceOptions options, const Parts& parts) {
   json rows = json::array();
   constexpr MathMode fast = MathMode::fast, exact = MathMode::exact;
   if (parts.products) {
-    bench_product(*device, peak, fast, TensorType::q4_1, 3072, 576, rows);
-    bench_product(*device, peak, fast, TensorType::q4_1, 576, 1536, rows);
-    bench_product(*device, peak, fast, TensorType::q4_0, 3072, 576, rows);
-    bench_product(*device, peak, fast, TensorType::q8_0, 49152, 576, rows);
-    bench_product(*device, peak, exact, TensorType::q4_1, 3072, 576, rows);
+    using enum TensorType;
+    for (const TensorType type : {q4_1, q4_0, q5_0}) {
+      bench_product(*device, peak, fast, type, 3072, 576, rows);
+    }
+    for (const TensorType type : {q4_1, q4_k, q5_k, q6_k}) {
+      bench_product(*device, peak, fast, type, 576, 1536, rows);
+    }
+    bench_product(*device, peak, fast, q8_0, 49152, 576, rows);
+    bench_product(*device, peak, exact, q4_1, 3072, 576, rows);
   }
   if (parts.attention) bench_attentions(*device, peak, rows);
   if (parts.passes) {
