@@ -9,6 +9,13 @@
 // An id from device_ids outside the vocabulary counts as 0.
 // Limit: memory, the lines of a panel that hold the row. The kernel reads code by code, which is
 // slower than the limit and takes a negligible part of a step.
+#include "common/prelude.cl"
+#include "matmul/layout.cl"
+
+#ifndef WIDTH
+#define WIDTH K  // channels of a row
+#endif
+
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
 void embed(__global const uchar* weight, __global const uint* step, __global const uint* device_ids,
            __global float* out, uint ids, uint slots, uint first_row, uint rows, uint vocabulary,

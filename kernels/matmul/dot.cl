@@ -1,3 +1,4 @@
+#pragma once
 // Sums of products of four unsigned weight codes and four signed activation codes in each of 16
 // lanes, with the instructions that the processor has. All forms are exact, so they give the same
 // results.
@@ -11,13 +12,14 @@
 // in a whole block: 8 words x 2 x 15 x 127 = 30480. Codes of 8 bits, and levels, are split into
 // halves of 4 bits, which are summed apart; vpmaddwd combines them with factors 1 and 16.
 //
-// Comes after target.cl, which has the attributes of such functions.
-//
 //   Code            the form of a word of 16 rows that products take
 //   Sum             running sums of a run of words, at most a block
 //   mr_sum_start    empty sums, or initial where the sums are int32
 //   mr_products     adds the products of a word and a column's word, the same for all rows
 //   mr_sum_total    the sums and initial, int16
+#include "matmul/layout.cl"
+#include "matmul/target.cl"
+
 #if DOT == 3 || DOT == 0
 typedef struct {
   int16 w;

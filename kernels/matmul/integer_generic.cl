@@ -1,3 +1,4 @@
+#pragma once
 // Multiplies quantized columns (quantize/block.cl) by a packed matrix, with integer products over
 // blocks:
 //
@@ -17,6 +18,13 @@
 //   x       int [columns][X_STRIDE]
 //   the other arguments and the launch are those of exact_generic.cl
 // Limit: memory; this form serves as the reference.
+#include "matmul/group.cl"
+#include "matmul/layout.cl"
+#include "quantize/block.cl"
+
+#ifndef X_STRIDE
+#define X_STRIDE (K_BLOCKS * Q_WORDS)
+#endif
 
 #define RUN_WORDS (WORDS / RUNS)
 

@@ -1,7 +1,6 @@
 // Computes integer products on CPUs in tiles, up to two panels of 16 rows by up to TILE columns,
-// and in runs of tiles. Numeric contract: integer_generic.cl. Comes after levels.cl and dot.cl,
-// once for each K that a program needs. Every name that depends on K ends in it: MR_N(mr_pairs) is
-// mr_pairs_576.
+// and in runs of tiles. Numeric contract: integer_generic.cl. A program has it once for each K that
+// it needs, and every name that depends on K ends in it: MR_N(mr_pairs) is mr_pairs_576.
 //
 // Lanes are the 16 rows of a panel: a word of codes is one operand of a dot product, a word of a
 // column the other, the same for all lanes. A tile is P panels by C columns, whose sums and block
@@ -22,6 +21,19 @@
 // store would wait for them.
 // Limit: memory up to about 4 columns, then dot products: 8 of 8 + 3 vector operations per block
 // and column are products (8 of 8 + 2 where not affine).
+#include "activation/silu.cl"
+#include "common/prelude.cl"
+#include "kv/vectors.cl"
+#include "matmul/cut.cl"
+#include "matmul/dot.cl"
+#include "matmul/layout.cl"
+#include "matmul/levels.cl"
+#include "matmul/target.cl"
+#include "quantize/block.cl"
+
+#ifndef X_STRIDE
+#define X_STRIDE (K_BLOCKS * Q_WORDS)
+#endif
 #define MR_N(name) MR_JOINED(name, K)
 
 #ifndef MR_TILES_BEGUN
@@ -82,14 +94,8 @@ static inline MR_TARGET_INLINE int16 mr_part(int16 line, int16 word, int n) {
 #endif
 }
 
-// Returns where part t of `parts` begins.
-static inline uint mr_cut(uint whole, uint t, uint parts) {
-  return t == parts ? whole : (uint)((ulong)whole * t / parts);
-}
-
-// The number of tiles that are activated together, and the floats that a group keeps for them.
+// The number of tiles that are activated together.
 #define STRIP (Q_TOGETHER / TILE)
-#define STRIP_FLOATS (Q_TOGETHER * 64)
 
 // Computes the activation (activation/silu.cl) of `width` rows of 32 gates and 32 ups, in place,
 // and writes the codes.

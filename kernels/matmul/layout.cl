@@ -1,3 +1,4 @@
+#pragma once
 // The layout of a weight matrix [rows, K] in memory: panels of 16 rows, for every type of tensor.
 //
 //   panel p holds rows 16p .. 16p+15; missing rows and columns are zero; K is padded to 32s.
@@ -24,6 +25,18 @@
 //
 // Defines: CODES 0 (F32), 1 (F16), 3 (BF16), 2, 4 or 8; OFFSET; AFFINE; CODE_LEVELS; SCALE_SIZE 2
 // (half) or 4 (float) bytes; SCALE_BLOCK; K, the padded number of columns.
+#ifndef CODES  // Q4_0
+#define CODES 4
+#define OFFSET 8
+#define AFFINE 0
+#define CODE_LEVELS 0
+#define SCALE_SIZE 2
+#define SCALE_BLOCK 32
+#endif
+#ifndef K
+#define K 256
+#endif
+
 #define MR_F32 0
 #define MR_F16 1
 #define MR_BF16 3

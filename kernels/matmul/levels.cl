@@ -1,7 +1,11 @@
+#pragma once
 // Looks levels up: each byte of the result is line[code], where code, 0 to 15, is the same byte of
 // `codes`, and `line` is a panel's line of levels (layout.cl), which holds them once for each 16
-// bytes that such an instruction works on. DOT (dot.cl) chooses the instruction; without it plain
-// vectors do the work. Comes after target.cl, unless DOT is 0 or undefined.
+// bytes that such an instruction works on. DOT (dot.cl) chooses the instruction; with 0 plain
+// vectors do the work.
+#include "matmul/layout.cl"
+#include "matmul/target.cl"
+
 #if CODE_LEVELS
 #if DOT == 2 || DOT == 3
 typedef char MrLevels __attribute__((ext_vector_type(64)));

@@ -260,16 +260,11 @@ ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lo
   ProgramSpec program{.name = "whole_layer",
                       .defines = ops_->attention_defines(layer.kv.kind),
                       .text = lowered.text};
-  add_kv_sources(program, layer.kv.codecs, heads.head_dim, Family::cpu, ops_->math_);
+  add_kv_defines(program, layer.kv.codecs, heads.head_dim, Family::cpu, ops_->math_);
+  ops_->add_attention_shape(program, layer.kv.kind);
   const auto add = [&](std::string_view name, std::uint64_t value) {
     program.defines.push_back(define(name, value));
   };
-  for (const char* part :
-       {"rope/rotate.cl", "rope/tile.cl", "quantize/block.cl", "matmul/layout.cl", "norm/rms.cl",
-        "activation/silu.cl", "quantize/norm.cl", "matmul/target.cl", "matmul/levels.cl",
-        "matmul/dot.cl"}) {
-    program.sources.emplace_back(part);
-  }
   if (lowered.turns) {
     const RopeSpec& rope = heads.rope;
     program.sources.emplace_back(
@@ -307,11 +302,6 @@ ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lo
     program.sources.emplace_back(
         "matmul/integer_tiles.cl",
         std::vector{define("K", depth), define("X_STRIDE", code_stride(depth))});
-  }
-  program.sources.push_back(ops_->attention_shape(layer.kv.kind));
-  program.sources.emplace_back("attention/units.cl");
-  for (const std::uint32_t queries : {1u, ops_->attention_.tile_tokens}) {
-    add_tile_sources(program, queries);
   }
   program.sources.emplace_back("layer/cpu.cl");
   return program;
