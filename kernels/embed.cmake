@@ -1,5 +1,6 @@
 # cmake -D OUTPUT=OUT.cpp -D FOLDER=kernels -D FILES=A.cl,B.cl -P embed.cmake
-# Writes a C++ file that holds the text of each kernel source, sorted by path.
+# Writes a C++ file that holds the text of each kernel source, sorted by path. Fails where a source
+# includes a file that does not exist.
 string(REPLACE "," ";" FILES "${FILES}")
 list(SORT FILES)
 set(text "#include \"kernels/sources.hpp\"\n\nnamespace millrace::kernels {\n\n")
@@ -12,6 +13,15 @@ foreach(file IN LISTS FILES)
     message(FATAL_ERROR "kernels/${file} contains )millrace\", which ends the C++ raw string that "
                         "holds it: change that text")
   endif()
+  string(REGEX MATCHALL "#include[^\n]*" includes "${content}")
+  foreach(line IN LISTS includes)
+    string(REGEX REPLACE "^#include \"([^\"]*)\"$" "\\1" path "${line}")
+    list(FIND FILES "${path}" at)
+    if(at EQUAL -1)
+      message(FATAL_ERROR "kernels/${file}: ${line}: there is no such kernel source; write a path "
+                          "below kernels/, such as #include \"kv/layout.cl\"")
+    endif()
+  endforeach()
   string(APPEND text "    {\"${file}\", R\"millrace(${content})millrace\"},\n")
 endforeach()
 string(APPEND text "};\nconst std::size_t embedded_source_count = sizeof embedded_sources /\n")

@@ -167,11 +167,9 @@ class Passes {
          blocks * (2 * (norm_quantize_vector + quantize_vector) + quantize_block)},
         [&] { return norm({.codes = true}); });
     const std::uint32_t items = device_.family() == Family::cpu ? 1 : 32;
-    const Program program =
-        must(device_.build({.name = "quantize",
-                            .sources = {"quantize/block.cl", "norm/rms.cl", "activation/silu.cl",
-                                        "quantize/norm.cl", "quantize/quantize.cl"},
-                            .defines = {define("ROW_ITEMS", items)}}));
+    const Program program = must(device_.build({.name = "quantize",
+                                                .sources = {"quantize/quantize.cl"},
+                                                .defines = {define("ROW_ITEMS", items)}}));
     Kernel kernel = must(device_.kernel(program, "quantize_rows"));
     add({"quantize_rows", "512 tokens", row, 48 * blocks,
          blocks * (2 * quantize_vector + quantize_block)},
@@ -193,9 +191,7 @@ class Passes {
     if (device_.family() != Family::cpu) return;  // products of other families do not end in SiLU
     const PanelLayout layout{format_of(TensorType::q4_1), width};
     ProgramSpec spec{.name = "activate",
-                     .sources = {"quantize/block.cl", "matmul/layout.cl", "activation/silu.cl",
-                                 "kv/vectors.cl", "matmul/target.cl", "matmul/levels.cl",
-                                 "matmul/dot.cl", "matmul/integer_tiles.cl"},
+                     .sources = {"matmul/integer_tiles.cl"},
                      .defines = layout.defines(),
                      .text = activate_source};
     spec.defines.push_back(define("X_STRIDE", code_stride(width)));

@@ -1,3 +1,4 @@
+#pragma once
 // Computes out = gate function(gate) * up, the activation of a gated feed-forward. GATE chooses the
 // function; without it, silu.
 //
@@ -13,6 +14,9 @@
 // Rounding: ((g * (1 / (1 + exp(e)))) * factor), with e limited to 80. A NaN stays one, and zeros
 // give zero.
 // Limit: on CPUs vector operations, 30 for 16 channels (silu); elsewhere memory.
+#include "common/math.cl"
+#include "common/prelude.cl"
+
 #ifndef GATE
 #define GATE 0
 #endif

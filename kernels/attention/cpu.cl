@@ -3,6 +3,9 @@
 //   work    uint, zero before and after each launch: next unit, groups that are done, then the
 //           counters of cut tiles
 //   launch  local (1), one group per core; each takes units (times KV_HEADS) until none is left
+#include "attention/tiles.cl"
+#include "attention/units.cl"
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void attention(__global const float* qkv, __global const float* rope,
                __global const float* means, __global const float* sinks, __global uchar* kv,

@@ -56,6 +56,13 @@
 // Plain form: one group of 64 work-items per head and token, groups (HEADS, tokens). A work-item
 // takes some of a segment's keys, and then some of the channels.
 // Limit: memory; this form serves as the reference.
+#include "attention/shape.cl"
+#include "common/math.cl"
+#include "common/prelude.cl"
+#include "kv/codecs.cl"
+#include "kv/layout.cl"
+#include "kv/planes.cl"
+
 #define ITEMS 64
 #define OWN_CHANNELS ((HEAD_DIM + ITEMS - 1) / ITEMS)
 
@@ -200,7 +207,10 @@ void attention(__global const float* qkv, __global const float* means,
                __global const float* sinks, __global const uchar* kv, __global const uint* step,
                __global float* out, uint positions, uint tables, uint qkv_stride, uint out_stride,
                float scale) {
-  __local float q[HEAD_DIM], e[SEGMENT_TOKENS], fold[ITEMS], sums[16], begin[16 * VALUE_SETS];
+  __local float q[HEAD_DIM], e[SEGMENT_TOKENS], fold[ITEMS], sums[16];
+#if VALUE_KIND == KV_AFFINE
+  __local float begin[16 * VALUE_SETS];
+#endif
 #if VALUE_INTEGERS
   __local float tops[VALUE_SETS];
 #endif

@@ -1,11 +1,18 @@
 // The products of a tile with keys and values that are stored as packed codes, in integers, for
-// --math fast. Contract: generic.cl. Comes after packed.cl, and uses the quads of kv/quads.cl.
+// --math fast. Contract: generic.cl.
 //
 //   queries  words [ROWS][HEAD_DIM / 2], two numbers of 16 bits each in the order of kv/dots.cl;
 //            then floats, the unit of each row [ROWS]; then, for affine keys, the unit times the
 //            sum of each group's numbers [ROWS][KEY_SETS]; for rotated keys ints, -128 * the sum of
 //            the numbers [ROWS]
 //   weights  words [ROWS][WEIGHT_WORDS] in the same order
+#include "attention/rows.cl"
+#include "attention/units.cl"
+#include "kv/layout.cl"
+#include "kv/quads.cl"
+#include "kv/vectors.cl"
+#include "matmul/target.cl"
+#include "quantize/block.cl"
 
 #if KEY_INTEGERS
 #define QUERY_UNITS(q) ((q) + ROWS * HEAD_DIM / 2)

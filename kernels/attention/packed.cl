@@ -1,6 +1,11 @@
 // The products of a tile (tiles.cl) with keys and values that are stored as packed codes
-// (kv/planes.cl). Comes after rows.cl. Codes are decoded in registers, where ROWS queries share
+// (kv/planes.cl). Codes are decoded in registers, where ROWS queries share
 // them, and nothing is expanded in memory. integer.cl has the integer products of --math fast.
+#include "attention/rows.cl"
+#include "attention/units.cl"
+#include "kv/codecs.cl"
+#include "kv/layout.cl"
+#include "kv/vectors.cl"
 
 #if KEY_KIND != KV_PLAIN
 // The number of quads whose planes fill whole words, and the bits of a code in the low plane.

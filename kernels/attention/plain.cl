@@ -1,5 +1,9 @@
 // The products of a tile (tiles.cl) with keys and values that are stored as plain numbers, which
-// are halves or floats. Comes after rows.cl.
+// are halves or floats.
+#include "attention/rows.cl"
+#include "attention/units.cl"
+#include "kv/layout.cl"
+#include "kv/vectors.cl"
 
 #if KEY_KIND == KV_PLAIN
 // Adds queries times keys to s[page][row], for PAGES_AT_ONCE pages from `first` on. Past the last

@@ -1,5 +1,16 @@
-// The sizes of a tile (tiles.cl), by the number of its queries. Comes before plain.cl, packed.cl
-// and tiles.cl, once for each QUERIES.
+#pragma once
+// The sizes of a tile (tiles.cl), by the number of its queries: QUERIES, which a program may define
+// anew for each kind of tile. SUMS: how many vectors of 16 sums the registers hold.
+#include "kv/layout.cl"
+#include "matmul/target.cl"
+
+#ifndef QUERIES
+#define QUERIES 1
+#endif
+#ifndef SUMS
+#define SUMS 16
+#endif
+
 #define MR_Q(name) MR_JOINED(name, QUERIES)
 #define ROWS (QUERIES * GROUP)
 #define ROW_VECTORS ((ROWS + 15) / 16)
@@ -11,16 +22,11 @@
 #define FIT (SUMS / ROWS)
 #define PAGES_AT_ONCE (FIT >= 8 && KEY_KIND == KV_PLAIN ? 8 : FIT >= 4 ? 4 : FIT >= 2 ? 2 : 1)
 #define SET_BLOCKS (VALUE_GROUP / 16)
-#undef BLOCKS_AT_ONCE
-#if SET_BLOCKS <= FIT
-#define BLOCKS_AT_ONCE SET_BLOCKS
-#elif SET_BLOCKS % 4 == 0 && FIT >= 4
-#define BLOCKS_AT_ONCE 4
-#elif SET_BLOCKS % 2 == 0 && FIT >= 2
-#define BLOCKS_AT_ONCE 2
-#else
-#define BLOCKS_AT_ONCE 1
-#endif
+#define BLOCKS_AT_ONCE                      \
+  (SET_BLOCKS <= FIT                   ? SET_BLOCKS \
+   : SET_BLOCKS % 4 == 0 && FIT >= 4   ? 4          \
+   : SET_BLOCKS % 2 == 0 && FIT >= 2   ? 2          \
+                                       : 1)
 // The parameter sets of a key or value, and the size of a tile's queries: q [ROWS][HEAD_DIM], then,
 // for affine keys, the sums of each row's groups, [ROWS][KEY_SETS].
 #define KEY_SETS (HEAD_DIM / KEY_GROUP)

@@ -1,8 +1,7 @@
-// Computes causal attention over pages on CPUs, tile by tile. Numeric contract: generic.cl. Comes
-// after units.cl, once for each number of queries that a program needs. Every name that depends on
-// QUERIES ends in it: MR_Q(mr_attend) is mr_attend_8. As often, and before it, come rows.cl (sizes)
-// and the products of queries and keys and of weights and values, by the way these are stored
-// (kv/layout.cl): plain.cl, packed.cl, and integer.cl for packed codes in --math fast.
+// Computes causal attention over pages on CPUs, tile by tile. Numeric contract: generic.cl. A
+// program has it once for each number of queries: every name that depends on QUERIES ends in it,
+// MR_Q(mr_attend) is mr_attend_8. The products of queries and keys and of weights and values are in
+// plain.cl, packed.cl, and integer.cl for packed codes in --math fast.
 //
 // A tile is up to QUERIES consecutive tokens of one sequence with the query heads of one KV head:
 // ROWS = QUERIES * GROUP queries that share every load of a key or value vector. A unit of work is
@@ -21,8 +20,7 @@
 //           segments, which are counted from the first that the tile sees
 //   next    uint, zero before: the next unit (times KV_HEADS)
 //   cuts    uint [.][KV_HEADS] per cut tile, zero before and after
-//   defines QUERIES: 1 for decoding rows, more for prefill; SUMS: how many vectors of 16 sums the
-//           registers hold; those of rope/rotate.cl
+//   defines QUERIES: 1 for decoding rows, more for prefill
 //
 // The last unit of a cut tile to finish folds all the tile's segments, left to right. Which unit
 // that is depends on time; the result does not. A unit rotates its queries itself. With QUERIES 1
@@ -40,6 +38,20 @@
 // While a page's keys are read, its values are prefetched. While its values are read, the keys that
 // come next are: those of the next segment, or of the unit that the counter says will be next.
 // Limit: memory for QUERIES 1, fp32 multiply-adds for more.
+#include "attention/rows.cl"
+#include "attention/shape.cl"
+#include "attention/units.cl"
+#include "common/cap.cl"
+#include "common/math.cl"
+#include "common/prelude.cl"
+#include "kv/layout.cl"
+#include "kv/vectors.cl"
+#include "quantize/block.cl"
+#include "rope/rotate.cl"
+
+#include "attention/plain.cl"
+#include "attention/packed.cl"
+#include "attention/integer.cl"
 
 // Writes the scores of all rows with `count` pages from `pages` on to e, and the largest of each
 // lane to tops. With `masked`, row r sees the positions below limits[r] and, with WINDOW, from

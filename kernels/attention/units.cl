@@ -1,7 +1,16 @@
+#pragma once
 // The parts of the cpu family's attention (tiles.cl) that do not depend on a tile's number of
 // queries.
 //
 // Prefetches exist only where the driver compiles for the processor itself.
+#include "attention/shape.cl"
+#include "common/math.cl"
+#include "common/prelude.cl"
+#include "kv/codecs.cl"
+#include "kv/layout.cl"
+#include "kv/planes.cl"
+#include "kv/vectors.cl"
+
 #if defined(__x86_64__) || defined(__aarch64__)
 #define MR_PREFETCH(p) __builtin_prefetch((const void*)(size_t)(p), 0, 3)
 #else

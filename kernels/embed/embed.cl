@@ -9,6 +9,13 @@
 // An id from device_ids outside the vocabulary counts as 0.
 // Limit: memory, the lines of a panel that hold the row. The kernel reads code by code, which is
 // slower than the limit and takes a negligible part of a step.
+#include "common/prelude.cl"
+#include "matmul/weight.cl"
+
+#ifndef WIDTH
+#define WIDTH K  // channels of a row
+#endif
+
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
 void embed(__global const uchar* weight, __global const uint* step, __global const uint* device_ids,
            __global float* out, uint ids, uint slots, uint first_row, uint rows, uint vocabulary,
@@ -21,5 +28,5 @@ void embed(__global const uchar* weight, __global const uint* step, __global con
   const uint row = id - first_row;
   __global const uchar* panel = weight + (size_t)(row / 16) * PANEL_BYTES;
   out += (size_t)token * out_stride;
-  for (uint k = ROW_ITEM; k < WIDTH; k += ROW_ITEMS) out[k] = MR_N(mr_weight)(panel, row % 16, k) * scale;
+  for (uint k = ROW_ITEM; k < WIDTH; k += ROW_ITEMS) out[k] = mr_weight(panel, row % 16, k) * scale;
 }

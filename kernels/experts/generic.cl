@@ -2,8 +2,9 @@
 //
 //   out[slot][r] = sum over k of weight[expert][r][k] * x[row][k]   (+ bias[expert][r])
 //
-// Plain form: one work-item an output, as in matmul/exact_generic.cl and matmul/integer_generic.cl,
-// which have the numeric contracts. It comes after one of them.
+// Plain form: one work-item an output. exact_generic.cl and integer_generic.cl include this file:
+// they define ROW_NUMBER, the type of the numbers of x, and mr_output of the file of matmul/ that
+// has the numeric contract.
 //   weight   `panels` panels of each expert, from first_expert on, `experts` of them; slots of
 //            other experts are left alone
 //   x        rows of X_STRIDE (floats or codes): the token's row if by_token is not 0, otherwise
@@ -12,17 +13,23 @@
 //   out      float [slots][out_stride]; row r of the panels goes to first_row + r
 //   launch   local (16, GROUP_COLUMNS), groups (panels, slots / GROUP_COLUMNS, rounded up)
 // Limit: memory; this form serves as the reference.
-#ifdef Q_WORDS
-typedef __global const int* MrRows;
-#else
-typedef __global const float* MrRows;
+#include "matmul/group.cl"
+#include "matmul/layout.cl"
+
+#ifndef ROW_NUMBER
+#define ROW_NUMBER float
+#endif
+#ifndef X_STRIDE
+#define X_STRIDE K
 #endif
 
+static inline float mr_output(__global const uchar* panel, uint row, __global const ROW_NUMBER* x);
+
 __kernel __attribute__((reqd_work_group_size(16, GROUP_COLUMNS, 1)))
-void experts_matmul(__global const uchar* weight, MrRows x, __global float* out,
-                    __global const float* bias, __global const uint2* slots, uint slot_count,
-                    uint panels, uint first_expert, uint experts, uint rows, uint first_row,
-                    uint out_stride, uint by_token, uint mode) {
+void experts_matmul(__global const uchar* weight, __global const ROW_NUMBER* x,
+                    __global float* out, __global const float* bias, __global const uint2* slots,
+                    uint slot_count, uint panels, uint first_expert, uint experts, uint rows,
+                    uint first_row, uint out_stride, uint by_token, uint mode) {
   const uint p = (uint)get_group_id(0), slot = (uint)get_global_id(1);
   if (slot >= slot_count) return;
   const uint2 at = slots[slot];

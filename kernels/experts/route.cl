@@ -22,6 +22,10 @@
 // Order of sums: over all experts, lanes of 16 ascending, then mr_sum16; over the chosen, best
 // first.
 // Limit: vector operations, (used + 30) for 16 experts, and 16 scalar ones for each choice.
+#include "common/math.cl"
+#include "common/prelude.cl"
+#include "experts/runs.cl"
+
 #define VECTORS ((EXPERTS + 15) / 16)
 #define ROUTE_BIAS 1u
 #define ROUTE_NORMALIZED 2u

@@ -1,3 +1,4 @@
+#pragma once
 // What the products of experts compute: every choice of a token, sorted by expert.
 //
 // A choice is a token's expert of a rank, token * used + rank. Its result stands in a slot. A run
@@ -11,6 +12,11 @@
 //
 // This file has the passes along rows: gathering the rows of x that runs of several slots multiply,
 // and combining the results. Each row has a group of ROW_ITEMS work-items. Limit: memory.
+#include "common/prelude.cl"
+
+#ifndef EXPERTS
+#define EXPERTS 8  // of a layer
+#endif
 
 // Copies the rows of `vectors` times 16 words from their tokens to their slots. Runs of one slot
 // read the token's row itself.

@@ -7,6 +7,8 @@
 //            the choices; several take the experts in turns, and walk over all choices for each
 //   defines  EXPERTS
 // Limit: latency, some operations a choice; the products take a thousand times as long.
+#include "common/prelude.cl"
+#include "experts/runs.cl"
 
 // Makes runs of the numbers of choices in `cursors`, which become the experts' first slots.
 static inline void mr_make_runs(__global uint* runs, __global uint* cursors) {

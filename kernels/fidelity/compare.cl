@@ -21,6 +21,9 @@
 // adds tokens l, l + 16, ...; then mr_sum16; then blocks in order. There are three walks: largest
 // logits; normalizers and m; the sum above.
 // Limit: memory, 24 bytes a token; on a CPU the four exponentials a token.
+#include "common/math.cl"
+#include "common/prelude.cl"
+
 #define COMPARE_SAME 1u        // both rows have the same arg-max (the lower id of equals)
 #define COMPARE_BAD_TRUTH 2u   // a logit of the truth is not finite
 #define COMPARE_BAD_OURS 4u

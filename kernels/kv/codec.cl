@@ -1,11 +1,5 @@
-// Encodes and decodes one side, as described by its defines. Comes after planes.cl, twice: every
-// name ends in SIDE, `key` or `value`. README.md defines the codecs.
-//
-// Defines, set anew for each side: SIDE, KIND, BITS, CODE_GROUP, PARAMETERS as in layout.cl; for
-// rotated codecs CODEBOOK_LEVELS, 2^BITS ascending floats, repeated up to 16; THRESHOLDS, the
-// midpoints and a large number, repeated likewise; SIGNS, HEAD_DIM / 32 words. Where INTEGERS is 1,
-// LEVEL_BYTES: 128 + each level in units of STEP (layout.cl), in runs of 16, each four times; a
-// short run is repeated.
+// Encodes and decodes packed codes of one side, for which KEYS stands (side.cl). README.md defines
+// the codecs.
 //
 // Encoding is fp32 arithmetic in one written order:
 //   affine   low, high of a group; scale = half((high - low) * (1 / top)), bias = half(low);
@@ -18,20 +12,11 @@
 // makes r NaN.
 // Limit: vector operations, for one token at a time. Affine codes search the low and high of each
 // group; rotated ones take the transform and a search by halves among the thresholds.
-#define MR_S(name) MR_JOINED(name, SIDE)
-#undef LOW
-#undef HIGH
-#if BITS == 8
-#define LOW 8
-#define HIGH 0
-#elif BITS >= 4
-#define LOW 4
-#define HIGH (BITS - 4)
-#else
-#define LOW 2
-#define HIGH (BITS - 2)
-#endif
-#define CODE_TOP ((1 << BITS) - 1)
+#include "common/math.cl"
+#include "common/prelude.cl"
+#include "kv/layout.cl"
+#include "kv/planes.cl"
+#include "kv/side.cl"
 
 #if KIND == KV_ROTATED
 __constant float MR_S(mr_levels)[] __attribute__((aligned(64))) = {CODEBOOK_LEVELS};

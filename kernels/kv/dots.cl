@@ -1,6 +1,7 @@
+#pragma once
 // Dot products of packed codes for --math fast, on CPUs: sums of products of unsigned bytes and
 // signed 16-bit numbers in 16 lanes, with the instructions that the processor has. All forms are
-// exact, so they give the same results. Comes after matmul/target.cl and before quads.cl.
+// exact, so they give the same results.
 //
 // A quad is an int16 with four bytes in each lane. Its even bytes (members 0 and 2), then its odd
 // ones (1 and 3), are used as pairs of 16 bits. So multipliers come in words of two: those of
@@ -11,6 +12,8 @@
 //   DOT 1  AVX2:        vpmaddwd in two halves
 //   DOT 2  AVX-512BW:   vpmaddwd
 //   DOT 3  AVX-512VNNI: vpdpwssd
+#include "matmul/target.cl"
+
 #if DOT > 0
 typedef char MrTable __attribute__((ext_vector_type(64)));
 typedef char MrHalfTable __attribute__((ext_vector_type(32)));

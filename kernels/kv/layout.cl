@@ -1,3 +1,4 @@
+#pragma once
 // The layout of keys and values in memory: one buffer per layer, pages of 16 positions. README.md
 // draws it.
 //
@@ -11,20 +12,44 @@
 // Keys are stored after RoPE. A page's content depends on its tokens' history alone. A sequence's
 // page table (uint page ids) gives page i for positions 16i .. 16i+15.
 //
-// Defines: HEAD_DIM (a multiple of 16), HEADS, KV_HEADS; and for each side, with the prefix KEY_ or
-// VALUE_: KIND; BITS, of a code or a plain number; GROUP, the channels that share a scale (HEAD_DIM
-// where there is one parameter set); PARAMETERS, halves per token; INTEGERS, 1 where attention
-// computes in integers (README.md), and then STEP, the unit of a rotated codec's levels.
-// KEY_CENTERED 1: the mean key of its segment is subtracted from each stored key, and attention
-// adds it back.
+// Defines of each side, with the prefix KEY_ or VALUE_: KIND; BITS, of a code or a plain number;
+// GROUP, the channels that share a scale (HEAD_DIM where there is one parameter set); PARAMETERS,
+// halves per token; INTEGERS, 1 where attention computes in integers (README.md). For rotated
+// codecs also LEVELS, 2^BITS ascending floats, repeated up to 16; THRESHOLDS, the midpoints and a
+// large number, repeated likewise; SIGNS, HEAD_DIM / 32 words; and where INTEGERS is 1 STEP, the
+// unit of levels, and LEVEL_BYTES: 128 + each level in units of STEP, in runs of 16, each four
+// times; a short run is repeated. KEY_CENTERED 1: the mean key of its segment is subtracted from
+// each stored key, and attention adds it back.
+#include "attention/heads.cl"
+#include "common/prelude.cl"
+
 #define PAGE_TOKENS 16
 #define SEGMENT_TOKENS 256
 #define CHANNEL_BLOCKS (HEAD_DIM / 16)
-#define GROUP (HEADS / KV_HEADS)
 // Values of KIND.
 #define KV_PLAIN 0
 #define KV_AFFINE 1
 #define KV_ROTATED 2
+
+// Halves, unless the defines say otherwise.
+#ifndef KEY_KIND
+#define KEY_KIND KV_PLAIN
+#define KEY_BITS 16
+#define KEY_GROUP HEAD_DIM
+#define KEY_PARAMETERS 0
+#define KEY_INTEGERS 0
+#endif
+#ifndef VALUE_KIND
+#define VALUE_KIND KV_PLAIN
+#define VALUE_BITS 16
+#define VALUE_GROUP HEAD_DIM
+#define VALUE_PARAMETERS 0
+#define VALUE_INTEGERS 0
+#endif
+#ifndef KEY_CENTERED
+#define KEY_CENTERED 0
+#endif
+
 // The names for plain numbers of so many bits: MR_KEY(name) is name_16 for halves.
 #define MR_KEY(name) MR_JOINED(name, KEY_BITS)
 #define MR_VALUE(name) MR_JOINED(name, VALUE_BITS)

@@ -1,5 +1,5 @@
-// Packed codes: the layout of their bits, and the rotation of the rotated codecs. Comes after
-// layout.cl.
+#pragma once
+// Packed codes: the layout of their bits, and the rotation of the rotated codecs.
 //
 // Sixteen lanes hold 32-bit words. A lane's codes come in quads. In a key (lane = position) a quad
 // is four channels 4j .. 4j+3; in a value (lane = channel % 16) it is four positions, and quad j =
@@ -10,6 +10,7 @@
 //
 // so that a shift and a mask of a word give a quad as four bytes, the form that dot products take.
 // The low plane comes first.
+#include "kv/layout.cl"
 
 // Writes bits `from` to `from + p - 1` of codes[HEAD_DIM] of the key at `slot`.
 static inline void mr_put_key_plane(__global uint* plane, const int* codes, uint from, uint p,

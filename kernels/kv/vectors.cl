@@ -1,5 +1,6 @@
+#pragma once
 // Loads, stores and converts sixteen values at a time, for the cpu family.
-//
+
 // Floats at any address of floats take one move, where PoCL's vload16 and vstore16 take four.
 typedef float16 mr_float16_anywhere __attribute__((aligned(4)));
 

@@ -36,10 +36,42 @@
 //   scratch float [groups][STRIP_FLOATS]
 //   chunk_pairs, chunk_tiles  a chunk of a product in a wide step: pairs of panels by column tiles
 //   launch  local (1), one group per core
-//   defines of all parts; WIDTH of the residual stream; HIDDEN_STRIDE, NORMED_STRIDE,
-//           ATTENDED_STRIDE, ACTIVATED_STRIDE: from row to row; TILE_TOKENS: QUERIES of tiles of
-//           several tokens, beside attention with QUERIES 1
+//   defines WIDTH of the residual stream; HIDDEN_STRIDE, NORMED_STRIDE, ATTENDED_STRIDE,
+//           ACTIVATED_STRIDE: from row to row; TILE_TOKENS: QUERIES of tiles of several tokens,
+//           beside attention with QUERIES 1; LAYER_WORDS, SYNC_WORDS of a layer
+// The host puts before this file the products of each depth (matmul/integer_tiles.cl) and what only
+// some families do to rows (norm/heads.cl, norm/add.cl, rope/in_place.cl, rope/temperature.cl).
 // Limit: memory for up to about 4 columns, then dot products.
+#include "attention/heads.cl"
+#include "attention/units.cl"
+#include "common/prelude.cl"
+#include "matmul/cut.cl"
+#include "quantize/block.cl"
+#include "quantize/norm.cl"
+#include "rope/tile.cl"
+
+#ifndef WIDTH
+#define WIDTH 512
+#define HIDDEN_STRIDE WIDTH
+#define NORMED_STRIDE (WIDTH / 32 * Q_WORDS)
+#define ATTENDED_STRIDE NORMED_STRIDE
+#define ACTIVATED_STRIDE NORMED_STRIDE
+#endif
+#ifndef TILE_TOKENS
+#define TILE_TOKENS 2
+#endif
+#ifndef LAYER_WORDS
+#define LAYER_WORDS 1
+#define SYNC_WORDS 2
+#endif
+
+#undef QUERIES
+#define QUERIES 1
+#include "attention/tiles.cl"
+#undef QUERIES
+#define QUERIES TILE_TOKENS
+#include "attention/tiles.cl"
+
 #if defined(__x86_64__)
 #define MR_PAUSE() __builtin_ia32_pause()
 #else

@@ -2,8 +2,10 @@
 //
 //   logits float [rows][stride]
 //   launch one group of ROW_ITEMS work-items per row
-// Comes after attention/shape.cl, which has the cap's function. Limit: memory; with a cap on CPUs
-// vector operations.
+// Limit: memory; with a cap on CPUs vector operations.
+#include "common/cap.cl"
+#include "common/prelude.cl"
+
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
 void limit_logits(__global float* logits, uint stride, float scale) {
   logits += (size_t)get_group_id(0) * stride;

@@ -1,3 +1,4 @@
+#pragma once
 // Sums of products of four unsigned weight codes and four signed activation codes in each of 16
 // lanes, with the instructions that the processor has. All forms are exact, so they give the same
 // results.
@@ -8,18 +9,51 @@
 //   DOT 3  AVX-512VNNI: vpdpbusd
 //
 // vpmaddubsw adds pairs of products into 16 bits with saturation. Codes of 4 bits cannot saturate
-// in a whole block: 8 words x 2 x 15 x 127 = 30480. Codes of 8 bits, and levels, are split into
-// halves of 4 bits, which are summed apart; vpmaddwd combines them with factors 1 and 16.
-//
-// Comes after target.cl, which has the attributes of such functions.
+// in a whole block: 8 words x 2 x 15 x 127 = 30480. Longer codes, and levels, are split into halves
+// of 4 bits, which are summed apart; vpmaddwd combines them with factors 1 and 16. So with DOT 1 and
+// 2 there are two forms of each name, such as Code_whole and Code_split; with the others, which
+// cannot saturate, there is the first.
 //
 //   Code            the form of a word of 16 rows that products take
 //   Sum             running sums of a run of words, at most a block
 //   mr_sum_start    empty sums, or initial where the sums are int32
 //   mr_products     adds the products of a word and a column's word, the same for all rows
 //   mr_sum_total    the sums and initial, int16
-#if (DOT == 1 || DOT == 2) && !defined(MR_DOT_BEGUN)
-#define MR_DOT_BEGUN
+#include "matmul/target.cl"
+
+#if DOT == 3 || DOT == 0
+typedef struct {
+  int16 w;
+} Code_whole;
+typedef int16 Sum_whole;
+
+static inline MR_TARGET_INLINE Code_whole mr_code_of_whole(int16 word) {
+  Code_whole out;
+  out.w = word;
+  return out;
+}
+
+static inline MR_TARGET_INLINE Sum_whole mr_sum_start_whole(int16 initial) {
+  return initial;
+}
+
+static inline MR_TARGET_INLINE int16 mr_sum_total_whole(Sum_whole sum, int16 initial) {
+  return sum;
+}
+
+static inline MR_TARGET_INLINE Sum_whole mr_products_whole(Sum_whole sum, Code_whole code, int x) {
+#if DOT == 3
+  return __builtin_ia32_vpdpbusd512(sum, code.w, (int16)(x));
+#else
+  const int16 byte = (int16)(255);
+  sum += (code.w & byte) * (int16)(x << 24 >> 24);
+  sum += (code.w >> 8 & byte) * (int16)(x << 16 >> 24);
+  sum += (code.w >> 16 & byte) * (int16)(x << 8 >> 24);
+  return sum + (code.w >> 24 & byte) * (int16)(x >> 24);
+#endif
+}
+
+#else
 typedef char MrBytes __attribute__((ext_vector_type(64)));
 typedef short MrShorts __attribute__((ext_vector_type(32)));
 #if DOT == 1
@@ -68,91 +102,58 @@ static inline MR_TARGET_INLINE int16 mr_times(Shorts sum, short factor) {
   return __builtin_astype(__builtin_ia32_pmaddwd512(sum, (MrShorts)(factor)), int16);
 }
 #endif
-#endif
 
-#if DOT == 3 || DOT == 0
 typedef struct {
   int16 w;
-} MR_N(Code);
-typedef int16 MR_N(Sum);
+} Code_whole;
+typedef Shorts Sum_whole;
 
-static inline MR_TARGET_INLINE MR_N(Code) MR_N(mr_code_of)(int16 word) {
-  MR_N(Code) out;
+static inline MR_TARGET_INLINE Code_whole mr_code_of_whole(int16 word) {
+  Code_whole out;
   out.w = word;
   return out;
 }
 
-static inline MR_TARGET_INLINE MR_N(Sum) MR_N(mr_sum_start)(int16 initial) {
-  return initial;
-}
-
-static inline MR_TARGET_INLINE int16 MR_N(mr_sum_total)(MR_N(Sum) sum, int16 initial) {
-  return sum;
-}
-
-static inline MR_TARGET_INLINE MR_N(Sum) MR_N(mr_products)(MR_N(Sum) sum, MR_N(Code) code, int x) {
-#if DOT == 3
-  return __builtin_ia32_vpdpbusd512(sum, code.w, (int16)(x));
-#else
-  const int16 byte = (int16)(255);
-  sum += (code.w & byte) * (int16)(x << 24 >> 24);
-  sum += (code.w >> 8 & byte) * (int16)(x << 16 >> 24);
-  sum += (code.w >> 16 & byte) * (int16)(x << 8 >> 24);
-  return sum + (code.w >> 24 & byte) * (int16)(x >> 24);
-#endif
-}
-#elif CODES <= 4 && !CODE_LEVELS
-typedef struct {
-  int16 w;
-} MR_N(Code);
-typedef Shorts MR_N(Sum);
-
-static inline MR_TARGET_INLINE MR_N(Code) MR_N(mr_code_of)(int16 word) {
-  MR_N(Code) out;
-  out.w = word;
-  return out;
-}
-
-static inline MR_TARGET_INLINE MR_N(Sum) MR_N(mr_sum_start)(int16 initial) {
+static inline MR_TARGET_INLINE Sum_whole mr_sum_start_whole(int16 initial) {
   return mr_zero_shorts();
 }
 
-static inline MR_TARGET_INLINE MR_N(Sum) MR_N(mr_products)(MR_N(Sum) sum, MR_N(Code) code, int x) {
+static inline MR_TARGET_INLINE Sum_whole mr_products_whole(Sum_whole sum, Code_whole code, int x) {
   return mr_add_pairs(sum, code.w, x);
 }
 
-static inline MR_TARGET_INLINE int16 MR_N(mr_sum_total)(MR_N(Sum) sum, int16 initial) {
+static inline MR_TARGET_INLINE int16 mr_sum_total_whole(Sum_whole sum, int16 initial) {
   return initial + mr_times(sum, 1);
 }
-#else
+
 typedef struct {
   int16 low, high;
-} MR_N(Code);
+} Code_split;
 typedef struct {
   Shorts low, high;
-} MR_N(Sum);
+} Sum_split;
 
-static inline MR_TARGET_INLINE MR_N(Code) MR_N(mr_code_of)(int16 word) {
-  MR_N(Code) out;
+static inline MR_TARGET_INLINE Code_split mr_code_of_split(int16 word) {
+  Code_split out;
   out.low = word & (int16)(0x0f0f0f0f);
   out.high = word >> 4 & (int16)(0x0f0f0f0f);
   return out;
 }
 
-static inline MR_TARGET_INLINE MR_N(Sum) MR_N(mr_sum_start)(int16 initial) {
-  MR_N(Sum) out;
+static inline MR_TARGET_INLINE Sum_split mr_sum_start_split(int16 initial) {
+  Sum_split out;
   out.low = mr_zero_shorts();
   out.high = mr_zero_shorts();
   return out;
 }
 
-static inline MR_TARGET_INLINE MR_N(Sum) MR_N(mr_products)(MR_N(Sum) sum, MR_N(Code) code, int x) {
+static inline MR_TARGET_INLINE Sum_split mr_products_split(Sum_split sum, Code_split code, int x) {
   sum.low = mr_add_pairs(sum.low, code.low, x);
   sum.high = mr_add_pairs(sum.high, code.high, x);
   return sum;
 }
 
-static inline MR_TARGET_INLINE int16 MR_N(mr_sum_total)(MR_N(Sum) sum, int16 initial) {
+static inline MR_TARGET_INLINE int16 mr_sum_total_split(Sum_split sum, int16 initial) {
   return initial + mr_times(sum.low, 1) + mr_times(sum.high, 16);
 }
 #endif

@@ -1,3 +1,4 @@
+#pragma once
 // Multiplies fp32 columns by a packed matrix, on CPUs:
 //
 //   out[c][r] = sum over k of weight[r][k] * x[c][k]   (+ bias[r]) (+ out[c][r] before)
@@ -20,6 +21,14 @@
 // compiled; the results of the added columns are dropped. Tiles of up to four columns take four
 // panels at once, to have enough independent sums in flight.
 // Limit: fp32 multiply-adds from about 4 columns on, memory below.
+#include "kv/vectors.cl"
+#include "matmul/cut.cl"
+#include "matmul/layout.cl"
+#include "matmul/levels.cl"
+
+#ifndef X_STRIDE
+#define X_STRIDE K
+#endif
 
 // STEP is the number of columns that are unrolled: one of plain values, four of codes, a word of
 // values. These are enough to hide the cost of unpacking, and no more: compiling takes long.
@@ -140,11 +149,6 @@ MR_TILE(1, 16)
 #define MR_ARGS(p)                                                                     \
   weight + (size_t)(p) * PANEL_BYTES, x + (size_t)c * X_STRIDE,                        \
       out + (size_t)c * out_stride + (p) * 16, bias + (p) * 16, out_stride, width, mode
-
-// Returns where part t of `parts` begins.
-static inline uint mr_cut(uint whole, uint t, uint parts) {
-  return (uint)((ulong)whole * t / parts);
-}
 
 // Multiplies panels first to last - 1 by all columns.
 static inline void mr_panels(__global const uchar* weight, __global const float* x,

@@ -1,3 +1,4 @@
+#pragma once
 // Multiplies fp32 columns by a packed matrix:
 //
 //   out[c][r] = sum over k of weight[r][k] * x[c][k]   (+ bias[r]) (+ out[c][r] before)
@@ -12,11 +13,13 @@
 // Order of sums: k ascending from 0, one fma each, from +0; then bias, then the old value. Every
 // variant does exactly that for every output, so all give the same bits whatever shares the call.
 // Limit: memory; this form serves as the reference, not as the fast path.
+#include "matmul/group.cl"
+#include "matmul/weight.cl"
 
 // Returns the sum of one row of a panel.
 static inline float mr_output(__global const uchar* panel, uint row, __global const float* x) {
   float sum = 0.0f;
-  for (uint k = 0; k < K; ++k) sum = fma(MR_N(mr_weight)(panel, row, k), x[k], sum);
+  for (uint k = 0; k < K; ++k) sum = fma(mr_weight(panel, row, k), x[k], sum);
   return sum;
 }
 

@@ -1,3 +1,4 @@
+#pragma once
 // Multiplies quantized columns by a packed matrix, on CPUs. integer_generic.cl defines arguments
 // and the numeric contract, integer_tiles.cl does the work.
 //
@@ -8,21 +9,15 @@
 //   scratch  STRIP_FLOATS floats per group
 // Which group computes a chunk depends on time; the chunk's result does not.
 // Limit: that of integer_tiles.cl; a launch costs 13 us on top.
+#include "matmul/cut.cl"
+#include "matmul/integer_tiles.cl"
 
 #define MR_KERNEL __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
-#define MR_COLUMN_TILES(columns) (((columns) + TILE - 1) / TILE)
 #define MR_CEIL(a, b) (((a) + (b) - 1) / (b))
 
 // The size of chunks: some microseconds of tiles, because at the end one core waits for the other's
-// last chunk; and several chunks for each group, because a group may be late.
+// last chunk. Each group gets several (CHUNKS_A_GROUP), because a group may be late.
 #define CHUNK_TILES MR_CEIL(800, K_BLOCKS)
-#define CHUNKS_A_GROUP 4
-
-// The cut of units by columns: units in runs of `run`, columns in `parts`. A unit is one or more
-// pairs of panels.
-typedef struct {
-  uint run, parts, chunks;
-} Cut;
 
 // Cuts units into at least `share` chunks, if there are as many units.
 static inline Cut mr_cut_work(uint units, uint pairs, uint columns, uint share) {

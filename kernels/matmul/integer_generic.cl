@@ -1,3 +1,4 @@
+#pragma once
 // Multiplies quantized columns (quantize/block.cl) by a packed matrix, with integer products over
 // blocks:
 //
@@ -17,6 +18,13 @@
 //   x       int [columns][X_STRIDE]
 //   the other arguments and the launch are those of exact_generic.cl
 // Limit: memory; this form serves as the reference.
+#include "matmul/group.cl"
+#include "matmul/weight.cl"
+#include "quantize/block.cl"
+
+#ifndef X_STRIDE
+#define X_STRIDE (K_BLOCKS * Q_WORDS)
+#endif
 
 // Returns the sum of the values of four codes, one per byte, times four of x.
 static inline int mr_dot4(__global const uchar* panel, uint codes, int x) {
@@ -46,13 +54,13 @@ static inline float mr_output(__global const uchar* panel, uint row, __global co
     for (uint run = 0; run < RUNS; ++run) {
       int sum = 0;
       for (uint g = run * (8 / RUNS); g < (run + 1) * (8 / RUNS); ++g) {
-        sum += mr_dot4(panel, MR_N(mr_codes_of)(panel, row, b, g), x[g]);
+        sum += mr_dot4(panel, mr_codes_of(panel, row, b, g), x[g]);
       }
-      acc = fma((float)sum, MR_N(mr_scale)(panel, row, b, run) * s, acc);
+      acc = fma((float)sum, mr_scale(panel, row, b, run) * s, acc);
     }
 #if AFFINE
     for (uint run = 0; run < RUNS; ++run) {
-      acc = fma(MR_N(mr_scale)(panel, row, b, RUNS + run), mr_run_sum(x, run), acc);
+      acc = fma(mr_scale(panel, row, b, RUNS + run), mr_run_sum(x, run), acc);
     }
 #endif
   }

@@ -1,6 +1,6 @@
 // Computes integer products on CPUs in tiles, up to two panels of 16 rows by up to TILE columns,
-// and in runs of tiles. Numeric contract: integer_generic.cl. Comes after levels.cl and dot.cl,
-// once for each PRODUCT of a program (layout.cl).
+// and in runs of tiles. Numeric contract: integer_generic.cl. A program has it once for each PRODUCT
+// (layout.cl) that it needs.
 //
 // Lanes are the 16 rows of a panel: a word of codes is one operand of a dot product, a word of a
 // column the other, the same for all lanes. A tile is P panels by C columns, whose sums and block
@@ -21,16 +21,23 @@
 // store would wait for them.
 // Limit: memory up to about 4 columns, then dot products: 8 of 8 + 3 vector operations per block
 // and column are products (8 of 8 + 2 where not affine).
+#include "activation/silu.cl"
+#include "common/prelude.cl"
+#include "kv/vectors.cl"
+#include "matmul/cut.cl"
+#include "matmul/dot.cl"
+#include "matmul/layout.cl"
+#include "matmul/levels.cl"
+#include "matmul/target.cl"
+#include "quantize/block.cl"
+
+#ifndef X_STRIDE
+#define X_STRIDE (K_BLOCKS * Q_WORDS)
+#endif
 #ifndef MR_TILES_BEGUN
 #define MR_TILES_BEGUN
-// Returns where part t of `parts` begins.
-static inline uint mr_cut(uint whole, uint t, uint parts) {
-  return t == parts ? whole : (uint)((ulong)whole * t / parts);
-}
-
-// The number of tiles that are activated together, and the floats that a group keeps for them.
+// The number of tiles that are activated together.
 #define STRIP (Q_TOGETHER / TILE)
-#define STRIP_FLOATS (Q_TOGETHER * 64)
 
 // Computes the activation (activation/silu.cl) of `width` rows of 32 gates and 32 ups, in place,
 // and writes the codes.
@@ -96,6 +103,14 @@ static inline MR_TARGET_INLINE float MR_N(mr_run_sum)(__global const int* x, int
 #endif
 }
 
+// The form of sums (dot.cl).
+#undef MR_SUMS
+#if (DOT == 1 || DOT == 2) && (CODES > 4 || CODE_LEVELS)
+#define MR_SUMS(name) name##_split
+#else
+#define MR_SUMS(name) name##_whole
+#endif
+
 #define MR_EACH(i, n) _Pragma("unroll") for (int i = 0; i < (n); ++i)
 
 #define MR_TILE(P, C)                                                                             \
@@ -114,27 +129,27 @@ static inline MR_TARGET_INLINE float MR_N(mr_run_sum)(__global const int* x, int
         MR_EXPECT(panel + SCALES_AT + b * SCALES * 16 * SCALE_SIZE);                              \
       }                                                                                           \
       MR_EACH(h, RUNS) {                                                                          \
-        MR_N(Sum) sum[(P) * (C)];                                                                 \
+        MR_SUMS(Sum) sum[(P) * (C)];                                                                 \
         MR_EACH(c, C) MR_EACH(p, P)                                                               \
-            sum[p * (C) + c] = MR_N(mr_sum_start)(MR_N(mr_initial)(x + c * X_STRIDE, h));         \
+            sum[p * (C) + c] = MR_SUMS(mr_sum_start)(MR_N(mr_initial)(x + c * X_STRIDE, h));         \
         MR_EACH(i, 8 / RUNS) {                                                                    \
           const int g = h * (8 / RUNS) + i;                                                       \
-          MR_N(Code) code[P];                                                                     \
+          MR_SUMS(Code) code[P];                                                                     \
           MR_EACH(p, P) {                                                                         \
-            code[p] = MR_N(mr_code_of)(                                                           \
+            code[p] = MR_SUMS(mr_code_of)(                                                           \
                 MR_N(mr_value4)(weight + p * PANEL_BYTES, line[p], b, g));                        \
           }                                                                                       \
           MR_EACH(c, C) {                                                                         \
             const int column = x[c * X_STRIDE + g];                                               \
             MR_EACH(p, P)                                                                         \
-                sum[p * (C) + c] = MR_N(mr_products)(sum[p * (C) + c], code[p], column);          \
+                sum[p * (C) + c] = MR_SUMS(mr_products)(sum[p * (C) + c], code[p], column);          \
           }                                                                                       \
         }                                                                                         \
         MR_EACH(p, P) {                                                                           \
           const float16 d = MR_N(mr_scale16)(weight + p * PANEL_BYTES, b, h);                     \
           MR_EACH(c, C) {                                                                         \
             const float16 scale = d * (float16)(as_float(x[c * X_STRIDE + Q_SCALE]));             \
-            const int16 total = MR_N(mr_sum_total)(                                               \
+            const int16 total = MR_SUMS(mr_sum_total)(                                               \
                 sum[p * (C) + c], MR_N(mr_initial)(x + c * X_STRIDE, h));                         \
             acc[p * (C) + c] = fma(convert_float16(total), scale, acc[p * (C) + c]);              \
           }                                                                                       \

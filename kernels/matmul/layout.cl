@@ -1,3 +1,4 @@
+#pragma once
 // The layout of a weight matrix [rows, K] in memory: panels of 16 rows, for every type of tensor.
 //
 //   panel p holds rows 16p .. 16p+15; missing rows and columns are zero; K is padded to 32s.
@@ -33,9 +34,21 @@
 //
 // Defines: CODES 0 (F32), 1 (F16), 3 (BF16), 2, 4, 5, 6 or 8; OFFSET; AFFINE; CODE_LEVELS;
 // SCALE_SIZE, 0 without codes; SCALE_BLOCK; K, the padded number of columns. A program that
-// multiplies matrices of several formats or depths contains this file and those that follow it once
-// for each, with PRODUCT to number them: every name that depends on the format ends in it, so that
-// MR_N(mr_weight) is mr_weight_0.
+// multiplies matrices of several formats or depths gives them to each part that multiplies
+// (integer_tiles.cl), with PRODUCT to number the parts: MR_N(mr_pairs) is mr_pairs_0.
+#include "common/prelude.cl"
+
+#ifndef CODES  // Q4_0
+#define CODES 4
+#define OFFSET 8
+#define AFFINE 0
+#define CODE_LEVELS 0
+#define SCALE_SIZE 2
+#define SCALE_BLOCK 32
+#endif
+#ifndef K
+#define K 256
+#endif
 #ifndef PRODUCT
 #define PRODUCT 0
 #endif
@@ -65,51 +78,3 @@
 #define MR_LOW_CODES(T, word, g) MR_FIELD(T, word((g) * LOW_BITS / 8), (g) * LOW_BITS, LOW_BITS)
 #define MR_HIGH_CODES(T, word, g) \
   (MR_FIELD(T, word(4 + (g) * HIGH_BITS / 8), (g) * HIGH_BITS, HIGH_BITS) << (T)(4))
-
-// mr_weight reads one weight, row 0..15 of a panel and column k, for code that needs few of them.
-#if SCALE_SIZE > 0
-static inline float MR_N(mr_scale)(__global const uchar* panel, uint row, uint block, uint i) {
-  const uint at = (block * SCALES + i) * 16 + row;
-#if SCALE_SIZE == 1
-  __global const half* halves = (__global const half*)(panel + HALVES_AT);
-  const uint half_at = (block / 8 * (1 + AFFINE) + i / RUNS) * 16 + row;
-  return vload_half(half_at, halves) * (float)((__global const char*)(panel + SCALES_AT))[at];
-#elif SCALE_SIZE == 2
-  return vload_half(at, (__global const half*)(panel + SCALES_AT));
-#else
-  return ((__global const float*)(panel + SCALES_AT))[at];
-#endif
-}
-
-// Returns the codes of columns 4g .. 4g+3 of a block and row, one a byte.
-static inline uint MR_N(mr_codes_of)(__global const uchar* panel, uint row, uint block, uint g) {
-  __global const uint* words = (__global const uint*)(panel + CODES_AT) + block * WORDS * 16 + row;
-#define MR_WORD(i) words[(i) * 16]
-#if CODES == 5 || CODES == 6
-  return MR_LOW_CODES(uint, MR_WORD, g) | MR_HIGH_CODES(uint, MR_WORD, g);
-#else
-  return MR_LOW_CODES(uint, MR_WORD, g);
-#endif
-#undef MR_WORD
-}
-#endif
-
-static inline float MR_N(mr_weight)(__global const uchar* panel, uint row, uint k) {
-#if SCALE_SIZE > 0
-  const uint code = MR_N(mr_codes_of)(panel, row, k / 32, k % 32 / 4) >> k % 4 * 8 & 255u;
-  const float value = (float)((int)(CODE_LEVELS ? panel[code] : code) - OFFSET);
-  const uint run = k % 32 / SCALE_BLOCK;
-  const float d = MR_N(mr_scale)(panel, row, k / 32, run);
-#if AFFINE
-  return fma(d, value, MR_N(mr_scale)(panel, row, k / 32, RUNS + run));
-#else
-  return d * value;
-#endif
-#elif CODES == MR_F32
-  return ((__global const float*)panel)[k * 16 + row];
-#elif CODES == MR_F16
-  return vload_half(k * 16 + row, (__global const half*)panel);
-#else
-  return as_float((uint)((__global const ushort*)panel)[k * 16 + row] << 16);
-#endif
-}

@@ -1,45 +1,9 @@
-// The values of packed codes, 16 rows at a time: one byte of a lane is one column. DOT (dot.cl)
-// chooses the instruction that looks levels up; without it plain vectors do the work. Comes after
-// layout.cl and target.cl, once for each product of a program.
-#if CODE_LEVELS && !defined(MR_LEVELS_BEGUN)
-#define MR_LEVELS_BEGUN
-// Each byte of the result is line[code], where code, 0 to 15, is the same byte of `codes`, and
-// `line` is a panel's line of levels (layout.cl), which holds them once for each 16 bytes that such
-// an instruction works on.
-#if DOT == 2 || DOT == 3
-typedef char MrLevels __attribute__((ext_vector_type(64)));
-
-static inline MR_TARGET_INLINE int16 mr_levels(int16 line, int16 codes) {
-  return __builtin_astype(__builtin_ia32_pshufb512(__builtin_astype(line, MrLevels),
-                                                   __builtin_astype(codes, MrLevels)),
-                          int16);
-}
-#elif DOT == 1
-typedef char MrLevels __attribute__((ext_vector_type(32)));
-
-static inline MR_TARGET_INLINE int16 mr_levels(int16 line, int16 codes) {
-  const MrLevels levels = __builtin_astype(line.lo, MrLevels);
-  int16 out;
-  out.lo = __builtin_astype(
-      __builtin_ia32_pshufb256(levels, __builtin_astype(codes.lo, MrLevels)), int8);
-  out.hi = __builtin_astype(
-      __builtin_ia32_pshufb256(levels, __builtin_astype(codes.hi, MrLevels)), int8);
-  return out;
-}
-#else
-typedef char MrLevels __attribute__((ext_vector_type(64)));
-
-// It is not inlined, because tiles with many copies of it compile for twice as long.
-static __attribute__((noinline)) int16 mr_levels(int16 line, int16 codes) {
-  const MrLevels levels = __builtin_astype(line, MrLevels);
-  const MrLevels code = __builtin_astype(codes, MrLevels);
-  MrLevels out = (MrLevels)(0);
-  _Pragma("unroll") for (int i = 0; i < 16; ++i)
-      out |= (code == (MrLevels)((char)(i))) & (MrLevels)(levels[i]);
-  return __builtin_astype(out, int16);
-}
-#endif
-#endif
+// The values of packed codes, 16 rows at a time: one byte of a lane is one column. A template, for
+// each PRODUCT of a program (layout.cl).
+#include "kv/vectors.cl"
+#include "matmul/layout.cl"
+#include "matmul/lookup.cl"
+#include "matmul/target.cl"
 
 #if SCALE_SIZE > 0
 // A panel's levels.

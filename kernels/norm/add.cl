@@ -7,6 +7,13 @@
 //   weight          float [blocks * 16], zero beyond the true width; not read with ADD_NORMED 0
 //   launch          one group of ROW_ITEMS work-items per token
 // Order of sums: that of rms.cl. Limit: memory.
+#include "common/prelude.cl"
+#include "norm/rms.cl"
+
+#ifndef ADD_NORMED
+#define ADD_NORMED 1
+#endif
+
 MR_GROUP_INLINE void mr_add_branch(__global float* hidden, __global const float* branch,
                                    __global const float* weight, uint blocks, float inverse_width,
                                    float epsilon, float scale MR_SUMS_PARAMETER) {

@@ -6,6 +6,14 @@
 //          [KV_HEADS * HEAD_DIM]
 //   launch one group of ROW_ITEMS work-items per norm: groups (NORMS, tokens)
 // Order of sums: that of rms.cl. Limit: memory, of which it moves little.
+#include "attention/heads.cl"
+#include "common/prelude.cl"
+#include "norm/rms.cl"
+
+#ifndef NORM_WHOLE
+#define NORM_WHOLE 0
+#endif
+
 #if NORM_WHOLE
 #define NORMED_QUERIES 1
 #define NORMS 2

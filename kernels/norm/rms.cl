@@ -1,3 +1,4 @@
+#pragma once
 // Computes the root-mean-square norm of rows:
 //
 //   out = (x * (1 / sqrt(mean(x^2) + epsilon))) * weight
@@ -12,6 +13,13 @@
 // Order of sums: lane l adds channels l, l + 16, ... or, by fma, their squares; then mr_sum16. A
 // lane is a lane of a vector, or a work-item.
 // Limit: memory. The chain of sums and fold that a row waits for takes as long again.
+#include "common/math.cl"
+#include "common/prelude.cl"
+
+#ifndef NORM_CENTERED
+#define NORM_CENTERED 0
+#endif
+
 #if NORM_CENTERED
 #define MR_OFF(v, mean) ((v) - (mean))
 #define MR_MEAN(x, blocks, inverse_width) mr_row_mean(x, blocks, inverse_width MR_SUMS_ARGUMENT)

@@ -1,3 +1,4 @@
+#pragma once
 // Quantizes activations for integer products: blocks of 32 channels, 12 words each.
 //
 //   words 0..7   codes, four signed bytes a word, in the order of the channels
@@ -14,6 +15,9 @@
 //
 // If a number of a block is not finite, neither is the block's scale, and so it shows in every
 // result that uses the block. Sums are of integers, hence exact in any order.
+#include "common/math.cl"
+#include "common/prelude.cl"
+
 #define Q_WORDS 12
 #define Q_SCALE 8
 #define Q_SUM 9
@@ -75,6 +79,8 @@ static inline void mr_quantize(float16 first, float16 second, __global int* out)
 // first channel to its sums. First come their tops, one after the other, which overlap; then 16
 // scales at a time; then the codes.
 #define Q_TOGETHER 32u
+// The floats that a group of the cpu family keeps for 32 gates and 32 ups of so many columns.
+#define STRIP_FLOATS (Q_TOGETHER * 64)
 typedef struct {
   float top[Q_TOGETHER], scale[Q_TOGETHER], inverse[Q_TOGETHER];
 } Tops;

@@ -1,5 +1,9 @@
+#pragma once
 // Writes a row's root-mean-square norm straight into quantized blocks: the arithmetic of
 // norm/rms.cl, then that of block.cl. It is also a phase of a whole layer (layer/cpu.cl).
+#include "norm/rms.cl"
+#include "quantize/block.cl"
+
 static inline void mr_norm_quantize(__global const float* x, __global const float* weight,
                                     __global int* out, uint blocks, float inverse_width,
                                     float epsilon MR_SUMS_PARAMETER) {

@@ -4,6 +4,11 @@
 //
 //   out  int [launch][X_STRIDE]; the kernels write `blocks` blocks of 32 channels of each row
 // The kernels quantize exactly the numbers that norm/rms.cl and activation/silu.cl would write.
+#include "activation/silu.cl"
+#include "common/prelude.cl"
+#include "norm/rms.cl"
+#include "quantize/block.cl"
+#include "quantize/norm.cl"
 
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
 void quantize_rows(__global const float* x, __global int* out, uint blocks, uint x_stride,

@@ -4,6 +4,8 @@
 //
 //   launch one group per tile, local (1)
 // Limit: memory, of which it moves little; keys lie channel by channel, so it stores single halves.
+#include "rope/tile.cl"
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void rope_kv(__global const float* qkv, __global const float* rope, __global const float* means,
              __global uchar* kv, __global const uint* step, uint positions, uint tables, uint tiles,

@@ -10,10 +10,15 @@
 //   launch one group of ROW_ITEMS work-items per head of queries or keys: groups (HEADS + KV_HEADS,
 //          tokens)
 //
-// ROPE_HALVES 0 rotates pairs (2i, 2i+1), 1 rotates (i, i + ROPE_DIM/2); channels from ROPE_DIM on
-// stay as they are. a' = fma(a, cos, -(b*sin)), b' = fma(a, sin, b*cos). One work-item encodes a
-// packed key, another the value (kv/codec.cl).
-// Limit: memory, of which it moves little.
+// Pairs (a, b) of channels (pairs.cl) become a' = fma(a, cos, -(b*sin)), b' = fma(a, sin, b*cos).
+// One work-item encodes a packed key, another the value (kv/codec.cl). Limit: memory, of which it
+// moves little.
+#include "attention/heads.cl"
+#include "common/math.cl"
+#include "common/prelude.cl"
+#include "kv/codecs.cl"
+#include "rope/pairs.cl"
+
 static inline float2 mr_rotate(float a, float b, float2 turn) {
   return (float2)(fma(a, turn.x, -(b * turn.y)), fma(a, turn.y, b * turn.x));
 }

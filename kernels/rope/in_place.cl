@@ -8,6 +8,16 @@
 //          tokens)
 // TURN_HALVES 0 rotates pairs (2i, 2i+1), 1 rotates (i, i + TURN_DIM/2). Limit: memory, of which it
 // moves little.
+#include "attention/heads.cl"
+#include "common/prelude.cl"
+
+#ifndef TURN_DIM
+#define TURN_DIM HEAD_DIM
+#endif
+#ifndef TURN_HALVES
+#define TURN_HALVES 0
+#endif
+
 static inline void mr_turn_head(__global float* row, __global const float* turns, uint head) {
   __global float* x = row + (head < HEADS ? head * HEAD_DIM : K_ROW + (head - HEADS) * HEAD_DIM);
   for (uint i = ROW_ITEM; i < TURN_DIM / 2; i += ROW_ITEMS) {

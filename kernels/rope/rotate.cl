@@ -1,6 +1,10 @@
+#pragma once
 // Rotates one head in vectors, for the cpu family, with the same bits as rope/generic.cl.
-//
-// Comes after kv/vectors.cl. Defines: ROPE_DIM, ROPE_HALVES, K_ROW, V_ROW as in rope/generic.cl.
+#include "attention/heads.cl"
+#include "kv/codecs.cl"
+#include "kv/layout.cl"
+#include "kv/vectors.cl"
+#include "rope/pairs.cl"
 
 // Rotates x[HEAD_DIM] into `out`; `turns` is the position's row of the rotary table.
 static inline void mr_rotate_head(__global const float* x, __global const float* turns,

@@ -5,6 +5,9 @@
 //   step    uint: per token its position, from `positions` on
 //   launch  one group of ROW_ITEMS work-items per token
 // Limit: memory, of which it moves little.
+#include "attention/heads.cl"
+#include "common/prelude.cl"
+
 static inline void mr_scale_queries(__global float* row, float factor) {
   for (uint d = ROW_ITEM; d < HEADS * HEAD_DIM; d += ROW_ITEMS) row[d] = row[d] * factor;
 }

@@ -1,3 +1,4 @@
+#pragma once
 // Rotates the keys of a tile, and writes its keys and values into their pages. `words` gives the
 // tile's first token and its number of tokens, all of one sequence. generic.cl defines the
 // rounding. qkv is only read: attention rotates queries where it reads them (attention/tiles.cl),
@@ -7,6 +8,8 @@
 // page: the one whose tile has the first of them. In `step`, the entries of `tables` follow the
 // positions directly, in the order of tokens.
 // Limit: that of rope/cpu.cl. This is also a phase of a whole layer.
+#include "kv/layout.cl"
+#include "rope/rotate.cl"
 
 // Returns whether `token` is on the same page as the token before it, of the same sequence.
 static inline int mr_continues_page(__global const uint* step, uint positions, uint tables,

@@ -1,6 +1,11 @@
 // The sampler's walks over a row of logits, 16 tokens at a time. The results equal those of
 // generic.cl bit for bit: maxima and integer sums do not depend on order, and math.cl gives the
 // same values in both widths. Whole vectors that cannot change the result are skipped.
+#include "sampler/row.cl"
+#include "sampler/sample.cl"
+
+#include "sampler/vector.cl"
+#include "sampler/math.cl"
 
 #define LANES 16u
 

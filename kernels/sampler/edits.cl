@@ -1,3 +1,4 @@
+#pragma once
 // Edits a row of logits before the draw, from the row's own state: bias, penalties, DRY, no-repeat
 // n-gram, allowed ids, bad words. All but allowed ids touch a few tokens each, so one work-item
 // does the edits, with the same code in every variant.
@@ -13,6 +14,7 @@
 // on the window alone, not on the updates before, and equal those that the host builds from the
 // history.
 // Limit: loads and stores that depend on each other, some hundred per row, by one work-item.
+#include "sampler/row.cl"
 
 #define STATE_COUNT 0u  // tokens in the history
 #define STATE_HISTORY 1u

@@ -1,7 +1,10 @@
 // The sampler's walks over a row of logits by ROW_ITEMS work-items, one token at a time each.
-// Contract of each walk: the result depends on the set of (id, logit) alone, and every work-item
-// gets it. A walk that writes a row begins and ends with a barrier: the walk before may still read
-// the row, and the next may read the new values.
+// walks.cl says what each returns.
+#include "common/prelude.cl"
+#include "sampler/group.cl"
+#include "sampler/row.cl"
+#include "sampler/sample.cl"
+
 #define EACH_ID(id) uint id = ROW_ITEM; id < vocab; id += ROW_ITEMS
 
 // Returns a number whose order is that of the tokens: larger logits first, then smaller ids. 0
@@ -33,7 +36,6 @@ ulong sampler_mass(__global const float* row, uint vocab, filter_t f GROUP_PARAM
   return sampler_group_sum(sum GROUP);
 }
 
-// Adds each survivor to the bin of its place: its weight, or 1 without `by_mass`.
 void sampler_places(__global const float* row, uint vocab, filter_t f, int by_mass,
                     __global ulong* bins GROUP_PARAMETER) {
   for (EACH_ID(id)) {
@@ -44,7 +46,6 @@ void sampler_places(__global const float* row, uint vocab, filter_t f, int by_ma
   GROUP_SYNC();
 }
 
-// Does the same for survivors of one place whose key begins with `prefix`, by the next 8 bits.
 void sampler_histogram(__global const float* row, uint vocab, filter_t f, uint place, uint prefix,
                        uint shift, int by_mass, __global ulong* bins GROUP_PARAMETER) {
   for (EACH_ID(id)) {
@@ -64,7 +65,6 @@ uint2 sampler_stretch(uint vocab) {
   return (uint2)(from, min(from + each, vocab));
 }
 
-// Returns one past the id of the n-th token (n >= 1) with exactly this key.
 uint sampler_nth(__global const float* row, uint vocab, uint key, ulong n GROUP_PARAMETER) {
   const uint2 own = sampler_stretch(vocab);
   ulong count = 0;
@@ -99,8 +99,6 @@ void sampler_top(__global const float* row, uint vocab, uint n, __global uint* i
   GROUP_SYNC();
 }
 
-// Returns the survivor with the largest y + noise. The noise of token t comes from word (t / 16)
-// mod 4 of the Philox block of counter t / 64 * 16 + t mod 16.
 uint sampler_noisy_argmax(__global const float* row, uint vocab, filter_t f, uint position,
                           uint sample, uint2 seed GROUP_PARAMETER) {
   ulong best = 0;
@@ -115,7 +113,6 @@ uint sampler_noisy_argmax(__global const float* row, uint vocab, filter_t f, uin
   return best == 0 ? vocab : ~(uint)best;
 }
 
-// Sums weights times -y. Divided by the sum of weights, this is minus the mean of y.
 ulong sampler_spread(__global const float* row, uint vocab, filter_t f GROUP_PARAMETER) {
   ulong sum = 0;
   for (EACH_ID(id)) {
@@ -126,8 +123,6 @@ ulong sampler_spread(__global const float* row, uint vocab, filter_t f GROUP_PAR
   return sampler_group_sum(sum GROUP);
 }
 
-// Adds the weights of survivors whose distance from the middle begins with `prefix` to the bin of
-// the distance's next 8 bits. Distances are not negative, so their bits have the same order.
 void sampler_nearness(__global const float* row, uint vocab, filter_t f, float middle, uint prefix,
                       uint shift, __global ulong* bins GROUP_PARAMETER) {
   for (EACH_ID(id)) {
@@ -147,8 +142,6 @@ ulong sampler_weight_at(filter_t f, float logit, uint id, float middle, uint key
   return counts ? sampler_weight(y) : 0;
 }
 
-// Returns one past the id at which the weights of survivors at exactly this distance, added in the
-// order of ids, reach `target`.
 uint sampler_nearness_bound(__global const float* row, uint vocab, filter_t f, float middle,
                             uint key, ulong target GROUP_PARAMETER) {
   const uint2 own = sampler_stretch(vocab);
@@ -177,8 +170,6 @@ void sampler_keep_near(__global float* row, uint vocab, filter_t f, float middle
   GROUP_SYNC();
 }
 
-// Returns the last survivor in the order whose weight is at least `target`, or `vocab` if there is
-// none.
 uint sampler_last_above(__global const float* row, uint vocab, filter_t f,
                         ulong target GROUP_PARAMETER) {
   ulong last = 0;
@@ -191,7 +182,6 @@ uint sampler_last_above(__global const float* row, uint vocab, filter_t f,
   return last == 0 ? vocab : (uint)last;
 }
 
-// Rules out the tokens that come before a token in the order.
 void sampler_drop_before(__global float* row, uint vocab, uint key, uint before GROUP_PARAMETER) {
   GROUP_SYNC();
   for (EACH_ID(id)) {

@@ -1,5 +1,8 @@
+#pragma once
 // Reductions over the work-items of a row: sums, largest values, prefix sums. Every work-item gets
 // the result. `space` has one word for each work-item of the group.
+#include "common/prelude.cl"
+
 #if ROW_ITEMS == 1
 ulong sampler_group_sum(ulong value) { return value; }
 ulong sampler_group_max(ulong value) { return value; }

@@ -2,7 +2,11 @@
 // every rounding: fma only where it is written, no contraction elsewhere, no library function but
 // fma. So all devices and both widths give the same bits, and so does the C++ mirror in
 // tests/unit/sampler.
-#pragma OPENCL FP_CONTRACT OFF
+#include "common/prelude.cl"
+
+#ifndef FLOAT
+#include "sampler/scalar.cl"
+#endif
 
 // exp(y - n log 2) for the integer n nearest to y / log 2. The result lies between sqrt(1/2) and
 // sqrt(2).

@@ -1,3 +1,4 @@
+#pragma once
 // The definitions that both variants share: the order of tokens, weights, and survivors.
 //
 // Order: a token with a larger logit comes first; of equal ones the smaller id. Filters keep the
@@ -8,6 +9,9 @@
 // weight = floor(exp(y) * 2^40). Sums of weights are exact 64-bit integers, so they depend neither
 // on the order of summation nor on the width or the batch. (This holds for up to 2^23 tokens; a
 // share below 2^-40 counts as 0.)
+#include "common/prelude.cl"
+
+#include "sampler/math.cl"
 
 // The work-items of a row go through the stages together and share local memory. A single work-item
 // needs none.

@@ -1,3 +1,4 @@
+#pragma once
 // Draws the next token of a row of logits, or scores a given one, and gathers the logprobs that the
 // task asks for. Nothing else leaves the device. Each row has a group of ROW_ITEMS work-items.
 //
@@ -22,6 +23,10 @@
 // those of temperature 1 after edits and bans.
 // Limit: memory, one pass over the row, if the task asks only for the likeliest token; otherwise
 // vector operations: exponentials for logprobs, noise for a draw.
+#include "common/prelude.cl"
+#include "sampler/edits.cl"
+#include "sampler/row.cl"
+#include "sampler/walks.cl"
 
 void sampler_clear(__global ulong* bins) {
   GROUP_SYNC();

@@ -173,7 +173,7 @@ def test_headers_have_a_guard():
 
 def test_functions_given_local_memory_are_inlined():
     """PoCL lets all groups share the array of a static function that is not inlined
-    (a_prelude.cl)."""
+    (prelude.cl)."""
     found = [(relative(p), m.group(0)) for p in tracked(".cl")
              for m in GIVEN_LOCAL.finditer(p.read_text(encoding="utf-8"))]
     assert len(found) >= 4, "too few functions found: correct the pattern GIVEN_LOCAL"

@@ -110,7 +110,9 @@ struct Grid {
   Extent groups{}, local{};  // `local`: work-items of a group, 1 on the cpu family
 };
 
-// A file below kernels/. Its defines come before it and replace earlier ones of the same name.
+// A file below kernels/, which names the files that it needs (kernels/README.md). The defines come
+// right before its text and replace earlier ones of the same name. Files that it includes once see
+// the program's defines alone.
 struct SourcePart {
   SourcePart(const char* file) : path(file) {}             // NOLINT(google-explicit-constructor)
   SourcePart(std::string file) : path(std::move(file)) {}  // NOLINT(google-explicit-constructor)
@@ -122,9 +124,9 @@ struct SourcePart {
 
 struct ProgramSpec {
   std::string name{};                  // for messages and the cache
-  std::vector<SourcePart> sources{};   // joined in order after common/*.cl
-  std::vector<std::string> defines{};  // "HEAD_DIM=64"
-  std::string text{};                  // source text that follows the files
+  std::vector<SourcePart> sources{};   // joined in order, after what they include
+  std::vector<std::string> defines{};  // "HEAD_DIM=64": lines at the beginning
+  std::string text{};                  // source text that follows the files and may include others
 };
 
 class Device {

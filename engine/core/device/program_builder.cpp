@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/sources.hpp"
+#include "engine/core/device/source_text.hpp"
 #include "schemas/base/hash.hpp"
 #include "schemas/base/log.hpp"
 
@@ -14,46 +14,16 @@ namespace {
 
 constexpr std::string_view cache_version = "1";
 
-std::string options_of(const ProgramSpec& spec) {
-  // Only options that every OpenCL 1.2 compiler knows, because PoCL refuses unknown ones. -w turns
-  // warnings off: PoCL would print their number on standard error, among our own lines.
-  std::string options = "-cl-std=CL1.2 -w";
-  for (const std::string& define : spec.defines) options += " -D " + define;
-  return options;
-}
+// Only options that every OpenCL 1.2 compiler knows, because PoCL refuses unknown ones. -w turns
+// warnings off: PoCL would print their number on standard error, among our own lines.
+constexpr const char* options = "-cl-std=CL1.2 -w";
 
-// Turns a define such as "K=576" into source lines that replace an earlier one.
-std::string redefinition_of(std::string_view define) {
-  const std::string name(define.substr(0, define.find('=')));
-  const std::string value(define.substr(std::min(define.size(), name.size() + 1)));
-  return "#undef " + name + "\n#define " + name + " " + value + "\n";
-}
-
-// The program's text: common/*.cl in order of path, then the sources of `spec`.
-Result<std::string> text_of(const ProgramSpec& spec) {
-  std::string text;
-  for (const kernels::Source& source : kernels::sources()) {
-    if (source.path.starts_with("common/")) text += source.text;
-  }
-  for (const SourcePart& part : spec.sources) {
-    const kernels::Source* const source = kernels::find_source(part.path);
-    if (source == nullptr) {
-      return fail(Code::internal,
-                  "no kernel source \"" + part.path + "\" for program " + spec.name);
-    }
-    for (const std::string& define : part.defines) text += redefinition_of(define);
-    text += "#line 1 \"" + part.path + "\"\n";
-    text += source->text;
-  }
-  if (!spec.text.empty()) text += "#line 1 \"" + spec.name + "\"\n" + spec.text;
-  return text;
-}
-
-Hash128 key_of(const DeviceInfo& info, std::string_view text, std::string_view options) {
+Hash128 key_of(const DeviceInfo& info, std::string_view text) {
   Hasher128 hasher;
   for (const std::string_view part :
        {cache_version, std::string_view(info.platform), std::string_view(info.name),
-        std::string_view(info.driver), std::string_view(info.version), options, text}) {
+        std::string_view(info.driver), std::string_view(info.version), std::string_view(options),
+        text}) {
     hasher.update(part);
     hasher.update(std::string_view("\0", 1));
   }
@@ -72,34 +42,42 @@ std::string build_log(cl_program program, cl_device_id device) {
   return log.empty() ? "the driver's build log is empty" : log;
 }
 
+// For messages: " (K=576, TILE=6)". Tables are left out.
+std::string defines_of(const ProgramSpec& spec) {
+  std::string out;
+  for (const std::string& define : spec.defines) {
+    if (define.size() < 40) out += (out.empty() ? " (" : ", ") + define;
+  }
+  return out.empty() ? out : out + ")";
+}
+
 Result<Handle<_cl_program>> from_source(cl_context context, cl_device_id device,
-                                        const ProgramSpec& spec, const std::string& text,
-                                        const std::string& options) {
+                                        const ProgramSpec& spec, const std::string& text) {
   const char* start = text.data();
   const std::size_t size = text.size();
   cl_int error = CL_SUCCESS;
   Handle<_cl_program> program(clCreateProgramWithSource(context, 1, &start, &size, &error));
   MILLRACE_TRY(check_opencl(error, "clCreateProgramWithSource", spec.name));
-  error = clBuildProgram(program.get(), 1, &device, options.c_str(), nullptr, nullptr);
+  error = clBuildProgram(program.get(), 1, &device, options, nullptr, nullptr);
   if (error == CL_SUCCESS) return program;
   return fail(Code::kernel_build,
               "clBuildProgram failed with " + std::string(opencl_error_name(error)) +
-                  " for program " + spec.name + " (" + options + "):\n" +
+                  " for program " + spec.name + defines_of(spec) + ":\n" +
                   build_log(program.get(), device),
               "the driver's OpenCL compiler refused this source: update the driver or choose "
               "another --device");
 }
 
 // Null if the driver refuses the binary.
-Handle<_cl_program> from_binary(cl_context context, cl_device_id device, const std::string& binary,
-                                const std::string& options) {
+Handle<_cl_program> from_binary(cl_context context, cl_device_id device,
+                                const std::string& binary) {
   const auto* start = reinterpret_cast<const unsigned char*>(binary.data());
   const std::size_t size = binary.size();
   cl_int accepted = CL_SUCCESS, error = CL_SUCCESS;
   Handle<_cl_program> program(
       clCreateProgramWithBinary(context, 1, &device, &size, &start, &accepted, &error));
   if (error != CL_SUCCESS || accepted != CL_SUCCESS) return nullptr;
-  error = clBuildProgram(program.get(), 1, &device, options.c_str(), nullptr, nullptr);
+  error = clBuildProgram(program.get(), 1, &device, options, nullptr, nullptr);
   if (error != CL_SUCCESS) return nullptr;
   return program;
 }
@@ -121,17 +99,16 @@ Result<std::string> binary_of(cl_program program, std::string_view name) {
 
 Result<Program> build_program(cl_context context, cl_device_id device, const DeviceInfo& info,
                               const ProgramCache& cache, const ProgramSpec& spec) {
-  MILLRACE_ASSIGN(const std::string text, text_of(spec));
-  const std::string options = options_of(spec);
-  const Hash128 key = key_of(info, text, options);
+  MILLRACE_ASSIGN(const std::string text, program_text(spec));
+  const Hash128 key = key_of(info, text);
   if (const auto binary = cache.load(key, spec.name)) {
-    if (auto program = from_binary(context, device, *binary, options)) {
+    if (auto program = from_binary(context, device, *binary)) {
       return Program(std::move(program), spec.name);
     }
     log_warn("the driver refuses a cached program; it is built again",
              {{"program", spec.name}, {"file", cache.path_of(key, spec.name)}});
   }
-  MILLRACE_ASSIGN(Handle<_cl_program> program, from_source(context, device, spec, text, options));
+  MILLRACE_ASSIGN(Handle<_cl_program> program, from_source(context, device, spec, text));
   if (!cache.on()) return Program(std::move(program), spec.name);
   if (const auto binary = binary_of(program.get(), spec.name)) {
     if (!binary->empty()) cache.store(key, spec.name, *binary);

@@ -13,14 +13,6 @@ constexpr std::uint32_t attention_items = 64;  // work-items of a group, as in t
 
 }  // namespace
 
-void add_tile_sources(ProgramSpec& program, std::uint32_t queries) {
-  program.sources.emplace_back("attention/rows.cl", std::vector{define("QUERIES", queries)});
-  for (const char* part : {"attention/plain.cl", "attention/packed.cl", "attention/integer.cl",
-                           "attention/tiles.cl"}) {
-    program.sources.emplace_back(part);
-  }
-}
-
 Status Operations::prepare_attention(const KvCodecs& codecs, std::uint32_t kind) {
   KvKernels& kernels = kv_kernels_[{codecs, kind}];
   if (kernels.rope_kv) return {};
@@ -29,12 +21,10 @@ Status Operations::prepare_attention(const KvCodecs& codecs, std::uint32_t kind)
   if (cpu) {
     MILLRACE_ASSIGN(kernels.attend_many, build_attention(codecs, kind, attention_.tile_tokens));
   }
-  ProgramSpec program{.name = "store", .defines = attention_defines(kind)};
-  add_kv_sources(program, codecs, spec_.attention().head_dim, device_->family(), MathMode::exact);
-  if (cpu) {
-    for (const char* part : {"rope/rotate.cl", "rope/tile.cl"}) program.sources.emplace_back(part);
-  }
-  program.sources.emplace_back(variant_of("rope/", device_->family()));
+  ProgramSpec program{.name = "store",
+                      .sources = {variant_of("rope/", device_->family())},
+                      .defines = attention_defines(kind)};
+  add_kv_defines(program, codecs, spec_.attention().head_dim, device_->family(), MathMode::exact);
   MILLRACE_ASSIGN(const Program built, device_->build(program));
   MILLRACE_ASSIGN(kernels.rope_kv, device_->kernel(built, "rope_kv"));
   return {};
@@ -42,34 +32,28 @@ Status Operations::prepare_attention(const KvCodecs& codecs, std::uint32_t kind)
 
 Result<Kernel> Operations::build_attention(const KvCodecs& codecs, std::uint32_t kind,
                                            std::uint32_t queries) {
-  ProgramSpec program{.name = "attention", .defines = attention_defines(kind)};
+  ProgramSpec program{.name = "attention",
+                      .sources = {variant_of("attention/", device_->family())},
+                      .defines = attention_defines(kind)};
+  program.defines.push_back(define("QUERIES", queries));
   program.defines.push_back(define("SUMS", variant_.sums));
   if (variant_.half_by_integers) program.defines.emplace_back("HALF_BY_INTEGERS=1");
   program.defines.push_back(define("DOT", static_cast<std::uint64_t>(device_->dot())));
-  add_kv_sources(program, codecs, spec_.attention().head_dim, device_->family(), math_);
-  program.sources.push_back(attention_shape(kind));
-  if (device_->family() == Family::cpu) {
-    for (const char* part : {"rope/rotate.cl", "quantize/block.cl", "attention/units.cl"}) {
-      program.sources.emplace_back(part);
-    }
-    add_tile_sources(program, queries);
-  }
-  program.sources.emplace_back(variant_of("attention/", device_->family()));
+  add_kv_defines(program, codecs, spec_.attention().head_dim, device_->family(), math_);
+  add_attention_shape(program, kind);
   MILLRACE_ASSIGN(const Program built, device_->build(program));
   return device_->kernel(built, "attention");
 }
 
 // Constants of features that the model lacks stay undefined, so its kernels do not contain these
 // features.
-SourcePart Operations::attention_shape(std::uint32_t kind) const {
+void Operations::add_attention_shape(ProgramSpec& program, std::uint32_t kind) const {
   const AttentionKind& shape = kinds_[kind];
-  SourcePart part("attention/shape.cl", {});
-  if (shape.window > 0) part.defines.push_back(define("WINDOW", shape.window));
+  if (shape.window > 0) program.defines.push_back(define("WINDOW", shape.window));
   if (shape.soft_cap > 0) {
-    part.defines.push_back("SOFT_CAP=" + float_text(static_cast<double>(shape.soft_cap)));
+    program.defines.push_back("SOFT_CAP=" + float_text(static_cast<double>(shape.soft_cap)));
   }
-  if (shape.sinks) part.defines.emplace_back("SINKS=1");
-  return part;
+  if (shape.sinks) program.defines.emplace_back("SINKS=1");
 }
 
 Status Operations::rope_and_store(const Buffer& qkv, const Buffer& rope, const KvPages& kv,

@@ -43,7 +43,7 @@ Status Experts::prepare_routing() {
   MILLRACE_ASSIGN(
       const Program program,
       device_->build({.name = "experts",
-                      .sources = {"experts/route.cl", "experts/sort.cl", "experts/runs.cl"},
+                      .sources = {"experts/route.cl", "experts/sort.cl"},
                       .defines = {define("EXPERTS", spec_.count), row_items(*device_)}}));
   MILLRACE_ASSIGN(route_, device_->kernel(program, "route"));
   MILLRACE_ASSIGN(sort_, device_->kernel(program, "sort_choices"));
@@ -60,12 +60,10 @@ Status Experts::prepare_routing() {
 }
 
 Status Experts::prepare_activation() {
-  MILLRACE_ASSIGN(
-      const Program program,
-      device_->build({.name = "experts_activation",
-                      .sources = {"quantize/block.cl", "norm/rms.cl", "activation/silu.cl",
-                                  "quantize/norm.cl", "quantize/quantize.cl"},
-                      .defines = {row_items(*device_), gate_define(gate_)}}));
+  MILLRACE_ASSIGN(const Program program,
+                  device_->build({.name = "experts_activation",
+                                  .sources = {"quantize/quantize.cl"},
+                                  .defines = {row_items(*device_), gate_define(gate_)}}));
   MILLRACE_ASSIGN(activate_, device_->kernel(program, "silu_mul"));
   MILLRACE_ASSIGN(activate_quantize_, device_->kernel(program, "silu_mul_quantize"));
   return {};
@@ -92,9 +90,11 @@ Status Experts::prepare_matrix(const ExpertMatrix& matrix, bool gated) {
 }
 
 Result<Experts::Product> Experts::build_product(const PanelLayout& layout, bool gated) {
-  ProgramSpec program = is_integer(layout.format) ? integer_program(layout) : exact_program(layout);
+  const bool integers = is_integer(layout.format);
+  ProgramSpec program = integers ? integer_program(layout) : exact_program(layout);
   program.name = "experts_matmul";
-  program.sources.push_back(variant_of("experts/", device_->family()));
+  program.sources = {
+      variant_of(integers ? "experts/integer_" : "experts/exact_", device_->family())};
   if (gated) program.defines.push_back(gate_define(gate_));
   MILLRACE_ASSIGN(const Program built, device_->build(program));
   Product product;
@@ -105,13 +105,9 @@ Result<Experts::Product> Experts::build_product(const PanelLayout& layout, bool 
 }
 
 ProgramSpec Experts::exact_program(const PanelLayout& layout) const {
-  ProgramSpec program{
-      .name = "router", .sources = {"matmul/layout.cl"}, .defines = layout.defines()};
-  if (is_cpu()) {
-    program.sources.insert(program.sources.end(),
-                           {"kv/vectors.cl", "matmul/target.cl", "matmul/levels.cl"});
-  }
-  program.sources.push_back(variant_of("matmul/exact_", device_->family()));
+  ProgramSpec program{.name = "router",
+                      .sources = {variant_of("matmul/exact_", device_->family())},
+                      .defines = layout.defines()};
   program.defines.push_back(define("X_STRIDE", input_stride(layout.columns)));
   program.defines.push_back(define("GROUP_COLUMNS", group_columns));
   program.defines.push_back(define("TILE", tuning_.float_tile));
@@ -119,14 +115,8 @@ ProgramSpec Experts::exact_program(const PanelLayout& layout) const {
 }
 
 ProgramSpec Experts::integer_program(const PanelLayout& layout) const {
-  ProgramSpec program{.sources = {"quantize/block.cl", "matmul/layout.cl"},
+  ProgramSpec program{.sources = {variant_of("matmul/integer_", device_->family())},
                       .defines = layout.defines()};
-  if (is_cpu()) {
-    program.sources.insert(program.sources.end(),
-                           {"activation/silu.cl", "kv/vectors.cl", "matmul/target.cl",
-                            "matmul/levels.cl", "matmul/dot.cl", "matmul/integer_tiles.cl"});
-  }
-  program.sources.push_back(variant_of("matmul/integer_", device_->family()));
   program.defines.push_back(define("X_STRIDE", code_stride(layout.columns)));
   program.defines.push_back(define("DOT", static_cast<std::uint64_t>(device_->dot())));
   program.defines.push_back(define("GROUP_COLUMNS", group_columns));

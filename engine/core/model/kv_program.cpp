@@ -1,6 +1,5 @@
 #include "engine/core/model/kv_program.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -16,7 +15,6 @@ namespace {
 constexpr std::size_t table_entries = 16;
 
 struct Side {
-  std::string name;    // part of the names of functions
   std::string prefix;  // of the names of defines
   const KvCodec& codec;
   std::uint64_t sign_seed;
@@ -55,24 +53,23 @@ std::string quartered(std::vector<std::uint8_t> bytes) {
   return joined(out, [](std::uint8_t byte) { return std::to_string(byte); });
 }
 
-SourcePart codec_source(const Side& side, std::uint32_t head_dim, bool integers) {
+// The tables of a rotated codec.
+void add_tables(std::vector<std::string>& defines, const Side& side, std::uint32_t head_dim,
+                bool integers) {
   const KvCodec& codec = side.codec;
-  SourcePart part(
-      "kv/codec.cl",
-      {"SIDE=" + side.name, define("KIND", static_cast<std::uint64_t>(codec.kind)),
-       define("BITS", codec.bits), define("CODE_GROUP", group_of(codec, head_dim)),
-       define("PARAMETERS", parameters_of(codec, head_dim)), define("INTEGERS", integers ? 1 : 0)});
-  if (codec.kind != CodecKind::rotated) return part;
   std::vector<double> thresholds = codebook_thresholds(codec.bits, head_dim);
   thresholds.push_back(1e30);  // no value is greater
-  part.defines.push_back("CODEBOOK_LEVELS=" + repeated(codebook_levels(codec.bits, head_dim)));
-  part.defines.push_back("THRESHOLDS=" + repeated(std::move(thresholds)));
-  part.defines.push_back("SIGNS=" + joined(sign_words(side.sign_seed, head_dim),
-                                           [](auto word) { return std::to_string(word) + "u"; }));
-  if (integers) {
-    part.defines.push_back("LEVEL_BYTES=" + quartered(level_bytes(codec, head_dim).bytes));
-  }
-  return part;
+  const auto add = [&](const char* name, const std::string& value) {
+    defines.push_back(side.prefix + name + "=" + value);
+  };
+  add("LEVELS", repeated(codebook_levels(codec.bits, head_dim)));
+  add("THRESHOLDS", repeated(std::move(thresholds)));
+  add("SIGNS", joined(sign_words(side.sign_seed, head_dim),
+                      [](auto word) { return std::to_string(word) + "u"; }));
+  if (!integers) return;
+  const LevelBytes levels = level_bytes(codec, head_dim);
+  add("STEP", float_text(levels.step));
+  add("LEVEL_BYTES", quartered(levels.bytes));
 }
 
 }  // namespace
@@ -93,43 +90,25 @@ LevelBytes level_bytes(const KvCodec& codec, std::uint32_t head_dim) {
   return out;
 }
 
-void add_kv_sources(ProgramSpec& program, const KvCodecs& codecs, std::uint32_t head_dim,
+void add_kv_defines(ProgramSpec& program, const KvCodecs& codecs, std::uint32_t head_dim,
                     Family family, MathMode math) {
-  const Side sides[] = {{"key", "KEY_", codecs.key, key_sign_seed},
-                        {"value", "VALUE_", codecs.value, value_sign_seed}};
-  SourcePart layout("kv/layout.cl", {});
+  const Side sides[] = {{"KEY_", codecs.key, key_sign_seed},
+                        {"VALUE_", codecs.value, value_sign_seed}};
+  std::vector<std::string>& defines = program.defines;
   for (const Side& side : sides) {
-    layout.defines.push_back(
-        define(side.prefix + "KIND", static_cast<std::uint64_t>(side.codec.kind)));
-    layout.defines.push_back(define(side.prefix + "BITS", side.codec.bits));
-    layout.defines.push_back(define(side.prefix + "GROUP", group_of(side.codec, head_dim)));
-    layout.defines.push_back(
-        define(side.prefix + "PARAMETERS", parameters_of(side.codec, head_dim)));
+    const auto add = [&](const char* name, std::uint64_t value) {
+      defines.push_back(define(side.prefix + name, value));
+    };
     const bool integers = in_integers(side.codec, math);
-    layout.defines.push_back(define(side.prefix + "INTEGERS", integers ? 1 : 0));
-    if (integers && side.codec.kind == CodecKind::rotated) {
-      layout.defines.push_back(side.prefix +
-                               "STEP=" + float_text(level_bytes(side.codec, head_dim).step));
-    }
+    add("KIND", static_cast<std::uint64_t>(side.codec.kind));
+    add("BITS", side.codec.bits);
+    add("GROUP", group_of(side.codec, head_dim));
+    add("PARAMETERS", parameters_of(side.codec, head_dim));
+    add("INTEGERS", integers ? 1 : 0);
+    if (side.codec.kind == CodecKind::rotated) add_tables(defines, side, head_dim, integers);
   }
-  if (codecs.centered) layout.defines.emplace_back("KEY_CENTERED=1");
-  if (family != Family::cpu) layout.defines.emplace_back("ATOMIC_VALUES=1");
-  program.sources.push_back(std::move(layout));
-  if (family == Family::cpu) program.sources.emplace_back("kv/vectors.cl");
-  const auto packed = [](const Side& side) { return side.codec.packed(); };
-  if (std::ranges::any_of(sides, packed)) program.sources.emplace_back("kv/planes.cl");
-  const bool counts = family == Family::cpu && std::ranges::any_of(sides, [&](const Side& s) {
-                        return in_integers(s.codec, math);
-                      });
-  if (counts) {
-    for (const char* part : {"matmul/target.cl", "kv/dots.cl"}) program.sources.emplace_back(part);
-  }
-  for (const Side& side : sides) {
-    if (!packed(side)) continue;
-    const bool integers = in_integers(side.codec, math);
-    program.sources.push_back(codec_source(side, head_dim, integers));
-    if (counts && integers) program.sources.emplace_back("kv/quads.cl");
-  }
+  if (codecs.centered) defines.emplace_back("KEY_CENTERED=1");
+  if (family != Family::cpu) defines.emplace_back("ATOMIC_VALUES=1");
 }
 
 }  // namespace millrace::engine

@@ -1,5 +1,5 @@
 #pragma once
-// The sources and defines that compile kernels for the KV codecs of a layer (kernels/kv). Thread
+// The defines that compile kernels for the KV codecs of a layer (kernels/kv). Thread
 // safety: pure functions.
 #include <cstdint>
 #include <vector>
@@ -21,10 +21,9 @@ struct LevelBytes {
 };
 LevelBytes level_bytes(const KvCodec& codec, std::uint32_t head_dim);
 
-// Appends kernels/kv/layout.cl and the other sources that the codecs need. `math` is that of
-// attention; a program that only stores keys and values may give any mode. The program must define
-// HEAD_DIM, HEADS and KV_HEADS, and on CPUs DOT.
-void add_kv_sources(ProgramSpec& program, const KvCodecs& codecs, std::uint32_t head_dim,
+// Appends the defines of kernels/kv/layout.cl. `math` is that of attention; a program that only
+// stores keys and values may give any mode.
+void add_kv_defines(ProgramSpec& program, const KvCodecs& codecs, std::uint32_t head_dim,
                     Family family, MathMode math);
 
 }  // namespace millrace::engine

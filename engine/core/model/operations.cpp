@@ -98,10 +98,9 @@ Status Operations::prepare_embedding(const Projection& embedding) {
   std::vector<std::string> defines = layout.defines();
   defines.push_back(define("WIDTH", embedding.columns));
   defines.push_back(define("ROW_ITEMS", row_items()));
-  MILLRACE_ASSIGN(const Program program,
-                  device_->build({.name = "embed",
-                                  .sources = {"matmul/layout.cl", "embed/embed.cl"},
-                                  .defines = std::move(defines)}));
+  MILLRACE_ASSIGN(const Program program, device_->build({.name = "embed",
+                                                         .sources = {"embed/embed.cl"},
+                                                         .defines = std::move(defines)}));
   MILLRACE_ASSIGN(embed_, device_->kernel(program, "embed"));
   return {};
 }
@@ -121,12 +120,9 @@ Status Operations::prepare_layer(const Projection& qkv) {
   MILLRACE_TRY(prepare_norms());
   MILLRACE_TRY(prepare_queries());
   if (math_ == MathMode::fast) {
-    MILLRACE_ASSIGN(
-        const Program quantizing,
-        device_->build({.name = "quantize",
-                        .sources = {"quantize/block.cl", "norm/rms.cl", "activation/silu.cl",
-                                    "quantize/norm.cl", "quantize/quantize.cl"},
-                        .defines = row_defines()}));
+    MILLRACE_ASSIGN(const Program quantizing, device_->build({.name = "quantize",
+                                                              .sources = {"quantize/quantize.cl"},
+                                                              .defines = row_defines()}));
     MILLRACE_ASSIGN(norm_quantize_, device_->kernel(quantizing, "rms_norm_quantize"));
     MILLRACE_ASSIGN(silu_quantize_, device_->kernel(quantizing, "silu_mul_quantize"));
     MILLRACE_ASSIGN(quantize_, device_->kernel(quantizing, "quantize_rows"));
@@ -144,16 +140,15 @@ Status Operations::prepare_norms() {
     std::vector<std::string> defines = layer_defines_;
     const HeadNorm kind = std::ranges::find_if(spec_.layers, norms_heads)->attention.head_norm;
     defines.push_back(define("NORM_WHOLE", kind == HeadNorm::whole_width ? 1 : 0));
-    MILLRACE_ASSIGN(const Program built,
-                    device_->build({.name = "head_norm",
-                                    .sources = {"norm/rms.cl", "norm/heads.cl"},
-                                    .defines = std::move(defines)}));
+    MILLRACE_ASSIGN(const Program built, device_->build({.name = "head_norm",
+                                                         .sources = {"norm/heads.cl"},
+                                                         .defines = std::move(defines)}));
     MILLRACE_ASSIGN(norm_heads_, device_->kernel(built, "norm_heads"));
   }
   const auto add_kernel = [&](bool normed) -> Result<Kernel> {
     MILLRACE_ASSIGN(const Program built,
                     device_->build({.name = "add",
-                                    .sources = {"norm/rms.cl", "norm/add.cl"},
+                                    .sources = {"norm/add.cl"},
                                     .defines = {define("ROW_ITEMS", row_items()),
                                                 define("ADD_NORMED", normed ? 1 : 0)}}));
     return device_->kernel(built, "add_branch");
@@ -192,14 +187,13 @@ Status Operations::prepare_queries() {
 
 Status Operations::prepare_logits() {
   if (spec_.logit_scale == 1.0f && spec_.logit_soft_cap == 0.0f) return {};
-  SourcePart shape("attention/shape.cl", {});
+  ProgramSpec program{.name = "logits",
+                      .sources = {"logits/limit.cl"},
+                      .defines = {define("ROW_ITEMS", row_items())}};
   if (spec_.logit_soft_cap > 0.0f) {
-    shape.defines.push_back("SOFT_CAP=" + float_text(static_cast<double>(spec_.logit_soft_cap)));
+    program.defines.push_back("SOFT_CAP=" + float_text(static_cast<double>(spec_.logit_soft_cap)));
   }
-  MILLRACE_ASSIGN(const Program built,
-                  device_->build({.name = "logits",
-                                  .sources = {shape, "logits/limit.cl"},
-                                  .defines = {define("ROW_ITEMS", row_items())}}));
+  MILLRACE_ASSIGN(const Program built, device_->build(program));
   MILLRACE_ASSIGN(limit_logits_, device_->kernel(built, "limit_logits"));
   return {};
 }

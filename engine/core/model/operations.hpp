@@ -68,9 +68,6 @@ struct AttentionVariant {
   bool half_by_integers = false;  // converts halves without the processor's instruction
 };
 
-// Appends the sources of attention/ for tiles of so many queries.
-void add_tile_sources(ProgramSpec& program, std::uint32_t queries);
-
 // The key of a device's row in the tuned table.
 kernels::DeviceKey tuning_key(const Device& device);
 
@@ -172,6 +169,7 @@ class Operations {
   std::uint32_t window_of(std::uint32_t kind) const;
   std::string gate_define() const;
   std::vector<std::string> attention_defines(std::uint32_t kind) const;
+  void add_attention_shape(ProgramSpec& program, std::uint32_t kind) const;
   float inverse_width() const;
   Status prepare_norms();
   Status prepare_queries();
@@ -185,7 +183,6 @@ class Operations {
                      std::uint32_t columns, const Buffer& out, std::uint32_t out_stride,
                      std::uint32_t mode);
   Result<Kernel> build_attention(const KvCodecs& codecs, std::uint32_t kind, std::uint32_t queries);
-  SourcePart attention_shape(std::uint32_t kind) const;
   // Converts x's rows to its codes.
   Status quantize(const Activation& x, std::uint32_t columns, std::uint32_t tokens);
   Status reserve_scratch(const StepTable& step);

@@ -43,13 +43,9 @@ Status Operations::prepare_product(const Projection& projection) {
 }
 
 Result<Kernel> Operations::build_exact_product(const PanelLayout& layout) {
-  ProgramSpec program{.name = "matmul", .sources = {"matmul/layout.cl"}};
-  if (device_->family() == Family::cpu) {
-    program.sources.insert(program.sources.end(),
-                           {"kv/vectors.cl", "matmul/target.cl", "matmul/levels.cl"});
-  }
-  program.sources.push_back(variant_of("matmul/exact_", device_->family()));
-  program.defines = layout.defines();
+  ProgramSpec program{.name = "matmul",
+                      .sources = {variant_of("matmul/exact_", device_->family())},
+                      .defines = layout.defines()};
   program.defines.push_back(define("X_STRIDE", input_stride(layout.columns)));
   program.defines.push_back(define("GROUP_COLUMNS", plain_columns));
   program.defines.push_back(define("TILE", tuning_.float_tile));
@@ -60,14 +56,8 @@ Result<Kernel> Operations::build_exact_product(const PanelLayout& layout) {
 Result<Operations::Product> Operations::build_integer_product(const PanelLayout& layout) {
   const bool cpu = device_->family() == Family::cpu;
   ProgramSpec program{.name = "integer_matmul",
-                      .sources = {"quantize/block.cl", "matmul/layout.cl"},
+                      .sources = {variant_of("matmul/integer_", device_->family())},
                       .defines = layout.defines()};
-  if (cpu) {
-    program.sources.insert(program.sources.end(),
-                           {"activation/silu.cl", "kv/vectors.cl", "matmul/target.cl",
-                            "matmul/levels.cl", "matmul/dot.cl", "matmul/integer_tiles.cl"});
-  }
-  program.sources.push_back(variant_of("matmul/integer_", device_->family()));
   program.defines.push_back(define("X_STRIDE", code_stride(layout.columns)));
   program.defines.push_back(define("DOT", static_cast<std::uint64_t>(device_->dot())));
   program.defines.push_back(define("GROUP_COLUMNS", plain_columns));

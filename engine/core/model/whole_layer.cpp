@@ -166,32 +166,17 @@ Result<LayerRun> WholeLayers::prepare(std::span<const LayerProgram> layers) {
   return run;
 }
 
-// Appends the sources of the products of one format and depth.
-void WholeLayers::add_product(ProgramSpec& program, const PanelLayout& layout,
-                              std::size_t number) const {
-  std::vector<std::string> defines = layout.defines();
-  defines.push_back(define("PRODUCT", number));
-  defines.push_back(define("X_STRIDE", code_stride(layout.k())));
-  program.sources.emplace_back("matmul/layout.cl", std::move(defines));
-  for (const char* part : {"matmul/levels.cl", "matmul/dot.cl", "matmul/integer_tiles.cl"}) {
-    program.sources.emplace_back(part);
-  }
-}
-
 ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lowered) const {
   const AttentionSpec& heads = layer.spec->attention;
   const auto any = [&](bool LayerText::*flag) { return std::ranges::any_of(lowered.texts, flag); };
   ProgramSpec program{.name = "whole_layer",
                       .defines = ops_->attention_defines(layer.kv.kind),
                       .text = functions_of(lowered.texts)};
-  add_kv_sources(program, layer.kv.codecs, heads.head_dim, Family::cpu, ops_->math_);
+  add_kv_defines(program, layer.kv.codecs, heads.head_dim, Family::cpu, ops_->math_);
+  ops_->add_attention_shape(program, layer.kv.kind);
   const auto add = [&](std::string_view name, std::uint64_t value) {
     program.defines.push_back(define(name, value));
   };
-  for (const char* part : {"rope/rotate.cl", "rope/tile.cl", "quantize/block.cl", "norm/rms.cl",
-                           "activation/silu.cl", "quantize/norm.cl", "matmul/target.cl"}) {
-    program.sources.emplace_back(part);
-  }
   if (any(&LayerText::turns)) {
     const RopeSpec& rope = heads.rope;
     program.sources.emplace_back(
@@ -223,12 +208,11 @@ ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lo
   add("SUMS", ops_->variant_.sums);
   if (ops_->variant_.half_by_integers) program.defines.emplace_back("HALF_BY_INTEGERS=1");
   for (std::size_t i = 0; i < lowered.products.size(); ++i) {
-    add_product(program, lowered.products[i], i);
-  }
-  program.sources.push_back(ops_->attention_shape(layer.kv.kind));
-  program.sources.emplace_back("attention/units.cl");
-  for (const std::uint32_t queries : {1u, ops_->attention_.tile_tokens}) {
-    add_tile_sources(program, queries);
+    const PanelLayout& product = lowered.products[i];
+    std::vector<std::string> defines = product.defines();
+    defines.push_back(define("PRODUCT", i));
+    defines.push_back(define("X_STRIDE", code_stride(product.k())));
+    program.sources.emplace_back("matmul/integer_tiles.cl", std::move(defines));
   }
   program.sources.emplace_back("layer/cpu.cl");
   return program;

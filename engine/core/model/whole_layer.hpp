@@ -52,7 +52,6 @@ class WholeLayers {
  private:
   struct Lowered;
   ProgramSpec program_of(const LayerProgram& layer, const Lowered& lowered) const;
-  void add_product(ProgramSpec& program, const PanelLayout& layout, std::size_t number) const;
 
   Operations* ops_;
   Buffer phases_;

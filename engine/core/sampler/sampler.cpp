@@ -23,16 +23,9 @@ std::uint32_t usual_row_items(const Device& device) {
 }
 
 ProgramSpec program_for(const Device& device, std::uint32_t row_items) {
-  if (device.family() == Family::cpu) {
-    return {
-        .name = "sampler",
-        .sources = {"sampler/scalar.cl", "sampler/math.cl", "sampler/vector.cl", "sampler/math.cl",
-                    "sampler/row.cl", "sampler/edits.cl", "sampler/cpu.cl", "sampler/sample.cl"},
-        .defines = {}};
-  }
+  if (device.family() == Family::cpu) return {.name = "sampler", .sources = {"sampler/cpu.cl"}};
   return {.name = "sampler",
-          .sources = {"sampler/scalar.cl", "sampler/math.cl", "sampler/row.cl", "sampler/edits.cl",
-                      "sampler/group.cl", "sampler/generic.cl", "sampler/sample.cl"},
+          .sources = {"sampler/generic.cl"},
           .defines = {"ROW_ITEMS=" + std::to_string(row_items)}};
 }
 

@@ -179,21 +179,16 @@ RopeRun rotate(const std::string& family, const RopeCase& shape, const std::vect
     return std::string(name) + "=" + std::to_string(value);
   };
   ProgramSpec spec{.name = "rope",
+                   .sources = {"rope/" + family + ".cl"},
                    .defines = {number("HEAD_DIM", shape.head_dim), number("HEADS", shape.heads),
                                number("KV_HEADS", shape.kv_heads), number("K_ROW", k_row),
                                number("V_ROW", v_row), number("ROPE_DIM", shape.rope_dim),
                                number("ROPE_HALVES", shape.halves)}};
   constexpr std::uint32_t row_items = 32;
   const bool cpu = device->family() == Family::cpu;
-  add_kv_sources(spec, {.key = {}, .value = {}, .centered = shape.centered}, shape.head_dim,
+  add_kv_defines(spec, {.key = {}, .value = {}, .centered = shape.centered}, shape.head_dim,
                  device->family(), MathMode::exact);
-  if (cpu) {
-    spec.sources.emplace_back("rope/rotate.cl");
-    spec.sources.emplace_back("rope/tile.cl");
-  } else {
-    spec.defines.push_back(number("ROW_ITEMS", row_items));
-  }
-  spec.sources.push_back("rope/" + family + ".cl");
+  if (!cpu) spec.defines.push_back(number("ROW_ITEMS", row_items));
   const Program program = must(device->build(spec));
   Kernel kernel = must(device->kernel(program, "rope_kv"));
   const Buffer x = upload(*device, qkv), rope = upload(*device, table);
@@ -304,9 +299,8 @@ TEST(Embed, TakesIdsFromHostOrDeviceAndLeavesOtherRowsAlone) {
   }
   std::vector<std::string> defines = layout.defines();
   defines.push_back("WIDTH=20");
-  const Program program = must(device->build({.name = "embed",
-                                              .sources = {"matmul/layout.cl", "embed/embed.cl"},
-                                              .defines = std::move(defines)}));
+  const Program program = must(device->build(
+      {.name = "embed", .sources = {"embed/embed.cl"}, .defines = std::move(defines)}));
   Kernel kernel = must(device->kernel(program, "embed"));
   constexpr std::uint32_t none = 0xffffffffu;
   // ids 3, (slot 1), (slot 0: outside), 39, then their slots

@@ -1,4 +1,4 @@
-// Compares the functions of kernels/common/b_math.cl with float64, and their scalar and vector
+// Compares the functions of kernels/common/math.cl with float64, and their scalar and vector
 // forms with each other bit for bit.
 #include <gtest/gtest.h>
 
@@ -19,6 +19,8 @@ using testing::Random;
 using testing::upload;
 
 constexpr const char* text = R"(
+#include "common/math.cl"
+
 __kernel void scalar_form(__global const float* x, __global float* y) {
   const size_t i = get_global_id(0);
   y[i] = FUNCTION(x[i]);
@@ -119,7 +121,7 @@ TEST(KernelMath, ReciprocalSquareRoot) {
 }
 
 TEST(KernelMath, SoftCap) {
-  const std::vector<SourcePart> source{{"attention/shape.cl", {"SOFT_CAP=30.0f"}}};
+  const std::vector<SourcePart> source{{"common/cap.cl", {"SOFT_CAP=30.0f"}}};
   const auto truth = [](double x) { return 30 * std::tanh(x / 30); };
   check("mr_capped", Random(4).floats(points, -300.0f, 300.0f), 5.0, truth, source);
   std::vector<float> small = geometric(1e-30f, 10.0f, points);

@@ -89,11 +89,9 @@ class MatmulVariant {
     defines.push_back("X_STRIDE=" + std::to_string(input_stride(matrix.columns)));
     defines.push_back("TILE=" + std::to_string(tile));
     defines.push_back("GROUP_COLUMNS=" + std::to_string(group_columns));
-    const Program program =
-        must(device_->build({.name = "matmul",
-                             .sources = {"kv/vectors.cl", "matmul/layout.cl", "matmul/target.cl",
-                                         "matmul/levels.cl", "matmul/exact_" + variant + ".cl"},
-                             .defines = std::move(defines)}));
+    const Program program = must(device_->build({.name = "matmul",
+                                                 .sources = {"matmul/exact_" + variant + ".cl"},
+                                                 .defines = std::move(defines)}));
     kernel_ = must(device_->kernel(program, "matmul"));
   }
 

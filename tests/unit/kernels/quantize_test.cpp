@@ -25,11 +25,9 @@ constexpr std::uint32_t q_words = 12;
 // Quantizes rows of two blocks, with `items` work-items per row.
 std::vector<std::int32_t> quantize(const std::vector<float>& rows, std::uint32_t items) {
   const auto device = open_device();
-  const Program program =
-      must(device->build({.name = "quantize",
-                          .sources = {"quantize/block.cl", "norm/rms.cl", "activation/silu.cl",
-                                      "quantize/norm.cl", "quantize/quantize.cl"},
-                          .defines = {"ROW_ITEMS=" + std::to_string(items)}}));
+  const Program program = must(device->build({.name = "quantize",
+                                              .sources = {"quantize/quantize.cl"},
+                                              .defines = {"ROW_ITEMS=" + std::to_string(items)}}));
   Kernel kernel = must(device->kernel(program, "quantize_rows"));
   const std::size_t count = rows.size() / 64;
   const Buffer in = upload(*device, rows);

@@ -1,9 +1,10 @@
-// The beginning of every program: the host puts common/*.cl first, in order of path.
+#pragma once
+// The beginning of every program, whether its files include this one or not.
 //
 // These arithmetic rules give the same bits on every device and in every variant (ARCHITECTURE.md,
 // "Determinism"). Contraction is off, and each fused multiply-add is written as fma(). Kernels use
 // only +, -, *, fma, conversions and integer operations, which OpenCL rounds correctly; division,
-// square roots and transcendental functions are our own (b_math.cl). Sums have one written order.
+// square roots and transcendental functions are our own (math.cl). Sums have one written order.
 #pragma OPENCL FP_CONTRACT OFF
 
 // A loop that the compiler cannot unroll as asked stays a loop. The driver would print a warning on
@@ -14,7 +15,7 @@
 
 #define MR_NO_SLOT 0xffffffffu
 
-// Builds names that end in a number, for files that a program contains several times.
+// Builds names that end in what a template stands for: its number or its side.
 #define MR_JOIN(a, b) a##_##b
 #define MR_JOINED(a, b) MR_JOIN(a, b)
 

@@ -1,3 +1,4 @@
+#pragma once
 // Our own exp, log, reciprocal and 1/sqrt. They give the same bits in scalar and vector form and on
 // every device, because they consist of correctly rounded operations in one written order.
 //
@@ -70,3 +71,6 @@
 #define MR_CONVERT16(e) convert_float16(e)
 MR_MATH(, float, int, as_float, as_int)
 MR_MATH(16, float16, int16, as_float16, as_int16)
+#undef MR_MATH
+#undef MR_CONVERT
+#undef MR_CONVERT16
