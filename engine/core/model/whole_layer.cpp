@@ -59,8 +59,7 @@ struct WholeLayers::Lowered {
   std::vector<const Buffer*> buffers;
   std::uint32_t sync_words = 0;
   std::set<std::uint32_t> depths;  // padded columns of the products
-  bool turns = false, scales_queries = false, norms_heads = false, adds = false,
-       adds_normed = false;
+  bool turns = false, scales_queries = false, norms_heads = false, adds = false;
 };
 
 namespace {
@@ -151,7 +150,6 @@ WholeLayers::Lowered WholeLayers::lower(const LayerProgram& layer) const {
       to.row("MR_NORM_HEADS(" + std::to_string(qkv.rows) + ", " + to.vector(*heads->weight) + ");");
     } else if (const auto* add = std::get_if<AddOp>(&operation)) {
       out.adds = true;
-      out.adds_normed = out.adds_normed || add->weight != nullptr;
       to.row("MR_ADD(" + (add->weight != nullptr ? to.vector(*add->weight) : "0") + ", " +
              float_text(static_cast<double>(add->scale)) + ");");
     } else if (const auto* product = std::get_if<ProductOp>(&operation)) {
@@ -282,10 +280,7 @@ ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lo
     const bool whole = heads.head_norm == HeadNorm::whole_width;
     program.sources.emplace_back("norm/heads.cl", std::vector{define("NORM_WHOLE", whole ? 1 : 0)});
   }
-  if (lowered.adds) {
-    program.sources.emplace_back("norm/add.cl",
-                                 std::vector{define("ADD_NORMED", lowered.adds_normed ? 1 : 0)});
-  }
+  if (lowered.adds) program.sources.emplace_back("norm/add.cl");
   for (const std::string& text : PanelLayout{format, ops_->spec_.width}.defines()) {
     program.defines.push_back(text);
   }
