@@ -288,7 +288,7 @@ TEST(Job, ScoreAlwaysGivesPromptLogprobsAndTakesNoSampling) {
 }
 
 TEST(CanonicalHash, IgnoresSpellingButNotContent) {
-  const auto hash = [](const std::string& body) { return canonical_hash(body).value(); };
+  const auto hash = [](const std::string& body) { return canonical_hash(body); };
   const std::string plain = hash(map({{"prompt", str("x")}, {"n", uint(2)}}));
   EXPECT_EQ(plain.size(), 32u);
   EXPECT_EQ(hash(map({{"n", uint(2)}, {"prompt", str("x")}})), plain);
@@ -299,7 +299,6 @@ TEST(CanonicalHash, IgnoresSpellingButNotContent) {
   EXPECT_NE(hash(map({{"n", uint(2)}, {"prompt", bin("x")}})), plain);
   // Defaults are not filled in: a job with n = 1 differs from one without n.
   EXPECT_NE(hash(map({{"prompt", str("x")}, {"n", uint(1)}})), hash(map({{"prompt", str("x")}})));
-  EXPECT_EQ(canonical_hash("\xC1").error().code, Code::malformed_frame);
   // Version 1 is stored in ledgers: its value may never change. The number is what Python's
   // xxhash.xxh3_128_hexdigest(msgpack.packb({"prompt": "x"})) gives.
   EXPECT_EQ(hash(map({{"prompt", str("x")}})), "b9b227c97bd7f9ef2de5a3aac6d5a057");
