@@ -96,10 +96,12 @@ Status check_score(const GenerationRequest& request) {
   if (request.n != 1) return meaningless("n");
   if (request.max_tokens.value_or(0) != 0) return meaningless("max_tokens");
   if (request.min_tokens != 0) return meaningless("min_tokens");
-  const auto names = changed_names(request, [](auto& v, const GenerationRequest& of) {
+  auto names = changed_names(request, [](auto& v, const GenerationRequest& of) {
     fields(v, of.edits);
     end_fields(v, of);
   });
+  // A text that is not generated has no parts, as the job says.
+  if (request.markers.known == KnownMarkers::none) std::erase(names, "markers");
   if (!names.empty()) return meaningless(names.front());
   if (request.logprobs.mode != LogprobMode::raw) return meaningless("logprob_mode");
   return {};
