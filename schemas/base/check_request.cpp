@@ -126,6 +126,12 @@ Status check_kv(const GenerationRequest& request) {
 
 }  // namespace
 
+Status check_beside_tokens(const GenerationRequest& request, std::string_view field) {
+  if (!std::holds_alternative<Tokens>(request.prompt)) return {};
+  return wrong(std::string(field) + " has no meaning for token ids, which are taken as they are",
+               "leave it out, or give the prompt as text");
+}
+
 std::uint32_t default_max_tokens(const GenerationRequest& request) {
   return std::holds_alternative<Chat>(request.prompt) ? 0 : 16;
 }
@@ -141,6 +147,10 @@ Status check_request(const GenerationRequest& request) {
   MILLRACE_TRY(check_logprobs(request.logprobs, request.task));
   MILLRACE_TRY(check_kv(request));
   MILLRACE_TRY(check_chat(request));
+  if (request.parse_special) MILLRACE_TRY(check_beside_tokens(request, "parse_special"));
+  if (!request.add_special_tokens) {
+    MILLRACE_TRY(check_beside_tokens(request, "add_special_tokens"));
+  }
   return check_score(request);
 }
 

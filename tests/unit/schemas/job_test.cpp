@@ -287,6 +287,19 @@ TEST(Job, ScoreAlwaysGivesPromptLogprobsAndTakesNoSampling) {
   EXPECT_REFUSED(map({{"prompt", str("x")}, {"task", str("embed")}}), unknown_task, "embed");
 }
 
+TEST(Job, FieldsAboutSpecialTokensAreRefusedBesideTokenIds) {
+  const std::string ids = arr({uint(1), uint(2)});
+  for (const char* field : {"parse_special", "add_special_tokens"}) {
+    for (const bool value : {false, true}) {
+      EXPECT_REFUSED(map({{"tokens", ids}, {field, boolean(value)}}), invalid_value,
+                     std::string(field) + " has no meaning for token ids");
+      EXPECT_REFUSED(map({{"prompt", ids}, {field, boolean(value)}}), invalid_value, field);
+      EXPECT_TRUE(decode_job(map({{"prompt", str("x")}, {field, boolean(value)}})));
+    }
+    EXPECT_TRUE(decode_job(map({{"tokens", ids}, {field, nil()}})));
+  }
+}
+
 TEST(CanonicalHash, IgnoresSpellingButNotContent) {
   const auto hash = [](const std::string& body) { return canonical_hash(body); };
   const std::string plain = hash(map({{"prompt", str("x")}, {"n", uint(2)}}));
