@@ -50,10 +50,11 @@ Result<JobResult> decode_result(std::string_view body);
 std::string encode_labels(const JobLabels& labels);
 Result<JobLabels> decode_labels(std::string_view bytes);
 
-// Hash of the canonical form (keys sorted, only what the producer gave), as 32 hex digits. The
-// version is stored beside it, because a later version may hash in another way.
+// Hash of the canonical form (keys sorted, only what the producer gave) of a body that decode_job
+// has accepted, as 32 hex digits. The version is stored beside it, because a later version may hash
+// in another way.
 inline constexpr int canonical_hash_version = 1;
-Result<std::string> canonical_hash(std::string_view job_body);
+std::string canonical_hash(std::string_view job_body);
 
 // The seed of a job that gives none: a hash of its custom_id, its prompt and its sampling fields
 // (`sampling`, Sampling and LogitEdits) as the job gives them, and of nothing else, also not of

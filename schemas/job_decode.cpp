@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "schemas/base/check_field.hpp"
+#include "schemas/base/check_request.hpp"
 #include "schemas/codec.hpp"
 #include "schemas/job_fields.hpp"
 #include "schemas/job_table.hpp"
@@ -273,6 +274,10 @@ Result<DecodedJob> read_job(std::string_view body) {
   keep_given_sampling(reader, job.request);
   if (!reader.holds("prompt") && !reader.holds("tokens") && !reader.holds("messages")) {
     return fail(Code::missing_field, "prompt: absent", "give one of prompt, tokens and messages");
+  }
+  // A value that is the default is a mistake, too, and only shows here.
+  for (const char* field : {"parse_special", "add_special_tokens"}) {
+    if (reader.holds(field)) MILLRACE_TRY(check_beside_tokens(job.request, field));
   }
   if (job.strict && !unknown.empty()) {
     return fail(Code::unknown_field, "unknown field " + unknown.front() + " in a strict job",

@@ -75,7 +75,7 @@ Result<Item> prepare(Body body, const Models& models, bool match_kv, std::int64_
   MILLRACE_ASSIGN(auto decoded, decode_job(body));
   auto& job = decoded.job;
   MILLRACE_TRY(check_queue_fields(job));
-  MILLRACE_ASSIGN(auto hash, canonical_hash(body));
+  std::string hash = canonical_hash(body);
   Item item;
   item.custom_id = job.custom_id;
   if (!models.known(job.model)) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine/core/device/device.hpp"
+#include "engine/core/device_runner.hpp"
 #include "engine/core/families/read_spec.hpp"
 #include "engine/core/gguf/file.hpp"
 #include "engine/core/kv/cache_group.hpp"
@@ -36,31 +37,6 @@ constexpr std::uint32_t most_outputs = 128;
 
 // Larger steps never pay, and with this limit sizes in 32 bits cannot overflow.
 constexpr std::uint32_t most_step_tokens = 1u << 20;
-
-class DeviceRunner final : public StepRunner {
- public:
-  DeviceRunner(Device& device, Model& model, Sampler& sampler)
-      : device_(&device), model_(&model), sampler_(&sampler) {}
-
-  Status start(const StepPlan& plan, std::span<const SampleTask> tasks,
-               SampleBatch& batch) override {
-    for (const PageCopy& copy : plan.copies) MILLRACE_TRY(model_->copy_page(copy.from, copy.to));
-    MILLRACE_TRY(model_->forward(plan, sampler_->ids()));
-    MILLRACE_TRY(sampler_->enqueue(model_->logits(), model_->logits_stride(), tasks, batch));
-    return device_->flush();
-  }
-  Status wait(SampleBatch& batch) override { return sampler_->wait(batch); }
-  Status probe() override {
-    MILLRACE_TRY(device_->finish());
-    MILLRACE_TRY(model_->recover());
-    return device_->finish();
-  }
-
- private:
-  Device* device_;
-  Model* model_;
-  Sampler* sampler_;
-};
 
 class DevicePages final : public PageTransport {
  public:

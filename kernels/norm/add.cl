@@ -1,10 +1,10 @@
 // Adds a sublayer's output to the residual stream:
 //
-//   hidden += ((branch * (1 / sqrt(mean(branch^2) + epsilon))) * weight) * scale     ADD_NORMED 1
-//   hidden += branch * scale                                                         ADD_NORMED 0
+//   hidden += ((branch * (1 / sqrt(mean(branch^2) + epsilon))) * weight) * scale
+//   hidden += branch * scale                                                         weight null
 //
 //   hidden, branch  float [tokens][stride], 16 * blocks of each row
-//   weight          float [blocks * 16], zero beyond the true width; not read with ADD_NORMED 0
+//   weight          float [blocks * 16], zero beyond the true width, or null
 //   launch          one group of ROW_ITEMS work-items per token
 // Order of sums: that of rms.cl. Limit: memory.
 #include "common/prelude.cl"
@@ -17,16 +17,13 @@
 MR_GROUP_INLINE void mr_add_branch(__global float* hidden, __global const float* branch,
                                    __global const float* weight, uint blocks, float inverse_width,
                                    float epsilon, float scale MR_SUMS_PARAMETER) {
-#if ADD_NORMED
-  const float by = mr_rms_scale(branch, blocks, inverse_width, epsilon, 0.0f MR_SUMS_ARGUMENT);
-#define MR_BRANCH(b) ((vload16(b, branch) * by) * vload16(b, weight))
-#else
-#define MR_BRANCH(b) vload16(b, branch)
-#endif
+  float by = 1.0f;
+  if (weight != 0) by = mr_rms_scale(branch, blocks, inverse_width, epsilon, 0.0f MR_SUMS_ARGUMENT);
   for (uint b = ROW_ITEM; b < blocks; b += ROW_ITEMS) {
-    vstore16(vload16(b, hidden) + MR_BRANCH(b) * scale, b, hidden);
+    float16 v = vload16(b, branch);
+    if (weight != 0) v = (v * by) * vload16(b, weight);
+    vstore16(vload16(b, hidden) + v * scale, b, hidden);
   }
-#undef MR_BRANCH
 }
 
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))

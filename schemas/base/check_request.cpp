@@ -96,10 +96,12 @@ Status check_score(const GenerationRequest& request) {
   if (request.n != 1) return meaningless("n");
   if (request.max_tokens.value_or(0) != 0) return meaningless("max_tokens");
   if (request.min_tokens != 0) return meaningless("min_tokens");
-  const auto names = changed_names(request, [](auto& v, const GenerationRequest& of) {
+  auto names = changed_names(request, [](auto& v, const GenerationRequest& of) {
     fields(v, of.edits);
     end_fields(v, of);
   });
+  // A text that is not generated has no parts, as the job says.
+  if (request.markers.known == KnownMarkers::none) std::erase(names, "markers");
   if (!names.empty()) return meaningless(names.front());
   if (request.logprobs.mode != LogprobMode::raw) return meaningless("logprob_mode");
   return {};
@@ -124,6 +126,12 @@ Status check_kv(const GenerationRequest& request) {
 
 }  // namespace
 
+Status check_beside_tokens(const GenerationRequest& request, std::string_view field) {
+  if (!std::holds_alternative<Tokens>(request.prompt)) return {};
+  return wrong(std::string(field) + " has no meaning for token ids, which are taken as they are",
+               "leave it out, or give the prompt as text");
+}
+
 std::uint32_t default_max_tokens(const GenerationRequest& request) {
   return std::holds_alternative<Chat>(request.prompt) ? 0 : 16;
 }
@@ -139,6 +147,10 @@ Status check_request(const GenerationRequest& request) {
   MILLRACE_TRY(check_logprobs(request.logprobs, request.task));
   MILLRACE_TRY(check_kv(request));
   MILLRACE_TRY(check_chat(request));
+  if (request.parse_special) MILLRACE_TRY(check_beside_tokens(request, "parse_special"));
+  if (!request.add_special_tokens) {
+    MILLRACE_TRY(check_beside_tokens(request, "add_special_tokens"));
+  }
   return check_score(request);
 }
 

@@ -15,4 +15,7 @@ std::uint32_t default_max_tokens(const GenerationRequest& request);
 
 Status check_request(const GenerationRequest& request);
 
+// Refuses a given field about special tokens beside token ids, in which nothing looks for any.
+Status check_beside_tokens(const GenerationRequest& request, std::string_view field);
+
 }  // namespace millrace

@@ -16,7 +16,7 @@ void job(std::string_view body) {
   const auto decoded = millrace::decode_job(body);
   if (!decoded) return;
   require(millrace::check_job(decoded->job).has_value());
-  require(millrace::canonical_hash(body).has_value());
+  require(millrace::canonical_hash(body).size() == 32);
   const auto second = millrace::decode_job(millrace::encode_job(decoded->job));
   require(second && second->job == decoded->job);
   require(millrace::derived_seed(second->job) == millrace::derived_seed(decoded->job));

@@ -2,6 +2,7 @@
 // Runs sequences through a Model, cut into steps as the test likes, and keeps the logits.
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,9 +21,13 @@ class ModelRunner {
     std::uint32_t sequence = 0, first = 0, count = 0;
   };
 
+  // `spec` replaces what the file says of the model.
   ModelRunner(const engine::GgufFile& file, const engine::ModelOptions& options,
-              const engine::DeviceOptions& device = {})
-      : device_(open_device(device)), model_(must(engine::Model::load(*device_, file, options))) {}
+              const engine::DeviceOptions& device = {},
+              const std::optional<engine::ModelSpec>& spec = {})
+      : device_(open_device(device)),
+        model_(must(spec ? engine::Model::load(*device_, file, *spec, options)
+                         : engine::Model::load(*device_, file, options))) {}
 
   engine::Device& device() { return *device_; }
   engine::Model& model() { return *model_; }

@@ -43,7 +43,6 @@ class Writer {
   }
   void add(const AddOp& add) {
     out_.adds = true;
-    out_.adds_normed = out_.adds_normed || add.weight != nullptr;
     row("MR_ADD(" + (add.weight != nullptr ? vector(*add.weight) : "0") + ", " +
         float_text(static_cast<double>(add.scale)) + ");");
   }

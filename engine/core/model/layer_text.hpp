@@ -14,8 +14,7 @@ struct LayerText {
   std::string body;
   std::vector<const Buffer*> buffers;  // in the order in which the body numbers them
   std::uint32_t sync_words = 0;        // counters of its phases
-  bool turns = false, scales_queries = false, norms_heads = false, adds = false,
-       adds_normed = false;
+  bool turns = false, scales_queries = false, norms_heads = false, adds = false;
 };
 
 // `products` has the formats and depths of the program's products, which the text numbers by their

@@ -243,6 +243,12 @@ Model::~Model() {
 
 Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
                                            const ModelOptions& options) {
+  MILLRACE_ASSIGN(ModelSpec spec, read_spec(file));
+  return load(device, file, std::move(spec), options);
+}
+
+Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file, ModelSpec given,
+                                           const ModelOptions& options) {
   if (options.step_tokens == 0 || options.step_outputs == 0) {
     return fail(Code::invalid_value, "a step must allow at least one token and one output",
                 "raise step_tokens and step_outputs");
@@ -251,7 +257,7 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   state->device = &device;
   state->options = options;
   MILLRACE_ASSIGN(const KvPolicy policy, parse_kv_policy(options.kv));
-  MILLRACE_ASSIGN(state->spec, read_spec(file));
+  state->spec = std::move(given);
   const ModelSpec& spec = state->spec;
   const KvShape shape = kv_shape(spec);
   MILLRACE_ASSIGN(KvLayers kv, resolve(policy, shape));

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "engine/core/device/device.hpp"
+#include "engine/core/families/spec.hpp"
 #include "engine/core/gguf/file.hpp"
 #include "engine/core/kv/key_means.hpp"
 #include "engine/core/kv/outliers.hpp"
@@ -71,6 +72,9 @@ struct ModelInfo {
 class Model {
  public:
   static Result<std::unique_ptr<Model>> load(Device& device, const GgufFile& file,
+                                             const ModelOptions& options);
+  // Takes `spec` for what the file says of the model; the fingerprint names the file alone.
+  static Result<std::unique_ptr<Model>> load(Device& device, const GgufFile& file, ModelSpec spec,
                                              const ModelOptions& options);
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;

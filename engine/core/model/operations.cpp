@@ -145,22 +145,16 @@ Status Operations::prepare_norms() {
                                                          .defines = std::move(defines)}));
     MILLRACE_ASSIGN(norm_heads_, device_->kernel(built, "norm_heads"));
   }
-  const auto add_kernel = [&](bool normed) -> Result<Kernel> {
+  // The layers whose sublayers are normed or scaled before they join the residual stream.
+  if (any([](const LayerSpec& layer) {
+        return layer.placement == NormPlacement::after ||
+               layer.placement == NormPlacement::before_and_after || layer.residual_scale != 1.0f;
+      })) {
     MILLRACE_ASSIGN(const Program built,
                     device_->build({.name = "add",
                                     .sources = {"norm/add.cl"},
-                                    .defines = {define("ROW_ITEMS", row_items()),
-                                                define("ADD_NORMED", normed ? 1 : 0)}}));
-    return device_->kernel(built, "add_branch");
-  };
-  if (any([](const LayerSpec& layer) {
-        return layer.placement == NormPlacement::after ||
-               layer.placement == NormPlacement::before_and_after;
-      })) {
-    MILLRACE_ASSIGN(add_normed_, add_kernel(true));
-  }
-  if (any([](const LayerSpec& layer) { return layer.residual_scale != 1.0f; })) {
-    MILLRACE_ASSIGN(add_scaled_, add_kernel(false));
+                                    .defines = {define("ROW_ITEMS", row_items())}}));
+    MILLRACE_ASSIGN(add_branch_, device_->kernel(built, "add_branch"));
   }
   return {};
 }
@@ -306,8 +300,7 @@ Status Operations::scale_queries(const Buffer& qkv, const Buffer& factors, const
 
 Status Operations::add_branch(const Buffer& hidden, const Buffer& branch, const Buffer& weight,
                               float scale, std::uint32_t tokens) {
-  return device_->launch(weight ? add_normed_ : add_scaled_,
-                         {.groups = {tokens}, .local = {row_items()}},
+  return device_->launch(add_branch_, {.groups = {tokens}, .local = {row_items()}},
                          {hidden, branch, weight, round_up(spec_.width, 16) / 16,
                           input_stride(spec_.width), inverse_width(), spec_.norm_epsilon, scale});
 }

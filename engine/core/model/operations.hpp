@@ -204,7 +204,7 @@ class Operations {
   std::vector<std::uint32_t> windows_;
   Kernel embed_, norm_, silu_;
   // Of models that need them.
-  Kernel norm_heads_, turn_heads_, scale_queries_, add_normed_, add_scaled_, limit_logits_;
+  Kernel norm_heads_, turn_heads_, scale_queries_, add_branch_, limit_logits_;
   Kernel norm_quantize_, silu_quantize_, quantize_;  // math fast
   Buffer sums_, claims_;    // sums of gate and up by group; counters for chunks of products
   Buffer partials_, work_;  // partial sums of cut attention tiles; counters of attention

@@ -189,10 +189,7 @@ ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lo
     const bool whole = heads.head_norm == HeadNorm::whole_width;
     program.sources.emplace_back("norm/heads.cl", std::vector{define("NORM_WHOLE", whole ? 1 : 0)});
   }
-  if (any(&LayerText::adds)) {
-    const bool normed = any(&LayerText::adds_normed);
-    program.sources.emplace_back("norm/add.cl", std::vector{define("ADD_NORMED", normed ? 1 : 0)});
-  }
+  if (any(&LayerText::adds)) program.sources.emplace_back("norm/add.cl");
   if (ops_->spec_.centered_norms) add("NORM_CENTERED", 1);
   add("GATE", static_cast<std::uint64_t>(layer.spec->feed_forward.gate));
   add("LAYER_WORDS", lowered.layer_words());

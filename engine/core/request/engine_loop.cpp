@@ -147,7 +147,6 @@ Status EngineLoop::step(std::vector<Event>& events) {
 
 Status EngineLoop::start_step(Flight& flight) {
   flight.started_us = clock_->monotonic_us();
-  tasks_.clear();
   for (const PlanRow& row : flight.planned.plan.rows) {
     Owner owner;
     ActiveRequest* request = owner_of(row.sequence, owner);
@@ -157,15 +156,18 @@ Status EngineLoop::start_step(Flight& flight) {
     }
     counters_.prompt_tokens += request->count_prompt(row.first_position + row.count);
   }
+  ++counters_.steps;
+  counters_.last_rows = static_cast<std::uint32_t>(flight.planned.plan.rows.size());
+  counters_.last_tokens = static_cast<std::uint32_t>(flight.planned.plan.tokens.size());
+  MILLRACE_TRY(runner_->forward(flight.planned.plan));
+  // The device computes the logits while the host packs the tasks.
+  tasks_.clear();
   for (const PlannedOutput& output : flight.planned.outputs) {
     Owner owner;
     const ActiveRequest* request = owner_of(output.sequence, owner);
     tasks_.push_back(request->task_for(owner.sample, output));
   }
-  ++counters_.steps;
-  counters_.last_rows = static_cast<std::uint32_t>(flight.planned.plan.rows.size());
-  counters_.last_tokens = static_cast<std::uint32_t>(flight.planned.plan.tokens.size());
-  return runner_->start(flight.planned.plan, tasks_, flight.batch);
+  return runner_->sample(tasks_, flight.batch);
 }
 
 Status EngineLoop::complete(Flight& flight, std::vector<Event>& events) {

@@ -75,7 +75,7 @@ TEST_F(DiskOrder, WhatAPlanAsksForComesAfterItsStep) {
   for (int i = 0; i < 100 && loop_->busy(); ++i) ASSERT_TRUE(loop_->step(events));
   EXPECT_FALSE(loop_->busy());
   EXPECT_EQ(loop_->counters().disk_tokens, 4u * page_tokens);
-  EXPECT_EQ(runner_.calls.substr(0, 2), "sd") << runner_.calls;
+  EXPECT_EQ(runner_.calls.substr(0, 3), "fsd") << runner_.calls;
   loop_.reset();  // before the objects that it uses
 }
 

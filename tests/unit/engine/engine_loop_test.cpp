@@ -187,15 +187,17 @@ TEST_F(LoopTest, CancelAtEveryStage) {
 }
 
 TEST_F(LoopTest, ADeviceErrorFailsTheRequestsOfItsStepWithTheDevicesMessage) {
-  for (const bool at_start : {true, false}) {
+  auto& r = runner_;
+  for (std::function<bool()>* const fails : {&r.forward_fails, &r.sample_fails, &r.wait_fails}) {
     open(64, {.max_batch = 2, .step_tokens = 16, .prefill_chunk = 8, .step_outputs = 16});
     for (RequestId id = 1; id <= 4; ++id) {
       ASSERT_TRUE(loop_->add(id, request(id, 4, "fine")));
     }
     int step = 0;
-    (at_start ? runner_.start_fails : runner_.wait_fails) = [&] { return ++step == 2; };
+    *fails = [&] { return ++step == 2; };
     const auto events = run();
-    runner_.start_fails = runner_.wait_fails = nullptr;
+    *fails = nullptr;
+    const bool at_end = fails == &runner_.wait_fails;
     ASSERT_EQ(events.size(), 4u);
     int failed = 0;
     for (const Event& event : events) {
@@ -204,8 +206,8 @@ TEST_F(LoopTest, ADeviceErrorFailsTheRequestsOfItsStepWithTheDevicesMessage) {
         continue;
       }
       ++failed;
-      EXPECT_EQ(event.error->code, at_start ? Code::out_of_memory : Code::device_error);
-      EXPECT_EQ(event.error->message, at_start ? "no memory" : "the kernel broke");
+      EXPECT_EQ(event.error->code, at_end ? Code::device_error : Code::out_of_memory);
+      EXPECT_EQ(event.error->message, at_end ? "the kernel broke" : "no memory");
     }
     EXPECT_EQ(failed, 2);  // the two that ran; waiting ones had no row in that step
   }
@@ -214,7 +216,7 @@ TEST_F(LoopTest, ADeviceErrorFailsTheRequestsOfItsStepWithTheDevicesMessage) {
 TEST_F(LoopTest, ALostDeviceFailsAllAndIsReported) {
   open(64, {.max_batch = 1, .step_tokens = 16, .prefill_chunk = 8, .step_outputs = 16});
   for (RequestId id = 1; id <= 3; ++id) ASSERT_TRUE(loop_->add(id, request(id, 4, "fine")));
-  runner_.start_fails = [] { return true; };
+  runner_.forward_fails = [] { return true; };
   runner_.lost = true;
   std::vector<Event> events;
   const Status status = loop_->step(events);
@@ -258,7 +260,7 @@ TEST_F(LoopTest, AStepIsStartedBeforeTheIdsOfTheOneBeforeAreRead) {
   open();
   ASSERT_TRUE(loop_->add(1, request(1, 4, "a b c d", 4)));
   run();
-  EXPECT_EQ(runner_.calls, "sswswsww");
+  EXPECT_EQ(runner_.calls, "fsfswfswfsww");
 }
 
 // A stop is seen one step late: the row of that step is computed, and its token is dropped.

@@ -14,23 +14,27 @@ constexpr TokenId nonsense = 999'999;
 
 class FakeRunner final : public StepRunner {
  public:
-  enum class Failure { none, at_start, at_wait };
+  enum class Failure { none, at_forward, at_sample, at_wait };
   FakeDevice* device = nullptr;
   Failure failure = Failure::none;
   std::uint32_t fails_at = 0, steps = 0, copies_lost = 0;
 
-  Status start(const StepPlan& plan, std::span<const SampleTask> tasks,
-               SampleBatch& batch) override {
-    const bool fails = ++steps == fails_at && failure != Failure::none;
-    if (fails) spoil(plan);
-    if (fails && failure == Failure::at_start) return fail(Code::out_of_memory, "no memory", "");
-    failures_.push_back(fails);
-    if (fails) return {};
+  Status enqueue_forward(const StepPlan& plan) override {
+    fails_ = ++steps == fails_at && failure != Failure::none;
+    plan_ = plan;
+    if (fails_) spoil(plan);
+    if (fails_ && failure == Failure::at_forward) return fail(Code::out_of_memory, "no memory", "");
+    return {};
+  }
+  Status enqueue_sample(std::span<const SampleTask> tasks, SampleBatch& batch) override {
+    if (fails_ && failure == Failure::at_sample) return fail(Code::out_of_memory, "no memory", "");
+    failures_.push_back(fails_);
+    if (fails_) return {};
     PlannedStep step;
-    step.plan = plan;
-    for (const PlanRow& row : plan.rows) {
+    step.plan = plan_;
+    for (const PlanRow& row : plan_.rows) {
       for (std::uint32_t i = row.output_offset; i < row.output_offset + row.output_count; ++i) {
-        const RowOutput& output = plan.outputs[i];
+        const RowOutput& output = plan_.outputs[i];
         step.outputs.push_back(
             {row.sequence, output.kind, row.first_position + output.offset + 1, tasks[i].slot});
       }
@@ -50,7 +54,7 @@ class FakeRunner final : public StepRunner {
     failures_.pop_front();
     return fails ? fail(Code::device_error, "the kernel broke", "") : Status();
   }
-  Status probe() override { return {}; }
+  Status check_device() override { return {}; }
 
  private:
   void spoil(const StepPlan& plan) {
@@ -65,8 +69,13 @@ class FakeRunner final : public StepRunner {
     }
   }
 
+  StepPlan plan_;
+  bool fails_ = false;
   std::deque<bool> failures_;
 };
+
+constexpr auto failures = {FakeRunner::Failure::at_forward, FakeRunner::Failure::at_sample,
+                           FakeRunner::Failure::at_wait};
 
 struct Job {
   Tokens prompt;
@@ -132,8 +141,8 @@ class FailedStep : public LoopTest {
   // Checks that a job gives the tokens that it gives alone.
   void check(const Event& event) {
     if (event.error) {
-      const bool at_start = steps_.failure == FakeRunner::Failure::at_start;
-      EXPECT_EQ(event.error->message, at_start ? "no memory" : "the kernel broke");
+      const bool at_wait = steps_.failure == FakeRunner::Failure::at_wait;
+      EXPECT_EQ(event.error->message, at_wait ? "the kernel broke" : "no memory");
       ++failed_;
       return;
     }
@@ -192,12 +201,12 @@ class FailedStep : public LoopTest {
   std::uint32_t failed_ = 0, ended_ = 0;
 };
 
-// Each step fails in turn, at its start and at its end, without a disk and with one. Jobs that had
+// Each step fails in turn, in each of its calls, without a disk and with one. Jobs that had
 // no row in it, and later jobs, give the tokens that they give alone, also after a restart.
 TEST_F(FailedStep, HarmsNobodyButThoseWithRowsInIt) {
   std::uint32_t copies_lost = 0, read_from_disk = 0;
   for (const bool disk : {false, true}) {
-    for (const auto failure : {FakeRunner::Failure::at_start, FakeRunner::Failure::at_wait}) {
+    for (const auto failure : failures) {
       for (std::uint32_t at = 1;; ++at) {
         SCOPED_TRACE("step " + std::to_string(at) + (disk ? " with a disk" : ""));
         env_ = std::make_shared<FaultEnv>();
@@ -229,7 +238,7 @@ TEST_F(FailedStep, HarmsNobodyButThoseWithRowsInIt) {
 }
 
 TEST_F(FailedStep, LeavesNothingInTheTree) {
-  for (const auto failure : {FakeRunner::Failure::at_start, FakeRunner::Failure::at_wait}) {
+  for (const auto failure : failures) {
     steps_ = {};
     steps_.failure = failure;
     steps_.fails_at = 2;

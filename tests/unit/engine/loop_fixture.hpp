@@ -21,13 +21,22 @@ namespace millrace::engine {
 class ScriptedRunner final : public StepRunner {
  public:
   std::function<Sampled(const SampleTask&)> script;
-  std::function<bool()> start_fails, wait_fails;
+  std::function<bool()> forward_fails, sample_fails, wait_fails;
   bool lost = false;
   std::vector<std::size_t> banned;  // how many ids, of every task so far
-  std::string calls;                // "s" for each start, "w" for each wait
+  std::string calls;                // "f", "s" and "w" for each forward, sample and wait
 
-  Status start(const StepPlan&, std::span<const SampleTask> tasks, SampleBatch& batch) override {
-    if (start_fails && start_fails()) return fail(Code::out_of_memory, "no memory", "free some");
+  Status enqueue_forward(const StepPlan&) override {
+    if (forward_fails && forward_fails()) {
+      return fail(Code::out_of_memory, "no memory", "free some");
+    }
+    calls += 'f';
+    return {};
+  }
+  Status enqueue_sample(std::span<const SampleTask> tasks, SampleBatch& batch) override {
+    if (sample_fails && sample_fails()) {
+      return fail(Code::out_of_memory, "no memory", "free some");
+    }
     std::vector<Sampled> rows;
     for (const SampleTask& task : tasks) {
       rows.push_back(script(task));
@@ -46,7 +55,7 @@ class ScriptedRunner final : public StepRunner {
     return {};
   }
   std::size_t under_way() const { return failures_.size(); }
-  Status probe() override {
+  Status check_device() override {
     if (lost) return fail(Code::device_error, "the device is gone", "restart");
     return {};
   }

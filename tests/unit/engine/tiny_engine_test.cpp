@@ -152,6 +152,23 @@ TEST_F(TinyEngine, ATokenCostsNoAllocation) {
   EXPECT_LE(eight - one, 7 * 16);
 }
 
+// Its size alone shows that it does not fit, so no work grows with it.
+TEST_F(TinyEngine, AHugePromptIsRefusedAtOnce) {
+  auto engine = create(tiny_vocabulary);
+  ASSERT_TRUE(engine) << engine.error().text();
+  GenerationRequest request;
+  request.sampling.seed = 5;
+  const auto refusing = [&](std::size_t bytes) {
+    request.prompt = std::string(bytes, 'a');
+    const std::size_t before = allocations();
+    const auto prepared = (*engine)->prepare(request);
+    const std::size_t made = allocations() - before;
+    EXPECT_EQ(prepared.error().code, Code::context_exceeded);
+    return made;
+  };
+  EXPECT_EQ(refusing(120'000'000), refusing(100'000));
+}
+
 // Draws run ahead of the host, beside rows without edits.
 TEST_F(TinyEngine, EditsHoldForEveryTokenOfARunningBatch) {
   auto engine = create(tiny_vocabulary);

@@ -54,6 +54,25 @@ TEST_F(WholeLayer, SameBitsWithNormsAfterSublayers) {
   expect_same(around, "cpu", mixed(), 3);
 }
 
+// No family does this yet: both sublayers are scaled, and one of them is normed as well.
+TEST_F(WholeLayer, SameBitsWhereALayerNormsOneSublayerAndOnlyScalesTheOther) {
+  TinyModel model =
+      family_of("gemma2", {{"post_attention_norm", {256}}, {"post_ffw_norm", {256}}}, {});
+  model.attention.window = 100;
+  model.tied = true;
+  const GgufFile file = model.file();
+  ModelSpec spec = testing::must(read_spec(file));
+  spec.layers[0].norms.feed_forward_post.clear();
+  spec.layers[1].norms.attention_post.clear();
+  for (LayerSpec& layer : spec.layers) layer.residual_scale = 0.5f;
+  const Made whole = run(file, true, "cpu", mixed(), "f16", {}, {}, {}, spec);
+  const Made apart = run(file, false, "cpu", mixed(), "f16", {}, {}, {}, spec);
+  EXPECT_EQ(difference(whole, apart), "");
+  EXPECT_LT(whole.launches, apart.launches);
+  // The norms and scales count: the model of the file differs.
+  EXPECT_NE(difference(whole, run(file, false, "cpu", mixed())), "");
+}
+
 TEST_F(WholeLayer, SameBitsWithScaledSublayersAndQueries) {
   expect_same(family_of("granite", {},
                         {{"embedding_scale", 3.0f},

@@ -37,7 +37,8 @@ inline Made run(const GgufFile& file, bool whole, const std::string& variant,
                 const Schedule& schedule, const std::string& kv = "f16",
                 const std::optional<KeyMeans>& means = {},
                 const std::optional<kernels::Tuning>& tuning = {},
-                const std::function<void(ModelRunner&)>& after_step = {}) {
+                const std::function<void(ModelRunner&)>& after_step = {},
+                const std::optional<ModelSpec>& spec = {}) {
   std::uint32_t longest = 0, most = 0;
   for (const std::uint32_t length : schedule.lengths) longest = std::max(longest, length);
   for (const Step& step : schedule.steps) {
@@ -54,7 +55,7 @@ inline Made run(const GgufFile& file, bool whole, const std::string& variant,
                       .math = MathMode::fast,
                       .whole_layers = whole,
                       .tuning = tuning},
-                     {.variant = variant});
+                     {.variant = variant}, spec);
   std::vector<Tokens> sequences;
   for (const std::uint32_t length : schedule.lengths) {
     Random random(static_cast<std::uint32_t>(sequences.size()) + 7);

@@ -130,5 +130,15 @@ TEST(JobStops, AScoreJobAcceptsNoneOfThem) {
   }
 }
 
+// "none" says what is so anyway, and clients send it with every job.
+TEST(JobStops, AScoreJobMayRuleMarkersOut) {
+  const auto score = [](const std::string& markers) {
+    return map({{"task", str("score")}, {"prompt", str("x")}, {"markers", markers}});
+  };
+  EXPECT_TRUE(decode_job(score(str("none"))));
+  EXPECT_TRUE(decode_job(score(arr({}))));
+  EXPECT_REFUSED(score(str("reasoning")), invalid_value, "markers has no meaning");
+}
+
 }  // namespace
 }  // namespace millrace

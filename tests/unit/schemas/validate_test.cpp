@@ -185,7 +185,7 @@ TEST(Codec, JobsAndResultsSurviveEveryChangedByte) {
         const auto second = decode_job(encode_job(decoded->job));
         ASSERT_TRUE(second) << second.error().text();
         ASSERT_EQ(second->job, decoded->job);
-        ASSERT_TRUE(canonical_hash(damaged));
+        ASSERT_EQ(canonical_hash(damaged).size(), 32u);
       }
     }
   }

@@ -70,7 +70,6 @@ inline std::vector<std::pair<std::string, Job>> jobs() {
   Job tokens;
   tokens.model = "smollm2";
   tokens.request.prompt = Tokens{504, 3575, 282, 4649, 314};
-  tokens.request.add_special_tokens = false;
   tokens.request.n = 2;
   tokens.request.max_tokens = 4;
   tokens.request.sampling.seed = std::numeric_limits<std::uint64_t>::max();
