@@ -10,10 +10,6 @@
 #include "common/prelude.cl"
 #include "norm/rms.cl"
 
-#ifndef ADD_NORMED
-#define ADD_NORMED 1
-#endif
-
 MR_GROUP_INLINE void mr_add_branch(__global float* hidden, __global const float* branch,
                                    __global const float* weight, uint blocks, float inverse_width,
                                    float epsilon, float scale MR_SUMS_PARAMETER) {
