@@ -104,11 +104,11 @@ static inline MR_TARGET_INLINE float MR_N(mr_run_sum)(__global const int* x, int
 }
 
 // The form of sums (dot.cl).
-#undef MR_SUMS
+#undef MR_FORM
 #if (DOT == 1 || DOT == 2) && (CODES > 4 || CODE_LEVELS)
-#define MR_SUMS(name) name##_split
+#define MR_FORM(name) name##_split
 #else
-#define MR_SUMS(name) name##_whole
+#define MR_FORM(name) name##_whole
 #endif
 
 #define MR_EACH(i, n) _Pragma("unroll") for (int i = 0; i < (n); ++i)
@@ -129,27 +129,27 @@ static inline MR_TARGET_INLINE float MR_N(mr_run_sum)(__global const int* x, int
         MR_EXPECT(panel + SCALES_AT + b * SCALES * 16 * SCALE_SIZE);                              \
       }                                                                                           \
       MR_EACH(h, RUNS) {                                                                          \
-        MR_SUMS(Sum) sum[(P) * (C)];                                                                 \
+        MR_FORM(Sum) sum[(P) * (C)];                                                              \
         MR_EACH(c, C) MR_EACH(p, P)                                                               \
-            sum[p * (C) + c] = MR_SUMS(mr_sum_start)(MR_N(mr_initial)(x + c * X_STRIDE, h));         \
+            sum[p * (C) + c] = MR_FORM(mr_sum_start)(MR_N(mr_initial)(x + c * X_STRIDE, h));      \
         MR_EACH(i, 8 / RUNS) {                                                                    \
           const int g = h * (8 / RUNS) + i;                                                       \
-          MR_SUMS(Code) code[P];                                                                     \
+          MR_FORM(Code) code[P];                                                                  \
           MR_EACH(p, P) {                                                                         \
-            code[p] = MR_SUMS(mr_code_of)(                                                           \
+            code[p] = MR_FORM(mr_code_of)(                                                        \
                 MR_N(mr_value4)(weight + p * PANEL_BYTES, line[p], b, g));                        \
           }                                                                                       \
           MR_EACH(c, C) {                                                                         \
             const int column = x[c * X_STRIDE + g];                                               \
             MR_EACH(p, P)                                                                         \
-                sum[p * (C) + c] = MR_SUMS(mr_products)(sum[p * (C) + c], code[p], column);          \
+                sum[p * (C) + c] = MR_FORM(mr_products)(sum[p * (C) + c], code[p], column);       \
           }                                                                                       \
         }                                                                                         \
         MR_EACH(p, P) {                                                                           \
           const float16 d = MR_N(mr_scale16)(weight + p * PANEL_BYTES, b, h);                     \
           MR_EACH(c, C) {                                                                         \
             const float16 scale = d * (float16)(as_float(x[c * X_STRIDE + Q_SCALE]));             \
-            const int16 total = MR_SUMS(mr_sum_total)(                                               \
+            const int16 total = MR_FORM(mr_sum_total)(                                            \
                 sum[p * (C) + c], MR_N(mr_initial)(x + c * X_STRIDE, h));                         \
             acc[p * (C) + c] = fma(convert_float16(total), scale, acc[p * (C) + c]);              \
           }                                                                                       \
