@@ -162,13 +162,6 @@ std::shared_ptr<const StopRules> stop_rules(const GenerationRequest& request,
 
 }  // namespace
 
-std::uint64_t longest_token_bytes(const Tokenizer& tokenizer) {
-  std::size_t longest = 0;
-  for (TokenId id = 0; id < tokenizer.vocabulary_size(); ++id)
-    longest = std::max(longest, tokenizer.token_bytes(id).size());
-  return longest;
-}
-
 Result<PreparedRequest> prepare(const GenerationRequest& request, const RequestContext& context) {
   PreparedRequest out;
   const bool score = request.task == Task::score;
