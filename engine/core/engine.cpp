@@ -213,7 +213,6 @@ class ModelEngine final : public Engine {
     context.vocabulary = info_.vocabulary;
     context.kv_names = profile.kv_policies;
     context.fingerprint = profile.facts.fingerprint;
-    context.longest_token_bytes = longest_token_bytes(host_.tokenizer);
     context.markers = host_.markers;
     context.suggested_sampling = profile.suggested_sampling;
     context.suggested_sampling_error = profile.suggested_sampling_error;

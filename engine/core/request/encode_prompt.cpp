@@ -56,17 +56,27 @@ Status check_message(const ChatMessage& message, std::size_t index) {
 std::uint64_t most_bytes(const RequestContext& context) {
   std::uint64_t bytes = 0;
   const bool none = __builtin_mul_overflow(std::uint64_t{context.context_tokens},
-                                           context.longest_token_bytes, &bytes);
+                                           context.tokenizer->reach().longest(), &bytes);
   return none ? UINT64_MAX : bytes;
 }
 
 std::unexpected<Error> too_long(const std::string& what, const RequestContext& context) {
+  const TokenReach& reach = context.tokenizer->reach();
   return fail(Code::context_exceeded,
-              what + "; no text of more than " + std::to_string(most_bytes(context)) +
-                  " bytes fits the model's context of " + std::to_string(context.context_tokens) +
-                  " tokens, because its longest token has " +
-                  std::to_string(context.longest_token_bytes) + " bytes",
+              what + "; no text of more than " + std::to_string(most_bytes(context)) + " bytes" +
+                  (reach.whole() ? "" : " that need tokens") + " fits the model's context of " +
+                  std::to_string(context.context_tokens) +
+                  " tokens, because its longest token has " + std::to_string(reach.longest()) +
+                  " bytes",
               "shorten the prompt");
+}
+
+// Refuses a text that cannot fit the context by its bytes.
+Status check_bytes(const std::string& what, std::string_view text, const RequestContext& context) {
+  const TokenReach& reach = context.tokenizer->reach();
+  const std::uint64_t most = most_bytes(context);
+  if (reach.covered(text, most) <= most) return {};
+  return too_long(what + " has " + std::to_string(text.size()) + " bytes", context);
 }
 
 // With `in_messages`, literals of special tokens in messages become those tokens, too.
@@ -93,10 +103,14 @@ Result<Tokens> encode_chat(const Chat& chat, const ChatInputs& inputs, bool in_m
   variables.eos_token = token_text(*context.tokenizer, context.tokenizer->eos());
   variables.now_s = template_day_s;
   variables.inputs = &inputs;
-  const auto rendered = chat_template->render(chat, variables, most_bytes(context));
+  // Where tokens leave bytes out, only the whole text tells.
+  const bool whole = context.tokenizer->reach().whole();
+  const auto rendered =
+      chat_template->render(chat, variables, whole ? most_bytes(context) : UINT64_MAX);
   if (!rendered && rendered.error().code == Code::context_exceeded)
     return too_long(rendered.error().message, context);
   if (!rendered) return fail(rendered.error());
+  MILLRACE_TRY(check_bytes("the rendered chat", rendered->text, context));
   TokenizeOptions options;  // adds no BOS and EOS: the template writes them
   options.parse_special = true;
   if (!in_messages) options.plain = rendered->from_messages;
@@ -106,9 +120,8 @@ Result<Tokens> encode_chat(const Chat& chat, const ChatInputs& inputs, bool in_m
 }  // namespace
 
 Status check_prompt_size(const Prompt& prompt, const RequestContext& context) {
-  if (const auto* text = std::get_if<std::string>(&prompt);
-      text != nullptr && text->size() > most_bytes(context)) {
-    return too_long("the prompt has " + std::to_string(text->size()) + " bytes", context);
+  if (const auto* text = std::get_if<std::string>(&prompt)) {
+    return check_bytes("the prompt", *text, context);
   }
   const auto* ids = std::get_if<Tokens>(&prompt);
   if (ids == nullptr || ids->size() <= context.context_tokens) return {};

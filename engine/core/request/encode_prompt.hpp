@@ -11,7 +11,7 @@
 namespace millrace::engine {
 
 // Refuses a prompt that cannot fit the context by its size alone, before any work that grows with
-// the prompt: no token has more bytes than the longest of the vocabulary. Error: context_exceeded.
+// the prompt: the context's tokens stand for so many bytes at most. Error: context_exceeded.
 Status check_prompt_size(const Prompt& prompt, const RequestContext& context);
 
 Result<Tokens> encode_prompt(const GenerationRequest& request, const RequestContext& context);

@@ -127,22 +127,24 @@ Status check_lengths(const GenerationRequest& request, PreparedRequest& out,
   return check_context(out.prompt.size(), out.max_tokens, context.context_tokens);
 }
 
-// The positions at which prompts are likely to diverge: after the system prompt, after each turn
-// and at the end. A turn ends with a token that ends a generation; a template may put a system
-// prompt of its own before the messages. If the number of such tokens does not match the messages,
-// only the end counts. Checkpoints decide only which pages the cache keeps longer.
+// The positions at which prompts are likely to diverge: after the system prompt, after each message
+// and at the end. A message ends with a token for that; a template may put a system prompt of its
+// own before the messages. If the number of such tokens does not match the messages, only the end
+// counts. Checkpoints decide only which pages the cache keeps longer.
 std::vector<Checkpoint> checkpoints(const GenerationRequest& request, const Tokens& prompt,
                                     const Tokenizer& tokenizer) {
   std::vector<Checkpoint> out;
   if (const auto* chat = std::get_if<Chat>(&request.prompt)) {
-    const auto ends = tokenizer.end_tokens();
+    const auto ends = tokenizer.message_ends();
     for (std::uint32_t i = 0; i < prompt.size(); ++i) {
       if (std::find(ends.begin(), ends.end(), prompt[i]) == ends.end()) continue;
       out.push_back({i + 1, Keep::user});
     }
-    const bool first_is_system = chat->front().role == "system" || out.size() == chat->size() + 1;
     if (out.size() < chat->size() || out.size() > chat->size() + 1) out.clear();
-    if (!out.empty() && first_is_system) out.front().keep = Keep::system;
+    const std::string& role = chat->front().role;
+    const bool given = role == "system" || role == "developer";
+    const std::size_t system = out.empty() ? 0 : out.size() - chat->size() + (given ? 1 : 0);
+    for (std::size_t i = 0; i < system; ++i) out[i].keep = Keep::system;
   }
   out.push_back({static_cast<std::uint32_t>(prompt.size()), Keep::user});
   return out;
@@ -161,13 +163,6 @@ std::shared_ptr<const StopRules> stop_rules(const GenerationRequest& request,
 }
 
 }  // namespace
-
-std::uint64_t longest_token_bytes(const Tokenizer& tokenizer) {
-  std::size_t longest = 0;
-  for (TokenId id = 0; id < tokenizer.vocabulary_size(); ++id)
-    longest = std::max(longest, tokenizer.token_bytes(id).size());
-  return longest;
-}
 
 Result<PreparedRequest> prepare(const GenerationRequest& request, const RequestContext& context) {
   PreparedRequest out;

@@ -27,13 +27,10 @@ struct RequestContext {
   std::uint32_t vocabulary = 0;
   std::vector<std::string> kv_names;  // that jobs may ask for; the first is the engine's option
   std::string fingerprint;
-  std::uint64_t longest_token_bytes = UINT64_MAX;  // of the vocabulary
-  std::vector<Marker> markers;                     // that the model is known to write
-  SuggestedSampling suggested_sampling;            // by the model's file
-  std::string suggested_sampling_error;            // why its suggestion cannot be used
+  std::vector<Marker> markers;           // that the model is known to write
+  SuggestedSampling suggested_sampling;  // by the model's file
+  std::string suggested_sampling_error;  // why its suggestion cannot be used
 };
-
-std::uint64_t longest_token_bytes(const Tokenizer& tokenizer);
 
 struct PreparedRequest {
   Task task = Task::generate;

@@ -124,7 +124,8 @@ struct Tokenizer::State {
   Literals user_defined, special;
   bool add_bos = false, add_eos = false, space_prefix = false, phi3 = false;
   std::optional<TokenId> bos, eos, end_of_turn, end_of_message;
-  Tokens end_tokens;
+  Tokens end_tokens, message_ends;
+  std::optional<TokenReach> reach;
   // Most words are one token, and merging each of them every time would be most of the work. So the
   // tokenizer remembers for which words the merges give that token. Threads that race store the
   // same answer.
@@ -184,14 +185,15 @@ void Tokenizer::State::collect_end_tokens() {
   const auto is_named = [&](std::string_view name) {
     return [this, name](TokenId id) { return vocabulary.bytes(id) == name; };
   };
-  // In gpt-oss's format <|end|> ends a message, and others follow.
-  if (names.contains("<|return|>") && names.contains("<|call|>"))
-    std::erase_if(end_tokens, is_named("<|end|>"));
   // In Gemma 4's vocabulary </s> is the tag of HTML.
   if (names.contains(kToolResponse)) std::erase_if(end_tokens, is_named("</s>"));
   std::ranges::sort(end_tokens);
   const auto repeats = std::ranges::unique(end_tokens);
   end_tokens.erase(repeats.begin(), repeats.end());
+  message_ends = end_tokens;
+  // In gpt-oss's format <|end|> ends a message, and others follow.
+  if (names.contains("<|return|>") && names.contains("<|call|>"))
+    std::erase_if(end_tokens, is_named("<|end|>"));
 }
 
 // Returns the leftmost literal that counts at or after `from`, and the longest if several begin
@@ -273,6 +275,7 @@ Result<Tokenizer> Tokenizer::load(const Metadata& metadata) {
   MILLRACE_TRY(state->load_ids(metadata));
   state->collect_literals();
   state->collect_end_tokens();
+  state->reach.emplace(state->vocabulary, state->phi3);
   return Tokenizer(std::move(state));
 }
 
@@ -350,6 +353,12 @@ bool Tokenizer::adds_eos() const {
 }
 std::span<const TokenId> Tokenizer::end_tokens() const {
   return state_->end_tokens;
+}
+std::span<const TokenId> Tokenizer::message_ends() const {
+  return state_->message_ends;
+}
+const TokenReach& Tokenizer::reach() const {
+  return *state_->reach;
 }
 
 }  // namespace millrace::engine

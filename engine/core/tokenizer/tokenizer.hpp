@@ -22,6 +22,7 @@
 #include <string_view>
 
 #include "engine/core/gguf/metadata.hpp"
+#include "engine/core/tokenizer/token_reach.hpp"
 #include "engine/core/tokenizer/vocabulary.hpp"
 #include "schemas/base/generation.hpp"
 #include "schemas/base/text_span.hpp"
@@ -76,6 +77,10 @@ class Tokenizer {
   // Tokens that end a generation, in ascending order: EOS, end of turn and end of message as the
   // file names them, and control tokens with a well-known name for these.
   std::span<const TokenId> end_tokens() const;
+  // These, and in gpt-oss's format the token after which further messages follow.
+  std::span<const TokenId> message_ends() const;
+  // How much text a number of tokens can stand for.
+  const TokenReach& reach() const;
 
  private:
   struct State;

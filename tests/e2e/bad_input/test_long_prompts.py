@@ -88,7 +88,8 @@ def test_steps_go_on_while_the_longest_prompts_are_refused(real_broker):
         engine.kill()  # it would finish its job first
     refused = {r["custom_id"]: r["error"] for r in watcher.results[1:]}
     assert set(refused) == {f"long {i}" for i in range(5)}
+    most = context * LONGEST_TOKEN_BYTES
     for error in refused.values():
         # The error tells bytes: nothing was tokenized.
         assert error["code"] == "context_exceeded"
-        assert f"no text of more than {context * LONGEST_TOKEN_BYTES} bytes fits" in error["message"]
+        assert f"no text of more than {most} bytes fits" in error["message"]

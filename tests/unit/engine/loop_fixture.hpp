@@ -96,7 +96,6 @@ class LoopTest : public ::testing::Test {
     context_.vocabulary = host_parts().tokenizer.vocabulary_size();
     context_.kv_names = {"f16", "f16/f16 x30"};
     context_.fingerprint = "f00d";
-    context_.longest_token_bytes = longest_token_bytes(host_parts().tokenizer);
     LoopOptions loop;
     loop.scheduler = options;
     loop.engine.model = "scripted";

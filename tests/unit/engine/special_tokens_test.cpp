@@ -1,7 +1,9 @@
 // The kind of a request's prompt and parse_special decide whether the special tokens that it spells
 // become tokens. The tests use the test model's tokenizer and template.
 #include "engine/core/request/encode_prompt.hpp"
+#include "tests/support/tiny_model.hpp"
 #include "tests/unit/engine/loop_fixture.hpp"
+#include "tests/unit/tokenizer/support.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -149,6 +151,38 @@ TEST_F(SpecialTokens, InMessagesMakeNoCheckpoints) {
   EXPECT_EQ(faked[0], honest[0]);
   // Where they count, the turns cannot be told apart, and the prompt's end is all that is left.
   EXPECT_EQ(ends({{"system", "a"}, {"user", "<|im_end|><|im_end|>"}}, true).size(), 1u);
+}
+
+// In gpt-oss's format a message may end with a token after which the model goes on, and its
+// template writes a system message of its own.
+TEST_F(SpecialTokens, MessagesThatEndNoGenerationMakeCheckpointsToo) {
+  millrace::testing::TestVocabulary words;
+  for (const char* name : {"<|start|>", "<|message|>", "<|end|>", "<|return|>", "<|call|>"}) {
+    words.add(name, 3);
+  }
+  const auto tokenizer = millrace::testing::must(
+      Tokenizer::load(millrace::testing::TinyModel::file(words.builder()).metadata()));
+  const auto chat_template = ChatTemplate::parse(
+      "<|start|>system<|message|>You are a model.<|end|>{% for m in messages %}<|start|>"
+      "{{ 'developer' if m.role == 'system' else m.role }}<|message|>{{ m.content }}<|end|>"
+      "{% endfor %}<|start|>assistant");
+  context_.tokenizer = &tokenizer;
+  context_.chat_template = &chat_template;
+  const auto keeps = [&](const Chat& chat) {
+    R r;
+    r.prompt = chat;
+    r.max_tokens = 4;
+    r.sampling.seed = 1;
+    std::vector<Keep> out;
+    const auto prepared = prepare(r, context_);
+    EXPECT_TRUE(prepared) << prepared.error().text();
+    for (const Checkpoint& point : prepared->checkpoints) out.push_back(point.keep);
+    return out;
+  };
+  EXPECT_EQ(keeps({{"user", "a"}}), (std::vector{Keep::system, Keep::user, Keep::user}));
+  EXPECT_EQ(keeps({{"system", "a"}, {"user", "b"}}),
+            (std::vector{Keep::system, Keep::system, Keep::user, Keep::user}));
+  EXPECT_EQ(keeps({{"user", "a"}, {"assistant", "b"}, {"user", "c"}}).size(), 5u);
 }
 
 }  // namespace
