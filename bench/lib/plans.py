@@ -17,8 +17,8 @@ def file_of(given):
         return pathlib.Path(last_line([ROOT / NAMED[given], given]))
     path = pathlib.Path(given).expanduser().resolve()
     if not path.is_file():
-        raise Failed(f"--model {given}: there is no such file; give the path of a GGUF file, or one "
-                     f"of the names {', '.join(NAMED)}")
+        raise Failed(f"--model {given}: there is no such file; give the path of a GGUF file, or "
+                     f"one of the names {', '.join(NAMED)}")
     return path
 
 

@@ -1,8 +1,9 @@
 """Models of well-known shapes with random weights, as Q4_K_M files, for measuring speed.
 
-A file has the types of llama.cpp's quantizer, and its blocks are random codes: nothing is quantized.
-The same name gives the same bytes on every machine. Weights have the spread of tests/families, so
-queries meet keys with scores of deviation 1, and experts are chosen about evenly.
+A file has the types of llama.cpp's quantizer, and its blocks are random codes: nothing is
+quantized. The same name gives the same bytes on every machine. Weights have the spread of
+tests/families, so queries meet keys with scores of deviation 1, and experts are chosen about
+evenly.
 """
 import hashlib
 import math
@@ -71,8 +72,8 @@ def random_bytes(name, blocks, size):
         blocks, size)
 
 
-# The deviation of a block's weights whose scale is 1. A weight of Q4_K is then (0 to 15 - 7.5) times
-# 32 to 63, one of Q6_K (-32 to 31) times a scale of either sign between 64 and 128.
+# The deviation of a block's weights whose scale is 1. A weight of Q4_K is then (0 to 15 - 7.5)
+# times 32 to 63, one of Q6_K (-32 to 31) times a scale of either sign between 64 and 128.
 def deviation(steps, scales):
     return math.sqrt(np.mean(np.square(steps)) * np.mean(np.square(scales)))
 

@@ -118,8 +118,8 @@ def test_a_models_sections_stand_beside_those_of_the_test_model(tmp_path, monkey
     here = {"processor": "A", "cores": 1, "features": [], "memory_gib": 1, "commit": "c",
             "date": "2026-11-23"}
     for model in ("", "one", "two", "one"):
-        page, _ = results.save(here, "bench/compare", [report.Section("speed", ["x"], [], {}, model)],
-                               {}, lambda stem: None)
+        section = report.Section("speed", ["x"], [], {}, model)
+        page, _ = results.save(here, "bench/compare", [section], {}, lambda stem: None)
     titles = [line for line in page.read_text().split("\n") if line.startswith("## ")]
     assert titles == ["## Prompts and generation", "## Prompts and generation: one",
                       "## Prompts and generation: two"]

@@ -44,7 +44,7 @@ MORE_BITS = {0, 1, 2, 5, 8, 11, 14, 17, 20, 23, 24, 25, 26, 27}
 
 def test_the_layers_with_more_bits_are_those_of_llamas_quantizer():
     assert {layer for layer in range(28) if random_model.has_more_bits(layer, 28)} == MORE_BITS
-    assert [random_model.has_more_bits(layer, 4) for layer in range(4)] == [False, False, True, True]
+    assert {layer for layer in range(4) if random_model.has_more_bits(layer, 4)} == {2, 3}
 
 
 @pytest.mark.parametrize("name, counts", [
@@ -121,5 +121,6 @@ def test_every_random_model_has_a_name_in_compare():
 
 
 def test_an_unknown_name_is_refused():
-    done = subprocess.run([sys.executable, ROOT / "bench/make_model", "qwen9"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, ROOT / "bench/make_model", "qwen9"],
+                          capture_output=True, text=True)
     assert done.returncode == 2 and "choose from 'qwen3-0.6b', 'qwen3-30b-a3b'" in done.stderr
