@@ -34,6 +34,9 @@ class Shape:
     # computes one prompt and copies its keys and values to the other rows, so a round takes half as
     # long.
     generation_only: bool = False
+    # Tokens that our rows may draw beyond `output` while the last prompts are computed, so that all
+    # rows still draw at once in `output` steps. Their contexts are longer for it.
+    headroom: int = 0
 
     @property
     def name(self):
@@ -75,7 +78,8 @@ IDLE_ONE, IDLE_EIGHT, IDLE_FULL = (Shape(rows, 128, 128, (IDLE, BESIDE)) for row
 FILE_SIDES = (OURS, LLAMA_FILE, OPENVINO_FILE)
 FILE_ONE, FILE_EIGHT = Shape(1, 128, 128, FILE_SIDES), Shape(8, 128, 128, FILE_SIDES)
 FILE_LONGER = Shape(8, 512, 32, FILE_SIDES)
-FILE_FULL = Shape(64, 128, 128, FILE_SIDES, generation_only=True)
+# Without headroom the first rows of a slow model would end before the last ones begin to draw.
+FILE_FULL = Shape(64, 128, 128, FILE_SIDES, generation_only=True, headroom=192)
 FILE_SHAPES = [FILE_ONE, FILE_EIGHT, FILE_LONGER, FILE_FULL]
 FILE_QUICK = [Shape(1, 128, 32, FILE_SIDES), Shape(8, 128, 32, FILE_SIDES),
-              Shape(64, 128, 32, FILE_SIDES, generation_only=True)]
+              Shape(64, 128, 32, FILE_SIDES, generation_only=True, headroom=192)]

@@ -107,8 +107,8 @@ class OpenVino:
 class Ours:
     """Our engine in its own process, without queue and files."""
 
-    def __init__(self, math, model):
-        self.math, self.model = math, model
+    def __init__(self, math, model, kv_memory=None):
+        self.math, self.model, self.kv_memory = math, model, kv_memory
 
     def measure(self, shape, *more):
         words = [BIN / "engine_bench", "--model", self.model, "--jobs", shape.rows, "--prompt",
@@ -117,6 +117,10 @@ class Ours:
             words += ["--math", self.math]
         if shape.generation_only:
             words += ["--generation-only"]
+        if self.kv_memory:
+            words += ["--kv-memory", self.kv_memory]
+        if shape.headroom:
+            words += ["--headroom", shape.headroom]
         done = run(words)
         result = json_in(done.text)
         if result["generate_steps"] < shape.output / 4:

@@ -8,7 +8,7 @@ import pytest
 from made import ROOT, fast, guard, rounds_of
 from lib import phase, plans, report, results, run, shapes, sides, speed, verdict
 from lib.run import Failed, Refused
-from lib.shapes import FILE_EIGHT, FILE_ONE, LLAMA_FILE, OPENVINO_FILE, OURS, Shape
+from lib.shapes import FILE_EIGHT, FILE_ONE, LLAMA_FILE, OPENVINO_FILE, OURS
 
 REFUSAL = "OpenVINO GenAI 1 refuses M.gguf: IndexError"
 
@@ -131,5 +131,18 @@ def test_quick_and_judged_choose_among_the_shapes():
     assert chosen(plans.TEST_MODEL) == shapes.SHAPES
     assert chosen(plans.TEST_MODEL, quick=True) == shapes.QUICK
     assert chosen(plans.TEST_MODEL, judged=True) == shapes.JUDGED
-    assert Shape(64, 128, 32, shapes.FILE_SIDES, generation_only=True) in \
-        chosen(plans.of_file(ROOT / "M.gguf"), quick=True)
+    assert chosen(plans.of_file(ROOT / "M.gguf"), quick=True) == shapes.FILE_QUICK
+
+
+def test_many_rows_of_a_slow_model_all_draw_at_once(monkeypatch):
+    """A step holds at least 64 tokens of prompts, so the last prompt ends before the first row."""
+    for shape in (shapes.FILE_FULL, shapes.FILE_QUICK[-1]):
+        assert shape.headroom >= shape.rows * shape.prompt / 64
+    commands = []
+    monkeypatch.setattr(sides, "run", lambda command: commands.append(command) or run.Output(
+        '{"generate_steps": 128, "prompt_tok_s": 1, "generate_tok_s": 2, "total_tok_s": 3}', 1, 0))
+    for shape in (shapes.FILE_FULL, FILE_ONE):
+        plans.FILE_SIDES[OURS](ROOT / "M.gguf").measure(shape)
+    assert commands[0][-2:] == ["--headroom", 192] and "--headroom" not in commands[1]
+    assert commands[1][-2:] == ["--kv-memory", "4GiB"]
+    assert "scheduler.cache_size = 4  # GB" in (ROOT / "bench/lib/openvino_run.py").read_text()
