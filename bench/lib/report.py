@@ -59,8 +59,9 @@ def verdict_table(lines):
         same_speed, same = beside(line.get("same_file"), line["required_same_file"])
         best_speed, ratio = beside(best, line["required_best"])
         lacks = "lacks " + ", ".join(line["missing"]) if line["missing"] else ""
+        absent = ", ".join(f"{side}: refuses the file" for side in line.get("refused", [])) or "-"
         rows.append([line["what"], line["ours"].text() if "ours" in line else "-", same_speed, same,
-                     f"{best_speed} ({best.name})" if best else "-", ratio,
+                     f"{best_speed} ({best.name})" if best else absent, ratio,
                      said(line["holds"], lacks, line["mark"])])
     return table(["tokens/s", "ours", "llama.cpp, same file", "times", "best", "times", "holds"],
                  rows)

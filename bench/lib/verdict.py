@@ -97,6 +97,7 @@ def judge(row, measured):
     rounds = measured[shape] if shape else Rounds([], 0)
     needed = {OURS, row.same} if row.same_file else {OURS}
     ran = rounds.sides()
+    out["refused"] = sorted(rounds.refused)
     failed = {*rounds.failures} - rounds.refused  # a peer that refuses the file is not required
     out["missing"] = sorted({*needed, *failed} - {*ran})
     if OURS not in ran:

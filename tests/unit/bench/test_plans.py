@@ -37,6 +37,7 @@ def test_a_peer_that_refuses_the_file_is_not_required_but_named():
     del speeds[OPENVINO_FILE]
     got = judged("generated, 1 row", refused=[OPENVINO_FILE], **speeds)
     assert got["holds"] is True and not got["missing"] and "best" not in got
+    assert f"| {OPENVINO_FILE}: refuses the file | - | yes |" in report.verdict_table([got])
     gone = judged("generated, 1 row", refused=[LLAMA_FILE], **{OURS: fast(1, 1)})
     assert gone["holds"] is None and gone["missing"] == [LLAMA_FILE]
 
