@@ -1,7 +1,7 @@
 // Measures the speed of the engine without queue and files.
 //
 //   engine_bench --model M.gguf [--jobs 64] [--prompt 128] [--output 128] [--shared 0]
-//                [engine options]
+//                [--headroom 0] [engine options]
 //
 // After a short warm-up it runs `jobs` distinct prompts of `prompt` tokens twice: in the first run
 // each draws one token, in the second run `output` tokens. Prompt speed is that of the first run.
@@ -10,9 +10,11 @@
 // from the device's events, in the first run and in the steps of the second that hold no prompt;
 // --separate launches the parts of a layer one by one, so that each has a time. --first-token only
 // loads the model and draws one token. --generation-only omits the first run, and prompt speed is
-// then that of the second run's steps. With --shared N the first N tokens of all prompts are the
-// same, and the load runs once, on an empty prefix tree; without it the prefix cache is off. Prints
-// one JSON object.
+// then that of the second run's steps. The prompts of many jobs take many steps, in which the first
+// jobs draw already. With --headroom N a job may draw N tokens more, and the run ends once every
+// job has drawn in `output` steps without a prompt. With --shared N the first N tokens of all
+// prompts are the same, and the load runs once, on an empty prefix tree; without it the prefix
+// cache is off. Prints one JSON object.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -45,7 +47,8 @@ double seconds_since(Clock::time_point start) {
 
 struct Load {
   std::uint32_t jobs = 64, prompt = 128, output = 128, shared = 0;
-  std::uint32_t first = 0;  // index of the first job
+  std::uint32_t first = 0;     // index of the first job
+  std::uint32_t headroom = 0;  // tokens that a job may draw beyond `output`
 };
 
 constexpr std::uint32_t everybody = 1u << 20;  // index of the shared tokens; no job has it
@@ -60,7 +63,7 @@ GenerationRequest job(std::uint32_t own, const Load& load, std::uint32_t vocabul
     prompt.push_back(1000 + (index * 7919 + i * 104729) % (vocabulary - 1000));
   }
   request.prompt = prompt;
-  request.max_tokens = load.output;
+  request.max_tokens = load.output + load.headroom;
   request.sampling.temperature = 0;
   request.stops.ignore_eos = true;
   return request;
@@ -80,6 +83,7 @@ struct Run {
 
 Run run(Engine& engine, const Load& load, bool profile) {
   static millrace::engine::RequestId next = 1;
+  const millrace::engine::RequestId first = next;
   for (std::uint32_t i = 0; i < load.jobs; ++i) {
     must(engine.add(next++, job(load.first + i, load, engine.info().vocabulary)));
   }
@@ -106,6 +110,9 @@ Run run(Engine& engine, const Load& load, bool profile) {
     if (completed == Step::decode && now.generated_tokens - last.generated_tokens == load.jobs) {
       out.full_s += ms / 1e3;
       out.full_drawn += load.jobs;
+      if (load.headroom > 0 && out.full_drawn == static_cast<double>(load.jobs) * load.output) {
+        for (auto id = first; id < next; ++id) engine.cancel(id);
+      }
     }
     if (started == Step::decode) {
       ++out.decode_steps;
@@ -242,6 +249,8 @@ int main(int argc, char** argv) {
   add("--jobs", load.jobs, "number of jobs")->check(CLI::Range(1, 100000));
   add("--prompt", load.prompt, "tokens of each job's prompt")->check(CLI::Range(1, 1000000));
   add("--output", load.output, "tokens that each job draws")->check(CLI::Range(1, 1000000));
+  add("--headroom", load.headroom, "tokens that a job may draw beyond --output")
+      ->check(CLI::Range(0, 1000000));
   add("--shared", load.shared, "tokens that all prompts begin with; turns the prefix cache on");
   app.add_option("--variant", variant, "kernels: generic or cpu");
   app.add_flag("--profile", profile, "time every kernel; slows steps down a little");

@@ -13,6 +13,7 @@ import sys
 import time
 
 from . import limits
+from .busy import busy
 from .job import job
 from .kv import kv
 from .mixed import mixed
@@ -180,7 +181,7 @@ def fidelity(context):
 
 
 CHECKS = {check.__name__: check
-          for check in (throughput, mixed, start, submits, memory, kernels, sampler, prefix,
+          for check in (throughput, mixed, busy, start, submits, memory, kernels, sampler, prefix,
                         fidelity, job, kv)}
 
 

@@ -1,13 +1,14 @@
 """Makes one OpenVINO GenAI measurement. Runs in the Python that bench/openvino.sh prints.
 
     python openvino_run.py '{"model": "M.gguf", "kv": "f16", "threads": 2, "rows": 8,
-                             "prompt": 128, "output": 128, "prompt_run": true}'
+                             "prompt": 128, "output": 128, "prompt_run": true,
+                             "vocabulary": 49152}'
 
 The continuous-batching back end reads the GGUF file and runs steps of 2,048 tokens, without prefix
 cache, greedily, ignoring end-of-text. After a warm-up it runs the rows' prompts with one token
 each, unless `prompt_run` is false, and then with `output` tokens. Prints one JSON object: the times
 of both runs, and the pipeline's own record of the second: when each step ended, and how many tokens
-it drew.
+it drew. If the back end cannot read the file, the object holds its reason as `refused`.
 """
 import json
 import sys
@@ -17,14 +18,12 @@ import numpy as np
 import openvino
 import openvino_genai
 
-VOCABULARY = 49152
 
-
-def prompts(rows, count):
+def prompts(rows, count, vocabulary):
     """The token ids that bench/engine/engine_bench.cpp gives its jobs."""
     row = np.arange(rows, dtype=np.int64)[:, None] * 7919
     position = np.arange(count, dtype=np.int64)[None, :] * 104729
-    return 1000 + ((row + position) % 2**32) % (VOCABULARY - 1000)
+    return 1000 + ((row + position) % 2**32) % (vocabulary - 1000)
 
 
 def generate(pipe, ids, output):
@@ -54,11 +53,17 @@ def main():
     if spec["kv"] != "default":
         properties["KV_CACHE_PRECISION"] = spec["kv"]
     begin = time.monotonic()
-    pipe = openvino_genai.LLMPipeline(spec["model"], "CPU", scheduler_config=scheduler,
-                                      **properties)
+    try:
+        pipe = openvino_genai.LLMPipeline(spec["model"], "CPU", scheduler_config=scheduler,
+                                          **properties)
+    except Exception as error:  # whatever it raises says that it does not run the file
+        print(json.dumps({"refused": f"{type(error).__name__}: {error}",
+                          "version": openvino_genai.__version__}))
+        return
     load_s = time.monotonic() - begin
-    generate(pipe, prompts(min(spec["rows"], 16), min(spec["prompt"], 128)), 4)
-    ids = prompts(spec["rows"], spec["prompt"])
+    generate(pipe, prompts(min(spec["rows"], 16), min(spec["prompt"], 128),
+                           spec["vocabulary"]), 4)
+    ids = prompts(spec["rows"], spec["prompt"], spec["vocabulary"])
     prompt_s = generate(pipe, ids, 1)[0] if spec["prompt_run"] else None
     total_s, raw = generate(pipe, ids, spec["output"])
     print(json.dumps({"load_s": load_s, "prompt_s": prompt_s, "total_s": total_s,

@@ -16,7 +16,7 @@ import contextlib
 import dataclasses
 import statistics
 
-from .run import BIN, Failed, Watch, json_in, run
+from .run import BIN, Failed, Refused, Watch, json_in, run
 from .shapes import BUSY
 
 MOVED = 0.1  # readings that differ by more are of different phases
@@ -69,6 +69,8 @@ class Rounds:
     failures: dict = dataclasses.field(default_factory=dict)  # side -> why it failed
     least: int = LEAST  # rounds that a verdict needs
     memory: Memory = dataclasses.field(default_factory=Memory)
+    refused: set = dataclasses.field(default_factory=set)  # those of the failures that do not read
+                                                           # the model's file
 
     @property
     def counted(self):
@@ -175,14 +177,16 @@ class Guard:
         finally:
             self.probe, self.watch = usual
 
-    def one_round(self, order, measure, before, failures):
-        """Runs one round. Records why a side failed, and goes on with the others."""
+    def one_round(self, order, measure, before, found):
+        """Runs one round. Records in `found` why a side failed, and goes on with the others."""
         values, reads, watch = {}, [before], self.watch()
         for side in order:
             try:
                 values[side] = measure(side)
             except Failed as failure:
-                failures[side] = str(failure)
+                found.failures[side] = str(failure)
+                if isinstance(failure, Refused):
+                    found.refused.add(side)
             reads.append(self.probe())
         return Round(values, reads, watch.foreign())
 
@@ -195,7 +199,7 @@ class Guard:
             if not left or len(found.counted) >= wanted:
                 break
             order = left if number % 2 == 0 else left[::-1]
-            one = self.one_round(order, measure, before, found.failures)
+            one = self.one_round(order, measure, before, found)
             before = one.reads[-1]
             self.memory.saw(one.level)
             if one.values:

@@ -11,10 +11,10 @@ QUICK = SHAPES[1:3]
 WAYS = {"": ["--profile"], ", layers in parts": ["--profile", "--separate"]}
 
 
-def measure(speeds, quick):
+def measure(speeds, shapes):
     """Name of shape and way -> Rounds whose values are Speeds with engine_bench's object."""
     out = {}
-    for shape in QUICK if quick else SHAPES:
+    for shape in shapes:
         for way, flags in WAYS.items():
             def one(_side, shape=shape, flags=flags):
                 return speeds.side(OURS).measure(shape, *flags)

@@ -18,10 +18,15 @@ class Section:
     parts: list            # Markdown
     headlines: list = dataclasses.field(default_factory=list)  # for the history
     failed: dict = dataclasses.field(default_factory=dict)     # what -> why
+    model: str = ""  # if it is not the test model
+
+    @property
+    def title(self):
+        return TITLES[self.measure] + (f": {self.model}" if self.model else "")
 
     def text(self, origin):
         """The section's Markdown. origin: its command, commit and date."""
-        parts = [f"## {TITLES[self.measure]}", origin, *self.parts]
+        parts = [f"## {self.title}", origin, *self.parts]
         if self.failed:
             parts.append("\n".join(f"- Failed: {what}: {' '.join(why.split())[:400]}"
                                    for what, why in self.failed.items()))
@@ -54,8 +59,9 @@ def verdict_table(lines):
         same_speed, same = beside(line.get("same_file"), line["required_same_file"])
         best_speed, ratio = beside(best, line["required_best"])
         lacks = "lacks " + ", ".join(line["missing"]) if line["missing"] else ""
+        absent = ", ".join(f"{side}: refuses the file" for side in line.get("refused", [])) or "-"
         rows.append([line["what"], line["ours"].text() if "ours" in line else "-", same_speed, same,
-                     f"{best_speed} ({best.name})" if best else "-", ratio,
+                     f"{best_speed} ({best.name})" if best else absent, ratio,
                      said(line["holds"], lacks, line["mark"])])
     return table(["tokens/s", "ours", "llama.cpp, same file", "times", "best", "times", "holds"],
                  rows)
@@ -90,7 +96,9 @@ def speed_table(measured, work, peak):
     rows = []
     for shape, rounds in measured.items():
         rows += speed_rows(shape, rounds, work, peak)
-        rows += [[shape.name, side, "failed", "failed", *[""] * 6] for side in rounds.failures]
+        for side in rounds.failures:
+            said_so = "refuses the file" if side in rounds.refused else "failed"
+            rows.append([shape.name, side, said_so, said_so, *[""] * 6])
     return table(head, rows)
 
 
@@ -128,24 +136,26 @@ def peak_line(peak):
             f"{peak['peak_fp32_gflops']:.0f} Gflop/s. Each round measures the memory's speed.")
 
 
-def speed_section(measured, verdicts, work, peak):
+def speed_section(measured, verdicts, work, peak, model=""):
     """measured: shape -> Rounds."""
     headlines = []
     for line in verdicts:
         ratios = [f"{statistics.median(line[name].ratios):.2f}" for name in ("same_file", "best")
                   if name in line]
         headlines.append(f"{line['what']}: {' and '.join(ratios) or '-'}")
+    if model:
+        headlines = [f"{model}: {'; '.join(headlines)}"]
     parts = [peak_line(peak), "What must hold, in tokens/s, as the median over the rounds:",
              verdict_table(verdicts), "Every shape, in tokens/s, median and range over the rounds; "
              "KV is fp16 unless a side says otherwise:", speed_table(measured, work, peak)]
-    failed = {f"{shape.name}, {side}": why for shape, rounds in measured.items()
-              for side, why in rounds.failures.items()}
-    return Section("speed", parts, headlines, failed)
+    failed = {side if side in rounds.refused else f"{shape.name}, {side}": why
+              for shape, rounds in measured.items() for side, why in rounds.failures.items()}
+    return Section("speed", parts, headlines, failed, model)
 
 
-def profile_section(profiles, work, peak):
+def profile_section(profiles, work, peak, model=""):
     failed = {shape: d["failure"] for shape, d in profiles.items() if "failure" in d}
-    return Section("profile", [profile_table(profiles, work, peak)], [], failed)
+    return Section("profile", [profile_table(profiles, work, peak)], [], failed, model)
 
 
 def check_section(name, rows, tables):

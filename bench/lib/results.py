@@ -76,9 +76,9 @@ def split(page):
 
 
 def merged(page, texts):
-    """The page with its sections replaced by those of `texts` (measure -> Markdown), in order."""
+    """The page with its sections replaced by those of `texts` (title -> Markdown), in order."""
     head, sections = split(page)
-    sections |= {TITLES[measure]: text for measure, text in texts.items()}
+    sections |= texts
     order = [*TITLES.values(), *(title for title in sections if title not in TITLES.values())]
     return "\n\n".join([head.rstrip(), *(sections[title].rstrip() for title in order
                                          if title in sections)]) + "\n"
@@ -130,7 +130,7 @@ def save(here, line, sections, everything, draw, fastest=0.0):
     old = page.read_text() if page.exists() else page_head(here)
     if round(fastest, 1) > recorded_memory(here):
         old = with_memory(old, here, fastest)
-    texts = {section.measure: section.text(origin(here, line)) for section in sections}
+    texts = {section.title: section.text(origin(here, line)) for section in sections}
     lines = history.read_text() if history.exists() else HISTORY_HEAD
     page.write_text(merged(old, texts))
     history.write_text(with_line(lines, history_line(here, line, sections)))

@@ -6,6 +6,7 @@ import os
 import pathlib
 import resource
 import subprocess
+import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -17,6 +18,10 @@ FEATURES = ["avx2", "avx512bw", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_i
 
 class Failed(Exception):
     """A program that did not do what it should. The text names it and quotes what it printed."""
+
+
+class Refused(Failed):
+    """A program that does not read the model's file."""
 
 
 @dataclasses.dataclass
@@ -118,6 +123,13 @@ def build(*programs):
     """Builds our own programs in $MILLRACE_BUILD or build/."""
     run(["bash", "-c", f". {ROOT}/ops/lib/common.sh; build_targets {' '.join(programs)}"],
         timeout_s=3600)
+
+
+def own_environment():
+    """Restarts this program in the Python that has matplotlib and gguf."""
+    python = last_line([ROOT / "bench/python.sh"], timeout_s=1800)
+    if pathlib.Path(sys.prefix) != pathlib.Path(python).parents[1]:
+        os.execv(python, [python, *sys.argv])
 
 
 def last_line(command, **options):

@@ -6,6 +6,7 @@ TITLES = {
     "kv": "Speed by KV policy",
     "job": "A whole job, file to file",
     "mixed": "The model in Q4_K_M",
+    "busy": "Beside a busy process",
     "throughput": "Exact math",
     "prefix": "The prefix cache",
     "sampler": "What penalties and logprobs add",
@@ -25,8 +26,11 @@ WHY = {
           "decode them, so its gain stays below the ratio of the bytes and shrinks when the memory "
           "is fast. At 256 tokens the weights are most of what a step reads.",
     "job": "Integer dot products limit 64 rows at once. Ours computes the system prompt once.",
-    "mixed": "A layer whose matrices have different types does not run as one kernel; the launches "
-             "a step show how it ran.",
+    "mixed": "A block of Q4_K, Q5_0 or Q6_K takes more operations to unpack than one of Q4_1, and "
+             "the file is larger. The launches a step show whether its layers ran as one kernel.",
+    "busy": "Threads that wait for each other run at the speed of the slowest: with two of ours "
+            "and the other process on one of the cores, that is half. What is above is work that "
+            "the other core took over.",
     "throughput": "`--math exact` multiplies in fp32, and fp32 multiply-adds limit it.",
     "prefix": "With the cache a job computes only its own tokens. After a restart the engine reads "
               "the shared ones from disk and verifies them instead of computing them.",

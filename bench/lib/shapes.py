@@ -14,7 +14,9 @@ OPENVINO = {"OpenVINO Q4_1": ("Q4_1", "f16"), "OpenVINO Q4_0": ("Q4_0", "f16"),
 # The model in a format whose files hold several types of tensors, on both sides.
 MIXED_KIND = "Q4_K_M"
 OURS_MIXED, MIXED_FILE = f"ours, {MIXED_KIND}", f"llama.cpp {MIXED_KIND}"
-SIDES = [OURS, OURS_EXACT, *LLAMA, *OPENVINO, OURS_MIXED, MIXED_FILE]
+# The peers that read the file of `--model`, whatever its format.
+LLAMA_FILE, OPENVINO_FILE = "llama.cpp, same file", "OpenVINO, same file"
+SIDES = [OURS, OURS_EXACT, *LLAMA, *OPENVINO, OURS_MIXED, MIXED_FILE, LLAMA_FILE, OPENVINO_FILE]
 # The peers whose KV is fp16. Ratios are taken against these alone.
 PEERS = [*LLAMA, "OpenVINO Q4_1", "OpenVINO Q4_0"]
 
@@ -32,6 +34,9 @@ class Shape:
     # computes one prompt and copies its keys and values to the other rows, so a round takes half as
     # long.
     generation_only: bool = False
+    # Tokens that our rows may draw beyond `output` while the last prompts are computed, so that all
+    # rows still draw at once in `output` steps. Their contexts are longer for it.
+    headroom: int = 0
 
     @property
     def name(self):
@@ -64,3 +69,17 @@ QUICK = [Shape(1, 128, 64), Shape(8, 128, 64), Shape(8, 512, 16), Shape(64, 128,
 EXACT = Shape(64, 128, 128, (OURS_EXACT, SAME_FILE))
 MIXED_SIDES = (OURS_MIXED, MIXED_FILE, OURS)
 MIXED_FULL, MIXED_ONE, MIXED_EIGHT = (Shape(rows, 128, 128, MIXED_SIDES) for rows in (64, 1, 8))
+
+# Beside another process that is always busy, and alone.
+IDLE, BESIDE = "alone", "beside a busy process"
+IDLE_ONE, IDLE_EIGHT, IDLE_FULL = (Shape(rows, 128, 128, (IDLE, BESIDE)) for rows in (1, 8, 64))
+
+# --model: a file that the command names. The prompts of the 64 rows are not measured.
+FILE_SIDES = (OURS, LLAMA_FILE, OPENVINO_FILE)
+FILE_ONE, FILE_EIGHT = Shape(1, 128, 128, FILE_SIDES), Shape(8, 128, 128, FILE_SIDES)
+FILE_LONGER = Shape(8, 512, 32, FILE_SIDES)
+# Without headroom the first rows of a slow model would end before the last ones begin to draw.
+FILE_FULL = Shape(64, 128, 128, FILE_SIDES, generation_only=True, headroom=192)
+FILE_SHAPES = [FILE_ONE, FILE_EIGHT, FILE_LONGER, FILE_FULL]
+FILE_QUICK = [Shape(1, 128, 32, FILE_SIDES), Shape(8, 128, 32, FILE_SIDES),
+              Shape(64, 128, 32, FILE_SIDES, generation_only=True, headroom=192)]

@@ -8,7 +8,8 @@ with the logits of the first token.
 import dataclasses
 import json
 
-from .run import BIN, CACHE, ROOT, Failed, json_in, last_line, run, usable_cores
+from .limits import vocabulary_of
+from .run import BIN, CACHE, ROOT, Failed, Refused, json_in, last_line, run, usable_cores
 from .shapes import (LLAMA, MIXED_FILE, MIXED_KIND, OPENVINO, OURS, OURS_EXACT, OURS_MIXED)
 
 THREADS = usable_cores()
@@ -89,21 +90,25 @@ class OpenVino:
     def __init__(self, kind, kv, model, prompt_run=True):
         self.python = last_line([ROOT / "bench/openvino.sh"], timeout_s=1800)
         self.model, self.kv, self.prompt_run = quantized(model, kind), kv, prompt_run
+        self.vocabulary = vocabulary_of(self.model)
 
     def measure(self, shape):
         spec = {"model": str(self.model), "kv": self.kv, "threads": THREADS, "rows": shape.rows,
-                "prompt": shape.prompt, "output": shape.output,
+                "prompt": shape.prompt, "output": shape.output, "vocabulary": self.vocabulary,
                 "prompt_run": self.prompt_run and not shape.generation_only}
         done = run([self.python, ROOT / "bench/lib/openvino_run.py", json.dumps(spec)])
         result = json_in(done.text)
+        if "refused" in result:
+            raise Refused(f"OpenVINO GenAI {result['version']} refuses {self.model.name}: "
+                          f"{result['refused']}")
         return of_times(shape, result, done.foreign)
 
 
 class Ours:
     """Our engine in its own process, without queue and files."""
 
-    def __init__(self, math, model):
-        self.math, self.model = math, model
+    def __init__(self, math, model, kv_memory=None):
+        self.math, self.model, self.kv_memory = math, model, kv_memory
 
     def measure(self, shape, *more):
         words = [BIN / "engine_bench", "--model", self.model, "--jobs", shape.rows, "--prompt",
@@ -112,6 +117,10 @@ class Ours:
             words += ["--math", self.math]
         if shape.generation_only:
             words += ["--generation-only"]
+        if self.kv_memory:
+            words += ["--kv-memory", self.kv_memory]
+        if shape.headroom:
+            words += ["--headroom", shape.headroom]
         done = run(words)
         result = json_in(done.text)
         if result["generate_steps"] < shape.output / 4:
@@ -121,8 +130,9 @@ class Ours:
 
 
 def quantized(model, kind):
-    """The model in that format: the file itself, or one that llama.cpp's quantizer makes of it."""
-    if kind in model.name:
+    """The model in that format: the file itself, or one that llama.cpp's quantizer makes of it.
+    With the kind None it is the file itself."""
+    if kind is None or kind in model.name:
         return model
     made = CACHE / "peers" / model.name.replace("Q4_1", kind)
     if not made.exists():

@@ -4,7 +4,7 @@ import statistics
 import sys
 
 from . import sides
-from .run import Failed
+from .run import Failed, Refused
 from .shapes import BUSY
 
 
@@ -42,6 +42,8 @@ class Speeds:
             speed = self.side(name).measure(shape)
         except Failed as failure:
             self.say(f"{shape.name}, {name}: FAILED: {failure}")
+            if isinstance(failure, Refused):
+                self.made[name] = failure  # no shape will change that
             raise
         self.say(f"{shape.name}, {name}: prompt {speed.prompt:.0f}, "
                  f"generated {speed.generate:.0f} tokens/s"

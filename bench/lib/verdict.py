@@ -24,6 +24,8 @@ class Required:
     speed: str         # "prompt" or "generate"
     same_file: float   # least ratio to llama.cpp on the same file
     best: float        # least ratio to the best peer
+    same: str = SAME_FILE   # the peer on the same file
+    peers: tuple = tuple(PEERS)  # of which the best counts
 
 
 ROWS = [Required("prompt, 8 rows of 128", EIGHT, "prompt", 6.5, 1.05),
@@ -64,11 +66,11 @@ def peer_of(rounds, name, figure):
     return Peer(name, statistics.median(rounds.of(name, figure)), ratios) if ratios else None
 
 
-def best_peer(shape, speed, rounds):
+def best_peer(shape, speed, rounds, peers=PEERS):
     """The fastest Peer; None if none ran in a round with ours."""
     def figure(value):
         return getattr(value, speed)
-    found = [peer for name in PEERS if (peer := peer_of(rounds, name, figure))]
+    found = [peer for name in peers if (peer := peer_of(rounds, name, figure))]
     llamas = [peer for peer in found if peer.name in LLAMA]
     ratio = ik_ratio(shape, speed)
     if ratio and llamas:
@@ -93,16 +95,18 @@ def judge(row, measured):
            "missing": [], "mark": "", "holds": None}
     shape = alike(row.shape, measured)
     rounds = measured[shape] if shape else Rounds([], 0)
-    needed = {OURS, SAME_FILE} if row.same_file else {OURS}
+    needed = {OURS, row.same} if row.same_file else {OURS}
     ran = rounds.sides()
-    out["missing"] = sorted({*needed, *rounds.failures} - {*ran})
+    out["refused"] = sorted(rounds.refused)
+    failed = {*rounds.failures} - rounds.refused  # a peer that refuses the file is not required
+    out["missing"] = sorted({*needed, *failed} - {*ran})
     if OURS not in ran:
         return out
     out["shape"], out["mark"] = shape.name, rounds.mark
     out["ours"] = spread(rounds.of(OURS, lambda value: getattr(value, row.speed)))
-    same = peer_of(rounds, SAME_FILE, lambda value: getattr(value, row.speed))
+    same = peer_of(rounds, row.same, lambda value: getattr(value, row.speed))
     beside = (("same_file", same, row.same_file),
-              ("best", best_peer(shape, row.speed, rounds), row.best))
+              ("best", best_peer(shape, row.speed, rounds, row.peers), row.best))
     out |= {name: peer for name, peer, _ in beside if peer}
     fits = [statistics.median(peer.ratios) >= required for _, peer, required in beside if peer]
     if fits and not (out["missing"] and all(fits)):  # a missing side could only make the row fail

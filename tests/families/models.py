@@ -31,6 +31,8 @@ class Sizes:
     head_dim: int = 32
     ffn: int = 128
     experts: int = 64  # the width of one
+    choices: int = EXPERTS  # the number of experts
+    vocabulary: int = VOCABULARY
 
 
 SMALL = Sizes()
@@ -80,12 +82,12 @@ def experts(biases=False, choice=None, shared=0, shared_gate=False):
     def tensors(s):
         shapes = {"gate": (s.experts, s.width), "up": (s.experts, s.width),
                   "down": (s.width, s.experts)}
-        out = [matrix("ffn_gate_inp", EXPERTS, s.width)]
-        out += [(f"ffn_{x}_exps.weight", "matrix", (EXPERTS, *shape))
+        out = [matrix("ffn_gate_inp", s.choices, s.width)]
+        out += [(f"ffn_{x}_exps.weight", "matrix", (s.choices, *shape))
                 for x, shape in shapes.items()]
         if biases:
-            out.append(("ffn_gate_inp.bias", "bias", (EXPERTS,)))
-            out += [(f"ffn_{x}_exps.bias", "bias", (EXPERTS, shape[0]))
+            out.append(("ffn_gate_inp.bias", "bias", (s.choices,)))
+            out += [(f"ffn_{x}_exps.bias", "bias", (s.choices, shape[0]))
                     for x, shape in shapes.items()]
         if choice:
             out.append(("exp_probs_b.bias", "choice", choice))
@@ -136,22 +138,22 @@ class Model:
         keys |= self.keys
         return {f"{self.arch}.{k}": v for k, v in keys.items() if v is not None}
 
-    def tensors(self):
-        """Name -> float32 array, in the order of the file."""
+    def entries(self):
+        """(name, kind, shape) of every random tensor, in the order of the file."""
         # As an output matrix, the embedding is small, unless the logits are scaled down.
         small = self.tied and "logit_scale" not in self.keys
-        entries = [("token_embd.weight", "matrix" if small else "embedding",
-                    (VOCABULARY, self.sizes.width)),
-                   ("output_norm.weight", "norm", (self.sizes.width,))]
+        s = self.sizes
+        out = [("token_embd.weight", "matrix" if small else "embedding", (s.vocabulary, s.width)),
+               ("output_norm.weight", "norm", (s.width,))]
         if not self.tied:
-            entries.append(matrix("output", VOCABULARY, self.sizes.width))
-        for layer in range(self.sizes.layers):
-            for part in self.layer(layer):
-                entries += [(f"blk.{layer}.{name}", kind, shape)
-                            for name, kind, shape in part(self.sizes)]
-        made = {name: weights.tensor(self.name, name, kind, shape)
-                for name, kind, shape in entries}
-        return self.fixed | made
+            out.append(matrix("output", s.vocabulary, s.width))
+        return out + [(f"blk.{layer}.{name}", kind, shape) for layer in range(s.layers)
+                      for part in self.layer(layer) for name, kind, shape in part(s)]
+
+    def tensors(self):
+        """Name -> float32 array, in the order of the file."""
+        return self.fixed | {name: weights.tensor(self.name, name, kind, shape)
+                             for name, kind, shape in self.entries()}
 
     def digest(self):
         """Of all that golden logits depend on."""

@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 """Writes tiny models as GGUF files: write_gguf.py FOLDER [MODEL...], by default all models."""
+import dataclasses
+import math
 import pathlib
 import sys
+from collections.abc import Callable
 
 import gguf
+import numpy as np
 
 from models import MODELS, VOCABULARY
 
@@ -18,35 +22,60 @@ def byte_characters():
                   [chr(256 + i) for i in range(256 - len(printed))])
 
 
-def add_tokenizer(writer):
+@dataclasses.dataclass(frozen=True)
+class Tensor:
+    name: str
+    shape: tuple  # in numpy's order of axes
+    make: Callable  # gives the values, or the bytes of each row's blocks
+    type: gguf.GGMLQuantizationType = gguf.GGMLQuantizationType.F32
+
+
+def add_tokenizer(writer, count, pre="gpt-2"):
     """256 bytes, two merges, fillers and four control tokens."""
-    fillers = [f"<w{i}>" for i in range(258, VOCABULARY - 4)]
+    fillers = [f"<w{i}>" for i in range(258, count - 4)]
     control = ["<s>", "</s>", "<unk>", "<pad>"]
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-2")
+    writer.add_tokenizer_pre(pre)
     writer.add_token_list(byte_characters() + ["th", "in"] + fillers + control)
-    writer.add_token_types([gguf.TokenType.NORMAL] * (VOCABULARY - 4) +
-                           [gguf.TokenType.CONTROL] * 4)
+    writer.add_token_types([gguf.TokenType.NORMAL] * (count - 4) + [gguf.TokenType.CONTROL] * 4)
     writer.add_token_merges(["t h", "i n"])
-    writer.add_bos_token_id(VOCABULARY - 4)
-    writer.add_eos_token_id(VOCABULARY - 3)
-    writer.add_unk_token_id(VOCABULARY - 2)
-    writer.add_pad_token_id(VOCABULARY - 1)
+    writer.add_bos_token_id(count - 4)
+    writer.add_eos_token_id(count - 3)
+    writer.add_unk_token_id(count - 2)
+    writer.add_pad_token_id(count - 1)
+
+
+def write_tensors(writer, tensors):
+    """Closes the writer. One tensor at a time is in memory."""
+    for tensor in tensors:
+        kind = np.dtype(np.float32 if tensor.type == gguf.GGMLQuantizationType.F32 else np.uint8)
+        shape = gguf.quant_shape_to_byte_shape(tensor.shape, tensor.type) \
+            if kind == np.uint8 else tensor.shape
+        writer.add_tensor_info(tensor.name, shape, kind, kind.itemsize * math.prod(shape),
+                               tensor.type)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_ti_data_to_file()
+    for tensor in tensors:
+        writer.write_tensor_data(tensor.make())
+    writer.close()
+
+
+def start(arch, metadata, path, name="tiny", file_type=gguf.LlamaFileType.ALL_F32):
+    """A writer that has the metadata. llama.cpp takes names with phi3 for certain models."""
+    writer = gguf.GGUFWriter(path, arch)
+    writer.add_name(name)
+    writer.add_file_type(file_type)
+    for key, value in metadata.items():
+        getattr(writer, WRITERS[type(value)])(key, value)
+    return writer
 
 
 def write(model, path):
-    writer = gguf.GGUFWriter(path, model.arch)
-    writer.add_name("tiny")  # llama.cpp takes names with phi3 for certain models
-    writer.add_file_type(gguf.LlamaFileType.ALL_F32)
-    for key, value in model.metadata().items():
-        getattr(writer, WRITERS[type(value)])(key, value)
-    add_tokenizer(writer)
-    for name, values in model.tensors().items():
-        writer.add_tensor(name, values)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    writer = start(model.arch, model.metadata(), path)
+    add_tokenizer(writer, VOCABULARY)
+    write_tensors(writer, [Tensor(name, values.shape, lambda values=values: values)
+                           for name, values in model.tensors().items()])
     return path
 
 

@@ -96,7 +96,7 @@ def test_openvino_gets_the_prompts_of_engine_bench():
     source = (ROOT / "bench/engine/engine_bench.cpp").read_text()
     assert "1000 + (index * 7919 + i * 104729) % (vocabulary - 1000)" in source
     peer = (ROOT / "bench/lib/openvino_run.py").read_text()
-    assert "* 7919" in peer and "* 104729" in peer and "% 2**32) % (VOCABULARY - 1000)" in peer
+    assert "* 7919" in peer and "* 104729" in peer and "% 2**32) % (vocabulary - 1000)" in peer
 
 
 class Side:
@@ -297,6 +297,7 @@ def test_rows_where_only_generation_is_judged_leave_out_the_run_of_prompts(monke
     monkeypatch.setattr(sides, "run", answer)
     monkeypatch.setattr(sides, "last_line", lambda *_, **__: "program")
     monkeypatch.setattr(sides, "of_times", lambda *_: None)
+    monkeypatch.setattr(sides, "vocabulary_of", lambda _: 49152)
     model = ROOT / "M.Q4_1.gguf"
     for shape in (shapes.LONG_FOUR, Shape(4, 7000, 128)):
         for side in (sides.Ours(None, model), sides.Llama("Q4_1", model),

@@ -43,7 +43,7 @@ def test_a_step_is_measured_whole_and_in_parts():
         def side(self, _name):
             return Ours()
     out = {name: profile.details(rounds)
-           for name, rounds in profile.measure(Speeds(), quick=True).items()}
+           for name, rounds in profile.measure(Speeds(), profile.QUICK).items()}
     first = profile.QUICK[0].name
     assert asked[:2] == [(first, ("--profile",)), (first, ("--profile", "--separate"))]
     assert out[first] == {**PROFILE, "memory_gbytes_per_s": 33.0, "mark": ""}

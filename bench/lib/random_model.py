@@ -1,0 +1,164 @@
+"""Models of well-known shapes with random weights, as Q4_K_M files, for measuring speed.
+
+A file has the types of llama.cpp's quantizer, and its blocks are random codes: nothing is
+quantized. The same name gives the same bytes on every machine. Weights have the spread of
+tests/families, so queries meet keys with scores of deviation 1, and experts are chosen about
+evenly.
+"""
+import hashlib
+import math
+import pathlib
+import sys
+
+import gguf
+import numpy as np
+
+from .run import CACHE, ROOT
+
+FAMILIES = ROOT / "tests/families"
+sys.path.insert(0, str(FAMILIES))
+import models  # noqa: E402
+import weights  # noqa: E402
+import write_gguf  # noqa: E402
+
+F32, Q4_K, Q6_K = (gguf.GGMLQuantizationType[name] for name in ("F32", "Q4_K", "Q6_K"))
+KIND = "Q4_K_M"
+BLOCK = 256  # weights
+CHUNK = 1 << 12  # blocks that are made at once: they fit into the processor's cache
+
+QWEN3 = {"attention.layer_norm_rms_epsilon": 1e-6, "rope.freq_base": 1e6}
+QWEN3_DENSE = models.every(models.PRE, models.attention(norm="head"), models.dense())
+QWEN3_EXPERTS = models.every(models.PRE, models.attention(norm="head"), models.experts())
+VOCABULARY, CONTEXT = 151936, 40960
+
+SHAPES = {
+    "qwen3-0.6b": models.Model(
+        "qwen3-0.6b", QWEN3_DENSE, QWEN3, "qwen3",
+        models.Sizes(layers=28, width=1024, heads=16, kv_heads=8, head_dim=128, ffn=3072,
+                     vocabulary=VOCABULARY), CONTEXT, tied=True),
+    "qwen3-30b-a3b": models.Model(  # with 4 of its 48 layers
+        "qwen3-30b-a3b", QWEN3_EXPERTS,
+        QWEN3 | {"expert_count": 128, "expert_used_count": 8, "expert_feed_forward_length": 768},
+        "qwen3moe",
+        models.Sizes(layers=4, width=2048, heads=32, kv_heads=4, head_dim=128, ffn=6144,
+                     experts=768, choices=128, vocabulary=VOCABULARY), CONTEXT),
+}
+
+
+def has_more_bits(layer, layers):
+    """llama.cpp's choice of the layers that get more bits: the first and the last eighth, and every
+    third between them."""
+    eighth = layers // 8
+    return layer < eighth or layer >= 7 * layers // 8 or (layer - eighth) % 3 == 2
+
+
+def type_of(name, kind, model):
+    """The type of a tensor in a Q4_K_M file of llama.cpp's quantizer, for models without 8 experts
+    and without fused matrices."""
+    if kind not in ("matrix", "embedding") or "ffn_gate_inp" in name:
+        return F32
+    if name == ("token_embd.weight" if model.tied else "output.weight"):
+        return Q6_K
+    generous = any(part in name for part in ("attn_v.", "ffn_down.", "ffn_down_exps."))
+    if generous and has_more_bits(int(name.split(".")[1]), model.sizes.layers):
+        return Q6_K
+    return Q4_K
+
+
+def random_bytes(name, blocks, size):
+    """[blocks, size] random bytes."""
+    count = blocks * size
+    return weights.integers(name, -(-count // 8)).astype("<u8").view(np.uint8)[:count].reshape(
+        blocks, size)
+
+
+# The deviation of a block's weights whose scale is 1. A weight of Q4_K is then (0 to 15 - 7.5)
+# times 32 to 63, one of Q6_K (-32 to 31) times a scale of either sign between 64 and 128.
+def deviation(steps, scales):
+    return math.sqrt(np.mean(np.square(steps)) * np.mean(np.square(scales)))
+
+
+DEVIATIONS = {Q4_K: deviation(np.arange(16) - 7.5, np.arange(32, 64)),
+              Q6_K: deviation(np.arange(-32, 32), [*range(64, 128), *range(65, 129)])}
+
+
+def half(value):
+    return np.array([value], "<f2").view(np.uint8)
+
+
+def q4_k_blocks(name, blocks, spread):
+    """Random blocks of Q4_K [blocks, 144] whose weights have this deviation and the mean 0."""
+    out = random_bytes(name, blocks, 144)
+    scale = spread / DEVIATIONS[Q4_K]
+    out[:, 0:2], out[:, 2:4] = half(scale), half(7.5 * scale)
+    # Each group's minimum has the same 6 bits as its scale, so the weights are symmetric. Four
+    # groups have their 6 bits in a byte that also holds the upper two of another group's.
+    out[:, 4:8] |= 0xA0
+    out[:, 8:12] = out[:, 4:8]
+    out[:, 12:16] = (out[:, 12:16] & 0xF) * 17
+    return out
+
+
+def q6_k_blocks(name, blocks, spread):
+    """Random blocks of Q6_K [blocks, 210] whose weights have this deviation and the mean 0."""
+    out = random_bytes(name, blocks, 210)
+    scales = out[:, 192:208]
+    out[:, 192:208] = np.where(scales & 0x80, 0x80, 0x40) | (scales & 0x3F)
+    out[:, 208:210] = half(spread / DEVIATIONS[Q6_K])
+    return out
+
+
+BLOCKS = {Q4_K: q4_k_blocks, Q6_K: q6_k_blocks}
+
+
+def quantized(name, shape, kind, spread):
+    """The bytes of a random tensor [rows..., bytes of a row's blocks]."""
+    blocks = math.prod(shape) // BLOCK
+    made = [BLOCKS[kind](f"{name}/{start}", min(CHUNK, blocks - start), spread)
+            for start in range(0, blocks, CHUNK)]
+    return np.concatenate(made).reshape(*shape[:-1], -1)
+
+
+def tensors_of(model):
+    for name, kind, shape in model.entries():
+        file_type = type_of(name, kind, model)
+        if file_type == F32:
+            def make(name=name, kind=kind, shape=shape):
+                return weights.tensor(model.name, name, kind, shape)
+        else:
+            def make(name=name, kind=kind, shape=shape, file_type=file_type):
+                # The deviation that tests/families gives a matrix, or an embedding.
+                spread = 1.3 / math.sqrt(shape[-1]) if kind == "matrix" else 1.0
+                return quantized(f"{model.name}/{name}", shape, file_type, spread)
+        yield write_gguf.Tensor(name, shape, make, file_type)
+
+
+def write(model, path):
+    writer = write_gguf.start(model.arch, model.metadata(), path, model.name,
+                              gguf.LlamaFileType.MOSTLY_Q4_K_M)
+    writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
+    write_gguf.add_tokenizer(writer, model.sizes.vocabulary, "qwen2")
+    write_gguf.write_tensors(writer, list(tensors_of(model)))
+    return path
+
+
+def recipe():
+    """A digest of the sources that decide the bytes of a file."""
+    sources = [pathlib.Path(__file__), *(FAMILIES / f"{name}.py"
+                                         for name in ("models", "weights", "write_gguf"))]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+
+
+def path_of(name):
+    """The model's file in the cache folder, written unless one of the same recipe is there."""
+    path = CACHE / "random-models" / f"{name}.{KIND}.gguf"
+    stamp = path.with_suffix(".recipe")
+    if path.exists() and stamp.exists() and stamp.read_text() == recipe():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    stamp.unlink(missing_ok=True)
+    part = path.with_suffix(".part")
+    write(SHAPES[name], part)
+    part.rename(path)
+    stamp.write_text(recipe())
+    return path
