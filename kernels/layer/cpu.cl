@@ -109,7 +109,7 @@ static inline bool mr_leaves(const LayerStep* s) {
 
 // Waits until `done` reaches `count`. The others usually need some microseconds more. If they need
 // much longer, the system has probably taken the core of one away. This group has no chunk then, so
-// it may end: its thread sleeps, and the other gets this core. Returns false if the group is to end.
+// it may end: its thread sleeps, and the other gets this core. Returns false if it is to end.
 static inline bool mr_await(const LayerStep* s, MrCounter done, uint count) {
   for (uint spins = 1; *done < count; ++spins) {
     MR_PAUSE();

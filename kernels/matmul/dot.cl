@@ -10,8 +10,8 @@
 //
 // vpmaddubsw adds pairs of products into 16 bits with saturation. Codes of 4 bits cannot saturate
 // in a whole block: 8 words x 2 x 15 x 127 = 30480. Longer codes, and levels, are split into halves
-// of 4 bits, which are summed apart; vpmaddwd combines them with factors 1 and 16. So with DOT 1 and
-// 2 there are two forms of each name, such as Code_whole and Code_split; with the others, which
+// of 4 bits, which are summed apart; vpmaddwd combines them with factors 1 and 16. So with DOT 1
+// and 2 there are two forms of each name, such as Code_whole and Code_split; with the others, which
 // cannot saturate, there is the first.
 //
 //   Code            the form of a word of 16 rows that products take

@@ -103,10 +103,10 @@ static inline float16 mr_value(Word word, const Scales* s, uint i, uint j) {
       Scales s[P];                                                                                \
       Word word[P];                                                                               \
       _Pragma("unroll") for (int p = 0; p < (P); ++p)                                             \
-          mr_read_scales(&s[p], weight + p * PANEL_BYTES, b);                                          \
+          mr_read_scales(&s[p], weight + p * PANEL_BYTES, b);                                     \
       MR_UNROLL_STEPS for (uint i = 0; i < 32 / STEP; ++i) {                                      \
         _Pragma("unroll") for (int p = 0; p < (P); ++p)                                           \
-            word[p] = mr_word(weight + p * PANEL_BYTES, &s[p], b, i);                                    \
+            word[p] = mr_word(weight + p * PANEL_BYTES, &s[p], b, i);                             \
         _Pragma("unroll") for (uint j = 0; j < STEP; ++j) {                                       \
           float16 w[P];                                                                           \
           _Pragma("unroll") for (int p = 0; p < (P); ++p) w[p] = mr_value(word[p], &s[p], i, j);  \

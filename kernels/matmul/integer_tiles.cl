@@ -1,6 +1,6 @@
 // Computes integer products on CPUs in tiles, up to two panels of 16 rows by up to TILE columns,
-// and in runs of tiles. Numeric contract: integer_generic.cl. A program has it once for each PRODUCT
-// (layout.cl) that it needs.
+// and in runs of tiles. Numeric contract: integer_generic.cl. A program has it once for each
+// PRODUCT (layout.cl) that it needs.
 //
 // Lanes are the 16 rows of a panel: a word of codes is one operand of a dot product, a word of a
 // column the other, the same for all lanes. A tile is P panels by C columns, whose sums and block
