@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "engine/core/kv/cache_group.hpp"
+#include "engine/core/kv/policy.hpp"
 
 namespace millrace::engine {
 namespace {
