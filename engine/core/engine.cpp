@@ -132,14 +132,9 @@ Result<std::string> kv_policy(const EngineOptions& options, const ModelSpec& spe
   if (options.kv.substr(0, end) != kv_auto) return options.kv;
   const std::string protection = options.kv.substr(end);
   MILLRACE_ASSIGN(const KvPolicy halves, parse_kv_policy("f16" + protection));
-  MILLRACE_ASSIGN(const KvChoice choice, choose_kv(kv_shape(spec),
-                                                   {.memory_bytes = options.kv_memory_bytes,
-                                                    .max_batch = options.max_batch,
-                                                    .context_tokens = spec.context_tokens,
-                                                    .windows = layer_windows(spec),
-                                                    .row_tokens = row_tokens(options),
-                                                    .step_tokens = options.step_tokens},
-                                                   halves.protection));
+  const KvLoad load{options.kv_memory_bytes, options.max_batch,   spec.context_tokens,
+                    layer_windows(spec),     row_tokens(options), options.step_tokens};
+  MILLRACE_ASSIGN(const KvChoice choice, choose_kv(kv_shape(spec), load, halves.protection));
   std::string policy = std::string(choice.policy) + protection;
   log_info(
       "KV policy chosen",
@@ -207,7 +202,9 @@ class ModelEngine final : public Engine {
         pools_(model_->info().page_tokens, model_->info().groups, row_tokens(options)),
         transport_(*device_, *model_) {
     const ModelInfo& m = model_->info();
-    if (disk) disk_pages_ = std::make_unique<DiskPages>(std::move(disk), page_kind(m), transport_, pools_.groups());
+    if (disk)
+      disk_pages_ =
+          std::make_unique<DiskPages>(std::move(disk), page_kind(m), transport_, pools_.groups());
     EngineProfile& profile = info_.profile;
     profile.facts = {options.model_name,
                      job_fingerprint(m, pools_.most_positions()),
@@ -219,6 +216,7 @@ class ModelEngine final : public Engine {
                      m.context_tokens};
     profile.label = utf8_replace_invalid(m.name);
     profile.layer_path = m.layer_path.text();
+    profile.kv_memory = m.kv_memory;
     profile.kv_policies = kv_names(kv_policy, m);
     if (host_.suggested_sampling) {
       profile.suggested_sampling = *host_.suggested_sampling;

@@ -32,11 +32,11 @@ namespace millrace::engine {
 inline constexpr std::string_view kv_auto = "auto";  // names the rule in place of a policy
 
 struct KvLoad {
-  std::uint64_t memory_bytes = 0;    // for pages
-  std::uint32_t max_batch = 0;       // sequences at once
-  std::uint32_t context_tokens = 0;  // the model's
-  std::vector<std::uint32_t> windows{};               // as in CacheShape
-  std::uint32_t row_tokens = 0, step_tokens = 0;      // as in CacheLoad
+  std::uint64_t memory_bytes = 0;                 // for pages
+  std::uint32_t max_batch = 0;                    // sequences at once
+  std::uint32_t context_tokens = 0;               // the model's
+  std::vector<std::uint32_t> windows{};           // as in CacheShape
+  std::uint32_t row_tokens = 0, step_tokens = 0;  // as in CacheLoad
 };
 
 inline constexpr std::uint32_t kv_expected_tokens = 2048;  // prompt and output of a sequence

@@ -9,22 +9,6 @@
 #include "schemas/base/number_text.hpp"
 
 namespace millrace::engine {
-namespace {
-
-// Says what each group got; a model with one group has its numbers in the log already.
-void tell_groups(const CacheShape& shape, std::span<const LayerGroup> groups,
-                 std::span<const PoolSize> sizes) {
-  for (std::size_t i = 0; groups.size() > 1 && i < groups.size(); ++i) {
-    log_info("KV memory of a cache group",
-             {{"layers", groups[i].layers.size()},
-              {"window", groups[i].window},
-              {"tokens", std::uint64_t{sizes[i].pages} * kv_page_tokens},
-              {"bytes", sizes[i].pages * shape.page_bytes(groups[i])}});
-  }
-}
-
-}  // namespace
-
 Result<KvCache> KvCache::create(Device& device, const CacheShape& shape, std::uint64_t bytes,
                                 const CacheLoad& load) {
   const std::uint64_t memory = device.info().global_bytes;
@@ -67,8 +51,19 @@ Result<KvCache> KvCache::create(Device& device, const CacheShape& shape, std::ui
                                       "the KV pages of layer " + std::to_string(layer)));
     }
   }
-  tell_groups(shape, cache.groups_, cache.sizes_);
   return cache;
+}
+
+std::string KvCache::text() const {
+  std::string out;
+  for (std::size_t i = 0; groups_.size() > 1 && i < groups_.size(); ++i) {
+    const std::uint64_t tokens = std::uint64_t{sizes_[i].pages} * kv_page_tokens;
+    if (i > 0) out += ", ";
+    out += std::to_string(groups_[i].layers.size());
+    out += i == 0 ? " layers" : " of window " + std::to_string(groups_[i].window);
+    out += " hold " + std::to_string(tokens) + (i == 0 ? " tokens" : "");
+  }
+  return out;
 }
 
 Status KvCache::copy_page(Device& device, const PageCopy& copy) const {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/core/device/device.hpp"
@@ -26,6 +27,8 @@ class KvCache {
   const CacheShape& shape() const { return shape_; }
   const std::vector<PoolSize>& groups() const { return sizes_; }
   std::uint32_t page_count() const { return sizes_.front().pages; }  // of group 0
+  // For people: how many tokens each group holds; empty if there is one group.
+  std::string text() const;
   const Buffer& layer(std::uint32_t index) const { return layers_[index]; }
   Status copy_page(Device& device, const PageCopy& copy) const;
   // Enqueue copies of pages to or from host memory. `pages` has one id of each group for a page, or

@@ -5,22 +5,10 @@
 #include <compare>
 #include <utility>
 
+#include "engine/core/kv/prefix_node.hpp"
+
 namespace millrace::engine {
 namespace {
-
-struct ByTokens {
-  using is_transparent = void;
-  static std::span<const TokenId> of(std::span<const TokenId> tokens) { return tokens; }
-  template <class T>
-  static std::span<const TokenId> of(const std::unique_ptr<T>& node) {
-    return node->tokens;
-  }
-  template <class A, class B>
-  bool operator()(const A& a, const B& b) const {
-    const auto left = of(a), right = of(b);
-    return std::ranges::lexicographical_compare(left, right);
-  }
-};
 
 std::uint32_t common(std::span<const TokenId> a, std::span<const TokenId> b) {
   const auto end = std::ranges::mismatch(a, b).in1;
@@ -28,31 +16,6 @@ std::uint32_t common(std::span<const TokenId> a, std::span<const TokenId> b) {
 }
 
 }  // namespace
-
-// A page of a windowed group. It keeps its kind when the page goes and comes back.
-struct PrefixTree::WindowPage {
-  PageId page = no_page;
-  Keep keep = Keep::plain;
-  std::uint64_t used = 0;
-};
-
-// The root of a space has no page and no parent.
-struct PrefixTree::Node {
-  Node* parent = nullptr;
-  Tokens tokens;
-  PageId page = 0;
-  bool promised = false;
-  Keep keep = Keep::plain;
-  std::uint64_t writer = 0;  // while promised
-  std::uint64_t used = 0;
-  std::uint32_t index = 0;  // of the page on its path
-  std::vector<WindowPage> windowed;
-  std::set<std::unique_ptr<Node>, ByTokens> children;
-
-  bool whole() const {
-    return std::ranges::none_of(windowed, [](const auto& w) { return w.page == no_page; });
-  }
-};
 
 PrefixTree::PrefixTree(CachePools& pools) : pools_(&pools), lists_(pools.groups()) {}
 
@@ -103,7 +66,8 @@ std::uint32_t PrefixTree::known_pages() {
   const auto size = static_cast<std::uint32_t>(path_.size());
   if (pools_->groups() == 1) return size;
   std::uint32_t known = 0;
-  std::vector<std::uint32_t> from(pools_->groups() - 1);  // the first page of the run that ends here
+  std::vector<std::uint32_t> from(pools_->groups() -
+                                  1);  // the first page of the run that ends here
   for (std::uint32_t i = 0; i < size; ++i) {
     bool enough = true;
     for (std::size_t group = 1; group < pools_->groups(); ++group) {
@@ -174,7 +138,8 @@ void PrefixTree::match_inside(Node& node, std::span<const TokenId> rest, Match& 
 
 std::vector<PrefixTree::Node*> PrefixTree::promise(const Space& space,
                                                    std::span<const TokenId> tokens,
-                                                   const SequencePages& pages, std::uint64_t writer) {
+                                                   const SequencePages& pages,
+                                                   std::uint64_t writer) {
   const std::size_t page = pools_->page_tokens();
   const PageTable& table = pages[0];
   Node* node = space.get();
@@ -249,7 +214,8 @@ void PrefixTree::mark(const Space& space, std::span<const TokenId> tokens,
   }
   if (node->parent == nullptr) return;
   for (std::size_t group = 1; group < pools_->groups(); ++group) {
-    const std::uint32_t first = pools_->first_page(group, (node->index + 1) * pools_->page_tokens());
+    const std::uint32_t first =
+        pools_->first_page(group, (node->index + 1) * pools_->page_tokens());
     for (Node* at = node; at->parent != nullptr && at->index >= first; at = at->parent) {
       WindowPage& windowed = at->windowed[group - 1];
       if (windowed.keep >= checkpoint.keep) continue;
@@ -262,45 +228,6 @@ void PrefixTree::mark(const Space& space, std::span<const TokenId> tokens,
   delist(*node);
   node->keep = checkpoint.keep;
   enlist(*node);
-}
-
-std::uint32_t PrefixTree::evict(std::size_t group, std::uint32_t pages) {
-  std::uint32_t freed = 0;
-  while (freed < pages && evict_one(group)) ++freed;
-  return freed;
-}
-
-bool PrefixTree::evict_one(std::size_t group) {
-  const auto size = [&](Keep keep) { return list(group, keep).size(); };
-  if (evict_one(group, Keep::plain)) return true;
-  if (size(Keep::assistant) >= size(Keep::user) && evict_one(group, Keep::assistant)) return true;
-  if (size(Keep::user) >= size(Keep::system) && evict_one(group, Keep::user)) return true;
-  // The kind that should go has no idle page: take one of any kind.
-  return evict_one(group, Keep::system) || evict_one(group, Keep::user) ||
-         evict_one(group, Keep::assistant);
-}
-
-bool PrefixTree::evict_one(std::size_t group, Keep keep) {
-  const PagePool& pool = (*pools_)[group];
-  ByUse& known = list(group, keep);
-  if (group == 0) {
-    for (const auto& [used, leaf] : known) {
-      if (pool.references(leaf->page) > 1) continue;
-      remove(*leaf);
-      return true;
-    }
-    return false;
-  }
-  if (pool.idle() == 0) return false;
-  for (std::size_t left = known.size(); left > 0; --left) {
-    Node& node = *known.begin()->second;
-    if (pool.references(node.windowed[group - 1].page) == 1) {
-      drop_window(node, group);
-      return true;
-    }
-    use_window(node, group);  // a sequence uses it now; the next call need not look at it again
-  }
-  return false;
 }
 
 std::vector<PrefixTree::Entry> PrefixTree::entries(const Space& space) const {
@@ -365,46 +292,6 @@ void PrefixTree::remove_all(Node& node) {
     remove_all(last);
     remove(last);
   }
-}
-
-void PrefixTree::enlist(Node& node) {
-  if (node.parent == nullptr || !node.children.empty()) return;
-  const bool added = list(0, node.keep).emplace(node.used, &node).second;
-  assert(added);
-  static_cast<void>(added);
-}
-
-void PrefixTree::delist(Node& node) {
-  if (node.parent == nullptr || !node.children.empty()) return;
-  list(0, node.keep).erase(node.used);
-}
-
-// Takes the pages of windowed groups that the node lacks and the sequence has.
-void PrefixTree::adopt(Node& node, const SequencePages& pages) {
-  for (std::size_t group = 1; group < pools_->groups(); ++group) {
-    WindowPage& windowed = node.windowed[group - 1];
-    if (windowed.page != no_page || !pages[group].has(node.index)) continue;
-    windowed.page = pages[group].at(node.index);
-    windowed.used = ++uses_;
-    (*pools_)[group].keep(windowed.page);
-    list(group, windowed.keep).emplace(windowed.used, &node);
-  }
-}
-
-void PrefixTree::drop_window(Node& node, std::size_t group) {
-  WindowPage& windowed = node.windowed[group - 1];
-  if (windowed.page == no_page) return;
-  list(group, windowed.keep).erase(windowed.used);
-  (*pools_)[group].drop(windowed.page);
-  windowed.page = no_page;
-}
-
-void PrefixTree::use_window(Node& node, std::size_t group) {
-  WindowPage& windowed = node.windowed[group - 1];
-  ByUse& known = list(group, windowed.keep);
-  known.erase(windowed.used);
-  windowed.used = ++uses_;
-  known.emplace(windowed.used, &node);
 }
 
 }  // namespace millrace::engine

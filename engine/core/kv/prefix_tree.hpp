@@ -71,8 +71,8 @@ class PrefixTree {
     // these pages to go on.
     std::uint32_t shared_tokens = 0;
     std::vector<PageId> shared_pages;
-    std::uint32_t written = 0;  // pages of the path that are written; not fewer than `pages`
-    std::uint64_t writer = 0;   // of the promised page after these; valid if promised > 0
+    std::uint32_t written = 0;   // pages of the path that are written; not fewer than `pages`
+    std::uint64_t writer = 0;    // of the promised page after these; valid if promised > 0
     std::uint32_t promised = 0;  // promised pages after these
   };
 
@@ -87,8 +87,8 @@ class PrefixTree {
   // so share the pages before any other call.
   Match find(const Space& space, std::span<const TokenId> tokens);
 
-  // Returns the pages of all groups, page by page, of the longest beginning that the tree has whole,
-  // and marks it as used now.
+  // Returns the pages of all groups, page by page, of the longest beginning that the tree has
+  // whole, and marks it as used now.
   std::vector<PageId> whole(const Space& space, std::span<const TokenId> tokens);
 
   // Promises that `writer` will write the whole pages of `tokens` that the space lacks into the

@@ -90,9 +90,8 @@ Status Operations::rope_and_store(const Buffer& qkv, const Buffer& rope, const K
 }
 
 Status Operations::attend_units(Kernel& kernel, const Buffer& qkv, const Buffer& rope,
-                                const KvPages& kv, AttentionOutput out,
-                                const AttentionItems& items, const Buffer& step_words,
-                                ItemList units) {
+                                const KvPages& kv, AttentionOutput out, const AttentionItems& items,
+                                const Buffer& step_words, ItemList units) {
   if (units.count == 0) return {};
   const AttentionSpec& heads = spec_.attention();
   const std::uint32_t columns = heads.heads * heads.head_dim;

@@ -287,6 +287,7 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   info.context_tokens = spec.context_tokens;
   info.page_tokens = kv_page_tokens;
   info.groups = made.cache.groups();
+  info.kv_memory = made.cache.text();
   info.page_count = made.cache.page_count();
   info.page_bytes = made.cache.shape().page_bytes();
   MILLRACE_TRY(device.finish());

@@ -38,8 +38,8 @@ struct PlanRow {
   std::uint32_t output_offset = 0, output_count = 0;  // in StepPlan::outputs
 };
 
-// A row's page table of a windowed cache group in StepPlan::pages: page `first` + i at `offset` + i,
-// up to the page of the row's last position. It has no pages before the first that the row sees.
+// A row's page table of a windowed cache group in StepPlan::pages: page `first` + i at `offset` +
+// i, up to the page of the row's last position. It has no pages before the first that the row sees.
 struct WindowTable {
   std::uint32_t offset = 0, first = 0, count = 0;
 };

@@ -40,7 +40,7 @@ struct StepLimits {
 // The units of the layers with one window.
 struct AttentionItems {
   ItemList single_units, multi_units;
-  std::uint32_t partials = 0, counters = 0;  // numbers that the units use
+  std::uint32_t partials = 0, counters = 0;       // numbers that the units use
   std::uint32_t positions_at = 0, tables_at = 0;  // of the layers' cache group
 };
 

@@ -61,7 +61,7 @@ class DiskPages final : public PageStore {
  private:
   struct Fetch {
     std::vector<SegmentIndex::Piece> pieces;
-    std::vector<PageId> pages;  // one id of each group for a page
+    std::vector<PageId> pages;                          // one id of each group for a page
     std::size_t asked = 0, arrived = 0, completed = 0;  // numbers of pieces
     std::uint32_t written = 0;                          // pages on the device
     std::uint32_t enqueued = 0;                         // pages whose write is enqueued

@@ -190,8 +190,8 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
     return run;
   }
 
-  // The windowed group has 15 pages, less than one of the jobs' texts would need. Two sequences at a
-  // time take them from each other, from the tree and from the disk.
+  // The windowed group has 15 pages, less than one of the jobs' texts would need. Two sequences at
+  // a time take them from each other, from the tree and from the disk.
   void expect_same_where_windows_move(EngineOptions options) const {
     options.max_batch = 2;
     options.step_tokens = options.prefill_chunk = 16;

@@ -12,8 +12,7 @@
 namespace millrace::engine {
 namespace {
 
-constexpr std::uint32_t page_tokens = 3, pool_pages = 40, space_count = 2,
-                        row_tokens = 6;
+constexpr std::uint32_t page_tokens = 3, pool_pages = 40, space_count = 2, row_tokens = 6;
 
 using Entry = PrefixTree::Entry;
 using Known = std::vector<std::pair<std::uint32_t, Entry>>;  // a space and one of its entries
@@ -257,8 +256,8 @@ class World {
         const PageId page = w->pages[group].at(w->written / page_tokens);
         const bool own = w->promised.empty() || group > 0;
         ASSERT_EQ(pools_[group].references(page), own ? 1u : pools_[group].references(page));
-        content_[{group, page}] = {
-            w->space, Tokens(w->tokens.begin(), w->tokens.begin() + w->written + 1)};
+        content_[{group, page}] = {w->space,
+                                   Tokens(w->tokens.begin(), w->tokens.begin() + w->written + 1)};
       }
     }
     while (w->fulfilled < w->promised.size() &&

@@ -120,13 +120,13 @@ class FakeDevice {
     const PlanRow& row = plan.rows[r];
     const std::uint32_t window = pools_->window(group);
     Tokens out;
-    std::uint32_t position = window == 0 || row.first_position < window
-                                 ? 0
-                                 : row.first_position - window + 1;
+    std::uint32_t position =
+        window == 0 || row.first_position < window ? 0 : row.first_position - window + 1;
     for (; position < row.first_position + row.count; ++position) {
       const PageId from = page_at(plan, r, group, position);
       if (position < row.first_position / page_tokens_ * page_tokens_) {
-        EXPECT_FALSE(written.contains({group, from})) << "a page is read in the step that writes it";
+        EXPECT_FALSE(written.contains({group, from}))
+            << "a page is read in the step that writes it";
       }
       out.push_back(page(from, group)[position % page_tokens_]);
     }

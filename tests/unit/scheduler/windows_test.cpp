@@ -8,7 +8,6 @@
 namespace millrace::engine {
 namespace {
 
-
 constexpr std::uint32_t tokens_a_page = 4;
 
 class Windows : public testing::TestWithParam<std::uint32_t> {  // steps delivered late
@@ -198,8 +197,8 @@ TEST_P(Windows, RandomFamiliesAlwaysEndRight) {
     std::vector<PoolSize> windowed;
     for (std::uint32_t g = 1 + random() % 2; g > 0; --g) {
       const std::uint32_t window = 1 + random() % 30;
-      const std::uint64_t least = most_window_positions(
-          window, std::min(o.prefill_chunk, o.step_tokens), page);
+      const std::uint64_t least =
+          most_window_positions(window, std::min(o.prefill_chunk, o.step_tokens), page);
       const auto pages = static_cast<std::uint32_t>((least + page - 1) / page);
       windowed.push_back({pages + random() % 20, window});
     }

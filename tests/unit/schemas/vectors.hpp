@@ -239,6 +239,7 @@ inline std::vector<Envelope> envelopes() {
   hello.engine = {.facts = facts,
                   .label = "SmolLM2 135M Instruct",
                   .layer_path = "30 layers in one launch",
+                  .kv_memory = "15 layers hold 30000 tokens, 15 of window 128 hold 9000",
                   .kv_policies = {"k5v3", "r5/r3 x30"},
                   .suggested_sampling = {.temperature = 0.5f,
                                          .top_k = 20,
