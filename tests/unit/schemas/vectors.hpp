@@ -263,6 +263,7 @@ inline std::vector<Envelope> envelopes() {
                      {facts,
                       "SmolLM2 135M Instruct",
                       "30 layers in one launch",
+                      "15 layers hold 30000 tokens, 15 of window 128 hold 9000",
                       {"k5v3"},
                       {},
                       "general.sampling.mirostat has no setting in Millrace"},
