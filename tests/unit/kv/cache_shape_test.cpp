@@ -69,7 +69,8 @@ TEST(CacheShape, MemoryForNoPageIsRefused) {
   const Status status = two.check_room(2 * page_bytes - 1);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Code::kv_exceeded);
-  EXPECT_NE(status.error().message.find("16 tokens takes 64 KiB"), std::string::npos) << status.error().message;
+  EXPECT_NE(status.error().message.find("16 tokens takes 64 KiB"), std::string::npos)
+      << status.error().message;
 }
 
 }  // namespace
