@@ -106,6 +106,9 @@ void fields(auto& v, Is<EngineProfile> auto& m) {
   v.field("label", m.label, "what the model's file calls itself, for people");
   v.field("layer_path", m.layer_path,
           "in how many launches a step runs the layers, and why, for people");
+  v.field("kv_memory", m.kv_memory,
+          "the tokens that the KV memory holds for the layers of each window, for people; empty: "
+          "all layers hold the same tokens");
   v.field("kv_policies", m.kv_policies, Items{limits::kv_policies_per_engine},
           "the KV policies that the engine answers to: as given or chosen, by layer, and under "
           "other names that mean the same");

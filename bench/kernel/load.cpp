@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "engine/core/kv/cache_group.hpp"
+#include "engine/core/kv/policy.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -108,7 +108,7 @@ Result<std::unique_ptr<AttentionLoad>> AttentionLoad::create(
                           .vocabulary = 1,
                           .context_tokens = length,
                           .page_tokens = kv_page_tokens,
-                          .page_count = pages,
+                          .groups = {{pages, 0}},
                           .device_slots = 0,
                           .attention = load->operations_.attention_limits(),
                           .windows = load->operations_.windows()};

@@ -6,7 +6,7 @@
 
 #include "bench/kernel/load.hpp"
 #include "bench/must.hpp"
-#include "engine/core/kv/cache_group.hpp"
+#include "engine/core/kv/policy.hpp"
 #include "engine/core/model/operations.hpp"
 #include "engine/core/model/program_text.hpp"
 #include "engine/core/sampler/sampler.hpp"

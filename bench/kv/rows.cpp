@@ -4,7 +4,6 @@
 #include <chrono>
 
 #include "engine/core/families/read_spec.hpp"
-#include "engine/core/kv/cache_group.hpp"
 #include "engine/core/model/kv_shape.hpp"
 
 namespace millrace::engine {
@@ -32,7 +31,7 @@ Result<std::unique_ptr<Rows>> Rows::load(Device& device, const GgufFile& file,
   MILLRACE_ASSIGN(const ModelSpec spec, read_spec(file));
   MILLRACE_ASSIGN(const KvPolicy parsed, parse_kv_policy(policy));
   MILLRACE_ASSIGN(const KvLayers layers, resolve(parsed, kv_shape(spec)));
-  const CacheShape cache{spec.attention().kv_heads, spec.attention().head_dim, layers.layers};
+  const CacheShape cache = cache_shape(spec, layers.layers);
   const std::uint32_t pages = shape.rows * rows->pages_each_;
   ModelOptions options;
   options.kv = policy;
@@ -57,9 +56,17 @@ Result<std::unique_ptr<Rows>> Rows::load(Device& device, const GgufFile& file,
 // must not slow down a prompt that is timed.
 Status Rows::touch() {
   for (std::uint32_t i = 1; i < context_pages_; ++i) {
-    MILLRACE_TRY(model_->copy_page(page(0, 0), page(0, i)));
+    MILLRACE_TRY(copy_page(page(0, 0), page(0, i)));
   }
   return device_->finish();
+}
+
+// Copies a page in all cache groups, which use the same pages here.
+Status Rows::copy_page(PageId from, PageId to) {
+  for (std::uint32_t group = 0; group < info().groups.size(); ++group) {
+    MILLRACE_TRY(model_->copy_page({from, to, group}));
+  }
+  return {};
 }
 
 // Returns the token that engine_bench's first job has at this position.
@@ -85,7 +92,7 @@ Status Rows::prompt(std::uint32_t at, std::uint32_t count) {
 Status Rows::copy() {
   for (std::uint32_t row = 1; row < shape_.rows; ++row) {
     for (std::uint32_t i = 0; i < context_pages_; ++i) {
-      MILLRACE_TRY(model_->copy_page(page(0, i), page(row, i)));
+      MILLRACE_TRY(copy_page(page(0, i), page(row, i)));
     }
     MILLRACE_TRY(device_->finish());
   }

@@ -58,6 +58,7 @@ class Rows {
   PageId page(std::uint32_t row, std::uint32_t index) const { return row * pages_each_ + index; }
   TokenId token(std::uint32_t position) const;
   Status touch();
+  Status copy_page(PageId from, PageId to);
   void plan_step(const DecodeLoad& load, std::uint32_t step);
   Status start(const DecodeLoad& load, std::uint32_t step);
   Status finish(const DecodeLoad& load, std::uint32_t step);

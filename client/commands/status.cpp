@@ -81,6 +81,7 @@ void print_text(const StatusAnswer& answer, const StatusRequest& request) {
                 profile.facts.fingerprint.c_str());
     for (const auto& [name, value] :
          {std::pair("label", profile.label), std::pair("runs", profile.layer_path),
+          std::pair("memory", profile.kv_memory),
           std::pair("suggests", suggestion_text(profile))}) {
       if (!value.empty()) {
         std::printf("  %s %s\n", name, printable(value).c_str());

@@ -19,7 +19,7 @@ class DeviceRunner final : public StepRunner {
 
  private:
   Status enqueue_forward(const StepPlan& plan) override {
-    for (const PageCopy& copy : plan.copies) MILLRACE_TRY(model_->copy_page(copy.from, copy.to));
+    for (const PageCopy& copy : plan.copies) MILLRACE_TRY(model_->copy_page(copy));
     return model_->forward(plan, sampler_->ids());
   }
   Status enqueue_sample(std::span<const SampleTask> tasks, SampleBatch& batch) override {

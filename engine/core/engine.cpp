@@ -12,7 +12,6 @@
 #include "engine/core/device_runner.hpp"
 #include "engine/core/families/read_spec.hpp"
 #include "engine/core/gguf/file.hpp"
-#include "engine/core/kv/cache_group.hpp"
 #include "engine/core/kv/choose.hpp"
 #include "engine/core/kv/outliers.hpp"
 #include "engine/core/model/kv_shape.hpp"
@@ -98,17 +97,20 @@ Status check_options(const EngineOptions& o) {
   return {};
 }
 
+// The most tokens of one sequence in a step.
+std::uint32_t row_tokens(const EngineOptions& options) {
+  return std::min(options.prefill_chunk, options.step_tokens);
+}
+
 // Returns the policy that `auto` chooses, or else the policy as it is given.
 Result<std::string> kv_policy(const EngineOptions& options, const ModelSpec& spec) {
   const std::size_t end = std::min(options.kv.find_first_of("~+"), options.kv.size());
   if (options.kv.substr(0, end) != kv_auto) return options.kv;
   const std::string protection = options.kv.substr(end);
   MILLRACE_ASSIGN(const KvPolicy halves, parse_kv_policy("f16" + protection));
-  MILLRACE_ASSIGN(const KvChoice choice, choose_kv(kv_shape(spec),
-                                                   {.memory_bytes = options.kv_memory_bytes,
-                                                    .max_batch = options.max_batch,
-                                                    .context_tokens = spec.context_tokens},
-                                                   halves.protection));
+  const KvLoad load{options.kv_memory_bytes, options.max_batch,   spec.context_tokens,
+                    layer_windows(spec),     row_tokens(options), options.step_tokens};
+  MILLRACE_ASSIGN(const KvChoice choice, choose_kv(kv_shape(spec), load, halves.protection));
   std::string policy = std::string(choice.policy) + protection;
   log_info(
       "KV policy chosen",
@@ -134,8 +136,7 @@ Result<ChosenKv> chosen_kv(const EngineOptions& options, const GgufFile& file) {
     log_warn("--kv-center has no effect, because no layer's keys are quantized: leave it out",
              {{"kv", name}, {"kv_center", options.kv_center}});
   }
-  return ChosenKv{std::move(name),
-                  {spec.attention().kv_heads, spec.attention().head_dim, std::move(kv.layers)}};
+  return ChosenKv{std::move(name), cache_shape(spec, std::move(kv.layers))};
 }
 
 // The names of the engine's policy that jobs may ask for: as it was given, by layer, and without
@@ -159,8 +160,7 @@ Result<std::optional<KeyMeans>> key_means(const std::string& path) {
 
 // The fingerprint of results. A pool that is smaller than the context is part of it, because a chat
 // without max_tokens ends where the pool does.
-std::string job_fingerprint(const ModelInfo& m) {
-  const std::uint64_t pool = std::uint64_t{m.page_count} * m.page_tokens;
+std::string job_fingerprint(const ModelInfo& m, std::uint64_t pool) {
   if (pool >= m.context_tokens) return m.fingerprint;
   return hash128(m.fingerprint + " with room for " + std::to_string(pool)).hex();
 }
@@ -175,13 +175,15 @@ class ModelEngine final : public Engine {
         model_(std::move(model)),
         sampler_(std::move(sampler)),
         runner_(*device_, *model_, *sampler_),
-        pool_(model_->info().page_count, model_->info().page_tokens),
+        pools_(model_->info().page_tokens, model_->info().groups, row_tokens(options)),
         transport_(*device_, *model_) {
     const ModelInfo& m = model_->info();
-    if (disk) disk_pages_ = std::make_unique<DiskPages>(std::move(disk), page_kind(m), transport_);
+    if (disk)
+      disk_pages_ =
+          std::make_unique<DiskPages>(std::move(disk), page_kind(m), transport_, pools_.groups());
     EngineProfile& profile = info_.profile;
     profile.facts = {options.model_name,
-                     job_fingerprint(m),
+                     job_fingerprint(m, pools_.most_positions()),
                      std::string(math_name(options.math)),
                      kv_policy,
                      m.kv,
@@ -190,6 +192,7 @@ class ModelEngine final : public Engine {
                      m.context_tokens};
     profile.label = utf8_replace_invalid(m.name);
     profile.layer_path = m.layer_path.text();
+    profile.kv_memory = m.kv_memory;
     profile.kv_policies = kv_names(kv_policy, m);
     if (host_.suggested_sampling) {
       profile.suggested_sampling = *host_.suggested_sampling;
@@ -203,12 +206,12 @@ class ModelEngine final : public Engine {
     info_.device_name = device_->info().name;
     info_.driver = device_->info().driver;
     info_.vocabulary = host_.tokenizer.vocabulary_size();
-    info_.kv_pool_tokens = std::uint64_t{m.page_count} * m.page_tokens;
+    info_.kv_pool_tokens = pools_.most_positions();
 
     RequestContext context;
     context.tokenizer = &host_.tokenizer;
     context.chat_template = &host_.chat_template;
-    context.pool = &pool_;
+    context.pools = &pools_;
     context.context_tokens = m.context_tokens;
     context.vocabulary = info_.vocabulary;
     context.kv_names = profile.kv_policies;
@@ -226,7 +229,7 @@ class ModelEngine final : public Engine {
     loop.scheduler.fingerprint = m.fingerprint;
     loop.scheduler.store = loop.disk = disk_pages_.get();
     loop.engine = profile.facts;
-    loop_.emplace(loop, context, pool_, runner_, clock_);
+    loop_.emplace(loop, context, pools_, runner_, clock_);
   }
 
   static PageKind page_kind(const ModelInfo& m) {
@@ -277,7 +280,7 @@ class ModelEngine final : public Engine {
   std::unique_ptr<Model> model_;
   std::unique_ptr<Sampler> sampler_;
   DeviceRunner runner_;
-  PagePool pool_;
+  CachePools pools_;
   DevicePages transport_;
   std::unique_ptr<DiskPages> disk_pages_;
   SystemClock clock_;
@@ -336,6 +339,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
   model_options.kv = kv.policy;
   MILLRACE_ASSIGN(model_options.key_means, key_means(options.kv_center));
   model_options.kv_bytes = options.kv_memory_bytes;
+  model_options.kv_load = {options.max_batch, row_tokens(options), options.step_tokens};
   model_options.step_tokens = options.step_tokens;
   model_options.step_outputs = ModelEngine::step_outputs(options);
   model_options.math = options.math;

@@ -75,7 +75,8 @@ struct Counters {
   std::uint32_t last_rows = 0;  // sequences in the step that was enqueued last; 0: none is running
   std::uint32_t last_tokens = 0;  // tokens of that step
   std::uint32_t waiting = 0, running = 0;
-  std::uint64_t kv_pages_used = 0;  // pages of running sequences; a shared page counts once
+  // Pages of running sequences, of all cache groups; a shared page counts once.
+  std::uint64_t kv_pages_used = 0;
   std::uint64_t kv_pages_total = 0;
   std::uint64_t prefix_pages = 0;          // pages in the prefix tree, in use or not
   std::uint64_t prefix_hits = 0;           // sequences that began with known pages

@@ -278,8 +278,9 @@ struct EngineFacts {
 // How an engine describes itself to the broker, which shows it in its status.
 struct EngineProfile {
   EngineFacts facts;
-  std::string label;       // the name inside the model's file, for people
-  std::string layer_path;  // for people: in how many launches the layers run, and why
+  std::string label;        // the name inside the model's file, for people
+  std::string layer_path;   // for people: in how many launches the layers run, and why
+  std::string kv_memory{};  // for people: what each cache group holds, if there are several
   // The KV policies that the engine answers to: its own as given or chosen, by layer, and under
   // other names that mean the same for this model. A job that names a policy goes to an engine that
   // announced an equal one.

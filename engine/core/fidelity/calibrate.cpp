@@ -99,7 +99,8 @@ Status read_context(Device& device, Model& model, std::span<const TokenId> conte
     plan.rows.push_back(row);
     MILLRACE_TRY(model.forward(plan, {}));
   }
-  MILLRACE_ASSIGN(const auto events, model.read_pages(ids, pages));
+  const auto everywhere = in_all_groups(ids, model.info().groups.size());
+  MILLRACE_ASSIGN(const auto events, model.read_pages(everywhere, pages));
   for (const DeviceEvent& event : events) MILLRACE_TRY(device.wait(event));
   return {};
 }

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "engine/core/families/read_spec.hpp"
-#include "engine/core/kv/cache_group.hpp"
+#include "engine/core/model/kv_shape.hpp"
 
 namespace millrace::engine {
 
@@ -16,7 +16,7 @@ Result<std::unique_ptr<Model>> load_for_context(Device& device, const GgufFile& 
   MILLRACE_ASSIGN(const KvPolicy policy, parse_kv_policy(options.kv));
   // Which layers are protected is known only after loading, but no layer takes more than protected.
   const std::vector<KvCodecs> layers(spec.layer_count(), policy.codecs.unpacked());
-  const CacheShape cache{spec.attention().kv_heads, spec.attention().head_dim, layers};
+  const CacheShape cache = cache_shape(spec, layers);
   const std::uint32_t pages = (context_tokens + kv_page_tokens - 1) / kv_page_tokens;
   options.kv_bytes = pages * cache.page_bytes();
   options.smaller_kv = cure;

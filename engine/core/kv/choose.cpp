@@ -11,15 +11,13 @@ constexpr std::array<KvRung, 4> ladder{
 
 // The tokens, in whole pages, that the memory holds. Errors: those of resolve().
 Result<std::uint64_t> held_tokens(std::string_view name, const KvProtection& protection,
-                                  const KvShape& shape, std::uint64_t memory_bytes) {
+                                  const KvShape& shape, const KvLoad& load) {
   MILLRACE_ASSIGN(KvPolicy policy, parse_kv_policy(name));
   policy.protection = protection;
   MILLRACE_ASSIGN(const KvLayers layers, resolve(policy, shape));
-  std::uint64_t page = 0;
-  for (const KvCodecs& codecs : layers.layers) {
-    page += layer_page_bytes(codecs, shape.kv_heads, shape.head_dim);
-  }
-  return memory_bytes / page * kv_page_tokens;
+  const CacheShape cache{shape.kv_heads, shape.head_dim, layers.layers, load.windows};
+  const CacheLoad sequences{load.max_batch, load.row_tokens, load.step_tokens};
+  return cache.divide(load.memory_bytes, sequences).front() * kv_page_tokens;
 }
 
 }  // namespace
@@ -36,7 +34,7 @@ Result<KvChoice> choose_kv(const KvShape& shape, const KvLoad& load,
   out.load_tokens = std::max(whole, load.max_batch * each);
   for (const KvRung& rung : ladder) {
     for (const std::string_view policy : {rung.policy, rung.in_groups_of_32}) {
-      const auto held = held_tokens(policy, protection, shape, load.memory_bytes);
+      const auto held = held_tokens(policy, protection, shape, load);
       if (!held && held.error().code != Code::unsupported_field) return fail(held.error());
       if (!held) continue;
       out.policy = policy;

@@ -23,17 +23,20 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
-#include "engine/core/kv/policy.hpp"
+#include "engine/core/kv/cache_shape.hpp"
 
 namespace millrace::engine {
 
 inline constexpr std::string_view kv_auto = "auto";  // names the rule in place of a policy
 
 struct KvLoad {
-  std::uint64_t memory_bytes = 0;    // for pages
-  std::uint32_t max_batch = 0;       // sequences at once
-  std::uint32_t context_tokens = 0;  // the model's
+  std::uint64_t memory_bytes = 0;                 // for pages
+  std::uint32_t max_batch = 0;                    // sequences at once
+  std::uint32_t context_tokens = 0;               // the model's
+  std::vector<std::uint32_t> windows{};           // as in CacheShape
+  std::uint32_t row_tokens = 0, step_tokens = 0;  // as in CacheLoad
 };
 
 inline constexpr std::uint32_t kv_expected_tokens = 2048;  // prompt and output of a sequence
@@ -45,7 +48,7 @@ struct KvRung {
 struct KvChoice {
   std::string_view policy;         // without the suffix for protected layers
   std::uint64_t load_tokens = 0;   // tokens of the expected load
-  std::uint64_t holds_tokens = 0;  // tokens that the memory holds
+  std::uint64_t holds_tokens = 0;  // tokens that group 0 holds; windowed ones need no more
   bool fits() const { return holds_tokens >= load_tokens; }
 };
 

@@ -1,5 +1,6 @@
 #include "engine/core/kv/page_pool.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -46,30 +47,41 @@ void PagePool::drop(PageId page) {
 }
 
 PageTable::PageTable(PageTable&& other) noexcept
-    : pool_(other.pool_), pages_(std::exchange(other.pages_, {})) {}
+    : pool_(other.pool_),
+      first_(std::exchange(other.first_, 0)),
+      pages_(std::exchange(other.pages_, {})) {}
 
 PageTable& PageTable::operator=(PageTable&& other) noexcept {
   if (this == &other) return *this;
   clear();
   pool_ = other.pool_;
+  first_ = std::exchange(other.first_, 0);
   pages_ = std::exchange(other.pages_, {});
   return *this;
 }
 
 bool PageTable::cover(std::uint64_t tokens) {
   const std::uint32_t wanted = pool_->pages_for(tokens);
-  if (wanted <= size()) return true;
-  if (wanted - size() > pool_->available()) return false;
-  while (size() < wanted) pages_.push_back(*pool_->allocate());
+  if (wanted <= end()) return true;
+  if (wanted - end() > pool_->available()) return false;
+  while (end() < wanted) pages_.push_back(*pool_->allocate());
   return true;
 }
 
 void PageTable::truncate(std::uint64_t tokens) {
   const std::uint32_t kept = pool_->pages_for(tokens);
-  while (size() > kept) {
+  while (!pages_.empty() && end() > kept) {
     pool_->release(pages_.back());
     pages_.pop_back();
   }
+}
+
+void PageTable::forget(std::uint32_t first) {
+  if (first <= first_) return;
+  const auto gone = pages_.begin() + std::min(first - first_, size());
+  for (auto page = pages_.begin(); page != gone; ++page) pool_->release(*page);
+  pages_.erase(pages_.begin(), gone);
+  first_ = first;
 }
 
 void PageTable::share(PageId page) {
@@ -77,9 +89,14 @@ void PageTable::share(PageId page) {
   pages_.push_back(page);
 }
 
-void PageTable::replace(std::size_t index, PageId page) {
+void PageTable::replace(std::uint32_t index, PageId page) {
   pool_->retain(page);
-  pool_->release(std::exchange(pages_[index], page));
+  pool_->release(std::exchange(pages_[index - first_], page));
+}
+
+void PageTable::clear() {
+  truncate(0);
+  first_ = 0;
 }
 
 }  // namespace millrace::engine

@@ -46,7 +46,8 @@ class PagePool {
   std::vector<PageId> free_;  // used as a stack
 };
 
-// The pages of one sequence, first position first. The destructor gives them back.
+// The pages of one sequence in one pool, first position first. A table may have given up its first
+// pages, whose positions nothing reads any more. The destructor gives the others back.
 class PageTable {
  public:
   explicit PageTable(PagePool& pool) : pool_(&pool) {}
@@ -56,23 +57,31 @@ class PageTable {
   PageTable& operator=(const PageTable&) = delete;
   ~PageTable() { clear(); }
 
+  // Pages first() to end() - 1 of the sequence.
   std::span<const PageId> pages() const { return pages_; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(pages_.size()); }
+  std::uint32_t first() const { return first_; }
+  std::uint32_t end() const { return first_ + size(); }
+  bool has(std::uint32_t index) const { return index >= first_ && index < end(); }
+  PageId at(std::uint32_t index) const { return pages_[index - first_]; }
 
-  // Makes the table hold pages for positions [0, tokens). Allocates all the missing pages, or none
-  // and returns false.
+  // Makes the table hold pages for positions up to `tokens`, except those it has given up.
+  // Allocates all the missing pages, or none and returns false.
   bool cover(std::uint64_t tokens);
   // Gives back the pages that hold only positions from `tokens` on. If the last page that stays is
   // partial it must not be shared, because the next positions will be written into it.
   void truncate(std::uint64_t tokens);
+  // Gives up the pages before page `first`; the table goes on from there even if it is empty.
+  void forget(std::uint32_t first);
   // Appends a page that others hold too; this table must only read it.
   void share(PageId page);
-  // Replaces its page at `index` by another page of the same content.
-  void replace(std::size_t index, PageId page);
-  void clear() { truncate(0); }
+  // Replaces page `index` by another page of the same content.
+  void replace(std::uint32_t index, PageId page);
+  void clear();
 
  private:
   PagePool* pool_;
+  std::uint32_t first_ = 0;
   std::vector<PageId> pages_;
 };
 

@@ -15,7 +15,8 @@ class PageStore {
   // store fetched all pages after them that it has.
   virtual std::uint32_t find(std::span<const TokenId> tokens, std::uint32_t known) = 0;
   // Fetches the whole pages of `tokens` from page `first` on, which find() has just counted, into
-  // `pages`. Scheduler::fetched is called with this ticket once, when it is done.
+  // `pages`: of each page one of every cache group, or no_page where it is not wanted.
+  // Scheduler::fetched is called with this ticket once, when it is done.
   virtual void fetch(std::uint64_t ticket, std::span<const TokenId> tokens, std::uint32_t first,
                      std::span<const PageId> pages) = 0;
   // Offers the whole pages of `tokens`, which the tree holds, for storing: they are likely to be

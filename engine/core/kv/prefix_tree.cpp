@@ -5,22 +5,10 @@
 #include <compare>
 #include <utility>
 
+#include "engine/core/kv/prefix_node.hpp"
+
 namespace millrace::engine {
 namespace {
-
-struct ByTokens {
-  using is_transparent = void;
-  static std::span<const TokenId> of(std::span<const TokenId> tokens) { return tokens; }
-  template <class T>
-  static std::span<const TokenId> of(const std::unique_ptr<T>& node) {
-    return node->tokens;
-  }
-  template <class A, class B>
-  bool operator()(const A& a, const B& b) const {
-    const auto left = of(a), right = of(b);
-    return std::ranges::lexicographical_compare(left, right);
-  }
-};
 
 std::uint32_t common(std::span<const TokenId> a, std::span<const TokenId> b) {
   const auto end = std::ranges::mismatch(a, b).in1;
@@ -29,17 +17,7 @@ std::uint32_t common(std::span<const TokenId> a, std::span<const TokenId> b) {
 
 }  // namespace
 
-// The root of a space has no page and no parent.
-struct PrefixTree::Node {
-  Node* parent = nullptr;
-  Tokens tokens;
-  PageId page = 0;
-  bool promised = false;
-  Keep keep = Keep::plain;
-  std::uint64_t writer = 0;  // while promised
-  std::uint64_t used = 0;
-  std::set<std::unique_ptr<Node>, ByTokens> children;
-};
+PrefixTree::PrefixTree(CachePools& pools) : pools_(&pools), lists_(pools.groups()) {}
 
 PrefixTree::Space PrefixTree::open(const std::string& name) {
   std::weak_ptr<Node>& known = spaces_[name];
@@ -54,54 +32,116 @@ PrefixTree::Space PrefixTree::open(const std::string& name) {
 }
 
 PrefixTree::Match PrefixTree::find(const Space& space, std::span<const TokenId> tokens) {
-  const std::size_t page = pool_->page_tokens();
+  const std::size_t page = pools_->page_tokens();
   Match match;
+  path_.clear();
   Node* node = space.get();
-  while (tokens.size() >= page) {
-    Node* next = child(*node, tokens.first(page));
+  auto rest = tokens;
+  for (; rest.size() >= page; rest = rest.subspan(page)) {
+    Node* next = child(*node, rest.first(page));
     if (next == nullptr || next->promised) break;
     node = next;
-    match.pages.push_back(node->page);
-    tokens = tokens.subspan(page);
+    path_.push_back(node);
   }
-  touch(*node);
-  match_inside(*node, tokens, match);
-  while (tokens.size() >= page) {
-    node = child(*node, tokens.first(page));
+  match.written = static_cast<std::uint32_t>(path_.size());
+  const std::uint32_t known = known_pages();
+  for (std::uint32_t i = 0; i < known; ++i) match.pages.push_back(path_[i]->page);
+  Node& last = known == 0 ? *space : *path_[known - 1];
+  touch(last);
+  take_windows(last, match);
+  match_inside(last, tokens.subspan(known * page), match);
+  for (; rest.size() >= page; rest = rest.subspan(page)) {
+    node = child(*node, rest.first(page));
     if (node == nullptr) break;
     if (match.promised == 0) match.writer = node->writer;
     if (!node->promised || node->writer != match.writer) break;
     ++match.promised;
-    tokens = tokens.subspan(page);
   }
   return match;
 }
 
-// Finds the written child that shares the most first tokens with `rest`. It is one of the two
-// between which `rest` would be inserted.
+// How many pages of path_ a sequence can go on from: the most for which every windowed group has
+// the pages that the next token sees.
+std::uint32_t PrefixTree::known_pages() {
+  const auto size = static_cast<std::uint32_t>(path_.size());
+  if (pools_->groups() == 1) return size;
+  std::uint32_t known = 0;
+  std::vector<std::uint32_t> from(pools_->groups() -
+                                  1);  // the first page of the run that ends here
+  for (std::uint32_t i = 0; i < size; ++i) {
+    bool enough = true;
+    for (std::size_t group = 1; group < pools_->groups(); ++group) {
+      if (path_[i]->windowed[group - 1].page == no_page) from[group - 1] = i + 1;
+      const std::uint32_t seen = pools_->first_page(group, (i + 1) * pools_->page_tokens());
+      enough = enough && from[group - 1] <= seen;
+    }
+    if (enough) known = i + 1;
+  }
+  return known;
+}
+
+// The pages of windowed groups that a token after this page sees.
+void PrefixTree::take_windows(Node& node, Match& match) {
+  for (std::size_t group = 1; group < pools_->groups(); ++group) {
+    const std::uint32_t next = node.parent == nullptr ? 0 : node.index + 1;
+    Run run{pools_->first_page(group, next * pools_->page_tokens()), {}};
+    for (std::uint32_t i = run.first; i < next; ++i) {
+      run.pages.push_back(path_[i]->windowed[group - 1].page);
+      use_window(*path_[i], group);
+    }
+    match.windowed.push_back(std::move(run));
+  }
+}
+
+std::vector<PageId> PrefixTree::whole(const Space& space, std::span<const TokenId> tokens) {
+  const std::size_t page = pools_->page_tokens();
+  std::vector<PageId> out;
+  Node* node = space.get();
+  for (; tokens.size() >= page; tokens = tokens.subspan(page)) {
+    Node* next = child(*node, tokens.first(page));
+    if (next == nullptr || next->promised || !next->whole()) break;
+    node = next;
+    out.push_back(node->page);
+    for (const WindowPage& windowed : node->windowed) out.push_back(windowed.page);
+  }
+  touch(*node);
+  return out;
+}
+
+// Finds the written child that shares the most first tokens with `rest`, of those that have a page
+// of every group. It is one of the two between which `rest` would be inserted.
 void PrefixTree::match_inside(Node& node, std::span<const TokenId> rest, Match& match) {
-  rest = rest.first(std::min<std::size_t>(rest.size(), pool_->page_tokens()));
+  rest = rest.first(std::min<std::size_t>(rest.size(), pools_->page_tokens()));
   Node* best = nullptr;
   const auto consider = [&](Node& candidate) {
     const std::uint32_t tokens = common(candidate.tokens, rest);
     if (tokens <= match.shared_tokens) return;
     match.shared_tokens = tokens;
-    match.shared_page = candidate.page;
     best = &candidate;
   };
-  const auto written = [](const auto& candidate) { return !candidate->promised; };
+  const auto written = [](const auto& candidate) {
+    return !candidate->promised && candidate->whole();
+  };
   const auto place = node.children.lower_bound(rest);
   const auto after = std::find_if(place, node.children.end(), written);
   if (after != node.children.end()) consider(**after);
   const auto before = std::find_if(std::reverse_iterator(place), node.children.rend(), written);
   if (before != node.children.rend()) consider(**before);
-  if (best != nullptr) touch(*best);
+  if (best == nullptr) return;
+  touch(*best);
+  match.shared_pages.push_back(best->page);
+  for (std::size_t group = 1; group < pools_->groups(); ++group) {
+    match.shared_pages.push_back(best->windowed[group - 1].page);
+    use_window(*best, group);
+  }
 }
 
 std::vector<PrefixTree::Node*> PrefixTree::promise(const Space& space,
                                                    std::span<const TokenId> tokens,
-                                                   const PageTable& table, std::uint64_t writer) {
-  const std::size_t page = pool_->page_tokens();
+                                                   const SequencePages& pages,
+                                                   std::uint64_t writer) {
+  const std::size_t page = pools_->page_tokens();
+  const PageTable& table = pages[0];
   Node* node = space.get();
   std::vector<Node*> promised;
   for (std::size_t i = 0; (i + 1) * page <= tokens.size(); ++i) {
@@ -120,9 +160,21 @@ std::vector<PrefixTree::Node*> PrefixTree::promise(const Space& space,
   return promised;
 }
 
-void PrefixTree::fulfil(Node& node) {
+void PrefixTree::fulfil(Node& node, const SequencePages& pages) {
   assert(node.promised && !node.parent->promised);
   node.promised = false;
+  adopt(node, pages);
+}
+
+void PrefixTree::refill(const Space& space, std::span<const TokenId> tokens,
+                        const SequencePages& pages) {
+  const std::size_t page = pools_->page_tokens();
+  Node* node = space.get();
+  for (; tokens.size() >= page; tokens = tokens.subspan(page)) {
+    node = child(*node, tokens.first(page));
+    if (node == nullptr || node->promised) return;
+    adopt(*node, pages);
+  }
 }
 
 void PrefixTree::withdraw(std::span<Node* const> promised) {
@@ -132,8 +184,10 @@ void PrefixTree::withdraw(std::span<Node* const> promised) {
   }
 }
 
-void PrefixTree::publish(const Space& space, std::span<const TokenId> tokens, PageTable& table) {
-  const std::size_t page = pool_->page_tokens();
+void PrefixTree::publish(const Space& space, std::span<const TokenId> tokens,
+                         SequencePages& pages) {
+  const std::size_t page = pools_->page_tokens();
+  PageTable& table = pages[0];
   Node* node = space.get();
   for (std::size_t i = 0; (i + 1) * page <= tokens.size(); ++i) {
     const auto here = tokens.subspan(i * page, page);
@@ -142,8 +196,9 @@ void PrefixTree::publish(const Space& space, std::span<const TokenId> tokens, Pa
     if (next == nullptr) {
       next = &add(*node, here, table.pages()[i]);
     } else if (next->page != table.pages()[i]) {
-      table.replace(i, next->page);
+      table.replace(static_cast<std::uint32_t>(i), next->page);
     }
+    adopt(*next, pages);
     node = next;
   }
   touch(*node);
@@ -151,47 +206,36 @@ void PrefixTree::publish(const Space& space, std::span<const TokenId> tokens, Pa
 
 void PrefixTree::mark(const Space& space, std::span<const TokenId> tokens,
                       const Checkpoint& checkpoint) {
-  const std::size_t page = pool_->page_tokens();
+  const std::size_t page = pools_->page_tokens();
   Node* node = space.get();
   for (std::size_t i = 0; (i + 1) * page <= checkpoint.position; ++i) {
     node = child(*node, tokens.subspan(i * page, page));
     if (node == nullptr) return;
   }
-  if (node->parent == nullptr || node->keep >= checkpoint.keep) return;
+  if (node->parent == nullptr) return;
+  for (std::size_t group = 1; group < pools_->groups(); ++group) {
+    const std::uint32_t first =
+        pools_->first_page(group, (node->index + 1) * pools_->page_tokens());
+    for (Node* at = node; at->parent != nullptr && at->index >= first; at = at->parent) {
+      WindowPage& windowed = at->windowed[group - 1];
+      if (windowed.keep >= checkpoint.keep) continue;
+      if (windowed.page != no_page) list(group, windowed.keep).erase(windowed.used);
+      windowed.keep = checkpoint.keep;
+      if (windowed.page != no_page) list(group, windowed.keep).emplace(windowed.used, at);
+    }
+  }
+  if (node->keep >= checkpoint.keep) return;
   delist(*node);
   node->keep = checkpoint.keep;
   enlist(*node);
-}
-
-std::uint32_t PrefixTree::evict(std::uint32_t pages) {
-  std::uint32_t freed = 0;
-  while (freed < pages && evict_one()) ++freed;
-  return freed;
-}
-
-bool PrefixTree::evict_one() {
-  const auto leaves = [&](Keep keep) { return leaves_[static_cast<std::size_t>(keep)].size(); };
-  if (evict_one(Keep::plain)) return true;
-  if (leaves(Keep::assistant) >= leaves(Keep::user) && evict_one(Keep::assistant)) return true;
-  if (leaves(Keep::user) >= leaves(Keep::system) && evict_one(Keep::user)) return true;
-  // The kind that should go has no idle page: take one of any kind.
-  return evict_one(Keep::system) || evict_one(Keep::user) || evict_one(Keep::assistant);
-}
-
-bool PrefixTree::evict_one(Keep keep) {
-  for (const auto& [used, leaf] : leaves_[static_cast<std::size_t>(keep)]) {
-    if (pool_->references(leaf->page) > 1) continue;
-    remove(*leaf);
-    return true;
-  }
-  return false;
 }
 
 std::vector<PrefixTree::Entry> PrefixTree::entries(const Space& space) const {
   std::vector<Entry> out;
   const auto walk = [&](const auto& self, const Node& node, const Tokens& path) -> void {
     for (const auto& next : node.children) {
-      Entry entry{path, next->page, next->promised, next->writer, next->keep, next->used};
+      Entry entry{path, next->page, next->promised, next->writer, next->keep, next->used, {}};
+      for (const WindowPage& windowed : next->windowed) entry.windowed.push_back(windowed.page);
       entry.path.insert(entry.path.end(), next->tokens.begin(), next->tokens.end());
       out.push_back(entry);
       self(self, *next, entry.path);
@@ -213,8 +257,10 @@ PrefixTree::Node& PrefixTree::add(Node& parent, std::span<const TokenId> tokens,
   node->tokens.assign(tokens.begin(), tokens.end());
   node->page = page;
   node->used = ++uses_;
+  node->index = parent.parent == nullptr ? 0 : parent.index + 1;
+  node->windowed.resize(pools_->groups() - 1);
   Node& added = **parent.children.insert(std::move(node)).first;
-  pool_->keep(page);
+  (*pools_)[0].keep(page);
   enlist(added);
   ++size_;
   return added;
@@ -233,7 +279,8 @@ void PrefixTree::remove(Node& leaf) {
   assert(leaf.children.empty());
   Node& parent = *leaf.parent;
   delist(leaf);
-  pool_->drop(leaf.page);
+  for (std::size_t group = 1; group < pools_->groups(); ++group) drop_window(leaf, group);
+  (*pools_)[0].drop(leaf.page);
   parent.children.erase(parent.children.find(std::span<const TokenId>(leaf.tokens)));
   enlist(parent);
   --size_;
@@ -245,18 +292,6 @@ void PrefixTree::remove_all(Node& node) {
     remove_all(last);
     remove(last);
   }
-}
-
-void PrefixTree::enlist(Node& node) {
-  if (node.parent == nullptr || !node.children.empty()) return;
-  const bool added = leaves_[static_cast<std::size_t>(node.keep)].emplace(node.used, &node).second;
-  assert(added);
-  static_cast<void>(added);
-}
-
-void PrefixTree::delist(Node& node) {
-  if (node.parent == nullptr || !node.children.empty()) return;
-  leaves_[static_cast<std::size_t>(node.keep)].erase(node.used);
 }
 
 }  // namespace millrace::engine

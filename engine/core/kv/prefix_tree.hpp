@@ -17,7 +17,16 @@
 // The tree holds one reference of each page. It may evict a page that only the tree holds, leaves
 // first, because a path is of no use without its beginning; Keep says which leaf. A sequence that
 // holds a page holds the whole path to it, so every idle page of the pool can be evicted.
-// Thread safety: the pool's owner thread.
+//
+// With windowed cache groups (cache_pools.hpp) a node also has a page of each of them, as long as
+// nothing evicts it: that may happen anywhere on a path, because a later token does not see it. A
+// beginning of n pages is known if the tree has the n pages of group 0, and of each windowed group
+// those that the next token sees. So a path may be known at its end and not in its middle.
+//
+//   group 0   [0][1][2][3][4][5][6]     a window of two pages: 0, 1, 5, 6 and 7 pages are known;
+//   windowed  [0] .  . [3][4][5][6]     to go on after 3 or 4, one would need page 1 or 2
+//
+// Thread safety: the pools' owner thread.
 #include <array>
 #include <cstdint>
 #include <map>
@@ -28,7 +37,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/core/kv/page_pool.hpp"
+#include "engine/core/kv/cache_pools.hpp"
 #include "schemas/base/generation.hpp"
 
 namespace millrace::engine {
@@ -50,16 +59,24 @@ class PrefixTree {
   struct Node;
   using Space = std::shared_ptr<Node>;  // the last owner frees its pages
 
+  // Pages of one windowed group, from page `first` on.
+  struct Run {
+    std::uint32_t first = 0;
+    std::vector<PageId> pages;
+  };
   struct Match {
-    std::vector<PageId> pages;  // whole pages, first position first
-    // The first `shared_tokens` tokens of `shared_page` come next, too: copy that page to go on.
+    std::vector<PageId> pages;  // whole pages of group 0, first position first
+    std::vector<Run> windowed;  // of each windowed group, up to the same position
+    // The first `shared_tokens` tokens of `shared_pages` (one of each group) come next, too: copy
+    // these pages to go on.
     std::uint32_t shared_tokens = 0;
-    PageId shared_page = 0;
-    std::uint64_t writer = 0;    // of the promised page after `pages`; valid if promised > 0
-    std::uint32_t promised = 0;  // promised pages after `pages`
+    std::vector<PageId> shared_pages;
+    std::uint32_t written = 0;   // pages of the path that are written; not fewer than `pages`
+    std::uint64_t writer = 0;    // of the promised page after these; valid if promised > 0
+    std::uint32_t promised = 0;  // promised pages after these
   };
 
-  explicit PrefixTree(PagePool& pool) : pool_(&pool) {}
+  explicit PrefixTree(CachePools& pools);
   PrefixTree(const PrefixTree&) = delete;
   PrefixTree& operator=(const PrefixTree&) = delete;
 
@@ -70,25 +87,34 @@ class PrefixTree {
   // so share the pages before any other call.
   Match find(const Space& space, std::span<const TokenId> tokens);
 
+  // Returns the pages of all groups, page by page, of the longest beginning that the tree has
+  // whole, and marks it as used now.
+  std::vector<PageId> whole(const Space& space, std::span<const TokenId> tokens);
+
   // Promises that `writer` will write the whole pages of `tokens` that the space lacks into the
-  // table's pages. Returns their nodes, first position first; none if the space has, somewhere on
-  // the path, another page than the table.
+  // table's pages of group 0. Returns their nodes, first position first; none if the space has,
+  // somewhere on the path, another page than the table.
   std::vector<Node*> promise(const Space& space, std::span<const TokenId> tokens,
-                             const PageTable& table, std::uint64_t writer);
-  void fulfil(Node& node);  // the page is written; its parent's must be, too
+                             const SequencePages& pages, std::uint64_t writer);
+  // The page is written, and its parent's is, too. The node takes the pages of windowed groups.
+  void fulfil(Node& node, const SequencePages& pages);
   // Removes pages that will not be written, given in the order of promise().
   void withdraw(std::span<Node* const> promised);
+  // Gives written nodes on the path the pages of windowed groups that they lack. All whole pages of
+  // `tokens` are written.
+  void refill(const Space& space, std::span<const TokenId> tokens, const SequencePages& pages);
 
   // Adds the whole pages of `tokens`, all of which are written. If the space already has a page of
-  // the path, the table takes that one and gives back its own. Stops before a page that another
-  // sequence has promised.
-  void publish(const Space& space, std::span<const TokenId> tokens, PageTable& table);
+  // the path, the table of group 0 takes that one and gives back its own. Stops before a page that
+  // another sequence has promised.
+  void publish(const Space& space, std::span<const TokenId> tokens, SequencePages& pages);
   void mark(const Space& space, std::span<const TokenId> tokens, const Checkpoint& checkpoint);
 
-  // Frees up to `pages` idle pages and returns how many it freed.
-  std::uint32_t evict(std::uint32_t pages);
+  // Frees up to `pages` idle pages of a group and returns how many it freed. Group 0 loses leaves,
+  // with their pages of the other groups; a windowed group loses any page.
+  std::uint32_t evict(std::size_t group, std::uint32_t pages);
 
-  std::uint32_t size() const { return size_; }  // pages
+  std::uint32_t size() const { return size_; }  // pages of group 0
 
   // Every page with its path, parents first; for tests and dumps.
   struct Entry {
@@ -98,26 +124,41 @@ class PrefixTree {
     std::uint64_t writer = 0;  // while promised
     Keep keep = Keep::plain;
     std::uint64_t used = 0;
+    std::vector<PageId> windowed;  // no_page where there is none
   };
   std::vector<Entry> entries(const Space& space) const;
   void dump(std::ostream& out, const Space& space) const;
 
  private:
+  struct WindowPage;
+  using ByUse = std::map<std::uint64_t, Node*>;  // by last use
+  using Lists = std::array<ByUse, 4>;            // by Keep
+
+  ByUse& list(std::size_t group, Keep keep) {
+    return lists_[group][static_cast<std::size_t>(keep)];
+  }
   Node* child(Node& node, std::span<const TokenId> page) const;
   Node& add(Node& parent, std::span<const TokenId> tokens, PageId page);
   void touch(Node& node);  // marks the node and the path to it as used now
   void remove(Node& leaf);
   void remove_all(Node& node);
+  std::uint32_t known_pages();
+  void take_windows(Node& node, Match& match);
   void match_inside(Node& node, std::span<const TokenId> rest, Match& match);
-  bool evict_one();
-  bool evict_one(Keep keep);
+  bool evict_one(std::size_t group);
+  bool evict_one(std::size_t group, Keep keep);
   void enlist(Node& node);
   void delist(Node& node);
+  void adopt(Node& node, const SequencePages& pages);
+  void drop_window(Node& node, std::size_t group);
+  void use_window(Node& node, std::size_t group);
 
-  PagePool* pool_;
+  CachePools* pools_;
   std::map<std::string, std::weak_ptr<Node>> spaces_;
-  // Leaves by last use. Each use has a new stamp and marks one path, so no two leaves share one.
-  std::array<std::map<std::uint64_t, Node*>, 4> leaves_;
+  // Of group 0, the leaves: each use has a new stamp and marks one path, so no two leaves share
+  // one. Of a windowed group, all nodes that have a page of it, by the page's own stamp.
+  std::vector<Lists> lists_;
+  std::vector<Node*> path_;  // of the find under way
   std::uint64_t uses_ = 0;
   std::uint32_t size_ = 0;
 };

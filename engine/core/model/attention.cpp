@@ -59,20 +59,22 @@ void Operations::add_attention_shape(ProgramSpec& program, std::uint32_t kind) c
 Status Operations::rope_and_store(const Buffer& qkv, const Buffer& rope, const KvPages& kv,
                                   const StepTable& step, const Buffer& step_words) {
   Kernel& rope_kv = kv_kernels_.at({kv.codecs, kv.kind}).rope_kv;
+  const AttentionItems& items = step.attention[window_of(kv.kind)];
   if (device_->family() == Family::cpu) {
     if (step.tiles.count == 0) return {};
     return device_->launch(rope_kv, {.groups = {step.tiles.count}},
-                           {qkv, rope, kv.means, kv.buffer, step_words, step.positions_at,
-                            step.tables_at, step.tiles.offset, qkv_stride_});
+                           {qkv, rope, kv.means, kv.buffer, step_words, items.positions_at,
+                            items.tables_at, step.tiles.offset, qkv_stride_});
   }
   const AttentionSpec& heads = spec_.attention();
   return device_->launch(
       rope_kv, {.groups = {heads.heads + heads.kv_heads, step.tokens}, .local = {row_items()}},
-      {qkv, rope, kv.means, kv.buffer, step_words, step.positions_at, step.tables_at, qkv_stride_});
+      {qkv, rope, kv.means, kv.buffer, step_words, items.positions_at, items.tables_at,
+       qkv_stride_});
 }
 
 Status Operations::attend_units(Kernel& kernel, const Buffer& qkv, const Buffer& rope,
-                                const KvPages& kv, AttentionOutput out, const StepTable& step,
+                                const KvPages& kv, AttentionOutput out, const AttentionItems& items,
                                 const Buffer& step_words, ItemList units) {
   if (units.count == 0) return {};
   const AttentionSpec& heads = spec_.attention();
@@ -81,7 +83,7 @@ Status Operations::attend_units(Kernel& kernel, const Buffer& qkv, const Buffer&
   return device_->launch(
       kernel, {.groups = {groups}},
       {qkv, rope, kv.means, kv.sinks, kv.buffer, step_words, out.rows, partials_, work_,
-       step.positions_at, step.tables_at, units.offset, units.count, qkv_stride_,
+       items.positions_at, items.tables_at, units.offset, units.count, qkv_stride_,
        input_stride(columns), out.codes, code_stride(columns), kinds_[kv.kind].scale});
 }
 
@@ -91,23 +93,23 @@ Status Operations::attend(const Buffer& qkv, const Buffer& rope, const KvPages& 
   KvKernels& kernels = kv_kernels_.at({kv.codecs, kv.kind});
   const AttentionSpec& heads = spec_.attention();
   const std::uint32_t columns = heads.heads * heads.head_dim;
+  const AttentionItems& items = step.attention[window_of(kv.kind)];
   if (device_->family() == Family::cpu) {
     MILLRACE_TRY(reserve_scratch(step));
     const bool quantizes = forms.codes && heads.head_dim % block_columns == 0;
-    const AttentionItems& items = step.attention[window_of(kv.kind)];
     const Buffer none;
     const bool rows = forms.rows || !quantizes;
     const AttentionOutput to{rows ? out.rows : none, quantizes ? out.codes : none};
     MILLRACE_TRY(
-        attend_units(kernels.attend_one, qkv, rope, kv, to, step, step_words, items.single_units));
+        attend_units(kernels.attend_one, qkv, rope, kv, to, items, step_words, items.single_units));
     MILLRACE_TRY(
-        attend_units(kernels.attend_many, qkv, rope, kv, to, step, step_words, items.multi_units));
+        attend_units(kernels.attend_many, qkv, rope, kv, to, items, step_words, items.multi_units));
     if (!forms.codes || quantizes) return {};
   } else {
     MILLRACE_TRY(device_->launch(
         kernels.attend_one, {.groups = {heads.heads, step.tokens}, .local = {attention_items}},
-        {qkv, kv.means, kv.sinks, kv.buffer, step_words, out.rows, step.positions_at,
-         step.tables_at, qkv_stride_, input_stride(columns), kinds_[kv.kind].scale}));
+        {qkv, kv.means, kv.sinks, kv.buffer, step_words, out.rows, items.positions_at,
+         items.tables_at, qkv_stride_, input_stride(columns), kinds_[kv.kind].scale}));
     if (!forms.codes) return {};
   }
   return quantize(out, columns, step.tokens);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "engine/core/kv/cache_group.hpp"
+#include "engine/core/kv/policy.hpp"
 
 namespace millrace::engine {
 namespace {

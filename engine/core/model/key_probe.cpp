@@ -189,7 +189,9 @@ Result<KeySample> keys_of_probe(Device& device, Model& model, const ModelSpec& s
   const KvShape shape = kv_shape(spec);
   const std::uint64_t layer_bytes = layer_page_bytes({}, shape.kv_heads, shape.head_dim);
   std::vector<std::byte> bytes(pages.size() * shape.layers * layer_bytes);
-  MILLRACE_ASSIGN(const auto events, model.read_pages(pages, bytes));
+  const auto ids =
+      in_all_groups(pages, cache_shape(spec, std::vector<KvCodecs>(shape.layers)).groups().size());
+  MILLRACE_ASSIGN(const auto events, model.read_pages(ids, bytes));
   for (const DeviceEvent& event : events) MILLRACE_TRY(device.wait(event));
   const HalfPages stored(bytes, shape);
   const RopeTables turns(spec, count);

@@ -1,6 +1,11 @@
 #pragma once
-// The sizes of a model's keys and values. Thread safety: a pure function.
+// The sizes of a model's keys and values. Thread safety: pure functions.
+#include <cstdint>
+#include <utility>
+#include <vector>
+
 #include "engine/core/families/spec.hpp"
+#include "engine/core/kv/cache_shape.hpp"
 #include "engine/core/kv/policy.hpp"
 
 namespace millrace::engine {
@@ -8,6 +13,17 @@ namespace millrace::engine {
 inline KvShape kv_shape(const ModelSpec& spec) {
   const AttentionSpec& attention = spec.attention();
   return {spec.layer_count(), attention.kv_heads, attention.head_dim};
+}
+
+inline std::vector<std::uint32_t> layer_windows(const ModelSpec& spec) {
+  std::vector<std::uint32_t> out;
+  for (const LayerSpec& layer : spec.layers) out.push_back(layer.attention.window);
+  return out;
+}
+
+inline CacheShape cache_shape(const ModelSpec& spec, std::vector<KvCodecs> layers) {
+  const AttentionSpec& attention = spec.attention();
+  return {attention.kv_heads, attention.head_dim, std::move(layers), layer_windows(spec)};
 }
 
 }  // namespace millrace::engine

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/core/families/read_spec.hpp"
-#include "engine/core/kv/cache_group.hpp"
+#include "engine/core/kv/kv_cache.hpp"
 #include "engine/core/model/activations.hpp"
 #include "engine/core/model/fingerprint.hpp"
 #include "engine/core/model/key_center.hpp"
@@ -41,7 +41,7 @@ struct Model::State {
   std::map<std::uint32_t, LayerRun> whole;  // by the index of their first layer
   std::unique_ptr<Operations> operations;
   std::unique_ptr<WholeLayers> whole_layers;
-  CacheGroup cache;
+  KvCache cache;
   Activations act;
   Buffer logits;  // [outputs][logits stride]
   StepLowering lowering;
@@ -65,7 +65,8 @@ struct Model::State {
   std::string why_in_parts(const LayerProgram& layer) const;
 
   Status load_weights(const GgufFile& file);
-  Result<CacheGroup> create_cache(const KvLayers& kv, std::uint64_t bytes) const;
+  Result<KvCache> create_cache(const KvLayers& kv, std::uint64_t bytes,
+                               const CacheLoad& load) const;
   Status build_operations();
   // For the codecs of the current cache: the operations of all layers, then their kernels too.
   Status compile_layers();
@@ -225,11 +226,9 @@ Error without_room(Error error, std::string_view hint) {
 
 }  // namespace
 
-Result<CacheGroup> Model::State::create_cache(const KvLayers& kv, std::uint64_t bytes) const {
-  const CacheShape shape{.kv_heads = spec.attention().kv_heads,
-                         .head_dim = spec.attention().head_dim,
-                         .layers = kv.layers};
-  auto made = CacheGroup::create(*device, shape, bytes);
+Result<KvCache> Model::State::create_cache(const KvLayers& kv, std::uint64_t bytes,
+                                           const CacheLoad& load) const {
+  auto made = KvCache::create(*device, cache_shape(spec, kv.layers), bytes, load);
   if (!made) return fail(without_room(std::move(made).error(), options.smaller_kv));
   return made;
 }
@@ -265,7 +264,7 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
     MILLRACE_TRY(options.key_means->check(hash_model_file(file), shape));
     for (KvCodecs& codecs : kv.layers) codecs.centered = true;
   }
-  MILLRACE_ASSIGN(state->cache, state->create_cache(kv, options.kv_bytes));
+  MILLRACE_ASSIGN(state->cache, state->create_cache(kv, options.kv_bytes, options.kv_load));
   MILLRACE_TRY(state->load_weights(file));
   MILLRACE_TRY(state->build_operations());
   MILLRACE_TRY(state->compile_layers());
@@ -293,6 +292,8 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   info.vocabulary = spec.vocabulary;
   info.context_tokens = spec.context_tokens;
   info.page_tokens = kv_page_tokens;
+  info.groups = made.cache.groups();
+  info.kv_memory = made.cache.text();
   info.page_count = made.cache.page_count();
   info.page_bytes = made.cache.shape().page_bytes();
   MILLRACE_TRY(device.finish());
@@ -305,17 +306,17 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
 Status Model::protect_keys(const GgufFile& file, KvLayers& kv) {
   State& s = *state_;
   if (!quantizes_keys(kv)) return {};
-  CacheGroup wanted = std::exchange(s.cache, {});
+  KvCache wanted = std::exchange(s.cache, {});
   const KvShape shape = kv_shape(s.spec);
   const std::uint64_t layer_bytes = layer_page_bytes({}, shape.kv_heads, shape.head_dim);
   MILLRACE_ASSIGN(s.cache, s.create_cache({std::vector<KvCodecs>(shape.layers)},
-                                          probe_pages * shape.layers * layer_bytes));
+                                          probe_pages * shape.layers * layer_bytes, {}));
   MILLRACE_TRY(s.build_layers());
   MILLRACE_ASSIGN(s.info.outliers, test_keys(*s.device, file, *this, s.spec, s.options, kv));
   s.cache = std::move(wanted);
   if (s.info.outliers.empty()) return {};
   s.cache = {};  // frees its memory before the new one is allocated
-  MILLRACE_ASSIGN(s.cache, s.create_cache(kv, s.options.kv_bytes));
+  MILLRACE_ASSIGN(s.cache, s.create_cache(kv, s.options.kv_bytes, s.options.kv_load));
   return {};
 }
 
@@ -332,7 +333,7 @@ Status Model::forward(const StepPlan& plan, const Buffer& device_ids) {
                           .vocabulary = s.spec.vocabulary,
                           .context_tokens = s.positions(),
                           .page_tokens = kv_page_tokens,
-                          .page_count = s.cache.page_count(),
+                          .groups = s.cache.groups(),
                           .device_slots = slots,
                           .attention = s.operations->attention_limits(),
                           .windows = s.operations->windows()};
@@ -375,8 +376,8 @@ std::uint32_t Model::logits_stride() const {
   return state_->head().rows;
 }
 
-Status Model::copy_page(PageId from, PageId to) {
-  return state_->cache.copy_page(*state_->device, from, to);
+Status Model::copy_page(const PageCopy& copy) {
+  return state_->cache.copy_page(*state_->device, copy);
 }
 
 Result<std::vector<DeviceEvent>> Model::read_pages(std::span<const PageId> pages,

@@ -30,6 +30,7 @@
 #include "engine/core/device/device.hpp"
 #include "engine/core/families/spec.hpp"
 #include "engine/core/gguf/file.hpp"
+#include "engine/core/kv/cache_shape.hpp"
 #include "engine/core/kv/key_means.hpp"
 #include "engine/core/kv/outliers.hpp"
 #include "engine/core/model/layer_path.hpp"
@@ -43,7 +44,8 @@ namespace millrace::engine {
 struct ModelOptions {
   std::string kv = "f16";                             // KV policy
   std::optional<KeyMeans> key_means{};                // subtracted from keys before they are stored
-  std::uint64_t kv_bytes = 1ull << 30;                // of the whole pool, all layers
+  std::uint64_t kv_bytes = 1ull << 30;                // of all layers together
+  CacheLoad kv_load{};                                // by which cache groups share kv_bytes
   std::string_view smaller_kv = "lower --kv-memory";  // hint when kv_bytes do not fit the device
   std::uint32_t step_tokens = 512;                    // most tokens in one plan
   std::uint32_t step_outputs = 512;                   // most logits rows in one plan
@@ -65,7 +67,9 @@ struct ModelInfo {
   std::uint32_t layers = 0, width = 0, vocabulary = 0;
   std::uint32_t context_tokens = 0;  // the model's own limit
   std::uint32_t page_tokens = 0;     // positions in a KV page
-  std::uint32_t page_count = 0;      // ids 0 to page_count - 1
+  std::vector<PoolSize> groups;      // of the cache; ids of a group are below its pages
+  std::string kv_memory;             // for people: what each group holds, if there are several
+  std::uint32_t page_count = 0;      // of group 0
   std::uint64_t page_bytes = 0;      // of one page over all layers
 };
 
@@ -94,9 +98,9 @@ class Model {
   const Buffer& logits() const;
   std::uint32_t logits_stride() const;  // floats from one row to the next
 
-  // Enqueues a copy of a page in every layer.
-  Status copy_page(PageId from, PageId to);
-  // Enqueue copies of pages to and from the host as CacheGroup does; info().page_bytes each.
+  // Enqueues a copy of a page in the layers of a cache group.
+  Status copy_page(const PageCopy& copy);
+  // Enqueue copies of pages to and from the host as KvCache does; info().page_bytes each.
   Result<std::vector<DeviceEvent>> read_pages(std::span<const PageId> pages,
                                               std::span<std::byte> into);
   Result<std::vector<DeviceEvent>> write_pages(std::span<const PageId> pages,

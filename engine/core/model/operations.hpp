@@ -190,7 +190,7 @@ class Operations {
     const Buffer &rows, &codes;  // empty: not wanted
   };
   Status attend_units(Kernel& kernel, const Buffer& qkv, const Buffer& rope, const KvPages& kv,
-                      AttentionOutput out, const StepTable& step, const Buffer& step_words,
+                      AttentionOutput out, const AttentionItems& items, const Buffer& step_words,
                       ItemList units);
 
   Device* device_;

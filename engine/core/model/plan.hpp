@@ -1,7 +1,9 @@
 #pragma once
 // The plan of one step: a ragged batch of rows, each some consecutive tokens of one sequence. The
 // scheduler makes it, and Model::forward computes it. Thread safety: plain values.
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "schemas/base/generation.hpp"
@@ -9,6 +11,7 @@
 namespace millrace::engine {
 
 using PageId = std::uint32_t;
+inline constexpr PageId no_page = 0xffffffffu;
 inline constexpr std::uint32_t no_slot = 0xffffffffu;
 
 // An output of a row, at `offset` from its first token. Logits are written to the logits buffer in
@@ -28,11 +31,17 @@ struct PlanRow {
   // count is 1 and the host id is ignored.
   std::uint32_t token_offset = 0;
   std::uint32_t device_slot = no_slot;
-  // The sequence's page table in StepPlan::pages: page i holds positions [i*page_tokens,
-  // (i+1)*page_tokens). It must cover first_position + count. Pages that this step writes must
-  // belong to this row alone.
+  // The sequence's page table of cache group 0 in StepPlan::pages: page i holds positions
+  // [i*page_tokens, (i+1)*page_tokens). It must cover first_position + count. Pages that this step
+  // writes must belong to this row alone.
   std::uint32_t page_offset = 0, page_count = 0;
   std::uint32_t output_offset = 0, output_count = 0;  // in StepPlan::outputs
+};
+
+// A row's page table of a windowed cache group in StepPlan::pages: page `first` + i at `offset` +
+// i, up to the page of the row's last position. It has no pages before the first that the row sees.
+struct WindowTable {
+  std::uint32_t offset = 0, first = 0, count = 0;
 };
 
 // The copy of a page that another sequence began and a row of this step continues. Whole pages are
@@ -40,6 +49,7 @@ struct PlanRow {
 // page that is read here.
 struct PageCopy {
   PageId from = 0, to = 0;
+  std::uint32_t group = 0;  // cache group
 };
 
 struct StepPlan {
@@ -47,14 +57,25 @@ struct StepPlan {
   std::vector<PlanRow> rows;
   Tokens tokens;
   std::vector<PageId> pages;
+  // Of row r and windowed group g, both from 0: entry r * windowed groups + g. If it is empty, all
+  // groups have the pages of group 0, as in plans that are made for sequences without a scheduler.
+  std::vector<WindowTable> windowed;
   std::vector<RowOutput> outputs;
   void clear() {
     copies.clear();
     rows.clear();
     tokens.clear();
     pages.clear();
+    windowed.clear();
     outputs.clear();
   }
 };
+
+// The ids of pages that have the same number in all of so many cache groups, page by page.
+inline std::vector<PageId> in_all_groups(std::span<const PageId> pages, std::size_t groups) {
+  std::vector<PageId> out;
+  for (const PageId page : pages) out.insert(out.end(), groups, page);
+  return out;
+}
 
 }  // namespace millrace::engine

@@ -38,6 +38,23 @@ Status check_tokens(const StepPlan& plan, std::size_t index, const StepLimits& l
   return {};
 }
 
+// A plan without tables of windowed groups gives them the pages of group 0.
+WindowTable window_table(const StepPlan& plan, std::size_t row, std::size_t group,
+                         std::size_t groups) {
+  if (!plan.windowed.empty()) return plan.windowed[row * (groups - 1) + group - 1];
+  return {plan.rows[row].page_offset, 0, plan.rows[row].page_count};
+}
+
+Status check_pages(const StepPlan& plan, std::size_t row, const WindowTable& table,
+                   const PoolSize& pool) {
+  if (!within(table.offset, table.count, plan.pages.size())) {
+    return broken(row, "pages outside the plan");
+  }
+  const auto pages = std::span(plan.pages).subspan(table.offset, table.count);
+  if (std::ranges::all_of(pages, [&](PageId page) { return page < pool.pages; })) return {};
+  return broken(row, "no such page");
+}
+
 Status check_row(const StepPlan& plan, std::size_t index, const StepLimits& limits) {
   const PlanRow& row = plan.rows[index];
   MILLRACE_TRY(check_tokens(plan, index, limits));
@@ -49,10 +66,18 @@ Status check_row(const StepPlan& plan, std::size_t index, const StepLimits& limi
   if (std::uint64_t{row.page_count} * limits.page_tokens < end) {
     return broken(index, "pages do not cover its positions");
   }
-  const auto pages = plan.pages.begin() + row.page_offset;
-  if (std::any_of(pages, pages + row.page_count,
-                  [&](PageId page) { return page >= limits.page_count; })) {
-    return broken(index, "no such page");
+  MILLRACE_TRY(check_pages(plan, index, {row.page_offset, 0, row.page_count}, limits.groups[0]));
+  for (std::size_t group = 1; group < limits.groups.size(); ++group) {
+    const WindowTable table = window_table(plan, index, group, limits.groups.size());
+    MILLRACE_TRY(check_pages(plan, index, table, limits.groups[group]));
+    const std::uint64_t held = std::uint64_t{table.first} + table.count;
+    if (held * limits.page_tokens < end) {
+      return broken(index, "pages of a windowed group do not cover its positions");
+    }
+    const std::uint32_t window = limits.groups[group].window;
+    if (table.first > first_seen_page(row.first_position, window, limits.page_tokens)) {
+      return broken(index, "a windowed group lacks pages that it sees");
+    }
   }
   if (!within(row.output_offset, row.output_count, plan.outputs.size())) {
     return broken(index, "outputs outside the plan");
@@ -70,6 +95,10 @@ struct Totals {
 
 Result<Totals> check_plan(const StepPlan& plan, const StepLimits& limits) {
   std::uint64_t tokens = 0, outputs = 0;
+  const std::size_t windowed = plan.rows.size() * (limits.groups.size() - 1);
+  if (!plan.windowed.empty() && plan.windowed.size() != windowed) {
+    return fail(Code::internal, "a step plan with page tables of other cache groups");
+  }
   for (std::size_t i = 0; i < plan.rows.size(); ++i) {
     MILLRACE_TRY(check_row(plan, i, limits));
     tokens += plan.rows[i].count;
@@ -124,8 +153,6 @@ Status StepLowering::lower(const StepPlan& plan, const StepLimits& limits, StepT
                                .partials = units.partials,
                                .counters = units.counters});
   }
-  const std::uint32_t pages_at = size(words);
-  append(plan.pages, 1);
   token = 0;
   for (const PlanRow& row : plan.rows) {
     for (std::uint32_t i = 0; i < row.count; ++i, ++token) {
@@ -133,10 +160,51 @@ Status StepLowering::lower(const StepPlan& plan, const StepLimits& limits, StepT
       words[table.ids_at + token] = on_device ? 0 : plan.tokens[row.token_offset + i];
       words[table.slots_at + token] = row.device_slot;
       words[table.positions_at + token] = row.first_position + i;
-      words[table.tables_at + token] = pages_at + row.page_offset;
     }
   }
+  append_groups(plan, limits, table);
   return {};
+}
+
+// Appends the page ids, and before them the positions and tables of windowed groups.
+void StepLowering::append_groups(const StepPlan& plan, const StepLimits& limits,
+                                 StepTable& table) const {
+  auto& words = table.words;
+  const auto size = [&] { return static_cast<std::uint32_t>(words.size()); };
+  const std::size_t groups = limits.groups.size();
+  std::vector<std::uint32_t> positions_at{table.positions_at};
+  for (std::size_t group = 1; group < groups && !plan.windowed.empty(); ++group) {
+    positions_at.push_back(size());
+    words.resize(words.size() + 2 * std::size_t{table.tokens});
+    std::copy_n(words.begin() + table.positions_at, table.tokens,
+                words.begin() + positions_at.back());
+  }
+  // A table of a windowed group may begin before its first entry by the pages that it lacks.
+  std::uint32_t pages_at = size();
+  for (const WindowTable& windowed : plan.windowed) {
+    if (windowed.offset < windowed.first) {
+      pages_at = std::max(pages_at, windowed.first - windowed.offset);
+    }
+  }
+  words.resize(pages_at);
+  words.insert(words.end(), plan.pages.begin(), plan.pages.end());
+  for (std::size_t group = 0; group < positions_at.size(); ++group) {
+    std::uint32_t at = positions_at[group] + table.tokens;
+    for (std::size_t r = 0; r < plan.rows.size(); ++r) {
+      const PlanRow& row = plan.rows[r];
+      const WindowTable of_row = group == 0 ? WindowTable{row.page_offset, 0, row.page_count}
+                                            : window_table(plan, r, group, groups);
+      const std::uint32_t begin = pages_at + of_row.offset - of_row.first;
+      for (std::uint32_t i = 0; i < row.count; ++i) words[at++] = begin;
+    }
+  }
+  for (std::size_t i = 0; i < limits.windows.size(); ++i) {
+    const auto found = std::ranges::find(limits.groups, limits.windows[i], &PoolSize::window);
+    const auto group = static_cast<std::size_t>(found - limits.groups.begin());
+    const std::uint32_t at = positions_at[group < positions_at.size() ? group : 0];
+    table.attention[i].positions_at = at;
+    table.attention[i].tables_at = at + table.tokens;
+  }
 }
 
 }  // namespace millrace::engine

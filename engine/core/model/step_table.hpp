@@ -3,9 +3,12 @@
 // once; launches carry offsets into it.
 //
 //   ids [tokens] | slots [tokens] | positions [tokens] | tables [tokens] | outputs [n] |
-//   tiles [n][2] | for each window: single units [n][8] | multi units [n][8] | page ids
+//   tiles [n][2] | for each window: single units [n][8] | multi units [n][8] |
+//   for each windowed cache group: positions [tokens] | tables [tokens] | page ids
 //
-// tables[t] is the offset, in words from the start, of the page table of token t's sequence.
+// tables[t] is the offset, in words from the start, of the page table of token t's sequence; in a
+// windowed group it lies before the entries of the pages that the sequence has, which are the only
+// ones that are read. Each group has positions before its tables, so that kernels find both alike.
 // outputs[i] is the token whose logits row i wants. Units and tiles are those of
 // attention_units.hpp; there are none if StepLimits::attention has no workers. Errors of `lower`:
 // invalid_token, and internal for a plan that breaks the contract of plan.hpp; then nothing has
@@ -13,6 +16,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/core/kv/cache_pools.hpp"
 #include "engine/core/model/attention_units.hpp"
 #include "engine/core/model/plan.hpp"
 #include "schemas/base/error.hpp"
@@ -26,7 +30,8 @@ struct ItemList {
 
 struct StepLimits {
   std::uint32_t tokens = 0, outputs = 0, vocabulary = 0, context_tokens = 0;
-  std::uint32_t page_tokens = 0, page_count = 0;
+  std::uint32_t page_tokens = 0;
+  std::vector<PoolSize> groups{1};  // of the cache
   std::uint32_t device_slots = 0;
   AttentionLimits attention{};
   std::vector<std::uint32_t> windows{0};  // the different windows of the model's layers; 0: all
@@ -35,7 +40,8 @@ struct StepLimits {
 // The units of the layers with one window.
 struct AttentionItems {
   ItemList single_units, multi_units;
-  std::uint32_t partials = 0, counters = 0;  // numbers that the units use
+  std::uint32_t partials = 0, counters = 0;       // numbers that the units use
+  std::uint32_t positions_at = 0, tables_at = 0;  // of the layers' cache group
 };
 
 struct StepTable {
@@ -53,6 +59,8 @@ class StepLowering {
   Status lower(const StepPlan& plan, const StepLimits& limits, StepTable& table);
 
  private:
+  void append_groups(const StepPlan& plan, const StepLimits& limits, StepTable& table) const;
+
   std::vector<AttentionRow> rows_;
   std::vector<std::uint32_t> outputs_;
   AttentionPlanner attention_;

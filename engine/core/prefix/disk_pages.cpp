@@ -23,10 +23,12 @@ constexpr std::size_t most_offered = 256;
 
 }  // namespace
 
-DiskPages::DiskPages(std::unique_ptr<DiskTier> tier, const PageKind& kind, PageTransport& transport)
+DiskPages::DiskPages(std::unique_ptr<DiskTier> tier, const PageKind& kind, PageTransport& transport,
+                     std::size_t groups)
     : tier_(std::move(tier)),
       kind_(kind),
       transport_(&transport),
+      groups_(groups),
       most_pages_(static_cast<std::uint32_t>(std::max<std::uint64_t>(
           1,
           std::min(most_segment_bytes, tier_->most_bytes() / least_segments) / kind.page_bytes))) {}
@@ -79,12 +81,13 @@ void DiskPages::enqueue(const Held& held) {
 bool DiskPages::save_next(const Held& held) {
   Offered& offered = offered_.front();
   const std::vector<PageId> pages = held(offered.path);
+  const auto known = static_cast<std::uint32_t>(pages.size() / groups_);
   const std::uint32_t first = tier_->index().first_missing(offered.path);
-  if (first >= pages.size() || first < offered.tried) {
+  if (first >= known || first < offered.tried) {
     offered_.pop_front();
     return false;
   }
-  const auto end = std::min(first + most_pages_, static_cast<std::uint32_t>(pages.size()));
+  const std::uint32_t end = std::min(first + most_pages_, known);
   const auto tokens = std::span(offered.path).first(std::size_t{end} * kind_.page_tokens);
   const auto [number, later] = tier_->reserve(Tokens(tokens.begin(), tokens.end()), first);
   if (later) return true;
@@ -97,8 +100,7 @@ bool DiskPages::save_next(const Held& held) {
   Transfer transfer;
   transfer.pages = end - first;
   transfer.bytes.resize(transfer.pages * kind_.page_bytes);
-  auto events =
-      transport_->read_pages(std::span(pages).subspan(first, transfer.pages), transfer.bytes);
+  auto events = transport_->read_pages(ids(pages, first, transfer.pages), transfer.bytes);
   if (!events) {
     log_warn("pages cannot be saved", events.error());
     tier_->abandon(number);
@@ -126,7 +128,7 @@ void DiskPages::arrive(DiskTier::Loaded loaded) {
   Transfer transfer;
   transfer.ticket = loaded.ticket;
   if (!fetch.unread) {
-    const auto pages = std::span(fetch.pages).subspan(fetch.enqueued, loaded.piece.count);
+    const auto pages = ids(fetch.pages, fetch.enqueued, loaded.piece.count);
     transfer.bytes = std::move(loaded.bytes);
     if (auto events = transport_->write_pages(pages, transfer.bytes)) {
       transfer.events = *std::move(events);

@@ -22,7 +22,8 @@ namespace millrace::engine {
 
 class DiskPages final : public PageStore {
  public:
-  // Returns the pages of a path's beginning that the prefix tree holds now.
+  // Returns the pages of a path's beginning that the prefix tree holds whole now, one id of each
+  // cache group for a page.
   using Held = std::function<std::vector<PageId>(std::span<const TokenId>)>;
   // The end of a fetch: the number of its pages, from the first on, that were written.
   struct Fetched {
@@ -30,8 +31,9 @@ class DiskPages final : public PageStore {
     std::uint32_t pages = 0;
   };
 
-  // The transport must outlive this.
-  DiskPages(std::unique_ptr<DiskTier> tier, const PageKind& kind, PageTransport& transport);
+  // The transport must outlive this. A page has an id in each of so many cache groups.
+  DiskPages(std::unique_ptr<DiskTier> tier, const PageKind& kind, PageTransport& transport,
+            std::size_t groups = 1);
   ~DiskPages() override;
   DiskPages(const DiskPages&) = delete;
   DiskPages& operator=(const DiskPages&) = delete;
@@ -59,7 +61,7 @@ class DiskPages final : public PageStore {
  private:
   struct Fetch {
     std::vector<SegmentIndex::Piece> pieces;
-    std::vector<PageId> pages;
+    std::vector<PageId> pages;                          // one id of each group for a page
     std::size_t asked = 0, arrived = 0, completed = 0;  // numbers of pieces
     std::uint32_t written = 0;                          // pages on the device
     std::uint32_t enqueued = 0;                         // pages whose write is enqueued
@@ -72,6 +74,11 @@ class DiskPages final : public PageStore {
     std::uint64_t ticket = 0;        // ... for this fetch
     std::uint32_t pages = 0;
   };
+  // The ids of some pages.
+  std::span<const PageId> ids(std::span<const PageId> pages, std::uint32_t first,
+                              std::uint32_t count) const {
+    return pages.subspan(first * groups_, count * groups_);
+  }
   void ask(std::uint64_t ticket, Fetch& fetch);
   void arrive(DiskTier::Loaded loaded);
   // A path that is being saved.
@@ -86,6 +93,7 @@ class DiskPages final : public PageStore {
   std::unique_ptr<DiskTier> tier_;
   PageKind kind_;
   PageTransport* transport_;
+  std::size_t groups_;
   std::uint32_t most_pages_;  // in a segment
   std::deque<Offered> offered_;
   bool told_too_long_ = false;

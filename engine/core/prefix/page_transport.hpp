@@ -1,7 +1,8 @@
 #pragma once
 // The interface for copies of pages from and to the device. The copies are enqueued after all
-// earlier commands and do not block. A packed page is its layers one after the other. Errors:
-// device_error, out_of_memory. Thread safety: the device's owner thread.
+// earlier commands and do not block. A packed page is its layers one after the other. A page has an
+// id in each cache group, or no_page where its part is not copied. Errors: device_error,
+// out_of_memory. Thread safety: the device's owner thread.
 #include <cstddef>
 #include <span>
 #include <vector>

@@ -27,13 +27,13 @@ Error fault_error(SampleFault fault, std::uint32_t position) {
 
 }  // namespace
 
-EngineLoop::EngineLoop(const LoopOptions& options, const RequestContext& context, PagePool& pool,
+EngineLoop::EngineLoop(const LoopOptions& options, const RequestContext& context, CachePools& pools,
                        StepRunner& runner, const Clock& clock)
     : options_(options),
       context_(context),
       runner_(&runner),
       clock_(&clock),
-      scheduler_(options.scheduler, pool),
+      scheduler_(options.scheduler, pools),
       pacer_(options.scheduler.max_batch + least_prefill_tokens, options.scheduler.step_tokens,
              options.step_target_us) {}
 
@@ -51,7 +51,7 @@ DiskPages::Held EngineLoop::held() {
 
 void EngineLoop::tell_fetched(const std::vector<DiskPages::Fetched>& fetched) {
   for (const auto& [ticket, pages] : fetched) {
-    counters_.disk_tokens += std::uint64_t{pages} * context_.pool->page_tokens();
+    counters_.disk_tokens += std::uint64_t{pages} * context_.pools->page_tokens();
     scheduler_.fetched(ticket, pages);
   }
 }
@@ -61,9 +61,9 @@ Counters EngineLoop::counters() const {
   out.waiting = scheduler_.waiting();
   out.running = scheduler_.running();
   out.pauses = scheduler_.pauses();
-  out.kv_pages_used = context_.pool->used() - context_.pool->idle();
+  out.kv_pages_used = context_.pools->in_use();
   out.prefix_pages = scheduler_.prefix_pages();
-  out.kv_pages_total = context_.pool->total();
+  out.kv_pages_total = context_.pools->total();
   if (options_.disk != nullptr) out.disk_unwritten_bytes = options_.disk->unwritten_bytes();
   return out;
 }

@@ -31,7 +31,7 @@ struct LoopOptions {
 class EngineLoop {
  public:
   // All references must outlive the loop.
-  EngineLoop(const LoopOptions& options, const RequestContext& context, PagePool& pool,
+  EngineLoop(const LoopOptions& options, const RequestContext& context, CachePools& pools,
              StepRunner& runner, const Clock& clock);
   // Waits for a step in flight, because the device still writes into its results.
   ~EngineLoop();

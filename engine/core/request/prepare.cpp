@@ -107,7 +107,7 @@ Status check_context(std::uint64_t prompt, std::uint64_t max_tokens, std::uint32
 // leaves no room.
 std::uint32_t default_length(const GenerationRequest& request, std::uint64_t prompt,
                              const RequestContext& context) {
-  const std::uint64_t pool = std::uint64_t{context.pool->total()} * context.pool->page_tokens() + 1;
+  const std::uint64_t pool = context.pools->most_positions() + 1;
   const std::uint64_t room = std::min<std::uint64_t>(context.context_tokens, pool);
   const std::uint64_t rest = room > prompt ? room - prompt : 1;
   const std::uint64_t asked = default_max_tokens(request);
@@ -203,7 +203,7 @@ Result<PreparedRequest> prepare(const GenerationRequest& request, const RequestC
     out.rules = stop_rules(request, out, context);
   }
   out.checkpoints = checkpoints(request, out.prompt, *context.tokenizer);
-  MILLRACE_TRY(Scheduler::fits(*context.pool, out.prompt.size(), out.max_tokens));
+  MILLRACE_TRY(Scheduler::fits(*context.pools, out.prompt.size(), out.max_tokens));
   return out;
 }
 

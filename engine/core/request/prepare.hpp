@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/core/kv/page_pool.hpp"
+#include "engine/core/kv/cache_pools.hpp"
 #include "engine/core/kv/prefix_tree.hpp"
 #include "engine/core/stop/stop_machine.hpp"
 #include "engine/core/template/chat_template.hpp"
@@ -22,7 +22,7 @@ namespace millrace::engine {
 struct RequestContext {
   const Tokenizer* tokenizer = nullptr;
   const Result<ChatTemplate>* chat_template = nullptr;  // the error says why there is none
-  const PagePool* pool = nullptr;
+  const CachePools* pools = nullptr;
   std::uint32_t context_tokens = 0;
   std::uint32_t vocabulary = 0;
   std::vector<std::string> kv_names;  // that jobs may ask for; the first is the engine's option

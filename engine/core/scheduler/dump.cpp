@@ -8,12 +8,19 @@
 namespace millrace::engine {
 namespace {
 
+void dump_pages(std::ostream& out, const SequencePages& pages) {
+  for (std::size_t group = 0; group < pages.groups(); ++group) {
+    dump_list(out, "pages", pages[group].pages());
+    if (group > 0) out << " from " << pages[group].first();
+  }
+}
+
 void dump_sequence(std::ostream& out, const Sequence& s) {
   out << s.prompt_tokens << '+' << s.max_tokens << " pending " << s.pending << " computed "
       << s.computed << " written " << s.written << " scored " << s.scored << '/'
       << s.prompt_logprobs << " slot " << s.slot << " admission " << s.admission << " restored "
       << s.restored << " promised " << s.fulfilled << '/' << s.promised.size() << " at "
-      << s.promised_at;
+      << s.promised_at << " refills " << s.refills;
   if (s.wait) {
     out << " waits for " << s.wait->tokens << " of " << s.wait->writer << '/' << s.wait->admission;
   }
@@ -21,7 +28,7 @@ void dump_sequence(std::ostream& out, const Sequence& s) {
     out << " checkpoint " << c.position << ':' << static_cast<int>(c.keep);
   }
   dump_list(out, "tokens", s.tokens);
-  dump_list(out, "pages", s.pages.pages());
+  dump_pages(out, s.pages);
 }
 
 }  // namespace
@@ -30,7 +37,7 @@ std::string Scheduler::dump() const {
   std::ostringstream out;
   out << "next " << next_id_ << " admissions " << admissions_ << " pauses " << pauses_
       << " step_tokens " << options_.step_tokens << " forecast " << lengths_.text() << '\n';
-  pool_->dump(out);
+  pools_->dump(out);
   std::set<PrefixTree::Space> spaces;
   const auto dump_space = [&](const PrefixTree::Space& space) {
     if (!space || !spaces.insert(space).second) return;
@@ -49,7 +56,7 @@ std::string Scheduler::dump() const {
   }
   for (const auto& [ticket, restore] : restores_) {
     out << "\nrestore " << ticket << ": promised " << restore.promised.size();
-    dump_list(out, "pages", restore.pages.pages());
+    dump_pages(out, restore.pages);
   }
   return out.str();
 }

@@ -29,6 +29,10 @@ struct SchedulerOptions {
 // An id is never used twice. Its top bits are the priority, the rest counts, so the smaller id is
 // served first.
 using SequenceId = std::uint64_t;
+inline constexpr std::uint32_t priority_shift = 56;  // the priority's place in an id
+inline std::uint64_t priority_of(SequenceId id) {
+  return id >> priority_shift;
+}
 
 struct SequenceSpec {
   Tokens prompt;                 // not empty

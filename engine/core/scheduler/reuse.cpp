@@ -40,14 +40,22 @@ PrefixTree::Match Scheduler::reuse(Sequence& sequence) {
   const auto tokens = std::span<const TokenId>(sequence.tokens).first(sequence.tokens.size() - 1);
   PrefixTree::Match known = tree_.find(sequence.space, tokens);
   if (known.promised > 0) {
-    const auto pages = static_cast<std::uint32_t>(known.pages.size()) + known.promised;
+    const std::uint32_t pages = known.written + known.promised;
     const auto writer = sequences_.find(known.writer);  // not found: the writer is a restore
     const std::uint64_t admission = writer == sequences_.end() ? 0 : writer->second.admission;
-    sequence.wait = {known.writer, admission, pages * pool_->page_tokens()};
+    sequence.wait = {known.writer, admission, pages * pools_->page_tokens()};
     return known;
   }
-  for (const PageId page : known.pages) sequence.pages.share(page);
-  if (stored(sequence) && !sequence.restored) restore(sequence, tokens);
+  for (const PageId page : known.pages) sequence.pages[0].share(page);
+  for (std::size_t group = 1; group < pools_->groups(); ++group) {
+    const PrefixTree::Run& run = known.windowed[group - 1];
+    sequence.pages[group].forget(run.first);
+    for (const PageId page : run.pages) sequence.pages[group].share(page);
+  }
+  // The store cannot help a path of which the tree lacks only pages of windowed groups: its nodes
+  // cannot be promised.
+  const bool lacks_windows = known.written > known.pages.size();
+  if (stored(sequence) && !sequence.restored && !lacks_windows) restore(sequence, tokens);
   return known;
 }
 
@@ -55,40 +63,66 @@ PrefixTree::Match Scheduler::reuse(Sequence& sequence) {
 // own pages and waits for all of them, as it would for another sequence's. This happens once for
 // each sequence: pages that are evicted before it reads them are computed.
 void Scheduler::restore(Sequence& sequence, std::span<const TokenId> tokens) {
-  const std::uint32_t first = sequence.pages.size();
-  const std::uint32_t pages = options_.store->find(tokens, first);
-  if (pages <= first || !(running_.empty() || have_room_for(lacking(sequence)))) return;
-  const auto path = tokens.first(std::size_t{pages} * pool_->page_tokens());
-  if (!cover(sequence, path.size())) return;
+  const std::uint32_t first = sequence.pages[0].size();
+  const std::uint32_t end = options_.store->find(tokens, first);
+  if (end <= first || !(running_.empty() || have_room_for(lacking(sequence)))) return;
+  const auto path = tokens.first(std::size_t{end} * pools_->page_tokens());
+  SequencePages held = share_for(sequence.pages, static_cast<std::uint32_t>(path.size()));
+  for (std::size_t group = 0; group < pools_->groups(); ++group) {
+    if (!cover(held, group, path.size())) return;
+  }
+  std::vector<PageId> fetched;
+  for (std::uint32_t i = first; i < end; ++i) {
+    for (std::size_t group = 0; group < pools_->groups(); ++group) {
+      fetched.push_back(held[group].has(i) ? held[group].at(i) : no_page);
+    }
+  }
   sequence.restored = true;
   const SequenceId ticket = next_id_++;
-  Restore& restore = restores_.try_emplace(ticket, std::move(sequence.pages)).first->second;
-  sequence.pages = PageTable(*pool_);
+  Restore& restore = restores_.try_emplace(ticket, std::move(held)).first->second;
+  sequence.pages.clear();
   sequence.wait = {ticket, 0, 0};
   restore.promised = tree_.promise(sequence.space, path, restore.pages, ticket);
-  options_.store->fetch(ticket, path, first, restore.pages.pages().subspan(first));
+  options_.store->fetch(ticket, path, first, fetched);
+}
+
+// The pages of which a token at `position` or later sees anything.
+SequencePages Scheduler::share_for(const SequencePages& pages, std::uint32_t position) {
+  SequencePages out(*pools_);
+  for (std::size_t group = 0; group < pools_->groups(); ++group) {
+    const PageTable& table = pages[group];
+    const std::uint32_t first = std::max(table.first(), pools_->first_page(group, position));
+    out[group].forget(first);
+    for (std::uint32_t i = first; i < table.end(); ++i) out[group].share(table.at(i));
+  }
+  return out;
 }
 
 void Scheduler::fetched(std::uint64_t ticket, std::uint32_t pages) {
   const auto found = restores_.find(ticket);
   assert(found != restores_.end());
   const std::span<PrefixTree::Node* const> promised = found->second.promised;
-  for (PrefixTree::Node* node : promised.first(pages)) tree_.fulfil(*node);
+  for (PrefixTree::Node* node : promised.first(pages)) tree_.fulfil(*node, found->second.pages);
   tree_.withdraw(promised.subspan(pages));
   restores_.erase(found);
 }
 
 std::vector<PageId> Scheduler::held(std::span<const TokenId> tokens) {
-  return tree_.find(shared_, tokens).pages;
+  return tree_.whole(shared_, tokens);
 }
 
 void Scheduler::tell_written(Sequence& sequence, std::uint32_t written) {
   const bool lacked = sequence.written < sequence.prompt_tokens;
   sequence.written = written;
-  const std::uint32_t whole = written / pool_->page_tokens();
+  const std::uint32_t whole = written / pools_->page_tokens();
   while (sequence.fulfilled < sequence.promised.size() &&
          sequence.promised_at + sequence.fulfilled < whole) {
-    tree_.fulfil(*sequence.promised[sequence.fulfilled++]);
+    tree_.fulfil(*sequence.promised[sequence.fulfilled++], sequence.pages);
+  }
+  if (lacked && sequence.refills) {
+    const auto tokens = std::span<const TokenId>(sequence.tokens);
+    tree_.refill(sequence.space, tokens.first(std::min(written, sequence.prompt_tokens)),
+                 sequence.pages);
   }
   if (!lacked || written < sequence.prompt_tokens) return;
   for (const Checkpoint& checkpoint : sequence.checkpoints) {

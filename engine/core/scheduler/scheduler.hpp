@@ -16,6 +16,11 @@
 // its place in the order, and goes on from the pages that the tree still knows. Tokens and logprob
 // bits do not depend on any of this (ARCHITECTURE.md, "Determinism").
 //
+// A sequence holds the pages of group 0 for its whole prompt from its admission on. Pages of
+// windowed groups it takes as it goes, and gives up those behind the window (cache_pools.hpp);
+// admission counts the most that it will hold at once. Room is needed in every group: the one that
+// is full pauses sequences.
+//
 // Planning may run one step ahead of delivery: a drawn token that is still on the device is
 // `pending`, and its row names the device slot instead of an id. Thread safety: one owner thread.
 #include <map>
@@ -33,11 +38,13 @@ namespace millrace::engine {
 
 class Scheduler {
  public:
-  Scheduler(const SchedulerOptions& options, PagePool& pool);
+  // No row of a sequence may be longer than the pools allow for.
+  Scheduler(const SchedulerOptions& options, CachePools& pools);
 
-  // Checks that a sequence can ever run: kv_exceeded, with the numbers, if the whole pool is too
+  // Checks that a sequence can ever run: kv_exceeded, with the numbers, if the whole pools are too
   // small for it.
-  static Status fits(const PagePool& pool, std::uint64_t prompt_tokens, std::uint64_t max_tokens);
+  static Status fits(const CachePools& pools, std::uint64_t prompt_tokens,
+                     std::uint64_t max_tokens);
 
   // Adds a sequence that fits, with `siblings` more of the same prompt. Returns the first id;
   // siblings take the ids after it.
@@ -52,8 +59,8 @@ class Scheduler {
   void finish(SequenceId id);
   // The store's answer: the first `pages` of the pages that it was asked for are written.
   void fetched(std::uint64_t ticket, std::uint32_t pages);
-  // Returns the pages of a path's beginning that the tree knows. They are written, and no planned
-  // step writes to them. Only with the prefix cache on.
+  // Returns the pages, of all groups page by page, of a path's beginning that the tree has whole.
+  // They are written, and no planned step writes to them. Only with the prefix cache on.
   std::vector<PageId> held(std::span<const TokenId> tokens);
 
   // Plans the next step. False: no row can be planned now.
@@ -71,36 +78,41 @@ class Scheduler {
  private:
   // Pages that the store is fetching. For the tree it is a writer, as a sequence is.
   struct Restore {
-    PageTable pages;
+    SequencePages pages;
     std::vector<PrefixTree::Node*> promised;
-    explicit Restore(PageTable table) : pages(std::move(table)) {}
+    explicit Restore(SequencePages held) : pages(std::move(held)) {}
   };
+  using PageCounts = std::vector<std::uint64_t>;  // by group
 
   void make_way();
+  void hold_pages();
   void plan_decodes(PlannedStep& step);
   void plan_prefills(PlannedStep& step);
   void plan_chunk(PlannedStep& step, SequenceId id, Sequence& sequence);
   void admit(PlannedStep& step);
-  std::uint64_t lacking(const Sequence& sequence) const;
-  bool have_room_for(std::uint64_t pages) const;
+  void add_lacking(PageCounts& pages, const Sequence& sequence) const;
+  PageCounts lacking(const Sequence& sequence) const;
+  bool have_room_for(PageCounts pages) const;
   std::uint64_t held_by_urgent(SequenceId id, const Sequence& sequence);
-  bool could_make_room(std::uint64_t priority, std::uint64_t rows, std::uint64_t pages) const;
+  bool could_make_room(std::uint64_t priority, std::uint64_t rows, PageCounts pages) const;
   bool waits(Sequence& sequence) const;
   PrefixTree::Match reuse(Sequence& sequence);
   void start(PlannedStep& step, SequenceId id, const PrefixTree::Match& known);
-  bool cover(Sequence& sequence, std::uint64_t tokens);
-  bool make_room_for(SequenceId id, std::uint64_t tokens);
+  bool cover(Sequence& sequence, std::uint32_t from);
+  bool cover(SequencePages& pages, std::size_t group, std::uint64_t tokens);
+  bool make_room_for(SequenceId id, std::uint32_t from);
   void pause(SequenceId id);
   bool stored(const Sequence& sequence) const {
     return options_.store != nullptr && sequence.space == shared_;
   }
   void restore(Sequence& sequence, std::span<const TokenId> tokens);
+  SequencePages share_for(const SequencePages& pages, std::uint32_t position);
   void tell_written(Sequence& sequence, std::uint32_t written);
   void leave_pages(Sequence& sequence);
   std::uint32_t take_slot();
 
   SchedulerOptions options_;
-  PagePool* pool_;
+  CachePools* pools_;
   PrefixTree tree_;
   PrefixTree::Space shared_;  // the space of all requests; null with the prefix cache off
   std::map<SequenceId, Sequence> sequences_;

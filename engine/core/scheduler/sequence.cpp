@@ -23,6 +23,14 @@ void append_outputs(PlannedStep& step, SequenceId id, Sequence& sequence, std::u
   }
 }
 
+// Appends a row's table of a windowed group, up to page `end`.
+void append_window(StepPlan& plan, const PageTable& table, std::uint32_t end) {
+  const auto offset = static_cast<std::uint32_t>(plan.pages.size());
+  const auto pages = table.pages().first(end - table.first());
+  plan.windowed.push_back({offset, table.first(), static_cast<std::uint32_t>(pages.size())});
+  plan.pages.insert(plan.pages.end(), pages.begin(), pages.end());
+}
+
 }  // namespace
 
 std::uint32_t chunk_size(const SchedulerOptions& options, const PlannedStep& step,
@@ -39,7 +47,7 @@ std::uint32_t chunk_size(const SchedulerOptions& options, const PlannedStep& ste
 }
 
 void append_row(PlannedStep& step, SequenceId id, Sequence& sequence, std::uint32_t count,
-                const PagePool& pool) {
+                const CachePools& pools) {
   PlanRow row;
   row.sequence = id;
   row.first_position = sequence.computed;
@@ -51,9 +59,12 @@ void append_row(PlannedStep& step, SequenceId id, Sequence& sequence, std::uint3
   }
   if (sequence.pending > 0) row.device_slot = sequence.slot;
   row.page_offset = static_cast<std::uint32_t>(step.plan.pages.size());
-  row.page_count = pool.pages_for(std::uint64_t{sequence.computed} + count);
-  const auto pages = sequence.pages.pages().first(row.page_count);
+  row.page_count = pools[0].pages_for(std::uint64_t{sequence.computed} + count);
+  const auto pages = sequence.pages[0].pages().first(row.page_count);
   step.plan.pages.insert(step.plan.pages.end(), pages.begin(), pages.end());
+  for (std::size_t group = 1; group < pools.groups(); ++group) {
+    append_window(step.plan, sequence.pages[group], row.page_count);
+  }
 
   const std::uint32_t first = sequence.computed;
   sequence.computed += count;

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/core/kv/page_pool.hpp"
+#include "engine/core/kv/cache_pools.hpp"
 #include "engine/core/kv/prefix_tree.hpp"
 #include "engine/core/scheduler/planned_step.hpp"
 
@@ -25,10 +25,11 @@ struct Sequence {
 
   // The space is declared before pages and promises so that it is destroyed after them.
   PrefixTree::Space space;
-  PageTable pages;
+  SequencePages pages;
   std::vector<PrefixTree::Node*> promised;  // pages for which others may wait
   std::uint32_t fulfilled = 0;              // number of promised pages that are written
   std::uint32_t promised_at = 0;            // index in the table of the first promised page
+  bool refills = false;                     // the tree lacks only pages of windowed groups
   std::uint64_t admission = 0;              // number of the admission, over all sequences
   struct Wait {
     SequenceId writer = 0;
@@ -38,7 +39,7 @@ struct Sequence {
   std::optional<Wait> wait;
   bool restored = false;  // the store was asked for the sequence's beginning
 
-  Sequence(PagePool& pool, PrefixTree::Space known) : space(std::move(known)), pages(pool) {}
+  Sequence(CachePools& pools, PrefixTree::Space known) : space(std::move(known)), pages(pools) {}
 
   std::uint32_t length() const { return static_cast<std::uint32_t>(tokens.size()) + pending; }
   std::uint32_t remaining() const { return length() - computed; }
@@ -46,6 +47,12 @@ struct Sequence {
   bool draws() const { return drawn() < max_tokens; }
   // True if one token is left to compute and, unless only the prompt is wanted, one to draw.
   bool decodes() const { return remaining() == 1 && (max_tokens == 0 || draws()); }
+  // The position from which a paused sequence goes on if the tree keeps its pages: the last token
+  // is always computed, and whole pages only are kept.
+  std::uint32_t resumes_at(std::uint32_t page_tokens) const {
+    const auto known = static_cast<std::uint32_t>(tokens.size()) - 1;
+    return std::min(written, known) / page_tokens * page_tokens;
+  }
   bool scores_prompt() const { return prompt_logprobs && scored < prompt_tokens; }
   // The number of positions to hold when `tokens_ahead` more tokens are drawn, within max_tokens.
   // The last drawn token is never computed.
@@ -62,6 +69,6 @@ std::uint32_t chunk_size(const SchedulerOptions& options, const PlannedStep& ste
 
 // Appends the sequence's next `count` tokens to the step as a row, with their outputs.
 void append_row(PlannedStep& step, SequenceId id, Sequence& sequence, std::uint32_t count,
-                const PagePool& pool);
+                const CachePools& pools);
 
 }  // namespace millrace::engine

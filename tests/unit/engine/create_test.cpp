@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/core/engine.hpp"
-#include "engine/core/kv/cache_group.hpp"
+#include "engine/core/kv/kv_cache.hpp"
 #include "schemas/base/log.hpp"
 #include "tests/support/device.hpp"
 #include "tests/support/test_files.hpp"
@@ -158,7 +158,7 @@ TEST(KvPool, HoldsTheTokensOfTheFormula) {
   const auto tokens = [&](const Stored& as) {
     const KvCodecs codecs = testing::must(parse_kv_policy(as.policy)).codecs;
     const CacheShape shape{.kv_heads = 3, .head_dim = 64, .layers = std::vector(30, codecs)};
-    const auto group = testing::must(CacheGroup::create(*device, shape, limits::GiB));
+    const auto group = testing::must(KvCache::create(*device, shape, limits::GiB));
     return std::uint64_t{group.page_count()} * kv_page_tokens;
   };
   const std::uint64_t of_f16 = tokens(stored_as_f16);

@@ -64,7 +64,7 @@ TEST_F(DiskOrder, WhatAPlanAsksForComesAfterItsStep) {
   loop.scheduler = {.prefix_cache = true, .fingerprint = "f00d", .store = &disk};
   loop.disk = &disk;
   const SlowClock slow;
-  loop_ = std::make_unique<EngineLoop>(loop, context_, *pool_, runner_, slow);
+  loop_ = std::make_unique<EngineLoop>(loop, context_, *pools_, runner_, slow);
 
   // One request computes its prompt; in the same plan another finds its prompt on disk.
   GenerationRequest computed = request(1, 40, "a");

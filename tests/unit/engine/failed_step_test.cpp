@@ -89,7 +89,7 @@ class FailedStep : public LoopTest {
   void begin(bool disk) {
     end();
     open(pool_pages);
-    device_ = std::make_unique<FakeDevice>(*pool_, options_.max_batch);
+    device_ = std::make_unique<FakeDevice>(*pools_, options_.max_batch);
     steps_.device = transport_.device = device_.get();
     LoopOptions loop;
     loop.scheduler = options_;
@@ -101,7 +101,7 @@ class FailedStep : public LoopTest {
       loop.disk = disk_.get();
       loop.scheduler.store = disk_.get();
     }
-    loop_ = std::make_unique<EngineLoop>(loop, context_, *pool_, steps_, clock_);
+    loop_ = std::make_unique<EngineLoop>(loop, context_, *pools_, steps_, clock_);
   }
   void end() {
     loop_.reset();
@@ -135,8 +135,8 @@ class FailedStep : public LoopTest {
   void run() {
     for (int i = 0; i < 1000 && loop_->busy(); ++i) step();
     EXPECT_FALSE(loop_->busy());
-    EXPECT_EQ(pool_->used(), pool_->idle());
-    EXPECT_EQ(pool_->idle(), loop_->counters().prefix_pages);
+    EXPECT_EQ((*pools_)[0].used(), (*pools_)[0].idle());
+    EXPECT_EQ((*pools_)[0].idle(), loop_->counters().prefix_pages);
   }
   // Checks that a job gives the tokens that it gives alone.
   void check(const Event& event) {

@@ -88,10 +88,11 @@ class LoopTest : public ::testing::Test {
 
   void open(std::uint32_t pages = 64, const SchedulerOptions& options = {}) {
     loop_.reset();  // gives its pages back
-    pool_ = std::make_unique<PagePool>(pages, 16);
+    const PoolSize sizes[] = {{pages}};
+    pools_ = std::make_unique<CachePools>(16, sizes, 1024);
     context_.tokenizer = &host_parts().tokenizer;
     context_.chat_template = &host_parts().chat_template;
-    context_.pool = pool_.get();
+    context_.pools = pools_.get();
     context_.context_tokens = 2048;
     context_.vocabulary = host_parts().tokenizer.vocabulary_size();
     context_.kv_names = {"f16", "f16/f16 x30"};
@@ -101,7 +102,7 @@ class LoopTest : public ::testing::Test {
     loop.engine.model = "scripted";
     loop.engine.fingerprint = "f00d";
     runner_.script = [this](const SampleTask& task) { return scripted(task); };
-    loop_ = std::make_unique<EngineLoop>(loop, context_, *pool_, runner_, clock_);
+    loop_ = std::make_unique<EngineLoop>(loop, context_, *pools_, runner_, clock_);
   }
 
   // Returns the token at the task's position in the script of the request, which its seed names, or
@@ -141,7 +142,7 @@ class LoopTest : public ::testing::Test {
       EXPECT_TRUE(loop_->step(events));
     }
     EXPECT_FALSE(loop_->busy());
-    EXPECT_EQ(pool_->used(), 0u);
+    EXPECT_EQ((*pools_)[0].used(), 0u);
     return events;
   }
   static const Event& of(const std::vector<Event>& events, RequestId id) {
@@ -153,7 +154,7 @@ class LoopTest : public ::testing::Test {
   }
 
   std::map<std::uint64_t, std::pair<Tokens, std::uint32_t>> scripts_;  // and the prompt's size
-  std::unique_ptr<PagePool> pool_;
+  std::unique_ptr<CachePools> pools_;
   RequestContext context_;
   ScriptedRunner runner_;
   ManualClock clock_;

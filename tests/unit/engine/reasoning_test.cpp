@@ -23,7 +23,7 @@ class Reasoning : public LoopTest {
     context_.markers = {{MarkedPart::reasoning, "<think>", "</think>", true},
                         {MarkedPart::tool_call, "<call>", "</call>"}};
     LoopOptions options;
-    loop_ = std::make_unique<EngineLoop>(options, context_, *pool_, runner_, clock_);
+    loop_ = std::make_unique<EngineLoop>(options, context_, *pools_, runner_, clock_);
   }
   GenerationResult result_of(const GenerationRequest& r) {
     const Status added = loop_->add(1, r);

@@ -346,7 +346,7 @@ TEST_F(LoopTest, AModelWithoutATemplateRefusesChatsAlone) {
   open();
   const Result<ChatTemplate> none = ChatTemplate::parse("");
   context_.chat_template = &none;
-  EngineLoop loop(LoopOptions(), context_, *pool_, runner_, clock_);
+  EngineLoop loop(LoopOptions(), context_, *pools_, runner_, clock_);
   R r = request(1, 4, "x");
   EXPECT_TRUE(loop.add(1, r));
   r.prompt = Chat{{"user", "hello"}};
@@ -360,7 +360,7 @@ TEST_F(LoopTest, ATemplatesOwnErrorReachesTheProducer) {
   const auto strict = ChatTemplate::parse("{{ raise_exception('no system role here') }}");
   ASSERT_TRUE(strict);
   context_.chat_template = &strict;
-  EngineLoop loop(LoopOptions(), context_, *pool_, runner_, clock_);
+  EngineLoop loop(LoopOptions(), context_, *pools_, runner_, clock_);
   R r = request(1, 4, "x");
   r.prompt = Chat{{"user", "hello"}};
   const Status status = loop.add(2, r);

@@ -88,7 +88,9 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
       ASSERT_NE(roomy_->info().profile.facts.fingerprint, uncentered);
       ASSERT_NE(roomy_->info().profile.facts.kv.find(", keys centered by "), std::string::npos);
     }
-    token_bytes_ = options_.kv_memory_bytes / roomy_->info().kv_pool_tokens;
+    // If all cache groups had as many pages; pages are rounded up.
+    const double exact_bytes = roomy_->info().profile.facts.kv_bytes_per_token;
+    token_bytes_ = static_cast<std::uint64_t>(exact_bytes) + 8;
     // Runs one job at a time, each alone in an engine; the second time with a stop machine made for
     // it.
     for (std::uint32_t i = 0; i < jobs_; ++i) {
@@ -188,6 +190,29 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
     return run;
   }
 
+  // The windowed group has 15 pages, less than one of the jobs' texts would need. Two sequences at
+  // a time take them from each other, from the tree and from the disk.
+  void expect_same_where_windows_move(EngineOptions options) const {
+    options.max_batch = 2;
+    options.step_tokens = options.prefill_chunk = 16;
+    options.kv_memory_bytes = token_bytes_ * 400;
+    options.prefix_folder = (folder_ / "windows").string();
+    for (const std::uint32_t seed : {6u, 7u}) {  // the second time from disk, too
+      const auto small = open(options);
+      const std::uint64_t tokens = small->info().kv_pool_tokens;
+      EXPECT_EQ(small->counters().kv_pages_total, tokens / 16 + 15);
+      EXPECT_GT(tokens, 400u);
+      std::vector<Arrival> load;
+      for (const std::uint32_t i : shuffled(seed)) {
+        const GenerationRequest& fits = requests_[i];
+        if (std::get<Tokens>(fits.prompt).size() + fits.max_tokens.value_or(0) > tokens) continue;
+        load.push_back({static_cast<int>(load.size()) * 3, i, fits, -1, 4 - i % 5});
+      }
+      EXPECT_GE(expect_same("in a small windowed group", *small, load).pauses, jobs_ / 8);
+      EXPECT_GT(small->counters().prefix_tokens, jobs_);
+    }
+  }
+
   bool real_ = false;
   std::uint32_t jobs_ = 40;
   EngineOptions options_;
@@ -241,6 +266,8 @@ TEST_P(SameBits, HoweverTheJobsAreRun) {
     pauses += expect_same("in a tiny pool", *open(tight), pressing).pauses;
   }
   EXPECT_GE(pauses, jobs_ / 8);
+
+  if (GetParam().family == "gemma2") expect_same_where_windows_move(cached);
 
   for (const std::uint32_t chunk : {16u, 64u, 512u}) {
     EngineOptions chunked = options_;

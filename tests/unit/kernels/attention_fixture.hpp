@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/core/gguf/half.hpp"
-#include "engine/core/kv/cache_group.hpp"
+#include "engine/core/kv/policy.hpp"
 #include "engine/core/model/operations.hpp"
 #include "tests/support/device.hpp"
 #include "tests/support/kv_page.hpp"
@@ -141,7 +141,7 @@ class Runner {
                       .vocabulary = 1,
                       .context_tokens = 1u << 20,
                       .page_tokens = kv_page_tokens,
-                      .page_count = 1u << 20,
+                      .groups = {{1u << 20, 0}},
                       .device_slots = 0,
                       .attention = operations_.attention_limits(),
                       .windows = operations_.windows()};

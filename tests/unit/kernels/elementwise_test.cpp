@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "engine/core/gguf/half.hpp"
-#include "engine/core/kv/cache_group.hpp"
+#include "engine/core/kv/policy.hpp"
 #include "engine/core/model/kv_program.hpp"
 #include "engine/core/model/pack.hpp"
 #include "tests/support/device.hpp"

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 
 namespace millrace::engine {
 namespace {
@@ -23,16 +24,17 @@ class PrefixTreeTest : public testing::Test {
  protected:
   // A sequence that computed its tokens, published them and ended.
   std::vector<PageId> leave(const Tokens& tokens, Keep keep = Keep::plain) {
-    PageTable table(pool_);
-    EXPECT_TRUE(table.cover(tokens.size()));
+    SequencePages table(pools_);
+    EXPECT_TRUE(table[0].cover(tokens.size()));
     tree_.publish(space_, tokens, table);
     tree_.mark(space_, tokens, {static_cast<std::uint32_t>(tokens.size()), keep});
-    return {table.pages().begin(), table.pages().end()};
+    return {table[0].pages().begin(), table[0].pages().end()};
   }
   std::size_t known(const Tokens& tokens) { return tree_.find(space_, tokens).pages.size(); }
 
-  PagePool pool_{64, page_tokens};
-  PrefixTree tree_{pool_};
+  CachePools pools_{page_tokens, std::array{PoolSize{64}}, 64};
+  PagePool& pool_ = pools_[0];
+  PrefixTree tree_{pools_};
   PrefixTree::Space space_ = tree_.open("model, f16");
 };
 
@@ -56,10 +58,10 @@ TEST_F(PrefixTreeTest, AForkInsideAPageNamesThePageAndHowMuchOfItFits) {
   leave(tokens_from(0, 4) + tokens_from(100, 4));
   auto match = tree_.find(space_, tokens_from(0, 7));
   EXPECT_EQ(match.pages.size(), 1u);
-  EXPECT_EQ(match.shared_page, pages[1]);
+  EXPECT_EQ(match.shared_pages.front(), pages[1]);
   EXPECT_EQ(match.shared_tokens, 3u);
   match = tree_.find(space_, tokens_from(0, 6) + tokens_from(50, 9));
-  EXPECT_EQ(match.shared_page, pages[1]);
+  EXPECT_EQ(match.shared_pages.front(), pages[1]);
   EXPECT_EQ(match.shared_tokens, 2u);
   EXPECT_EQ(tree_.find(space_, tokens_from(0, 4)).shared_tokens, 0u);
   EXPECT_EQ(tree_.find(space_, tokens_from(0, 4) + tokens_from(70, 4)).shared_tokens, 0u);
@@ -82,14 +84,14 @@ TEST_F(PrefixTreeTest, AHashCollisionServesNoWrongPage) {
   for (const Tokens& first : alike) {
     for (const Tokens& second : alike) pages[first + second] = 0;
   }
-  PagePool pool(200, page_tokens);
-  PrefixTree tree(pool);
+  CachePools pools(page_tokens, std::array{PoolSize{200}}, 64);
+  PrefixTree tree(pools);
   const auto space = tree.open("");
   for (auto& [path, page] : pages) {
-    PageTable table(pool);
-    ASSERT_TRUE(table.cover(path.size()));
+    SequencePages table(pools);
+    ASSERT_TRUE(table[0].cover(path.size()));
     tree.publish(space, path, table);
-    page = table.pages()[1];
+    page = table[0].pages()[1];
   }
   EXPECT_EQ(tree.size(), alike.size() * (alike.size() + 1));
   for (const auto& [path, page] : pages) EXPECT_EQ(tree.find(space, path).pages.at(1), page);
@@ -101,8 +103,8 @@ TEST_F(PrefixTreeTest, SpacesNeverShareAndTheirPagesGoWithThem) {
   auto other = tree_.open("model, q8");
   EXPECT_TRUE(tree_.find(other, tokens_from(0, 8)).pages.empty());
   {
-    PageTable table(pool_);
-    ASSERT_TRUE(table.cover(8));
+    SequencePages table(pools_);
+    ASSERT_TRUE(table[0].cover(8));
     tree_.publish(other, tokens_from(0, 8), table);
   }
   EXPECT_EQ(tree_.open("model, q8"), other);
@@ -118,7 +120,7 @@ TEST_F(PrefixTreeTest, ReadsRefresh) {
   leave(tokens_from(10, 4));
   leave(tokens_from(20, 4));
   EXPECT_EQ(known(tokens_from(0, 4)), 1u);
-  EXPECT_EQ(tree_.evict(1), 1u);
+  EXPECT_EQ(tree_.evict(0, 1), 1u);
   EXPECT_EQ(known(tokens_from(10, 4)), 0u);
   EXPECT_EQ(known(tokens_from(0, 4)), 1u);
   EXPECT_EQ(known(tokens_from(20, 4)), 1u);
@@ -126,24 +128,24 @@ TEST_F(PrefixTreeTest, ReadsRefresh) {
 
 TEST_F(PrefixTreeTest, EndsGoBeforeBeginnings) {
   leave(tokens_from(0, 16));
-  EXPECT_EQ(tree_.evict(3), 3u);
+  EXPECT_EQ(tree_.evict(0, 3), 3u);
   EXPECT_EQ(known(tokens_from(0, 16)), 1u);
-  EXPECT_EQ(tree_.evict(3), 1u);
-  EXPECT_EQ(tree_.evict(1), 0u);  // an empty tree has no page to evict
+  EXPECT_EQ(tree_.evict(0, 3), 1u);
+  EXPECT_EQ(tree_.evict(0, 1), 0u);  // an empty tree has no page to evict
   EXPECT_EQ(pool_.used(), 0u);
 }
 
 TEST_F(PrefixTreeTest, APageInUseIsNotEvicted) {
   const auto pages = leave(tokens_from(0, 8));
   leave(tokens_from(20, 4));
-  PageTable user(pool_);
-  for (const PageId page : tree_.find(space_, tokens_from(0, 8)).pages) user.share(page);
-  EXPECT_EQ(tree_.evict(9), 1u);
+  SequencePages user(pools_);
+  for (const PageId page : tree_.find(space_, tokens_from(0, 8)).pages) user[0].share(page);
+  EXPECT_EQ(tree_.evict(0, 9), 1u);
   EXPECT_EQ(known(tokens_from(0, 8)), 2u);
   EXPECT_EQ(pool_.idle(), 0u);
   user.clear();
   EXPECT_EQ(pool_.idle(), 2u);
-  EXPECT_EQ(tree_.evict(9), 2u);
+  EXPECT_EQ(tree_.evict(0, 9), 2u);
 }
 
 TEST_F(PrefixTreeTest, SystemPromptsStayLongerThanTurnsAndTurnsLongerThanAnswers) {
@@ -159,7 +161,7 @@ TEST_F(PrefixTreeTest, SystemPromptsStayLongerThanTurnsAndTurnsLongerThanAnswers
     return out;
   };
   std::vector<std::string> seen;
-  while (tree_.evict(1) == 1) seen.push_back(left());
+  while (tree_.evict(0, 1) == 1) seen.push_back(left());
   EXPECT_EQ(seen, (std::vector<std::string>{"xxx-", "xx--", "x---", "----"}));
 }
 
@@ -167,7 +169,7 @@ TEST_F(PrefixTreeTest, NoKindFillsThePool) {
   for (TokenId i = 0; i < 9; ++i) leave(tokens_from(100 * i, 4), Keep::system);
   for (TokenId i = 10; i < 13; ++i) leave(tokens_from(100 * i, 4), Keep::user);
   for (TokenId i = 20; i < 23; ++i) leave(tokens_from(100 * i, 4), Keep::assistant);
-  tree_.evict(8);
+  tree_.evict(0, 8);
   std::map<Keep, int> left;
   for (const auto& entry : tree_.entries(space_)) ++left[entry.keep];
   EXPECT_EQ(left[Keep::system], 3);
@@ -177,8 +179,8 @@ TEST_F(PrefixTreeTest, NoKindFillsThePool) {
 
 TEST_F(PrefixTreeTest, APromisedPageIsWaitedForAndThenRead) {
   const Tokens tokens = tokens_from(0, 13);
-  PageTable writer(pool_);
-  ASSERT_TRUE(writer.cover(tokens.size()));
+  SequencePages writer(pools_);
+  ASSERT_TRUE(writer[0].cover(tokens.size()));
   const auto promised = tree_.promise(space_, tokens, writer, 7);
   ASSERT_EQ(promised.size(), 3u);
   auto match = tree_.find(space_, tokens_from(0, 9));
@@ -186,7 +188,7 @@ TEST_F(PrefixTreeTest, APromisedPageIsWaitedForAndThenRead) {
   EXPECT_EQ(match.shared_tokens, 0u);
   EXPECT_EQ(match.promised, 2u);
   EXPECT_EQ(match.writer, 7u);
-  tree_.fulfil(*promised[0]);
+  tree_.fulfil(*promised[0], writer);
   match = tree_.find(space_, tokens);
   EXPECT_EQ(match.pages.size(), 1u);
   EXPECT_EQ(match.promised, 2u);
@@ -199,12 +201,12 @@ TEST_F(PrefixTreeTest, APromisedPageIsWaitedForAndThenRead) {
 
 TEST_F(PrefixTreeTest, WhoComputedAKnownPageAgainTakesTheKnownOne) {
   const auto pages = leave(tokens_from(0, 8));
-  PageTable table(pool_);
-  ASSERT_TRUE(table.cover(12));
+  SequencePages table(pools_);
+  ASSERT_TRUE(table[0].cover(12));
   EXPECT_TRUE(tree_.promise(space_, tokens_from(0, 12), table, 1).empty());
   tree_.publish(space_, tokens_from(0, 12), table);
-  EXPECT_EQ(table.pages()[0], pages[0]);
-  EXPECT_EQ(table.pages()[1], pages[1]);
+  EXPECT_EQ(table[0].pages()[0], pages[0]);
+  EXPECT_EQ(table[0].pages()[1], pages[1]);
   EXPECT_EQ(pool_.used(), 3u);
   table.clear();
   EXPECT_EQ(pool_.idle(), 3u);

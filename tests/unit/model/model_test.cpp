@@ -160,8 +160,8 @@ TEST(Model, ACopiedPageServesAsTheOriginal) {
   const Tokens tokens = random_tokens(20, 6);
   runner.set_sequences({tokens}, 2);
   runner.run(0, 20);
-  must(runner.model().copy_page(1, 9));  // the runner assigns pages from the last to the first
-  must(runner.model().copy_page(0, 8));
+  must(runner.model().copy_page({1, 9}));  // the runner assigns pages from the last to the first
+  must(runner.model().copy_page({0, 8}));
   StepPlan plan;
   plan.tokens = {tokens[19]};
   plan.pages = {9, 8};
@@ -170,7 +170,7 @@ TEST(Model, ACopiedPageServesAsTheOriginal) {
   must(runner.model().forward(plan, {}));
   EXPECT_EQ(testing::download<float>(runner.device(), runner.model().logits(), 70),
             runner.logits(0)[19]);
-  EXPECT_FALSE(runner.model().copy_page(0, 100000).has_value());
+  EXPECT_FALSE(runner.model().copy_page({0, 100000}).has_value());
 }
 
 TEST(Model, DamagedModelsAreRefusedWithTheTensorsName) {

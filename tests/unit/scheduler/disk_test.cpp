@@ -10,7 +10,19 @@ namespace millrace::engine {
 namespace {
 
 constexpr std::uint32_t page_tokens = 4;
-const PageKind kind{"f00d", page_tokens, page_tokens * sizeof(TokenId)};
+constexpr std::uint32_t window = 10;
+
+// Steps delivered late, and whether there is a windowed cache group.
+struct Kind {
+  std::uint32_t depth = 0;
+  bool windowed = false;
+  PageKind pages() const {
+    return {"f00d", page_tokens, page_tokens * sizeof(TokenId) * (windowed ? 2 : 1)};
+  }
+  std::vector<PoolSize> windows(std::uint32_t pages) const {
+    return windowed ? std::vector{PoolSize{pages, window}} : std::vector<PoolSize>();
+  }
+};
 
 // An engine over a disk. The disk outlives it.
 struct Engine {
@@ -19,10 +31,13 @@ struct Engine {
   Loop loop;
 
   Engine(const std::shared_ptr<Env>& env, const SchedulerOptions& options, std::uint32_t pool_pages,
-         std::uint32_t depth)
-      : pages(DiskTier::open(env, {"/tier", 1u << 20, kind}).value(), kind, transport),
-        loop(with_store(options), pool_pages, page_tokens, depth) {
+         const Kind& kind, std::uint32_t windowed_pages = 128)
+      : pages(DiskTier::open(env, {"/tier", 1u << 20, kind.pages()}).value(), kind.pages(),
+              transport, kind.windowed ? 2 : 1),
+        loop(with_store(options), pool_pages, page_tokens, kind.depth,
+             kind.windows(windowed_pages)) {
     transport.device = &loop.device;
+    transport.groups = loop.pools.groups();
     loop.enqueue = [this] {
       pages.enqueue(held());
       return pages.enqueued();
@@ -38,7 +53,7 @@ struct Engine {
 
   SchedulerOptions with_store(SchedulerOptions options) {
     options.prefix_cache = true;
-    options.fingerprint = kind.fingerprint;
+    options.fingerprint = "f00d";
     options.store = &pages;
     return options;
   }
@@ -50,7 +65,7 @@ struct Engine {
   }
 };
 
-class Disk : public testing::TestWithParam<std::uint32_t> {  // steps delivered late
+class Disk : public testing::TestWithParam<Kind> {
  protected:
   Engine engine(std::uint32_t pool_pages = 128) {
     return {env_, {.max_batch = 8, .step_tokens = 64, .prefill_chunk = 64}, pool_pages, GetParam()};
@@ -64,7 +79,13 @@ class Disk : public testing::TestWithParam<std::uint32_t> {  // steps delivered 
   }
   std::shared_ptr<FaultEnv> env_ = std::make_shared<FaultEnv>();
 };
-INSTANTIATE_TEST_SUITE_P(Depth, Disk, testing::Values(0u, 1u));
+const auto name_of = [](const auto& of) {
+  return std::to_string(of.param.depth) + (of.param.windowed ? "_windowed" : "");
+};
+INSTANTIATE_TEST_SUITE_P(Depth, Disk,
+                         testing::Values(Kind{0, false}, Kind{1, false}, Kind{0, true},
+                                         Kind{1, true}),
+                         name_of);
 
 TEST_P(Disk, ASystemPromptIsReadAfterARestart) {
   const Tokens prompt = prompt_of(1, 100);
@@ -109,6 +130,18 @@ TEST_P(Disk, WhoeverIsCancelledWhileItsPagesComeHarmsNobody) {
   second.loop.run();
   EXPECT_EQ(second.loop.drawn[kept], expected(prompt, 3));
   EXPECT_LT(second.loop.tokens, 20u);
+}
+
+// Of a windowed group only what the next token sees is fetched: the rest of the path would not fit.
+TEST_P(Disk, ALongPathIsReadIntoASmallWindowedGroup) {
+  const Tokens prompt = prompt_of(1, 400);
+  use_twice(prompt);
+  Engine second{
+      env_, {.max_batch = 8, .step_tokens = 64, .prefill_chunk = 16}, 128, GetParam(), 13};
+  const SequenceId id = second.loop.add(prompt, 3);
+  second.loop.run();
+  EXPECT_EQ(second.loop.drawn[id], expected(prompt, 3));
+  EXPECT_EQ(second.loop.tokens, 4u + 2);
 }
 
 // At the end not all pages are in the host's memory at once.
@@ -168,7 +201,10 @@ TEST_P(Disk, RandomFamiliesAlwaysEndRightOverRestarts) {
     for (int life = 0; life < 4; ++life) {
       SchedulerOptions o{.max_batch = 4, .step_tokens = 4 + random() % 30, .prefill_chunk = 16};
       o.forecast_tokens = random() % 8;
-      Engine engine(env_, o, 20 + random() % 30, GetParam());
+      const std::uint32_t pool_pages = 20 + random() % 30;
+      // A window of 10 positions, rows of at most 16 and ends: 13 pages.
+      const std::uint32_t more = GetParam().windowed ? random() % 10 : 0;
+      Engine engine(env_, o, pool_pages, GetParam(), 13 + more);
       std::map<SequenceId, Tokens> want;
       std::vector<SequenceId> alive;
       for (std::uint32_t i = 0; i < 30; ++i) {

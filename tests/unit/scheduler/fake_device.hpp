@@ -1,6 +1,7 @@
 #pragma once
 // A model whose keys and values are the tokens themselves. It reads each row's history back from
 // the row's pages, so every error of pages, positions, slots or order changes the tokens it draws.
+// Of windowed cache groups it reads what the row's first token sees; all groups must agree.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <random>
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/core/scheduler/scheduler.hpp"
@@ -41,13 +43,15 @@ inline Tokens expected(Tokens history, std::uint32_t count) {
 
 class FakeDevice {
  public:
-  FakeDevice(const PagePool& pool, std::uint32_t slots)
-      : page_tokens_(pool.page_tokens()),
-        memory_(std::size_t{pool.total()} * page_tokens_, empty),
-        slots_(slots, empty) {}
+  FakeDevice(const CachePools& pools, std::uint32_t slots)
+      : pools_(&pools), page_tokens_(pools.page_tokens()), slots_(slots, empty) {
+    for (std::size_t group = 0; group < pools.groups(); ++group) {
+      memory_.emplace_back(std::size_t{pools[group].total()} * page_tokens_, empty);
+    }
+  }
 
-  std::span<TokenId> page(PageId page) {
-    return std::span(memory_).subspan(std::size_t{page} * page_tokens_, page_tokens_);
+  std::span<TokenId> page(PageId page, std::size_t group = 0) {
+    return std::span(memory_[group]).subspan(std::size_t{page} * page_tokens_, page_tokens_);
   }
 
   struct Drawn {
@@ -58,31 +62,19 @@ class FakeDevice {
   // Computes the step and returns the token of each output.
   std::vector<Drawn> run(const PlannedStep& step) {
     const StepPlan& plan = step.plan;
-    std::set<PageId> written;
+    EXPECT_EQ(plan.windowed.size(), plan.rows.size() * (memory_.size() - 1));
+    std::set<std::pair<std::size_t, PageId>> written;
     for (const PageCopy& copy : plan.copies) {
-      const auto goes_on_in = [&](const PlanRow& row) {
-        return plan.pages[row.page_offset + row.first_position / page_tokens_] == copy.to;
-      };
-      EXPECT_TRUE(std::ranges::any_of(plan.rows, goes_on_in)) << "a page is copied for no row";
-      for (std::uint32_t i = 0; i < page_tokens_; ++i) {
-        memory_[std::size_t{copy.to} * page_tokens_ + i] =
-            memory_[std::size_t{copy.from} * page_tokens_ + i];
+      bool goes_on = false;
+      for (std::size_t r = 0; r < plan.rows.size(); ++r) {
+        goes_on = goes_on || page_at(plan, r, copy.group, plan.rows[r].first_position) == copy.to;
       }
+      EXPECT_TRUE(goes_on) << "a page is copied for no row";
+      std::ranges::copy(page(copy.from, copy.group), page(copy.to, copy.group).begin());
     }
-    for (const PlanRow& row : plan.rows) {
-      for (std::uint32_t i = 0; i < row.count; ++i) {
-        const std::uint32_t position = row.first_position + i;
-        const TokenId id = row.device_slot == no_slot ? plan.tokens[row.token_offset + i]
-                                                      : slots_[row.device_slot];
-        const PageId page = plan.pages[row.page_offset + position / page_tokens_];
-        if (i == 0 || position % page_tokens_ == 0) {
-          EXPECT_TRUE(written.insert(page).second) << "two rows write one page";
-        }
-        memory_[std::size_t{page} * page_tokens_ + position % page_tokens_] = id;
-      }
-    }
+    for (std::size_t r = 0; r < plan.rows.size(); ++r) write(plan, r, written);
     std::vector<Drawn> out;
-    for (const PlanRow& row : plan.rows) outputs(step, row, written, out);
+    for (std::size_t r = 0; r < plan.rows.size(); ++r) outputs(step, r, written, out);
     for (const Drawn& d : out)
       if (d.output.kind == OutputKind::logits) slots_[d.output.slot] = d.token;
     return out;
@@ -90,38 +82,89 @@ class FakeDevice {
 
  private:
   static constexpr TokenId empty = 0xffffffffu;
+  using Written = std::set<std::pair<std::size_t, PageId>>;
 
-  void outputs(const PlannedStep& step, const PlanRow& row, const std::set<PageId>& written,
-               std::vector<Drawn>& out) const {
-    const StepPlan& plan = step.plan;
-    Tokens history;
-    for (std::uint32_t position = 0; position < row.first_position + row.count; ++position) {
-      const PageId page = plan.pages[row.page_offset + position / page_tokens_];
-      if (position < row.first_position / page_tokens_ * page_tokens_) {
-        EXPECT_FALSE(written.contains(page)) << "a page is read in the step that writes it";
+  // The row's page of a position; it must have one.
+  PageId page_at(const StepPlan& plan, std::size_t r, std::size_t group,
+                 std::uint32_t position) const {
+    const PlanRow& row = plan.rows[r];
+    const std::uint32_t index = position / page_tokens_;
+    if (group == 0) {
+      EXPECT_LT(index, row.page_count);
+      return plan.pages[row.page_offset + index];
+    }
+    const WindowTable& table = plan.windowed[r * (memory_.size() - 1) + group - 1];
+    EXPECT_TRUE(index >= table.first && index - table.first < table.count)
+        << "page " << index << " of " << table.first << " + " << table.count;
+    return plan.pages[table.offset + index - table.first];
+  }
+
+  void write(const StepPlan& plan, std::size_t r, Written& written) {
+    const PlanRow& row = plan.rows[r];
+    for (std::size_t group = 0; group < memory_.size(); ++group) {
+      for (std::uint32_t i = 0; i < row.count; ++i) {
+        const std::uint32_t position = row.first_position + i;
+        const TokenId id = row.device_slot == no_slot ? plan.tokens[row.token_offset + i]
+                                                      : slots_[row.device_slot];
+        const PageId to = page_at(plan, r, group, position);
+        if (i == 0 || position % page_tokens_ == 0) {
+          EXPECT_TRUE(written.insert({group, to}).second) << "two rows write one page";
+        }
+        page(to, group)[position % page_tokens_] = id;
       }
-      history.push_back(memory_[std::size_t{page} * page_tokens_ + position % page_tokens_]);
+    }
+  }
+
+  // What the row's tokens see in a group.
+  Tokens seen(const StepPlan& plan, std::size_t r, std::size_t group, const Written& written) {
+    const PlanRow& row = plan.rows[r];
+    const std::uint32_t window = pools_->window(group);
+    Tokens out;
+    std::uint32_t position =
+        window == 0 || row.first_position < window ? 0 : row.first_position - window + 1;
+    for (; position < row.first_position + row.count; ++position) {
+      const PageId from = page_at(plan, r, group, position);
+      if (position < row.first_position / page_tokens_ * page_tokens_) {
+        EXPECT_FALSE(written.contains({group, from}))
+            << "a page is read in the step that writes it";
+      }
+      out.push_back(page(from, group)[position % page_tokens_]);
+    }
+    return out;
+  }
+
+  void outputs(const PlannedStep& step, std::size_t r, const Written& written,
+               std::vector<Drawn>& out) {
+    const StepPlan& plan = step.plan;
+    const PlanRow& row = plan.rows[r];
+    const Tokens history = seen(plan, r, 0, written);
+    for (std::size_t group = 1; group < memory_.size(); ++group) {
+      const Tokens end = seen(plan, r, group, written);
+      EXPECT_TRUE(std::equal(end.rbegin(), end.rend(), history.rbegin()))
+          << "group " << group << " holds other tokens";
     }
     for (std::uint32_t i = 0; i < row.output_count; ++i) {
       const std::uint32_t at = row.output_offset + i;
       const PlannedOutput& output = step.outputs[at];
       EXPECT_EQ(output.sequence, row.sequence);
       EXPECT_EQ(output.position, row.first_position + plan.outputs[at].offset + 1);
-      const Tokens seen(history.begin(), history.begin() + output.position);
-      out.push_back({output, next_token(seen)});
+      const Tokens before(history.begin(), history.begin() + output.position);
+      out.push_back({output, next_token(before)});
     }
   }
 
+  const CachePools* pools_;
   std::uint32_t page_tokens_;
-  std::vector<TokenId> memory_;
+  std::vector<std::vector<TokenId>> memory_;  // by group
   std::vector<TokenId> slots_;
 };
 
 // Scheduler and device in a loop. Steps are delivered `depth` steps late: 0, or 1 as in the engine.
 struct Loop {
   SchedulerOptions options;
-  PagePool pool;
-  Scheduler scheduler{options, pool};
+  CachePools pools;
+  PagePool& pool = pools[0];
+  Scheduler scheduler{options, pools};
   FakeDevice device;
   std::uint32_t depth;
   struct Flight {
@@ -144,8 +187,16 @@ struct Loop {
   std::vector<std::size_t> rows;                 // of each step
   std::vector<SequenceId> last_step;             // the last step's, in its order
 
-  Loop(const SchedulerOptions& o, std::uint32_t pages, std::uint32_t page_tokens, std::uint32_t d)
-      : options(o), pool(pages, page_tokens), device(pool, o.max_batch), depth(d) {}
+  Loop(const SchedulerOptions& o, std::uint32_t pages, std::uint32_t page_tokens, std::uint32_t d,
+       const std::vector<PoolSize>& windowed = {})
+      : options(o),
+        pools(page_tokens, groups(pages, windowed), std::min(o.prefill_chunk, o.step_tokens)),
+        device(pools, o.max_batch),
+        depth(d) {}
+  static std::vector<PoolSize> groups(std::uint32_t pages, std::vector<PoolSize> windowed = {}) {
+    windowed.insert(windowed.begin(), {pages, 0});
+    return windowed;
+  }
 
   SequenceId add(const Tokens& prompt, std::uint32_t max_tokens, bool prompt_logprobs = false,
                  std::uint32_t siblings = 0, std::uint32_t priority = limits::priority_default) {

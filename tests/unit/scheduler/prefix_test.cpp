@@ -184,8 +184,8 @@ TEST_P(Prefix, APausedSequenceGoesOnFromWhatIsStillKnown) {
 
 // A step that failed is never completed, so no page that it wrote is published.
 TEST_P(Prefix, WhatAFailedStepWroteIsNeverPublished) {
-  PagePool pool(64, 4);
-  Scheduler scheduler(options(), pool);
+  CachePools pools(4, Loop::groups(64), 64);
+  Scheduler scheduler(options(), pools);
   PlannedStep step;
   const SequenceId a = scheduler.add({prompt_of(1, 100), 5});
   ASSERT_TRUE(scheduler.plan(step));
@@ -193,7 +193,7 @@ TEST_P(Prefix, WhatAFailedStepWroteIsNeverPublished) {
   ASSERT_TRUE(scheduler.plan(step));
   scheduler.finish(a);
   EXPECT_EQ(scheduler.prefix_pages(), 16u);
-  EXPECT_EQ(pool.used(), 16u);
+  EXPECT_EQ(pools[0].used(), 16u);
 }
 
 // If that step fails, the sequence that reads the copy fails with it. The prompt to be scored takes
@@ -222,8 +222,8 @@ TEST_P(Prefix, APageIsCopiedForARowOfTheSameStepOrNotAtAll) {
 TEST_P(Prefix, AStepOfAnEarlierAdmissionIsNotTakenForALaterOne) {
   SchedulerOptions o = options();
   o.forecast_tokens = 0;
-  PagePool pool(12, 4);
-  Scheduler scheduler(o, pool);
+  CachePools pools(4, Loop::groups(12), 64);
+  Scheduler scheduler(o, pools);
   PlannedStep first, second, third;
   const SequenceId a = scheduler.add({prompt_of(1, 8), 30});
   ASSERT_TRUE(scheduler.plan(first));

@@ -24,8 +24,8 @@ TEST_P(Scheduling, OneSequenceInChunks) {
 
 TEST_P(Scheduling, DecodingRowsAreInEveryStepAndComeFirst) {
   const SchedulerOptions options{.max_batch = 4, .step_tokens = 8, .prefill_chunk = 8};
-  PagePool pool(64, 4);
-  Scheduler scheduler(options, pool);
+  CachePools pools(4, Loop::groups(64), 64);
+  Scheduler scheduler(options, pools);
   PlannedStep step;
   const SequenceId a = scheduler.add({prompt_of(1, 3), 50});
   ASSERT_TRUE(scheduler.plan(step));
@@ -80,8 +80,8 @@ TEST_P(Scheduling, UnderPagePressureThePausedGoOnUnseen) {
 TEST_P(Scheduling, ThePausedOneIsTheYoungest) {
   const SchedulerOptions options{
       .max_batch = 3, .step_tokens = 32, .prefill_chunk = 32, .forecast_tokens = 0};
-  PagePool pool(6, 4);
-  Scheduler scheduler(options, pool);
+  CachePools pools(4, Loop::groups(6), 64);
+  Scheduler scheduler(options, pools);
   PlannedStep step;
   std::vector<SequenceId> ids;
   for (std::uint32_t i = 0; i < 3; ++i) ids.push_back(scheduler.add({prompt_of(i, 7), 9}));
@@ -101,8 +101,8 @@ TEST_P(Scheduling, ThePausedOneIsTheYoungest) {
 TEST_P(Scheduling, AdmissionKeepsRoomToGrowAndTheOrder) {
   const SchedulerOptions options{
       .max_batch = 8, .step_tokens = 64, .prefill_chunk = 64, .forecast_tokens = 8};
-  PagePool pool(10, 4);
-  Scheduler scheduler(options, pool);
+  CachePools pools(4, Loop::groups(10), 64);
+  Scheduler scheduler(options, pools);
   PlannedStep step;
   const SequenceId first = scheduler.add({prompt_of(0, 8), 100});  // 8 + 7 positions: 4 pages
   scheduler.add({prompt_of(1, 20), 100});                          // 7 pages ahead: waits
@@ -238,7 +238,7 @@ TEST_P(Scheduling, RandomLoadsAlwaysEndRight) {
     for (std::uint32_t i = 0; i < 30; ++i) {
       const Tokens prompt = prompt_of(seed * 100 + i, 1 + random() % 30);
       const std::uint32_t count = 1 + random() % 30, siblings = random() % 4 ? 0 : random() % 5;
-      ASSERT_TRUE(Scheduler::fits(loop.pool, prompt.size(), count));
+      ASSERT_TRUE(Scheduler::fits(loop.pools, prompt.size(), count));
       const SequenceId id =
           loop.add(prompt, count, random() % 4 == 0, siblings, seed % 3 == 0 ? 2 : random() % 3);
       for (SequenceId s = id; s <= id + siblings; ++s) {
@@ -255,9 +255,9 @@ TEST_P(Scheduling, RandomLoadsAlwaysEndRight) {
 }
 
 TEST(Scheduler, WhatCanNeverFitIsRefusedWithTheNumbers) {
-  const PagePool pool(4, 16);
-  EXPECT_TRUE(Scheduler::fits(pool, 60, 5));  // the last token drawn needs no room
-  const Status status = Scheduler::fits(pool, 60, 6);
+  const CachePools pools(16, Loop::groups(4), 64);
+  EXPECT_TRUE(Scheduler::fits(pools, 60, 5));  // the last token drawn needs no room
+  const Status status = Scheduler::fits(pools, 60, 6);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Code::kv_exceeded);
   EXPECT_NE(status.error().message.find("65"), std::string::npos);
@@ -279,8 +279,8 @@ TEST(LengthForecast, IsTheMeanOfWhatEndedAndAQuarterOfItBeyond) {
 }
 
 TEST(Scheduler, ASmallerBudgetShrinksTheChunks) {
-  PagePool pool(64, 4);
-  Scheduler scheduler({.max_batch = 4, .step_tokens = 64, .prefill_chunk = 64}, pool);
+  CachePools pools(4, Loop::groups(64), 64);
+  Scheduler scheduler({.max_batch = 4, .step_tokens = 64, .prefill_chunk = 64}, pools);
   scheduler.add({prompt_of(0, 60), 1});
   scheduler.set_step_tokens(10);
   PlannedStep step;

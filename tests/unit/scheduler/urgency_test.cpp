@@ -134,8 +134,8 @@ TEST_P(Urgency, APageSharedByTwoCountsOnce) {
 
 TEST_P(Urgency, UrgentOnesPauseNoMoreThanTheirFirstStepCanHold) {
   const SchedulerOptions options{.max_batch = 8, .step_tokens = 16, .prefill_chunk = 16};
-  PagePool pool(256, 4);
-  Scheduler scheduler(options, pool);
+  CachePools pools(4, Loop::groups(256), 64);
+  Scheduler scheduler(options, pools);
   PlannedStep step;
   for (std::uint32_t i = 0; i < 8; ++i) scheduler.add({prompt_of(i, 1), 50, false, 3});
   ASSERT_TRUE(scheduler.plan(step));

@@ -1,0 +1,65 @@
+#include "engine/core/kv/cache_shape.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "schemas/base/number_text.hpp"
+
+namespace millrace::engine {
+
+std::vector<LayerGroup> CacheShape::groups() const {
+  std::vector<LayerGroup> out(1);
+  for (std::uint32_t i = 0; i < layers.size(); ++i) {
+    const std::uint32_t window = windows.empty() ? 0 : windows[i];
+    auto group = std::ranges::find(out, window, &LayerGroup::window);
+    if (group == out.end()) group = out.insert(group, {window, {}});
+    group->layers.push_back(i);
+  }
+  if (!out.front().layers.empty()) return out;
+  out.erase(out.begin());
+  std::ranges::sort(out, std::greater{}, &LayerGroup::window);
+  out.front().window = 0;
+  return out;
+}
+
+std::uint64_t CacheShape::page_bytes(const LayerGroup& group) const {
+  std::uint64_t bytes = 0;
+  for (const std::uint32_t layer : group.layers) bytes += layer_page_bytes(layer);
+  return bytes;
+}
+
+std::uint64_t CacheShape::page_bytes() const {
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < layers.size(); ++i) bytes += layer_page_bytes(i);
+  return bytes;
+}
+
+Status CacheShape::check_room(std::uint64_t bytes) const {
+  if (bytes >= page_bytes()) return {};
+  return fail(Code::kv_exceeded,
+              "--kv-memory of " + size_text(bytes) + " holds no page: one page of " +
+                  std::to_string(kv_page_tokens) + " tokens takes " + size_text(page_bytes()),
+              "raise --kv-memory");
+}
+
+std::vector<std::uint64_t> CacheShape::divide(std::uint64_t bytes, const CacheLoad& load) const {
+  const std::vector<LayerGroup> all = groups();
+  const auto pages_for = [](std::uint64_t tokens) {
+    return (tokens + kv_page_tokens - 1) / kv_page_tokens;
+  };
+  std::vector<std::uint64_t> out(all.size(), bytes / page_bytes());
+  if (load.sequences == 0) return out;
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    const std::uint32_t window = all[i].window;
+    const auto of_one = pages_for(most_window_positions(window, 1, kv_page_tokens));
+    const auto of_steps = pages_for(2ull * load.step_tokens);
+    const std::uint64_t of_all = load.sequences * of_one + of_steps;
+    const auto least = pages_for(most_window_positions(window, load.row_tokens, kv_page_tokens));
+    out[i] = std::min(out[i], std::max(least, of_all + of_all / 4));
+    bytes -= out[i] * page_bytes(all[i]);
+  }
+  out[0] = bytes / page_bytes(all[0]);
+  return out;
+}
+
+}  // namespace millrace::engine

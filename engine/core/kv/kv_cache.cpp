@@ -1,0 +1,147 @@
+#include "engine/core/kv/kv_cache.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "schemas/base/log.hpp"
+#include "schemas/base/number_text.hpp"
+
+namespace millrace::engine {
+Result<KvCache> KvCache::create(Device& device, const CacheShape& shape, std::uint64_t bytes,
+                                const CacheLoad& load) {
+  const std::uint64_t memory = device.info().global_bytes;
+  if (bytes > memory) {
+    return fail(Code::out_of_memory,
+                "the KV cache needs " + size_text(bytes) + ", the device has " + size_text(memory),
+                "lower --kv-memory");
+  }
+  MILLRACE_TRY(shape.check_room(bytes));
+  KvCache cache;
+  cache.shape_ = shape;
+  cache.groups_ = shape.groups();
+  const std::vector<std::uint64_t> wanted = shape.divide(bytes, load);
+  for (std::size_t i = 0; i < cache.groups_.size(); ++i) {
+    std::uint64_t largest = 1;
+    for (const std::uint32_t layer : cache.groups_[i].layers) {
+      largest = std::max(largest, shape.layer_page_bytes(layer));
+    }
+    const std::uint64_t in_layer = device.info().max_allocation_bytes / largest;
+    const std::uint64_t pages =
+        std::min({wanted[i], in_layer, std::uint64_t{std::numeric_limits<std::int32_t>::max()}});
+    if (pages == 0) {
+      return fail(Code::kv_exceeded,
+                  "the device's largest allocation of " +
+                      size_text(device.info().max_allocation_bytes) + " holds no page of " +
+                      size_text(largest) + " a layer",
+                  "choose another --device");
+    }
+    if (pages < wanted[i]) {
+      log_warn("the device's largest allocation limits the KV pool",
+               {{"pages", pages}, {"wanted_pages", wanted[i]}});
+    }
+    cache.sizes_.push_back({static_cast<std::uint32_t>(pages), cache.groups_[i].window});
+  }
+  cache.layers_.resize(shape.layers.size());
+  for (std::size_t i = 0; i < cache.groups_.size(); ++i) {
+    for (const std::uint32_t layer : cache.groups_[i].layers) {
+      MILLRACE_ASSIGN(cache.layers_[layer],
+                      device.allocate(cache.sizes_[i].pages * shape.layer_page_bytes(layer),
+                                      "the KV pages of layer " + std::to_string(layer)));
+    }
+  }
+  return cache;
+}
+
+std::string KvCache::text() const {
+  std::string out;
+  for (std::size_t i = 0; groups_.size() > 1 && i < groups_.size(); ++i) {
+    const std::uint64_t tokens = std::uint64_t{sizes_[i].pages} * kv_page_tokens;
+    if (i > 0) out += ", ";
+    out += std::to_string(groups_[i].layers.size());
+    out += i == 0 ? " layers" : " of window " + std::to_string(groups_[i].window);
+    out += " hold " + std::to_string(tokens) + (i == 0 ? " tokens" : "");
+  }
+  return out;
+}
+
+Status KvCache::copy_page(Device& device, const PageCopy& copy) const {
+  const std::uint32_t pages = copy.group < sizes_.size() ? sizes_[copy.group].pages : 0;
+  if (copy.from >= pages || copy.to >= pages) {
+    return fail(Code::internal, "copy of page " + std::to_string(copy.from) + " to " +
+                                    std::to_string(copy.to) + " in a pool of " +
+                                    std::to_string(pages));
+  }
+  if (copy.from == copy.to) return {};
+  for (const std::uint32_t layer : groups_[copy.group].layers) {
+    const std::uint64_t bytes = shape_.layer_page_bytes(layer);
+    MILLRACE_TRY(
+        device.copy(layers_[layer], copy.from * bytes, layers_[layer], copy.to * bytes, bytes));
+  }
+  return {};
+}
+
+// Copies of several pages go together where their ids follow one another.
+Result<std::vector<KvCache::Stretch>> KvCache::stretches(std::span<const PageId> pages,
+                                                         std::size_t bytes) const {
+  const std::size_t groups = groups_.size(), count = pages.size() / groups;
+  const std::uint64_t page_bytes = shape_.page_bytes();
+  std::vector<std::size_t> places;  // of the layers in a page
+  std::size_t place = 0;
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+    places.push_back(place);
+    place += shape_.layer_page_bytes(layer);
+  }
+  bool outside = pages.size() % groups != 0 || bytes != count * page_bytes;
+  std::vector<Stretch> out;
+  for (std::size_t group = 0; group < groups && !outside; ++group) {
+    const auto at = [&](std::size_t i) { return pages[i * groups + group]; };
+    for (std::size_t first = 0, next = 0; first < count; first = next) {
+      next = first + 1;
+      if (at(first) == no_page) continue;
+      while (next < count && at(next) == at(first) + (next - first)) ++next;
+      outside = outside || at(next - 1) >= sizes_[group].pages;
+      for (const std::uint32_t layer : groups_[group].layers) {
+        out.push_back({layer, at(first), next - first, first * page_bytes + places[layer],
+                       shape_.layer_page_bytes(layer)});
+      }
+    }
+  }
+  if (!outside) return out;
+  return fail(Code::internal, "a copy of pages outside the pool, or with memory of another size");
+}
+
+Result<std::vector<DeviceEvent>> KvCache::read_pages(Device& device, std::span<const PageId> pages,
+                                                     std::span<std::byte> into) const {
+  MILLRACE_ASSIGN(const auto parts, stretches(pages, into.size()));
+  std::vector<DeviceEvent> events;
+  for (const auto& [layer, first, count, host_at, bytes] : parts) {
+    auto event = device.enqueue_read_rows(layers_[layer], first * bytes, into.data() + host_at,
+                                          {bytes, count, shape_.page_bytes()});
+    if (!event) {
+      static_cast<void>(device.finish());  // enqueued copies still use the memory
+      return fail(event.error());
+    }
+    events.push_back(*std::move(event));
+  }
+  return events;
+}
+
+Result<std::vector<DeviceEvent>> KvCache::write_pages(Device& device, std::span<const PageId> pages,
+                                                      std::span<const std::byte> from) const {
+  MILLRACE_ASSIGN(const auto parts, stretches(pages, from.size()));
+  std::vector<DeviceEvent> events;
+  for (const auto& [layer, first, count, host_at, bytes] : parts) {
+    auto event = device.enqueue_write_rows(layers_[layer], first * bytes, from.data() + host_at,
+                                           {bytes, count, shape_.page_bytes()});
+    if (!event) {
+      static_cast<void>(device.finish());
+      return fail(event.error());
+    }
+    events.push_back(*std::move(event));
+  }
+  return events;
+}
+
+}  // namespace millrace::engine

@@ -1,0 +1,58 @@
+#pragma once
+// The device memory of a model's KV pages. Each layer has a buffer of its own, which keeps every
+// allocation under the device's limit; a page id means the same page in each layer of a cache group
+// (cache_shape.hpp). CachePools knows which page belongs to which sequence; kernels/kv/layout.cl
+// defines the layout inside a page. Errors: kv_exceeded, out_of_memory, device_error. Thread
+// safety: the device's owner thread.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/core/device/device.hpp"
+#include "engine/core/kv/cache_shape.hpp"
+#include "engine/core/model/plan.hpp"
+#include "schemas/base/error.hpp"
+
+namespace millrace::engine {
+
+class KvCache {
+ public:
+  // Creates as many pages as CacheShape::divide says and, layer by layer, the device's largest
+  // allocation allows.
+  static Result<KvCache> create(Device& device, const CacheShape& shape, std::uint64_t bytes,
+                                const CacheLoad& load = {});
+
+  const CacheShape& shape() const { return shape_; }
+  const std::vector<PoolSize>& groups() const { return sizes_; }
+  std::uint32_t page_count() const { return sizes_.front().pages; }  // of group 0
+  // For people: how many tokens each group holds; empty if there is one group.
+  std::string text() const;
+  const Buffer& layer(std::uint32_t index) const { return layers_[index]; }
+  Status copy_page(Device& device, const PageCopy& copy) const;
+  // Enqueue copies of pages to or from host memory. `pages` has one id of each group for a page, or
+  // no_page where that part is not copied. The memory holds the pages one after the other, each as
+  // its layers in order, and must stay valid until all events have been waited for.
+  Result<std::vector<DeviceEvent>> read_pages(Device& device, std::span<const PageId> pages,
+                                              std::span<std::byte> into) const;
+  Result<std::vector<DeviceEvent>> write_pages(Device& device, std::span<const PageId> pages,
+                                               std::span<const std::byte> bytes) const;
+
+ private:
+  // A run of pages with consecutive ids in one layer, and where the first lies in host memory.
+  struct Stretch {
+    std::uint32_t layer = 0;
+    PageId first = 0;
+    std::size_t count = 0, host_at = 0;
+    std::uint64_t bytes = 0;  // of a page in the layer
+  };
+  Result<std::vector<Stretch>> stretches(std::span<const PageId> pages, std::size_t bytes) const;
+
+  CacheShape shape_;
+  std::vector<LayerGroup> groups_;
+  std::vector<PoolSize> sizes_;  // of each group
+  std::vector<Buffer> layers_;
+};
+
+}  // namespace millrace::engine
