@@ -3,8 +3,8 @@
 # of its programs in the cache folder, optimised for this processor. Prints the program's path as its last line.
 #   bench/llama.sh [TARGET]        default: llama-batched-bench
 #   bench/llama.sh --source        builds nothing, and prints the folder of the source
-#   bench/llama.sh --library       builds nothing, and prints the folder of the prebuilt libraries of the npm package
-#                                  @node-llama-cpp/linux-x64, of which llama.cpp takes the one for the processor at run time
+#   bench/llama.sh --library       builds nothing, and prints the folder of the libraries that the npm package
+#                                  @node-llama-cpp/linux-x64 has prebuilt, for every processor
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../ops/lib/common.sh"
 
@@ -41,7 +41,7 @@ fetch_library() {
   temporary=$(mktemp -d "$cache/.node-llama-cpp-XXXXXX")
   (cd "$temporary" && npm pack --silent "@node-llama-cpp/linux-x64@$prebuilt" >&2 && tar -xzf ./*.tgz) || {
     rm -rf "$temporary"
-    die "npm could not fetch @node-llama-cpp/linux-x64@$prebuilt: check the network and npm's settings, then run this again"
+    die "npm could not fetch @node-llama-cpp/linux-x64@$prebuilt: check the network and npm's settings, then run it again"
   }
   mv "$temporary/package" "$library"
   rm -rf "$temporary"
