@@ -37,6 +37,7 @@ BIN = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build")) / "bin"
 SOURCE = REFERENCE / "reference_llama.py"
 CONTEXTS = "contexts/perlthrtut-3x512.json"
 MATH_MODES = ["exact", "fast"]
+THREADS = os.environ.get("OMP_NUM_THREADS") or os.cpu_count()  # of llama.cpp
 
 
 def digest(path):
@@ -137,7 +138,7 @@ def llama_rows(model, cut, rows, *options):
         tokens, out = pathlib.Path(folder) / "tokens", pathlib.Path(folder) / "logits"
         head = [len(cut[0]), rows.start, rows.stop]
         tokens.write_text(" ".join(map(str, [*head, *sum(cut, [])])))
-        run([program, model, tokens, out, os.cpu_count(), program.parent, *options])
+        run([program, model, tokens, out, THREADS, program.parent, *options])
         return read_logits(out)
 
 

@@ -1,6 +1,6 @@
 // Writes llama.cpp's logits along given tokens, in the format of engine_logits, for the peer's row
-// of the fidelity table. peer.py builds it with the prebuilt library that bench/llama.sh fetches;
-// our CMake does not.
+// of the fidelity table. fidelity.py builds it with the prebuilt library that bench/llama.sh
+// fetches; our CMake does not.
 //
 //   llama_logits MODEL.gguf TOKENS.txt OUTPUT THREADS LIBRARIES [f16|f32]
 //

@@ -13,6 +13,7 @@ import sys
 import time
 
 from . import limits
+from .families import KLD_RATIO, families
 from .job import job
 from .kv import kv
 from .mixed import mixed
@@ -23,7 +24,6 @@ from .shapes import BUSY, EXACT, OURS, OURS_EXACT, SAME_FILE
 
 WIDE_PERCENT = 68
 SAMPLER_PERCENT = 3
-KLD_RATIO = 1.1
 
 
 def throughput(context):
@@ -181,7 +181,7 @@ def fidelity(context):
 
 CHECKS = {check.__name__: check
           for check in (throughput, mixed, start, submits, memory, kernels, sampler, prefix,
-                        fidelity, job, kv)}
+                        fidelity, families, job, kv)}
 
 
 def failed(name, failure):

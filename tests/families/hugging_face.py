@@ -227,13 +227,12 @@ def logits(model, tokens, changes=None):
 
 
 def many_logits(model, prompts, changes=None):
-    """The same of several prompts of one length, each by itself: [prompt, tokens, vocabulary]."""
+    """The same of several prompts of one length: [prompt, tokens, vocabulary]."""
     with torch.inference_mode(), float64_for_float32():
         config = configuration(model, changes)
         config._attn_implementation = config._experts_implementation = "eager"
         network = load(model, config, torch.float64)
-        return np.stack([network(torch.tensor([tokens]), use_cache=False).logits[0].numpy()
-                         for tokens in prompts])
+        return network(torch.tensor(prompts), use_cache=False).logits.numpy()
 
 
 def float32_network(model):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Measures how far llama.cpp's logits are from the golden ones: llama_cpp.py [MODEL...], by default
-all models. Writes golden/llama.cpp.json.
+all models. Writes golden/llama_cpp.json.
 
 llama.cpp is the prebuilt library that bench/llama.sh --library fetches; it reads the same files.
 Each model has three figures: with keys and values in f32, in f16, and in f16 with flash attention,
@@ -19,7 +19,7 @@ import fidelity  # noqa: E402
 import write_gguf  # noqa: E402
 from models import COLUMNS, MODELS  # noqa: E402
 
-FIGURES = HERE / "golden/llama.cpp.json"
+FIGURES = HERE / "golden/llama_cpp.json"
 OPTIONS = {"f32": ["f32"], "f16": ["f16"], "f16, flash attention": []}
 
 

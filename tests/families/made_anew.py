@@ -3,7 +3,7 @@ runs this in an environment of its own, because it needs torch (requirements.txt
 
 The official class saves the model, and the converter of llama.cpp, whose folder $LLAMA_CPP names,
 makes a GGUF file of it. The file must hold what write_gguf.py writes, and the logits computed anew
-must be the golden ones. llama.cpp must be as far from them as golden/llama.cpp.json says.
+must be the golden ones. llama.cpp must be as far from them as golden/llama_cpp.json says.
 """
 import json
 import os

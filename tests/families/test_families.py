@@ -30,7 +30,7 @@ KV_POLICY, MOST = "f32", 1e-4
 
 # llama.cpp's distance from the golden logits by model, as llama_cpp.py measured it, and the names
 # of its figures with F16 keys and values. By default it takes flash attention.
-LLAMA_CPP = json.loads((HERE / "golden/llama.cpp.json").read_text())
+LLAMA_CPP = json.loads((HERE / "golden/llama_cpp.json").read_text())
 PLAIN_F16, DEFAULT_F16 = "f16", "f16, flash attention"
 
 

@@ -34,15 +34,20 @@ def add_tokenizer(writer):
     writer.add_pad_token_id(VOCABULARY - 1)
 
 
-def write(model, path):
+def write(model, path, blocks=None, kind=gguf.GGMLQuantizationType.F32):
+    """Tensors are F32, or bytes of `blocks` in the type `kind`."""
+    blocks = blocks or {}
     writer = gguf.GGUFWriter(path, model.arch)
     writer.add_name("tiny")  # llama.cpp takes names with phi3 for certain models
-    writer.add_file_type(gguf.LlamaFileType.ALL_F32)
+    writer.add_file_type(gguf.LlamaFileType.ALL_F32)  # nothing reads it
     for key, value in model.metadata().items():
         getattr(writer, WRITERS[type(value)])(key, value)
     add_tokenizer(writer)
     for name, values in model.tensors().items():
-        writer.add_tensor(name, values)
+        if name in blocks:
+            writer.add_tensor(name, blocks[name], raw_dtype=kind)
+        else:
+            writer.add_tensor(name, values)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
