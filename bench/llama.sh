@@ -3,6 +3,8 @@
 # of its programs in the cache folder, optimised for this processor. Prints the program's path as its last line.
 #   bench/llama.sh [TARGET]        default: llama-batched-bench
 #   bench/llama.sh --source        builds nothing, and prints the folder of the source
+#   bench/llama.sh --library       builds nothing, and prints the folder of the libraries that the npm package
+#                                  @node-llama-cpp/linux-x64 has prebuilt, for every processor
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../ops/lib/common.sh"
 
@@ -27,9 +29,32 @@ fetch_source() {
   mv "$home/unpacked" "$home/source"
 }
 
+prebuilt=3.22.1 # llama.cpp v0.5.0
+library=$cache/node-llama-cpp-$prebuilt
+fetch_library() {
+  [ -d "$library" ] && return
+  [ "$(uname -m)" = x86_64 ] || die "the npm package with llama.cpp's libraries is for x86-64, not for $(uname -m)"
+  command -v npm >/dev/null 2>&1 || ensure_packages npm
+  note "fetching @node-llama-cpp/linux-x64 $prebuilt"
+  local temporary
+  mkdir -p "$cache"
+  temporary=$(mktemp -d "$cache/.node-llama-cpp-XXXXXX")
+  (cd "$temporary" && npm pack --silent "@node-llama-cpp/linux-x64@$prebuilt" >&2 && tar -xzf ./*.tgz) || {
+    rm -rf "$temporary"
+    die "npm could not fetch @node-llama-cpp/linux-x64@$prebuilt: check the network and npm's settings, then run it again"
+  }
+  mv "$temporary/package" "$library"
+  rm -rf "$temporary"
+}
+
 if [ "$target" = --source ]; then
   fetch_source
   printf '%s\n' "$home/source"
+  exit 0
+fi
+if [ "$target" = --library ]; then
+  fetch_library
+  printf '%s\n' "$library/bins/linux-x64"
   exit 0
 fi
 if [ ! -x "$program" ]; then

@@ -5,7 +5,7 @@
 
 The text is cut into contexts, each read from its first token. The second half of each is scored,
 teacher-forced: 3 x 255 positions for three contexts of 512 tokens. A side is a math mode of the
-engine (`exact`) or `llama.cpp` (built from the PyPI sdist by bench/llama.sh). Prints one JSON
+engine (`exact`) or `llama.cpp` (prebuilt, fetched by bench/llama.sh --library). Prints one JSON
 object with a row for each side:
 
   mean_kld, p99_kld          sum over the vocabulary of p_ref (log p_ref - log p), nats a position
@@ -37,6 +37,7 @@ BIN = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build")) / "bin"
 SOURCE = REFERENCE / "reference_llama.py"
 CONTEXTS = "contexts/perlthrtut-3x512.json"
 MATH_MODES = ["exact", "fast"]
+THREADS = os.environ.get("OMP_NUM_THREADS") or os.cpu_count()  # of llama.cpp
 
 
 def digest(path):
@@ -111,28 +112,39 @@ def engine_logits(model, contexts, math, *options):
         return read_logits(out), json.loads(said)
 
 
+def llama_library():
+    """The folder of llama.cpp's prebuilt libraries."""
+    return pathlib.Path(run([ROOT / "bench/llama.sh", "--library"]).split()[-1])
+
+
 def llama_program():
     """The path of llama_logits; compiles it if its source or the library is new."""
-    built = pathlib.Path(run([ROOT / "bench/llama.sh"]).split()[-1]).parents[1]
+    library = llama_library()
     source = pathlib.Path(__file__).with_name("llama_logits.cpp")
-    program = built / f"llama_logits-{digest(source)}"
+    program = library / f"llama_logits-{digest(source)}"
     if not program.exists():
-        code = built.parent / "source"
-        libraries = [built / "src/libllama.a", *(built / "ggml/src" / f"lib{name}.a" for name in
-                                                 ("ggml", "ggml-cpu", "ggml-base"))]
+        code = pathlib.Path(run([ROOT / "bench/llama.sh", "--source"]).split()[-1])
+        libraries = [next(library.glob(f"lib{name}*.so")) for name in
+                     ("llama.", "ggml.", "ggml-base")]
         run(["g++", "-O1", "-std=c++17", source, "-I", code / "include", "-I",
-             code / "ggml/include", *libraries, "-fopenmp", "-pthread", "-ldl", "-o", program])
+             code / "ggml/include", *libraries, f"-Wl,-rpath,{library}", "-o", program])
     return program
 
 
-def llama_logits(model, contexts):
+def llama_rows(model, cut, rows, *options):
+    """llama.cpp's logits in the rows, a range, of each of the windows, which have one length."""
     program = llama_program()
     with tempfile.TemporaryDirectory() as folder:
         tokens, out = pathlib.Path(folder) / "tokens", pathlib.Path(folder) / "logits"
-        cut = windows(contexts)
-        tokens.write_text(" ".join(str(x) for x in [len(cut[0]), *sum(cut, [])]))
-        run([program, model, tokens, out, os.cpu_count()])
+        head = [len(cut[0]), rows.start, rows.stop]
+        tokens.write_text(" ".join(map(str, [*head, *sum(cut, [])])))
+        run([program, model, tokens, out, THREADS, program.parent, *options])
         return read_logits(out)
+
+
+def llama_logits(model, contexts):
+    cut = windows(contexts)
+    return llama_rows(model, cut, scored(cut[0]))
 
 
 def log_softmax(z):

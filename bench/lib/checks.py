@@ -14,6 +14,7 @@ import time
 
 from . import limits
 from .busy import busy
+from .families import KLD_RATIO, families
 from .job import job
 from .kv import kv
 from .mixed import mixed
@@ -24,7 +25,6 @@ from .shapes import BUSY, EXACT, OURS, OURS_EXACT, SAME_FILE
 
 WIDE_PERCENT = 68
 SAMPLER_PERCENT = 3
-KLD_RATIO = 1.1
 
 
 def throughput(context):
@@ -182,7 +182,7 @@ def fidelity(context):
 
 CHECKS = {check.__name__: check
           for check in (throughput, mixed, busy, start, submits, memory, kernels, sampler, prefix,
-                        fidelity, job, kv)}
+                        fidelity, families, job, kv)}
 
 
 def failed(name, failure):

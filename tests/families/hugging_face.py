@@ -84,6 +84,13 @@ CLASSES = {
     "cohere2": ("Cohere2", dict(sliding_window=WINDOW, logit_scale=0.25, rotary_pct=1.0)),
 }
 
+# What llama.cpp computes for files of these models, where that is something else: it rounds the
+# range of YaRN to whole frequencies, and `llama` has no window.
+AS_LLAMA_CPP = {
+    "gpt-oss": dict(rope_parameters=yarn(150000.0, 32.0, 4096, truncate=True)),
+    "mistral": dict(sliding_window=None),
+}
+
 
 def classes(name):
     """The classes of a model's configuration and of the model."""
@@ -92,7 +99,7 @@ def classes(name):
     return getattr(transformers, config), getattr(transformers, given + "ForCausalLM")
 
 
-def configuration(model):
+def configuration(model, changes=None):
     s = model.sizes
     values = dict(
         vocab_size=VOCABULARY, hidden_size=s.width, intermediate_size=s.ffn,
@@ -101,7 +108,7 @@ def configuration(model):
     if s.width != s.heads * s.head_dim:
         values["head_dim"] = s.head_dim
     values["layer_norm_eps" if model.name == "cohere2" else "rms_norm_eps"] = EPSILON
-    return classes(model.name)[0](**(values | CLASSES[model.name][1]))
+    return classes(model.name)[0](**(values | CLASSES[model.name][1] | (changes or {})))
 
 
 # ---- Names: a layer's tensors, then what single models call otherwise.
@@ -214,13 +221,18 @@ def load(model, config, kind):
     return made
 
 
-def logits(model, tokens):
-    """float64 [tokens, vocabulary]."""
+def logits(model, tokens, changes=None):
+    """float64 [tokens, vocabulary]. `changes` are of the configuration."""
+    return many_logits(model, [tokens], changes)[0]
+
+
+def many_logits(model, prompts, changes=None):
+    """The same of several prompts of one length: [prompt, tokens, vocabulary]."""
     with torch.inference_mode(), float64_for_float32():
-        config = configuration(model)
+        config = configuration(model, changes)
         config._attn_implementation = config._experts_implementation = "eager"
         network = load(model, config, torch.float64)
-        return network(torch.tensor([tokens]), use_cache=False).logits[0].numpy()
+        return network(torch.tensor(prompts), use_cache=False).logits.numpy()
 
 
 def float32_network(model):

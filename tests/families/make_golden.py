@@ -3,7 +3,8 @@
 
 Needs the packages of this folder's requirements.txt, 5 GB, in an environment of their own. Writes
 golden/MODEL.npy, float64 logits rounded once to float32 [position, every fifth token], and notes
-in golden/made.json of which weights and with which versions they were made.
+in golden/made.json of which weights and with which versions they were made. Where llama.cpp
+computes something else, golden/as-llama.cpp/MODEL.npy has the logits of the class that does, too.
 """
 import json
 import pathlib
@@ -27,6 +28,9 @@ def main():
     for name in sys.argv[1:] or MODELS:
         logits = hugging_face.logits(MODELS[name], MODELS[name].prompt())
         np.save(GOLDEN / f"{name}.npy", logits[:, COLUMNS].astype("<f4"))
+        if changes := hugging_face.AS_LLAMA_CPP.get(name):
+            peer = hugging_face.logits(MODELS[name], MODELS[name].prompt(), changes)
+            np.save(GOLDEN / "as-llama.cpp" / f"{name}.npy", peer[:, COLUMNS].astype("<f4"))
         notes[name] = {"weights": MODELS[name].digest(), "spread": round(float(logits.std()), 3),
                        "transformers": transformers.__version__,
                        "torch": torch.__version__.partition("+")[0], "numpy": np.__version__,

