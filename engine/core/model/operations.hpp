@@ -2,7 +2,7 @@
 // The kernels of a model, compiled for its shapes and the device's family, and their launches.
 // Model calls them in order, layer by layer. Activations are rows, float [tokens][stride] with
 // stride from `input_stride`, zero beyond their true width; if integer products read them they are
-// also codes, int [tokens][code_stride] (kernels/quantize/block.cl). Errors: kernel_build,
+// also codes, int [tokens][code_stride] (kernels/quantize/code_block.h). Errors: kernel_build,
 // device_error. Thread safety: the device's owner thread.
 #include <cstdint>
 #include <map>
@@ -17,6 +17,7 @@
 #include "engine/core/model/math_mode.hpp"
 #include "engine/core/model/step_table.hpp"
 #include "engine/core/model/weights.hpp"
+#include "kernels/quantize/code_block.h"
 #include "kernels/tuned.hpp"
 #include "schemas/base/error.hpp"
 
@@ -30,8 +31,8 @@ constexpr std::uint32_t input_stride(std::uint32_t columns) {
 // Words from one row to the next in the same input as codes: an odd number of cache lines, for the
 // same reason.
 constexpr std::uint32_t code_stride(std::uint32_t columns) {
-  constexpr std::uint32_t block_words = 12, line_words = 16;
-  return round_up(round_up(columns, block_columns) / block_columns * block_words, 2 * line_words) +
+  constexpr std::uint32_t line_words = 16;
+  return round_up(round_up(columns, block_columns) / block_columns * Q_WORDS, 2 * line_words) +
          line_words;
 }
 // Number of rows that must be readable after the last row of a product's input.
