@@ -64,8 +64,8 @@ Status Experts::prepare_activation() {
                   device_->build({.name = "experts_activation",
                                   .sources = {"quantize/quantize.cl"},
                                   .defines = {row_items(*device_), gate_define(gate_)}}));
-  MILLRACE_ASSIGN(activate_, device_->kernel(program, "silu_mul"));
-  MILLRACE_ASSIGN(activate_quantize_, device_->kernel(program, "silu_mul_quantize"));
+  MILLRACE_ASSIGN(activate_, device_->kernel(program, "gated_mul"));
+  MILLRACE_ASSIGN(activate_quantize_, device_->kernel(program, "gated_mul_quantize"));
   return {};
 }
 

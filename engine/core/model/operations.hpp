@@ -108,8 +108,8 @@ class Operations {
               const StepTable& step, const Buffer& step_words, bool gather);
   Status project(const Projection& projection, const Activation& x, std::uint32_t columns,
                  const Buffer& out, std::uint32_t out_stride, Accumulate accumulate);
-  // Computes gate and up, and SiLU(gate) * up in `forms`. This takes one launch if everything is in
-  // codes; otherwise gate and up go through the buffer `gate_up`.
+  // Computes gate and up, and gate function(gate) * up in `forms`. This takes one launch if
+  // everything is in codes; otherwise gate and up go through the buffer `gate_up`.
   Status gated(const Activation& x, const Projection& projection, const Buffer& gate_up,
                const Activation& out, Forms forms, std::uint32_t tokens);
   Status rope_and_store(const Buffer& qkv, const Buffer& rope, const KvPages& kv,
@@ -118,9 +118,9 @@ class Operations {
   // and stores rows of one token. It leaves `forms` in `out`, and may overwrite the other form.
   Status attend(const Buffer& qkv, const Buffer& rope, const KvPages& kv, const Activation& out,
                 Forms forms, const StepTable& step, const Buffer& step_words);
-  // Computes SiLU(gate) * up of rows `width` channels wide, a multiple of 16.
-  Status silu(const Buffer& gate_up, const Activation& out, Forms forms, std::uint32_t width,
-              std::uint32_t tokens);
+  // Computes gate function(gate) * up of rows `width` channels wide, a multiple of 16.
+  Status gated_mul(const Buffer& gate_up, const Activation& out, Forms forms, std::uint32_t width,
+                   std::uint32_t tokens);
   // Writes rows as they are to out in `forms`.
   Status convert(const Buffer& rows, const Activation& out, Forms forms, std::uint32_t tokens);
   // Norms queries and keys in place.
@@ -203,10 +203,10 @@ class Operations {
   std::uint32_t qkv_stride_ = 0;
   std::vector<AttentionKind> kinds_;
   std::vector<std::uint32_t> windows_;
-  Kernel embed_, norm_, silu_;
+  Kernel embed_, norm_, gated_mul_;
   // Of models that need them.
   Kernel norm_heads_, turn_heads_, scale_queries_, add_branch_, limit_logits_;
-  Kernel norm_quantize_, silu_quantize_, quantize_;  // math fast
+  Kernel norm_quantize_, gated_mul_quantize_, quantize_;  // math fast
   Buffer sums_, claims_;    // sums of gate and up by group; counters for chunks of products
   Buffer partials_, work_;  // partial sums of cut attention tiles; counters of attention
   std::vector<std::string> layer_defines_;

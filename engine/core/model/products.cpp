@@ -1,4 +1,5 @@
-// The matrix products of Operations, alone and together with the norm before and SiLU after them.
+// The matrix products of Operations, alone and together with the norm before and the gate after
+// them.
 #include <algorithm>
 
 #include "engine/core/model/operations.hpp"
@@ -135,7 +136,7 @@ Status Operations::gated(const Activation& x, const Projection& projection, cons
   const bool whole = width % block_columns == 0 && !forms.rows;
   if (!is_fusable(projection) || !whole) {
     MILLRACE_TRY(project(projection, x, tokens, gate_up, projection.rows, Accumulate::replace));
-    return silu(gate_up, out, forms, width, tokens);
+    return gated_mul(gate_up, out, forms, width, tokens);
   }
   const WeightRun& run = projection.runs[0];
   return device_->launch(

@@ -293,9 +293,9 @@ std::vector<std::int32_t> gate_up(const std::string& variant, std::uint32_t toke
   return download<std::int32_t>(*device, out.codes, codes);
 }
 
-// The generic family runs a product, SiLU and quantization in turn, and each has its own test. In
-// the cpu family, the instruction of the products does not change what follows them.
-TEST(GateUp, IsTheProductThenSiluThenCodes) {
+// The generic family runs a product, the gate and quantization in turn, and each has its own test.
+// In the cpu family, the instruction of the products does not change what follows them.
+TEST(GateUp, IsTheProductThenTheGateThenCodes) {
   if (!testing::has_cpu_family()) GTEST_SKIP() << testing::needs_cpu_family;
   for (const std::uint32_t tokens : {1u, 5u, 40u}) {
     EXPECT_EQ(gate_up("cpu", tokens), gate_up("generic", tokens)) << tokens << " tokens";
