@@ -44,12 +44,14 @@ Status Operations::prepare_product(const Projection& projection) {
 }
 
 Result<Kernel> Operations::build_exact_product(const PanelLayout& layout) {
+  const Family family = device_->family();
   ProgramSpec program{.name = "matmul",
-                      .sources = {variant_of("matmul/exact_", device_->family())},
+                      .sources = {variant_of("matmul/exact_", family)},
                       .defines = layout.defines()};
-  program.defines.push_back(define("X_STRIDE", input_stride(layout.columns)));
-  program.defines.push_back(define("GROUP_COLUMNS", plain_columns));
-  program.defines.push_back(define("TILE", tuning_.float_tile));
+  program.defines.push_back(columns_define(family, tuning_.float_tile, plain_columns));
+  if (family == Family::cpu) {
+    program.defines.push_back(define("X_STRIDE", input_stride(layout.columns)));
+  }
   MILLRACE_ASSIGN(const Program built, device_->build(program));
   return device_->kernel(built, "matmul");
 }
@@ -60,10 +62,11 @@ Result<Operations::Product> Operations::build_integer_product(const PanelLayout&
                       .sources = {variant_of("matmul/integer_", device_->family())},
                       .defines = layout.defines()};
   program.defines.push_back(define("X_STRIDE", code_stride(layout.columns)));
-  program.defines.push_back(define("DOT", static_cast<std::uint64_t>(device_->dot())));
-  program.defines.push_back(define("GROUP_COLUMNS", plain_columns));
-  program.defines.push_back(define("TILE", tuning_.integer_tile));
-  program.defines.push_back(gate_define());
+  program.defines.push_back(columns_define(device_->family(), tuning_.integer_tile, plain_columns));
+  if (cpu) {
+    program.defines.push_back(define("DOT", static_cast<std::uint64_t>(device_->dot())));
+    program.defines.push_back(gate_define());
+  }
   MILLRACE_ASSIGN(const Program built, device_->build(program));
   Product product;
   MILLRACE_ASSIGN(product.plain, device_->kernel(built, "matmul"));
