@@ -112,7 +112,7 @@ SOURCE = r"(?:cpp|hpp|h|cl|py|cmake|sh|md|jinja)"
 CITED = re.compile(rf"(?<![\w./<>{{}}$*-])((?:[\w*.-]+/)*[\w*-][\w*.-]*\.{SOURCE})\b(?![\w/])")
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 PLACEHOLDER = re.compile(r"(?:.*/)?[A-Z]+\.\w+$")  # NAME.cpp
-FOREIGN = {"llama.cpp", "ik_llama.cpp"}  # projects
+FOREIGN = {"llama.cpp", "ik_llama.cpp", "ggml-common.h"}  # projects, and a file of theirs
 INCLUDED = re.compile(r'^\s*#\s*include\s+<([^>]+)>', re.M)
 PROGRAM = re.compile(r"\b(?:millrace_(?:program|test)|add_executable|add_library)\(([\w-]+)")
 
