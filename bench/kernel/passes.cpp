@@ -36,7 +36,7 @@ void move(__global const float16* in, __global float16* out, uint reads, uint wr
   for (uint i = 0; i < writes; ++i) out[i] = a;
 }
 )";
-// SiLU as at the end of gate_up, with its input in the first-level cache.
+// The gate (SiLU here) as at the end of gate_up, with its input in the first-level cache.
 constexpr const char* activate_source = R"(
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void activate(__global const float16* in, __global int* out, uint blocks, uint out_stride) {
@@ -182,12 +182,12 @@ class Passes {
 
   void activations() {
     const double blocks = ffn / 32.0 * tokens, row = ffn * 4.0 * tokens;
-    add({"silu_mul", "512 tokens", 2 * row, row, 2 * blocks * silu_alone},
-        [&] { return operations_.silu(gate_up_, activated_, {.rows = true}, ffn, tokens); });
+    add({"gated_mul", "512 tokens", 2 * row, row, 2 * blocks * silu_alone},
+        [&] { return operations_.gated_mul(gate_up_, activated_, {.rows = true}, ffn, tokens); });
     const double quantize = 2 * quantize_vector + quantize_block;
-    add({"silu_mul_quantize", "512 tokens", 2 * row, 48 * blocks,
+    add({"gated_mul_quantize", "512 tokens", 2 * row, 48 * blocks,
          blocks * (2 * silu_alone + quantize)},
-        [&] { return operations_.silu(gate_up_, activated_, {.codes = true}, ffn, tokens); });
+        [&] { return operations_.gated_mul(gate_up_, activated_, {.codes = true}, ffn, tokens); });
     if (device_.family() != Family::cpu) return;  // products of other families do not end in SiLU
     const PanelLayout layout{format_of(TensorType::q4_1), width};
     ProgramSpec spec{.name = "activate",

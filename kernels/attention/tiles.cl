@@ -12,7 +12,7 @@
 //
 //   out     may be null
 //   codes   may be null; int [tokens][code_stride], the numbers of `out` as quantized blocks
-//           (quantize/block.cl), for head dimensions that are whole blocks
+//           (quantize/code_block.h), for head dimensions that are whole blocks
 //   step    `units` gives eight words per unit: first token, number of tokens (1 to QUERIES), first
 //           segment, number of segments; then, for a tile that is cut into several units: its first
 //           partial, its counter, its number of units (0 for a tile in one unit), one unused

@@ -40,7 +40,7 @@ void experts_matmul(__global const uchar* weight, __global const int* x,
 }
 
 // Computes gate and up, panels / 2 each, and writes the slots' quantized rows of their activation
-// (activation/silu.cl).
+// (activation/gated.cl).
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void experts_gate_up(__global const uchar* weight, __global const int* x,
                      __global const int* sorted, __global float* scratch, __global int* out,

@@ -61,7 +61,7 @@ MR_KERNEL matmul(__global const uchar* weight, __global const int* x, __global f
 }
 
 // Computes gate and up, panels/2 each, and writes quantized rows of their activation
-// (activation/silu.cl).
+// (activation/gated.cl).
 MR_KERNEL gate_up(__global const uchar* weight, __global const int* x, __global float* scratch,
                   __global int* out, __global const float* bias, uint panels, uint columns,
                   uint out_stride, uint mode, volatile __global uint* work) {

@@ -21,7 +21,7 @@
 // store would wait for them.
 // Limit: memory up to about 4 columns, then dot products: 8 of 8 + 3 vector operations per block
 // and column are products (8 of 8 + 2 where not affine).
-#include "activation/silu.cl"
+#include "activation/gated.cl"
 #include "common/prelude.cl"
 #include "kv/vectors.cl"
 #include "matmul/cut.cl"
@@ -39,7 +39,7 @@
 // The number of tiles that are activated together.
 #define STRIP (Q_TOGETHER / TILE)
 
-// Computes the activation (activation/silu.cl) of `width` rows of 32 gates and 32 ups, in place,
+// Computes the activation (activation/gated.cl) of `width` rows of 32 gates and 32 ups, in place,
 // and writes the codes.
 static inline void mr_activate(__global float* sums, uint width, __global int* out,
                                uint out_stride) {

@@ -1,13 +1,6 @@
 #pragma once
-// Quantizes activations for integer products: blocks of 32 channels, 12 words each.
-//
-//   words 0..7   codes, four signed bytes a word, in the order of the channels
-//   word  8      float s, the scale: a channel is s * code
-//   word  9      float t = s * (float)(sum of the 32 codes)
-//   word  10     int -8 * (sum of the 32 codes)
-//   word  11     int -8 * (sum of the codes 0..15)
-//
-// A row is one block after the other; rows are X_STRIDE words apart, a multiple of four.
+// Quantizes activations for integer products, to blocks of codes (code_block.h). A row is one block
+// after the other; rows are X_STRIDE words apart, a multiple of four.
 //
 //   top  = largest |v|; a top below 1e-37 gives zeros
 //   s    = top * (1/127)
@@ -17,12 +10,7 @@
 // result that uses the block. Sums are of integers, hence exact in any order.
 #include "common/math.cl"
 #include "common/prelude.cl"
-
-#define Q_WORDS 12
-#define Q_SCALE 8
-#define Q_SUM 9
-#define Q_OFFSET 10
-#define Q_OFFSET_HALF 11
+#include "quantize/code_block.h"
 
 static inline int mr_largest16(int16 v) {
   int8 a = max(v.lo, v.hi);

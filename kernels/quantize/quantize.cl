@@ -1,10 +1,10 @@
 // Quantizes rows of floats (block.cl), alone or right after an operation that feeds a matrix
 // product. Each row has a group of ROW_ITEMS work-items. Limit: vector operations, 31 a block, half
-// of them for its two folds of 16 lanes; a norm before it adds 10, SiLU 60.
+// of them for its two folds of 16 lanes; a norm before it adds 10, a gate by SiLU 60.
 //
 //   out  int [launch][X_STRIDE]; the kernels write `blocks` blocks of 32 channels of each row
-// The kernels quantize exactly the numbers that norm/rms.cl and activation/silu.cl would write.
-#include "activation/silu.cl"
+// The kernels quantize exactly the numbers that norm/rms.cl and activation/gated.cl would write.
+#include "activation/gated.cl"
 #include "common/prelude.cl"
 #include "norm/rms.cl"
 #include "quantize/block.cl"
@@ -32,9 +32,9 @@ void rms_norm_quantize(__global const float* x, __global const float* weight, __
                    epsilon MR_SUMS_ARGUMENT);
 }
 
-// Takes the arguments of silu_mul; gate and up are each padded to 32s.
+// Takes the arguments of gated_mul; gate and up are each padded to 32s.
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
-void silu_mul_quantize(__global const float* gate_up, __global int* out, uint blocks,
+void gated_mul_quantize(__global const float* gate_up, __global int* out, uint blocks,
                        uint out_stride) {
   gate_up += get_group_id(0) * (blocks * 64);
   out += get_group_id(0) * out_stride;

@@ -4,41 +4,20 @@
 // does the edits, with the same code in every variant.
 //
 // A state is a block of words in `states`. The host builds it when a sequence takes its slot, and
-// this file updates it token by token. engine/core/sampler/row_state.hpp defines header and parts;
-// offsets count words from the block's beginning:
+// this file updates it token by token. state.h declares the header, whose offsets tell where the
+// parts begin:
 //
 //   header | bias ids, biases | allowed ids | bad words | breakers | DRY penalties | history |
 //   tables | scratch: DRY's repeats, the log of edits
 //
-// A table counts the tokens of a window, as pairs (id, count) by ascending id. So its words depend
-// on the window alone, not on the updates before, and equal those that the host builds from the
-// history.
+// A table is ordered by id. So its words depend on the window alone, not on the updates before, and
+// equal those that the host builds from the history.
 // Limit: loads and stores that depend on each other, some hundred per row, by one work-item.
 #include "sampler/row.cl"
+#include "sampler/state.h"
 
-#define STATE_COUNT 0u  // tokens in the history
-#define STATE_HISTORY 1u
-#define STATE_BIAS_COUNT 2u
-#define STATE_BIAS 3u
-#define STATE_REPETITION 4u  // factor, its inverse, table; factor 1: off
-#define STATE_PRESENCE 7u    // value, table; 0: off
-#define STATE_FREQUENCY 9u   // value, table; 0: off
-#define STATE_TABLES 11u     // number of tables
-#define STATE_NGRAM 12u
-#define STATE_ALLOWED_COUNT 13u
-#define STATE_ALLOWED 14u
-#define STATE_BAD_WORDS 15u  // the size of: length, ids; length, ids; ...
-#define STATE_BAD_WORD 16u
-#define STATE_DRY_ALLOWED 17u  // 0: off
-#define STATE_DRY_LONGEST 18u
-#define STATE_DRY_WINDOW 19u
-#define STATE_BREAKER_COUNT 20u
-#define STATE_BREAKERS 21u
-#define STATE_DRY_PENALTIES 22u  // for repeats of STATE_DRY_ALLOWED to STATE_DRY_LONGEST tokens
-#define STATE_DRY_REPEATS 23u    // scratch: a table (id, length)
-#define STATE_LOG 24u            // scratch, 0: none; pairs (id, logit before the edit)
-#define STATE_TABLE 28u          // each: first position counted, window or 0, count, offset
-#define TABLE_WORDS 4u
+// What stands at an offset of a state.
+#define SAMPLER_PART(state, offset) ((__global uint*)(state) + (offset))
 
 typedef struct {
   __global float* row;
@@ -99,70 +78,66 @@ void sampler_table_drop(__global uint* pairs, __global uint* count, uint id) {
 }
 
 // Adds a drawn token to the history and the tables.
-void sampler_absorb(__global uint* state, uint id) {
-  __global uint* history = state + state[STATE_HISTORY];
-  const uint position = state[STATE_COUNT]++;
+void sampler_absorb(__global StateHeader* state, uint id) {
+  __global uint* history = SAMPLER_PART(state, state->history);
+  const uint position = state->count++;
   history[position] = id;
-  for (uint t = 0; t < state[STATE_TABLES]; ++t) {
-    __global uint* table = state + STATE_TABLE + t * TABLE_WORDS;
-    __global uint* pairs = state + table[3];
-    const uint window = table[1];
-    if (window > 0 && position - table[0] >= window)
-      sampler_table_drop(pairs, table + 2, history[position - window]);
-    ++*sampler_table_at(pairs, table + 2, id);
+  for (uint t = 0; t < state->tables; ++t) {
+    __global StateTable* table = state->table + t;
+    __global uint* pairs = SAMPLER_PART(state, table->pairs);
+    const uint window = table->window;
+    if (window > 0 && position - table->first >= window)
+      sampler_table_drop(pairs, &table->count, history[position - window]);
+    ++*sampler_table_at(pairs, &table->count, id);
   }
 }
 
-void sampler_bias(editor_t* e, __global const uint* state) {
-  const uint count = state[STATE_BIAS_COUNT];
-  __global const uint* ids = state + state[STATE_BIAS];
+void sampler_bias(editor_t* e, __global const StateHeader* state) {
+  const uint count = state->bias_count;
+  __global const uint* ids = SAMPLER_PART(state, state->bias);
   for (uint i = 0; i < count; ++i)
     sampler_edit(e, ids[i], e->row[ids[i]] + as_float(ids[count + i]));
 }
 
-void sampler_penalties(editor_t* e, __global const uint* state) {
-  const float factor = as_float(state[STATE_REPETITION]);
-  if (factor != 1.0f) {
-    const float inverse = as_float(state[STATE_REPETITION + 1]);
-    __global const uint* table = state + STATE_TABLE + state[STATE_REPETITION + 2] * TABLE_WORDS;
-    for (uint i = 0; i < table[2]; ++i) {
-      const uint id = state[table[3] + 2 * i];
-      const float x = e->row[id];
-      sampler_edit(e, id, x > 0.0f ? x * inverse : x * factor);
+void sampler_penalties(editor_t* e, __global const StateHeader* state) {
+  if (state->repetition != 1.0f) {
+    __global const StateTable* table = state->table + state->repetition_table;
+    __global const uint* pairs = SAMPLER_PART(state, table->pairs);
+    for (uint i = 0; i < table->count; ++i) {
+      const float x = e->row[pairs[2 * i]];
+      sampler_edit(e, pairs[2 * i],
+                   x > 0.0f ? x * state->repetition_inverse : x * state->repetition);
     }
   }
-  const float presence = as_float(state[STATE_PRESENCE]);
-  if (presence != 0.0f) {
-    __global const uint* table = state + STATE_TABLE + state[STATE_PRESENCE + 1] * TABLE_WORDS;
-    for (uint i = 0; i < table[2]; ++i) {
-      const uint id = state[table[3] + 2 * i];
-      sampler_edit(e, id, e->row[id] - presence);
-    }
+  if (state->presence != 0.0f) {
+    __global const StateTable* table = state->table + state->presence_table;
+    __global const uint* pairs = SAMPLER_PART(state, table->pairs);
+    for (uint i = 0; i < table->count; ++i)
+      sampler_edit(e, pairs[2 * i], e->row[pairs[2 * i]] - state->presence);
   }
-  const float frequency = as_float(state[STATE_FREQUENCY]);
-  if (frequency != 0.0f) {
-    __global const uint* table = state + STATE_TABLE + state[STATE_FREQUENCY + 1] * TABLE_WORDS;
-    for (uint i = 0; i < table[2]; ++i) {
-      const uint id = state[table[3] + 2 * i];
-      const float lost = convert_float(state[table[3] + 2 * i + 1]) * frequency;
-      sampler_edit(e, id, e->row[id] - lost);
+  if (state->frequency != 0.0f) {
+    __global const StateTable* table = state->table + state->frequency_table;
+    __global const uint* pairs = SAMPLER_PART(state, table->pairs);
+    for (uint i = 0; i < table->count; ++i) {
+      const float lost = convert_float(pairs[2 * i + 1]) * state->frequency;
+      sampler_edit(e, pairs[2 * i], e->row[pairs[2 * i]] - lost);
     }
   }
 }
 
-int sampler_breaks(__global const uint* state, uint id) {
-  __global const uint* breakers = state + state[STATE_BREAKERS];
-  for (uint i = 0; i < state[STATE_BREAKER_COUNT]; ++i)
+int sampler_breaks(__global const StateHeader* state, uint id) {
+  __global const uint* breakers = SAMPLER_PART(state, state->breakers);
+  for (uint i = 0; i < state->breaker_count; ++i)
     if (breakers[i] == id) return 1;
   return 0;
 }
 
 // Finds, for each token that would extend a repeat of the history's end, the longest such repeat.
-uint sampler_repeats(__global const uint* state, __global uint* repeats) {
-  __global const uint* h = state + state[STATE_HISTORY];
-  const uint count = state[STATE_COUNT], allowed = state[STATE_DRY_ALLOWED];
-  const uint start = count - min(count, state[STATE_DRY_WINDOW]);
-  const uint longest = min(count - start, state[STATE_DRY_LONGEST]);
+uint sampler_repeats(__global const StateHeader* state, __global uint* repeats) {
+  __global const uint* h = SAMPLER_PART(state, state->history);
+  const uint count = state->count, allowed = state->dry_allowed;
+  const uint start = count - min(count, state->dry_window);
+  const uint longest = min(count - start, state->dry_longest);
   uint reach = 0;  // the number of tokens after the last breaker
   while (reach < longest && !sampler_breaks(state, h[count - 1 - reach])) ++reach;
   uint found = 0;
@@ -182,11 +157,11 @@ uint sampler_repeats(__global const uint* state, __global uint* repeats) {
   return *number;
 }
 
-void sampler_dry(editor_t* e, __global uint* state) {
-  const uint allowed = state[STATE_DRY_ALLOWED];
-  if (allowed == 0 || state[STATE_COUNT] == 0) return;
-  __global uint* repeats = state + state[STATE_DRY_REPEATS];
-  __global const uint* penalties = state + state[STATE_DRY_PENALTIES];
+void sampler_dry(editor_t* e, __global StateHeader* state) {
+  const uint allowed = state->dry_allowed;
+  if (allowed == 0 || state->count == 0) return;
+  __global uint* repeats = SAMPLER_PART(state, state->dry_repeats);
+  __global const uint* penalties = SAMPLER_PART(state, state->dry_penalties);
   const uint found = sampler_repeats(state, repeats);
   for (uint i = 0; i < found; ++i) {
     const uint id = repeats[1 + 2 * i], length = repeats[2 + 2 * i];
@@ -195,9 +170,9 @@ void sampler_dry(editor_t* e, __global uint* state) {
 }
 
 // The edits below only rule out tokens. These are never drawn, so the log does not need them.
-void sampler_no_repeat(__global float* row, __global const uint* state) {
-  const uint size = state[STATE_NGRAM], count = state[STATE_COUNT];
-  __global const uint* h = state + state[STATE_HISTORY];
+void sampler_no_repeat(__global float* row, __global const StateHeader* state) {
+  const uint size = state->ngram, count = state->count;
+  __global const uint* h = SAMPLER_PART(state, state->history);
   if (size == 0) return;
   for (uint end = size - 1; end < count; ++end) {
     uint same = 0;
@@ -206,10 +181,10 @@ void sampler_no_repeat(__global float* row, __global const uint* state) {
   }
 }
 
-void sampler_allow(__global float* row, uint vocab, __global const uint* state) {
-  const uint count = state[STATE_ALLOWED_COUNT];
+void sampler_allow(__global float* row, uint vocab, __global const StateHeader* state) {
+  const uint count = state->allowed_count;
   if (count == 0) return;
-  __global const uint* ids = state + state[STATE_ALLOWED];  // ascending
+  __global const uint* ids = SAMPLER_PART(state, state->allowed);  // ascending
   uint id = 0;
   for (uint i = 0; i < count; ++i) {
     while (id < ids[i]) row[id++] = -INFINITY;
@@ -218,10 +193,10 @@ void sampler_allow(__global float* row, uint vocab, __global const uint* state) 
   while (id < vocab) row[id++] = -INFINITY;
 }
 
-void sampler_bad_words(__global float* row, __global const uint* state) {
-  __global const uint* words = state + state[STATE_BAD_WORD];
-  __global const uint* h = state + state[STATE_HISTORY];
-  const uint count = state[STATE_COUNT], end = state[STATE_BAD_WORDS];
+void sampler_bad_words(__global float* row, __global const StateHeader* state) {
+  __global const uint* words = SAMPLER_PART(state, state->bad_words);
+  __global const uint* h = SAMPLER_PART(state, state->history);
+  const uint count = state->count, end = state->bad_words_size;
   for (uint at = 0; at < end; at += words[at] + 1) {
     const uint length = words[at];
     if (length > count + 1) continue;
@@ -231,9 +206,9 @@ void sampler_bad_words(__global float* row, __global const uint* state) {
   }
 }
 
-void sampler_apply_state(editor_t* e, uint vocab, __global uint* state) {
-  if (state[STATE_LOG] > 0) {
-    e->log = state + state[STATE_LOG];
+void sampler_apply_state(editor_t* e, uint vocab, __global StateHeader* state) {
+  if (state->log > 0) {
+    e->log = SAMPLER_PART(state, state->log);
     e->keep = 1;
   }
   sampler_bias(e, state);

@@ -10,6 +10,7 @@
 // on the order of summation nor on the width or the batch. (This holds for up to 2^23 tokens; a
 // share below 2^-40 counts as 0.)
 #include "common/prelude.cl"
+#include "sampler/task.h"
 
 #include "sampler/math.cl"
 
@@ -26,28 +27,6 @@
 #define GROUP , space
 #define GROUP_SYNC() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 #endif
-
-#define TASK_WORDS 24u
-#define TASK_DRAW 1u       // draw a token; otherwise only score a given one
-#define TASK_GREEDY 2u
-#define TASK_LOGPROB 4u
-#define TASK_PROCESSED 8u  // logprobs of the distribution that is drawn from, not of the model
-#define TASK_EDIT 16u      // the row has a state
-#define TASK_ABSORB 32u    // the state still lacks the token in the row's slot
-
-#define RESULT_WORDS 4u  // id, flags, logprob, stages
-#define RESULT_BAD 1u    // a logit is NaN or +infinity
-#define RESULT_NONE 2u   // no token has a finite logit
-
-// The bits of a result that tell which work was done.
-#define STAGE_SUM 1u     // exp over the vocabulary, for logprobs
-#define STAGE_TOP 2u     // the likeliest tokens
-#define STAGE_FILTER 4u  // top-k or top-p
-#define STAGE_NOISE 8u
-#define STAGE_EDIT 16u
-#define STAGE_TYPICAL 32u
-#define STAGE_XTC 64u  // the draw of this position fell within its probability
-#define STAGE_LISTED 128u
 
 typedef struct {
   float max;      // largest logit

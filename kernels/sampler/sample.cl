@@ -3,20 +3,14 @@
 // task asks for. Nothing else leaves the device. Each row has a group of ROW_ITEMS work-items.
 //
 //   logits  [rows][stride] float, the first `vocab` of a row valid; edits and bans overwrite them
-//   tasks   [rows][24] words:
-//            0 TASK_ flags       6 seed, high word   12 banned count     18 xtc probability * 2^32
-//            1 slot in ids       7 1 / temperature   13 top n            19 same, high word
-//            2 token to score    8 top_k, 0: off     14 offset of top n  20 xtc threshold * 2^32
-//            3 position drawn    9 top_p * 2^32      15 min-p, 0: off    21 listed, offset in ids
-//            4 sample           10 same, high word   16 state            22 listed count
-//            5 seed, low word   11 banned, offset    17 typical-p * 2^32 23 offset of listed
+//   tasks   [rows] TaskRecord (task.h)
 //   lists   ids that must not be drawn, and ids whose logprobs a task asks for
 //   states  one block (edits.cl) for each row with TASK_EDIT
 //   ids     [slots] holds the row's last id, and receives the drawn one
-//   out     [rows][4] words: id, RESULT_ flags, logprob, STAGE_ bits of the work that was done;
-//           then, from `top_at` on, the ids of the n likeliest tokens of each task at its offset,
-//           `top_count` words later their logprobs, and after those the listed ids' logprobs
-//   bins    [rows][256] working space
+//   out     [rows] ResultRecord; then, from word `top_at` on, the ids of the likeliest tokens of
+//           each task at its offset, `top_count` words later their logprobs, and after those the
+//           listed ids' logprobs
+//   bins    [rows][SAMPLER_BINS] working space
 //
 // Order: edits (edits.cl), bans, temperature, top-k, typical, top-p, min-p, XTC, draw. With
 // temperature 0 (greedy) the largest logit wins and the filters are off; its processed logprobs are
@@ -26,12 +20,19 @@
 #include "common/prelude.cl"
 #include "sampler/edits.cl"
 #include "sampler/row.cl"
+#include "sampler/state.h"
+#include "sampler/task.h"
 #include "sampler/walks.cl"
 
 void sampler_clear(__global ulong* bins) {
   GROUP_SYNC();
-  for (uint bin = ROW_ITEM; bin < 256; bin += ROW_ITEMS) bins[bin] = 0;
+  for (uint bin = ROW_ITEM; bin < SAMPLER_BINS; bin += ROW_ITEMS) bins[bin] = 0;
   GROUP_SYNC();
+}
+
+// Returns a share of a sum of weights, in units of 2^-32, but at least one weight.
+ulong sampler_share(ulong mass, ulong share) {
+  return max((mass >> 32) * share + (((mass & 0xffffffffu) * share) >> 32), 1ul);
 }
 
 // Narrows the survivors to the fewest first tokens of the order that number `target` or, by mass,
@@ -64,7 +65,7 @@ filter_t sampler_narrow(__global const float* row, uint vocab, filter_t f, ulong
 filter_t sampler_typical(__global float* row, uint vocab, filter_t f, uint share,
                          __global ulong* bins GROUP_PARAMETER) {
   const ulong mass = sampler_mass(row, vocab, f GROUP);
-  ulong target = max((mass >> 32) * share + (((mass & 0xffffffffu) * share) >> 32), 1ul);
+  ulong target = sampler_share(mass, share);
   // Minus the mean of y, in units of 2^-20. The likeliest token alone has a mass of 2^40.
   const ulong mean = sampler_spread(row, vocab, f GROUP) / (mass >> 20);
   const float middle = convert_float((uint)mean) * 9.53674316e-7f;
@@ -82,43 +83,44 @@ filter_t sampler_typical(__global float* row, uint vocab, filter_t f, uint share
   return sampler_everyone(sampler_scan(row, vocab GROUP).max, f.inverse, vocab);
 }
 
+uint2 sampler_seed(__global const TaskRecord* task) {
+  return (uint2)((uint)task->seed, (uint)(task->seed >> 32));
+}
+
 // Rules out, with the task's probability, every token whose share reaches the threshold, except the
 // least likely of them. Each draw decides once.
-void sampler_xtc(__global float* row, uint vocab, filter_t f, __global const uint* task,
+void sampler_xtc(__global float* row, uint vocab, filter_t f, __global const TaskRecord* task,
                  uint* stages GROUP_PARAMETER) {
-  const ulong probability = (ulong)task[19] << 32 | task[18];
-  if (probability == 0) return;
+  if (task->xtc_probability == 0) return;
   uint w[4];
-  sampler_philox(0, task[3], task[4], 1, (uint2)(task[5], task[6]), &w[0], &w[1], &w[2], &w[3]);
-  if (w[0] >= probability) return;
-  const ulong mass = sampler_mass(row, vocab, f GROUP);
-  const ulong target = (mass >> 32) * task[20] + (((mass & 0xffffffffu) * task[20]) >> 32);
-  const uint last = sampler_last_above(row, vocab, f, max(target, 1ul) GROUP);
+  sampler_philox(0, task->position, task->sample, 1, sampler_seed(task), &w[0], &w[1], &w[2],
+                 &w[3]);
+  if (w[0] >= task->xtc_probability) return;
+  const ulong target = sampler_share(sampler_mass(row, vocab, f GROUP), task->xtc_threshold);
+  const uint last = sampler_last_above(row, vocab, f, target GROUP);
   if (last < vocab) sampler_drop_before(row, vocab, sampler_key(row[last]), last GROUP);
   *stages |= STAGE_XTC;
 }
 
 filter_t sampler_filter(__global float* row, uint vocab, filter_t f,
-                        __global const uint* task, __global ulong* bins,
+                        __global const TaskRecord* task, __global ulong* bins,
                         uint* stages GROUP_PARAMETER) {
-  const uint top_k = task[8];
-  const ulong top_p = (ulong)task[10] << 32 | task[9];
+  const uint top_k = task->top_k;
+  const ulong top_p = task->top_p;
   if (top_k > 0 && top_k < vocab) {
     f = sampler_narrow(row, vocab, f, top_k, 0, bins GROUP);
     *stages |= STAGE_FILTER;
   }
-  if (task[17] > 0) {
-    f = sampler_typical(row, vocab, f, task[17], bins GROUP);
+  if (task->typical_p > 0) {
+    f = sampler_typical(row, vocab, f, task->typical_p, bins GROUP);
     *stages |= STAGE_TYPICAL;
   }
   if (top_p < 1ul << 32) {
-    const ulong mass = sampler_mass(row, vocab, f GROUP);
-    const ulong target = (mass >> 32) * top_p + (((mass & 0xffffffffu) * top_p) >> 32);
-    f = sampler_narrow(row, vocab, f, max(target, 1ul), 1, bins GROUP);
+    const ulong target = sampler_share(sampler_mass(row, vocab, f GROUP), top_p);
+    f = sampler_narrow(row, vocab, f, target, 1, bins GROUP);
     *stages |= STAGE_FILTER;
   }
-  const float min_p = as_float(task[15]);
-  if (min_p > 0.0f) f.least = sampler_log(min_p);
+  if (task->min_p > 0.0f) f.least = sampler_log(task->min_p);
   sampler_xtc(row, vocab, f, task, stages GROUP);
   return f;
 }
@@ -155,66 +157,72 @@ float sampler_logprobs(__global const float* row, uint vocab, filter_t f, uint i
   return sampler_logprob(f, log_sum, row[id], id);
 }
 
-void sampler_result(__global uint* out, uint id, uint flags, float logprob, uint stages) {
+void sampler_result(__global ResultRecord* out, uint id, uint flags, float logprob, uint stages) {
   if (ROW_ITEM != 0) return;
-  out[0] = id;
-  out[1] = flags;
-  out[2] = as_uint(logprob);
-  out[3] = stages;
+  out->id = id;
+  out->flags = flags;
+  out->logprob = logprob;
+  out->stages = stages;
 }
 
-asked_t sampler_asked(__global const uint* task, __global const uint* lists, __global uint* out,
-                      uint top_at, uint top_count) {
+asked_t sampler_asked(__global const TaskRecord* task, __global const uint* lists,
+                      __global uint* out, uint top_at, uint top_count) {
   asked_t a;
-  a.top = task[13];
-  a.top_ids = out + top_at + task[14];
+  a.top = task->top;
+  a.top_ids = out + top_at + task->top_at;
   a.top_values = (__global float*)(a.top_ids + top_count);
-  a.listed = task[22];
-  a.listed_ids = lists + task[21];
-  a.listed_values = (__global float*)(out + top_at + 2 * top_count + task[23]);
+  a.listed = task->listed_count;
+  a.listed_ids = lists + task->listed;
+  a.listed_values = (__global float*)(out + top_at + 2 * top_count + task->listed_at);
   return a;
 }
 
+__global StateHeader* sampler_state(__global uint* states, __global const TaskRecord* task) {
+  return (__global StateHeader*)(states + task->state);
+}
+
 // Applies edits and bans, and returns a new scan of the row if there were any.
-scan_t sampler_prepare(editor_t* e, uint vocab, __global const uint* task,
+scan_t sampler_prepare(editor_t* e, uint vocab, __global const TaskRecord* task,
                        __global const uint* lists, __global uint* states, scan_t s,
                        uint* stages GROUP_PARAMETER) {
-  if (!(task[0] & TASK_EDIT) && task[12] == 0) return s;
+  if (!(task->flags & TASK_EDIT) && task->banned_count == 0) return s;
   GROUP_SYNC();  // all work-items have read the row before its edits
-  if (task[0] & TASK_EDIT) {
-    if (ROW_ITEM == 0) sampler_apply_state(e, vocab, states + task[16]);
+  if (task->flags & TASK_EDIT) {
+    if (ROW_ITEM == 0) sampler_apply_state(e, vocab, sampler_state(states, task));
     *stages |= STAGE_EDIT;
     GROUP_SYNC();
   }
-  for (uint i = ROW_ITEM; i < task[12]; i += ROW_ITEMS) e->row[lists[task[11] + i]] = -INFINITY;
+  for (uint i = ROW_ITEM; i < task->banned_count; i += ROW_ITEMS)
+    e->row[lists[task->banned + i]] = -INFINITY;
   GROUP_SYNC();
   return sampler_scan(e->row, vocab GROUP);
 }
 
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
-void sample(__global float* logits, uint stride, uint vocab, __global const uint* tasks,
+void sample(__global float* logits, uint stride, uint vocab, __global const TaskRecord* tasks,
             __global const uint* lists, __global uint* states, __global uint* ids,
             __global uint* out, uint top_at, uint top_count, __global ulong* bins) {
   GROUP_SPACE
   const uint index = (uint)get_group_id(0);
   __global float* row = logits + (ulong)index * stride;
-  __global const uint* task = tasks + index * TASK_WORDS;
-  const uint flags = task[0];
-  __global uint* result = out + index * RESULT_WORDS;
+  __global const TaskRecord* task = tasks + index;
+  const uint flags = task->flags;
+  __global ResultRecord* result = (__global ResultRecord*)out + index;
   const asked_t asked = sampler_asked(task, lists, out, top_at, top_count);
   uint stages = 0;
 
-  if (ROW_ITEM == 0 && (flags & TASK_ABSORB)) sampler_absorb(states + task[16], ids[task[1]]);
+  if (ROW_ITEM == 0 && (flags & TASK_ABSORB))
+    sampler_absorb(sampler_state(states, task), ids[task->slot]);
   scan_t s = sampler_scan(row, vocab GROUP);
   if (s.bad || s.max == -INFINITY) {
     sampler_result(result, 0, s.bad ? RESULT_BAD : RESULT_NONE, NAN, stages);
-    if (ROW_ITEM == 0 && (flags & TASK_DRAW)) ids[task[1]] = 0;
+    if (ROW_ITEM == 0 && (flags & TASK_DRAW)) ids[task->slot] = 0;
     return;
   }
   const filter_t model = sampler_everyone(s.max, 1.0f, vocab);
   if (!(flags & TASK_DRAW)) {
-    const float scored = sampler_logprobs(row, vocab, model, task[2], asked, &stages GROUP);
-    sampler_result(result, task[2], 0, scored, stages);
+    const float scored = sampler_logprobs(row, vocab, model, task->target, asked, &stages GROUP);
+    sampler_result(result, task->target, 0, scored, stages);
     return;
   }
 
@@ -226,19 +234,19 @@ void sample(__global float* logits, uint stride, uint vocab, __global const uint
   s = sampler_prepare(&editor, vocab, task, lists, states, s, &stages GROUP);
   if (s.bad || s.max == -INFINITY) {
     sampler_result(result, 0, s.bad ? RESULT_BAD : RESULT_NONE, NAN, stages);
-    if (ROW_ITEM == 0) ids[task[1]] = 0;
+    if (ROW_ITEM == 0) ids[task->slot] = 0;
     return;
   }
   uint id = s.argmax;
   filter_t f = sampler_everyone(s.max, 1.0f, vocab);
   if (!(flags & TASK_GREEDY)) {
-    f.inverse = as_float(task[7]);
-    f = sampler_filter(row, vocab, f, task, bins + (ulong)index * 256, &stages GROUP);
-    id = sampler_noisy_argmax(row, vocab, f, task[3], task[4],
-                              (uint2)(task[5], task[6]) GROUP);
+    f.inverse = task->inverse_temperature;
+    f = sampler_filter(row, vocab, f, task, bins + (ulong)index * SAMPLER_BINS, &stages GROUP);
+    id = sampler_noisy_argmax(row, vocab, f, task->position, task->sample,
+                              sampler_seed(task) GROUP);
     stages |= STAGE_NOISE;
   }
-  if (ROW_ITEM == 0) ids[task[1]] = id;
+  if (ROW_ITEM == 0) ids[task->slot] = id;
   float logprob = NAN;
   if (raw) {
     logprob = sampler_y(model, sampler_unedited(&editor, id)) - log_sum;

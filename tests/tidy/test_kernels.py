@@ -20,7 +20,8 @@ INCLUDE = re.compile(r'^#include "([^"]+)"$')
 
 
 def sources(folder=KERNELS):
-    return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*.cl"))
+    return sorted(p.relative_to(folder).as_posix() for end in ("cl", "h")
+                  for p in folder.rglob("*." + end))
 
 
 def complaints(folder, name, *options):

@@ -108,11 +108,11 @@ def test_a_citation_of_the_design_is_seen(tmp_path):
 
 # ---- files that are cited
 
-SOURCE = r"(?:cpp|hpp|cl|py|cmake|sh|md|jinja)"
+SOURCE = r"(?:cpp|hpp|h|cl|py|cmake|sh|md|jinja)"
 CITED = re.compile(rf"(?<![\w./<>{{}}$*-])((?:[\w*.-]+/)*[\w*-][\w*.-]*\.{SOURCE})\b(?![\w/])")
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 PLACEHOLDER = re.compile(r"(?:.*/)?[A-Z]+\.\w+$")  # NAME.cpp
-FOREIGN = {"llama.cpp", "ik_llama.cpp"}  # projects
+FOREIGN = {"llama.cpp", "ik_llama.cpp", "ggml-common.h"}  # projects, and a file of theirs
 INCLUDED = re.compile(r'^\s*#\s*include\s+<([^>]+)>', re.M)
 PROGRAM = re.compile(r"\b(?:millrace_(?:program|test)|add_executable|add_library)\(([\w-]+)")
 
@@ -211,7 +211,7 @@ NOT_OURS = {"POCL_AFFINITY": "a variable of PoCL", "sched_yield": "a call of Lin
 
 
 def words_of_code(tree):
-    text = "\n".join(tree.code(n) if n.endswith((".cpp", ".hpp", ".cl")) else t
+    text = "\n".join(tree.code(n) if n.endswith((".cpp", ".hpp", ".h", ".cl")) else t
                      for n, t in tree.texts()
                      if not n.endswith((".md", ".json", ".jsonl")) and n != OWN)
     # Names composed of pieces, name##_K or name + "_K", are known by their ends.
@@ -227,7 +227,7 @@ def missing_identifiers(tree):
         return word in words or plain in words or word in NOT_OURS or any(
             word.endswith(end) and word.removesuffix(end) in words for end in ends)
 
-    cited = [(name, number, word) for name in tree.named(".cl")
+    cited = [(name, number, word) for name in tree.named(".cl", ".h")
              for number, line in tree.comments(name) for word in OF_KERNELS.findall(line)]
     cited += [(name, number, word) for name in tree.named(".md")
               if not name.startswith("bench/results/")

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CODE = {".cpp", ".hpp", ".cl", ".py"}
+CODE = {".cpp", ".hpp", ".h", ".cl", ".py"}
 LINE_LIMIT = 100
 FILE_LIMIT = 400  # most files stay under 300
 
@@ -153,7 +153,7 @@ def test_tables_of_files_name_every_header():
               if p.name == "README.md" and p.relative_to(ROOT).parts[0] not in ("tests", "bench")}
     tables = {folder: text for folder, text in tables.items() if "\n| file |" in text}
     assert len(tables) > 10
-    missing = [relative(p) for p in tracked(".hpp", ".cl")
+    missing = [relative(p) for p in tracked(".hpp", ".h", ".cl")
                if p.parent in tables and p.stem not in tables[p.parent]]
     assert not missing, f"their folder's README does not name {missing}"
 
@@ -167,7 +167,7 @@ def test_python_packages_have_exact_versions():
 
 
 def test_headers_have_a_guard():
-    bad = [relative(p) for p in tracked(".hpp") if "#pragma once" not in p.read_text()]
+    bad = [relative(p) for p in tracked(".hpp", ".h") if "#pragma once" not in p.read_text()]
     assert not bad
 
 
@@ -183,7 +183,7 @@ def test_functions_given_local_memory_are_inlined():
 
 def test_format():
     assert shutil.which("clang-format"), "clang-format is missing: run ops/setup --tests"
-    files = [str(p) for p in tracked(".cpp", ".hpp")]
+    files = [str(p) for p in tracked(".cpp", ".hpp", ".h")]
     result = subprocess.run(["clang-format", "--dry-run", "-Werror", *files],
                             capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[:4000]

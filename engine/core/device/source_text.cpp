@@ -1,6 +1,7 @@
 #include "engine/core/device/source_text.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -33,11 +34,29 @@ bool stands_once(const Source& source) {
   return contains(lines_of(source.text), once);
 }
 
+std::string name_of(std::string_view define) {
+  return std::string(define.substr(0, define.find('=')));
+}
+
 // Turns a define such as "K=576" into lines that replace an earlier one.
 std::string lines_of_define(std::string_view define) {
-  const std::string name(define.substr(0, define.find('=')));
+  const std::string name = name_of(define);
   const std::string value(define.substr(std::min(define.size(), name.size() + 1)));
   return "#undef " + name + "\n#define " + name + " " + value + "\n";
+}
+
+bool in_word(char c) {
+  return c == '_' || std::isalnum(static_cast<unsigned char>(c)) != 0;
+}
+
+bool mentions(std::string_view code, std::string_view word) {
+  for (std::size_t at = code.find(word); at != code.npos; at = code.find(word, at + 1)) {
+    const std::size_t end = at + word.size();
+    if ((at == 0 || !in_word(code[at - 1])) && (end == code.size() || !in_word(code[end]))) {
+      return true;
+    }
+  }
+  return false;
 }
 
 std::string place(std::string_view path, std::size_t line) {
@@ -52,11 +71,16 @@ class Joiner {
     for (const std::string& define : spec.defines) text_ += lines_of_define(define);
     MILLRACE_TRY(include_file(prelude, spec.name, 0));
     for (const SourcePart& part : spec.sources) MILLRACE_TRY(add(part, spec.name));
-    if (spec.text.empty()) return std::move(text_);
     const Source own{spec.name, spec.text};
-    MILLRACE_TRY(import_files_of(own));
-    MILLRACE_ASSIGN(const std::string body, body_of(own));
-    return text_ + body;
+    if (!spec.text.empty()) {
+      MILLRACE_TRY(import_files_of(own));
+      MILLRACE_TRY(append(own));
+    }
+    MILLRACE_TRY(check_defines(spec.defines, spec.name));
+    for (const SourcePart& part : spec.sources) {
+      MILLRACE_TRY(check_defines(part.defines, spec.name));
+    }
+    return std::move(text_);
   }
 
  private:
@@ -71,9 +95,31 @@ class Joiner {
     }
     MILLRACE_TRY(import_files_of(*source));
     for (const std::string& define : part.defines) text_ += lines_of_define(define);
-    MILLRACE_ASSIGN(const std::string body, body_of(*source));
-    text_ += body;
+    MILLRACE_TRY(append(*source));
     if (stands_once(*source)) imported_.push_back(source);
+    return {};
+  }
+
+  Status append(const Source& source) {
+    MILLRACE_ASSIGN(const std::string body, body_of(source));
+    text_ += body;
+    for (const std::string_view line : lines_of(body)) {
+      if (line.starts_with("#line")) continue;
+      code_ += line.substr(0, line.find("//"));
+      code_ += '\n';
+    }
+    return {};
+  }
+
+  // A misspelled name would leave the default of the right one in force.
+  Status check_defines(std::span<const std::string> defines, std::string_view program) const {
+    for (const std::string& define : defines) {
+      if (mentions(code_, name_of(define))) continue;
+      return fail(Code::internal,
+                  "program " + std::string(program) + " gets " + define +
+                      ", but none of its files mentions " + name_of(define),
+                  "correct the name, or do not give the define to this program");
+    }
     return {};
   }
 
@@ -136,8 +182,7 @@ class Joiner {
     if (contains(imported_, source)) return {};
     MILLRACE_TRY(import_files_of(*source));
     if (!stands_once(*source)) return {};
-    MILLRACE_ASSIGN(const std::string body, body_of(*source));
-    text_ += body;
+    MILLRACE_TRY(append(*source));
     imported_.push_back(source);
     return {};
   }
@@ -166,6 +211,7 @@ class Joiner {
 
   std::span<const Source> sources_;
   std::string text_;
+  std::string code_;  // the same without defines of the host and comments
   std::vector<const Source*> imported_;
   std::vector<std::string_view> open_;  // the files whose includes are being followed
 };

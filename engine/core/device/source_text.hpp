@@ -18,8 +18,8 @@ namespace millrace::engine {
 
 // The text of `spec`, whose own text comes last and may include files, too. `sources` holds
 // common/prelude.cl, which begins every program. Errors: internal, for a file that does not exist
-// or includes itself through others, a line that looks like an include and is none, and defines
-// of a part that comes too late for them.
+// or includes itself through others, a line that looks like an include and is none, defines of a
+// part that comes too late for them, and defines that no joined file mentions.
 Result<std::string> program_text(const ProgramSpec& spec,
                                  std::span<const kernels::Source> sources = kernels::sources());
 

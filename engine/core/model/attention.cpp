@@ -32,13 +32,17 @@ Status Operations::prepare_attention(const KvCodecs& codecs, std::uint32_t kind)
 
 Result<Kernel> Operations::build_attention(const KvCodecs& codecs, std::uint32_t kind,
                                            std::uint32_t queries) {
+  // Only the cpu family rotates and stores in this program, and has variants of it.
+  const bool cpu = device_->family() == Family::cpu;
   ProgramSpec program{.name = "attention",
                       .sources = {variant_of("attention/", device_->family())},
-                      .defines = attention_defines(kind)};
-  program.defines.push_back(define("QUERIES", queries));
-  program.defines.push_back(define("SUMS", variant_.sums));
-  if (variant_.half_by_integers) program.defines.emplace_back("HALF_BY_INTEGERS=1");
-  program.defines.push_back(define("DOT", static_cast<std::uint64_t>(device_->dot())));
+                      .defines = cpu ? attention_defines(kind) : layer_defines_};
+  if (cpu) {
+    program.defines.push_back(define("QUERIES", queries));
+    program.defines.push_back(define("SUMS", variant_.sums));
+    if (variant_.half_by_integers) program.defines.emplace_back("HALF_BY_INTEGERS=1");
+    program.defines.push_back(define("DOT", static_cast<std::uint64_t>(device_->dot())));
+  }
   add_kv_defines(program, codecs, spec_.attention().head_dim, device_->family(), math_);
   add_attention_shape(program, kind);
   MILLRACE_ASSIGN(const Program built, device_->build(program));

@@ -64,8 +64,8 @@ Status Experts::prepare_activation() {
                   device_->build({.name = "experts_activation",
                                   .sources = {"quantize/quantize.cl"},
                                   .defines = {row_items(*device_), gate_define(gate_)}}));
-  MILLRACE_ASSIGN(activate_, device_->kernel(program, "silu_mul"));
-  MILLRACE_ASSIGN(activate_quantize_, device_->kernel(program, "silu_mul_quantize"));
+  MILLRACE_ASSIGN(activate_, device_->kernel(program, "gated_mul"));
+  MILLRACE_ASSIGN(activate_quantize_, device_->kernel(program, "gated_mul_quantize"));
   return {};
 }
 
@@ -96,6 +96,9 @@ Result<Experts::Product> Experts::build_product(const PanelLayout& layout, bool 
   program.sources = {
       variant_of(integers ? "experts/integer_" : "experts/exact_", device_->family())};
   if (gated) program.defines.push_back(gate_define(gate_));
+  if (!integers && !is_cpu()) {
+    program.defines.push_back(define("X_STRIDE", input_stride(layout.columns)));
+  }
   MILLRACE_ASSIGN(const Program built, device_->build(program));
   Product product;
   MILLRACE_ASSIGN(product.plain, device_->kernel(built, "experts_matmul"));
@@ -108,9 +111,9 @@ ProgramSpec Experts::exact_program(const PanelLayout& layout) const {
   ProgramSpec program{.name = "router",
                       .sources = {variant_of("matmul/exact_", device_->family())},
                       .defines = layout.defines()};
-  program.defines.push_back(define("X_STRIDE", input_stride(layout.columns)));
-  program.defines.push_back(define("GROUP_COLUMNS", group_columns));
-  program.defines.push_back(define("TILE", tuning_.float_tile));
+  program.defines.push_back(columns_define(device_->family(), tuning_.float_tile, group_columns));
+  // Products of one matrix get this number as an argument in the other family.
+  if (is_cpu()) program.defines.push_back(define("X_STRIDE", input_stride(layout.columns)));
   return program;
 }
 
@@ -118,9 +121,10 @@ ProgramSpec Experts::integer_program(const PanelLayout& layout) const {
   ProgramSpec program{.sources = {variant_of("matmul/integer_", device_->family())},
                       .defines = layout.defines()};
   program.defines.push_back(define("X_STRIDE", code_stride(layout.columns)));
-  program.defines.push_back(define("DOT", static_cast<std::uint64_t>(device_->dot())));
-  program.defines.push_back(define("GROUP_COLUMNS", group_columns));
-  program.defines.push_back(define("TILE", tuning_.integer_tile));
+  program.defines.push_back(columns_define(device_->family(), tuning_.integer_tile, group_columns));
+  if (is_cpu()) {
+    program.defines.push_back(define("DOT", static_cast<std::uint64_t>(device_->dot())));
+  }
   return program;
 }
 

@@ -113,10 +113,10 @@ Status Operations::prepare_layer(const Projection& qkv) {
   layer_defines_.push_back(define("ROW_ITEMS", row_items()));
   MILLRACE_ASSIGN(const Program built,
                   device_->build({.name = "layer",
-                                  .sources = {"norm/rms.cl", "activation/silu.cl"},
+                                  .sources = {"norm/rms.cl", "activation/gated.cl"},
                                   .defines = row_defines()}));
   MILLRACE_ASSIGN(norm_, device_->kernel(built, "rms_norm"));
-  MILLRACE_ASSIGN(silu_, device_->kernel(built, "silu_mul"));
+  MILLRACE_ASSIGN(gated_mul_, device_->kernel(built, "gated_mul"));
   MILLRACE_TRY(prepare_norms());
   MILLRACE_TRY(prepare_queries());
   if (math_ == MathMode::fast) {
@@ -124,7 +124,7 @@ Status Operations::prepare_layer(const Projection& qkv) {
                                                               .sources = {"quantize/quantize.cl"},
                                                               .defines = row_defines()}));
     MILLRACE_ASSIGN(norm_quantize_, device_->kernel(quantizing, "rms_norm_quantize"));
-    MILLRACE_ASSIGN(silu_quantize_, device_->kernel(quantizing, "silu_mul_quantize"));
+    MILLRACE_ASSIGN(gated_mul_quantize_, device_->kernel(quantizing, "gated_mul_quantize"));
     MILLRACE_ASSIGN(quantize_, device_->kernel(quantizing, "quantize_rows"));
   }
   return {};
@@ -252,14 +252,14 @@ std::vector<const Buffer*> Operations::counters() const {
   return out;
 }
 
-Status Operations::silu(const Buffer& gate_up, const Activation& out, Forms forms,
-                        std::uint32_t width, std::uint32_t tokens) {
+Status Operations::gated_mul(const Buffer& gate_up, const Activation& out, Forms forms,
+                             std::uint32_t width, std::uint32_t tokens) {
   if (forms.rows) {
-    MILLRACE_TRY(device_->launch(silu_, {.groups = {tokens}, .local = {row_items()}},
+    MILLRACE_TRY(device_->launch(gated_mul_, {.groups = {tokens}, .local = {row_items()}},
                                  {gate_up, out.rows, width / 16, input_stride(width)}));
   }
   if (!forms.codes) return {};
-  return device_->launch(silu_quantize_, {.groups = {tokens}, .local = {row_items()}},
+  return device_->launch(gated_mul_quantize_, {.groups = {tokens}, .local = {row_items()}},
                          {gate_up, out.codes, width / block_columns, code_stride(width)});
 }
 

@@ -2,7 +2,7 @@
 // The kernels of a model, compiled for its shapes and the device's family, and their launches.
 // Model calls them in order, layer by layer. Activations are rows, float [tokens][stride] with
 // stride from `input_stride`, zero beyond their true width; if integer products read them they are
-// also codes, int [tokens][code_stride] (kernels/quantize/block.cl). Errors: kernel_build,
+// also codes, int [tokens][code_stride] (kernels/quantize/code_block.h). Errors: kernel_build,
 // device_error. Thread safety: the device's owner thread.
 #include <cstdint>
 #include <map>
@@ -17,6 +17,7 @@
 #include "engine/core/model/math_mode.hpp"
 #include "engine/core/model/step_table.hpp"
 #include "engine/core/model/weights.hpp"
+#include "kernels/quantize/code_block.h"
 #include "kernels/tuned.hpp"
 #include "schemas/base/error.hpp"
 
@@ -30,8 +31,8 @@ constexpr std::uint32_t input_stride(std::uint32_t columns) {
 // Words from one row to the next in the same input as codes: an odd number of cache lines, for the
 // same reason.
 constexpr std::uint32_t code_stride(std::uint32_t columns) {
-  constexpr std::uint32_t block_words = 12, line_words = 16;
-  return round_up(round_up(columns, block_columns) / block_columns * block_words, 2 * line_words) +
+  constexpr std::uint32_t line_words = 16;
+  return round_up(round_up(columns, block_columns) / block_columns * Q_WORDS, 2 * line_words) +
          line_words;
 }
 // Number of rows that must be readable after the last row of a product's input.
@@ -107,8 +108,8 @@ class Operations {
               const StepTable& step, const Buffer& step_words, bool gather);
   Status project(const Projection& projection, const Activation& x, std::uint32_t columns,
                  const Buffer& out, std::uint32_t out_stride, Accumulate accumulate);
-  // Computes gate and up, and SiLU(gate) * up in `forms`. This takes one launch if everything is in
-  // codes; otherwise gate and up go through the buffer `gate_up`.
+  // Computes gate and up, and gate function(gate) * up in `forms`. This takes one launch if
+  // everything is in codes; otherwise gate and up go through the buffer `gate_up`.
   Status gated(const Activation& x, const Projection& projection, const Buffer& gate_up,
                const Activation& out, Forms forms, std::uint32_t tokens);
   Status rope_and_store(const Buffer& qkv, const Buffer& rope, const KvPages& kv,
@@ -117,9 +118,9 @@ class Operations {
   // and stores rows of one token. It leaves `forms` in `out`, and may overwrite the other form.
   Status attend(const Buffer& qkv, const Buffer& rope, const KvPages& kv, const Activation& out,
                 Forms forms, const StepTable& step, const Buffer& step_words);
-  // Computes SiLU(gate) * up of rows `width` channels wide, a multiple of 16.
-  Status silu(const Buffer& gate_up, const Activation& out, Forms forms, std::uint32_t width,
-              std::uint32_t tokens);
+  // Computes gate function(gate) * up of rows `width` channels wide, a multiple of 16.
+  Status gated_mul(const Buffer& gate_up, const Activation& out, Forms forms, std::uint32_t width,
+                   std::uint32_t tokens);
   // Writes rows as they are to out in `forms`.
   Status convert(const Buffer& rows, const Activation& out, Forms forms, std::uint32_t tokens);
   // Norms queries and keys in place.
@@ -202,10 +203,10 @@ class Operations {
   std::uint32_t qkv_stride_ = 0;
   std::vector<AttentionKind> kinds_;
   std::vector<std::uint32_t> windows_;
-  Kernel embed_, norm_, silu_;
+  Kernel embed_, norm_, gated_mul_;
   // Of models that need them.
   Kernel norm_heads_, turn_heads_, scale_queries_, add_branch_, limit_logits_;
-  Kernel norm_quantize_, silu_quantize_, quantize_;  // math fast
+  Kernel norm_quantize_, gated_mul_quantize_, quantize_;  // math fast
   Buffer sums_, claims_;    // sums of gate and up by group; counters for chunks of products
   Buffer partials_, work_;  // partial sums of cut attention tiles; counters of attention
   std::vector<std::string> layer_defines_;

@@ -15,12 +15,13 @@
 #include <vector>
 
 #include "engine/core/gguf/tensor_type.hpp"
+#include "kernels/quantize/code_block.h"
 
 namespace millrace::engine {
 
 inline constexpr std::uint32_t panel_rows = 16;
-inline constexpr std::uint32_t block_columns = 32;  // of a block of codes; pads K
-inline constexpr std::uint32_t step_columns = 256;  // that share the half of their steps
+inline constexpr std::uint32_t block_columns = Q_CHANNELS;  // of a block of codes; pads K
+inline constexpr std::uint32_t step_columns = 256;          // that share the half of their steps
 
 constexpr std::uint32_t round_up(std::uint32_t value, std::uint32_t unit) {
   return (value + unit - 1) / unit * unit;

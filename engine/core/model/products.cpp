@@ -1,4 +1,5 @@
-// The matrix products of Operations, alone and together with the norm before and SiLU after them.
+// The matrix products of Operations, alone and together with the norm before and the gate after
+// them.
 #include <algorithm>
 
 #include "engine/core/model/operations.hpp"
@@ -43,12 +44,14 @@ Status Operations::prepare_product(const Projection& projection) {
 }
 
 Result<Kernel> Operations::build_exact_product(const PanelLayout& layout) {
+  const Family family = device_->family();
   ProgramSpec program{.name = "matmul",
-                      .sources = {variant_of("matmul/exact_", device_->family())},
+                      .sources = {variant_of("matmul/exact_", family)},
                       .defines = layout.defines()};
-  program.defines.push_back(define("X_STRIDE", input_stride(layout.columns)));
-  program.defines.push_back(define("GROUP_COLUMNS", plain_columns));
-  program.defines.push_back(define("TILE", tuning_.float_tile));
+  program.defines.push_back(columns_define(family, tuning_.float_tile, plain_columns));
+  if (family == Family::cpu) {
+    program.defines.push_back(define("X_STRIDE", input_stride(layout.columns)));
+  }
   MILLRACE_ASSIGN(const Program built, device_->build(program));
   return device_->kernel(built, "matmul");
 }
@@ -59,10 +62,11 @@ Result<Operations::Product> Operations::build_integer_product(const PanelLayout&
                       .sources = {variant_of("matmul/integer_", device_->family())},
                       .defines = layout.defines()};
   program.defines.push_back(define("X_STRIDE", code_stride(layout.columns)));
-  program.defines.push_back(define("DOT", static_cast<std::uint64_t>(device_->dot())));
-  program.defines.push_back(define("GROUP_COLUMNS", plain_columns));
-  program.defines.push_back(define("TILE", tuning_.integer_tile));
-  program.defines.push_back(gate_define());
+  program.defines.push_back(columns_define(device_->family(), tuning_.integer_tile, plain_columns));
+  if (cpu) {
+    program.defines.push_back(define("DOT", static_cast<std::uint64_t>(device_->dot())));
+    program.defines.push_back(gate_define());
+  }
   MILLRACE_ASSIGN(const Program built, device_->build(program));
   Product product;
   MILLRACE_ASSIGN(product.plain, device_->kernel(built, "matmul"));
@@ -135,7 +139,7 @@ Status Operations::gated(const Activation& x, const Projection& projection, cons
   const bool whole = width % block_columns == 0 && !forms.rows;
   if (!is_fusable(projection) || !whole) {
     MILLRACE_TRY(project(projection, x, tokens, gate_up, projection.rows, Accumulate::replace));
-    return silu(gate_up, out, forms, width, tokens);
+    return gated_mul(gate_up, out, forms, width, tokens);
   }
   const WeightRun& run = projection.runs[0];
   return device_->launch(

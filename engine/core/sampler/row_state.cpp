@@ -2,40 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <map>
 
+#include "kernels/sampler/state.h"
 #include "schemas/base/limits.hpp"
 
 namespace millrace::engine {
 namespace {
 
-// The numbers equal those of kernels/sampler/edits.cl.
-enum Header : std::uint32_t {
-  at_count = 0,
-  at_history = 1,
-  at_bias_count = 2,
-  at_bias = 3,
-  at_repetition = 4,
-  at_presence = 7,
-  at_frequency = 9,
-  at_tables = 11,
-  at_ngram = 12,
-  at_allowed_count = 13,
-  at_allowed = 14,
-  at_bad_words = 15,
-  at_bad_word = 16,
-  at_dry_allowed = 17,
-  at_dry_longest = 18,
-  at_dry_window = 19,
-  at_breaker_count = 20,
-  at_breakers = 21,
-  at_dry_penalties = 22,
-  at_dry_repeats = 23,
-  at_log = 24,
-  at_table = 28,
-};
-constexpr std::uint32_t table_words = 4, most_tables = 3;
-constexpr std::uint32_t header_words = at_table + table_words * most_tables;
+using kernels::StateHeader;
+
+constexpr std::uint32_t header_words = sizeof(StateHeader) / 4;
 
 class Builder {
  public:
@@ -50,6 +28,7 @@ class Builder {
     put_history();
     put_penalties();
     put_scratch(log);
+    std::memcpy(state_.words.data(), &head_, sizeof head_);
     return std::move(state_);
   }
 
@@ -64,8 +43,8 @@ class Builder {
   }
 
   void put_bias() {
-    words()[at_bias_count] = static_cast<std::uint32_t>(edits_.bias.size());
-    words()[at_bias] = end();
+    head_.bias_count = static_cast<std::uint32_t>(edits_.bias.size());
+    head_.bias = end();
     for (const LogitBias& b : edits_.bias) words().push_back(b.token);
     for (const LogitBias& b : edits_.bias) words().push_back(word(b.bias));
     edited_ += edits_.bias.size();
@@ -75,29 +54,29 @@ class Builder {
     Tokens allowed = edits_.allowed;
     std::sort(allowed.begin(), allowed.end());
     allowed.erase(std::unique(allowed.begin(), allowed.end()), allowed.end());
-    words()[at_ngram] = edits_.no_repeat_ngram;
-    words()[at_allowed_count] = size_of(allowed);
-    words()[at_allowed] = end();
+    head_.ngram = edits_.no_repeat_ngram;
+    head_.allowed_count = size_of(allowed);
+    head_.allowed = end();
     append(allowed);
     const std::uint32_t first = end();
     for (const Tokens& ids : edits_.bad_word_ids) {
       words().push_back(size_of(ids));
       append(ids);
     }
-    words()[at_bad_words] = end() - first;
-    words()[at_bad_word] = first;
+    head_.bad_words_size = end() - first;
+    head_.bad_words = first;
   }
 
   void put_dry() {
     const Dry& dry = edits_.dry;
     if (dry.multiplier == 0.0f) return;
-    words()[at_dry_allowed] = dry.allowed_length;
-    words()[at_dry_longest] = limits::dry_length;
-    words()[at_dry_window] = dry.window;
-    words()[at_breaker_count] = size_of(dry.breaker_ids);
-    words()[at_breakers] = end();
+    head_.dry_allowed = dry.allowed_length;
+    head_.dry_longest = limits::dry_length;
+    head_.dry_window = dry.window;
+    head_.breaker_count = size_of(dry.breaker_ids);
+    head_.breakers = end();
     append(dry.breaker_ids);
-    words()[at_dry_penalties] = end();
+    head_.dry_penalties = end();
     // Products instead of pow, whose results differ between C libraries.
     double penalty = dry.multiplier;
     for (std::uint32_t length = dry.allowed_length; length <= limits::dry_length; ++length) {
@@ -107,8 +86,8 @@ class Builder {
   }
 
   void put_history() {
-    words()[at_count] = size_of(history_.prompt) + size_of(history_.output);
-    words()[at_history] = end();
+    head_.count = size_of(history_.prompt) + size_of(history_.output);
+    head_.history = end();
     const std::uint32_t until = end() + history_.capacity;
     append(history_.prompt);
     append(history_.output);
@@ -117,13 +96,13 @@ class Builder {
 
   void put_penalties() {
     const Penalty &r = edits_.repetition, &p = edits_.presence, &f = edits_.frequency;
-    words()[at_repetition] = word(r.value);
-    words()[at_repetition + 1] = word(1.0f / r.value);
-    if (r.value != 1.0f) words()[at_repetition + 2] = table_for(r);
-    words()[at_presence] = word(p.value);
-    if (p.value != 0.0f) words()[at_presence + 1] = table_for(p);
-    words()[at_frequency] = word(f.value);
-    if (f.value != 0.0f) words()[at_frequency + 1] = table_for(f);
+    head_.repetition = r.value;
+    head_.repetition_inverse = 1.0f / r.value;
+    if (r.value != 1.0f) head_.repetition_table = table_for(r);
+    head_.presence = p.value;
+    if (p.value != 0.0f) head_.presence_table = table_for(p);
+    head_.frequency = f.value;
+    if (f.value != 0.0f) head_.frequency_table = table_for(f);
   }
 
   // Penalties of one scope and window share a table.
@@ -134,45 +113,41 @@ class Builder {
     const std::uint32_t window = penalty.window < room ? penalty.window : 0;
     const std::uint32_t entries = window > 0 ? window : room;
     edited_ += entries;
-    for (std::uint32_t i = 0; i < words()[at_tables]; ++i) {
-      const std::uint32_t at = at_table + i * table_words;
-      if (words()[at] == first && words()[at + 1] == window) return i;
+    for (std::uint32_t i = 0; i < head_.tables; ++i) {
+      if (head_.table[i].first == first && head_.table[i].window == window) return i;
     }
-    const std::uint32_t at = at_table + words()[at_tables] * table_words;
     const std::map<TokenId, std::uint32_t> counts = count(first, window);
-    words()[at] = first;
-    words()[at + 1] = window;
-    words()[at + 2] = static_cast<std::uint32_t>(counts.size());
-    words()[at + 3] = end();
     const std::uint32_t until = end() + 2 * entries;
+    head_.table[head_.tables] = {first, window, static_cast<std::uint32_t>(counts.size()), end()};
     for (const auto& [id, times] : counts) append(std::array{id, times});
     words().resize(until, 0);
-    return words()[at_tables]++;
+    return head_.tables++;
   }
 
   std::map<TokenId, std::uint32_t> count(std::uint32_t first, std::uint32_t window) {
-    const std::uint32_t tokens = words()[at_count];
+    const std::uint32_t tokens = head_.count;
     if (window > 0 && tokens - first > window) first = tokens - window;
     std::map<TokenId, std::uint32_t> counts;
-    for (std::uint32_t i = first; i < tokens; ++i) ++counts[words()[words()[at_history] + i]];
+    for (std::uint32_t i = first; i < tokens; ++i) ++counts[words()[head_.history + i]];
     return counts;
   }
 
   void put_scratch(bool log) {
     if (edits_.dry.multiplier != 0.0f) {
       const std::uint32_t entries = std::min(edits_.dry.window, history_.capacity);
-      words()[at_dry_repeats] = end();
+      head_.dry_repeats = end();
       state_.scratch = 1 + 2 * entries;
       edited_ += entries;
     }
     if (!log || edited_ == 0) return;
-    words()[at_log] = end() + state_.scratch;
+    head_.log = end() + state_.scratch;
     state_.scratch += 2 * static_cast<std::uint32_t>(edited_);
   }
 
   const LogitEdits& edits_;
   const RowHistory& history_;
   RowState state_;
+  StateHeader head_{};
   std::size_t edited_ = 0;  // most edits that a draw logs
 };
 

@@ -18,7 +18,7 @@ struct RowHistory {
 };
 
 struct RowState {
-  std::vector<std::uint32_t> words;  // the state
+  std::vector<std::uint32_t> words;  // the state; kernels/sampler/state.h has its header
   std::uint32_t scratch = 0;         // number of words of scratch memory after it
 };
 

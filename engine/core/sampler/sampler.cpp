@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <string>
 
 #include "engine/core/sampler/row_state.hpp"
@@ -10,11 +11,10 @@
 namespace millrace::engine {
 namespace {
 
-// Layouts and bits equal those of kernels/sampler/sample.cl.
-constexpr std::uint32_t task_size = 24, result_size = 4, bin_count = 256;
-constexpr std::uint32_t task_draw = 1, task_greedy = 2, task_logprob = 4, task_processed = 8,
-                        task_edit = 16, task_absorb = 32;
-constexpr std::uint32_t result_bad = 1, result_none = 2;
+using kernels::ResultRecord;
+using kernels::TaskRecord;
+
+constexpr std::uint32_t task_size = sizeof(TaskRecord) / 4, result_size = sizeof(ResultRecord) / 4;
 
 // The default number of work-items that share a row. It is one on a CPU, whose cores share the
 // rows, and because PoCL's compiler takes long over the barriers that more would need.
@@ -40,52 +40,48 @@ std::uint64_t share(float value) {
   return static_cast<std::uint64_t>(static_cast<double>(value) * 4294967296.0);
 }
 
-void put(std::uint32_t* words, std::uint64_t value) {
-  words[0] = static_cast<std::uint32_t>(value);
-  words[1] = static_cast<std::uint32_t>(value >> 32);
-}
-
-// The words of a task that depend only on the task; the caller fills in the offsets.
-std::array<std::uint32_t, task_size> encode(const SampleTask& task) {
-  std::array<std::uint32_t, task_size> w{};
-  w[13] = task.top;
-  w[22] = static_cast<std::uint32_t>(task.listed.size());
+// What depends only on the task; the caller fills in the offsets.
+TaskRecord encode(const SampleTask& task) {
+  TaskRecord out{};
+  out.top = task.top;
+  out.listed_count = static_cast<std::uint32_t>(task.listed.size());
   if (!task.draw) {
-    w[2] = task.target;
-    return w;
+    out.target = task.target;
+    return out;
   }
   const Sampling& s = task.sampling;
   const bool greedy = s.temperature == 0.0f;
-  w[0] = task_draw | (greedy ? task_greedy : 0) | (task.logprob ? task_logprob : 0) |
-         (task.mode == LogprobMode::processed ? task_processed : 0);
-  w[1] = task.slot;
-  w[3] = task.position;
-  w[4] = task.sample;
-  put(&w[5], s.seed.value_or(0));
-  w[7] = greedy ? 0 : word(inverse_temperature(s.temperature));
-  w[8] = s.top_k;
-  put(&w[9], share(s.top_p));
-  w[12] = static_cast<std::uint32_t>(task.banned.size());
-  w[15] = word(s.min_p);
+  out.flags = TASK_DRAW | (greedy ? TASK_GREEDY : 0) | (task.logprob ? TASK_LOGPROB : 0) |
+              (task.mode == LogprobMode::processed ? TASK_PROCESSED : 0);
+  out.slot = task.slot;
+  out.position = task.position;
+  out.sample = task.sample;
+  out.seed = s.seed.value_or(0);
+  out.inverse_temperature = greedy ? 0 : inverse_temperature(s.temperature);
+  out.top_k = s.top_k;
+  out.top_p = share(s.top_p);
+  out.banned_count = static_cast<std::uint32_t>(task.banned.size());
+  out.min_p = s.min_p;
   if (s.typical_p < 1.0f) {
-    w[17] = std::max(1u, static_cast<std::uint32_t>(share(s.typical_p)));
+    out.typical_p = std::max(1u, static_cast<std::uint32_t>(share(s.typical_p)));
   }
-  put(&w[18], share(s.xtc_probability));
-  w[20] = static_cast<std::uint32_t>(share(s.xtc_threshold));
-  return w;
+  out.xtc_probability = share(s.xtc_probability);
+  out.xtc_threshold = static_cast<std::uint32_t>(share(s.xtc_threshold));
+  return out;
 }
 
 }  // namespace
 
 Sampled SampleBatch::row(std::size_t index) const {
-  const std::uint32_t* result = words_.data() + index * result_size;
+  ResultRecord result;
+  std::memcpy(&result, words_.data() + index * result_size, sizeof result);
   Sampled out;
-  out.id = result[0];
-  out.fault = (result[1] & result_bad) != 0    ? SampleFault::not_a_number
-              : (result[1] & result_none) != 0 ? SampleFault::nothing_left
-                                               : SampleFault::none;
-  out.logprob = std::bit_cast<float>(result[2]);
-  out.stages = result[3];
+  out.id = result.id;
+  out.fault = (result.flags & RESULT_BAD) != 0    ? SampleFault::not_a_number
+              : (result.flags & RESULT_NONE) != 0 ? SampleFault::nothing_left
+                                                  : SampleFault::none;
+  out.logprob = result.logprob;
+  out.stages = result.stages;
   const std::uint32_t first = top_offsets_[index], count = top_offsets_[index + 1] - first;
   out.top_ids = std::span(words_).subspan(size() * result_size + first, count);
   out.top_logprobs = std::span(top_logprobs_).subspan(first, count);
@@ -102,10 +98,12 @@ void SampleBatch::assign(std::span<const Sampled> rows) {
   top_offsets_.assign(1, 0);
   listed_offsets_.assign(1, 0);
   for (const Sampled& row : rows) {
-    const std::uint32_t flags = row.fault == SampleFault::not_a_number   ? result_bad
-                                : row.fault == SampleFault::nothing_left ? result_none
+    const std::uint32_t flags = row.fault == SampleFault::not_a_number   ? RESULT_BAD
+                                : row.fault == SampleFault::nothing_left ? RESULT_NONE
                                                                          : 0;
-    words_.insert(words_.end(), {row.id, flags, word(row.logprob), row.stages});
+    const ResultRecord result{row.id, flags, row.logprob, row.stages};
+    const auto words = std::bit_cast<std::array<std::uint32_t, result_size>>(result);
+    words_.insert(words_.end(), words.begin(), words.end());
     top_logprobs_.insert(top_logprobs_.end(), row.top_logprobs.begin(), row.top_logprobs.end());
     top_offsets_.push_back(static_cast<std::uint32_t>(top_logprobs_.size()));
     listed_logprobs_.insert(listed_logprobs_.end(), row.listed_logprobs.begin(),
@@ -128,7 +126,7 @@ Result<std::unique_ptr<Sampler>> Sampler::create(Device& device, std::uint32_t v
   MILLRACE_TRY(self->reserve(self->tasks_, std::uint64_t{rows} * task_size, "sampling tasks"));
   MILLRACE_TRY(self->reserve(self->out_, std::uint64_t{rows} * result_size, "sampling results"));
   MILLRACE_TRY(self->reserve(self->lists_, 64, "lists of tokens"));
-  MILLRACE_TRY(self->reserve(self->bins_, std::uint64_t{rows} * bin_count * 2, "sampling bins"));
+  MILLRACE_TRY(self->reserve(self->bins_, std::uint64_t{rows} * SAMPLER_BINS * 2, "sampling bins"));
   return self;
 }
 
@@ -153,27 +151,27 @@ Result<PlacedState> Sampler::place(const SampleTask& task) {
 
 Status Sampler::enqueue(const Buffer& logits, std::uint32_t stride,
                         std::span<const SampleTask> tasks, SampleBatch& batch) {
-  task_words_.clear();
+  task_records_.clear();
   list_words_.clear();
   batch.top_offsets_.assign(1, 0);
   batch.listed_offsets_.assign(1, 0);
   for (const SampleTask& task : tasks) {
-    auto words = encode(task);
-    words[14] = batch.top_offsets_.back();
-    words[23] = batch.listed_offsets_.back();
-    words[11] = static_cast<std::uint32_t>(list_words_.size());
+    TaskRecord record = encode(task);
+    record.top_at = batch.top_offsets_.back();
+    record.listed_at = batch.listed_offsets_.back();
+    record.banned = static_cast<std::uint32_t>(list_words_.size());
     list_words_.insert(list_words_.end(), task.banned.begin(), task.banned.end());
-    words[21] = static_cast<std::uint32_t>(list_words_.size());
+    record.listed = static_cast<std::uint32_t>(list_words_.size());
     list_words_.insert(list_words_.end(), task.listed.begin(), task.listed.end());
     if (task.draw) states_->other_draw(task.slot, task.sequence);
     if (task.draw && task.edits != nullptr) {
       MILLRACE_ASSIGN(const PlacedState state, place(task));
-      words[0] |= task_edit | (state.absorb ? task_absorb : 0);
-      words[16] = state.offset;
+      record.flags |= TASK_EDIT | (state.absorb ? TASK_ABSORB : 0);
+      record.state = state.offset;
     }
-    task_words_.insert(task_words_.end(), words.begin(), words.end());
+    task_records_.push_back(record);
     batch.top_offsets_.push_back(batch.top_offsets_.back() + task.top);
-    batch.listed_offsets_.push_back(batch.listed_offsets_.back() + words[22]);
+    batch.listed_offsets_.push_back(batch.listed_offsets_.back() + record.listed_count);
   }
   const auto rows = static_cast<std::uint32_t>(tasks.size());
   const std::uint32_t top_count = batch.top_offsets_.back();
@@ -182,11 +180,11 @@ Status Sampler::enqueue(const Buffer& logits, std::uint32_t stride,
                       batch.listed_offsets_.back());
   if (rows == 0) return enqueue_end(batch);
 
-  MILLRACE_TRY(reserve(tasks_, task_words_.size(), "sampling tasks"));
+  MILLRACE_TRY(reserve(tasks_, task_records_.size() * task_size, "sampling tasks"));
   MILLRACE_TRY(reserve(lists_, list_words_.size(), "lists of tokens"));
   MILLRACE_TRY(reserve(out_, batch.words_.size(), "sampling results"));
-  MILLRACE_TRY(reserve(bins_, std::uint64_t{rows} * bin_count * 2, "sampling bins"));
-  MILLRACE_TRY(device_->write(tasks_, 0, std::as_bytes(std::span(task_words_))));
+  MILLRACE_TRY(reserve(bins_, std::uint64_t{rows} * SAMPLER_BINS * 2, "sampling bins"));
+  MILLRACE_TRY(device_->write(tasks_, 0, std::as_bytes(std::span(task_records_))));
   MILLRACE_TRY(device_->write(lists_, 0, std::as_bytes(std::span(list_words_))));
   // The kernel needs some buffer here; without states no task uses it.
   const Buffer& states = states_->bytes() > 0 ? states_->buffer() : lists_;

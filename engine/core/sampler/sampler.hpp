@@ -23,6 +23,7 @@
 
 #include "engine/core/device/device.hpp"
 #include "engine/core/sampler/state_store.hpp"
+#include "kernels/sampler/task.h"
 #include "schemas/base/error.hpp"
 #include "schemas/base/generation.hpp"
 
@@ -47,16 +48,11 @@ struct SampleTask {
 
 enum class SampleFault : std::uint8_t { none, not_a_number, nothing_left };
 
-// Bits that say which stages were computed for a row, for tests.
-inline constexpr std::uint32_t stage_sum = 1, stage_top = 2, stage_filter = 4, stage_noise = 8,
-                               stage_edit = 16, stage_typical = 32, stage_xtc = 64,
-                               stage_listed = 128;
-
 struct Sampled {
   TokenId id = 0;
   SampleFault fault = SampleFault::none;
-  float logprob = 0;  // NaN if it was not requested
-  std::uint32_t stages = 0;
+  float logprob = 0;                       // NaN if it was not requested
+  std::uint32_t stages = 0;                // the STAGE_ bits of kernels/sampler/task.h, for tests
   std::span<const std::uint32_t> top_ids;  // likeliest first
   std::span<const float> top_logprobs;
   std::span<const float> listed_logprobs;  // in the order of SampleTask::listed
@@ -109,7 +105,8 @@ class Sampler {
   Kernel kernel_;
   std::unique_ptr<StateStore> states_;
   Buffer ids_, tasks_, lists_, out_, bins_;
-  std::vector<std::uint32_t> task_words_, list_words_;
+  std::vector<kernels::TaskRecord> task_records_;
+  std::vector<std::uint32_t> list_words_;
 };
 
 }  // namespace millrace::engine

@@ -34,7 +34,7 @@ constexpr const char* begin = "#line 1 \"common/prelude.cl\"\n\nprelude\n";
 
 TEST(SourceText, ImportsStandOnceBeforeAllThatNeedThem) {
   const std::vector<Source> files{
-      {"a.cl", "#include \"b.cl\"\n#include \"c.cl\"\na\n"},
+      {"a.cl", "#include \"b.cl\"\n#include \"c.cl\"\nK\n"},
       {"b.cl", "#pragma once\n// contract\n#include \"c.cl\"\nb\n"},
       {"c.cl", "#pragma once\n#include \"common/prelude.cl\"\nc\n"},
   };
@@ -42,7 +42,7 @@ TEST(SourceText, ImportsStandOnceBeforeAllThatNeedThem) {
             std::string("#undef K\n#define K 3\n") + begin +
                 "#line 1 \"c.cl\"\n\n\nc\n"
                 "#line 1 \"b.cl\"\n\n// contract\n\nb\n"
-                "#line 1 \"a.cl\"\n\n\na\n");
+                "#line 1 \"a.cl\"\n\n\nK\n");
 }
 
 // What a template needs stands before the part, not between its lines, where a define or a
@@ -108,6 +108,22 @@ TEST(SourceText, DefinesThatComeTooLateAreRefused) {
   const std::vector<Source> files{{"a.cl", "#include \"b.cl\"\n"}, {"b.cl", "#pragma once\n"}};
   const Error error = refusal(files, {.name = "p", .sources = {"a.cl", {"b.cl", {"K=1"}}}});
   EXPECT_EQ(error.message, "program p has b.cl before the defines that are given with it");
+}
+
+// Comments, paths, parts of words and other defines do not mention a name.
+TEST(SourceText, ADefineThatNoFileMentionsIsRefused) {
+  const std::vector<Source> files{{"K/a.cl", "// K\nK_ROWS XK /* */ + k\n"},
+                                  {"b.cl", "#ifndef K\n#define K 1\n#endif\n"}};
+  const Error error = refusal(files, {.name = "p", .sources = {"K/a.cl"}, .defines = {"K=3"}});
+  EXPECT_EQ(error.code, Code::internal);
+  EXPECT_EQ(error.message, "program p gets K=3, but none of its files mentions K");
+  EXPECT_EQ(error.hint, "correct the name, or do not give the define to this program");
+  EXPECT_EQ(refusal(files, {.name = "p", .sources = {{"K/a.cl", {"K=4", "XK=1"}}}}).message,
+            "program p gets K=4, but none of its files mentions K");
+  EXPECT_EQ(refusal(files, {.name = "p", .defines = {"K"}, .text = "K_ROWS"}).message,
+            "program p gets K, but none of its files mentions K");
+  EXPECT_NE(joined(files, {.name = "p", .sources = {"K/a.cl", "b.cl"}, .defines = {"K=3"}}), "");
+  EXPECT_NE(joined(files, {.name = "p", .defines = {"K=3"}, .text = "x[K]"}), "");
 }
 
 TEST(SourceText, EveryEmbeddedSourceFindsWhatItIncludes) {

@@ -36,10 +36,9 @@ std::uint16_t nearest_half(float value) {
 // The parameter is the number of work-items per row, for wide vectors and for narrow lanes.
 class RowItems : public ::testing::TestWithParam<std::uint32_t> {
  protected:
-  Program build(Device& device, const char* source, const std::string& define = "ROWS=1") const {
-    return must(device.build({.name = "rows",
-                              .sources = {source},
-                              .defines = {"ROW_ITEMS=" + std::to_string(GetParam()), define}}));
+  Program build(Device& device, const char* source, std::vector<std::string> defines = {}) const {
+    defines.push_back("ROW_ITEMS=" + std::to_string(GetParam()));
+    return must(device.build({.name = "rows", .sources = {source}, .defines = std::move(defines)}));
   }
   Grid rows_grid(std::size_t count) const { return {.groups = {count}, .local = {GetParam()}}; }
 };
@@ -80,7 +79,7 @@ TEST_P(RowItems, NormEqualsFloat64WithAndWithoutGather) {
   }
 }
 
-// The gate functions by their definitions, in the order of GATE (kernels/activation/silu.cl).
+// The gate functions by their definitions, in the order of GATE (kernels/activation/gated.cl).
 double activated(int gate_function, double gate, double up) {
   if (gate_function == 0) return gate / (1 + std::exp(-gate)) * up;
   if (gate_function == 1) {
@@ -111,8 +110,8 @@ TEST_P(RowItems, GateFunctionsEqualFloat64AlsoForLargeInputs) {
   for (const int gate_function : {0, 1, 2}) {
     SCOPED_TRACE("GATE " + std::to_string(gate_function));
     const Program program =
-        build(*device, "activation/silu.cl", "GATE=" + std::to_string(gate_function));
-    Kernel kernel = must(device->kernel(program, "silu_mul"));
+        build(*device, "activation/gated.cl", {"GATE=" + std::to_string(gate_function)});
+    Kernel kernel = must(device->kernel(program, "gated_mul"));
     const Buffer out = upload(*device, std::vector<float>(stride * tokens));
     must(device->launch(kernel, rows_grid(tokens), {in, out, blocks, stride}));
     const auto got = download<float>(*device, out, stride * tokens);
@@ -138,8 +137,8 @@ TEST_P(RowItems, GateFunctionsEqualFloat64AlsoForLargeInputs) {
 // Near zero, where activations are, gelu is as exact as silu.
 TEST_P(RowItems, GeluIsExactNearZero) {
   const auto device = open_device();
-  const Program program = build(*device, "activation/silu.cl", "GATE=1");
-  Kernel kernel = must(device->kernel(program, "silu_mul"));
+  const Program program = build(*device, "activation/gated.cl", {"GATE=1"});
+  Kernel kernel = must(device->kernel(program, "gated_mul"));
   std::vector<float> x(32, 1.0f);
   for (int i = 0; i < 16; ++i) x[i] = static_cast<float>(i - 8) * 0.37f;
   const Buffer in = upload(*device, x), out = upload(*device, std::vector<float>(16));

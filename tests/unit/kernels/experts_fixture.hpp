@@ -15,6 +15,7 @@
 
 #include "engine/core/gguf/dequantize.hpp"
 #include "engine/core/model/experts.hpp"
+#include "kernels/quantize/code_block.h"
 #include "tests/support/device.hpp"
 #include "tests/support/gguf_builder.hpp"
 #include "tests/support/random_blocks.hpp"
@@ -292,7 +293,7 @@ struct ExpertsStep {
         rows[std::size_t{t} * stride + i] = i < width ? random.uniform(-1, 1) : 0.0f;
       }
       for (std::uint32_t b = 0; b < (width + 31) / 32; ++b) {
-        fill_block(&codes[std::size_t{t} * codes_stride + b * 12], random);
+        fill_block(&codes[std::size_t{t} * codes_stride + b * Q_WORDS], random);
       }
     }
     shared = random.floats(std::size_t{stride} * tokens, -1, 1);
@@ -323,10 +324,11 @@ struct ExpertsStep {
   std::vector<double> coded(std::uint32_t token, std::uint32_t width) const {
     std::vector<double> out;
     for (std::uint32_t i = 0; i < width; ++i) {
-      const std::int32_t* const block = &codes[std::size_t{token} * codes_stride + i / 32 * 12];
+      const std::int32_t* const block =
+          &codes[std::size_t{token} * codes_stride + i / 32 * Q_WORDS];
       std::int8_t code = 0;
       std::memcpy(&code, reinterpret_cast<const char*>(block) + i % 32, 1);
-      out.push_back(double{std::bit_cast<float>(block[8])} * code);
+      out.push_back(double{std::bit_cast<float>(block[Q_SCALE])} * code);
     }
     return out;
   }
@@ -339,10 +341,10 @@ struct ExpertsStep {
     const int half = std::accumulate(values.begin(), values.begin() + 16, 0);
     const int sum = std::accumulate(values.begin(), values.end(), 0);
     const float scale = random.uniform(0.002f, 0.01f);
-    block[8] = std::bit_cast<std::int32_t>(scale);
-    block[9] = std::bit_cast<std::int32_t>(scale * static_cast<float>(sum));
-    block[10] = -8 * sum;
-    block[11] = -8 * half;
+    block[Q_SCALE] = std::bit_cast<std::int32_t>(scale);
+    block[Q_SUM] = std::bit_cast<std::int32_t>(scale * static_cast<float>(sum));
+    block[Q_OFFSET] = -8 * sum;
+    block[Q_OFFSET_HALF] = -8 * half;
   }
 };
 

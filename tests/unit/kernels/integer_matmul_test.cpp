@@ -12,6 +12,7 @@
 #include "engine/core/gguf/half.hpp"
 #include "engine/core/model/operations.hpp"
 #include "engine/core/model/panel.hpp"
+#include "kernels/quantize/code_block.h"
 #include "tests/support/device.hpp"
 #include "tests/support/one_layer.hpp"
 #include "tests/unit/kernels/packed_matrix.hpp"
@@ -24,8 +25,6 @@ using testing::must;
 using testing::open_device;
 using testing::Random;
 using testing::upload;
-
-constexpr std::uint32_t q_words = 12;
 
 // The variants that the device's compiler accepts and this processor can run.
 std::vector<std::string> variants() {
@@ -46,7 +45,7 @@ struct Call {
 
 // Fills a quantized column with random codes, or with the largest ones.
 void fill_column(std::int32_t* x, std::uint32_t k, Extremes extremes, Random& random) {
-  for (std::uint32_t b = 0; b < k / 32; ++b, x += q_words) {
+  for (std::uint32_t b = 0; b < k / 32; ++b, x += Q_WORDS) {
     std::array<std::int8_t, 32> codes;
     std::int32_t sum = 0, half = 0;
     for (std::uint32_t i = 0; i < 32; ++i) {
@@ -58,10 +57,10 @@ void fill_column(std::int32_t* x, std::uint32_t k, Extremes extremes, Random& ra
     }
     std::memcpy(x, codes.data(), codes.size());
     const float scale = random.uniform(0, 0.1f);
-    x[8] = std::bit_cast<std::int32_t>(scale);
-    x[9] = std::bit_cast<std::int32_t>(scale * static_cast<float>(sum));
-    x[10] = -8 * sum;
-    x[11] = -8 * half;
+    x[Q_SCALE] = std::bit_cast<std::int32_t>(scale);
+    x[Q_SUM] = std::bit_cast<std::int32_t>(scale * static_cast<float>(sum));
+    x[Q_OFFSET] = -8 * sum;
+    x[Q_OFFSET_HALF] = -8 * half;
   }
 }
 
@@ -85,7 +84,7 @@ float expected(const Matrix& m, const Call& call, std::uint32_t row, std::uint32
   const std::uint32_t k = m.layout.k(), blocks = k / 32, each = format.scales_per_block();
   const std::int32_t* x = &call.x[std::size_t{column} * code_stride(m.layout.columns)];
   float acc = 0;
-  for (std::uint32_t b = 0; b < blocks; ++b, x += q_words) {
+  for (std::uint32_t b = 0; b < blocks; ++b, x += Q_WORDS) {
     const float* const d = &m.scales[(std::size_t{row} * blocks + b) * each];
     std::array<std::int8_t, 32> codes;
     std::memcpy(codes.data(), x, codes.size());
@@ -95,13 +94,13 @@ float expected(const Matrix& m, const Call& call, std::uint32_t row, std::uint32
         const std::uint8_t code = m.codes[std::size_t{row} * k + b * 32 + i];
         sum += ((format.levels ? m.line[code] : code) - format.offset) * codes[i];
       }
-      const float scale = d[from / format.scale_block] * std::bit_cast<float>(x[8]);
+      const float scale = d[from / format.scale_block] * std::bit_cast<float>(x[Q_SCALE]);
       acc = std::fma(static_cast<float>(sum), scale, acc);
     }
     for (std::uint32_t run = 0; format.affine && run < format.runs(); ++run) {
       const auto first = codes.begin() + run * format.scale_block;
       const int sum = std::accumulate(first, first + format.scale_block, 0);
-      const float t = std::bit_cast<float>(x[8]) * static_cast<float>(sum);
+      const float t = std::bit_cast<float>(x[Q_SCALE]) * static_cast<float>(sum);
       acc = std::fma(d[format.runs() + run], t, acc);
     }
   }
@@ -294,9 +293,9 @@ std::vector<std::int32_t> gate_up(const std::string& variant, std::uint32_t toke
   return download<std::int32_t>(*device, out.codes, codes);
 }
 
-// The generic family runs a product, SiLU and quantization in turn, and each has its own test. In
-// the cpu family, the instruction of the products does not change what follows them.
-TEST(GateUp, IsTheProductThenSiluThenCodes) {
+// The generic family runs a product, the gate and quantization in turn, and each has its own test.
+// In the cpu family, the instruction of the products does not change what follows them.
+TEST(GateUp, IsTheProductThenTheGateThenCodes) {
   if (!testing::has_cpu_family()) GTEST_SKIP() << testing::needs_cpu_family;
   for (const std::uint32_t tokens : {1u, 5u, 40u}) {
     EXPECT_EQ(gate_up("cpu", tokens), gate_up("generic", tokens)) << tokens << " tokens";

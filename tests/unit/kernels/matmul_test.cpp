@@ -86,9 +86,12 @@ class MatmulVariant {
     }
     weight_ = upload(*device_, packed);
     std::vector<std::string> defines = layout.defines();
-    defines.push_back("X_STRIDE=" + std::to_string(input_stride(matrix.columns)));
-    defines.push_back("TILE=" + std::to_string(tile));
-    defines.push_back("GROUP_COLUMNS=" + std::to_string(group_columns));
+    if (variant == "cpu") {
+      defines.push_back("X_STRIDE=" + std::to_string(input_stride(matrix.columns)));
+      defines.push_back("TILE=" + std::to_string(tile));
+    } else {
+      defines.push_back("GROUP_COLUMNS=" + std::to_string(group_columns));
+    }
     const Program program = must(device_->build({.name = "matmul",
                                                  .sources = {"matmul/exact_" + variant + ".cl"},
                                                  .defines = std::move(defines)}));

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/quantize/code_block.h"
 #include "tests/support/device.hpp"
 
 namespace millrace::engine {
@@ -20,8 +21,6 @@ using testing::open_device;
 using testing::Random;
 using testing::upload;
 
-constexpr std::uint32_t q_words = 12;
-
 // Quantizes rows of two blocks, with `items` work-items per row.
 std::vector<std::int32_t> quantize(const std::vector<float>& rows, std::uint32_t items) {
   const auto device = open_device();
@@ -31,10 +30,10 @@ std::vector<std::int32_t> quantize(const std::vector<float>& rows, std::uint32_t
   Kernel kernel = must(device->kernel(program, "quantize_rows"));
   const std::size_t count = rows.size() / 64;
   const Buffer in = upload(*device, rows);
-  const Buffer out = upload(*device, std::vector<std::int32_t>(count * 2 * q_words));
+  const Buffer out = upload(*device, std::vector<std::int32_t>(count * 2 * Q_WORDS));
   must(device->launch(kernel, {.groups = {count}, .local = {items}},
-                      {in, out, 2u, 64u, 2 * q_words}));
-  return download<std::int32_t>(*device, out, count * 2 * q_words);
+                      {in, out, 2u, 64u, 2u * Q_WORDS}));
+  return download<std::int32_t>(*device, out, count * 2 * Q_WORDS);
 }
 
 TEST(Quantize, GivesTheNearestCodesAndTheirSums) {
@@ -51,8 +50,8 @@ TEST(Quantize, GivesTheNearestCodesAndTheirSums) {
     float top = 0;
     for (int i = 0; i < 32; ++i) top = std::max(top, std::fabs(v[i]));
     const float scale = top < 1e-37f ? 0.0f : top * (1.0f / 127.0f);
-    const std::int32_t* const q = &got[b * q_words];
-    ASSERT_EQ(std::bit_cast<float>(q[8]), scale) << "block " << b;
+    const std::int32_t* const q = &got[b * Q_WORDS];
+    ASSERT_EQ(std::bit_cast<float>(q[Q_SCALE]), scale) << "block " << b;
     std::array<std::int8_t, 32> codes;
     std::memcpy(codes.data(), q, codes.size());
     std::int32_t sum = 0, half = 0;
@@ -63,9 +62,9 @@ TEST(Quantize, GivesTheNearestCodesAndTheirSums) {
       sum += codes[i];
       if (i < 16) half += codes[i];
     }
-    EXPECT_EQ(std::bit_cast<float>(q[9]), scale * static_cast<float>(sum));
-    EXPECT_EQ(q[10], -8 * sum);
-    EXPECT_EQ(q[11], -8 * half);
+    EXPECT_EQ(std::bit_cast<float>(q[Q_SUM]), scale * static_cast<float>(sum));
+    EXPECT_EQ(q[Q_OFFSET], -8 * sum);
+    EXPECT_EQ(q[Q_OFFSET_HALF], -8 * half);
   }
 }
 
@@ -74,8 +73,8 @@ TEST(Quantize, WhatIsNotFiniteStaysVisible) {
     std::vector<float> rows(64, 1.0f);
     rows[40] = bad;
     const auto got = quantize(rows, 1);
-    EXPECT_TRUE(std::isfinite(std::bit_cast<float>(got[8])));
-    EXPECT_FALSE(std::isfinite(std::bit_cast<float>(got[q_words + 8])));
+    EXPECT_TRUE(std::isfinite(std::bit_cast<float>(got[Q_SCALE])));
+    EXPECT_FALSE(std::isfinite(std::bit_cast<float>(got[Q_WORDS + Q_SCALE])));
   }
 }
 

@@ -31,7 +31,7 @@ def test_oclgrind_detects_a_bad_write(tmp_path):
 
 def test_elementwise_kernels_stay_in_bounds(tmp_path):
     log = tmp_path / "log"
-    result = run("kernels_test", "Norm*:Silu*:Embed*:*Rope*:Quantize*", log)
+    result = run("kernels_test", "*RowItems*:Embed*:*Rope*:Quantize*", log)
     assert result.returncode == 0, result.stdout[-3000:]
     assert log.read_text() == ""
 

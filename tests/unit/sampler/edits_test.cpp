@@ -301,7 +301,7 @@ TEST_P(EditedRows, ListedLogprobsOfDrawnAndScoredTokens) {
       expect_near(got[i].listed_logprobs[k], (i == 2 ? drawn : model)[listed[k]], "listed");
     }
     EXPECT_EQ(got[i].top_ids, got[1].top_ids);
-    EXPECT_EQ(got[i].stages & stage_listed, stage_listed);
+    EXPECT_EQ(got[i].stages & STAGE_LISTED, STAGE_LISTED);
   }
   EXPECT_EQ(got[0].id, got[1].id);
 }
@@ -309,7 +309,7 @@ TEST_P(EditedRows, ListedLogprobsOfDrawnAndScoredTokens) {
 TEST_P(EditedRows, CostNothingWhereNobodyAsks) {
   const std::vector<float> row = random_logits(6, 500, 1);
   EXPECT_EQ(run_one(row, greedy()).stages, 0u);
-  EXPECT_EQ(run_one(row, sampled(filters(1), 1)).stages, stage_noise);
+  EXPECT_EQ(run_one(row, sampled(filters(1), 1)).stages, STAGE_NOISE);
   EXPECT_EQ(sampler_->states().bytes(), 0u);
   const std::uint64_t before = device_->launches();
   run_one(row, greedy());
@@ -322,15 +322,15 @@ TEST_P(EditedRows, CostNothingWhereNobodyAsks) {
   task.sequence = 1;
   task.edits = &edits;
   task.history = {prompt, {}, 10};
-  EXPECT_EQ(run_one(row, task).stages, stage_edit);
+  EXPECT_EQ(run_one(row, task).stages, STAGE_EDIT);
   EXPECT_EQ(device_->launches() - before, 2u);
   EXPECT_GT(sampler_->states().bytes(), 0u);
   Sampling typical = filters(1);
   typical.typical_p = 0.5f;
-  EXPECT_EQ(run_one(row, sampled(typical, 1)).stages, stage_noise | stage_typical);
+  EXPECT_EQ(run_one(row, sampled(typical, 1)).stages, STAGE_NOISE | STAGE_TYPICAL);
   Sampling xtc = filters(1);
   xtc.xtc_probability = 1;
-  EXPECT_EQ(run_one(row, sampled(xtc, 1)).stages, stage_noise | stage_xtc);
+  EXPECT_EQ(run_one(row, sampled(xtc, 1)).stages, STAGE_NOISE | STAGE_XTC);
 }
 
 // Tokens do not depend on the other outputs that are requested for their row.

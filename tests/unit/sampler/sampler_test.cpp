@@ -152,7 +152,7 @@ TEST_P(SamplerVariants, ScoresAGivenToken) {
   EXPECT_NEAR(got.logprob, want[31000], 1e-5);
   const Tokens order = reference::order(row);
   EXPECT_EQ(got.top_ids, Tokens(order.begin(), order.begin() + 5));
-  EXPECT_EQ(got.stages, stage_sum | stage_top);
+  EXPECT_EQ(got.stages, STAGE_SUM | STAGE_TOP);
 }
 
 TEST_P(SamplerVariants, MinusInfinityIsAnOrdinaryLogit) {
@@ -198,11 +198,11 @@ TEST_P(SamplerVariants, WorkNobodyAskedForIsNotDone) {
   const std::vector<float> row = random_logits(6, 500, 1.0f);
   EXPECT_EQ(run_one(row, greedy()).stages, 0u);
   EXPECT_TRUE(std::isnan(run_one(row, greedy()).logprob));
-  EXPECT_EQ(run_one(row, sampled(filters(1), 1)).stages, stage_noise);
-  EXPECT_EQ(run_one(row, sampled(filters(1, 5), 1)).stages, stage_noise | stage_filter);
+  EXPECT_EQ(run_one(row, sampled(filters(1), 1)).stages, STAGE_NOISE);
+  EXPECT_EQ(run_one(row, sampled(filters(1, 5), 1)).stages, STAGE_NOISE | STAGE_FILTER);
   SampleTask task = greedy();
   task.logprob = true;
-  EXPECT_EQ(run_one(row, task).stages, stage_sum);
+  EXPECT_EQ(run_one(row, task).stages, STAGE_SUM);
 }
 
 TEST_P(SamplerVariants, BitsDoNotDependOnTheBatch) {

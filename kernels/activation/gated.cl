@@ -87,7 +87,7 @@ static inline void mr_gate_mul4(const float16* gate, const float16* up, float16*
 }
 
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
-void silu_mul(__global const float* gate_up, __global float* out, uint blocks, uint out_stride) {
+void gated_mul(__global const float* gate_up, __global float* out, uint blocks, uint out_stride) {
   const uint token = (uint)get_group_id(0);
   __global const float* gate = gate_up + (size_t)token * (blocks * 32);
   __global const float* up = gate + blocks * 16;

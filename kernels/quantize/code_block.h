@@ -1,0 +1,16 @@
+#pragma once
+// A block of codes, the form in which integer products read activations. C++ and OpenCL C both read
+// this file. block.cl says how a block is made.
+//
+//   words 0..7           codes, four signed bytes a word, in the order of the channels
+//   word  Q_SCALE        float s, the scale: a channel is s * code
+//   word  Q_SUM          float t = s * (float)(sum of the 32 codes)
+//   word  Q_OFFSET       int -8 * (sum of the 32 codes)
+//   word  Q_OFFSET_HALF  int -8 * (sum of the codes 0..15)
+
+#define Q_CHANNELS 32
+#define Q_WORDS 12
+#define Q_SCALE 8
+#define Q_SUM 9
+#define Q_OFFSET 10
+#define Q_OFFSET_HALF 11
