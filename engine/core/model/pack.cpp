@@ -49,8 +49,10 @@ void pack_levels(const Levels& levels, std::uint8_t offset, std::span<std::byte>
 // Packs one row of a panel.
 class RowPacker {
  public:
-  RowPacker(const PanelLayout& layout, std::uint32_t lane, std::byte* scales, std::byte* codes)
+  RowPacker(const PanelLayout& layout, float factor, std::uint32_t lane, std::byte* scales,
+            std::byte* codes)
       : format_(layout.format),
+        factor_(factor),
         each_(layout.format.scales_per_block()),
         code_bytes_(layout.code_bytes() / (layout.k() / block_columns)),
         lane_(lane),
@@ -64,7 +66,10 @@ class RowPacker {
     for (std::uint32_t k = 0; k < columns; k += block_columns) {
       const std::uint32_t within = k % type.block_elements;
       const std::byte* const from = row + std::size_t{k / type.block_elements} * type.block_bytes;
-      if (within == 0) traits.unpack(from, block);
+      if (within == 0) {
+        traits.unpack(from, block);
+        if (factor_ != 1.0f) multiply(block, type.block_elements / traits.group_elements);
+      }
       const std::uint32_t to = k / block_columns, group = within / traits.group_elements;
       if (traits.half_scales) {
         put_scales(to, 0, traits.halves, from + traits.halves_at);
@@ -77,6 +82,12 @@ class RowPacker {
   }
 
  private:
+  void multiply(QuantBlock& block, std::uint32_t groups) const {
+    for (std::uint32_t g = 0; g < groups; ++g) {
+      block.scales[g] *= factor_;
+      if (format_.affine) block.minimums[g] *= factor_;
+    }
+  }
   // Writes `count` of the block's numbers, from number `first` on.
   void put_scales(std::uint32_t block, std::uint32_t first, std::uint32_t count, const void* from) {
     const std::byte* number = static_cast<const std::byte*>(from);
@@ -91,6 +102,7 @@ class RowPacker {
   }
 
   const PanelFormat format_;
+  const float factor_;
   const std::uint32_t each_;
   const std::size_t code_bytes_;
   const std::uint32_t lane_;
@@ -146,7 +158,7 @@ std::optional<std::uint64_t> find_row_not_finite(const Tensor& tensor, std::uint
 }
 
 void pack_panel(const PanelLayout& layout, const Tensor& tensor, std::uint32_t panel,
-                std::span<std::byte> out) {
+                std::span<std::byte> out, float factor) {
   std::ranges::fill(out, std::byte{0});
   std::byte* const scales = out.data() + layout.level_bytes();
   std::byte* const codes = out.data() + layout.codes_at();
@@ -161,7 +173,7 @@ void pack_panel(const PanelLayout& layout, const Tensor& tensor, std::uint32_t p
   for (std::uint32_t lane = 0; lane < rows; ++lane) {
     const std::byte* const row = tensor.data.data() + (first + lane) * row_bytes;
     if (quantized != nullptr) {
-      RowPacker(layout, lane, scales, codes).pack(*quantized, row, layout.columns);
+      RowPacker(layout, factor, lane, scales, codes).pack(*quantized, row, layout.columns);
     } else if (layout.format.codes == Codes::f32) {
       pack_plain<4>(row, layout.columns, lane, codes);
     } else {
