@@ -64,6 +64,8 @@ void add_layer(const GgufFile& file, const ModelSpec& spec, std::uint32_t index,
   for (const LayerMatrix& matrix : layer_matrices(file, spec, index)) {
     names.needed.insert(matrix.tensor + ".weight");
     names.allowed.insert(matrix.tensor + ".bias");
+    names.allowed.insert(matrix.tensor + ".scale");
+    names.allowed.insert(matrix.tensor + ".input_scale");  // for activations in few bits: ignored
   }
   const NormNames& norms = layer.norms;
   for (const auto* name :
@@ -131,7 +133,11 @@ std::vector<LayerMatrix> layer_matrices(const GgufFile& file, const ModelSpec& s
 Status check_tensors(const GgufFile& file, const ModelSpec& spec, Blocks blocks) {
   Names names;
   names.needed = {"token_embd.weight", "output_norm.weight"};
-  names.allowed = {"output.weight", "rope_freqs.weight", "rope_factors_short.weight",
+  names.allowed = {"output.weight",
+                   "output.scale",
+                   "output.input_scale",
+                   "rope_freqs.weight",
+                   "rope_factors_short.weight",
                    "rope_factors_long.weight"};
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) add_layer(file, spec, i, names);
   for (const Tensor& tensor : file.tensors()) {

@@ -17,7 +17,8 @@ namespace millrace::engine {
 
 // A matrix of [rows][columns]; of experts, `matrices` of them. It is rows [first_row, first_row +
 // rows) of the tensor `tensor`.weight, which has tensor_rows, times `matrices`. If the file has
-// `tensor`.bias, [matrices][tensor_rows], the same rows of it are added to the product.
+// `tensor`.bias, [matrices][tensor_rows], the same rows of it are added to the product; before
+// that, `tensor`.scale, [matrices] or [1], multiplies it.
 struct LayerMatrix {
   std::string_view name;  // as if nothing were fused: "attn_k"
   std::uint32_t columns = 0, rows = 0, matrices = 1;

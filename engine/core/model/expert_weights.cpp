@@ -17,6 +17,7 @@ constexpr std::uint32_t most_groups = 32;  // of kernels/experts/route.cl
 struct ExpertPart {
   const Tensor* tensor = nullptr;
   std::uint32_t first_row = 0, rows = 0;
+  std::vector<float> factors{};  // of each expert's products
 
   std::uint32_t panels() const { return round_up(rows, panel_rows) / panel_rows; }
   // Those rows of one expert as a tensor of their own.
@@ -41,7 +42,7 @@ void pack_expert(std::span<const ExpertPart> parts, std::uint32_t expert, const 
   for (const ExpertPart& part : parts) {
     const Tensor tensor = part.of(expert);
     for (std::uint32_t p = 0; p < part.panels(); ++p, at += bytes) {
-      pack_panel(layout, tensor, p, std::span(out).subspan(at, bytes));
+      pack_panel(layout, tensor, p, std::span(out).subspan(at, bytes), part.factors[expert]);
     }
   }
 }
@@ -158,7 +159,8 @@ class ExpertLoader {
       if (tensor == nullptr || tensor->name != name) {
         MILLRACE_ASSIGN(tensor, find_shaped(file_, name, columns, tensor_rows, spec_.count));
       }
-      parts.push_back({tensor, part.first_row, part.rows});
+      MILLRACE_ASSIGN(auto factors, packed_factors(file_, *tensor));
+      parts.push_back({tensor, part.first_row, part.rows, std::move(factors)});
       out.tensors.push_back({std::string(tensor->name), tensor->type});
       first.push_back(out.rows);
       out.rows += round_up(part.rows, panel_rows);

@@ -71,8 +71,9 @@ void pack_levels(const Levels& levels, std::uint8_t offset, std::span<std::byte>
 // Packs one row of a panel.
 class RowPacker {
  public:
-  RowPacker(const PanelLayout& layout, std::uint32_t lane, std::byte* panel)
+  RowPacker(const PanelLayout& layout, float factor, std::uint32_t lane, std::byte* panel)
       : format_(layout.format),
+        factor_(factor),
         each_(layout.format.scales_per_block()),
         code_bytes_(layout.code_bytes() / (layout.k() / block_columns)),
         lane_(lane),
@@ -90,6 +91,7 @@ class RowPacker {
       if (within == 0) {
         unpack_block(traits, from, block);
         if (traits.scales == ScaleForm::steps) put_halves(k / step_columns, traits, from);
+        if (factor_ != 1.0f) multiply(block, type.block_elements / traits.group_elements);
       }
       const std::uint32_t to = k / block_columns, group = within / traits.group_elements;
       if (traits.scales == ScaleForm::halves) {
@@ -105,6 +107,12 @@ class RowPacker {
   }
 
  private:
+  void multiply(QuantBlock& block, std::uint32_t groups) const {
+    for (std::uint32_t g = 0; g < groups; ++g) {
+      block.scales[g] *= factor_;
+      if (format_.affine) block.minimums[g] *= factor_;
+    }
+  }
   // Writes the numbers of a block's runs.
   void put_groups(std::uint32_t block, const void* scales, const void* minimums) {
     put_scales(block, 0, format_.runs(), scales);
@@ -130,6 +138,7 @@ class RowPacker {
   }
 
   const PanelFormat format_;
+  const float factor_;
   const std::uint32_t each_;
   const std::size_t code_bytes_;
   const std::uint32_t lane_;
@@ -186,7 +195,7 @@ std::optional<std::uint64_t> find_row_not_finite(const Tensor& tensor, std::uint
 }
 
 void pack_panel(const PanelLayout& layout, const Tensor& tensor, std::uint32_t panel,
-                std::span<std::byte> out) {
+                std::span<std::byte> out, float factor) {
   std::ranges::fill(out, std::byte{0});
   std::byte* const codes = out.data() + layout.codes_at();
   const std::uint64_t first = std::uint64_t{panel} * panel_rows;
@@ -200,7 +209,7 @@ void pack_panel(const PanelLayout& layout, const Tensor& tensor, std::uint32_t p
   for (std::uint32_t lane = 0; lane < rows; ++lane) {
     const std::byte* const row = tensor.data.data() + (first + lane) * row_bytes;
     if (quantized != nullptr) {
-      RowPacker(layout, lane, out.data()).pack(*quantized, row, layout.columns);
+      RowPacker(layout, factor, lane, out.data()).pack(*quantized, row, layout.columns);
     } else if (layout.format.codes == Codes::f32) {
       pack_plain<4>(row, layout.columns, lane, codes);
     } else {

@@ -17,8 +17,9 @@ std::optional<std::uint64_t> find_row_not_finite(const Tensor& tensor, std::uint
                                                  std::uint64_t count);
 
 // Packs 16 rows, from row 16 * panel on, of a tensor whose shape[0] is layout.columns; `out` has
-// panel_bytes.
+// panel_bytes. The scales are multiplied by `factor`, which only formats with scales as float
+// allow; each product is rounded once.
 void pack_panel(const PanelLayout& layout, const Tensor& tensor, std::uint32_t panel,
-                std::span<std::byte> out);
+                std::span<std::byte> out, float factor = 1.0f);
 
 }  // namespace millrace::engine

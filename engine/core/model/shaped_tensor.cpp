@@ -1,5 +1,9 @@
 #include "engine/core/model/shaped_tensor.hpp"
 
+#include <algorithm>
+#include <cmath>
+
+#include "engine/core/gguf/product_scale.hpp"
 #include "engine/core/model/pack.hpp"
 
 namespace millrace::engine {
@@ -37,6 +41,25 @@ Result<const Tensor*> find_shaped(const GgufFile& file, const std::string& name,
               file.source() + ": tensor \"" + name + "\" is " + shape_text(*tensor) +
                   " where the metadata asks for " + wanted,
               "the file is damaged or its metadata belongs to another model");
+}
+
+Result<std::vector<float>> packed_factors(const GgufFile& file, const Tensor& weight) {
+  MILLRACE_ASSIGN(auto factors, product_scales(file, weight));
+  if (factors.empty()) return std::vector<float>(weight.shape[2] * weight.shape[3], 1.0f);
+  if (format_of(weight.type).scale_bytes != sizeof(float)) {
+    return fail(Code::unsupported_tensor_type,
+                file.source() + ": tensor \"" + std::string(weight.name) + "\" is " +
+                    std::string(traits_of(weight.type).name) +
+                    " and has a factor of its products (.scale), which is supported only for " +
+                    "types whose blocks have several scales, such as NVFP4 and Q4_K",
+                "convert the model to such a type");
+  }
+  const auto wrong = std::ranges::find_if(factors, [](float x) { return std::abs(x) > 0x1p64f; });
+  if (wrong == factors.end()) return factors;
+  return fail(Code::gguf_malformed,
+              file.source() + ": the factor of tensor \"" + std::string(weight.name) + "\" is " +
+                  std::to_string(*wrong) + ", beyond 2^64",
+              "the file is damaged: download or convert it again");
 }
 
 }  // namespace millrace::engine

@@ -1,9 +1,10 @@
 #pragma once
 // Finds tensors whose shape and numbers are as a model's loading needs them. Errors:
 // gguf_malformed, with the name of a tensor that is missing, has another shape or holds a number
-// that is not finite. Thread safety: pure functions.
+// that is not finite; unsupported_tensor_type. Thread safety: pure functions.
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "engine/core/gguf/file.hpp"
 #include "schemas/base/error.hpp"
@@ -14,5 +15,9 @@ namespace millrace::engine {
 Result<const Tensor*> find_shaped(const GgufFile& file, const std::string& name,
                                   std::uint64_t columns, std::uint64_t rows,
                                   std::uint64_t matrices = 1);
+
+// Returns the factor of each matrix's products (gguf/product_scale.hpp), 1 where the file has none.
+// pack_panel multiplies the scales by it, so it is refused for types without scales as float.
+Result<std::vector<float>> packed_factors(const GgufFile& file, const Tensor& weight);
 
 }  // namespace millrace::engine

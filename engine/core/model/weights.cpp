@@ -14,6 +14,7 @@ namespace {
 struct Piece {
   const Tensor* tensor = nullptr;
   std::uint32_t first_panel = 0, panels = 0;
+  float factor = 1.0f;  // of the tensor's products
 };
 
 struct Run {
@@ -25,7 +26,7 @@ struct Run {
 constexpr std::size_t upload_bytes = std::size_t{8} << 20;
 
 // Appends a tensor's panels to the runs; begins a new run if the format or the size requires it.
-void plan_runs(const Tensor& tensor, const MatrixPart& part, std::uint32_t first_row,
+void plan_runs(const Tensor& tensor, const MatrixPart& part, float factor, std::uint32_t first_row,
                std::uint64_t most_bytes, std::vector<Run>& runs) {
   const PanelFormat format = format_of(tensor.type);
   const PanelLayout layout{format, static_cast<std::uint32_t>(tensor.shape[0])};
@@ -39,7 +40,7 @@ void plan_runs(const Tensor& tensor, const MatrixPart& part, std::uint32_t first
     }
     Run& run = runs.back();
     const std::uint32_t take = std::min(panels - at, most - run.panels);
-    run.pieces.push_back({&tensor, first_panel + at, take});
+    run.pieces.push_back({&tensor, first_panel + at, take, factor});
     run.panels += take;
     at += take;
   }
@@ -58,7 +59,7 @@ Result<Buffer> upload(Device& device, const Run& run, std::uint32_t columns) {
       staging.resize(count * bytes);
       for (std::uint32_t i = 0; i < count; ++i) {
         pack_panel(layout, *piece.tensor, piece.first_panel + done + i,
-                   std::span(staging).subspan(i * bytes, bytes));
+                   std::span(staging).subspan(i * bytes, bytes), piece.factor);
       }
       MILLRACE_TRY(device.write(buffer, offset, staging));
       offset += staging.size();
@@ -106,7 +107,8 @@ Result<Projection> load_projection(Device& device, const GgufFile& file,
     MILLRACE_ASSIGN(const Tensor* tensor,
                     find_shaped(file, part.name + ".weight", columns, rows_of_tensor(part)));
     MILLRACE_TRY(check_panels(file, part));
-    plan_runs(*tensor, part, out.rows, device.info().max_allocation_bytes, runs);
+    MILLRACE_ASSIGN(const auto factors, packed_factors(file, *tensor));
+    plan_runs(*tensor, part, factors[0], out.rows, device.info().max_allocation_bytes, runs);
     out.first.push_back(out.rows);
     out.tensors.push_back({std::string(tensor->name), tensor->type});
     out.rows += round_up(part.rows, panel_rows);

@@ -32,6 +32,7 @@ TEST(DenseFamilies, Qwen2HasKeysOfItsOwnAndRotatesHalves) {
   layer.attention.rope.base = 1e6;
   SmallFile file("qwen2");
   file.f32("rope.freq_base", 1e6f).add({"attn_q.bias", "attn_k.bias", "attn_v.bias"});
+  file.foreign("llama.rope.freq_base", 5.0f);
   expect_layers(file.spec(), 4, layer);
 }
 

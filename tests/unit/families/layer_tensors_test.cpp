@@ -101,11 +101,12 @@ TEST(LayerTensors, UnknownOnesAreNamed) {
         << error.text();
     EXPECT_FALSE(error.hint.empty());
   };
-  for (const char* name : {"blk.0.attn_q_norm.weight", "blk.0.post_attention_norm.weight",
-                           "blk.0.ffn_gate_exps.weight", "blk.0.attn_norm.bias",
-                           "blk.0.attn_q.scale", "blk.4.attn_norm.weight", "blk.x.attn_q.weight",
-                           "blk.0.ffn_gate_inp.weight", "blk.0.exp_probs_b.bias", "output.bias",
-                           "position_embd.weight", "blk.3.nextn.eh_proj.weight", "blk.", "blk.0"}) {
+  for (const char* name :
+       {"blk.0.attn_q_norm.weight", "blk.0.post_attention_norm.weight",
+        "blk.0.ffn_gate_exps.weight", "blk.0.attn_norm.bias", "blk.0.attn_norm.scale",
+        "token_embd.scale", "blk.4.attn_norm.weight", "blk.x.attn_q.weight",
+        "blk.0.ffn_gate_inp.weight", "blk.0.exp_probs_b.bias", "output.bias",
+        "position_embd.weight", "blk.3.nextn.eh_proj.weight", "blk.", "blk.0"}) {
     unknown(SmallFile("llama"), name);
   }
   unknown(SmallFile("cohere2")
@@ -116,6 +117,14 @@ TEST(LayerTensors, UnknownOnesAreNamed) {
   // Fused and separate at once.
   SmallFile both("phi3");
   unknown(both.remove({"attn_q", "attn_k", "attn_v"}).add({"attn_qkv"}), "blk.0.attn_q.weight");
+}
+
+TEST(LayerTensors, MatricesMayHaveFactors) {
+  for (const char* name :
+       {"blk.0.attn_q.scale", "blk.3.ffn_down.scale", "output.scale", "blk.1.ffn_up.input_scale"}) {
+    SmallFile file("llama");
+    EXPECT_EQ(file.tensor(name).spec().layer_count(), 4u) << name;
+  }
 }
 
 TEST(LayerTensors, OnlyDraftBlocksAreSkipped) {

@@ -68,6 +68,11 @@ class SmallFile {
       b.array(full, engine::ValueType::boolean, values);
     });
   }
+  // A key of another architecture, by its whole name.
+  SmallFile& foreign(const std::string& full, float value) {
+    keys_[full] = [=](GgufBuilder& b, const std::string&) { b.f32(full, value); };
+    return *this;
+  }
   SmallFile& without_key(const std::string& key) {
     keys_.erase(key);
     return *this;

@@ -42,9 +42,11 @@ class Truth {
   Vector project(const Vector& x, const std::string& name) const {
     const Vector w = values(name + ".weight");
     Vector out(w.size() / x.size());
+    const double factor =
+        file_.find_tensor(name + ".scale") == nullptr ? 1 : values(name + ".scale")[0];
     if (file_.find_tensor(name + ".bias") != nullptr) out = values(name + ".bias");
     for (std::size_t r = 0; r < out.size(); ++r) {
-      for (std::size_t k = 0; k < x.size(); ++k) out[r] += w[r * x.size() + k] * x[k];
+      for (std::size_t k = 0; k < x.size(); ++k) out[r] += factor * w[r * x.size() + k] * x[k];
     }
     return out;
   }

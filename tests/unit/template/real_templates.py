@@ -1,55 +1,31 @@
 """The chat templates of real models, from the sdist of PyPI `llama-cpp-python`, and the reference
 that renders them: PyPI `jinja2`, set up as transformers does."""
 import datetime
-import fcntl
 import functools
 import json
-import os
 import pathlib
-import subprocess
 import sys
-import tarfile
-import tempfile
 
 import jinja2
 import jinja2.ext
 import jinja2.sandbox
 
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
-SDIST = "llama-cpp-python==0.3.36"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+import llama_cpp_sdist  # noqa: E402
+
 FOLDER = "vendor/llama.cpp/models/templates/"
 COUNT = 70
 
 
 @functools.cache
 def templates():
-    """Returns the source of each template by its name. pip downloads the sdist by name (its build
-    backend only states the metadata and compiles nothing); of its 77 MB only the templates are
-    kept."""
-    folder = CACHE / "millrace/templates" / SDIST.replace("==", "-")
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if len(list(folder.glob("*.jinja"))) < COUNT:
-            _fetch(folder)
+    """Returns the source of each template by its name."""
+    folder = llama_cpp_sdist.folder_with(
+        "templates", lambda path: FOLDER in str(path) and path.suffix == ".jinja",
+        lambda folder: len(list(folder.glob("*.jinja"))) >= COUNT)
     found = {p.stem: p.read_text(encoding="utf-8") for p in sorted(folder.glob("*.jinja"))}
-    assert len(found) == COUNT, f"{SDIST} holds {len(found)} templates"
+    assert len(found) == COUNT, f"{llama_cpp_sdist.NAME} holds {len(found)} templates"
     return found
-
-
-def _fetch(folder):
-    with tempfile.TemporaryDirectory(dir=folder) as temporary:
-        result = subprocess.run(
-            [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:",
-             "-d", temporary, SDIST], capture_output=True, text=True)
-        assert result.returncode == 0, \
-            f"pip could not download {SDIST}: {result.stderr[-2000:]}"
-        archive = next(pathlib.Path(temporary).glob("*.tar.gz"))
-        with tarfile.open(archive) as tar:
-            for member in tar:
-                if FOLDER in member.name and member.name.endswith(".jinja"):
-                    name = pathlib.PurePosixPath(member.name).name
-                    (folder / name).write_bytes(tar.extractfile(member).read())
 
 
 class Generation(jinja2.ext.Extension):

@@ -1,6 +1,5 @@
 """Compares the chat template engine with jinja2, set up as transformers does for chat templates."""
 
-import datetime
 import functools
 import itertools
 import json
@@ -11,9 +10,9 @@ import subprocess
 import unicodedata
 
 import jinja2
-import jinja2.ext
-import jinja2.sandbox
 import pytest
+
+import real_templates
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
@@ -54,22 +53,7 @@ def probe():
 
 
 def reference(template, messages=(), add_generation_prompt=True, bos_token="<s>", eos_token="</s>"):
-    def raise_exception(message):
-        raise jinja2.exceptions.TemplateError(message)
-
-    def tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
-        return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators,
-                          sort_keys=sort_keys)
-
-    def strftime_now(format):
-        return datetime.datetime.fromtimestamp(NOW_S, datetime.timezone.utc).strftime(format)
-
-    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols])
-    environment.filters["tojson"] = tojson
-    environment.globals["raise_exception"] = raise_exception
-    environment.globals["strftime_now"] = strftime_now
-    return environment.from_string(template).render(
+    return real_templates.environment(NOW_S).from_string(template).render(
         messages=list(messages), add_generation_prompt=add_generation_prompt, bos_token=bos_token,
         eos_token=eos_token, tools=None, documents=None)
 

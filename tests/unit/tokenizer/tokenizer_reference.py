@@ -1,6 +1,5 @@
 """Reference tokenizers for the tests: PyPI `tokenizers` built from a GGUF file's own vocabulary,
 and the vocabulary files that llama.cpp ships with the ids it expects."""
-import fcntl
 import functools
 import json
 import os
@@ -8,20 +7,18 @@ import pathlib
 import re
 import subprocess
 import sys
-import tarfile
-import tempfile
 
 from tokenizers import AddedToken, Tokenizer, models
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+import llama_cpp_sdist  # noqa: E402
 import pre_tokenizer_oracles  # noqa: E402
 from gguf_metadata import read_metadata  # noqa: E402
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+ROOT = HERE.parents[2]
 BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build"))
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
 
-SDIST = "llama-cpp-python==0.3.36"
 # The vocabularies to take from the sdist: those with expected ids, and others.
 PAIRS = ("command-r", "deepseek-coder", "deepseek-llm", "falcon", "gemma-4", "gpt-2", "llama-bpe",
          "llama-spm", "mpt", "phi-3", "qwen2", "qwen35", "refact", "starcoder")
@@ -47,36 +44,14 @@ def golden():
 
 @functools.cache
 def vocabulary_file(name):
-    """Returns the path of ggml-vocab-NAME.gguf, with its .inp and .out files beside it. They come
-    from llama-cpp-python's sdist, which pip downloads by name (its build backend only states the
-    metadata and compiles nothing). Of its 77 MB only the vocabularies are kept."""
-    folder = CACHE / "millrace/vocabularies" / SDIST.replace("==", "-")
-    folder.mkdir(parents=True, exist_ok=True)
-    wanted = folder / f"ggml-vocab-{name}.gguf"
-    with open(folder / ".lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not wanted.exists():
-            _fetch_vocabularies(folder)
-    assert wanted.exists(), f"{SDIST} does not hold {wanted.name}"
-    return wanted
-
-
-def _fetch_vocabularies(folder):
-    with tempfile.TemporaryDirectory(dir=folder) as temporary:
-        result = subprocess.run(
-            [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:",
-             "-d", temporary, SDIST], capture_output=True, text=True)
-        assert result.returncode == 0, \
-            f"pip could not download {SDIST}: {result.stderr[-2000:]}"
-        archive = next(pathlib.Path(temporary).glob("*.tar.gz"))
-        with tarfile.open(archive) as tar:
-            for member in tar:
-                name = pathlib.PurePosixPath(member.name).name
-                if name.startswith(tuple(f"ggml-vocab-{v}.gguf" for v in VOCABULARIES)) \
-                        and not (folder / name).exists():
-                    part = pathlib.Path(temporary) / name
-                    part.write_bytes(tar.extractfile(member).read())
-                    part.rename(folder / name)
+    """Returns the path of ggml-vocab-NAME.gguf of the sdist, with its .inp and .out files beside
+    it."""
+    wanted = tuple(f"ggml-vocab-{v}.gguf" for v in VOCABULARIES)
+    file = f"ggml-vocab-{name}.gguf"
+    folder = llama_cpp_sdist.folder_with("vocabularies", lambda path: path.name.startswith(wanted),
+                                         lambda folder: (folder / file).exists())
+    assert (folder / file).exists(), f"{llama_cpp_sdist.NAME} does not hold {file}"
+    return folder / file
 
 
 def reference_tokenizer(path):
