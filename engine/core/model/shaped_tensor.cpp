@@ -51,7 +51,7 @@ Result<std::vector<float>> packed_factors(const GgufFile& file, const Tensor& we
                 file.source() + ": tensor \"" + std::string(weight.name) + "\" is " +
                     std::string(traits_of(weight.type).name) +
                     " and has a factor of its products (.scale), which is supported only for " +
-                    "types whose blocks have several scales, such as NVFP4 and Q4_K",
+                    "types whose scales are kept as floats, such as NVFP4 and IQ4_XS",
                 "convert the model to such a type");
   }
   const auto wrong = std::ranges::find_if(factors, [](float x) { return std::abs(x) > 0x1p64f; });
