@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/core/model/product_program.hpp"
 #include "engine/core/model/program_text.hpp"
 
 namespace millrace::engine {
@@ -41,11 +42,6 @@ bool Experts::is_fused(const ExpertWeights& weights) const {
   const ExpertMatrix& gate_up = weights.gate_up;
   return is_cpu() && !inputs_of(gate_up).rows && !inputs_of(weights.down).rows &&
          spec_.width % block_columns == 0 && gate_up.runs[0].panels * panel_rows == gate_up.rows;
-}
-
-Grid Experts::generic_grid(std::uint32_t panels, std::uint32_t columns) {
-  return {.groups = {panels, (columns + group_columns - 1) / group_columns},
-          .local = {panel_rows, group_columns}};
 }
 
 Grid Experts::rows_grid(std::uint32_t rows) const {
@@ -107,7 +103,7 @@ Status Experts::route(const ExpertWeights& weights, const ExpertsInput& in) {
     const std::uint32_t unit = tokens <= 4 ? 4 : 1, units = (run.panels + unit - 1) / unit;
     const Grid grid =
         is_cpu() ? Grid{.groups = {std::min(units, tuning_.product_groups * cores)}, .local = {}}
-                 : generic_grid(run.panels, tokens);
+                 : generic_product_grid(run.panels, tokens);
     MILLRACE_TRY(
         device_->launch(routers_.at(run.format), grid,
                         {run.buffer, in.x.rows, scratch_.logits, router.bias, run.panels, tokens,
@@ -158,7 +154,7 @@ Status Experts::run_matrix(const ExpertMatrix& matrix, const Activation& x,
                            run.first_row, matrix.rows, direct, mode, claims_}));
     } else {
       MILLRACE_TRY(device_->launch(
-          kernel, generic_grid(run.panels, slots),
+          kernel, generic_product_grid(run.panels, slots),
           {run.buffer, from, out, matrix.bias, scratch_.slots, slots, run.panels, run.first_expert,
            run.experts, matrix.rows, run.first_row, matrix.rows, direct, mode}));
     }

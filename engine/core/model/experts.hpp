@@ -73,8 +73,6 @@ class Experts {
   Status clear_counters();
 
  private:
-  static constexpr std::uint32_t group_columns = 8;  // of a group in the generic kernels
-
   // The kernels of one format and K.
   struct Product {
     Kernel plain, gate_up;
@@ -101,7 +99,6 @@ class Experts {
   }
   Forms inputs_of(const ExpertMatrix& matrix) const;
   bool is_fused(const ExpertWeights& weights) const;
-  static Grid generic_grid(std::uint32_t panels, std::uint32_t columns);
   Grid rows_grid(std::uint32_t rows) const;
   ProductKey key_of(const PanelFormat& format, std::uint32_t columns, bool gated) const;
 
@@ -110,8 +107,6 @@ class Experts {
   Status prepare_router(const Projection& router);
   Status prepare_matrix(const ExpertMatrix& matrix, bool gated);
   Result<Product> build_product(const PanelLayout& layout, bool gated);
-  ProgramSpec exact_program(const PanelLayout& layout) const;
-  ProgramSpec integer_program(const PanelLayout& layout) const;
 
   Status reserve(std::uint32_t tokens);
   Status route(const ExpertWeights& weights, const ExpertsInput& in);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/core/model/experts.hpp"
+#include "engine/core/model/product_program.hpp"
 #include "engine/core/model/program_text.hpp"
 
 namespace millrace::engine {
@@ -74,7 +75,8 @@ Status Experts::prepare_router(const Projection& router) {
   for (const WeightRun& run : router.runs) {
     if (routers_.contains(run.format)) continue;
     MILLRACE_ASSIGN(const Program program,
-                    device_->build(exact_program({run.format, router.columns})));
+                    device_->build(product_program(*device_, {run.format, router.columns},
+                                                   Inputs::rows, tuning_)));
     MILLRACE_ASSIGN(routers_[run.format], device_->kernel(program, "matmul"));
   }
   return {};
@@ -91,7 +93,8 @@ Status Experts::prepare_matrix(const ExpertMatrix& matrix, bool gated) {
 
 Result<Experts::Product> Experts::build_product(const PanelLayout& layout, bool gated) {
   const bool integers = is_integer(layout.format);
-  ProgramSpec program = integers ? integer_program(layout) : exact_program(layout);
+  ProgramSpec program =
+      product_program(*device_, layout, integers ? Inputs::codes : Inputs::rows, tuning_);
   program.name = "experts_matmul";
   program.sources = {
       variant_of(integers ? "experts/integer_" : "experts/exact_", device_->family())};
@@ -105,27 +108,6 @@ Result<Experts::Product> Experts::build_product(const PanelLayout& layout, bool 
   if (!gated) return product;
   MILLRACE_ASSIGN(product.gate_up, device_->kernel(built, "experts_gate_up"));
   return product;
-}
-
-ProgramSpec Experts::exact_program(const PanelLayout& layout) const {
-  ProgramSpec program{.name = "router",
-                      .sources = {variant_of("matmul/exact_", device_->family())},
-                      .defines = layout.defines()};
-  program.defines.push_back(columns_define(device_->family(), tuning_.float_tile, group_columns));
-  // Products of one matrix get this number as an argument in the other family.
-  if (is_cpu()) program.defines.push_back(define("X_STRIDE", input_stride(layout.columns)));
-  return program;
-}
-
-ProgramSpec Experts::integer_program(const PanelLayout& layout) const {
-  ProgramSpec program{.sources = {variant_of("matmul/integer_", device_->family())},
-                      .defines = layout.defines()};
-  program.defines.push_back(define("X_STRIDE", code_stride(layout.columns)));
-  program.defines.push_back(columns_define(device_->family(), tuning_.integer_tile, group_columns));
-  if (is_cpu()) {
-    program.defines.push_back(define("DOT", static_cast<std::uint64_t>(device_->dot())));
-  }
-  return program;
 }
 
 }  // namespace millrace::engine

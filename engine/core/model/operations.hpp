@@ -175,8 +175,7 @@ class Operations {
   Status prepare_norms();
   Status prepare_queries();
   std::vector<std::string> row_defines() const;
-  Result<Kernel> build_exact_product(const PanelLayout& layout);
-  Result<Product> build_integer_product(const PanelLayout& layout);
+  Result<Product> build_product(const PanelLayout& layout);
   Product& product_of(const WeightRun& run, const Projection& projection);
   bool is_fusable(const Projection& projection) const;
   Status reserve_sums();

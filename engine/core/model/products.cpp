@@ -3,17 +3,10 @@
 #include <algorithm>
 
 #include "engine/core/model/operations.hpp"
-#include "engine/core/model/program_text.hpp"
+#include "engine/core/model/product_program.hpp"
 
 namespace millrace::engine {
 namespace {
-
-constexpr std::uint32_t plain_columns = 8;  // columns of a group in the generic kernels
-
-Grid plain_grid(std::uint32_t panels, std::uint32_t columns) {
-  return {.groups = {panels, (columns + plain_columns - 1) / plain_columns},
-          .local = {panel_rows, plain_columns}};
-}
 
 std::uint32_t mode_of(const Projection& projection, Accumulate accumulate) {
   return (accumulate == Accumulate::add ? 1u : 0u) | (projection.bias ? 2u : 0u);
@@ -34,43 +27,20 @@ Status Operations::prepare_product(const Projection& projection) {
     const PanelLayout layout{run.format, projection.columns};
     const std::pair key{run.format, layout.k()};
     if (products_.contains(key)) continue;
-    if (is_integer(run.format)) {
-      MILLRACE_ASSIGN(products_[key], build_integer_product(layout));
-    } else {
-      MILLRACE_ASSIGN(products_[key].plain, build_exact_product(layout));
-    }
+    MILLRACE_ASSIGN(products_[key], build_product(layout));
   }
   return {};
 }
 
-Result<Kernel> Operations::build_exact_product(const PanelLayout& layout) {
-  const Family family = device_->family();
-  ProgramSpec program{.name = "matmul",
-                      .sources = {variant_of("matmul/exact_", family)},
-                      .defines = layout.defines()};
-  program.defines.push_back(columns_define(family, tuning_.float_tile, plain_columns));
-  if (family == Family::cpu) {
-    program.defines.push_back(define("X_STRIDE", input_stride(layout.columns)));
-  }
-  MILLRACE_ASSIGN(const Program built, device_->build(program));
-  return device_->kernel(built, "matmul");
-}
-
-Result<Operations::Product> Operations::build_integer_product(const PanelLayout& layout) {
-  const bool cpu = device_->family() == Family::cpu;
-  ProgramSpec program{.name = "integer_matmul",
-                      .sources = {variant_of("matmul/integer_", device_->family())},
-                      .defines = layout.defines()};
-  program.defines.push_back(define("X_STRIDE", code_stride(layout.columns)));
-  program.defines.push_back(columns_define(device_->family(), tuning_.integer_tile, plain_columns));
-  if (cpu) {
-    program.defines.push_back(define("DOT", static_cast<std::uint64_t>(device_->dot())));
-    program.defines.push_back(gate_define());
-  }
+Result<Operations::Product> Operations::build_product(const PanelLayout& layout) {
+  const Inputs inputs = is_integer(layout.format) ? Inputs::codes : Inputs::rows;
+  ProgramSpec program = product_program(*device_, layout, inputs, tuning_);
+  const bool gated = inputs == Inputs::codes && device_->family() == Family::cpu;
+  if (gated) program.defines.push_back(gate_define());
   MILLRACE_ASSIGN(const Program built, device_->build(program));
   Product product;
   MILLRACE_ASSIGN(product.plain, device_->kernel(built, "matmul"));
-  if (!cpu) return product;
+  if (!gated) return product;
   MILLRACE_ASSIGN(product.gate_up, device_->kernel(built, "gate_up"));
   MILLRACE_TRY(reserve_sums());
   return product;
@@ -117,11 +87,11 @@ Status Operations::run_product(const WeightRun& run, const Projection& projectio
                              {run.buffer, x.codes, out, projection.bias, run.panels, columns,
                               out_stride, run.first_row, mode, claims_});
     }
-    return device_->launch(kernel, plain_grid(run.panels, columns),
+    return device_->launch(kernel, generic_product_grid(run.panels, columns),
                            {run.buffer, x.codes, out, projection.bias, run.panels, columns,
                             out_stride, run.first_row, mode});
   }
-  Grid grid = plain_grid(run.panels, columns);
+  Grid grid = generic_product_grid(run.panels, columns);
   if (cpu) {
     // Launch enough groups that a late thread finds work, but no more than there are units of
     // panels that a tile takes at once.

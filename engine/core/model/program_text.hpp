@@ -20,11 +20,6 @@ inline std::string float_text(double value) {
   return text;
 }
 
-// How a product's program cuts its columns: the cpu family into tiles, the other one into groups.
-inline std::string columns_define(Family family, std::uint64_t tile, std::uint64_t group_columns) {
-  return family == Family::cpu ? define("TILE", tile) : define("GROUP_COLUMNS", group_columns);
-}
-
 // "attention/" -> "attention/cpu.cl".
 inline std::string variant_of(std::string_view operation, Family family) {
   return std::string(operation) + std::string(family_name(family)) + ".cl";
