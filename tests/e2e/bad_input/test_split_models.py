@@ -26,8 +26,8 @@ def parts(tmp_path):
 
 def test_a_split_model_gives_the_results_of_the_whole(real_run, parts):
     def texts():
-        bodies = [record["response"]["body"] for record in real_run.results().values()]
-        return [(body["model"], body["choices"][0]["text"]) for body in bodies]
+        bodies = {key: record["response"]["body"] for key, record in real_run.results().items()}
+        return {key: (body["model"], body["choices"][0]["text"]) for key, body in bodies.items()}
 
     real_run.write(JOBS)
     real_run.model.write_bytes(tiny_gguf())
@@ -35,7 +35,7 @@ def test_a_split_model_gives_the_results_of_the_whole(real_run, parts):
     whole = texts()
     real_run.model = parts[0]
     real_run.go("--restart", expect=0)
-    assert texts() == [("big.F32", text) for _, text in whole]
+    assert texts() == {key: ("big.F32", text) for key, (_, text) in whole.items()}
 
 
 def test_a_run_does_not_go_on_with_another_part(real_run, parts):
