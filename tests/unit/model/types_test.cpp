@@ -171,7 +171,7 @@ TEST(MixedTypes, TypesOfOneFormatShareARun) {
     return runs_of({{"blk.0.attn_q", 256}, {"blk.0.attn_k", 128}, {"blk.0.attn_v", 128}});
   };
   EXPECT_EQ(runs_of({{"blk.0.ffn_gate", 256}, {"blk.0.ffn_up", 256}}), 1u);  // of two tables
-  EXPECT_EQ(runs(), 3u);  // Q4_K, Q5_0, Q8_0
+  EXPECT_EQ(runs(), 3u);                                                     // Q4_K, Q5_0, Q8_0
   model.types["blk.0.attn_k.weight"] = TensorType::q8_0;
   EXPECT_EQ(runs(), 2u);
   model.types["blk.0.attn_q.weight"] = TensorType::q8_0;
