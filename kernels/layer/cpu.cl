@@ -31,8 +31,7 @@
 //   table   ulong [layers][LAYER_WORDS]: which of the generated texts a layer has, then the
 //           addresses of its buffers in the order in which the text numbers them; 0 where there is
 //           none
-//   phases  uint [2 + layers * SYNC_WORDS]: groups that have ended, those that have left before the
-//           last phase, then sync of each layer;
+//   phases  uint [1 + layers * SYNC_WORDS]: groups that have finished, then sync of each layer;
 //           zero before and after each launch, as is work (attention/cpu.cl)
 //   scratch float [groups][STRIP_FLOATS]
 //   chunk_pairs, chunk_tiles  a chunk of a product in a wide step: pairs of panels by column tiles
@@ -75,12 +74,32 @@
 
 #if defined(__x86_64__)
 #define MR_PAUSE() __builtin_ia32_pause()
-#define SPINS 30000  // 0.4 to 1.2 ms
 #else
 #define MR_PAUSE()
-#define SPINS 400000
 #endif
+// Calls sched_yield by its system call number: a kernel has no C library.
+#if defined(__x86_64__) && defined(__linux__)
+#define MR_YIELD()                                                                              \
+  {                                                                                             \
+    long result = 24;                                                                           \
+    __asm__ volatile("syscall" : "+a"(result) : : "rcx", "r11", "memory");                      \
+  }
+#else
+#define MR_YIELD()
+#endif
+#define SPINS 500  // 10 to 20 us
 typedef volatile __global uint* MrCounter;
+
+// Waits until `done` reaches `count`. The others usually need some microseconds more. If the system
+// has taken their core away, yielding gives them this one.
+static inline void mr_await(MrCounter done, uint count) {
+  for (uint spins = 1; *done < count; ++spins) {
+    MR_PAUSE();
+    if (spins % SPINS == 0) MR_YIELD();
+  }
+  atomic_or(done, 0u);  // acquires what the increments released
+  mem_fence(CLK_GLOBAL_MEM_FENCE);
+}
 
 // What the operations of a layer read and write, and how a step is cut.
 typedef struct {
@@ -94,44 +113,23 @@ typedef struct {
   __global const uint* step;
   __global float16* partial;
   volatile __global uint* work;
-  MrCounter left;  // groups that have left the launch
   uint positions, tables, tiles, tile_count, units, unit_count, singles, single_count, columns;
   uint groups, run, width, column_runs, rows;
   float scale, inverse_width, epsilon;
 } LayerStep;
 
-// Whether this group may leave the launch: up to half of the groups may.
-static inline bool mr_leaves(const LayerStep* s) {
-  if (atomic_inc(s->left) < s->groups / 2) return true;
-  atomic_dec(s->left);
-  return false;
-}
-
-// Waits until `done` reaches `count`. The others usually need some microseconds more. If they need
-// much longer, the system has probably taken the core of one away. This group has no chunk then, so
-// it may end: its thread sleeps, and the other gets this core. Returns false if it is to end.
-static inline bool mr_await(const LayerStep* s, MrCounter done, uint count) {
-  for (uint spins = 1; *done < count; ++spins) {
-    MR_PAUSE();
-    if (spins % SPINS == 0 && mr_leaves(s)) return false;
-  }
-  atomic_or(done, 0u);  // acquires what the increments released
-  mem_fence(CLK_GLOBAL_MEM_FENCE);
-  return true;
-}
-
 #define MR_WEIGHT(i) ((__global uchar*)(size_t)at[i])
 #define MR_VECTOR(i) ((__global const float*)(size_t)at[i])
 
 // Runs `chunk` for i = 0 .. count - 1, shared by the groups, and waits for all of them.
-#define MR_PHASE(place, count, chunk)                           \
-  {                                                             \
+#define MR_PHASE(place, count, chunk)                        \
+  {                                                          \
     for (uint i; (i = atomic_inc(sync + (place))) < (count);) { \
-      chunk;                                                    \
-      mem_fence(CLK_GLOBAL_MEM_FENCE);                          \
-      atomic_inc(sync + (place) + 1);                           \
-    }                                                           \
-    if (!mr_await(s, sync + (place) + 1, count)) return false;  \
+      chunk;                                                 \
+      mem_fence(CLK_GLOBAL_MEM_FENCE);                       \
+      atomic_inc(sync + (place) + 1);                        \
+    }                                                        \
+    mr_await(sync + (place) + 1, count);                     \
   }
 
 #define MR_RUNS(count, run) (((count) + (run)-1) / (run))
@@ -215,11 +213,10 @@ static inline void mr_convert(__global const float* x, __global int* out) {
                                       sync + (place) + 1);                                  \
     MR_JOINED(mr_attend, 1)(&attention, s->singles, s->single_count, sync + (place) + 2,    \
                             sync + (place) + 1);                                            \
-    const uint attend_count = (s->unit_count + s->single_count) * KV_HEADS;                 \
-    if (!mr_await(s, sync + (place) + 1, attend_count)) return false;                       \
+    mr_await(sync + (place) + 1, (s->unit_count + s->single_count) * KV_HEADS);             \
   }
 
-static inline bool mr_layer(const LayerStep* s, __global const ulong* at,
+static inline void mr_layer(const LayerStep* s, __global const ulong* at,
                             volatile __global uint* sync);
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
@@ -243,7 +240,6 @@ void layers(__global const ulong* table, uint layer_count, __global float* hidde
                        step,
                        partial,
                        work,
-                       phases + 1,
                        positions,
                        tables,
                        tiles,
@@ -261,12 +257,11 @@ void layers(__global const ulong* table, uint layer_count, __global float* hidde
                        scale,
                        inverse_width,
                        epsilon};
-  bool stays = true;
-  for (uint l = 0; l < layer_count && stays; ++l) {
-    stays = mr_layer(&s, table + l * LAYER_WORDS, phases + 2 + l * SYNC_WORDS);
+  for (uint l = 0; l < layer_count; ++l) {
+    mr_layer(&s, table + l * LAYER_WORDS, phases + 1 + l * SYNC_WORDS);
   }
   if (atomic_inc(phases) == groups - 1) {
-    for (uint i = 1; i < 2 + layer_count * SYNC_WORDS; ++i) phases[i] = 0;
+    for (uint i = 1; i < 1 + layer_count * SYNC_WORDS; ++i) phases[i] = 0;
     atomic_xchg(phases, 0);
   }
 }

@@ -48,12 +48,11 @@ std::string functions_of(std::span<const LayerText> texts) {
   std::string out, cases;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const std::string name = "mr_layer_" + std::to_string(i);
-    out +=
-        "static inline bool " + name + arguments + " {\n" + texts[i].body + "  return true;\n}\n";
-    cases += "    case " + std::to_string(i) + ": return " + name + "(s, at + 1, sync);\n";
+    out += "static inline void " + name + arguments + " {\n" + texts[i].body + "}\n";
+    cases += "    case " + std::to_string(i) + ": " + name + "(s, at + 1, sync); break;\n";
   }
-  return out + "static inline bool mr_layer" + arguments + " {\n  switch (at[0]) {\n" + cases +
-         "  }\n  return true;\n}\n";
+  return out + "static inline void mr_layer" + arguments + " {\n  switch (at[0]) {\n" + cases +
+         "  }\n}\n";
 }
 
 }  // namespace
@@ -159,7 +158,7 @@ Result<LayerRun> WholeLayers::prepare(std::span<const LayerProgram> layers) {
   const auto bytes = std::as_bytes(std::span(table));
   MILLRACE_ASSIGN(run.table, device.allocate(bytes.size(), "the table of layers"));
   MILLRACE_TRY(device.write(run.table, 0, bytes));
-  const std::uint64_t counters = 2 + std::uint64_t{run.layers} * lowered.sync_words();
+  const std::uint64_t counters = 1 + std::uint64_t{run.layers} * lowered.sync_words();
   if (phases_.size_bytes() < counters * 4) {
     MILLRACE_ASSIGN(phases_, device.allocate_zeroed(counters * 4, "the phases of layers"));
   }
