@@ -106,7 +106,7 @@ std::vector<Knob> knobs(std::uint32_t cores) {
                             {product(exact, 3072, 576, 8), product(exact, 576, 1536, 256)}},
                            {"integer_tile",
                             &Tuning::integer_tile,
-                            {4, 6, 8, 12},
+                            {4, 6},
                             {step(8, 256, 1), step(64, 256, 1), step(4, 128, 128)}},
                            {"product_groups",
                             &Tuning::product_groups,

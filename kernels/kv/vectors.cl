@@ -25,10 +25,10 @@ static inline float16 mr_within_halves(float16 x) {
 }
 
 // Convert halves to floats, exactly, and floats to the nearest halves, ties to even, clamped to
-// +-65504. Each is one instruction where the compiler's target has it. Elsewhere, a half's sign and
-// magnitude are shifted into place as integers and a product corrects the exponent, also for
-// subnormal halves, as floats keep subnormals on CPUs. Both ways give the same bits;
-// HALF_BY_INTEGERS forces the second.
+// +-65504. Each is one or two instructions where the compiler's target has them. Elsewhere, a
+// half's sign and magnitude are shifted into place as integers and a product corrects the exponent,
+// also for subnormal halves, as floats keep subnormals on CPUs. All ways give the same bits;
+// HALF_BY_INTEGERS forces the last.
 #if defined(__AVX512F__) && !defined(HALF_BY_INTEGERS)
 static inline float16 mr_half16(__global const ushort* p) {
   return __builtin_ia32_vcvtph2ps512_mask(*(__global const short16*)p, (float16)(0.0f),
@@ -38,6 +38,21 @@ static inline ushort16 mr_to_half16(float16 x) {
   const short16 halves = __builtin_ia32_vcvtps2ph512_mask(mr_within_halves(x), 0, (short16)(0),
                                                           (ushort)(0xffff));
   return as_ushort16(halves);
+}
+#elif defined(__F16C__) && !defined(HALF_BY_INTEGERS)
+static inline float16 mr_half16(__global const ushort* p) {
+  const short16 halves = *(__global const short16*)p;
+  float16 out;
+  out.lo = __builtin_ia32_vcvtph2ps256(halves.lo);
+  out.hi = __builtin_ia32_vcvtph2ps256(halves.hi);
+  return out;
+}
+static inline ushort16 mr_to_half16(float16 x) {
+  const float16 within = mr_within_halves(x);
+  short16 out;
+  out.lo = __builtin_ia32_vcvtps2ph256(within.lo, 0);
+  out.hi = __builtin_ia32_vcvtps2ph256(within.hi, 0);
+  return as_ushort16(out);
 }
 #else
 static inline float16 mr_half16(__global const ushort* p) {

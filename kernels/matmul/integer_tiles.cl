@@ -1,4 +1,4 @@
-// Computes integer products on CPUs in tiles, up to two panels of 16 rows by up to TILE columns,
+// Computes integer products on CPUs in tiles, PANELS panels of 16 rows by up to TILE columns,
 // and in runs of tiles. Numeric contract: integer_generic.cl. A program has it once for each
 // PRODUCT (layout.cl) that it needs.
 //
@@ -15,10 +15,10 @@
 //            DOT, see dot.cl; TILE, the widest tile
 // Columns are cut into equal tiles no wider than TILE, each rounded up to a width that was
 // compiled. The results of the added columns are dropped, and x has TILE readable rows after its
-// last. Tiles of up to 6 columns take two panels where there are 32 registers, so that a word of x
-// is loaded once for both. A tile prefetches the panels that will probably be next, because the
-// processor's own prefetcher ends at each page of 4 KB, and the lines of the sums, because the
-// store would wait for them.
+// last. Tiles take two panels where there are 32 registers, so that a word of x is loaded once for
+// both; a last panel without a second is taken twice, and one result is dropped. A tile prefetches
+// the panels that will probably be next, because the processor's own prefetcher ends at each page
+// of 4 KB, and the lines of the sums, because the store would wait for them.
 // Limit: memory up to about 4 columns, then dot products: 8 of 8 + 3 vector operations per block
 // and column are products (8 of 8 + 2 where not affine).
 #include "activation/gated.cl"
@@ -65,9 +65,10 @@ static inline void mr_activate(__global float* sums, uint width, __global int* o
   }
 }
 
-// Prefetches exist only where the driver compiles for the processor itself.
+// Prefetches exist only where the driver compiles for the processor itself. Weights go to the
+// second-level cache: the first level has too few places for lines on their way.
 #if defined(__x86_64__) || defined(__aarch64__)
-#define MR_EXPECT(p) __builtin_prefetch((const void*)(size_t)(p), 0, 3)
+#define MR_EXPECT(p) __builtin_prefetch((const void*)(size_t)(p), 0, 2)
 #define MR_EXPECT_WRITE(p) __builtin_prefetch((const void*)(size_t)(p), 1, 3)
 #else
 #define MR_EXPECT(p)
@@ -113,40 +114,51 @@ static inline MR_TARGET_INLINE float MR_N(mr_run_sum)(__global const int* x, int
 
 #define MR_EACH(i, n) _Pragma("unroll") for (int i = 0; i < (n); ++i)
 
-#define MR_TILE(P, C)                                                                             \
-  static MR_TARGET void MR_N(mr_tile_##P##_##C)(                                                  \
-      __global const uchar* weight, __global const uchar* next, __global const int* x,            \
-      __global float* out, __global const float* bias, uint out_stride, uint width, uint mode) {  \
-    MR_EACH(c, C) MR_EACH(p, P) MR_EXPECT_WRITE(out + (size_t)c * out_stride + p * 16);           \
-    float16 acc[(P) * (C)];                                                                       \
-    MR_EACH(i, (P) * (C)) acc[i] = (float16)(0.0f);                                               \
-    int16 line[P];                                                                                \
-    MR_EACH(p, P) line[p] = MR_N(mr_line)(weight + p * PANEL_BYTES);                              \
+// Tiles of two panels, where registers hold twice the sums.
+#undef PANELS
+#if DOT >= 2
+#define PANELS 2
+#else
+#define PANELS 1
+#endif
+
+// Computes C columns of which `width` are wanted, and PANELS panels of which `panels` are: `weight`
+// and `second`.
+#define MR_TILE(C)                                                                                \
+  static MR_TARGET void MR_N(mr_tile_##C)(                                                        \
+      __global const uchar* weight, __global const uchar* second, __global const uchar* next,     \
+      __global const int* x, __global float* out, __global const float* bias, uint out_stride,    \
+      uint panels, uint width, uint mode) {                                                       \
+    MR_EACH(c, C) MR_EACH(p, PANELS) MR_EXPECT_WRITE(out + (size_t)c * out_stride + p * 16);      \
+    float16 acc[PANELS * (C)];                                                                    \
+    MR_EACH(i, PANELS * (C)) acc[i] = (float16)(0.0f);                                            \
+    int16 line[PANELS];                                                                           \
+    MR_EACH(p, PANELS) line[p] = MR_N(mr_line)(p == 0 ? weight : second);                         \
     for (uint b = 0; b < K_BLOCKS; ++b) {                                                         \
-      MR_EACH(p, P) {                                                                             \
+      MR_EACH(p, PANELS) {                                                                        \
         __global const uchar* panel = next + p * PANEL_BYTES;                                     \
         MR_EACH(i, WORDS) MR_EXPECT(panel + CODES_AT + (b * WORDS + i) * 64);                     \
         MR_EXPECT(panel + SCALES_AT + b * SCALES * 16 * SCALE_SIZE);                              \
       }                                                                                           \
       MR_EACH(h, RUNS) {                                                                          \
-        MR_FORM(Sum) sum[(P) * (C)];                                                              \
-        MR_EACH(c, C) MR_EACH(p, P)                                                               \
+        MR_FORM(Sum) sum[PANELS * (C)];                                                           \
+        MR_EACH(c, C) MR_EACH(p, PANELS)                                                          \
             sum[p * (C) + c] = MR_FORM(mr_sum_start)(MR_N(mr_initial)(x + c * X_STRIDE, h));      \
         MR_EACH(i, 8 / RUNS) {                                                                    \
           const int g = h * (8 / RUNS) + i;                                                       \
-          MR_FORM(Code) code[P];                                                                  \
-          MR_EACH(p, P) {                                                                         \
+          MR_FORM(Code) code[PANELS];                                                             \
+          MR_EACH(p, PANELS) {                                                                    \
             code[p] = MR_FORM(mr_code_of)(                                                        \
-                MR_N(mr_value4)(weight + p * PANEL_BYTES, line[p], b, g));                        \
+                MR_N(mr_value4)(p == 0 ? weight : second, line[p], b, g));                        \
           }                                                                                       \
           MR_EACH(c, C) {                                                                         \
             const int column = x[c * X_STRIDE + g];                                               \
-            MR_EACH(p, P)                                                                         \
+            MR_EACH(p, PANELS)                                                                    \
                 sum[p * (C) + c] = MR_FORM(mr_products)(sum[p * (C) + c], code[p], column);       \
           }                                                                                       \
         }                                                                                         \
-        MR_EACH(p, P) {                                                                           \
-          const float16 d = MR_N(mr_scale16)(weight + p * PANEL_BYTES, b, h);                     \
+        MR_EACH(p, PANELS) {                                                                      \
+          const float16 d = MR_N(mr_scale16)(p == 0 ? weight : second, b, h);                     \
           MR_EACH(c, C) {                                                                         \
             const float16 scale = d * (float16)(as_float(x[c * X_STRIDE + Q_SCALE]));             \
             const int16 total = MR_FORM(mr_sum_total)(                                            \
@@ -155,8 +167,8 @@ static inline MR_TARGET_INLINE float MR_N(mr_run_sum)(__global const int* x, int
           }                                                                                       \
         }                                                                                         \
       }                                                                                           \
-      if (AFFINE) MR_EACH(h, RUNS) MR_EACH(p, P) {                                                \
-        const float16 m = MR_N(mr_scale16)(weight + p * PANEL_BYTES, b, RUNS + h);                \
+      if (AFFINE) MR_EACH(h, RUNS) MR_EACH(p, PANELS) {                                           \
+        const float16 m = MR_N(mr_scale16)(p == 0 ? weight : second, b, RUNS + h);                \
         MR_EACH(c, C) acc[p * (C) + c] =                                                          \
             fma(m, (float16)(MR_N(mr_run_sum)(x + c * X_STRIDE, h)), acc[p * (C) + c]);           \
       }                                                                                           \
@@ -164,47 +176,27 @@ static inline MR_TARGET_INLINE float MR_N(mr_run_sum)(__global const int* x, int
     }                                                                                             \
     MR_EACH(c, C) {                                                                               \
       if (c < width) {                                                                            \
-        MR_EACH(p, P) {                                                                           \
-          __global float16* to = (__global float16*)(out + (size_t)c * out_stride + p * 16);      \
-          float16 total = acc[p * (C) + c];                                                       \
-          if ((mode & 2) != 0) total = total + *(__global const float16*)(bias + p * 16);         \
-          if ((mode & 1) != 0) total = total + *to;                                               \
-          *to = total;                                                                            \
+        MR_EACH(p, PANELS) {                                                                      \
+          if (p < panels) {                                                                       \
+            __global float16* to = (__global float16*)(out + (size_t)c * out_stride + p * 16);    \
+            float16 total = acc[p * (C) + c];                                                     \
+            if ((mode & 2) != 0) total = total + *(__global const float16*)(bias + p * 16);       \
+            if ((mode & 1) != 0) total = total + *to;                                             \
+            *to = total;                                                                          \
+          }                                                                                       \
         }                                                                                         \
       }                                                                                           \
     }                                                                                             \
   }
 
-MR_TILE(1, 1)
-MR_TILE(1, 2)
-MR_TILE(1, 4)
+MR_TILE(1)
+MR_TILE(2)
+MR_TILE(4)
 #if TILE >= 6
-MR_TILE(1, 6)
+#if PANELS == 2
+MR_TILE(5)
 #endif
-#if TILE >= 8
-MR_TILE(1, 8)
-#endif
-#if TILE >= 10
-MR_TILE(1, 10)
-#endif
-#if TILE >= 12
-MR_TILE(1, 12)
-#endif
-// Tiles of two panels, where registers hold twice the sums.
-#undef PAIR_COLUMNS
-#if DOT >= 2
-MR_TILE(2, 1)
-MR_TILE(2, 2)
-MR_TILE(2, 4)
-#define PAIR_COLUMNS 4
-#if TILE >= 6
-MR_TILE(2, 5)
-MR_TILE(2, 6)
-#undef PAIR_COLUMNS
-#define PAIR_COLUMNS 6
-#endif
-#else
-#define PAIR_COLUMNS 0
+MR_TILE(6)
 #endif
 
 // Computes one or two panels by up to TILE columns; `next` will be read after them.
@@ -212,49 +204,30 @@ static inline void MR_N(mr_panels)(__global const uchar* weight, __global const 
                                    __global const int* x, __global float* out,
                                    __global const float* bias, uint out_stride, uint panels,
                                    uint width, uint mode) {
-#define MR_ARGS weight, next, x, out, bias, out_stride, width, mode
-#if PAIR_COLUMNS > 0
-  if (panels == 2 && width <= PAIR_COLUMNS) {
+  for (uint p = 0; p < panels; p += PANELS) {
+    const uint count = min(panels - p, (uint)PANELS);
+    __global const uchar* second = count == 2 ? weight + PANEL_BYTES : weight;
+#define MR_ARGS weight, second, next, x, out, bias, out_stride, count, width, mode
     switch (width) {
-      case 1: MR_N(mr_tile_2_1)(MR_ARGS); return;
-      case 2: MR_N(mr_tile_2_2)(MR_ARGS); return;
+      case 1: MR_N(mr_tile_1)(MR_ARGS); break;
+      case 2: MR_N(mr_tile_2)(MR_ARGS); break;
+#if TILE < 6
+      default: MR_N(mr_tile_4)(MR_ARGS); break;
+#else
       case 3:
-      case 4: MR_N(mr_tile_2_4)(MR_ARGS); return;
-#if PAIR_COLUMNS > 4
-      case 5: MR_N(mr_tile_2_5)(MR_ARGS); return;
-      default: MR_N(mr_tile_2_6)(MR_ARGS); return;
+      case 4: MR_N(mr_tile_4)(MR_ARGS); break;
+#if PANELS == 2
+      case 5: MR_N(mr_tile_5)(MR_ARGS); break;
+#endif
+      default: MR_N(mr_tile_6)(MR_ARGS); break;
 #endif
     }
-  }
-#endif
-  for (uint p = 0; p < panels; ++p) {
-    switch ((width + 1) / 2) {
-      case 1:
-        if (width == 1) {
-          MR_N(mr_tile_1_1)(MR_ARGS);
-        } else {
-          MR_N(mr_tile_1_2)(MR_ARGS);
-        }
-        break;
-      case 2: MR_N(mr_tile_1_4)(MR_ARGS); break;
-#if TILE >= 6
-      case 3: MR_N(mr_tile_1_6)(MR_ARGS); break;
-#endif
-#if TILE >= 8
-      case 4: MR_N(mr_tile_1_8)(MR_ARGS); break;
-#endif
-#if TILE >= 10
-      case 5: MR_N(mr_tile_1_10)(MR_ARGS); break;
-#endif
-#if TILE >= 12
-      case 6: MR_N(mr_tile_1_12)(MR_ARGS); break;
-#endif
-    }
-    weight += PANEL_BYTES;
-    out += 16;
-    bias += 16;
-  }
 #undef MR_ARGS
+    weight += PANELS * PANEL_BYTES;
+    next += PANELS * PANEL_BYTES;
+    out += PANELS * 16;
+    bias += PANELS * 16;
+  }
 }
 
 // The pairs of panels that one walk over all columns takes: as many as stay in the second-level
