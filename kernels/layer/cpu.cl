@@ -23,7 +23,9 @@
 // tiles of one token.
 //
 // A group waits only for chunks that others have claimed, that is, for groups that run. So the
-// driver may start the others now, later, or after this group has done all the work. Which group
+// driver may start the others now, later, or after this group has done all the work. If the system
+// has taken the core of another away, this group ends when it has waited long, so that the other
+// may have this core; the groups that remain do the rest. At least half of them remain. Which group
 // computes a chunk depends on time; a chunk's result does not, and neither does the cut of a phase
 // change any bit. In PoCL, whose mem_fence is empty and whose atomics acquire and release, the
 // counters order memory; in drivers whose atomics do not, mem_fence does.
@@ -31,14 +33,16 @@
 //   table   ulong [layers][LAYER_WORDS]: which of the generated texts a layer has, then the
 //           addresses of its buffers in the order in which the text numbers them; 0 where there is
 //           none
-//   phases  uint [1 + layers * SYNC_WORDS]: groups that have finished, then sync of each layer;
+//   phases  uint [1 + layers * SYNC_WORDS]: groups that have ended, then sync of each layer;
 //           zero before and after each launch, as is work (attention/cpu.cl)
 //   scratch float [groups][STRIP_FLOATS]
 //   chunk_pairs, chunk_tiles  a chunk of a product in a wide step: pairs of panels by column tiles
 //   launch  local (1), one group per core
 //   defines WIDTH of the residual stream; HIDDEN_STRIDE, NORMED_STRIDE, ATTENDED_STRIDE,
 //           ACTIVATED_STRIDE: from row to row; TILE_TOKENS: QUERIES of tiles of several tokens,
-//           beside attention with QUERIES 1; LAYER_WORDS, SYNC_WORDS of a layer
+//           beside attention with QUERIES 1; LAYER_WORDS, SYNC_WORDS of a layer; PATIENCE, the
+//           turns of 20 to 40 ns that a group may wait in a launch, and a 128th of it more for each
+//           chunk that it has computed, which takes 10 to 40 us in a wide step
 // The host puts before this file the products of each depth (matmul/integer_tiles.cl) and what only
 // some families do to rows (norm/heads.cl, norm/add.cl, rope/in_place.cl, rope/temperature.cl).
 // Limit: memory for up to about 4 columns, then dot products.
@@ -63,6 +67,7 @@
 #ifndef LAYER_WORDS
 #define LAYER_WORDS 1
 #define SYNC_WORDS 2
+#define PATIENCE 120000
 #endif
 
 #undef QUERIES
@@ -77,29 +82,7 @@
 #else
 #define MR_PAUSE()
 #endif
-// Calls sched_yield by its system call number: a kernel has no C library.
-#if defined(__x86_64__) && defined(__linux__)
-#define MR_YIELD()                                                                              \
-  {                                                                                             \
-    long result = 24;                                                                           \
-    __asm__ volatile("syscall" : "+a"(result) : : "rcx", "r11", "memory");                      \
-  }
-#else
-#define MR_YIELD()
-#endif
-#define SPINS 500  // 10 to 20 us
 typedef volatile __global uint* MrCounter;
-
-// Waits until `done` reaches `count`. The others usually need some microseconds more. If the system
-// has taken their core away, yielding gives them this one.
-static inline void mr_await(MrCounter done, uint count) {
-  for (uint spins = 1; *done < count; ++spins) {
-    MR_PAUSE();
-    if (spins % SPINS == 0) MR_YIELD();
-  }
-  atomic_or(done, 0u);  // acquires what the increments released
-  mem_fence(CLK_GLOBAL_MEM_FENCE);
-}
 
 // What the operations of a layer read and write, and how a step is cut.
 typedef struct {
@@ -116,7 +99,31 @@ typedef struct {
   uint positions, tables, tiles, tile_count, units, unit_count, singles, single_count, columns;
   uint groups, run, width, column_runs, rows;
   float scale, inverse_width, epsilon;
+  volatile __global uint* ended;  // groups that have finished or given up
 } LayerStep;
+
+// Ends this group, if fewer than half have ended.
+static inline bool mr_give_up(const LayerStep* s) {
+  for (uint ended = *s->ended; ended < s->groups / 2; ended = *s->ended) {
+    if (atomic_cmpxchg(s->ended, ended, ended + 1) == ended) return true;
+  }
+  return false;
+}
+
+// Waits until `done` reaches `count`, usually some microseconds; false if the group gave up.
+static inline bool mr_await(const LayerStep* s, uint* patience, MrCounter done, uint count) {
+  while (*done < count) {
+    MR_PAUSE();
+    if (*patience > 0) {
+      --*patience;
+    } else if (mr_give_up(s)) {
+      return false;
+    }
+  }
+  atomic_or(done, 0u);  // acquires what the increments released
+  mem_fence(CLK_GLOBAL_MEM_FENCE);
+  return true;
+}
 
 #define MR_WEIGHT(i) ((__global uchar*)(size_t)at[i])
 #define MR_VECTOR(i) ((__global const float*)(size_t)at[i])
@@ -128,8 +135,9 @@ typedef struct {
       chunk;                                                 \
       mem_fence(CLK_GLOBAL_MEM_FENCE);                       \
       atomic_inc(sync + (place) + 1);                        \
+      *patience += PATIENCE / 128;                           \
     }                                                        \
-    mr_await(sync + (place) + 1, count);                     \
+    if (!mr_await(s, patience, sync + (place) + 1, count)) return false; \
   }
 
 #define MR_RUNS(count, run) (((count) + (run)-1) / (run))
@@ -213,21 +221,25 @@ static inline void mr_convert(__global const float* x, __global int* out) {
                                       sync + (place) + 1);                                  \
     MR_JOINED(mr_attend, 1)(&attention, s->singles, s->single_count, sync + (place) + 2,    \
                             sync + (place) + 1);                                            \
-    mr_await(sync + (place) + 1, (s->unit_count + s->single_count) * KV_HEADS);             \
+    if (!mr_await(s, patience, sync + (place) + 1,                                          \
+                  (s->unit_count + s->single_count) * KV_HEADS)) {                          \
+      return false;                                                                         \
+    }                                                                                       \
   }
 
-static inline void mr_layer(const LayerStep* s, __global const ulong* at,
+// Computes a layer with the other groups; false if this group gave up.
+static inline bool mr_layer(const LayerStep* s, uint* patience, __global const ulong* at,
                             volatile __global uint* sync);
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void layers(__global const ulong* table, uint layer_count, __global float* hidden,
-            __global int* normed, __global float* qkv, __global int* attended,
-            __global int* activated, __global float* branch, __global float* scratch,
-            __global const uint* step, __global float16* partial, volatile __global uint* work,
-            volatile __global uint* phases, uint positions, uint tables, uint tiles,
-            uint tile_count, uint units, uint unit_count, uint singles, uint single_count,
-            uint columns, uint chunk_pairs, uint chunk_tiles, float scale, float inverse_width,
-            float epsilon) {
+void layers(__global const ulong* table, uint layer_count,
+            __global float* hidden, __global int* normed, __global float* qkv,
+            __global int* attended, __global int* activated, __global float* branch,
+            __global float* scratch, __global const uint* step, __global float16* partial,
+            volatile __global uint* work, volatile __global uint* phases, uint positions,
+            uint tables, uint tiles, uint tile_count, uint units, uint unit_count, uint singles,
+            uint single_count, uint columns, uint chunk_pairs, uint chunk_tiles, float scale,
+            float inverse_width, float epsilon) {
   const uint groups = (uint)get_num_groups(0);
   const uint width = columns > 16 ? TILE * chunk_tiles : columns;
   const LayerStep s = {hidden,
@@ -256,9 +268,12 @@ void layers(__global const ulong* table, uint layer_count, __global float* hidde
                        clamp(columns / (16 * groups), 1u, 16u),
                        scale,
                        inverse_width,
-                       epsilon};
+                       epsilon,
+                       phases};
+  uint patience = PATIENCE;
   for (uint l = 0; l < layer_count; ++l) {
-    mr_layer(&s, table + l * LAYER_WORDS, phases + 1 + l * SYNC_WORDS);
+    volatile __global uint* sync = phases + 1 + l * SYNC_WORDS;
+    if (!mr_layer(&s, &patience, table + l * LAYER_WORDS, sync)) return;
   }
   if (atomic_inc(phases) == groups - 1) {
     for (uint i = 1; i < 1 + layer_count * SYNC_WORDS; ++i) phases[i] = 0;

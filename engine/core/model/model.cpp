@@ -102,7 +102,7 @@ Status Model::State::load_weights(const GgufFile& file) {
 // Builds the kernels that do not depend on how keys and values are stored.
 Status Model::State::build_operations() {
   operations.reset(new Operations(*device, spec, options.math, {}, options.tuning));
-  whole_layers = std::make_unique<WholeLayers>(*operations);
+  whole_layers = std::make_unique<WholeLayers>(*operations, options.layer_patience);
   MILLRACE_TRY(operations->prepare_layer(layers[0].qkv));
   MILLRACE_TRY(operations->prepare_logits());
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {

@@ -44,15 +44,18 @@ constexpr std::size_t text_words = 1;
 // The bodies of a program's layers as functions, and mr_layer, which calls that of a layer.
 std::string functions_of(std::span<const LayerText> texts) {
   const std::string arguments =
-      "(const LayerStep* s, __global const ulong* at, volatile __global uint* sync)";
+      "(const LayerStep* s, uint* patience, __global const ulong* at, "
+      "volatile __global uint* sync)";
   std::string out, cases;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const std::string name = "mr_layer_" + std::to_string(i);
-    out += "static inline void " + name + arguments + " {\n" + texts[i].body + "}\n";
-    cases += "    case " + std::to_string(i) + ": " + name + "(s, at + 1, sync); break;\n";
+    out +=
+        "static inline bool " + name + arguments + " {\n" + texts[i].body + "  return true;\n}\n";
+    cases +=
+        "    case " + std::to_string(i) + ": return " + name + "(s, patience, at + 1, sync);\n";
   }
-  return out + "static inline void mr_layer" + arguments + " {\n  switch (at[0]) {\n" + cases +
-         "  }\n}\n";
+  return out + "static inline bool mr_layer" + arguments + " {\n  switch (at[0]) {\n" + cases +
+         "  }\n  return true;\n}\n";
 }
 
 }  // namespace
@@ -194,6 +197,7 @@ ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lo
   add("GATE", static_cast<std::uint64_t>(layer.spec->feed_forward.gate));
   add("LAYER_WORDS", lowered.layer_words());
   add("SYNC_WORDS", lowered.sync_words());
+  add("PATIENCE", patience_);
   add("WIDTH", ops_->spec_.width);
   add("HIDDEN_STRIDE", input_stride(ops_->spec_.width));
   add("NORMED_STRIDE", code_stride(ops_->spec_.width));

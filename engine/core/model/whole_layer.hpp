@@ -34,7 +34,9 @@ struct LayerStep {
 
 class WholeLayers {
  public:
-  explicit WholeLayers(Operations& operations) : ops_(&operations) {}
+  // `patience` is what a group may wait in a launch (kernels/layer/cpu.cl).
+  WholeLayers(Operations& operations, std::uint32_t patience)
+      : ops_(&operations), patience_(patience) {}
 
   // These functions return a text for people: why a layer must run in parts, and why two whole
   // layers need a launch each. The text is empty if the layer runs whole, or the two run together.
@@ -54,6 +56,7 @@ class WholeLayers {
   ProgramSpec program_of(const LayerProgram& layer, const Lowered& lowered) const;
 
   Operations* ops_;
+  std::uint32_t patience_;
   Buffer phases_;
   std::map<std::string, Program> programs_;  // by text and defines
 };

@@ -38,7 +38,7 @@ inline Made run(const GgufFile& file, bool whole, const std::string& variant,
                 const std::optional<KeyMeans>& means = {},
                 const std::optional<kernels::Tuning>& tuning = {},
                 const std::function<void(ModelRunner&)>& after_step = {},
-                const std::optional<ModelSpec>& spec = {}) {
+                const std::optional<ModelSpec>& spec = {}, std::uint32_t patience = 120'000) {
   std::uint32_t longest = 0, most = 0;
   for (const std::uint32_t length : schedule.lengths) longest = std::max(longest, length);
   for (const Step& step : schedule.steps) {
@@ -54,6 +54,7 @@ inline Made run(const GgufFile& file, bool whole, const std::string& variant,
                       .step_outputs = most,
                       .math = MathMode::fast,
                       .whole_layers = whole,
+                      .layer_patience = patience,
                       .tuning = tuning},
                      {.variant = variant}, spec);
   std::vector<Tokens> sequences;

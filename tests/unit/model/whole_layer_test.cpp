@@ -148,6 +148,18 @@ TEST_F(WholeLayer, SameBitsHoweverItsProductsAreCut) {
   }
 }
 
+// Without patience a group ends as soon as it has to wait, and the others do the rest.
+TEST_F(WholeLayer, SameBitsWhereGroupsGiveUp) {
+  const GgufFile file = model_of(TensorType::q4_1, false).file();
+  for (const Schedule& schedule : {decoding(5, 300), chunks({100, 17, 41})}) {
+    const Made expected = run(file, true, "cpu", schedule);
+    for (int i = 0; i < 20; ++i) {
+      const Made made = run(file, true, "cpu", schedule, "f16", {}, {}, {}, {}, 0);
+      EXPECT_EQ(difference(made, expected), "");
+    }
+  }
+}
+
 TEST_F(WholeLayer, SameBitsWhereAttentionIsCut) {
   expect_same(model_of(TensorType::q4_1, false), "cpu", decoding(2, 1020));
   // A tile of several tokens and a single token, both cut, in one step.
