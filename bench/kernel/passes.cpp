@@ -166,7 +166,7 @@ class Passes {
     add({"rms_norm_quantize", "512 tokens", row, 48 * blocks,
          blocks * (2 * (norm_quantize_vector + quantize_vector) + quantize_block)},
         [&] { return norm({.codes = true}); });
-    const std::uint32_t items = device_.family() == Family::cpu ? 1 : 32;
+    const std::uint32_t items = device_.row_items();
     const Program program = must(device_.build({.name = "quantize",
                                                 .sources = {"quantize/quantize.cl"},
                                                 .defines = {define("ROW_ITEMS", items)}}));

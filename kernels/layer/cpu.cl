@@ -1,5 +1,5 @@
 // Runs consecutive layers of a step in one launch. What a layer does is generated from its list of
-// operations (engine/core/model/whole_layer.cpp): the function mr_layer, which follows this file.
+// operations (backend/cpu/whole_layer.cpp): the function mr_layer, which follows this file.
 // It has one phase for each operation, or for several that go along rows. The phases call the
 // functions of the separate kernels (quantize/norm.cl, matmul/integer_tiles.cl, rope/tile.cl,
 // attention/tiles.cl), so the bits are the same. For a llama it reads:

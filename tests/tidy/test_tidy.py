@@ -127,6 +127,25 @@ def test_engine_core_stands_alone():
     assert not bad, f"engine/core must not use ZeroMQ, msgpack or SQLite: {bad}"
 
 
+def family_questions(texts):
+    """Returns the names of sources that name a family of devices or ask a device for its own."""
+    header = (ROOT / "engine/core/device/device.hpp").read_text(encoding="utf-8")
+    names = re.search(r"enum class Family : [\w:]+ \{ ([\w, ]+) \};", header)[1].split(", ")
+    asks = re.compile(rf"\bFamily::(?:{'|'.join(names)})\b|\bfamily\(\)")
+    return [name for name, text in texts if asks.search(text)]
+
+
+def test_only_devices_and_the_factory_of_backends_know_families():
+    """A backend stands for a family of devices; the code above it is the same for all."""
+    product = [(relative(p), p.read_text(encoding="utf-8")) for p in tracked(".cpp", ".hpp")
+               if relative(p).startswith(("engine/", "client/", "broker/", "schemas/", "kernels/"))
+               and not relative(p).startswith("engine/core/device/")]
+    assert family_questions(product) == ["engine/core/model/backend/make_backend.cpp"]
+    seen = [("a.cpp", "if (device.family() == other)"), ("b.cpp", "run(Family::cpu);"),
+            ("c.cpp", "find(all, name, &Family::architecture), parts.family(x)")]
+    assert family_questions(seen) == ["a.cpp", "b.cpp"]
+
+
 def test_the_broker_decodes_jobs_on_the_way_in_and_results_never():
     """Results are bytes to the broker; the fields of a job that it needs are ledger columns."""
     found = {}

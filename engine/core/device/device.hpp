@@ -139,6 +139,9 @@ class Device {
   const DeviceInfo& info() const;
   Family family() const;
   Dot dot() const;  // the dot products of the cpu family
+  // Work-items of a group that goes along rows (ROW_ITEMS of kernels/common/prelude.cl), where one
+  // source serves all families: 1 if the family's groups are single work-items.
+  std::uint32_t row_items() const { return family() == Family::cpu ? 1 : 32; }
 
   // Memory with undefined content, at most info().max_allocation_bytes; `what` names it in errors.
   Result<Buffer> allocate(std::uint64_t bytes, std::string_view what);

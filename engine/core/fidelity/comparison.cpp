@@ -18,7 +18,7 @@ Result<Comparison> Comparison::create(Device& device, std::uint32_t vocabulary,
   out.device_ = &device;
   out.vocabulary_ = vocabulary;
   out.rows_ = rows;
-  out.items_ = device.family() == Family::cpu ? 1 : 32;
+  out.items_ = device.row_items();
   MILLRACE_ASSIGN(const Program program,
                   device.build({.name = "fidelity",
                                 .sources = {"fidelity/compare.cl"},

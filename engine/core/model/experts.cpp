@@ -1,9 +1,7 @@
 #include "engine/core/model/experts.hpp"
 
-#include <algorithm>
 #include <utility>
 
-#include "engine/core/model/product_program.hpp"
 #include "engine/core/model/program_text.hpp"
 
 namespace millrace::engine {
@@ -14,48 +12,21 @@ constexpr std::uint32_t route_bias = 1, route_normalized = 2, route_direct = 4;
 
 }  // namespace
 
-Experts::Experts(Device& device, MathMode math, const ExpertsSpec& spec, Gate gate,
-                 std::uint32_t width, const std::optional<kernels::Tuning>& tuning,
-                 std::uint32_t direct_tokens)
-    : device_(&device),
-      math_(math),
+Experts::Experts(Backend& backend, const ExpertsSpec& spec, Gate gate, std::uint32_t direct_tokens)
+    : backend_(&backend),
+      device_(backend.target().device),
       spec_(spec),
       gate_(gate),
-      width_(width),
-      tuning_(tuning ? *tuning : kernels::tuned_for(tuning_key(device))),
-      direct_tokens_(direct_tokens) {}
-
-Forms Experts::inputs_of(const ExpertMatrix& matrix) const {
-  Forms forms;
-  for (const ExpertRun& run : matrix.runs) {
-    (is_integer(run.format) ? forms.codes : forms.rows) = true;
-  }
-  return forms;
-}
+      width_(backend.target().spec.width),
+      direct_tokens_(direct_tokens),
+      products_(backend.experts(spec, gate)) {}
 
 Forms Experts::inputs_of(const ExpertWeights& weights) const {
-  return inputs_of(weights.gate_up) | Forms{.rows = true};
-}
-
-// Gate, up, activation and quantization run in one launch if all of it is in codes.
-bool Experts::is_fused(const ExpertWeights& weights) const {
-  const ExpertMatrix& gate_up = weights.gate_up;
-  return is_cpu() && !inputs_of(gate_up).rows && !inputs_of(weights.down).rows &&
-         spec_.width % block_columns == 0 && gate_up.runs[0].panels * panel_rows == gate_up.rows;
+  return backend_->inputs_of(weights.gate_up) | Forms{.rows = true};
 }
 
 Grid Experts::rows_grid(std::uint32_t rows) const {
-  return {.groups = {rows}, .local = {is_cpu() ? 1u : 32u}};
-}
-
-std::vector<const Buffer*> Experts::counters() const {
-  if (!claims_) return {};
-  return {&claims_};
-}
-
-Status Experts::clear_counters() {
-  if (!claims_) return {};
-  return device_->fill_zero(claims_, 0, claims_.size_bytes());
+  return {.groups = {rows}, .local = {device_->row_items()}};
 }
 
 // Allocates what a step of so many tokens needs. The driver keeps the old buffers until their
@@ -97,18 +68,13 @@ Status Experts::reserve(std::uint32_t tokens) {
 
 Status Experts::route(const ExpertWeights& weights, const ExpertsInput& in) {
   const Projection& router = weights.router;
-  const std::uint32_t tokens = in.tokens, cores = device_->info().compute_units;
-  for (const WeightRun& run : router.runs) {
-    // A tile of up to four columns takes four panels at once.
-    const std::uint32_t unit = tokens <= 4 ? 4 : 1, units = (run.panels + unit - 1) / unit;
-    const Grid grid =
-        is_cpu() ? Grid{.groups = {std::min(units, tuning_.product_groups * cores)}, .local = {}}
-                 : generic_product_grid(run.panels, tokens);
-    MILLRACE_TRY(
-        device_->launch(routers_.at(run.format), grid,
-                        {run.buffer, in.x.rows, scratch_.logits, router.bias, run.panels, tokens,
-                         input_stride(width_), router.rows, run.first_row, router.bias ? 2u : 0u}));
-  }
+  const std::uint32_t tokens = in.tokens;
+  MILLRACE_TRY(backend_->project({.matrix = router,
+                                  .x = in.x,
+                                  .columns = tokens,
+                                  .out = scratch_.logits,
+                                  .out_stride = router.rows},
+                                 MathMode::exact));
   const std::uint32_t flags = (weights.selection_bias ? route_bias : 0) |
                               (spec_.normalized ? route_normalized : 0) |
                               (tokens <= direct_tokens_ ? route_direct : 0);
@@ -119,13 +85,12 @@ Status Experts::route(const ExpertWeights& weights, const ExpertsInput& in) {
                           spec_.groups, spec_.groups_used, weights.shared_gate_row, spec_.scale});
 }
 
-// Sorts the choices by expert, and on CPUs their rows of x, for tiles of several columns.
+// Sorts the choices by expert, and their rows of x in `forms`, for tiles of several columns.
 Status Experts::sort(const ExpertsInput& in, Forms forms) {
   const std::uint32_t slots = in.tokens * spec_.used;
   MILLRACE_TRY(device_->launch(sort_, rows_grid(1),
                                {scratch_.chosen, scratch_.runs, scratch_.slots, scratch_.places,
                                 scratch_.cursors, slots, spec_.used}));
-  if (!is_cpu()) return {};
   constexpr std::uint32_t vector_words = 16;
   if (forms.rows) {
     MILLRACE_TRY(device_->launch(
@@ -138,46 +103,19 @@ Status Experts::sort(const ExpertsInput& in, Forms forms) {
       {in.x.codes, scratch_.slots, scratch_.sorted.codes, code_stride(width_) / vector_words});
 }
 
-Status Experts::run_matrix(const ExpertMatrix& matrix, const Activation& x,
-                           const Activation& sorted, const Buffer& out, std::uint32_t slots,
-                           bool by_token) {
-  const std::uint32_t mode = matrix.bias ? 2 : 0, direct = by_token ? 1 : 0;
-  for (const ExpertRun& run : matrix.runs) {
-    const bool integer = is_integer(run.format);
-    const Buffer& from = integer ? x.codes : x.rows;
-    Kernel& kernel = products_.at(key_of(run.format, matrix.columns, false)).plain;
-    if (is_cpu()) {
-      MILLRACE_TRY(
-          device_->launch(kernel, {.groups = {device_->info().compute_units}, .local = {}},
-                          {run.buffer, from, integer ? sorted.codes : sorted.rows, out, matrix.bias,
-                           scratch_.runs, run.panels, run.first_expert, run.experts, matrix.rows,
-                           run.first_row, matrix.rows, direct, mode, claims_}));
-    } else {
-      MILLRACE_TRY(device_->launch(
-          kernel, generic_product_grid(run.panels, slots),
-          {run.buffer, from, out, matrix.bias, scratch_.slots, slots, run.panels, run.first_expert,
-           run.experts, matrix.rows, run.first_row, matrix.rows, direct, mode}));
-    }
-  }
-  return {};
-}
-
 Status Experts::run_gate_up(const ExpertWeights& weights, const ExpertsInput& in) {
-  const ExpertMatrix& matrix = weights.gate_up;
   const std::uint32_t slots = in.tokens * spec_.used;
-  if (is_fused(weights)) {
-    for (const ExpertRun& run : matrix.runs) {
-      Kernel& kernel = products_.at(key_of(run.format, matrix.columns, true)).gate_up;
-      MILLRACE_TRY(device_->launch(
-          kernel, {.groups = {device_->info().compute_units}, .local = {}},
-          {run.buffer, in.x.codes, scratch_.sorted.codes, sums_, scratch_.activated.codes,
-           matrix.bias, scratch_.runs, run.panels, run.first_expert, run.experts, matrix.rows,
-           code_stride(spec_.width), matrix.bias ? 2u : 0u, claims_}));
-    }
-    return {};
+  const ExpertsCall call{.x = in.x,
+                         .by_token = true,
+                         .sorted = scratch_.sorted,
+                         .runs = scratch_.runs,
+                         .slots = scratch_.slots,
+                         .slot_count = slots};
+  if (products_->fuses_gate(weights)) {
+    return products_->gated(weights, call, scratch_.activated.codes);
   }
-  MILLRACE_TRY(run_matrix(matrix, in.x, scratch_.sorted, scratch_.gate_up, slots, true));
-  const Forms forms = inputs_of(weights.down);
+  MILLRACE_TRY(products_->run(weights.gate_up, call, scratch_.gate_up));
+  const Forms forms = backend_->inputs_of(weights.down);
   if (forms.rows) {
     MILLRACE_TRY(device_->launch(
         activate_, rows_grid(slots),
@@ -206,11 +144,15 @@ Status Experts::run(const ExpertWeights& weights, const ExpertsInput& in,
   }
   MILLRACE_TRY(reserve(in.tokens));
   MILLRACE_TRY(route(weights, in));
-  if (in.tokens > direct_tokens_) MILLRACE_TRY(sort(in, inputs_of(weights.gate_up)));
+  if (in.tokens > direct_tokens_) MILLRACE_TRY(sort(in, products_->gathered(weights.gate_up)));
   MILLRACE_TRY(run_gate_up(weights, in));
-  const std::uint32_t slots = in.tokens * spec_.used;
-  MILLRACE_TRY(run_matrix(weights.down, scratch_.activated, scratch_.activated, scratch_.down,
-                          slots, false));
+  const ExpertsCall down{.x = scratch_.activated,
+                         .by_token = false,
+                         .sorted = scratch_.activated,
+                         .runs = scratch_.runs,
+                         .slots = scratch_.slots,
+                         .slot_count = in.tokens * spec_.used};
+  MILLRACE_TRY(products_->run(weights.down, down, scratch_.down));
   return combine(weights, in, out);
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 // The experts of a feed-forward (kernels/experts/README.md): the router, the products of the chosen
-// experts and their weighed sum. Compiled for one ExpertsSpec and gate function, it serves every
-// layer that has them.
+// experts, which the backend launches, and their weighed sum. Compiled for one ExpertsSpec and gate
+// function, it serves every layer that has them.
 //
-//   Experts experts(device, math, *spec.experts, spec.gate, width);
+//   Experts experts(backend, *spec.experts, spec.gate);
 //   MILLRACE_TRY(experts.prepare(weights));                  // of each layer, before the first run
 //   MILLRACE_TRY(experts.run(weights, {.x = normed, .tokens = tokens}, {.rows = hidden}));
 //
@@ -12,17 +12,14 @@
 // same bits whatever other tokens share the launch and whatever experts they chose. Errors:
 // kernel_build, device_error, out_of_memory. Thread safety: the device's owner thread.
 #include <cstdint>
-#include <map>
-#include <optional>
-#include <tuple>
-#include <vector>
+#include <memory>
+#include <string>
 
 #include "engine/core/device/device.hpp"
 #include "engine/core/families/feed_forward_spec.hpp"
+#include "engine/core/model/backend/backend.hpp"
 #include "engine/core/model/expert_weights.hpp"
-#include "engine/core/model/math_mode.hpp"
-#include "engine/core/model/operations.hpp"
-#include "kernels/tuned.hpp"
+#include "engine/core/model/forms.hpp"
 #include "schemas/base/error.hpp"
 
 namespace millrace::engine {
@@ -51,9 +48,8 @@ class Experts {
   // choices by expert first, so that the weights of an expert are read once for all its tokens.
   static constexpr std::uint32_t default_direct_tokens = 1;
 
-  // `tuning` replaces the device's row of the tuned table.
-  Experts(Device& device, MathMode math, const ExpertsSpec& spec, Gate gate, std::uint32_t width,
-          const std::optional<kernels::Tuning>& tuning = {},
+  // The backend must outlive the experts.
+  Experts(Backend& backend, const ExpertsSpec& spec, Gate gate,
           std::uint32_t direct_tokens = default_direct_tokens);
 
   // The forms in which run() reads its input: always rows, for the router.
@@ -67,18 +63,7 @@ class Experts {
   const Buffer& chosen() const { return scratch_.chosen; }
   const Buffer& weights() const { return scratch_.weights; }
 
-  // The counters by which groups share the work of a launch. They are zero before and after each
-  // launch, except after one that was aborted.
-  std::vector<const Buffer*> counters() const;
-  Status clear_counters();
-
  private:
-  // The kernels of one format and K.
-  struct Product {
-    Kernel plain, gate_up;
-  };
-  // Format, K, and whether the program has the gate function.
-  using ProductKey = std::tuple<PanelFormat, std::uint32_t, bool>;
   // What a step of some tokens needs between its launches.
   struct Scratch {
     std::uint32_t tokens = 0;  // for which there is room
@@ -93,43 +78,29 @@ class Experts {
     std::uint32_t router_rows = 0;
   };
 
-  bool is_cpu() const { return device_->family() == Family::cpu; }
-  bool is_integer(const PanelFormat& format) const {
-    return math_ == MathMode::fast && format.quantized();
-  }
-  Forms inputs_of(const ExpertMatrix& matrix) const;
-  bool is_fused(const ExpertWeights& weights) const;
   Grid rows_grid(std::uint32_t rows) const;
-  ProductKey key_of(const PanelFormat& format, std::uint32_t columns, bool gated) const;
+  std::string row_items() const;
 
   Status prepare_routing();
   Status prepare_activation();
-  Status prepare_router(const Projection& router);
-  Status prepare_matrix(const ExpertMatrix& matrix, bool gated);
-  Result<Product> build_product(const PanelLayout& layout, bool gated);
 
   Status reserve(std::uint32_t tokens);
   Status route(const ExpertWeights& weights, const ExpertsInput& in);
   Status sort(const ExpertsInput& in, Forms forms);
   Status run_gate_up(const ExpertWeights& weights, const ExpertsInput& in);
-  Status run_matrix(const ExpertMatrix& matrix, const Activation& x, const Activation& sorted,
-                    const Buffer& out, std::uint32_t slots, bool by_token);
   Status combine(const ExpertWeights& weights, const ExpertsInput& in, const ExpertsOutput& out);
 
+  Backend* backend_;
   Device* device_;
-  MathMode math_;
   ExpertsSpec spec_;
   Gate gate_;
   std::uint32_t width_;
-  kernels::Tuning tuning_;
   std::uint32_t direct_tokens_;
+  std::unique_ptr<ExpertProducts> products_;
   Needs needs_;
   Scratch scratch_;
-  Buffer sums_, claims_;  // sums of gate and up by group; counters for chunks of products
   Kernel route_, sort_, gather_, combine_;
   Kernel activate_, activate_quantize_;
-  std::map<PanelFormat, Kernel> routers_;
-  std::map<ProductKey, Product> products_;
 };
 
 }  // namespace millrace::engine

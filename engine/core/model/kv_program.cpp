@@ -91,7 +91,7 @@ LevelBytes level_bytes(const KvCodec& codec, std::uint32_t head_dim) {
 }
 
 void add_kv_defines(ProgramSpec& program, const KvCodecs& codecs, std::uint32_t head_dim,
-                    Family family, MathMode math) {
+                    MathMode math) {
   const Side sides[] = {{"KEY_", codecs.key, key_sign_seed},
                         {"VALUE_", codecs.value, value_sign_seed}};
   std::vector<std::string>& defines = program.defines;
@@ -108,7 +108,6 @@ void add_kv_defines(ProgramSpec& program, const KvCodecs& codecs, std::uint32_t 
     if (side.codec.kind == CodecKind::rotated) add_tables(defines, side, head_dim, integers);
   }
   if (codecs.centered) defines.emplace_back("KEY_CENTERED=1");
-  if (family != Family::cpu) defines.emplace_back("ATOMIC_VALUES=1");
 }
 
 }  // namespace millrace::engine

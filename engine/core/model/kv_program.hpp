@@ -21,9 +21,9 @@ struct LevelBytes {
 };
 LevelBytes level_bytes(const KvCodec& codec, std::uint32_t head_dim);
 
-// Appends the defines of kernels/kv/layout.cl. `math` is that of attention; a program that only
-// stores keys and values may give any mode.
+// Appends the defines of kernels/kv/layout.cl, which are those of every family. `math` is that of
+// attention; a program that only stores keys and values may give any mode.
 void add_kv_defines(ProgramSpec& program, const KvCodecs& codecs, std::uint32_t head_dim,
-                    Family family, MathMode math);
+                    MathMode math);
 
 }  // namespace millrace::engine

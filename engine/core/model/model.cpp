@@ -20,7 +20,6 @@
 #include "engine/core/model/rope_tables.hpp"
 #include "engine/core/model/step_table.hpp"
 #include "engine/core/model/weights.hpp"
-#include "engine/core/model/whole_layer.hpp"
 
 namespace millrace::engine {
 
@@ -31,16 +30,15 @@ struct Model::State {
   ModelOptions options;
   Projection embedding, output;  // output is empty if the embedding serves as both
   Buffer output_norm, step_words;
+  std::unique_ptr<Operations> operations;
   std::vector<LayerWeights> layers;
   std::vector<std::optional<ExpertWeights>> expert_weights;  // by layer
   std::vector<std::pair<ExpertsSpec, std::unique_ptr<Experts>>> experts;
   DeviceRopes ropes;
-  Buffer query_factors;                     // by position; empty for most models
-  std::vector<Buffer> means;                // of keys, by layer; empty if keys are not centered
-  std::vector<LayerProgram> programs;       // of each layer, for the codecs of the current cache
-  std::map<std::uint32_t, LayerRun> whole;  // by the index of their first layer
-  std::unique_ptr<Operations> operations;
-  std::unique_ptr<WholeLayers> whole_layers;
+  Buffer query_factors;                // by position; empty for most models
+  std::vector<Buffer> means;           // of keys, by layer; empty if keys are not centered
+  std::vector<LayerProgram> programs;  // of each layer, for the codecs of the current cache
+  std::map<std::uint32_t, JoinedLayers> joined;  // by the index of their first layer
   KvCache cache;
   Activations act;
   Buffer logits;  // [outputs][logits stride]
@@ -60,9 +58,8 @@ struct Model::State {
             means.empty() ? no_buffer : means[index], layers[index].sinks,
             operations->kind_of(spec.layers[index].attention)};
   }
-  // Layers from `first` on that one launch computes; empty if the first one runs in parts.
-  std::span<const LayerProgram> whole_layers_at(std::uint32_t first) const;
-  std::string why_in_parts(const LayerProgram& layer) const;
+  // Layers from `first` on that one launch computes; none if the first one runs in parts.
+  Result<JoinedLayers> join_at(std::uint32_t first);
 
   Status load_weights(const GgufFile& file);
   Result<KvCache> create_cache(const KvLayers& kv, std::uint64_t bytes,
@@ -101,8 +98,8 @@ Status Model::State::load_weights(const GgufFile& file) {
 
 // Builds the kernels that do not depend on how keys and values are stored.
 Status Model::State::build_operations() {
-  operations.reset(new Operations(*device, spec, options.math, {}, options.tuning));
-  whole_layers = std::make_unique<WholeLayers>(*operations, options.layer_patience);
+  operations.reset(new Operations(*device, spec, options.math,
+                                  {.layer_patience = options.layer_patience}, options.tuning));
   MILLRACE_TRY(operations->prepare_layer(layers[0].qkv));
   MILLRACE_TRY(operations->prepare_logits());
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
@@ -118,9 +115,8 @@ Experts* Model::State::experts_of(std::uint32_t index) {
   for (const auto& [mixture, made] : experts) {
     if (mixture == *layer.experts) return made.get();
   }
-  experts.emplace_back(*layer.experts,
-                       std::make_unique<Experts>(*device, options.math, *layer.experts, layer.gate,
-                                                 spec.width, options.tuning));
+  experts.emplace_back(
+      *layer.experts, std::make_unique<Experts>(operations->backend(), *layer.experts, layer.gate));
   return experts.back().second.get();
 }
 
@@ -146,18 +142,20 @@ Status Model::State::compile_layers() {
 
 Status Model::State::build_layers() {
   MILLRACE_TRY(compile_layers());
-  whole.clear();
+  joined.clear();
   info.layer_path = {};
+  std::string why_apart;  // why layer i does not run with those before it
   for (std::uint32_t i = 0; i < programs.size(); ++i) {
-    if (const auto run = whole_layers_at(i); !run.empty()) {
-      MILLRACE_ASSIGN(whole[i], whole_layers->prepare(run));
-      const bool first = i == 0;
-      info.layer_path.add_whole(whole[i].layers,
-                                first ? "" : whole_layers->why_apart(programs[i - 1], run[0]));
-      i += whole[i].layers - 1;
+    MILLRACE_ASSIGN(JoinedLayers found, join_at(i));
+    if (found.count > 0) {
+      info.layer_path.add_whole(found.count, why_apart);
+      why_apart = found.why;
+      const std::uint32_t count = found.count;
+      joined[i] = std::move(found);
+      i += count - 1;
       continue;
     }
-    info.layer_path.add_in_parts(why_in_parts(programs[i]));
+    info.layer_path.add_in_parts(found.why);
     MILLRACE_TRY(operations->prepare_attention(programs[i].kv.codecs, programs[i].kv.kind));
     for (const LayerOp& operation : programs[i].operations) {
       if (const auto* product = std::get_if<ProductOp>(&operation)) {
@@ -170,17 +168,11 @@ Status Model::State::build_layers() {
   return {};
 }
 
-std::span<const LayerProgram> Model::State::whole_layers_at(std::uint32_t first) const {
-  std::uint32_t end = first;
-  for (; end < programs.size(); ++end) {
-    if (!why_in_parts(programs[end]).empty()) break;
-    if (end > first && !whole_layers->why_apart(programs[first], programs[end]).empty()) break;
-  }
-  return std::span(programs).subspan(first, end - first);
-}
-
-std::string Model::State::why_in_parts(const LayerProgram& layer) const {
-  return options.whole_layers ? whole_layers->why_in_parts(layer) : "whole layers are turned off";
+Result<JoinedLayers> Model::State::join_at(std::uint32_t first) {
+  if (options.whole_layers) return operations->backend().join(std::span(programs).subspan(first));
+  JoinedLayers none;
+  none.why = "whole layers are turned off";
+  return none;
 }
 
 Status Model::State::allocate_activations() {
@@ -203,15 +195,13 @@ Status Model::State::write_step(const StepTable& step) {
 
 Status Model::State::run_layers(const StepTable& step) {
   for (std::uint32_t i = 0; i < programs.size();) {
-    const auto run = whole.find(i);
-    if (run == whole.end()) {
+    const auto run = joined.find(i);
+    if (run == joined.end()) {
       MILLRACE_TRY(run_layer(*operations, programs[i++], act, step, step_words));
       continue;
     }
-    MILLRACE_TRY(
-        whole_layers->run(run->second, {act.hidden, act.normed.codes, act.qkv, act.attended.codes,
-                                        act.activated.codes, act.branch, step, step_words}));
-    i += run->second.layers;
+    MILLRACE_TRY(run->second.launch->run(act, step, step_words));
+    i += run->second.count;
   }
   return {};
 }
@@ -360,12 +350,7 @@ Status Model::recover() {
 }
 
 std::vector<const Buffer*> Model::counters() const {
-  std::vector<const Buffer*> out = state_->operations->counters();
-  if (const Buffer& phases = state_->whole_layers->counters()) out.push_back(&phases);
-  for (const auto& [mixture, made] : state_->experts) {
-    for (const Buffer* buffer : made->counters()) out.push_back(buffer);
-  }
-  return out;
+  return state_->operations->backend().counters();
 }
 
 const Buffer& Model::logits() const {

@@ -1,94 +1,21 @@
 #include "engine/core/model/operations.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "engine/core/model/program_text.hpp"
 
 namespace millrace::engine {
-namespace {
 
-std::vector<std::string> head_defines(const AttentionSpec& attention) {
-  return {define("HEAD_DIM", attention.head_dim), define("HEADS", attention.heads),
-          define("KV_HEADS", attention.kv_heads)};
-}
-
-}  // namespace
-
-kernels::DeviceKey tuning_key(const Device& device) {
-  return {.family = family_name(device.family()),
-          .device = device.info().name,
-          .dot = dot_name(device.dot()),
-          .lanes = device.info().vector_width_float};
-}
-
-Operations::Operations(Device& device, const ModelSpec& spec, MathMode math,
-                       AttentionVariant variant, const std::optional<kernels::Tuning>& tuning)
-    : device_(&device),
-      spec_(spec),
-      math_(math),
-      tuning_(tuning ? *tuning : kernels::tuned_for(tuning_key(device))),
-      variant_(variant) {
-  if (variant_.sums == 0) variant_.sums = tuning_.attention_sums;
-  for (const LayerSpec& layer : spec.layers) {
-    const AttentionKind kind = kind_for(layer.attention);
-    if (std::ranges::find(kinds_, kind) == kinds_.end()) kinds_.push_back(kind);
-    if (std::ranges::find(windows_, kind.window) == windows_.end()) {
-      windows_.push_back(kind.window);
-    }
-  }
-  if (device.family() != Family::cpu) return;
-  const AttentionSpec& attention = spec_.attention();
-  // A tile has as many queries as there are registers for their sums, so that they share each key
-  // and value that is loaded. It has at least two tokens, because the kernel for decoding rows
-  // computes tiles of one.
-  const std::uint32_t tile = variant_.sums * attention.kv_heads / attention.heads;
-  attention_ = {.tile_tokens = std::max(2u, tile),
-                .workers = device.info().compute_units,
-                .kv_heads = attention.kv_heads};
-}
-
-Operations::AttentionKind Operations::kind_for(const AttentionSpec& attention) {
-  const RopeSpec& rope = attention.rope;
-  const bool rotates = rope.kind != RopeKind::none && !attention.norm_after_rope;
-  return {.window = attention.window,
-          .soft_cap = attention.soft_cap,
-          .sinks = attention.sinks,
-          .halves = rope.kind == RopeKind::halves,
-          .rope_dim = rotates ? rope.dim : 0,
-          .scale = attention.scale};
-}
-
-std::uint32_t Operations::kind_of(const AttentionSpec& attention) const {
-  return static_cast<std::uint32_t>(std::ranges::find(kinds_, kind_for(attention)) -
-                                    kinds_.begin());
-}
-
-std::uint32_t Operations::window_of(std::uint32_t kind) const {
-  return static_cast<std::uint32_t>(std::ranges::find(windows_, kinds_[kind].window) -
-                                    windows_.begin());
-}
-
-std::vector<std::string> Operations::attention_defines(std::uint32_t kind) const {
-  std::vector<std::string> out = layer_defines_;
-  out.push_back(define("ROPE_DIM", kinds_[kind].rope_dim));
-  out.push_back(define("ROPE_HALVES", kinds_[kind].halves ? 1 : 0));
-  return out;
-}
-
-float Operations::inverse_width() const {
-  return static_cast<float>(1.0 / static_cast<double>(spec_.width));
-}
-
-// All layers of a model have one gate function.
-std::string Operations::gate_define() const {
-  return define("GATE", static_cast<std::uint64_t>(spec_.layers.front().feed_forward.gate));
-}
+Operations::Operations(std::unique_ptr<Backend> backend)
+    : backend_(std::move(backend)),
+      target_(backend_->target()),
+      spec_(target_.spec),
+      device_(target_.device) {}
 
 // Of the kernels that go along rows.
 std::vector<std::string> Operations::row_defines() const {
-  std::vector<std::string> out{define("ROW_ITEMS", row_items()), gate_define()};
+  std::vector<std::string> out{define("ROW_ITEMS", row_items()), target_.gate_define()};
   if (spec_.centered_norms) out.push_back(define("NORM_CENTERED", 1));
   return out;
 }
@@ -106,11 +33,7 @@ Status Operations::prepare_embedding(const Projection& embedding) {
 }
 
 Status Operations::prepare_layer(const Projection& qkv) {
-  qkv_stride_ = qkv.rows;
-  layer_defines_ = head_defines(spec_.attention());
-  layer_defines_.push_back(define("K_ROW", qkv.first[1]));
-  layer_defines_.push_back(define("V_ROW", qkv.first[2]));
-  layer_defines_.push_back(define("ROW_ITEMS", row_items()));
+  backend_->set_qkv(qkv);
   MILLRACE_ASSIGN(const Program built,
                   device_->build({.name = "layer",
                                   .sources = {"norm/rms.cl", "activation/gated.cl"},
@@ -119,7 +42,7 @@ Status Operations::prepare_layer(const Projection& qkv) {
   MILLRACE_ASSIGN(gated_mul_, device_->kernel(built, "gated_mul"));
   MILLRACE_TRY(prepare_norms());
   MILLRACE_TRY(prepare_queries());
-  if (math_ == MathMode::fast) {
+  if (target_.math == MathMode::fast) {
     MILLRACE_ASSIGN(const Program quantizing, device_->build({.name = "quantize",
                                                               .sources = {"quantize/quantize.cl"},
                                                               .defines = row_defines()}));
@@ -137,7 +60,7 @@ Status Operations::prepare_norms() {
     return layer.attention.head_norm != HeadNorm::none;
   };
   if (any(norms_heads)) {
-    std::vector<std::string> defines = layer_defines_;
+    std::vector<std::string> defines = target_.layer_defines;
     const HeadNorm kind = std::ranges::find_if(spec_.layers, norms_heads)->attention.head_norm;
     defines.push_back(define("NORM_WHOLE", kind == HeadNorm::whole_width ? 1 : 0));
     MILLRACE_ASSIGN(const Program built, device_->build({.name = "head_norm",
@@ -163,7 +86,7 @@ Status Operations::prepare_norms() {
 Status Operations::prepare_queries() {
   const AttentionSpec& attention = spec_.attention();
   if (attention.norm_after_rope) {
-    std::vector<std::string> defines = layer_defines_;
+    std::vector<std::string> defines = target_.layer_defines;
     defines.push_back(define("TURN_DIM", attention.rope.dim));
     defines.push_back(define("TURN_HALVES", attention.rope.kind == RopeKind::halves ? 1 : 0));
     MILLRACE_ASSIGN(const Program built, device_->build({.name = "turn",
@@ -174,7 +97,7 @@ Status Operations::prepare_queries() {
   if (attention.temperature_beta == 0.0f) return {};
   MILLRACE_ASSIGN(const Program built, device_->build({.name = "temperature",
                                                        .sources = {"rope/temperature.cl"},
-                                                       .defines = layer_defines_}));
+                                                       .defines = target_.layer_defines}));
   MILLRACE_ASSIGN(scale_queries_, device_->kernel(built, "scale_queries"));
   return {};
 }
@@ -209,47 +132,54 @@ Status Operations::norm(const Buffer& x, const Buffer& weight, const Activation&
   const std::uint32_t stride = input_stride(spec_.width);
   const Grid grid{.groups = {gather ? step.outputs : step.tokens}, .local = {row_items()}};
   if (forms.rows) {
-    MILLRACE_TRY(device_->launch(
-        norm_, grid,
-        {x, weight, out.rows, step_words, step.outputs_at, gather ? 1u : 0u,
-         round_up(spec_.width, 16) / 16, stride, stride, inverse_width(), spec_.norm_epsilon}));
+    MILLRACE_TRY(device_->launch(norm_, grid,
+                                 {x, weight, out.rows, step_words, step.outputs_at,
+                                  gather ? 1u : 0u, round_up(spec_.width, 16) / 16, stride, stride,
+                                  target_.inverse_width(), spec_.norm_epsilon}));
   }
   if (!forms.codes) return {};
   return device_->launch(norm_quantize_, grid,
                          {x, weight, out.codes, step_words, step.outputs_at, gather ? 1u : 0u,
                           spec_.width / block_columns, stride, code_stride(spec_.width),
-                          inverse_width(), spec_.norm_epsilon});
+                          target_.inverse_width(), spec_.norm_epsilon});
 }
 
-// Allocates memory for the units of a step. The driver keeps the old buffers until their commands
-// are done.
-Status Operations::reserve_scratch(const StepTable& step) {
-  // This equals the kernel's RECORD_VECTORS, for the larger tiles.
+Status Operations::project(const Projection& projection, const Activation& x, std::uint32_t columns,
+                           const Buffer& out, std::uint32_t out_stride, Accumulate accumulate) {
+  return backend_->project({.matrix = projection,
+                            .x = x,
+                            .columns = columns,
+                            .out = out,
+                            .out_stride = out_stride,
+                            .accumulate = accumulate},
+                           target_.math);
+}
+
+Status Operations::gated(const Activation& x, const Projection& projection, const Buffer& gate_up,
+                         const Activation& out, Forms forms, std::uint32_t tokens) {
+  MILLRACE_ASSIGN(
+      const Forms made,
+      backend_->gated(
+          {.matrix = projection, .x = x, .out = out, .forms = forms, .tokens = tokens}));
+  if (made.rows || made.codes) return {};
+  const std::uint32_t width = projection.first[1];  // of the gate, rounded up to 16
+  MILLRACE_TRY(project(projection, x, tokens, gate_up, projection.rows, Accumulate::replace));
+  return gated_mul(gate_up, out, forms, width, tokens);
+}
+
+Status Operations::rope_and_store(const Buffer& qkv, const Buffer& rope, const KvPages& kv,
+                                  const StepTable& step, const Buffer& step_words) {
+  return backend_->rope_and_store({qkv, rope, kv, step, step_words});
+}
+
+Status Operations::attend(const Buffer& qkv, const Buffer& rope, const KvPages& kv,
+                          const Activation& out, Forms forms, const StepTable& step,
+                          const Buffer& step_words) {
+  MILLRACE_ASSIGN(const Forms made,
+                  backend_->attend({qkv, rope, kv, step, step_words}, out, forms));
+  if (!forms.codes || made.codes) return {};
   const AttentionSpec& heads = spec_.attention();
-  const std::uint64_t rows = std::uint64_t{attention_.tile_tokens} * (heads.heads / heads.kv_heads);
-  const std::uint64_t record = (2 * ((rows + 15) / 16) + rows * (heads.head_dim / 16)) * 64;
-  std::uint32_t most_partials = 0, most_counters = 0;
-  for (const AttentionItems& items : step.attention) {
-    most_partials = std::max(most_partials, items.partials);
-    most_counters = std::max(most_counters, items.counters);
-  }
-  const std::uint64_t partials = most_partials * heads.kv_heads * record;
-  if (partials_.size_bytes() < partials) {
-    MILLRACE_ASSIGN(partials_, device_->allocate(partials, "the partial sums of attention"));
-  }
-  const std::uint64_t words = 2 + std::uint64_t{most_counters} * heads.kv_heads;
-  if (work_.size_bytes() < words * 4) {
-    MILLRACE_ASSIGN(work_, device_->allocate_zeroed(2 * words * 4, "the counters of attention"));
-  }
-  return {};
-}
-
-std::vector<const Buffer*> Operations::counters() const {
-  std::vector<const Buffer*> out;
-  for (const Buffer* buffer : {&claims_, &work_}) {
-    if (*buffer) out.push_back(buffer);
-  }
-  return out;
+  return quantize(out, heads.heads * heads.head_dim, step.tokens);
 }
 
 Status Operations::gated_mul(const Buffer& gate_up, const Activation& out, Forms forms,
@@ -281,7 +211,7 @@ Status Operations::norm_heads(const Buffer& qkv, const Buffer& weight, std::uint
   const bool whole = heads.head_norm == HeadNorm::whole_width;
   const std::uint32_t norms = whole ? 2 : heads.heads + heads.kv_heads;
   return device_->launch(norm_heads_, {.groups = {norms, tokens}, .local = {row_items()}},
-                         {qkv, weight, qkv_stride_, spec_.norm_epsilon});
+                         {qkv, weight, target_.qkv_stride, spec_.norm_epsilon});
 }
 
 Status Operations::turn_heads(const Buffer& qkv, const Buffer& rope, const StepTable& step,
@@ -289,20 +219,21 @@ Status Operations::turn_heads(const Buffer& qkv, const Buffer& rope, const StepT
   const AttentionSpec& heads = spec_.attention();
   return device_->launch(
       turn_heads_, {.groups = {heads.heads + heads.kv_heads, step.tokens}, .local = {row_items()}},
-      {qkv, rope, step_words, step.positions_at, qkv_stride_});
+      {qkv, rope, step_words, step.positions_at, target_.qkv_stride});
 }
 
 Status Operations::scale_queries(const Buffer& qkv, const Buffer& factors, const StepTable& step,
                                  const Buffer& step_words) {
   return device_->launch(scale_queries_, {.groups = {step.tokens}, .local = {row_items()}},
-                         {qkv, factors, step_words, step.positions_at, qkv_stride_});
+                         {qkv, factors, step_words, step.positions_at, target_.qkv_stride});
 }
 
 Status Operations::add_branch(const Buffer& hidden, const Buffer& branch, const Buffer& weight,
                               float scale, std::uint32_t tokens) {
-  return device_->launch(add_branch_, {.groups = {tokens}, .local = {row_items()}},
-                         {hidden, branch, weight, round_up(spec_.width, 16) / 16,
-                          input_stride(spec_.width), inverse_width(), spec_.norm_epsilon, scale});
+  return device_->launch(
+      add_branch_, {.groups = {tokens}, .local = {row_items()}},
+      {hidden, branch, weight, round_up(spec_.width, 16) / 16, input_stride(spec_.width),
+       target_.inverse_width(), spec_.norm_epsilon, scale});
 }
 
 Status Operations::limit_logits(const Buffer& logits, std::uint32_t rows, std::uint32_t stride) {

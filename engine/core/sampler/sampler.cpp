@@ -16,14 +16,19 @@ using kernels::TaskRecord;
 
 constexpr std::uint32_t task_size = sizeof(TaskRecord) / 4, result_size = sizeof(ResultRecord) / 4;
 
+// Whether the sampler's groups are single work-items, as on the cpu family.
+bool samples_alone(const Device& device) {
+  return device.row_items() == 1;
+}
+
 // The default number of work-items that share a row. It is one on a CPU, whose cores share the
 // rows, and because PoCL's compiler takes long over the barriers that more would need.
 std::uint32_t usual_row_items(const Device& device) {
-  return device.family() == Family::cpu || device.info().type == DeviceType::cpu ? 1 : 128;
+  return samples_alone(device) || device.info().type == DeviceType::cpu ? 1 : 128;
 }
 
 ProgramSpec program_for(const Device& device, std::uint32_t row_items) {
-  if (device.family() == Family::cpu) return {.name = "sampler", .sources = {"sampler/cpu.cl"}};
+  if (samples_alone(device)) return {.name = "sampler", .sources = {"sampler/cpu.cl"}};
   return {.name = "sampler",
           .sources = {"sampler/generic.cl"},
           .defines = {"ROW_ITEMS=" + std::to_string(row_items)}};

@@ -119,7 +119,7 @@ struct Results {
 
 class Runner {
  public:
-  Runner(const std::string& family, const Shape& shape, AttentionVariant variant = {},
+  Runner(const std::string& family, const Shape& shape, KernelVariant variant = {},
          MathMode math = MathMode::fast)
       : device_(open_device({.variant = family})),
         operations_(*device_, spec_of(shape), math, variant),

@@ -82,7 +82,7 @@ TEST(Attention, EveryVariantOfTheCpuKernelsGivesTheSameBits) {
     Runner middle("cpu", shape, {.sums = 12, .half_by_integers = false});
     std::optional<Runner> integers;  // floats need no conversion
     if (shape.codecs == KvCodecs{}) {
-      integers.emplace("cpu", shape, AttentionVariant{.sums = 24, .half_by_integers = true});
+      integers.emplace("cpu", shape, KernelVariant{.sums = 24, .half_by_integers = true});
     }
     std::uint64_t seed = 100;
     for (const auto& sequences : steps) {

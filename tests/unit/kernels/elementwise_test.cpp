@@ -186,8 +186,11 @@ RopeRun rotate(const std::string& family, const RopeCase& shape, const std::vect
   constexpr std::uint32_t row_items = 32;
   const bool cpu = device->family() == Family::cpu;
   add_kv_defines(spec, {.key = {}, .value = {}, .centered = shape.centered}, shape.head_dim,
-                 device->family(), MathMode::exact);
-  if (!cpu) spec.defines.push_back(number("ROW_ITEMS", row_items));
+                 MathMode::exact);
+  if (!cpu) {
+    spec.defines.push_back(number("ROW_ITEMS", row_items));
+    spec.defines.emplace_back("ATOMIC_VALUES=1");
+  }
   const Program program = must(device->build(spec));
   Kernel kernel = must(device->kernel(program, "rope_kv"));
   const Buffer x = upload(*device, qkv), rope = upload(*device, table);

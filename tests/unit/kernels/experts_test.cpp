@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "tests/support/one_layer.hpp"
 #include "tests/unit/kernels/experts_fixture.hpp"
 
 namespace millrace::engine {
@@ -28,8 +29,8 @@ class Runner {
          std::uint64_t max_allocation_bytes = 0)
       : device_(open_device({.variant = family, .max_allocation_bytes = max_allocation_bytes})),
         shape_(layer.shape),
-        math_(math),
-        weights_(load(*device_, layer)) {}
+        weights_(load(*device_, layer)),
+        backend_(make_backend(Target(*device_, spec_of(shape_), math))) {}
 
   static ExpertWeights load(Device& device, const ExpertsLayer& layer) {
     const GgufFile file = layer.file();
@@ -58,17 +59,22 @@ class Runner {
   Experts& prepared(std::uint32_t direct) {
     auto& experts = by_direct_[direct];
     if (!experts) {
-      experts.emplace(*device_, math_, shape_.spec, shape_.gate, shape_.width, std::nullopt,
-                      direct);
+      experts.emplace(*backend_, shape_.spec, shape_.gate, direct);
       must(experts->prepare(weights_));
     }
     return *experts;
   }
 
+  static ModelSpec spec_of(const ExpertsCase& shape) {
+    ModelSpec spec = one_layer({.head_dim = 32});
+    spec.width = shape.width;
+    return spec;
+  }
+
   std::unique_ptr<Device> device_;
   ExpertsCase shape_;
-  MathMode math_;
   ExpertWeights weights_;
+  std::unique_ptr<Backend> backend_;
   std::map<std::uint32_t, std::optional<Experts>> by_direct_;
 };
 

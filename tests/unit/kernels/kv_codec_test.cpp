@@ -193,7 +193,8 @@ class KvCodecTest : public ::testing::TestWithParam<Case> {
         .defines = {number("HEAD_DIM", x.head_dim), "HEADS=1", "KV_HEADS=1",
                     number("K_ROW", x.head_dim), number("V_ROW", 2 * x.head_dim), "ROPE_DIM=2",
                     "ROPE_HALVES=0", number("ROW_ITEMS", cpu ? 1 : 32)}};
-    add_kv_defines(program, page.codecs, x.head_dim, device->family(), MathMode::exact);
+    add_kv_defines(program, page.codecs, x.head_dim, MathMode::exact);
+    if (!cpu) program.defines.emplace_back("ATOMIC_VALUES=1");
     Kernel kernel = must(device->kernel(must(device->build(program)), "rope_kv"));
     constexpr std::uint32_t tile = 7;
     const std::uint32_t tiles = (x.count + tile - 1) / tile;

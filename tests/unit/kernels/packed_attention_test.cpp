@@ -39,8 +39,8 @@ const std::vector<std::vector<Sequence>> steps{
 
 void expect_families_agree(const Shape& shape, MathMode math, const auto& expect) {
   std::optional<Runner> generic, cpu;
-  generic.emplace("generic", shape, AttentionVariant{}, math);
-  if (testing::has_cpu_family()) cpu.emplace("cpu", shape, AttentionVariant{}, math);
+  generic.emplace("generic", shape, KernelVariant{}, math);
+  if (testing::has_cpu_family()) cpu.emplace("cpu", shape, KernelVariant{}, math);
   std::uint64_t seed = 1;
   for (const auto& sequences : steps) {
     const Problem problem = random_problem(shape, sequences, seed++);

@@ -1,10 +1,10 @@
-#include "engine/core/model/whole_layer.hpp"
+#include "engine/core/model/backend/cpu/whole_layer.hpp"
 
 #include <algorithm>
 #include <utility>
 
+#include "engine/core/model/backend/cpu/layer_text.hpp"
 #include "engine/core/model/kv_program.hpp"
-#include "engine/core/model/layer_text.hpp"
 #include "engine/core/model/program_text.hpp"
 
 namespace millrace::engine {
@@ -80,10 +80,10 @@ struct WholeLayers::Lowered {
 };
 
 std::string WholeLayers::why_in_parts(const LayerProgram& layer) const {
-  if (ops_->device_->family() != Family::cpu || !ops_->device_->has_addresses()) {
+  if (!target_->device->has_addresses()) {
     return "whole layers need a CPU device that shares the host's memory";
   }
-  if (ops_->math_ != MathMode::fast) return "whole layers need --math fast";
+  if (target_->math != MathMode::fast) return "whole layers need --math fast";
   for (const LayerOp& operation : layer.operations) {
     if (std::holds_alternative<ExpertsOp>(operation)) return "experts run in parts";
   }
@@ -126,7 +126,7 @@ std::string WholeLayers::why_apart(const LayerProgram& before, const LayerProgra
 }
 
 Result<LayerRun> WholeLayers::prepare(std::span<const LayerProgram> layers) {
-  Device& device = *ops_->device_;
+  Device& device = *target_->device;
   Lowered lowered;
   std::vector<std::size_t> text_of_layer;
   std::vector<std::vector<const Buffer*>> buffers_of_layer;
@@ -165,7 +165,7 @@ Result<LayerRun> WholeLayers::prepare(std::span<const LayerProgram> layers) {
   if (phases_.size_bytes() < counters * 4) {
     MILLRACE_ASSIGN(phases_, device.allocate_zeroed(counters * 4, "the phases of layers"));
   }
-  MILLRACE_TRY(ops_->reserve_sums());
+  MILLRACE_TRY(scratch_->reserve_sums(device));
   return run;
 }
 
@@ -173,10 +173,10 @@ ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lo
   const AttentionSpec& heads = layer.spec->attention;
   const auto any = [&](bool LayerText::*flag) { return std::ranges::any_of(lowered.texts, flag); };
   ProgramSpec program{.name = "whole_layer",
-                      .defines = ops_->attention_defines(layer.kv.kind),
+                      .defines = target_->attention_defines(layer.kv.kind),
                       .text = functions_of(lowered.texts)};
-  add_kv_defines(program, layer.kv.codecs, heads.head_dim, Family::cpu, ops_->math_);
-  ops_->add_attention_shape(program, layer.kv.kind);
+  add_kv_defines(program, layer.kv.codecs, heads.head_dim, target_->math);
+  target_->add_attention_shape(program, layer.kv.kind);
   const auto add = [&](std::string_view name, std::uint64_t value) {
     program.defines.push_back(define(name, value));
   };
@@ -193,21 +193,21 @@ ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lo
     program.sources.emplace_back("norm/heads.cl", std::vector{define("NORM_WHOLE", whole ? 1 : 0)});
   }
   if (any(&LayerText::adds)) program.sources.emplace_back("norm/add.cl");
-  if (ops_->spec_.centered_norms) add("NORM_CENTERED", 1);
+  if (target_->spec.centered_norms) add("NORM_CENTERED", 1);
   add("GATE", static_cast<std::uint64_t>(layer.spec->feed_forward.gate));
   add("LAYER_WORDS", lowered.layer_words());
   add("SYNC_WORDS", lowered.sync_words());
-  add("PATIENCE", patience_);
-  add("WIDTH", ops_->spec_.width);
-  add("HIDDEN_STRIDE", input_stride(ops_->spec_.width));
-  add("NORMED_STRIDE", code_stride(ops_->spec_.width));
+  add("PATIENCE", target_->variant.layer_patience);
+  add("WIDTH", target_->spec.width);
+  add("HIDDEN_STRIDE", input_stride(target_->spec.width));
+  add("NORMED_STRIDE", code_stride(target_->spec.width));
   add("ATTENDED_STRIDE", code_stride(heads.heads * heads.head_dim));
   add("ACTIVATED_STRIDE", code_stride(layer.spec->feed_forward.width));
-  add("DOT", static_cast<std::uint64_t>(ops_->device_->dot()));
-  add("TILE", ops_->tuning_.integer_tile);
-  add("TILE_TOKENS", ops_->attention_.tile_tokens);
-  add("SUMS", ops_->variant_.sums);
-  if (ops_->variant_.half_by_integers) program.defines.emplace_back("HALF_BY_INTEGERS=1");
+  add("DOT", static_cast<std::uint64_t>(target_->device->dot()));
+  add("TILE", target_->tuning.integer_tile);
+  add("TILE_TOKENS", limits_->tile_tokens);
+  add("SUMS", target_->variant.sums);
+  if (target_->variant.half_by_integers) program.defines.emplace_back("HALF_BY_INTEGERS=1");
   for (std::size_t i = 0; i < lowered.products.size(); ++i) {
     const PanelLayout& product = lowered.products[i];
     std::vector<std::string> defines = product.defines();
@@ -220,41 +220,42 @@ ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lo
 }
 
 Status WholeLayers::run(LayerRun& layers, const LayerStep& x) {
-  MILLRACE_TRY(ops_->reserve_scratch(x.step));
+  MILLRACE_TRY(
+      scratch_->reserve_attention(*target_->device, target_->spec.attention(), *limits_, x.step));
   const StepTable& step = x.step;
-  const AttentionItems& items = step.attention[ops_->window_of(layers.kind)];
-  const kernels::Tuning& tuning = ops_->tuning_;
-  const std::uint32_t cores = ops_->device_->info().compute_units;
+  const AttentionItems& items = step.attention[target_->window_of(layers.kind)];
+  const kernels::Tuning& tuning = target_->tuning;
+  const std::uint32_t cores = target_->device->info().compute_units;
   // A chunk of a wide step takes 10 to 40 us, less if many cores share the step.
   const bool many = cores > kernels::layer_tuning_cores;
-  return ops_->device_->launch(layers.kernel, {.groups = {cores}},
-                               {layers.table,
-                                layers.layers,
-                                x.hidden,
-                                x.normed_codes,
-                                x.qkv,
-                                x.attended_codes,
-                                x.activated_codes,
-                                x.branch,
-                                ops_->sums_,
-                                x.step_words,
-                                ops_->partials_,
-                                ops_->work_,
-                                phases_,
-                                items.positions_at,
-                                items.tables_at,
-                                step.tiles.offset,
-                                step.tiles.count,
-                                items.multi_units.offset,
-                                items.multi_units.count,
-                                items.single_units.offset,
-                                items.single_units.count,
-                                step.tokens,
-                                many ? 1 : tuning.layer_pairs,
-                                many ? std::min(4u, tuning.layer_tiles) : tuning.layer_tiles,
-                                ops_->kinds_[layers.kind].scale,
-                                ops_->inverse_width(),
-                                ops_->spec_.norm_epsilon});
+  return target_->device->launch(layers.kernel, {.groups = {cores}},
+                                 {layers.table,
+                                  layers.layers,
+                                  x.hidden,
+                                  x.normed_codes,
+                                  x.qkv,
+                                  x.attended_codes,
+                                  x.activated_codes,
+                                  x.branch,
+                                  scratch_->sums,
+                                  x.step_words,
+                                  scratch_->partials,
+                                  scratch_->work,
+                                  phases_,
+                                  items.positions_at,
+                                  items.tables_at,
+                                  step.tiles.offset,
+                                  step.tiles.count,
+                                  items.multi_units.offset,
+                                  items.multi_units.count,
+                                  items.single_units.offset,
+                                  items.single_units.count,
+                                  step.tokens,
+                                  many ? 1 : tuning.layer_pairs,
+                                  many ? std::min(4u, tuning.layer_tiles) : tuning.layer_tiles,
+                                  target_->kinds[layers.kind].scale,
+                                  target_->inverse_width(),
+                                  target_->spec.norm_epsilon});
 }
 
 }  // namespace millrace::engine

@@ -12,6 +12,9 @@
 #include <vector>
 
 #include "engine/core/device/device.hpp"
+#include "engine/core/model/attention_units.hpp"
+#include "engine/core/model/backend/cpu/scratch.hpp"
+#include "engine/core/model/backend/target.hpp"
 #include "engine/core/model/layer_program.hpp"
 #include "engine/core/model/panel.hpp"
 
@@ -34,17 +37,16 @@ struct LayerStep {
 
 class WholeLayers {
  public:
-  // `patience` is what a group may wait in a launch (kernels/layer/cpu.cl).
-  WholeLayers(Operations& operations, std::uint32_t patience)
-      : ops_(&operations), patience_(patience) {}
+  WholeLayers(const Target& target, const AttentionLimits& limits, CpuScratch& scratch)
+      : target_(&target), limits_(&limits), scratch_(&scratch) {}
 
   // These functions return a text for people: why a layer must run in parts, and why two whole
   // layers need a launch each. The text is empty if the layer runs whole, or the two run together.
   std::string why_in_parts(const LayerProgram& layer) const;
   std::string why_apart(const LayerProgram& before, const LayerProgram& layer) const;
 
-  // Compiles layers that run together; call Operations::prepare_layer first, nothing else is
-  // needed. The layers' buffers must outlive the run.
+  // Compiles layers that run together; call Target::set_qkv first, nothing else is needed. The
+  // layers' buffers must outlive the run.
   Result<LayerRun> prepare(std::span<const LayerProgram> layers);
   Status run(LayerRun& layers, const LayerStep& x);
 
@@ -55,8 +57,9 @@ class WholeLayers {
   struct Lowered;
   ProgramSpec program_of(const LayerProgram& layer, const Lowered& lowered) const;
 
-  Operations* ops_;
-  std::uint32_t patience_;
+  const Target* target_;
+  const AttentionLimits* limits_;
+  CpuScratch* scratch_;
   Buffer phases_;
   std::map<std::string, Program> programs_;  // by text and defines
 };

@@ -1,4 +1,4 @@
-#include "engine/core/model/layer_text.hpp"
+#include "engine/core/model/backend/cpu/layer_text.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,0 +1,144 @@
+#pragma once
+// What a family of devices does its own way: matrix products, attention over the cache, the
+// products of experts, and layers that share a launch. Each family has a folder here with one
+// implementation; make_backend() chooses it, and nothing above asks for the family. What is true
+// for all families (what goes along rows, routing, the order of a layer) stands above, in
+// Operations and Experts, which call a backend and make what it left out.
+//
+// Whatever the family, a result has the same bits in any company: they depend neither on the other
+// rows of a launch, nor on the cut into groups (kernels/README.md). Functions enqueue and do not
+// wait. Errors: kernel_build, device_error, out_of_memory. Thread safety: the device's owner
+// thread.
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/core/device/device.hpp"
+#include "engine/core/kv/policy.hpp"
+#include "engine/core/model/attention_units.hpp"
+#include "engine/core/model/backend/expert_products.hpp"
+#include "engine/core/model/backend/target.hpp"
+#include "engine/core/model/forms.hpp"
+#include "engine/core/model/step_table.hpp"
+#include "engine/core/model/weights.hpp"
+#include "schemas/base/error.hpp"
+
+namespace millrace::engine {
+
+struct Activations;
+struct LayerProgram;
+
+// A layer's pages with their codecs; for centered keys the means that are subtracted, float
+// [segments][KV heads][head_dim] (key_center.hpp); the sinks of its heads, float [heads], if the
+// model has them; and the kind of its attention (Target::kind_of).
+struct KvPages {
+  const Buffer& buffer;
+  KvCodecs codecs{};
+  const Buffer& means = no_buffer;
+  const Buffer& sinks = no_buffer;
+  std::uint32_t kind = 0;
+};
+
+// out = matrix * x, or out += matrix * x, with the matrix's bias, for `columns` rows of x.
+struct ProductCall {
+  const Projection& matrix;
+  const Activation& x;
+  std::uint32_t columns = 0;
+  const Buffer& out;
+  std::uint32_t out_stride = 0;  // floats
+  Accumulate accumulate = Accumulate::replace;
+};
+
+// gate function(gate) * up for rows of x, wanted in `forms`.
+struct GatedCall {
+  const Projection& matrix;  // gate and up
+  const Activation& x;
+  const Activation& out;
+  Forms forms{};
+  std::uint32_t tokens = 0;
+};
+
+// A layer's attention in a step. qkv has the rows of Target::set_qkv; `rope` is the table of the
+// layer's rope.
+struct AttentionCall {
+  const Buffer &qkv, &rope;
+  const KvPages& kv;
+  const StepTable& step;
+  const Buffer& step_words;
+};
+
+// Consecutive layers that run in one launch. It lives no longer than its backend and the weights.
+class LayerLaunch {
+ public:
+  LayerLaunch() = default;
+  LayerLaunch(const LayerLaunch&) = delete;
+  LayerLaunch& operator=(const LayerLaunch&) = delete;
+  virtual ~LayerLaunch() = default;
+  // Leaves in x.hidden, and in the cache, what run_layer() (activations.hpp) does layer by layer.
+  virtual Status run(const Activations& x, const StepTable& step, const Buffer& step_words) = 0;
+};
+
+struct JoinedLayers {
+  std::uint32_t count = 0;              // of layers in the launch; 0: the first one runs in parts
+  std::unique_ptr<LayerLaunch> launch;  // null if there are none
+  std::string why;  // for people: why the next layer is not in the launch; "" if there is no next
+};
+
+class Backend {
+ public:
+  explicit Backend(Target target) : target_(std::move(target)) {}
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+  virtual ~Backend() = default;
+
+  const Target& target() const { return target_; }
+  // Call this before the functions of attention and of layers.
+  void set_qkv(const Projection& qkv) { target_.set_qkv(qkv); }
+
+  // The form in which a product over such a matrix reads its input: rows in math exact, one of the
+  // two in math fast; there, by default, codes for quantized matrices and rows for all others.
+  virtual Forms inputs_of(const PanelFormat& format, MathMode math) const;
+  Forms inputs_of(const Projection& matrix) const;
+  Forms inputs_of(const ExpertMatrix& matrix) const;
+
+  // Compiles what project() and gated() launch for a matrix; costs nothing if that is done. `math`
+  // may be exact where the model's is not: for products whose rounding would change a choice.
+  virtual Status prepare_product(const Projection& matrix, MathMode math) = 0;
+  virtual Status project(const ProductCall& call, MathMode math) = 0;
+  // Returns the forms that it wrote: all of call.forms or, if the family does not compute this
+  // matrix and gate in one launch, none. Nothing is enqueued in the second case.
+  virtual Result<Forms> gated(const GatedCall& call) = 0;
+
+  // How the attention of a step is cut into units for attend(): workers is 0 if it needs none.
+  virtual AttentionLimits attention_limits() const = 0;
+  // Compiles what the next two launch, for a pair of codecs and a kind; costs nothing if that is
+  // done.
+  virtual Status prepare_attention(const KvCodecs& codecs, std::uint32_t kind) = 0;
+  // The two share the work, in this order: after both, the rotated keys and the values of all rows
+  // are in the cache, and out has the heads' outputs. attend() returns the forms that it wrote: all
+  // of `forms`, or only rows, of which the caller makes codes. It may overwrite the other form.
+  virtual Status rope_and_store(const AttentionCall& call) = 0;
+  virtual Result<Forms> attend(const AttentionCall& call, const Activation& out, Forms forms) = 0;
+
+  // The products of one kind of experts, which must not outlive the backend.
+  virtual std::unique_ptr<ExpertProducts> experts(const ExpertsSpec& spec, Gate gate) = 0;
+
+  // Compiles as many of the layers, from the first one on, as can run in one launch. A family that
+  // has no such launch says so. `layers` is not empty; what it points to must outlive the launch.
+  virtual Result<JoinedLayers> join(std::span<const LayerProgram> layers) = 0;
+
+  // The counters by which groups share the work of a launch, as far as they are allocated. They are
+  // zero before and after each launch, except after one that was aborted.
+  virtual std::vector<const Buffer*> counters() const = 0;
+
+ private:
+  Target target_;
+};
+
+// The backend of the device's family. A new family adds its line here.
+std::unique_ptr<Backend> make_backend(Target target);
+
+}  // namespace millrace::engine

@@ -1,0 +1,73 @@
+#include "engine/core/model/backend/cpu/cpu_backend.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "engine/core/model/activations.hpp"
+#include "engine/core/model/backend/cpu/cpu_experts.hpp"
+
+namespace millrace::engine {
+namespace {
+
+AttentionLimits limits_for(const Target& target) {
+  const AttentionSpec& attention = target.spec.attention();
+  // A tile has as many queries as there are registers for their sums, so that they share each key
+  // and value that is loaded. It has at least two tokens, because the kernel for decoding rows
+  // computes tiles of one.
+  const std::uint32_t tile = target.variant.sums * attention.kv_heads / attention.heads;
+  return {.tile_tokens = std::max(2u, tile),
+          .workers = target.device->info().compute_units,
+          .kv_heads = attention.kv_heads};
+}
+
+// A run of whole layers behind the interface of all families.
+class WholeLayersLaunch final : public LayerLaunch {
+ public:
+  WholeLayersLaunch(WholeLayers& whole_layers, LayerRun run)
+      : whole_layers_(&whole_layers), run_(std::move(run)) {}
+  Status run(const Activations& x, const StepTable& step, const Buffer& step_words) override {
+    return whole_layers_->run(run_, {x.hidden, x.normed.codes, x.qkv, x.attended.codes,
+                                     x.activated.codes, x.branch, step, step_words});
+  }
+
+ private:
+  WholeLayers* whole_layers_;
+  LayerRun run_;
+};
+
+}  // namespace
+
+CpuBackend::CpuBackend(Target of)
+    : Backend(std::move(of)),
+      device_(target().device),
+      attention_(limits_for(target())),
+      whole_layers_(target(), attention_, scratch_) {}
+
+std::unique_ptr<ExpertProducts> CpuBackend::experts(const ExpertsSpec& spec, Gate gate) {
+  return std::make_unique<CpuExperts>(*this, scratch_, spec, gate);
+}
+
+Result<JoinedLayers> CpuBackend::join(std::span<const LayerProgram> layers) {
+  JoinedLayers out;
+  for (; out.count < layers.size(); ++out.count) {
+    out.why = whole_layers_.why_in_parts(layers[out.count]);
+    if (!out.why.empty()) break;
+    if (out.count == 0) continue;
+    out.why = whole_layers_.why_apart(layers[out.count - 1], layers[out.count]);
+    if (!out.why.empty()) break;
+  }
+  if (out.count == 0) return out;
+  MILLRACE_ASSIGN(LayerRun run, whole_layers_.prepare(layers.first(out.count)));
+  out.launch = std::make_unique<WholeLayersLaunch>(whole_layers_, std::move(run));
+  return out;
+}
+
+std::vector<const Buffer*> CpuBackend::counters() const {
+  std::vector<const Buffer*> out;
+  for (const Buffer* buffer : {&scratch_.claims, &scratch_.work, &whole_layers_.counters()}) {
+    if (*buffer) out.push_back(buffer);
+  }
+  return out;
+}
+
+}  // namespace millrace::engine

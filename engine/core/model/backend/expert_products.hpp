@@ -1,0 +1,44 @@
+#pragma once
+// The products of a mixture of experts as a backend launches them, for one ExpertsSpec and gate
+// function. Experts (../experts.hpp) calls them between routing and the weighed sum. Errors:
+// kernel_build, device_error, out_of_memory. Thread safety: the device's owner thread.
+#include <cstdint>
+
+#include "engine/core/model/expert_weights.hpp"
+#include "engine/core/model/forms.hpp"
+#include "schemas/base/error.hpp"
+
+namespace millrace::engine {
+
+// One product over the slots of a step; a slot is a token and one of the experts that it chose.
+struct ExpertsCall {
+  const Activation& x;  // a row for each token if `by_token`, or for each slot
+  bool by_token = true;
+  const Activation& sorted;    // the rows of x by expert, as far as gathered() asks for them
+  const Buffer &runs, &slots;  // what kernels/experts/runs.cl says of them
+  std::uint32_t slot_count = 0;
+};
+
+class ExpertProducts {
+ public:
+  ExpertProducts() = default;
+  ExpertProducts(const ExpertProducts&) = delete;
+  ExpertProducts& operator=(const ExpertProducts&) = delete;
+  virtual ~ExpertProducts() = default;
+
+  // Compiles what a layer needs; costs nothing if that is done.
+  virtual Status prepare(const ExpertWeights& weights) = 0;
+  // Whether gated() computes the layer's gate and up. If not, run() does, and Experts the rest.
+  virtual bool fuses_gate(const ExpertWeights& weights) const = 0;
+  // The forms in which the rows of sorted tokens must stand side by side for products by this
+  // matrix; they need as much room as the input of the matrix, slot by slot.
+  virtual Forms gathered(const ExpertMatrix& matrix) const = 0;
+
+  // out = matrix of its expert * x, with its bias, for each slot: float [slots][matrix.rows].
+  virtual Status run(const ExpertMatrix& matrix, const ExpertsCall& call, const Buffer& out) = 0;
+  // codes = gate function(gate) * up for each slot, if fuses_gate().
+  virtual Status gated(const ExpertWeights& weights, const ExpertsCall& call,
+                       const Buffer& codes) = 0;
+};
+
+}  // namespace millrace::engine

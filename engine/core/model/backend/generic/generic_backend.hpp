@@ -1,0 +1,49 @@
+#pragma once
+// The generic family: plain OpenCL C 1.2, correct on every device, the reference of the others. A
+// group's work-items share a row, or compute an output each; nothing is fused, no group waits for
+// another, and nothing lasts from one launch to the next.
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "engine/core/model/backend/backend.hpp"
+
+namespace millrace::engine {
+
+// The program of kernels/matmul/exact_generic.cl or integer_generic.cl for one format and depth,
+// and its launch: one work-item for each output.
+ProgramSpec generic_product_program(const PanelLayout& layout, bool codes);
+Grid generic_product_grid(std::uint32_t panels, std::uint32_t columns);
+
+class GenericBackend final : public Backend {
+ public:
+  explicit GenericBackend(Target of) : Backend(std::move(of)), device_(target().device) {}
+
+  Status prepare_product(const Projection& matrix, MathMode math) override;
+  Status project(const ProductCall& call, MathMode math) override;
+  Result<Forms> gated(const GatedCall& call) override;
+  AttentionLimits attention_limits() const override { return {}; }
+  Status prepare_attention(const KvCodecs& codecs, std::uint32_t kind) override;
+  Status rope_and_store(const AttentionCall& call) override;
+  Result<Forms> attend(const AttentionCall& call, const Activation& out, Forms forms) override;
+  std::unique_ptr<ExpertProducts> experts(const ExpertsSpec& spec, Gate gate) override;
+  Result<JoinedLayers> join(std::span<const LayerProgram> layers) override;
+  std::vector<const Buffer*> counters() const override { return {}; }
+
+ private:
+  // Format, padded K, and whether it reads codes.
+  using ProductKey = std::tuple<PanelFormat, std::uint32_t, bool>;
+  struct KvKernels {
+    Kernel rope_kv, attend;
+  };
+
+  Device* device_;
+  std::map<std::pair<KvCodecs, std::uint32_t>, KvKernels> kv_kernels_;  // by codecs and kind
+  std::map<ProductKey, Kernel> products_;
+};
+
+}  // namespace millrace::engine

@@ -1,0 +1,46 @@
+#include "engine/core/model/backend/generic/generic_experts.hpp"
+
+#include "engine/core/model/backend/generic/generic_backend.hpp"
+#include "engine/core/model/program_text.hpp"
+
+namespace millrace::engine {
+
+Status GenericExperts::prepare(const ExpertWeights& weights) {
+  MILLRACE_TRY(prepare(weights.gate_up));
+  return prepare(weights.down);
+}
+
+Status GenericExperts::prepare(const ExpertMatrix& matrix) {
+  for (const ExpertRun& run : matrix.runs) {
+    const PanelLayout layout{run.format, matrix.columns};
+    const ProductKey key{run.format, layout.k()};
+    if (products_.contains(key)) continue;
+    const bool codes = reads_codes(run.format);
+    ProgramSpec program = generic_product_program(layout, codes);
+    program.name = "experts_matmul";
+    program.sources = {codes ? "experts/integer_generic.cl" : "experts/exact_generic.cl"};
+    if (!codes) program.defines.push_back(define("X_STRIDE", input_stride(layout.columns)));
+    MILLRACE_ASSIGN(const Program built, device_->build(program));
+    MILLRACE_ASSIGN(products_[key], device_->kernel(built, "experts_matmul"));
+  }
+  return {};
+}
+
+Status GenericExperts::run(const ExpertMatrix& matrix, const ExpertsCall& call, const Buffer& out) {
+  const std::uint32_t mode = matrix.bias ? 2 : 0, direct = call.by_token ? 1 : 0;
+  for (const ExpertRun& run : matrix.runs) {
+    const Buffer& from = reads_codes(run.format) ? call.x.codes : call.x.rows;
+    Kernel& kernel = products_.at({run.format, round_up(matrix.columns, block_columns)});
+    MILLRACE_TRY(device_->launch(
+        kernel, generic_product_grid(run.panels, call.slot_count),
+        {run.buffer, from, out, matrix.bias, call.slots, call.slot_count, run.panels,
+         run.first_expert, run.experts, matrix.rows, run.first_row, matrix.rows, direct, mode}));
+  }
+  return {};
+}
+
+Status GenericExperts::gated(const ExpertWeights&, const ExpertsCall&, const Buffer&) {
+  return fail(Code::internal, "the generic family does not join gate and up of experts");
+}
+
+}  // namespace millrace::engine

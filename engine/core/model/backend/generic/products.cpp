@@ -1,0 +1,66 @@
+// The matrix products of the generic family.
+#include "engine/core/model/backend/generic/generic_backend.hpp"
+#include "engine/core/model/backend/product_mode.hpp"
+#include "engine/core/model/program_text.hpp"
+
+namespace millrace::engine {
+namespace {
+
+constexpr std::uint32_t group_columns = 8;  // of a group in the generic kernels
+
+}  // namespace
+
+ProgramSpec generic_product_program(const PanelLayout& layout, bool codes) {
+  ProgramSpec program{.name = codes ? "integer_matmul" : "matmul",
+                      .sources = {codes ? "matmul/integer_generic.cl" : "matmul/exact_generic.cl"},
+                      .defines = layout.defines()};
+  program.defines.push_back(define("GROUP_COLUMNS", group_columns));
+  // The kernel of fp32 rows takes this number as an argument.
+  if (codes) program.defines.push_back(define("X_STRIDE", code_stride(layout.columns)));
+  return program;
+}
+
+Grid generic_product_grid(std::uint32_t panels, std::uint32_t columns) {
+  return {.groups = {panels, (columns + group_columns - 1) / group_columns},
+          .local = {panel_rows, group_columns}};
+}
+
+Status GenericBackend::prepare_product(const Projection& matrix, MathMode math) {
+  for (const WeightRun& run : matrix.runs) {
+    const PanelLayout layout{run.format, matrix.columns};
+    const bool codes = inputs_of(run.format, math).codes;
+    const ProductKey key{run.format, layout.k(), codes};
+    if (products_.contains(key)) continue;
+    MILLRACE_ASSIGN(const Program built, device_->build(generic_product_program(layout, codes)));
+    MILLRACE_ASSIGN(products_[key], device_->kernel(built, "matmul"));
+  }
+  return {};
+}
+
+Status GenericBackend::project(const ProductCall& call, MathMode math) {
+  const Projection& matrix = call.matrix;
+  const std::uint32_t mode = product_mode(call.accumulate, matrix.bias);
+  const std::uint32_t k = round_up(matrix.columns, block_columns);
+  for (const WeightRun& run : matrix.runs) {
+    const bool codes = inputs_of(run.format, math).codes;
+    Kernel& kernel = products_.at({run.format, k, codes});
+    const Grid grid = generic_product_grid(run.panels, call.columns);
+    if (codes) {
+      MILLRACE_TRY(device_->launch(kernel, grid,
+                                   {run.buffer, call.x.codes, call.out, matrix.bias, run.panels,
+                                    call.columns, call.out_stride, run.first_row, mode}));
+      continue;
+    }
+    MILLRACE_TRY(
+        device_->launch(kernel, grid,
+                        {run.buffer, call.x.rows, call.out, matrix.bias, run.panels, call.columns,
+                         input_stride(matrix.columns), call.out_stride, run.first_row, mode}));
+  }
+  return {};
+}
+
+Result<Forms> GenericBackend::gated(const GatedCall&) {
+  return Forms{};
+}
+
+}  // namespace millrace::engine

@@ -1,0 +1,27 @@
+// The one place that asks for the device's family: its backend, and its row in the tuned table.
+#include <memory>
+#include <utility>
+
+#include "engine/core/model/backend/cpu/cpu_backend.hpp"
+#include "engine/core/model/backend/generic/generic_backend.hpp"
+
+namespace millrace::engine {
+
+kernels::DeviceKey tuning_key(const Device& device) {
+  return {.family = family_name(device.family()),
+          .device = device.info().name,
+          .dot = dot_name(device.dot()),
+          .lanes = device.info().vector_width_float};
+}
+
+std::unique_ptr<Backend> make_backend(Target target) {
+  switch (target.device->family()) {
+    case Family::cpu:
+      return std::make_unique<CpuBackend>(std::move(target));
+    case Family::generic:
+      return std::make_unique<GenericBackend>(std::move(target));
+  }
+  std::unreachable();
+}
+
+}  // namespace millrace::engine

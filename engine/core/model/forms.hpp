@@ -1,0 +1,40 @@
+#pragma once
+// The forms of activations, and how far apart their rows are. Thread safety: plain values.
+#include <cstdint>
+
+#include "engine/core/device/handles.hpp"
+#include "engine/core/model/panel.hpp"
+#include "kernels/quantize/code_block.h"
+
+namespace millrace::engine {
+
+// Floats from one row to the next in the input of a matrix product with so many columns. The
+// padding keeps rows from the same cache sets.
+constexpr std::uint32_t input_stride(std::uint32_t columns) {
+  return round_up(columns, 32) + 16;
+}
+// Words from one row to the next in the same input as codes: an odd number of cache lines, for the
+// same reason.
+constexpr std::uint32_t code_stride(std::uint32_t columns) {
+  constexpr std::uint32_t line_words = 16;
+  return round_up(round_up(columns, block_columns) / block_columns * Q_WORDS, 2 * line_words) +
+         line_words;
+}
+// Number of rows that must be readable after the last row of a product's input.
+inline constexpr std::uint32_t input_slack_rows = 16;
+
+// The forms that an activation has, or that are wanted.
+struct Forms {
+  bool rows = false, codes = false;
+  Forms operator|(const Forms& other) const { return {rows || other.rows, codes || other.codes}; }
+  Forms& operator|=(const Forms& other) { return *this = *this | other; }
+};
+struct Activation {
+  Buffer rows, codes;  // empty if nothing reads that form
+};
+
+enum class Accumulate : std::uint8_t { replace, add };
+
+inline const Buffer no_buffer{};
+
+}  // namespace millrace::engine
