@@ -18,9 +18,8 @@
 // wake, and the others wait for the work that a late core was given. Together that is more than
 // half of a narrow step and a quarter of a wide one. Here groups, one per core, go through the
 // phases together. A phase is cut into chunks that groups claim by a counter; a group that finds no
-// chunk left waits until all chunks are done. The first argument of a phase is the place of its two
-// counters in `sync`: the next chunk, and the chunks done. MR_ATTEND has a third, the next unit of
-// tiles of one token.
+// chunk left waits until all chunks are done. The first argument of a phase is the place of its
+// counters in `sync` (table.h).
 //
 // A group waits only for chunks that others have claimed, that is, for groups that run. So the
 // driver may start the others now, later, or after this group has done all the work. Which group
@@ -28,11 +27,9 @@
 // change any bit. In PoCL, whose mem_fence is empty and whose atomics acquire and release, the
 // counters order memory; in drivers whose atomics do not, mem_fence does.
 //
-//   table   ulong [layers][LAYER_WORDS]: which of the generated texts a layer has, then the
-//           addresses of its buffers in the order in which the text numbers them; 0 where there is
-//           none
-//   phases  uint [1 + layers * SYNC_WORDS]: groups that have finished, then sync of each layer;
-//           zero before and after each launch, as is work (attention/cpu.cl)
+//   table   ulong [layers][LAYER_WORDS]: table.h; an address is 0 where there is no buffer
+//   phases  uint [PHASES_LAYERS + layers * SYNC_WORDS]: table.h, with sync of each layer; zero
+//           before and after each launch, as is work (attention/work.h)
 //   scratch float [groups][STRIP_FLOATS]
 //   chunk_pairs, chunk_tiles  a chunk of a product in a wide step: pairs of panels by column tiles
 //   launch  local (1), one group per core
@@ -44,11 +41,14 @@
 // Limit: memory for up to about 4 columns, then dot products.
 #include "attention/heads.cl"
 #include "attention/units.cl"
+#include "attention/work.h"
 #include "common/prelude.cl"
+#include "layer/table.h"
 #include "matmul/cut.cl"
 #include "quantize/block.cl"
 #include "quantize/norm.cl"
 #include "rope/tile.cl"
+#include "step/table.cl"
 
 #ifndef WIDTH
 #define WIDTH 512
@@ -124,12 +124,12 @@ typedef struct {
 // Runs `chunk` for i = 0 .. count - 1, shared by the groups, and waits for all of them.
 #define MR_PHASE(place, count, chunk)                        \
   {                                                          \
-    for (uint i; (i = atomic_inc(sync + (place))) < (count);) { \
+    for (uint i; (i = atomic_inc(sync + (place) + PHASE_NEXT)) < (count);) { \
       chunk;                                                 \
       mem_fence(CLK_GLOBAL_MEM_FENCE);                       \
-      atomic_inc(sync + (place) + 1);                        \
+      atomic_inc(sync + (place) + PHASE_DONE);               \
     }                                                        \
-    mr_await(sync + (place) + 1, count);                     \
+    mr_await(sync + (place) + PHASE_DONE, count);            \
   }
 
 #define MR_RUNS(count, run) (((count) + (run)-1) / (run))
@@ -201,19 +201,21 @@ static inline void mr_convert(__global const float* x, __global int* out) {
     MR_PHASE(place, MR_RUNS(s->tile_count, stores),                                               \
              for (uint t = i * stores; t < min((i + 1) * stores, s->tile_count); ++t)             \
                mr_store_tile(s->qkv, rope, means, kv, s->step, s->positions, s->tables,           \
-                             s->step + s->tiles + 2 * t, qkv_stride))                             \
+                             mr_tile_record(s->step, s->tiles, t), qkv_stride))                   \
   }
 #define MR_ATTEND(place, kv, means, sinks, rope, qkv_stride)                                \
   {                                                                                         \
     const Attention attention = {                                                           \
         s->qkv,     rope,         means,        sinks,     kv,         s->step, 0,          \
-        s->attended, s->partial,  s->work + 2,  s->positions, s->tables, qkv_stride, 0,     \
-        ATTENDED_STRIDE, s->scale};                                                         \
-    MR_JOINED(mr_attend, TILE_TOKENS)(&attention, s->units, s->unit_count, sync + (place),  \
-                                      sync + (place) + 1);                                  \
-    MR_JOINED(mr_attend, 1)(&attention, s->singles, s->single_count, sync + (place) + 2,    \
-                            sync + (place) + 1);                                            \
-    mr_await(sync + (place) + 1, (s->unit_count + s->single_count) * KV_HEADS);             \
+        s->attended, s->partial,  s->work + WORK_CUTS, s->positions, s->tables,             \
+        qkv_stride, 0, ATTENDED_STRIDE, s->scale};                                          \
+    MR_JOINED(mr_attend, TILE_TOKENS)(&attention, s->units, s->unit_count,                  \
+                                      sync + (place) + PHASE_NEXT,                          \
+                                      sync + (place) + PHASE_DONE);                         \
+    MR_JOINED(mr_attend, 1)(&attention, s->singles, s->single_count,                        \
+                            sync + (place) + PHASE_NEXT_SINGLE,                             \
+                            sync + (place) + PHASE_DONE);                                   \
+    mr_await(sync + (place) + PHASE_DONE, (s->unit_count + s->single_count) * KV_HEADS);    \
   }
 
 static inline void mr_layer(const LayerStep* s, __global const ulong* at,
@@ -258,10 +260,10 @@ void layers(__global const ulong* table, uint layer_count, __global float* hidde
                        inverse_width,
                        epsilon};
   for (uint l = 0; l < layer_count; ++l) {
-    mr_layer(&s, table + l * LAYER_WORDS, phases + 1 + l * SYNC_WORDS);
+    mr_layer(&s, table + l * LAYER_WORDS, phases + PHASES_LAYERS + l * SYNC_WORDS);
   }
-  if (atomic_inc(phases) == groups - 1) {
-    for (uint i = 1; i < 1 + layer_count * SYNC_WORDS; ++i) phases[i] = 0;
-    atomic_xchg(phases, 0);
+  if (atomic_inc(phases + PHASES_FINISHED) == groups - 1) {
+    for (uint i = 0; i < layer_count * SYNC_WORDS; ++i) phases[PHASES_LAYERS + i] = 0;
+    atomic_xchg(phases + PHASES_FINISHED, 0);
   }
 }

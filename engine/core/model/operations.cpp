@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/core/model/program_text.hpp"
+#include "kernels/attention/work.h"
 
 namespace millrace::engine {
 namespace {
@@ -224,10 +225,10 @@ Status Operations::norm(const Buffer& x, const Buffer& weight, const Activation&
 // Allocates memory for the units of a step. The driver keeps the old buffers until their commands
 // are done.
 Status Operations::reserve_scratch(const StepTable& step) {
-  // This equals the kernel's RECORD_VECTORS, for the larger tiles.
   const AttentionSpec& heads = spec_.attention();
+  // Of the larger tiles.
   const std::uint64_t rows = std::uint64_t{attention_.tile_tokens} * (heads.heads / heads.kv_heads);
-  const std::uint64_t record = (2 * ((rows + 15) / 16) + rows * (heads.head_dim / 16)) * 64;
+  const std::uint64_t record = RECORD_VECTORS_OF(rows, heads.head_dim) * 16 * sizeof(float);
   std::uint32_t most_partials = 0, most_counters = 0;
   for (const AttentionItems& items : step.attention) {
     most_partials = std::max(most_partials, items.partials);
@@ -237,7 +238,7 @@ Status Operations::reserve_scratch(const StepTable& step) {
   if (partials_.size_bytes() < partials) {
     MILLRACE_ASSIGN(partials_, device_->allocate(partials, "the partial sums of attention"));
   }
-  const std::uint64_t words = 2 + std::uint64_t{most_counters} * heads.kv_heads;
+  const std::uint64_t words = WORK_CUTS + std::uint64_t{most_counters} * heads.kv_heads;
   if (work_.size_bytes() < words * 4) {
     MILLRACE_ASSIGN(work_, device_->allocate_zeroed(2 * words * 4, "the counters of attention"));
   }
