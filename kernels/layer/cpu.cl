@@ -47,6 +47,7 @@
 #include "matmul/cut.cl"
 #include "quantize/block.cl"
 #include "quantize/norm.cl"
+#include "quantize/row.cl"
 #include "rope/tile.cl"
 #include "step/table.cl"
 
@@ -141,8 +142,9 @@ typedef struct {
 #define MR_NORM(weight)                                                                        \
   mr_norm_quantize(s->hidden + (size_t)c * HIDDEN_STRIDE, weight,                              \
                    s->normed + (size_t)c * NORMED_STRIDE, WIDTH / 32, s->inverse_width, s->epsilon)
-#define MR_CONVERT() \
-  mr_convert(s->hidden + (size_t)c * HIDDEN_STRIDE, s->normed + (size_t)c * NORMED_STRIDE)
+#define MR_CONVERT()                                                                           \
+  mr_quantize_row(s->hidden + (size_t)c * HIDDEN_STRIDE, 0, 0.0f, 1.0f, 0, WIDTH / 32u,        \
+                  s->normed + (size_t)c * NORMED_STRIDE)
 #define MR_NORM_HEADS(qkv_stride, weight)                                           \
   for (uint head = 0; head < NORMS; ++head) {                                       \
     mr_norm_head(s->qkv + (size_t)c * (qkv_stride), weight, head, s->epsilon);      \
@@ -157,12 +159,6 @@ typedef struct {
 #define MR_ADD(weight, scale)                                                                     \
   mr_add_branch(s->hidden + (size_t)c * HIDDEN_STRIDE, s->branch + (size_t)c * HIDDEN_STRIDE,     \
                 weight, MR_RUNS(WIDTH, 16), s->inverse_width, s->epsilon, scale)
-
-static inline void mr_convert(__global const float* x, __global int* out) {
-#define MR_CHANNELS(i) vload16(i, x)
-  MR_QUANTIZE_ROW(MR_CHANNELS, WIDTH / 32u, out)
-#undef MR_CHANNELS
-}
 
 // Chunk j of a product is `run` of its `units` by `width` columns: neighbours share panels.
 #define MR_CHUNKS(units) (MR_RUNS(units, s->run) * s->column_runs)
