@@ -277,7 +277,7 @@ Result<DecodedJob> read_job(std::string_view body) {
   }
   // A value that is the default is a mistake, too, and only shows here.
   for (const char* field : {"parse_special", "add_special_tokens"}) {
-    if (reader.holds(field)) MILLRACE_TRY(check_beside_tokens(job.request, field));
+    if (reader.holds(field)) MILLRACE_TRY(check_special_field(job.request, field));
   }
   if (job.strict && !unknown.empty()) {
     return fail(Code::unknown_field, "unknown field " + unknown.front() + " in a strict job",

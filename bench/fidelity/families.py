@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Measures how far fast math and llama.cpp are from the official classes, family by family.
 
-    build-families/venv/bin/python bench/fidelity/families.py [MODEL...]
+    build-families/venv/bin/python bench/fidelity/families.py [MODEL...] [--type Q4_0] [--times N]
     build-families/venv/bin/python bench/fidelity/families.py --gemma M.gguf
 
 MODEL is one of the tiny random models of tests/families, by default each; its matrices are in Q8_0
-and in Q4_0, and it reads windows of 128 random tokens. With --gemma it is Gemma 3 270M, which reads
-the text of tests/golden/gemma-3-270m.json. The second half of each window is scored. Both sides
-read the same file, have F16 keys and values and round activations to 8 bits.
+and in Q4_0, or only in that of --type, and it reads windows of 128 random tokens, --times as many
+as usual. With --gemma it is Gemma 3 270M, which reads the text of tests/golden/gemma-3-270m.json.
+The second half of each window is scored. Both sides read the same file, have F16 keys and values
+and round activations to 8 bits.
 
 The reference is PyPI `transformers` in float64 with the values that the file stands for. llama.cpp
 rotates `gpt-oss` otherwise (tests/families/README.md): its reference is the class that does so,
@@ -45,6 +46,7 @@ from models import MODELS  # noqa: E402
 from quantized import Quantized  # noqa: E402
 
 WINDOWS, WINDOWS_OF_EXPERTS, SIZE = 32, 256, 128
+WINDOWS_AT_ONCE = 256  # in the reference, which keeps a window's scores and activations in memory
 TYPES = ["Q8_0", "Q4_0"]
 RESAMPLINGS = 2000
 
@@ -94,7 +96,7 @@ def write_contexts(folder, tokens, size):
     return path
 
 
-def tiny(name, kind, folder):
+def tiny(name, kind, folder, times):
     plain, changes = MODELS[name], hugging_face.AS_LLAMA_CPP.get(name)
     if name == "mistral":  # without a window attention averages the errors of more keys
         plain = dataclasses.replace(plain, keys={key: value for key, value in plain.keys.items()
@@ -102,14 +104,15 @@ def tiny(name, kind, folder):
     model = Quantized(plain, kind)
     path = model.write(folder / "tiny.gguf")
     has_experts = any("_exps." in tensor for tensor in model.blocks)
-    windows = WINDOWS_OF_EXPERTS if has_experts else WINDOWS
+    windows = times * (WINDOWS_OF_EXPERTS if has_experts else WINDOWS)
     tokens = weights.tokens(f"{name} fidelity", windows * SIZE)
     contexts = write_contexts(folder, tokens, SIZE)
     cut = fidelity.windows(contexts)
 
     def reference(changes):
-        rows = hugging_face.many_logits(model, cut, changes)[:, fidelity.scored(cut[0])]
-        return rows.reshape(-1, rows.shape[-1])
+        rows = [hugging_face.many_logits(model, cut[at:at + WINDOWS_AT_ONCE], changes)
+                [:, fidelity.scored(cut[0])] for at in range(0, windows, WINDOWS_AT_ONCE)]
+        return np.concatenate(rows).reshape(-1, rows[0].shape[-1])
     as_llama_cpp = reference(changes)
     same = name != "gpt-oss"
     return compared(name, kind, path, contexts, as_llama_cpp if same else reference(None),
@@ -134,6 +137,9 @@ def show(row):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", nargs="*", help="default: each")
+    parser.add_argument("--type", choices=TYPES, help="default: each")
+    parser.add_argument("--times", type=int, default=1, metavar="N",
+                        help="read N times as many windows, which narrows the range")
     parser.add_argument("--gemma", metavar="M.gguf", help="measure Gemma 3 270M instead")
     args = parser.parse_args()
     if unknown := set(args.model) - set(MODELS):
@@ -145,8 +151,8 @@ def main():
             show(gemma(args.gemma, folder))
             return
         for name in args.model or MODELS:
-            for kind in TYPES:
-                show(tiny(name, kind, folder))
+            for kind in [args.type] if args.type else TYPES:
+                show(tiny(name, kind, folder, args.times))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ class Section:
     headlines: list = dataclasses.field(default_factory=list)  # for the history
     failed: dict = dataclasses.field(default_factory=dict)     # what -> why
     model: str = ""  # if it is not the test model
+    is_part: bool = False  # it has some rows of its measure, and a page keeps the others
 
     @property
     def title(self):
@@ -158,11 +159,11 @@ def profile_section(profiles, work, peak, model=""):
     return Section("profile", [profile_table(profiles, work, peak)], [], failed, model)
 
 
-def check_section(name, rows, tables):
+def check_section(name, rows, tables, is_part=False):
     """tables: (title, head, rows) of further tables that the check gives."""
     parts = [check_table(rows)]
     for title, head, lines in tables:
         parts += [f"{title}:", table(head, lines)]
     failed = {row["what"]: row["failure"] for row in rows if "failure" in row}
     headlines = [row["headline"] for row in rows if "headline" in row]
-    return Section(name, parts, headlines, failed)
+    return Section(name, parts, headlines, failed, is_part=is_part)

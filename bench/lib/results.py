@@ -5,6 +5,7 @@
     build/results/               every run as JSON, and the pictures; not part of the repository
 """
 import dataclasses
+import itertools
 import json
 import re
 
@@ -84,6 +85,32 @@ def merged(page, texts):
                                          if title in sections)]) + "\n"
 
 
+def cut_table(section):
+    """The lines of a section down to the rule under the head of its first table, that table's rows,
+    and the lines after it."""
+    lines = section.splitlines()
+    first = 1 + next(at for at, line in enumerate(lines) if line.startswith("|---"))
+    rows = list(itertools.takewhile(lambda line: line.startswith("|"), lines[first:]))
+    return lines[:first], rows, lines[first + len(rows):]
+
+
+def with_rows_of(before, section):
+    """A section that has some rows of its measure, with the other rows of the section before. Each
+    of those says at which commit it was measured. What stands before the colon names a row."""
+    head, measured, end = cut_table(section)
+    new = {row.split(":")[0]: row for row in measured}
+    origin = re.search(r"at commit [^ ,]+, [0-9-]+", before)
+    rows = []
+    for row in cut_table(before)[1]:
+        name = row.split(":")[0]
+        if name in new:
+            rows.append(new.pop(name))
+        elif row.split(" | ")[1] != "failed":
+            dated = "; at commit " in row
+            rows.append(row if dated else f"{row.removesuffix(' |')}; {origin[0]} |")
+    return "\n".join([*head, *rows, *new.values(), *end]) + "\n"
+
+
 def with_line(history, line):
     """The history with one more run, right under the table's head."""
     if not history.startswith(HISTORY_HEAD):
@@ -130,7 +157,12 @@ def save(here, line, sections, everything, draw, fastest=0.0):
     old = page.read_text() if page.exists() else page_head(here)
     if round(fastest, 1) > recorded_memory(here):
         old = with_memory(old, here, fastest)
-    texts = {section.title: section.text(origin(here, line)) for section in sections}
+    _, before = split(old)
+    texts = {}
+    for section in sections:
+        text = section.text(origin(here, line))
+        old_text = before.get(section.title) if section.is_part else None
+        texts[section.title] = with_rows_of(old_text, text) if old_text else text
     lines = history.read_text() if history.exists() else HISTORY_HEAD
     page.write_text(merged(old, texts))
     history.write_text(with_line(lines, history_line(here, line, sections)))

@@ -1,10 +1,10 @@
 // Computes causal attention over pages on CPUs, for tiles of one size (tiles.cl).
 //
-//   work    uint, zero before and after each launch: next unit, groups that are done, then the
-//           counters of cut tiles
+//   work    uint, zero before and after each launch (work.h)
 //   launch  local (1), one group per core; each takes units (times KV_HEADS) until none is left
 #include "attention/tiles.cl"
 #include "attention/units.cl"
+#include "attention/work.h"
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void attention(__global const float* qkv, __global const float* rope,
@@ -14,11 +14,11 @@ void attention(__global const float* qkv, __global const float* rope,
                uint unit_count, uint qkv_stride, uint out_stride, __global int* codes,
                uint code_stride, float scale) {
   const Attention a = {qkv,       rope,   means,      sinks,      kv,          step,
-                       out,       codes,  partial,    work + 2,   positions,   tables,
+                       out,       codes,  partial,    work + WORK_CUTS, positions,   tables,
                        qkv_stride, out_stride, code_stride, scale};
-  MR_Q(mr_attend)(&a, units, unit_count, work, 0);
-  if (atomic_inc(work + 1) == (uint)get_num_groups(0) - 1) {
-    atomic_xchg(work, 0);
-    atomic_xchg(work + 1, 0);
+  MR_Q(mr_attend)(&a, units, unit_count, work + WORK_NEXT, 0);
+  if (atomic_inc(work + WORK_DONE) == (uint)get_num_groups(0) - 1) {
+    atomic_xchg(work + WORK_NEXT, 0);
+    atomic_xchg(work + WORK_DONE, 0);
   }
 }

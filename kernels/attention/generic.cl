@@ -8,7 +8,7 @@
 //
 //   qkv   float [tokens][qkv_stride], queries rotated; out float [tokens][out_stride]
 //   means with KEY_CENTERED, as for rope_kv; sinks float [HEADS], with SINKS
-//   step  uint: positions and page tables as for rope_kv
+//   step  the step table, as for rope_kv
 //
 // Contract, the same in every variant and for every way to cut tokens into items or steps:
 //   keys come in segments of 256 at absolute positions 0, 256, ... For one segment:
@@ -62,6 +62,7 @@
 #include "kv/codecs.cl"
 #include "kv/layout.cl"
 #include "kv/planes.cl"
+#include "step/table.cl"
 
 #define ITEMS 64
 #define OWN_CHANNELS ((HEAD_DIM + ITEMS - 1) / ITEMS)
@@ -217,7 +218,7 @@ void attention(__global const float* qkv, __global const float* means,
   const uint item = (uint)get_local_id(0);
   const uint head = (uint)get_group_id(0), token = (uint)get_group_id(1), kv_head = head / GROUP;
   const uint position = step[positions + token];
-  __global const uint* table = step + step[tables + token];
+  __global const uint* table = mr_page_table(step, tables, token);
   __global const float* query = qkv + (size_t)token * qkv_stride + head * HEAD_DIM;
   for (uint d = item; d < HEAD_DIM; d += ITEMS) {
     q[d] = query[d] * scale;

@@ -1,6 +1,7 @@
 #pragma once
 // The sizes of a tile (tiles.cl), by the number of its queries: QUERIES, which a program may define
 // anew for each kind of tile. SUMS: how many vectors of 16 sums the registers hold.
+#include "attention/work.h"
 #include "kv/layout.cl"
 #include "matmul/target.cl"
 
@@ -14,7 +15,7 @@
 #define MR_Q(name) MR_JOINED(name, QUERIES)
 #define ROWS (QUERIES * GROUP)
 #define ROW_VECTORS ((ROWS + 15) / 16)
-#define RECORD_VECTORS (2 * ROW_VECTORS + ROWS * CHANNEL_BLOCKS)
+#define RECORD_VECTORS RECORD_VECTORS_OF(ROWS, HEAD_DIM)
 // A row of scores, padded so that rows do not fall on the same cache sets.
 #define E_STRIDE (SEGMENT_TOKENS + 16)
 #define NARROW (QUERIES == 1)

@@ -13,9 +13,7 @@
 //   out     may be null
 //   codes   may be null; int [tokens][code_stride], the numbers of `out` as quantized blocks
 //           (quantize/code_block.h), for head dimensions that are whole blocks
-//   step    `units` gives eight words per unit: first token, number of tokens (1 to QUERIES), first
-//           segment, number of segments; then, for a tile that is cut into several units: its first
-//           partial, its counter, its number of units (0 for a tile in one unit), one unused
+//   step    the step table; `units` tells where the units are in it (step/records.h)
 //   partial float [partial + segment][KV_HEADS][RECORD_VECTORS * 16]: the results of a cut tile's
 //           segments, which are counted from the first that the tile sees
 //   next    uint, zero before: the next unit (times KV_HEADS)
@@ -48,6 +46,7 @@
 #include "kv/vectors.cl"
 #include "quantize/block.cl"
 #include "rope/rotate.cl"
+#include "step/table.cl"
 
 #include "attention/plain.cl"
 #include "attention/packed.cl"
@@ -312,10 +311,9 @@ static inline void MR_Q(mr_attend)(const Attention* a, uint units, uint unit_cou
     }
 #endif
     MR_Q(mr_queries)(&unit, a->qkv, a->qkv_stride, a->rope, a->scale, (float*)q, plain);
-    // Three words of a cut tile: its first partial, its counter, its number of units (0: not cut).
-    __global const uint* cut = a->step + units + 8 * (index / KV_HEADS) + 4;
+    __global const UnitRecord* cut = mr_unit_record(a->step, units, index / KV_HEADS);
     __global float16* records =
-        a->partial + ((size_t)cut[0] * KV_HEADS + unit.kv_head) * RECORD_VECTORS;
+        a->partial + ((size_t)cut->partial * KV_HEADS + unit.kv_head) * RECORD_VECTORS;
     for (uint s = unit.first; s < unit.last; ++s) {
       Ahead ahead = mr_ahead(&unit, min(s + 1, segments - 1));
       if (s + 1 == unit.last) {  // prefetches for the unit that this core will probably take next
@@ -336,7 +334,7 @@ static inline void MR_Q(mr_attend)(const Attention* a, uint units, uint unit_cou
 #if KEY_CENTERED && !MEAN_IN_SCORES
       MR_Q(mr_add_mean)(plain, mean, (float*)record);
 #endif
-      if (cut[2] == 0) {
+      if (cut->parts == 0) {
         MR_Q(mr_fold)(total, record, s == begin);
       } else {
         __global float16* to = records + (size_t)(s - begin) * KV_HEADS * RECORD_VECTORS;
@@ -344,10 +342,10 @@ static inline void MR_Q(mr_attend)(const Attention* a, uint units, uint unit_cou
       }
     }
     int is_whole = 1;
-    if (cut[2] != 0) {
-      volatile __global uint* done = a->cuts + cut[1] * KV_HEADS + unit.kv_head;
+    if (cut->parts != 0) {
+      volatile __global uint* done = a->cuts + cut->counter * KV_HEADS + unit.kv_head;
       mem_fence(CLK_GLOBAL_MEM_FENCE);
-      is_whole = atomic_inc(done) == cut[2] - 1;
+      is_whole = atomic_inc(done) == cut->parts - 1;
       mem_fence(CLK_GLOBAL_MEM_FENCE);
       if (is_whole) atomic_xchg(done, 0);
       for (uint s = begin; is_whole && s < segments; ++s) {

@@ -10,6 +10,7 @@
 #include "kv/layout.cl"
 #include "kv/planes.cl"
 #include "kv/vectors.cl"
+#include "step/table.cl"
 
 #if defined(__x86_64__) || defined(__aarch64__)
 #define MR_PREFETCH(p) __builtin_prefetch((const void*)(size_t)(p), 0, 3)
@@ -33,15 +34,15 @@ typedef struct {
 
 static inline Unit mr_unit(__global const uchar* kv, __global const uint* step, uint positions,
                            uint tables, uint units, uint index) {
-  __global const uint* words = step + units + 8 * (index / KV_HEADS);
+  __global const UnitRecord* record = mr_unit_record(step, units, index / KV_HEADS);
   const Unit unit = {.kv = kv,
-                     .table = step + step[tables + words[0]],
-                     .token = words[0],
-                     .tokens = words[1],
-                     .position = step[positions + words[0]],
+                     .table = mr_page_table(step, tables, record->token),
+                     .token = record->token,
+                     .tokens = record->tokens,
+                     .position = step[positions + record->token],
                      .kv_head = index % KV_HEADS,
-                     .first = words[2],
-                     .last = words[2] + words[3]};
+                     .first = record->first,
+                     .last = record->first + record->count};
   return unit;
 }
 

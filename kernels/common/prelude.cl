@@ -13,8 +13,6 @@
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
 
-#define MR_NO_SLOT 0xffffffffu
-
 // Builds names that end in what a template stands for: its number or its side.
 #define MR_JOIN(a, b) a##_##b
 #define MR_JOINED(a, b) MR_JOIN(a, b)

@@ -2,7 +2,8 @@
 // `scale`, which is 1 for most models.
 //
 //   out    float [tokens][out_stride]
-//   step   uint: per token its id (from `ids` on) and its slot in device_ids, or MR_NO_SLOT
+//   step   uint: per token its id (from `ids` on) and its slot in device_ids, or
+//          STEP_NO_SLOT
 //   weight panels of the rows first_row .. first_row + rows - 1. The kernel skips tokens of other
 //          rows, so that a matrix in several buffers takes one launch for each
 //   launch one group of ROW_ITEMS work-items per token
@@ -11,6 +12,7 @@
 // slower than the limit and takes a negligible part of a step.
 #include "common/prelude.cl"
 #include "matmul/weight.cl"
+#include "step/records.h"
 
 #ifndef WIDTH
 #define WIDTH K  // channels of a row
@@ -22,7 +24,7 @@ void embed(__global const uchar* weight, __global const uint* step, __global con
            uint out_stride, float scale) {
   const uint token = (uint)get_group_id(0);
   const uint slot = step[slots + token];
-  uint id = slot == MR_NO_SLOT ? step[ids + token] : device_ids[slot];
+  uint id = slot == STEP_NO_SLOT ? step[ids + token] : device_ids[slot];
   if (id >= vocabulary) id = 0;
   if (id < first_row || id >= first_row + rows) return;
   const uint row = id - first_row;

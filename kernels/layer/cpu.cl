@@ -18,9 +18,8 @@
 // wake, and the others wait for the work that a late core was given. Together that is more than
 // half of a narrow step and a quarter of a wide one. Here groups, one per core, go through the
 // phases together. A phase is cut into chunks that groups claim by a counter; a group that finds no
-// chunk left waits until all chunks are done. The first argument of a phase is the place of its two
-// counters in `sync`: the next chunk, and the chunks done. MR_ATTEND has a third, the next unit of
-// tiles of one token.
+// chunk left waits until all chunks are done. The first argument of a phase is the place of its
+// counters in `sync` (table.h).
 //
 // A group waits only for chunks that others have claimed, that is, for groups that run. So the
 // driver may start the others now, later, or after this group has done all the work. If the system
@@ -30,11 +29,9 @@
 // change any bit. In PoCL, whose mem_fence is empty and whose atomics acquire and release, the
 // counters order memory; in drivers whose atomics do not, mem_fence does.
 //
-//   table   ulong [layers][LAYER_WORDS]: which of the generated texts a layer has, then the
-//           addresses of its buffers in the order in which the text numbers them; 0 where there is
-//           none
-//   phases  uint [1 + layers * SYNC_WORDS]: groups that have ended, then sync of each layer;
-//           zero before and after each launch, as is work (attention/cpu.cl)
+//   table   ulong [layers][LAYER_WORDS]: table.h; an address is 0 where there is no buffer
+//   phases  uint [PHASES_LAYERS + layers * SYNC_WORDS]: table.h, with sync of each layer; zero
+//           before and after each launch, as is work (attention/work.h)
 //   scratch float [groups][STRIP_FLOATS]
 //   chunk_pairs, chunk_tiles  a chunk of a product in a wide step: pairs of panels by column tiles
 //   launch  local (1), one group per core
@@ -48,11 +45,15 @@
 // Limit: memory for up to about 4 columns, then dot products.
 #include "attention/heads.cl"
 #include "attention/units.cl"
+#include "attention/work.h"
 #include "common/prelude.cl"
+#include "layer/table.h"
 #include "matmul/cut.cl"
 #include "quantize/block.cl"
 #include "quantize/norm.cl"
+#include "quantize/row.cl"
 #include "rope/tile.cl"
+#include "step/table.cl"
 
 #ifndef WIDTH
 #define WIDTH 512
@@ -131,13 +132,13 @@ static inline bool mr_await(const LayerStep* s, uint* patience, MrCounter done, 
 // Runs `chunk` for i = 0 .. count - 1, shared by the groups, and waits for all of them.
 #define MR_PHASE(place, count, chunk)                        \
   {                                                          \
-    for (uint i; (i = atomic_inc(sync + (place))) < (count);) { \
+    for (uint i; (i = atomic_inc(sync + (place) + PHASE_NEXT)) < (count);) { \
       chunk;                                                 \
       mem_fence(CLK_GLOBAL_MEM_FENCE);                       \
-      atomic_inc(sync + (place) + 1);                        \
+      atomic_inc(sync + (place) + PHASE_DONE);               \
       *patience += PATIENCE / 128;                           \
     }                                                        \
-    if (!mr_await(s, patience, sync + (place) + 1, count)) return false; \
+    if (!mr_await(s, patience, sync + (place) + PHASE_DONE, count)) return false; \
   }
 
 #define MR_RUNS(count, run) (((count) + (run)-1) / (run))
@@ -149,8 +150,9 @@ static inline bool mr_await(const LayerStep* s, uint* patience, MrCounter done, 
 #define MR_NORM(weight)                                                                        \
   mr_norm_quantize(s->hidden + (size_t)c * HIDDEN_STRIDE, weight,                              \
                    s->normed + (size_t)c * NORMED_STRIDE, WIDTH / 32, s->inverse_width, s->epsilon)
-#define MR_CONVERT() \
-  mr_convert(s->hidden + (size_t)c * HIDDEN_STRIDE, s->normed + (size_t)c * NORMED_STRIDE)
+#define MR_CONVERT()                                                                           \
+  mr_quantize_row(s->hidden + (size_t)c * HIDDEN_STRIDE, 0, 0.0f, 1.0f, 0, WIDTH / 32u,        \
+                  s->normed + (size_t)c * NORMED_STRIDE)
 #define MR_NORM_HEADS(qkv_stride, weight)                                           \
   for (uint head = 0; head < NORMS; ++head) {                                       \
     mr_norm_head(s->qkv + (size_t)c * (qkv_stride), weight, head, s->epsilon);      \
@@ -165,12 +167,6 @@ static inline bool mr_await(const LayerStep* s, uint* patience, MrCounter done, 
 #define MR_ADD(weight, scale)                                                                     \
   mr_add_branch(s->hidden + (size_t)c * HIDDEN_STRIDE, s->branch + (size_t)c * HIDDEN_STRIDE,     \
                 weight, MR_RUNS(WIDTH, 16), s->inverse_width, s->epsilon, scale)
-
-static inline void mr_convert(__global const float* x, __global int* out) {
-#define MR_CHANNELS(i) vload16(i, x)
-  MR_QUANTIZE_ROW(MR_CHANNELS, WIDTH / 32u, out)
-#undef MR_CHANNELS
-}
 
 // Chunk j of a product is `run` of its `units` by `width` columns: neighbours share panels.
 #define MR_CHUNKS(units) (MR_RUNS(units, s->run) * s->column_runs)
@@ -209,19 +205,21 @@ static inline void mr_convert(__global const float* x, __global int* out) {
     MR_PHASE(place, MR_RUNS(s->tile_count, stores),                                               \
              for (uint t = i * stores; t < min((i + 1) * stores, s->tile_count); ++t)             \
                mr_store_tile(s->qkv, rope, means, kv, s->step, s->positions, s->tables,           \
-                             s->step + s->tiles + 2 * t, qkv_stride))                             \
+                             mr_tile_record(s->step, s->tiles, t), qkv_stride))                   \
   }
 #define MR_ATTEND(place, kv, means, sinks, rope, qkv_stride)                                \
   {                                                                                         \
     const Attention attention = {                                                           \
         s->qkv,     rope,         means,        sinks,     kv,         s->step, 0,          \
-        s->attended, s->partial,  s->work + 2,  s->positions, s->tables, qkv_stride, 0,     \
-        ATTENDED_STRIDE, s->scale};                                                         \
-    MR_JOINED(mr_attend, TILE_TOKENS)(&attention, s->units, s->unit_count, sync + (place),  \
-                                      sync + (place) + 1);                                  \
-    MR_JOINED(mr_attend, 1)(&attention, s->singles, s->single_count, sync + (place) + 2,    \
-                            sync + (place) + 1);                                            \
-    if (!mr_await(s, patience, sync + (place) + 1,                                          \
+        s->attended, s->partial,  s->work + WORK_CUTS, s->positions, s->tables,             \
+        qkv_stride, 0, ATTENDED_STRIDE, s->scale};                                          \
+    MR_JOINED(mr_attend, TILE_TOKENS)(&attention, s->units, s->unit_count,                  \
+                                      sync + (place) + PHASE_NEXT,                          \
+                                      sync + (place) + PHASE_DONE);                         \
+    MR_JOINED(mr_attend, 1)(&attention, s->singles, s->single_count,                        \
+                            sync + (place) + PHASE_NEXT_SINGLE,                             \
+                            sync + (place) + PHASE_DONE);                                   \
+    if (!mr_await(s, patience, sync + (place) + PHASE_DONE,                                 \
                   (s->unit_count + s->single_count) * KV_HEADS)) {                          \
       return false;                                                                         \
     }                                                                                       \
@@ -269,14 +267,14 @@ void layers(__global const ulong* table, uint layer_count,
                        scale,
                        inverse_width,
                        epsilon,
-                       phases};
+                       phases + PHASES_ENDED};
   uint patience = PATIENCE;
   for (uint l = 0; l < layer_count; ++l) {
-    volatile __global uint* sync = phases + 1 + l * SYNC_WORDS;
+    volatile __global uint* sync = phases + PHASES_LAYERS + l * SYNC_WORDS;
     if (!mr_layer(&s, &patience, table + l * LAYER_WORDS, sync)) return;
   }
-  if (atomic_inc(phases) == groups - 1) {
-    for (uint i = 1; i < 1 + layer_count * SYNC_WORDS; ++i) phases[i] = 0;
-    atomic_xchg(phases, 0);
+  if (atomic_inc(phases + PHASES_ENDED) == groups - 1) {
+    for (uint i = 0; i < layer_count * SYNC_WORDS; ++i) phases[PHASES_LAYERS + i] = 0;
+    atomic_xchg(phases + PHASES_ENDED, 0);
   }
 }

@@ -89,28 +89,3 @@ static inline void mr_scales(Tops* blocks, uint count) {
     vstore16(select(inverse, (float16)(0.0f), none), i, blocks->inverse);
   }
 }
-
-// Quantizes a row of `blocks` blocks; vector(i) gives its channels 16 i to 16 i + 15.
-#if ROW_ITEMS == 1
-#define MR_QUANTIZE_ROW(vector, blocks, out)                                              \
-  {                                                                                       \
-    Tops tops;                                                                            \
-    mr_no_tops(&tops);                                                                    \
-    for (uint begin = 0; begin < (blocks); begin += Q_TOGETHER) {                         \
-      const uint end = min(blocks, begin + Q_TOGETHER);                                   \
-      for (uint b = begin; b < end; ++b) {                                                \
-        tops.top[b - begin] = mr_top(vector(2 * b), vector(2 * b + 1));                   \
-      }                                                                                   \
-      mr_scales(&tops, end - begin);                                                      \
-      for (uint b = begin; b < end; ++b) {                                                \
-        mr_store_block(vector(2 * b), vector(2 * b + 1), tops.scale[b - begin],           \
-                       tops.inverse[b - begin], (out) + b * Q_WORDS);                     \
-      }                                                                                   \
-    }                                                                                     \
-  }
-#else
-#define MR_QUANTIZE_ROW(vector, blocks, out)                                              \
-  for (uint b = ROW_ITEM; b < (blocks); b += ROW_ITEMS) {                                 \
-    mr_quantize(vector(2 * b), vector(2 * b + 1), (out) + b * Q_WORDS);                   \
-  }
-#endif

@@ -9,15 +9,14 @@
 #include "norm/rms.cl"
 #include "quantize/block.cl"
 #include "quantize/norm.cl"
+#include "quantize/row.cl"
 
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
 void quantize_rows(__global const float* x, __global int* out, uint blocks, uint x_stride,
                    uint out_stride) {
   x += get_group_id(0) * x_stride;
   out += get_group_id(0) * out_stride;
-#define MR_CHANNELS(i) vload16(i, x)
-  MR_QUANTIZE_ROW(MR_CHANNELS, blocks, out)
-#undef MR_CHANNELS
+  mr_quantize_row(x, 0, 0.0f, 1.0f, 0, blocks, out);
 }
 
 // Takes the arguments of rms_norm.

@@ -5,8 +5,7 @@
 //   rope   float [positions][ROPE_DIM / 2][2]: cosine, sine
 //   means  with KEY_CENTERED, float [segments][KV_HEADS][HEAD_DIM]: subtracted from rotated keys
 //   kv     the layer's pages, see kv/layout.cl
-//   step   uint: per token its position (from `positions` on) and where its sequence's page table
-//          begins in `step` (from `tables` on)
+//   step   the step table, with `positions` and `tables` of the layer's cache group (step/table.cl)
 //   launch one group of ROW_ITEMS work-items per head of queries or keys: groups (HEADS + KV_HEADS,
 //          tokens)
 //
@@ -18,6 +17,7 @@
 #include "common/prelude.cl"
 #include "kv/codecs.cl"
 #include "rope/pairs.cl"
+#include "step/table.cl"
 
 static inline float2 mr_rotate(float a, float b, float2 turn) {
   return (float2)(fma(a, turn.x, -(b * turn.y)), fma(a, turn.y, b * turn.x));
@@ -43,7 +43,7 @@ void rope_kv(__global float* qkv, __global const float2* rope, __global const fl
   const int is_key = head >= HEADS;
   const uint g = is_key ? head - HEADS : 0;
   const uint position = step[positions + token];
-  const uint page = step[step[tables + token] + position / PAGE_TOKENS];
+  const uint page = mr_own_page(step, positions, tables, token);
   const uint slot = position % PAGE_TOKENS;
   __global float* row = qkv + (size_t)token * qkv_stride;
   __global float* x = row + (is_key ? K_ROW + g * HEAD_DIM : head * HEAD_DIM);

@@ -1,15 +1,14 @@
 #pragma once
-// Rotates the keys of a tile, and writes its keys and values into their pages. `words` gives the
-// tile's first token and its number of tokens, all of one sequence. generic.cl defines the
-// rounding. qkv is only read: attention rotates queries where it reads them (attention/tiles.cl),
-// and it also stores a token that is alone in its tile.
+// Rotates the keys of a tile, and writes its keys and values into their pages. generic.cl defines
+// the rounding. qkv is only read: attention rotates queries where it reads them
+// (attention/tiles.cl), and it also stores a token that is alone in its tile.
 //
 // Packed values of a page share words, so one work-item writes all tokens that a step brings to a
-// page: the one whose tile has the first of them. In `step`, the entries of `tables` follow the
-// positions directly, in the order of tokens.
+// page: the one whose tile has the first of them.
 // Limit: that of rope/cpu.cl. This is also a phase of a whole layer.
 #include "kv/layout.cl"
 #include "rope/rotate.cl"
+#include "step/table.cl"
 
 // Returns whether `token` is on the same page as the token before it, of the same sequence.
 static inline int mr_continues_page(__global const uint* step, uint positions, uint tables,
@@ -25,7 +24,7 @@ static inline void mr_store_step_token(__global const float* qkv, __global const
                                        __global const uint* step, uint positions, uint tables,
                                        uint token, uint qkv_stride) {
   const uint position = step[positions + token];
-  const uint page = step[step[tables + token] + position / PAGE_TOKENS];
+  const uint page = mr_own_page(step, positions, tables, token);
   for (uint g = 0; g < KV_HEADS; ++g) {
     mr_store_token(qkv + (size_t)token * qkv_stride, rope, means, kv, page, position, g);
   }
@@ -34,15 +33,15 @@ static inline void mr_store_step_token(__global const float* qkv, __global const
 static inline void mr_store_tile(__global const float* qkv, __global const float* rope,
                                  __global const float* means, __global uchar* kv,
                                  __global const uint* step, uint positions, uint tables,
-                                 __global const uint* words, uint qkv_stride) {
-  const uint last = words[0] + words[1];
+                                 __global const TileRecord* tile, uint qkv_stride) {
+  const uint last = tile->token + tile->tokens;
 #if VALUE_KIND == KV_PLAIN
-  for (uint token = words[0]; token < last; ++token) {
+  for (uint token = tile->token; token < last; ++token) {
     mr_store_step_token(qkv, rope, means, kv, step, positions, tables, token, qkv_stride);
   }
 #else
   const uint tokens = tables - positions;
-  uint token = words[0];
+  uint token = tile->token;
   while (token < last && mr_continues_page(step, positions, tables, token)) ++token;
   if (token == last) return;
   // Stores the tile's own tokens, and those after them on its last page.

@@ -126,10 +126,17 @@ Status check_kv(const GenerationRequest& request) {
 
 }  // namespace
 
-Status check_beside_tokens(const GenerationRequest& request, std::string_view field) {
-  if (!std::holds_alternative<Tokens>(request.prompt)) return {};
-  return wrong(std::string(field) + " has no meaning for token ids, which are taken as they are",
-               "leave it out, or give the prompt as text");
+Status check_special_field(const GenerationRequest& request, std::string_view field) {
+  const std::string without_meaning = std::string(field) + " has no meaning for ";
+  const char* hint = "leave it out, or give the prompt as text";
+  if (std::holds_alternative<Tokens>(request.prompt)) {
+    return wrong(without_meaning + "token ids, which are taken as they are", hint);
+  }
+  if (field == "add_special_tokens" && std::holds_alternative<Chat>(request.prompt)) {
+    return wrong(without_meaning + "messages, whose template writes BOS where the model needs it",
+                 hint);
+  }
+  return {};
 }
 
 std::uint32_t default_max_tokens(const GenerationRequest& request) {
@@ -147,9 +154,9 @@ Status check_request(const GenerationRequest& request) {
   MILLRACE_TRY(check_logprobs(request.logprobs, request.task));
   MILLRACE_TRY(check_kv(request));
   MILLRACE_TRY(check_chat(request));
-  if (request.parse_special) MILLRACE_TRY(check_beside_tokens(request, "parse_special"));
+  if (request.parse_special) MILLRACE_TRY(check_special_field(request, "parse_special"));
   if (!request.add_special_tokens) {
-    MILLRACE_TRY(check_beside_tokens(request, "add_special_tokens"));
+    MILLRACE_TRY(check_special_field(request, "add_special_tokens"));
   }
   return check_score(request);
 }

@@ -15,7 +15,8 @@ std::uint32_t default_max_tokens(const GenerationRequest& request);
 
 Status check_request(const GenerationRequest& request);
 
-// Refuses a given field about special tokens beside token ids, in which nothing looks for any.
-Status check_beside_tokens(const GenerationRequest& request, std::string_view field);
+// Refuses a given field about special tokens, parse_special or add_special_tokens, beside a prompt
+// for which it has no meaning: token ids are taken as they are, and a chat template writes BOS.
+Status check_special_field(const GenerationRequest& request, std::string_view field);
 
 }  // namespace millrace

@@ -44,7 +44,8 @@ void prompt_fields(auto& v, Is<GenerationRequest> auto& r) {
   v.field("chat_template_kwargs", r.chat.template_kwargs, Variables{limits::template_kwargs},
           "variables of the chat template by name, such as enable_thinking");
   v.field("add_special_tokens", r.add_special_tokens,
-          "put BOS before a text prompt where the model's file says so; not beside token ids");
+          "put BOS before a text prompt where the model's file says so; not beside token ids or "
+          "messages");
   v.field("parse_special", r.parse_special,
           "whether special tokens written out in a text prompt or in messages become those "
           "tokens; absent: true for a text prompt, false for messages; not beside token ids; what "

@@ -1,7 +1,6 @@
 #include "engine/core/model/attention_units.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "engine/core/kv/policy.hpp"
 
@@ -30,7 +29,7 @@ std::uint64_t AttentionPlanner::longest_unit(std::span<const Tile> tiles,
 // Appends the units of `tiles`, longest first. The partials and counters of tiles that are cut
 // follow those in use already.
 void AttentionPlanner::cut(std::span<const Tile> tiles, const AttentionLimits& limits,
-                           std::vector<std::uint32_t>& words) {
+                           std::vector<kernels::UnitRecord>& records) {
   const std::uint64_t most = longest_unit(tiles, limits);
   units_.clear();
   const auto add = [&](Unit unit) {
@@ -61,16 +60,21 @@ void AttentionPlanner::cut(std::span<const Tile> tiles, const AttentionLimits& l
     return a.count != b.count ? a.count > b.count : a.order < b.order;
   });
   for (const Unit& unit : units_) {
-    const std::array<std::uint32_t, attention_unit_words> unit_words{
-        unit.tile.token, unit.tile.tokens, unit.first, unit.count,
-        unit.partial,    unit.counter,     unit.parts, 0};
-    words.insert(words.end(), unit_words.begin(), unit_words.end());
+    records.push_back({.token = unit.tile.token,
+                       .tokens = unit.tile.tokens,
+                       .first = unit.first,
+                       .count = unit.count,
+                       .partial = unit.partial,
+                       .counter = unit.counter,
+                       .parts = unit.parts,
+                       .unused = 0});
   }
 }
 
 const AttentionUnits& AttentionPlanner::plan(std::span<const AttentionRow> rows,
                                              const AttentionLimits& limits, std::uint32_t window) {
-  for (auto* list : {&out_.single, &out_.multi, &out_.tiles}) list->clear();
+  for (auto* list : {&out_.single, &out_.multi}) list->clear();
+  out_.tiles.clear();
   out_.partials = out_.counters = 0;
   single_.clear();
   multi_.clear();
@@ -88,10 +92,7 @@ const AttentionUnits& AttentionPlanner::plan(std::span<const AttentionRow> rows,
       done += take;
     }
   }
-  for (const Tile& tile : multi_) {
-    out_.tiles.push_back(tile.token);
-    out_.tiles.push_back(tile.tokens);
-  }
+  for (const Tile& tile : multi_) out_.tiles.push_back({tile.token, tile.tokens});
   cut(single_, limits, out_.single);
   cut(multi_, limits, out_.multi);
   return out_;

@@ -10,11 +10,9 @@
 #include <span>
 #include <vector>
 
-namespace millrace::engine {
+#include "kernels/step/records.h"
 
-// Words of a unit in the step's array: first token, tokens, first segment, segments; then, if its
-// tile is cut, the tile's first partial, its counter and its number of units, or else zeros.
-inline constexpr std::uint32_t attention_unit_words = 8;
+namespace millrace::engine {
 
 struct AttentionLimits {
   std::uint32_t tile_tokens = 1;  // most tokens in one tile
@@ -28,9 +26,9 @@ struct AttentionRow {
 };
 
 struct AttentionUnits {
-  std::vector<std::uint32_t> single, multi;  // attention_unit_words a unit, longest first
-  std::vector<std::uint32_t> tiles;          // (first token, tokens) of the tiles of several tokens
-  std::uint32_t partials = 0, counters = 0;  // totals of both lists
+  std::vector<kernels::UnitRecord> single, multi;  // longest first
+  std::vector<kernels::TileRecord> tiles;          // those of several tokens
+  std::uint32_t partials = 0, counters = 0;        // totals of both lists
 };
 
 class AttentionPlanner {
@@ -52,7 +50,7 @@ class AttentionPlanner {
   };
   static std::uint64_t longest_unit(std::span<const Tile> tiles, const AttentionLimits& limits);
   void cut(std::span<const Tile> tiles, const AttentionLimits& limits,
-           std::vector<std::uint32_t>& words);
+           std::vector<kernels::UnitRecord>& records);
 
   AttentionUnits out_;
   std::vector<Tile> single_, multi_;

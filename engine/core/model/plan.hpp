@@ -6,13 +6,14 @@
 #include <span>
 #include <vector>
 
+#include "kernels/step/records.h"
 #include "schemas/base/generation.hpp"
 
 namespace millrace::engine {
 
 using PageId = std::uint32_t;
 inline constexpr PageId no_page = 0xffffffffu;
-inline constexpr std::uint32_t no_slot = 0xffffffffu;
+inline constexpr std::uint32_t no_slot = STEP_NO_SLOT;
 
 // An output of a row, at `offset` from its first token. Logits are written to the logits buffer in
 // the order of the plan: rows in order, outputs of a row in order.

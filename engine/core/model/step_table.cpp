@@ -1,6 +1,7 @@
 #include "engine/core/model/step_table.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 #include <string>
 
@@ -137,19 +138,21 @@ Status StepLowering::lower(const StepPlan& plan, const StepLimits& limits, StepT
   table.outputs_at = 4 * totals.tokens;
   auto& words = table.words;
   words.assign(std::size_t{4} * totals.tokens, 0);
-  const auto append = [&](std::span<const std::uint32_t> part, std::uint32_t entry_words) {
-    const ItemList list{size(words), size(part) / entry_words};
-    words.insert(words.end(), part.begin(), part.end());
+  const auto append = [&](const auto& records) {
+    const ItemList list{size(words), size(records)};
+    const auto bytes = std::as_bytes(std::span(records));
+    words.resize(words.size() + bytes.size() / sizeof(words[0]));
+    if (!bytes.empty()) std::memcpy(&words[list.offset], bytes.data(), bytes.size());
     return list;
   };
-  append(outputs_, 1);
+  append(outputs_);
   table.attention.clear();
   for (const std::uint32_t window : limits.windows) {
     const AttentionUnits& units = attention_.plan(rows_, limits.attention, window);
     // Windows change units, not tiles.
-    if (table.attention.empty()) table.tiles = append(units.tiles, 2);
-    table.attention.push_back({.single_units = append(units.single, attention_unit_words),
-                               .multi_units = append(units.multi, attention_unit_words),
+    if (table.attention.empty()) table.tiles = append(units.tiles);
+    table.attention.push_back({.single_units = append(units.single),
+                               .multi_units = append(units.multi),
                                .partials = units.partials,
                                .counters = units.counters});
   }

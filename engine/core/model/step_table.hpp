@@ -3,16 +3,17 @@
 // once; launches carry offsets into it.
 //
 //   ids [tokens] | slots [tokens] | positions [tokens] | tables [tokens] | outputs [n] |
-//   tiles [n][2] | for each window: single units [n][8] | multi units [n][8] |
+//   tiles [n] | for each window: single units [n] | multi units [n] |
 //   for each windowed cache group: positions [tokens] | tables [tokens] | page ids
 //
+// Tiles and units are records of kernels/step/records.h; the other lists have a word an entry.
 // tables[t] is the offset, in words from the start, of the page table of token t's sequence; in a
 // windowed group it lies before the entries of the pages that the sequence has, which are the only
 // ones that are read. Each group has positions before its tables, so that kernels find both alike.
-// outputs[i] is the token whose logits row i wants. Units and tiles are those of
-// attention_units.hpp; there are none if StepLimits::attention has no workers. Errors of `lower`:
-// invalid_token, and internal for a plan that breaks the contract of plan.hpp; then nothing has
-// been enqueued. Thread safety: plain values; one owner a StepLowering.
+// outputs[i] is the token whose logits row i wants. Units and tiles come from attention_units.hpp;
+// there are none if StepLimits::attention has no workers. Errors of `lower`: invalid_token, and
+// internal for a plan that breaks the contract of plan.hpp; then nothing has been enqueued. Thread
+// safety: plain values; one owner a StepLowering.
 #include <cstdint>
 #include <vector>
 

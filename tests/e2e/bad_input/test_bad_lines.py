@@ -114,6 +114,8 @@ LINES = [
     ({**chat(role="user", content="x"), "chat_template_kwargs": {"tools": []}}, "invalid_value",
      "chat_template_kwargs.tools"),
     (job(tools=[{"type": "function"}]), "invalid_value", "tools has no meaning without messages"),
+    ({**chat(role="user", content="x"), "add_special_tokens": False}, "invalid_value",
+     "add_special_tokens has no meaning for messages"),
     # lines
     ({"custom_id": "x", "url": "/v1/images", "body": {}}, "invalid_value", "/v1/images"),
     ({"custom_id": "x", "url": "/v1/chat/completions"}, "missing_field", "body"),

@@ -47,6 +47,32 @@ def test_a_page_has_the_newest_section_of_each_measure_in_order(folders):
     assert sections.WHY["submits"] in text and "abc1234" in text
 
 
+def rows(*named):
+    made = [{"what": f"{name}: mean KLD", "ours": ours, "required": "<= 1", "holds": True}
+            for name, ours in named]
+    return report.check_section("families", made, [], is_part=True)
+
+
+def test_a_part_of_a_measure_keeps_the_other_rows_and_says_when_they_were_measured(folders):
+    save(rows(("a, Q8_0", 1), ("a, Q4_0", 2), ("b, Q8_0", 3)), section("kv", "4"))
+    failed = report.check_section("families", checks.failed("families", "no torch"), [], True)
+    save(failed, here={**HERE, "commit": "0bad"})
+    save(rows(("a, Q4_0", 5), ("c, Q8_0", 6)), here={**HERE, "commit": "def5678"})
+    page, _ = save(rows(("b, Q8_0", 7)), here={**HERE, "commit": "4242424"})
+    lines = results.split(page.read_text())[1][sections.TITLES["families"]].splitlines()
+    first = "; at commit abc1234, 2026-11-23", "; at commit def5678, 2026-11-23"
+    assert [line for line in lines if line.startswith("| ")][1:] == [
+        f"| a, Q8_0: mean KLD | 1 | - | - | <= 1 | yes{first[0]} |",
+        f"| a, Q4_0: mean KLD | 5 | - | - | <= 1 | yes{first[1]} |",
+        "| b, Q8_0: mean KLD | 7 | - | - | <= 1 | yes |",
+        f"| c, Q8_0: mean KLD | 6 | - | - | <= 1 | yes{first[1]} |"]
+    assert "`bench/compare --only x` at commit 4242424, 2026-11-23." in lines
+    assert page.read_text().rstrip().endswith(sections.WHY["families"])
+    save(report.check_section("families", [{"what": "d", "ours": 1, "required": "-",
+                                            "holds": None}], []))
+    assert page.read_text().count("\n| ") == 2  # a whole measure replaces its section
+
+
 def test_what_people_wrote_on_a_page_stays(folders):
     page, _ = save(section("speed", "1"))
     page.write_text(page.read_text().replace("16 GiB", "A note. 16 GiB") + "\n## Other\n\nMore.\n")
@@ -113,7 +139,8 @@ def test_pages_name_a_command_that_can_be_typed():
 @pytest.mark.parametrize("words, said", [
     (["--quick", "--save"], "its figures are not saved: omit --quick or --save"),
     (["--only", "speed,nothing"], "--only knows speed, profile,"),
-    (["--rounds", "0"], "at least 1")])
+    (["--rounds", "0"], "at least 1"),
+    (["--families", "qwen3"], "measures: give that, too")])
 def test_a_command_that_makes_no_sense_is_refused(words, said):
     done = subprocess.run([sys.executable, ROOT / "bench/compare", *words], capture_output=True,
                           text=True)

@@ -8,6 +8,7 @@
 
 #include "kernels/sampler/state.h"
 #include "kernels/sampler/task.h"
+#include "kernels/step/records.h"
 #include "tests/support/device.hpp"
 
 namespace millrace::engine {
@@ -17,6 +18,8 @@ using kernels::ResultRecord;
 using kernels::StateHeader;
 using kernels::StateTable;
 using kernels::TaskRecord;
+using kernels::TileRecord;
+using kernels::UnitRecord;
 using testing::download;
 using testing::must;
 using testing::open_device;
@@ -100,6 +103,17 @@ TEST(SharedLayout, OfResults) {
                    {MEMBER(ResultRecord, id), MEMBER(ResultRecord, flags),
                     MEMBER(ResultRecord, logprob), MEMBER(ResultRecord, stages)},
                    sizeof(ResultRecord));
+}
+
+TEST(SharedLayout, OfTheStepTable) {
+  expect_agreement("step/records.h", "TileRecord",
+                   {MEMBER(TileRecord, token), MEMBER(TileRecord, tokens)}, sizeof(TileRecord));
+  expect_agreement(
+      "step/records.h", "UnitRecord",
+      {MEMBER(UnitRecord, token), MEMBER(UnitRecord, tokens), MEMBER(UnitRecord, first),
+       MEMBER(UnitRecord, count), MEMBER(UnitRecord, partial), MEMBER(UnitRecord, counter),
+       MEMBER(UnitRecord, parts), MEMBER(UnitRecord, unused)},
+      sizeof(UnitRecord));
 }
 
 TEST(SharedLayout, OfStates) {

@@ -8,19 +8,7 @@
 namespace millrace::engine {
 namespace {
 
-struct Unit {
-  std::uint32_t token, tokens, first, count, partial, counter, parts;
-};
-
-std::vector<Unit> units_of(const std::vector<std::uint32_t>& words) {
-  EXPECT_EQ(words.size() % attention_unit_words, 0u);
-  std::vector<Unit> out;
-  for (std::size_t i = 0; i < words.size(); i += attention_unit_words) {
-    const std::uint32_t* const w = &words[i];
-    out.push_back({w[0], w[1], w[2], w[3], w[4], w[5], w[6]});
-  }
-  return out;
-}
+using Unit = kernels::UnitRecord;
 
 TEST(AttentionUnits, NothingIsPlannedWithoutWorkers) {
   const AttentionRow row{.token = 0, .count = 9, .first_position = 0};
@@ -33,8 +21,11 @@ TEST(AttentionUnits, AChunkIsCutIntoTilesAndALastTokenStandsApart) {
   const AttentionRow row{.token = 3, .count = 9, .first_position = 250};
   AttentionPlanner planner;
   const auto& plan = planner.plan({&row, 1}, {.tile_tokens = 4, .workers = 1, .kv_heads = 1}, 0);
-  EXPECT_EQ(plan.tiles, (std::vector<std::uint32_t>{3, 4, 7, 4}));
-  const auto single = units_of(plan.single), multi = units_of(plan.multi);
+  ASSERT_EQ(plan.tiles.size(), 2u);
+  EXPECT_EQ(plan.tiles[0].token, 3u);
+  EXPECT_EQ(plan.tiles[1].token, 7u);
+  for (const auto& tile : plan.tiles) EXPECT_EQ(tile.tokens, 4u);
+  const auto &single = plan.single, &multi = plan.multi;
   ASSERT_EQ(single.size(), 1u);
   EXPECT_EQ(single[0].token, 11u);
   EXPECT_EQ(single[0].count, 2u);  // position 258 is in the second segment
@@ -52,7 +43,7 @@ TEST(AttentionUnits, LongTilesAreCutSoThatEveryWorkerHasSeveral) {
                                        {.token = 2, .count = 1, .first_position = 4095}};
   AttentionPlanner planner;
   const auto& plan = planner.plan(rows, {.tile_tokens = 8, .workers = 2, .kv_heads = 3}, 0);
-  const auto units = units_of(plan.single);
+  const auto& units = plan.single;
   std::map<std::uint32_t, std::vector<Unit>> of_token;
   std::uint32_t longest = units[0].count;
   for (const Unit& unit : units) {
@@ -89,7 +80,7 @@ TEST(AttentionUnits, BothListsAreCutWithoutSharingPartialsOrCounters) {
                                        {.token = 1, .count = 2, .first_position = 4094}};
   AttentionPlanner planner;
   const auto& plan = planner.plan(rows, {.tile_tokens = 8, .workers = 2, .kv_heads = 1}, 0);
-  const auto single = units_of(plan.single), multi = units_of(plan.multi);
+  const auto &single = plan.single, &multi = plan.multi;
   ASSERT_GT(single[0].parts, 1u);
   ASSERT_GT(multi[0].parts, 1u);
   EXPECT_EQ(single[0].partial, 0u);
@@ -107,7 +98,7 @@ TEST(AttentionUnits, SegmentsBeforeAWindowAreLeftOut) {
   const AttentionLimits limits{.tile_tokens = 4, .workers = 1, .kv_heads = 1};
   constexpr std::uint32_t window = 2097;
   const auto& whole = planner.plan(rows, limits, window);
-  const auto single = units_of(whole.single), multi = units_of(whole.multi);
+  const auto &single = whole.single, &multi = whole.multi;
   ASSERT_EQ(single.size(), 1u);
   EXPECT_EQ(single[0].first, (6999u - 2096) / 256);
   EXPECT_EQ(single[0].first + single[0].count, 28u);
@@ -121,9 +112,10 @@ TEST(AttentionUnits, SegmentsBeforeAWindowAreLeftOut) {
   const auto& cut = planner.plan(rows, several, window);
   EXPECT_EQ(cut.partials, 9u + 10 + 9);
   for (const auto* list : {&cut.single, &cut.multi}) {
-    for (const Unit& unit : units_of(*list)) EXPECT_GE(unit.first, unit.token == 1 ? 1u : 2u);
+    for (const Unit& unit : *list) EXPECT_GE(unit.first, unit.token == 1 ? 1u : 2u);
   }
-  EXPECT_EQ(planner.plan(std::vector<AttentionRow>{{0, 1, 2096}}, limits, window).single[2], 0u);
+  EXPECT_EQ(planner.plan(std::vector<AttentionRow>{{0, 1, 2096}}, limits, window).single[0].first,
+            0u);
 }
 
 TEST(AttentionUnits, ManyShortRowsStayWhole) {
@@ -131,7 +123,7 @@ TEST(AttentionUnits, ManyShortRowsStayWhole) {
   for (std::uint32_t i = 0; i < 64; ++i) rows.push_back({i, 1, 300});
   AttentionPlanner planner;
   const auto& plan = planner.plan(rows, {.tile_tokens = 8, .workers = 2, .kv_heads = 3}, 0);
-  EXPECT_EQ(units_of(plan.single).size(), 64u);
+  EXPECT_EQ(plan.single.size(), 64u);
   EXPECT_EQ(plan.partials, 0u);
 }
 

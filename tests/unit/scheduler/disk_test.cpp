@@ -5,6 +5,7 @@
 #include "engine/core/prefix/disk_pages.hpp"
 #include "schemas/base/fault_env.hpp"
 #include "tests/unit/scheduler/fake_transport.hpp"
+#include "tests/unit/scheduler/random_families.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -190,7 +191,7 @@ TEST_P(Disk, ADeviceThatTakesNoPagesComputes) {
 // Restarts among random families: small pools, pauses, cancels, and a disk that fails now and then.
 TEST_P(Disk, RandomFamiliesAlwaysEndRightOverRestarts) {
   std::uint64_t fetched = 0, pauses = 0;
-  for (std::uint32_t seed = 0; seed < 12; ++seed) {
+  for (std::uint32_t seed = 0; seed < 24; ++seed) {
     Random random(seed);
     env_ = std::make_shared<FaultEnv>();
     env_->set_hook([&](std::string_view, const std::string& path) -> Status {
@@ -205,30 +206,8 @@ TEST_P(Disk, RandomFamiliesAlwaysEndRightOverRestarts) {
       // A window of 10 positions, rows of at most 16 and ends: 13 pages.
       const std::uint32_t more = GetParam().windowed ? random() % 10 : 0;
       Engine engine(env_, o, pool_pages, GetParam(), 13 + more);
-      std::map<SequenceId, Tokens> want;
-      std::vector<SequenceId> alive;
-      for (std::uint32_t i = 0; i < 30; ++i) {
-        Tokens prompt = prompt_of(seed * 10 + random() % 3, 40);
-        prompt.resize(1 + random() % 40);
-        const Tokens own = prompt_of(random() % 5, random() % 6);
-        prompt.insert(prompt.end(), own.begin(), own.end());
-        const std::uint32_t count = 1 + random() % 30;
-        const SequenceId id = engine.loop.add(prompt, count, random() % 8 == 0);
-        if (random() % 5 == 0) {
-          alive.push_back(id);
-        } else {
-          want[id] = expected(prompt, count);
-        }
-        for (std::uint32_t k = random() % 4; k > 0; --k) engine.loop.step();
-        if (!alive.empty() && random() % 3 == 0) {
-          engine.loop.finish(alive.back());
-          alive.pop_back();
-        }
-      }
-      engine.loop.run();
-      for (const auto& [id, tokens] : want) {
-        ASSERT_EQ(engine.loop.drawn[id], tokens) << "seed " << seed << ", life " << life;
-      }
+      run_random_jobs(engine.loop, random, seed, {.siblings = false});
+      ASSERT_FALSE(HasFailure()) << "seed " << seed << ", life " << life;
       fetched += engine.transport.writes;
       pauses += engine.loop.scheduler.pauses();
     }

@@ -2,9 +2,8 @@
 // or from another path shows as a wrong token.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "tests/unit/scheduler/fake_device.hpp"
+#include "tests/unit/scheduler/random_families.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -241,51 +240,7 @@ TEST_P(Prefix, AStepOfAnEarlierAdmissionIsNotTakenForALaterOne) {
 }
 
 TEST_P(Prefix, RandomFamiliesAlwaysEndRight) {
-  std::uint64_t saved = 0, pauses = 0, copies = 0;
-  for (std::uint32_t seed = 0; seed < 80; ++seed) {
-    Random random(seed);
-    const std::uint32_t page = 1u << random() % 4;
-    const std::uint32_t batch = 1 + random() % 9;
-    SchedulerOptions o{.max_batch = batch,
-                       .step_tokens = batch + random() % 30,
-                       .prefill_chunk = 1 + random() % 16,
-                       .step_outputs = batch + random() % 3,
-                       .forecast_tokens = random() % 8};
-    o.prefix_cache = random() % 8 > 0;
-    Loop loop(o, (80 + page - 1) / page + random() % 30, page, GetParam());
-    std::map<SequenceId, Tokens> want;
-    std::vector<SequenceId> alive;
-    std::uint64_t naive = 0;
-    for (std::uint32_t i = 0; i < 40; ++i) {
-      Tokens prompt = prompt_of(seed * 10 + random() % 3, 40);  // three families
-      prompt.resize(1 + random() % 40);
-      prompt = joined(prompt, prompt_of(random() % 5, random() % 10));
-      const std::uint32_t count = 1 + random() % 30, siblings = random() % 4 ? 0 : random() % 4;
-      const SequenceId id = loop.add(prompt, count, random() % 6 == 0, siblings);
-      const bool cancelled = random() % 5 == 0;
-      for (SequenceId s = id; s <= id + siblings; ++s) {
-        const std::uint32_t stop = 1 + random() % 40;
-        loop.stops_at[s] = stop;
-        naive += prompt.size() + std::min(stop, count) - 1;
-        if (!cancelled) want[s] = expected(prompt, std::min(stop, count));
-        if (cancelled) alive.push_back(s);
-      }
-      for (std::uint32_t k = random() % 5; k > 0; --k) loop.step();
-      if (!alive.empty() && random() % 3 == 0) {
-        loop.finish(alive.back());
-        alive.pop_back();
-      }
-    }
-    loop.run();
-    for (const auto& [id, tokens] : want) ASSERT_EQ(loop.drawn[id], tokens) << "seed " << seed;
-    idle_after(loop);
-    if (o.prefix_cache && naive > loop.tokens) saved += naive - loop.tokens;
-    pauses += loop.scheduler.pauses();
-    copies += loop.copies;
-  }
-  EXPECT_GT(saved, 20000u);
-  EXPECT_GT(pauses, 50u);
-  EXPECT_GT(copies, 50u);
+  run_random_families(80, GetParam(), false);
 }
 
 }  // namespace

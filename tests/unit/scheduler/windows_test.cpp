@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/scheduler/fake_device.hpp"
+#include "tests/unit/scheduler/random_families.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -183,61 +184,7 @@ TEST(WindowsFit, TheSmallestPoolDecides) {
 }
 
 TEST_P(Windows, RandomFamiliesAlwaysEndRight) {
-  std::uint64_t saved = 0, pauses = 0, copies = 0;
-  for (std::uint32_t seed = 0; seed < 120; ++seed) {
-    Random random(seed);
-    const std::uint32_t page = 1u << random() % 4;
-    const std::uint32_t batch = 1 + random() % 9;
-    SchedulerOptions o{.max_batch = batch,
-                       .step_tokens = batch + random() % 30,
-                       .prefill_chunk = 1 + random() % 16,
-                       .step_outputs = batch + random() % 3,
-                       .forecast_tokens = random() % 8};
-    o.prefix_cache = random() % 8 > 0;
-    std::vector<PoolSize> windowed;
-    for (std::uint32_t g = 1 + random() % 2; g > 0; --g) {
-      const std::uint32_t window = 1 + random() % 30;
-      const std::uint64_t least =
-          most_window_positions(window, std::min(o.prefill_chunk, o.step_tokens), page);
-      const auto pages = static_cast<std::uint32_t>((least + page - 1) / page);
-      windowed.push_back({pages + random() % 20, window});
-    }
-    Loop l(o, (80 + page - 1) / page + random() % 60, page, GetParam(), windowed);
-    std::map<SequenceId, Tokens> want;
-    std::vector<SequenceId> alive;
-    std::uint64_t naive = 0;
-    for (std::uint32_t i = 0; i < 40; ++i) {
-      Tokens prompt = prompt_of(seed * 10 + random() % 3, 40);  // three families
-      prompt.resize(1 + random() % 40);
-      for (const TokenId token : prompt_of(random() % 5, random() % 10)) prompt.push_back(token);
-      const std::uint32_t count = 1 + random() % 30, siblings = random() % 4 ? 0 : random() % 4;
-      const SequenceId id =
-          l.add(prompt, count, random() % 6 == 0, siblings, random() % 3 == 0 ? random() % 3 : 2);
-      const bool cancelled = random() % 5 == 0;
-      for (SequenceId s = id; s <= id + siblings; ++s) {
-        const std::uint32_t stop = 1 + random() % 40;
-        l.stops_at[s] = stop;
-        naive += prompt.size() + std::min(stop, count) - 1;
-        if (!cancelled) want[s] = expected(prompt, std::min(stop, count));
-        if (cancelled) alive.push_back(s);
-      }
-      for (std::uint32_t k = random() % 5; k > 0; --k) l.step();
-      if (!alive.empty() && random() % 3 == 0) {
-        l.finish(alive.back());
-        alive.pop_back();
-      }
-    }
-    l.run();
-    for (const auto& [id, tokens] : want) ASSERT_EQ(l.drawn[id], tokens) << "seed " << seed;
-    expect_idle(l);
-    if (o.prefix_cache && naive > l.tokens) saved += naive - l.tokens;
-    pauses += l.scheduler.pauses();
-    copies += l.copies;
-    if (testing::Test::HasFailure()) FAIL() << "seed " << seed;
-  }
-  EXPECT_GT(saved, 20000u);
-  EXPECT_GT(pauses, 50u);
-  EXPECT_GT(copies, 50u);
+  run_random_families(120, GetParam(), true);
 }
 
 }  // namespace

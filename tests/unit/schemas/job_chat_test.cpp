@@ -96,6 +96,16 @@ TEST(Job, ToolsAndVariablesOfTheTemplate) {
 }
 
 // They are part of the prompt.
+TEST(Job, AFieldAboutBosIsRefusedBesideMessages) {
+  const std::string messages = arr({map({{"role", str("user")}, {"content", str("x")}})});
+  for (const bool value : {false, true}) {
+    EXPECT_REFUSED(map({{"messages", messages}, {"add_special_tokens", boolean(value)}}),
+                   invalid_value, "add_special_tokens has no meaning for messages");
+    EXPECT_TRUE(decode_job(map({{"messages", messages}, {"parse_special", boolean(value)}})));
+  }
+  EXPECT_TRUE(decode_job(map({{"messages", messages}, {"add_special_tokens", nil()}})));
+}
+
 TEST(Job, TheDerivedSeedCoversWhatTheTemplateSees) {
   Job job;
   job.request.prompt = Chat{{"user", "hi"}};

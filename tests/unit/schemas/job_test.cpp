@@ -45,7 +45,6 @@ Job full_job() {
   job.strict = true;
   GenerationRequest& r = job.request;
   r.prompt = Chat{{"system", "be brief"}, {"user", "hello"}};
-  r.add_special_tokens = false;
   r.parse_special = true;
   r.n = 2;
   r.max_tokens = 100;
@@ -75,6 +74,10 @@ TEST(Job, EveryFieldRoundTrips) {
   EXPECT_EQ(decoded.job, job);
   EXPECT_TRUE(decoded.warnings.empty());
   EXPECT_EQ(encode_job(decoded.job), encode_job(job));
+  Job text;
+  text.request.prompt = "x";
+  text.request.add_special_tokens = false;  // has no meaning in a chat
+  EXPECT_EQ(accepted(encode_job(text)).job, text);
 }
 
 TEST(Job, DefaultsAreLeftOut) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/core/model/program_text.hpp"
+#include "kernels/layer/table.h"
 
 namespace millrace::engine {
 namespace {
@@ -47,10 +48,7 @@ class Writer {
         float_text(static_cast<double>(add.scale)) + ");");
   }
   void add(const StoreOp&) { phase("MR_STORE", attention_arguments()); }
-  void add(const AttendOp&) {
-    constexpr std::uint32_t words = 3;
-    phase("MR_ATTEND", attention_arguments(), words);
-  }
+  void add(const AttendOp&) { phase("MR_ATTEND", attention_arguments(), ATTEND_COUNTERS); }
   // The runs of a matrix share a phase: their chunks follow one another.
   void add(const ProductOp& product) {
     std::string chunks, calls;
@@ -111,10 +109,11 @@ class Writer {
     }
   }
   // Appends a phase: the arguments follow the phase's place among the counters.
-  void phase(const std::string& macro, const std::string& arguments, std::uint32_t words = 2) {
+  void phase(const std::string& macro, const std::string& arguments,
+             std::uint32_t counters = PHASE_COUNTERS) {
     end_rows();
     out_.body += "  " + macro + "(" + number(out_.sync_words) + ", " + arguments + ")\n";
-    out_.sync_words += words;
+    out_.sync_words += counters;
   }
   // Appends a statement for row `c`. Statements that follow each other share a phase.
   void row(const std::string& statement) { rows_ += (rows_.empty() ? "" : " ") + statement; }

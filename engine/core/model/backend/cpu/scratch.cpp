@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/attention/work.h"
+
 namespace millrace::engine {
 
 // Allocates the counters by which groups claim chunks, and for each group the sums of gate and up
@@ -17,9 +19,9 @@ Status CpuScratch::reserve_sums(Device& device) {
 
 Status CpuScratch::reserve_attention(Device& device, const AttentionSpec& heads,
                                      const AttentionLimits& limits, const StepTable& step) {
-  // This equals the kernel's RECORD_VECTORS, for the larger tiles.
+  // For the larger tiles.
   const std::uint64_t rows = std::uint64_t{limits.tile_tokens} * (heads.heads / heads.kv_heads);
-  const std::uint64_t record = (2 * ((rows + 15) / 16) + rows * (heads.head_dim / 16)) * 64;
+  const std::uint64_t record = RECORD_VECTORS_OF(rows, heads.head_dim) * 16 * sizeof(float);
   std::uint32_t most_partials = 0, most_counters = 0;
   for (const AttentionItems& items : step.attention) {
     most_partials = std::max(most_partials, items.partials);
@@ -29,7 +31,7 @@ Status CpuScratch::reserve_attention(Device& device, const AttentionSpec& heads,
   if (partials.size_bytes() < bytes) {
     MILLRACE_ASSIGN(partials, device.allocate(bytes, "the partial sums of attention"));
   }
-  const std::uint64_t words = 2 + std::uint64_t{most_counters} * heads.kv_heads;
+  const std::uint64_t words = WORK_CUTS + std::uint64_t{most_counters} * heads.kv_heads;
   if (work.size_bytes() < words * 4) {
     MILLRACE_ASSIGN(work, device.allocate_zeroed(2 * words * 4, "the counters of attention"));
   }

@@ -6,6 +6,7 @@
 #include "engine/core/model/backend/cpu/layer_text.hpp"
 #include "engine/core/model/kv_program.hpp"
 #include "engine/core/model/program_text.hpp"
+#include "kernels/layer/table.h"
 
 namespace millrace::engine {
 namespace {
@@ -38,9 +39,6 @@ std::string key_of(const ProgramSpec& spec) {
   return key;
 }
 
-// A layer in a launch finds its text by its place among the program's, then its buffers.
-constexpr std::size_t text_words = 1;
-
 // The bodies of a program's layers as functions, and mr_layer, which calls that of a layer.
 std::string functions_of(std::span<const LayerText> texts) {
   const std::string arguments =
@@ -51,11 +49,11 @@ std::string functions_of(std::span<const LayerText> texts) {
     const std::string name = "mr_layer_" + std::to_string(i);
     out +=
         "static inline bool " + name + arguments + " {\n" + texts[i].body + "  return true;\n}\n";
-    cases +=
-        "    case " + std::to_string(i) + ": return " + name + "(s, patience, at + 1, sync);\n";
+    cases += "    case " + std::to_string(i) + ": return " + name +
+             "(s, patience, at + LAYER_BUFFERS, sync);\n";
   }
-  return out + "static inline bool mr_layer" + arguments + " {\n  switch (at[0]) {\n" + cases +
-         "  }\n  return true;\n}\n";
+  return out + "static inline bool mr_layer" + arguments + " {\n  switch (at[LAYER_TEXT]) {\n" +
+         cases + "  }\n  return true;\n}\n";
 }
 
 }  // namespace
@@ -70,7 +68,7 @@ struct WholeLayers::Lowered {
   std::size_t layer_words() const {
     std::size_t most = 0;
     for (const LayerText& text : texts) most = std::max(most, text.buffers.size());
-    return text_words + most;
+    return LAYER_BUFFERS + most;
   }
   std::uint32_t sync_words() const {
     std::uint32_t most = 0;
@@ -151,17 +149,18 @@ Result<LayerRun> WholeLayers::prepare(std::span<const LayerProgram> layers) {
   std::vector<std::uint64_t> table(layers.size() * words, 0);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     std::uint64_t* to = &table[i * words];
-    *to = text_of_layer[i];
+    to[LAYER_TEXT] = text_of_layer[i];
+    to += LAYER_BUFFERS;
     for (const Buffer* buffer : buffers_of_layer[i]) {
       buffers.push_back(buffer);
-      *++to = reinterpret_cast<std::uintptr_t>(buffer->address());
+      *to++ = reinterpret_cast<std::uintptr_t>(buffer->address());
     }
   }
   MILLRACE_TRY(device.reads_by_address(run.kernel, buffers));
   const auto bytes = std::as_bytes(std::span(table));
   MILLRACE_ASSIGN(run.table, device.allocate(bytes.size(), "the table of layers"));
   MILLRACE_TRY(device.write(run.table, 0, bytes));
-  const std::uint64_t counters = 1 + std::uint64_t{run.layers} * lowered.sync_words();
+  const std::uint64_t counters = PHASES_LAYERS + std::uint64_t{run.layers} * lowered.sync_words();
   if (phases_.size_bytes() < counters * 4) {
     MILLRACE_ASSIGN(phases_, device.allocate_zeroed(counters * 4, "the phases of layers"));
   }
