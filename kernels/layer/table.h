@@ -8,7 +8,7 @@
 
 // Words of `phases`, zero before and after each launch.
 #define PHASES_ENDED 0   // groups that have gone through all layers or given up
-#define PHASES_LAYERS 1    // from here on the counters of each layer
+#define PHASES_LAYERS 1  // from here on the counters of each layer
 
 // The counters of a phase, from its place among those of its layer on.
 #define PHASE_NEXT 0  // the next chunk, or the next unit of tiles of several tokens
