@@ -14,7 +14,7 @@ constexpr TunedRow table[] = {
     {{"cpu", "pthread-skylake-avx512-AMD EPYC", "avx512vnni", 16}, {16, 6, 8, 24, 3, 16}},
     // 32 registers of 16 lanes hold the sums of 16 columns, or of 24 query rows, and their
     // operands. Integer tiles of 6 columns take two panels at once, so that one load of a word of x
-    // serves twice the products: on Zen 5 they are at least as fast as 12 columns by one panel.
+    // serves twice the products.
     {{"cpu", "", "avx512vnni", 16}, {16, 6, 8, 24, 3, 16}},
     {{"cpu", "", "avx512bw", 16}, {16, 6, 8, 24, 3, 16}},
     // The compiler uses wide vectors, and the processor's dot products are narrow or unknown.

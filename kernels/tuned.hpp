@@ -12,6 +12,10 @@ namespace millrace::kernels {
 // Devices with more cores than this use chunks of whole layers that are smaller than the table's.
 inline constexpr std::uint32_t layer_tuning_cores = 8;
 
+// What a core may at least wait for others in a launch of whole layers, in turns of 20 to 40 ns: a
+// system takes a core away for a few milliseconds at a time.
+inline constexpr std::uint32_t layer_patience = 120'000;
+
 struct Tuning {
   std::uint32_t float_tile = 1;      // columns of a tile of an fp32 product (TILE of matmul/*.cl)
   std::uint32_t integer_tile = 1;    // columns of a tile of an integer product

@@ -24,7 +24,8 @@
 // A group waits only for chunks that others have claimed, that is, for groups that run. So the
 // driver may start the others now, later, or after this group has done all the work. If the system
 // has taken the core of another away, this group ends when it has waited long, so that the other
-// may have this core; the groups that remain do the rest. At least half of them remain. Which group
+// may have this core; the groups that remain do the rest. At least half of them remain, because one
+// that has ended is missed until the launch is done. Which group
 // computes a chunk depends on time; a chunk's result does not, and neither does the cut of a phase
 // change any bit. In PoCL, whose mem_fence is empty and whose atomics acquire and release, the
 // counters order memory; in drivers whose atomics do not, mem_fence does.
@@ -33,13 +34,13 @@
 //   phases  uint [PHASES_LAYERS + layers * SYNC_WORDS]: table.h, with sync of each layer; zero
 //           before and after each launch, as is work (attention/work.h)
 //   scratch float [groups][STRIP_FLOATS]
+//   patience  turns of MR_PAUSE, on x86 processors since 2017 about 20 to 40 ns, that a group may
+//           wait in the launch
 //   chunk_pairs, chunk_tiles  a chunk of a product in a wide step: pairs of panels by column tiles
 //   launch  local (1), one group per core
 //   defines WIDTH of the residual stream; HIDDEN_STRIDE, NORMED_STRIDE, ATTENDED_STRIDE,
 //           ACTIVATED_STRIDE: from row to row; TILE_TOKENS: QUERIES of tiles of several tokens,
-//           beside attention with QUERIES 1; LAYER_WORDS, SYNC_WORDS of a layer; PATIENCE, the
-//           turns of 20 to 40 ns that a group may wait in a launch, and a 128th of it more for each
-//           chunk that it has computed, which takes 10 to 40 us in a wide step
+//           beside attention with QUERIES 1; LAYER_WORDS, SYNC_WORDS of a layer
 // The host puts before this file the products of each depth (matmul/integer_tiles.cl) and what only
 // some families do to rows (norm/heads.cl, norm/add.cl, rope/in_place.cl, rope/temperature.cl).
 // Limit: memory for up to about 4 columns, then dot products.
@@ -68,7 +69,6 @@
 #ifndef LAYER_WORDS
 #define LAYER_WORDS 1
 #define SYNC_WORDS 2
-#define PATIENCE 120000
 #endif
 
 #undef QUERIES
@@ -136,7 +136,6 @@ static inline bool mr_await(const LayerStep* s, uint* patience, MrCounter done, 
       chunk;                                                 \
       mem_fence(CLK_GLOBAL_MEM_FENCE);                       \
       atomic_inc(sync + (place) + PHASE_DONE);               \
-      *patience += PATIENCE / 128;                           \
     }                                                        \
     if (!mr_await(s, patience, sync + (place) + PHASE_DONE, count)) return false; \
   }
@@ -236,8 +235,8 @@ void layers(__global const ulong* table, uint layer_count,
             __global float* scratch, __global const uint* step, __global float16* partial,
             volatile __global uint* work, volatile __global uint* phases, uint positions,
             uint tables, uint tiles, uint tile_count, uint units, uint unit_count, uint singles,
-            uint single_count, uint columns, uint chunk_pairs, uint chunk_tiles, float scale,
-            float inverse_width, float epsilon) {
+            uint single_count, uint columns, uint chunk_pairs, uint chunk_tiles,
+            uint patience, float scale, float inverse_width, float epsilon) {
   const uint groups = (uint)get_num_groups(0);
   const uint width = columns > 16 ? TILE * chunk_tiles : columns;
   const LayerStep s = {hidden,
@@ -268,7 +267,6 @@ void layers(__global const ulong* table, uint layer_count,
                        inverse_width,
                        epsilon,
                        phases + PHASES_ENDED};
-  uint patience = PATIENCE;
   for (uint l = 0; l < layer_count; ++l) {
     volatile __global uint* sync = phases + PHASES_LAYERS + l * SYNC_WORDS;
     if (!mr_layer(&s, &patience, table + l * LAYER_WORDS, sync)) return;

@@ -3,12 +3,12 @@
 // PRODUCT (layout.cl) that it needs.
 //
 // Lanes are the 16 rows of a panel: a word of codes is one operand of a dot product, a word of a
-// column the other, the same for all lanes. A tile is P panels by C columns, whose sums and block
+// column the other, the same for all lanes. A tile is PANELS panels by C columns; sums and block
 // sums stay in registers:
 //
 //   for each block:  sums = -OFFSET * (sum of the column's codes)
-//                    8 words x P x C products                         int32, exact
-//                    d (and m) of P panels from memory
+//                    8 words x PANELS x C products                    int32, exact
+//                    d (and m) of the panels from memory
 //                    acc = fma(sums, d * s, acc)  (, fma(m, t, acc))  fp32
 //
 //   defines  K; X_STRIDE, the words of a row of x, so that columns cost no address registers;
@@ -33,6 +33,9 @@
 
 #ifndef X_STRIDE
 #define X_STRIDE (K_BLOCKS * Q_WORDS)
+#endif
+#if TILE == 5 || TILE > 6
+#error "TILE is at most 4, or 6"
 #endif
 #ifndef MR_TILES_BEGUN
 #define MR_TILES_BEGUN

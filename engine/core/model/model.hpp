@@ -53,9 +53,9 @@ struct ModelOptions {
   // Runs layers in one launch if their formats allow it (kernels/layer). Otherwise operations are
   // launched one by one, with the same bits.
   bool whole_layers = true;
-  // Turns of 20 to 40 ns that a core may wait for others in such a launch before it leaves the rest
-  // to them (kernels/layer). It changes no bit.
-  std::uint32_t layer_patience = 120'000;
+  // What a core may wait for others in such a launch before it leaves the rest to them, in turns of
+  // 20 to 40 ns; in wide steps it may wait longer, but not if this is 0. It changes no bit.
+  std::uint32_t layer_patience = kernels::layer_patience;
   std::optional<kernels::Tuning> tuning{};  // replaces the device's row of the tuned table
 };
 

@@ -19,8 +19,8 @@ namespace {
 using millrace::testing::must;
 using millrace::testing::open_device;
 
-// In math fast, every product of this family reads codes. It launches nothing, and writes what a
-// test says.
+// In math fast, every product of this family reads codes. It launches nothing, and says that it has
+// written what a test wants.
 class FakeBackend final : public Backend {
  public:
   explicit FakeBackend(Target target) : Backend(std::move(target)) {}

@@ -38,7 +38,8 @@ inline Made run(const GgufFile& file, bool whole, const std::string& variant,
                 const std::optional<KeyMeans>& means = {},
                 const std::optional<kernels::Tuning>& tuning = {},
                 const std::function<void(ModelRunner&)>& after_step = {},
-                const std::optional<ModelSpec>& spec = {}, std::uint32_t patience = 120'000) {
+                const std::optional<ModelSpec>& spec = {},
+                std::uint32_t patience = kernels::layer_patience) {
   std::uint32_t longest = 0, most = 0;
   for (const std::uint32_t length : schedule.lengths) longest = std::max(longest, length);
   for (const Step& step : schedule.steps) {

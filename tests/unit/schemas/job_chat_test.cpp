@@ -95,7 +95,6 @@ TEST(Job, ToolsAndVariablesOfTheTemplate) {
                  "chat_template_kwargs");
 }
 
-// They are part of the prompt.
 TEST(Job, AFieldAboutBosIsRefusedBesideMessages) {
   const std::string messages = arr({map({{"role", str("user")}, {"content", str("x")}})});
   for (const bool value : {false, true}) {
@@ -106,6 +105,7 @@ TEST(Job, AFieldAboutBosIsRefusedBesideMessages) {
   EXPECT_TRUE(decode_job(map({{"messages", messages}, {"add_special_tokens", nil()}})));
 }
 
+// They are part of the prompt.
 TEST(Job, TheDerivedSeedCoversWhatTheTemplateSees) {
   Job job;
   job.request.prompt = Chat{{"user", "hi"}};

@@ -19,7 +19,7 @@ namespace millrace::engine {
 struct KernelVariant {
   std::uint32_t sums = 0;         // vectors of 16 sums kept in registers; 0: the tuned number
   bool half_by_integers = false;  // converts halves without the processor's instruction
-  std::uint32_t layer_patience = 120'000;  // what a group may wait (kernels/layer/cpu.cl)
+  std::uint32_t layer_patience = kernels::layer_patience;
 };
 
 // What attention's kernels are compiled for, and the scale, which they are given.

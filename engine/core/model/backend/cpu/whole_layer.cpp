@@ -142,6 +142,11 @@ Result<LayerRun> WholeLayers::prepare(std::span<const LayerProgram> layers) {
   }
   LayerRun run;
   run.layers = static_cast<std::uint32_t>(layers.size());
+  for (const LayerProgram& layer : layers) {
+    for (const Projection* product : products_of(layer)) {
+      run.weights += std::uint64_t{product->rows} * product->columns;
+    }
+  }
   run.kind = layers[0].kv.kind;
   MILLRACE_ASSIGN(run.kernel, device.kernel(program, "layers"));
   const std::size_t words = lowered.layer_words();
@@ -196,7 +201,6 @@ ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lo
   add("GATE", static_cast<std::uint64_t>(layer.spec->feed_forward.gate));
   add("LAYER_WORDS", lowered.layer_words());
   add("SYNC_WORDS", lowered.sync_words());
-  add("PATIENCE", target_->variant.layer_patience);
   add("WIDTH", target_->spec.width);
   add("HIDDEN_STRIDE", input_stride(target_->spec.width));
   add("NORMED_STRIDE", code_stride(target_->spec.width));
@@ -216,6 +220,17 @@ ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lo
   }
   program.sources.emplace_back("layer/cpu.cl");
   return program;
+}
+
+// Returns the turns of 20 to 40 ns that a group may wait in a launch: those of the variant, and
+// an eighth of the time that products take at 100 Gmac/s a core.
+std::uint32_t WholeLayers::patience_of(const LayerRun& layers, std::uint32_t tokens) const {
+  const std::uint32_t least = target_->variant.layer_patience;
+  if (least == 0) return 0;
+  constexpr std::uint64_t products_a_turn = 24'000;
+  const std::uint64_t products = layers.weights * tokens / target_->device->info().compute_units;
+  return least +
+         static_cast<std::uint32_t>(std::min<std::uint64_t>(products / products_a_turn, 1u << 30));
 }
 
 Status WholeLayers::run(LayerRun& layers, const LayerStep& x) {
@@ -252,6 +267,7 @@ Status WholeLayers::run(LayerRun& layers, const LayerStep& x) {
                                   step.tokens,
                                   many ? 1 : tuning.layer_pairs,
                                   many ? std::min(4u, tuning.layer_tiles) : tuning.layer_tiles,
+                                  patience_of(layers, step.tokens),
                                   target_->kinds[layers.kind].scale,
                                   target_->inverse_width(),
                                   target_->spec.norm_epsilon});

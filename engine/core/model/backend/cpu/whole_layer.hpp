@@ -24,8 +24,9 @@ namespace millrace::engine {
 struct LayerRun {
   Kernel kernel;  // of this run only, because the driver is told which buffers it reads
   std::uint32_t layers = 0;
-  std::uint32_t kind = 0;  // of their attention
-  Buffer table;            // addresses of the buffers of each layer
+  std::uint64_t weights = 0;  // of all these layers
+  std::uint32_t kind = 0;     // of their attention
+  Buffer table;               // addresses of the buffers of each layer
 };
 
 // The buffers that a run of layers reads and writes in a step.
@@ -55,6 +56,7 @@ class WholeLayers {
 
  private:
   struct Lowered;
+  std::uint32_t patience_of(const LayerRun& layers, std::uint32_t tokens) const;
   ProgramSpec program_of(const LayerProgram& layer, const Lowered& lowered) const;
 
   const Target* target_;
