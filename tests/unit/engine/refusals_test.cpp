@@ -91,7 +91,9 @@ const std::vector<Refusal>& value_refusals() {
       {"score edit", Code::invalid_value, "dry_base has no meaning for a score job",
        [](R& r) { (r = score(4)).edits.dry.base = 2; }},
       {"BOS of a chat", Code::invalid_value, "add_special_tokens has no meaning for messages",
-       [](R& r) { (r = with_prompt(r, Chat(1), 5)).add_special_tokens = false; }},
+       [](R& r) {
+         (r = with_prompt(r, Chat{{"user", "hi"}}, 5)).add_special_tokens = false;
+       }},
       {"n x max", Code::limit_exceeded, "n x max_tokens",
        [](R& r) { r = with_prompt(r, Tokens(1, 5), 8193), r.n = 128; }},
       {"max 0", Code::invalid_value, "max_tokens is 0", [](R& r) { r.max_tokens = 0; }},
