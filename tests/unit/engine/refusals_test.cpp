@@ -81,6 +81,7 @@ const std::vector<Refusal>& prompt_refusals() {
 
 const std::vector<Refusal>& value_refusals() {
   static const float nan = std::nanf(""), infinity = std::numeric_limits<float>::infinity();
+  static const Chat chat(1, {"user", "hi"});
   static const std::vector<Refusal> all = {
       {"n 0", Code::invalid_value, "n is 0", [](R& r) { r.n = 0; }},
       {"n 129", Code::limit_exceeded, "n is 129", [](R& r) { r.n = 129; }},
@@ -91,9 +92,7 @@ const std::vector<Refusal>& value_refusals() {
       {"score edit", Code::invalid_value, "dry_base has no meaning for a score job",
        [](R& r) { (r = score(4)).edits.dry.base = 2; }},
       {"BOS of a chat", Code::invalid_value, "add_special_tokens has no meaning for messages",
-       [](R& r) {
-         (r = with_prompt(r, Chat{{"user", "hi"}}, 5)).add_special_tokens = false;
-       }},
+       [](R& r) { (r = with_prompt(r, chat, 5)).add_special_tokens = false; }},
       {"n x max", Code::limit_exceeded, "n x max_tokens",
        [](R& r) { r = with_prompt(r, Tokens(1, 5), 8193), r.n = 128; }},
       {"max 0", Code::invalid_value, "max_tokens is 0", [](R& r) { r.max_tokens = 0; }},
