@@ -228,6 +228,7 @@ class ModelEngine final : public Engine {
     loop.scheduler.prefix_cache = options.prefix_cache;
     loop.scheduler.fingerprint = m.fingerprint;
     loop.scheduler.store = loop.disk = disk_pages_.get();
+    loop.least_prefill_tokens = m.least_prefill_tokens;
     loop.engine = profile.facts;
     loop_.emplace(loop, context, pools_, runner_, clock_);
   }

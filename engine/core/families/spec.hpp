@@ -13,6 +13,7 @@
 //
 // Logits are head(norm(x)) * logit_scale, then soft_cap * tanh(logit / soft_cap) if there is a cap.
 // Thread safety: plain values.
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -107,6 +108,17 @@ struct ModelSpec {
   // All layers have the same heads; so far no family differs.
   const AttentionSpec& attention() const { return layers.front().attention; }
   std::uint32_t layer_count() const { return static_cast<std::uint32_t>(layers.size()); }
+
+  // The prompt tokens that a step should have at least. It reads the weights of every expert that a
+  // token chose, soon of all; so it has enough tokens for each to get about 16 of them.
+  std::uint32_t least_prefill_tokens() const {
+    std::uint32_t tokens = 32;
+    for (const LayerSpec& layer : layers) {
+      const std::optional<ExpertsSpec>& experts = layer.feed_forward.experts;
+      if (experts) tokens = std::max(tokens, 16 * experts->count / std::max(experts->used, 1u));
+    }
+    return tokens;
+  }
 };
 
 }  // namespace millrace::engine

@@ -281,6 +281,7 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   info.width = spec.width;
   info.vocabulary = spec.vocabulary;
   info.context_tokens = spec.context_tokens;
+  info.least_prefill_tokens = spec.least_prefill_tokens();
   info.page_tokens = kv_page_tokens;
   info.groups = made.cache.groups();
   info.kv_memory = made.cache.text();

@@ -68,12 +68,13 @@ struct ModelInfo {
   LayerPath layer_path{};
   std::string program;  // for people: the operations of the layers, a line each
   std::uint32_t layers = 0, width = 0, vocabulary = 0;
-  std::uint32_t context_tokens = 0;  // the model's own limit
-  std::uint32_t page_tokens = 0;     // positions in a KV page
-  std::vector<PoolSize> groups;      // of the cache; ids of a group are below its pages
-  std::string kv_memory;             // for people: what each group holds, if there are several
-  std::uint32_t page_count = 0;      // of group 0
-  std::uint64_t page_bytes = 0;      // of one page over all layers
+  std::uint32_t context_tokens = 0;        // the model's own limit
+  std::uint32_t least_prefill_tokens = 0;  // that a step should have (ModelSpec)
+  std::uint32_t page_tokens = 0;           // positions in a KV page
+  std::vector<PoolSize> groups;            // of the cache; ids of a group are below its pages
+  std::string kv_memory;         // for people: what each group holds, if there are several
+  std::uint32_t page_count = 0;  // of group 0
+  std::uint64_t page_bytes = 0;  // of one page over all layers
 };
 
 class Model {

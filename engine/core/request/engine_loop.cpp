@@ -10,9 +10,6 @@
 namespace millrace::engine {
 namespace {
 
-// Tokens of a step that are left for prompts when all rows decode.
-constexpr std::uint32_t least_prefill_tokens = 32;
-
 Error fault_error(SampleFault fault, std::uint32_t position) {
   const std::string where = " for position " + std::to_string(position);
   if (fault == SampleFault::not_a_number) {
@@ -34,8 +31,8 @@ EngineLoop::EngineLoop(const LoopOptions& options, const RequestContext& context
       runner_(&runner),
       clock_(&clock),
       scheduler_(options.scheduler, pools),
-      pacer_(options.scheduler.max_batch + least_prefill_tokens, options.scheduler.step_tokens,
-             options.step_target_us) {}
+      pacer_(options.scheduler.max_batch + options.least_prefill_tokens,
+             options.scheduler.step_tokens, options.step_target_us) {}
 
 EngineLoop::~EngineLoop() {
   if (in_flight_) {

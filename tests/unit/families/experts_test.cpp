@@ -32,6 +32,15 @@ TEST(ExpertFamilies, MixtralIsALlamaWithExperts) {
   expect_layers(with_experts("llama").spec(), 4, layer_of(RopeKind::pairs, experts));
 }
 
+// A step of a model with many experts needs more tokens before an expert gets several.
+TEST(ExpertFamilies, StepsHaveTokensForMostExperts) {
+  EXPECT_EQ(SmallFile("llama", 4).spec().least_prefill_tokens(), 32u);
+  EXPECT_EQ(with_experts("llama").spec().least_prefill_tokens(), 64u);
+  ModelSpec spec = with_experts("llama").spec();
+  spec.layers.back().feed_forward.experts->count = 128;
+  EXPECT_EQ(spec.least_prefill_tokens(), 1024u);
+}
+
 TEST(ExpertFamilies, Qwen2MoeHasASharedExpertBehindAGate) {
   SmallFile file = with_experts("qwen2moe");
   file.u32("expert_feed_forward_length", 48).u32("expert_shared_feed_forward_length", 160);
