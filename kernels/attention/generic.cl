@@ -57,6 +57,7 @@
 // takes some of a segment's keys, and then some of the channels.
 // Limit: memory; this form serves as the reference.
 #include "attention/shape.cl"
+#include "attention/work.h"
 #include "common/math.cl"
 #include "common/prelude.cl"
 #include "kv/codecs.cl"
@@ -64,7 +65,7 @@
 #include "kv/planes.cl"
 #include "step/table.cl"
 
-#define ITEMS 64
+#define ITEMS ATTENTION_ITEMS
 #define OWN_CHANNELS ((HEAD_DIM + ITEMS - 1) / ITEMS)
 
 #define KEY_SETS (HEAD_DIM / KEY_GROUP)

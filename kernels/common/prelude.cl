@@ -13,6 +13,9 @@
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
 
+// A loop of a constant number of turns, all of them unrolled.
+#define MR_EACH(i, n) _Pragma("unroll") for (int i = 0; i < (n); ++i)
+
 // Builds names that end in what a template stands for: its number or its side.
 #define MR_JOIN(a, b) a##_##b
 #define MR_JOINED(a, b) MR_JOIN(a, b)

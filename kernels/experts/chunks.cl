@@ -1,6 +1,6 @@
-// The chunks of the runs of experts (runs.cl) that groups claim, on CPUs. exact_cpu.cl and
-// integer_cpu.cl include it: they define ROW_NUMBER, the type of the numbers of a row of x, and
-// mr_cut_work, which cuts a run.
+// The chunks of the runs of experts (runs.cl) that groups claim, on CPUs. A template, which
+// exact_cpu.cl and integer_tiles.cl include: they define ROW_NUMBER, the type of the numbers of a
+// row of x, and mr_cut_work, which cuts a run.
 #include "matmul/cut.cl"
 #include "matmul/layout.cl"
 
@@ -11,7 +11,18 @@
 #define X_STRIDE K
 #endif
 
-static inline Cut mr_cut_work(uint units, uint pairs, uint columns, uint share);
+static inline Cut MR_N(mr_cut_work)(uint units, uint pairs, uint columns, uint share);
+
+#ifndef MR_CHUNKS_BEGUN
+#define MR_CHUNKS_BEGUN
+// What a product multiplies (generic.cl).
+typedef struct {
+  __global const uchar* weight;
+  __global const ROW_NUMBER* x;
+  __global const ROW_NUMBER* sorted;
+  __global const float* bias;
+  uint panels, rows, first_row, by_token, mode;
+} ExpertsProduct;
 
 // A launch's work: every run of the experts first_expert .. first_expert + experts - 1 has `units`
 // of `pairs` pairs of panels.
@@ -33,27 +44,15 @@ static inline uint mr_share(__global const uint* runs) {
   return (chunks + count - 1) / count;
 }
 
-static inline void mr_enter(Walk* walk, const Work* work, uint run) {
-  walk->run = run;
-  walk->cut.chunks = 0;
-  if (run >= work->runs[0]) return;
-  walk->at = vload4(1 + run, work->runs);
-  if (walk->at.x - work->first_expert < work->experts) {
-    walk->cut = mr_cut_work(work->units, work->pairs, walk->at.z, work->share);
-  }
-}
-
-// Claims the next chunk and goes to its run; false if there is none.
-static inline bool mr_claim(Walk* walk, const Work* work, volatile __global uint* counters) {
-  const uint i = atomic_inc(counters);
-  while (walk->run < work->runs[0]) {
-    walk->chunk = i - walk->before;
-    if (walk->chunk < walk->cut.chunks) return true;
-    walk->before += walk->cut.chunks;
-    mr_enter(walk, work, walk->run + 1);
-  }
-  return false;
-}
+// A chunk: units first .. last - 1, columns c .. c + width - 1 of its run, which are the slots from
+// `slot` on, with the matrix and the bias of their expert.
+typedef struct {
+  uint first, last, width;
+  size_t slot;
+  __global const ROW_NUMBER* x;
+  __global const uchar* weight;
+  __global const float* bias;
+} Chunk;
 
 // The last group resets the counters.
 static inline void mr_finish(volatile __global uint* counters) {
@@ -62,30 +61,54 @@ static inline void mr_finish(volatile __global uint* counters) {
     atomic_xchg(counters + 1, 0);
   }
 }
+#endif
 
-// A chunk: units first .. last - 1, columns c .. c + width - 1 of its run, which are the slots from
-// `slot` on.
-typedef struct {
-  uint expert, first, last, width;
-  size_t slot;
-  __global const ROW_NUMBER* x;
-} Chunk;
+static inline void MR_N(mr_enter)(Walk* walk, const Work* work, uint run) {
+  walk->run = run;
+  walk->cut.chunks = 0;
+  if (run >= work->runs[0]) return;
+  walk->at = vload4(1 + run, work->runs);
+  if (walk->at.x - work->first_expert < work->experts) {
+    walk->cut = MR_N(mr_cut_work)(work->units, work->pairs, walk->at.z, work->share);
+  }
+}
 
-static inline void mr_find_chunk(Chunk* out, const Walk* walk, const Work* work,
-                                 __global const ROW_NUMBER* x, __global const ROW_NUMBER* sorted,
-                                 uint by_token) {
-  const uint part = walk->chunk % walk->cut.parts;
+static inline void MR_N(mr_begin)(Walk* walk, const Work* work) {
+  walk->before = 0;
+  MR_N(mr_enter)(walk, work, 0);
+}
+
+// Goes to chunk i of all runs, not before the chunk where the walk is; false if there is none: then
+// `before` is the number of all chunks.
+static inline bool MR_N(mr_go)(Walk* walk, const Work* work, uint i) {
+  while (walk->run < work->runs[0]) {
+    walk->chunk = i - walk->before;
+    if (walk->chunk < walk->cut.chunks) return true;
+    walk->before += walk->cut.chunks;
+    MR_N(mr_enter)(walk, work, walk->run + 1);
+  }
+  return false;
+}
+
+static inline uint MR_N(mr_count_chunks)(const Work* work) {
+  Walk walk;
+  MR_N(mr_begin)(&walk, work);
+  MR_N(mr_go)(&walk, work, UINT_MAX);
+  return walk.before;
+}
+
+static inline void MR_N(mr_find_chunk)(Chunk* out, const Walk* walk, const Work* work,
+                                       const ExpertsProduct* product) {
+  const uint part = walk->chunk % walk->cut.parts, expert = walk->at.x;
   const uint c = mr_cut(walk->at.z, part, walk->cut.parts);
-  out->expert = walk->at.x;
   out->first = walk->chunk / walk->cut.parts * walk->cut.run;
   out->last = min(out->first + walk->cut.run, work->units);
   out->width = mr_cut(walk->at.z, part + 1, walk->cut.parts) - c;
   out->slot = (size_t)walk->at.y + c;
-  const bool direct = by_token != 0 && walk->at.z == 1;
-  out->x = direct ? x + (size_t)walk->at.w * X_STRIDE : sorted + out->slot * X_STRIDE;
+  const bool direct = product->by_token != 0 && walk->at.z == 1;
+  out->x = direct ? product->x + (size_t)walk->at.w * X_STRIDE
+                  : product->sorted + out->slot * X_STRIDE;
+  out->weight = product->weight +
+                (size_t)(expert - work->first_expert) * product->panels * PANEL_BYTES;
+  out->bias = product->bias + (size_t)expert * product->rows + product->first_row;
 }
-
-// Of the kernels' arguments.
-#define MR_MATRIX(chunk) \
-  (weight + (size_t)((chunk).expert - first_expert) * panels * PANEL_BYTES)
-#define MR_BIAS(chunk) (bias + (size_t)(chunk).expert * rows + first_row)

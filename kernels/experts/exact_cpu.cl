@@ -6,15 +6,15 @@
 #include "matmul/exact_cpu.cl"
 #include "matmul/layout.cl"
 
-#define ROW_NUMBER float
-#include "experts/chunks.cl"
-
 // Cuts a run of the rows of an expert: units of four panels in runs of one, columns in tiles.
-static inline Cut mr_cut_work(uint units, uint pairs, uint columns, uint share) {
-  const uint parts = MR_COLUMN_TILES(columns);
+static inline Cut MR_N(mr_cut_work)(uint units, uint pairs, uint columns, uint share) {
+  const uint parts = MR_FLOAT_TILES(columns);
   const Cut cut = {1, parts, units * parts};
   return cut;
 }
+
+#define ROW_NUMBER float
+#include "experts/chunks.cl"
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void experts_matmul(__global const uchar* weight, __global const float* x,
@@ -22,16 +22,16 @@ void experts_matmul(__global const uchar* weight, __global const float* x,
                     __global const uint* runs, uint panels, uint first_expert, uint experts,
                     uint rows, uint first_row, uint out_stride, uint by_token, uint mode,
                     volatile __global uint* counters) {
+  const ExpertsProduct product = {weight, x,         sorted,   bias, panels,
+                                  rows,   first_row, by_token, mode};
   const Work work = {runs, first_expert, experts, (panels + 3) / 4, 2, mr_share(runs)};
   Walk walk;
-  walk.before = 0;
-  mr_enter(&walk, &work, 0);
-  while (mr_claim(&walk, &work, counters)) {
-    Chunk chunk;
-    mr_find_chunk(&chunk, &walk, &work, x, sorted, by_token);
-    __global float* to = out + chunk.slot * out_stride + first_row;
-    mr_panels(MR_MATRIX(chunk), chunk.x, to, MR_BIAS(chunk), 4 * chunk.first,
-              min(4 * chunk.last, panels), chunk.width, out_stride, mode);
+  MR_N(mr_begin)(&walk, &work);
+  while (MR_N(mr_go)(&walk, &work, atomic_inc(counters))) {
+    Chunk at;
+    MR_N(mr_find_chunk)(&at, &walk, &work, &product);
+    mr_panels(at.weight, at.x, out + at.slot * out_stride + first_row, at.bias, 4 * at.first,
+              min(4 * at.last, panels), at.width, out_stride, mode);
   }
   mr_finish(counters);
 }

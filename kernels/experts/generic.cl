@@ -9,12 +9,13 @@
 //            other experts are left alone
 //   x        rows of X_STRIDE (floats or codes): the token's row if by_token is not 0, otherwise
 //            the slot's
-//   bias     float [experts of the layer][rows], added if mode & 2
+//   bias     float [experts of the layer][rows], added if mode & MODE_BIASED
 //   out      float [slots][out_stride]; row r of the panels goes to first_row + r
 //   launch   local (16, GROUP_COLUMNS), groups (panels, slots / GROUP_COLUMNS, rounded up)
 // Limit: memory; this form serves as the reference.
 #include "matmul/group.cl"
 #include "matmul/layout.cl"
+#include "matmul/mode.h"
 
 #ifndef ROW_NUMBER
 #define ROW_NUMBER float
@@ -38,6 +39,6 @@ void experts_matmul(__global const uchar* weight, __global const ROW_NUMBER* x,
   __global const uchar* panel = weight + ((size_t)expert * panels + p) * PANEL_BYTES;
   const uint r = first_row + p * 16 + row;
   float sum = mr_output(panel, row, x + (size_t)(by_token != 0 ? at.y : slot) * X_STRIDE);
-  if ((mode & 2) != 0) sum = sum + bias[(size_t)at.x * rows + r];
+  if ((mode & MODE_BIASED) != 0) sum = sum + bias[(size_t)at.x * rows + r];
   out[(size_t)slot * out_stride + r] = sum;
 }

@@ -1,3 +1,4 @@
+#pragma once
 // Chooses each token's experts and weighs them, from the router's logits.
 //
 //   logits   float [tokens][stride]: an expert each; if `shared_at` is not 0, the logit of the
@@ -25,11 +26,9 @@
 #include "common/math.cl"
 #include "common/prelude.cl"
 #include "experts/runs.cl"
+#include "experts/table.h"
 
 #define VECTORS ((EXPERTS + 15) / 16)
-#define ROUTE_BIAS 1u
-#define ROUTE_NORMALIZED 2u
-#define ROUTE_DIRECT 4u
 
 // Returns integers in the order of the floats, from 2 on; of NaN 1, and of both zeros the same. 0
 // is left for what cannot be chosen.
@@ -120,19 +119,28 @@ static inline void mr_softmax_chosen(__global float* weights, uint used) {
   for (uint r = 0; r < used; ++r) weights[r] = weights[r] * scale;
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void route(__global const float* logits, __global const float* bias, __global float* weights,
-           __global uint* chosen, __global uint* runs, __global uint2* slots, __global uint* places,
-           uint stride, uint used, uint kind, uint flags, uint groups, uint groups_used,
-           uint shared_at, float scale) {
-  const uint token = (uint)get_global_id(0), tokens = (uint)get_global_size(0);
-  logits += (size_t)token * stride;
-  weights += token * (used + 1);
-  chosen += token * used;
+// The arguments that are the same for all tokens.
+typedef struct {
+  __global const float* logits;
+  __global const float* bias;
+  __global float* weights;
+  __global uint* chosen;
+  __global uint* runs;
+  __global uint2* slots;
+  __global uint* places;
+  uint stride, used, kind, flags, groups, groups_used, shared_at;
+  float scale;
+} Router;
+
+static inline void mr_route(const Router* by, uint token, uint tokens) {
+  const uint used = by->used, kind = by->kind, flags = by->flags;
+  __global const float* logits = by->logits + (size_t)token * by->stride;
+  __global float* weights = by->weights + token * (used + 1);
+  __global uint* chosen = by->chosen + token * used;
   float16 p[VECTORS], score[VECTORS];
   uint16 keys[VECTORS];
   int16 size = (int16)(0);
-  const bool by_logit = (flags & ROUTE_BIAS) == 0 && groups == 1;
+  const bool by_logit = (flags & ROUTE_BIAS) == 0 && by->groups == 1;
   for (uint i = 0; i < VECTORS; ++i) {
     p[i] = select((float16)(-INFINITY), vload16(i, logits), mr_real_lanes(i));
     score[i] = p[i];
@@ -142,10 +150,12 @@ void route(__global const float* logits, __global const float* bias, __global fl
   mr_probabilities(p, kind);
   for (uint i = 0; i < VECTORS; ++i) {
     if (!by_logit) score[i] = p[i];
-    if ((flags & ROUTE_BIAS) != 0) score[i] = score[i] + vload16(i, bias);
+    if ((flags & ROUTE_BIAS) != 0) score[i] = score[i] + vload16(i, by->bias);
     keys[i] = select((uint16)(0u), mr_keys(score[i]), mr_real_lanes(i));
   }
-  if (groups > 1) mr_keep_groups(keys, (const float*)score, groups, groups_used);
+  if (by->groups > 1) {
+    mr_keep_groups(keys, (const float*)score, by->groups, by->groups_used);
+  }
   for (uint r = 0; r < used; ++r) {
     chosen[r] = mr_take_best(keys, VECTORS);
     weights[r] = ((const float*)p)[chosen[r]];
@@ -155,24 +165,34 @@ void route(__global const float* logits, __global const float* bias, __global fl
   for (uint r = 0; r < used; ++r) sum = sum + weights[r];
   const float inverse = mr_recip(sum + 1e-20f);
   float extra = 1.0f;
-  if (shared_at != 0) {
-    extra = mr_sigmoid(logits[shared_at]);
-    size = max(size, (int16)(as_int(logits[shared_at]) & 0x7fffffff));
+  if (by->shared_at != 0) {
+    extra = mr_sigmoid(logits[by->shared_at]);
+    size = max(size, (int16)(as_int(logits[by->shared_at]) & 0x7fffffff));
   }
   for (uint l = 0; l < 16; ++l) {
     if (((const int*)&size)[l] >= 0x7f800000) extra = NAN;
   }
   for (uint r = 0; r < used; ++r) {
     if ((flags & ROUTE_NORMALIZED) != 0) weights[r] = weights[r] * inverse;
-    weights[r] = isequal(extra, extra) ? weights[r] * scale : NAN;
+    weights[r] = isequal(extra, extra) ? weights[r] * by->scale : NAN;
   }
   weights[used] = extra;
   if ((flags & ROUTE_DIRECT) == 0) return;
-  if (token == 0) runs[0] = tokens * used;
+  if (token == 0) by->runs[0] = tokens * used;
   for (uint r = 0; r < used; ++r) {
     const uint slot = token * used + r;
-    vstore4((uint4)(chosen[r], slot, 1, token), 1 + slot, runs);
-    slots[slot] = (uint2)(chosen[r], token);
-    places[slot] = slot;
+    vstore4((uint4)(chosen[r], slot, 1, token), 1 + slot, by->runs);
+    by->slots[slot] = (uint2)(chosen[r], token);
+    by->places[slot] = slot;
   }
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void route(__global const float* logits, __global const float* bias, __global float* weights,
+           __global uint* chosen, __global uint* runs, __global uint2* slots, __global uint* places,
+           uint stride, uint used, uint kind, uint flags, uint groups, uint groups_used,
+           uint shared_at, float scale) {
+  const Router router = {logits, bias, weights, chosen, runs,        slots,     places, stride,
+                         used,   kind, flags,   groups, groups_used, shared_at, scale};
+  mr_route(&router, (uint)get_global_id(0), (uint)get_global_size(0));
 }

@@ -1,3 +1,4 @@
+#pragma once
 // Sorts the choices of all tokens by expert; those of one expert stay in the order of tokens.
 //
 //   chosen   uint [choices], choice token * used + rank
@@ -27,10 +28,10 @@ static inline void mr_name_tokens(__global uint* runs, __global const uint2* slo
   for (uint r = 1; r <= runs[0]; ++r) runs[4 * r + 3] = slots[runs[4 * r + 1]].y;
 }
 
-__kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
-void sort_choices(__global const uint* chosen, __global uint* runs, __global uint2* slots,
-                  __global uint* places, __global uint* cursors, uint choices, uint used) {
 #if ROW_ITEMS == 1
+static inline void mr_sort(__global const uint* chosen, __global uint* runs,
+                           __global uint2* slots, __global uint* places, __global uint* cursors,
+                           uint choices, uint used) {
   for (uint e = 0; e < EXPERTS; ++e) cursors[e] = 0;
   for (uint i = 0; i < choices; ++i) ++cursors[chosen[i]];
   mr_make_runs(runs, cursors);
@@ -40,7 +41,11 @@ void sort_choices(__global const uint* chosen, __global uint* runs, __global uin
     places[i] = slot;
   }
   mr_name_tokens(runs, slots);
+}
 #else
+MR_GROUP_INLINE void mr_sort(__global const uint* chosen, __global uint* runs,
+                             __global uint2* slots, __global uint* places,
+                             __global uint* cursors, uint choices, uint used) {
   for (uint e = ROW_ITEM; e < EXPERTS; e += ROW_ITEMS) {
     uint count = 0;
     for (uint i = 0; i < choices; ++i) count += chosen[i] == e ? 1 : 0;
@@ -59,5 +64,11 @@ void sort_choices(__global const uint* chosen, __global uint* runs, __global uin
   }
   barrier(CLK_GLOBAL_MEM_FENCE);
   if (ROW_ITEM == 0) mr_name_tokens(runs, slots);
+}
 #endif
+
+__kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
+void sort_choices(__global const uint* chosen, __global uint* runs, __global uint2* slots,
+                  __global uint* places, __global uint* cursors, uint choices, uint used) {
+  mr_sort(chosen, runs, slots, places, cursors, choices, used);
 }

@@ -4,7 +4,8 @@
 #ifndef TILE
 #define TILE 6
 #endif
-#define MR_COLUMN_TILES(columns) (((columns) + TILE - 1) / TILE)
+#define MR_CEIL(a, b) (((a) + (b) - 1) / (b))
+#define MR_COLUMN_TILES(columns) MR_CEIL(columns, TILE)
 #define CHUNKS_A_GROUP 4
 
 // The cut of units by columns: units in runs of `run`, columns in `parts`. A unit is one or more

@@ -13,30 +13,13 @@
 #include "matmul/integer_tiles.cl"
 
 #define MR_KERNEL __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
-#define MR_CEIL(a, b) (((a) + (b) - 1) / (b))
-
-// The size of chunks: some microseconds of tiles, because at the end one core waits for the other's
-// last chunk. Each group gets several (CHUNKS_A_GROUP), because a group may be late.
-#define CHUNK_TILES MR_CEIL(800, K_BLOCKS)
-
-// Cuts units into at least `share` chunks, if there are as many units.
-static inline Cut mr_cut_work(uint units, uint pairs, uint columns, uint share) {
-  const uint tiles = MR_COLUMN_TILES(columns);
-  Cut cut;
-  // With few columns memory is the limit. Runs are long then: what is prefetched at an end is lost.
-  const bool few = tiles <= 2;
-  cut.run = min((uint)(CHUNK_PAIRS / pairs * (few ? 8 : 1)), MR_CEIL(units, share));
-  cut.parts = few ? 1 : MR_CEIL(tiles, max(1u, CHUNK_TILES / (cut.run * pairs)));
-  cut.chunks = MR_CEIL(units, cut.run) * cut.parts;
-  return cut;
-}
 
 // Runs `chunk` for units first .. last - 1 and columns c .. c + width - 1, until none is left; a
 // unit is `pairs` pairs of panels. The last group resets the counters.
 #define MR_CLAIM(units, pairs, chunk)                                                  \
   {                                                                                    \
     const uint share = (uint)get_num_groups(0) * CHUNKS_A_GROUP;                       \
-    const Cut cut = mr_cut_work(units, pairs, columns, share);                         \
+    const Cut cut = MR_N(mr_cut_work)(units, pairs, columns, share);                         \
     for (uint i; (i = atomic_inc(work)) < cut.chunks;) {                               \
       const uint first = i / cut.parts * cut.run, last = min(first + cut.run, units);  \
       const uint part = i % cut.parts, c = mr_cut(columns, part, cut.parts);           \

@@ -19,6 +19,7 @@
 //   the other arguments and the launch are those of exact_generic.cl
 // Limit: memory; this form serves as the reference.
 #include "matmul/group.cl"
+#include "matmul/mode.h"
 #include "matmul/weight.cl"
 #include "quantize/block.cl"
 
@@ -74,8 +75,8 @@ void matmul(__global const uchar* weight, __global const int* x, __global float*
   const uint row = (uint)get_local_id(0), p = (uint)get_group_id(0), c = (uint)get_global_id(1);
   if (c >= columns) return;
   float acc = mr_output(weight + (size_t)p * PANEL_BYTES, row, x + (size_t)c * X_STRIDE);
-  if ((mode & 2) != 0) acc = acc + bias[out_row + p * 16 + row];
+  if ((mode & MODE_BIASED) != 0) acc = acc + bias[out_row + p * 16 + row];
   out += (size_t)c * out_stride + out_row + p * 16 + row;
-  if ((mode & 1) != 0) acc = acc + *out;
+  if ((mode & MODE_ADDS) != 0) acc = acc + *out;
   *out = acc;
 }

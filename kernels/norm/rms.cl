@@ -87,6 +87,16 @@ MR_GROUP_INLINE float mr_rms_scale(__global const float* x, uint blocks, float i
 }
 #endif
 
+MR_GROUP_INLINE void mr_norm_row(__global const float* x, __global const float* weight,
+                                 __global float* out, uint blocks, float inverse_width,
+                                 float epsilon MR_SUMS_PARAMETER) {
+  const float mean = MR_MEAN(x, blocks, inverse_width);
+  const float scale = mr_rms_scale(x, blocks, inverse_width, epsilon, mean MR_SUMS_ARGUMENT);
+  for (uint b = ROW_ITEM; b < blocks; b += ROW_ITEMS) {
+    vstore16((MR_OFF(vload16(b, x), mean) * scale) * vload16(b, weight), b, out);
+  }
+}
+
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
 void rms_norm(__global const float* x, __global const float* weight, __global float* out,
               __global const uint* step, uint rows, uint gather, uint blocks, uint x_stride,
@@ -94,10 +104,6 @@ void rms_norm(__global const float* x, __global const float* weight, __global fl
   MR_SUMS
   const uint i = (uint)get_group_id(0);
   x += (size_t)(gather != 0 ? step[rows + i] : i) * x_stride;
-  out += (size_t)i * out_stride;
-  const float mean = MR_MEAN(x, blocks, inverse_width);
-  const float scale = mr_rms_scale(x, blocks, inverse_width, epsilon, mean MR_SUMS_ARGUMENT);
-  for (uint b = ROW_ITEM; b < blocks; b += ROW_ITEMS) {
-    vstore16((MR_OFF(vload16(b, x), mean) * scale) * vload16(b, weight), b, out);
-  }
+  mr_norm_row(x, weight, out + (size_t)i * out_stride, blocks, inverse_width,
+              epsilon MR_SUMS_ARGUMENT);
 }

@@ -66,9 +66,6 @@ static inline void mr_quantize(float16 first, float16 second, __global int* out)
 // Up to 32 blocks are quantized together, because a block alone is one chain of operations from its
 // first channel to its sums. First come their tops, one after the other, which overlap; then 16
 // scales at a time; then the codes.
-#define Q_TOGETHER 32u
-// The floats that a group of the cpu family keeps for 32 gates and 32 ups of so many columns.
-#define STRIP_FLOATS (Q_TOGETHER * 64)
 typedef struct {
   float top[Q_TOGETHER], scale[Q_TOGETHER], inverse[Q_TOGETHER];
 } Tops;

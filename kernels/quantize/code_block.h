@@ -14,3 +14,7 @@
 #define Q_SUM 9
 #define Q_OFFSET 10
 #define Q_OFFSET_HALF 11
+
+#define Q_TOGETHER 32u  // blocks are quantized together, see block.cl
+// The floats that a group of the cpu family keeps for 32 gates and 32 ups of so many columns.
+#define STRIP_FLOATS (Q_TOGETHER * 64)

@@ -88,7 +88,7 @@ class MatmulVariant {
     std::vector<std::string> defines = layout.defines();
     if (variant == "cpu") {
       defines.push_back("X_STRIDE=" + std::to_string(input_stride(matrix.columns)));
-      defines.push_back("TILE=" + std::to_string(tile));
+      defines.push_back("FLOAT_TILE=" + std::to_string(tile));
     } else {
       defines.push_back("GROUP_COLUMNS=" + std::to_string(group_columns));
     }

@@ -3,12 +3,13 @@
 #include <cstdint>
 
 #include "engine/core/model/forms.hpp"
+#include "kernels/matmul/mode.h"
 
 namespace millrace::engine {
 
-// The flags `mode` of kernels/matmul: 1 adds to the output, 2 adds the bias.
+// The flags of kernels/matmul/mode.h.
 inline std::uint32_t product_mode(Accumulate accumulate, const Buffer& bias) {
-  return (accumulate == Accumulate::add ? 1u : 0u) | (bias ? 2u : 0u);
+  return (accumulate == Accumulate::add ? MODE_ADDS : 0u) | (bias ? MODE_BIASED : 0u);
 }
 
 }  // namespace millrace::engine

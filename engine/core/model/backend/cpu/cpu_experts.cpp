@@ -1,6 +1,7 @@
 #include "engine/core/model/backend/cpu/cpu_experts.hpp"
 
 #include "engine/core/model/backend/cpu/cpu_backend.hpp"
+#include "engine/core/model/backend/product_mode.hpp"
 #include "engine/core/model/program_text.hpp"
 
 namespace millrace::engine {
@@ -47,7 +48,8 @@ Result<CpuExperts::Product> CpuExperts::build_product(const PanelLayout& layout,
 }
 
 Status CpuExperts::run(const ExpertMatrix& matrix, const ExpertsCall& call, const Buffer& out) {
-  const std::uint32_t mode = matrix.bias ? 2 : 0, direct = call.by_token ? 1 : 0;
+  const std::uint32_t mode = product_mode(Accumulate::replace, matrix.bias);
+  const std::uint32_t by_token = call.by_token ? 1 : 0;
   for (const ExpertRun& run : matrix.runs) {
     const bool integer = is_integer(run.format);
     Kernel& kernel = products_.at(key_of(run.format, matrix.columns, false)).plain;
@@ -55,7 +57,7 @@ Status CpuExperts::run(const ExpertMatrix& matrix, const ExpertsCall& call, cons
                                  {run.buffer, integer ? call.x.codes : call.x.rows,
                                   integer ? call.sorted.codes : call.sorted.rows, out, matrix.bias,
                                   call.runs, run.panels, run.first_expert, run.experts, matrix.rows,
-                                  run.first_row, matrix.rows, direct, mode, scratch_->claims}));
+                                  run.first_row, matrix.rows, by_token, mode, scratch_->claims}));
   }
   return {};
 }
@@ -69,7 +71,7 @@ Status CpuExperts::gated(const ExpertWeights& weights, const ExpertsCall& call,
         kernel, {.groups = {device_->info().compute_units}, .local = {}},
         {run.buffer, call.x.codes, call.sorted.codes, scratch_->sums, codes, matrix.bias, call.runs,
          run.panels, run.first_expert, run.experts, matrix.rows, code_stride(spec_.width),
-         matrix.bias ? 2u : 0u, scratch_->claims}));
+         product_mode(Accumulate::replace, matrix.bias), scratch_->claims}));
   }
   return {};
 }

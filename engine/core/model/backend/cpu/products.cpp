@@ -14,7 +14,7 @@ ProgramSpec cpu_product_program(const Target& target, const PanelLayout& layout,
   const auto add = [&](std::string_view name, std::uint64_t value) {
     program.defines.push_back(define(name, value));
   };
-  add("TILE", codes ? target.tuning.integer_tile : target.tuning.float_tile);
+  add(codes ? "TILE" : "FLOAT_TILE", codes ? target.tuning.integer_tile : target.tuning.float_tile);
   add("X_STRIDE", codes ? code_stride(layout.columns) : input_stride(layout.columns));
   if (codes) add("DOT", static_cast<std::uint64_t>(target.device->dot()));
   return program;

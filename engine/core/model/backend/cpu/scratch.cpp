@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/attention/work.h"
+#include "kernels/quantize/code_block.h"
 
 namespace millrace::engine {
 
@@ -10,8 +11,8 @@ namespace millrace::engine {
 // of as many columns as kernels/matmul/integer_tiles.cl activates together.
 Status CpuScratch::reserve_sums(Device& device) {
   if (sums) return {};
-  constexpr std::uint64_t strip_floats = 32 * 64;
-  const std::uint64_t bytes = strip_floats * sizeof(float) * device.info().compute_units;
+  const std::uint64_t bytes =
+      std::uint64_t{STRIP_FLOATS} * sizeof(float) * device.info().compute_units;
   MILLRACE_ASSIGN(sums, device.allocate_zeroed(bytes, "the sums of gate and up"));
   MILLRACE_ASSIGN(claims, device.allocate_zeroed(2 * 4, "the chunks of products"));
   return {};

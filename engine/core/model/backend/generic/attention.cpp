@@ -2,11 +2,10 @@
 #include "engine/core/model/backend/generic/generic_backend.hpp"
 #include "engine/core/model/kv_program.hpp"
 #include "engine/core/model/program_text.hpp"
+#include "kernels/attention/work.h"
 
 namespace millrace::engine {
 namespace {
-
-constexpr std::uint32_t attention_items = 64;  // work-items of a group, as in the generic source
 
 void add_generic_kv_defines(ProgramSpec& program, const KvCodecs& codecs, const Target& target,
                             MathMode math) {
@@ -50,7 +49,7 @@ Result<Forms> GenericBackend::attend(const AttentionCall& call, const Activation
   const AttentionItems& items = call.step.attention[target().window_of(kv.kind)];
   MILLRACE_TRY(
       device_->launch(kv_kernels_.at({kv.codecs, kv.kind}).attend,
-                      {.groups = {heads.heads, call.step.tokens}, .local = {attention_items}},
+                      {.groups = {heads.heads, call.step.tokens}, .local = {ATTENTION_ITEMS}},
                       {call.qkv, kv.means, kv.sinks, kv.buffer, call.step_words, out.rows,
                        items.positions_at, items.tables_at, target().qkv_stride,
                        input_stride(heads.heads * heads.head_dim), target().kinds[kv.kind].scale}));

@@ -1,6 +1,7 @@
 #include "engine/core/model/backend/generic/generic_experts.hpp"
 
 #include "engine/core/model/backend/generic/generic_backend.hpp"
+#include "engine/core/model/backend/product_mode.hpp"
 #include "engine/core/model/program_text.hpp"
 
 namespace millrace::engine {
@@ -27,14 +28,15 @@ Status GenericExperts::prepare(const ExpertMatrix& matrix) {
 }
 
 Status GenericExperts::run(const ExpertMatrix& matrix, const ExpertsCall& call, const Buffer& out) {
-  const std::uint32_t mode = matrix.bias ? 2 : 0, direct = call.by_token ? 1 : 0;
+  const std::uint32_t mode = product_mode(Accumulate::replace, matrix.bias);
+  const std::uint32_t by_token = call.by_token ? 1 : 0;
   for (const ExpertRun& run : matrix.runs) {
     const Buffer& from = reads_codes(run.format) ? call.x.codes : call.x.rows;
     Kernel& kernel = products_.at({run.format, round_up(matrix.columns, block_columns)});
     MILLRACE_TRY(device_->launch(
         kernel, generic_product_grid(run.panels, call.slot_count),
         {run.buffer, from, out, matrix.bias, call.slots, call.slot_count, run.panels,
-         run.first_expert, run.experts, matrix.rows, run.first_row, matrix.rows, direct, mode}));
+         run.first_expert, run.experts, matrix.rows, run.first_row, matrix.rows, by_token, mode}));
   }
   return {};
 }
