@@ -6,7 +6,7 @@
 //
 //   MR_ROWS(0, MR_NORM(MR_VECTOR(0));)                               hidden -> normed
 //   MR_PRODUCTS(2, MR_CHUNKS(30),                                    normed -> qkv
-//     MR_PRODUCT(0, 60, MR_WEIGHT(1), 0, 0, s->normed, NORMED_STRIDE, s->qkv + 0, 960, 0))
+//     MR_PRODUCT(0, 60, MR_WEIGHT(1), 0, s->normed, NORMED_STRIDE, s->qkv + 0, 960, 0))
 //   MR_STORE(4, MR_WEIGHT(2), MR_VECTOR(3), ...)                     keys and values -> the cache
 //   MR_ATTEND(6, MR_WEIGHT(2), MR_VECTOR(3), ...)                    qkv, cache -> attended
 //   MR_PRODUCTS(9, ...)                                              added to hidden
@@ -25,15 +25,16 @@
 // driver may start the others now, later, or after this group has done all the work. If the system
 // has taken the core of another away, this group ends when it has waited long, so that the other
 // may have this core; the groups that remain do the rest. At least half of them remain, because one
-// that has ended is missed until the launch is done. Which group
-// computes a chunk depends on time; a chunk's result does not, and neither does the cut of a phase
-// change any bit. In PoCL, whose mem_fence is empty and whose atomics acquire and release, the
-// counters order memory; in drivers whose atomics do not, mem_fence does.
+// that has ended is missed until the launch is done. Which group computes a chunk depends on time;
+// a chunk's result does not, and neither does the cut of a phase change any bit. In PoCL, whose
+// mem_fence is empty and whose atomics acquire and release, the counters order memory; in drivers
+// whose atomics do not, mem_fence does.
 //
 //   table   ulong [layers][LAYER_WORDS]: table.h; an address is 0 where there is no buffer
 //   phases  uint [PHASES_LAYERS + layers * SYNC_WORDS]: table.h, with sync of each layer; zero
 //           before and after each launch, as is work (attention/work.h)
 //   scratch float [groups][STRIP_FLOATS]
+//   memory  addresses of the experts' buffers (experts/table.h), if a layer has experts
 //   patience  turns of MR_PAUSE, on x86 processors since 2017 about 20 to 40 ns, that a group may
 //           wait in the launch
 //   chunk_pairs, chunk_tiles  a chunk of a product in a wide step: pairs of panels by column tiles
@@ -42,7 +43,7 @@
 //           ACTIVATED_STRIDE: from row to row; TILE_TOKENS: QUERIES of tiles of several tokens,
 //           beside attention with QUERIES 1; LAYER_WORDS, SYNC_WORDS of a layer
 // The host puts before this file the products of each depth (matmul/integer_tiles.cl) and what only
-// some families do to rows (norm/heads.cl, norm/add.cl, rope/in_place.cl, rope/temperature.cl).
+// some families do: norm/heads.cl, norm/add.cl, rope/in_place.cl, rope/temperature.cl, experts.cl.
 // Limit: memory for up to about 4 columns, then dot products.
 #include "attention/heads.cl"
 #include "attention/units.cl"
@@ -50,6 +51,7 @@
 #include "common/prelude.cl"
 #include "layer/table.h"
 #include "matmul/cut.cl"
+#include "matmul/mode.h"
 #include "quantize/block.cl"
 #include "quantize/norm.cl"
 #include "quantize/row.cl"
@@ -89,11 +91,13 @@ typedef volatile __global uint* MrCounter;
 typedef struct {
   __global float* hidden;
   __global int* normed;
+  __global float* normed_rows;  // for experts
   __global float* qkv;
   __global int* attended;
   __global int* activated;
   __global float* branch;
   __global float* sums;  // of this group
+  __global const ulong* memory;  // of experts: experts.cl
   __global const uint* step;
   __global float16* partial;
   volatile __global uint* work;
@@ -175,26 +179,26 @@ static inline bool mr_await(const LayerStep* s, uint* patience, MrCounter done, 
 #define MR_COLUMNS min(s->width, s->columns - (uint)MR_COLUMN)
 #define MR_PAIRS(panels) (((panels) + 1) / 2)
 // A matrix whose parts differ in format is several products, whose chunks follow one another. Each
-// MR_PRODUCT multiplies the columns, rows of codes x, by a part into rows of floats, which it
-// replaces (mode 0) or adds to (mode 1); `product` numbers its format and depth (matmul/layout.cl).
+// MR_PRODUCT multiplies the columns, rows of codes x, by a part into rows of floats; `product`
+// numbers its format and depth (matmul/layout.cl), and mode has the flags of matmul/mode.h.
 #define MR_PRODUCTS(place, count, products) MR_PHASE(place, count, uint j = i; products)
-#define MR_PRODUCT(product, panels, weight, bias, biased, x, x_stride, out, out_stride, mode)      \
+#define MR_PRODUCT(product, panels, weight, bias, x, x_stride, out, out_stride, mode)              \
   {                                                                                                \
     if (j < MR_CHUNKS(MR_PAIRS(panels))) {                                                         \
       MR_JOINED(mr_pairs, product)(weight, x + MR_COLUMN * (x_stride),                             \
                                    out + MR_COLUMN * (out_stride), bias, panels, MR_FIRST,         \
                                    MR_LAST(MR_PAIRS(panels)), s->groups * s->run, MR_COLUMNS,      \
-                                   MR_RUNS(MR_COLUMNS, TILE), out_stride, (mode) + 2 * (biased));  \
+                                   MR_RUNS(MR_COLUMNS, TILE), out_stride, mode);                   \
     }                                                                                              \
     j -= MR_CHUNKS(MR_PAIRS(panels)); /* wraps after this part, and so enters no other */          \
   }
-#define MR_GATED(place, product, panels, weight, bias, biased)                                    \
+#define MR_GATED(place, product, panels, weight, bias, mode)                                      \
   MR_PHASE(place, MR_CHUNKS((panels) / 4), const uint j = i;                                      \
            MR_JOINED(mr_gate_up, product)(                                                        \
                weight, s->normed + MR_COLUMN * NORMED_STRIDE,                                     \
                s->activated + MR_COLUMN * ACTIVATED_STRIDE, bias, s->sums, panels, MR_FIRST,      \
                MR_LAST((panels) / 4), s->groups * s->run, MR_COLUMNS, MR_RUNS(MR_COLUMNS, TILE),  \
-               ACTIVATED_STRIDE, 2 * (biased)))
+               ACTIVATED_STRIDE, mode))
 
 // Stores the tokens of tiles of several. Neighbouring tiles write to the same cache lines, so a
 // group takes several of them.
@@ -230,9 +234,10 @@ static inline bool mr_layer(const LayerStep* s, uint* patience, __global const u
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void layers(__global const ulong* table, uint layer_count,
-            __global float* hidden, __global int* normed, __global float* qkv,
-            __global int* attended, __global int* activated, __global float* branch,
-            __global float* scratch, __global const uint* step, __global float16* partial,
+            __global float* hidden, __global int* normed, __global float* normed_rows,
+            __global float* qkv, __global int* attended, __global int* activated,
+            __global float* branch, __global float* scratch, __global const ulong* memory,
+            __global const uint* step, __global float16* partial,
             volatile __global uint* work, volatile __global uint* phases, uint positions,
             uint tables, uint tiles, uint tile_count, uint units, uint unit_count, uint singles,
             uint single_count, uint columns, uint chunk_pairs, uint chunk_tiles,
@@ -241,11 +246,13 @@ void layers(__global const ulong* table, uint layer_count,
   const uint width = columns > 16 ? TILE * chunk_tiles : columns;
   const LayerStep s = {hidden,
                        normed,
+                       normed_rows,
                        qkv,
                        attended,
                        activated,
                        branch,
                        scratch + get_group_id(0) * STRIP_FLOATS,
+                       memory,
                        step,
                        partial,
                        work,

@@ -16,3 +16,6 @@
 #define PHASE_COUNTERS 2
 #define PHASE_NEXT_SINGLE 2  // in attention: the next unit of tiles of one token
 #define ATTEND_COUNTERS 3
+#define PHASE_GATED_CHUNKS 2  // in the sorting of experts: the chunks of their first product
+#define PHASE_DOWN_CHUNKS 3   // of the second
+#define SORT_COUNTERS 4

@@ -25,7 +25,8 @@ struct TinyModel {
   std::map<std::string, std::vector<std::uint64_t>> shapes{};  // replace the right ones
   std::map<std::string, float> scales{};                       // factors of single fp32 tensors
   std::vector<std::string> absent{};
-  // Further tensors of each layer, by name without "blk.N." and ".weight".
+  // Further tensors of each layer, by name without "blk.N."; ".weight" is added where there is no
+  // other ending.
   std::map<std::string, std::vector<std::uint64_t>> layer_tensors{};
   std::map<std::string, float> numbers{};         // further keys of the architecture
   std::map<std::string, std::uint32_t> counts{};  // likewise
@@ -64,7 +65,7 @@ struct TinyModel {
       add(out, random, p + "attn_norm.weight", width, 0);
       add(out, random, p + "ffn_norm.weight", width, 0);
       for (const auto& [name, shape] : layer_tensors) {
-        add(out, random, p + name + ".weight", shape);
+        add(out, random, p + name + (name.contains('.') ? "" : ".weight"), shape);
       }
       add_projection(out, random, p + "attn_q", width, heads * dim);
       add_projection(out, random, p + "attn_k", width, kv_heads * dim);

@@ -1,16 +1,12 @@
 #include "engine/core/model/experts.hpp"
 
+#include <bit>
 #include <utility>
 
 #include "engine/core/model/program_text.hpp"
+#include "kernels/experts/table.h"
 
 namespace millrace::engine {
-namespace {
-
-// Flags of kernels/experts/route.cl.
-constexpr std::uint32_t route_bias = 1, route_normalized = 2, route_direct = 4;
-
-}  // namespace
 
 Experts::Experts(Backend& backend, const ExpertsSpec& spec, Gate gate, std::uint32_t direct_tokens)
     : backend_(&backend),
@@ -29,11 +25,13 @@ Grid Experts::rows_grid(std::uint32_t rows) const {
   return {.groups = {rows}, .local = {device_->row_items()}};
 }
 
-// Allocates what a step of so many tokens needs. The driver keeps the old buffers until their
-// commands are done.
-Status Experts::reserve(std::uint32_t tokens) {
-  if (scratch_.tokens >= tokens) return {};
-  Scratch room;
+// Allocates what a step of so many tokens needs. A launch of whole layers reads this memory by its
+// address, so nothing may run when it is replaced; doubling makes that rare.
+Status Experts::reserve(std::uint32_t needed) {
+  if (memory_.tokens >= needed) return {};
+  MILLRACE_TRY(device_->finish());
+  const std::uint32_t tokens = std::bit_ceil(needed);
+  ExpertsMemory room;
   room.tokens = tokens;
   const std::uint64_t word = 4, slots = std::uint64_t{tokens} * spec_.used;
   const auto allocate = [&](Buffer& buffer, std::uint64_t words, const char* what) -> Status {
@@ -50,7 +48,7 @@ Status Experts::reserve(std::uint32_t tokens) {
   MILLRACE_TRY(allocate(room.logits, std::uint64_t{tokens} * needs_.router_rows, "router logits"));
   MILLRACE_TRY(allocate(room.weights, slots + tokens, "the weights of experts"));
   MILLRACE_TRY(allocate(room.chosen, slots, "chosen experts"));
-  MILLRACE_TRY(allocate(room.runs, 4 + 4 * slots, "runs of experts"));
+  MILLRACE_TRY(allocate(room.runs, RUNS_WORDS_OF(slots), "runs of experts"));
   MILLRACE_TRY(allocate(room.slots, 2 * slots, "slots of experts"));
   MILLRACE_TRY(allocate(room.places, slots, "places of experts"));
   MILLRACE_TRY(allocate(room.cursors, spec_.count, "cursors of experts"));
@@ -62,8 +60,17 @@ Status Experts::reserve(std::uint32_t tokens) {
     MILLRACE_TRY(allocate(room.gate_up, slots * rows, "the experts' gate and up"));
   }
   MILLRACE_TRY(allocate(room.down, slots * round_up(width_, panel_rows), "the experts' output"));
-  scratch_ = std::move(room);
+  memory_ = std::move(room);
   return {};
+}
+
+Result<const ExpertsMemory*> Experts::memory(std::uint32_t tokens) {
+  MILLRACE_TRY(reserve(tokens));
+  return &memory_;
+}
+
+std::uint32_t Experts::route_flags(const ExpertWeights& weights) const {
+  return (weights.selection_bias ? ROUTE_BIAS : 0u) | (spec_.normalized ? ROUTE_NORMALIZED : 0u);
 }
 
 Status Experts::route(const ExpertWeights& weights, const ExpertsInput& in) {
@@ -72,67 +79,66 @@ Status Experts::route(const ExpertWeights& weights, const ExpertsInput& in) {
   MILLRACE_TRY(backend_->project({.matrix = router,
                                   .x = in.x,
                                   .columns = tokens,
-                                  .out = scratch_.logits,
+                                  .out = memory_.logits,
                                   .out_stride = router.rows},
                                  MathMode::exact));
-  const std::uint32_t flags = (weights.selection_bias ? route_bias : 0) |
-                              (spec_.normalized ? route_normalized : 0) |
-                              (tokens <= direct_tokens_ ? route_direct : 0);
+  const std::uint32_t flags = route_flags(weights) | (tokens <= direct_tokens_ ? ROUTE_DIRECT : 0u);
   return device_->launch(route_, {.groups = {tokens}, .local = {}},
-                         {scratch_.logits, weights.selection_bias, scratch_.weights,
-                          scratch_.chosen, scratch_.runs, scratch_.slots, scratch_.places,
-                          router.rows, spec_.used, static_cast<std::uint32_t>(spec_.router), flags,
-                          spec_.groups, spec_.groups_used, weights.shared_gate_row, spec_.scale});
+                         {memory_.logits, weights.selection_bias, memory_.weights, memory_.chosen,
+                          memory_.runs, memory_.slots, memory_.places, router.rows, spec_.used,
+                          static_cast<std::uint32_t>(spec_.router), flags, spec_.groups,
+                          spec_.groups_used, weights.shared_gate_row, spec_.scale});
 }
 
 // Sorts the choices by expert, and their rows of x in `forms`, for tiles of several columns.
 Status Experts::sort(const ExpertsInput& in, Forms forms) {
   const std::uint32_t slots = in.tokens * spec_.used;
   MILLRACE_TRY(device_->launch(sort_, rows_grid(1),
-                               {scratch_.chosen, scratch_.runs, scratch_.slots, scratch_.places,
-                                scratch_.cursors, slots, spec_.used}));
+                               {memory_.chosen, memory_.runs, memory_.slots, memory_.places,
+                                memory_.cursors, slots, spec_.used}));
   constexpr std::uint32_t vector_words = 16;
   if (forms.rows) {
     MILLRACE_TRY(device_->launch(
         gather_, rows_grid(slots),
-        {in.x.rows, scratch_.slots, scratch_.sorted.rows, input_stride(width_) / vector_words}));
+        {in.x.rows, memory_.slots, memory_.sorted.rows, input_stride(width_) / vector_words}));
   }
   if (!forms.codes) return {};
   return device_->launch(
       gather_, rows_grid(slots),
-      {in.x.codes, scratch_.slots, scratch_.sorted.codes, code_stride(width_) / vector_words});
+      {in.x.codes, memory_.slots, memory_.sorted.codes, code_stride(width_) / vector_words});
 }
 
 Status Experts::run_gate_up(const ExpertWeights& weights, const ExpertsInput& in) {
   const std::uint32_t slots = in.tokens * spec_.used;
   const ExpertsCall call{.x = in.x,
                          .by_token = true,
-                         .sorted = scratch_.sorted,
-                         .runs = scratch_.runs,
-                         .slots = scratch_.slots,
+                         .sorted = memory_.sorted,
+                         .runs = memory_.runs,
+                         .slots = memory_.slots,
                          .slot_count = slots};
   if (products_->fuses_gate(weights)) {
-    return products_->gated(weights, call, scratch_.activated.codes);
+    return products_->gated(weights, call, memory_.activated.codes);
   }
-  MILLRACE_TRY(products_->run(weights.gate_up, call, scratch_.gate_up));
+  MILLRACE_TRY(products_->run(weights.gate_up, call, memory_.gate_up));
   const Forms forms = backend_->inputs_of(weights.down);
   if (forms.rows) {
     MILLRACE_TRY(device_->launch(
         activate_, rows_grid(slots),
-        {scratch_.gate_up, scratch_.activated.rows, round_up(spec_.width, panel_rows) / panel_rows,
+        {memory_.gate_up, memory_.activated.rows, round_up(spec_.width, panel_rows) / panel_rows,
          input_stride(spec_.width)}));
   }
   if (!forms.codes) return {};
   return device_->launch(activate_quantize_, rows_grid(slots),
-                         {scratch_.gate_up, scratch_.activated.codes, spec_.width / block_columns,
+                         {memory_.gate_up, memory_.activated.codes, spec_.width / block_columns,
                           code_stride(spec_.width)});
 }
 
 Status Experts::combine(const ExpertWeights& weights, const ExpertsInput& in,
                         const ExpertsOutput& out) {
-  const std::uint32_t mode = (out.accumulate == Accumulate::add ? 1u : 0u) | (in.shared ? 2u : 0u);
+  const std::uint32_t mode =
+      (out.accumulate == Accumulate::add ? COMBINE_ADDS : 0u) | (in.shared ? COMBINE_SHARED : 0u);
   return device_->launch(combine_, rows_grid(in.tokens),
-                         {scratch_.down, scratch_.weights, scratch_.places, in.shared, out.rows,
+                         {memory_.down, memory_.weights, memory_.places, in.shared, out.rows,
                           spec_.used, round_up(width_, panel_rows) / panel_rows, weights.down.rows,
                           in.shared_stride, input_stride(width_), mode, out.scale});
 }
@@ -146,13 +152,13 @@ Status Experts::run(const ExpertWeights& weights, const ExpertsInput& in,
   MILLRACE_TRY(route(weights, in));
   if (in.tokens > direct_tokens_) MILLRACE_TRY(sort(in, products_->gathered(weights.gate_up)));
   MILLRACE_TRY(run_gate_up(weights, in));
-  const ExpertsCall down{.x = scratch_.activated,
+  const ExpertsCall down{.x = memory_.activated,
                          .by_token = false,
-                         .sorted = scratch_.activated,
-                         .runs = scratch_.runs,
-                         .slots = scratch_.slots,
+                         .sorted = memory_.activated,
+                         .runs = memory_.runs,
+                         .slots = memory_.slots,
                          .slot_count = in.tokens * spec_.used};
-  MILLRACE_TRY(products_->run(weights.down, down, scratch_.down));
+  MILLRACE_TRY(products_->run(weights.down, down, memory_.down));
   return combine(weights, in, out);
 }
 

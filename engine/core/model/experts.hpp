@@ -42,6 +42,15 @@ struct ExpertsOutput {
   float scale = 1.0f;
 };
 
+// What a step lays down between the launches of its experts.
+struct ExpertsMemory {
+  std::uint32_t tokens = 0;  // for which there is room
+  Buffer logits, weights, chosen;
+  Buffer runs, slots, places, cursors;  // kernels/experts/runs.cl
+  Activation sorted, activated;
+  Buffer gate_up, down;
+};
+
 class Experts {
  public:
   // Steps of up to `direct_tokens` read the experts of each token directly. Larger ones sort the
@@ -60,18 +69,18 @@ class Experts {
 
   // The choices of the last run: uint [tokens][used], best first, and float [tokens][used + 1], the
   // weights of the chosen experts and then of the shared one.
-  const Buffer& chosen() const { return scratch_.chosen; }
-  const Buffer& weights() const { return scratch_.weights; }
+  const Buffer& chosen() const { return memory_.chosen; }
+  const Buffer& weights() const { return memory_.weights; }
+
+  // For backends that run whole layers: what the kernels get besides weights. The memory of steps
+  // of up to so many tokens stays where it is until more is asked for.
+  const ExpertsSpec& spec() const { return spec_; }
+  Gate gate() const { return gate_; }
+  std::uint32_t direct_tokens() const { return direct_tokens_; }
+  std::uint32_t route_flags(const ExpertWeights& weights) const;  // but for ROUTE_DIRECT
+  Result<const ExpertsMemory*> memory(std::uint32_t tokens);
 
  private:
-  // What a step of some tokens needs between its launches.
-  struct Scratch {
-    std::uint32_t tokens = 0;  // for which there is room
-    Buffer logits, weights, chosen;
-    Buffer runs, slots, places, cursors;  // kernels/experts/runs.cl
-    Activation sorted, activated;
-    Buffer gate_up, down;
-  };
   struct Needs {
     Forms sorted, activated;
     bool gate_up = false;
@@ -84,7 +93,7 @@ class Experts {
   Status prepare_routing();
   Status prepare_activation();
 
-  Status reserve(std::uint32_t tokens);
+  Status reserve(std::uint32_t needed);
   Status route(const ExpertWeights& weights, const ExpertsInput& in);
   Status sort(const ExpertsInput& in, Forms forms);
   Status run_gate_up(const ExpertWeights& weights, const ExpertsInput& in);
@@ -98,7 +107,7 @@ class Experts {
   std::uint32_t direct_tokens_;
   std::unique_ptr<ExpertProducts> products_;
   Needs needs_;
-  Scratch scratch_;
+  ExpertsMemory memory_;
   Kernel route_, sort_, gather_, combine_;
   Kernel activate_, activate_quantize_;
 };

@@ -17,7 +17,7 @@ Status Experts::prepare(const ExpertWeights& weights) {
   needs_.activated |= backend_->inputs_of(weights.down);
   needs_.gate_up |= !fused;
   needs_.router_rows = std::max(needs_.router_rows, weights.router.rows);
-  scratch_ = {};  // the next run allocates what this layer needs, too
+  memory_ = {};  // the next run allocates what this layer needs, too
   return {};
 }
 

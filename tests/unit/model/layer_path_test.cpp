@@ -8,6 +8,7 @@
 #include "engine/core/model/model.hpp"
 #include "schemas/base/log.hpp"
 #include "tests/support/device.hpp"
+#include "tests/support/tiny_experts.hpp"
 #include "tests/support/tiny_model.hpp"
 
 namespace millrace::engine {
@@ -99,6 +100,23 @@ TEST_F(LayerPathTest, LayersWithOtherCachesTakeALaunchEach) {
   const LayerPath path = load(wide, {.variant = "cpu"}, {.kv = "k5v3~1,0"});
   EXPECT_EQ(path.name(), "several launches");
   EXPECT_EQ(path.text(), "2 layers in 2 launches: blk.1 stores its KV in r5/r3, blk.0 in f16/f16");
+}
+
+TEST_F(LayerPathTest, ExpertsRunInOneLaunchOrSayWhyNot) {
+  TinyModel model = quantized();
+  model.type = TensorType::q8_0;
+  millrace::testing::give_experts(model);
+  EXPECT_EQ(load(model).text(), "2 layers in one launch");
+  TinyModel floats = model;
+  floats.types["blk.0.ffn_down_exps.weight"] = TensorType::f16;
+  EXPECT_EQ(load(floats).reason, "blk.0.ffn_down_exps.weight is F16, which is not quantized");
+  TinyModel mixture = model;
+  mixture.types["blk.0.ffn_up_exps.weight"] = TensorType::q4_0;
+  EXPECT_EQ(load(mixture).reason, "the experts of blk.0 have matrices of several types or buffers");
+  TinyModel routers = model;
+  routers.types["blk.1.ffn_gate_inp.weight"] = TensorType::f16;
+  EXPECT_EQ(load(routers).text(),
+            "2 layers in 2 launches: blk.1 has a router of another type than blk.0");
 }
 
 TEST_F(LayerPathTest, WhatElseKeepsLayersFromRunningWholeIsNamed) {

@@ -5,10 +5,13 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/tiny_experts.hpp"
 #include "tests/unit/model/whole_layer_fixture.hpp"
 
 namespace millrace::engine {
 namespace {
+
+using testing::give_experts;
 
 // A model of 256 channels and 8 heads of 32, of an architecture with operations of its own.
 TinyModel family_of(const std::string& architecture,
@@ -90,6 +93,52 @@ TEST_F(WholeLayer, SameBitsWithSublayersSideBySide) {
   model.attention.window = 100;
   model.tied = true;
   model.absent = {"blk.0.ffn_norm.weight", "blk.1.ffn_norm.weight"};
+  expect_same(model, "cpu", mixed());
+}
+
+TEST_F(WholeLayer, SameBitsWithExperts) {
+  TinyModel model = family_of("qwen3moe", {{"attn_q_norm", {32}}, {"attn_k_norm", {32}}}, {});
+  give_experts(model);
+  expect_same(model, "cpu", mixed());
+  expect_same(model, "cpu", decoding(1, 20));
+  expect_same(model, "cpu", decoding(5, 40));
+  for (const std::string layer : {"blk.0.", "blk.1."}) {
+    model.types[layer + "ffn_down_exps.weight"] = TensorType::q8_0;
+    model.types[layer + "ffn_gate_inp.weight"] = TensorType::f16;
+  }
+  expect_same(model, "cpu", mixed());
+}
+
+// A biased choice among groups, and a shared expert without a gate.
+TEST_F(WholeLayer, SameBitsWithASharedExpert) {
+  TinyModel model = family_of("glm4moe",
+                              {{"post_attention_norm", {256}},
+                               {"exp_probs_b.bias", {8}},
+                               {"ffn_gate_shexp", {256, 64}},
+                               {"ffn_up_shexp", {256, 64}},
+                               {"ffn_down_shexp", {64, 256}}},
+                              {{"expert_weights_scale", 1.5f}});
+  give_experts(model);
+  model.counts["expert_shared_count"] = 1;
+  model.counts["expert_gating_func"] = 2;
+  model.counts["leading_dense_block_count"] = 0;
+  for (const std::string layer : {"blk.0.", "blk.1."}) {
+    model.absent.push_back(layer + "ffn_norm.weight");
+  }
+  expect_same(model, "cpu", mixed());
+}
+
+// The shared expert's gate is one more row of the router.
+TEST_F(WholeLayer, SameBitsWithAGatedSharedExpert) {
+  TinyModel model = family_of("qwen2moe",
+                              {{"ffn_gate_inp_shexp", {256}},
+                               {"ffn_gate_shexp", {256, 96}},
+                               {"ffn_up_shexp", {256, 96}},
+                               {"ffn_down_shexp", {96, 256}}},
+                              {});
+  give_experts(model);
+  model.counts["expert_shared_feed_forward_length"] = 96;
+  model.biases = true;
   expect_same(model, "cpu", mixed());
 }
 

@@ -26,8 +26,8 @@ class WholeLayersLaunch final : public LayerLaunch {
   WholeLayersLaunch(WholeLayers& whole_layers, LayerRun run)
       : whole_layers_(&whole_layers), run_(std::move(run)) {}
   Status run(const Activations& x, const StepTable& step, const Buffer& step_words) override {
-    return whole_layers_->run(run_, {x.hidden, x.normed.codes, x.qkv, x.attended.codes,
-                                     x.activated.codes, x.branch, step, step_words});
+    return whole_layers_->run(run_, {x.hidden, x.normed, x.qkv, x.attended.codes, x.activated.codes,
+                                     x.branch, step, step_words});
   }
 
  private:

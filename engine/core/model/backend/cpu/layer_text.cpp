@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/core/model/backend/product_mode.hpp"
+#include "engine/core/model/experts.hpp"
 #include "engine/core/model/program_text.hpp"
+#include "kernels/experts/table.h"
 #include "kernels/layer/table.h"
 
 namespace millrace::engine {
@@ -16,7 +19,7 @@ std::string number(std::uint64_t value) {
 // Appends the calls of a layer's operations.
 class Writer {
  public:
-  Writer(const LayerProgram& layer, std::vector<PanelLayout>& products, LayerText& out)
+  Writer(const LayerProgram& layer, std::vector<LayerProduct>& products, LayerText& out)
       : layer_(layer), qkv_(*products_of(layer).front()), products_(products), out_(out) {}
 
   void write() {
@@ -29,6 +32,7 @@ class Writer {
  private:
   void add(const NormOp& norm) {
     row(norm.weight != nullptr ? "MR_NORM(" + vector(*norm.weight) + ");" : "MR_CONVERT();");
+    if (norm.forms.rows) row("MR_NORM_ROWS(" + vector(*norm.weight) + ");");
   }
   void add(const TurnOp&) {
     out_.turns = true;
@@ -57,30 +61,80 @@ class Writer {
       chunks += (chunks.empty() ? "MR_CHUNKS(" : " + MR_CHUNKS(") + number(pairs) + ")";
       calls += "\n    MR_PRODUCT(" + run_arguments(*product.matrix, run) + ", " + slot(product.in) +
                ", " + slot(product.out) + " + " + number(run.first_row) + ", " +
-               stride(product.out) + ", " + (product.accumulate == Accumulate::add ? "1" : "0") +
-               ")";
+               stride(product.out) + ", " + mode(product.accumulate, *product.matrix) + ")";
     }
     phase("MR_PRODUCTS", chunks + "," + calls);
   }
   void add(const GatedOp& gated) {
-    phase("MR_GATED", run_arguments(*gated.matrix, gated.matrix->runs[0]));
+    phase("MR_GATED", run_arguments(*gated.matrix, gated.matrix->runs[0]) + ", " +
+                          mode(Accumulate::replace, *gated.matrix));
   }
-  void add(const ExpertsOp&) {}  // such layers run in parts
+  void add(const ExpertsOp& op) {
+    const ExpertWeights& weights = *op.weights;
+    const ExpertsSpec& spec = op.experts->spec();
+    const std::string used = number(spec.used);
+    out_.experts = op.experts;
+    router(weights.router);
+    phase("MR_ROUTE", (weights.selection_bias ? vector(weights.selection_bias) : "0") + ", " +
+                          number(weights.router.rows) + ", " + used + ", " +
+                          number(static_cast<std::uint64_t>(spec.router)) + ", " +
+                          number(op.experts->route_flags(weights)) + ", " + number(spec.groups) +
+                          ", " + number(spec.groups_used) + ", " + number(weights.shared_gate_row) +
+                          ", " + float_text(static_cast<double>(spec.scale)));
+    const std::uint32_t sorting = out_.sync_words;
+    phase("MR_SORT",
+          used + ", " + number(spec.count) + ", " + number(expert_product(weights.gate_up)) + ", " +
+              number(weights.gate_up.runs[0].panels) + ", " + number(expert_product(weights.down)) +
+              ", " + number(weights.down.runs[0].panels),
+          SORT_COUNTERS);
+    phase("MR_GATHER", used);
+    phase("MR_EXPERTS_GATED",
+          number(sorting + PHASE_GATED_CHUNKS) + ", " + expert_arguments(weights.gate_up));
+    phase("MR_EXPERTS",
+          number(sorting + PHASE_DOWN_CHUNKS) + ", " + expert_arguments(weights.down));
+    phase("MR_COMBINE", used + ", " + number(weights.down.rows) + ", " +
+                            number(COMBINE_ADDS | (op.shared ? COMBINE_SHARED : 0u)) + ", " +
+                            float_text(static_cast<double>(op.scale)));
+  }
+  // The router's logits are exact, and all its runs write to the same rows.
+  void router(const Projection& matrix) {
+    const WeightRun& run = matrix.runs[0];
+    out_.router = PanelLayout{run.format, matrix.columns};
+    phase("MR_ROUTER", number(run.panels) + ", " + weight(run.buffer) + ", " +
+                           (matrix.bias ? vector(matrix.bias) : "0") + ", " +
+                           mode(Accumulate::replace, matrix) + ", " + number(matrix.rows));
+  }
+  std::size_t expert_product(const ExpertMatrix& matrix) {
+    const std::size_t product = product_number({matrix.runs[0].format, matrix.columns});
+    products_[product].of_experts = true;
+    return product;
+  }
+  // Number of the product, panels, weight, bias, mode, experts, rows.
+  std::string expert_arguments(const ExpertMatrix& matrix) {
+    const ExpertRun& run = matrix.runs[0];
+    return number(expert_product(matrix)) + ", " + number(run.panels) + ", " + weight(run.buffer) +
+           ", " + (matrix.bias ? vector(matrix.bias) : "0") + ", " +
+           number(product_mode(Accumulate::replace, matrix.bias)) + ", " + number(run.experts) +
+           ", " + number(matrix.rows);
+  }
 
-  // Number of the product, panels, weight, bias, whether there is one.
+  // Number of the product, panels, weight, bias.
   std::string run_arguments(const Projection& matrix, const WeightRun& run) {
     const std::string bias =
-        matrix.bias ? vector(matrix.bias) + " + " + number(run.first_row) + ", 1" : "0, 0";
+        matrix.bias ? vector(matrix.bias) + " + " + number(run.first_row) : "0";
     return number(product_number({run.format, matrix.columns})) + ", " + number(run.panels) + ", " +
            weight(run.buffer) + ", " + bias;
   }
+  static std::string mode(Accumulate accumulate, const Projection& matrix) {
+    return number(product_mode(accumulate, matrix.bias));
+  }
   std::size_t product_number(const PanelLayout& layout) {
-    const auto same = [&](const PanelLayout& each) {
-      return each.format == layout.format && each.k() == layout.k();
+    const auto same = [&](const LayerProduct& each) {
+      return each.layout.format == layout.format && each.layout.k() == layout.k();
     };
     const auto known = std::ranges::find_if(products_, same);
     const auto place = static_cast<std::size_t>(known - products_.begin());
-    if (known == products_.end()) products_.push_back(layout);
+    if (known == products_.end()) products_.push_back({layout});
     return place;
   }
   std::string attention_arguments() {
@@ -135,7 +189,7 @@ class Writer {
 
   const LayerProgram& layer_;
   const Projection& qkv_;
-  std::vector<PanelLayout>& products_;
+  std::vector<LayerProduct>& products_;
   LayerText& out_;
   std::string rows_;
 };
@@ -151,7 +205,7 @@ std::vector<const Projection*> products_of(const LayerProgram& layer) {
   return out;
 }
 
-LayerText text_of(const LayerProgram& layer, std::vector<PanelLayout>& products) {
+LayerText text_of(const LayerProgram& layer, std::vector<LayerProduct>& products) {
   LayerText out;
   Writer(layer, products, out).write();
   return out;

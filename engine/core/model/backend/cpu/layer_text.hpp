@@ -2,6 +2,7 @@
 // The text of a layer's kernel, generated from its operations (layer_program.hpp): a body of calls
 // to what kernels/layer/cpu.cl has for each. Thread safety: pure functions.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,11 +16,19 @@ struct LayerText {
   std::vector<const Buffer*> buffers;  // in the order in which the body numbers them
   std::uint32_t sync_words = 0;        // counters of its phases
   bool turns = false, scales_queries = false, norms_heads = false, adds = false;
+  Experts* experts = nullptr;         // if the layer has them
+  std::optional<PanelLayout> router;  // then the format of their router
 };
 
-// `products` has the formats and depths of the program's products, which the text numbers by their
-// place in it; those that are new are appended.
-LayerText text_of(const LayerProgram& layer, std::vector<PanelLayout>& products);
+// A format and a depth of matrices.
+struct LayerProduct {
+  PanelLayout layout;
+  bool of_experts = false;  // experts have such matrices, too
+};
+
+// `products` has the program's products, which the text numbers by their place in it; those that
+// are new are appended.
+LayerText text_of(const LayerProgram& layer, std::vector<LayerProduct>& products);
 
 // The matrices that a layer multiplies by, in order.
 std::vector<const Projection*> products_of(const LayerProgram& layer);

@@ -1,11 +1,14 @@
 #include "engine/core/model/backend/cpu/whole_layer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "engine/core/model/backend/cpu/layer_text.hpp"
+#include "engine/core/model/experts.hpp"
 #include "engine/core/model/kv_program.hpp"
 #include "engine/core/model/program_text.hpp"
+#include "kernels/experts/table.h"
 #include "kernels/layer/table.h"
 
 namespace millrace::engine {
@@ -23,6 +26,18 @@ std::string layer_name(const WeightTensor& tensor) {
 std::string no_whole_blocks(const char* what, std::uint32_t width) {
   return std::string(what) + " of " + std::to_string(width) + " channels are not a multiple of " +
          std::to_string(block_columns);
+}
+
+// The width of the feed-forward that every token takes: the dense one, or the shared expert.
+std::uint32_t dense_width(const FeedForwardSpec& spec) {
+  return spec.experts ? spec.experts->shared_width : spec.width;
+}
+
+const ExpertsOp* experts_of(const LayerProgram& layer) {
+  for (const LayerOp& operation : layer.operations) {
+    if (const auto* experts = std::get_if<ExpertsOp>(&operation)) return experts;
+  }
+  return nullptr;
 }
 
 // Everything that decides what a program compiles to.
@@ -62,7 +77,7 @@ std::string functions_of(std::span<const LayerText> texts) {
 // their products.
 struct WholeLayers::Lowered {
   std::vector<LayerText> texts;
-  std::vector<PanelLayout> products;
+  std::vector<LayerProduct> products;
 
   // Words of a layer in the table, and its counters: those of the longest text.
   std::size_t layer_words() const {
@@ -82,8 +97,9 @@ std::string WholeLayers::why_in_parts(const LayerProgram& layer) const {
     return "whole layers need a CPU device that shares the host's memory";
   }
   if (target_->math != MathMode::fast) return "whole layers need --math fast";
-  for (const LayerOp& operation : layer.operations) {
-    if (std::holds_alternative<ExpertsOp>(operation)) return "experts run in parts";
+  if (const ExpertsOp* experts = experts_of(layer); experts != nullptr) {
+    std::string why = why_experts_in_parts(layer, *experts);
+    if (!why.empty()) return why;
   }
   for (const Projection* product : products_of(layer)) {
     for (const WeightTensor& tensor : product->tensors) {
@@ -103,9 +119,33 @@ std::string WholeLayers::why_in_parts(const LayerProgram& layer) const {
   }
   const std::uint32_t head_dim = layer.spec->attention.head_dim;
   if (head_dim % block_columns != 0) return no_whole_blocks("heads", head_dim);
-  const std::uint32_t ffn = layer.spec->feed_forward.width;
+  const std::uint32_t ffn = dense_width(layer.spec->feed_forward);
   if (ffn % block_columns != 0) return no_whole_blocks("feed-forwards", ffn);
   return "";
+}
+
+std::string WholeLayers::why_experts_in_parts(const LayerProgram& layer,
+                                              const ExpertsOp& experts) const {
+  const ExpertWeights& weights = *experts.weights;
+  const std::string name = layer_name(weights.router.tensors[0]);
+  for (const ExpertMatrix* matrix : {&weights.gate_up, &weights.down}) {
+    for (const WeightTensor& tensor : matrix->tensors) {
+      if (!format_of(tensor.type).quantized()) {
+        return type_text(tensor) + ", which is not quantized";
+      }
+    }
+    if (matrix->runs.size() != 1) {
+      return "the experts of " + name + " have matrices of several types or buffers";
+    }
+  }
+  if (weights.router.runs.size() != 1) {
+    return "the router of " + name + " has rows of several types or buffers";
+  }
+  if (layer.spec->placement == NormPlacement::after) {
+    return "the experts of " + name + " read the residual stream itself";
+  }
+  const std::uint32_t width = experts.experts->spec().width;
+  return width % block_columns == 0 ? "" : no_whole_blocks("experts", width);
 }
 
 std::string WholeLayers::why_apart(const LayerProgram& before, const LayerProgram& layer) const {
@@ -117,8 +157,14 @@ std::string WholeLayers::why_apart(const LayerProgram& before, const LayerProgra
   }
   if (before.kv.kind != layer.kv.kind) return name + " has another attention than " + other;
   const FeedForwardSpec &before_ffn = before.spec->feed_forward, &ffn = layer.spec->feed_forward;
-  if (before_ffn.width != ffn.width || before_ffn.gate != ffn.gate) {
+  if (before_ffn.width != ffn.width || before_ffn.gate != ffn.gate ||
+      before_ffn.experts != ffn.experts) {
     return name + " has another feed-forward than " + other;
+  }
+  const ExpertsOp *had = experts_of(before), *has = experts_of(layer);
+  if (has != nullptr &&
+      had->weights->router.runs[0].format != has->weights->router.runs[0].format) {
+    return name + " has a router of another type than " + other;
   }
   return "";
 }
@@ -147,21 +193,28 @@ Result<LayerRun> WholeLayers::prepare(std::span<const LayerProgram> layers) {
       run.weights += std::uint64_t{product->rows} * product->columns;
     }
   }
+  run.experts = lowered.texts[0].experts;
+  if (run.experts != nullptr) {
+    const ExpertsSpec& experts = run.experts->spec();
+    run.weights +=
+        std::uint64_t{3} * run.layers * experts.used * experts.width * target_->spec.width;
+    const std::uint64_t bytes = MEMORY_WORDS * sizeof(std::uint64_t);
+    MILLRACE_ASSIGN(run.memory, device.allocate(bytes, "the addresses of the experts' memory"));
+  }
   run.kind = layers[0].kv.kind;
   MILLRACE_ASSIGN(run.kernel, device.kernel(program, "layers"));
   const std::size_t words = lowered.layer_words();
-  std::vector<const Buffer*> buffers;
   std::vector<std::uint64_t> table(layers.size() * words, 0);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     std::uint64_t* to = &table[i * words];
     to[LAYER_TEXT] = text_of_layer[i];
     to += LAYER_BUFFERS;
     for (const Buffer* buffer : buffers_of_layer[i]) {
-      buffers.push_back(buffer);
+      run.buffers.push_back(buffer);
       *to++ = reinterpret_cast<std::uintptr_t>(buffer->address());
     }
   }
-  MILLRACE_TRY(device.reads_by_address(run.kernel, buffers));
+  MILLRACE_TRY(device.reads_by_address(run.kernel, run.buffers));
   const auto bytes = std::as_bytes(std::span(table));
   MILLRACE_ASSIGN(run.table, device.allocate(bytes.size(), "the table of layers"));
   MILLRACE_TRY(device.write(run.table, 0, bytes));
@@ -205,21 +258,62 @@ ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lo
   add("HIDDEN_STRIDE", input_stride(target_->spec.width));
   add("NORMED_STRIDE", code_stride(target_->spec.width));
   add("ATTENDED_STRIDE", code_stride(heads.heads * heads.head_dim));
-  add("ACTIVATED_STRIDE", code_stride(layer.spec->feed_forward.width));
+  add("ACTIVATED_STRIDE", code_stride(dense_width(layer.spec->feed_forward)));
   add("DOT", static_cast<std::uint64_t>(target_->device->dot()));
   add("TILE", target_->tuning.integer_tile);
   add("TILE_TOKENS", limits_->tile_tokens);
   add("SUMS", target_->variant.sums);
   if (target_->variant.half_by_integers) program.defines.emplace_back("HALF_BY_INTEGERS=1");
+  if (const Experts* experts = lowered.texts[0].experts; experts != nullptr) {
+    const PanelLayout& router = *lowered.texts[0].router;
+    std::vector<std::string> defines = router.defines();
+    defines.push_back(define("PRODUCT", lowered.products.size()));
+    defines.push_back(define("X_STRIDE", input_stride(router.columns)));
+    defines.push_back(define("FLOAT_TILE", target_->tuning.float_tile));
+    program.sources.emplace_back("matmul/exact_cpu.cl", std::move(defines));
+    add("EXPERTS", experts->spec().count);
+    add("DIRECT_TOKENS", experts->direct_tokens());
+    add("EXPERTS_STRIDE", code_stride(experts->spec().width));
+  }
   for (std::size_t i = 0; i < lowered.products.size(); ++i) {
-    const PanelLayout& product = lowered.products[i];
+    const PanelLayout& product = lowered.products[i].layout;
     std::vector<std::string> defines = product.defines();
     defines.push_back(define("PRODUCT", i));
     defines.push_back(define("X_STRIDE", code_stride(product.k())));
-    program.sources.emplace_back("matmul/integer_tiles.cl", std::move(defines));
+    program.sources.emplace_back(
+        lowered.products[i].of_experts ? "experts/integer_tiles.cl" : "matmul/integer_tiles.cl",
+        std::move(defines));
   }
+  if (lowered.texts[0].experts != nullptr) program.sources.emplace_back("layer/experts.cl");
   program.sources.emplace_back("layer/cpu.cl");
   return program;
+}
+
+// Writes the addresses of the experts' memory, if they have other ones than in the run before.
+Status WholeLayers::name_memory(LayerRun& layers, std::uint32_t tokens) {
+  if (layers.experts == nullptr) return {};
+  MILLRACE_ASSIGN(const ExpertsMemory* const memory, layers.experts->memory(tokens));
+  if (memory->tokens == layers.memory_tokens) return {};
+  std::vector<const Buffer*> all = layers.buffers;
+  std::array<std::uint64_t, MEMORY_WORDS> table{};
+  const auto name = [&](std::size_t place, const Buffer& buffer) {
+    all.push_back(&buffer);
+    table[place] = reinterpret_cast<std::uintptr_t>(buffer.address());
+  };
+  name(MEMORY_LOGITS, memory->logits);
+  name(MEMORY_WEIGHTS, memory->weights);
+  name(MEMORY_CHOSEN, memory->chosen);
+  name(MEMORY_RUNS, memory->runs);
+  name(MEMORY_SLOTS, memory->slots);
+  name(MEMORY_PLACES, memory->places);
+  name(MEMORY_CURSORS, memory->cursors);
+  name(MEMORY_SORTED, memory->sorted.codes);
+  name(MEMORY_ACTIVATED, memory->activated.codes);
+  name(MEMORY_DOWN, memory->down);
+  MILLRACE_TRY(target_->device->reads_by_address(layers.kernel, all));
+  MILLRACE_TRY(target_->device->write(layers.memory, 0, std::as_bytes(std::span(table))));
+  layers.memory_tokens = memory->tokens;
+  return {};
 }
 
 // Returns the turns of 20 to 40 ns that a group may wait in a launch: those of the variant, and
@@ -236,6 +330,7 @@ std::uint32_t WholeLayers::patience_of(const LayerRun& layers, std::uint32_t tok
 Status WholeLayers::run(LayerRun& layers, const LayerStep& x) {
   MILLRACE_TRY(
       scratch_->reserve_attention(*target_->device, target_->spec.attention(), *limits_, x.step));
+  MILLRACE_TRY(name_memory(layers, x.step.tokens));
   const StepTable& step = x.step;
   const AttentionItems& items = step.attention[target_->window_of(layers.kind)];
   const kernels::Tuning& tuning = target_->tuning;
@@ -246,12 +341,14 @@ Status WholeLayers::run(LayerRun& layers, const LayerStep& x) {
                                  {layers.table,
                                   layers.layers,
                                   x.hidden,
-                                  x.normed_codes,
+                                  x.normed.codes,
+                                  x.normed.rows,
                                   x.qkv,
                                   x.attended_codes,
                                   x.activated_codes,
                                   x.branch,
                                   scratch_->sums,
+                                  layers.memory,
                                   x.step_words,
                                   scratch_->partials,
                                   scratch_->work,

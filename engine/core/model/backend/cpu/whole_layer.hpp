@@ -27,11 +27,18 @@ struct LayerRun {
   std::uint64_t weights = 0;  // of all these layers
   std::uint32_t kind = 0;     // of their attention
   Buffer table;               // addresses of the buffers of each layer
+  std::vector<const Buffer*> buffers;
+  // If the layers have experts: their memory's addresses, and for how many tokens it has room.
+  Experts* experts = nullptr;
+  Buffer memory;
+  std::uint32_t memory_tokens = 0;
 };
 
 // The buffers that a run of layers reads and writes in a step.
 struct LayerStep {
-  const Buffer &hidden, &normed_codes, &qkv, &attended_codes, &activated_codes, &branch;
+  const Buffer& hidden;
+  const Activation& normed;
+  const Buffer &qkv, &attended_codes, &activated_codes, &branch;
   const StepTable& step;
   const Buffer& step_words;
 };
@@ -56,6 +63,8 @@ class WholeLayers {
 
  private:
   struct Lowered;
+  std::string why_experts_in_parts(const LayerProgram& layer, const ExpertsOp& experts) const;
+  Status name_memory(LayerRun& layers, std::uint32_t tokens);
   std::uint32_t patience_of(const LayerRun& layers, std::uint32_t tokens) const;
   ProgramSpec program_of(const LayerProgram& layer, const Lowered& lowered) const;
 
