@@ -12,12 +12,12 @@ namespace millrace::kernels {
 // Devices with more cores than this use chunks of whole layers that are smaller than the table's.
 inline constexpr std::uint32_t layer_tuning_cores = 8;
 
-// What a core may at least wait for others in a launch of whole layers, in turns of 20 to 40 ns: a
-// system takes a core away for a few milliseconds at a time.
-inline constexpr std::uint32_t layer_patience = 120'000;
+// What a core may at least wait for others in a launch of whole layers, in turns of 20 to 40 ns:
+// about a millisecond. A system takes a core away for a few milliseconds at a time.
+inline constexpr std::uint32_t layer_patience = 30'000;
 
 struct Tuning {
-  std::uint32_t float_tile = 1;      // columns of a tile of an fp32 product (TILE of matmul/*.cl)
+  std::uint32_t float_tile = 1;      // columns of a tile of an fp32 product (FLOAT_TILE of matmul/)
   std::uint32_t integer_tile = 1;    // columns of a tile of an integer product
   std::uint32_t product_groups = 1;  // limit of an fp32 product's groups per core
   std::uint32_t attention_sums = 1;  // query rows that share one load of a key or value

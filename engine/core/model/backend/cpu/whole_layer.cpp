@@ -293,7 +293,7 @@ ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lo
 Status WholeLayers::name_memory(LayerRun& layers, std::uint32_t tokens) {
   if (layers.experts == nullptr) return {};
   MILLRACE_ASSIGN(const ExpertsMemory* const memory, layers.experts->memory(tokens));
-  if (memory->tokens == layers.memory_tokens) return {};
+  if (memory->generation == layers.memory_generation) return {};
   std::vector<const Buffer*> all = layers.buffers;
   std::array<std::uint64_t, MEMORY_WORDS> table{};
   const auto name = [&](std::size_t place, const Buffer& buffer) {
@@ -312,16 +312,16 @@ Status WholeLayers::name_memory(LayerRun& layers, std::uint32_t tokens) {
   name(MEMORY_DOWN, memory->down);
   MILLRACE_TRY(target_->device->reads_by_address(layers.kernel, all));
   MILLRACE_TRY(target_->device->write(layers.memory, 0, std::as_bytes(std::span(table))));
-  layers.memory_tokens = memory->tokens;
+  layers.memory_generation = memory->generation;
   return {};
 }
 
 // Returns the turns of 20 to 40 ns that a group may wait in a launch: those of the variant, and
-// an eighth of the time that products take at 100 Gmac/s a core.
+// a sixtieth of the time that products take at 100 Gmac/s a core.
 std::uint32_t WholeLayers::patience_of(const LayerRun& layers, std::uint32_t tokens) const {
   const std::uint32_t least = target_->variant.layer_patience;
   if (least == 0) return 0;
-  constexpr std::uint64_t products_a_turn = 24'000;
+  constexpr std::uint64_t products_a_turn = 200'000;
   const std::uint64_t products = layers.weights * tokens / target_->device->info().compute_units;
   return least +
          static_cast<std::uint32_t>(std::min<std::uint64_t>(products / products_a_turn, 1u << 30));
