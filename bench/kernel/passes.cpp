@@ -10,6 +10,7 @@
 #include "engine/core/model/operations.hpp"
 #include "engine/core/model/program_text.hpp"
 #include "engine/core/sampler/sampler.hpp"
+#include "kernels/quantize/code_block.h"
 
 namespace millrace::engine {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 using bench::must;
 
 constexpr std::uint32_t tokens = 512, width = 576, ffn = 1536, vocabulary = 49152, drawing = 64;
-constexpr std::uint32_t activate_columns = 32;  // a strip of kernels/matmul/integer_tiles.cl
+constexpr std::uint32_t activate_columns = Q_TOGETHER;
 
 // A copy that reads and writes a given number of vectors in each group.
 constexpr const char* move_source = R"(

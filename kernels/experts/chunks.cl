@@ -38,12 +38,6 @@ typedef struct {
   Cut cut;
 } Walk;
 
-// Returns at least how many chunks a run has, if it has as many units: some for each group.
-static inline uint mr_share(__global const uint* runs) {
-  const uint chunks = (uint)get_num_groups(0) * CHUNKS_A_GROUP, count = max(runs[0], 1u);
-  return (chunks + count - 1) / count;
-}
-
 // A chunk: units first .. last - 1, columns c .. c + width - 1 of its run, which are the slots from
 // `slot` on, with the matrix and the bias of their expert.
 typedef struct {
@@ -53,6 +47,18 @@ typedef struct {
   __global const uchar* weight;
   __global const float* bias;
 } Chunk;
+
+// Returns at least how many chunks a run has, if it has as many units: some for each group.
+static inline uint mr_share(__global const uint* runs) {
+  const uint chunks = (uint)get_num_groups(0) * CHUNKS_A_GROUP, count = max(runs[0], 1u);
+  return (chunks + count - 1) / count;
+}
+
+// All runs of all experts.
+static inline Work mr_work_of(__global const uint* runs, uint experts, uint units, uint pairs) {
+  const Work work = {runs, 0, experts, units, pairs, mr_share(runs)};
+  return work;
+}
 
 // The last group resets the counters.
 static inline void mr_finish(volatile __global uint* counters) {

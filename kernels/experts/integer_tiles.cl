@@ -1,7 +1,7 @@
 // Multiplies the rows of each run (runs.cl) by its expert's matrix on CPUs, chunk by chunk, with
-// the tiles of matmul/integer_tiles.cl. A template, for each PRODUCT of a program (matmul/layout.cl)
-// that experts have. generic.cl defines what is computed; an output's bits depend on its expert and
-// its row of x alone.
+// the tiles of matmul/integer_tiles.cl. A template, for each PRODUCT of a program
+// (matmul/layout.cl) that experts have. generic.cl defines what is computed; an output's bits
+// depend on its expert and its row of x alone.
 // Limit: at few rows, reads of the experts' weights; from about 4 slots a run, dot products.
 #include "common/prelude.cl"
 #include "matmul/cut.cl"

@@ -1,8 +1,9 @@
 // Runs consecutive layers of a step in one launch. What a layer does is generated from its list of
-// operations (backend/cpu/whole_layer.cpp): the function mr_layer, which follows this file.
-// It has one phase for each operation, or for several that go along rows. The phases call the
-// functions of the separate kernels (quantize/norm.cl, matmul/integer_tiles.cl, rope/tile.cl,
-// attention/tiles.cl), so the bits are the same. For a llama it reads:
+// operations (backend/cpu/whole_layer.cpp): the function mr_layer, which follows this file. It has
+// one phase for each operation, seven for experts, and one for several operations that go along
+// rows. The phases call the functions of the separate kernels (quantize/norm.cl,
+// matmul/integer_tiles.cl, rope/tile.cl, attention/tiles.cl), so the bits are the same. For a llama
+// it reads:
 //
 //   MR_ROWS(0, MR_NORM(MR_VECTOR(0));)                               hidden -> normed
 //   MR_PRODUCTS(2, MR_CHUNKS(30),                                    normed -> qkv
@@ -144,11 +145,9 @@ static inline bool mr_await(const LayerStep* s, uint* patience, MrCounter done, 
     if (!mr_await(s, patience, sync + (place) + PHASE_DONE, count)) return false; \
   }
 
-#define MR_RUNS(count, run) (((count) + (run)-1) / (run))
-
 // Runs statements for each row c.
 #define MR_ROWS(place, statements)                                               \
-  MR_PHASE(place, MR_RUNS(s->columns, s->rows),                                  \
+  MR_PHASE(place, MR_CEIL(s->columns, s->rows),                                  \
            for (uint c = i * s->rows; c < min((i + 1) * s->rows, s->columns); ++c) { statements })
 #define MR_NORM(weight)                                                                        \
   mr_norm_quantize(s->hidden + (size_t)c * HIDDEN_STRIDE, weight,                              \
@@ -169,10 +168,10 @@ static inline bool mr_await(const LayerStep* s, uint* patience, MrCounter done, 
   mr_scale_queries(s->qkv + (size_t)c * (qkv_stride), (factors)[s->step[s->positions + c]])
 #define MR_ADD(weight, scale)                                                                     \
   mr_add_branch(s->hidden + (size_t)c * HIDDEN_STRIDE, s->branch + (size_t)c * HIDDEN_STRIDE,     \
-                weight, MR_RUNS(WIDTH, 16), s->inverse_width, s->epsilon, scale)
+                weight, MR_CEIL(WIDTH, 16), s->inverse_width, s->epsilon, scale)
 
 // Chunk j of a product is `run` of its `units` by `width` columns: neighbours share panels.
-#define MR_CHUNKS(units) (MR_RUNS(units, s->run) * s->column_runs)
+#define MR_CHUNKS(units) (MR_CEIL(units, s->run) * s->column_runs)
 #define MR_FIRST (j / s->column_runs * s->run)
 #define MR_LAST(units) min(MR_FIRST + s->run, (uint)(units))
 #define MR_COLUMN ((size_t)(j % s->column_runs * s->width))
@@ -188,7 +187,7 @@ static inline bool mr_await(const LayerStep* s, uint* patience, MrCounter done, 
       MR_JOINED(mr_pairs, product)(weight, x + MR_COLUMN * (x_stride),                             \
                                    out + MR_COLUMN * (out_stride), bias, panels, MR_FIRST,         \
                                    MR_LAST(MR_PAIRS(panels)), s->groups * s->run, MR_COLUMNS,      \
-                                   MR_RUNS(MR_COLUMNS, TILE), out_stride, mode);                   \
+                                   MR_CEIL(MR_COLUMNS, TILE), out_stride, mode);                   \
     }                                                                                              \
     j -= MR_CHUNKS(MR_PAIRS(panels)); /* wraps after this part, and so enters no other */          \
   }
@@ -197,7 +196,7 @@ static inline bool mr_await(const LayerStep* s, uint* patience, MrCounter done, 
            MR_JOINED(mr_gate_up, product)(                                                        \
                weight, s->normed + MR_COLUMN * NORMED_STRIDE,                                     \
                s->activated + MR_COLUMN * ACTIVATED_STRIDE, bias, s->sums, panels, MR_FIRST,      \
-               MR_LAST((panels) / 4), s->groups * s->run, MR_COLUMNS, MR_RUNS(MR_COLUMNS, TILE),  \
+               MR_LAST((panels) / 4), s->groups * s->run, MR_COLUMNS, MR_CEIL(MR_COLUMNS, TILE),  \
                ACTIVATED_STRIDE, mode))
 
 // Stores the tokens of tiles of several. Neighbouring tiles write to the same cache lines, so a
@@ -205,7 +204,7 @@ static inline bool mr_await(const LayerStep* s, uint* patience, MrCounter done, 
 #define MR_STORE(place, kv, means, sinks, rope, qkv_stride)                                       \
   if (s->tile_count > 0) {                                                                        \
     const uint stores = clamp(s->tile_count / (4 * s->groups), 1u, 8u);                           \
-    MR_PHASE(place, MR_RUNS(s->tile_count, stores),                                               \
+    MR_PHASE(place, MR_CEIL(s->tile_count, stores),                                               \
              for (uint t = i * stores; t < min((i + 1) * stores, s->tile_count); ++t)             \
                mr_store_tile(s->qkv, rope, means, kv, s->step, s->positions, s->tables,           \
                              mr_tile_record(s->step, s->tiles, t), qkv_stride))                   \
@@ -268,7 +267,7 @@ void layers(__global const ulong* table, uint layer_count,
                        groups,
                        columns > 16 ? chunk_pairs : 1,
                        width,
-                       MR_RUNS(columns, width),
+                       MR_CEIL(columns, width),
                        clamp(columns / (16 * groups), 1u, 16u),
                        scale,
                        inverse_width,

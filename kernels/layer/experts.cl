@@ -28,11 +28,10 @@
 #define MR_MEMORY(type, which) ((__global type*)(size_t)s->memory[MEMORY_##which])
 #define MR_SORTED (s->columns > DIRECT_TOKENS)
 // All runs, with so many units of so many pairs of panels each.
-#define MR_WORK(experts, units, pairs)                            \
-  {                                                               \
-    MR_MEMORY(const uint, RUNS), 0, experts, units, pairs,        \
-        mr_share(MR_MEMORY(const uint, RUNS))                     \
-  }
+#define MR_GATED_WORK(experts, panels) MR_WORK(experts, (panels) / 4, 2)
+#define MR_DOWN_WORK(experts, panels) MR_WORK(experts, MR_PAIRS(panels), 1)
+#define MR_WORK(experts, units, pairs)                                                            \
+  mr_work_of(MR_MEMORY(const uint, RUNS), experts, units, pairs)
 
 #define MR_NORM_ROWS(weight)                                                                    \
   mr_norm_row(s->hidden + (size_t)c * HIDDEN_STRIDE, weight,                                    \
@@ -69,12 +68,12 @@
                      MR_MEMORY(uint, PLACES), MR_MEMORY(uint, CURSORS), s->columns * (used),      \
                      used);                                                                       \
            }                                                                                      \
-           const Work first = MR_WORK(experts, (gated_panels) / 4, 2);                            \
-           const Work second = MR_WORK(experts, MR_PAIRS(down_panels), 1);                        \
+           const Work first = MR_GATED_WORK(experts, gated_panels);                               \
+           const Work second = MR_DOWN_WORK(experts, down_panels);                                \
            sync[(place) + PHASE_GATED_CHUNKS] = MR_JOINED(mr_count_chunks, gated)(&first);        \
            sync[(place) + PHASE_DOWN_CHUNKS] = MR_JOINED(mr_count_chunks, down)(&second))
 #define MR_GATHER(place, used)                                                                    \
-  MR_PHASE(place, MR_SORTED ? MR_RUNS(s->columns * (used), s->rows) : 0u,                         \
+  MR_PHASE(place, MR_SORTED ? MR_CEIL(s->columns * (used), s->rows) : 0u,                         \
            const uint slots = s->columns * (used);                                                \
            for (uint slot = i * s->rows; slot < min((i + 1) * s->rows, slots); ++slot)            \
                mr_gather_row(s->normed, MR_MEMORY(uint2, SLOTS), MR_MEMORY(int, SORTED),          \
@@ -83,10 +82,10 @@
 // Goes through the chunks of all runs and calls `multiply` for those that this group claims. Their
 // number stands at sync + total, because runs may be those of the next layer when a group that was
 // away finds nothing left to claim.
-#define MR_EACH_CHUNK(place, total, number, experts, units, pairs, multiply)                      \
+#define MR_EACH_CHUNK(place, total, number, runs, multiply)                                       \
   {                                                                                               \
     const uint chunks = sync[total];                                                              \
-    const Work work = MR_WORK(experts, units, pairs);                                             \
+    const Work work = runs;                                                                       \
     Walk walk;                                                                                    \
     MR_JOINED(mr_begin, number)(&walk, &work);                                                    \
     MR_PHASE(place, chunks, MR_JOINED(mr_go, number)(&walk, &work, i); multiply)                  \
@@ -95,7 +94,7 @@
   {                                                                                               \
     const ExpertsProduct product = {weight, s->normed, MR_MEMORY(int, SORTED), bias, panels,      \
                                     rows, 0, 1, mode};                                            \
-    MR_EACH_CHUNK(place, total, number, experts, (panels) / 4, 2,                                 \
+    MR_EACH_CHUNK(place, total, number, MR_GATED_WORK(experts, panels),                           \
                   MR_JOINED(mr_experts_gate_up, number)(&walk, &work, &product, s->sums,          \
                                                         MR_MEMORY(int, ACTIVATED),                \
                                                         EXPERTS_STRIDE))                          \
@@ -104,7 +103,7 @@
   {                                                                                               \
     const ExpertsProduct product = {weight, MR_MEMORY(int, ACTIVATED),                            \
                                     MR_MEMORY(int, ACTIVATED), bias, panels, rows, 0, 0, mode};   \
-    MR_EACH_CHUNK(place, total, number, experts, MR_PAIRS(panels), 1,                             \
+    MR_EACH_CHUNK(place, total, number, MR_DOWN_WORK(experts, panels),                            \
                   MR_JOINED(mr_experts_pairs, number)(&walk, &work, &product,                     \
                                                       MR_MEMORY(float, DOWN), rows))              \
   }

@@ -19,7 +19,7 @@
 #define MR_CLAIM(units, pairs, chunk)                                                  \
   {                                                                                    \
     const uint share = (uint)get_num_groups(0) * CHUNKS_A_GROUP;                       \
-    const Cut cut = MR_N(mr_cut_work)(units, pairs, columns, share);                         \
+    const Cut cut = MR_N(mr_cut_work)(units, pairs, columns, share);                   \
     for (uint i; (i = atomic_inc(work)) < cut.chunks;) {                               \
       const uint first = i / cut.parts * cut.run, last = min(first + cut.run, units);  \
       const uint part = i % cut.parts, c = mr_cut(columns, part, cut.parts);           \

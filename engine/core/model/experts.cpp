@@ -60,6 +60,7 @@ Status Experts::reserve(std::uint32_t needed) {
     MILLRACE_TRY(allocate(room.gate_up, slots * rows, "the experts' gate and up"));
   }
   MILLRACE_TRY(allocate(room.down, slots * round_up(width_, panel_rows), "the experts' output"));
+  room.generation = ++generations_;
   memory_ = std::move(room);
   return {};
 }

@@ -44,7 +44,8 @@ struct ExpertsOutput {
 
 // What a step lays down between the launches of its experts.
 struct ExpertsMemory {
-  std::uint32_t tokens = 0;  // for which there is room
+  std::uint32_t tokens = 0;      // for which there is room
+  std::uint64_t generation = 0;  // another one when the buffers were allocated anew
   Buffer logits, weights, chosen;
   Buffer runs, slots, places, cursors;  // kernels/experts/runs.cl
   Activation sorted, activated;
@@ -108,6 +109,7 @@ class Experts {
   std::unique_ptr<ExpertProducts> products_;
   Needs needs_;
   ExpertsMemory memory_;
+  std::uint64_t generations_ = 0;
   Kernel route_, sort_, gather_, combine_;
   Kernel activate_, activate_quantize_;
 };

@@ -102,6 +102,14 @@ TEST_F(WholeLayer, SameBitsWithExperts) {
   expect_same(model, "cpu", mixed());
   expect_same(model, "cpu", decoding(1, 20));
   expect_same(model, "cpu", decoding(5, 40));
+  // The memory of the experts grows with the steps.
+  expect_same(model, "cpu", chunks({1, 3, 40, 100}));
+  const GgufFile file = model.file();
+  const Made expected = run(file, true, "cpu", mixed());
+  for (int i = 0; i < 10; ++i) {  // with groups that give up
+    const Made made = run(file, true, "cpu", mixed(), "f16", {}, {}, {}, {}, 0);
+    EXPECT_EQ(difference(made, expected), "");
+  }
   for (const std::string layer : {"blk.0.", "blk.1."}) {
     model.types[layer + "ffn_down_exps.weight"] = TensorType::q8_0;
     model.types[layer + "ffn_gate_inp.weight"] = TensorType::f16;
@@ -121,6 +129,8 @@ TEST_F(WholeLayer, SameBitsWithASharedExpert) {
   give_experts(model);
   model.counts["expert_shared_count"] = 1;
   model.counts["expert_gating_func"] = 2;
+  model.counts["expert_group_count"] = 4;
+  model.counts["expert_group_used_count"] = 2;
   model.counts["leading_dense_block_count"] = 0;
   for (const std::string layer : {"blk.0.", "blk.1."}) {
     model.absent.push_back(layer + "ffn_norm.weight");

@@ -96,7 +96,7 @@ class Writer {
                             number(COMBINE_ADDS | (op.shared ? COMBINE_SHARED : 0u)) + ", " +
                             float_text(static_cast<double>(op.scale)));
   }
-  // The router's logits are exact, and all its runs write to the same rows.
+  // The router's logits are exact. Its matrix has one run (WholeLayers::why_in_parts).
   void router(const Projection& matrix) {
     const WeightRun& run = matrix.runs[0];
     out_.router = PanelLayout{run.format, matrix.columns};

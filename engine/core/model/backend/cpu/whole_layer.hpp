@@ -1,10 +1,11 @@
 #pragma once
 // Runs consecutive layers of a step in one launch, with the same bits as their operations one by
 // one. The kernel's text is generated from the layers' programs (layer_text.hpp): each operation
-// becomes a phase, and operations that go along rows share one; kernels/layer/cpu.cl has what a
-// phase calls. Layers may differ in the types of their matrices and in their operations; they share
-// the KV codecs and the kind of attention. For CPU devices that share the host's memory. Errors:
-// kernel_build, device_error, out_of_memory. Thread safety: the device's owner thread.
+// becomes a phase, experts become seven, and operations that go along rows share one;
+// kernels/layer/cpu.cl has what a phase calls. Layers may differ in the types of their matrices and
+// in their operations; they share the KV codecs, the kind of attention, the shape of the
+// feed-forward, and the type of the experts' router. For CPU devices that share the host's memory.
+// Errors: kernel_build, device_error, out_of_memory. Thread safety: the device's owner thread.
 #include <cstdint>
 #include <map>
 #include <span>
@@ -28,10 +29,10 @@ struct LayerRun {
   std::uint32_t kind = 0;     // of their attention
   Buffer table;               // addresses of the buffers of each layer
   std::vector<const Buffer*> buffers;
-  // If the layers have experts: their memory's addresses, and for how many tokens it has room.
+  // If the layers have experts: the addresses of their memory, and of which generation it is.
   Experts* experts = nullptr;
   Buffer memory;
-  std::uint32_t memory_tokens = 0;
+  std::uint64_t memory_generation = 0;
 };
 
 // The buffers that a run of layers reads and writes in a step.
