@@ -223,8 +223,7 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
 };
 
 TEST_P(SameBits, HoweverTheJobsAreRun) {
-  const bool whole = GetParam().family != "mixtral";  // experts run in parts
-  if (millrace::testing::has_cpu_family() && whole) expect_whole_layers();
+  if (millrace::testing::has_cpu_family()) expect_whole_layers();
   expect_all_ends();
   EXPECT_GE(expect_same("all at once", *roomy_, arrivals(in_order())).most_rows,
             std::min(jobs_, 30u));
