@@ -152,5 +152,28 @@ TEST_F(WholeLayer, SameBitsWithAGatedSharedExpert) {
   expect_same(model, "cpu", mixed());
 }
 
+// Biases of the router and of the experts, a clamped gate, and the softmax of the chosen logits.
+// Only the first layer has a window.
+TEST_F(WholeLayer, SameBitsWithBiasedExperts) {
+  TinyModel model = family_of("gpt-oss",
+                              {{"post_attention_norm", {256}},
+                               {"ffn_gate_inp.bias", {8}},
+                               {"ffn_gate_exps.bias", {64, 8}},
+                               {"ffn_up_exps.bias", {64, 8}},
+                               {"ffn_down_exps.bias", {256, 8}}},
+                              {});
+  give_experts(model);
+  model.biases = true;
+  model.attention = {.window = 100, .sinks = true};
+  for (const std::string layer : {"blk.0.", "blk.1."}) {
+    model.absent.push_back(layer + "ffn_norm.weight");
+    for (const char* name : {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"}) {
+      model.types[layer + name + ".bias"] = TensorType::f32;
+    }
+  }
+  expect_same(model, "cpu", mixed(), 2);
+  expect_same(model, "cpu", decoding(1, 20), 2);
+}
+
 }  // namespace
 }  // namespace millrace::engine
