@@ -3,18 +3,12 @@
 // (kernels/matmul/layout.cl). Thread safety: pure functions.
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 
 #include "engine/core/gguf/file.hpp"
 #include "engine/core/model/panel.hpp"
 
 namespace millrace::engine {
-
-// Finds the first of `count` rows from `first` on whose values or scales are not all finite. No
-// converter writes such numbers, and kernels may compute different results from them.
-std::optional<std::uint64_t> find_row_not_finite(const Tensor& tensor, std::uint64_t first,
-                                                 std::uint64_t count);
 
 // Packs 16 rows, from row 16 * panel on, of a tensor whose shape[0] is layout.columns; `out` has
 // panel_bytes. The scales are multiplied by `factor`, which only formats with scales as float

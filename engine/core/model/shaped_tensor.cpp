@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/core/gguf/finite_rows.hpp"
 #include "engine/core/gguf/product_scale.hpp"
-#include "engine/core/model/pack.hpp"
+#include "engine/core/model/panel.hpp"
 
 namespace millrace::engine {
 namespace {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "engine/core/gguf/dequantize.hpp"
+#include "engine/core/gguf/finite_rows.hpp"
 #include "engine/core/gguf/half.hpp"
 #include "tests/support/random_blocks.hpp"
 
