@@ -67,9 +67,9 @@ Result<std::unique_ptr<ProductLoad>> ProductLoad::create(Device& device, MathMod
                                                          std::uint32_t columns,
                                                          const MaybeTuning& tuning) {
   std::unique_ptr<ProductLoad> load(new ProductLoad(device, math, tuning));
-  const PanelLayout layout{format_of(type), columns};
-  WeightRun run{.format = layout.format, .first_row = 0, .panels = rows / panel_rows, .buffer = {}};
-  load->weight_bytes_ = layout.panel_bytes() * run.panels;
+  WeightRun run{
+      .format = format_of(type), .first_row = 0, .panels = rows / panel_rows, .buffer = {}};
+  load->weight_bytes_ = load->operations_.backend().panel_bytes(run.format, columns) * run.panels;
   MILLRACE_ASSIGN(run.buffer, device.allocate(load->weight_bytes_, "weights"));
   MILLRACE_TRY(device.write(run.buffer, 0, random_halves(load->weight_bytes_)));
   load->projection_.columns = columns;

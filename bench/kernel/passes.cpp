@@ -7,6 +7,7 @@
 #include "bench/kernel/load.hpp"
 #include "bench/must.hpp"
 #include "engine/core/kv/policy.hpp"
+#include "engine/core/model/backend/panel_layout.hpp"
 #include "engine/core/model/operations.hpp"
 #include "engine/core/model/program_text.hpp"
 #include "engine/core/sampler/sampler.hpp"
@@ -225,19 +226,19 @@ class Passes {
     Projection table;
     table.columns = width;
     table.rows = vocabulary;
-    const PanelLayout layout{format_of(TensorType::q8_0), width};
+    const PanelFormat format = format_of(TensorType::q8_0);
+    const std::uint64_t panel_bytes = operations_.backend().panel_bytes(format, width);
     table.runs.push_back(
-        {.format = layout.format, .first_row = 0, .panels = vocabulary / 16, .buffer = {}});
+        {.format = format, .first_row = 0, .panels = vocabulary / 16, .buffer = {}});
     table.runs[0].buffer =
-        must(device_.allocate_zeroed(layout.panel_bytes() * vocabulary / 16, "embedding"));
+        must(device_.allocate_zeroed(panel_bytes * vocabulary / 16, "embedding"));
     must(operations_.prepare_embedding(table));
     std::vector<std::uint32_t> words(2 * tokens, no_slot);
     for (std::uint32_t i = 0; i < tokens; ++i) words[i] = i * 104729 % vocabulary;
     const Buffer step = must(device_.allocate(words.size() * 4, "step"));
     must(device_.write(step, 0, std::as_bytes(std::span(words))));
     // Reading a row also reads its neighbours in the cache lines of the panel.
-    add({"embed", "512 tokens", static_cast<double>(layout.panel_bytes()) * tokens,
-         width * 4.0 * tokens},
+    add({"embed", "512 tokens", static_cast<double>(panel_bytes) * tokens, width * 4.0 * tokens},
         [&] { return operations_.embed(table, step_, step, step, hidden_); });
   }
 

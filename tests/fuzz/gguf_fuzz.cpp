@@ -7,7 +7,7 @@
 #include "engine/core/gguf/dequantize.hpp"
 #include "engine/core/gguf/file.hpp"
 #include "engine/core/gguf/finite_rows.hpp"
-#include "engine/core/model/pack.hpp"
+#include "engine/core/model/backend/pack.hpp"
 #include "engine/core/tokenizer/tokenizer.hpp"
 
 namespace millrace::engine {

@@ -1,7 +1,7 @@
 #pragma once
 // Factors of matrix products: a tensor NAME.scale beside NAME.weight. Files in NVFP4 have them, as
 // the second level of their scales, and some models for their experts. A product is multiplied by
-// its factor, before a bias is added; model/pack.hpp multiplies the scales of the weights by it.
+// its factor, before a bias is added; packing multiplies the scales of the weights by it.
 // Thread safety: pure functions.
 #include <vector>
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/core/gguf/dequantize.hpp"
+#include "engine/core/model/backend/backend.hpp"
 #include "engine/core/model/shaped_tensor.hpp"
 
 namespace millrace::engine {
@@ -32,49 +33,49 @@ struct ExpertPart {
   }
 };
 
-// Packs an expert's parts one after the other.
-void pack_expert(std::span<const ExpertPart> parts, std::uint32_t expert, const PanelLayout& layout,
-                 std::vector<std::byte>& out) {
-  const std::uint64_t bytes = layout.panel_bytes();
-  std::uint64_t panels = 0, at = 0;
-  for (const ExpertPart& part : parts) panels += part.panels();
-  out.resize(panels * bytes);
+// Packs an expert's parts one after the other into `out`, panels of `bytes` each.
+void pack_expert(const Backend& backend, std::span<const ExpertPart> parts, std::uint32_t expert,
+                 std::uint64_t bytes, std::span<std::byte> out) {
+  std::uint64_t at = 0;
   for (const ExpertPart& part : parts) {
     const Tensor tensor = part.of(expert);
     for (std::uint32_t p = 0; p < part.panels(); ++p, at += bytes) {
-      pack_panel(layout, tensor, p, std::span(out).subspan(at, bytes), part.factors[expert]);
+      backend.pack(format_of(tensor.type), tensor, p, out.subspan(at, bytes), part.factors[expert]);
     }
   }
 }
 
 // Appends runs of parts of one format.
-Status append_runs(Device& device, std::span<const ExpertPart> parts, std::uint32_t first_row,
-                   std::uint32_t experts, ExpertMatrix& out) {
+Status append_runs(const Backend& backend, std::span<const ExpertPart> parts,
+                   std::uint32_t first_row, std::uint32_t experts, ExpertMatrix& out) {
   const Tensor& tensor = *parts[0].tensor;
-  const PanelLayout layout{format_of(tensor.type), out.columns};
+  const PanelFormat format = format_of(tensor.type);
+  const std::uint64_t panel_bytes = backend.panel_bytes(format, out.columns);
+  Device& device = *backend.target().device;
   std::uint32_t panels = 0;
   for (const ExpertPart& part : parts) panels += part.panels();
-  const std::uint64_t bytes = panels * layout.panel_bytes();
+  const std::uint64_t bytes = panels * panel_bytes;
   const auto most = static_cast<std::uint32_t>(
       std::clamp<std::uint64_t>(device.info().max_allocation_bytes / bytes, 1, experts));
-  std::vector<std::byte> staging;
+  std::vector<std::byte> staging(bytes);
   for (std::uint32_t first = 0; first < experts; first += most) {
     const std::uint32_t count = std::min(most, experts - first);
     MILLRACE_ASSIGN(Buffer buffer, device.allocate(bytes * count, tensor.name));
     for (std::uint32_t i = 0; i < count; ++i) {
-      pack_expert(parts, first + i, layout, staging);
+      pack_expert(backend, parts, first + i, panel_bytes, staging);
       MILLRACE_TRY(device.write(buffer, i * bytes, staging));
     }
-    out.runs.push_back({layout.format, first_row, panels, first, count, std::move(buffer)});
+    out.runs.push_back({format, first_row, panels, first, count, std::move(buffer)});
   }
   return {};
 }
 
 class ExpertLoader {
  public:
-  ExpertLoader(Device& device, const GgufFile& file, const ExpertsSpec& spec, std::uint32_t width,
-               std::uint32_t index)
-      : device_(device),
+  ExpertLoader(const Backend& backend, const GgufFile& file, const ExpertsSpec& spec,
+               std::uint32_t width, std::uint32_t index)
+      : backend_(backend),
+        device_(*backend.target().device),
         file_(file),
         spec_(spec),
         width_(width),
@@ -98,9 +99,9 @@ class ExpertLoader {
     const auto gate_up =
         std::to_array<MatrixPart>({{prefix_ + "ffn_gate_shexp", spec_.shared_width},
                                    {prefix_ + "ffn_up_shexp", spec_.shared_width}});
-    MILLRACE_ASSIGN(out.shared_gate_up, load_projection(device_, file_, gate_up, width_));
+    MILLRACE_ASSIGN(out.shared_gate_up, load_projection(backend_, file_, gate_up, width_));
     const auto down = std::to_array<MatrixPart>({{prefix_ + "ffn_down_shexp", width_}});
-    MILLRACE_ASSIGN(out.shared_down, load_projection(device_, file_, down, spec_.shared_width));
+    MILLRACE_ASSIGN(out.shared_down, load_projection(backend_, file_, down, spec_.shared_width));
     return out;
   }
 
@@ -137,7 +138,7 @@ class ExpertLoader {
   Status load_router(ExpertWeights& out) {
     std::vector<MatrixPart> parts{{prefix_ + "ffn_gate_inp", spec_.count}};
     if (spec_.shared_gate) parts.push_back({prefix_ + "ffn_gate_inp_shexp", 1});
-    MILLRACE_ASSIGN(out.router, load_projection(device_, file_, parts, width_));
+    MILLRACE_ASSIGN(out.router, load_projection(backend_, file_, parts, width_));
     if (spec_.shared_gate) out.shared_gate_row = out.router.first[1];
     if (!spec_.selection_bias) return {};
     MILLRACE_ASSIGN(out.selection_bias,
@@ -169,7 +170,7 @@ class ExpertLoader {
       std::size_t end = at + 1;
       const PanelFormat format = format_of(parts[at].tensor->type);
       while (end < parts.size() && format_of(parts[end].tensor->type) == format) ++end;
-      MILLRACE_TRY(append_runs(device_, std::span(parts).subspan(at, end - at), first[at],
+      MILLRACE_TRY(append_runs(backend_, std::span(parts).subspan(at, end - at), first[at],
                                spec_.count, out));
       at = end;
     }
@@ -200,6 +201,7 @@ class ExpertLoader {
     return buffer;
   }
 
+  const Backend& backend_;
   Device& device_;
   const GgufFile& file_;
   const ExpertsSpec& spec_;
@@ -209,9 +211,10 @@ class ExpertLoader {
 
 }  // namespace
 
-Result<ExpertWeights> load_experts(Device& device, const GgufFile& file, const ExpertsSpec& spec,
-                                   std::uint32_t width, std::uint32_t index) {
-  return ExpertLoader(device, file, spec, width, index).load();
+Result<ExpertWeights> load_experts(const Backend& backend, const GgufFile& file,
+                                   const ExpertsSpec& spec, std::uint32_t width,
+                                   std::uint32_t index) {
+  return ExpertLoader(backend, file, spec, width, index).load();
 }
 
 }  // namespace millrace::engine

@@ -75,31 +75,30 @@ struct Model::State {
 };
 
 Status Model::State::load_weights(const GgufFile& file) {
+  const Backend& backend = operations->backend();
   const std::uint32_t padded = round_up(spec.width, block_columns);
   const auto embedding_part = std::to_array<MatrixPart>({{"token_embd", spec.vocabulary, false}});
-  MILLRACE_ASSIGN(embedding, load_projection(*device, file, embedding_part, spec.width));
+  MILLRACE_ASSIGN(embedding, load_projection(backend, file, embedding_part, spec.width));
   if (!spec.tied_output) {
     const auto output_part = std::to_array<MatrixPart>({{"output", spec.vocabulary, false}});
-    MILLRACE_ASSIGN(output, load_projection(*device, file, output_part, spec.width));
+    MILLRACE_ASSIGN(output, load_projection(backend, file, output_part, spec.width));
   }
   MILLRACE_ASSIGN(output_norm,
                   load_vector(*device, file, "output_norm.weight", spec.width, padded));
   layers.reserve(spec.layers.size());
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
-    MILLRACE_ASSIGN(LayerWeights layer, load_layer(*device, file, spec, i));
+    MILLRACE_ASSIGN(LayerWeights layer, load_layer(backend, file, spec, i));
     layers.push_back(std::move(layer));
     expert_weights.emplace_back();
     const auto& mixture = spec.layers[i].feed_forward.experts;
     if (!mixture) continue;
-    MILLRACE_ASSIGN(expert_weights[i], load_experts(*device, file, *mixture, spec.width, i));
+    MILLRACE_ASSIGN(expert_weights[i], load_experts(backend, file, *mixture, spec.width, i));
   }
   return {};
 }
 
 // Builds the kernels that do not depend on how keys and values are stored.
 Status Model::State::build_operations() {
-  operations.reset(new Operations(*device, spec, options.math,
-                                  {.layer_patience = options.layer_patience}, options.tuning));
   MILLRACE_TRY(operations->prepare_layer(layers[0].qkv));
   MILLRACE_TRY(operations->prepare_logits());
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
@@ -255,6 +254,9 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
     for (KvCodecs& codecs : kv.layers) codecs.centered = true;
   }
   MILLRACE_ASSIGN(state->cache, state->create_cache(kv, options.kv_bytes, options.kv_load));
+  state->operations = std::make_unique<Operations>(
+      device, spec, options.math, KernelVariant{.layer_patience = options.layer_patience},
+      options.tuning);
   MILLRACE_TRY(state->load_weights(file));
   MILLRACE_TRY(state->build_operations());
   MILLRACE_TRY(state->compile_layers());

@@ -20,18 +20,6 @@ std::vector<std::string> Operations::row_defines() const {
   return out;
 }
 
-Status Operations::prepare_embedding(const Projection& embedding) {
-  const PanelLayout layout{embedding.runs[0].format, embedding.columns};
-  std::vector<std::string> defines = layout.defines();
-  defines.push_back(define("WIDTH", embedding.columns));
-  defines.push_back(define("ROW_ITEMS", row_items()));
-  MILLRACE_ASSIGN(const Program program, device_->build({.name = "embed",
-                                                         .sources = {"embed/embed.cl"},
-                                                         .defines = std::move(defines)}));
-  MILLRACE_ASSIGN(embed_, device_->kernel(program, "embed"));
-  return {};
-}
-
 Status Operations::prepare_layer(const Projection& qkv) {
   backend_->set_qkv(qkv);
   MILLRACE_ASSIGN(const Program built,
@@ -112,18 +100,6 @@ Status Operations::prepare_logits() {
   }
   MILLRACE_ASSIGN(const Program built, device_->build(program));
   MILLRACE_ASSIGN(limit_logits_, device_->kernel(built, "limit_logits"));
-  return {};
-}
-
-Status Operations::embed(const Projection& embedding, const StepTable& step,
-                         const Buffer& step_words, const Buffer& device_ids, const Buffer& hidden) {
-  for (const WeightRun& run : embedding.runs) {
-    MILLRACE_TRY(
-        device_->launch(embed_, {.groups = {step.tokens}, .local = {row_items()}},
-                        {run.buffer, step_words, device_ids, hidden, step.ids_at, step.slots_at,
-                         run.first_row, run.panels * panel_rows, spec_.vocabulary,
-                         input_stride(spec_.width), spec_.embedding_scale}));
-  }
   return {};
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 // The operations of a layer program (layer_program.hpp) on a device, compiled for a model's shapes.
-// Those that go along rows are the same in every family of devices and stand here; products,
-// attention and what runs in one launch are the backend's (backend/backend.hpp), and Operations
-// adds what it left out. Model calls them in order, layer by layer. Activations are rows, float
-// [tokens][stride] with stride from `input_stride`, zero beyond their true width; if integer
-// products read them they are also codes, int [tokens][code_stride]
+// Those that go along rows are the same in every family of devices and stand here; what reads
+// weights, attention and what runs in one launch are the backend's (backend/backend.hpp), and
+// Operations adds what it left out. Model calls them in order, layer by layer. Activations are
+// rows, float [tokens][stride] with stride from `input_stride`, zero beyond their true width; if
+// integer products read them they are also codes, int [tokens][code_stride]
 // (kernels/quantize/code_block.h). Errors: kernel_build, device_error. Thread safety: the device's
 // owner thread.
 #include <cstdint>
@@ -52,7 +52,9 @@ class Operations {
     return backend_->prepare_attention(codecs, kind);
   }
   Status prepare_logits();
-  Status prepare_embedding(const Projection& embedding);
+  Status prepare_embedding(const Projection& embedding) {
+    return backend_->prepare_embedding(embedding);
+  }
   Status prepare_product(const Projection& projection) {
     return backend_->prepare_product(projection, target_.math);
   }
@@ -62,7 +64,9 @@ class Operations {
   const std::vector<std::uint32_t>& windows() const { return target_.windows; }
 
   Status embed(const Projection& embedding, const StepTable& step, const Buffer& step_words,
-               const Buffer& device_ids, const Buffer& hidden);
+               const Buffer& device_ids, const Buffer& hidden) {
+    return backend_->embed(embedding, step, step_words, device_ids, hidden);
+  }
   // Writes the norm of x's rows to out in `forms`; with `gather`, only of the rows that the step's
   // outputs name.
   Status norm(const Buffer& x, const Buffer& weight, const Activation& out, Forms forms,
@@ -110,7 +114,7 @@ class Operations {
   const Target& target_;   // the backend's
   const ModelSpec& spec_;  // the target's
   Device* device_;
-  Kernel embed_, norm_, gated_mul_;
+  Kernel norm_, gated_mul_;
   // Of models that need them.
   Kernel norm_heads_, turn_heads_, scale_queries_, add_branch_, limit_logits_;
   Kernel norm_quantize_, gated_mul_quantize_, quantize_;  // math fast

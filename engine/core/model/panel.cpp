@@ -5,31 +5,6 @@
 #include "engine/core/gguf/quant_block.hpp"
 
 namespace millrace::engine {
-namespace {
-
-constexpr std::uint64_t line_bytes = 64;
-
-constexpr std::uint64_t to_lines(std::uint64_t bytes) {
-  return (bytes + line_bytes - 1) / line_bytes * line_bytes;
-}
-
-constexpr std::uint32_t bits_of(Codes codes) {
-  switch (codes) {
-    case Codes::f32:
-      return 32;
-    case Codes::f16:
-    case Codes::bf16:
-      return 16;
-    default:
-      return static_cast<std::uint32_t>(codes);
-  }
-}
-
-std::string define(const char* name, std::uint64_t value) {
-  return std::string(name) + "=" + std::to_string(value);
-}
-
-}  // namespace
 
 PanelFormat format_of(TensorType type) {
   if (const QuantTraits* const quantized = find_quant_traits(type)) {
@@ -51,32 +26,6 @@ PanelFormat format_of(TensorType type) {
     default:
       std::abort();  // every other type is quantized; a test checks all types
   }
-}
-
-std::uint64_t PanelLayout::number_bytes() const {
-  const std::uint64_t blocks = k() / block_columns;
-  return blocks * format.scales_per_block() * panel_rows * format.scale_bytes;
-}
-
-std::uint64_t PanelLayout::scale_bytes() const {
-  constexpr std::uint64_t half_bytes = 2;
-  const std::uint64_t halves =
-      format.has_steps() ? std::uint64_t{k() / step_columns} * (format.affine ? 2 : 1) : 0;
-  return to_lines(number_bytes() + halves * panel_rows * half_bytes);
-}
-
-std::uint64_t PanelLayout::code_bytes() const {
-  return std::uint64_t{k()} * panel_rows * bits_of(format.codes) / 8;
-}
-
-std::vector<std::string> PanelLayout::defines() const {
-  return {define("CODES", static_cast<std::uint64_t>(format.codes)),
-          define("OFFSET", format.offset),
-          define("AFFINE", format.affine ? 1 : 0),
-          define("CODE_LEVELS", format.levels ? 1 : 0),
-          define("SCALE_SIZE", format.scale_bytes),
-          define("SCALE_BLOCK", format.scale_block),
-          define("K", k())};
 }
 
 }  // namespace millrace::engine

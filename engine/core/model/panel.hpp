@@ -1,6 +1,7 @@
 #pragma once
-// The format in which kernels read a weight matrix: panels of 16 rows, the same for all file types
-// (kernels/matmul/layout.cl draws it). Every quantized file type maps to it exactly:
+// What kernels read of a weight matrix: panels of 16 rows, and the numbers in them, the same for
+// all file types and families of devices. Where the numbers stand in a panel is the backend's
+// (backend/panel_layout.hpp). Every quantized file type maps to this format exactly:
 //
 //   codes   unsigned, 2, 4, 5, 6 or 8 bits; a weight is d * (code - offset), or d * code + m if
 //   affine levels  of types whose codes number the entries of a table: a weight is d * level[code].
@@ -11,8 +12,6 @@
 //
 // F32, F16 and BF16 keep their values. Thread safety: plain values.
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include "engine/core/gguf/tensor_type.hpp"
 #include "kernels/quantize/code_block.h"
@@ -57,26 +56,5 @@ struct PanelFormat {
 };
 
 PanelFormat format_of(TensorType type);
-
-// `columns` is the true number; the kernels' K is that number rounded up to 32.
-struct PanelLayout {
-  PanelFormat format;
-  std::uint32_t columns = 0;
-
-  std::uint32_t k() const { return round_up(columns, block_columns); }
-  // A panel's table, scales and codes follow one another; each begins at a multiple of 64 bytes.
-  std::uint64_t level_bytes() const { return format.levels ? 64 : 0; }
-  std::uint64_t scale_bytes() const;
-  // Where the halves that steps multiply begin.
-  std::uint64_t halves_at() const { return level_bytes() + number_bytes(); }
-  std::uint64_t code_bytes() const;
-  std::uint64_t codes_at() const { return level_bytes() + scale_bytes(); }
-  std::uint64_t panel_bytes() const { return codes_at() + code_bytes(); }
-  // The defines for kernels that read such panels.
-  std::vector<std::string> defines() const;
-
- private:
-  std::uint64_t number_bytes() const;  // of steps, halves or floats
-};
 
 }  // namespace millrace::engine

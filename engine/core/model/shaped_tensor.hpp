@@ -17,7 +17,7 @@ Result<const Tensor*> find_shaped(const GgufFile& file, const std::string& name,
                                   std::uint64_t matrices = 1);
 
 // Returns the factor of each matrix's products (gguf/product_scale.hpp), 1 where the file has none.
-// pack_panel multiplies the scales by it, so it is refused for types without scales as float.
+// Packing multiplies the scales by it, so it is refused for types without scales as float.
 Result<std::vector<float>> packed_factors(const GgufFile& file, const Tensor& weight);
 
 }  // namespace millrace::engine

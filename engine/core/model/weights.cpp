@@ -5,6 +5,7 @@
 
 #include "engine/core/families/layer_tensors.hpp"
 #include "engine/core/gguf/dequantize.hpp"
+#include "engine/core/model/backend/backend.hpp"
 #include "engine/core/model/shaped_tensor.hpp"
 
 namespace millrace::engine {
@@ -26,12 +27,14 @@ struct Run {
 constexpr std::size_t upload_bytes = std::size_t{8} << 20;
 
 // Appends a tensor's panels to the runs; begins a new run if the format or the size requires it.
-void plan_runs(const Tensor& tensor, const MatrixPart& part, float factor, std::uint32_t first_row,
-               std::uint64_t most_bytes, std::vector<Run>& runs) {
+void plan_runs(const Backend& backend, const Tensor& tensor, const MatrixPart& part, float factor,
+               std::uint32_t first_row, std::vector<Run>& runs) {
   const PanelFormat format = format_of(tensor.type);
-  const PanelLayout layout{format, static_cast<std::uint32_t>(tensor.shape[0])};
-  const auto most = static_cast<std::uint32_t>(
-      std::clamp<std::uint64_t>(most_bytes / layout.panel_bytes(), 1, 0x0fffffff));
+  const std::uint64_t bytes =
+      backend.panel_bytes(format, static_cast<std::uint32_t>(tensor.shape[0]));
+  const std::uint64_t most_bytes = backend.target().device->info().max_allocation_bytes;
+  const auto most =
+      static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most_bytes / bytes, 1, 0x0fffffff));
   const std::uint32_t panels = (part.rows + panel_rows - 1) / panel_rows;
   const std::uint32_t first_panel = part.first_row / panel_rows;
   for (std::uint32_t at = 0; at < panels;) {
@@ -46,9 +49,9 @@ void plan_runs(const Tensor& tensor, const MatrixPart& part, float factor, std::
   }
 }
 
-Result<Buffer> upload(Device& device, const Run& run, std::uint32_t columns) {
-  const PanelLayout layout{run.format, columns};
-  const std::uint64_t bytes = layout.panel_bytes();
+Result<Buffer> upload(const Backend& backend, const Run& run, std::uint32_t columns) {
+  Device& device = *backend.target().device;
+  const std::uint64_t bytes = backend.panel_bytes(run.format, columns);
   MILLRACE_ASSIGN(Buffer buffer, device.allocate(bytes * run.panels, run.pieces[0].tensor->name));
   const auto at_once = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, upload_bytes / bytes));
   std::vector<std::byte> staging;
@@ -58,8 +61,8 @@ Result<Buffer> upload(Device& device, const Run& run, std::uint32_t columns) {
       const std::uint32_t count = std::min(at_once, piece.panels - done);
       staging.resize(count * bytes);
       for (std::uint32_t i = 0; i < count; ++i) {
-        pack_panel(layout, *piece.tensor, piece.first_panel + done + i,
-                   std::span(staging).subspan(i * bytes, bytes), piece.factor);
+        backend.pack(run.format, *piece.tensor, piece.first_panel + done + i,
+                     std::span(staging).subspan(i * bytes, bytes), piece.factor);
       }
       MILLRACE_TRY(device.write(buffer, offset, staging));
       offset += staging.size();
@@ -96,8 +99,9 @@ Status check_panels(const GgufFile& file, const MatrixPart& part) {
 
 }  // namespace
 
-Result<Projection> load_projection(Device& device, const GgufFile& file,
+Result<Projection> load_projection(const Backend& backend, const GgufFile& file,
                                    std::span<const MatrixPart> parts, std::uint32_t columns) {
+  Device& device = *backend.target().device;
   Projection out;
   out.columns = columns;
   std::vector<Run> runs;
@@ -108,7 +112,7 @@ Result<Projection> load_projection(Device& device, const GgufFile& file,
                     find_shaped(file, part.name + ".weight", columns, rows_of_tensor(part)));
     MILLRACE_TRY(check_panels(file, part));
     MILLRACE_ASSIGN(const auto factors, packed_factors(file, *tensor));
-    plan_runs(*tensor, part, factors[0], out.rows, device.info().max_allocation_bytes, runs);
+    plan_runs(backend, *tensor, part, factors[0], out.rows, runs);
     out.first.push_back(out.rows);
     out.tensors.push_back({std::string(tensor->name), tensor->type});
     out.rows += round_up(part.rows, panel_rows);
@@ -121,7 +125,7 @@ Result<Projection> load_projection(Device& device, const GgufFile& file,
     }
   }
   for (const Run& run : runs) {
-    MILLRACE_ASSIGN(Buffer buffer, upload(device, run, columns));
+    MILLRACE_ASSIGN(Buffer buffer, upload(backend, run, columns));
     out.runs.push_back({run.format, run.first_row, run.panels, std::move(buffer)});
   }
   if (has_bias) {
@@ -145,8 +149,10 @@ namespace {
 // Loads the tensors of one layer.
 class LayerLoader {
  public:
-  LayerLoader(Device& device, const GgufFile& file, const ModelSpec& spec, std::uint32_t index)
-      : device_(device),
+  LayerLoader(const Backend& backend, const GgufFile& file, const ModelSpec& spec,
+              std::uint32_t index)
+      : backend_(backend),
+        device_(*backend.target().device),
         file_(file),
         width_(spec.width),
         layer_(spec.layers[index]),
@@ -208,9 +214,10 @@ class LayerLoader {
                        .tensor_rows = matrix.tensor_rows});
       columns = matrix.columns;
     }
-    return load_projection(device_, file_, parts, columns);
+    return load_projection(backend_, file_, parts, columns);
   }
 
+  const Backend& backend_;
   Device& device_;
   const GgufFile& file_;
   std::uint32_t width_;
@@ -221,9 +228,9 @@ class LayerLoader {
 
 }  // namespace
 
-Result<LayerWeights> load_layer(Device& device, const GgufFile& file, const ModelSpec& spec,
+Result<LayerWeights> load_layer(const Backend& backend, const GgufFile& file, const ModelSpec& spec,
                                 std::uint32_t index) {
-  return LayerLoader(device, file, spec, index).load();
+  return LayerLoader(backend, file, spec, index).load();
 }
 
 }  // namespace millrace::engine

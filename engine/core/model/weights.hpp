@@ -12,10 +12,12 @@
 #include "engine/core/device/device.hpp"
 #include "engine/core/families/spec.hpp"
 #include "engine/core/gguf/file.hpp"
-#include "engine/core/model/pack.hpp"
+#include "engine/core/model/panel.hpp"
 #include "schemas/base/error.hpp"
 
 namespace millrace::engine {
+
+class Backend;
 
 // A matrix, or some rows of one: files may hold q, k and v, or gate and up, in one tensor.
 struct MatrixPart {
@@ -49,7 +51,8 @@ struct Projection {
   Buffer bias;  // [rows] float, or empty
 };
 
-Result<Projection> load_projection(Device& device, const GgufFile& file,
+// The backend says what a panel looks like in memory, and names the device.
+Result<Projection> load_projection(const Backend& backend, const GgufFile& file,
                                    std::span<const MatrixPart> parts, std::uint32_t columns);
 
 // Loads a vector as fp32, zero-padded to `padded` entries.
@@ -63,7 +66,7 @@ struct LayerWeights {
   Buffer attention_norm, attention_post_norm, ffn_norm, ffn_post_norm, sinks, head_norm;
   Projection qkv, attention_output, gate_up, down;
 };
-Result<LayerWeights> load_layer(Device& device, const GgufFile& file, const ModelSpec& spec,
+Result<LayerWeights> load_layer(const Backend& backend, const GgufFile& file, const ModelSpec& spec,
                                 std::uint32_t index);
 
 }  // namespace millrace::engine

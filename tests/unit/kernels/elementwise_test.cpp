@@ -6,8 +6,8 @@
 
 #include "engine/core/gguf/half.hpp"
 #include "engine/core/kv/policy.hpp"
+#include "engine/core/model/backend/pack.hpp"
 #include "engine/core/model/kv_program.hpp"
-#include "engine/core/model/pack.hpp"
 #include "tests/support/device.hpp"
 
 namespace millrace::engine {

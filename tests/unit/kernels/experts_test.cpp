@@ -29,12 +29,12 @@ class Runner {
          std::uint64_t max_allocation_bytes = 0)
       : device_(open_device({.variant = family, .max_allocation_bytes = max_allocation_bytes})),
         shape_(layer.shape),
-        weights_(load(*device_, layer)),
-        backend_(make_backend(Target(*device_, spec_of(shape_), math))) {}
+        backend_(make_backend(Target(*device_, spec_of(shape_), math))),
+        weights_(load(*backend_, layer)) {}
 
-  static ExpertWeights load(Device& device, const ExpertsLayer& layer) {
+  static ExpertWeights load(const Backend& backend, const ExpertsLayer& layer) {
     const GgufFile file = layer.file();
-    return must(load_experts(device, file, layer.shape.spec, layer.shape.width, 0));
+    return must(load_experts(backend, file, layer.shape.spec, layer.shape.width, 0));
   }
 
   // Steps of up to `direct` tokens are not sorted.
@@ -73,8 +73,8 @@ class Runner {
 
   std::unique_ptr<Device> device_;
   ExpertsCase shape_;
-  ExpertWeights weights_;
   std::unique_ptr<Backend> backend_;
+  ExpertWeights weights_;
   std::map<std::uint32_t, std::optional<Experts>> by_direct_;
 };
 
@@ -341,7 +341,8 @@ TEST(ExpertsRouter, WhatIsNotFiniteShowsInItsTokenAlone) {
 std::string refusal(const ExpertsCase& asked, const ExpertsLayer& layer) {
   const auto device = open_device();
   const GgufFile file = layer.file();
-  const auto loaded = load_experts(*device, file, asked.spec, asked.width, 0);
+  const auto backend = make_backend(Target(*device, one_layer({.head_dim = 32}), MathMode::fast));
+  const auto loaded = load_experts(*backend, file, asked.spec, asked.width, 0);
   if (loaded) return "loaded";
   EXPECT_EQ(loaded.error().code, Code::gguf_malformed);
   EXPECT_FALSE(loaded.error().hint.empty());

@@ -8,8 +8,8 @@
 #include <span>
 
 #include "engine/core/gguf/dequantize.hpp"
+#include "engine/core/model/backend/pack.hpp"
 #include "engine/core/model/operations.hpp"
-#include "engine/core/model/pack.hpp"
 #include "tests/support/device.hpp"
 #include "tests/support/random_blocks.hpp"
 

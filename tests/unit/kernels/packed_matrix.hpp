@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/core/gguf/half.hpp"
-#include "engine/core/model/panel.hpp"
+#include "engine/core/model/backend/panel_layout.hpp"
 #include "tests/support/device.hpp"
 
 namespace millrace::engine {

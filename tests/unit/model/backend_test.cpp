@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "engine/core/model/operations.hpp"
 #include "tests/support/device.hpp"
 #include "tests/support/one_layer.hpp"
+#include "tests/support/tiny_model.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -20,13 +22,20 @@ using millrace::testing::must;
 using millrace::testing::open_device;
 
 // In math fast, every product of this family reads codes. It launches nothing, and says that it has
-// written what a test wants.
+// written what a test wants. A byte of its panels stands for 32 columns, and is the panel's number.
 class FakeBackend final : public Backend {
  public:
   explicit FakeBackend(Target target) : Backend(std::move(target)) {}
 
   Forms inputs_of(const PanelFormat&, MathMode math) const override {
     return {.rows = math == MathMode::exact, .codes = math == MathMode::fast};
+  }
+  std::uint64_t panel_bytes(const PanelFormat&, std::uint32_t columns) const override {
+    return columns / 32;
+  }
+  void pack(const PanelFormat&, const Tensor&, std::uint32_t panel, std::span<std::byte> out,
+            float) const override {
+    std::ranges::fill(out, static_cast<std::byte>(panel));
   }
   Status prepare_product(const Projection&, MathMode) override { return {}; }
   Status project(const ProductCall&, MathMode) override { return called("project"); }
@@ -123,6 +132,15 @@ TEST_P(BackendContract, ItChoosesFormsAndLimits) {
   EXPECT_TRUE(std::get<AttendOp>(layers_[0].operations[3]).forms.codes);
   EXPECT_FALSE(operations_->inputs_of(weights_.qkv).rows) << "fp32 matrices, too";
   EXPECT_EQ(operations_->attention_limits().tile_tokens, 3u);
+}
+
+TEST_P(BackendContract, WeightsStandAsItPacksThem) {
+  const auto parts = std::to_array<MatrixPart>({{"blk.0.attn_k", 32}, {"blk.0.attn_v", 32}});
+  const Projection loaded = must(load_projection(*fake_, testing::TinyModel().file(), parts, 64));
+  ASSERT_EQ(loaded.runs.size(), 1u);
+  EXPECT_EQ(testing::download<std::uint8_t>(*device_, loaded.runs[0].buffer, 8),
+            (std::vector<std::uint8_t>{0, 0, 1, 1, 0, 0, 1, 1}));
+  EXPECT_EQ(loaded.runs[0].buffer.size_bytes(), 8u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, BackendContract, ::testing::ValuesIn(testing::families()),

@@ -1,6 +1,6 @@
 // Reads panels back on the host, number by number as kernels/matmul/layout.cl draws them, and
 // compares them with the file's values: every type, full and partial panels, any bytes for scales.
-#include "engine/core/model/pack.hpp"
+#include "engine/core/model/backend/pack.hpp"
 
 #include <gtest/gtest.h>
 

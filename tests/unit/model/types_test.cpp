@@ -7,8 +7,10 @@
 
 #include "engine/core/gguf/dequantize.hpp"
 #include "engine/core/gguf/quant_block.hpp"
+#include "engine/core/model/backend/backend.hpp"
 #include "engine/core/model/weights.hpp"
 #include "tests/support/model_runner.hpp"
+#include "tests/support/one_layer.hpp"
 #include "tests/support/tiny_model.hpp"
 
 namespace millrace::engine {
@@ -163,9 +165,10 @@ TEST(MixedTypes, FastMathIsNearAndTheSameInEveryVariant) {
 
 TEST(MixedTypes, TypesOfOneFormatShareARun) {
   const auto device = open_device();
+  const auto backend = make_backend(Target(*device, one_layer({.head_dim = 32}), MathMode::fast));
   TinyModel model = many_types();
   const auto runs_of = [&](const std::vector<MatrixPart>& parts) {
-    return must(load_projection(*device, model.file(), parts, 256)).runs.size();
+    return must(load_projection(*backend, model.file(), parts, 256)).runs.size();
   };
   const auto runs = [&] {
     return runs_of({{"blk.0.attn_q", 256}, {"blk.0.attn_k", 128}, {"blk.0.attn_v", 128}});

@@ -1,14 +1,15 @@
 #pragma once
-// What a family of devices does its own way: matrix products, attention over the cache, the
-// products of experts, and layers that share a launch. Each family has a folder here with one
-// implementation; make_backend() chooses it, and nothing above asks for the family. What is true
-// for all families (what goes along rows, routing, the order of a layer) stands above, in
+// What a family of devices does its own way: weights in memory, matrix products, attention over the
+// cache, the products of experts, and layers that share a launch. Each family has a folder here
+// with one implementation; make_backend() chooses it, and nothing above asks for the family. What
+// is true for all families (what goes along rows, routing, the order of a layer) stands above, in
 // Operations and Experts, which call a backend and make what it left out.
 //
 // Whatever the family, a result has the same bits in any company: they depend neither on the other
 // rows of a launch, nor on the cut into groups (kernels/README.md). Functions enqueue and do not
 // wait. Errors: kernel_build, device_error, out_of_memory. Thread safety: the device's owner
 // thread.
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "engine/core/device/device.hpp"
+#include "engine/core/gguf/file.hpp"
 #include "engine/core/kv/policy.hpp"
 #include "engine/core/model/attention_units.hpp"
 #include "engine/core/model/backend/expert_products.hpp"
@@ -104,6 +106,21 @@ class Backend {
   Forms inputs_of(const Projection& matrix) const;
   Forms inputs_of(const ExpertMatrix& matrix) const;
 
+  // In memory a matrix is panels of panel_rows rows, one after the other. What a panel looks like
+  // is the family's: by default that of panel_layout.hpp. A family that wants another one replaces
+  // the following four functions together. panel_bytes is the size of a panel of so many columns.
+  virtual std::uint64_t panel_bytes(const PanelFormat& format, std::uint32_t columns) const;
+  // Packs the rows of a tensor from panel_rows * panel on, at most panel_rows, into `out`, which
+  // has panel_bytes. Scales are multiplied by `factor`, which only formats with scales as float
+  // allow.
+  virtual void pack(const PanelFormat& format, const Tensor& tensor, std::uint32_t panel,
+                    std::span<std::byte> out, float factor) const;
+  // Looks up the rows of the step's ids, or of device_ids for tokens with a slot: hidden = float
+  // [tokens][input_stride(width)].
+  virtual Status prepare_embedding(const Projection& embedding);
+  virtual Status embed(const Projection& embedding, const StepTable& step, const Buffer& step_words,
+                       const Buffer& device_ids, const Buffer& hidden);
+
   // Compiles what project() and gated() launch for a matrix; costs nothing if that is done. `math`
   // may be exact where the model's is not: for products whose rounding would change a choice.
   virtual Status prepare_product(const Projection& matrix, MathMode math) = 0;
@@ -136,6 +153,7 @@ class Backend {
 
  private:
   Target target_;
+  Kernel embed_;
 };
 
 // The backend of the device's family. A new family adds its line here.

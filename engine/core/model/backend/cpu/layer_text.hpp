@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/core/model/backend/panel_layout.hpp"
 #include "engine/core/model/layer_program.hpp"
-#include "engine/core/model/panel.hpp"
 
 namespace millrace::engine {
 

@@ -17,7 +17,6 @@
 #include "engine/core/model/backend/cpu/scratch.hpp"
 #include "engine/core/model/backend/target.hpp"
 #include "engine/core/model/layer_program.hpp"
-#include "engine/core/model/panel.hpp"
 
 namespace millrace::engine {
 

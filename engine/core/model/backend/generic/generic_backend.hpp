@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/core/model/backend/backend.hpp"
+#include "engine/core/model/backend/panel_layout.hpp"
 
 namespace millrace::engine {
 

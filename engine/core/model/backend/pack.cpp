@@ -1,4 +1,4 @@
-#include "engine/core/model/pack.hpp"
+#include "engine/core/model/backend/pack.hpp"
 
 #include <algorithm>
 #include <array>

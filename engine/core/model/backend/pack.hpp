@@ -1,12 +1,12 @@
 #pragma once
-// Packs weight matrices from the file's row blocks into the panels of 16 rows that the kernels read
-// (kernels/matmul/layout.cl). Thread safety: pure functions.
+// Packs weight matrices from the file's row blocks into panels (panel_layout.hpp). Thread safety: a
+// pure function.
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "engine/core/gguf/file.hpp"
-#include "engine/core/model/panel.hpp"
+#include "engine/core/model/backend/panel_layout.hpp"
 
 namespace millrace::engine {
 

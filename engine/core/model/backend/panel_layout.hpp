@@ -1,0 +1,33 @@
+#pragma once
+// Where the numbers of a panel stand (kernels/matmul/layout.cl draws it), for the families whose
+// products read this layout: cpu and generic. Thread safety: plain values.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/core/model/panel.hpp"
+
+namespace millrace::engine {
+
+// `columns` is the true number; the kernels' K is that number rounded up to 32.
+struct PanelLayout {
+  PanelFormat format;
+  std::uint32_t columns = 0;
+
+  std::uint32_t k() const { return round_up(columns, block_columns); }
+  // A panel's table, scales and codes follow one another; each begins at a multiple of 64 bytes.
+  std::uint64_t level_bytes() const { return format.levels ? 64 : 0; }
+  std::uint64_t scale_bytes() const;
+  // Where the halves that steps multiply begin.
+  std::uint64_t halves_at() const { return level_bytes() + number_bytes(); }
+  std::uint64_t code_bytes() const;
+  std::uint64_t codes_at() const { return level_bytes() + scale_bytes(); }
+  std::uint64_t panel_bytes() const { return codes_at() + code_bytes(); }
+  // The defines for kernels that read such panels.
+  std::vector<std::string> defines() const;
+
+ private:
+  std::uint64_t number_bytes() const;  // of steps, halves or floats
+};
+
+}  // namespace millrace::engine
