@@ -110,9 +110,9 @@ Result<std::unique_ptr<AttentionLoad>> AttentionLoad::create(
                           .page_tokens = kv_page_tokens,
                           .groups = {{pages, 0}},
                           .device_slots = 0,
-                          .attention = load->operations_.attention_limits(),
                           .windows = load->operations_.windows()};
   MILLRACE_TRY(StepLowering().lower(plan, limits, load->step_));
+  load->operations_.backend().cut_attention(load->step_);
   MILLRACE_ASSIGN(load->words_, device.allocate(load->step_.words.size() * 4, "step"));
   MILLRACE_TRY(device.write(load->words_, 0, std::as_bytes(std::span(load->step_.words))));
   load->layer_bytes_ = layer_page_bytes(codecs, 3, 64) * pages;

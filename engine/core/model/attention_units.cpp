@@ -71,15 +71,14 @@ void AttentionPlanner::cut(std::span<const Tile> tiles, const AttentionLimits& l
   }
 }
 
-const AttentionUnits& AttentionPlanner::plan(std::span<const AttentionRow> rows,
+const AttentionUnits& AttentionPlanner::plan(std::span<const StepRow> rows,
                                              const AttentionLimits& limits, std::uint32_t window) {
   for (auto* list : {&out_.single, &out_.multi}) list->clear();
   out_.tiles.clear();
   out_.partials = out_.counters = 0;
   single_.clear();
   multi_.clear();
-  if (limits.workers == 0) return out_;
-  for (const AttentionRow& row : rows) {
+  for (const StepRow& row : rows) {
     for (std::uint32_t done = 0; done < row.count;) {
       const std::uint32_t take = std::min(limits.tile_tokens, row.count - done);
       const std::uint32_t end = row.first_position + done + take;
@@ -96,6 +95,18 @@ const AttentionUnits& AttentionPlanner::plan(std::span<const AttentionRow> rows,
   cut(single_, limits, out_.single);
   cut(multi_, limits, out_.multi);
   return out_;
+}
+
+// Windows change units, not tiles.
+void AttentionPlanner::append(const AttentionLimits& limits, StepTable& step) {
+  for (AttentionItems& items : step.attention) {
+    const AttentionUnits& units = plan(step.rows, limits, items.window);
+    if (&items == &step.attention.front()) step.tiles = step.append(units.tiles);
+    items.single_units = step.append(units.single);
+    items.multi_units = step.append(units.multi);
+    items.partials = units.partials;
+    items.counters = units.counters;
+  }
 }
 
 }  // namespace millrace::engine

@@ -1,28 +1,24 @@
 #pragma once
-// Cuts the attention of a step into units of work for the `cpu` kernels: pure arithmetic, no
-// device. A tile is up to `tile_tokens` consecutive tokens of one plan row. A unit is a tile with a
-// run of consecutive 256-position segments (kernels/attention/tiles.cl) that one of its tokens
-// sees. Tiles of one token have a list of their own, because another kernel computes them. A long
-// tile is cut into several units if whole tiles would leave workers idle; its partial sums then go
-// through memory. The cuts change no bit of a result. A planner reuses its memory from step to
-// step. Thread safety: one owner a planner.
+// Cuts the attention of a step into units of work for the `cpu` kernels, on behalf of that family's
+// backend: pure arithmetic, no device. A tile is up to `tile_tokens` consecutive tokens of one plan
+// row. A unit is a tile with a run of consecutive 256-position segments
+// (kernels/attention/tiles.cl) that one of its tokens sees. Tiles of one token have a list of their
+// own, because another kernel computes them. A long tile is cut into several units if whole tiles
+// would leave workers idle; its partial sums then go through memory. The cuts change no bit of a
+// result. A planner reuses its memory from step to step. Thread safety: one owner a planner.
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "engine/core/model/step_table.hpp"
 #include "kernels/step/records.h"
 
 namespace millrace::engine {
 
 struct AttentionLimits {
   std::uint32_t tile_tokens = 1;  // most tokens in one tile
-  std::uint32_t workers = 0;      // cores that compute units; 0: plan nothing
+  std::uint32_t workers = 1;      // cores that compute units
   std::uint32_t kv_heads = 1;     // each unit is computed once for each KV head
-};
-
-// A run of tokens of one sequence.
-struct AttentionRow {
-  std::uint32_t token = 0, count = 0, first_position = 0;
 };
 
 struct AttentionUnits {
@@ -33,9 +29,11 @@ struct AttentionUnits {
 
 class AttentionPlanner {
  public:
+  // Appends to a step the tiles, and for each of its windows the units.
+  void append(const AttentionLimits& limits, StepTable& step);
   // `window` is the number of positions that a token sees, its own the last of them; 0: all. The
   // result is valid until the next call.
-  const AttentionUnits& plan(std::span<const AttentionRow> rows, const AttentionLimits& limits,
+  const AttentionUnits& plan(std::span<const StepRow> rows, const AttentionLimits& limits,
                              std::uint32_t window);
 
  private:

@@ -328,9 +328,9 @@ Status Model::forward(const StepPlan& plan, const Buffer& device_ids) {
                           .page_tokens = kv_page_tokens,
                           .groups = s.cache.groups(),
                           .device_slots = slots,
-                          .attention = s.operations->attention_limits(),
                           .windows = s.operations->windows()};
   MILLRACE_TRY(s.lowering.lower(plan, limits, s.last_step));
+  s.operations->backend().cut_attention(s.last_step);
   const StepTable& step = s.last_step;
   MILLRACE_TRY(s.write_step(step));
   MILLRACE_TRY(s.operations->embed(s.embedding, step, s.step_words,

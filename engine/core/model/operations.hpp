@@ -59,8 +59,7 @@ class Operations {
     return backend_->prepare_product(projection, target_.math);
   }
 
-  // The limits for cutting attention on this device; StepLowering needs them.
-  AttentionLimits attention_limits() const { return backend_->attention_limits(); }
+  // The different windows of the layers; StepLowering needs them.
   const std::vector<std::uint32_t>& windows() const { return target_.windows; }
 
   Status embed(const Projection& embedding, const StepTable& step, const Buffer& step_words,

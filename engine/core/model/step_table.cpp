@@ -1,7 +1,6 @@
 #include "engine/core/model/step_table.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 #include <string>
 
@@ -121,41 +120,27 @@ Status StepLowering::lower(const StepPlan& plan, const StepLimits& limits, StepT
   MILLRACE_ASSIGN(const Totals totals, check_plan(plan, limits));
   table.tokens = totals.tokens;
   table.outputs = totals.outputs;
-  rows_.clear();
+  table.rows.clear();
   outputs_.clear();
   std::uint32_t token = 0;
   for (const PlanRow& row : plan.rows) {
-    rows_.push_back({.token = token, .count = row.count, .first_position = row.first_position});
+    table.rows.push_back(
+        {.token = token, .count = row.count, .first_position = row.first_position});
     for (std::uint32_t i = 0; i < row.output_count; ++i) {
       outputs_.push_back(token + plan.outputs[row.output_offset + i].offset);
     }
     token += row.count;
   }
-  const auto size = [](const auto& list) { return static_cast<std::uint32_t>(list.size()); };
   table.slots_at = totals.tokens;
   table.positions_at = 2 * totals.tokens;
   table.tables_at = 3 * totals.tokens;
   table.outputs_at = 4 * totals.tokens;
   auto& words = table.words;
   words.assign(std::size_t{4} * totals.tokens, 0);
-  const auto append = [&](const auto& records) {
-    const ItemList list{size(words), size(records)};
-    const auto bytes = std::as_bytes(std::span(records));
-    words.resize(words.size() + bytes.size() / sizeof(words[0]));
-    if (!bytes.empty()) std::memcpy(&words[list.offset], bytes.data(), bytes.size());
-    return list;
-  };
-  append(outputs_);
+  table.append(outputs_);
+  table.tiles = {};
   table.attention.clear();
-  for (const std::uint32_t window : limits.windows) {
-    const AttentionUnits& units = attention_.plan(rows_, limits.attention, window);
-    // Windows change units, not tiles.
-    if (table.attention.empty()) table.tiles = append(units.tiles);
-    table.attention.push_back({.single_units = append(units.single),
-                               .multi_units = append(units.multi),
-                               .partials = units.partials,
-                               .counters = units.counters});
-  }
+  for (const std::uint32_t window : limits.windows) table.attention.push_back({.window = window});
   token = 0;
   for (const PlanRow& row : plan.rows) {
     for (std::uint32_t i = 0; i < row.count; ++i, ++token) {

@@ -3,22 +3,22 @@
 // once; launches carry offsets into it.
 //
 //   ids [tokens] | slots [tokens] | positions [tokens] | tables [tokens] | outputs [n] |
-//   tiles [n] | for each window: single units [n] | multi units [n] |
-//   for each windowed cache group: positions [tokens] | tables [tokens] | page ids
+//   for each windowed cache group: positions [tokens] | tables [tokens] | page ids |
+//   what the backend's attention reads besides (Backend::cut_attention)
 //
-// Tiles and units are records of kernels/step/records.h; the other lists have a word an entry.
+// A backend appends records of kernels/step/records.h; the other lists have a word an entry.
 // tables[t] is the offset, in words from the start, of the page table of token t's sequence; in a
 // windowed group it lies before the entries of the pages that the sequence has, which are the only
 // ones that are read. Each group has positions before its tables, so that kernels find both alike.
-// outputs[i] is the token whose logits row i wants. Units and tiles come from attention_units.hpp;
-// there are none if StepLimits::attention has no workers. Errors of `lower`: invalid_token, and
-// internal for a plan that breaks the contract of plan.hpp; then nothing has been enqueued. Thread
-// safety: plain values; one owner a StepLowering.
+// outputs[i] is the token whose logits row i wants. Errors of `lower`: invalid_token, and internal
+// for a plan that breaks the contract of plan.hpp; then nothing has been enqueued. Thread safety:
+// plain values; one owner a StepLowering.
 #include <cstdint>
+#include <cstring>
+#include <span>
 #include <vector>
 
 #include "engine/core/kv/cache_pools.hpp"
-#include "engine/core/model/attention_units.hpp"
 #include "engine/core/model/plan.hpp"
 #include "schemas/base/error.hpp"
 
@@ -34,23 +34,40 @@ struct StepLimits {
   std::uint32_t page_tokens = 0;
   std::vector<PoolSize> groups{1};  // of the cache
   std::uint32_t device_slots = 0;
-  AttentionLimits attention{};
   std::vector<std::uint32_t> windows{0};  // the different windows of the model's layers; 0: all
 };
 
-// The units of the layers with one window.
+// A run of tokens of one sequence.
+struct StepRow {
+  std::uint32_t token = 0, count = 0, first_position = 0;
+};
+
+// The attention of the layers with one window.
 struct AttentionItems {
-  ItemList single_units, multi_units;
-  std::uint32_t partials = 0, counters = 0;       // numbers that the units use
+  std::uint32_t window = 0;                       // positions that a token sees; 0: all
   std::uint32_t positions_at = 0, tables_at = 0;  // of the layers' cache group
+  // Units of work, if the backend cuts attention into units, and the numbers that they use.
+  ItemList single_units{}, multi_units{};
+  std::uint32_t partials = 0, counters = 0;
 };
 
 struct StepTable {
   std::uint32_t tokens = 0, outputs = 0;
   std::uint32_t ids_at = 0, slots_at = 0, positions_at = 0, tables_at = 0, outputs_at = 0;
-  ItemList tiles;
-  std::vector<AttentionItems> attention;  // in the order of StepLimits::windows
-  std::vector<std::uint32_t> words;
+  std::vector<StepRow> rows{};              // of the plan
+  std::vector<AttentionItems> attention{};  // in the order of StepLimits::windows
+  ItemList tiles{};                         // of all windows, with the units
+  std::vector<std::uint32_t> words{};
+
+  // Appends records, which are whole words each.
+  ItemList append(const auto& records) {
+    const ItemList list{static_cast<std::uint32_t>(words.size()),
+                        static_cast<std::uint32_t>(records.size())};
+    const auto bytes = std::as_bytes(std::span(records));
+    words.resize(words.size() + bytes.size() / sizeof(words[0]));
+    if (!bytes.empty()) std::memcpy(&words[list.offset], bytes.data(), bytes.size());
+    return list;
+  }
 };
 
 // Lowers plans. It reuses its memory, and that of the table, from step to step.
@@ -62,9 +79,7 @@ class StepLowering {
  private:
   void append_groups(const StepPlan& plan, const StepLimits& limits, StepTable& table) const;
 
-  std::vector<AttentionRow> rows_;
   std::vector<std::uint32_t> outputs_;
-  AttentionPlanner attention_;
 };
 
 }  // namespace millrace::engine

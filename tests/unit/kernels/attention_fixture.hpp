@@ -11,6 +11,7 @@
 
 #include "engine/core/gguf/half.hpp"
 #include "engine/core/kv/policy.hpp"
+#include "engine/core/model/backend/cpu/cpu_backend.hpp"
 #include "engine/core/model/operations.hpp"
 #include "tests/support/device.hpp"
 #include "tests/support/kv_page.hpp"
@@ -131,23 +132,22 @@ class Runner {
     must(operations_.prepare_attention(shape.codecs));
   }
 
-  // `workers` decides how tiles are cut; with 0 the device does. An output form that is not
-  // requested is zeros; codes exist only for whole blocks and with --math fast.
+  // `workers` decides how the cpu family cuts tiles; with 0 the device does. An output form that is
+  // not requested is zeros; codes exist only for whole blocks and with --math fast.
   Results run(const Problem& problem, std::uint32_t workers = 0,
               Forms forms = {.rows = true, .codes = true}) {
     forms.codes = forms.codes && math_ == MathMode::fast && problem.columns() % block_columns == 0;
-    StepLimits limits{.tokens = problem.tokens(),
-                      .outputs = 1,
-                      .vocabulary = 1,
-                      .context_tokens = 1u << 20,
-                      .page_tokens = kv_page_tokens,
-                      .groups = {{1u << 20, 0}},
-                      .device_slots = 0,
-                      .attention = operations_.attention_limits(),
-                      .windows = operations_.windows()};
-    if (workers != 0) limits.attention.workers = workers;
+    const StepLimits limits{.tokens = problem.tokens(),
+                            .outputs = 1,
+                            .vocabulary = 1,
+                            .context_tokens = 1u << 20,
+                            .page_tokens = kv_page_tokens,
+                            .groups = {{1u << 20, 0}},
+                            .device_slots = 0,
+                            .windows = operations_.windows()};
     StepTable step;
     must(StepLowering().lower(problem.plan, limits, step));
+    cut_attention(step, workers);
     cut_ = step.attention[0].partials != 0;
     const Buffer words = upload(*device_, step.words), rope = upload(*device_, problem.rope);
     const Buffer qkv = upload(*device_, problem.qkv), kv = upload(*device_, problem.pages);
@@ -171,6 +171,13 @@ class Runner {
   bool cut() const { return cut_; }  // whether tiles of the last run were cut
 
  private:
+  void cut_attention(StepTable& step, std::uint32_t workers) {
+    const auto* const cpu = dynamic_cast<const CpuBackend*>(&operations_.backend());
+    if (cpu == nullptr || workers == 0) return operations_.backend().cut_attention(step);
+    AttentionLimits limits = cpu->attention_limits();
+    limits.workers = workers;
+    AttentionPlanner().append(limits, step);
+  }
   static ModelSpec spec_of(const Shape& shape) {
     return one_layer({shape.heads, shape.kv_heads, shape.head_dim, shape.rope_dim, shape.rope},
                      shape.attention);

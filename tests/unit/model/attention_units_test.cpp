@@ -10,15 +10,30 @@ namespace {
 
 using Unit = kernels::UnitRecord;
 
-TEST(AttentionUnits, NothingIsPlannedWithoutWorkers) {
-  const AttentionRow row{.token = 0, .count = 9, .first_position = 0};
-  AttentionPlanner planner;
-  const auto& plan = planner.plan({&row, 1}, {}, 0);
-  EXPECT_TRUE(plan.single.empty() && plan.multi.empty() && plan.tiles.empty());
+TEST(AttentionUnits, AStepGetsTheTilesOnceAndTheUnitsOfEachWindow) {
+  StepTable step{.rows = {{.token = 0, .count = 1, .first_position = 9},
+                          {.token = 1, .count = 5, .first_position = 700}},
+                 .attention = {{.window = 0}, {.window = 100}},
+                 .words = {77}};
+  AttentionPlanner().append({.tile_tokens = 3, .workers = 1, .kv_heads = 2}, step);
+  using Words = std::vector<std::uint32_t>;
+  const auto words = [&](const ItemList& list, std::uint32_t each) {
+    const auto first = step.words.begin() + list.offset;
+    return Words(first, first + list.count * each);
+  };
+  EXPECT_EQ(step.words[0], 77u);
+  EXPECT_EQ(words(step.tiles, 2), (Words{1, 3, 4, 2}));
+  EXPECT_EQ(words(step.attention[0].single_units, 8), (Words{0, 1, 0, 1, 0, 0, 0, 0}));
+  EXPECT_EQ(words(step.attention[0].multi_units, 8),
+            (Words{1, 3, 0, 3, 0, 0, 0, 0, 4, 2, 0, 3, 0, 0, 0, 0}));
+  EXPECT_EQ(words(step.attention[1].single_units, 8), (Words{0, 1, 0, 1, 0, 0, 0, 0}));
+  EXPECT_EQ(words(step.attention[1].multi_units, 8),
+            (Words{1, 3, 2, 1, 0, 0, 0, 0, 4, 2, 2, 1, 0, 0, 0, 0}));
+  EXPECT_EQ(step.words.size(), 1u + 4 + 2 * (8 + 16));
 }
 
 TEST(AttentionUnits, AChunkIsCutIntoTilesAndALastTokenStandsApart) {
-  const AttentionRow row{.token = 3, .count = 9, .first_position = 250};
+  const StepRow row{.token = 3, .count = 9, .first_position = 250};
   AttentionPlanner planner;
   const auto& plan = planner.plan({&row, 1}, {.tile_tokens = 4, .workers = 1, .kv_heads = 1}, 0);
   ASSERT_EQ(plan.tiles.size(), 2u);
@@ -38,9 +53,9 @@ TEST(AttentionUnits, AChunkIsCutIntoTilesAndALastTokenStandsApart) {
 }
 
 TEST(AttentionUnits, LongTilesAreCutSoThatEveryWorkerHasSeveral) {
-  const std::vector<AttentionRow> rows{{.token = 0, .count = 1, .first_position = 6999},
-                                       {.token = 1, .count = 1, .first_position = 100},
-                                       {.token = 2, .count = 1, .first_position = 4095}};
+  const std::vector<StepRow> rows{{.token = 0, .count = 1, .first_position = 6999},
+                                  {.token = 1, .count = 1, .first_position = 100},
+                                  {.token = 2, .count = 1, .first_position = 4095}};
   AttentionPlanner planner;
   const auto& plan = planner.plan(rows, {.tile_tokens = 8, .workers = 2, .kv_heads = 3}, 0);
   const auto& units = plan.single;
@@ -76,8 +91,8 @@ TEST(AttentionUnits, LongTilesAreCutSoThatEveryWorkerHasSeveral) {
 }
 
 TEST(AttentionUnits, BothListsAreCutWithoutSharingPartialsOrCounters) {
-  const std::vector<AttentionRow> rows{{.token = 0, .count = 1, .first_position = 6999},
-                                       {.token = 1, .count = 2, .first_position = 4094}};
+  const std::vector<StepRow> rows{{.token = 0, .count = 1, .first_position = 6999},
+                                  {.token = 1, .count = 2, .first_position = 4094}};
   AttentionPlanner planner;
   const auto& plan = planner.plan(rows, {.tile_tokens = 8, .workers = 2, .kv_heads = 1}, 0);
   const auto &single = plan.single, &multi = plan.multi;
@@ -92,8 +107,8 @@ TEST(AttentionUnits, BothListsAreCutWithoutSharingPartialsOrCounters) {
 
 TEST(AttentionUnits, SegmentsBeforeAWindowAreLeftOut) {
   // The chunk's first tile still sees the second segment's last position; its second tile does not.
-  const std::vector<AttentionRow> rows{{.token = 0, .count = 1, .first_position = 6999},
-                                       {.token = 1, .count = 8, .first_position = 2607}};
+  const std::vector<StepRow> rows{{.token = 0, .count = 1, .first_position = 6999},
+                                  {.token = 1, .count = 8, .first_position = 2607}};
   AttentionPlanner planner;
   const AttentionLimits limits{.tile_tokens = 4, .workers = 1, .kv_heads = 1};
   constexpr std::uint32_t window = 2097;
@@ -114,12 +129,11 @@ TEST(AttentionUnits, SegmentsBeforeAWindowAreLeftOut) {
   for (const auto* list : {&cut.single, &cut.multi}) {
     for (const Unit& unit : *list) EXPECT_GE(unit.first, unit.token == 1 ? 1u : 2u);
   }
-  EXPECT_EQ(planner.plan(std::vector<AttentionRow>{{0, 1, 2096}}, limits, window).single[0].first,
-            0u);
+  EXPECT_EQ(planner.plan(std::vector<StepRow>{{0, 1, 2096}}, limits, window).single[0].first, 0u);
 }
 
 TEST(AttentionUnits, ManyShortRowsStayWhole) {
-  std::vector<AttentionRow> rows;
+  std::vector<StepRow> rows;
   for (std::uint32_t i = 0; i < 64; ++i) rows.push_back({i, 1, 300});
   AttentionPlanner planner;
   const auto& plan = planner.plan(rows, {.tile_tokens = 8, .workers = 2, .kv_heads = 3}, 0);

@@ -43,7 +43,6 @@ class FakeBackend final : public Backend {
     MILLRACE_TRY(called("gated"));
     return gates ? call.forms : Forms{};
   }
-  AttentionLimits attention_limits() const override { return {.tile_tokens = 3, .workers = 5}; }
   Status prepare_attention(const KvCodecs&, std::uint32_t) override { return {}; }
   Status rope_and_store(const AttentionCall&) override { return called("store"); }
   Result<Forms> attend(const AttentionCall&, const Activation&, Forms forms) override {
@@ -128,10 +127,9 @@ TEST_P(BackendContract, WhatItLeavesOutIsMade) {
             (Calls{"project", "store", "attend", "project", "gated", "project", "project"}));
 }
 
-TEST_P(BackendContract, ItChoosesFormsAndLimits) {
+TEST_P(BackendContract, ItChoosesForms) {
   EXPECT_TRUE(std::get<AttendOp>(layers_[0].operations[3]).forms.codes);
   EXPECT_FALSE(operations_->inputs_of(weights_.qkv).rows) << "fp32 matrices, too";
-  EXPECT_EQ(operations_->attention_limits().tile_tokens, 3u);
 }
 
 TEST_P(BackendContract, WeightsStandAsItPacksThem) {
@@ -150,8 +148,9 @@ TEST(MakeBackend, FollowsTheFamilyOfTheDevice) {
   for (const std::string& family : testing::families()) {
     const auto device = open_device({.variant = family});
     const auto backend = make_backend(Target(*device, one_layer({.head_dim = 32}), MathMode::fast));
-    EXPECT_EQ(backend->attention_limits().workers,
-              family == "cpu" ? device->info().compute_units : 0);
+    StepTable step{.tokens = 9, .rows = {{.count = 9}}, .attention = {{}}};
+    backend->cut_attention(step);
+    EXPECT_EQ(step.words.empty(), family != "cpu") << "only this family has units of attention";
     EXPECT_TRUE(backend->counters().empty()) << "before anything is prepared";
   }
 }

@@ -13,8 +13,7 @@ const StepLimits limits{.tokens = 8,
                         .context_tokens = 64,
                         .page_tokens = 16,
                         .groups = {{10, 0}},
-                        .device_slots = 2,
-                        .attention = {.tile_tokens = 3, .workers = 1, .kv_heads = 2}};
+                        .device_slots = 2};
 
 // A row that decodes from a device slot, and a chunk of five tokens over two pages.
 StepPlan good_plan() {
@@ -62,13 +61,10 @@ TEST(StepTable, LaysOutWhatTheKernelsRead) {
   EXPECT_EQ(slice(table.slots_at, 6), (Words{1, no_slot, no_slot, no_slot, no_slot, no_slot}));
   EXPECT_EQ(slice(table.positions_at, 6), (Words{9, 14, 15, 16, 17, 18}));
   EXPECT_EQ(slice(table.outputs_at, 3), (Words{0, 2, 5}));
-  ASSERT_EQ(table.attention[0].single_units.count, 1u);
-  EXPECT_EQ(slice(table.attention[0].single_units.offset, 8), (Words{0, 1, 0, 1, 0, 0, 0, 0}));
-  ASSERT_EQ(table.attention[0].multi_units.count, 2u);
-  EXPECT_EQ(slice(table.attention[0].multi_units.offset, 16),
-            (Words{1, 3, 0, 1, 0, 0, 0, 0, 4, 2, 0, 1, 0, 0, 0, 0}));
-  ASSERT_EQ(table.tiles.count, 2u);
-  EXPECT_EQ(slice(table.tiles.offset, 4), (Words{1, 3, 4, 2}));
+  ASSERT_EQ(table.rows.size(), 2u);
+  EXPECT_EQ(table.rows[1].token, 1u);
+  EXPECT_EQ(table.rows[1].count, 5u);
+  EXPECT_EQ(table.rows[1].first_position, 14u);
   const auto tables = slice(table.tables_at, 6);
   EXPECT_EQ(slice(tables[0], 1), (Words{7}));
   for (std::size_t t = 1; t < 6; ++t) EXPECT_EQ(slice(tables[t], 2), (Words{2, 5}));

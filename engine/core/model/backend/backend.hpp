@@ -20,7 +20,6 @@
 #include "engine/core/device/device.hpp"
 #include "engine/core/gguf/file.hpp"
 #include "engine/core/kv/policy.hpp"
-#include "engine/core/model/attention_units.hpp"
 #include "engine/core/model/backend/expert_products.hpp"
 #include "engine/core/model/backend/target.hpp"
 #include "engine/core/model/forms.hpp"
@@ -129,8 +128,9 @@ class Backend {
   // matrix and gate in one launch, none. Nothing is enqueued in the second case.
   virtual Result<Forms> gated(const GatedCall& call) = 0;
 
-  // How the attention of a step is cut into units for attend(): workers is 0 if it needs none.
-  virtual AttentionLimits attention_limits() const = 0;
+  // Appends to a step what attention reads besides the lists that all families share. Call this
+  // once for each step, before its words are written to the device. The default appends nothing.
+  virtual void cut_attention(StepTable& /*step*/) {}
   // Compiles what the next two launch, for a pair of codecs and a kind; costs nothing if that is
   // done.
   virtual Status prepare_attention(const KvCodecs& codecs, std::uint32_t kind) = 0;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/core/model/attention_units.hpp"
 #include "engine/core/model/backend/backend.hpp"
 #include "engine/core/model/backend/cpu/scratch.hpp"
 #include "engine/core/model/backend/cpu/whole_layer.hpp"
@@ -28,13 +29,15 @@ class CpuBackend final : public Backend {
   Status prepare_product(const Projection& matrix, MathMode math) override;
   Status project(const ProductCall& call, MathMode math) override;
   Result<Forms> gated(const GatedCall& call) override;
-  AttentionLimits attention_limits() const override { return attention_; }
+  void cut_attention(StepTable& step) override { planner_.append(attention_, step); }
   Status prepare_attention(const KvCodecs& codecs, std::uint32_t kind) override;
   Status rope_and_store(const AttentionCall& call) override;
   Result<Forms> attend(const AttentionCall& call, const Activation& out, Forms forms) override;
   std::unique_ptr<ExpertProducts> experts(const ExpertsSpec& spec, Gate gate) override;
   Result<JoinedLayers> join(std::span<const LayerProgram> layers) override;
   std::vector<const Buffer*> counters() const override;
+
+  const AttentionLimits& attention_limits() const { return attention_; }
 
  private:
   // The kernels of one format and K. Only integer products have `gate_up`.
@@ -58,6 +61,7 @@ class CpuBackend final : public Backend {
 
   Device* device_;
   AttentionLimits attention_;
+  AttentionPlanner planner_;
   CpuScratch scratch_;
   WholeLayers whole_layers_;
   std::map<std::pair<KvCodecs, std::uint32_t>, KvKernels> kv_kernels_;  // by codecs and kind

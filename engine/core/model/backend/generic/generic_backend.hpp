@@ -27,7 +27,6 @@ class GenericBackend final : public Backend {
   Status prepare_product(const Projection& matrix, MathMode math) override;
   Status project(const ProductCall& call, MathMode math) override;
   Result<Forms> gated(const GatedCall& call) override;
-  AttentionLimits attention_limits() const override { return {}; }
   Status prepare_attention(const KvCodecs& codecs, std::uint32_t kind) override;
   Status rope_and_store(const AttentionCall& call) override;
   Result<Forms> attend(const AttentionCall& call, const Activation& out, Forms forms) override;
