@@ -1,16 +1,16 @@
 #include "engine/core/fidelity/calibrate.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <span>
 #include <vector>
 
 #include "engine/core/families/read_spec.hpp"
 #include "engine/core/fidelity/context_model.hpp"
-#include "engine/core/gguf/half.hpp"
 #include "engine/core/model/fingerprint.hpp"
 #include "engine/core/model/kv_shape.hpp"
 #include "engine/core/model/model.hpp"
 #include "engine/core/model/rope_tables.hpp"
+#include "engine/core/model/stored_keys.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -23,15 +23,12 @@ class KeySums {
         ropes_(spec, positions),
         sums_(std::size_t{shape_.layers} * shape_.kv_heads * shape_.head_dim) {}
 
-  // Adds a context's pages in order, each as its layers in order (kernels/kv/layout.cl).
-  void add(std::span<const std::byte> pages, std::uint32_t positions) {
-    const std::size_t page = pages_of(1), layer = page / shape_.layers;
+  // Adds the keys of a context, whose pages have been read in order.
+  void add(StoredKeys& keys, std::uint32_t positions) {
     for (std::uint32_t l = 0; l < shape_.layers; ++l) {
       for (std::uint32_t p = 1; p < positions; ++p) {
-        const std::byte* const at =
-            pages.data() + p / kv_page_tokens * page + l * layer + p % kv_page_tokens * 2;
         for (std::uint32_t g = 0; g < shape_.kv_heads; ++g) {
-          add_key(at + g * head_bytes(), l, p,
+          add_key(keys.key(l, g, p), l, p,
                   &sums_[(std::size_t{l} * shape_.kv_heads + g) * shape_.head_dim]);
         }
       }
@@ -39,9 +36,6 @@ class KeySums {
     count_ += positions - 1;
   }
 
-  std::uint64_t pages_of(std::uint64_t count) const {
-    return count * shape_.layers * layer_page_bytes({}, shape_.kv_heads, shape_.head_dim);
-  }
   std::uint64_t count() const { return count_; }
   std::vector<float> means() const {
     std::vector<float> out;
@@ -51,17 +45,8 @@ class KeySums {
   }
 
  private:
-  // Bytes of a head's keys [channels][16 positions] and values [16 positions][channels], halves.
-  std::size_t head_bytes() const { return std::size_t{2} * kv_page_tokens * 2 * shape_.head_dim; }
-
-  static double channel(const std::byte* key, std::size_t index) {
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, key + index * kv_page_tokens * sizeof bits, sizeof bits);
-    return static_cast<double>(half_to_float(bits));
-  }
-
   // Adds a key, rotated back to position 0.
-  void add_key(const std::byte* key, std::uint32_t layer, std::uint32_t position,
+  void add_key(std::span<const float> key, std::uint32_t layer, std::uint32_t position,
                double* sums) const {
     const RopeSpec& rope = spec_->layers[layer].attention.rope;
     const std::vector<float>& turns = ropes_.layer(layer);
@@ -71,11 +56,11 @@ class KeySums {
       const std::size_t first = halves ? i : 2 * i, second = halves ? i + half : 2 * i + 1;
       const float* const turn = &turns[(position * half + i) * 2];
       const double cosine = static_cast<double>(turn[0]), sine = static_cast<double>(turn[1]);
-      const double a = channel(key, first), b = channel(key, second);
+      const double a = static_cast<double>(key[first]), b = static_cast<double>(key[second]);
       sums[first] += a * cosine + b * sine;
       sums[second] += b * cosine - a * sine;
     }
-    for (std::size_t d = 2 * half; d < shape_.head_dim; ++d) sums[d] += channel(key, d);
+    for (std::size_t d = 2 * half; d < shape_.head_dim; ++d) sums[d] += static_cast<double>(key[d]);
   }
 
   const ModelSpec* spec_;
@@ -86,7 +71,7 @@ class KeySums {
 };
 
 Status read_context(Device& device, Model& model, std::span<const TokenId> context,
-                    std::uint32_t step_tokens, std::vector<std::byte>& pages) {
+                    std::uint32_t step_tokens, StoredKeys& keys) {
   std::vector<PageId> ids;
   for (std::uint32_t i = 0; i < model.info().page_count; ++i) ids.push_back(i);
   const auto size = static_cast<std::uint32_t>(context.size());
@@ -99,10 +84,7 @@ Status read_context(Device& device, Model& model, std::span<const TokenId> conte
     plan.rows.push_back(row);
     MILLRACE_TRY(model.forward(plan, {}));
   }
-  const auto everywhere = in_all_groups(ids, model.info().groups.size());
-  MILLRACE_ASSIGN(const auto events, model.read_pages(everywhere, pages));
-  for (const DeviceEvent& event : events) MILLRACE_TRY(device.wait(event));
-  return {};
+  return keys.read(device, ids);
 }
 
 }  // namespace
@@ -120,10 +102,10 @@ Result<KeyMeans> calibrate_keys(Device& device, const GgufFile& file,
   model_options.math = options.math;
   MILLRACE_ASSIGN(const auto model, load_for_context(device, file, model_options, contexts.size));
   KeySums sums(spec, contexts.size);
-  std::vector<std::byte> pages(sums.pages_of(model->info().page_count));
+  StoredKeys keys(*model, spec);
   for (std::uint32_t i = 0; i < contexts.count(); ++i) {
-    MILLRACE_TRY(read_context(device, *model, contexts.context(i), options.step_tokens, pages));
-    sums.add(pages, contexts.size);
+    MILLRACE_TRY(read_context(device, *model, contexts.context(i), options.step_tokens, keys));
+    sums.add(keys, contexts.size);
     if (options.progress) options.progress(i + 1);
   }
   return KeyMeans{.path = {},

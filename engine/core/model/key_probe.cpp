@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "engine/core/gguf/dequantize.hpp"
-#include "engine/core/gguf/half.hpp"
 #include "engine/core/model/key_center.hpp"
 #include "engine/core/model/kv_shape.hpp"
 #include "engine/core/model/rope_tables.hpp"
+#include "engine/core/model/stored_keys.hpp"
 #include "schemas/base/log.hpp"
 
 namespace millrace::engine {
@@ -42,34 +42,9 @@ Status read_walk(Model& model, const Tokens& tokens, std::uint32_t step_tokens) 
   return {};
 }
 
-// Reads keys from pages of halves, which kernels/kv/layout.cl describes.
-class HalfPages {
- public:
-  HalfPages(const std::vector<std::byte>& bytes, const KvShape& shape)
-      : bytes_(&bytes), shape_(shape) {}
-
-  std::vector<float> key(std::uint32_t layer, std::uint32_t head, std::uint32_t token) const {
-    const std::uint64_t layer_bytes = layer_page_bytes({}, shape_.kv_heads, shape_.head_dim);
-    const std::uint64_t head_bytes = 2ull * 2 * kv_page_tokens * shape_.head_dim;
-    const std::uint64_t page = std::uint64_t{token} / kv_page_tokens * shape_.layers + layer;
-    const std::byte* const at = bytes_->data() + page * layer_bytes + head * head_bytes;
-    std::vector<float> out(shape_.head_dim);
-    for (std::uint32_t c = 0; c < shape_.head_dim; ++c) {
-      std::uint16_t half = 0;
-      std::memcpy(&half, at + 2 * (c * kv_page_tokens + token % kv_page_tokens), sizeof half);
-      out[c] = half_to_float(half);
-    }
-    return out;
-  }
-
- private:
-  const std::vector<std::byte>* bytes_;
-  KvShape shape_;
-};
-
 // Returns a key as it was before RoPE; `turns` are the cosines and sines of its position.
 std::vector<double> turned_back(const RopeSpec& rope, const float* turns,
-                                const std::vector<float>& key) {
+                                std::span<const float> key) {
   std::vector<double> out(key.begin(), key.end());
   const std::uint32_t half = rope.dim / 2;
   for (std::uint32_t i = 0; i < half; ++i) {
@@ -85,13 +60,13 @@ std::vector<double> turned_back(const RopeSpec& rope, const float* turns,
 }
 
 HeadKeys head_keys(const AttentionSpec& attention, const std::vector<float>& turns,
-                   const HalfPages& stored, std::uint32_t layer, std::uint32_t head,
+                   StoredKeys& stored, std::uint32_t layer, std::uint32_t head,
                    std::uint32_t tokens) {
   HeadKeys out;
   std::vector<double> sum(attention.head_dim);
   double squares = 0;
   for (std::uint32_t token = 1; token < tokens; ++token) {
-    const std::vector<float> key = stored.key(layer, head, token);
+    const std::span<const float> key = stored.key(layer, head, token);
     out.keys.insert(out.keys.end(), key.begin(), key.end());
     const auto flat =
         turned_back(attention.rope, &turns[std::size_t{token} * attention.rope.dim], key);
@@ -187,13 +162,8 @@ Result<KeySample> keys_of_probe(Device& device, Model& model, const ModelSpec& s
   if (count < 3) return out;  // differences need two keys, and the first token is left out
   MILLRACE_TRY(read_walk(model, walk(count, spec.vocabulary), step_tokens));
   const KvShape shape = kv_shape(spec);
-  const std::uint64_t layer_bytes = layer_page_bytes({}, shape.kv_heads, shape.head_dim);
-  std::vector<std::byte> bytes(pages.size() * shape.layers * layer_bytes);
-  const auto ids =
-      in_all_groups(pages, cache_shape(spec, std::vector<KvCodecs>(shape.layers)).groups().size());
-  MILLRACE_ASSIGN(const auto events, model.read_pages(ids, bytes));
-  for (const DeviceEvent& event : events) MILLRACE_TRY(device.wait(event));
-  const HalfPages stored(bytes, shape);
+  StoredKeys stored(model, spec);
+  MILLRACE_TRY(stored.read(device, pages));
   const RopeTables turns(spec, count);
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
     for (std::uint32_t head = 0; head < shape.kv_heads; ++head) {

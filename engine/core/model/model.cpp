@@ -378,4 +378,9 @@ Result<std::vector<DeviceEvent>> Model::write_pages(std::span<const PageId> page
   return state_->cache.write_pages(*state_->device, pages, bytes);
 }
 
+void Model::read_key(std::span<const std::byte> page, std::uint32_t head, std::uint32_t slot,
+                     std::span<float> out) const {
+  state_->operations->backend().read_key(page, head, slot, out);
+}
+
 }  // namespace millrace::engine

@@ -109,6 +109,9 @@ class Model {
                                               std::span<std::byte> into);
   Result<std::vector<DeviceEvent>> write_pages(std::span<const PageId> pages,
                                                std::span<const std::byte> bytes);
+  // Backend::read_key.
+  void read_key(std::span<const std::byte> page, std::uint32_t head, std::uint32_t slot,
+                std::span<float> out) const;
 
  private:
   struct State;

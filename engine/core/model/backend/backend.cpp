@@ -1,5 +1,8 @@
 #include "engine/core/model/backend/backend.hpp"
 
+#include <cstring>
+
+#include "engine/core/gguf/half.hpp"
 #include "engine/core/model/backend/pack.hpp"
 
 namespace millrace::engine {
@@ -29,6 +32,18 @@ void Backend::pack(const PanelFormat& format, const Tensor& tensor, std::uint32_
                    std::span<std::byte> out, float factor) const {
   const PanelLayout layout{format, static_cast<std::uint32_t>(tensor.shape[0])};
   pack_panel(layout, tensor, panel, out, factor);
+}
+
+// A head has keys [channels][16 positions], then values [16 positions][channels], all halves.
+void Backend::read_key(std::span<const std::byte> page, std::uint32_t head, std::uint32_t slot,
+                       std::span<float> out) const {
+  const std::size_t head_halves = std::size_t{2} * kv_page_tokens * out.size();
+  for (std::size_t c = 0; c < out.size(); ++c) {
+    std::uint16_t half = 0;
+    const std::size_t at = head * head_halves + c * kv_page_tokens + slot;
+    std::memcpy(&half, &page[at * sizeof half], sizeof half);
+    out[c] = half_to_float(half);
+  }
 }
 
 }  // namespace millrace::engine

@@ -140,6 +140,13 @@ class Backend {
   virtual Status rope_and_store(const AttentionCall& call) = 0;
   virtual Result<Forms> attend(const AttentionCall& call, const Activation& out, Forms forms) = 0;
 
+  // The bytes of a page of keys and values are those of its codecs (kv/policy.hpp); where they
+  // stand in it is for the kernels of rope_and_store() and attend() to say, by default as
+  // kernels/kv/layout.cl does. This function reads a key, float [head_dim], from a host copy of a
+  // page of one layer that stores halves; `slot` is the token's place in the page.
+  virtual void read_key(std::span<const std::byte> page, std::uint32_t head, std::uint32_t slot,
+                        std::span<float> out) const;
+
   // The products of one kind of experts, which must not outlive the backend.
   virtual std::unique_ptr<ExpertProducts> experts(const ExpertsSpec& spec, Gate gate) = 0;
 
