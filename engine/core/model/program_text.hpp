@@ -20,9 +20,4 @@ inline std::string float_text(double value) {
   return text;
 }
 
-// "attention/" -> "attention/cpu.cl".
-inline std::string variant_of(std::string_view operation, Family family) {
-  return std::string(operation) + std::string(family_name(family)) + ".cl";
-}
-
 }  // namespace millrace::engine

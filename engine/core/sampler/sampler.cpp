@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "engine/core/device/family_source.hpp"
 #include "engine/core/sampler/row_state.hpp"
 
 namespace millrace::engine {
@@ -16,22 +17,17 @@ using kernels::TaskRecord;
 
 constexpr std::uint32_t task_size = sizeof(TaskRecord) / 4, result_size = sizeof(ResultRecord) / 4;
 
-// Whether the sampler's groups are single work-items, as on the cpu family.
-bool samples_alone(const Device& device) {
-  return device.row_items() == 1;
-}
-
-// The default number of work-items that share a row. It is one on a CPU, whose cores share the
-// rows, and because PoCL's compiler takes long over the barriers that more would need.
+// The default number of work-items that share a row. It is one where all groups are single
+// work-items, and on any CPU, whose cores share the rows, because PoCL's compiler takes long over
+// the barriers that more would need.
 std::uint32_t usual_row_items(const Device& device) {
-  return samples_alone(device) || device.info().type == DeviceType::cpu ? 1 : 128;
+  return device.row_items() == 1 || device.info().type == DeviceType::cpu ? 1 : 128;
 }
 
 ProgramSpec program_for(const Device& device, std::uint32_t row_items) {
-  if (samples_alone(device)) return {.name = "sampler", .sources = {"sampler/cpu.cl"}};
-  return {.name = "sampler",
-          .sources = {"sampler/generic.cl"},
-          .defines = {"ROW_ITEMS=" + std::to_string(row_items)}};
+  ProgramSpec program{.name = "sampler", .sources = {family_source(device, "sampler")}};
+  if (row_items > 1) program.defines.push_back("ROW_ITEMS=" + std::to_string(row_items));
+  return program;
 }
 
 // The inverse is limited, so that a very small temperature does not overflow; the largest logit

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "engine/core/device/cores.hpp"
+#include "engine/core/device/family_source.hpp"
 #include "tests/support/device.hpp"
 
 namespace millrace::engine {
@@ -59,6 +60,13 @@ TEST(Device, UnknownNamesAreRefusedWithAList) {
     EXPECT_NE(device.error().message.find(wanted), std::string::npos);
     EXPECT_NE(device.error().hint.find("0:0 "), std::string::npos) << device.error().text();
   }
+}
+
+TEST(Device, AFamilyWithoutASourceOfItsOwnRunsTheGenericOne) {
+  const auto generic = open_device({.variant = "generic"}), cpu = open_device({.variant = "cpu"});
+  EXPECT_EQ(family_source(*generic, "sampler"), "sampler/generic.cl");
+  EXPECT_EQ(family_source(*cpu, "sampler"), "sampler/cpu.cl");
+  EXPECT_EQ(family_source(*cpu, "experts"), "experts/generic.cl");
 }
 
 TEST(Device, TheFamilyFollowsTheTypeUnlessForced) {
