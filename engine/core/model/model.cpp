@@ -254,9 +254,8 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
     for (KvCodecs& codecs : kv.layers) codecs.centered = true;
   }
   MILLRACE_ASSIGN(state->cache, state->create_cache(kv, options.kv_bytes, options.kv_load));
-  state->operations = std::make_unique<Operations>(
-      device, spec, options.math, KernelVariant{.layer_patience = options.layer_patience},
-      options.tuning);
+  state->operations =
+      std::make_unique<Operations>(device, spec, options.math, options.variant, options.tuning);
   MILLRACE_TRY(state->load_weights(file));
   MILLRACE_TRY(state->build_operations());
   MILLRACE_TRY(state->compile_layers());

@@ -33,6 +33,7 @@
 #include "engine/core/kv/cache_shape.hpp"
 #include "engine/core/kv/key_means.hpp"
 #include "engine/core/kv/outliers.hpp"
+#include "engine/core/model/backend/kernel_variant.hpp"
 #include "engine/core/model/layer_path.hpp"
 #include "engine/core/model/math_mode.hpp"
 #include "engine/core/model/plan.hpp"
@@ -53,9 +54,7 @@ struct ModelOptions {
   // Runs layers in one launch if their formats allow it (kernels/layer). Otherwise operations are
   // launched one by one, with the same bits.
   bool whole_layers = true;
-  // What a core may wait for others in such a launch before it leaves the rest to them, in turns of
-  // 20 to 40 ns; in wide steps it may wait longer, but not if this is 0. It changes no bit.
-  std::uint32_t layer_patience = kernels::layer_patience;
+  KernelVariant variant{};                  // of the backend's kernels
   std::optional<kernels::Tuning> tuning{};  // replaces the device's row of the tuned table
 };
 

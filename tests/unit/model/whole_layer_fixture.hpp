@@ -55,7 +55,7 @@ inline Made run(const GgufFile& file, bool whole, const std::string& variant,
                       .step_outputs = most,
                       .math = MathMode::fast,
                       .whole_layers = whole,
-                      .layer_patience = patience,
+                      .variant = {.layer_patience = patience},
                       .tuning = tuning},
                      {.variant = variant}, spec);
   std::vector<Tokens> sequences;

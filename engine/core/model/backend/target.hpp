@@ -9,18 +9,12 @@
 
 #include "engine/core/device/device.hpp"
 #include "engine/core/families/spec.hpp"
+#include "engine/core/model/backend/kernel_variant.hpp"
 #include "engine/core/model/math_mode.hpp"
 #include "engine/core/model/weights.hpp"
 #include "kernels/tuned.hpp"
 
 namespace millrace::engine {
-
-// Variants of the cpu family's kernels. All give the same bits.
-struct KernelVariant {
-  std::uint32_t sums = 0;         // vectors of 16 sums kept in registers; 0: the tuned number
-  bool half_by_integers = false;  // converts halves without the processor's instruction
-  std::uint32_t layer_patience = kernels::layer_patience;
-};
 
 // What attention's kernels are compiled for, and the scale, which they are given.
 struct AttentionKind {

@@ -1,0 +1,19 @@
+#pragma once
+// Choices within a family's kernels that change no bit; tests make others than the defaults. Thread
+// safety: plain values.
+#include <cstdint>
+
+#include "kernels/tuned.hpp"
+
+namespace millrace::engine {
+
+// All are of the cpu family so far.
+struct KernelVariant {
+  std::uint32_t sums = 0;         // vectors of 16 sums kept in registers; 0: the tuned number
+  bool half_by_integers = false;  // converts halves without the processor's instruction
+  // What a core may wait for others in a launch of whole layers before it leaves the rest to them,
+  // in turns of 20 to 40 ns; in wide steps it may wait longer, but not if this is 0.
+  std::uint32_t layer_patience = kernels::layer_patience;
+};
+
+}  // namespace millrace::engine
