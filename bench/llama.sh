@@ -61,7 +61,14 @@ if [ ! -x "$program" ]; then
   ensure_packages g++ cmake ninja-build
   fetch_source
   note "building $target"
-  cmake -S "$home/source" -B "$built" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON \
+  compiler=()
+  if grep -q -m 1 amx_int8 /proc/cpuinfo; then
+    # GCC 12 leaves out most of what llama.cpp writes for the instruction that configures AMX, and the program
+    # crashes there.
+    ensure_packages clang-19
+    compiler=(-DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19)
+  fi
+  cmake -S "$home/source" -B "$built" -G Ninja "${compiler[@]}" -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON \
     -DLLAMA_CURL=OFF -DBUILD_SHARED_LIBS=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_TOOLS=ON \
     -DLLAMA_BUILD_SERVER=ON -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_OPENSSL=OFF >&2
   cmake --build "$built" -j "$jobs" --target "$target" >&2
