@@ -15,11 +15,13 @@ constexpr TunedRow table[] = {
     // 32 registers of 16 lanes hold the sums of 16 columns, or of 24 query rows, and their
     // operands. Integer tiles of 6 columns take two panels at once, so that one load of a word of x
     // serves twice the products.
+    {{"cpu", "", "amx", 16}, {16, 6, 8, 24, 3, 16}},
     {{"cpu", "", "avx512vnni", 16}, {16, 6, 8, 24, 3, 16}},
     {{"cpu", "", "avx512bw", 16}, {16, 6, 8, 24, 3, 16}},
     // The compiler uses wide vectors, and the processor's dot products are narrow or unknown.
     {{"cpu", "", "", 16}, {16, 4, 8, 24, 3, 16}},
     // The compiler has 16 registers of 8 lanes; integer products name their own instructions.
+    {{"cpu", "", "amx", 0}, {6, 6, 8, 6, 3, 16}},
     {{"cpu", "", "avx512vnni", 0}, {6, 6, 8, 6, 3, 16}},
     {{"cpu", "", "avx512bw", 0}, {6, 6, 8, 6, 3, 16}},
     {{"cpu", "", "", 0}, {6, 4, 8, 6, 3, 16}},

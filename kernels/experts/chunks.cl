@@ -106,10 +106,10 @@ static inline uint MR_N(mr_count_chunks)(const Work* work) {
 static inline void MR_N(mr_find_chunk)(Chunk* out, const Walk* walk, const Work* work,
                                        const ExpertsProduct* product) {
   const uint part = walk->chunk % walk->cut.parts, expert = walk->at.x;
-  const uint c = mr_cut(walk->at.z, part, walk->cut.parts);
+  const uint c = mr_part_begin(&walk->cut, walk->at.z, part);
   out->first = walk->chunk / walk->cut.parts * walk->cut.run;
   out->last = min(out->first + walk->cut.run, work->units);
-  out->width = mr_cut(walk->at.z, part + 1, walk->cut.parts) - c;
+  out->width = mr_part_begin(&walk->cut, walk->at.z, part + 1) - c;
   out->slot = (size_t)walk->at.y + c;
   const bool direct = product->by_token != 0 && walk->at.z == 1;
   out->x = direct ? product->x + (size_t)walk->at.w * X_STRIDE

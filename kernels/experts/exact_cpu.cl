@@ -9,7 +9,7 @@
 // Cuts a run of the rows of an expert: units of four panels in runs of one, columns in tiles.
 static inline Cut MR_N(mr_cut_work)(uint units, uint pairs, uint columns, uint share) {
   const uint parts = MR_FLOAT_TILES(columns);
-  const Cut cut = {1, parts, units * parts};
+  const Cut cut = {1, parts, 1, units * parts};
   return cut;
 }
 

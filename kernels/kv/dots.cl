@@ -11,7 +11,7 @@
 //   DOT 0  plain vectors
 //   DOT 1  AVX2:        vpmaddwd in two halves
 //   DOT 2  AVX-512BW:   vpmaddwd
-//   DOT 3  AVX-512VNNI: vpdpwssd
+//   DOT 3, 4  AVX-512VNNI: vpdpwssd
 #include "matmul/target.cl"
 
 #if DOT > 0
@@ -37,7 +37,7 @@ static inline MR_TARGET_INLINE int16 mr_odd_bytes(int16 quad) {
 // Adds to `sum` the products of each lane's two bytes and the two numbers in x, which are the same
 // for all lanes.
 static inline MR_TARGET_INLINE int16 mr_add_pairs_of(int16 sum, int16 bytes, int x) {
-#if DOT == 3
+#if DOT >= 3
   return __builtin_ia32_vpdpwssd512(sum, bytes, (int16)(x));
 #elif DOT == 2
   const int16 products = __builtin_astype(

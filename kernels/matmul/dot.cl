@@ -7,6 +7,7 @@
 //   DOT 1  AVX2:       vpmaddubsw, vpmaddwd in two halves
 //   DOT 2  AVX-512BW:  the same, whole
 //   DOT 3  AVX-512VNNI: vpdpbusd
+//   DOT 4  the same for few columns; for more, AMX (matmul/matrix_tile.cl)
 //
 // vpmaddubsw adds pairs of products into 16 bits with saturation. Codes of 4 bits cannot saturate
 // in a whole block: 8 words x 2 x 15 x 127 = 30480. Longer codes, and levels, are split into halves
@@ -21,7 +22,7 @@
 //   mr_sum_total    the sums and initial, int16
 #include "matmul/target.cl"
 
-#if DOT == 3 || DOT == 0
+#if DOT >= 3 || DOT == 0
 typedef struct {
   int16 w;
 } Code_whole;
@@ -42,7 +43,7 @@ static inline MR_TARGET_INLINE int16 mr_sum_total_whole(Sum_whole sum, int16 ini
 }
 
 static inline MR_TARGET_INLINE Sum_whole mr_products_whole(Sum_whole sum, Code_whole code, int x) {
-#if DOT == 3
+#if DOT >= 3
   return __builtin_ia32_vpdpbusd512(sum, code.w, (int16)(x));
 #else
   const int16 byte = (int16)(255);

@@ -22,8 +22,8 @@
     const Cut cut = MR_N(mr_cut_work)(units, pairs, columns, share);                   \
     for (uint i; (i = atomic_inc(work)) < cut.chunks;) {                               \
       const uint first = i / cut.parts * cut.run, last = min(first + cut.run, units);  \
-      const uint part = i % cut.parts, c = mr_cut(columns, part, cut.parts);           \
-      const uint width = mr_cut(columns, part + 1, cut.parts) - c;                     \
+      const uint part = i % cut.parts, c = mr_part_begin(&cut, columns, part);         \
+      const uint width = mr_part_begin(&cut, columns, part + 1) - c;                   \
       chunk;                                                                           \
     }                                                                                  \
     if (atomic_inc(work + 1) == (uint)get_num_groups(0) - 1) {                         \

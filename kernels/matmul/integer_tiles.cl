@@ -1,5 +1,7 @@
 // Multiplies panels by columns on CPUs, in runs of tiles (integer_tile.cl). A program has it once
-// for each PRODUCT (layout.cl) that it needs. Numeric contract: integer_generic.cl.
+// for each PRODUCT (layout.cl) that it needs. Numeric contract: integer_generic.cl. Processors with
+// a matrix unit use it from 12 columns on (matrix_tiles.cl); what follows is about fewer, and about
+// other processors.
 //
 // Columns are cut into equal tiles no wider than TILE, each rounded up to a width that was
 // compiled. The results of the added columns are dropped, and x has TILE readable rows after its
@@ -7,44 +9,14 @@
 //
 //   defines  those of integer_tile.cl
 // Limit: that of integer_tile.cl.
-#include "activation/gated.cl"
 #include "common/prelude.cl"
+#include "matmul/activate.cl"
 #include "matmul/cut.cl"
 #include "matmul/integer_block.cl"
 #include "matmul/layout.cl"
 #include "quantize/block.cl"
 
-#ifndef MR_TILES_BEGUN
-#define MR_TILES_BEGUN
-// The number of tiles that are activated together.
-#define STRIP (Q_TOGETHER / TILE)
-
-// Computes the activation (activation/gated.cl) of `width` rows of 32 gates and 32 ups, in place,
-// and writes the codes.
-static inline void mr_activate(__global float* sums, uint width, __global int* out,
-                               uint out_stride) {
-  Tops tops;
-  mr_no_tops(&tops);
-  for (uint j = 0; j < width; j += 2) {
-    __global float16* a = (__global float16*)(sums + j * 64);
-    __global float16* b = (__global float16*)(sums + min(j + 1, width - 1) * 64);
-    const float16 gate[4] = {a[0], a[1], b[0], b[1]}, up[4] = {a[2], a[3], b[2], b[3]};
-    float16 v[4];
-    mr_gate_mul4(gate, up, v);
-    a[0] = v[0];
-    a[1] = v[1];
-    b[0] = v[2];
-    b[1] = v[3];
-    tops.top[j] = mr_top(v[0], v[1]);
-    tops.top[j + 1] = mr_top(v[2], v[3]);
-  }
-  mr_scales(&tops, width);
-  for (uint j = 0; j < width; ++j) {
-    __global const float16* row = (__global const float16*)(sums + j * 64);
-    mr_store_block(row[0], row[1], tops.scale[j], tops.inverse[j], out + (size_t)j * out_stride);
-  }
-}
-#endif
+#define STRIP (Q_TOGETHER / TILE)  // tiles that are activated together
 
 #undef COLUMNS
 #define COLUMNS 1
@@ -64,6 +36,10 @@ static inline void mr_activate(__global float* sums, uint width, __global int* o
 #undef COLUMNS
 #define COLUMNS 6
 #include "matmul/integer_tile.cl"
+#endif
+
+#if DOT == 4
+#include "matmul/matrix_tiles.cl"
 #endif
 
 // Computes one or two panels by up to TILE columns; `next` will be read after them.
@@ -114,6 +90,13 @@ static inline void MR_N(mr_pairs)(__global const uchar* weight, __global const i
                                   __global float* out, __global const float* bias, uint panels,
                                   uint first, uint last, uint stride, uint columns, uint tiles,
                                   uint out_stride, uint mode) {
+#if DOT == 4
+  if (MR_MATRIX(columns)) {
+    MR_N(mr_matrix_pairs)(weight, x, out, bias, panels, first, last, stride, columns, out_stride,
+                          mode);
+    return;
+  }
+#endif
   for (uint chunk = first; chunk < last; chunk += CHUNK_PAIRS) {
     const uint end = min(last, (uint)(chunk + CHUNK_PAIRS));
     for (uint t = 0; t < tiles; ++t) {
@@ -136,6 +119,13 @@ static inline void MR_N(mr_gate_up)(__global const uchar* weight, __global const
                                     __global float* sums, uint panels, uint first, uint last,
                                     uint stride, uint columns, uint tiles, uint out_stride,
                                     uint mode) {
+#if DOT == 4
+  if (MR_MATRIX(columns)) {
+    MR_N(mr_matrix_gate_up)(weight, x, out, bias, sums, panels, first, last, stride, columns,
+                            out_stride, mode);
+    return;
+  }
+#endif
   const uint blocks = panels / 4;
   for (uint chunk = first; chunk < last; chunk += CHUNK_PAIRS / 2) {
     const uint end = min(last, (uint)(chunk + CHUNK_PAIRS / 2));
@@ -164,10 +154,12 @@ static inline void MR_N(mr_gate_up)(__global const uchar* weight, __global const
 
 // Cuts units into at least `share` chunks, if there are as many units.
 static inline Cut MR_N(mr_cut_work)(uint units, uint pairs, uint columns, uint share) {
-  const uint tiles = MR_COLUMN_TILES(columns);
+  const bool matrix = MR_MATRIX(columns);
+  const uint tiles = MR_CEIL(columns, matrix ? MATRIX_TILE : TILE);
   Cut cut;
+  cut.step = matrix ? MATRIX_TILE : 1;
   // With few columns memory is the limit. Runs are long then: what is prefetched at an end is lost.
-  const bool few = tiles <= 2;
+  const bool few = columns <= 2 * TILE;
   cut.run = min((uint)(CHUNK_PAIRS / pairs * (few ? 8 : 1)), MR_CEIL(units, share));
   cut.parts = few ? 1 : MR_CEIL(tiles, max(1u, CHUNK_TILES / (cut.run * pairs)));
   cut.chunks = MR_CEIL(units, cut.run) * cut.parts;

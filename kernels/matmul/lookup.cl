@@ -5,7 +5,7 @@
 // vectors do the work.
 #include "matmul/target.cl"
 
-#if DOT == 2 || DOT == 3
+#if DOT >= 2
 typedef char MrLevels __attribute__((ext_vector_type(64)));
 
 static inline MR_TARGET_INLINE int16 mr_levels(int16 line, int16 codes) {

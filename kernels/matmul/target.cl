@@ -9,7 +9,7 @@
 #define DOT 0
 #endif
 
-#if DOT == 3
+#if DOT >= 3
 #define MR_TARGET __attribute__((noinline, target("avx512f,avx512bw,avx512vnni")))
 #define MR_TARGET_INLINE __attribute__((always_inline, target("avx512f,avx512bw,avx512vnni")))
 #elif DOT == 2

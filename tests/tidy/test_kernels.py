@@ -14,7 +14,7 @@ CLANG = ["clang-19", "-x", "cl", "-cl-std=CL1.2", "-fsyntax-only", "-Wall", "-Wu
 # Defines, and the files to which they matter: the cpu family chooses dot products, and work-items
 # of the others share a row.
 CHOICES = [("", ""), ("-DDOT=1", "cpu.cl"), ("-DDOT=2", "cpu.cl"), ("-DDOT=3", "cpu.cl"),
-           ("-DROW_ITEMS=32", "generic.cl"), ("-DROW_ITEMS=32", "norm/"),
+           ("-DDOT=4", "cpu.cl"), ("-DROW_ITEMS=32", "generic.cl"), ("-DROW_ITEMS=32", "norm/"),
            ("-DROW_ITEMS=32", "quantize/")]
 INCLUDE = re.compile(r'^#include "([^"]+)"$')
 

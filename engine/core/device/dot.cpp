@@ -1,8 +1,28 @@
 #include "engine/core/device/dot.hpp"
 
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include <algorithm>
 
 namespace millrace::engine {
+namespace {
+
+// Asks the system to allow the tiles of AMX to this process. It is refused where the tiles of a
+// thread would not fit what the process has set aside for signals. It holds for all threads.
+bool may_use_tiles() {
+#if defined(__linux__) && defined(__x86_64__)
+  constexpr long request_state = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XTILEDATA
+  static const bool allowed = syscall(SYS_arch_prctl, request_state, tile_data) == 0;
+  return allowed;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
 
 std::string_view dot_name(Dot dot) {
   switch (dot) {
@@ -14,6 +34,8 @@ std::string_view dot_name(Dot dot) {
       return "avx512bw";
     case Dot::avx512vnni:
       return "avx512vnni";
+    case Dot::amx:
+      return "amx";
   }
   return "";
 }
@@ -35,6 +57,9 @@ bool processor_has(Dot dot) {
       return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0;
     case Dot::avx512vnni:
       return processor_has(Dot::avx512bw) && __builtin_cpu_supports("avx512vnni") != 0;
+    case Dot::amx:
+      return processor_has(Dot::avx512vnni) && __builtin_cpu_supports("amx-int8") != 0 &&
+             may_use_tiles();
   }
 #endif
   return dot == Dot::plain;

@@ -222,12 +222,15 @@ TEST(IntegerMatmulChunks, ChangeNoBit) {
   const PanelFormat format = format_of(TensorType::q4_1);
   Random random(10);
   const Matrix m = random_matrix(format, 139, 2048, Extremes::none, random);
-  Variant variant("cpu", {format, 2048});
-  for (const std::uint32_t n : {61u, 130u}) {
-    const Call call = random_call(m, n, 3, Extremes::none, random);
-    ASSERT_NO_FATAL_FAILURE(expect_contract(m, call, variant.run(m, call)));
-    // A second launch shows whether the first one has reset its counters.
-    ASSERT_NO_FATAL_FAILURE(expect_contract(m, call, variant.run(m, call)));
+  for (const std::string& name : variants()) {
+    SCOPED_TRACE(name);
+    Variant variant(name, {format, 2048});
+    for (const std::uint32_t n : {61u, 130u}) {
+      const Call call = random_call(m, n, 3, Extremes::none, random);
+      ASSERT_NO_FATAL_FAILURE(expect_contract(m, call, variant.run(m, call)));
+      // A second launch shows whether the first one has reset its counters.
+      ASSERT_NO_FATAL_FAILURE(expect_contract(m, call, variant.run(m, call)));
+    }
   }
 }
 
@@ -297,7 +300,7 @@ std::vector<std::int32_t> gate_up(const std::string& variant, std::uint32_t toke
 // In the cpu family, the instruction of the products does not change what follows them.
 TEST(GateUp, IsTheProductThenTheGateThenCodes) {
   if (!testing::has_cpu_family()) GTEST_SKIP() << testing::needs_cpu_family;
-  for (const std::uint32_t tokens : {1u, 5u, 40u}) {
+  for (const std::uint32_t tokens : {1u, 5u, 40u, 64u}) {
     EXPECT_EQ(gate_up("cpu", tokens), gate_up("generic", tokens)) << tokens << " tokens";
   }
 }
