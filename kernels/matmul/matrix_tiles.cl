@@ -72,9 +72,9 @@ static inline void MR_N(mr_matrix_strip)(__global const uchar* const* panel, con
                                          __global const float* const* bias, uint columns,
                                          uint mode) {
   const uint tiles = MR_CEIL(columns, MATRIX_TILE);
-  for (uint t = 0; t < tiles; ++t) {
-    const uint c = mr_cut(columns, t, tiles), width = mr_cut(columns, t + 1, tiles) - c;
-    for (uint i = 0; i < 4; ++i) {
+  for (uint i = 0; i < 4; ++i) {
+    for (uint t = 0; t < tiles; ++t) {
+      const uint c = mr_cut(columns, t, tiles), width = mr_cut(columns, t + 1, tiles) - c;
       const Tile tile = {.weight = panel[i], .x = x + (size_t)c * X_STRIDE,
                          .out = sums + c * 64 + i * 16, .bias = bias[i],
                          .out_stride = 64, .width = width, .mode = mode};
