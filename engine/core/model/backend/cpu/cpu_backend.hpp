@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/core/model/attention_units.hpp"
 #include "engine/core/model/backend/backend.hpp"
+#include "engine/core/model/backend/cpu/attention_units.hpp"
 #include "engine/core/model/backend/cpu/scratch.hpp"
 #include "engine/core/model/backend/cpu/whole_layer.hpp"
 #include "engine/core/model/backend/panel_layout.hpp"

@@ -7,7 +7,7 @@
 
 #include "engine/core/device/device.hpp"
 #include "engine/core/families/spec.hpp"
-#include "engine/core/model/attention_units.hpp"
+#include "engine/core/model/backend/cpu/attention_units.hpp"
 #include "schemas/base/error.hpp"
 
 namespace millrace::engine {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "engine/core/device/device.hpp"
-#include "engine/core/model/attention_units.hpp"
+#include "engine/core/model/backend/cpu/attention_units.hpp"
 #include "engine/core/model/backend/cpu/scratch.hpp"
 #include "engine/core/model/backend/target.hpp"
 #include "engine/core/model/layer_program.hpp"

@@ -1,4 +1,4 @@
-#include "engine/core/model/attention_units.hpp"
+#include "engine/core/model/backend/cpu/attention_units.hpp"
 
 #include <algorithm>
 
