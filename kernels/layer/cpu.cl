@@ -242,7 +242,8 @@ void layers(__global const ulong* table, uint layer_count,
             uint single_count, uint columns, uint chunk_pairs, uint chunk_tiles,
             uint patience, float scale, float inverse_width, float epsilon) {
   const uint groups = (uint)get_num_groups(0);
-  const uint width = columns > 16 ? TILE * chunk_tiles : columns;
+  uint width = columns > 16 ? TILE * chunk_tiles : columns;
+  if (MR_MATRIX(columns)) width = MR_CEIL(width, MATRIX_TILE) * MATRIX_TILE;
   const LayerStep s = {hidden,
                        normed,
                        normed_rows,

@@ -1,6 +1,6 @@
 #pragma once
-// How the cpu family cuts a product: columns into tiles of up to TILE, and units of panels by
-// columns into chunks, which groups claim.
+// How the cpu family cuts a product: columns into tiles of up to TILE, or MATRIX_TILE on the matrix
+// unit, and units of panels by columns into chunks, which groups claim.
 #include "matmul/target.cl"
 
 #ifndef TILE
@@ -10,8 +10,8 @@
 #define MR_COLUMN_TILES(columns) MR_CEIL(columns, TILE)
 #define CHUNKS_A_GROUP 4
 
-// Whether the matrix unit (matrix_tile.cl) multiplies so many columns of codes, and the columns of
-// its tiles. Fewer columns are faster as dot products.
+// Whether the matrix unit (matrix_tiles.cl) multiplies a chunk of so many columns of codes, and the
+// columns of its tiles. Fewer columns are faster as dot products.
 #define MATRIX_TILE 16u
 #if DOT == 4
 #define MR_MATRIX(columns) ((columns) >= 12)

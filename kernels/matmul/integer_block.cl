@@ -29,7 +29,7 @@
 
 // What a tile reads and writes: its panels, the same one twice if `panels` is 1, the panels to
 // prefetch, and the first column's codes and sums. The results of columns from `width` on are
-// dropped.
+// dropped. A tile of the matrix unit (matrix_tile.cl) has one panel, `weight`.
 typedef struct {
   __global const uchar* weight;
   __global const uchar* second;

@@ -90,7 +90,7 @@ static inline void MR_N(mr_pairs)(__global const uchar* weight, __global const i
                                   __global float* out, __global const float* bias, uint panels,
                                   uint first, uint last, uint stride, uint columns, uint tiles,
                                   uint out_stride, uint mode) {
-#if DOT == 4
+#if DOT == 4 && K <= 4 * MATRIX_GATED_K
   if (MR_MATRIX(columns)) {
     MR_N(mr_matrix_pairs)(weight, x, out, bias, panels, first, last, stride, columns, out_stride,
                           mode);
@@ -119,7 +119,7 @@ static inline void MR_N(mr_gate_up)(__global const uchar* weight, __global const
                                     __global float* sums, uint panels, uint first, uint last,
                                     uint stride, uint columns, uint tiles, uint out_stride,
                                     uint mode) {
-#if DOT == 4
+#if DOT == 4 && K <= MATRIX_GATED_K
   if (MR_MATRIX(columns)) {
     MR_N(mr_matrix_gate_up)(weight, x, out, bias, sums, panels, first, last, stride, columns,
                             out_stride, mode);

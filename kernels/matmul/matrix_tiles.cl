@@ -19,9 +19,12 @@
 #include "matmul/matrix_tile.cl"
 
 #define MR_UNPACKED (K_BLOCKS * 8)  // the vectors of an unpacked panel
+// The largest K of gate and up, whose four panels take 64 * K bytes of the stack. That of a product
+// is four times as large. Beyond it columns stay with dot products.
+#define MATRIX_GATED_K 16384
 
-// Unpacks a panel to signed codes: word g of a block has its columns 4g .. 4g+3. Prefetches the
-// panel that will probably be unpacked next.
+// Unpacks a panel to signed codes: word g of a block has its columns 4g .. 4g+3. Prefetches a panel
+// that this core will probably unpack soon.
 static MR_TARGET void MR_N(mr_unpack)(__global const uchar* panel, __global const uchar* next,
                                       int16* codes) {
   typedef char Bytes __attribute__((ext_vector_type(64)));
@@ -45,10 +48,10 @@ static inline void MR_N(mr_matrix)(const Tile* tile, const int16* codes) {
 }
 
 // Does what mr_pairs of integer_tiles.cl does.
-static void MR_N(mr_matrix_pairs)(__global const uchar* weight, __global const int* x,
-                                  __global float* out, __global const float* bias, uint panels,
-                                  uint first, uint last, uint stride, uint columns,
-                                  uint out_stride, uint mode) {
+static MR_TARGET void MR_N(mr_matrix_pairs)(__global const uchar* weight, __global const int* x,
+                                            __global float* out, __global const float* bias,
+                                            uint panels, uint first, uint last, uint stride,
+                                            uint columns, uint out_stride, uint mode) {
   const uint tiles = MR_CEIL(columns, MATRIX_TILE);
   int16 codes[MR_UNPACKED];
   mr_begin_tiles(SCALE_BLOCK);
@@ -83,12 +86,14 @@ static inline void MR_N(mr_matrix_strip)(__global const uchar* const* panel, con
   }
 }
 
+#if K <= MATRIX_GATED_K
 // Does what mr_gate_up of integer_tiles.cl does.
-static void MR_N(mr_matrix_gate_up)(__global const uchar* weight, __global const int* x,
-                                    __global int* out, __global const float* bias,
-                                    __global float* sums, uint panels, uint first, uint last,
-                                    uint stride, uint columns, uint out_stride, uint mode) {
-  const uint blocks = panels / 4, strips = MR_CEIL(columns, Q_TOGETHER);
+static MR_TARGET void MR_N(mr_matrix_gate_up)(__global const uchar* weight, __global const int* x,
+                                              __global int* out, __global const float* bias,
+                                              __global float* sums, uint panels, uint first,
+                                              uint last, uint stride, uint columns,
+                                              uint out_stride, uint mode) {
+  const uint blocks = panels / 4;
   int16 codes[4 * MR_UNPACKED];
   mr_begin_tiles(SCALE_BLOCK);
   for (uint b = first; b < last; ++b) {
@@ -101,11 +106,12 @@ static void MR_N(mr_matrix_gate_up)(__global const uchar* weight, __global const
       MR_N(mr_unpack)(panel[i], panel[i] + (size_t)2 * stride * PANEL_BYTES,
                       codes + i * MR_UNPACKED);
     }
-    for (uint s = 0; s < strips; ++s) {
-      const uint c = mr_cut(columns, s, strips), width = mr_cut(columns, s + 1, strips) - c;
+    for (uint c = 0; c < columns; c += Q_TOGETHER) {
+      const uint width = min(Q_TOGETHER, columns - c);
       MR_N(mr_matrix_strip)(panel, codes, x + (size_t)c * X_STRIDE, sums, biases, width, mode);
       mr_activate(sums, width, out + (size_t)c * out_stride + b * Q_WORDS, out_stride);
     }
   }
   mr_end_tiles();
 }
+#endif

@@ -11,7 +11,7 @@ typedef struct {
   uchar reserved[14];
   ushort row_bytes[16];
   uchar rows[16];
-} TileShapes;
+} __attribute__((aligned(64))) TileShapes;
 
 // Begins the use of tiles, in which A has 16 columns of `codes` codes. This takes as long as
 // several blocks, so a group does it once for many tiles.

@@ -10,8 +10,8 @@
 namespace millrace::engine {
 namespace {
 
-// Asks the system to allow the tiles of AMX to this process. It is refused where the tiles of a
-// thread would not fit what the process has set aside for signals. It holds for all threads.
+// Asks the system to allow the tiles of AMX to this process, with all its threads. Old systems and
+// some sandboxes refuse.
 bool may_use_tiles() {
 #if defined(__linux__) && defined(__x86_64__)
   constexpr long request_state = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XTILEDATA

@@ -225,10 +225,27 @@ TEST(IntegerMatmulChunks, ChangeNoBit) {
   for (const std::string& name : variants()) {
     SCOPED_TRACE(name);
     Variant variant(name, {format, 2048});
-    for (const std::uint32_t n : {61u, 130u}) {
+    for (const std::uint32_t n : {61u, 130u, 230u}) {
       const Call call = random_call(m, n, 3, Extremes::none, random);
       ASSERT_NO_FATAL_FAILURE(expect_contract(m, call, variant.run(m, call)));
       // A second launch shows whether the first one has reset its counters.
+      ASSERT_NO_FATAL_FAILURE(expect_contract(m, call, variant.run(m, call)));
+    }
+  }
+}
+
+// A part of so long columns is one tile: 17 columns are 16 and 1.
+TEST(IntegerMatmulChunks, OfLongColumnsHaveOneTile) {
+  if (!testing::has_cpu_family()) GTEST_SKIP() << testing::needs_cpu_family;
+  constexpr std::uint32_t columns = 25'600;
+  const PanelFormat format = format_of(TensorType::q4_1);
+  Random random(11);
+  const Matrix m = random_matrix(format, 33, columns, Extremes::none, random);
+  for (const std::string& name : variants()) {
+    SCOPED_TRACE(name);
+    Variant variant(name, {format, columns});
+    for (const std::uint32_t n : {17u, 35u}) {
+      const Call call = random_call(m, n, 0, Extremes::none, random);
       ASSERT_NO_FATAL_FAILURE(expect_contract(m, call, variant.run(m, call)));
     }
   }
@@ -297,11 +314,13 @@ std::vector<std::int32_t> gate_up(const std::string& variant, std::uint32_t toke
 }
 
 // The generic family runs a product, the gate and quantization in turn, and each has its own test.
-// In the cpu family, the instruction of the products does not change what follows them.
 TEST(GateUp, IsTheProductThenTheGateThenCodes) {
   if (!testing::has_cpu_family()) GTEST_SKIP() << testing::needs_cpu_family;
-  for (const std::uint32_t tokens : {1u, 5u, 40u, 64u}) {
-    EXPECT_EQ(gate_up("cpu", tokens), gate_up("generic", tokens)) << tokens << " tokens";
+  for (const std::uint32_t tokens : {1u, 5u, 12u, 33u, 40u, 64u}) {
+    const auto expected = gate_up("generic", tokens);
+    for (const std::string& name : variants()) {
+      EXPECT_EQ(gate_up(name, tokens), expected) << name << ", " << tokens << " tokens";
+    }
   }
 }
 
