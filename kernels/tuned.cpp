@@ -12,6 +12,9 @@ constexpr TunedRow table[] = {
     // EPYC processors with AVX-512 as PoCL 3.1 names them, measured on two cores of a Zen 5. The
     // row equals their family's defaults: no other value was 3 % faster.
     {{"cpu", "pthread-skylake-avx512-AMD EPYC", "avx512vnni", 16}, {16, 6, 8, 24, 3, 16}},
+    // Xeon processors with AMX, measured on two cores of a Granite Rapids. It equals the defaults,
+    // too: one of two runs preferred 12 attention sums, the other 24.
+    {{"cpu", "pthread-skylake-avx512-Intel(R) Xeon(R)", "amx", 16}, {16, 6, 8, 24, 3, 16}},
     // 32 registers of 16 lanes hold the sums of 16 columns, or of 24 query rows, and their
     // operands. Integer tiles of 6 columns take two panels at once, so that one load of a word of x
     // serves twice the products.
