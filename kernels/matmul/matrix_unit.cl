@@ -16,13 +16,8 @@ typedef struct {
 // Begins the use of tiles, in which A has 16 columns of `codes` codes. This takes as long as
 // several blocks, so a group does it once for many tiles.
 static MR_TARGET void mr_begin_tiles(uint codes) {
-  TileShapes shapes;
-  *(uint16*)&shapes = (uint16)(0);
-  shapes.palette = 1;
-  shapes.row_bytes[0] = shapes.row_bytes[2] = 64;
-  shapes.row_bytes[1] = codes;
-  shapes.rows[0] = shapes.rows[1] = 16;
-  shapes.rows[2] = codes / 4;
+  const TileShapes shapes = {
+      .palette = 1, .row_bytes = {64, codes, 64}, .rows = {16, 16, codes / 4}};  // others: 0
   __asm__ volatile("ldtilecfg %0" : : "m"(shapes));
 }
 

@@ -234,10 +234,13 @@ TEST(IntegerMatmulChunks, ChangeNoBit) {
   }
 }
 
-// A part of so long columns is one tile: 17 columns are 16 and 1.
-TEST(IntegerMatmulChunks, OfLongColumnsHaveOneTile) {
+// A part of the shorter columns is one tile: 17 columns are 16 and 1. The longer ones are beyond
+// what the matrix unit takes (kernels/matmul/matrix_tiles.cl).
+class LongIntegerMatmul : public ::testing::TestWithParam<std::uint32_t> {};
+
+TEST_P(LongIntegerMatmul, KeepsTheContractBitForBit) {
   if (!testing::has_cpu_family()) GTEST_SKIP() << testing::needs_cpu_family;
-  constexpr std::uint32_t columns = 25'600;
+  const std::uint32_t columns = GetParam();
   const PanelFormat format = format_of(TensorType::q4_1);
   Random random(11);
   const Matrix m = random_matrix(format, 33, columns, Extremes::none, random);
@@ -250,6 +253,8 @@ TEST(IntegerMatmulChunks, OfLongColumnsHaveOneTile) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Columns, LongIntegerMatmul, ::testing::Values(25'600, 65'568));
 
 // The largest sums of each sign saturate in instructions that are not exact.
 TEST_P(IntegerMatmul, TheLargestCodesAreSummedExactly) {
