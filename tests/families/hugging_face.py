@@ -10,6 +10,7 @@ import numpy as np
 import torch
 import transformers
 
+import hugging_face_recurrent as recurrent
 from models import EPSILON, EXPERTS, USED, VOCABULARY, WINDOW
 
 LAST = dict(bos_token_id=VOCABULARY - 4, eos_token_id=VOCABULARY - 3, pad_token_id=VOCABULARY - 2)
@@ -84,18 +85,25 @@ CLASSES = {
     "cohere2": ("Cohere2", dict(sliding_window=WINDOW, logit_scale=0.25, rotary_pct=1.0)),
 }
 
+CLASSES |= recurrent.CLASSES
+
 # What llama.cpp computes for files of these models, where that is something else: it rounds the
-# range of YaRN to whole frequencies, and `llama` has no window.
+# range of YaRN to whole frequencies, `llama` has no window, and delta nets normalise queries and
+# keys with the epsilon of norms.
 AS_LLAMA_CPP = {
     "gpt-oss": dict(rope_parameters=yarn(150000.0, 32.0, 4096, truncate=True)),
     "mistral": dict(sliding_window=None),
+    **{name: dict(key_norm_epsilon=EPSILON) for name in recurrent.DELTA_NETS},
 }
+
+
+TEXT_CONFIGS = {"Gemma3", "Qwen3_5", "Qwen3_5Moe"}
 
 
 def classes(name):
     """The classes of a model's configuration and of the model."""
     given = CLASSES[name][0]
-    config = given + ("TextConfig" if given == "Gemma3" else "Config")
+    config = given + ("TextConfig" if given in TEXT_CONFIGS else "Config")
     return getattr(transformers, config), getattr(transformers, given + "ForCausalLM")
 
 
@@ -142,13 +150,13 @@ OTHER_NAMES = {
     "minimax-m2": {"exp_probs_b.bias": "mlp.e_score_correction_bias"},
     "ernie4_5-moe": {"exp_probs_b.bias": "mlp.gate.moe_statics.e_score_correction_bias"},
     "hunyuan-dense": {"attn_q_norm.weight": "self_attn.query_layernorm.weight",
-                      "attn_k_norm.weight": "self_attn.key_layernorm.weight"}}
+                      "attn_k_norm.weight": "self_attn.key_layernorm.weight"}} | recurrent.NAMES
 OUTSIDE = {"token_embd.weight": "model.embed_tokens.weight",
            "output_norm.weight": "model.norm.weight", "output.weight": "lm_head.weight"}
 
 # The converter reorders rows of queries and keys for rotation in pairs.
 REORDERED = {"llama", "mistral", "mixtral", "mistral3", "granite", "granitemoe", "smollm3"}
-ADDS_ONE = {"gemma2", "gemma3"}  # to the weights of norms
+ADDS_ONE = {"gemma2", "gemma3"} | recurrent.ADDS_ONE  # to the weights of norms
 
 
 def halves_from_pairs(rows, heads):
@@ -180,7 +188,7 @@ def parameters(model):
     for name, values in model.tensors().items():
         if name.startswith("rope_"):
             continue  # the class computes it
-        if model.name in ADDS_ONE and name.endswith("norm.weight"):
+        if model.name in ADDS_ONE and name.endswith("norm.weight") and "ssm_norm" not in name:
             values = values - 1
         if name in OUTSIDE:
             out[OUTSIDE[name]] = values
@@ -190,6 +198,7 @@ def parameters(model):
             values = halves_from_pairs(values, heads[short.split(".")[0]])
         layers.setdefault(int(number), {})[short] = values
     for number, layer in layers.items():
+        layer = recurrent.undo(model, layer)
         made = experts(model, layer) if "ffn_down_exps.weight" in layer else {}
         made |= {names[short]: values for short, values in layer.items() if "_exps." not in short}
         out |= {f"model.layers.{number}.{name}": values for name, values in made.items()}
@@ -228,7 +237,9 @@ def logits(model, tokens, changes=None):
 
 def many_logits(model, prompts, changes=None):
     """The same of several prompts of one length: [prompt, tokens, vocabulary]."""
-    with torch.inference_mode(), float64_for_float32():
+    changes = dict(changes or {})
+    epsilon = changes.pop("key_norm_epsilon", None)
+    with torch.inference_mode(), float64_for_float32(), recurrent.key_norm(model, epsilon):
         config = configuration(model, changes)
         config._attn_implementation = config._experts_implementation = "eager"
         network = load(model, config, torch.float64)

@@ -15,14 +15,15 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-from models import COLUMNS, MODELS, TOKENS, VOCABULARY  # noqa: E402
+from models import AWAITED, COLUMNS, MODELS, TOKENS, VOCABULARY  # noqa: E402
 from variants import VARIANTS  # noqa: E402
 import write_gguf  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD", HERE.parents[1] / "build"))
 
-# Each file, and the model whose logits it has.
-FILES = {name: (name, model) for name, model in MODELS.items()} | VARIANTS
+# Models that the engine reads. Each file, and the model whose logits it has.
+READ = {name: model for name, model in MODELS.items() if name not in AWAITED}
+FILES = {name: (name, model) for name, model in READ.items()} | VARIANTS
 
 # The KV policy of the comparison, and the largest difference of a logit under it. Logits have a
 # standard deviation of 1.2 to 3. llama.cpp with F32 keys and values is 2e-6 to 1e-5 away.
@@ -50,7 +51,8 @@ def prompt(name):
 
 
 def golden(name):
-    return np.load(HERE / "golden" / f"{FILES[name][0]}.npy").astype(np.float64)
+    model = FILES[name][0] if name in FILES else name
+    return np.load(HERE / "golden" / f"{model}.npy").astype(np.float64)
 
 
 def run_probe(name, model, given, folder, *options, kv=KV_POLICY):
@@ -110,7 +112,7 @@ def test_hits_and_pauses_change_nothing(name, files, tmp_path):
         assert np.abs(off - off.mean()).max() <= MOST, hit["tokens"]
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", READ)
 def test_halves_cost_no_more_than_in_llama_cpp(name, files, tmp_path):
     """Compares keys and values in f16 with llama.cpp's distance from what it computes.
 

@@ -37,6 +37,11 @@ KINDS = {
     "norm": lambda z: 1 + np.round(0.2 * z * 1024) / 1024,
     "bias": lambda z: 0.3 * z,
     "choice": lambda z: 0.2 * z,  # a router's bias
+    "taps": lambda z: 0.7 * z,  # of a convolution of one channel
+    # A state is multiplied by exp(decay * softplus(step + matrix)) at each token. Some heads keep
+    # half of it, some nearly all of it over the tokens that tests compute.
+    "decay": lambda z: -np.exp(0.5 * z),
+    "step": lambda z: -2.5 + z,
 }
 
 
