@@ -97,6 +97,7 @@ AS_LLAMA_CPP = {
 }
 
 
+EPSILONS = {"cohere2": "layer_norm_eps"} | recurrent.EPSILONS
 TEXT_CONFIGS = {"Gemma3", "Qwen3_5", "Qwen3_5Moe"}
 
 
@@ -115,7 +116,7 @@ def configuration(model, changes=None):
         max_position_embeddings=model.context, tie_word_embeddings=model.tied, **LAST)
     if s.width != s.heads * s.head_dim:
         values["head_dim"] = s.head_dim
-    values["layer_norm_eps" if model.name == "cohere2" else "rms_norm_eps"] = EPSILON
+    values[EPSILONS.get(model.name, "rms_norm_eps")] = EPSILON
     return classes(model.name)[0](**(values | CLASSES[model.name][1] | (changes or {})))
 
 
@@ -155,8 +156,12 @@ OUTSIDE = {"token_embd.weight": "model.embed_tokens.weight",
            "output_norm.weight": "model.norm.weight", "output.weight": "lm_head.weight"}
 
 # The converter reorders rows of queries and keys for rotation in pairs.
-REORDERED = {"llama", "mistral", "mixtral", "mistral3", "granite", "granitemoe", "smollm3"}
+REORDERED = recurrent.REORDERED | {
+    "llama", "mistral", "mixtral", "mistral3", "granite", "granitemoe", "smollm3"}
 ADDS_ONE = {"gemma2", "gemma3"} | recurrent.ADDS_ONE  # to the weights of norms
+
+
+EXPERT_BLOCKS = {"granitemoe": "block_sparse_moe"} | recurrent.EXPERT_BLOCKS
 
 
 def halves_from_pairs(rows, heads):
@@ -169,7 +174,7 @@ def experts(model, layer):
     """The parameters of a layer's experts from its tensors: gate and up are one matrix."""
     gate, up, down = (layer[f"ffn_{x}_exps.weight"] for x in ("gate", "up", "down"))
     if model.name != "gpt-oss":
-        block = "block_sparse_moe" if model.name == "granitemoe" else "mlp"
+        block = EXPERT_BLOCKS.get(model.name, "mlp")
         return {f"{block}.experts.gate_up_proj": np.concatenate([gate, up], 1),
                 f"{block}.experts.down_proj": down}
     biases = [layer[f"ffn_{x}_exps.bias"] for x in ("gate", "up")]
@@ -183,6 +188,8 @@ def experts(model, layer):
 def parameters(model):
     """Name -> float32 array of every parameter of the official class."""
     names = NAMES | OTHER_NAMES.get(model.name, {})
+    outside = OUTSIDE | recurrent.OUTSIDE.get(model.name, {})
+    body = recurrent.BODIES.get(model.name, "model")
     heads = {"attn_q": model.sizes.heads, "attn_k": model.sizes.kv_heads}
     out, layers = {}, {}
     for name, values in model.tensors().items():
@@ -190,8 +197,8 @@ def parameters(model):
             continue  # the class computes it
         if model.name in ADDS_ONE and name.endswith("norm.weight") and "ssm_norm" not in name:
             values = values - 1
-        if name in OUTSIDE:
-            out[OUTSIDE[name]] = values
+        if name in outside:
+            out[outside[name]] = values
             continue
         _, number, short = name.split(".", 2)
         if model.name in REORDERED and short.split(".")[0] in heads:
@@ -201,9 +208,9 @@ def parameters(model):
         layer = recurrent.undo(model, layer)
         made = experts(model, layer) if "ffn_down_exps.weight" in layer else {}
         made |= {names[short]: values for short, values in layer.items() if "_exps." not in short}
-        out |= {f"model.layers.{number}.{name}": values for name, values in made.items()}
+        out |= {f"{body}.layers.{number}.{name}": values for name, values in made.items()}
     if model.tied:
-        out["lm_head.weight"] = out["model.embed_tokens.weight"]
+        out["lm_head.weight"] = out[outside["token_embd.weight"]]
     return out
 
 

@@ -6,10 +6,9 @@ import importlib
 
 import numpy as np
 
+from models import EXPERTS, GRANITE_LAYERS, LFM2_LAYERS, USED
 from recurrent import (CONV, DELTA_STATE, GROUPS, KEY_HEADS, MAMBA_HEADS, MAMBA_STATE, SHORT_TAPS,
                        VALUE_HEADS)
-
-EXPERTS, USED = 8, 2
 
 
 def rope(theta, **more):
@@ -23,11 +22,39 @@ QWEN35 = DELTA | rope(1e7, partial_rotary_factor=0.25, mrope_section=[3, 3, 2])
 QWEN_MOE = dict(num_experts=EXPERTS, num_experts_per_tok=USED, moe_intermediate_size=64,
                 shared_expert_intermediate_size=96)
 
+MAMBA = dict(conv_kernel=CONV, n_groups=GROUPS, expand=2, num_heads=MAMBA_HEADS,
+             state_size=MAMBA_STATE)
+GRANITE = dict(
+    embedding_multiplier=1.5, residual_multiplier=0.6, attention_multiplier=0.2,
+    logits_scaling=8.0, mamba_n_heads=MAMBA_HEADS, mamba_n_groups=GROUPS,
+    mamba_d_state=MAMBA_STATE, mamba_d_conv=CONV, mamba_expand=2, mamba_d_head=32)
+
+
+def layer_types(letters, attention="full_attention", **others):
+    """The classes' names of kinds of layers."""
+    return [attention if letter == "a" else others[letter] for letter in letters]
+
+
+LFM2 = rope(1e6) | dict(conv_L_cache=SHORT_TAPS, block_auto_adjust_ff_dim=False,
+                        layer_types=layer_types(LFM2_LAYERS, c="conv"))
+GRANITE["layer_types"] = layer_types(GRANITE_LAYERS, m="linear_attention")
+
 # Model -> the class's name without "Config" and "ForCausalLM", and what its configuration adds.
 CLASSES = {
     "qwen35": ("Qwen3_5", QWEN35),
     "qwen35moe": ("Qwen3_5Moe", QWEN35 | QWEN_MOE),
+    "lfm2": ("Lfm2", LFM2),
+    "lfm2moe": ("Lfm2Moe", LFM2 | dict(
+        num_experts=EXPERTS, num_experts_per_tok=USED, moe_intermediate_size=64,
+        num_dense_layers=2)),
+    "mamba2": ("Mamba2", MAMBA | dict(head_dim=16)),
+    "granitehybrid": ("GraniteMoeHybrid", GRANITE | dict(
+        num_local_experts=0, num_experts_per_tok=0, shared_intermediate_size=128)),
+    "granitehybrid-moe": ("GraniteMoeHybrid", GRANITE | dict(
+        num_local_experts=EXPERTS, num_experts_per_tok=USED, shared_intermediate_size=96)),
 }
+# What classes call a norm's epsilon.
+EPSILONS = {"lfm2": "norm_eps", "lfm2moe": "norm_eps", "mamba2": "layer_norm_epsilon"}
 
 # ---- Names of a layer's tensors.
 
@@ -41,7 +68,40 @@ DELTA_NAMES = {
     "ssm_out.weight": "linear_attn.out_proj.weight"}
 QWEN_SHARED = {f"ffn_{x}_shexp.weight": f"mlp.shared_expert.{x}_proj.weight"
                for x in ("gate", "up", "down")}
-NAMES = {"qwen35": DELTA_NAMES, "qwen35moe": DELTA_NAMES | QWEN_SHARED}
+LFM2_NAMES = {
+    "attn_norm.weight": "operator_norm.weight", "ffn_norm.weight": "ffn_norm.weight",
+    **{f"shortconv.{x}.weight": f"conv.{x}.weight" for x in ("in_proj", "conv", "out_proj")},
+    "attn_output.weight": "self_attn.out_proj.weight",
+    **{f"attn_{x}_norm.weight": f"self_attn.{x}_layernorm.weight" for x in "qk"},
+    **{f"ffn_{ours}.weight": f"feed_forward.{theirs}.weight"
+       for ours, theirs in (("gate", "w1"), ("up", "w3"), ("down", "w2"))},
+    "ffn_gate_inp.weight": "feed_forward.gate.weight",
+    "exp_probs_b.bias": "feed_forward.expert_bias"}
+
+
+def mamba_names(mixer):
+    return {"ssm_in.weight": f"{mixer}.in_proj.weight", "ssm_a": f"{mixer}.A_log",
+            "ssm_conv1d.weight": f"{mixer}.conv1d.weight", "ssm_d": f"{mixer}.D",
+            "ssm_conv1d.bias": f"{mixer}.conv1d.bias", "ssm_dt.bias": f"{mixer}.dt_bias",
+            "ssm_norm.weight": f"{mixer}.norm.weight", "ssm_out.weight": f"{mixer}.out_proj.weight"}
+
+
+GRANITE_NAMES = mamba_names("mamba") | {
+    "ffn_gate_inp.weight": "block_sparse_moe.router.weight",
+    "shared_in": "shared_mlp.input_linear.weight", "shared_out": "shared_mlp.output_linear.weight"}
+NAMES = {"qwen35": DELTA_NAMES, "qwen35moe": DELTA_NAMES | QWEN_SHARED,
+         "lfm2": LFM2_NAMES, "lfm2moe": LFM2_NAMES,
+         "mamba2": {"attn_norm.weight": "norm.weight"} | mamba_names("mixer"),
+         "granitehybrid": GRANITE_NAMES, "granitehybrid-moe": GRANITE_NAMES}
+# Outside of layers, and what layers are in.
+OUTSIDE = {
+    "lfm2": {"token_embd_norm.weight": "model.embedding_norm.weight"},
+    "mamba2": {"token_embd.weight": "backbone.embeddings.weight",
+               "output_norm.weight": "backbone.norm_f.weight"}}
+OUTSIDE["lfm2moe"] = OUTSIDE["lfm2"]
+BODIES = {"mamba2": "backbone"}
+EXPERT_BLOCKS = {"lfm2moe": "feed_forward", "granitehybrid-moe": "block_sparse_moe"}
+REORDERED = {"granitehybrid", "granitehybrid-moe"}  # although nothing rotates
 
 ADDS_ONE = {"qwen35", "qwen35moe"}  # to norms, except those of states
 # Models with delta nets, and the folder of their class.
@@ -75,6 +135,10 @@ def undo(model, layer):
     layer = dict(layer)
     if model.name in TILED and "ssm_a" in layer:
         group_value_heads(layer)
+    if model.arch == "granitehybrid":
+        end = "_shexp.weight" if "ffn_up_shexp.weight" in layer else ".weight"
+        gate, up, down = (layer.pop(f"ffn_{x}{end}") for x in ("gate", "up", "down"))
+        layer |= {"shared_in": np.concatenate([gate, up]), "shared_out": down}
     if "ssm_a" in layer:
         # Logarithms in float64, so that the class has the file's values.
         layer["ssm_a"] = np.log(-layer["ssm_a"].astype(np.float64)).reshape(-1)

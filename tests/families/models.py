@@ -11,7 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 import weights
-from recurrent import DELTA, delta_net, gated_attention
+from recurrent import (DELTA, SHORT_TAPS, by_layer, delta_net, gated_attention, mamba, mamba_keys,
+                       short_convolution)
 
 VOCABULARY = 320
 TOKENS = 48
@@ -211,6 +212,26 @@ def mixer(layer, joined=False):
     return gated_attention if layer % 4 == 3 else delta_net(joined)
 
 
+WIDE_6 = dataclasses.replace(WIDE, layers=6)
+# Layers by letter: c convolution, m Mamba 2, a attention.
+LFM2_LAYERS, GRANITE_LAYERS = "ccacac", "mmamam"
+LFM2 = VOCABULARY_SIZE | {"rope.freq_base": 1e6, "shortconv.l_cache": SHORT_TAPS,
+                          "attention.head_count_kv": by_layer(LFM2_LAYERS, {"a": WIDE.kv_heads})}
+# Its scales are none of real files, whose layers add so little that a wrong state would hide.
+GRANITE_HYBRID = VOCABULARY_SIZE | ROPE_32 | mamba_keys(WIDE) | {
+    "attention.scale": 0.2, "embedding_scale": 1.5, "residual_scale": 0.6, "logit_scale": 8.0,
+    "rope.scaling.finetuned": False,
+    "attention.head_count_kv": by_layer(GRANITE_LAYERS, {"a": WIDE.kv_heads})}
+
+
+def lfm2_mixer(layer):
+    return attention(norm="head") if LFM2_LAYERS[layer] == "a" else short_convolution
+
+
+def granite_mixer(layer):
+    return attention() if GRANITE_LAYERS[layer] == "a" else mamba()
+
+
 MODELS = {model.name: model for model in [
     Model("llama", LLAMA, VOCABULARY_SIZE | ROPE_32 | {"rope.freq_base": 5e5},
           fixed={"rope_freqs.weight": llama3_divisors(5e5, 32, 8.0, 1.0, 4.0, 32)}),
@@ -295,7 +316,26 @@ MODELS = {model.name: model for model in [
     Model("qwen35moe", lambda layer: (
         PRE_RENAMED, mixer(layer), experts(shared=96, shared_gate=True)),
           QWEN35 | MOE | {"expert_shared_feed_forward_length": 96}, sizes=HEADS_64),
+    Model("lfm2", lambda layer: (PRE, lfm2_mixer(layer), dense()), LFM2, sizes=WIDE_6, tied=True,
+          last_norm="token_embd_norm"),
+    Model("lfm2moe", lambda layer: (
+        PRE, lfm2_mixer(layer), dense() if layer < 2 else experts(choice=(EXPERTS,))),
+          LFM2 | MOE | {"leading_dense_block_count": 2, "expert_gating_func": 2},
+          sizes=WIDE_6, tied=True, last_norm="token_embd_norm"),
+    Model("mamba2", every(norms("attn_norm"), mamba()),
+          mamba_keys(SMALL) | {
+              "feed_forward_length": 0, "attention.head_count": 0,
+              "attention.head_count_kv": None, "attention.key_length": None,
+              "attention.value_length": None, "rope.freq_base": None}, context=2 ** 20),
+    Model("granitehybrid", lambda layer: (PRE, granite_mixer(layer), dense()),
+          GRANITE_HYBRID | {"expert_count": 0, "expert_used_count": 0,
+                            "expert_shared_feed_forward_length": 128},
+          sizes=WIDE_6, context=2 ** 20, tied=True),
+    Model("granitehybrid-moe", lambda layer: (PRE, granite_mixer(layer), experts(shared=96)),
+          GRANITE_HYBRID | CHOICE | {"expert_shared_feed_forward_length": 96}, "granitehybrid",
+          dataclasses.replace(WIDE_6, ffn=64), context=2 ** 20, tied=True),
 ]}
 
 # Models whose files the engine does not read yet. Their golden logits wait for it.
-AWAITED = {"qwen35", "qwen35moe"}
+AWAITED = {"qwen35", "qwen35moe", "lfm2", "lfm2moe", "mamba2", "granitehybrid",
+           "granitehybrid-moe"}

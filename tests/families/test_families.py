@@ -112,7 +112,7 @@ def test_hits_and_pauses_change_nothing(name, files, tmp_path):
         assert np.abs(off - off.mean()).max() <= MOST, hit["tokens"]
 
 
-@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("name", [name for name in READ if name != "mamba2"])  # has no keys
 def test_halves_cost_no_more_than_in_llama_cpp(name, files, tmp_path):
     """Compares keys and values in f16 with llama.cpp's distance from what it computes.
 
