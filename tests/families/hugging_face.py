@@ -192,7 +192,10 @@ def parameters(model):
     body = recurrent.BODIES.get(model.name, "model")
     heads = {"attn_q": model.sizes.heads, "attn_k": model.sizes.kv_heads}
     out, layers = {}, {}
-    for name, values in model.tensors().items():
+    tensors = model.tensors()
+    if model.name == "falcon-h1":
+        tensors = recurrent.unscaled(tensors)
+    for name, values in tensors.items():
         if name.startswith("rope_"):
             continue  # the class computes it
         if model.name in ADDS_ONE and name.endswith("norm.weight") and "ssm_norm" not in name:

@@ -28,7 +28,8 @@ import hugging_face  # noqa: E402
 import hugging_face_recurrent  # noqa: E402
 import llama_cpp  # noqa: E402
 import write_gguf  # noqa: E402
-from models import COLUMNS, GRANITE_LAYERS, MODELS, VOCABULARY  # noqa: E402
+from models import (  # noqa: E402
+    COLUMNS, EPSILON, GRANITE_LAYERS, MODELS, NEMOTRON_LAYERS, VOCABULARY)
 from variants import VARIANTS  # noqa: E402
 
 # What a file says of itself may differ: its name, its sizes, the version of its format.
@@ -39,7 +40,11 @@ OURS_ALONE = {"mistral": {"llama.attention.sliding_window"}}
 CONFIGURED = {"minimax-m2": {"scoring_func": "sigmoid"}} | {
     name: {"layer_types": hugging_face_recurrent.layer_types(GRANITE_LAYERS, "attention",
                                                              m="mamba")}
-    for name in ("granitehybrid", "granitehybrid-moe")}
+    for name in ("granitehybrid", "granitehybrid-moe")} | {
+    # Of a type that no class has, so that the class's experts are not added to what is saved.
+    "nemotron_h": {"model_type": "nemotron_h_dense", "hybrid_override_pattern": NEMOTRON_LAYERS,
+                   "num_experts_per_tok": None, "n_routed_experts": None, "n_group": None,
+                   "topk_group": None, "norm_eps": EPSILON}}
 
 
 def save_tokenizer(folder):
@@ -61,7 +66,8 @@ def convert(model, folder, **options):
     hugging_face.float32_network(model).save_pretrained(folder)
     save_tokenizer(folder)
     config = folder / "config.json"
-    config.write_text(json.dumps(json.loads(config.read_text()) | CONFIGURED.get(model.name, {})))
+    saved = json.loads(config.read_text()) | CONFIGURED.get(model.name, {})
+    config.write_text(json.dumps({key: value for key, value in saved.items() if value is not None}))
     kind = get_model_class(get_model_architecture(ModelBase.load_hparams(folder, False),
                                                   ModelType.TEXT))
     kind.set_vocab = lambda self: self._set_vocab_gpt2()  # and not that of the family

@@ -12,7 +12,7 @@ import numpy as np
 
 import weights
 from recurrent import (DELTA, SHORT_TAPS, by_layer, delta_net, gated_attention, mamba, mamba_keys,
-                       short_convolution)
+                       short_convolution, squared, squared_experts)
 
 VOCABULARY = 320
 TOKENS = 48
@@ -232,6 +232,28 @@ def granite_mixer(layer):
     return attention() if GRANITE_LAYERS[layer] == "a" else mamba()
 
 
+HYBRID_8 = dataclasses.replace(SMALL, layers=8)
+# A layer is one of these: M Mamba 2, * attention, - a feed-forward, E experts.
+NEMOTRON_LAYERS, NEMOTRON_MOE_LAYERS = "M-M*M-*-", "MEM*ME*E"
+
+
+def nemotron_layer(letters):
+    parts = {"M": mamba(), "*": attention(), "-": squared, "E": squared_experts(96)}
+    return lambda layer: (norms("attn_norm"), parts[letters[layer]])
+
+
+def nemotron_keys(letters, ffn):
+    return VOCABULARY_SIZE | ROPE_16 | mamba_keys(HYBRID_8) | {
+        "attention.layer_norm_epsilon": EPSILON,
+        "attention.head_count_kv": by_layer(letters, {"*": HYBRID_8.kv_heads}),
+        "feed_forward_length": by_layer(letters, {"-": ffn, "E": ffn}),
+        "rope.scaling.finetuned": False, "rope.freq_base": None}
+
+
+def falcon_norm(s):
+    return [("ffn_norm", "norm", (s.width,))]
+
+
 MODELS = {model.name: model for model in [
     Model("llama", LLAMA, VOCABULARY_SIZE | ROPE_32 | {"rope.freq_base": 5e5},
           fixed={"rope_freqs.weight": llama3_divisors(5e5, 32, 8.0, 1.0, 4.0, 32)}),
@@ -334,8 +356,24 @@ MODELS = {model.name: model for model in [
     Model("granitehybrid-moe", lambda layer: (PRE, granite_mixer(layer), experts(shared=96)),
           GRANITE_HYBRID | CHOICE | {"expert_shared_feed_forward_length": 96}, "granitehybrid",
           dataclasses.replace(WIDE_6, ffn=64), context=2 ** 20, tied=True),
+    Model("qwen3next", lambda layer: (
+        PRE_RENAMED, mixer(layer, joined=True), experts(shared=96, shared_gate=True)),
+          DELTA | MOE | ROPE_16 | {
+              "rope.freq_base": 1e7, "expert_shared_feed_forward_length": 96,
+              "attention.recurrent_layers": [True, True, True, False] * 2}, sizes=HEADS_64),
+    Model("nemotron_h", nemotron_layer(NEMOTRON_LAYERS), nemotron_keys(NEMOTRON_LAYERS, 128),
+          sizes=HYBRID_8, context=2 ** 20),
+    Model("nemotron_h_moe", nemotron_layer(NEMOTRON_MOE_LAYERS),
+          MOE | nemotron_keys(NEMOTRON_MOE_LAYERS, 64) | {
+              "expert_shared_feed_forward_length": 96, "expert_shared_count": 1,
+              "expert_weights_norm": True, "expert_weights_scale": 2.5, "expert_group_count": 1,
+              "expert_group_used_count": 1, "attention.layer_norm_rms_epsilon": None},
+          sizes=HYBRID_8, context=2 ** 20),
+    Model("falcon-h1", every(norms("attn_norm"), attention(), mamba(norm=False), falcon_norm,
+                             dense()),
+          VOCABULARY_SIZE | mamba_keys(SMALL) | {"rope.freq_base": 1e6}),
 ]}
 
 # Models whose files the engine does not read yet. Their golden logits wait for it.
 AWAITED = {"qwen35", "qwen35moe", "lfm2", "lfm2moe", "mamba2", "granitehybrid",
-           "granitehybrid-moe"}
+           "granitehybrid-moe", "qwen3next", "nemotron_h", "nemotron_h_moe", "falcon-h1"}
