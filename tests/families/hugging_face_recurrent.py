@@ -16,30 +16,28 @@ def rope(theta, **more):
     return dict(rope_parameters=dict(rope_type="default", rope_theta=theta, **more))
 
 
+def layer_types(letters, **names):
+    """Kinds of layers by the letters of models.py, as classes name them. `names` are others."""
+    known = {"a": "full_attention", "m": "linear_attention", "c": "conv", "M": "linear_attention",
+             "*": "full_attention", "-": "mlp", "E": "moe"} | names
+    return [known[letter] for letter in letters]
+
+
 DELTA = dict(linear_conv_kernel_dim=CONV, linear_key_head_dim=DELTA_STATE,
              linear_value_head_dim=DELTA_STATE, linear_num_key_heads=KEY_HEADS,
              linear_num_value_heads=VALUE_HEADS)
 QWEN35 = DELTA | rope(1e7, partial_rotary_factor=0.25, mrope_section=[3, 3, 2])
 QWEN_MOE = dict(num_experts=EXPERTS, num_experts_per_tok=USED, moe_intermediate_size=64,
                 shared_expert_intermediate_size=96)
-
 MAMBA = dict(conv_kernel=CONV, n_groups=GROUPS, expand=2, num_heads=MAMBA_HEADS,
              state_size=MAMBA_STATE)
 GRANITE = dict(
     embedding_multiplier=1.5, residual_multiplier=0.6, attention_multiplier=0.2,
-    logits_scaling=8.0, mamba_n_heads=MAMBA_HEADS, mamba_n_groups=GROUPS,
-    mamba_d_state=MAMBA_STATE, mamba_d_conv=CONV, mamba_expand=2, mamba_d_head=32)
-
-
-def layer_types(letters, attention="full_attention", **others):
-    """The classes' names of kinds of layers."""
-    return [attention if letter == "a" else others[letter] for letter in letters]
-
-
+    logits_scaling=8.0, layer_types=layer_types(GRANITE_LAYERS), mamba_n_heads=MAMBA_HEADS,
+    mamba_n_groups=GROUPS, mamba_d_state=MAMBA_STATE, mamba_d_conv=CONV, mamba_expand=2,
+    mamba_d_head=32)
 LFM2 = rope(1e6) | dict(conv_L_cache=SHORT_TAPS, block_auto_adjust_ff_dim=False,
-                        layer_types=layer_types(LFM2_LAYERS, c="conv"))
-GRANITE["layer_types"] = layer_types(GRANITE_LAYERS, m="linear_attention")
-
+                        layer_types=layer_types(LFM2_LAYERS))
 NEMOTRON = dict(mamba_num_heads=MAMBA_HEADS, mamba_head_dim=16, n_groups=GROUPS,
                 ssm_state_size=MAMBA_STATE, conv_kernel=CONV, expand=2,
                 time_step_min=1e-30)  # no limit, as files state none
@@ -50,12 +48,6 @@ FALCON = rope(1e6) | dict(
     lm_head_multiplier=0.5, embedding_multiplier=2.0, mlp_multipliers=[0.5, 0.25],
     key_multiplier=0.5, attention_in_multiplier=0.25, attention_out_multiplier=2.0,
     ssm_in_multiplier=0.5, ssm_out_multiplier=0.25, ssm_multipliers=[0.5, 2.0, 0.25, 4.0, 0.125])
-
-
-def nemotron_types(letters):
-    names = {"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "moe"}
-    return [names[letter] for letter in letters]
-
 
 # Model -> the class's name without "Config" and "ForCausalLM", and what its configuration adds.
 CLASSES = {
@@ -70,19 +62,18 @@ CLASSES = {
         num_local_experts=0, num_experts_per_tok=0, shared_intermediate_size=128)),
     "granitehybrid-moe": ("GraniteMoeHybrid", GRANITE | dict(
         num_local_experts=EXPERTS, num_experts_per_tok=USED, shared_intermediate_size=96)),
-}
-CLASSES |= {
     "qwen3next": ("Qwen3Next", DELTA | QWEN_MOE | rope(1e7, partial_rotary_factor=0.25)),
     "nemotron_h": ("NemotronH", NEMOTRON | dict(
-        layers_block_type=nemotron_types(NEMOTRON_LAYERS))),
+        layers_block_type=layer_types(NEMOTRON_LAYERS))),
     "nemotron_h_moe": ("NemotronH", NEMOTRON | dict(
-        layers_block_type=nemotron_types(NEMOTRON_MOE_LAYERS), n_routed_experts=EXPERTS,
+        layers_block_type=layer_types(NEMOTRON_MOE_LAYERS), n_routed_experts=EXPERTS,
         num_experts_per_tok=USED, n_shared_experts=1, moe_intermediate_size=64,
         moe_shared_expert_intermediate_size=96, norm_topk_prob=True, routed_scaling_factor=2.5)),
     "falcon-h1": ("FalconH1", FALCON),
 }
 # What classes call a norm's epsilon.
-EPSILONS = {"nemotron_h": "layer_norm_epsilon", "nemotron_h_moe": "layer_norm_epsilon", "lfm2": "norm_eps", "lfm2moe": "norm_eps", "mamba2": "layer_norm_epsilon"}
+EPSILONS = {"lfm2": "norm_eps", "lfm2moe": "norm_eps", "mamba2": "layer_norm_epsilon",
+            "nemotron_h": "layer_norm_epsilon", "nemotron_h_moe": "layer_norm_epsilon"}
 
 # ---- Names of a layer's tensors.
 
@@ -125,6 +116,9 @@ NEMOTRON_NAMES = mamba_names("mixer") | {
     **{f"ffn_{x}.weight": f"mixer.{x}_proj.weight" for x in ("up", "down")},
     **{f"ffn_{x}_shexp.weight": f"mixer.shared_experts.{x}_proj.weight" for x in ("up", "down")},
     **{f"experts_{x}": f"mixer.experts.{x}_proj" for x in ("up", "down")}}
+FALCON_NAMES = mamba_names("mamba") | {
+    "ffn_norm": "pre_ff_layernorm.weight",
+    **{f"ffn_{x}.weight": f"feed_forward.{x}_proj.weight" for x in ("gate", "up", "down")}}
 NAMES = {"qwen35": DELTA_NAMES, "qwen35moe": DELTA_NAMES | QWEN_SHARED,
          "lfm2": LFM2_NAMES, "lfm2moe": LFM2_NAMES,
          "mamba2": {"attn_norm.weight": "norm.weight"} | mamba_names("mixer"),
@@ -133,18 +127,17 @@ NAMES = {"qwen35": DELTA_NAMES, "qwen35moe": DELTA_NAMES | QWEN_SHARED,
              "qkvz": "linear_attn.in_proj_qkvz.weight",
              "ssm_ba.weight": "linear_attn.in_proj_ba.weight"},
          "nemotron_h": NEMOTRON_NAMES, "nemotron_h_moe": NEMOTRON_NAMES,
-         "falcon-h1": mamba_names("mamba") | {
-             "ffn_norm": "pre_ff_layernorm.weight",
-             **{f"ffn_{x}.weight": f"feed_forward.{x}_proj.weight" for x in ("gate", "up", "down")}}}
+         "falcon-h1": FALCON_NAMES}
 # Outside of layers, and what layers are in.
+LFM2_OUTSIDE = {"token_embd_norm.weight": "model.embedding_norm.weight"}
+NEMOTRON_OUTSIDE = {"token_embd.weight": "model.embeddings.weight",
+                    "output_norm.weight": "model.norm_f.weight"}
 OUTSIDE = {
-    "lfm2": {"token_embd_norm.weight": "model.embedding_norm.weight"},
+    "lfm2": LFM2_OUTSIDE, "lfm2moe": LFM2_OUTSIDE,
+    "nemotron_h": NEMOTRON_OUTSIDE, "nemotron_h_moe": NEMOTRON_OUTSIDE,
+    "falcon-h1": {"output_norm.weight": "model.final_layernorm.weight"},
     "mamba2": {"token_embd.weight": "backbone.embeddings.weight",
                "output_norm.weight": "backbone.norm_f.weight"}}
-OUTSIDE["lfm2moe"] = OUTSIDE["lfm2"]
-OUTSIDE["falcon-h1"] = {"output_norm.weight": "model.final_layernorm.weight"}
-OUTSIDE["nemotron_h"] = OUTSIDE["nemotron_h_moe"] = {
-    "token_embd.weight": "model.embeddings.weight", "output_norm.weight": "model.norm_f.weight"}
 BODIES = {"mamba2": "backbone"}
 EXPERT_BLOCKS = {"lfm2moe": "feed_forward", "granitehybrid-moe": "block_sparse_moe"}
 # Rows of queries and keys are reordered for rotation in pairs, although nothing rotates.
@@ -201,6 +194,7 @@ def falcon_factors():
 
 
 def unscaled(tensors):
+    """Of Falcon-H1, without the factors."""
     factors = falcon_factors()
     return {name: values / np.float32(factors.get(name, 1)) for name, values in tensors.items()}
 

@@ -38,8 +38,8 @@ SAID = ("general.", "GGUF.")
 OURS_ALONE = {"mistral": {"llama.attention.sliding_window"}}
 # What the classes' saved configurations leave out, although the checkpoints in use have it.
 CONFIGURED = {"minimax-m2": {"scoring_func": "sigmoid"}} | {
-    name: {"layer_types": hugging_face_recurrent.layer_types(GRANITE_LAYERS, "attention",
-                                                             m="mamba")}
+    name: {"layer_types": hugging_face_recurrent.layer_types(
+        GRANITE_LAYERS, a="attention", m="mamba")}
     for name in ("granitehybrid", "granitehybrid-moe")} | {
     # Of a type that no class has, so that the class's experts are not added to what is saved.
     "nemotron_h": {"model_type": "nemotron_h_dense", "hybrid_override_pattern": NEMOTRON_LAYERS,

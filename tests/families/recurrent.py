@@ -1,11 +1,11 @@
 """Parts of layers that keep a state, and the keys that state its sizes: gated delta nets, Mamba 2
 mixers and short convolutions, as the ecosystem's converter names and shapes them.
 
-Key and value heads differ in number, and every group of B and C serves several heads, so that a
-program that takes the wrong one shows.
+A key head serves four value heads, and a group of B and C four heads, so that a program that takes
+the wrong one shows.
 """
 CONV = 4  # taps of a convolution
-KEY_HEADS, VALUE_HEADS, DELTA_STATE = 2, 4, 32
+KEY_HEADS, VALUE_HEADS, DELTA_STATE = 2, 8, 32
 GROUPS, MAMBA_HEADS, MAMBA_STATE = 2, 8, 32
 SHORT_TAPS = 3
 

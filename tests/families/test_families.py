@@ -23,7 +23,8 @@ BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD", HERE.parents[1] / "build")
 
 # Models that the engine reads. Each file, and the model whose logits it has.
 READ = {name: model for name, model in MODELS.items() if name not in AWAITED}
-FILES = {name: (name, model) for name, model in READ.items()} | VARIANTS
+FILES = {name: (name, model) for name, model in READ.items()} | {
+    name: variant for name, variant in VARIANTS.items() if variant[0] in READ}
 
 # The KV policy of the comparison, and the largest difference of a logit under it. Logits have a
 # standard deviation of 1.2 to 3. llama.cpp with F32 keys and values is 2e-6 to 1e-5 away.

@@ -3,7 +3,8 @@ import dataclasses
 
 import numpy as np
 
-from models import MODELS, PRE_RENAMED, attention, experts, matrix
+from models import MODELS, PRE_RENAMED, attention, dense, experts, matrix
+from recurrent import gated_attention
 
 
 class Variant:
@@ -42,19 +43,27 @@ def draft(s):
         for name in ("enorm", "hnorm", "shared_head_norm")]
 
 
-def with_draft(model):
+def with_draft(model, *parts, **keys):
     """Has one more block, which drafts tokens and takes no part in the logits."""
     count = model.sizes.layers
-    last = (PRE_RENAMED, attention("q k v", norm="head"), experts(choice=(8,), shared=64), draft)
+    last = (PRE_RENAMED, *parts, draft)
     return dataclasses.replace(
         model, sizes=dataclasses.replace(model.sizes, layers=count + 1),
-        keys=model.keys | {"nextn_predict_layers": 1},
+        keys=model.keys | {"nextn_predict_layers": 1} | keys,
         layer=lambda layer: last if layer == count else model.layer(layer))
 
+
+RECURRENT = "attention.recurrent_layers"
 
 # Name -> the model whose logits it has, and the file.
 VARIANTS = {
     "qwen3moe-fused": ("qwen3moe", fused(MODELS["qwen3moe"])),
     "gemma3-implied": ("gemma3", without(MODELS["gemma3"], "rope.freq_base_swa")),
-    "glm4moe-draft": ("glm4moe", with_draft(MODELS["glm4moe"])),
+    "glm4moe-draft": ("glm4moe", with_draft(
+        MODELS["glm4moe"], attention("q k v", norm="head"), experts(choice=(8,), shared=64))),
+    # Its drafting block attends.
+    "qwen35-draft": ("qwen35", with_draft(
+        MODELS["qwen35"], gated_attention, dense(),
+        **{RECURRENT: MODELS["qwen35"].keys[RECURRENT] + [False]})),
+    "qwen35-implied": ("qwen35", without(MODELS["qwen35"], RECURRENT)),
 }
