@@ -8,9 +8,11 @@ from models import Model
 
 
 def is_quantized(name, values):
-    """Norms, biases, routers and factors of ropes stay F32, as llama.cpp's quantizer has them."""
-    return values.ndim > 1 and "ffn_gate_inp" not in name and not name.startswith("rope_") and (
-        name.endswith(".weight"))
+    """Norms, biases, routers, convolutions and factors of ropes stay F32, as llama.cpp's quantizer
+    has them."""
+    kept = ("ffn_gate_inp", "_norm.", "ssm_conv1d", "shortconv.conv.")
+    return values.ndim > 1 and name.endswith(".weight") and not name.startswith("rope_") and (
+        not any(part in name for part in kept))
 
 
 class Quantized:
