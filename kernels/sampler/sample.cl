@@ -12,7 +12,8 @@
 //           listed ids' logprobs
 //   bins    [rows][SAMPLER_BINS] working space
 //
-// Order: edits (edits.cl), bans, temperature, top-k, typical, top-p, min-p, XTC, draw. With
+// Order: edits (edits.cl), bans, temperature, top-k, typical, top-p, min-p, XTC, draw. A forced
+// token comes before all of these: nothing else is left to draw, whatever they say. With
 // temperature 0 (greedy) the largest logit wins and the filters are off; its processed logprobs are
 // those of temperature 1 after edits and bans.
 // Limit: memory, one pass over the row, if the task asks only for the likeliest token; otherwise
@@ -198,6 +199,14 @@ scan_t sampler_prepare(editor_t* e, uint vocab, __global const TaskRecord* task,
   return sampler_scan(e->row, vocab GROUP);
 }
 
+// Leaves one token to draw, and returns a new scan of the row.
+scan_t sampler_force(__global float* row, uint vocab, uint target GROUP_PARAMETER) {
+  GROUP_SYNC();  // all work-items have read the row before its edits
+  for (uint id = ROW_ITEM; id < vocab; id += ROW_ITEMS) row[id] = id == target ? 0.0f : -INFINITY;
+  GROUP_SYNC();
+  return sampler_scan(row, vocab GROUP);
+}
+
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
 void sample(__global float* logits, uint stride, uint vocab, __global const TaskRecord* tasks,
             __global const uint* lists, __global uint* states, __global uint* ids,
@@ -227,11 +236,19 @@ void sample(__global float* logits, uint stride, uint vocab, __global const Task
   }
 
   const int raw = (flags & TASK_LOGPROB) && !(flags & TASK_PROCESSED);
-  float log_sum = 0.0f;
-  if (raw) log_sum = sampler_logprobs(row, vocab, model, vocab, asked, &stages GROUP);
+  const int forced = flags & TASK_FORCED;
+  float log_sum = 0.0f;  // of a forced token: its logprob
+  if (raw) {
+    const uint known = forced ? task->target : vocab;
+    log_sum = sampler_logprobs(row, vocab, model, known, asked, &stages GROUP);
+  }
 
   editor_t editor = {row, 0, 0, 0};
-  s = sampler_prepare(&editor, vocab, task, lists, states, s, &stages GROUP);
+  if (forced) {
+    s = sampler_force(row, vocab, task->target GROUP);
+  } else {
+    s = sampler_prepare(&editor, vocab, task, lists, states, s, &stages GROUP);
+  }
   if (s.bad || s.max == -INFINITY) {
     sampler_result(result, 0, s.bad ? RESULT_BAD : RESULT_NONE, NAN, stages);
     if (ROW_ITEM == 0) ids[task->slot] = 0;
@@ -249,7 +266,7 @@ void sample(__global float* logits, uint stride, uint vocab, __global const Task
   if (ROW_ITEM == 0) ids[task->slot] = id;
   float logprob = NAN;
   if (raw) {
-    logprob = sampler_y(model, sampler_unedited(&editor, id)) - log_sum;
+    logprob = forced ? log_sum : sampler_y(model, sampler_unedited(&editor, id)) - log_sum;
   } else if (flags & TASK_LOGPROB) {
     logprob = sampler_logprobs(row, vocab, f, id, asked, &stages GROUP);
   }

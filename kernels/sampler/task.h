@@ -9,6 +9,7 @@
 #define TASK_PROCESSED 8u  // logprobs of the distribution that is drawn from, not of the model
 #define TASK_EDIT 16u      // the row has a state
 #define TASK_ABSORB 32u    // the state still lacks the token in the row's slot
+#define TASK_FORCED 64u    // the draw is `target`, as if it were the only token
 
 #define RESULT_BAD 1u   // a logit is NaN or +infinity
 #define RESULT_NONE 2u  // no token has a finite logit
@@ -35,7 +36,7 @@ typedef struct TaskRecord {
   unsigned long xtc_probability;  // 0: off
   unsigned flags;                 // TASK_ bits
   unsigned slot;                  // in ids
-  unsigned target;                // the token to score
+  unsigned target;                // the token to score, or that a draw is forced to
   unsigned position;              // of the drawn token in its sequence
   unsigned sample;                // index among the request's n
   float inverse_temperature;

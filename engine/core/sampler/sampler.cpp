@@ -51,9 +51,13 @@ TaskRecord encode(const SampleTask& task) {
     return out;
   }
   const Sampling& s = task.sampling;
-  const bool greedy = s.temperature == 0.0f;
-  out.flags = TASK_DRAW | (greedy ? TASK_GREEDY : 0) | (task.logprob ? TASK_LOGPROB : 0) |
-              (task.mode == LogprobMode::processed ? TASK_PROCESSED : 0);
+  const bool greedy = s.temperature == 0.0f || task.forced;  // a single token needs no noise
+  if (task.forced) {
+    out.flags = TASK_FORCED;
+    out.target = *task.forced;
+  }
+  out.flags |= TASK_DRAW | (greedy ? TASK_GREEDY : 0) | (task.logprob ? TASK_LOGPROB : 0) |
+               (task.mode == LogprobMode::processed ? TASK_PROCESSED : 0);
   out.slot = task.slot;
   out.position = task.position;
   out.sample = task.sample;

@@ -12,11 +12,14 @@
 // survive, in this order: edits (LogitEdits has their order), bans, temperature, top-k, typical,
 // top-p, min-p, XTC. The noise of a token is a function of (seed; sample, position, id), so it
 // depends on nothing else in the step. Ties go to the lowest id; top-k and top-p keep the first
-// tokens in the order of falling logit, then rising id. The kernel skips work that no task needs. A
-// row with NaN or +infinity, or with no token left to draw, draws nothing and reports a fault.
-// Errors: device_error, out_of_memory, kernel_build. Thread safety: the device's owner thread.
+// tokens in the order of falling logit, then rising id. A forced token is drawn as if it were the
+// only one there is, whatever edits, bans and filters say: its processed logprob is 0, its raw one
+// the model's own. The kernel skips work that no task needs. A row with NaN or +infinity, or with
+// no token left to draw, draws nothing and reports a fault. Errors: device_error, out_of_memory,
+// kernel_build. Thread safety: the device's owner thread.
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,9 +36,10 @@ struct SampleTask {
   bool draw = true;    // false: score `target`
   TokenId target = 0;  // a token id below the vocabulary
   std::uint32_t slot = 0;
-  std::uint32_t position = 0;  // of the drawn token in its sequence
-  std::uint32_t sample = 0;    // index among the request's n
-  Sampling sampling;           // with its seed
+  std::uint32_t position = 0;     // of the drawn token in its sequence
+  std::uint32_t sample = 0;       // index among the request's n
+  Sampling sampling;              // with its seed
+  std::optional<TokenId> forced;  // below the vocabulary: what is drawn, see above
   std::span<const TokenId> banned;
   std::uint64_t sequence = 0;         // number of the sequence; never used twice
   const LogitEdits* edits = nullptr;  // null: none
