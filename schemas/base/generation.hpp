@@ -187,6 +187,7 @@ struct GenerationRequest {
   LogitEdits edits;
   Stops stops;
   MarkerRequest markers;
+  std::optional<std::uint32_t> max_reasoning_tokens{};  // absent: no limit but max_tokens
   RepetitionDetection repetition_detection;
   LogprobRequest logprobs;
   bool partials = false;          // also send text and tokens while they are generated

@@ -164,6 +164,12 @@ void end_fields(auto& v, Is<GenerationRequest> auto& r) {
           "sets reasoning and tool calls apart from the text: none, reasoning or auto (reasoning "
           "and tool calls) by the markers that the model is known to write, or a list of {part, "
           "open, close}; absent: reasoning for messages, none for another prompt");
+  v.field("max_reasoning_tokens", r.max_reasoning_tokens, Count{limits::job_tokens},
+          "the most tokens of reasoning in an answer, markers not counted; after them the closing "
+          "marker's tokens are forced and the answer goes on; 0 closes reasoning as soon as it "
+          "opens; forced tokens are among the result's tokens and count in usage and max_tokens, "
+          "their raw logprob is the model's own, their processed one 0; needs markers of "
+          "reasoning that are known or listed");
   v.field("repetition_detection", r.repetition_detection, Part{},
           "ends a text whose last tokens are one pattern several times in a row, with the finish "
           "reason repetition");

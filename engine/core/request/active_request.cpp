@@ -37,6 +37,7 @@ ActiveRequest::ActiveRequest(PreparedRequest request, SequenceId first, const To
   samples_.reserve(request_.n);
   for (std::uint32_t i = 0; i < request_.n; ++i) {
     samples_.push_back({.stop = StopMachine(request_.rules),
+                        .budget = {},
                         .decoder = StreamDecoder(tokenizer, {}),
                         .choice = {},
                         .started = false,
@@ -45,6 +46,9 @@ ActiveRequest::ActiveRequest(PreparedRequest request, SequenceId first, const To
                         .told_text = 0,
                         .told_reasoning = 0,
                         .told_calls = 0});
+    if (decides()) {
+      samples_.back().budget.emplace(*request_.rules->reasoning_limit, request_.rules->parts);
+    }
     Choice& choice = samples_.back().choice;
     choice.index = i;
     if (request_.logprobs.sampled) {
@@ -81,6 +85,7 @@ SampleTask ActiveRequest::task_for(std::uint32_t sample, const PlannedOutput& ou
   task.position = output.position;
   task.sample = sample;
   task.sampling = request_.sampling;
+  if (samples_[sample].budget) task.forced = samples_[sample].budget->forced();
   if (request_.rules->bans_stop_tokens(count)) task.banned = request_.rules->ids;
   task.logprob = request_.logprobs.sampled;
   task.top = request_.logprobs.sampled ? request_.logprobs.top : 0;
@@ -118,6 +123,7 @@ Result<bool> ActiveRequest::take_token(std::uint32_t index, const Sampled& sampl
   if (!request_.rules->drops_text(sampled.id)) {
     MILLRACE_ASSIGN(piece, sample.decoder.push(sampled.id, request_.rules->is_marker(sampled.id)));
   }
+  if (sample.budget) sample.budget->push(piece);
   sample.choice.tokens.push_back(sampled.id);
   if (sample.choice.logprobs) {
     append(*sample.choice.logprobs, sampled);

@@ -9,6 +9,7 @@
 #include "engine/core/request/prepare.hpp"
 #include "engine/core/sampler/sampler.hpp"
 #include "engine/core/scheduler/scheduler.hpp"
+#include "engine/core/stop/reasoning_budget.hpp"
 #include "engine/core/stop/stop_machine.hpp"
 #include "engine/core/tokenizer/stream_decoder.hpp"
 
@@ -25,6 +26,8 @@ class ActiveRequest {
   SequenceId first_sequence() const { return first_; }
   SequenceId sequence_of(std::uint32_t sample) const { return first_ + sample; }
 
+  // Whether the tokens before an output decide its task, so that task_for() needs all of them.
+  bool decides() const { return request_.rules && request_.rules->reasoning_limit; }
   // Returns the sampler's task for one output of a sample. The task points into this object.
   SampleTask task_for(std::uint32_t sample, const PlannedOutput& output) const;
 
@@ -56,6 +59,7 @@ class ActiveRequest {
  private:
   struct Sample {
     StopMachine stop;
+    std::optional<ReasoningBudget> budget;
     StreamDecoder decoder;
     Choice choice;
     bool started = false;

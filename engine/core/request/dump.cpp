@@ -34,6 +34,7 @@ void ActiveRequest::dump(std::ostream& out) const {
     if (sample.choice.logprobs) dump_logprobs(out, *sample.choice.logprobs);
     out << "\n    ";
     sample.stop.dump(out);
+    if (sample.budget) sample.budget->dump(out);
   }
 }
 

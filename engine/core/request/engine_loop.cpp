@@ -35,7 +35,7 @@ EngineLoop::EngineLoop(const LoopOptions& options, const RequestContext& context
              options.scheduler.step_tokens, options.step_target_us) {}
 
 EngineLoop::~EngineLoop() {
-  if (in_flight_) {
+  if (in_flight_ && in_flight_->sampled) {
     const Status status = runner_->wait(in_flight_->batch);
     if (!status) log_warn("the engine's last step failed", status.error());
   }
@@ -132,14 +132,18 @@ Status EngineLoop::step(std::vector<Event>& events) {
   }
   // The loop reads the previous step's ids while the new step computes.
   std::unique_ptr<Flight> previous = std::exchange(in_flight_, std::move(next));
-  if (!previous) {
-    const bool idle = !in_flight_ && options_.disk != nullptr && options_.disk->fetching();
-    if (idle) tell_fetched(options_.disk->wait(held()));
-    return {};
+  if (previous) {
+    const Status status = complete(*previous, events);
+    spare_ = std::move(previous);  // the next step reuses its memory
+    if (!status) return status;
+  } else if (!in_flight_ && options_.disk != nullptr && options_.disk->fetching()) {
+    tell_fetched(options_.disk->wait(held()));
   }
-  Status status = complete(*previous, events);
-  spare_ = std::move(previous);  // the next step reuses its memory
-  return status;
+  if (!in_flight_ || in_flight_->sampled) return {};
+  const Status sampled = sample(*in_flight_);
+  if (sampled) return {};
+  spare_ = std::move(in_flight_);
+  return fail_flight(*spare_, sampled.error(), events);
 }
 
 Status EngineLoop::start_step(Flight& flight) {
@@ -156,15 +160,37 @@ Status EngineLoop::start_step(Flight& flight) {
   ++counters_.steps;
   counters_.last_rows = static_cast<std::uint32_t>(flight.planned.plan.rows.size());
   counters_.last_tokens = static_cast<std::uint32_t>(flight.planned.plan.tokens.size());
+  flight.sampled = false;
   MILLRACE_TRY(runner_->forward(flight.planned.plan));
-  // The device computes the logits while the host packs the tasks.
+  return waits_for_ids(flight) ? Status() : sample(flight);
+}
+
+bool EngineLoop::waits_for_ids(const Flight& flight) {
+  return std::ranges::any_of(flight.planned.outputs, [&](const PlannedOutput& output) {
+    Owner owner;
+    return owner_of(output.sequence, owner)->decides();
+  });
+}
+
+// The device computes the logits while the host packs the tasks.
+Status EngineLoop::sample(Flight& flight) {
   tasks_.clear();
   for (const PlannedOutput& output : flight.planned.outputs) {
     Owner owner;
     const ActiveRequest* request = owner_of(output.sequence, owner);
-    tasks_.push_back(request->task_for(owner.sample, output));
+    if (request != nullptr) {
+      tasks_.push_back(request->task_for(owner.sample, output));
+      continue;
+    }
+    // The sequence ended with the step before, and what its row draws is dropped.
+    SampleTask& task = tasks_.emplace_back();
+    task.slot = output.slot;
+    task.sequence = output.sequence;
+    task.sampling.temperature = 0;
   }
-  return runner_->sample(tasks_, flight.batch);
+  MILLRACE_TRY(runner_->sample(tasks_, flight.batch));
+  flight.sampled = true;
+  return {};
 }
 
 Status EngineLoop::complete(Flight& flight, std::vector<Event>& events) {
@@ -281,7 +307,8 @@ Status EngineLoop::fail_flight(const Flight& flight, const Error& error,
 Status EngineLoop::fail_behind(const Error& error, std::vector<Event>& events) {
   const std::unique_ptr<Flight> behind = std::move(in_flight_);
   if (!behind) return {};
-  static_cast<void>(runner_->wait(behind->batch));  // the device may write to the batch until then
+  // The device may write to the batch until then.
+  if (behind->sampled) static_cast<void>(runner_->wait(behind->batch));
   return fail_flight(*behind, error, events);
 }
 

@@ -1,8 +1,9 @@
 #pragma once
 // The engine without its device: it accepts requests, plans steps, gives drawn tokens to requests
-// and ends them. It starts step t+1 before it reads the ids of step t. Engine::create joins it with
-// a model; tests join it with a runner that fails. Engine (engine/core/engine.hpp) documents the
-// public functions. Thread safety: one owner thread.
+// and ends them. It starts step t+1 before it reads the ids of step t; where these decide what a
+// row of step t+1 may draw, it enqueues that step's forward pass before and its sampling after.
+// Engine::create joins it with a model; tests join it with a runner that fails. Engine
+// (engine/core/engine.hpp) documents the public functions. Thread safety: one owner thread.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -67,9 +68,12 @@ class EngineLoop {
     SampleBatch batch;
     std::int64_t started_us = 0;
     std::uint64_t transfers = 0;  // of DiskPages, enqueued before the step
+    bool sampled = false;         // whether its sampling is enqueued
   };
 
   Status start_step(Flight& flight);
+  Status sample(Flight& flight);
+  bool waits_for_ids(const Flight& flight);
   Status complete(Flight& flight, std::vector<Event>& events);
   Status take_output(const PlannedOutput& output, const Sampled& sampled, std::int64_t now_us);
   void end_if_done(RequestId id, std::vector<Event>& events);

@@ -7,6 +7,7 @@
 #include "engine/core/request/encode_edits.hpp"
 #include "engine/core/request/encode_prompt.hpp"
 #include "engine/core/request/markers.hpp"
+#include "engine/core/request/reasoning_limit.hpp"
 #include "engine/core/request/suggested_sampling.hpp"
 #include "engine/core/scheduler/scheduler.hpp"
 #include "schemas/base/check_field.hpp"
@@ -150,15 +151,18 @@ std::vector<Checkpoint> checkpoints(const GenerationRequest& request, const Toke
   return out;
 }
 
-std::shared_ptr<const StopRules> stop_rules(const GenerationRequest& request,
-                                            const PreparedRequest& prepared,
-                                            const RequestContext& context) {
+Result<std::shared_ptr<const StopRules>> stop_rules(const GenerationRequest& request,
+                                                    const PreparedRequest& prepared,
+                                                    const RequestContext& context) {
   const Tokenizer& tokenizer = *context.tokenizer;
   const auto ends = tokenizer.end_tokens();
   auto rules = std::make_shared<StopRules>(request.stops, Tokens(ends.begin(), ends.end()),
                                            request.min_tokens, prepared.max_tokens);
   rules->repetition = request.repetition_detection;
   add_markers(wanted_markers(request, context.markers), prepared.prompt, tokenizer, *rules);
+  if (request.max_reasoning_tokens) {
+    MILLRACE_TRY(add_reasoning_limit(*request.max_reasoning_tokens, tokenizer, *rules));
+  }
   return rules;
 }
 
@@ -200,7 +204,7 @@ Result<PreparedRequest> prepare(const GenerationRequest& request, const RequestC
     out.n = request.n;
     MILLRACE_ASSIGN(out.edits, encode_edits(request.edits, *context.tokenizer));
     MILLRACE_TRY(check_lengths(request, out, context));
-    out.rules = stop_rules(request, out, context);
+    MILLRACE_ASSIGN(out.rules, stop_rules(request, out, context));
   }
   out.checkpoints = checkpoints(request, out.prompt, *context.tokenizer);
   MILLRACE_TRY(Scheduler::fits(*context.pools, out.prompt.size(), out.max_tokens));

@@ -1,5 +1,6 @@
 #include "engine/core/dump.hpp"
 
+#include "engine/core/stop/reasoning_budget.hpp"
 #include "engine/core/stop/stop_machine.hpp"
 
 namespace millrace::engine {
@@ -23,6 +24,12 @@ void TextParts::dump(std::ostream& out) const {
   for (const PartSpan& span : spans_) {
     out << " part " << static_cast<int>(span.part) << ' ' << span.begin << '-' << span.end;
   }
+}
+
+void ReasoningBudget::dump(std::ostream& out) const {
+  out << " reasoned " << count_ << " forced " << next_;
+  dump_list(out, "closing", closing_ != nullptr ? *closing_ : Tokens());
+  parts_.dump(out);
 }
 
 void StopMachine::dump(std::ostream& out) const {

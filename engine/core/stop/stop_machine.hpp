@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "engine/core/stop/loop_detector.hpp"
+#include "engine/core/stop/reasoning_budget.hpp"
 #include "engine/core/stop/text_parts.hpp"
 #include "engine/core/stop/text_stop.hpp"
 #include "schemas/base/generation.hpp"
@@ -37,6 +38,7 @@ struct StopRules {
   std::uint32_t max_tokens = 0;            // at least 1
   std::shared_ptr<const PartRules> parts;  // null: the text is not split
   Tokens marker_ids;  // sorted: tokens that are markers but have no text of their own
+  std::optional<ReasoningLimit> reasoning_limit;  // only with `parts`
   RepetitionDetection repetition;
 
   StopRules(const Stops& stops, const Tokens& end_of_text, std::uint32_t min_tokens,

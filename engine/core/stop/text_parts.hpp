@@ -78,6 +78,9 @@ class TextParts {
   // The last one may still grow if `in_tool_call`.
   const std::vector<std::string>& tool_calls() const { return tool_calls_; }
   bool in_tool_call() const { return part() == MarkedPart::tool_call; }
+  bool in_reasoning() const { return part() == MarkedPart::reasoning; }
+  // The marker in whose part or header the text is; -1: none, also in the message of a channel.
+  std::int32_t inside() const { return inside_; }
   const std::vector<PartSpan>& spans() const { return spans_; }  // by their places
   void dump(std::ostream& out) const;                            // all of it, as text
 

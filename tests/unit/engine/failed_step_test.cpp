@@ -81,6 +81,7 @@ struct Job {
   Tokens prompt;
   std::uint32_t n = 1, max_tokens = 5;
   bool score = false, prompt_logprobs = false;
+  bool decides = false;  // its steps wait between their calls for the ids of the step before
 };
 
 class FailedStep : public LoopTest {
@@ -117,6 +118,10 @@ class FailedStep : public LoopTest {
     r.sampling.seed = id;
     r.stops.ignore_eos = true;
     r.logprobs.prompt = job.prompt_logprobs;
+    if (job.decides) {  // no text opens the part
+      r.markers.list = {{MarkedPart::reasoning, "<think>", "</think>"}};
+      r.max_reasoning_tokens = 0;
+    }
     if (job.score) {
       r.task = Task::score;
       r.max_tokens.reset();
@@ -162,7 +167,7 @@ class FailedStep : public LoopTest {
   }
   // Adds a job that leaves pages behind; then, some steps apart, one that forks, two whose prompt
   // is scored, two that go on inside a page of the first with one token of their own, and one that
-  // pauses others.
+  // pauses others. Some of them decide, so steps come in both orders of calls.
   void add_company() {
     const Tokens common = prompt_of(1, 25);
     const auto with = [&](TokenId own, std::uint32_t more) {
@@ -176,13 +181,13 @@ class FailedStep : public LoopTest {
     for (int i = 0; i < 8; ++i) step();
     add(2, {.prompt = with(501, 20), .n = 2});
     add(3, {.prompt = prompt_of(3, 40), .score = true});
-    add(4, {.prompt = with(502, 0)});
+    add(4, {.prompt = with(502, 0), .decides = true});
     step();
     add(5, {.prompt = with(503, 12), .prompt_logprobs = true});
     add(6, {.prompt = with(504, 0)});
     add(7, {.prompt = with(501, 20)});
     for (int i = 0; i < 6; ++i) step();
-    add(8, {.prompt = with(500, 40), .n = 2});
+    add(8, {.prompt = with(500, 40), .n = 2, .decides = true});
     run();
   }
 
@@ -253,21 +258,25 @@ TEST_F(FailedStep, LeavesNothingInTheTree) {
   }
 }
 
-// The step that was enqueued behind it may have used what it left, so its jobs fail, too.
+// The step that was enqueued behind it may have used what it left, so its jobs fail, too, also if
+// its sampling was not enqueued yet.
 TEST_F(FailedStep, TakesTheStepBehindItAlong) {
-  steps_ = {};
-  steps_.failure = FakeRunner::Failure::at_wait;
-  steps_.fails_at = 1;
-  begin(false);
-  add(1, {.prompt = prompt_of(1, 20)});
-  step();
-  add(2, {.prompt = prompt_of(2, 20)});
-  step();
-  EXPECT_EQ(failed_, 2u);
-  add(3, {.prompt = prompt_of(3, 20)});
-  run();
-  EXPECT_EQ(failed_, 2u);
-  EXPECT_EQ(ended_, 1u);
+  for (const bool decides : {false, true}) {
+    steps_ = {};
+    steps_.failure = FakeRunner::Failure::at_wait;
+    steps_.fails_at = 1;
+    failed_ = ended_ = 0;
+    begin(false);
+    add(1, {.prompt = prompt_of(1, 20)});
+    step();
+    add(2, {.prompt = prompt_of(2, 20), .decides = decides});
+    step();
+    EXPECT_EQ(failed_, 2u);
+    add(3, {.prompt = prompt_of(3, 20), .decides = decides});
+    run();
+    EXPECT_EQ(failed_, 2u);
+    EXPECT_EQ(ended_, 1u);
+  }
 }
 
 }  // namespace

@@ -105,16 +105,16 @@ class LoopTest : public ::testing::Test {
     loop_ = std::make_unique<EngineLoop>(loop, context_, *pools_, runner_, clock_);
   }
 
-  // Returns the token at the task's position in the script of the request, which its seed names, or
-  // end of text after the script.
+  // Returns the token that the task forces, or the one at its position in the script of the
+  // request, which its seed names, or end of text after the script.
   Sampled scripted(const SampleTask& task) const {
     Sampled out;
     out.logprob = task.draw && !task.logprob ? std::numeric_limits<float>::quiet_NaN() : -0.5f;
     out.id = task.target;
-    if (task.draw) {
-      const auto& [script, prompt] = scripts_.at(task.sampling.seed.value_or(0));
+    if (task.draw && task.sampling.seed) {  // without one: of a sequence that has ended
+      const auto& [script, prompt] = scripts_.at(*task.sampling.seed);
       const std::size_t at = task.position - prompt;
-      out.id = at < script.size() ? script[at] : end_of_text;
+      out.id = task.forced.value_or(at < script.size() ? script[at] : end_of_text);
     }
     static const std::vector<std::uint32_t> ids(128, 7);
     static const std::vector<float> logprobs(128, -1.0f);

@@ -45,7 +45,7 @@ inline LogitEdits random_edits(Draw& draw, std::uint32_t vocabulary) {
 }
 
 // Adds stop rules that fit the tokens `seen` of an earlier run: `kind` 0 none, 1 a sequence of two
-// tokens, 2 a string, 3 parts between letters, 4 loops.
+// tokens, 2 a string, 3 parts between letters, mostly with a limit of reasoning, 4 loops.
 inline GenerationRequest with_stop_machine(GenerationRequest r, const Choice& seen,
                                            std::uint32_t kind) {
   const std::size_t middle = seen.tokens.size() / 2;
@@ -70,6 +70,8 @@ inline GenerationRequest with_stop_machine(GenerationRequest r, const Choice& se
     if (open != r.markers.list[0].open) {
       r.markers.list.push_back({MarkedPart::tool_call, open, ""});
     }
+    const auto limit = static_cast<std::uint32_t>(r.sampling.seed.value_or(0) % 4);
+    if (limit < 3) r.max_reasoning_tokens = limit;
   } else if (kind == 4) {
     r.repetition_detection = {4, 1, 2};
   }

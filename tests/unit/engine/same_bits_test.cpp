@@ -133,11 +133,13 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
     EXPECT_LE(after.launches - before.launches, most * (after.steps - before.steps));
   }
 
-  // Checks that the test covers every way to end, and parts.
+  // Checks that the test covers every way to end, and parts, among them one that was closed.
   void expect_all_ends() const {
     std::size_t lengths = 0, strings = 0, sequences = 0, loops = 0, reasonings = 0, calls = 0;
-    for (const GenerationResult& result : alone_) {
-      for (const Choice& choice : result.choices) {
+    std::size_t closed = 0;
+    for (std::uint32_t i = 0; i < jobs_; ++i) {
+      for (const Choice& choice : alone_[i].choices) {
+        closed += requests_[i].max_reasoning_tokens && choice.reasoning;
         lengths += choice.finish_reason == FinishReason::length;
         loops += choice.finish_reason == FinishReason::repetition;
         strings += choice.stop_string.has_value();
@@ -147,9 +149,9 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
       }
     }
     EXPECT_TRUE(lengths > 0 && strings > 0 && sequences > 0 && loops > 0 && reasonings > 0 &&
-                calls > 0)
+                calls > 0 && closed > 0)
         << lengths << ' ' << strings << ' ' << sequences << ' ' << loops << ' ' << reasonings << ' '
-        << calls;
+        << calls << ' ' << closed;
   }
 
   std::unique_ptr<Engine> open(const EngineOptions& options) const {

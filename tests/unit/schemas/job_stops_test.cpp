@@ -34,6 +34,8 @@ TEST(JobStops, AcceptedForms) {
   EXPECT_EQ(request("markers", str("reasoning")).markers.known, KnownMarkers::reasoning);
   EXPECT_EQ(request("markers", str("auto")).markers.known, KnownMarkers::all);
   EXPECT_EQ(request("n", uint(1)).markers, MarkerRequest{});
+  EXPECT_EQ(request("max_reasoning_tokens", uint(0)).max_reasoning_tokens, 0u);
+  EXPECT_FALSE(request("n", uint(1)).max_reasoning_tokens) << "0 is not the default";
   EXPECT_EQ(request("markers", arr({marker("tool_call", "[T]")})).markers.list,
             (std::vector<Marker>{{MarkedPart::tool_call, "[T]", ""}}));
   EXPECT_EQ(
@@ -100,6 +102,12 @@ TEST(JobStops, BadMarkersAreRefusedByName) {
   std::string many = "\xDD" + big_endian(17, 4);
   for (int i = 0; i < 17; ++i) many += marker("reasoning", "<" + std::to_string(i) + ">");
   EXPECT_REFUSED(with("markers", many), limit_exceeded, "17 parts, the limit is 16");
+}
+
+TEST(JobStops, BadLimitsOfReasoningAreRefusedByName) {
+  EXPECT_REFUSED(with("max_reasoning_tokens", sint(-1)), invalid_value, "max_reasoning_tokens");
+  EXPECT_REFUSED(with("max_reasoning_tokens", uint(limits::job_tokens + 1)), limit_exceeded,
+                 "max_reasoning_tokens");
 }
 
 TEST(JobStops, BadRepetitionDetectionIsRefusedByName) {

@@ -49,6 +49,7 @@ Job full_job() {
   r.n = 2;
   r.max_tokens = 100;
   r.min_tokens = 3;
+  r.max_reasoning_tokens = 9;
   r.sampling = {.temperature = 0.7f,
                 .top_k = 40,
                 .top_p = 0.9f,
@@ -286,6 +287,7 @@ TEST(Job, ScoreAlwaysGivesPromptLogprobsAndTakesNoSampling) {
   EXPECT_EQ(accepted(encode_job(job)).job, job);
   EXPECT_REFUSED(score("n", uint(2)), invalid_value, "n");
   EXPECT_REFUSED(score("max_tokens", uint(5)), invalid_value, "max_tokens");
+  EXPECT_REFUSED(score("max_reasoning_tokens", uint(5)), invalid_value, "max_reasoning_tokens");
   EXPECT_REFUSED(score("stop", str("x")), invalid_value, "stop");
   EXPECT_REFUSED(map({{"prompt", str("x")}, {"task", str("embed")}}), unknown_task, "embed");
 }

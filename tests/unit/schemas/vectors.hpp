@@ -112,6 +112,7 @@ inline std::vector<std::pair<std::string, Job>> jobs() {
   r.stops = {{"END", "###"}, {0, 2}, true, {{7, 8}}, true};
   r.markers.list = {{MarkedPart::reasoning, "<think>", "</think>"},
                     {MarkedPart::tool_call, "<|call|>", ""}};
+  r.max_reasoning_tokens = 16;
   r.repetition_detection = {32, 2, 4};
   r.logprobs = {true, 2, true, LogprobMode::processed, {30, 260}};
   r.partials = true;
