@@ -27,16 +27,21 @@ NOW_S = 1_722_000_000
 
 
 class Probe:
+    NAME = "template_probe"
+
     def __init__(self):
         build = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build"))
         if not build.is_absolute():
             build = ROOT / build
-        program = build / "tests" / "template_probe"
-        assert program.exists(), f"{program} is missing: build the target template_probe"
+        program = build / "tests" / self.NAME
+        assert program.exists(), f"{program} is missing: build the target {self.NAME}"
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def __call__(self, template, messages=(), **options):
         request = {"template": template, "messages": list(messages), "now_s": NOW_S, **options}
+        return self.ask(request)
+
+    def ask(self, request):
         self.process.stdin.write(json.dumps(request).encode() + b"\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
