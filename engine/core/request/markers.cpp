@@ -129,8 +129,10 @@ void add_markers(std::vector<Marker> markers, const Tokens& prompt, const Tokeni
     if (marker.part == MarkedPart::channel) add(harmony_type);
   }
   std::sort(rules.marker_ids.begin(), rules.marker_ids.end());
-  const std::int32_t inside = open_marker_at_end(markers, tail_of(prompt, tokenizer));
-  rules.parts = std::make_shared<const PartRules>(std::move(markers), inside);
+  const std::string tail = tail_of(prompt, tokenizer);
+  const std::int32_t inside = open_marker_at_end(markers, tail);
+  std::string header = header_at_end(markers, tail);
+  rules.parts = std::make_shared<const PartRules>(std::move(markers), inside, std::move(header));
 }
 
 }  // namespace millrace::engine

@@ -17,9 +17,9 @@ void TextStop::dump(std::ostream& out) const {
 
 void TextParts::dump(std::ostream& out) const {
   out << " parts inside " << inside_ << " message " << (message_ ? static_cast<int>(*message_) : -1)
-      << " at " << state_ << " held \"" << held_ << "\" header \"" << header_ << "\" from "
-      << header_begin_ << " of " << taken_ << " answer \"" << text_ << "\" reasoning \""
-      << reasoning_.value_or("-") << '"';
+      << " at " << state_ << " held \"" << held_ << "\" header \"" << prompt_header_ << '|'
+      << header_ << "\" from " << header_begin_ << " of " << taken_ << " answer \"" << text_
+      << "\" reasoning \"" << reasoning_.value_or("-") << '"';
   dump_list(out, "calls", tool_calls_);
   for (const PartSpan& span : spans_) {
     out << " part " << static_cast<int>(span.part) << ' ' << span.begin << '-' << span.end;

@@ -24,9 +24,10 @@ std::optional<MarkedPart> announced(std::string_view header) {
 
 }  // namespace
 
-PartRules::PartRules(std::vector<Marker> markers, std::int32_t inside)
+PartRules::PartRules(std::vector<Marker> markers, std::int32_t inside, std::string header)
     : markers_(std::move(markers)),
       inside_(inside),
+      header_(std::move(header)),
       opens_(opens_of(markers_, false)),
       headers_(opens_of(markers_, true)) {
   for (std::size_t i = 0; i < markers_.size(); ++i) {
@@ -56,8 +57,35 @@ std::int32_t open_marker_at_end(const std::vector<Marker>& markers, std::string_
   return header;
 }
 
+std::string header_at_end(const std::vector<Marker>& markers, std::string_view text) {
+  const std::size_t last = text.find_last_not_of(spaces);
+  text = text.substr(0, last == std::string_view::npos ? 0 : last + 1);
+  for (const Marker& marker : markers) {
+    if (marker.part != MarkedPart::channel || !text.ends_with(marker.close)) continue;
+    text.remove_suffix(marker.close.size());
+    break;
+  }
+  // It begins with the first opening after the header before it.
+  std::size_t after = 0, begin = std::string_view::npos;
+  for (const Marker& marker : markers) {
+    if (marker.part != MarkedPart::channel) continue;
+    const std::size_t close = text.rfind(marker.close);
+    if (close != std::string_view::npos) after = std::max(after, close + marker.close.size());
+  }
+  for (const Marker& marker : markers) {
+    if (marker.part == MarkedPart::channel) begin = std::min(begin, text.find(marker.open, after));
+  }
+  return std::string(text.substr(std::min(begin, text.size())));
+}
+
 TextParts::TextParts(std::shared_ptr<const PartRules> rules) : rules_(std::move(rules)) {
-  if (rules_->inside() >= 0) enter(rules_->inside(), 0);
+  if (rules_->inside() >= 0) {
+    prompt_header_ = rules_->header();
+    enter(rules_->inside(), 0);
+  } else {
+    message_ = announced(rules_->header());
+    if (message_) begin_part(*message_, 0);
+  }
 }
 
 std::optional<MarkedPart> TextParts::part() const {
@@ -86,7 +114,7 @@ void TextParts::enter(std::int32_t marker, std::uint64_t begin) {
 
 // A call keeps its header, which names whom it calls.
 void TextParts::end_header() {
-  message_ = announced(header_);
+  message_ = announced(std::exchange(prompt_header_, {}) + header_);
   if (message_) begin_part(*message_, header_begin_);
   if (message_ == MarkedPart::tool_call) {
     tool_calls_.back() = header_ + rules_->marker(inside_).close;

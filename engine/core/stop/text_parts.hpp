@@ -30,12 +30,16 @@ namespace millrace::engine {
 class PartRules {
  public:
   // `inside` is the index of the marker whose opening the prompt leaves open, so that the text
-  // begins in its part; -1: the text begins with the answer.
-  explicit PartRules(std::vector<Marker> markers, std::int32_t inside = -1);
+  // begins in its part; -1: the text begins with the answer, or in the message of the prompt's last
+  // header. `header` is what the prompt holds of the header that the text goes on with, or of that
+  // message's; see header_at_end.
+  explicit PartRules(std::vector<Marker> markers, std::int32_t inside = -1,
+                     std::string header = {});
 
   const std::vector<Marker>& markers() const { return markers_; }
   const Marker& marker(std::int32_t i) const { return markers_[static_cast<std::size_t>(i)]; }
   std::int32_t inside() const { return inside_; }
+  const std::string& header() const { return header_; }
   const TextPatterns& opens() const { return opens_; }
   // The openings of channels; those of other markers are left out.
   const TextPatterns& headers() const { return headers_; }
@@ -47,6 +51,7 @@ class PartRules {
  private:
   std::vector<Marker> markers_;
   std::int32_t inside_;
+  std::string header_;
   TextPatterns opens_, headers_;
   std::vector<std::int32_t> header_markers_;
   std::vector<TextPatterns> closes_;
@@ -56,6 +61,10 @@ class PartRules {
 // the end, before any spaces and line ends, or it is the last opening of a channel and no closing
 // follows. -1: none.
 std::int32_t open_marker_at_end(const std::vector<Marker>& markers, std::string_view text);
+
+// The header of a channel that a prompt which ends with this text leaves open, as far as the prompt
+// holds it; or, where a header's closing is at the end, before any spaces, that header. Else empty.
+std::string header_at_end(const std::vector<Marker>& markers, std::string_view text);
 
 // A marked part of the text: its place in bytes, markers included.
 struct PartSpan {
@@ -98,6 +107,7 @@ class TextParts {
   std::optional<MarkedPart> message_;  // what the last header announced; none: answer
   Automaton::State state_ = Automaton::start;
   std::string held_, text_, header_;
+  std::string prompt_header_;  // what the prompt holds of the current header
   std::optional<std::string> reasoning_;
   std::vector<std::string> tool_calls_;
   std::vector<PartSpan> spans_;

@@ -78,5 +78,41 @@ TEST(Channels, APromptMayLeaveAHeaderOpen) {
   EXPECT_EQ(open_marker_at_end(harmony, "Hi"), -1);
 }
 
+// A text after this prompt.
+TextParts parts_after(std::string_view prompt, std::string_view text) {
+  TextParts parts(std::make_shared<const PartRules>(harmony, open_marker_at_end(harmony, prompt),
+                                                    header_at_end(harmony, prompt)));
+  for (const char c : text) parts.push({&c, 1});
+  parts.flush();
+  return parts;
+}
+
+TEST(Channels, APromptMayAnnounceTheMessageThatTheTextBeginsWith) {
+  const std::string before = "<|start|>user<|message|>to=analysis?<|end|>";
+  const std::string final = "<|end|><|start|>assistant<|channel|>final<|message|>4.";
+  const std::string start = before + "<|start|>assistant";
+  for (const char* header :
+       {"<|channel|>analysis<|message|>", "<|channel|>analysis<|message|>\n"}) {
+    const TextParts parts = parts_after(start + header, "Hm." + final);
+    EXPECT_EQ(parts.reasoning(), "Hm.");
+    EXPECT_EQ(parts.text(), "4.");
+    ASSERT_EQ(parts.spans().size(), 1u);
+    EXPECT_EQ(parts.spans()[0].begin, 0u);
+    EXPECT_EQ(parts.spans()[0].end, 3u);
+  }
+  // Also one whose header goes on in the text.
+  EXPECT_EQ(parts_after(start + "<|channel|>analysis", "<|message|>Hm." + final).reasoning(),
+            "Hm.");
+  EXPECT_EQ(parts_after(start, "<|channel|>analysis<|message|>Hm." + final).reasoning(), "Hm.");
+  const TextParts call = parts_after(start + " to=f<|channel|>commentary<|message|>", "{}" + final);
+  EXPECT_EQ(call.tool_calls(), (Calls{"{}"}));
+  EXPECT_EQ(call.text(), "4.");
+  for (const std::string& header : {std::string("<|channel|>final<|message|>"), std::string()}) {
+    EXPECT_EQ(parts_after(start + header, "4.").text(), "4.");
+    EXPECT_FALSE(parts_after(start + header, "4.").reasoning()) << "nor by what the user wrote";
+  }
+  EXPECT_EQ(header_at_end(harmony, "no header"), "");
+}
+
 }  // namespace
 }  // namespace millrace::engine

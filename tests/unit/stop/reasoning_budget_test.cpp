@@ -20,13 +20,14 @@ struct Case {
   std::vector<Marker> markers;
   std::int32_t inside = -1;
   ReasoningLimit limit;
+  std::string header = {};
 };
 
 // What tokens are forced, in the order of the answer's: `drawn` for those that are not. The model
 // draws `pieces`; a forced token's text is that of `closing`.
 Tokens run(const Case& c, const std::vector<std::string>& pieces,
            const std::vector<std::string>& closing) {
-  const auto rules = std::make_shared<const PartRules>(c.markers, c.inside);
+  const auto rules = std::make_shared<const PartRules>(c.markers, c.inside, c.header);
   ReasoningBudget budget(c.limit, rules);
   Tokens out;
   std::size_t next = 0, closed = 0;
@@ -88,6 +89,9 @@ TEST(ReasoningBudget, EndsAMessageOfAnalysis) {
   text.insert(text.end(), {"<|end|>", "<|start|>", "assistant", "<|channel|>", "final",
                            "<|message|>", "b", "c", "d"});
   EXPECT_EQ(run(c, text, closing), Tokens(text.size(), drawn));
+  // In a message that the prompt begins.
+  const Case begun = {gpt_oss, -1, {1, {{}, {}, {}}, c.limit.message_closing}, "analysis"};
+  EXPECT_EQ(run(begun, {"a", "b"}, closing), (Tokens{7, 50, 51, 52, 53, 54, 55, 7}));
 }
 
 }  // namespace
