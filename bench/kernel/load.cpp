@@ -96,10 +96,7 @@ Result<std::unique_ptr<AttentionLoad>> AttentionLoad::create(
     const MaybeTuning& tuning, std::uint32_t shared, const KvCodecs& codecs) {
   std::unique_ptr<AttentionLoad> load(new AttentionLoad(device, tuning));
   load->codecs_ = codecs;
-  Projection heads;
-  heads.rows = 960;
-  heads.first = {0, 576, 768};
-  MILLRACE_TRY(load->operations_.prepare_layer(heads));
+  MILLRACE_TRY(load->operations_.prepare_layer());
   MILLRACE_TRY(load->operations_.prepare_attention(codecs));
   const StepPlan plan = plan_of(rows, length, chunk, shared);
   const std::uint32_t pages = *std::ranges::max_element(plan.pages) + 1;
@@ -115,7 +112,7 @@ Result<std::unique_ptr<AttentionLoad>> AttentionLoad::create(
   load->operations_.backend().cut_attention(load->step_);
   MILLRACE_ASSIGN(load->words_, device.allocate(load->step_.words.size() * 4, "step"));
   MILLRACE_TRY(device.write(load->words_, 0, std::as_bytes(std::span(load->step_.words))));
-  load->layer_bytes_ = layer_page_bytes(codecs, 3, 64) * pages;
+  load->layer_bytes_ = layer_page_bytes(codecs, {3, 64}) * pages;
   const std::uint64_t layers =
       chunk > 1 ? 1 : std::clamp<std::uint64_t>((256ull << 20) / load->layer_bytes_, 2, 30);
   for (std::uint64_t i = 0; i < layers; ++i) {

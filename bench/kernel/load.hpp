@@ -44,7 +44,7 @@ class AttentionLoad {
                                                        const KvCodecs& codecs = {});
   Status launch();            // attention of the next layer
   Status rotate_and_store();  // of the first layer
-  bool rotates() const { return step_.tiles.count != 0; }
+  bool rotates() const { return step_.attention[0].tiles.count != 0; }
   std::uint32_t layers() const { return static_cast<std::uint32_t>(kv_.size()); }
   std::uint64_t layer_bytes() const { return layer_bytes_; }
 

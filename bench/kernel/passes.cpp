@@ -92,10 +92,7 @@ class Passes {
  public:
   Passes(Device& device, const Peak& peak)
       : device_(device), peak_(peak), operations_(device, small_model(), MathMode::fast) {
-    Projection qkv;
-    qkv.rows = 960;
-    qkv.first = {0, width, 768};
-    must(operations_.prepare_layer(qkv));
+    must(operations_.prepare_layer());
     const Program program = must(device.build({.name = "move", .text = move_source}));
     move_ = must(device.kernel(program, "move"));
     space_ = must(device.allocate_zeroed(64 << 20, "what is moved"));
@@ -216,7 +213,7 @@ class Passes {
       const auto load = must(AttentionLoad::create(device_, 4, 128, 128, {}, 0, codecs));
       // The operations of the encoding are not counted.
       add({"rope_kv", "512 tokens, KV " + std::string(policy), read,
-           static_cast<double>(layer_page_bytes(codecs, 3, 64)) * tokens / kv_page_tokens,
+           static_cast<double>(layer_page_bytes(codecs, {3, 64})) * tokens / kv_page_tokens,
            rotate_token * tokens},
           [&] { return load->rotate_and_store(); });
     }

@@ -60,8 +60,8 @@ void print_progress(std::uint32_t done, std::uint32_t count, bool as_json) {
 
 void print_summary(const KeyMeans& means, const std::string& path, bool as_json) {
   if (!as_json) {
-    std::printf("%s: mean keys of %u layers, %u KV heads each, over %llu tokens\n", path.c_str(),
-                means.shape.layers, means.shape.kv_heads,
+    std::printf("%s: mean keys of %u layers, %zu channels in all, over %llu tokens\n", path.c_str(),
+                means.shape.count(), means.shape.channels(),
                 static_cast<unsigned long long>(means.tokens));
     return;
   }

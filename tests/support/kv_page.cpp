@@ -112,7 +112,7 @@ std::vector<double> decode(const KvCodec& codec, std::uint64_t seed, const KvCod
 }
 
 std::size_t KvPage::codes_at(const KvPlace& place, bool is_key) const {
-  const std::size_t page = engine::layer_page_bytes(codecs, kv_heads, head_dim);
+  const std::size_t page = engine::layer_page_bytes(codecs, {kv_heads, head_dim});
   const std::size_t key = engine::code_bytes(codecs.key, kv_page_tokens, head_dim);
   const std::size_t value = engine::code_bytes(codecs.value, kv_page_tokens, head_dim);
   return place.page * page + place.kv_head * (key + value) + (is_key ? 0 : key);
@@ -165,7 +165,7 @@ void KvPage::write(Bytes& bytes, std::size_t at, bool is_key, std::uint32_t bits
 }
 
 KvPage::Bytes KvPage::unwritten(std::size_t pages, Random& random) const {
-  Bytes bytes(pages * engine::layer_page_bytes(codecs, kv_heads, head_dim));
+  Bytes bytes(pages * engine::layer_page_bytes(codecs, {kv_heads, head_dim}));
   for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random.below(256));
   for (std::uint32_t t = 0; t < pages * kv_heads * kv_page_tokens; ++t) {
     const KvPlace place{t / kv_page_tokens / kv_heads, t / kv_page_tokens % kv_heads,

@@ -1,7 +1,5 @@
 #include "engine/core/families/keys.hpp"
 
-#include <algorithm>
-
 #include "engine/core/families/family.hpp"
 
 namespace millrace::engine {
@@ -32,16 +30,6 @@ Result<std::vector<std::uint32_t>> Keys::by_block(std::string_view name, std::ui
   if (numbers.size() == blocks) return numbers;
   return damaged(file_, full(name) + " holds " + std::to_string(numbers.size()) + " values for " +
                             std::to_string(blocks) + " blocks");
-}
-
-Result<std::uint32_t> Keys::same_in_all(std::string_view name, std::uint32_t blocks,
-                                        std::optional<std::uint32_t> fallback) {
-  MILLRACE_ASSIGN(const auto numbers, by_block(name, blocks, fallback));
-  const auto other = std::ranges::adjacent_find(numbers, std::ranges::not_equal_to());
-  if (other == numbers.end()) return numbers.front();
-  return unsupported(file_, full(name) + " differs from layer to layer (" + std::to_string(*other) +
-                                ", then " + std::to_string(*std::next(other)) +
-                                "), which is not supported");
 }
 
 Result<std::vector<bool>> Keys::flags(std::string_view name, std::uint32_t blocks) {

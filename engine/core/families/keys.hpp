@@ -40,9 +40,6 @@ class Keys {
   // if there is none, an error.
   Result<std::vector<std::uint32_t>> by_block(std::string_view name, std::uint32_t blocks,
                                               std::optional<std::uint32_t> fallback);
-  // As by_block, where all numbers have to be equal.
-  Result<std::uint32_t> same_in_all(std::string_view name, std::uint32_t blocks,
-                                    std::optional<std::uint32_t> fallback);
   // One flag for each of `blocks`, from an array of bools.
   Result<std::vector<bool>> flags(std::string_view name, std::uint32_t blocks);
 

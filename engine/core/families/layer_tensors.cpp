@@ -106,10 +106,14 @@ std::vector<LayerMatrix> layer_matrices(const GgufFile& file, const ModelSpec& s
   const FeedForwardSpec& feed_forward = spec.layers[layer].feed_forward;
   const std::uint32_t queries = attention.heads * attention.head_dim;
   const std::uint32_t keys = attention.kv_heads * attention.head_dim;
-  std::vector<LayerMatrix> out{{"attn_q", spec.width, queries},
-                               {"attn_k", spec.width, keys},
-                               {"attn_v", spec.width, keys},
-                               {"attn_output", queries, spec.width}};
+  std::vector<LayerMatrix> out;
+  if (attention.exists()) {
+    out = {{"attn_q", spec.width, queries},
+           {"attn_k", spec.width, keys},
+           {"attn_v", spec.width, keys},
+           {"attn_output", queries, spec.width}};
+  }
+  const std::size_t attention_matrices = out.size();
   add_feed_forward(spec, feed_forward, out);
   const std::string prefix = prefix_of(layer);
   for (LayerMatrix& matrix : out) {
@@ -119,13 +123,15 @@ std::vector<LayerMatrix> layer_matrices(const GgufFile& file, const ModelSpec& s
   const auto has = [&](const char* name) {
     return file.find_tensor(prefix + name + ".weight") != nullptr;
   };
-  const std::span<LayerMatrix> all(out);
-  if (has("attn_qkv")) fuse(all.first(3), prefix + "attn_qkv");
+  if (attention.exists() && has("attn_qkv")) {
+    fuse(std::span(out).first(3), prefix + "attn_qkv");
+  }
+  const std::span<LayerMatrix> ffn = std::span(out).subspan(attention_matrices);
   if (feed_forward.experts && has("ffn_gate_up_exps")) {
-    fuse(all.subspan(5, 2), prefix + "ffn_gate_up_exps");
+    fuse(ffn.subspan(1, 2), prefix + "ffn_gate_up_exps");
   }
   if (!feed_forward.experts && gate_is_in_up(file, prefix, feed_forward.width)) {
-    fuse(all.subspan(4, 2), prefix + "ffn_up");
+    fuse(ffn.first(2), prefix + "ffn_up");
   }
   return out;
 }

@@ -26,11 +26,12 @@ struct LayerMatrix {
   std::uint32_t first_row = 0, tensor_rows = 0;
 };
 
-// Returns attn_q, attn_k, attn_v and attn_output; then, of a dense layer, ffn_gate, ffn_up and
-// ffn_down; of one with experts ffn_gate_inp, ffn_gate_exps, ffn_up_exps and ffn_down_exps, then,
-// where there is a shared expert, ffn_gate_shexp, ffn_up_shexp and ffn_down_shexp, and, where it
-// has a gate, ffn_gate_inp_shexp. Fused in some files: q, k and v (attn_qkv), the gates and ups of
-// experts (ffn_gate_up_exps), and gate and up of a dense layer (ffn_up, with twice the rows).
+// Returns, of a layer with attention, attn_q, attn_k, attn_v and attn_output; then, of a dense
+// layer, ffn_gate, ffn_up and ffn_down; of one with experts ffn_gate_inp, ffn_gate_exps,
+// ffn_up_exps and ffn_down_exps, then, where there is a shared expert, ffn_gate_shexp, ffn_up_shexp
+// and ffn_down_shexp, and, where it has a gate, ffn_gate_inp_shexp. Fused in some files: q, k and v
+// (attn_qkv), the gates and ups of experts (ffn_gate_up_exps), and gate and up of a dense layer
+// (ffn_up, with twice the rows).
 std::vector<LayerMatrix> layer_matrices(const GgufFile& file, const ModelSpec& spec,
                                         std::uint32_t layer);
 

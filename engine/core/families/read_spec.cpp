@@ -49,27 +49,37 @@ Result<Blocks> read_sizes(Keys& keys, const Family& family, ModelSpec& spec) {
   return blocks;
 }
 
-Status read_heads(Keys& keys, std::uint32_t blocks, std::uint32_t width, AttentionSpec& out) {
+// Reads the heads of each block. Those of a model without key_length share the width evenly, as
+// many as the first block has.
+Result<std::vector<AttentionSpec>> read_heads(Keys& keys, std::uint32_t blocks,
+                                              std::uint32_t width) {
   const GgufFile& file = keys.file();
-  MILLRACE_ASSIGN(out.heads, keys.same_in_all("attention.head_count", blocks, {}));
-  MILLRACE_ASSIGN(out.kv_heads, keys.same_in_all("attention.head_count_kv", blocks, out.heads));
-  const bool counts_fit =
-      out.heads > 0 && out.kv_heads > 0 && out.heads % out.kv_heads == 0 && out.heads <= 1024;
-  if (!counts_fit) {
-    return damaged(file, std::to_string(out.heads) + " heads and " + std::to_string(out.kv_heads) +
-                             " KV heads: the heads must be a multiple of the KV heads, up to 1024");
+  MILLRACE_ASSIGN(const auto heads, keys.by_block("attention.head_count", blocks, {}));
+  const bool same_kv = !keys.contains("attention.head_count_kv");
+  MILLRACE_ASSIGN(const auto kv_heads, keys.by_block("attention.head_count_kv", blocks, 0));
+  std::vector<AttentionSpec> out(blocks);
+  for (std::uint32_t i = 0; i < blocks; ++i) {
+    out[i].heads = heads[i];
+    out[i].kv_heads = same_kv ? heads[i] : kv_heads[i];
+    const bool counts_fit = out[i].heads > 0 && out[i].kv_heads > 0 &&
+                            out[i].heads % out[i].kv_heads == 0 && out[i].heads <= 1024;
+    if (counts_fit) continue;
+    return damaged(file, std::to_string(out[i].heads) + " heads and " +
+                             std::to_string(out[i].kv_heads) + " KV heads in layer " +
+                             std::to_string(i) +
+                             ": the heads must be a multiple of the KV heads, up to 1024");
   }
-  MILLRACE_ASSIGN(out.head_dim,
-                  keys.get_or<std::uint32_t>("attention.key_length", width / out.heads));
+  MILLRACE_ASSIGN(const auto head_dim,
+                  keys.get_or<std::uint32_t>("attention.key_length", width / heads.front()));
   MILLRACE_ASSIGN(const auto value_dim,
-                  keys.get_or<std::uint32_t>("attention.value_length", out.head_dim));
-  if (out.head_dim == 0 || out.head_dim % 16 != 0 || out.head_dim > 512 ||
-      value_dim != out.head_dim) {
+                  keys.get_or<std::uint32_t>("attention.value_length", head_dim));
+  if (head_dim == 0 || head_dim % 16 != 0 || head_dim > 512 || value_dim != head_dim) {
     return unsupported(
-        file, "heads of " + std::to_string(out.head_dim) + " key and " + std::to_string(value_dim) +
+        file, "heads of " + std::to_string(head_dim) + " key and " + std::to_string(value_dim) +
                   " value channels: both must be the same multiple of 16, up to 512");
   }
-  return {};
+  for (AttentionSpec& attention : out) attention.head_dim = head_dim;
+  return out;
 }
 
 // Returns the soft cap of a key, 0 for none.
@@ -119,26 +129,28 @@ Result<Windows> read_windows(Keys& keys, const Family& family, Blocks blocks,
   return out;
 }
 
-// Reads what all layers' attention has in common.
-Result<AttentionSpec> read_attention(Keys& keys, const Family& family, Blocks blocks,
-                                     const ModelSpec& spec) {
-  AttentionSpec out;
-  MILLRACE_TRY(read_heads(keys, blocks.all, spec.width, out));
-  const std::uint32_t scaled =
-      blocks.layers == family.wide_scale_layers ? spec.width / out.heads : out.head_dim;
-  out.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(scaled)));
-  MILLRACE_ASSIGN(out.soft_cap,
+// Reads the attention of each block, but for windows and ropes.
+Result<std::vector<AttentionSpec>> read_attentions(Keys& keys, const Family& family, Blocks blocks,
+                                                   const ModelSpec& spec) {
+  MILLRACE_ASSIGN(auto attentions, read_heads(keys, blocks.all, spec.width));
+  MILLRACE_ASSIGN(const float soft_cap,
                   read_soft_cap(keys, "attn_logit_softcapping", family.score_soft_cap));
   const auto has = [&](std::string_view ending) {
     return std::ranges::any_of(keys.file().tensors(),
                                [&](const Tensor& tensor) { return tensor.name.ends_with(ending); });
   };
-  out.sinks = family.sinks || has(".attn_sinks.weight");
-  if (!family.head_norm_is_optional || has(".attn_q_norm.weight")) {
-    out.head_norm = family.head_norm;
-    out.norm_after_rope = family.norm_after_rope;
+  const bool sinks = family.sinks || has(".attn_sinks.weight");
+  const bool norms = !family.head_norm_is_optional || has(".attn_q_norm.weight");
+  for (AttentionSpec& out : attentions) {
+    const std::uint32_t scaled =
+        blocks.layers == family.wide_scale_layers ? spec.width / out.heads : out.head_dim;
+    out.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(scaled)));
+    out.soft_cap = soft_cap;
+    out.sinks = sinks;
+    out.head_norm = norms ? family.head_norm : HeadNorm::none;
+    out.norm_after_rope = norms && family.norm_after_rope;
   }
-  return out;
+  return attentions;
 }
 
 bool rotates(const Family& family, std::uint32_t layer, bool windowed) {
@@ -153,14 +165,14 @@ bool rotates(const Family& family, std::uint32_t layer, bool windowed) {
 }
 
 Status read_layers(Keys& keys, const Family& family, Blocks blocks, ModelSpec& spec) {
-  MILLRACE_ASSIGN(const auto attention, read_attention(keys, family, blocks, spec));
+  MILLRACE_ASSIGN(const auto attentions, read_attentions(keys, family, blocks, spec));
   MILLRACE_ASSIGN(const Ropes ropes,
-                  read_ropes(keys, family, attention.head_dim, spec.context_tokens));
+                  read_ropes(keys, family, attentions.front().head_dim, spec.context_tokens));
   MILLRACE_ASSIGN(const Windows windows, read_windows(keys, family, blocks, spec.context_tokens));
   MILLRACE_ASSIGN(const auto feed_forwards, read_feed_forwards(keys, family, blocks));
   for (std::uint32_t i = 0; i < blocks.layers; ++i) {
     const NormLayout& norms = family.norms;
-    LayerSpec layer{.attention = attention,
+    LayerSpec layer{.attention = attentions[i],
                     .feed_forward = feed_forwards[i],
                     .placement = norms.placement,
                     .norms = {.attention = std::string(norms.attention),
@@ -190,7 +202,10 @@ Status refuse_features(Keys& keys, const ModelSpec& spec) {
   for (const char* name : {"logit_scale", "residual_scale", "embedding_scale"}) {
     MILLRACE_TRY(keys.refuse_unless_neutral(name, 1.0f));
   }
-  MILLRACE_TRY(keys.refuse_unless_neutral("attention.scale", spec.attention().scale));
+  const float scale = spec.layers.front().attention.scale;
+  const bool one_scale = std::ranges::all_of(
+      spec.layers, [&](const LayerSpec& layer) { return layer.attention.scale == scale; });
+  MILLRACE_TRY(keys.refuse_unless_neutral("attention.scale", one_scale ? scale : 0.0f));
   for (const char* name : {"final_logit_softcapping", "attention.clamp_kqv",
                            "attention.max_alibi_bias", "attention.temperature_scale"}) {
     MILLRACE_TRY(keys.refuse_unless_neutral(name, 0.0f));

@@ -60,6 +60,8 @@ enum class HeadNorm : std::uint8_t {
 };
 
 // Causal attention: softmax(scale * q . k) v, query head h with KV head h / (heads / kv_heads).
+// Layers of a model may differ in all of it. A layer without attention has 0 heads: it has no norm
+// for it, and stores no keys and values.
 struct AttentionSpec {
   std::uint32_t heads = 0, kv_heads = 0, head_dim = 0;
   float scale = 0.0f;
@@ -72,6 +74,8 @@ struct AttentionSpec {
   // Queries are multiplied by 1 + beta * ln(1 + floor(position / original_tokens)); 0: not.
   float temperature_beta = 0.0f;
   std::uint32_t temperature_tokens = 0;
+  bool exists() const { return heads > 0; }
+  std::uint32_t columns() const { return heads * head_dim; }  // of queries, and of the output
   bool operator==(const AttentionSpec&) const = default;
 };
 
@@ -105,8 +109,6 @@ struct ModelSpec {
   bool tied_output = false;     // logits use the embedding matrix
   std::vector<LayerSpec> layers;
 
-  // All layers have the same heads; so far no family differs.
-  const AttentionSpec& attention() const { return layers.front().attention; }
   std::uint32_t layer_count() const { return static_cast<std::uint32_t>(layers.size()); }
 
   // The prompt tokens that a step should have at least. It reads the weights of every expert that a

@@ -18,20 +18,19 @@ namespace {
 class KeySums {
  public:
   KeySums(const ModelSpec& spec, std::uint32_t positions)
-      : spec_(&spec),
-        shape_(kv_shape(spec)),
-        ropes_(spec, positions),
-        sums_(std::size_t{shape_.layers} * shape_.kv_heads * shape_.head_dim) {}
+      : spec_(&spec), shape_(kv_shape(spec)), ropes_(spec, positions), sums_(shape_.channels()) {}
 
   // Adds the keys of a context, whose pages have been read in order.
   void add(StoredKeys& keys, std::uint32_t positions) {
-    for (std::uint32_t l = 0; l < shape_.layers; ++l) {
+    double* layer_sums = sums_.data();
+    for (std::uint32_t l = 0; l < shape_.count(); ++l) {
+      const KvHeads& heads = shape_.layers[l];
       for (std::uint32_t p = 1; p < positions; ++p) {
-        for (std::uint32_t g = 0; g < shape_.kv_heads; ++g) {
-          add_key(keys.key(l, g, p), l, p,
-                  &sums_[(std::size_t{l} * shape_.kv_heads + g) * shape_.head_dim]);
+        for (std::uint32_t g = 0; g < heads.kv_heads; ++g) {
+          add_key(keys.key(l, g, p), l, p, layer_sums + std::size_t{g} * heads.head_dim);
         }
       }
+      layer_sums += heads.channels();
     }
     count_ += positions - 1;
   }
@@ -60,7 +59,7 @@ class KeySums {
       sums[first] += a * cosine + b * sine;
       sums[second] += b * cosine - a * sine;
     }
-    for (std::size_t d = 2 * half; d < shape_.head_dim; ++d) sums[d] += static_cast<double>(key[d]);
+    for (std::size_t d = 2 * half; d < key.size(); ++d) sums[d] += static_cast<double>(key[d]);
   }
 
   const ModelSpec* spec_;

@@ -10,12 +10,13 @@ namespace millrace::engine {
 std::vector<LayerGroup> CacheShape::groups() const {
   std::vector<LayerGroup> out(1);
   for (std::uint32_t i = 0; i < layers.size(); ++i) {
+    if (!shape.layers[i].exist()) continue;
     const std::uint32_t window = windows.empty() ? 0 : windows[i];
     auto group = std::ranges::find(out, window, &LayerGroup::window);
     if (group == out.end()) group = out.insert(group, {window, {}});
     group->layers.push_back(i);
   }
-  if (!out.front().layers.empty()) return out;
+  if (!out.front().layers.empty() || out.size() == 1) return out;
   out.erase(out.begin());
   std::ranges::sort(out, std::greater{}, &LayerGroup::window);
   out.front().window = 0;
@@ -32,6 +33,12 @@ std::uint64_t CacheShape::page_bytes() const {
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < layers.size(); ++i) bytes += layer_page_bytes(i);
   return bytes;
+}
+
+std::vector<std::uint64_t> CacheShape::layer_places() const {
+  std::vector<std::uint64_t> out{0};
+  for (std::size_t i = 0; i < layers.size(); ++i) out.push_back(out.back() + layer_page_bytes(i));
+  return out;
 }
 
 Status CacheShape::check_room(std::uint64_t bytes) const {

@@ -9,8 +9,14 @@ namespace millrace::engine {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers are stored in the host's order");
-constexpr std::uint32_t version = 1;
-constexpr std::size_t header_bytes = 8 + 4 * 4 + 3 * 8, hash_bytes = 16;
+constexpr std::uint32_t version = 2;
+constexpr std::size_t magic_bytes = 8, fact_bytes = 3 * 8, hash_bytes = 16;
+constexpr std::uint32_t most_layers = 1024;
+
+// Up to the values.
+std::size_t header_bytes(std::size_t layers) {
+  return magic_bytes + 2 * 4 + layers * 2 * 4 + fact_bytes;
+}
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 30;
 
 void append(std::string& to, const auto& value) {
@@ -41,16 +47,28 @@ std::unexpected<Error> refuse(const std::string& path, const std::string& what) 
               "create it again: millrace calibrate --model MODEL --text TEXT -o " + path);
 }
 
+// "30 layers of 3 KV heads of 64 channels"; runs of equal layers in order.
 std::string text_of(const KvShape& shape) {
-  return std::to_string(shape.layers) + " layers of " + std::to_string(shape.kv_heads) +
-         " KV heads of " + std::to_string(shape.head_dim) + " channels";
+  std::string out;
+  for (std::size_t i = 0; i < shape.layers.size();) {
+    const KvHeads& heads = shape.layers[i];
+    std::size_t end = i + 1;
+    while (end < shape.layers.size() && shape.layers[end] == heads) ++end;
+    out += (i == 0 ? "" : ", ") + std::to_string(end - i) + " layers of " +
+           std::to_string(heads.kv_heads) + " KV heads of " + std::to_string(heads.head_dim) +
+           " channels";
+    i = end;
+  }
+  return out.empty() ? "no layers" : out;
 }
 
 std::string body_of(const KeyMeans& means) {
   std::string out(key_means_magic);
-  for (const std::uint32_t number :
-       {version, means.shape.layers, means.shape.kv_heads, means.shape.head_dim}) {
-    append(out, number);
+  append(out, version);
+  append(out, means.shape.count());
+  for (const KvHeads& heads : means.shape.layers) {
+    append(out, heads.kv_heads);
+    append(out, heads.head_dim);
   }
   append(out, means.tokens);
   append(out, means.model.high);
@@ -62,14 +80,18 @@ std::string body_of(const KeyMeans& means) {
 
 }  // namespace
 
+std::span<const float> KeyMeans::layer(std::uint32_t index) const {
+  std::size_t begin = 0;
+  for (std::uint32_t i = 0; i < index; ++i) begin += shape.layers[i].channels();
+  return std::span(values).subspan(begin, shape.layers[index].channels());
+}
+
 std::string KeyMeans::digest() const {
   return hex(hash64(body_of(*this)));
 }
 
 Status KeyMeans::check(const Hash128& of_model, const KvShape& of_shape) const {
-  const bool same = shape.layers == of_shape.layers && shape.kv_heads == of_shape.kv_heads &&
-                    shape.head_dim == of_shape.head_dim;
-  if (!same) {
+  if (shape != of_shape) {
     return refuse(
         path, "has the mean keys of " + text_of(shape) + ", the model has " + text_of(of_shape));
   }
@@ -91,31 +113,40 @@ Result<KeyMeans> decode_key_means(std::string_view bytes, const std::string& pat
     return fail(Code::invalid_value, path + " is not a file of mean keys",
                 "give a file that millrace calibrate has written");
   }
-  if (bytes.size() < header_bytes + hash_bytes) return refuse(path, "is truncated");
+  if (bytes.size() < header_bytes(0) + hash_bytes) return refuse(path, "is truncated");
   Reader header(bytes.substr(key_means_magic.size()));
   if (const auto found = header.take<std::uint32_t>(); found != version) {
     return refuse(path, "has version " + std::to_string(found) + ", this program reads version " +
                             std::to_string(version));
   }
   KeyMeans out{.path = path};
-  out.shape.layers = header.take<std::uint32_t>();
-  out.shape.kv_heads = header.take<std::uint32_t>();
-  out.shape.head_dim = header.take<std::uint32_t>();
+  const auto layers = header.take<std::uint32_t>();
+  const std::size_t begin = header_bytes(layers);
+  if (layers > most_layers || bytes.size() < begin + hash_bytes) {
+    return refuse(path, "has " + std::to_string(bytes.size()) + " bytes, which are too few for " +
+                            std::to_string(layers) + " layers");
+  }
+  const std::size_t values = bytes.size() - begin - hash_bytes;
+  std::uint64_t channels = 0;
+  for (std::uint32_t i = 0; i < layers; ++i) {
+    const auto kv_heads = header.take<std::uint32_t>();
+    const auto head_dim = header.take<std::uint32_t>();
+    out.shape.layers.push_back({kv_heads, head_dim});
+    // The counts are not checked yet: a product of two fits, and no sum goes on beyond the file.
+    channels = std::min(channels, most_bytes) + std::uint64_t{kv_heads} * head_dim;
+  }
   out.tokens = header.take<std::uint64_t>();
   out.model = header.take_hash();
-  const std::size_t values = bytes.size() - header_bytes - hash_bytes;
-  // The counts are not checked yet, so this multiplies in steps that cannot overflow.
-  const std::uint64_t heads = std::uint64_t{out.shape.layers} * out.shape.kv_heads;
-  if (heads > values || heads * out.shape.head_dim * sizeof(float) != values) {
+  if (channels > values || channels * sizeof(float) != values) {
     return refuse(path, "has " + std::to_string(bytes.size()) +
                             " bytes, which is not the size for " + text_of(out.shape));
   }
-  if (Reader(bytes.substr(header_bytes + values)).take_hash() !=
-      hash128(bytes.substr(0, header_bytes + values))) {
+  if (Reader(bytes.substr(begin + values)).take_hash() !=
+      hash128(bytes.substr(0, begin + values))) {
     return refuse(path, "is damaged: its checksum does not match");
   }
   out.values.resize(values / sizeof(float));
-  std::memcpy(out.values.data(), bytes.data() + header_bytes, values);
+  std::memcpy(out.values.data(), bytes.data() + begin, values);
   for (const float value : out.values) {
     if (!std::isfinite(value)) return refuse(path, "holds a mean that is not finite");
   }

@@ -5,12 +5,12 @@
 //   MILLRACE_ASSIGN(KeyMeans means, read_key_means(*env, "model.gguf.keys"));
 //   MILLRACE_TRY(means.check({hash_model_file(file), shape}));
 //
-// The file is little-endian: bytes "MKEYMEAN"; uint32 version (1), layers, KV heads, channels of a
-// head; uint64 number of keys averaged for each head; two uint64 hash of the model file (in the
-// order of its hexadecimal digits); float32 [layers][KV heads][channels], before RoPE; two uint64
-// hash128 of all bytes before it. Errors: io_error, not_found; invalid_value for a file that is
-// damaged, of another kind or version, or of another model, with the difference and what to do.
-// Thread safety: plain values.
+// The file is little-endian: bytes "MKEYMEAN"; uint32 version (2), layers, and of each layer KV
+// heads, channels of a head (0 and 0 for a layer without keys); uint64 number of keys averaged for
+// each head; two uint64 hash of the model file (in the order of its hexadecimal digits); float32 of
+// each layer [KV heads][channels], before RoPE; two uint64 hash128 of all bytes before it. Errors:
+// io_error, not_found; invalid_value for a file that is damaged, of another kind or version, or of
+// another model, with the difference and what to do. Thread safety: plain values.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -31,12 +31,9 @@ struct KeyMeans {
   Hash128 model{};     // hash of the model's file
   KvShape shape{};
   std::uint64_t tokens = 0;
-  std::vector<float> values{};  // [layers][kv_heads][head_dim]
+  std::vector<float> values{};  // of each layer [kv_heads][head_dim]
 
-  std::span<const float> layer(std::uint32_t index) const {
-    const std::size_t each = std::size_t{shape.kv_heads} * shape.head_dim;
-    return std::span(values).subspan(index * each, each);
-  }
+  std::span<const float> layer(std::uint32_t index) const;
   std::string digest() const;  // 16 hexadecimal digits, of the model and the values
   // Checks that the means are of this model.
   Status check(const Hash128& of_model, const KvShape& of_shape) const;

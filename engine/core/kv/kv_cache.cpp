@@ -87,12 +87,7 @@ Result<std::vector<KvCache::Stretch>> KvCache::stretches(std::span<const PageId>
                                                          std::size_t bytes) const {
   const std::size_t groups = groups_.size(), count = pages.size() / groups;
   const std::uint64_t page_bytes = shape_.page_bytes();
-  std::vector<std::size_t> places;  // of the layers in a page
-  std::size_t place = 0;
-  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
-    places.push_back(place);
-    place += shape_.layer_page_bytes(layer);
-  }
+  const std::vector<std::uint64_t> places = shape_.layer_places();
   bool outside = pages.size() % groups != 0 || bytes != count * page_bytes;
   std::vector<Stretch> out;
   for (std::size_t group = 0; group < groups && !outside; ++group) {

@@ -1,9 +1,9 @@
 #pragma once
-// The device memory of a model's KV pages. Each layer has a buffer of its own, which keeps every
-// allocation under the device's limit; a page id means the same page in each layer of a cache group
-// (cache_shape.hpp). CachePools knows which page belongs to which sequence; kernels/kv/layout.cl
-// defines the layout inside a page. Errors: kv_exceeded, out_of_memory, device_error. Thread
-// safety: the device's owner thread.
+// The device memory of a model's KV pages. Each layer that stores any has a buffer of its own,
+// which keeps every allocation under the device's limit; a page id means the same page in each
+// layer of a cache group (cache_shape.hpp). CachePools knows which page belongs to which sequence;
+// kernels/kv/layout.cl defines the layout inside a page. Errors: kv_exceeded, out_of_memory,
+// device_error. Thread safety: the device's owner thread.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -29,6 +29,7 @@ class KvCache {
   std::uint32_t page_count() const { return sizes_.front().pages; }  // of group 0
   // For people: how many tokens each group holds; empty if there is one group.
   std::string text() const;
+  // A layer's pages; empty if it stores nothing.
   const Buffer& layer(std::uint32_t index) const { return layers_[index]; }
   Status copy_page(Device& device, const PageCopy& copy) const;
   // Enqueue copies of pages to or from host memory. `pages` has one id of each group for a page, or

@@ -78,10 +78,11 @@ bool quantizes_keys(const KvLayers& layers) {
 }
 
 std::vector<OutlierLayer> protect_outliers(KvLayers& layers, const std::vector<KeySample>& samples,
-                                           std::uint32_t head_dim) {
+                                           const KvShape& shape) {
   std::vector<OutlierLayer> out;
   for (std::size_t i = 0; i < layers.layers.size(); ++i) {
     const KvCodec asked = layers.layers[i].key;
+    const std::uint32_t head_dim = shape.layers[i].head_dim;
     if (!asked.packed()) continue;
     const Worst found = worst_of(asked, i, samples, head_dim);
     if (found.figure < outlier_limit(asked)) continue;

@@ -58,8 +58,8 @@ struct OutlierLayer {
 
 bool quantizes_keys(const KvLayers& layers);
 // Changes the keys' codec of such layers to eight bits of the same kind, or to halves if the keys
-// have outliers for eight bits, too. Values keep their codec.
+// have outliers for eight bits, too. Values keep their codec, and so do layers without keys.
 std::vector<OutlierLayer> protect_outliers(KvLayers& layers, const std::vector<KeySample>& samples,
-                                           std::uint32_t head_dim);
+                                           const KvShape& shape);
 
 }  // namespace millrace::engine

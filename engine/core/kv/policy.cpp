@@ -7,24 +7,38 @@ namespace {
 
 constexpr std::uint64_t line_bytes = 64;
 
-}  // namespace
-
-std::uint64_t layer_page_bytes(const KvCodecs& codecs, std::uint32_t kv_heads,
-                               std::uint32_t head_dim) {
+// Bytes of codes and parameters of a page in one layer.
+std::uint64_t stored_bytes(const KvCodecs& codecs, const KvHeads& heads) {
   std::uint64_t head = 0;
   for (const KvCodec& codec : {codecs.key, codecs.value}) {
-    head += code_bytes(codec, kv_page_tokens, head_dim) +
-            parameter_bytes(codec, kv_page_tokens, head_dim);
+    head += code_bytes(codec, kv_page_tokens, heads.head_dim) +
+            parameter_bytes(codec, kv_page_tokens, heads.head_dim);
   }
-  return (kv_heads * head + line_bytes - 1) / line_bytes * line_bytes;
+  return heads.kv_heads * head;
 }
 
-std::string KvLayers::name() const {
+}  // namespace
+
+std::size_t KvShape::channels() const {
+  std::size_t sum = 0;
+  for (const KvHeads& heads : layers) sum += heads.channels();
+  return sum;
+}
+
+std::uint64_t layer_page_bytes(const KvCodecs& codecs, const KvHeads& heads) {
+  return (stored_bytes(codecs, heads) + line_bytes - 1) / line_bytes * line_bytes;
+}
+
+std::string KvLayers::name(const KvShape& shape) const {
+  std::vector<KvCodecs> stored;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (shape.layers[i].exist()) stored.push_back(layers[i]);
+  }
   std::string out;
-  for (std::size_t i = 0; i < layers.size();) {
+  for (std::size_t i = 0; i < stored.size();) {
     std::size_t end = i + 1;
-    while (end < layers.size() && layers[end] == layers[i]) ++end;
-    out += (i == 0 ? "" : ", ") + layers[i].name() + " x" + std::to_string(end - i);
+    while (end < stored.size() && stored[end] == stored[i]) ++end;
+    out += (i == 0 ? "" : ", ") + stored[i].name() + " x" + std::to_string(end - i);
     i = end;
   }
   return out;
@@ -32,36 +46,33 @@ std::string KvLayers::name() const {
 
 double KvLayers::bytes_per_token(const KvShape& shape) const {
   std::uint64_t page = 0;
-  for (const KvCodecs& codecs : layers) {
-    for (const KvCodec& codec : {codecs.key, codecs.value}) {
-      page += code_bytes(codec, kv_page_tokens, shape.head_dim) +
-              parameter_bytes(codec, kv_page_tokens, shape.head_dim);
-    }
-  }
-  return static_cast<double>(page) * shape.kv_heads / kv_page_tokens;
+  for (std::size_t i = 0; i < layers.size(); ++i) page += stored_bytes(layers[i], shape.layers[i]);
+  return static_cast<double>(page) / kv_page_tokens;
 }
 
 double KvLayers::compression(const KvShape& shape) const {
-  const double halves = 2.0 * 2.0 * shape.kv_heads * shape.head_dim;
-  return halves * static_cast<double>(layers.size()) / bytes_per_token(shape);
+  return 2.0 * 2.0 * static_cast<double>(shape.channels()) / bytes_per_token(shape);
 }
 
 Result<KvLayers> resolve(const KvPolicy& policy, const KvShape& shape) {
-  MILLRACE_TRY(check_head_size(policy.codecs.key, shape.head_dim));
-  MILLRACE_TRY(check_head_size(policy.codecs.value, shape.head_dim));
+  for (const KvHeads& heads : shape.layers) {
+    if (!heads.exist()) continue;
+    MILLRACE_TRY(check_head_size(policy.codecs.key, heads.head_dim));
+    MILLRACE_TRY(check_head_size(policy.codecs.value, heads.head_dim));
+  }
   const KvProtection& kept = policy.protection;
-  const auto outside = [&](std::uint32_t layer) { return layer >= shape.layers; };
-  if (kept.first > shape.layers || kept.last > shape.layers ||
-      std::ranges::any_of(kept.layers, outside)) {
+  const std::uint32_t count = shape.count();
+  const auto outside = [&](std::uint32_t layer) { return layer >= count; };
+  if (kept.first > count || kept.last > count || std::ranges::any_of(kept.layers, outside)) {
     return fail(Code::invalid_value,
-                "--kv-protect " + kept.option() + ": the model has " +
-                    std::to_string(shape.layers) + (shape.layers == 1 ? " layer" : " layers") +
-                    ", numbered from 0",
+                "--kv-protect " + kept.option() + ": the model has " + std::to_string(count) +
+                    (count == 1 ? " layer" : " layers") + ", numbered from 0",
                 "name layers that it has, or leave out --kv-protect");
   }
   KvLayers out;
-  for (std::uint32_t i = 0; i < shape.layers; ++i) {
-    out.layers.push_back(kept.covers(i, shape.layers) ? policy.codecs.unpacked() : policy.codecs);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const bool packs = shape.layers[i].exist() && !kept.covers(i, count);
+    out.layers.push_back(packs ? policy.codecs : policy.codecs.unpacked());
   }
   return out;
 }

@@ -31,21 +31,23 @@ Status Activations::allocate(Device& device, const ModelSpec& spec,
                              std::span<const LayerProgram> layers, const Projection& head,
                              const Operations& operations, std::uint32_t tokens,
                              std::uint32_t outputs) {
-  const AttentionSpec& heads = spec.attention();
   std::uint32_t qkv_rows = 0, gate_up_rows = 0;
-  Forms to_normed = operations.inputs_of(head), to_attended{.rows = true}, to_activated;
+  Forms to_normed = operations.inputs_of(head), to_activated;
+  std::map<std::uint32_t, Forms> to_attended;  // by width
   bool branches = false;
   for (const LayerProgram& layer : layers) {
     for (const LayerOp& operation : layer.operations) {
       if (const auto* norm = std::get_if<NormOp>(&operation)) to_normed |= norm->forms;
-      if (const auto* attend = std::get_if<AttendOp>(&operation)) to_attended |= attend->forms;
+      if (const auto* attend = std::get_if<AttendOp>(&operation)) {
+        to_attended[layer.spec->attention.columns()] |= attend->forms | Forms{.rows = true};
+      }
       if (const auto* gated = std::get_if<GatedOp>(&operation)) {
         to_activated |= gated->forms;
         gate_up_rows = std::max(gate_up_rows, gated->matrix->rows);
       }
       if (const auto* product = std::get_if<ProductOp>(&operation)) {
         branches = branches || product->out == Slot::branch;
-        if (product->out == Slot::qkv) qkv_rows = product->matrix->rows;
+        if (product->out == Slot::qkv) qkv_rows = std::max(qkv_rows, product->matrix->rows);
       }
     }
   }
@@ -55,16 +57,18 @@ Status Activations::allocate(Device& device, const ModelSpec& spec,
   MILLRACE_TRY(zeroed(device, qkv, qkv_rows, tokens, "queries, keys and values"));
   MILLRACE_TRY(zeroed(device, normed, to_normed, spec.width, std::max(tokens, outputs),
                       "normed activations"));
-  MILLRACE_TRY(zeroed(device, attended, to_attended, heads.heads * heads.head_dim, tokens,
-                      "the attention's output"));
+  for (const auto& [columns, forms] : to_attended) {
+    MILLRACE_TRY(
+        zeroed(device, attended[columns], forms, columns, tokens, "the attention's output"));
+  }
   if (gate_up_rows == 0) return {};
   MILLRACE_TRY(zeroed(device, gate_up, gate_up_rows, tokens, "gate and up"));
   return zeroed(device, activated, to_activated, gate_up_rows / 2, tokens, "the activation");
 }
 
-const Activation& Activations::product_input(Slot slot) const {
-  if (slot == Slot::attended) return attended;
-  return slot == Slot::activated ? activated : normed;
+const Activation& Activations::product_input(const ProductOp& product) const {
+  if (product.in == Slot::attended) return attended.at(product.matrix->columns);
+  return product.in == Slot::activated ? activated : normed;
 }
 
 const Buffer& Activations::product_output(Slot slot) const {
@@ -84,23 +88,25 @@ Status run_layer(Operations& operations, const LayerProgram& layer, const Activa
     if (const auto* product = std::get_if<ProductOp>(&operation)) {
       const Projection& matrix = *product->matrix;
       const bool to_qkv = product->out == Slot::qkv;
-      return ops.project(matrix, x.product_input(product->in), n, x.product_output(product->out),
+      return ops.project(matrix, x.product_input(*product), n, x.product_output(product->out),
                          to_qkv ? matrix.rows : ops.width_stride(), product->accumulate);
     }
     if (std::holds_alternative<TurnOp>(operation)) {
-      return ops.turn_heads(x.qkv, *layer.rope, step, step_words);
+      return ops.turn_heads(x.qkv, *layer.rope, layer.kv.kind, step, step_words);
     }
     if (const auto* scale = std::get_if<QueryScaleOp>(&operation)) {
-      return ops.scale_queries(x.qkv, *scale->factors, step, step_words);
+      return ops.scale_queries(x.qkv, *scale->factors, layer.kv.kind, step, step_words);
     }
     if (const auto* heads = std::get_if<HeadNormOp>(&operation)) {
-      return ops.norm_heads(x.qkv, *heads->weight, n);
+      return ops.norm_heads(x.qkv, *heads->weight, layer.kv.kind, n);
     }
     if (std::holds_alternative<StoreOp>(operation)) {
       return ops.rope_and_store(x.qkv, *layer.rope, layer.kv, step, step_words);
     }
     if (const auto* attend = std::get_if<AttendOp>(&operation)) {
-      return ops.attend(x.qkv, *layer.rope, layer.kv, x.attended, attend->forms, step, step_words);
+      return ops.attend(x.qkv, *layer.rope, layer.kv,
+                        x.attended.at(layer.spec->attention.columns()), attend->forms, step,
+                        step_words);
     }
     if (const auto* gated = std::get_if<GatedOp>(&operation)) {
       return ops.gated(x.normed, *gated->matrix, x.gate_up, x.activated, gated->forms, n);

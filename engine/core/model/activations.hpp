@@ -2,6 +2,7 @@
 // The activations of one step on the device (layer_program.hpp names them). Errors: out_of_memory,
 // device_error. Thread safety: the device's owner thread.
 #include <cstdint>
+#include <map>
 #include <span>
 
 #include "engine/core/device/device.hpp"
@@ -13,10 +14,12 @@
 namespace millrace::engine {
 
 struct Activations {
-  Buffer hidden;         // the residual stream, float [tokens][input_stride(width)]
-  Activation normed;     // input of qkv, gate_up and the logits
-  Buffer qkv;            // q, k, v side by side, float [tokens][qkv.rows]
-  Activation attended;   // of heads * head_dim; always has rows, because attention writes them
+  Buffer hidden;      // the residual stream, float [tokens][input_stride(width)]
+  Activation normed;  // input of qkv, gate_up and the logits
+  Buffer qkv;         // q, k, v side by side, float [tokens][qkv.rows]; layers differ in rows
+  // By the channels of all heads, in which layers may differ: rows of each width have zeros after
+  // it. They always have the form of rows, because attention writes them.
+  std::map<std::uint32_t, Activation> attended;
   Buffer gate_up;        // gate, up side by side, float [tokens][gate_up.rows]
   Activation activated;  // of the feed-forwards' width
   Buffer branch;         // like hidden; empty if no layer needs it
@@ -26,7 +29,7 @@ struct Activations {
   Status allocate(Device& device, const ModelSpec& spec, std::span<const LayerProgram> layers,
                   const Projection& head, const Operations& operations, std::uint32_t tokens,
                   std::uint32_t outputs);
-  const Activation& product_input(Slot slot) const;
+  const Activation& product_input(const ProductOp& product) const;
   const Buffer& product_output(Slot slot) const;
 };
 

@@ -51,6 +51,10 @@ Result<std::vector<Buffer>> load_center(Device& device, const ModelSpec& spec,
                                         const KeyMeans& means, std::uint32_t positions) {
   std::vector<Buffer> out;
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
+    if (!spec.layers[i].attention.exists()) {
+      out.emplace_back();
+      continue;
+    }
     const KeyCenter center(spec.layers[i].attention, positions);
     const std::vector<float> table = center.table(means.layer(i));
     const auto bytes = std::as_bytes(std::span(table));

@@ -82,23 +82,23 @@ HeadKeys head_keys(const AttentionSpec& attention, const std::vector<float>& tur
 }
 
 Result<LayerKeys> bias_of_layer(const GgufFile& file, const ModelSpec& spec, std::uint32_t layer) {
-  const KvShape shape = kv_shape(spec);
+  const KvHeads heads = kv_shape(spec).layers[layer];
   const std::string prefix = "blk." + std::to_string(layer) + ".";
   const Tensor* const bias = file.find_tensor(prefix + "attn_k.bias");
   // A norm of the keys takes away what a bias would make large.
   const LayerSpec& kind = spec.layers[layer];
   if (bias == nullptr || kind.attention.head_norm != HeadNorm::none) return LayerKeys{};
   MILLRACE_ASSIGN(const Tensor* weight, file.tensor(prefix + "attn_k.weight"));
-  std::vector<float> biases(std::size_t{shape.kv_heads} * shape.head_dim);
+  std::vector<float> biases(heads.channels());
   std::vector<float> scales(spec.width, 1.0f), row(spec.width);
   MILLRACE_TRY(dequantize_rows(*bias, 0, 1, biases));
   if (kind.placement != NormPlacement::after) {
     MILLRACE_ASSIGN(const Tensor* norm, file.tensor(prefix + kind.norms.attention + ".weight"));
     MILLRACE_TRY(dequantize_rows(*norm, 0, 1, scales));
   }
-  LayerKeys out(shape.kv_heads);
+  LayerKeys out(heads.kv_heads);
   for (std::uint32_t r = 0; r < biases.size(); ++r) {
-    HeadKeys& head = out[r / shape.head_dim];
+    HeadKeys& head = out[r / heads.head_dim];
     head.keys.push_back(biases[r]);
     MILLRACE_TRY(dequantize_rows(*weight, r, 1, row));
     for (std::uint32_t c = 0; c < spec.width; ++c) {
@@ -110,11 +110,12 @@ Result<LayerKeys> bias_of_layer(const GgufFile& file, const ModelSpec& spec, std
 }
 
 void log_outliers(const KvLayers& asked, const std::vector<KeySample>& samples,
-                  const std::vector<OutlierLayer>& found, std::uint32_t head_dim) {
+                  const std::vector<OutlierLayer>& found, const KvShape& shape) {
   double largest = 0;
   for (std::size_t i = 0; i < asked.layers.size(); ++i) {
     for (const KeySample& sample : samples) {
-      largest = std::max(largest, outlier_figure(asked.layers[i].key, sample.layers[i], head_dim));
+      largest = std::max(
+          largest, outlier_figure(asked.layers[i].key, sample.layers[i], shape.layers[i].head_dim));
     }
   }
   log_info("keys were tested for outliers",
@@ -133,6 +134,7 @@ void log_outliers(const KvLayers& asked, const std::vector<KeySample>& samples,
 void center(KeySample& probe, const ModelSpec& spec, const KeyMeans& means) {
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
     const AttentionSpec& attention = spec.layers[i].attention;
+    if (!attention.exists()) continue;
     const KeyCenter centers(attention, 1);
     const std::vector<float> mean = centers.table(means.layer(i));
     for (std::size_t head = 0; head < probe.layers[i].size(); ++head) {
@@ -166,7 +168,7 @@ Result<KeySample> keys_of_probe(Device& device, Model& model, const ModelSpec& s
   MILLRACE_TRY(stored.read(device, pages));
   const RopeTables turns(spec, count);
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
-    for (std::uint32_t head = 0; head < shape.kv_heads; ++head) {
+    for (std::uint32_t head = 0; head < shape.layers[i].kv_heads; ++head) {
       out.layers[i].push_back(
           head_keys(spec.layers[i].attention, turns.layer(i), stored, i, head, count));
     }
@@ -186,8 +188,9 @@ Result<std::vector<OutlierLayer>> test_keys(Device& device, const GgufFile& file
     samples.push_back(std::move(biases));
   }
   const KvLayers asked = kv;
-  auto found = protect_outliers(kv, samples, spec.attention().head_dim);
-  log_outliers(asked, samples, found, spec.attention().head_dim);
+  const KvShape shape = kv_shape(spec);
+  auto found = protect_outliers(kv, samples, shape);
+  log_outliers(asked, samples, found, shape);
   return found;
 }
 

@@ -11,8 +11,11 @@
 namespace millrace::engine {
 
 inline KvShape kv_shape(const ModelSpec& spec) {
-  const AttentionSpec& attention = spec.attention();
-  return {spec.layer_count(), attention.kv_heads, attention.head_dim};
+  std::vector<KvHeads> layers;
+  for (const LayerSpec& layer : spec.layers) {
+    layers.push_back({layer.attention.kv_heads, layer.attention.head_dim});
+  }
+  return KvShape(std::move(layers));
 }
 
 inline std::vector<std::uint32_t> layer_windows(const ModelSpec& spec) {
@@ -22,8 +25,7 @@ inline std::vector<std::uint32_t> layer_windows(const ModelSpec& spec) {
 }
 
 inline CacheShape cache_shape(const ModelSpec& spec, std::vector<KvCodecs> layers) {
-  const AttentionSpec& attention = spec.attention();
-  return {attention.kv_heads, attention.head_dim, std::move(layers), layer_windows(spec)};
+  return {kv_shape(spec), std::move(layers), layer_windows(spec)};
 }
 
 }  // namespace millrace::engine

@@ -12,7 +12,12 @@ class Compiler {
       : spec_(spec), parts_(parts), w_(parts.weights), out_(out) {}
 
   void compile() {
-    const bool after = spec_.placement == NormPlacement::after;
+    if (spec_.attention.exists()) attention();
+    feed_forward();
+  }
+
+ private:
+  void attention() {
     const NormNames& names = spec_.norms;
     norm(w_.attention_norm, names.attention);
     add(ProductOp{&w_.qkv, Slot::normed, Slot::qkv});
@@ -22,15 +27,17 @@ class Compiler {
     add(StoreOp{});
     add(AttendOp{});
     join(w_.attention_output, Slot::attended, w_.attention_post_norm,
-         after ? names.attention : names.attention_post);
+         after() ? names.attention : names.attention_post);
+  }
+  void feed_forward() {
+    const NormNames& names = spec_.norms;
     if (spec_.placement != NormPlacement::parallel) norm(w_.ffn_norm, names.feed_forward);
     if (parts_.experts != nullptr) return experts();
     add(GatedOp{&w_.gate_up});
     join(w_.down, Slot::activated, w_.ffn_post_norm,
-         after ? names.feed_forward : names.feed_forward_post);
+         after() ? names.feed_forward : names.feed_forward_post);
   }
-
- private:
+  bool after() const { return spec_.placement == NormPlacement::after; }
   void add(LayerOp operation) { out_.operations.push_back(operation); }
   void norm(const Buffer& weight, std::string_view name) {
     add(NormOp{weight ? &weight : nullptr, name});

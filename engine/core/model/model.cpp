@@ -56,7 +56,9 @@ struct Model::State {
   KvPages kv_pages(std::uint32_t index) const {
     return {cache.layer(index), cache.shape().layers[index],
             means.empty() ? no_buffer : means[index], layers[index].sinks,
-            operations->kind_of(spec.layers[index].attention)};
+            spec.layers[index].attention.exists()
+                ? operations->kind_of(spec.layers[index].attention)
+                : 0};
   }
   // Layers from `first` on that one launch computes; none if the first one runs in parts.
   Result<JoinedLayers> join_at(std::uint32_t first);
@@ -99,7 +101,7 @@ Status Model::State::load_weights(const GgufFile& file) {
 
 // Builds the kernels that do not depend on how keys and values are stored.
 Status Model::State::build_operations() {
-  MILLRACE_TRY(operations->prepare_layer(layers[0].qkv));
+  MILLRACE_TRY(operations->prepare_layer());
   MILLRACE_TRY(operations->prepare_logits());
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
     if (expert_weights[i]) MILLRACE_TRY(experts_of(i)->prepare(*expert_weights[i]));
@@ -122,16 +124,17 @@ Experts* Model::State::experts_of(std::uint32_t index) {
 Status Model::State::compile_layers() {
   if (ropes.positions != positions()) {
     MILLRACE_ASSIGN(ropes, DeviceRopes::load(*device, spec, positions()));
-    MILLRACE_ASSIGN(query_factors, load_query_factors(*device, spec.attention(), positions()));
+    MILLRACE_ASSIGN(query_factors, load_query_factors(*device, spec, positions()));
   }
   programs.clear();
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
     const bool mixture = expert_weights[i].has_value();
+    const bool scales = spec.layers[i].attention.temperature_beta != 0.0f;
     programs.push_back(compile_layer(spec.layers[i],
                                      {.weights = layers[i],
                                       .kv = kv_pages(i),
                                       .rope = ropes.layer(i),
-                                      .query_factors = query_factors,
+                                      .query_factors = scales ? query_factors : no_buffer,
                                       .experts = mixture ? experts_of(i) : nullptr,
                                       .expert_weights = mixture ? &*expert_weights[i] : nullptr},
                                      *operations));
@@ -155,7 +158,9 @@ Status Model::State::build_layers() {
       continue;
     }
     info.layer_path.add_in_parts(found.why);
-    MILLRACE_TRY(operations->prepare_attention(programs[i].kv.codecs, programs[i].kv.kind));
+    if (spec.layers[i].attention.exists()) {
+      MILLRACE_TRY(operations->prepare_attention(programs[i].kv.codecs, programs[i].kv.kind));
+    }
     for (const LayerOp& operation : programs[i].operations) {
       if (const auto* product = std::get_if<ProductOp>(&operation)) {
         MILLRACE_TRY(operations->prepare_product(*product->matrix));
@@ -272,7 +277,7 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   ModelInfo& info = made.info;
   info.name = spec.name;
   info.architecture = spec.architecture;
-  info.kv = kv.name();
+  info.kv = kv.name(shape);
   if (options.key_means) info.kv += ", keys centered by " + options.key_means->digest();
   info.kv_token_bytes = kv.bytes_per_token(shape);
   info.kv_compression = kv.compression(shape);
@@ -299,10 +304,9 @@ Status Model::protect_keys(const GgufFile& file, KvLayers& kv) {
   State& s = *state_;
   if (!quantizes_keys(kv)) return {};
   KvCache wanted = std::exchange(s.cache, {});
-  const KvShape shape = kv_shape(s.spec);
-  const std::uint64_t layer_bytes = layer_page_bytes({}, shape.kv_heads, shape.head_dim);
-  MILLRACE_ASSIGN(s.cache, s.create_cache({std::vector<KvCodecs>(shape.layers)},
-                                          probe_pages * shape.layers * layer_bytes, {}));
+  const KvLayers halves{std::vector<KvCodecs>(s.spec.layer_count())};
+  const std::uint64_t page_bytes = cache_shape(s.spec, halves.layers).page_bytes();
+  MILLRACE_ASSIGN(s.cache, s.create_cache(halves, probe_pages * page_bytes, {}));
   MILLRACE_TRY(s.build_layers());
   MILLRACE_ASSIGN(s.info.outliers, test_keys(*s.device, file, *this, s.spec, s.options, kv));
   s.cache = std::move(wanted);

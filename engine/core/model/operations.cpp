@@ -1,6 +1,7 @@
 #include "engine/core/model/operations.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "engine/core/model/program_text.hpp"
@@ -20,16 +21,18 @@ std::vector<std::string> Operations::row_defines() const {
   return out;
 }
 
-Status Operations::prepare_layer(const Projection& qkv) {
-  backend_->set_qkv(qkv);
+Status Operations::prepare_layer() {
   MILLRACE_ASSIGN(const Program built,
                   device_->build({.name = "layer",
                                   .sources = {"norm/rms.cl", "activation/gated.cl"},
                                   .defines = row_defines()}));
   MILLRACE_ASSIGN(norm_, device_->kernel(built, "rms_norm"));
   MILLRACE_ASSIGN(gated_mul_, device_->kernel(built, "gated_mul"));
-  MILLRACE_TRY(prepare_norms());
-  MILLRACE_TRY(prepare_queries());
+  MILLRACE_TRY(prepare_branches());
+  heads_.clear();
+  for (std::uint32_t kind = 0; kind < target_.kinds.size(); ++kind) {
+    MILLRACE_TRY(prepare_heads(kind));
+  }
   if (target_.math == MathMode::fast) {
     MILLRACE_ASSIGN(const Program quantizing, device_->build({.name = "quantize",
                                                               .sources = {"quantize/quantize.cl"},
@@ -41,52 +44,50 @@ Status Operations::prepare_layer(const Projection& qkv) {
   return {};
 }
 
-// Compiles the norms that only some families have.
-Status Operations::prepare_norms() {
-  const auto any = [&](const auto& has) { return std::ranges::any_of(spec_.layers, has); };
-  const auto norms_heads = [](const LayerSpec& layer) {
-    return layer.attention.head_norm != HeadNorm::none;
-  };
-  if (any(norms_heads)) {
-    std::vector<std::string> defines = target_.layer_defines;
-    const HeadNorm kind = std::ranges::find_if(spec_.layers, norms_heads)->attention.head_norm;
-    defines.push_back(define("NORM_WHOLE", kind == HeadNorm::whole_width ? 1 : 0));
-    MILLRACE_ASSIGN(const Program built, device_->build({.name = "head_norm",
-                                                         .sources = {"norm/heads.cl"},
-                                                         .defines = std::move(defines)}));
-    MILLRACE_ASSIGN(norm_heads_, device_->kernel(built, "norm_heads"));
-  }
-  // The layers whose sublayers are normed or scaled before they join the residual stream.
-  if (any([](const LayerSpec& layer) {
-        return layer.placement == NormPlacement::after ||
-               layer.placement == NormPlacement::before_and_after || layer.residual_scale != 1.0f;
-      })) {
-    MILLRACE_ASSIGN(const Program built,
-                    device_->build({.name = "add",
-                                    .sources = {"norm/add.cl"},
-                                    .defines = {define("ROW_ITEMS", row_items())}}));
-    MILLRACE_ASSIGN(add_branch_, device_->kernel(built, "add_branch"));
-  }
+// Compiles what joins the outputs of sublayers that are normed or scaled to the residual stream.
+Status Operations::prepare_branches() {
+  const bool any = std::ranges::any_of(spec_.layers, [](const LayerSpec& layer) {
+    return layer.placement == NormPlacement::after ||
+           layer.placement == NormPlacement::before_and_after || layer.residual_scale != 1.0f;
+  });
+  if (!any) return {};
+  MILLRACE_ASSIGN(const Program built,
+                  device_->build({.name = "add",
+                                  .sources = {"norm/add.cl"},
+                                  .defines = {define("ROW_ITEMS", row_items())}}));
+  MILLRACE_ASSIGN(add_branch_, device_->kernel(built, "add_branch"));
   return {};
 }
 
-// Compiles what some families do to queries and keys before attention.
-Status Operations::prepare_queries() {
-  const AttentionSpec& attention = spec_.attention();
-  if (attention.norm_after_rope) {
-    std::vector<std::string> defines = target_.layer_defines;
-    defines.push_back(define("TURN_DIM", attention.rope.dim));
-    defines.push_back(define("TURN_HALVES", attention.rope.kind == RopeKind::halves ? 1 : 0));
-    MILLRACE_ASSIGN(const Program built, device_->build({.name = "turn",
-                                                         .sources = {"rope/in_place.cl"},
-                                                         .defines = std::move(defines)}));
-    MILLRACE_ASSIGN(turn_heads_, device_->kernel(built, "turn_heads"));
+Result<Kernel> Operations::build_for_heads(const char* source, const char* kernel,
+                                           std::uint32_t kind, std::vector<std::string> defines) {
+  std::ranges::copy(target_.head_defines(kind), std::back_inserter(defines));
+  MILLRACE_ASSIGN(
+      const Program built,
+      device_->build({.name = kernel, .sources = {source}, .defines = std::move(defines)}));
+  return device_->kernel(built, kernel);
+}
+
+// Compiles what layers of a kind do to queries and keys before attention.
+Status Operations::prepare_heads(std::uint32_t kind) {
+  const AttentionKind& of = target_.kinds[kind];
+  HeadKernels& kernels = heads_.emplace_back();
+  if (of.head_norm != HeadNorm::none) {
+    const bool whole = of.head_norm == HeadNorm::whole_width;
+    MILLRACE_ASSIGN(kernels.norm, build_for_heads("norm/heads.cl", "norm_heads", kind,
+                                                  {define("NORM_WHOLE", whole ? 1 : 0)}));
   }
-  if (attention.temperature_beta == 0.0f) return {};
-  MILLRACE_ASSIGN(const Program built, device_->build({.name = "temperature",
-                                                       .sources = {"rope/temperature.cl"},
-                                                       .defines = target_.layer_defines}));
-  MILLRACE_ASSIGN(scale_queries_, device_->kernel(built, "scale_queries"));
+  if (of.turn_dim > 0) {
+    MILLRACE_ASSIGN(kernels.turn, build_for_heads("rope/in_place.cl", "turn_heads", kind,
+                                                  {define("TURN_DIM", of.turn_dim),
+                                                   define("TURN_HALVES", of.halves ? 1 : 0)}));
+  }
+  const bool scales = std::ranges::any_of(spec_.layers, [](const LayerSpec& layer) {
+    return layer.attention.temperature_beta != 0.0f;
+  });
+  if (!scales) return {};
+  MILLRACE_ASSIGN(kernels.scale_queries,
+                  build_for_heads("rope/temperature.cl", "scale_queries", kind));
   return {};
 }
 
@@ -154,8 +155,7 @@ Status Operations::attend(const Buffer& qkv, const Buffer& rope, const KvPages& 
   MILLRACE_ASSIGN(const Forms made,
                   backend_->attend({qkv, rope, kv, step, step_words}, out, forms));
   if (!forms.codes || made.codes) return {};
-  const AttentionSpec& heads = spec_.attention();
-  return quantize(out, heads.heads * heads.head_dim, step.tokens);
+  return quantize(out, target_.kinds[kv.kind].columns(), step.tokens);
 }
 
 Status Operations::gated_mul(const Buffer& gate_up, const Activation& out, Forms forms,
@@ -182,26 +182,28 @@ Status Operations::convert(const Buffer& rows, const Activation& out, Forms form
       {rows, out.codes, spec_.width / block_columns, stride, code_stride(spec_.width)});
 }
 
-Status Operations::norm_heads(const Buffer& qkv, const Buffer& weight, std::uint32_t tokens) {
-  const AttentionSpec& heads = spec_.attention();
-  const bool whole = heads.head_norm == HeadNorm::whole_width;
-  const std::uint32_t norms = whole ? 2 : heads.heads + heads.kv_heads;
-  return device_->launch(norm_heads_, {.groups = {norms, tokens}, .local = {row_items()}},
-                         {qkv, weight, target_.qkv_stride, spec_.norm_epsilon});
+Status Operations::norm_heads(const Buffer& qkv, const Buffer& weight, std::uint32_t kind,
+                              std::uint32_t tokens) {
+  const AttentionKind& of = target_.kinds[kind];
+  const bool whole = of.head_norm == HeadNorm::whole_width;
+  const std::uint32_t norms = whole ? 2 : of.heads + of.kv_heads;
+  return device_->launch(heads_[kind].norm, {.groups = {norms, tokens}, .local = {row_items()}},
+                         {qkv, weight, of.qkv_stride(), spec_.norm_epsilon});
 }
 
-Status Operations::turn_heads(const Buffer& qkv, const Buffer& rope, const StepTable& step,
-                              const Buffer& step_words) {
-  const AttentionSpec& heads = spec_.attention();
+Status Operations::turn_heads(const Buffer& qkv, const Buffer& rope, std::uint32_t kind,
+                              const StepTable& step, const Buffer& step_words) {
+  const AttentionKind& of = target_.kinds[kind];
+  return device_->launch(heads_[kind].turn,
+                         {.groups = {of.heads + of.kv_heads, step.tokens}, .local = {row_items()}},
+                         {qkv, rope, step_words, step.positions_at, of.qkv_stride()});
+}
+
+Status Operations::scale_queries(const Buffer& qkv, const Buffer& factors, std::uint32_t kind,
+                                 const StepTable& step, const Buffer& step_words) {
   return device_->launch(
-      turn_heads_, {.groups = {heads.heads + heads.kv_heads, step.tokens}, .local = {row_items()}},
-      {qkv, rope, step_words, step.positions_at, target_.qkv_stride});
-}
-
-Status Operations::scale_queries(const Buffer& qkv, const Buffer& factors, const StepTable& step,
-                                 const Buffer& step_words) {
-  return device_->launch(scale_queries_, {.groups = {step.tokens}, .local = {row_items()}},
-                         {qkv, factors, step_words, step.positions_at, target_.qkv_stride});
+      heads_[kind].scale_queries, {.groups = {step.tokens}, .local = {row_items()}},
+      {qkv, factors, step_words, step.positions_at, target_.kinds[kind].qkv_stride()});
 }
 
 Status Operations::add_branch(const Buffer& hidden, const Buffer& branch, const Buffer& weight,

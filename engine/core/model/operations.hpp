@@ -44,10 +44,10 @@ class Operations {
   std::uint32_t kind_of(const AttentionSpec& attention) const { return target_.kind_of(attention); }
 
   // Compile kernels; call each function before the first use. prepare_layer compiles what a layer
-  // needs besides its products and attention; `qkv` gives the rows at which k and v begin.
-  // prepare_attention is for each pair of codecs and kind, prepare_product for each shape and type;
-  // both cost nothing when the kernel is compiled already.
-  Status prepare_layer(const Projection& qkv);
+  // needs besides its products and attention. prepare_attention is for each pair of codecs and
+  // kind, prepare_product for each shape and type; both cost nothing when the kernel is compiled
+  // already.
+  Status prepare_layer();
   Status prepare_attention(const KvCodecs& codecs = {}, std::uint32_t kind = 0) {
     return backend_->prepare_attention(codecs, kind);
   }
@@ -59,8 +59,8 @@ class Operations {
     return backend_->prepare_product(projection, target_.math);
   }
 
-  // The different windows of the layers; StepLowering needs them.
-  const std::vector<std::uint32_t>& windows() const { return target_.windows; }
+  // Target::windows, which StepLowering needs.
+  std::vector<std::uint32_t> windows() const { return target_.windows(); }
 
   Status embed(const Projection& embedding, const StepTable& step, const Buffer& step_words,
                const Buffer& device_ids, const Buffer& hidden) {
@@ -87,14 +87,15 @@ class Operations {
                    std::uint32_t tokens);
   // Writes rows as they are to out in `forms`.
   Status convert(const Buffer& rows, const Activation& out, Forms forms, std::uint32_t tokens);
-  // Norms queries and keys in place.
-  Status norm_heads(const Buffer& qkv, const Buffer& weight, std::uint32_t tokens);
+  // The next three are of layers of one kind. Norms queries and keys in place.
+  Status norm_heads(const Buffer& qkv, const Buffer& weight, std::uint32_t kind,
+                    std::uint32_t tokens);
   // Rotates queries and keys in place, for layers that norm them afterwards.
-  Status turn_heads(const Buffer& qkv, const Buffer& rope, const StepTable& step,
-                    const Buffer& step_words);
+  Status turn_heads(const Buffer& qkv, const Buffer& rope, std::uint32_t kind,
+                    const StepTable& step, const Buffer& step_words);
   // Multiplies queries by the factors of their positions, float [positions].
-  Status scale_queries(const Buffer& qkv, const Buffer& factors, const StepTable& step,
-                       const Buffer& step_words);
+  Status scale_queries(const Buffer& qkv, const Buffer& factors, std::uint32_t kind,
+                       const StepTable& step, const Buffer& step_words);
   // Adds scale * branch to the residual stream, normed if `weight` is not empty.
   Status add_branch(const Buffer& hidden, const Buffer& branch, const Buffer& weight, float scale,
                     std::uint32_t tokens);
@@ -103,8 +104,14 @@ class Operations {
 
  private:
   std::uint32_t row_items() const { return device_->row_items(); }
-  Status prepare_norms();
-  Status prepare_queries();
+  // The kernels that change queries and keys before attention, as far as a kind needs them.
+  struct HeadKernels {
+    Kernel norm, turn, scale_queries;
+  };
+  Status prepare_branches();
+  Status prepare_heads(std::uint32_t kind);
+  Result<Kernel> build_for_heads(const char* source, const char* kernel, std::uint32_t kind,
+                                 std::vector<std::string> defines = {});
   std::vector<std::string> row_defines() const;
   // Converts x's rows to its codes.
   Status quantize(const Activation& x, std::uint32_t columns, std::uint32_t tokens);
@@ -114,8 +121,9 @@ class Operations {
   const ModelSpec& spec_;  // the target's
   Device* device_;
   Kernel norm_, gated_mul_;
+  std::vector<HeadKernels> heads_;  // by kind
   // Of models that need them.
-  Kernel norm_heads_, turn_heads_, scale_queries_, add_branch_, limit_logits_;
+  Kernel add_branch_, limit_logits_;
   Kernel norm_quantize_, gated_mul_quantize_, quantize_;  // math fast
 };
 

@@ -56,10 +56,14 @@ struct DeviceRopes {
   const Buffer& layer(std::size_t index) const { return tables[of_layer[index]]; }
 };
 
-// The factors by which queries are multiplied, by position; empty if the model has none.
-inline Result<Buffer> load_query_factors(Device& device, const AttentionSpec& attention,
+// The factors by which queries are multiplied, by position; empty if the model has none. Layers
+// that have them have the same.
+inline Result<Buffer> load_query_factors(Device& device, const ModelSpec& spec,
                                          std::uint32_t positions) {
-  if (attention.temperature_beta == 0.0f) return Buffer();
+  const auto layer = std::ranges::find_if(
+      spec.layers, [](const LayerSpec& each) { return each.attention.temperature_beta != 0.0f; });
+  if (layer == spec.layers.end()) return Buffer();
+  const AttentionSpec& attention = layer->attention;
   std::vector<float> factors(positions);
   for (std::uint32_t p = 0; p < positions; ++p) {
     const std::uint32_t whole = p / attention.temperature_tokens;

@@ -138,7 +138,6 @@ Status StepLowering::lower(const StepPlan& plan, const StepLimits& limits, StepT
   auto& words = table.words;
   words.assign(std::size_t{4} * totals.tokens, 0);
   table.append(outputs_);
-  table.tiles = {};
   table.attention.clear();
   for (const std::uint32_t window : limits.windows) table.attention.push_back({.window = window});
   token = 0;

@@ -34,7 +34,7 @@ struct StepLimits {
   std::uint32_t page_tokens = 0;
   std::vector<PoolSize> groups{1};  // of the cache
   std::uint32_t device_slots = 0;
-  std::vector<std::uint32_t> windows{0};  // the different windows of the model's layers; 0: all
+  std::vector<std::uint32_t> windows{0};  // of each entry of StepTable::attention; 0: all
 };
 
 // A run of tokens of one sequence.
@@ -42,11 +42,13 @@ struct StepRow {
   std::uint32_t token = 0, count = 0, first_position = 0;
 };
 
-// The attention of the layers with one window.
+// The attention of layers that a step cuts alike: they have one window, and as many heads.
 struct AttentionItems {
   std::uint32_t window = 0;                       // positions that a token sees; 0: all
   std::uint32_t positions_at = 0, tables_at = 0;  // of the layers' cache group
-  // Units of work, if the backend cuts attention into units, and the numbers that they use.
+  // Tiles and units of work, if the backend cuts attention into them, and the numbers that they
+  // use.
+  ItemList tiles{};
   ItemList single_units{}, multi_units{};
   std::uint32_t partials = 0, counters = 0;
 };
@@ -56,7 +58,6 @@ struct StepTable {
   std::uint32_t ids_at = 0, slots_at = 0, positions_at = 0, tables_at = 0, outputs_at = 0;
   std::vector<StepRow> rows{};              // of the plan
   std::vector<AttentionItems> attention{};  // in the order of StepLimits::windows
-  ItemList tiles{};                         // of all windows, with the units
   std::vector<std::uint32_t> words{};
 
   // Appends records, which are whole words each.

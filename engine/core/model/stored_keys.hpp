@@ -1,7 +1,7 @@
 #pragma once
 // The keys that a model has stored, on the host: for means and tests of keys. Every layer of the
-// model must store halves. Errors: those of reading pages. Thread safety: the device's owner
-// thread.
+// model that stores keys must store halves. Errors: those of reading pages. Thread safety: the
+// device's owner thread.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -30,7 +30,8 @@ class StoredKeys {
  private:
   Model* model_;
   CacheShape cache_;
-  std::vector<std::byte> bytes_;  // of the pages in order, each as its layers in order
+  std::vector<std::uint64_t> places_;  // CacheShape::layer_places
+  std::vector<std::byte> bytes_;       // of the pages in order, each as its layers in order
   std::vector<float> key_;
 };
 

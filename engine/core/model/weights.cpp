@@ -168,6 +168,15 @@ class LayerLoader {
     MILLRACE_ASSIGN(out.attention_post_norm, norm(after ? norms.attention : norms.attention_post));
     MILLRACE_ASSIGN(out.ffn_norm, norm(after ? "" : norms.feed_forward));
     MILLRACE_ASSIGN(out.ffn_post_norm, norm(after ? norms.feed_forward : norms.feed_forward_post));
+    if (attention.exists()) MILLRACE_TRY(load_attention(attention, out));
+    if (layer_.feed_forward.experts) return out;
+    MILLRACE_ASSIGN(out.gate_up, stacked({"ffn_gate", "ffn_up"}));
+    MILLRACE_ASSIGN(out.down, stacked({"ffn_down"}));
+    return out;
+  }
+
+ private:
+  Status load_attention(const AttentionSpec& attention, LayerWeights& out) const {
     if (attention.sinks) {
       MILLRACE_ASSIGN(out.sinks, load_vector(device_, file_, prefix_ + "attn_sinks.weight",
                                              attention.heads, attention.heads));
@@ -177,13 +186,8 @@ class LayerLoader {
     }
     MILLRACE_ASSIGN(out.qkv, stacked({"attn_q", "attn_k", "attn_v"}));
     MILLRACE_ASSIGN(out.attention_output, stacked({"attn_output"}));
-    if (layer_.feed_forward.experts) return out;
-    MILLRACE_ASSIGN(out.gate_up, stacked({"ffn_gate", "ffn_up"}));
-    MILLRACE_ASSIGN(out.down, stacked({"ffn_down"}));
-    return out;
+    return {};
   }
-
- private:
   Result<Buffer> norm(const std::string& name) const {
     if (name.empty()) return Buffer();
     return load_vector(device_, file_, prefix_ + name + ".weight", width_,

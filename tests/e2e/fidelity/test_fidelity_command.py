@@ -183,7 +183,7 @@ def test_mean_keys_of_a_text_center_those_of_a_policy(tiny):
     assert last == {"event": "progress", "number": 4, "count": 4}
     layers, heads, channels = 1, KV_HEADS, WIDTH // HEADS
     raw = path.read_bytes()
-    assert struct.unpack("<8s4IQ", raw[:32]) == (b"MKEYMEAN", 1, layers, heads, channels, 4 * 99)
+    assert struct.unpack("<8s4IQ", raw[:32]) == (b"MKEYMEAN", 2, layers, heads, channels, 4 * 99)
     means = np.frombuffer(raw[48:-16], "<f4")
     assert means.size == heads * channels and np.abs(means).max() > .01
     (plain,) = rows(measure(tiny, "--kv", "f16", "--json"))

@@ -157,7 +157,7 @@ TEST(KvPool, HoldsTheTokensOfTheFormula) {
   const auto device = testing::open_device();
   const auto tokens = [&](const Stored& as) {
     const KvCodecs codecs = testing::must(parse_kv_policy(as.policy)).codecs;
-    const CacheShape shape{.kv_heads = 3, .head_dim = 64, .layers = std::vector(30, codecs)};
+    const CacheShape shape{.shape = KvShape(30, {3, 64}), .layers = std::vector(30, codecs)};
     const auto group = testing::must(KvCache::create(*device, shape, limits::GiB));
     return std::uint64_t{group.page_count()} * kv_page_tokens;
   };

@@ -112,8 +112,7 @@ class SameBits : public TinyEngine, public ::testing::WithParamInterface<Kv> {
     const ModelSpec spec = millrace::testing::must(read_spec(file));
     KeyMeans means{.model = hash_model_file(file), .shape = kv_shape(spec)};
     millrace::testing::Random random(8);
-    means.values = random.floats(
-        std::size_t{means.shape.layers} * means.shape.kv_heads * means.shape.head_dim, -1, 1);
+    means.values = random.floats(means.shape.channels(), -1, 1);
     const std::string path = folder_ / "means";
     millrace::testing::must(write_file_atomically(*posix_env(), path, encode_key_means(means)));
     return path;

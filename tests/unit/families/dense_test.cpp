@@ -161,6 +161,17 @@ TEST(DenseFamilies, KeysOfAllLayersMayBeArrays) {
   });
 }
 
+TEST(DenseFamilies, LayersMayDifferInHeads) {
+  SmallFile file("llama");
+  file.u32s("attention.head_count", {4, 2, 4, 4}).u32s("attention.head_count_kv", {2, 1, 4, 1});
+  expect_layers(file.spec(), 4, [](std::uint32_t i) {
+    LayerSpec layer = plain_layer();
+    layer.attention.heads = i == 1 ? 2 : 4;
+    layer.attention.kv_heads = std::array{2, 1, 4, 1}[i];
+    return layer;
+  });
+}
+
 TEST(DenseFamilies, WithoutKvHeadsThereAreAsManyAsHeads) {
   LayerSpec layer = plain_layer();
   layer.attention.kv_heads = 4;

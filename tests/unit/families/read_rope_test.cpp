@@ -7,7 +7,7 @@ namespace {
 using testing::SmallFile;
 
 RopeSpec rope_of(const SmallFile& file) {
-  return file.spec().attention().rope;
+  return file.spec().layers.front().attention.rope;
 }
 
 TEST(ReadRope, ALinearFactorCountsWithAndWithoutItsKind) {

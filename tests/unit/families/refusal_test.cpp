@@ -68,14 +68,6 @@ TEST(Refusal, WhatTheEngineCannotRunIsNamed) {
       {"llama", "heads of 32 key and 16 value channels",
        [](SmallFile& f) { f.u32("attention.key_length", 32).u32("attention.value_length", 16); }},
       {"llama", "heads of 528", [](SmallFile& f) { f.u32("attention.key_length", 528); }},
-      {"llama", "llama.attention.head_count_kv differs from layer to layer (2, then 1)",
-       [](SmallFile& f) {
-         f.u32s("attention.head_count_kv", {2, 2, 1, 2});
-       }},
-      {"llama", "llama.attention.head_count differs from layer to layer (8, then 4)",
-       [](SmallFile& f) {
-         f.u32s("attention.head_count", {8, 4, 4, 4});
-       }},
       {"llama", "\"llama.rope.freq_base_swa\" is not known",
        [](SmallFile& f) { f.f32("rope.freq_base_swa", 1e4f); }},
       {"glm4", "\"glm4.rope.dimension_sections\" is not known",

@@ -209,7 +209,7 @@ TEST_F(TinyRun, CalibrationFindsTheMeansOfUnrotatedKeys) {
   const KeyMeans means =
       must(calibrate_keys(*device, file_, contexts_, {.math = MathMode::exact, .step_tokens = 7}));
   EXPECT_EQ(means.tokens, 2 * (size - 1u));  // the first token of each context is left out
-  EXPECT_TRUE(means.check(hash_model_file(file_), {2, 2, 16}));
+  EXPECT_TRUE(means.check(hash_model_file(file_), KvShape(2, {2, 16})));
   std::vector<double> want(means.layer(0).size());
   for (std::uint32_t c = 0; c < contexts_.count(); ++c) {
     for (std::uint32_t p = 1; p < size; ++p) {

@@ -125,10 +125,7 @@ class Runner {
       : device_(open_device({.variant = family})),
         operations_(*device_, spec_of(shape), math, variant),
         math_(math) {
-    Projection qkv;
-    qkv.rows = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
-    qkv.first = {0, shape.heads * shape.head_dim, (shape.heads + shape.kv_heads) * shape.head_dim};
-    must(operations_.prepare_layer(qkv));
+    must(operations_.prepare_layer());
     must(operations_.prepare_attention(shape.codecs));
   }
 
@@ -174,8 +171,8 @@ class Runner {
   void cut_attention(StepTable& step, std::uint32_t workers) {
     const auto* const cpu = dynamic_cast<const CpuBackend*>(&operations_.backend());
     if (cpu == nullptr || workers == 0) return operations_.backend().cut_attention(step);
-    AttentionLimits limits = cpu->attention_limits();
-    limits.workers = workers;
+    std::vector<AttentionLimits> limits = cpu->attention_limits();
+    limits[0].workers = workers;
     AttentionPlanner().append(limits, step);
   }
   static ModelSpec spec_of(const Shape& shape) {

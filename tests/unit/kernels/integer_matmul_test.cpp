@@ -289,10 +289,7 @@ std::vector<std::int32_t> gate_up(const std::string& variant, std::uint32_t toke
   spec.width = width;
   const auto device = open_device({.variant = variant});
   Operations operations(*device, spec, MathMode::fast);
-  Projection qkv;
-  qkv.rows = 160;
-  qkv.first = {0, 96, 128};
-  must(operations.prepare_layer(qkv));
+  must(operations.prepare_layer());
   Random random(tokens);
   const PanelFormat format = format_of(TensorType::q4_1);
   const Matrix m = random_matrix(format, 2 * ffn, width, Extremes::none, random);

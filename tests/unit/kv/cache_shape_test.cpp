@@ -10,8 +10,7 @@ using Pages = std::vector<std::uint64_t>;
 
 // Layers of 8 KV heads of 64 channels in halves: 32 KiB a page.
 CacheShape cache_of(const Layers& windows) {
-  return {.kv_heads = 8,
-          .head_dim = 64,
+  return {.shape = KvShape(static_cast<std::uint32_t>(windows.size()), {8, 64}),
           .layers = std::vector<KvCodecs>(windows.size()),
           .windows = windows};
 }
@@ -35,10 +34,31 @@ TEST(CacheShape, TheLargestWindowKeepsAllIfEveryLayerHasOne) {
   EXPECT_EQ(groups[0].layers, (Layers{1}));
   EXPECT_EQ(groups[1].window, 64u);
   EXPECT_EQ(cache_of({64, 64}).groups().size(), 1u);
-  EXPECT_EQ(CacheShape({.kv_heads = 1, .head_dim = 32, .layers = std::vector<KvCodecs>(3)})
+  EXPECT_EQ(CacheShape({.shape = KvShape(3, {1, 32}), .layers = std::vector<KvCodecs>(3)})
                 .groups()
                 .size(),
             1u);
+}
+
+TEST(CacheShape, LayersHaveHeadsOfTheirOwnOrStoreNothing) {
+  CacheShape mixed = cache_of({0, 128, 0, 128});
+  mixed.shape.layers[1] = {};
+  mixed.shape.layers[2] = {2, 128};
+  const auto groups = mixed.groups();
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].layers, (Layers{0, 2}));
+  EXPECT_EQ(groups[1].layers, (Layers{3}));
+  EXPECT_EQ(mixed.layer_page_bytes(1), 0u);
+  EXPECT_EQ(mixed.layer_page_bytes(2), page_bytes / 2);
+  EXPECT_EQ(mixed.page_bytes(groups[0]), page_bytes * 3 / 2);
+  EXPECT_EQ(mixed.page_bytes(), page_bytes * 5 / 2);
+  EXPECT_EQ(mixed.layer_places(),
+            (Pages{0, page_bytes, page_bytes, page_bytes * 3 / 2, page_bytes * 5 / 2}));
+  // If only layers without keys see everything, the largest window of the others keeps all.
+  mixed.shape.layers[0] = mixed.shape.layers[2] = {};
+  ASSERT_EQ(mixed.groups().size(), 1u);
+  EXPECT_EQ(mixed.groups()[0].window, 0u);
+  EXPECT_EQ(mixed.groups()[0].layers, (Layers{3}));
 }
 
 TEST(CacheShape, OneGroupHasAllTheMemory) {

@@ -8,7 +8,7 @@
 namespace millrace::engine {
 namespace {
 
-constexpr KvShape small{.layers = 30, .kv_heads = 3, .head_dim = 64};
+const KvShape small(30, {3, 64});
 constexpr std::uint64_t MiB = 1 << 20;
 
 KvChoice choice(const KvLoad& load, const KvShape& shape = small,
@@ -77,7 +77,7 @@ TEST(ChooseKv, HeadsOf96HaveGroupsOf32) {
   // 16 sequences of 2,048 tokens: 1,080 MiB in f16, then 607.5, 472.5 and 405.
   const auto with = [](std::uint64_t mib) {
     return chosen({.memory_bytes = mib * MiB, .max_batch = 16, .context_tokens = 8192},
-                  {.layers = 30, .kv_heads = 3, .head_dim = 96});
+                  KvShape(30, {3, 96}));
   };
   EXPECT_EQ(with(1080), "f16");
   EXPECT_EQ(with(1079), "q8g32");
@@ -89,12 +89,12 @@ TEST(ChooseKv, HeadsOf96HaveGroupsOf32) {
 }
 
 TEST(ChooseKv, PassesOverWhatTheHeadsCannotBeStoredIn) {
-  const KvShape shape{.layers = 30, .kv_heads = 3, .head_dim = 80};
+  const KvShape shape(30, {3, 80});
   EXPECT_EQ(chosen({.memory_bytes = MiB, .max_batch = 16, .context_tokens = 8192}, shape), "f16");
 }
 
 TEST(ChooseKv, TheLadderGetsSmallerStepByStep) {
-  const KvShape of_96{.layers = 30, .kv_heads = 3, .head_dim = 96};
+  const KvShape of_96(30, {3, 96});
   double last = 0.5, last_of_96 = 0.5;
   for (const KvRung& rung : kv_ladder()) {
     const auto layers = resolve(*parse_kv_policy(rung.policy), small);

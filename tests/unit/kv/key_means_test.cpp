@@ -11,7 +11,8 @@
 namespace millrace::engine {
 namespace {
 
-constexpr KvShape shape{.layers = 2, .kv_heads = 3, .head_dim = 4};
+// The second of three layers has no keys.
+const KvShape shape({{3, 4}, {}, {1, 12}});
 
 KeyMeans some_means() {
   KeyMeans means{.model = {7, 9}, .shape = shape, .tokens = 123};
@@ -39,12 +40,15 @@ TEST(KeyMeans, AreReadAsTheyWereWritten) {
   EXPECT_EQ(got->tokens, 123u);
   EXPECT_EQ(got->values, means.values);
   EXPECT_EQ(got->digest(), means.digest());
-  EXPECT_EQ(got->layer(1)[0], means.values[12]);
+  EXPECT_EQ(got->shape, shape);
+  EXPECT_TRUE(got->layer(1).empty());
+  EXPECT_EQ(got->layer(2)[0], means.values[12]);
+  EXPECT_EQ(got->layer(2).size(), 12u);
   EXPECT_TRUE(got->check({7, 9}, shape));
   // The bytes that the header describes.
   const std::string bytes = folder.read("means");
-  EXPECT_EQ(bytes.size(), 48 + 24 * 4 + 16u);
-  EXPECT_EQ(bytes.substr(0, 16), std::string("MKEYMEAN\1\0\0\0\2\0\0\0", 16));
+  EXPECT_EQ(bytes.size(), 16 + 3 * 8 + 24 + 24 * 4 + 16u);
+  EXPECT_EQ(bytes.substr(0, 16), std::string("MKEYMEAN\2\0\0\0\3\0\0\0", 16));
 }
 
 TEST(KeyMeans, DigestTellsValuesAndModelsApart) {
@@ -63,9 +67,12 @@ TEST(KeyMeans, OfAnotherModelAreRefused) {
   };
   EXPECT_NE(refused({7, 8}, shape).find("another model file (hash 0000000000000007"),
             std::string::npos);
-  EXPECT_NE(refused({7, 9}, {2, 3, 8}).find("the model has 2 layers of 3 KV heads of 8 channels"),
-            std::string::npos);
-  EXPECT_NE(refused({7, 9}, {3, 2, 4}).find("millrace calibrate"), std::string::npos);
+  EXPECT_NE(
+      refused({7, 9}, KvShape({{3, 8}, {3, 8}, {1, 12}}))
+          .find("1 layers of 0 KV heads of 0 channels, 1 layers of 1 KV heads of 12 channels, "
+                "the model has 2 layers of 3 KV heads of 8 channels, 1 layers of"),
+      std::string::npos);
+  EXPECT_NE(refused({7, 9}, KvShape(3, {2, 4})).find("millrace calibrate"), std::string::npos);
 }
 
 TEST(KeyMeans, DamageIsRefused) {
@@ -77,16 +84,20 @@ TEST(KeyMeans, DamageIsRefused) {
             std::string::npos);
   EXPECT_NE(refusal(good + "x").find("bytes, which is not the size for"), std::string::npos);
   std::string version = good;
-  version[8] = 2;
-  EXPECT_NE(refusal(version).find("has version 2, this program reads version 1"),
+  version[8] = 1;
+  EXPECT_NE(refusal(version).find("has version 1, this program reads version 2"),
             std::string::npos);
-  for (const std::size_t at : {24u, 33u, 48u, 100u, 145u}) {  // tokens, hash, values, checksum
+  for (const std::size_t at : {40u, 49u, 64u, 116u, 161u}) {  // tokens, hash, values, checksum
     std::string flipped = good;
     flipped[at] = static_cast<char>(flipped[at] ^ 16);
     EXPECT_NE(refusal(flipped).find("is damaged"), std::string::npos) << at;
   }
-  std::string huge = good;  // 2^32 - 1 of everything
-  huge.replace(12, 12, std::string(12, '\xff'));
+  std::string huge = good;  // 2^32 - 1 layers
+  huge.replace(12, 4, std::string(4, '\xff'));
+  EXPECT_NE(refusal(huge).find("bytes, which are too few for 4294967295 layers"),
+            std::string::npos);
+  huge = good;  // 2^32 - 1 heads of as many channels, in each layer
+  huge.replace(16, 24, std::string(24, '\xff'));
   EXPECT_NE(refusal(huge).find("bytes, which is not the size for"), std::string::npos);
   KeyMeans bad = some_means();
   bad.values[3] = std::numeric_limits<float>::infinity();

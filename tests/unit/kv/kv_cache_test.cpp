@@ -34,7 +34,7 @@ class KvCacheTest : public ::testing::Test {
 
   static constexpr std::size_t layer_bytes = 2048, page_bytes = 3 * layer_bytes;
   CacheShape shape_{
-      .kv_heads = 1, .head_dim = 32, .layers = std::vector<KvCodecs>(3), .windows = {0, 40, 0}};
+      .shape = KvShape(3, {1, 32}), .layers = std::vector<KvCodecs>(3), .windows = {0, 40, 0}};
   std::unique_ptr<Device> device_ = testing::open_device();
   KvCache cache_ = must(KvCache::create(*device_, shape_, 100 * page_bytes, {1, 16, 16}));
 };

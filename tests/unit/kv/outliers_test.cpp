@@ -54,10 +54,11 @@ TEST(KeyOutliers, AnOrdinaryKeyHasAFigureOfOne) {
 }
 
 TEST(KeyOutliers, LayersAreKeptInTheFewestBitsThatPass) {
-  const auto protect = [](const KvCodecs& asked, const std::vector<KeySample>& samples) {
+  const KvShape shape(3, {1, dim});
+  const auto protect = [&](const KvCodecs& asked, const std::vector<KeySample>& samples) {
     KvLayers layers{{asked, asked, asked}};
-    const auto found = protect_outliers(layers, samples, dim);
-    return std::pair(layers.name(), found);
+    const auto found = protect_outliers(layers, samples, shape);
+    return std::pair(layers.name(shape), found);
   };
   // Head 1 of the second layer has outliers in one sample, the third layer in the other.
   const LayerKeys calm = one_key({8}), both{calm[0], one_key({100})[0]};

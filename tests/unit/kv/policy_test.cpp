@@ -7,7 +7,7 @@
 namespace millrace::engine {
 namespace {
 
-constexpr KvShape small{.layers = 30, .kv_heads = 3, .head_dim = 64};
+const KvShape small(30, {3, 64});
 
 KvPolicy policy(const std::string& text) {
   const auto parsed = parse_kv_policy(text);
@@ -82,7 +82,7 @@ TEST(KvPolicy, HasOneNameForWhatMeansTheSame) {
   EXPECT_EQ(name("r6"), "r6/r6");
   EXPECT_EQ(name("k5v3+last:1+first:2+layer:9+layer:5+layer:9+none"),
             "r5/r3~2,1+layer:5+layer:9+none");
-  EXPECT_EQ(name(layers("k5v3~1,2").name().c_str()), "f16/f16 x1, r5/r3 x27, f16/f16 x2");
+  EXPECT_EQ(name(layers("k5v3~1,2").name(small).c_str()), "f16/f16 x1, r5/r3 x27, f16/f16 x2");
   for (const char* text : {"f16+none", "f16~2,2", "f16+layer:5+none", "f16/f16~1,0"}) {
     EXPECT_EQ(name(text), "f16/f16") << text;
   }
@@ -115,8 +115,8 @@ TEST(KvPolicy, HasOneNameForWhatMeansTheSame) {
 }
 
 TEST(KvPolicy, ProtectsLayersAtTheEndsAndByNumber) {
-  EXPECT_EQ(layers("r5/r3").name(), "r5/r3 x30");
-  EXPECT_EQ(layers("r5/r3~2,1").name(), "f16/f16 x2, r5/r3 x27, f16/f16 x1");
+  EXPECT_EQ(layers("r5/r3").name(small), "r5/r3 x30");
+  EXPECT_EQ(layers("r5/r3~2,1").name(small), "f16/f16 x2, r5/r3 x27, f16/f16 x1");
   KvPolicy some = policy("k5v3");
   const auto ends = parse_kv_protection("first:1,last:2");
   ASSERT_TRUE(ends);
@@ -124,11 +124,12 @@ TEST(KvPolicy, ProtectsLayersAtTheEndsAndByNumber) {
   some.protection.layers = {5, 0};
   const auto resolved = resolve(some, small);
   ASSERT_TRUE(resolved);
-  EXPECT_EQ(resolved->name(), "f16/f16 x1, r5/r3 x4, f16/f16 x1, r5/r3 x22, f16/f16 x2");
-  EXPECT_EQ(layers("r4~15,15").name(), "f16/f16 x30");
-  EXPECT_EQ(layers("r4~30,30").name(), "f16/f16 x30");
-  EXPECT_EQ(layers("f32~2,2").name(), "f32/f32 x30");  // protection stores nothing less exactly
-  EXPECT_EQ(layers("f32/r4~1,0").name(), "f32/f16 x1, f32/r4 x29");
+  EXPECT_EQ(resolved->name(small), "f16/f16 x1, r5/r3 x4, f16/f16 x1, r5/r3 x22, f16/f16 x2");
+  EXPECT_EQ(layers("r4~15,15").name(small), "f16/f16 x30");
+  EXPECT_EQ(layers("r4~30,30").name(small), "f16/f16 x30");
+  EXPECT_EQ(layers("f32~2,2").name(small),
+            "f32/f32 x30");  // protection stores nothing less exactly
+  EXPECT_EQ(layers("f32/r4~1,0").name(small), "f32/f16 x1, f32/r4 x29");
 }
 
 TEST(KvPolicy, ReadsAndRefusesProtection) {
@@ -149,7 +150,7 @@ TEST(KvPolicy, ReadsAndRefusesProtection) {
   EXPECT_EQ(policy("k5v3+none").name(), "r5/r3+none");
   EXPECT_EQ(policy("k5v3+first:1+last:2").name(), "r5/r3~1,2");
   EXPECT_EQ(policy("r4~2,2+layer:5+none"), policy(policy("r4~2,2+layer:5+none").name()));
-  EXPECT_EQ(layers("r4/r3+layer:1").name(), "r4/r3 x1, f16/f16 x1, r4/r3 x28");
+  EXPECT_EQ(layers("r4/r3+layer:1").name(small), "r4/r3 x1, f16/f16 x1, r4/r3 x28");
   for (const char* text : {"k5v3+", "k5v3+none+", "k5v3+ends", "k5v3+first:2,last:2", "+none"}) {
     EXPECT_FALSE(parse_kv_policy(text)) << text;
   }
@@ -188,7 +189,7 @@ TEST(KvPolicy, RefusesHeadsThatACodecCannotStoreAndSaysWhy) {
                                                    {"q4g128", 64, "divide"},
                                                    {"f16/r4", 96, "power"},
                                                    {"q8g64/r4", 192, "64, 96"}}) {
-    const auto resolved = resolve(policy(c.policy), {2, 1, c.head_dim});
+    const auto resolved = resolve(policy(c.policy), KvShape(2, {1, c.head_dim}));
     EXPECT_EQ(resolved.has_value(), c.reason == nullptr) << c.policy << ", " << c.head_dim;
     if (resolved || c.reason == nullptr) continue;
     EXPECT_EQ(resolved.error().code, Code::unsupported_field);
@@ -224,16 +225,31 @@ TEST(KvPolicy, TakesTheBytesOfItsDefinition) {
 TEST(KvPolicy, RoundsPagesUpToCacheLinesAndNoMore) {
   for (const KvPreset& preset : kv_presets()) {
     const KvLayers all = layers(std::string(preset.name));
-    const double defined = all.bytes_per_token(small) * kv_page_tokens / small.layers;
-    const auto page = static_cast<double>(layer_page_bytes(all.layers[0], 3, 64));
+    const double defined = all.bytes_per_token(small) * kv_page_tokens / small.count();
+    const auto page = static_cast<double>(layer_page_bytes(all.layers[0], {3, 64}));
     EXPECT_GE(page, defined);
     EXPECT_LT(page, defined * 1.01) << preset.name;
   }
 }
 
+TEST(KvPolicy, LayersMayDifferInHeadsAndStoreNothing) {
+  const KvShape shape({{2, 64}, {}, {1, 128}, {2, 64}});
+  const KvLayers mixed = layers("k4v3~0,1", shape);
+  EXPECT_EQ(mixed.name(shape), "r4/r3 x2, f16/f16 x1");
+  EXPECT_EQ(mixed.layers[1], KvCodecs{});
+  // Of a head of 64 channels r4 takes 34 bytes and r3 26, of 128 channels 66 and 50.
+  EXPECT_DOUBLE_EQ(mixed.bytes_per_token(shape), 2 * (34 + 26) + (66 + 50) + 2 * 2 * 128);
+  EXPECT_DOUBLE_EQ(mixed.compression(shape), 4.0 * (128 + 128 + 128) / (120 + 116 + 512));
+  // A codec must fit the heads of each layer that stores any.
+  EXPECT_TRUE(resolve(policy("r4"), KvShape({{1, 64}, {}})));
+  const auto refused = resolve(policy("r4"), KvShape({{1, 64}, {1, 80}}));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::unsupported_field);
+}
+
 std::uint64_t tokens_in_a_gibibyte(const std::string& text) {
   std::uint64_t page = 0;
-  for (const KvCodecs& codecs : layers(text).layers) page += layer_page_bytes(codecs, 3, 64);
+  for (const KvCodecs& codecs : layers(text).layers) page += layer_page_bytes(codecs, {3, 64});
   return (1ull << 30) / page * kv_page_tokens;
 }
 

@@ -15,14 +15,15 @@ TEST(AttentionUnits, AStepGetsTheTilesOnceAndTheUnitsOfEachWindow) {
                           {.token = 1, .count = 5, .first_position = 700}},
                  .attention = {{.window = 0}, {.window = 100}},
                  .words = {77}};
-  AttentionPlanner().append({.tile_tokens = 3, .workers = 1, .kv_heads = 2}, step);
+  const AttentionLimits limits{.tile_tokens = 3, .workers = 1, .kv_heads = 2};
+  AttentionPlanner().append(std::vector{limits, limits}, step);
   using Words = std::vector<std::uint32_t>;
   const auto words = [&](const ItemList& list, std::uint32_t each) {
     const auto first = step.words.begin() + list.offset;
     return Words(first, first + list.count * each);
   };
   EXPECT_EQ(step.words[0], 77u);
-  EXPECT_EQ(words(step.tiles, 2), (Words{1, 3, 4, 2}));
+  EXPECT_EQ(words(step.attention[0].tiles, 2), (Words{1, 3, 4, 2}));
   EXPECT_EQ(words(step.attention[0].single_units, 8), (Words{0, 1, 0, 1, 0, 0, 0, 0}));
   EXPECT_EQ(words(step.attention[0].multi_units, 8),
             (Words{1, 3, 0, 3, 0, 0, 0, 0, 4, 2, 0, 3, 0, 0, 0, 0}));
@@ -30,6 +31,26 @@ TEST(AttentionUnits, AStepGetsTheTilesOnceAndTheUnitsOfEachWindow) {
   EXPECT_EQ(words(step.attention[1].multi_units, 8),
             (Words{1, 3, 2, 1, 0, 0, 0, 0, 4, 2, 2, 1, 0, 0, 0, 0}));
   EXPECT_EQ(step.words.size(), 1u + 4 + 2 * (8 + 16));
+  EXPECT_EQ(step.attention[1].tiles.offset, step.attention[0].tiles.offset);
+}
+
+TEST(AttentionUnits, LayersOfOtherHeadsGetTilesOfTheirOwn) {
+  StepTable step{.rows = {{.token = 0, .count = 4, .first_position = 9}},
+                 .attention = {{.window = 0}, {.window = 0}, {.window = 8}},
+                 .words = {}};
+  const AttentionLimits of_two{.tile_tokens = 2, .workers = 1, .kv_heads = 1};
+  const AttentionLimits of_four{.tile_tokens = 4, .workers = 1, .kv_heads = 4};
+  AttentionPlanner().append(std::vector{of_two, of_four, of_two}, step);
+  const auto tiles = [&](std::size_t entry) {
+    const ItemList& list = step.attention[entry].tiles;
+    const auto first = step.words.begin() + list.offset;
+    return std::vector<std::uint32_t>(first, first + list.count * 2);
+  };
+  EXPECT_EQ(tiles(0), (std::vector<std::uint32_t>{0, 2, 2, 2}));
+  EXPECT_EQ(tiles(1), (std::vector<std::uint32_t>{0, 4}));
+  EXPECT_EQ(tiles(2), tiles(0));
+  EXPECT_EQ(step.attention[0].multi_units.count, 2u);
+  EXPECT_EQ(step.attention[1].multi_units.count, 1u);
 }
 
 TEST(AttentionUnits, AChunkIsCutIntoTilesAndALastTokenStandsApart) {

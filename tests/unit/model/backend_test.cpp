@@ -76,7 +76,7 @@ class BackendContract : public ::testing::TestWithParam<std::string> {
           .columns = 32, .rows = 96, .first = {0, 32, 64}, .tensors = {}, .runs = {}, .bias = {}};
       each->runs.push_back({.format = {}, .first_row = 0, .panels = 6, .buffer = {}});
     }
-    must(operations_->prepare_layer(weights_.qkv));
+    must(operations_->prepare_layer());
     layers_.push_back(compile_layer(
         spec_.layers[0],
         {.weights = weights_, .kv = {pages_}, .rope = rope_, .query_factors = factors_},

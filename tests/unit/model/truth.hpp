@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/core/families/read_spec.hpp"
@@ -15,8 +16,9 @@ using Vector = std::vector<double>;
 
 class Truth {
  public:
-  explicit Truth(const engine::GgufFile& file)
-      : file_(file), spec_(must(engine::read_spec(file))) {}
+  explicit Truth(const engine::GgufFile& file) : Truth(file, must(engine::read_spec(file))) {}
+  Truth(const engine::GgufFile& file, engine::ModelSpec spec)
+      : file_(file), spec_(std::move(spec)) {}
 
   std::vector<Vector> logits(const Tokens& tokens) const {
     std::vector<Vector> x;
@@ -24,8 +26,11 @@ class Truth {
       const Vector all = values("token_embd.weight");
       x.emplace_back(all.begin() + id * spec_.width, all.begin() + (id + 1) * spec_.width);
     }
-    for (std::uint32_t i = 0; i < spec_.layer_count(); ++i)
-      layer("blk." + std::to_string(i) + ".", x);
+    for (std::uint32_t i = 0; i < spec_.layer_count(); ++i) {
+      const std::string prefix = "blk." + std::to_string(i) + ".";
+      if (spec_.layers[i].attention.exists()) attention(spec_.layers[i].attention, prefix, x);
+      feed_forward(prefix, x);
+    }
     for (Vector& row : x) {
       row = project(norm(row, "output_norm.weight"), spec_.tied_output ? "token_embd" : "output");
     }
@@ -62,14 +67,14 @@ class Truth {
   }
   // llama rotates adjacent channels, qwen2 a channel of a head's first half with the one at the
   // same place in the second half.
-  void rotate(Vector& x, std::size_t position) const {
+  void rotate(const engine::AttentionSpec& spec, Vector& x, std::size_t position) const {
     const bool halves = spec_.architecture == "qwen2";
-    const std::size_t half = spec_.attention().head_dim / 2;
+    const std::size_t half = spec.head_dim / 2;
     for (std::size_t at = 0; at < x.size() / 2; ++at) {
-      const std::size_t head = at / half * spec_.attention().head_dim, i = at % half;
-      const double angle = static_cast<double>(position) *
-                           std::pow(spec_.attention().rope.base,
-                                    -static_cast<double>(i) / static_cast<double>(half));
+      const std::size_t head = at / half * spec.head_dim, i = at % half;
+      const double angle =
+          static_cast<double>(position) *
+          std::pow(spec.rope.base, -static_cast<double>(i) / static_cast<double>(half));
       double& first = x[head + (halves ? i : 2 * i)];
       double& second = x[head + (halves ? i + half : 2 * i + 1)];
       const double a = first, b = second;
@@ -78,15 +83,15 @@ class Truth {
     }
   }
   // `sinks` has one number for each head, or is empty.
-  Vector attend(const Vector& q, const std::vector<Vector>& keys, const std::vector<Vector>& values,
-                const Vector& sinks, std::size_t last) const {
-    const std::uint32_t dim = spec_.attention().head_dim;
-    const std::size_t window = spec_.attention().window;
+  Vector attend(const engine::AttentionSpec& spec, const Vector& q, const std::vector<Vector>& keys,
+                const std::vector<Vector>& values, const Vector& sinks, std::size_t last) const {
+    const std::uint32_t dim = spec.head_dim;
+    const std::size_t window = spec.window;
     const std::size_t first = window == 0 || last < window ? 0 : last - window + 1;
-    const double cap = spec_.attention().soft_cap;
+    const double cap = spec.soft_cap;
     Vector out(q.size());
-    for (std::uint32_t h = 0; h < spec_.attention().heads; ++h) {
-      const std::size_t g = h / (spec_.attention().heads / spec_.attention().kv_heads) * dim;
+    for (std::uint32_t h = 0; h < spec.heads; ++h) {
+      const std::size_t g = h / (spec.heads / spec.kv_heads) * dim;
       Vector e(last + 1);
       double mass = sinks.empty() ? 0 : std::exp(sinks[h]);
       for (std::size_t j = first; j <= last; ++j) {
@@ -102,20 +107,25 @@ class Truth {
     }
     return out;
   }
-  void layer(const std::string& p, std::vector<Vector>& x) const {
+  void attention(const engine::AttentionSpec& spec, const std::string& p,
+                 std::vector<Vector>& x) const {
     std::vector<Vector> keys, values, queries;
     for (std::size_t t = 0; t < x.size(); ++t) {
       const Vector h = norm(x[t], p + "attn_norm.weight");
       queries.push_back(project(h, p + "attn_q"));
       keys.push_back(project(h, p + "attn_k"));
       values.push_back(project(h, p + "attn_v"));
-      rotate(queries.back(), t);
-      rotate(keys.back(), t);
+      rotate(spec, queries.back(), t);
+      rotate(spec, keys.back(), t);
     }
     Vector sinks;
-    if (spec_.attention().sinks) sinks = this->values(p + "attn_sinks.weight");
+    if (spec.sinks) sinks = this->values(p + "attn_sinks.weight");
     for (std::size_t t = 0; t < x.size(); ++t) {
-      add(x[t], project(attend(queries[t], keys, values, sinks, t), p + "attn_output"));
+      add(x[t], project(attend(spec, queries[t], keys, values, sinks, t), p + "attn_output"));
+    }
+  }
+  void feed_forward(const std::string& p, std::vector<Vector>& x) const {
+    for (std::size_t t = 0; t < x.size(); ++t) {
       const Vector h = norm(x[t], p + "ffn_norm.weight");
       Vector gate = project(h, p + "ffn_gate");
       const Vector up = project(h, p + "ffn_up");

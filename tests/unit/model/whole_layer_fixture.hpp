@@ -91,9 +91,9 @@ inline std::string difference(const Made& a, const Made& b) {
 inline KeyMeans means_of(const GgufFile& file) {
   const ModelSpec spec = testing::must(read_spec(file));
   const KvShape shape = kv_shape(spec);
-  const std::size_t values = std::size_t{shape.layers} * shape.kv_heads * shape.head_dim;
-  return {
-      .model = hash_model_file(file), .shape = shape, .values = Random(3).floats(values, -1, 1)};
+  return {.model = hash_model_file(file),
+          .shape = shape,
+          .values = Random(3).floats(shape.channels(), -1, 1)};
 }
 
 // `runs` is the number of launches that the two layers take.

@@ -8,12 +8,11 @@ Status read_scales(Keys& keys, ModelSpec& spec) {
   MILLRACE_ASSIGN(spec.embedding_scale, keys.factor("embedding_scale"));
   MILLRACE_ASSIGN(const float logit_divisor, keys.factor("logit_scale"));
   MILLRACE_ASSIGN(const float residual_scale, keys.factor("residual_scale"));
-  MILLRACE_ASSIGN(const float score_scale, keys.factor("attention.scale", spec.attention().scale));
   MILLRACE_ASSIGN(const bool rotates, keys.get_or<bool>("rope.scaling.finetuned", true));
   spec.logit_scale = 1.0f / logit_divisor;
   for (LayerSpec& layer : spec.layers) {
     layer.residual_scale = residual_scale;
-    layer.attention.scale = score_scale;
+    MILLRACE_ASSIGN(layer.attention.scale, keys.factor("attention.scale", layer.attention.scale));
     if (!rotates) layer.attention.rope = {.kind = RopeKind::none};
   }
   return {};

@@ -62,8 +62,8 @@ struct GatedCall {
   std::uint32_t tokens = 0;
 };
 
-// A layer's attention in a step. qkv has the rows of Target::set_qkv; `rope` is the table of the
-// layer's rope.
+// A layer's attention in a step. qkv has the rows of the layer's AttentionKind; `rope` is the table
+// of its rope.
 struct AttentionCall {
   const Buffer &qkv, &rope;
   const KvPages& kv;
@@ -96,8 +96,6 @@ class Backend {
   virtual ~Backend() = default;
 
   const Target& target() const { return target_; }
-  // Call this before the functions of attention and of layers.
-  void set_qkv(const Projection& qkv) { target_.set_qkv(qkv); }
 
   // The form in which a product over such a matrix reads its input: rows in math exact, one of the
   // two in math fast; there, by default, codes for quantized matrices and rows for all others.

@@ -7,20 +7,24 @@
 namespace millrace::engine {
 namespace {
 
-std::vector<std::string> head_defines(const AttentionSpec& attention) {
-  return {define("HEAD_DIM", attention.head_dim), define("HEADS", attention.heads),
-          define("KV_HEADS", attention.kv_heads)};
-}
-
 AttentionKind kind_for(const AttentionSpec& attention) {
   const RopeSpec& rope = attention.rope;
-  const bool rotates = rope.kind != RopeKind::none && !attention.norm_after_rope;
-  return {.window = attention.window,
+  const std::uint32_t turned = rope.kind == RopeKind::none ? 0 : rope.dim;
+  return {.heads = attention.heads,
+          .kv_heads = attention.kv_heads,
+          .head_dim = attention.head_dim,
+          .window = attention.window,
           .soft_cap = attention.soft_cap,
           .sinks = attention.sinks,
           .halves = rope.kind == RopeKind::halves,
-          .rope_dim = rotates ? rope.dim : 0,
+          .rope_dim = attention.norm_after_rope ? 0 : turned,
+          .turn_dim = attention.norm_after_rope ? turned : 0,
+          .head_norm = attention.head_norm,
           .scale = attention.scale};
+}
+
+AttentionCut cut_for(const AttentionKind& kind) {
+  return {kind.window, kind.heads, kind.kv_heads};
 }
 
 }  // namespace
@@ -34,27 +38,26 @@ Target::Target(Device& on, const ModelSpec& model, MathMode mode, KernelVariant 
       variant(chosen) {
   if (variant.sums == 0) variant.sums = tuning.attention_sums;
   for (const LayerSpec& layer : spec.layers) {
+    if (!layer.attention.exists()) continue;
     const AttentionKind kind = kind_for(layer.attention);
     if (std::ranges::find(kinds, kind) == kinds.end()) kinds.push_back(kind);
-    if (std::ranges::find(windows, kind.window) == windows.end()) windows.push_back(kind.window);
+    const AttentionCut cut = cut_for(kind);
+    if (std::ranges::find(cuts, cut) == cuts.end()) cuts.push_back(cut);
   }
-}
-
-void Target::set_qkv(const Projection& qkv) {
-  qkv_stride = qkv.rows;
-  layer_defines = head_defines(spec.attention());
-  layer_defines.push_back(define("K_ROW", qkv.first[1]));
-  layer_defines.push_back(define("V_ROW", qkv.first[2]));
-  layer_defines.push_back(define("ROW_ITEMS", device->row_items()));
 }
 
 std::uint32_t Target::kind_of(const AttentionSpec& attention) const {
   return static_cast<std::uint32_t>(std::ranges::find(kinds, kind_for(attention)) - kinds.begin());
 }
 
-std::uint32_t Target::window_of(std::uint32_t kind) const {
-  return static_cast<std::uint32_t>(std::ranges::find(windows, kinds[kind].window) -
-                                    windows.begin());
+std::uint32_t Target::cut_of(std::uint32_t kind) const {
+  return static_cast<std::uint32_t>(std::ranges::find(cuts, cut_for(kinds[kind])) - cuts.begin());
+}
+
+std::vector<std::uint32_t> Target::windows() const {
+  std::vector<std::uint32_t> out;
+  for (const AttentionCut& cut : cuts) out.push_back(cut.window);
+  return out;
 }
 
 float Target::inverse_width() const {
@@ -66,8 +69,15 @@ std::string Target::gate_define() const {
   return define("GATE", static_cast<std::uint64_t>(spec.layers.front().feed_forward.gate));
 }
 
+std::vector<std::string> Target::head_defines(std::uint32_t kind) const {
+  const AttentionKind& shape = kinds[kind];
+  return {define("HEAD_DIM", shape.head_dim), define("HEADS", shape.heads),
+          define("KV_HEADS", shape.kv_heads), define("K_ROW", shape.k_row()),
+          define("V_ROW", shape.v_row()),     define("ROW_ITEMS", device->row_items())};
+}
+
 std::vector<std::string> Target::attention_defines(std::uint32_t kind) const {
-  std::vector<std::string> out = layer_defines;
+  std::vector<std::string> out = head_defines(kind);
   out.push_back(define("ROPE_DIM", kinds[kind].rope_dim));
   out.push_back(define("ROPE_HALVES", kinds[kind].halves ? 1 : 0));
   return out;

@@ -16,14 +16,30 @@
 
 namespace millrace::engine {
 
-// What attention's kernels are compiled for, and the scale, which they are given.
+// What the kernels of a layer's attention, of its heads' norms and of what turns or scales heads
+// before it are compiled for; and the scale, which they are given. A row of qkv has the queries,
+// from k_row() on the keys, and from v_row() on the values.
 struct AttentionKind {
+  std::uint32_t heads = 0, kv_heads = 0, head_dim = 0;
   std::uint32_t window = 0;
   float soft_cap = 0.0f;
   bool sinks = false, halves = false;
-  std::uint32_t rope_dim = 0;
+  std::uint32_t rope_dim = 0;  // that attention turns
+  std::uint32_t turn_dim = 0;  // that is turned before the heads' norms
+  HeadNorm head_norm = HeadNorm::none;
   float scale = 0.0f;
   bool operator==(const AttentionKind&) const = default;
+
+  std::uint32_t columns() const { return heads * head_dim; }  // of the output
+  std::uint32_t k_row() const { return heads * head_dim; }
+  std::uint32_t v_row() const { return k_row() + kv_heads * head_dim; }
+  std::uint32_t qkv_stride() const { return v_row() + kv_heads * head_dim; }  // floats of a row
+};
+
+// Kinds whose attention a step cuts alike, and so share an entry of StepTable::attention.
+struct AttentionCut {
+  std::uint32_t window = 0, heads = 0, kv_heads = 0;
+  bool operator==(const AttentionCut&) const = default;
 };
 
 // The key of a device's row in the tuned table.
@@ -34,16 +50,18 @@ struct Target {
   Target(Device& device, const ModelSpec& spec, MathMode math, KernelVariant variant = {},
          const std::optional<kernels::Tuning>& tuning = {});
 
-  // Gives the rows of the queries, keys and values: their number, and where keys and values begin.
-  void set_qkv(const Projection& qkv);
-
   // The kind of a layer's attention, by which its kernels are found: layers of one kind share them.
+  // The layer must have attention.
   std::uint32_t kind_of(const AttentionSpec& attention) const;
-  // The place of the layers' window in `windows`.
-  std::uint32_t window_of(std::uint32_t kind) const;
+  // The place of a kind's entry in `cuts`, and in StepTable::attention.
+  std::uint32_t cut_of(std::uint32_t kind) const;
+  // The windows of `cuts`, one each, for StepLimits.
+  std::vector<std::uint32_t> windows() const;
 
   float inverse_width() const;
   std::string gate_define() const;
+  // The defines of kernels that read rows of qkv; those of attention_defines also have its rope.
+  std::vector<std::string> head_defines(std::uint32_t kind) const;
   std::vector<std::string> attention_defines(std::uint32_t kind) const;
   void add_attention_shape(ProgramSpec& program, std::uint32_t kind) const;
 
@@ -53,10 +71,7 @@ struct Target {
   kernels::Tuning tuning;
   KernelVariant variant;
   std::vector<AttentionKind> kinds;
-  std::vector<std::uint32_t> windows;
-  // After set_qkv: the floats of a row of qkv, and the defines of kernels that read such rows.
-  std::uint32_t qkv_stride = 0;
-  std::vector<std::string> layer_defines;
+  std::vector<AttentionCut> cuts;
 };
 
 }  // namespace millrace::engine

@@ -98,10 +98,14 @@ const AttentionUnits& AttentionPlanner::plan(std::span<const StepRow> rows,
 }
 
 // Windows change units, not tiles.
-void AttentionPlanner::append(const AttentionLimits& limits, StepTable& step) {
-  for (AttentionItems& items : step.attention) {
-    const AttentionUnits& units = plan(step.rows, limits, items.window);
-    if (&items == &step.attention.front()) step.tiles = step.append(units.tiles);
+void AttentionPlanner::append(std::span<const AttentionLimits> limits, StepTable& step) {
+  for (std::size_t i = 0; i < step.attention.size(); ++i) {
+    AttentionItems& items = step.attention[i];
+    const AttentionUnits& units = plan(step.rows, limits[i], items.window);
+    const auto alike =
+        std::ranges::find(limits.first(i), limits[i].tile_tokens, &AttentionLimits::tile_tokens);
+    const auto first = static_cast<std::size_t>(alike - limits.begin());
+    items.tiles = first < i ? step.attention[first].tiles : step.append(units.tiles);
     items.single_units = step.append(units.single);
     items.multi_units = step.append(units.multi);
     items.partials = units.partials;

@@ -29,8 +29,9 @@ struct AttentionUnits {
 
 class AttentionPlanner {
  public:
-  // Appends to a step the tiles, and for each of its windows the units.
-  void append(const AttentionLimits& limits, StepTable& step);
+  // Appends to each entry of a step's attention, which has the limits of the same place, its tiles
+  // and units. Entries whose tiles are alike share them.
+  void append(std::span<const AttentionLimits> limits, StepTable& step);
   // `window` is the number of positions that a token sees, its own the last of them; 0: all. The
   // result is valid until the next call.
   const AttentionUnits& plan(std::span<const StepRow> rows, const AttentionLimits& limits,

@@ -9,15 +9,17 @@
 namespace millrace::engine {
 namespace {
 
-AttentionLimits limits_for(const Target& target) {
-  const AttentionSpec& attention = target.spec.attention();
-  // A tile has as many queries as there are registers for their sums, so that they share each key
-  // and value that is loaded. It has at least two tokens, because the kernel for decoding rows
-  // computes tiles of one.
-  const std::uint32_t tile = target.variant.sums * attention.kv_heads / attention.heads;
-  return {.tile_tokens = std::max(2u, tile),
-          .workers = target.device->info().compute_units,
-          .kv_heads = attention.kv_heads};
+// A tile has as many queries as there are registers for their sums, so that they share each key and
+// value that is loaded. It has at least two tokens, because the kernel for decoding rows computes
+// tiles of one.
+std::vector<AttentionLimits> limits_for(const Target& target) {
+  std::vector<AttentionLimits> out;
+  for (const AttentionCut& cut : target.cuts) {
+    out.push_back({.tile_tokens = std::max(2u, target.variant.sums * cut.kv_heads / cut.heads),
+                   .workers = target.device->info().compute_units,
+                   .kv_heads = cut.kv_heads});
+  }
+  return out;
 }
 
 // A run of whole layers behind the interface of all families.
@@ -26,8 +28,8 @@ class WholeLayersLaunch final : public LayerLaunch {
   WholeLayersLaunch(WholeLayers& whole_layers, LayerRun run)
       : whole_layers_(&whole_layers), run_(std::move(run)) {}
   Status run(const Activations& x, const StepTable& step, const Buffer& step_words) override {
-    return whole_layers_->run(run_, {x.hidden, x.normed, x.qkv, x.attended.codes, x.activated.codes,
-                                     x.branch, step, step_words});
+    return whole_layers_->run(run_, {x.hidden, x.normed, x.qkv, x.attended.at(run_.columns).codes,
+                                     x.activated.codes, x.branch, step, step_words});
   }
 
  private:
@@ -40,8 +42,8 @@ class WholeLayersLaunch final : public LayerLaunch {
 CpuBackend::CpuBackend(Target of)
     : Backend(std::move(of)),
       device_(target().device),
-      attention_(limits_for(target())),
-      whole_layers_(target(), attention_, scratch_) {}
+      limits_(limits_for(target())),
+      whole_layers_(target(), limits_, scratch_) {}
 
 std::unique_ptr<ExpertProducts> CpuBackend::experts(const ExpertsSpec& spec, Gate gate) {
   return std::make_unique<CpuExperts>(*this, scratch_, spec, gate);

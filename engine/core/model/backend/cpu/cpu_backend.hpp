@@ -29,7 +29,7 @@ class CpuBackend final : public Backend {
   Status prepare_product(const Projection& matrix, MathMode math) override;
   Status project(const ProductCall& call, MathMode math) override;
   Result<Forms> gated(const GatedCall& call) override;
-  void cut_attention(StepTable& step) override { planner_.append(attention_, step); }
+  void cut_attention(StepTable& step) override { planner_.append(limits_, step); }
   Status prepare_attention(const KvCodecs& codecs, std::uint32_t kind) override;
   Status rope_and_store(const AttentionCall& call) override;
   Result<Forms> attend(const AttentionCall& call, const Activation& out, Forms forms) override;
@@ -37,7 +37,8 @@ class CpuBackend final : public Backend {
   Result<JoinedLayers> join(std::span<const LayerProgram> layers) override;
   std::vector<const Buffer*> counters() const override;
 
-  const AttentionLimits& attention_limits() const { return attention_; }
+  // By the cuts of the target.
+  const std::vector<AttentionLimits>& attention_limits() const { return limits_; }
 
  private:
   // The kernels of one format and K. Only integer products have `gate_up`.
@@ -55,12 +56,15 @@ class CpuBackend final : public Backend {
   };
   Result<Product> build_product(const PanelLayout& layout, bool codes);
   Product& product_of(const WeightRun& run, const Projection& matrix, bool codes);
+  const AttentionLimits& limits_of(std::uint32_t kind) const {
+    return limits_[target().cut_of(kind)];
+  }
   Result<Kernel> build_attention(const KvCodecs& codecs, std::uint32_t kind, std::uint32_t queries);
   Status attend_units(Kernel& kernel, const AttentionCall& call, AttentionOutput out,
                       ItemList units);
 
   Device* device_;
-  AttentionLimits attention_;
+  std::vector<AttentionLimits> limits_;
   AttentionPlanner planner_;
   CpuScratch scratch_;
   WholeLayers whole_layers_;

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "engine/core/device/device.hpp"
-#include "engine/core/families/spec.hpp"
 #include "engine/core/model/backend/cpu/attention_units.hpp"
+#include "engine/core/model/backend/target.hpp"
 #include "schemas/base/error.hpp"
 
 namespace millrace::engine {
@@ -17,9 +17,9 @@ struct CpuScratch {
   Buffer partials, work;  // partial sums of cut attention tiles; counters of attention
 
   Status reserve_sums(Device& device);
-  // For the units of a step.
-  Status reserve_attention(Device& device, const AttentionSpec& heads,
-                           const AttentionLimits& limits, const StepTable& step);
+  // For the units of a step, of layers of one kind.
+  Status reserve_attention(Device& device, const AttentionKind& kind, const AttentionLimits& limits,
+                           const AttentionItems& items);
 };
 
 }  // namespace millrace::engine

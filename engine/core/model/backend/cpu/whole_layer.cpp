@@ -97,6 +97,7 @@ std::string WholeLayers::why_in_parts(const LayerProgram& layer) const {
     return "whole layers need a CPU device that shares the host's memory";
   }
   if (target_->math != MathMode::fast) return "whole layers need --math fast";
+  if (!layer.spec->attention.exists()) return "a layer has no attention";
   if (const ExpertsOp* experts = experts_of(layer); experts != nullptr) {
     std::string why = why_experts_in_parts(layer, *experts);
     if (!why.empty()) return why;
@@ -202,6 +203,7 @@ Result<LayerRun> WholeLayers::prepare(std::span<const LayerProgram> layers) {
     MILLRACE_ASSIGN(run.memory, device.allocate(bytes, "the addresses of the experts' memory"));
   }
   run.kind = layers[0].kv.kind;
+  run.columns = target_->kinds[run.kind].columns();
   MILLRACE_ASSIGN(run.kernel, device.kernel(program, "layers"));
   const std::size_t words = lowered.layer_words();
   std::vector<std::uint64_t> table(layers.size() * words, 0);
@@ -227,26 +229,24 @@ Result<LayerRun> WholeLayers::prepare(std::span<const LayerProgram> layers) {
 }
 
 ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lowered) const {
-  const AttentionSpec& heads = layer.spec->attention;
+  const AttentionKind& kind = target_->kinds[layer.kv.kind];
   const auto any = [&](bool LayerText::*flag) { return std::ranges::any_of(lowered.texts, flag); };
   ProgramSpec program{.name = "whole_layer",
                       .defines = target_->attention_defines(layer.kv.kind),
                       .text = functions_of(lowered.texts)};
-  add_kv_defines(program, layer.kv.codecs, heads.head_dim, target_->math);
+  add_kv_defines(program, layer.kv.codecs, kind.head_dim, target_->math);
   target_->add_attention_shape(program, layer.kv.kind);
   const auto add = [&](std::string_view name, std::uint64_t value) {
     program.defines.push_back(define(name, value));
   };
   if (any(&LayerText::turns)) {
-    const RopeSpec& rope = heads.rope;
     program.sources.emplace_back(
         "rope/in_place.cl",
-        std::vector{define("TURN_DIM", rope.dim),
-                    define("TURN_HALVES", rope.kind == RopeKind::halves ? 1 : 0)});
+        std::vector{define("TURN_DIM", kind.turn_dim), define("TURN_HALVES", kind.halves ? 1 : 0)});
   }
   if (any(&LayerText::scales_queries)) program.sources.emplace_back("rope/temperature.cl");
   if (any(&LayerText::norms_heads)) {
-    const bool whole = heads.head_norm == HeadNorm::whole_width;
+    const bool whole = kind.head_norm == HeadNorm::whole_width;
     program.sources.emplace_back("norm/heads.cl", std::vector{define("NORM_WHOLE", whole ? 1 : 0)});
   }
   if (any(&LayerText::adds)) program.sources.emplace_back("norm/add.cl");
@@ -257,11 +257,11 @@ ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lo
   add("WIDTH", target_->spec.width);
   add("HIDDEN_STRIDE", input_stride(target_->spec.width));
   add("NORMED_STRIDE", code_stride(target_->spec.width));
-  add("ATTENDED_STRIDE", code_stride(heads.heads * heads.head_dim));
+  add("ATTENDED_STRIDE", code_stride(kind.columns()));
   add("ACTIVATED_STRIDE", code_stride(dense_width(layer.spec->feed_forward)));
   add("DOT", static_cast<std::uint64_t>(target_->device->dot()));
   add("TILE", target_->tuning.integer_tile);
-  add("TILE_TOKENS", limits_->tile_tokens);
+  add("TILE_TOKENS", limits_of(layer.kv.kind).tile_tokens);
   add("SUMS", target_->variant.sums);
   if (target_->variant.half_by_integers) program.defines.emplace_back("HALF_BY_INTEGERS=1");
   if (const Experts* experts = lowered.texts[0].experts; experts != nullptr) {
@@ -328,11 +328,11 @@ std::uint32_t WholeLayers::patience_of(const LayerRun& layers, std::uint32_t tok
 }
 
 Status WholeLayers::run(LayerRun& layers, const LayerStep& x) {
-  MILLRACE_TRY(
-      scratch_->reserve_attention(*target_->device, target_->spec.attention(), *limits_, x.step));
-  MILLRACE_TRY(name_memory(layers, x.step.tokens));
   const StepTable& step = x.step;
-  const AttentionItems& items = step.attention[target_->window_of(layers.kind)];
+  const AttentionKind& kind = target_->kinds[layers.kind];
+  const AttentionItems& items = step.attention[target_->cut_of(layers.kind)];
+  MILLRACE_TRY(scratch_->reserve_attention(*target_->device, kind, limits_of(layers.kind), items));
+  MILLRACE_TRY(name_memory(layers, step.tokens));
   const kernels::Tuning& tuning = target_->tuning;
   const std::uint32_t cores = target_->device->info().compute_units;
   // A chunk of a wide step takes 10 to 40 us, less if many cores share the step.
@@ -355,8 +355,8 @@ Status WholeLayers::run(LayerRun& layers, const LayerStep& x) {
                                   phases_,
                                   items.positions_at,
                                   items.tables_at,
-                                  step.tiles.offset,
-                                  step.tiles.count,
+                                  items.tiles.offset,
+                                  items.tiles.count,
                                   items.multi_units.offset,
                                   items.multi_units.count,
                                   items.single_units.offset,
@@ -365,7 +365,7 @@ Status WholeLayers::run(LayerRun& layers, const LayerStep& x) {
                                   many ? 1 : tuning.layer_pairs,
                                   many ? std::min(4u, tuning.layer_tiles) : tuning.layer_tiles,
                                   patience_of(layers, step.tokens),
-                                  target_->kinds[layers.kind].scale,
+                                  kind.scale,
                                   target_->inverse_width(),
                                   target_->spec.norm_epsilon});
 }

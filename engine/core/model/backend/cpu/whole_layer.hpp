@@ -26,6 +26,7 @@ struct LayerRun {
   std::uint32_t layers = 0;
   std::uint64_t weights = 0;  // of all these layers
   std::uint32_t kind = 0;     // of their attention
+  std::uint32_t columns = 0;  // of its output
   Buffer table;               // addresses of the buffers of each layer
   std::vector<const Buffer*> buffers;
   // If the layers have experts: the addresses of their memory, and of which generation it is.
@@ -45,7 +46,8 @@ struct LayerStep {
 
 class WholeLayers {
  public:
-  WholeLayers(const Target& target, const AttentionLimits& limits, CpuScratch& scratch)
+  // `limits` has an entry for each of the target's cuts.
+  WholeLayers(const Target& target, const std::vector<AttentionLimits>& limits, CpuScratch& scratch)
       : target_(&target), limits_(&limits), scratch_(&scratch) {}
 
   // These functions return a text for people: why a layer must run in parts, and why two whole
@@ -53,8 +55,7 @@ class WholeLayers {
   std::string why_in_parts(const LayerProgram& layer) const;
   std::string why_apart(const LayerProgram& before, const LayerProgram& layer) const;
 
-  // Compiles layers that run together; call Target::set_qkv first, nothing else is needed. The
-  // layers' buffers must outlive the run.
+  // Compiles layers that run together. The layers' buffers must outlive the run.
   Result<LayerRun> prepare(std::span<const LayerProgram> layers);
   Status run(LayerRun& layers, const LayerStep& x);
 
@@ -63,13 +64,16 @@ class WholeLayers {
 
  private:
   struct Lowered;
+  const AttentionLimits& limits_of(std::uint32_t kind) const {
+    return (*limits_)[target_->cut_of(kind)];
+  }
   std::string why_experts_in_parts(const LayerProgram& layer, const ExpertsOp& experts) const;
   Status name_memory(LayerRun& layers, std::uint32_t tokens);
   std::uint32_t patience_of(const LayerRun& layers, std::uint32_t tokens) const;
   ProgramSpec program_of(const LayerProgram& layer, const Lowered& lowered) const;
 
   const Target* target_;
-  const AttentionLimits* limits_;
+  const std::vector<AttentionLimits>* limits_;
   CpuScratch* scratch_;
   Buffer phases_;
   std::map<std::string, Program> programs_;  // by text and defines

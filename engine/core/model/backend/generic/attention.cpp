@@ -7,9 +7,9 @@
 namespace millrace::engine {
 namespace {
 
-void add_generic_kv_defines(ProgramSpec& program, const KvCodecs& codecs, const Target& target,
+void add_generic_kv_defines(ProgramSpec& program, const KvCodecs& codecs, std::uint32_t head_dim,
                             MathMode math) {
-  add_kv_defines(program, codecs, target.spec.attention().head_dim, math);
+  add_kv_defines(program, codecs, head_dim, math);
   program.defines.emplace_back("ATOMIC_VALUES=1");  // work-items of a group share a row
 }
 
@@ -18,15 +18,17 @@ void add_generic_kv_defines(ProgramSpec& program, const KvCodecs& codecs, const 
 Status GenericBackend::prepare_attention(const KvCodecs& codecs, std::uint32_t kind) {
   KvKernels& kernels = kv_kernels_[{codecs, kind}];
   if (kernels.rope_kv) return {};
-  ProgramSpec program{
-      .name = "attention", .sources = {"attention/generic.cl"}, .defines = target().layer_defines};
-  add_generic_kv_defines(program, codecs, target(), target().math);
+  const std::uint32_t head_dim = target().kinds[kind].head_dim;
+  ProgramSpec program{.name = "attention",
+                      .sources = {"attention/generic.cl"},
+                      .defines = target().head_defines(kind)};
+  add_generic_kv_defines(program, codecs, head_dim, target().math);
   target().add_attention_shape(program, kind);
   MILLRACE_ASSIGN(const Program attending, device_->build(program));
   MILLRACE_ASSIGN(kernels.attend, device_->kernel(attending, "attention"));
   ProgramSpec store{
       .name = "store", .sources = {"rope/generic.cl"}, .defines = target().attention_defines(kind)};
-  add_generic_kv_defines(store, codecs, target(), MathMode::exact);
+  add_generic_kv_defines(store, codecs, head_dim, MathMode::exact);
   MILLRACE_ASSIGN(const Program storing, device_->build(store));
   MILLRACE_ASSIGN(kernels.rope_kv, device_->kernel(storing, "rope_kv"));
   return {};
@@ -34,25 +36,24 @@ Status GenericBackend::prepare_attention(const KvCodecs& codecs, std::uint32_t k
 
 Status GenericBackend::rope_and_store(const AttentionCall& call) {
   const KvPages& kv = call.kv;
-  const AttentionSpec& heads = target().spec.attention();
-  const AttentionItems& items = call.step.attention[target().window_of(kv.kind)];
+  const AttentionKind& kind = target().kinds[kv.kind];
+  const AttentionItems& items = call.step.attention[target().cut_of(kv.kind)];
   return device_->launch(
       kv_kernels_.at({kv.codecs, kv.kind}).rope_kv,
-      {.groups = {heads.heads + heads.kv_heads, call.step.tokens}, .local = {device_->row_items()}},
+      {.groups = {kind.heads + kind.kv_heads, call.step.tokens}, .local = {device_->row_items()}},
       {call.qkv, call.rope, kv.means, kv.buffer, call.step_words, items.positions_at,
-       items.tables_at, target().qkv_stride});
+       items.tables_at, kind.qkv_stride()});
 }
 
 Result<Forms> GenericBackend::attend(const AttentionCall& call, const Activation& out, Forms) {
   const KvPages& kv = call.kv;
-  const AttentionSpec& heads = target().spec.attention();
-  const AttentionItems& items = call.step.attention[target().window_of(kv.kind)];
-  MILLRACE_TRY(
-      device_->launch(kv_kernels_.at({kv.codecs, kv.kind}).attend,
-                      {.groups = {heads.heads, call.step.tokens}, .local = {ATTENTION_ITEMS}},
-                      {call.qkv, kv.means, kv.sinks, kv.buffer, call.step_words, out.rows,
-                       items.positions_at, items.tables_at, target().qkv_stride,
-                       input_stride(heads.heads * heads.head_dim), target().kinds[kv.kind].scale}));
+  const AttentionKind& kind = target().kinds[kv.kind];
+  const AttentionItems& items = call.step.attention[target().cut_of(kv.kind)];
+  MILLRACE_TRY(device_->launch(
+      kv_kernels_.at({kv.codecs, kv.kind}).attend,
+      {.groups = {kind.heads, call.step.tokens}, .local = {ATTENTION_ITEMS}},
+      {call.qkv, kv.means, kv.sinks, kv.buffer, call.step_words, out.rows, items.positions_at,
+       items.tables_at, kind.qkv_stride(), input_stride(kind.columns()), kind.scale}));
   return Forms{.rows = true};
 }
 
