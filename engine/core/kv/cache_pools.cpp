@@ -8,7 +8,8 @@ namespace millrace::engine {
 CachePools::CachePools(std::uint32_t page_tokens, std::span<const PoolSize> groups,
                        std::uint32_t row_tokens)
     : row_tokens_(row_tokens) {
-  assert(!groups.empty() && groups.front().window == 0);
+  assert(!groups.empty() && groups.front().window == 0 && !groups.front().states);
+  has_states_ = groups.back().states;
   for (const PoolSize& group : groups) {
     pools_.emplace_back(group.pages, page_tokens);
     windows_.push_back(group.window);
@@ -26,7 +27,7 @@ std::uint64_t CachePools::most_pages(std::size_t group, std::uint64_t positions,
 
 std::uint64_t CachePools::most_positions() const {
   std::uint64_t out = std::uint64_t{pools_.front().total()} * page_tokens();
-  for (std::size_t group = 1; group < pools_.size(); ++group) {
+  for (std::size_t group = 1; group < groups(); ++group) {
     const auto most = most_window_positions(windows_[group], row_tokens_, page_tokens());
     const std::uint64_t room = std::uint64_t{pools_[group].total()} * page_tokens();
     if (room < pools_[group].pages_for(most) * std::uint64_t{page_tokens()}) {
@@ -38,17 +39,17 @@ std::uint64_t CachePools::most_positions() const {
 
 std::uint64_t CachePools::total() const {
   std::uint64_t out = 0;
-  for (const PagePool& pool : pools_) out += pool.total();
+  for (const PagePool& pool : std::span(pools_).first(groups())) out += pool.total();
   return out;
 }
 
 std::uint64_t CachePools::in_use() const {
   std::uint64_t out = 0;
-  for (const PagePool& pool : pools_) out += pool.used() - pool.idle();
+  for (const PagePool& pool : std::span(pools_).first(groups())) out += pool.used() - pool.idle();
   return out;
 }
 
-SequencePages::SequencePages(CachePools& pools) : pools_(&pools) {
+SequencePages::SequencePages(CachePools& pools) : pools_(&pools), states_(pools.states()) {
   tables_.reserve(pools.groups());
   for (std::size_t group = 0; group < pools.groups(); ++group) tables_.emplace_back(pools[group]);
 }
@@ -59,8 +60,15 @@ void SequencePages::forget_before(std::uint32_t position) {
   }
 }
 
+std::vector<PageId> SequencePages::held(std::size_t pool) const {
+  if (pool == tables_.size()) return states_.held();
+  const auto pages = tables_[pool].pages();
+  return {pages.begin(), pages.end()};
+}
+
 void SequencePages::clear() {
   for (PageTable& table : tables_) table.clear();
+  states_.clear();
 }
 
 }  // namespace millrace::engine

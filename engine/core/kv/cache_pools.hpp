@@ -8,19 +8,25 @@
 //
 // A token at position p of a group with window w sees positions p - w + 1 to p. So pages before the
 // page of p - w + 1 are given up once no position up to p is left to compute; see
-// SequencePages::forget_before. Thread safety: one owner thread.
+// SequencePages::forget_before.
+//
+// The recurrent layers of a model have one more pool, of states: a page of it is the states of all
+// these layers after some token, whatever its position (sequence_states.hpp). Thread safety: one
+// owner thread.
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "engine/core/kv/page_pool.hpp"
+#include "engine/core/kv/sequence_states.hpp"
 
 namespace millrace::engine {
 
 struct PoolSize {
   std::uint32_t pages = 0;
-  std::uint32_t window = 0;  // 0 for the first group, and only for it
+  std::uint32_t window = 0;  // 0 for the first group and for states, and only for them
+  bool states = false;       // the last one may be
 };
 
 // The first page of which a token at `position`, or a later one, sees anything.
@@ -45,7 +51,11 @@ class CachePools {
   CachePools(const CachePools&) = delete;
   CachePools& operator=(const CachePools&) = delete;
 
-  std::size_t groups() const { return pools_.size(); }
+  // The cache groups, and all pools: the states' pool is the last one, if there is one.
+  std::size_t groups() const { return pools_.size() - (has_states_ ? 1 : 0); }
+  std::size_t pools() const { return pools_.size(); }
+  bool has_states() const { return has_states_; }
+  PagePool* states() { return has_states_ ? &pools_.back() : nullptr; }
   PagePool& operator[](std::size_t group) { return pools_[group]; }
   const PagePool& operator[](std::size_t group) const { return pools_[group]; }
   std::uint32_t window(std::size_t group) const { return windows_[group]; }
@@ -61,7 +71,7 @@ class CachePools {
                            std::uint32_t row_tokens) const;
   // The positions of the longest sequence that fits when it is alone.
   std::uint64_t most_positions() const;
-  // Sums over all groups.
+  // Sums over all cache groups.
   std::uint64_t total() const;
   std::uint64_t in_use() const;  // pages that sequences hold
   void dump(std::ostream& out) const;
@@ -70,9 +80,10 @@ class CachePools {
   std::vector<PagePool> pools_;
   std::vector<std::uint32_t> windows_;
   std::uint32_t row_tokens_;
+  bool has_states_ = false;
 };
 
-// The pages of one sequence, by group.
+// The pages of one sequence, by group, and its states.
 class SequencePages {
  public:
   explicit SequencePages(CachePools& pools);
@@ -80,6 +91,10 @@ class SequencePages {
   std::size_t groups() const { return tables_.size(); }
   PageTable& operator[](std::size_t group) { return tables_[group]; }
   const PageTable& operator[](std::size_t group) const { return tables_[group]; }
+  SequenceStates& states() { return states_; }
+  const SequenceStates& states() const { return states_; }
+  // All pages that the sequence holds of a pool.
+  std::vector<PageId> held(std::size_t pool) const;
   // Gives up the pages that no token from `position` on sees.
   void forget_before(std::uint32_t position);
   void clear();
@@ -87,6 +102,7 @@ class SequencePages {
  private:
   CachePools* pools_;
   std::vector<PageTable> tables_;
+  SequenceStates states_;
 };
 
 }  // namespace millrace::engine

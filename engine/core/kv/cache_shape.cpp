@@ -1,11 +1,18 @@
 #include "engine/core/kv/cache_shape.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "schemas/base/number_text.hpp"
 
 namespace millrace::engine {
+namespace {
+
+constexpr std::uint64_t default_sequences = 8;
+constexpr std::uint64_t pages_without_bytes = std::uint64_t{1} << 20;
+
+}  // namespace
 
 std::vector<LayerGroup> CacheShape::groups() const {
   std::vector<LayerGroup> out(1);
@@ -41,12 +48,25 @@ std::vector<std::uint64_t> CacheShape::layer_places() const {
   return out;
 }
 
+std::uint64_t CacheShape::state_bytes() const {
+  return std::accumulate(states.begin(), states.end(), std::uint64_t{0});
+}
+
 Status CacheShape::check_room(std::uint64_t bytes) const {
-  if (bytes >= page_bytes()) return {};
-  return fail(Code::kv_exceeded,
-              "--kv-memory of " + size_text(bytes) + " holds no page: one page of " +
-                  std::to_string(kv_page_tokens) + " tokens takes " + size_text(page_bytes()),
-              "raise --kv-memory");
+  const std::uint64_t state = state_bytes();
+  if (bytes >= page_bytes() + state) return {};
+  std::string what = "--kv-memory of " + size_text(bytes) + " holds no page: one page of " +
+                     std::to_string(kv_page_tokens) + " tokens takes " + size_text(page_bytes());
+  if (state > 0) what += ", beside the state of a sequence, which takes " + size_text(state);
+  return fail(Code::kv_exceeded, what, "raise --kv-memory");
+}
+
+std::uint64_t CacheShape::state_count(std::uint64_t bytes, const CacheLoad& load) const {
+  const std::uint64_t each = state_bytes();
+  if (each == 0) return 0;
+  const std::uint64_t sequences = load.sequences == 0 ? default_sequences : load.sequences;
+  const std::uint64_t running = std::clamp<std::uint64_t>(bytes / 2 / each, 1, sequences);
+  return running + std::min((bytes - running * each) / 4 / each, 2 * sequences);
 }
 
 std::vector<std::uint64_t> CacheShape::divide(std::uint64_t bytes, const CacheLoad& load) const {
@@ -54,6 +74,8 @@ std::vector<std::uint64_t> CacheShape::divide(std::uint64_t bytes, const CacheLo
   const auto pages_for = [](std::uint64_t tokens) {
     return (tokens + kv_page_tokens - 1) / kv_page_tokens;
   };
+  bytes -= state_count(bytes, load) * state_bytes();
+  if (page_bytes() == 0) return {pages_without_bytes};
   std::vector<std::uint64_t> out(all.size(), bytes / page_bytes());
   if (load.sequences == 0) return out;
   for (std::size_t i = 1; i < all.size(); ++i) {

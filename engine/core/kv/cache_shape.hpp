@@ -12,6 +12,11 @@
 //           Group 0 has the rest. So no group ever has fewer pages than a common pool would have,
 //           unless it has enough for all sequences at once. With load.sequences of 0 all groups
 //           have the same number.
+//   states  Of a model with recurrent layers a sequence has a state of constant size, too. First
+//           come the states of load.sequences sequences (8 if that is 0), as far as they fit in
+//           half of the memory, but at least one; then, in up to a quarter of what is left, twice
+//           as many states for known beginnings. Pages get the rest. A model without keys and
+//           values has pages of no bytes, as many as no sequence needs.
 //
 // Thread safety: plain values.
 #include <cstdint>
@@ -37,6 +42,7 @@ struct CacheShape {
   KvShape shape{};                       // the heads of each layer
   std::vector<KvCodecs> layers{};        // the codecs of each layer
   std::vector<std::uint32_t> windows{};  // of each layer, 0: none; empty: no layer has one
+  std::vector<std::uint64_t> states{};   // bytes in each layer; empty: no layer has one
 
   std::vector<LayerGroup> groups() const;
   // Bytes of one page in one layer, in the layers of a group, and in all layers.
@@ -47,8 +53,10 @@ struct CacheShape {
   std::vector<std::uint64_t> layer_places() const;
   std::uint64_t page_bytes(const LayerGroup& group) const;
   std::uint64_t page_bytes() const;
-  Status check_room(std::uint64_t bytes) const;  // kv_exceeded if they hold no page
-  // The pages of each group in so many bytes; none if check_room fails.
+  std::uint64_t state_bytes() const;             // of one sequence in all layers
+  Status check_room(std::uint64_t bytes) const;  // kv_exceeded if they hold no page and no state
+  // The states in so many bytes, and the pages of each group in the rest; none if check_room fails.
+  std::uint64_t state_count(std::uint64_t bytes, const CacheLoad& load) const;
   std::vector<std::uint64_t> divide(std::uint64_t bytes, const CacheLoad& load) const;
 };
 

@@ -15,7 +15,7 @@ Result<std::uint64_t> held_tokens(std::string_view name, const KvProtection& pro
   MILLRACE_ASSIGN(KvPolicy policy, parse_kv_policy(name));
   policy.protection = protection;
   MILLRACE_ASSIGN(const KvLayers layers, resolve(policy, shape));
-  const CacheShape cache{shape, layers.layers, load.windows};
+  const CacheShape cache{shape, layers.layers, load.windows, load.states};
   const CacheLoad sequences{load.max_batch, load.row_tokens, load.step_tokens};
   return cache.divide(load.memory_bytes, sequences).front() * kv_page_tokens;
 }

@@ -36,6 +36,7 @@ struct KvLoad {
   std::uint32_t max_batch = 0;                    // sequences at once
   std::uint32_t context_tokens = 0;               // the model's
   std::vector<std::uint32_t> windows{};           // as in CacheShape
+  std::vector<std::uint64_t> states{};            // as in CacheShape
   std::uint32_t row_tokens = 0, step_tokens = 0;  // as in CacheLoad
 };
 

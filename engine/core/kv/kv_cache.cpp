@@ -9,6 +9,7 @@
 #include "schemas/base/number_text.hpp"
 
 namespace millrace::engine {
+
 Result<KvCache> KvCache::create(Device& device, const CacheShape& shape, std::uint64_t bytes,
                                 const CacheLoad& load) {
   const std::uint64_t memory = device.info().global_bytes;
@@ -51,7 +52,41 @@ Result<KvCache> KvCache::create(Device& device, const CacheShape& shape, std::ui
                                       "the KV pages of layer " + std::to_string(layer)));
     }
   }
+  MILLRACE_TRY(cache.create_states(device, bytes, load));
   return cache;
+}
+
+Status KvCache::create_states(Device& device, std::uint64_t bytes, const CacheLoad& load) {
+  states_.resize(shape_.layers.size());
+  if (shape_.state_bytes() == 0) return {};
+  const std::uint64_t largest = std::ranges::max(shape_.states);
+  const std::uint64_t wanted = shape_.state_count(bytes, load);
+  const std::uint64_t count = std::min(wanted, device.info().max_allocation_bytes / largest);
+  if (count == 0) {
+    return fail(Code::kv_exceeded,
+                "the device's largest allocation of " +
+                    size_text(device.info().max_allocation_bytes) + " holds no state of " +
+                    size_text(largest) + " a layer",
+                "choose another --device");
+  }
+  if (count < load.sequences) {
+    log_warn("the KV memory holds fewer states than sequences may run at once",
+             {{"states", count}, {"sequences", load.sequences}});
+  }
+  state_count_ = static_cast<std::uint32_t>(count);
+  for (std::size_t layer = 0; layer < states_.size(); ++layer) {
+    if (shape_.states[layer] == 0) continue;
+    MILLRACE_ASSIGN(states_[layer],
+                    device.allocate(count * shape_.states[layer],
+                                    "the states of layer " + std::to_string(layer)));
+  }
+  return {};
+}
+
+std::vector<PoolSize> KvCache::pools() const {
+  std::vector<PoolSize> out = sizes_;
+  if (state_count_ > 0) out.push_back({.pages = state_count_, .states = true});
+  return out;
 }
 
 std::string KvCache::text() const {
@@ -63,7 +98,13 @@ std::string KvCache::text() const {
     out += i == 0 ? " layers" : " of window " + std::to_string(groups_[i].window);
     out += " hold " + std::to_string(tokens) + (i == 0 ? " tokens" : "");
   }
-  return out;
+  if (state_count_ == 0) return out;
+  if (groups_.size() == 1 && !groups_[0].layers.empty()) {
+    out = std::to_string(groups_[0].layers.size()) + " layers hold " +
+          std::to_string(std::uint64_t{sizes_[0].pages} * kv_page_tokens) + " tokens";
+  }
+  return out + (out.empty() ? "" : ", ") + std::to_string(state_count_) + " states of " +
+         size_text(shape_.state_bytes());
 }
 
 Status KvCache::copy_page(Device& device, const PageCopy& copy) const {

@@ -1,9 +1,9 @@
 #pragma once
-// The device memory of a model's KV pages. Each layer that stores any has a buffer of its own,
-// which keeps every allocation under the device's limit; a page id means the same page in each
-// layer of a cache group (cache_shape.hpp). CachePools knows which page belongs to which sequence;
-// kernels/kv/layout.cl defines the layout inside a page. Errors: kv_exceeded, out_of_memory,
-// device_error. Thread safety: the device's owner thread.
+// The device memory of a model's KV pages, and of the states of its recurrent layers. Each layer
+// that stores any has a buffer of its own, which keeps every allocation under the device's limit; a
+// page id means the same page in each layer of a cache group (cache_shape.hpp). CachePools knows
+// which page belongs to which sequence; kernels/kv/layout.cl defines the layout inside a page.
+// Errors: kv_exceeded, out_of_memory, device_error. Thread safety: the device's owner thread.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -26,11 +26,16 @@ class KvCache {
 
   const CacheShape& shape() const { return shape_; }
   const std::vector<PoolSize>& groups() const { return sizes_; }
+  std::uint32_t state_count() const { return state_count_; }
+  std::vector<PoolSize> pools() const;  // of all groups, and of states if there are any
   std::uint32_t page_count() const { return sizes_.front().pages; }  // of group 0
-  // For people: how many tokens each group holds; empty if there is one group.
+  // For people: how many tokens each group holds, and how many states there are; empty if there is
+  // one group and no state.
   std::string text() const;
   // A layer's pages; empty if it stores nothing.
   const Buffer& layer(std::uint32_t index) const { return layers_[index]; }
+  // The states of a recurrent layer, CacheShape::states bytes each, one after the other.
+  const Buffer& states(std::uint32_t index) const { return states_[index]; }
   Status copy_page(Device& device, const PageCopy& copy) const;
   // Enqueue copies of pages to or from host memory. `pages` has one id of each group for a page, or
   // no_page where that part is not copied. The memory holds the pages one after the other, each as
@@ -48,12 +53,14 @@ class KvCache {
     std::size_t count = 0, host_at = 0;
     std::uint64_t bytes = 0;  // of a page in the layer
   };
+  Status create_states(Device& device, std::uint64_t bytes, const CacheLoad& load);
   Result<std::vector<Stretch>> stretches(std::span<const PageId> pages, std::size_t bytes) const;
 
   CacheShape shape_;
   std::vector<LayerGroup> groups_;
   std::vector<PoolSize> sizes_;  // of each group
-  std::vector<Buffer> layers_;
+  std::vector<Buffer> layers_, states_;
+  std::uint32_t state_count_ = 0;
 };
 
 }  // namespace millrace::engine

@@ -36,6 +36,7 @@ class PagePool {
   // Add and remove the prefix tree's reference, of which a page has at most one.
   void keep(PageId page);
   void drop(PageId page);
+  bool is_kept(PageId page) const { return kept_[page]; }
   void dump(std::ostream& out) const;
 
  private:

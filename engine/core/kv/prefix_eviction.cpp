@@ -1,4 +1,4 @@
-// Which pages of the prefix tree go first, and the pages of windowed groups.
+// Which pages of the prefix tree go first, and the pages of windowed groups and states.
 #include <cassert>
 
 #include "engine/core/kv/prefix_node.hpp"
@@ -56,12 +56,17 @@ void PrefixTree::delist(Node& node) {
   list(0, node.keep).erase(node.used);
 }
 
-// Takes the pages of windowed groups that the node lacks and the sequence has.
+// Takes the pages of windowed groups, and the state, that the node lacks and the sequence has.
 void PrefixTree::adopt(Node& node, const SequencePages& pages) {
-  for (std::size_t group = 1; group < pools_->groups(); ++group) {
+  const auto of_sequence = [&](std::size_t group) -> std::optional<PageId> {
+    if (group == pages.groups()) return pages.states().kept(node.index);
+    return pages[group].has(node.index) ? std::optional(pages[group].at(node.index)) : std::nullopt;
+  };
+  for (std::size_t group = 1; group < pools_->pools(); ++group) {
     WindowPage& windowed = node.windowed[group - 1];
-    if (windowed.page != no_page || !pages[group].has(node.index)) continue;
-    windowed.page = pages[group].at(node.index);
+    const std::optional<PageId> page = of_sequence(group);
+    if (windowed.page != no_page || !page) continue;
+    windowed.page = *page;
     windowed.used = ++uses_;
     (*pools_)[group].keep(windowed.page);
     list(group, windowed.keep).emplace(windowed.used, &node);
@@ -74,6 +79,15 @@ void PrefixTree::drop_window(Node& node, std::size_t group) {
   list(group, windowed.keep).erase(windowed.used);
   (*pools_)[group].drop(windowed.page);
   windowed.page = no_page;
+}
+
+// Gives a node's page of a windowed group, or its state, at least this kind.
+void PrefixTree::raise(Node& node, std::size_t group, Keep keep) {
+  WindowPage& windowed = node.windowed[group - 1];
+  if (windowed.keep >= keep) return;
+  if (windowed.page != no_page) list(group, windowed.keep).erase(windowed.used);
+  windowed.keep = keep;
+  if (windowed.page != no_page) list(group, windowed.keep).emplace(windowed.used, &node);
 }
 
 void PrefixTree::use_window(Node& node, std::size_t group) {

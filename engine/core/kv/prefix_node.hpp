@@ -25,7 +25,7 @@ struct ByTokens {
   }
 };
 
-// A page of a windowed group. It keeps its kind when the page goes and comes back.
+// A page of a windowed group, or a state. It keeps its kind when the page goes and comes back.
 struct PrefixTree::WindowPage {
   PageId page = no_page;
   Keep keep = Keep::plain;
@@ -41,8 +41,8 @@ struct PrefixTree::Node {
   Keep keep = Keep::plain;
   std::uint64_t writer = 0;  // while promised
   std::uint64_t used = 0;
-  std::uint32_t index = 0;  // of the page on its path
-  std::vector<WindowPage> windowed;
+  std::uint32_t index = 0;           // of the page on its path
+  std::vector<WindowPage> windowed;  // of pools 1, 2 ...: the windowed groups, then the state
   std::set<std::unique_ptr<Node>, ByTokens> children;
 
   bool whole() const {

@@ -17,7 +17,7 @@ std::uint32_t common(std::span<const TokenId> a, std::span<const TokenId> b) {
 
 }  // namespace
 
-PrefixTree::PrefixTree(CachePools& pools) : pools_(&pools), lists_(pools.groups()) {}
+PrefixTree::PrefixTree(CachePools& pools) : pools_(&pools), lists_(pools.pools()) {}
 
 PrefixTree::Space PrefixTree::open(const std::string& name) {
   std::weak_ptr<Node>& known = spaces_[name];
@@ -64,12 +64,12 @@ PrefixTree::Match PrefixTree::find(const Space& space, std::span<const TokenId> 
 // the pages that the next token sees.
 std::uint32_t PrefixTree::known_pages() {
   const auto size = static_cast<std::uint32_t>(path_.size());
-  if (pools_->groups() == 1) return size;
+  if (pools_->pools() == 1) return size;
   std::uint32_t known = 0;
   std::vector<std::uint32_t> from(pools_->groups() -
                                   1);  // the first page of the run that ends here
   for (std::uint32_t i = 0; i < size; ++i) {
-    bool enough = true;
+    bool enough = !pools_->has_states() || path_[i]->windowed.back().page != no_page;
     for (std::size_t group = 1; group < pools_->groups(); ++group) {
       if (path_[i]->windowed[group - 1].page == no_page) from[group - 1] = i + 1;
       const std::uint32_t seen = pools_->first_page(group, (i + 1) * pools_->page_tokens());
@@ -80,7 +80,7 @@ std::uint32_t PrefixTree::known_pages() {
   return known;
 }
 
-// The pages of windowed groups that a token after this page sees.
+// The pages of windowed groups that a token after this page sees, and the state after it.
 void PrefixTree::take_windows(Node& node, Match& match) {
   for (std::size_t group = 1; group < pools_->groups(); ++group) {
     const std::uint32_t next = node.parent == nullptr ? 0 : node.index + 1;
@@ -91,6 +91,9 @@ void PrefixTree::take_windows(Node& node, Match& match) {
     }
     match.windowed.push_back(std::move(run));
   }
+  if (!pools_->has_states() || node.parent == nullptr) return;
+  match.state = node.windowed.back().page;
+  use_window(node, pools_->groups());
 }
 
 std::vector<PageId> PrefixTree::whole(const Space& space, std::span<const TokenId> tokens) {
@@ -109,8 +112,10 @@ std::vector<PageId> PrefixTree::whole(const Space& space, std::span<const TokenI
 }
 
 // Finds the written child that shares the most first tokens with `rest`, of those that have a page
-// of every group. It is one of the two between which `rest` would be inserted.
+// of every group. It is one of the two between which `rest` would be inserted. A state is that
+// after a whole page, so models with states go on from whole pages only.
 void PrefixTree::match_inside(Node& node, std::span<const TokenId> rest, Match& match) {
+  if (pools_->has_states()) return;
   rest = rest.first(std::min<std::size_t>(rest.size(), pools_->page_tokens()));
   Node* best = nullptr;
   const auto consider = [&](Node& candidate) {
@@ -217,13 +222,10 @@ void PrefixTree::mark(const Space& space, std::span<const TokenId> tokens,
     const std::uint32_t first =
         pools_->first_page(group, (node->index + 1) * pools_->page_tokens());
     for (Node* at = node; at->parent != nullptr && at->index >= first; at = at->parent) {
-      WindowPage& windowed = at->windowed[group - 1];
-      if (windowed.keep >= checkpoint.keep) continue;
-      if (windowed.page != no_page) list(group, windowed.keep).erase(windowed.used);
-      windowed.keep = checkpoint.keep;
-      if (windowed.page != no_page) list(group, windowed.keep).emplace(windowed.used, at);
+      raise(*at, group, checkpoint.keep);
     }
   }
+  if (pools_->has_states()) raise(*node, pools_->groups(), checkpoint.keep);
   if (node->keep >= checkpoint.keep) return;
   delist(*node);
   node->keep = checkpoint.keep;
@@ -258,7 +260,7 @@ PrefixTree::Node& PrefixTree::add(Node& parent, std::span<const TokenId> tokens,
   node->page = page;
   node->used = ++uses_;
   node->index = parent.parent == nullptr ? 0 : parent.index + 1;
-  node->windowed.resize(pools_->groups() - 1);
+  node->windowed.resize(pools_->pools() - 1);
   Node& added = **parent.children.insert(std::move(node)).first;
   (*pools_)[0].keep(page);
   enlist(added);
@@ -279,7 +281,7 @@ void PrefixTree::remove(Node& leaf) {
   assert(leaf.children.empty());
   Node& parent = *leaf.parent;
   delist(leaf);
-  for (std::size_t group = 1; group < pools_->groups(); ++group) drop_window(leaf, group);
+  for (std::size_t group = 1; group < pools_->pools(); ++group) drop_window(leaf, group);
   (*pools_)[0].drop(leaf.page);
   parent.children.erase(parent.children.find(std::span<const TokenId>(leaf.tokens)));
   enlist(parent);

@@ -23,6 +23,10 @@
 // beginning of n pages is known if the tree has the n pages of group 0, and of each windowed group
 // those that the next token sees. So a path may be known at its end and not in its middle.
 //
+// The states of recurrent layers cannot be cut back. So a node may also have a state, that after
+// its last token, as a page of the states' pool, which may be evicted anywhere on a path, too; and
+// a beginning is known only if the node at its end has one.
+//
 //   group 0   [0][1][2][3][4][5][6]     a window of two pages: 0, 1, 5, 6 and 7 pages are known;
 //   windowed  [0] .  . [3][4][5][6]     to go on after 3 or 4, one would need page 1 or 2
 //
@@ -67,6 +71,7 @@ class PrefixTree {
   struct Match {
     std::vector<PageId> pages;  // whole pages of group 0, first position first
     std::vector<Run> windowed;  // of each windowed group, up to the same position
+    PageId state = no_page;     // after these pages, for models with states
     // The first `shared_tokens` tokens of `shared_pages` (one of each group) come next, too: copy
     // these pages to go on.
     std::uint32_t shared_tokens = 0;
@@ -110,8 +115,8 @@ class PrefixTree {
   void publish(const Space& space, std::span<const TokenId> tokens, SequencePages& pages);
   void mark(const Space& space, std::span<const TokenId> tokens, const Checkpoint& checkpoint);
 
-  // Frees up to `pages` idle pages of a group and returns how many it freed. Group 0 loses leaves,
-  // with their pages of the other groups; a windowed group loses any page.
+  // Frees up to `pages` idle pages of a pool and returns how many it freed. Group 0 loses leaves,
+  // with their pages of the other pools; each of those loses any page.
   std::uint32_t evict(std::size_t group, std::uint32_t pages);
 
   std::uint32_t size() const { return size_; }  // pages of group 0
@@ -124,7 +129,7 @@ class PrefixTree {
     std::uint64_t writer = 0;  // while promised
     Keep keep = Keep::plain;
     std::uint64_t used = 0;
-    std::vector<PageId> windowed;  // no_page where there is none
+    std::vector<PageId> windowed;  // then the state; no_page where there is none
   };
   std::vector<Entry> entries(const Space& space) const;
   void dump(std::ostream& out, const Space& space) const;
@@ -152,11 +157,12 @@ class PrefixTree {
   void adopt(Node& node, const SequencePages& pages);
   void drop_window(Node& node, std::size_t group);
   void use_window(Node& node, std::size_t group);
+  void raise(Node& node, std::size_t group, Keep keep);
 
   CachePools* pools_;
   std::map<std::string, std::weak_ptr<Node>> spaces_;
   // Of group 0, the leaves: each use has a new stamp and marks one path, so no two leaves share
-  // one. Of a windowed group, all nodes that have a page of it, by the page's own stamp.
+  // one. Of another pool, all nodes that have a page of it, by the page's own stamp.
   std::vector<Lists> lists_;
   std::vector<Node*> path_;  // of the find under way
   std::uint64_t uses_ = 0;

@@ -36,6 +36,10 @@ struct PlanRow {
   // [i*page_tokens, (i+1)*page_tokens). It must cover first_position + count. Pages that this step
   // writes must belong to this row alone.
   std::uint32_t page_offset = 0, page_count = 0;
+  // Of a model with recurrent layers: the places of the sequence's states that the row reads,
+  // no_page before its first token, and writes, which may be the same. No other row of the step
+  // writes to the one or uses the other.
+  PageId state_from = no_page, state_to = no_page;
   std::uint32_t output_offset = 0, output_count = 0;  // in StepPlan::outputs
 };
 

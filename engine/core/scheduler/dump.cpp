@@ -27,6 +27,8 @@ void dump_sequence(std::ostream& out, const Sequence& s) {
   for (const Checkpoint& c : s.checkpoints) {
     out << " checkpoint " << c.position << ':' << static_cast<int>(c.keep);
   }
+  dump_list(out, "kept", s.kept_positions);
+  dump_list(out, "states", s.pages.states().held());
   dump_list(out, "tokens", s.tokens);
   dump_pages(out, s.pages);
 }

@@ -39,7 +39,9 @@ PrefixTree::Match Scheduler::reuse(Sequence& sequence) {
   if (sequence.scores_prompt()) return {};
   const auto tokens = std::span<const TokenId>(sequence.tokens).first(sequence.tokens.size() - 1);
   PrefixTree::Match known = tree_.find(sequence.space, tokens);
-  if (known.promised > 0) {
+  if (pools_->has_states()) {
+    if (ask_for_state(sequence, known)) return known;
+  } else if (known.promised > 0) {
     const std::uint32_t pages = known.written + known.promised;
     const auto writer = sequences_.find(known.writer);  // not found: the writer is a restore
     const std::uint64_t admission = writer == sequences_.end() ? 0 : writer->second.admission;
@@ -52,6 +54,7 @@ PrefixTree::Match Scheduler::reuse(Sequence& sequence) {
     sequence.pages[group].forget(run.first);
     for (const PageId page : run.pages) sequence.pages[group].share(page);
   }
+  if (known.state != no_page) sequence.pages.states().resume(known.state);
   // The store cannot help a path of which the tree lacks only pages of windowed groups: its nodes
   // cannot be promised.
   const bool lacks_windows = known.written > known.pages.size();
@@ -124,6 +127,7 @@ void Scheduler::tell_written(Sequence& sequence, std::uint32_t written) {
     tree_.refill(sequence.space, tokens.first(std::min(written, sequence.prompt_tokens)),
                  sequence.pages);
   }
+  sequence.pages.states().settle();
   if (!lacked || written < sequence.prompt_tokens) return;
   for (const Checkpoint& checkpoint : sequence.checkpoints) {
     tree_.mark(sequence.space, sequence.tokens, checkpoint);
@@ -142,6 +146,7 @@ void Scheduler::leave_pages(Sequence& sequence) {
   tree_.publish(sequence.space, tokens, sequence.pages);
   tree_.mark(sequence.space, tokens, {static_cast<std::uint32_t>(accepted), Keep::assistant});
   sequence.pages.clear();
+  sequence.kept_positions.clear();
   sequence.promised.clear();
   sequence.fulfilled = sequence.computed = sequence.written = 0;
 }

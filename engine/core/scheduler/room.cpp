@@ -11,14 +11,15 @@ namespace millrace::engine {
 void Scheduler::add_lacking(PageCounts& pages, const Sequence& sequence) const {
   const std::uint64_t positions = sequence.forecast(lengths_.ahead(sequence.drawn()));
   const std::uint32_t row_tokens = sequence.remaining() > 1 ? pools_->row_tokens() : 1;
-  for (std::size_t group = 0; group < pages.size(); ++group) {
+  for (std::size_t group = 0; group < pools_->groups(); ++group) {
     const std::uint64_t most = pools_->most_pages(group, positions, row_tokens);
     pages[group] += most - std::min<std::uint64_t>(most, sequence.pages[group].size());
   }
+  if (pools_->has_states() && sequence.pages.states().to() == no_page) pages.back() += 1;
 }
 
 Scheduler::PageCounts Scheduler::lacking(const Sequence& sequence) const {
-  PageCounts pages(pools_->groups());
+  PageCounts pages(pools_->pools());
   add_lacking(pages, sequence);
   return pages;
 }
@@ -64,7 +65,7 @@ bool Scheduler::could_make_room(std::uint64_t priority, std::uint64_t rows,
     std::vector<bool> counted(pool.total());  // urgent ones come first: pages they share stay
     for (const SequenceId id : running_) {
       const bool stays = priority_of(id) <= priority;
-      for (const PageId page : sequences_.at(id).pages[group].pages()) {
+      for (const PageId page : sequences_.at(id).pages.held(group)) {
         room += stays || counted[page] ? 0 : 1;
         counted[page] = true;
       }
@@ -84,7 +85,13 @@ bool Scheduler::cover(Sequence& sequence, std::uint32_t from) {
     const std::uint32_t end = from + std::min(length - from, pools_->row_tokens());
     if (!cover(sequence.pages, group, end)) return false;
   }
-  return cover(sequence.pages, 0, length);
+  return take_state(sequence.pages) && cover(sequence.pages, 0, length);
+}
+
+bool Scheduler::take_state(SequencePages& pages) {
+  if (pages.states().take()) return true;
+  tree_.evict(pools_->groups(), 1);
+  return pages.states().take();
 }
 
 bool Scheduler::cover(SequencePages& pages, std::size_t group, std::uint64_t tokens) {

@@ -93,7 +93,7 @@ bool Scheduler::plan(PlannedStep& step) {
 // begin. This must come before anything is planned: a row of the step keeps its pages.
 void Scheduler::make_way() {
   std::uint64_t rows = 0, tokens = 0;
-  PageCounts pages(pools_->groups());
+  PageCounts pages(pools_->pools());
   for (const SequenceId id : waiting_) {
     const auto urgent = [&] {
       return !running_.empty() && priority_of(*running_.rbegin()) > priority_of(id);
@@ -143,7 +143,9 @@ void Scheduler::plan_prefills(PlannedStep& step) {
 
 void Scheduler::plan_chunk(PlannedStep& step, SequenceId id, Sequence& sequence) {
   const std::uint32_t count = chunk_size(options_, step, sequence);
-  if (count > 0) append_row(step, id, sequence, count, *pools_);
+  if (count == 0) return;
+  append_row(step, id, sequence, count, *pools_);
+  keep_state(sequence);
 }
 
 void Scheduler::admit(PlannedStep& step) {
@@ -195,10 +197,11 @@ void Scheduler::start(PlannedStep& step, SequenceId id, const PrefixTree::Match&
     }
   }
   sequence.written = sequence.computed;
+  choose_kept(sequence, known);
   sequence.promised = tree_.promise(sequence.space, sequence.tokens, sequence.pages, id);
   sequence.promised_at = static_cast<std::uint32_t>(sequence.tokens.size() / pools_->page_tokens() -
                                                     sequence.promised.size());
-  sequence.refills = pools_->groups() > 1 && sequence.promised_at > whole;
+  sequence.refills = pools_->pools() > 1 && sequence.promised_at > whole;
   if (stored(sequence) && !known.pages.empty()) {
     options_.store->offer(std::span<const TokenId>(sequence.tokens).first(sequence.computed));
   }

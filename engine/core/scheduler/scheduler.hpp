@@ -21,6 +21,11 @@
 // admission counts the most that it will hold at once. Room is needed in every group: the one that
 // is full pauses sequences.
 //
+// A sequence of a model with states holds a page of the states' pool from its admission on. States
+// stay at chosen borders of pages for others to go on from: at checkpoints, and where another
+// sequence was found to part from this one. They take free pages of the pool, or those of states
+// that were not used for longer; they pause nobody. A paused sequence goes on from the last one.
+//
 // Planning may run one step ahead of delivery: a drawn token that is still on the device is
 // `pending`, and its row names the device slot instead of an id. Thread safety: one owner thread.
 #include <map>
@@ -109,6 +114,10 @@ class Scheduler {
   SequencePages share_for(const SequencePages& pages, std::uint32_t position);
   void tell_written(Sequence& sequence, std::uint32_t written);
   void leave_pages(Sequence& sequence);
+  void choose_kept(Sequence& sequence, const PrefixTree::Match& known) const;
+  void keep_state(Sequence& sequence);
+  bool ask_for_state(Sequence& sequence, const PrefixTree::Match& known);
+  bool take_state(SequencePages& pages);
   std::uint32_t take_slot();
 
   SchedulerOptions options_;

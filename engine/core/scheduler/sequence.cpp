@@ -40,7 +40,8 @@ std::uint32_t chunk_size(const SchedulerOptions& options, const PlannedStep& ste
   const std::uint32_t budget = options.step_tokens - std::min(options.step_tokens, tokens);
   const std::uint32_t room = options.step_outputs - std::min(options.step_outputs, outputs);
   const std::uint32_t remaining = sequence.remaining();
-  const std::uint32_t count = std::min({remaining, options.prefill_chunk, budget});
+  const std::uint32_t to_kept = sequence.next_kept() - sequence.computed;
+  const std::uint32_t count = std::min({remaining, to_kept, options.prefill_chunk, budget});
   if (sequence.scores_prompt()) return std::min(count, room);
   // Only the last token has an output; without room for it, leave that token to a later step.
   return count == remaining && room == 0 ? count - 1 : count;
@@ -65,6 +66,9 @@ void append_row(PlannedStep& step, SequenceId id, Sequence& sequence, std::uint3
   for (std::size_t group = 1; group < pools.groups(); ++group) {
     append_window(step.plan, sequence.pages[group], row.page_count);
   }
+  row.state_from = sequence.pages.states().from();
+  row.state_to = sequence.pages.states().to();
+  sequence.pages.states().advance();
 
   const std::uint32_t first = sequence.computed;
   sequence.computed += count;

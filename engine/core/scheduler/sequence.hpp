@@ -2,6 +2,7 @@
 // The scheduler's record of a sequence, and its rows of a step. Thread safety: one owner thread.
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -38,6 +39,9 @@ struct Sequence {
   };
   std::optional<Wait> wait;
   bool restored = false;  // the store was asked for the sequence's beginning
+  // Of a model with states: borders of pages in the prompt after which the state is kept for
+  // others.
+  std::set<std::uint32_t> kept_positions;
 
   Sequence(CachePools& pools, PrefixTree::Space known) : space(std::move(known)), pages(pools) {}
 
@@ -52,6 +56,11 @@ struct Sequence {
   std::uint32_t resumes_at(std::uint32_t page_tokens) const {
     const auto known = static_cast<std::uint32_t>(tokens.size()) - 1;
     return std::min(written, known) / page_tokens * page_tokens;
+  }
+  // The next position whose state is kept, at which a row must end; none: the end of the tokens.
+  std::uint32_t next_kept() const {
+    const auto next = kept_positions.upper_bound(computed);
+    return next == kept_positions.end() ? length() : *next;
   }
   bool scores_prompt() const { return prompt_logprobs && scored < prompt_tokens; }
   // The number of positions to hold when `tokens_ahead` more tokens are drawn, within max_tokens.

@@ -1,7 +1,8 @@
 #pragma once
 // A model whose keys and values are the tokens themselves. It reads each row's history back from
 // the row's pages, so every error of pages, positions, slots or order changes the tokens it draws.
-// Of windowed cache groups it reads what the row's first token sees; all groups must agree.
+// Of windowed cache groups it reads what the row's first token sees; all groups must agree. A state
+// is all tokens before it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,6 +49,7 @@ class FakeDevice {
     for (std::size_t group = 0; group < pools.groups(); ++group) {
       memory_.emplace_back(std::size_t{pools[group].total()} * page_tokens_, empty);
     }
+    if (pools.has_states()) states_.resize(pools[pools.groups()].total());
   }
 
   std::span<TokenId> page(PageId page, std::size_t group = 0) {
@@ -73,6 +75,7 @@ class FakeDevice {
       std::ranges::copy(page(copy.from, copy.group), page(copy.to, copy.group).begin());
     }
     for (std::size_t r = 0; r < plan.rows.size(); ++r) write(plan, r, written);
+    if (pools_->has_states()) move_states(plan);
     std::vector<Drawn> out;
     for (std::size_t r = 0; r < plan.rows.size(); ++r) outputs(step, r, written, out);
     for (const Drawn& d : out)
@@ -112,6 +115,36 @@ class FakeDevice {
         }
         page(to, group)[position % page_tokens_] = id;
       }
+    }
+  }
+
+  // Rows run in any order, so none may read or write what another one writes.
+  void move_states(const StepPlan& plan) {
+    std::map<PageId, Tokens> after;
+    for (std::size_t r = 0; r < plan.rows.size(); ++r) {
+      const PlanRow& row = plan.rows[r];
+      ASSERT_LT(row.state_to, states_.size());
+      Tokens state;
+      if (row.state_from != no_page) state = states_.at(row.state_from);
+      EXPECT_EQ(state.size(), row.first_position);
+      for (std::uint32_t i = 0; i < row.count; ++i) {
+        const std::uint32_t position = row.first_position + i;
+        state.push_back(page(page_at(plan, r, 0, position))[position % page_tokens_]);
+      }
+      EXPECT_TRUE(after.emplace(row.state_to, std::move(state)).second) << "two rows, one state";
+      for (std::size_t other = 0; other < plan.rows.size(); ++other) {
+        if (other == r) continue;
+        EXPECT_NE(plan.rows[other].state_from, row.state_to);
+      }
+    }
+    for (auto& [place, state] : after) states_[place] = std::move(state);
+    for (std::size_t r = 0; r < plan.rows.size(); ++r) {
+      const PlanRow& row = plan.rows[r];
+      Tokens seen_whole;
+      for (std::uint32_t at = 0; at < row.first_position + row.count; ++at) {
+        seen_whole.push_back(page(page_at(plan, r, 0, at))[at % page_tokens_]);
+      }
+      EXPECT_EQ(states_[row.state_to], seen_whole);
     }
   }
 
@@ -157,6 +190,7 @@ class FakeDevice {
   std::uint32_t page_tokens_;
   std::vector<std::vector<TokenId>> memory_;  // by group
   std::vector<TokenId> slots_;
+  std::vector<Tokens> states_;  // by page of the states' pool
 };
 
 // Scheduler and device in a loop. Steps are delivered `depth` steps late: 0, or 1 as in the engine.
