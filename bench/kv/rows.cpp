@@ -63,7 +63,7 @@ Status Rows::touch() {
 
 // Copies a page in all cache groups, which use the same pages here.
 Status Rows::copy_page(PageId from, PageId to) {
-  for (std::uint32_t group = 0; group < info().groups.size(); ++group) {
+  for (std::uint32_t group = 0; group < info().pools.size(); ++group) {
     MILLRACE_TRY(model_->copy_page({from, to, group}));
   }
   return {};

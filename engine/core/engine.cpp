@@ -108,8 +108,13 @@ Result<std::string> kv_policy(const EngineOptions& options, const ModelSpec& spe
   if (options.kv.substr(0, end) != kv_auto) return options.kv;
   const std::string protection = options.kv.substr(end);
   MILLRACE_ASSIGN(const KvPolicy halves, parse_kv_policy("f16" + protection));
-  const KvLoad load{options.kv_memory_bytes, options.max_batch,   spec.context_tokens,
-                    layer_windows(spec),     row_tokens(options), options.step_tokens};
+  const KvLoad load{.memory_bytes = options.kv_memory_bytes,
+                    .max_batch = options.max_batch,
+                    .context_tokens = spec.context_tokens,
+                    .windows = layer_windows(spec),
+                    .states = layer_states(spec),
+                    .row_tokens = row_tokens(options),
+                    .step_tokens = options.step_tokens};
   MILLRACE_ASSIGN(const KvChoice choice, choose_kv(kv_shape(spec), load, halves.protection));
   std::string policy = std::string(choice.policy) + protection;
   log_info(
@@ -136,7 +141,15 @@ Result<ChosenKv> chosen_kv(const EngineOptions& options, const GgufFile& file) {
     log_warn("--kv-center has no effect, because no layer's keys are quantized: leave it out",
              {{"kv", name}, {"kv_center", options.kv_center}});
   }
-  return ChosenKv{std::move(name), cache_shape(spec, std::move(kv.layers))};
+  ChosenKv out{std::move(name), cache_shape(spec, std::move(kv.layers))};
+  if (options.prefix_cache && !options.prefix_folder.empty() && out.cache.state_bytes() > 0) {
+    return fail(Code::unsupported_architecture,
+                "--prefix-cache " + options.prefix_folder +
+                    ": the states of recurrent layers, which " + spec.architecture +
+                    " has, are not stored on disk",
+                "give --prefix-cache memory");
+  }
+  return out;
 }
 
 // The names of the engine's policy that jobs may ask for: as it was given, by layer, and without
@@ -175,7 +188,7 @@ class ModelEngine final : public Engine {
         model_(std::move(model)),
         sampler_(std::move(sampler)),
         runner_(*device_, *model_, *sampler_),
-        pools_(model_->info().page_tokens, model_->info().groups, row_tokens(options)),
+        pools_(model_->info().page_tokens, model_->info().pools, row_tokens(options)),
         transport_(*device_, *model_) {
     const ModelInfo& m = model_->info();
     if (disk)
@@ -207,6 +220,7 @@ class ModelEngine final : public Engine {
     info_.driver = device_->info().driver;
     info_.vocabulary = host_.tokenizer.vocabulary_size();
     info_.kv_pool_tokens = pools_.most_positions();
+    info_.state_bytes = m.state_bytes;
 
     RequestContext context;
     context.tokenizer = &host_.tokenizer;

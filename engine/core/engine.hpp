@@ -51,6 +51,7 @@ struct EngineInfo {
   std::string program;  // for people: the model's operations, a line each
   std::uint32_t vocabulary = 0;
   std::uint64_t kv_pool_tokens = 0;
+  std::uint64_t state_bytes = 0;  // of a sequence besides its keys and values; 0: it has none
 };
 
 using RequestId = std::uint64_t;

@@ -7,8 +7,10 @@
 //                    and v = sqrt(2 / pi) * (x + 0.044715 x^3)
 //   2  clamped silu  g / (1 + exp(-1.702 g)) * (u + 1), where g = min(gate, 7) and u = up, clamped
 //                    to +-7
+//   3  relu squared  max(up, 0)^2, without a gate
 //
-//   gate_up float [tokens][2 * 16 * blocks]: gate, then up, each padded to 16s with zeros
+//   gate_up float [tokens][GATE_INPUTS * 16 * blocks]: gate, then up, each padded to 16s with
+//           zeros; or up alone
 //   out     float [tokens][out_stride], 16 * blocks of each row written
 //   launch  one group of ROW_ITEMS work-items per token
 // Rounding: ((g * (1 / (1 + exp(e)))) * factor), with e limited to 80. A NaN stays one, and zeros
@@ -19,6 +21,12 @@
 
 #ifndef GATE
 #define GATE 0
+#endif
+
+#if GATE == 3
+#define GATE_INPUTS 1
+#else
+#define GATE_INPUTS 2
 #endif
 
 // mr_gate and mr_gate_factor are what the two inputs become, and mr_gate_exponent is e.
@@ -43,7 +51,7 @@ static inline float16 mr_gate_exponent(float16 g) {
 static inline float16 mr_gate_factor(float16 up) {
   return up;
 }
-#else
+#elif GATE == 2
 // fmin and fmax would make a number of NaN.
 static inline float16 mr_gate(float16 gate) {
   return select(gate, (float16)(7.0f), gate > (float16)(7.0f));
@@ -57,6 +65,16 @@ static inline float16 mr_gate_factor(float16 up) {
 }
 #endif
 
+#if GATE == 3
+static inline float16 mr_gate_mul(float16 gate, float16 up) {
+  const float16 g = select(up, (float16)(0.0f), up < (float16)(0.0f));
+  return g * g;
+}
+
+static inline void mr_gate_mul4(const float16* gate, const float16* up, float16* out) {
+  MR_EACH(i, 4) out[i] = mr_gate_mul(gate[i], up[i]);
+}
+#else
 static inline float16 mr_gate_mul(float16 gate, float16 up) {
   const float16 g = mr_gate(gate);
   const float16 e = fmin(mr_gate_exponent(g), (float16)(80.0f));
@@ -85,12 +103,13 @@ static inline void mr_gate_mul4(const float16* gate, const float16* up, float16*
   }
   MR_FOUR out[i] = (g[i] * t[i]) * mr_gate_factor(up[i]);
 }
+#endif
 
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
 void gated_mul(__global const float* gate_up, __global float* out, uint blocks, uint out_stride) {
   const uint token = (uint)get_group_id(0);
-  __global const float* gate = gate_up + (size_t)token * (blocks * 32);
-  __global const float* up = gate + blocks * 16;
+  __global const float* gate = gate_up + (size_t)token * (blocks * 16 * GATE_INPUTS);
+  __global const float* up = gate + blocks * 16 * (GATE_INPUTS - 1);
   out += (size_t)token * out_stride;
   for (uint b = ROW_ITEM; b < blocks; b += ROW_ITEMS) {
     vstore16(mr_gate_mul(vload16(b, gate), vload16(b, up)), b, out);

@@ -35,10 +35,10 @@ void rms_norm_quantize(__global const float* x, __global const float* weight, __
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
 void gated_mul_quantize(__global const float* gate_up, __global int* out, uint blocks,
                        uint out_stride) {
-  gate_up += get_group_id(0) * (blocks * 64);
+  gate_up += get_group_id(0) * (blocks * 32 * GATE_INPUTS);
   out += get_group_id(0) * out_stride;
   for (uint b = ROW_ITEM; b < blocks; b += ROW_ITEMS) {
-    const uint gate = 2 * b, up = gate + 2 * blocks;
+    const uint gate = 2 * b, up = gate + 2 * blocks * (GATE_INPUTS - 1);
     mr_quantize(mr_gate_mul(vload16(gate, gate_up), vload16(up, gate_up)),
                 mr_gate_mul(vload16(gate + 1, gate_up), vload16(up + 1, gate_up)),
                 out + b * Q_WORDS);

@@ -29,6 +29,14 @@ typedef struct UnitRecord {
   unsigned unused;
 } UnitRecord;
 
+// The tokens of one sequence in a step of a model with recurrent layers.
+typedef struct StateRow {
+  unsigned token;  // the first
+  unsigned tokens;
+  unsigned from;  // the place of the states before it; STEP_NO_SLOT: they are zero
+  unsigned to;    // the place of the states after the last token; may be the same
+} StateRow;
+
 #ifdef __cplusplus
 }  // namespace millrace::kernels
 #endif

@@ -70,6 +70,8 @@ nlohmann::json hits(const EngineOptions& options, const Input& input) {
   for (const std::size_t count : {31, 32, 33, 48}) {
     GenerationRequest request = greedy(input.tokens, count, 1);
     request.logprobs.listed = input.listed;
+    // A state is kept where a second prompt is seen to part from the first.
+    run(*engine, {request});
     const GenerationResult result = std::move(run(*engine, {request}).front());
     out.push_back({{"tokens", count},
                    {"cached", result.usage.cached_tokens},
@@ -90,6 +92,24 @@ bool same(const GenerationResult& a, const GenerationResult& b) {
   return x.tokens == y.tokens && bits(x) == bits(y);
 }
 
+// Runs the requests one at a time: each is more urgent than those before it and interrupts them.
+std::vector<GenerationResult> interrupt(Engine& engine,
+                                        const std::vector<GenerationRequest>& requests) {
+  std::vector<GenerationResult> results(requests.size());
+  std::vector<Event> events;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    must(engine.add(i, must(engine.prepare(requests[i])),
+                    static_cast<std::uint32_t>(requests.size() - i)));
+    for (int step = 0; step < 20; ++step) must(engine.step(events));
+  }
+  while (engine.busy()) must(engine.step(events));
+  for (Event& event : events) {
+    if (event.error) die(*event.error);
+    results[event.id] = std::move(event.result);
+  }
+  return results;
+}
+
 nlohmann::json pauses(EngineOptions options, const Input& input) {
   options.prefix_cache = false;
   std::vector<GenerationRequest> requests;
@@ -98,6 +118,14 @@ nlohmann::json pauses(EngineOptions options, const Input& input) {
   }
   const auto roomy = must(Engine::create(options));
   const auto expected = run(*roomy, requests);
+  if (roomy->info().state_bytes > 0) {
+    options.max_batch = 1;
+    const auto narrow = must(Engine::create(options));
+    const auto got = interrupt(*narrow, requests);
+    bool all = true;
+    for (std::size_t i = 0; i < requests.size(); ++i) all = all && same(got[i], expected[i]);
+    return {{"pauses", narrow->counters().pauses}, {"same", all}};
+  }
   // In so little memory all cache groups have the same number of pages; these are rounded up.
   const double exact_bytes = roomy->info().profile.facts.kv_bytes_per_token;
   options.kv_memory_bytes = (static_cast<std::uint64_t>(exact_bytes) + 8) * 320;

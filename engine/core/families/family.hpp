@@ -43,6 +43,17 @@ enum class RotatedLayers : std::uint8_t {
   windowed          // only layers with a window rotate
 };
 
+// Which layers have a recurrence, in place of attention unless it says otherwise.
+enum class RecurrentLayers : std::uint8_t {
+  none,
+  by_key,            // those of `attention.recurrent_layers`, or all but each of
+                     // `full_attention_interval` (without the key 4)
+  without_kv_heads,  // those with 0 KV heads, in families of one sublayer those that also have no
+                     // feed-forward
+  all,               // and none attends
+  beside_attention   // all, and all attend
+};
+
 enum class Mixture : std::uint8_t { never, optional, always };  // of experts
 
 struct Family {
@@ -53,6 +64,7 @@ struct Family {
   RopeKind rope = RopeKind::pairs;
   RotatedLayers rotated = RotatedLayers::all;
   bool yarn_rounds_range = true;
+  bool rope_sections = false;  // files divide frequencies into sections, which are alike for text
   // Windowed layers rotate by `rope.freq_base_swa`; without the key by local_base, or, if that is
   // 0, as the others do. With local_is_plain they have neither scaling nor an amplitude.
   double local_base = 0.0;
@@ -70,6 +82,12 @@ struct Family {
   // Models of this many layers, Gemma's of 27B, have the scale 1 / sqrt(width / heads).
   std::uint32_t wide_scale_layers = 0;
 
+  RecurrentLayers recurrent = RecurrentLayers::none;
+  RecurrenceKind recurrence = RecurrenceKind::none;
+  bool keys_in_turn = false, gates_by_key_head = false;  // of delta nets (recurrence_spec.hpp)
+  bool output_gate = false;                              // of attention
+  bool one_sublayer = false;  // a layer is attention, a recurrence or a feed-forward, on one norm
+
   Gate gate = Gate::silu;
   Mixture mixture = Mixture::never;
   Router router = Router::softmax;  // of files without the key
@@ -78,6 +96,7 @@ struct Family {
   bool shared_gate = false;
 
   bool embedding_times_root_width = false;
+  std::string_view output_norm = "output_norm";
   std::optional<float> logit_soft_cap{};  // of files without the key; none: the key is refused
 
   // Reads keys that only this family has. The specification is complete but for them.

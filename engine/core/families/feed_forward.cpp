@@ -96,7 +96,7 @@ Status place_experts(Keys& keys, const Family& family, const ExpertsSpec& expert
                   keys.get_or<std::uint32_t>("expert_shared_feed_forward_length", 0));
   MILLRACE_ASSIGN(const auto shared_count, keys.get_or<std::uint32_t>("expert_shared_count", 0));
   for (std::uint32_t i = leading; i < layers.size(); ++i) {
-    if ((i + 1) % step != 0) continue;
+    if ((i + 1) % step != 0 || (family.one_sublayer && layers[i].width == 0)) continue;
     ExpertsSpec here = experts;
     here.used = used[i];
     MILLRACE_TRY(check_choice(keys, here));
@@ -135,8 +135,12 @@ Result<std::vector<FeedForwardSpec>> read_feed_forwards(Keys& keys, const Family
     layers[i].gate = family.gate;
   }
   if (experts.count > 0) MILLRACE_TRY(place_experts(keys, family, experts, blocks.all, layers));
+  // Dense models of granitehybrid count their feed-forward as a shared expert.
+  if (experts.count == 0 && family.mixture == Mixture::optional) {
+    keys.ignore("expert_shared_feed_forward_length");
+  }
   for (std::uint32_t i = 0; i < blocks.layers; ++i) {
-    if (layers[i].experts) continue;
+    if (layers[i].experts || (family.one_sublayer && layers[i].width == 0)) continue;
     MILLRACE_TRY(check_width(keys, "feed_forward_length", layers[i].width, i));
   }
   return layers;

@@ -6,10 +6,14 @@
 namespace millrace::engine {
 
 enum class Gate : std::uint8_t {
-  silu,         // silu(gate) * up
-  gelu,         // gelu_tanh(gate) * up
-  clamped_silu  // g = min(gate, 7), u = clamp(up, -7, 7): g * sigmoid(1.702 g) * (u + 1), gpt-oss
+  silu,          // silu(gate) * up
+  gelu,          // gelu_tanh(gate) * up
+  clamped_silu,  // g = min(gate, 7), u = clamp(up, -7, 7): g * sigmoid(1.702 g) * (u + 1), gpt-oss
+  relu_squared   // max(up, 0)^2: there is no gate
 };
+inline bool has_gate(Gate gate) {
+  return gate != Gate::relu_squared;
+}
 
 enum class Router : std::uint8_t {
   softmax,           // of all logits; the best are chosen by it
@@ -30,10 +34,12 @@ struct ExpertsSpec {
   bool operator==(const ExpertsSpec&) const = default;
 };
 
+// A layer without a feed-forward has neither a width nor experts.
 struct FeedForwardSpec {
   std::uint32_t width = 0;  // of a dense one; 0 if `experts` is there
   Gate gate = Gate::silu;
   std::optional<ExpertsSpec> experts{};
+  bool exists() const { return width > 0 || experts; }
   bool operator==(const FeedForwardSpec&) const = default;
 };
 

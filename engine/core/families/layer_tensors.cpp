@@ -30,16 +30,67 @@ bool gate_is_in_up(const GgufFile& file, const std::string& prefix, std::uint32_
          up->rows() == std::uint64_t{2} * width;
 }
 
+void add_attention(const ModelSpec& spec, const AttentionSpec& attention,
+                   std::vector<LayerMatrix>& out) {
+  const std::uint32_t queries = attention.heads * attention.head_dim;
+  const std::uint32_t keys = attention.kv_heads * attention.head_dim;
+  out.push_back({"attn_q", spec.width, attention.output_gate ? 2 * queries : queries});
+  out.push_back({"attn_k", spec.width, keys});
+  out.push_back({"attn_v", spec.width, keys});
+  out.push_back({"attn_output", queries, spec.width});
+}
+
+void add_recurrence(const ModelSpec& spec, const RecurrenceSpec& recurrence,
+                    std::vector<LayerMatrix>& out) {
+  const auto add = [&](std::string_view name, std::uint32_t rows) {
+    out.push_back({name, spec.width, rows});
+  };
+  const std::uint32_t heads = recurrence.heads, values = recurrence.values();
+  switch (recurrence.kind) {
+    case RecurrenceKind::none:
+      return;
+    case RecurrenceKind::convolution:
+      add("shortconv.in_proj", 3 * recurrence.channels);
+      out.push_back({"shortconv.out_proj", recurrence.channels, spec.width});
+      return;
+    case RecurrenceKind::delta_net:
+      add("attn_qkv", recurrence.channels);
+      add("attn_gate", values);
+      if (recurrence.gates_by_key_head) {
+        add("ssm_ba", 2 * heads);
+      } else {
+        add("ssm_beta", heads);
+        add("ssm_alpha", heads);
+      }
+      break;
+    case RecurrenceKind::mamba2:
+      add("ssm_in", values + recurrence.channels + heads);
+  }
+  out.push_back({"ssm_out", values, spec.width});
+}
+
+// The other tensors of a recurrence.
+std::vector<std::string_view> vectors_of(const RecurrenceSpec& recurrence) {
+  if (recurrence.kind == RecurrenceKind::none) return {};
+  if (recurrence.kind == RecurrenceKind::convolution) return {"shortconv.conv.weight"};
+  std::vector<std::string_view> out{"ssm_conv1d.weight", "ssm_dt.bias", "ssm_a"};
+  if (recurrence.kind == RecurrenceKind::mamba2) {
+    out.insert(out.end(), {"ssm_conv1d.bias", "ssm_d"});
+  }
+  if (recurrence.normed) out.emplace_back("ssm_norm.weight");
+  return out;
+}
+
 void add_feed_forward(const ModelSpec& spec, const FeedForwardSpec& feed_forward,
                       std::vector<LayerMatrix>& out) {
   const auto add = [&](std::string_view gate, std::string_view up, std::string_view down,
                        std::uint32_t width, std::uint32_t matrices) {
-    out.push_back({gate, spec.width, width, matrices});
+    if (has_gate(feed_forward.gate)) out.push_back({gate, spec.width, width, matrices});
     out.push_back({up, spec.width, width, matrices});
     out.push_back({down, width, spec.width, matrices});
   };
   if (!feed_forward.experts) {
-    add("ffn_gate", "ffn_up", "ffn_down", feed_forward.width, 1);
+    if (feed_forward.width > 0) add("ffn_gate", "ffn_up", "ffn_down", feed_forward.width, 1);
     return;
   }
   const ExpertsSpec& experts = *feed_forward.experts;
@@ -51,6 +102,13 @@ void add_feed_forward(const ModelSpec& spec, const FeedForwardSpec& feed_forward
   if (experts.shared_gate) out.push_back({"ffn_gate_inp_shexp", spec.width, 1});
 }
 
+// `count` matrices from the one of this name on.
+std::span<LayerMatrix> from(std::vector<LayerMatrix>& all, std::string_view name,
+                            std::size_t count) {
+  const auto found = std::ranges::find(all, name, &LayerMatrix::name);
+  return {found, found + static_cast<std::ptrdiff_t>(count)};
+}
+
 struct Names {
   std::set<std::string> needed, allowed;
 };
@@ -59,7 +117,7 @@ void add_layer(const GgufFile& file, const ModelSpec& spec, std::uint32_t index,
   const std::string prefix = prefix_of(index);
   const LayerSpec& layer = spec.layers[index];
   const auto need = [&](const std::string& name) {
-    if (!name.empty()) names.needed.insert(prefix + name + ".weight");
+    if (!name.empty()) names.needed.insert(norm_tensor(file, index, name));
   };
   for (const LayerMatrix& matrix : layer_matrices(file, spec, index)) {
     names.needed.insert(matrix.tensor + ".weight");
@@ -72,11 +130,14 @@ void add_layer(const GgufFile& file, const ModelSpec& spec, std::uint32_t index,
        {&norms.attention, &norms.attention_post, &norms.feed_forward, &norms.feed_forward_post}) {
     need(*name);
   }
-  if (layer.attention.head_norm != HeadNorm::none) {
-    need("attn_q_norm");
-    need("attn_k_norm");
+  for (const std::string_view name : vectors_of(layer.recurrence)) {
+    names.needed.insert(prefix + std::string(name));
   }
-  if (layer.attention.sinks) need("attn_sinks");
+  if (layer.attention.head_norm != HeadNorm::none) {
+    names.needed.insert(prefix + "attn_q_norm.weight");
+    names.needed.insert(prefix + "attn_k_norm.weight");
+  }
+  if (layer.attention.sinks) names.needed.insert(prefix + "attn_sinks.weight");
   const auto& experts = layer.feed_forward.experts;
   if (experts && experts->selection_bias) names.needed.insert(prefix + "exp_probs_b.bias");
 }
@@ -104,16 +165,9 @@ std::vector<LayerMatrix> layer_matrices(const GgufFile& file, const ModelSpec& s
                                         std::uint32_t layer) {
   const AttentionSpec& attention = spec.layers[layer].attention;
   const FeedForwardSpec& feed_forward = spec.layers[layer].feed_forward;
-  const std::uint32_t queries = attention.heads * attention.head_dim;
-  const std::uint32_t keys = attention.kv_heads * attention.head_dim;
   std::vector<LayerMatrix> out;
-  if (attention.exists()) {
-    out = {{"attn_q", spec.width, queries},
-           {"attn_k", spec.width, keys},
-           {"attn_v", spec.width, keys},
-           {"attn_output", queries, spec.width}};
-  }
-  const std::size_t attention_matrices = out.size();
+  if (attention.exists()) add_attention(spec, attention, out);
+  add_recurrence(spec, spec.layers[layer].recurrence, out);
   add_feed_forward(spec, feed_forward, out);
   const std::string prefix = prefix_of(layer);
   for (LayerMatrix& matrix : out) {
@@ -123,22 +177,25 @@ std::vector<LayerMatrix> layer_matrices(const GgufFile& file, const ModelSpec& s
   const auto has = [&](const char* name) {
     return file.find_tensor(prefix + name + ".weight") != nullptr;
   };
-  if (attention.exists() && has("attn_qkv")) {
-    fuse(std::span(out).first(3), prefix + "attn_qkv");
-  }
-  const std::span<LayerMatrix> ffn = std::span(out).subspan(attention_matrices);
+  if (attention.exists() && has("attn_qkv")) fuse(from(out, "attn_q", 3), prefix + "attn_qkv");
+  if (!feed_forward.exists() || !has_gate(feed_forward.gate)) return out;
   if (feed_forward.experts && has("ffn_gate_up_exps")) {
-    fuse(ffn.subspan(1, 2), prefix + "ffn_gate_up_exps");
+    fuse(from(out, "ffn_gate_exps", 2), prefix + "ffn_gate_up_exps");
   }
   if (!feed_forward.experts && gate_is_in_up(file, prefix, feed_forward.width)) {
-    fuse(ffn.first(2), prefix + "ffn_up");
+    fuse(from(out, "ffn_gate", 2), prefix + "ffn_up");
   }
   return out;
 }
 
+std::string norm_tensor(const GgufFile& file, std::uint32_t layer, const std::string& name) {
+  const std::string bare = prefix_of(layer) + name;
+  return file.find_tensor(bare) != nullptr ? bare : bare + ".weight";
+}
+
 Status check_tensors(const GgufFile& file, const ModelSpec& spec, Blocks blocks) {
   Names names;
-  names.needed = {"token_embd.weight", "output_norm.weight"};
+  names.needed = {"token_embd.weight", spec.output_norm + ".weight"};
   names.allowed = {"output.weight",
                    "output.scale",
                    "output.input_scale",

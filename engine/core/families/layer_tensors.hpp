@@ -26,14 +26,19 @@ struct LayerMatrix {
   std::uint32_t first_row = 0, tensor_rows = 0;
 };
 
-// Returns, of a layer with attention, attn_q, attn_k, attn_v and attn_output; then, of a dense
-// layer, ffn_gate, ffn_up and ffn_down; of one with experts ffn_gate_inp, ffn_gate_exps,
-// ffn_up_exps and ffn_down_exps, then, where there is a shared expert, ffn_gate_shexp, ffn_up_shexp
-// and ffn_down_shexp, and, where it has a gate, ffn_gate_inp_shexp. Fused in some files: q, k and v
-// (attn_qkv), the gates and ups of experts (ffn_gate_up_exps), and gate and up of a dense layer
-// (ffn_up, with twice the rows).
+// Returns attn_q, attn_k, attn_v and attn_output, if the layer attends; those of its recurrence,
+// the last of them into the residual stream; then, of a dense layer, ffn_gate, ffn_up and ffn_down;
+// of one with experts ffn_gate_inp, ffn_gate_exps, ffn_up_exps and ffn_down_exps, then, where there
+// is a shared expert, ffn_gate_shexp, ffn_up_shexp and ffn_down_shexp, and, where it has a gate,
+// ffn_gate_inp_shexp. Fused in some files: q, k and v (attn_qkv), the gates and ups of experts
+// (ffn_gate_up_exps), and gate and up of a dense layer (ffn_up, with twice the rows). Where the
+// gate function has no gate, there are no matrices of gates. With AttentionSpec::output_gate attn_q
+// has for each head its queries, then the gates of its output.
 std::vector<LayerMatrix> layer_matrices(const GgufFile& file, const ModelSpec& spec,
                                         std::uint32_t layer);
+
+// The name of a layer's norm in the file. Converters leave out the ending of falcon-h1's.
+std::string norm_tensor(const GgufFile& file, std::uint32_t layer, const std::string& name);
 
 // Checks the names of the file's tensors, those of `blocks` that only draft left out.
 Status check_tensors(const GgufFile& file, const ModelSpec& spec, Blocks blocks);

@@ -4,12 +4,14 @@
 #include <cmath>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/core/families/family.hpp"
 #include "engine/core/families/feed_forward.hpp"
 #include "engine/core/families/keys.hpp"
 #include "engine/core/families/layer_tensors.hpp"
+#include "engine/core/families/recurrence.hpp"
 #include "engine/core/families/rope.hpp"
 
 namespace millrace::engine {
@@ -27,8 +29,11 @@ Result<Blocks> read_sizes(Keys& keys, const Family& family, ModelSpec& spec) {
   MILLRACE_ASSIGN(spec.context_tokens, keys.get<std::uint32_t>("context_length"));
   constexpr std::string_view rms = "attention.layer_norm_rms_epsilon";
   constexpr std::string_view centered = "attention.layer_norm_epsilon";
-  MILLRACE_ASSIGN(spec.norm_epsilon, keys.get<float>(family.centered_norms ? centered : rms));
-  keys.ignore(family.centered_norms ? rms : centered);  // the norms have one of the two kinds
+  // The norms have one of the two kinds. Nemotron's files may have the other kind's name.
+  const bool is_centered =
+      family.centered_norms || (!keys.contains(rms) && keys.contains(centered));
+  MILLRACE_ASSIGN(spec.norm_epsilon, keys.get<float>(is_centered ? centered : rms));
+  keys.ignore(is_centered ? rms : centered);
   MILLRACE_ASSIGN(const Tensor* embedding, file.tensor("token_embd.weight"));
   spec.vocabulary =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(embedding->rows(), most_vocabulary));
@@ -50,15 +55,19 @@ Result<Blocks> read_sizes(Keys& keys, const Family& family, ModelSpec& spec) {
 }
 
 // Reads the heads of each block. Those of a model without key_length share the width evenly, as
-// many as the first block has.
-Result<std::vector<AttentionSpec>> read_heads(Keys& keys, std::uint32_t blocks,
-                                              std::uint32_t width) {
+// many as the first block has. A block without KV heads does not attend, in families that have
+// such.
+Result<std::vector<AttentionSpec>> read_heads(Keys& keys, const Family& family,
+                                              std::uint32_t blocks, std::uint32_t width) {
   const GgufFile& file = keys.file();
   MILLRACE_ASSIGN(const auto heads, keys.by_block("attention.head_count", blocks, {}));
   const bool same_kv = !keys.contains("attention.head_count_kv");
   MILLRACE_ASSIGN(const auto kv_heads, keys.by_block("attention.head_count_kv", blocks, 0));
   std::vector<AttentionSpec> out(blocks);
+  if (family.recurrent == RecurrentLayers::all) return out;
   for (std::uint32_t i = 0; i < blocks; ++i) {
+    const bool may_lack = family.recurrent == RecurrentLayers::without_kv_heads && !same_kv;
+    if (may_lack && kv_heads[i] == 0) continue;
     out[i].heads = heads[i];
     out[i].kv_heads = same_kv ? heads[i] : kv_heads[i];
     const bool counts_fit = out[i].heads > 0 && out[i].kv_heads > 0 &&
@@ -69,8 +78,9 @@ Result<std::vector<AttentionSpec>> read_heads(Keys& keys, std::uint32_t blocks,
                              std::to_string(i) +
                              ": the heads must be a multiple of the KV heads, up to 1024");
   }
-  MILLRACE_ASSIGN(const auto head_dim,
-                  keys.get_or<std::uint32_t>("attention.key_length", width / heads.front()));
+  MILLRACE_ASSIGN(
+      const auto head_dim,
+      keys.get_or<std::uint32_t>("attention.key_length", width / std::max(heads.front(), 1u)));
   MILLRACE_ASSIGN(const auto value_dim,
                   keys.get_or<std::uint32_t>("attention.value_length", head_dim));
   if (head_dim == 0 || head_dim % 16 != 0 || head_dim > 512 || value_dim != head_dim) {
@@ -78,7 +88,9 @@ Result<std::vector<AttentionSpec>> read_heads(Keys& keys, std::uint32_t blocks,
         file, "heads of " + std::to_string(head_dim) + " key and " + std::to_string(value_dim) +
                   " value channels: both must be the same multiple of 16, up to 512");
   }
-  for (AttentionSpec& attention : out) attention.head_dim = head_dim;
+  for (AttentionSpec& attention : out) {
+    if (attention.exists()) attention.head_dim = head_dim;
+  }
   return out;
 }
 
@@ -132,7 +144,7 @@ Result<Windows> read_windows(Keys& keys, const Family& family, Blocks blocks,
 // Reads the attention of each block, but for windows and ropes.
 Result<std::vector<AttentionSpec>> read_attentions(Keys& keys, const Family& family, Blocks blocks,
                                                    const ModelSpec& spec) {
-  MILLRACE_ASSIGN(auto attentions, read_heads(keys, blocks.all, spec.width));
+  MILLRACE_ASSIGN(auto attentions, read_heads(keys, family, blocks.all, spec.width));
   MILLRACE_ASSIGN(const float soft_cap,
                   read_soft_cap(keys, "attn_logit_softcapping", family.score_soft_cap));
   const auto has = [&](std::string_view ending) {
@@ -142,6 +154,8 @@ Result<std::vector<AttentionSpec>> read_attentions(Keys& keys, const Family& fam
   const bool sinks = family.sinks || has(".attn_sinks.weight");
   const bool norms = !family.head_norm_is_optional || has(".attn_q_norm.weight");
   for (AttentionSpec& out : attentions) {
+    if (!out.exists()) continue;
+    out.output_gate = family.output_gate;
     const std::uint32_t scaled =
         blocks.layers == family.wide_scale_layers ? spec.width / out.heads : out.head_dim;
     out.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(scaled)));
@@ -164,21 +178,37 @@ bool rotates(const Family& family, std::uint32_t layer, bool windowed) {
   }
 }
 
+NormNames norm_names(const Family& family, const FeedForwardSpec& feed_forward) {
+  const NormLayout& norms = family.norms;
+  NormNames names{.attention = std::string(norms.attention),
+                  .attention_post = std::string(norms.attention_post),
+                  .feed_forward = std::string(norms.feed_forward),
+                  .feed_forward_post = std::string(norms.feed_forward_post)};
+  if (!family.one_sublayer) return names;
+  names.feed_forward.clear();
+  if (feed_forward.exists()) std::swap(names.attention, names.feed_forward);
+  return names;
+}
+
 Status read_layers(Keys& keys, const Family& family, Blocks blocks, ModelSpec& spec) {
   MILLRACE_ASSIGN(const auto attentions, read_attentions(keys, family, blocks, spec));
-  MILLRACE_ASSIGN(const Ropes ropes,
-                  read_ropes(keys, family, attentions.front().head_dim, spec.context_tokens));
+  const auto attends = std::ranges::find_if(attentions, &AttentionSpec::exists);
+  const std::uint32_t head_dim = attends == attentions.end() ? 0 : attends->head_dim;
+  MILLRACE_ASSIGN(const Ropes ropes, read_ropes(keys, family, head_dim, spec.context_tokens));
   MILLRACE_ASSIGN(const Windows windows, read_windows(keys, family, blocks, spec.context_tokens));
   MILLRACE_ASSIGN(const auto feed_forwards, read_feed_forwards(keys, family, blocks));
+  MILLRACE_ASSIGN(const auto mixers,
+                  read_mixers(keys, family, blocks, spec.width, attentions, feed_forwards));
   for (std::uint32_t i = 0; i < blocks.layers; ++i) {
-    const NormLayout& norms = family.norms;
-    LayerSpec layer{.attention = attentions[i],
+    LayerSpec layer{.attention = mixers[i].attends ? attentions[i] : AttentionSpec{},
+                    .recurrence = mixers[i].recurrence,
                     .feed_forward = feed_forwards[i],
-                    .placement = norms.placement,
-                    .norms = {.attention = std::string(norms.attention),
-                              .attention_post = std::string(norms.attention_post),
-                              .feed_forward = std::string(norms.feed_forward),
-                              .feed_forward_post = std::string(norms.feed_forward_post)}};
+                    .placement = family.norms.placement,
+                    .norms = norm_names(family, feed_forwards[i])};
+    if (!layer.attention.exists()) {
+      spec.layers.push_back(std::move(layer));
+      continue;
+    }
     const bool windowed = windows.layers[i];
     if (windowed) layer.attention.window = windows.tokens;
     layer.attention.rope = windowed ? ropes.windowed : ropes.all;
@@ -202,9 +232,12 @@ Status refuse_features(Keys& keys, const ModelSpec& spec) {
   for (const char* name : {"logit_scale", "residual_scale", "embedding_scale"}) {
     MILLRACE_TRY(keys.refuse_unless_neutral(name, 1.0f));
   }
-  const float scale = spec.layers.front().attention.scale;
-  const bool one_scale = std::ranges::all_of(
-      spec.layers, [&](const LayerSpec& layer) { return layer.attention.scale == scale; });
+  const auto attends = std::ranges::find_if(
+      spec.layers, [](const LayerSpec& layer) { return layer.attention.exists(); });
+  const float scale = attends == spec.layers.end() ? 0.0f : attends->attention.scale;
+  const bool one_scale = std::ranges::all_of(spec.layers, [&](const LayerSpec& layer) {
+    return !layer.attention.exists() || layer.attention.scale == scale;
+  });
   MILLRACE_TRY(keys.refuse_unless_neutral("attention.scale", one_scale ? scale : 0.0f));
   for (const char* name : {"final_logit_softcapping", "attention.clamp_kqv",
                            "attention.max_alibi_bias", "attention.temperature_scale"}) {
@@ -231,6 +264,7 @@ Result<ModelSpec> read_spec(const GgufFile& file) {
   Keys keys(file, architecture);
   MILLRACE_ASSIGN(const Blocks blocks, read_sizes(keys, *family, spec));
   spec.centered_norms = family->centered_norms;
+  spec.output_norm = family->output_norm;
   spec.tied_output = file.find_tensor("output.weight") == nullptr;
   if (family->embedding_times_root_width) {
     spec.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(spec.width)));

@@ -128,6 +128,12 @@ Result<std::uint32_t> read_original_tokens(Keys& keys, std::uint32_t context) {
 
 Result<Ropes> read_ropes(Keys& keys, const Family& family, std::uint32_t head_dim,
                          std::uint32_t context) {
+  if (family.rope == RopeKind::none) {
+    for (const char* name : {"rope.dimension_count", "rope.freq_base", "rope.scaling.finetuned"}) {
+      keys.ignore(name);
+    }
+    return Ropes{{.kind = RopeKind::none}, {.kind = RopeKind::none}};
+  }
   RopeSpec rope{.kind = family.rope};
   MILLRACE_ASSIGN(rope.dim, keys.get_or<std::uint32_t>("rope.dimension_count", head_dim));
   MILLRACE_ASSIGN(rope.base, keys.get_or<double>("rope.freq_base", 10000.0));
@@ -144,6 +150,8 @@ Result<Ropes> read_ropes(Keys& keys, const Family& family, std::uint32_t head_di
     }
     MILLRACE_ASSIGN(rope.divisors, read_divisors(keys.file(), "rope_freqs.weight", rope.dim / 2));
   }
+  // The sections rotate by the coordinates of an image; text has one position for all of them.
+  if (family.rope_sections) keys.ignore("rope.dimension_sections");
   keys.ignore("rope.scaling.finetuned");  // says that the model was trained so
   Ropes ropes{rope, rope};
   if (family.windowed != WindowedLayers::pattern) return ropes;

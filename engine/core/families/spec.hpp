@@ -3,6 +3,9 @@
 // read_spec() makes it from a file's metadata and tensor names by the family's own source in this
 // folder; engine/core/model compiles it into operations. Nothing below this folder knows families.
 //
+// A layer has attention, or a recurrence in its place, or both on one norm, whose outputs are added
+// one after the other; and a feed-forward. A layer of nemotron_h and mamba2 has one of these alone.
+//
 // Formulas. rms(x, w) = x * w / sqrt(mean(x^2) + norm_epsilon). A layer turns the residual stream x
 // into, by its NormPlacement, with r = residual_scale, A its attention and F its feed-forward:
 //
@@ -20,6 +23,7 @@
 #include <vector>
 
 #include "engine/core/families/feed_forward_spec.hpp"
+#include "engine/core/families/recurrence_spec.hpp"
 
 namespace millrace::engine {
 
@@ -70,6 +74,7 @@ struct AttentionSpec {
   bool sinks = false;        // each query head has a logit that joins its softmax without a value
   HeadNorm head_norm = HeadNorm::none;  // of queries and keys
   bool norm_after_rope = false;         // else before it
+  bool output_gate = false;  // the output is multiplied by sigmoid of a product, channel by channel
   RopeSpec rope{};
   // Queries are multiplied by 1 + beta * ln(1 + floor(position / original_tokens)); 0: not.
   float temperature_beta = 0.0f;
@@ -91,6 +96,7 @@ struct NormNames {
 
 struct LayerSpec {
   AttentionSpec attention;
+  RecurrenceSpec recurrence;
   FeedForwardSpec feed_forward;
   NormPlacement placement = NormPlacement::before;
   NormNames norms;
@@ -105,10 +111,15 @@ struct ModelSpec {
   bool centered_norms = false;   // LayerNorm without a bias in place of rms: cohere2
   float embedding_scale = 1.0f;  // multiplies the embedding's rows
   float logit_scale = 1.0f;
-  float logit_soft_cap = 0.0f;  // 0: no cap
-  bool tied_output = false;     // logits use the embedding matrix
+  float logit_soft_cap = 0.0f;              // 0: no cap
+  bool tied_output = false;                 // logits use the embedding matrix
+  std::string output_norm = "output_norm";  // the name of the norm before the logits
   std::vector<LayerSpec> layers;
 
+  // Whether a sequence has states besides keys and values.
+  bool has_states() const {
+    return std::ranges::any_of(layers, [](const auto& layer) { return layer.recurrence.exists(); });
+  }
   std::uint32_t layer_count() const { return static_cast<std::uint32_t>(layers.size()); }
 
   // The prompt tokens that a step should have at least. It reads the weights of every expert that a

@@ -31,7 +31,7 @@ Status Activations::allocate(Device& device, const ModelSpec& spec,
                              std::span<const LayerProgram> layers, const Projection& head,
                              const Operations& operations, std::uint32_t tokens,
                              std::uint32_t outputs) {
-  std::uint32_t qkv_rows = 0, gate_up_rows = 0;
+  std::uint32_t qkv_rows = 0, gate_up_rows = 0, activated_columns = 0;
   Forms to_normed = operations.inputs_of(head), to_activated;
   std::map<std::uint32_t, Forms> to_attended;  // by width
   bool branches = false;
@@ -41,9 +41,16 @@ Status Activations::allocate(Device& device, const ModelSpec& spec,
       if (const auto* attend = std::get_if<AttendOp>(&operation)) {
         to_attended[layer.spec->attention.columns()] |= attend->forms | Forms{.rows = true};
       }
+      if (const auto* gate = std::get_if<GateOutputOp>(&operation)) {
+        to_attended[layer.spec->attention.columns()] |= gate->forms;
+      }
+      if (const auto* recurrence = std::get_if<RecurrenceOp>(&operation)) {
+        to_attended[layer.spec->recurrence.outputs()] |= recurrence->forms | Forms{.rows = true};
+      }
       if (const auto* gated = std::get_if<GatedOp>(&operation)) {
         to_activated |= gated->forms;
         gate_up_rows = std::max(gate_up_rows, gated->matrix->rows);
+        activated_columns = std::max(activated_columns, gated_columns(*gated->matrix));
       }
       if (const auto* product = std::get_if<ProductOp>(&operation)) {
         branches = branches || product->out == Slot::branch;
@@ -63,7 +70,7 @@ Status Activations::allocate(Device& device, const ModelSpec& spec,
   }
   if (gate_up_rows == 0) return {};
   MILLRACE_TRY(zeroed(device, gate_up, gate_up_rows, tokens, "gate and up"));
-  return zeroed(device, activated, to_activated, gate_up_rows / 2, tokens, "the activation");
+  return zeroed(device, activated, to_activated, activated_columns, tokens, "the activation");
 }
 
 const Activation& Activations::product_input(const ProductOp& product) const {
@@ -107,6 +114,17 @@ Status run_layer(Operations& operations, const LayerProgram& layer, const Activa
       return ops.attend(x.qkv, *layer.rope, layer.kv,
                         x.attended.at(layer.spec->attention.columns()), attend->forms, step,
                         step_words);
+    }
+    if (const auto* gate = std::get_if<GateOutputOp>(&operation)) {
+      return ops.gate_output(x.qkv, x.attended.at(layer.spec->attention.columns()), gate->forms,
+                             layer.kv.kind, n);
+    }
+    if (const auto* recurrence = std::get_if<RecurrenceOp>(&operation)) {
+      const std::uint32_t columns = layer.spec->recurrence.outputs();
+      const Activation& out = x.attended.at(columns);
+      MILLRACE_TRY(recurrence->recurrence->run(
+          {*recurrence->weights, x.qkv, *recurrence->states, out.rows, step, step_words}));
+      return recurrence->forms.codes ? ops.quantize(out, columns, n) : Status();
     }
     if (const auto* gated = std::get_if<GatedOp>(&operation)) {
       return ops.gated(x.normed, *gated->matrix, x.gate_up, x.activated, gated->forms, n);

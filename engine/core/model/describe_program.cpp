@@ -64,6 +64,7 @@ std::string line(Slot out, std::string_view assign, const std::string& what) {
 
 std::string_view gate_name(Gate gate) {
   if (gate == Gate::silu) return "silu";
+  if (gate == Gate::relu_squared) return "relu squared";
   return gate == Gate::gelu ? "gelu" : "clamped silu";
 }
 
@@ -98,9 +99,25 @@ struct Describe {
     return line(Slot::attended, " =",
                 "attention of queries over the cache: " + attention_text(spec.attention));
   }
+  std::string operator()(const GateOutputOp&) const {
+    return line(Slot::attended, "*=", "sigmoid of the gates in qkv");
+  }
+  std::string operator()(const RecurrenceOp&) const {
+    const RecurrenceSpec& of = spec.recurrence;
+    const std::string taps = std::to_string(of.taps) + " taps";
+    if (of.kind == RecurrenceKind::convolution) {
+      return line(Slot::attended, " =", "gated convolution of " + taps);
+    }
+    return line(Slot::attended, " =",
+                std::string(of.kind == RecurrenceKind::delta_net ? "gated delta net" : "Mamba 2") +
+                    ": " + std::to_string(of.heads) + " heads, " + std::to_string(of.key_heads) +
+                    " of keys, states of " + std::to_string(of.key_dim) + " by " +
+                    std::to_string(of.value_dim) + ", convolution of " + taps);
+  }
   std::string operator()(const GatedOp& gated) const {
     return line(Slot::activated, " =",
-                std::string(gate_name(spec.feed_forward.gate)) + "(gate) * up of normed x " +
+                std::string(gate_name(spec.feed_forward.gate)) +
+                    (has_gate(spec.feed_forward.gate) ? "(gate) * up" : "(up)") + " of normed x " +
                     matrix_text(*gated.matrix));
   }
   std::string operator()(const ExpertsOp& op) const {
@@ -153,7 +170,7 @@ std::string program_text(const ModelSpec& spec, std::span<const LayerProgram> la
     text += layer;
     first = end;
   }
-  text += "output\n" + line(Slot::normed, " =", "norm(hidden) * output_norm");
+  text += "output\n" + line(Slot::normed, " =", "norm(hidden) * " + spec.output_norm);
   std::string logits = "normed x " + matrix_text(head);
   if (spec.logit_scale != 1.0f) logits += " * " + number(double{spec.logit_scale});
   if (spec.logit_soft_cap > 0) logits += ", capped at " + number(double{spec.logit_soft_cap});

@@ -72,12 +72,13 @@ Status append_runs(const Backend& backend, std::span<const ExpertPart> parts,
 
 class ExpertLoader {
  public:
-  ExpertLoader(const Backend& backend, const GgufFile& file, const ExpertsSpec& spec,
+  ExpertLoader(const Backend& backend, const GgufFile& file, const ExpertsSpec& spec, Gate gate,
                std::uint32_t width, std::uint32_t index)
       : backend_(backend),
         device_(*backend.target().device),
         file_(file),
         spec_(spec),
+        gate_(gate),
         width_(width),
         prefix_("blk." + std::to_string(index) + ".") {}
 
@@ -86,7 +87,9 @@ class ExpertLoader {
     ExpertWeights out;
     MILLRACE_TRY(load_router(out));
     const std::uint32_t inner = spec_.width;
-    if (has("ffn_gate_up_exps")) {
+    if (!has_gate(gate_)) {
+      MILLRACE_ASSIGN(out.gate_up, matrix({{"ffn_up_exps", 0, inner}}, width_, inner));
+    } else if (has("ffn_gate_up_exps")) {
       MILLRACE_ASSIGN(out.gate_up,
                       matrix({{"ffn_gate_up_exps", 0, inner}, {"ffn_gate_up_exps", inner, inner}},
                              width_, 2 * inner));
@@ -96,9 +99,9 @@ class ExpertLoader {
     }
     MILLRACE_ASSIGN(out.down, matrix({{"ffn_down_exps", 0, width_}}, inner, width_));
     if (spec_.shared_width == 0) return out;
-    const auto gate_up =
-        std::to_array<MatrixPart>({{prefix_ + "ffn_gate_shexp", spec_.shared_width},
-                                   {prefix_ + "ffn_up_shexp", spec_.shared_width}});
+    std::vector<MatrixPart> gate_up;
+    if (has_gate(gate_)) gate_up.push_back({prefix_ + "ffn_gate_shexp", spec_.shared_width});
+    gate_up.push_back({prefix_ + "ffn_up_shexp", spec_.shared_width});
     MILLRACE_ASSIGN(out.shared_gate_up, load_projection(backend_, file_, gate_up, width_));
     const auto down = std::to_array<MatrixPart>({{prefix_ + "ffn_down_shexp", width_}});
     MILLRACE_ASSIGN(out.shared_down, load_projection(backend_, file_, down, spec_.shared_width));
@@ -205,6 +208,7 @@ class ExpertLoader {
   Device& device_;
   const GgufFile& file_;
   const ExpertsSpec& spec_;
+  const Gate gate_;
   const std::uint32_t width_;
   const std::string prefix_;
 };
@@ -212,9 +216,9 @@ class ExpertLoader {
 }  // namespace
 
 Result<ExpertWeights> load_experts(const Backend& backend, const GgufFile& file,
-                                   const ExpertsSpec& spec, std::uint32_t width,
+                                   const ExpertsSpec& spec, Gate gate, std::uint32_t width,
                                    std::uint32_t index) {
-  return ExpertLoader(backend, file, spec, width, index).load();
+  return ExpertLoader(backend, file, spec, gate, width, index).load();
 }
 
 }  // namespace millrace::engine

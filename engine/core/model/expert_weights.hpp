@@ -46,9 +46,9 @@ struct ExpertWeights {
 
 // Loads the experts of layer `index` of a model of so many channels. If the file has
 // ffn_gate_up_exps, rows of gate and then of up, it takes the place of ffn_gate_exps and
-// ffn_up_exps.
+// ffn_up_exps. Where the gate function has no gate, gate_up and shared_gate_up are up alone.
 Result<ExpertWeights> load_experts(const Backend& backend, const GgufFile& file,
-                                   const ExpertsSpec& spec, std::uint32_t width,
+                                   const ExpertsSpec& spec, Gate gate, std::uint32_t width,
                                    std::uint32_t index);
 
 }  // namespace millrace::engine

@@ -56,7 +56,7 @@ Status Experts::reserve(std::uint32_t needed) {
   MILLRACE_TRY(
       activation(room.activated, needs_.activated, spec_.width, "the experts' activation"));
   if (needs_.gate_up) {
-    const std::uint64_t rows = 2 * round_up(spec_.width, panel_rows);
+    const std::uint64_t rows = (has_gate(gate_) ? 2 : 1) * round_up(spec_.width, panel_rows);
     MILLRACE_TRY(allocate(room.gate_up, slots * rows, "the experts' gate and up"));
   }
   MILLRACE_TRY(allocate(room.down, slots * round_up(width_, panel_rows), "the experts' output"));

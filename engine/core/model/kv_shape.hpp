@@ -24,8 +24,19 @@ inline std::vector<std::uint32_t> layer_windows(const ModelSpec& spec) {
   return out;
 }
 
+// The bytes of a sequence's state in each layer; empty if no layer has one.
+inline std::vector<std::uint64_t> layer_states(const ModelSpec& spec) {
+  std::vector<std::uint64_t> out;
+  if (!spec.has_states()) return out;
+  for (const LayerSpec& layer : spec.layers) {
+    const RecurrenceSpec& recurrence = layer.recurrence;
+    out.push_back(recurrence.exists() ? recurrence.state_floats() * sizeof(float) : 0);
+  }
+  return out;
+}
+
 inline CacheShape cache_shape(const ModelSpec& spec, std::vector<KvCodecs> layers) {
-  return {kv_shape(spec), std::move(layers), layer_windows(spec)};
+  return {kv_shape(spec), std::move(layers), layer_windows(spec), layer_states(spec)};
 }
 
 }  // namespace millrace::engine

@@ -12,21 +12,33 @@ class Compiler {
       : spec_(spec), parts_(parts), w_(parts.weights), out_(out) {}
 
   void compile() {
+    if (spec_.attention.exists() || parts_.recurrence != nullptr) {
+      norm(w_.attention_norm, spec_.norms.attention);
+    }
     if (spec_.attention.exists()) attention();
-    feed_forward();
+    if (parts_.recurrence != nullptr) recurrence();
+    if (spec_.feed_forward.exists()) feed_forward();
   }
 
  private:
   void attention() {
-    const NormNames& names = spec_.norms;
-    norm(w_.attention_norm, names.attention);
     add(ProductOp{&w_.qkv, Slot::normed, Slot::qkv});
     if (spec_.attention.norm_after_rope) add(TurnOp{});
     if (spec_.attention.head_norm != HeadNorm::none) add(HeadNormOp{&w_.head_norm});
     if (parts_.query_factors) add(QueryScaleOp{&parts_.query_factors});
     add(StoreOp{});
     add(AttendOp{});
-    join(w_.attention_output, Slot::attended, w_.attention_post_norm,
+    if (spec_.attention.output_gate) add(GateOutputOp{});
+    join_mixer(w_.attention_output);
+  }
+  void recurrence() {
+    add(ProductOp{&w_.recurrence.in, Slot::normed, Slot::qkv});
+    add(RecurrenceOp{parts_.recurrence, &w_.recurrence, &parts_.states});
+    join_mixer(w_.recurrence.out);
+  }
+  void join_mixer(const Projection& matrix) {
+    const NormNames& names = spec_.norms;
+    join(matrix, Slot::attended, w_.attention_post_norm,
          after() ? names.attention : names.attention_post);
   }
   void feed_forward() {
@@ -70,6 +82,7 @@ Forms forms_read(const LayerOp& operation, Slot slot, const Operations& operatio
   if (const auto* product = std::get_if<ProductOp>(&operation)) {
     return product->in == slot ? operations.inputs_of(*product->matrix) : Forms{};
   }
+  if (std::holds_alternative<GateOutputOp>(operation)) return {.rows = slot == Slot::attended};
   if (slot != Slot::normed) return {};
   if (const auto* gated = std::get_if<GatedOp>(&operation)) {
     return operations.inputs_of(*gated->matrix);
@@ -89,6 +102,12 @@ std::optional<Written> written_by(LayerOp& operation) {
   if (auto* norm = std::get_if<NormOp>(&operation)) return Written{Slot::normed, &norm->forms};
   if (auto* attend = std::get_if<AttendOp>(&operation)) {
     return Written{Slot::attended, &attend->forms};
+  }
+  if (auto* gate = std::get_if<GateOutputOp>(&operation)) {
+    return Written{Slot::attended, &gate->forms};
+  }
+  if (auto* recurrence = std::get_if<RecurrenceOp>(&operation)) {
+    return Written{Slot::attended, &recurrence->forms};
   }
   if (auto* gated = std::get_if<GatedOp>(&operation)) {
     return Written{Slot::activated, &gated->forms};

@@ -7,8 +7,9 @@
 //
 //   hidden     the residual stream
 //   normed     the input of a product, after a norm or as it is in hidden
-//   qkv        queries, keys and values side by side
-//   attended   the heads' outputs side by side
+//   qkv        queries, keys and values side by side; of a recurrence all that its first product
+//              gives (kernels/recurrence/shape.cl)
+//   attended   the heads' outputs side by side; the recurrence's outputs
 //   activated  the gated product of a feed-forward
 //   branch     the output of a sublayer that is normed or scaled before it joins hidden
 //
@@ -23,6 +24,7 @@
 #include "engine/core/families/spec.hpp"
 #include "engine/core/model/experts.hpp"
 #include "engine/core/model/operations.hpp"
+#include "engine/core/model/recurrence.hpp"
 #include "engine/core/model/weights.hpp"
 
 namespace millrace::engine {
@@ -58,6 +60,17 @@ struct StoreOp {};
 struct AttendOp {
   Forms forms{};
 };
+// attended *= sigmoid(gates of qkv).
+struct GateOutputOp {
+  Forms forms{};
+};
+// attended = the recurrence over qkv, which moves the sequences' states on.
+struct RecurrenceOp {
+  Recurrence* recurrence = nullptr;
+  const RecurrenceWeights* weights = nullptr;
+  const Buffer* states = nullptr;
+  Forms forms{};
+};
 // activated = gate(normed x gate matrix) * (normed x up matrix).
 struct GatedOp {
   const Projection* matrix = nullptr;  // gate and up
@@ -78,7 +91,7 @@ struct AddOp {
   float scale = 1.0f;
 };
 using LayerOp = std::variant<NormOp, ProductOp, TurnOp, QueryScaleOp, HeadNormOp, StoreOp, AttendOp,
-                             GatedOp, ExpertsOp, AddOp>;
+                             GateOutputOp, RecurrenceOp, GatedOp, ExpertsOp, AddOp>;
 
 struct LayerProgram {
   const LayerSpec* spec = nullptr;
@@ -88,7 +101,7 @@ struct LayerProgram {
 };
 
 // What a layer's operations read besides activations; `experts` and `expert_weights` are null for a
-// dense layer.
+// dense layer, `recurrence` for one without.
 struct LayerParts {
   const LayerWeights& weights;
   KvPages kv;
@@ -96,6 +109,8 @@ struct LayerParts {
   const Buffer& query_factors;  // float [positions], or empty
   Experts* experts = nullptr;
   const ExpertWeights* expert_weights = nullptr;
+  Recurrence* recurrence = nullptr;
+  const Buffer& states;  // of the layer's recurrence
 };
 LayerProgram compile_layer(const LayerSpec& spec, const LayerParts& parts,
                            const Operations& operations);

@@ -19,6 +19,7 @@
 #include "engine/core/model/operations.hpp"
 #include "engine/core/model/rope_tables.hpp"
 #include "engine/core/model/step_table.hpp"
+#include "engine/core/model/sublayers.hpp"
 #include "engine/core/model/weights.hpp"
 
 namespace millrace::engine {
@@ -33,7 +34,7 @@ struct Model::State {
   std::unique_ptr<Operations> operations;
   std::vector<LayerWeights> layers;
   std::vector<std::optional<ExpertWeights>> expert_weights;  // by layer
-  std::vector<std::pair<ExpertsSpec, std::unique_ptr<Experts>>> experts;
+  Sublayers sublayers;
   DeviceRopes ropes;
   Buffer query_factors;                // by position; empty for most models
   std::vector<Buffer> means;           // of keys, by layer; empty if keys are not centered
@@ -73,7 +74,6 @@ struct Model::State {
   Status allocate_activations();
   Status write_step(const StepTable& step);
   Status run_layers(const StepTable& step);
-  Experts* experts_of(std::uint32_t index);
 };
 
 Status Model::State::load_weights(const GgufFile& file) {
@@ -86,7 +86,7 @@ Status Model::State::load_weights(const GgufFile& file) {
     MILLRACE_ASSIGN(output, load_projection(backend, file, output_part, spec.width));
   }
   MILLRACE_ASSIGN(output_norm,
-                  load_vector(*device, file, "output_norm.weight", spec.width, padded));
+                  load_vector(*device, file, spec.output_norm + ".weight", spec.width, padded));
   layers.reserve(spec.layers.size());
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
     MILLRACE_ASSIGN(LayerWeights layer, load_layer(backend, file, spec, i));
@@ -94,31 +94,28 @@ Status Model::State::load_weights(const GgufFile& file) {
     expert_weights.emplace_back();
     const auto& mixture = spec.layers[i].feed_forward.experts;
     if (!mixture) continue;
-    MILLRACE_ASSIGN(expert_weights[i], load_experts(backend, file, *mixture, spec.width, i));
+    const Gate gate = spec.layers[i].feed_forward.gate;
+    MILLRACE_ASSIGN(expert_weights[i], load_experts(backend, file, *mixture, gate, spec.width, i));
   }
   return {};
 }
 
 // Builds the kernels that do not depend on how keys and values are stored.
 Status Model::State::build_operations() {
+  Backend& backend = operations->backend();
   MILLRACE_TRY(operations->prepare_layer());
   MILLRACE_TRY(operations->prepare_logits());
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
-    if (expert_weights[i]) MILLRACE_TRY(experts_of(i)->prepare(*expert_weights[i]));
+    const LayerSpec& layer = spec.layers[i];
+    if (expert_weights[i]) {
+      MILLRACE_TRY(sublayers.experts(backend, layer).prepare(*expert_weights[i]));
+    }
+    if (layer.recurrence.exists()) {
+      MILLRACE_TRY(sublayers.recurrence(backend, layer, layers[i].recurrence).prepare());
+    }
   }
   MILLRACE_TRY(operations->prepare_embedding(embedding));
   return operations->prepare_product(head());
-}
-
-// Layers whose experts differ in nothing but weights share kernels.
-Experts* Model::State::experts_of(std::uint32_t index) {
-  const FeedForwardSpec& layer = spec.layers[index].feed_forward;
-  for (const auto& [mixture, made] : experts) {
-    if (mixture == *layer.experts) return made.get();
-  }
-  experts.emplace_back(
-      *layer.experts, std::make_unique<Experts>(operations->backend(), *layer.experts, layer.gate));
-  return experts.back().second.get();
 }
 
 Status Model::State::compile_layers() {
@@ -128,16 +125,21 @@ Status Model::State::compile_layers() {
   }
   programs.clear();
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
-    const bool mixture = expert_weights[i].has_value();
-    const bool scales = spec.layers[i].attention.temperature_beta != 0.0f;
-    programs.push_back(compile_layer(spec.layers[i],
-                                     {.weights = layers[i],
-                                      .kv = kv_pages(i),
-                                      .rope = ropes.layer(i),
-                                      .query_factors = scales ? query_factors : no_buffer,
-                                      .experts = mixture ? experts_of(i) : nullptr,
-                                      .expert_weights = mixture ? &*expert_weights[i] : nullptr},
-                                     *operations));
+    const LayerSpec& layer = spec.layers[i];
+    const bool scales = layer.attention.temperature_beta != 0.0f;
+    LayerParts parts{.weights = layers[i],
+                     .kv = kv_pages(i),
+                     .rope = ropes.layer(i),
+                     .query_factors = scales ? query_factors : no_buffer,
+                     .states = cache.states(i)};
+    if (expert_weights[i]) {
+      parts.experts = &sublayers.experts(operations->backend(), layer);
+      parts.expert_weights = &*expert_weights[i];
+    }
+    if (layer.recurrence.exists()) {
+      parts.recurrence = &sublayers.recurrence(operations->backend(), layer, layers[i].recurrence);
+    }
+    programs.push_back(compile_layer(layer, parts, *operations));
   }
   return {};
 }
@@ -289,10 +291,11 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   info.context_tokens = spec.context_tokens;
   info.least_prefill_tokens = spec.least_prefill_tokens();
   info.page_tokens = kv_page_tokens;
-  info.groups = made.cache.groups();
+  info.pools = made.cache.pools();
   info.kv_memory = made.cache.text();
   info.page_count = made.cache.page_count();
   info.page_bytes = made.cache.shape().page_bytes();
+  info.state_bytes = made.cache.shape().state_bytes();
   MILLRACE_TRY(device.finish());
   info.layer_path.log();
   return model;
@@ -306,7 +309,9 @@ Status Model::protect_keys(const GgufFile& file, KvLayers& kv) {
   KvCache wanted = std::exchange(s.cache, {});
   const KvLayers halves{std::vector<KvCodecs>(s.spec.layer_count())};
   const std::uint64_t page_bytes = cache_shape(s.spec, halves.layers).page_bytes();
-  MILLRACE_ASSIGN(s.cache, s.create_cache(halves, probe_pages * page_bytes, {}));
+  const std::uint64_t state_bytes = cache_shape(s.spec, halves.layers).state_bytes();
+  const std::uint64_t probe_bytes = probe_pages * page_bytes + 2 * state_bytes;
+  MILLRACE_ASSIGN(s.cache, s.create_cache(halves, probe_bytes, {.sequences = 1}));
   MILLRACE_TRY(s.build_layers());
   MILLRACE_ASSIGN(s.info.outliers, test_keys(*s.device, file, *this, s.spec, s.options, kv));
   s.cache = std::move(wanted);
@@ -331,7 +336,8 @@ Status Model::forward(const StepPlan& plan, const Buffer& device_ids) {
                           .page_tokens = kv_page_tokens,
                           .groups = s.cache.groups(),
                           .device_slots = slots,
-                          .windows = s.operations->windows()};
+                          .windows = s.operations->windows(),
+                          .states = s.cache.state_count()};
   MILLRACE_TRY(s.lowering.lower(plan, limits, s.last_step));
   s.operations->backend().cut_attention(s.last_step);
   const StepTable& step = s.last_step;

@@ -70,10 +70,11 @@ struct ModelInfo {
   std::uint32_t context_tokens = 0;        // the model's own limit
   std::uint32_t least_prefill_tokens = 0;  // that a step should have (ModelSpec)
   std::uint32_t page_tokens = 0;           // positions in a KV page
-  std::vector<PoolSize> groups;            // of the cache; ids of a group are below its pages
-  std::string kv_memory;         // for people: what each group holds, if there are several
-  std::uint32_t page_count = 0;  // of group 0
-  std::uint64_t page_bytes = 0;  // of one page over all layers
+  std::vector<PoolSize> pools;             // of the cache; ids of a pool are below its pages
+  std::string kv_memory;          // for people: what each group holds, if there are several
+  std::uint32_t page_count = 0;   // of group 0
+  std::uint64_t page_bytes = 0;   // of one page over all layers
+  std::uint64_t state_bytes = 0;  // of one sequence over all recurrent layers
 };
 
 class Model {

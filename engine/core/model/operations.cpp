@@ -82,6 +82,13 @@ Status Operations::prepare_heads(std::uint32_t kind) {
                                                   {define("TURN_DIM", of.turn_dim),
                                                    define("TURN_HALVES", of.halves ? 1 : 0)}));
   }
+  if (of.output_gate) {
+    MILLRACE_ASSIGN(const Program built,
+                    device_->build({.name = "gate_output",
+                                    .sources = {"activation/sigmoid_gate.cl"},
+                                    .defines = {define("ROW_ITEMS", row_items())}}));
+    MILLRACE_ASSIGN(kernels.gate_output, device_->kernel(built, "gate_attended"));
+  }
   const bool scales = std::ranges::any_of(spec_.layers, [](const LayerSpec& layer) {
     return layer.attention.temperature_beta != 0.0f;
   });
@@ -139,7 +146,7 @@ Status Operations::gated(const Activation& x, const Projection& projection, cons
       backend_->gated(
           {.matrix = projection, .x = x, .out = out, .forms = forms, .tokens = tokens}));
   if (made.rows || made.codes) return {};
-  const std::uint32_t width = projection.first[1];  // of the gate, rounded up to 16
+  const std::uint32_t width = gated_columns(projection);
   MILLRACE_TRY(project(projection, x, tokens, gate_up, projection.rows, Accumulate::replace));
   return gated_mul(gate_up, out, forms, width, tokens);
 }
@@ -197,6 +204,16 @@ Status Operations::turn_heads(const Buffer& qkv, const Buffer& rope, std::uint32
   return device_->launch(heads_[kind].turn,
                          {.groups = {of.heads + of.kv_heads, step.tokens}, .local = {row_items()}},
                          {qkv, rope, step_words, step.positions_at, of.qkv_stride()});
+}
+
+Status Operations::gate_output(const Buffer& qkv, const Activation& out, Forms forms,
+                               std::uint32_t kind, std::uint32_t tokens) {
+  const AttentionKind& heads = target_.kinds[kind];
+  MILLRACE_TRY(device_->launch(heads_[kind].gate_output,
+                               {.groups = {tokens}, .local = {row_items()}},
+                               {qkv, out.rows, heads.gate_row(), heads.columns() / 16,
+                                heads.qkv_stride(), input_stride(heads.columns())}));
+  return forms.codes ? quantize(out, heads.columns(), tokens) : Status();
 }
 
 Status Operations::scale_queries(const Buffer& qkv, const Buffer& factors, std::uint32_t kind,

@@ -26,6 +26,11 @@
 
 namespace millrace::engine {
 
+// The columns of the activation of gate and up, or of up alone, each rounded up to 16.
+inline std::uint32_t gated_columns(const Projection& gate_up) {
+  return gate_up.first.size() > 1 ? gate_up.first[1] : gate_up.rows;
+}
+
 class Operations {
  public:
   explicit Operations(std::unique_ptr<Backend> backend);
@@ -85,6 +90,8 @@ class Operations {
   // Computes gate function(gate) * up of rows `width` channels wide, a multiple of 16.
   Status gated_mul(const Buffer& gate_up, const Activation& out, Forms forms, std::uint32_t width,
                    std::uint32_t tokens);
+  // Converts x's rows to its codes.
+  Status quantize(const Activation& x, std::uint32_t columns, std::uint32_t tokens);
   // Writes rows as they are to out in `forms`.
   Status convert(const Buffer& rows, const Activation& out, Forms forms, std::uint32_t tokens);
   // The next three are of layers of one kind. Norms queries and keys in place.
@@ -93,6 +100,9 @@ class Operations {
   // Rotates queries and keys in place, for layers that norm them afterwards.
   Status turn_heads(const Buffer& qkv, const Buffer& rope, std::uint32_t kind,
                     const StepTable& step, const Buffer& step_words);
+  // Multiplies the heads' outputs, which are in out.rows, by their gates, and leaves `forms`.
+  Status gate_output(const Buffer& qkv, const Activation& out, Forms forms, std::uint32_t kind,
+                     std::uint32_t tokens);
   // Multiplies queries by the factors of their positions, float [positions].
   Status scale_queries(const Buffer& qkv, const Buffer& factors, std::uint32_t kind,
                        const StepTable& step, const Buffer& step_words);
@@ -106,15 +116,13 @@ class Operations {
   std::uint32_t row_items() const { return device_->row_items(); }
   // The kernels that change queries and keys before attention, as far as a kind needs them.
   struct HeadKernels {
-    Kernel norm, turn, scale_queries;
+    Kernel norm, turn, scale_queries, gate_output;
   };
   Status prepare_branches();
   Status prepare_heads(std::uint32_t kind);
   Result<Kernel> build_for_heads(const char* source, const char* kernel, std::uint32_t kind,
                                  std::vector<std::string> defines = {});
   std::vector<std::string> row_defines() const;
-  // Converts x's rows to its codes.
-  Status quantize(const Activation& x, std::uint32_t columns, std::uint32_t tokens);
 
   std::unique_ptr<Backend> backend_;
   const Target& target_;   // the backend's

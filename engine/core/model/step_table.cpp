@@ -55,6 +55,15 @@ Status check_pages(const StepPlan& plan, std::size_t row, const WindowTable& tab
   return broken(row, "no such page");
 }
 
+Status check_states(const PlanRow& row, std::size_t index, const StepLimits& limits) {
+  const bool first = row.first_position == 0;
+  if (row.state_to >= limits.states || (!first && row.state_from >= limits.states)) {
+    return broken(index, "no such place of states");
+  }
+  if (first && row.state_from != no_page) return broken(index, "a state before its first token");
+  return {};
+}
+
 Status check_row(const StepPlan& plan, std::size_t index, const StepLimits& limits) {
   const PlanRow& row = plan.rows[index];
   MILLRACE_TRY(check_tokens(plan, index, limits));
@@ -79,6 +88,7 @@ Status check_row(const StepPlan& plan, std::size_t index, const StepLimits& limi
       return broken(index, "a windowed group lacks pages that it sees");
     }
   }
+  if (limits.states > 0) MILLRACE_TRY(check_states(row, index, limits));
   if (!within(row.output_offset, row.output_count, plan.outputs.size())) {
     return broken(index, "outputs outside the plan");
   }
@@ -150,7 +160,22 @@ Status StepLowering::lower(const StepPlan& plan, const StepLimits& limits, StepT
     }
   }
   append_groups(plan, limits, table);
+  table.state_rows = {};
+  if (limits.states > 0) append_states(plan, table);
   return {};
+}
+
+void StepLowering::append_states(const StepPlan& plan, StepTable& table) {
+  static_assert(no_page == STEP_NO_SLOT);
+  states_.clear();
+  for (std::size_t r = 0; r < plan.rows.size(); ++r) {
+    const PlanRow& row = plan.rows[r];
+    states_.push_back({.token = table.rows[r].token,
+                       .tokens = row.count,
+                       .from = row.state_from,
+                       .to = row.state_to});
+  }
+  table.state_rows = table.append(states_);
 }
 
 // Appends the page ids, and before them the positions and tables of windowed groups.

@@ -4,6 +4,7 @@
 //
 //   ids [tokens] | slots [tokens] | positions [tokens] | tables [tokens] | outputs [n] |
 //   for each windowed cache group: positions [tokens] | tables [tokens] | page ids |
+//   of models with recurrent layers: a StateRow for each row |
 //   what the backend's attention reads besides (Backend::cut_attention)
 //
 // A backend appends records of kernels/step/records.h; the other lists have a word an entry.
@@ -35,6 +36,7 @@ struct StepLimits {
   std::vector<PoolSize> groups{1};  // of the cache
   std::uint32_t device_slots = 0;
   std::vector<std::uint32_t> windows{0};  // of each entry of StepTable::attention; 0: all
+  std::uint32_t states = 0;               // places of states; 0: the model has no recurrent layers
 };
 
 // A run of tokens of one sequence.
@@ -58,6 +60,7 @@ struct StepTable {
   std::uint32_t ids_at = 0, slots_at = 0, positions_at = 0, tables_at = 0, outputs_at = 0;
   std::vector<StepRow> rows{};              // of the plan
   std::vector<AttentionItems> attention{};  // in the order of StepLimits::windows
+  ItemList state_rows{};                    // of models with recurrent layers
   std::vector<std::uint32_t> words{};
 
   // Appends records, which are whole words each.
@@ -79,8 +82,10 @@ class StepLowering {
 
  private:
   void append_groups(const StepPlan& plan, const StepLimits& limits, StepTable& table) const;
+  void append_states(const StepPlan& plan, StepTable& table);
 
   std::vector<std::uint32_t> outputs_;
+  std::vector<kernels::StateRow> states_;
 };
 
 }  // namespace millrace::engine

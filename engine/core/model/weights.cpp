@@ -6,6 +6,7 @@
 #include "engine/core/families/layer_tensors.hpp"
 #include "engine/core/gguf/dequantize.hpp"
 #include "engine/core/model/backend/backend.hpp"
+#include "engine/core/model/recurrence_weights.hpp"
 #include "engine/core/model/shaped_tensor.hpp"
 
 namespace millrace::engine {
@@ -113,14 +114,17 @@ Result<Projection> load_projection(const Backend& backend, const GgufFile& file,
     MILLRACE_TRY(check_panels(file, part));
     MILLRACE_ASSIGN(const auto factors, packed_factors(file, *tensor));
     plan_runs(backend, *tensor, part, factors[0], out.rows, runs);
-    out.first.push_back(out.rows);
-    out.tensors.push_back({std::string(tensor->name), tensor->type});
+    const std::uint32_t first_row = out.rows;
+    if (!part.continues) {
+      out.first.push_back(first_row);
+      out.tensors.push_back({std::string(tensor->name), tensor->type});
+    }
     out.rows += round_up(part.rows, panel_rows);
     bias.resize(out.rows, 0.0f);
     if (part.may_have_bias && file.find_tensor(part.name + ".bias") != nullptr) {
       MILLRACE_ASSIGN(const auto values,
                       read_vector(file, part.name + ".bias", rows_of_tensor(part)));
-      std::copy_n(values.begin() + part.first_row, part.rows, bias.begin() + out.first.back());
+      std::copy_n(values.begin() + part.first_row, part.rows, bias.begin() + first_row);
       has_bias = true;
     }
   }
@@ -155,6 +159,8 @@ class LayerLoader {
         device_(*backend.target().device),
         file_(file),
         width_(spec.width),
+        spec_(spec),
+        index_(index),
         layer_(spec.layers[index]),
         matrices_(layer_matrices(file, spec, index)),
         prefix_("blk." + std::to_string(index) + ".") {}
@@ -169,8 +175,15 @@ class LayerLoader {
     MILLRACE_ASSIGN(out.ffn_norm, norm(after ? "" : norms.feed_forward));
     MILLRACE_ASSIGN(out.ffn_post_norm, norm(after ? norms.feed_forward : norms.feed_forward_post));
     if (attention.exists()) MILLRACE_TRY(load_attention(attention, out));
-    if (layer_.feed_forward.experts) return out;
-    MILLRACE_ASSIGN(out.gate_up, stacked({"ffn_gate", "ffn_up"}));
+    if (layer_.recurrence.exists()) {
+      MILLRACE_ASSIGN(out.recurrence, load_recurrence(backend_, file_, spec_, index_));
+    }
+    if (layer_.feed_forward.experts || !layer_.feed_forward.exists()) return out;
+    if (has_gate(layer_.feed_forward.gate)) {
+      MILLRACE_ASSIGN(out.gate_up, stacked({"ffn_gate", "ffn_up"}));
+    } else {
+      MILLRACE_ASSIGN(out.gate_up, stacked({"ffn_up"}));
+    }
     MILLRACE_ASSIGN(out.down, stacked({"ffn_down"}));
     return out;
   }
@@ -184,13 +197,17 @@ class LayerLoader {
     if (attention.head_norm != HeadNorm::none) {
       MILLRACE_ASSIGN(out.head_norm, head_norms(attention));
     }
-    MILLRACE_ASSIGN(out.qkv, stacked({"attn_q", "attn_k", "attn_v"}));
+    if (attention.output_gate) {
+      MILLRACE_ASSIGN(out.qkv, qkv_with_gates(attention));
+    } else {
+      MILLRACE_ASSIGN(out.qkv, stacked({"attn_q", "attn_k", "attn_v"}));
+    }
     MILLRACE_ASSIGN(out.attention_output, stacked({"attn_output"}));
     return {};
   }
   Result<Buffer> norm(const std::string& name) const {
     if (name.empty()) return Buffer();
-    return load_vector(device_, file_, prefix_ + name + ".weight", width_,
+    return load_vector(device_, file_, norm_tensor(file_, index_, name), width_,
                        round_up(width_, block_columns));
   }
   Result<Buffer> head_norms(const AttentionSpec& attention) const {
@@ -205,6 +222,27 @@ class LayerLoader {
     MILLRACE_ASSIGN(Buffer buffer, device_.allocate(both.size() * sizeof(float), "norms of heads"));
     MILLRACE_TRY(device_.write(buffer, 0, std::as_bytes(std::span(both))));
     return buffer;
+  }
+  // Loads queries, keys, values and then the gates of the heads' outputs. In the file each head has
+  // its queries and its gates side by side.
+  Result<Projection> qkv_with_gates(const AttentionSpec& attention) const {
+    std::vector<MatrixPart> queries, gates;
+    const std::uint32_t rows = attention.head_dim, all = 2 * attention.heads * rows;
+    for (std::uint32_t head = 0; head < attention.heads; ++head) {
+      const MatrixPart part{.name = prefix_ + "attn_q",
+                            .rows = rows,
+                            .first_row = 2 * head * rows,
+                            .tensor_rows = all,
+                            .continues = head > 0};
+      queries.push_back(part);
+      gates.push_back(part);
+      gates.back().first_row += rows;
+    }
+    for (const char* name : {"attn_k", "attn_v"}) {
+      queries.push_back({.name = prefix_ + name, .rows = attention.kv_heads * rows});
+    }
+    queries.insert(queries.end(), gates.begin(), gates.end());
+    return load_projection(backend_, file_, queries, width_);
   }
   // Loads matrices over one input as one projection.
   Result<Projection> stacked(std::initializer_list<std::string_view> names) const {
@@ -225,6 +263,8 @@ class LayerLoader {
   Device& device_;
   const GgufFile& file_;
   std::uint32_t width_;
+  const ModelSpec& spec_;
+  std::uint32_t index_;
   const LayerSpec& layer_;
   std::vector<LayerMatrix> matrices_;
   std::string prefix_;

@@ -26,6 +26,7 @@ struct MatrixPart {
   bool may_have_bias = true;
   std::uint32_t first_row = 0;    // in the tensor; a multiple of 16
   std::uint32_t tensor_rows = 0;  // of the whole tensor; 0: this part is all of it
+  bool continues = false;         // has no place of its own in Projection::first
 };
 
 // Consecutive panels in one buffer.
@@ -59,12 +60,23 @@ Result<Projection> load_projection(const Backend& backend, const GgufFile& file,
 Result<Buffer> load_vector(Device& device, const GgufFile& file, const std::string& name,
                            std::uint32_t size, std::uint32_t padded);
 
+// The weights of a layer's recurrence (families/recurrence_spec.hpp). Those that its kind does not
+// have are empty.
+struct RecurrenceWeights {
+  Projection in, out;
+  Buffer taps;              // float [taps][channels], the last for the token itself
+  Buffer conv_bias;         // float [channels]
+  Buffer a, dt_bias, skip;  // A, dt_bias and D: float [heads, padded to 16]
+  Buffer norm;              // float [value_dim]; in Mamba 2 [values]
+};
+
 // A layer's weights. Norms that the layer does not have are empty; so are `sinks`, float [heads],
 // and `head_norm`, the weights of the queries' norm, then of the keys', each float [head_dim] or
 // [heads * head_dim] by HeadNorm.
 struct LayerWeights {
   Buffer attention_norm, attention_post_norm, ffn_norm, ffn_post_norm, sinks, head_norm;
   Projection qkv, attention_output, gate_up, down;
+  RecurrenceWeights recurrence;
 };
 Result<LayerWeights> load_layer(const Backend& backend, const GgufFile& file, const ModelSpec& spec,
                                 std::uint32_t index);

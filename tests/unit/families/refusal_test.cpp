@@ -28,7 +28,7 @@ struct Case {
 
 TEST(Refusal, WhatTheEngineCannotRunIsNamed) {
   const std::vector<Case> cases{
-      {"mamba2", "architecture \"mamba2\" is not supported", [](SmallFile&) {}},
+      {"rwkv7", "architecture \"rwkv7\" is not supported", [](SmallFile&) {}},
       {"llama", "llama.rope.scaling.type = dynamic is not supported",
        [](SmallFile& f) { f.text("rope.scaling.type", "dynamic"); }},
       {"llama", "llama.rope.scaling.yarn_ext_factor = 0.5",
@@ -96,12 +96,15 @@ TEST(Refusal, WhatTheEngineCannotRunIsNamed) {
 }
 
 TEST(Refusal, TheHintListsAllArchitectures) {
-  const std::string hint = SmallFile("mamba2").error().hint;
+  const std::string hint = SmallFile("rwkv7").error().hint;
   for (const char* name :
-       {"llama",    "mistral3",     "qwen2",         "qwen2moe", "qwen3",      "qwen3moe",
-        "gemma2",   "gemma3",       "gpt-oss",       "granite",  "granitemoe", "glm4",
-        "glm4moe",  "minimax-m2",   "phi3",          "olmo2",    "smollm3",    "seed_oss",
-        "ernie4_5", "ernie4_5-moe", "hunyuan-dense", "cohere2"}) {
+       {"llama",          "mistral3", "qwen2",    "qwen2moe",      "qwen3",
+        "qwen3moe",       "gemma2",   "gemma3",   "gpt-oss",       "granite",
+        "granitemoe",     "glm4",     "glm4moe",  "minimax-m2",    "phi3",
+        "olmo2",          "smollm3",  "seed_oss", "ernie4_5",      "ernie4_5-moe",
+        "hunyuan-dense",  "cohere2",  "qwen35",   "qwen35moe",     "qwen3next",
+        "lfm2",           "lfm2moe",  "mamba2",   "granitehybrid", "nemotron_h",
+        "nemotron_h_moe", "falcon-h1"}) {
     EXPECT_NE((hint + ",").find(" " + std::string(name) + ","), std::string::npos) << name;
   }
 }

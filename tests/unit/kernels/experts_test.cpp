@@ -34,7 +34,8 @@ class Runner {
 
   static ExpertWeights load(const Backend& backend, const ExpertsLayer& layer) {
     const GgufFile file = layer.file();
-    return must(load_experts(backend, file, layer.shape.spec, layer.shape.width, 0));
+    return must(
+        load_experts(backend, file, layer.shape.spec, layer.shape.gate, layer.shape.width, 0));
   }
 
   // Steps of up to `direct` tokens are not sorted.
@@ -343,7 +344,7 @@ std::string refusal(const ExpertsCase& asked, const ExpertsLayer& layer) {
   const auto device = open_device();
   const GgufFile file = layer.file();
   const auto backend = make_backend(Target(*device, one_layer({.head_dim = 32}), MathMode::fast));
-  const auto loaded = load_experts(*backend, file, asked.spec, asked.width, 0);
+  const auto loaded = load_experts(*backend, file, asked.spec, asked.gate, asked.width, 0);
   if (loaded) return "loaded";
   EXPECT_EQ(loaded.error().code, Code::gguf_malformed);
   EXPECT_FALSE(loaded.error().hint.empty());

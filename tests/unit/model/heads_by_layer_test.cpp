@@ -124,8 +124,8 @@ TEST_P(HeadsByLayer, EveryLayerStoresItsOwnHeads) {
   EXPECT_EQ(info.kv, "f16/f16 x3");
   EXPECT_EQ(info.kv_token_bytes, 2 * 2 * (64 + 384 + 128));
   EXPECT_EQ(info.page_bytes, 16u * 2 * 2 * (64 + 384 + 128));
-  ASSERT_EQ(info.groups.size(), 2u);
-  EXPECT_EQ(info.groups[1].window, 40u);
+  ASSERT_EQ(info.pools.size(), 2u);
+  EXPECT_EQ(info.pools[1].window, 40u);
   EXPECT_NE(info.program.find("3 heads, 3 of KV, 128 channels"), std::string::npos);
   // Of the layer without attention only the feed-forward is left.
   EXPECT_NE(info.program.find("layer 1\n  normed     = norm(hidden) * ffn_norm"), std::string::npos)

@@ -12,6 +12,7 @@ Status read_scales(Keys& keys, ModelSpec& spec) {
   spec.logit_scale = 1.0f / logit_divisor;
   for (LayerSpec& layer : spec.layers) {
     layer.residual_scale = residual_scale;
+    if (!layer.attention.exists()) continue;
     MILLRACE_ASSIGN(layer.attention.scale, keys.factor("attention.scale", layer.attention.scale));
     if (!rotates) layer.attention.rope = {.kind = RopeKind::none};
   }
@@ -26,6 +27,15 @@ extern const Family granite{.architecture = "granite", .finish = read_scales};
 extern const Family granitemoe{
     .architecture = "granitemoe",
     .mixture = Mixture::always,
+    .finish = read_scales,
+};
+
+// Granite 4 H: Mamba 2, and some layers that attend, without a rope.
+extern const Family granitehybrid{
+    .architecture = "granitehybrid",
+    .recurrent = RecurrentLayers::without_kv_heads,
+    .recurrence = RecurrenceKind::mamba2,
+    .mixture = Mixture::optional,
     .finish = read_scales,
 };
 

@@ -20,6 +20,7 @@ AttentionKind kind_for(const AttentionSpec& attention) {
           .rope_dim = attention.norm_after_rope ? 0 : turned,
           .turn_dim = attention.norm_after_rope ? turned : 0,
           .head_norm = attention.head_norm,
+          .output_gate = attention.output_gate,
           .scale = attention.scale};
 }
 

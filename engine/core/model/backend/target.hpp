@@ -18,7 +18,8 @@ namespace millrace::engine {
 
 // What the kernels of a layer's attention, of its heads' norms and of what turns or scales heads
 // before it are compiled for; and the scale, which they are given. A row of qkv has the queries,
-// from k_row() on the keys, and from v_row() on the values.
+// from k_row() on the keys, from v_row() on the values, and from gate_row() on the gates of the
+// heads' outputs, if there are any.
 struct AttentionKind {
   std::uint32_t heads = 0, kv_heads = 0, head_dim = 0;
   std::uint32_t window = 0;
@@ -27,13 +28,16 @@ struct AttentionKind {
   std::uint32_t rope_dim = 0;  // that attention turns
   std::uint32_t turn_dim = 0;  // that is turned before the heads' norms
   HeadNorm head_norm = HeadNorm::none;
+  bool output_gate = false;
   float scale = 0.0f;
   bool operator==(const AttentionKind&) const = default;
 
   std::uint32_t columns() const { return heads * head_dim; }  // of the output
   std::uint32_t k_row() const { return heads * head_dim; }
   std::uint32_t v_row() const { return k_row() + kv_heads * head_dim; }
-  std::uint32_t qkv_stride() const { return v_row() + kv_heads * head_dim; }  // floats of a row
+  std::uint32_t gate_row() const { return v_row() + kv_heads * head_dim; }
+  // Floats of a row.
+  std::uint32_t qkv_stride() const { return gate_row() + (output_gate ? columns() : 0); }
 };
 
 // Kinds whose attention a step cuts alike, and so share an entry of StepTable::attention.

@@ -14,8 +14,9 @@ CpuExperts::ProductKey CpuExperts::key_of(const PanelFormat& format, std::uint32
 // Gate, up, activation and quantization run in one launch if all of it is in codes.
 bool CpuExperts::fuses_gate(const ExpertWeights& weights) const {
   const ExpertMatrix& gate_up = weights.gate_up;
-  return !backend_->inputs_of(gate_up).rows && !backend_->inputs_of(weights.down).rows &&
-         spec_.width % block_columns == 0 && gate_up.runs[0].panels * panel_rows == gate_up.rows;
+  return has_gate(gate_) && !backend_->inputs_of(gate_up).rows &&
+         !backend_->inputs_of(weights.down).rows && spec_.width % block_columns == 0 &&
+         gate_up.runs[0].panels * panel_rows == gate_up.rows;
 }
 
 Status CpuExperts::prepare(const ExpertWeights& weights) {

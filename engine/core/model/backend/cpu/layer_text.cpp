@@ -1,6 +1,7 @@
 #include "engine/core/model/backend/cpu/layer_text.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "engine/core/model/backend/product_mode.hpp"
@@ -53,6 +54,9 @@ class Writer {
   }
   void add(const StoreOp&) { phase("MR_STORE", attention_arguments()); }
   void add(const AttendOp&) { phase("MR_ATTEND", attention_arguments(), ATTEND_COUNTERS); }
+  // Layers with these operations run in parts (WholeLayers::why_in_parts).
+  void add(const GateOutputOp&) { assert(false); }
+  void add(const RecurrenceOp&) { assert(false); }
   // The runs of a matrix share a phase: their chunks follow one another.
   void add(const ProductOp& product) {
     std::string chunks, calls;

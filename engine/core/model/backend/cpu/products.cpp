@@ -77,7 +77,8 @@ Status CpuBackend::project(const ProductCall& call, MathMode math) {
 
 Result<Forms> CpuBackend::gated(const GatedCall& call) {
   const Projection& matrix = call.matrix;
-  const std::uint32_t width = matrix.first[1];  // of the gate, rounded up to 16
+  if (matrix.first.size() == 1) return Forms{};  // there is no gate
+  const std::uint32_t width = matrix.first[1];   // of the gate, rounded up to 16
   const bool whole = width % block_columns == 0 && !call.forms.rows;
   if (!whole || matrix.runs.size() != 1 || inputs_of(matrix).rows) return Forms{};
   const WeightRun& run = matrix.runs[0];

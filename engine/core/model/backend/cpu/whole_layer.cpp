@@ -97,6 +97,11 @@ std::string WholeLayers::why_in_parts(const LayerProgram& layer) const {
     return "whole layers need a CPU device that shares the host's memory";
   }
   if (target_->math != MathMode::fast) return "whole layers need --math fast";
+  if (layer.spec->recurrence.exists()) return "layers with a recurrence run in parts";
+  if (layer.spec->attention.output_gate) return "layers that gate their attention run in parts";
+  if (!layer.spec->feed_forward.exists() || !has_gate(layer.spec->feed_forward.gate)) {
+    return "layers without a gated feed-forward run in parts";
+  }
   if (!layer.spec->attention.exists()) return "a layer has no attention";
   if (const ExpertsOp* experts = experts_of(layer); experts != nullptr) {
     std::string why = why_experts_in_parts(layer, *experts);

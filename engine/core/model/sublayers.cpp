@@ -1,0 +1,23 @@
+#include "engine/core/model/sublayers.hpp"
+
+namespace millrace::engine {
+
+Experts& Sublayers::experts(Backend& backend, const LayerSpec& layer) {
+  const ExpertsSpec& of = *layer.feed_forward.experts;
+  for (const auto& [spec, made] : experts_) {
+    if (spec == of) return *made;
+  }
+  auto made = std::make_unique<Experts>(backend, of, layer.feed_forward.gate);
+  return *experts_.emplace_back(of, std::move(made)).second;
+}
+
+Recurrence& Sublayers::recurrence(Backend& backend, const LayerSpec& layer,
+                                  const RecurrenceWeights& weights) {
+  for (const auto& made : recurrences_) {
+    if (made->serves(layer.recurrence, weights.in)) return *made;
+  }
+  return *recurrences_.emplace_back(
+      std::make_unique<Recurrence>(backend.target(), layer.recurrence, weights.in));
+}
+
+}  // namespace millrace::engine
