@@ -24,50 +24,52 @@
 #define CONVOLVE_BLOCKS 16
 #endif
 
-// Convolves block `b` of 16 channels over the tokens of a row.
-static inline void mr_convolve_block(__global float* mixed, __global float* out,
-                                     __global const float* taps, __global const float* bias,
-                                     __global const float* before, __global float* after, uint b,
-                                     uint tokens, uint stride, uint out_stride) {
-  float16 w[TAPS], s[TAPS];
-  MR_EACH(j, TAPS) w[j] = vload16(b, taps + j * CHANNELS);
-  MR_EACH(j, TAPS - 1) {
-    s[j] = before != 0 ? vload16(b, before + j * CHANNELS) : (float16)(0.0f);
-  }
-  const float16 from = bias != 0 ? vload16(b, bias) : (float16)(0.0f);
-  for (uint t = 0; t < tokens; ++t) {
-#if CONVOLVE_GATED
-    s[TAPS - 1] = vload16(b, mixed) * vload16(b, mixed + 2 * CHANNELS);
-#else
-    s[TAPS - 1] = vload16(b, mixed);
-#endif
-    float16 y = from;
-    MR_EACH(j, TAPS) y = fma(w[j], s[j], y);
-#if CONVOLVE_GATED
-    vstore16(vload16(b, mixed + CHANNELS) * y, b, out);
-    out += out_stride;
-#else
-    vstore16(y * mr_sigmoid16(y), b, mixed);
-#endif
-    mixed += stride;
-    MR_EACH(j, TAPS - 1) s[j] = s[j + 1];
-  }
-  MR_EACH(j, TAPS - 1) vstore16(s[j], b, after + j * CHANNELS);
-}
+// Blocks of a work-item.
+#define ITEM_BLOCKS ((CONVOLVE_BLOCKS + ROW_ITEMS - 1) / ROW_ITEMS)
 
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
 void convolve(__global float* mixed, __global float* out, __global const float* taps,
               __global const float* bias, __global float* states, __global const uint* step,
               uint rows, uint stride, uint out_stride, uint state_stride) {
   const StateRow row = *mr_state_row(step, rows, (uint)get_group_id(1));
-  const uint first = (uint)get_group_id(0) * CONVOLVE_BLOCKS;
-  const uint end = min(first + CONVOLVE_BLOCKS, (uint)(CHANNELS / 16));
+  const uint first = (uint)get_group_id(0) * CONVOLVE_BLOCKS + ROW_ITEM;
+  const uint end = min((uint)get_group_id(0) * CONVOLVE_BLOCKS + CONVOLVE_BLOCKS,
+                       (uint)(CHANNELS / 16));
   mixed += (size_t)row.token * stride + CHANNELS_AT;
-  if (out != 0) out += (size_t)row.token * out_stride;
-  __global const float* before = 0;
-  if (row.from != STEP_NO_SLOT) before = states + (size_t)row.from * state_stride + HISTORY_AT;
+#if CONVOLVE_GATED
+  out += (size_t)row.token * out_stride;
+#endif
+  float16 s[ITEM_BLOCKS][TAPS];  // the last inputs of each block
+  for (uint i = 0, b = first; b < end; ++i, b += ROW_ITEMS) {
+    __global const float* before = states + (size_t)row.from * state_stride + HISTORY_AT;
+    MR_EACH(j, TAPS - 1) {
+      s[i][j] = row.from == STEP_NO_SLOT ? (float16)(0.0f) : vload16(b, before + j * CHANNELS);
+    }
+  }
+  // Token by token, because a row of `mixed` is far from the next one.
+  for (uint t = 0; t < row.tokens; ++t) {
+    for (uint i = 0, b = first; b < end; ++i, b += ROW_ITEMS) {
+#if CONVOLVE_GATED
+      s[i][TAPS - 1] = vload16(b, mixed) * vload16(b, mixed + 2 * CHANNELS);
+#else
+      s[i][TAPS - 1] = vload16(b, mixed);
+#endif
+      float16 y = bias != 0 ? vload16(b, bias) : (float16)(0.0f);
+      MR_EACH(j, TAPS) y = fma(vload16(b, taps + j * CHANNELS), s[i][j], y);
+#if CONVOLVE_GATED
+      vstore16(vload16(b, mixed + CHANNELS) * y, b, out);
+#else
+      vstore16(y * mr_sigmoid16(y), b, mixed);
+#endif
+      MR_EACH(j, TAPS - 1) s[i][j] = s[i][j + 1];
+    }
+    mixed += stride;
+#if CONVOLVE_GATED
+    out += out_stride;
+#endif
+  }
   __global float* after = states + (size_t)row.to * state_stride + HISTORY_AT;
-  for (uint b = first + ROW_ITEM; b < end; b += ROW_ITEMS) {
-    mr_convolve_block(mixed, out, taps, bias, before, after, b, row.tokens, stride, out_stride);
+  for (uint i = 0, b = first; b < end; ++i, b += ROW_ITEMS) {
+    MR_EACH(j, TAPS - 1) vstore16(s[i][j], b, after + j * CHANNELS);
   }
 }
