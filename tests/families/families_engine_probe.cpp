@@ -136,6 +136,55 @@ nlohmann::json pauses(EngineOptions options, const Input& input) {
   return {{"pauses", small->counters().pauses}, {"same", all}};
 }
 
+// Draws of several samples each, with beginnings in common.
+std::vector<GenerationRequest> drawing_requests(const Input& input) {
+  std::vector<GenerationRequest> requests;
+  for (const std::size_t count : {48, 37, 20, 48, 33}) {
+    GenerationRequest request = greedy(input.tokens, count, 24);
+    request.sampling.temperature = 1;
+    request.sampling.seed = requests.size();
+    request.n = 3;
+    requests.push_back(request);
+  }
+  return requests;
+}
+
+bool same_choices(const GenerationResult& a, const GenerationResult& b) {
+  bool all = a.choices.size() == b.choices.size();
+  for (std::size_t i = 0; all && i < a.choices.size(); ++i) {
+    GenerationResult x, y;
+    x.choices = {a.choices[i]};
+    y.choices = {b.choices[i]};
+    all = same(x, y);
+  }
+  return all;
+}
+
+// Compares requests that run alone, without a cache, with the same ones in company: in small pieces
+// and as they come, first and then again after hits.
+nlohmann::json mix(EngineOptions options, const Input& input) {
+  const auto requests = drawing_requests(input);
+  std::vector<GenerationResult> alone;
+  options.prefix_cache = false;
+  options.max_batch = 3;
+  const auto plain = must(Engine::create(options));
+  for (const auto& request : requests) alone.push_back(run(*plain, {request}).front());
+  options.prefix_cache = true;
+  options.max_batch = 7;
+  options.prefill_chunk = 11;
+  const auto shared = must(Engine::create(options));
+  bool all = true;
+  std::uint64_t cached = 0;
+  for (int round = 0; round < 3; ++round) {
+    const auto together = run(*shared, requests);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      all = all && same_choices(alone[i], together[i]);
+      cached += together[i].usage.cached_tokens;
+    }
+  }
+  return {{"same", all}, {"cached", cached}};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -151,6 +200,7 @@ int main(int argc, char** argv) {
   const Input input = read_input(tokens);
   nlohmann::json out = pauses(options, input);
   out["hits"] = hits(options, input);
+  out["mix"] = mix(options, input);
   std::printf("%s\n", out.dump().c_str());
   return 0;
 }

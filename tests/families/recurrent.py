@@ -4,8 +4,27 @@ mixers and short convolutions, as the ecosystem's converter names and shapes the
 A key head serves four value heads, and a group of B and C four heads, so that a program that takes
 the wrong one shows.
 """
+import dataclasses
+
 CONV = 4  # taps of a convolution
-KEY_HEADS, VALUE_HEADS, DELTA_STATE = 2, 8, 32
+
+
+@dataclasses.dataclass(frozen=True)
+class Delta:
+    """The sizes of a delta net."""
+    key_heads: int = 2
+    value_heads: int = 8
+    state: int = 32
+
+    def keys(self):
+        return {"ssm.conv_kernel": CONV, "ssm.state_size": self.state,
+                "ssm.group_count": self.key_heads, "ssm.time_step_rank": self.value_heads,
+                "ssm.inner_size": self.value_heads * self.state, "full_attention_interval": 4}
+
+
+SMALL_DELTA = Delta()
+KEY_HEADS, VALUE_HEADS = SMALL_DELTA.key_heads, SMALL_DELTA.value_heads
+DELTA_STATE = SMALL_DELTA.state
 GROUPS, MAMBA_HEADS, MAMBA_STATE = 2, 8, 32
 SHORT_TAPS = 3
 
@@ -21,9 +40,7 @@ def inner(s):
 
 # ---- Keys.
 
-DELTA = {"ssm.conv_kernel": CONV, "ssm.state_size": DELTA_STATE, "ssm.group_count": KEY_HEADS,
-         "ssm.time_step_rank": VALUE_HEADS, "ssm.inner_size": VALUE_HEADS * DELTA_STATE,
-         "full_attention_interval": 4}
+DELTA = SMALL_DELTA.keys()
 
 
 def mamba_keys(s):
@@ -47,17 +64,18 @@ def gated_attention(s):
             ("attn_k_norm.weight", "norm", (s.head_dim,))]
 
 
-def delta_net(joined=False):
+def delta_net(joined=False, delta=SMALL_DELTA):
     """`joined`: one matrix gives alpha and beta."""
     def tensors(s):
-        keys, values = KEY_HEADS * DELTA_STATE, VALUE_HEADS * DELTA_STATE
-        factors = [matrix("ssm_ba", 2 * VALUE_HEADS, s.width)] if joined else [
-            matrix(f"ssm_{x}", VALUE_HEADS, s.width) for x in ("beta", "alpha")]
+        heads = delta.value_heads
+        keys, values = delta.key_heads * delta.state, heads * delta.state
+        factors = [matrix("ssm_ba", 2 * heads, s.width)] if joined else [
+            matrix(f"ssm_{x}", heads, s.width) for x in ("beta", "alpha")]
         return factors + [
             matrix("attn_qkv", 2 * keys + values, s.width), matrix("attn_gate", values, s.width),
             ("ssm_conv1d.weight", "taps", (2 * keys + values, CONV)),
-            ("ssm_dt.bias", "step", (VALUE_HEADS,)), ("ssm_a", "decay", (VALUE_HEADS,)),
-            ("ssm_norm.weight", "norm", (DELTA_STATE,)), matrix("ssm_out", s.width, values)]
+            ("ssm_dt.bias", "step", (heads,)), ("ssm_a", "decay", (heads,)),
+            ("ssm_norm.weight", "norm", (delta.state,)), matrix("ssm_out", s.width, values)]
     return tensors
 
 

@@ -106,6 +106,7 @@ def test_hits_and_pauses_change_nothing(name, files, tmp_path):
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said["pauses"] > 0 and said["same"], said
+    assert said["mix"]["same"] and said["mix"]["cached"] > 0, said["mix"]
     for hit in said["hits"]:
         assert 0 < hit["cached"] < hit["tokens"], hit
         # Logprobs are logits less the same number for every token.
