@@ -18,10 +18,12 @@ from .run import CACHE, ROOT
 FAMILIES = ROOT / "tests/families"
 sys.path.insert(0, str(FAMILIES))
 import models  # noqa: E402
+import recurrent  # noqa: E402
 import weights  # noqa: E402
 import write_gguf  # noqa: E402
 
-F32, Q4_K, Q6_K = (gguf.GGMLQuantizationType[name] for name in ("F32", "Q4_K", "Q6_K"))
+F32, Q4_K, Q5_K, Q6_K = (gguf.GGMLQuantizationType[name]
+                         for name in ("F32", "Q4_K", "Q5_K", "Q6_K"))
 KIND = "Q4_K_M"
 BLOCK = 256  # weights
 CHUNK = 1 << 12  # blocks that are made at once: they fit into the processor's cache
@@ -30,6 +32,22 @@ QWEN3 = {"attention.layer_norm_rms_epsilon": 1e-6, "rope.freq_base": 1e6}
 QWEN3_DENSE = models.every(models.PRE, models.attention(norm="head"), models.dense())
 QWEN3_EXPERTS = models.every(models.PRE, models.attention(norm="head"), models.experts())
 VOCABULARY, CONTEXT = 151936, 40960
+
+DELTA = recurrent.Delta(key_heads=16, value_heads=16, state=128)
+# The layers of LFM2-1.2B that attend; the others convolve.
+LFM2_ATTENDS = {2, 5, 8, 10, 12, 14}
+
+
+def qwen35_layer(layer):
+    mixer = recurrent.gated_attention if layer % 4 == 3 else recurrent.delta_net(delta=DELTA)
+    return models.PRE_RENAMED, mixer, models.dense()
+
+
+def lfm2_layer(layer):
+    attends = layer in LFM2_ATTENDS
+    mixer = models.attention(norm="head") if attends else recurrent.short_convolution
+    return models.PRE, mixer, models.dense()
+
 
 SHAPES = {
     "qwen3-0.6b": models.Model(
@@ -42,6 +60,21 @@ SHAPES = {
         "qwen3moe",
         models.Sizes(layers=4, width=2048, heads=32, kv_heads=4, head_dim=128, ffn=6144,
                      experts=768, choices=128, vocabulary=VOCABULARY), CONTEXT),
+    "qwen3.5-0.8b": models.Model(
+        "qwen3.5-0.8b", qwen35_layer,
+        DELTA.keys() | {"attention.layer_norm_rms_epsilon": 1e-6, "rope.freq_base": 1e7,
+                        "rope.dimension_count": 64, "rope.dimension_sections": [11, 11, 10, 0]},
+        "qwen35",
+        models.Sizes(layers=24, width=1024, heads=8, kv_heads=2, head_dim=256, ffn=3584,
+                     vocabulary=248320), 262144, tied=True),
+    "lfm2-1.2b": models.Model(
+        "lfm2-1.2b", lfm2_layer,
+        {"attention.layer_norm_rms_epsilon": 1e-5, "rope.freq_base": 1e6, "vocab_size": 65536,
+         "shortconv.l_cache": recurrent.SHORT_TAPS,
+         "attention.head_count_kv": [8 * (layer in LFM2_ATTENDS) for layer in range(16)]},
+        "lfm2",
+        models.Sizes(layers=16, width=2048, heads=32, kv_heads=8, head_dim=64, ffn=8192,
+                     vocabulary=65536), 128000, tied=True, last_norm="token_embd_norm"),
 }
 
 
@@ -59,6 +92,8 @@ def type_of(name, kind, model):
         return F32
     if name == ("token_embd.weight" if model.tied else "output.weight"):
         return Q6_K
+    if ".attn_qkv." in name:
+        return Q5_K
     generous = any(part in name for part in ("attn_v.", "ffn_down.", "ffn_down_exps."))
     if generous and has_more_bits(int(name.split(".")[1]), model.sizes.layers):
         return Q6_K
@@ -79,6 +114,7 @@ def deviation(steps, scales):
 
 
 DEVIATIONS = {Q4_K: deviation(np.arange(16) - 7.5, np.arange(32, 64)),
+              Q5_K: deviation(np.arange(32) - 15.5, np.arange(32, 64)),
               Q6_K: deviation(np.arange(-32, 32), [*range(64, 128), *range(65, 129)])}
 
 
@@ -86,17 +122,26 @@ def half(value):
     return np.array([value], "<f2").view(np.uint8)
 
 
-def q4_k_blocks(name, blocks, spread):
-    """Random blocks of Q4_K [blocks, 144] whose weights have this deviation and the mean 0."""
-    out = random_bytes(name, blocks, 144)
-    scale = spread / DEVIATIONS[Q4_K]
-    out[:, 0:2], out[:, 2:4] = half(scale), half(7.5 * scale)
+def affine_blocks(name, blocks, size, scale, middle):
+    """Random blocks of Q4_K or Q5_K [blocks, size]: codes less `middle`, times the scale."""
+    out = random_bytes(name, blocks, size)
+    out[:, 0:2], out[:, 2:4] = half(scale), half(middle * scale)
     # Each group's minimum has the same 6 bits as its scale, so the weights are symmetric. Four
     # groups have their 6 bits in a byte that also holds the upper two of another group's.
     out[:, 4:8] |= 0xA0
     out[:, 8:12] = out[:, 4:8]
     out[:, 12:16] = (out[:, 12:16] & 0xF) * 17
     return out
+
+
+def q4_k_blocks(name, blocks, spread):
+    """Random blocks of Q4_K [blocks, 144] whose weights have this deviation and the mean 0."""
+    return affine_blocks(name, blocks, 144, spread / DEVIATIONS[Q4_K], 7.5)
+
+
+def q5_k_blocks(name, blocks, spread):
+    """The same of Q5_K [blocks, 176]."""
+    return affine_blocks(name, blocks, 176, spread / DEVIATIONS[Q5_K], 15.5)
 
 
 def q6_k_blocks(name, blocks, spread):
@@ -108,7 +153,7 @@ def q6_k_blocks(name, blocks, spread):
     return out
 
 
-BLOCKS = {Q4_K: q4_k_blocks, Q6_K: q6_k_blocks}
+BLOCKS = {Q4_K: q4_k_blocks, Q5_K: q5_k_blocks, Q6_K: q6_k_blocks}
 
 
 def quantized(name, shape, kind, spread):
@@ -145,7 +190,7 @@ def write(model, path):
 def recipe():
     """A digest of the sources that decide the bytes of a file."""
     sources = [pathlib.Path(__file__), *(FAMILIES / f"{name}.py"
-                                         for name in ("models", "weights", "write_gguf"))]
+                                         for name in ("models", "recurrent", "weights", "write_gguf"))]
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 
 
