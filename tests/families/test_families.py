@@ -114,6 +114,19 @@ def test_hits_and_pauses_change_nothing(name, files, tmp_path):
         assert np.abs(off - off.mean()).max() <= MOST, hit["tokens"]
 
 
+def test_states_are_not_kept_on_disk(files, tmp_path):
+    """A folder for known beginnings is refused for a model with states, before any job runs."""
+    jobs = tmp_path / "jobs.jsonl"
+    jobs.write_text('{"prompt": "a"}\n')
+    done = subprocess.run([BUILD / "bin/millrace", "run", "--model", files("lfm2"), "--input", jobs,
+                           "--output", tmp_path / "out.jsonl",
+                           "--prefix-cache", tmp_path / "pages"],
+                          capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "the states of recurrent layers, which lfm2 has, are not stored on disk" in done.stderr
+    assert "--prefix-cache memory" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("name", [name for name in READ if name != "mamba2"])  # has no keys
 def test_halves_cost_no_more_than_in_llama_cpp(name, files, tmp_path):
     """Compares keys and values in f16 with llama.cpp's distance from what it computes.

@@ -93,5 +93,57 @@ TEST(CacheShape, MemoryForNoPageIsRefused) {
       << status.error().message;
 }
 
+// The shape of Qwen3.5-0.8B: 18 delta nets of 16 heads with states of 128 by 128 and three inputs
+// of a convolution over 6,144 channels; six layers that attend, with two KV heads of 256 channels.
+CacheShape qwen35() {
+  CacheShape out{.shape = KvShape(24, {2, 256}), .layers = std::vector<KvCodecs>(24), .states = {}};
+  for (std::uint32_t layer = 0; layer < 24; ++layer) {
+    const bool recurs = layer % 4 != 3;
+    if (recurs) out.shape.layers[layer] = {};
+    out.states.push_back(recurs ? 4 * (16 * 128 * 128 + 3 * 6144) : 0);
+  }
+  return out;
+}
+
+TEST(CacheShape, StatesOf64SequencesFitBesideTheirPages) {
+  const CacheShape shape = qwen35();
+  EXPECT_EQ(shape.state_bytes(), 18u * 1'122'304);
+  EXPECT_EQ(shape.page_bytes(), 16u * 12 * 1024);
+  constexpr std::uint64_t memory = std::uint64_t{4} << 30;
+  const CacheLoad load{64, 256, 512};
+  const std::uint64_t states = shape.state_count(memory, load);
+  EXPECT_EQ(states, 64u + (memory - 64 * shape.state_bytes()) / 4 / shape.state_bytes());
+  const Pages pages = shape.divide(memory, load);
+  ASSERT_EQ(pages.size(), 1u);
+  const std::uint64_t used = states * shape.state_bytes() + pages[0] * shape.page_bytes();
+  EXPECT_LE(used, memory);
+  EXPECT_GT(used, memory - memory / 50);
+  EXPECT_GT(pages[0] * 16 / 64, 2048u);  // tokens a sequence
+}
+
+TEST(CacheShape, StatesTakeHalfOfALittleMemoryAndAtLeastOne) {
+  const CacheShape shape = qwen35();
+  const std::uint64_t state = shape.state_bytes(), page = shape.page_bytes();
+  EXPECT_EQ(shape.state_count(21 * state, {64, 256, 512}), 10u + 2);
+  EXPECT_EQ(shape.divide(21 * state, {64, 256, 512}), (Pages{9 * state / page}));
+  EXPECT_EQ(shape.state_count(state + page, {64, 256, 512}), 1u);
+  EXPECT_EQ(shape.state_count(1000 * state, {}), 8u + 16);
+  EXPECT_TRUE(shape.check_room(state + page));
+  const Status status = shape.check_room(state + page - 1);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::kv_exceeded);
+  EXPECT_NE(status.error().message.find("beside the state of a sequence, which takes 19.3 MiB"),
+            std::string::npos)
+      << status.error().message;
+}
+
+TEST(CacheShape, AModelWithoutKeysHasPagesOfNoBytes) {
+  CacheShape shape{.shape = KvShape(2, {}), .layers = std::vector<KvCodecs>(2)};
+  shape.states = {1024, 1024};
+  EXPECT_EQ(shape.page_bytes(), 0u);
+  EXPECT_EQ(shape.divide(1 << 20, {4, 16, 16}), (Pages{1 << 20}));
+  EXPECT_EQ(shape.state_count(1 << 20, {4, 16, 16}), 4u + 8);
+}
+
 }  // namespace
 }  // namespace millrace::engine

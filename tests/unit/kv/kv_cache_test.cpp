@@ -49,6 +49,20 @@ TEST_F(KvCacheTest, GroupsHaveThePagesOfTheRuleAndSaySo) {
   EXPECT_EQ(must(KvCache::create(*device_, shape_, 5 * page_bytes)).text(), "");
 }
 
+TEST_F(KvCacheTest, StatesHaveMemoryOfTheirOwn) {
+  shape_.windows.clear();
+  shape_.shape.layers[1] = {};
+  shape_.states = {0, 4096, 0};
+  const KvCache cache = must(KvCache::create(*device_, shape_, 20 * 4096, {2, 16, 16}));
+  EXPECT_EQ(cache.state_count(), 2u + 4);
+  EXPECT_EQ(cache.states(1).size_bytes(), 6u * 4096);
+  EXPECT_EQ(cache.states(0).size_bytes(), 0u);
+  ASSERT_EQ(cache.pools().size(), 2u);
+  EXPECT_TRUE(cache.pools()[1].states);
+  EXPECT_EQ(cache.pools()[1].pages, 6u);
+  EXPECT_EQ(cache.text(), "2 layers hold 224 tokens, 6 states of 4 KiB");
+}
+
 TEST_F(KvCacheTest, PagesAreReadAsTheyWereWrittenWhateverTheirIds) {
   const auto bytes = pages(1, 4);
   // Of the windowed group, the parts of pages 1 and 2 are neither written nor read.
