@@ -10,6 +10,7 @@
 #include "client/commands/text_input.hpp"
 #include "client/lines/json_writer.hpp"
 #include "engine/core/families/read_spec.hpp"
+#include "engine/core/hub/open_model.hpp"
 #include "engine/core/tokenizer/tokenizer.hpp"
 #include "engine/worker/driver_guard.hpp"
 #include "schemas/base/env.hpp"
@@ -78,7 +79,7 @@ void print_summary(const KeyMeans& means, const std::string& path, bool as_json)
 Status run(const Flags& flags, worker::DriverGuard& guard, bool as_json) {
   const std::string path = flags.output.empty() ? flags.model + file_ending : flags.output;
   const auto env = posix_env();
-  MILLRACE_ASSIGN(const engine::GgufFile file, engine::GgufFile::open(flags.model));
+  MILLRACE_ASSIGN(const engine::GgufFile file, engine::open_model(flags.model));
   MILLRACE_ASSIGN(const engine::ModelSpec spec, engine::read_spec(file));
   MILLRACE_ASSIGN(const FidelityContexts contexts, read_contexts(*env, flags, file, spec));
   MILLRACE_TRY(

@@ -10,6 +10,7 @@
 #include "client/commands/text_input.hpp"
 #include "client/lines/json_writer.hpp"
 #include "engine/core/families/read_spec.hpp"
+#include "engine/core/hub/open_model.hpp"
 #include "engine/core/tokenizer/tokenizer.hpp"
 #include "engine/worker/driver_guard.hpp"
 #include "engine/worker/options.hpp"
@@ -152,7 +153,7 @@ Status run(const Flags& flags, worker::DriverGuard& guard, bool as_json) {
         check_output(*env, flags.plot, "--plot", png_magic,
                      {flags.model, flags.text, flags.tokens, flags.reference, flags.kv_center}));
   }
-  MILLRACE_ASSIGN(const engine::GgufFile file, engine::GgufFile::open(flags.model));
+  MILLRACE_ASSIGN(const engine::GgufFile file, engine::open_model(flags.model));
   MILLRACE_ASSIGN(const engine::ModelSpec spec, engine::read_spec(file));
   MILLRACE_ASSIGN(const FidelityContexts contexts, read_contexts(flags, file, spec.vocabulary));
   std::optional<engine::LogitsFile> reference;

@@ -2,12 +2,12 @@
 
 #include <memory>
 
-#include "engine/core/gguf/file.hpp"
+#include "engine/core/hub/open_model.hpp"
 
 namespace millrace::client {
 
 Result<engine::Tokenizer> load_tokenizer(const std::string& model_path) {
-  MILLRACE_ASSIGN(const engine::GgufFile file, engine::GgufFile::open(model_path));
+  MILLRACE_ASSIGN(const engine::GgufFile file, engine::open_model(model_path));
   return engine::Tokenizer::load(file.metadata());
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 // The tokenizer of a model file, for commands that turn text into ids or ids into text.
-// Errors: those of GgufFile::open and Tokenizer::load. Thread safety: as the tokenizer.
+// Errors: those of open_model and Tokenizer::load. Thread safety: as the tokenizer.
 #include <functional>
 #include <optional>
 #include <string>

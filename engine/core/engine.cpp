@@ -11,7 +11,7 @@
 #include "engine/core/device/device.hpp"
 #include "engine/core/device_runner.hpp"
 #include "engine/core/families/read_spec.hpp"
-#include "engine/core/gguf/file.hpp"
+#include "engine/core/hub/open_model.hpp"
 #include "engine/core/kv/choose.hpp"
 #include "engine/core/kv/outliers.hpp"
 #include "engine/core/model/kv_shape.hpp"
@@ -328,7 +328,7 @@ Status check_folder(const std::string& folder) {
 
 Status check_before_device(const EngineOptions& options) {
   MILLRACE_TRY(check_options(options));
-  MILLRACE_ASSIGN(const GgufFile file, GgufFile::open(options.model_path));
+  MILLRACE_ASSIGN(const GgufFile file, open_model(options.model_path));
   MILLRACE_ASSIGN(const ChosenKv kv, chosen_kv(options, file));
   MILLRACE_TRY(kv.cache.check_room(options.kv_memory_bytes));
   MILLRACE_TRY(key_means(options.kv_center));
@@ -338,7 +338,7 @@ Status check_before_device(const EngineOptions& options) {
 
 Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
   MILLRACE_TRY(check_options(options));
-  MILLRACE_ASSIGN(const GgufFile file, GgufFile::open(options.model_path));
+  MILLRACE_ASSIGN(const GgufFile file, open_model(options.model_path));
   MILLRACE_ASSIGN(HostModel host, load_host(file.metadata()));
 
   DeviceOptions device_options;

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/core/hub/open_model.hpp"
 #include "tests/support/model_runner.hpp"
 
 namespace {
@@ -75,7 +76,7 @@ Tokens read_tokens(const std::string& path) {
 
 nlohmann::json write_logits(const Paths& paths, const millrace::engine::ModelOptions& options) {
   const Tokens tokens = read_tokens(paths.tokens);
-  const auto file = must(millrace::engine::GgufFile::open(paths.model));
+  const auto file = must(millrace::engine::open_model(paths.model));
   ModelRunner runner(file, options);
   std::ofstream out(paths.output, std::ios::binary);
   std::vector<std::string> names;

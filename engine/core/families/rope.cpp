@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/core/families/portable_math.hpp"
+#include "engine/core/gguf/dequantize.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -31,7 +31,7 @@ Result<std::vector<float>> read_divisors(const GgufFile& file, const std::string
     return damaged(file, name + " must hold " + std::to_string(count) + " F32 values");
   }
   std::vector<float> divisors(count);
-  std::memcpy(divisors.data(), tensor->data.data(), tensor->data.size());
+  MILLRACE_TRY(dequantize_rows(*tensor, 0, tensor->rows(), divisors));
   if (std::ranges::all_of(divisors, [](float each) { return fits_rotary(double{each}); })) {
     return divisors;
   }

@@ -75,8 +75,8 @@ Status dequantize_rows(const Tensor& tensor, std::uint64_t first, std::uint64_t 
     return fail(Code::internal, "rows " + std::to_string(first) + " to " +
                                     std::to_string(first + count) + " are not in tensor '" +
                                     std::string(tensor.name) + "'");
-  const auto bytes = tensor.row_bytes();
-  return dequantize(tensor.type, tensor.data.subspan(first * bytes, count * bytes), out);
+  std::vector<std::byte> scratch;
+  return dequantize(tensor.type, tensor.read(first, count, scratch), out);
 }
 
 }  // namespace millrace::engine

@@ -29,17 +29,49 @@
 
 namespace millrace::engine {
 
+// Makes rows of a tensor that no file holds as the engine reads them: of a model that is not a GGUF
+// file, as an expert's matrices beside each other, or decoded. Thread safety: immutable.
+class RowSource {
+ public:
+  virtual ~RowSource() = default;
+  // Writes the tensor's rows from `first` on, as many as fill `out`.
+  virtual void read(std::uint64_t first, std::span<std::byte> out) const = 0;
+};
+
 struct Tensor {
   std::string_view name;
   TensorType type = TensorType::f32;
   std::uint32_t rank = 0;                          // 1 to 4
   std::array<std::uint64_t, 4> shape{1, 1, 1, 1};  // innermost (contiguous) dimension first
-  std::span<const std::byte> data;                 // packed as in the file, at the file's alignment
+  std::span<const std::byte> data;                 // packed as in the file; empty if rows are made
   std::uint64_t offset = 0;                        // of data, from its part's first byte
+  const RowSource* made = nullptr;                 // makes the rows, or null: they are `data`
+  std::uint64_t first_made = 0;                    // the source's row that is the tensor's first
 
   std::uint64_t elements() const { return shape[0] * shape[1] * shape[2] * shape[3]; }
   std::uint64_t rows() const { return elements() / shape[0]; }
-  std::uint64_t row_bytes() const { return data.size() / rows(); }
+  std::uint64_t row_bytes() const;
+  std::uint64_t size_bytes() const { return rows() * row_bytes(); }
+  // The bytes of `count` rows, which the tensor must have: in place, or made in `scratch`.
+  std::span<const std::byte> read(std::uint64_t first, std::uint64_t count,
+                                  std::vector<std::byte>& scratch) const;
+  // Some rows as a matrix of their own.
+  Tensor slice(std::uint64_t first, std::uint64_t count) const;
+};
+
+// What a model of another source than GGUF files is put together from (engine/core/hub).
+struct ModelPieces {
+  struct Piece {
+    std::string name;
+    TensorType type = TensorType::f32;
+    std::vector<std::uint64_t> shape;  // innermost dimension first, 1 to 4
+    std::span<const std::byte> data;   // within `parts`; unused if `rows` makes them
+    std::unique_ptr<RowSource> rows;
+  };
+  std::string source;                         // for messages
+  std::vector<std::byte> metadata;            // as a GGUF file without tensors
+  std::vector<std::unique_ptr<Bytes>> parts;  // that tensors and sources read
+  std::vector<Piece> tensors;
 };
 
 class GgufFile {
@@ -47,6 +79,8 @@ class GgufFile {
   static Result<GgufFile> open(const std::string& path);
   // `source` names the bytes in messages. They are a whole file, not a part of a split model.
   static Result<GgufFile> parse(std::unique_ptr<Bytes> bytes, std::string source);
+  // The parts of the result are the metadata's bytes, then those given. Errors: gguf_malformed.
+  static Result<GgufFile> assemble(ModelPieces pieces);
 
   std::uint32_t version() const { return version_; }
   std::uint32_t alignment() const { return alignment_; }
@@ -70,6 +104,7 @@ class GgufFile {
   std::uint32_t alignment_ = 0;
   Metadata metadata_;
   std::vector<Tensor> tensors_;
+  std::vector<ModelPieces::Piece> pieces_;  // own the names and sources of assembled tensors
   std::unordered_map<std::string_view, std::size_t> tensor_index_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <vector>
 
 #include "engine/core/gguf/quant_block.hpp"
 
@@ -50,9 +51,9 @@ bool row_is_finite(const Tensor& tensor, const std::byte* row) {
 
 std::optional<std::uint64_t> find_row_not_finite(const Tensor& tensor, std::uint64_t first,
                                                  std::uint64_t count) {
-  const std::uint64_t row_bytes = tensor.row_bytes();
+  std::vector<std::byte> scratch;
   for (std::uint64_t row = first; row < first + count; ++row) {
-    if (!row_is_finite(tensor, tensor.data.data() + row * row_bytes)) return row;
+    if (!row_is_finite(tensor, tensor.read(row, 1, scratch).data())) return row;
   }
   return std::nullopt;
 }

@@ -23,13 +23,7 @@ struct ExpertPart {
   std::uint32_t panels() const { return round_up(rows, panel_rows) / panel_rows; }
   // Those rows of one expert as a tensor of their own.
   Tensor of(std::uint32_t expert) const {
-    const std::uint64_t row_bytes = tensor->row_bytes();
-    Tensor out = *tensor;
-    out.rank = 2;
-    out.shape = {tensor->shape[0], rows, 1, 1};
-    out.data =
-        tensor->data.subspan((expert * tensor->shape[1] + first_row) * row_bytes, rows * row_bytes);
-    return out;
+    return tensor->slice(expert * tensor->shape[1] + first_row, rows);
   }
 };
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <vector>
 
 #include "engine/core/gguf/load.hpp"
 #include "engine/core/gguf/quant_block.hpp"
@@ -157,12 +158,14 @@ void pack_panel(const PanelLayout& layout, const Tensor& tensor, std::uint32_t p
   const auto rows =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(panel_rows, tensor.rows() - first));
   const std::uint64_t row_bytes = tensor.row_bytes();
+  std::vector<std::byte> scratch;
+  const std::byte* const all = tensor.read(first, rows, scratch).data();
   const QuantTraits* const quantized = find_quant_traits(tensor.type);
   if (layout.format.levels) {
     pack_levels(*quantized->levels, layout.format.offset, out.first(layout.level_bytes()));
   }
   for (std::uint32_t lane = 0; lane < rows; ++lane) {
-    const std::byte* const row = tensor.data.data() + (first + lane) * row_bytes;
+    const std::byte* const row = all + lane * row_bytes;
     if (quantized != nullptr) {
       RowPacker(layout, factor, lane, out.data()).pack(*quantized, row, layout.columns);
     } else if (layout.format.codes == Codes::f32) {
