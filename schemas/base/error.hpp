@@ -68,6 +68,9 @@ namespace millrace {
   X(gguf_unreadable, 400, "the model file cannot be opened or read")                        \
   X(gguf_malformed, 400, "the model file is damaged or hostile")                            \
   X(gguf_version, 400, "the GGUF version is not supported")                                 \
+  X(folder_unreadable, 400, "the model folder lacks a file, or it cannot be read")          \
+  X(folder_malformed, 400, "a file of the model folder is damaged or contradicts another")  \
+  X(unsupported_quantization, 400, "the model folder's quantization is not supported")      \
   X(unsupported_architecture, 400, "the model's architecture is not supported")             \
   X(unsupported_tensor_type, 400, "a tensor's type is not supported")                       \
   X(unsupported_tokenizer, 400, "the tokenizer model or pre-tokenizer is not supported")    \

@@ -1,8 +1,7 @@
 """The tiny models as the official classes of PyPI `transformers`, with the same weights. Needs the
 packages of this folder's requirements.txt.
 
-configuration() and parameters() undo what the converter does: names, the order of rows of queries
-and keys that rotate in pairs, 1 added to norms, fused and interleaved matrices.
+configuration() undoes what the converter does to keys; checkpoint.py does so to tensors.
 """
 import contextlib
 
@@ -11,6 +10,7 @@ import torch
 import transformers
 
 import hugging_face_recurrent as recurrent
+from checkpoint import parameters
 from models import EPSILON, EXPERTS, USED, VOCABULARY, WINDOW
 
 LAST = dict(bos_token_id=VOCABULARY - 4, eos_token_id=VOCABULARY - 3, pad_token_id=VOCABULARY - 2)
@@ -118,103 +118,6 @@ def configuration(model, changes=None):
         values["head_dim"] = s.head_dim
     values[EPSILONS.get(model.name, "rms_norm_eps")] = EPSILON
     return classes(model.name)[0](**(values | CLASSES[model.name][1] | (changes or {})))
-
-
-# ---- Names: a layer's tensors, then what single models call otherwise.
-
-SHARED = {f"ffn_{x}_shexp.weight": f"mlp.shared_experts.{x}_proj.weight"
-          for x in ("gate", "up", "down")}
-NAMES = SHARED | {
-    "attn_norm.weight": "input_layernorm.weight",
-    "ffn_norm.weight": "post_attention_layernorm.weight",
-    "post_attention_norm.weight": "post_attention_layernorm.weight",
-    "post_ffw_norm.weight": "post_feedforward_layernorm.weight",
-    "attn_q_norm.weight": "self_attn.q_norm.weight",
-    "attn_k_norm.weight": "self_attn.k_norm.weight",
-    "attn_qkv.weight": "self_attn.qkv_proj.weight",
-    "attn_sinks.weight": "self_attn.sinks",
-    "ffn_gate_inp.weight": "mlp.gate.weight",
-    "ffn_gate_inp_shexp.weight": "mlp.shared_expert_gate.weight",
-    "exp_probs_b.bias": "mlp.gate.e_score_correction_bias",
-    **{f"attn_{ours}.{what}": f"self_attn.{theirs}_proj.{what}" for what in ("weight", "bias")
-       for ours, theirs in (("q", "q"), ("k", "k"), ("v", "v"), ("output", "o"))},
-    **{f"ffn_{x}.weight": f"mlp.{x}_proj.weight" for x in ("gate", "up", "down")}}
-GEMMA = {"ffn_norm.weight": "pre_feedforward_layernorm.weight"}
-FUSED = {"ffn_up.weight": "mlp.gate_up_proj.weight"}
-OTHER_NAMES = {
-    "gemma2": GEMMA, "gemma3": GEMMA, "phi3": FUSED, "phi3-long": FUSED,
-    "glm4": FUSED | {"post_attention_norm.weight": "post_self_attn_layernorm.weight",
-                     "post_ffw_norm.weight": "post_mlp_layernorm.weight"},
-    "qwen2moe": {ours: theirs.replace("experts", "expert") for ours, theirs in SHARED.items()},
-    "gpt-oss": {f"ffn_gate_inp.{x}": f"mlp.router.{x}" for x in ("weight", "bias")},
-    "granitemoe": {"ffn_gate_inp.weight": "block_sparse_moe.router.weight"},
-    "minimax-m2": {"exp_probs_b.bias": "mlp.e_score_correction_bias"},
-    "ernie4_5-moe": {"exp_probs_b.bias": "mlp.gate.moe_statics.e_score_correction_bias"},
-    "hunyuan-dense": {"attn_q_norm.weight": "self_attn.query_layernorm.weight",
-                      "attn_k_norm.weight": "self_attn.key_layernorm.weight"}} | recurrent.NAMES
-OUTSIDE = {"token_embd.weight": "model.embed_tokens.weight",
-           "output_norm.weight": "model.norm.weight", "output.weight": "lm_head.weight"}
-
-# The converter reorders rows of queries and keys for rotation in pairs.
-REORDERED = recurrent.REORDERED | {
-    "llama", "mistral", "mixtral", "mistral3", "granite", "granitemoe", "smollm3"}
-ADDS_ONE = {"gemma2", "gemma3"} | recurrent.ADDS_ONE  # to the weights of norms
-
-
-EXPERT_BLOCKS = {"granitemoe": "block_sparse_moe"} | recurrent.EXPERT_BLOCKS
-
-
-def halves_from_pairs(rows, heads):
-    """The rows of a query or key matrix whose heads rotate by halves instead of pairs."""
-    by_head = rows.reshape(heads, -1, 2, *rows.shape[1:])
-    return by_head.swapaxes(1, 2).reshape(rows.shape)
-
-
-def experts(model, layer):
-    """The parameters of a layer's experts from its tensors: gate and up are one matrix."""
-    gate, up, down = (layer[f"ffn_{x}_exps.weight"] for x in ("gate", "up", "down"))
-    if model.name != "gpt-oss":
-        block = EXPERT_BLOCKS.get(model.name, "mlp")
-        return {f"{block}.experts.gate_up_proj": np.concatenate([gate, up], 1),
-                f"{block}.experts.down_proj": down}
-    biases = [layer[f"ffn_{x}_exps.bias"] for x in ("gate", "up")]
-    interleaved = np.stack([gate, up], 2).reshape(EXPERTS, -1, gate.shape[-1])
-    return {"mlp.experts.gate_up_proj": interleaved.swapaxes(1, 2),
-            "mlp.experts.gate_up_proj_bias": np.stack(biases, 2).reshape(EXPERTS, -1),
-            "mlp.experts.down_proj": down.swapaxes(1, 2),
-            "mlp.experts.down_proj_bias": layer["ffn_down_exps.bias"]}
-
-
-def parameters(model):
-    """Name -> float32 array of every parameter of the official class."""
-    names = NAMES | OTHER_NAMES.get(model.name, {})
-    outside = OUTSIDE | recurrent.OUTSIDE.get(model.name, {})
-    body = recurrent.BODIES.get(model.name, "model")
-    heads = {"attn_q": model.sizes.heads, "attn_k": model.sizes.kv_heads}
-    out, layers = {}, {}
-    tensors = model.tensors()
-    if model.name == "falcon-h1":
-        tensors = recurrent.unscaled(tensors)
-    for name, values in tensors.items():
-        if name.startswith("rope_"):
-            continue  # the class computes it
-        if model.name in ADDS_ONE and name.endswith("norm.weight") and "ssm_norm" not in name:
-            values = values - 1
-        if name in outside:
-            out[outside[name]] = values
-            continue
-        _, number, short = name.split(".", 2)
-        if model.name in REORDERED and short.split(".")[0] in heads:
-            values = halves_from_pairs(values, heads[short.split(".")[0]])
-        layers.setdefault(int(number), {})[short] = values
-    for number, layer in layers.items():
-        layer = recurrent.undo(model, layer)
-        made = experts(model, layer) if "ffn_down_exps.weight" in layer else {}
-        made |= {names[short]: values for short, values in layer.items() if "_exps." not in short}
-        out |= {f"{body}.layers.{number}.{name}": values for name, values in made.items()}
-    if model.tied:
-        out["lm_head.weight"] = out[outside["token_embd.weight"]]
-    return out
 
 
 # ---- The forward pass.

@@ -31,6 +31,11 @@ void MetadataWriter::put(std::string_view key, std::uint32_t value) {
   add(&value, sizeof value);
 }
 
+void MetadataWriter::put(std::string_view key, std::int32_t value) {
+  begin(key, ValueType::i32);
+  add(&value, sizeof value);
+}
+
 void MetadataWriter::put(std::string_view key, float value) {
   begin(key, ValueType::f32);
   add(&value, sizeof value);

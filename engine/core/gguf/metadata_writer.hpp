@@ -22,9 +22,11 @@ class MetadataWriter {
  public:
   // A key must not be written twice; the reader refuses it.
   void put(std::string_view key, std::uint32_t value);
+  void put(std::string_view key, std::int32_t value);
   void put(std::string_view key, float value);
   void put(std::string_view key, bool value);
   void put(std::string_view key, std::string_view value);
+  void put(std::string_view key, const std::string& value) { put(key, std::string_view(value)); }
   void put(std::string_view key, const char* value) { put(key, std::string_view(value)); }
   void put(std::string_view key, std::span<const std::uint32_t> values);
   void put(std::string_view key, std::span<const std::int32_t> values);

@@ -32,6 +32,10 @@ struct PreTokenizerRow {
 
 // Returns null for an unknown name.
 const PreTokenizerRow* find_pre_tokenizer(std::string_view name);
+// Returns the first row with these expressions, one a rule, or null. Spellings that find the same
+// words are alike.
+const PreTokenizerRow* recognize_pre_tokenizer(std::span<const std::string> patterns,
+                                               bool whole_words);
 std::string supported_pre_tokenizers();  // "gpt-2, ...", for error hints
 
 class PreTokenizer {

@@ -1,6 +1,8 @@
 // The values of `tokenizer.ggml.pre` and the regular expressions that they stand for, as the
 // models' own tokenizer.json or tokenizer code writes them. Which name stands for which model is
 // the choice of llama.cpp's converter (https://github.com/ggml-org/llama.cpp).
+#include <algorithm>
+
 #include "engine/core/tokenizer/pre_tokenizer.hpp"
 
 namespace millrace::engine {
@@ -190,7 +192,41 @@ constexpr PreTokenizerRow kRows[] = {
     {"chameleon", kChameleon, false, true},
 };
 
+// Ways to write an expression that find the same words, each with the one that the rules take.
+constexpr struct {
+  std::string_view other, ours;
+} kSpellings[] = {
+    {"'(?i:[sdmt]|ll|ve|re)", "(?i:'s|'t|'re|'ve|'m|'ll|'d)"},
+    {"?+", "?"},
+    {"++", "+"},
+    {R"(|\s*[\r\n]|)", R"(|\s*[\r\n]+|)"},
+    {R"(\p{N}{1}|)", R"(\p{N}|)"},
+};
+
+std::string spelled_alike(std::string_view pattern) {
+  std::string out(pattern);
+  for (const auto& [other, ours] : kSpellings) {
+    for (auto at = out.find(other); at != std::string::npos; at = out.find(other, at)) {
+      out.replace(at, other.size(), ours);
+      at += ours.size();
+    }
+  }
+  return out;
+}
+
 }  // namespace
+
+const PreTokenizerRow* recognize_pre_tokenizer(std::span<const std::string> patterns,
+                                               bool whole_words) {
+  const auto alike = [](const SplitRule& rule, const std::string& pattern) {
+    return spelled_alike(rule.pattern) == spelled_alike(pattern);
+  };
+  for (const auto& row : kRows) {
+    if (row.whole_words == whole_words && std::ranges::equal(row.rules, patterns, alike))
+      return &row;
+  }
+  return nullptr;
+}
 
 const PreTokenizerRow* find_pre_tokenizer(std::string_view name) {
   for (const auto& row : kRows)

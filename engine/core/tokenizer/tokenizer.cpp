@@ -103,6 +103,7 @@ struct Tokenizer::State {
         whole_words(vocabulary.size()) {}
 
   Status load_ids(const Metadata& metadata);
+  Status load_listed_ends(const Metadata& metadata);
   Status load_id(const Metadata& metadata, std::string_view key, std::optional<TokenId>& id);
   void collect_literals();
   void collect_end_tokens();
@@ -157,6 +158,22 @@ Status Tokenizer::State::load_ids(const Metadata& metadata) {
                 std::string("the file asks to add ") + (add_bos && !bos ? "BOS" : "EOS") +
                     " but does not name that token (tokenizer.ggml.bos_token_id, eos_token_id)",
                 "convert the model again");
+  return {};
+}
+
+// Ends beyond those that the format has keys for, which models of a hub may list.
+Status Tokenizer::State::load_listed_ends(const Metadata& metadata) {
+  constexpr std::string_view key = "millrace.end_token_ids";
+  if (!metadata.contains(key)) return {};
+  MILLRACE_ASSIGN(const auto ids, metadata.get<std::vector<std::uint32_t>>(key));
+  for (const std::uint32_t id : ids) {
+    if (id >= vocabulary.size())
+      return fail(Code::gguf_malformed,
+                  "metadata key '" + std::string(key) + "' names the token " + std::to_string(id) +
+                      "; the vocabulary has " + std::to_string(vocabulary.size()) + " tokens",
+                  "convert the model again");
+    end_tokens.push_back(id);
+  }
   return {};
 }
 
@@ -273,6 +290,7 @@ Result<Tokenizer> Tokenizer::load(const Metadata& metadata) {
   MILLRACE_ASSIGN(const auto architecture, metadata.find<std::string_view>("general.architecture"));
   state->phi3 = chosen.form == VocabularyForm::scored && architecture == "phi3";
   MILLRACE_TRY(state->load_ids(metadata));
+  MILLRACE_TRY(state->load_listed_ends(metadata));
   state->collect_literals();
   state->collect_end_tokens();
   state->reach.emplace(state->vocabulary, state->phi3);

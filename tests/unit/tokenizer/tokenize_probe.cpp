@@ -16,7 +16,7 @@
 #include <sstream>
 #include <string>
 
-#include "engine/core/gguf/file.hpp"
+#include "engine/core/hub/open_model.hpp"
 #include "engine/core/tokenizer/pre_tokenizer.hpp"
 #include "engine/core/tokenizer/stream_decoder.hpp"
 #include "engine/core/tokenizer/tokenizer.hpp"
@@ -56,7 +56,7 @@ Json answer(const Tokenizer& tokenizer, const Json& request) {
 }
 
 int run(const std::string& path) {
-  auto file = GgufFile::open(path);
+  auto file = open_model(path);
   if (!file) return std::cerr << file.error().text() << '\n', 1;
   auto tokenizer = Tokenizer::load(file->metadata());
   if (!tokenizer) return std::cerr << tokenizer.error().text() << '\n', 1;
@@ -96,5 +96,5 @@ int main(int count, char** arguments) {
   if (count == 2 && first == "--names") return millrace::engine::names();
   if (count == 3 && first == "--split") return millrace::engine::split(arguments[2]);
   if (count == 2) return millrace::engine::run(first);
-  return std::cerr << "usage: tokenize_probe MODEL.gguf | --split NAME | --names\n", 2;
+  return std::cerr << "usage: tokenize_probe MODEL | --split NAME | --names\n", 2;
 }
