@@ -201,6 +201,9 @@ constexpr struct {
     {"++", "+"},
     {R"(|\s*[\r\n]|)", R"(|\s*[\r\n]+|)"},
     {R"(\p{N}{1}|)", R"(\p{N}|)"},
+    {R"(\")", R"(")"},
+    {"\r", R"(\r)"},
+    {"\n", R"(\n)"},
 };
 
 std::string spelled_alike(std::string_view pattern) {

@@ -1,0 +1,225 @@
+"""What is wrong with a folder is refused by name, and the error says where and what to do."""
+import json
+
+import numpy as np
+import pytest
+
+from folders import MODELS, checkpoint, probe, refusal, write_folder
+
+MODEL = "llama"
+PLACE = "model.layers.2.mlp.up_proj.weight"
+INDEX = "model.safetensors.index.json"
+
+
+def folder_of(tmp_path, name=MODEL, tensors=None, shards=1, drop=(), **settings):
+    config = write_folder.config(name) | settings
+    config = {key: value for key, value in config.items() if key not in drop}
+    return write_folder.write(MODELS[name], tmp_path / "folder", config, tensors, shards)
+
+
+def change(path, **values):
+    write_folder.write_json(path, json.loads(path.read_text()) | values)
+
+
+def expect(folder, tmp_path, code, *words):
+    got, text = refusal(folder, tmp_path)
+    assert got == code and all(word in text for word in words), f"{got}: {text}"
+
+
+def test_the_folders_of_these_tests_can_be_read(tmp_path):
+    assert len(probe(folder_of(tmp_path), tmp_path)[1]) > 30
+
+
+@pytest.mark.parametrize("name, words", [
+    ("config.json", "has no config.json"), ("tokenizer.json", "has no tokenizer.json"),
+    ("model.safetensors", "has neither model.safetensors nor")])
+def test_a_file_is_missing(name, words, tmp_path):
+    folder = folder_of(tmp_path)
+    (folder / name).unlink()
+    expect(folder, tmp_path, "folder_unreadable", words, str(folder))
+
+
+def test_other_weights_are_named(tmp_path):
+    folder = folder_of(tmp_path)
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    expect(folder, tmp_path, "folder_unreadable", "it has pytorch_model.bin, which is not read")
+
+
+def test_a_shard_is_missing(tmp_path):
+    folder = folder_of(tmp_path, shards=3)
+    (folder / "model-00002-of-00003.safetensors").unlink()
+    expect(folder, tmp_path, "folder_unreadable", "model-00002-of-00003.safetensors")
+
+
+@pytest.mark.parametrize("places, words", [
+    ({PLACE + "x": "model-00001-of-00002.safetensors"}, f"names the tensor '{PLACE}x'"),
+    ({PLACE: "../elsewhere.safetensors"}, "outside the folder"), ({PLACE: 7}, "wanted text")])
+def test_the_index_is_wrong(places, words, tmp_path):
+    folder = folder_of(tmp_path, shards=2)
+    index = json.loads((folder / INDEX).read_text())
+    write_folder.write_json(folder / INDEX, {"weight_map": index["weight_map"] | places})
+    expect(folder, tmp_path, "folder_malformed", INDEX, words)
+
+
+def test_the_index_is_empty_or_no_json(tmp_path):
+    folder = folder_of(tmp_path, shards=2)
+    write_folder.write_json(folder / INDEX, {"weight_map": {}})
+    expect(folder, tmp_path, "folder_malformed", INDEX, "names no tensors")
+    (folder / INDEX).write_text("{")
+    expect(folder, tmp_path, "folder_malformed", INDEX, "is not a JSON object")
+
+
+def test_two_shards_have_one_tensor(tmp_path):
+    folder = folder_of(tmp_path, shards=2)
+    first = folder / "model-00001-of-00002.safetensors"
+    (folder / "model-00002-of-00002.safetensors").write_bytes(first.read_bytes())
+    expect(folder, tmp_path, "folder_malformed", "of another shard")
+
+
+def test_the_weights_are_cut_short(tmp_path):
+    folder = folder_of(tmp_path)
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    expect(folder, tmp_path, "folder_malformed", "model.safetensors", "cut short")
+
+
+@pytest.mark.parametrize("settings, code, words", [
+    ({"architectures": ["MambaForCausalLM"]}, "unsupported_architecture", "'MambaForCausalLM'"),
+    ({"architectures": []}, "unsupported_architecture", "class of models ''"),
+    ({"architectures": "Llama"}, "folder_malformed", "'architectures'"),
+    ({"num_hidden_layers": None}, "folder_malformed", "'num_hidden_layers' is absent"),
+    ({"num_hidden_layers": "four"}, "folder_malformed", "wanted a whole number"),
+    ({"num_hidden_layers": 3.5}, "folder_malformed", "wanted a whole number"),
+    ({"hidden_size": -1}, "folder_malformed", "wanted a whole number"),
+    ({"rms_norm_eps": None}, "gguf_malformed", "layer_norm_rms_epsilon"),
+    ({"hidden_act": "relu"}, "unsupported_architecture", "hidden_act = relu"),
+    ({"rope_parameters": {"rope_type": "dynamic", "factor": 2.0}}, "unsupported_architecture",
+     "type 'dynamic'"),
+    ({"rope_parameters": {"rope_type": "linear"}}, "folder_malformed", "'factor' is absent"),
+    ({"rope_parameters": {"rope_type": "longrope", "long_factor": [1.0], "short_factor": [1.0]}},
+     "unsupported_architecture", "a longrope of 1 factors"),
+    ({"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "truncate": False}},
+     "unsupported_architecture", "truncate"),
+    ({"tie_word_embeddings": 1}, "folder_malformed", "wanted true or false"),
+    ({"quantization_config": {"quant_method": "bitsandbytes"}}, "unsupported_quantization",
+     "'bitsandbytes'"),
+    ({"quantization_config": {}}, "folder_malformed", "'quant_method' is absent"),
+    ({"quantization_config": {"quant_method": "compressed-tensors", "format": "marlin-24"}},
+     "unsupported_quantization", "'marlin-24'"),
+    ({"quantization_config": {"quant_method": "gptq", "bits": 3}}, "unsupported_quantization",
+     "3 bits"),
+    ({"quantization_config": {"quant_method": "compressed-tensors", "format": "pack-quantized",
+                              "config_groups": {"a": {}, "b": {}}}},
+     "unsupported_quantization", "2 config_groups"),
+])
+def test_config_json(settings, code, words, tmp_path):
+    expect(folder_of(tmp_path, **settings), tmp_path, code, words)
+
+
+@pytest.mark.parametrize("name, settings, words", [
+    ("qwen3moe", {"mlp_only_layers": [1]}, "experts in only some layers"),
+    ("smollm3", {"no_rope_layers": [1] * 8}, "no_rope_layers"),
+    ("ernie4_5-moe", {"moe_layer_end_index": 2}, "moe_layer_end_index"),
+    ("gpt-oss", {"rope_parameters": {"rope_type": "yarn", "factor": 32.0, "truncate": True}},
+     "truncate"),
+    ("gemma3", {"use_bidirectional_attention": True}, "use_bidirectional_attention = true"),
+    ("gemma2", {"query_pre_attn_scalar": 100}, "attention.scale"),
+    ("qwen2", {"use_sliding_window": True, "sliding_window": 16}, "sliding window in only some")])
+def test_settings_that_the_engine_does_not_have(name, settings, words, tmp_path):
+    expect(folder_of(tmp_path, name, **settings), tmp_path, "unsupported_architecture", words)
+
+
+def changed_tensors(name=MODEL, drop=(), **added):
+    tensors = {key: value for key, value in checkpoint.saved(MODELS[name]).items()
+               if key not in drop}
+    return tensors | added
+
+
+def test_tensors(tmp_path):
+    new = {"model.layers.0.mlp.new_proj.weight": np.zeros((4, 4), np.float32)}
+    expect(folder_of(tmp_path, tensors=changed_tensors(**new)), tmp_path,
+           "unsupported_architecture", "'model.layers.0.mlp.new_proj.weight' belongs to no Llama")
+    expect(folder_of(tmp_path, tensors=changed_tensors(drop=[PLACE])), tmp_path,
+           "gguf_malformed", "'blk.2.ffn_up.weight' is absent")
+    whole = {PLACE: ("I32", np.zeros((128, 64), "<i4"))}
+    expect(folder_of(tmp_path, tensors=changed_tensors(**whole)), tmp_path,
+           "unsupported_tensor_type", PLACE, "I32")
+
+
+def test_experts(tmp_path):
+    last = "model.layers.1.mlp.experts.7.up_proj.weight"
+    expect(folder_of(tmp_path, "qwen3moe", changed_tensors("qwen3moe", [last])), tmp_path,
+           "folder_malformed", "'blk.1.ffn_up_exps.weight' lacks expert 7")
+    more = {last.replace("7", "8"): np.zeros((64, 64), np.float32)}
+    expect(folder_of(tmp_path, "qwen3moe", changed_tensors("qwen3moe", **more)), tmp_path,
+           "folder_malformed", "is of expert 8, the model has 8")
+    other = {last: np.zeros((32, 64), np.float32)}
+    expect(folder_of(tmp_path, "qwen3moe", changed_tensors("qwen3moe", **other)), tmp_path,
+           "folder_malformed", "experts of different shapes")
+
+
+STEM = "model.layers.0.mlp.down_proj"
+WORDS = ("I32", np.zeros((128 // 8, 64), "<i4"))
+GPTQ = {f"{STEM}.qweight": WORDS, f"{STEM}.qzeros": ("I32", np.zeros((4, 8), "<i4")),
+        f"{STEM}.scales": ("F16", np.zeros((4, 64), "<f2")),
+        f"{STEM}.g_idx": ("I32", (np.arange(128) // 32).astype("<i4"))}
+IS_GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 32}
+IS_FP8 = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+CODES = ("F8_E4M3", np.zeros((64, 128), "u1"))
+
+
+@pytest.mark.parametrize("parts, method, code, words", [
+    ({f"{STEM}.qzeros": None}, IS_GPTQ, "folder_malformed", "lacks its part .qzeros"),
+    ({f"{STEM}.scales": None}, IS_GPTQ, "folder_malformed", "lacks its part .scales"),
+    ({f"{STEM}.scales": ("F16", np.zeros((3, 64), "<f2"))}, IS_GPTQ, "folder_malformed",
+     "192 scales, wanted 256"),
+    ({f"{STEM}.scales": ("I32", np.zeros((4, 64), "<i4"))}, IS_GPTQ, "folder_malformed",
+     "are I32, wanted F32"),
+    ({f"{STEM}.qzeros": ("I32", np.zeros((4, 7), "<i4"))}, IS_GPTQ, "folder_malformed",
+     "zero points of another number"),
+    ({f"{STEM}.g_idx": ("I32", np.full(128, 4, "<i4"))}, IS_GPTQ, "folder_malformed",
+     "names no group"),
+    ({f"{STEM}.g_idx": ("I32", np.zeros(127, "<i4"))}, IS_GPTQ, "folder_malformed", "another size"),
+    ({f"{STEM}.qweight": ("I16", np.zeros((16, 64), "<i2"))}, IS_GPTQ, "folder_malformed",
+     "not I32 of two dimensions"),
+    ({}, IS_FP8, "unsupported_quantization", "names no method for packed integers"),
+])
+def test_parts_of_packed_integers(parts, method, code, words, tmp_path):
+    tensors = changed_tensors(drop=[f"{STEM}.weight"]) | GPTQ | parts
+    tensors = {name: values for name, values in tensors.items() if values is not None}
+    expect(folder_of(tmp_path, tensors=tensors, quantization_config=method), tmp_path, code, words,
+           STEM)
+
+
+@pytest.mark.parametrize("parts, code, words", [
+    ({f"{STEM}.weight": CODES, f"{STEM}.weight_scale_inv": np.zeros((2, 2), np.float32)},
+     "folder_malformed", "do not fit its shape"),
+    ({f"{STEM}.weight": ("F8_E5M2", CODES[1]),
+      f"{STEM}.weight_scale_inv": np.zeros((1, 1), np.float32)},
+     "unsupported_quantization", "F8_E5M2"),
+    ({f"{STEM}.weight": CODES}, "unsupported_tensor_type", "F8_E4M3"),
+    ({f"{STEM}_blocks": ("U8", np.zeros((1, 64, 4, 16), "u1")),
+      f"{STEM}_scales": ("U8", np.zeros((1, 64, 3), "u1"))}, "folder_malformed", "do not fit"),
+    ({f"{STEM}_blocks": ("U8", np.zeros((1, 64, 4, 16), "u1"))}, "folder_malformed",
+     "_scales' is absent"),
+])
+def test_parts_of_small_floats(parts, code, words, tmp_path):
+    tensors = changed_tensors(drop=[f"{STEM}.weight"]) | parts
+    expect(folder_of(tmp_path, tensors=tensors, quantization_config=IS_FP8), tmp_path, code, words,
+           STEM)
+
+
+def test_a_name_on_a_hub(tmp_path):
+    expect("Qwen/Qwen3-0.6B", tmp_path, "folder_unreadable", "cannot be reached from here",
+           "tokenizer.json", "hf download Qwen/Qwen3-0.6B", "--model FOLDER")
+    expect("models/of-mine.gguf", tmp_path, "gguf_unreadable", "models/of-mine.gguf")
+
+
+def test_a_link_to_a_folder_is_followed(tmp_path):
+    """As a hub's cache has them."""
+    folder = folder_of(tmp_path)
+    kept = tmp_path / "blob"
+    (folder / "model.safetensors").rename(kept)
+    (folder / "model.safetensors").symlink_to(kept)
+    (tmp_path / "snapshot").symlink_to(folder)
+    assert probe(tmp_path / "snapshot", tmp_path)[0]["keys"]["general.name"] == "snapshot"
