@@ -103,7 +103,7 @@ void add_options(CLI::App& app, Flags& flags) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* help) {
     return app.add_option(name, value, help)->type_name(type);
   };
-  add("-m,--model", flags.model, "FILE", "model file (GGUF)")->required();
+  add("-m,--model", flags.model, "FILE", "model file (GGUF) or folder")->required();
   add("--text", flags.text, "FILE", "some ten thousand words like those of the model's jobs")
       ->required();
   add("-o,--output", flags.output, "FILE", "file for the mean keys [the model's path and .keys]");

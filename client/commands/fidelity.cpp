@@ -187,7 +187,7 @@ void add_options(CLI::App& app, Flags& flags) {
   const auto add = [&](const char* name, auto& value, const char* type, const std::string& help) {
     return app.add_option(name, value, help)->type_name(type);
   };
-  add("-m,--model", flags.model, "FILE", "model file (GGUF)")->required();
+  add("-m,--model", flags.model, "FILE", "model file (GGUF) or folder")->required();
   add("--text", flags.text, "FILE", "text that the model reads");
   add("--tokens", flags.tokens, "FILE",
       "JSON file of token ids instead of a text" +

@@ -110,7 +110,7 @@ void add_tokenize_command(CLI::App& app, Invocation& invocation) {
       "  echo 'Hello world' | millrace tokenize --model M.gguf\n"
       "  echo '[19556, 905]' | millrace tokenize --model M.gguf --decode");
   auto flags = std::make_shared<Flags>();
-  command->add_option("-m,--model", flags->model, "model file (GGUF)")
+  command->add_option("-m,--model", flags->model, "model file (GGUF) or folder")
       ->type_name("FILE")
       ->required();
   command->add_option("input", flags->input, "file of lines [standard input]");

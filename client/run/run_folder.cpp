@@ -298,9 +298,25 @@ Result<std::string> file_identity(Env& env, const std::string& path) {
   return std::to_string(size) + "-" + hasher.digest().hex();
 }
 
+// The identities of a model folder's files together.
+Result<std::string> folder_identity(Env& env, const std::string& folder) {
+  std::string all;
+  MILLRACE_ASSIGN(const auto names, env.list(folder));
+  for (const std::string& name : names) {
+    const bool is_read =
+        name.ends_with(".json") || name.ends_with(".jinja") || name.ends_with(".safetensors");
+    if (!is_read) continue;
+    MILLRACE_ASSIGN(const std::string identity, file_identity(env, folder + "/" + name));
+    all += name + " " + identity + "\n";
+  }
+  return "folder-" + hash128(all).hex();
+}
+
 }  // namespace
 
 Result<std::string> model_identity(Env& env, const std::string& path) {
+  MILLRACE_ASSIGN(const bool is_folder, env.exists(path + "/config.json"));
+  if (is_folder) return folder_identity(env, path);
   const auto split = split_name(path);
   if (!split || split->count == 1) return file_identity(env, path);
   std::string all;

@@ -79,7 +79,8 @@ class RunFolder {
 };
 
 // Returns a short identity of a model file, without reading all of it: its size and, as hex, a hash
-// of blocks spread over the file; of a split model, a hash of this of all parts.
+// of blocks spread over the file; of a split model or a folder of a hub, a hash of this of all
+// parts, or of all files that the engine reads.
 Result<std::string> model_identity(Env& env, const std::string& path);
 
 }  // namespace millrace::client

@@ -83,7 +83,8 @@ int main(int argc, char** argv) {
       "the broker), 130 interrupted from the keyboard.");
   worker::EngineFlags engine_flags;
   worker::ProgramFlags flags;
-  app.add_option("--model", engine_flags.model, "model file (GGUF), or the first part of one")
+  app.add_option("--model", engine_flags.model,
+                 "model file (GGUF), the first part of one, or a folder of a hub")
       ->type_name("FILE")
       ->required();
   bool print_program = false;

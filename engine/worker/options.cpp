@@ -88,7 +88,8 @@ std::string kv_at_length() {
 
 std::string model_id(std::string_view path) {
   constexpr std::string_view suffix = ".gguf";
-  path.remove_prefix(path.rfind('/') + 1);  // npos + 1 is 0
+  while (path.ends_with('/')) path.remove_suffix(1);  // of a folder
+  path.remove_prefix(path.rfind('/') + 1);            // npos + 1 is 0
   if (auto split = split_name(path); split && !split->stem.empty()) return std::move(split->stem);
   if (path.ends_with(suffix)) path.remove_suffix(suffix.size());
   return std::string(path);

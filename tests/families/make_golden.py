@@ -3,7 +3,8 @@
 
 Needs the packages of this folder's requirements.txt, 5 GB, in an environment of their own. Writes
 golden/MODEL.npy, float64 logits rounded once to float32 [position, every fifth token], and notes
-in golden/made.json of which weights and with which versions they were made. Where llama.cpp
+in golden/made.json of which weights and with which versions they were made. For models that can
+be read as folders of a hub, golden/configs/MODEL.json has the configuration. Where llama.cpp
 computes something else, golden/as-llama.cpp/MODEL.npy has the logits of the class that does, too.
 """
 import json
@@ -35,6 +36,11 @@ def main():
                        "transformers": transformers.__version__,
                        "torch": torch.__version__.partition("+")[0], "numpy": np.__version__,
                        "python": platform.python_version()}
+        if (config := GOLDEN / "configs" / f"{name}.json").exists():
+            made_config = hugging_face.configuration(MODELS[name])
+            made_config.architectures = [hugging_face.classes(name)[1].__name__]
+            made_config.dtype = "float32"
+            made_config.to_json_file(config)
         print(f"{name}: spread {logits.std():.3f}", flush=True)
     made.write_text(json.dumps(notes, indent=1, sort_keys=True) + "\n")
 

@@ -16,6 +16,8 @@ from models import MODELS  # noqa: E402
 import write_folder  # noqa: E402
 import write_gguf  # noqa: E402
 
+# The models whose classes are read as folders.
+NAMES = sorted(path.stem for path in write_folder.CONFIGS.glob("*.json"))
 BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD", HERE.parents[1] / "build"))
 
 
@@ -35,7 +37,7 @@ def same_logits(model, folder, tmp_path):
     return logits(model, folder, tmp_path) == logits(model, file, tmp_path)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_folder_gives_the_bits_of_the_file(name, tmp_path):
     folder = write_folder.write(MODELS[name], tmp_path / "folder")
     assert same_logits(MODELS[name], folder, tmp_path)

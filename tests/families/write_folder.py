@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes tiny models as folders of a hub: write_folder.py FOLDER [MODEL...], by default all.
+"""Writes tiny models as folders of a hub: write_folder.py FOLDER [MODEL...], by default all that
+have a configuration.
 
-The configurations stand in golden/configs, as the official classes saved them.
+Configurations stand in golden/configs, as the official classes saved them (make_golden.py).
 """
 import json
 import pathlib
@@ -79,7 +80,7 @@ def write(model, folder, settings=None, tensors=None, shards=1):
 
 def main():
     folder = pathlib.Path(sys.argv[1])
-    for name in sys.argv[2:] or MODELS:
+    for name in sys.argv[2:] or sorted(path.stem for path in CONFIGS.glob("*.json")):
         print(write(MODELS[name], folder / name))
 
 

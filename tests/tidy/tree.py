@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tokenize
 
-BINARY = (".png", ".msgpack", ".gguf", ".bin", ".npy")
+BINARY = (".png", ".msgpack", ".gguf", ".safetensors", ".bin", ".npy")
 STRING = re.compile(r'"(?:\\.|[^"\\])*"')
 SLASHES = re.compile(r"//(.*)")
 HASH = re.compile(r"(?:^|\s)#(?!!)(.*)")

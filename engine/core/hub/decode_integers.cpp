@@ -86,7 +86,7 @@ class Parts {
     at.words = zeros->data;
     at.rows_per_word = per_word();
     at.columns_per_word = 1;
-    at.column_stride = out.rows / per_word();
+    at.column_stride = (out.rows + per_word() - 1) / per_word();
     out.zero_added = form_.zero_added;
     return add_zeros(out, at, *zeros);
   }

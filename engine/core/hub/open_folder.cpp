@@ -1,7 +1,8 @@
 #include "engine/core/hub/open_folder.hpp"
 
-#include <cstring>
+#include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "engine/core/gguf/cursor.hpp"
 #include "engine/core/gguf/metadata_writer.hpp"
@@ -51,6 +52,12 @@ Result<NamedSizes> read_named_sizes(const Settings& config) {
   MILLRACE_ASSIGN(out.heads, config.get<Number>("num_attention_heads"));
   MILLRACE_ASSIGN(out.kv_heads, config.get_or<Number>("num_key_value_heads", out.heads));
   MILLRACE_ASSIGN(out.experts, read_expert_count(config));
+  constexpr Number most_experts = 1u << 16;
+  if (out.experts > most_experts) {
+    return fail(Code::folder_malformed,
+                config.source() + ": claims " + std::to_string(out.experts) + " experts",
+                "the file is damaged: download it again");
+  }
   MILLRACE_ASSIGN(out.tied, config.get_or<bool>("tie_word_embeddings", false));
   return out;
 }
@@ -64,6 +71,17 @@ ModelPieces::Piece factors_piece(const RopeFactors& factors, ModelPieces& pieces
           .shape = {factors.values.size()},
           .data = pieces.parts.back()->view(),
           .rows = nullptr};
+}
+
+// A model that says that it has an output matrix of its own must have it.
+Status check_output(const Settings& config, const NamedSizes& sizes, const Sources& sources) {
+  if (sizes.tied || !config.has("tie_word_embeddings")) return {};
+  const auto is_output = [](const auto& each) { return each.first.ends_with("lm_head.weight"); };
+  if (std::ranges::any_of(sources, is_output)) return {};
+  return fail(
+      Code::folder_malformed,
+      config.source() + ": tie_word_embeddings is false, but the folder has no lm_head.weight",
+      "the folder is incomplete: download it again");
 }
 
 void log_decoded(const std::string& folder, const std::string& method, const ModelPieces& pieces) {
@@ -101,6 +119,7 @@ Result<GgufFile> open_folder(const std::string& folder) {
 
   MILLRACE_ASSIGN(Shards shards, open_shards(folder));
   MILLRACE_ASSIGN(const Decoded decoded, decode_tensors(shards.tensors, config, folder));
+  MILLRACE_TRY(check_output(config, sizes, decoded.sources));
   ModelPieces pieces;
   pieces.source = folder;
   pieces.metadata = metadata.finish();

@@ -87,7 +87,7 @@ TensorType exact_type(const PackedMatrix& matrix) {
   if (!blocks || !std::ranges::all_of(matrix.scales, is_half)) return TensorType::f16;
   if (matrix.zeros) {
     const std::uint32_t middle = 1u << (matrix.codes.bits - 1);
-    const std::uint64_t groups = matrix.columns / matrix.group_columns;
+    const std::uint64_t groups = (matrix.columns + matrix.group_columns - 1) / matrix.group_columns;
     for (std::uint64_t row = 0; row < matrix.rows; ++row) {
       for (std::uint64_t group = 0; group < groups; ++group) {
         if (matrix.zeros->at(row, group) + matrix.zero_added != middle) return TensorType::f16;

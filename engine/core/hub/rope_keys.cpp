@@ -151,6 +151,10 @@ Result<std::vector<RopeFactors>> write_rope_keys(const HubFamily& family, const 
   MILLRACE_ASSIGN(RopeSettings rope, read_rope(config));
   MILLRACE_ASSIGN(const auto dim, rotated_channels(config, rope.all, head_dim));
   MILLRACE_ASSIGN(const auto context, config.get<Number>("max_position_embeddings"));
+  constexpr Number most_channels = 1u << 16;
+  if (dim > most_channels) {
+    return refuse_setting(config, "a head of " + std::to_string(dim) + " channels");
+  }
   std::vector<RopeFactors> out;
   keys.put("rope.dimension_count", dim);
   const bool hunyuan = family.architecture == "hunyuan-dense" && rope.type == "dynamic";

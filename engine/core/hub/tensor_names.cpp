@@ -102,7 +102,7 @@ class Namer {
       case Form::halves:
         return add_halves(name, from, ours, second);
       case Form::interleaved:
-        return add_interleaved(from, ours, second);
+        return add_interleaved(name, from, ours, second);
       case Form::columns:
         return put(ours, whole(transposed(from)));
       case Form::expert:
@@ -234,9 +234,12 @@ class Namer {
     return put(second, parts_of(from, half, half, 1));
   }
 
-  Status add_interleaved(const Source& given, const std::string& ours, const std::string& second) {
+  Status add_interleaved(const std::string& name, const Source& given, const std::string& ours,
+                         const std::string& second) {
     const bool is_bias = ours.ends_with(".bias");
     const Source from = is_bias ? given : transposed(given);
+    if (from.tensor.shape[is_bias ? 0 : 1] % 2 != 0)
+      return damaged(name, "has an odd number of rows");
     for (std::uint64_t i = 0; i < 2; ++i) {
       Made made;
       if (is_bias) {

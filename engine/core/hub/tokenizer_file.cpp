@@ -69,6 +69,9 @@ class Reader {
       : path_(path), file_(file), size_(size) {}
 
   Result<TokenizerFile> run() {
+    if (size_ > most_tokens) {
+      return damaged("is for a model of " + std::to_string(size_) + " tokens (vocab_size)");
+    }
     const auto model = file_.find("model");
     if (model == file_.end() || !model->is_object()) return damaged("has no model");
     model_ = *model;
@@ -266,10 +269,14 @@ class Reader {
   }
 
   // A token's score is its first merge's place, which gives the same tokens if every two tokens
-  // that are a third one may merge. If only some may, the merges themselves are kept.
+  // that are a third one may merge. If only some may, the merges themselves are kept. Tokens that
+  // are found before anything is merged take no part.
   void score_merges() {
-    out_.model = "llama";
-    out_.scores.assign(out_.tokens.size(), 0.0f);
+    std::erase_if(out_.merges, [this](const std::string& merge) {
+      const std::size_t at = merge.find(' ');
+      return !is_normal(merge.substr(0, at)) || !is_normal(merge.substr(at + 1)) ||
+             !is_normal(replaced(merge, " ", ""));
+    });
     std::size_t possible = 0;
     for (const auto& [text, id] : out_.ids) {
       if (out_.kinds[id] != normal) continue;
@@ -278,20 +285,18 @@ class Reader {
         possible += is_normal(text.substr(0, at)) && is_normal(text.substr(at)) ? 1 : 0;
       }
     }
+    if (possible != out_.merges.size()) {
+      out_.model = "gemma4";
+      return;
+    }
+    out_.model = "llama";
+    out_.scores.assign(out_.tokens.size(), 0.0f);
     std::size_t rank = 0;
     for (const std::string& merge : out_.merges) {
-      const std::string whole = replaced(merge, " ", "");
-      const auto found = out_.ids.find(whole);
-      if (found == out_.ids.end()) continue;
-      float& score = out_.scores[found->second];
+      float& score = out_.scores[out_.ids.find(replaced(merge, " ", ""))->second];
       if (score == 0.0f) score = -static_cast<float>(++rank);
     }
-    if (possible == out_.merges.size()) {
-      out_.merges.clear();
-    } else {
-      out_.model = "gemma4";
-      out_.scores.clear();
-    }
+    out_.merges.clear();
   }
   bool is_normal(const std::string& text) const {
     const auto found = out_.ids.find(text);

@@ -368,25 +368,6 @@ TEST_F(RunParts, ARestartIsRefusedIfAFileIsInItsWay) {
   EXPECT_EQ(folder_.read("out"), before);
 }
 
-TEST_F(RunParts, ModelIdentitySeesOneChangedBlockAndTheSize) {
-  std::string content(300'000, 'm');
-  folder_.write("model", content);
-  const auto before = model_identity(*env_, folder_ / "model");
-  content[200'000] = 'x';
-  folder_.write("model", content);
-  EXPECT_NE(model_identity(*env_, folder_ / "model"), before);
-  folder_.write("model", std::string(300'001, 'm'));
-  EXPECT_NE(model_identity(*env_, folder_ / "model"), before);
-}
-
-TEST_F(RunParts, ModelIdentitySeesEveryPartOfASplitModel) {
-  const std::string first = folder_.write("m-00001-of-00002.gguf", "first");
-  folder_.write("m-00002-of-00002.gguf", "second");
-  const auto before = model_identity(*env_, first);
-  folder_.write("m-00002-of-00002.gguf", "other!");
-  EXPECT_NE(model_identity(*env_, first), before);
-}
-
 // An engine that ends itself says why. A broker that ends it would blame the job.
 TEST(Backend, ItsBrokerWaitsLongerForAStepThanItsEngine) {
   for (const std::uint32_t limit_s : {1u, 120u, 86'400u}) {

@@ -1,10 +1,10 @@
 // Opens a model by its path and writes what it holds, for the Python tests of this folder.
 //
-//   hub_probe MODEL OUTPUT [ALSO]
+//   hub_probe MODEL OUTPUT
 //
-// Prints {"keys": {...}, "tensors": [{"name", "type", "shape"}]}, and writes the tensors' numbers
-// to OUTPUT, as fp32 one after the other. With ALSO, a second model is opened, too, and
-// "same_bytes" says of each of its tensors whether its bytes are those of the first model's. An
+// Prints {"keys": {...}, "tensors": [{"name", "type", "shape"}], "hash"}, of which the last is what
+// the numeric fingerprint names the model by, and writes the tensors' numbers
+// to OUTPUT, as fp32 one after the other. An
 // error goes to standard error, and the program ends with 1.
 #include <algorithm>
 #include <cstdio>
@@ -18,6 +18,7 @@
 #include "engine/core/gguf/dequantize.hpp"
 #include "engine/core/gguf/finite_rows.hpp"
 #include "engine/core/hub/open_model.hpp"
+#include "engine/core/model/fingerprint.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -41,12 +42,6 @@ Json value_of(const Metadata& metadata, std::string_view key) {
     return metadata.get<std::vector<std::string_view>>(key).value();
   if (value.element == ValueType::f32) return metadata.get<std::vector<float>>(key).value();
   return metadata.get<std::vector<std::int32_t>>(key).value();
-}
-
-std::vector<std::byte> bytes_of_tensor(const Tensor& tensor) {
-  std::vector<std::byte> scratch;
-  const auto bytes = tensor.read(0, tensor.rows(), scratch);
-  return {bytes.begin(), bytes.end()};
 }
 
 Result<Json> describe(const GgufFile& file, std::ofstream& out) {
@@ -74,20 +69,12 @@ Result<Json> describe(const GgufFile& file, std::ofstream& out) {
   return result;
 }
 
-Status run(const std::string& path, const std::string& output, const std::string& also) {
+Status run(const std::string& path, const std::string& output) {
   MILLRACE_ASSIGN(const GgufFile file, open_model(path));
   MILLRACE_TRY(read_spec(file));
   std::ofstream out(output, std::ios::binary);
   MILLRACE_ASSIGN(Json result, describe(file, out));
-  if (!also.empty()) {
-    MILLRACE_ASSIGN(const GgufFile other, open_model(also));
-    for (const Tensor& tensor : other.tensors()) {
-      const Tensor* const ours = file.find_tensor(tensor.name);
-      result["same_bytes"][std::string(tensor.name)] =
-          ours != nullptr && ours->type == tensor.type &&
-          bytes_of_tensor(*ours) == bytes_of_tensor(tensor);
-    }
-  }
+  result["hash"] = hash_model_file(file).hex();
   std::cout << result.dump() << '\n';
   return {};
 }
@@ -96,9 +83,8 @@ Status run(const std::string& path, const std::string& output, const std::string
 }  // namespace millrace::engine
 
 int main(int count, char** arguments) {
-  if (count < 3) return std::cerr << "usage: hub_probe MODEL OUTPUT [ALSO]\n", 2;
-  const auto status =
-      millrace::engine::run(arguments[1], arguments[2], count > 3 ? arguments[3] : "");
+  if (count != 3) return std::cerr << "usage: hub_probe MODEL OUTPUT\n", 2;
+  const auto status = millrace::engine::run(arguments[1], arguments[2]);
   if (status) return 0;
   std::cerr << status.error().text() << '\n';
   return 1;

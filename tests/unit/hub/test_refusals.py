@@ -101,6 +101,9 @@ def test_the_weights_are_cut_short(tmp_path):
     ({"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "truncate": False}},
      "unsupported_architecture", "truncate"),
     ({"tie_word_embeddings": 1}, "folder_malformed", "wanted true or false"),
+    ({"num_local_experts": 4_000_000_000}, "folder_malformed", "claims 4000000000 experts"),
+    ({"vocab_size": 4_000_000_000}, "folder_malformed", "a model of 4000000000 tokens"),
+    ({"head_dim": 4_000_000_000}, "unsupported_architecture", "a head of 4000000000 channels"),
     ({"quantization_config": {"quant_method": "bitsandbytes"}}, "unsupported_quantization",
      "'bitsandbytes'"),
     ({"quantization_config": {}}, "folder_malformed", "'quant_method' is absent"),
@@ -141,6 +144,8 @@ def test_tensors(tmp_path):
            "unsupported_architecture", "'model.layers.0.mlp.new_proj.weight' belongs to no Llama")
     expect(folder_of(tmp_path, tensors=changed_tensors(drop=[PLACE])), tmp_path,
            "gguf_malformed", "'blk.2.ffn_up.weight' is absent")
+    expect(folder_of(tmp_path, tensors=changed_tensors(drop=["lm_head.weight"])), tmp_path,
+           "folder_malformed", "the folder has no lm_head.weight")
     whole = {PLACE: ("I32", np.zeros((128, 64), "<i4"))}
     expect(folder_of(tmp_path, tensors=changed_tensors(**whole)), tmp_path,
            "unsupported_tensor_type", PLACE, "I32")
@@ -156,6 +161,17 @@ def test_experts(tmp_path):
     other = {last: np.zeros((32, 64), np.float32)}
     expect(folder_of(tmp_path, "qwen3moe", changed_tensors("qwen3moe", **other)), tmp_path,
            "folder_malformed", "experts of different shapes")
+
+
+def test_fused_matrices_have_two_halves(tmp_path):
+    name = "model.layers.0.block_sparse_moe.input_linear.weight"
+    odd = {name: np.zeros((8, 127, 128), np.float32)}
+    expect(folder_of(tmp_path, "granitemoe", changed_tensors("granitemoe", **odd)), tmp_path,
+           "folder_malformed", name, "odd number of rows")
+    name = "model.layers.0.mlp.experts.gate_up_proj_bias"
+    odd = {name: np.zeros((8, 127), np.float32)}
+    expect(folder_of(tmp_path, "gpt-oss", changed_tensors("gpt-oss", **odd)), tmp_path,
+           "folder_malformed", name, "odd number of rows")
 
 
 STEM = "model.layers.0.mlp.down_proj"

@@ -112,7 +112,8 @@ def test_the_vocabulary_is_filled_up(tmp_path):
     keys = probe(write(tmp_path, file), tmp_path)[0]["keys"]
     tokens, kinds = keys["tokenizer.ggml.tokens"], keys["tokenizer.ggml.token_type"]
     assert len(tokens) == len(kinds) == 320
-    assert (tokens[301], kinds[301]) == ("<new one>", 4) and (tokens[300], kinds[300]) == ("<|x|>", 3)
+    assert (tokens[301], kinds[301]) == ("<new one>", 4)
+    assert (tokens[300], kinds[300]) == ("<|x|>", 3)
     del file["model"]["vocab"]["<w302>"]
     keys = probe(write(tmp_path, file), tmp_path)[0]["keys"]
     assert keys["tokenizer.ggml.tokens"][302] == "[PAD302]"

@@ -1,0 +1,1 @@
+millrace_fuzz(safetensors_fuzz LIBS millrace_hub)
