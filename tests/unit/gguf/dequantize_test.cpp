@@ -72,6 +72,35 @@ TEST(Dequantize, EveryHalfIsExact) {
   }
 }
 
+// Checks the rounding between all neighbours of a 16-bit format, of both signs, below `infinity`.
+template <class ToFloat, class FromFloat>
+void expect_rounding_to_even(std::uint16_t infinity, ToFloat to_float, FromFloat from_float) {
+  const auto bits = [](std::uint32_t value) { return static_cast<std::uint16_t>(value); };
+  for (std::uint32_t sign = 0; sign <= 0x8000; sign += 0x8000) {
+    for (std::uint32_t low = 0; low + 1 < infinity; ++low) {
+      const float from = to_float(bits(sign | low)), to = to_float(bits(sign | (low + 1)));
+      const float middle = from + (to - from) / 2;
+      ASSERT_EQ(from_float(from), sign | low);
+      ASSERT_EQ(from_float(middle), sign | (low + low % 2)) << middle;
+      ASSERT_EQ(from_float(std::nextafter(middle, from)), sign | low) << middle;
+      ASSERT_EQ(from_float(std::nextafter(middle, to)), sign | (low + 1)) << middle;
+    }
+  }
+  EXPECT_EQ(from_float(to_float(infinity)), infinity);
+  EXPECT_TRUE(std::isnan(to_float(from_float(std::nanf("1")))));
+}
+
+TEST(Half, RoundsToTheNearestAndTiesToEven) {
+  expect_rounding_to_even(0x7c00, engine::half_to_float, engine::float_to_half);
+  EXPECT_EQ(engine::float_to_half(65519.99f), 0x7bff);
+  EXPECT_EQ(engine::float_to_half(65520.0f), 0x7c00);
+  EXPECT_EQ(engine::float_to_half(3e38f), 0x7c00);
+}
+
+TEST(Bfloat16, RoundsToTheNearestAndTiesToEven) {
+  expect_rounding_to_even(0x7f80, engine::bfloat16_to_float, engine::float_to_bfloat16);
+}
+
 TEST(Dequantize, TakesRowsOfATensor) {
   const auto file = parse(tiny_file().build());
   ASSERT_TRUE(file);
