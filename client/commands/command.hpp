@@ -40,6 +40,7 @@ void add_tokenize_command(CLI::App& app, Invocation& invocation);
 void add_score_command(CLI::App& app, Invocation& invocation);
 void add_fidelity_command(CLI::App& app, Invocation& invocation);
 void add_calibrate_command(CLI::App& app, Invocation& invocation);
+void add_convert_command(CLI::App& app, Invocation& invocation);
 void add_errors_command(CLI::App& app, Invocation& invocation);
 
 // ---- terminal

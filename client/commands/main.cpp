@@ -71,6 +71,7 @@ int main(int argc, char** argv) {
   client::add_score_command(app, invocation);
   client::add_fidelity_command(app, invocation);
   client::add_calibrate_command(app, invocation);
+  client::add_convert_command(app, invocation);
   client::add_errors_command(app, invocation);
   try {
     app.parse(argc, argv);

@@ -20,6 +20,13 @@ def program(name):
     return str(path)
 
 
+def millrace(*words, text=None, **settings):
+    """Runs a command to its end. Output is text unless the input is bytes."""
+    return subprocess.run([program("millrace"), *words], text=not isinstance(text, bytes),
+                          capture_output=True, input=text, timeout=PATIENCE_S, check=False,
+                          **settings)
+
+
 def wait_until(condition, what, seconds=PATIENCE_S):
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -1,20 +1,14 @@
 """Commands and errors of the command line that need neither broker nor engine."""
 import json
-import subprocess
 
 import pytest
-from patience import PATIENCE_S
-from programs import program
-
-
-def millrace(*words, text=None):
-    return subprocess.run([program("millrace"), *words], text=not isinstance(text, bytes),
-                          capture_output=True, input=text, timeout=PATIENCE_S, check=False)
+from programs import millrace
 
 
 def test_help_has_examples_and_version_is_told():
     for words in ((), ("run",), ("submit",), ("results",), ("status",), ("cancel",), ("retry",),
-                  ("tokenize",), ("score",), ("fidelity",), ("calibrate",), ("errors",)):
+                  ("tokenize",), ("score",), ("fidelity",), ("calibrate",),
+                  ("convert",), ("errors",)):
         done = millrace(*words, "--help")
         assert done.returncode == 0
         assert "Example" in done.stdout, words
