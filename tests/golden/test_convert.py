@@ -1,5 +1,5 @@
-"""What `millrace convert` costs Gemma 3 270M, beside llama.cpp's quantizer on the same values: those
-of the model's file, decoded to F16."""
+"""What `millrace convert` costs Gemma 3 270M, beside llama.cpp's quantizer on the same values: the
+model's file in F16."""
 import functools
 import json
 import math

@@ -48,9 +48,9 @@ const FileType* find_file_type(std::string_view name);
 std::string file_type_names();  // "F32, F16, ...", for messages
 
 // The type that each tensor of the file gets, in the file's order. Norms, biases, routers and other
-// small tensors keep theirs. A row that is not whole blocks of its type gets a type of smaller
-// blocks, and F16 if there is none. Errors: gguf_malformed, if the metadata of layers, heads or
-// experts is absent or wrong.
+// small tensors keep theirs, but are F32 where they were halves, as converters write them. A row
+// that is not whole blocks of its type gets a type of smaller blocks, and F16 if there is none.
+// Errors: gguf_malformed, if the metadata of layers, heads or experts is absent or wrong.
 Result<std::vector<TensorType>> choose_types(const GgufFile& file, const FileType& type);
 
 }  // namespace millrace::engine

@@ -4,6 +4,8 @@
 #include <array>
 #include <charconv>
 #include <numeric>
+#include <optional>
+#include <span>
 
 #include "engine/core/convert/file_type.hpp"
 #include "engine/core/gguf/quant_block.hpp"
@@ -71,10 +73,13 @@ constexpr std::array<std::pair<TensorType, TensorType>, 6> kSmallerBlocks{{
     {TensorType::iq4_xs, TensorType::iq4_nl},
 }};
 
-// Parts of names of matrices that are small or decide much, and keep their type.
-constexpr std::string_view kKept[] = {"_norm.weight",   "ffn_gate_inp.weight",   "altup",
-                                      "laurel",         "per_layer_model_proj",  "ssm_conv1d",
-                                      "attn_rel_b",     "shortconv.conv.weight", ".position_embd",
+// Parts of names of tensors that are small and decide much: they are F32 in every file.
+constexpr std::string_view kSmall[] = {
+    "_norm.weight",  "ffn_gate_inp.weight",   "altup",      "ssm_conv1d",
+    "position_embd", "shortconv.conv.weight", "token_types"};
+
+// Parts of names of matrices that keep the type that they have.
+constexpr std::string_view kKept[] = {"per_layer_model_proj", "laurel", "attn_rel_b",
                                       "indexer.k_proj", "indexer.q_proj"};
 
 bool contains(std::string_view name, std::string_view part) {
@@ -91,10 +96,21 @@ Role role_of(std::string_view name) {
   return contains(name, "ffn_down") ? Role::down : Role::other;
 }
 
-bool may_change(const Tensor& tensor) {
-  if (tensor.elements() == tensor.shape[0] || !tensor.name.ends_with("weight")) return false;
-  if (tensor.name == "position_embd.weight" || tensor.name == "token_types.weight") return false;
-  return std::ranges::none_of(kKept, [&](auto part) { return contains(tensor.name, part); });
+bool has_part(std::string_view name, std::span<const std::string_view> parts) {
+  return std::ranges::any_of(parts, [name](auto part) { return contains(name, part); });
+}
+
+bool is_small(const Tensor& tensor) {
+  const bool matrix = tensor.elements() > tensor.shape[0] && tensor.name.ends_with("weight");
+  return !matrix || has_part(tensor.name, kSmall);
+}
+
+// The type of a tensor that is not to be made smaller; nothing for all others.
+std::optional<TensorType> kept_type(const Tensor& tensor) {
+  const bool halves = tensor.type == TensorType::f16 || tensor.type == TensorType::bf16;
+  if (is_small(tensor)) return halves ? TensorType::f32 : tensor.type;
+  if (has_part(tensor.name, kKept)) return tensor.type;
+  return std::nullopt;
 }
 
 // The number of the layer, or -1 for tensors of none.
@@ -109,9 +125,8 @@ int layer_of(std::string_view name) {
 struct Model {
   int layers = 0;
   std::uint64_t experts = 0, queries_per_value = 0;
-  bool tied = true;  // the embeddings are also the output
-  bool shared_large =
-      false;  // Llama or Qwen 2 of 80 layers with shared values, small beside queries
+  bool tied = true;           // the embeddings are also the output
+  bool shared_large = false;  // a model of some 70B whose heads share values: small matrices
   int value_tensors = 0;
 };
 
@@ -254,8 +269,12 @@ Result<std::vector<TensorType>> choose_types(const GgufFile& file, const FileTyp
   });
   std::vector<TensorType> types(tensors.size());
   Choice choice(model, type);
-  for (const std::size_t i : order)
-    types[i] = may_change(tensors[i]) ? choice.of(tensors[i]) : tensors[i].type;
+  for (const std::size_t i : order) {
+    if (const auto kept = kept_type(tensors[i]))
+      types[i] = *kept;
+    else
+      types[i] = choice.of(tensors[i]);
+  }
   return types;
 }
 

@@ -21,7 +21,7 @@ KEPT = HERE / "quantized_types.json"
 MIXES = {"F32": "ALL_F32", **{name: f"MOSTLY_{name}" for name in (
     "F16", "BF16", "Q8_0", "Q6_K", "Q5_K_M", "Q5_K_S", "Q5_1", "Q5_0", "Q4_K_M", "Q4_K_S", "Q4_1",
     "Q4_0", "IQ4_NL", "IQ4_XS", "MXFP4_MOE", "Q3_K_L", "Q3_K_M", "Q3_K_S", "Q2_K")}}
-# Architecture, layers, query heads, value heads, columns of ffn_down, experts, embeddings as output.
+# Architecture, layers, query heads, value heads, columns of ffn_down, experts, tied embeddings.
 MODELS = {
     "dense": ("llama", 20, 8, 2, 256, 0, False),
     "tied": ("qwen3", 9, 4, 2, 384, 0, True),  # no whole super-blocks in ffn_down

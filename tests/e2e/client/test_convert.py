@@ -78,7 +78,7 @@ def test_a_decoded_model_encoded_again_has_the_bytes_that_it_had(model, f16, tmp
 
 @pytest.mark.memory
 def test_memory_is_bounded_beside_the_mapped_file(f16, tmp_path):
-    """The file's pages count while they are mapped; the system takes them back when it needs them."""
+    """The file's pages count while they are mapped; the system can take them back."""
     # A small process measures: a child of this process would inherit its peak.
     measure = ("import resource, subprocess, sys; "
                "quiet = {'stdout': subprocess.DEVNULL, 'stderr': subprocess.DEVNULL}; "

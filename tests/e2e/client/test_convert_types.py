@@ -1,5 +1,5 @@
-"""`millrace convert` gives each tensor the type that llama.cpp's quantizer gives it, and where a type
-has one encoding, the same bytes."""
+"""`millrace convert` gives each tensor the type that llama.cpp's quantizer gives it, and the same
+bytes where a type has one encoding."""
 import json
 
 import gguf

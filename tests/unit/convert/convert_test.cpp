@@ -135,6 +135,21 @@ TEST_F(Convert, QuantizedTensorsAreNotQuantizedAgainUnasked) {
   }
 }
 
+TEST_F(Convert, SmallTensorsOfHalvesBecomeF32) {
+  GgufBuilder builder;
+  builder.string("general.architecture", "llama").u32("llama.block_count", 1);
+  const std::vector<std::byte> zeros(64 * 2 * 2);
+  builder.tensor("blk.0.attn_norm.weight", {64}, 30, std::span(zeros).first(128))
+      .tensor("blk.0.attn_q.bias", {64}, 1, std::span(zeros).first(128))
+      .tensor("blk.0.ffn_gate_inp.weight", {64, 2}, 30, zeros)
+      .tensor("per_layer_model_proj.weight", {64, 2}, 30, zeros)
+      .tensor("blk.0.attn_q.weight", {64, 2}, 30, zeros);
+  const auto plan = plan_conversion(parsed(builder), *find_file_type("Q8_0"), false);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->types, (std::vector{TensorType::f32, TensorType::f32, TensorType::f32,
+                                      TensorType::bf16, TensorType::q8_0}));
+}
+
 TEST_F(Convert, MetadataThatTheChoiceNeedsIsAskedFor) {
   GgufBuilder builder;
   builder.string("general.architecture", "llama");
