@@ -10,6 +10,7 @@
 #include "client/lines/json_writer.hpp"
 #include "engine/core/device/cores.hpp"
 #include "engine/core/gguf/file.hpp"
+#include "engine/core/hub/open_model.hpp"
 #include "schemas/base/env.hpp"
 #include "schemas/base/number_text.hpp"
 #include "schemas/base/split_name.hpp"
@@ -135,7 +136,7 @@ void print_summary(const GgufFile& file, const ConvertPlan& plan, const Flags& f
 Status run(const Flags& flags, bool as_json) {
   const auto env = posix_env();
   MILLRACE_TRY(check_flags(*env, flags));
-  MILLRACE_ASSIGN(const GgufFile file, GgufFile::open(flags.model));
+  MILLRACE_ASSIGN(const GgufFile file, engine::open_model(flags.model));
   const engine::FileType& type = *engine::find_file_type(flags.type);
   MILLRACE_ASSIGN(const ConvertPlan plan,
                   engine::plan_conversion(file, type, flags.allow_requantize));
@@ -152,7 +153,7 @@ Status run(const Flags& flags, bool as_json) {
 }
 
 void add_options(CLI::App& app, Flags& flags) {
-  app.add_option("model", flags.model, "model file (GGUF); of a split model the first file")
+  app.add_option("model", flags.model, "model file (GGUF), the first of a split model, or a folder")
       ->type_name("MODEL")
       ->required();
   app.add_option("-o,--output", flags.output, "file to write (GGUF)")

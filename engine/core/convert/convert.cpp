@@ -90,8 +90,8 @@ class Conversion {
     encoded.resize(piece.rows * row_bytes);
     if (type != tensor.type) return encode(type, values, encoded);
     // Blocks that stay are not encoded anew: scales could come out otherwise.
-    const auto same = tensor.data.subspan(piece.first_row * row_bytes, encoded.size());
-    std::ranges::copy(same, encoded.begin());
+    std::vector<std::byte> made;
+    std::ranges::copy(tensor.read(piece.first_row, piece.rows, made), encoded.begin());
     return {};
   }
 

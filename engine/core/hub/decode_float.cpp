@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "engine/core/gguf/cursor.hpp"
+#include "engine/core/gguf/half.hpp"
 #include "engine/core/hub/decode.hpp"
-#include "engine/core/hub/round.hpp"
 
 namespace millrace::engine {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "engine/core/gguf/half.hpp"
 #include "engine/core/gguf/load.hpp"
-#include "engine/core/hub/round.hpp"
 
 namespace millrace::engine {
 namespace {
