@@ -1,7 +1,7 @@
 // Computes causal attention over pages on CPUs, for tiles of one size (tiles.cl).
 //
 //   work    uint, zero before and after each launch (work.h)
-//   launch  local (1), one group per core; each takes units (times KV_HEADS) until none is left
+//   launch  local (1), one group per core; each takes units (times HEAD_SETS) until none is left
 #include "attention/tiles.cl"
 #include "attention/units.cl"
 #include "attention/work.h"

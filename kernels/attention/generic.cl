@@ -2,13 +2,13 @@
 //
 //   out[token][head] = sum over keys j <= position of softmax(scale * q.k_j) v_j
 //
+// With VALUES_IN_KEYS v_j is a part of k_j (heads.cl). A head's output has VALUE_DIM channels.
 // With WINDOW a query sees only keys j > position - WINDOW. With SOFT_CAP a score x counts as
 // SOFT_CAP * tanh(x / SOFT_CAP). With SINKS the softmax has one more score, sinks[head], which has
 // no value (shape.cl).
 //
 //   qkv   float [tokens][qkv_stride], queries rotated; out float [tokens][out_stride]
-//   means with KEY_CENTERED, as for rope_kv; sinks float [HEADS], with SINKS
-//   step  the step table, as for rope_kv
+//   means with KEY_CENTERED, and the step table, as for rope_kv; sinks float [HEADS], with SINKS
 //
 // Contract, the same in every variant and for every way to cut tokens into items or steps:
 //   keys come in segments of 256 at absolute positions 0, 256, ... For one segment:
@@ -66,7 +66,7 @@
 #include "step/table.cl"
 
 #define ITEMS ATTENTION_ITEMS
-#define OWN_CHANNELS ((HEAD_DIM + ITEMS - 1) / ITEMS)
+#define OWN_CHANNELS ((VALUE_DIM + ITEMS - 1) / ITEMS)
 
 #define KEY_SETS (HEAD_DIM / KEY_GROUP)
 #define VALUE_SETS (HEAD_DIM / VALUE_GROUP)
@@ -190,7 +190,7 @@ static inline float2 mr_value(float e, __global const uchar* kv, uint page, uint
                               uint d) {
   __global const uchar* values = kv + mr_values_at(page, kv_head);
 #if VALUE_KIND == KV_PLAIN
-  return (float2)(e, MR_VALUE(mr_number)(values, slot * HEAD_DIM + d));
+  return (float2)(e, MR_VALUE(mr_number)(values, mr_value_number(slot, d)));
 #else
   __global const uchar* parameters = kv + mr_value_parameters_at(page, kv_head);
   const uint code = mr_code_at(values, VALUE_LOW, VALUE_BITS - VALUE_LOW, d / 16 * 4 + slot / 4,
@@ -346,7 +346,7 @@ void attention(__global const float* qkv, __global const float* means,
     const float f = mr_exp(top - merged), g = mr_exp(m - merged);
     for (uint i = 0; i < OWN_CHANNELS; ++i) {
       const uint d = item + i * ITEMS;
-      if (d >= HEAD_DIM) break;
+      if (d >= VALUE_DIM) break;
 #if VALUE_KIND == KV_AFFINE
       float a = mr_sum16(vload16(d / VALUE_GROUP, begin));
 #else
@@ -378,7 +378,7 @@ void attention(__global const float* qkv, __global const float* means,
     top = merged;
     barrier(CLK_LOCAL_MEM_FENCE);  // all work-items have read e and fold
   }
-  out += (size_t)token * out_stride + head * HEAD_DIM;
+  out += (size_t)token * out_stride + head * VALUE_DIM;
 #if SINKS
   const float merged = fmax(top, sinks[head]), f = mr_exp(top - merged);
   const float inverse = f * mr_recip(fma(mass, f, mr_exp(sinks[head] - merged)));
@@ -387,7 +387,7 @@ void attention(__global const float* qkv, __global const float* means,
 #endif
   for (uint i = 0; i < OWN_CHANNELS; ++i) {
     const uint d = item + i * ITEMS;
-    if (d < HEAD_DIM) q[d] = total[i] * inverse;
+    if (d < VALUE_DIM) q[d] = total[i] * inverse;
   }
 #if VALUE_KIND == KV_ROTATED
   mr_hadamard_local(q, item);
@@ -395,5 +395,5 @@ void attention(__global const float* qkv, __global const float* means,
     q[d] = mr_signed(q[d], mr_signs_value, d) * (1.0f / HEAD_DIM);
   }
 #endif
-  for (uint d = item; d < HEAD_DIM; d += ITEMS) out[d] = q[d];
+  for (uint d = item; d < VALUE_DIM; d += ITEMS) out[d] = q[d];
 }

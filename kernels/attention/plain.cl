@@ -18,7 +18,7 @@ static inline void MR_Q(mr_dots)(const Unit* unit, const float* q, __global cons
   _Pragma("unroll 2") for (size_t d = 0; d < HEAD_DIM; ++d) {
     _Pragma("unroll") for (uint n = 0; n < PAGES_AT_ONCE; ++n) {
       const float16 k = MR_KEY(mr_floats)(keys[n] + d * PAGE_TOKENS);
-      if (d * VALUE_BITS % 32 == 0) {
+      if (!VALUES_IN_KEYS && d * VALUE_BITS % 32 == 0) {
         MR_PREFETCH((__global const uchar*)keys[n] + KEY_CODE_BYTES + d * VALUE_BITS * 2);
       }
       _Pragma("unroll") for (uint r = 0; r < ROWS; ++r)
@@ -28,7 +28,7 @@ static inline void MR_Q(mr_dots)(const Unit* unit, const float* q, __global cons
 }
 #endif
 
-#if VALUE_KIND == KV_PLAIN
+#if VALUE_KIND == KV_PLAIN && !VALUES_IN_KEYS
 // Computes a[row][channel block] for BLOCKS_AT_ONCE blocks from `block` on, over `count` positions.
 static inline void MR_Q(mr_values)(const Unit* unit, const float* e, __global const uint* pages,
                                    const Ahead* ahead, uint count, uint block, float16* out) {
@@ -69,7 +69,7 @@ static inline void MR_Q(mr_values)(const Unit* unit, const float* e, __global co
   }
   _Pragma("unroll") for (uint b = 0; b < BLOCKS_AT_ONCE; ++b) {
     _Pragma("unroll") for (uint r = 0; r < ROWS; ++r)
-        out[r * CHANNEL_BLOCKS + block + b] = a[b * ROWS + r];
+        out[r * VALUE_BLOCKS + block + b] = a[b * ROWS + r];
   }
 }
 #endif

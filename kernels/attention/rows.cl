@@ -15,14 +15,14 @@
 #define MR_Q(name) MR_JOINED(name, QUERIES)
 #define ROWS (QUERIES * GROUP)
 #define ROW_VECTORS ((ROWS + 15) / 16)
-#define RECORD_VECTORS RECORD_VECTORS_OF(ROWS, HEAD_DIM)
+#define RECORD_VECTORS RECORD_VECTORS_OF(ROWS, VALUE_DIM)
 // A row of scores, padded so that rows do not fall on the same cache sets.
 #define E_STRIDE (SEGMENT_TOKENS + 16)
 #define NARROW (QUERIES == 1)
 // How many pages, and how many blocks of channels, are processed together to keep SUMS sums going.
 #define FIT (SUMS / ROWS)
 #define PAGES_AT_ONCE (FIT >= 8 && KEY_KIND == KV_PLAIN ? 8 : FIT >= 4 ? 4 : FIT >= 2 ? 2 : 1)
-#define SET_BLOCKS (VALUE_GROUP / 16)
+#define SET_BLOCKS (VALUES_IN_KEYS ? VALUE_BLOCKS : VALUE_GROUP / 16)
 #define BLOCKS_AT_ONCE                      \
   (SET_BLOCKS <= FIT                   ? SET_BLOCKS \
    : SET_BLOCKS % 4 == 0 && FIT >= 4   ? 4          \

@@ -3,7 +3,7 @@
 // MR_Q(mr_attend) is mr_attend_8. The products of queries and keys and of weights and values are in
 // plain.cl, packed.cl, and integer.cl for packed codes in --math fast.
 //
-// A tile is up to QUERIES consecutive tokens of one sequence with the query heads of one KV head:
+// A tile is up to QUERIES consecutive tokens of one sequence with the heads of one set (heads.cl):
 // ROWS = QUERIES * GROUP queries that share every load of a key or value vector. A unit of work is
 // a run of consecutive segments of a tile:
 //
@@ -14,17 +14,17 @@
 //   codes   may be null; int [tokens][code_stride], the numbers of `out` as quantized blocks
 //           (quantize/code_block.h), for head dimensions that are whole blocks
 //   step    the step table; `units` tells where the units are in it (step/records.h)
-//   partial float [partial + segment][KV_HEADS][RECORD_VECTORS * 16]: the results of a cut tile's
+//   partial float [partial + segment][HEAD_SETS][RECORD_VECTORS * 16]: the results of a cut tile's
 //           segments, which are counted from the first that the tile sees
-//   next    uint, zero before: the next unit (times KV_HEADS)
-//   cuts    uint [.][KV_HEADS] per cut tile, zero before and after
+//   next    uint, zero before: the next unit (times HEAD_SETS)
+//   cuts    uint [.][HEAD_SETS] per cut tile, zero before and after
 //   defines QUERIES: 1 for decoding rows, more for prefill
 //
 // The last unit of a cut tile to finish folds all the tile's segments, left to right. Which unit
 // that is depends on time; the result does not. A unit rotates its queries itself. With QUERIES 1
 // the unit with the last segment also writes the tile's key and value, before it reads them, so
 // that a decoding step needs no other launch; with more tokens mr_store_tile (rope/tile.cl) has
-// written them.
+// written them. Units of several sets of one KV head each write it, with the same bits.
 //
 // Rows past a tile's tokens repeat its last token and are dropped. A key after a row's position
 // takes part with e = 0 exactly, which changes no sum. So does a key before a row's window that
@@ -49,6 +49,7 @@
 #include "step/table.cl"
 
 #include "attention/plain.cl"
+#include "attention/in_keys.cl"
 #include "attention/packed.cl"
 #include "attention/integer.cl"
 
@@ -129,7 +130,7 @@ static inline void MR_Q(mr_segment)(const Unit* unit, const float* q, const floa
   for (uint r = 0; r < ROWS; ++r) m[r] = mr_max16(tops[r]);
   for (uint r = 0; r < ROWS; ++r) l[r] = mr_softmax(e + r * E_STRIDE, page_count, m[r]);
 #if VALUE_KIND == KV_PLAIN
-  for (uint block = 0; block < CHANNEL_BLOCKS; block += BLOCKS_AT_ONCE) {
+  for (uint block = 0; block < VALUE_BLOCKS; block += BLOCKS_AT_ONCE) {
     MR_Q(mr_values)(unit, e, pages, ahead, count, block, record + 2 * ROW_VECTORS);
   }
 #else
@@ -180,8 +181,8 @@ static inline void MR_Q(mr_fold)(float16* total, const float16* record, int is_f
   for (uint r = 0; r < ROWS; ++r) {
     const float16 scale_total = (float16)(((const float*)f)[r]);
     const float16 scale_record = (float16)(((const float*)g)[r]);
-    for (uint c = 0; c < CHANNEL_BLOCKS; ++c) {
-      const uint i = 2 * ROW_VECTORS + r * CHANNEL_BLOCKS + c;
+    for (uint c = 0; c < VALUE_BLOCKS; ++c) {
+      const uint i = 2 * ROW_VECTORS + r * VALUE_BLOCKS + c;
       total[i] = fma(total[i], scale_total, record[i] * scale_record);
     }
   }
@@ -215,7 +216,7 @@ static inline void MR_Q(mr_queries)(const Unit* unit, __global const float* qkv,
   for (uint r = 0; r < ROWS; ++r) {
     const uint t = min(r / GROUP, unit->tokens - 1);
     mr_rotate_head(qkv + (size_t)(unit->token + t) * qkv_stride +
-                       (unit->kv_head * GROUP + r % GROUP) * HEAD_DIM,
+                       (unit->set * GROUP + r % GROUP) * HEAD_DIM,
                    rope + (size_t)(unit->position + t) * ROPE_DIM, q);
     for (uint d = 0; d < HEAD_DIM; d += 16) mr_put16(mr_take16(q + d) * scale, q + d);
 #if KEY_CENTERED
@@ -244,7 +245,7 @@ static inline void MR_Q(mr_output)(const Unit* unit, const float16* total,
 #if SINKS
   float16 sink[ROW_VECTORS];
   for (uint i = 0; i < ROW_VECTORS; ++i) sink[i] = (float16)(0.0f);
-  for (uint r = 0; r < ROWS; ++r) ((float*)sink)[r] = sinks[unit->kv_head * GROUP + r % GROUP];
+  for (uint r = 0; r < ROWS; ++r) ((float*)sink)[r] = sinks[unit->set * GROUP + r % GROUP];
   for (uint i = 0; i < ROW_VECTORS; ++i) {
     const float16 merged = mr_larger16(total[i], sink[i]);
     const float16 f = mr_exp16_below(total[i] - merged);
@@ -256,23 +257,23 @@ static inline void MR_Q(mr_output)(const Unit* unit, const float16* total,
 #endif
   for (uint r = 0; r < unit->tokens * GROUP; ++r) {
     const size_t token = unit->token + r / GROUP;
-    const uint head = unit->kv_head * GROUP + r % GROUP;
+    const uint head = unit->set * GROUP + r % GROUP;
     const float16 factor = (float16)(((const float*)inverse)[r]);
-    float16 row[CHANNEL_BLOCKS];
-    for (uint c = 0; c < CHANNEL_BLOCKS; ++c) {
-      row[c] = total[2 * ROW_VECTORS + r * CHANNEL_BLOCKS + c] * factor;
+    float16 row[VALUE_BLOCKS];
+    for (uint c = 0; c < VALUE_BLOCKS; ++c) {
+      row[c] = total[2 * ROW_VECTORS + r * VALUE_BLOCKS + c] * factor;
     }
 #if VALUE_KIND == KV_ROTATED
     mr_turn_output(row);
 #endif
     if (out != 0) {
-      __global float* to = out + token * out_stride + head * HEAD_DIM;
-      for (uint c = 0; c < CHANNEL_BLOCKS; ++c) mr_store16(row[c], to + c * 16);
+      __global float* to = out + token * out_stride + head * VALUE_DIM;
+      for (uint c = 0; c < VALUE_BLOCKS; ++c) mr_store16(row[c], to + c * 16);
     }
-#if HEAD_DIM % 32 == 0
+#if VALUE_DIM % 32 == 0
     if (codes != 0) {
-      __global int* to = codes + token * code_stride + head * (HEAD_DIM / 32) * Q_WORDS;
-      for (uint c = 0; c < CHANNEL_BLOCKS; c += 2) {
+      __global int* to = codes + token * code_stride + head * (VALUE_DIM / 32) * Q_WORDS;
+      for (uint c = 0; c < VALUE_BLOCKS; c += 2) {
         mr_quantize(row[c], row[c + 1], to + c / 2 * Q_WORDS);
       }
     }
@@ -297,7 +298,7 @@ static inline void MR_Q(mr_attend)(const Attention* a, uint units, uint unit_cou
   const float* const means = 0;
 #endif
   for (uint i = 0; i < RECORD_VECTORS; ++i) record[i] = (float16)(0.0f);
-  const uint unit_heads = unit_count * KV_HEADS;
+  const uint unit_heads = unit_count * HEAD_SETS;
   for (;;) {
     const uint index = atomic_inc(next_unit);
     if (index >= unit_heads) break;
@@ -311,9 +312,9 @@ static inline void MR_Q(mr_attend)(const Attention* a, uint units, uint unit_cou
     }
 #endif
     MR_Q(mr_queries)(&unit, a->qkv, a->qkv_stride, a->rope, a->scale, (float*)q, plain);
-    __global const UnitRecord* cut = mr_unit_record(a->step, units, index / KV_HEADS);
+    __global const UnitRecord* cut = mr_unit_record(a->step, units, index / HEAD_SETS);
     __global float16* records =
-        a->partial + ((size_t)cut->partial * KV_HEADS + unit.kv_head) * RECORD_VECTORS;
+        a->partial + ((size_t)cut->partial * HEAD_SETS + unit.set) * RECORD_VECTORS;
     for (uint s = unit.first; s < unit.last; ++s) {
       Ahead ahead = mr_ahead(&unit, min(s + 1, segments - 1));
       if (s + 1 == unit.last) {  // prefetches for the unit that this core will probably take next
@@ -337,19 +338,19 @@ static inline void MR_Q(mr_attend)(const Attention* a, uint units, uint unit_cou
       if (cut->parts == 0) {
         MR_Q(mr_fold)(total, record, s == begin);
       } else {
-        __global float16* to = records + (size_t)(s - begin) * KV_HEADS * RECORD_VECTORS;
+        __global float16* to = records + (size_t)(s - begin) * HEAD_SETS * RECORD_VECTORS;
         for (uint i = 0; i < RECORD_VECTORS; ++i) to[i] = record[i];
       }
     }
     int is_whole = 1;
     if (cut->parts != 0) {
-      volatile __global uint* done = a->cuts + cut->counter * KV_HEADS + unit.kv_head;
+      volatile __global uint* done = a->cuts + cut->counter * HEAD_SETS + unit.set;
       mem_fence(CLK_GLOBAL_MEM_FENCE);
       is_whole = atomic_inc(done) == cut->parts - 1;
       mem_fence(CLK_GLOBAL_MEM_FENCE);
       if (is_whole) atomic_xchg(done, 0);
       for (uint s = begin; is_whole && s < segments; ++s) {
-        __global const float16* from = records + (size_t)(s - begin) * KV_HEADS * RECORD_VECTORS;
+        __global const float16* from = records + (size_t)(s - begin) * HEAD_SETS * RECORD_VECTORS;
         for (uint i = 0; i < RECORD_VECTORS; ++i) record[i] = from[i];
         MR_Q(mr_fold)(total, record, s == begin);
       }

@@ -22,7 +22,8 @@
 typedef struct {
   __global const uchar* kv;
   __global const uint* table;
-  uint token, tokens, position, kv_head;  // of the tile
+  uint token, tokens, position;  // of the tile
+  uint set, kv_head;             // of its heads (heads.cl)
   uint first, last;
 } Unit;
 
@@ -34,13 +35,14 @@ typedef struct {
 
 static inline Unit mr_unit(__global const uchar* kv, __global const uint* step, uint positions,
                            uint tables, uint units, uint index) {
-  __global const UnitRecord* record = mr_unit_record(step, units, index / KV_HEADS);
+  __global const UnitRecord* record = mr_unit_record(step, units, index / HEAD_SETS);
   const Unit unit = {.kv = kv,
                      .table = mr_page_table(step, tables, record->token),
                      .token = record->token,
                      .tokens = record->tokens,
                      .position = step[positions + record->token],
-                     .kv_head = index % KV_HEADS,
+                     .set = index % HEAD_SETS,
+                     .kv_head = index % HEAD_SETS / (HEAD_SETS / KV_HEADS),
                      .first = record->first,
                      .last = record->first + record->count};
   return unit;
@@ -148,7 +150,7 @@ static inline void mr_expect_queries(const Unit* unit, __global const float* qkv
                                      uint qkv_stride) {
   for (uint t = 0; t < unit->tokens; ++t) {
     __global const float* from =
-        qkv + (size_t)(unit->token + t) * qkv_stride + unit->kv_head * GROUP * HEAD_DIM;
+        qkv + (size_t)(unit->token + t) * qkv_stride + unit->set * GROUP * HEAD_DIM;
     for (uint d = 0; d < GROUP * HEAD_DIM; d += 16) MR_PREFETCH(from + d);
   }
 }

@@ -9,6 +9,8 @@
 //           values [16][HEAD_DIM]   channel-fastest:  a vector is 16 channels
 //   packed  planes of words (planes.cl), keys with 16 positions as lanes, values with 16 channels
 //
+// With VALUES_IN_KEYS a page has no values: they are channels of its keys, which are plain.
+//
 // Keys are stored after RoPE. A page's content depends on its tokens' history alone. A sequence's
 // page table (uint page ids) gives page i for positions 16i .. 16i+15.
 //
@@ -26,6 +28,7 @@
 #define PAGE_TOKENS 16
 #define SEGMENT_TOKENS 256
 #define CHANNEL_BLOCKS (HEAD_DIM / 16)
+#define VALUE_BLOCKS (VALUE_DIM / 16)
 // Values of KIND.
 #define KV_PLAIN 0
 #define KV_AFFINE 1
@@ -58,7 +61,7 @@
 #define MR_SHORT_UNIT 3.05185094e-05f
 
 #define KEY_CODE_BYTES (2 * HEAD_DIM * KEY_BITS)
-#define VALUE_CODE_BYTES (2 * HEAD_DIM * VALUE_BITS)
+#define VALUE_CODE_BYTES (VALUES_IN_KEYS ? 0 : 2 * HEAD_DIM * VALUE_BITS)
 #define HEAD_CODE_BYTES (KEY_CODE_BYTES + VALUE_CODE_BYTES)
 #define HEAD_PARAMETER_BYTES (32 * (KEY_PARAMETERS + VALUE_PARAMETERS))
 #define PAGE_BYTES ((KV_HEADS * (HEAD_CODE_BYTES + HEAD_PARAMETER_BYTES) + 63) / 64 * 64)
@@ -68,7 +71,11 @@ static inline size_t mr_keys_at(uint page, uint kv_head) {
   return (size_t)page * PAGE_BYTES + kv_head * HEAD_CODE_BYTES;
 }
 static inline size_t mr_values_at(uint page, uint kv_head) {
-  return mr_keys_at(page, kv_head) + KEY_CODE_BYTES;
+  return mr_keys_at(page, kv_head) + (VALUES_IN_KEYS ? 0 : KEY_CODE_BYTES);
+}
+// The place of a plain value's channel there, counted in numbers.
+static inline uint mr_value_number(uint slot, uint d) {
+  return VALUES_IN_KEYS ? (VALUE_FIRST + d) * PAGE_TOKENS + slot : slot * HEAD_DIM + d;
 }
 static inline size_t mr_key_parameters_at(uint page, uint kv_head) {
   return (size_t)page * PAGE_BYTES + KV_HEADS * HEAD_CODE_BYTES + kv_head * HEAD_PARAMETER_BYTES;

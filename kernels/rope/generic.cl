@@ -65,7 +65,6 @@ void rope_kv(__global float* qkv, __global const float2* rope, __global const fl
   for (uint d = ROW_ITEM; d < HEAD_DIM; d += ROW_ITEMS) x[d] = x[d] - mean[d];
   barrier(CLK_GLOBAL_MEM_FENCE);
 #endif
-  __global const float* value = row + V_ROW + g * HEAD_DIM;
 #if KEY_KIND == KV_PLAIN
   __global MR_KEY(MR_NUMBER)* keys =
       (__global MR_KEY(MR_NUMBER)*)(kv + mr_keys_at(page, g)) + slot;
@@ -79,6 +78,8 @@ void rope_kv(__global float* qkv, __global const float2* rope, __global const fl
     mr_pack_key(key, kv + mr_keys_at(page, g), kv + mr_key_parameters_at(page, g), slot);
   }
 #endif
+#if !VALUES_IN_KEYS
+  __global const float* value = row + V_ROW + g * HEAD_DIM;
 #if VALUE_KIND == KV_PLAIN
   __global MR_VALUE(MR_NUMBER)* values =
       (__global MR_VALUE(MR_NUMBER)*)(kv + mr_values_at(page, g)) + slot * HEAD_DIM;
@@ -92,5 +93,6 @@ void rope_kv(__global float* qkv, __global const float2* rope, __global const fl
     mr_pack_value(channels, kv + mr_values_at(page, g), kv + mr_value_parameters_at(page, g),
                   slot);
   }
+#endif
 #endif
 }

@@ -55,7 +55,6 @@ static inline void mr_store_token(__global const float* row, __global const floa
   __global const float* mean = mr_means_at(means, position) + kv_head * HEAD_DIM;
   for (uint c = 0; c < CHANNEL_BLOCKS; ++c) key[c] = key[c] - mr_load16(mean + c * 16);
 #endif
-  __global const float* value = row + V_ROW + kv_head * HEAD_DIM;
 #if KEY_KIND == KV_PLAIN
   __global MR_KEY(MrNumber)* keys =
       (__global MR_KEY(MrNumber)*)(kv + mr_keys_at(page, kv_head)) + slot;
@@ -67,6 +66,8 @@ static inline void mr_store_token(__global const float* row, __global const floa
 #else
   mr_pack_key(key, kv + mr_keys_at(page, kv_head), kv + mr_key_parameters_at(page, kv_head), slot);
 #endif
+#if !VALUES_IN_KEYS
+  __global const float* value = row + V_ROW + kv_head * HEAD_DIM;
 #if VALUE_KIND == KV_PLAIN
   __global MR_VALUE(MrNumber)* values =
       (__global MR_VALUE(MrNumber)*)(kv + mr_values_at(page, kv_head)) + slot * HEAD_DIM;
@@ -78,5 +79,6 @@ static inline void mr_store_token(__global const float* row, __global const floa
   for (uint c = 0; c < CHANNEL_BLOCKS; ++c) channels[c] = mr_load16(value + c * 16);
   mr_pack_value(channels, kv + mr_values_at(page, kv_head),
                 kv + mr_value_parameters_at(page, kv_head), slot);
+#endif
 #endif
 }

@@ -8,6 +8,9 @@
 namespace millrace {
 namespace {
 
+// What stands for the codec of values that are channels of the keys.
+constexpr std::string_view in_key_name = "key";
+
 constexpr std::array<std::uint32_t, 6> affine_bits{8, 6, 5, 4, 3, 2};
 constexpr std::array<std::uint32_t, 3> affine_groups{32, 64, 128};
 constexpr std::array<std::uint32_t, 6> rotated_bits{8, 6, 5, 4, 3, 2};
@@ -69,7 +72,9 @@ Result<KvCodecs> parse_codecs(std::string_view text) {
   const std::string_view key = text.substr(0, slash);
   const std::string_view value = slash == std::string_view::npos ? key : text.substr(slash + 1);
   KvCodecs out;
-  for (const auto& [name, codec] : {std::pair{key, &out.key}, std::pair{value, &out.value}}) {
+  out.in_key = value == in_key_name;
+  for (const auto& [name, codec] :
+       {std::pair{key, &out.key}, std::pair{out.in_key ? key : value, &out.value}}) {
     auto parsed = parse_kv_codec(name);
     if (!parsed) {
       return fail(
@@ -223,6 +228,10 @@ Result<KvCodec> parse_kv_codec(std::string_view text) {
   return fail(Code::invalid_value, "there is no KV codec \"" + std::string(text) + "\"",
               "codecs are f16; q8, q6, q5, q4, q3 or q2 with g32, g64 or g128, like q8g64; r8, r6, "
               "r5, r4, r3 or r2; and f32, for checks of arithmetic");
+}
+
+std::string KvCodecs::name() const {
+  return codec_name(key) + "/" + (in_key ? std::string(in_key_name) : codec_name(value));
 }
 
 KvCodecs KvCodecs::unpacked() const {

@@ -44,7 +44,10 @@ Result<KvCodec> parse_kv_codec(std::string_view text);
 struct KvCodecs {
   KvCodec key, value;
   bool centered = false;
-  std::string name() const { return codec_name(key) + "/" + codec_name(value); }
+  // Values are channels of the keys (multi-head latent attention): nothing is stored for them, and
+  // `value` is the codec of the keys. Only models say so, no user: "f16/key".
+  bool in_key = false;
+  std::string name() const;
   KvCodecs unpacked() const;  // the same with f16 in place of packed codecs
   friend auto operator<=>(const KvCodecs&, const KvCodecs&) = default;
 };

@@ -23,6 +23,11 @@ NAMES = SHARED | {
     "ffn_gate_inp.weight": "mlp.gate.weight",
     "ffn_gate_inp_shexp.weight": "mlp.shared_expert_gate.weight",
     "exp_probs_b.bias": "mlp.gate.e_score_correction_bias",
+    "attn_q_a.weight": "self_attn.q_a_proj.weight",
+    "attn_q_a_norm.weight": "self_attn.q_a_layernorm.weight",
+    "attn_q_b.weight": "self_attn.q_b_proj.weight",
+    "attn_kv_a_mqa.weight": "self_attn.kv_a_proj_with_mqa.weight",
+    "attn_kv_a_norm.weight": "self_attn.kv_a_layernorm.weight",
     **{f"attn_{ours}.{what}": f"self_attn.{theirs}_proj.{what}" for what in ("weight", "bias")
        for ours, theirs in (("q", "q"), ("k", "k"), ("v", "v"), ("output", "o"))},
     **{f"ffn_{x}.weight": f"mlp.{x}_proj.weight" for x in ("gate", "up", "down")}}
@@ -59,6 +64,9 @@ def halves_from_pairs(rows, heads):
 
 def experts(model, layer):
     """The parameters of a layer's experts from its tensors: gate and up are one matrix."""
+    if "ffn_gate_up_exps.weight" in layer:
+        return {"mlp.experts.gate_up_proj": layer["ffn_gate_up_exps.weight"],
+                "mlp.experts.down_proj": layer["ffn_down_exps.weight"]}
     gate, up, down = (layer[f"ffn_{x}_exps.weight"] for x in ("gate", "up", "down"))
     if model.name != "gpt-oss":
         block = EXPERT_BLOCKS.get(model.name, "mlp")
@@ -70,6 +78,13 @@ def experts(model, layer):
             "mlp.experts.gate_up_proj_bias": np.stack(biases, 2).reshape(EXPERTS, -1),
             "mlp.experts.down_proj": down.swapaxes(1, 2),
             "mlp.experts.down_proj_bias": layer["ffn_down_exps.bias"]}
+
+
+def latent_heads(layer):
+    """The one matrix of the class from those of keys, transposed, and of values."""
+    keys, values = layer.pop("attn_k_b.weight"), layer.pop("attn_v_b.weight")
+    both = np.concatenate([keys.swapaxes(1, 2), values], 1)
+    return {"self_attn.kv_b_proj.weight": both.reshape(-1, both.shape[-1])}
 
 
 def parameters(model):
@@ -97,6 +112,8 @@ def parameters(model):
     for number, layer in layers.items():
         layer = recurrent.undo(model, layer)
         made = experts(model, layer) if "ffn_down_exps.weight" in layer else {}
+        if "attn_k_b.weight" in layer:
+            made |= latent_heads(layer)
         made |= {names[short]: values for short, values in layer.items() if "_exps." not in short}
         out |= {f"{body}.layers.{number}.{name}": values for name, values in made.items()}
     if model.tied:

@@ -35,6 +35,11 @@ LONGROPE = dict(rope_type="longrope", rope_theta=1e4, partial_rotary_factor=1.0,
                 long_factor=[1.0 + 0.5 * i for i in range(16)],
                 short_factor=[1.0 + 0.05 * i for i in range(16)])
 
+LATENT_MOE = dict(n_routed_experts=EXPERTS, num_experts_per_tok=USED, n_shared_experts=1,
+                  moe_intermediate_size=64, kv_lora_rank=32, qk_nope_head_dim=16,
+                  qk_rope_head_dim=16, v_head_dim=48, n_group=1, topk_group=1,
+                  norm_topk_prob=True)
+
 # Model -> the class's name without "Config" and "ForCausalLM", and what its configuration adds.
 CLASSES = {
     "llama": ("Llama", dict(rope_parameters=LLAMA3)),
@@ -82,15 +87,32 @@ CLASSES = {
         moe_layer_start_index=2, rope_parameters=plain(5e5))),
     "hunyuan-dense": ("HunYuanDenseV1", dict(max_position_embeddings=32768, rope_parameters=dict(
         rope_type="dynamic", rope_theta=1e4, alpha=1000.0, factor=1.0))),
+    "deepseek2": ("DeepseekV3", dict(
+        LATENT_MOE, q_lora_rank=48, n_group=4, topk_group=2, first_k_dense_replace=2,
+        routed_scaling_factor=2.5, rope_parameters=yarn(1e4, 8.0, 64, mscale=1.0,
+                                                        mscale_all_dim=1.0))),
+    "deepseek2-lite": ("DeepseekV2", dict(
+        LATENT_MOE, n_shared_experts=2, moe_intermediate_size=32, q_lora_rank=None,
+        topk_method="greedy", n_group=None, topk_group=None, norm_topk_prob=False,
+        first_k_dense_replace=22,
+        rope_parameters=yarn(1e4, 4.0, 64, mscale=0.707, mscale_all_dim=0.707))),
+    "glm4moe-lite": ("Glm4MoeLite", dict(
+        LATENT_MOE, q_lora_rank=48, qk_nope_head_dim=48, routed_scaling_factor=1.8,
+        rope_parameters=plain(1e6))),
+    "mistral4": ("Mistral4", dict(
+        LATENT_MOE, q_lora_rank=48, first_k_dense_replace=0, rope_parameters=yarn(
+            1e4, 16.0, 16, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.1))),
     "cohere2": ("Cohere2", dict(sliding_window=WINDOW, logit_scale=0.25, rotary_pct=1.0)),
 }
 
 CLASSES |= recurrent.CLASSES
 
 # What llama.cpp computes for files of these models, where that is something else: it rounds the
-# range of YaRN to whole frequencies, `llama` has no window, and delta nets normalise queries and
-# keys with the epsilon of norms.
+# range of YaRN to whole frequencies, `llama` has no window, delta nets normalise queries and keys
+# with the epsilon of norms, and so do the norms of latents, whose own is 1e-6.
 AS_LLAMA_CPP = {
+    **{name: dict(latent_norm_epsilon=EPSILON)
+       for name in ("deepseek2", "deepseek2-lite", "glm4moe-lite", "mistral4")},
     "gpt-oss": dict(rope_parameters=yarn(150000.0, 32.0, 4096, truncate=True)),
     "mistral": dict(sliding_window=None),
     **{name: dict(key_norm_epsilon=EPSILON) for name in recurrent.DELTA_NETS},
@@ -112,9 +134,10 @@ def configuration(model, changes=None):
     s = model.sizes
     values = dict(
         vocab_size=VOCABULARY, hidden_size=s.width, intermediate_size=s.ffn,
-        num_hidden_layers=s.layers, num_attention_heads=s.heads, num_key_value_heads=s.kv_heads,
+        num_hidden_layers=s.layers, num_attention_heads=s.heads,
+        num_key_value_heads=s.heads if "attention.kv_lora_rank" in model.keys else s.kv_heads,
         max_position_embeddings=model.context, tie_word_embeddings=model.tied, **LAST)
-    if s.width != s.heads * s.head_dim:
+    if s.width != s.heads * s.head_dim and "attention.kv_lora_rank" not in model.keys:
         values["head_dim"] = s.head_dim
     values[EPSILONS.get(model.name, "rms_norm_eps")] = EPSILON
     return classes(model.name)[0](**(values | CLASSES[model.name][1] | (changes or {})))
@@ -152,10 +175,14 @@ def many_logits(model, prompts, changes=None):
     """The same of several prompts of one length: [prompt, tokens, vocabulary]."""
     changes = dict(changes or {})
     epsilon = changes.pop("key_norm_epsilon", None)
+    latent_epsilon = changes.pop("latent_norm_epsilon", None)
     with torch.inference_mode(), float64_for_float32(), recurrent.key_norm(model, epsilon):
         config = configuration(model, changes)
         config._attn_implementation = config._experts_implementation = "eager"
         network = load(model, config, torch.float64)
+        for name, module in network.named_modules():
+            if latent_epsilon and name.endswith("_a_layernorm"):
+                module.variance_epsilon = latent_epsilon
         return network(torch.tensor(prompts), use_cache=False).logits.numpy()
 
 

@@ -35,9 +35,18 @@ from variants import VARIANTS  # noqa: E402
 # What a file says of itself may differ: its name, its sizes, the version of its format.
 SAID = ("general.", "GGUF.")
 # The keys that only we write: the converter leaves out the window of Mistral's first models.
-OURS_ALONE = {"mistral": {"llama.attention.sliding_window"}}
+# Nor does it write the temperature of Mistral 4, which it writes for Mistral's own checkpoints.
+OURS_ALONE = {"mistral": {"llama.attention.sliding_window"},
+              "mistral4": {"mistral4.attention.temperature_scale",
+                           "mistral4.attention.temperature_length"}}
 # What the classes' saved configurations leave out, although the checkpoints in use have it.
-CONFIGURED = {"minimax-m2": {"scoring_func": "sigmoid"}} | {
+CONFIGURED = {
+    "minimax-m2": {"scoring_func": "sigmoid"}, "deepseek2": {"scoring_func": "sigmoid"},
+    "deepseek2-lite": {"scoring_func": "softmax"},
+    "glm4moe-lite": {"scoring_func": "sigmoid", "first_k_dense_replace": 1},
+    # The converter knows it as a part of a model that sees.
+    "mistral4": {"scoring_func": "softmax",
+                 "architectures": ["Mistral3ForConditionalGeneration"]}} | {
     name: {"layer_types": hugging_face_recurrent.layer_types(
         GRANITE_LAYERS, a="attention", m="mamba")}
     for name in ("granitehybrid", "granitehybrid-moe")} | {

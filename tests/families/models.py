@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 import weights
+from latents import DEEPSEEK, DEEPSEEK_LITE, GLM_LITE, MISTRAL4, latent_attention
 from recurrent import (DELTA, SHORT_TAPS, by_layer, delta_net, gated_attention, mamba, mamba_keys,
                        short_convolution, squared, squared_experts)
 
@@ -78,12 +79,14 @@ def dense(fused=False):
     return tensors
 
 
-def experts(biases=False, choice=None, shared=0, shared_gate=False):
+def experts(biases=False, choice=None, shared=0, shared_gate=False, fused=False):
     """`choice` is the shape of the bias that chooses; `shared` is the width of the expert of all
-    tokens."""
+    tokens; with `fused` gates and ups are one tensor."""
     def tensors(s):
         shapes = {"gate": (s.experts, s.width), "up": (s.experts, s.width),
                   "down": (s.width, s.experts)}
+        if fused:
+            shapes = {"gate_up": (2 * s.experts, s.width), "down": shapes["down"]}
         out = [matrix("ffn_gate_inp", s.choices, s.width)]
         out += [(f"ffn_{x}_exps.weight", "matrix", (s.choices, *shape))
                 for x, shape in shapes.items()]
@@ -195,6 +198,10 @@ def yarn(factor, original):
     return {"rope.scaling.type": "yarn", "rope.scaling.factor": factor,
             "rope.scaling.original_context_length": original,
             "rope.scaling.yarn_beta_fast": 32.0, "rope.scaling.yarn_beta_slow": 1.0}
+
+
+def latent_layers(dense_layers, part, **options):  # the first layers are dense
+    return lambda layer: (PRE, part, dense() if layer < dense_layers else experts(**options))
 
 
 LLAMA = every(PRE, attention(), dense())
@@ -372,6 +379,19 @@ MODELS = {model.name: model for model in [
     Model("falcon-h1", every(norms("attn_norm"), attention(), mamba(norm=False), falcon_norm,
                              dense()),
           VOCABULARY_SIZE | mamba_keys(SMALL) | {"rope.freq_base": 1e6}),
+    # Latent attention; experts in groups.
+    Model("deepseek2", latent_layers(2, latent_attention(), choice=(EXPERTS,), shared=64),
+          VOCABULARY_SIZE | MOE | yarn(8.0, 64) | DEEPSEEK),
+    # llama.cpp knows it by the number of its layers. Few of them choose experts, because choices
+    # between so many layers turn by the rounding of halves alone.
+    Model("deepseek2-lite", latent_layers(22, latent_attention(query=0), shared=64),
+          VOCABULARY_SIZE | MOE | yarn(4.0, 64) | DEEPSEEK_LITE, "deepseek2",
+          dataclasses.replace(SMALL, layers=26, experts=32)),
+    Model("glm4moe-lite", latent_layers(
+        1, latent_attention(plain=48), choice=(EXPERTS,), shared=64),
+          VOCABULARY_SIZE | MOE | GLM_LITE, "deepseek2"),
+    Model("mistral4", latent_layers(0, latent_attention(), shared=64, fused=True),
+          VOCABULARY_SIZE | MOE | yarn(16.0, 16) | MISTRAL4, context=256),
 ]}
 
 # Models whose files the engine does not read yet. Their golden logits wait for it.

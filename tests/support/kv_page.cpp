@@ -112,13 +112,19 @@ std::vector<double> decode(const KvCodec& codec, std::uint64_t seed, const KvCod
 }
 
 std::size_t KvPage::codes_at(const KvPlace& place, bool is_key) const {
-  const std::size_t page = engine::layer_page_bytes(codecs, {kv_heads, head_dim});
+  const std::size_t page = page_bytes();
   const std::size_t key = engine::code_bytes(codecs.key, kv_page_tokens, head_dim);
-  const std::size_t value = engine::code_bytes(codecs.value, kv_page_tokens, head_dim);
+  const std::size_t value =
+      codecs.in_key ? 0 : engine::code_bytes(codecs.value, kv_page_tokens, head_dim);
   return place.page * page + place.kv_head * (key + value) + (is_key ? 0 : key);
 }
 
+std::size_t KvPage::page_bytes() const {
+  return engine::layer_page_bytes(codecs, {kv_heads, head_dim, codecs.in_key});
+}
+
 std::uint32_t KvPage::numbers(bool is_key) const {
+  if (!is_key && codecs.in_key) return 0;
   const KvCodec& codec = is_key ? codecs.key : codecs.value;
   if (!codec.packed()) return head_dim;
   return static_cast<std::uint32_t>(engine::parameter_bytes(codec, 1, head_dim) / 2);
@@ -165,7 +171,7 @@ void KvPage::write(Bytes& bytes, std::size_t at, bool is_key, std::uint32_t bits
 }
 
 KvPage::Bytes KvPage::unwritten(std::size_t pages, Random& random) const {
-  Bytes bytes(pages * engine::layer_page_bytes(codecs, {kv_heads, head_dim}));
+  Bytes bytes(pages * page_bytes());
   for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random.below(256));
   for (std::uint32_t t = 0; t < pages * kv_heads * kv_page_tokens; ++t) {
     const KvPlace place{t / kv_page_tokens / kv_heads, t / kv_page_tokens % kv_heads,

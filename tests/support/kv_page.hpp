@@ -44,11 +44,12 @@ struct KvPage {
   void write_random(Bytes& bytes, const KvPlace& place, Random& random) const;
   // Returns stored codes and parameters; the parameters of a plain key or value are its channels.
   KvCode stored(const Bytes& bytes, const KvPlace& place, bool is_key) const;
-  // Return the decoded channels.
+  // Return the decoded channels. Values that are channels of keys are not to be asked for.
   std::vector<double> key(const Bytes& bytes, const KvPlace& place) const;
   std::vector<double> value(const Bytes& bytes, const KvPlace& place) const;
 
  private:
+  std::size_t page_bytes() const;
   std::size_t codes_at(const KvPlace& place, bool is_key) const;
   // The numbers of a token that are no codes: plain channels or parameters, their bytes, and the
   // place and value of each.

@@ -17,6 +17,7 @@ struct AttentionShape {
 struct HeadSizes {
   std::uint32_t heads = 1, kv_heads = 1, head_dim = 0, rope_dim = head_dim;
   RopeKind rope = RopeKind::pairs;
+  std::uint32_t latent = 0;  // the channels of a value within its key; 0: values are apart
 };
 
 // A model of one layer, of which only its attention is described.
@@ -32,6 +33,9 @@ inline ModelSpec one_layer(const HeadSizes& sizes, const AttentionShape& shape =
   attention.sinks = shape.sinks;
   attention.rope.kind = sizes.rope;
   attention.rope.dim = sizes.rope_dim;
+  if (sizes.latent > 0) {
+    attention.latent = {.rank = sizes.latent, .plain_dim = 16, .value_dim = 16};
+  }
   ModelSpec spec;
   spec.layers.push_back(layer);
   return spec;

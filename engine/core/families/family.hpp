@@ -73,7 +73,8 @@ struct Family {
   HeadNorm head_norm = HeadNorm::none;
   bool head_norm_is_optional = false;  // only some of the family's models have it
   bool norm_after_rope = false;
-  bool sinks = false;  // all models have them; in other families, those whose files do
+  bool latent = false;  // multi-head latent attention
+  bool sinks = false;   // all models have them; in other families, those whose files do
   WindowedLayers windowed = WindowedLayers::unstated;
   std::uint32_t window_period = 0;  // layer i has a window if i % period < period - 1
   std::uint32_t window = 0;         // of files without the key

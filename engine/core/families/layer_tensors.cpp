@@ -30,8 +30,26 @@ bool gate_is_in_up(const GgufFile& file, const std::string& prefix, std::uint32_
          up->rows() == std::uint64_t{2} * width;
 }
 
+void add_latent_attention(std::uint32_t width, const AttentionSpec& attention,
+                          std::vector<LayerMatrix>& out) {
+  const LatentSpec& latent = *attention.latent;
+  const std::uint32_t heads = attention.heads;
+  const std::uint32_t queries = heads * latent.query_dim(attention.head_dim);
+  out.push_back({"attn_kv_a_mqa", width, attention.head_dim});
+  out.push_back({"attn_k_b", latent.plain_dim, latent.rank, heads});
+  out.push_back({"attn_v_b", latent.rank, latent.value_dim, heads});
+  out.push_back({"attn_output", attention.columns(), width});
+  if (latent.query_rank == 0) {
+    out.push_back({"attn_q", width, queries});
+  } else {
+    out.push_back({"attn_q_a", width, latent.query_rank});
+    out.push_back({"attn_q_b", latent.query_rank, queries});
+  }
+}
+
 void add_attention(const ModelSpec& spec, const AttentionSpec& attention,
                    std::vector<LayerMatrix>& out) {
+  if (attention.latent) return add_latent_attention(spec.width, attention, out);
   const std::uint32_t queries = attention.heads * attention.head_dim;
   const std::uint32_t keys = attention.kv_heads * attention.head_dim;
   out.push_back({"attn_q", spec.width, attention.output_gate ? 2 * queries : queries});
@@ -138,6 +156,12 @@ void add_layer(const GgufFile& file, const ModelSpec& spec, std::uint32_t index,
     names.needed.insert(prefix + "attn_k_norm.weight");
   }
   if (layer.attention.sinks) names.needed.insert(prefix + "attn_sinks.weight");
+  if (layer.attention.latent) {
+    names.needed.insert(prefix + "attn_kv_a_norm.weight");
+    if (layer.attention.latent->query_rank > 0) {
+      names.needed.insert(prefix + "attn_q_a_norm.weight");
+    }
+  }
   const auto& experts = layer.feed_forward.experts;
   if (experts && experts->selection_bias) names.needed.insert(prefix + "exp_probs_b.bias");
 }
@@ -177,7 +201,9 @@ std::vector<LayerMatrix> layer_matrices(const GgufFile& file, const ModelSpec& s
   const auto has = [&](const char* name) {
     return file.find_tensor(prefix + name + ".weight") != nullptr;
   };
-  if (attention.exists() && has("attn_qkv")) fuse(from(out, "attn_q", 3), prefix + "attn_qkv");
+  if (attention.exists() && !attention.latent && has("attn_qkv")) {
+    fuse(from(out, "attn_q", 3), prefix + "attn_qkv");
+  }
   if (!feed_forward.exists() || !has_gate(feed_forward.gate)) return out;
   if (feed_forward.experts && has("ffn_gate_up_exps")) {
     fuse(from(out, "ffn_gate_exps", 2), prefix + "ffn_gate_up_exps");

@@ -26,7 +26,9 @@ struct LayerMatrix {
   std::uint32_t first_row = 0, tensor_rows = 0;
 };
 
-// Returns attn_q, attn_k, attn_v and attn_output, if the layer attends; those of its recurrence,
+// Returns attn_q, attn_k, attn_v and attn_output, if the layer attends; or, of latent attention,
+// attn_kv_a_mqa, attn_k_b and attn_v_b (a matrix of each head), attn_output, and attn_q, or
+// attn_q_a and attn_q_b; those of its recurrence,
 // the last of them into the residual stream; then, of a dense layer, ffn_gate, ffn_up and ffn_down;
 // of one with experts ffn_gate_inp, ffn_gate_exps, ffn_up_exps and ffn_down_exps, then, where there
 // is a shared expert, ffn_gate_shexp, ffn_up_shexp and ffn_down_shexp, and, where it has a gate,

@@ -10,6 +10,7 @@
 #include "engine/core/families/family.hpp"
 #include "engine/core/families/feed_forward.hpp"
 #include "engine/core/families/keys.hpp"
+#include "engine/core/families/latent.hpp"
 #include "engine/core/families/layer_tensors.hpp"
 #include "engine/core/families/recurrence.hpp"
 #include "engine/core/families/rope.hpp"
@@ -144,7 +145,9 @@ Result<Windows> read_windows(Keys& keys, const Family& family, Blocks blocks,
 // Reads the attention of each block, but for windows and ropes.
 Result<std::vector<AttentionSpec>> read_attentions(Keys& keys, const Family& family, Blocks blocks,
                                                    const ModelSpec& spec) {
-  MILLRACE_ASSIGN(auto attentions, read_heads(keys, family, blocks.all, spec.width));
+  MILLRACE_ASSIGN(auto attentions, family.latent
+                                       ? read_latent_heads(keys, blocks.all)
+                                       : read_heads(keys, family, blocks.all, spec.width));
   MILLRACE_ASSIGN(const float soft_cap,
                   read_soft_cap(keys, "attn_logit_softcapping", family.score_soft_cap));
   const auto has = [&](std::string_view ending) {
@@ -156,8 +159,9 @@ Result<std::vector<AttentionSpec>> read_attentions(Keys& keys, const Family& fam
   for (AttentionSpec& out : attentions) {
     if (!out.exists()) continue;
     out.output_gate = family.output_gate;
-    const std::uint32_t scaled =
+    std::uint32_t scaled =
         blocks.layers == family.wide_scale_layers ? spec.width / out.heads : out.head_dim;
+    if (out.latent) scaled = out.latent->query_dim(out.head_dim);
     out.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(scaled)));
     out.soft_cap = soft_cap;
     out.sinks = sinks;
@@ -191,10 +195,11 @@ NormNames norm_names(const Family& family, const FeedForwardSpec& feed_forward) 
 }
 
 Status read_layers(Keys& keys, const Family& family, Blocks blocks, ModelSpec& spec) {
-  MILLRACE_ASSIGN(const auto attentions, read_attentions(keys, family, blocks, spec));
+  MILLRACE_ASSIGN(auto attentions, read_attentions(keys, family, blocks, spec));
   const auto attends = std::ranges::find_if(attentions, &AttentionSpec::exists);
   const std::uint32_t head_dim = attends == attentions.end() ? 0 : attends->head_dim;
   MILLRACE_ASSIGN(const Ropes ropes, read_ropes(keys, family, head_dim, spec.context_tokens));
+  if (family.latent) MILLRACE_TRY(sharpen_latents(keys, ropes.all, attentions));
   MILLRACE_ASSIGN(const Windows windows, read_windows(keys, family, blocks, spec.context_tokens));
   MILLRACE_ASSIGN(const auto feed_forwards, read_feed_forwards(keys, family, blocks));
   MILLRACE_ASSIGN(const auto mixers,

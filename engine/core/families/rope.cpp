@@ -65,7 +65,10 @@ Status read_yarn(Keys& keys, const Family& family, double factor, std::uint32_t 
                        "the base above 1");
   }
   rope.amplitude = sharpness(factor, 1.0);
-  if (multiplier != 0.0) rope.amplitude /= sharpness(factor, multiplier);
+  // Latent attention has the multiplier in the scale of its scores instead (latent.cpp).
+  if (multiplier != 0.0) {
+    rope.amplitude = family.latent ? 1.0 : rope.amplitude / sharpness(factor, multiplier);
+  }
   MILLRACE_ASSIGN(rope.amplitude, keys.get_or<double>("rope.scaling.yarn_attn_factor",  //
                                                       rope.amplitude));
   rope.yarn = yarn;

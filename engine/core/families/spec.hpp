@@ -63,6 +63,27 @@ enum class HeadNorm : std::uint8_t {
   whole_width  // rms over all heads at once, weight [heads * head_dim]
 };
 
+// Multi-head latent attention (DeepSeek-AI, "DeepSeek-V2", 2024), absorbed: keys and values of all
+// heads are products of one latent c of a token, so only c and the rotated channels of the keys
+// are kept. For head h, with the normed input x of the layer:
+//
+//   q_h     = [n | r] of attn_q x, or of attn_q_b rms(attn_q_a x, attn_q_a_norm)
+//   [l | k] = attn_kv_a_mqa x;  c = rms(l, attn_kv_a_norm);  r and k are rotated
+//   key     = [k | c], its value c;  the query is [r | attn_k_b_h n]
+//   output  = attn_v_b_h (sum of the weighed c)
+//
+// AttentionSpec then has one KV head; its head_dim is that of [k | c], and rope.dim that of k.
+struct LatentSpec {
+  std::uint32_t rank = 0;        // the channels of c
+  std::uint32_t query_rank = 0;  // of the latent of queries; 0: queries have none
+  std::uint32_t plain_dim = 0;   // of n
+  std::uint32_t value_dim = 0;   // of a head's output
+  float norm_epsilon = 1e-6f;    // of the two norms; no file states it
+  // The channels of a head's query [n | r], where a key has so many.
+  std::uint32_t query_dim(std::uint32_t key_dim) const { return plain_dim + key_dim - rank; }
+  bool operator==(const LatentSpec&) const = default;
+};
+
 // Causal attention: softmax(scale * q . k) v, query head h with KV head h / (heads / kv_heads).
 // Layers of a model may differ in all of it. A layer without attention has 0 heads: it has no norm
 // for it, and stores no keys and values.
@@ -79,8 +100,10 @@ struct AttentionSpec {
   // Queries are multiplied by 1 + beta * ln(1 + floor(position / original_tokens)); 0: not.
   float temperature_beta = 0.0f;
   std::uint32_t temperature_tokens = 0;
+  std::optional<LatentSpec> latent{};
   bool exists() const { return heads > 0; }
-  std::uint32_t columns() const { return heads * head_dim; }  // of queries, and of the output
+  // The channels of all heads' outputs, which attn_output reads.
+  std::uint32_t columns() const { return heads * (latent ? latent->value_dim : head_dim); }
   bool operator==(const AttentionSpec&) const = default;
 };
 

@@ -91,6 +91,7 @@ Status read_context(Device& device, Model& model, std::span<const TokenId> conte
 Result<KeyMeans> calibrate_keys(Device& device, const GgufFile& file,
                                 const FidelityContexts& contexts, const CalibrateOptions& options) {
   MILLRACE_ASSIGN(const ModelSpec spec, read_spec(file));
+  MILLRACE_TRY(check_centering(kv_shape(spec)));
   if (contexts.size > spec.context_tokens) {
     return fail(Code::invalid_value,
                 "contexts of " + std::to_string(contexts.size) + " tokens are longer than the " +

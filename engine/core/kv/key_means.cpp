@@ -91,6 +91,7 @@ std::string KeyMeans::digest() const {
 }
 
 Status KeyMeans::check(const Hash128& of_model, const KvShape& of_shape) const {
+  MILLRACE_TRY(check_centering(of_shape));
   if (shape != of_shape) {
     return refuse(
         path, "has the mean keys of " + text_of(shape) + ", the model has " + text_of(of_shape));

@@ -10,11 +10,28 @@ constexpr std::uint64_t line_bytes = 64;
 // Bytes of codes and parameters of a page in one layer.
 std::uint64_t stored_bytes(const KvCodecs& codecs, const KvHeads& heads) {
   std::uint64_t head = 0;
-  for (const KvCodec& codec : {codecs.key, codecs.value}) {
-    head += code_bytes(codec, kv_page_tokens, heads.head_dim) +
-            parameter_bytes(codec, kv_page_tokens, heads.head_dim);
+  for (const KvCodec* codec : {&codecs.key, &codecs.value}) {
+    if (heads.values_in_keys && codec == &codecs.value) continue;
+    head += code_bytes(*codec, kv_page_tokens, heads.head_dim) +
+            parameter_bytes(*codec, kv_page_tokens, heads.head_dim);
   }
   return heads.kv_heads * head;
+}
+
+// Checks that a layer can store its values as the policy says.
+Status check_values(const KvCodecs& codecs, const KvHeads& heads) {
+  if (!heads.values_in_keys) {
+    if (!codecs.in_key) return {};
+    return fail(Code::unsupported_field,
+                "KV policy " + codecs.name() + ": the values of this model are no part of its keys",
+                "name a codec for values, like f16");
+  }
+  if (!codecs.key.packed() && codecs.key == codecs.value) return {};
+  return fail(Code::unsupported_field,
+              "KV policy " + codecs.name() +
+                  ": the model's values are channels of its keys, so one codec stores both, and it "
+                  "must be f16 or f32",
+              "use f16: without values of their own, a token takes half as much anyway");
 }
 
 }  // namespace
@@ -27,6 +44,13 @@ std::size_t KvShape::channels() const {
 
 std::uint64_t layer_page_bytes(const KvCodecs& codecs, const KvHeads& heads) {
   return (stored_bytes(codecs, heads) + line_bytes - 1) / line_bytes * line_bytes;
+}
+
+Status check_centering(const KvShape& shape) {
+  if (std::ranges::none_of(shape.layers, &KvHeads::values_in_keys)) return {};
+  return fail(Code::unsupported_field,
+              "the model's values are channels of its keys, so its keys cannot be centered",
+              "leave out --kv-center; this model needs no file of mean keys");
 }
 
 std::string KvLayers::name(const KvShape& shape) const {
@@ -51,12 +75,15 @@ double KvLayers::bytes_per_token(const KvShape& shape) const {
 }
 
 double KvLayers::compression(const KvShape& shape) const {
-  return 2.0 * 2.0 * static_cast<double>(shape.channels()) / bytes_per_token(shape);
+  std::uint64_t halves = 0;
+  for (const KvHeads& heads : shape.layers) halves += stored_bytes({}, heads);
+  return static_cast<double>(halves) / kv_page_tokens / bytes_per_token(shape);
 }
 
 Result<KvLayers> resolve(const KvPolicy& policy, const KvShape& shape) {
   for (const KvHeads& heads : shape.layers) {
     if (!heads.exist()) continue;
+    MILLRACE_TRY(check_values(policy.codecs, heads));
     MILLRACE_TRY(check_head_size(policy.codecs.key, heads.head_dim));
     MILLRACE_TRY(check_head_size(policy.codecs.value, heads.head_dim));
   }
@@ -73,6 +100,7 @@ Result<KvLayers> resolve(const KvPolicy& policy, const KvShape& shape) {
   for (std::uint32_t i = 0; i < count; ++i) {
     const bool packs = shape.layers[i].exist() && !kept.covers(i, count);
     out.layers.push_back(packs ? policy.codecs : policy.codecs.unpacked());
+    out.layers.back().in_key = shape.layers[i].values_in_keys;
   }
   return out;
 }

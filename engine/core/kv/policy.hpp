@@ -31,9 +31,11 @@ using millrace::parse_kv_policy;
 using millrace::parse_kv_protection;
 
 // What a layer stores of each token: a key and a value of head_dim channels for each KV head. A
-// layer that stores nothing has none: it has no attention.
+// layer that stores nothing has none: it has no attention. With values_in_keys a value is some
+// channels of its key, and only keys are stored.
 struct KvHeads {
   std::uint32_t kv_heads = 0, head_dim = 0;
+  bool values_in_keys = false;
   bool exist() const { return kv_heads > 0; }
   std::uint32_t channels() const { return kv_heads * head_dim; }  // of all keys of a token
   friend bool operator==(const KvHeads&, const KvHeads&) = default;
@@ -50,6 +52,10 @@ struct KvShape {
   friend bool operator==(const KvShape&, const KvShape&) = default;
 };
 
+// Refuses centered keys where values are channels of keys: they would lack the mean, too. Errors:
+// unsupported_field.
+Status check_centering(const KvShape& shape);
+
 // Bytes of a page in one layer: codes and parameters of all heads, rounded up to whole cache lines.
 std::uint64_t layer_page_bytes(const KvCodecs& codecs, const KvHeads& heads);
 
@@ -63,7 +69,8 @@ struct KvLayers {
   double compression(const KvShape& shape) const;  // bytes of f16 over these; 1 for f16 itself
   friend bool operator==(const KvLayers&, const KvLayers&) = default;
 };
-// Applies a policy to a model. Errors: unsupported_field if a codec cannot store the heads;
+// Applies a policy to a model. Where values are channels of the keys, one plain codec stores both.
+// Errors: unsupported_field if a codec cannot store the heads;
 // invalid_value for protection of a layer that the model does not have.
 Result<KvLayers> resolve(const KvPolicy& policy, const KvShape& shape);
 

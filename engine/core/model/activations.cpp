@@ -39,7 +39,9 @@ Status Activations::allocate(Device& device, const ModelSpec& spec,
     for (const LayerOp& operation : layer.operations) {
       if (const auto* norm = std::get_if<NormOp>(&operation)) to_normed |= norm->forms;
       if (const auto* attend = std::get_if<AttendOp>(&operation)) {
-        to_attended[layer.spec->attention.columns()] |= attend->forms | Forms{.rows = true};
+        if (attend->out == Slot::attended) {
+          to_attended[layer.spec->attention.columns()] |= attend->forms | Forms{.rows = true};
+        }
       }
       if (const auto* gate = std::get_if<GateOutputOp>(&operation)) {
         to_attended[layer.spec->attention.columns()] |= gate->forms;
@@ -56,6 +58,12 @@ Status Activations::allocate(Device& device, const ModelSpec& spec,
         branches = branches || product->out == Slot::branch;
         if (product->out == Slot::qkv) qkv_rows = std::max(qkv_rows, product->matrix->rows);
       }
+      if (const auto* by_head = std::get_if<HeadProductOp>(&operation)) {
+        if (by_head->out == Slot::attended) {
+          to_attended[layer.spec->attention.columns()] |= by_head->forms | Forms{.rows = true};
+        }
+        qkv_rows = std::max(qkv_rows, operations.kind(layer.kv.kind).qkv_stride());
+      }
     }
   }
   const std::uint32_t width = input_stride(spec.width);
@@ -68,20 +76,76 @@ Status Activations::allocate(Device& device, const ModelSpec& spec,
     MILLRACE_TRY(
         zeroed(device, attended[columns], forms, columns, tokens, "the attention's output"));
   }
+  MILLRACE_TRY(allocate_latents(device, layers, tokens));
   if (gate_up_rows == 0) return {};
   MILLRACE_TRY(zeroed(device, gate_up, gate_up_rows, tokens, "gate and up"));
   return zeroed(device, activated, to_activated, activated_columns, tokens, "the activation");
 }
 
+// All layers with latent attention have the same sizes.
+Status Activations::allocate_latents(Device& device, std::span<const LayerProgram> layers,
+                                     std::uint32_t tokens) {
+  const AttentionSpec* attention = nullptr;
+  Forms to_query_latent{.rows = true};  // codes are made of them
+  for (const LayerProgram& layer : layers) {
+    if (layer.spec->attention.latent) attention = &layer.spec->attention;
+    for (const LayerOp& operation : layer.operations) {
+      if (const auto* split = std::get_if<SplitOp>(&operation)) to_query_latent |= split->forms;
+    }
+  }
+  if (attention == nullptr) return {};
+  const LatentSpec& latent = *attention->latent;
+  const std::uint32_t heads = attention->heads, lower = latent.query_rank;
+  const std::uint32_t query_columns = heads * latent.query_dim(attention->head_dim);
+  MILLRACE_TRY(zeroed(device, latents,
+                      round_up(lower > 0 ? lower : query_columns, 16) + attention->head_dim, tokens,
+                      "latents"));
+  MILLRACE_TRY(zeroed(device, summed, {.rows = true}, heads * latent.rank, tokens,
+                      "weighed sums of latents"));
+  if (lower == 0) return {};
+  MILLRACE_TRY(zeroed(device, query_latent, to_query_latent, lower, tokens, "latent queries"));
+  return zeroed(device, queries, query_columns, tokens, "queries");
+}
+
 const Activation& Activations::product_input(const ProductOp& product) const {
+  if (product.in == Slot::query_latent) return query_latent;
   if (product.in == Slot::attended) return attended.at(product.matrix->columns);
   return product.in == Slot::activated ? activated : normed;
 }
 
 const Buffer& Activations::product_output(Slot slot) const {
   if (slot == Slot::qkv) return qkv;
+  if (slot == Slot::latents) return latents;
+  if (slot == Slot::queries) return queries;
   return slot == Slot::branch ? branch : hidden;
 }
+
+namespace {
+
+// The products of each head in latent attention. A query [n | r] becomes [r | attn_k_b n].
+Status multiply_heads(Operations& ops, const AttentionSpec& attention, const HeadProductOp& op,
+                      const Activations& x, std::uint32_t qkv_stride, std::uint32_t tokens) {
+  const LatentSpec& latent = *attention.latent;
+  if (op.out == Slot::attended) {
+    const std::uint32_t width = attention.columns();
+    const HeadRows in{x.summed.rows, 0, input_stride(attention.heads * latent.rank), latent.rank};
+    const Activation& attended = x.attended.at(attention.columns());
+    const HeadRows out{attended.rows, 0, input_stride(width), latent.value_dim};
+    MILLRACE_TRY(op.products->run(*op.matrix, in, out, tokens));
+    return op.forms.codes ? ops.quantize(attended, width, tokens) : Status();
+  }
+  const std::uint32_t turned = attention.head_dim - latent.rank;
+  const std::uint32_t query = latent.query_dim(attention.head_dim), plain = latent.plain_dim;
+  const bool lower = op.in == Slot::queries;
+  const Buffer& from = lower ? x.queries : x.latents;
+  const std::uint32_t stride = attention.heads * query + (lower ? 0 : attention.head_dim);
+  const HeadRows to{x.qkv, 0, qkv_stride, attention.head_dim};
+  MILLRACE_TRY(op.products->copy({from, plain, stride, query}, to, turned, tokens));
+  return op.products->run(*op.matrix, {from, 0, stride, query},
+                          {x.qkv, turned, qkv_stride, attention.head_dim}, tokens);
+}
+
+}  // namespace
 
 Status run_layer(Operations& operations, const LayerProgram& layer, const Activations& x,
                  const StepTable& step, const Buffer& step_words) {
@@ -94,9 +158,9 @@ Status run_layer(Operations& operations, const LayerProgram& layer, const Activa
     }
     if (const auto* product = std::get_if<ProductOp>(&operation)) {
       const Projection& matrix = *product->matrix;
-      const bool to_qkv = product->out == Slot::qkv;
+      const bool to_width = product->out == Slot::hidden || product->out == Slot::branch;
       return ops.project(matrix, x.product_input(*product), n, x.product_output(product->out),
-                         to_qkv ? matrix.rows : ops.width_stride(), product->accumulate);
+                         to_width ? ops.width_stride() : matrix.rows, product->accumulate);
     }
     if (std::holds_alternative<TurnOp>(operation)) {
       return ops.turn_heads(x.qkv, *layer.rope, layer.kv.kind, step, step_words);
@@ -111,9 +175,16 @@ Status run_layer(Operations& operations, const LayerProgram& layer, const Activa
       return ops.rope_and_store(x.qkv, *layer.rope, layer.kv, step, step_words);
     }
     if (const auto* attend = std::get_if<AttendOp>(&operation)) {
-      return ops.attend(x.qkv, *layer.rope, layer.kv,
-                        x.attended.at(layer.spec->attention.columns()), attend->forms, step,
-                        step_words);
+      const Activation& out =
+          attend->out == Slot::summed ? x.summed : x.attended.at(layer.spec->attention.columns());
+      return ops.attend(x.qkv, *layer.rope, layer.kv, out, attend->forms, step, step_words);
+    }
+    if (const auto* split = std::get_if<SplitOp>(&operation)) {
+      return ops.split_latents(x.latents, *split, layer.kv.kind, x.query_latent, x.qkv, n);
+    }
+    if (const auto* by_head = std::get_if<HeadProductOp>(&operation)) {
+      return multiply_heads(ops, layer.spec->attention, *by_head, x,
+                            ops.kind(layer.kv.kind).qkv_stride(), n);
     }
     if (const auto* gate = std::get_if<GateOutputOp>(&operation)) {
       return ops.gate_output(x.qkv, x.attended.at(layer.spec->attention.columns()), gate->forms,

@@ -23,12 +23,19 @@ struct Activations {
   Buffer gate_up;        // gate, up side by side, float [tokens][gate_up.rows]
   Activation activated;  // of the feed-forwards' width
   Buffer branch;         // like hidden; empty if no layer needs it
+  // Of latent attention, empty without it.
+  Buffer latents;           // float [tokens][rows of the products that write it]
+  Activation query_latent;  // of the latent's channels
+  Buffer queries;           // float [tokens][rows of the product that writes it]
+  Activation summed;        // of heads * the latent's channels
 
   // Allocates them for `tokens` of a step, and rows of `normed` for `outputs` too, which the norm
   // before the logits writes. `head` is the matrix of the logits.
   Status allocate(Device& device, const ModelSpec& spec, std::span<const LayerProgram> layers,
                   const Projection& head, const Operations& operations, std::uint32_t tokens,
                   std::uint32_t outputs);
+  Status allocate_latents(Device& device, std::span<const LayerProgram> layers,
+                          std::uint32_t tokens);
   const Activation& product_input(const ProductOp& product) const;
   const Buffer& product_output(Slot slot) const;
 };

@@ -8,7 +8,7 @@
 namespace millrace::engine {
 namespace {
 
-constexpr std::size_t slot_column = 10;  // "attended " and "activated"
+constexpr std::size_t slot_column = 10;  // "attended " and "activated"; one is longer
 
 std::string number(double value) {
   std::string text = std::to_string(value);
@@ -90,13 +90,28 @@ struct Describe {
     return line(Slot::qkv, " =",
                 whole ? "norms of all queries and of all keys" : "norms of each query and key");
   }
+  std::string operator()(const SplitOp& split) const {
+    const std::string key = "key = [channels that rotate, norm(latent) * attn_kv_a_norm]";
+    if (split.weights->query_b.runs.empty()) return line(Slot::qkv, " =", key);
+    return line(Slot::query_latent, " =", "norm(latent of queries) * attn_q_a_norm; " + key);
+  }
+  std::string operator()(const HeadProductOp& heads) const {
+    const ExpertMatrix& matrix = *heads.matrix;
+    return line(heads.out, " =",
+                (heads.out == Slot::qkv ? "[channels that rotate, " : "") +
+                    std::string(slot_name(heads.in)) + " x " + short_name(matrix.tensors[0].name) +
+                    " of each head [" + std::to_string(matrix.columns) + " -> " +
+                    std::to_string(matrix.rows) + ", " +
+                    std::string(traits_of(matrix.tensors[0].type).name) + "]" +
+                    (heads.out == Slot::qkv ? "]" : ""));
+  }
   std::string operator()(const StoreOp&) const {
     return "  cache      = keys" +
            (spec.attention.norm_after_rope ? "" : " " + rope_text(spec.attention.rope)) +
-           "; values\n";
+           (spec.attention.latent ? ", whose latents are the values\n" : "; values\n");
   }
-  std::string operator()(const AttendOp&) const {
-    return line(Slot::attended, " =",
+  std::string operator()(const AttendOp& attend) const {
+    return line(attend.out, " =",
                 "attention of queries over the cache: " + attention_text(spec.attention));
   }
   std::string operator()(const GateOutputOp&) const {
@@ -147,8 +162,9 @@ std::string layer_text(const LayerProgram& layer) {
 }  // namespace
 
 std::string_view slot_name(Slot slot) {
-  constexpr std::string_view names[] = {"hidden",   "normed",    "qkv",
-                                        "attended", "activated", "branch"};
+  constexpr std::string_view names[] = {"hidden",    "normed", "qkv",     "attended",
+                                        "activated", "branch", "latents", "query_latent",
+                                        "queries",   "summed"};
   return names[static_cast<std::size_t>(slot)];
 }
 

@@ -64,6 +64,84 @@ Status append_runs(const Backend& backend, std::span<const ExpertPart> parts,
   return {};
 }
 
+// Loads matrices of so many experts, or heads, of one layer.
+class MatrixLoader {
+ public:
+  struct Rows {
+    const char* name;
+    std::uint32_t first_row, rows;
+  };
+
+  MatrixLoader(const Backend& backend, const GgufFile& file, std::uint32_t count,
+               std::uint32_t index)
+      : backend_(backend),
+        device_(*backend.target().device),
+        file_(file),
+        count_(count),
+        prefix_("blk." + std::to_string(index) + ".") {}
+
+  // Loads rows of tensors, which have so many rows an expert. Neighbours of one format are stacked.
+  Result<ExpertMatrix> load(const std::vector<Rows>& rows, std::uint32_t columns,
+                            std::uint32_t tensor_rows) {
+    ExpertMatrix out;
+    out.columns = columns;
+    std::vector<ExpertPart> parts;
+    std::vector<std::uint32_t> first;  // row of each part
+    for (const Rows& part : rows) {
+      const std::string name = prefix_ + part.name + ".weight";
+      const Tensor* tensor = parts.empty() ? nullptr : parts.back().tensor;
+      if (tensor == nullptr || tensor->name != name) {
+        MILLRACE_ASSIGN(tensor, find_shaped(file_, name, columns, tensor_rows, count_));
+      }
+      MILLRACE_ASSIGN(auto factors, packed_factors(file_, *tensor));
+      parts.push_back({tensor, part.first_row, part.rows, std::move(factors)});
+      out.tensors.push_back({std::string(tensor->name), tensor->type});
+      first.push_back(out.rows);
+      out.rows += round_up(part.rows, panel_rows);
+    }
+    for (std::size_t at = 0; at < parts.size();) {
+      std::size_t end = at + 1;
+      const PanelFormat format = format_of(parts[at].tensor->type);
+      while (end < parts.size() && format_of(parts[end].tensor->type) == format) ++end;
+      MILLRACE_TRY(
+          append_runs(backend_, std::span(parts).subspan(at, end - at), first[at], count_, out));
+      at = end;
+    }
+    MILLRACE_ASSIGN(out.bias, biases(rows, first, tensor_rows, out.rows));
+    return out;
+  }
+
+ private:
+  // Loads the biases of a matrix's parts as rows of all parts, or nothing if the file has none.
+  Result<Buffer> biases(const std::vector<Rows>& rows, const std::vector<std::uint32_t>& first,
+                        std::uint32_t tensor_rows, std::uint32_t matrix_rows) {
+    std::vector<float> all(std::size_t{matrix_rows} * count_);
+    bool any = false;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::string name = prefix_ + rows[i].name + ".bias";
+      if (file_.find_tensor(name) == nullptr) continue;
+      any = true;
+      MILLRACE_ASSIGN(const Tensor* tensor, find_shaped(file_, name, tensor_rows, count_));
+      std::vector<float> values(tensor_rows);
+      for (std::uint32_t expert = 0; expert < count_; ++expert) {
+        MILLRACE_TRY(dequantize_rows(*tensor, expert, 1, values));
+        std::copy_n(values.begin() + rows[i].first_row, rows[i].rows,
+                    all.begin() + std::size_t{expert} * matrix_rows + first[i]);
+      }
+    }
+    if (!any) return Buffer();
+    MILLRACE_ASSIGN(Buffer buffer, device_.allocate(all.size() * sizeof(float), "biases"));
+    MILLRACE_TRY(device_.write(buffer, 0, std::as_bytes(std::span(all))));
+    return buffer;
+  }
+
+  const Backend& backend_;
+  Device& device_;
+  const GgufFile& file_;
+  const std::uint32_t count_;
+  const std::string prefix_;
+};
+
 class ExpertLoader {
  public:
   ExpertLoader(const Backend& backend, const GgufFile& file, const ExpertsSpec& spec, Gate gate,
@@ -74,6 +152,7 @@ class ExpertLoader {
         spec_(spec),
         gate_(gate),
         width_(width),
+        matrices_(backend, file, spec.count, index),
         prefix_("blk." + std::to_string(index) + ".") {}
 
   Result<ExpertWeights> load() {
@@ -82,16 +161,17 @@ class ExpertLoader {
     MILLRACE_TRY(load_router(out));
     const std::uint32_t inner = spec_.width;
     if (!has_gate(gate_)) {
-      MILLRACE_ASSIGN(out.gate_up, matrix({{"ffn_up_exps", 0, inner}}, width_, inner));
+      MILLRACE_ASSIGN(out.gate_up, matrices_.load({{"ffn_up_exps", 0, inner}}, width_, inner));
     } else if (has("ffn_gate_up_exps")) {
-      MILLRACE_ASSIGN(out.gate_up,
-                      matrix({{"ffn_gate_up_exps", 0, inner}, {"ffn_gate_up_exps", inner, inner}},
-                             width_, 2 * inner));
+      MILLRACE_ASSIGN(out.gate_up, matrices_.load({{"ffn_gate_up_exps", 0, inner},
+                                                   {"ffn_gate_up_exps", inner, inner}},
+                                                  width_, 2 * inner));
     } else {
-      MILLRACE_ASSIGN(out.gate_up, matrix({{"ffn_gate_exps", 0, inner}, {"ffn_up_exps", 0, inner}},
-                                          width_, inner));
+      MILLRACE_ASSIGN(
+          out.gate_up,
+          matrices_.load({{"ffn_gate_exps", 0, inner}, {"ffn_up_exps", 0, inner}}, width_, inner));
     }
-    MILLRACE_ASSIGN(out.down, matrix({{"ffn_down_exps", 0, width_}}, inner, width_));
+    MILLRACE_ASSIGN(out.down, matrices_.load({{"ffn_down_exps", 0, width_}}, inner, width_));
     if (spec_.shared_width == 0) return out;
     std::vector<MatrixPart> gate_up;
     if (has_gate(gate_)) gate_up.push_back({prefix_ + "ffn_gate_shexp", spec_.shared_width});
@@ -103,11 +183,6 @@ class ExpertLoader {
   }
 
  private:
-  struct Rows {
-    const char* name;
-    std::uint32_t first_row, rows;
-  };
-
   bool has(const std::string& name) const {
     return file_.find_tensor(prefix_ + name + ".weight") != nullptr;
   }
@@ -144,66 +219,13 @@ class ExpertLoader {
     return {};
   }
 
-  // Loads rows of tensors, which have so many rows an expert. Neighbours of one format are stacked.
-  Result<ExpertMatrix> matrix(const std::vector<Rows>& rows, std::uint32_t columns,
-                              std::uint32_t tensor_rows) {
-    ExpertMatrix out;
-    out.columns = columns;
-    std::vector<ExpertPart> parts;
-    std::vector<std::uint32_t> first;  // row of each part
-    for (const Rows& part : rows) {
-      const std::string name = prefix_ + part.name + ".weight";
-      const Tensor* tensor = parts.empty() ? nullptr : parts.back().tensor;
-      if (tensor == nullptr || tensor->name != name) {
-        MILLRACE_ASSIGN(tensor, find_shaped(file_, name, columns, tensor_rows, spec_.count));
-      }
-      MILLRACE_ASSIGN(auto factors, packed_factors(file_, *tensor));
-      parts.push_back({tensor, part.first_row, part.rows, std::move(factors)});
-      out.tensors.push_back({std::string(tensor->name), tensor->type});
-      first.push_back(out.rows);
-      out.rows += round_up(part.rows, panel_rows);
-    }
-    for (std::size_t at = 0; at < parts.size();) {
-      std::size_t end = at + 1;
-      const PanelFormat format = format_of(parts[at].tensor->type);
-      while (end < parts.size() && format_of(parts[end].tensor->type) == format) ++end;
-      MILLRACE_TRY(append_runs(backend_, std::span(parts).subspan(at, end - at), first[at],
-                               spec_.count, out));
-      at = end;
-    }
-    MILLRACE_ASSIGN(out.bias, biases(rows, first, tensor_rows, out.rows));
-    return out;
-  }
-
-  // Loads the biases of a matrix's parts as rows of all parts, or nothing if the file has none.
-  Result<Buffer> biases(const std::vector<Rows>& rows, const std::vector<std::uint32_t>& first,
-                        std::uint32_t tensor_rows, std::uint32_t matrix_rows) {
-    std::vector<float> all(std::size_t{matrix_rows} * spec_.count);
-    bool any = false;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const std::string name = prefix_ + rows[i].name + ".bias";
-      if (file_.find_tensor(name) == nullptr) continue;
-      any = true;
-      MILLRACE_ASSIGN(const Tensor* tensor, find_shaped(file_, name, tensor_rows, spec_.count));
-      std::vector<float> values(tensor_rows);
-      for (std::uint32_t expert = 0; expert < spec_.count; ++expert) {
-        MILLRACE_TRY(dequantize_rows(*tensor, expert, 1, values));
-        std::copy_n(values.begin() + rows[i].first_row, rows[i].rows,
-                    all.begin() + std::size_t{expert} * matrix_rows + first[i]);
-      }
-    }
-    if (!any) return Buffer();
-    MILLRACE_ASSIGN(Buffer buffer, device_.allocate(all.size() * sizeof(float), "biases"));
-    MILLRACE_TRY(device_.write(buffer, 0, std::as_bytes(std::span(all))));
-    return buffer;
-  }
-
   const Backend& backend_;
   Device& device_;
   const GgufFile& file_;
   const ExpertsSpec& spec_;
   const Gate gate_;
   const std::uint32_t width_;
+  MatrixLoader matrices_;
   const std::string prefix_;
 };
 
@@ -213,6 +235,12 @@ Result<ExpertWeights> load_experts(const Backend& backend, const GgufFile& file,
                                    const ExpertsSpec& spec, Gate gate, std::uint32_t width,
                                    std::uint32_t index) {
   return ExpertLoader(backend, file, spec, gate, width, index).load();
+}
+
+Result<ExpertMatrix> load_head_matrix(const Backend& backend, const GgufFile& file,
+                                      const char* name, std::uint32_t columns, std::uint32_t rows,
+                                      std::uint32_t heads, std::uint32_t index) {
+  return MatrixLoader(backend, file, heads, index).load({{name, 0, rows}}, columns, rows);
 }
 
 }  // namespace millrace::engine

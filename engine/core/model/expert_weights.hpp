@@ -44,6 +44,12 @@ struct ExpertWeights {
   Projection shared_gate_up, shared_down;  // without runs if there is no shared expert
 };
 
+// Loads a matrix of each head of layer `index`, from a tensor of that name without "blk.N." and
+// ".weight".
+Result<ExpertMatrix> load_head_matrix(const Backend& backend, const GgufFile& file,
+                                      const char* name, std::uint32_t columns, std::uint32_t rows,
+                                      std::uint32_t heads, std::uint32_t index);
+
 // Loads the experts of layer `index` of a model of so many channels. If the file has
 // ffn_gate_up_exps, rows of gate and then of up, it takes the place of ffn_gate_exps and
 // ffn_up_exps. Where the gate function has no gate, gate_up and shared_gate_up are up alone.

@@ -107,6 +107,7 @@ void add_kv_defines(ProgramSpec& program, const KvCodecs& codecs, std::uint32_t 
     add("INTEGERS", integers ? 1 : 0);
     if (side.codec.kind == CodecKind::rotated) add_tables(defines, side, head_dim, integers);
   }
+  if (codecs.in_key) defines.emplace_back("VALUES_IN_KEYS=1");
   if (codecs.centered) defines.emplace_back("KEY_CENTERED=1");
 }
 

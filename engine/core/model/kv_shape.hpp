@@ -13,7 +13,8 @@ namespace millrace::engine {
 inline KvShape kv_shape(const ModelSpec& spec) {
   std::vector<KvHeads> layers;
   for (const LayerSpec& layer : spec.layers) {
-    layers.push_back({layer.attention.kv_heads, layer.attention.head_dim});
+    layers.push_back(
+        {layer.attention.kv_heads, layer.attention.head_dim, layer.attention.latent.has_value()});
   }
   return KvShape(std::move(layers));
 }

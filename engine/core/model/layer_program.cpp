@@ -22,12 +22,21 @@ class Compiler {
 
  private:
   void attention() {
-    add(ProductOp{&w_.qkv, Slot::normed, Slot::qkv});
+    if (w_.latent) {
+      latents(*w_.latent);
+    } else {
+      add(ProductOp{&w_.qkv, Slot::normed, Slot::qkv});
+    }
     if (spec_.attention.norm_after_rope) add(TurnOp{});
     if (spec_.attention.head_norm != HeadNorm::none) add(HeadNormOp{&w_.head_norm});
     if (parts_.query_factors) add(QueryScaleOp{&parts_.query_factors});
     add(StoreOp{});
-    add(AttendOp{});
+    if (w_.latent) {
+      add(AttendOp{{}, Slot::summed});
+      add(HeadProductOp{parts_.head_products, &w_.latent->values, Slot::summed, Slot::attended});
+    } else {
+      add(AttendOp{});
+    }
     if (spec_.attention.output_gate) add(GateOutputOp{});
     join_mixer(w_.attention_output);
   }
@@ -53,6 +62,14 @@ class Compiler {
   void add(LayerOp operation) { out_.operations.push_back(operation); }
   void norm(const Buffer& weight, std::string_view name) {
     add(NormOp{weight ? &weight : nullptr, name});
+  }
+  void latents(const LatentWeights& latent) {
+    const bool lower = spec_.attention.latent->query_rank > 0;
+    add(ProductOp{&w_.qkv, Slot::normed, Slot::latents});
+    add(SplitOp{&w_.qkv, &latent});
+    if (lower) add(ProductOp{&latent.query_b, Slot::query_latent, Slot::queries});
+    add(HeadProductOp{parts_.head_products, &latent.keys, lower ? Slot::queries : Slot::latents,
+                      Slot::qkv});
   }
   // Adds a sublayer's last product to the residual stream.
   void join(const Projection& matrix, Slot in, const Buffer& post_norm, std::string_view name) {
@@ -101,7 +118,13 @@ struct Written {
 std::optional<Written> written_by(LayerOp& operation) {
   if (auto* norm = std::get_if<NormOp>(&operation)) return Written{Slot::normed, &norm->forms};
   if (auto* attend = std::get_if<AttendOp>(&operation)) {
-    return Written{Slot::attended, &attend->forms};
+    return Written{attend->out, &attend->forms};
+  }
+  if (auto* split = std::get_if<SplitOp>(&operation)) {
+    return Written{Slot::query_latent, &split->forms};
+  }
+  if (auto* heads = std::get_if<HeadProductOp>(&operation)) {
+    return Written{heads->out, &heads->forms};
   }
   if (auto* gate = std::get_if<GateOutputOp>(&operation)) {
     return Written{Slot::attended, &gate->forms};

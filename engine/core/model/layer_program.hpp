@@ -11,6 +11,11 @@
 //              gives (kernels/recurrence/shape.cl)
 //   attended   the heads' outputs side by side; the recurrence's outputs
 //   activated  the gated product of a feed-forward
+//   latents    the latents of queries, or queries, and of keys, side by side; then, of latent
+//              attention (families/spec.hpp, LatentSpec) alone, too:
+//   query_latent  the normed latent of queries
+//   queries    the queries before a head's matrix multiplies them
+//   summed     the heads' weighed sums of latents, side by side
 //   branch     the output of a sublayer that is normed or scaled before it joins hidden
 //
 // Thread safety: plain values, which point to the weights.
@@ -23,13 +28,26 @@
 
 #include "engine/core/families/spec.hpp"
 #include "engine/core/model/experts.hpp"
+#include "engine/core/model/head_products.hpp"
+#include "engine/core/model/latent_weights.hpp"
 #include "engine/core/model/operations.hpp"
 #include "engine/core/model/recurrence.hpp"
 #include "engine/core/model/weights.hpp"
 
 namespace millrace::engine {
 
-enum class Slot : std::uint8_t { hidden, normed, qkv, attended, activated, branch };
+enum class Slot : std::uint8_t {
+  hidden,
+  normed,
+  qkv,
+  attended,
+  activated,
+  branch,
+  latents,
+  query_latent,
+  queries,
+  summed
+};
 std::string_view slot_name(Slot slot);
 
 // normed = norm(hidden) with this weight, or hidden as it is if there is none.
@@ -54,11 +72,27 @@ struct QueryScaleOp {
 struct HeadNormOp {
   const Buffer* weight = nullptr;
 };
+// Splits latents: query_latent = their normed first part, unless queries have no latent; the key of
+// qkv = the channels that rotate, and the normed rest.
+struct SplitOp {
+  const Projection* latents = nullptr;  // whose product they are
+  const LatentWeights* weights = nullptr;
+  Forms forms{};
+};
+// A product of each head: the queries of qkv = what rotates of `in`, and the product of the rest;
+// or attended = the product of summed.
+struct HeadProductOp {
+  HeadProducts* products = nullptr;
+  const ExpertMatrix* matrix = nullptr;
+  Slot in = Slot::queries, out = Slot::qkv;
+  Forms forms{};  // of attended
+};
 // Rotates keys and writes keys and values of qkv to the cache.
 struct StoreOp {};
 // attended = attention of the rotated queries of qkv over the cache.
 struct AttendOp {
   Forms forms{};
+  Slot out = Slot::attended;
 };
 // attended *= sigmoid(gates of qkv).
 struct GateOutputOp {
@@ -90,8 +124,9 @@ struct AddOp {
   std::string_view name;
   float scale = 1.0f;
 };
-using LayerOp = std::variant<NormOp, ProductOp, TurnOp, QueryScaleOp, HeadNormOp, StoreOp, AttendOp,
-                             GateOutputOp, RecurrenceOp, GatedOp, ExpertsOp, AddOp>;
+using LayerOp =
+    std::variant<NormOp, ProductOp, TurnOp, QueryScaleOp, HeadNormOp, SplitOp, HeadProductOp,
+                 StoreOp, AttendOp, GateOutputOp, RecurrenceOp, GatedOp, ExpertsOp, AddOp>;
 
 struct LayerProgram {
   const LayerSpec* spec = nullptr;
@@ -109,8 +144,9 @@ struct LayerParts {
   const Buffer& query_factors;  // float [positions], or empty
   Experts* experts = nullptr;
   const ExpertWeights* expert_weights = nullptr;
+  HeadProducts* head_products = nullptr;  // of latent attention
   Recurrence* recurrence = nullptr;
-  const Buffer& states;  // of the layer's recurrence
+  const Buffer& states = no_buffer;  // of the layer's recurrence
 };
 LayerProgram compile_layer(const LayerSpec& spec, const LayerParts& parts,
                            const Operations& operations);

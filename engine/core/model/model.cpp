@@ -127,11 +127,13 @@ Status Model::State::compile_layers() {
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
     const LayerSpec& layer = spec.layers[i];
     const bool scales = layer.attention.temperature_beta != 0.0f;
-    LayerParts parts{.weights = layers[i],
-                     .kv = kv_pages(i),
-                     .rope = ropes.layer(i),
-                     .query_factors = scales ? query_factors : no_buffer,
-                     .states = cache.states(i)};
+    LayerParts parts{
+        .weights = layers[i],
+        .kv = kv_pages(i),
+        .rope = ropes.layer(i),
+        .query_factors = scales ? query_factors : no_buffer,
+        .head_products = sublayers.head_products(operations->backend(), layer, options.step_tokens),
+        .states = cache.states(i)};
     if (expert_weights[i]) {
       parts.experts = &sublayers.experts(operations->backend(), layer);
       parts.expert_weights = &*expert_weights[i];
@@ -166,6 +168,8 @@ Status Model::State::build_layers() {
     for (const LayerOp& operation : programs[i].operations) {
       if (const auto* product = std::get_if<ProductOp>(&operation)) {
         MILLRACE_TRY(operations->prepare_product(*product->matrix));
+      } else if (const auto* by_head = std::get_if<HeadProductOp>(&operation)) {
+        MILLRACE_TRY(by_head->products->prepare(*by_head->matrix));
       } else if (const auto* gated = std::get_if<GatedOp>(&operation)) {
         MILLRACE_TRY(operations->prepare_product(*gated->matrix));
       }

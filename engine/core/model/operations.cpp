@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "engine/core/model/layer_program.hpp"
 #include "engine/core/model/program_text.hpp"
 
 namespace millrace::engine {
@@ -88,6 +89,9 @@ Status Operations::prepare_heads(std::uint32_t kind) {
                                     .sources = {"activation/sigmoid_gate.cl"},
                                     .defines = {define("ROW_ITEMS", row_items())}}));
     MILLRACE_ASSIGN(kernels.gate_output, device_->kernel(built, "gate_attended"));
+  }
+  if (of.latent > 0) {
+    MILLRACE_ASSIGN(kernels.split, build_for_heads("latent/split.cl", "split_latents", kind));
   }
   const bool scales = std::ranges::any_of(spec_.layers, [](const LayerSpec& layer) {
     return layer.attention.temperature_beta != 0.0f;
@@ -187,6 +191,21 @@ Status Operations::convert(const Buffer& rows, const Activation& out, Forms form
   return device_->launch(
       quantize_, {.groups = {tokens}, .local = {row_items()}},
       {rows, out.codes, spec_.width / block_columns, stride, code_stride(spec_.width)});
+}
+
+Status Operations::split_latents(const Buffer& latents, const SplitOp& split, std::uint32_t kind,
+                                 const Activation& query_latent, const Buffer& qkv,
+                                 std::uint32_t tokens) {
+  const Projection& matrix = *split.latents;
+  const LatentWeights& weights = *split.weights;
+  const std::uint32_t lower = weights.query_norm ? weights.query_b.columns : 0;
+  const float inverse = lower > 0 ? static_cast<float>(1.0 / lower) : 0.0f;
+  MILLRACE_TRY(
+      device_->launch(heads_[kind].split, {.groups = {tokens}, .local = {row_items()}},
+                      {latents, weights.query_norm, weights.latent_norm, query_latent.rows, qkv,
+                       round_up(lower, 16) / 16, matrix.first[1], matrix.rows, input_stride(lower),
+                       target_.kinds[kind].qkv_stride(), inverse, weights.norm_epsilon}));
+  return split.forms.codes ? quantize(query_latent, lower, tokens) : Status();
 }
 
 Status Operations::norm_heads(const Buffer& qkv, const Buffer& weight, std::uint32_t kind,

@@ -30,6 +30,7 @@ namespace millrace::engine {
 inline std::uint32_t gated_columns(const Projection& gate_up) {
   return gate_up.first.size() > 1 ? gate_up.first[1] : gate_up.rows;
 }
+struct SplitOp;
 
 class Operations {
  public:
@@ -43,6 +44,7 @@ class Operations {
 
   // Floats from one row of the residual stream to the next.
   std::uint32_t width_stride() const { return input_stride(spec_.width); }
+  const AttentionKind& kind(std::uint32_t index) const { return target_.kinds[index]; }
   // The forms in which a product reads its input.
   Forms inputs_of(const Projection& projection) const { return backend_->inputs_of(projection); }
 
@@ -94,7 +96,11 @@ class Operations {
   Status quantize(const Activation& x, std::uint32_t columns, std::uint32_t tokens);
   // Writes rows as they are to out in `forms`.
   Status convert(const Buffer& rows, const Activation& out, Forms forms, std::uint32_t tokens);
-  // The next three are of layers of one kind. Norms queries and keys in place.
+  // The next four are of layers of one kind. Norms latents (kernels/latent/split.cl), those of
+  // queries in the forms that `split` names.
+  Status split_latents(const Buffer& latents, const SplitOp& split, std::uint32_t kind,
+                       const Activation& query_latent, const Buffer& qkv, std::uint32_t tokens);
+  // Norms queries and keys in place.
   Status norm_heads(const Buffer& qkv, const Buffer& weight, std::uint32_t kind,
                     std::uint32_t tokens);
   // Rotates queries and keys in place, for layers that norm them afterwards.
@@ -116,7 +122,7 @@ class Operations {
   std::uint32_t row_items() const { return device_->row_items(); }
   // The kernels that change queries and keys before attention, as far as a kind needs them.
   struct HeadKernels {
-    Kernel norm, turn, scale_queries, gate_output;
+    Kernel norm, turn, scale_queries, gate_output, split;
   };
   Status prepare_branches();
   Status prepare_heads(std::uint32_t kind);

@@ -20,4 +20,15 @@ Recurrence& Sublayers::recurrence(Backend& backend, const LayerSpec& layer,
       std::make_unique<Recurrence>(backend.target(), layer.recurrence, weights.in));
 }
 
+HeadProducts* Sublayers::head_products(Backend& backend, const LayerSpec& layer,
+                                       std::uint32_t tokens) {
+  if (!layer.attention.latent) return nullptr;
+  const std::uint32_t heads = layer.attention.heads;
+  for (const auto& [of, made] : head_products_) {
+    if (of == heads) return made.get();
+  }
+  auto made = std::make_unique<HeadProducts>(backend, heads, tokens);
+  return head_products_.emplace_back(heads, std::move(made)).second.get();
+}
+
 }  // namespace millrace::engine

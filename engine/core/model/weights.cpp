@@ -6,6 +6,7 @@
 #include "engine/core/families/layer_tensors.hpp"
 #include "engine/core/gguf/dequantize.hpp"
 #include "engine/core/model/backend/backend.hpp"
+#include "engine/core/model/latent_weights.hpp"
 #include "engine/core/model/recurrence_weights.hpp"
 #include "engine/core/model/shaped_tensor.hpp"
 
@@ -199,6 +200,8 @@ class LayerLoader {
     }
     if (attention.output_gate) {
       MILLRACE_ASSIGN(out.qkv, qkv_with_gates(attention));
+    } else if (attention.latent) {
+      MILLRACE_TRY(load_latent(attention, out));
     } else {
       MILLRACE_ASSIGN(out.qkv, stacked({"attn_q", "attn_k", "attn_v"}));
     }
@@ -209,6 +212,26 @@ class LayerLoader {
     if (name.empty()) return Buffer();
     return load_vector(device_, file_, norm_tensor(file_, index_, name), width_,
                        round_up(width_, block_columns));
+  }
+  Status load_latent(const AttentionSpec& attention, LayerWeights& out) const {
+    const LatentSpec& latent = *attention.latent;
+    const std::uint32_t query_rank = latent.query_rank;
+    LatentWeights more;
+    more.norm_epsilon = latent.norm_epsilon;
+    MILLRACE_ASSIGN(out.qkv, stacked({query_rank > 0 ? "attn_q_a" : "attn_q", "attn_kv_a_mqa"}));
+    MILLRACE_ASSIGN(more.latent_norm, load_vector(device_, file_, prefix_ + "attn_kv_a_norm.weight",
+                                                  latent.rank, latent.rank));
+    if (query_rank > 0) {
+      MILLRACE_ASSIGN(more.query_norm, load_vector(device_, file_, prefix_ + "attn_q_a_norm.weight",
+                                                   query_rank, round_up(query_rank, 16)));
+      MILLRACE_ASSIGN(more.query_b, stacked({"attn_q_b"}));
+    }
+    MILLRACE_ASSIGN(more.keys, load_head_matrix(backend_, file_, "attn_k_b", latent.plain_dim,
+                                                latent.rank, attention.heads, index_));
+    MILLRACE_ASSIGN(more.values, load_head_matrix(backend_, file_, "attn_v_b", latent.rank,
+                                                  latent.value_dim, attention.heads, index_));
+    out.latent = std::make_shared<const LatentWeights>(std::move(more));
+    return {};
   }
   Result<Buffer> head_norms(const AttentionSpec& attention) const {
     const bool whole = attention.head_norm == HeadNorm::whole_width;

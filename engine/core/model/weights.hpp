@@ -5,6 +5,7 @@
 // gguf_malformed, with the name of a tensor that is missing, has another shape or holds a number
 // that is not finite; out_of_memory, device_error. Thread safety: the device's owner thread.
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -69,6 +70,9 @@ struct RecurrenceWeights {
   Buffer a, dt_bias, skip;  // A, dt_bias and D: float [heads, padded to 16]
   Buffer norm;              // float [value_dim]; in Mamba 2 [values]
 };
+// What latent attention has besides LayerWeights::qkv, which holds attn_q_a, or attn_q, and
+// attn_kv_a_mqa. Without a latent of queries query_b has no runs, and query_norm is empty.
+struct LatentWeights;
 
 // A layer's weights. Norms that the layer does not have are empty; so are `sinks`, float [heads],
 // and `head_norm`, the weights of the queries' norm, then of the keys', each float [head_dim] or
@@ -77,6 +81,7 @@ struct LayerWeights {
   Buffer attention_norm, attention_post_norm, ffn_norm, ffn_post_norm, sinks, head_norm;
   Projection qkv, attention_output, gate_up, down;
   RecurrenceWeights recurrence;
+  std::shared_ptr<const LatentWeights> latent;  // null: the layer has no latent attention
 };
 Result<LayerWeights> load_layer(const Backend& backend, const GgufFile& file, const ModelSpec& spec,
                                 std::uint32_t index);

@@ -98,13 +98,13 @@ TEST(Refusal, WhatTheEngineCannotRunIsNamed) {
 TEST(Refusal, TheHintListsAllArchitectures) {
   const std::string hint = SmallFile("rwkv7").error().hint;
   for (const char* name :
-       {"llama",          "mistral3", "qwen2",    "qwen2moe",      "qwen3",
-        "qwen3moe",       "gemma2",   "gemma3",   "gpt-oss",       "granite",
-        "granitemoe",     "glm4",     "glm4moe",  "minimax-m2",    "phi3",
-        "olmo2",          "smollm3",  "seed_oss", "ernie4_5",      "ernie4_5-moe",
-        "hunyuan-dense",  "cohere2",  "qwen35",   "qwen35moe",     "qwen3next",
-        "lfm2",           "lfm2moe",  "mamba2",   "granitehybrid", "nemotron_h",
-        "nemotron_h_moe", "falcon-h1"}) {
+       {"llama",          "mistral3",  "qwen2",     "qwen2moe",      "qwen3",
+        "qwen3moe",       "gemma2",    "gemma3",    "gpt-oss",       "granite",
+        "granitemoe",     "glm4",      "glm4moe",   "minimax-m2",    "phi3",
+        "olmo2",          "smollm3",   "seed_oss",  "ernie4_5",      "ernie4_5-moe",
+        "hunyuan-dense",  "cohere2",   "qwen35",    "qwen35moe",     "qwen3next",
+        "lfm2",           "lfm2moe",   "mamba2",    "granitehybrid", "nemotron_h",
+        "nemotron_h_moe", "falcon-h1", "deepseek2", "mistral4"}) {
     EXPECT_NE((hint + ",").find(" " + std::string(name) + ","), std::string::npos) << name;
   }
 }

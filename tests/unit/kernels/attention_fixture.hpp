@@ -31,6 +31,8 @@ struct Shape {
   RopeKind rope = RopeKind::pairs;
   KvCodecs codecs{};
   AttentionShape attention{};
+  std::uint32_t latent = 0;  // as in HeadSizes
+  std::uint32_t value_dim() const { return latent > 0 ? latent : head_dim; }
   testing::KvPage page() const { return {codecs, kv_heads, head_dim}; }
 };
 
@@ -49,8 +51,11 @@ struct Problem {
   std::vector<std::uint8_t> pages;  // keys and values before the step; unwritten halves are NaN
   StepPlan plan;
   std::uint32_t tokens() const { return static_cast<std::uint32_t>(plan.tokens.size()); }
-  std::uint32_t qkv_stride() const { return (shape.heads + 2 * shape.kv_heads) * shape.head_dim; }
-  std::uint32_t columns() const { return shape.heads * shape.head_dim; }
+  std::uint32_t qkv_stride() const {
+    const std::uint32_t sides = shape.latent > 0 ? 1 : 2;
+    return (shape.heads + sides * shape.kv_heads) * shape.head_dim;
+  }
+  std::uint32_t columns() const { return shape.heads * shape.value_dim(); }
   std::uint32_t out_stride() const { return input_stride(columns()); }
 };
 
@@ -176,8 +181,9 @@ class Runner {
     AttentionPlanner().append(limits, step);
   }
   static ModelSpec spec_of(const Shape& shape) {
-    return one_layer({shape.heads, shape.kv_heads, shape.head_dim, shape.rope_dim, shape.rope},
-                     shape.attention);
+    return one_layer(
+        {shape.heads, shape.kv_heads, shape.head_dim, shape.rope_dim, shape.rope, shape.latent},
+        shape.attention);
   }
   std::unique_ptr<Device> device_;
   Operations operations_;
@@ -203,7 +209,11 @@ inline Stored read_back(const Problem& p, const Results& got, const PlanRow& row
       const std::size_t head = j / kv_segment_tokens * p.shape.kv_heads + g;
       out.keys.back()[d] += static_cast<double>(p.means[head * p.shape.head_dim + d]);
     }
-    out.values.push_back(page.value(got.pages, place));
+    if (p.shape.latent == 0) {
+      out.values.push_back(page.value(got.pages, place));
+    } else {
+      out.values.emplace_back(out.keys.back().end() - p.shape.latent, out.keys.back().end());
+    }
   }
   return out;
 }
@@ -254,7 +264,8 @@ inline Softmax softmax_of(const Problem& p, std::uint32_t head, std::vector<doub
 // Returns the relative error of a head's output.
 inline double relative_error(const Problem& p, const Results& got, std::uint32_t token,
                              std::uint32_t head, const std::vector<double>& want) {
-  const float* const at = &got.out[std::size_t{token} * p.out_stride() + head * p.shape.head_dim];
+  const float* const at =
+      &got.out[std::size_t{token} * p.out_stride() + head * p.shape.value_dim()];
   double off = 0, size = 0;
   for (std::size_t d = 0; d < want.size(); ++d) {
     off += (at[d] - want[d]) * (at[d] - want[d]);
@@ -273,7 +284,7 @@ inline std::vector<double> truth_of(const Problem& p, const Stored& stored, std:
     scores.push_back(dot / std::sqrt(static_cast<double>(p.shape.head_dim)));
   }
   const Softmax softmax = softmax_of(p, head, std::move(scores));
-  std::vector<double> out(p.shape.head_dim);
+  std::vector<double> out(p.shape.value_dim());
   for (std::uint32_t j = 0; j <= position; ++j) {
     const double share = softmax.weights[j] / softmax.mass;
     for (std::size_t d = 0; d < out.size(); ++d) out[d] += share * stored.values[j][d];
@@ -286,8 +297,8 @@ inline void expect_close(const Problem& p, const Results& got, const Stored& sto
   const Shape& s = p.shape;
   const std::uint32_t position = row.first_position + offset, token = row.token_offset + offset;
   const std::vector<double> want = truth_of(p, stored, token, head, position);
-  for (std::uint32_t d = 0; d < s.head_dim; ++d) {
-    const std::size_t at = std::size_t{token} * p.out_stride() + head * s.head_dim + d;
+  for (std::uint32_t d = 0; d < s.value_dim(); ++d) {
+    const std::size_t at = std::size_t{token} * p.out_stride() + head * s.value_dim() + d;
     ASSERT_NEAR(got.out[at], want[d], 3e-5)
         << "token " << token << ", head " << head << ", channel " << d;
   }

@@ -71,12 +71,17 @@ TEST_P(AttentionCodesTest, EachOutputFormAloneHasTheSameBits) {
 
 constexpr KvCodec f16{}, f32{CodecKind::plain, 32, 0};
 constexpr KvCodecs floats{.key = f32, .value = f32};
+// Values that are channels of the keys.
+constexpr KvCodecs latent_halves{.key = f16, .value = f16, .centered = false, .in_key = true};
+constexpr KvCodecs latent_floats{.key = f32, .value = f32, .centered = false, .in_key = true};
+constexpr AttentionShape all_kinds{.window = 300, .soft_cap = 2.5f, .sinks = true};
 
 // The variants use fewer registers, or no instruction for halves.
 TEST(Attention, EveryVariantOfTheCpuKernelsGivesTheSameBits) {
   if (!testing::has_cpu_family()) GTEST_SKIP() << testing::needs_cpu_family;
   for (const Shape shape :
-       {Shape{64, 9, 3}, Shape{80, 5, 1}, Shape{64, 9, 3, 64, RopeKind::pairs, floats}}) {
+       {Shape{64, 9, 3}, Shape{80, 5, 1}, Shape{64, 9, 3, 64, RopeKind::pairs, floats},
+        Shape{96, 40, 1, 32, RopeKind::pairs, latent_halves, {}, 64}}) {
     Runner cpu("cpu", shape);
     Runner narrow("cpu", shape, {.sums = 6, .half_by_integers = false});
     Runner middle("cpu", shape, {.sums = 12, .half_by_integers = false});
@@ -108,11 +113,15 @@ const std::vector<Shape> shapes{
     {32, 4, 2, 32, RopeKind::pairs, KvCodecs{.key = {}, .value = {}, .centered = true}},
     {64, 9, 3, 64, RopeKind::pairs, floats},
     {80, 5, 1, 40, RopeKind::halves, KvCodecs{.key = f32, .value = f16, .centered = true}},
+    {48, 4, 1, 16, RopeKind::pairs, latent_floats, {}, 32},
+    {64, 7, 1, 16, RopeKind::pairs, latent_halves, {}, 48},
+    {96, 40, 1, 32, RopeKind::halves, latent_halves, all_kinds, 64},  // more than a set of heads
+    {576, 20, 1, 64, RopeKind::pairs, latent_halves, {}, 512},
 };
 
 std::vector<Shape> shapes_of_whole_blocks() {
   std::vector<Shape> whole = shapes;
-  std::erase_if(whole, [](const Shape& s) { return s.head_dim % block_columns != 0; });
+  std::erase_if(whole, [](const Shape& s) { return s.value_dim() % block_columns != 0; });
   return whole;
 }
 
@@ -120,7 +129,7 @@ std::string name_of(const ::testing::TestParamInfo<Shape>& shape) {
   const Shape& s = shape.param;
   return std::to_string(s.head_dim) + "x" + std::to_string(s.heads) + "x" +
          std::to_string(s.kv_heads) + (s.codecs.centered ? "c" : "") + "_" +
-         codec_name(s.codecs.key) + "_" + codec_name(s.codecs.value);
+         codec_name(s.codecs.key) + "_" + (s.latent > 0 ? "key" : codec_name(s.codecs.value));
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, AttentionTest, ::testing::ValuesIn(shapes), name_of);

@@ -91,6 +91,9 @@ TEST(ChooseKv, HeadsOf96HaveGroupsOf32) {
 TEST(ChooseKv, PassesOverWhatTheHeadsCannotBeStoredIn) {
   const KvShape shape(30, {3, 80});
   EXPECT_EQ(chosen({.memory_bytes = MiB, .max_batch = 16, .context_tokens = 8192}, shape), "f16");
+  // Keys of 256 channels that hold the values could be packed, but not yet.
+  const KvShape latent(30, {1, 256, true});
+  EXPECT_EQ(chosen({.memory_bytes = MiB, .max_batch = 16, .context_tokens = 8192}, latent), "f16");
 }
 
 TEST(ChooseKv, TheLadderGetsSmallerStepByStep) {

@@ -166,6 +166,43 @@ TEST(KvPolicy, ReadsAndRefusesProtection) {
   EXPECT_EQ(resolve(beyond, small).error().code, Code::invalid_value);
 }
 
+// A key of 576 channels, 512 of which are the value.
+TEST(KvPolicy, ValuesThatAreChannelsOfKeysAreNotStored) {
+  const KvShape latent(27, {1, 576, true});
+  for (const auto& [name, bytes] : {std::pair("f16", 2), std::pair("f32", 4)}) {
+    const KvLayers stored = layers(name, latent);
+    EXPECT_EQ(stored.name(latent), std::string(name) + "/key x27");
+    EXPECT_EQ(stored.bytes_per_token(latent), 27.0 * 576 * bytes);
+    EXPECT_EQ(layer_page_bytes(stored.layers[0], latent.layers[0]), 16u * 576 * bytes);
+    // As results name it.
+    EXPECT_EQ(canonical_kv(stored.name(latent)).value_or("refused"), stored.name(latent));
+    EXPECT_EQ(layers(std::string(name) + "/key", latent), stored);
+  }
+  EXPECT_EQ(layers("f16", latent).compression(latent), 1.0);
+  EXPECT_EQ(layers("f32", latent).compression(latent), 0.5);
+  EXPECT_EQ(policy("f16/key").name(), "f16/key");
+}
+
+TEST(KvPolicy, OneCodecStoresKeysAndTheValuesInThem) {
+  const KvShape latent(2, {1, 128, true});
+  for (const char* text : {"q8", "q8g32", "r4", "f16/q8g64", "q8g64/f16", "f16/f32", "q8g64/key"}) {
+    const auto refused = resolve(policy(text), latent);
+    ASSERT_FALSE(refused) << text;
+    EXPECT_EQ(refused.error().code, Code::unsupported_field);
+    EXPECT_NE(refused.error().message.find("one codec stores both"), std::string::npos) << text;
+    EXPECT_NE(refused.error().hint.find("use f16"), std::string::npos) << text;
+  }
+  const auto other = resolve(policy("f16/key"), small);
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, Code::unsupported_field);
+  EXPECT_NE(other.error().message.find("no part of its keys"), std::string::npos);
+  EXPECT_FALSE(parse_kv_policy("key"));
+  EXPECT_FALSE(parse_kv_policy("key/f16"));
+  EXPECT_FALSE(check_centering(latent));
+  EXPECT_EQ(check_centering(latent).error().code, Code::unsupported_field);
+  EXPECT_TRUE(check_centering(small));
+}
+
 TEST(KvPolicy, RefusesHeadsThatACodecCannotStoreAndSaysWhy) {
   struct Case {
     const char* policy;

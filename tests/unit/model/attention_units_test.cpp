@@ -15,7 +15,7 @@ TEST(AttentionUnits, AStepGetsTheTilesOnceAndTheUnitsOfEachWindow) {
                           {.token = 1, .count = 5, .first_position = 700}},
                  .attention = {{.window = 0}, {.window = 100}},
                  .words = {77}};
-  const AttentionLimits limits{.tile_tokens = 3, .workers = 1, .kv_heads = 2};
+  const AttentionLimits limits{.tile_tokens = 3, .workers = 1, .head_sets = 2};
   AttentionPlanner().append(std::vector{limits, limits}, step);
   using Words = std::vector<std::uint32_t>;
   const auto words = [&](const ItemList& list, std::uint32_t each) {
@@ -38,8 +38,8 @@ TEST(AttentionUnits, LayersOfOtherHeadsGetTilesOfTheirOwn) {
   StepTable step{.rows = {{.token = 0, .count = 4, .first_position = 9}},
                  .attention = {{.window = 0}, {.window = 0}, {.window = 8}},
                  .words = {}};
-  const AttentionLimits of_two{.tile_tokens = 2, .workers = 1, .kv_heads = 1};
-  const AttentionLimits of_four{.tile_tokens = 4, .workers = 1, .kv_heads = 4};
+  const AttentionLimits of_two{.tile_tokens = 2, .workers = 1, .head_sets = 1};
+  const AttentionLimits of_four{.tile_tokens = 4, .workers = 1, .head_sets = 4};
   AttentionPlanner().append(std::vector{of_two, of_four, of_two}, step);
   const auto tiles = [&](std::size_t entry) {
     const ItemList& list = step.attention[entry].tiles;
@@ -56,7 +56,7 @@ TEST(AttentionUnits, LayersOfOtherHeadsGetTilesOfTheirOwn) {
 TEST(AttentionUnits, AChunkIsCutIntoTilesAndALastTokenStandsApart) {
   const StepRow row{.token = 3, .count = 9, .first_position = 250};
   AttentionPlanner planner;
-  const auto& plan = planner.plan({&row, 1}, {.tile_tokens = 4, .workers = 1, .kv_heads = 1}, 0);
+  const auto& plan = planner.plan({&row, 1}, {.tile_tokens = 4, .workers = 1, .head_sets = 1}, 0);
   ASSERT_EQ(plan.tiles.size(), 2u);
   EXPECT_EQ(plan.tiles[0].token, 3u);
   EXPECT_EQ(plan.tiles[1].token, 7u);
@@ -78,7 +78,7 @@ TEST(AttentionUnits, LongTilesAreCutSoThatEveryWorkerHasSeveral) {
                                   {.token = 1, .count = 1, .first_position = 100},
                                   {.token = 2, .count = 1, .first_position = 4095}};
   AttentionPlanner planner;
-  const auto& plan = planner.plan(rows, {.tile_tokens = 8, .workers = 2, .kv_heads = 3}, 0);
+  const auto& plan = planner.plan(rows, {.tile_tokens = 8, .workers = 2, .head_sets = 3}, 0);
   const auto& units = plan.single;
   std::map<std::uint32_t, std::vector<Unit>> of_token;
   std::uint32_t longest = units[0].count;
@@ -115,7 +115,7 @@ TEST(AttentionUnits, BothListsAreCutWithoutSharingPartialsOrCounters) {
   const std::vector<StepRow> rows{{.token = 0, .count = 1, .first_position = 6999},
                                   {.token = 1, .count = 2, .first_position = 4094}};
   AttentionPlanner planner;
-  const auto& plan = planner.plan(rows, {.tile_tokens = 8, .workers = 2, .kv_heads = 1}, 0);
+  const auto& plan = planner.plan(rows, {.tile_tokens = 8, .workers = 2, .head_sets = 1}, 0);
   const auto &single = plan.single, &multi = plan.multi;
   ASSERT_GT(single[0].parts, 1u);
   ASSERT_GT(multi[0].parts, 1u);
@@ -131,7 +131,7 @@ TEST(AttentionUnits, SegmentsBeforeAWindowAreLeftOut) {
   const std::vector<StepRow> rows{{.token = 0, .count = 1, .first_position = 6999},
                                   {.token = 1, .count = 8, .first_position = 2607}};
   AttentionPlanner planner;
-  const AttentionLimits limits{.tile_tokens = 4, .workers = 1, .kv_heads = 1};
+  const AttentionLimits limits{.tile_tokens = 4, .workers = 1, .head_sets = 1};
   constexpr std::uint32_t window = 2097;
   const auto& whole = planner.plan(rows, limits, window);
   const auto &single = whole.single, &multi = whole.multi;
@@ -157,7 +157,7 @@ TEST(AttentionUnits, ManyShortRowsStayWhole) {
   std::vector<StepRow> rows;
   for (std::uint32_t i = 0; i < 64; ++i) rows.push_back({i, 1, 300});
   AttentionPlanner planner;
-  const auto& plan = planner.plan(rows, {.tile_tokens = 8, .workers = 2, .kv_heads = 3}, 0);
+  const auto& plan = planner.plan(rows, {.tile_tokens = 8, .workers = 2, .head_sets = 3}, 0);
   EXPECT_EQ(plan.single.size(), 64u);
   EXPECT_EQ(plan.partials, 0u);
 }

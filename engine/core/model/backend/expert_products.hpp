@@ -28,6 +28,8 @@ class ExpertProducts {
 
   // Compiles what a layer needs; costs nothing if that is done.
   virtual Status prepare(const ExpertWeights& weights) = 0;
+  // The same for products by one matrix, which run() launches.
+  virtual Status prepare(const ExpertMatrix& matrix) = 0;
   // Whether gated() computes the layer's gate and up. If not, run() does, and Experts the rest.
   virtual bool fuses_gate(const ExpertWeights& weights) const = 0;
   // The forms in which the rows of sorted tokens must stand side by side for products by this

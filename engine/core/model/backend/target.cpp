@@ -21,11 +21,12 @@ AttentionKind kind_for(const AttentionSpec& attention) {
           .turn_dim = attention.norm_after_rope ? turned : 0,
           .head_norm = attention.head_norm,
           .output_gate = attention.output_gate,
+          .latent = attention.latent ? attention.latent->rank : 0,
           .scale = attention.scale};
 }
 
 AttentionCut cut_for(const AttentionKind& kind) {
-  return {kind.window, kind.heads, kind.kv_heads};
+  return {kind.window, kind.heads, kind.kv_heads, kind.latent > 0};
 }
 
 }  // namespace
@@ -72,9 +73,14 @@ std::string Target::gate_define() const {
 
 std::vector<std::string> Target::head_defines(std::uint32_t kind) const {
   const AttentionKind& shape = kinds[kind];
-  return {define("HEAD_DIM", shape.head_dim), define("HEADS", shape.heads),
-          define("KV_HEADS", shape.kv_heads), define("K_ROW", shape.k_row()),
-          define("V_ROW", shape.v_row()),     define("ROW_ITEMS", device->row_items())};
+  std::vector<std::string> out{
+      define("HEAD_DIM", shape.head_dim), define("HEADS", shape.heads),
+      define("KV_HEADS", shape.kv_heads), define("K_ROW", shape.k_row()),
+      define("V_ROW", shape.v_row()),     define("ROW_ITEMS", device->row_items())};
+  if (shape.latent == 0) return out;
+  out.push_back(define("VALUE_DIM", shape.latent));
+  out.push_back(define("VALUE_FIRST", shape.head_dim - shape.latent));
+  return out;
 }
 
 std::vector<std::string> Target::attention_defines(std::uint32_t kind) const {

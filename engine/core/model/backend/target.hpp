@@ -29,13 +29,17 @@ struct AttentionKind {
   std::uint32_t turn_dim = 0;  // that is turned before the heads' norms
   HeadNorm head_norm = HeadNorm::none;
   bool output_gate = false;
+  // Of latent attention: the channels of a value, which are the last of its key; a row of qkv has
+  // no values then. 0: values are as wide as keys.
+  std::uint32_t latent = 0;
   float scale = 0.0f;
   bool operator==(const AttentionKind&) const = default;
 
-  std::uint32_t columns() const { return heads * head_dim; }  // of the output
+  std::uint32_t value_dim() const { return latent > 0 ? latent : head_dim; }
+  std::uint32_t columns() const { return heads * value_dim(); }  // of the output
   std::uint32_t k_row() const { return heads * head_dim; }
   std::uint32_t v_row() const { return k_row() + kv_heads * head_dim; }
-  std::uint32_t gate_row() const { return v_row() + kv_heads * head_dim; }
+  std::uint32_t gate_row() const { return v_row() + (latent > 0 ? 0 : kv_heads * head_dim); }
   // Floats of a row.
   std::uint32_t qkv_stride() const { return gate_row() + (output_gate ? columns() : 0); }
 };
@@ -43,6 +47,7 @@ struct AttentionKind {
 // Kinds whose attention a step cuts alike, and so share an entry of StepTable::attention.
 struct AttentionCut {
   std::uint32_t window = 0, heads = 0, kv_heads = 0;
+  bool latent = false;
   bool operator==(const AttentionCut&) const = default;
 };
 

@@ -27,6 +27,7 @@ Result<Kernel> CpuBackend::build_attention(const KvCodecs& codecs, std::uint32_t
                       .sources = {"attention/cpu.cl"},
                       .defines = target().attention_defines(kind)};
   program.defines.push_back(define("QUERIES", queries));
+  program.defines.push_back(define("HEAD_SETS", limits_of(kind).head_sets));
   program.defines.push_back(define("SUMS", target().variant.sums));
   if (target().variant.half_by_integers) program.defines.emplace_back("HALF_BY_INTEGERS=1");
   program.defines.push_back(define("DOT", static_cast<std::uint64_t>(device_->dot())));
@@ -53,7 +54,7 @@ Status CpuBackend::attend_units(Kernel& kernel, const AttentionCall& call, Atten
   const AttentionItems& items = call.step.attention[target().cut_of(kv.kind)];
   const std::uint32_t columns = kind.columns();
   const std::uint32_t groups =
-      std::min(units.count * kind.kv_heads, target().device->info().compute_units);
+      std::min(units.count * limits_of(kv.kind).head_sets, target().device->info().compute_units);
   return device_->launch(kernel, {.groups = {groups}},
                          {call.qkv, call.rope, kv.means, kv.sinks, kv.buffer, call.step_words,
                           out.rows, scratch_.partials, scratch_.work, items.positions_at,
@@ -66,7 +67,7 @@ Result<Forms> CpuBackend::attend(const AttentionCall& call, const Activation& ou
   const AttentionKind& kind = target().kinds[call.kv.kind];
   const AttentionItems& items = call.step.attention[target().cut_of(call.kv.kind)];
   MILLRACE_TRY(scratch_.reserve_attention(*device_, kind, limits_of(call.kv.kind), items));
-  const bool quantizes = forms.codes && kind.head_dim % block_columns == 0;
+  const bool quantizes = forms.codes && kind.value_dim() % block_columns == 0;
   const bool rows = forms.rows || !quantizes;
   const AttentionOutput to{rows ? out.rows : no_buffer, quantizes ? out.codes : no_buffer};
   MILLRACE_TRY(attend_units(kernels.attend_one, call, to, items.single_units));

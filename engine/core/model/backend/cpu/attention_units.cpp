@@ -22,7 +22,7 @@ std::uint64_t AttentionPlanner::longest_unit(std::span<const Tile> tiles,
                                              const AttentionLimits& limits) {
   if (limits.workers == 1) return ~0ull;
   std::uint64_t work = 0;
-  for (const Tile& tile : tiles) work += std::uint64_t{tile.segments} * limits.kv_heads;
+  for (const Tile& tile : tiles) work += std::uint64_t{tile.segments} * limits.head_sets;
   return std::max<std::uint64_t>(1, work / (std::uint64_t{limits.workers} * units_per_worker));
 }
 

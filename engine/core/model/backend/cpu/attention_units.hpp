@@ -18,7 +18,7 @@ namespace millrace::engine {
 struct AttentionLimits {
   std::uint32_t tile_tokens = 1;  // most tokens in one tile
   std::uint32_t workers = 1;      // cores that compute units
-  std::uint32_t kv_heads = 1;     // each unit is computed once for each KV head
+  std::uint32_t head_sets = 1;    // each unit is computed once for each (attention/heads.cl)
 };
 
 struct AttentionUnits {

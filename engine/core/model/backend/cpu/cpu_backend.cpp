@@ -9,15 +9,25 @@
 namespace millrace::engine {
 namespace {
 
+// The heads of a latent are many. Those of a set, which share loads, are as many as registers hold
+// the sums of. In other models a set is the heads of a KV head.
+std::uint32_t head_sets_of(const AttentionCut& cut, std::uint32_t sums) {
+  if (!cut.latent) return cut.kv_heads;
+  std::uint32_t shared = std::min(cut.heads, sums);
+  while (cut.heads % shared != 0) --shared;
+  return cut.heads / shared;
+}
+
 // A tile has as many queries as there are registers for their sums, so that they share each key and
 // value that is loaded. It has at least two tokens, because the kernel for decoding rows computes
 // tiles of one.
 std::vector<AttentionLimits> limits_for(const Target& target) {
   std::vector<AttentionLimits> out;
   for (const AttentionCut& cut : target.cuts) {
-    out.push_back({.tile_tokens = std::max(2u, target.variant.sums * cut.kv_heads / cut.heads),
+    const std::uint32_t sets = head_sets_of(cut, target.variant.sums);
+    out.push_back({.tile_tokens = std::max(2u, target.variant.sums * sets / cut.heads),
                    .workers = target.device->info().compute_units,
-                   .kv_heads = cut.kv_heads});
+                   .head_sets = sets});
   }
   return out;
 }

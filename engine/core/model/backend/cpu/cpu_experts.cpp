@@ -25,6 +25,11 @@ Status CpuExperts::prepare(const ExpertWeights& weights) {
   return prepare_matrix(weights.down, false);
 }
 
+Status CpuExperts::prepare(const ExpertMatrix& matrix) {
+  MILLRACE_TRY(scratch_->reserve_sums(*device_));
+  return prepare_matrix(matrix, false);
+}
+
 Status CpuExperts::prepare_matrix(const ExpertMatrix& matrix, bool gated) {
   for (const ExpertRun& run : matrix.runs) {
     const ProductKey key = key_of(run.format, matrix.columns, gated);

@@ -20,6 +20,7 @@ class CpuExperts final : public ExpertProducts {
         gate_(gate) {}
 
   Status prepare(const ExpertWeights& weights) override;
+  Status prepare(const ExpertMatrix& matrix) override;
   bool fuses_gate(const ExpertWeights& weights) const override;
   Forms gathered(const ExpertMatrix& matrix) const override { return backend_->inputs_of(matrix); }
   Status run(const ExpertMatrix& matrix, const ExpertsCall& call, const Buffer& out) override;

@@ -52,6 +52,9 @@ class Writer {
     row("MR_ADD(" + (add.weight != nullptr ? vector(*add.weight) : "0") + ", " +
         float_text(static_cast<double>(add.scale)) + ");");
   }
+  // Latent attention runs in parts (WholeLayers::why_in_parts).
+  void add(const SplitOp&) {}
+  void add(const HeadProductOp&) {}
   void add(const StoreOp&) { phase("MR_STORE", attention_arguments()); }
   void add(const AttendOp&) { phase("MR_ATTEND", attention_arguments(), ATTEND_COUNTERS); }
   // Layers with these operations run in parts (WholeLayers::why_in_parts).

@@ -19,13 +19,13 @@ Status CpuScratch::reserve_sums(Device& device) {
 Status CpuScratch::reserve_attention(Device& device, const AttentionKind& kind,
                                      const AttentionLimits& limits, const AttentionItems& items) {
   // For the larger tiles.
-  const std::uint64_t rows = std::uint64_t{limits.tile_tokens} * (kind.heads / kind.kv_heads);
-  const std::uint64_t record = RECORD_VECTORS_OF(rows, kind.head_dim) * 16 * sizeof(float);
-  const std::uint64_t bytes = items.partials * kind.kv_heads * record;
+  const std::uint64_t rows = std::uint64_t{limits.tile_tokens} * (kind.heads / limits.head_sets);
+  const std::uint64_t record = RECORD_VECTORS_OF(rows, kind.value_dim()) * 16 * sizeof(float);
+  const std::uint64_t bytes = std::uint64_t{items.partials} * limits.head_sets * record;
   if (partials.size_bytes() < bytes) {
     MILLRACE_ASSIGN(partials, device.allocate(bytes, "the partial sums of attention"));
   }
-  const std::uint64_t words = WORK_CUTS + std::uint64_t{items.counters} * kind.kv_heads;
+  const std::uint64_t words = WORK_CUTS + std::uint64_t{items.counters} * limits.head_sets;
   if (work.size_bytes() < words * 4) {
     MILLRACE_ASSIGN(work, device.allocate_zeroed(2 * words * 4, "the counters of attention"));
   }

@@ -96,6 +96,7 @@ std::string WholeLayers::why_in_parts(const LayerProgram& layer) const {
   if (!target_->device->has_addresses()) {
     return "whole layers need a CPU device that shares the host's memory";
   }
+  if (layer.spec->attention.latent) return "latent attention runs in parts";
   if (target_->math != MathMode::fast) return "whole layers need --math fast";
   if (layer.spec->recurrence.exists()) return "layers with a recurrence run in parts";
   if (layer.spec->attention.output_gate) return "layers that gate their attention run in parts";

@@ -15,6 +15,7 @@ class GenericExperts final : public ExpertProducts {
       : backend_(&backend), device_(backend.target().device) {}
 
   Status prepare(const ExpertWeights& weights) override;
+  Status prepare(const ExpertMatrix& matrix) override;
   bool fuses_gate(const ExpertWeights&) const override { return false; }
   Forms gathered(const ExpertMatrix&) const override { return {}; }
   Status run(const ExpertMatrix& matrix, const ExpertsCall& call, const Buffer& out) override;
@@ -23,7 +24,6 @@ class GenericExperts final : public ExpertProducts {
  private:
   // Format and padded K.
   using ProductKey = std::pair<PanelFormat, std::uint32_t>;
-  Status prepare(const ExpertMatrix& matrix);
   bool reads_codes(const PanelFormat& format) const {
     return backend_->inputs_of(format, backend_->target().math).codes;
   }
