@@ -8,7 +8,7 @@ namespace millrace::engine {
 namespace {
 
 // The head sizes for which packed codes have a layout.
-constexpr std::array<std::uint32_t, 4> packed_head_sizes{64, 96, 128, 256};
+constexpr std::array<std::uint32_t, 5> packed_head_sizes{64, 96, 128, 256, 512};
 
 }  // namespace
 
@@ -19,7 +19,7 @@ Status check_head_size(const KvCodec& codec, std::uint32_t head_dim) {
   if (std::ranges::find(packed_head_sizes, head_dim) == packed_head_sizes.end()) {
     return fail(Code::unsupported_field,
                 what + " cannot store heads of " + size +
-                    " channels: packed codes are laid out for heads of 64, 96, 128 and 256",
+                    " channels: packed codes are laid out for heads of 64, 96, 128, 256 and 512",
                 "use f16 with this model");
   }
   if (codec.kind == CodecKind::rotated && (head_dim & (head_dim - 1)) != 0) {

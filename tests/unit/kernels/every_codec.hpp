@@ -14,7 +14,7 @@ struct StoredAs {
 
 inline std::vector<StoredAs> every_codec() {
   std::vector<StoredAs> out;
-  for (const std::uint32_t head_dim : {64u, 96u, 128u, 256u, 80u}) {
+  for (const std::uint32_t head_dim : {64u, 96u, 128u, 256u, 512u, 80u}) {
     out.push_back({"f16", head_dim});
     out.push_back({"f32", head_dim});
     for (const int bits : {8, 6, 5, 4, 3, 2}) {

@@ -125,11 +125,12 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"r2/q5g64", 64, 8, 8}, Case{"r3/r4", 64, 3, 1}, Case{"r4/r6", 64, 16, 4},
         Case{"q2g32/r5", 64, 4, 2}, Case{"q6g128/q8g64", 128, 8, 2}, Case{"r5/r3", 128, 8, 8},
         Case{"q8g32/q4g128", 128, 3, 1}, Case{"r8/r4", 128, 8, 1}, Case{"r4/r3", 256, 4, 1},
-        Case{"q8g64/q3g128", 256, 3, 1}, Case{"r6/r5", 256, 8, 8}, Case{"q8g32/q8g32", 96, 8, 2},
-        Case{"q5g32/q3g32", 96, 6, 2}, Case{"f16/q4g32", 96, 4, 4}, Case{"f16/r3", 64, 9, 3},
-        Case{"r5/f16", 64, 9, 3}, Case{"f32/r3", 64, 9, 3}, Case{"q8g32/f32", 128, 4, 1},
-        Case{"f16/q8g128", 256, 4, 1}, Case{"f16/r3", 64, 6, 2, true},
-        Case{"q8g32/q4g64", 128, 4, 1, true}, Case{"r4/r3", 256, 4, 1, true}),
+        Case{"r5/r3", 512, 8, 1}, Case{"q8g64/q4g128", 512, 4, 2}, Case{"q8g64/q3g128", 256, 3, 1},
+        Case{"r6/r5", 256, 8, 8}, Case{"q8g32/q8g32", 96, 8, 2}, Case{"q5g32/q3g32", 96, 6, 2},
+        Case{"f16/q4g32", 96, 4, 4}, Case{"f16/r3", 64, 9, 3}, Case{"r5/f16", 64, 9, 3},
+        Case{"f32/r3", 64, 9, 3}, Case{"q8g32/f32", 128, 4, 1}, Case{"f16/q8g128", 256, 4, 1},
+        Case{"f16/r3", 64, 6, 2, true}, Case{"q8g32/q4g64", 128, 4, 1, true},
+        Case{"r4/r3", 256, 4, 1, true}),
     name_of);
 
 }  // namespace

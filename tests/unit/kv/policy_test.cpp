@@ -217,6 +217,7 @@ TEST(KvPolicy, RefusesHeadsThatACodecCannotStoreAndSaysWhy) {
                                                    {"q8g32", 96, nullptr},
                                                    {"q8g64", 128, nullptr},
                                                    {"q8g128", 256, nullptr},
+                                                   {"r4", 512, nullptr},
                                                    {"r5/r3", 256, nullptr},
                                                    {"q8g64", 80, "64, 96"},
                                                    {"r4", 80, "64, 96"},
