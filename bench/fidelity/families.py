@@ -42,7 +42,7 @@ import fidelity  # noqa: E402
 import gemma_reference  # noqa: E402
 import hugging_face  # noqa: E402
 import weights  # noqa: E402
-from models import AWAITED, MODELS  # noqa: E402
+from models import MODELS  # noqa: E402
 from quantized import Quantized  # noqa: E402
 
 WINDOWS, WINDOWS_OF_EXPERTS, SIZE = 32, 256, 128
@@ -150,7 +150,7 @@ def main():
         if args.gemma:
             show(gemma(args.gemma, folder))
             return
-        for name in args.model or [name for name in MODELS if name not in AWAITED]:
+        for name in args.model or MODELS:
             for kind in [args.type] if args.type else TYPES:
                 show(tiny(name, kind, folder, args.times))
 

@@ -189,8 +189,8 @@ def write(model, path):
 
 def recipe():
     """A digest of the sources that decide the bytes of a file."""
-    sources = [pathlib.Path(__file__), *(FAMILIES / f"{name}.py"
-                                         for name in ("models", "recurrent", "weights", "write_gguf"))]
+    names = ("models", "parts", "recurrent", "weights", "write_gguf")
+    sources = [pathlib.Path(__file__), *(FAMILIES / f"{name}.py" for name in names)]
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 
 

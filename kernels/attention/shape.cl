@@ -6,6 +6,7 @@
 //     WINDOW    how many positions a query sees; its own is the last of them
 //     SOFT_CAP  the limit of a score's magnitude, a float
 //     SINKS     1: each query head has a logit that takes part in its softmax and has no value
+//     STORES    0: the layer attends to another layer's keys and values, and stores none
 #include "common/cap.cl"
 #include "kv/layout.cl"
 
@@ -14,6 +15,9 @@
 #endif
 #ifndef SINKS
 #define SINKS 0
+#endif
+#ifndef STORES
+#define STORES 1
 #endif
 // A cap applies to true scores, so the part that centered keys lack is added before it, not after.
 #if KEY_CENTERED && defined(SOFT_CAP)

@@ -305,7 +305,7 @@ static inline void MR_Q(mr_attend)(const Attention* a, uint units, uint unit_cou
     const Unit unit = mr_unit(a->kv, a->step, a->positions, a->tables, units, index);
     const uint begin = mr_first_seen(unit.position) / SEGMENT_TOKENS;
     const uint segments = (unit.position + unit.tokens - 1) / SEGMENT_TOKENS + 1;
-#if NARROW
+#if NARROW && STORES
     if (unit.last == segments) {
       mr_store_token(a->qkv + (size_t)unit.token * a->qkv_stride, a->rope, a->means, a->kv,
                      unit.table[unit.position / PAGE_TOKENS], unit.position, unit.kv_head);

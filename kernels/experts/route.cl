@@ -12,6 +12,7 @@
 //   groups   experts lie in so many groups of equal size, at most 32. If there are several, only
 //            the `groups_used` best have experts to choose: those with the largest sums of their
 //            two best experts' probabilities (with bias)
+//   factors  float [EXPERTS], or null: the weight of a chosen expert is multiplied by its own
 //   launch   one work-item a token
 //   defines  EXPERTS, their number
 //
@@ -130,6 +131,7 @@ typedef struct {
   __global uint* places;
   uint stride, used, kind, flags, groups, groups_used, shared_at;
   float scale;
+  __global const float* factors;
 } Router;
 
 static inline void mr_route(const Router* by, uint token, uint tokens) {
@@ -174,6 +176,7 @@ static inline void mr_route(const Router* by, uint token, uint tokens) {
   }
   for (uint r = 0; r < used; ++r) {
     if ((flags & ROUTE_NORMALIZED) != 0) weights[r] = weights[r] * inverse;
+    if (by->factors != 0) weights[r] = weights[r] * by->factors[chosen[r]];
     weights[r] = isequal(extra, extra) ? weights[r] * by->scale : NAN;
   }
   weights[used] = extra;
@@ -191,8 +194,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void route(__global const float* logits, __global const float* bias, __global float* weights,
            __global uint* chosen, __global uint* runs, __global uint2* slots, __global uint* places,
            uint stride, uint used, uint kind, uint flags, uint groups, uint groups_used,
-           uint shared_at, float scale) {
-  const Router router = {logits, bias, weights, chosen, runs,        slots,     places, stride,
-                         used,   kind, flags,   groups, groups_used, shared_at, scale};
+           uint shared_at, float scale, __global const float* factors) {
+  const Router router = {logits, bias, weights, chosen, runs, slots, places, stride, used,
+                         kind, flags, groups, groups_used, shared_at, scale,
+                         factors};
   mr_route(&router, (uint)get_global_id(0), (uint)get_global_size(0));
 }

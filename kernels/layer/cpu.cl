@@ -166,9 +166,9 @@ static inline bool mr_await(const LayerStep* s, uint* patience, MrCounter done, 
   }
 #define MR_SCALE_QUERIES(qkv_stride, factors) \
   mr_scale_queries(s->qkv + (size_t)c * (qkv_stride), (factors)[s->step[s->positions + c]])
-#define MR_ADD(weight, scale)                                                                     \
+#define MR_ADD(weight, scale, total)                                                               \
   mr_add_branch(s->hidden + (size_t)c * HIDDEN_STRIDE, s->branch + (size_t)c * HIDDEN_STRIDE,     \
-                weight, MR_CEIL(WIDTH, 16), s->inverse_width, s->epsilon, scale)
+                weight, MR_CEIL(WIDTH, 16), s->inverse_width, s->epsilon, scale, total, 0)
 
 // Chunk j of a product is `run` of its `units` by `width` columns: neighbours share panels.
 #define MR_CHUNKS(units) (MR_CEIL(units, s->run) * s->column_runs)

@@ -55,7 +55,7 @@
                            MR_MEMORY(uint, CHOSEN), MR_MEMORY(uint, RUNS),                        \
                            MR_MEMORY(uint2, SLOTS), MR_MEMORY(uint, PLACES), stride, used, kind,  \
                            (flags) | (MR_SORTED ? 0u : ROUTE_DIRECT), groups, groups_used,        \
-                           shared_at, scale};                                                     \
+                           shared_at, scale, 0};                                                  \
     MR_ROWS(place, mr_route(&router, c, s->columns);)                                             \
   }
 

@@ -4,6 +4,7 @@ interleaved matrices, stacked experts.
 """
 import numpy as np
 
+import hugging_face_gemma4 as gemma4
 import hugging_face_recurrent as recurrent
 from models import EXPERTS
 
@@ -43,7 +44,8 @@ OTHER_NAMES = {
     "minimax-m2": {"exp_probs_b.bias": "mlp.e_score_correction_bias"},
     "ernie4_5-moe": {"exp_probs_b.bias": "mlp.gate.moe_statics.e_score_correction_bias"},
     "hunyuan-dense": {"attn_q_norm.weight": "self_attn.query_layernorm.weight",
-                      "attn_k_norm.weight": "self_attn.key_layernorm.weight"}} | recurrent.NAMES
+                      "attn_k_norm.weight": "self_attn.key_layernorm.weight"}}
+OTHER_NAMES |= recurrent.NAMES | gemma4.NAMES
 OUTSIDE = {"token_embd.weight": "model.embed_tokens.weight",
            "output_norm.weight": "model.norm.weight", "output.weight": "lm_head.weight"}
 
@@ -64,6 +66,8 @@ def halves_from_pairs(rows, heads):
 
 def experts(model, layer):
     """The parameters of a layer's experts from its tensors: gate and up are one matrix."""
+    if model.name in gemma4.NAMES:
+        return {}  # one matrix, as the class has it
     if "ffn_gate_up_exps.weight" in layer:
         return {"mlp.experts.gate_up_proj": layer["ffn_gate_up_exps.weight"],
                 "mlp.experts.down_proj": layer["ffn_down_exps.weight"]}
@@ -90,7 +94,7 @@ def latent_heads(layer):
 def parameters(model):
     """Name -> float32 array of every parameter of the official class."""
     names = NAMES | OTHER_NAMES.get(model.name, {})
-    outside = OUTSIDE | recurrent.OUTSIDE.get(model.name, {})
+    outside = OUTSIDE | recurrent.OUTSIDE.get(model.name, {}) | gemma4.OUTSIDE.get(model.name, {})
     body = recurrent.BODIES.get(model.name, "model")
     heads = {"attn_q": model.sizes.heads, "attn_k": model.sizes.kv_heads}
     out, layers = {}, {}
@@ -114,7 +118,8 @@ def parameters(model):
         made = experts(model, layer) if "ffn_down_exps.weight" in layer else {}
         if "attn_k_b.weight" in layer:
             made |= latent_heads(layer)
-        made |= {names[short]: values for short, values in layer.items() if "_exps." not in short}
+        made |= {names[short]: values for short, values in layer.items()
+                 if "_exps." not in short or short in names}
         out |= {f"{body}.layers.{number}.{name}": values for name, values in made.items()}
     if model.tied:
         out["lm_head.weight"] = out[outside["token_embd.weight"]]

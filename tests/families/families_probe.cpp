@@ -2,7 +2,8 @@
 // test_families.py compares them with golden logits. Users never see logits, so no other program
 // prints them.
 //
-//   families_probe --model M.gguf --tokens T.json --output FILE [--math M] [--kv POLICY]
+//   families_probe --model M.gguf --tokens T.json --output FILE [--math M] [--kv POLICY] [--variant
+//   FAMILY]
 //
 // T.json holds a list of token ids. FILE is float32 [schedule][position][vocabulary],
 // little-endian. Prints {"schedules": [...], "vocabulary": n, "kv": "..."}. An error of the engine
@@ -74,10 +75,11 @@ Tokens read_tokens(const std::string& path) {
   return nlohmann::json::parse(file).get<Tokens>();
 }
 
-nlohmann::json write_logits(const Paths& paths, const millrace::engine::ModelOptions& options) {
+nlohmann::json write_logits(const Paths& paths, const millrace::engine::ModelOptions& options,
+                            const std::string& variant) {
   const Tokens tokens = read_tokens(paths.tokens);
   const auto file = must(millrace::engine::open_model(paths.model));
-  ModelRunner runner(file, options);
+  ModelRunner runner(file, options, {.variant = variant});
   std::ofstream out(paths.output, std::ios::binary);
   std::vector<std::string> names;
   for (const Schedule& schedule : schedules) {
@@ -99,17 +101,18 @@ nlohmann::json write_logits(const Paths& paths, const millrace::engine::ModelOpt
 int main(int argc, char** argv) {
   CLI::App app("Writes the engine's logits of every position in several schedules of steps");
   Paths paths;
-  std::string math = "exact";
+  std::string math = "exact", variant;
   millrace::engine::ModelOptions options{.kv_bytes = 64 << 20, .step_tokens = 512};
   app.add_option("--model", paths.model)->required();
   app.add_option("--tokens", paths.tokens)->required();
   app.add_option("--output", paths.output)->required();
   app.add_option("--math", math)->check(CLI::IsMember({"exact", "fast"}));
   app.add_option("--kv", options.kv);
+  app.add_option("--variant", variant);
   CLI11_PARSE(app, argc, argv);
   options.math = millrace::engine::find_math(math).value();
   try {
-    std::printf("%s\n", write_logits(paths, options).dump().c_str());
+    std::printf("%s\n", write_logits(paths, options, variant).dump().c_str());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

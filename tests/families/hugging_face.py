@@ -9,6 +9,7 @@ import numpy as np
 import torch
 import transformers
 
+import hugging_face_gemma4 as gemma4
 import hugging_face_recurrent as recurrent
 from checkpoint import parameters
 from models import EPSILON, EXPERTS, USED, VOCABULARY, WINDOW
@@ -105,7 +106,7 @@ CLASSES = {
     "cohere2": ("Cohere2", dict(sliding_window=WINDOW, logit_scale=0.25, rotary_pct=1.0)),
 }
 
-CLASSES |= recurrent.CLASSES
+CLASSES |= recurrent.CLASSES | gemma4.CLASSES
 
 # What llama.cpp computes for files of these models, where that is something else: it rounds the
 # range of YaRN to whole frequencies, `llama` has no window, delta nets normalise queries and keys
@@ -120,7 +121,7 @@ AS_LLAMA_CPP = {
 
 
 EPSILONS = {"cohere2": "layer_norm_eps"} | recurrent.EPSILONS
-TEXT_CONFIGS = {"Gemma3", "Qwen3_5", "Qwen3_5Moe"}
+TEXT_CONFIGS = {"Gemma3", "Gemma4", "Qwen3_5", "Qwen3_5Moe"}
 
 
 def classes(name):

@@ -10,111 +10,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+import gemma4
 import weights
 from latents import DEEPSEEK, DEEPSEEK_LITE, GLM_LITE, MISTRAL4, latent_attention
+from parts import (COLUMNS, EPSILON, EXPERTS, PRE, PRE_RENAMED, SANDWICH, SMALL, TOKENS, USED,
+                   VOCABULARY, WIDE, WINDOW, Sizes, attention, dense, every, experts, matrix, norms)
 from recurrent import (DELTA, SHORT_TAPS, by_layer, delta_net, gated_attention, mamba, mamba_keys,
                        short_convolution, squared, squared_experts)
-
-VOCABULARY = 320
-TOKENS = 48
-WINDOW = 8
-# Golden logits hold every fifth token. These are 64, as many as the narrowest model is wide, so a
-# wrong last activation cannot hide between them.
-COLUMNS = slice(0, VOCABULARY, 5)
-EXPERTS, USED = 8, 2
-EPSILON = 0.01  # so large that another value changes every logit
-
-
-@dataclasses.dataclass(frozen=True)
-class Sizes:
-    layers: int = 4
-    width: int = 64
-    heads: int = 4
-    kv_heads: int = 2
-    head_dim: int = 32
-    ffn: int = 128
-    experts: int = 64  # the width of one
-    choices: int = EXPERTS  # the number of experts
-    vocabulary: int = VOCABULARY
-
-
-SMALL = Sizes()
-WIDE = Sizes(width=128)  # for architectures whose heads share the width, as they have no key_length
-
-
-# ---- Parts of a layer: functions of the sizes that list tensors as (name, kind, shape).
-
-def matrix(name, rows, columns):
-    return (f"{name}.weight", "matrix", (rows, columns))
-
-
-def norms(*names):
-    return lambda s: [(f"{name}.weight", "norm", (s.width,)) for name in names]
-
-
-def attention(biases="", norm="", fused=False, sinks=False):
-    """`biases` names the matrices that have one; `norm` is that of queries and keys."""
-    def tensors(s):
-        rows = {"q": s.heads * s.head_dim, "k": s.kv_heads * s.head_dim,
-                "v": s.kv_heads * s.head_dim}
-        out = [matrix("attn_qkv", sum(rows.values()), s.width)] if fused else [
-            matrix(f"attn_{x}", rows[x], s.width) for x in rows]
-        out.append(matrix("attn_output", s.width, rows["q"]))
-        rows["output"] = s.width
-        out += [(f"attn_{x}.bias", "bias", (rows[x],)) for x in biases.split()]
-        if norm:
-            size = {"head": lambda x: s.head_dim, "width": lambda x: rows[x]}[norm]
-            out += [(f"attn_{x}_norm.weight", "norm", (size(x),)) for x in "qk"]
-        if sinks:
-            out.append(("attn_sinks.weight", "bias", (s.heads,)))
-        return out
-    return tensors
-
-
-def dense(fused=False):
-    def tensors(s):
-        gates = [] if fused else [matrix("ffn_gate", s.ffn, s.width)]
-        return gates + [matrix("ffn_up", s.ffn * (2 if fused else 1), s.width),
-                        matrix("ffn_down", s.width, s.ffn)]
-    return tensors
-
-
-def experts(biases=False, choice=None, shared=0, shared_gate=False, fused=False):
-    """`choice` is the shape of the bias that chooses; `shared` is the width of the expert of all
-    tokens; with `fused` gates and ups are one tensor."""
-    def tensors(s):
-        shapes = {"gate": (s.experts, s.width), "up": (s.experts, s.width),
-                  "down": (s.width, s.experts)}
-        if fused:
-            shapes = {"gate_up": (2 * s.experts, s.width), "down": shapes["down"]}
-        out = [matrix("ffn_gate_inp", s.choices, s.width)]
-        out += [(f"ffn_{x}_exps.weight", "matrix", (s.choices, *shape))
-                for x, shape in shapes.items()]
-        if biases:
-            out.append(("ffn_gate_inp.bias", "bias", (s.choices,)))
-            out += [(f"ffn_{x}_exps.bias", "bias", (s.choices, shape[0]))
-                    for x, shape in shapes.items()]
-        if choice:
-            out.append(("exp_probs_b.bias", "choice", choice))
-        if shared:
-            out += [matrix("ffn_gate_shexp", shared, s.width),
-                    matrix("ffn_up_shexp", shared, s.width),
-                    matrix("ffn_down_shexp", s.width, shared)]
-        if shared_gate:
-            out.append(matrix("ffn_gate_inp_shexp", 1, s.width))
-        return out
-    return tensors
-
-
-def every(*parts):
-    """All layers have the same parts."""
-    return lambda layer: parts
-
-
-PRE = norms("attn_norm", "ffn_norm")
-PRE_RENAMED = norms("attn_norm", "post_attention_norm")
-SANDWICH = norms("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm")
-
 
 @dataclasses.dataclass(frozen=True)
 class Model:
@@ -126,6 +28,7 @@ class Model:
     context: int = 512
     tied: bool = False
     last_norm: str = "output_norm"
+    outside: Callable = lambda s: []  # further tensors outside layers, as a part's
     fixed: dict = dataclasses.field(default_factory=dict)  # tensors whose values are given
 
     @property
@@ -153,6 +56,7 @@ class Model:
                (f"{self.last_norm}.weight", "norm", (s.width,))]
         if not self.tied:
             out.append(matrix("output", s.vocabulary, s.width))
+        out += self.outside(s)
         return out + [(f"blk.{layer}.{name}", kind, shape) for layer in range(s.layers)
                       for part in self.layer(layer) for name, kind, shape in part(s)]
 
@@ -207,6 +111,7 @@ def latent_layers(dense_layers, part, **options):  # the first layers are dense
 LLAMA = every(PRE, attention(), dense())
 OLMO = every(norms("post_attention_norm", "post_ffw_norm"), attention(norm="width"), dense())
 PHI = every(PRE, attention(fused=True), dense(fused=True))
+SMALL_6, SMALL_12 = (dataclasses.replace(SMALL, layers=n) for n in (6, 12))
 EXPERT_64 = dataclasses.replace(SMALL, ffn=64)  # feed_forward_length is an expert's width
 HEADS_64 = dataclasses.replace(SMALL, layers=8, head_dim=64)
 QWEN35 = DELTA | ROPE_16 | {
@@ -282,6 +187,12 @@ MODELS = {model.name: model for model in [
           WINDOWED | {"rope.freq_base": 1e6, "rope.freq_base_swa": 1e4,
                       "rope.scaling.type": "linear", "rope.scaling.factor": 8.0},
           sizes=dataclasses.replace(SMALL, layers=12), tied=True),
+    Model("gemma4", gemma4.small_layer(SANDWICH, SMALL_12),
+          gemma4.small_keys(12, SMALL.ffn, WINDOW), sizes=SMALL_12, tied=True,
+          fixed={"rope_freqs.weight": gemma4.turned()}, outside=gemma4.embeddings),
+    Model("gemma4-moe", gemma4.mixture_layer(SANDWICH, SMALL_6),
+          MOE | gemma4.mixture_keys(6, SMALL.kv_heads, WINDOW), "gemma4", SMALL_6, tied=True,
+          fixed={"rope_freqs.weight": gemma4.turned()}),
     # Has the numbers of the real model's rope, whose range's ends are no whole numbers.
     Model("gpt-oss", every(PRE_RENAMED, attention("q k v output", sinks=True),
                            experts(biases=True)),
@@ -393,6 +304,3 @@ MODELS = {model.name: model for model in [
     Model("mistral4", latent_layers(0, latent_attention(), shared=64, fused=True),
           VOCABULARY_SIZE | MOE | yarn(16.0, 16) | MISTRAL4, context=256),
 ]}
-
-# Models whose files the engine does not read yet. Their golden logits wait for it.
-AWAITED = set()

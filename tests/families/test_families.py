@@ -15,16 +15,14 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-from models import AWAITED, COLUMNS, MODELS, TOKENS, VOCABULARY  # noqa: E402
+from models import COLUMNS, MODELS, TOKENS, VOCABULARY  # noqa: E402
 from variants import VARIANTS  # noqa: E402
 import write_gguf  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD", HERE.parents[1] / "build"))
 
 # Models that the engine reads. Each file, and the model whose logits it has.
-READ = {name: model for name, model in MODELS.items() if name not in AWAITED}
-FILES = {name: (name, model) for name, model in READ.items()} | {
-    name: variant for name, variant in VARIANTS.items() if variant[0] in READ}
+FILES = {name: (name, model) for name, model in MODELS.items()} | VARIANTS
 
 # The KV policy of the comparison, and the largest difference of a logit under it. Logits have a
 # standard deviation of 1.2 to 3. llama.cpp with F32 keys and values is 2e-6 to 1e-5 away.
@@ -65,10 +63,11 @@ def run_probe(name, model, given, folder, *options, kv=KV_POLICY):
                           capture_output=True, text=True)
 
 
-def engine_logits(model, tokens, folder, kv=KV_POLICY):
+def engine_logits(model, tokens, folder, kv=KV_POLICY, variant=""):
     """The engine's logits [position, vocabulary] in each schedule, by its name."""
     output = folder / "logits"
-    done = run_probe("families_probe", model, tokens, folder, "--output", output, kv=kv)
+    done = run_probe("families_probe", model, tokens, folder, "--output", output,
+                     "--variant", variant, kv=kv)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said["vocabulary"] == VOCABULARY
@@ -96,6 +95,29 @@ def test_exact_logits_are_those_of_the_official_class(name, files, tmp_path):
     # Golden logits see a part of the vocabulary, and schedules must not differ anywhere.
     for schedule, logits in got.items():
         assert np.array_equal(logits, got["whole"]), f"{schedule} has other bits"
+
+
+@pytest.mark.parametrize("name", ["gemma4", "gemma4-moe"])
+def test_every_family_of_devices_computes_its_operations(name, files, tmp_path):
+    """These models have operations that no other has."""
+    for variant in "cpu", "generic":
+        got = engine_logits(files(name), prompt(name), tmp_path, variant=variant)
+        for schedule, logits in got.items():
+            assert np.abs(logits[:, COLUMNS] - golden(name)).max() <= MOST, (variant, schedule)
+            assert np.array_equal(logits, got["whole"]), (variant, schedule)
+
+
+@pytest.mark.parametrize("policy, most", [("q8g32", 0.1), ("k8v4", 0.4)])
+@pytest.mark.parametrize("name", ["gemma4", "gemma4-moe"])
+def test_layers_of_two_sizes_share_packed_caches(name, policy, most, files, tmp_path):
+    """A layer may read the packed keys and values of another, and heads have two sizes. The root
+    mean square difference of unrelated logits would be about 1.8."""
+    for variant in "cpu", "generic":
+        got = engine_logits(files(name), prompt(name), tmp_path, policy, variant)
+        off = got["whole"][:, COLUMNS] - golden(name)
+        assert MOST < np.sqrt((off ** 2).mean()) <= most, variant
+        for schedule, logits in got.items():
+            assert np.array_equal(logits, got["whole"]), (variant, schedule)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -127,7 +149,7 @@ def test_states_are_not_kept_on_disk(files, tmp_path):
     assert "--prefix-cache memory" in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("name", [name for name in READ if name != "mamba2"])  # has no keys
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "mamba2"])  # has no keys
 def test_halves_cost_no_more_than_in_llama_cpp(name, files, tmp_path):
     """Compares keys and values in f16 with llama.cpp's distance from what it computes.
 

@@ -35,8 +35,10 @@ KINDS = {
     "matrix": lambda z: 1.3 / np.sqrt(z.shape[-1]) * z,
     "embedding": lambda z: z,
     "norm": lambda z: 1 + np.round(0.2 * z * 1024) / 1024,
+    "small norm": lambda z: 0.3125 + np.round(0.06 * z * 1024) / 1024,  # scores are unscaled
     "bias": lambda z: 0.3 * z,
     "choice": lambda z: 0.2 * z,  # a router's bias
+    "router scale": lambda z: 8 + 2 * z,  # is divided by the root of the width
     "taps": lambda z: 0.7 * z,  # of a convolution of one channel
     # A state is multiplied by exp(decay * softplus(step + matrix)) at each token. Some heads keep
     # half of it, some nearly all of it over the tokens that tests compute.

@@ -19,6 +19,7 @@ class Keys;
 struct NormLayout {
   NormPlacement placement;
   std::string_view attention, attention_post, feed_forward, feed_forward_post;
+  std::string_view dense_post{}, experts{}, experts_post{};  // of Family::experts_beside_dense
 };
 inline constexpr NormLayout norms_before{NormPlacement::before, "attn_norm", "", "ffn_norm", ""};
 // The norm before the feed-forward has the name that other families give the one after attention.
@@ -82,6 +83,10 @@ struct Family {
   float score_soft_cap = 0.0f;      // of files without the key
   // Models of this many layers, Gemma's of 27B, have the scale 1 / sqrt(width / heads).
   std::uint32_t wide_scale_layers = 0;
+  std::optional<float> score_scale{};  // in place of 1 / sqrt(head_dim)
+  bool windowed_heads = false;  // the keys key_length_swa and value_length_swa, of windowed layers
+  bool normed_values = false;
+  bool values_may_be_keys = false;  // in layers whose file has no attn_v
 
   RecurrentLayers recurrent = RecurrentLayers::none;
   RecurrenceKind recurrence = RecurrenceKind::none;
@@ -95,6 +100,7 @@ struct Family {
   bool weights_normalized = true;   // likewise
   bool selection_bias = false;      // all models have it; in other families, those whose files do
   bool shared_gate = false;
+  bool experts_beside_dense = false;  // in the same layer, with a router norm and expert scales
 
   bool embedding_times_root_width = false;
   std::string_view output_norm = "output_norm";

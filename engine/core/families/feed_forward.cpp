@@ -100,7 +100,7 @@ Status place_experts(Keys& keys, const Family& family, const ExpertsSpec& expert
     ExpertsSpec here = experts;
     here.used = used[i];
     MILLRACE_TRY(check_choice(keys, here));
-    here.width = has_width ? widths[i] : layers[i].width;
+    here.width = has_width || family.experts_beside_dense ? widths[i] : layers[i].width;
     MILLRACE_TRY(check_width(keys, "expert_feed_forward_length", here.width, i));
     const std::uint64_t shared_width =
         shared > 0 ? shared : std::uint64_t{shared_count} * here.width;
@@ -110,7 +110,11 @@ Status place_experts(Keys& keys, const Family& family, const ExpertsSpec& expert
     here.shared_width = static_cast<std::uint32_t>(shared_width);
     here.shared_gate = family.shared_gate && shared_width > 0;
     here.selection_bias = family.selection_bias || has_selection_bias(keys.file(), i);
-    layers[i].width = 0;
+    if (family.experts_beside_dense) {
+      here.router_norm = here.expert_scales = true;
+    } else {
+      layers[i].width = 0;
+    }
     layers[i].experts = here;
   }
   return {};
@@ -140,7 +144,8 @@ Result<std::vector<FeedForwardSpec>> read_feed_forwards(Keys& keys, const Family
     keys.ignore("expert_shared_feed_forward_length");
   }
   for (std::uint32_t i = 0; i < blocks.layers; ++i) {
-    if (layers[i].experts || (family.one_sublayer && layers[i].width == 0)) continue;
+    if (layers[i].experts && !family.experts_beside_dense) continue;
+    if (family.one_sublayer && layers[i].width == 0) continue;
     MILLRACE_TRY(check_width(keys, "feed_forward_length", layers[i].width, i));
   }
   return layers;

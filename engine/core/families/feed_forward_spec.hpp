@@ -31,15 +31,18 @@ struct ExpertsSpec {
   std::uint32_t groups = 1, groups_used = 1;  // experts are chosen from the best groups only
   std::uint32_t shared_width = 0;             // of the expert that every token uses; 0: none
   bool shared_gate = false;                   // it is multiplied by sigmoid of a row's product
+  bool router_norm = false;                   // the router has an input of its own (spec.hpp)
+  bool expert_scales = false;  // a chosen expert's weight is multiplied by its ffn_down_exps.scale
   bool operator==(const ExpertsSpec&) const = default;
 };
 
 // A layer without a feed-forward has neither a width nor experts.
 struct FeedForwardSpec {
-  std::uint32_t width = 0;  // of a dense one; 0 if `experts` is there
+  std::uint32_t width = 0;  // of the dense one; 0 if there are only experts
   Gate gate = Gate::silu;
   std::optional<ExpertsSpec> experts{};
   bool exists() const { return width > 0 || experts; }
+  bool has_both() const { return width > 0 && experts.has_value(); }  // side by side (spec.hpp)
   bool operator==(const FeedForwardSpec&) const = default;
 };
 

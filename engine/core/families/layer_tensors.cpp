@@ -53,8 +53,10 @@ void add_attention(const ModelSpec& spec, const AttentionSpec& attention,
   const std::uint32_t queries = attention.heads * attention.head_dim;
   const std::uint32_t keys = attention.kv_heads * attention.head_dim;
   out.push_back({"attn_q", spec.width, attention.output_gate ? 2 * queries : queries});
-  out.push_back({"attn_k", spec.width, keys});
-  out.push_back({"attn_v", spec.width, keys});
+  if (attention.stores()) out.push_back({"attn_k", spec.width, keys});
+  if (attention.stores() && !attention.keys_are_values) {
+    out.push_back({"attn_v", spec.width, keys});
+  }
   out.push_back({"attn_output", queries, spec.width});
 }
 
@@ -107,10 +109,8 @@ void add_feed_forward(const ModelSpec& spec, const FeedForwardSpec& feed_forward
     out.push_back({up, spec.width, width, matrices});
     out.push_back({down, width, spec.width, matrices});
   };
-  if (!feed_forward.experts) {
-    if (feed_forward.width > 0) add("ffn_gate", "ffn_up", "ffn_down", feed_forward.width, 1);
-    return;
-  }
+  if (feed_forward.width > 0) add("ffn_gate", "ffn_up", "ffn_down", feed_forward.width, 1);
+  if (!feed_forward.experts) return;
   const ExpertsSpec& experts = *feed_forward.experts;
   out.push_back({"ffn_gate_inp", spec.width, experts.count});
   add("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps", experts.width, experts.count);
@@ -145,16 +145,23 @@ void add_layer(const GgufFile& file, const ModelSpec& spec, std::uint32_t index,
   }
   const NormNames& norms = layer.norms;
   for (const auto* name :
-       {&norms.attention, &norms.attention_post, &norms.feed_forward, &norms.feed_forward_post}) {
+       {&norms.attention, &norms.attention_post, &norms.feed_forward, &norms.feed_forward_post,
+        &norms.dense_post, &norms.experts, &norms.experts_post}) {
     need(*name);
   }
   for (const std::string_view name : vectors_of(layer.recurrence)) {
     names.needed.insert(prefix + std::string(name));
   }
-  if (layer.attention.head_norm != HeadNorm::none) {
-    names.needed.insert(prefix + "attn_q_norm.weight");
-    names.needed.insert(prefix + "attn_k_norm.weight");
+  const bool norms_heads = layer.attention.head_norm != HeadNorm::none;
+  if (norms_heads) names.needed.insert(prefix + "attn_q_norm.weight");
+  if (norms_heads && layer.attention.stores()) names.needed.insert(prefix + "attn_k_norm.weight");
+  if (layer.attention.cache_of) {  // some files have what training left behind
+    for (const char* name : {"attn_k", "attn_v", "attn_k_norm"}) {
+      names.allowed.insert(prefix + name + ".weight");
+    }
   }
+  if (layer.output_scale) names.needed.insert(prefix + "layer_output_scale.weight");
+  if (spec.layer_embedding > 0) names.needed.insert(prefix + "post_norm.weight");
   if (layer.attention.sinks) names.needed.insert(prefix + "attn_sinks.weight");
   if (layer.attention.latent) {
     names.needed.insert(prefix + "attn_kv_a_norm.weight");
@@ -164,6 +171,8 @@ void add_layer(const GgufFile& file, const ModelSpec& spec, std::uint32_t index,
   }
   const auto& experts = layer.feed_forward.experts;
   if (experts && experts->selection_bias) names.needed.insert(prefix + "exp_probs_b.bias");
+  if (experts && experts->router_norm) names.needed.insert(prefix + "ffn_gate_inp.scale");
+  if (experts && experts->expert_scales) names.needed.insert(prefix + "ffn_down_exps.scale");
 }
 
 // The block that a tensor belongs to, if the name says one.
@@ -193,6 +202,10 @@ std::vector<LayerMatrix> layer_matrices(const GgufFile& file, const ModelSpec& s
   if (attention.exists()) add_attention(spec, attention, out);
   add_recurrence(spec, spec.layers[layer].recurrence, out);
   add_feed_forward(spec, feed_forward, out);
+  if (spec.layer_embedding > 0) {
+    out.push_back({"inp_gate", spec.width, spec.layer_embedding});
+    out.push_back({"proj", spec.layer_embedding, spec.width});
+  }
   const std::string prefix = prefix_of(layer);
   for (LayerMatrix& matrix : out) {
     matrix.tensor = prefix + std::string(matrix.name);
@@ -202,13 +215,14 @@ std::vector<LayerMatrix> layer_matrices(const GgufFile& file, const ModelSpec& s
     return file.find_tensor(prefix + name + ".weight") != nullptr;
   };
   if (attention.exists() && !attention.latent && has("attn_qkv")) {
-    fuse(from(out, "attn_q", 3), prefix + "attn_qkv");
+    const std::size_t stacked = !attention.stores() ? 1 : attention.keys_are_values ? 2 : 3;
+    fuse(from(out, "attn_q", stacked), prefix + "attn_qkv");
   }
   if (!feed_forward.exists() || !has_gate(feed_forward.gate)) return out;
   if (feed_forward.experts && has("ffn_gate_up_exps")) {
     fuse(from(out, "ffn_gate_exps", 2), prefix + "ffn_gate_up_exps");
   }
-  if (!feed_forward.experts && gate_is_in_up(file, prefix, feed_forward.width)) {
+  if (feed_forward.width > 0 && gate_is_in_up(file, prefix, feed_forward.width)) {
     fuse(from(out, "ffn_gate", 2), prefix + "ffn_up");
   }
   return out;
@@ -228,6 +242,12 @@ Status check_tensors(const GgufFile& file, const ModelSpec& spec, Blocks blocks)
                    "rope_freqs.weight",
                    "rope_factors_short.weight",
                    "rope_factors_long.weight"};
+  if (spec.layer_embedding > 0) {
+    for (const char* name :
+         {"per_layer_token_embd", "per_layer_model_proj", "per_layer_proj_norm"}) {
+      names.needed.insert(std::string(name) + ".weight");
+    }
+  }
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) add_layer(file, spec, i, names);
   for (const Tensor& tensor : file.tensors()) {
     const std::string name(tensor.name);

@@ -26,16 +26,17 @@ struct LayerMatrix {
   std::uint32_t first_row = 0, tensor_rows = 0;
 };
 
-// Returns attn_q, attn_k, attn_v and attn_output, if the layer attends; or, of latent attention,
-// attn_kv_a_mqa, attn_k_b and attn_v_b (a matrix of each head), attn_output, and attn_q, or
-// attn_q_a and attn_q_b; those of its recurrence,
-// the last of them into the residual stream; then, of a dense layer, ffn_gate, ffn_up and ffn_down;
-// of one with experts ffn_gate_inp, ffn_gate_exps, ffn_up_exps and ffn_down_exps, then, where there
-// is a shared expert, ffn_gate_shexp, ffn_up_shexp and ffn_down_shexp, and, where it has a gate,
-// ffn_gate_inp_shexp. Fused in some files: q, k and v (attn_qkv), the gates and ups of experts
-// (ffn_gate_up_exps), and gate and up of a dense layer (ffn_up, with twice the rows). Where the
-// gate function has no gate, there are no matrices of gates. With AttentionSpec::output_gate attn_q
-// has for each head its queries, then the gates of its output.
+// Returns, if the layer attends, attn_q, of attn_k and attn_v those that it has, and attn_output;
+// or, of latent attention, attn_kv_a_mqa, attn_k_b and attn_v_b (a matrix of each head),
+// attn_output, and attn_q, or attn_q_a and attn_q_b; those of its recurrence, the last of them into
+// the residual stream; then, of a dense feed-forward, ffn_gate, ffn_up and ffn_down; of experts
+// ffn_gate_inp, ffn_gate_exps, ffn_up_exps and ffn_down_exps, then, where there is a shared expert,
+// ffn_gate_shexp, ffn_up_shexp and ffn_down_shexp, and, where it has a gate, ffn_gate_inp_shexp;
+// then, in a model with embeddings by layer, inp_gate and proj. Fused in some files: q, k and v
+// (attn_qkv), the gates and ups of experts (ffn_gate_up_exps), and gate and up of a dense layer
+// (ffn_up, with twice the rows). Where the gate function has no gate, there are no matrices of
+// gates. With AttentionSpec::output_gate attn_q has for each head its queries, then the gates of
+// its output.
 std::vector<LayerMatrix> layer_matrices(const GgufFile& file, const ModelSpec& spec,
                                         std::uint32_t layer);
 

@@ -55,11 +55,28 @@ Result<Blocks> read_sizes(Keys& keys, const Family& family, ModelSpec& spec) {
   return blocks;
 }
 
+// Reads the channels of a head, from keys that end in `suffix`.
+Result<std::uint32_t> read_head_dim(Keys& keys, const std::string& suffix, std::uint32_t fallback) {
+  MILLRACE_ASSIGN(const auto head_dim,
+                  keys.get_or<std::uint32_t>("attention.key_length" + suffix, fallback));
+  MILLRACE_ASSIGN(const auto value_dim,
+                  keys.get_or<std::uint32_t>("attention.value_length" + suffix, head_dim));
+  if (head_dim != 0 && head_dim % 16 == 0 && head_dim <= 512 && value_dim == head_dim) {
+    return head_dim;
+  }
+  return unsupported(keys.file(),
+                     "heads of " + std::to_string(head_dim) + " key and " +
+                         std::to_string(value_dim) +
+                         " value channels: both must be the same multiple of 16, up to 512");
+}
+
 // Reads the heads of each block. Those of a model without key_length share the width evenly, as
 // many as the first block has. A block without KV heads does not attend, in families that have
 // such.
 Result<std::vector<AttentionSpec>> read_heads(Keys& keys, const Family& family,
-                                              std::uint32_t blocks, std::uint32_t width) {
+                                              const std::vector<bool>& windowed,
+                                              std::uint32_t width) {
+  const auto blocks = static_cast<std::uint32_t>(windowed.size());
   const GgufFile& file = keys.file();
   MILLRACE_ASSIGN(const auto heads, keys.by_block("attention.head_count", blocks, {}));
   const bool same_kv = !keys.contains("attention.head_count_kv");
@@ -79,18 +96,14 @@ Result<std::vector<AttentionSpec>> read_heads(Keys& keys, const Family& family,
                              std::to_string(i) +
                              ": the heads must be a multiple of the KV heads, up to 1024");
   }
-  MILLRACE_ASSIGN(
-      const auto head_dim,
-      keys.get_or<std::uint32_t>("attention.key_length", width / std::max(heads.front(), 1u)));
-  MILLRACE_ASSIGN(const auto value_dim,
-                  keys.get_or<std::uint32_t>("attention.value_length", head_dim));
-  if (head_dim == 0 || head_dim % 16 != 0 || head_dim > 512 || value_dim != head_dim) {
-    return unsupported(
-        file, "heads of " + std::to_string(head_dim) + " key and " + std::to_string(value_dim) +
-                  " value channels: both must be the same multiple of 16, up to 512");
+  MILLRACE_ASSIGN(const auto head_dim,
+                  read_head_dim(keys, "", width / std::max(heads.front(), 1u)));
+  std::uint32_t windowed_dim = head_dim;
+  if (family.windowed_heads) {
+    MILLRACE_ASSIGN(windowed_dim, read_head_dim(keys, "_swa", head_dim));
   }
-  for (AttentionSpec& attention : out) {
-    if (attention.exists()) attention.head_dim = head_dim;
+  for (std::uint32_t i = 0; i < blocks; ++i) {
+    if (out[i].exists()) out[i].head_dim = windowed[i] ? windowed_dim : head_dim;
   }
   return out;
 }
@@ -144,10 +157,10 @@ Result<Windows> read_windows(Keys& keys, const Family& family, Blocks blocks,
 
 // Reads the attention of each block, but for windows and ropes.
 Result<std::vector<AttentionSpec>> read_attentions(Keys& keys, const Family& family, Blocks blocks,
+                                                   const std::vector<bool>& windowed,
                                                    const ModelSpec& spec) {
-  MILLRACE_ASSIGN(auto attentions, family.latent
-                                       ? read_latent_heads(keys, blocks.all)
-                                       : read_heads(keys, family, blocks.all, spec.width));
+  MILLRACE_ASSIGN(auto attentions, family.latent ? read_latent_heads(keys, blocks.all)
+                                                 : read_heads(keys, family, windowed, spec.width));
   MILLRACE_ASSIGN(const float soft_cap,
                   read_soft_cap(keys, "attn_logit_softcapping", family.score_soft_cap));
   const auto has = [&](std::string_view ending) {
@@ -156,17 +169,25 @@ Result<std::vector<AttentionSpec>> read_attentions(Keys& keys, const Family& fam
   };
   const bool sinks = family.sinks || has(".attn_sinks.weight");
   const bool norms = !family.head_norm_is_optional || has(".attn_q_norm.weight");
-  for (AttentionSpec& out : attentions) {
+  for (std::uint32_t i = 0; i < attentions.size(); ++i) {
+    AttentionSpec& out = attentions[i];
     if (!out.exists()) continue;
     out.output_gate = family.output_gate;
     std::uint32_t scaled =
         blocks.layers == family.wide_scale_layers ? spec.width / out.heads : out.head_dim;
     if (out.latent) scaled = out.latent->query_dim(out.head_dim);
-    out.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(scaled)));
+    const auto usual = static_cast<float>(1.0 / std::sqrt(static_cast<double>(scaled)));
+    out.scale = family.score_scale.value_or(usual);
     out.soft_cap = soft_cap;
     out.sinks = sinks;
     out.head_norm = norms ? family.head_norm : HeadNorm::none;
     out.norm_after_rope = norms && family.norm_after_rope;
+    out.normed_values = family.normed_values;
+    const auto lacks = [&](const char* name) {
+      return keys.file().find_tensor("blk." + std::to_string(i) + name) == nullptr;
+    };
+    out.keys_are_values =
+        family.values_may_be_keys && lacks(".attn_v.weight") && lacks(".attn_qkv.weight");
   }
   return attentions;
 }
@@ -188,6 +209,11 @@ NormNames norm_names(const Family& family, const FeedForwardSpec& feed_forward) 
                   .attention_post = std::string(norms.attention_post),
                   .feed_forward = std::string(norms.feed_forward),
                   .feed_forward_post = std::string(norms.feed_forward_post)};
+  if (feed_forward.has_both()) {
+    names.dense_post = norms.dense_post;
+    names.experts = norms.experts;
+    names.experts_post = norms.experts_post;
+  }
   if (!family.one_sublayer) return names;
   names.feed_forward.clear();
   if (feed_forward.exists()) std::swap(names.attention, names.feed_forward);
@@ -195,12 +221,21 @@ NormNames norm_names(const Family& family, const FeedForwardSpec& feed_forward) 
 }
 
 Status read_layers(Keys& keys, const Family& family, Blocks blocks, ModelSpec& spec) {
-  MILLRACE_ASSIGN(auto attentions, read_attentions(keys, family, blocks, spec));
-  const auto attends = std::ranges::find_if(attentions, &AttentionSpec::exists);
-  const std::uint32_t head_dim = attends == attentions.end() ? 0 : attends->head_dim;
-  MILLRACE_ASSIGN(const Ropes ropes, read_ropes(keys, family, head_dim, spec.context_tokens));
-  if (family.latent) MILLRACE_TRY(sharpen_latents(keys, ropes.all, attentions));
   MILLRACE_ASSIGN(const Windows windows, read_windows(keys, family, blocks, spec.context_tokens));
+  MILLRACE_ASSIGN(auto attentions, read_attentions(keys, family, blocks, windows.layers, spec));
+  // Heads differ only between layers with and without a window; 0: no layer attends.
+  const auto dim_of = [&](bool windowed) {
+    std::uint32_t dim = 0;
+    for (std::size_t i = 0; i < attentions.size(); ++i) {
+      if (!attentions[i].exists()) continue;
+      dim = attentions[i].head_dim;
+      if (windows.layers[i] == windowed) break;
+    }
+    return dim;
+  };
+  MILLRACE_ASSIGN(const Ropes ropes,
+                  read_ropes(keys, family, {dim_of(false), dim_of(true)}, spec.context_tokens));
+  if (family.latent) MILLRACE_TRY(sharpen_latents(keys, ropes.all, attentions));
   MILLRACE_ASSIGN(const auto feed_forwards, read_feed_forwards(keys, family, blocks));
   MILLRACE_ASSIGN(const auto mixers,
                   read_mixers(keys, family, blocks, spec.width, attentions, feed_forwards));

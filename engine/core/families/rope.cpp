@@ -17,6 +17,9 @@ bool fits_rotary(double factor) {
   return factor >= 1.0 / 64 && factor <= 1e6;
 }
 
+// Files write this divisor for channels that do not turn: no position makes an angle of it.
+constexpr float never_turns = 1e30f;
+
 Status check_base(const GgufFile& file, const RopeSpec& rope) {
   if (rope.base >= 1.0 && rope.base <= 1e12 && fits_rotary(rope.linear_factor)) return {};
   return damaged(file, "rotary base " + std::to_string(rope.base) + ", factor " +
@@ -32,10 +35,9 @@ Result<std::vector<float>> read_divisors(const GgufFile& file, const std::string
   }
   std::vector<float> divisors(count);
   MILLRACE_TRY(dequantize_rows(*tensor, 0, tensor->rows(), divisors));
-  if (std::ranges::all_of(divisors, [](float each) { return fits_rotary(double{each}); })) {
-    return divisors;
-  }
-  return damaged(file, name + " holds a value outside 1/64 to 1e6");
+  const auto fits = [](float each) { return each == never_turns || fits_rotary(double{each}); };
+  if (std::ranges::all_of(divisors, fits)) return divisors;
+  return damaged(file, name + " holds a value outside 1/64 to 1e6 that is not 1e30");
 }
 
 // How much YaRN makes attention sharper, for a context stretched by `factor`.
@@ -119,6 +121,15 @@ Status read_scaling(Keys& keys, const Family& family, std::uint32_t context, Rop
       file, "a rotary amplitude of " + std::to_string(rope.amplitude) + " is outside 1/64 to 64");
 }
 
+// Reads how many channels of a head turn.
+Result<std::uint32_t> read_dim(Keys& keys, std::string_view name, std::uint32_t head_dim,
+                               std::uint32_t fallback) {
+  MILLRACE_ASSIGN(const auto dim, keys.get_or<std::uint32_t>(name, fallback));
+  if (dim != 0 && dim % 2 == 0 && dim <= head_dim) return dim;
+  return damaged(keys.file(), keys.full(name) + " = " + std::to_string(dim) +
+                                  " does not fit heads of " + std::to_string(head_dim));
+}
+
 }  // namespace
 
 Result<std::uint32_t> read_original_tokens(Keys& keys, std::uint32_t context) {
@@ -129,7 +140,7 @@ Result<std::uint32_t> read_original_tokens(Keys& keys, std::uint32_t context) {
                  keys.full(name) + " = " + std::to_string(tokens) + " is outside 1 to 2^24");
 }
 
-Result<Ropes> read_ropes(Keys& keys, const Family& family, std::uint32_t head_dim,
+Result<Ropes> read_ropes(Keys& keys, const Family& family, HeadDims head_dims,
                          std::uint32_t context) {
   if (family.rope == RopeKind::none) {
     for (const char* name : {"rope.dimension_count", "rope.freq_base", "rope.scaling.finetuned"}) {
@@ -138,13 +149,8 @@ Result<Ropes> read_ropes(Keys& keys, const Family& family, std::uint32_t head_di
     return Ropes{{.kind = RopeKind::none}, {.kind = RopeKind::none}};
   }
   RopeSpec rope{.kind = family.rope};
-  MILLRACE_ASSIGN(rope.dim, keys.get_or<std::uint32_t>("rope.dimension_count", head_dim));
+  MILLRACE_ASSIGN(rope.dim, read_dim(keys, "rope.dimension_count", head_dims.all, head_dims.all));
   MILLRACE_ASSIGN(rope.base, keys.get_or<double>("rope.freq_base", 10000.0));
-  if (rope.dim == 0 || rope.dim % 2 != 0 || rope.dim > head_dim) {
-    return damaged(keys.file(), keys.full("rope.dimension_count") + " = " +
-                                    std::to_string(rope.dim) + " does not fit heads of " +
-                                    std::to_string(head_dim));
-  }
   MILLRACE_TRY(read_scaling(keys, family, context, rope));
   if (keys.file().find_tensor("rope_freqs.weight") != nullptr) {
     if (!rope.divisors.empty()) {
@@ -159,7 +165,12 @@ Result<Ropes> read_ropes(Keys& keys, const Family& family, std::uint32_t head_di
   Ropes ropes{rope, rope};
   if (family.windowed != WindowedLayers::pattern) return ropes;
   RopeSpec& local = ropes.windowed;
-  if (family.local_is_plain) local = {.kind = rope.kind, .dim = rope.dim, .base = rope.base};
+  if (family.windowed_heads) {
+    MILLRACE_ASSIGN(local.dim, read_dim(keys, "rope.dimension_count_swa", head_dims.windowed,
+                                        head_dims.windowed));
+    local = {.kind = rope.kind, .dim = local.dim, .base = rope.base};
+  } else if (family.local_is_plain)
+    local = {.kind = rope.kind, .dim = rope.dim, .base = rope.base};
   if (family.local_base != 0.0) local.base = family.local_base;
   MILLRACE_ASSIGN(local.base, keys.get_or<double>("rope.freq_base_swa", local.base));
   MILLRACE_TRY(check_base(keys.file(), local));

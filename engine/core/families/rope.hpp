@@ -11,13 +11,17 @@
 
 namespace millrace::engine {
 
+// The channels of heads in layers that see all positions, and in those with a window.
+struct HeadDims {
+  std::uint32_t all = 0, windowed = 0;
+};
 struct Ropes {
   RopeSpec all;       // of layers that see all positions
   RopeSpec windowed;  // of layers with a window
 };
 // `context` is the model's own: longrope's factors are chosen by it, not by the length of a prompt,
 // because cached keys must not change as a sequence grows.
-Result<Ropes> read_ropes(Keys& keys, const Family& family, std::uint32_t head_dim,
+Result<Ropes> read_ropes(Keys& keys, const Family& family, HeadDims head_dims,
                          std::uint32_t context);
 
 // The context that the model had before it was stretched; without the key, all of it.

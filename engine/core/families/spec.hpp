@@ -14,6 +14,21 @@
 //   before_and_after x += r post1(A(norm1(x)));   x += r post2(F(norm2(x)))
 //   parallel         n = norm1(x);  x += r (A(n) + F(n))
 //
+// F of experts beside a dense feed-forward D, in before_and_after, is
+//
+//   F(norm2(x)) = dense_post(D(norm2(x))) + experts_post(E(experts(x)))
+//
+// with the router's logits from rms(x, s) / sqrt(width), s the vector ffn_gate_inp.scale.
+//
+// A model with embeddings by layer of P channels, gemma4's E models, computes for token t and layer
+// l, with x the scaled row of token_embd:
+//
+//   e_l = (rms(M_l x / sqrt(width), w) + sqrt(P) T_l[t]) / sqrt(2)
+//
+// M per_layer_model_proj, T per_layer_token_embd, w per_layer_proj_norm. After its feed-forward,
+// layer l adds rms(proj (gelu(inp_gate x) * e_l), post_norm). The last step of any layer is the
+// product with its output_scale.
+//
 // Logits are head(norm(x)) * logit_scale, then soft_cap * tanh(logit / soft_cap) if there is a cap.
 // Thread safety: plain values.
 #include <algorithm>
@@ -101,6 +116,14 @@ struct AttentionSpec {
   float temperature_beta = 0.0f;
   std::uint32_t temperature_tokens = 0;
   std::optional<LatentSpec> latent{};
+  bool normed_values = false;  // rms over the channels of each value, without a weight
+  // There is no matrix of values: a value is its key before norm and rotation, normed without a
+  // weight. Then head_norm is by_head, and normed_values is true.
+  bool keys_are_values = false;
+  // The layer whose keys and values this one attends to, of the same window and heads; it has and
+  // stores none of its own.
+  std::optional<std::uint32_t> cache_of{};
+  bool stores() const { return exists() && !cache_of; }
   bool exists() const { return heads > 0; }
   // The channels of all heads' outputs, which attn_output reads.
   std::uint32_t columns() const { return heads * (latent ? latent->value_dim : head_dim); }
@@ -114,6 +137,7 @@ enum class NormPlacement : std::uint8_t { before, after, before_and_after, paral
 struct NormNames {
   std::string attention = "attn_norm", attention_post;
   std::string feed_forward = "ffn_norm", feed_forward_post;
+  std::string dense_post{}, experts{}, experts_post{};  // of experts beside a dense feed-forward
   bool operator==(const NormNames&) const = default;
 };
 
@@ -124,6 +148,7 @@ struct LayerSpec {
   NormPlacement placement = NormPlacement::before;
   NormNames norms;
   float residual_scale = 1.0f;
+  bool output_scale = false;  // in the end x is multiplied by the number layer_output_scale
   bool operator==(const LayerSpec&) const = default;
 };
 
@@ -137,6 +162,8 @@ struct ModelSpec {
   float logit_soft_cap = 0.0f;              // 0: no cap
   bool tied_output = false;                 // logits use the embedding matrix
   std::string output_norm = "output_norm";  // the name of the norm before the logits
+  // Channels of the embedding that a token has for each layer; a multiple of 16; 0: none.
+  std::uint32_t layer_embedding = 0;
   std::vector<LayerSpec> layers;
 
   // Whether a sequence has states besides keys and values.

@@ -24,20 +24,34 @@ Status zeroed(Device& device, Activation& activation, Forms forms, std::uint32_t
   return {};
 }
 
+// Floats from one row of qkv to the next after a product: keys that are values leave room for
+// these.
+std::uint32_t qkv_stride(const LayerProgram& layer, const Projection& matrix,
+                         const Operations& operations) {
+  return layer.spec->attention.keys_are_values ? operations.qkv_stride(layer.kv.kind) : matrix.rows;
+}
+
 }  // namespace
 
 // Collects what the operations of all layers write.
 Status Activations::allocate(Device& device, const ModelSpec& spec,
                              std::span<const LayerProgram> layers, const Projection& head,
                              const Operations& operations, std::uint32_t tokens,
-                             std::uint32_t outputs) {
-  std::uint32_t qkv_rows = 0, gate_up_rows = 0, activated_columns = 0;
-  Forms to_normed = operations.inputs_of(head), to_activated;
-  std::map<std::uint32_t, Forms> to_attended;  // by width
-  bool branches = false;
+                             std::uint32_t outputs, Forms embedding) {
+  std::uint32_t qkv_rows = 0, gate_up_rows = 0;
+  Forms to_normed = operations.inputs_of(head) | embedding, to_routed;
+  std::map<std::uint32_t, Forms> to_attended, to_activated;  // by width
+  bool branches = false, mixes = false;
   for (const LayerProgram& layer : layers) {
     for (const LayerOp& operation : layer.operations) {
-      if (const auto* norm = std::get_if<NormOp>(&operation)) to_normed |= norm->forms;
+      if (const auto* norm = std::get_if<NormOp>(&operation)) {
+        (norm->out == Slot::routed ? to_routed : to_normed) |= norm->forms;
+      }
+      if (const auto* add = std::get_if<AddOp>(&operation)) mixes = mixes || add->to == Slot::mixed;
+      if (const auto* gate = std::get_if<EmbeddingGateOp>(&operation)) {
+        to_activated[gate->matrix->rows] |= gate->forms;
+        gate_up_rows = std::max(gate_up_rows, 2 * gate->matrix->rows);
+      }
       if (const auto* attend = std::get_if<AttendOp>(&operation)) {
         if (attend->out == Slot::attended) {
           to_attended[layer.spec->attention.columns()] |= attend->forms | Forms{.rows = true};
@@ -50,13 +64,14 @@ Status Activations::allocate(Device& device, const ModelSpec& spec,
         to_attended[layer.spec->recurrence.outputs()] |= recurrence->forms | Forms{.rows = true};
       }
       if (const auto* gated = std::get_if<GatedOp>(&operation)) {
-        to_activated |= gated->forms;
+        to_activated[gated_columns(*gated->matrix)] |= gated->forms;
         gate_up_rows = std::max(gate_up_rows, gated->matrix->rows);
-        activated_columns = std::max(activated_columns, gated_columns(*gated->matrix));
       }
       if (const auto* product = std::get_if<ProductOp>(&operation)) {
         branches = branches || product->out == Slot::branch;
-        if (product->out == Slot::qkv) qkv_rows = std::max(qkv_rows, product->matrix->rows);
+        if (product->out == Slot::qkv) {
+          qkv_rows = std::max(qkv_rows, qkv_stride(layer, *product->matrix, operations));
+        }
       }
       if (const auto* by_head = std::get_if<HeadProductOp>(&operation)) {
         if (by_head->out == Slot::attended) {
@@ -77,9 +92,23 @@ Status Activations::allocate(Device& device, const ModelSpec& spec,
         zeroed(device, attended[columns], forms, columns, tokens, "the attention's output"));
   }
   MILLRACE_TRY(allocate_latents(device, layers, tokens));
+  if (mixes) MILLRACE_TRY(zeroed(device, mixed, width, tokens, "a sum of feed-forwards"));
+  MILLRACE_TRY(zeroed(device, routed, to_routed, spec.width, tokens, "the routers' input"));
   if (gate_up_rows == 0) return {};
   MILLRACE_TRY(zeroed(device, gate_up, gate_up_rows, tokens, "gate and up"));
-  return zeroed(device, activated, to_activated, activated_columns, tokens, "the activation");
+  for (const auto& [columns, forms] : to_activated) {
+    MILLRACE_TRY(zeroed(device, activated[columns], forms, columns, tokens, "the activation"));
+  }
+  return {};
+}
+
+const Activation& Activations::activated_of(std::uint32_t columns) const {
+  return activated.at(round_up(columns, panel_rows));
+}
+
+const Buffer& Activations::activated_codes(std::uint32_t columns) const {
+  const auto found = activated.find(round_up(columns, panel_rows));
+  return found == activated.end() ? no_buffer : found->second.codes;
 }
 
 // All layers with latent attention have the same sizes.
@@ -110,7 +139,7 @@ Status Activations::allocate_latents(Device& device, std::span<const LayerProgra
 const Activation& Activations::product_input(const ProductOp& product) const {
   if (product.in == Slot::query_latent) return query_latent;
   if (product.in == Slot::attended) return attended.at(product.matrix->columns);
-  return product.in == Slot::activated ? activated : normed;
+  return product.in == Slot::activated ? activated_of(product.matrix->columns) : normed;
 }
 
 const Buffer& Activations::product_output(Slot slot) const {
@@ -147,6 +176,24 @@ Status multiply_heads(Operations& ops, const AttentionSpec& attention, const Hea
 
 }  // namespace
 
+Status prepare_layer(Operations& operations, const LayerProgram& layer) {
+  if (layer.spec->attention.exists()) {
+    MILLRACE_TRY(operations.prepare_attention(layer.kv.codecs, layer.kv.kind));
+  }
+  for (const LayerOp& operation : layer.operations) {
+    if (const auto* product = std::get_if<ProductOp>(&operation)) {
+      MILLRACE_TRY(operations.prepare_product(*product->matrix));
+    } else if (const auto* by_head = std::get_if<HeadProductOp>(&operation)) {
+      MILLRACE_TRY(by_head->products->prepare(*by_head->matrix));
+    } else if (const auto* gated = std::get_if<GatedOp>(&operation)) {
+      MILLRACE_TRY(operations.prepare_product(*gated->matrix));
+    } else if (const auto* gate = std::get_if<EmbeddingGateOp>(&operation)) {
+      MILLRACE_TRY(operations.prepare_product(*gate->matrix));
+    }
+  }
+  return {};
+}
+
 Status run_layer(Operations& operations, const LayerProgram& layer, const Activations& x,
                  const StepTable& step, const Buffer& step_words) {
   Operations& ops = operations;
@@ -154,13 +201,18 @@ Status run_layer(Operations& operations, const LayerProgram& layer, const Activa
   const auto run = [&](const LayerOp& operation) -> Status {
     if (const auto* norm = std::get_if<NormOp>(&operation)) {
       if (norm->weight == nullptr) return ops.convert(x.hidden, x.normed, norm->forms, n);
-      return ops.norm(x.hidden, *norm->weight, x.normed, norm->forms, step, step_words, false);
+      const Activation& out = norm->out == Slot::routed ? x.routed : x.normed;
+      return ops.norm(x.hidden, *norm->weight, out, norm->forms, step, step_words, false);
     }
     if (const auto* product = std::get_if<ProductOp>(&operation)) {
       const Projection& matrix = *product->matrix;
+      const bool to_qkv = product->out == Slot::qkv;
       const bool to_width = product->out == Slot::hidden || product->out == Slot::branch;
       return ops.project(matrix, x.product_input(*product), n, x.product_output(product->out),
-                         to_width ? ops.width_stride() : matrix.rows, product->accumulate);
+                         to_qkv     ? qkv_stride(layer, matrix, ops)
+                         : to_width ? ops.width_stride()
+                                    : matrix.rows,
+                         product->accumulate);
     }
     if (std::holds_alternative<TurnOp>(operation)) {
       return ops.turn_heads(x.qkv, *layer.rope, layer.kv.kind, step, step_words);
@@ -198,19 +250,33 @@ Status run_layer(Operations& operations, const LayerProgram& layer, const Activa
       return recurrence->forms.codes ? ops.quantize(out, columns, n) : Status();
     }
     if (const auto* gated = std::get_if<GatedOp>(&operation)) {
-      return ops.gated(x.normed, *gated->matrix, x.gate_up, x.activated, gated->forms, n);
+      return ops.gated(x.normed, *gated->matrix, x.gate_up,
+                       x.activated.at(gated_columns(*gated->matrix)), gated->forms, n);
+    }
+    if (const auto* gate = std::get_if<EmbeddingGateOp>(&operation)) {
+      return ops.gate_embedding(x.normed, *gate->matrix, *gate->embeddings, gate->layer, x.gate_up,
+                                x.activated_of(gate->matrix->rows), gate->forms, n);
     }
     if (const auto* experts = std::get_if<ExpertsOp>(&operation)) {
       const ExpertsInput in{.x = x.normed,
                             .tokens = n,
                             .shared = experts->shared ? x.branch : no_buffer,
-                            .shared_stride = experts->shared ? ops.width_stride() : 0};
+                            .shared_stride = experts->shared ? ops.width_stride() : 0,
+                            .routed = x.routed.rows ? &x.routed : nullptr};
+      const bool joins = experts->out == Slot::hidden;
       return experts->experts->run(*experts->weights, in,
-                                   {.rows = x.hidden, .scale = experts->scale});
+                                   {.rows = joins ? x.hidden : x.branch,
+                                    .accumulate = joins ? Accumulate::add : Accumulate::replace,
+                                    .scale = experts->scale});
     }
     const auto& add = std::get<AddOp>(operation);
-    return ops.add_branch(x.hidden, x.branch, add.weight != nullptr ? *add.weight : no_buffer,
-                          add.scale, n);
+    return ops.add_branch({.to = add.to == Slot::hidden ? x.hidden : x.mixed,
+                           .from = add.from == Slot::branch ? x.branch : x.mixed,
+                           .weight = add.weight != nullptr ? *add.weight : no_buffer,
+                           .total = add.total != nullptr ? *add.total : no_buffer,
+                           .scale = add.scale,
+                           .accumulate = add.accumulate},
+                          n);
   };
   for (const LayerOp& operation : layer.operations) MILLRACE_TRY(run(operation));
   return {};

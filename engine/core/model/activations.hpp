@@ -20,9 +20,11 @@ struct Activations {
   // By the channels of all heads, in which layers may differ: rows of each width have zeros after
   // it. They always have the form of rows, because attention writes them.
   std::map<std::uint32_t, Activation> attended;
-  Buffer gate_up;        // gate, up side by side, float [tokens][gate_up.rows]
-  Activation activated;  // of the feed-forwards' width
-  Buffer branch;         // like hidden; empty if no layer needs it
+  Buffer gate_up;  // gate, up side by side, float [tokens][gate_up.rows]
+  // Likewise, of the feed-forwards and of the embeddings by layer, by their width.
+  std::map<std::uint32_t, Activation> activated;
+  Buffer branch, mixed;  // like hidden; empty if no layer needs them
+  Activation routed;     // like normed, rows only
   // Of latent attention, empty without it.
   Buffer latents;           // float [tokens][rows of the products that write it]
   Activation query_latent;  // of the latent's channels
@@ -30,15 +32,21 @@ struct Activations {
   Activation summed;        // of heads * the latent's channels
 
   // Allocates them for `tokens` of a step, and rows of `normed` for `outputs` too, which the norm
-  // before the logits writes. `head` is the matrix of the logits.
+  // before the logits writes. `head` is the matrix of the logits. `embedding` is the form in which
+  // embeddings by layer read normed, if the model has them.
   Status allocate(Device& device, const ModelSpec& spec, std::span<const LayerProgram> layers,
                   const Projection& head, const Operations& operations, std::uint32_t tokens,
-                  std::uint32_t outputs);
+                  std::uint32_t outputs, Forms embedding = {});
   Status allocate_latents(Device& device, std::span<const LayerProgram> layers,
                           std::uint32_t tokens);
+  const Activation& activated_of(std::uint32_t columns) const;
+  const Buffer& activated_codes(std::uint32_t columns) const;  // empty if there are none
   const Activation& product_input(const ProductOp& product) const;
   const Buffer& product_output(Slot slot) const;
 };
+
+// Compiles what run_layer() launches for the layer's attention and products.
+Status prepare_layer(Operations& operations, const LayerProgram& layer);
 
 // Runs a layer's operations one by one: what they mean, and the reference of what backends make of
 // them.

@@ -72,7 +72,7 @@ std::string_view gate_name(Gate gate) {
 struct Describe {
   const LayerSpec& spec;
   std::string operator()(const NormOp& norm) const {
-    return line(Slot::normed, " =",
+    return line(norm.out, " =",
                 norm.weight == nullptr ? "hidden" : "norm(hidden) * " + std::string(norm.name));
   }
   std::string operator()(const ProductOp& product) const {
@@ -87,8 +87,12 @@ struct Describe {
   }
   std::string operator()(const HeadNormOp&) const {
     const bool whole = spec.attention.head_norm == HeadNorm::whole_width;
-    return line(Slot::qkv, " =",
-                whole ? "norms of all queries and of all keys" : "norms of each query and key");
+    const AttentionSpec& attention = spec.attention;
+    std::string text = whole ? "norms of all queries and of all keys" : "norms of each query";
+    if (!whole && attention.stores())
+      text += attention.normed_values ? ", key and value" : " and key";
+    if (attention.keys_are_values) text += "; values are keys";
+    return line(Slot::qkv, " =", text);
   }
   std::string operator()(const SplitOp& split) const {
     const std::string key = "key = [channels that rotate, norm(latent) * attn_kv_a_norm]";
@@ -106,6 +110,10 @@ struct Describe {
                     (heads.out == Slot::qkv ? "]" : ""));
   }
   std::string operator()(const StoreOp&) const {
+    if (const auto& owner = spec.attention.cache_of) {
+      return "  cache      = that of layer " + std::to_string(*owner) + "; queries " +
+             rope_text(spec.attention.rope) + "\n";
+    }
     return "  cache      = keys" +
            (spec.attention.norm_after_rope ? "" : " " + rope_text(spec.attention.rope)) +
            (spec.attention.latent ? ", whose latents are the values\n" : "; values\n");
@@ -135,19 +143,27 @@ struct Describe {
                     (has_gate(spec.feed_forward.gate) ? "(gate) * up" : "(up)") + " of normed x " +
                     matrix_text(*gated.matrix));
   }
+  std::string operator()(const EmbeddingGateOp& gate) const {
+    return line(Slot::activated, " =",
+                std::string(gate_name(spec.feed_forward.gate)) +
+                    "(gate) * the layer's embedding, " + "gate normed x " +
+                    matrix_text(*gate.matrix));
+  }
   std::string operator()(const ExpertsOp& op) const {
     const ExpertsSpec& experts = *spec.feed_forward.experts;
     const std::string scale = op.scale == 1.0f ? "" : number(double{op.scale}) + " * ";
-    return line(Slot::hidden, "+=",
+    return line(op.out, op.out == Slot::hidden ? "+=" : " =",
                 scale + "the best " + std::to_string(experts.used) + " of " +
                     std::to_string(experts.count) + " experts of normed, " +
                     std::to_string(experts.width) + " wide" + (op.shared ? ", and branch" : ""));
   }
   std::string operator()(const AddOp& add) const {
-    const std::string branch =
-        add.weight == nullptr ? "branch" : "norm(branch) * " + std::string(add.name);
-    return line(Slot::hidden,
-                "+=", (add.scale == 1.0f ? "" : number(double{add.scale}) + " * ") + branch);
+    const std::string from(slot_name(add.from));
+    const std::string term =
+        add.weight == nullptr ? from : "norm(" + from + ") * " + std::string(add.name);
+    return line(add.to, add.accumulate == Accumulate::add ? "+=" : " =",
+                (add.scale == 1.0f ? "" : number(double{add.scale}) + " * ") + term +
+                    (add.total == nullptr ? "" : "; all times layer_output_scale"));
   }
 };
 
@@ -162,9 +178,9 @@ std::string layer_text(const LayerProgram& layer) {
 }  // namespace
 
 std::string_view slot_name(Slot slot) {
-  constexpr std::string_view names[] = {"hidden",    "normed", "qkv",     "attended",
-                                        "activated", "branch", "latents", "query_latent",
-                                        "queries",   "summed"};
+  constexpr std::string_view names[] = {"hidden",    "normed",       "qkv",     "attended",
+                                        "activated", "branch",       "routed",  "mixed",
+                                        "latents",   "query_latent", "queries", "summed"};
   return names[static_cast<std::size_t>(slot)];
 }
 

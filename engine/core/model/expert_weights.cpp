@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <span>
 #include <utility>
 
@@ -72,12 +73,14 @@ class MatrixLoader {
     std::uint32_t first_row, rows;
   };
 
+  // Products of the matrices are multiplied by the file's factors, unless something else does that.
   MatrixLoader(const Backend& backend, const GgufFile& file, std::uint32_t count,
-               std::uint32_t index)
+               std::uint32_t index, bool has_factors = true)
       : backend_(backend),
         device_(*backend.target().device),
         file_(file),
         count_(count),
+        has_factors_(has_factors),
         prefix_("blk." + std::to_string(index) + ".") {}
 
   // Loads rows of tensors, which have so many rows an expert. Neighbours of one format are stacked.
@@ -93,7 +96,10 @@ class MatrixLoader {
       if (tensor == nullptr || tensor->name != name) {
         MILLRACE_ASSIGN(tensor, find_shaped(file_, name, columns, tensor_rows, count_));
       }
-      MILLRACE_ASSIGN(auto factors, packed_factors(file_, *tensor));
+      std::vector<float> factors(count_, 1.0f);
+      if (has_factors_) {
+        MILLRACE_ASSIGN(factors, packed_factors(file_, *tensor));
+      }
       parts.push_back({tensor, part.first_row, part.rows, std::move(factors)});
       out.tensors.push_back({std::string(tensor->name), tensor->type});
       first.push_back(out.rows);
@@ -139,6 +145,7 @@ class MatrixLoader {
   Device& device_;
   const GgufFile& file_;
   const std::uint32_t count_;
+  const bool has_factors_;
   const std::string prefix_;
 };
 
@@ -152,7 +159,7 @@ class ExpertLoader {
         spec_(spec),
         gate_(gate),
         width_(width),
-        matrices_(backend, file, spec.count, index),
+        matrices_(backend, file, spec.count, index, !spec.expert_scales),
         prefix_("blk." + std::to_string(index) + ".") {}
 
   Result<ExpertWeights> load() {
@@ -208,15 +215,38 @@ class ExpertLoader {
   }
 
   Status load_router(ExpertWeights& out) {
-    std::vector<MatrixPart> parts{{prefix_ + "ffn_gate_inp", spec_.count}};
+    std::vector<MatrixPart> parts{{.name = prefix_ + "ffn_gate_inp",
+                                   .rows = spec_.count,
+                                   .may_have_scale = !spec_.router_norm}};
     if (spec_.shared_gate) parts.push_back({prefix_ + "ffn_gate_inp_shexp", 1});
     MILLRACE_ASSIGN(out.router, load_projection(backend_, file_, parts, width_));
     if (spec_.shared_gate) out.shared_gate_row = out.router.first[1];
+    if (spec_.router_norm) MILLRACE_TRY(load_router_norm(out));
+    if (spec_.expert_scales) {
+      MILLRACE_ASSIGN(
+          out.expert_factors,
+          load_vector(device_, file_, prefix_ + "ffn_down_exps.scale", spec_.count, spec_.count));
+    }
     if (!spec_.selection_bias) return {};
     MILLRACE_ASSIGN(out.selection_bias,
                     load_vector(device_, file_, prefix_ + "exp_probs_b.bias", spec_.count,
                                 round_up(spec_.count, panel_rows)));
     return {};
+  }
+
+  // The router's input is divided by the root of the width.
+  Status load_router_norm(ExpertWeights& out) {
+    const std::string name = prefix_ + "ffn_gate_inp.scale";
+    MILLRACE_ASSIGN(const Tensor* tensor, find_shaped(file_, name, width_, 1));
+    std::vector<float> values(width_);
+    MILLRACE_TRY(dequantize_rows(*tensor, 0, 1, values));
+    const double root = std::sqrt(static_cast<double>(width_));
+    for (float& value : values) {
+      value = static_cast<float>(static_cast<double>(value) / root);
+    }
+    values.resize(round_up(width_, block_columns), 0.0f);
+    MILLRACE_ASSIGN(out.router_norm, device_.allocate(values.size() * sizeof(float), name));
+    return device_.write(out.router_norm, 0, std::as_bytes(std::span(values)));
   }
 
   const Backend& backend_;

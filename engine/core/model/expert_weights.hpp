@@ -40,6 +40,8 @@ struct ExpertWeights {
   Projection router;
   std::uint32_t shared_gate_row = 0;  // 0: the shared expert has no gate
   Buffer selection_bias;              // float [experts, rounded up to 16], or empty
+  Buffer router_norm;                 // float [width, padded]: of the router's own input, or empty
+  Buffer expert_factors;              // float [experts], of the weights of chosen ones, or empty
   ExpertMatrix gate_up, down;
   Projection shared_gate_up, shared_down;  // without runs if there is no shared expert
 };

@@ -18,7 +18,7 @@ Experts::Experts(Backend& backend, const ExpertsSpec& spec, Gate gate, std::uint
       products_(backend.experts(spec, gate)) {}
 
 Forms Experts::inputs_of(const ExpertWeights& weights) const {
-  return backend_->inputs_of(weights.gate_up) | Forms{.rows = true};
+  return backend_->inputs_of(weights.gate_up) | Forms{.rows = !spec_.router_norm};
 }
 
 Grid Experts::rows_grid(std::uint32_t rows) const {
@@ -78,17 +78,18 @@ Status Experts::route(const ExpertWeights& weights, const ExpertsInput& in) {
   const Projection& router = weights.router;
   const std::uint32_t tokens = in.tokens;
   MILLRACE_TRY(backend_->project({.matrix = router,
-                                  .x = in.x,
+                                  .x = in.routed != nullptr ? *in.routed : in.x,
                                   .columns = tokens,
                                   .out = memory_.logits,
                                   .out_stride = router.rows},
                                  MathMode::exact));
   const std::uint32_t flags = route_flags(weights) | (tokens <= direct_tokens_ ? ROUTE_DIRECT : 0u);
-  return device_->launch(route_, {.groups = {tokens}, .local = {}},
-                         {memory_.logits, weights.selection_bias, memory_.weights, memory_.chosen,
-                          memory_.runs, memory_.slots, memory_.places, router.rows, spec_.used,
-                          static_cast<std::uint32_t>(spec_.router), flags, spec_.groups,
-                          spec_.groups_used, weights.shared_gate_row, spec_.scale});
+  return device_->launch(
+      route_, {.groups = {tokens}, .local = {}},
+      {memory_.logits, weights.selection_bias, memory_.weights, memory_.chosen, memory_.runs,
+       memory_.slots, memory_.places, router.rows, spec_.used,
+       static_cast<std::uint32_t>(spec_.router), flags, spec_.groups, spec_.groups_used,
+       weights.shared_gate_row, spec_.scale, weights.expert_factors});
 }
 
 // Sorts the choices by expert, and their rows of x in `forms`, for tiles of several columns.

@@ -29,9 +29,10 @@ namespace millrace::engine {
 // result, if the spec has one.
 struct ExpertsInput {
   const Activation& x;
-  std::uint32_t tokens = 0;          // at least 1
-  const Buffer& shared = no_buffer;  // float [tokens][shared_stride]
-  std::uint32_t shared_stride = 0;   // a multiple of 16, at least the width rounded up to 16
+  std::uint32_t tokens = 0;            // at least 1
+  const Buffer& shared = no_buffer;    // float [tokens][shared_stride]
+  std::uint32_t shared_stride = 0;     // a multiple of 16, at least the width rounded up to 16
+  const Activation* routed = nullptr;  // rows for the router, if it has an input of its own
 };
 
 // Where the result goes: rows of input_stride(width) floats, which are replaced by scale * result,
@@ -62,7 +63,7 @@ class Experts {
   Experts(Backend& backend, const ExpertsSpec& spec, Gate gate,
           std::uint32_t direct_tokens = default_direct_tokens);
 
-  // The forms in which run() reads its input: always rows, for the router.
+  // The forms in which run() reads its input: also rows, unless the router has an input of its own.
   Forms inputs_of(const ExpertWeights& weights) const;
   // Compiles the kernels that a layer needs; costs nothing if they are compiled already.
   Status prepare(const ExpertWeights& weights);

@@ -51,7 +51,7 @@ Result<std::vector<Buffer>> load_center(Device& device, const ModelSpec& spec,
                                         const KeyMeans& means, std::uint32_t positions) {
   std::vector<Buffer> out;
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
-    if (!spec.layers[i].attention.exists()) {
+    if (!spec.layers[i].attention.stores()) {
       out.emplace_back();
       continue;
     }

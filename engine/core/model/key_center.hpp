@@ -33,8 +33,8 @@ class KeyCenter {
   std::vector<double> turns_;  // [segments][rope.dim / 2][2]: cosine, sine
 };
 
-// The tables of all layers on the device, empty for those without attention. Errors: out_of_memory,
-// device_error.
+// The tables of all layers on the device, empty for those that store no keys. Errors:
+// out_of_memory, device_error.
 Result<std::vector<Buffer>> load_center(Device& device, const ModelSpec& spec,
                                         const KeyMeans& means, std::uint32_t positions);
 

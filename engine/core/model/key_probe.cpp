@@ -87,7 +87,9 @@ Result<LayerKeys> bias_of_layer(const GgufFile& file, const ModelSpec& spec, std
   const Tensor* const bias = file.find_tensor(prefix + "attn_k.bias");
   // A norm of the keys takes away what a bias would make large.
   const LayerSpec& kind = spec.layers[layer];
-  if (bias == nullptr || kind.attention.head_norm != HeadNorm::none) return LayerKeys{};
+  if (bias == nullptr || !heads.exist() || kind.attention.head_norm != HeadNorm::none) {
+    return LayerKeys{};
+  }
   MILLRACE_ASSIGN(const Tensor* weight, file.tensor(prefix + "attn_k.weight"));
   std::vector<float> biases(heads.channels());
   std::vector<float> scales(spec.width, 1.0f), row(spec.width);
@@ -134,7 +136,7 @@ void log_outliers(const KvLayers& asked, const std::vector<KeySample>& samples,
 void center(KeySample& probe, const ModelSpec& spec, const KeyMeans& means) {
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
     const AttentionSpec& attention = spec.layers[i].attention;
-    if (!attention.exists()) continue;
+    if (!attention.stores()) continue;
     const KeyCenter centers(attention, 1);
     const std::vector<float> mean = centers.table(means.layer(i));
     for (std::size_t head = 0; head < probe.layers[i].size(); ++head) {

@@ -13,8 +13,10 @@ namespace millrace::engine {
 inline KvShape kv_shape(const ModelSpec& spec) {
   std::vector<KvHeads> layers;
   for (const LayerSpec& layer : spec.layers) {
-    layers.push_back(
-        {layer.attention.kv_heads, layer.attention.head_dim, layer.attention.latent.has_value()});
+    const AttentionSpec& attention = layer.attention;
+    layers.push_back(attention.stores() ? KvHeads{attention.kv_heads, attention.head_dim,
+                                                  attention.latent.has_value()}
+                                        : KvHeads{});
   }
   return KvShape(std::move(layers));
 }

@@ -18,6 +18,8 @@ class Compiler {
     if (spec_.attention.exists()) attention();
     if (parts_.recurrence != nullptr) recurrence();
     if (spec_.feed_forward.exists()) feed_forward();
+    if (!w_.embedding_gate.runs.empty()) embedding();
+    if (spec_.output_scale) scale_output();
   }
 
  private:
@@ -29,7 +31,7 @@ class Compiler {
     }
     if (spec_.attention.norm_after_rope) add(TurnOp{});
     if (spec_.attention.head_norm != HeadNorm::none) add(HeadNormOp{&w_.head_norm});
-    if (parts_.query_factors) add(QueryScaleOp{&parts_.query_factors});
+    if (spec_.attention.temperature_beta != 0.0f) add(QueryScaleOp{&parts_.query_factors});
     add(StoreOp{});
     if (w_.latent) {
       add(AttendOp{{}, Slot::summed});
@@ -53,15 +55,49 @@ class Compiler {
   void feed_forward() {
     const NormNames& names = spec_.norms;
     if (spec_.placement != NormPlacement::parallel) norm(w_.ffn_norm, names.feed_forward);
-    if (parts_.experts != nullptr) return experts();
+    if (spec_.feed_forward.has_both()) {
+      experts_beside_dense();
+    } else if (parts_.experts != nullptr) {
+      experts();
+    } else {
+      add(GatedOp{&w_.gate_up});
+      join(w_.down, Slot::activated, w_.ffn_post_norm,
+           after() ? names.feed_forward : names.feed_forward_post);
+    }
+  }
+  void experts_beside_dense() {
+    const NormNames& names = spec_.norms;
     add(GatedOp{&w_.gate_up});
-    join(w_.down, Slot::activated, w_.ffn_post_norm,
-         after() ? names.feed_forward : names.feed_forward_post);
+    add(ProductOp{&w_.down, Slot::activated, Slot::branch});
+    add(AddOp{.weight = &w_.dense_post_norm,
+              .name = names.dense_post,
+              .to = Slot::mixed,
+              .accumulate = Accumulate::replace});
+    add(NormOp{&parts_.expert_weights->router_norm, "ffn_gate_inp.scale", {}, Slot::routed});
+    norm(w_.experts_norm, names.experts);
+    add(ExpertsOp{
+        .experts = parts_.experts, .weights = parts_.expert_weights, .out = Slot::branch});
+    add(AddOp{.weight = &w_.experts_post_norm, .name = names.experts_post, .to = Slot::mixed});
+    add(AddOp{.weight = &w_.ffn_post_norm,
+              .name = names.feed_forward_post,
+              .scale = spec_.residual_scale,
+              .from = Slot::mixed});
+  }
+  // Adds what the layer's embedding gives.
+  void embedding() {
+    add(NormOp{});
+    add(EmbeddingGateOp{&w_.embedding_gate, &parts_.layer_embeddings, parts_.index});
+    add(ProductOp{&w_.embedding_output, Slot::activated, Slot::branch});
+    add(AddOp{.weight = &w_.embedding_post_norm, .name = "post_norm"});
+  }
+  // The layer's last operation adds to hidden; it also multiplies the sum.
+  void scale_output() {
+    if (auto* last = std::get_if<AddOp>(&out_.operations.back())) last->total = &w_.output_scale;
   }
   bool after() const { return spec_.placement == NormPlacement::after; }
   void add(LayerOp operation) { out_.operations.push_back(operation); }
   void norm(const Buffer& weight, std::string_view name) {
-    add(NormOp{weight ? &weight : nullptr, name});
+    add(NormOp{.weight = weight ? &weight : nullptr, .name = name});
   }
   void latents(const LatentWeights& latent) {
     const bool lower = spec_.attention.latent->query_rank > 0;
@@ -100,7 +136,11 @@ Forms forms_read(const LayerOp& operation, Slot slot, const Operations& operatio
     return product->in == slot ? operations.inputs_of(*product->matrix) : Forms{};
   }
   if (std::holds_alternative<GateOutputOp>(operation)) return {.rows = slot == Slot::attended};
+  if (slot == Slot::routed) return {.rows = std::holds_alternative<ExpertsOp>(operation)};
   if (slot != Slot::normed) return {};
+  if (const auto* gate = std::get_if<EmbeddingGateOp>(&operation)) {
+    return operations.inputs_of(*gate->matrix);
+  }
   if (const auto* gated = std::get_if<GatedOp>(&operation)) {
     return operations.inputs_of(*gated->matrix);
   }
@@ -116,7 +156,7 @@ struct Written {
   Forms* forms;
 };
 std::optional<Written> written_by(LayerOp& operation) {
-  if (auto* norm = std::get_if<NormOp>(&operation)) return Written{Slot::normed, &norm->forms};
+  if (auto* norm = std::get_if<NormOp>(&operation)) return Written{norm->out, &norm->forms};
   if (auto* attend = std::get_if<AttendOp>(&operation)) {
     return Written{attend->out, &attend->forms};
   }
@@ -134,6 +174,9 @@ std::optional<Written> written_by(LayerOp& operation) {
   }
   if (auto* gated = std::get_if<GatedOp>(&operation)) {
     return Written{Slot::activated, &gated->forms};
+  }
+  if (auto* gate = std::get_if<EmbeddingGateOp>(&operation)) {
+    return Written{Slot::activated, &gate->forms};
   }
   return std::nullopt;
 }

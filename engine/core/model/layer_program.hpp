@@ -17,7 +17,8 @@
 //   queries    the queries before a head's matrix multiplies them
 //   summed     the heads' weighed sums of latents, side by side
 //   branch     the output of a sublayer that is normed or scaled before it joins hidden
-//
+//   routed     the input of a router that does not read normed
+//   mixed      the sum of two feed-forwards side by side
 // Thread safety: plain values, which point to the weights.
 #include <cstdint>
 #include <span>
@@ -43,6 +44,8 @@ enum class Slot : std::uint8_t {
   attended,
   activated,
   branch,
+  routed,
+  mixed,
   latents,
   query_latent,
   queries,
@@ -50,11 +53,12 @@ enum class Slot : std::uint8_t {
 };
 std::string_view slot_name(Slot slot);
 
-// normed = norm(hidden) with this weight, or hidden as it is if there is none.
+// out = norm(hidden) with this weight, or hidden as it is if there is none.
 struct NormOp {
   const Buffer* weight = nullptr;
   std::string_view name;  // of the weight
   Forms forms{};          // in which the operations that follow read it
+  Slot out = Slot::normed;
 };
 // out = in x matrix, or out += in x matrix.
 struct ProductOp {
@@ -68,7 +72,7 @@ struct TurnOp {};
 struct QueryScaleOp {
   const Buffer* factors = nullptr;
 };
-// Norms of queries and keys, in qkv.
+// Norms of queries and keys, and of values where the kind says so, in qkv.
 struct HeadNormOp {
   const Buffer* weight = nullptr;
 };
@@ -110,23 +114,36 @@ struct GatedOp {
   const Projection* matrix = nullptr;  // gate and up
   Forms forms{};
 };
-// hidden += scale * the weighed sum of the experts' outputs for normed, and of branch, the shared
-// expert's output, if there is one.
+// activated = gate(normed x gate matrix) * the layer's embedding.
+struct EmbeddingGateOp {
+  const Projection* matrix = nullptr;
+  const Buffer* embeddings = nullptr;  // LayerEmbedding::rows
+  std::uint32_t layer = 0;
+  Forms forms{};
+};
+// out += scale * the weighed sum of the experts' outputs for normed, and of branch, the shared
+// expert's output, if there is one. With out = branch, it replaces what was there, and the router
+// reads `routed`.
 struct ExpertsOp {
   Experts* experts = nullptr;
   const ExpertWeights* weights = nullptr;
   bool shared = false;
   float scale = 1.0f;
+  Slot out = Slot::hidden;
 };
-// hidden += scale * norm(branch), or hidden += scale * branch if there is no weight.
+// to = (to + scale * norm(from)) * total, without the norm if there is no weight, without the first
+// `to` if the sum replaces it, and without the number `total` if it is null.
 struct AddOp {
   const Buffer* weight = nullptr;
   std::string_view name;
   float scale = 1.0f;
+  Slot from = Slot::branch, to = Slot::hidden;
+  Accumulate accumulate = Accumulate::add;
+  const Buffer* total = nullptr;
 };
-using LayerOp =
-    std::variant<NormOp, ProductOp, TurnOp, QueryScaleOp, HeadNormOp, SplitOp, HeadProductOp,
-                 StoreOp, AttendOp, GateOutputOp, RecurrenceOp, GatedOp, ExpertsOp, AddOp>;
+using LayerOp = std::variant<NormOp, ProductOp, TurnOp, QueryScaleOp, HeadNormOp, SplitOp,
+                             HeadProductOp, StoreOp, AttendOp, GateOutputOp, RecurrenceOp, GatedOp,
+                             EmbeddingGateOp, ExpertsOp, AddOp>;
 
 struct LayerProgram {
   const LayerSpec* spec = nullptr;
@@ -146,7 +163,9 @@ struct LayerParts {
   const ExpertWeights* expert_weights = nullptr;
   HeadProducts* head_products = nullptr;  // of latent attention
   Recurrence* recurrence = nullptr;
-  const Buffer& states = no_buffer;  // of the layer's recurrence
+  const Buffer& states = no_buffer;            // of the layer's recurrence
+  const Buffer& layer_embeddings = no_buffer;  // LayerEmbedding::rows
+  std::uint32_t index = 0;                     // of the layer
 };
 LayerProgram compile_layer(const LayerSpec& spec, const LayerParts& parts,
                            const Operations& operations);

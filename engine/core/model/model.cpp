@@ -15,6 +15,7 @@
 #include "engine/core/model/key_center.hpp"
 #include "engine/core/model/key_probe.hpp"
 #include "engine/core/model/kv_shape.hpp"
+#include "engine/core/model/layer_embedding.hpp"
 #include "engine/core/model/layer_program.hpp"
 #include "engine/core/model/operations.hpp"
 #include "engine/core/model/rope_tables.hpp"
@@ -32,6 +33,7 @@ struct Model::State {
   Projection embedding, output;  // output is empty if the embedding serves as both
   Buffer output_norm, step_words;
   std::unique_ptr<Operations> operations;
+  LayerEmbedding layer_embedding;
   std::vector<LayerWeights> layers;
   std::vector<std::optional<ExpertWeights>> expert_weights;  // by layer
   Sublayers sublayers;
@@ -55,15 +57,12 @@ struct Model::State {
   }
 
   KvPages kv_pages(std::uint32_t index) const {
-    return {cache.layer(index), cache.shape().layers[index],
-            means.empty() ? no_buffer : means[index], layers[index].sinks,
-            spec.layers[index].attention.exists()
-                ? operations->kind_of(spec.layers[index].attention)
-                : 0};
+    const AttentionSpec& attention = spec.layers[index].attention;
+    const std::uint32_t owner = attention.cache_of.value_or(index);  // of the pages
+    return {cache.layer(owner), cache.shape().layers[owner],
+            means.empty() ? no_buffer : means[owner], layers[index].sinks,
+            attention.exists() ? operations->kind_of(attention) : 0};
   }
-  // Layers from `first` on that one launch computes; none if the first one runs in parts.
-  Result<JoinedLayers> join_at(std::uint32_t first);
-
   Status load_weights(const GgufFile& file);
   Result<KvCache> create_cache(const KvLayers& kv, std::uint64_t bytes,
                                const CacheLoad& load) const;
@@ -87,6 +86,7 @@ Status Model::State::load_weights(const GgufFile& file) {
   }
   MILLRACE_ASSIGN(output_norm,
                   load_vector(*device, file, spec.output_norm + ".weight", spec.width, padded));
+  MILLRACE_TRY(layer_embedding.load(*operations, file, options.step_tokens));
   layers.reserve(spec.layers.size());
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
     MILLRACE_ASSIGN(LayerWeights layer, load_layer(backend, file, spec, i));
@@ -126,14 +126,15 @@ Status Model::State::compile_layers() {
   programs.clear();
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
     const LayerSpec& layer = spec.layers[i];
-    const bool scales = layer.attention.temperature_beta != 0.0f;
     LayerParts parts{
         .weights = layers[i],
         .kv = kv_pages(i),
         .rope = ropes.layer(i),
-        .query_factors = scales ? query_factors : no_buffer,
+        .query_factors = query_factors,
         .head_products = sublayers.head_products(operations->backend(), layer, options.step_tokens),
-        .states = cache.states(i)};
+        .states = cache.states(i),
+        .layer_embeddings = layer_embedding.rows(),
+        .index = i};
     if (expert_weights[i]) {
       parts.experts = &sublayers.experts(operations->backend(), layer);
       parts.expert_weights = &*expert_weights[i];
@@ -152,7 +153,11 @@ Status Model::State::build_layers() {
   info.layer_path = {};
   std::string why_apart;  // why layer i does not run with those before it
   for (std::uint32_t i = 0; i < programs.size(); ++i) {
-    MILLRACE_ASSIGN(JoinedLayers found, join_at(i));
+    JoinedLayers found;  // layers from this one on that one launch computes
+    found.why = "whole layers are turned off";
+    if (options.whole_layers) {
+      MILLRACE_ASSIGN(found, operations->backend().join(std::span(programs).subspan(i)));
+    }
     if (found.count > 0) {
       info.layer_path.add_whole(found.count, why_apart);
       why_apart = found.why;
@@ -162,32 +167,15 @@ Status Model::State::build_layers() {
       continue;
     }
     info.layer_path.add_in_parts(found.why);
-    if (spec.layers[i].attention.exists()) {
-      MILLRACE_TRY(operations->prepare_attention(programs[i].kv.codecs, programs[i].kv.kind));
-    }
-    for (const LayerOp& operation : programs[i].operations) {
-      if (const auto* product = std::get_if<ProductOp>(&operation)) {
-        MILLRACE_TRY(operations->prepare_product(*product->matrix));
-      } else if (const auto* by_head = std::get_if<HeadProductOp>(&operation)) {
-        MILLRACE_TRY(by_head->products->prepare(*by_head->matrix));
-      } else if (const auto* gated = std::get_if<GatedOp>(&operation)) {
-        MILLRACE_TRY(operations->prepare_product(*gated->matrix));
-      }
-    }
+    MILLRACE_TRY(prepare_layer(*operations, programs[i]));
   }
   return {};
 }
 
-Result<JoinedLayers> Model::State::join_at(std::uint32_t first) {
-  if (options.whole_layers) return operations->backend().join(std::span(programs).subspan(first));
-  JoinedLayers none;
-  none.why = "whole layers are turned off";
-  return none;
-}
-
 Status Model::State::allocate_activations() {
   MILLRACE_TRY(act.allocate(*device, spec, programs, head(), *operations, options.step_tokens,
-                            options.step_outputs));
+                            options.step_outputs,
+                            layer_embedding.exists() ? layer_embedding.inputs() : Forms{}));
   MILLRACE_ASSIGN(no_ids, device->allocate_zeroed(sizeof(std::uint32_t), "an id"));
   const std::uint64_t bytes = std::uint64_t{head().rows} * options.step_outputs * sizeof(float);
   MILLRACE_ASSIGN(logits, device->allocate(bytes, "logits"));
@@ -312,10 +300,10 @@ Status Model::protect_keys(const GgufFile& file, KvLayers& kv) {
   if (!quantizes_keys(kv)) return {};
   KvCache wanted = std::exchange(s.cache, {});
   const KvLayers halves{std::vector<KvCodecs>(s.spec.layer_count())};
-  const std::uint64_t page_bytes = cache_shape(s.spec, halves.layers).page_bytes();
-  const std::uint64_t state_bytes = cache_shape(s.spec, halves.layers).state_bytes();
-  const std::uint64_t probe_bytes = probe_pages * page_bytes + 2 * state_bytes;
-  MILLRACE_ASSIGN(s.cache, s.create_cache(halves, probe_bytes, {.sequences = 1}));
+  const CacheShape shape = cache_shape(s.spec, halves.layers);
+  const std::uint64_t bytes = probe_pages * shape.page_bytes() + 2 * shape.state_bytes();
+  constexpr std::uint32_t tokens = probe_pages * kv_page_tokens;  // windowed groups hold them, too
+  MILLRACE_ASSIGN(s.cache, s.create_cache(halves, bytes, {1, tokens, tokens}));
   MILLRACE_TRY(s.build_layers());
   MILLRACE_ASSIGN(s.info.outliers, test_keys(*s.device, file, *this, s.spec, s.options, kv));
   s.cache = std::move(wanted);
@@ -346,8 +334,11 @@ Status Model::forward(const StepPlan& plan, const Buffer& device_ids) {
   s.operations->backend().cut_attention(s.last_step);
   const StepTable& step = s.last_step;
   MILLRACE_TRY(s.write_step(step));
-  MILLRACE_TRY(s.operations->embed(s.embedding, step, s.step_words,
-                                   device_ids ? device_ids : s.no_ids, s.act.hidden));
+  const Buffer& ids = device_ids ? device_ids : s.no_ids;
+  MILLRACE_TRY(s.operations->embed(s.embedding, step, s.step_words, ids, s.act.hidden));
+  if (s.layer_embedding.exists()) {
+    MILLRACE_TRY(s.layer_embedding.run(s.act.hidden, s.act.normed, step, s.step_words, ids));
+  }
   MILLRACE_TRY(s.run_layers(step));
   if (step.outputs == 0) return s.device->flush();
   MILLRACE_TRY(s.operations->norm(s.act.hidden, s.output_norm, s.act.normed,

@@ -1,6 +1,7 @@
 #include "engine/core/model/operations.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -30,6 +31,7 @@ Status Operations::prepare_layer() {
   MILLRACE_ASSIGN(norm_, device_->kernel(built, "rms_norm"));
   MILLRACE_ASSIGN(gated_mul_, device_->kernel(built, "gated_mul"));
   MILLRACE_TRY(prepare_branches());
+  MILLRACE_TRY(prepare_embeddings());
   heads_.clear();
   for (std::uint32_t kind = 0; kind < target_.kinds.size(); ++kind) {
     MILLRACE_TRY(prepare_heads(kind));
@@ -60,6 +62,18 @@ Status Operations::prepare_branches() {
   return {};
 }
 
+// Compiles what models with embeddings by layer need.
+Status Operations::prepare_embeddings() {
+  if (spec_.layer_embedding == 0) return {};
+  MILLRACE_ASSIGN(const Program built,
+                  device_->build({.name = "embed_by_layer",
+                                  .sources = {"embed/by_layer.cl"},
+                                  .defines = {define("ROW_ITEMS", row_items())}}));
+  MILLRACE_ASSIGN(embed_by_layer_, device_->kernel(built, "embed_by_layer"));
+  MILLRACE_ASSIGN(place_embedding_, device_->kernel(built, "place_embedding"));
+  return {};
+}
+
 Result<Kernel> Operations::build_for_heads(const char* source, const char* kernel,
                                            std::uint32_t kind, std::vector<std::string> defines) {
   std::ranges::copy(target_.head_defines(kind), std::back_inserter(defines));
@@ -74,9 +88,8 @@ Status Operations::prepare_heads(std::uint32_t kind) {
   const AttentionKind& of = target_.kinds[kind];
   HeadKernels& kernels = heads_.emplace_back();
   if (of.head_norm != HeadNorm::none) {
-    const bool whole = of.head_norm == HeadNorm::whole_width;
     MILLRACE_ASSIGN(kernels.norm, build_for_heads("norm/heads.cl", "norm_heads", kind,
-                                                  {define("NORM_WHOLE", whole ? 1 : 0)}));
+                                                  target_.head_norm_defines(kind)));
   }
   if (of.turn_dim > 0) {
     MILLRACE_ASSIGN(kernels.turn, build_for_heads("rope/in_place.cl", "turn_heads", kind,
@@ -212,7 +225,9 @@ Status Operations::norm_heads(const Buffer& qkv, const Buffer& weight, std::uint
                               std::uint32_t tokens) {
   const AttentionKind& of = target_.kinds[kind];
   const bool whole = of.head_norm == HeadNorm::whole_width;
-  const std::uint32_t norms = whole ? 2 : of.heads + of.kv_heads;
+  const bool values = of.stores && of.normed_values && !of.keys_are_values;
+  const std::uint32_t heads = of.heads + of.stored_heads() + (values ? of.kv_heads : 0);
+  const std::uint32_t norms = whole ? 2 : heads;
   return device_->launch(heads_[kind].norm, {.groups = {norms, tokens}, .local = {row_items()}},
                          {qkv, weight, of.qkv_stride(), spec_.norm_epsilon});
 }
@@ -242,12 +257,34 @@ Status Operations::scale_queries(const Buffer& qkv, const Buffer& factors, std::
       {qkv, factors, step_words, step.positions_at, target_.kinds[kind].qkv_stride()});
 }
 
-Status Operations::add_branch(const Buffer& hidden, const Buffer& branch, const Buffer& weight,
-                              float scale, std::uint32_t tokens) {
+Status Operations::add_branch(const Sum& sum, std::uint32_t tokens) {
+  const std::uint32_t replaces = sum.accumulate == Accumulate::replace ? 1 : 0;
   return device_->launch(
       add_branch_, {.groups = {tokens}, .local = {row_items()}},
-      {hidden, branch, weight, round_up(spec_.width, 16) / 16, input_stride(spec_.width),
-       target_.inverse_width(), spec_.norm_epsilon, scale});
+      {sum.to, sum.from, sum.weight, round_up(spec_.width, 16) / 16, input_stride(spec_.width),
+       target_.inverse_width(), spec_.norm_epsilon, sum.scale, sum.total, replaces});
+}
+
+Status Operations::embed_by_layer(const Buffer& embeddings, const Buffer& projected,
+                                  const Buffer& weight, std::uint32_t tokens) {
+  const std::uint32_t channels = spec_.layer_embedding, layers = spec_.layer_count();
+  const double scale = 1.0 / std::sqrt(static_cast<double>(spec_.width));
+  return device_->launch(embed_by_layer_, {.groups = {layers, tokens}, .local = {row_items()}},
+                         {embeddings, projected, weight, channels / 16, layers * channels,
+                          layers * channels, static_cast<float>(scale),
+                          static_cast<float>(scale * scale / channels), spec_.norm_epsilon});
+}
+
+Status Operations::gate_embedding(const Activation& x, const Projection& gate,
+                                  const Buffer& embeddings, std::uint32_t layer,
+                                  const Buffer& gate_up, const Activation& out, Forms forms,
+                                  std::uint32_t tokens) {
+  const std::uint32_t channels = spec_.layer_embedding;
+  MILLRACE_TRY(project(gate, x, tokens, gate_up, 2 * channels, Accumulate::replace));
+  MILLRACE_TRY(device_->launch(
+      place_embedding_, {.groups = {tokens}, .local = {row_items()}},
+      {embeddings, gate_up, layer, channels / 16, spec_.layer_count() * channels, 2 * channels}));
+  return gated_mul(gate_up, out, forms, channels, tokens);
 }
 
 Status Operations::limit_logits(const Buffer& logits, std::uint32_t rows, std::uint32_t stride) {

@@ -71,7 +71,13 @@ class Operations {
 
   Status embed(const Projection& embedding, const StepTable& step, const Buffer& step_words,
                const Buffer& device_ids, const Buffer& hidden) {
-    return backend_->embed(embedding, step, step_words, device_ids, hidden);
+    return backend_->embed(embedding, step, step_words, device_ids,
+                           {hidden, width_stride(), spec_.embedding_scale});
+  }
+  // Looks up rows of another matrix of as many rows, times `scale`.
+  Status embed(const Projection& embedding, const StepTable& step, const Buffer& step_words,
+               const Buffer& device_ids, const EmbeddedRows& out) {
+    return backend_->embed(embedding, step, step_words, device_ids, out);
   }
   // Writes the norm of x's rows to out in `forms`; with `gather`, only of the rows that the step's
   // outputs name.
@@ -96,11 +102,20 @@ class Operations {
   Status quantize(const Activation& x, std::uint32_t columns, std::uint32_t tokens);
   // Writes rows as they are to out in `forms`.
   Status convert(const Buffer& rows, const Activation& out, Forms forms, std::uint32_t tokens);
+  // The embeddings that each token has for each layer, in place of the tokens' own parts of them
+  // (kernels/embed/by_layer.cl): float [tokens][layers * layer_embedding].
+  Status embed_by_layer(const Buffer& embeddings, const Buffer& projected, const Buffer& weight,
+                        std::uint32_t tokens);
+  // Computes gate function(gate) * the embedding of a layer; `gate_up` has room for both.
+  Status gate_embedding(const Activation& x, const Projection& gate, const Buffer& embeddings,
+                        std::uint32_t layer, const Buffer& gate_up, const Activation& out,
+                        Forms forms, std::uint32_t tokens);
+  std::uint32_t qkv_stride(std::uint32_t kind) const { return target_.kinds[kind].qkv_stride(); }
   // The next four are of layers of one kind. Norms latents (kernels/latent/split.cl), those of
   // queries in the forms that `split` names.
   Status split_latents(const Buffer& latents, const SplitOp& split, std::uint32_t kind,
                        const Activation& query_latent, const Buffer& qkv, std::uint32_t tokens);
-  // Norms queries and keys in place.
+  // Norms queries and keys in place, and values.
   Status norm_heads(const Buffer& qkv, const Buffer& weight, std::uint32_t kind,
                     std::uint32_t tokens);
   // Rotates queries and keys in place, for layers that norm them afterwards.
@@ -112,9 +127,14 @@ class Operations {
   // Multiplies queries by the factors of their positions, float [positions].
   Status scale_queries(const Buffer& qkv, const Buffer& factors, std::uint32_t kind,
                        const StepTable& step, const Buffer& step_words);
-  // Adds scale * branch to the residual stream, normed if `weight` is not empty.
-  Status add_branch(const Buffer& hidden, const Buffer& branch, const Buffer& weight, float scale,
-                    std::uint32_t tokens);
+  // to = (to + scale * from) * total, `from` normed if `weight` is not empty, `total` 1 if it is;
+  // or without the first `to`. Rows of width_stride().
+  struct Sum {
+    const Buffer &to, &from, &weight, &total;
+    float scale = 1.0f;
+    Accumulate accumulate = Accumulate::add;
+  };
+  Status add_branch(const Sum& sum, std::uint32_t tokens);
   // Scales and limits rows of logits in place, if the model asks for it.
   Status limit_logits(const Buffer& logits, std::uint32_t rows, std::uint32_t stride);
 
@@ -125,6 +145,7 @@ class Operations {
     Kernel norm, turn, scale_queries, gate_output, split;
   };
   Status prepare_branches();
+  Status prepare_embeddings();
   Status prepare_heads(std::uint32_t kind);
   Result<Kernel> build_for_heads(const char* source, const char* kernel, std::uint32_t kind,
                                  std::vector<std::string> defines = {});
@@ -137,7 +158,7 @@ class Operations {
   Kernel norm_, gated_mul_;
   std::vector<HeadKernels> heads_;  // by kind
   // Of models that need them.
-  Kernel add_branch_, limit_logits_;
+  Kernel add_branch_, limit_logits_, embed_by_layer_, place_embedding_;
   Kernel norm_quantize_, gated_mul_quantize_, quantize_;  // math fast
 };
 

@@ -113,7 +113,10 @@ Result<Projection> load_projection(const Backend& backend, const GgufFile& file,
     MILLRACE_ASSIGN(const Tensor* tensor,
                     find_shaped(file, part.name + ".weight", columns, rows_of_tensor(part)));
     MILLRACE_TRY(check_panels(file, part));
-    MILLRACE_ASSIGN(const auto factors, packed_factors(file, *tensor));
+    std::vector<float> factors{1.0f};
+    if (part.may_have_scale) {
+      MILLRACE_ASSIGN(factors, packed_factors(file, *tensor));
+    }
     plan_runs(backend, *tensor, part, factors[0], out.rows, runs);
     const std::uint32_t first_row = out.rows;
     if (!part.continues) {
@@ -179,7 +182,15 @@ class LayerLoader {
     if (layer_.recurrence.exists()) {
       MILLRACE_ASSIGN(out.recurrence, load_recurrence(backend_, file_, spec_, index_));
     }
-    if (layer_.feed_forward.experts || !layer_.feed_forward.exists()) return out;
+    if (layer_.output_scale) {
+      MILLRACE_ASSIGN(out.output_scale,
+                      load_vector(device_, file_, prefix_ + "layer_output_scale.weight", 1, 1));
+    }
+    MILLRACE_TRY(load_embedding(out));
+    if (layer_.feed_forward.width == 0) return out;
+    MILLRACE_ASSIGN(out.dense_post_norm, norm(norms.dense_post));
+    MILLRACE_ASSIGN(out.experts_norm, norm(norms.experts));
+    MILLRACE_ASSIGN(out.experts_post_norm, norm(norms.experts_post));
     if (has_gate(layer_.feed_forward.gate)) {
       MILLRACE_ASSIGN(out.gate_up, stacked({"ffn_gate", "ffn_up"}));
     } else {
@@ -190,6 +201,16 @@ class LayerLoader {
   }
 
  private:
+  bool has_matrix(std::string_view name) const {
+    return std::ranges::find(matrices_, name, &LayerMatrix::name) != matrices_.end();
+  }
+  Status load_embedding(LayerWeights& out) const {
+    if (!has_matrix("inp_gate")) return {};
+    MILLRACE_ASSIGN(out.embedding_gate, stacked({"inp_gate"}));
+    MILLRACE_ASSIGN(out.embedding_output, stacked({"proj"}));
+    MILLRACE_ASSIGN(out.embedding_post_norm, norm("post_norm"));
+    return {};
+  }
   Status load_attention(const AttentionSpec& attention, LayerWeights& out) const {
     if (attention.sinks) {
       MILLRACE_ASSIGN(out.sinks, load_vector(device_, file_, prefix_ + "attn_sinks.weight",
@@ -203,7 +224,11 @@ class LayerLoader {
     } else if (attention.latent) {
       MILLRACE_TRY(load_latent(attention, out));
     } else {
-      MILLRACE_ASSIGN(out.qkv, stacked({"attn_q", "attn_k", "attn_v"}));
+      std::vector<std::string_view> qkv{"attn_q"};
+      for (const char* name : {"attn_k", "attn_v"}) {
+        if (has_matrix(name)) qkv.push_back(name);
+      }
+      MILLRACE_ASSIGN(out.qkv, stacked(qkv));
     }
     MILLRACE_ASSIGN(out.attention_output, stacked({"attn_output"}));
     return {};
@@ -238,9 +263,11 @@ class LayerLoader {
     std::vector<float> both;
     for (const auto& [name, heads] : {std::pair("attn_q_norm.weight", attention.heads),
                                       std::pair("attn_k_norm.weight", attention.kv_heads)}) {
-      const std::uint32_t size = (whole ? heads : 1) * attention.head_dim;
-      MILLRACE_ASSIGN(const auto values, read_vector(file_, prefix_ + name, size));
-      both.insert(both.end(), values.begin(), values.end());
+      if (both.empty() || attention.stores()) {
+        const std::uint32_t size = (whole ? heads : 1) * attention.head_dim;
+        MILLRACE_ASSIGN(const auto values, read_vector(file_, prefix_ + name, size));
+        both.insert(both.end(), values.begin(), values.end());
+      }
     }
     MILLRACE_ASSIGN(Buffer buffer, device_.allocate(both.size() * sizeof(float), "norms of heads"));
     MILLRACE_TRY(device_.write(buffer, 0, std::as_bytes(std::span(both))));
@@ -268,7 +295,7 @@ class LayerLoader {
     return load_projection(backend_, file_, queries, width_);
   }
   // Loads matrices over one input as one projection.
-  Result<Projection> stacked(std::initializer_list<std::string_view> names) const {
+  Result<Projection> stacked(const std::vector<std::string_view>& names) const {
     std::vector<MatrixPart> parts;
     std::uint32_t columns = 0;
     for (const std::string_view name : names) {

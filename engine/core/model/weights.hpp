@@ -28,6 +28,7 @@ struct MatrixPart {
   std::uint32_t first_row = 0;    // in the tensor; a multiple of 16
   std::uint32_t tensor_rows = 0;  // of the whole tensor; 0: this part is all of it
   bool continues = false;         // has no place of its own in Projection::first
+  bool may_have_scale = true;     // NAME.scale is the factor of its products
 };
 
 // Consecutive panels in one buffer.
@@ -79,9 +80,14 @@ struct LatentWeights;
 // [heads * head_dim] by HeadNorm.
 struct LayerWeights {
   Buffer attention_norm, attention_post_norm, ffn_norm, ffn_post_norm, sinks, head_norm;
+  Buffer dense_post_norm, experts_norm, experts_post_norm;
   Projection qkv, attention_output, gate_up, down;
   RecurrenceWeights recurrence;
   std::shared_ptr<const LatentWeights> latent;  // null: the layer has no latent attention
+  // Of models with embeddings by layer.
+  Projection embedding_gate, embedding_output;
+  Buffer embedding_post_norm;
+  Buffer output_scale;  // float [1], or empty
 };
 Result<LayerWeights> load_layer(const Backend& backend, const GgufFile& file, const ModelSpec& spec,
                                 std::uint32_t index);

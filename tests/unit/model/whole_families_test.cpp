@@ -88,6 +88,32 @@ TEST_F(WholeLayer, SameBitsWithScaledSublayersAndQueries) {
   expect_same(model, "cpu", mixed());
 }
 
+// As in Gemma 4.
+TEST_F(WholeLayer, SameBitsWithNormedValuesAndAScaledOutput) {
+  TinyModel model = family_of("gemma3",
+                              {{"attn_q_norm", {32}},
+                               {"attn_k_norm", {32}},
+                               {"post_attention_norm", {256}},
+                               {"post_ffw_norm", {256}}},
+                              {});
+  model.tied = true;
+  ModelSpec spec = testing::must(read_spec(model.file()));
+  model.layer_tensors["layer_output_scale"] = {1};
+  const GgufFile file = model.file();
+  const auto made = [&](bool whole) {
+    return run(file, whole, "cpu", mixed(), "f16", {}, {}, {}, spec);
+  };
+  const Made plain = made(false);
+  for (LayerSpec& layer : spec.layers) layer.attention.normed_values = true;
+  const Made normed = made(false);
+  EXPECT_NE(difference(plain, normed), "");
+  for (LayerSpec& layer : spec.layers) layer.output_scale = true;
+  const Made whole = made(true), apart = made(false);
+  EXPECT_EQ(difference(whole, apart), "");
+  EXPECT_LT(whole.launches, apart.launches);
+  EXPECT_NE(difference(whole, normed), "");
+}
+
 TEST_F(WholeLayer, SameBitsWithSublayersSideBySide) {
   TinyModel model = family_of("cohere2", {}, {{"attention.layer_norm_epsilon", 1e-5f}});
   model.attention.window = 100;

@@ -11,6 +11,7 @@
 // thread.
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -88,6 +89,13 @@ struct JoinedLayers {
   std::string why;  // for people: why the next layer is not in the launch; "" if there is no next
 };
 
+// Where rows of an embedding go, how far apart they are, and by what they are multiplied.
+struct EmbeddedRows {
+  const Buffer& rows;
+  std::uint32_t stride = 0;  // floats
+  float scale = 1.0f;
+};
+
 class Backend {
  public:
   explicit Backend(Target target) : target_(std::move(target)) {}
@@ -112,11 +120,11 @@ class Backend {
   // allow.
   virtual void pack(const PanelFormat& format, const Tensor& tensor, std::uint32_t panel,
                     std::span<std::byte> out, float factor) const;
-  // Looks up the rows of the step's ids, or of device_ids for tokens with a slot: hidden = float
-  // [tokens][input_stride(width)].
+  // Looks up the rows of the step's ids, or of device_ids for tokens with a slot. prepare_embedding
+  // compiles what a matrix needs.
   virtual Status prepare_embedding(const Projection& embedding);
   virtual Status embed(const Projection& embedding, const StepTable& step, const Buffer& step_words,
-                       const Buffer& device_ids, const Buffer& hidden);
+                       const Buffer& device_ids, const EmbeddedRows& out);
 
   // Compiles what project() and gated() launch for a matrix; costs nothing if that is done. `math`
   // may be exact where the model's is not: for products whose rounding would change a choice.
@@ -158,7 +166,7 @@ class Backend {
 
  private:
   Target target_;
-  Kernel embed_;
+  std::map<std::pair<PanelFormat, std::uint32_t>, Kernel> embed_;  // by format and columns
 };
 
 // The backend of the device's family. A new family adds its line here.

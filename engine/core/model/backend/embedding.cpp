@@ -16,19 +16,20 @@ Status Backend::prepare_embedding(const Projection& embedding) {
   MILLRACE_ASSIGN(const Program program, device.build({.name = "embed",
                                                        .sources = {"embed/embed.cl"},
                                                        .defines = std::move(defines)}));
-  MILLRACE_ASSIGN(embed_, device.kernel(program, "embed"));
+  Kernel& kernel = embed_[{layout.format, embedding.columns}];
+  MILLRACE_ASSIGN(kernel, device.kernel(program, "embed"));
   return {};
 }
 
 Status Backend::embed(const Projection& embedding, const StepTable& step, const Buffer& step_words,
-                      const Buffer& device_ids, const Buffer& hidden) {
+                      const Buffer& device_ids, const EmbeddedRows& out) {
   Device& device = *target_.device;
+  Kernel& kernel = embed_.at({embedding.runs[0].format, embedding.columns});
   for (const WeightRun& run : embedding.runs) {
-    MILLRACE_TRY(
-        device.launch(embed_, {.groups = {step.tokens}, .local = {device.row_items()}},
-                      {run.buffer, step_words, device_ids, hidden, step.ids_at, step.slots_at,
-                       run.first_row, run.panels * panel_rows, target_.spec.vocabulary,
-                       input_stride(target_.spec.width), target_.spec.embedding_scale}));
+    MILLRACE_TRY(device.launch(
+        kernel, {.groups = {step.tokens}, .local = {device.row_items()}},
+        {run.buffer, step_words, device_ids, out.rows, step.ids_at, step.slots_at, run.first_row,
+         run.panels * panel_rows, target_.spec.vocabulary, out.stride, out.scale}));
   }
   return {};
 }

@@ -22,6 +22,9 @@ AttentionKind kind_for(const AttentionSpec& attention) {
           .head_norm = attention.head_norm,
           .output_gate = attention.output_gate,
           .latent = attention.latent ? attention.latent->rank : 0,
+          .stores = attention.stores(),
+          .normed_values = attention.normed_values,
+          .keys_are_values = attention.keys_are_values,
           .scale = attention.scale};
 }
 
@@ -90,6 +93,15 @@ std::vector<std::string> Target::attention_defines(std::uint32_t kind) const {
   return out;
 }
 
+std::vector<std::string> Target::head_norm_defines(std::uint32_t kind) const {
+  const AttentionKind& of = kinds[kind];
+  std::vector<std::string> out{define("NORM_WHOLE", of.head_norm == HeadNorm::whole_width ? 1 : 0)};
+  if (!of.stores) out.emplace_back("NORM_KEYS=0");
+  if (of.stores && of.normed_values)
+    out.push_back(define("NORM_VALUES", of.keys_are_values ? 2 : 1));
+  return out;
+}
+
 // Constants of features that the model lacks stay undefined, so its kernels do not contain these
 // features.
 void Target::add_attention_shape(ProgramSpec& program, std::uint32_t kind) const {
@@ -99,6 +111,7 @@ void Target::add_attention_shape(ProgramSpec& program, std::uint32_t kind) const
     program.defines.push_back("SOFT_CAP=" + float_text(static_cast<double>(shape.soft_cap)));
   }
   if (shape.sinks) program.defines.emplace_back("SINKS=1");
+  if (!shape.stores) program.defines.emplace_back("STORES=0");
 }
 
 }  // namespace millrace::engine

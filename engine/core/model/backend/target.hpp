@@ -19,7 +19,8 @@ namespace millrace::engine {
 // What the kernels of a layer's attention, of its heads' norms and of what turns or scales heads
 // before it are compiled for; and the scale, which they are given. A row of qkv has the queries,
 // from k_row() on the keys, from v_row() on the values, and from gate_row() on the gates of the
-// heads' outputs, if there are any.
+// heads' outputs, if there are any. A layer that stores none, because it attends to another
+// layer's, has no rows of keys and values.
 struct AttentionKind {
   std::uint32_t heads = 0, kv_heads = 0, head_dim = 0;
   std::uint32_t window = 0;
@@ -32,6 +33,7 @@ struct AttentionKind {
   // Of latent attention: the channels of a value, which are the last of its key; a row of qkv has
   // no values then. 0: values are as wide as keys.
   std::uint32_t latent = 0;
+  bool stores = true, normed_values = false, keys_are_values = false;
   float scale = 0.0f;
   bool operator==(const AttentionKind&) const = default;
 
@@ -39,9 +41,13 @@ struct AttentionKind {
   std::uint32_t columns() const { return heads * value_dim(); }  // of the output
   std::uint32_t k_row() const { return heads * head_dim; }
   std::uint32_t v_row() const { return k_row() + kv_heads * head_dim; }
-  std::uint32_t gate_row() const { return v_row() + (latent > 0 ? 0 : kv_heads * head_dim); }
+  std::uint32_t gate_row() const {
+    if (!stores) return k_row();
+    return v_row() + (latent > 0 ? 0 : kv_heads * head_dim);
+  }
   // Floats of a row.
   std::uint32_t qkv_stride() const { return gate_row() + (output_gate ? columns() : 0); }
+  std::uint32_t stored_heads() const { return stores ? kv_heads : 0; }
 };
 
 // Kinds whose attention a step cuts alike, and so share an entry of StepTable::attention.
@@ -72,6 +78,8 @@ struct Target {
   // The defines of kernels that read rows of qkv; those of attention_defines also have its rope.
   std::vector<std::string> head_defines(std::uint32_t kind) const;
   std::vector<std::string> attention_defines(std::uint32_t kind) const;
+  // Those of kernels/norm/heads.cl, besides head_defines.
+  std::vector<std::string> head_norm_defines(std::uint32_t kind) const;
   void add_attention_shape(ProgramSpec& program, std::uint32_t kind) const;
 
   Device* device;

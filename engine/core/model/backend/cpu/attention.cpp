@@ -39,7 +39,7 @@ Result<Kernel> CpuBackend::build_attention(const KvCodecs& codecs, std::uint32_t
 
 Status CpuBackend::rope_and_store(const AttentionCall& call) {
   const AttentionItems& items = call.step.attention[target().cut_of(call.kv.kind)];
-  if (items.tiles.count == 0) return {};
+  if (items.tiles.count == 0 || !target().kinds[call.kv.kind].stores) return {};
   return device_->launch(
       kv_kernels_.at({call.kv.codecs, call.kv.kind}).rope_kv, {.groups = {items.tiles.count}},
       {call.qkv, call.rope, call.kv.means, call.kv.buffer, call.step_words, items.positions_at,

@@ -38,8 +38,9 @@ class WholeLayersLaunch final : public LayerLaunch {
   WholeLayersLaunch(WholeLayers& whole_layers, LayerRun run)
       : whole_layers_(&whole_layers), run_(std::move(run)) {}
   Status run(const Activations& x, const StepTable& step, const Buffer& step_words) override {
-    return whole_layers_->run(run_, {x.hidden, x.normed, x.qkv, x.attended.at(run_.columns).codes,
-                                     x.activated.codes, x.branch, step, step_words});
+    return whole_layers_->run(run_,
+                              {x.hidden, x.normed, x.qkv, x.attended.at(run_.columns).codes,
+                               x.activated_codes(run_.dense_columns), x.branch, step, step_words});
   }
 
  private:

@@ -7,6 +7,7 @@
 
 #include "engine/core/model/backend/backend.hpp"
 #include "engine/core/model/backend/cpu/scratch.hpp"
+#include "engine/core/model/backend/panel_layout.hpp"
 
 namespace millrace::engine {
 

@@ -50,7 +50,8 @@ class Writer {
   void add(const AddOp& add) {
     out_.adds = true;
     row("MR_ADD(" + (add.weight != nullptr ? vector(*add.weight) : "0") + ", " +
-        float_text(static_cast<double>(add.scale)) + ");");
+        float_text(static_cast<double>(add.scale)) + ", " +
+        (add.total != nullptr ? vector(*add.total) : "0") + ");");
   }
   // Latent attention runs in parts (WholeLayers::why_in_parts).
   void add(const SplitOp&) {}
@@ -76,6 +77,7 @@ class Writer {
     phase("MR_GATED", run_arguments(*gated.matrix, gated.matrix->runs[0]) + ", " +
                           mode(Accumulate::replace, *gated.matrix));
   }
+  void add(const EmbeddingGateOp&) {}  // such layers run in parts
   void add(const ExpertsOp& op) {
     const ExpertWeights& weights = *op.weights;
     const ExpertsSpec& spec = op.experts->spec();

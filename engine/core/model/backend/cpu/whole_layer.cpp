@@ -98,12 +98,7 @@ std::string WholeLayers::why_in_parts(const LayerProgram& layer) const {
   }
   if (layer.spec->attention.latent) return "latent attention runs in parts";
   if (target_->math != MathMode::fast) return "whole layers need --math fast";
-  if (layer.spec->recurrence.exists()) return "layers with a recurrence run in parts";
-  if (layer.spec->attention.output_gate) return "layers that gate their attention run in parts";
-  if (!layer.spec->feed_forward.exists() || !has_gate(layer.spec->feed_forward.gate)) {
-    return "layers without a gated feed-forward run in parts";
-  }
-  if (!layer.spec->attention.exists()) return "a layer has no attention";
+  if (std::string why = why_operations_in_parts(layer); !why.empty()) return why;
   if (const ExpertsOp* experts = experts_of(layer); experts != nullptr) {
     std::string why = why_experts_in_parts(layer, *experts);
     if (!why.empty()) return why;
@@ -128,6 +123,30 @@ std::string WholeLayers::why_in_parts(const LayerProgram& layer) const {
   if (head_dim % block_columns != 0) return no_whole_blocks("heads", head_dim);
   const std::uint32_t ffn = dense_width(layer.spec->feed_forward);
   if (ffn % block_columns != 0) return no_whole_blocks("feed-forwards", ffn);
+  return "";
+}
+
+// Operations that the kernel of whole layers does not have.
+std::string WholeLayers::why_operations_in_parts(const LayerProgram& layer) {
+  const AttentionSpec& attention = layer.spec->attention;
+  if (layer.spec->recurrence.exists()) return "layers with a recurrence run in parts";
+  if (attention.output_gate) return "layers that gate their attention run in parts";
+  if (!layer.spec->feed_forward.exists() || !has_gate(layer.spec->feed_forward.gate)) {
+    return "layers without a gated feed-forward run in parts";
+  }
+  if (!attention.exists()) return "a layer has no attention";
+  const std::string name = layer_name(products_of(layer).front()->tensors[0]);
+  if (attention.cache_of) {
+    return name + " attends to the keys of layer " + std::to_string(*attention.cache_of);
+  }
+  if (attention.keys_are_values) return name + " has no matrix of values";
+  if (layer.spec->feed_forward.has_both()) {
+    return name + " has experts beside a dense feed-forward";
+  }
+  for (const LayerOp& operation : layer.operations) {
+    if (std::holds_alternative<EmbeddingGateOp>(operation))
+      return name + " has embeddings by layer";
+  }
   return "";
 }
 
@@ -210,6 +229,7 @@ Result<LayerRun> WholeLayers::prepare(std::span<const LayerProgram> layers) {
   }
   run.kind = layers[0].kv.kind;
   run.columns = target_->kinds[run.kind].columns();
+  run.dense_columns = dense_width(layers[0].spec->feed_forward);
   MILLRACE_ASSIGN(run.kernel, device.kernel(program, "layers"));
   const std::size_t words = lowered.layer_words();
   std::vector<std::uint64_t> table(layers.size() * words, 0);
@@ -252,8 +272,7 @@ ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lo
   }
   if (any(&LayerText::scales_queries)) program.sources.emplace_back("rope/temperature.cl");
   if (any(&LayerText::norms_heads)) {
-    const bool whole = kind.head_norm == HeadNorm::whole_width;
-    program.sources.emplace_back("norm/heads.cl", std::vector{define("NORM_WHOLE", whole ? 1 : 0)});
+    program.sources.emplace_back("norm/heads.cl", target_->head_norm_defines(layer.kv.kind));
   }
   if (any(&LayerText::adds)) program.sources.emplace_back("norm/add.cl");
   if (target_->spec.centered_norms) add("NORM_CENTERED", 1);

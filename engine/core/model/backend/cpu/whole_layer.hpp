@@ -24,10 +24,11 @@ namespace millrace::engine {
 struct LayerRun {
   Kernel kernel;  // of this run only, because the driver is told which buffers it reads
   std::uint32_t layers = 0;
-  std::uint64_t weights = 0;  // of all these layers
-  std::uint32_t kind = 0;     // of their attention
-  std::uint32_t columns = 0;  // of its output
-  Buffer table;               // addresses of the buffers of each layer
+  std::uint64_t weights = 0;        // of all these layers
+  std::uint32_t kind = 0;           // of their attention
+  std::uint32_t columns = 0;        // of its output
+  std::uint32_t dense_columns = 0;  // of the activation of the dense feed-forward; 0: none
+  Buffer table;                     // addresses of the buffers of each layer
   std::vector<const Buffer*> buffers;
   // If the layers have experts: the addresses of their memory, and of which generation it is.
   Experts* experts = nullptr;
@@ -67,6 +68,7 @@ class WholeLayers {
   const AttentionLimits& limits_of(std::uint32_t kind) const {
     return (*limits_)[target_->cut_of(kind)];
   }
+  static std::string why_operations_in_parts(const LayerProgram& layer);
   std::string why_experts_in_parts(const LayerProgram& layer, const ExpertsOp& experts) const;
   Status name_memory(LayerRun& layers, std::uint32_t tokens);
   std::uint32_t patience_of(const LayerRun& layers, std::uint32_t tokens) const;

@@ -38,11 +38,11 @@ Status GenericBackend::rope_and_store(const AttentionCall& call) {
   const KvPages& kv = call.kv;
   const AttentionKind& kind = target().kinds[kv.kind];
   const AttentionItems& items = call.step.attention[target().cut_of(kv.kind)];
-  return device_->launch(
-      kv_kernels_.at({kv.codecs, kv.kind}).rope_kv,
-      {.groups = {kind.heads + kind.kv_heads, call.step.tokens}, .local = {device_->row_items()}},
-      {call.qkv, call.rope, kv.means, kv.buffer, call.step_words, items.positions_at,
-       items.tables_at, kind.qkv_stride()});
+  return device_->launch(kv_kernels_.at({kv.codecs, kv.kind}).rope_kv,
+                         {.groups = {kind.heads + kind.stored_heads(), call.step.tokens},
+                          .local = {device_->row_items()}},
+                         {call.qkv, call.rope, kv.means, kv.buffer, call.step_words,
+                          items.positions_at, items.tables_at, kind.qkv_stride()});
 }
 
 Result<Forms> GenericBackend::attend(const AttentionCall& call, const Activation& out, Forms) {
