@@ -1,5 +1,5 @@
-"""`millrace convert` of a folder of a hub writes the tensors that it writes of the same model's file,
-whose metadata an engine reads."""
+"""`millrace convert` of a folder of a hub writes the tensors that it writes of the same model's
+file, and metadata that an engine reads."""
 import pathlib
 import sys
 
