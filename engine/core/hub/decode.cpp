@@ -70,6 +70,11 @@ class Decoder {
         return refuse("compressed-tensors' format '" + printable(format) + "'");
       }
     }
+    if (method_ == "fp8") {
+      using Sizes = std::vector<double>;
+      MILLRACE_ASSIGN(const auto block, quantization_.find<Sizes>("weight_block_size"));
+      if (block && *block != Sizes{128, 128}) return refuse("fp8 with blocks other than 128 x 128");
+    }
     MILLRACE_ASSIGN(integers_, read_integer_form(method_, quantization_, source_));
     return {};
   }

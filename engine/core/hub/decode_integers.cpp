@@ -145,14 +145,15 @@ class Parts {
       out.groups[c] = static_cast<Number>(c / out.group_columns);
     }
     out.in_order = true;
-    const HubTensor* const order = find(".g_idx");
-    if (order == nullptr || form_.method != Method::gptq) return {};
+    const bool packed = form_.method == Method::packed;
+    const HubTensor* const order = find(packed ? ".weight_g_idx" : ".g_idx");
+    if (order == nullptr || form_.method == Method::awq) return {};
     if (order->type != HubType::i32 || order->elements() != out.columns) {
-      return damaged("has a part .g_idx of another size");
+      return damaged("has a part g_idx of another size");
     }
     for (std::uint64_t c = 0; c < out.columns; ++c) {
       const auto group = load<std::uint32_t>(order->data.data() + c * sizeof(std::uint32_t));
-      if (group >= group_count(out)) return damaged("has a part .g_idx that names no group");
+      if (group >= group_count(out)) return damaged("has a part g_idx that names no group");
       out.in_order = out.in_order && group == out.groups[c];
       out.groups[c] = group;
     }

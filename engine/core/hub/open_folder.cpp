@@ -122,6 +122,7 @@ Result<GgufFile> open_folder(const std::string& folder) {
   MILLRACE_TRY(check_output(config, sizes, decoded.sources));
   ModelPieces pieces;
   pieces.source = folder;
+  pieces.quantized_by = decoded.method;
   pieces.metadata = metadata.finish();
   pieces.parts = std::move(shards.files);
   MILLRACE_ASSIGN(pieces.tensors, name_tensors(family, sizes, decoded.sources, folder));

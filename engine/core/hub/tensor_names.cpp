@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "engine/core/gguf/cursor.hpp"
+#include "engine/core/gguf/dequantize.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -94,7 +95,14 @@ class Namer {
     if (*stem.layer >= sizes_.layers) return {};  // a block that only drafts
     const NameRule* const rule = find_rule(stem.name);
     if (rule == nullptr) return unknown(name);
-    if (family_.architecture == "cohere2" && stem.ending == ".bias") return {};  // always zeros
+    if (family_.architecture == "cohere2" && stem.ending == ".bias") {
+      MILLRACE_ASSIGN(const bool zeros, is_zero(from.tensor));
+      return zeros ? Status() : unknown(name);
+    }
+    const bool turns = rule->form == Form::columns || rule->form == Form::interleaved;
+    if (turns && from.tensor.made != nullptr && traits_of(from.tensor.type).block_elements == 1) {
+      return damaged(name, "is quantized in a form that its class does not have");
+    }
     const std::string prefix = "blk." + std::to_string(*stem.layer) + ".";
     const std::string ours = prefix + std::string(rule->ours) + stem.ending;
     const std::string second = prefix + std::string(rule->second) + stem.ending;
@@ -165,6 +173,12 @@ class Namer {
     if (stem.name == "embed_tokens") return put("token_embd.weight", whole(from));
     if (stem.name == "norm") return put("output_norm.weight", ordered(Form::norm, whole(from)));
     return unknown(name);
+  }
+
+  static Result<bool> is_zero(const Tensor& vector) {
+    std::vector<float> values(vector.elements());
+    MILLRACE_TRY(dequantize_rows(vector, 0, vector.rows(), values));
+    return std::ranges::all_of(values, [](float value) { return value == 0.0f; });
   }
 
   // All of a source. A vector's units are its values.

@@ -141,7 +141,7 @@ def test_gptq(bits, form, tmp_path):
            [exact_type if form in ("symmetric", "version 2") else "F16"])
 
 
-@pytest.mark.parametrize("form", ["symmetric", "zero points", "floats"])
+@pytest.mark.parametrize("form", ["symmetric", "zero points", "floats", "in another order"])
 def test_compressed_tensors(form, tmp_path):
     group = 32
     codes, scales, zeros = integers(4, group, form != "zero points", half=False)
@@ -151,13 +151,17 @@ def test_compressed_tensors(form, tmp_path):
         stored = "F32", scales
     parts = {f"{NAME}.weight_packed": packed(codes, 4, 1), f"{NAME}.weight_scale": stored,
              f"{NAME}.weight_shape": ("I64", np.array([ROWS, COLUMNS], "<i8"))}
+    order = np.arange(COLUMNS) // group
     if form == "zero points":
         parts[f"{NAME}.weight_zero_point"] = packed(zeros, 4, 0)
+    if form == "in another order":
+        order = RANDOM.permutation(order)
+        parts[f"{NAME}.weight_g_idx"] = "I32", order.astype("<i4")
     method = {"quant_method": "compressed-tensors", "format": "pack-quantized",
               "config_groups": {"group_0": {"weights": {
                   "num_bits": 4, "group_size": group, "strategy": "group", "type": "int"}}}}
     kind, values = read(quantized(tmp_path, parts, method, drop=PLAIN), tmp_path)
-    expect(kind, values, given(codes, scales, zeros, np.arange(COLUMNS) // group),
+    expect(kind, values, given(codes, scales, zeros, order),
            ["Q4_0" if form == "symmetric" else "F16"])
 
 

@@ -207,6 +207,32 @@ def test_parts_of_packed_integers(parts, method, code, words, tmp_path):
            STEM)
 
 
+def test_blocks_of_small_floats_have_one_size(tmp_path):
+    parts = {f"{STEM}.weight": CODES, f"{STEM}.weight_scale_inv": np.zeros((1, 1), np.float32)}
+    expect(folder_of(tmp_path, tensors=changed_tensors(drop=[f"{STEM}.weight"]) | parts,
+                     quantization_config=IS_FP8 | {"weight_block_size": [64, 128]}), tmp_path,
+           "unsupported_quantization", "fp8 with blocks other than 128 x 128")
+
+
+def test_small_floats_that_a_class_turns(tmp_path):
+    name = "model.layers.0.mlp.experts.down_proj"
+    parts = {name: ("F8_E4M3", np.zeros((64, 128), "u1")),
+             f"{name}_scale": np.zeros((1, 1), np.float32)}
+    expect(folder_of(tmp_path, "gpt-oss", changed_tensors("gpt-oss", [name]) | parts,
+                     quantization_config=IS_FP8), tmp_path, "folder_malformed", name,
+           "quantized in a form that its class does not have")
+
+
+def test_biases_that_a_class_does_not_have(tmp_path):
+    name = "model.layers.0.self_attn.q_proj.bias"
+    zeros = {name: np.zeros(128, np.float32)}
+    probe_of = folder_of(tmp_path / "zeros", "cohere2", changed_tensors("cohere2", **zeros))
+    assert probe(probe_of, tmp_path)
+    expect(folder_of(tmp_path / "ones", "cohere2",
+                     changed_tensors("cohere2", **{name: np.ones(128, np.float32)})), tmp_path,
+           "unsupported_architecture", name)
+
+
 @pytest.mark.parametrize("parts, code, words", [
     ({f"{STEM}.weight": CODES, f"{STEM}.weight_scale_inv": np.zeros((2, 2), np.float32)},
      "folder_malformed", "do not fit its shape"),
