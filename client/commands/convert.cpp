@@ -175,14 +175,14 @@ void add_options(CLI::App& app, Flags& flags) {
 void add_convert_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand(
       "convert",
-      "Write a model file anew in another type, such as Q4_K_M.\n\n"
+      "Write a model file, or a folder of a hub, anew in another type, such as Q4_K_M.\n\n"
       "Types: " +
           engine::file_type_names() +
           ". Each tensor gets the type that llama.cpp's quantizer would give it; norms, biases and "
           "routers are F32. The same model and type give the same bytes on every machine.\n\n"
           "Examples:\n"
           "  millrace convert M-BF16.gguf -o M-Q8_0.gguf --type Q8_0\n"
-          "  millrace convert M-BF16.gguf -o M-Q4_K_M.gguf --type Q4_K_M");
+          "  millrace convert Qwen3-0.6B/ -o Qwen3-0.6B-Q4_K_M.gguf --type Q4_K_M");
   auto flags = std::make_shared<Flags>();
   add_options(*command, *flags);
   command->callback([&invocation, flags] {

@@ -9,6 +9,7 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "e2e/client")]
+import checkpoint  # noqa: E402
 from models import MODELS  # noqa: E402
 from programs import millrace  # noqa: E402
 import write_folder  # noqa: E402
@@ -37,3 +38,21 @@ def test_a_folder_becomes_the_tensors_of_the_file(name, mix, tmp_path):
     said = millrace("tokenize", "--model", tmp_path / "a.gguf", text="the thing\n")
     assert said.returncode == 0 and said.stdout == \
         millrace("tokenize", "--model", folder, text="the thing\n").stdout, said.stderr
+
+
+def test_a_quantized_folder_is_not_quantized_again(tmp_path):
+    """Its matrices are decoded to BF16, which says nothing of what was lost before."""
+    name = "model.layers.0.mlp.down_proj.weight"
+    tensors = checkpoint.saved(MODELS["llama"])
+    shape = tensors[name].shape
+    tensors |= {name: ("F8_E4M3", np.zeros(shape, "u1")),
+                f"{name}_scale_inv": np.ones((1, 1), np.float32)}
+    settings = write_folder.config("llama") | {
+        "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}
+    folder = write_folder.write(MODELS["llama"], tmp_path / "folder", settings, tensors)
+    done = millrace("convert", folder, "-o", tmp_path / "a.gguf", "--type", "Q8_0")
+    assert done.returncode != 0 and "comes from a model quantized by fp8" in done.stderr
+    assert "--allow-requantize" in done.stderr and not (tmp_path / "a.gguf").exists()
+    for words in ["BF16"], ["Q8_0", "--allow-requantize"]:
+        done = millrace("convert", folder, "-o", tmp_path / f"{words[0]}.gguf", "--type", *words)
+        assert done.returncode == 0, done.stderr

@@ -38,7 +38,17 @@ std::string name_of(TensorType type) {
 
 Status check_change(const GgufFile& file, const Tensor& tensor, TensorType to,
                     bool allow_requantize) {
-  if (tensor.type == to || allow_requantize || find_quant_traits(tensor.type) == nullptr) return {};
+  if (tensor.type == to || allow_requantize) return {};
+  const bool decoded = tensor.made != nullptr && !file.quantized_by().empty();
+  if (decoded && find_quant_traits(to) != nullptr) {
+    return fail(Code::conflict,
+                file.source() + ": tensor '" + printable(tensor.name) +
+                    "' comes from a model quantized by " + printable(file.quantized_by()) +
+                    " and would become " + name_of(to),
+                "convert the model's original folder, of F32, F16 or BF16, or lose quality twice "
+                "with --allow-requantize");
+  }
+  if (find_quant_traits(tensor.type) == nullptr) return {};
   return fail(Code::conflict,
               file.source() + ": tensor '" + printable(tensor.name) + "' is quantized as " +
                   name_of(tensor.type) + " already and would become " + name_of(to),

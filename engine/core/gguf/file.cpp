@@ -62,6 +62,7 @@ Result<GgufFile> GgufFile::assemble(ModelPieces from) {
   MILLRACE_ASSIGN(GgufFile file, parse(bytes_of(std::move(from.metadata)), from.source));
   for (auto& part : from.parts) file.parts_.push_back(std::move(part));
   file.pieces_ = std::move(from.tensors);
+  file.quantized_by_ = std::move(from.quantized_by);
   for (const ModelPieces::Piece& piece : file.pieces_) {
     Tensor tensor;
     tensor.name = piece.name;

@@ -72,6 +72,7 @@ struct ModelPieces {
   std::vector<std::byte> metadata;            // as a GGUF file without tensors
   std::vector<std::unique_ptr<Bytes>> parts;  // that tensors and sources read
   std::vector<Piece> tensors;
+  std::string quantized_by;  // the method by which made rows were quantized before; or empty
 };
 
 class GgufFile {
@@ -89,8 +90,10 @@ class GgufFile {
   std::span<const std::unique_ptr<Bytes>> parts() const { return parts_; }
   const Metadata& metadata() const { return metadata_; }
   std::span<const Tensor> tensors() const { return tensors_; }  // in file order
-  const Tensor* find_tensor(std::string_view name) const;       // null: absent
-  Result<const Tensor*> tensor(std::string_view name) const;    // absent: gguf_malformed
+  // How the matrices were quantized whose rows are decoded as they are read; empty: they were not.
+  const std::string& quantized_by() const { return quantized_by_; }
+  const Tensor* find_tensor(std::string_view name) const;     // null: absent
+  Result<const Tensor*> tensor(std::string_view name) const;  // absent: gguf_malformed
 
  private:
   friend class GgufParser;
@@ -98,7 +101,7 @@ class GgufFile {
   static Result<GgufFile> parse_part(std::unique_ptr<Bytes> bytes, std::string source);
   Status add_part(GgufFile part);
 
-  std::string source_;
+  std::string source_, quantized_by_;
   std::vector<std::unique_ptr<Bytes>> parts_;
   std::uint32_t version_ = 0;
   std::uint32_t alignment_ = 0;
