@@ -66,7 +66,9 @@ std::uint64_t CacheShape::state_count(std::uint64_t bytes, const CacheLoad& load
   if (each == 0) return 0;
   const std::uint64_t sequences = load.sequences == 0 ? default_sequences : load.sequences;
   const std::uint64_t running = std::clamp<std::uint64_t>(bytes / 2 / each, 1, sequences);
-  return running + std::min((bytes - running * each) / 4 / each, 2 * sequences);
+  const std::uint64_t known = std::min((bytes - running * each) / 4 / each, 2 * sequences);
+  const std::uint64_t most = (bytes - std::min(bytes, page_bytes())) / each;  // beside a page
+  return std::clamp<std::uint64_t>(running + known, 1, std::max<std::uint64_t>(most, 1));
 }
 
 std::vector<std::uint64_t> CacheShape::divide(std::uint64_t bytes, const CacheLoad& load) const {

@@ -59,9 +59,9 @@ std::optional<PageId> SequenceStates::kept(std::uint32_t index) const {
   return found == kept_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void SequenceStates::settle() {
+void SequenceStates::settle(bool all) {
   std::erase_if(kept_, [&](const auto& entry) {
-    if (!pool_->is_kept(entry.second)) return false;
+    if (!all && !pool_->is_kept(entry.second)) return false;
     pool_->release(entry.second);
     return true;
   });

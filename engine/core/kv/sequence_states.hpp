@@ -44,8 +44,9 @@ class SequenceStates {
   // has no other page for the next row, and nothing was changed.
   bool keep(std::uint32_t index);
   std::optional<PageId> kept(std::uint32_t index) const;
-  // Gives up the kept pages that the prefix tree holds.
-  void settle();
+  // Gives up the kept pages that the prefix tree holds; with `all`, the others too, which it had no
+  // use for.
+  void settle(bool all);
   void clear();
   std::vector<PageId> held() const;
 

@@ -127,7 +127,7 @@ void Scheduler::tell_written(Sequence& sequence, std::uint32_t written) {
     tree_.refill(sequence.space, tokens.first(std::min(written, sequence.prompt_tokens)),
                  sequence.pages);
   }
-  sequence.pages.states().settle();
+  sequence.pages.states().settle(written >= sequence.prompt_tokens);
   if (!lacked || written < sequence.prompt_tokens) return;
   for (const Checkpoint& checkpoint : sequence.checkpoints) {
     tree_.mark(sequence.space, sequence.tokens, checkpoint);

@@ -81,7 +81,9 @@ std::uint32_t Scheduler::waiting() const {
 
 bool Scheduler::plan(PlannedStep& step) {
   step.clear();
+  const std::uint64_t pauses = pauses_;
   make_way();
+  made_way_ = pauses_ > pauses;
   hold_pages();
   plan_decodes(step);
   plan_prefills(step);

@@ -132,6 +132,7 @@ class Scheduler {
   SequenceId next_id_ = 0;
   std::uint64_t admissions_ = 0;
   std::uint64_t pauses_ = 0;
+  bool made_way_ = false;  // the step under way paused sequences for more urgent ones
 };
 
 }  // namespace millrace::engine

@@ -29,9 +29,10 @@ void Scheduler::choose_kept(Sequence& sequence, const PrefixTree::Match& known) 
   keep(known.written * page);
 }
 
-// Keeps the state after the row that was just planned, if it ends where one is to be kept.
+// Keeps the state after the row that was just planned, if it ends where one is to be kept. A page
+// that was freed for a more urgent sequence is not for this.
 void Scheduler::keep_state(Sequence& sequence) {
-  if (!sequence.kept_positions.contains(sequence.computed)) return;
+  if (made_way_ || !sequence.kept_positions.contains(sequence.computed)) return;
   PagePool& pool = *pools_->states();
   if (pool.available() == 0) tree_.evict(pools_->groups(), 1);
   sequence.pages.states().keep(sequence.computed / pools_->page_tokens() - 1);

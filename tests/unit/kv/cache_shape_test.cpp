@@ -137,6 +137,16 @@ TEST(CacheShape, StatesTakeHalfOfALittleMemoryAndAtLeastOne) {
       << status.error().message;
 }
 
+TEST(CacheShape, StatesLeaveRoomForAPage) {
+  CacheShape shape = cache_of({0});
+  shape.states = {page_bytes / 16};
+  for (std::uint64_t bytes = page_bytes * 17 / 16; bytes < 3 * page_bytes; bytes += 1000) {
+    ASSERT_TRUE(shape.check_room(bytes));
+    EXPECT_GE(shape.state_count(bytes, {4, 16, 16}), 1u) << bytes;
+    EXPECT_GE(shape.divide(bytes, {4, 16, 16})[0], 1u) << bytes;
+  }
+}
+
 TEST(CacheShape, AModelWithoutKeysHasPagesOfNoBytes) {
   CacheShape shape{.shape = KvShape(2, {}), .layers = std::vector<KvCodecs>(2)};
   shape.states = {1024, 1024};

@@ -161,6 +161,23 @@ TEST_P(States, KeptStatesTakeOnlyFreePages) {
   EXPECT_EQ(l.tokens - before, 10u + 3);  // the last one's state was not the first to go
 }
 
+// The tree has the states already: the sequence that computes them again gives its own back.
+TEST_P(States, KeptStatesOfAKnownPromptAreGivenBackWithThePrompt) {
+  Loop l = loop(8);
+  const Tokens prompt = prompt_of(1, 60);
+  const std::vector<Checkpoint> turns{{20, Keep::user}, {40, Keep::user}};
+  add(l, prompt, 4, turns);
+  l.run();
+  const SequenceId id =
+      l.scheduler.add({prompt, 30, true, limits::priority_default, turns});  // scores its prompt
+  l.wanted[id] = 30;
+  while (l.drawn[id].size() < 5) ASSERT_TRUE(l.step());
+  const PagePool& states = l.pools[1];
+  EXPECT_EQ(states.used() - states.idle(), 1u);
+  l.run();
+  expect_idle(l);
+}
+
 TEST_P(States, AnUrgentSequenceTakesTheOnlyState) {
   Loop l = loop(1);
   const Tokens slow = prompt_of(1, 100), fast = prompt_of(2, 30);
