@@ -169,8 +169,9 @@ Result<Ropes> read_ropes(Keys& keys, const Family& family, HeadDims head_dims,
     MILLRACE_ASSIGN(local.dim, read_dim(keys, "rope.dimension_count_swa", head_dims.windowed,
                                         head_dims.windowed));
     local = {.kind = rope.kind, .dim = local.dim, .base = rope.base};
-  } else if (family.local_is_plain)
+  } else if (family.local_is_plain) {
     local = {.kind = rope.kind, .dim = rope.dim, .base = rope.base};
+  }
   if (family.local_base != 0.0) local.base = family.local_base;
   MILLRACE_ASSIGN(local.base, keys.get_or<double>("rope.freq_base_swa", local.base));
   MILLRACE_TRY(check_base(keys.file(), local));

@@ -111,7 +111,8 @@ Status Model::State::build_operations() {
       MILLRACE_TRY(sublayers.experts(backend, layer).prepare(*expert_weights[i]));
     }
     if (layer.recurrence.exists()) {
-      MILLRACE_TRY(sublayers.recurrence(backend, layer, layers[i].recurrence).prepare());
+      MILLRACE_TRY(sublayers.recurrence(backend, layer, layers[i].recurrence, options.step_tokens)
+                       .prepare());
     }
   }
   MILLRACE_TRY(operations->prepare_embedding(embedding));
@@ -140,7 +141,8 @@ Status Model::State::compile_layers() {
       parts.expert_weights = &*expert_weights[i];
     }
     if (layer.recurrence.exists()) {
-      parts.recurrence = &sublayers.recurrence(operations->backend(), layer, layers[i].recurrence);
+      parts.recurrence = &sublayers.recurrence(operations->backend(), layer, layers[i].recurrence,
+                                               options.step_tokens);
     }
     programs.push_back(compile_layer(layer, parts, *operations));
   }

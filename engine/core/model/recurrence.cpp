@@ -41,11 +41,13 @@ Places places_of(const RecurrenceSpec& spec, const std::vector<std::uint32_t>& f
 
 }  // namespace
 
-Recurrence::Recurrence(const Target& target, const RecurrenceSpec& spec, const Projection& in)
+Recurrence::Recurrence(const Target& target, const RecurrenceSpec& spec, const Projection& in,
+                       std::uint32_t step_tokens)
     : device_(target.device),
       spec_(spec),
       first_(in.first),
       stride_(in.rows),
+      step_tokens_(step_tokens),
       epsilon_(target.spec.norm_epsilon) {}
 
 bool Recurrence::serves(const RecurrenceSpec& spec, const Projection& in) const {
@@ -105,6 +107,8 @@ Status Recurrence::prepare() {
   MILLRACE_ASSIGN(const Program built, device_->build(program));
   MILLRACE_ASSIGN(convolve_, device_->kernel(built, "convolve"));
   if (!spec_.has_heads()) return {};
+  const std::uint64_t numbers = std::uint64_t{2} * round_up(spec_.heads, 16) * step_tokens_;
+  MILLRACE_ASSIGN(gates_, device_->allocate(numbers * sizeof(float), "the gates of a recurrence"));
   MILLRACE_ASSIGN(prepare_gates_, device_->kernel(built, "recurrence_gates"));
   MILLRACE_ASSIGN(recur_, device_->kernel(built, "recur"));
   MILLRACE_ASSIGN(output_, device_->kernel(built, "recurrence_output"));
@@ -125,10 +129,6 @@ Status Recurrence::run(const RecurrenceCall& call) {
 Status Recurrence::run_heads(const RecurrenceCall& call) {
   const RecurrenceWeights& weights = call.weights;
   const std::uint32_t tokens = call.step.tokens, items = device_->row_items();
-  const std::uint64_t bytes = std::uint64_t{2} * round_up(spec_.heads, 16) * tokens * sizeof(float);
-  if (gates_.size_bytes() < bytes) {
-    MILLRACE_ASSIGN(gates_, device_->allocate(bytes, "the gates of a recurrence"));
-  }
   const bool delta = spec_.kind == RecurrenceKind::delta_net;
   const std::uint32_t vectors = delta ? 2 * spec_.key_heads : 1;
   MILLRACE_TRY(device_->launch(prepare_gates_, {.groups = {vectors, tokens}, .local = {items}},

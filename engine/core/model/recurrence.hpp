@@ -35,11 +35,12 @@ struct RecurrenceCall {
 class Recurrence {
  public:
   // `in` says how the rows of `mixed` are laid out; layers whose matrices are laid out alike share
-  // a Recurrence. `epsilon` is that of the output's norm.
-  Recurrence(const Target& target, const RecurrenceSpec& spec, const Projection& in);
+  // a Recurrence. Steps have up to `step_tokens` tokens.
+  Recurrence(const Target& target, const RecurrenceSpec& spec, const Projection& in,
+             std::uint32_t step_tokens);
 
   bool serves(const RecurrenceSpec& spec, const Projection& in) const;
-  Status prepare();  // compiles the kernels
+  Status prepare();  // compiles the kernels and allocates memory; costs nothing if that is done
   Status run(const RecurrenceCall& call);
 
  private:
@@ -51,6 +52,7 @@ class Recurrence {
   RecurrenceSpec spec_;
   std::vector<std::uint32_t> first_;  // of the parts of a row of `mixed`
   std::uint32_t stride_;              // floats of a row of `mixed`
+  std::uint32_t step_tokens_;
   float epsilon_;
   Buffer gates_;  // float [tokens][2][heads, padded to 16]
   Kernel convolve_, prepare_gates_, recur_, output_;

@@ -12,12 +12,12 @@ Experts& Sublayers::experts(Backend& backend, const LayerSpec& layer) {
 }
 
 Recurrence& Sublayers::recurrence(Backend& backend, const LayerSpec& layer,
-                                  const RecurrenceWeights& weights) {
+                                  const RecurrenceWeights& weights, std::uint32_t step_tokens) {
   for (const auto& made : recurrences_) {
     if (made->serves(layer.recurrence, weights.in)) return *made;
   }
   return *recurrences_.emplace_back(
-      std::make_unique<Recurrence>(backend.target(), layer.recurrence, weights.in));
+      std::make_unique<Recurrence>(backend.target(), layer.recurrence, weights.in, step_tokens));
 }
 
 HeadProducts* Sublayers::head_products(Backend& backend, const LayerSpec& layer,

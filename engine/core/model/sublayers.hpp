@@ -18,8 +18,8 @@ class Sublayers {
   // The layer must have experts, or a recurrence with these weights. The backend must outlive what
   // is returned.
   Experts& experts(Backend& backend, const LayerSpec& layer);
-  Recurrence& recurrence(Backend& backend, const LayerSpec& layer,
-                         const RecurrenceWeights& weights);
+  Recurrence& recurrence(Backend& backend, const LayerSpec& layer, const RecurrenceWeights& weights,
+                         std::uint32_t step_tokens);
   // For steps of up to so many tokens, the same in all calls. Null without latent attention.
   HeadProducts* head_products(Backend& backend, const LayerSpec& layer, std::uint32_t tokens);
 

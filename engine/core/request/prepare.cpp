@@ -131,7 +131,7 @@ Status check_lengths(const GenerationRequest& request, PreparedRequest& out,
 // The positions at which prompts are likely to diverge: after the system prompt, after each message
 // and at the end. A message ends with a token for that; a template may put a system prompt of its
 // own before the messages. If the number of such tokens does not match the messages, only the end
-// counts. Checkpoints decide only which pages the cache keeps longer.
+// counts. Checkpoints decide which pages the cache keeps longer, and after which pages states stay.
 std::vector<Checkpoint> checkpoints(const GenerationRequest& request, const Tokens& prompt,
                                     const Tokenizer& tokenizer) {
   std::vector<Checkpoint> out;

@@ -63,6 +63,10 @@ Status add_reasoning_limit(std::uint32_t tokens, const Tokenizer& tokenizer, Sto
                      "list the markers of reasoning with a close");
     }
     closing = tokenizer.tokenize(marker.close, options);
+    if (closing.empty()) {
+      return refused(tokens, "the close of \"" + marker.open + "\" has no tokens",
+                     "list the markers of reasoning with another close");
+    }
     forced.insert(forced.end(), closing.begin(), closing.end());
   }
   const auto stop =

@@ -266,7 +266,7 @@ class Runner {
     Projection in;
     in.first = of.first;
     in.rows = of.stride;
-    recurrence_.emplace(Target(device, model, MathMode::exact), of.spec, in);
+    recurrence_.emplace(Target(device, model, MathMode::exact), of.spec, in, 64);
     must(recurrence_->prepare());
     // States begin with anything: the first row of a sequence reads none.
     states_ = upload(device, std::vector<float>(places * of.spec.state_floats(), NAN));
