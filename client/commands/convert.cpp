@@ -175,7 +175,7 @@ void add_options(CLI::App& app, Flags& flags) {
 void add_convert_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand(
       "convert",
-      "Write a model file, or a folder of a hub, anew in another type, such as Q4_K_M.\n\n"
+      "Write a model file or a hub's folder in another type, like Q4_K_M.\n\n"
       "Types: " +
           engine::file_type_names() +
           ". Each tensor gets the type that llama.cpp's quantizer would give it; norms, biases and "

@@ -8,7 +8,7 @@ namespace millrace::client {
 
 void add_engine_flags(CLI::App& app, EngineChoice& choice, bool model_required) {
   app.add_option("-m,--model", choice.flags.model,
-                 "model file (GGUF), the first part of one, or a folder of a hub")
+                 "model file (GGUF), its first part, or a hub's folder")
       ->type_name("FILE")
       ->required(model_required);
   app.add_option("--engine", choice.program, "engine program [millrace-engine beside this one]")

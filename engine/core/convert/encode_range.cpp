@@ -35,7 +35,7 @@ void affine(const float* values, int top, CodedBlock& out) {
   out.scale = float_to_half(d);
   out.minimum = float_to_half(minimum);
   for (std::size_t i = 0; i < block_values; ++i) {
-    const auto code = static_cast<int>((values[i] - minimum) * back + 0.5f);
+    const auto code = static_cast<int>(std::floor((values[i] - minimum) * back + 0.5f));
     out.codes[i] = static_cast<std::uint8_t>(std::min(top, code));
   }
 }

@@ -82,12 +82,14 @@ def test_hints_name_models_that_load(call, tmp_path):
         assert name in pre_tokenizer
 
 
-@pytest.mark.parametrize("path, words", [("absent.gguf", "cannot open"), (".", "regular file")])
-def test_a_path_that_is_no_file(call, tmp_path, path, words):
+@pytest.mark.parametrize("path, code, words", [
+    ("absent.gguf", "gguf_unreadable", "cannot open"),
+    (".", "folder_unreadable", "the folder has no config.json")])
+def test_a_path_that_is_no_model(call, tmp_path, path, code, words):
     for name, extra in (("millrace-engine", []), ("millrace", ["tokenize"])):
         ended = call(name, *extra, "--model", tmp_path / path, text="x\n")
         assert ended.returncode == 3
-        assert "gguf_unreadable" in ended.stderr and words in ended.stderr
+        assert code in ended.stderr and words in ended.stderr
 
 
 def test_run_shows_the_engines_error_and_goes_on_with_a_good_model(real_run):
