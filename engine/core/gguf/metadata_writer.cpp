@@ -80,10 +80,22 @@ void MetadataWriter::put(std::string_view key, std::span<const std::string> valu
   for (const std::string& value : values) add_string(value);
 }
 
-std::vector<std::byte> MetadataWriter::finish() const {
+void MetadataWriter::put(std::string_view key, const Value& value) {
+  begin(key, value.type);
+  if (value.type == ValueType::string) {
+    const std::uint64_t size = value.bytes.size();
+    add(&size, sizeof size);
+  } else if (value.type == ValueType::array) {
+    add(&value.element, sizeof value.element);
+    const std::uint64_t count = value.count;
+    add(&count, sizeof count);
+  }
+  add(value.bytes.data(), value.bytes.size());
+}
+
+std::vector<std::byte> MetadataWriter::finish(std::uint64_t tensors) const {
   constexpr std::string_view magic = "GGUF";
   constexpr std::uint32_t version = 3;
-  constexpr std::uint64_t tensors = 0;
   MetadataWriter head;
   head.add(magic.data(), magic.size());
   head.add(&version, sizeof version);

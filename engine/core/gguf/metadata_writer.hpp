@@ -1,5 +1,6 @@
 #pragma once
-// Writes metadata as the beginning of a GGUF file without tensors, whose reader then checks it.
+// Writes metadata as the beginning of a GGUF file. Without tensors it is a whole file, whose reader
+// checks it.
 //
 //   MetadataWriter out;
 //   out.put("general.architecture", std::string_view("llama"));
@@ -33,8 +34,11 @@ class MetadataWriter {
   void put(std::string_view key, std::span<const float> values);
   void put(std::string_view key, const std::vector<bool>& values);
   void put(std::string_view key, std::span<const std::string> values);
+  // Takes over a value as it is: its bytes are in the file's encoding already.
+  void put(std::string_view key, const Value& value);
 
-  std::vector<std::byte> finish() const;  // version 3
+  // Version 3. The directory of so many tensors follows.
+  std::vector<std::byte> finish(std::uint64_t tensors = 0) const;
 
  private:
   void begin(std::string_view key, ValueType type);

@@ -21,10 +21,6 @@ void put_text(std::string& to, std::string_view text) {
   to += text;
 }
 
-void put_type(std::string& to, ValueType type) {
-  put(to, static_cast<std::uint32_t>(type));
-}
-
 std::uint64_t aligned(std::uint64_t size, std::uint32_t alignment) {
   return (size + alignment - 1) / alignment * alignment;
 }
@@ -38,39 +34,14 @@ std::uint64_t tensor_bytes(TensorType type, std::span<const std::uint64_t> shape
   return size;
 }
 
-void GgufHead::add(std::string_view key, const Value& value) {
-  put_text(pairs_, key);
-  put_type(pairs_, value.type);
-  if (value.type == ValueType::string) {
-    put<std::uint64_t>(pairs_, value.bytes.size());
-  } else if (value.type == ValueType::array) {
-    put_type(pairs_, value.element);
-    put(pairs_, value.count);
-  }
-  pairs_ += text_of(value.bytes);
-  ++pair_count_;
-}
-
-void GgufHead::add(std::string_view key, std::uint32_t value) {
-  put_text(pairs_, key);
-  put_type(pairs_, ValueType::u32);
-  put(pairs_, value);
-  ++pair_count_;
-}
-
 void GgufHead::add_tensor(std::string_view name, TensorType type,
                           std::span<const std::uint64_t> shape) {
   tensors_.push_back({std::string(name), type, {shape.begin(), shape.end()}});
 }
 
 GgufLayout GgufHead::finish(std::uint32_t alignment) const {
-  constexpr std::uint32_t version = 3;
   GgufLayout layout;
-  layout.head = "GGUF";
-  put(layout.head, version);
-  put<std::uint64_t>(layout.head, tensors_.size());
-  put(layout.head, pair_count_);
-  layout.head += pairs_;
+  layout.head = text_of(pairs_.finish(tensors_.size()));
   std::uint64_t offset = 0;  // in the section of tensors
   for (const Entry& tensor : tensors_) {
     put_text(layout.head, tensor.name);

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/core/gguf/metadata.hpp"
+#include "engine/core/gguf/metadata_writer.hpp"
 #include "engine/core/gguf/tensor_type.hpp"
 
 namespace millrace::engine {
@@ -32,10 +32,9 @@ std::uint64_t tensor_bytes(TensorType type, std::span<const std::uint64_t> shape
 
 class GgufHead {
  public:
-  // Adds a pair after the others; a reader refuses a key that appears twice. A Value's bytes are in
-  // the file's encoding already, so every type of value is taken over as it is.
-  void add(std::string_view key, const Value& value);
-  void add(std::string_view key, std::uint32_t value);
+  // Adds a pair after the others.
+  void add(std::string_view key, const Value& value) { pairs_.put(key, value); }
+  void add(std::string_view key, std::uint32_t value) { pairs_.put(key, value); }
   // Adds a tensor behind the others. `shape` has 1 to 4 dimensions, the innermost first.
   void add_tensor(std::string_view name, TensorType type, std::span<const std::uint64_t> shape);
   // `alignment` is that of `general.alignment` if there is such a pair, and 32 otherwise.
@@ -47,8 +46,7 @@ class GgufHead {
     TensorType type;
     std::vector<std::uint64_t> shape;
   };
-  std::string pairs_;
-  std::uint64_t pair_count_ = 0;
+  MetadataWriter pairs_;
   std::vector<Entry> tensors_;
 };
 
