@@ -7,7 +7,7 @@ program that takes the wrong size shows.
 import numpy as np
 
 PATTERN = [True, True, False]  # which layers have a window
-HEAD_DIM, GLOBAL_HEAD_DIM = 64, 128  # which packed codecs can store
+HEAD_DIM = 64  # of layers with a window, which packed codecs can store
 GLOBAL_KV_HEADS = 1  # of the model with experts
 SHARED = 6  # of 12 layers: they attend to the keys of others, and are twice as wide inside
 EMBEDDING = 32  # channels of a token's embedding for each layer
@@ -22,35 +22,41 @@ def windowed(layer):
     return PATTERN[layer % 3]
 
 
-def turned():
+def global_head_dim(s):
+    """The head size of layers without a window. Sizes have that of the others."""
+    return 2 * s.head_dim
+
+
+def turned(s):
     """Divides the frequencies of global layers: only a quarter of their channels turn."""
-    half = GLOBAL_HEAD_DIM // 2
+    half = global_head_dim(s) // 2
     return np.where(np.arange(half) < half // 4, 1, 1e30).astype(np.float32)
 
 
 # ---- Keys.
 
-def keys(layers, window):
-    return {"attention.key_length": GLOBAL_HEAD_DIM, "attention.value_length": GLOBAL_HEAD_DIM,
-            "attention.key_length_swa": HEAD_DIM, "attention.value_length_swa": HEAD_DIM,
-            "rope.dimension_count": GLOBAL_HEAD_DIM, "rope.dimension_count_swa": HEAD_DIM,
+def keys(s, window):
+    large = global_head_dim(s)
+    return {"attention.key_length": large, "attention.value_length": large,
+            "attention.key_length_swa": s.head_dim, "attention.value_length_swa": s.head_dim,
+            "rope.dimension_count": large, "rope.dimension_count_swa": s.head_dim,
             "rope.freq_base": 1e6, "rope.freq_base_swa": 1e4, "attention.sliding_window": window,
-            "attention.sliding_window_pattern": [windowed(i) for i in range(layers)],
+            "attention.sliding_window_pattern": [windowed(i) for i in range(s.layers)],
             "final_logit_softcapping": 5.0}
 
 
-def small_keys(layers, ffn, window):
+def small_keys(s, window):
     """Of E2B and E4B."""
-    widths = [ffn if i < layers - SHARED else 2 * ffn for i in range(layers)]
-    return keys(layers, window) | {
+    widths = [s.ffn if i < s.layers - SHARED else 2 * s.ffn for i in range(s.layers)]
+    return keys(s, window) | {
         "attention.shared_kv_layers": SHARED, "embedding_length_per_layer_input": EMBEDDING,
         "feed_forward_length": widths}
 
 
-def mixture_keys(layers, kv_heads, window):
+def mixture_keys(s, window):
     """Of 26B-A4B."""
-    heads = [kv_heads if windowed(i) else GLOBAL_KV_HEADS for i in range(layers)]
-    return keys(layers, window) | {
+    heads = [s.kv_heads if windowed(i) else GLOBAL_KV_HEADS for i in range(s.layers)]
+    return keys(s, window) | {
         "attention.shared_kv_layers": 0, "embedding_length_per_layer_input": 0,
         "attention.head_count_kv": heads}
 
@@ -66,7 +72,7 @@ def embeddings(s):
 
 def attention(layer, has_keys=True, has_values=True, kv_heads=None):
     def tensors(s):
-        dim = HEAD_DIM if windowed(layer) else GLOBAL_HEAD_DIM
+        dim = s.head_dim if windowed(layer) else global_head_dim(s)
         rows, pairs = s.heads * dim, (kv_heads or s.kv_heads) * dim
         out = [matrix("attn_q", rows, s.width), matrix("attn_output", s.width, rows),
                ("attn_q_norm.weight", "small norm", (dim,))]

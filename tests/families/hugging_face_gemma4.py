@@ -1,14 +1,17 @@
 """The models of Gemma 4 as the official classes: configurations and names, for hugging_face.py."""
-from gemma4 import (EMBEDDING, EXPERT_WIDTH, GLOBAL_HEAD_DIM, GLOBAL_KV_HEADS, HEAD_DIM, SHARED,
-                    windowed)
+from gemma4 import EMBEDDING, EXPERT_WIDTH, GLOBAL_KV_HEADS, SHARED, global_head_dim, windowed
 from models import EXPERTS, MODELS, USED, VOCABULARY, WINDOW
 
 
+def head_sizes(s):
+    return dict(head_dim=s.head_dim, global_head_dim=global_head_dim(s))
+
+
 def configuration(name):
-    kinds = {True: "sliding_attention", False: "full_attention"}
+    kinds, s = {True: "sliding_attention", False: "full_attention"}, MODELS[name].sizes
     return dict(
-        head_dim=HEAD_DIM, global_head_dim=GLOBAL_HEAD_DIM, sliding_window=WINDOW,
-        layer_types=[kinds[windowed(i)] for i in range(MODELS[name].sizes.layers)],
+        **head_sizes(s), sliding_window=WINDOW,
+        layer_types=[kinds[windowed(i)] for i in range(s.layers)],
         final_logit_softcapping=5.0, vocab_size_per_layer_input=VOCABULARY,
         rope_parameters=dict(
             sliding_attention=dict(rope_type="default", rope_theta=1e4),

@@ -111,7 +111,8 @@ def latent_layers(dense_layers, part, **options):  # the first layers are dense
 LLAMA = every(PRE, attention(), dense())
 OLMO = every(norms("post_attention_norm", "post_ffw_norm"), attention(norm="width"), dense())
 PHI = every(PRE, attention(fused=True), dense(fused=True))
-SMALL_6, SMALL_12 = (dataclasses.replace(SMALL, layers=n) for n in (6, 12))
+GEMMA_6, GEMMA_12 = (dataclasses.replace(SMALL, layers=n, head_dim=gemma4.HEAD_DIM)
+                     for n in (6, 12))
 EXPERT_64 = dataclasses.replace(SMALL, ffn=64)  # feed_forward_length is an expert's width
 HEADS_64 = dataclasses.replace(SMALL, layers=8, head_dim=64)
 QWEN35 = DELTA | ROPE_16 | {
@@ -187,12 +188,12 @@ MODELS = {model.name: model for model in [
           WINDOWED | {"rope.freq_base": 1e6, "rope.freq_base_swa": 1e4,
                       "rope.scaling.type": "linear", "rope.scaling.factor": 8.0},
           sizes=dataclasses.replace(SMALL, layers=12), tied=True),
-    Model("gemma4", gemma4.small_layer(SANDWICH, SMALL_12),
-          gemma4.small_keys(12, SMALL.ffn, WINDOW), sizes=SMALL_12, tied=True,
-          fixed={"rope_freqs.weight": gemma4.turned()}, outside=gemma4.embeddings),
-    Model("gemma4-moe", gemma4.mixture_layer(SANDWICH, SMALL_6),
-          MOE | gemma4.mixture_keys(6, SMALL.kv_heads, WINDOW), "gemma4", SMALL_6, tied=True,
-          fixed={"rope_freqs.weight": gemma4.turned()}),
+    Model("gemma4", gemma4.small_layer(SANDWICH, GEMMA_12),
+          gemma4.small_keys(GEMMA_12, WINDOW), sizes=GEMMA_12, tied=True,
+          fixed={"rope_freqs.weight": gemma4.turned(GEMMA_12)}, outside=gemma4.embeddings),
+    Model("gemma4-moe", gemma4.mixture_layer(SANDWICH, GEMMA_6),
+          MOE | gemma4.mixture_keys(GEMMA_6, WINDOW), "gemma4", GEMMA_6, tied=True,
+          fixed={"rope_freqs.weight": gemma4.turned(GEMMA_6)}),
     # Has the numbers of the real model's rope, whose range's ends are no whole numbers.
     Model("gpt-oss", every(PRE_RENAMED, attention("q k v output", sinks=True),
                            experts(biases=True)),
