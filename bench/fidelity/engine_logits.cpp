@@ -66,8 +66,7 @@ class Reader {
     const auto from = contexts_.tokens.begin() + std::ptrdiff_t{window} * contexts_.size + at;
     StepPlan plan;
     PlanRow row{.sequence = window, .first_position = at, .count = count};
-    row.state_from = at == 0 ? no_page : 0;  // windows take turns with one place of states
-    row.state_to = 0;
+    row.keep_states_at(0);  // windows take turns
     plan.tokens.assign(from, from + count);
     const std::uint32_t page_tokens = model_.info().page_tokens;
     row.page_count = (contexts_.size + page_tokens - 1) / page_tokens;

@@ -83,8 +83,7 @@ class ModelRunner {
                            (pages_each_ - 1 - i + part.sequence) % pages_each_);
     }
     // Each sequence has a place of states of its own, which no other one reads.
-    row.state_from = part.first == 0 ? engine::no_page : part.sequence;
-    row.state_to = part.sequence;
+    row.keep_states_at(part.sequence);
     row.output_offset = static_cast<std::uint32_t>(plan.outputs.size());
     for (std::uint32_t i = 0; i < part.count; ++i) {
       if (part.first + i >= from) plan.outputs.push_back({i, engine::OutputKind::logits});

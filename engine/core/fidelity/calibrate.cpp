@@ -77,6 +77,7 @@ Status read_context(Device& device, Model& model, std::span<const TokenId> conte
   for (std::uint32_t at = 0; at < size; at += step_tokens) {
     PlanRow row{.first_position = at, .count = std::min(step_tokens, size - at)};
     row.page_count = static_cast<std::uint32_t>(ids.size());
+    row.keep_states_at(0);  // contexts take turns
     StepPlan plan;
     plan.tokens.assign(context.begin() + at, context.begin() + at + row.count);
     plan.pages = ids;

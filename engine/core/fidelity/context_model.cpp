@@ -18,7 +18,10 @@ Result<std::unique_ptr<Model>> load_for_context(Device& device, const GgufFile& 
   const std::vector<KvCodecs> layers(spec.layer_count(), policy.codecs.unpacked());
   const CacheShape cache = cache_shape(spec, layers);
   const std::uint32_t pages = (context_tokens + kv_page_tokens - 1) / kv_page_tokens;
-  options.kv_bytes = pages * cache.page_bytes();
+  // One sequence has at most three states, two of them for known beginnings. Windowed groups hold
+  // the whole context, because plans give them the pages of group 0.
+  options.kv_load = {1, context_tokens, context_tokens};
+  options.kv_bytes = pages * cache.page_bytes() + 3 * cache.state_bytes();
   options.smaller_kv = cure;
   MILLRACE_ASSIGN(std::unique_ptr<Model> model, Model::load(device, file, options));
   if (model->info().page_count < pages) {

@@ -34,6 +34,7 @@ struct FidelityRun::Step {
     PlanRow row{.sequence = index, .first_position = at, .count = count};
     plan.tokens.assign(context.begin() + at, context.begin() + at + count);
     row.page_count = pages_of(contexts.size);
+    row.keep_states_at(0);  // contexts take turns
     for (std::uint32_t i = 0; i < row.page_count; ++i) plan.pages.push_back(i);
     for (std::uint32_t i = at; i < at + count; ++i) {
       if (i < contexts.first || i + 1 >= contexts.size) continue;

@@ -34,6 +34,7 @@ Status read_walk(Model& model, const Tokens& tokens, std::uint32_t step_tokens) 
     StepPlan plan;
     PlanRow row{.first_position = at, .count = std::min(step_tokens, count - at)};
     row.page_count = probe_pages;
+    row.keep_states_at(0);
     plan.tokens.assign(tokens.begin() + at, tokens.begin() + at + row.count);
     plan.pages.assign(pages.begin(), pages.end());
     plan.rows.push_back(row);

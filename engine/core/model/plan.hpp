@@ -40,6 +40,12 @@ struct PlanRow {
   // no_page before its first token, and writes, which may be the same. No other row of the step
   // writes to the one or uses the other.
   PageId state_from = no_page, state_to = no_page;
+  // For a sequence that has one place of states from its first token on, in plans that are made
+  // without a scheduler. Other models ignore the place.
+  void keep_states_at(PageId place) {
+    state_from = first_position == 0 ? no_page : place;
+    state_to = place;
+  }
   std::uint32_t output_offset = 0, output_count = 0;  // in StepPlan::outputs
 };
 
