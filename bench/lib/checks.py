@@ -19,6 +19,7 @@ from .job import job
 from .kv import kv
 from .mixed import mixed
 from .phase import held, spread
+from .policies import policies
 from .prefix import prefix
 from .run import BIN, ROOT, Failed, json_in, last_line, run, usable_cores
 from .shapes import BUSY, EXACT, OURS, OURS_EXACT, SAME_FILE
@@ -182,7 +183,7 @@ def fidelity(context):
 
 CHECKS = {check.__name__: check
           for check in (throughput, mixed, busy, start, submits, memory, kernels, sampler, prefix,
-                        fidelity, families, job, kv)}
+                        fidelity, families, policies, job, kv)}
 
 
 def failed(name, failure):
