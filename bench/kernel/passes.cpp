@@ -74,6 +74,7 @@ ModelSpec small_model() {
   spec.layers.push_back(
       {.attention =
            {.heads = 9, .kv_heads = 3, .head_dim = 64, .scale = 0.125f, .rope = {.dim = 64}},
+       .recurrence = {},
        .feed_forward = {.width = ffn},
        .norms = {}});
   spec.width = width;
