@@ -27,6 +27,7 @@ ModelSpec heads_of(std::uint32_t heads, std::uint32_t kv_heads) {
                                        .head_dim = 64,
                                        .scale = 0.125f,
                                        .rope = {.dim = 64}},
+                         .recurrence = {},
                          .feed_forward = {},
                          .norms = {}});
   return spec;
