@@ -303,7 +303,7 @@ Status Model::protect_keys(const GgufFile& file, KvLayers& kv) {
   KvCache wanted = std::exchange(s.cache, {});
   const KvLayers halves{std::vector<KvCodecs>(s.spec.layer_count())};
   const CacheShape shape = cache_shape(s.spec, halves.layers);
-  const std::uint64_t bytes = probe_pages * shape.page_bytes() + 2 * shape.state_bytes();
+  const std::uint64_t bytes = probe_pages * shape.page_bytes() + 3 * shape.state_bytes();
   constexpr std::uint32_t tokens = probe_pages * kv_page_tokens;  // windowed groups hold them, too
   MILLRACE_ASSIGN(s.cache, s.create_cache(halves, bytes, {1, tokens, tokens}));
   MILLRACE_TRY(s.build_layers());
