@@ -9,6 +9,7 @@ from .shapes import LLAMA_FILE, OPENVINO_FILE, OURS
 # The models that have a name, and the command that makes or downloads each.
 NAMED = {"qwen3-0.6b": "bench/make_model", "qwen3-30b-a3b": "bench/make_model",
          "qwen3.5-0.8b": "bench/make_model", "lfm2-1.2b": "bench/make_model",
+         "gemma4-e2b": "bench/make_model",
          "gemma-3-270m": "ops/model"}
 
 

@@ -17,13 +17,14 @@ from .run import CACHE, ROOT
 
 FAMILIES = ROOT / "tests/families"
 sys.path.insert(0, str(FAMILIES))
+import gemma4  # noqa: E402
 import models  # noqa: E402
 import recurrent  # noqa: E402
 import weights  # noqa: E402
 import write_gguf  # noqa: E402
 
-F32, Q4_K, Q5_K, Q6_K = (gguf.GGMLQuantizationType[name]
-                         for name in ("F32", "Q4_K", "Q5_K", "Q6_K"))
+F32, F16, Q4_K, Q5_K, Q6_K = (gguf.GGMLQuantizationType[name]
+                              for name in ("F32", "F16", "Q4_K", "Q5_K", "Q6_K"))
 KIND = "Q4_K_M"
 BLOCK = 256  # weights
 CHUNK = 1 << 12  # blocks that are made at once: they fit into the processor's cache
@@ -36,6 +37,10 @@ VOCABULARY, CONTEXT = 151936, 40960
 DELTA = recurrent.Delta(key_heads=16, value_heads=16, state=128)
 # The layers of LFM2-1.2B that attend; the others convolve.
 LFM2_ATTENDS = {2, 5, 8, 10, 12, 14}
+
+E2B = gemma4.Gemma4(period=5, shared=20, embedding=256, final_softcap=30.0)
+E2B_SIZES = models.Sizes(layers=35, width=1536, heads=8, kv_heads=1, head_dim=256, ffn=6144,
+                         vocabulary=262144)
 
 
 def qwen35_layer(layer):
@@ -75,6 +80,11 @@ SHAPES = {
         "lfm2",
         models.Sizes(layers=16, width=2048, heads=32, kv_heads=8, head_dim=64, ffn=8192,
                      vocabulary=65536), 128000, tied=True, last_norm="token_embd_norm"),
+    "gemma4-e2b": models.Model(
+        "gemma4-e2b", E2B.small_layer(models.SANDWICH, E2B_SIZES),
+        E2B.small_keys(E2B_SIZES, window=512) | {"attention.layer_norm_rms_epsilon": 1e-6},
+        "gemma4", E2B_SIZES, 131072, tied=True, outside=E2B.embeddings,
+        fixed={"rope_freqs.weight": gemma4.turned(E2B_SIZES)}),
 }
 
 
@@ -90,7 +100,11 @@ def type_of(name, kind, model):
     and without fused matrices."""
     if kind not in ("matrix", "embedding") or "ffn_gate_inp" in name:
         return F32
-    if name == ("token_embd.weight" if model.tied else "output.weight"):
+    if name == "per_layer_model_proj.weight":  # which the quantizer leaves as it is
+        return F16
+    output = ("token_embd.weight", "per_layer_token_embd.weight") if model.tied else (
+        "output.weight",)
+    if name in output:
         return Q6_K
     if ".attn_qkv." in name:
         return Q5_K
@@ -165,11 +179,14 @@ def quantized(name, shape, kind, spread):
 
 
 def tensors_of(model):
+    for name, values in model.fixed.items():
+        yield write_gguf.Tensor(name, values.shape, lambda values=values: values)
     for name, kind, shape in model.entries():
         file_type = type_of(name, kind, model)
-        if file_type == F32:
-            def make(name=name, kind=kind, shape=shape):
-                return weights.tensor(model.name, name, kind, shape)
+        if file_type in (F32, F16):
+            def make(name=name, kind=kind, shape=shape, file_type=file_type):
+                values = weights.tensor(model.name, name, kind, shape)
+                return values.astype(np.float16) if file_type == F16 else values
         else:
             def make(name=name, kind=kind, shape=shape, file_type=file_type):
                 # The deviation that tests/families gives a matrix, or an embedding.
@@ -189,7 +206,7 @@ def write(model, path):
 
 def recipe():
     """A digest of the sources that decide the bytes of a file."""
-    names = ("models", "parts", "recurrent", "weights", "write_gguf")
+    names = ("models", "parts", "recurrent", "gemma4", "weights", "write_gguf")
     sources = [pathlib.Path(__file__), *(FAMILIES / f"{name}.py" for name in names)]
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 

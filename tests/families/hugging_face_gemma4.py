@@ -1,5 +1,5 @@
 """The models of Gemma 4 as the official classes: configurations and names, for hugging_face.py."""
-from gemma4 import EMBEDDING, EXPERT_WIDTH, GLOBAL_KV_HEADS, SHARED, global_head_dim, windowed
+from gemma4 import EXPERT_WIDTH, GLOBAL_KV_HEADS, TINY, global_head_dim
 from models import EXPERTS, MODELS, USED, VOCABULARY, WINDOW
 
 
@@ -11,8 +11,8 @@ def configuration(name):
     kinds, s = {True: "sliding_attention", False: "full_attention"}, MODELS[name].sizes
     return dict(
         **head_sizes(s), sliding_window=WINDOW,
-        layer_types=[kinds[windowed(i)] for i in range(s.layers)],
-        final_logit_softcapping=5.0, vocab_size_per_layer_input=VOCABULARY,
+        layer_types=[kinds[TINY.windowed(i)] for i in range(s.layers)],
+        final_logit_softcapping=TINY.final_softcap, vocab_size_per_layer_input=VOCABULARY,
         rope_parameters=dict(
             sliding_attention=dict(rope_type="default", rope_theta=1e4),
             full_attention=dict(rope_type="proportional", rope_theta=1e6,
@@ -21,8 +21,8 @@ def configuration(name):
 
 CLASSES = {
     "gemma4": ("Gemma4", configuration("gemma4") | dict(
-        num_kv_shared_layers=SHARED, use_double_wide_mlp=True,
-        hidden_size_per_layer_input=EMBEDDING)),
+        num_kv_shared_layers=TINY.shared, use_double_wide_mlp=True,
+        hidden_size_per_layer_input=TINY.embedding)),
     "gemma4-moe": ("Gemma4", configuration("gemma4-moe") | dict(
         num_global_key_value_heads=GLOBAL_KV_HEADS, attention_k_eq_v=True, enable_moe_block=True,
         hidden_size_per_layer_input=0, num_experts=EXPERTS, top_k_experts=USED,

@@ -53,8 +53,8 @@ def llama():
 def large_gemma():
     s = dataclasses.replace(MODELS["gemma4"].sizes, head_dim=256)
     model = dataclasses.replace(
-        MODELS["gemma4"], sizes=s, keys=gemma4.small_keys(s, WINDOW),
-        layer=gemma4.small_layer(SANDWICH, s),
+        MODELS["gemma4"], sizes=s, keys=gemma4.TINY.small_keys(s, WINDOW),
+        layer=gemma4.TINY.small_layer(SANDWICH, s),
         fixed={"rope_freqs.weight": gemma4.turned(s)})
     return KvModel(model, dict(head_dim=256, global_head_dim=gemma4.global_head_dim(s)))
 
