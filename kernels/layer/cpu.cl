@@ -7,7 +7,7 @@
 //
 //   MR_ROWS(0, MR_NORM(MR_VECTOR(0));)                               hidden -> normed
 //   MR_PRODUCTS(2, MR_CHUNKS(30),                                    normed -> qkv
-//     MR_PRODUCT(0, 60, MR_WEIGHT(1), 0, s->normed, NORMED_STRIDE, s->qkv + 0, 960, 0))
+//     MR_PRODUCT(0, 60, MR_WEIGHT(1), 0, s->normed, 240, s->qkv + 0, 960, 0))
 //   MR_STORE(4, MR_WEIGHT(2), MR_VECTOR(3), ...)                     keys and values -> the cache
 //   MR_ATTEND(6, MR_WEIGHT(2), MR_VECTOR(3), ...)                    qkv, cache -> attended
 //   MR_PRODUCTS(9, ...)                                              added to hidden
@@ -54,6 +54,7 @@
 #include "matmul/cut.cl"
 #include "matmul/mode.h"
 #include "quantize/block.cl"
+#include "quantize/gated.cl"
 #include "quantize/norm.cl"
 #include "quantize/row.cl"
 #include "rope/tile.cl"
@@ -169,6 +170,11 @@ static inline bool mr_await(const LayerStep* s, uint* patience, MrCounter done, 
 #define MR_ADD(weight, scale, total)                                                               \
   mr_add_branch(s->hidden + (size_t)c * HIDDEN_STRIDE, s->branch + (size_t)c * HIDDEN_STRIDE,     \
                 weight, MR_CEIL(WIDTH, 16), s->inverse_width, s->epsilon, scale, total, 0)
+// The gates lie in qkv, which a layer no longer reads after its attention.
+#define MR_GATE_EMBEDDING(gates_stride, embeddings, embeddings_stride, blocks, out_stride)       \
+  mr_quantize_gated(s->qkv + (size_t)c * (gates_stride),                                         \
+                    (embeddings) + (size_t)c * (embeddings_stride), blocks,                      \
+                    s->activated + (size_t)c * (out_stride))
 
 // Chunk j of a product is `run` of its `units` by `width` columns: neighbours share panels.
 #define MR_CHUNKS(units) (MR_CEIL(units, s->run) * s->column_runs)

@@ -8,6 +8,7 @@
 #include "common/prelude.cl"
 #include "norm/rms.cl"
 #include "quantize/block.cl"
+#include "quantize/gated.cl"
 #include "quantize/norm.cl"
 #include "quantize/row.cl"
 
@@ -36,11 +37,6 @@ __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
 void gated_mul_quantize(__global const float* gate_up, __global int* out, uint blocks,
                        uint out_stride) {
   gate_up += get_group_id(0) * (blocks * 32 * GATE_INPUTS);
-  out += get_group_id(0) * out_stride;
-  for (uint b = ROW_ITEM; b < blocks; b += ROW_ITEMS) {
-    const uint gate = 2 * b, up = gate + 2 * blocks * (GATE_INPUTS - 1);
-    mr_quantize(mr_gate_mul(vload16(gate, gate_up), vload16(up, gate_up)),
-                mr_gate_mul(vload16(gate + 1, gate_up), vload16(up + 1, gate_up)),
-                out + b * Q_WORDS);
-  }
+  mr_quantize_gated(gate_up, gate_up + blocks * 32 * (GATE_INPUTS - 1), blocks,
+                    out + get_group_id(0) * out_stride);
 }

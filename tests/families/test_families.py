@@ -16,6 +16,7 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 from models import COLUMNS, MODELS, TOKENS, VOCABULARY  # noqa: E402
+from quantized import Quantized  # noqa: E402
 from variants import VARIANTS  # noqa: E402
 import write_gguf  # noqa: E402
 
@@ -63,11 +64,11 @@ def run_probe(name, model, given, folder, *options, kv=KV_POLICY):
                           capture_output=True, text=True)
 
 
-def engine_logits(model, tokens, folder, kv=KV_POLICY, variant=""):
+def engine_logits(model, tokens, folder, kv=KV_POLICY, variant="", math="exact"):
     """The engine's logits [position, vocabulary] in each schedule, by its name."""
     output = folder / "logits"
     done = run_probe("families_probe", model, tokens, folder, "--output", output,
-                     "--variant", variant, kv=kv)
+                     "--variant", variant, "--math", math, kv=kv)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said["vocabulary"] == VOCABULARY
@@ -105,6 +106,20 @@ def test_every_family_of_devices_computes_its_operations(name, files, tmp_path):
         for schedule, logits in got.items():
             assert np.abs(logits[:, COLUMNS] - golden(name)).max() <= MOST, (variant, schedule)
             assert np.array_equal(logits, got["whole"]), (variant, schedule)
+
+
+@pytest.mark.parametrize("kv", ["f16", "q8g32"])
+def test_launches_of_whole_layers_have_the_bits_of_their_parts(kv, tmp_path):
+    """Of a model whose layers share caches, have heads of two sizes and embeddings of their own;
+    the generic kernels run it in parts."""
+    path = Quantized(MODELS["gemma4"], "Q8_0").write(tmp_path / "model.gguf")
+    said = subprocess.run([BUILD / "bin/millrace-engine", "--model", path, "--print-program"],
+                          capture_output=True, text=True).stderr
+    assert "whole_launches=8 in_parts=0" in said, said
+    whole, parts = (engine_logits(path, prompt("gemma4"), tmp_path, kv, variant, "fast")
+                    for variant in ("cpu", "generic"))
+    for schedule, logits in whole.items():
+        assert np.array_equal(logits, parts["whole"]), schedule
 
 
 @pytest.mark.parametrize("policy, most", [("q8g32", 0.1), ("k8v4", 0.4)])

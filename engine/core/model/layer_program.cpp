@@ -86,7 +86,8 @@ class Compiler {
   // Adds what the layer's embedding gives.
   void embedding() {
     add(NormOp{});
-    add(EmbeddingGateOp{&w_.embedding_gate, &parts_.layer_embeddings, parts_.index});
+    add(EmbeddingGateOp{&w_.embedding_gate, &parts_.layer_embeddings, parts_.index,
+                        parts_.embeddings_stride});
     add(ProductOp{&w_.embedding_output, Slot::activated, Slot::branch});
     add(AddOp{.weight = &w_.embedding_post_norm, .name = "post_norm"});
   }

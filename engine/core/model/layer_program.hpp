@@ -119,6 +119,7 @@ struct EmbeddingGateOp {
   const Projection* matrix = nullptr;
   const Buffer* embeddings = nullptr;  // LayerEmbedding::rows
   std::uint32_t layer = 0;
+  std::uint32_t embeddings_stride = 0;  // from a token's to the next one's
   Forms forms{};
 };
 // out += scale * the weighed sum of the experts' outputs for normed, and of branch, the shared
@@ -165,6 +166,7 @@ struct LayerParts {
   Recurrence* recurrence = nullptr;
   const Buffer& states = no_buffer;            // of the layer's recurrence
   const Buffer& layer_embeddings = no_buffer;  // LayerEmbedding::rows
+  std::uint32_t embeddings_stride = 0;         // from a token's to the next one's
   std::uint32_t index = 0;                     // of the layer
 };
 LayerProgram compile_layer(const LayerSpec& spec, const LayerParts& parts,

@@ -135,6 +135,7 @@ Status Model::State::compile_layers() {
         .head_products = sublayers.head_products(operations->backend(), layer, options.step_tokens),
         .states = cache.states(i),
         .layer_embeddings = layer_embedding.rows(),
+        .embeddings_stride = spec.layer_count() * spec.layer_embedding,
         .index = i};
     if (expert_weights[i]) {
       parts.experts = &sublayers.experts(operations->backend(), layer);

@@ -56,7 +56,9 @@ class Writer {
   // Latent attention runs in parts (WholeLayers::why_in_parts).
   void add(const SplitOp&) {}
   void add(const HeadProductOp&) {}
-  void add(const StoreOp&) { phase("MR_STORE", attention_arguments()); }
+  void add(const StoreOp&) {
+    if (layer_.spec->attention.stores()) phase("MR_STORE", attention_arguments());
+  }
   void add(const AttendOp&) { phase("MR_ATTEND", attention_arguments(), ATTEND_COUNTERS); }
   // Layers with these operations run in parts (WholeLayers::why_in_parts).
   void add(const GateOutputOp&) { assert(false); }
@@ -67,9 +69,9 @@ class Writer {
     for (const WeightRun& run : product.matrix->runs) {
       const std::uint32_t pairs = (run.panels + 1) / 2;
       chunks += (chunks.empty() ? "MR_CHUNKS(" : " + MR_CHUNKS(") + number(pairs) + ")";
-      calls += "\n    MR_PRODUCT(" + run_arguments(*product.matrix, run) + ", " + slot(product.in) +
-               ", " + slot(product.out) + " + " + number(run.first_row) + ", " +
-               stride(product.out) + ", " + mode(product.accumulate, *product.matrix) + ")";
+      calls += "\n    MR_PRODUCT(" + run_arguments(*product.matrix, run) + ", " + input(product) +
+               ", s->" + std::string(slot_name(product.out)) + " + " + number(run.first_row) +
+               ", " + stride(product.out) + ", " + mode(product.accumulate, *product.matrix) + ")";
     }
     phase("MR_PRODUCTS", chunks + "," + calls);
   }
@@ -77,7 +79,15 @@ class Writer {
     phase("MR_GATED", run_arguments(*gated.matrix, gated.matrix->runs[0]) + ", " +
                           mode(Accumulate::replace, *gated.matrix));
   }
-  void add(const EmbeddingGateOp&) {}  // such layers run in parts
+  // The gates are a product into qkv, which no operation reads after the attention.
+  void add(const EmbeddingGateOp& gate) {
+    const std::uint32_t channels = gate.matrix->rows;
+    add(ProductOp{gate.matrix, Slot::normed, Slot::qkv});
+    const std::uint64_t first = std::uint64_t{gate.layer} * channels * sizeof(float);
+    row("MR_GATE_EMBEDDING(" + number(qkv_.rows) + ", MR_VECTOR(" +
+        place({gate.embeddings, first}) + "), " + number(gate.embeddings_stride) + ", " +
+        number(channels / block_columns) + ", " + number(code_stride(channels)) + ");");
+  }
   void add(const ExpertsOp& op) {
     const ExpertWeights& weights = *op.weights;
     const ExpertsSpec& spec = op.experts->spec();
@@ -150,26 +160,14 @@ class Writer {
     return weight(layer_.kv.buffer) + ", " + vector(layer_.kv.means) + ", " +
            vector(layer_.kv.sinks) + ", " + vector(*layer_.rope) + ", " + number(qkv_.rows);
   }
-  std::string slot(Slot slot) const {
-    return "s->" + std::string(slot_name(slot)) + (is_codes(slot) ? ", " + stride(slot) : "");
+  // The codes that a product reads, and the words from one row to the next.
+  static std::string input(const ProductOp& product) {
+    return "s->" + std::string(slot_name(product.in)) + ", " +
+           number(code_stride(product.matrix->columns));
   }
-  static bool is_codes(Slot slot) {
-    return slot == Slot::normed || slot == Slot::attended || slot == Slot::activated;
-  }
-  // Numbers from one row of an activation to the next.
+  // Numbers from one row of a product's result to the next.
   std::string stride(Slot slot) const {
-    switch (slot) {
-      case Slot::normed:
-        return "NORMED_STRIDE";
-      case Slot::attended:
-        return "ATTENDED_STRIDE";
-      case Slot::activated:
-        return "ACTIVATED_STRIDE";
-      case Slot::qkv:
-        return number(qkv_.rows);
-      default:
-        return "HIDDEN_STRIDE";
-    }
+    return slot == Slot::qkv ? number(qkv_.rows) : "HIDDEN_STRIDE";
   }
   // Appends a phase: the arguments follow the phase's place among the counters.
   void phase(const std::string& macro, const std::string& arguments,
@@ -186,13 +184,13 @@ class Writer {
     phase("MR_ROWS", statements);
   }
   // The expression for a buffer of the layer. Its address is in the layer's table.
-  std::string vector(const Buffer& buffer) { return "MR_VECTOR(" + place(buffer) + ")"; }
-  std::string weight(const Buffer& buffer) { return "MR_WEIGHT(" + place(buffer) + ")"; }
-  std::string place(const Buffer& buffer) {
-    const auto known = std::ranges::find(out_.buffers, &buffer);
+  std::string vector(const Buffer& buffer) { return "MR_VECTOR(" + place({&buffer}) + ")"; }
+  std::string weight(const Buffer& buffer) { return "MR_WEIGHT(" + place({&buffer}) + ")"; }
+  std::string place(const LayerBuffer& buffer) {
+    const auto known = std::ranges::find(out_.buffers, buffer);
     if (known != out_.buffers.end())
       return number(static_cast<std::size_t>(known - out_.buffers.begin()));
-    out_.buffers.push_back(&buffer);
+    out_.buffers.push_back(buffer);
     return number(out_.buffers.size() - 1);
   }
 
@@ -210,6 +208,7 @@ std::vector<const Projection*> products_of(const LayerProgram& layer) {
   for (const LayerOp& operation : layer.operations) {
     if (const auto* product = std::get_if<ProductOp>(&operation)) out.push_back(product->matrix);
     if (const auto* gated = std::get_if<GatedOp>(&operation)) out.push_back(gated->matrix);
+    if (const auto* gate = std::get_if<EmbeddingGateOp>(&operation)) out.push_back(gate->matrix);
   }
   return out;
 }

@@ -11,10 +11,17 @@
 
 namespace millrace::engine {
 
+// A buffer from a byte on. Layers with the same text may begin at different bytes.
+struct LayerBuffer {
+  const Buffer* buffer = nullptr;
+  std::uint64_t offset = 0;  // bytes
+  bool operator==(const LayerBuffer&) const = default;
+};
+
 struct LayerText {
   std::string body;
-  std::vector<const Buffer*> buffers;  // in the order in which the body numbers them
-  std::uint32_t sync_words = 0;        // counters of its phases
+  std::vector<LayerBuffer> buffers;  // in the order in which the body numbers them
+  std::uint32_t sync_words = 0;      // counters of its phases
   bool turns = false, scales_queries = false, norms_heads = false, adds = false;
   Experts* experts = nullptr;         // if the layer has them
   std::optional<PanelLayout> router;  // then the format of their router

@@ -136,16 +136,17 @@ std::string WholeLayers::why_operations_in_parts(const LayerProgram& layer) {
   }
   if (!attention.exists()) return "a layer has no attention";
   const std::string name = layer_name(products_of(layer).front()->tensors[0]);
-  if (attention.cache_of) {
-    return name + " attends to the keys of layer " + std::to_string(*attention.cache_of);
-  }
   if (attention.keys_are_values) return name + " has no matrix of values";
   if (layer.spec->feed_forward.has_both()) {
     return name + " has experts beside a dense feed-forward";
   }
   for (const LayerOp& operation : layer.operations) {
-    if (std::holds_alternative<EmbeddingGateOp>(operation))
-      return name + " has embeddings by layer";
+    const auto* gate = std::get_if<EmbeddingGateOp>(&operation);
+    const std::uint32_t channels = gate != nullptr ? gate->matrix->rows : 0;
+    if (channels % block_columns != 0) return no_whole_blocks("embeddings by layer", channels);
+    if (channels > products_of(layer).front()->rows) {
+      return name + " has embeddings that are wider than its queries, keys and values";
+    }
   }
   return "";
 }
@@ -199,7 +200,7 @@ Result<LayerRun> WholeLayers::prepare(std::span<const LayerProgram> layers) {
   Device& device = *target_->device;
   Lowered lowered;
   std::vector<std::size_t> text_of_layer;
-  std::vector<std::vector<const Buffer*>> buffers_of_layer;
+  std::vector<std::vector<LayerBuffer>> buffers_of_layer;
   for (const LayerProgram& layer : layers) {
     LayerText text = text_of(layer, lowered.products);
     const auto known = std::ranges::find(lowered.texts, text.body, &LayerText::body);
@@ -237,9 +238,9 @@ Result<LayerRun> WholeLayers::prepare(std::span<const LayerProgram> layers) {
     std::uint64_t* to = &table[i * words];
     to[LAYER_TEXT] = text_of_layer[i];
     to += LAYER_BUFFERS;
-    for (const Buffer* buffer : buffers_of_layer[i]) {
-      run.buffers.push_back(buffer);
-      *to++ = reinterpret_cast<std::uintptr_t>(buffer->address());
+    for (const LayerBuffer& each : buffers_of_layer[i]) {
+      run.buffers.push_back(each.buffer);
+      *to++ = reinterpret_cast<std::uintptr_t>(each.buffer->address()) + each.offset;
     }
   }
   MILLRACE_TRY(device.reads_by_address(run.kernel, run.buffers));
