@@ -8,12 +8,16 @@
 #include "common/prelude.cl"
 #include "common/sigmoid.cl"
 
+static inline void mr_gate_attended(__global const float* gates, __global float* attended,
+                                    uint blocks) {
+  for (uint b = ROW_ITEM; b < blocks; b += ROW_ITEMS) {
+    vstore16(vload16(b, attended) * mr_sigmoid16(vload16(b, gates)), b, attended);
+  }
+}
+
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
 void gate_attended(__global const float* qkv, __global float* attended, uint gates, uint blocks,
                    uint qkv_stride, uint out_stride) {
-  qkv += get_group_id(0) * qkv_stride + gates;
-  attended += get_group_id(0) * out_stride;
-  for (uint b = ROW_ITEM; b < blocks; b += ROW_ITEMS) {
-    vstore16(vload16(b, attended) * mr_sigmoid16(vload16(b, qkv)), b, attended);
-  }
+  mr_gate_attended(qkv + get_group_id(0) * qkv_stride + gates,
+                   attended + get_group_id(0) * out_stride, blocks);
 }

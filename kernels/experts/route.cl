@@ -26,6 +26,7 @@
 // Limit: vector operations, (used + 30) for 16 experts, and 16 scalar ones for each choice.
 #include "common/math.cl"
 #include "common/prelude.cl"
+#include "common/sigmoid.cl"
 #include "experts/runs.cl"
 #include "experts/table.h"
 
@@ -61,10 +62,6 @@ static inline uint mr_take_best(uint16* keys, uint vectors) {
 static inline int16 mr_real_lanes(uint i) {
   const int16 lanes = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   return lanes + (int16)(16 * (int)i) < (int16)(EXPERTS);
-}
-
-static inline float mr_sigmoid(float x) {
-  return mr_recip(mr_exp(fmin(-x, 80.0f)) + 1.0f);
 }
 
 // Turns logits into probabilities, in place.

@@ -9,7 +9,7 @@
 //   MR_PRODUCTS(2, MR_CHUNKS(30),                                    normed -> qkv
 //     MR_PRODUCT(0, 60, MR_WEIGHT(1), 0, s->normed, 240, s->qkv + 0, 960, 0))
 //   MR_STORE(4, MR_WEIGHT(2), MR_VECTOR(3), ...)                     keys and values -> the cache
-//   MR_ATTEND(6, MR_WEIGHT(2), MR_VECTOR(3), ...)                    qkv, cache -> attended
+//   MR_ATTEND(6, 0, s->attended, MR_WEIGHT(2), MR_VECTOR(3), ...)    qkv, cache -> attended
 //   MR_PRODUCTS(9, ...)                                              added to hidden
 //   MR_ROWS(11, MR_NORM(MR_VECTOR(7));)                              hidden -> normed
 //   MR_GATED(13, 0, 192, MR_WEIGHT(8), 0, 0)                         normed -> activated
@@ -41,7 +41,7 @@
 //   chunk_pairs, chunk_tiles  a chunk of a product in a wide step: pairs of panels by column tiles
 //   launch  local (1), one group per core
 //   defines WIDTH of the residual stream; HIDDEN_STRIDE, NORMED_STRIDE, ATTENDED_STRIDE,
-//           ACTIVATED_STRIDE: from row to row; TILE_TOKENS: QUERIES of tiles of several tokens,
+//           ATTENDED_ROWS_STRIDE, ACTIVATED_STRIDE: from row to row; TILE_TOKENS: QUERIES of tiles of several tokens,
 //           beside attention with QUERIES 1; LAYER_WORDS, SYNC_WORDS of a layer
 // The host puts before this file the products of each depth (matmul/integer_tiles.cl) and what only
 // some families do: norm/heads.cl, norm/add.cl, rope/in_place.cl, rope/temperature.cl, experts.cl.
@@ -65,6 +65,7 @@
 #define HIDDEN_STRIDE WIDTH
 #define NORMED_STRIDE (WIDTH / 32 * Q_WORDS)
 #define ATTENDED_STRIDE NORMED_STRIDE
+#define ATTENDED_ROWS_STRIDE WIDTH
 #define ACTIVATED_STRIDE NORMED_STRIDE
 #endif
 #ifndef TILE_TOKENS
@@ -96,6 +97,7 @@ typedef struct {
   __global float* normed_rows;  // for experts
   __global float* qkv;
   __global int* attended;
+  __global float* attended_rows;  // of attention whose outputs are gated
   __global int* activated;
   __global float* branch;
   __global float* sums;  // of this group
@@ -103,7 +105,8 @@ typedef struct {
   __global const uint* step;
   __global float16* partial;
   volatile __global uint* work;
-  uint positions, tables, tiles, tile_count, units, unit_count, singles, single_count, columns;
+  uint positions, tables, tiles, tile_count, units, unit_count, singles, single_count;
+  uint state_rows, state_row_count, columns;
   uint groups, run, width, column_runs, rows;
   float scale, inverse_width, epsilon;
   volatile __global uint* ended;  // groups that have finished or given up
@@ -134,6 +137,7 @@ static inline bool mr_await(const LayerStep* s, uint* patience, MrCounter done, 
 
 #define MR_WEIGHT(i) ((__global uchar*)(size_t)at[i])
 #define MR_VECTOR(i) ((__global const float*)(size_t)at[i])
+#define MR_FLOATS(i) ((__global float*)(size_t)at[i])
 
 // Runs `chunk` for i = 0 .. count - 1, shared by the groups, and waits for all of them.
 #define MR_PHASE(place, count, chunk)                        \
@@ -170,7 +174,13 @@ static inline bool mr_await(const LayerStep* s, uint* patience, MrCounter done, 
 #define MR_ADD(weight, scale, total)                                                               \
   mr_add_branch(s->hidden + (size_t)c * HIDDEN_STRIDE, s->branch + (size_t)c * HIDDEN_STRIDE,     \
                 weight, MR_CEIL(WIDTH, 16), s->inverse_width, s->epsilon, scale, total, 0)
-// The gates lie in qkv, which a layer no longer reads after its attention.
+// The gates of the heads' outputs lie in qkv, from `gates` on.
+#define MR_GATE_ATTENDED(qkv_stride, gates, channels)                                            \
+  mr_gate_attended(s->qkv + (size_t)c * (qkv_stride) + (gates),                                  \
+                   s->attended_rows + (size_t)c * ATTENDED_ROWS_STRIDE, (channels) / 16u);       \
+  mr_quantize_row(s->attended_rows + (size_t)c * ATTENDED_ROWS_STRIDE, 0, 0.0f, 1.0f, 0,         \
+                  (channels) / 32u, s->attended + (size_t)c * ATTENDED_STRIDE)
+// The gates of embeddings lie in qkv, which a layer no longer reads after its attention.
 #define MR_GATE_EMBEDDING(gates_stride, embeddings, embeddings_stride, blocks, out_stride)       \
   mr_quantize_gated(s->qkv + (size_t)c * (gates_stride),                                         \
                     (embeddings) + (size_t)c * (embeddings_stride), blocks,                      \
@@ -215,12 +225,12 @@ static inline bool mr_await(const LayerStep* s, uint* patience, MrCounter done, 
                mr_store_tile(s->qkv, rope, means, kv, s->step, s->positions, s->tables,           \
                              mr_tile_record(s->step, s->tiles, t), qkv_stride))                   \
   }
-#define MR_ATTEND(place, kv, means, sinks, rope, qkv_stride)                                \
+#define MR_ATTEND(place, out_rows, out_codes, kv, means, sinks, rope, qkv_stride)           \
   {                                                                                         \
     const Attention attention = {                                                           \
-        s->qkv,     rope,         means,        sinks,     kv,         s->step, 0,          \
-        s->attended, s->partial,  s->work + WORK_CUTS, s->positions, s->tables,             \
-        qkv_stride, 0, ATTENDED_STRIDE, s->scale};                                          \
+        s->qkv,     rope,         means,        sinks,     kv,         s->step, out_rows,   \
+        out_codes, s->partial,  s->work + WORK_CUTS, s->positions, s->tables,               \
+        qkv_stride, ATTENDED_ROWS_STRIDE, ATTENDED_STRIDE, s->scale};                       \
     MR_JOINED(mr_attend, TILE_TOKENS)(&attention, s->units, s->unit_count,                  \
                                       sync + (place) + PHASE_NEXT,                          \
                                       sync + (place) + PHASE_DONE);                         \
@@ -240,13 +250,15 @@ static inline bool mr_layer(const LayerStep* s, uint* patience, __global const u
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void layers(__global const ulong* table, uint layer_count,
             __global float* hidden, __global int* normed, __global float* normed_rows,
-            __global float* qkv, __global int* attended, __global int* activated,
-            __global float* branch, __global float* scratch, __global const ulong* memory,
+            __global float* qkv, __global int* attended, __global float* attended_rows,
+            __global int* activated, __global float* branch, __global float* scratch,
+            __global const ulong* memory,
             __global const uint* step, __global float16* partial,
             volatile __global uint* work, volatile __global uint* phases, uint positions,
             uint tables, uint tiles, uint tile_count, uint units, uint unit_count, uint singles,
-            uint single_count, uint columns, uint chunk_pairs, uint chunk_tiles,
-            uint patience, float scale, float inverse_width, float epsilon) {
+            uint single_count, uint state_rows, uint state_row_count, uint columns,
+            uint chunk_pairs, uint chunk_tiles, uint patience, float scale, float inverse_width,
+            float epsilon) {
   const uint groups = (uint)get_num_groups(0);
   uint width = columns > 16 ? TILE * chunk_tiles : columns;
   if (MR_MATRIX(columns)) width = MR_CEIL(width, MATRIX_TILE) * MATRIX_TILE;
@@ -255,6 +267,7 @@ void layers(__global const ulong* table, uint layer_count,
                        normed_rows,
                        qkv,
                        attended,
+                       attended_rows,
                        activated,
                        branch,
                        scratch + get_group_id(0) * STRIP_FLOATS,
@@ -270,6 +283,8 @@ void layers(__global const ulong* table, uint layer_count,
                        unit_count,
                        singles,
                        single_count,
+                       state_rows,
+                       state_row_count,
                        columns,
                        groups,
                        columns > 16 ? chunk_pairs : 1,

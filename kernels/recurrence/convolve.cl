@@ -27,27 +27,25 @@
 // Blocks of a work-item.
 #define ITEM_BLOCKS ((CONVOLVE_BLOCKS + ROW_ITEMS - 1) / ROW_ITEMS)
 
-__kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
-void convolve(__global float* mixed, __global float* out, __global const float* taps,
-              __global const float* bias, __global float* states, __global const uint* step,
-              uint rows, uint stride, uint out_stride, uint state_stride) {
-  const StateRow row = *mr_state_row(step, rows, (uint)get_group_id(1));
-  const uint first = (uint)get_group_id(0) * CONVOLVE_BLOCKS + ROW_ITEM;
-  const uint end = min((uint)get_group_id(0) * CONVOLVE_BLOCKS + CONVOLVE_BLOCKS,
-                       (uint)(CHANNELS / 16));
-  mixed += (size_t)row.token * stride + CHANNELS_AT;
+// Convolves every ROW_ITEMS-th block from `first` on, below `end`, of a row's tokens. With
+// CONVOLVE_GATED, out may be the place of c in mixed.
+static inline void mr_convolve(__global const StateRow* row, __global float* mixed,
+                               __global float* out, __global const float* taps,
+                               __global const float* bias, __global float* states, uint stride,
+                               uint out_stride, uint state_stride, uint first, uint end) {
+  mixed += (size_t)row->token * stride + CHANNELS_AT;
 #if CONVOLVE_GATED
-  out += (size_t)row.token * out_stride;
+  out += (size_t)row->token * out_stride;
 #endif
   float16 s[ITEM_BLOCKS][TAPS];  // the last inputs of each block
   for (uint i = 0, b = first; b < end; ++i, b += ROW_ITEMS) {
-    __global const float* before = states + (size_t)row.from * state_stride + HISTORY_AT;
+    __global const float* before = states + (size_t)row->from * state_stride + HISTORY_AT;
     MR_EACH(j, TAPS - 1) {
-      s[i][j] = row.from == STEP_NO_SLOT ? (float16)(0.0f) : vload16(b, before + j * CHANNELS);
+      s[i][j] = row->from == STEP_NO_SLOT ? (float16)(0.0f) : vload16(b, before + j * CHANNELS);
     }
   }
   // Token by token, because a row of `mixed` is far from the next one.
-  for (uint t = 0; t < row.tokens; ++t) {
+  for (uint t = 0; t < row->tokens; ++t) {
     for (uint i = 0, b = first; b < end; ++i, b += ROW_ITEMS) {
 #if CONVOLVE_GATED
       s[i][TAPS - 1] = vload16(b, mixed) * vload16(b, mixed + 2 * CHANNELS);
@@ -68,8 +66,18 @@ void convolve(__global float* mixed, __global float* out, __global const float* 
     out += out_stride;
 #endif
   }
-  __global float* after = states + (size_t)row.to * state_stride + HISTORY_AT;
+  __global float* after = states + (size_t)row->to * state_stride + HISTORY_AT;
   for (uint i = 0, b = first; b < end; ++i, b += ROW_ITEMS) {
     MR_EACH(j, TAPS - 1) vstore16(s[i][j], b, after + j * CHANNELS);
   }
+}
+
+__kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
+void convolve(__global float* mixed, __global float* out, __global const float* taps,
+              __global const float* bias, __global float* states, __global const uint* step,
+              uint rows, uint stride, uint out_stride, uint state_stride) {
+  const uint first = (uint)get_group_id(0) * CONVOLVE_BLOCKS;
+  mr_convolve(mr_state_row(step, rows, (uint)get_group_id(1)), mixed, out, taps, bias, states,
+              stride, out_stride, state_stride, first + ROW_ITEM,
+              min(first + CONVOLVE_BLOCKS, (uint)(CHANNELS / 16)));
 }

@@ -7,7 +7,7 @@
 //
 //   mixed       float [tokens][stride], after the convolution; WRITE and DECAY of head h stand at
 //               WRITES_AT + h and DECAYS_AT + h. GATES_BY_KEY_HEAD 1: each key head has those of
-//               its heads side by side, first all WRITEs: for r = HEADS / KEY_HEADS, WRITE at
+//               its heads side by side, first all WRITEs: for r = RECUR_HEADS / KEY_HEADS, WRITE at
 //               WRITES_AT + h / r * 2r + h % r and DECAY r places after it
 //   a, dt_bias  float [HEADS_PADDED]
 //   gates       float [tokens][2][HEADS_PADDED]: d, then w
@@ -29,12 +29,12 @@ static inline float16 mr_of_heads(__global const float* row, uint at, uint h) {
   MR_EACH(i, 16) {
     const uint head = h + i;
 #if GATES_BY_KEY_HEAD
-    const uint r = HEADS / KEY_HEADS;
+    const uint r = RECUR_HEADS / KEY_HEADS;
     const uint place = head / r * (2 * r) + head % r;
 #else
     const uint place = head;
 #endif
-    v[i] = head < HEADS ? row[at + place] : 0.0f;
+    v[i] = head < RECUR_HEADS ? row[at + place] : 0.0f;
   }
   return vload16(0, v);
 }
@@ -50,23 +50,29 @@ static inline void mr_gates(__global const float* row, __global const float* a,
 #endif
 }
 
-__kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
-void recurrence_gates(__global float* mixed, __global const float* a,
-                      __global const float* dt_bias, __global float* gates, uint stride) {
-  const uint vector = (uint)get_group_id(0), vectors = (uint)get_num_groups(0);
-  const size_t token = get_group_id(1);
-  mixed += token * stride;
-  gates += token * (2 * HEADS_PADDED);
-  for (uint b = vector * ROW_ITEMS + ROW_ITEM; b < HEADS_PADDED / 16; b += vectors * ROW_ITEMS) {
-    mr_gates(mixed, a, dt_bias, gates, b);
+// Computes part `part` of `parts` of a token's gates. In a delta net a part is a query or a key,
+// too.
+MR_GROUP_INLINE void mr_recurrence_gates(__global float* row, __global const float* a,
+                                         __global const float* dt_bias, __global float* gates,
+                                         uint part, uint parts MR_SUMS_PARAMETER) {
+  for (uint b = part * ROW_ITEMS + ROW_ITEM; b < HEADS_PADDED / 16; b += parts * ROW_ITEMS) {
+    mr_gates(row, a, dt_bias, gates, b);
   }
 #if DELTA
-  MR_SUMS
-  const int is_key = vector >= KEY_HEADS;
+  const int is_key = part >= KEY_HEADS;
   __global float* x =
-      mixed + (is_key ? KEYS_AT + (vector - KEY_HEADS) * KEY_DIM : QUERIES_AT + vector * KEY_DIM);
+      row + (is_key ? KEYS_AT + (part - KEY_HEADS) * KEY_DIM : QUERIES_AT + part * KEY_DIM);
   const float length = is_key ? 1.0f : mr_rsqrt((float)KEY_DIM);
   const float scale = mr_rms_scale(x, KEY_DIM / 16, 1.0f, 1e-6f, 0.0f MR_SUMS_ARGUMENT) * length;
   for (uint b = ROW_ITEM; b < KEY_DIM / 16; b += ROW_ITEMS) vstore16(vload16(b, x) * scale, b, x);
 #endif
+}
+
+__kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
+void recurrence_gates(__global float* mixed, __global const float* a,
+                      __global const float* dt_bias, __global float* gates, uint stride) {
+  MR_SUMS
+  const size_t token = get_group_id(1);
+  mr_recurrence_gates(mixed + token * stride, a, dt_bias, gates + token * (2 * HEADS_PADDED),
+                      (uint)get_group_id(0), (uint)get_num_groups(0) MR_SUMS_ARGUMENT);
 }

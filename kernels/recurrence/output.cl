@@ -15,7 +15,7 @@
 #include "recurrence/shape.cl"
 
 #ifndef OUTPUT_CHANNELS
-#define OUTPUT_CHANNELS VALUE_DIM
+#define OUTPUT_CHANNELS RECUR_VALUE_DIM
 #endif
 #define OUTPUT_BLOCKS (OUTPUT_CHANNELS / 16)
 
@@ -23,13 +23,13 @@ static inline float16 mr_silu16(float16 x) {
   return x * mr_sigmoid16(x);
 }
 
-__kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
-void recurrence_output(__global float* y, __global const float* mixed,
-                       __global const float* weight, uint y_stride, uint stride, float epsilon) {
-  MR_SUMS
-  const uint channel = (uint)get_group_id(0) * OUTPUT_CHANNELS;
-  y += get_group_id(1) * y_stride + channel;
-  __global const float* z = mixed + get_group_id(1) * stride + GATES_AT + channel;
+// Computes norm `i` of a token's row y; `z` has the gates of the row.
+MR_GROUP_INLINE void mr_recurrence_output(__global float* y, __global const float* z,
+                                          __global const float* weight, uint i,
+                                          float epsilon MR_SUMS_PARAMETER) {
+  const uint channel = i * OUTPUT_CHANNELS;
+  y += channel;
+  z += channel;
 #if !DELTA
   for (uint b = ROW_ITEM; b < OUTPUT_BLOCKS; b += ROW_ITEMS) {
     vstore16(vload16(b, y) * mr_silu16(vload16(b, z)), b, y);
@@ -50,4 +50,12 @@ void recurrence_output(__global float* y, __global const float* mixed,
     vstore16(normed, b, y);
 #endif
   }
+}
+
+__kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
+void recurrence_output(__global float* y, __global const float* mixed,
+                       __global const float* weight, uint y_stride, uint stride, float epsilon) {
+  MR_SUMS
+  mr_recurrence_output(y + get_group_id(1) * y_stride, mixed + get_group_id(1) * stride + GATES_AT,
+                       weight, (uint)get_group_id(0), epsilon MR_SUMS_ARGUMENT);
 }

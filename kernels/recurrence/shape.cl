@@ -6,24 +6,24 @@
 //   mixed  float [tokens][stride]. From CHANNELS_AT on, CHANNELS channels that the convolution
 //          takes:  delta net  queries KEY_HEADS * KEY_DIM | keys KEY_HEADS * KEY_DIM | values
 //                  Mamba 2    values | keys | queries: in its papers x, B and C
-//          with HEADS * VALUE_DIM values. VALUES_AT, KEYS_AT and QUERIES_AT say where each begins.
-//          Further numbers of the row have places of their own: the output's gates, HEADS *
-//          VALUE_DIM from GATES_AT on; and for each head two numbers that become its strength of
+//          with RECUR_HEADS * RECUR_VALUE_DIM values. VALUES_AT, KEYS_AT and QUERIES_AT say where each begins.
+//          Further numbers of the row have places of their own: the output's gates, RECUR_HEADS *
+//          RECUR_VALUE_DIM from GATES_AT on; and for each head two numbers that become its strength of
 //          writing and its decay, from WRITES_AT and DECAYS_AT on
 //   state  float, of one sequence in one layer:
-//          [HEADS][VALUE_DIM / 16][KEY_DIM][16] the matrix of each head, key by value
+//          [RECUR_HEADS][RECUR_VALUE_DIM / 16][KEY_DIM][16] the matrix of each head, key by value
 //          [TAPS - 1][CHANNELS]                 the inputs of the convolution before the next
 //                                               token, the oldest first; from HISTORY_AT on
 //
-// Head h has the keys and queries of key head h % KEY_HEADS if KEYS_IN_TURN, else of h / (HEADS /
+// Head h has the keys and queries of key head h % KEY_HEADS if KEYS_IN_TURN, else of h / (RECUR_HEADS /
 // KEY_HEADS).
 #include "step/records.h"
 
-#ifndef HEADS
-#define HEADS 2
+#ifndef RECUR_HEADS
+#define RECUR_HEADS 2
 #define KEY_HEADS 1
 #define KEY_DIM 16
-#define VALUE_DIM 16
+#define RECUR_VALUE_DIM 16
 #define CHANNELS 64
 #define CHANNELS_AT 0
 #define QUERIES_AT 0
@@ -48,11 +48,11 @@
 #if KEYS_IN_TURN
 #define KEY_HEAD(h) ((h) % KEY_HEADS)
 #else
-#define KEY_HEAD(h) ((h) / (HEADS / KEY_HEADS))
+#define KEY_HEAD(h) ((h) / (RECUR_HEADS / KEY_HEADS))
 #endif
 
 // The heads of a row of `gates`: the decays of all heads, then the strengths of writing.
-#define HEADS_PADDED ((HEADS + 15) / 16 * 16)
+#define HEADS_PADDED ((RECUR_HEADS + 15) / 16 * 16)
 
 static inline __global const StateRow* mr_state_row(__global const uint* step, uint rows,
                                                     uint index) {

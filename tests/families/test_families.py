@@ -108,15 +108,19 @@ def test_every_family_of_devices_computes_its_operations(name, files, tmp_path):
             assert np.array_equal(logits, got["whole"]), (variant, schedule)
 
 
-@pytest.mark.parametrize("kv", ["f16", "q8g32"])
-def test_launches_of_whole_layers_have_the_bits_of_their_parts(kv, tmp_path):
-    """Of a model whose layers share caches, have heads of two sizes and embeddings of their own;
-    the generic kernels run it in parts."""
-    path = Quantized(MODELS["gemma4"], "Q8_0").write(tmp_path / "model.gguf")
+# Models whose layers have operations of their own, and the launches that their layers take.
+WHOLE = {"gemma4": 8, "lfm2": 1, "lfm2moe": 2, "qwen35": 1, "qwen35moe": 1, "qwen3next": 1,
+         "granitehybrid": 1, "falcon-h1": 1}
+
+
+@pytest.mark.parametrize("name, kv", [(name, "f16") for name in WHOLE] + [("gemma4", "q8g32")])
+def test_launches_of_whole_layers_have_the_bits_of_their_parts(name, kv, tmp_path):
+    """The generic kernels run layers in parts."""
+    path = Quantized(MODELS[name], "Q8_0").write(tmp_path / "model.gguf")
     said = subprocess.run([BUILD / "bin/millrace-engine", "--model", path, "--print-program"],
                           capture_output=True, text=True).stderr
-    assert "whole_launches=8 in_parts=0" in said, said
-    whole, parts = (engine_logits(path, prompt("gemma4"), tmp_path, kv, variant, "fast")
+    assert f"whole_launches={WHOLE[name]} in_parts=0" in said, said
+    whole, parts = (engine_logits(path, prompt(name), tmp_path, kv, variant, "fast")
                     for variant in ("cpu", "generic"))
     for schedule, logits in whole.items():
         assert np.array_equal(logits, parts["whole"]), schedule

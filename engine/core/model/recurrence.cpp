@@ -74,13 +74,13 @@ std::vector<std::string> Recurrence::defines() const {
   add("HISTORY_AT", std::uint64_t{spec_.values()} * spec_.key_dim);
   add("CONVOLVE_BLOCKS", convolve_blocks);
   add("CONVOLVE_GATED", spec_.has_heads() ? 0 : 1);
-  add("HEADS", std::max(spec_.heads, 1u));
+  add("RECUR_HEADS", std::max(spec_.heads, 1u));
   if (!spec_.has_heads()) return out;
   const bool delta = spec_.kind == RecurrenceKind::delta_net;
   add("DELTA", delta ? 1 : 0);
   add("KEY_HEADS", spec_.key_heads);
   add("KEY_DIM", spec_.key_dim);
-  add("VALUE_DIM", spec_.value_dim);
+  add("RECUR_VALUE_DIM", spec_.value_dim);
   add("QUERIES_AT", at.queries);
   add("KEYS_AT", at.keys);
   add("VALUES_AT", at.values);

@@ -43,8 +43,13 @@ class Recurrence {
   Status prepare();  // compiles the kernels and allocates memory; costs nothing if that is done
   Status run(const RecurrenceCall& call);
 
- private:
+  // For a backend that makes its own launches of the same functions: the defines of
+  // kernels/recurrence, and what lies between its parts, float [tokens][2][heads, padded to 16].
   std::vector<std::string> defines() const;
+  const Buffer& gates() const { return gates_; }
+  const RecurrenceSpec& spec() const { return spec_; }
+
+ private:
   Status run_heads(const RecurrenceCall& call);
   std::uint32_t values_a_group() const;
 
@@ -54,7 +59,7 @@ class Recurrence {
   std::uint32_t stride_;              // floats of a row of `mixed`
   std::uint32_t step_tokens_;
   float epsilon_;
-  Buffer gates_;  // float [tokens][2][heads, padded to 16]
+  Buffer gates_;
   Kernel convolve_, prepare_gates_, recur_, output_;
 };
 

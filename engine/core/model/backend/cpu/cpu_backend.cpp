@@ -38,8 +38,9 @@ class WholeLayersLaunch final : public LayerLaunch {
   WholeLayersLaunch(WholeLayers& whole_layers, LayerRun run)
       : whole_layers_(&whole_layers), run_(std::move(run)) {}
   Status run(const Activations& x, const StepTable& step, const Buffer& step_words) override {
+    const Buffer& rows = run_.attended > 0 ? x.attended.at(run_.attended).rows : no_buffer;
     return whole_layers_->run(run_,
-                              {x.hidden, x.normed, x.qkv, x.attended.at(run_.columns).codes,
+                              {x.hidden, x.normed, x.qkv, x.attended.at(run_.columns).codes, rows,
                                x.activated_codes(run_.dense_columns), x.branch, step, step_words});
   }
 
@@ -66,7 +67,7 @@ Result<JoinedLayers> CpuBackend::join(std::span<const LayerProgram> layers) {
     out.why = whole_layers_.why_in_parts(layers[out.count]);
     if (!out.why.empty()) break;
     if (out.count == 0) continue;
-    out.why = whole_layers_.why_apart(layers[out.count - 1], layers[out.count]);
+    out.why = whole_layers_.why_apart(layers.first(out.count), layers[out.count]);
     if (!out.why.empty()) break;
   }
   if (out.count == 0) return out;

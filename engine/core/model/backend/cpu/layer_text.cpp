@@ -1,12 +1,12 @@
 #include "engine/core/model/backend/cpu/layer_text.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
 
 #include "engine/core/model/backend/product_mode.hpp"
 #include "engine/core/model/experts.hpp"
 #include "engine/core/model/program_text.hpp"
+#include "engine/core/model/recurrence.hpp"
 #include "kernels/experts/table.h"
 #include "kernels/layer/table.h"
 
@@ -59,10 +59,35 @@ class Writer {
   void add(const StoreOp&) {
     if (layer_.spec->attention.stores()) phase("MR_STORE", attention_arguments());
   }
-  void add(const AttendOp&) { phase("MR_ATTEND", attention_arguments(), ATTEND_COUNTERS); }
-  // Layers with these operations run in parts (WholeLayers::why_in_parts).
-  void add(const GateOutputOp&) { assert(false); }
-  void add(const RecurrenceOp&) { assert(false); }
+  // A gate reads rows, a product codes.
+  void add(const AttendOp& attend) {
+    phase("MR_ATTEND",
+          std::string(attend.forms.rows ? "s->attended_rows, 0" : "0, s->attended") + ", " +
+              attention_arguments(),
+          ATTEND_COUNTERS);
+  }
+  void add(const GateOutputOp&) {
+    out_.gates_outputs = true;
+    const std::uint32_t channels = layer_.spec->attention.columns();
+    row("MR_GATE_ATTENDED(" + number(qkv_.rows) + ", " + number(qkv_.rows - channels) + ", " +
+        number(channels) + ");");
+  }
+  void add(const RecurrenceOp& op) {
+    const RecurrenceWeights& weights = *op.weights;
+    const RecurrenceSpec& spec = op.recurrence->spec();
+    const std::string stride = number(weights.in.rows), states = memory(*op.states);
+    out_.recurrence = op.recurrence;
+    phase("MR_CONVOLVE",
+          stride + ", " + vector(weights.taps) + ", " + vector(weights.conv_bias) + ", " + states);
+    if (spec.has_heads()) {
+      const std::string gates = memory(op.recurrence->gates());
+      row("MR_RECURRENCE_GATES(" + stride + ", " + vector(weights.a) + ", " +
+          vector(weights.dt_bias) + ", " + gates + ");");
+      phase("MR_RECUR", stride + ", " + gates + ", " + vector(weights.skip) + ", " + states);
+      row("MR_RECURRENCE_OUTPUT(" + stride + ", " + vector(weights.norm) + ");");
+    }
+    row("MR_QUANTIZE_OUTPUT(" + stride + ", " + number(code_stride(spec.outputs())) + ");");
+  }
   // The runs of a matrix share a phase: their chunks follow one another.
   void add(const ProductOp& product) {
     std::string chunks, calls;
@@ -71,7 +96,7 @@ class Writer {
       chunks += (chunks.empty() ? "MR_CHUNKS(" : " + MR_CHUNKS(") + number(pairs) + ")";
       calls += "\n    MR_PRODUCT(" + run_arguments(*product.matrix, run) + ", " + input(product) +
                ", s->" + std::string(slot_name(product.out)) + " + " + number(run.first_row) +
-               ", " + stride(product.out) + ", " + mode(product.accumulate, *product.matrix) + ")";
+               ", " + stride(product) + ", " + mode(product.accumulate, *product.matrix) + ")";
     }
     phase("MR_PRODUCTS", chunks + "," + calls);
   }
@@ -84,9 +109,9 @@ class Writer {
     const std::uint32_t channels = gate.matrix->rows;
     add(ProductOp{gate.matrix, Slot::normed, Slot::qkv});
     const std::uint64_t first = std::uint64_t{gate.layer} * channels * sizeof(float);
-    row("MR_GATE_EMBEDDING(" + number(qkv_.rows) + ", MR_VECTOR(" +
-        place({gate.embeddings, first}) + "), " + number(gate.embeddings_stride) + ", " +
-        number(channels / block_columns) + ", " + number(code_stride(channels)) + ");");
+    row("MR_GATE_EMBEDDING(" + number(channels) + ", MR_VECTOR(" + place({gate.embeddings, first}) +
+        "), " + number(gate.embeddings_stride) + ", " + number(channels / block_columns) + ", " +
+        number(code_stride(channels)) + ");");
   }
   void add(const ExpertsOp& op) {
     const ExpertWeights& weights = *op.weights;
@@ -166,8 +191,8 @@ class Writer {
            number(code_stride(product.matrix->columns));
   }
   // Numbers from one row of a product's result to the next.
-  std::string stride(Slot slot) const {
-    return slot == Slot::qkv ? number(qkv_.rows) : "HIDDEN_STRIDE";
+  static std::string stride(const ProductOp& product) {
+    return product.out == Slot::qkv ? number(product.matrix->rows) : "HIDDEN_STRIDE";
   }
   // Appends a phase: the arguments follow the phase's place among the counters.
   void phase(const std::string& macro, const std::string& arguments,
@@ -186,6 +211,7 @@ class Writer {
   // The expression for a buffer of the layer. Its address is in the layer's table.
   std::string vector(const Buffer& buffer) { return "MR_VECTOR(" + place({&buffer}) + ")"; }
   std::string weight(const Buffer& buffer) { return "MR_WEIGHT(" + place({&buffer}) + ")"; }
+  std::string memory(const Buffer& buffer) { return "MR_FLOATS(" + place({&buffer}) + ")"; }
   std::string place(const LayerBuffer& buffer) {
     const auto known = std::ranges::find(out_.buffers, buffer);
     if (known != out_.buffers.end())

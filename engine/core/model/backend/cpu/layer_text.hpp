@@ -23,8 +23,10 @@ struct LayerText {
   std::vector<LayerBuffer> buffers;  // in the order in which the body numbers them
   std::uint32_t sync_words = 0;      // counters of its phases
   bool turns = false, scales_queries = false, norms_heads = false, adds = false;
-  Experts* experts = nullptr;         // if the layer has them
-  std::optional<PanelLayout> router;  // then the format of their router
+  bool gates_outputs = false;
+  const Recurrence* recurrence = nullptr;  // if the layer has one
+  Experts* experts = nullptr;              // if the layer has them
+  std::optional<PanelLayout> router;       // then the format of their router
 };
 
 // A format and a depth of matrices.

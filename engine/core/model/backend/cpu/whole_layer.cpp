@@ -8,6 +8,7 @@
 #include "engine/core/model/experts.hpp"
 #include "engine/core/model/kv_program.hpp"
 #include "engine/core/model/program_text.hpp"
+#include "engine/core/model/recurrence.hpp"
 #include "kernels/experts/table.h"
 #include "kernels/layer/table.h"
 
@@ -31,6 +32,28 @@ std::string no_whole_blocks(const char* what, std::uint32_t width) {
 // The width of the feed-forward that every token takes: the dense one, or the shared expert.
 std::uint32_t dense_width(const FeedForwardSpec& spec) {
   return spec.experts ? spec.experts->shared_width : spec.width;
+}
+
+// The layer of a launch that says what its attention is compiled for; null if none attends.
+const LayerProgram* attending(std::span<const LayerProgram> layers) {
+  const auto attends = [](const LayerProgram& each) { return each.spec->attention.exists(); };
+  const auto found = std::ranges::find_if(layers, attends);
+  return found == layers.end() ? nullptr : &*found;
+}
+
+const Recurrence* recurrence_of(const LayerProgram& layer) {
+  for (const LayerOp& operation : layer.operations) {
+    if (const auto* recurrence = std::get_if<RecurrenceOp>(&operation)) {
+      return recurrence->recurrence;
+    }
+  }
+  return nullptr;
+}
+const Recurrence* recurrence_of(std::span<const LayerProgram> layers) {
+  for (const LayerProgram& layer : layers) {
+    if (const Recurrence* const found = recurrence_of(layer); found != nullptr) return found;
+  }
+  return nullptr;
 }
 
 const ExpertsOp* experts_of(const LayerProgram& layer) {
@@ -98,6 +121,7 @@ std::string WholeLayers::why_in_parts(const LayerProgram& layer) const {
   }
   if (layer.spec->attention.latent) return "latent attention runs in parts";
   if (target_->math != MathMode::fast) return "whole layers need --math fast";
+  if (target_->kinds.empty()) return "no layer of the model attends";
   if (std::string why = why_operations_in_parts(layer); !why.empty()) return why;
   if (const ExpertsOp* experts = experts_of(layer); experts != nullptr) {
     std::string why = why_experts_in_parts(layer, *experts);
@@ -129,12 +153,14 @@ std::string WholeLayers::why_in_parts(const LayerProgram& layer) const {
 // Operations that the kernel of whole layers does not have.
 std::string WholeLayers::why_operations_in_parts(const LayerProgram& layer) {
   const AttentionSpec& attention = layer.spec->attention;
-  if (layer.spec->recurrence.exists()) return "layers with a recurrence run in parts";
-  if (attention.output_gate) return "layers that gate their attention run in parts";
+  const RecurrenceSpec& recurrence = layer.spec->recurrence;
   if (!layer.spec->feed_forward.exists() || !has_gate(layer.spec->feed_forward.gate)) {
     return "layers without a gated feed-forward run in parts";
   }
-  if (!attention.exists()) return "a layer has no attention";
+  if (!attention.exists() && !recurrence.exists()) return "a layer is a feed-forward alone";
+  if (recurrence.exists() && recurrence.outputs() % block_columns != 0) {
+    return no_whole_blocks("recurrences", recurrence.outputs());
+  }
   const std::string name = layer_name(products_of(layer).front()->tensors[0]);
   if (attention.keys_are_values) return name + " has no matrix of values";
   if (layer.spec->feed_forward.has_both()) {
@@ -175,14 +201,28 @@ std::string WholeLayers::why_experts_in_parts(const LayerProgram& layer,
   return width % block_columns == 0 ? "" : no_whole_blocks("experts", width);
 }
 
-std::string WholeLayers::why_apart(const LayerProgram& before, const LayerProgram& layer) const {
-  const Projection &a = *products_of(before).front(), &b = *products_of(layer).front();
-  const std::string name = layer_name(b.tensors[0]), other = layer_name(a.tensors[0]);
-  if (before.kv.codecs != layer.kv.codecs) {
-    return name + " stores its KV in " + layer.kv.codecs.name() + ", " + other + " in " +
-           before.kv.codecs.name();
+std::string WholeLayers::why_apart(std::span<const LayerProgram> run,
+                                   const LayerProgram& layer) const {
+  const auto name_of = [](const LayerProgram& each) {
+    return layer_name(products_of(each).front()->tensors[0]);
+  };
+  const std::string name = name_of(layer);
+  const LayerProgram* const attends = attending(run);
+  if (attends != nullptr && layer.spec->attention.exists()) {
+    if (attends->kv.codecs != layer.kv.codecs) {
+      return name + " stores its KV in " + layer.kv.codecs.name() + ", " + name_of(*attends) +
+             " in " + attends->kv.codecs.name();
+    }
+    if (attends->kv.kind != layer.kv.kind) {
+      return name + " has another attention than " + name_of(*attends);
+    }
   }
-  if (before.kv.kind != layer.kv.kind) return name + " has another attention than " + other;
+  const Recurrence *recurred = recurrence_of(run), *recurs = recurrence_of(layer);
+  if (recurred != nullptr && recurs != nullptr && recurred != recurs) {
+    return name + " has another recurrence than the layers before it";
+  }
+  const LayerProgram& before = run.back();
+  const std::string other = name_of(before);
   const FeedForwardSpec &before_ffn = before.spec->feed_forward, &ffn = layer.spec->feed_forward;
   if (before_ffn.width != ffn.width || before_ffn.gate != ffn.gate ||
       before_ffn.experts != ffn.experts) {
@@ -208,12 +248,16 @@ Result<LayerRun> WholeLayers::prepare(std::span<const LayerProgram> layers) {
     buffers_of_layer.push_back(text.buffers);
     if (known == lowered.texts.end()) lowered.texts.push_back(std::move(text));
   }
-  const ProgramSpec spec = program_of(layers[0], lowered);
+  // Without attention the functions of any kind do: nothing calls them.
+  const LayerProgram* const attends = attending(layers);
+  LayerRun run;
+  run.kind = attends != nullptr ? attends->kv.kind : 0;
+  const KvCodecs codecs = attends != nullptr ? attends->kv.codecs : KvCodecs{};
+  const ProgramSpec spec = program_of(layers[0], run.kind, codecs, lowered);
   Program& program = programs_[key_of(spec)];
   if (program.handle() == nullptr) {
     MILLRACE_ASSIGN(program, device.build(spec));
   }
-  LayerRun run;
   run.layers = static_cast<std::uint32_t>(layers.size());
   for (const LayerProgram& layer : layers) {
     for (const Projection* product : products_of(layer)) {
@@ -228,8 +272,11 @@ Result<LayerRun> WholeLayers::prepare(std::span<const LayerProgram> layers) {
     const std::uint64_t bytes = MEMORY_WORDS * sizeof(std::uint64_t);
     MILLRACE_ASSIGN(run.memory, device.allocate(bytes, "the addresses of the experts' memory"));
   }
-  run.kind = layers[0].kv.kind;
-  run.columns = target_->kinds[run.kind].columns();
+  if (attends != nullptr) run.attended = target_->kinds[run.kind].columns();
+  run.columns = run.attended;
+  if (const Recurrence* const recurrence = recurrence_of(layers); recurrence != nullptr) {
+    run.columns = std::max(run.columns, recurrence->spec().outputs());
+  }
   run.dense_columns = dense_width(layers[0].spec->feed_forward);
   MILLRACE_ASSIGN(run.kernel, device.kernel(program, "layers"));
   const std::size_t words = lowered.layer_words();
@@ -255,14 +302,15 @@ Result<LayerRun> WholeLayers::prepare(std::span<const LayerProgram> layers) {
   return run;
 }
 
-ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lowered) const {
-  const AttentionKind& kind = target_->kinds[layer.kv.kind];
+ProgramSpec WholeLayers::program_of(const LayerProgram& layer, std::uint32_t kind_index,
+                                    const KvCodecs& codecs, const Lowered& lowered) const {
+  const AttentionKind& kind = target_->kinds[kind_index];
   const auto any = [&](bool LayerText::*flag) { return std::ranges::any_of(lowered.texts, flag); };
   ProgramSpec program{.name = "whole_layer",
-                      .defines = target_->attention_defines(layer.kv.kind),
+                      .defines = target_->attention_defines(kind_index),
                       .text = functions_of(lowered.texts)};
-  add_kv_defines(program, layer.kv.codecs, kind.head_dim, target_->math);
-  target_->add_attention_shape(program, layer.kv.kind);
+  add_kv_defines(program, codecs, kind.head_dim, target_->math);
+  target_->add_attention_shape(program, kind_index);
   const auto add = [&](std::string_view name, std::uint64_t value) {
     program.defines.push_back(define(name, value));
   };
@@ -273,9 +321,11 @@ ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lo
   }
   if (any(&LayerText::scales_queries)) program.sources.emplace_back("rope/temperature.cl");
   if (any(&LayerText::norms_heads)) {
-    program.sources.emplace_back("norm/heads.cl", target_->head_norm_defines(layer.kv.kind));
+    program.sources.emplace_back("norm/heads.cl", target_->head_norm_defines(kind_index));
   }
   if (any(&LayerText::adds)) program.sources.emplace_back("norm/add.cl");
+  if (any(&LayerText::gates_outputs)) program.sources.emplace_back("activation/sigmoid_gate.cl");
+  add_recurrence(program, lowered);
   if (target_->spec.centered_norms) add("NORM_CENTERED", 1);
   add("GATE", static_cast<std::uint64_t>(layer.spec->feed_forward.gate));
   add("LAYER_WORDS", lowered.layer_words());
@@ -284,10 +334,11 @@ ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lo
   add("HIDDEN_STRIDE", input_stride(target_->spec.width));
   add("NORMED_STRIDE", code_stride(target_->spec.width));
   add("ATTENDED_STRIDE", code_stride(kind.columns()));
+  add("ATTENDED_ROWS_STRIDE", input_stride(kind.columns()));
   add("ACTIVATED_STRIDE", code_stride(dense_width(layer.spec->feed_forward)));
   add("DOT", static_cast<std::uint64_t>(target_->device->dot()));
   add("TILE", target_->tuning.integer_tile);
-  add("TILE_TOKENS", limits_of(layer.kv.kind).tile_tokens);
+  add("TILE_TOKENS", limits_of(kind_index).tile_tokens);
   add("SUMS", target_->variant.sums);
   if (target_->variant.half_by_integers) program.defines.emplace_back("HALF_BY_INTEGERS=1");
   if (const Experts* experts = lowered.texts[0].experts; experts != nullptr) {
@@ -313,6 +364,16 @@ ProgramSpec WholeLayers::program_of(const LayerProgram& layer, const Lowered& lo
   if (lowered.texts[0].experts != nullptr) program.sources.emplace_back("layer/experts.cl");
   program.sources.emplace_back("layer/cpu.cl");
   return program;
+}
+
+// All layers of a launch that have a recurrence have the same one (why_apart).
+void WholeLayers::add_recurrence(ProgramSpec& program, const Lowered& lowered) {
+  const auto found = std::ranges::find_if(lowered.texts, &LayerText::recurrence);
+  if (found == lowered.texts.end()) return;
+  const Recurrence& recurrence = *found->recurrence;
+  for (std::string& define : recurrence.defines()) program.defines.push_back(std::move(define));
+  program.sources.emplace_back(recurrence.spec().has_heads() ? "layer/recurrence.cl"
+                                                             : "layer/convolve.cl");
 }
 
 // Writes the addresses of the experts' memory, if they have other ones than in the run before.
@@ -371,6 +432,7 @@ Status WholeLayers::run(LayerRun& layers, const LayerStep& x) {
                                   x.normed.rows,
                                   x.qkv,
                                   x.attended_codes,
+                                  x.attended_rows,
                                   x.activated_codes,
                                   x.branch,
                                   scratch_->sums,
@@ -387,6 +449,8 @@ Status WholeLayers::run(LayerRun& layers, const LayerStep& x) {
                                   items.multi_units.count,
                                   items.single_units.offset,
                                   items.single_units.count,
+                                  step.state_rows.offset,
+                                  step.state_rows.count,
                                   step.tokens,
                                   many ? 1 : tuning.layer_pairs,
                                   many ? std::min(4u, tuning.layer_tiles) : tuning.layer_tiles,

@@ -3,9 +3,10 @@
 // one. The kernel's text is generated from the layers' programs (layer_text.hpp): each operation
 // becomes a phase, experts become seven, and operations that go along rows share one;
 // kernels/layer/cpu.cl has what a phase calls. Layers may differ in the types of their matrices and
-// in their operations; they share the KV codecs, the kind of attention, the shape of the
-// feed-forward, and the type of the experts' router. For CPU devices that share the host's memory.
-// Errors: kernel_build, device_error, out_of_memory. Thread safety: the device's owner thread.
+// in their operations; those that attend share the KV codecs and the kind of attention, those that
+// recur the recurrence, and all the shape of the feed-forward and the type of the experts' router.
+// For CPU devices that share the host's memory. Errors: kernel_build, device_error, out_of_memory.
+// Thread safety: the device's owner thread.
 #include <cstdint>
 #include <map>
 #include <span>
@@ -26,7 +27,8 @@ struct LayerRun {
   std::uint32_t layers = 0;
   std::uint64_t weights = 0;        // of all these layers
   std::uint32_t kind = 0;           // of their attention
-  std::uint32_t columns = 0;        // of its output
+  std::uint32_t attended = 0;       // columns of its output; 0: no layer attends
+  std::uint32_t columns = 0;        // of the widest output of attention and recurrence
   std::uint32_t dense_columns = 0;  // of the activation of the dense feed-forward; 0: none
   Buffer table;                     // addresses of the buffers of each layer
   std::vector<const Buffer*> buffers;
@@ -40,7 +42,7 @@ struct LayerRun {
 struct LayerStep {
   const Buffer& hidden;
   const Activation& normed;
-  const Buffer &qkv, &attended_codes, &activated_codes, &branch;
+  const Buffer &qkv, &attended_codes, &attended_rows, &activated_codes, &branch;
   const StepTable& step;
   const Buffer& step_words;
 };
@@ -51,10 +53,10 @@ class WholeLayers {
   WholeLayers(const Target& target, const std::vector<AttentionLimits>& limits, CpuScratch& scratch)
       : target_(&target), limits_(&limits), scratch_(&scratch) {}
 
-  // These functions return a text for people: why a layer must run in parts, and why two whole
-  // layers need a launch each. The text is empty if the layer runs whole, or the two run together.
+  // These functions return a text for people: why a layer must run in parts, and why it needs
+  // another launch than the layers of a run. The text is empty if it runs whole, or with the run.
   std::string why_in_parts(const LayerProgram& layer) const;
-  std::string why_apart(const LayerProgram& before, const LayerProgram& layer) const;
+  std::string why_apart(std::span<const LayerProgram> run, const LayerProgram& layer) const;
 
   // Compiles layers that run together. The layers' buffers must outlive the run.
   Result<LayerRun> prepare(std::span<const LayerProgram> layers);
@@ -72,7 +74,9 @@ class WholeLayers {
   std::string why_experts_in_parts(const LayerProgram& layer, const ExpertsOp& experts) const;
   Status name_memory(LayerRun& layers, std::uint32_t tokens);
   std::uint32_t patience_of(const LayerRun& layers, std::uint32_t tokens) const;
-  ProgramSpec program_of(const LayerProgram& layer, const Lowered& lowered) const;
+  ProgramSpec program_of(const LayerProgram& layer, std::uint32_t kind, const KvCodecs& codecs,
+                         const Lowered& lowered) const;
+  static void add_recurrence(ProgramSpec& program, const Lowered& lowered);
 
   const Target* target_;
   const std::vector<AttentionLimits>* limits_;
