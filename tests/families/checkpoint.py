@@ -2,6 +2,8 @@
 does: names, the order of rows of queries and keys that rotate in pairs, 1 added to norms, fused and
 interleaved matrices, stacked experts.
 """
+import dataclasses
+
 import numpy as np
 
 import hugging_face_gemma4 as gemma4
@@ -126,15 +128,21 @@ def parameters(model):
     return out
 
 
+# Models whose checkpoints have experts as one tensor, under the names of the class.
+STACKED = {"gpt-oss", "mistral4"} | gemma4.CLASSES.keys()
+# Those that have them so under other names.
+RENAMED = {"granitemoe", "granitehybrid-moe"}
+
+
 def saved(model):
-    """Name -> float32 array of every tensor of a saved checkpoint. Classes stack experts in memory
-    only, but for gpt-oss; granitemoe has stacked ones under other names."""
+    """Name -> float32 array of every tensor of a saved checkpoint. Most classes stack experts in
+    memory only."""
     out = {}
     for name, values in parameters(model).items():
         layer, _, short = name.rpartition(".experts.")
         if name == "lm_head.weight" and model.tied:
             continue
-        if model.name == "granitemoe":
+        if model.name in RENAMED:
             name = name.replace("experts.gate_up_proj", "input_linear.weight").replace(
                 "experts.down_proj", "output_linear.weight").replace("router", "router.layer")
         elif model.name == "minimax-m2":
@@ -144,7 +152,9 @@ def saved(model):
             name = name.replace(".mlp.gate.", ".block_sparse_moe.gate.")
         elif model.name == "ernie4_5-moe":
             name = name.replace("mlp.gate.moe_statics", "mlp.moe_statics")
-        if not layer or model.name in ("gpt-oss", "granitemoe"):
+        elif model.arch.startswith("nemotron"):
+            name, layer = (x.replace("model.", "backbone.", 1) for x in (name, layer))
+        if not layer or model.name in STACKED | RENAMED:
             out[name] = values
             continue
         out |= single_experts(model, layer, short, values)
@@ -154,11 +164,25 @@ def saved(model):
 def single_experts(model, layer, short, values):
     """The tensors of each expert, from those of all."""
     names = {"gate": "gate_proj", "up": "up_proj", "down": "down_proj"}
-    if model.name in ("mixtral", "minimax-m2"):
+    if model.name in ("mixtral", "minimax-m2", "lfm2moe"):
         names = {"gate": "w1", "up": "w3", "down": "w2"}
+    if model.name in ("mixtral", "minimax-m2"):
         layer = layer.replace(".mlp", ".block_sparse_moe")
-    pieces = {"down": values}
+    pieces = {short.partition("_")[0]: values}
     if short == "gate_up_proj":
         pieces = dict(zip(("gate", "up"), np.split(values, 2, axis=1)))
     return {f"{layer}.experts.{i}.{names[piece]}.weight": matrices[i]
             for piece, matrices in pieces.items() for i in range(EXPERTS)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Rounded:
+    """A model as its checkpoint has it: decays are logarithms there, rounded to float32."""
+    base: object
+
+    def __getattr__(self, name):
+        return getattr(self.base, name)
+
+    def tensors(self):
+        return {name: recurrent.rounded_decay(values) if name.endswith("ssm_a") else values
+                for name, values in self.base.tensors().items()}

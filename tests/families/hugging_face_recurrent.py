@@ -193,6 +193,12 @@ def falcon_factors():
             "ffn_gate.weight": gate_down[0], "ffn_down.weight": gate_down[1]}
 
 
+def rounded_decay(values):
+    """A decay whose logarithm was rounded to float32."""
+    logarithms = np.log(-values.astype(np.float64)).astype(np.float32)
+    return (-np.exp(logarithms.astype(np.float64))).astype(np.float32)
+
+
 def unscaled(tensors):
     """Of Falcon-H1, without the factors."""
     factors = falcon_factors()

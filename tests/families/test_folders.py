@@ -33,7 +33,7 @@ def logits(model, path, tmp_path):
 
 def same_logits(model, folder, tmp_path):
     file = tmp_path / "model.gguf"
-    write_gguf.write(model, file)
+    write_gguf.write(checkpoint.Rounded(model), file)
     return logits(model, folder, tmp_path) == logits(model, file, tmp_path)
 
 

@@ -8,6 +8,7 @@
 #include "engine/core/gguf/cursor.hpp"
 #include "engine/core/gguf/dequantize.hpp"
 #include "engine/core/hub/decode_integers.hpp"
+#include "engine/core/hub/hub_name.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -40,7 +41,7 @@ class Decoder {
     MILLRACE_TRY(read_method());
     for (const auto& [name, tensor] : tensors_) {
       const auto ends = [&](std::string_view ending) { return name.ends_with(ending); };
-      if (std::ranges::any_of(ignored, ends)) continue;
+      if (is_unused(name) || std::ranges::any_of(ignored, ends)) continue;
       MILLRACE_TRY(add(name, tensor));
     }
     out_.method = method_;

@@ -4,7 +4,9 @@
 // Rows are fetched when they are read, so nothing of a matrix is held.
 //
 // A unit is what is moved: a row of a matrix, or one value of a vector, whose row is many units.
+// Values may be changed on the way.
 // Thread safety: immutable.
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -25,13 +27,22 @@ struct UnitRange {
   Source from;
   std::uint64_t first = 0, count = 0, step = 1;
   std::uint64_t head_rows = 0;
+  std::array<float, 2> factors{1.0f, 1.0f};  // of its values, one after the other
+
+  bool is_scaled() const { return factors != std::array{1.0f, 1.0f}; }
+};
+
+// What happens to values after their range's factors. Without `to_f32`, they are rounded to their
+// type again, which is F32, F16 or BF16 if there is a factor.
+struct ValueChange {
+  bool to_f32 = false;
+  bool is_decay = false;  // -exp(x), for which values become F32
+  float added = 0.0f;     // likewise
 };
 
 class GatheredRows final : public RowSource {
  public:
-  // With `to_f32`, values are converted, exactly, and then `added` is added.
-  GatheredRows(std::vector<UnitRange> ranges, std::uint64_t units_per_row, bool to_f32,
-               float added);
+  GatheredRows(std::vector<UnitRange> ranges, std::uint64_t units_per_row, ValueChange change);
   void read(std::uint64_t first, std::span<std::byte> out) const override;
 
  private:
@@ -41,21 +52,33 @@ class GatheredRows final : public RowSource {
   std::vector<UnitRange> ranges_;
   std::vector<std::uint64_t> ends_;  // of the ranges, in units
   std::uint64_t units_per_row_, unit_bytes_;
-  bool to_f32_;
-  float added_;
+  ValueChange change_;
 };
 
-// A matrix of which a file holds the columns: `columns` is [matrices, columns, rows] there. Row r
-// of the result is value r of every column. F32, F16 and BF16.
+// Matrices of which a source holds the columns: those of matrix i are its rows from i * `stride`
+// on, `columns_each` of them. Row r of the result is value r of every column. F32, F16 and BF16.
 class TransposedRows final : public RowSource {
  public:
-  TransposedRows(Tensor columns, std::uint64_t columns_each) noexcept
-      : columns_(columns), columns_each_(columns_each) {}
+  TransposedRows(Source columns, std::uint64_t columns_each, std::uint64_t stride)
+      : columns_(std::move(columns)), columns_each_(columns_each), stride_(stride) {}
   void read(std::uint64_t first, std::span<std::byte> out) const override;
 
  private:
-  Tensor columns_;
-  std::uint64_t columns_each_;  // of a matrix
+  Source columns_;
+  std::uint64_t columns_each_, stride_;
+};
+
+// A matrix with its columns in another order, in runs of one length: run i of a row is the source's
+// run order[i]. A run must be whole blocks of the source's type.
+class OrderedColumns final : public RowSource {
+ public:
+  OrderedColumns(Source from, std::vector<std::uint32_t> order)
+      : from_(std::move(from)), order_(std::move(order)) {}
+  void read(std::uint64_t first, std::span<std::byte> out) const override;
+
+ private:
+  Source from_;
+  std::vector<std::uint32_t> order_;
 };
 
 }  // namespace millrace::engine

@@ -1,96 +1,18 @@
-// The table of families. Names of tensors and defaults are those of the classes in the library
+// The table of families. What belongs to several of its rows stands in hub_names.hpp and
+// hub_defaults.hpp. Names of tensors and defaults are those of the classes in the library
 // `transformers`; names and orders on our side are those that llama.cpp's converter writes.
 #include <algorithm>
 #include <array>
 
+#include "engine/core/hub/hub_defaults.hpp"
 #include "engine/core/hub/hub_family.hpp"
+#include "engine/core/hub/hub_names.hpp"
 
 namespace millrace::engine {
 namespace {
 
-using enum Form;
-
-// The norm before the feed-forward has the name of another one in these architectures.
-constexpr NameRule renamed_norm[] = {
-    {"post_attention_layernorm", "post_attention_norm", norm},
-};
-constexpr NameRule gpt_oss[] = {
-    {"post_attention_layernorm", "post_attention_norm", norm},
-    {"mlp.router", "ffn_gate_inp"},
-    {"mlp.experts.gate_up_proj", "ffn_gate_exps.weight", interleaved, "ffn_up_exps.weight"},
-    {"mlp.experts.gate_up_proj_bias", "ffn_gate_exps.bias", interleaved, "ffn_up_exps.bias"},
-    {"mlp.experts.down_proj", "ffn_down_exps.weight", columns},
-    {"mlp.experts.down_proj_bias", "ffn_down_exps.bias"},
-};
-constexpr NameRule glm4[] = {
-    {"post_self_attn_layernorm", "post_attention_norm", norm},
-    {"post_mlp_layernorm", "post_ffw_norm", norm},
-};
-constexpr NameRule hunyuan[] = {
-    {"self_attn.query_layernorm", "attn_q_norm", norm},
-    {"self_attn.key_layernorm", "attn_k_norm", norm},
-};
-constexpr NameRule granitemoe[] = {
-    {"block_sparse_moe.router.layer", "ffn_gate_inp"},
-    {"block_sparse_moe.input_linear", "ffn_gate_exps", halves, "ffn_up_exps"},
-    {"block_sparse_moe.output_linear", "ffn_down_exps"},
-};
-
-constexpr NameRule common[] = {
-    {"input_layernorm", "attn_norm", norm},
-    {"post_attention_layernorm", "ffn_norm", norm},
-    {"pre_feedforward_layernorm", "ffn_norm", norm},
-    {"post_feedforward_layernorm", "post_ffw_norm", norm},
-    {"self_attn.q_proj", "attn_q", queries},
-    {"self_attn.k_proj", "attn_k", keys},
-    {"self_attn.v_proj", "attn_v"},
-    {"self_attn.o_proj", "attn_output"},
-    {"self_attn.qkv_proj", "attn_qkv"},
-    {"self_attn.q_norm", "attn_q_norm", norm},
-    {"self_attn.k_norm", "attn_k_norm", norm},
-    {"self_attn.sinks", "attn_sinks.weight"},
-    {"mlp.gate_proj", "ffn_gate"},
-    {"mlp.up_proj", "ffn_up"},
-    {"mlp.down_proj", "ffn_down"},
-    {"mlp.gate_up_proj", "ffn_up"},
-    {"mlp.gate", "ffn_gate_inp"},
-    {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias"},
-    {"mlp.e_score_correction_bias", "exp_probs_b.bias"},
-    {"mlp.moe_statics.e_score_correction_bias", "exp_probs_b.bias"},
-    {"mlp.gate.moe_statics.e_score_correction_bias", "exp_probs_b.bias"},
-    {"mlp.experts.*.gate_proj", "ffn_gate_exps", expert},
-    {"mlp.experts.*.up_proj", "ffn_up_exps", expert},
-    {"mlp.experts.*.down_proj", "ffn_down_exps", expert},
-    {"mlp.experts.gate_up_proj", "ffn_gate_exps.weight", halves, "ffn_up_exps.weight"},
-    {"mlp.experts.down_proj", "ffn_down_exps.weight"},
-    {"mlp.shared_expert.gate_proj", "ffn_gate_shexp"},
-    {"mlp.shared_expert.up_proj", "ffn_up_shexp"},
-    {"mlp.shared_expert.down_proj", "ffn_down_shexp"},
-    {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"},
-    {"mlp.shared_experts.gate_proj", "ffn_gate_shexp"},
-    {"mlp.shared_experts.up_proj", "ffn_up_shexp"},
-    {"mlp.shared_experts.down_proj", "ffn_down_shexp"},
-    {"block_sparse_moe.gate", "ffn_gate_inp"},
-    {"block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias"},
-    {"block_sparse_moe.experts.*.w1", "ffn_gate_exps", expert},
-    {"block_sparse_moe.experts.*.w3", "ffn_up_exps", expert},
-    {"block_sparse_moe.experts.*.w2", "ffn_down_exps", expert},
-};
-
-constexpr std::string_view head_128 = R"({"head_dim": 128})";
-constexpr std::string_view gelu = "gelu_pytorch_tanh";
-constexpr std::string_view gemma3_defaults =
-    R"({"head_dim": 256, "num_attention_heads": 8, "num_key_value_heads": 4, "rope_theta": 1e6,
-        "rope_local_base_freq": 1e4, "rms_norm_eps": 1e-6, "max_position_embeddings": 131072,
-        "sliding_window": 4096, "vocab_size": 262208})";
-constexpr std::string_view gemma2_defaults =
-    R"({"head_dim": 256, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0,
-        "sliding_window": 4096, "rms_norm_eps": 1e-6})";
-constexpr std::string_view mistral_defaults = R"({"rms_norm_eps": 1e-6})";
-constexpr std::string_view half_rope = R"({"head_dim": 128, "partial_rotary_factor": 0.5})";
-constexpr std::string_view half_rope_moe = R"({"partial_rotary_factor": 0.5})";
-constexpr std::string_view ernie = R"({"head_dim": 128, "rope_theta": 5e5})";
-constexpr std::string_view ernie_moe = R"({"rope_theta": 5e5})";
+using namespace hub_defaults;
+using namespace hub_names;
 
 constexpr auto families = std::to_array<HubFamily>({
     {.class_name = "LlamaForCausalLM", .architecture = "llama", .reorders = true},
@@ -110,6 +32,19 @@ constexpr auto families = std::to_array<HubFamily>({
      .architecture = "mistral3",
      .reorders = true,
      .defaults = head_128},
+    {.class_name = "Mistral3ForConditionalGeneration",
+     .architecture = "mistral4",
+     .variant = "mistral4",
+     .names = mistral4,
+     .parts = latent,
+     .kv_heads = KvHeads::one,
+     .defaults = mistral4_defaults},
+    {.class_name = "Mistral4ForCausalLM",
+     .architecture = "mistral4",
+     .names = mistral4,
+     .parts = latent,
+     .kv_heads = KvHeads::one,
+     .defaults = mistral4_defaults},
     {.class_name = "Qwen2ForCausalLM", .architecture = "qwen2"},
     {.class_name = "Qwen2MoeForCausalLM", .architecture = "qwen2moe"},
     {.class_name = "Qwen3ForCausalLM", .architecture = "qwen3", .defaults = head_128},
@@ -165,18 +100,189 @@ constexpr auto families = std::to_array<HubFamily>({
      .defaults = ernie_moe},
     {.class_name = "HunYuanDenseV1ForCausalLM", .architecture = "hunyuan-dense", .names = hunyuan},
     {.class_name = "Cohere2ForCausalLM", .architecture = "cohere2"},
+    {.class_name = "DeepseekV2ForCausalLM",
+     .architecture = "deepseek2",
+     .parts = latent,
+     .kv_heads = KvHeads::one,
+     .defaults = R"({"scoring_func": "softmax", "topk_method": "greedy", "rms_norm_eps": 1e-6})"},
+    {.class_name = "DeepseekV3ForCausalLM",
+     .architecture = "deepseek2",
+     .parts = latent,
+     .kv_heads = KvHeads::one,
+     .defaults = R"({"scoring_func": "sigmoid", "rms_norm_eps": 1e-6})"},
+    {.class_name = "Glm4MoeLiteForCausalLM",
+     .architecture = "deepseek2",
+     .parts = latent,
+     .kv_heads = KvHeads::one,
+     .defaults = R"({"scoring_func": "sigmoid", "rms_norm_eps": 1e-5})"},
+    {.class_name = "Gemma4ForCausalLM",
+     .architecture = "gemma4",
+     .names = gemma4,
+     .outside = gemma4_outside,
+     .settings = gemma4_settings,
+     .layer_kinds = gemma4_kinds,
+     .kv_heads = KvHeads::by_layer,
+     .defaults = gemma4_defaults,
+     .activation = gelu},
+    {.class_name = "Gemma4ForConditionalGeneration",
+     .architecture = "gemma4",
+     .names = gemma4,
+     .outside = gemma4_outside,
+     .settings = gemma4_settings,
+     .layer_kinds = gemma4_kinds,
+     .kv_heads = KvHeads::by_layer,
+     .defaults = gemma4_defaults,
+     .activation = gelu},
+    {.class_name = "Gemma4UnifiedForConditionalGeneration",
+     .architecture = "gemma4",
+     .names = gemma4,
+     .outside = gemma4_outside,
+     .settings = gemma4_settings,
+     .layer_kinds = gemma4_kinds,
+     .kv_heads = KvHeads::by_layer,
+     .defaults = gemma4_unified_defaults,
+     .activation = gelu},
+    {.class_name = "Qwen3_5ForCausalLM",
+     .architecture = "qwen35",
+     .names = qwen35,
+     .layer_kinds = delta_kinds,
+     .adds_one = true,
+     .tiles = true,
+     .defaults = delta_defaults},
+    {.class_name = "Qwen3_5ForConditionalGeneration",
+     .architecture = "qwen35",
+     .names = qwen35,
+     .layer_kinds = delta_kinds,
+     .adds_one = true,
+     .tiles = true,
+     .defaults = delta_defaults},
+    {.class_name = "Qwen3_5MoeForCausalLM",
+     .architecture = "qwen35moe",
+     .names = qwen35,
+     .layer_kinds = delta_kinds,
+     .adds_one = true,
+     .tiles = true,
+     .defaults = delta_defaults},
+    {.class_name = "Qwen3_5MoeForConditionalGeneration",
+     .architecture = "qwen35moe",
+     .names = qwen35,
+     .layer_kinds = delta_kinds,
+     .adds_one = true,
+     .tiles = true,
+     .defaults = delta_defaults},
+    {.class_name = "Qwen3NextForCausalLM",
+     .architecture = "qwen3next",
+     .names = qwen3next,
+     .layer_kinds = delta_kinds,
+     .adds_one = true,
+     .defaults = delta_defaults},
+    {.class_name = "Lfm2ForCausalLM",
+     .architecture = "lfm2",
+     .names = lfm2,
+     .outside = lfm2_outside,
+     .settings = lfm2_settings,
+     .layer_kinds = lfm2_kinds,
+     .kv_heads = KvHeads::by_layer,
+     .defaults = lfm2_defaults},
+    {.class_name = "Lfm2MoeForCausalLM",
+     .architecture = "lfm2moe",
+     .names = lfm2,
+     .outside = lfm2_outside,
+     .settings = lfm2_settings,
+     .layer_kinds = lfm2_kinds,
+     .kv_heads = KvHeads::by_layer,
+     .defaults = lfm2moe_defaults},
+    {.class_name = "Mamba2ForCausalLM",
+     .architecture = "mamba2",
+     .names = mamba2,
+     .parts = mixer_parts,
+     .outside = mamba2_outside,
+     .settings = mamba2_settings,
+     .rotates = false,
+     .defaults = mamba2_defaults},
+    {.class_name = "FalconH1ForCausalLM",
+     .architecture = "falcon-h1",
+     .names = falcon,
+     .parts = mamba_parts,
+     .outside = falcon_outside,
+     .defaults = falcon_defaults},
+    {.class_name = "NemotronHForCausalLM",
+     .architecture = "nemotron_h",
+     .names = nemotron,
+     .parts = mixer_parts,
+     .outside = mamba2_outside,
+     .settings = nemotron_settings,
+     .layer_kinds = nemotron_kinds,
+     .reorders = true,
+     .rotates = false,
+     .kv_heads = KvHeads::by_layer,
+     .defaults = nemotron_defaults,
+     .activation = "relu2"},
+    {.class_name = "NemotronHForCausalLM",
+     .architecture = "nemotron_h_moe",
+     .variant = "experts",
+     .names = nemotron,
+     .parts = mixer_parts,
+     .outside = mamba2_outside,
+     .settings = nemotron_settings,
+     .layer_kinds = nemotron_kinds,
+     .reorders = true,
+     .rotates = false,
+     .kv_heads = KvHeads::by_layer,
+     .defaults = nemotron_defaults,
+     .activation = "relu2"},
+    {.class_name = "GraniteMoeHybridForCausalLM",
+     .architecture = "granitehybrid",
+     .names = granite_hybrid_dense,
+     .parts = mamba_parts,
+     .settings = granite_settings,
+     .layer_kinds = granite_kinds,
+     .reorders = true,
+     .kv_heads = KvHeads::by_layer,
+     .defaults = granite_defaults},
+    {.class_name = "GraniteMoeHybridForCausalLM",
+     .architecture = "granitehybrid",
+     .variant = "experts",
+     .names = granite_hybrid,
+     .parts = mamba_parts,
+     .settings = granite_settings,
+     .layer_kinds = granite_kinds,
+     .reorders = true,
+     .kv_heads = KvHeads::by_layer,
+     .defaults = granite_defaults},
+    {.class_name = "GraniteMoeHybridForCausalLM",
+     .architecture = "granite",
+     .variant = "attention",
+     .names = granite_hybrid_dense,
+     .parts = mamba_parts,
+     .settings = granite_settings,
+     .layer_kinds = granite_kinds,
+     .reorders = true,
+     .defaults = granite_defaults},
+    {.class_name = "GraniteMoeHybridForCausalLM",
+     .architecture = "granitemoe",
+     .variant = "attention experts",
+     .names = granite_hybrid,
+     .parts = mamba_parts,
+     .settings = granite_settings,
+     .layer_kinds = granite_kinds,
+     .reorders = true,
+     .defaults = granite_defaults},
 });
 
 }  // namespace
 
-const HubFamily* find_hub_family(std::string_view class_name) {
-  const auto* const found = std::ranges::find(families, class_name, &HubFamily::class_name);
+const HubFamily* find_hub_family(std::string_view class_name, std::string_view variant) {
+  const auto* const found = std::ranges::find_if(families, [&](const HubFamily& family) {
+    return family.class_name == class_name && family.variant == variant;
+  });
   return found == families.end() ? nullptr : found;
 }
 
 std::string supported_hub_classes() {
   std::string names;
   for (const HubFamily& family : families) {
+    if (!family.variant.empty()) continue;
     names += (names.empty() ? "" : ", ") + std::string(family.class_name);
   }
   return names;
@@ -184,6 +290,10 @@ std::string supported_hub_classes() {
 
 std::span<const NameRule> common_names() {
   return common;
+}
+
+std::span<const NameRule> common_outside() {
+  return hub_names::common_outside;
 }
 
 }  // namespace millrace::engine

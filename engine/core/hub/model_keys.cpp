@@ -29,30 +29,46 @@ constexpr struct {
 } numbers[] = {
     {"rms_norm_eps", "attention.layer_norm_rms_epsilon"},
     {"layer_norm_eps", "attention.layer_norm_epsilon"},
+    {"layer_norm_epsilon", "attention.layer_norm_epsilon"},
     {"attn_logit_softcapping", "attn_logit_softcapping"},
     {"final_logit_softcapping", "final_logit_softcapping"},
     {"routed_scaling_factor", "expert_weights_scale"},
+    {"logit_scale", "logit_scale"},
+};
+constexpr struct {
+  std::string_view from, to;
+} granite_scales[] = {
     {"attention_multiplier", "attention.scale"},
     {"embedding_multiplier", "embedding_scale"},
     {"residual_multiplier", "residual_scale"},
     {"logits_scaling", "logit_scale"},
-    {"logit_scale", "logit_scale"},
 };
 
-Status write_sizes(const Settings& config, ModelKeys& keys) {
+// Families whose layers differ write some of these for each layer (layer_keys.cpp).
+Status write_sizes(const HubFamily& family, const Settings& config, ModelKeys& keys) {
   MILLRACE_ASSIGN(const auto layers, config.get<Number>("num_hidden_layers"));
   MILLRACE_ASSIGN(const auto width, config.get<Number>("hidden_size"));
-  MILLRACE_ASSIGN(const auto inner, config.get<Number>("intermediate_size"));
   MILLRACE_ASSIGN(const auto heads, config.get<Number>("num_attention_heads"));
   MILLRACE_ASSIGN(const auto kv_heads, config.get_or<Number>("num_key_value_heads", heads));
   MILLRACE_ASSIGN(const auto head_dim, read_head_dim(config));
+  MILLRACE_ASSIGN(const auto experts, read_expert_count(config));
   keys.put("block_count", layers);
   keys.put("embedding_length", width);
-  keys.put("feed_forward_length", inner);
   keys.put("attention.head_count", heads);
-  keys.put("attention.head_count_kv", kv_heads);
-  keys.put("attention.key_length", head_dim);
-  keys.put("attention.value_length", head_dim);
+  const bool states_widths = family.architecture == "gemma4" || family.layer_kinds.contains("mlp");
+  // Of a model whose layers all have experts, nothing reads the width.
+  if (!states_widths && (experts == 0 || config.has("intermediate_size"))) {
+    MILLRACE_ASSIGN(const auto inner, config.get<Number>("intermediate_size"));
+    keys.put("feed_forward_length", inner);
+  }
+  if (family.kv_heads == KvHeads::one) keys.put("attention.head_count_kv", Number{1});
+  if (family.kv_heads == KvHeads::alike && heads > 0) {
+    keys.put("attention.head_count_kv", kv_heads);
+  }
+  if (family.kv_heads != KvHeads::one && family.architecture != "gemma4" && heads > 0) {
+    keys.put("attention.key_length", head_dim);
+    keys.put("attention.value_length", head_dim);
+  }
   for (const auto& [from, to] : counts) MILLRACE_TRY(keys.copy<Number>(config, from, to));
   for (const auto& [from, to] : numbers) MILLRACE_TRY(keys.copy<double>(config, from, to));
   return {};
@@ -68,7 +84,7 @@ Status write_windows(const HubFamily& family, const Settings& config, ModelKeys&
   if (always || (uses && window > 0)) keys.put("attention.sliding_window", uses ? window : 0);
   if (!uses || window == 0) return {};
   MILLRACE_ASSIGN(const auto kinds, config.find<std::vector<std::string>>("layer_types"));
-  if (kinds) {
+  if (kinds && std::ranges::find(*kinds, "conv") == kinds->end()) {
     std::vector<bool> windowed;
     for (const std::string& kind : *kinds) windowed.push_back(kind == "sliding_attention");
     keys.put("attention.sliding_window_pattern", windowed);
@@ -145,7 +161,15 @@ Status refuse_other_arithmetic(const HubFamily& family, const Settings& config) 
     if (given.empty() || given == family.activation || old_gemma) continue;
     return refuse_setting(config, std::string(name) + " = " + given);
   }
-  for (const char* const name : {"use_bidirectional_attention", "use_parallel_embedding"}) {
+  MILLRACE_ASSIGN(const auto of_mamba, config.get_or<std::string>("mamba_hidden_act", "silu"));
+  if (of_mamba != "silu") return refuse_setting(config, "mamba_hidden_act = " + of_mamba);
+  constexpr std::string_view both_ways = "use_bidirectional_attention";
+  if (config.is_text(both_ways)) {
+    MILLRACE_ASSIGN(const auto which, config.get<std::string>(both_ways));
+    if (which != "vision") return refuse_setting(config, std::string(both_ways) + " = " + which);
+  }
+  for (const std::string_view name : {both_ways, std::string_view("use_parallel_embedding")}) {
+    if (config.is_text(name)) continue;
     MILLRACE_ASSIGN(const bool given, config.get_or<bool>(name, false));
     if (given) return refuse_setting(config, std::string(name) + " = true");
   }
@@ -153,6 +177,11 @@ Status refuse_other_arithmetic(const HubFamily& family, const Settings& config) 
 }
 
 Status write_scales(const HubFamily& family, const Settings& config, ModelKeys& keys) {
+  if (family.architecture.starts_with("granite")) {
+    for (const auto& [from, to] : granite_scales) {
+      MILLRACE_TRY(keys.copy<double>(config, from, to));
+    }
+  }
   if (!family.architecture.starts_with("gemma")) return {};
   MILLRACE_ASSIGN(const auto scaled, config.find<double>("query_pre_attn_scalar"));
   // The architecture has the scale; the reader refuses another one.
@@ -186,7 +215,8 @@ Result<std::uint32_t> read_expert_count(const Settings& config) {
 
 Status write_model_keys(const HubFamily& family, const Settings& config, ModelKeys& keys) {
   MILLRACE_TRY(refuse_other_arithmetic(family, config));
-  MILLRACE_TRY(write_sizes(config, keys));
+  MILLRACE_TRY(write_sizes(family, config, keys));
+  MILLRACE_TRY(write_layer_keys(family, config, keys));
   MILLRACE_TRY(write_windows(family, config, keys));
   MILLRACE_TRY(write_experts(family, config, keys));
   return write_scales(family, config, keys);

@@ -44,9 +44,12 @@ struct RopeFactors {
   std::vector<float> values;
 };
 
+// `config` has the family's defaults and is uniform (uniform_settings.hpp).
 // What the arithmetic of a model is, and what would change it is refused. Errors: folder_malformed
 // (keys), unsupported_architecture (settings that the engine does not have).
 Status write_model_keys(const HubFamily& family, const Settings& config, ModelKeys& keys);
+// Those of layers that differ and of parts that only some families have; called by the above.
+Status write_layer_keys(const HubFamily& family, const Settings& config, ModelKeys& keys);
 Result<std::vector<RopeFactors>> write_rope_keys(const HubFamily& family, const Settings& config,
                                                  std::uint32_t head_dim, ModelKeys& keys);
 

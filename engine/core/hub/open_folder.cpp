@@ -12,6 +12,7 @@
 #include "engine/core/hub/shards.hpp"
 #include "engine/core/hub/tensor_names.hpp"
 #include "engine/core/hub/tokenizer_keys.hpp"
+#include "engine/core/hub/uniform_settings.hpp"
 #include "schemas/base/log.hpp"
 
 namespace millrace::engine {
@@ -22,7 +23,7 @@ using Number = std::uint32_t;
 
 struct Configuration {
   const HubFamily* family = nullptr;
-  Settings settings;  // with the family's defaults, of the text model if there are others
+  Settings settings;  // uniform, with the family's defaults, of the text model if there are others
 };
 
 Result<Configuration> read_configuration(const fs::path& folder) {
@@ -35,18 +36,27 @@ Result<Configuration> read_configuration(const fs::path& folder) {
   MILLRACE_ASSIGN(const Settings file, Settings::read(path));
   MILLRACE_ASSIGN(const auto classes, file.get<std::vector<std::string>>("architectures"));
   const std::string name = classes.empty() ? "" : classes[0];
-  const HubFamily* const family = find_hub_family(name);
+  const HubFamily* family = find_hub_family(name);
   if (family == nullptr) {
     return fail(Code::unsupported_architecture,
                 path + ": the class of models '" + printable(name) + "' is not supported",
                 "this version reads folders of the classes " + supported_hub_classes());
   }
   MILLRACE_ASSIGN(const Settings text, file.object("text_config"));
-  MILLRACE_ASSIGN(const Settings defaults, Settings::parse(family->defaults, path));
-  return Configuration{family, defaults.with(file).with(text).named(path)};
+  const Settings given = file.with(text).named(path);
+  MILLRACE_ASSIGN(Settings settings, uniform_settings(*family, given));
+  MILLRACE_ASSIGN(const auto variant, class_variant(name, settings));
+  if (variant.empty()) return Configuration{family, settings};
+  family = find_hub_family(name, variant);
+  if (family == nullptr) {
+    return fail(Code::internal, path + ": the variant '" + variant + "' of " + name + " is absent",
+                "report this");
+  }
+  MILLRACE_ASSIGN(settings, uniform_settings(*family, given));
+  return Configuration{family, settings};
 }
 
-Result<NamedSizes> read_named_sizes(const Settings& config) {
+Result<NamedSizes> read_named_sizes(const HubFamily& family, const Settings& config) {
   NamedSizes out;
   MILLRACE_ASSIGN(out.layers, config.get<Number>("num_hidden_layers"));
   MILLRACE_ASSIGN(out.heads, config.get<Number>("num_attention_heads"));
@@ -59,6 +69,15 @@ Result<NamedSizes> read_named_sizes(const Settings& config) {
                 "the file is damaged: download it again");
   }
   MILLRACE_ASSIGN(out.tied, config.get_or<bool>("tie_word_embeddings", false));
+  MILLRACE_ASSIGN(out.groups, config.get_or<Number>("mamba_n_groups", 0));
+  MILLRACE_ASSIGN(out.delta.key_heads, config.get_or<Number>("linear_num_key_heads", 0));
+  MILLRACE_ASSIGN(out.delta.value_heads, config.get_or<Number>("linear_num_value_heads", 0));
+  MILLRACE_ASSIGN(out.delta.key_dim, config.get_or<Number>("linear_key_head_dim", 0));
+  MILLRACE_ASSIGN(out.delta.value_dim, config.get_or<Number>("linear_value_head_dim", 0));
+  out.latent.heads = out.heads;
+  MILLRACE_ASSIGN(out.latent.plain_dim, config.get_or<Number>("qk_nope_head_dim", 0));
+  MILLRACE_ASSIGN(out.latent.value_dim, config.get_or<Number>("v_head_dim", 0));
+  MILLRACE_ASSIGN(out.multipliers, read_multipliers(family, config));
   return out;
 }
 
@@ -105,7 +124,7 @@ Result<GgufFile> open_folder(const std::string& folder) {
   MILLRACE_ASSIGN(const Configuration configuration, read_configuration(base));
   const HubFamily& family = *configuration.family;
   const Settings& config = configuration.settings;
-  MILLRACE_ASSIGN(const NamedSizes sizes, read_named_sizes(config));
+  MILLRACE_ASSIGN(const NamedSizes sizes, read_named_sizes(family, config));
   MILLRACE_ASSIGN(const Number head_dim, read_head_dim(config));
 
   MetadataWriter metadata;

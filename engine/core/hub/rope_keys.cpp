@@ -48,6 +48,15 @@ double sharpness(double factor, double multiplier) {
   return factor <= 1.0 ? 1.0 : 0.1 * multiplier * log_of(factor) + 1.0;
 }
 
+// Latent attention has a tenth of the multiplier, and may have a temperature.
+Status write_latent_yarn(const Settings& rope, Number original, ModelKeys& keys) {
+  MILLRACE_ASSIGN(const auto all, rope.find<double>("mscale_all_dim"));
+  if (all) keys.put("rope.scaling.yarn_log_multiplier", static_cast<float>(0.1 * *all));
+  if (!rope.has("llama_4_scaling_beta")) return {};
+  keys.put("attention.temperature_length", original);
+  return keys.copy<double>(rope, "llama_4_scaling_beta", "attention.temperature_scale");
+}
+
 Status write_yarn(const HubFamily& family, const Settings& config, const Settings& rope,
                   ModelKeys& keys) {
   MILLRACE_ASSIGN(const double factor, rope.get<double>("factor"));
@@ -66,12 +75,15 @@ Status write_yarn(const HubFamily& family, const Settings& config, const Setting
     MILLRACE_TRY(keys.copy<double>(rope, "mscale_all_dim", "rope.scaling.yarn_log_multiplier"));
     return keys.copy<double>(rope, "llama_4_scaling_beta", "attention.temperature_scale");
   }
+  const bool latent = family.kv_heads == KvHeads::one;
+  if (latent) MILLRACE_TRY(write_latent_yarn(rope, original, keys));
   if (rope.has("attention_factor")) {
     return keys.copy<double>(rope, "attention_factor", "rope.scaling.yarn_attn_factor");
   }
   if (!rope.has("mscale") || !rope.has("mscale_all_dim")) return {};
   MILLRACE_ASSIGN(const double each, rope.get<double>("mscale"));
   MILLRACE_ASSIGN(const double all, rope.get<double>("mscale_all_dim"));
+  if (latent && each == all) return {};  // as the architecture has it
   keys.put("rope.scaling.yarn_attn_factor",
            static_cast<float>(sharpness(factor, each) / sharpness(factor, all)));
   return {};
@@ -137,6 +149,7 @@ Status write_hunyuan(const Settings& rope, double& base, Number dim, ModelKeys& 
 }
 
 Result<Number> rotated_channels(const Settings& config, const Settings& rope, Number head_dim) {
+  if (config.has("qk_rope_head_dim")) return config.get<Number>("qk_rope_head_dim");
   if (config.has("rotary_dim")) return config.get<Number>("rotary_dim");
   MILLRACE_ASSIGN(const double outside, config.get_or<double>("partial_rotary_factor", 1.0));
   MILLRACE_ASSIGN(const double part, rope.get_or<double>("partial_rotary_factor", outside));
@@ -144,12 +157,51 @@ Result<Number> rotated_channels(const Settings& config, const Settings& rope, Nu
   return static_cast<Number>(head_dim * part);
 }
 
+// Gemma 4 turns the first channels of global heads, in both halves: the rest is divided away.
+Result<RopeFactors> proportional_factors(const Settings& config, const Settings& rope, Number dim) {
+  constexpr float never_turns = 1e30f;
+  MILLRACE_ASSIGN(const double part, rope.get_or<double>("partial_rotary_factor", 1.0));
+  if (!(part > 0.0 && part <= 1.0)) return refuse_setting(config, "partial_rotary_factor");
+  const auto turning = static_cast<Number>(dim * part / 2.0);
+  RopeFactors out{"rope_freqs.weight", std::vector<float>(dim / 2, never_turns)};
+  std::fill_n(out.values.begin(), turning, 1.0f);
+  return out;
+}
+
+// The frequencies of Qwen 3.5 are for three coordinates of an image.
+Status write_sections(const Settings& rope, ModelKeys& keys) {
+  using Sizes = std::vector<Number>;
+  constexpr std::size_t most_sections = 4;
+  MILLRACE_ASSIGN(const auto given, rope.get_or<Sizes>("mrope_section", Sizes{11, 11, 10}));
+  std::vector<std::int32_t> sections(given.begin(), given.end());
+  sections.resize(most_sections);
+  keys.put("rope.dimension_sections", std::span<const std::int32_t>(sections));
+  return {};
+}
+
+// Whether attention rotates at all. Models with states that do not have no limit of positions.
+Result<bool> rotates(const HubFamily& family, const Settings& config, ModelKeys& keys) {
+  if (!family.class_name.starts_with("GraniteMoeHybrid")) return family.rotates;
+  MILLRACE_ASSIGN(const auto type, config.get_or<std::string>("position_embedding_type", ""));
+  keys.put("rope.scaling.finetuned", type == "rope");
+  return type == "rope";
+}
+
 }  // namespace
 
 Result<std::vector<RopeFactors>> write_rope_keys(const HubFamily& family, const Settings& config,
                                                  std::uint32_t head_dim, ModelKeys& keys) {
+  constexpr Number no_limit = 1u << 20;
+  MILLRACE_ASSIGN(const bool turns, rotates(family, config, keys));
+  if (!turns) keys.put("context_length", no_limit);
+  if (!family.rotates) return std::vector<RopeFactors>();
   MILLRACE_ASSIGN(RopeSettings rope, read_rope(config));
-  MILLRACE_ASSIGN(const auto dim, rotated_channels(config, rope.all, head_dim));
+  if (family.architecture == "gemma4") {
+    MILLRACE_ASSIGN(head_dim, config.get<Number>("global_head_dim"));
+  }
+  const bool proportional = family.architecture == "gemma4" && rope.type == "proportional";
+  const Settings part = proportional ? Settings() : rope.all;
+  MILLRACE_ASSIGN(const auto dim, rotated_channels(config, part, head_dim));
   MILLRACE_ASSIGN(const auto context, config.get<Number>("max_position_embeddings"));
   constexpr Number most_channels = 1u << 16;
   if (dim > most_channels) {
@@ -171,10 +223,14 @@ Result<std::vector<RopeFactors>> write_rope_keys(const HubFamily& family, const 
     MILLRACE_ASSIGN(out, write_longrope(config, rope.all, dim, keys));
   } else if (hunyuan) {
     MILLRACE_TRY(write_hunyuan(rope.all, rope.base, dim, keys));
+  } else if (proportional) {
+    MILLRACE_ASSIGN(RopeFactors factors, proportional_factors(config, rope.all, dim));
+    out.push_back(std::move(factors));
   } else if (rope.type != "default") {
     return refuse_setting(config, "a rope of the type '" + rope.type + "'");
   }
-  if (!hunyuan) keys.put("context_length", context);
+  if (turns && !hunyuan) keys.put("context_length", context);
+  if (family.architecture.starts_with("qwen35")) MILLRACE_TRY(write_sections(rope.all, keys));
   if (family.architecture == "phi3") {
     MILLRACE_ASSIGN(const auto original, original_tokens(config, rope.all));
     keys.put("rope.scaling.original_context_length", original);

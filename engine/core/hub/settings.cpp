@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "engine/core/gguf/bytes.hpp"
@@ -16,6 +17,38 @@ struct Settings::State {
   std::string source;
 };
 
+namespace {
+
+constexpr std::string_view infinity = "Infinity", float_key = "__float__";
+
+// JSON has no infinity: writes it as newer files do.
+std::string without_infinity(std::string_view text) {
+  std::string out;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (quoted && text[i] == '\\') {
+      out += text.substr(i++, 2);
+      continue;
+    }
+    if (text[i] == '"') quoted = !quoted;
+    if (!quoted && text.substr(i).starts_with(infinity)) {
+      out += R"({"__float__": "Infinity"})";
+      i += infinity.size() - 1;
+      continue;
+    }
+    out += text[i];
+  }
+  return out;
+}
+
+// Whether a value is infinity, as an object.
+bool is_infinity(const json& value) {
+  return value.is_object() && value.size() == 1 && value.contains(float_key) &&
+         value[std::string(float_key)] == infinity;
+}
+
+}  // namespace
+
 Result<std::string> read_folder_file(const std::string& path) {
   auto bytes = map_file(path);
   if (!bytes) {
@@ -29,7 +62,9 @@ Settings::Settings() : state_(std::make_shared<State>()) {}
 
 Result<Settings> Settings::parse(std::string_view text, std::string source) {
   auto state = std::make_shared<State>();
-  state->values = json::parse(text, nullptr, false);
+  const bool is_plain = text.find(infinity) == std::string_view::npos;
+  state->values =
+      json::parse(is_plain ? std::string(text) : without_infinity(text), nullptr, false);
   state->source = std::move(source);
   if (!state->values.is_object()) {
     return fail(Code::folder_malformed, state->source + ": is not a JSON object",
@@ -60,6 +95,10 @@ bool Settings::has(std::string_view key) const {
 
 bool Settings::is_object(std::string_view key) const {
   return has(key) && state_->values.find(key)->is_object();
+}
+
+bool Settings::is_text(std::string_view key) const {
+  return has(key) && state_->values.find(key)->is_string();
 }
 
 std::vector<std::string> Settings::keys() const {
@@ -116,6 +155,12 @@ bool read_value(const json& value, std::vector<T>& out) {
   if (!value.is_array()) return false;
   for (const json& each : value) {
     T element{};
+    if constexpr (std::is_same_v<T, double>) {
+      if (is_infinity(each)) {
+        out.push_back(std::numeric_limits<double>::infinity());
+        continue;
+      }
+    }
     if (!read_value(each, element)) return false;
     out.push_back(std::move(element));
   }
@@ -185,6 +230,12 @@ Settings Settings::with(const Settings& other) const {
 Settings Settings::named(std::string source) const {
   auto state = std::make_shared<State>(*state_);
   state->source = std::move(source);
+  return Settings(std::move(state));
+}
+
+Settings Settings::renamed(std::string_view from, std::string_view to) const {
+  auto state = std::make_shared<State>();
+  if (has(from)) state->values[std::string(to)] = *state_->values.find(from);
   return Settings(std::move(state));
 }
 

@@ -1,8 +1,9 @@
 #pragma once
 // A JSON object of a model folder (config.json and the like), read by key and type. A value that is
-// null counts as absent, as in the library that writes these files. Errors: folder_unreadable (the
-// file cannot be read), folder_malformed (no JSON object; a key that is absent or has another type,
-// named with its file). Thread safety: immutable.
+// null counts as absent, as in the library that writes these files, and infinity may be in a list
+// of numbers, bare or as an object, as older and newer versions of that library write it. Errors:
+// folder_unreadable (the file cannot be read), folder_malformed (no JSON object; a key that is
+// absent or has another type, named with its file). Thread safety: immutable.
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,12 +45,15 @@ class Settings {
   // An object within this one; an empty one if there is none.
   Result<Settings> object(std::string_view key) const;
   bool is_object(std::string_view key) const;
+  bool is_text(std::string_view key) const;
   // A text; of a list of objects, that of the one named "default", or else of the first.
   Result<std::string> named_text(std::string_view key, std::string_view text) const;
   std::vector<std::string> keys() const;
   // These settings with those of `other` in the place of, or beside, its own.
   Settings with(const Settings& other) const;
   Settings named(std::string source) const;  // the same with another name in messages
+  // The value of `from` alone, as that of `to`.
+  Settings renamed(std::string_view from, std::string_view to) const;
   const std::string& source() const;
 
  private:

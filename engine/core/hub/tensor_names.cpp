@@ -1,87 +1,19 @@
 #include "engine/core/hub/tensor_names.hpp"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <optional>
 
 #include "engine/core/gguf/cursor.hpp"
 #include "engine/core/gguf/dequantize.hpp"
+#include "engine/core/hub/hub_name.hpp"
 
 namespace millrace::engine {
 namespace {
 
-// What may stand before a text model's own names.
-constexpr auto prefixes = std::to_array<std::string_view>(
-    {"model.language_model.", "language_model.model.", "language_model.", "model."});
-// Tensors that no text needs: of images, of drafts, of activations in few bits, and tables that
-// follow from the configuration.
-constexpr auto unused_parts = std::to_array<std::string_view>(
-    {"vision_tower.", "multi_modal_projector.", "vision_model.", "visual.", "mtp_", "rotary_emb.",
-     ".k_scale", ".v_scale", ".input_scale", "activation_scale", ".attention.masked_bias"});
-
-struct Stem {
-  std::optional<std::uint32_t> layer{};
-  std::string name;    // without the layer, an expert's number and the ending; `*` for the number
-  std::string ending;  // ".weight", ".bias" or nothing
-  std::optional<std::uint32_t> expert{};
-};
-
-// Takes a number and a dot from the front of a text.
-std::optional<std::uint32_t> take_number(std::string_view& text) {
-  std::uint32_t number = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (parsed.ec != std::errc() || parsed.ptr == text.data() + text.size() || *parsed.ptr != '.') {
-    return std::nullopt;
-  }
-  text.remove_prefix(static_cast<std::size_t>(parsed.ptr - text.data()) + 1);
-  return number;
+// Forms for which the values of a matrix must lie one by one.
+bool moves_values(Form form) {
+  return form == Form::latent_heads || form == Form::taps || form == Form::decay ||
+         form == Form::decay_column || form == Form::column || form == Form::groups;
 }
-
-Stem stem_of(std::string_view name) {
-  Stem out;
-  for (const std::string_view prefix : prefixes) {
-    if (!name.starts_with(prefix)) continue;
-    name.remove_prefix(prefix.size());
-    break;
-  }
-  for (const std::string_view ending : {".weight", ".bias"}) {
-    if (!name.ends_with(ending)) continue;
-    out.ending = ending;
-    name.remove_suffix(ending.size());
-    break;
-  }
-  if (constexpr std::string_view layers = "layers."; name.starts_with(layers)) {
-    name.remove_prefix(layers.size());
-    out.layer = take_number(name);
-  }
-  constexpr std::string_view experts = ".experts.";
-  if (const auto at = name.find(experts); at != std::string_view::npos) {
-    std::string_view rest = name.substr(at + experts.size());
-    out.expert = take_number(rest);
-    if (out.expert) {
-      out.name = std::string(name.substr(0, at + experts.size())) + "*." + std::string(rest);
-      return out;
-    }
-  }
-  out.name = name;
-  return out;
-}
-
-bool has_unused_part(std::string_view name) {
-  return std::ranges::any_of(unused_parts, [&](std::string_view part) {
-    return name.find(part) != std::string_view::npos;
-  });
-}
-
-// A tensor in the making: units of sources, and the shape that they give.
-struct Made {
-  std::vector<UnitRange> ranges;
-  std::vector<std::uint64_t> shape;  // innermost dimension first
-  std::uint64_t units_per_row = 1;
-  bool to_f32 = false;
-  float added = 0.0f;
-};
 
 class Namer {
  public:
@@ -89,59 +21,33 @@ class Namer {
       : family_(family), sizes_(sizes), source_(source) {}
 
   Status add(const std::string& name, const Source& from) {
-    if (has_unused_part(name)) return {};
-    const Stem stem = stem_of(name);
-    if (!stem.layer) return add_outside(name, stem, from);
-    if (*stem.layer >= sizes_.layers) return {};  // a block that only drafts
-    const NameRule* const rule = find_rule(stem.name);
+    if (is_unused(name)) return {};
+    const HubName parts = split_hub_name(name);
+    if (parts.layer && *parts.layer >= sizes_.layers) return {};  // a block that only drafts
+    const NameRule* const rule = find_rule(parts);
     if (rule == nullptr) return unknown(name);
-    if (family_.architecture == "cohere2" && stem.ending == ".bias") {
+    if (family_.architecture == "cohere2" && parts.ending == ".bias") {
       MILLRACE_ASSIGN(const bool zeros, is_zero(from.tensor));
       return zeros ? Status() : unknown(name);
     }
     const bool turns = rule->form == Form::columns || rule->form == Form::interleaved;
-    if (turns && from.tensor.made != nullptr && traits_of(from.tensor.type).block_elements == 1) {
+    if (turns && from.tensor.made != nullptr && !has_blocks(from.tensor)) {
       return damaged(name, "is quantized in a form that its class does not have");
     }
-    const std::string prefix = "blk." + std::to_string(*stem.layer) + ".";
-    const std::string ours = prefix + std::string(rule->ours) + stem.ending;
-    const std::string second = prefix + std::string(rule->second) + stem.ending;
-    switch (rule->form) {
-      case Form::halves:
-        return add_halves(name, from, ours, second);
-      case Form::interleaved:
-        return add_interleaved(name, from, ours, second);
-      case Form::columns:
-        return put(ours, whole(transposed(from)));
-      case Form::expert:
-        return add_expert(name, stem, from, ours);
-      default:
-        return put(ours, ordered(rule->form, whole(from)));
-    }
+    if (moves_values(rule->form) && has_blocks(from.tensor)) return quantized(name);
+    const std::string prefix = parts.layer ? "blk." + std::to_string(*parts.layer) + "." : "";
+    // A rule of a whole name has the whole of ours.
+    const std::string ending = rule->hub.size() > parts.stem.size() ? "" : parts.ending;
+    const std::string ours = prefix + std::string(rule->ours) + ending;
+    const std::string second = prefix + std::string(rule->second) + ending;
+    if (!parts.layer) return add_outside(ours, rule->form, from);
+    return add_to_layer(name, parts, *rule, from, ours, second);
   }
 
   Result<std::vector<ModelPieces::Piece>> finish() {
     MILLRACE_TRY(stack_experts());
     std::vector<ModelPieces::Piece> out;
-    for (auto& [name, made] : made_) {
-      ModelPieces::Piece piece{.name = name,
-                               .type = made.ranges.front().from.tensor.type,
-                               .shape = made.shape,
-                               .data = {},
-                               .rows = nullptr};
-      const UnitRange& only = made.ranges.front();
-      const bool in_place = made.ranges.size() == 1 && only.step == 1 && only.head_rows == 0 &&
-                            only.from.tensor.made == nullptr &&
-                            !(made.to_f32 && piece.type != TensorType::f32) && made.added == 0.0f;
-      if (in_place) {
-        piece.data = only.from.tensor.slice(only.first, only.count).data;
-      } else {
-        if (made.to_f32) piece.type = TensorType::f32;
-        piece.rows = std::make_unique<GatheredRows>(std::move(made.ranges), made.units_per_row,
-                                                    made.to_f32, made.added);
-      }
-      out.push_back(std::move(piece));
-    }
+    for (auto& [name, made] : made_) out.push_back(finish_tensor(name, made));
     return out;
   }
 
@@ -157,22 +63,67 @@ class Namer {
     return fail(Code::folder_malformed, source_ + ": the tensor '" + printable(name) + "' " + what,
                 "the folder's files belong to different models: download it again");
   }
+  Status does_not_fit(const std::string& name) const {
+    return damaged(name, "has a shape that does not fit the sizes in config.json");
+  }
+  Status quantized(const std::string& name) const {
+    return fail(Code::unsupported_quantization,
+                source_ + ": the tensor '" + printable(name) +
+                    "' is quantized, but the architecture needs its values in another order or "
+                    "multiplied, which its blocks do not allow",
+                "use a folder in which it is not quantized or in fp8, or a GGUF file");
+  }
 
-  const NameRule* find_rule(std::string_view name) const {
-    for (const auto& rules : {family_.names, common_names()}) {
-      const auto found = std::ranges::find(rules, name, &NameRule::hub);
+  const NameRule* find_rule(const HubName& name) const {
+    const std::string whole_name = name.stem + name.ending;
+    const auto fits = [&](const NameRule& rule) {
+      return rule.hub == name.stem || rule.hub == whole_name;
+    };
+    using Rules = std::span<const NameRule>;
+    using Lists = std::span<const Rules>;
+    const Rules of_layer[] = {family_.names, family_.parts, common_names()};
+    const Rules of_others[] = {family_.outside, common_outside()};
+    for (const Rules& rules : name.layer ? Lists(of_layer) : Lists(of_others)) {
+      const auto found = std::ranges::find_if(rules, fits);
       if (found != rules.end()) return &*found;
     }
     return nullptr;
   }
 
-  Status add_outside(const std::string& name, const Stem& stem, const Source& from) {
-    if (name == "lm_head.weight" || stem.name == "lm_head") {
-      return sizes_.tied ? Status() : put("output" + stem.ending, whole(from));
+  Status add_outside(const std::string& ours, Form form, const Source& from) {
+    if (ours.starts_with("output.") && sizes_.tied) return {};
+    // A tied matrix has factors of its own as an output.
+    if (ours == "token_embd.weight" && sizes_.tied && !sizes_.multipliers.empty()) {
+      MILLRACE_TRY(put("output.weight", whole(from)));
     }
-    if (stem.name == "embed_tokens") return put("token_embd.weight", whole(from));
-    if (stem.name == "norm") return put("output_norm.weight", ordered(Form::norm, whole(from)));
-    return unknown(name);
+    return put(ours, ordered(form, whole(from)));
+  }
+
+  Status add_to_layer(const std::string& name, const HubName& parts, const NameRule& rule,
+                      const Source& from, const std::string& ours, const std::string& second) {
+    switch (rule.form) {
+      case Form::halves:
+        return add_halves(name, from, ours, second);
+      case Form::interleaved:
+        return add_interleaved(name, from, ours, second);
+      case Form::columns:
+        return put(ours, whole(transposed(from)));
+      case Form::expert:
+        return add_expert(name, parts, from, ours);
+      case Form::latent_heads:
+        return add_two(name, split_latent_heads(from, sizes_.latent), ours, second);
+      case Form::joined_heads:
+        return add_two(name, split_joined_heads(from, sizes_.delta), ours, second);
+      case Form::value_columns:
+        return add_value_columns(name, from, ours);
+      case Form::as_is:
+      case Form::queries:
+      case Form::keys:
+      case Form::norm:
+        return put(ours, ordered(rule.form, whole(from)));
+      default:
+        return add_of_state(name, rule.form, from, ours);
+    }
   }
 
   static Result<bool> is_zero(const Tensor& vector) {
@@ -181,30 +132,9 @@ class Namer {
     return std::ranges::all_of(values, [](float value) { return value == 0.0f; });
   }
 
-  // All of a source. A vector's units are its values.
-  static Made whole(const Source& from) {
-    const Tensor& tensor = from.tensor;
-    Made out;
-    out.ranges = {{.from = from, .count = tensor.rows()}};
-    out.shape.assign(tensor.shape.begin(), tensor.shape.begin() + tensor.rank);
-    // A matrix of one row may be a vector in the hub's files.
-    if (tensor.rank == 2 && tensor.shape[1] == 1) out.shape.pop_back();
-    return out;
-  }
-
-  static Made as_units(const Source& from) {
-    Made out = whole(from);
-    UnitRange& all = out.ranges.front();
-    Tensor& tensor = all.from.tensor;
-    out.units_per_row = tensor.shape[0];
-    all.count = tensor.elements();
-    tensor.shape = {1, all.count, 1, 1};
-    return out;
-  }
-
   // Reorders a tensor that is one range.
-  Made ordered(Form form, Made out) const {
-    if (form == Form::norm && family_.adds_one) out.added = 1.0f;
+  MadeTensor ordered(Form form, MadeTensor out) const {
+    if (form == Form::norm && family_.adds_one) out.change.added = 1.0f;
     const bool reorders = family_.reorders && (form == Form::queries || form == Form::keys);
     if (!reorders) return out;
     if (out.shape.size() == 1) out = as_units(out.ranges.front().from);
@@ -214,30 +144,50 @@ class Namer {
     return out;
   }
 
-  static Source transposed(const Source& from) {
-    const Tensor& tensor = from.tensor;
-    if (traits_of(tensor.type).block_elements != 1) return from;
-    Source out;
-    out.owner = std::make_shared<TransposedRows>(tensor, tensor.shape[1]);
-    out.tensor = tensor;
-    std::swap(out.tensor.shape[0], out.tensor.shape[1]);
-    out.tensor.data = {};
-    out.tensor.made = out.owner.get();
-    return out;
+  Status add_two(const std::string& name, std::optional<TwoTensors> both, const std::string& ours,
+                 const std::string& second) {
+    if (!both) return does_not_fit(name);
+    MILLRACE_TRY(put(ours, std::move(both->first)));
+    return put(second, std::move(both->second));
   }
 
-  // The rows of each matrix: `count` from `first` on, `step` apart.
-  static Made parts_of(const Source& from, std::uint64_t first, std::uint64_t count,
-                       std::uint64_t step) {
-    Made out;
+  Status add_value_columns(const std::string& name, const Source& from, const std::string& ours) {
+    if (!family_.tiles) return put(ours, whole(from));
+    const std::uint64_t block = traits_of(from.tensor.type).block_elements;
+    if (sizes_.delta.value_dim % block != 0) return quantized(name);
+    const auto tiled = tile_value_columns(from, sizes_.delta);
+    return tiled ? put(ours, whole(*tiled)) : does_not_fit(name);
+  }
+
+  // Tensors of recurrences, which have a value or a row for each head, channel or group.
+  Status add_of_state(const std::string& name, Form form, const Source& from,
+                      const std::string& ours) {
     const Tensor& tensor = from.tensor;
-    for (std::uint64_t matrix = 0; matrix < tensor.shape[2]; ++matrix) {
-      out.ranges.push_back(
-          {.from = from, .first = matrix * tensor.shape[1] + first, .count = count, .step = step});
+    const std::uint64_t count = tensor.elements();
+    Source source = from;
+    std::optional<Source> other;
+    if (form == Form::taps && tensor.rank == 3) {
+      other = reshaped(from, {tensor.shape[0], tensor.shape[2]});
+      if (tensor.shape[1] != 1 || !other) return does_not_fit(name);
+    } else if (form == Form::column || form == Form::decay_column) {
+      other = reshaped(from, {1, count});
+      if (!other) return does_not_fit(name);
+    } else if (form == Form::groups) {
+      if (sizes_.groups == 0 || count % sizes_.groups != 0) return does_not_fit(name);
+      other = reshaped(from, {count / sizes_.groups, sizes_.groups});
+      if (!other) return does_not_fit(name);
     }
-    out.shape = {tensor.shape[0], count, tensor.shape[2]};
-    if (tensor.rank == 2) out.shape.pop_back();
-    return out;
+    if (other) source = *other;
+    MadeTensor made = tensor.rank == 1 && !other ? as_units(source) : whole(source);
+    if (other) made.shape = {source.tensor.shape[0], source.tensor.shape[1]};
+    const bool by_head = form == Form::taps || form == Form::decay || form == Form::value_heads;
+    if (family_.tiles && by_head) {
+      auto tiled = tile_value_heads(std::move(made), sizes_.delta);
+      if (!tiled) return does_not_fit(name);
+      made = std::move(*tiled);
+    }
+    made.change.is_decay = form == Form::decay || form == Form::decay_column;
+    return put(ours, std::move(made));
   }
 
   Status add_halves(const std::string& name, const Source& from, const std::string& ours,
@@ -255,7 +205,7 @@ class Namer {
     if (from.tensor.shape[is_bias ? 0 : 1] % 2 != 0)
       return damaged(name, "has an odd number of rows");
     for (std::uint64_t i = 0; i < 2; ++i) {
-      Made made;
+      MadeTensor made;
       if (is_bias) {
         made = as_units(from);
         UnitRange& all = made.ranges.front();
@@ -272,21 +222,21 @@ class Namer {
     return {};
   }
 
-  Status add_expert(const std::string& name, const Stem& stem, const Source& from,
+  Status add_expert(const std::string& name, const HubName& parts, const Source& from,
                     const std::string& ours) {
     auto& experts = experts_[ours];
     experts.resize(std::max<std::size_t>(experts.size(), sizes_.experts));
-    if (*stem.expert >= experts.size()) {
-      return damaged(name, "is of expert " + std::to_string(*stem.expert) + ", the model has " +
+    if (*parts.expert >= experts.size()) {
+      return damaged(name, "is of expert " + std::to_string(*parts.expert) + ", the model has " +
                                std::to_string(sizes_.experts));
     }
-    experts[*stem.expert] = from;
+    experts[*parts.expert] = from;
     return {};
   }
 
   Status stack_experts() {
     for (const auto& [name, experts] : experts_) {
-      Made made;
+      MadeTensor made;
       for (std::size_t i = 0; i < experts.size(); ++i) {
         const Tensor& tensor = experts[i].tensor;
         const Tensor& first = experts[0].tensor;
@@ -305,10 +255,36 @@ class Namer {
     return {};
   }
 
-  // Vectors, biases and routers are kept as F32, as the converter does.
-  Status put(const std::string& name, Made made) {
-    made.to_f32 = made.shape.size() == 1 || name.ends_with(".bias") ||
-                  name.find(".ffn_gate_inp") != std::string::npos;
+  // Multiplies the rows of a tensor that the class multiplies what goes in or comes out of.
+  Status multiply(const std::string& name, MadeTensor& made) const {
+    for (const Multiplier& each : sizes_.multipliers) {
+      if (name != each.tensor && !name.ends_with("." + each.tensor)) continue;
+      const UnitRange all = made.ranges.front();
+      std::uint64_t first = 0;
+      std::vector<UnitRange> ranges;
+      for (const RowFactors& rows : each.rows) {
+        UnitRange range = all;
+        range.first = first;
+        if (rows.rows > 0) range.count = rows.rows;
+        range.factors = rows.factors;
+        first += range.count;
+        if (range.is_scaled() && has_blocks(all.from.tensor)) return quantized(name);
+        ranges.push_back(std::move(range));
+      }
+      if (first != all.count) return does_not_fit(name);
+      made.ranges = std::move(ranges);
+    }
+    return {};
+  }
+
+  // Vectors, biases, norms, routers, taps and what is no weight are kept as F32, as the converter
+  // does.
+  Status put(const std::string& name, MadeTensor made) {
+    MILLRACE_TRY(multiply(name, made));
+    const auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
+    made.change.to_f32 = made.shape.size() == 1 || !name.ends_with(".weight") ||
+                         name.ends_with("_norm.weight") || has(".ffn_gate_inp") ||
+                         has(".ssm_conv1d") || has(".shortconv.conv.");
     if (made_.emplace(name, std::move(made)).second) return {};
     return damaged(name, "is there twice");
   }
@@ -316,7 +292,7 @@ class Namer {
   const HubFamily& family_;
   const NamedSizes& sizes_;
   const std::string& source_;
-  std::map<std::string, Made> made_;
+  std::map<std::string, MadeTensor> made_;
   std::map<std::string, std::vector<Source>> experts_;
 };
 

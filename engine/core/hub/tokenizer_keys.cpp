@@ -35,7 +35,8 @@ class TokenizerKeys {
     out_.put("tokenizer.ggml.model", file_.model);
     out_.put("tokenizer.ggml.pre", file_.pre_tokenizer.empty() ? "default" : file_.pre_tokenizer);
     out_.put("tokenizer.ggml.tokens", std::span<const std::string>(file_.tokens));
-    out_.put("tokenizer.ggml.token_type", std::span<const std::int32_t>(file_.kinds));
+    MILLRACE_ASSIGN(const auto kinds, token_kinds());
+    out_.put("tokenizer.ggml.token_type", std::span<const std::int32_t>(kinds));
     if (!file_.merges.empty()) {
       out_.put("tokenizer.ggml.merges", std::span<const std::string>(file_.merges));
     }
@@ -54,6 +55,19 @@ class TokenizerKeys {
   }
 
  private:
+  // Gemma 4's answers hold channels and calls, whose marks are text for who reads them.
+  Result<std::vector<std::int32_t>> token_kinds() const {
+    constexpr std::int32_t user_defined = 4;
+    std::vector<std::int32_t> out = file_.kinds;
+    MILLRACE_ASSIGN(const auto type, config_.get_or<std::string>("model_type", ""));
+    if (!type.starts_with("gemma4")) return out;
+    for (const char* const mark : {"<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>",
+                                   "<|tool_response>", "<tool_response|>", "<|\"|>"}) {
+      if (const Id id = id_of(mark)) out[*id] = user_defined;
+    }
+    return out;
+  }
+
   void put_id(std::string_view key, Id id) {
     if (id) out_.put(key, *id);
   }

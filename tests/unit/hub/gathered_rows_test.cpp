@@ -36,7 +36,7 @@ TEST(GatheredRows, ReadsRangesInOrder) {
   const GatheredRows rows({{.from = from, .first = 8, .count = 2},
                            {.from = from, .first = 1, .count = 3, .step = 2},
                            {.from = from, .first = 0, .count = 1}},
-                          1, false, 0.0f);
+                          1, {});
   EXPECT_EQ(rows_read(rows, 0, 6), (std::vector<int>{8, 9, 1, 3, 5, 0}));
   EXPECT_EQ(rows_read(rows, 1, 3), (std::vector<int>{9, 1, 3}));
   EXPECT_EQ(rows_read(rows, 5, 1), (std::vector<int>{0}));
@@ -45,7 +45,7 @@ TEST(GatheredRows, ReadsRangesInOrder) {
 TEST(GatheredRows, ReadsHalvesOfHeadsAsPairs) {
   std::vector<float> values;
   const Source from = matrix_of(values, 12);
-  const GatheredRows rows({{.from = from, .count = 12, .head_rows = 6}}, 1, false, 0.0f);
+  const GatheredRows rows({{.from = from, .count = 12, .head_rows = 6}}, 1, {});
   EXPECT_EQ(rows_read(rows, 0, 12), (std::vector<int>{0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11}));
 }
 
@@ -56,7 +56,7 @@ TEST(GatheredRows, ConvertsAndAdds) {
   from.tensor.rank = 1;
   from.tensor.shape = {3, 1, 1, 1};
   from.tensor.data = std::as_bytes(std::span(brains));
-  const GatheredRows rows({{.from = from, .count = 1}}, 1, true, 1.0f);
+  const GatheredRows rows({{.from = from, .count = 1}}, 1, {.to_f32 = true, .added = 1.0f});
   std::vector<float> values(3);
   rows.read(0, std::as_writable_bytes(std::span(values)));
   EXPECT_EQ(values, (std::vector<float>{2.0f, -1.0f, 1.25f}));
@@ -76,7 +76,7 @@ TEST(TransposedRows, ReadsValuesOfColumns) {
   columns.rank = 3;
   columns.shape = {4, 3, 2, 1};
   columns.data = std::as_bytes(std::span(values));
-  const TransposedRows rows(columns, 3);
+  const TransposedRows rows({.tensor = columns}, 3, 3);
   std::vector<float> read(6);
   rows.read(3, std::as_writable_bytes(std::span(read)));
   EXPECT_EQ(read, (std::vector<float>{3, 13, 23, 100, 110, 120}));
