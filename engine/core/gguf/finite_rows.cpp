@@ -1,5 +1,6 @@
 #include "engine/core/gguf/finite_rows.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <vector>
@@ -51,9 +52,16 @@ bool row_is_finite(const Tensor& tensor, const std::byte* row) {
 
 std::optional<std::uint64_t> find_row_not_finite(const Tensor& tensor, std::uint64_t first,
                                                  std::uint64_t count) {
+  // Rows that are made are made faster together.
+  constexpr std::uint64_t together = 64;
   std::vector<std::byte> scratch;
-  for (std::uint64_t row = first; row < first + count; ++row) {
-    if (!row_is_finite(tensor, tensor.read(row, 1, scratch).data())) return row;
+  const std::uint64_t end = first + count, row_bytes = tensor.row_bytes();
+  for (std::uint64_t row = first; row < end; row += together) {
+    const std::uint64_t rows = std::min(together, end - row);
+    const std::byte* const bytes = tensor.read(row, rows, scratch).data();
+    for (std::uint64_t i = 0; i < rows; ++i) {
+      if (!row_is_finite(tensor, bytes + i * row_bytes)) return row + i;
+    }
   }
   return std::nullopt;
 }

@@ -109,6 +109,11 @@ class Decoder {
   }
 
   bool is_part_of_another(std::string_view name) const {
+    // Experts as one tensor have names without an ending.
+    for (const std::string_view ending : {"_scale_inv", "_scale"}) {
+      const auto whole = without(name, ending);
+      if (whole && tensors_.contains(*whole)) return true;
+    }
     constexpr auto wholes =
         std::to_array<std::string_view>({".weight", ".qweight", ".weight_packed", "_blocks"});
     for (const std::string_view ending : parts) {

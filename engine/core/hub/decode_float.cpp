@@ -29,26 +29,38 @@ std::array<float, 256> e4m3_values() {
   return out;
 }
 
-// Rows of codes times scales, one for each tile of rows and columns, rounded to BF16.
+std::uint64_t tiles_of(std::uint64_t size, std::uint64_t tile) {
+  return (size + tile - 1) / tile;
+}
+
+// Of each of some matrices, a scale stands for a tile of rows and columns.
+struct Tiles {
+  std::uint64_t matrix_rows = 1, columns = 1;  // of a matrix
+  std::uint64_t rows = 1, tile_columns = 1;    // of a tile
+
+  std::uint64_t across() const { return tiles_of(columns, tile_columns); }
+  std::uint64_t each() const { return tiles_of(matrix_rows, rows) * across(); }
+  // The first scale of a row of all matrices.
+  std::uint64_t at(std::uint64_t row) const {
+    return row / matrix_rows * each() + row % matrix_rows / rows * across();
+  }
+};
+
+// Rows of codes times scales, rounded to BF16.
 class Fp8Rows final : public RowSource {
  public:
-  Fp8Rows(std::span<const std::byte> codes, std::uint64_t columns, std::vector<float> scales,
-          std::uint64_t tile_rows, std::uint64_t tile_columns)
-      : codes_(codes),
-        columns_(columns),
-        scales_(std::move(scales)),
-        tile_rows_(tile_rows),
-        tile_columns_(tile_columns) {}
+  Fp8Rows(std::span<const std::byte> codes, std::vector<float> scales, Tiles tiles)
+      : codes_(codes), scales_(std::move(scales)), tiles_(tiles) {}
 
   void read(std::uint64_t first, std::span<std::byte> out) const override {
-    const std::uint64_t tiles = (columns_ + tile_columns_ - 1) / tile_columns_;
-    const std::uint64_t rows = out.size() / (columns_ * sizeof(std::uint16_t));
+    const std::uint64_t columns = tiles_.columns, tile_columns = tiles_.tile_columns;
+    const std::uint64_t rows = out.size() / (columns * sizeof(std::uint16_t));
     std::byte* to = out.data();
     for (std::uint64_t row = first; row < first + rows; ++row) {
-      const float* const scales = scales_.data() + row / tile_rows_ * tiles;
-      for (std::uint64_t c = 0; c < columns_; ++c, to += sizeof(std::uint16_t)) {
-        const auto code = std::to_integer<std::size_t>(codes_[row * columns_ + c]);
-        const std::uint16_t value = float_to_bfloat16(values_[code] * scales[c / tile_columns_]);
+      const float* const scales = scales_.data() + tiles_.at(row);
+      for (std::uint64_t c = 0; c < columns; ++c, to += sizeof(std::uint16_t)) {
+        const auto code = std::to_integer<std::size_t>(codes_[row * columns + c]);
+        const std::uint16_t value = float_to_bfloat16(values_[code] * scales[c / tile_columns]);
         std::memcpy(to, &value, sizeof value);
       }
     }
@@ -56,9 +68,8 @@ class Fp8Rows final : public RowSource {
 
  private:
   std::span<const std::byte> codes_;
-  std::uint64_t columns_;
   std::vector<float> scales_;
-  std::uint64_t tile_rows_, tile_columns_;
+  Tiles tiles_;
   std::array<float, 256> values_ = e4m3_values();
 };
 
@@ -98,41 +109,37 @@ std::unexpected<Error> do_not_fit(const std::string& name, const std::string& so
               "the folder's files belong to different models: download it again");
 }
 
-std::uint64_t tiles_of(std::uint64_t size, std::uint64_t tile) {
-  return (size + tile - 1) / tile;
-}
-
 }  // namespace
 
 Result<Source> decode_fp8(const HubTensor& codes, const HubTensor& scales, const std::string& name,
                           const std::string& source) {
-  if (codes.type != HubType::f8_e4m3 || codes.shape.size() != 2) {
+  const std::size_t rank = codes.shape.size();
+  if (codes.type != HubType::f8_e4m3 || (rank != 2 && rank != 3)) {
     return fail(Code::unsupported_quantization,
                 source + ": the tensor '" + printable(name) + "' is " +
-                    std::string(hub_type_name(codes.type)) + " of " +
-                    std::to_string(codes.shape.size()) +
-                    " dimensions; of scaled types, F8_E4M3 of two is supported",
+                    std::string(hub_type_name(codes.type)) + " of " + std::to_string(rank) +
+                    " dimensions; of scaled types, F8_E4M3 of two or three is supported",
                 "use a folder that is not quantized, or a GGUF file");
   }
   MILLRACE_ASSIGN(std::vector<float> values, read_scales(scales, name, source));
-  const std::uint64_t rows = codes.shape[0], columns = codes.shape[1];
-  if (rows == 0 || columns == 0) return do_not_fit(name, source);
-  // One scale for all, one for each row, or one for each tile of 128 x 128.
+  const std::uint64_t matrices = rank == 3 ? codes.shape[0] : 1;
+  const std::uint64_t rows = codes.shape[rank - 2], columns = codes.shape[rank - 1];
+  if (codes.elements() == 0) return do_not_fit(name, source);
+  // One scale for all, or for each matrix one, one for each row, or one for each tile of 128 x 128.
+  if (values.size() == 1) values.resize(matrices, values[0]);
   constexpr std::uint64_t tile = 128;
-  std::uint64_t tile_rows = tile, tile_columns = tile;
-  if (values.size() == 1) {
-    tile_rows = rows;
-    tile_columns = columns;
-  } else if (scales.shape[0] == rows && values.size() == rows) {
-    tile_rows = 1;
-    tile_columns = columns;
+  Tiles tiles{.matrix_rows = rows, .columns = columns, .rows = tile, .tile_columns = tile};
+  if (values.size() == matrices) {
+    tiles.rows = rows;
+    tiles.tile_columns = columns;
+  } else if (scales.shape.size() + 1 >= rank && scales.shape[rank - 2] == rows &&
+             values.size() == matrices * rows) {
+    tiles.rows = 1;
+    tiles.tile_columns = columns;
   }
-  if (values.size() != tiles_of(rows, tile_rows) * tiles_of(columns, tile_columns)) {
-    return do_not_fit(name, source);
-  }
-  auto made =
-      std::make_shared<Fp8Rows>(codes.data, columns, std::move(values), tile_rows, tile_columns);
-  return made_source(std::move(made), TensorType::bf16, columns, rows);
+  if (values.size() != matrices * tiles.each()) return do_not_fit(name, source);
+  auto made = std::make_shared<Fp8Rows>(codes.data, std::move(values), tiles);
+  return made_source(std::move(made), TensorType::bf16, columns, rows, rank == 3 ? matrices : 0);
 }
 
 Result<Source> decode_mxfp4(const HubTensor& blocks, const HubTensor& scales,

@@ -67,6 +67,8 @@ Status write_mamba(const Settings& config, ModelKeys& keys) {
 }
 
 Status write_delta_net(const Settings& config, const Kinds& kinds, ModelKeys& keys) {
+  MILLRACE_ASSIGN(const bool gated, config.get_or<bool>("attn_output_gate", true));
+  if (!gated) return refuse_setting(config, "attn_output_gate = false");
   MILLRACE_ASSIGN(const auto heads, config.get<Number>("linear_num_value_heads"));
   MILLRACE_ASSIGN(const auto value_dim, config.get<Number>("linear_value_head_dim"));
   keys.put("ssm.time_step_rank", heads);

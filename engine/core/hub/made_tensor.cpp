@@ -42,8 +42,6 @@ MadeTensor whole(const Source& from) {
   MadeTensor out;
   out.ranges = {{.from = from, .count = tensor.rows()}};
   out.shape.assign(tensor.shape.begin(), tensor.shape.begin() + tensor.rank);
-  // A matrix of one row may be a vector in the hub's files.
-  if (tensor.rank == 2 && tensor.shape[1] == 1) out.shape.pop_back();
   return out;
 }
 

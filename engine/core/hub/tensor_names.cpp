@@ -22,6 +22,7 @@ class Namer {
 
   Status add(const std::string& name, const Source& from) {
     if (is_unused(name)) return {};
+    added_ = name;
     const HubName parts = split_hub_name(name);
     if (parts.layer && *parts.layer >= sizes_.layers) return {};  // a block that only drafts
     const NameRule* const rule = find_rule(parts);
@@ -179,7 +180,6 @@ class Namer {
     }
     if (other) source = *other;
     MadeTensor made = tensor.rank == 1 && !other ? as_units(source) : whole(source);
-    if (other) made.shape = {source.tensor.shape[0], source.tensor.shape[1]};
     const bool by_head = form == Form::taps || form == Form::decay || form == Form::value_heads;
     if (family_.tiles && by_head) {
       auto tiled = tile_value_heads(std::move(made), sizes_.delta);
@@ -268,10 +268,10 @@ class Namer {
         if (rows.rows > 0) range.count = rows.rows;
         range.factors = rows.factors;
         first += range.count;
-        if (range.is_scaled() && has_blocks(all.from.tensor)) return quantized(name);
+        if (range.is_scaled() && has_blocks(all.from.tensor)) return quantized(added_);
         ranges.push_back(std::move(range));
       }
-      if (first != all.count) return does_not_fit(name);
+      if (first != all.count) return does_not_fit(added_);
       made.ranges = std::move(ranges);
     }
     return {};
@@ -292,6 +292,7 @@ class Namer {
   const HubFamily& family_;
   const NamedSizes& sizes_;
   const std::string& source_;
+  std::string added_;  // the hub's name of the last tensor
   std::map<std::string, MadeTensor> made_;
   std::map<std::string, std::vector<Source>> experts_;
 };

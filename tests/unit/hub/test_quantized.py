@@ -203,3 +203,68 @@ def test_plain_types_are_used_where_they_lie(tmp_path):
     assert read_tensors["blk.0.attn_norm.weight"][0] == "F32"
     assert np.array_equal(read_tensors[OURS][1], bfloat16(checkpoint.saved(MODELS["llama"])[
         f"{NAME}.weight"]))
+
+
+# ---- Matrices that a class's tensors are made of by other orders or by factors.
+
+BLOCKS = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+
+
+def fp8_of(name, shape, scales=(1, 1)):
+    """Parts of a matrix in fp8, and what they give."""
+    codes = RANDOM.integers(0, 0x7F, shape).astype("u1")
+    factors = RANDOM.uniform(1e-3, 2e-2, scales).astype("<f4")
+    exact = e4m3(codes).astype(np.float32) * factors
+    return {name: ("F8_E4M3", codes), f"{name}_scale_inv": factors}, bfloat16(exact)
+
+
+def test_latents_in_fp8_are_split_by_head(tmp_path):
+    """As DeepSeek's folders have them: rows of keys are transposed, those of values are not."""
+    heads, plain, value, rank = 4, 16, 48, 32
+    name = "model.layers.1.self_attn.kv_b_proj.weight"
+    codes = RANDOM.integers(0, 0x7F, (heads * (plain + value), rank)).astype("u1")
+    factors = np.array([[0.5], [0.013]], "<f4")  # of 128 rows each
+    parts = {name: ("F8_E4M3", codes), f"{name}_scale_inv": factors}
+    given_values = bfloat16(e4m3(codes).astype(np.float32) * np.repeat(factors, 128, 0))
+    tensors = probe(quantized(tmp_path, parts, BLOCKS, "deepseek2"), tmp_path)[1]
+    by_head = given_values.reshape(heads, plain + value, rank)
+    for short, wanted in (("k", by_head[:, :plain].swapaxes(1, 2)), ("v", by_head[:, plain:])):
+        kind, values = tensors[f"blk.1.attn_{short}_b.weight"]
+        assert kind == "BF16" and np.array_equal(values, wanted), short
+
+
+@pytest.mark.parametrize("scales", [(8, 1, 1), (8, 64, 1), ()])
+def test_experts_in_fp8_may_be_one_tensor(scales, tmp_path):
+    name = "model.layers.1.mlp.experts.down_proj"
+    parts, wanted = fp8_of(name, (8, 64, 64), scales)
+    kind, values = probe(quantized(tmp_path, parts, BLOCKS, "mistral4"),
+                         tmp_path)[1]["blk.1.ffn_down_exps.weight"]
+    assert kind == "BF16" and np.array_equal(values, wanted)
+
+
+def test_experts_in_fp8_have_blocks_of_their_own(tmp_path):
+    """A matrix of gates and ups has 128 rows here, one block, and 64 columns."""
+    name = "model.layers.1.mlp.experts.gate_up_proj"
+    parts, wanted = fp8_of(name, (8, 128, 64), (8, 1, 1))
+    kind, values = probe(quantized(tmp_path, parts, BLOCKS, "mistral4"),
+                         tmp_path)[1]["blk.1.ffn_gate_up_exps.weight"]
+    assert kind == "BF16" and np.array_equal(values, wanted)
+
+
+def test_value_heads_of_quantized_matrices_are_reordered(tmp_path):
+    """Rows move whole, and columns by runs of a head's channels, which are whole blocks."""
+    name, group = "model.layers.0.linear_attn.out_proj", 32
+    rows, columns = 64, 256
+    codes = RANDOM.integers(0, 16, (rows, columns))
+    scales = RANDOM.uniform(1e-3, 2e-2, (rows, columns // group)).astype("<f2").astype("<f4")
+    parts = {f"{name}.weight_packed": packed(codes, 4, 1), f"{name}.weight_scale": scales,
+             f"{name}.weight_shape": ("I64", np.array([rows, columns], "<i8"))}
+    method = {"quant_method": "compressed-tensors", "format": "pack-quantized",
+              "config_groups": {"group_0": {"weights": {
+                  "num_bits": 4, "group_size": group, "strategy": "group", "type": "int"}}}}
+    folder = quantized(tmp_path, parts, method, "qwen35", [f"{name}.weight"])
+    kind, values = probe(folder, tmp_path)[1]["blk.0.ssm_out.weight"]
+    exact = (codes - 8) * np.repeat(scales, group, 1)
+    # Two key heads of four value heads each, which then take turns.
+    wanted = exact.reshape(rows, 2, 4, 32).swapaxes(1, 2).reshape(rows, columns)
+    assert kind == "Q4_0" and np.array_equal(values, wanted)

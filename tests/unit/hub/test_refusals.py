@@ -127,9 +127,97 @@ def test_config_json(settings, code, words, tmp_path):
      "truncate"),
     ("gemma3", {"use_bidirectional_attention": True}, "use_bidirectional_attention = true"),
     ("gemma2", {"query_pre_attn_scalar": 100}, "attention.scale"),
-    ("qwen2", {"use_sliding_window": True, "sliding_window": 16}, "sliding window in only some")])
+    ("qwen2", {"use_sliding_window": True, "sliding_window": 16}, "sliding window in only some"),
+    ("qwen35", {"layer_types": ["mamba2x"] * 8}, "a layer of the kind 'mamba2x'"),
+    ("qwen35", {"layer_types": ["tion"] * 8}, "a layer of the kind 'tion'"),
+    ("qwen35", {"attn_output_gate": False}, "attn_output_gate = false"),
+    ("lfm2", {"conv_bias": True}, "conv_bias = true"),
+    ("lfm2moe", {"use_expert_bias": False}, "use_expert_bias = false"),
+    ("mamba2", {"use_conv_bias": False}, "use_conv_bias = false"),
+    ("mamba2", {"time_step_limit": [0.001, 0.1]}, "time_step_limit other than 0 to infinity"),
+    ("granitehybrid", {"mamba_conv_bias": False}, "mamba_conv_bias = false"),
+    ("nemotron_h", {"mlp_hidden_act": "silu"}, "hidden_act = silu"),
+    ("nemotron_h", {"mamba_hidden_act": "gelu"}, "mamba_hidden_act = gelu"),
+    ("nemotron_h", {"layers_block_type": list("MEM*M-*E")}, "both with and without experts"),
+    ("nemotron_h_moe", {"moe_latent_size": 32}, "moe_latent_size"),
+    ("falcon-h1", {"mamba_rms_norm": True}, "mamba_norm_before_gate = true"),
+    ("gemma4", {"use_bidirectional_attention": "all"}, "use_bidirectional_attention = all"),
+    ("gemma4", {"per_layer_config": {"0": {"head_dim": 128}}}, "layer 0, which is no global one"),
+    ("gemma4", {"per_layer_config": {"2": {"head_dim": 128}}}, "only some global layers"),
+    ("gemma4", {"per_layer_config": {"2": {"sliding_window": 8}}}, "per_layer_config: sliding"),
+    ("gemma4", {"per_layer_config": {"2": {"head_dim": 128}, "5": {"head_dim": 64}}},
+     "layers that differ"),
+    ("deepseek2", {"rope_interleave": False}, "rope_interleave = false"),
+    ("deepseek2", {"moe_layer_freq": 2}, "moe_layer_freq"),
+    ("deepseek2", {"scoring_func": "sqrtsoftplus"}, "scoring_func = sqrtsoftplus"),
+    ("deepseek2-lite", {"topk_method": "group_limited_greedy", "n_group": 4, "topk_group": 2},
+     "ranked by their best expert alone"),
+    ("glm4moe-lite", {"mlp_layer_types": ["sparse", "dense", "sparse", "sparse"]},
+     "experts before a dense layer")])
 def test_settings_that_the_engine_does_not_have(name, settings, words, tmp_path):
     expect(folder_of(tmp_path, name, **settings), tmp_path, "unsupported_architecture", words)
+
+
+@pytest.mark.parametrize("name, settings, words", [
+    ("qwen35", {"layer_types": ["full_attention"] * 7}, "has 7 kinds of layers for 8 layers"),
+    ("qwen35", {"layer_types": None, "full_attention_interval": 0}, "interval = 0"),
+    ("lfm2", {"layer_types": None}, "'layer_types' is absent"),
+    ("lfm2", {"block_auto_adjust_ff_dim": True, "block_multiple_of": 0}, "block_multiple_of"),
+    ("gemma4", {"layer_types": None, "num_hidden_layers": 4_000_000_000}, "4000000000 layers"),
+    ("granitehybrid", {"mamba_d_head": 16, "mamba_d_ssm": 256}, "8 Mamba heads of 16 channels"),
+    ("falcon-h1", {"ssm_multipliers": [1.0, 2.0]}, "ssm_multipliers holds 2 values, wanted 5"),
+    ("falcon-h1", {"mlp_multipliers": [1.0]}, "mlp_multipliers holds 1 values, wanted 2")])
+def test_settings_that_contradict(name, settings, words, tmp_path):
+    expect(folder_of(tmp_path, name, **settings), tmp_path, "folder_malformed", words)
+
+
+def zeros(*shape):
+    return np.zeros(shape, np.float32)
+
+
+LAYER = "model.layers.0."
+
+
+@pytest.mark.parametrize("name, tensor, values", [
+    ("qwen35", f"{LAYER}linear_attn.in_proj_qkv.weight", zeros(383, 64)),
+    ("qwen35", f"{LAYER}linear_attn.dt_bias", zeros(9)),
+    ("qwen35", f"{LAYER}linear_attn.out_proj.weight", zeros(64, 250)),
+    ("qwen35", f"{LAYER}linear_attn.conv1d.weight", zeros(384, 2, 4)),
+    ("qwen3next", f"{LAYER}linear_attn.in_proj_qkvz.weight", zeros(641, 64)),
+    ("mamba2", "backbone.layers.0.mixer.norm.weight", zeros(127)),
+    ("falcon-h1", f"{LAYER}mamba.in_proj.weight", zeros(391, 64)),
+    ("deepseek2", f"{LAYER}self_attn.kv_b_proj.weight", zeros(255, 32))])
+def test_tensors_that_do_not_fit_the_settings(name, tensor, values, tmp_path):
+    expect(folder_of(tmp_path, name, changed_tensors(name, **{tensor: values})), tmp_path,
+           "folder_malformed", tensor, "does not fit the sizes in config.json")
+
+
+def class_of(name):
+    return write_folder.config(name)["architectures"][0]
+
+
+@pytest.mark.parametrize("name, tensor", [
+    ("qwen35", f"{LAYER}linear_attn.in_proj_qkvz.weight"),
+    ("qwen3next", f"{LAYER}linear_attn.in_proj_qkv.weight"),
+    ("nemotron_h_moe", "backbone.layers.1.mixer.fc1_latent_proj.weight"),
+    ("gemma4", f"{LAYER}self_attn.new_norm.weight"), ("gemma4", "model.new_embedding.weight"),
+    ("deepseek2", f"{LAYER}self_attn.indexer.wk.weight")])
+def test_tensors_of_other_classes(name, tensor, tmp_path):
+    expect(folder_of(tmp_path, name, changed_tensors(name, **{tensor: zeros(4, 4)})), tmp_path,
+           "unsupported_architecture", tensor, f"belongs to no {class_of(name)}")
+
+
+@pytest.mark.parametrize("name, stem", [
+    ("deepseek2", f"{LAYER}self_attn.kv_b_proj"), ("falcon-h1", f"{LAYER}self_attn.k_proj")])
+def test_quantized_matrices_whose_values_would_move_or_change(name, stem, tmp_path):
+    tensors = changed_tensors(name)
+    rows, columns = tensors.pop(f"{stem}.weight").shape
+    parts = {f"{stem}.qweight": ("I32", np.zeros((columns // 8, rows), "<i4")),
+             f"{stem}.qzeros": ("I32", np.full((columns // 32, rows // 8), 0x77777777, "<i4")),
+             f"{stem}.scales": ("F16", np.ones((columns // 32, rows), "<f2"))}
+    folder = folder_of(tmp_path, name, tensors | parts, quantization_config=IS_GPTQ)
+    expect(folder, tmp_path, "unsupported_quantization", stem, "its blocks do not allow",
+           "not quantized or in fp8, or a GGUF file")
 
 
 def changed_tensors(name=MODEL, drop=(), **added):
