@@ -145,7 +145,7 @@ def test_a_model_of_several_senses_gives_the_bits_of_its_text(name, tmp_path):
 
 
 def test_gemma_4_without_a_tower_gives_the_bits_of_its_text(tmp_path):
-    """Its class has no embeddings by layer and one kind of experts less."""
+    """A class of its own, whose images are patches of the text model."""
     model = MODELS["gemma4"]
     config = write_folder.config("gemma4") | {
         "architectures": ["Gemma4UnifiedForConditionalGeneration"],

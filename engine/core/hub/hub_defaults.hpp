@@ -1,6 +1,7 @@
 #pragma once
-// What config.json of a class may leave out, what it calls settings that other classes call
-// otherwise, and the kinds of its layers, for hub_families.cpp. Thread safety: constants.
+// What config.json of a class may leave out (under uniform names), what it calls settings that
+// other classes call otherwise, and the kinds of its layers, for hub_families.cpp. Thread safety:
+// constants.
 #include <string_view>
 
 #include "engine/core/hub/hub_family.hpp"
@@ -77,14 +78,15 @@ constexpr SettingName mamba2_settings[] = {
     {"expand", "mamba_expand"},
 };
 constexpr std::string_view mamba2_defaults =
-    R"({"num_heads": 128, "head_dim": 64, "state_size": 128, "n_groups": 8, "conv_kernel": 4,
-        "expand": 2, "layer_norm_epsilon": 1e-5})";
+    R"({"mamba_n_heads": 128, "mamba_d_head": 64, "mamba_d_state": 128, "mamba_n_groups": 8,
+        "mamba_d_conv": 4, "mamba_expand": 2, "rms_norm_eps": 1e-5})";
 constexpr std::string_view falcon_defaults =
     R"({"mamba_d_ssm": 1024, "mamba_n_heads": 128, "mamba_n_groups": 1, "mamba_d_state": 256,
         "mamba_d_conv": 4, "mamba_norm_before_gate": true})";
 
 constexpr std::string_view nemotron_kinds = "linear_attention full_attention mlp moe";
 constexpr SettingName nemotron_settings[] = {
+    {"attention_head_dim", "head_dim"},
     {"mamba_num_heads", "mamba_n_heads"},
     {"mamba_head_dim", "mamba_d_head"},
     {"ssm_state_size", "mamba_d_state"},
@@ -96,8 +98,9 @@ constexpr SettingName nemotron_settings[] = {
     {"layers_block_type", "layer_types"},
 };
 constexpr std::string_view nemotron_defaults =
-    R"({"head_dim": 128, "mamba_num_heads": 128, "mamba_head_dim": 64, "ssm_state_size": 128,
-        "n_groups": 8, "conv_kernel": 4, "layer_norm_epsilon": 1e-5, "scoring_func": "sigmoid"})";
+    R"({"head_dim": 128, "mamba_n_heads": 128, "mamba_d_head": 64, "mamba_d_state": 128,
+        "mamba_n_groups": 8, "mamba_d_conv": 4, "layer_norm_epsilon": 1e-5,
+        "scoring_func": "sigmoid"})";
 
 constexpr std::string_view granite_kinds = "linear_attention full_attention";
 constexpr SettingName granite_settings[] = {
@@ -106,6 +109,6 @@ constexpr SettingName granite_settings[] = {
 };
 constexpr std::string_view granite_defaults =
     R"({"mamba_n_heads": 128, "mamba_n_groups": 1, "mamba_d_state": 256, "mamba_d_conv": 4,
-        "mamba_expand": 2, "shared_intermediate_size": 1024, "num_local_experts": 8})";
+        "mamba_expand": 2, "shared_expert_intermediate_size": 1024, "num_local_experts": 8})";
 
 }  // namespace millrace::engine::hub_defaults

@@ -28,7 +28,8 @@ std::vector<std::uint32_t> tiled_order(const DeltaSizes& sizes) {
 }
 
 bool are_tiled(const DeltaSizes& sizes) {
-  return sizes.key_heads > 0 && sizes.value_heads > 0 && sizes.value_heads % sizes.key_heads == 0;
+  return sizes.key_heads > 0 && sizes.value_heads > 0 && sizes.key_dim > 0 && sizes.value_dim > 0 &&
+         sizes.value_heads % sizes.key_heads == 0;
 }
 
 }  // namespace

@@ -173,6 +173,8 @@ Status write_sections(const Settings& rope, ModelKeys& keys) {
   using Sizes = std::vector<Number>;
   constexpr std::size_t most_sections = 4;
   MILLRACE_ASSIGN(const auto given, rope.get_or<Sizes>("mrope_section", Sizes{11, 11, 10}));
+  if (given.size() > most_sections)
+    return refuse_setting(rope, "mrope_section of so many sections");
   std::vector<std::int32_t> sections(given.begin(), given.end());
   sections.resize(most_sections);
   keys.put("rope.dimension_sections", std::span<const std::int32_t>(sections));
@@ -198,6 +200,10 @@ Result<std::vector<RopeFactors>> write_rope_keys(const HubFamily& family, const 
   MILLRACE_ASSIGN(RopeSettings rope, read_rope(config));
   if (family.architecture == "gemma4") {
     MILLRACE_ASSIGN(head_dim, config.get<Number>("global_head_dim"));
+  }
+  // Its class has a rope of its own for files without one, which none is known to be.
+  if (family.architecture == "mistral4" && rope.type == "default") {
+    return refuse_setting(config, "a rope of the type 'default'");
   }
   const bool proportional = family.architecture == "gemma4" && rope.type == "proportional";
   const Settings part = proportional ? Settings() : rope.all;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -175,8 +176,10 @@ class Uniform {
     std::size_t described = 0;
     json heads = json::object();
     for (const std::string& key : by_layer.keys()) {
-      const auto number = static_cast<std::size_t>(std::strtoul(key.c_str(), nullptr, 10));
-      if (number >= kinds.size() || kinds[number] != "full_attention") {
+      std::size_t number = kinds.size();
+      const auto parsed = std::from_chars(key.data(), key.data() + key.size(), number);
+      const bool whole = parsed.ec == std::errc() && parsed.ptr == key.data() + key.size();
+      if (!whole || number >= kinds.size() || kinds[number] != "full_attention") {
         return refuse_setting(config_, "per_layer_config of the layer " + printable(key) +
                                            ", which is no global one");
       }

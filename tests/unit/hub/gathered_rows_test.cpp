@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <numeric>
 
 namespace millrace::engine {
@@ -60,6 +61,64 @@ TEST(GatheredRows, ConvertsAndAdds) {
   std::vector<float> values(3);
   rows.read(0, std::as_writable_bytes(std::span(values)));
   EXPECT_EQ(values, (std::vector<float>{2.0f, -1.0f, 1.25f}));
+}
+
+TEST(GatheredRows, MultipliesOnceForEachFactor) {
+  std::vector<float> values;
+  const Source from = matrix_of(values, 3);
+  const GatheredRows rows({{.from = from, .count = 1, .factors = {2.0f, 0.5f}},
+                           {.from = from, .first = 1, .count = 2, .factors = {3.0f, -1.0f}}},
+                          1, {});
+  std::vector<float> read(6);
+  rows.read(0, std::as_writable_bytes(std::span(read)));
+  EXPECT_EQ(read, (std::vector<float>{0, 1, -30, -33, -60, -63}));
+}
+
+TEST(GatheredRows, RoundsProductsToTheirType) {
+  const std::vector<std::uint16_t> brains{0x3f81};  // 1 + 2^-7
+  Source from;
+  from.tensor.type = TensorType::bf16;
+  from.tensor.rank = 1;
+  from.tensor.shape = {1, 1, 1, 1};
+  from.tensor.data = std::as_bytes(std::span(brains));
+  const GatheredRows rows({{.from = from, .count = 1, .factors = {1.5f, 1.0f}}}, 1, {});
+  std::vector<std::uint16_t> read(1);
+  rows.read(0, std::as_writable_bytes(std::span(read)));
+  EXPECT_EQ(read[0], 0x3fc2);  // 1.51171875 is half way: to even
+}
+
+TEST(GatheredRows, MakesDecaysOfLogarithms) {
+  const float endless = std::numeric_limits<float>::infinity();
+  const std::vector<float> logarithms{0.0f, -1000.0f, 1000.0f, endless};
+  Source from;
+  from.tensor.rank = 1;
+  from.tensor.shape = {4, 1, 1, 1};
+  from.tensor.data = std::as_bytes(std::span(logarithms));
+  const GatheredRows rows({{.from = from, .count = 1}}, 1, {.to_f32 = true, .is_decay = true});
+  std::vector<float> read(4);
+  rows.read(0, std::as_writable_bytes(std::span(read)));
+  EXPECT_EQ(read, (std::vector<float>{-1.0f, -0.0f, -endless, endless}));
+}
+
+TEST(OrderedColumns, MovesRuns) {
+  const std::vector<float> values{0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15};
+  Source from;
+  from.tensor.rank = 2;
+  from.tensor.shape = {6, 2, 1, 1};
+  from.tensor.data = std::as_bytes(std::span(values));
+  const OrderedColumns rows(from, {2, 0, 1});
+  std::vector<float> read(6);
+  rows.read(1, std::as_writable_bytes(std::span(read)));
+  EXPECT_EQ(read, (std::vector<float>{14, 15, 10, 11, 12, 13}));
+}
+
+TEST(TransposedRows, LeavesOutRowsBetweenMatrices) {
+  std::vector<float> values;
+  const Source from = matrix_of(values, 6);  // two matrices of two rows, a row after each
+  const TransposedRows rows(from, 2, 3);
+  std::vector<float> read(8);
+  rows.read(0, std::as_writable_bytes(std::span(read)));
+  EXPECT_EQ(read, (std::vector<float>{0, 10, 1, 11, 30, 40, 31, 41}));
 }
 
 TEST(TransposedRows, ReadsValuesOfColumns) {
