@@ -236,7 +236,7 @@ Result<std::string> class_variant(std::string_view class_name, const Settings& c
     return std::string(type == "mistral4" ? type : "");
   }
   MILLRACE_ASSIGN(const auto experts, read_expert_count(config));
-  const std::string with = experts > 0 ? "experts" : "";
+  std::string with = experts > 0 ? "experts" : "";
   if (is_of(class_name, "NemotronH")) return with;
   if (!is_of(class_name, "GraniteMoeHybrid")) return std::string();
   MILLRACE_ASSIGN(const auto kinds, config.get<Kinds>(layer_types));
