@@ -49,6 +49,12 @@ class DevicePages final : public PageTransport {
                                                std::span<const char> bytes) override {
     return model_->write_pages(pages, std::as_bytes(bytes));
   }
+  Result<std::vector<DeviceEvent>> read_state(PageId state, std::span<char> into) override {
+    return model_->read_state(state, std::as_writable_bytes(into));
+  }
+  Result<std::vector<DeviceEvent>> write_state(PageId state, std::span<const char> bytes) override {
+    return model_->write_state(state, std::as_bytes(bytes));
+  }
   Status wait(std::span<const DeviceEvent> events) override {
     Status status;
     for (const DeviceEvent& event : events) {
@@ -141,15 +147,7 @@ Result<ChosenKv> chosen_kv(const EngineOptions& options, const GgufFile& file) {
     log_warn("--kv-center has no effect, because no layer's keys are quantized: leave it out",
              {{"kv", name}, {"kv_center", options.kv_center}});
   }
-  ChosenKv out{std::move(name), cache_shape(spec, std::move(kv.layers))};
-  if (options.prefix_cache && !options.prefix_folder.empty() && out.cache.state_bytes() > 0) {
-    return fail(Code::unsupported_architecture,
-                "--prefix-cache " + options.prefix_folder +
-                    ": the states of recurrent layers, which " + spec.architecture +
-                    " has, are not stored on disk",
-                "give --prefix-cache memory");
-  }
-  return out;
+  return ChosenKv{std::move(name), cache_shape(spec, std::move(kv.layers))};
 }
 
 // The names of the engine's policy that jobs may ask for: as it was given, by layer, and without
@@ -248,7 +246,7 @@ class ModelEngine final : public Engine {
   }
 
   static PageKind page_kind(const ModelInfo& m) {
-    return {m.fingerprint, m.page_tokens, m.page_bytes};
+    return {m.fingerprint, m.page_tokens, m.page_bytes, m.state_bytes};
   }
   static std::uint32_t step_outputs(const EngineOptions& options) {
     return std::max(options.max_batch, std::min(options.step_tokens, most_outputs));

@@ -139,8 +139,8 @@ Result<std::vector<KvCache::Stretch>> KvCache::stretches(std::span<const PageId>
       while (next < count && at(next) == at(first) + (next - first)) ++next;
       outside = outside || at(next - 1) >= sizes_[group].pages;
       for (const std::uint32_t layer : groups_[group].layers) {
-        out.push_back({layer, at(first), next - first, first * page_bytes + places[layer],
-                       shape_.layer_page_bytes(layer)});
+        out.push_back({&layers_[layer], at(first), next - first, first * page_bytes + places[layer],
+                       shape_.layer_page_bytes(layer), page_bytes});
       }
     }
   }
@@ -148,13 +148,27 @@ Result<std::vector<KvCache::Stretch>> KvCache::stretches(std::span<const PageId>
   return fail(Code::internal, "a copy of pages outside the pool, or with memory of another size");
 }
 
-Result<std::vector<DeviceEvent>> KvCache::read_pages(Device& device, std::span<const PageId> pages,
-                                                     std::span<std::byte> into) const {
-  MILLRACE_ASSIGN(const auto parts, stretches(pages, into.size()));
+Result<std::vector<KvCache::Stretch>> KvCache::state_stretches(PageId state,
+                                                               std::size_t bytes) const {
+  if (state >= state_count_ || bytes != shape_.state_bytes()) {
+    return fail(Code::internal,
+                "a copy of a state outside the pool, or with memory of another size");
+  }
+  std::vector<Stretch> out;
+  std::size_t host_at = 0;
+  for (std::size_t layer = 0; layer < states_.size(); ++layer) {
+    const std::uint64_t of_layer = shape_.states[layer];
+    if (of_layer > 0) out.push_back({&states_[layer], state, 1, host_at, of_layer, of_layer});
+    host_at += of_layer;
+  }
+  return out;
+}
+
+KvCache::Events KvCache::read(Device& device, const std::vector<Stretch>& parts, std::byte* into) {
   std::vector<DeviceEvent> events;
-  for (const auto& [layer, first, count, host_at, bytes] : parts) {
-    auto event = device.enqueue_read_rows(layers_[layer], first * bytes, into.data() + host_at,
-                                          {bytes, count, shape_.page_bytes()});
+  for (const auto& [buffer, first, count, host_at, bytes, pitch] : parts) {
+    auto event =
+        device.enqueue_read_rows(*buffer, first * bytes, into + host_at, {bytes, count, pitch});
     if (!event) {
       static_cast<void>(device.finish());  // enqueued copies still use the memory
       return fail(event.error());
@@ -164,13 +178,12 @@ Result<std::vector<DeviceEvent>> KvCache::read_pages(Device& device, std::span<c
   return events;
 }
 
-Result<std::vector<DeviceEvent>> KvCache::write_pages(Device& device, std::span<const PageId> pages,
-                                                      std::span<const std::byte> from) const {
-  MILLRACE_ASSIGN(const auto parts, stretches(pages, from.size()));
+KvCache::Events KvCache::write(Device& device, const std::vector<Stretch>& parts,
+                               const std::byte* from) {
   std::vector<DeviceEvent> events;
-  for (const auto& [layer, first, count, host_at, bytes] : parts) {
-    auto event = device.enqueue_write_rows(layers_[layer], first * bytes, from.data() + host_at,
-                                           {bytes, count, shape_.page_bytes()});
+  for (const auto& [buffer, first, count, host_at, bytes, pitch] : parts) {
+    auto event =
+        device.enqueue_write_rows(*buffer, first * bytes, from + host_at, {bytes, count, pitch});
     if (!event) {
       static_cast<void>(device.finish());
       return fail(event.error());
@@ -178,6 +191,30 @@ Result<std::vector<DeviceEvent>> KvCache::write_pages(Device& device, std::span<
     events.push_back(*std::move(event));
   }
   return events;
+}
+
+Result<std::vector<DeviceEvent>> KvCache::read_pages(Device& device, std::span<const PageId> pages,
+                                                     std::span<std::byte> into) const {
+  MILLRACE_ASSIGN(const auto parts, stretches(pages, into.size()));
+  return read(device, parts, into.data());
+}
+
+Result<std::vector<DeviceEvent>> KvCache::write_pages(Device& device, std::span<const PageId> pages,
+                                                      std::span<const std::byte> from) const {
+  MILLRACE_ASSIGN(const auto parts, stretches(pages, from.size()));
+  return write(device, parts, from.data());
+}
+
+Result<std::vector<DeviceEvent>> KvCache::read_state(Device& device, PageId state,
+                                                     std::span<std::byte> into) const {
+  MILLRACE_ASSIGN(const auto parts, state_stretches(state, into.size()));
+  return read(device, parts, into.data());
+}
+
+Result<std::vector<DeviceEvent>> KvCache::write_state(Device& device, PageId state,
+                                                      std::span<const std::byte> from) const {
+  MILLRACE_ASSIGN(const auto parts, state_stretches(state, from.size()));
+  return write(device, parts, from.data());
 }
 
 }  // namespace millrace::engine

@@ -44,17 +44,28 @@ class KvCache {
                                               std::span<std::byte> into) const;
   Result<std::vector<DeviceEvent>> write_pages(Device& device, std::span<const PageId> pages,
                                                std::span<const std::byte> bytes) const;
+  // The same for one state, as its layers in order.
+  Result<std::vector<DeviceEvent>> read_state(Device& device, PageId state,
+                                              std::span<std::byte> into) const;
+  Result<std::vector<DeviceEvent>> write_state(Device& device, PageId state,
+                                               std::span<const std::byte> bytes) const;
 
  private:
-  // A run of pages with consecutive ids in one layer, and where the first lies in host memory.
+  // A run of pages or states with consecutive ids in one layer's buffer, and where the first lies
+  // in host memory.
   struct Stretch {
-    std::uint32_t layer = 0;
+    const Buffer* buffer = nullptr;
     PageId first = 0;
     std::size_t count = 0, host_at = 0;
-    std::uint64_t bytes = 0;  // of a page in the layer
+    std::uint64_t bytes = 0;       // of a page in the layer
+    std::uint64_t host_pitch = 0;  // of a page in all layers
   };
+  using Events = Result<std::vector<DeviceEvent>>;
   Status create_states(Device& device, std::uint64_t bytes, const CacheLoad& load);
   Result<std::vector<Stretch>> stretches(std::span<const PageId> pages, std::size_t bytes) const;
+  Result<std::vector<Stretch>> state_stretches(PageId state, std::size_t bytes) const;
+  static Events read(Device& device, const std::vector<Stretch>& parts, std::byte* into);
+  static Events write(Device& device, const std::vector<Stretch>& parts, const std::byte* from);
 
   CacheShape shape_;
   std::vector<LayerGroup> groups_;

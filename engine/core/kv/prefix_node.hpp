@@ -45,8 +45,10 @@ struct PrefixTree::Node {
   std::vector<WindowPage> windowed;  // of pools 1, 2 ...: the windowed groups, then the state
   std::set<std::unique_ptr<Node>, ByTokens> children;
 
-  bool whole() const {
-    return std::ranges::none_of(windowed, [](const auto& w) { return w.page == no_page; });
+  // Whether it has a page of each of the first so many pools.
+  bool has_all(std::size_t pools) const {
+    return std::ranges::none_of(windowed.begin(), windowed.begin() + pools - 1,
+                                [](const auto& w) { return w.page == no_page; });
   }
 };
 

@@ -45,7 +45,9 @@ PrefixTree::Match PrefixTree::find(const Space& space, std::span<const TokenId> 
   }
   match.written = static_cast<std::uint32_t>(path_.size());
   const std::uint32_t known = known_pages();
-  for (std::uint32_t i = 0; i < known; ++i) match.pages.push_back(path_[i]->page);
+  for (std::uint32_t i = 0; i < match.written; ++i) {
+    (i < known ? match.pages : match.lacking).push_back(path_[i]->page);
+  }
   Node& last = known == 0 ? *space : *path_[known - 1];
   touch(last);
   take_windows(last, match);
@@ -96,17 +98,24 @@ void PrefixTree::take_windows(Node& node, Match& match) {
   use_window(node, pools_->groups());
 }
 
-std::vector<PageId> PrefixTree::whole(const Space& space, std::span<const TokenId> tokens) {
-  const std::size_t page = pools_->page_tokens();
-  std::vector<PageId> out;
+HeldPages PrefixTree::whole(const Space& space, std::span<const TokenId> tokens) {
+  const std::size_t page = pools_->page_tokens(), groups = pools_->groups();
+  HeldPages out;
+  std::size_t size = 0;  // up to a state
   Node* node = space.get();
   for (; tokens.size() >= page; tokens = tokens.subspan(page)) {
     Node* next = child(*node, tokens.first(page));
-    if (next == nullptr || next->promised || !next->whole()) break;
+    if (next == nullptr || next->promised || !next->has_all(groups)) break;
     node = next;
-    out.push_back(node->page);
-    for (const WindowPage& windowed : node->windowed) out.push_back(windowed.page);
+    out.pages.push_back(node->page);
+    for (std::size_t group = 1; group < groups; ++group) {
+      out.pages.push_back(node->windowed[group - 1].page);
+    }
+    if (pools_->has_states() && !node->has_all(groups + 1)) continue;
+    size = out.pages.size();
+    if (pools_->has_states()) out.state = node->windowed.back().page;
   }
+  out.pages.resize(size);
   touch(*node);
   return out;
 }
@@ -125,7 +134,7 @@ void PrefixTree::match_inside(Node& node, std::span<const TokenId> rest, Match& 
     best = &candidate;
   };
   const auto written = [](const auto& candidate) {
-    return !candidate->promised && candidate->whole();
+    return !candidate->promised && candidate->has_all(candidate->windowed.size() + 1);
   };
   const auto place = node.children.lower_bound(rest);
   const auto after = std::find_if(place, node.children.end(), written);

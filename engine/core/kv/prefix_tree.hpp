@@ -42,6 +42,7 @@
 #include <vector>
 
 #include "engine/core/kv/cache_pools.hpp"
+#include "engine/core/kv/page_store.hpp"
 #include "schemas/base/generation.hpp"
 
 namespace millrace::engine {
@@ -76,7 +77,10 @@ class PrefixTree {
     // these pages to go on.
     std::uint32_t shared_tokens = 0;
     std::vector<PageId> shared_pages;
-    std::uint32_t written = 0;   // pages of the path that are written; not fewer than `pages`
+    // The written pages of the path: `pages`, and those after them for which a windowed group's
+    // pages or a state are lacking.
+    std::uint32_t written = 0;
+    std::vector<PageId> lacking;
     std::uint64_t writer = 0;    // of the promised page after these; valid if promised > 0
     std::uint32_t promised = 0;  // promised pages after these
   };
@@ -92,9 +96,9 @@ class PrefixTree {
   // so share the pages before any other call.
   Match find(const Space& space, std::span<const TokenId> tokens);
 
-  // Returns the pages of all groups, page by page, of the longest beginning that the tree has
-  // whole, and marks it as used now.
-  std::vector<PageId> whole(const Space& space, std::span<const TokenId> tokens);
+  // Returns the longest beginning that the tree has whole in every group, of a model with states up
+  // to a node that has one. Marks it as used now.
+  HeldPages whole(const Space& space, std::span<const TokenId> tokens);
 
   // Promises that `writer` will write the whole pages of `tokens` that the space lacks into the
   // table's pages of group 0. Returns their nodes, first position first; none if the space has,

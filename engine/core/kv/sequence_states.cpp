@@ -54,6 +54,12 @@ bool SequenceStates::keep(std::uint32_t index) {
   return true;
 }
 
+bool SequenceStates::receive(std::uint32_t index) {
+  const std::optional<PageId> page = pool_->allocate();
+  if (page) kept_[index] = *page;
+  return page.has_value();
+}
+
 std::optional<PageId> SequenceStates::kept(std::uint32_t index) const {
   const auto found = kept_.find(index);
   return found == kept_.end() ? std::nullopt : std::optional(found->second);

@@ -43,6 +43,9 @@ class SequenceStates {
   // Keeps what the last row writes as the state after page `index` of the sequence. False: the pool
   // has no other page for the next row, and nothing was changed.
   bool keep(std::uint32_t index);
+  // Takes a page for the state after page `index`, which is to come from elsewhere. False: the pool
+  // is exhausted.
+  bool receive(std::uint32_t index);
   std::optional<PageId> kept(std::uint32_t index) const;
   // Gives up the kept pages that the prefix tree holds; with `all`, the others too, which it had no
   // use for.

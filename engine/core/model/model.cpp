@@ -385,6 +385,15 @@ Result<std::vector<DeviceEvent>> Model::write_pages(std::span<const PageId> page
   return state_->cache.write_pages(*state_->device, pages, bytes);
 }
 
+Result<std::vector<DeviceEvent>> Model::read_state(PageId state, std::span<std::byte> into) {
+  return state_->cache.read_state(*state_->device, state, into);
+}
+
+Result<std::vector<DeviceEvent>> Model::write_state(PageId state,
+                                                    std::span<const std::byte> bytes) {
+  return state_->cache.write_state(*state_->device, state, bytes);
+}
+
 void Model::read_key(std::span<const std::byte> page, std::uint32_t head, std::uint32_t slot,
                      std::span<float> out) const {
   state_->operations->backend().read_key(page, head, slot, out);

@@ -9,7 +9,8 @@
 namespace millrace::engine {
 namespace {
 
-// Limits a segment, and the bytes that are read from the device before a step.
+// Limits a segment of pages, and so the bytes that are read from the device before a step. A state
+// is read at once.
 constexpr std::uint64_t most_segment_bytes = 8 * limits::MiB;
 
 // A segment is at most one part in so many of the tier, so that old pages are removed bit by bit.
@@ -30,8 +31,8 @@ DiskPages::DiskPages(std::unique_ptr<DiskTier> tier, const PageKind& kind, PageT
       transport_(&transport),
       groups_(groups),
       most_pages_(static_cast<std::uint32_t>(std::max<std::uint64_t>(
-          1,
-          std::min(most_segment_bytes, tier_->most_bytes() / least_segments) / kind.page_bytes))) {}
+          1, std::min(most_segment_bytes, tier_->most_bytes() / least_segments) /
+                 std::max<std::uint64_t>(1, kind.page_bytes)))) {}
 
 // The device still writes into the transfers' bytes.
 DiskPages::~DiskPages() {
@@ -41,15 +42,15 @@ DiskPages::~DiskPages() {
 }
 
 std::uint32_t DiskPages::find(std::span<const TokenId> tokens, std::uint32_t known) {
-  for (const auto& piece : tier_->index().find(tokens, known)) known += piece.count;
-  return known;
+  return tier_->index().find(tokens, known);
 }
 
 void DiskPages::fetch(std::uint64_t ticket, std::span<const TokenId> tokens, std::uint32_t first,
-                      std::span<const PageId> pages) {
+                      std::span<const PageId> pages, PageId state) {
   Fetch& fetch = fetches_[ticket];
-  fetch.pieces = tier_->index().find(tokens, first);
+  fetch.pieces = tier_->index().pieces(tokens, first);
   fetch.pages.assign(pages.begin(), pages.end());
+  fetch.state = state;
   ask(ticket, fetch);
 }
 
@@ -61,7 +62,9 @@ void DiskPages::ask(std::uint64_t ticket, Fetch& fetch) {
 
 void DiskPages::offer(std::span<const TokenId> tokens) {
   const auto whole = tokens.first(tokens.size() / kind_.page_tokens * kind_.page_tokens);
-  const bool saved = tier_->index().first_missing(whole) * kind_.page_tokens == whole.size();
+  SegmentIndex& index = tier_->index();
+  const bool saved =
+      index.first_missing(whole) * kind_.page_tokens == whole.size() && index.has_state(whole);
   if (saved || offered_.size() >= most_offered) return;
   const auto same = [&](const Offered& other) { return std::ranges::equal(other.path, whole); };
   if (std::ranges::any_of(offered_, same)) return;
@@ -80,35 +83,61 @@ void DiskPages::enqueue(const Held& held) {
 // may be offered again.
 bool DiskPages::save_next(const Held& held) {
   Offered& offered = offered_.front();
-  const std::vector<PageId> pages = held(offered.path);
-  const auto known = static_cast<std::uint32_t>(pages.size() / groups_);
+  const HeldPages here = held(offered.path);
+  const auto known = static_cast<std::uint32_t>(here.pages.size() / groups_);
+  const auto part = next_part(offered, known);
+  const auto place = part ? reserve(offered, *part, known) : DiskTier::Place();
+  if (place.later) return true;
+  if (place.number == 0) {
+    if (part) tell_too_long(offered, part->first);
+    offered_.pop_front();
+    return false;
+  }
+  offered.tried = part->end;
+  offered.tried_state = part->is_state();
+  if (read(place.number, here, *part)) return true;
+  offered_.pop_front();
+  return false;
+}
+
+// The next part that is not saved of the `known` pages that the tree has, and of the state after
+// them; none if it was tried.
+std::optional<DiskPages::Part> DiskPages::next_part(const Offered& offered, std::uint32_t known) {
   const std::uint32_t first = tier_->index().first_missing(offered.path);
-  if (first >= known || first < offered.tried) {
-    offered_.pop_front();
-    return false;
+  if (first < known) {
+    if (first < offered.tried) return std::nullopt;
+    return Part{first, std::min(first + most_pages_, known)};
   }
-  const std::uint32_t end = std::min(first + most_pages_, known);
-  const auto tokens = std::span(offered.path).first(std::size_t{end} * kind_.page_tokens);
-  const auto [number, later] = tier_->reserve(Tokens(tokens.begin(), tokens.end()), first);
-  if (later) return true;
-  if (number == 0) {
-    tell_too_long(offered, first);
-    offered_.pop_front();
-    return false;
-  }
-  offered.tried = end;
+  const auto path = std::span(offered.path).first(std::size_t{known} * kind_.page_tokens);
+  if (known == 0 || offered.tried_state || tier_->index().has_state(path)) return std::nullopt;
+  return Part{known, known};
+}
+
+DiskTier::Place DiskPages::reserve(const Offered& offered, const Part& part, std::uint32_t known) {
+  const auto tokens = [&](std::uint32_t pages) {
+    return std::span(offered.path).first(std::size_t{pages} * kind_.page_tokens);
+  };
+  if (kind_.state_bytes > 0 && !tier_->holds(tokens(known), part.first)) return {};
+  Tokens path(tokens(part.end).begin(), tokens(part.end).end());
+  if (part.is_state()) return tier_->reserve_state(std::move(path));
+  return tier_->reserve(std::move(path), part.first);
+}
+
+// Enqueues the read of a part from the device.
+bool DiskPages::read(SegmentIndex::Number number, const HeldPages& from, const Part& part) {
   Transfer transfer;
-  transfer.pages = end - first;
-  transfer.bytes.resize(transfer.pages * kind_.page_bytes);
-  auto events = transport_->read_pages(ids(pages, first, transfer.pages), transfer.bytes);
+  transfer.saved = number;
+  transfer.pages = part.end - part.first;
+  transfer.bytes.resize(part.is_state() ? kind_.state_bytes : transfer.pages * kind_.page_bytes);
+  auto events = part.is_state() ? transport_->read_state(from.state, transfer.bytes)
+                                : transport_->read_pages(
+                                      ids(from.pages, part.first, transfer.pages), transfer.bytes);
   if (!events) {
     log_warn("pages cannot be saved", events.error());
     tier_->abandon(number);
-    offered_.pop_front();
     return false;
   }
   transfer.events = *std::move(events);
-  transfer.saved = number;
   transfers_.push_back(std::move(transfer));
   ++enqueued_;
   return true;
@@ -116,6 +145,11 @@ bool DiskPages::save_next(const Held& held) {
 
 void DiskPages::tell_too_long(const Offered& offered, std::uint32_t kept) {
   if (std::exchange(told_too_long_, true)) return;
+  if (kind_.state_bytes > 0) {
+    log_warn("a prefix and the state after it are too large for --prefix-disk: it is not kept",
+             {{"tokens", offered.path.size()}, {"state_bytes", kind_.state_bytes}});
+    return;
+  }
   log_warn("a prefix is too long for --prefix-disk: only its beginning is kept",
            {{"tokens", offered.path.size()}, {"kept", std::size_t{kept} * kind_.page_tokens}});
 }
@@ -128,11 +162,11 @@ void DiskPages::arrive(DiskTier::Loaded loaded) {
   Transfer transfer;
   transfer.ticket = loaded.ticket;
   if (!fetch.unread) {
-    const auto pages = ids(fetch.pages, fetch.enqueued, loaded.piece.count);
     transfer.bytes = std::move(loaded.bytes);
-    if (auto events = transport_->write_pages(pages, transfer.bytes)) {
+    if (auto events = write(fetch, loaded.piece, transfer.bytes)) {
       transfer.events = *std::move(events);
-      transfer.pages = loaded.piece.count;
+      transfer.state = loaded.piece.state;
+      transfer.pages = transfer.state ? 0 : loaded.piece.count;
       fetch.enqueued += transfer.pages;
     } else {
       log_warn("pages from disk cannot be written to the device", events.error());
@@ -145,6 +179,13 @@ void DiskPages::arrive(DiskTier::Loaded loaded) {
   ++enqueued_;
 }
 
+Result<std::vector<DeviceEvent>> DiskPages::write(const Fetch& fetch,
+                                                  const SegmentIndex::Piece& piece,
+                                                  std::span<const char> bytes) {
+  if (piece.state) return transport_->write_state(fetch.state, bytes);
+  return transport_->write_pages(ids(fetch.pages, fetch.enqueued, piece.count), bytes);
+}
+
 std::vector<DiskPages::Fetched> DiskPages::complete(std::uint64_t transfers) {
   std::vector<Fetched> out;
   for (; completed_ < transfers; ++completed_) {
@@ -154,7 +195,7 @@ std::vector<DiskPages::Fetched> DiskPages::complete(std::uint64_t transfers) {
     if (transfer.saved != 0) continue;
     const auto found = fetches_.find(transfer.ticket);
     if (++found->second.completed < found->second.pieces.size()) continue;
-    out.push_back({transfer.ticket, found->second.written});
+    out.push_back({transfer.ticket, found->second.written, found->second.has_state});
     fetches_.erase(found);
   }
   return out;
@@ -173,7 +214,12 @@ void DiskPages::finish(Transfer& transfer) {
   }
   Fetch& fetch = fetches_.at(transfer.ticket);
   if (!status) fetch.lost = true;
-  if (!fetch.lost) fetch.written += transfer.pages;
+  if (fetch.lost) return;
+  fetch.written += transfer.pages;
+  if (!transfer.state) return;
+  // It is the last to come. Pages of no bytes are in no piece.
+  fetch.has_state = true;
+  fetch.written = static_cast<std::uint32_t>(fetch.pages.size() / groups_);
 }
 
 std::vector<DiskPages::Fetched> DiskPages::wait(const Held& held) {

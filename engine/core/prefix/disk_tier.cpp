@@ -28,16 +28,24 @@ SegmentIndex::Number number_of(std::string_view name) {
   return std::from_chars(digits.data(), end, number, 16).ptr == end ? number : 0;
 }
 
+// The files of a path of so many pages, from page `saved` on in one segment, and of its state.
+std::uint64_t files_bytes(const PageKind& kind, std::uint32_t saved, std::uint32_t pages) {
+  const bool lacks_pages = kind.page_bytes > 0 && pages > saved;
+  const std::uint64_t of_pages =
+      lacks_pages ? segment_file_bytes({kind, {}, saved, pages - saved}) : 0;
+  return of_pages + (kind.state_bytes > 0 ? segment_file_bytes({kind, {}, pages, 0}) : 0);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<DiskTier>> DiskTier::open(std::shared_ptr<Env> env,
                                                  const DiskTierOptions& options) {
-  const Segment least{options.kind, Tokens(options.kind.page_tokens), 0, 1};
-  if (options.bytes < segment_file_bytes(least)) {
+  if (const std::uint64_t least = files_bytes(options.kind, 0, 1); options.bytes < least) {
+    const std::string what = options.kind.state_bytes > 0
+                                 ? " holds no segment: a single page and the state after it have "
+                                 : " holds no segment: one of a single page has ";
     return fail(Code::invalid_value,
-                "--prefix-disk of " + size_text(options.bytes) +
-                    " holds no segment: one of a single page has " +
-                    size_text(segment_file_bytes(least)),
+                "--prefix-disk of " + size_text(options.bytes) + what + size_text(least),
                 "give more, such as 8GiB, or use no folder: --prefix-cache memory");
   }
   MILLRACE_TRY(env->make_directories(options.folder));
@@ -51,10 +59,7 @@ Result<std::unique_ptr<DiskTier>> DiskTier::open(std::shared_ptr<Env> env,
 
 DiskTier::DiskTier(std::shared_ptr<Env> env, const DiskTierOptions& options,
                    std::unique_ptr<FileLock> lock)
-    : env_(std::move(env)),
-      options_(options),
-      lock_(std::move(lock)),
-      index_(options.kind.page_tokens) {}
+    : env_(std::move(env)), options_(options), lock_(std::move(lock)), index_(options.kind) {}
 
 DiskTier::~DiskTier() {
   {
@@ -86,24 +91,38 @@ Status DiskTier::read_folder() {
 }
 
 void DiskTier::read_file(const std::string& name, SegmentIndex::Number number) {
-  const Result<Segment> segment = read_segment_header(*env_, options_.folder + "/" + name);
-  if (!segment) {
-    tell(number, "a prefix segment cannot be read and is removed", segment.error());
+  const Result<SegmentFile> file = read_segment_header(*env_, options_.folder + "/" + name);
+  if (!file) {
+    tell(number, "a prefix segment cannot be read and is removed", file.error());
     forget(number);
-  } else if (segment->kind != options_.kind) {
+  } else if (file->segment.kind != options_.kind) {
     ++foreign_;
-    index_.add_foreign(number, segment_file_bytes(*segment));
+    index_.add_foreign(number, file->bytes);
   } else {
-    index_.add(number, *segment);
+    index_.add(number, file->segment);
     index_.finished(number);
   }
 }
 
 DiskTier::Place DiskTier::reserve(Tokens path, std::uint32_t first_page) {
   const auto pages = static_cast<std::uint32_t>(path.size() / options_.kind.page_tokens);
-  const Segment segment{options_.kind, std::move(path), first_page, pages - first_page};
+  return reserve(Segment{options_.kind, std::move(path), first_page, pages - first_page});
+}
+
+DiskTier::Place DiskTier::reserve_state(Tokens path) {
+  const auto pages = static_cast<std::uint32_t>(path.size() / options_.kind.page_tokens);
+  return reserve(Segment{options_.kind, std::move(path), pages, 0});
+}
+
+bool DiskTier::holds(std::span<const TokenId> path, std::uint32_t saved) const {
+  const auto pages = static_cast<std::uint32_t>(path.size() / options_.kind.page_tokens);
+  return index_.bytes_of(index_.holders(path, saved)) + files_bytes(options_.kind, saved, pages) <=
+         options_.bytes;
+}
+
+DiskTier::Place DiskTier::reserve(Segment segment) {
   const std::uint64_t bytes = segment_file_bytes(segment);
-  const std::set<SegmentIndex::Number> beginning = index_.holders(segment.path, first_page);
+  const std::set<SegmentIndex::Number> beginning = index_.holders(segment.path, segment.first_page);
   if (index_.bytes_of(beginning) + bytes > options_.bytes) return {};
   if (!make_room(bytes, beginning)) return {.later = true};
   index_.add(next_, segment);
@@ -236,9 +255,9 @@ void DiskTier::work() {
 
 void DiskTier::carry_out(Load& load) {
   const SegmentIndex::Piece& piece = load.answer.piece;
-  if (load.segment.pages == 0) return;  // the segment was removed
-  load.answer.bytes.resize(piece.count * load.segment.kind.page_bytes);
-  load.status = read_segment_pages(*env_, path_of(piece.segment), load.segment, piece.skip,
+  if (load.segment.path.empty()) return;  // the segment was removed
+  load.answer.bytes.resize(piece.count * load.segment.item_bytes());
+  load.status = read_segment_items(*env_, path_of(piece.segment), load.segment, piece.skip,
                                    load.answer.bytes);
 }
 

@@ -9,7 +9,8 @@
 // recently used. The beginning of a path is never removed for its own end, which is useless
 // without it: if the folder does not hold a whole path, its beginning is kept and `reserve`
 // refuses the rest.
-// Errors of open: invalid_value if the limit is too small for one page, output_in_use, io_error.
+// Errors of open: invalid_value if the limit is too small for one page and the state after it,
+// output_in_use, io_error.
 // Later errors of the disk cost hits and cause a warning, but never fail a job. Thread safety: one
 // owner thread.
 #include <condition_variable>
@@ -45,14 +46,18 @@ class DiskTier {
   SegmentIndex& index() { return index_; }
   std::uint64_t most_bytes() const { return options_.bytes; }
 
-  // Saving pages [first_page, ...) of a path takes two calls. reserve() makes room and enters the
-  // segment in the index, so that no other save of these pages begins. save() then gives the packed
-  // bytes; abandon() gives up if they could not be read.
+  // Saving pages [first_page, ...) of a path, or the state after a path, takes two calls. reserve()
+  // makes room and enters the segment in the index, so that no other save of these pages begins.
+  // save() then gives the packed bytes; abandon() gives up if they could not be read.
   struct Place {
     SegmentIndex::Number number = 0;  // 0: no room
     bool later = false;               // try again: there may be room when current writes are done
   };
   Place reserve(Tokens path, std::uint32_t first_page);
+  Place reserve_state(Tokens path);
+  // Whether the limit allows for a path, of which the first pages are saved, and the state after
+  // it. Pages without a state are of no use to a model with states.
+  bool holds(std::span<const TokenId> path, std::uint32_t saved) const;
   void save(SegmentIndex::Number number, std::vector<char> bytes);
   void abandon(SegmentIndex::Number number) { index_.remove(number); }
   // Whether more may be saved now: false while much waits for the disk, and after a failed write.
@@ -80,7 +85,7 @@ class DiskTier {
     Segment segment;
     Status status;
   };
-  struct Write {  // the write of a file; without bytes, its removal
+  struct Write {  // the write of a file; without bytes, its removal: no segment is empty
     SegmentIndex::Number number = 0;
     Segment segment;
     std::vector<char> bytes;
@@ -91,6 +96,7 @@ class DiskTier {
            std::unique_ptr<FileLock> lock);
   Status read_folder();
   void read_file(const std::string& name, SegmentIndex::Number number);
+  Place reserve(Segment segment);
   bool make_room(std::uint64_t bytes, const std::set<SegmentIndex::Number>& kept);
   void forget(SegmentIndex::Number number);
   void tell(SegmentIndex::Number number, const char* what, const Error& error);

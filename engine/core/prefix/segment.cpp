@@ -13,14 +13,14 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers are stored in the host's order");
 
-constexpr std::string_view magic = "MRKVSEG1";
-constexpr std::uint64_t fixed_bytes = 8 + most_fingerprint_bytes + 3 * 4 + 8;
+constexpr std::string_view magic = "MRKVSEG2", older_magic = "MRKVSEG1";
+constexpr std::uint64_t fixed_bytes = 8 + most_fingerprint_bytes + 3 * 4 + 2 * 8;
 // Longer than any context. A file that claims a longer path is damaged, and nothing is allocated.
 constexpr std::uint64_t most_path_tokens = 1u << 26;
 
 std::uint64_t header_bytes(const Segment& s) {
   return fixed_bytes + 4 * std::uint64_t{s.first_page + s.pages} * s.kind.page_tokens +
-         8 * std::uint64_t{s.pages} + 8;
+         8 * std::uint64_t{s.items()} + 8;
 }
 
 template <class T>
@@ -52,10 +52,11 @@ Status read_whole(File& file, std::uint64_t offset, std::span<char> into) {
   return {};
 }
 
-// A segment with the checksums of its pages.
+// A segment with the checksums of its items.
 struct Header {
   Segment segment;
   std::vector<std::uint64_t> sums;
+  std::uint64_t file_bytes = 0;
 };
 
 Result<Header> read_header(File& file) {
@@ -63,9 +64,11 @@ Result<Header> read_header(File& file) {
   std::string bytes(fixed_bytes, '\0');
   MILLRACE_TRY(read_whole(file, 0, bytes));
   std::string_view rest = bytes;
+  Header out;
+  out.file_bytes = size;
+  if (rest.starts_with(older_magic)) return out;
   if (!rest.starts_with(magic)) return damaged(file.path(), "not a prefix segment");
   rest.remove_prefix(magic.size());
-  Header out;
   Segment& s = out.segment;
   const std::string_view name = rest.substr(0, most_fingerprint_bytes);
   s.kind.fingerprint = name.substr(0, name.find('\0'));
@@ -74,9 +77,11 @@ Result<Header> read_header(File& file) {
   s.first_page = take<std::uint32_t>(rest);
   s.pages = take<std::uint32_t>(rest);
   s.kind.page_bytes = take<std::uint64_t>(rest);
+  s.kind.state_bytes = take<std::uint64_t>(rest);
   const std::uint64_t pages = std::uint64_t{s.first_page} + s.pages;
-  if (s.pages == 0 || s.kind.page_tokens == 0 || pages > most_path_tokens / s.kind.page_tokens ||
-      s.kind.page_bytes > size || segment_file_bytes(s) != size) {
+  if (s.item_bytes() == 0 || s.kind.page_tokens == 0 || pages == 0 ||
+      pages > most_path_tokens / s.kind.page_tokens || s.item_bytes() > size ||
+      segment_file_bytes(s) != size) {
     return damaged(file.path(), "its length is not what its header says");
   }
   bytes.resize(header_bytes(s));
@@ -85,7 +90,7 @@ Result<Header> read_header(File& file) {
   rest = std::string_view(bytes).substr(fixed_bytes);
   s.path.resize(pages * s.kind.page_tokens);
   for (TokenId& id : s.path) id = take<std::uint32_t>(rest);
-  out.sums.resize(s.pages);
+  out.sums.resize(s.items());
   for (std::uint64_t& sum : out.sums) sum = take<std::uint64_t>(rest);
   if (take<std::uint64_t>(rest) != hash64(summed)) {
     return damaged(file.path(), "the checksum of its header is wrong");
@@ -94,16 +99,16 @@ Result<Header> read_header(File& file) {
 }
 
 Status write_whole(Env& env, const std::string& file_path, std::string_view header,
-                   std::string_view pages) {
+                   std::string_view items) {
   MILLRACE_ASSIGN(const std::unique_ptr<File> file, env.open(file_path, OpenMode::replace));
   MILLRACE_TRY(file->append(header));
-  return file->append(pages);
+  return file->append(items);
 }
 
 }  // namespace
 
 std::uint64_t segment_file_bytes(const Segment& s) {
-  return header_bytes(s) + s.pages * s.kind.page_bytes;
+  return header_bytes(s) + s.items() * s.item_bytes();
 }
 
 Status write_segment(Env& env, const std::string& file_path, const Segment& s,
@@ -115,9 +120,10 @@ Status write_segment(Env& env, const std::string& file_path, const Segment& s,
   put(header, s.first_page);
   put(header, s.pages);
   put(header, s.kind.page_bytes);
+  put(header, s.kind.state_bytes);
   for (const TokenId id : s.path) put(header, id);
-  for (std::uint32_t i = 0; i < s.pages; ++i) {
-    put(header, hash64(view(bytes.subspan(i * s.kind.page_bytes, s.kind.page_bytes))));
+  for (std::uint32_t i = 0; i < s.items(); ++i) {
+    put(header, hash64(view(bytes.subspan(i * s.item_bytes(), s.item_bytes()))));
   }
   put(header, hash64(header));
   const std::string unfinished = file_path + ".part";
@@ -127,13 +133,13 @@ Status write_segment(Env& env, const std::string& file_path, const Segment& s,
   return written;
 }
 
-Result<Segment> read_segment_header(Env& env, const std::string& file_path) {
+Result<SegmentFile> read_segment_header(Env& env, const std::string& file_path) {
   MILLRACE_ASSIGN(const std::unique_ptr<File> file, env.open(file_path, OpenMode::read));
   MILLRACE_ASSIGN(Header header, read_header(*file));
-  return std::move(header.segment);
+  return SegmentFile{std::move(header.segment), header.file_bytes};
 }
 
-Status read_segment_pages(Env& env, const std::string& file_path, const Segment& expected,
+Status read_segment_items(Env& env, const std::string& file_path, const Segment& expected,
                           std::uint32_t skip, std::span<char> into) {
   MILLRACE_ASSIGN(const std::unique_ptr<File> file, env.open(file_path, OpenMode::read));
   MILLRACE_ASSIGN(const Header header, read_header(*file));
@@ -141,11 +147,12 @@ Status read_segment_pages(Env& env, const std::string& file_path, const Segment&
   if (s.kind != expected.kind || s.path != expected.path || s.first_page != expected.first_page) {
     return damaged(file_path, "it holds another path or another model's pages");
   }
-  const std::uint64_t page = s.kind.page_bytes;
-  MILLRACE_TRY(read_whole(*file, header_bytes(s) + skip * page, into));
-  for (std::uint64_t i = 0; i < into.size() / page; ++i) {
-    if (hash64(view(into.subspan(i * page, page))) != header.sums[skip + i]) {
-      return damaged(file_path, "the checksum of a page is wrong");
+  const std::uint64_t item = s.item_bytes();
+  MILLRACE_TRY(read_whole(*file, header_bytes(s) + skip * item, into));
+  for (std::uint64_t i = 0; i < into.size() / item; ++i) {
+    if (hash64(view(into.subspan(i * item, item))) != header.sums[skip + i]) {
+      return damaged(file_path, s.is_state() ? "the checksum of the state is wrong"
+                                             : "the checksum of a page is wrong");
     }
   }
   return {};

@@ -1,7 +1,8 @@
 #pragma once
 // The contents of a folder's files, by path of tokens: a tree of pages, which are compared by their
-// tokens and name the segment that holds them. The index touches no files: its owner says what was
-// written, and asks what to remove. Thread safety: one owner thread.
+// tokens and name the segment that holds them, and the one that holds the state after them. The
+// index touches no files: its owner says what was written, and asks what to remove. Thread safety:
+// one owner thread.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,23 +19,30 @@ class SegmentIndex {
  public:
   using Number = std::uint64_t;  // of a segment; a larger one is newer
 
-  explicit SegmentIndex(std::uint32_t page_tokens);
+  explicit SegmentIndex(const PageKind& kind);
   ~SegmentIndex();
   SegmentIndex(const SegmentIndex&) = delete;
   SegmentIndex& operator=(const SegmentIndex&) = delete;
 
-  // Part of a segment: `count` pages from its page `skip` on.
+  // Part of a segment: `count` pages from its page `skip` on, or its state.
   struct Piece {
     Number segment = 0;
     std::uint32_t skip = 0, count = 0;
+    bool state = false;
   };
-  // Finds the pages of `tokens` from page `first` on, up to the first one that no readable segment
-  // holds. All segments on the path count as used, the deepest first, so that ends are removed
-  // before beginnings.
-  std::vector<Piece> find(std::span<const TokenId> tokens, std::uint32_t first);
+  // Finds how many pages of `tokens` are known to a reader that has the first `known`: up to the
+  // first one that no readable segment holds, and, of a model with states, up to the last after
+  // which a readable segment holds the state. All segments on the path count as used, the deepest
+  // first, so that ends are removed before beginnings, and states before the pages before them.
+  std::uint32_t find(std::span<const TokenId> tokens, std::uint32_t known);
+  // The pieces of a path that find() has just counted: its pages from `first` on, then its state.
+  std::vector<Piece> pieces(std::span<const TokenId> path, std::uint32_t first) const;
   // Returns the first page of `tokens` that is in no segment, not even in one that is being
   // written, or the number of whole pages if there is none. This counts as a use of the path, too.
   std::uint32_t first_missing(std::span<const TokenId> tokens);
+  // Whether the state after the whole pages of `tokens` is in a segment, or being written. Always
+  // true for a model without states.
+  bool has_state(std::span<const TokenId> tokens) const;
 
   // Adds a segment that is being written; it is readable once `finished`. Pages that the index
   // knows already move to it. Its path counts as used, so that for segments found at start, too,
@@ -48,7 +56,7 @@ class SegmentIndex {
   bool is_readable(Number number) const { return segments_.at(number).readable; }
   const Segment& segment(Number number) const { return segments_.at(number).segment; }
 
-  // The segments that hold the first `pages` pages of a path.
+  // The segments that hold the first `pages` pages of a path and the states after them.
   std::set<Number> holders(std::span<const TokenId> tokens, std::uint32_t pages) const;
   // The least recently used segment that is not in `kept`.
   std::optional<Number> oldest(const std::set<Number>& kept = {}) const;
@@ -67,8 +75,9 @@ class SegmentIndex {
   // The nodes of the path's whole pages, up to the first that is missing.
   std::vector<Node*> walk(std::span<const TokenId> tokens) const;
   void use(const std::vector<Node*>& path);
+  bool readable(Number number) const { return number != 0 && segments_.at(number).readable; }
 
-  std::uint32_t page_tokens_;
+  PageKind kind_;
   std::unique_ptr<Node> root_;
   std::map<Number, Known> segments_;
   std::uint64_t uses_ = 0;

@@ -47,9 +47,9 @@ DiskPages::Held EngineLoop::held() {
 }
 
 void EngineLoop::tell_fetched(const std::vector<DiskPages::Fetched>& fetched) {
-  for (const auto& [ticket, pages] : fetched) {
+  for (const auto& [ticket, pages, state] : fetched) {
     counters_.disk_tokens += std::uint64_t{pages} * context_.pools->page_tokens();
-    scheduler_.fetched(ticket, pages);
+    scheduler_.fetched(ticket, pages, state);
   }
 }
 

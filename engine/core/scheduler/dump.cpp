@@ -57,7 +57,10 @@ std::string Scheduler::dump() const {
     dump_sequence(out, s);
   }
   for (const auto& [ticket, restore] : restores_) {
-    out << "\nrestore " << ticket << ": promised " << restore.promised.size();
+    out << "\nrestore " << ticket << ": from " << restore.first << " promised "
+        << restore.promised.size();
+    dump_list(out, "path", restore.path);
+    dump_list(out, "states", restore.pages.states().held());
     dump_pages(out, restore.pages);
   }
   return out.str();

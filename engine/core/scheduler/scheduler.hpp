@@ -29,6 +29,7 @@
 // Planning may run one step ahead of delivery: a drawn token that is still on the device is
 // `pending`, and its row names the device slot instead of an id. Thread safety: one owner thread.
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -62,11 +63,12 @@ class Scheduler {
   // Ends a sequence at any stage. Whole pages of completed and delivered tokens stay in the tree;
   // its other pages are freed. Ignores unknown ids.
   void finish(SequenceId id);
-  // The store's answer: the first `pages` of the pages that it was asked for are written.
-  void fetched(std::uint64_t ticket, std::uint32_t pages);
-  // Returns the pages, of all groups page by page, of a path's beginning that the tree has whole.
-  // They are written, and no planned step writes to them. Only with the prefix cache on.
-  std::vector<PageId> held(std::span<const TokenId> tokens);
+  // The store's answer: the first `pages` of the pages that it was asked for are written, and the
+  // state after all of them, if `state`.
+  void fetched(std::uint64_t ticket, std::uint32_t pages, bool state);
+  // Returns what the tree has whole of a path's beginning. It is written, and no planned step
+  // writes to it. Only with the prefix cache on.
+  HeldPages held(std::span<const TokenId> tokens);
 
   // Plans the next step. False: no row can be planned now.
   bool plan(PlannedStep& step);
@@ -81,11 +83,16 @@ class Scheduler {
   std::string dump() const;
 
  private:
-  // Pages that the store is fetching. For the tree it is a writer, as a sequence is.
+  // Pages of a path from page `first` on that the store is fetching, and the state after them. For
+  // the tree it is a writer, as a sequence is, of the nodes that were not there; the others it
+  // gives the pages of windowed groups, or the state, that they lack.
   struct Restore {
+    Tokens path;
+    std::uint32_t first = 0;
     SequencePages pages;
     std::vector<PrefixTree::Node*> promised;
-    explicit Restore(SequencePages held) : pages(std::move(held)) {}
+    Restore(std::span<const TokenId> tokens, std::uint32_t from, SequencePages held)
+        : path(tokens.begin(), tokens.end()), first(from), pages(std::move(held)) {}
   };
   using PageCounts = std::vector<std::uint64_t>;  // by group
 
@@ -110,7 +117,10 @@ class Scheduler {
   bool stored(const Sequence& sequence) const {
     return options_.store != nullptr && sequence.space == shared_;
   }
-  void restore(Sequence& sequence, std::span<const TokenId> tokens);
+  void restore(Sequence& sequence, std::span<const TokenId> tokens, const PrefixTree::Match& known);
+  bool wait_for_restore(Sequence& sequence, std::span<const TokenId> path) const;
+  std::optional<SequencePages> take_pages(const SequencePages& pages, std::uint32_t position,
+                                          std::span<const PageId> lacking);
   SequencePages share_for(const SequencePages& pages, std::uint32_t position);
   void tell_written(Sequence& sequence, std::uint32_t written);
   void leave_pages(Sequence& sequence);

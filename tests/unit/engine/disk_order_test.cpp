@@ -22,6 +22,11 @@ class NotedTransport final : public PageTransport {
     *calls_ += 'd';
     return {};
   }
+  Result<std::vector<DeviceEvent>> read_state(PageId, std::span<char>) override { return {}; }
+  Result<std::vector<DeviceEvent>> write_state(PageId, std::span<const char>) override {
+    *calls_ += 'd';
+    return {};
+  }
   Status wait(std::span<const DeviceEvent>) override { return {}; }
 
  private:

@@ -33,6 +33,12 @@ class ReadyTransport final : public PageTransport {
                                                std::span<const char>) override {
     return std::vector<DeviceEvent>();
   }
+  Result<std::vector<DeviceEvent>> read_state(PageId, std::span<char> into) override {
+    return read_pages({}, into);
+  }
+  Result<std::vector<DeviceEvent>> write_state(PageId, std::span<const char>) override {
+    return std::vector<DeviceEvent>();
+  }
   Status wait(std::span<const DeviceEvent>) override {
     return loses ? fail(Code::device_error, "lost", "") : Status();
   }
@@ -51,9 +57,9 @@ class DiskPagesTest : public testing::Test {
   void TearDown() override { set_up_logging({LogLevel::off, false, {}}); }
   static DiskPages::Held all_held() {
     return [](std::span<const TokenId> tokens) {
-      std::vector<PageId> ids(tokens.size() / page_tokens);
-      std::iota(ids.begin(), ids.end(), 0);
-      return ids;
+      HeldPages out{std::vector<PageId>(tokens.size() / page_tokens), 0};
+      std::iota(out.pages.begin(), out.pages.end(), 0);
+      return out;
     };
   }
   // Waits until so much of a path is in its files, or nothing is left to write.
@@ -77,10 +83,10 @@ class DiskPagesTest : public testing::Test {
     EXPECT_EQ(disk.find(path_, 0), pages);
     std::vector<PageId> ids(pages);
     std::iota(ids.begin(), ids.end(), 0);
-    disk.fetch(1, path_, 0, ids);
+    disk.fetch(1, path_, 0, ids, no_page);
     disk.offer(Tokens(2 * page_tokens, 9));
     const DiskPages::Held held = [](std::span<const TokenId> tokens) {
-      return tokens.front() == 9 ? std::vector<PageId>{100, 101} : std::vector<PageId>();
+      return tokens.front() == 9 ? HeldPages{{100, 101}} : HeldPages();
     };
     std::uint32_t came = 0;
     while (disk.fetching()) {

@@ -62,7 +62,7 @@ struct Engine {
     return [this](std::span<const TokenId> tokens) { return loop.scheduler.held(tokens); };
   }
   void tell(const std::vector<DiskPages::Fetched>& fetched) {
-    for (const auto& [ticket, count] : fetched) loop.scheduler.fetched(ticket, count);
+    for (const auto& [ticket, count, state] : fetched) loop.scheduler.fetched(ticket, count, state);
   }
 };
 

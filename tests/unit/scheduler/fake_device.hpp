@@ -55,6 +55,7 @@ class FakeDevice {
   std::span<TokenId> page(PageId page, std::size_t group = 0) {
     return std::span(memory_[group]).subspan(std::size_t{page} * page_tokens_, page_tokens_);
   }
+  Tokens& state(PageId page) { return states_[page]; }
 
   struct Drawn {
     PlannedOutput output;
