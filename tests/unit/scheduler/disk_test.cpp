@@ -2,90 +2,41 @@
 // written, or from another path, shows as a wrong token.
 #include <gtest/gtest.h>
 
-#include "engine/core/prefix/disk_pages.hpp"
-#include "schemas/base/fault_env.hpp"
-#include "tests/unit/scheduler/fake_transport.hpp"
+#include "tests/unit/scheduler/disk_engine.hpp"
 #include "tests/unit/scheduler/random_families.hpp"
 
 namespace millrace::engine {
 namespace {
 
-constexpr std::uint32_t page_tokens = 4;
-constexpr std::uint32_t window = 10;
-
-// Steps delivered late, and whether there is a windowed cache group.
-struct Kind {
-  std::uint32_t depth = 0;
-  bool windowed = false;
-  PageKind pages() const {
-    return {"f00d", page_tokens, page_tokens * sizeof(TokenId) * (windowed ? 2 : 1)};
-  }
-  std::vector<PoolSize> windows(std::uint32_t pages) const {
-    return windowed ? std::vector{PoolSize{pages, window}} : std::vector<PoolSize>();
-  }
-};
-
-// An engine over a disk. The disk outlives it.
-struct Engine {
-  FakeTransport transport;
-  DiskPages pages;
-  Loop loop;
-
-  Engine(const std::shared_ptr<Env>& env, const SchedulerOptions& options, std::uint32_t pool_pages,
-         const Kind& kind, std::uint32_t windowed_pages = 128)
-      : pages(DiskTier::open(env, {"/tier", 1u << 20, kind.pages()}).value(), kind.pages(),
-              transport, kind.windowed ? 2 : 1),
-        loop(with_store(options), pool_pages, page_tokens, kind.depth,
-             kind.windows(windowed_pages)) {
-    transport.device = &loop.device;
-    transport.groups = loop.pools.groups();
-    loop.enqueue = [this] {
-      pages.enqueue(held());
-      return pages.enqueued();
-    };
-    loop.complete = [this](std::uint64_t transfers) { tell(pages.complete(transfers)); };
-    loop.wait = [this] {
-      if (!pages.fetching()) return false;
-      tell(pages.wait(held()));
-      return true;
-    };
-  }
-  ~Engine() { pages.flush(held()); }
-
-  SchedulerOptions with_store(SchedulerOptions options) {
-    options.prefix_cache = true;
-    options.fingerprint = "f00d";
-    options.store = &pages;
-    return options;
-  }
-  DiskPages::Held held() {
-    return [this](std::span<const TokenId> tokens) { return loop.scheduler.held(tokens); };
-  }
-  void tell(const std::vector<DiskPages::Fetched>& fetched) {
-    for (const auto& [ticket, count, state] : fetched) loop.scheduler.fetched(ticket, count, state);
-  }
-};
+using Kind = DiskKind;
+using Engine = DiskEngine;
 
 class Disk : public testing::TestWithParam<Kind> {
  protected:
   Engine engine(std::uint32_t pool_pages = 128) {
-    return {env_, {.max_batch = 8, .step_tokens = 64, .prefill_chunk = 64}, pool_pages, GetParam()};
+    const SchedulerOptions options{.max_batch = 8, .step_tokens = 64, .prefill_chunk = 64};
+    return {env_, options, pool_pages, GetParam(), pool_pages};
   }
-  // Pages that two sequences of one engine read are saved.
+  // Pages that a second sequence of one engine reads are saved. With states that is the third: the
+  // second one leaves the state from which it goes on.
   void use_twice(const Tokens& prompt) {
-    Engine first = engine();
-    first.loop.add(prompt, 1);
-    first.loop.add(prompt, 1);
-    first.loop.run();
+    Engine first = engine(256);
+    for (int use = 0; use < (GetParam().states ? 3 : 2); ++use) {
+      first.loop.add(prompt, 1);
+      first.loop.run();
+    }
   }
   std::shared_ptr<FaultEnv> env_ = std::make_shared<FaultEnv>();
 };
 const auto name_of = [](const auto& of) {
-  return std::to_string(of.param.depth) + (of.param.windowed ? "_windowed" : "");
+  return std::to_string(of.param.depth) + (of.param.windowed ? "_windowed" : "") +
+         (of.param.states ? "_states" : "") + (of.param.keys ? "" : "_only");
 };
 INSTANTIATE_TEST_SUITE_P(Depth, Disk,
                          testing::Values(Kind{0, false}, Kind{1, false}, Kind{0, true},
-                                         Kind{1, true}),
+                                         Kind{1, true}, Kind{0, false, true}, Kind{1, false, true},
+                                         Kind{1, true, true}, Kind{0, false, true, false},
+                                         Kind{1, false, true, false}),
                          name_of);
 
 TEST_P(Disk, ASystemPromptIsReadAfterARestart) {
@@ -174,7 +125,8 @@ TEST_P(Disk, DamageIsComputedAgain) {
   second.loop.run();
   EXPECT_EQ(second.loop.drawn[a], expected(prompt, 3));
   EXPECT_EQ(second.loop.drawn[b], expected(prompt, 3));
-  EXPECT_EQ(second.loop.tokens, 100u + 2 + 4 + 2);
+  // With states the second one is looked at when the first has planned the place to part.
+  EXPECT_EQ(second.loop.tokens, 100u + 2 + (GetParam().states ? 100 : 4) + 2);
 }
 
 TEST_P(Disk, ADeviceThatTakesNoPagesComputes) {
@@ -205,7 +157,8 @@ TEST_P(Disk, RandomFamiliesAlwaysEndRightOverRestarts) {
       const std::uint32_t pool_pages = 20 + random() % 30;
       // A window of 10 positions, rows of at most 16 and ends: 13 pages.
       const std::uint32_t more = GetParam().windowed ? random() % 10 : 0;
-      Engine engine(env_, o, pool_pages, GetParam(), 13 + more);
+      const std::uint32_t states = GetParam().states ? 1 + random() % 8 : 0;
+      Engine engine(env_, o, pool_pages, GetParam(), 13 + more, states);
       run_random_jobs(engine.loop, random, seed, {.siblings = false});
       ASSERT_FALSE(HasFailure()) << "seed " << seed << ", life " << life;
       fetched += engine.transport.writes;
