@@ -1,7 +1,7 @@
-// Runs a whole engine over given tokens: after hits of the prefix tree, and with pauses for lack of
-// KV memory. test_families.py judges what it prints.
+// Runs a whole engine over given tokens: after hits of the prefix tree and of its folder, and with
+// pauses for lack of KV memory. test_families.py judges what it prints.
 //
-//   families_engine_probe --model M.gguf --tokens T.json [--kv POLICY]
+//   families_engine_probe --model M.gguf --tokens T.json --prefixes FOLDER [--kv POLICY]
 //
 // T.json holds {"tokens": [...], "listed": [...]}. Prints one JSON object:
 //
@@ -9,6 +9,10 @@
 //           tokens after the first n tokens, and how many of those the prefix tree held
 //   pauses  how often a small pool paused one of several long jobs
 //   same    whether these jobs gave the same tokens and logprobs as in a large pool
+//   mix     of draws of several samples in company, after hits: whether they are those of the same
+//           jobs alone, without a cache, and how many tokens of prompts the tree held
+//   disk    the same after a restart, with pauses; how many tokens of the first job's prompt were
+//           known, and how many came from the folder by then
 #include <CLI/CLI.hpp>
 #include <bit>
 #include <cstdio>
@@ -99,7 +103,7 @@ std::vector<GenerationResult> interrupt(Engine& engine,
   std::vector<Event> events;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     must(engine.add(i, must(engine.prepare(requests[i])),
-                    static_cast<std::uint32_t>(requests.size() - i)));
+                    static_cast<std::uint32_t>(requests.size() - 1 - i)));
     for (int step = 0; step < 20; ++step) must(engine.step(events));
   }
   while (engine.busy()) must(engine.step(events));
@@ -160,16 +164,26 @@ bool same_choices(const GenerationResult& a, const GenerationResult& b) {
   return all;
 }
 
-// Compares requests that run alone, without a cache, with the same ones in company: in small pieces
-// and as they come, first and then again after hits.
-nlohmann::json mix(EngineOptions options, const Input& input) {
-  const auto requests = drawing_requests(input);
-  std::vector<GenerationResult> alone;
+bool all_same(const std::vector<GenerationResult>& a, const std::vector<GenerationResult>& b) {
+  bool all = a.size() == b.size();
+  for (std::size_t i = 0; i < a.size(); ++i) all = all && same_choices(a[i], b[i]);
+  return all;
+}
+
+// Runs the requests one after the other, without a cache.
+std::vector<GenerationResult> run_alone(EngineOptions options,
+                                        const std::vector<GenerationRequest>& requests) {
   options.prefix_cache = false;
   options.max_batch = 3;
   const auto plain = must(Engine::create(options));
+  std::vector<GenerationResult> alone;
   for (const auto& request : requests) alone.push_back(run(*plain, {request}).front());
-  options.prefix_cache = true;
+  return alone;
+}
+
+// Runs the requests in company: in small pieces and as they come, first and then again after hits.
+nlohmann::json mix(EngineOptions options, const std::vector<GenerationRequest>& requests,
+                   const std::vector<GenerationResult>& alone) {
   options.max_batch = 7;
   options.prefill_chunk = 11;
   const auto shared = must(Engine::create(options));
@@ -177,30 +191,52 @@ nlohmann::json mix(EngineOptions options, const Input& input) {
   std::uint64_t cached = 0;
   for (int round = 0; round < 3; ++round) {
     const auto together = run(*shared, requests);
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      all = all && same_choices(alone[i], together[i]);
-      cached += together[i].usage.cached_tokens;
-    }
+    all = all && all_same(alone, together);
+    for (const auto& result : together) cached += result.usage.cached_tokens;
   }
   return {{"same", all}, {"cached", cached}};
+}
+
+// The same over a folder, whose engine is closed after the first round: then one request runs
+// alone, and all of them interrupt each other.
+nlohmann::json disk(EngineOptions options, const std::vector<GenerationRequest>& requests,
+                    const std::vector<GenerationResult>& alone) {
+  options.prefill_chunk = 11;
+  options.max_batch = 7;
+  bool all = all_same(alone, run(*must(Engine::create(options)), requests));
+  options.max_batch = 3;
+  const auto restarted = must(Engine::create(options));
+  const GenerationResult first = run(*restarted, {requests.front()}).front();
+  const std::uint64_t from_disk = restarted->counters().disk_tokens;
+  all = all && same_choices(alone.front(), first);
+  all = all && all_same(alone, interrupt(*restarted, requests));
+  return {{"same", all},
+          {"cached", first.usage.cached_tokens},
+          {"from_disk", from_disk},
+          {"pauses", restarted->counters().pauses}};
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("Runs an engine over given tokens with prefix hits and with pauses");
-  std::string tokens;
+  std::string tokens, prefixes;
   EngineOptions options;
   options.kv_memory_bytes = 32 * limits::MiB;
   options.math = MathMode::exact;
   app.add_option("--model", options.model_path)->required();
   app.add_option("--tokens", tokens)->required();
+  app.add_option("--prefixes", prefixes)->required();
   app.add_option("--kv", options.kv);
   CLI11_PARSE(app, argc, argv);
   const Input input = read_input(tokens);
   nlohmann::json out = pauses(options, input);
   out["hits"] = hits(options, input);
-  out["mix"] = mix(options, input);
+  const auto requests = drawing_requests(input);
+  const auto alone = run_alone(options, requests);
+  out["mix"] = mix(options, requests, alone);
+  options.prefix_folder = prefixes;
+  out["disk"] = disk(options, requests, alone);
   std::printf("%s\n", out.dump().c_str());
   return 0;
 }

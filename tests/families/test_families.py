@@ -143,11 +143,16 @@ def test_layers_of_two_sizes_share_packed_caches(name, policy, most, files, tmp_
 def test_hits_and_pauses_change_nothing(name, files, tmp_path):
     listed = list(range(VOCABULARY)[COLUMNS])
     given = {"tokens": prompt(name), "listed": listed}
-    done = run_probe("families_engine_probe", files(name), given, tmp_path)
+    done = run_probe("families_engine_probe", files(name), given, tmp_path,
+                     "--prefixes", tmp_path / "prefixes")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said["pauses"] > 0 and said["same"], said
     assert said["mix"]["same"] and said["mix"]["cached"] > 0, said["mix"]
+    disk = said["disk"]
+    assert disk["same"] and disk["pauses"] > 0, disk
+    # A restarted engine knows nothing else.
+    assert disk["cached"] == disk["from_disk"] == 32, disk
     for hit in said["hits"]:
         assert 0 < hit["cached"] < hit["tokens"], hit
         # Logprobs are logits less the same number for every token.

@@ -63,6 +63,30 @@ TEST_F(KvCacheTest, StatesHaveMemoryOfTheirOwn) {
   EXPECT_EQ(cache.text(), "2 layers hold 224 tokens, 6 states of 4 KiB");
 }
 
+TEST_F(KvCacheTest, StatesAreReadAsTheyWereWritten) {
+  shape_.windows.clear();
+  shape_.states = {0, 4096, 256};
+  const KvCache cache = must(KvCache::create(*device_, shape_, 20 * page_bytes, {2, 16, 16}));
+  std::vector<std::byte> bytes(4096 + 256), got(bytes.size());
+  for (const PageId state : {0u, cache.state_count() - 1}) {
+    std::fill_n(bytes.begin(), 4096, std::byte(state + 1));
+    std::fill_n(bytes.begin() + 4096, 256, std::byte(state + 50));
+    for (const auto& event : must(cache.write_state(*device_, state, bytes))) {
+      must(device_->wait(event));
+    }
+  }
+  for (const auto& event : must(cache.read_state(*device_, cache.state_count() - 1, got))) {
+    must(device_->wait(event));
+  }
+  EXPECT_EQ(got, bytes);
+  for (const auto& event : must(cache.read_state(*device_, 0, got))) must(device_->wait(event));
+  EXPECT_EQ(got.front(), std::byte{1});
+  EXPECT_EQ(got.back(), std::byte{50});
+  EXPECT_FALSE(cache.read_state(*device_, cache.state_count(), got));
+  EXPECT_FALSE(cache.write_state(*device_, 0, std::span(bytes).first(4096)));
+  EXPECT_FALSE(cache_.read_state(*device_, 0, {})) << "it has none";
+}
+
 TEST_F(KvCacheTest, PagesAreReadAsTheyWereWrittenWhateverTheirIds) {
   const auto bytes = pages(1, 4);
   // Of the windowed group, the parts of pages 1 and 2 are neither written nor read.

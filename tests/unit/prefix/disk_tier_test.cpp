@@ -66,9 +66,7 @@ class DiskTierTest : public testing::Test {
   // Loads the pages of a path from page `first` on.
   std::vector<char> load(const Tokens& path, std::uint32_t first = 0) {
     std::vector<char> out;
-    const std::uint32_t end = tier_->index().find(path, first);
-    if (end <= first) return out;
-    const auto known = std::span(path).first(std::size_t{end} * page_tokens);
+    const auto known = std::span(path).first(tier_->index().find(path, first) * page_tokens);
     const auto pieces = tier_->index().pieces(known, first);
     for (const auto& piece : pieces) tier_->load(5, piece);
     for (std::size_t answers = 0; answers < pieces.size();) {
